@@ -99,7 +99,7 @@ static void outcome_free(struct gradient *gradient)
 	arena_free(&gradient->arena);
 }
 
-/* Runs the gradient under POLICY. The caller frees GRADIENT by outcome_free, unless this fails. */
+/* Runs the gradient under POLICY; TILE 0: automatic. The caller frees GRADIENT by outcome_free, unless this fails. */
 static enum status differentiate(struct checker *c, const struct policy *policy, int threads, int64_t tile,
                                  struct gradient *gradient)
 {
@@ -149,7 +149,7 @@ static void put_check(struct checker *c, enum verdict_word word, const char *wha
 	records_put(&c->records, &row, word == CHECK_SKIP ? SKIPPED : JUDGED);
 }
 
-/* Sets `blind` to the first operation that makes differences useless: it stops the gradient, or rounds values. */
+/* Sets `blind` to a text on the first operation, if any, that stops the gradient or rounds: differences are useless. */
 static void find_blind(struct checker *c, const struct job *job)
 {
 	for (size_t i = 0; i < job->whole.distinct_count; i++) {
@@ -175,7 +175,7 @@ struct worst {
 	struct slope slope;
 };
 
-/* Writes BLIND unless it is NULL, the number of KINKS (elements on a kink), and the WORST element of an array. */
+/* Writes BLIND unless it is NULL, the number of KINKS (elements on a kink) unless it is 0, and WORST if it has one. */
 static void describe(const struct text *text, const struct worst *worst, int kinks, const char *blind)
 {
 	const struct slope *slope = &worst->slope;
@@ -195,7 +195,7 @@ static void describe(const struct text *text, const struct worst *worst, int kin
 	text_printf(text, " (error %.2g)", slope->error);
 }
 
-/* Compares SLOPE, the gradient of ARRAY, with differences at elements of ARRAY: the input, or a param's data. */
+/* Compares SLOPE, the gradient of ARRAY, with differences at up to SAMPLES elements of ARRAY: the input or a param. */
 static enum status check_array(struct checker *c, const char *name, double *array, int64_t count, const double *slope)
 {
 	struct worst worst = {.at = -1};
@@ -243,7 +243,7 @@ static bool same_bits(struct checker *c, const struct gradient *a, const struct 
 	return true;
 }
 
-/* Runs the gradient under POLICY. Compares it with BASE, the run with its plan, recomputed states with the first. */
+/* Runs the gradient under POLICY. Compares bits with BASE, counters with the plan, repeated states with the first. */
 static enum status check_run(struct checker *c, const struct gradient *base, const char *what,
                              const struct policy *policy, int threads, int64_t tile)
 {

@@ -42,7 +42,7 @@ enum status command_explain(struct session *s)
 		report_dot(&s->chain, &compiled, &file->text, &s->arena);
 	else
 		report_explanation(&file->report, &explanation);
-	if (s->set.dot || s->set.format != REPORT_TABLE || by_value) /* a policy by value has no schedule */
+	if (s->set.dot || s->set.format != REPORT_TABLE || by_value) /* a policy by value has save-all's schedule */
 		return session_close_text(file);
 	text_put(&file->text, "\nschedule\n");
 	if (job->costs.steps <= MOST_STEPS)

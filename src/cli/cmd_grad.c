@@ -13,7 +13,7 @@ struct beside {
 	struct watch watch;
 };
 
-/* Opens --events, unless it is open. This empties a regular file: a run that fails before its first event leaves it. */
+/* Opens --events, unless it is open. This empties a regular file, so it waits for the first event or the run's end. */
 static enum status open_events(struct beside *beside)
 {
 	if (beside->events)
@@ -72,7 +72,7 @@ static enum status open_beside(struct session *s, struct beside *beside)
 	return read ? diag_file(&s->diags, STATUS_USAGE, events, -1, "--events would overwrite %s", read) : STATUS_OK;
 }
 
-/* Sets *INDEX to the param whose name is the LENGTH bytes at NAME. Fails with STATUS_USAGE if there is none. */
+/* Sets *INDEX to the param whose name is the LENGTH bytes at NAME. STATUS_USAGE if there is none, or it is a const. */
 static enum status find_param(struct session *s, const char *name, size_t length, size_t *index)
 {
 	const char *names[64];
@@ -102,7 +102,7 @@ static bool is_there(const char *path)
 	return strcmp(path, "-") != 0 && (stat(path, &st) == 0 || errno != ENOENT);
 }
 
-/* For --accumulate: adds an array of the file at PATH, KEY of an npz, to DATA, an array of TYPE. */
+/* For --accumulate: adds the file at PATH, or its member KEY, to DATA, which has the computing type of TYPE. */
 static enum status add_file(struct session *s, struct loader *loader, const char *path, const char *key,
                             const struct type *type, void *data)
 {
@@ -151,7 +151,7 @@ static enum status write_param_gradient(struct session *s, const struct gradient
 	return status ? status : session_put(s, out);
 }
 
-/* Writes the gradients of all params to the npz at PATH, for --grads. */
+/* Writes the gradients of all params, not consts, to the npz at PATH. With --accumulate, RESULT's data change. */
 static enum status write_archive(struct session *s, const struct gradient_result *result, const char *path)
 {
 	struct opened_output *out;
@@ -234,7 +234,7 @@ static enum status check_grad_options(struct session *s)
 	return STATUS_OK;
 }
 
-/* Reads everything but the values of the input, and opens all files, so that errors are found before the work. */
+/* Reads chain, params and costs, opens the input, and opens or probes the outputs: their errors precede the work. */
 static enum status open_all(struct session *s, struct beside *beside, struct gradient_result *result)
 {
 	TRY(session_load_chain(s));

@@ -1,6 +1,6 @@
 /*
- * ckptc plan: what policies cost, before anything runs. It plans the policies of --policy and --online in their order,
- * or that of --memory, then those of --sweep; without these options, a list of usual policies.
+ * ckptc plan: what policies cost, before anything runs. Its table has the policies of --policy and --online in their
+ * order, or that of --memory, then those of --sweep; without these options, usual ones. --schedule, --diff have none.
  */
 #include <math.h>
 #include <string.h>
@@ -23,7 +23,7 @@ static double transfers_of(const struct policy_row *row)
 	return (double)(row->counters.spill_writes + row->counters.spill_reads);
 }
 
-/* True if A is no worse than B in overhead, peak and disk transfers, and better in one of them. */
+/* True if A is no worse than B in overhead, peak and disk transfers, and better in at least one of them. */
 static bool is_better(const struct policy_row *a, const struct policy_row *b)
 {
 	/* Costs are sums, so ignore differences by rounding. */
@@ -36,7 +36,7 @@ static bool is_better(const struct policy_row *a, const struct policy_row *b)
 /*
  * Marks the Pareto front, and the knee: the row of the front that is nearest to zero bytes, overhead and transfers. The
  * peak of save-all counts as much as an overhead of 100 %, and as the most transfers of a row. So bytes and overhead of
- * other rows do not change the scale.
+ * other rows do not change the scale. A single row is no knee.
  */
 static void mark_front(struct policy_row *rows, size_t count)
 {
@@ -94,7 +94,7 @@ static enum status try_policy(struct planning *p, const struct policy **policy, 
 	return status;
 }
 
-/* Adds budgets from the least that works, or 1 byte, to the peak of save-all, in geometric progression. */
+/* Adds budgets from the least that works (1 byte if that works) to save-all's peak, in geometric progression. */
 static enum status sweep_memory(struct planning *p)
 {
 	enum { POINTS = 24, POINTS_LONG = 12, LONG = 500 };
@@ -121,7 +121,7 @@ static enum status choose_policies(struct planning *p)
 	struct session *s = p->session;
 	const struct policy_list *given = &s->set.policies;
 	const char *sweep = s->line.values[OPTION_SWEEP];
-	/* With more than LONG_BY_VALUE steps, policies by value are omitted: they unroll the chain into one region. */
+	/* Usual policies by value are omitted with --spec, and beyond LONG_BY_VALUE steps, since they unroll the chain. */
 	enum { SWEEP_DENSE = 32, SWEEP_PERCENT = 25, LONG_BY_VALUE = 100000 };
 	static const struct {
 		enum policy_kind kind;
@@ -154,7 +154,7 @@ static void compare_row(const struct planning *p, struct policy_row *row)
 	row->saved_bytes = p->save_all.counters.stored_bytes - row->counters.stored_bytes;
 }
 
-/* If several policies are budgets, plans these with one search, and sets their rows. */
+/* If two or more policies are budgets, plans these with one search, and sets their rows. */
 static enum status plan_budgets(struct planning *p)
 {
 	struct session *s = p->session;

@@ -71,7 +71,7 @@ static struct memory_ms measure_memory(void)
 	return ms;
 }
 
-/* Copies the input to a file in memory, in its computing type, and opens /dev/null for output. */
+/* Copies the input, or makes it for --shape, to a file in memory, in the computing type. Opens /dev/null for output. */
 static enum status get_data(struct profiler *p)
 {
 	struct session *s = p->session;
@@ -95,7 +95,7 @@ static enum status get_data(struct profiler *p)
 	return trial_end_input(s);
 }
 
-/* Measures gradients of PORTION under POLICY to ROW; if POLICY is NULL, forward runs, whose time is in gradient_ms. */
+/* Measures gradients of PORTION to ROW; if POLICY is NULL, forward runs: gradient_ms, page_faults and cpu_ms alone. */
 static enum status measure_runs(struct profiler *p, const struct policy *policy, const struct portion *portion,
                                 struct profile_row *row)
 {
@@ -112,7 +112,7 @@ static enum status measure_runs(struct profiler *p, const struct policy *policy,
 		const struct usage begun = usage_now();
 		const double since = now_ms();
 		const enum status status = trial_run(&trial, policy ? &result : NULL);
-		const double ms = now_ms() - since - 1e3 * result.planning; /* planning is not counted */
+		const double ms = now_ms() - since - 1e3 * result.planning; /* a gradient's planning is not counted */
 		if (ms < row->gradient_ms) {
 			const struct usage now = usage_now();
 			row->gradient_ms = ms;
@@ -286,7 +286,7 @@ static enum status profile_policies(struct profiler *p)
 	return !given->count && s->set.memory ? measure_policy(p, &s->set.policy) : STATUS_OK;
 }
 
-/* Returns the share of matrix products in the cost of a forward run, 0 to 1. */
+/* Returns the share of matrix products in the cost of a forward run by the table of costs, 0 to 1. */
 static double products_share(const struct profiler *p)
 {
 	double all = 0, products = 0;
@@ -311,8 +311,8 @@ static const char *faster_arithmetic(const struct profiler *p)
 }
 
 /*
- * Finds what bounds the gradient. Three costs are measured; the largest is the bound if it takes more time than the
- * rest. Else the bound is the backward pass, if it is much slower than the forward pass; else arithmetic.
+ * Finds what bounds a gradient: its start if it is TOO_SHORT. Else three costs are estimated; the largest is the bound
+ * if it takes more than the time that all three leave. Else it is the backward pass, if that is SLOW; else arithmetic.
  */
 static enum status find_bound(struct profiler *p, struct profile_verdict *verdict)
 {

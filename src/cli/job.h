@@ -7,20 +7,20 @@
 struct job_options session_job_options(const struct session *session, const struct policy *policy);
 /* Frees `job` of SESSION and plans it again: the chain under POLICY on an input of type INPUT. */
 enum status session_make_job(struct session *session, const struct policy *policy, const struct type *input);
-/* Plans the chain on an input of type INPUT under save-all. Writes the predicted counters to COUNTERS. */
+/* Plans the chain on an input of type INPUT under save-all. Writes the predicted counters, by the table's costs. */
 enum status save_all_counters(struct session *session, const struct type *input, struct counters *counters);
 /* Prints the residuals of JOB to PATH; if PATH is NULL, to standard error if TO_STDERR, else to standard output. */
 enum status put_job_residuals(struct session *session, const struct job *job, const char *path, bool to_stderr);
 /* Plans `job` of SESSION for an input of TYPE, and prints its residuals as above. Warns of options without effect. */
 enum status put_residuals(struct session *session, const struct type *type, const char *path, bool to_stderr);
 
-/* Warns of a policy or a checkpoint block that saves no memory, compared to save-all. */
+/* Warns of a policy by value, or of a checkpoint block at the end under save-all, that does not lower the peak. */
 void warn_useless(struct session *session, const struct job *job);
-/* Warns of --journal if JOB keeps no states on disk, since its run could not be resumed. */
+/* Warns of --journal if JOB could keep states on disk but keeps none, since its run could not be resumed. */
 void warn_unjournalled(struct session *session, const struct job *job);
-/* Warns of --store-dtype if COUNTERS have no checkpoints; else reports ERROR, its largest error; NAN: unknown. */
+/* Warns of --store-dtype if COUNTERS have no checkpoints; else reports ERROR, its largest error, unless that is NAN. */
 void warn_unstored(struct session *session, const struct counters *counters, double error);
-/* Warns of --assume-dtype if no array needed it. Called at the end of a command. */
+/* Warns of --assume-dtype if no array needed it. Called after a command that succeeded. */
 void warn_unassumed(struct session *session);
 
 /* A line on standard error. It first appears after a second, and changes at most ten times a second. */

@@ -174,7 +174,7 @@ int main(int argc, char **argv)
 	struct allocator_cap cap;
 	const struct allocator allocator = allocator_capped(&cap, session_memory_most());
 	struct session session = {.allocator = &allocator};
-	/* Signals that end a program. Their handler removes temporary files first. */
+	/* Signals that end a program, unless ignored. Their handler removes temporary files first. */
 	static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGQUIT, SIGALRM, SIGUSR1, SIGUSR2, SIGXCPU};
 	for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
 		if (signal(signals[i], on_signal) == SIG_IGN)

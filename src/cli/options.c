@@ -1,4 +1,4 @@
-/* The command line. All options are read before any value is parsed, since values depend on other options. */
+/* The command line. All words are read before values are parsed (but NAME= of --param): values depend on each other. */
 #include "cli/session.h"
 
 #include <errno.h>
@@ -271,7 +271,7 @@ static enum status check_policy(struct session *s, const struct policy *policy)
 	                 "every:N, sqrt, revolve:S, online:S and disk-revolve:S do");
 }
 
-/* Parses WORDS as policies to LIST. */
+/* Parses WORDS as policies to LIST. After a failure the last of LIST is the one that is wrong. */
 static enum status parse_policies(struct session *s, const struct text_list *words, struct policy_list *list)
 {
 	list->items = arena_array(&s->arena, words->count + 1, sizeof *list->items);

@@ -12,7 +12,7 @@
 #include "exec/run.h"
 
 struct place {
-	const char *option, *path, *real; /* REAL is the absolute path without links */
+	const char *option, *path, *real; /* REAL is the absolute path of the file, through all links */
 };
 
 static const char *real_place(struct session *s, const char *path)

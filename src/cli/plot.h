@@ -11,7 +11,7 @@
 enum status plot_open(struct session *session, struct text_file **plot);
 /* Draws PICTURE, with a title from the command line, to PLOT and closes it. Does nothing if PLOT is NULL. */
 enum status plot_draw(struct session *session, struct text_file *plot, struct picture *picture);
-/* Draws COUNT policies by peak and overhead, and their schedules; of more than three policies only the knee's. */
+/* Draws COUNT policies by peak and overhead, if two or more, and the schedules of up to three; else only the knee's. */
 enum status plot_subject(struct text_file *plot, struct subject *subject, const struct policy *const *policies,
                          const struct policy_row *rows, size_t count);
 
@@ -27,11 +27,11 @@ struct watch {
 	double begun;                 /* when it began, in microseconds of the run */
 };
 
-/* Opens the files of --plot and --trace, if given. RESULT is that of the run. */
+/* Opens the files of --plot and --trace, if given. RESULT is where the run will write its result. */
 enum status watch_open(struct session *session, struct watch *watch, const struct gradient_result *result);
 /* The `trace` function of gradient_options; CONTEXT is a struct watch. */
 enum status watch_event(void *context, const struct event *event);
-/* Closes the trace and draws the picture. */
+/* Closes the trace, warns if slices are left out, and draws the picture. */
 enum status watch_close(struct watch *watch);
 
 #endif

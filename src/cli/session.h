@@ -33,7 +33,7 @@ struct option_row {
 };
 extern const struct option_row option_table[OPTION_COUNT]; /* indexed by option_id */
 
-/* The options as given. NULL, 0 or false if an option was not given. */
+/* The options as given. NULL, 0 or false if an option was not given; a value is NULL, too, if an option has none. */
 struct command_line {
 	const char *text, *file;          /* the TEXT of -e; the file CHAIN */
 	const char *values[OPTION_COUNT]; /* the last value of each option */
@@ -53,7 +53,7 @@ struct policy_list {
 struct settings {
 	enum report_format format;
 	bool dot;   /* explain --format dot */
-	bool color; /* colours on standard error */
+	bool color; /* messages have colours; with --color, so have the tables of explain */
 	int threads;
 	int64_t tile, memory, max_checkpoints; /* 0: not given */
 	enum dtype dtype, store;               /* DTYPE_COUNT: not given */
@@ -88,7 +88,7 @@ struct session {
 	struct source source;
 	struct syntax syntax;
 	struct chain chain;
-	const char *directory; /* the folder of the chain's file */
+	const char *directory; /* the folder of the chain's file; "." if the chain comes from -e or standard input */
 	struct opened_input in;
 	struct opened_output *out;                /* for arrays, at --output */
 	struct opened_output *outputs;            /* all outputs, the last opened first */
@@ -108,19 +108,19 @@ struct command {
 extern const struct command command_table[];
 extern const size_t command_count;
 
-/* Reports an error of the command line. Returns STATUS_USAGE. */
+/* Reports an error of the command line. Returns STATUS_USAGE; STATUS_LIMIT if memory is short. */
 __attribute__((format(printf, 2, 3))) enum status usage_error(struct session *session, const char *format, ...);
 /* Sets the hint of the last diagnostic. Returns STATUS, so that a caller can return an error with a hint. */
 __attribute__((format(printf, 3, 4))) enum status with_hint(struct session *session, enum status status,
                                                             const char *format, ...);
-/* As a hint, suggests the candidate nearest to NAME. If none is near, the hint is OTHERWISE; NULL: no hint. */
+/* As with_hint. The hint suggests the candidate nearest to NAME; if none is near, it is OTHERWISE, or none if NULL. */
 enum status with_nearest(struct session *session, enum status status, const char *name, struct text_list candidates,
                          const char *otherwise);
-/* Sets whether messages are coloured, before the first message. The last --color of ARGV counts. */
+/* Sets whether messages are coloured, before the first message. The last --color of ARGV, before any "--", counts. */
 void session_choose_color(struct session *session, int argc, char **argv);
 /* Parses ARGV, the words after the command's name up to a NULL. Fails with STATUS_USAGE or STATUS_LIMIT. */
 enum status session_parse(struct session *session, char **argv);
-/* Reads the file at PATH to SOURCE. Fails with STATUS_IO; with STATUS_LIMIT if it is longer than MAX_SOURCE bytes. */
+/* Reads PATH, "-" for standard input, to SOURCE. Fails with STATUS_IO, or beyond MAX_SOURCE bytes with STATUS_LIMIT. */
 enum status session_read_file(struct session *session, const char *path, struct source *source);
 /* Reads, parses and resolves the chain. Fails if a policy, of a block or an option, names a value the chain lacks. */
 enum status session_load_chain(struct session *session);
@@ -128,13 +128,13 @@ enum status session_load_chain(struct session *session);
 enum status session_load_syntax(struct session *session);
 /* True if --shape, without --input, takes the place of an input. */
 bool session_makes_input(const struct session *session);
-/* Opens the input and makes its reader. */
+/* Opens the input, --input or standard input, and makes its reader, but reads nothing. */
 enum status session_open_input(struct session *session);
-/* Binds the params. If DATA, loads their values; else binds types alone. Weak params get the type COMPUTE. */
+/* Binds the params. If DATA, loads their values; else binds types alone. Weak params get the dtype COMPUTE for now. */
 enum status session_bind(struct session *session, bool data, enum dtype compute);
-/* Opens the source of costs that --costs names, unless it is the table. Fails with STATUS_DATA or STATUS_IO. */
+/* Sets `costs` from --costs, unless that is the table. With `measured` and --spill, measures the disk now. */
 enum status session_open_costs(struct session *session);
-/* Sets TYPE to the input's type, from --shape, the chain or the input's header. Binds params to types, without data. */
+/* Sets TYPE to the input's type as the chain sees it, by --shape, a declaration or a header. Binds params to types. */
 enum status session_bind_types(struct session *session, struct type *type);
 /* True if a report for programs goes to standard error. Then no warnings may be printed there. */
 bool session_error_is_data(const struct session *session);
@@ -144,7 +144,7 @@ enum status session_own_output(struct session *session, struct opened_output **o
 enum status session_open_output(struct session *session, struct opened_output **out, const char *path, bool live);
 /* Makes OUT's writer: in --to's format, else as text on a terminal, else in the input's format. */
 void session_make_writer(struct session *session, struct opened_output *out);
-/* Opens `out` at --output, and makes its writer. Fails with STATUS_USAGE if it would be appended to the input. */
+/* Opens `out` at --output, and makes its writer. STATUS_USAGE if it would be appended to an input that is no text. */
 enum status session_open_arrays(struct session *session);
 /*
  * session_put ends OUT, which is complete. A regular file keeps its temporary name until session_commit, which flushes
@@ -167,10 +167,10 @@ struct text_file {
 enum status session_open_text(struct session *session, struct text_file **file, const char *path, bool to_stderr);
 /* Opens a command's report at --output, else at standard output. */
 enum status session_open_report(struct session *session, struct text_file **file);
-/* Writes the rest of FILE and passes it to session_put. Fails with STATUS_LIMIT if memory has been short. */
+/* Ends the report's JSON, writes the rest of FILE, and calls session_put. STATUS_LIMIT if memory has been short. */
 enum status session_close_text(struct text_file *file);
 void session_close(struct session *session);
-/* Fails with STATUS_USAGE if two options would write to the same regular file, whatever their paths. */
+/* Fails with STATUS_USAGE if an option would write to the regular file of another, or of a standard stream. */
 enum status outputs_check(struct session *session);
 /*
  * Fails with STATUS_USAGE if binary arrays would share a file with another output: the arrays of `out` and of VALUE,
@@ -179,7 +179,7 @@ enum status outputs_check(struct session *session);
  */
 enum status outputs_check_apart(struct session *session, struct opened_output *value,
                                 const struct opened_output *events);
-/* Fails with STATUS_IO if a regular file that is to be written after the work cannot be opened. */
+/* Fails with STATUS_IO if a file that is opened only after the work, or by the first event, cannot be opened. */
 enum status outputs_probe(struct session *session);
 /*
  * Returns the most bytes that the process may allocate: 7/8 of the machine's memory and all its swap space, but at most

@@ -73,7 +73,7 @@ static enum status plan_spec(struct subject *subject, const struct policy *polic
 	return status;
 }
 
-/* Returns the milliseconds that JOB takes by --costs; 0 if its costs are not times. */
+/* Returns the milliseconds that JOB takes by --costs; 0 without --costs, or if these are not times. */
 static double predicted_ms(const struct session *s, const struct job *job)
 {
 	const struct counters *c = &job->predicted;

@@ -14,20 +14,21 @@ struct subject {
 	bool warns;    /* subject_plan warns of options that have no effect */
 };
 
-/* Reads the chain and the type of its input, or the file of --spec. */
+/* Reads the chain, the type of its input and --costs; or the file of --spec, which refuses options of a chain. */
 enum status subject_open(struct subject *subject, struct session *session);
-/* Sets *POLICY to a copy of GIVEN with --max-checkpoints. With --spec, a policy by value fails with STATUS_USAGE. */
+/* Sets *POLICY to GIVEN with --max-checkpoints. With --spec, `auto` is --memory or save-all; by value, it fails. */
 enum status subject_policy(struct subject *subject, const struct policy *given, const struct policy **policy);
 /*
- * Plans *POLICY. Writes its figures to ROW, which the caller zeroes, and its actions to TO unless TO is NULL. Without
- * --spec, replaces `auto` by its choice. Fails with STATUS_LIMIT for an infeasible budget, and sets ROW's least_bytes.
+ * Plans *POLICY. Writes policy, counters and predicted_ms to ROW, which the caller zeroes, and the actions to TO unless
+ * that is NULL. Without --spec, replaces `auto` by its choice. An infeasible budget (or `auto`) fails with STATUS_LIMIT
+ * and sets ROW's least_bytes.
  */
 enum status subject_plan(struct subject *subject, const struct policy **policy, struct policy_row *row,
                          struct report *to, struct diags *diags);
-/* Plans POLICIES, COUNT budgets, with one search. The caller zeroes ROWS. An infeasible budget gets least_bytes. */
+/* As subject_plan for COUNT budgets, by one search. An infeasible budget is no error; its row has least_bytes. */
 enum status subject_budgets(struct subject *subject, const struct policy *const *policies, size_t count,
                             struct policy_row *rows);
-/* Sets LIST to the arrays that POLICY holds when the first sweep ends, and to its figures. */
+/* Sets LIST to the arrays that POLICY holds in memory when the first sweep ends, and LIST's row to its figures. */
 enum status subject_kept(struct subject *subject, const struct policy *policy, struct kept_list *list);
 
 #endif

@@ -18,7 +18,7 @@ enum status trial_end_input(struct session *session);
 enum status trial_open_file(struct session *session, struct opened_output **file);
 /* Empties FILE, unless it is a device, and makes its writer for npy, in ARENA. */
 void trial_write_file(struct opened_output *file, struct arena *arena);
-/* Makes READER read FILE, which is npy, from its begin, through INPUT. Both live in ARENA. */
+/* Makes READER read FILE, which is npy, from its begin, through INPUT. Their buffers are in ARENA. */
 void trial_read_file(const struct opened_output *file, struct input *input, struct reader *reader, struct arena *arena);
 
 struct trial {
@@ -28,7 +28,7 @@ struct trial {
 	struct run_options options;
 	bool compare; /* as in gradient_options */
 };
-/* Runs the chain on `in`. Writes the output to `out`; with RESULT, the gradient. The caller then frees RESULT. */
+/* Runs the chain on `in`. Writes the output to `out`; with RESULT, the gradient. The caller always frees RESULT. */
 enum status trial_run(const struct trial *trial, struct gradient_result *result);
 
 #endif

@@ -54,7 +54,7 @@ void report_difference(struct report *report, struct kept_list lists[2]);
 
 /* Writes the rows of LIST, in JSON and tables with the sum of their bytes; lines as JAX's print_saved_residuals. */
 void report_residuals(struct report *report, const struct chain *chain, const struct held_list *list);
-/* Returns "output of sin from f.ck:6:9 (g)", "named 'a' from ..." or "from the argument W1". NULL if memory is short. */
+/* Returns "output of sin from f.ck:6:9 (g)", "named 'a' from ..." or "from the argument W1". NULL if out of memory. */
 const char *residual_describe(const struct chain *chain, const struct held *row, struct arena *arena);
 
 #endif

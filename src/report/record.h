@@ -148,9 +148,9 @@ struct records {
 	uint64_t right; /* a bit for each column of numbers */
 };
 
-/* GROUPS are those of all records together. Tables and CSV omit the columns of other groups. A RECORD of records_put
- * has its own GROUPS; a table or CSV has empty cells for those it lacks. Tables are written by records_end. */
+/* GROUPS are those of all records together. Tables and CSV omit the columns of other groups. */
 void records_begin(struct records *records, struct report *report, const struct record_kind *kind, unsigned groups);
+/* GROUPS are RECORD's own. Tables and CSV have empty cells for its other columns. records_end writes the table. */
 void records_put(struct records *records, const void *record, unsigned groups);
 void records_end(struct records *records);
 
