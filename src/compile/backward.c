@@ -1,6 +1,6 @@
 /*
  * Makes the backward body: goes from the last instruction of the recording body to the first,
- * emits the derivatives of each, and adds their cotangents.
+ * emits the derivatives of each, and adds their cotangents. Where it enters a region, it recomputes first.
  *
  * Invariant: under every policy the cotangents of a value are added in the reverse order
  * of its uses. So the bits of a gradient do not depend on the policy. The gradient
@@ -12,7 +12,7 @@
 
 /* Adding values and instructions. If out of memory, these functions return harmless ones. */
 
-/* Adds a value to the backward body, with LIKE's type: VALUE of the recording body, or its cotangent if COTANGENT. */
+/* Adds VALUE of the recording body, or its cotangent if COTANGENT, to the backward body, with the type of LIKE. */
 static uint32_t back_value(struct lineariser *l, uint32_t value, uint32_t like, bool cotangent)
 {
 	uint32_t id = body_add_value(l->back, l->body->values[like].type);
@@ -24,7 +24,7 @@ static uint32_t back_value(struct lineariser *l, uint32_t value, uint32_t like, 
 	return id;
 }
 
-/* Appends an instruction of KIND. Copies all but the values from FROM, unless FROM is NULL. */
+/* Appends an instruction of KIND. Copies operation, types and origin from FROM, unless FROM is NULL. */
 static struct instr *back_instr(struct lineariser *l, enum instr_kind kind, const struct instr *from)
 {
 	struct instr *instr = body_add_instr(l->back, kind);
@@ -78,8 +78,8 @@ static uint32_t mapped(struct lineariser *l, uint32_t value)
 }
 
 /*
- * Adds COTANGENT to the sum for VALUE, or to the gradient of a param, summed first over the axes along which VALUE was
- * broadcast. FROM is the instruction whose derivative COTANGENT is, or NULL.
+ * Adds COTANGENT to the sum for VALUE, or, if that is a param, to its gradient. Sums it first over the axes along which
+ * VALUE was broadcast. FROM is the instruction whose derivative COTANGENT is, or NULL.
  */
 static void add_cotangent(struct lineariser *l, uint32_t value, uint32_t cotangent, const struct instr *from)
 {
@@ -130,7 +130,7 @@ static void reverse_general(struct lineariser *l, size_t at, unsigned bits)
 	struct instr *instr = derivative_of(l, INSTR_VJP, at, needs_of(l, from));
 	const uint32_t dv = bits & 1 ? add_made(l, &instr->out, from->v, from->v, true) : NO_VALUE;
 	const uint32_t da = bits & 2 ? add_made(l, &instr->out_a, from->a, from->a, true) : NO_VALUE;
-	/* The derivative of a slice adds to a part of the cotangent that v already has. */
+	/* If v already has a cotangent, the derivative of a slice adds to a part of it. */
 	if (from->op == OP_slice && dv != NO_VALUE && l->values[from->v].cotangent != NO_VALUE) {
 		instr->a = l->values[from->v].cotangent;
 		l->values[from->v].cotangent = dv;
@@ -199,7 +199,7 @@ static bool recompute_instr(struct lineariser *l, size_t at)
 	return true;
 }
 
-/* Appends the instructions that recompute the values that region ID did not keep. */
+/* Appends the instructions that recompute what region ID needs but did not keep. Counts their steps. */
 static void recompute_region(struct lineariser *l, uint32_t id)
 {
 	const struct value_list *again = &l->regions[id].again;
@@ -296,7 +296,7 @@ static void add_seeds(struct lineariser *l)
 	}
 }
 
-/* The cotangents of the state before the step become outs: zeros for a value that none has reached. */
+/* The cotangents of the slots that the body reads become outs: zeros for a value that none has reached. */
 static void add_results(struct lineariser *l)
 {
 	for (size_t i = 0; i < l->body->in_count; i++) {

@@ -8,7 +8,7 @@
 
 /*
  * Returns, by in of the backward body, if nobody reads its array after the program. A residual that
- * is no part of a state is such an in: only this step holds it, and only until its backward pass.
+ * is no part of the state before or after is such an in: only this step holds it, and only until its backward pass.
  * With COTANGENTS, every cotangent is one too. NULL if out of memory.
  */
 static const bool *owned_ins(const struct linear *linear, bool cotangents, struct arena *arena)
@@ -111,7 +111,7 @@ struct run_list {
 	uint32_t last; /* in order: the id of the last run's step */
 };
 
-/* Adds the step of ID, TIMES times in a row. False if out of memory. */
+/* Adds the step of ID, TIMES times in a row, to a run of it or as a new run. False if out of memory. */
 static bool append_run(struct run_list *list, uint32_t id, int64_t times)
 {
 	const size_t at = !list->in_order ? id : list->count - (list->count && list->last == id);
@@ -127,7 +127,7 @@ static bool append_run(struct run_list *list, uint32_t id, int64_t times)
 	return true;
 }
 
-/* Adds ITEMS, TIMES times in a row. If in order, adds a loop of several items iteration by iteration. */
+/* Adds ITEMS, TIMES times in a row. If in order, TIMES is 1 unless ITEMS are one step; other loops go by iteration. */
 static bool add_items(struct run_list *list, const struct item *items, size_t count, int64_t times)
 {
 	for (const struct item *item = items; item < items + count; item++) {

@@ -10,15 +10,15 @@
 #include "compile/program.h"
 #include "schedule/step_costs.h"
 
-/* A step with its linearisation and its programs, for one size of tile. */
 enum { STEP_PROGRAMS = 5 };
+/* A step with its linearisation and its programs, for one size of tile. */
 struct compiled_step {
 	struct linear linear;
 	union {
 		struct {
 			struct program forward; /* its body lacks the outs that nothing reads */
 			struct program record, record_only, backward;
-			struct program backward_shared; /* as backward, but writes into no cotangent: for when one is shared */
+			struct program backward_shared; /* for when a cotangent is shared: has no temporary in its array */
 		};
 		struct program programs[STEP_PROGRAMS]; /* the five above */
 	};
@@ -30,17 +30,20 @@ struct compiled_chain {
 	bool by_value;               /* one compiled step is the whole chain */
 	bool uses_gemm;
 	int64_t ports;  /* the most ins or outs of a program */
-	int64_t widest; /* bytes of the largest array of the programs */
-	int64_t member; /* the most bytes that a further member of a team needs (team_members) */
+	int64_t widest; /* the most `widest` of a program */
+	int64_t member; /* the most `member` of a program, rounded up to ARRAY_ALIGN */
 };
 
-/* Linearises and compiles each distinct step of LOWERED (LOWER_STEPS, or LOWER_UNROLLED if POLICY is by value). */
+/*
+ * Linearises and compiles each distinct step of LOWERED (LOWER_STEPS, or LOWER_UNROLLED if POLICY is by value). Any
+ * other POLICY, or NULL, changes nothing here. LOWERED must outlive COMPILED. STATUS_LIMIT as program_compile.
+ */
 enum status compiled_make(const struct context *context, struct compiled_chain *compiled, const struct lowered *lowered,
                           const struct policy *policy);
 /*
  * Writes the costs of COMPILED's steps to COSTS; FIXED bytes are held throughout. The runs are
  * in the context's arena. If IN_ORDER, they are in the chain's order, for searches and the cost walk.
- * Else each distinct step has one run, which is enough for sums. STATUS_LIMIT if out of memory.
+ * Else each distinct step has one run, by id: enough for sums. Disk times are 0. STATUS_LIMIT if out of memory.
  */
 enum status compiled_costs(const struct context *context, const struct compiled_chain *compiled, bool in_order,
                            int64_t fixed, struct step_costs *costs);

@@ -1,15 +1,15 @@
 /*
  * Private to the compiler of programs:
  *
- *     program.c     the order of its parts
+ *     program.c     the order of the parts below
  *     groups.c      which instructions share a launch
  *     launches.c    launches, and the frame entries of their arrays
  *     fuse.c        a group as kernel ops
  *     registers.c   which registers of a group share a place
  *     runs.c        makes one kernel op of a chain of cheap ones
- *     places.c      where arrays lie: with ins and outs, or in the workspace
+ *     places.c      where arrays lie: in those of ins and outs, or in the workspace
  *
- * A function that returns a bool returns false if out of memory.
+ * Except same_register, each function below that returns a bool returns false if out of memory.
  */
 #ifndef COMPILE_COMPILER_H
 #define COMPILE_COMPILER_H
@@ -17,19 +17,19 @@
 #include "compile/launch.h"
 
 enum { NO_LAUNCH = -1 };
-/* A short loop of a run is unrolled to at most so many steps. */
+/* The copies of a short loop's steps that a run executes between two jumps are at most so many steps. */
 enum { UNROLLED_STEPS = 32 };
 
-/* A register of the group that is being made. It lives from kernel op BEGIN to END. */
+/* A register of the group that is being made. */
 struct draft_register {
-	size_t begin, end;
+	size_t begin, end; /* its first and last kernel op; END is their number if it lives through all blocks */
 	uint8_t shift;
 	bool bits;
 	bool touched; /* a kernel op uses it */
 	uint32_t place;
 };
 
-/* A place of the register file. HOLDS is its last register; NEXT is 1 + the next place of its list, or 0. */
+/* A place of the register file. HOLDS is the register last put there; NEXT: 1 + the next place of its list, or 0. */
 struct place_state {
 	uint32_t holds, next;
 };
@@ -42,7 +42,7 @@ struct draft {
 	uint32_t register_count, register_limit;
 	struct place_state *places; /* the register file, of register_limit places */
 	uint32_t *ending;           /* by kernel op: 1 + the first place whose register ends there, or 0 */
-	uint32_t *moved;            /* scratch: the new index of each kernel op, or of each register */
+	uint32_t *moved;            /* scratch: the new index of each kernel op, register or place */
 	struct run_step *steps;     /* scratch: the steps of the run that is being made */
 	uint32_t first;             /* a value's reg or fill below this is of an earlier group */
 	uint32_t fills;             /* number of fills that come before all other kernel ops */
@@ -50,16 +50,16 @@ struct draft {
 };
 
 struct instr_plan {
-	bool live;       /* its result is wanted */
+	bool live;       /* it is compiled: its result is needed, it is in a loop, or it is an ACCUMULATE */
 	bool block_loop; /* a LOOP that iterates within each block of a group */
 	int64_t launch;  /* its launch, or NO_LAUNCH */
 };
 
 struct value_plan {
 	int64_t made_in;   /* the launch that makes it; NO_LAUNCH for ins and params */
-	int64_t last_read; /* the last launch that reads it */
-	uint32_t reads;    /* how often it is read */
-	bool array;        /* it needs an array: it leaves its group */
+	int64_t last_read; /* the last launch that reads it, or the END of a loop that reads it from before; or NO_LAUNCH */
+	uint32_t reads;    /* how often live instructions, carries and outs read it */
+	bool array;        /* it needs an array: no group makes it, or it leaves its group */
 	bool array_final;  /* it is the final of a loop over whole arrays */
 	uint32_t entry;    /* index of its entry in the frame, or NO_VALUE */
 	uint32_t same_as;  /* a block loop's final, or a result made in place: the inner in whose register it lies */
@@ -79,7 +79,7 @@ struct compiler {
 	struct frame_plan *frame;
 	struct launch *launches;
 	size_t launch_count, launch_limit;
-	int64_t scratch, team_scratch; /* bytes that operations need: for the first and each further member of a team */
+	int64_t scratch, team_scratch; /* the most bytes that an operation needs, and each further member of its team */
 	const bool *owned;             /* by in, or NULL: see program_compile */
 	int64_t register_bytes;        /* of all registers of the group that needs most */
 	struct draft draft;
@@ -87,7 +87,7 @@ struct compiler {
 
 /* Returns the shape that INSTR, an element-wise instruction or a loop, walks; NULL if it has none. */
 const struct shape *group_shape(const struct compiler *c, const struct instr *instr);
-/* Fills c->instrs, and made_in, last_read, reads, array, array_final and same_as of c->values. */
+/* Fills c->instrs, c->counter_level and c->launch_limit, and of c->values all but reg, fill and moved_by. */
 bool plan_groups(struct compiler *c);
 
 /* Returns the index of VALUE's entry in the frame, and adds an entry if it has none. NO_VALUE for NO_VALUE. */
@@ -98,18 +98,18 @@ bool compile_launches(struct compiler *c);
 
 /* Reserves memory for the draft of the largest group of the body. */
 bool draft_reserve(struct compiler *c);
-/* Makes a launch of instructions FIRST .. END-1, which are all of one group. */
+/* Makes a launch of the live instructions of FIRST .. END-1, which are all of one group. FIRST is live. */
 bool compile_group(struct compiler *c, size_t first, size_t end);
 
 bool same_register(const struct arg *a, const struct arg *b);
-/* Gives each register a place. Kernel ops then name places. */
+/* Gives each register that a kernel op uses a place. Kernel ops then name places. */
 void place_registers(struct draft *d);
 /* Renumbers the places that kernel ops still use, without gaps. Returns their number. */
 uint32_t compact_registers(struct draft *d);
 
 bool make_runs(struct compiler *c);
 
-/* Puts workspace arrays into arrays of ins and outs if they fit, else at offsets from BEGIN on. */
+/* Puts workspace arrays into those of outs and owned ins, or at offsets from BEGIN on. False beyond POOL_MOST, too. */
 bool place_arrays(struct compiler *c, int64_t begin);
 
 #endif

@@ -1,13 +1,13 @@
 /*
- * A group: element-wise instructions that follow one another on one shape. The group
+ * A group: element-wise instructions that follow one another on one shape, and block loops of them. The group
  * becomes a list of kernel ops that runs for block after block of the arrays. Values
  * pass from kernel op to kernel op in registers, which are blocks in the first-level
  * cache.
  *
- *     body        kernel ops                    registers
- *     b = sin a   forward sin  a[block] -> r0   r0
- *     c = b * w   forward mul  r0, w    -> r0   r0 again: b dies here
- *     out c       ...          r0 -> out[block]
+ *     body          kernel ops
+ *     b = sin a     forward sin  a[block]     -> r0
+ *     c = b * w     forward mul  r0, w[block] -> r0           r0 again: b dies here
+ *     out d = -c    forward neg  r0           -> out[block]   an out needs no register
  *
  * draft_reserve counts each list before it is filled, so that memory can run out in few
  * places only.
@@ -24,7 +24,7 @@ enum { BLOCK_BYTES = 24 << 10, LEAST_BLOCK = 256, MOST_BLOCK = 4096, MOST_FILLS 
 /* The most kernel ops and registers that one carry of a loop adds to a draft. */
 enum { CARRY_KERNEL_OPS = 4, CARRY_REGISTERS = 4 };
 
-/* Returns the type of the arrays that INSTR walks: its inputs have it, or are broadcast to it. */
+/* Returns the type of the arrays that INSTR walks. Its v and a have the shape of that, or are broadcast to it. */
 static const struct type *walked_type(const struct compiler *c, const struct instr *instr)
 {
 	uint32_t made[4];
@@ -144,7 +144,7 @@ static bool is_binary(const struct instr *instr)
 	return instr->kind <= INSTR_VJP_A && op_table[instr->op].class == OP_CLASS_BINARY;
 }
 
-/* True if the operand of INSTR, which walks TO, is an array of one number: the kernel reads it from there. */
+/* True if the operand of INSTR, which walks TO, is one number in an array, and TO is not: the kernel reads it there. */
 static bool is_scalar_operand(const struct compiler *c, const struct instr *instr, const struct type *to)
 {
 	const struct value *values = c->body->values;
@@ -160,7 +160,7 @@ static struct arg operand_of(struct compiler *c, uint32_t value, const struct ty
 
 /*
  * Emits fills before all other kernel ops: all fills of loops, where each iteration would repeat them, and
- * other fills while there are fewer than MOST_FILLS. Only these fills may be done once for all blocks.
+ * those of other instructions while there are fewer than MOST_FILLS. Only these fills may be done once for all blocks.
  */
 static void fill_first(struct compiler *c, size_t first, size_t end)
 {
@@ -200,7 +200,7 @@ static void complete_results(struct compiler *c, struct kernel_op *kernel_op)
 				extra_register(c, kernel_op->wide ? 3 : 2, op_table[kernel_op->op].keeps[k].kind == KEEP_MASK);
 }
 
-/* Returns the operation to run for INSTR: a cheaper one if op_by_number has one for its number as the operand. */
+/* Returns the operation to run for INSTR: by op_by_number if the operand is a number. A VJP must not read more then. */
 static enum op op_of(const struct instr *instr)
 {
 	if (instr->a != NO_VALUE || instr->kind == INSTR_VJP_A)
@@ -275,8 +275,8 @@ static bool is_overwritten(const struct instr *loop, uint32_t k)
 
 /*
  * LOOP, from kernel op BEGIN on, passes FROM to its next iteration in register TO. Makes the kernel op that computes
- * FROM write TO at once, and later ones use TO for FROM. False, with nothing changed, if a later one touches TO, or if
- * FROM is not computed once an iteration. SINGLE: TO is read once.
+ * FROM write TO at once, and later ones use TO for FROM. False, with nothing changed, if a later one touches TO, if
+ * FROM is no register that LOOP itself computes, or if it is the inner of a carry. SINGLE: TO is read once after LOOP.
  */
 static bool make_in_place(struct compiler *c, size_t begin, const struct instr *loop, struct arg from, struct arg to,
                           bool single)
@@ -339,7 +339,7 @@ static void end_block_loop(struct compiler *c, const struct instr *loop, size_t 
 	}
 }
 
-/* Returns the elements after which the pattern of fill M repeats: a multiple of 8, at most MOST_BLOCK; else 0. */
+/* Returns the count of M's array if it fills whole trailing axes: a multiple of 8, at most MOST_BLOCK; else 0. */
 static int64_t fill_period(const struct kernel_op *m)
 {
 	int64_t period = 1;
@@ -352,7 +352,7 @@ static int64_t fill_period(const struct kernel_op *m)
 	return m->to->shape.ndim > 0 && period % 8 == 0 && period <= MOST_BLOCK ? period : 0;
 }
 
-/* Marks the fills whose pattern is the same in every block. The block must be a multiple of the returned period. */
+/* Marks the first fills whose pattern can repeat in every block. Returns a period: the block must be a multiple. */
 static int64_t mark_once(struct draft *d)
 {
 	int64_t period = 1;
@@ -366,8 +366,8 @@ static int64_t mark_once(struct draft *d)
 }
 
 /*
- * Sets the block of LAUNCH to as many elements as keep the registers in the first-level cache, or to
- * MOST_BLOCK for a single kernel op without registers. The block is a multiple of PERIOD.
+ * Sets the block of LAUNCH to as many elements as keep registers and arrays in the first-level cache, or to MOST_BLOCK
+ * for a single kernel op without registers. It is a multiple of PERIOD (if 1, of 512), or of 64 if one block holds all.
  */
 static void choose_block(struct launch *launch, int64_t period)
 {

@@ -4,13 +4,13 @@
  *
  * Element-wise instructions that follow one another on one shape are one group. A loop is a
  * part of a group if all its instructions are element-wise on one shape and none depends on
- * its counter (a block loop). Every other instruction is a launch of its own over whole
+ * its counter or an inner one (a block loop). Every other live instruction is a launch of its own over whole
  * arrays.
  */
 
 #include "compile/compiler.h"
 
-/* Marks what an out, a gradient or a live instruction needs as live. Loops stay whole. The caller zeroes WANTED. */
+/* Marks what an out, an ACCUMULATE or a live instruction needs as live. Loops stay whole. The caller zeroes WANTED. */
 static void find_live(struct compiler *c, bool *wanted)
 {
 	const struct body *body = c->body;
@@ -50,8 +50,8 @@ const struct shape *group_shape(const struct compiler *c, const struct instr *in
 }
 
 /*
- * True if the loop at AT iterates within each block of a group: all its instructions work element by element on
- * one shape, and none reads its counter. The same then holds for the loops in it.
+ * True if the loop at AT iterates within each block of a group. It has a carry, all its instructions work element by
+ * element on one shape, and none reads its counter. The same then holds for the loops in it.
  */
 static bool is_block_loop(const struct compiler *c, size_t at)
 {
@@ -126,7 +126,7 @@ static void note_carries(struct compiler *c, const struct instr *loop, int64_t b
 	const bool fused = begin == end;
 	for (uint32_t k = 0; k < loop->loop.carry_count; k++) {
 		const struct carry *carry = &loop->loop.carries[k];
-		/* The first iteration reads the init in the init's own place. */
+		/* The first iteration reads the init in its own place, so the init lives to END. */
 		note_value_read(c, carry->init, end, fused);
 		note_value_read(c, carry->result, end, fused);
 		note_value_made(c, carry->final, end, fused);

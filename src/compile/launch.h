@@ -7,7 +7,7 @@
 
 #include "compile/program.h"
 
-/* An entry of the frame: where an array lies. */
+/* An entry of the frame: where an array lies. A loop over whole arrays sets the pointer of a CARRIED one. */
 enum entry_kind { ENTRY_IN, ENTRY_OUT, ENTRY_PARAM, ENTRY_WORKSPACE, ENTRY_CARRIED };
 struct entry {
 	enum entry_kind kind;
@@ -23,7 +23,7 @@ enum arg_kind { ARG_NONE, ARG_REGISTER, ARG_ARRAY, ARG_SCALAR /* an array of one
 struct arg {
 	enum arg_kind kind;
 	uint32_t index; /* of the register (or its place), or of the frame's entry */
-	uint32_t value; /* of the body */
+	uint32_t value; /* of the body; at least value_count for a register without a value */
 	uint8_t shift;  /* log2 of an element's bytes, unless `bits` */
 	bool bits;      /* its type is DTYPE_BITS */
 };
@@ -47,7 +47,7 @@ struct kernel_op {
 	enum kernel_op_kind kind;
 	enum op op;
 	bool wide; /* F64 */
-	int form;  /* 1: the operand is a scalar */
+	int form;  /* index of the kernel; 1: the one that reads its operand as a number */
 	union {
 		struct {
 			struct arg v, a, y, k, l, g;     /* read */
@@ -59,7 +59,7 @@ struct kernel_op {
 	double number[2];
 	const struct type *from, *to; /* FILL */
 	bool once;                    /* FILL: the pattern is the same in every block */
-	bool single;                  /* its result is read once */
+	bool single;                  /* its result is read once; an out counts as a read */
 	const struct run_step *steps;
 	size_t step_count;
 	uint32_t match; /* LOOP, END: the index of the other */
@@ -85,18 +85,18 @@ struct launch {
 	int64_t count, block; /* elements in all, and in one block */
 	uint32_t registers;
 	int64_t register_bytes; /* of one register */
-	/* all others */
+	/* CALL, SUM_TO, ACCUMULATE; a COPY has out and needs[0] alone, a LOOP or END instr alone */
 	const struct instr *instr;
 	uint32_t out, out_a, keep[MAX_KEEPS], needs[MAX_NEEDS], g; /* entries, NO_VALUE where none */
-	bool folds; /* it reduces over all rows; a tile's result is only a part */
+	bool folds; /* it reduces the streamed axis: a tile's result is only a part */
 	bool v_streamed;
-	/* LOOP, END */
+	/* LOOP; an END has match and carried too */
 	size_t match; /* the index of the other launch */
 	int64_t iterations;
 	int32_t level;
 	struct carried *carried;
 	size_t carried_count;
-	uint32_t *dynamic; /* entries whose pointers change with the counter */
+	uint32_t *dynamic; /* of the dynamic entries, those that the loop reads: each iteration sets them */
 	size_t dynamic_count;
 };
 

@@ -2,8 +2,8 @@
  * Makes the launches (groups, calls and loops over whole arrays) and the frame entries of the
  * arrays that they read and write.
  *
- * A value that is made and read in one group is a register. Every other value is an array:
- * the caller's if it is an in or an out, else a part of the workspace. A loop over whole
+ * A value that one group makes, that only this group reads and that is no out is a register. Every other value is an
+ * array: the caller's if it is an in, an out or a param, else a part of the workspace. A loop over whole
  * arrays passes its carried values by exchanging pointers.
  *
  * Invariant: a value that a loop reads, and that was made before the loop, is live to the
@@ -101,7 +101,7 @@ static void compile_call(struct compiler *c, const struct instr *instr)
 	c->team_scratch = greater(c->team_scratch, team_scratch);
 }
 
-/* True if LOOP may write the result of carry K where the next iteration reads it: it is made in LOOP for K alone. */
+/* True if LOOP may write the result of carry K where the next iteration reads it: LOOP makes it for K alone. */
 static bool is_written(const struct compiler *c, const struct instr *loop, uint32_t k)
 {
 	uint32_t result = loop->loop.carries[k].result;
@@ -145,8 +145,8 @@ static bool compile_loop(struct compiler *c, const struct instr *loop)
 }
 
 /*
- * Notes that LOOP reads VALUE, which lives to the loop's end if it was made before the loop. If a counter of this
- * program indexes VALUE's param, VALUE's entry joins loop->dynamic, once.
+ * Notes that LOOP reads VALUE, which lives to the loop's end if it was made before the loop. If the counter of any
+ * loop of this program indexes VALUE's param, VALUE's entry joins loop->dynamic, once.
  */
 static void note_loop_read(struct compiler *c, struct launch *loop, uint32_t value, size_t *capacity)
 {

@@ -32,7 +32,7 @@ unsigned needs_of(const struct lineariser *l, const struct instr *instr)
 	return (bits & 1 ? info->needs_v : 0) | (bits & 2 ? info->needs_a : 0);
 }
 
-/* Marks the values that cotangents reach. */
+/* Marks the values that cotangents of the state after the step reach, and ins whose cotangents are wanted. */
 static void mark_reached(struct lineariser *l)
 {
 	const struct body *body = l->body;
@@ -51,13 +51,13 @@ static void mark_reached(struct lineariser *l)
 	}
 }
 
-/* A list of the types of kept values, each once: equal types are one pointer, as in a lowered body. */
+/* Types of kept values, each once, that are no type of their instruction; the lowered body may have an equal one. */
 struct kept_type {
 	struct type type;
 	const struct kept_type *next;
 };
 
-/* Returns a type equal to TYPE: one of INSTR, one of LIST, or a new one of LIST. NULL if out of memory. */
+/* Returns a type equal to TYPE: that of INSTR's v or y, one of LIST, or a new one of LIST. NULL if out of memory. */
 static const struct type *intern_type(struct arena *arena, const struct kept_type **list, const struct type *type,
                                       const struct instr *instr)
 {
@@ -113,7 +113,7 @@ bool add_live_outs(struct body *body, const struct step *step)
 	return true;
 }
 
-/* Drops kept values that are no residuals, makes residuals outs of both recording bodies, and sums the forward cost. */
+/* Drops kept values that are no residuals, makes the other residuals outs (linearise.h), and sums the forward cost. */
 static void make_recording_bodies(struct lineariser *l)
 {
 	const struct value_list *kept = &l->regions[0].kept;

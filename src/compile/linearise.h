@@ -2,10 +2,10 @@
  * Linearisation of a step. From the step's forward body it makes
  *
  *     residuals     the values that the backward pass reads and that must be held for it
- *     record        the forward body that outputs the residuals too
- *     record_only   the same, for when the state after the step is not wanted
+ *     record        the forward body that outputs the live slots and the residuals
+ *     record_only   the same without the slots, for when the state after the step is not wanted
  *     backward      the body that maps cotangents of the outputs to cotangents of the
- *                   inputs; it recomputes the values of checkpoint regions that are not kept
+ *                   inputs and adds up those of params; it recomputes what checkpoint regions do not keep
  */
 #ifndef COMPILE_LINEARISE_H
 #define COMPILE_LINEARISE_H
@@ -16,9 +16,9 @@
 
 /* Where a value comes from, for the residual report. */
 struct origin {
-	bool argument;              /* the input or a param */
+	bool argument;              /* the input or a param; origin_of sets it for a param alone */
 	uint32_t param;             /* an argument's index among the params; NO_VALUE for the input */
-	const char *op;             /* "sin", or what the derivative computes: "cos" */
+	const char *op;             /* "sin", or a kept value's name: "cos"; NULL if no operation made it */
 	struct span span;           /* of its stage */
 	const char *def;            /* the def it stands in, or NULL */
 	const struct naming *names; /* its names, the latest first */
@@ -36,27 +36,27 @@ struct residual {
 	uint32_t slot;  /* if it is a part of the state before the step, the slot of its class; else NO_VALUE */
 	const struct type *type;
 	struct origin origin;
-	struct op_names used_by; /* the operations whose derivatives read it */
+	struct op_names used_by; /* the operations whose derivatives or recomputations read it */
 };
 
 struct linear {
 	const struct step *step;
-	struct body *record; /* outs: the step's slots, then PORT_RESIDUAL i for each residual that no other port holds */
-	struct body *record_only;   /* outs: PORT_RESIDUAL i alone */
+	struct body *record; /* outs: the live slots, then PORT_RESIDUAL i for each residual that no other port holds */
+	struct body *record_only;   /* outs: PORT_RESIDUAL i for each residual but those that are ins */
 	struct body *backward;      /* ins: PORT_RESIDUAL i, PORT_COTANGENT slot; outs: PORT_COTANGENT slot */
 	struct residual *residuals; /* without params */
 	size_t residual_count;
-	struct param_ref *params; /* params that the backward pass reads, each once */
+	struct param_ref *params; /* params and parts of params that the backward body reads */
 	size_t param_count;
-	int64_t recomputed;                   /* steps that the backward body executes again */
+	int64_t recomputed;                   /* steps of which a region executes a part again, summed over the regions */
 	double forward_cost;                  /* of one forward execution */
 	double recompute_cost, backward_cost; /* of the backward body's forward operations, and of its derivatives */
 };
 
 /*
- * Linearises STEP. POLICY, by value, decides what the whole body keeps as one region. If it is
- * NULL, everything that the backward pass needs is kept. The context's arena owns the result.
- * STATUS_LIMIT if out of memory.
+ * Linearises STEP. POLICY, by value, decides what the whole body keeps as one region. If it is NULL, the whole body
+ * keeps everything that its backward pass needs. Checkpoint regions in it have their own policies either way. The
+ * context's arena owns the result. STATUS_LIMIT if out of memory.
  */
 enum status linearise(const struct context *context, struct linear *linear, const struct step *step,
                       const struct policy *policy);
@@ -64,9 +64,9 @@ enum status linearise(const struct context *context, struct linear *linear, cons
 /* Sets BODY's outs to those of STEP's body whose slots are live after STEP. False if out of memory. */
 bool add_live_outs(struct body *body, const struct step *step);
 
-/* The functions below are for reports. */
+/* The functions below are for reports. Linearisation itself uses all but op_reading. */
 
-/* Returns the name of the operation that makes VALUE; if VALUE is a kept one, its name in that operation's row. */
+/* Returns the name of the operation that makes VALUE, no in or param; of a kept one, its name in that row. */
 const char *linear_maker(const struct body *body, uint32_t value);
 /*
  * Returns the position of VALUE among the values that BODY's instructions make, in program order.
@@ -74,11 +74,11 @@ const char *linear_maker(const struct body *body, uint32_t value);
  */
 enum { INSTR_PLACES = 2 + MAX_KEEPS };
 int64_t linear_place(const struct body *body, uint32_t value);
-/* Returns where VALUE of BODY, a forward or a recording body, comes from. */
+/* Returns where VALUE of BODY, a forward or a recording body, comes from. Of an in it knows the names alone. */
 struct origin origin_of(const struct body *body, uint32_t value);
 /* Adds OP to LIST unless LIST has it. False if out of memory. */
 bool op_names_add(struct arena *arena, struct op_names *list, const char *op);
-/* Returns the operation of instruction INDEX of a forward BODY; for a cast, the one in its stage that reads it. */
+/* Returns the name of the operation INDEX of a forward BODY; for a cast, of the first in its stage that reads it. */
 const char *op_reading(const struct body *body, size_t index);
 
 #endif

@@ -17,7 +17,7 @@ struct value_list {
 
 /* The values that the backward pass of a checkpoint region needs. */
 struct region_plan {
-	struct value_list kept, again; /* kept for it, and recomputed by it */
+	struct value_list kept, again; /* held when it begins, and recomputed by it */
 };
 
 /* What linearisation knows of a value of the recording body. */
@@ -34,7 +34,7 @@ struct lineariser {
 	struct linear *out;
 	const struct step *step;
 	const struct policy *policy; /* by value, for the whole body; or NULL */
-	struct body *body; /* the recording body: keeps all that derivatives may read, in the end residuals alone */
+	struct body *body; /* the recording body: its instructions keep what derivatives read, in the end residuals alone */
 	struct body *back; /* the backward body */
 	struct linear_value *values;
 	struct region_plan *regions;
@@ -72,7 +72,7 @@ static inline uint32_t inner_region(const struct lineariser *l, uint32_t region,
 /* Decides for each region, from the innermost, what it keeps and what it recomputes. */
 void regions_plan(struct lineariser *l);
 
-/* backward.c: makes l->back and the list of residuals, which are its inputs. */
+/* backward.c: makes l->back and the list of residuals, which are its first ins. */
 
 void backward_make(struct lineariser *l);
 

@@ -1,11 +1,11 @@
 /*
- * Where arrays lie. An out's array is free until the out is made, and an owned in's array after its last read: arrays
- * of the workspace lie there if they can. Every other array has a place in the workspace from the launch that
- * makes it to the last that reads it. A value that a loop over whole arrays carries has two such places from the loop's
- * begin on: one is read while the other is written.
+ * Where arrays lie. An out's array is free until the out is made, and an owned in's array after its last read. Arrays
+ * of the workspace that have its type lie there if they can. Every other array has a place in the workspace from the
+ * launch that makes it to the last that reads it. A value that a loop over whole arrays carries has two such places
+ * from the loop's begin on: one is read while the other is written.
  *
- * Invariant: a value has one place at most, and two values that are live at once share no byte. A body may have tens of
- * thousands of ins, so the values of one type that still lack a place are found by the launch that makes them.
+ * Invariant: two values that are live at once share no byte. A body may have tens of thousands of ins, so the values
+ * of one type that still lack a place are found by the launch that makes them.
  */
 
 #include <stdlib.h>
@@ -22,12 +22,12 @@ struct candidate {
 	size_t next; /* its own index; once it has a place, a later index, where the search continues */
 };
 
-/* The last kernel op of a group that reads an entry, and the first that writes it. */
+/* The last kernel op of a group that reads an entry (-1: none), and the first that writes it. */
 struct use {
 	size_t number; /* of the group: reuser.number */
 	int64_t read, written;
 };
-static const int64_t never_written = INT64_MAX - 1, read_otherwise = INT64_MAX;
+static const int64_t never_written = INT64_MAX - 1, read_otherwise = INT64_MAX; /* a FILL or a scalar */
 
 struct reuser {
 	struct compiler *c;
@@ -35,7 +35,7 @@ struct reuser {
 	size_t number;              /* how many groups were noted */
 	bool loops;                 /* the group has KERNEL_OP_LOOP */
 	struct use *uses;           /* by entry */
-	bool *within_loop;          /* by launch: it is in a loop over whole arrays */
+	bool *within_loop;          /* by launch: it begins a loop over whole arrays, or is in one */
 	bool *goes_out;             /* by value: an out, or an in that an out reuses */
 	struct candidate *candidates;
 	size_t count;
@@ -72,7 +72,7 @@ static void note_group(struct reuser *l, const struct launch *group)
 	}
 }
 
-/* True if LAUNCH is a group, and each of its kernel ops that reads entry W runs before those that write entry OUT. */
+/* True if LAUNCH is a group without loops, reads entry W block by block, and not after a kernel op has written OUT. */
 static bool reads_before(struct reuser *l, const struct launch *launch, uint32_t w, uint32_t out)
 {
 	if (launch->kind == LAUNCH_GROUP && l->group != launch)
@@ -88,13 +88,13 @@ static struct entry *reusable(const struct compiler *c, const struct value_plan 
 	return own && !v->array_final && v->same_as == NO_VALUE ? w : NULL;
 }
 
-/* How many outs' arrays are reused: few, since each takes a pass over the values. */
+/* Only the arrays of the first MOST_OUTS outs are reused, since each takes a pass over the values. */
 enum { MOST_OUTS = 8 };
 
 /*
  * Puts values of the workspace into the array of out VALUE, which is unused until the launch that makes
- * VALUE. They have VALUE's type and die before that launch. If that launch is a group, they may also die in
- * it: then the group must read each block of them before it writes that block of VALUE.
+ * VALUE. They have VALUE's type, live one after another and die before that launch. The last may also die in it if
+ * reads_before allows. Does nothing if VALUE is of bits, or if a loop makes or carries it.
  */
 static void reuse_out(struct reuser *l, uint32_t value)
 {
@@ -152,7 +152,7 @@ static bool list_candidates(struct reuser *l)
 	return true;
 }
 
-/* Returns the index of the first candidate of TYPE made in launch FROM or later; if none, that of the next type. */
+/* Returns the index of the first candidate of TYPE made in launch FROM or later; if none, where it would stand. */
 static size_t first_candidate(const struct reuser *l, const struct type *type, int64_t from)
 {
 	const struct candidate wanted = {.type = type, .made = from};
@@ -168,9 +168,9 @@ static size_t first_candidate(const struct reuser *l, const struct type *type, i
 }
 
 /*
- * Puts values of the workspace into the array of in PORT, after its last read: nobody reads it after this
- * program. They have its type. The launch of the last read may make such a value if it is a group. Then it
- * must read each block of the in before it writes that block of the value.
+ * Puts values of the workspace into the array of in PORT, after its last read, which is in no loop: nobody reads it
+ * after this program. They have its type and live one after another. The launch of the last read may make the first
+ * if reads_before allows.
  */
 static void reuse_in(struct reuser *l, uint32_t port)
 {

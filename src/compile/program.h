@@ -1,9 +1,9 @@
 /*
  * A program: a compiled body, for arrays of its types. Element-wise instructions that
- * follow one another are fused into groups, which walk their arrays once, in blocks that
- * stay in the first-level cache. Other instructions are calls. All temporary arrays lie in
- * one workspace, whose size is known before the program runs. A program is data, and knows
- * no instruction set.
+ * follow one another on one shape are fused into groups, which walk their arrays once, in blocks
+ * that stay in the first-level cache. Other instructions work on whole arrays. Temporary arrays lie in
+ * one workspace, whose size is known before the program runs, or in arrays of ins and outs that are free. A program is
+ * data, and knows no instruction set.
  *
  * Ins and outs are the caller's arrays. An out that is written shares memory with an in only by body_goes_on.
  * An out whose value is an in or a param is not written: the caller has it already.
@@ -23,25 +23,25 @@ struct program {
 	struct launch *launches;
 	size_t launch_count;
 	const struct frame_plan *frame;
-	int64_t workspace;    /* bytes, a multiple of 64, fixed by the types alone */
+	int64_t workspace;    /* bytes, a multiple of 64, fixed when the program is compiled */
 	int64_t member;       /* bytes that each further member of a team needs */
-	int64_t widest;       /* bytes of its largest array */
+	int64_t widest;       /* bytes of its body's largest value, an array or not */
 	int32_t levels;       /* 1 + the highest level of a loop whose counter it reads or moves, or 0 */
-	bool takes_cotangent; /* it writes into the array of an owned in that is a cotangent */
-	bool uses_gemm;       /* OpenBLAS must be loaded before it runs */
+	bool takes_cotangent; /* a temporary of it lies in the array of an owned in that is a cotangent */
+	bool uses_gemm;       /* it has products: blas_load comes before it runs */
 };
 
 /*
  * Returns how many of THREADS share a program on whole arrays, of which the largest has WIDEST bytes: 1 if
- * that is below 256 KiB. Each thread beyond the first needs MEMBER bytes, and all of them together at most
- * WIDEST.
+ * that is below 256 KiB. Each thread beyond the first needs MEMBER bytes, and all those threads together need
+ * at most WIDEST.
  */
 int team_members(int threads, int64_t widest, int64_t member);
 
 /*
- * Compiles BODY. The program lives in the context's arena. OWNED, by in, marks the arrays that
+ * Compiles BODY, which PROGRAM refers to. The program lives in the context's arena. OWNED, by in, marks the arrays that
  * nobody reads after the program, so that it may write there; NULL: none. STATUS_LIMIT if out
- * of memory or if sizes overflow.
+ * of memory, or if the workspace would exceed POOL_MOST.
  */
 enum status program_compile(const struct context *context, struct program *program, const struct body *body,
                             const bool *owned);

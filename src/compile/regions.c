@@ -4,9 +4,9 @@
  *
  * A region's backward pass needs the values that the derivatives of its own operations
  * read, and those that its inner regions keep. Without a policy the whole body keeps all
- * of them. For any other region a walk goes from its needs back through the operations. The
- * region keeps the first values on the way that come from outside it or that its policy saves,
- * and recomputes the values that the walk passes. So it keeps what jax.checkpoint keeps, whose partial
+ * of them. Otherwise a walk goes from a region's needs back through the operations. The
+ * region keeps the first values on the way that come from outside it or that its policy, or one around it, saves.
+ * It recomputes the values that the walk passes. So it keeps what jax.checkpoint keeps, whose partial
  * evaluation removes dead code.
  */
 #include "compile/lineariser.h"
@@ -50,9 +50,8 @@ static bool policy_allows(const struct lineariser *l, const struct policy *polic
 
 /*
  * True if VALUE, made in REGION or deeper, exists when REGION's backward pass begins: the
- * policy of REGION or of a region around it saves it. An outer policy decides first for
- * everything inside, as in JAX. So the policies of regions inside REGION do not count here,
- * only when REGION is recomputed.
+ * policy of REGION or of a region around it saves it. An outer policy counts for everything inside, as in JAX. The
+ * policies of regions inside REGION count only in the plans of those, which REGION recomputes first.
  */
 static bool is_saved(const struct lineariser *l, uint32_t region, uint32_t value)
 {
@@ -70,7 +69,7 @@ static void need(struct lineariser *l, struct value_list *list, uint32_t value)
 		push(l, list, value);
 }
 
-/* Lists the values that region ID's backward pass needs in NEEDS, which is empty. The set has them too. */
+/* Lists in NEEDS, which is empty, the values but params that region ID's backward pass needs. The set has them too. */
 static void collect_needs(struct lineariser *l, uint32_t id, struct value_list *needs)
 {
 	begin_set(l);

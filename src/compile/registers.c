@@ -2,8 +2,8 @@
  * Decides which registers of a group share a place in the register file.
  *
  * Invariants. Two registers that are live at once never share a place. A result takes the
- * place of an input that dies with it only if both are of one type. Masks and kept values
- * never do (struct kernel_args). A register that was written before a loop and is read in it
+ * place of an input that dies in its kernel op only if both have elements of one size. Masks and kept values
+ * never do (struct kernel_args). A register that was written before a loop and is touched in it
  * lives to the loop's end.
  */
 
@@ -78,8 +78,8 @@ static void rename_registers(struct draft *d)
 }
 
 /*
- * The loop meets registers in the order in which they begin, except those that are filled once
- * for all blocks: they have places of their own.
+ * Registers are numbered in the order in which they begin. Those that are filled once for all blocks, which
+ * find_lives makes begin at 0, have places of their own.
  */
 void place_registers(struct draft *d)
 {

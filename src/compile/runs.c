@@ -2,8 +2,8 @@
  * Makes runs: a chain of cheap kernel ops becomes one kernel op, whose values stay in the processor's
  * own registers. A loop of such kernel ops becomes a part of the run.
  *
- * Invariant: a run writes its last result alone. The next step reads each value before it,
- * and nothing else does.
+ * Invariant: a run writes its last result alone. Only the next step reads an earlier one: in a loop, the first
+ * step reads that of the last.
  */
 
 #include <assert.h>
@@ -41,8 +41,8 @@ static void repeat_steps(struct run_builder *run, size_t from, size_t to)
 }
 
 /*
- * Makes the steps from FROM on run ITERATIONS times. A jump takes as long as two operations, so
- * a short loop executes several iterations between jumps. Iterations left over come after it.
+ * Makes the steps from FROM on run ITERATIONS times, at least 1. A jump takes as long as two operations, so a short
+ * loop executes several iterations between jumps if RUN_MAX_STEPS allows. Iterations left over come after it.
  */
 static void add_iterations(struct run_builder *run, size_t from, uint64_t iterations)
 {
@@ -54,7 +54,7 @@ static void add_iterations(struct run_builder *run, size_t from, uint64_t iterat
 		copies = 1;
 	for (size_t i = 1; i < copies; i++)
 		repeat_steps(run, from, to);
-	/* The copy to the carried register added no step, so extend_run has left capacity for one. */
+	/* extend_run has left capacity for one step: the last kernel op of a loop is an operation or a copy, no inner loop. */
 	assert(run->count < RUN_MAX_STEPS);
 	if (iterations / copies > 1)
 		run->steps[run->count++] =
@@ -63,7 +63,7 @@ static void add_iterations(struct run_builder *run, size_t from, uint64_t iterat
 		repeat_steps(run, from, to);
 }
 
-/* Adds the loop at I as a whole, or nothing and returns false. One value must pass from its last step to its first. */
+/* Adds the loop at I as a whole, or nothing (false). Its last kernel op must write the register that RUN wrote last. */
 static bool add_loop_to_run(struct run_builder *run, size_t i)
 {
 	const struct kernel_op *loop = &run->draft->kernel_ops[i];
@@ -82,7 +82,7 @@ static bool add_loop_to_run(struct run_builder *run, size_t i)
 	return true;
 }
 
-/* Appends kernel ops I .. END-1 while each reads the result of the last. Returns the index of the first left out. */
+/* Appends kernel ops I .. END-1 while each is cheap and reads the last result. Returns the index of the first left. */
 static size_t extend_run(struct run_builder *run, size_t i, size_t end)
 {
 	while (i < end && run->count + 2 < RUN_MAX_STEPS) {
