@@ -233,6 +233,7 @@ static enum status read_all(struct reading *r)
 	return STATUS_OK;
 }
 
+/* Writes the head and then creates the spill file: after a kill at any moment, the next command knows what to remove. */
 static enum status begin(struct journal *journal, const struct context *context)
 {
 	struct diags *diags = context->diags;
@@ -242,21 +243,20 @@ static enum status begin(struct journal *journal, const struct context *context)
 	journal->spill_path =
 		arena_printf(context->arena, "%s/%s%*s%s", directory, spill_prefix, IO_LETTERS, "", spill_suffix);
 	TRY_ALLOC(journal->spill_path, diags);
-	journal->spill_fd = io_make_unique(journal->spill_path, folder + strlen(spill_prefix));
-	if (journal->spill_fd < 0)
-		return diag_file(diags, STATUS_IO, directory, -1, "cannot create the spill file: %s", strerror(errno));
 	char line[LINE_MOST];
-	bool ok = !ftruncate(journal->fd, 0) && add_line(journal, first_line);
+	bool ok = io_choose_letters(journal->spill_path + folder + strlen(spill_prefix)) && !ftruncate(journal->fd, 0) &&
+	          add_line(journal, first_line);
 	for (int i = 0; i < JOURNAL_PARTS && ok; i++) {
 		snprintf(line, sizeof line, "%s %016" PRIx64, parts[i].name, journal->identity.parts[i]);
 		ok = add_line(journal, line);
 	}
 	snprintf(line, sizeof line, "%s%s", spill_word, journal->spill_path + folder);
-	if (ok && add_line(journal, line) && !fdatasync(journal->fd))
-		return STATUS_OK;
-	enum status status = failed(journal, "write", diags);
-	unlink(journal->spill_path);
-	return status;
+	if (!ok || !add_line(journal, line) || fdatasync(journal->fd))
+		return failed(journal, "write", diags);
+	journal->spill_fd = io_open(journal->spill_path, O_RDWR | O_CREAT | O_EXCL, 0600);
+	if (journal->spill_fd < 0)
+		return diag_file(diags, STATUS_IO, directory, -1, "cannot create the spill file: %s", strerror(errno));
+	return STATUS_OK;
 }
 
 /* Opens the spill file, which must have at least SIZE bytes, and cuts the journal after its first LENGTH bytes. */

@@ -4,7 +4,7 @@
  * The journal is a text file of lines, each with a checksum. Lines are only appended:
  *
  *   identity   hashes of the chain, options, params and input
- *   spill      the name of the spill file
+ *   spill      the name of the spill file, which is created once this line is synced
  *   blob       a state or a point that is durable in the spill file
  *   done       the outputs are written
  *

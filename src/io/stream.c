@@ -234,8 +234,7 @@ static bool link_nameless(int fd, const char *path)
 	return linkat(AT_FDCWD, self, AT_FDCWD, path, AT_SYMLINK_FOLLOW) == 0;
 }
 
-/* Writes IO_LETTERS random characters to NAME. Returns false and sets errno on failure. */
-static bool choose_letters(char *name)
+bool io_choose_letters(char *name)
 {
 	static const char letters[] = "abcdefghijklmnopqrstuvwxyz012345";
 	unsigned char random[IO_LETTERS];
@@ -247,16 +246,16 @@ static bool choose_letters(char *name)
 }
 
 /*
- * Gives a new file the name PATH, in which it makes IO_LETTERS characters from LETTERS on random. It makes the file
- * with MODE, or, unless FD is -1, links the nameless file FD. If the file is LISTED, io_cleanup knows the name before
- * the file has it. Returns the descriptor, or -1 and sets errno.
+ * Gives a new file the name PATH, whose last IO_LETTERS characters it makes random. It makes the file with MODE, or,
+ * unless FD is -1, links the nameless file FD. io_cleanup knows the name before the file has it. Returns the
+ * descriptor, or -1 and sets errno.
  */
-static int make_unique(char *path, size_t letters, int fd, mode_t mode, bool listed)
+static int make_temporary(char *path, int fd, mode_t mode)
 {
 	for (int iteration = 0; iteration < NAMES_TRIED; iteration++) {
-		if (!choose_letters(path + letters))
+		if (!io_choose_letters(path + strlen(path) - IO_LETTERS))
 			return -1;
-		if (listed && !exchange_temporary(NULL, path)) {
+		if (!exchange_temporary(NULL, path)) {
 			errno = EMFILE;
 			return -1;
 		}
@@ -269,13 +268,6 @@ static int make_unique(char *path, size_t letters, int fd, mode_t mode, bool lis
 	}
 	return -1;
 }
-
-static int make_temporary(char *path, int fd, mode_t mode)
-{
-	return make_unique(path, strlen(path) - IO_LETTERS, fd, mode, true);
-}
-
-int io_make_unique(char *path, size_t letters) { return make_unique(path, letters, -1, 0600, false); }
 
 int io_make_nameless(const char *directory)
 {

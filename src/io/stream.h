@@ -117,13 +117,13 @@ bool io_write_at(int fd, int64_t offset, const void *from, size_t size);
  * the place of a closed standard stream. Returns -1 and sets errno on failure.
  */
 int io_open(const char *path, int flags, mode_t mode);
-/*
- * Make a new file that only its owner may read. Return its descriptor, or -1 and set errno. io_make_unique names the
- * file PATH, in which it makes IO_LETTERS characters from LETTERS on random. A file of io_make_nameless is in
- * DIRECTORY, has no name, and ends with the program.
- */
 enum { IO_LETTERS = 10 };
-int io_make_unique(char *path, size_t letters);
+/* Writes IO_LETTERS random characters to NAME. Returns false and sets errno on failure. */
+bool io_choose_letters(char *name);
+/*
+ * Makes a file in DIRECTORY that only its owner may read. It has no name, and ends with the program. Returns its
+ * descriptor, or -1 and sets errno.
+ */
 int io_make_nameless(const char *directory);
 
 /* Removes all open temporaries. It is async-signal-safe, for handlers of signals that end the program. */

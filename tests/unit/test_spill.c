@@ -13,6 +13,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/hash.h"
@@ -382,6 +383,16 @@ int fdatasync(int fd)
 	return -1;
 }
 
+/* Ends the process before this write, as a kill does; -1: never. */
+static int writes_before_kill = -1;
+
+ssize_t write(int fd, const void *bytes, size_t size)
+{
+	if (writes_before_kill-- == 0)
+		_exit(0);
+	return syscall(SYS_write, fd, bytes, size);
+}
+
 static const struct journal_identity mine = {{1, 2, 3}};
 static char folder[64], path[80];
 
@@ -540,6 +551,26 @@ START_TEST(what_cannot_be_flushed_is_told)
 }
 END_TEST
 
+/* journal_teardown then finds an empty folder: the next run removes the spill file, or the file was never made. */
+START_TEST(a_kill_while_the_journal_begins)
+{
+	struct journal journal;
+	const pid_t child = fork();
+	ck_assert_int_ge(child, 0);
+	if (child == 0) {
+		writes_before_kill = _i;
+		open_mine(&journal);
+		_exit(1);
+	}
+	int exit_status;
+	ck_assert(waitpid(child, &exit_status, 0) == child);
+	ck_assert_int_eq(exit_status == 0, _i < 10); /* a journal begins with ten lines */
+	ck_assert(!open_mine(&journal));
+	ck_assert(!journal.goes_on);
+	journal_remove(&journal, &diags);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("spill");
@@ -564,6 +595,7 @@ int main(void)
 	tcase_add_loop_test(tcase, a_journal_names_no_other_file, 0, 6);
 	tcase_add_loop_test(tcase, a_journal_names_no_place_beyond_files, 0, 5);
 	tcase_add_loop_test(tcase, a_spill_file_is_a_file, 0, 2);
+	tcase_add_loop_test(tcase, a_kill_while_the_journal_begins, 0, 11);
 	tcase_add_test(tcase, a_journal_behind_a_link);
 	tcase_add_loop_test(tcase, a_journal_that_cannot_be_found, 0, 2);
 	tcase_add_test(tcase, files_that_stay_are_told);
