@@ -243,7 +243,7 @@ static bool same_bits(struct checker *c, const struct gradient *a, const struct 
 	return true;
 }
 
-/* Runs the gradient under POLICY. Compares bits with BASE, counters with the plan, repeated states with the first. */
+/* Runs a gradient. Compares its bits with BASE, its counters with its plan, recomputed states with the first ones. */
 static enum status check_run(struct checker *c, const struct gradient *base, const char *what,
                              const struct policy *policy, int threads, int64_t tile)
 {

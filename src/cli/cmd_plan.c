@@ -1,6 +1,6 @@
 /*
- * ckptc plan: what policies cost, before anything runs. Its table has the policies of --policy and --online in their
- * order, or that of --memory, then those of --sweep; without these options, usual ones. --schedule, --diff have none.
+ * ckptc plan: what policies cost, before anything runs. Without --schedule and --diff it plans those of --policy and
+ * --online in their order, or that of --memory, then those of --sweep; without these options, a list of usual ones.
  */
 #include <math.h>
 #include <string.h>
@@ -121,7 +121,7 @@ static enum status choose_policies(struct planning *p)
 	struct session *s = p->session;
 	const struct policy_list *given = &s->set.policies;
 	const char *sweep = s->line.values[OPTION_SWEEP];
-	/* Usual policies by value are omitted with --spec, and beyond LONG_BY_VALUE steps, since they unroll the chain. */
+	/* Of the usual, those by value are omitted with --spec, and if they would unroll over LONG_BY_VALUE steps. */
 	enum { SWEEP_DENSE = 32, SWEEP_PERCENT = 25, LONG_BY_VALUE = 100000 };
 	static const struct {
 		enum policy_kind kind;

@@ -16,7 +16,7 @@ struct subject {
 
 /* Reads the chain, the type of its input and --costs; or the file of --spec, which refuses options of a chain. */
 enum status subject_open(struct subject *subject, struct session *session);
-/* Sets *POLICY to GIVEN with --max-checkpoints. With --spec, `auto` is --memory or save-all; by value, it fails. */
+/* Sets *POLICY to GIVEN with --max-checkpoints. For --spec, resolves `auto`, and refuses by value: STATUS_USAGE. */
 enum status subject_policy(struct subject *subject, const struct policy *given, const struct policy **policy);
 /*
  * Plans *POLICY. Writes policy, counters and predicted_ms to ROW, which the caller zeroes, and the actions to TO unless
@@ -25,7 +25,7 @@ enum status subject_policy(struct subject *subject, const struct policy *given, 
  */
 enum status subject_plan(struct subject *subject, const struct policy **policy, struct policy_row *row,
                          struct report *to, struct diags *diags);
-/* As subject_plan for COUNT budgets, by one search. An infeasible budget is no error; its row has least_bytes. */
+/* Plans COUNT budgets by one search. The caller zeroes ROWS. An infeasible one is no error, but gets least_bytes. */
 enum status subject_budgets(struct subject *subject, const struct policy *const *policies, size_t count,
                             struct policy_row *rows);
 /* Sets LIST to the arrays that POLICY holds in memory when the first sweep ends, and LIST's row to its figures. */

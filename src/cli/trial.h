@@ -28,7 +28,7 @@ struct trial {
 	struct run_options options;
 	bool compare; /* as in gradient_options */
 };
-/* Runs the chain on `in`. Writes the output to `out`; with RESULT, the gradient. The caller always frees RESULT. */
+/* Runs the chain on `in`. Writes its output, or with RESULT its gradient, to `out`. The caller always frees RESULT. */
 enum status trial_run(const struct trial *trial, struct gradient_result *result);
 
 #endif

@@ -40,7 +40,7 @@ enum report_format { REPORT_TABLE, REPORT_JSON, REPORT_CSV, REPORT_LINES };
 void text_json(const struct text *text, const char *string);
 /*
  * Writes STRING escaped for XML, also within an attribute in double quotes. Line ends and tabs become spaces. Other
- * control characters and invalid UTF-8 become U+FFFD, since XML cannot hold most of them.
+ * control characters and invalid UTF-8 become U+FFFD, since XML cannot hold all of them.
  */
 void text_xml(const struct text *text, const char *string);
 /* Writes FIELD for CSV: escaped as by diag_escape, and quoted if it has a comma or a quote. */
