@@ -10,6 +10,7 @@ static const char macron[] = "\xcc\x84";
 /* A part of the chain, and the lines that explain it. */
 struct part {
 	const struct explanation *e;
+	const struct dictionary *taken; /* names that no letter may be */
 	const struct linear *linear;
 	const struct body *body; /* the body that is being written */
 	struct arena *arena;
@@ -27,14 +28,20 @@ static void end_line(struct part *part, struct text_list *program)
 	(void)text_list_add(program, text_grown(&part->line), part->arena);
 }
 
-static bool is_taken(const struct chain *chain, const char *name)
+/* Puts the names of CHAIN, which no letter may be, into TAKEN. Returns false if memory is short. */
+static bool take_names(struct dictionary *taken, const struct chain *chain, struct arena *arena)
 {
-	bool taken = op_find(name) != OP_COUNT || (chain->input && !strcmp(chain->input, name));
-	for (size_t i = 0; i < chain->param_count; i++)
-		taken |= !strcmp(chain->params[i].name, name);
-	for (size_t i = 0; i < chain->name_count; i++)
-		taken |= !strcmp(chain->names[i], name);
-	return taken;
+	bool put = !chain->input || dictionary_put(taken, arena, chain->input, taken);
+	for (size_t i = 0; i < chain->param_count && put; i++)
+		put = dictionary_put(taken, arena, chain->params[i].name, taken);
+	for (size_t i = 0; i < chain->name_count && put; i++)
+		put = dictionary_put(taken, arena, chain->names[i], taken);
+	return put;
+}
+
+static bool is_taken(const struct part *part, const char *name)
+{
+	return op_find(name) != OP_COUNT || dictionary_find(part->taken, name);
 }
 
 /* Returns the next of a, b, ... z, ba, bb, ... Skips names, bare or after d_, of the chain or of an operation. */
@@ -49,7 +56,7 @@ static const char *next_letter(struct part *part)
 		} while (number);
 		const size_t length = strlen(p);
 		memmove(name + 2, p, length + 1);
-		if (!is_taken(part->e->chain, name + 2) && !is_taken(part->e->chain, name))
+		if (!is_taken(part, name + 2) && !is_taken(part, name))
 			return arena_strndup(part->arena, name + 2, length);
 	}
 }
@@ -169,13 +176,14 @@ static void make_program(struct part *part, const struct body *body, struct text
 	end_line(part, program);
 }
 
-/* Makes all lines of PART, which explains LINEAR. Returns false if memory is short. */
+/* Makes all lines of PART, which explains LINEAR, anew but for its `taken`. Returns false if memory is short. */
 static bool make_part(struct report *report, const struct explanation *e, const struct linear *linear,
                       struct part *part)
 {
 	const struct body *backward = linear->backward;
+	const struct dictionary *taken = part->taken;
 	char type[TYPE_TEXT];
-	*part = (struct part){.e = e, .linear = linear, .arena = report->arena, .to = &part->line.text};
+	*part = (struct part){.e = e, .taken = taken, .linear = linear, .arena = report->arena, .to = &part->line.text};
 	text_grow_in(&part->line, part->arena);
 	part->macrons = e->macrons && report->format == REPORT_TABLE;
 	part->letters = arena_array(part->arena, linear->record->value_count + 1, sizeof *part->letters);
@@ -327,7 +335,10 @@ void report_explanation(struct report *report, const struct explanation *e)
 	const struct lowered *lowered = e->compiled->lowered;
 	const bool table = report->format == REPORT_TABLE;
 	struct records records = {.report = report};
-	struct part part;
+	struct dictionary taken = {0};
+	struct part part = {.taken = &taken};
+	if (!take_names(&taken, e->chain, report->arena))
+		return;
 	report_text(report, "policy", e->policy);
 	report_whole(report, "steps", lowered->steps);
 	report_whole(report, "evaluations", e->evaluations);
