@@ -5,6 +5,7 @@
 #include "base/team.h"
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 
 #include "base/checked.h"
@@ -110,6 +111,11 @@ int team_start(struct team *team)
 {
 	if (!team)
 		return 1;
+	/* Signals go to the caller's thread, which may block them; SIGPIPE goes to the thread that writes. */
+	sigset_t all, before;
+	sigfillset(&all);
+	sigdelset(&all, SIGPIPE);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
 	while (team->started < team->threads) {
 		struct member *next = &team->member[team->started];
 		if (pthread_create(&next->thread, NULL, member_main, next))
@@ -117,6 +123,7 @@ int team_start(struct team *team)
 		else
 			team->started++;
 	}
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	return 1 + team->started;
 }
 

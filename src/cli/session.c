@@ -1,6 +1,7 @@
 #include "cli/session.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -280,9 +281,15 @@ enum status session_commit(struct session *s)
 {
 	for (struct opened_output *out = s->whole; out; out = out->after)
 		TRY(output_flush(&out->output, &s->diags));
-	for (; s->whole; s->whole = s->whole->after)
-		TRY(output_commit(&s->whole->output, &s->diags));
-	return STATUS_OK;
+	/* A signal waits until all files have their places. */
+	sigset_t all, before;
+	sigfillset(&all);
+	sigprocmask(SIG_BLOCK, &all, &before);
+	enum status status = STATUS_OK;
+	for (; s->whole && !status; s->whole = s->whole->after)
+		status = output_commit(&s->whole->output, &s->diags);
+	sigprocmask(SIG_SETMASK, &before, NULL);
+	return status;
 }
 
 static void flush_text(struct text_file *file)
