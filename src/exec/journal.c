@@ -96,7 +96,7 @@ struct reading {
 static enum status malformed(const struct reading *r, const char *what)
 {
 	diag_file(r->context->diags, STATUS_DATA, r->journal->path, r->at, "%s", what);
-	return diag_hint(r->context->diags, "remove it to start again");
+	return diag_hint(r->context->diags, "%s", r->journal->remedy);
 }
 
 /* Sets r->finished if the last line records that the command was done. */
@@ -156,6 +156,15 @@ static bool is_spill_name(const char *name)
 	       !strcmp(name + prefix + IO_LETTERS, spill_suffix) && !strchr(name, '/');
 }
 
+static enum status name_spill_file(struct journal *journal, const char *name, const struct context *context)
+{
+	journal->spill_path = arena_printf(context->arena, "%s/%s", journal->directory, name);
+	journal->remedy =
+		arena_printf(context->arena, "remove %s and %s to start again", journal->path, journal->spill_path);
+	TRY_ALLOC(journal->spill_path && journal->remedy, context->diags);
+	return STATUS_OK;
+}
+
 /* Reads the identity and the spill file's name, unless the command was killed before it wrote them. */
 static enum status read_head(struct reading *r)
 {
@@ -168,25 +177,24 @@ static enum status read_head(struct reading *r)
 	TRY(next_line(r));
 	if (!r->ended && strcmp(r->line, first_line) != 0)
 		return malformed(r, "this is no journal of ckptc");
+	bool other = false;
 	for (int i = 0; i < JOURNAL_PARTS && !r->ended; i++) {
 		const int64_t at = r->at;
 		TRY(next_line(r));
 		snprintf(wanted, sizeof wanted, "%s %016" PRIx64, parts[i].name, journal->identity.parts[i]);
-		if (r->ended || r->finished || !strcmp(r->line, wanted))
+		if (r->ended || r->finished || other || !strcmp(r->line, wanted))
 			continue;
+		other = true;
 		diag_file(r->context->diags, STATUS_DATA, journal->path, at, "the journal is of a run with %s", parts[i].text);
-		return diag_hint(r->context->diags, "repeat the first command, or remove the journal to start again");
 	}
 	if (!r->ended)
 		TRY(next_line(r));
-	if (r->ended)
-		return STATUS_OK;
 	const char *name = r->line + strlen(spill_word);
-	if (strncmp(r->line, spill_word, strlen(spill_word)) != 0 || !is_spill_name(name))
+	if (!r->ended && (strncmp(r->line, spill_word, strlen(spill_word)) != 0 || !is_spill_name(name)))
 		return malformed(r, "this is no journal of ckptc");
-	journal->spill_path = arena_printf(r->context->arena, "%s/%s", journal->directory, name);
-	TRY_ALLOC(journal->spill_path, r->context->diags);
-	return STATUS_OK;
+	if (!r->ended)
+		TRY(name_spill_file(journal, name, r->context)); /* the note has the name too */
+	return other ? diag_hint(r->context->diags, "repeat the first command, or %s", journal->remedy) : STATUS_OK;
 }
 
 static enum status read_blob(struct reading *r)
@@ -238,25 +246,23 @@ static enum status begin(struct journal *journal, const struct context *context)
 {
 	struct diags *diags = context->diags;
 	const char *directory = journal->directory;
-	const size_t folder = strlen(directory) + 1;
+	char name[64], line[LINE_MOST];
 	TRY(spill_check_room(directory, journal->wanted, diags));
-	journal->spill_path =
-		arena_printf(context->arena, "%s/%s%*s%s", directory, spill_prefix, IO_LETTERS, "", spill_suffix);
-	TRY_ALLOC(journal->spill_path, diags);
-	char line[LINE_MOST];
-	bool ok = io_choose_letters(journal->spill_path + folder + strlen(spill_prefix)) && !ftruncate(journal->fd, 0) &&
-	          add_line(journal, first_line);
+	snprintf(name, sizeof name, "%s%*s%s", spill_prefix, IO_LETTERS, "", spill_suffix);
+	bool ok =
+		io_choose_letters(name + strlen(spill_prefix)) && !ftruncate(journal->fd, 0) && add_line(journal, first_line);
 	for (int i = 0; i < JOURNAL_PARTS && ok; i++) {
 		snprintf(line, sizeof line, "%s %016" PRIx64, parts[i].name, journal->identity.parts[i]);
 		ok = add_line(journal, line);
 	}
-	snprintf(line, sizeof line, "%s%s", spill_word, journal->spill_path + folder);
+	snprintf(line, sizeof line, "%s%s", spill_word, name);
 	if (!ok || !add_line(journal, line) || fdatasync(journal->fd))
 		return failed(journal, "write", diags);
+	TRY(name_spill_file(journal, name, context));
 	journal->spill_fd = io_open(journal->spill_path, O_RDWR | O_CREAT | O_EXCL, 0600);
-	if (journal->spill_fd < 0)
-		return diag_file(diags, STATUS_IO, directory, -1, "cannot create the spill file: %s", strerror(errno));
-	return STATUS_OK;
+	if (journal->spill_fd >= 0)
+		return STATUS_OK;
+	return diag_file(diags, STATUS_IO, directory, -1, "cannot create the spill file: %s", strerror(errno));
 }
 
 /* Opens the spill file, which must have at least SIZE bytes, and cuts the journal after its first LENGTH bytes. */
@@ -267,7 +273,8 @@ static enum status go_on(struct journal *journal, int64_t size, int64_t length, 
 	if (journal->spill_fd < 0) {
 		diag_file(diags, STATUS_IO, journal->spill_path, -1, "cannot open the spill file that the journal names: %s",
 		          strerror(errno));
-		return diag_hint(diags, "remove %s to start again", journal->path);
+		return diag_hint(diags, "give --spill the directory of the first command, or remove %s to start again",
+		                 journal->path);
 	}
 	if (fstat(journal->spill_fd, &st))
 		return diag_file(diags, STATUS_IO, journal->spill_path, -1, "cannot read the spill file: %s", strerror(errno));
@@ -276,7 +283,7 @@ static enum status go_on(struct journal *journal, int64_t size, int64_t length, 
 	if (st.st_size < size) {
 		diag_file(diags, STATUS_IO, journal->spill_path, (int64_t)st.st_size,
 		          "the spill file is short: the journal names %lld bytes of it", (long long)size);
-		return diag_hint(diags, "remove %s to start again", journal->path);
+		return diag_hint(diags, "%s", journal->remedy);
 	}
 	return ftruncate(journal->fd, (off_t)length) ? failed(journal, "write", diags) : STATUS_OK;
 }
@@ -313,11 +320,12 @@ enum status journal_open(const struct context *context, struct journal *journal,
 	journal->fd = journal->spill_fd = -1;
 	journal->number = journal->point_slot = journal->next = journal->last_state = -1;
 	journal->goes_on = false;
-	journal->spill_path = NULL;
 	if (!output_follow(journal->path, file)) /* the target is removed at the end, the link stays */
 		return failed(journal, "open", context->diags);
 	journal->file = arena_printf(context->arena, "%s", file);
 	TRY_ALLOC(journal->file, context->diags);
+	TRY(name_spill_file(journal, "ckptc-LETTERS.spill", context)); /* the note until the name is read */
+	journal->spill_path = NULL;
 	TRY(lock(journal, context->diags));
 	struct reading reading = {.journal = journal, .spill = spill, .context = context};
 	TRY(read_all(&reading));

@@ -44,8 +44,8 @@ struct journal {
 	} identity;                        /* of the command */
 	/* Set by journal_open. */
 	int fd;
-	const char *file; /* the target of PATH's links */
-	char *spill_path;
+	const char *file;                /* the target of PATH's links */
+	const char *spill_path, *remedy; /* REMEDY: the note how to start again */
 	int spill_fd;
 	int64_t number;     /* of the last durable point, or -1 */
 	int64_t point_slot; /* its slot */
