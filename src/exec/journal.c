@@ -342,6 +342,7 @@ enum status journal_open(const struct context *context, struct journal *journal,
 	}
 	spill->fd = journal->spill_fd;
 	spill->name = journal->spill_path;
+	spill->remedy = journal->remedy;
 	spill->written = note_written;
 	spill->written_context = journal;
 	return STATUS_OK;

@@ -132,6 +132,7 @@ enum status spill_open(struct spill *spill, size_t staging, const struct allocat
 enum status spill_create(struct spill *spill, const char *directory, struct diags *diags)
 {
 	spill->name = directory;
+	spill->remedy = "run the command again; if that fails too, choose another --spill DIR";
 	spill->fd = io_make_nameless(directory);
 	const struct spill_failure failure = {directory, "create the spill file", errno};
 	return spill->fd >= 0 ? STATUS_OK : failed(&failure, diags);
@@ -209,6 +210,12 @@ enum status spill_write_at_once(struct spill *spill, int64_t slot, const struct 
 	return failure.error ? failed(&failure, diags) : STATUS_OK;
 }
 
+static enum status damaged(const struct spill *spill, int64_t at, const char *what, struct diags *diags)
+{
+	diag_file(diags, STATUS_IO, spill->name, at, "the spill file is %s", what);
+	return diag_hint(diags, "%s", spill->remedy);
+}
+
 enum status spill_read(struct spill *spill, int64_t slot, const struct spill_piece *pieces, size_t count,
                        struct diags *diags)
 {
@@ -224,11 +231,11 @@ enum status spill_read(struct spill *spill, int64_t slot, const struct spill_pie
 		else if (!io_read_at(spill->fd, at, pieces[i].data, pieces[i].size, &got))
 			return failed(&(struct spill_failure){spill->name, "read the spill file", errno}, diags);
 		else if (got < pieces[i].size)
-			return diag_file(diags, STATUS_IO, spill->name, at, "the spill file is short");
+			return damaged(spill, at, "short", diags);
 	}
 	if (right && checksum_pieces(pieces, count) == r->checksum)
 		return STATUS_OK;
-	return diag_file(diags, STATUS_IO, spill->name, r->offset, "the spill file is not as it was written");
+	return damaged(spill, r->offset, "not as it was written", diags);
 }
 
 void spill_read_ahead(struct spill *spill, int64_t slot)

@@ -32,6 +32,7 @@ struct spill_failure {
 struct spill {
 	int fd;                       /* -1: no file yet */
 	const char *name;             /* of the file or its directory, for messages */
+	const char *remedy;           /* the note if the file is damaged */
 	struct spill_region *regions; /* by slot */
 	size_t capacity;
 	int64_t end; /* of the file */

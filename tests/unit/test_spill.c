@@ -150,6 +150,7 @@ START_TEST(a_flipped_bit_is_found)
 		spill_read_ahead(&spill, 1);
 	ck_assert_int_eq(get(1), STATUS_IO);
 	require_message("not as it was written");
+	ck_assert(strstr(diags.first->hint, "run the command again") != NULL);
 	diags_init(&diags, &arena);
 	require(0);
 }
