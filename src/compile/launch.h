@@ -88,8 +88,8 @@ struct launch {
 	/* CALL, SUM_TO, ACCUMULATE; a COPY has out and needs[0] alone, a LOOP or END instr alone */
 	const struct instr *instr;
 	uint32_t out, out_a, keep[MAX_KEEPS], needs[MAX_NEEDS], g; /* entries, NO_VALUE where none */
-	bool folds; /* it reduces the streamed axis: a tile's result is only a part */
-	bool v_streamed;
+	bool folds;      /* it reduces the streamed axis: a tile's result is only a part */
+	bool v_streamed; /* V's leading axis is the streamed one, on which the call gets the tile's first row */
 	/* LOOP; an END has match and carried too */
 	size_t match; /* the index of the other launch */
 	int64_t iterations;

@@ -1,5 +1,5 @@
 /*
- * Measures the time of programs. Time does not depend on values, so all arrays hold 0.5.
+ * Measures the time of programs. Time does not depend on values, so all arrays of numbers hold 0.5.
  * Measurements are kept, except under a policy by value, whose programs depend on the policy.
  */
 #include "exec/costs.h"
@@ -75,7 +75,7 @@ static char *place_ports(const struct body *body, const struct port *ports, size
 	return next;
 }
 
-/* Allocates PROGRAM's arrays, and sets *MEDIAN to its time in nanoseconds. */
+/* Sets *MEDIAN to PROGRAM's time in nanoseconds, on arrays that it allocates and frees. */
 static enum status time_program(struct measuring *m, const struct program *program, double *median)
 {
 	const struct body *body = program->body;
@@ -105,7 +105,7 @@ static enum status time_program(struct measuring *m, const struct program *progr
 	return STATUS_OK;
 }
 
-/* Allocates the arrays of the chain's params in SLAB, and measures all programs with them. */
+/* Allocates the chain's params in SLAB, which the caller frees. Measures all forward and backward programs. */
 static enum status time_programs(struct measuring *m, struct slab *slab, const struct compiled_chain *compiled,
                                  double (*costs)[2])
 {
@@ -154,7 +154,7 @@ static enum status measure(struct costs_source *source, const struct compiled_ch
 	return status;
 }
 
-/* Finds or makes the measurements for the input's type and tiles of ROWS rows, which determine the compiled steps. */
+/* Finds or makes measurements. Unless the policy is by value, the input's type and ROWS determine compiled steps. */
 static enum status find_measured(struct costs_source *source, const struct compiled_chain *compiled, int64_t rows,
                                  double (**costs)[2], struct diags *diags)
 {

@@ -28,17 +28,17 @@ struct costs_source {
  * Sets the costs of the steps of COMPILED: the function for job_options.costs. CONTEXT is
  * a costs_source, which serves one chain.
  *
- * Measured costs are nanoseconds: the median of a few evaluations of each distinct step's
- * programs, on one core, or without tiles by the threads that share a step. Each pair of
- * input type and size of tile is measured once.
+ * Measured costs are nanoseconds: the median of a few evaluations of each distinct step's forward
+ * and backward programs. They run on one core, or without tiles (ROWS 0) on the threads of a step.
+ * Each pair of input type and size of tile is measured once; under a policy by value, every time.
  *
- * A file's costs have the file's unit. Steps that are iterations of one body get the mean
- * of their costs. Fails with STATUS_DATA if the file's number of steps is not the chain's.
+ * A file's costs have the file's unit. Steps that share a compiled step get the mean of their costs,
+ * or under a policy by value the sum. STATUS_DATA if the file's number of steps is not the chain's.
  */
 enum status costs_of(void *context, struct compiled_chain *compiled, int64_t rows, struct diags *diags);
 /*
- * Sets SOURCE's spill costs, in nanoseconds a byte: measures a durable write to DIRECTORY
- * and a read. Fails with STATUS_IO.
+ * Sets SOURCE's spill costs, in nanoseconds a byte: measures a durable write of 32 MiB to
+ * DIRECTORY and a read. Fails with STATUS_IO; with STATUS_LIMIT if out of memory.
  */
 enum status costs_measure_disk(struct costs_source *source, const char *directory, struct diags *diags);
 

@@ -1,15 +1,14 @@
 /*
- * The derivative is estimated by differences over ever smaller steps h. The truncation
- * error falls with h: h^2 F'''/6 for a central difference, h F''/2 for a one-sided one.
- * The error of F's rounding grows as 1/h. The chosen step is the one whose difference,
- * plus its rounding error, changed least from the step before.
+ * The derivative is estimated by differences over ever smaller steps h. The truncation error falls with h:
+ * h^2 F'''/6 for a central difference, h F''/2 for a one-sided one. The error of F's rounding grows as 1/h. The chosen
+ * step is the one whose difference changed least from the step before, where the rounding error counts as change too.
  *
  *   kink   the one-sided derivatives settle on clearly different values
  *   bend   the one-sided derivatives approach each other as h shrinks
  *   jump   the one-sided derivatives never settle
  *
- * Invariant: the chosen step and the verdict `kink` do not depend on the judged
- * derivative. That decides only whether more than the first step is evaluated.
+ * Invariant: the judged derivative decides whether more than the first step is evaluated.
+ * If so, the chosen step and the verdict `kink` do not depend on it.
  */
 #include "exec/derivative.h"
 
@@ -22,7 +21,7 @@ enum { STEPS = 7, SHRINK = 8, CLEAR_GAP = 10 };
 struct derivative_step {
 	double low, high, down, up;
 	double central, left, right;
-	double noise; /* bound on the error that F's rounding causes in a quotient */
+	double noise; /* bound on the error in a quotient if F's values are rounded once */
 };
 
 static enum status evaluate_step(derivative_function *f, void *context, double x, double h,
@@ -57,7 +56,7 @@ static double side_change(const struct derivative_step *step)
 	return fmax(change(step->left, step[-1].left, step), change(step->right, step[-1].right, step));
 }
 
-/* Returns the step, from FIRST on, whose central difference has changed least. */
+/* Returns the step after FIRST whose central difference has changed least; FIRST if there is none. */
 static int settled(const struct derivative_step *steps, int first)
 {
 	int best = first;
@@ -73,9 +72,9 @@ static int settled(const struct derivative_step *steps, int first)
 }
 
 /*
- * Returns the step at which the one-sided quotients differ by more than their errors, or -1 if the point is no kink.
- * If smaller steps close that gap, the kink lies beside the point: returns -1, and *BESIDE is the first step that
- * closes half of the gap.
+ * Returns the step at which the one-sided quotients changed least. Returns -1 unless they differ there by more than
+ * CLEAR_GAP times that change, and relatively by more than MOST. If smaller steps close that gap, the kink lies beside
+ * the point: returns -1 and sets *BESIDE to the first step that closes half of the gap.
  */
 static int find_kink(const struct derivative_step *steps, double most, int *beside)
 {

@@ -15,7 +15,7 @@ struct machine_state {
 	char **frame;
 	char *workspace;
 	const struct kernels *kernels[2]; /* F32, F64 */
-	int64_t *counters;                /* by level: the iterations of open loops */
+	int64_t *counters;                /* by level: the iteration, from 0 on, of each open loop */
 };
 
 static int64_t row_elements(const struct shape *shape)
@@ -26,7 +26,7 @@ static int64_t row_elements(const struct shape *shape)
 	return count;
 }
 
-/* Returns the elements of PARAM before its part REF, with loops at COUNTERS, in the tile that begins at FIRST_ROW. */
+/* Returns the number of PARAM's elements before its part REF, with loops at COUNTERS, in the tile from FIRST_ROW on. */
 static int64_t param_offset(const struct bound_param *param, const struct param_ref *ref, const int64_t *counters,
                             int64_t first_row)
 {

@@ -4,16 +4,16 @@
 
 #include "compile/program.h"
 
-/* A param's array in the computing type of its declared type. */
+/* A param's array in its computing type. */
 struct bound_param {
 	struct type type; /* of the whole array, dtype F32 or F64 */
-	const void *data;
-	bool streamed; /* cut into tiles: the tile's first row reads the param's row FIRST_ROW */
+	const void *data; /* NULL if only types are wanted */
+	bool streamed;    /* cut into tiles: the tile's first row reads the param's row FIRST_ROW */
 	/*
 	 * The tile adds its gradient to the double sums HI and, for F64, their compensation LO
 	 * (kernels->accumulate_wide). If the param is streamed, the tile adds to GRADIENT instead, the whole
-	 * array's rows in the computing type. If the param is read ONCE, the tile writes its gradient to
-	 * GRADIENT. A NULL pointer: that sum is not wanted.
+	 * array's rows in the computing type. If a tile makes each element at most ONCE, it writes those that it
+	 * makes to GRADIENT. A NULL pointer: that sum is not wanted.
 	 */
 	double *hi, *lo;
 	void *gradient;
@@ -23,9 +23,9 @@ struct bound_param {
 struct evaluation {
 	const struct program *program;
 	const void *const *ins; /* by port */
-	void *const *outs;      /* by port; NULL where the value is an input or a param */
+	void *const *outs;      /* by port; not used where the value is an in or a param */
 	const struct bound_param *params;
-	const int64_t *counters; /* of the loops around a step, by level */
+	const int64_t *counters; /* of the loops around a step, for program->levels levels; NULL: all are 0 */
 	void *workspace;         /* program->workspace bytes, 64-byte aligned */
 	int64_t first_row;       /* of this tile in the whole streamed axis */
 	int64_t whole_rows;      /* extent of the whole streamed axis */
@@ -36,7 +36,7 @@ struct evaluation {
 	 */
 	double *fold;
 	bool fold_ends;
-	struct team *team;                /* its members have program->member bytes each; NULL: the caller alone */
+	struct team *team;                /* its threads have program->member bytes each; NULL: the caller alone */
 	const struct kernels *kernels[2]; /* F32, F64; NULL: evaluate finds them, which takes time */
 };
 

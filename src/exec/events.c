@@ -5,10 +5,10 @@
  * the clock wrap the worker's own hooks. The workers report events one at a time, under a lock;
  * an event's time does not include the wait for that lock. Without a trace no hook is wrapped.
  *
- * --events: a line of JSON for each gradient that is ready, in backward order: one for each
- * param and array, and the input's last. A param's gradient is complete once the backward pass
- * has run the first step that uses the param. With tiles, or a policy by value (one backward
- * call), no gradient is complete before the end: then all lines come there, in that order.
+ * --events: for each array of the stream, a line of JSON for each gradient that is ready. First come the
+ * differentiated params in backward order, then those that no step uses, then the input. A param's
+ * gradient is complete once the backward pass has run the first step that uses it. With tiles, or a
+ * policy by value (one backward call), all lines come at the end, in that order.
  */
 #include "base/system.h"
 #include "exec/run_parts.h"

@@ -1,6 +1,6 @@
 /*
  * Points alternate between two slots. A new point never overwrites the last durable
- * one, so one whole point is always there.
+ * one, so after the first a whole point is always there.
  */
 #include "exec/journal.h"
 
@@ -30,7 +30,8 @@ static const struct {
 	[JOURNAL_PARAMS] = {"params", "other params"},
 	[JOURNAL_INPUT] = {"input", "another input"},
 };
-/* Bytes: of the longest line; of a checksum, " :" and 16 digits; of a block, which holds any line. */
+/* LINE_MOST: bytes of the longest line without its checksum, with a NUL. SUM: " :" and the checksum's 16 hexadecimal
+ * digits. BLOCK: bytes that are read at once; any line and its checksum fit. */
 enum { LINE_MOST = 8192, SUM = 18, BLOCK = 64 << 10 };
 static const char spill_word[] = "spill ", spill_prefix[] = "ckptc-", spill_suffix[] = ".spill", last_line[] = "done";
 
@@ -39,7 +40,7 @@ static enum status failed(const struct journal *journal, const char *what, struc
 	return diag_file(diags, STATUS_IO, journal->path, -1, "cannot %s the journal: %s", what, strerror(errno));
 }
 
-/* Writes LINE, its checksum and a line end to TEXT. Returns the number of bytes. */
+/* Writes LINE, its checksum, a line end and a NUL to TEXT. Returns the number of bytes before the NUL. */
 static size_t seal_line(char text[LINE_MOST + SUM + 2], const char *line)
 {
 	return (size_t)snprintf(text, LINE_MOST + SUM + 2, "%s :%016" PRIx64 "\n", line,
@@ -86,7 +87,7 @@ struct reading {
 	struct spill *spill;
 	const struct context *context;
 	char *block;         /* up to BLOCK bytes of the file */
-	size_t used, length; /* bytes of the block: of parsed lines; in all */
+	size_t used, length; /* used: bytes of the block's parsed lines; length: bytes of the block */
 	int64_t at;          /* offset in the file of the next line */
 	char line[LINE_MOST];
 	bool ended;    /* no complete line is left */
@@ -165,7 +166,7 @@ static enum status name_spill_file(struct journal *journal, const char *name, co
 	return STATUS_OK;
 }
 
-/* Reads the identity and the spill file's name, unless the command was killed before it wrote them. */
+/* Checks the identity, unless r->finished, and reads the spill file's name. A killed command may lack their lines. */
 static enum status read_head(struct reading *r)
 {
 	struct journal *journal = r->journal;
@@ -241,7 +242,7 @@ static enum status read_all(struct reading *r)
 	return STATUS_OK;
 }
 
-/* Writes the head and then creates the spill file: after a kill at any moment, the next command knows what to remove. */
+/* Writes the head, then creates the spill file: after a kill at any moment, the next command knows what to remove. */
 static enum status begin(struct journal *journal, const struct context *context)
 {
 	struct diags *diags = context->diags;
@@ -330,13 +331,13 @@ enum status journal_open(const struct context *context, struct journal *journal,
 	struct reading reading = {.journal = journal, .spill = spill, .context = context};
 	TRY(read_all(&reading));
 	if (journal->spill_path && !journal->goes_on)
-		unlink(journal->spill_path); /* it holds no durable blob */
+		unlink(journal->spill_path); /* it holds nothing to resume from, or the command was done */
 	const enum status status =
 		journal->goes_on ? go_on(journal, spill->end, reading.at, context->diags) : begin(journal, context);
 	if (status) {
 		if (journal->spill_fd >= 0)
 			close(journal->spill_fd);
-		if (!journal->goes_on) /* it has no entries yet */
+		if (!journal->goes_on) /* nothing resumes from it */
 			unlink(journal->file);
 		return status;
 	}

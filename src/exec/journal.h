@@ -3,15 +3,15 @@
  *
  * The journal is a text file of lines, each with a checksum. Lines are only appended:
  *
- *   identity   hashes of the chain, options, params and input
+ *   identity   after a first line: a line for each journal_part, the hash of what a resumed command must share
  *   spill      the name of the spill file, which is created once this line is synced
- *   blob       a state or a point that is durable in the spill file
+ *   blob       a state, a point or the output that is durable in the spill file
  *   done       the outputs are written
  *
  * Invariant: a blob is synced before the journal names it, and the line is synced before
- * the command relies on it. So each blob that the journal names can be read, whenever
- * the kill came. An incomplete last line is dropped; any other malformed line is an
- * error. Another command's journal is refused.
+ * the command relies on it. So the last point and all states can be read, whenever the
+ * kill came; only earlier points are overwritten. An incomplete last line is dropped; any
+ * other malformed line is an error. Another command's journal is refused, unless it is done.
  */
 #ifndef EXEC_JOURNAL_H
 #define EXEC_JOURNAL_H
@@ -36,28 +36,29 @@ enum journal_slot { JOURNAL_POINT_A, JOURNAL_POINT_B, JOURNAL_VALUE, JOURNAL_STA
 
 struct journal {
 	/* Set by the caller. */
-	const char *path;      /* of the command line, for messages */
+	const char *path;      /* of the journal, as on the command line */
 	const char *directory; /* of the spill file */
 	int64_t wanted;        /* bytes that must be free in DIRECTORY for a new spill file */
 	struct journal_identity {
-		uint64_t parts[JOURNAL_PARTS]; /* hashes, by hash_bytes */
+		uint64_t parts[JOURNAL_PARTS]; /* hashes by hash_bytes; VALUE_WANTED is 0 or 1, no COTANGENT 0 */
 	} identity;                        /* of the command */
 	/* Set by journal_open. */
 	int fd;
 	const char *file;                /* the target of PATH's links */
 	const char *spill_path, *remedy; /* REMEDY: the note how to start again */
-	int spill_fd;
-	int64_t number;     /* of the last durable point, or -1 */
-	int64_t point_slot; /* its slot */
-	int64_t next;       /* number of the point being written, or -1 */
-	int64_t last_state; /* the disk slot of the last durable state, or -1 */
-	bool goes_on;       /* there is a durable state or point to resume from */
+	int spill_fd;                    /* spill_close closes it */
+	int64_t number;                  /* of the last durable point, or -1 */
+	int64_t point_slot;              /* its slot, or -1 */
+	int64_t next;                    /* the caller's: number of the point that it writes; at first -1 */
+	int64_t last_state; /* the disk slot of the last state that was durable when the journal was opened, or -1 */
+	bool goes_on;       /* there was then a state or point to resume from */
 };
 
 /*
- * Opens and locks the journal. SPILL then uses the spill file that the journal names, or a
- * new one. Fails with STATUS_DATA if the file is no journal, or has another identity. Fails
- * with STATUS_IO if another process has locked it, or the spill file is gone or short.
+ * Opens and locks the journal. SPILL, which is open, then uses the spill file that the journal
+ * names, or a new one. Fails with STATUS_DATA if the file is no journal, or has another identity.
+ * Fails with STATUS_IO if another process has locked it, or the spill file is gone or short. After
+ * a failure, too, the caller calls journal_close.
  */
 enum status journal_open(const struct context *context, struct journal *journal, struct spill *spill);
 /* Appends the line `done`: the next command then starts from the beginning, even if files are left. */

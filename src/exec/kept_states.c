@@ -3,7 +3,7 @@
  * file of its own (--spill).
  *
  * Invariant: a state comes back with the bits that were kept. Rounding happens once,
- * when a state is kept in reduced precision; its largest error is recorded then.
+ * when a slot in memory keeps a state in reduced precision; its largest error is recorded then.
  */
 #include <math.h>
 

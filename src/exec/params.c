@@ -1,9 +1,8 @@
 /*
  * Finds the source of the values, the type and the weakness of each param and const.
  *
- * Invariant: a bound array is held in the computing type of its param's dtype, and all
- * its extents are known. Values arrive as doubles or floats and are rounded once, to the
- * declared dtype.
+ * Invariant: a bound array is held in the computing type of its param's dtype, and all its extents are known.
+ * Values arrive as doubles or floats and are rounded once, to the declared dtype. Then --dtype may convert them.
  */
 #include "exec/params.h"
 
@@ -27,12 +26,12 @@ struct binder {
 
 /* The source of a param's values. */
 struct param_source {
-	struct array array;      /* type as in the file; data NULL if only types are wanted, or the type is declared */
-	const struct init *init; /* it has the values; NULL: a file has them */
+	struct array array;      /* of a file: type as there, data NULL if only types are wanted; else only a type */
+	const struct init *init; /* it has the values; NULL: a file has them, or NONE */
 	struct init number;      /* --param NAME=3.5 */
 	double value;
 	bool weak;
-	bool none;        /* only the declared type is known */
+	bool none;        /* there are no values: only a declared type is known, if any */
 	const char *text; /* name of the source in messages */
 };
 
@@ -202,7 +201,7 @@ static enum status check_random(const struct binder *b, const struct param *para
 	               word_of(param), param->name, want);
 }
 
-/* Converts COUNT values between computing types. If DTYPE is a half, rounds to odd, since the caller rounds again. */
+/* Converts COUNT values between computing types. To F32 for a half DTYPE, rounds to odd: the caller rounds again. */
 static void convert_values(void *to, enum dtype compute, const void *from, enum dtype held, size_t count,
                            enum dtype dtype)
 {

@@ -16,16 +16,16 @@ struct params_options {
 	const struct param_binding *bindings; /* of several for one name the last counts */
 	size_t binding_count;
 	const char *directory; /* of the chain's file, for load() */
-	bool special, cast;    /* reads devices and FIFOs; rounds integers beyond 2^53 */
+	bool special, cast;    /* special: reads devices and FIFOs; cast: rounds integers beyond 2^53 */
 	bool data;             /* loads the data; else types only (residuals, plan, explain) */
 	enum dtype compute;    /* of weak params, until params_settle changes it */
-	enum dtype dtype;      /* of all other params; DTYPE_COUNT: as declared */
+	enum dtype dtype;      /* of all other params; DTYPE_COUNT: as declared, or as in the file */
 };
 
 struct params {
 	struct bound_param *bound; /* by index in chain->params */
 	size_t count;
-	int64_t bytes; /* of all arrays */
+	int64_t bytes; /* of all arrays, also if their data are not loaded */
 	const struct allocator *allocator;
 	struct array *arrays; /* in the computing type */
 	struct array *exact;  /* weak params as doubles */
@@ -34,21 +34,20 @@ struct params {
 /* Returns the path of the file that INIT, an INIT_LOAD of a chain in DIRECTORY, loads. NULL if out of memory. */
 const char *params_file(const struct init *init, const char *directory, struct arena *arena);
 /*
- * Sets typed, weak and type in CHAIN's params. The type is declared, or comes from the
- * init or a file's header. Loads the data too if OPTIONS want it; otherwise the file of a
- * declared param need not exist yet. Fails with STATUS_CHAIN if a param has no value or
- * another type than declared, with STATUS_USAGE (and a suggestion) if a binding's name is
- * unknown, with STATUS_DATA or with STATUS_IO.
+ * Sets typed, weak and type in CHAIN's params. The type is declared, or comes from the init or a file's header. Loads
+ * the data too if OPTIONS want it; else the file of a declared param need not exist yet. Fails with STATUS_CHAIN if
+ * a param has no value or another shape than declared. Fails with STATUS_USAGE, and perhaps a suggestion, if a
+ * binding's name is unknown; and with STATUS_DATA, STATUS_IO or STATUS_LIMIT.
  *
- * Without a declared type, a number, a list and a 0-d array are weak.
+ * Without a declared type, a number, a list and a 0-d array of a file are weak.
  */
 enum status params_bind(const struct context *context, struct params *params, struct chain *chain,
                         const struct params_options *options);
 /* Converts the weak params from their exact values to COMPUTE (F32 or F64), once the input's type is known. */
 void params_settle(struct params *params, const struct chain *chain, enum dtype compute);
 /*
- * Checks that the params' values are in the range that BODY's operations require, as of
- * cross_entropy's classes. Fails with STATUS_DATA at the operation's place.
+ * Checks that loaded params are in the range that BODY's operations require of their second
+ * operand, as of cross_entropy's classes. Fails with STATUS_DATA at the operation's place.
  */
 enum status params_check(const struct params *params, const struct body *body, const struct chain *chain,
                          struct diags *diags);
@@ -62,11 +61,11 @@ static inline bool init_needs_type(enum init_kind kind) { return kind >= INIT_ZE
  * Writes COUNT elements, from element FIRST on, of an array of SHAPE, as doubles. FIRST
  * is even. INIT is neither a LOAD nor NONE; the values of a LIST fit SHAPE.
  *
- * normal(std, seed) and uniform(lo, hi, seed) depend on the seed and the element's
+ * normal(std, seed) and uniform(lo, hi, seed) draw by the seed and the element's
  * index alone. Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as
  * 1, 2, 3", SC 2011) makes two doubles u of 53 bits in [0, 1) for each pair of
  * elements. Its key is the seed, its counter the index of the pair. uniform is
- * lo + (hi - lo) u; normal is the Box-Muller transform of the pair.
+ * lo + (hi - lo) u; normal is std times the Box-Muller transform of the pair.
  */
 void init_fill(const struct init *init, const struct shape *shape, int64_t first, int64_t count, double *values);
 

@@ -1,8 +1,8 @@
 /*
  * Workers over numbered items. The lock `reading` guards the number of the next item to
  * read. Reads in order happen under it: one worker reads while others compute. The lock
- * `lock` guards the number of the next item to write. A worker waits until that is its
- * item, then writes outside the lock.
+ * `lock` guards the number of the next item to write in order. A worker waits until that
+ * is its item, then writes outside the lock.
  *
  * Each worker has its own diagnostics; the caller's list is untouched until all have
  * stopped. Item I of dealt items waits only for the worker that reads item I - 1.
@@ -16,7 +16,7 @@
 
 struct shared {
 	const struct pipeline *pipeline;
-	int count; /* of workers */
+	int count; /* number of workers, at most that of items */
 	int64_t next, next_write;
 	atomic_bool failed;
 	pthread_mutex_t reading;   /* guards next, and reads in order */

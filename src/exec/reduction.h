@@ -21,7 +21,7 @@ struct reduction {
 	char *result, *out, *workspace; /* for the rest; only where the output is wanted */
 };
 
-/* Returns BODY up to instruction FOLD, whose result becomes the only output. NULL if out of memory. */
+/* Returns BODY up to instruction FOLD included, whose result becomes the only output. NULL if out of memory. */
 const struct body *reduction_head(const struct body *body, uint32_t fold, struct arena *arena);
 /*
  * Compiles the instructions after the fold of LOWERED, which LOWER_RUN made of the whole
@@ -32,7 +32,7 @@ enum status reduction_open(const struct context *context, struct reduction *redu
                            bool wanted, int64_t *bytes);
 /*
  * Returns the chain's output, of type reduction->output, for the WHOLE_ROWS rows that
- * have been added. It lies in REDUCTION's slab. PARAMS are by index.
+ * have been added. It lies in REDUCTION's slab, opened as WANTED. PARAMS are by index.
  */
 const void *reduction_finish(struct reduction *reduction, int64_t whole_rows, const struct bound_param *params,
                              bool flush_denormals);

@@ -4,7 +4,7 @@
  * same calls at the same offsets. Walking the schedule costs some tenths of a microsecond a
  * step, a fourth of the time of a tile that lies in the cache.
  *
- * Invariant: a replay calls the same hooks in the same order with the same arguments.
+ * Invariant: a replay makes the same calls and exchanges in the same order with the same arguments.
  * Spills, traces and reduced precision need other hooks, so with them nothing is replayed.
  */
 #include <string.h>
@@ -12,7 +12,7 @@
 #include "exec/run_parts.h"
 #include "memory/machine.h"
 
-/* The most events of a log; more would take megabytes. */
+/* The most events of a log; more would take megabytes. A tile with more is not replayed. */
 enum { REPLAY_MOST = 4096 };
 
 static struct replay_event *add(struct worker *worker)

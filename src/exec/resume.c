@@ -2,10 +2,10 @@
  * A gradient command with a journal (exec/journal.c): when it writes a point, and how a
  * later command resumes from the last durable point.
  *
- * A resumed command walks the schedule from its first action, but skips: it computes,
- * reads and writes nothing before the last durable point. There it reads back the state
- * or the cotangents, and the data outside the slab: the sums of params' gradients, and
- * the largest error of the store.
+ * A resumed command walks the schedule from its first action, but skips: up to the last durable point it computes
+ * nothing. If the first sweep ends before that, it reads the output back from the spill file, and writes it. At the
+ * point it reads back the state; or the cotangents and the data outside the slab. Those are the sums of params'
+ * gradients and the largest error of the store.
  *
  * Invariant: the gradient has the bits of a command that was not killed.
  */
@@ -104,7 +104,7 @@ static enum status write_point(struct worker *worker)
 	return STATUS_OK;
 }
 
-/* Writes a point of cotangents (SLOT -1). A state on disk is one already. Skipping ends at the last durable point. */
+/* Writes a point of cotangents (SLOT -1), unless it is too soon. A state on disk is one already. Ends skipping. */
 static enum status on_point(void *context, int64_t slot, const struct machine_array *arrays, size_t count)
 {
 	struct worker *worker = context;

@@ -3,8 +3,8 @@
  * (plan/tiles.h). Workers read, compute and write chunks through one pipeline, whether
  * the run goes forward alone or backward too.
  *
- * Everything is allocated before the first array of a type is read. Another array of
- * that type finds it ready.
+ * All arrays are allocated before the rows of the first array of a type are read. Another array
+ * of the same type that follows finds them ready.
  */
 #include <string.h>
 

@@ -20,16 +20,16 @@ struct run_options {
 	enum dtype dtype;       /* --dtype: the computing type, or DTYPE_COUNT */
 	bool flush_denormals;   /* --fast-math */
 	struct writer *value;   /* the output; NULL: a gradient run without it */
-	/* Reports the share of the array that is DONE. With tiles it is called after each chunk, and ACTION is NULL. A
-	 * gradient run without tiles calls it after each action, with the bytes in use and their predicted peak. One call
-	 * at a time. NULL: not wanted. */
+	/* Reports the share of the array that is DONE. A gradient run without tiles calls it after each action, with the
+	 * top of the slab and the job's predicted peak. Other runs call it after each chunk; ACTION is then NULL, LIVE and
+	 * PEAK are 0. One call at a time. NULL: not wanted. */
 	void (*progress)(void *context, const struct action *action, double done, int64_t live, int64_t peak);
 	void *progress_context;
 };
 
 struct run_counters {
-	int64_t arrays, tiles, tile_rows;
-	int64_t peak_bytes; /* all array storage: blocks of input and output, workspaces, params */
+	int64_t arrays, tiles, tile_rows; /* tile_rows: of the last array's tiles */
+	int64_t peak_bytes; /* all array storage: blocks of input and output, workspaces, params; of the largest array */
 };
 
 /*
@@ -68,23 +68,23 @@ struct gradient_options {
 struct state_hashes {
 	struct recompute_hash {
 		uint64_t hash;
-		int64_t arrays; /* hashed arrays; 0: the step has not run yet */
+		int64_t arrays; /* hashed arrays; 0: the step has not run yet, or wrote none */
 	} * hashes;         /* by step */
 	int64_t steps;
 	int64_t compared;   /* repeated calls of steps that were compared */
 	int64_t differing;  /* compared calls whose bits differ */
-	int64_t first_step; /* step of the first differing call */
+	int64_t first_step; /* if DIFFERING: step of the first differing call, of the first worker that has one */
 };
 
 /* The part of a param's gradient that arrays of one computing type make. */
 struct param_sums {
 	void *rows;      /* a streamed param's rows, added up over the arrays */
-	double *hi, *lo; /* the running sums if it is not streamed; LO only for doubles */
+	double *hi, *lo; /* the running sums if it is not streamed; LO only for F64 */
 };
 
 /* The gradient of a param. DATA is NULL if the param is not differentiated. */
 struct param_gradient {
-	struct type type;   /* in the computing type of the first array */
+	struct type type;   /* as bound for the first array: in a computing type */
 	enum dtype written; /* the param's dtype; for a weak param that of the first array */
 	void *data;         /* SIZE bytes, once the run has ended */
 	size_t size;
@@ -99,7 +99,7 @@ struct gradient_result {
 	int64_t arrays;
 	struct state_hashes recomputed; /* counts only, if they were compared */
 	double store_error;             /* --store-dtype: the largest |value - kept value| */
-	struct job job;                 /* of the last array, for reports */
+	struct job job;                 /* of the last array, for reports; if HAS_JOB */
 	struct arena job_arena;         /* the plan for one type of array */
 	double planning;                /* seconds spent in job_make */
 	bool has_job;

@@ -14,8 +14,9 @@
  *     events.c        reports: of calls with their times, and of gradients that are ready
  *
  * Invariant: while workers work, a run's fields stay as they are, with two exceptions. The
- * worker that writes a chunk changes totals and outputs, in the order of chunks. Any worker
- * changes what the run's lock guards. Only a worker itself changes its own fields.
+ * worker that writes a chunk changes totals and outputs, in the order of chunks (outputs in any
+ * order if write_anywhere). A worker with the run's lock changes what the lock guards. A worker's
+ * own fields change by itself alone. A worker without tiles is the only one: it changes any field.
  */
 #ifndef EXEC_RUN_PARTS_H
 #define EXEC_RUN_PARTS_H
@@ -51,9 +52,9 @@ struct gradient_pass {
 	struct job *job;
 	struct arena *arena;    /* lives as long as the result */
 	struct array cotangent; /* loaded with the first array; without data: ones */
-	int64_t *first_use;     /* by param: the first step that reads it; only for events */
+	int64_t *first_use;     /* by param: the first step that reads it or passes it on, or -1; only for events */
 	double begun;           /* start of the run, by clock_seconds */
-	double actions_done;    /* executions of steps so far, in an array that is not tiled */
+	double actions_done;    /* forward and backward executions of steps so far, in an array that is not tiled */
 };
 
 /* The rows of the input that are read: all, or (PART) the slice that the chain begins with. */
@@ -73,7 +74,7 @@ struct run {
 	struct gradient_pass *gradient;
 	/* For arrays of one type, made by prepare. */
 	bool ready;
-	struct type made_for, input; /* of the array; of its window */
+	struct type made_for, input; /* made_for: of the array; input: of its window */
 	struct window window;
 	struct arena arena;
 	const struct lowered *whole;
@@ -81,7 +82,7 @@ struct run {
 	struct reduction reduction; /* where tiles fold */
 	struct team *team;          /* the workers; without tiles, the threads that share each operation */
 	struct worker *workers;
-	int open; /* workers that are open */
+	int open; /* workers to close: the last may have failed to open */
 	/* The current array. */
 	bool read_anywhere, write_anywhere, outputs_begun;
 	pthread_mutex_t lock; /* guards rows_done, and calls of trace and progress */
@@ -110,7 +111,7 @@ struct kept_states {
 	int64_t fetches;        /* of this tile, so far */
 	struct spill_piece *pieces;
 	size_t piece_count, piece_capacity;
-	double error; /* the largest |value - kept value| */
+	double error; /* the largest |value - kept value| of all tiles so far */
 };
 
 struct resuming {
@@ -128,7 +129,7 @@ struct walk {
 	struct schedule *schedule;     /* each worker reads its own */
 	struct counters measured;
 	bool counted; /* MEASURED has a tile of the current array */
-	int64_t live; /* bytes of the slab in use, as last traced */
+	int64_t live; /* the top of the slab, as last traced */
 	struct state_hashes recompute;
 	struct kept_states kept;
 	struct resuming resuming;
@@ -162,7 +163,7 @@ enum status worker_open(struct worker *worker, struct run *run, int index);
 /* Runs the tiles of CHUNK in worker INDEX of RUN: the pipeline's compute. */
 enum status worker_run_chunk(void *run, int index, int64_t chunk, struct diags *diags);
 void worker_close(struct worker *worker);
-/* Evaluates on the worker's ins and outs. The caller sets EVALUATION's program, counters, workspace and fold. */
+/* Evaluates on the worker's ins and outs. The caller sets EVALUATION's program, counters, workspace and folds. */
 void worker_evaluate(const struct worker *worker, struct evaluation *evaluation);
 /* Returns where the current tile leaves its state of the reduction; NULL if tiles do not fold. */
 double *worker_state(const struct worker *worker);
@@ -178,22 +179,22 @@ enum status gradient_open_worker(struct worker *worker, int64_t *slab, size_t *p
 void gradient_close_worker(struct worker *worker);
 void forward_run_tile(struct worker *worker);
 enum status gradient_run_tile(struct worker *worker);
-/* Reset the counters before an array is computed; add an array to the counters of the run. */
+/* Begin: resets counters before an array is computed. Count: add an array to the run's, a forward run before it. */
 void gradient_begin_array(struct run *run);
 void forward_count_array(struct run *run);
 void gradient_count_array(struct run *run);
 
 /* input_output.c */
 
-/* The machine's hook for input and output: exchanges arrays with the worker's blocks, the reader and the writers. */
+/* The machine's hook: exchanges arrays with the worker's blocks; without tiles, with the reader and the writers. */
 enum status input_output_exchange(void *context, enum machine_input_output which, int64_t offset,
                                   const struct type *type);
 /* Loads the cotangent if it is given and not loaded yet. Fails with STATUS_DATA if its shape is not the output's. */
 enum status input_output_load_cotangent(struct run *run);
-/* Sets read_anywhere and write_anywhere. A forward run also begins its outputs, and reads a stream up to the window. */
+/* Sets read_anywhere and write_anywhere. A forward run also begins its output, and reads a stream up to the window. */
 enum status input_output_begin_array(struct run *run);
 enum status input_output_begin_outputs(struct run *run, struct diags *diags);
-/* Reads CHUNK to the block of worker INDEX: the pipeline's read. */
+/* Reads CHUNK to the block of worker INDEX, if it has one: the pipeline's read. */
 enum status input_output_read_chunk(void *context, int index, int64_t chunk, struct diags *diags);
 enum status input_output_write_chunk(struct worker *worker, int64_t chunk, struct diags *diags);
 enum status input_output_end_array(struct run *run);
@@ -201,7 +202,7 @@ enum status input_output_end_array(struct run *run);
 /* kept_states.c */
 
 void kept_states_hook(struct machine_hooks *hooks);
-/* Opens the worker's spill file in the directory of --spill. With a journal, journal_open does that later. */
+/* Opens the worker's spill file, if the job spills, in the directory of --spill. A journal's is opened later. */
 enum status kept_states_open(struct worker *worker, struct diags *diags);
 /* Sets the worker's pieces to COUNT ARRAYS of its slab, with capacity for MORE pieces. */
 enum status kept_states_set_pieces(struct worker *worker, const struct machine_array *arrays, size_t count,
@@ -222,7 +223,7 @@ enum status resume_open(struct worker *worker, const void *input);
 
 /* Allocates sums for arrays of the current type, unless an earlier array did. Sums of earlier arrays stay. */
 enum status totals_open(struct run *run);
-/* Zeroes the sums of the worker's tile, and directs the params' gradients there; without tiles, to the totals. */
+/* Zeroes the sums of the worker's tile and directs gradients there; without tiles, or if streamed, to the totals. */
 void totals_aim(struct worker *worker);
 /* Adds the sums of the chunk's tile TILE to the totals. Calls come in the order of tiles: no bit depends on workers. */
 void totals_add(const struct worker *worker, int64_t tile);

@@ -14,7 +14,7 @@
 #include "base/hash.h"
 #include "io/stream.h"
 
-/* Bytes from which on the thread writes or reads a state. For a smaller one, waking it would take longer. */
+/* HANDED_OVER: from so many bytes on the thread writes or reads a state. For fewer, waking it would take longer. */
 enum { NOT_STAGED = -1, HANDED_OVER = 64 << 10 };
 
 static enum status failed(const struct spill_failure *failure, struct diags *diags)
@@ -165,7 +165,7 @@ enum status spill_restore(struct spill *spill, int64_t slot, const struct spill_
 	return STATUS_OK;
 }
 
-/* Gives SLOT a region for the pieces, at the file's end if its last one is too small. NULL if out of memory. */
+/* Gives SLOT the pieces' checksum and a region, a new one at the end if its last is too small. NULL: out of memory. */
 static const struct spill_region *place(struct spill *spill, int64_t slot, const struct spill_piece *pieces,
                                         size_t count)
 {

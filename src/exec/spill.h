@@ -19,7 +19,7 @@ struct spill_piece {
 /* The bytes of the file that belong to a slot; its pieces lie one after another. */
 struct spill_region {
 	int64_t offset;
-	size_t size, room; /* bytes written (0: no state); bytes of the region */
+	size_t size, room; /* bytes: of the slot's state (0: none); of the region, which may be longer */
 	uint64_t checksum;
 };
 
@@ -49,10 +49,10 @@ struct spill {
 	const struct allocator *allocator;
 };
 
-/* Fails with STATUS_IO if DIRECTORY has fewer than WANTED bytes free. */
+/* Fails with STATUS_IO if DIRECTORY is none, or has fewer than WANTED bytes free. */
 enum status spill_check_room(const char *directory, int64_t wanted, struct diags *diags);
 /*
- * Allocates a staging buffer of STAGING bytes, the size of the largest state, and the team.
+ * Allocates a staging buffer of STAGING bytes and the team, which leaves larger states to the caller.
  * Then spill_create or the caller sets the file. The caller calls spill_close in any case.
  */
 enum status spill_open(struct spill *spill, size_t staging, const struct allocator *allocator, struct diags *diags);
@@ -62,18 +62,19 @@ enum status spill_create(struct spill *spill, const char *directory, struct diag
 enum status spill_restore(struct spill *spill, int64_t slot, const struct spill_region *region, struct diags *diags);
 
 /*
- * Writes the COUNT pieces as SLOT, over the slot's last state. spill_write copies the
- * pieces and returns. The next call reports an error of the disk. spill_write_at_once
- * returns when the write is done, and keeps a state that was read ahead.
+ * Writes the COUNT pieces as SLOT, in place of the slot's last state. spill_write copies the pieces
+ * and returns; the next write or read reports an error of the disk. It writes a state that is small or
+ * beyond the staging buffer at once. spill_write_at_once returns when the write is done. It keeps
+ * a state of another slot that was read ahead.
  */
 enum status spill_write(struct spill *spill, int64_t slot, const struct spill_piece *pieces, size_t count,
                         struct diags *diags);
 enum status spill_write_at_once(struct spill *spill, int64_t slot, const struct spill_piece *pieces, size_t count,
                                 struct diags *diags);
-/* Reads SLOT back. Fails with STATUS_IO if the file is short or its bytes have changed. */
+/* Reads SLOT back to pieces of the sizes written. STATUS_IO if the file is short, or bytes or sizes have changed. */
 enum status spill_read(struct spill *spill, int64_t slot, const struct spill_piece *pieces, size_t count,
                        struct diags *diags);
-/* Begins to read SLOT, which is wanted next. The call before must be spill_read. */
+/* Begins to read SLOT, which is wanted next, unless it is small. The call before must be spill_read. */
 void spill_read_ahead(struct spill *spill, int64_t slot);
 void spill_close(struct spill *spill);
 

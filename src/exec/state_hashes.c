@@ -1,8 +1,8 @@
 /*
- * A step's hash is the sum of the hashes of the slots that it writes. The sum does
+ * A step's hash is the sum of the hashes of the live slots that it writes. The sum does
  * not depend on the order of a body's outputs, which differs between the forward body
- * and the recording body. A call that writes fewer slots than the first one (it only
- * records) is not compared.
+ * and the recording body. A call that writes another number of slots than the first one
+ * that wrote any is not compared: one of the two only records.
  */
 #include <string.h>
 

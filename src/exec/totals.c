@@ -1,18 +1,17 @@
 /*
- * Totals over the tiles: the gradients of params, and an output that is a sum over the
- * streamed axis. A worker keeps the sums of each tile apart. They are added to the totals
- * in the order of tiles, so the result does not depend on the number of workers. An array
- * of one tile adds to the totals directly.
+ * Totals over the tiles: the gradients of params (exec/reduction.h has the output that all rows meet in). A worker
+ * keeps the sums of each tile apart. They are added to the totals in the order of tiles, so the result does not depend
+ * on the number of workers. An array without tiles adds to the totals directly.
  *
  * Sums are doubles. The sums of a double param have a second part: hi holds the sum, lo
  * its accumulated rounding errors. A worker holds a tile's sums param after param:
  *
  *   summed param           hi, then lo for doubles
- *   each element made once the elements in the param's type
- *   streamed param         nothing: each tile writes its own rows of the gradient
+ *   each element made once the elements, in the computing type
+ *   streamed param         nothing: each tile adds to its own rows of the gradient
  *
- * Invariant: totals cover all arrays of the stream so far, and are rounded once, at the
- * end.
+ * Invariant: totals cover all arrays of the stream so far. Sums are rounded once, at the end;
+ * a streamed param's rows are added up, array after array, in the computing type.
  */
 #include <math.h>
 #include <string.h>
