@@ -54,7 +54,7 @@ static void add_iterations(struct run_builder *run, size_t from, uint64_t iterat
 		copies = 1;
 	for (size_t i = 1; i < copies; i++)
 		repeat_steps(run, from, to);
-	/* extend_run has left capacity for one step: the last kernel op of a loop is an operation or a copy, no inner loop. */
+	/* The last kernel op of a loop is an operation or a copy, so extend_run has left capacity for one step. */
 	assert(run->count < RUN_MAX_STEPS);
 	if (iterations / copies > 1)
 		run->steps[run->count++] =

@@ -30,12 +30,12 @@ struct naming {
 	const char *name;
 	struct span span;
 	const char *def; /* the def it stands in, or NULL */
-	bool inner;      /* the name stands in a checkpoint block, and the value was made outside of that */
+	bool inner; /* the name is in a checkpoint block, the value was made outside of it, in no block that has ended */
 	const struct naming *next;
 };
 
 struct value {
-	const struct type *type; /* dtype F32, F64 or BITS; interned: equal types are the same pointer within a lowering */
+	const struct type *type; /* F32, F64 or BITS; interned: within a lowering one pointer, except of kept values */
 	enum dtype dtype;        /* the logical dtype: f16 and bf16 are held as F32 */
 	enum value_kind_of from;
 	uint32_t instr;         /* FROM_INSTR */
@@ -51,7 +51,7 @@ struct value {
 
 enum instr_kind {
 	INSTR_OP,         /* out = op(v, a or scalar); also makes each out_keep that is set */
-	INSTR_VJP_V,      /* out = the cotangent of v, from g and what was kept; element-wise operations */
+	INSTR_VJP_V,      /* out = the cotangent of v, shaped as the result; element-wise operations */
 	INSTR_VJP_A,      /* out = the cotangent of a, shaped as the result; element-wise operations */
 	INSTR_VJP,        /* out and out_a = the cotangents of v and a; one may be NO_VALUE; general operations */
 	INSTR_ADD,        /* out = v + a: two cotangents of one value */
@@ -79,7 +79,7 @@ struct loop_part {
 	struct carry *carries;
 };
 
-/* The types of a forward operation's v, a and y (its result), or NULL. Instructions of derivatives have the same. */
+/* The types of a forward operation's v, a and y (its result), or NULL. Instructions that reverse it have the same. */
 struct forward_types {
 	const struct type *v, *a, *y;
 };
@@ -88,13 +88,13 @@ struct instr {
 	enum instr_kind kind;
 	enum op op;
 	const struct attrs *attrs;
-	uint32_t v, a, y, k, l, g;    /* values read, or NO_VALUE; VJP of slice: A is the array to which it adds */
-	double scalar;                /* OP, VJP of a binary operation with a == NO_VALUE: its operand */
+	uint32_t v, a, y, k, l, g;    /* values read, or NO_VALUE; VJP of slice: A, if any, is the array to which it adds */
+	double scalar;                /* OP, VJP of a binary operation whose operand is a number: that */
 	uint32_t out, out_a;          /* values made */
 	uint32_t out_keep[MAX_KEEPS]; /* OP: the values kept for the derivative, which reads them as K and L */
 	struct param_ref param;       /* ACCUMULATE */
 	struct forward_types of;
-	bool a_streamed;       /* A has one row for each row of V, which is streamed */
+	bool a_streamed;       /* A has one row for each row of the operation's V, which is streamed */
 	bool recomputed;       /* a forward operation in a backward body */
 	struct span span;      /* of the stage that the instruction comes from */
 	const char *def;       /* the def it stands in, or NULL */
@@ -108,7 +108,7 @@ struct instr {
 struct region {
 	uint32_t parent;
 	uint32_t first, end;
-	const struct policy *policy; /* what it keeps; NULL: nothing */
+	const struct policy *policy; /* what it saves of the values made in it; NULL: nothing */
 	struct span span;
 };
 
@@ -141,12 +141,12 @@ bool body_add_in(struct body *body, enum port_kind kind, uint32_t index, uint32_
 bool body_add_out(struct body *body, enum port_kind kind, uint32_t index, uint32_t value);
 /* Returns KIND's word in reports. The operation's name follows a derivative's word and the empty word of INSTR_OP. */
 const char *instr_word(enum instr_kind kind);
-/* Write the values that INSTR reads (at most six) or makes (at most four), without NO_VALUE. Return their number. */
+/* Write what INSTR reads (at most 6 values) or makes (at most 4), but no carries and no NO_VALUE. Return the number. */
 size_t instr_reads(const struct instr *instr, uint32_t reads[6]);
 size_t instr_writes(const struct instr *instr, uint32_t writes[4]);
 /*
- * Returns the port of the in that VALUE, an out of a backward body, is with an addition to a slice of it. VALUE may
- * then reuse the in's array, which nothing else reads. Otherwise returns NO_VALUE.
+ * If VALUE, an out of a backward body, is an in with an addition to a slice of it, returns the port of that in. VALUE
+ * may then reuse the in's array, which nothing else reads. Otherwise returns NO_VALUE.
  */
 uint32_t body_goes_on(const struct body *body, uint32_t value);
 /*

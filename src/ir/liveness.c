@@ -229,7 +229,7 @@ static bool begin_step(struct lowering *l, struct step *step, struct sets *sets)
 	return true;
 }
 
-/* Returns a step of DRAFT, the last one if the sets after it are the same. Undoes DRAFT's changes of the state. */
+/* Returns a step of DRAFT: draft->last if it has SETS after it. Undoes DRAFT's changes. SETS become those before it. */
 static struct step *finish_step(struct lowering *l, struct draft_step *draft, struct sets *sets,
                                 const struct step *after)
 {

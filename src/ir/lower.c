@@ -16,7 +16,7 @@ static struct body *begin_whole(struct lowering *l)
 	return body;
 }
 
-/* Records the output's type. Unless it is streamed or a SUM or FOLD made it, it is made of params alone: no tiles. */
+/* Records the output's type. If it is not streamed and there is no SUM or FOLD, only params make it: no tiles. */
 static void note_output(struct lowering *l)
 {
 	if (!l->state.slots[0].streamed && l->streaming.fold == NO_VALUE)
@@ -124,7 +124,7 @@ static bool is_made_after(const struct body *body, uint32_t value, uint32_t fold
 	return v->from == FROM_PARAM || (v->from == FROM_INSTR && v->instr >= fold);
 }
 
-/* True if the instructions after FOLD, and the output, read only its result and params. */
+/* True if the instructions after FOLD, and the output, read only its result, theirs and params. False for NO_VALUE. */
 static bool is_cut(const struct body *body, uint32_t fold)
 {
 	bool cut = fold != NO_VALUE && is_made_after(body, body->outs[0].value, fold);

@@ -1,6 +1,7 @@
 /*
- * Lowering makes typed bodies of the resolved chain, for an input of a given type. A forward run is one body with its
- * loops kept. A gradient is a list of steps, with `repeat` and `for` kept as loops of steps; or one unrolled step.
+ * Lowering makes typed bodies of the resolved chain, for an input of a given type. A forward run is one body, with
+ * loops kept unless they change types. A gradient is a list of steps, with `repeat` and `for` kept as loops of steps;
+ * or one unrolled step.
  */
 #ifndef IR_LOWER_H
 #define IR_LOWER_H
@@ -32,7 +33,7 @@ struct step {
 	struct slot_list live_in, live_out; /* the states before and after */
 	struct slot_list cot_in, cot_out;   /* slots that have a cotangent before and after */
 	const uint32_t *class_in;           /* by live_in: the lowest slot of its class in the state before */
-	const bool *alias_in;               /* by live_in: an earlier slot is of the same class, so both are one array */
+	const bool *alias_in;               /* by live_in: an earlier one is of the same class, so both are one array */
 	const uint32_t *cot_to;    /* by cot_out: the slot before that gets it unchanged; NO_VALUE: the body reads it */
 	const uint32_t *cot_value; /* by cot_out: the body's value whose cotangent it is; NO_VALUE where cot_to is a slot */
 	const struct type *const *in_types; /* of live_in's slots */
@@ -41,7 +42,7 @@ struct step {
 	uint32_t id; /* from 0, in the order in which distinct steps first run */
 };
 
-/* An item of a list of steps: a step, or a loop over items. Equal steps share one struct step. */
+/* An item of a list of steps: a step, or a loop over items. Its iterations share struct steps; equal stages do not. */
 struct item {
 	struct step *step; /* NULL: a loop */
 	struct item *items;
@@ -54,8 +55,8 @@ struct item {
 };
 
 /*
- * The part of a chain to lower: its stages without the first BEFORE and the last AFTER. Each outermost loop makes only
- * its first iterations, the share ITERATIONS of all, rounded up (0: all). {0} is the whole chain.
+ * The part of a chain to lower: its stages without the first BEFORE and the last AFTER. Each loop that is one of these
+ * makes only its first iterations, the share ITERATIONS of all, rounded up (0: all). {0} is the whole chain.
  */
 struct portion {
 	size_t before, after;
@@ -70,16 +71,16 @@ struct lowered {
 	struct type input, output; /* logical dtypes */
 	struct type begins;        /* the input that the first step reads: of the computing dtype, with a tile's rows */
 	int64_t whole_rows;        /* extent of the streamed axis in the whole input; 0 for a 0-d input */
-	bool streamable;           /* rows can be cut into tiles: every operation works row by row; a SUM may be the last */
-	bool sums;                 /* there is such a SUM: the output is the sum of the outputs of all tiles */
-	bool flat;                 /* element-wise with scalar operands: a tile may be any run of elements */
+	bool streamable;           /* rows can be cut into tiles: all is row-wise; after a SUM, derivatives are numbers */
+	bool sums;                 /* there is such a SUM: the next operation needs the sum over all tiles */
+	bool flat; /* element-wise, each operand a number or of V's shape: a tile may be any run of elements */
 	const bool *streamed_params; /* by param: it has one row for each row of the input, and tiles cut it too */
 	/* For LOWER_RUN: */
-	struct body *whole; /* loops kept */
+	struct body *whole; /* loops kept where types allow */
 	/*
-	 * The SUM or FOLD over rows in WHOLE that splits it: all before is row-wise, and all after depends only on its
-	 * result, on params and on numbers. NO_VALUE if there is none. A forward run reads tiles up to it even if the chain
-	 * is not streamable, since only a derivative would need the tiles again.
+	 * The index of the SUM or FOLD over rows in WHOLE that splits it, or NO_VALUE. All before it is row-wise, and all
+	 * after it depends only on its result, on params and on numbers. A forward run reads tiles up to it even if the
+	 * chain is not streamable, since only a derivative would need the tiles again.
 	 */
 	uint32_t fold;
 	/* For LOWER_STEPS and LOWER_UNROLLED: */
@@ -94,7 +95,7 @@ enum lower_what { LOWER_RUN, LOWER_STEPS, LOWER_UNROLLED };
 /*
  * Lowers PORTION (NULL: all) of CHAIN on a whole input of type INPUT. LOWER_RUN makes one body for a forward run,
  * LOWER_STEPS the steps of a gradient. LOWER_UNROLLED makes one unrolled step, for policies by value. Fails with
- * STATUS_CHAIN if types do not fit, with STATUS_LIMIT beyond 10^7 steps or operations.
+ * STATUS_CHAIN if types or indices do not fit. Beyond 10^7 steps or operations, or MAX_LOOPS, fails with STATUS_LIMIT.
  */
 enum status lower(const struct context *context, struct lowered *lowered, const struct chain *chain,
                   const struct portion *portion, const struct type *input, enum lower_what what);

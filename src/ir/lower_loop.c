@@ -1,6 +1,6 @@
 /*
- * Loops within a body. A loop stays a loop in the body of a forward run if its slots have the same types after an
- * iteration as before it. Otherwise its iterations are written out.
+ * Loops within a body. A loop of two iterations or more stays one in the body of a forward run if it is stable. Each
+ * slot that it binds then has a value before, and the same type after an iteration. Other iterations are written out.
  *
  * The test is an attempt: lower one iteration as the loop's body, compare the types, and drop it if they differ.
  */
@@ -101,7 +101,7 @@ static bool is_stable(const struct lowering *l, const struct kept_loop *k)
 	return true;
 }
 
-/* Undoes the attempt K: the lowering is as it was before. */
+/* Undoes the attempt K. Only the names that it gave to older values, and marks in env.written, stay. */
 static void drop_loop(struct lowering *l, const struct kept_loop *k)
 {
 	l->body->instr_count = k->at;
@@ -142,8 +142,8 @@ static bool close_kept_loop(struct lowering *l, const struct kept_loop *k)
 
 /*
  * Begins an attempt, *ATTEMPT. It is worth making, and so marked in l->attempts.kept, if it is new or succeeded before.
- * Iterations that are written out meet the same inner loops with the same types as the attempt that failed, so what
- * failed in that fails again. Without this record, nested loops that change a type would take 3^depth attempts.
+ * The iteration written out after an attempt that failed meets the same inner loops with the same types, so what failed
+ * in that fails again. Without this record, nested loops that change a type would take 3^depth attempts.
  */
 static bool begin_attempt(struct lowering *l, size_t *attempt)
 {
@@ -207,7 +207,7 @@ enum status lower_loop(struct lowering *l, const struct node *node)
 			TRY(try_loop(l, &loop, loop.iterations - i, &stable));
 		if (stable)
 			return STATUS_OK;
-		/* Iterations are counted too: those of an empty body make no instructions, but take time. */
+		/* Iterations are counted too: those of a body without operations make no instructions, but take time. */
 		if (l->steps > MAX_STEPS || l->body->instr_count > MAX_OPERATIONS || ++l->iterations > MAX_OPERATIONS)
 			return lowering_too_long(l, node->span);
 		TRY(lowering_set_iteration(l, &loop, -1, i));

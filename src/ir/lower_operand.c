@@ -137,8 +137,8 @@ enum status lowering_find_ref(struct lowering *l, const struct ref *ref, struct 
 }
 
 /*
- * Finds the TYPE of the array that a `for` runs over: that of REF, a name without index. The `for` may have no body
- * yet. OVER is the array if it is a param; else its kind is FOUND_VALUE.
+ * Finds the TYPE of the array that a `for` runs over: that of REF, a name without index. Adds nothing to the body, as
+ * that of the `for` may not have begun. OVER is the array if it is a param; else its kind is FOUND_VALUE.
  */
 static enum status type_over(struct lowering *l, const struct ref *ref, struct found *over, struct type *type)
 {

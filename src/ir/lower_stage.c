@@ -27,7 +27,7 @@ static enum status lower_block_operand(struct lowering *l, const struct found *f
 	return STATUS_OK;
 }
 
-/* Records how INSTR on V reads its operand A. True if A has a row for each row of V. */
+/* Records how INSTR on V reads its operand A. True if V is streamed and A has a row for each of its rows. */
 static bool note_operand(struct lowering *l, const struct instr *instr, const struct value *v, const struct value *a)
 {
 	struct streaming *streaming = &l->streaming;
@@ -101,7 +101,7 @@ struct operands {
 	double scalar;
 };
 
-/* Converts the operands IN to *DTYPE by NumPy's promotion, ignoring a weak scalar. Classes (cross_entropy) stay. */
+/* Converts the operands IN to *DTYPE by NumPy's promotion, ignoring a weak A. Classes (cross_entropy) stay. */
 static enum status promote(struct lowering *l, const struct node *node, struct operands *in, enum dtype *dtype)
 {
 	const struct value *values = l->body->values;
@@ -165,8 +165,8 @@ static enum status set_deferred(struct lowering *l, const struct node *node, str
 }
 
 /*
- * Sets *FOUND to the arguments of NODE on V. Numbers are rounded to DTYPE if it is f16 or bf16. In a tile, a reshape to
- * the leading extent of the whole becomes one to the tile's.
+ * Sets *FOUND to the arguments of NODE on V. Numbers are rounded to DTYPE if it is f16 or bf16. In a tile, a reshape of
+ * a streamed V to the leading extent of the whole becomes one to the tile's.
  */
 static enum status attrs_for(struct lowering *l, const struct node *node, const struct value *v, enum dtype dtype,
                              const struct attrs **found)
@@ -289,7 +289,7 @@ static enum status lower_op(struct lowering *l, const struct node *node)
 
 /* Names, calls and checkpoint blocks. */
 
-/* True if VALUE was made outside of the checkpoint block that is being lowered. */
+/* True if VALUE was made before the checkpoint block that is being lowered, in a block around it or in none. */
 static bool made_outside(const struct lowering *l, uint32_t value)
 {
 	const struct value *v = &l->body->values[value];

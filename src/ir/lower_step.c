@@ -1,7 +1,7 @@
 /*
  * Lowers a chain to draft steps, which a policy keeps or recomputes one by one. A draft has its body and a list of the
  * slots that it changes. A loop stays a loop of steps if an iteration changes only values of the state. An iteration
- * that changes types or classes is a loop of its own, and the next one is tried again.
+ * that changes slots (slot_equal) or binds preludes is a loop of its own, and the next one is tried again.
  */
 #include "ir/lowering.h"
 
@@ -40,7 +40,7 @@ static bool set_class(struct lowering *l, struct draft_step *draft, uint32_t slo
 	return change_slot(l, draft, slot, to);
 }
 
-/* Keeps in CLASS the slots that still hold its value. The others have no class (NO_SLOT) until join_class. */
+/* Keeps the slots of CLASS that hold its value, under the lowest. Others have no class (NO_SLOT) until join_class. */
 static bool split_class(struct lowering *l, struct draft_step *draft, uint32_t class)
 {
 	uint32_t first = NO_SLOT, *link = &first, *next_same = l->state.next_same;
@@ -60,7 +60,7 @@ static bool split_class(struct lowering *l, struct draft_step *draft, uint32_t c
 	return true;
 }
 
-/* Puts SLOT, which has no class, into the class of its value. */
+/* Puts SLOT, which has no class, into the class of its value, or a new one. Its lowest slot then names it. */
 static bool join_class(struct lowering *l, struct draft_step *draft, uint32_t slot)
 {
 	uint32_t *next_same = l->state.next_same;
@@ -170,7 +170,7 @@ static bool same_slots(const struct slot *a, const struct slot *b, size_t count)
 	return true;
 }
 
-/* Makes `repeat M { repeat N { ... } }` one loop of M*N iterations, for policies that need equal iterations. */
+/* Makes `repeat M { repeat N { ... } }` one loop of M*N iterations, for policies that need equal ones. */
 static void join_loops(struct draft_item *loop)
 {
 	if (!loop->repeats || loop->count != 1 || loop->items[0].draft || !loop->items[0].repeats)

@@ -9,7 +9,8 @@
  *     lower_step.c     the chain as draft steps, each with its body
  *     liveness.c       steps, with the slots that they need, from drafts
  *
- * A draft is a step whose live slots are not known yet. A prelude is a NAME node that resolution added before a loop.
+ * A draft is a step whose live slots are not known yet. A prelude is a NAME node that resolution added before
+ * a stage with a block (language/resolve.c).
  *
  * Invariant: within one lowering, equal types are one pointer.
  */
@@ -170,12 +171,12 @@ struct lowering {
 	struct body *body;
 	struct environment env;
 	uint32_t region; /* the innermost checkpoint block here, an index into the body's regions */
-	int32_t level;   /* number of kept loops around this place */
+	int32_t level;   /* number of loops around this place that bodies or lists of steps keep */
 	/* For LOWER_UNROLLED: steps are counted where lower_step.c would begin one, and instructions get their numbers. */
 	bool counts_steps;  /* not within a step */
 	int64_t step;       /* the step that instructions belong to */
 	int64_t steps;      /* number of steps so far */
-	int64_t iterations; /* iterations written out within bodies so far */
+	int64_t iterations; /* for each kind of lowering: iterations written out within bodies so far */
 };
 
 #define LOWERING_FAIL(l, status, span, ...) diag_at((l)->context->diags, status, (l)->chain->source, span, __VA_ARGS__)
@@ -192,7 +193,7 @@ struct body *lowering_begin_body(struct lowering *l);
 struct type lowering_param_type(struct lowering *l, const struct param_ref *ref);
 /* Returns the value of REF in this body; NO_VALUE where memory is short. */
 uint32_t lowering_param(struct lowering *l, const struct param_ref *ref);
-/* Returns the value of SLOT in this body, after the first read makes a port. NO_VALUE where memory is short. */
+/* Returns the value of SLOT in this body. The first read of its class makes a port. NO_VALUE where memory is short. */
 uint32_t lowering_read_slot(struct lowering *l, uint32_t slot);
 void lowering_write_slot(struct lowering *l, uint32_t slot, uint32_t value);
 /* Appends an operation, whose values and result the caller sets. Returns NULL where memory is short. */
@@ -239,7 +240,7 @@ static inline void lowering_mix_rows(struct lowering *l)
 	l->streaming.streamable = false;
 	l->streaming.mixes = true;
 }
-/* Lower NODE, or NODE and all that follow it, to the end of the body. */
+/* Append NODE, or NODE and all that follow it, up to l->end, to the body. */
 enum status lower_node(struct lowering *l, const struct node *node);
 enum status lower_nodes(struct lowering *l, const struct node *node);
 /* Counts a step, which binds all preludes. */
@@ -265,14 +266,14 @@ static inline bool lowering_owes_step(const struct lowering *l, size_t count)
 {
 	return l->preludes.count > count && l->preludes.bound < l->preludes.count;
 }
-/* Appends drafts of NODE and all that follow it to LIST. */
+/* Appends drafts of NODE and all that follow it, up to l->end, to LIST. */
 enum status lowering_draft_steps(struct lowering *l, const struct node *node, struct draft_item *list);
-/* Makes the body DRAFT's, adds its outs, and records its changes of the state in DRAFT. False where memory is short. */
+/* Makes the body DRAFT's, adds its outs, changes the state and records that in DRAFT. False where memory is short. */
 bool lowering_end_step(struct lowering *l, struct draft_step *draft);
 
 /* liveness.c */
 
-/* Makes steps of the drafts in LIST, and stores them in l->out. */
+/* Makes steps of the drafts in LIST, and stores them in l->out. Undoes the drafts' changes of the state. */
 enum status lowering_finish_steps(struct lowering *l, const struct draft_item *list);
 
 #endif
