@@ -1,7 +1,6 @@
 /*
- * A forward run: the chain is one body, compiled for each size of tile, and a tile is
- * one evaluation of its program. If tiles fold, the program of a tile ends at the fold.
- * The instructions after it run once (exec/reduction.h).
+ * A forward run: the chain is one body, compiled for each size of tile, and a tile is one evaluation of its program. If
+ * tiles fold, the program of a tile ends at the fold. The instructions after it run once (exec/reduction.h).
  */
 #include "base/checked.h"
 #include "base/team.h"

@@ -1,12 +1,10 @@
 /*
- * The arrays that a run reads and writes: input and cotangent, value and gradient.
- * Chunks go between the stream and a worker's blocks, in order or, in files, in any
- * order. A gradient that is not tiled has one chunk without blocks: the machine's
- * exchanges read and write the arrays where they lie in the slab.
+ * The arrays that a run reads and writes: input and cotangent, value and gradient. Chunks go between the stream and a
+ * worker's blocks, in order or, in files, in any order. A gradient that is not tiled has one chunk without blocks: the
+ * machine's exchanges read and write the arrays where they lie in the slab.
  *
- * Invariant: a gradient run begins its outputs only after it has read the cotangent and a
- * first chunk. Without tiles it has read the whole input, which a journal must know. So a
- * run that cannot begin writes nothing.
+ * Invariant: a gradient run begins its outputs only after it has read the cotangent and a first chunk. Without tiles it
+ * has read the whole input, which a journal must know. So a run that cannot begin writes nothing.
  */
 #include <string.h>
 

@@ -8,10 +8,9 @@
  *   blob       a state, a point or the output that is durable in the spill file
  *   done       the outputs are written
  *
- * Invariant: a blob is synced before the journal names it, and the line is synced before
- * the command relies on it. So the last point and all states can be read, whenever the
- * kill came; only earlier points are overwritten. An incomplete last line is dropped; any
- * other malformed line is an error. Another command's journal is refused, unless it is done.
+ * Invariant: a blob is synced before the journal names it, and the line is synced before the command relies on it. So
+ * the last point and all states can be read, whenever the kill came; only earlier points are overwritten. An incomplete
+ * last line is dropped; any other malformed line is an error. Another command's journal is refused, unless it is done.
  */
 #ifndef EXEC_JOURNAL_H
 #define EXEC_JOURNAL_H
@@ -55,10 +54,9 @@ struct journal {
 };
 
 /*
- * Opens and locks the journal. SPILL, which is open, then uses the spill file that the journal
- * names, or a new one. Fails with STATUS_DATA if the file is no journal, or has another identity.
- * Fails with STATUS_IO if another process has locked it, or the spill file is gone or short. After
- * a failure, too, the caller calls journal_close.
+ * Opens and locks the journal. SPILL, which is open, then uses the spill file that the journal names, or a new one.
+ * Fails with STATUS_DATA if the file is no journal, or has another identity. Fails with STATUS_IO if another process
+ * has locked it, or the spill file is gone or short. After a failure, too, the caller calls journal_close.
  */
 enum status journal_open(const struct context *context, struct journal *journal, struct spill *spill);
 /* Appends the line `done`: the next command then starts from the beginning, even if files are left. */

@@ -1,6 +1,5 @@
 /*
- * States that a worker keeps in reduced precision (--store-dtype), or on disk in a
- * file of its own (--spill).
+ * States that a worker keeps in reduced precision (--store-dtype), or on disk in a file of its own (--spill).
  *
  * Invariant: a state comes back with the bits that were kept. Rounding happens once,
  * when a slot in memory keeps a state in reduced precision; its largest error is recorded then.

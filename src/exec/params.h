@@ -61,11 +61,10 @@ static inline bool init_needs_type(enum init_kind kind) { return kind >= INIT_ZE
  * Writes COUNT elements, from element FIRST on, of an array of SHAPE, as doubles. FIRST
  * is even. INIT is neither a LOAD nor NONE; the values of a LIST fit SHAPE.
  *
- * normal(std, seed) and uniform(lo, hi, seed) draw by the seed and the element's
- * index alone. Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as
- * 1, 2, 3", SC 2011) makes two doubles u of 53 bits in [0, 1) for each pair of
- * elements. Its key is the seed, its counter the index of the pair. uniform is
- * lo + (hi - lo) u; normal is std times the Box-Muller transform of the pair.
+ * normal(std, seed) and uniform(lo, hi, seed) draw by the seed and the element's index alone. Philox4x32-10 (Salmon et
+ * al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011) makes two doubles u of 53 bits in [0, 1) for each pair
+ * of elements. Its key is the seed, its counter the index of the pair. uniform is lo + (hi - lo) u; normal is std times
+ * the Box-Muller transform of the pair.
  */
 void init_fill(const struct init *init, const struct shape *shape, int64_t first, int64_t count, double *values);
 

@@ -1,8 +1,7 @@
 /*
- * Workers over numbered items. The lock `reading` guards the number of the next item to
- * read. Reads in order happen under it: one worker reads while others compute. The lock
- * `lock` guards the number of the next item to write in order. A worker waits until that
- * is its item, then writes outside the lock.
+ * Workers over numbered items. The lock `reading` guards the number of the next item to read. Reads in order happen
+ * under it: one worker reads while others compute. The lock `lock` guards the number of the next item to write in
+ * order. A worker waits until that is its item, then writes outside the lock.
  *
  * Each worker has its own diagnostics; the caller's list is untouched until all have
  * stopped. Item I of dealt items waits only for the worker that reads item I - 1.

@@ -1,6 +1,5 @@
 /*
- * Numbered items shared among workers. A worker reads an item's input, computes the
- * item, and writes its output.
+ * Numbered items shared among workers. A worker reads an item's input, computes the item, and writes its output.
  */
 #ifndef EXEC_PIPELINE_H
 #define EXEC_PIPELINE_H
@@ -12,9 +11,8 @@ struct pipeline {
 	int workers;   /* at least 1: the members of TEAM */
 	struct team *team;
 	/*
-	 * Ordered reads or writes run one at a time, in the order of items. Other calls
-	 * for different items run in different workers at the same time. An item's
-	 * buffers belong to its worker until the worker reads its next item.
+	 * Ordered reads or writes run one at a time, in the order of items. Other calls for different items run in
+	 * different workers at the same time. An item's buffers belong to its worker until the worker reads its next item.
 	 */
 	bool read_in_order, write_in_order;
 	bool dealt; /* item I belongs to worker I % WORKERS; every worker must start */
@@ -27,10 +25,9 @@ struct pipeline {
 };
 
 /*
- * Runs all items. After a failure the other workers end their current items, which may stay
- * unwritten; no later item is written in order. Returns the status and diagnostics of the
- * earliest item that failed. If the system refuses a thread, the others share its items;
- * dealt items then fail with STATUS_LIMIT.
+ * Runs all items. After a failure the other workers end their current items, which may stay unwritten; no later item is
+ * written in order. Returns the status and diagnostics of the earliest item that failed. If the system refuses a
+ * thread, the others share its items; dealt items then fail with STATUS_LIMIT.
  */
 enum status pipeline_run(const struct pipeline *pipeline, struct diags *diags);
 

@@ -1,7 +1,6 @@
 /*
- * The fold is the instruction in which all rows meet (struct lowered). Each tile leaves a
- * state of the fold. The states are added in the order of tiles. The rest, the
- * instructions after the fold, run once, on the result.
+ * The fold is the instruction in which all rows meet (struct lowered). Each tile leaves a state of the fold. The states
+ * are added in the order of tiles. The rest, the instructions after the fold, run once, on the result.
  */
 #ifndef EXEC_REDUCTION_H
 #define EXEC_REDUCTION_H

@@ -1,8 +1,7 @@
 /*
- * A worker runs its first full tile on the machine and records the events. It replays
- * its other full tiles from the recorded events, since tiles of equally many rows have the
- * same calls at the same offsets. Walking the schedule costs some tenths of a microsecond a
- * step, a fourth of the time of a tile that lies in the cache.
+ * A worker runs its first full tile on the machine and records the events. It replays its other full tiles from the
+ * recorded events, since tiles of equally many rows have the same calls at the same offsets. Walking the schedule costs
+ * some tenths of a microsecond a step, a fourth of the time of a tile that lies in the cache.
  *
  * Invariant: a replay makes the same calls and exchanges in the same order with the same arguments.
  * Spills, traces and reduced precision need other hooks, so with them nothing is replayed.

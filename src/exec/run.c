@@ -1,7 +1,6 @@
 /*
- * Runs a chain over the arrays of a stream. An array is cut into chunks of tiles
- * (plan/tiles.h). Workers read, compute and write chunks through one pipeline, whether
- * the run goes forward alone or backward too.
+ * Runs a chain over the arrays of a stream. An array is cut into chunks of tiles (plan/tiles.h). Workers read, compute
+ * and write chunks through one pipeline, whether the run goes forward alone or backward too.
  *
  * All arrays are allocated before the rows of the first array of a type are read. Another array
  * of the same type that follows finds them ready.

@@ -1,7 +1,6 @@
 /*
- * A schedule reuses its slots, so the file reuses their regions: a state overwrites
- * the last state of its slot if it fits there. A read of a state that is still staged
- * copies it from the staging buffer.
+ * A schedule reuses its slots, so the file reuses their regions: a state overwrites the last state of its slot if it
+ * fits there. A read of a state that is still staged copies it from the staging buffer.
  */
 #include "exec/spill.h"
 
@@ -23,9 +22,8 @@ static enum status failed(const struct spill_failure *failure, struct diags *dia
 }
 
 /*
- * Four lanes of exclusive or and multiply over 64-bit words. Any one flipped bit changes
- * the sum. hash_bytes also guards against pairs of flipped bits; the checksum omits that
- * step and takes three quarters of its time.
+ * Four lanes of exclusive or and multiply over 64-bit words. Any one flipped bit changes the sum. hash_bytes also
+ * guards against pairs of flipped bits; the checksum omits that step and takes three quarters of its time.
  */
 static uint64_t checksum(const void *from, size_t size)
 {

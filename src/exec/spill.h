@@ -62,10 +62,9 @@ enum status spill_create(struct spill *spill, const char *directory, struct diag
 enum status spill_restore(struct spill *spill, int64_t slot, const struct spill_region *region, struct diags *diags);
 
 /*
- * Writes the COUNT pieces as SLOT, in place of the slot's last state. spill_write copies the pieces
- * and returns; the next write or read reports an error of the disk. It writes a state that is small or
- * beyond the staging buffer at once. spill_write_at_once returns when the write is done. It keeps
- * a state of another slot that was read ahead.
+ * Writes the COUNT pieces as SLOT, in place of the slot's last state. spill_write copies the pieces and returns; the
+ * next write or read reports an error of the disk. It writes a state that is small or beyond the staging buffer at
+ * once. spill_write_at_once returns when the write is done. It keeps a state of another slot that was read ahead.
  */
 enum status spill_write(struct spill *spill, int64_t slot, const struct spill_piece *pieces, size_t count,
                         struct diags *diags);

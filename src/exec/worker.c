@@ -2,10 +2,9 @@
  * A worker has blocks for a chunk of input and output, a slab in which its tiles compute,
  * and its own copy of all that changes while a tile runs.
  *
- * Invariant: all arrays of a worker lie in memory that it had before its first tile, as
- * planned. The bits of a tile depend on the tile alone, not on the worker. While tiles
- * run, only lists of places grow: the machine's, the replay log, the pieces of a state
- * on disk. Their lengths follow from the steps, not from the rows.
+ * Invariant: all arrays of a worker lie in memory that it had before its first tile, as planned. The bits of a tile
+ * depend on the tile alone, not on the worker. While tiles run, only lists of places grow: the machine's, the replay
+ * log, the pieces of a state on disk. Their lengths follow from the steps, not from the rows.
  */
 #include <string.h>
 
