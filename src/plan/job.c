@@ -1,7 +1,7 @@
 /*
- * Joins what a gradient needs: the chain is lowered and cut into tiles, its steps are
- * compiled for each size of tile, and a schedule is made for their costs. The machine
- * then predicts the counters of a tile, and this file adds them up for all workers.
+ * Joins what a gradient needs: the chain is lowered and cut into tiles, its steps are compiled for each size of tile,
+ * and a schedule is made for their costs. The machine predicts the counters of a tile. Here its bytes are added up for
+ * all workers.
  */
 #include "plan/job.h"
 
@@ -30,7 +30,7 @@ static enum status make_tile(struct job *job, struct tile_plan *tile, int64_t ro
 	return job->options.costs(job->options.costs_context, &tile->compiled, rows, job->context.diags);
 }
 
-/* Bytes of the reduction's state that one tile leaves. The state of all tiles together has as many. */
+/* Bytes of the reduction's state that one tile leaves; 0 if tiles do not fold. All tiles' total has as many. */
 static int64_t state_bytes(const struct job *job) { return job->tiles.state * (int64_t)sizeof(double); }
 
 /* Too large sums are saturated. job_set_costs and job_finish report them. */
@@ -72,9 +72,8 @@ bool job_rest_alone(const struct job *job)
 }
 
 /*
- * Adds up the counters of all workers. Workers take chunks one after another, so
- * only the worker of the last chunk has the rest. If that chunk is its only one and has no other tile, the
- * worker needs the slab of the rest alone.
+ * Only the worker of the last chunk has the rest: chunk I belongs to worker I % WORKERS. If that chunk is its only one
+ * and has no other tile, the worker needs the slab of the rest alone.
  */
 enum status job_finish(struct job *job)
 {
@@ -93,7 +92,7 @@ enum status job_finish(struct job *job)
 	c->stored_bytes = (workers - 1) * c->stored_bytes + last_stored;
 	job->staging = greater(c->spill_state, rest.spill_state);
 	c->peak_bytes = all + workers * worker + job->slabs;
-	/* If a budget is too small for the copy, the worker waits for its writes. */
+	/* If a budget is too small for all workers' copies, there is none, and a worker waits for its writes. */
 	if (job->policy->kind == POLICY_budget && c->peak_bytes + workers * job->staging > job->policy->number)
 		job->staging = 0;
 	c->peak_bytes += workers * job->staging;
@@ -120,7 +119,7 @@ enum status job_set_costs(struct job *job)
 	TRY(check_bytes(job, job->tiles.workers * bytes));
 	costs->spill_write = costs->spill_read = step_costs_assumed_spill(costs);
 	if (spill) {
-		/* Costs per byte are charged for the mean size of the states. */
+		/* Costs per byte are charged for the mean size of the states before the steps. */
 		const double scale = !spill->by_byte ? 1 : costs->steps > 0 ? states / (double)costs->steps : 0;
 		costs->spill_write = spill->write * scale;
 		costs->spill_read = spill->read * scale;
@@ -129,10 +128,10 @@ enum status job_set_costs(struct job *job)
 }
 
 /*
- * Cuts the array into tiles. The steps decide whether it can be cut. The body of a forward pass decides where, so that
- * forward passes and gradients have the same blocks of sums. The steps' bodies cannot decide that. Each ends with
- * copies of params that no forward pass makes. The loops around a step say whether a param's element is read twice, and
- * they are outside its body. The body has the reduction of the tiles too.
+ * Cuts the array into tiles, or leaves it whole. The steps decide whether rows can be cut. The body of a forward pass
+ * decides where, so that forward passes and gradients have the same blocks of sums. The steps' bodies cannot decide
+ * that: whether a param's element is read twice depends on the loops around a step, which are outside its body. Only
+ * the forward body has the reduction of the tiles.
  */
 static enum status cut_array(struct job *job)
 {

@@ -25,7 +25,7 @@ struct job_options {
 	bool whole;               /* do not cut into tiles */
 	bool on_disk;             /* a budget may keep states on disk */
 	int64_t memory;           /* for `auto`: the budget, or 0 */
-	int64_t memory_available; /* for `auto` without MEMORY, which then is half of it; 0: unknown */
+	int64_t memory_available; /* for `auto` without MEMORY: the budget is half of it; 0: unknown, so save-all */
 	int64_t param_bytes;      /* of the params' and consts' arrays */
 	/* Sets the costs of the compiled steps, for a tile of ROWS rows (0: whole). NULL: costs come from the table. */
 	enum status (*costs)(void *context, struct compiled_chain *compiled, int64_t rows, struct diags *diags);
@@ -35,16 +35,16 @@ struct job_options {
 
 /* The lowered and compiled steps for one size of tile. */
 struct tile_plan {
-	int64_t rows;
+	int64_t rows; /* 0: the whole array, which is not cut */
 	struct lowered lowered;
 	struct compiled_chain compiled;
-	int64_t slab; /* peak bytes of a worker on the memory machine */
+	int64_t slab; /* peak bytes of the schedule on the memory machine */
 };
 
-/* A tile's part of the params' gradients; empty without tiles. */
+/* A tile's part of the gradients of params that are not streamed. */
 struct partials {
-	int64_t bytes;    /* of all params' sums */
-	const bool *once; /* by param: a tile makes each element once at most */
+	int64_t bytes;    /* of all these params together; 0 without tiles */
+	const bool *once; /* by param: a tile makes each element once at most; without tiles NULL or of no use */
 };
 
 struct job {
@@ -52,34 +52,34 @@ struct job {
 	struct job_options options;
 	const struct chain *chain;
 	struct type input;           /* of the whole array, its logical dtype */
-	const struct policy *policy; /* `auto` resolved */
+	const struct policy *policy; /* that of OPTIONS; `auto` has become a budget or save-all */
 	struct lowered whole;        /* steps with whole types, for reports */
-	struct lowered forward;      /* with tiles: the forward pass of the whole array */
+	struct lowered forward;      /* the forward pass of the whole array; unset if rows cannot or must not be cut */
 	struct tiles tiles;
 	int team;                    /* threads that share each step without tiles; else 1 */
 	int64_t member_bytes;        /* workspace of each thread of the team beyond the first */
 	struct tile_plan tile, rest; /* rest.rows 0: all tiles have equally many rows */
 	struct schedule *schedule;
-	struct policy scheduled; /* the policy that made the schedule; a budget chooses one */
-	struct step_costs costs;
+	struct policy scheduled;   /* made the schedule: the search's choice for a budget, save-all for a policy by value */
+	struct step_costs costs;   /* of a tile's steps; for a policy by value one step without costs */
 	int64_t least_bytes;       /* the least feasible budget if the policy's is infeasible, else 0 */
-	struct counters predicted; /* of the whole job: all workers, params, I/O blocks */
-	int64_t staging;           /* part of predicted: a worker's copy of a state on its way to disk; 0: no copy */
-	int64_t slabs;             /* part of predicted.peak_bytes: the slabs of all workers */
+	struct counters predicted; /* peak_bytes and stored_bytes of all workers together; the others of one full tile */
+	int64_t staging; /* a worker's copy of a state on its way to disk, part of predicted.peak_bytes; 0: no copy */
+	int64_t slabs;   /* part of predicted.peak_bytes: the slabs of all workers */
 	struct partials partials;
 };
 
 /*
  * Plans a job. INPUT is the file's type, with integers as f64. All that CONTEXT and OPTIONS point to must outlive the
- * job. The caller calls job_free. Fails with STATUS_CHAIN, STATUS_USAGE or STATUS_LIMIT (an infeasible budget: the
- * message names the least feasible bytes). After a failure the job needs no freeing.
+ * job. The caller calls job_free. Fails with STATUS_CHAIN, STATUS_LIMIT or the status of options->costs. If a budget is
+ * infeasible (STATUS_LIMIT), the message and JOB's least_bytes have the least bytes. A failed job needs no freeing.
  */
 enum status job_make(const struct context *context, struct job *job, const struct chain *chain,
                      const struct type *input, const struct job_options *options);
 /*
- * Plans COUNT JOBS, at least one, whose policies of kind budget the caller has set. Each becomes what
- * job_make would make of it, but one search finds all schedules. An infeasible job has least_bytes and no
- * schedule. The jobs share the compiled steps. The caller frees all jobs, but after a failure none.
+ * Plans COUNT JOBS, at least one, whose policies of kind budget the caller has set; options->policy counts for none.
+ * Each becomes what job_make would make of it, but one search finds all schedules. An infeasible job is no failure: it
+ * has least_bytes and no schedule. The jobs share the compiled steps. After a failure no job needs freeing.
  */
 enum status job_make_budgets(const struct context *context, const struct chain *chain, const struct type *input,
                              const struct job_options *options, struct job *jobs, size_t count);
@@ -90,18 +90,19 @@ void job_free(struct job *job);
  */
 bool job_saves_nothing(const struct job *job, bool opened);
 /*
- * Lists the residuals of whole arrays: the params as declared, the input and the consts,
- * then the outputs of steps in program order. Checkpoints have the type they are kept in.
+ * Sets LIST, in the job's arena, to the residuals of whole arrays: params in order of declaration, the input, consts.
+ * The arrays that the first sweep makes and holds follow, in program order. Params and consts that only the first sweep
+ * reads are left out. Checkpoints have the type they are kept in.
  */
 enum status job_residuals(const struct job *job, struct held_list *list);
-/* True if param I is streamed: its gradient has rows, which are not summed. */
+/* True if param I is streamed and JOB has tiles: its gradient has rows, which are not summed. */
 bool job_has_rows(const struct job *job, size_t i);
-/* Returns the bytes of the sums of param I's gradient. */
+/* Returns the bytes of the sums of param I's gradient: a double an element, and two if it is computed in f64. */
 int64_t job_sum_bytes(const struct job *job, size_t i);
 /*
- * Returns the bytes of a tile's part of param I's gradient, a multiple of 8; 0 if it is not wanted or has rows.
- * The part holds sums. If a tile makes each element at most once, it holds the elements in the computing type: the
- * same bits in fewer bytes.
+ * Returns the bytes of a tile's part of param I's gradient, a multiple of 8. 0 for a const or a streamed param. The
+ * part holds sums. If a tile makes each element at most once, it holds the elements in the computing type instead: the
+ * same bits in fewer bytes. Only if JOB has tiles.
  */
 int64_t job_partial_bytes(const struct job *job, size_t i);
 

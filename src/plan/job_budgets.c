@@ -1,8 +1,8 @@
 /*
- * Schedules for budgets of whole jobs. The search (budget/) plans for one worker's bytes, a share of
- * all slabs. Shares are needed because the slab of the worker that has the rest may be smaller than the
- * others, or larger because of holes between its arrays. The memory machine judges the schedules that the
- * search proposes. If states may go to disk, disk-revolve is tried after the search.
+ * Schedules for budgets of whole jobs. The search (budget/) plans for one worker's bytes: job->costs.fixed and an equal
+ * share of all slabs. Slabs may differ: that of the worker that has the rest may be smaller than the others, or larger
+ * because of holes between its arrays. The memory machine judges the schedules that the search proposes. If states may
+ * go to disk and there are two steps or more, disk-revolve is tried after the search.
  */
 #include "plan/job_parts.h"
 
@@ -10,7 +10,7 @@
 #include "base/pool.h"
 #include "budget/budget.h"
 
-/* Predicts FAMILY's SCHEDULE on the memory machine, for a whole tile and the rest: see struct budget_judge. */
+/* Predicts FAMILY's SCHEDULE on the memory machine, for a full tile and the rest: see struct budget_judge. */
 static enum status judge_schedule(void *context, const struct policy *family, struct schedule *schedule, int64_t most,
                                   struct judgement *judgement)
 {
@@ -19,12 +19,12 @@ static enum status judge_schedule(void *context, const struct policy *family, st
 	const int64_t workers = job->tiles.workers;
 	const bool alone = job_rest_alone(job);
 	int64_t slab = most - job->costs.fixed;
-	if (alone && slab < INT64_MAX / 2) /* the bytes of a whole tile's worker if the rest took none */
+	if (alone && slab < INT64_MAX / 2) /* the bytes of a full tile's worker if the rest took none */
 		slab += slab / (workers - 1) + 1;
 	job->schedule = schedule;
 	job->scheduled = *family;
 	enum status status = job_predict_tile(job, &job->tile, greater(slab, 1), whole);
-	/* The rest may need more than a whole tile: its arrays may leave larger holes. */
+	/* The rest may need more than a full tile: its arrays may leave larger holes. */
 	if (!status && job->rest.rows && (alone || whole->peak_bytes <= slab))
 		status = job_predict_tile(job, &job->rest, 0, &rest);
 	job->schedule = NULL;
@@ -35,7 +35,7 @@ static enum status judge_schedule(void *context, const struct policy *family, st
 	return status;
 }
 
-/* Returns the bytes of the state before STEP that are in the state after it too. */
+/* Returns the bytes of the state before STEP that are in the state after it too, as the same arrays. */
 static int64_t passing_bytes(const struct step *step)
 {
 	int64_t bytes = 0;
@@ -50,12 +50,13 @@ static int64_t passing_bytes(const struct step *step)
 }
 
 /*
- * Returns the memory machine as a judge. SLACK and SHARE (struct budget_judge) lower the cost walk's bytes because of
- *   - a state whose buffer is reused or never made (SLACK);
- *   - values that two states share: most, but not all, of one step's;
- *   - a worker that has only the rest;
- *   - states that are kept in fewer bits;
- *   - all else: a tenth.
+ * Returns the memory machine as a judge. SLACK and SHARE (struct budget_judge) lower the cost walk's bytes. SLACK is
+ * the largest state, whose buffer may be reused or never made. SHARE is the product of four factors:
+ *
+ *   - the least part of a state that any step replaces (steps that replace nothing left out): two states share the rest;
+ *   - the workers' mean rows, in full tiles, if one worker has only the rest;
+ *   - the bytes of --store-dtype in those of the computing type;
+ *   - nine tenths, for all else.
  */
 static struct budget_judge make_judge(struct job *job)
 {
@@ -88,8 +89,9 @@ struct disk_plan {
 };
 
 /*
- * Finds the most snapshots with which disk-revolve is within GOAL's bytes. STAGED: the copy of a state that is
- * written while steps run counts too. 0 snapshots take the least bytes; they lower GOAL's least if it has no schedule.
+ * Finds, by bisection, the most snapshots below the number of steps with which disk-revolve is within GOAL's bytes.
+ * STAGED: the copy of a state that is written while steps run counts too. 0 snapshots take the least bytes. If GOAL has
+ * no schedule, these bytes, without the copy, may lower its least.
  */
 static enum status most_snapshots(struct job *job, struct budget_goal *goal, bool staged, struct disk_plan *found)
 {
@@ -119,8 +121,8 @@ static enum status most_snapshots(struct job *job, struct budget_goal *goal, boo
 }
 
 /*
- * Gives GOAL disk-revolve with as many snapshots as fit, if that is cheaper than GOAL's schedule or
- * if GOAL has none. The copy of a state on its way to disk is preferred to all snapshots but one.
+ * Gives GOAL disk-revolve with as many snapshots as fit, if recomputation and disk accesses cost less than GOAL's
+ * schedule recomputes or if GOAL has none. The copy of a state on its way to disk counts if a snapshot fits beside it.
  */
 static enum status offer_disk(struct job *job, struct budget_goal *goal)
 {
@@ -171,8 +173,9 @@ static enum status share_goal(const struct budget_goal *found, int64_t peak, str
 }
 
 /*
- * Sets the least bytes of each of GOALS that has no schedule. A search for few bytes tries few
- * schedules. So the search is repeated with one byte less than the least so far, until it finds none.
+ * Sets the least bytes of each of GOALS that has no schedule. A search for few bytes tries few schedules. So the search
+ * is repeated with one byte less than the least so far, until it finds none. A goal with enough bytes for a schedule
+ * found on the way gets it.
  */
 static enum status settle_least(struct job *job, const struct budget_judge *judge, struct budget_goal *goals,
                                 size_t count)
@@ -198,7 +201,7 @@ static enum status settle_least(struct job *job, const struct budget_judge *judg
 	return status;
 }
 
-/* Bytes of JOB's arrays, all workers together, beyond the slabs. */
+/* Bytes of JOB beside the slabs, all workers together. */
 static int64_t bytes_beside_slabs(const struct job *job)
 {
 	int64_t worker, all;
@@ -206,7 +209,7 @@ static int64_t bytes_beside_slabs(const struct job *job)
 	return all + job->tiles.workers * worker;
 }
 
-/* Finds schedules for COUNT GOALS. Their bytes are those of a whole job, and become those of one worker. */
+/* Finds schedules for COUNT GOALS. Replaces their bytes, those of a whole job, by those of one worker. */
 static enum status find_schedules(struct job *job, struct budget_goal *goals, size_t count)
 {
 	const struct budget_judge judge = make_judge(job);
@@ -225,7 +228,7 @@ static enum status find_schedules(struct job *job, struct budget_goal *goals, si
 	return status;
 }
 
-/* Passes GOAL's schedule to JOB, whose policy is a budget. Without a schedule it sets JOB's least_bytes. */
+/* Passes GOAL's schedule, with its counters of one tile, to JOB. Without a schedule it sets JOB's least_bytes. */
 static void take_goal(struct job *job, const struct budget_goal *goal)
 {
 	job->schedule = goal->schedule;
@@ -245,7 +248,7 @@ enum status job_make_budget(struct job *job)
 	struct budget_goal goal = {.bytes = job->policy->number};
 	TRY(find_schedules(job, &goal, 1));
 	take_goal(job, &goal);
-	/* Without --memory `auto` is save-all where that fits. */
+	/* Without --memory `auto` is save-all if the search chose that. */
 	if (is_auto && !job->options.memory && goal.schedule && goal.family.kind == POLICY_save_all)
 		job->policy = &policy_save_all;
 	if (goal.schedule)

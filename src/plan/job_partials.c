@@ -1,11 +1,11 @@
 /*
  * A tile's part of the gradient of each param:
  *
- *   streamed param               the tile's own rows of the gradient
- *   param read whole             sums, at most two doubles an element
- *   no element is read twice     the elements themselves: the same bits in fewer bytes
+ *   streamed                            none: the tile writes its own rows
+ *   read whole, some element twice      sums, one or two doubles an element
+ *   read whole, no element twice        its elements: the same bits in fewer bytes
  *
- * Sums and elements are added up in the order of tiles.
+ * Sums and elements are added to the gradient's sums in the order of tiles.
  */
 #include "base/checked.h"
 #include "plan/job_parts.h"
@@ -37,7 +37,7 @@ struct reads {
 	bool *seen, *once; /* by param: it is read so far; none of its elements is read twice */
 };
 
-/* True if each iteration of each open loop reads another part of REF's param. */
+/* True if each iteration of each open loop reads another part of REF's param: REF is indexed by each loop's counter. */
 static bool varies(const struct reads *reads, const struct param_ref *ref)
 {
 	for (int d = 0; d < reads->depth; d++) {
@@ -73,7 +73,7 @@ static void note_instr(struct reads *reads, const struct instr *instr)
 	} else {
 		note_read(reads, instr->v);
 		note_read(reads, instr->a);
-		if (instr->op == OP_identity) /* `use` copies in a forward pass only; the copy may have several readers */
+		if (instr->op == OP_identity) /* the copy that `use` makes: it may have several readers, so it counts twice */
 			note_read(reads, instr->v);
 	}
 }

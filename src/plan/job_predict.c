@@ -1,11 +1,11 @@
 /*
  * What a schedule counts on one tile: the machine runs it, without data.
  *
- * A long chain of one step that is run again and again is an exception. Under the
- * policies below the bytes held grow in proportion to the number of whole segments,
- * or stay as they are once all snapshots are in use. So three short chains of the same
- * step, with the same last segment, say what the long one holds. If their values do
- * not lie on one line, or the policy is another, the machine runs the whole chain.
+ * A chain of LONG_CHAIN steps or more is an exception if it is one loop over one step. The policy must be save-all,
+ * every, sqrt or revolve, without --max-checkpoints. Then the bytes held grow in proportion to the number of whole
+ * segments, or stay as they are once all snapshots are in use. So three short chains of the same step, with the same
+ * last segment, say what the long one holds. The machine runs the whole chain if their values do not lie on one line,
+ * if the lengths do not suit, or if a derivative recomputes.
  */
 #include "plan/job_parts.h"
 
@@ -76,7 +76,7 @@ static enum status predict_short(const struct job *job, const struct tile_plan *
 	return status;
 }
 
-/* Extrapolates Y to STEPS. False if the three values are not on a line. */
+/* Extrapolates Y to STEPS. False if the three values are not on a line or their rise is odd. */
 static bool extend(const int64_t y[SHORT_CHAINS], const struct shortening *s, int64_t steps, int64_t *value)
 {
 	int64_t rise = y[1] - y[0], half = s->stride / 2 > 0 ? s->stride / 2 : 1;

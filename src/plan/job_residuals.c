@@ -1,6 +1,6 @@
 /*
- * The residual report of a job: the whole arrays that the machine holds at the end of the
- * first sweep, and the params that the backward pass reads. Order and names are JAX's.
+ * The residual report of a job: the whole arrays that the machine holds at the end of the first sweep, and the params
+ * and consts that the backward pass reads. Order and names are JAX's.
  */
 #include "plan/job.h"
 
@@ -16,7 +16,7 @@ struct reach {
 	bool *used;   /* by param: a needed value reads it */
 };
 
-/* Goes back over LINEAR's step. It is repeated for the needed slots and, unless KEPT, for its residuals. */
+/* Goes back over LINEAR's step. The step is repeated for the needed slots and, unless KEPT, for its residuals. */
 static void reach_over(struct reach *reach, const struct linear *linear, bool kept)
 {
 	const struct body *body = linear->record, *forward = linear->step->body;
@@ -52,9 +52,9 @@ static void reach_over(struct reach *reach, const struct linear *linear, bool ke
 }
 
 /*
- * Marks in USED the params that the backward pass reads: in derivatives, and in steps that
- * run again. Of a repeated step only the values that a derivative needs count, as JAX leaves
- * dead operations out of a checkpointed region. A region ends at the next state that is kept.
+ * Marks in USED the params that the backward pass reads: in derivatives, and in steps that run again. Of a repeated
+ * step only the values that a derivative needs count, as JAX leaves dead operations out of a checkpointed region. A
+ * region ends at the next state that is kept.
  */
 static enum status mark_params(const struct job *job, const struct compiled_chain *compiled, bool *used)
 {
@@ -111,7 +111,7 @@ static bool param_users(const struct job *job, uint32_t index, struct op_names *
 	return true;
 }
 
-/* Returns the first name given outside of blocks, placed where the value itself is made; NULL if there is none. */
+/* Returns the first name that ORIGIN got outside of blocks, placed where the value itself is made; NULL if none. */
 static const struct naming *first_name(const struct job *job, const struct origin *origin)
 {
 	const struct naming *first = NULL;
@@ -128,11 +128,10 @@ static const struct naming *first_name(const struct job *job, const struct origi
 }
 
 /*
- * Returns the name of a row, or NULL. As in JAX it is the name of the value that is kept.
- * If a policy by value saves a value for its name, that name counts. If it saves a value for
- * its operation, as dots does, the row has the name that the value gets later. Policies by
- * cut keep the argument itself, so names that later steps give it do not count. A name given
- * within a checkpoint block does not name a value from outside.
+ * Returns the name of a row, or NULL. As in JAX it is the name of the value that is kept. If a policy by value saves a
+ * value for its name, that name counts. If it saves a value for its operation, as dots does, the row has the first name
+ * that the value gets later. Policies by cut except save-all keep the argument itself, so names that later steps give
+ * it do not count. A name given within a checkpoint block counts for a value from outside only if it is saved for that.
  */
 static const struct naming *shown_name(const struct job *job, const struct origin *origin)
 {
@@ -162,7 +161,7 @@ static enum status merge_report(const struct job *job, const struct held_list *h
 	struct held *rows = arena_array(job->context.arena, held->count + params + 1, sizeof *rows);
 	TRY_ALLOC(rows, diags);
 	for (int pass = 0; pass < 3; pass++) {
-		/* Params as declared, the input, consts. */
+		/* Params in order of declaration; the input; consts likewise. */
 		for (size_t i = 0; pass != 1 && i < params; i++) {
 			const struct param *param = &job->chain->params[i];
 			if (!used[i] || param->differentiated != (pass == 0))
@@ -194,7 +193,7 @@ static enum status merge_report(const struct job *job, const struct held_list *h
 
 enum status job_residuals(const struct job *job, struct held_list *list)
 {
-	/* The report covers whole arrays, so several tiles need a compilation of their own. */
+	/* The report covers whole arrays: unless a tile is one in its own shape, they are compiled here. */
 	const bool whole = tiles_are_whole(&job->tiles, &job->whole);
 	struct lowered lowered = job->whole;
 	struct compiled_chain made;

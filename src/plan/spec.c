@@ -1,8 +1,8 @@
 /*
  * Reads a chain's costs from JSON.
  *
- * Invariant: a size is from 0 to 2^53, a cost is finite and not negative, and the bytes of all steps
- * together are below 2^62. So no sum of the search or of the cost walk overflows.
+ * Invariant: a size is from 0 to 2^53, and a cost from 0 to 10^15. The bytes of all steps together are at most 2^62,
+ * where states and residuals count twice. So no sum of the search or of the cost walk overflows.
  */
 #include "plan/spec.h"
 
@@ -24,7 +24,7 @@ struct reading {
 	struct spec *spec;
 	struct arena *arena;
 	struct diags *diags;
-	const struct json_path *object; /* the current object: the whole text or an element of "steps" */
+	const struct json_path *object; /* the current object: an element of "steps"; NULL: the whole text */
 };
 
 enum field_kind { VALUE_BYTES, VALUE_COST, VALUE_COUNT, VALUE_FLAG, VALUE_TEXT, VALUE_STEPS };
@@ -36,7 +36,7 @@ struct field {
 	void *to;
 };
 
-/* What a value must be, by kind, after its key and "is". */
+/* By enum field_kind: what messages say that the value must be, after its key and "is". */
 static const char *const wanted[] = {[VALUE_BYTES] = "a number of bytes: whole, from 0 to 2^53",
                                      [VALUE_COST] = "a cost: a number from 0 to 10^15",
                                      [VALUE_COUNT] = "a whole number of at least 1",
@@ -44,7 +44,7 @@ static const char *const wanted[] = {[VALUE_BYTES] = "a number of bytes: whole, 
                                      [VALUE_TEXT] = "a string",
                                      [VALUE_STEPS] = "a list of at least one step"};
 
-/* Writes VALUE to *FIELD->to. False if VALUE is not of the field's kind. */
+/* Writes VALUE to *FIELD->to. False if VALUE is not as WANTED says; then *FIELD->to may be anything. */
 static bool take_value(const struct reading *r, const struct field *field, json_t *value)
 {
 	const double number = json_number_value(value);
@@ -133,7 +133,7 @@ static enum status read_step(const struct reading *r, json_t *object, struct ste
 	                               {"keeps_input", VALUE_FLAG, false, &c->keeps_input},
 	                               {"keeps_output", VALUE_FLAG, false, &c->keeps_output}};
 	TRY(read_object(r, object, fields, sizeof fields / sizeof *fields));
-	/* A recording step needs the workspace of a forward one, unless the text says otherwise. */
+	/* Unless the text says otherwise, a recording step needs as much workspace as a forward one. */
 	if (!json_object_get(object, "record_temporary_bytes"))
 		c->record_temporary = c->forward_temporary;
 	return STATUS_OK;

@@ -1,6 +1,6 @@
 /*
- * A chain that ckptc does not run. Whoever runs it has measured the costs of its steps, and gives
- * them as JSON (ckptc(1), COSTS). The cost walk counts what a policy takes.
+ * The costs of a chain's steps, given as JSON (ckptc(1), COSTS). With --spec they stand for a chain that ckptc does not
+ * run, and the cost walk counts what a policy takes.
  */
 #ifndef PLAN_SPEC_H
 #define PLAN_SPEC_H
@@ -18,19 +18,21 @@ struct spec {
 };
 
 /*
- * Reads SOURCE. Fails with STATUS_DATA, at the place, if the text is not JSON, a key is unknown or missing, or a number
- * is out of range. Fails with STATUS_LIMIT beyond 10^7 steps or 2^62 bytes in all.
+ * Reads SOURCE to SPEC, whose parts are in ARENA. Fails with STATUS_DATA, at the place, if the text is not JSON, a key
+ * is unknown or missing, or a value is of the wrong kind or out of range. Fails with STATUS_LIMIT beyond 10^7 steps or
+ * 2^62 bytes, where the states and residuals of all steps count twice.
  */
 enum status spec_read(struct spec *spec, const struct source *source, struct arena *arena, struct diags *diags);
-/* Makes the schedule of POLICY, which is by cut. `auto` is a budget of its number. STATUS_LIMIT if infeasible. */
+/* Makes the schedule, for schedule_free, of POLICY, which is by cut. `auto` is a budget. STATUS_LIMIT if infeasible. */
 enum status spec_schedule(const struct context *context, const struct spec *spec, const struct policy *policy,
                           struct schedule **schedule);
-/* Makes the schedule of POLICY, which the caller frees, and sets its counters and time by the cost walk. */
+/* As spec_schedule, and sets the counters and the time by the cost walk. After a failure *SCHEDULE is NULL. */
 enum status spec_plan(const struct context *context, const struct spec *spec, const struct policy *policy,
                       struct counters *counters, double *time, struct schedule **schedule);
 /*
- * Returns the flags of schedule_held for SPEC's SCHEDULE. A state that the residuals of the step after it hold is
- * HELD_STATE too. A state that the residuals of the step before it hold is not.
+ * Returns the flags of schedule_held for SPEC's SCHEDULE, with two changes. HELD_STATE is set for a state that the
+ * residuals of the step after it hold. It is cleared for a state before the last that the residuals of the step before
+ * it hold. NULL if out of memory.
  */
 unsigned char *spec_held(const struct spec *spec, struct schedule *schedule, struct arena *arena);
 

@@ -1,13 +1,13 @@
 /*
  * Chooses the rows of a tile, the tiles of a chunk, and the number of workers.
  *
- * Where something is summed over the streamed axis, a tile is a block of that sum. The rows of a
- * block follow from the chain and its types alone. So the sum has the same bits for every --tile,
- * --threads and policy, in forward runs and gradients. A product of matrices has such blocks too,
- * since the bits of a row depend on the number of rows beside it. --tile then sets the rows of a chunk.
+ * Where something is summed over the streamed axis, a tile is a block of that sum. The rows of a block follow from the
+ * chain and its types alone. So the sum has the same bits for every --tile, --threads and policy, in forward runs and
+ * gradients. Tiles with a product of matrices have fixed rows too, since the bits of a row depend on the number of rows
+ * beside it. Then --tile sets the rows of a chunk, rounded up to tiles.
  *
- * Other tiles are as large as the second-level cache allows. A chain whose rows cannot
- * be cut runs on one tile, the whole array.
+ * All other tiles have the rows of --tile. Without it a forward tile of element-wise operations is a chunk, and any
+ * other tile is about as large as the cache allows. A chain whose rows cannot be cut runs on one tile, the whole array.
  */
 #include "plan/tiles.h"
 
@@ -18,26 +18,26 @@
 #include "ops/kernels.h"
 
 enum {
-	STREAM_CHUNK = 128 << 10, /* bytes of input or output, the larger of the two: as much as cat writes at a time */
-	FILE_CHUNK = 1 << 20,
-	GRADIENT_CHUNK = 256 << 10,
-	TILE_CACHE = 256 << 10, /* bytes of a forward tile's values */
-	PRODUCT_CACHE = 8 << 20,
-	PRODUCT_LEAST = 5 * PRODUCT_STRIPE, /* rows of a matrix */
+	STREAM_CHUNK = 128 << 10,   /* bytes of input or output, the larger of the two: as much as cat writes at a time */
+	FILE_CHUNK = 1 << 20,       /* likewise, if files are read and written in any order */
+	GRADIENT_CHUNK = 256 << 10, /* bytes of input */
+	TILE_CACHE = 256 << 10,     /* three times the bytes of the widest value of a forward tile */
+	PRODUCT_CACHE = 8 << 20,    /* likewise, if the chain has products */
+	PRODUCT_LEAST = 5 * PRODUCT_STRIPE, /* matrix rows of a product in a forward tile */
 	PRODUCT_MOST = 42 * PRODUCT_STRIPE,
-	STATES = 1 << 18, /* bytes of the states of a forward chunk */
-	PARTIALS = 1 << 20,
+	STATES = 1 << 18,         /* bytes of the states of a forward chunk */
+	PARTIALS = 1 << 20,       /* bytes of the partial gradients and states of a gradient chunk */
 	BLOCK_BYTES = 1024 << 10, /* of the values of a block of sums */
 	PRODUCT_BLOCK_BYTES = 4 << 20,
-	PRODUCT_BLOCK_LEAST = 10 * PRODUCT_STRIPE, /* by 10 or 5 stripes, by type: ops/gemm_template.h */
+	PRODUCT_BLOCK_LEAST = 10 * PRODUCT_STRIPE, /* matrix rows; a product packs about 10 or 5 stripes at once, by type */
 	PRODUCT_BLOCK_MOST = 40 * PRODUCT_STRIPE,
 };
 
 struct row_cost {
 	double bytes;        /* of the values made from a row, loops unrolled, and twice of the input */
 	double widest;       /* of the largest value, for all rows */
-	int64_t matrix_rows; /* fewest rows of a matrix in one product; 0: no product */
-	bool products;       /* the chain has a matrix product or a convolution */
+	int64_t matrix_rows; /* the fewest matrix rows that a row gives to a product by one matrix; 0: no such product */
+	bool products;       /* the chain has a matrix product or a convolution, of any kind */
 	bool elements;       /* every operation goes element by element */
 };
 
@@ -80,7 +80,7 @@ static struct row_cost cost_of_row(const struct lowered *whole, int64_t rows)
 	return row;
 }
 
-/* Returns the rows of a tile whose products each multiply at least ROWS matrix rows; 0 without a product. */
+/* Returns the rows of a tile whose products each multiply at least ROWS matrix rows; 0 if matrix_rows is 0. */
 static int64_t rows_for_products(const struct row_cost *row, int64_t rows)
 {
 	return row->matrix_rows ? (rows - 1) / row->matrix_rows + 1 : 0;
@@ -99,8 +99,9 @@ static double weight_bytes(const struct lowered *whole)
 }
 
 /*
- * Returns how many of ROWS rows are a block of sums. A block's values stay in the second-level cache. If products read
- * larger weights, a block has twice their bytes, since a tile reads the weights and adds up their gradients.
+ * Returns the rows of a block of sums, perhaps more than the array's ROWS. A block's values stay in the second-level
+ * cache. With products they have PRODUCT_BLOCK_BYTES, or twice the weights' bytes if that is more, since a tile reads
+ * the weights and adds up their gradients.
  */
 static int64_t block_rows(const struct lowered *whole, int64_t rows)
 {
@@ -123,7 +124,7 @@ int64_t tiles_state(const struct lowered *whole)
 	return fold_parts(fold->op) * shape_count(&fold->of.y->shape);
 }
 
-/* Returns the rows of a forward tile that folds: a block, or more if the state is large and no gradient is tiled. */
+/* Returns the rows of a forward tile that folds: a block, or 16 times the state if more and no gradient is tiled. */
 static int64_t fold_rows(const struct lowered *whole)
 {
 	enum { TIMES = 16 };
@@ -155,7 +156,7 @@ static int64_t wanted_rows(const struct tiles *tiles, const struct lowered *whol
 	return rows >= whole->whole_rows ? tiles->rows : rows * (tiles->rows / whole->whole_rows);
 }
 
-/* Sets the tiles of a chunk, which has about CHUNK rows and at most MOST tiles, and the workers, at most THREADS. */
+/* Sets the tiles of a chunk (CHUNK rows rounded up; at most MOST, at least one), the rest and the workers. */
 static void set_chunks(struct tiles *tiles, int64_t chunk, int64_t most, int threads)
 {
 	tiles->tile = lesser(tiles->tile, tiles->rows);
@@ -165,7 +166,7 @@ static void set_chunks(struct tiles *tiles, int64_t chunk, int64_t most, int thr
 	tiles->workers = (int)greater(lesser(threads, tiles_chunks(tiles)), 1);
 }
 
-/* Returns the rows of a forward tile that stays in the cache while row by row operations run on it. */
+/* Returns the rows of a forward tile that stays in the cache while row by row operations run on it; at least 1. */
 static int64_t cached_rows(const struct row_cost *row, int64_t rows)
 {
 	const double fit = (row->products ? PRODUCT_CACHE : TILE_CACHE) / (3 * row->widest / (double)rows);
@@ -243,7 +244,7 @@ int64_t tiles_of(const struct tiles *tiles, int64_t chunk)
 	return ceil_div(tiles_rows_of(tiles, chunk), tiles->tile);
 }
 
-/* Returns the slice of rows that CHAIN, on an input of NDIM axes, begins with. NULL if CHAIN uses more of the input. */
+/* Returns the slice of rows, of step 1, that CHAIN begins with. NULL if there is none, or CHAIN may use more rows. */
 static const struct attrs *first_rows(const struct chain *chain, int ndim)
 {
 	const struct node *first = chain->first;

@@ -1,7 +1,7 @@
 /*
- * How an array is cut along its streamed axis, by one rule for forward runs and for
- * gradients. A tile is the rows that a program or a schedule runs on. A chunk is the
- * tiles that a worker reads, computes and writes at a time.
+ * How an array is cut along its streamed axis. Forward runs and gradients have the same tiles where both sum over that
+ * axis. A tile is the rows that a program or a schedule runs on. A chunk is the tiles that a worker reads, computes and
+ * writes at a time.
  *
  *     rows     |------------------------------------------|
  *     chunks   |------------|------------|------------|---|
@@ -31,26 +31,26 @@ struct tiles {
 	int64_t rows;                  /* of the streamed axis, or elements; 1 where not tiled */
 	int64_t tile;                  /* rows of a tile; 1 where not tiled */
 	int64_t rest;                  /* rows of the last tile if it has fewer; else 0 */
-	int64_t per_chunk;             /* tiles of a chunk */
-	int64_t input_row, output_row; /* bytes of a row; OUTPUT_ROW is 0 if tiles fold */
-	int workers;
+	int64_t per_chunk;             /* tiles of a chunk; the last chunk may have fewer */
+	int64_t input_row, output_row; /* bytes of a row, of the whole array if not tiled; OUTPUT_ROW is 0 if tiles fold */
+	int workers;                   /* from 1 to the lesser of threads and chunks */
 };
 
-/* Sets TILES to the cut of the array of WHOLE, which LOWER_RUN made. */
+/* Sets TILES to the cut of the input of WHOLE, which LOWER_RUN made. If it cannot be cut, tiles->tiled is false. */
 void tiles_cut(struct tiles *tiles, const struct lowered *whole, const struct tile_wants *wants);
-/* Sets TILES to leave the array of WHOLE, of any lowering, in one piece. */
+/* Sets TILES to leave the input of WHOLE, of any lowering, in one piece. */
 void tiles_keep_whole(struct tiles *tiles, const struct lowered *whole);
-/* True if a tile is the array of WHOLE in its own shape: then it needs no lowering of its own. */
+/* True if a tile is the whole input of WHOLE in its own shape: then it needs no lowering of its own. */
 bool tiles_are_whole(const struct tiles *tiles, const struct lowered *whole);
 int64_t tiles_chunks(const struct tiles *tiles);
-/* Return the rows and the tiles of chunk CHUNK. The last chunk may have fewer than the others. */
+/* Return the rows, and the number of tiles, of chunk CHUNK. The last chunk may have fewer than the others. */
 int64_t tiles_rows_of(const struct tiles *tiles, int64_t chunk);
 int64_t tiles_of(const struct tiles *tiles, int64_t chunk);
 /* Returns the doubles of the state of WHOLE's reduction, for one tile as for all. WHOLE must have a fold. */
 int64_t tiles_state(const struct lowered *whole);
 /*
- * True if CHAIN begins with a slice of rows of its input, of type INPUT, and uses neither the other rows nor their
- * number. Then *ROWS, at least one, are all rows that the run reads, and the first stage need not run.
+ * True if CHAIN begins with a slice, of step 1, of rows of its input, of type INPUT, and uses neither the other rows
+ * nor their number. Then *ROWS, at least one, are all rows that the run reads, and the first stage need not run.
  */
 bool tiles_window(const struct chain *chain, const struct type *input, struct slice *rows);
 

@@ -1,7 +1,7 @@
 /*
- * Makes a drawing of bounded size from events. Each event goes to the list, until that is
- * full, and to the cells. An event beyond the last column doubles the width of all columns
- * by joining pairs. So the end need not be known, and an event costs only its own cells.
+ * Makes a drawing of bounded size from events. Each segment is appended to the list, until that is full, and marks its
+ * cells. An event beyond the last column doubles the width of all columns by joining pairs. So the end need not be
+ * known in advance.
  *
  * Invariant: every event lies in the columns 0 .. TIMELINE_COLUMNS-1.
  */
@@ -80,14 +80,14 @@ static int find_column(struct timeline *timeline, double time)
 	return time > 0 ? (int)(time / timeline->column) : 0;
 }
 
-/* The row of STEP. */
+/* Returns the row of STEP, from 0; row 0 has the first steps. */
 static int row_of(const struct timeline *timeline, double step)
 {
 	const int row = (int)(step / (double)timeline->steps * TIMELINE_ROWS);
 	return (int)greater(lesser(row, TIMELINE_ROWS - 1), 0);
 }
 
-/* Sets *FIRST and *LAST to the columns of the times FROM .. TO. A column that begins at TO is not among them. */
+/* Sets *FIRST and *LAST to the columns of the times FROM .. TO. TO's own is left out if it begins at TO, after FROM. */
 static void find_columns(struct timeline *timeline, double from, double to, int *first, int *last)
 {
 	*last = find_column(timeline, to);
@@ -218,10 +218,10 @@ bool event_of_action(const struct action *action, struct event *event)
 struct planner {
 	struct timeline *timeline;
 	const struct job *job;
-	double unit; /* cost that takes time 1; 0: every call takes 1 */
+	double unit; /* cost that takes time 1; 0: every event takes 1 */
 };
 
-/* Adds EVENT, which takes COST. */
+/* Adds EVENT, which takes COST, at the end of the timeline. */
 static enum status add_event(struct planner *planner, struct event *event, double cost)
 {
 	event->from = planner->timeline->end;
@@ -237,7 +237,7 @@ static enum status on_planned_call(void *context, const struct machine_call *cal
 	struct event event = event_of_call(&planner->job->tile.compiled, call);
 	if (event.kind != EVENT_BACKWARD)
 		return add_event(planner, &event, linear->forward_cost);
-	/* A derivative recomputes before it runs backward. */
+	/* What a backward call recomputes becomes an event of its own, before it. */
 	if (linear->recomputed) {
 		struct event again = event;
 		again.kind = EVENT_RECOMPUTE;

@@ -3,9 +3,9 @@
  * from the machine alone (times are costs), from a gradient pass (times are measured), or
  * from a walk of the costs.
  *
- * Its memory is fixed. Up to TIMELINE_SEGMENTS events are kept as they are. Beyond that
- * each kind is kept as a picture of TIMELINE_COLUMNS by TIMELINE_ROWS cells, and the bytes
- * in use by their highest in each column.
+ * Its memory does not grow with the number of events, only with that of slots. The first TIMELINE_SEGMENTS segments
+ * (events with a duration, held states) are kept as they are. These and all later ones, except disk accesses, mark a
+ * layer of TIMELINE_COLUMNS by TIMELINE_ROWS cells. Of the bytes in use each column keeps the highest.
  */
 #ifndef PLAN_TIMELINE_H
 #define PLAN_TIMELINE_H
@@ -24,7 +24,7 @@ enum event_kind {
 	EVENT_BACKWARD,
 	EVENT_SPILL, /* the state of disk slot SLOT is written */
 	EVENT_FETCH, /* the state of disk slot SLOT is read back */
-	/* Events without a duration. */
+	/* Events without a duration. A timeline ignores EVENT_START and EVENT_LIVE. */
 	EVENT_SAVE, /* state BEGIN is held in SLOT from now on */
 	EVENT_DROP, /* SLOT is empty from now on */
 	EVENT_DISK_SAVE,
@@ -41,20 +41,20 @@ struct event {
 	int64_t slot;
 	int64_t evaluations; /* forward executions of steps, as counters count them */
 	double from, to;     /* costs, or microseconds from the start of the run */
-	int64_t live;        /* bytes in use by WORKER, of its slab */
+	int64_t live;        /* bytes in use of WORKER's slab; from a walk of the costs, all bytes */
 };
 
 struct timeline {
 	int64_t steps;
-	double end; /* of the last event */
-	bool exact; /* segments hold all events */
+	double end; /* the latest end of an event */
+	bool exact; /* no segment was left out */
 	/* Events with a duration, and held states: SAVE or DISK_SAVE, state BEGIN from FROM to TO. */
 	struct event *segments;
 	size_t count;
-	double column;  /* time of a column */
-	int64_t *live;  /* by column: the highest bytes; -1: no event */
-	uint8_t *cells; /* a bit for each layer, column and row (timeline_cell) */
-	int64_t peak;
+	double column;         /* time of a column */
+	int64_t *live;         /* by column: the highest bytes; -1: no event */
+	uint8_t *cells;        /* a bit for each layer, column and row (timeline_cell) */
+	int64_t peak;          /* the highest bytes of all */
 	struct event *open[2]; /* by slot, in memory and on disk: state BEGIN, held since FROM; BEGIN -1: empty */
 	size_t open_count[2], open_capacity[2];
 	struct arena *arena;
@@ -71,11 +71,14 @@ enum timeline_layer {
 	TIMELINE_LAYERS
 };
 
-/* Makes an empty timeline of STEPS steps; a column first spans the time COLUMN. Fails with STATUS_LIMIT. */
+/* Makes an empty timeline of STEPS steps; a column at first spans the time COLUMN (1 if COLUMN is 0). STATUS_LIMIT. */
 enum status timeline_init(const struct context *context, struct timeline *timeline, int64_t steps, double column);
 /* Removes all events. STEPS and COLUMN are as for timeline_init. */
 void timeline_clear(struct timeline *timeline, int64_t steps, double column);
-/* Adds EVENT. The caller adds events in the order of time. False if out of memory. */
+/*
+ * Adds EVENT. The caller adds events in the order of time. A save or drop happens at the end of the events added so
+ * far, whatever its own times are. False if out of memory.
+ */
 bool timeline_add(struct timeline *timeline, const struct event *event);
 /* Ends the spans of states that are still held. */
 void timeline_finish(struct timeline *timeline);
@@ -84,17 +87,17 @@ bool timeline_cell(const struct timeline *timeline, int layer, int column, int r
 
 /* Returns the event of CALL, a call of COMPILED's programs, without its times. */
 struct event event_of_call(const struct compiled_chain *compiled, const struct machine_call *call);
-/* Sets *EVENT to the event of ACTION, if that has no duration: a save or drop. False for other actions. */
+/* Sets *EVENT to the event, without times, of ACTION if that fills or empties a slot. False for other actions. */
 bool event_of_action(const struct action *action, struct event *event);
 
 /*
- * Fills the timeline of one planned tile of JOB. Time is cost, in units of the forward pass.
- * If all forward costs are 0, each execution of a step takes 1.
+ * Initialises TIMELINE and fills it from one planned full tile of JOB. Time is cost, in units of the forward pass. If
+ * all forward costs are 0, each event takes 1. Disk accesses take no time.
  */
 enum status timeline_plan(struct timeline *timeline, struct job *job);
 /*
- * Fills the timeline of SCHEDULE over COSTS alone, in their unit of time. Its bytes are
- * those of the cost walk, with the fixed bytes.
+ * Initialises TIMELINE and fills it from SCHEDULE over COSTS alone, in their unit of time. Its bytes are those of the
+ * cost walk, with the fixed bytes. Disk accesses take time, but add no events with a duration.
  */
 enum status timeline_schedule(const struct context *context, struct timeline *timeline, struct schedule *schedule,
                               const struct step_costs *costs);
