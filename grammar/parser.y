@@ -18,6 +18,7 @@
 
 %code {
 #include <math.h>
+#include <string.h>
 
 #include "scanner.h"
 
@@ -384,7 +385,9 @@ static const char *advise_on_options(const struct wanted *w, yysymbol_kind_t fou
 		return ends && operand ? "operands come before options" : NULL;
 	}
 	if (found == YYTRANSLATE('*') || found == YYTRANSLATE('/') || found == YYTRANSLATE('^'))
-		return "an expression of numbers is in parentheses, as in mul (1/3)";
+		return "an expression of numbers is in parentheses, as in mul (1/3); x*2 is written mul 2";
+	if (found == YYTRANSLATE(':'))
+		return "a part is written by options, as in slice start=0 stop=2";
 	if (found == YYTRANSLATE('['))
 		return "write numbers without brackets, as in reshape 2 2; give a list a name first, as in const c = [1, 2]";
 	if (found == YYTRANSLATE(',') && ends)
@@ -394,8 +397,8 @@ static const char *advise_on_options(const struct wanted *w, yysymbol_kind_t fou
 	return NULL;
 }
 
-/* Returns a hint on what to write instead of the token of kind FOUND, or NULL. */
-static const char *advise(const struct wanted *w, yysymbol_kind_t found)
+/* Returns a hint on what to write instead of the token of kind FOUND, or NULL. BEFORE: the end of the text before it. */
+static const char *advise(const struct wanted *w, yysymbol_kind_t found, const char *before)
 {
 	const char *advice = CAN(OPTION) ? advise_on_options(w, found) : NULL;
 	if (advice)
@@ -412,6 +415,11 @@ static const char *advise(const struct wanted *w, yysymbol_kind_t found)
 		return "several values are a list in brackets, as in axis=[0,1]";
 	if (found == YYSYMBOL_STRING && CAN_CHAR('[') && CAN(NUMBER))
 		return "load reads a file, as in load(\"w.npy\")";
+	const bool call = found == YYTRANSLATE(')') || found == YYSYMBOL_OPTION;
+	if (call && CAN(NUMBER) && CAN_CHAR('(') && !CAN(STRING) && before[-1] == '(')
+		return "an operation is written without parentheses, as in tanh, add W and sum axis=0";
+	if (found == YYSYMBOL_NAME && CAN(NUMBER) && strchr("+-", before[-1]) && !strchr("=[", before[-2]))
+		return "an operation comes before its operand: x + W is written add W";
 	if (found == YYSYMBOL_NUMBER && CAN(INPUT))
 		return "a stage begins with its operation, as in mul 2";
 	return NULL;
@@ -425,9 +433,13 @@ static int yyreport_syntax_error(const yypcontext_t *context, struct parse *pars
 	int count = yypcontext_expected_tokens(context, kinds, YYNTOKENS);
 	for (int i = 0; i < count; i++)
 		wanted.is[kinds[i]] = true;
-	const char *hint = advise(&wanted, found);
+	const struct span *span = yypcontext_location(context);
+	const char *before = parse->source->text + span->begin;
+	while (before > parse->source->text && strchr(" \t\r\n", before[-1]))
+		before--;
+	const char *hint = advise(&wanted, found, before);
 	want_things(&wanted);
-	parse_syntax_error(parse, *yypcontext_location(context), wanted.words, wanted.count, hint);
+	parse_syntax_error(parse, *span, wanted.words, wanted.count, hint);
 	return 0;
 }
 

@@ -157,6 +157,10 @@ static enum status refuse_operand(struct resolver *r, const struct statement *s,
 	diag_caret(r->context->diags, operand->span);
 	if (operand->kind == OPERAND_NUMBER)
 		hint_option(r, s, node, operand);
+	const char *sign = r->chain->source->text + operand->span.begin;
+	const bool infix = strchr("+-", *sign) && (!strchr(" \t", sign[-1]) || strchr(" \t", sign[1]));
+	if (infix && operand == s->operands->next && s->operands->kind == OPERAND_NUMBER)
+		RESOLVE_HINT(r, "an expression of numbers is in parentheses, as in %s (1+2)", info->name);
 	if (operand->kind != OPERAND_NAME)
 		return STATUS_CHAIN;
 	const char *names[MAX_DIMS];

@@ -251,7 +251,7 @@ bool parse_constant(struct parse *parse, double *value, const char *name, struct
 	else if (near)
 		HINT(parse, "did you mean '%s'?", near);
 	else
-		HINT(parse, "a constant expression has numbers, pi, e and + - * / ^ ( )");
+		HINT(parse, "a constant expression has numbers, pi, e and + - * / ^ ( ); a name stands alone, as in add W");
 	return false;
 }
 

@@ -163,11 +163,14 @@ static const char *nearest_operation(struct resolver *r, const char *name)
 enum status resolver_unknown_operation(struct resolver *r, const struct statement *s)
 {
 	const char *name = s->name, *near;
+	const struct operand *o = s->operands;
 	RESOLVE_FAIL(r, s->name_span, "unknown operation '%s'", name);
 	if (hint_below(r, name, s->name_span, false))
 		return STATUS_CHAIN;
 	if ((near = nearest_operation(r, name)))
 		return RESOLVE_HINT(r, "did you mean '%s'?", near);
+	if (resolver_find(r, name) && o && strchr("+-", r->chain->source->text[o->span.begin]))
+		return RESOLVE_HINT(r, "it is written `%s %s`", *o->text == '-' ? "sub" : "add", o->text + (*o->text == '-'));
 	if (resolver_find(r, name))
 		return RESOLVE_HINT(r, "'%s' is a value: use it as an operand, as in `add %s`", name, name);
 	return RESOLVE_HINT(r, "`ckptc ops` lists the operations");
