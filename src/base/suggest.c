@@ -5,11 +5,18 @@
 #include "base/suggest.h"
 
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { LONGEST = 64, CASE = 1, EXCHANGE = 3, EDIT = 4 };
 /* The least common beginning of two forms of a word, in letters: BEGINNING if it is one of the forms, else STEM. */
 enum { BEGINNING = 3, STEM = 5 };
+
+/* Words of other languages, and ours. */
+static const char synonyms[] =
+	" plus=add minus=sub subtract=sub times=mul multiply=mul divide=div mm=matmul bmm=matmul inner=dot ln=log "
+	"average=mean mean_squared=mse mean_squared_error=mse swish=silu logistic=sigmoid dense=linear view=reshape cat="
+	"concat detach=stop_gradient float=f32 double=f64 float16=f16 float32=f32 float64=f64 bfloat16=bf16 ";
 
 static size_t least_of(size_t a, size_t b) { return a < b ? a : b; }
 
@@ -73,6 +80,10 @@ const char *suggest_nearest(const char *name, const char *const *candidates, siz
 	const char *best = NULL;
 	size_t nearest = EDIT * limit + 1, alike = 0;
 	for (size_t i = 0; i < count; i++) {
+		char pair[2 * LONGEST];
+		snprintf(pair, sizeof pair, " %s=%s ", name, candidates[i]);
+		if (strstr(synonyms, pair))
+			return candidates[i];
 		size_t other = strlen(candidates[i]);
 		if (other > LONGEST || (other > length ? other - length : length - other) > limit)
 			continue;
