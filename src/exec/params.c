@@ -98,7 +98,10 @@ static enum status find_source(struct binder *b, const struct param *param, stru
 	if (init->kind == INIT_LOAD) {
 		const char *path = params_file(init, b->options->directory, b->arena);
 		TRY_ALLOC(path, b->diags);
-		return source_file(b, param, path, init->key, source);
+		const enum status status = source_file(b, param, path, init->key, source);
+		if (status)
+			diag_hint_more(b->diags, "loaded at %s:%u:%u", b->chain->source->name, init->span.line, init->span.column);
+		return status;
 	}
 	source->none = init->kind == INIT_NONE;
 	if (source->none)
@@ -131,7 +134,8 @@ static enum status fail_shapeless(const struct binder *b, const struct param *pa
 	const char *word = word_of(param), *name = param->name;
 	if (source->none) {
 		diag_at(b->diags, STATUS_CHAIN, b->chain->source, param->span, "%s '%s' has no value", word, name);
-		return diag_hint(b->diags, "give one with --param %s=FILE or --param %s=NUMBER", name, name);
+		return diag_hint(b->diags,
+		                 "give one with --param %s=FILE or =NUMBER, or write `= zeros` or `= normal(STD, SEED)`", name);
 	}
 	diag_at(b->diags, STATUS_CHAIN, b->chain->source, param->span, "%s '%s' needs a type: '%s' has no shape of its own",
 	        word, name, names[param->init.kind]);

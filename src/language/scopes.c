@@ -122,9 +122,11 @@ static enum status refuse_name(struct resolver *r, const char *name, struct span
 		return RESOLVE_HINT(r, "the number is written (%s): without parentheses it is the name of a value", name);
 	if (number_word(name))
 		return RESOLVE_HINT(r, "the number is written %s", number_word(name));
+	if (!strcmp(name, "x"))
+		return RESOLVE_HINT(r, "the input is named '%s' here", r->chain->input);
 	if ((near = nearest_binding(r, name)))
 		return RESOLVE_HINT(r, "did you mean '%s'?", near);
-	return RESOLVE_HINT(r, "declare it with param or const, or give the current value a name with `name %s`", name);
+	return RESOLVE_HINT(r, "declare it by param or const (--param gives a value), or name a value by `name %s`", name);
 }
 
 enum status resolver_name(struct resolver *r, const char *name, struct span span, struct ref *ref)
