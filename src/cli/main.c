@@ -97,7 +97,7 @@ static enum status help_on(struct session *s, const char *topic)
 	if (elsewhere)
 		return with_hint(s, status, "%s", elsewhere);
 	return with_nearest(s, status, topic, names_of(s, true),
-	                    "`ckptc --help` lists the commands, `ckptc ops` the operations");
+	                    "`ckptc --help` lists the commands, `ckptc ops` the operations, `ckptc help grad` policies");
 }
 
 /* KiB: the least stack limit, and the most that kernels use. Arguments and environment may take a quarter of it. */
