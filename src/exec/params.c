@@ -115,14 +115,6 @@ static enum status find_source(struct binder *b, const struct param *param, stru
 	return STATUS_OK;
 }
 
-static bool whole(const struct shape *shape)
-{
-	for (int i = 0; i < shape->ndim; i++)
-		if (shape->dim[i] < 0)
-			return false;
-	return true;
-}
-
 /* The keyword that declares PARAM. */
 static const char *word_of(const struct param *param) { return param->differentiated ? "param" : "const"; }
 
@@ -158,7 +150,7 @@ static enum status find_type(const struct binder *b, struct param *param, const 
 	/* a number fills a declared array */
 	const bool number = declared->given && source->init && source->init->kind == INIT_NUMBER;
 	const bool shapeless = source->none || number || (source->init && init_needs_type(source->init->kind));
-	if ((shapeless && !(declared->given && whole(&declared->type.shape))) || (source->none && b->options->data))
+	if ((shapeless && !declared->given) || (source->none && b->options->data))
 		return fail_shapeless(b, param, source);
 	param->type = shapeless ? declared->type : source->array.type;
 	param->weak = source->weak && !declared->given;

@@ -157,10 +157,8 @@ static void dump_ref(const struct dumper *d, const struct ref *ref, int depth)
 		text_printf(&d->text, " value:%s", d->chain->variables[ref->index]);
 		break;
 	case REF_LOOP:
-		text_printf(&d->text, " loop:%u", ref->index);
-		break;
 	case REF_ARGUMENT:
-		text_printf(&d->text, " argument:%u", ref->index);
+		text_printf(&d->text, " %s:%u", ref->kind == REF_LOOP ? "loop" : "argument", ref->index);
 		break;
 	case REF_BLOCK:
 		text_printf(&d->text, " {\n");

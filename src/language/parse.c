@@ -182,11 +182,8 @@ static bool binds_right(const char *text, size_t length)
 {
 	if (length == 0 || strchr("(+-*/^[, ", text[length - 1]))
 		return true;
-	size_t digits = length - 1;
-	if (text[digits] != 'e' && text[digits] != 'E')
-		return false;
 	/* A word that ends in e has no digit before it here: only pi and e are words. */
-	return digits > 0 && strchr("0123456789.", text[digits - 1]);
+	return length > 1 && strchr("eE", text[length - 1]) && strchr("0123456789.", text[length - 2]);
 }
 
 /*
@@ -294,12 +291,10 @@ struct declared *parse_type(struct parse *parse, const char *dtype, struct span 
 {
 	static const char *const names[] = {"f16", "bf16", "f32", "f64", "i32", "i64", "bool"};
 	enum { NAMES = sizeof names / sizeof *names };
-	bool known = false;
 	for (int i = 0; i < NAMES; i++)
-		known = known || !strcmp(names[i], dtype);
-	if (known)
-		return PARSE_NEW(parse, struct declared, .given = true, .span = span,
-		                 .type = {.dtype = dtype_find(dtype, strlen(dtype)), .shape = *shape});
+		if (!strcmp(names[i], dtype))
+			return PARSE_NEW(parse, struct declared, .given = true, .span = span,
+			                 .type = {.dtype = dtype_find(dtype, strlen(dtype)), .shape = *shape});
 	FAIL(parse, STATUS_CHAIN, dtype_span, "unknown type '%s'", dtype);
 	const char *near = suggest_nearest(dtype, names, NAMES);
 	if (near)

@@ -305,29 +305,17 @@ static enum status resolve_param(struct resolver *r, const struct statement *s)
 
 static enum status resolve_statement(struct resolver *r, const struct statement *s, bool top)
 {
-	switch (s->kind) {
-	case STATEMENT_INPUT:
-		if (top)
-			return STATUS_OK; /* find_input has read it */
-		RESOLVE_FAIL(r, s->span, "input stands inside a block");
-		return RESOLVE_HINT(r, "declare it at the top level of the chain, before the block");
-	case STATEMENT_PARAM:
-	case STATEMENT_CONST:
-		return resolve_param(r, s);
-	case STATEMENT_DEF:
-		return resolver_def(r, s);
-	case STATEMENT_STAGE:
-		return resolve_stage(r, s);
-	case STATEMENT_NAME:
-		return resolve_naming(r, s);
-	case STATEMENT_REPEAT:
-		return resolve_repeat(r, s);
-	case STATEMENT_FOR:
-		return resolve_for(r, s);
-	case STATEMENT_CHECKPOINT:
-		return resolve_checkpoint(r, s);
-	}
-	return STATUS_OK;
+	static enum status (*const resolve[STATEMENT_COUNT])(struct resolver *, const struct statement *) = {
+		[STATEMENT_PARAM] = resolve_param, [STATEMENT_CONST] = resolve_param,
+		[STATEMENT_DEF] = resolver_def,    [STATEMENT_STAGE] = resolve_stage,
+		[STATEMENT_NAME] = resolve_naming, [STATEMENT_REPEAT] = resolve_repeat,
+		[STATEMENT_FOR] = resolve_for,     [STATEMENT_CHECKPOINT] = resolve_checkpoint};
+	if (s->kind != STATEMENT_INPUT)
+		return resolve[s->kind](r, s);
+	if (top)
+		return STATUS_OK; /* find_input has read it */
+	RESOLVE_FAIL(r, s->span, "input stands inside a block");
+	return RESOLVE_HINT(r, "declare it at the top level of the chain, before the block");
 }
 
 enum status resolver_block(struct resolver *r, const struct block *block, struct node **first)
