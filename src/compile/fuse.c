@@ -28,7 +28,7 @@ enum { CARRY_KERNEL_OPS = 4, CARRY_REGISTERS = 4 };
 static const struct type *walked_type(const struct compiler *c, const struct instr *instr)
 {
 	uint32_t made[4];
-	if (instr->of.y && instr->kind != INSTR_ADD && instr->kind != INSTR_ZERO && instr->kind != INSTR_BROADCAST)
+	if (instr->of.y && instr->kind != INSTR_ADD && instr->kind != INSTR_ZERO)
 		return instr->of.y;
 	(void)instr_writes(instr, made);
 	return c->body->values[made[0]].type;
@@ -255,9 +255,6 @@ static void add_element(struct compiler *c, const struct instr *instr)
 		const struct arg out = arg_of(c, instr->out);
 		add_kernel_op(&c->draft,
 		              (struct kernel_op){.kind = KERNEL_OP_ZERO, .out = out, .wide = to->dtype == DTYPE_F64});
-	} else if (instr->kind == INSTR_BROADCAST) {
-		const struct arg from = operand_of(c, instr->v, to);
-		add_copy(c, from, arg_of(c, instr->out), false);
 	} else {
 		add_kernel(c, instr, to);
 	}

@@ -12,7 +12,6 @@ static const struct {
               [INSTR_VJP] = {"vjp ", false},
               [INSTR_ADD] = {"add_any", true},
               [INSTR_SUM_TO] = {"reduce_sum", false},
-              [INSTR_BROADCAST] = {"broadcast", true},
               [INSTR_ZERO] = {"zeros", true},
               [INSTR_ACCUMULATE] = {"accumulate", false},
               [INSTR_LOOP] = {"loop", false},

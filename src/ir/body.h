@@ -56,7 +56,6 @@ enum instr_kind {
 	INSTR_VJP,        /* out and out_a = the cotangents of v and a; one may be NO_VALUE; general operations */
 	INSTR_ADD,        /* out = v + a: two cotangents of one value */
 	INSTR_SUM_TO,     /* out = v summed over the axes that were broadcast */
-	INSTR_BROADCAST,  /* out = v broadcast to out's type */
 	INSTR_ZERO,       /* out = zeros */
 	INSTR_ACCUMULATE, /* the gradient of param `param` += v */
 	INSTR_LOOP,       /* runs the instructions up to its INSTR_END `iterations` times */

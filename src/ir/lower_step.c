@@ -176,7 +176,7 @@ static void join_loops(struct draft_item *loop)
 	if (!loop->repeats || loop->count != 1 || loop->items[0].draft || !loop->items[0].repeats)
 		return;
 	struct draft_item inner = loop->items[0];
-	inner.iterations *= loop->iterations; /* at most as many as the steps; if there are none, it is not read */
+	inner.iterations *= loop->iterations; /* at most as many as the steps */
 	inner.steps = loop->steps;
 	*loop = inner;
 }
@@ -204,6 +204,8 @@ static enum status draft_loop(struct lowering *l, const struct node *node, struc
 		    drafted.steps > MAX_STEPS - list->steps)
 			return lowering_too_long(l, node->span);
 		i += drafted.iterations;
+		if (drafted.steps == 0)
+			continue;
 		list->steps += drafted.steps;
 		drafted.repeats = node->kind == NODE_REPEAT;
 		join_loops(&drafted);

@@ -315,16 +315,14 @@ static inline void add_general(struct model *m, int level)
 
 static inline void add_plain(struct model *m, int level)
 {
-	enum instr_kind kind = (enum instr_kind[]){
-		INSTR_ADD, INSTR_ADD, INSTR_ZERO, INSTR_BROADCAST, INSTR_SUM_TO, INSTR_ACCUMULATE}[draw(m, m->general ? 6 : 4)];
+	enum instr_kind kind = (enum instr_kind[]){INSTR_ADD, INSTR_ADD, INSTR_ZERO, INSTR_SUM_TO,
+	                                           INSTR_ACCUMULATE}[draw(m, m->general ? 5 : 3)];
 	const struct type *type = m->full;
 	uint32_t v = NO_VALUE, a = NO_VALUE;
 	struct param_ref ref = {0};
 	if (kind == INSTR_ADD) {
 		v = pick(m, m->full);
 		a = pick(m, m->full);
-	} else if (kind == INSTR_BROADCAST) {
-		v = draw(m, 2) ? add_reading(m, level, NULL) : pick(m, NULL);
 	} else if (kind == INSTR_SUM_TO) {
 		v = pick(m, m->full);
 		type = m->row && draw(m, 2) ? (draw(m, 2) ? m->row : m->columns) : m->number;
@@ -334,12 +332,6 @@ static inline void add_plain(struct model *m, int level)
 	}
 	if (kind != INSTR_ZERO && v == NO_VALUE)
 		return;
-	if (kind == INSTR_BROADCAST) {
-		struct shape shape;
-		if (!shape_broadcast(&m->body.values[v].type->shape, &type->shape, &shape) ||
-		    !shape_equal(&shape, &type->shape))
-			return;
-	}
 	if (kind == INSTR_ADD && a == NO_VALUE)
 		return;
 	struct instr *instr = body_add_instr(&m->body, kind);

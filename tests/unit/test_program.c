@@ -222,12 +222,6 @@ static void naive_step(struct naive *n, const struct instr *instr)
 	case INSTR_ZERO:
 		memset(room_for(n, instr->out), 0, bytes_of(to));
 		return;
-	case INSTR_BROADCAST: {
-		void *out = spread(n, instr->v, to);
-		memcpy(room_for(n, instr->out), out, bytes_of(to));
-		free(out);
-		return;
-	}
 	case INSTR_SUM_TO: {
 		const struct type *from = n->body->values[instr->v].type;
 		void *scratch = malloc(bytes_of(from) + 1);
