@@ -1,8 +1,8 @@
 /*
  * Streams of arrays: npy, text, csv and raw, read and written in pieces of any size, in C order, as float or double.
  *
- * A header gives an array's type and shape, and the values follow. The reader holds two kinds of arrays whole: text and
- * csv, whose end gives the shape, and arrays in Fortran order of two or more dimensions, which it transposes.
+ * The reader holds three kinds of arrays whole. The end of text and csv gives their shape, as does that of raw values
+ * from a pipe without --shape. An npy array in Fortran order is transposed if that order differs from C's.
  */
 #ifndef IO_ARRAY_H
 #define IO_ARRAY_H
@@ -12,7 +12,7 @@
 
 enum format { FORMAT_AUTO, FORMAT_NPY, FORMAT_TEXT, FORMAT_CSV, FORMAT_RAW };
 
-/* The layout of a text, which output keeps. */
+/* The layout of a text, which output of one dimension keeps. ROWS: of two dimensions, or no text. */
 enum layout { LAYOUT_LINE, LAYOUT_COLUMN, LAYOUT_ROWS };
 
 struct reader_options {
@@ -27,29 +27,29 @@ struct reader {
 	struct input *input;
 	struct reader_options options;
 	struct arena *arena;
-	enum format format; /* after the first header */
+	enum format format; /* that of OPTIONS; AUTO until the first bytes have been seen */
 	enum layout layout;
 	struct type type;    /* the current array's, as in the file */
-	int64_t count, done; /* numbers of its elements, and of those read so far */
-	bool swap, fortran;
-	int64_t data;        /* byte offset of its values */
+	int64_t count, done; /* numbers of its elements, and of those read in order so far */
+	bool swap, fortran;  /* SWAP: the values' byte order is not the machine's */
+	int64_t data;        /* byte of INPUT where its values begin */
 	int index;           /* number of arrays begun so far */
 	bool assumed;        /* options.assume, if given, was the type of an array so far */
 	enum dtype declared; /* the reader rounds values to this type; DTYPE_COUNT: it does not */
 	bool direct;         /* the file holds the bytes that memory would: little-endian f32 or f64, C order */
-	void *held;          /* the whole array, of TYPE's dtype, of text, csv, Fortran order or a raw pipe; or NULL */
+	void *held; /* the whole array, of TYPE's dtype, if it is held (Fortran: from the first read on); or NULL */
 	size_t held_size;
 };
 
 void reader_init(struct reader *reader, struct input *input, const struct reader_options *options, struct arena *arena);
-/* Begins an array of TYPE, little-endian and in C order, whose values begin at byte DATA of a regular file. */
+/* Begins an array of TYPE, little-endian and in C order, whose values begin at byte DATA of the input, a file. */
 enum status reader_begin_at(struct reader *reader, const struct type *type, int64_t data, struct diags *diags);
 /* Waits for the first bytes, and replaces FORMAT_AUTO by the format that they show. */
 enum status reader_find_format(struct reader *reader, struct diags *diags);
 /*
- * Reads the next array's header, or sets *END at the end of the stream. Fails with STATUS_DATA, the file and the byte
- * where data are wrong, or where there is no first array. Fails with STATUS_LIMIT if the header has more than 64 KiB or
- * 32 dimensions.
+ * Reads the next array's header, or all of a text, which is one array. The array before must have been read or skipped.
+ * Sets *END at the end of the stream. Fails with STATUS_DATA, the file and the byte where data are wrong, if no first
+ * array is there, or if --shape is another. STATUS_LIMIT: a header beyond 64 KiB or 32 dimensions, or no memory.
  */
 enum status reader_next(struct reader *reader, bool *end, struct diags *diags);
 /* Fails with STATUS_DATA if the file is known to end before the current array does. */
@@ -60,20 +60,20 @@ enum status reader_check_size(const struct reader *reader, struct diags *diags);
  */
 enum status reader_read(struct reader *reader, void *to, enum dtype compute, int64_t count, struct diags *diags);
 /*
- * Reads COUNT elements from element FIRST of the current array on, from any thread. Only if reader_seekable(). The
- * caller then ends the array by reader_skip.
+ * Reads COUNT elements from element FIRST of the current array on, from any thread. Only if reader_seekable(). DONE
+ * does not change, so that the caller ends the array by reader_skip.
  */
 enum status reader_read_at(const struct reader *reader, int64_t first, void *to, enum dtype compute, int64_t count,
                            struct diags *diags);
-bool reader_seekable(const struct reader *reader);
-/* Skips the rest of the current array. */
+bool reader_seekable(const struct reader *reader); /* npy or raw from a regular file, not to be transposed or held */
+/* Skips the elements from DONE on. Fails with STATUS_DATA where the file ends before them. */
 enum status reader_skip(struct reader *reader, struct diags *diags);
 void reader_free(struct reader *reader); /* does not close the input */
 
 struct writer_options {
 	enum format format; /* NPY, TEXT, CSV or RAW */
-	enum layout layout; /* TEXT, CSV: the input's layout */
-	bool display;       /* on a terminal: as NumPy prints arrays */
+	enum layout layout; /* TEXT, CSV: of an array of one dimension; COLUMN: a number a line */
+	bool display;       /* TEXT, CSV on a terminal: as NumPy prints arrays */
 	bool deferred;      /* TEXT, CSV: held until writer_finish, as another writer writes to the same place first */
 	const struct reader *reader; /* the reader of the file that the output overwrites; NULL: there is none */
 };
@@ -83,11 +83,11 @@ struct writer {
 	struct writer_options options;
 	struct type type;
 	int64_t count, done;
-	int64_t data; /* byte offset of the current array's values */
-	int index;
-	char *text; /* a block of formatted text */
+	int64_t data; /* byte of OUTPUT where the current array's values begin */
+	int index;    /* number of arrays begun so far */
+	char *text;   /* formatted text that is not written yet */
 	size_t text_used, text_size;
-	void *held; /* the whole array, for a terminal */
+	void *held; /* the whole array as doubles, for a terminal; or NULL */
 	struct arena *arena;
 };
 
@@ -105,21 +105,21 @@ enum status writer_write(struct writer *writer, const void *from, enum dtype com
 enum status writer_write_at(struct writer *writer, int64_t first, const void *from, enum dtype compute, int64_t count,
                             struct diags *diags);
 bool writer_seekable(const struct writer *writer); /* npy or raw to a seekable output */
-/* Ends the array, all of whose elements must have been written. Flushes its text unless it is deferred. */
+/* Ends the array, all of whose elements must have been written. Writes its text to OUTPUT unless it is deferred. */
 enum status writer_end(struct writer *writer, struct diags *diags);
-/* Flushes deferred text; no array may be open. */
+/* Writes deferred text to OUTPUT; no array may be open. */
 enum status writer_finish(struct writer *writer, struct diags *diags);
 void writer_free(struct writer *writer);
 
 /*
- * Rounds COUNT values, HELD as F32 or F64, to DTYPE. Integer types keep NaN and infinities. A bool is 0 or 1, and NaN
- * becomes 1. F32 and F64 leave the values as they are.
+ * Rounds COUNT values, HELD as F32 or F64, to DTYPE. Integer types only cut the fraction off: NaN, infinities and
+ * values beyond their range stay. A bool is 0 or 1, and NaN becomes 1. F32 and F64 leave the values as they are.
  */
 void values_round(void *values, enum dtype held, size_t count, enum dtype dtype);
 
 /* Converts COUNT values of DTYPE, aligned and in the machine's byte order, to COMPUTE, F32 or F64. */
 void convert_from_file(void *to, enum dtype compute, const void *from, enum dtype dtype, size_t count);
-/* Converts COUNT values of COMPUTE to DTYPE, one of F16, BF16, F32 and F64, and rounds each once. */
+/* Converts COUNT values of COMPUTE, F32 or F64, to DTYPE, one of F16, BF16, F32 and F64, and rounds each once. */
 void convert_to_file(void *to, enum dtype dtype, const void *from, enum dtype compute, size_t count);
 /* Conversions between halves and the computing types. The kernels of `cast` use them too. */
 void convert_f16_to_f32(float *to, const uint16_t *from, size_t count);
@@ -135,21 +135,21 @@ void convert_f32_to_bf16(uint16_t *to, const float *from, size_t count); /* NaN 
  * nearest (Boldo and Melquiond 2008, theorem 3).
  */
 void convert_f64_to_f32_odd(float *to, const double *from, size_t count);
-/* True if the machine is little-endian, as files are. */
+/* True if the machine is little-endian, as the files are that ckptc writes. */
 bool convert_little_endian(void);
-/* Reverses the bytes of each of COUNT values of SIZE bytes, in place. */
+/* Reverses the bytes of each of COUNT values of SIZE bytes (2, 4, 8; else it does nothing), in place. */
 void convert_swap(void *data, size_t size, size_t count);
 
 /*
- * Writes the shortest decimal that reads back as VALUE, a value of DTYPE, one of F16, BF16, F32 and F64: "3", "0.1",
- * "1e+30", "inf", "-0". Returns its length.
+ * Writes the shortest decimal that reads back as VALUE, a value of DTYPE, one of F16, BF16, F32 and F64: "0.1",
+ * "1e+30", "inf", "-0". A whole number below 10^15 has all its digits. Returns the length.
  */
 int number_format(char text[40], double value, enum dtype dtype);
-/* Writes VALUE as number_format does, but with an exponent ("1.25e-07", "1e+00") unless it is 0, inf or nan. */
+/* Writes VALUE's shortest decimal with an exponent ("1.25e-07", "1e+00"), or "0", "-0", "inf", "-inf", "nan". */
 int number_format_scientific(char text[40], double value, enum dtype dtype);
 /*
  * Parses LENGTH bytes as a number in the C locale: a decimal of any length, rounded once, with or without an exponent;
- * inf; nan. Returns false if they are none. TEXT[LENGTH] must be readable, and no character of a number.
+ * inf, infinity or nan in any case. False if they are none. TEXT[LENGTH] must be readable, and no part of a number.
  */
 bool number_parse(const char *text, size_t length, double *value);
 

@@ -221,7 +221,7 @@ void convert_to_file(void *to, enum dtype dtype, const void *from, enum dtype co
 	}
 }
 
-/* Halves are rounded to nearest even. Integers are cut towards zero, as a cast does in C and NumPy; they have no -0. */
+/* Halves are rounded to nearest even. For integers a fraction is cut off, as casts do in C and NumPy; no -0 stays. */
 void values_round(void *values, enum dtype held, size_t count, enum dtype dtype)
 {
 	uint16_t half[PIECE];

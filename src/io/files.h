@@ -1,6 +1,6 @@
 /*
- * Whole arrays from files and to files. Params, consts and cotangents come from .npy, .npz (stored or deflated),
- * .safetensors, or text, by content. Gradients go to .npy and .npz.
+ * Whole arrays from files and to files. Params, consts and cotangents come from npy, npz (stored or deflated),
+ * safetensors or text. The content decides, and the name only if it ends in .safetensors. Gradients go to npy and npz.
  */
 #ifndef IO_FILES_H
 #define IO_FILES_H
@@ -10,11 +10,11 @@
 
 struct array {
 	struct type type; /* as in the file */
-	void *data;       /* in the dtype dtype_compute(type.dtype); from the loader's allocator */
-	size_t size;      /* bytes of DATA */
+	void *data;       /* in the dtype dtype_compute(type.dtype); from the loader's allocator, for array_free */
+	size_t size;      /* bytes of DATA, at least 1; 0 if that is NULL */
 	bool text;        /* it comes from text: a single number also fits a shape without axes */
 };
-/* True if ARRAY fits SHAPE, in which an extent below 0 stands for any. */
+/* True if ARRAY has SHAPE, in which an extent below 0 stands for any, or if the exception of TEXT applies. */
 bool array_fits(const struct array *array, const struct shape *shape);
 
 /* Loads arrays one after the other. The latest LOADER_KEPT archives stay open in between. */
@@ -22,7 +22,7 @@ enum { LOADER_KEPT = 16 };
 struct loader {
 	bool special; /* devices and FIFOs may be read */
 	bool cast;    /* integers beyond 2^53 are rounded; else they are an error */
-	bool types;   /* the caller needs types alone: DATA is NULL if a regular file's header gives the type */
+	bool types;   /* the caller needs types alone: DATA is NULL for a regular npy file and for safetensors */
 	const struct context *context;
 	/* Private; the caller zeroes them. */
 	struct archive *kept[LOADER_KEPT];
@@ -30,8 +30,8 @@ struct loader {
 };
 /*
  * Loads the array at PATH. KEY names the member of an npz or the tensor of a safetensors file; NULL is the only one.
- * Fails with STATUS_DATA, the names in a hint, if there are several. Fails with STATUS_IO if PATH is no regular file,
- * unless SPECIAL. PATH must outlive LOADER.
+ * Fails with STATUS_DATA if there are several (the names in a hint), or if KEY is given for npy or text. Fails with
+ * STATUS_IO if PATH is no regular file, unless SPECIAL. PATH must outlive LOADER.
  */
 enum status loader_load(struct loader *loader, struct array *array, const char *path, const char *key);
 void loader_close(struct loader *loader);
@@ -44,9 +44,9 @@ struct named_array {
 	struct type type;
 	const void *data; /* in the computing type */
 };
-/* Writes one npy file. */
+/* Writes an array as npy. Like npz_put it does not commit OUTPUT. */
 enum status array_put(const struct context *context, struct output *output, const struct type *type, const void *data);
-/* Writes an uncompressed npz as numpy.savez does, with its members in the order of ARRAYS. */
+/* Writes an uncompressed npz as numpy.savez does: a member NAME.npy for each of ARRAYS, in their order. */
 enum status npz_put(const struct context *context, struct output *output, const struct named_array *arrays,
                     size_t count);
 /*

@@ -17,12 +17,12 @@ struct npy_header {
 };
 
 bool npy_is(const unsigned char *bytes, size_t length);
-/* Reads a header, magic included, from INPUT. */
+/* Reads a header, magic included, from INPUT. ASSUME is the dtype of |V2; DTYPE_COUNT: |V2 is an error. */
 enum status npy_read_header(struct input *input, enum dtype assume, struct npy_header *header, struct diags *diags);
 /* Parses DICT, the text of a header's dict, to HEADER. It begins at byte OFFSET of the file dict->name. */
 enum status npy_parse_dict(const struct source *dict, int64_t offset, enum dtype assume, struct npy_header *header,
                            struct diags *diags);
-/* Writes the header that numpy.save gives a C-ordered little-endian array. Returns its length in bytes. */
+/* Writes numpy.save's header of a little-endian array in C order: f16, bf16 (as |V2), f32 or f64. Returns its bytes. */
 enum { NPY_HEADER_MOST = 1024 };
 size_t npy_make_header(const struct type *type, char header[NPY_HEADER_MOST]);
 
@@ -42,7 +42,7 @@ struct numbers {
 
 /*
  * Scans all of TEXT, which READER has read and a zero byte follows. Fails with STATUS_DATA and the place of a word that
- * is no number, or of a row of another length. Else the caller frees the values.
+ * is no number, of a wrong comma, or of a row of another length. Else the caller frees the values; COUNT may be 0.
  */
 enum status scan_text(const struct reader *reader, const char *text, size_t length, struct numbers *numbers,
                       struct diags *diags);
@@ -66,7 +66,7 @@ enum status writer_put_text(struct writer *writer, const char *text, struct diag
 
 /* Zip archives, which npz.c reads and save.c writes. */
 
-/* The signatures with which records begin, and the bytes of each record without names and extra fields. */
+/* The records' signatures; their bytes without names, extra fields and comments; the most bytes of a name. */
 enum { ZIP_LOCAL = 0x04034b50, ZIP_CENTRAL = 0x02014b50, ZIP_END = 0x06054b50 };
 enum { ZIP_END64 = 0x06064b50, ZIP_LOCATOR64 = 0x07064b50 };
 enum { ZIP_LOCAL_BYTES = 30, ZIP_CENTRAL_BYTES = 46, ZIP_END_BYTES = 22 };
@@ -86,7 +86,7 @@ struct archive {
 	const char *path; /* as the caller named it */
 	struct input input;
 	const struct context *context;
-	struct zip_member *members; /* the members of an npz; NULL: a safetensors file */
+	struct zip_member *members; /* the members of an npz, COUNT of them; NULL: a safetensors file */
 	size_t count;
 	void *zlib;              /* the library, opened with the first deflated member */
 	struct json_text header; /* the header of a safetensors file, checked; its source is freed */
@@ -95,7 +95,7 @@ struct archive {
 
 /* Reads the directory of ARCHIVE, whose input is open. Fails with STATUS_DATA where it is not a readable npz. */
 enum status npz_open(struct archive *archive);
-/* Reads and checks the header of a safetensors file, whose input is open. Fails with STATUS_DATA where it is wrong. */
+/* Reads and checks the header of a safetensors file, whose input is open. STATUS_LIMIT if it is beyond 10^8 bytes. */
 enum status tensors_open(struct archive *archive);
 /* Load member or tensor KEY of ARCHIVE, or, if KEY is NULL, the only one. */
 enum status npz_load(const struct loader *loader, struct array *array, struct archive *archive, const char *key);
@@ -103,7 +103,7 @@ enum status tensors_load(const struct loader *loader, struct array *array, struc
 
 /* Loads the array that READER has begun. */
 enum status load_begun(const struct loader *loader, struct array *array, struct reader *reader);
-/* Loads the only array of INPUT, npy or text by its content. */
+/* Loads the only array of INPUT, npy (|V2 is bf16) or text by its content. Fails with STATUS_DATA if there are more. */
 enum status load_stream(const struct loader *loader, struct array *array, struct input *input);
 
 #endif

@@ -27,7 +27,7 @@ struct json_path {
 
 /*
  * Parses SOURCE, which must live as long as json_wrong is called, and CONTEXT as long as TEXT. Fails with STATUS_DATA
- * and the place where SOURCE is not valid JSON or an object has a key twice.
+ * and the place where SOURCE is not valid JSON or an object has a key twice. Then TEXT is closed.
  */
 enum status json_open(struct json_text *text, const struct source *source, int64_t offset,
                       const struct context *context);

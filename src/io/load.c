@@ -1,7 +1,6 @@
 /*
- * Whole arrays from files. A file's first bytes decide its kind: npy and text are read here,
- * archives by npz.c and safetensors.c. Archives stay open between loads, since a chain
- * usually loads many arrays of one file.
+ * Whole arrays from files. A file's first bytes decide its kind, or a name that ends in .safetensors. npy and text are
+ * read here, archives by npz.c and safetensors.c. Archives stay open, as a chain usually loads many arrays of one file.
  */
 #include "io/formats.h"
 
@@ -77,7 +76,7 @@ static void close_archive(const struct loader *loader, struct archive *archive)
 	allocator_put(loader->context->allocator, archive, sizeof *archive);
 }
 
-/* Opens the archive in *INPUT, which it owns from then on, and keeps it open in LOADER as *ARCHIVE. */
+/* Opens the archive in *INPUT, which it owns or closes. LOADER keeps it open as *ARCHIVE, and may close the oldest. */
 static enum status open_archive(struct loader *loader, const char *path, struct input *input, bool zip,
                                 struct archive **archive)
 {

@@ -249,7 +249,7 @@ enum status npy_read_header(struct input *input, enum dtype assume, struct npy_h
 	return STATUS_OK;
 }
 
-/* Leaves space for a longer leading extent, and pads with a newline at the end to a multiple of 64, as NumPy does. */
+/* As NumPy: leaves space for a longer leading extent, then pads with blanks and a newline to a multiple of 64 bytes. */
 size_t npy_make_header(const struct type *type, char header[NPY_HEADER_MOST])
 {
 	enum { GROWTH_DIGITS = 21 };

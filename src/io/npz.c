@@ -223,9 +223,9 @@ enum status npz_open(struct archive *archive)
 struct member_stream {
 	struct archive *archive;
 	const struct zip_member *member;
-	int64_t at, left; /* place and number of the packed bytes not yet read; of all bytes if stored */
-	int64_t done;     /* unpacked bytes */
-	uint32_t crc;     /* checksum of the unpacked bytes */
+	int64_t at, left; /* place and number of the packed bytes not yet read; if stored, of all bytes throughout */
+	int64_t done;     /* unpacked bytes so far */
+	uint32_t crc;     /* checksum of those */
 	struct zip_crc tables;
 	bool inflates, ended; /* INFLATES: the member is deflated; ENDED: zlib has seen its end */
 	__typeof__(inflateInit2_) *inflate_init;
@@ -247,7 +247,7 @@ __attribute__((format(printf, 3, 4))) static enum status damaged(const struct me
 	                 why);
 }
 
-/* Unpacks up to SIZE bytes to TO. Their number *GOT is 0 only at the end of the packed bytes. */
+/* Unpacks up to SIZE bytes to TO. Their number *GOT is 0 only at the end of the deflated or of the packed bytes. */
 static enum status inflate_some(struct member_stream *s, void *to, size_t size, size_t *got, struct diags *diags)
 {
 	enum { PIECE_MOST = 1 << 30 };

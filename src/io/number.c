@@ -1,10 +1,10 @@
 /*
  * Numbers as text, in the C locale; the program never sets another.
  *
- * Printing lays out the shortest digits that read back the same (io/shortest.c) as Python
- * does. Reading first tries Clinger's fast path (1990): integers up to 2^53 and powers of
- * ten up to 10^22 are exact doubles, so one division rounds once. Otherwise strtod reads
- * the word.
+ * Printing lays out digits as Python does, but whole numbers without ".0". The digits are the shortest that read back
+ * the same (io/shortest.c), or all of a whole number below 10^15. Reading first tries Clinger's fast path (1990):
+ * integers up to 2^53 and powers of ten up to 10^22 are exact doubles, so one division rounds once. Otherwise strtod
+ * reads the word.
  */
 #include "io/array.h"
 
@@ -142,7 +142,7 @@ int number_format_scientific(char text[40], double value, enum dtype dtype)
 	return spell_scientific(text, value < 0, &d);
 }
 
-/* Clinger's fast path, for the LENGTH > 0 bytes of TEXT. Returns false if it does not apply. */
+/* Clinger's fast path, for the LENGTH > 0 bytes of TEXT. Returns false if it does not apply, as with an exponent. */
 static bool parse_exactly(const char *text, size_t length, double *value)
 {
 	uint64_t mantissa = 0;

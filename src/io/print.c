@@ -1,11 +1,11 @@
 /*
  * An array as NumPy's str() shows it with the default print options:
  *   - at most eight digits after the point, and fewer where they read back the same;
- *   - lines of 75 characters, and one width for all elements;
- *   - three items at either edge of an axis if there are more than 1000 elements;
- *   - scientific notation if the greatest magnitude reaches 1e8, the least lies under 1e-4,
- *     or their ratio in the array's type exceeds 1000.
- * The elements that will be shown are first measured, then printed.
+ *   - lines of at most 75 characters, and one width for all elements;
+ *   - of an axis of more than six items only three at either edge, if there are more than 1000 elements;
+ *   - scientific notation if the greatest magnitude reaches 1e8, the least (of those not 0) lies under 1e-4, or their
+ *     ratio in the array's type exceeds 1000.
+ * The elements that will be shown are first measured, then printed. A 0-d array is a number by itself (print_scalar).
  */
 #include "io/formats.h"
 
@@ -23,7 +23,7 @@ struct printer {
 	const struct shape *shape;
 	enum dtype dtype;
 	bool scientific, summarised;
-	double most, least; /* greatest and least magnitude of the finite elements that are not 0 */
+	double most, least; /* greatest and least magnitude of the shown elements that are finite and not 0 */
 	int before, after;  /* most characters before the point, most digits after it */
 	int exponent;       /* digits of the longest exponent */
 	int special;        /* characters of the longest of nan, inf, -inf */

@@ -1,6 +1,6 @@
 /*
- * The reader. It streams npy and raw values. Text, csv and arrays in Fortran order are held whole: only at the end is
- * their shape known, or their first row complete.
+ * The reader. It streams npy and raw values. Text, csv, raw values of unknown number and arrays in Fortran order are
+ * held whole: only at the end is their shape known, or their first row complete.
  */
 #include "io/formats.h"
 
@@ -116,7 +116,7 @@ static enum status truncated(const struct reader *r, int64_t have, struct diags 
 	                 (long long)have, (long long)want);
 }
 
-/* Converts values as convert_from_file does, but rounds floats to odd if they are declared halves, to round once. */
+/* As convert_from_file, but wider values that are declared halves become floats rounded to odd, to round only once. */
 static void convert_declared(const struct reader *r, void *to, enum dtype compute, const void *from, size_t count)
 {
 	enum { PIECE = 512 };

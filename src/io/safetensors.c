@@ -1,7 +1,6 @@
 /*
- * safetensors: eight bytes of length, a JSON header, and raw tensors. The whole header is
- * checked when the file is opened: the tensors must fill the rest of the file one after
- * another, without gap or overlap.
+ * safetensors: eight bytes of length, a JSON header, and raw tensors. The whole header is checked when the file is
+ * opened: the tensors, in any order, must fill the rest of the file without gap or overlap. Dtypes may be unknown.
  */
 #include "io/formats.h"
 
@@ -96,7 +95,7 @@ static int by_begin(const void *a, const void *b)
 	return x->begin != y->begin ? (x->begin > y->begin) - (x->begin < y->begin) : (x->end > y->end) - (x->end < y->end);
 }
 
-/* Writes the bytes of the tensor NAME to *EXTENT. They must fit its type and the SIZE bytes of data. */
+/* Sets *EXTENT to the range of the tensor NAME. It must lie in the SIZE bytes of data, and fit the type if known. */
 static enum status check_tensor(const struct json_text *header, const char *name, const json_t *entry, int64_t size,
                                 struct extent *extent)
 {
@@ -120,7 +119,7 @@ static enum status check_tensor(const struct json_text *header, const char *name
 	                         name);
 }
 
-/* Checks all tensors of HEADER: they must lie one after another and fill the SIZE bytes that follow the header. */
+/* Checks all tensors of HEADER, listed in any order: together they must fill the SIZE bytes that follow the header. */
 static enum status check_tensors(const struct json_text *header, int64_t size)
 {
 	const struct context *context = header->context;

@@ -1,7 +1,7 @@
 /*
  * Whole arrays to files: npy, and npz byte for byte as numpy.savez makes it, so that equal gradients are equal files.
- * An npz is a zip archive of stored members without a time, whose local headers have 64-bit sizes. It is written in one
- * pass, and the arrays are not copied.
+ * An npz is a zip archive of stored members dated 1980, whose local headers have 64-bit sizes. It is written in one
+ * pass, and the arrays are not copied: a member's npy is made twice, first for its checksum.
  */
 #include "io/formats.h"
 
@@ -41,7 +41,7 @@ static bool is_wide(uint64_t value) { return value > INT32_MAX; }
 
 static uint64_t field32(uint64_t value) { return is_wide(value) ? UINT32_MAX : value; }
 
-/* Writes to P the fields that local headers and directory entries share: version needed to extra field's length. */
+/* Writes the fields that local headers and directory entries share, from the version to the extra field's length. */
 static unsigned char *put_shared_fields(unsigned char *p, const struct saved_member *m, uint64_t version,
                                         uint64_t extra)
 {

@@ -1,6 +1,6 @@
 /*
- * The numbers of a text: rows of numbers with white space or commas between them. An error
- * names line and column, and hints at what the text may be instead.
+ * The numbers of a text: rows of numbers with white space or commas between them; csv must have commas. Empty lines are
+ * no rows. An error names line and column, and may hint at what the text is instead.
  */
 #include "io/formats.h"
 
@@ -21,10 +21,7 @@ struct scan {
 	struct diags *diags;
 };
 
-/*
- * Reports an error at the bytes from BEGIN to END. The message keeps a copy of the text
- * around them, since the text itself is freed.
- */
+/* Reports an error at bytes BEGIN .. END-1. The message has a copy of the text around them, as the text is freed. */
 __attribute__((format(printf, 4, 5))) static enum status text_error(struct scan *s, size_t begin, size_t end,
                                                                     const char *format, ...)
 {
@@ -52,7 +49,7 @@ __attribute__((format(printf, 4, 5))) static enum status text_error(struct scan 
 	return diag_at(s->diags, STATUS_DATA, source, span, "%s", message);
 }
 
-/* Ends a row at AT, the line end or the end of the text. COMMA: the row ends in a comma. */
+/* Ends a row at AT, the line end or the end of the text. COMMA: the row ends in a comma, or has no number. */
 static enum status end_row(struct scan *s, size_t at, bool comma)
 {
 	struct numbers *n = s->numbers;

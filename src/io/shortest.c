@@ -28,7 +28,7 @@ __extension__ typedef unsigned __int128 wide;
 /* Powers of ten that doubles need. */
 enum { LEAST_POWER = -292, MOST_POWER = 324, POWERS = MOST_POWER - LEAST_POWER + 1 };
 
-/* The first 128 bits of each power, rounded up. Written once, under ONCE. */
+/* The first 128 bits of each power, plus one: rounded up, or too large if they are exact. Written once, under ONCE. */
 static struct {
 	pthread_once_t once;
 	wide entries[POWERS];

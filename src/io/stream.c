@@ -1,8 +1,8 @@
 /*
  * Descriptors, with interruptions, non-blocking ones and short transfers handled.
  *
- * The list of open temporaries is global, since a signal handler has no other way to find
- * them. It is a fixed array of paths, published and withdrawn by atomic exchanges.
+ * The list of temporaries that have a name is global, since a signal handler has no other way to find them. It is a
+ * fixed array of paths, published and withdrawn by atomic exchanges.
  */
 #include "io/stream.h"
 
@@ -118,7 +118,7 @@ void input_close(struct input *input)
 	input->fd = -1;
 }
 
-/* Reads once, up to SIZE bytes. *GOT is 0 only at the end. */
+/* Reads once, up to SIZE bytes, past the look-ahead. *GOT is 0 only at the end, which sets input->eof. */
 static enum status read_some(struct input *input, void *to, size_t size, size_t *got, struct diags *diags)
 {
 	if (input->pull) {
@@ -288,9 +288,9 @@ int io_make_nameless(const char *directory)
 }
 
 /*
- * Opens a temporary beside TARGET. It gets the mode of OLD, the file to replace (NULL: none), and its owner where that
- * is allowed. The temporary has no name until it is committed: even SIGKILL leaves nothing behind. It has a name at
- * once if the file system has no nameless files, or if /proc is missing, which naming such a file needs.
+ * Opens a temporary beside TARGET. It gets the mode of OLD, the file to replace (NULL: none), without set-id bits, and
+ * its owner where that is allowed. The temporary has no name until it is committed: even SIGKILL leaves nothing behind.
+ * It has a name at once if the file system has no nameless files, or without /proc, which naming such a file needs.
  */
 static enum status open_temporary(struct output *output, const char *target, const struct stat *old,
                                   struct diags *diags)
@@ -348,7 +348,7 @@ bool output_follow(const char *path, char to[PATH_MAX])
 	return false;
 }
 
-/* Makes FD the output's descriptor; writes continue at its current position. If FD is -1, reports errno. */
+/* Makes FD the output's descriptor, without a temporary. Writes begin at its position. If FD is -1, reports errno. */
 static enum status continue_file(struct output *output, int fd, struct diags *diags)
 {
 	struct stat st;
@@ -451,7 +451,7 @@ bool io_write_at(int fd, int64_t offset, const void *from, size_t size)
 }
 
 /*
- * Starts to write the complete blocks among the bytes BEGIN to END of a temporary to disk. Then the flush before the
+ * Starts to write the blocks of a temporary that end among the bytes BEGIN to END to disk. Then the flush before the
  * rename waits only for the last blocks, and for blocks that were written again.
  */
 static void begin_flush(const struct output *output, int64_t begin, int64_t end)
@@ -498,7 +498,7 @@ enum status output_flush(struct output *output, struct diags *diags)
 	return STATUS_OK;
 }
 
-/* Gives the temporary its final name. Returns false and sets errno on failure. */
+/* Gives the temporary the name of the target, which it replaces. Returns false and sets errno on failure. */
 static bool name_target(struct output *output)
 {
 	if (output->nameless) {

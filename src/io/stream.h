@@ -22,11 +22,11 @@ struct input {
 	input_pull *pull;
 	void *stream;
 	const char *name;      /* the path, or <stdin>, for messages */
-	int64_t offset;        /* bytes consumed so far, for messages */
-	int64_t size;          /* bytes from BASE to the end of a regular file; else -1 */
+	int64_t offset;        /* the byte, counted from BASE, that is read next */
+	int64_t size;          /* bytes from BASE to the end of a regular file, when it was opened; else -1 */
 	int64_t limit;         /* the most bytes that PULL gives */
 	int64_t base;          /* file position where the input begins: part of stdin may have been read before */
-	unsigned char *buffer; /* look-ahead */
+	unsigned char *buffer; /* look-ahead: bytes BEGIN .. END-1 are read but not consumed; NULL before the first peek */
 	size_t begin, end;
 	bool eof;
 	bool owned; /* input_close closes the descriptor */
@@ -40,7 +40,7 @@ struct input {
 enum status input_open(struct input *input, const char *path, bool regular_only, struct arena *arena,
                        struct diags *diags);
 void input_close(struct input *input);
-/* Points *BYTES at the next SIZE bytes (INPUT_PEEK_MOST at most), still to be read. *GOT < SIZE only at the end. */
+/* Points *BYTES, until the next call, at the next SIZE (<= INPUT_PEEK_MOST) bytes. *GOT < SIZE only at the end. */
 enum { INPUT_PEEK_MOST = (64 << 10) + 16 };
 enum status input_peek(struct input *input, size_t size, const unsigned char **bytes, size_t *got, struct diags *diags);
 void input_skip(struct input *input, size_t size); /* consumes bytes that were peeked */
@@ -55,9 +55,9 @@ enum status input_read_at(const struct input *input, int64_t offset, void *to, s
                           struct diags *diags);
 
 /*
- * A sink of bytes. A regular file, or a path without a file, is replaced as a whole. The bytes go to a temporary beside
- * it, and output_commit flushes and renames that. Without a commit nothing is left. A symbolic link is followed, and
- * the file that it leads to is replaced. A device or FIFO is written directly.
+ * A sink of bytes. A regular file, or a path without a file, is replaced as a whole unless it is opened live. The bytes
+ * go to a temporary beside it, and output_commit flushes and renames that. Without a commit nothing is left. A symbolic
+ * link is followed, and its file is replaced. A device, FIFO or descriptor of this process is written directly.
  */
 struct output {
 	int fd; /* -1: bytes go to PUSH */
@@ -65,26 +65,26 @@ struct output {
 	void *stream;
 	const char *name;   /* for messages */
 	const char *target; /* the file to replace, or NULL */
-	char *temporary;    /* the temporary's path, or NULL */
+	char *temporary;    /* the path of the temporary, which FD writes; NULL: it writes in place, or is committed */
 	bool nameless;      /* the temporary has no name until it is committed */
-	bool flushed;       /* nothing has been written since the last flush */
-	bool owned;
-	bool seekable;  /* a regular file not opened for append: output_write_at works */
-	int64_t base;   /* file position at which the output began */
-	int64_t offset; /* bytes written in order */
+	bool flushed;       /* output_flush has run; nothing may be written after that */
+	bool owned;         /* output_commit and output_abort close the descriptor */
+	bool seekable;      /* a regular file not opened for append: output_write_at takes offsets */
+	int64_t base;       /* file position at which the output began */
+	int64_t offset;     /* where the next bytes in order go, counted from BASE */
 	struct arena *arena;
 };
 
 struct stat;
 /* True if both describe the same file. */
 bool io_is_same_file(const struct stat *a, const struct stat *b);
-/* True if two descriptors refer to the same file, unless that is a character device. */
+/* True if two descriptors refer to the same file, pipe or socket. False for a character device. */
 bool stream_is_one(int a, int b);
 /* True if FD refers to the file at PATH. */
 bool stream_is_at(int fd, const char *path);
-/* True if an output replaces PATH at its commit, or fails on a directory; false if it writes into the existing file. */
+/* True if output_open would replace PATH or fail on a directory; false if it writes to a device, FIFO or descriptor. */
 bool output_replaces(const char *path);
-/* Writes to TO the path to which symbolic links lead from PATH. On failure returns false, and sets errno. */
+/* Writes to TO the path to which PATH leads: PATH itself unless that is a symbolic link. False, with errno, if none. */
 bool output_follow(const char *path, char to[PATH_MAX]);
 /* Opens PATH; NULL or "-" is standard output. Fails with STATUS_IO. */
 enum status output_open(struct output *output, const char *path, struct arena *arena, struct diags *diags);
@@ -105,9 +105,9 @@ static inline enum status output_write(struct output *output, const void *from, 
 }
 /* Writes the temporary, if there is one, to disk. */
 enum status output_flush(struct output *output, struct diags *diags);
-/* Flushes the temporary unless that is done, renames and closes it. Reports errors that show only at close. */
+/* Flushes the temporary unless that is done, renames and closes it. Reports errors at close too. A failure aborts. */
 enum status output_commit(struct output *output, struct diags *diags);
-/* Closes and removes the temporary; does nothing after a commit. */
+/* Closes the descriptor if it is owned, and removes the temporary; does nothing after a commit. */
 void output_abort(struct output *output);
 
 /* Writes SIZE bytes to FD, at byte OFFSET or IO_NEXT. Waits until FD is ready. On failure returns false, sets errno. */
@@ -126,7 +126,7 @@ bool io_choose_letters(char *name);
  */
 int io_make_nameless(const char *directory);
 
-/* Removes all open temporaries. It is async-signal-safe, for handlers of signals that end the program. */
+/* Removes all temporaries that have a name. It is async-signal-safe, for handlers of signals that end the program. */
 void io_cleanup(void);
 
 #endif

@@ -31,7 +31,10 @@ static enum status write_held_text(struct writer *w, size_t length, struct diags
 	return status;
 }
 
-/* Makes space for LENGTH bytes of text. It writes out whole lines, since other writers may put lines between them. */
+/*
+ * Makes space for LENGTH bytes of text. Deferred text grows. Other text is written up to its last whole line, if it has
+ * one, since other writers may put lines between.
+ */
 static enum status reserve_text(struct writer *w, size_t length, struct diags *diags)
 {
 	if (!w->text) {
@@ -66,8 +69,9 @@ static bool has_plain_values(const struct writer *w)
 }
 
 /*
- * Fails with STATUS_USAGE unless the array begins at or before the reader's, and has as many bytes or fewer. Then every
- * byte is read before it is overwritten: both arrays have the same rows, or the reader's is read whole first.
+ * Fails with STATUS_USAGE if the array may overwrite values that options.reader (NULL: none) has yet to read: if it is
+ * text, begins after the reader's or has more bytes. Else every byte is read before it is overwritten: both arrays have
+ * the same rows, or the reader's is read whole first.
  */
 static enum status check_place(const struct writer *w, size_t header, struct diags *diags)
 {
@@ -121,7 +125,7 @@ static enum status write_values(struct writer *w, int64_t offset, const void *fr
 	return STATUS_OK;
 }
 
-/* Returns element I of FROM rounded to the array's type: text shows the digits of the value that a file would hold. */
+/* Returns element I of FROM as a file would hold it, rounded to the array's type: text shows the digits of that. */
 static double value_at(const struct writer *w, const void *from, enum dtype compute, int64_t i)
 {
 	double value = compute == DTYPE_F32 ? (double)((const float *)from)[i] : ((const double *)from)[i];

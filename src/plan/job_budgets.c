@@ -53,7 +53,7 @@ static int64_t passing_bytes(const struct step *step)
  * Returns the memory machine as a judge. SLACK and SHARE (struct budget_judge) lower the cost walk's bytes. SLACK is
  * the largest state, whose buffer may be reused or never made. SHARE is the product of four factors:
  *
- *   - the least part of a state that any step replaces (steps that replace nothing left out): two states share the rest;
+ *   - the least part of a state that a step replaces (no step that replaces nothing), since two states share the rest;
  *   - the workers' mean rows, in full tiles, if one worker has only the rest;
  *   - the bytes of --store-dtype in those of the computing type;
  *   - nine tenths, for all else.
