@@ -48,11 +48,11 @@ struct partials {
 };
 
 struct job {
-	struct context context; /* the CONTEXT of job_make */
-	struct job_options options;
+	struct context context;     /* the CONTEXT of job_make */
+	struct job_options options; /* of job_make_budgets: with the first job's policy */
 	const struct chain *chain;
 	struct type input;           /* of the whole array, its logical dtype */
-	const struct policy *policy; /* that of OPTIONS; `auto` has become a budget or save-all */
+	const struct policy *policy; /* the policy to plan; `auto` has become a budget or save-all */
 	struct lowered whole;        /* steps with whole types, for reports */
 	struct lowered forward;      /* the forward pass of the whole array; unset if rows cannot or must not be cut */
 	struct tiles tiles;
