@@ -2,7 +2,7 @@
  * Stages that are operations. The operand comes first, then arguments by place, then options. The operation table reads
  * each argument (attrs_set). This file reports missing, repeated and surplus arguments, with hints.
  *
- * Within a def, an argument may be the name of one of the def's operands. It is deferred: each call gives its value.
+ * Within a def, a number may be the name of one of the def's operands. It is deferred: each call gives the value.
  */
 #include "language/resolver.h"
 
@@ -37,8 +37,8 @@ static enum status add_deferred(struct resolver *r, struct node *node, const str
 }
 
 /*
- * Sets the argument GIVEN of NODE, or defers it. IS_NAME: a word that the operation refuses may be an operand of the
- * enclosing def. Arguments after a deferred one are deferred too, so that all are set in order.
+ * Sets the argument GIVEN of NODE, or defers it. IS_NAME: GIVEN is an unquoted word, which may name an operand of the
+ * enclosing def if the operation refuses it. After a deferred argument all are deferred, so that they are set in order.
  */
 static enum status set_argument(struct resolver *r, struct node *node, struct deferred_argument given, bool is_name)
 {
@@ -86,7 +86,7 @@ static const struct option *find_option(const struct statement *s, const char *n
 	return o == end ? NULL : o;
 }
 
-/* Returns OPERAND and its successors as a list of integers. *TEXT: how it is written; NULL if they are no such list. */
+/* Returns OPERAND and its successors as integers. *TEXT: the source of the list; NULL unless it has two or more. */
 static struct argument argument_of_integers(struct resolver *r, const struct operand *operand, const char **text)
 {
 	struct arena *arena = r->context->arena;
@@ -140,7 +140,7 @@ static void hint_option(struct resolver *r, const struct statement *s, const str
 	}
 }
 
-/* Reports that OPERAND is one too many: NODE takes its operand and MOST arguments by place. Returns the status. */
+/* Reports that OPERAND is one too many: NODE takes MOST arguments by place, after its array. Returns the status. */
 static enum status refuse_operand(struct resolver *r, const struct statement *s, const struct node *node,
                                   const struct operand *operand, int most)
 {
@@ -173,7 +173,7 @@ static enum status refuse_operand(struct resolver *r, const struct statement *s,
 	return STATUS_CHAIN;
 }
 
-/* Sets the options of S. PLACED arguments were given by place, and the first LEAST arguments must be given. */
+/* Sets the options of S. PLACED arguments were given by place. By place or name, the first LEAST must be given. */
 static enum status set_options(struct resolver *r, const struct statement *s, struct node *node, int placed, int least)
 {
 	const struct op_info *info = &op_table[node->op];

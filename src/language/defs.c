@@ -14,7 +14,6 @@
 
 /* Calls. */
 
-/* Reports O, an option of a call of DEF that names no parameter of DEF. */
 static enum status unknown_parameter(struct resolver *r, const struct def *def, const struct option *o)
 {
 	enum { SHOWN = 8 };
@@ -33,7 +32,7 @@ static enum status unknown_parameter(struct resolver *r, const struct def *def, 
 	return *list ? RESOLVE_HINT(r, "it is declared as %s(%s)", def->name, list) : STATUS_CHAIN;
 }
 
-/* Resolves the operands that S gives by name to NODE, its call. The first PLACED arguments are set already. */
+/* Resolves to NODE, the call S, the operands given by name. The first PLACED are set already; then all must be. */
 static enum status resolve_named_operands(struct resolver *r, const struct statement *s, struct node *node,
                                           size_t placed)
 {
@@ -104,7 +103,7 @@ enum status resolver_call(struct resolver *r, const struct statement *s, const s
 
 /*
  * The number of nodes of a chain whose defs are written out. If each def calls the one before it twice, that is 2^defs.
- * But the number is linear in the sizes of a def's block arguments. So each def is counted once.
+ * But a call adds its def's SIZE, and for each block passed to it USES times its nodes. So each def is counted once.
  */
 
 static int64_t saturated_product(int64_t a, int64_t b)
@@ -115,7 +114,7 @@ static int64_t saturated_product(int64_t a, int64_t b)
 
 static int64_t count_nodes(const struct node *node, int64_t times, int64_t *uses);
 
-/* Returns the number of nodes of the operand REF, used TIMES times. If REF is an argument, adds TIMES to its USES. */
+/* Returns TIMES the nodes of REF; 0 if it is no block. Adds TIMES to USES (NULL outside of defs) if an argument. */
 static int64_t count_operand(const struct ref *ref, int64_t times, int64_t *uses)
 {
 	if (ref->kind == REF_ARGUMENT)
@@ -123,7 +122,7 @@ static int64_t count_operand(const struct ref *ref, int64_t times, int64_t *uses
 	return ref->kind == REF_BLOCK ? count_nodes(ref->block, times, uses) : 0;
 }
 
-/* Counts the nodes from NODE on, each TIMES times. Adds to USES, by parameter of the def, how often each is used. */
+/* Counts NODE and its successors TIMES times, a loop's body once each time. Adds each parameter's uses to USES. */
 static int64_t count_nodes(const struct node *node, int64_t times, int64_t *uses)
 {
 	int64_t size = 0;
@@ -158,7 +157,7 @@ enum status resolver_check_size(struct resolver *r)
 
 /* Defs. */
 
-/* Binds the parameters of DEF. The caller has made its scope the innermost one. */
+/* Binds DEF's own parameters. The inherited ones are bound in outer scopes. DEF's scope is the innermost one. */
 static enum status bind_parameters(struct resolver *r, struct def *def)
 {
 	struct arena *arena = r->context->arena;

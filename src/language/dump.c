@@ -2,7 +2,8 @@
  * The syntax tree and the resolved chain as text, for --dump.
  *
  * A node of the tree is "(kind what  line:column", its children on lines of their own below it, and ")". Strings are
- * written as in the source; nothing is cut. A node of the chain is a line, indented by its depth, with its place.
+ * quoted and escaped; nothing is cut. A node of the chain is a line with its place, indented by its depth. Its block
+ * operands stand within the line, on lines of their own. Arguments of operations and bodies of defs are left out.
  */
 #include "language/chain.h"
 
@@ -25,7 +26,6 @@ static void tree_string(const struct tree *t, const char *text)
 	syntax_write_string(text, t->text.write, t->text.context);
 }
 
-/* Begins a node of KIND. WORD NULL: none. */
 static void tree_open(struct tree *t, const char *kind, const char *word)
 {
 	text_printf(&t->text, "%s%*s(%s", t->depth ? "\n" : "", 2 * t->depth, "", kind);
@@ -39,7 +39,7 @@ static void tree_place(const struct tree *t, const struct span *span)
 	text_printf(&t->text, "  %u:%u", span->line, span->column);
 }
 
-/* Ends a node but not its line, for another ')'. SPAN NULL: the place has been written already. */
+/* Ends a node but not its line, for another ')'. SPAN NULL: the place is written already, or the node has none. */
 static void tree_close(struct tree *t, const struct span *span)
 {
 	if (span)

@@ -1,11 +1,11 @@
 /*
- * The canonical text of a chain: where lines break, and where comments go. Numbers, names and expressions stay as they
- * were written.
+ * The canonical text of a chain: where lines break, and where comments go. Names, and the digits of operands and of
+ * initial values, stay as written. Counts, indices and integers of options are printed.
  *
  * Invariants: the text parses to the same tree; formatting it again changes nothing; each comment is written once.
  * Comments are walked beside the tree, in order of place. A comment that ends the line of a statement or of a '{' stays
- * there. One within a statement's brackets moves above the statement. Any other has its own line, before the statement
- * or the '}' that follows it.
+ * there. One within a statement, before its first block, moves above the statement. Any other has its own line, before
+ * the statement or the '}' that follows it.
  */
 #include "language/syntax.h"
 
@@ -20,8 +20,8 @@ struct formatter {
 	const struct comment *comment; /* the next to be written */
 	diag_write *write;
 	void *context;
-	size_t column; /* bytes written on this line */
-	bool measure;  /* count columns until they exceed WIDTH, and write nothing */
+	size_t column; /* bytes of this line so far */
+	bool measure;  /* writes nothing, but counts the bytes of one line until they exceed WIDTH */
 };
 
 static void format_bytes(void *context, const char *text, size_t length)
@@ -82,7 +82,7 @@ static void put_integer(struct formatter *f, int64_t value)
 
 /* Comments and blank lines. */
 
-/* True if a blank line stands before OFFSET. */
+/* True if a blank line stands before OFFSET, with nothing but white space and ';' between. */
 static bool blank_before(const struct formatter *f, uint32_t offset)
 {
 	int lines = 0;
@@ -91,7 +91,7 @@ static bool blank_before(const struct formatter *f, uint32_t offset)
 	return lines == 2;
 }
 
-/* Writes the comments before OFFSET, each on its own line. *FIRST: the block is empty so far; they set it to false. */
+/* Writes the comments before OFFSET, each on its own line. *FIRST: no blank line before the first. They clear it. */
 static void put_comments(struct formatter *f, uint32_t offset, int depth, bool *first)
 {
 	for (; f->comment && f->comment->offset < offset; f->comment = f->comment->next) {
@@ -117,7 +117,7 @@ static void put_end_comment(struct formatter *f, uint32_t from, uint32_t limit)
 
 /* Declarations. */
 
-/* Writes the list INIT. If a list of lists is too wide, each of its elements begins a line. */
+/* Writes the list INIT. If a list of lists is too wide, each of its elements begins a line, unless F measures. */
 static void put_list(struct formatter *f, const struct init *init, int depth)
 {
 	const char *text = init->text;
@@ -255,7 +255,7 @@ static void put_statement(struct formatter *f, const struct statement *s, int de
 		put_statement(f, s->block->first, depth);
 }
 
-/* Returns where the first block of S begins, or where S ends. A comment within S before that place moves above S. */
+/* Returns where the first '{' of S stands, or where S ends. A comment within S before that place moves above S. */
 static uint32_t head_end(const struct statement *s)
 {
 	for (const struct operand *o = s->operands; o; o = o->next)
@@ -296,7 +296,7 @@ static void put_inline(struct formatter *f, const struct block *block)
 	PUT(f, block->first ? " }" : "}");
 }
 
-/* True if BLOCK holds no comment and fits on the current line. */
+/* True if BLOCK holds no comment and fits, up to its '}', on the current line. */
 static bool fits(const struct formatter *f, const struct block *block)
 {
 	const struct comment *c = f->comment;

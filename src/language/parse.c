@@ -51,7 +51,7 @@ void parse_too_deep(struct parse *parse, struct span span)
 
 static bool is_word(char c) { return c == '_' || isalnum((unsigned char)c); }
 
-/* True if WORD follows a `def` somewhere in the source. */
+/* True if WORD follows the letters `def` anywhere in the source, a comment included. */
 static bool is_defined(const struct parse *parse, const char *word)
 {
 	const char *text = parse->source->text, *end = text + parse->source->length;
@@ -67,8 +67,8 @@ static bool is_defined(const struct parse *parse, const char *word)
 }
 
 /*
- * Hints at a keyword that is near to the unknown word that begins the statement around byte AT: that word made the
- * parser misread the rest. Returns true if it hints. A statement begins after ; { } or a newline.
+ * Hints at the keyword nearest to the unknown word that begins the statement around byte AT: that word made the parser
+ * misread the rest. Returns false if no keyword is near. A statement begins after ; { } or a newline.
  */
 static bool hint_word(struct parse *parse, uint32_t at)
 {
@@ -177,7 +177,7 @@ bool parse_check_integer(struct parse *parse, const struct parse_number *number,
 	return false;
 }
 
-/* True if a sign after TEXT is part of an exponent, as in 1e-3, or negates the operand that follows. */
+/* True if a sign after the LENGTH bytes of TEXT is part of an exponent, as in 1e-3, or is unary. */
 static bool binds_right(const char *text, size_t length)
 {
 	if (length == 0 || strchr("(+-*/^[, ", text[length - 1]))
@@ -188,7 +188,7 @@ static bool binds_right(const char *text, size_t length)
 
 /*
  * Returns the canonical form of the source at SPAN, which holds no strings; NULL where memory is short. It has no
- * comments. One blank follows a comma, and one stands on each side of + - * / between operands.
+ * comments, and no white space but a blank after a comma and on each side of + - * / between operands.
  */
 static const char *canonical_text(struct parse *parse, struct span span)
 {
@@ -197,7 +197,7 @@ static const char *canonical_text(struct parse *parse, struct span span)
 	size_t used = 0;
 	for (; text && from < end; from++) {
 		if (*from == '#')
-			while (*from != '\n') /* a comment within brackets ends before them */
+			while (*from != '\n') /* a line end follows, for the bracket around the comment closes later */
 				from++;
 		if (strchr(" \t\r\n\f\v", *from))
 			continue;
@@ -352,7 +352,6 @@ static const struct form {
              {"load", INIT_LOAD, 0, "load(\"FILE\") or load(\"FILE\", \"key\")"}};
 enum { FORMS = sizeof forms / sizeof *forms };
 
-/* Reports that NAME is no form of an initial value, with a hint. */
 static void unknown_form(struct parse *parse, const char *name, struct span span)
 {
 	const char *names[FORMS], *number = number_word(name);

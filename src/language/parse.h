@@ -19,7 +19,7 @@ struct parse_number {
 };
 struct parse_value { /* of a constant expression */
 	double value;
-	int depth; /* nested operators that wait for their right operand: `^`, and the sign */
+	int depth; /* levels of `^` and unary `-` that nest to the right; parentheses begin again at 0 */
 };
 struct operand_list {
 	struct operand *first, *last;
@@ -41,7 +41,7 @@ struct parse_list { /* a nested list of numbers */
 	double *values;
 	size_t count, capacity;
 	int64_t elements;   /* number of elements of the outermost list so far */
-	struct shape shape; /* the shape of each element; parse_list_close makes it that of the list */
+	struct shape shape; /* that of an element until parse_list_close, then that of the list */
 };
 
 /* Appends ITEM to LIST, a linked list with the fields first and last. */
@@ -54,13 +54,13 @@ struct parse {
 	const struct context *context;
 	const struct source *source;
 	struct syntax *syntax;
-	uint32_t offset, line, line_start; /* the scanner's place */
+	uint32_t offset, line, line_start; /* the scanner's place; the offset at which LINE begins */
 	int nested;                        /* number of open parentheses and square brackets */
-	bool stage_begin;                  /* the next word begins a statement */
+	bool stage_begin;                  /* the next word begins a statement, or the stage of a `repeat` */
 	struct span open[MAX_NESTING];     /* open brackets and `repeat`s, outermost first */
 	int depth;
 	struct comment_list comments;
-	int errors;    /* errors that the context had reported before this parse */
+	int errors;    /* number of errors that the context had reported before this parse */
 	jmp_buf fatal; /* the scanner jumps here when memory is short */
 };
 
@@ -68,9 +68,9 @@ struct parse {
 
 /* Reports MESSAGE at SPAN, unless this parse has reported an error. Returns the token YYUNDEF. */
 int parse_fail(struct parse *parse, const struct span *span, const char *message);
-/* Opens the bracket or `repeat` at SPAN; false beyond MAX_NESTING. BODY: a '{' that replaces an innermost `repeat`. */
+/* Opens the bracket or `repeat` at SPAN. False beyond MAX_NESTING. BODY: '{', which replaces an innermost `repeat`. */
 bool parse_open(struct parse *parse, const struct span *span, bool body);
-/* Closes the innermost bracket and the `repeat`s in it. A bracket that BRACKET does not match stays open. */
+/* Closes the `repeat`s within the innermost bracket, and the bracket itself if BRACKET matches it. */
 void parse_close(struct parse *parse, char bracket);
 /* Closes the `repeat`s of the statement that ends. */
 void parse_end_statement(struct parse *parse);
@@ -79,20 +79,19 @@ bool parse_add_comment(struct parse *parse, const char *text, size_t length, con
 /* For the parser. SPAN is the place of the part that is built or refused. */
 
 void *parse_copy(struct parse *parse, const void *from, size_t size);
-/* Reports that the token at SPAN is none of the COUNT tokens that WANTED describes. HINT: what to do, or NULL. */
+/* Reports that the token at SPAN is none of WANTED's COUNT tokens. HINT (or NULL) yields to a hint at a keyword. */
 void parse_syntax_error(struct parse *parse, struct span span, const char *const *wanted, int count, const char *hint);
 void parse_too_deep(struct parse *parse, struct span span);
 
 /* Each check reports an error and returns false if the condition does not hold. */
 
-/* Checks that NUMBER is an integer that fits in 64 bits. */
+/* Checks that NUMBER is written as an integer (2.0 is none) and fits in int64_t. */
 bool parse_check_integer(struct parse *parse, const struct parse_number *number, struct span span);
 /* Checks that TYPE, the type of the param or const NAME, has no streamed axis. */
 bool parse_check_type(struct parse *parse, const struct declared *type, const char *name);
-/* Checks that DEPTH, the operators that wait on the parser's stack for a right operand, is at most MAX_NESTING. */
+/* Checks that DEPTH, of a struct parse_value, is at most MAX_NESTING. */
 bool parse_check_depth(struct parse *parse, int depth, struct span span);
 
-/* True if WORD is `true` or `false`. */
 bool parse_is_truth(const char *word);
 bool parse_negate(struct parse *parse, struct parse_number *number);
 bool parse_constant(struct parse *parse, double *value, const char *name, struct span span);
@@ -102,19 +101,19 @@ bool parse_add_integer(struct parse *parse, struct parse_integers *integers, con
                        struct span span);
 struct declared *parse_type(struct parse *parse, const char *dtype, struct span dtype_span, const struct shape *shape,
                             struct span span);
-/* Appends NUMBER (NULL: `*`) to SHAPE (NULL: a new shape). Returns the shape or NULL. */
+/* Appends NUMBER (NULL: `*`, which must be the first) to SHAPE (NULL: a new shape). Returns the shape or NULL. */
 struct shape *parse_extent(struct parse *parse, struct shape *shape, const struct parse_number *number,
                            struct span span);
-/* Builds the initial value LIST, a number or a list. Returns NULL if LIST is NULL, because memory is short. */
+/* Builds the initial value LIST, of KIND INIT_NUMBER or INIT_LIST. LIST is NULL if memory was short for it. */
 struct init *parse_init_list(struct parse *parse, enum init_kind kind, const struct parse_list *list, struct span span);
 /* Builds the form NAME, such as `normal`. INIT has its arguments: none, numbers, or a path and perhaps a key. */
 struct init *parse_init_form(struct parse *parse, const char *name, struct span name_span, const struct init *init);
-/* Appends ELEMENT to LIST (NULL: a new list). All elements must have one shape. Returns the list or NULL. */
+/* Appends ELEMENT to LIST (NULL: a new list of numbers). All elements must have one shape. Returns the list or NULL. */
 struct parse_list *parse_list_add(struct parse *parse, struct parse_list *list, const struct parse_list *element,
                                   struct span span);
 #define PARSE_ADD_NUMBER(parse, list, number, span)                                                                    \
 	parse_list_add(parse, list, &(struct parse_list){.values = &(double){number}, .count = 1}, span)
-/* Ends LIST (NULL: an empty list): its shape becomes that of the whole list. Returns the list or NULL. */
+/* Ends LIST (NULL: []): its shape becomes that of the whole list, at most MAX_DIMS axes. Returns the list or NULL. */
 struct parse_list *parse_list_close(struct parse *parse, struct parse_list *list, struct span span);
 
 #endif

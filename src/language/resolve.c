@@ -1,11 +1,11 @@
 /*
  * Resolution: the syntax tree becomes a chain, in which each name is bound to its meaning.
  *
- * Names bound in a def's body are local to it. Names bound in any other block stay bound after it. A loop's body, or a
- * block argument, is resolved once, though it may run many times or never. So before it, each known name that it
- * rebinds gets a variable with the name's value there. The node that binds this variable is a prelude.
+ * Names bound in a def's body, or a `repeat 0`, are local to it. Names bound in any other block stay bound after it. A
+ * loop's body, or a block that a def is called with, is resolved once, though it may run many times or never. So before
+ * it, a prelude gives each known name that it rebinds a variable. A prelude is a NODE_NAME whose name is NULL.
  *
- * Invariant: the refs, operations, arguments and defs of a chain are valid. Lowering has to check only their types.
+ * Invariant: refs, and all arguments but deferred ones, are valid. Lowering checks types, indices and unset names.
  */
 #include "language/resolver.h"
 
@@ -112,10 +112,10 @@ static enum status resolve_naming(struct resolver *r, const struct statement *s)
 
 static bool never_runs(const struct statement *s) { return s->kind == STATEMENT_REPEAT && s->count == 0; }
 
-/* True if S has a block that may run and whose names stay bound after it. */
+/* True if S has a block of its own, not an operand, that may run and whose names stay bound after it. */
 static bool has_open_block(const struct statement *s) { return s->block && s->kind != STATEMENT_DEF && !never_runs(s); }
 
-/* Appends a prelude before S that gives VARIABLE the value of OPERAND. */
+/* Appends a prelude that gives VARIABLE the value of OPERAND. S gives its place in the source. */
 static enum status add_prelude(struct resolver *r, const struct statement *s, struct ref operand, uint32_t variable)
 {
 	struct node *node = resolver_new_node(r, NODE_NAME, s);
@@ -126,7 +126,7 @@ static enum status add_prelude(struct resolver *r, const struct statement *s, st
 	return STATUS_OK;
 }
 
-/* Appends a prelude for the name that S binds. Does nothing if the name is new or has a variable already. */
+/* Appends a prelude for the name that S binds, unless it is new or has a variable (not the input's) in any scope. */
 static enum status prepare_name(struct resolver *r, const struct statement *s)
 {
 	const struct binding *b = resolver_find(r, s->name);
@@ -188,7 +188,7 @@ static enum status resolve_repeat(struct resolver *r, const struct statement *s)
 	TRY_ALLOC(node, r->context->diags);
 	node->count = s->count;
 	TRY(resolver_block(r, s->block, &node->body));
-	if (node->body) /* an empty block needs no node */
+	if (node->body) /* a block without nodes needs none around it */
 		resolver_append(r, node);
 	return STATUS_OK;
 }
@@ -206,7 +206,7 @@ static bool rebinds(const struct block *block, const char *name)
 	return false;
 }
 
-/* Binds the value that REF has before the loop S to a new variable, which nothing rebinds. REF then names that. */
+/* Appends a prelude that binds the value of REF to a new variable, which nothing rebinds. REF then refers to that. */
 static enum status hold_value(struct resolver *r, const struct statement *s, struct ref *ref)
 {
 	const struct ref before = *ref;
@@ -214,7 +214,10 @@ static enum status hold_value(struct resolver *r, const struct statement *s, str
 	return add_prelude(r, s, before, ref->index);
 }
 
-/* Resolves the arrays that NODE, the `for` S, runs over, and gives its variables their identities. */
+/*
+ * Resolves the arrays that NODE, the `for` S, runs over, and numbers its variables; resolve_for binds their names. If S
+ * rebinds an array's name, NODE runs over a variable that a prelude binds before it. So NODE is not appended yet.
+ */
 static enum status resolve_over(struct resolver *r, const struct statement *s, struct node *node)
 {
 	const size_t names = name_list_count(s->names), over = name_list_count(s->over);
@@ -328,7 +331,7 @@ enum status resolver_block(struct resolver *r, const struct block *block, struct
 	return STATUS_OK;
 }
 
-/* Finds the input's declaration, which must stand before the first stage. It holds for the whole chain. */
+/* Finds the input's declaration, if there is one: at the top level, before the first stage. It holds in all blocks. */
 static enum status find_input(struct resolver *r)
 {
 	const struct statement *found = NULL, *stage = NULL;

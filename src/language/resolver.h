@@ -20,16 +20,16 @@ struct binding {
 };
 
 /*
- * The names of a chain, a def, a `for` or a `repeat 0`. Other blocks have no scope: the names that they bind outlast
- * them.
+ * The names of a chain, a def or a `repeat 0`; or the variables of a `for`, and the defs in its block. The names that
+ * any other block binds, or the block of a `for`, belong to the scope around it and outlast the block.
  */
 struct name_scope {
 	struct dictionary by_name; /* of bindings */
 	struct binding *bindings;  /* the newest first */
-	struct dictionary defs;    /* the defs declared here; in a `for` they may use the loop's variables */
+	struct dictionary defs;    /* declared here; in a `for` they may use its variables, and end with it */
 	struct name_scope *outer;
 	struct def *def; /* the enclosing def, or NULL; always NULL in the scope of a `for` */
-	bool home;       /* the block's names belong to this scope; false: a `for`, which has only its variables */
+	bool home;       /* false: a `for`; the names that its block binds belong to an outer scope */
 };
 
 struct resolver {
@@ -37,14 +37,14 @@ struct resolver {
 	struct chain *chain;
 	const struct block *top;
 	struct name_scope *scope;
-	struct node **tail;                /* where the next node goes */
+	struct node **tail;                /* where the next node of the block is linked */
 	struct dictionary named, declared; /* the names in chain->names, and of chain->params */
 	size_t variable_capacity, param_capacity, name_capacity;
 	struct block_policy **last_policy; /* where the chain's next block policy is linked */
 	size_t inherited;                  /* parameters that defs and calls have inherited so far */
 };
 
-/* Reports an error at SPAN; its value is STATUS_CHAIN. */
+/* Reports an error at SPAN. The value is STATUS_CHAIN; after RESOLVE_HINT, STATUS_LIMIT if memory has been short. */
 #define RESOLVE_FAIL(r, span, ...) diag_at((r)->context->diags, STATUS_CHAIN, (r)->chain->source, span, __VA_ARGS__)
 #define RESOLVE_HINT(r, ...) diag_hint((r)->context->diags, __VA_ARGS__)
 
@@ -61,24 +61,23 @@ static inline size_t name_list_count(const struct name_list *names)
 /* Returns a new node for S, without appending it. NULL where memory is short. */
 struct node *resolver_new_node(struct resolver *r, enum node_kind kind, const struct statement *s);
 void resolver_append(struct resolver *r, struct node *node);
-/* Resolves BLOCK to a new list of nodes. *FIRST is its first node, and stays what it was if BLOCK is empty. */
+/* Resolves BLOCK to a new list of nodes. *FIRST becomes its first node; if BLOCK makes none, *FIRST does not change. */
 enum status resolver_block(struct resolver *r, const struct block *block, struct node **first);
-/* Gives each known name that BLOCK rebinds a variable before BLOCK, since BLOCK may run many times or never. */
+/* Append preludes: each known name without a variable that BLOCK, or a block of the list OPERAND, rebinds gets one. */
 enum status resolver_prepare_names(struct resolver *r, const struct block *block);
-/* Calls resolver_prepare_names for each block of the list of operands that begins with OPERAND. */
 enum status resolver_prepare_operands(struct resolver *r, const struct operand *operand);
 enum status resolver_operand(struct resolver *r, const struct operand *operand, struct ref *ref);
 size_t resolver_count_operands(const struct operand *operand);
 
 /* scopes.c */
 
-/* Return the binding of NAME, in R's scopes or in SCOPE alone; NULL if it has none. */
+/* Return the binding of NAME, the innermost in R's scopes or that in SCOPE alone; NULL if it has none. */
 struct binding *resolver_find(const struct resolver *r, const char *name);
 struct binding *scope_find(const struct name_scope *scope, const char *name);
-/* Returns the scope in which blocks bind their names: that of the innermost def or `repeat 0`, else the chain's. */
+/* Returns home, the scope in which blocks bind names: that of the innermost def or `repeat 0`, else the chain's. */
 struct name_scope *resolver_home(const struct resolver *r);
 struct def *resolver_find_def(const struct resolver *r, const char *name);
-/* Bind NAME to REF, in SCOPE or at home. At home, REF also replaces the `for` variables of the same name. */
+/* Bind NAME to REF, in SCOPE or at home. In the latter case REF also replaces enclosing `for`s' variables of NAME. */
 enum status resolver_bind(struct resolver *r, struct name_scope *scope, const char *name, struct ref ref);
 enum status resolver_bind_home(struct resolver *r, const char *name, struct ref ref);
 enum status resolver_name(struct resolver *r, const char *name, struct span span, struct ref *ref);
@@ -93,7 +92,7 @@ enum status resolver_operation(struct resolver *r, const struct statement *s, en
 
 enum status resolver_def(struct resolver *r, const struct statement *s);
 enum status resolver_call(struct resolver *r, const struct statement *s, const struct def *def);
-/* Fails with STATUS_LIMIT if the chain has more than MAX_OPERATIONS with its defs written out. */
+/* Fails with STATUS_LIMIT if the chain has more than MAX_OPERATIONS nodes with its defs written out. */
 enum status resolver_check_size(struct resolver *r);
 
 #endif

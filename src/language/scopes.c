@@ -1,6 +1,6 @@
 /*
  * Looks up names: from the innermost scope outwards, and within a scope the latest binding holds. For an unknown name,
- * the hint says where it is declared, or which known name is nearest to it.
+ * a hint says where it is declared below, how it is written, or which known name is nearest to it.
  */
 #include "language/resolver.h"
 
@@ -64,8 +64,8 @@ enum status resolver_bind_home(struct resolver *r, const char *name, struct ref 
 }
 
 /*
- * Returns the statement that ends after USE and gives NAME a meaning: a def, or, if VALUES, a param, a const or a
- * `name`. The bodies of defs that do not contain USE are left out. NULL if there is none.
+ * Returns the first statement that ends after USE and gives NAME a meaning: if VALUES a param, a const or a `name`,
+ * else a def. The bodies of defs that do not contain USE are left out. NULL if there is none.
  */
 static const struct statement *find_below(const struct block *block, const char *name, struct span use, bool values)
 {
@@ -97,7 +97,7 @@ static bool hint_below(struct resolver *r, const char *name, struct span use, bo
 	return s != NULL;
 }
 
-/* Returns the bound name that is nearest to NAME, or NULL. */
+/* Returns the name bound in R's scopes that is nearest to NAME; NULL if none is near. */
 static const char *nearest_binding(struct resolver *r, const char *name)
 {
 	size_t count = 0;
@@ -141,7 +141,7 @@ enum status resolver_name(struct resolver *r, const char *name, struct span span
 	return STATUS_OK;
 }
 
-/* Returns the operation, def or keyword that is nearest to NAME, or NULL. */
+/* Returns the operation, known def or keyword that is nearest to NAME; NULL if none is near. */
 static const char *nearest_operation(struct resolver *r, const char *name)
 {
 	size_t count = OP_COUNT + STATEMENT_COUNT, n = 0;

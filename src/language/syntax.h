@@ -1,6 +1,6 @@
 /*
- * The syntax tree: what is written, and where, with the comments for the formatter. Operations, types and names are not
- * checked yet.
+ * The syntax tree: what is written, and where, with the comments for the formatter. The words of dtypes and of initial
+ * values are checked; names, operations and their arguments are not yet.
  */
 #ifndef LANGUAGE_SYNTAX_H
 #define LANGUAGE_SYNTAX_H
@@ -9,7 +9,7 @@
 #include "base/type.h"
 
 enum { MAX_SOURCE = 16 << 20 }; /* bytes of a chain's text */
-enum { MAX_NESTING = 256 };     /* levels of brackets and blocks, and of calls of defs */
+enum { MAX_NESTING = 256 };     /* levels of brackets, blocks and `repeat`s; of `^` and unary `-`; of calls of defs */
 #define NO_INDEX INT64_MIN
 
 struct block;
@@ -17,7 +17,7 @@ struct block;
 /* A number as it was written. WHOLE is exact where VALUE, a double, has lost digits. */
 struct number {
 	double value;
-	bool integer;
+	bool integer;  /* digits and perhaps a sign, within int64_t; an expression: whole, of magnitude up to 2^53 */
 	int64_t whole; /* the value, if INTEGER */
 };
 
@@ -26,7 +26,7 @@ enum operand_kind { OPERAND_NUMBER, OPERAND_NAME, OPERAND_BLOCK };
 struct operand {
 	enum operand_kind kind;
 	struct span span;
-	const char *text; /* NUMBER: canonical source, such as "(pi / 2)" for an expression; NAME: the name */
+	const char *text; /* NUMBER: canonical source, such as "(pi / 2)" for an expression; NAME: the name; BLOCK: NULL */
 	struct number number;
 	int64_t index; /* the i of `name[i]`, from the end if negative; NO_INDEX: no index */
 	struct block *block;
@@ -38,10 +38,10 @@ enum value_kind { VALUE_NUMBER, VALUE_NAME, VALUE_STRING, VALUE_BOOL, VALUE_INTE
 /* An option: NAME "=" value. */
 struct option {
 	const char *name;
-	struct span span, value_span;
+	struct span span, value_span; /* of NAME; of the value */
 	enum value_kind kind;
 	struct number number;
-	const char *text; /* NUMBER: as written; NAME: the name; BOOL: true or false; STRING: without escapes */
+	const char *text; /* NUMBER: as written, without a `+`; NAME: the name; BOOL: true or false; STRING: decoded */
 	int64_t *integers;
 	size_t count; /* INTEGERS */
 	struct option *next;
@@ -63,11 +63,11 @@ enum init_kind {
 struct init {
 	enum init_kind kind;
 	struct span span;
-	const char *text; /* canonical source; NULL for LOAD */
-	double *values;   /* NUMBER: one; LIST: all; FULL, NORMAL, UNIFORM: the arguments */
-	size_t count;
-	struct shape shape;     /* LIST */
-	const char *path, *key; /* LOAD */
+	const char *text;       /* canonical source; NULL for NONE and LOAD */
+	double *values;         /* NUMBER: one; LIST: all; FULL, NORMAL, UNIFORM: the arguments */
+	size_t count;           /* of VALUES */
+	struct shape shape;     /* LIST; else 0-d */
+	const char *path, *key; /* LOAD; KEY: NULL if not given */
 };
 
 /* A declared type; extent -1 is `*`, the streamed axis. */
@@ -100,11 +100,10 @@ const char *statement_word(enum statement_kind kind);
 /* Returns "nan" or "inf" if WORD means that number, in letters of any case or as "infinity"; else NULL. */
 const char *number_word(const char *word);
 
-/* A comment: on a line of its own before a statement, or at the end of its line. */
 struct comment {
-	const char *text; /* from '#', without the line end */
+	const char *text; /* from '#', without the white space at its end */
 	uint32_t line;
-	uint32_t offset;
+	uint32_t offset; /* of '#' in the source */
 	struct comment *next;
 };
 
@@ -113,39 +112,39 @@ struct statement {
 	struct span span;            /* the whole statement */
 	struct span name_span;       /* of the name, or of the word `repeat`, `for` or `checkpoint` */
 	const char *name;            /* INPUT, PARAM, CONST, DEF, STAGE, NAME */
-	const struct declared *type; /* INPUT, PARAM, CONST; NULL elsewhere */
-	const struct init *init;     /* INPUT, PARAM, CONST; NULL elsewhere */
+	const struct declared *type; /* INPUT, PARAM, CONST, though perhaps not GIVEN; NULL elsewhere */
+	const struct init *init;     /* INPUT (INIT_NONE), PARAM, CONST; NULL elsewhere */
 	struct name_list *names;     /* DEF: parameters; FOR: loop variables */
 	struct name_list *over;      /* FOR: the arrays that they run over */
 	int64_t count;               /* REPEAT */
-	struct operand *operands;
-	struct option *options; /* STAGE, CHECKPOINT */
-	struct block *block;    /* DEF, REPEAT, FOR, CHECKPOINT */
+	struct operand *operands;    /* STAGE */
+	struct option *options;      /* STAGE, CHECKPOINT */
+	struct block *block;         /* DEF, REPEAT, FOR, CHECKPOINT */
 	struct statement *next;
 };
 
 struct block {
-	struct span span; /* from '{' to '}'; of the top block, the whole source */
+	struct span span; /* from '{' to '}'; of the top block, the whole source; else of the stage */
 	struct statement *first, *last;
-	bool braced; /* false: `repeat N stage` */
+	bool braced; /* false: the top block, or the stage of `repeat N stage` */
 };
 
 struct syntax {
 	const struct source *source;
-	struct block *chain;
-	struct comment *comments; /* in order of place */
+	struct block *chain;      /* the top block */
+	struct comment *comments; /* all, in order of place */
 };
 
 /*
- * Parses SOURCE. The nodes live in the context's arena. Reports one error at most: STATUS_CHAIN at the first wrong
- * token, or STATUS_LIMIT beyond MAX_SOURCE or MAX_NESTING. Names of operations and defs are not looked up.
+ * Parses SOURCE, which must outlive SYNTAX. The nodes live in the context's arena. Reports one error at most:
+ * STATUS_CHAIN at the first wrong token, or STATUS_LIMIT beyond MAX_SOURCE, MAX_NESTING or MAX_DIMS.
  */
 enum status syntax_parse(const struct context *context, struct syntax *syntax, const struct source *source);
 
 /*
  * Writes the canonical text of a chain by calls of WRITE. Formatting that text changes nothing. Comments are kept, and
- * one of several blank lines. Each statement has its own line. Blocks are indented by four spaces, or stay on their
- * line if they hold no comment and fit in 80 columns. Allocates no memory.
+ * one of several blank lines between statements. A block without comments is on one line if its '}' is within 80
+ * columns. Any other is indented by four spaces, each statement on its own line. Allocates no memory.
  */
 void syntax_format(const struct syntax *syntax, diag_write *write, void *context);
 /* Writes TEXT as a string of the language, quoted and escaped. */
