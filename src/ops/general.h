@@ -1,8 +1,8 @@
 /*
  * General operations: forward_NAME and vjp_NAME for each GENERAL row of ops.def.
- * Arrays are whole tiles in C order in the computing type. A derivative overwrites
- * dv and da, of which one may be NULL. da is NULL if the operation has no operand.
- * An array that the row's NEEDS do not name is NULL.
+ * Arrays are in C order in their computing types: tiles, or whole arrays. A derivative overwrites
+ * dv and da, of which one may be NULL. da is NULL if the operation has no operand. An array that
+ * the NEEDS of the wanted derivatives do not name is NULL. Exception: slice may get A (shaping.c).
  */
 #ifndef OPS_GENERAL_H
 #define OPS_GENERAL_H
@@ -15,9 +15,9 @@ enum { TEAM_PIECE = 1 << 15 }; /* elements of a piece that is worth waking anoth
 struct op_call {
 	enum op op;
 	const struct attrs *attrs;
-	const struct type *v, *a, *y;  /* the types of this tile, of dtype F32 or F64; cast's y has its own dtype */
+	const struct type *v, *a, *y;  /* of this tile, F32 or F64, all alike; cast's y and cross_entropy's a may differ */
 	int64_t first;                 /* index of v's first element in the whole array */
-	int64_t whole;                 /* extent of v's leading axis in the whole array, for means over tiles */
+	int64_t whole;                 /* extent of v's leading axis in the whole array, for means over tiles; 1 if 0-d */
 	void *scratch;                 /* op_scratch() bytes, 64-byte aligned */
 	const struct kernels *kernels; /* of the computing type */
 	int64_t iteration;             /* index in a loop over an array's slices, added to the slice's start; else 0 */
@@ -44,18 +44,18 @@ typedef void op_vjp(const struct op_call *call, void *dv, void *da, const void *
 /* Return a general operation's functions, which accept arrays without elements. NULL for an element-wise operation. */
 op_forward *op_forward_get(enum op op);
 op_vjp *op_vjp_get(enum op op);
-/* Returns the bytes of scratch that this use's forward function, or its derivative if BACKWARD, needs; often 0. */
+/* Returns the bytes of scratch of this use's forward function or, if BACKWARD, derivative; INT64_MAX if too many. */
 int64_t op_scratch(enum op op, const struct attrs *attrs, const struct type *v, const struct type *a,
                    const struct type *result, bool backward);
-/* Returns the bytes of scratch that each member of a team beside the caller needs for this use; often 0. */
+/* Returns the bytes of scratch that each member of a team beside the caller needs for this use. */
 int64_t op_team_scratch(enum op op, const struct attrs *attrs, const struct type *v, const struct type *a,
                         const struct type *result, bool backward);
 
 /*
  * True if ADATA can be OP's operand on a value of type V. ADATA has type A and is held in
- * A's computing type. cross_entropy's classes must be integers from 0 to their number less 1;
- * else MESSAGE names the first wrong element. No caller checks a computed operand: a row
- * whose class is out of range has the loss NaN.
+ * A's computing type. cross_entropy's classes must be integers from 0 to V's last extent less 1;
+ * else MESSAGE names the first wrong element. No caller checks a computed operand: one wrong
+ * class makes the loss NaN.
  */
 enum { OP_CHECK_TEXT = 160 };
 bool op_check_operand(enum op op, const struct type *v, const struct type *a, const void *adata,
@@ -63,7 +63,7 @@ bool op_check_operand(enum op op, const struct type *v, const struct type *a, co
 
 /*
  * A SUM or FOLD operation, tile by tile along the leading axis. A STATE has fold_parts(OP) * COUNT
- * doubles for a result of COUNT elements. fold_begin stores the state of no tile, fold_partial that of
+ * doubles, part by part, for a result of COUNT elements. fold_begin stores the state of no tile, fold_partial that of
  * one tile. fold_add adds FROM, the next tile's state, to STATE; the caller keeps the tiles in order.
  * fold_finish stores the result in Y. The state of one tile gives the bits of forward_NAME.
  */
@@ -90,19 +90,19 @@ void broadcast_fill(const struct kernels *kernels, void *to, const struct broadc
 
 /*
  * Loads OpenBLAS, unless the build or the system lacks it, or our own products are faster here.
- * CKPTC_BLAS=openblas loads it even if it is slower, CKPTC_BLAS=none never. Fails with STATUS_LIMIT
- * if OpenBLAS's buffers cannot be mapped.
+ * CKPTC_BLAS=openblas loads it even if it is slower; any other value, such as none, never. Only the
+ * first call reads it. Fails with STATUS_LIMIT if the buffers of OpenBLAS cannot be mapped.
  */
 enum status blas_load(struct diags *diags);
 /* Returns "openblas" or "own". */
 const char *blas_name(void);
 /*
  * Returns the matrix rows at one index of V's leading axis, if OP is a matmul or linear whose
- * A is one matrix; else 0. A tile of V is then a product with fewer rows than the whole V's,
- * which OpenBLAS may round differently.
+ * A is one matrix or vector; else 0. A tile of V is then a product with fewer rows than the whole
+ * V's, which OpenBLAS may round differently.
  */
 int64_t product_rows(enum op op, const struct type *v, const struct type *a);
-/* Computes PRODUCT in the calling thread, by OpenBLAS if it is loaded, else by our own kernel. */
+/* Computes PRODUCT in the calling thread: by OpenBLAS if it is loaded and its ints hold all LDs, else by our own. */
 void gemm(enum dtype dtype, const struct product *product);
 
 #endif

@@ -1,9 +1,9 @@
 /*
- * Element-wise kernels: a table for each instruction set and computing type, made from
- * ops.def by kernels_template.h. A kernel computes N elements that lie one after another.
+ * Tables for each instruction set and computing type: the element-wise kernels, made from ops.def by
+ * kernels_template.h, and the inner loops of general operations. A kernel computes N consecutive elements.
  *
  * A kernel of a binary operation has two forms: [0] with an operand array, [1] with one
- * number, SCALAR, for all elements.
+ * number, SCALAR, for all elements. Both forms of a unary one are the same.
  */
 #ifndef OPS_KERNELS_H
 #define OPS_KERNELS_H
@@ -18,7 +18,7 @@
 struct kernel_args {
 	void *out;             /* the result: y, dv or da; may be an input block of the same type */
 	void *keep[MAX_KEEPS]; /* where forward_keep stores K and L; a mask has element 0 in bit 0 of byte 0 */
-	const void *v, *a, *y; /* inputs; a derivative gets those that its NEEDS name, and NULL for the others */
+	const void *v, *a, *y; /* the input, operand and output; a derivative reads those that its NEEDS name */
 	const void *k, *l;     /* kept values or masks */
 	const void *g;         /* the cotangent */
 	double scalar;         /* the operand, in form [1] */
@@ -43,7 +43,7 @@ struct product {
 	bool accumulate;
 };
 
-/* A multiple of the rows of C in a register tile of any set (12, 6 or 4). plan/tiles.c cuts in multiples of it. */
+/* A multiple of the rows of C in a register tile of any set (12, 6 or 4). plan/tiles.c has bounds in such stripes. */
 enum { PRODUCT_STRIPE = 12 };
 
 /* Rows of an array: each begins ROW elements after the row before. A row's elements lie STEP apart, which is not 0. */
@@ -53,9 +53,10 @@ struct rows {
 };
 
 /*
- * Sums over COUNT lines of N elements, in double: out[i] is the sum of line i, for which p[i] is a parameter.
- * Fewer than 8 elements are added one after another, as in NumPy. In a block of 128, lane j of 16 adds
- * elements j, j + 16, ... Then lanes j and j + 8 are added, then j + 4, j + 2, j + 1. Blocks are added pairwise.
+ * Sums of lines, in double. A line is N consecutive elements, and COUNT lines follow one another. out[i] is the sum
+ * of line i. Fewer than 8 elements are added one after another, as in NumPy. Longer lines have blocks of 128; the
+ * last may be shorter. In a block, lane j of 16 adds elements j, j + 16, ... Then lanes j and j + 8 are added, then
+ * j + 4, j + 2, j + 1. Blocks are added pairwise.
  */
 struct line_sums {
 	double (*value)(const void *v, size_t n); /* the sum of one line; a NaN may have any bits */
@@ -63,12 +64,12 @@ struct line_sums {
 	void (*squares)(double *out, const void *v, size_t n, size_t count);
 	void (*products)(double *out, const void *v, const void *a, size_t n, size_t count);     /* of v * a */
 	void (*deviations)(double *out, const void *v, const double *p, size_t n, size_t count); /* of (v - p[i])^2 */
-	/* Each returns a sum over one line: of |v|, and of Huber's loss of v at delta P. */
+	/* Each returns a sum over one line, as value does: of |v|, and of Huber's loss of v at delta P. */
 	double (*magnitudes)(const void *v, size_t n);
 	double (*huber)(const void *v, double p, size_t n);
 };
 
-/* What the derivative of a normalization needs for a line: mean(g), mean(g * y), and the scale of the forward pass. */
+/* For the derivative of a line's normalization: mean(g) (rmsnorm: 0), mean(g * y), the scale of the forward pass. */
 struct normalization {
 	double mean, product, scale;
 };
@@ -123,7 +124,7 @@ struct loops {
 	void (*copy_rows)(const struct rows *to, const struct rows *from, size_t n, size_t rows);
 	void (*add_rows)(const struct rows *to, const struct rows *from, size_t n, size_t rows);
 	void (*clear_rows)(const struct rows *to, size_t n, size_t rows);
-	/* Our own product, for gemm(). If TILES, a vector goes as a matrix: C's bits do not depend on M and N. */
+	/* Our own product; M, N, K > 0. If TILES, a vector goes as a matrix: C's bits do not depend on M and N. */
 	void (*gemm)(const struct product *product, bool tiles);
 };
 
@@ -143,8 +144,8 @@ struct kernels {
 	const struct loops *loops;         /* of the same set and type; the baseline set has the portable ones */
 	kernel *forward[OP_COUNT][2];      /* NULL for general operations */
 	kernel *forward_keep[OP_COUNT][2]; /* also stores K and L; NULL if the operation computes none */
-	kernel *vjp_v[OP_COUNT][2];        /* dv from g and NEEDS_V; NULL if not differentiable */
-	kernel *vjp_a[OP_COUNT][2];        /* da, before any sum over broadcast axes */
+	kernel *vjp_v[OP_COUNT][2];        /* dv, before any sum over broadcast axes; NULL if there is no derivative */
+	kernel *vjp_a[OP_COUNT][2];        /* da, likewise */
 	/*
 	 * Applies COUNT STEPS, at most RUN_MAX_STEPS, to the N elements of V and stores the results in
 	 * OUT. A tile of 16 (AVX-512), 10 (AVX2) or 8 vectors stays in registers through all steps. The

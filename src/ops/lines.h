@@ -30,13 +30,13 @@ struct line_arrays {
 	const void *short_in[2];
 	double *wide[FOLD_PARTS]; /* short, of doubles whatever the type */
 };
-/* Computes COUNT lines of N elements, at most LINES_SOME, which lie one after another from the start of AT's arrays. */
+/* Computes COUNT lines, at most LINES_SOME, of N elements. They lie one after another from the start of AT's arrays. */
 typedef void line_function(const struct op_call *call, const struct loops *loops, const struct line_arrays *at,
                            size_t n, size_t count);
 #define LINES(NAME)                                                                                                    \
 	static void NAME(const struct op_call *call MAYBE_UNUSED, const struct loops *loops, const struct line_arrays *at, \
 	                 size_t n, size_t count)
-/* Calls FUNCTION for all lines of VIEW, which CALL's team shares. SCRATCH has lines_scratch() bytes. */
+/* Calls FUNCTION for all lines of VIEW, which CALL's team shares. SCRATCH has lines_scratch() bytes; NULL if 0. */
 void lines_walk(const struct op_call *call, const struct axis_view *view, const struct line_arrays *arrays,
                 line_function *function, void *scratch);
 /* Returns the bytes of scratch of a walk over LONG_ARRAYS long arrays, results included; INT64_MAX if too many. */
@@ -47,9 +47,10 @@ void permute(const struct loops *loops, void *to, const void *from, const struct
              const int axes[MAX_DIMS]);
 
 /*
- * How to walk over the axes that a reduction removes. If these are neighbours, they are the
- * middle axis of VIEW. Else MOVED is set: permute(AXES) first copies the array of shape MERGED to
- * shape LAST, whose last axes are the reduced ones, and VIEW is of the copy. BACK reverses AXES.
+ * How to walk over the axes that a reduction removes. MERGED is the array's shape without axes of
+ * extent 1, where neighbours that are both reduced or both kept are one axis. If one axis is reduced,
+ * it is the middle axis of VIEW. Else MOVED is set: permute(AXES) first copies the array to shape
+ * LAST, whose last axes are the reduced ones, and VIEW is of the copy. BACK reverses AXES.
  */
 struct reduction {
 	struct axis_view view;
@@ -61,7 +62,7 @@ struct reduction reduction_of(const struct shape *shape, const bool reduced[MAX_
 /* Returns the reduction of the axes that ATTRS name. */
 struct reduction reduction_named(const struct attrs *attrs, const struct shape *shape);
 
-/* Sums HI[i] + LO[i]; LO has the rounding errors of HI. */
+/* Sums HI[i] + LO[i]; LO has the rounding errors of HI, or zeros. */
 enum { SUMS_BLOCK = 512 };
 struct wide_sums {
 	double *hi, *lo;
@@ -102,7 +103,7 @@ double loss_divisor(const struct op_call *call);
 int64_t loss_scratch(const struct type *v, const struct type *a);
 int64_t conv_scratch(const struct attrs *attrs, const struct type *v, const struct type *a, const struct type *y);
 
-/* Returns element I of an array of DTYPE as a double. */
+/* Returns element I of an array of DTYPE as a double. Here and below DTYPE is F32 or F64. */
 static inline double element_get(enum dtype dtype, const void *array, size_t i)
 {
 	return dtype == DTYPE_F64 ? ((const double *)array)[i] : (double)((const float *)array)[i];

@@ -21,10 +21,11 @@ enum op {
 enum op_class { OP_CLASS_UNARY, OP_CLASS_BINARY, OP_CLASS_GENERAL };
 
 /*
- * How far an operation reaches: which elements of the inputs a part of the result depends on.
- * ELEM: an element of the result depends on the elements at its index alone.
- * ROW: a row of the result (one index of the leading axis) depends on the same row of the inputs alone.
- * SUM: the result is a sum over the leading axis, whose blocks are added in order.
+ * How far an operation reaches: which elements of V a part of the result depends on. The operand is cut with V
+ * or read whole (op_scope).
+ * ELEM: an element of the result depends on the element at its index alone.
+ * ROW: a row of the result (one index of the leading axis) depends on the same row of V alone.
+ * SUM: the result is a sum or mean over the leading axis, whose blocks are added in order.
  * FOLD: the blocks are combined in order too, but the derivative needs the whole result first.
  * ALL: an element of the result may depend on all elements.
  */
@@ -38,7 +39,7 @@ enum need {
 	NEED_K = 8, /* the first kept array */
 	NEED_L = 16 /* the second kept array */
 };
-/* The words of ops.def's NEEDS columns as sets of these bits. NEEDS_ZERO says that there is no derivative. */
+/* The words of ops.def's NEEDS columns as sets of these bits; NEEDS_ZERO: there is no derivative. ALL is all bits. */
 enum {
 	NEEDS_NIL = 0,
 	NEEDS_V = NEED_V,
@@ -68,14 +69,14 @@ struct op_info {
 	const char *name;
 	const char *group; /* its heading in ckptc-chain(5) */
 	enum op_class class;
-	int operands;          /* array operands: 0 or 1 */
+	int operands;          /* 1 if there is an operand, an array or a number; else 0 */
 	const char *arguments; /* ops.def's ARGUMENTS */
-	enum scope scope;      /* the widest of all uses */
+	enum scope scope;      /* ops.def's SCOPE; op_scope() returns that of one use, which may be narrower or wider */
 	bool differentiable;   /* false: no gradient passes to the input */
 	bool operand_differentiable;
 	unsigned needs_v, needs_a; /* enum need bits: what the gradients of v and of a read */
 	struct keep keeps[MAX_KEEPS];
-	double flops; /* the cost of one element of the input or, for a product, of one multiply-add, in additions */
+	double flops; /* the cost in additions of one multiply-add of a product, else of one element (op_cost) */
 	const char *doc;
 };
 
@@ -127,9 +128,9 @@ struct argument {
 struct argument argument_of_double(double number);
 /* Sets ATTRS to the defaults of OP. */
 void attrs_default(struct attrs *attrs, enum op op);
-/* Stores the least and the most positional arguments of OP. An array operand does not count. */
+/* Stores the least and the most positional arguments of OP. The operand does not count. */
 void op_positionals(enum op op, int *least, int *most);
-/* Returns the name of OP's INDEX-th positional argument, copied to NAME, or "operand" if there is none. */
+/* Returns the name of OP's argument INDEX, from 0, options included, stored in NAME; "operand" if there is none. */
 const char *op_positional_name(enum op op, int index, char name[32]);
 /*
  * What is wrong with a use of an operation. The caller adds the place in the source.
@@ -141,30 +142,30 @@ struct complaint {
 	const char *hint; /* the nearest name or value, or NULL */
 };
 /*
- * Sets argument NAME or, if NAME is NULL, the INDEX-th positional one. Fails with
- * STATUS_CHAIN and a COMPLAINT if the name, kind or range is wrong.
+ * Sets argument NAME or, if NAME is NULL, positional argument INDEX, from 0. Fails with STATUS_CHAIN
+ * and a COMPLAINT if there is no such argument, or its kind or range is wrong.
  */
 enum status attrs_set(struct attrs *attrs, enum op op, const char *name, int index, const struct argument *argument,
                       struct complaint *complaint);
-/* True if argument NAME of OP or, if NAME is NULL, its INDEX-th positional one can be a number. */
+/* True if argument NAME of OP or, if NAME is NULL, its positional argument INDEX, from 0, can be a number. */
 bool op_takes_number(enum op op, const char *name, int index);
 /* Stores the names of OP's arguments, at most LIMIT, in NAMES. Returns their count. ARENA holds the texts. */
 size_t op_argument_names(enum op op, const char *names[], size_t limit, struct arena *arena);
 
 /*
  * Returns square, sqrt or reciprocal if OP is pow and NUMBER is 2, 0.5 or -1, else OP.
- * NumPy does the same, so pow has its bits and its special values.
+ * NumPy does the same, so these powers have its bits and its special values.
  */
 enum op op_by_number(enum op op, double number);
-/* Returns OP's widest reach as reports name it: "element", "row" or "all". */
+/* Returns OP's SCOPE in ops.def as reports name it: "element", "row", or "all" for SUM, FOLD and ALL. */
 const char *op_reach(enum op op);
 /* Stores the names of the arrays that OP's derivatives may need in NAMES. Returns their count. */
 size_t op_kept_names(enum op op, const char *names[MAX_NEEDS]);
 
 /*
- * Infers the type of the result. A is NULL if there is no array operand. The result has V's
- * dtype (of a cast, the one asked for). Fails with a COMPLAINT: with STATUS_CHAIN if the
- * shapes do not fit, with STATUS_LIMIT if the result has too many elements.
+ * Infers the type of the result. A is NULL if there is no array operand. The result has V's dtype
+ * (of a cast, the one asked for). Fails with a COMPLAINT: with STATUS_CHAIN if shapes or arguments
+ * do not fit, with STATUS_LIMIT if the result, or a loss's broadcast array, has too many elements.
  */
 enum status op_infer(enum op op, const struct attrs *attrs, const struct type *v, const struct type *a,
                      struct type *result, struct complaint *complaint);
@@ -174,7 +175,7 @@ struct slice {
 };
 /* Returns the slice that ATTRS select along an axis of N elements. */
 struct slice slice_of(const struct attrs *attrs, int64_t n);
-/* Returns the type of the kept array INDEX (0: K, 1: L). */
+/* Returns the type of the kept array INDEX (0: K, 1: L), which OP must have. */
 struct type op_keep_type(enum op op, const struct attrs *attrs, const struct type *v, const struct type *a,
                          const struct type *result, int index);
 /*
@@ -184,9 +185,9 @@ struct type op_keep_type(enum op op, const struct attrs *attrs, const struct typ
 enum scope op_scope(enum op op, const struct attrs *attrs, const struct type *v, const struct type *a, bool a_streamed);
 /* True if each row of V meets one row of A: where V is cut along its leading axis, A must be cut too. */
 bool op_runs_along(enum op op, const struct type *v, const struct type *a);
-/* True if OP's derivative is the same number at every value of V; the operand is a number, or there is none. */
+/* True if OP is element-wise and dv / g exists and is one number for all V. The operand must be a number or absent. */
 bool op_derivative_is_number(enum op op);
-/* True if OP is computed in blocks of the leading axis where it reduces that axis (ops/reduce.c). */
+/* True if OP can be computed tile by tile where it reduces the leading axis (fold_begin). */
 static inline bool op_folds(enum op op) { return op_table[op].scope == SCOPE_SUM || op_table[op].scope == SCOPE_FOLD; }
 /* Returns the cost of one forward execution, in additions. */
 double op_cost(enum op op, const struct type *v, const struct type *a, const struct type *result);
