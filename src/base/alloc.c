@@ -33,7 +33,7 @@ static void *system_resize(void *context, void *block, size_t old_size, size_t n
 const struct allocator allocator_system = {system_resize, NULL};
 
 /*
- * Counts each block by its usable size, which may exceed the request by a few bytes and is known only after the
+ * Counts each block by its usable size, which may exceed the request by up to a page and is known only after the
  * allocation. So `used` may exceed `most` by these bytes. The cap never refuses a block that shrinks.
  */
 static void *capped_resize(void *context, void *block, size_t old_size, size_t new_size)

@@ -1,7 +1,7 @@
 /*
- * Blocks fill a chunk from its front. Each new chunk is twice as large as the last, up to LARGEST_CHUNK. A block that
- * is larger has a chunk of its own. Only arrays that grow move; an array in its own chunk is resized by the allocator,
- * so no old copy of it stays in the arena.
+ * Blocks fill a chunk from its front. Each new chunk is at least twice as large as the last, up to LARGEST_CHUNK. A
+ * block that does not fit in a chunk of that size has a chunk of its own. Only arrays that grow move. The allocator
+ * resizes an array in its own chunk; of any other array the old copy stays in the arena.
  */
 #include "base/arena.h"
 
@@ -50,7 +50,7 @@ static void *fail(struct arena *arena)
 	return NULL;
 }
 
-/* Resizes CHUNK of LIST to SIZE bytes; if it is NULL, makes a chunk at the head of LIST. NULL if memory is short. */
+/* Resizes CHUNK of LIST to SIZE bytes, its header included. A CHUNK of NULL makes one at the head of LIST. */
 static struct arena_chunk *put_chunk(struct arena *arena, struct arena_chunk **list, struct arena_chunk *chunk,
                                      size_t size)
 {
@@ -67,7 +67,7 @@ static struct arena_chunk *put_chunk(struct arena *arena, struct arena_chunk **l
 	return made;
 }
 
-/* Writes the bytes of a chunk that holds one block of SIZE bytes to *WITH_HEADER. False if these are too many. */
+/* Sets *WITH_HEADER to the bytes of a chunk that holds one block of SIZE bytes. False if they overflow. */
 static bool own_size(size_t size, size_t *with_header)
 {
 	if (!checked_add(size ? size : 1, HEADER + ALIGN - 1, with_header) || *with_header > SIZE_MAX / 2)

@@ -1,4 +1,4 @@
-/* Arithmetic that detects overflow (checked_* return false), for sizes that come from input; compensated sums. */
+/* Integer arithmetic for sizes that come from input, and compensated sums. checked_* return false on overflow. */
 #ifndef BASE_CHECKED_H
 #define BASE_CHECKED_H
 
@@ -9,7 +9,7 @@
 
 static inline bool checked_add(size_t a, size_t b, size_t *sum) { return !__builtin_add_overflow(a, b, sum); }
 static inline bool checked_mul(size_t a, size_t b, size_t *product) { return !__builtin_mul_overflow(a, b, product); }
-/* Returns the least multiple of UNIT that is at least SIZE. */
+/* Returns the least multiple of UNIT that is at least SIZE. SIZE is not negative; SIZE + UNIT must not overflow. */
 static inline int64_t round_up(int64_t size, int64_t unit) { return (size + unit - 1) / unit * unit; }
 static inline int64_t lesser(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline int64_t greater(int64_t a, int64_t b) { return a > b ? a : b; }
@@ -24,8 +24,8 @@ static inline bool checked_mul_i64(int64_t a, int64_t b, int64_t *product)
 }
 
 /*
- * Adds X + X_LO to the sum *HI + *LO (Neumaier 1974): *LO collects the rounding errors of the additions to *HI. If *HI
- * becomes infinite or NaN, *LO does not change.
+ * Adds X + X_LO to the sum *HI + *LO (Neumaier 1974): *LO collects X_LO and the rounding errors of the additions to
+ * *HI. If *HI becomes infinite or NaN, *LO does not change.
  */
 static inline void sum_add(double *hi, double *lo, double x, double x_lo)
 {

@@ -21,7 +21,7 @@ enum { RENDERED_MOST = 4 * (3 * (TEXT_MOST + WORD_MOST) + 2 * LINE_WIDTH) + 1024
 
 void diags_init(struct diags *diags, struct arena *arena) { *diags = (struct diags){.arena = arena}; }
 
-/* Appends a copy of DIAG, its file and its hint, with MESSAGE from DIAGS's arena; NULL if memory was short. */
+/* Appends a copy of DIAG, its file and its hint. MESSAGE, which is in DIAGS's arena, is NULL if memory was short. */
 static void append_diag(struct diags *diags, const struct diag *diag, const char *message)
 {
 	struct diag *made = arena_alloc(diags->arena, sizeof *made);
@@ -223,7 +223,7 @@ static void put_without_middle(struct renderer *r, const char *text, size_t leng
 	escape(text + length - tail, tail, buffer_text, r);
 }
 
-/* Shows TEXT. A word, or a run of spaces, above WORD_MOST bytes loses its middle. "..." ends a text above TEXT_MOST. */
+/* Shows TEXT. A word or a run of spaces above WORD_MOST bytes loses its middle. "..." ends a TEXT that is cut. */
 static void put_text(struct renderer *r, const char *text)
 {
 	for (size_t shown = 0, length; *text; text += length) {
@@ -240,12 +240,12 @@ static void put_text(struct renderer *r, const char *text)
 	}
 }
 
-/* The part of a source line that is shown, bytes FIRST .. LAST-1, and the part that is underlined, BEGIN .. END-1. */
+/* Bytes FIRST .. LAST-1 of a source line are shown. BEGIN .. END-1 are underlined; only BEGIN if END exceeds LAST. */
 struct excerpt {
 	size_t first, last, begin, end;
 };
 
-/* Chooses at most LINE_WIDTH bytes of LINE around the caret at BEGIN, of WIDTH bytes. Leaves out the indentation. */
+/* Chooses at most LINE_WIDTH bytes of LINE, around BEGIN. The caret has WIDTH bytes. Leaves out the indentation. */
 static struct excerpt choose_excerpt(const char *line, size_t length, size_t begin, size_t width)
 {
 	struct excerpt e = {.last = length};

@@ -7,7 +7,7 @@
  *
  * Its caller passes the status on by TRY, and adds no second reason. A function that fails only when memory is short
  * may instead return NULL or false, or set a flag that stays set, such as `failed` of an arena; its caller then returns
- * diag_memory(diags), by TRY_ALLOC where it can. Only diags_render, which main calls, prints diagnostics.
+ * diag_memory(diags), by TRY_ALLOC where it can. Only diags_render, which main calls once, shows diagnostics.
  */
 #ifndef BASE_DIAG_H
 #define BASE_DIAG_H
@@ -35,7 +35,7 @@ enum status {
 			return tried;                                                                                              \
 	} while (0)
 
-/* Bytes BEGIN .. END-1 of a source. LINE and COLUMN are those of BEGIN and count from 1; a column is a byte. */
+/* Bytes BEGIN .. END-1 of a source. LINE and COLUMN are those of byte BEGIN, counted from 1; a column is a byte. */
 struct span {
 	uint32_t begin, end;
 	uint32_t line, column;
@@ -69,10 +69,10 @@ struct diags {
 	bool exhausted; /* memory was short: for the work, or to keep a diagnostic */
 };
 
-/* Passed as the first argument to each function below cli that needs at least two of the three members. */
+/* The first argument of most functions below cli that need two of the three members. */
 struct context {
-	const struct allocator *allocator; /* for memory that the function frees, and for slabs */
-	struct arena *arena;               /* for its results */
+	const struct allocator *allocator; /* for memory that is freed by itself: of the function, slabs, schedules */
+	struct arena *arena;               /* for all other results */
 	struct diags *diags;               /* for its errors and warnings */
 };
 
@@ -95,33 +95,33 @@ enum status diag_memory(struct diags *diags);
 
 #define diag_warn(DIAGS, ...) (void)diag_file(DIAGS, STATUS_OK, NULL, -1, __VA_ARGS__)
 
-/* Sets the hint of the last diagnostic. Returns that diagnostic's status; STATUS_LIMIT if memory has been short. */
+/* Sets the last diagnostic's hint, and returns its status. Only returns STATUS_LIMIT if memory has been short. */
 __attribute__((format(printf, 2, 3))) enum status diag_hint(struct diags *diags, const char *format, ...);
-/* Appends "; " and this text to the hint of the last diagnostic, unless the hint is longer than 200 bytes. */
+/* Appends "; " and the text to the last diagnostic's hint, unless that is longer than 200 bytes; or sets the hint. */
 __attribute__((format(printf, 2, 3))) void diag_hint_more(struct diags *diags, const char *format, ...);
 /* Underlines CARET instead of the last diagnostic's span. */
 void diag_caret(struct diags *diags, struct span caret);
-/* Changes the last diagnostic's place to SPAN of SOURCE, and its status to STATUS. Returns STATUS. */
+/* Changes the last error's place and caret to SPAN of SOURCE, and its status to STATUS. Returns STATUS. */
 enum status diag_move(struct diags *diags, enum status status, const struct source *source, struct span span);
-/* Appends copies of all diagnostics of FROM to DIAGS. FROM's arena may be freed afterwards. */
+/* Appends copies of all diagnostics of FROM to DIAGS. FROM's arena may be freed then, but not the sources. */
 void diags_take(struct diags *diags, const struct diags *from);
 
 /* Receives the next LENGTH bytes of a text. */
 typedef void diag_write(void *context, const char *text, size_t length);
 /*
- * Renders the diagnostics in this form, each by one call of WRITE:
+ * Renders the diagnostics, "out of memory" as the last. Each takes this form and one call of WRITE:
  *     ckptc: chain.ck:2:8: error: 'tanh' takes no operand
  *         2 | tanh 3
  *           |      ^
  *     ckptc: note: ...
- * A word of more than 400 bytes is shown without its middle; a text stops after 2000 to 2400 bytes. At most 100 bytes
- * of a source line are shown, around the caret. Only the first 100 errors and the first 100 warnings are shown; a last
- * note counts the others. Takes no memory from the heap.
+ * A word of more than 400 bytes is shown without its middle. A file name, message or hint is cut after 2000 to 2400
+ * bytes. At most 100 bytes of a source line are shown, around the caret. Only the first 100 errors and the first 100
+ * warnings are shown; a note counts the others. Takes no memory from the heap.
  */
 void diags_render(const struct diags *diags, bool color, diag_write *write, void *context);
 /*
- * Writes TEXT, and escapes each byte that could change a terminal's state; a tab becomes a space. Returns the number of
- * columns. If WRITE is NULL, only counts them.
+ * Writes TEXT, with a space for a tab, and \xHH for each byte of invalid UTF-8 or of a character utf8_shows refuses.
+ * Returns the number of columns, one for each character written. If WRITE is NULL, only counts them.
  */
 size_t diag_escape(const char *text, diag_write *write, void *context);
 

@@ -11,17 +11,16 @@ enum { HASH_START = 0 };
 #define HASH_GOLDEN UINT64_C(0x9e3779b97f4a7c15)
 /*
  * Continues HASH, a former result or HASH_START, with SIZE bytes, and returns the new hash. The same bytes in calls of
- * other sizes give another hash. Words are read in the processor's byte order, so hashes of different machines differ.
+ * other sizes give another hash. Words are read in the processor's byte order, on which the hash depends.
  */
 uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t size);
 
-/* A hash table from names to pointers, which lives in an arena and only grows. */
 struct dictionary_entry {
 	const char *name; /* NULL: free */
 	void *value;
 };
 
-/* A dictionary of zeros is empty. */
+/* A hash table from names to pointers, which lives in an arena and only grows. A dictionary of zeros is empty. */
 struct dictionary {
 	struct dictionary_entry *entries;
 	size_t count, capacity; /* capacity: 0, or a power of two of at least 2 * count */
@@ -30,8 +29,8 @@ struct dictionary {
 /* Returns the value of NAME, or NULL. */
 void *dictionary_find(const struct dictionary *dictionary, const char *name);
 /*
- * Sets the value of NAME to VALUE, which is not NULL. NAME is not copied and must outlive the dictionary. Returns false
- * and changes nothing if memory is short.
+ * Sets the value of NAME, which may have one, to VALUE, which is not NULL. NAME is not copied and must outlive the
+ * dictionary. Returns false and changes nothing if memory is short.
  */
 bool dictionary_put(struct dictionary *dictionary, struct arena *arena, const char *name, void *value);
 

@@ -1,6 +1,6 @@
 /*
  * Holes are in an array sorted by offset. They are few, since most buffers are freed next to a hole. A buffer gets the
- * smallest hole that is large enough, the lowest of equal holes. A buffer that is freed next to the top lowers the top.
+ * smallest hole that is large enough, the lowest of equals, else bytes at the top. A buffer freed at the top lowers it.
  */
 #include "base/pool.h"
 

@@ -27,9 +27,9 @@ struct pool {
 
 void pool_init(struct pool *pool, const struct allocator *allocator);
 void pool_free(struct pool *pool);
-/* Returns an offset, a multiple of ARRAY_ALIGN, for SIZE bytes; -1, with nothing changed, if beyond POOL_MOST. */
+/* Returns an offset, a multiple of ARRAY_ALIGN, for SIZE bytes, rounded up to one; -1 if the slab exceeds POOL_MOST. */
 int64_t pool_get(struct pool *pool, int64_t size);
-/* Frees the place at OFFSET, which pool_get returned for SIZE bytes. False if memory for the list of holes is short. */
+/* Frees OFFSET, which pool_get returned for SIZE bytes. False, with nothing changed, if memory for holes is short. */
 bool pool_put(struct pool *pool, int64_t offset, int64_t size);
 
 #endif

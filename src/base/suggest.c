@@ -51,8 +51,8 @@ static size_t common_beginning(const char *a, const char *b, bool exact)
 }
 
 /*
- * Returns the candidate that is a form of NAME and shares the longest beginning with it, the shortest of equals; else
- * NULL. Two forms differ only in their ends: one begins the other, or they share two thirds of the shorter.
+ * Returns the candidate that is a form of NAME and shares the longest beginning with it, the shortest of equals. NULL
+ * if there is none, or if NAME is no word. Of two forms one begins the other, or they share two thirds of the shorter.
  */
 static const char *nearest_form(const char *name, size_t length, const char *const *candidates, size_t count)
 {

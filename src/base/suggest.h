@@ -5,10 +5,10 @@
 #include <stddef.h>
 
 /*
- * Returns a candidate with NAME's meaning, as "mul" has that of "times"; else the one at the least distance, by Damerau
- * and Levenshtein, and of two the one with the longer common beginning. The distance may be at most a third of NAME's
- * length (1 for up to 3 letters, 2 for up to 6). A change of a letter's case counts a quarter of an edit. If none is
- * near enough, returns one of which NAME is a longer or shorter form, as "maximum" is of "max"; else NULL.
+ * Returns a candidate with NAME's meaning, as "mul" has that of "times"; else the one at the least distance in edits,
+ * of two the one with the longer common beginning. That may be at most a third of NAME's length (1 for up to 3 letters,
+ * 2 for 4 to 6). A change of case is a quarter of an edit, an exchange of neighbours three quarters. Else returns one
+ * that differs from NAME in its ending alone, as "max" does from "maximum"; else, or if NAME exceeds 64 bytes, NULL.
  */
 const char *suggest_nearest(const char *name, const char *const *candidates, size_t count);
 

@@ -24,7 +24,7 @@ bool processor_has_f16c(void);
  */
 bool library_find(void *library, const char *name, void *function);
 
-/* Returns the number after KEY at the start of a line of the file PATH, or -1. KEY "" stands for any line. */
+/* Returns the first number after KEY at the start of a line of the file PATH; -1 if none. KEY "" matches each line. */
 int64_t system_read_number(const char *path, const char *key);
 
 /* The memory limit of a control group, and what is left of it, in bytes. Both are INT64_MAX if there is no limit. */

@@ -1,6 +1,6 @@
 /*
  * A thread waits for a loop, claims pieces by an atomic counter until none is left, and reports that it is done. The
- * caller claims pieces too, then waits for the threads. One lock guards everything but the counter.
+ * caller claims pieces too, then waits for the threads. One lock guards all else that changes during a loop.
  */
 #include "base/team.h"
 

@@ -11,16 +11,16 @@
 /* A NULL team has one member, the caller. */
 struct team;
 
-/* Runs elements BEGIN .. END-1. MEMORY is the thread's own, ARRAY_ALIGN aligned; NULL in the caller of team_run. */
+/* Runs elements BEGIN .. END-1. MEMORY is the thread's own, ARRAY_ALIGN aligned; NULL in the team's caller. */
 typedef void team_part(void *context, void *memory, int64_t begin, int64_t end);
 
 /*
- * Makes *TEAM of MEMBERS, the caller among them; NULL if they are fewer than two. Each thread gets BYTES of its own.
- * The threads start with the first loop; the team works without threads that fail to start. team_close frees it.
+ * Makes *TEAM of MEMBERS, the caller among them; NULL if they are fewer than two. Each other thread gets BYTES of its
+ * own. Threads start with the first loop of several pieces; those that fail to start are left out.
  */
 enum status team_open(struct team **team, int members, int64_t bytes, const struct allocator *allocator,
                       struct diags *diags);
-/* Ends the threads and frees TEAM. Of a loop without team_wait, a piece that no thread has begun may not run. */
+/* Ends the threads and frees TEAM, if not NULL. Without team_wait, pieces of the last loop may never run. */
 void team_close(struct team *team);
 /* Starts the threads, if no loop has. Returns the number of members that run, the caller among them. */
 int team_start(struct team *team);

@@ -84,7 +84,7 @@ void text_printf(const struct text *text, const char *format, ...)
 	va_start(arguments, format);
 	va_copy(again, arguments);
 	int n = vsnprintf(buffer, sizeof buffer, format, arguments);
-	/* A text with a long name is cut if memory is short. */
+	/* A text that is longer than the buffer is cut if memory is short. */
 	if (n >= (int)sizeof buffer && vasprintf(&whole, format, again) < 0) {
 		whole = NULL;
 		n = sizeof buffer - 1;

@@ -5,15 +5,15 @@
 #include "base/diag.h"
 
 /*
- * Returns the bytes of the UTF-8 character at the begin of TEXT, and writes the character to *C. TEXT has LEFT bytes,
- * at least one. Returns 0, and leaves *C, if they do not begin with valid UTF-8 (RFC 3629).
+ * Returns the number of bytes of the UTF-8 character that begins TEXT, and writes the character to *C. TEXT has LEFT
+ * bytes, at least one. Returns 0, and leaves *C, if they do not begin with valid UTF-8 (RFC 3629).
  */
 size_t utf8_length(const char *text, size_t left, uint32_t *c);
 
 /* True if C may be shown as it is: it is no control code, and does not reorder, break or hide text. */
 bool utf8_shows(uint32_t c);
 
-/* Parses "1500", "64K" (1000s: K M G T) or "1.5KiB" (1024s: KiB MiB GiB TiB), rounded down. May fail: STATUS_USAGE. */
+/* Parses "1500", "64K" (1000s: K M G T) or "1.5KiB" (1024s: KiB MiB GiB TiB), rounded down; also 64k, 64KB, 1500B. */
 enum status bytes_parse(const char *text, int64_t *bytes, struct diags *diags);
 
 struct text {

@@ -69,8 +69,8 @@ int64_t type_bytes(const struct type *type);
  */
 #define TYPE_MOST_BYTES (INT64_C(1) << 47)
 /*
- * True if an array of TYPE has at most TYPE_MOST_BYTES in memory. As in NumPy, an extent of 0 is ignored: the other
- * extents must fit too, so that no product of extents overflows.
+ * True if an array of TYPE has at most TYPE_MOST_BYTES in memory; a mask counts a byte an element. As in NumPy, an
+ * extent of 0 is ignored: the other extents must fit too, so that no product of extents overflows.
  */
 bool type_addressable(const struct type *type);
 
