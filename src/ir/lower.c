@@ -221,7 +221,7 @@ enum status lower_tile(const struct context *context, struct lowered *lowered, c
 
 /* Steps of a lowered chain. Loops are walked down, never unrolled. */
 
-/* Returns the one of COUNT ITEMS that holds the step INDEX, or NULL. */
+/* Returns the step or loop that holds step INDEX of ITEMS. In a loop, INDEX is that in one iteration. NULL: beyond. */
 static const struct item *item_at(const struct item *items, size_t count, int64_t index)
 {
 	size_t i = 0;

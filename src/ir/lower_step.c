@@ -1,7 +1,7 @@
 /*
  * Lowers a chain to draft steps, which a policy keeps or recomputes one by one. A draft has its body and a list of the
- * slots that it changes. A loop stays a loop of steps if an iteration changes only values of the state. An iteration
- * that changes slots (slot_equal) or binds preludes is a loop of its own, and the next one is tried again.
+ * slots that it changes. An iteration that leaves all slots equal (slot_equal) stands for itself and those after it: one
+ * loop. Any other, or one that binds preludes from before the loop, is a loop of one iteration; the next is drafted too.
  */
 #include "ir/lowering.h"
 

@@ -86,7 +86,7 @@ static const struct option *find_option(const struct statement *s, const char *n
 	return o == end ? NULL : o;
 }
 
-/* Returns OPERAND and its successors as integers. *TEXT: the source of the list; NULL unless it has two or more. */
+/* Returns OPERAND and its successors as integers. *TEXT: the list's source; NULL if one is no integer, or alone. */
 static struct argument argument_of_integers(struct resolver *r, const struct operand *operand, const char **text)
 {
 	struct arena *arena = r->context->arena;

@@ -65,7 +65,7 @@ struct job {
 	int64_t least_bytes;       /* the least feasible budget if the policy's is infeasible, else 0 */
 	struct counters predicted; /* peak_bytes and stored_bytes of all workers together; the others of one full tile */
 	int64_t staging; /* a worker's copy of a state on its way to disk, part of predicted.peak_bytes; 0: no copy */
-	int64_t slabs;   /* part of predicted.peak_bytes: the slabs of all workers */
+	int64_t slabs;   /* bytes, part of predicted.peak_bytes: of all workers' slabs, the blocks that hold their arrays */
 	struct partials partials;
 };
 
