@@ -73,7 +73,7 @@ struct lowered {
 	int64_t whole_rows;        /* extent of the streamed axis in the whole input; 0 for a 0-d input */
 	bool streamable;           /* rows can be cut into tiles: all is row-wise; after a SUM, derivatives are numbers */
 	bool sums;                 /* there is such a SUM: the next operation needs the sum over all tiles */
-	bool flat; /* element-wise, no SUM, operands scalar or streamed in their input's shape: a tile is any run of elements */
+	bool flat; /* element-wise, no SUM, operands scalar or streamed in the input's shape: tiles are runs of elements */
 	const bool *streamed_params; /* by param: it has one row for each row of the input, and tiles cut it too */
 	/* For LOWER_RUN: */
 	struct body *whole; /* loops kept where types allow */
