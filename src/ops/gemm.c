@@ -1,13 +1,12 @@
 /*
- * Matrix products: by OpenBLAS if it is available and faster here, else by our own
- * kernel (ops/gemm_template.h).
+ * Matrix products: by OpenBLAS if blas_load has loaded it, else by our own kernel
+ * (ops/gemm_template.h).
  *
- * OpenBLAS is opened when first needed, so that chains without products do not pay for
- * its start. It runs in the calling thread alone, so that the bits do not depend on the
- * number of threads that call it. Its buffers need some 130 MiB of address space
- * for each calling thread. OpenBLAS loops for ever if they cannot be mapped, so that
- * much is mapped and unmapped before OpenBLAS is opened. C is read only if the product accumulates,
- * so that a NaN in it does not matter otherwise.
+ * OpenBLAS is opened when first needed, so that chains without products do not pay for its start.
+ * It runs in the calling thread alone, so that the bits do not depend on the number of threads
+ * that call it. Its buffers need some 130 MiB of address space for each calling thread. OpenBLAS
+ * loops for ever if they cannot be mapped, so a block for all processors is mapped and unmapped
+ * before. The old C is used only if the product accumulates: else a NaN in it does not matter.
  */
 #include "ops/general.h"
 
@@ -37,7 +36,7 @@ typedef void dgemv(int order, int ta, int m, int n, double alpha, const double *
 static struct {
 	pthread_once_t once;
 	bool no_space;
-	sgemm *sgemm; /* NULL if any of the four is missing */
+	sgemm *sgemm; /* NULL if OpenBLAS is not used; then the others do not matter */
 	dgemm *dgemm;
 	sgemv *sgemv;
 	dgemv *dgemv;
@@ -48,7 +47,7 @@ static struct {
 #define OPENBLAS_SONAME "libopenblas.so.0"
 #endif
 
-/* True if OpenBLAS's code and a buffer for each processor can be mapped. */
+/* True if OpenBLAS's code (44 MiB) and a buffer for each processor can be mapped together. */
 static bool can_map_buffers(void)
 {
 	const long processors = sysconf(_SC_NPROCESSORS_ONLN);
@@ -76,11 +75,11 @@ static void *open_with_one_thread(void)
 }
 
 /*
- * OpenBLAS 0.3.21 runs its AVX2 kernels on processors with AVX-512 that it does not know.
- * On AMD's Zen 5, products of 256 to 1024 reach 131 GFLOP/s in f32 and 64 in f64; our own
- * reach 240 and 111. On Intel's Sapphire Rapids, 16 products of 65536 rows with 256 x 256 in
- * f32 take 2.4 s. Its AVX-512 kernels take 1.9 s, and ours 1.4 s. In f64 the times are within
- * a fifth of each other.
+ * True if our kernels are those of AVX-512 (kernels_get). OpenBLAS 0.3.21 runs its AVX2 kernels
+ * on processors with AVX-512 that it does not know. On AMD's Zen 5, products of 256 to 1024 reach
+ * 131 GFLOP/s in f32 and 64 in f64; our own reach 240 and 111. On Intel's Sapphire Rapids, 16
+ * products of 65536 rows with 256 x 256 in f32 take 2.4 s. Its AVX-512 kernels take 1.9 s, and
+ * ours 1.4 s. In f64 the times are within a fifth of each other.
  */
 static bool own_is_faster(void)
 {
@@ -164,7 +163,7 @@ static void multiply_part(enum dtype dtype, const struct product *p)
 		blas.dgemm(ROW_MAJOR, ta, tb, m, n, k, 1, p->a.data, lda, p->b.data, ldb, p->accumulate ? 1 : 0, p->c, ldc);
 }
 
-/* Returns the address of element (ROW, COLUMN) of a factor. */
+/* Returns the address of element (ROW, COLUMN) of a factor, or of its transpose if the product uses that. */
 static const void *factor_element(const struct factor *factor, size_t size, int64_t row, int64_t column)
 {
 	return element_at(factor->data, size, factor->transposed ? column * factor->ld + row : row * factor->ld + column);

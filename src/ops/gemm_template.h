@@ -4,17 +4,17 @@
  *
  * The blocking is Goto's (Goto and van de Geijn 2008, "Anatomy of
  * high-performance matrix multiplication"). A panel of B, PACK_K by PACK_N, is
- * packed into stripes that a tile reads in order. A block of A, PACK_M by PACK_K,
- * is packed too if enough columns share that work, or if its rows would fall into
- * one set of the cache. Other blocks of A are read in place. A tile of C, TILE_M rows by two
- * vectors, stays in registers. Stripes at the edges are filled up with zeros, and
- * the part of a tile outside C is not written.
+ * packed into stripes that a tile reads in order. A block of A, PACK_M by PACK_K, is packed
+ * too if it is transposed, if enough columns share that work, or if its rows would fall into one
+ * set of the cache. Other blocks are read in place, but for the last rows, which fill no tile. A
+ * tile of C, TILE_M rows by two vectors, stays in registers. Stripes at the edges are filled up
+ * with zeros, and the part of a tile outside C is not written.
  *
- * For each PACK_K products an element of C has one chain of additions, in order of k,
- * which is then added to C. So an element's bits do not depend on its index in C. C is
- * read only if the product accumulates.
+ * For each PACK_K products an element of C has one chain of additions, in order of k, which is
+ * then added to C. So an element's bits do not depend on its index in C. A product with a vector
+ * adds in another order (dot_rows, add_rows). The old C is read only if the product accumulates.
  *
- * The packed blocks are on the stack (under 600 KiB): nothing is allocated.
+ * The packed blocks are on the stack (some 512 KiB): nothing is allocated.
  */
 _Static_assert(PRODUCT_STRIPE % GEMM_ROWS == 0, "PRODUCT_STRIPE rows are whole tiles");
 
@@ -153,8 +153,8 @@ static inline __attribute__((always_inline)) void N(tile_of)(const struct N(tile
 }
 
 /*
- * Computes the tile of a packed stripe of A. If one vector holds all columns, only one of each row is computed. If a
- * third or two thirds of the tile hold all rows, only these are computed (one or two rows if TILE_M is 4).
+ * Computes the tile of a packed stripe of A. If one vector holds all columns, only one of each row is computed. Else,
+ * if a third or two thirds of the tile hold all rows, only these are computed (one or two rows if TILE_M is 4).
  */
 static __attribute__((noinline)) void N(tile_packed)(const struct N(tile) *t)
 {
@@ -341,7 +341,7 @@ static inline __attribute__((always_inline)) void N(add_some_rows)(const struct 
 	}
 }
 
-/* y = M' x (+ y). Adds all rows of M times their elements of x to a block of y, which stays in the cache. */
+/* y = M' x (+ y). For each block of y, which stays in the cache, adds all rows of M times their elements of x. */
 static void N(add_rows)(const struct N(matrix_vector) *t)
 {
 	enum { BLOCK = 2048, ROWS = 8 };

@@ -31,7 +31,7 @@ LANEWISE vf narrow(vd low, vd high) { return _mm256_set_m128(_mm256_cvtpd_ps(hig
 LANEWISE unsigned bits_f(vi mask) { return (unsigned)_mm256_movemask_ps((__m256)mask); }
 LANEWISE unsigned bits_d(vl mask) { return (unsigned)_mm256_movemask_pd((__m256d)mask); }
 LANEWISE vf whole_f(vi x) { return _mm256_cvtepi32_ps((__m256i)x); }
-/* x 2^exponent for an integer within [-252, 254]; the first of the two products is exact */
+/* x 2^exponent for an integer within [-252, 254]; the first of the two products is exact unless denormal */
 LANEWISE vf scale_f(vf x, vf exponent)
 {
 	const vi whole = (vi)_mm256_cvtps_epi32(exponent), half = whole >> 1;

@@ -36,7 +36,6 @@
 #define SEE_VY(FETCH) SEE_Y(FETCH) SEE_V(FETCH)
 #define SEE_AY(FETCH) SEE_Y(FETCH) SEE_A(FETCH)
 #define SEE_VAY(FETCH) SEE_Y(FETCH) SEE_VA(FETCH)
-/* True if there is a derivative. */
 #define GIVEN(NEEDS) (NEEDS_##NEEDS != NEEDS_ZERO)
 
 /* ---- KEEPS: its kind, how a kept value is read, and how it is stored ---- */
@@ -63,7 +62,7 @@
 /* X(NAME, I) for each vector I of a tile */
 #define EACH_VECTOR(X, NAME) PASTED(REPEAT_, ISA_TILE)(X, NAME)
 
-/* Copies BYTES bytes of a padded block to TO from byte START on, unless TO is NULL. */
+/* Copies the first BYTES bytes of FROM, a padded block, to byte START of TO and on, unless TO is NULL. */
 static void unpad(void *to, const void *from, size_t start, size_t bytes)
 {
 	if (to)

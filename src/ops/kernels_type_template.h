@@ -67,7 +67,7 @@ LANEWISE void N(store_mask)(void *to, size_t index, LANE_MASK mask)
 
 /* ---- a loop over a block: whole strides, then the rest in a padded copy ---- */
 
-/* Copies BYTES bytes of FROM from START on to TO. Fills TO up with ones, which suit all functions. NULL if FROM is. */
+/* Returns TO with BYTES bytes of FROM from byte START on, then ones, which suit all functions. NULL if FROM is. */
 static const void *N(pad)(REAL to[N(STRIDE)], const void *from, size_t start, size_t bytes)
 {
 	if (!from)
@@ -125,7 +125,7 @@ static __attribute__((noinline)) void N(drive)(kernel *loop, const struct kernel
 	{                                                                                                                  \
 		N(drive)(N(NAME##_loop_##FORM), args, MASKED);                                                                 \
 	}
-/* Defines the kernels NAME_0 and NAME_1, which execute the statements for each vector i; empty unless GIVEN. */
+/* Defines the kernels NAME_0 and NAME_1. The statements run for each vector, whose first element is i, if GIVEN. */
 #define KERNELS(NAME, GIVEN, MASKED, ...)                                                                              \
 	LANEWISE void N(NAME##_any)(const struct kernel_args *args, const int form UNUSED)                                 \
 	{                                                                                                                  \
@@ -168,8 +168,8 @@ KERNELS(round_bf16, true, false, V(store)(s.out, i, V(round_bf16)(V(load)(s.v, i
 
 /*
  * A run is a chain of cheap element-wise operations that are computed as one (compile/runs.c). ISA_TILE vectors stay in
- * registers from its first step to its last. A step is a jump to the label of its operation. The labels of dear
- * operations do nothing, since op_runs_in_registers keeps these out of runs. A loop ends with a step that jumps back.
+ * registers from its first step to its last. A step is a jump to the label of its operation. The labels of expensive
+ * operations compute nothing: op_runs_in_registers keeps these out of runs. A loop ends with a step that jumps back.
  * The open loops are on a stack, the innermost on top. The fields that most steps read are packed, so that a thousand
  * steps stay in the nearest cache. Scalars have the type of the run: a conversion would cost as much as an addition.
  */

@@ -20,7 +20,7 @@
 enum {
 	SUM_BLOCK = 128,
 	SUM_LANES = 16,
-	SUM_FEW = 8,         /* shorter lines are summed one element after another, as in NumPy */
+	SUM_FEW = 8,         /* lines of fewer elements are summed one element after another, as in NumPy */
 	SUM_SHORT = 32,      /* the longest lines that are summed side by side ... */
 	SUMS_ACROSS = 8,     /* ... and how many of them */
 	EXTREME_SHORT = 256, /* the longest lines whose extremes are found side by side */
@@ -38,7 +38,7 @@ static inline double fold_lanes(double lane[SUM_LANES])
 	return lane[0] + lane[1];
 }
 
-/* Adds blocks pairwise. sum[b] is the sum of 2^b blocks if bit b of `blocks` is set. */
+/* Adds blocks pairwise. `blocks` counts them. sum[b] is the sum of 2^b of them if bit b of `blocks` is set. */
 struct levels {
 	double sum[64];
 	size_t blocks;

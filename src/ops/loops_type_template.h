@@ -209,10 +209,10 @@ static inline N(vector) N(gather)(const REAL *v, size_t n)
 }
 
 /*
- * Defines an extreme of lines. A NaN stays: no number beats it, and only a NaN replaces it. A long line is read by
- * vectors, of which the last overlaps the one before it. A short line is read one element after another, alone or
- * beside others, so that the same one of two zeros, or of two NaNs, is returned. The lanes are a vector type because
- * the compiler makes branches of an array.
+ * Defines an extreme of lines. A NaN stays: no number beats it, and only a NaN replaces it. A long line is read by 16
+ * elements; the last 16 may overlap those before. A short line is read one element after another, alone or beside
+ * others, so that both ways return the same one of two zeros or NaNs. The lanes are a vector type because the
+ * compiler makes branches of an array.
  */
 enum { N(SUM_VECTORS) = SUM_LANES / N(LANES) };
 #define EXTREME_OF(NAME, BEATS)                                                                                        \

@@ -1,9 +1,8 @@
 /*
- * matmul, linear and dot: products Z = A op(B) of stacks of matrices, as NumPy's
- * matmul. A is the left factor; linear transposes B. A stack is computed matrix by
- * matrix. If B is one matrix for the whole stack, the stack of A is one tall
- * matrix, and each product and each derivative is one call. The gradient of a
- * broadcast factor is summed over the stack, in order.
+ * matmul, linear and dot: products Z = A op(B) of stacks of matrices, as NumPy's matmul.
+ * A is the left factor (dot's operand); linear transposes B unless it is a vector. A stack is
+ * computed matrix by matrix. If B is one matrix for the whole stack, the stack of A is one tall
+ * matrix. The gradient of a broadcast factor is summed over the stack, in order.
  */
 #include <string.h>
 
@@ -14,8 +13,8 @@ struct stack {
 	size_t size; /* of an element */
 	int64_t m, n, k;
 	bool transpose_b;
-	struct shape stack; /* the batch axes of the result */
-	int64_t count;      /* matrices in the stack */
+	struct shape stack; /* the batch axes of the result; none if B is one matrix */
+	int64_t count;      /* matrices in the stack; 1 if B is one matrix */
 	/* a factor's elements from one matrix to the next along each axis of the stack; 0 if it is broadcast there */
 	int64_t step_a[MAX_DIMS], step_b[MAX_DIMS];
 };
@@ -31,7 +30,7 @@ static void find_steps(int64_t step[MAX_DIMS], const struct shape *shape, const 
 	}
 }
 
-/* True if SHAPE is one matrix or vector. If B's is, the matrices of A's stack form one tall matrix. */
+/* True if SHAPE is one matrix or vector, leading extents of 1 aside. */
 static bool is_one_matrix(const struct shape *shape)
 {
 	for (int i = 0; i < shape->ndim - 2; i++)
@@ -160,7 +159,7 @@ static void multiply_stack(const struct op_call *call, enum product_part part, v
 	}
 }
 
-/* Stores both gradients. dot exchanges the factors. */
+/* Stores the gradients that are not NULL. dot exchanges the factors. */
 static void vjp_product(const struct op_call *call, void *dv, void *dw, const void *g,
                         const void *const needs[MAX_NEEDS])
 {

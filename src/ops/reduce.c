@@ -65,7 +65,7 @@ VJP(sum)
 FORWARD(mean) { forward_sum(call, y, v, a, keep); }
 VJP(mean) { vjp_sum(call, dv, da, g, needs); }
 
-/* The other reductions. Each computes two doubles for a line: a value, and the scale or shift that belongs to it. */
+/* The other reductions. Each computes a double for a line; norm also computes its scale, logsumexp its shift. */
 
 static void reduce_lines(const struct op_call *call, struct line_arrays to, const void *v, line_function *function)
 {
@@ -88,7 +88,7 @@ static void differentiate_lines(const struct op_call *call, void *dv, const void
 		permute(call->kernels->loops, dv, arrays.out, &r.last, r.back);
 }
 
-/* Sets *SCALE to a line's largest magnitude, returns the sum of (x / *SCALE)^2. If it is 0 or inf, only returns it. */
+/* Sets *SCALE to a line's largest |x|, returns the sum of (x / *SCALE)^2. If |x| is 0 or inf, only returns it. */
 static double scaled_squares(const struct loops *loops, const void *line, size_t n, double *scale)
 {
 	double largest = 0, sum = 0, rest = 0;
@@ -104,7 +104,7 @@ static double scaled_squares(const struct loops *loops, const void *line, size_t
 	return sum + rest;
 }
 
-/* Stores the sum of each line's squares, divided by the square of SCALE[i]: 1 where the plain sum is in range. */
+/* Stores the sum of each line's squares over the square of SCALE[i], which is 1 unless the plain sum is out of range. */
 static void sum_scaled_squares(const struct loops *loops, struct lines lines, double *sum, double *scale)
 {
 	loops->sum.squares(sum, lines.data, lines.n, lines.count);
@@ -115,7 +115,7 @@ static void sum_scaled_squares(const struct loops *loops, struct lines lines, do
 	}
 }
 
-/* Stores the value of each of LINES, at most LINES_SOME, and in SCALE its scale (norm) or shift (logsumexp). */
+/* Stores the value of each of LINES, at most LINES_SOME. Only norm and logsumexp store SCALE: the scale or shift. */
 static void line_values(const struct op_call *call, const struct loops *loops, struct lines lines, double *value,
                         double *scale)
 {
@@ -228,7 +228,7 @@ LINES(prod_derivative_lines)
 		put_other_products(&o, i * n, (i + 1) * n, 1, element_get(loops->dtype, at->short_in[1], i));
 }
 
-/* dv = g * v / y */
+/* dv = g * v / y; 0 if y is 0 */
 LINES(norm_derivative_lines)
 {
 	const enum dtype dtype = loops->dtype;
@@ -267,11 +267,11 @@ REDUCTION(logsumexp, logsumexp_derivative_lines)
 REDUCTION(norm, norm_derivative_lines)
 
 /*
- * Operations over the leading axis that are computed in blocks: each block has a
- * state, and the states are added in order. The state of amax and amin is one double.
- * Sums have two, the sum and its rounding error (Neumaier 1974). norm and logsumexp
- * have a third, the scale of the squares or the shift of the exponents. See Milakov
- * and Gimelshein (2018), "Online normalizer calculation for softmax".
+ * Operations that reduce the leading axis tile by tile: each tile has a state, and the states
+ * are added in order. For an element of the result, amax and amin have one double. Sums have
+ * two, the sum and its rounding error (Neumaier 1974). norm and logsumexp have a third, the
+ * scale of the squares or the shift of the exponents. See Milakov and Gimelshein (2018),
+ * "Online normalizer calculation for softmax".
  */
 
 int fold_parts(enum op op) { return op == OP_amax || op == OP_amin ? 1 : op == OP_norm || op == OP_logsumexp ? 3 : 2; }
@@ -299,7 +299,7 @@ struct scaled_sum {
 	double hi, lo, scale;
 };
 
-/* Returns the sum of SUM, that of the blocks before, and BLOCK, both brought to the larger of their scales. */
+/* Returns SUM, of the tiles before, plus BLOCK. If both are finite and not 0, their larger scale is that of both. */
 static struct scaled_sum add_scaled(enum op op, struct scaled_sum sum, struct scaled_sum block)
 {
 	if (block.hi == 0)

@@ -1,11 +1,10 @@
 /*
  * The functions of floats. NAME_lane computes in double lanes by a short polynomial,
  * with a relative error of about 2^-34, and the result is rounded once. So the largest
- * error is about 0.501 ulp (0.507 for expm1), denormal results included, and every
- * instruction set has the same polynomials. With FMA the functions that are the most
- * frequent in deep chains are computed in float lanes, to at most 0.89 ulp (silu 1.6,
- * gelu 1.8). That is faster: a vector has twice as many lanes, nothing is converted,
- * sine and cosine share a reduction, and a division is one of floats.
+ * error is about 0.501 ulp (0.507 for expm1), denormal results included. With FMA the
+ * functions that are the most frequent in deep chains have another polynomial, in float
+ * lanes, and err by at most 0.89 ulp (silu 1.6, gelu 1.8). That is faster: a vector has
+ * twice as many lanes, nothing is converted, and sine and cosine share a reduction.
  */
 
 /* x = k ln 2 + r, |r| <= ln2 / 2 */
@@ -141,7 +140,7 @@ LANEWISE vd sin_lane(vd x)
 	return sin_signed(less_pi(x, n - splat_d(rounding), 1), (vl)n);
 }
 
-/* cos x = (-1)^n sin(x - (n - 1/2) pi). This reduction is exact where the cosine is small. */
+/* cos x = (-1)^n sin(x - (n - 1/2) pi). So the argument of the sine is small where the cosine is. */
 LANEWISE vd cos_lane(vd x)
 {
 	const vd n = fma_d(x, splat_d(0x1.45f306dc9c883p-2), splat_d(0.5)) + splat_d(rounding);
@@ -173,7 +172,7 @@ LANEWISE vd atan_lane(vd x)
 	return copysign_d(select_d(far, splat_d(0x1.921fb54442d18p+0) - r, r), x);
 }
 
-/* asin of |x| <= 1/2; beyond, asin of sqrt((1 - |x|) / 2) and *FAR set */
+/* asin(|x|) if |x| <= 1/2; else asin(sqrt((1 - |x|) / 2)), and *FAR is set */
 LANEWISE vd asin_half(vd x, vl *far)
 {
 	const vd a = abs_d(x);
@@ -247,7 +246,7 @@ LANEWISE vd gelu_derivative_lane(vd x)
 	return fma_d(x, gauss * splat_d(0x1.9884533d43651p-2), phi);
 }
 
-/* exp(-2w), w = sqrt(2 / pi) (x + 0.044715 x^3): gelu's tanh form is x / (1 + exp(-2w)) */
+/* exp(w), w = -2 sqrt(2 / pi) (x + 0.044715 x^3): gelu's tanh form is x / (1 + exp(w)) */
 LANEWISE vd gelu_tanh_exp_lane(vd x)
 {
 	const vd w = x * splat_d(-0x1.9884533d43651p+0) * fma_d(x * x, splat_d(0.044715), splat_d(1));
@@ -626,15 +625,15 @@ LANEWISE vf log1p_f(vf x)
 	return y;
 }
 
-/* NAME_near_f: sine, cosine and tangent of floats up to near_bound (tangents: trig_bound). */
+/* NAME_near_f: sine, cosine and tangent of x, |x| up to near_bound (tangent: trig_bound). */
 LANEWISE vf tan_near_f(vf x) { return FROM_LANES(tan, x); }
 #if ISA_FMA
 static const float near_bound = 0x1p10F;
 
 /*
  * x = n pi/2 + r - over, |r| <= pi/4. pi/2 has parts of 23, 13 and 24 bits. x less n
- * times the first part is exact, and so is n < 2^11 times the second. So OVER is exactly
- * r's rounding error (Dekker), and then n times the third part. -0 stays -0.
+ * times the first part is exact, and so is n < 2^11 times the second. So OVER is the exact
+ * rounding error of r (Dekker) plus n times the third part. -0 stays -0.
  */
 struct quarter {
 	vui n;

@@ -1,8 +1,8 @@
 /*
  * The functions of doubles. Ours replace those of SLEEF's that err by more than 1 ulp,
  * lose special cases, do not compute a pair in one pass, or are slower. The others are
- * SLEEF's u10 (erfc: u15). If a function would amplify the rounding of an intermediate
- * value, a second double holds that rounding.
+ * SLEEF's u10 (erfc: u15) or, in a build without SLEEF, the C library's. If a function would
+ * amplify the rounding of an intermediate value, a second double holds that rounding.
  */
 #if !defined(WITHOUT_SLEEF) && (defined(ISA_SLEEF) || __has_include(<sleef.h>))
 #include <sleef.h>
@@ -125,7 +125,7 @@ LANEWISE struct growth growth_reduce(vd x, vd low)
 	return g;
 }
 
-/* x 2^exponent for any exponent, rounded once if the result is denormal */
+/* x 2^exponent for an integer within [-2044, 2046], rounded once if the result is denormal */
 LANEWISE vd scale_far(vd x, vd exponent)
 {
 #ifdef ISA_SCALEF
@@ -214,10 +214,9 @@ LANEWISE vd tanh_d(vd x)
 }
 
 /*
- * Sine and cosine of doubles: x - k pi/2 = r + low to about 2^-100 of x's quantum. A
- * double within the bound is at least 2^-62 away from a multiple of pi/2. Then the
- * polynomials of both functions are evaluated for |r| <= pi/4, so that the pair costs
- * as much as one.
+ * Sine and cosine of doubles: x - k pi/2 = r + low with an error of about 2^-100. A double
+ * other than 0 and within the bound is at least 2^-62 away from a multiple of pi/2 other than 0.
+ * Each function has the polynomials of both for |r| <= pi/4, so that the pair costs as much as one.
  */
 #if ISA_FMA
 static const double quarters_bound = 0x1p30;
@@ -285,7 +284,7 @@ LANEWISE vd cos_near(vd x)
 	return (vd)((vul)c ^ ((((vul)t.k + 1) & 2) << 62));
 }
 
-/* beyond quarters_bound, SLEEF's function, which reduces as Payne and Hanek; the C library errs by up to 8 ulp there */
+/* beyond quarters_bound, SLEEF's function, which reduces as Payne and Hanek, or the C library's if SLEEF is absent */
 #define TRIG_DOUBLE(NAME)                                                                                              \
 	COLD void NAME##_far_d(const vd *x, vd *y)                                                                         \
 	{                                                                                                                  \
@@ -412,7 +411,7 @@ LANEWISE vd gelu_tanh_d(vd x)
 	return times_sigmoid(x, high, low);
 }
 
-/* dw uses a clamped x: the square of a large x would overflow, and `rest` is 0 there. At infinity x * 0 gives NaN. */
+/* dw uses a clamped x: the square of a large x would overflow, and s or `rest` is 0 there. At infinity x * 0 is NaN. */
 LANEWISE vd gelu_tanh_derivative_d(vd x)
 {
 	vd low;
@@ -435,7 +434,7 @@ LANEWISE vd normal_d(vd x, vd *gauss)
 }
 
 /*
- * gelu for x < -37, where the distribution function becomes denormal. Its asymptotic series is
+ * gelu for finite x < -37, where the distribution function becomes denormal. Its asymptotic series is
  * -phi(x) (1 - 1/x^2 + 3/x^4 - 15/x^6 ...). phi is scaled, so that the result is rounded once.
  */
 COLD void gelu_tail(const vd *from, vd *y)

@@ -7,8 +7,8 @@
  * path, the whole vector takes it, and its results replace those lanes only.
  *
  * bench/ulp/coefficients.py makes the polynomials (Remez, weighted by the relative error
- * of the function), and bench/ulp/ulp.c measures the errors. Arguments are reduced after
- * Cody and Waite 1980, by parts whose products with the quotient are exact.
+ * of the function), and bench/ulp/ulp.c measures the errors. Arguments are reduced after Cody and
+ * Waite 1980, by parts of a constant. The product of each part but the last with the quotient is exact.
  */
 
 /* c[0] + c[1] x + ... by Horner's rule */
@@ -42,7 +42,7 @@ LANEWISE vd two_sum(vd a, vd b, vd *error)
 	return sum;
 }
 
-/* a * b and its rounding error. |a|, |b| below 2^970; without FMA the error must not underflow. */
+/* a * b and its rounding error, which must not underflow. Without FMA, |a| and |b| are below 2^970. */
 LANEWISE vd two_product(vd a, vd b, vd *error)
 {
 	const vd product = a * b;
@@ -94,7 +94,7 @@ LANEWISE vf round_bf16_f(vf x)
 	return select_f(x == x, y, x);
 }
 
-/* Returns Y, after REPAIR has replaced lanes of it if MASK has any. REPAIR gets copies: X and Y stay in registers. */
+/* Returns Y. If a lane of MASK is set, REPAIR first replaces lanes of its choice, in a copy: Y stays in a register. */
 LANEWISE vd repaired_d(vl mask, vd x, vd y, void repair(const vd *x, vd *y))
 {
 	if (__builtin_expect(bits_d(mask) == 0, 1))
