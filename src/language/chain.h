@@ -112,18 +112,18 @@ struct chain {
 	struct declared input_type; /* `input x: T` */
 	struct param *params;
 	size_t param_count;
-	const char **variables; /* names; [0] is the input */
+	const char **variables; /* their names, which may be equal; [0] is the input */
 	size_t variable_count;
-	size_t loop_count;  /* identities of `for` variables */
+	size_t loop_count;  /* number of `for` variables; their identities are 0 .. loop_count - 1 */
 	const char **names; /* each name that a `name` stage gives, once; for policies */
 	size_t name_count;
 	struct block_policy *block_policies; /* in the order in which they are written */
-	struct node *first;
-	bool names_input; /* the chain refers to the input by its name, or a prelude does */
+	struct node *first;                  /* NULL: a chain without stages */
+	bool names_input;                    /* the chain refers to the input by its name, or a prelude does */
 };
 
 /*
- * Resolves SYNTAX, which must outlive CHAIN. Stops at the first error: STATUS_CHAIN if a name, an argument or a
+ * Resolves SYNTAX, whose nodes must outlive CHAIN. Stops at the first error: STATUS_CHAIN if a name, an argument or a
  * declaration is wrong; STATUS_LIMIT beyond MAX_OPERATIONS (a loop's body counts once), MAX_INHERITED or MAX_DIMS.
  */
 enum status chain_resolve(const struct context *context, struct chain *chain, const struct syntax *syntax);

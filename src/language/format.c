@@ -1,6 +1,6 @@
 /*
  * The canonical text of a chain: where lines break, and where comments go. Names, and the digits of operands and of
- * initial values, stay as written. Counts, indices and integers of options are printed.
+ * initial values, stay as written. Counts, indices and bracketed options are printed from their values.
  *
  * Invariants: the text parses to the same tree; formatting it again changes nothing; each comment is written once.
  * Comments are walked beside the tree, in order of place. A comment that ends the line of a statement or of a '{' stays

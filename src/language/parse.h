@@ -104,7 +104,7 @@ struct declared *parse_type(struct parse *parse, const char *dtype, struct span 
 /* Appends NUMBER (NULL: `*`, which must be the first) to SHAPE (NULL: a new shape). Returns the shape or NULL. */
 struct shape *parse_extent(struct parse *parse, struct shape *shape, const struct parse_number *number,
                            struct span span);
-/* Builds the initial value LIST, of KIND INIT_NUMBER or INIT_LIST. LIST is NULL if memory was short for it. */
+/* Builds the initial value LIST, of KIND INIT_NUMBER or INIT_LIST. LIST NULL: memory was short; returns NULL. */
 struct init *parse_init_list(struct parse *parse, enum init_kind kind, const struct parse_list *list, struct span span);
 /* Builds the form NAME, such as `normal`. INIT has its arguments: none, numbers, or a path and perhaps a key. */
 struct init *parse_init_form(struct parse *parse, const char *name, struct span name_span, const struct init *init);
