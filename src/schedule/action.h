@@ -1,11 +1,11 @@
 /*
  * A schedule: a flat list of actions over the steps 0 .. n-1 of a chain. They are emitted one at a time, so
- * millions of actions need no memory. A schedule is data: it knows no array. Its interpreters (the cost walk, the
- * memory machine, another program by `plan --schedule`) know no policy.
+ * millions of actions need no memory, unless they come from an action_list. A schedule is data: it knows no array. Its
+ * interpreters (the cost walk, the memory machine, another program by `plan --schedule`) know no policy.
  *
- * State p is what step p and the steps after it need: state 0 is the input, state n
- * the output. At any time there is one current state or none. Slots hold states in memory
- * or on disk. Some steps have their residuals held. The cotangent has a position, at first n.
+ * State p is what step p and the steps after it need: state 0 is the input, state n the output. At any time there is
+ * one current state or none. Slots hold states in memory or on disk. Residuals of some steps are held. The cotangent
+ * is that of the state at its position, at first n. The first sweep ends when state n is first reached.
  */
 #ifndef SCHEDULE_ACTION_H
 #define SCHEDULE_ACTION_H
@@ -41,14 +41,14 @@ struct schedule;
 bool schedule_next(struct schedule *schedule, struct action *action);
 /* Goes back to the first action. */
 void schedule_rewind(struct schedule *schedule);
-/* Returns another schedule of the same actions, at its first, for schedule_free; NULL if out of memory. */
+/* Returns another schedule of the same actions, at the first one, for schedule_free; NULL if out of memory. */
 struct schedule *schedule_copy(const struct schedule *schedule);
 /*
  * Returns, in ARENA, what SCHEDULE holds when the first sweep ends: a sum of the flags below for each of STEPS + 1
- * positions. Reads SCHEDULE from its first action to the end of that sweep. NULL if out of memory.
+ * positions; the current state has none. Rewinds SCHEDULE, and leaves it there. NULL if out of memory.
  */
 unsigned char *schedule_held(struct schedule *schedule, int64_t steps, struct arena *arena);
-enum { HELD_RESIDUAL = 1, HELD_STATE = 2, HELD_ON_DISK = 4 }; /* the step's residuals; the state, in memory; on disk */
+enum { HELD_RESIDUAL = 1, HELD_STATE = 2, HELD_ON_DISK = 4 }; /* step's residuals; state in a memory slot; on disk */
 /* The number of memory slots, and of disk slots: slots are numbered 0, 1, ... below it. */
 int64_t schedule_slots(const struct schedule *schedule);
 int64_t schedule_disk_slots(const struct schedule *schedule);
@@ -58,14 +58,14 @@ void schedule_free(struct schedule *schedule);
 struct action_list {
 	struct action *actions;
 	size_t count, capacity;
-	int64_t used, slots; /* slots in use, and the most in use at once: the caller counts them */
+	int64_t used, slots; /* memory slots in use, and the most in use at once: the caller counts them */
 	const struct allocator *allocator;
 	bool failed; /* out of memory */
 };
 
 /* Appends an action, or extends the last one if a RECORD or a BACKWARD continues it. Sets failed if out of memory. */
 void action_list_push(struct action_list *list, enum action_kind kind, int64_t begin, int64_t end, int64_t slot);
-/* Returns a schedule that emits LIST; NULL if out of memory or if LIST has failed. Frees LIST's actions always. */
+/* Returns a schedule that emits a copy of LIST; NULL if out of memory or LIST has failed. Always frees the actions. */
 struct schedule *action_list_schedule(struct action_list *list);
 
 #endif

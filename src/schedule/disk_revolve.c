@@ -3,21 +3,21 @@
  * and Robert, "Optimal multistage algorithm for adjoint computation", SIAM J. Sci. Comput. 38 (2016).
  * With S = 0 every state from which steps are recomputed is read from disk.
  *
- * The unit of time is one forward step: all are assumed to be equal. w and r are the times to write and to read
- * a state. P(l) are the evaluations of revolve with S snapshots (revolve.c). A range of l steps whose begin
- * was read from disk takes
+ * The unit of time is the mean forward step: all are assumed to be equal. w and r are the times to write and to read
+ * a state. P(l) are the evaluations of revolve with S snapshots (revolve.c). To reverse l steps whose first state
+ * has just been read from disk takes
  *
  *     D(l) = min( P(l),  min over i of  i + P(l - i) + r + D(i) ),
  *
- * since reading its begin again leaves all slots to the right part. A chain takes
+ * since reading that state again leaves all slots to the right part. To reverse a chain of l steps takes
  *
- *     T(l) = min( P(l),  min over j of  w + j + T(l - j) + r + D(j) ):
+ *     T(l) = min( P(l),  min over j of  w + j + T(l - j) + r + D(j) ),
  *
  * since states are written in the first sweep only, before any is kept in memory (their Theorems 1 and 2).
  * The tables are exact up to TABLE steps. A longer chain begins with segments of the length that costs
- * least for each step. The optimum tends to such segments (Aupy and Herrmann, "Periodicity in optimal
- * hierarchical checkpointing schemes for adjoint computations", 2017). The rest of the chain is in the tables,
- * or is reversed in memory alone if that is cheaper.
+ * least per step. The optimum tends to such segments (Aupy and Herrmann, "Periodicity in optimal
+ * hierarchical checkpointing schemes for adjoint computations", 2017). The tables give T of the rest of the chain.
+ * If it is cheaper, there are fewer such segments, and a longer rest is reversed in memory alone.
  *
  * Invariant: disk slot i holds the state at starts[i]. Segments are reversed from the last. A disk slot is
  * discarded after its last read.
@@ -28,11 +28,11 @@
 
 enum { TABLE = 3000 };
 
-/* The recurrences. A choice is 0 for memory alone, else the length of the left part. */
+/* The recurrences. A choice is 0 for memory alone, else the i of D or the j of T. */
 struct recurrences {
 	int64_t steps, snapshots;        /* l and S */
 	double write, read;              /* w and r */
-	int64_t size;                    /* the tables have the lengths below it */
+	int64_t size;                    /* the tables have the lengths 0 .. size-1 */
 	double *memory, *reread, *chain; /* P, D, T by length */
 	int32_t *reread_choice, *chain_choice;
 };
@@ -42,10 +42,10 @@ struct disk_revolve {
 	int64_t steps, snapshots;
 	int64_t capacity; /* of the binomial's stacks */
 	int64_t segments; /* number of segments that begin with a state on disk */
-	int64_t *starts;  /* their first steps, and that of the rest */
+	int64_t *starts;  /* the first step of each segment, and that of the rest of the chain */
 	int32_t *choice;  /* of D, by length */
 	int64_t segment;  /* the current one: counts up in the first sweep, then down */
-	int64_t length;   /* steps of the segment that are still to be reversed; 0: it was not read yet */
+	int64_t length;   /* steps of the segment that are still to be reversed; 0: its state was not read yet */
 	bool swept;
 	struct binomial binomial;
 };
@@ -132,7 +132,7 @@ static bool recurrences_solve(struct recurrences *t, const struct allocator *all
 	return true;
 }
 
-/* Returns how many segments of *LENGTH steps begin the chain. Sets *LENGTH unless the tables cover the whole chain. */
+/* Returns how many segments of *LENGTH steps begin the chain: 0, and *LENGTH is not set, if the tables cover it. */
 static int64_t leading_segments(const struct recurrences *t, int64_t *length)
 {
 	const int64_t steps = t->steps;
@@ -211,7 +211,7 @@ struct schedule *disk_revolve_schedule(const struct allocator *allocator, const 
 {
 	struct recurrences t = {
 		.steps = costs->steps, .snapshots = snapshots, .write = costs->spill_write, .read = costs->spill_read};
-	/* Times become multiples of a mean step. If steps cost nothing, only the disk's times count, in their own unit. */
+	/* Times become multiples of a mean step. If steps cost nothing, a step counts as one unit of the disk's times. */
 	const double step = step_costs_mean_forward(costs);
 	if (step > 0) {
 		t.write /= step;

@@ -20,9 +20,8 @@ static inline void queue_push(struct action_queue *queue, enum action_kind kind,
 }
 
 /*
- * The head of every schedule. A family's own state follows it in the same block, so
- * that emission allocates nothing and freeing is one call. Rewind sets all pointers
- * into the block, so that a copy of the block is a schedule.
+ * The head of every schedule. A family's own state follows it in the same block, so that emission allocates nothing and
+ * freeing is one call. `rewind` sets all pointers into the block, so a copy of the block is a schedule once rewound.
  */
 struct schedule {
 	void (*emit)(struct schedule *schedule); /* pushes the next few actions to `queue`, or none at the end */
@@ -40,14 +39,14 @@ struct schedule {
 void *schedule_create(const struct allocator *allocator, const struct schedule *head, size_t size, int64_t count,
                       size_t each);
 
-/* NAME_schedule returns NULL if out of memory. NAME_evaluations counts its executions of forward steps (saturated). */
+/* NAME_schedule: NULL if out of memory. NAME_evaluations: its executions of forward steps, recording too; saturated. */
 
-/* Cuts the chain into segments of LENGTH steps, and keeps the first KEPT starts of segments, or all if KEPT is 0. */
+/* Cuts the chain into segments of LENGTH steps. Keeps the starts of the first KEPT, or of all if 0; not of the last. */
 struct schedule *segments_schedule(const struct allocator *allocator, int64_t steps, int64_t length, int64_t kept);
 int64_t segments_evaluations(int64_t steps, int64_t length, int64_t kept);
 struct schedule *recursive_schedule(const struct allocator *allocator, int64_t steps);
 int64_t recursive_evaluations(int64_t steps);
-/* Binomial checkpointing of parts of LENGTH steps, each recorded as one; HALVES as in struct binomial. */
+/* Binomial checkpointing of parts of LENGTH steps, the first perhaps fewer; HALVES is as in struct binomial. */
 struct schedule *revolve_schedule(const struct allocator *allocator, int64_t steps, int64_t length, int64_t snapshots,
                                   bool halves);
 int64_t revolve_evaluations(int64_t steps, int64_t length, int64_t snapshots);
@@ -55,9 +54,9 @@ struct schedule *online_schedule(const struct allocator *allocator, int64_t step
 struct schedule *disk_revolve_schedule(const struct allocator *allocator, const struct step_costs *costs,
                                        int64_t snapshots);
 
-/* Binomial checkpointing of ranges of steps (revolve.c): all families use it except segments. */
+/* Stacks of ranges of steps, which are cut and reversed (revolve.c): all families use them except segments. */
 
-/* Steps that are still to be reversed. SNAPSHOTS is the number of slots for them, including the one at BEGIN. */
+/* Steps (for revolve: parts) still to be reversed. SNAPSHOTS counts the slots for them, that of state BEGIN too. */
 struct binomial_range {
 	int64_t begin, end;
 	int64_t snapshots;
@@ -74,12 +73,12 @@ struct binomial {
 	int64_t depth;
 	int64_t *free;
 	int64_t free_count;
-	bool halves; /* for `recursive`: ranges are cut in the middle, and two steps are recorded together */
+	bool halves; /* for `recursive`: ranges are cut in the middle, and up to two steps are recorded together */
 };
 
-/* Returns how many of SNAPSHOTS a chain of STEPS can use: at most one for each step except the last. */
+/* Returns how many of SNAPSHOTS a chain of STEPS can use: at most STEPS - 1. */
 int64_t binomial_slots(int64_t steps, int64_t snapshots);
-/* Resets BINOMIAL to no range and SLOTS free slots. Its stacks of CAPACITY entries lie at MEMORY; returns their end. */
+/* Resets BINOMIAL to no range and SLOTS free slots, with stacks of CAPACITY entries at MEMORY. Returns their end. */
 void *binomial_reset(struct binomial *binomial, void *memory, int64_t capacity, int64_t slots);
 /* Pushes a range. SLOT holds the state at BEGIN; it is -1 if that is the current state. */
 void binomial_push(struct binomial *binomial, int64_t begin, int64_t end, int64_t snapshots, int64_t slot);

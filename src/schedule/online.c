@@ -3,24 +3,24 @@
  * Iaccarino, "Minimal repetition dynamic checkpointing algorithm for unsteady
  * adjoint calculation", SIAM J. Sci. Comput. 31 (2009), Algorithm 1.
  *
- * Every state has a level; the level of the input is above all. A snapshot is dispensable if its level is
+ * Every state has a level; that of the input is above all others. A snapshot is dispensable if its level is
  * lower than that of a later state.
  *
  *   - If a slot is free, the current state takes it, and the next state has level 0.
  *   - Else, if a snapshot is dispensable, the current state takes its slot, and the next state has level 0.
- *     Of several snapshots the last is dropped. The paper leaves the choice open; this one is the best on average.
+ *     Of several such snapshots the last is dropped. The paper leaves the choice open; this one is best on average.
  *   - Else the current state is not kept, and the next state's level is one higher. So all snapshots of lower
  *     levels become dispensable.
  *
- * No step is run more often than it must be: t times for up to C(S + t, t) steps.
+ * No step is advanced over more often than it must be: at most t times for up to C(S + t, t) steps.
  *
  * Before each step of the first sweep the schedule only asks whether this step is the last. The last step is
  * recorded. Then binomial checkpointing (revolve.c) reverses each stretch between snapshots, from right to left, with
  * ever more free slots. Up to C(S + 2, 2) steps this takes as few evaluations as if the length were known.
  *
  * Invariant: `kept` ascends in position and does not ascend in level. Its entries from index `bubble` on, the
- * bubble, are dispensable. `later` lists the snapshots saved after them: one for each that left the bubble.
- * The lists are joined once the bubble is empty, so joining them is constant work a step.
+ * bubble, are dispensable. `later` lists the snapshots saved after them: one for each that left the bubble. The
+ * lists are joined once the bubble is empty or the first sweep ends, so joining is constant work a step on average.
  */
 #include "schedule/families.h"
 

@@ -126,7 +126,7 @@ int64_t policy_evaluations(const struct policy *policy, int64_t steps)
 	}
 }
 
-/* Reports that no policy is called NAME. BLOCK, here and below: only policies by value and save-all are allowed. */
+/* Reports that no policy is called NAME. BLOCK, here and below: it is a block's policy, so none by cut is suggested. */
 static enum status unknown_policy(const struct context *context, bool block, const char *name)
 {
 	const char *names[POLICY_COUNT];
@@ -207,7 +207,7 @@ static enum status parse_names(const struct context *context, struct policy *pol
 	}
 }
 
-/* Parses TEXT, a name and its argument. POLICY's text is TEXT, with its count as a plain decimal number. */
+/* Parses TEXT, a name and its argument. POLICY's text is TEXT itself, or has its count as a plain decimal number. */
 static enum status parse_one(const struct context *context, bool block, struct policy *policy, const char *text)
 {
 	const char *argument = text + strcspn(text, ":");

@@ -1,6 +1,6 @@
 /*
- * Policies: what is kept for the backward pass. policies.def is the only list. A policy by value decides for
- * each array of the forward pass whether it may be saved. A policy by cut makes a schedule of steps.
+ * Policies: what is kept for the backward pass. policies.def is the only list. A policy by value decides for each
+ * array of the forward pass whether it may be saved. A policy by cut makes a schedule of steps. save-all is either.
  */
 #ifndef SCHEDULE_POLICY_H
 #define SCHEDULE_POLICY_H
@@ -28,8 +28,8 @@ enum policy_trait {
 
 struct policy {
 	enum policy_kind kind;
-	const char *text;         /* canonical, bytes as written: "every:4", "names:a,b", "dots+names:a", "budget:2GiB" */
-	int64_t number;           /* every:N, revolve:S, budget:BYTES, disk-revolve:S, online:S */
+	const char *text; /* counts in decimal, the rest as written: "every:4", "dots+names:a", "budget:2GiB"; or NULL */
+	int64_t number;   /* every:N, revolve:S, budget:BYTES, disk-revolve:S, online:S */
 	const char *const *names; /* names:, names-but:, all-but: */
 	size_t name_count;
 	const struct policy *left, *right; /* P+Q */
@@ -41,38 +41,38 @@ struct policy {
 extern const struct policy policy_save_all;
 
 /*
- * Parses TEXT: a name of policies.def with its argument, or several policies by value that '+' joins. Fails with
- * STATUS_USAGE, and reports the nearest name, what the argument must be, or the list of policies.
+ * Parses TEXT: a name of policies.def with its argument, or several that '+' joins, each by value or save-all. Fails
+ * with STATUS_USAGE, and reports the nearest name, what the argument must be, or the list of policies.
  */
 enum status policy_parse(const struct context *context, struct policy *policy, const char *text);
-/* Writes the policy of KIND, with NUMBER if KIND takes one. ARENA gets its text. False if out of memory. */
+/* Sets POLICY to KIND with NUMBER, which its text shows if KIND takes an argument. False if out of memory. */
 bool policy_make(struct policy *policy, enum policy_kind kind, int64_t number, struct arena *arena);
-/* Parses each `checkpoint policy=TEXT` of a resolved CHAIN. STATUS_CHAIN if one is neither by value nor save-all. */
+/* Parses each `checkpoint policy=TEXT` of a resolved CHAIN. STATUS_CHAIN unless all are right, by value or save-all. */
 enum status policy_parse_blocks(const struct context *context, struct chain *chain);
 bool policy_is(const struct policy *policy, enum policy_trait trait);
 bool policy_by_value(const struct policy *policy); /* true from `nothing` to P+Q; false for save-all */
 
-/* An array of the forward pass, as a policy by value sees it. */
+/* An array of the forward pass under one of its names, as a policy by value sees it. */
 struct policy_value {
-	const char *op;   /* the operation that made it; NULL for a name */
+	const char *op;   /* the operation that made it, or NULL; no policy reads it */
 	bool dot;         /* matmul, linear, dot */
 	bool batch;       /* a dot with batch dimensions in both operands */
 	const char *name; /* the one that `name` gave it, or NULL */
 };
-bool policy_saves(const struct policy *policy, const struct policy_value *value); /* false for a policy by cut */
+bool policy_saves(const struct policy *policy, const struct policy_value *value); /* save-all: true; by cut: false */
 
 /*
- * Returns POLICY with its N or S and its max_checkpoints limited to STEPS, so that no user's number overflows.
- * It has the same schedule over STEPS steps, and the same text.
+ * Returns POLICY with its N or S and its max_checkpoints limited to STEPS (to 1 if there are none), so that no user's
+ * number overflows. It has the same schedule over STEPS steps, and the same text.
  */
 struct policy policy_on_steps(const struct policy *policy, int64_t steps);
 /*
- * Returns the schedule of POLICY over the steps of COSTS, for schedule_free; NULL if out of memory. A policy by
- * value has the schedule of save-all. POLICY must not be a budget: see budget/budget.h.
+ * Returns the schedule of POLICY over the steps of COSTS, for schedule_free; NULL if out of memory. A policy by value,
+ * and `auto`, have the schedule of save-all. POLICY must not be a budget: see budget/budget.h.
  */
 struct schedule *policy_schedule(const struct policy *policy, const struct step_costs *costs,
                                  const struct allocator *allocator);
-/* Returns the forward evaluations of save-all, every, sqrt, recursive or revolve; -1 for every other policy. */
+/* Returns the executions of forward steps by save-all, every, sqrt, recursive or revolve; -1 for any other POLICY. */
 int64_t policy_evaluations(const struct policy *policy, int64_t steps);
 
 /* The argument of a policy, after its name and a colon. */

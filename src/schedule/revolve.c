@@ -6,7 +6,7 @@
  *
  * Let P(l, s) be the least evaluations (recording ones included) that reverse l
  * steps from a state with s snapshots, one of which is that state's. One step is recorded:
- * P(1, s) = 1. Else the state is kept, m steps are run, the rest is reversed with s - 1
+ * P(1, s) = 1. Else the state is kept, m steps are advanced over, the rest is reversed with s - 1
  * snapshots, and then the first m steps are reversed from the kept state:
  *
  *     P(l, s) = min over m of  m + P(l - m, s - 1) + P(m, s).
@@ -19,15 +19,15 @@
  * recursive is f2(checkpoint(f1)(x)), where f1 is the first half, the larger if the number of steps is odd. Both
  * halves are split in the same way, down to two steps or fewer.
  *
- * Invariant: the ranges on the stack are disjoint, the rightmost on top. Each range below the top has
- * its begin in a slot. A range's snapshots are its own slot and those that are free when it is on top. The
- * stack has at most S + 1 ranges. A part's repetition number is at most that of its range, so binomial_cut finds it by
- * counting down, without a table.
+ * Invariant: the ranges on the stack are disjoint, the rightmost on top. Each range below the top has its first state
+ * in a slot. For binomial cuts, a range's snapshots are its own slot and those that are free when it is on top. The
+ * stack has at most S + 1 ranges. The r of either side of a cut (`repetitions`) is at most that of the whole range, so
+ * binomial_cut finds it by counting down, without a table.
  */
 #include "base/checked.h"
 #include "schedule/families.h"
 
-/* Returns beta(s, r): the most steps that s snapshots reverse by r + 1 evaluations each. INT64_MAX on overflow. */
+/* Returns beta(SNAPSHOTS, REPETITIONS): the most steps reversed with at most r + 1 evaluations each; saturated. */
 static int64_t binomial_reach(int64_t snapshots, int64_t repetitions)
 {
 	if (snapshots < 0 || repetitions < 0)
@@ -43,7 +43,7 @@ static int64_t binomial_reach(int64_t snapshots, int64_t repetitions)
 	return (int64_t)value;
 }
 
-/* These two return beta(S, R - 1) and beta(S - 1, R), computed from REACH = beta(S, R) unless that is saturated. */
+/* Returns beta(S, R - 1); fewer_snapshots returns beta(S - 1, R). REACH is beta(S, R), saturated. */
 static int64_t fewer_repetitions(int64_t s, int64_t r, int64_t reach)
 {
 	return reach == INT64_MAX ? binomial_reach(s, r - 1) : (int64_t)((__int128)reach * r / (s + r));
@@ -54,7 +54,7 @@ static int64_t fewer_snapshots(int64_t s, int64_t r, int64_t reach)
 	return reach == INT64_MAX ? binomial_reach(s - 1, r) : (int64_t)((__int128)reach * s / (s + r));
 }
 
-/* Returns the least r with beta(SNAPSHOTS, r) >= STEPS. Sets *REACH to that beta. */
+/* Returns the least r with beta(SNAPSHOTS, r) >= STEPS, and sets *REACH to that beta. 0 SNAPSHOTS allow one step. */
 static int64_t repetitions_of(int64_t steps, int64_t snapshots, int64_t *reach)
 {
 	int64_t r = 0, value = 1;
@@ -94,7 +94,7 @@ void binomial_push(struct binomial *binomial, int64_t begin, int64_t end, int64_
 	range->repetitions = repetitions_of(end - begin, snapshots, &range->reach);
 }
 
-/* Returns the length of the left part of RANGE. Lowers its repetition number to the least that is enough. */
+/* Returns the best length of RANGE's left side. Lowers RANGE's `repetitions` and `reach` to the least that suffice. */
 static int64_t binomial_cut(struct binomial_range *range)
 {
 	int64_t length = range->end - range->begin, s = range->snapshots;
@@ -143,8 +143,8 @@ void binomial_step(struct binomial *binomial, struct action_queue *queue)
 }
 
 /*
- * The chain in parts of LENGTH steps, each recorded as one. LENGTH is 1 unless a budget chose it. The first part,
- * which is run most often, is the short one.
+ * The chain in parts of `length` steps, each recorded as one. `length` is 1 unless a budget chose it. The first part,
+ * which is run most often, has fewer steps if `length` does not divide the chain.
  */
 struct revolve {
 	struct schedule head;
@@ -153,7 +153,7 @@ struct revolve {
 	struct binomial binomial;
 };
 
-/* Returns the first step of part PART. */
+/* Returns the first step of PART; for the number of parts, the number of steps. */
 static int64_t step_of(const struct revolve *r, int64_t part)
 {
 	int64_t step = r->steps - (r->parts - part) * r->length;
@@ -201,7 +201,7 @@ struct schedule *recursive_schedule(const struct allocator *allocator, int64_t s
 	return revolve_schedule(allocator, steps, 1, slots, true);
 }
 
-/* Returns the evaluations of the first step: one for each cut of its range, and the recording one. */
+/* Returns the first step's (or part's) evaluations: one for each cut of its range, and the recording one. */
 static int64_t first_evaluations(int64_t steps, int64_t snapshots)
 {
 	struct binomial_range range;

@@ -1,6 +1,6 @@
 /*
- * All schedules: making, reading and freeing them. Also the schedule that emits a list of actions.
- * A schedule is one block of memory of a fixed size: the head, then the state of its family.
+ * All schedules: making, reading and freeing them. Also the schedule that emits a list of actions. A schedule is one
+ * block of memory, whose size never changes: the head, then the state of its family.
  */
 #include <string.h>
 

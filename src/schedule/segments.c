@@ -3,7 +3,7 @@
  *
  * Segment j is [jN, min((j+1)N, n)). The last one is recorded in the first sweep, so the state at its start
  * is not kept. save-all is the case of one segment. With --max-checkpoints K only the first K starts are
- * kept. The start of any other segment is recomputed from the last state that is kept. Every segment is recorded
+ * kept. The start of any further segment is recomputed from the last kept state. Every segment is recorded
  * alone, so the residuals of only one are held.
  *
  * Invariant: slot j holds state jN. Slot j is dropped before segment j is recorded, when the segments after it
@@ -66,7 +66,7 @@ struct schedule *segments_schedule(const struct allocator *allocator, int64_t st
 	return schedule_create(allocator, &s.head, sizeof s, 0, 0);
 }
 
-/* n steps of the first sweep, N to record each other segment, and the way to each start that was not kept. */
+/* n of the first sweep, N to record each segment but the last, and the way to each such start that was not kept. */
 int64_t segments_evaluations(int64_t steps, int64_t length, int64_t kept)
 {
 	int64_t starts, count = segments_count(steps, length, kept, &starts);
