@@ -60,7 +60,7 @@ static void fill_pattern(char *to, const char *a, size_t size, int64_t period, i
 	memcpy(to, a + size * (size_t)start, size * (size_t)head);
 	memcpy(to + size * (size_t)head, a, size * (size_t)(once - head));
 	for (int64_t done = once; done < n;) {
-		/* a copy is as long as the stored part, but at most 64 KiB of whole periods, which stay in the cache */
+		/* a copy is as long as the stored part, but at most 64 KiB of whole periods, or one: this stays in the cache */
 		int64_t piece = done < n - done ? done : n - done;
 		if (piece > period && (uint64_t)piece * size > 65536)
 			piece = 65536 / (int64_t)size > period ? 65536 / (int64_t)size / period * period : period;
@@ -69,7 +69,6 @@ static void fill_pattern(char *to, const char *a, size_t size, int64_t period, i
 	}
 }
 
-/* Stores one value N times. */
 static void fill_run(const struct kernels *kernels, void *to, const void *value, int64_t n)
 {
 	const double x = element_get(kernels->dtype, value, 0);

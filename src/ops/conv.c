@@ -30,12 +30,12 @@ struct conv {
 	int64_t places;                  /* elements of a result's channel: out_h * out_w */
 	int64_t most_rows, most_columns; /* the most of a piece, which has whole rows of the result or a part of one row */
 	bool grouped;                    /* a piece is GROUP whole samples; the last may have fewer */
-	int64_t group;
-	int64_t pieces; /* the pieces of all samples */
-	bool pointwise; /* the columns are the sample itself */
+	int64_t group;                   /* the most samples of a piece; 1 unless grouped */
+	int64_t pieces;                  /* the pieces of all samples */
+	bool pointwise;                  /* the columns are the sample itself */
 };
 
-/* Chooses pieces and chunks so that the columns of a piece fit in one panel of the product (ops/gemm_template.h). */
+/* Chooses pieces and chunks so that a piece's columns, unless pointwise, fit in one panel (ops/gemm_template.h). */
 static void choose_pieces(struct conv *c)
 {
 	enum { CHUNK = 256, COLUMNS_BYTES = 384 << 10, RESULT_BYTES = 1 << 20, GROUP_PLACES = 512, STEP = 16 };
@@ -149,9 +149,9 @@ static struct stretch stretch_of(int64_t first, int64_t count, int64_t offset, i
 
 /*
  * Where an element of the kernel meets the input over a piece. For each channel this is one
- * row of the columns. A sample has RUNS runs of LENGTH contiguous columns; the first run
- * reads the channel from index FROM on. If the input's rows lie as the piece's do, one run
- * covers all of them and the padding between them, which clear_ends sets to zero.
+ * row of the columns. A sample has RUNS runs of LENGTH contiguous columns, or 0 if only padding
+ * is met; the first reads the channel from index FROM on. If the input's rows lie as the piece's do,
+ * one run covers all of them and the padding between them, which clear_ends sets to zero.
  */
 struct kernel_element {
 	struct stretch down, across;
@@ -297,7 +297,7 @@ static struct factor result_of(const struct conv *c, const void *scratch, const 
 	return matrix_in(c, y, p->sample * c->outs * c->places + p->place, c->places, false);
 }
 
-/* Copies a group's rows from Y, where each sample's lie together, to RESULT; if BACK, to Y. One sample stays in Y. */
+/* Copies a group's rows from Y, where each sample's lie together, to RESULT; if BACK, to Y. Nothing if not grouped. */
 static void move_result(const struct conv *c, const struct factor *result, void *y, const struct piece *p, bool back)
 {
 	for (int64_t i = 0; c->grouped && i < p->samples * c->outs; i++) {
@@ -307,7 +307,7 @@ static void move_result(const struct conv *c, const struct factor *result, void 
 	}
 }
 
-/* Computes a product; for a group by our own tiles, so that its bits do not depend on the number of its samples. */
+/* Computes a product; if grouped by our own tiles, so that its bits do not depend on the number of samples. */
 static void multiply_matrices(const struct conv *c, const struct product *p)
 {
 	if (c->grouped && p->m > 0 && p->n > 0 && p->k > 0)
@@ -322,12 +322,12 @@ static struct chunk chunk_of(const struct conv *c, int64_t first, int64_t end)
 	return (struct chunk){first, end - first < c->chunk ? end - first : c->chunk};
 }
 
-/* The context that a team shares: the three arrays of a convolution. One is computed from the other two. */
+/* The context that a team shares. Of the three arrays of a convolution one is computed from the other two. */
 struct shared {
 	struct conv c;
 	void *scratch; /* the caller's; other members of the team have their own */
 	void *v, *kernel, *y;
-	bool of_input; /* the gradient of the input is computed, not that of the kernel */
+	bool of_input; /* for gradient_channels: the gradient is of the input, not of the kernel */
 };
 
 /* Computes pieces BEGIN .. END-1 of the result. */
@@ -358,7 +358,7 @@ static void convolve_pieces(void *context, void *memory, int64_t begin, int64_t 
 	}
 }
 
-/* Computes channels BEGIN .. END-1 of the gradient of the kernel, or of the input. The context's y is the cotangent. */
+/* Adds to input channels BEGIN .. END-1 of a gradient: the kernel's or, if OF_INPUT, the input's. Y: the cotangent. */
 static void gradient_channels(void *context, void *memory, int64_t begin, int64_t end)
 {
 	const struct shared *s = context;
@@ -394,7 +394,7 @@ static void convolve(const struct op_call *call, void *y, const void *v, const v
 	team_run(call->team, shared.c.pieces, 1, convolve_pieces, &shared);
 }
 
-/* Returns the channels of a team's piece: a quarter of the depth, but 128 to 256 elements; at least one channel. */
+/* Returns the channels of a team's piece: as many as fit in a quarter of the depth, held in 128 .. 256; at least 1. */
 static int64_t channels_together(const struct conv *c)
 {
 	enum { LEAST = 128, MOST = 256, PARTS = 4 };

@@ -65,7 +65,7 @@ static int64_t reduction_scratch(enum op op, const struct attrs *attrs, const st
 	return lines_scratch(&r.view, element_size(v->dtype), backward ? 2 : 1);
 }
 
-/* Returns the bytes of three rows: one of zeros, and two of doubled neighbours. INT64_MAX if too many. */
+/* Returns the bytes of a stencil's three rows: zeros, and two of doubled neighbours. INT64_MAX if too many. */
 static int64_t stencil_scratch(const struct attrs *attrs, const struct type *v)
 {
 	int64_t row = 1, bytes;
@@ -111,7 +111,7 @@ int64_t op_team_scratch(enum op op, const struct attrs *attrs, const struct type
                         const struct type *result, bool backward)
 {
 	if (op_table[op].scope == SCOPE_SUM || has_no_elements(result))
-		return 0; /* no team shares a sum */
+		return 0; /* no team shares a sum, a mean or a loss */
 	/* If axes are moved, scratch is the copy that all members read, and its lines need no panels. */
 	if (is_reduction(op) && reduction_named(attrs, &v->shape).moved)
 		return 0;

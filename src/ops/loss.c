@@ -29,7 +29,7 @@ int64_t loss_scratch(const struct type *v, const struct type *a)
 	return bytes > INT64_MAX / 2 ? INT64_MAX : 2 * bytes;
 }
 
-/* Counts the elements, or rows for cross_entropy, of the whole array: its leading extent replaces the tile's. */
+/* Counts the elements, or rows for cross_entropy, of the whole array. WHOLE replaces V's leading extent if A keeps it. */
 double loss_divisor(const struct op_call *call)
 {
 	const struct type type = call->op == OP_cross_entropy ? *call->v : broadcast_type(call->v, call->a);
@@ -88,8 +88,8 @@ static void sum_differences(const struct op_call *call, double *hi, double *lo, 
 }
 
 /*
- * Returns the class of row I, or -1 if element I of CLASSES is not an integer from 0 to
- * N - 1. CLASSES has its own type DTYPE, because f32 does not hold all integers.
+ * Returns the class of row I, or -1 if element I of CLASSES is not an integer from 0 to N - 1.
+ * CLASSES has its own computing type DTYPE, because f32 does not hold all integers.
  */
 static int64_t class_of(enum dtype dtype, const void *classes, int64_t i, int64_t n)
 {

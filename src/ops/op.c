@@ -96,7 +96,7 @@ static bool token_at(enum op op, int index, struct token *token)
 	return false;
 }
 
-/* Element-wise operations accept their options by position too, as in `leaky_relu 0.2`. */
+/* Element-wise operations accept their options but `tanh` by position too, as in `leaky_relu 0.2`. */
 static bool is_positional(enum op op, const struct token *token)
 {
 	return !token->has_value || (op_table[op].class == OP_CLASS_UNARY && strcmp(token->name, "tanh"));
@@ -170,11 +170,11 @@ enum argument_id {
 #include "ops/arguments.def"
 };
 
-/* What an argument's value must be. Kinds up to CHECK_STRIDES are numbers; those from CHECK_INTEGER on are integers. */
+/* What an argument's value must be. Kinds up to CHECK_STRIDES are numbers; of these, CHECK_INTEGER .. are integers. */
 enum argument_check {
 	CHECK_NUMBER,
-	CHECK_POSITIVE,     /* a number above 0 */
-	CHECK_NOT_NEGATIVE, /* a number of 0 or more */
+	CHECK_POSITIVE,     /* a finite number above 0 */
+	CHECK_NOT_NEGATIVE, /* a number of 0 or more, or infinity */
 	CHECK_PROBABILITY,  /* a number in [0, 1) */
 	CHECK_INTEGER,
 	CHECK_BOUND,    /* of a slice: an integer */
@@ -182,8 +182,8 @@ enum argument_check {
 	CHECK_COUNT,    /* an integer of 0 or more */
 	CHECK_NOT_ZERO, /* an integer other than 0 */
 	CHECK_AXES,     /* an integer or a list of integers */
-	CHECK_COUNTS,   /* an integer of 0 or more, or a list of two */
-	CHECK_STRIDES,  /* an integer of 1 or more, or a list of two */
+	CHECK_COUNTS,   /* an integer of 0 or more, or a list of one or two */
+	CHECK_STRIDES,  /* an integer of 1 or more, or a list of one or two */
 	CHECK_BOOL,
 	CHECK_BOUNDARY,
 	CHECK_DTYPE,
@@ -396,7 +396,7 @@ static enum status unknown_argument(enum op op, const char *name, struct complai
 static bool is_of_numbers(enum argument_id id) { return arguments[id].check <= CHECK_STRIDES; }
 static bool is_of_integers(enum argument_id id) { return is_of_numbers(id) && arguments[id].check >= CHECK_INTEGER; }
 
-/* Returns NULL if A suits argument ID of OP, else what A must be: what its kind says, or one number if no list fits. */
+/* Returns NULL if A suits argument ID of OP, else what A must be: by its kind, or one number where OP takes no list. */
 static const char *check_use(enum op op, enum argument_id id, const struct argument *a)
 {
 	const bool several = a->kind == ARGUMENT_INTEGERS && a->count != 1;

@@ -104,7 +104,7 @@ static double scaled_squares(const struct loops *loops, const void *line, size_t
 	return sum + rest;
 }
 
-/* Stores the sum of each line's squares over the square of SCALE[i], which is 1 unless the plain sum is out of range. */
+/* Stores the sum of each line's squares over SCALE[i] squared. SCALE[i] is 1 unless the plain sum is out of range. */
 static void sum_scaled_squares(const struct loops *loops, struct lines lines, double *sum, double *scale)
 {
 	loops->sum.squares(sum, lines.data, lines.n, lines.count);

@@ -58,7 +58,7 @@ bool axis_named(const struct attrs *attrs, int k, int ndim)
 	return named;
 }
 
-/* The result has V's shape. Each named axis must exist and be named once. */
+/* The result has V's shape. Each axis in the attributes, if there are any, must exist and be named once. */
 static enum status infer_same(const struct inference *f)
 {
 	bool seen[MAX_DIMS] = {false};
@@ -340,10 +340,10 @@ bool op_runs_along(enum op op, const struct type *v, const struct type *a)
 	if (op_is_dot(op))
 		return nv >= 3 && na == nv;
 	const bool alike = op == OP_concat || op_table[op].class == OP_CLASS_BINARY || infer_functions[op] == infer_loss;
-	return alike && na == nv; /* else there is no operand, or every row meets all of it */
+	return alike && na == nv;
 }
 
-/* Returns ROW if V's leading axis is a batch axis of the result or numbers its matrix's rows, else ALL. */
+/* Returns ROW if a row of the result needs the same row of V alone and, if A_STREAMED, of A; else ALL. */
 static enum scope product_scope(const struct type *v, const struct type *a, bool a_streamed)
 {
 	if (v->shape.ndim < 2)
@@ -368,7 +368,7 @@ static bool reshape_keeps_rows(const struct attrs *attrs, const struct type *v)
 	return shape_count(&row) >= 0 && shape_count(&row) == shape_count(&new_row);
 }
 
-/* Returns SUM if each row of V has its own targets or all rows share the same, else ALL. */
+/* Returns SUM if each row of V has its own targets, or all rows the same, and A broadcasts no row; else ALL. */
 static enum scope loss_scope(const struct shape *v, const struct shape *a, bool a_streamed)
 {
 	if (a->ndim > v->ndim || (a->ndim == v->ndim && !a_streamed && a->dim[0] != 1))

@@ -1,7 +1,7 @@
 /*
  * Operations that move elements and compute nothing. Most copy stretches of elements
  * of a view [outer, axis, inner]. The derivative makes the same copies in the other
- * direction.
+ * direction; that of slice may add.
  */
 #include <string.h>
 
@@ -82,7 +82,6 @@ VJP(transpose) { transpose(call, dv, g, true); }
 /* What move_rows does with a part of a whole array's rows: copies it out, copies it in, or adds it to them. */
 enum part_way { PART_TAKE, PART_PUT, PART_ADD };
 
-/* Copies or adds N elements of each of COUNT rows, as WAY says. */
 static void move_rows(const struct loops *loops, enum part_way way, const struct rows *part, const struct rows *whole,
                       int64_t n, int64_t count)
 {
