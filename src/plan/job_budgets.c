@@ -255,6 +255,15 @@ enum status job_make_budget(struct job *job)
 		return STATUS_OK;
 	struct diags *diags = job->context.diags;
 	(void)budget_infeasible(job->policy->number, job->least_bytes, is_auto ? "--memory " : "budget:", diags);
+	if (job->options.may_spill && !job->options.on_disk && job->costs.steps > 1) {
+		const int64_t least = job->least_bytes;
+		struct disk_plan plan;
+		TRY(most_snapshots(job, &goal, false, &plan));
+		take_goal(job, &goal);
+		if (job->least_bytes < least)
+			diag_hint_more(diags, "--spill DIR lowers that to %lld", (long long)job->least_bytes);
+		job->least_bytes = least;
+	}
 	if (job->tiles.workers > 1) /* each has tiles of its own */
 		diag_hint_more(diags, "that is for %d workers: --threads 1 takes less, and --tile with fewer rows may",
 		               job->tiles.workers);
