@@ -2,9 +2,8 @@
  * Makes the backward body: goes from the last instruction of the recording body to the first,
  * emits the derivatives of each, and adds their cotangents. Where it enters a region, it recomputes first.
  *
- * Invariant: under every policy the cotangents of a value are added in the reverse order
- * of its uses. So the bits of a gradient do not depend on the policy. The gradient
- * of a param is accumulated use by use, in the same order.
+ * Invariant: under every policy the cotangents of a value are added in the reverse order of its uses. So the bits of a
+ * gradient do not depend on the policy. The gradient of a param is accumulated use by use, in the same order.
  */
 #include "compile/lineariser.h"
 

@@ -1,16 +1,14 @@
 /*
- * A group: element-wise instructions that follow one another on one shape, and block loops of them. The group
- * becomes a list of kernel ops that runs for block after block of the arrays. Values
- * pass from kernel op to kernel op in registers, which are blocks in the first-level
- * cache.
+ * A group: element-wise instructions that follow one another on one shape, and block loops of them. The group becomes a
+ * list of kernel ops that runs for block after block of the arrays. Values pass from kernel op to kernel op in
+ * registers, which are blocks in the first-level cache.
  *
  *     body          kernel ops
  *     b = sin a     forward sin  a[block]     -> r0
  *     c = b * w     forward mul  r0, w[block] -> r0           r0 again: b dies here
  *     out d = -c    forward neg  r0           -> out[block]   an out needs no register
  *
- * draft_reserve counts each list before it is filled, so that memory can run out in few
- * places only.
+ * draft_reserve counts each list before it is filled, so that memory can run out in few places only.
  */
 
 #include <assert.h>

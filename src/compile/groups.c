@@ -1,11 +1,9 @@
 /*
- * Groups: which instructions share a launch, and where values are made and read in terms
- * of launches.
+ * Groups: which instructions share a launch, and where values are made and read in terms of launches.
  *
- * Element-wise instructions that follow one another on one shape are one group. A loop is a
- * part of a group if all its instructions are element-wise on one shape and none depends on
- * its counter or an inner one (a block loop). Every other live instruction is a launch of its own over whole
- * arrays.
+ * Element-wise instructions that follow one another on one shape are one group. A loop is a part of a group if all its
+ * instructions are element-wise on one shape and none depends on its counter or an inner one (a block loop). Every
+ * other live instruction is a launch of its own over whole arrays.
  */
 
 #include "compile/compiler.h"

@@ -6,8 +6,7 @@
  * array: the caller's if it is an in, an out or a param, else a part of the workspace. A loop over whole
  * arrays passes its carried values by exchanging pointers.
  *
- * Invariant: a value that a loop reads, and that was made before the loop, is live to the
- * loop's end.
+ * Invariant: a value that a loop reads, and that was made before the loop, is live to the loop's end.
  */
 
 #include "base/checked.h"

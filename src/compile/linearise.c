@@ -4,8 +4,7 @@
  * body (backward.c) and the recording bodies, and lists who reads the residuals. At the end of the
  * file are the origins and names of values, for reports, explain and policies.
  *
- * A recording body is the step's forward body and, on its instructions, the kept values
- * that are residuals.
+ * A recording body is the step's forward body and, on its instructions, the kept values that are residuals.
  */
 #include "compile/lineariser.h"
 

@@ -1,9 +1,8 @@
 /*
- * A program: a compiled body, for arrays of its types. Element-wise instructions that
- * follow one another on one shape are fused into groups, which walk their arrays once, in blocks
- * that stay in the first-level cache. Other instructions work on whole arrays. Temporary arrays lie in
- * one workspace, whose size is known before the program runs, or in arrays of ins and outs that are free. A program is
- * data, and knows no instruction set.
+ * A program: a compiled body, for arrays of its types. Element-wise instructions that follow one another on one shape
+ * are fused into groups, which walk their arrays once, in blocks that stay in the first-level cache. Other instructions
+ * work on whole arrays. Temporary arrays lie in one workspace, whose size is known before the program runs, or in
+ * arrays of ins and outs that are free. A program is data, and knows no instruction set.
  *
  * Ins and outs are the caller's arrays. An out that is written shares memory with an in only by body_goes_on.
  * An out whose value is an in or a param is not written: the caller has it already.
@@ -32,9 +31,8 @@ struct program {
 };
 
 /*
- * Returns how many of THREADS share a program on whole arrays, of which the largest has WIDEST bytes: 1 if
- * that is below 256 KiB. Each thread beyond the first needs MEMBER bytes, and all those threads together need
- * at most WIDEST.
+ * Returns how many of THREADS share a program on whole arrays, of which the largest has WIDEST bytes: 1 if that is
+ * below 256 KiB. Each thread beyond the first needs MEMBER bytes, and all those threads together need at most WIDEST.
  */
 int team_members(int threads, int64_t widest, int64_t member);
 

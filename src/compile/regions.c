@@ -1,13 +1,11 @@
 /*
- * Checkpoint regions: which values each keeps for its backward pass, and which it
- * recomputes.
+ * Checkpoint regions: which values each keeps for its backward pass, and which it recomputes.
  *
- * A region's backward pass needs the values that the derivatives of its own operations
- * read, and those that its inner regions keep. Without a policy the whole body keeps all
- * of them. Otherwise a walk goes from a region's needs back through the operations. The
- * region keeps the first values on the way that come from outside it or that its policy, or one around it, saves.
- * It recomputes the values that the walk passes. So it keeps what jax.checkpoint keeps, whose partial
- * evaluation removes dead code.
+ * A region's backward pass needs the values that the derivatives of its own operations read, and those that its inner
+ * regions keep. Without a policy the whole body keeps all of them. Otherwise a walk goes from a region's needs back
+ * through the operations. The region keeps the first values on the way that come from outside it or that its policy, or
+ * one around it, saves. It recomputes the values that the walk passes. So it keeps what jax.checkpoint keeps, whose
+ * partial evaluation removes dead code.
  */
 #include "compile/lineariser.h"
 

@@ -1,10 +1,9 @@
 /*
  * Decides which registers of a group share a place in the register file.
  *
- * Invariants. Two registers that are live at once never share a place. A result takes the
- * place of an input that dies in its kernel op only if both have elements of one size. Masks and kept values
- * never do (struct kernel_args). A register that was written before a loop and is touched in it
- * lives to the loop's end.
+ * Invariants. Two registers that are live at once never share a place. A result takes the place of an input that dies
+ * in its kernel op only if both have elements of one size. Masks and kept values never do (struct kernel_args). A
+ * register that was written before a loop and is touched in it lives to the loop's end.
  */
 
 #include <string.h>

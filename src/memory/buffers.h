@@ -3,8 +3,7 @@
  * residual, a cotangent) holds a buffer by its number. A buffer counts its holders, and
  * its place is freed when the last one releases it. Numbers of freed buffers are reused.
  *
- * Invariant: between actions every buffer in use has a holder, and the sum of the holds
- * equals the number of holders.
+ * Invariant: between actions every buffer in use has a holder, and the sum of the holds equals the number of holders.
  */
 #ifndef MEMORY_BUFFERS_H
 #define MEMORY_BUFFERS_H

@@ -1,7 +1,6 @@
 /*
- * The cost walk: the time and memory of a schedule over a chain of which only the steps' costs are known. It is
- * the memory model of `plan --spec` and of the tables of a budget search. Compiled chains have the memory
- * machine.
+ * The cost walk: the time and memory of a schedule over a chain of which only the steps' costs are known. It is the
+ * memory model of `plan --spec` and of the tables of a budget search. Compiled chains have the memory machine.
  *
  * The bytes at any time are the sum of:
  *   - step_costs.fixed;

@@ -9,9 +9,8 @@
 #include <string.h>
 
 /*
- * Serialises the allocator's state into *MARK. Returns its length in int64s, or 0 if out of memory.
- * Two equal marks mean that later buffers get equal offsets, as long as only the state is
- * held and released.
+ * Serialises the allocator's state into *MARK. Returns its length in int64s, or 0 if out of memory. Two equal marks
+ * mean that later buffers get equal offsets, as long as only the state is held and released.
  */
 static size_t write_mark(struct machine *m, int64_t **mark, size_t *capacity)
 {

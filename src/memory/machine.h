@@ -3,9 +3,8 @@
  * over the steps of a compiled chain. It knows which buffers the state, the slots,
  * the residuals and the cotangents hold, and where in the slab each buffer lies.
  *
- * Without hooks the walk is the plan, exact to the byte. With hooks (memory/hooks.h)
- * the evaluator computes at each call, and the counters are the measurement. So the
- * plan and the run cannot differ.
+ * Without hooks the walk is the plan, exact to the byte. With hooks (memory/hooks.h) the evaluator computes at each
+ * call, and the counters are the measurement. So the plan and the run cannot differ.
  *
  * A buffer is freed when its last holder releases it. An array that is a checkpoint,
  * a residual and a part of the state at once lies in memory once (--store-dtype copies checkpoints).
@@ -42,10 +41,9 @@ struct machine_options {
 };
 
 /*
- * Walks SCHEDULE over COMPILED and writes COUNTERS. If the peak exceeds options->most, the
- * walk ends with STATUS_OK, and only peak_bytes has a meaning, which exceeds it too. Tables come
- * from the context's allocator. Fails with STATUS_LIMIT if out of memory, or with the status
- * that a hook returned. A wrong schedule is a bug (asserted).
+ * Walks SCHEDULE over COMPILED and writes COUNTERS. If the peak exceeds options->most, the walk ends with STATUS_OK,
+ * and only peak_bytes has a meaning, which exceeds it too. Tables come from the context's allocator. Fails with
+ * STATUS_LIMIT if out of memory, or with the status that a hook returned. A wrong schedule is a bug (asserted).
  */
 enum status machine_run(const struct context *context, const struct compiled_chain *compiled, struct schedule *schedule,
                         const struct machine_options *options, struct counters *counters);

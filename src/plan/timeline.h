@@ -1,7 +1,6 @@
 /*
- * A timeline: the events of a schedule in the order of time, for pictures. They come
- * from the machine alone (times are costs), from a gradient pass (times are measured), or
- * from a walk of the costs.
+ * A timeline: the events of a schedule in the order of time, for pictures. They come from the machine alone (times are
+ * costs), from a gradient pass (times are measured), or from a walk of the costs.
  *
  * Its memory does not grow with the number of events, only with that of slots. The first TIMELINE_SEGMENTS segments
  * (events with a duration, held states) are kept as they are. These and all later ones, except disk accesses, mark a
