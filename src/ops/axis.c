@@ -123,7 +123,7 @@ VJP(rmsnorm) { vjp_layernorm(call, dv, da, g, needs); }
 
 /*
  * Running sums of V in Y, from the end of each line if BACKWARDS. A team's piece is some
- * lines or, if inner > 1, strips of STRIP neighbouring lines.
+ * lines or, if inner > 1, strips of at most STRIP neighbouring lines.
  */
 struct running {
 	struct axis_view view;

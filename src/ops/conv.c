@@ -108,7 +108,7 @@ int64_t conv_scratch(const struct attrs *attrs, const struct type *v, const stru
 /* A piece of the result: ROWS by COLUMNS contiguous places of one sample, or all places of SAMPLES samples. */
 struct piece {
 	int64_t sample, samples, row, rows, column, columns;
-	int64_t place, places; /* the first place in a sample, and the number of places in a sample */
+	int64_t place, places; /* in each sample: the first place of the piece, and the number of its places */
 	int64_t count;         /* places in all samples of the piece */
 };
 

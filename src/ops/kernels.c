@@ -1,8 +1,8 @@
 /*
  * Chooses the kernel tables that this processor runs best.
  *
- * Each call chooses by the processor's features. The compiler's run time and glibc cache
- * these, so a choice costs a few loads, and needs no global variable and no ifunc.
+ * Each call chooses by CKPTC_ISA and the processor's features. The compiler's run time and glibc
+ * cache the features, so a choice costs little, and needs no global variable and no ifunc.
  * The AVX-512 and AVX2 tables need every feature that their files are compiled for, and
  * an operating system that saves the registers; __builtin_cpu_supports checks both.
  */

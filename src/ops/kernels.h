@@ -17,7 +17,7 @@
 
 struct kernel_args {
 	void *out;             /* the result: y, dv or da; may be an input block of the same type */
-	void *keep[MAX_KEEPS]; /* where forward_keep stores K and L; a mask has element 0 in bit 0 of byte 0 */
+	void *keep[MAX_KEEPS]; /* where forward_keep stores all kept arrays; a mask has element 0 in bit 0 of byte 0 */
 	const void *v, *a, *y; /* the input, operand and output; a derivative reads those that its NEEDS name */
 	const void *k, *l;     /* kept values or masks */
 	const void *g;         /* the cotangent */

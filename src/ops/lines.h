@@ -1,7 +1,7 @@
 /*
  * Walks over an array, line by line along an axis. A view of the array is [outer, n, inner],
  * where n is the extent along the axis; a line is the n elements at one (outer, inner). If
- * inner is 1, each line is contiguous. Else a panel of LINES_PANEL neighbouring lines at a
+ * inner is 1, each line is contiguous. Else a panel of at most LINES_PANEL neighbouring lines at a
  * time is gathered into scratch, so that whole cache lines are read.
  */
 #ifndef OPS_LINES_H

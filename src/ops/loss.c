@@ -29,7 +29,7 @@ int64_t loss_scratch(const struct type *v, const struct type *a)
 	return bytes > INT64_MAX / 2 ? INT64_MAX : 2 * bytes;
 }
 
-/* Counts the elements, or rows for cross_entropy, of the whole array. WHOLE replaces V's leading extent if A keeps it. */
+/* Counts the elements (cross_entropy: rows) of the whole array: WHOLE replaces V's leading extent if A keeps it. */
 double loss_divisor(const struct op_call *call)
 {
 	const struct type type = call->op == OP_cross_entropy ? *call->v : broadcast_type(call->v, call->a);

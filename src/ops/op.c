@@ -170,7 +170,7 @@ enum argument_id {
 #include "ops/arguments.def"
 };
 
-/* What an argument's value must be. Kinds up to CHECK_STRIDES are numbers; of these, CHECK_INTEGER .. are integers. */
+/* What an argument's value must be. Kinds up to CHECK_STRIDES are numbers: from CHECK_INTEGER on, integers alone. */
 enum argument_check {
 	CHECK_NUMBER,
 	CHECK_POSITIVE,     /* a finite number above 0 */

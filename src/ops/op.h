@@ -21,8 +21,8 @@ enum op {
 enum op_class { OP_CLASS_UNARY, OP_CLASS_BINARY, OP_CLASS_GENERAL };
 
 /*
- * How far an operation reaches: which elements of V a part of the result depends on. The operand is cut with V
- * or read whole (op_scope).
+ * How far an operation reaches, the least first: which elements of V a part of the result depends on. The operand
+ * is cut as V is, or read whole (op_scope).
  * ELEM: an element of the result depends on the element at its index alone.
  * ROW: a row of the result (one index of the leading axis) depends on the same row of V alone.
  * SUM: the result is a sum or mean over the leading axis, whose blocks are added in order.
@@ -76,7 +76,7 @@ struct op_info {
 	bool operand_differentiable;
 	unsigned needs_v, needs_a; /* enum need bits: what the gradients of v and of a read */
 	struct keep keeps[MAX_KEEPS];
-	double flops; /* the cost in additions of one multiply-add of a product, else of one element (op_cost) */
+	double flops; /* cost in additions of a product's multiply-add, else of an element of V or result (the more) */
 	const char *doc;
 };
 

@@ -81,7 +81,7 @@ static enum status find_axis(const struct inference *f, int *axis)
 	return STATUS_OK;
 }
 
-/* NumPy's matmul of M [.., m, k] and N [.., k, n]. */
+/* NumPy's matmul of M [.., m, k] or [k] and N [.., k, n] or [k]; linear writes N as [.., n, k]. */
 static enum status infer_product(const struct inference *f)
 {
 	const bool swapped = f->op == OP_dot;
