@@ -35,7 +35,7 @@ struct conv {
 	bool pointwise;                  /* the columns are the sample itself */
 };
 
-/* Chooses pieces and chunks so that a piece's columns, unless pointwise, fit in one panel (ops/gemm_template.h). */
+/* Chooses pieces and chunks. Unless pointwise, a piece's columns have about the bytes of a panel of B, or fewer. */
 static void choose_pieces(struct conv *c)
 {
 	enum { CHUNK = 256, COLUMNS_BYTES = 384 << 10, RESULT_BYTES = 1 << 20, GROUP_PLACES = 512, STEP = 16 };

@@ -3,8 +3,8 @@
  * includes vector_template.h and defines the functions of its set. The tables are
  * kernels_ISA_f32 and kernels_ISA_f64.
  *
- * A row becomes inline functions and loops around them: one for its FORWARD expression,
- * one that stores the kept values too, and one for each derivative. A derivative's
+ * An element-wise row becomes inline functions and loops around them: one for its FORWARD
+ * expression, one that stores the kept arrays too, and one for each derivative. A derivative's
  * expression sees g and what NEEDS declares; one that reads anything else does not compile.
  */
 #include "ops/vmath_template.h"

@@ -48,9 +48,9 @@ void permute(const struct loops *loops, void *to, const void *from, const struct
 
 /*
  * How to walk over the axes that a reduction removes. MERGED is the array's shape without axes of
- * extent 1, where neighbours that are both reduced or both kept are one axis. If one axis is reduced,
- * it is the middle axis of VIEW. Else MOVED is set: permute(AXES) first copies the array to shape
- * LAST, whose last axes are the reduced ones, and VIEW is of the copy. BACK reverses AXES.
+ * extent 1, where neighbours that are both reduced or both kept are one axis. If it has one reduced
+ * axis, that is VIEW's n; if none, n is 1. Else MOVED is set: permute(AXES) first copies the array to
+ * shape LAST, whose last axes are the reduced ones, and VIEW is of the copy. BACK reverses AXES.
  */
 struct reduction {
 	struct axis_view view;

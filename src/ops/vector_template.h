@@ -1,7 +1,7 @@
 /*
  * Vectors of one instruction set: their types, and functions that all sets share. The
  * includer, kernels_ISA.c, defines ISA, ISA_BYTES, ISA_FMA and ISA_TILE before it. After
- * it come the functions of that set alone, and then vmath_template.h.
+ * it come the functions of that set alone, and then kernels_template.h.
  *
  * No lane's result depends on another lane, so that an element has the same bits at
  * every index of an array.
