@@ -1,6 +1,4 @@
-/*
- * Budgets: the search for the fastest schedule within a number of bytes.
- */
+/* Budgets: the search for the fastest schedule within a number of bytes. */
 #ifndef BUDGET_BUDGET_H
 #define BUDGET_BUDGET_H
 
@@ -22,7 +20,7 @@ struct judgement {
  *
  * SHARE and SLACK estimate the judge's bytes from WALKED, the cost walk's bytes:
  * fixed + (WALKED - fixed) * SHARE - SLACK. A goal's *reach* is WALKED - fixed where the estimate equals the goal's
- * bytes. The search tries only schedules within the reach, although a few beyond it would fit too.
+ * bytes. A walked schedule beyond the reach is judged only if it may be the least so far, although it might fit.
  */
 struct budget_judge {
 	enum status (*judge)(void *context, const struct policy *family, struct schedule *schedule, int64_t most,
@@ -32,30 +30,31 @@ struct budget_judge {
 	int64_t slack;
 };
 
-/* A budget of BYTES, and the fastest schedule that was found for it. */
+/* A budget of BYTES, and the fastest schedule that was found for it. Long: over 20,000 steps, and not save-all. */
 struct budget_goal {
 	int64_t bytes;
 	struct schedule *schedule; /* NULL: none was found */
-	int64_t least;             /* without a schedule: the least peak of all that were tried */
-	struct policy family;      /* the policy that made the schedule */
-	double time;               /* sum of the steps' costs; over 20,000 steps: forward executions of steps */
-	int64_t peak;              /* by the judge, else by the cost walk; over 20,000 steps the latter is a bound */
-	struct counters counters;  /* by the judge, else by the cost walk; over 20,000 steps the latter has none */
+	int64_t least;             /* without a schedule: the least peak of all that were judged */
+	struct policy family;      /* the policy that made the schedule; the fields below mean nothing without one */
+	double time;               /* sum of the steps' costs, forward and backward; long: forward executions of steps */
+	int64_t peak;              /* by the judge, else by the cost walk; long without a judge: an upper bound */
+	struct counters counters;  /* by the judge, else by the cost walk; long without a judge: zeros */
 };
 
 /*
  * Finds for each of COUNT GOALS a fast schedule over COSTS whose peak by JUDGE (NULL: the cost walk) is at most the
- * goal's bytes, which the caller sets. The caller frees the schedules. A goal's result does not depend on the other
- * goals, and more bytes never give a longer time. One search for all goals takes hardly longer than for one.
- * Fails with STATUS_LIMIT if out of memory, or with JUDGE's status; then all schedules are NULL.
+ * goal's bytes, which the caller sets. A goal that finds none is no failure. The caller frees the schedules. A goal's
+ * result does not depend on the other goals, and more bytes never give a longer time. One search for all goals takes
+ * hardly longer than for one. Fails with STATUS_LIMIT if out of memory, or with JUDGE's status; then all schedules are
+ * NULL.
  */
 enum status budget_search(const struct context *context, const struct step_costs *costs,
                           const struct budget_judge *judge, struct budget_goal *goals, size_t count);
-/* Sets *LEAST to the least feasible BYTES of budget:BYTES by the cost walk. STATUS_LIMIT if out of memory. */
+/* Sets *LEAST to the least peak by the cost walk of all that a search for 0 bytes tries. STATUS_LIMIT if no memory. */
 enum status budget_least(const struct context *context, const struct step_costs *costs, int64_t *least);
 /*
  * Sets *SCHEDULE, which the caller frees, to the fastest found within BYTES by the cost walk. Fails with STATUS_LIMIT
- * if there is none. The hint then is OPTION ("budget:", "--memory ") with the least feasible bytes.
+ * if none is found. The hint then is OPTION ("budget:", "--memory ") with the least peak of all that were tried.
  */
 enum status budget_schedule(const struct context *context, const struct step_costs *costs, int64_t bytes,
                             const char *option, struct schedule **schedule);

@@ -1,7 +1,7 @@
 /*
  * Offers candidates to goals. A candidate's time is a sum of costs. If it is less than a goal's, the cost walk says
  * whether the candidate is in the goal's reach, and then the judge says how many bytes it takes. Both may stop
- * once the bytes are too many.
+ * once the bytes are too many. Over GROUPED steps only save-all is timed and walked so (long_chains.c).
  */
 #include "budget/search_parts.h"
 
@@ -26,7 +26,7 @@ int64_t goal_reach(const struct search *s, const struct budget_goal *goal)
 	return reach < 4e18 ? (int64_t)reach : INT64_MAX - fixed;
 }
 
-/* Returns the bytes above which a candidate's peak has no use for GOAL. */
+/* Returns the bytes above which a peak has no use for GOAL: it does not fit, nor does it lower the least. */
 static int64_t most_wanted(const struct budget_goal *goal)
 {
 	return goal->bytes > goal->least || goal->schedule ? goal->bytes : goal->least;

@@ -1,7 +1,7 @@
 /*
- * Long chains: binomial checkpointing of parts of q steps with S snapshots. A bound says how many bytes
- * are enough: it counts each of a step's sizes at its largest, and one state more than may be needed. So
- * a choice needs closed forms alone, which take hardly longer for more steps.
+ * Chains of more than MANY steps: binomial checkpointing of parts of q steps with S snapshots. A bound says how many
+ * bytes are enough: it counts each of a step's sizes at its largest, and one state more than may be needed. So a choice
+ * needs closed forms alone, which take hardly longer for more steps.
  */
 #include "budget/search_parts.h"
 
@@ -10,7 +10,7 @@
 
 #include "base/checked.h"
 
-/* Returns a step whose every size is the largest of all steps. */
+/* Returns a step each of whose sizes is the largest of all steps. A kept input counts as a residual. */
 static struct step_cost largest_cost(const struct step_costs *costs)
 {
 	struct step_cost large = {.state = costs->output};
@@ -47,7 +47,7 @@ static struct policy policy_of(int64_t length, int64_t snapshots)
 	return (struct policy){.kind = POLICY_revolve, .number = snapshots, .length = length};
 }
 
-/* Returns that choice. Its bytes are enough to record, to reverse, and to advance, each with all snapshots held. */
+/* Returns that choice. Its bytes are enough to record, to reverse, and to advance a part, with all SNAPSHOTS held. */
 static struct choice choice_of(const struct choices *c, int64_t length, int64_t snapshots)
 {
 	const struct step_cost *large = &c->large;
@@ -59,7 +59,7 @@ static struct choice choice_of(const struct choices *c, int64_t length, int64_t 
 	                       length, snapshots};
 }
 
-/* Adds parts of LENGTH with SNAPSHOTS. False, and not added, if their bytes exceed to->most. */
+/* Adds the choice of LENGTH and SNAPSHOTS to TO. False, and it is not added, if its bytes exceed to->most. */
 static bool add_choice(struct choices *to, int64_t length, int64_t snapshots)
 {
 	const struct choice choice = choice_of(to, length, snapshots);
@@ -71,7 +71,7 @@ static bool add_choice(struct choices *to, int64_t length, int64_t snapshots)
 	return true;
 }
 
-/* Adds pairs of a fixed set; for each length the fewest snapshots, and the reverse, with which no part runs twice. */
+/* Adds pairs of a fixed set; and for each number of either, the least other by which no part is advanced over twice. */
 static void list_choices(struct choices *to)
 {
 	const int64_t steps = to->costs->steps;
@@ -95,7 +95,7 @@ static int by_bytes(const void *a, const void *b)
 	return (x->evaluations > y->evaluations) - (x->evaluations < y->evaluations);
 }
 
-/* Keeps the Pareto front of COUNT CHOICES: rising bytes, falling evaluations. Returns the number of choices left. */
+/* Sorts COUNT CHOICES to their Pareto front: rising bytes, falling evaluations. Returns the number of choices left. */
 static size_t keep_front(struct choice *choices, size_t count)
 {
 	size_t kept = 0;
@@ -131,7 +131,7 @@ static enum status offer_choice(const struct search *s, struct budget_goal *goal
 	return status;
 }
 
-/* Returns the last of the COUNT choices, by rising bytes, whose bytes are at most BYTES; -1 if there is none. */
+/* Returns the index of the last of COUNT choices, by rising bytes, that has at most BYTES; -1 if there is none. */
 static int64_t last_within(const struct choice *choices, size_t count, double bytes)
 {
 	int64_t low = -1, high = (int64_t)count;
@@ -146,8 +146,8 @@ static int64_t last_within(const struct choice *choices, size_t count, double by
 }
 
 /*
- * Offers GOAL choices of ever fewer bytes until one fits. The bytes tried are rungs of a ladder that depends on
- * the chain alone: first each COARSE-th rung. Then the gap between the choice that fits and the one above it is
+ * Offers GOAL choices of ever fewer bytes until one fits or is slow. The bytes tried are rungs of a ladder that depends
+ * on the chain alone: first each COARSE-th rung. Then the gap between the choice that fits and the one above it is
  * searched likewise, by each FINER-th rung, by each rung, and at last by each choice.
  */
 static enum status offer_choices(const struct search *s, struct budget_goal *goal, const struct choice *choices,
@@ -182,8 +182,8 @@ static enum status offer_choices(const struct search *s, struct budget_goal *goa
 }
 
 /*
- * Returns the largest bound of the choices for GOAL. A choice takes fewer bytes than its bound, most of all if steps
- * are unequal or small. So choices above the budget are tried too, unless the bound alone decides what fits.
+ * Returns the largest bound of the choices for GOAL. A choice may take fewer bytes than its bound, above all if steps
+ * are unequal or small. So bounds above the budget are tried too, unless the bound alone decides what fits.
  */
 static int64_t most_bound(const struct search *s, const struct budget_goal *goal)
 {

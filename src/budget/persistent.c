@@ -22,12 +22,12 @@
  * all of it is recorded. Only these levels are stored. Both bounds follow from the same recurrences
  * without the times, for any number of levels. So the size of a table is known before it is made.
  *
- * A part may be a block of parts. A table of its own then has the times to reverse the block alone. So long
- * chains are planned in two levels.
+ * A part may be a block of parts. A table of its own, the inner table, then has the times to reverse the block alone.
+ * So long chains are planned by one outer table and one inner table for each block.
  *
- * Held residuals are rounded to quanta by their running sum, so a stretch of recorded parts is off by at
- * most one quantum, not by one for each part. So the schedules must be judged, unless the quantum divides
- * all sizes: then the table is exact.
+ * Held residuals are rounded to quanta by their running sum. So a stretch of recorded parts, however long, is off by
+ * less than one quantum, up or down. The schedules must be judged, unless the quantum divides the bytes of all states
+ * and residuals: then the table is exact.
  */
 #include "budget/persistent.h"
 
@@ -124,7 +124,7 @@ static int64_t quanta_of(const struct table *t, int64_t bytes)
 /* Returns the least level that covers BYTES. */
 static int64_t level_of(const struct table *t, int64_t bytes) { return quanta_of(t, bytes - t->grid.rest); }
 
-/* Returns the bytes of the cotangent at J before part J-1 is reversed. */
+/* Returns the bytes of the cotangent at J before part J-1 is reversed: 0 at the chain's end, where it comes later. */
 static int64_t cotangent(const struct table *t, int64_t j)
 {
 	if (j < t->count)
@@ -152,7 +152,7 @@ static int64_t record_level(const struct table *t, struct range r)
 	return level_of(t, greater(record, (part->keeps_input ? state : 0) + part->backward));
 }
 
-/* A split of a range before part K. To advance there takes NEED bytes. */
+/* A split of a range before part K. To advance there takes NEED bytes beside the range's state and cotangent. */
 struct split {
 	int64_t k, need;
 };
@@ -221,7 +221,7 @@ __attribute__((optimize("O3"))) static void take_least(float *restrict best, con
 	}
 }
 
-/* take_least for levels at which only one side of a split still falls: BEST = min(BEST, BEFORE + FALLS + AFTER). */
+/* take_least where only one side of a split, FALLS, still falls by level: BEST = min(BEST, BEFORE + FALLS + AFTER). */
 __attribute__((optimize("O3"))) static void take_least_of_one(float *restrict best, float before,
                                                               const float *restrict falls, float after, int64_t count)
 {
@@ -232,8 +232,8 @@ __attribute__((optimize("O3"))) static void take_least_of_one(float *restrict be
 }
 
 /*
- * Lowers ROW's times, from level FROM on, to the split's: TIME + RIGHT's, HELD levels lower, + LEFT's. Of the levels
- * where neither side falls any further, one is enough: fill_range then lowers the levels above it.
+ * Lowers ROW's times, from level FROM on, to the split's if less: TIME + RIGHT's, HELD levels lower, + LEFT's. Of the
+ * levels where neither side falls any further, one is enough: fill_range then lowers the levels above it.
  */
 static void take_split(struct row *row, int64_t from, float time, const struct row *right, int64_t held,
                        const struct row *left)
@@ -274,7 +274,7 @@ static void fill_range(struct table *t, struct range r)
 	for (struct split split = first_split(t, r); split.k < r.j; next_split(t, &split))
 		take_split(row, split_level(t, r, &split), (float)(t->sums[split.k] - t->sums[r.i]),
 		           row_at(t, split.k, r.j, false), state, row_at(t, r.i, split.k, r.pin));
-	/* The recurrences may be off by rounding; more memory never takes more time. */
+	/* More memory never takes more time: mends rounding, and the levels that take_split leaves out. */
 	for (int64_t m = row->low; m <= row->high; m++) {
 		float *time = cell_at(row, m);
 		best = *time < best ? *time : best;
@@ -282,7 +282,7 @@ static void fill_range(struct table *t, struct range r)
 	}
 }
 
-/* Sets the residuals in quanta, by their running sum. */
+/* Sets `sums`, and `charge`, the residuals in quanta by their running sum. */
 static void set_charges(struct table *t)
 {
 	int64_t bytes = 0, quanta = 0;
@@ -299,7 +299,7 @@ static void set_charges(struct table *t)
 
 bool table_bound(struct table *t, const struct allocator *allocator)
 {
-	/* A block is pinned as a whole if the block before keeps its input. So its table must have pinned ranges too. */
+	/* A block is pinned if the block before keeps its output. The last one may lack a pinned row: see root_of. */
 	t->pins = !t->last;
 	for (int64_t i = 0; i < t->count; i++)
 		t->pins |= t->parts[i].keeps_output;
@@ -317,7 +317,7 @@ bool table_bound(struct table *t, const struct allocator *allocator)
 	return true;
 }
 
-/* Points each row at its part of CELLS, unless CELLS is NULL. Returns the number of cells of all rows. */
+/* Points each row, unless it is a block's, at its place in CELLS; not if CELLS is NULL. Returns the number of cells. */
 static size_t place_rows(struct table *t, float *cells)
 {
 	size_t count = 0;
@@ -392,7 +392,7 @@ static int64_t list_keep(struct action_list *list, int64_t begin, int64_t slot)
 	return slot;
 }
 
-/* Records PART from the current state or, if SLOT is not -1, from the state in SLOT, which becomes empty. */
+/* Records PART from the current state or, if SLOT is not -1, from that in SLOT, the last in use, which is emptied. */
 static void list_record(struct action_list *list, const struct part *part, int64_t slot)
 {
 	if (slot >= 0) {
@@ -403,7 +403,7 @@ static void list_record(struct action_list *list, const struct part *part, int64
 	action_list_push(list, ACT_RECORD, part->begin, part->end, 0);
 }
 
-/* Returns V's choice for R at level M: 0 to record the first part, else the k of a split. */
+/* Returns V's choice for R, of at least two parts, at level M: 0 to record the first part, else the k of a split. */
 static int64_t choice_at(const struct table *t, struct range r, int64_t m)
 {
 	const int64_t held = quanta_of(t, state_of(t, r));
@@ -426,7 +426,7 @@ static int64_t choice_at(const struct table *t, struct range r, int64_t m)
 	return best;
 }
 
-/* Lowers *M to the least level of the same time, and returns R's choice there. Without times: that of least peak. */
+/* Lowers *M to the least level of the same time, and returns R's choice there. For least peak, *M does not matter. */
 static int64_t choose(const struct table *t, struct range r, int64_t *m)
 {
 	const struct row *row = find_row(t, r);
@@ -444,7 +444,7 @@ static int64_t choose(const struct table *t, struct range r, int64_t *m)
 
 /*
  * Appends the actions of R at level M. SLOT holds the state before R; -1: that state is the current one. The
- * recursion is at most one call deep for each part of each level of tables.
+ * recursion is at most one call deep for each part of the outer table and of one inner table.
  */
 static void extract(const struct table *t, struct range r, int64_t m, int64_t slot, struct action_list *list)
 {

@@ -1,6 +1,6 @@
 /*
  * The best persistent schedule of a chain of unequal parts, by dynamic programming over memory in
- * quanta. Private to budget/; tables.c chooses the quanta.
+ * quanta. All bytes are those beyond step_costs.fixed. Private to budget/; tables.c chooses the quanta.
  */
 #ifndef BUDGET_PERSISTENT_H
 #define BUDGET_PERSISTENT_H
@@ -10,13 +10,13 @@
 
 /*
  * Steps BEGIN .. END-1, which are advanced over, recorded or reversed together. A need is in bytes. It leaves out
- * what other parts hold and the state before the part.
+ * what other parts hold and, except in `forward_inner`, the state before the part.
  */
 struct part {
 	int64_t begin, end;
-	double time;
+	double time;         /* to advance over it once, in any unit */
 	int64_t state, next; /* bytes of the states before and after */
-	int64_t residual;    /* bytes that the part holds once recorded */
+	int64_t residual;    /* bytes that the part holds once recorded, without the state before it */
 	bool keeps_input, keeps_output;
 	int64_t forward_first;    /* need of advancing if a slot holds the state before */
 	int64_t forward_inner;    /* need of advancing, with the state before the part */
@@ -34,8 +34,8 @@ struct grid {
 
 /*
  * The times of a range by level. Below LOW the range cannot be reversed. At HIGH all of it is recorded,
- * and the time falls no further. On a grid that ends below them, HIGH is the last level and LOW the number of
- * levels. Tables are mostly rows, so tables.c bounds their bytes by the size of this struct.
+ * and the time falls no further. If the grid ends below HIGH, HIGH is its last level. If it ends below LOW,
+ * LOW is the number of levels. tables.c counts the size of this struct in the bytes of tables.
  */
 struct row {
 	union {
@@ -47,26 +47,26 @@ struct row {
 	float *cells; /* at levels LOW .. HIGH */
 };
 
-/* The times of all ranges of a chain of parts. A part may be a block, with an inner table of the block's parts. */
+/* The times of all ranges of a chain of parts. With `inner`, each part is a block: a stretch of smaller parts. */
 struct table {
 	const struct part *parts;
 	int64_t count;
-	bool last; /* the whole chain ends here: no cotangent is held in the first sweep */
-	bool pins; /* some range may be pinned (persistent.c) */
-	bool least_peak;
+	bool last;       /* the whole chain ends here: no cotangent is held in the first sweep */
+	bool pins;       /* some range may be pinned (persistent.c) */
+	bool least_peak; /* rows have `least` alone: no level above it is looked at */
 	struct grid grid;
 	double *sums;              /* sums[i]: time of parts 0 .. i-1 */
 	int64_t *charge;           /* charge[i]: quanta that recording part i adds, after part i-1 */
 	struct row *rows;          /* by range (i, j); if PINS, followed by the pinned range's row */
 	const struct table *inner; /* by part: the table of that block; NULL: no part is a block */
-	float *cells;
-	void *block;
+	float *cells;              /* of all rows; NULL unless solved */
+	void *block;               /* the memory of sums, charge and rows */
 	size_t cells_size, block_size;
 };
 
-/* Finds the times of all ranges. INNER must be solved on the same grid. False if out of memory: free TABLE anyway. */
+/* Finds the times of all ranges. `inner` must be solved on the same grid. False if out of memory: free TABLE anyway. */
 bool table_solve(struct table *table, const struct allocator *allocator);
-/* Finds only LOW and HIGH of all ranges, in a time independent of the levels. INNER must be bound on the same grid. */
+/* Finds only the rows' bounds, in a time independent of the levels. `inner` must be bound on the same grid. */
 bool table_bound(struct table *table, const struct allocator *allocator);
 void table_free(struct table *table, const struct allocator *allocator);
 
@@ -75,17 +75,17 @@ struct table_size {
 	int64_t rows, open; /* open: rows whose times fall beyond the top level */
 	double cells, work; /* levels at which times may fall; sums that are compared */
 };
-/* Adds to SIZE the size of TABLE, which table_bound made, up to level TOP. INNER is not counted. */
+/* Adds the rows of TABLE, which table_bound made, to SIZE as far as level TOP. Higher rows and `inner` do not count. */
 void table_measure(const struct table *table, int64_t top, struct table_size *size);
 
 /* Returns the least level at which the chain can be reversed; grid.levels if there is none. */
 int64_t table_least(const struct table *table);
-/* Returns the time of the whole chain at LEVEL, at least table_least. */
+/* Returns the time of the whole chain at LEVEL, which is at least table_least. */
 double table_time(const struct table *table, int64_t level);
 
-/* Appends the best actions for the whole chain at LEVEL, at least table_least. */
+/* Appends the best actions for the whole chain at LEVEL, which is at least table_least. */
 void table_extract(const struct table *table, int64_t level, struct action_list *list);
-/* Appends the actions of least peak over COUNT PARTS: those that the bounds choose on a grid of one-byte quanta. */
+/* Appends the persistent schedule of least peak over COUNT PARTS, in one-byte quanta. LIST fails if out of memory. */
 void least_peak_extract(const struct part *parts, int64_t count, struct action_list *list);
 
 #endif

@@ -2,16 +2,18 @@
  * budget:BYTES: finds a fast schedule whose peak is at most BYTES.
  *
  * This file decides which schedules are tried:
+ *   - save-all, and no other if that fits all budgets;
  *   - the persistent schedule of least peak (persistent.c), for at most LEAST_PARTS parts;
  *   - the best persistent schedules for a memory in quanta (tables.c);
- *   - the other policies, with each number of a fixed set;
+ *   - recursive, sqrt, every:N, revolve:S and online:S (offer_families), with numbers of a fixed set;
  *   - binomial checkpointing of parts of q steps with S snapshots (schedule/revolve.c), for
- *     fixed sets of q and S (long_chains.c).
- * The cost walk says whether a schedule is in a goal's reach (budget.h), and the judge says how many bytes it takes.
- * The goal takes the fastest that fits. A wrong cost walk can only lead to a slower schedule, never above the budget.
+ *     fixed sets of q and S (offer_parts, or long_chains.c).
  *
- * One search serves any number of budgets, the goals. Each goal is offered what it would be offered
- * alone, in the same order; a candidate is made, timed and judged once.
+ * The cost walk says whether a schedule is in a goal's reach (budget.h), and the judge says how many bytes it takes.
+ * The goal takes the fastest that fits. With a judge, a wrong cost walk can lose a schedule, but exceeds no budget.
+ *
+ * One search serves any number of budgets, the goals. Each goal is offered what it would be offered alone, in order. A
+ * candidate, except of search_long, is timed and walked once; it is judged again if the judge stopped early for a goal.
  *
  * Invariant: more bytes never lose a schedule, so they never cost time.
  *   - The sets are fixed.
@@ -20,12 +22,12 @@
  *   - Of a table's levels, up to the budget and SLACK, the search finds the highest whose schedule fits along a fixed
  *     ladder.
  *
- * If there is a judge, a run follows. Small tables are made for all budgets, and finer ones for budgets that
- * leave the steps more bytes than the finer tables take. So planning takes no more memory than the run, or than the
- * small tables. If one quantum divides all sizes and the cost walk is the judge, the tables are exact.
+ * If there is a judge, a run follows. Small tables are made for all budgets, and finer ones for budgets that leave the
+ * steps more bytes than the finer tables take. So planning takes no more memory than the run, or than the small tables.
+ * If the cost walk is the judge, tables whose quantum divides all sizes are exact, as far as their levels reach.
  *
  * Chains of up to MANY steps have tables, and those of unequal steps up to GROUPED. Closed forms plan all chains of
- * more than MANY steps.
+ * more than MANY steps, beside tables.
  */
 #include "budget/search_parts.h"
 
@@ -37,10 +39,7 @@ static enum status offer_family(const struct search *s, const struct policy *fam
 	return search_offer(s, family, policy_schedule(family, s->costs, s->context.allocator));
 }
 
-/*
- * Offers the policies without a number, and up to NUMBERED steps those with one. For longer chains
- * only every:N is cheap enough to try with each number.
- */
+/* Offers the policies of `kinds`. Only every:N is cheap enough to try with a number over more than NUMBERED steps. */
 static enum status offer_families(const struct search *s)
 {
 	static const enum policy_kind kinds[] = {POLICY_recursive, POLICY_sqrt, POLICY_every, POLICY_revolve,
@@ -110,7 +109,7 @@ static enum status search_all(struct search *s)
 	return steps <= MANY ? offer_parts(s) : search_long(s);
 }
 
-/* Allocates the arrays of S, and fills its sums. False if out of memory. */
+/* Allocates the arrays of S, and fills its sums for at most GROUPED steps. False if out of memory. */
 static bool search_begin(struct search *s)
 {
 	struct arena *arena = s->context.arena;

@@ -15,12 +15,12 @@
 #include "budget/budget.h"
 
 enum {
-	MANY = 3200,     /* the most parts of a chain that tables are made for */
-	GROUPED = 20000, /* the most steps of a chain whose steps are joined to parts for tables */
-	NUMBERED = 1000, /* the most steps of a chain for which revolve:S and online:S are tried */
+	MANY = 3200,     /* the most parts of a chain; up to so many steps, each step is a part */
+	GROUPED = 20000, /* the most steps of a chain with tables; over a longer one only save-all is walked */
+	NUMBERED = 1000, /* the most steps of a chain for which offer_families tries revolve:S and online:S */
 };
 
-enum offered { SLOWER, TOO_LARGE, TAKEN };
+enum offered { SLOWER, TOO_LARGE, TAKEN }; /* SLOWER: no faster than the goal's schedule */
 
 struct candidate {
 	const struct policy *family;
@@ -29,7 +29,7 @@ struct candidate {
 	bool timed, judged;
 	double time;
 	int64_t walked; /* peak by the cost walk; 0: not walked */
-	int64_t most;   /* MOST of the judge's last call */
+	int64_t most;   /* limit of the last judge or walk: a judged peak above it may be too low */
 	struct judgement judgement;
 	enum offered result; /* of the last goal_offer */
 };
@@ -51,34 +51,33 @@ struct search {
 
 /* True if GOAL's schedule is save-all: nothing is faster. */
 bool goal_is_settled(const struct budget_goal *goal);
-/* True if TIME is less than that of GOAL's schedule, or GOAL has no schedule. */
+/* True if TIME is less than that of GOAL's schedule by more than rounding, or GOAL has no schedule. */
 bool goal_is_faster(const struct budget_goal *goal, double time);
 /* Returns GOAL's reach (budget.h): bytes of the cost walk beyond costs->fixed. */
 int64_t goal_reach(const struct search *s, const struct budget_goal *goal);
 /*
- * Sets C's time. If some goal may take a candidate of that time, also sets C's peak by the cost walk, which is then the
- * judgement if there is no judge. The walk may stop above the bytes of all goals. FULLY: it always runs to its end.
+ * Sets C's time. If some goal may want it, also sets C's peak by the cost walk, which is then the judgement if there
+ * is no judge. The walk may stop above the bytes that any goal wants. FULLY: C is always walked, to its end.
  */
 enum status candidate_measure(const struct search *s, struct candidate *c, bool fully);
-/* True if C's judgement shows that C does not fit GOAL and cannot lower GOAL's least. */
+/* True if C's judgement shows that C does not fit GOAL and cannot lower GOAL's least. False without a judgement. */
 bool candidate_is_large(const struct budget_goal *goal, const struct candidate *c);
-/* True if C, which is measured, is faster than GOAL's schedule, and may fit GOAL or lower GOAL's least. */
+/* True if C, which is timed, is faster than GOAL's schedule and, as far as walked, may fit or lower GOAL's least. */
 bool goal_wants(const struct search *s, const struct budget_goal *goal, const struct candidate *c);
-/* Judges C, which has a schedule and a time. Copies the schedule to GOAL if it fits and is the fastest so far. */
+/* If GOAL wants C, judges C's schedule unless it is judged, and copies it to GOAL if it fits. Sets C's result. */
 enum status goal_offer(const struct search *s, struct budget_goal *goal, struct candidate *c);
-/* Offers SCHEDULE, which FAMILY made, to all goals, and frees it. Fails with STATUS_LIMIT if it is NULL. */
+/* Offers SCHEDULE, which FAMILY made, to all goals, and frees it. STATUS_LIMIT if it is NULL. At most GROUPED steps. */
 enum status search_offer(const struct search *s, const struct policy *family, struct schedule *schedule);
 /* Returns the number after NUMBER in a fixed set: every one up to DENSE, then each about PERCENT percent larger. */
 int64_t search_next_number(int64_t number, int64_t dense, int64_t percent);
 /*
- * Offers the schedule of least peak to all goals, if the chain has at most LEAST_PARTS parts. Then makes tables, and
- * offers each goal some schedules of those made for it (offer_ladder).
+ * Offers the persistent schedule of least peak to all goals, if the chain has at most LEAST_PARTS parts. Then makes
+ * tables, and offers each goal some schedules of those made for it (offer_ladder).
  */
 enum status search_tables(struct search *s);
 /*
  * Offers each goal that is not settled binomial checkpointing of parts of equal length, from a fixed list of lengths
- * and snapshots, with ever fewer bytes until one fits. A goal still without a schedule is offered parts of one step
- * with one snapshot.
+ * and snapshots (offer_choices). A goal still without a schedule is offered parts of one step with one snapshot.
  */
 enum status search_long(const struct search *s);
 

@@ -1,7 +1,7 @@
 /*
  * Tables of persistent schedules (persistent.c) for the goals of a search: on which grids of memory
  * they are made, and which of their schedules are offered. A chain of more than PARTS parts is cut
- * into at most PARTS blocks and planned in two levels of tables.
+ * into at most PARTS blocks. An outer table then plans the blocks, and an inner one the parts of each block.
  *
  * A table counts bytes as the cost walk does, in quanta. A judge's bytes may be more or fewer, so
  * tables for a goal go up to its reach (budget.h).
@@ -20,11 +20,11 @@ enum {
 	LEVELS_MOST = 20000,
 	ROW = 2 * sizeof(struct row) / sizeof(float), /* a row of the bounds and one of the table, in floats */
 	SLACK = 24,      /* levels beyond a budget whose schedules may fit it: each held state is rounded up */
-	EACH = 100000,   /* the most rungs, times steps, of a ladder whose rungs are all tried */
-	TRIES = 150,     /* the most rungs that each of offer_ladder's two passes tries */
+	EACH = 100000,   /* the most rungs, times steps, of a ladder whose rungs may all be tried */
+	TRIES = 150,     /* about the most rungs of a longer ladder that each of offer_ladder's two passes tries */
 	TRIES_LONG = 12, /* TRIES for chains of more than NUMBERED steps */
 };
-/* Limits on the bytes of tables and on their work. With a judge, goals of more bytes get larger tables. */
+/* Limits on tables: bytes and work. With a judge, they start at tables_least, and larger ones serve larger goals. */
 static const int64_t tables_least = 6250000, tables_most = 100000000, table_work = 700000000;
 
 static const struct policy from_tables = {.kind = POLICY_budget};
@@ -35,7 +35,7 @@ static int64_t needed_range(const struct search *s, const struct budget_goal *go
 	return lesser(goal_reach(s, goal), s->range);
 }
 
-/* True if tables of s->table_bytes are made for GOAL. */
+/* True if tables of s->table_bytes are offered to GOAL. Exact tables that reach it already are enough. */
 static bool wants_tables(const struct search *s, const struct budget_goal *goal)
 {
 	const int64_t available = goal->bytes - s->costs->fixed;
@@ -43,7 +43,10 @@ static bool wants_tables(const struct search *s, const struct budget_goal *goal)
 	return !goal_is_settled(goal) && available > 0 && allowed && needed_range(s, goal) >= s->exact;
 }
 
-/* Returns *COUNT parts, at most MANY, all of equally many steps except the last. NULL if out of memory. */
+/*
+ * Cuts the chain, which has steps, into *COUNT parts: at most MANY, all of equally many steps, but the last may have
+ * fewer. A part's time is its share of the whole chain's. NULL if out of memory.
+ */
 static struct part *make_parts(const struct search *s, int64_t *count)
 {
 	const struct step_costs *costs = s->costs;
@@ -86,7 +89,7 @@ static int64_t common_divisor(int64_t a, int64_t b)
 	return a;
 }
 
-/* Returns the largest quantum that divides the bytes of all states and residuals of COUNT PARTS, or 1. */
+/* Returns the largest quantum that divides the bytes of all states and residuals of COUNT PARTS; 1 if all are 0. */
 static int64_t common_quantum(const struct part *parts, int64_t count)
 {
 	int64_t quantum = parts[count - 1].next;
@@ -164,8 +167,8 @@ static bool blocks_make(const struct context *context, struct blocks *b, const s
 }
 
 /*
- * Returns the least quantum with which tables up to RANGE bytes, and SLACK levels more, take at most
- * TABLE_BYTES; 0 if there is none. Sizes are rounded, so a row has up to two levels more than its range.
+ * Returns the least quantum with which tables up to RANGE bytes, and SLACK levels more, take at most TABLE_BYTES and
+ * table_work, and RANGE at most LEVELS_MOST levels; 0 if none. Rounding adds up to two levels to a row's range.
  */
 static int64_t quantum_within(const struct blocks *b, int64_t range, int64_t table_bytes)
 {
@@ -183,7 +186,7 @@ static int64_t quantum_within(const struct blocks *b, int64_t range, int64_t tab
 	return (int64_t)quantum + 1;
 }
 
-/* Returns the most levels of QUANTUM, up to RANGE bytes, of tables that take at most TABLE_BYTES. */
+/* Returns the most levels, up to RANGE bytes, for which quantum_within says that QUANTUM is enough; 0 if none. */
 static int64_t levels_within(const struct blocks *b, int64_t quantum, int64_t range, int64_t table_bytes)
 {
 	int64_t fits = 0, beyond = range / quantum + 2;
@@ -200,7 +203,7 @@ static int64_t levels_within(const struct blocks *b, int64_t quantum, int64_t ra
 /* Returns the least bytes of a schedule of the tables, on the grid `probe`. */
 static int64_t least_range(const struct blocks *b) { return table_least(&b->bounds.outer) * b->probe.quantum; }
 
-/* The schedules of TABLE by rising level. A level is a rung if its time is shorter than at all lower levels. */
+/* The schedules of TABLE by rising level. A level is a rung if its time is less than at all lower levels by 1e-6. */
 struct ladder {
 	const struct table *table;
 	struct candidate *rungs;
@@ -208,7 +211,7 @@ struct ladder {
 	int64_t count;
 };
 
-/* Offers rung I to GOAL. Once the rung is timed, its schedule is made again only if GOAL may take it. */
+/* Offers rung I to GOAL. The rung's schedule is made and freed: once to time it, then for each goal that wants it. */
 static enum status offer_rung(const struct search *s, struct budget_goal *goal, const struct ladder *l, int64_t i)
 {
 	struct candidate *c = &l->rungs[i];
@@ -230,7 +233,7 @@ static enum status offer_rung(const struct search *s, struct budget_goal *goal, 
 	return status;
 }
 
-/* Offers GOAL some of the COUNT lowest rungs, downwards until one fits; then likewise rungs of the gap above it. */
+/* Offers GOAL some of the COUNT lowest rungs, downwards until one fits or is slow; then likewise the gap above it. */
 static enum status offer_ladder(const struct search *s, struct budget_goal *goal, const struct ladder *l, int64_t count)
 {
 	const struct grid *grid = &l->table->grid;
@@ -269,7 +272,7 @@ static bool list_rungs(struct ladder *l, const struct allocator *allocator)
 	return true;
 }
 
-/* Offers each goal the rungs of TABLE below the goal's number in s->levels. */
+/* Offers each goal some of TABLE's rungs at levels below the goal's number in s->levels. */
 static enum status offer_table(const struct search *s, const struct table *table)
 {
 	struct ladder l = {.table = table};
@@ -339,7 +342,7 @@ static int64_t rest_within(const struct search *s, int64_t quantum, int64_t byte
 	return rest;
 }
 
-/* With a judge: offers tables of at most MOST levels whose rests are those of workspaces, since peaks end with one. */
+/* With a judge: offers tables of at most MOST levels with the rests of workspaces, one of which ends most peaks. */
 static enum status offer_judged_quanta(const struct search *s, struct blocks *b, int64_t quantum, int64_t most)
 {
 	int64_t rests[WORKSPACES + 1];
@@ -354,7 +357,7 @@ static enum status offer_judged_quanta(const struct search *s, struct blocks *b,
 	return STATUS_OK;
 }
 
-/* Without a judge: offers tables of at most MOST levels that end exactly at a budget. Goals of one rest share one. */
+/* Without a judge: offers tables of at most MOST levels that end at budgets. Goals of one rest share a table. */
 static enum status offer_exact_quanta(const struct search *s, struct blocks *b, int64_t quantum, int64_t most)
 {
 	const int64_t fixed = s->costs->fixed;
@@ -392,8 +395,8 @@ static enum status offer_ranges(const struct search *s, struct blocks *b)
 }
 
 /*
- * Offers ever larger tables. Without a judge, those of the common quantum are exact up to their top level, and the
- * others serve the goals above it. With a judge, both serve all goals.
+ * With a judge, offers ever larger tables to goals of enough bytes. Without one, offers the largest only: those of the
+ * common quantum are exact up to their top level, and those of ranges serve the goals above it.
  */
 static enum status offer_tables(struct search *s, struct blocks *b)
 {

@@ -5,7 +5,7 @@
  *
  * State p is what step p and the steps after it need: state 0 is the input, state n the output. At any time there is
  * one current state or none. Slots hold states in memory or on disk. Residuals of some steps are held. The cotangent
- * is that of the state at its position, at first n. The first sweep ends when state n is first reached.
+ * has the position of its state, at first n. The first sweep ends when state n is first reached.
  */
 #ifndef SCHEDULE_ACTION_H
 #define SCHEDULE_ACTION_H

@@ -20,8 +20,8 @@ static inline void queue_push(struct action_queue *queue, enum action_kind kind,
 }
 
 /*
- * The head of every schedule. A family's own state follows it in the same block, so that emission allocates nothing and
- * freeing is one call. `rewind` sets all pointers into the block, so a copy of the block is a schedule once rewound.
+ * The head of every schedule. A family's own state follows it in the same block. So emission allocates nothing, and
+ * freeing is one call. `rewind` sets all pointers into the block: a copy of the block is a schedule once rewound.
  */
 struct schedule {
 	void (*emit)(struct schedule *schedule); /* pushes the next few actions to `queue`, or none at the end */

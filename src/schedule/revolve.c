@@ -6,8 +6,8 @@
  *
  * Let P(l, s) be the least evaluations (recording ones included) that reverse l
  * steps from a state with s snapshots, one of which is that state's. One step is recorded:
- * P(1, s) = 1. Else the state is kept, m steps are advanced over, the rest is reversed with s - 1
- * snapshots, and then the first m steps are reversed from the kept state:
+ * P(1, s) = 1. Else the state is kept, and m steps are advanced over. The rest is reversed with s - 1
+ * snapshots, and then the first m steps from the kept state:
  *
  *     P(l, s) = min over m of  m + P(l - m, s - 1) + P(m, s).
  *
