@@ -151,7 +151,7 @@ static void scale_to(const struct op_call *call, void *to, const struct type *to
 	sum_to_shape(call->kernels, to, to_type, call->scratch, type, rest);
 }
 
-/* mse: dv = 2 g d / count; mae and huber: dv = g k / count; dt = -dv */
+/* mse: dv = 2 g d / count; mae and huber: dv = g k / count; dt = -dv; each summed over its broadcast axes */
 static void vjp_loss(const struct op_call *call, void *dv, void *da, const void *g, const void *k)
 {
 	const struct type type = broadcast_type(call->v, call->a);

@@ -105,7 +105,7 @@ struct attrs {
 	struct slice_bound start, stop;
 	int64_t step;
 	int64_t before, after, shift;
-	int64_t stride[2], padding[2];
+	int64_t stride[2], padding[2]; /* conv1d reads [0] alone */
 	enum boundary boundary;
 	enum dtype dtype;   /* cast */
 	struct shape shape; /* reshape, as written, -1 allowed */

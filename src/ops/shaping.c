@@ -139,7 +139,7 @@ static void copy_stretches(size_t size, const struct rows *to, const struct rows
 		memcpy(out, in, (size_t)bytes);
 }
 
-/* Where a part lies in a whole array: from element AT of each of ROWS rows, which have ROW elements. */
+/* Where a part lies in a whole array: from element AT of each of its ROWS rows on, which have ROW elements. */
 struct place {
 	int64_t at, row, rows;
 };
