@@ -71,7 +71,7 @@ struct diags {
 
 /* The first argument of most functions below cli that need two of the three members. */
 struct context {
-	const struct allocator *allocator; /* for memory that is freed by itself: of the function, slabs, schedules */
+	const struct allocator *allocator; /* for memory that is freed before the arena, such as slabs and schedules */
 	struct arena *arena;               /* for all other results */
 	struct diags *diags;               /* for its errors and warnings */
 };
@@ -95,9 +95,9 @@ enum status diag_memory(struct diags *diags);
 
 #define diag_warn(DIAGS, ...) (void)diag_file(DIAGS, STATUS_OK, NULL, -1, __VA_ARGS__)
 
-/* Sets the last diagnostic's hint, and returns its status. Only returns STATUS_LIMIT if memory has been short. */
+/* Sets the last diagnostic's hint, and returns its status. If memory has been short, only returns STATUS_LIMIT. */
 __attribute__((format(printf, 2, 3))) enum status diag_hint(struct diags *diags, const char *format, ...);
-/* Appends "; " and the text to the last diagnostic's hint, unless that is longer than 200 bytes; or sets the hint. */
+/* Appends "; " and the text to the last diagnostic's hint, unless that is over 200 bytes. Without a hint, sets it. */
 __attribute__((format(printf, 2, 3))) void diag_hint_more(struct diags *diags, const char *format, ...);
 /* Underlines CARET instead of the last diagnostic's span. */
 void diag_caret(struct diags *diags, struct span caret);

@@ -45,8 +45,7 @@ struct budget_goal {
  * Finds for each of COUNT GOALS a fast schedule over COSTS whose peak by JUDGE (NULL: the cost walk) is at most the
  * goal's bytes, which the caller sets. A goal that finds none is no failure. The caller frees the schedules. A goal's
  * result does not depend on the other goals, and more bytes never give a longer time. One search for all goals takes
- * hardly longer than for one. Fails with STATUS_LIMIT if out of memory, or with JUDGE's status; then all schedules are
- * NULL.
+ * hardly longer than for one. Fails, with all schedules NULL, if out of memory (STATUS_LIMIT) or if JUDGE fails.
  */
 enum status budget_search(const struct context *context, const struct step_costs *costs,
                           const struct budget_judge *judge, struct budget_goal *goals, size_t count);

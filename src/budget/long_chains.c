@@ -10,7 +10,7 @@
 
 #include "base/checked.h"
 
-/* Returns a step each of whose sizes is the largest of all steps. A kept input counts as a residual. */
+/* Returns a step whose sizes are the largest of all steps. Residuals include a kept input, if no output is kept. */
 static struct step_cost largest_cost(const struct step_costs *costs)
 {
 	struct step_cost large = {.state = costs->output};

@@ -274,7 +274,7 @@ static void fill_range(struct table *t, struct range r)
 	for (struct split split = first_split(t, r); split.k < r.j; next_split(t, &split))
 		take_split(row, split_level(t, r, &split), (float)(t->sums[split.k] - t->sums[r.i]),
 		           row_at(t, split.k, r.j, false), state, row_at(t, r.i, split.k, r.pin));
-	/* More memory never takes more time: mends rounding, and the levels that take_split leaves out. */
+	/* More memory never takes more time. This mends rounding, and sets the levels that take_split leaves out. */
 	for (int64_t m = row->low; m <= row->high; m++) {
 		float *time = cell_at(row, m);
 		best = *time < best ? *time : best;

@@ -12,8 +12,8 @@
  * The cost walk says whether a schedule is in a goal's reach (budget.h), and the judge says how many bytes it takes.
  * The goal takes the fastest that fits. With a judge, a wrong cost walk can lose a schedule, but exceeds no budget.
  *
- * One search serves any number of budgets, the goals. Each goal is offered what it would be offered alone, in order. A
- * candidate, except of search_long, is timed and walked once; it is judged again if the judge stopped early for a goal.
+ * One search serves any number of budgets, the goals. Each goal is offered the same candidates in the same order as
+ * alone. Except in search_long, a candidate is timed and walked once, and judged again only if the judge stopped early.
  *
  * Invariant: more bytes never lose a schedule, so they never cost time.
  *   - The sets are fixed.

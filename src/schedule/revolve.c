@@ -27,7 +27,7 @@
 #include "base/checked.h"
 #include "schedule/families.h"
 
-/* Returns beta(SNAPSHOTS, REPETITIONS): the most steps reversed with at most r + 1 evaluations each; saturated. */
+/* Returns beta(s, r), saturated, 0 if s or r is negative: the most steps that take at most r + 1 evaluations each. */
 static int64_t binomial_reach(int64_t snapshots, int64_t repetitions)
 {
 	if (snapshots < 0 || repetitions < 0)
