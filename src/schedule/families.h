@@ -41,7 +41,7 @@ void *schedule_create(const struct allocator *allocator, const struct schedule *
 
 /* NAME_schedule: NULL if out of memory. NAME_evaluations: its executions of forward steps, recording too; saturated. */
 
-/* Cuts the chain into segments of LENGTH steps. Keeps the first states of the first KEPT (0: all), but never the last. */
+/* Cuts the chain into segments of LENGTH steps. Keeps the first states of the first KEPT (0: all), never the last. */
 struct schedule *segments_schedule(const struct allocator *allocator, int64_t steps, int64_t length, int64_t kept);
 int64_t segments_evaluations(int64_t steps, int64_t length, int64_t kept);
 struct schedule *recursive_schedule(const struct allocator *allocator, int64_t steps);
