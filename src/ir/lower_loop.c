@@ -8,24 +8,6 @@
 
 #include <string.h>
 
-/* Appends to SET the slots that NODE and its successors bind, except those local to defs. IN, by slot: it is in SET. */
-static void collect_bound(const struct node *node, bool *in, uint32_t *set, size_t *count)
-{
-	for (; node; node = node->next) {
-		if (node->kind == NODE_NAME && !in[node->variable + 1]) {
-			in[node->variable + 1] = true;
-			set[(*count)++] = node->variable + 1;
-		}
-		if (node->body)
-			collect_bound(node->body, in, set, count);
-		if (node->operand.kind == REF_BLOCK)
-			collect_bound(node->operand.block, in, set, count);
-		for (size_t i = 0; node->kind == NODE_CALL && i < node->def->count; i++)
-			if (node->arguments[i].kind == REF_BLOCK)
-				collect_bound(node->arguments[i].block, in, set, count);
-	}
-}
-
 /* An attempt to keep a loop, which carries the slots SLOTS, the current value's first. */
 struct kept_loop {
 	uint32_t *slots;
@@ -39,6 +21,37 @@ struct kept_loop {
 	bool *used; /* streaming.along, then streaming.whole, by param */
 };
 
+static void collect_bound(const struct frame *frame, const struct node *node, bool *in, struct kept_loop *k);
+
+/* Does as collect_bound if REF, in a block of FRAME, is a block or an argument that is one. */
+static void collect_ref(const struct frame *frame, const struct ref *ref, bool *in, struct kept_loop *k)
+{
+	const struct found *argument = ref->kind == REF_ARGUMENT ? &frame->arguments[ref->index] : NULL;
+	if (ref->kind == REF_BLOCK)
+		collect_bound(frame, ref->block, in, k);
+	else if (argument && argument->kind == FOUND_BLOCK)
+		collect_bound(argument->frame, argument->block, in, k);
+}
+
+/*
+ * Appends to K->slots those that NODE and its successors, in a block of FRAME, bind, except those local to the defs that
+ * they call. IN, by slot: K has it.
+ */
+static void collect_bound(const struct frame *frame, const struct node *node, bool *in, struct kept_loop *k)
+{
+	for (; node; node = node->next) {
+		if (node->kind == NODE_NAME && !in[node->variable + 1]) {
+			in[node->variable + 1] = true;
+			k->slots[k->count++] = node->variable + 1;
+		}
+		if (node->body)
+			collect_bound(frame, node->body, in, k);
+		collect_ref(frame, &node->operand, in, k);
+		for (size_t i = 0; node->kind == NODE_CALL && i < node->def->count; i++)
+			collect_ref(frame, &node->arguments[i], in, k);
+	}
+}
+
 /* Sets K->slots to slot 0 and the slots that the body of NODE binds. False where memory is short. */
 static bool find_carried(struct lowering *l, const struct node *node, struct kept_loop *k)
 {
@@ -48,7 +61,7 @@ static bool find_carried(struct lowering *l, const struct node *node, struct kep
 		return false;
 	in[0] = true;
 	k->slots[k->count++] = 0;
-	collect_bound(node->body, in, k->slots, &k->count);
+	collect_bound(l->names.frame, node->body, in, k);
 	return true;
 }
 

@@ -126,14 +126,25 @@ static enum status add_prelude(struct resolver *r, const struct statement *s, st
 	return STATUS_OK;
 }
 
-/* Appends a prelude for the name that S binds, unless it is new or has a variable (not the input's) in any scope. */
+/*
+ * Appends a prelude for the name that S binds, unless it is new or has a variable (not the input's) up to home: a
+ * variable outside of a def is another one, whose value the first iteration reads.
+ */
 static enum status prepare_name(struct resolver *r, const struct statement *s)
 {
-	const struct binding *b = resolver_find(r, s->name);
-	if (!b || is_variable(&b->ref))
+	const struct binding *b = NULL;
+	const struct name_scope *scope = r->scope;
+	bool home = true;
+	for (; scope && !b; scope = scope->outer) {
+		b = scope_find(scope, s->name);
+		if (b && home && is_variable(&b->ref))
+			return STATUS_OK;
+		home &= !scope->home;
+	}
+	if (!b)
 		return STATUS_OK;
 	const struct ref before = b->ref;
-	r->chain->names_input |= before.kind == REF_VARIABLE;
+	r->chain->names_input |= before.kind == REF_VARIABLE && before.index == 0;
 	uint32_t variable;
 	TRY(bind_variable(r, s->name, &variable));
 	return add_prelude(r, s, before, variable);
