@@ -170,7 +170,6 @@ static enum status find_type(const struct binder *b, struct param *param, const 
 	if (source->init && source->init->kind == INIT_EYE && param->type.shape.ndim != 2)
 		return diag_at(b->diags, STATUS_CHAIN, b->chain->source, param->span,
 		               "'eye' makes a matrix, and '%s' has %d dimensions", param->name, param->type.shape.ndim);
-	param->typed = true;
 	return STATUS_OK;
 }
 

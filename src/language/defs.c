@@ -128,8 +128,7 @@ static int64_t count_nodes(const struct node *node, int64_t times, int64_t *uses
 	int64_t size = 0;
 	for (; node; node = node->next) {
 		size = saturated_add(saturated_add(size, times), count_operand(&node->operand, times, uses));
-		if (node->kind != NODE_REPEAT || node->count > 0)
-			size = saturated_add(size, count_nodes(node->body, times, uses));
+		size = saturated_add(size, count_nodes(node->body, times, uses));
 		if (node->kind != NODE_CALL)
 			continue;
 		const struct def *def = node->def;

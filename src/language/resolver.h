@@ -15,7 +15,7 @@
 
 struct binding {
 	const char *name;
-	struct ref ref; /* REF_NONE: not bound */
+	struct ref ref;
 	struct binding *next;
 };
 

@@ -10,8 +10,7 @@
 
 struct binding *scope_find(const struct name_scope *scope, const char *name)
 {
-	struct binding *b = dictionary_find(&scope->by_name, name);
-	return b && b->ref.kind != REF_NONE ? b : NULL;
+	return dictionary_find(&scope->by_name, name);
 }
 
 struct binding *resolver_find(const struct resolver *r, const char *name)
@@ -107,8 +106,7 @@ static const char *nearest_binding(struct resolver *r, const char *name)
 	count = 0;
 	for (const struct name_scope *s = r->scope; s && names; s = s->outer)
 		for (const struct binding *b = s->bindings; b; b = b->next)
-			if (b->ref.kind != REF_NONE)
-				names[count++] = b->name;
+			names[count++] = b->name;
 	return names ? suggest_nearest(name, names, count) : NULL;
 }
 

@@ -317,6 +317,14 @@ static struct scaled_sum add_scaled(enum op op, struct scaled_sum sum, struct sc
 	smaller->hi *= factor;
 	smaller->lo *= factor;
 	sum.scale = grows ? block.scale : sum.scale;
+	if (op == OP_norm && isinf(sum.hi + block.hi)) {
+		struct scaled_sum *const both[] = {&sum, &block};
+		for (int i = 0; i < 2; i++) {
+			both[i]->hi *= 0x1p-20;
+			both[i]->lo *= 0x1p-20;
+		}
+		sum.scale *= 0x1p10;
+	}
 	sum_add(&sum.hi, &sum.lo, block.hi, block.lo);
 	return sum;
 }
