@@ -133,15 +133,12 @@ static enum status add_prelude(struct resolver *r, const struct statement *s, st
 static enum status prepare_name(struct resolver *r, const struct statement *s)
 {
 	const struct binding *b = NULL;
-	const struct name_scope *scope = r->scope;
-	bool home = true;
-	for (; scope && !b; scope = scope->outer) {
+	bool outside = false; /* of home */
+	for (const struct name_scope *scope = r->scope; scope && !b; scope = scope->outer) {
 		b = scope_find(scope, s->name);
-		if (b && home && is_variable(&b->ref))
-			return STATUS_OK;
-		home &= !scope->home;
+		outside |= scope->home && !b;
 	}
-	if (!b)
+	if (!b || (is_variable(&b->ref) && !outside))
 		return STATUS_OK;
 	const struct ref before = b->ref;
 	r->chain->names_input |= before.kind == REF_VARIABLE && before.index == 0;

@@ -318,12 +318,8 @@ static struct scaled_sum add_scaled(enum op op, struct scaled_sum sum, struct sc
 	smaller->lo *= factor;
 	sum.scale = grows ? block.scale : sum.scale;
 	if (op == OP_norm && isinf(sum.hi + block.hi)) {
-		struct scaled_sum *const both[] = {&sum, &block};
-		for (int i = 0; i < 2; i++) {
-			both[i]->hi *= 0x1p-20;
-			both[i]->lo *= 0x1p-20;
-		}
-		sum.scale *= 0x1p10;
+		sum = (struct scaled_sum){sum.hi * 0x1p-20, sum.lo * 0x1p-20, sum.scale * 0x1p10};
+		block = (struct scaled_sum){block.hi * 0x1p-20, block.lo * 0x1p-20, 0};
 	}
 	sum_add(&sum.hi, &sum.lo, block.hi, block.lo);
 	return sum;
