@@ -6,7 +6,7 @@
  *         return diag_file(diags, STATUS_LIMIT, path, -1, "more than %d arrays", MOST);
  *
  * Its caller passes the status on by TRY, and adds no second reason. A function that fails only when memory is short
- * may instead return NULL or false, or set a flag that stays set, such as `failed` of an arena; its caller then returns
+ * may instead return NULL or false, or set a flag that stays set, such as `failed` of an arena. Its caller then returns
  * diag_memory(diags), by TRY_ALLOC where it can. Only diags_render, which main calls once, shows diagnostics.
  */
 #ifndef BASE_DIAG_H

@@ -1,9 +1,9 @@
 /*
- * Multiplicative hashing (Knuth, The Art of Computer Programming, volume 3, section 6.4) in four lanes of 64-bit words,
- * so that four multiplications run at once. It is not a published function. Each operation on a lane is invertible: the
- * exclusive or with a word, the product with an odd number, and the exclusive or with the lane's own high bits. (The
- * last brings high bits down; a product only moves bits up.) So two arrays of one size never have the same hash if they
- * differ only in one word of the 32-byte blocks, or only in one byte after the last block.
+ * Multiplicative hashing (Knuth, The Art of Computer Programming, volume 3, section 6.4) in four lanes of 64-bit
+ * words, so that four multiplications run at once. It is not a published function. Each operation on a lane is
+ * invertible: the exclusive or with a word, the product with an odd number, and the exclusive or with the lane's own
+ * high bits. The last brings high bits down, while a product only moves bits up. So two arrays of one size never have
+ * the same hash if they differ only in one word of the 32-byte blocks, or only in one byte after the last block.
  */
 #include "base/hash.h"
 

@@ -1,6 +1,6 @@
 /*
  * The optimal string alignment distance (Damerau 1964 with adjacent transpositions, Wagner and Fischer 1974), in
- * quarters of an edit: a change of case costs one, an exchange of two adjacent letters three, any other edit four.
+ * quarters of an edit. A change of case costs one, an exchange of two adjacent letters three, any other edit four.
  */
 #include "base/suggest.h"
 

@@ -23,7 +23,7 @@
  *     ladder.
  *
  * If there is a judge, a run follows. Small tables are made for all budgets, and finer ones for budgets that leave the
- * steps more bytes than the finer tables take. So planning takes no more memory than the run, or than the small tables.
+ * steps more bytes than the finer tables take. Thus planning takes at most the memory of the run or of small tables.
  * If the cost walk is the judge, tables whose quantum divides all sizes are exact, as far as their levels reach.
  *
  * Chains of up to MANY steps have tables, and those of unequal steps up to GROUPED. Closed forms plan all chains of

@@ -19,8 +19,8 @@ size_t session_memory_most(void)
 }
 
 /*
- * Returns the bytes that this process can still get, 0 if unknown: the machine's free memory and its caches of files,
- * but no more than the limits of the process and of its control groups leave.
+ * Returns the bytes that this process can still get, or 0 if they are unknown. They are the machine's free memory and
+ * its caches of files. The limits of the process and of its control groups may leave less.
  */
 static int64_t memory_available(void)
 {

@@ -123,8 +123,8 @@ enum status watch_open(struct session *s, struct watch *watch, const struct grad
 }
 
 /*
- * Adds EVENT to the timeline if it is of the first tile of an array; each array replaces the one before. The timeline
- * begins at the tile's first step: reading the input may take most of a short run, and is not drawn.
+ * Adds EVENT to the timeline if it belongs to the first tile of an array; each array replaces the one before. The
+ * timeline begins at the tile's first step: reading the input may take most of a short run, and is not drawn.
  */
 static enum status follow(struct watch *watch, const struct event *event)
 {

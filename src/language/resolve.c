@@ -127,8 +127,8 @@ static enum status add_prelude(struct resolver *r, const struct statement *s, st
 }
 
 /*
- * Appends a prelude for the name that S binds, unless it is new or has a variable (not the input's) up to home: a
- * variable outside of a def is another one, whose value the first iteration reads.
+ * Appends a prelude for the name that S binds, unless it is new, or has a variable (not the input's) in a scope up to
+ * home. A variable outside of the def is another one: the prelude gives its value to the first iteration.
  */
 static enum status prepare_name(struct resolver *r, const struct statement *s)
 {

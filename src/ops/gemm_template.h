@@ -5,8 +5,8 @@
  * The blocking is Goto's (Goto and van de Geijn 2008, "Anatomy of
  * high-performance matrix multiplication"). A panel of B, PACK_K by PACK_N, is
  * packed into stripes that a tile reads in order. A block of A, PACK_M by PACK_K, is packed
- * too if it is transposed, if enough columns share that work, or if its rows would fall into one
- * set of the cache. Other blocks are read in place, but for the last rows, which fill no tile. A
+ * too in three cases: it is transposed, enough columns share that work, or its rows would fall into
+ * one set of the cache. Of other blocks only the last rows, which fill no tile, are packed. A
  * tile of C, TILE_M rows by two vectors, stays in registers. Stripes at the edges are filled up
  * with zeros, and the part of a tile outside C is not written.
  *

@@ -53,8 +53,8 @@ int64_t op_team_scratch(enum op op, const struct attrs *attrs, const struct type
 
 /*
  * True if ADATA can be OP's operand on a value of type V. ADATA has type A and is held in
- * A's computing type. cross_entropy's classes must be integers from 0 to V's last extent less 1;
- * else MESSAGE names the first wrong element. No caller checks a computed operand: one wrong
+ * A's computing type. cross_entropy's classes must be integers from 0 to V's last extent less 1.
+ * Otherwise MESSAGE names the first wrong element. No caller checks a computed operand: one wrong
  * class makes the loss NaN.
  */
 enum { OP_CHECK_TEXT = 160 };

@@ -299,7 +299,7 @@ struct scaled_sum {
 	double hi, lo, scale;
 };
 
-/* Returns SUM, of the tiles before, plus BLOCK. If both are finite and not 0, their larger scale is that of both. */
+/* Returns SUM, of the tiles before, plus BLOCK. Finite sums other than 0 are brought to the larger scale first. */
 static struct scaled_sum add_scaled(enum op op, struct scaled_sum sum, struct scaled_sum block)
 {
 	if (block.hi == 0)

@@ -3,9 +3,9 @@
  * element (before - 2 v) + after is computed along each axis. These are added in
  * increasing order of the axes. The sum is divided by dx * dx unless that is 1.
  *
- * Outside an axis, `periodic` continues at the other end, `zero` has zeros, and
+ * Outside an axis, `periodic` continues at the other end, and `zero` has zeros.
  * `reflect` mirrors without repeating the edge: index -1 is index 1, or 0 if the
- * extent is 1. `periodic` and `zero` are symmetric: each is its own
+ * extent is 1. `periodic` and `zero` are symmetric, so each is its own
  * adjoint. In the adjoint of `reflect` each end counts twice for its
  * neighbour, and the outside is zero.
  *

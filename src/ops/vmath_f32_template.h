@@ -672,8 +672,8 @@ LANEWISE vf cosine_of(struct quarter q)
 }
 
 /*
- * Returns the sine of the x that quarter_f reduced to Q, or its cosine if COSINE. With s and c the sine and cosine of
- * the reduced angle, the sine in quarters 0 to 3 is s, c, -s, -c, and the cosine c, -s, -c, s.
+ * Returns the sine of the x that quarter_f reduced to Q, or its cosine if COSINE. Let s and c be the sine and cosine of
+ * the reduced angle. Then the sine in quarters 0 to 3 is s, c, -s, -c. The cosine is c, -s, -c, s.
  */
 LANEWISE vf sine_or_cosine_f(struct quarter q, bool cosine)
 {

@@ -183,7 +183,7 @@ static void make_program(struct part *part, const struct body *body, struct text
 	end_line(part, program);
 }
 
-/* Makes all lines of PART, which explains LINEAR, anew but for its `taken`. Returns false if memory is short. */
+/* Sets PART, whose `taken` the caller has set, to the lines that explain LINEAR. Returns false if memory is short. */
 static bool make_part(struct report *report, const struct explanation *e, const struct linear *linear,
                       struct part *part)
 {
