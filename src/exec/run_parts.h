@@ -194,7 +194,7 @@ enum status input_output_load_cotangent(struct run *run);
 /* Sets read_anywhere and write_anywhere. A forward run also begins its output, and reads a stream up to the window. */
 enum status input_output_begin_array(struct run *run);
 enum status input_output_begin_outputs(struct run *run, struct diags *diags);
-/* Reads CHUNK to the block of worker INDEX, if it has one: the pipeline's read. */
+/* The pipeline's read; CONTEXT is the run. Reads CHUNK to the input block of worker INDEX, if there is one. */
 enum status input_output_read_chunk(void *context, int index, int64_t chunk, struct diags *diags);
 enum status input_output_write_chunk(struct worker *worker, int64_t chunk, struct diags *diags);
 enum status input_output_end_array(struct run *run);

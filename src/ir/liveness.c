@@ -1,6 +1,6 @@
 /*
- * Makes steps of drafts, from the last to the first, with two sets of slots. A slot is live if the output depends on its
- * value. The other set has the slots whose values have a cotangent.
+ * Makes steps of drafts, from the last to the first, with two sets of slots. A slot is live if the output depends on
+ * its value. The other set has the slots whose values have a cotangent.
  *
  * The walk begins with the last iteration of a loop. Until an iteration has equal sets before and after it, each is a
  * loop of its own. All earlier iterations share the steps of that one.

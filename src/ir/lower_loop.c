@@ -34,8 +34,8 @@ static void collect_ref(const struct frame *frame, const struct ref *ref, bool *
 }
 
 /*
- * Appends to K->slots those that NODE and its successors, in a block of FRAME, bind, except those local to the defs that
- * they call. IN, by slot: K has it.
+ * Appends to K->slots those that NODE and its successors, in a block of FRAME, bind. Leaves out those local to the defs
+ * that they call. IN, by slot: K has it.
  */
 static void collect_bound(const struct frame *frame, const struct node *node, bool *in, struct kept_loop *k)
 {
@@ -170,7 +170,7 @@ static bool begin_attempt(struct lowering *l, size_t *attempt)
 	return kept != NULL;
 }
 
-/* Tries to keep the last ITERATIONS of LOOP as a loop of the body. *STABLE says if it did; if not, nothing changed. */
+/* Tries to keep the last ITERATIONS of LOOP as a loop of the body. *STABLE says if it did; if not, L is as before. */
 static enum status try_loop(struct lowering *l, const struct loop *loop, int64_t iterations, bool *stable)
 {
 	*stable = false;

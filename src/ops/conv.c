@@ -322,7 +322,7 @@ static struct chunk chunk_of(const struct conv *c, int64_t first, int64_t end)
 	return (struct chunk){first, end - first < c->chunk ? end - first : c->chunk};
 }
 
-/* The context that a team shares. Of the three arrays of a convolution one is computed from the other two. */
+/* The context that a team shares. Backward, Y is the cotangent, and the gradient is added to V or to KERNEL. */
 struct shared {
 	struct conv c;
 	void *scratch; /* the caller's; other members of the team have their own */

@@ -90,7 +90,7 @@ struct loops {
 	void (*accumulate_wide)(double *hi, double *lo, const void *src, size_t n);
 	/* dst[i] = value */
 	void (*fill)(void *dst, double value, size_t n);
-	/* f32 <-> f64 */
+	/* conversions from the loops' type */
 	void (*to_f32)(float *out, const void *v, size_t n);
 	void (*to_f64)(double *out, const void *v, size_t n);
 	/* out[i] = the largest or smallest element of line i, or a NaN if it has one; N > 0 */
