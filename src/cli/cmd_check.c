@@ -272,7 +272,7 @@ static enum status check_run(struct checker *c, const struct gradient *base, con
 
 static enum status check_policy_bits(struct checker *c, const struct gradient *base, const struct policy *policy)
 {
-	/* With one checkpoint, each step is recomputed from the start of the chain or from the checkpoint. */
+	/* The input counts as a checkpoint. If it is the only one, each step is recomputed from the chain's start. */
 	const bool quadratic = (policy->kind == POLICY_revolve || policy->kind == POLICY_online) && policy->number == 1;
 	const int64_t steps = base->result.job.whole.steps;
 	char what[128], detail[200];

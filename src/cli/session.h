@@ -170,7 +170,7 @@ enum status session_open_report(struct session *session, struct text_file **file
 /* Ends the report's JSON, writes the rest of FILE, and calls session_put. STATUS_LIMIT if memory has been short. */
 enum status session_close_text(struct text_file *file);
 void session_close(struct session *session);
-/* Fails with STATUS_USAGE if an option would write to the regular file of another, or of a standard stream. */
+/* Fails with STATUS_USAGE if two outputs, standard output and error among them, would be one regular file. */
 enum status outputs_check(struct session *session);
 /*
  * Fails with STATUS_USAGE if binary arrays would share a file with another output: the arrays of `out` and of VALUE,

@@ -75,7 +75,7 @@ static struct spill_failure note_written(void *context, int64_t slot, const stru
 
 void journal_finish(const struct journal *journal)
 {
-	/* A failure is harmless: the files are removed next. Only a kill between the removals then leaves an error. */
+	/* A failure matters only if the spill file is then removed and the journal is not: the next command fails. */
 	if (add_line(journal, last_line))
 		(void)fdatasync(journal->fd);
 }

@@ -1,6 +1,6 @@
 /*
  * An array as NumPy's str() shows it with the default print options:
- *   - at most eight digits after the point, and fewer where they read back the same;
+ *   - at most eight digits after the point, and fewer if those of all elements then read back the same;
  *   - lines of at most 75 characters, and one width for all elements;
  *   - of an axis of more than six items only three at either edge, if there are more than 1000 elements;
  *   - scientific notation if the greatest magnitude reaches 1e8, the least (of those not 0) lies under 1e-4, or their

@@ -43,7 +43,7 @@ struct value {
 	struct param_ref param; /* FROM_PARAM */
 	bool streamed;          /* its leading axis is the streamed one */
 	bool active;            /* it depends by derivatives on the input or a param */
-	bool weak;              /* a scalar whose dtype yields to that of the other operand */
+	bool weak;              /* its dtype yields to that of the other operand */
 	bool cotangent;         /* it is the cotangent of PRIMAL; false: PRIMAL is the same value */
 	uint32_t primal;        /* in a backward body: a value of the recording body, for reports */
 	const struct naming *names;

@@ -55,7 +55,7 @@ struct slot {
 	const struct type *type; /* NULL: not bound */
 	enum dtype dtype;
 	bool streamed, active, weak;
-	uint32_t class; /* the lowest slot that is known to hold the same value; NO_SLOT while a step regroups them */
+	uint32_t class; /* the lowest slot that is known to hold the same value; NO_SLOT while it is regrouped */
 };
 
 static inline struct slot slot_of(const struct value *v, uint32_t class)

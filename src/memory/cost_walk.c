@@ -265,11 +265,11 @@ static void remove_recorded(struct walk *w, int64_t begin)
 	w->recorded.count -= last->last < last->begin;
 }
 
-/* Actions. Each returns false if out of memory. */
+/* Actions. A function that returns a bool returns false if out of memory. */
 
 /*
- * Returns how many steps from BEGIN on, at least 1, can be advanced over at once. No state after BEGIN is held up to
- * the last of these steps. Neither they nor the steps next to them are recorded.
+ * Returns how many of the steps BEGIN .. END-1 can be advanced over at once: neither they nor their neighbours are
+ * recorded, and no state after BEGIN, up to the one after the last of them, is held. If none can, returns 1.
  */
 static int64_t forward_stretch(struct walk *w, int64_t begin, int64_t end)
 {

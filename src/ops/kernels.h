@@ -18,8 +18,8 @@
 struct kernel_args {
 	void *out;             /* the result: y, dv or da; may be an input block of the same type */
 	void *keep[MAX_KEEPS]; /* where forward_keep stores all kept arrays; a mask has element 0 in bit 0 of byte 0 */
-	const void *v, *a, *y; /* the input, operand and output; a derivative reads those that its NEEDS name */
-	const void *k, *l;     /* kept values or masks */
+	const void *v, *a, *y; /* the input; the operand, in form [0]; the output, for derivatives */
+	const void *k, *l;     /* kept values or masks; a derivative reads of all five those in its NEEDS (ops.def) */
 	const void *g;         /* the cotangent */
 	double scalar;         /* the operand, in form [1] */
 	double number[2];      /* P(0), P(1) */
