@@ -152,39 +152,45 @@ static int64_t record_level(const struct table *t, struct range r)
 	return level_of(t, greater(record, (part->keeps_input ? state : 0) + part->backward));
 }
 
-/* A split of a range before part K. To advance there takes NEED bytes beside the range's state and cotangent. */
+/* A split of a range before part K. To advance there takes NEED bytes, for which LEVEL is the least level. */
 struct split {
-	int64_t k, need;
+	int64_t k, need, level;
 };
+
+static struct split split_at(const struct table *t, struct range r, int64_t k, int64_t need)
+{
+	return (struct split){k, need, level_of(t, state_of(t, r) + need + cotangent(t, r.j))};
+}
 
 static struct split first_split(const struct table *t, struct range r)
 {
-	return (struct split){r.i + 1, t->parts[r.i].forward_first};
+	return split_at(t, r, r.i + 1, t->parts[r.i].forward_first);
 }
 
-static void next_split(const struct table *t, struct split *split)
+static void next_split(const struct table *t, struct range r, struct split *split)
 {
-	split->need = greater(split->need, t->parts[split->k++].forward_inner);
+	const int64_t need = t->parts[split->k++].forward_inner;
+	if (need > split->need)
+		*split = split_at(t, r, split->k, need);
 }
 
-/* Returns the least level at which R can be split at SPLIT. */
-static int64_t split_level(const struct table *t, struct range r, const struct split *split)
+/* Returns the least level at which R, whose state takes STATE quanta, can be split at SPLIT. */
+static int64_t split_level(const struct table *t, struct range r, int64_t state, const struct split *split)
 {
-	const int64_t state = state_of(t, r);
-	const int64_t right = quanta_of(t, state) + low_at(t, split->k, r.j, false);
-	const int64_t parts = greater(right, low_at(t, r.i, split->k, r.pin));
-	return greater(level_of(t, state + split->need + cotangent(t, r.j)), parts);
+	const int64_t right = state + low_at(t, split->k, r.j, false), left = low_at(t, r.i, split->k, r.pin);
+	return greater(split->level, greater(right, left));
 }
 
 /* Returns R's least level. Sets *CHOICE to 0 if recording the first part attains that level, else to the split's K. */
 static int64_t least_level(const struct table *t, struct range r, int64_t *choice)
 {
+	const int64_t state = quanta_of(t, state_of(t, r));
 	int64_t low = record_level(t, r);
 	if (r.j > r.i + 1)
 		low = greater(low, held_quanta(t, r) + low_at(t, r.i + 1, r.j, t->parts[r.i].keeps_output));
 	*choice = 0;
-	for (struct split split = first_split(t, r); split.k < r.j; next_split(t, &split)) {
-		const int64_t level = split_level(t, r, &split);
+	for (struct split split = first_split(t, r); split.k < r.j; next_split(t, r, &split)) {
+		const int64_t level = split_level(t, r, state, &split);
 		*choice = level < low ? split.k : *choice;
 		low = lesser(level, low);
 	}
@@ -271,8 +277,8 @@ static void fill_range(struct table *t, struct range r)
 	float best = never;
 	for (int64_t m = row->low; m <= row->high; m++)
 		*cell_at(row, m) = m < record ? never : (float)part->time + (rest ? time_at(rest, m - held) : 0);
-	for (struct split split = first_split(t, r); split.k < r.j; next_split(t, &split))
-		take_split(row, split_level(t, r, &split), (float)(t->sums[split.k] - t->sums[r.i]),
+	for (struct split split = first_split(t, r); split.k < r.j; next_split(t, r, &split))
+		take_split(row, split_level(t, r, state, &split), (float)(t->sums[split.k] - t->sums[r.i]),
 		           row_at(t, split.k, r.j, false), state, row_at(t, r.i, split.k, r.pin));
 	/* More memory never takes more time. This mends rounding, and sets the levels that take_split leaves out. */
 	for (int64_t m = row->low; m <= row->high; m++) {
@@ -412,8 +418,8 @@ static int64_t choice_at(const struct table *t, struct range r, int64_t m)
 	if (m >= record_level(t, r))
 		least_time = (float)t->parts[r.i].time +
 		             time_at(row_at(t, r.i + 1, r.j, t->parts[r.i].keeps_output), m - held_quanta(t, r));
-	for (struct split split = first_split(t, r); split.k < r.j; next_split(t, &split)) {
-		if (m < split_level(t, r, &split))
+	for (struct split split = first_split(t, r); split.k < r.j; next_split(t, r, &split)) {
+		if (m < split_level(t, r, held, &split))
 			continue;
 		const float right = time_at(row_at(t, split.k, r.j, false), m - held);
 		const float time =

@@ -157,13 +157,10 @@ static void put_instr(struct part *part, const struct instr *instr)
 	if (part->body == part->linear->record)
 		put_saved(part, instr);
 	text_put(part->to, instr->recomputed ? "  # recomputed" : "");
-	for (size_t i = 0; i < made_count && instr->recomputed; i++) {
-		if (made[i] == instr->out)
-			continue;
-		text_put(part->to, ", ");
-		put_value(part, made[i], false);
-		text_printf(part->to, " (%s)", linear_maker(part->body, made[i]));
-	}
+	for (size_t i = 0; i < made_count && instr->recomputed; i++)
+		if (made[i] != instr->out)
+			text_printf(part->to, ", %s (%s)", letter_of(part, part->body->values[made[i]].primal),
+			            linear_maker(part->body, made[i]));
 }
 
 static void make_program(struct part *part, const struct body *body, struct text_list *program)
