@@ -437,6 +437,8 @@ static int yyreport_syntax_error(const yypcontext_t *context, struct parse *pars
 	const char *before = parse->source->text + span->begin;
 	while (before > parse->source->text && strchr(" \t\r\n", before[-1]))
 		before--;
+	if (before - parse->source->text < 2) /* advise looks at two bytes */
+		before = "  " + 2;
 	const char *hint = advise(&wanted, found, before);
 	want_things(&wanted);
 	parse_syntax_error(parse, *span, wanted.words, wanted.count, hint);

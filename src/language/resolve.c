@@ -132,13 +132,9 @@ static enum status add_prelude(struct resolver *r, const struct statement *s, st
  */
 static enum status prepare_name(struct resolver *r, const struct statement *s)
 {
-	const struct binding *b = NULL;
-	bool outside = false; /* of home */
-	for (const struct name_scope *scope = r->scope; scope && !b; scope = scope->outer) {
-		b = scope_find(scope, s->name);
-		outside |= scope->home && !b;
-	}
-	if (!b || (is_variable(&b->ref) && !outside))
+	const struct binding *outside = scope_find_outward(resolver_home(r)->outer, s->name);
+	const struct binding *b = resolver_find(r, s->name);
+	if (!b || (is_variable(&b->ref) && b != outside))
 		return STATUS_OK;
 	const struct ref before = b->ref;
 	r->chain->names_input |= before.kind == REF_VARIABLE && before.index == 0;

@@ -71,9 +71,10 @@ size_t resolver_count_operands(const struct operand *operand);
 
 /* scopes.c */
 
-/* Return the binding of NAME, the innermost in R's scopes or that in SCOPE alone; NULL if it has none. */
+/* Return the binding of NAME: the innermost in R's scopes; that in SCOPE; the innermost from SCOPE outward. Or NULL. */
 struct binding *resolver_find(const struct resolver *r, const char *name);
 struct binding *scope_find(const struct name_scope *scope, const char *name);
+struct binding *scope_find_outward(const struct name_scope *scope, const char *name);
 /* Returns home, the scope in which blocks bind names: that of the innermost def or `repeat 0`, else the chain's. */
 struct name_scope *resolver_home(const struct resolver *r);
 struct def *resolver_find_def(const struct resolver *r, const char *name);

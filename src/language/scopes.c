@@ -13,13 +13,15 @@ struct binding *scope_find(const struct name_scope *scope, const char *name)
 	return dictionary_find(&scope->by_name, name);
 }
 
-struct binding *resolver_find(const struct resolver *r, const char *name)
+struct binding *scope_find_outward(const struct name_scope *scope, const char *name)
 {
 	struct binding *b = NULL;
-	for (const struct name_scope *s = r->scope; s && !b; s = s->outer)
-		b = scope_find(s, name);
+	for (; scope && !b; scope = scope->outer)
+		b = scope_find(scope, name);
 	return b;
 }
+
+struct binding *resolver_find(const struct resolver *r, const char *name) { return scope_find_outward(r->scope, name); }
 
 struct def *resolver_find_def(const struct resolver *r, const char *name)
 {
@@ -120,7 +122,7 @@ static enum status refuse_name(struct resolver *r, const char *name, struct span
 		return RESOLVE_HINT(r, "the number is written (%s): without parentheses it is the name of a value", name);
 	if (number_word(name))
 		return RESOLVE_HINT(r, "the number is written %s", number_word(name));
-	if (!strcmp(name, "x"))
+	if (!strcmp(name, "x") && r->chain->input)
 		return RESOLVE_HINT(r, "the input is named '%s' here", r->chain->input);
 	if ((near = nearest_binding(r, name)))
 		return RESOLVE_HINT(r, "did you mean '%s'?", near);
