@@ -243,9 +243,13 @@ option
 option_value
 	: signed { BUILD($$ = VALUE(NUMBER, .text = $1.text, .number = $1.number)); }
 	| word { BUILD($$ = parse_is_truth($1) ? VALUE(BOOL, .text = $1) : VALUE(NAME, .text = $1)); }
+	| hyphenated { BUILD($$ = parse_hyphenated(parse, @$)); }
 	| STRING { BUILD($$ = VALUE(STRING, .text = $1)); }
 	| bracketed { BUILD($$ = VALUE(INTEGERS, .integers = $1.items, .count = $1.count)); }
 	;
+
+/* A policy such as dots-no-batch. */
+hyphenated : word '-' NAME | hyphenated '-' NAME ;
 
 bracketed
 	: '[' ']' { $$ = (struct parse_integers){NULL, 0, 0}; }
@@ -362,6 +366,7 @@ static void want_things(struct wanted *w)
 		WANT(w, "an operator", KIND_MINUS, KIND_PLUS, YYTRANSLATE('*'), YYTRANSLATE('/'), YYTRANSLATE('^'));
 	if (is[KIND_SEMICOLON])
 		WANT(w, "the end of the statement", END_KINDS);
+	w->is[KIND_MINUS] = false; /* what is left would lengthen the name before it, as in dots-no-batch */
 	for (int i = 0; i < YYNTOKENS; i++)
 		if (is[i])
 			w->words[w->count++] = i == YYSYMBOL_YYEOF ? "the end" : yysymbol_name((yysymbol_kind_t)i);

@@ -75,11 +75,9 @@ static const char *described_elsewhere(const char *topic)
 	for (int kind = 0; kind < STATEMENT_COUNT; kind++)
 		if (kind != STATEMENT_STAGE && !strcmp(statement_word(kind), topic))
 			return "it begins a statement of the language, which ckptc-chain(5) describes";
-	for (int i = 0; i < POLICY_COUNT && length; i++)
-		if (policy_table[i].name && strlen(policy_table[i].name) == length &&
-		    !memcmp(policy_table[i].name, topic, length))
-			return "it is a policy: `ckptc help grad` lists them, ckptc(1) describes them";
-	return NULL;
+	return policy_find(topic, length) < POLICY_COUNT
+	           ? "it is a policy: `ckptc help grad` lists them, ckptc(1) describes them"
+	           : NULL;
 }
 
 static enum status help_on(struct session *s, const char *topic)

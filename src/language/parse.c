@@ -263,6 +263,13 @@ bool parse_check_depth(struct parse *parse, int depth, struct span span)
 
 bool parse_is_truth(const char *word) { return !strcmp(word, "true") || !strcmp(word, "false"); }
 
+struct option *parse_hyphenated(struct parse *parse, struct span span)
+{
+	const char *text =
+		arena_strndup(parse->context->arena, parse->source->text + span.begin, (size_t)(span.end - span.begin));
+	return text ? PARSE_NEW(parse, struct option, .kind = VALUE_NAME, .text = text) : NULL;
+}
+
 bool parse_add_integer(struct parse *parse, struct parse_integers *integers, const struct parse_number *number,
                        struct span span)
 {

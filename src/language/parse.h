@@ -93,6 +93,8 @@ bool parse_check_type(struct parse *parse, const struct declared *type, const ch
 bool parse_check_depth(struct parse *parse, int depth, struct span span);
 
 bool parse_is_truth(const char *word);
+/* Returns the value of an option that SPAN of the source has: names that hyphens join. */
+struct option *parse_hyphenated(struct parse *parse, struct span span);
 bool parse_negate(struct parse *parse, struct parse_number *number);
 bool parse_constant(struct parse *parse, double *value, const char *name, struct span span);
 /* SPAN includes the parentheses. */

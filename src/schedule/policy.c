@@ -19,6 +19,18 @@ const struct policy_info policy_table[POLICY_COUNT] = {
 #include "schedule/policies.def"
 };
 
+/* Names that stand for a policy: its own, then JAX's. */
+static const struct policy_name {
+	const char *name;
+	enum policy_kind kind;
+} policy_names[] = {
+#define POLICY(ID, NAME, ...) {NAME, POLICY_##ID},
+#include "schedule/policies.def"
+#define POLICY_ALIAS(ID, NAME) {NAME, POLICY_##ID},
+#include "schedule/policies.def"
+};
+enum { NAME_COUNT = sizeof policy_names / sizeof *policy_names };
+
 const struct policy policy_save_all = {.kind = POLICY_save_all, .text = "save-all"};
 
 bool policy_is(const struct policy *policy, enum policy_trait trait)
@@ -126,17 +138,28 @@ int64_t policy_evaluations(const struct policy *policy, int64_t steps)
 	}
 }
 
+enum policy_kind policy_find(const char *name, size_t length)
+{
+	for (const struct policy_name *known = policy_names; known < policy_names + NAME_COUNT; known++)
+		if (known->name && strlen(known->name) == length && memcmp(known->name, name, length) == 0)
+			return known->kind;
+	return POLICY_COUNT;
+}
+
 /* Reports that no policy is called NAME. BLOCK, here and below: it is a block's policy, so none by cut is suggested. */
 static enum status unknown_policy(const struct context *context, bool block, const char *name)
 {
-	const char *names[POLICY_COUNT];
+	const char *names[NAME_COUNT];
 	size_t count = 0;
 	const char *list = "";
-	for (int i = 0; i < POLICY_COUNT; i++) {
-		const char *known = policy_table[i].name, *argument = policy_table[i].argument;
-		if (!known || (block && !(policy_table[i].traits & TRAIT_BY_VALUE) && i != POLICY_save_all))
+	for (size_t i = 0; i < NAME_COUNT; i++) {
+		const enum policy_kind kind = policy_names[i].kind;
+		const char *known = policy_names[i].name, *argument = policy_table[kind].argument;
+		if (!known || (block && !(policy_table[kind].traits & TRAIT_BY_VALUE) && kind != POLICY_save_all))
 			continue;
 		names[count++] = known;
+		if (known != policy_table[kind].name) /* the list has ours alone */
+			continue;
 		list = arena_printf(context->arena, "%s%s%s%s%s", list, count > 1 ? ", " : "", known, argument ? ":" : "",
 		                    argument ? argument : "");
 		TRY_ALLOC(list, context->diags);
@@ -207,18 +230,39 @@ static enum status parse_names(const struct context *context, struct policy *pol
 	}
 }
 
+/*
+ * Returns a copy of TEXT in which JAX's names of policies are ours, or NULL if out of memory. Ours are shorter, so the
+ * copy needs no more bytes.
+ */
+static char *in_our_names(const char *text, struct arena *arena)
+{
+	char *copy = arena_strndup(arena, text, strlen(text)), *to = copy;
+	for (const char *at = copy; copy; at++) {
+		const size_t length = strcspn(at, ":+"), rest = strcspn(at + length, "+");
+		const enum policy_kind kind = policy_find(at, length);
+		const char *name = kind < POLICY_COUNT ? policy_table[kind].name : at;
+		const size_t named = kind < POLICY_COUNT ? strlen(name) : length;
+		assert(named <= length);
+		memmove(to, name, named);
+		memmove(to + named, at + length, rest + 1); /* with the '+' or the NUL */
+		to += named + rest + 1;
+		at += length + rest;
+		if (!*at)
+			break;
+	}
+	return copy;
+}
+
 /* Parses TEXT, a name and its argument. POLICY's text is TEXT itself, or has its count as a plain decimal number. */
 static enum status parse_one(const struct context *context, bool block, struct policy *policy, const char *text)
 {
 	const char *argument = text + strcspn(text, ":");
 	const char *name = arena_strndup(context->arena, text, (size_t)(argument - text));
 	TRY_ALLOC(name, context->diags);
-	int kind = 0;
-	while (kind < POLICY_COUNT && !(policy_table[kind].name && strcmp(policy_table[kind].name, name) == 0))
-		kind++;
+	const enum policy_kind kind = policy_find(name, strlen(name));
 	if (kind == POLICY_COUNT)
 		return unknown_policy(context, block, name);
-	*policy = (struct policy){.kind = (enum policy_kind)kind, .text = text};
+	*policy = (struct policy){.kind = kind, .text = text};
 	const bool given = *argument == ':';
 	argument += given;
 	switch (policy_table[kind].takes) {
@@ -237,9 +281,10 @@ static enum status parse_one(const struct context *context, bool block, struct p
 	}
 }
 
-static enum status parse(const struct context *context, bool block, struct policy *policy, const char *text)
+static enum status parse(const struct context *context, bool block, struct policy *policy, const char *given)
 {
-	const char *at = text;
+	const char *text = in_our_names(given, context->arena), *at = text;
+	TRY_ALLOC(text, context->diags);
 	for (struct policy *sides = NULL;; at++) {
 		const size_t length = strcspn(at, "+");
 		const char *one = arena_strndup(context->arena, at, length);
@@ -263,9 +308,7 @@ static enum status parse(const struct context *context, bool block, struct polic
 
 enum status policy_parse(const struct context *context, struct policy *policy, const char *text)
 {
-	const char *copy = arena_strndup(context->arena, text, strlen(text));
-	TRY_ALLOC(copy, context->diags);
-	return parse(context, false, policy, copy);
+	return parse(context, false, policy, text);
 }
 
 enum status policy_parse_blocks(const struct context *context, struct chain *chain)

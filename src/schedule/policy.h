@@ -42,13 +42,16 @@ extern const struct policy policy_save_all;
 
 /*
  * Parses TEXT: a name of policies.def with its argument, or several that '+' joins, each by value or save-all. Fails
- * with STATUS_USAGE, and reports the nearest name, what the argument must be, or the list of policies.
+ * with STATUS_USAGE, and reports the nearest name, what the argument must be, or the list of policies. POLICY's text has
+ * our names for JAX's.
  */
 enum status policy_parse(const struct context *context, struct policy *policy, const char *text);
 /* Sets POLICY to KIND with NUMBER, which its text shows if KIND takes an argument. False if out of memory. */
 bool policy_make(struct policy *policy, enum policy_kind kind, int64_t number, struct arena *arena);
 /* Parses each `checkpoint policy=TEXT` of a resolved CHAIN. STATUS_CHAIN unless all are right, by value or save-all. */
 enum status policy_parse_blocks(const struct context *context, struct chain *chain);
+/* Returns the policy that the LENGTH bytes of NAME name, in our words or JAX's; POLICY_COUNT if none. */
+enum policy_kind policy_find(const char *name, size_t length);
 bool policy_is(const struct policy *policy, enum policy_trait trait);
 bool policy_by_value(const struct policy *policy); /* true from `nothing` to P+Q; false for save-all */
 

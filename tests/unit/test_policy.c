@@ -38,6 +38,16 @@ START_TEST(canonical_text)
 		{"disk-revolve:2", "disk-revolve:2"},
 		{"online:7", "online:7"},
 		{"auto", "auto"},
+		{"everything_saveable", "save-all"},
+		{"nothing_saveable", "nothing"},
+		{"dots_saveable", "dots"},
+		{"checkpoint_dots", "dots"},
+		{"dots_with_no_batch_dims_saveable", "dots-no-batch"},
+		{"checkpoint_dots_with_no_batch_dims", "dots-no-batch"},
+		{"save_only_these_names:a,b", "names:a,b"},
+		{"save_any_names_but_these:dots_saveable", "names-but:dots_saveable"},
+		{"save_anything_except_these_names:h1", "all-but:h1"},
+		{"names:a+checkpoint_dots+save_only_these_names:b+nothing_saveable", "names:a+dots+names:b+nothing"},
 	};
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		struct policy policy = parse(cases[i][0]);
@@ -56,6 +66,9 @@ START_TEST(wrong_text)
 		{"evry:4", "'every'"},
 		{"dot", "'dots'"},
 		{"saveall", "'save-all'"},
+		{"dots_savable", "'dots_saveable'"},
+		{"save_only_these_names", "'names' needs names"},
+		{"dots_saveable:1", "'dots' takes no argument"},
 		{"revolve", "needs a number"},
 		{"revolve:", "needs a number"},
 		{"revolve:0", "at least 1"},
