@@ -41,6 +41,17 @@ bool utf8_shows(uint32_t c)
 	return !control && !misleads;
 }
 
+const char *text_join(const char *const *names, size_t count, struct arena *arena)
+{
+	enum { SHOWN = 20 };
+	const char *list = "";
+	for (size_t i = 0; i < count && i < SHOWN && list; i++)
+		list = arena_printf(arena, "%s%s%s", list, i ? ", " : "", names[i]);
+	if (list && count > SHOWN)
+		list = arena_printf(arena, "%s and %zu more", list, count - SHOWN);
+	return list ? list : "";
+}
+
 /* Parses the digits itself: strtod accepts hexadecimal numbers, nan, and the locale's comma. */
 enum status bytes_parse(const char *text, int64_t *bytes, struct diags *diags)
 {

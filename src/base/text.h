@@ -16,6 +16,9 @@ bool utf8_shows(uint32_t c);
 /* Parses "1500", "64K" (1000s: K M G T) or "1.5KiB" (1024s: KiB MiB GiB TiB), rounded down; also 64k, 64KB, 1500B. */
 enum status bytes_parse(const char *text, int64_t *bytes, struct diags *diags);
 
+/* Returns, in ARENA, the first of COUNT NAMES, separated by commas, and how many others there are. */
+const char *text_join(const char *const *names, size_t count, struct arena *arena);
+
 struct text {
 	diag_write *write;
 	void *context;

@@ -1,8 +1,8 @@
 /* ckptc grad: the gradients of the input and of params. */
-#include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
 
+#include "cli/gradient_files.h"
 #include "cli/job.h"
 #include "cli/plot.h"
 
@@ -45,8 +45,13 @@ static const char *read_from(struct session *s, const char *path)
 		return "the cotangent";
 	if (s->costs && s->costs->spec && is_file(path, s->line.values[OPTION_COSTS]))
 		return "the costs";
-	for (size_t i = 0; i < s->line.param_count; i++)
-		if (is_file(path, s->line.params[i].value))
+	for (size_t i = 0; i < s->line.param_count; i++) {
+		struct param_place place;
+		if (!params_split(s->line.params[i].value, &s->arena, &s->diags, &place) && is_file(path, place.file))
+			return "a param's file";
+	}
+	for (size_t i = 0; i < s->line.param_files.count; i++)
+		if (is_file(path, s->line.param_files.items[i]))
 			return "a param's file";
 	for (size_t i = 0; i < s->chain.param_count; i++) {
 		const struct init *init = &s->chain.params[i].init;
@@ -72,112 +77,6 @@ static enum status open_beside(struct session *s, struct beside *beside)
 	return read ? diag_file(&s->diags, STATUS_USAGE, events, -1, "--events would overwrite %s", read) : STATUS_OK;
 }
 
-/* Sets *INDEX to the param whose name is the LENGTH bytes at NAME. STATUS_USAGE if there is none, or it is a const. */
-static enum status find_param(struct session *s, const char *name, size_t length, size_t *index)
-{
-	const char *names[64];
-	size_t count = 0;
-	for (size_t i = 0; i < s->chain.param_count; i++) {
-		const struct param *param = &s->chain.params[i];
-		const bool same = strlen(param->name) == length && !memcmp(param->name, name, length);
-		*index = i;
-		if (same && param->differentiated)
-			return STATUS_OK;
-		if (same)
-			return with_hint(s, usage_error(s, "'%s' is a const, and consts have no gradient", param->name),
-			                 "declare it as `param %s`", param->name);
-		if (param->differentiated && count < 64)
-			names[count++] = param->name;
-	}
-	const char *copy = arena_strndup(&s->arena, name, length);
-	TRY_ALLOC(copy, &s->diags);
-	return with_nearest(s, usage_error(s, "no param is named '%s'", copy), copy, (struct text_list){names, count, 0},
-	                    NULL);
-}
-
-/* True if PATH exists, or if that is unknown: then reading the file fails later. False for "-", standard output. */
-static bool is_there(const char *path)
-{
-	struct stat st;
-	return strcmp(path, "-") != 0 && (stat(path, &st) == 0 || errno != ENOENT);
-}
-
-/* For --accumulate: adds the file at PATH, or its member KEY, to DATA, which has the computing type of TYPE. */
-static enum status add_file(struct session *s, struct loader *loader, const char *path, const char *key,
-                            const struct type *type, void *data)
-{
-	struct array array;
-	char a[TYPE_TEXT], b[TYPE_TEXT];
-	enum status status = STATUS_OK;
-	TRY(loader_load(loader, &array, path, key));
-	if (!shape_equal(&array.type.shape, &type->shape) || dtype_compute(array.type.dtype) != dtype_compute(type->dtype))
-		status = diag_file(&s->diags, STATUS_DATA, path, -1, "holds %s, and the gradient is %s",
-		                   type_format(&array.type, a), type_format(type, b));
-	else
-		kernels_get(dtype_compute(type->dtype))->loops->accumulate(data, array.data, (size_t)shape_count(&type->shape));
-	array_free(&array, s->allocator);
-	return status;
-}
-
-static struct type written_type(const struct param_gradient *g)
-{
-	struct type type = g->type;
-	type.dtype = g->written;
-	return type;
-}
-
-/* Writes the gradient that OPTION, NAME=FILE of --grad, asks for. */
-static enum status write_param_gradient(struct session *s, const struct gradient_result *result, const char *option)
-{
-	const char *path = strchr(option, '=') + 1;
-	struct loader loader = {.cast = s->line.given[OPTION_CAST], .context = &s->context};
-	struct opened_output *out;
-	enum status status = STATUS_OK;
-	size_t param;
-	TRY(find_param(s, option, (size_t)(path - 1 - option), &param));
-	const struct param_gradient *g = &result->params[param];
-	const struct type type = written_type(g);
-	void *copy = allocator_get(s->allocator, g->size + 1, 1);
-	TRY_ALLOC(copy, &s->diags);
-	memcpy(copy, g->data, g->size);
-	if (s->line.given[OPTION_ACCUMULATE] && is_there(path))
-		status = add_file(s, &loader, path, NULL, &type, copy);
-	loader_close(&loader);
-	if (!status)
-		status = session_open_output(s, &out, path, false);
-	if (!status)
-		status = array_put(&s->context, &out->output, &type, copy);
-	allocator_put(s->allocator, copy, g->size + 1);
-	return status ? status : session_put(s, out);
-}
-
-/* Writes the gradients of all params, not consts, to the npz at PATH. With --accumulate, RESULT's data change. */
-static enum status write_archive(struct session *s, const struct gradient_result *result, const char *path)
-{
-	struct opened_output *out;
-	struct loader loader = {.cast = s->line.given[OPTION_CAST], .context = &s->context};
-	struct named_array *arrays = arena_array(&s->arena, result->param_count + 1, sizeof *arrays);
-	bool *found = arena_array(&s->arena, result->param_count + 1, sizeof *found); /* by array: the old npz has it */
-	TRY_ALLOC(arrays && found, &s->diags);
-	enum status status = STATUS_OK;
-	size_t count = 0;
-	for (size_t i = 0; i < result->param_count; i++) {
-		const struct param_gradient *g = &result->params[i];
-		if (s->chain.params[i].differentiated)
-			arrays[count++] = (struct named_array){s->chain.params[i].name, written_type(g), g->data};
-	}
-	if (s->line.given[OPTION_ACCUMULATE] && is_there(path))
-		status = npz_find_members(&s->context, path, arrays, count, found);
-	for (size_t k = 0; k < count && !status; k++)
-		if (found[k])
-			status = add_file(s, &loader, path, arrays[k].name, &arrays[k].type, (void *)(uintptr_t)arrays[k].data);
-	loader_close(&loader);
-	TRY(status);
-	TRY(session_open_output(s, &out, path, false));
-	TRY(npz_put(&s->context, &out->output, arrays, count));
-	return session_put(s, out);
-}
-
 static enum status put_grad_stats(struct session *s, const struct gradient_result *result)
 {
 	struct text_file *file;
@@ -200,27 +99,9 @@ static enum status put_grad_stats(struct session *s, const struct gradient_resul
 
 static enum status check_grad_options(struct session *s)
 {
-	const char *path = s->line.values[OPTION_GRADS], *name = path ? strrchr(path, '/') : NULL;
-	const char *dot = path ? strrchr(name ? name : path, '.') : NULL;
-	size_t param;
-	bool differentiated = false;
-	for (size_t i = 0; i < s->line.grads.count; i++) {
-		const char *text = s->line.grads.items[i];
-		if (!strchr(text, '='))
-			return usage_error(s, "--grad takes NAME=FILE, not '%s'", text);
-		TRY(find_param(s, text, strcspn(text, "="), &param));
-	}
-	if (s->line.given[OPTION_ACCUMULATE] && !path && !s->line.grads.count)
-		return usage_error(s, "--accumulate needs --grads or --grad");
+	TRY(gradient_files_check(s));
 	if (s->set.policy.kind == POLICY_disk_revolve && !s->line.given[OPTION_SPILL])
 		return usage_error(s, "policy '%s' needs --spill DIR", s->set.policy.text);
-	if (dot && strcmp(dot, ".npz") != 0) /* an ending of another format */
-		return with_hint(s, usage_error(s, "--grads takes a name that ends in .npz, not '%s'", path),
-		                 "--grads FILE.npz is for all params, --grad NAME=FILE for one");
-	for (size_t k = 0; k < s->chain.param_count; k++)
-		differentiated |= s->chain.params[k].differentiated;
-	if (path && !differentiated)
-		diag_warn(&s->diags, "the chain has no param: --grads writes an empty '%s'", path);
 	if (!s->line.given[OPTION_JOURNAL])
 		return STATUS_OK;
 	const bool budgeted = s->set.policy.kind == POLICY_budget || (s->set.policy.kind == POLICY_auto && s->set.memory);
@@ -260,10 +141,6 @@ static enum status finish(struct session *s, struct beside *beside, struct gradi
 		TRY(writer_finish(&beside->value->writer, &s->diags));
 	if (s->line.given[OPTION_EVENTS])
 		TRY(open_events(beside));
-	for (size_t i = 0; i < s->line.grads.count; i++)
-		TRY(write_param_gradient(s, result, s->line.grads.items[i]));
-	if (s->line.given[OPTION_GRADS])
-		TRY(write_archive(s, result, s->line.values[OPTION_GRADS]));
 	TRY(watch_close(&beside->watch));
 	if (result->has_job) {
 		warn_useless(s, &result->job);
@@ -275,6 +152,7 @@ static enum status finish(struct session *s, struct beside *beside, struct gradi
 		TRY(put_grad_stats(s, result));
 	else
 		warn_unstored(s, &result->measured, result->store_error);
+	TRY(gradient_files_put(s, result)); /* last: it may hold a lock from here until the session ends */
 	if (beside->value)
 		TRY(session_put(s, beside->value));
 	if (beside->events)

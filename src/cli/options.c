@@ -111,6 +111,7 @@ static enum status set_option(struct session *s, int option, const char *value)
 	struct text_list *const lists[OPTION_COUNT] = {[OPTION_POLICY] = &line->policies,
 	                                               [OPTION_ONLINE] = &line->policies,
 	                                               [OPTION_DIFF] = &line->compared,
+	                                               [OPTION_PARAMS] = &line->param_files,
 	                                               [OPTION_GRAD_OF] = &line->grads};
 	const char *word = option == OPTION_ONLINE ? arena_printf(&s->arena, "online:%s", value) : value;
 	if (lists[option])

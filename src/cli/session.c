@@ -172,6 +172,8 @@ enum status session_bind(struct session *s, bool data, enum dtype compute)
 {
 	const struct params_options options = {.bindings = s->line.params,
 	                                       .binding_count = s->line.param_count,
+	                                       .files = s->line.param_files.items,
+	                                       .file_count = s->line.param_files.count,
 	                                       .directory = s->directory,
 	                                       .special = s->line.given[OPTION_SPECIAL],
 	                                       .cast = s->line.given[OPTION_CAST],
@@ -349,6 +351,7 @@ void session_close(struct session *s)
 		writer_free(&out->writer);
 		output_abort(&out->output);
 	}
+	lock_release(&s->locks);
 	job_free(&s->job);
 	params_free(&s->bound);
 	arena_free(&s->arena);

@@ -5,6 +5,7 @@
 #include "exec/costs.h"
 #include "exec/params.h"
 #include "io/array.h"
+#include "io/lock.h"
 #include "language/chain.h"
 #include "report/record.h"
 #include "schedule/policy.h"
@@ -39,6 +40,7 @@ struct command_line {
 	const char *values[OPTION_COUNT]; /* the last value of each option */
 	bool given[OPTION_COUNT];
 	struct text_list policies, grads, compared; /* --policy and --online; --grad; the two of --diff */
+	struct text_list param_files;               /* --params */
 	struct param_binding *params;
 	size_t param_count, param_capacity;
 };
@@ -93,6 +95,7 @@ struct session {
 	struct opened_output *out;                /* for arrays, at --output */
 	struct opened_output *outputs;            /* all outputs, the last opened first */
 	struct opened_output *whole, **whole_end; /* files that wait for session_commit, in order */
+	struct lock_list locks;                   /* of --accumulate */
 	struct params bound;
 	struct costs_source *costs; /* of --costs; NULL: the costs of the table */
 	struct job job;             /* made by session_make_job */

@@ -19,7 +19,8 @@ struct binder {
 	struct params *params;
 	struct chain *chain;
 	const struct params_options *options;
-	struct loader loader; /* its context is the binder's */
+	struct loader loader;       /* its context is the binder's */
+	struct param_place *places; /* by param: the member of --params that it has, or zeros */
 	struct arena *arena;
 	struct diags *diags;
 };
@@ -72,7 +73,8 @@ static enum status source_file(struct binder *b, const struct param *param, cons
                                struct param_source *source)
 {
 	struct stat st;
-	source->text = path;
+	source->text = key ? arena_printf(b->arena, "%s(%s)", path, key) : path;
+	TRY_ALLOC(source->text, b->diags);
 	source->none =
 		!b->options->data && param->declared.given && strcmp(path, "-") != 0 && stat(path, &st) != 0 && errno == ENOENT;
 	if (source->none)
@@ -82,19 +84,34 @@ static enum status source_file(struct binder *b, const struct param *param, cons
 	return STATUS_OK;
 }
 
+/* For VALUE of --param, FILE or FILE:MEMBER. */
+static enum status bound_file(struct binder *b, const struct param *param, const char *value,
+                              struct param_source *source)
+{
+	struct param_place place;
+	TRY(params_split(value, b->arena, b->diags, &place));
+	const enum status status = source_file(b, param, place.file, place.member, source);
+	if (status == STATUS_IO && place.member)
+		diag_hint_more(b->diags, "'%s' is no file either", value);
+	return status;
+}
+
 static enum status find_source(struct binder *b, const struct param *param, struct param_source *source)
 {
 	const char *value = NULL;
+	const struct param_place *place = &b->places[param - b->chain->params];
 	const struct init *init = &param->init;
 	for (size_t i = 0; i < b->options->binding_count; i++)
 		if (!strcmp(b->options->bindings[i].name, param->name))
 			value = b->options->bindings[i].value;
 	if (value) {
 		if (!number_parse(value, strlen(value), &source->value))
-			return source_file(b, param, value, NULL, source);
+			return bound_file(b, param, value, source);
 		source->number = (struct init){.kind = INIT_NUMBER, .values = &source->value, .count = 1};
 		init = &source->number;
 	}
+	if (!value && place->file)
+		return source_file(b, param, place->file, place->member, source);
 	if (init->kind == INIT_LOAD) {
 		const char *path = params_file(init, b->options->directory, b->arena);
 		TRY_ALLOC(path, b->diags);
@@ -318,13 +335,14 @@ enum status params_bind(const struct context *context, struct params *params, st
 	                   .diags = context->diags};
 	*params = (struct params){.count = n, .allocator = context->allocator};
 	TRY(check_bindings(&b));
-	if (n == 0)
+	if (n == 0 && !options->file_count)
 		return STATUS_OK;
-	params->bound = arena_array(b.arena, n, sizeof *params->bound);
-	params->arrays = arena_array(b.arena, n, sizeof *params->arrays);
-	params->exact = arena_array(b.arena, n, sizeof *params->exact);
-	TRY_ALLOC(params->bound && params->arrays && params->exact, b.diags);
-	enum status status = STATUS_OK;
+	b.places = arena_array(b.arena, n + 1, sizeof *b.places);
+	params->bound = arena_array(b.arena, n + 1, sizeof *params->bound);
+	params->arrays = arena_array(b.arena, n + 1, sizeof *params->arrays);
+	params->exact = arena_array(b.arena, n + 1, sizeof *params->exact);
+	TRY_ALLOC(b.places && params->bound && params->arrays && params->exact, b.diags);
+	enum status status = params_match(context, &b.loader, chain, options, b.places);
 	for (size_t i = 0; i < n && status == STATUS_OK; i++) {
 		struct param_source source = {.none = false};
 		status = bind_param(&b, i, &source);

@@ -8,13 +8,15 @@
 #include "exec/evaluate.h"
 #include "io/files.h"
 
-struct param_binding { /* --param NAME=FILE or NAME=3.5 */
+struct param_binding { /* --param NAME=FILE, NAME=FILE:MEMBER or NAME=3.5 */
 	const char *name, *value;
 };
 
 struct params_options {
 	const struct param_binding *bindings; /* of several for one name the last counts */
 	size_t binding_count;
+	const char *const *files; /* of --params: of several that have a member for a param the last counts */
+	size_t file_count;
 	const char *directory; /* of the chain's file, for load() */
 	bool special, cast;    /* special: reads devices and FIFOs; cast: rounds integers beyond 2^53 */
 	bool data;             /* loads the data; else types only (residuals, plan, explain) */
@@ -52,6 +54,25 @@ void params_settle(struct params *params, const struct chain *chain, enum dtype 
 enum status params_check(const struct params *params, const struct body *body, const struct chain *chain,
                          struct diags *diags);
 void params_free(struct params *params);
+
+/* param_files.c */
+
+/* A file, and the member of it that has the values of a param. MEMBER NULL: the file's only array. FILE NULL: none. */
+struct param_place {
+	const char *file, *member;
+};
+/*
+ * Splits VALUE, a FILE or FILE:MEMBER of --param, into *PLACE. Both may hold colons, and the longest beginning that is
+ * a file is FILE. If none is, FILE ends at the last colon. Fails with STATUS_LIMIT alone.
+ */
+enum status params_split(const char *value, struct arena *arena, struct diags *diags, struct param_place *place);
+/*
+ * Sets PLACES, zeroed and by index in chain->params, to the members of the files of --params. Warns of members that are
+ * no param or const, and of params and consts that neither these files nor bindings name. Fails with STATUS_DATA if a
+ * file is neither npz nor safetensors, or two of its members would be one param.
+ */
+enum status params_match(const struct context *context, struct loader *loader, const struct chain *chain,
+                         const struct params_options *options, struct param_place *places);
 
 /* init.c */
 

@@ -1,6 +1,7 @@
 /*
  * Whole arrays from files and to files. Params, consts and cotangents come from npy, npz (stored or deflated),
- * safetensors or text. The content decides, and the name only if it ends in .safetensors. Gradients go to npy and npz.
+ * safetensors or text. The content decides, and the name only if it ends in .safetensors. Gradients go to npy, npz and
+ * safetensors.
  */
 #ifndef IO_FILES_H
 #define IO_FILES_H
@@ -34,6 +35,11 @@ struct loader {
  * STATUS_IO if PATH is no regular file, unless SPECIAL. PATH must outlive LOADER.
  */
 enum status loader_load(struct loader *loader, struct array *array, const char *path, const char *key);
+/*
+ * Sets *NAMES, in the arena, to the names of the *COUNT members of the npz or tensors of the safetensors file at PATH,
+ * in their order; those of an npz are without ".npy". Fails with STATUS_DATA if the file is neither.
+ */
+enum status loader_names(struct loader *loader, const char *path, const char *const **names, size_t *count);
 void loader_close(struct loader *loader);
 /* Loads a single array, and closes LOADER. */
 enum status array_load(struct loader *loader, struct array *array, const char *path, const char *key);
@@ -49,11 +55,17 @@ enum status array_put(const struct context *context, struct output *output, cons
 /* Writes an uncompressed npz as numpy.savez does: a member NAME.npy for each of ARRAYS, in their order. */
 enum status npz_put(const struct context *context, struct output *output, const struct named_array *arrays,
                     size_t count);
+/* The bytes of a member's name that a chain's names have no place for. They stand for '_': "layer.0/W" is layer_0_W. */
+#define MEMBER_SIGNS "./"
+/* True if MEMBER is NAME, once '_' has replaced the bytes of MEMBER_SIGNS. */
+bool member_is(const char *member, const char *name);
 /*
- * Sets FOUND, which the caller zeroes, for each of ARRAYS that is a member of the npz at PATH. Fails with STATUS_DATA
- * if it has another member, which saving ARRAYS there would lose.
+ * Writes a safetensors file as its Python package does: wider types first, then by name, the header padded to eight
+ * bytes. METADATA is the JSON object of the header's "__metadata__", or NULL for none.
  */
-enum status npz_find_members(const struct context *context, const char *path, const struct named_array *arrays,
-                             size_t count, bool *found);
+enum status tensors_put(const struct context *context, struct output *output, const struct named_array *arrays,
+                        size_t count, const char *metadata);
+/* Sets *METADATA to that of the safetensors file at PATH, which LOADER read last; NULL if it has none. */
+enum status tensors_metadata(const struct loader *loader, const char *path, const char **metadata);
 
 #endif

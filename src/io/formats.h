@@ -97,6 +97,21 @@ struct archive {
 enum status npz_open(struct archive *archive);
 /* Reads and checks the header of a safetensors file, whose input is open. STATUS_LIMIT if it is beyond 10^8 bytes. */
 enum status tensors_open(struct archive *archive);
+/* The key of a safetensors header that names no tensor, and the most bytes of a header. */
+#define TENSORS_METADATA "__metadata__"
+enum { TENSORS_HEADER_MOST = 100000000 };
+/* Returns the archive at PATH that LOADER keeps open, or NULL. */
+struct archive *loader_kept(const struct loader *loader, const char *path);
+/* Writes an array in FORMAT, npy or raw, after what OUTPUT holds. */
+enum status array_write(const struct context *context, struct output *output, enum format format,
+                        const struct type *type, const void *data);
+/* Writes, in its order, the names of ARCHIVE's members or tensors to NAMES, if that is not NULL. Returns their number. */
+size_t npz_names(const struct archive *archive, const char **names);
+size_t tensors_names(const struct archive *archive, const char **names);
+/* Sets *NAMES, in the arena, to the names of ARCHIVE's *COUNT members or tensors. */
+enum status archive_names(const struct archive *archive, const char *const **names, size_t *count);
+/* Reports that ARCHIVE has no KEY, or, if KEY is NULL, that it has several. Returns STATUS_DATA, or STATUS_LIMIT. */
+enum status archive_lacks(const struct archive *archive, const char *key);
 /* Load member or tensor KEY of ARCHIVE, or, if KEY is NULL, the only one. */
 enum status npz_load(const struct loader *loader, struct array *array, struct archive *archive, const char *key);
 enum status tensors_load(const struct loader *loader, struct array *array, struct archive *archive, const char *key);

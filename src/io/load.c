@@ -7,6 +7,9 @@
 #include <dlfcn.h>
 #include <string.h>
 
+#include "base/suggest.h"
+#include "base/text.h"
+
 void array_free(struct array *array, const struct allocator *allocator)
 {
 	allocator_put(allocator, array->data, array->size);
@@ -52,8 +55,8 @@ enum status load_stream(const struct loader *loader, struct array *array, struct
 	enum status status = reader_next(&reader, &end, diags);
 	array->type = reader.type;
 	array->text = reader.format == FORMAT_TEXT || reader.format == FORMAT_CSV;
-	/* A pipe is read to its end, so that its writer does not fail. */
-	const bool enough = loader->types && reader.format == FORMAT_NPY && input->size >= 0;
+	/* A pipe is read to its end, so that its writer does not fail. A member of an npz has no size, but a PULL. */
+	const bool enough = loader->types && reader.format == FORMAT_NPY && (input->size >= 0 || input->pull);
 	if (!status && !enough) {
 		status = load_begun(loader, array, &reader);
 		if (!status)
@@ -106,36 +109,104 @@ static enum status open_archive(struct loader *loader, const char *path, struct 
 	return STATUS_OK;
 }
 
-enum status loader_load(struct loader *loader, struct array *array, const char *path, const char *key)
+struct archive *loader_kept(const struct loader *loader, const char *path)
 {
-	struct diags *diags = loader->context->diags;
-	struct archive *archive = NULL;
-	*array = (struct array){0};
 	for (size_t i = 0; i < LOADER_KEPT && i < loader->opened; i++)
 		if (!strcmp(loader->kept[i]->path, path))
-			archive = loader->kept[i];
-	if (!archive) {
-		struct input input;
-		const unsigned char *bytes;
-		size_t got, length = strlen(path);
-		TRY(input_open(&input, path, !loader->special, loader->context->arena, diags));
-		enum status status = input_peek(&input, 10, &bytes, &got, diags);
-		const bool zip = !status && got >= 4 && !memcmp(bytes, "PK", 2) && (bytes[2] == 3 || bytes[2] == 5);
-		const bool tensors =
-			!status && ((length > 12 && !strcmp(path + length - 12, ".safetensors")) ||
-		                (got == 10 && bytes[8] == '{' && bytes[6] == 0 && bytes[7] == 0 && !npy_is(bytes, got)));
-		if (!zip && !tensors) {
-			if (!status && key)
-				status = diag_file(diags, STATUS_DATA, input.name, -1,
-				                   "is neither npz nor safetensors, so it has no '%s'", key);
-			else if (!status)
-				status = load_stream(loader, array, &input);
-			input_close(&input);
-			return status;
-		}
-		TRY(open_archive(loader, path, &input, zip, &archive));
+			return loader->kept[i];
+	return NULL;
+}
+
+/*
+ * Sets *ARCHIVE to the npz or safetensors file at PATH, which LOADER keeps open. If the file is neither, sets it to
+ * NULL, and the caller closes INPUT, of which it may read all bytes.
+ */
+static enum status find_archive(struct loader *loader, const char *path, struct input *input, struct archive **archive)
+{
+	struct diags *diags = loader->context->diags;
+	const unsigned char *bytes;
+	size_t got, length = strlen(path);
+	*archive = loader_kept(loader, path);
+	if (*archive)
+		return STATUS_OK;
+	TRY(input_open(input, path, !loader->special, loader->context->arena, diags));
+	const enum status status = input_peek(input, 10, &bytes, &got, diags);
+	if (status) {
+		input_close(input);
+		return status;
 	}
-	return (archive->members ? npz_load : tensors_load)(loader, array, archive, key);
+	const bool zip = got >= 4 && !memcmp(bytes, "PK", 2) && (bytes[2] == 3 || bytes[2] == 5);
+	const bool tensors = (length > 12 && !strcmp(path + length - 12, ".safetensors")) ||
+	                     (got == 10 && bytes[8] == '{' && bytes[6] == 0 && bytes[7] == 0 && !npy_is(bytes, got));
+	return zip || tensors ? open_archive(loader, path, input, zip, archive) : STATUS_OK;
+}
+
+enum status loader_load(struct loader *loader, struct array *array, const char *path, const char *key)
+{
+	struct archive *archive;
+	struct input input;
+	*array = (struct array){0};
+	TRY(find_archive(loader, path, &input, &archive));
+	if (archive)
+		return (archive->members ? npz_load : tensors_load)(loader, array, archive, key);
+	const enum status status = key ? diag_file(loader->context->diags, STATUS_DATA, input.name, -1,
+	                                           "is neither npz nor safetensors, so it has no '%s'", key)
+	                               : load_stream(loader, array, &input);
+	input_close(&input);
+	return status;
+}
+
+enum status archive_names(const struct archive *archive, const char *const **names, size_t *count)
+{
+	const struct context *context = archive->context;
+	size_t (*const list)(const struct archive *, const char **) = archive->members ? npz_names : tensors_names;
+	const char **all = arena_array(context->arena, list(archive, NULL) + 1, sizeof *all);
+	TRY_ALLOC(all, context->diags);
+	*count = list(archive, all);
+	*names = all;
+	return context->arena->failed ? diag_memory(context->diags) : STATUS_OK;
+}
+
+enum status archive_lacks(const struct archive *archive, const char *key)
+{
+	const char *const what = archive->members ? "member" : "tensor", *const path = archive->input.name;
+	const struct context *context = archive->context;
+	const char *const *names;
+	size_t count;
+	TRY(archive_names(archive, &names, &count));
+	if (count == 0)
+		return diag_file(context->diags, STATUS_DATA, path, -1, "has no %ss", what);
+	if (key)
+		diag_file(context->diags, STATUS_DATA, path, -1, "has no %s '%s'", what, key);
+	else
+		diag_file(context->diags, STATUS_DATA, path, -1, "has %zu %ss, and no name chooses one", count, what);
+	const char *near = key ? suggest_nearest(key, names, count) : NULL, *list = text_join(names, count, context->arena);
+	if (near)
+		return diag_hint(context->diags, "did you mean '%s'? Its %ss: %s", near, what, list);
+	return diag_hint(context->diags, "its %ss: %s; load(\"FILE\", \"NAME\") or --param NAME=FILE:NAME chooses one",
+	                 what, list);
+}
+
+enum status loader_names(struct loader *loader, const char *path, const char *const **names, size_t *count)
+{
+	struct archive *archive;
+	struct input input;
+	TRY(find_archive(loader, path, &input, &archive));
+	if (archive)
+		return archive_names(archive, names, count);
+	diag_file(loader->context->diags, STATUS_DATA, input.name, -1,
+	          "is neither npz nor safetensors, so it has no members");
+	input_close(&input);
+	return STATUS_DATA;
+}
+
+bool member_is(const char *member, const char *name)
+{
+	while (*name && (*member == *name || (*name == '_' && *member && strchr(MEMBER_SIGNS, *member)))) {
+		member++;
+		name++;
+	}
+	return !*name && !*member;
 }
 
 void loader_close(struct loader *loader)

@@ -355,43 +355,15 @@ static enum status load_member(const struct loader *loader, struct array *array,
 	return status;
 }
 
-/* Returns the length in bytes of MEMBER's name without its .npy. */
-static size_t stem_length(const struct zip_member *member)
+size_t npz_names(const struct archive *archive, const char **names)
 {
-	const size_t length = strlen(member->name);
-	return length > 4 && !memcmp(member->name + length - 4, ".npy", 4) ? length - 4 : length;
-}
-
-static const char *list_members(const struct archive *archive, struct arena *arena)
-{
-	enum { LISTED = 20 };
-	const char *list = "";
-	for (size_t i = 0; i < archive->count && i < LISTED && list; i++)
-		list = arena_printf(arena, "%s%s%.*s", list, i ? ", " : "", (int)stem_length(&archive->members[i]),
-		                    archive->members[i].name);
-	return list ? list : "";
-}
-
-enum status npz_find_members(const struct context *context, const char *path, const struct named_array *arrays,
-                             size_t count, bool *found)
-{
-	struct archive archive = {.context = context};
-	TRY(input_open(&archive.input, path, true, context->arena, context->diags));
-	enum status status = npz_open(&archive);
-	for (size_t i = 0; i < archive.count && !status; i++) {
-		const char *name = archive.members[i].name;
-		const size_t length = stem_length(&archive.members[i]);
-		size_t k = 0;
-		while (k < count && (strlen(arrays[k].name) != length || strncmp(arrays[k].name, name, length) != 0))
-			k++;
-		if (k < count)
-			found[k] = true;
-		else
-			status = diag_file(context->diags, STATUS_DATA, path, -1, "holds '%.*s', which would be lost", (int)length,
-			                   name);
+	for (size_t i = 0; i < archive->count && names; i++) {
+		const char *name = archive->members[i].name;
+		const size_t length = strlen(name);
+		const bool npy = length > 4 && !strcmp(name + length - 4, ".npy");
+		names[i] = npy ? arena_strndup(archive->context->arena, name, length - 4) : name;
 	}
-	input_close(&archive.input);
-	return status;
+	return archive->count;
 }
 
 /* Returns the first member named KEY and SUFFIX (KEY NULL: any), or NULL. *COUNT is the number of such members. */
@@ -421,12 +393,5 @@ enum status npz_load(const struct loader *loader, struct array *array, struct ar
 		return load_member(loader, array, archive, member, key);
 	if (count > 1 && key)
 		return diag_file(diags, STATUS_DATA, path, -1, "has two members '%s'", key);
-	if (archive->count == 0)
-		return diag_file(diags, STATUS_DATA, path, -1, "has no members");
-	if (key)
-		diag_file(diags, STATUS_DATA, path, -1, "has no member '%s'", key);
-	else
-		diag_file(diags, STATUS_DATA, path, -1, "has several members, and no name chooses one");
-	return diag_hint(diags, "its members: %s; a chain names one by load(\"FILE\", \"MEMBER\")",
-	                 list_members(archive, loader->context->arena));
+	return archive_lacks(archive, key);
 }

@@ -10,7 +10,7 @@
 
 #include "base/checked.h"
 
-enum { LENGTH_BYTES = 8, SAFETENSORS_HEADER = 100000000 };
+enum { LENGTH_BYTES = 8 };
 
 /* Returns the dtype whose name in capitals is NAME, or DTYPE_COUNT. */
 static enum dtype safetensors_dtype(const char *name)
@@ -47,41 +47,20 @@ static enum status tensor_type(const json_t *entry, struct type *type, int64_t *
 	return STATUS_OK;
 }
 
-static const char metadata[] = "__metadata__"; /* the one key that names no tensor */
-
-static const json_t *find_tensor(const struct archive *archive, const char **key)
+size_t tensors_names(const struct archive *archive, const char **names)
 {
-	struct diags *diags = archive->context->diags;
-	json_t *header = archive->header.top;
-	const char *path = archive->input.name;
-	const char *list = "", *name, *only = NULL;
-	const json_t *found = *key && strcmp(*key, metadata) != 0 ? json_object_get(header, *key) : NULL;
+	const char *name;
 	json_t *entry;
 	size_t count = 0;
-	if (found)
-		return found;
-	json_object_foreach(header, name, entry)
+	json_object_foreach(archive->header.top, name, entry)
 	{
-		if (!strcmp(name, metadata))
+		if (!strcmp(name, TENSORS_METADATA))
 			continue;
-		only = name;
-		if (count++ < 20 && list)
-			list = arena_printf(archive->context->arena, "%s%s%s", list, *list ? ", " : "", name);
+		if (names)
+			names[count] = name;
+		count++;
 	}
-	if (!*key && count == 1) {
-		*key = only;
-		return json_object_get(header, only);
-	}
-	if (count == 0) {
-		diag_file(diags, STATUS_DATA, path, -1, "has no tensors");
-		return NULL;
-	}
-	if (*key)
-		diag_file(diags, STATUS_DATA, path, -1, "has no tensor '%s'", *key);
-	else
-		diag_file(diags, STATUS_DATA, path, -1, "has %zu tensors, and no name chooses one", count);
-	diag_hint(diags, "its tensors: %s", list ? list : "");
-	return NULL;
+	return count;
 }
 
 struct extent {
@@ -133,7 +112,7 @@ static enum status check_tensors(const struct json_text *header, int64_t size)
 	TRY_ALLOC(extents, context->diags);
 	json_object_foreach(header->top, name, entry)
 	{
-		if (!strcmp(name, metadata))
+		if (!strcmp(name, TENSORS_METADATA))
 			continue;
 		TRY(check_tensor(header, name, entry, size, &extents[count]));
 		count += extents[count].end > extents[count].begin;
@@ -157,9 +136,15 @@ enum status tensors_load(const struct loader *loader, struct array *array, struc
 	struct diags *diags = archive->context->diags;
 	struct type type;
 	int64_t begin, end;
-	const json_t *entry = find_tensor(archive, &key);
+	if (!key && tensors_names(archive, NULL) == 1) {
+		const char *const *names;
+		size_t count;
+		TRY(archive_names(archive, &names, &count));
+		key = names[0];
+	}
+	const json_t *entry = key && strcmp(key, TENSORS_METADATA) != 0 ? json_object_get(archive->header.top, key) : NULL;
 	if (!entry)
-		return STATUS_DATA;
+		return archive_lacks(archive, key);
 	if (tensor_type(entry, &type, &begin, &end) || type.dtype == DTYPE_COUNT)
 		return diag_file(diags, STATUS_DATA, archive->input.name, -1, "tensor '%s': type '%s' is not supported", key,
 		                 json_string_value(json_object_get(entry, "dtype")));
@@ -193,11 +178,11 @@ enum status tensors_open(struct archive *archive)
 	TRY(read_header(input, 0, prefix, sizeof prefix, diags));
 	for (int i = LENGTH_BYTES - 1; i >= 0; i--)
 		length = length << 8 | prefix[i];
-	if (length > SAFETENSORS_HEADER && length <= (uint64_t)input->size)
+	if (length > TENSORS_HEADER_MOST && length <= (uint64_t)input->size)
 		return diag_file(diags, STATUS_LIMIT, input->name, 0,
 		                 "a safetensors header of %llu bytes is beyond the limit of %d", (unsigned long long)length,
-		                 SAFETENSORS_HEADER);
-	if (length > SAFETENSORS_HEADER || (int64_t)length > input->size - LENGTH_BYTES)
+		                 TENSORS_HEADER_MOST);
+	if (length > TENSORS_HEADER_MOST || (int64_t)length > input->size - LENGTH_BYTES)
 		return diag_file(diags, STATUS_DATA, input->name, 0, "a safetensors header of %llu bytes in a file of %lld",
 		                 (unsigned long long)length, (long long)input->size);
 	char *text = allocator_get(context->allocator, (size_t)length + 1, 1);

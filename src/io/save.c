@@ -9,9 +9,15 @@
 
 enum status array_put(const struct context *context, struct output *output, const struct type *type, const void *data)
 {
+	return array_write(context, output, FORMAT_NPY, type, data);
+}
+
+enum status array_write(const struct context *context, struct output *output, enum format format,
+                        const struct type *type, const void *data)
+{
 	struct diags *diags = context->diags;
 	struct writer writer;
-	writer_init(&writer, output, &(struct writer_options){.format = FORMAT_NPY}, context->arena);
+	writer_init(&writer, output, &(struct writer_options){.format = format}, context->arena);
 	TRY(writer_begin(&writer, type, diags));
 	TRY(writer_write(&writer, data, dtype_compute(type->dtype), shape_count(&type->shape), diags));
 	return writer_end(&writer, diags);

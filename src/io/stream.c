@@ -30,8 +30,7 @@ enum {
 
 static _Atomic(char *) temporaries[MAX_TEMPORARIES];
 
-/* Replaces an entry OLD of the list of temporaries by NEW; NULL is a free entry. Returns false if no entry is OLD. */
-static bool exchange_temporary(char *old, char *new)
+bool io_exchange_temporary(char *old, char *new)
 {
 	for (int i = 0; i < MAX_TEMPORARIES; i++) {
 		char *expected = old;
@@ -255,14 +254,14 @@ static int make_temporary(char *path, int fd, mode_t mode)
 	for (int iteration = 0; iteration < NAMES_TRIED; iteration++) {
 		if (!io_choose_letters(path + strlen(path) - IO_LETTERS))
 			return -1;
-		if (!exchange_temporary(NULL, path)) {
+		if (!io_exchange_temporary(NULL, path)) {
 			errno = EMFILE;
 			return -1;
 		}
 		const int made = fd < 0 ? io_open(path, O_RDWR | O_CREAT | O_EXCL, mode) : link_nameless(fd, path) ? fd : -1;
 		if (made >= 0)
 			return made;
-		exchange_temporary(path, NULL);
+		io_exchange_temporary(path, NULL);
 		if (errno != EEXIST)
 			return -1;
 	}
@@ -282,7 +281,7 @@ int io_make_nameless(const char *directory)
 	fd = make_temporary(path, -1, 0600);
 	if (fd >= 0) {
 		unlink(path);
-		exchange_temporary(path, NULL);
+		io_exchange_temporary(path, NULL);
 	}
 	return fd;
 }
@@ -531,7 +530,7 @@ enum status output_commit(struct output *output, struct diags *diags)
 	if (status) {
 		output_abort(output);
 	} else if (output->temporary) {
-		exchange_temporary(output->temporary, NULL);
+		io_exchange_temporary(output->temporary, NULL);
 		output->temporary = NULL;
 		sync_directory(output->target);
 	}
@@ -545,7 +544,7 @@ void output_abort(struct output *output)
 	output->fd = -1;
 	if (output->temporary && !output->nameless) {
 		unlink(output->temporary);
-		exchange_temporary(output->temporary, NULL);
+		io_exchange_temporary(output->temporary, NULL);
 	}
 	output->temporary = NULL;
 }

@@ -126,6 +126,11 @@ bool io_choose_letters(char *name);
  */
 int io_make_nameless(const char *directory);
 
+/*
+ * Replaces an entry OLD of the list of files that io_cleanup removes by NEW; NULL is a free entry. Returns false if no
+ * entry is OLD.
+ */
+bool io_exchange_temporary(char *old, char *new);
 /* Removes all temporaries that have a name. It is async-signal-safe, for handlers of signals that end the program. */
 void io_cleanup(void);
 

@@ -32,4 +32,13 @@ static inline enum status npz_save(const char *path, const struct named_array *a
 	                         npz_put(&(struct context){arena->allocator, arena, diags}, &output, arrays, count), diags);
 }
 
+static inline enum status tensors_save(const char *path, const struct named_array *arrays, size_t count,
+                                       const char *metadata, struct arena *arena, struct diags *diags)
+{
+	struct output output;
+	const struct context context = {arena->allocator, arena, diags};
+	enum status status = output_open(&output, path, arena, diags);
+	return status ? status : save_end(&output, tensors_put(&context, &output, arrays, count, metadata), diags);
+}
+
 #endif

@@ -106,11 +106,14 @@ START_TEST(npz_members)
 	ck_assert(*(double *)array.data == 2.5);
 	array_free(&array, &counting);
 	ck_assert_int_eq(load(golden("two.npz", ""), NULL), STATUS_DATA);
-	ck_assert_str_eq(scratch_message(), "has several members, and no name chooses one");
-	ck_assert_str_eq(scratch_hint(), "its members: W, b; a chain names one by load(\"FILE\", \"MEMBER\")");
-	ck_assert_int_eq(load(golden("two.npz", ""), "V"), STATUS_DATA);
-	ck_assert_str_eq(scratch_message(), "has no member 'V'");
-	ck_assert_str_eq(scratch_hint(), "its members: W, b; a chain names one by load(\"FILE\", \"MEMBER\")");
+	ck_assert_str_eq(scratch_message(), "has 2 members, and no name chooses one");
+	const char *hint = "its members: W, b; load(\"FILE\", \"NAME\") or --param NAME=FILE:NAME chooses one";
+	ck_assert_str_eq(scratch_hint(), hint);
+	ck_assert_int_eq(load(golden("two.npz", ""), "VVVV"), STATUS_DATA);
+	ck_assert_str_eq(scratch_message(), "has no member 'VVVV'");
+	ck_assert_str_eq(scratch_hint(), hint);
+	ck_assert_int_eq(load(golden("two.npz", ""), "w"), STATUS_DATA);
+	ck_assert_str_eq(scratch_hint(), "did you mean 'W'? Its members: W, b");
 }
 END_TEST
 
@@ -476,6 +479,64 @@ START_TEST(npz_as_numpy_saves_it)
 }
 END_TEST
 
+/* Every type, quotes and control bytes in names, no tensors: what is saved is what is loaded. */
+START_TEST(tensors_saved_and_loaded)
+{
+	static const double doubles[2] = {1, 1e300};
+	static const char metadata[] = "{\"by\":\"me\"}";
+	const struct named_array arrays[] = {{"h", {DTYPE_F16, {2, {3, 1}}}, weights},
+	                                     {"q\"\\\n", {DTYPE_BF16, {1, {5}}}, weights},
+	                                     {"none", {DTYPE_F32, {2, {0, 3}}}, weights},
+	                                     {"w", {DTYPE_F32, {2, {2, 3}}}, weights},
+	                                     {"d", {DTYPE_F64, {1, {2}}}, doubles}};
+	enum { COUNT = sizeof arrays / sizeof *arrays };
+	for (int count = 0; count <= COUNT; count++) {
+		ck_assert_int_eq(tensors_save(path, arrays, (size_t)count, count % 2 ? metadata : NULL, &arena, &diags),
+		                 STATUS_OK);
+		struct loader loader = {.context = &scratch};
+		const char *const *names, *kept;
+		size_t found;
+		ck_assert_int_eq(loader_names(&loader, path, &names, &found), STATUS_OK);
+		ck_assert_uint_eq(found, (size_t)count);
+		ck_assert_int_eq(tensors_metadata(&loader, path, &kept), STATUS_OK);
+		ck_assert_pstr_eq(kept, count % 2 ? metadata : NULL);
+		for (int i = 0; i < count; i++) {
+			ck_assert_int_eq(loader_load(&loader, &array, path, arrays[i].name), STATUS_OK);
+			ck_assert(type_equal(&array.type, &arrays[i].type));
+			const size_t size = dtype_size(dtype_compute(array.type.dtype)) * (size_t)shape_count(&array.type.shape);
+			ck_assert_int_eq(memcmp(array.data, arrays[i].data, size), 0);
+			array_free(&array, &counting);
+		}
+		loader_close(&loader);
+	}
+	if (suite_lacks("/dev/full"))
+		return;
+	ck_assert_int_eq(tensors_save("/dev/full", arrays, COUNT, NULL, &arena, &diags), STATUS_IO);
+}
+END_TEST
+
+/* The bytes are those of safetensors.numpy.save_file (safetensors 0.4 to 0.8). */
+START_TEST(tensors_as_the_package_saves_them)
+{
+	static const char header[] = "p\0\0\0\0\0\0\0{\"b\":{\"dtype\":\"F64\",\"shape\":[],\"data_offsets\":[0,8]},"
+								 "\"W\":{\"dtype\":\"F32\",\"shape\":[2,3],\"data_offsets\":[8,32]}}   ";
+	char got[400];
+	ck_assert_int_eq(tensors_save(path, two, 2, NULL, &arena, &diags), STATUS_OK);
+	ck_assert_uint_eq(file_read(path, got, sizeof got), sizeof header - 1 + 32);
+	ck_assert_int_eq(memcmp(got, header, sizeof header - 1), 0);
+	ck_assert_int_eq(memcmp(got + sizeof header - 1, &bias, 8), 0);
+	ck_assert_int_eq(memcmp(got + sizeof header + 7, weights, 24), 0);
+}
+END_TEST
+
+START_TEST(members_are_names)
+{
+	ck_assert(member_is("a", "a") && member_is("a.b/c_d", "a_b_c_d") && member_is(".", "_"));
+	ck_assert(!member_is("a", "ab") && !member_is("ab", "a") && !member_is("", "_") && !member_is("a", "_"));
+	ck_assert(!member_is("a_b", "a.b"));
+}
+END_TEST
+
 /* Large and odd sizes, halves, names beyond ASCII: what is saved is what is loaded. */
 START_TEST(saved_and_loaded)
 {
@@ -516,6 +577,8 @@ START_TEST(short_memory)
 		enum status status;
 		if (_i < 4)
 			status = load(golden(files[_i][0], ""), files[_i][1]);
+		else if (_i == 5)
+			status = tensors_save(path, two, 2, NULL, &arena, &diags);
 		else
 			status = npz_save(path, two, 2, &arena, &diags);
 		if (_i < 4)
@@ -554,7 +617,10 @@ int main(void)
 	tcase_add_test(tcase, headers_of_safetensors);
 	tcase_add_test(tcase, large_integers);
 	tcase_add_test(tcase, npz_as_numpy_saves_it);
+	tcase_add_test(tcase, tensors_saved_and_loaded);
+	tcase_add_test(tcase, tensors_as_the_package_saves_them);
+	tcase_add_test(tcase, members_are_names);
 	tcase_add_test(tcase, saved_and_loaded);
-	tcase_add_loop_test(tcase, short_memory, 0, 5);
+	tcase_add_loop_test(tcase, short_memory, 0, 6);
 	return suite_run(suite);
 }

@@ -356,6 +356,27 @@ START_TEST(short_memory)
 }
 END_TEST
 
+/* Files whose names have colons; the longest beginning that is a file counts, and without one the last colon. */
+START_TEST(splits)
+{
+	static const struct {
+		const char *value, *file, *member;
+	} cases[] = {{"w.npz", "w.npz", NULL},
+	             {"w.npz:W", "w.npz", "W"},
+	             {"w.npz:a:b", "w.npz:a", "b"},
+	             {"/dev/null:a:b", "/dev/null", "a:b"},
+	             {"/dev/null:", "/dev/null", ""},
+	             {":W", "", "W"},
+	             {"", "", NULL}};
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		struct param_place place;
+		ck_assert_int_eq(params_split(cases[i].value, &arena, &diags, &place), STATUS_OK);
+		ck_assert_str_eq(place.file, cases[i].file);
+		ck_assert_pstr_eq(place.member, cases[i].member);
+	}
+}
+END_TEST
+
 int main(void)
 {
 	if (!mkdtemp(folder))
@@ -363,6 +384,7 @@ int main(void)
 	Suite *suite = suite_create("params");
 	TCase *tcase = suite_make_case(suite, "params");
 	tcase_add_checked_fixture(tcase, setup, teardown);
+	tcase_add_test(tcase, splits);
 	tcase_add_test(tcase, numbers_are_weak);
 	tcase_add_test(tcase, declared_numbers_are_not);
 	tcase_add_test(tcase, lists);
