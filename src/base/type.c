@@ -11,11 +11,14 @@ static const struct {
 	size_t size;
 	enum dtype compute;
 } dtypes[DTYPE_COUNT] = {
-	[DTYPE_F16] = {"f16", 2, DTYPE_F32},   [DTYPE_BF16] = {"bf16", 2, DTYPE_F32},  [DTYPE_F32] = {"f32", 4, DTYPE_F32},
-	[DTYPE_F64] = {"f64", 8, DTYPE_F64},   [DTYPE_I8] = {"i8", 1, DTYPE_F64},      [DTYPE_I16] = {"i16", 2, DTYPE_F64},
-	[DTYPE_I32] = {"i32", 4, DTYPE_F64},   [DTYPE_I64] = {"i64", 8, DTYPE_F64},    [DTYPE_U8] = {"u8", 1, DTYPE_F64},
-	[DTYPE_U16] = {"u16", 2, DTYPE_F64},   [DTYPE_U32] = {"u32", 4, DTYPE_F64},    [DTYPE_U64] = {"u64", 8, DTYPE_F64},
-	[DTYPE_BOOL] = {"bool", 1, DTYPE_F64}, [DTYPE_BITS] = {"bool", 0, DTYPE_BITS},
+	[DTYPE_F16] = {"f16", 2, DTYPE_F32},    [DTYPE_BF16] = {"bf16", 2, DTYPE_F32},
+	[DTYPE_F32] = {"f32", 4, DTYPE_F32},    [DTYPE_F64] = {"f64", 8, DTYPE_F64},
+	[DTYPE_I8] = {"i8", 1, DTYPE_F64},      [DTYPE_I16] = {"i16", 2, DTYPE_F64},
+	[DTYPE_I32] = {"i32", 4, DTYPE_F64},    [DTYPE_I64] = {"i64", 8, DTYPE_F64},
+	[DTYPE_U8] = {"u8", 1, DTYPE_F64},      [DTYPE_U16] = {"u16", 2, DTYPE_F64},
+	[DTYPE_U32] = {"u32", 4, DTYPE_F64},    [DTYPE_U64] = {"u64", 8, DTYPE_F64},
+	[DTYPE_BOOL] = {"bool", 1, DTYPE_F64},  [DTYPE_BITS] = {"bool", 0, DTYPE_BITS},
+	[DTYPE_SIGNS] = {"i2", 0, DTYPE_SIGNS},
 };
 
 const char *dtype_name(enum dtype dtype) { return dtype < DTYPE_COUNT ? dtypes[dtype].name : "?"; }
@@ -29,6 +32,8 @@ enum dtype dtype_find(const char *name, size_t length)
 }
 
 size_t dtype_size(enum dtype dtype) { return dtypes[dtype].size; }
+
+int dtype_bits(enum dtype dtype) { return dtype == DTYPE_BITS ? 1 : dtype == DTYPE_SIGNS ? 2 : 0; }
 
 enum dtype dtype_compute(enum dtype dtype) { return dtypes[dtype].compute; }
 
@@ -86,15 +91,16 @@ int64_t type_bytes(const struct type *type)
 	if (count < 0)
 		return INT64_MAX;
 	enum dtype held = dtype_compute(type->dtype);
-	if (held == DTYPE_BITS)
-		return count / 8 + (count % 8 != 0);
+	const int in_byte = dtype_bits(held) ? 8 / dtype_bits(held) : 0;
+	if (in_byte)
+		return count / in_byte + (count % in_byte != 0);
 	return checked_mul_i64(count, (int64_t)dtype_size(held), &bytes) ? bytes : INT64_MAX;
 }
 
 bool type_addressable(const struct type *type)
 {
 	const enum dtype held = dtype_compute(type->dtype);
-	int64_t bytes = held == DTYPE_BITS ? 1 : (int64_t)dtype_size(held);
+	int64_t bytes = dtype_bits(held) ? 1 : (int64_t)dtype_size(held);
 	for (int i = 0; i < type->shape.ndim; i++)
 		if (type->shape.dim[i] != 0 && (!checked_mul_i64(bytes, type->shape.dim[i], &bytes) || bytes > TYPE_MOST_BYTES))
 			return false;

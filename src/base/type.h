@@ -2,8 +2,8 @@
  * Element types, shapes and array types.
  *
  * A dtype is the element type in a file or a declaration. In memory, values have a computing type: float for f16, bf16
- * and f32; double for f64, integers and bool. DTYPE_BITS, a mask of one bit an element that a derivative keeps, is its
- * own computing type.
+ * and f32; double for f64, integers and bool. DTYPE_BITS and DTYPE_SIGNS, which a derivative keeps, are their own
+ * computing types.
  */
 #ifndef BASE_TYPE_H
 #define BASE_TYPE_H
@@ -26,7 +26,8 @@ enum dtype {
 	DTYPE_U32,
 	DTYPE_U64,
 	DTYPE_BOOL,
-	DTYPE_BITS, /* a mask of one bit an element; never in a file */
+	DTYPE_BITS,  /* a mask of one bit an element; never in a file, as the next */
+	DTYPE_SIGNS, /* two bits an element: -1, 0, 1 or NaN */
 	DTYPE_COUNT
 };
 
@@ -42,13 +43,15 @@ struct type {
 	struct shape shape;
 };
 
-/* Returns the name, such as "f32"; "bool" for DTYPE_BITS, "?" for DTYPE_COUNT. */
+/* Returns the name, such as "f32"; "bool" for DTYPE_BITS, "i2" for DTYPE_SIGNS, "?" for DTYPE_COUNT. */
 const char *dtype_name(enum dtype dtype);
 /* Returns the dtype whose name (f16 ... bool) is the LENGTH bytes at NAME, or DTYPE_COUNT. */
 enum dtype dtype_find(const char *name, size_t length);
-/* Returns the bytes of an element in a file; 0 for DTYPE_BITS. */
+/* Returns the bytes of an element in a file; 0 for DTYPE_BITS and DTYPE_SIGNS. */
 size_t dtype_size(enum dtype dtype);
-/* Returns the computing type: DTYPE_F32, DTYPE_F64 or DTYPE_BITS. */
+/* Returns the bits of an element of DTYPE_BITS or DTYPE_SIGNS, which share bytes; 0 for any other. */
+int dtype_bits(enum dtype dtype);
+/* Returns the computing type: DTYPE_F32, DTYPE_F64, DTYPE_BITS or DTYPE_SIGNS. */
 enum dtype dtype_compute(enum dtype dtype);
 /* Returns NumPy's promotion of two of f16, bf16, f32, f64; f16 with bf16 gives f32. */
 enum dtype dtype_promote(enum dtype a, enum dtype b);
@@ -61,7 +64,7 @@ bool shape_equal(const struct shape *a, const struct shape *b);
 /* Broadcasts A and B to OUT as NumPy does. False if the shapes do not fit. OUT may be A or B. */
 bool shape_broadcast(const struct shape *a, const struct shape *b, struct shape *out);
 bool type_equal(const struct type *a, const struct type *b);
-/* Returns the bytes of the array in memory: of its computing type, or (count + 7) / 8 of a mask; at most INT64_MAX. */
+/* Returns the bytes of the array in memory: of its computing type, or its bits rounded up; at most INT64_MAX. */
 int64_t type_bytes(const struct type *type);
 /*
  * The most bytes of an array: the address space of a process on 64-bit machines.
@@ -69,7 +72,7 @@ int64_t type_bytes(const struct type *type);
  */
 #define TYPE_MOST_BYTES (INT64_C(1) << 47)
 /*
- * True if an array of TYPE has at most TYPE_MOST_BYTES in memory; a mask counts a byte an element. As in NumPy, an
+ * True if an array of TYPE has at most TYPE_MOST_BYTES in memory; bits count a byte an element. As in NumPy, an
  * extent of 0 is ignored: the other extents must fit too, so that no product of extents overflows.
  */
 bool type_addressable(const struct type *type);

@@ -24,7 +24,7 @@ enum { UNROLLED_STEPS = 32 };
 struct draft_register {
 	size_t begin, end; /* its first and last kernel op; END is their number if it lives through all blocks */
 	uint8_t shift;
-	bool bits;
+	uint8_t bits; /* as in struct arg */
 	bool touched; /* a kernel op uses it */
 	uint32_t place;
 };

@@ -80,7 +80,7 @@ static void add_kernel_op(struct draft *d, struct kernel_op kernel_op)
 	d->kernel_ops[d->kernel_op_count++] = kernel_op;
 }
 
-static uint32_t add_register(struct draft *d, uint8_t shift, bool bits)
+static uint32_t add_register(struct draft *d, uint8_t shift, uint8_t bits)
 {
 	assert(d->register_count < d->register_limit);
 	d->registers[d->register_count] = (struct draft_register){.shift = shift, .bits = bits};
@@ -96,7 +96,7 @@ static struct arg arg_of(struct compiler *c, uint32_t value)
 	const uint32_t same_as = c->values[value].same_as;
 	struct arg arg = {.kind = ARG_REGISTER,
 	                  .value = same_as == NO_VALUE ? value : same_as,
-	                  .bits = type->dtype == DTYPE_BITS,
+	                  .bits = (uint8_t)dtype_bits(type->dtype),
 	                  .shift = type->dtype == DTYPE_F64 ? 3 : 2};
 	if (c->values[value].array || c->body->values[value].from != FROM_INSTR) {
 		arg.kind = ARG_ARRAY;
@@ -111,7 +111,7 @@ static struct arg arg_of(struct compiler *c, uint32_t value)
 }
 
 /* Adds a register that holds no value of the body. In its arg `value` is a number above all values. */
-static struct arg extra_register(struct compiler *c, uint8_t shift, bool bits)
+static struct arg extra_register(struct compiler *c, uint8_t shift, uint8_t bits)
 {
 	return (struct arg){.kind = ARG_REGISTER,
 	                    .index = add_register(&c->draft, shift, bits),
@@ -191,11 +191,12 @@ static void add_copy(struct compiler *c, struct arg from, struct arg to, bool si
 static void complete_results(struct compiler *c, struct kernel_op *kernel_op)
 {
 	if (kernel_op->out.kind == ARG_NONE)
-		kernel_op->out = extra_register(c, kernel_op->wide ? 3 : 2, false);
-	for (int k = 0; k < MAX_KEEPS; k++)
-		if (kernel_op->keep[k].kind == ARG_NONE && op_table[kernel_op->op].keeps[k].kind != KEEP_NOTHING)
-			kernel_op->keep[k] =
-				extra_register(c, kernel_op->wide ? 3 : 2, op_table[kernel_op->op].keeps[k].kind == KEEP_MASK);
+		kernel_op->out = extra_register(c, kernel_op->wide ? 3 : 2, 0);
+	for (int k = 0; k < MAX_KEEPS; k++) {
+		const enum keep_kind kind = op_table[kernel_op->op].keeps[k].kind;
+		if (kernel_op->keep[k].kind == ARG_NONE && kind != KEEP_NOTHING)
+			kernel_op->keep[k] = extra_register(c, kernel_op->wide ? 3 : 2, (uint8_t)keep_bits(kind));
+	}
 }
 
 /* Returns the operation to run for INSTR: by op_by_number if the operand is a number. A VJP must not read more then. */

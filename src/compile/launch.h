@@ -25,7 +25,7 @@ struct arg {
 	uint32_t index; /* of the register (or its place), or of the frame's entry */
 	uint32_t value; /* of the body; at least value_count for a register without a value */
 	uint8_t shift;  /* log2 of an element's bytes, unless `bits` */
-	bool bits;      /* its type is DTYPE_BITS */
+	uint8_t bits;   /* of an element, if these share bytes (dtype_bits); else 0 */
 };
 
 enum kernel_op_kind {

@@ -102,7 +102,7 @@ static void reuse_out(struct reuser *l, uint32_t value)
 	const struct value_plan *goes = &c->values[value];
 	const struct entry *out = &c->frame->entries[goes->entry];
 	int64_t from = 0;
-	if (out->kind != ENTRY_OUT || goes->made_in < 0 || out->type->dtype == DTYPE_BITS || goes->array_final ||
+	if (out->kind != ENTRY_OUT || goes->made_in < 0 || dtype_bits(out->type->dtype) || goes->array_final ||
 	    goes->same_as != NO_VALUE || l->within_loop[goes->made_in])
 		return;
 	for (const struct value_plan *v = c->values; v < c->values + c->body->value_count; v++) {
@@ -180,7 +180,7 @@ static void reuse_in(struct reuser *l, uint32_t port)
 	if (in == NO_VALUE || c->frame->entries[in].kind != ENTRY_IN || read < 0 || l->within_loop[read])
 		return;
 	const struct type *type = c->frame->entries[in].type;
-	if (type->dtype == DTYPE_BITS)
+	if (dtype_bits(type->dtype))
 		return;
 	for (size_t at = first_candidate(l, type, read);;) {
 		/* Go to the next candidate that lacks a place, or to the end. Halve the path of later searches. */

@@ -28,7 +28,7 @@ static int compare_doubles(const void *a, const void *b)
 static void fill(char *at, const struct type *type)
 {
 	const int64_t count = shape_count(&type->shape);
-	if (type->dtype == DTYPE_BITS)
+	if (dtype_bits(type->dtype))
 		memset(at, 0x55, (size_t)type_bytes(type));
 	else
 		kernels_get(dtype_compute(type->dtype))->loops->fill(at, 0.5, (size_t)count);

@@ -87,7 +87,7 @@ static inline void *place(const struct piece *b, const struct arg *arg)
 	if (arg->kind != ARG_ARRAY)
 		return NULL;
 	char *array = b->m->frame[arg->index];
-	return arg->bits ? array + b->first / 8 : array + (b->first << arg->shift);
+	return arg->bits ? array + b->first * arg->bits / 8 : array + (b->first << arg->shift);
 }
 
 static double scalar_at(const struct piece *b, const struct kernel_op *kernel_op)

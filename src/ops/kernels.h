@@ -16,8 +16,9 @@
 #define MAYBE_UNUSED __attribute__((unused))
 
 struct kernel_args {
-	void *out;             /* the result: y, dv or da; may be an input block of the same type */
-	void *keep[MAX_KEEPS]; /* where forward_keep stores all kept arrays; a mask has element 0 in bit 0 of byte 0 */
+	void *out; /* the result: y, dv or da; may be an input block of the same type */
+	void *keep
+		[MAX_KEEPS]; /* where forward_keep stores all kept arrays; masks and signs are packed (kernels_type_template.h) */
 	const void *v, *a, *y; /* the input; the operand, in form [0]; the output, for derivatives */
 	const void *k, *l;     /* kept values or masks; a derivative reads of all five those in its NEEDS (ops.def) */
 	const void *g;         /* the cotangent */

@@ -43,15 +43,20 @@
 #define KIND_VALUE(...) KEEP_VALUE
 #define KIND_MASK(...) KEEP_MASK
 #define KIND_MASKS(...) KEEP_MASK
+#define KIND_SIGN(...) KEEP_SIGN
+#define BITS_OF(KEEPS) keep_bits(KIND_##KEEPS)
 #define FETCH_NOTHING V(load)
 #define FETCH_VALUE(...) V(load)
 #define FETCH_MASK(...) N(load_mask)
 #define FETCH_MASKS(...) N(load_mask)
+#define FETCH_SIGN(...) N(load_sign)
 #define KEEPING_NOTHING
 #define KEEPING_VALUE(OP, EXPRESSION) V(store)(s.keep[0], i, EXPRESSION);
 #define KEEPING_MASK(OP, CONDITION) N(store_mask)(s.keep[0], i, CONDITION);
 #define KEEPING_MASKS(OP, CONDITION, OP2, CONDITION2)                                                                  \
 	KEEPING_MASK(OP, CONDITION) N(store_mask)(s.keep[1], i, CONDITION2);
+
+#define KEEPING_SIGN(OP, EXPRESSION) N(store_sign)(s.keep[0], i, EXPRESSION);
 
 #define UNUSED __attribute__((unused))
 

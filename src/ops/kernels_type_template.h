@@ -65,6 +65,40 @@ LANEWISE void N(store_mask)(void *to, size_t index, LANE_MASK mask)
 		byte[1] = (unsigned char)(bits >> 8);
 }
 
+/*
+ * ---- signs in memory: two bits an element, a byte for four. The low half of a byte has the bits that are set for -1
+ * and 1, the high half those that are set for -1 and NaN; element i has bits i % 4 and 4 + i % 4 of byte i / 4. ----
+ */
+
+LANEWISE VEC N(load_sign)(const void *from, size_t index)
+{
+	const unsigned char *byte = (const unsigned char *)from + index / 4;
+	unsigned odd = 0, high = 0;
+
+	for (int i = 0; 4 * i < LANES; i++) {
+		odd |= (byte[i] & 15U) << 4 * i;
+		high |= (unsigned)(byte[i] >> 4) << 4 * i;
+	}
+	if (LANES < 4) {
+		odd = (odd >> index % 4) & ((1U << LANES) - 1);
+		high = (high >> index % 4) & ((1U << LANES) - 1);
+	}
+	const LANE_MASK one = V(mask)(odd);
+	return V(select)(V(mask)(high), V(select)(one, SPLAT(-1), SPLAT(NAN)), V(select)(one, SPLAT(1), SPLAT(0)));
+}
+
+LANEWISE void N(store_sign)(void *to, size_t index, VEC v)
+{
+	unsigned char *byte = (unsigned char *)to + index / 4;
+	const unsigned odd = V(bits)((v < SPLAT(0)) | (v > SPLAT(0))), high = V(bits)(~(v >= SPLAT(0)));
+
+	if (LANES < 4 && index % 4)
+		byte[0] = (unsigned char)(byte[0] | odd << index % 4 | high << (4 + index % 4));
+	else
+		for (int i = 0; 4 * i < LANES; i++)
+			byte[i] = (unsigned char)((odd >> 4 * i & 15U) | (high >> 4 * i & 15U) << 4);
+}
+
 /* ---- a loop over a block: whole strides, then the rest in a padded copy ---- */
 
 /* Returns TO with BYTES bytes of FROM from byte START on, then ones, which suit all functions. NULL if FROM is. */
@@ -77,7 +111,7 @@ static const void *N(pad)(REAL to[N(STRIDE)], const void *from, size_t start, si
 	return memcpy(to, (const char *)from + start, bytes);
 }
 
-static __attribute__((noinline)) void N(drive)(kernel *loop, const struct kernel_args *args, bool masked)
+static __attribute__((noinline)) void N(drive)(kernel *loop, const struct kernel_args *args, int kept_bits)
 {
 	const size_t rest = args->n % STRIDE, start = args->n - rest;
 
@@ -94,7 +128,8 @@ static __attribute__((noinline)) void N(drive)(kernel *loop, const struct kernel
 
 	_Alignas(64) REAL padded[9][STRIDE];
 	const size_t at = start * sizeof(REAL), bytes = rest * sizeof(REAL);
-	const size_t kept_at = masked ? start / 8 : at, kept_bytes = masked ? (rest + 7) / 8 : bytes;
+	const size_t kept = (size_t)kept_bits; /* an element's, 0 for numbers */
+	const size_t kept_at = kept ? start * kept / 8 : at, kept_bytes = kept ? (rest * kept + 7) / 8 : bytes;
 	part.v = N(pad)(padded[0], args->v, at, bytes);
 	part.a = N(pad)(padded[1], args->a, at, bytes);
 	part.y = N(pad)(padded[2], args->y, at, bytes);
@@ -107,26 +142,26 @@ static __attribute__((noinline)) void N(drive)(kernel *loop, const struct kernel
 	part.n = STRIDE;
 	loop(&part);
 	for (int i = 0; i < MAX_KEEPS; i++) {
-		unsigned char *const kept = (unsigned char *)padded[7 + i];
-		if (masked && args->keep[i]) /* the bits beyond the end are 0 */
-			kept[kept_bytes - 1] &= (unsigned char)(0xffU >> (7 - (rest - 1) % 8));
-		unpad(args->keep[i], kept, kept_at, kept_bytes);
+		unsigned char *const last = (unsigned char *)padded[7 + i] + kept_bytes - 1;
+		if (kept && args->keep[i]) /* the bits beyond the end are 0 */
+			*last &= (unsigned char)(kept == 1 ? 0xffU >> (7 - (rest - 1) % 8) : 0x11U * (0xfU >> (3 - (rest - 1) % 4)));
+		unpad(args->keep[i], padded[7 + i], kept_at, kept_bytes);
 	}
 	unpad(args->out, padded[6], at, bytes);
 }
 
 /* Defines NAME_FORM, the kernel that calls NAME_any, compiled for FORM alone, through drive. */
-#define KERNEL(NAME, FORM, MASKED)                                                                                     \
+#define KERNEL(NAME, FORM, KEPT_BITS)                                                                                     \
 	static __attribute__((noinline)) void N(NAME##_loop_##FORM)(const struct kernel_args *args)                        \
 	{                                                                                                                  \
 		N(NAME##_any)(args, FORM);                                                                                     \
 	}                                                                                                                  \
 	static UNUSED void N(NAME##_##FORM)(const struct kernel_args *args)                                                \
 	{                                                                                                                  \
-		N(drive)(N(NAME##_loop_##FORM), args, MASKED);                                                                 \
+		N(drive)(N(NAME##_loop_##FORM), args, KEPT_BITS);                                                                 \
 	}
 /* Defines the kernels NAME_0 and NAME_1. The statements run for each vector, whose first element is i, if GIVEN. */
-#define KERNELS(NAME, GIVEN, MASKED, ...)                                                                              \
+#define KERNELS(NAME, GIVEN, KEPT_BITS, ...)                                                                              \
 	LANEWISE void N(NAME##_any)(const struct kernel_args *args, const int form UNUSED)                                 \
 	{                                                                                                                  \
 		if (!(GIVEN))                                                                                                  \
@@ -138,19 +173,19 @@ static __attribute__((noinline)) void N(drive)(kernel *loop, const struct kernel
 			__VA_ARGS__                                                                                                \
 		}                                                                                                              \
 	}                                                                                                                  \
-	KERNEL(NAME, 0, MASKED)                                                                                            \
-	KERNEL(NAME, 1, MASKED)
+	KERNEL(NAME, 0, KEPT_BITS)                                                                                            \
+	KERNEL(NAME, 1, KEPT_BITS)
 
 /* Defines the forward kernels, without and with kept values. OPERAND is 1 if there is an operand. */
 #define FORWARD_KERNELS(NAME, OPERAND, KEEPS, FORWARD)                                                                 \
 	LANEWISE VEC N(value_##NAME)(VEC v UNUSED, VEC a UNUSED, const VEC number[2] UNUSED) { return FORWARD; }           \
-	KERNELS(forward_##NAME, true, false, const VEC a = OPERAND && !form ? V(load)(s.a, i) : scalar;                    \
+	KERNELS(forward_##NAME, true, 0, const VEC a = OPERAND && !form ? V(load)(s.a, i) : scalar;                    \
 	        V(store)(s.out, i, N(value_##NAME)(V(load)(s.v, i), a, number));)                                          \
-	KERNELS(keep_##NAME, KIND_##KEEPS != KEEP_NOTHING, KIND_##KEEPS == KEEP_MASK, const VEC v UNUSED = V(load)(s.v, i); \
+	KERNELS(keep_##NAME, KIND_##KEEPS != KEEP_NOTHING, BITS_OF(KEEPS), const VEC v UNUSED = V(load)(s.v, i); \
 	        const VEC a UNUSED = OPERAND && !form ? V(load)(s.a, i) : scalar;                                          \
 	        const VEC y = FORWARD; KEEPING_##KEEPS V(store)(s.out, i, y);)
 #define DERIVATIVE_KERNELS(NAME, KEEPS, NEEDS, DERIVATIVE)                                                             \
-	KERNELS(NAME, GIVEN(NEEDS), KIND_##KEEPS == KEEP_MASK, SEE_##NEEDS(FETCH_##KEEPS) const VEC g = V(load)(s.g, i);   \
+	KERNELS(NAME, GIVEN(NEEDS), BITS_OF(KEEPS), SEE_##NEEDS(FETCH_##KEEPS) const VEC g = V(load)(s.g, i);   \
 	        V(store)(s.out, i, DERIVATIVE);)
 #define UNARY(NAME, GROUP, ARGUMENTS, KEEPS, NEEDS, FLOPS, FORWARD, DERIVATIVE, DOC)                                   \
 	FORWARD_KERNELS(NAME, 0, KEEPS, FORWARD)                                                                           \
@@ -161,8 +196,8 @@ static __attribute__((noinline)) void N(drive)(kernel *loop, const struct kernel
 	DERIVATIVE_KERNELS(vjp_a_##NAME, KEEPS, NEEDS_A, DERIVATIVE_A)
 #include "ops/ops.def"
 
-KERNELS(round_f16, true, false, V(store)(s.out, i, V(round_f16)(V(load)(s.v, i)));)
-KERNELS(round_bf16, true, false, V(store)(s.out, i, V(round_bf16)(V(load)(s.v, i)));)
+KERNELS(round_f16, true, 0, V(store)(s.out, i, V(round_f16)(V(load)(s.v, i)));)
+KERNELS(round_bf16, true, 0, V(store)(s.out, i, V(round_bf16)(V(load)(s.v, i)));)
 
 /* ---- a run in registers ---- */
 

@@ -3,7 +3,7 @@
  * size (cross_entropy: in rows), each pairwise in double. The sums of the pieces are added
  * with their rounding errors kept (Neumaier). At the end the sum is divided by the element
  * count of the whole array (cross_entropy: by its rows). The array kept for the derivative
- * has the broadcast shape of v and t (cross_entropy: v's shape).
+ * has the broadcast shape of v and t (cross_entropy: v's shape). That of mae holds signs.
  */
 #include <math.h>
 #include <string.h>
@@ -42,8 +42,16 @@ double loss_divisor(const struct op_call *call)
 	return count;
 }
 
-/* Returns the sum of the losses of the N differences D. Unless K is NULL, stores there what the derivative needs. */
-static double piece_loss(const struct op_call *call, const struct loops *loops, const void *d, void *k, size_t n)
+/* Returns where K, the array kept for the derivative or NULL, has element I, a multiple of PIECE. */
+static void *kept_at(const struct op_call *call, void *k, int64_t i)
+{
+	if (!k)
+		return NULL;
+	return call->op == OP_mae ? (char *)k + i / 4 : element_of(k, element_size(call->v->dtype), i);
+}
+
+/* Returns the sum of the losses of the N differences D, which it may overwrite. Stores what the derivative needs in K. */
+static double piece_loss(const struct op_call *call, const struct loops *loops, void *d, void *k, size_t n)
 {
 	const double delta = call->attrs ? call->attrs->delta : 1;
 	double squares;
@@ -56,7 +64,7 @@ static double piece_loss(const struct op_call *call, const struct loops *loops, 
 		return squares;
 	case OP_mae:
 		if (k)
-			call->kernels->forward[OP_sign][0](&args);
+			call->kernels->forward_keep[OP_abs][0](&(struct kernel_args){.out = d, .v = d, .keep = {k}, .n = n});
 		return loops->sum.magnitudes(d, n);
 	default:
 		if (k)
@@ -83,7 +91,7 @@ static void sum_differences(const struct op_call *call, double *hi, double *lo, 
 		                                                        .v = whole_v ? element_at(v, size, i) : from_v,
 		                                                        .a = whole_a ? element_at(a, size, i) : from_a,
 		                                                        .n = (size_t)n});
-		sum_add(hi, lo, piece_loss(call, loops, d, k ? element_of(k, size, i) : NULL, (size_t)n), 0);
+		sum_add(hi, lo, piece_loss(call, loops, d, kept_at(call, k, i), (size_t)n), 0);
 	}
 }
 
@@ -136,18 +144,29 @@ static void forward_loss(const struct op_call *call, void *y, const void *v, con
 		fold_finish(call, y, sum, 1);
 }
 
+/* Stores the N elements of K times FACTOR in TO. */
+static void scale(const struct op_call *call, void *to, const void *k, double factor, size_t n)
+{
+	const struct loops *loops = call->kernels->loops;
+	if (call->op != OP_mae) {
+		loops->multiply(to, k, &factor, n, 1);
+		return;
+	}
+	loops->fill(to, factor, n);
+	call->kernels->vjp_v[OP_abs][0](&(struct kernel_args){.out = to, .g = to, .k = k, .n = n});
+}
+
 /* Stores K times FACTOR in TO, summed over the axes along which TO's shape was broadcast. */
 static void scale_to(const struct op_call *call, void *to, const struct type *to_type, const struct type *type,
                      const void *k, double factor)
 {
-	const struct loops *loops = call->kernels->loops;
 	const int64_t count = shape_count(&type->shape);
 	if (count == shape_count(&to_type->shape)) {
-		loops->multiply(to, k, &factor, (size_t)count, 1);
+		scale(call, to, k, factor, (size_t)count);
 		return;
 	}
 	void *rest = element_of(call->scratch, element_size(type->dtype), count);
-	loops->multiply(call->scratch, k, &factor, (size_t)count, 1);
+	scale(call, call->scratch, k, factor, (size_t)count);
 	sum_to_shape(call->kernels, to, to_type, call->scratch, type, rest);
 }
 

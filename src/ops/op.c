@@ -18,6 +18,7 @@
 #define KEEPS_ARRAY(OP) .keeps = {{KEEP_VALUE, #OP}}
 #define KEEPS_PER_ROW(OP) .keeps = {{KEEP_PER_ROW, #OP}}
 #define KEEPS_MASK(OP, CONDITION) .keeps = {{KEEP_MASK, #OP}}
+#define KEEPS_SIGN(OP, ...) .keeps = {{KEEP_SIGN, #OP}}
 #define KEEPS_MASKS(OP, CONDITION, OP2, CONDITION2) .keeps = {{KEEP_MASK, #OP}, {KEEP_MASK, #OP2}}
 #define IN_GROUP_ARITHMETIC "arithmetic"
 #define IN_GROUP_VALUE "one value"

@@ -58,11 +58,15 @@ enum {
 };
 enum { MAX_NEEDS = 5, MAX_KEEPS = 2 };
 
-enum keep_kind { KEEP_NOTHING, KEEP_VALUE, KEEP_MASK, KEEP_PER_ROW };
+enum keep_kind { KEEP_NOTHING, KEEP_VALUE, KEEP_MASK, KEEP_SIGN, KEEP_PER_ROW };
+
+/* Returns the bits of an element of a kept array whose elements share bytes; 0 for any other KIND. */
+static inline int keep_bits(enum keep_kind kind) { return kind == KEEP_MASK ? 1 : kind == KEEP_SIGN ? 2 : 0; }
 
 struct keep {
-	enum keep_kind kind; /* VALUE: an array; MASK: bits; PER_ROW: extent 1 along the axis (shapes: op_keep_type) */
-	const char *name;    /* reports call it "output of NAME" */
+	/* VALUE: an array; MASK: a bit an element; SIGN: two; PER_ROW: extent 1 along the axis (shapes: op_keep_type). */
+	enum keep_kind kind;
+	const char *name; /* reports call it "output of NAME" */
 };
 
 struct op_info {

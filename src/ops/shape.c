@@ -319,13 +319,13 @@ struct type op_keep_type(enum op op, const struct attrs *attrs, const struct typ
 	const enum keep_kind kind = op_table[op].keeps[index].kind;
 	struct type type = *v;
 	int axis;
-	if (kind == KEEP_MASK)
-		type.dtype = DTYPE_BITS;
+	if (kind == KEEP_MASK || kind == KEEP_SIGN)
+		type.dtype = kind == KEEP_MASK ? DTYPE_BITS : DTYPE_SIGNS;
 	if (kind == KEEP_PER_ROW && axis_resolve(attrs->axis[0], v->shape.ndim, &axis))
 		type.shape.dim[axis] = 1;
-	else if (kind == KEEP_MASK || (kind == KEEP_VALUE && op_table[op].class != OP_CLASS_GENERAL))
+	else if (op_table[op].class != OP_CLASS_GENERAL)
 		type.shape = result->shape;
-	else if (kind == KEEP_VALUE && infer_functions[op] == infer_loss && a)
+	else if (infer_functions[op] == infer_loss && a)
 		(void)shape_broadcast(&v->shape, &a->shape, &type.shape);
 	return type;
 }

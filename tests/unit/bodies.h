@@ -153,7 +153,7 @@ static inline uint32_t pick(struct model *m, const struct type *type)
 		                         : draw(m, (uint32_t)m->visible_count);
 		uint32_t value = m->visible[m->visible_count - 1 - back];
 		const struct type *is = m->body.values[value].type;
-		if (type ? type_equal(is, type) : is->dtype != DTYPE_BITS)
+		if (type ? type_equal(is, type) : !dtype_bits(is->dtype))
 			return value;
 	}
 	return NO_VALUE;
@@ -222,10 +222,10 @@ static inline void add_element(struct model *m, int level)
 	uint32_t kept[2] = {NO_VALUE, NO_VALUE};
 	for (int k = 0; k < MAX_KEEPS && keeps; k++)
 		if (info->keeps[k].kind != KEEP_NOTHING && draw(m, 5)) {
-			const struct type *type =
-				info->keeps[k].kind == KEEP_MASK
-					? type_new(m, DTYPE_BITS, result.shape.ndim, result.shape.dim[0], result.shape.dim[1])
-					: of_y;
+			const struct type *type = info->keeps[k].kind == KEEP_MASK || info->keeps[k].kind == KEEP_SIGN
+			                              ? type_new(m, info->keeps[k].kind == KEEP_MASK ? DTYPE_BITS : DTYPE_SIGNS,
+			                                         result.shape.ndim, result.shape.dim[0], result.shape.dim[1])
+			                              : of_y;
 			kept[k] = add_made(m, type, at);
 			show(m, kept[k]);
 		}

@@ -680,6 +680,9 @@ START_TEST(types_as_text)
 	struct type half = {DTYPE_F16, {2, {3, 3}}}, mask = {DTYPE_BITS, {2, {3, 3}}}, whole = {DTYPE_I8, {1, {10}}};
 	ck_assert_int_eq(type_bytes(&half), 36);
 	ck_assert_int_eq(type_bytes(&mask), 2);
+	mask.dtype = DTYPE_SIGNS;
+	ck_assert_int_eq(type_bytes(&mask), 3);
+	ck_assert_str_eq(type_format(&mask, text), "i2[3,3]");
 	ck_assert_int_eq(type_bytes(&whole), 80);
 	ck_assert(type_equal(&half, &half));
 	ck_assert(!type_equal(&half, &mask));

@@ -635,7 +635,8 @@ START_TEST(test_folds_by_tiles)
 			struct op_call call = call_of(&t, false);
 			call.first = first * (int64_t)row;
 			call.whole = 700;
-			void *const keep[MAX_KEEPS] = {kept + (size_t)first * row * size, NULL};
+			const size_t at = (size_t)first * row, in_byte = s.k.dtype == DTYPE_SIGNS ? 4 : 0;
+			void *const keep[MAX_KEEPS] = {kept + (in_byte ? at / in_byte : at * size), NULL};
 			fold_partial(&call, part, v, a, keep);
 			fold_add(s.op, state, part, (int64_t)outs);
 			free(call.scratch);

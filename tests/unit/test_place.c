@@ -374,7 +374,7 @@ static size_t check_callers(const bool *owned, uint32_t seed)
 		}
 		if (entry->kind == ENTRY_IN && !own) {
 			ck_assert_msg(owned && owned[entry->port], "seed %u: an in that is not owned is written", seed);
-			ck_assert(entry->type->dtype != DTYPE_BITS);
+			ck_assert(!dtype_bits(entry->type->dtype));
 			ck_assert_msg(!goes_out(entry->port), "seed %u: an in that is an out is written", seed);
 			reused++;
 		}

@@ -529,7 +529,7 @@ static void check_places(const struct program *program, uint32_t seed)
 
 static void compare(const void *is, const void *wanted, const struct type *type, uint32_t seed, size_t out)
 {
-	if (type->dtype == DTYPE_BITS) {
+	if (dtype_bits(type->dtype)) {
 		ck_assert_msg(memcmp(is, wanted, bytes_of(type)) == 0, "seed %u: mask of out %zu differs", seed, out);
 		return;
 	}
