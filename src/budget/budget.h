@@ -38,7 +38,8 @@ struct budget_goal {
 	struct policy family;      /* the policy that made the schedule; the fields below mean nothing without one */
 	double time;               /* sum of the steps' costs, forward and backward; long: forward executions of steps */
 	int64_t peak;              /* by the judge, else by the cost walk; long without a judge: an upper bound */
-	struct counters counters;  /* by the judge, else by the cost walk; long without a judge: zeros */
+	double gap; /* percent by which the forward executions may take longer than at best, at most; 0: exact */
+	struct counters counters; /* by the judge, else by the cost walk; long without a judge: zeros */
 };
 
 /*

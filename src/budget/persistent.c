@@ -385,8 +385,7 @@ int64_t table_least(const struct table *t) { return root_of(t, false)->low; }
 
 double table_time(const struct table *t, int64_t level) { return (double)time_at(root_of(t, false), level); }
 
-/* If SLOT is -1, saves the current state BEGIN to a new slot, else loads it from SLOT. Returns the slot. */
-static int64_t list_keep(struct action_list *list, int64_t begin, int64_t slot)
+int64_t list_keep(struct action_list *list, int64_t begin, int64_t slot)
 {
 	if (slot >= 0) {
 		action_list_push(list, ACT_LOAD, begin, begin, slot);
@@ -398,15 +397,14 @@ static int64_t list_keep(struct action_list *list, int64_t begin, int64_t slot)
 	return slot;
 }
 
-/* Records PART from the current state or, if SLOT is not -1, from that in SLOT, the last in use, which is emptied. */
-static void list_record(struct action_list *list, const struct part *part, int64_t slot)
+void list_record(struct action_list *list, int64_t begin, int64_t end, int64_t slot)
 {
 	if (slot >= 0) {
-		action_list_push(list, ACT_LOAD, part->begin, part->begin, slot);
-		action_list_push(list, ACT_DROP, part->begin, part->begin, slot);
+		action_list_push(list, ACT_LOAD, begin, begin, slot);
+		action_list_push(list, ACT_DROP, begin, begin, slot);
 		list->used--; /* slots are a stack */
 	}
-	action_list_push(list, ACT_RECORD, part->begin, part->end, 0);
+	action_list_push(list, ACT_RECORD, begin, end, 0);
 }
 
 /* Returns V's choice for R, of at least two parts, at level M: 0 to record the first part, else the k of a split. */
@@ -470,7 +468,7 @@ static void extract(const struct table *t, struct range r, int64_t m, int64_t sl
 		extract(t, (struct range){k, r.j, false}, m - quanta_of(t, state_of(t, r)), -1, list);
 		r.j = k;
 	}
-	list_record(list, part, slot);
+	list_record(list, part->begin, part->end, slot);
 	if (r.j > r.i + 1)
 		extract(t, (struct range){r.i + 1, r.j, part->keeps_output}, m - held_quanta(t, r), -1, list);
 	action_list_push(list, ACT_BACKWARD, part->begin, part->end, 0);

@@ -3,6 +3,7 @@
  *
  * This file decides which schedules are tried:
  *   - save-all, and no other if that fits all budgets;
+ *   - the best persistent schedule of equal steps (equal_steps.c), and no other if there is no judge;
  *   - the persistent schedule of least peak (persistent.c), for at most LEAST_PARTS parts;
  *   - the best persistent schedules for a memory in quanta (tables.c);
  *   - recursive, sqrt, every:N, revolve:S and online:S (offer_families), with numbers of a fixed set;
@@ -32,6 +33,7 @@
 #include "budget/search_parts.h"
 
 #include "base/checked.h"
+#include "budget/equal_steps.h"
 #include "memory/cost_walk.h"
 
 static enum status offer_family(const struct search *s, const struct policy *family)
@@ -63,19 +65,6 @@ static enum status offer_parts(const struct search *s)
 	return STATUS_OK;
 }
 
-static bool all_equal(const struct step_costs *costs)
-{
-	const struct step_cost *first = &costs->runs[0].cost;
-	for (size_t i = 1; i < costs->run_count; i++) {
-		const struct step_cost *cost = &costs->runs[i].cost;
-		if (cost->state != first->state || cost->residual != first->residual || cost->forward < first->forward ||
-		    cost->forward > first->forward || cost->keeps_input != first->keeps_input ||
-		    cost->keeps_output != first->keeps_output)
-			return false;
-	}
-	return true;
-}
-
 /* Offers save-all to all goals, and sets the search's time and range. *OPEN: it does not fit some goal. */
 static enum status offer_save_all(struct search *s, bool *open)
 {
@@ -99,11 +88,16 @@ static enum status offer_save_all(struct search *s, bool *open)
 static enum status search_all(struct search *s)
 {
 	const int64_t steps = s->costs->steps;
-	bool open;
+	const bool equal = equal_steps_apply(s->costs);
+	bool open, solved = false;
 	TRY(offer_save_all(s, &open));
 	if (!open || steps <= 1)
 		return STATUS_OK;
-	const bool tables = steps <= MANY || (steps <= GROUPED && !all_equal(s->costs));
+	if (equal && steps <= EQUALS && !s->judge)
+		TRY(search_equal(s, &solved));
+	if (solved)
+		return STATUS_OK;
+	const bool tables = steps <= MANY || (steps <= GROUPED && !equal);
 	TRY(tables ? search_tables(s) : STATUS_OK);
 	TRY(steps <= GROUPED ? offer_families(s) : STATUS_OK);
 	return steps <= MANY ? offer_parts(s) : search_long(s);

@@ -4,6 +4,7 @@
  *     search.c       which schedules are tried
  *     goals.c        who judges a candidate, and which goals take it
  *     tables.c       the schedules of tables (persistent.h)
+ *     equal_goals.c  the schedules of chains of equal steps (equal_steps.h)
  *     long_chains.c  binomial schedules, chosen by closed forms
  *
  * A *goal* is a budget and the best schedule found for it so far. A *candidate* is a schedule that is
@@ -16,6 +17,7 @@
 
 enum {
 	MANY = 3200,     /* the most parts of a chain; up to so many steps, each step is a part */
+	EQUALS = 10000,  /* the most equal steps that search_equal plans */
 	GROUPED = 20000, /* the most steps of a chain with tables; over a longer one only save-all is walked */
 	NUMBERED = 1000, /* the most steps of a chain for which offer_families tries revolve:S and online:S */
 };
@@ -75,6 +77,11 @@ int64_t search_next_number(int64_t number, int64_t dense, int64_t percent);
  * tables, and offers each goal some schedules of those made for it (offer_ladder).
  */
 enum status search_tables(struct search *s);
+/*
+ * Without a judge: offers each goal that is not settled the best schedule within its bytes, of a chain to which
+ * equal_steps_apply. *SOLVED: for all goals that is the best there is. False where a table would be too large.
+ */
+enum status search_equal(const struct search *s, bool *solved);
 /*
  * Offers each goal that is not settled binomial checkpointing of parts of equal length, from a fixed list of lengths
  * and snapshots (offer_choices). A goal still without a schedule is offered parts of one step with one snapshot.

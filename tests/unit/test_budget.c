@@ -380,6 +380,104 @@ START_TEST(long_equal_chain)
 }
 END_TEST
 
+/*
+ * The recurrence at the head of budget/persistent.c for equal steps, with every k and every number of bytes: the
+ * least evaluations of N steps in M bytes, if they end the chain (LAST) and if the state before them is free (PIN).
+ */
+struct plain {
+	struct step_cost cost;
+	int64_t bytes;
+	int32_t *memo;
+};
+
+enum { IMPOSSIBLE = INT32_MAX / 4 };
+
+static int32_t plain_evaluations(struct plain *p, int64_t n, int64_t m, bool pin, bool last)
+{
+	const struct step_cost *c = &p->cost;
+	if (m < 0)
+		return IMPOSSIBLE;
+	int32_t *known = &p->memo[((n * (p->bytes + 1) + m) * 2 + pin) * 2 + last], best = IMPOSSIBLE;
+	if (*known)
+		return *known;
+	const int64_t state = pin ? 0 : c->state, cotangent = last ? 0 : c->state, input = c->keeps_input ? state : 0;
+	const int64_t record = state + c->residual + (c->keeps_output ? 0 : c->state) + c->record_temporary + cotangent;
+	const int64_t backward = input + c->residual + 2 * c->state + c->backward_temporary;
+	if (m >= record && m >= backward)
+		best = 1 + (n > 1 ? plain_evaluations(p, n - 1, m - c->residual - input, c->keeps_output, last) : 0);
+	for (int64_t k = 1; k < n; k++) {
+		if (m < state + (k > 1 ? 2 : 1) * c->state + c->forward_temporary + cotangent)
+			break;
+		const int32_t right = plain_evaluations(p, n - k, m - state, false, last);
+		const int32_t left = plain_evaluations(p, k, m, pin, false);
+		if (right < IMPOSSIBLE && (int32_t)k + right + left < best)
+			best = (int32_t)k + right + left;
+	}
+	return *known = best < IMPOSSIBLE ? best : IMPOSSIBLE;
+}
+
+static void compare_with_recurrence(const struct step_cost *cost, int64_t steps, int64_t bytes)
+{
+	struct step_run run = {*cost, steps};
+	struct step_costs costs = {.runs = &run, .run_count = 1, .steps = steps, .output = cost->state};
+	struct plain plain = {*cost, bytes, calloc((size_t)((steps + 1) * (bytes + 1) * 4), sizeof *plain.memo)};
+	const int32_t best = plain_evaluations(&plain, steps, bytes, false, true);
+	const struct plan plan = plan_within(&costs, bytes);
+	ck_assert_msg(best == IMPOSSIBLE ? plan.status == STATUS_LIMIT : plan.evaluations == best,
+	              "%lld steps of %lld and %lld bytes in %lld: %lld, not %d", (long long)steps, (long long)cost->state,
+	              (long long)cost->residual, (long long)bytes, (long long)plan.evaluations, best);
+	if (best == IMPOSSIBLE && steps > 3) { /* then what is named is the least */
+		ck_assert_int_gt(plan.least, bytes);
+		ck_assert_int_eq(plan_within(&costs, plan.least).status, STATUS_OK);
+		ck_assert_int_eq(plan_within(&costs, plan.least - 1).status, STATUS_LIMIT);
+	}
+	free(plain.memo);
+}
+
+START_TEST(equal_steps_are_exact)
+{
+	uint64_t seed = 33;
+	const int rounds = nightly() ? 20000 : 1500;
+	for (int i = 0; i < rounds; i++) {
+		const int64_t steps = 1 + draw(&seed, i % 50 ? 30 : 120);
+		struct step_cost cost = {.forward = 1, .state = draw(&seed, 7), .keeps_output = draw(&seed, 10) < 6};
+		cost.residual = draw(&seed, 4) ? draw(&seed, 4 * cost.state + 4) : 0;
+		cost.residual += cost.keeps_output ? cost.state : 0;
+		cost.keeps_input = draw(&seed, 3) == 0;
+		if (draw(&seed, 2)) {
+			cost.forward_temporary = draw(&seed, 6);
+			cost.record_temporary = draw(&seed, 6);
+			cost.backward_temporary = draw(&seed, 6);
+		}
+		const int64_t held = (steps < 14 ? steps : 14) * (cost.state + cost.residual) / 2;
+		compare_with_recurrence(&cost, steps, 2 * cost.state + draw(&seed, held + cost.state + 8));
+	}
+}
+END_TEST
+
+/* The evaluations are those of the plain recurrence, which takes a minute for them. */
+START_TEST(ten_thousand_equal_steps)
+{
+	static const struct {
+		int64_t state, residual, bytes, evaluations;
+		bool keeps_input;
+	} cases[] = {{1, 1, 8, 165725, true}, {1, 1, 64, 28275, true}, {2, 3, 40, 46106, false}};
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		struct step_run run = {.cost = {.forward = 1,
+		                                .state = cases[i].state,
+		                                .residual = cases[i].residual,
+		                                .keeps_input = cases[i].keeps_input,
+		                                .keeps_output = true},
+		                       .count = 10000};
+		struct step_costs costs = {.runs = &run, .run_count = 1, .steps = run.count, .output = run.cost.state};
+		struct plan plan = plan_within(&costs, cases[i].bytes);
+		ck_assert_int_eq(plan.evaluations, cases[i].evaluations);
+		if (nightly()) /* 0.1 to 0.2 s */
+			ck_assert_msg(plan.seconds < 1, "%g s", plan.seconds);
+	}
+}
+END_TEST
+
 START_TEST(two_thousand_unequal_steps)
 {
 	uint64_t seed = 41;
@@ -431,6 +529,8 @@ int main(void)
 	tcase_add_test(tcase, memory_short);
 	tcase_add_test(tcase, no_policy_is_better);
 	tcase_add_test(tcase, long_equal_chain);
+	tcase_add_test(tcase, equal_steps_are_exact);
+	tcase_add_test(tcase, ten_thousand_equal_steps);
 	tcase_add_test(tcase, two_thousand_unequal_steps);
 	tcase_add_test(tcase, empty_costs);
 	return suite_run(suite);

@@ -1,0 +1,531 @@
+/*
+ * The recurrence of persistent.c for steps that all cost the same. A range is then known by its number of steps and
+ * by whether the chain ends with it, and time is counted in evaluations. So 10,000 steps are planned exactly.
+ *
+ * A step's state takes a bytes; once recorded the first step of a range holds h. With m bytes left, up to r(m)
+ * steps can be recorded at once. V(n, m), the least evaluations of n steps, is n if n <= r(m). Else a state is kept:
+ *
+ *     V(n, m) = min over k of  k + V(n-k, m - a) + V(k, m)                                                       (1)
+ *
+ * To record the first step, and to split the range after it, is never better than (1), since h bytes more save
+ * at least one evaluation on the right. It is so only where the residuals of a step hold the state after it, but not
+ * the state before. There the state after the first step is free as a checkpoint while the step is held:
+ *
+ *     R(n, m) = min over k of  (k-1) + V(n-k, m - h) + R(k, m)                                                   (2)
+ *
+ * and V(n, m) is the lesser of (1) and R(n, m). If h = a, (2) is the better one always.
+ *
+ * In (1) and (2), n > r(m), and only two kinds of k can be best:
+ *   - the left part is at least r(m) steps, or else it could be made longer, for every step of the right part that
+ *     cannot be recorded at once costs two evaluations or more;
+ *   - the right part is exactly what can be recorded at once, and never less.
+ *
+ * Only levels m0 - i*a - j*h occur, and ranges that get shorter with each level. The lower convex hulls of both terms
+ * bound the sum: it is evaluated only around the minimum of this bound, as far as the bound is below the best so far.
+ * The tests' oracle is the plain recurrence of persistent.c.
+ */
+#include "budget/equal_steps.h"
+
+#include <string.h>
+
+#include "base/checked.h"
+#include "budget/persistent.h"
+
+/* Which ranges: those in the middle of the chain, or those that end it, before whose first backward is no cotangent. */
+enum { MIDDLE, LAST, PLACES };
+/* How a range begins: in the best way, or with its first step recorded, as (2). */
+enum { BEST, RECORDED, WAYS };
+
+static const int32_t never = INT32_MAX / 4;
+
+/* The times of ranges for which the level's bytes are left. */
+struct equal_level {
+	int64_t bytes;
+	int64_t right[WAYS];          /* the level of the right part in (1) and in (2); -1: none */
+	int64_t at_once[PLACES];      /* r: steps that can be recorded at once, at most those of the chain */
+	int64_t reach[PLACES];        /* ranges of so many steps are asked for */
+	int64_t far[PLACES][WAYS];    /* the most steps that a split can advance over; 0: none */
+	int32_t *times[PLACES][WAYS]; /* by number of steps, at_once .. reach */
+};
+
+const struct step_cost *equal_steps_cost(const struct step_costs *costs)
+{
+	size_t run = 0;
+	while (run < costs->run_count && costs->runs[run].count == 0)
+		run++;
+	return run < costs->run_count ? &costs->runs[run].cost : NULL;
+}
+
+static bool equal_costs(const struct step_cost *a, const struct step_cost *b)
+{
+	return !(a->forward < b->forward || a->forward > b->forward) && a->state == b->state &&
+	       a->residual == b->residual && a->forward_temporary == b->forward_temporary &&
+	       a->record_temporary == b->record_temporary && a->backward_temporary == b->backward_temporary &&
+	       a->keeps_input == b->keeps_input && a->keeps_output == b->keeps_output;
+}
+
+bool equal_steps_apply(const struct step_costs *costs)
+{
+	const struct step_cost *first = equal_steps_cost(costs);
+	for (size_t i = 0; i < costs->run_count; i++)
+		if (costs->runs[i].count > 0 && !equal_costs(&costs->runs[i].cost, first))
+			return false;
+	return first && costs->output == first->state;
+}
+
+/* True if (2) is of use: a recorded step holds the state after it, and not the one before. */
+static bool has_recorded(const struct equal_table *t) { return t->cost.keeps_output && !t->cost.keeps_input; }
+
+/* True if (2) is always the better: a recorded step holds no more than a state. */
+static bool only_recorded(const struct equal_table *t) { return has_recorded(t) && t->cost.residual == t->cost.state; }
+
+static int64_t cotangent(const struct equal_table *t, int place) { return place == LAST ? 0 : t->cost.state; }
+
+/* Returns the bytes with which a step can be recorded, and reversed at the end; PIN: see persistent.c. */
+static int64_t record_bytes(const struct equal_table *t, int place, bool pin)
+{
+	const struct part part = part_of_step(&t->cost, t->cost.state, 0);
+	const int64_t state = pin ? 0 : part.state;
+	return greater(state + part.record + cotangent(t, place), (part.keeps_input ? state : 0) + part.backward);
+}
+
+/* Returns how many of the chain's steps can be recorded at once with BYTES. */
+static int64_t recordable(const struct equal_table *t, int64_t bytes, int place)
+{
+	const struct step_cost *cost = &t->cost;
+	const int64_t kept = cost->keeps_input ? cost->state : 0, first = cost->residual + kept;
+	const int64_t next = cost->keeps_output ? cost->residual : first;
+	const int64_t rest = bytes - first - record_bytes(t, place, cost->keeps_output);
+	if (bytes < record_bytes(t, place, false))
+		return 0;
+	if (rest < 0 || t->steps == 1)
+		return 1;
+	return next > 0 ? lesser(2 + rest / next, t->steps) : t->steps;
+}
+
+/* Returns the quantity that a split of WAY takes from what is left for the right part: a, or h. */
+static int64_t taken(const struct equal_table *t, int way) { return way == BEST ? t->cost.state : t->cost.residual; }
+
+/* Returns the most steps before the right part of a split of WAY if BYTES are left for the range. */
+static int64_t advances(const struct equal_table *t, int64_t bytes, int place, int way)
+{
+	const struct step_cost *cost = &t->cost;
+	const int64_t rest = bytes - taken(t, way) - cost->state - cost->forward_temporary - cotangent(t, place);
+	const int64_t least = way == BEST ? 0 : 1; /* (2) with k = 1 advances over nothing */
+	if (rest < cost->state) /* of more than one step: the states on both sides, neither of them the range's own */
+		return rest < 0 ? least : least + 1;
+	return t->steps;
+}
+
+/* True if ranges of LEVEL that are asked for have to be split by WAY. */
+static bool splits(const struct equal_table *t, const struct equal_level *level, int way)
+{
+	const bool more = level->reach[MIDDLE] > level->at_once[MIDDLE] || level->reach[LAST] > level->at_once[LAST];
+	return more && level->at_once[MIDDLE] > 0 && (way == BEST ? !only_recorded(t) : has_recorded(t));
+}
+
+/* Appends the level of BYTES. False if out of memory. */
+static bool add_level(struct equal_table *t, int64_t bytes)
+{
+	if (!allocator_grow(t->allocator, (void **)&t->levels, &t->capacity, t->count + 1, sizeof *t->levels))
+		return false;
+	struct equal_level *level = &t->levels[t->count++];
+	*level = (struct equal_level){.bytes = bytes, .right = {-1, -1}};
+	for (int place = 0; place < PLACES; place++) {
+		level->at_once[place] = recordable(t, bytes, place);
+		for (int way = 0; way < WAYS; way++)
+			level->far[place][way] = advances(t, bytes, place, way);
+	}
+	return true;
+}
+
+/* Makes the level RIGHT that of the right parts of LEVEL's splits by WAY. */
+static void link_right(struct equal_table *t, struct equal_level *level, int way, int64_t right)
+{
+	struct equal_level *to = &t->levels[right];
+	level->right[way] = right;
+	for (int place = 0; place < PLACES; place++) {
+		if (level->reach[place] <= level->at_once[place])
+			continue;
+		const bool all = level->far[place][way] == t->steps;
+		const int64_t before = all ? level->at_once[MIDDLE] : 1;
+		to->reach[place] = greater(level->reach[place] - before, to->reach[place]);
+	}
+}
+
+/* Left parts are ranges of the same level. */
+static void reach_left(struct equal_level *level)
+{
+	if (level->reach[LAST] > level->at_once[LAST])
+		level->reach[MIDDLE] = greater(level->reach[LAST] - 1, level->reach[MIDDLE]);
+}
+
+/* Lists all levels that the chain within BYTES comes to, by falling bytes. False if out of memory. */
+static bool list_levels(struct equal_table *t, int64_t bytes)
+{
+	size_t parent[WAYS] = {0}; /* the first level whose right one by each way is not listed yet */
+	if (!add_level(t, bytes))
+		return false;
+	t->levels[0].reach[LAST] = t->steps;
+	reach_left(&t->levels[0]);
+	for (;;) {
+		int64_t next = -1;
+		for (int way = 0; way < WAYS; way++) {
+			while (parent[way] < t->count && !splits(t, &t->levels[parent[way]], way))
+				parent[way]++;
+			if (parent[way] < t->count)
+				next = greater(t->levels[parent[way]].bytes - taken(t, way), next);
+		}
+		if (next < 0 || recordable(t, next, LAST) == 0)
+			return true;
+		if (next < t->levels[t->count - 1].bytes && !add_level(t, next))
+			return false;
+		for (int way = 0; way < WAYS; way++)
+			if (parent[way] < t->count && t->levels[parent[way]].bytes - taken(t, way) == next)
+				link_right(t, &t->levels[parent[way]++], way, (int64_t)t->count - 1);
+		reach_left(&t->levels[t->count - 1]);
+	}
+}
+
+/* True if LEVEL has times of its own for ranges at PLACE that begin by WAY. */
+static bool has_times(const struct equal_table *t, const struct equal_level *level, int place, int way)
+{
+	return level->at_once[place] > 0 && level->reach[place] > 0 && (way == BEST ? !only_recorded(t) : has_recorded(t));
+}
+
+/* Points the times of all levels at their places in CELLS; not if CELLS is NULL. Returns the number of cells. */
+static size_t place_times(struct equal_table *t, int32_t *cells)
+{
+	size_t count = 0;
+	for (size_t i = 0; i < t->count; i++)
+		for (int place = 0; place < PLACES; place++) {
+			struct equal_level *level = &t->levels[i];
+			const int64_t least = level->at_once[place], most = greater(level->reach[place], least);
+			for (int way = WAYS; way-- > 0;) {
+				if (has_times(t, level, place, way)) {
+					level->times[place][way] = cells ? cells + count - least : NULL;
+					count += (size_t)(most - least + 1);
+				} else if (way == BEST) {
+					level->times[place][way] = level->times[place][RECORDED];
+				}
+			}
+		}
+	return count;
+}
+
+/* Returns the evaluations of N steps at PLACE that begin by WAY, if LEVEL (-1: none) is left for them. */
+static int32_t time_at(const struct equal_table *t, int64_t level, int place, int way, int64_t n)
+{
+	const struct equal_level *at = level < 0 ? NULL : &t->levels[level];
+	if (!at || at->at_once[place] == 0)
+		return never;
+	if (n <= at->at_once[place])
+		return (int32_t)n;
+	return n <= at->reach[place] && at->times[place][way] ? at->times[place][way][n] : never;
+}
+
+/* The lower convex hull of the points (x, values[x]): its corners by rising x. */
+struct hull {
+	const int32_t *values;
+	int32_t *corners;
+	int64_t count, near; /* near: index of a corner from which the next search begins */
+};
+
+/* Adds the point of X, which is greater than those before. */
+static void hull_add(struct hull *h, int64_t x)
+{
+	for (; h->count > 1; h->count--) {
+		const int64_t b = h->corners[h->count - 1], a = h->corners[h->count - 2];
+		const int64_t rise = (int64_t)(h->values[b] - h->values[a]) * (x - b);
+		if (rise < (int64_t)(h->values[x] - h->values[b]) * (b - a))
+			break;
+	}
+	h->corners[h->count++] = (int32_t)x;
+	h->near = lesser(h->near, h->count - 1);
+}
+
+/* Returns the hull's height at X, which lies between the first and the last point. */
+static double hull_at(struct hull *h, int64_t x)
+{
+	while (h->near > 0 && h->corners[h->near] > x)
+		h->near--;
+	while (h->near + 1 < h->count && h->corners[h->near + 1] <= x)
+		h->near++;
+	const int64_t a = h->corners[h->near];
+	if (a == x)
+		return h->values[a];
+	const int64_t b = h->corners[h->near + 1];
+	return h->values[a] + (double)(h->values[b] - h->values[a]) * (double)(x - a) / (double)(b - a);
+}
+
+/* Splits by (1) or (2) of ranges of N steps, for one N after another. */
+struct splitting {
+	const int32_t *left_times, *right_times;
+	struct hull left, right;
+	int64_t low, high; /* the k to look at */
+	int64_t saved;     /* 1 in (2) */
+	int64_t middle;    /* where the bound was least for the N before */
+};
+
+/* Returns the bound of the split at K. */
+static double bound_at(struct splitting *s, int64_t n, int64_t k)
+{
+	return (double)(k - s->saved) + hull_at(&s->left, k) + hull_at(&s->right, n - k);
+}
+
+/* The hot loop. Returns the least time of the splits at FROM .. TO-1. */
+static int32_t least_between(const struct splitting *s, int64_t n, int64_t from, int64_t to)
+{
+	const int32_t *left = s->left_times, *right = s->right_times + n;
+	int32_t best = never + (int32_t)s->saved;
+	for (int64_t k = from; k < to; k++) {
+		const int32_t time = (int32_t)k + left[k] + right[-k];
+		best = time < best ? time : best;
+	}
+	return best - (int32_t)s->saved;
+}
+
+/* Moves s->middle to where the bound, which is convex, is least. */
+static void find_middle(struct splitting *s, int64_t n)
+{
+	int64_t k = greater(s->low, lesser(s->middle + 1, s->high));
+	double here = bound_at(s, n, k);
+	for (int64_t to = k + 1; to <= s->high && bound_at(s, n, to) < here; to++)
+		here = bound_at(s, n, k = to);
+	for (int64_t to = k - 1; to >= s->low && bound_at(s, n, to) < here; to--)
+		here = bound_at(s, n, k = to);
+	s->middle = k;
+}
+
+/* Returns the least time of N steps over the splits at s->low .. s->high. */
+static int32_t least_split(struct splitting *s, int64_t n)
+{
+	enum { CHUNK = 32 };
+	find_middle(s, n);
+	int64_t from = greater(s->middle - CHUNK / 2, s->low), to = lesser(s->middle + CHUNK / 2, s->high + 1);
+	int32_t best = least_between(s, n, from, to);
+	/* times are whole numbers: a bound above best - 1 does not allow a lesser one */
+	while (from > s->low && bound_at(s, n, from - 1) < best - 1 + 1e-6) {
+		const int64_t before = greater(from - CHUNK, s->low);
+		best = (int32_t)lesser(least_between(s, n, before, from), best);
+		from = before;
+	}
+	while (to <= s->high && bound_at(s, n, to) < best - 1 + 1e-6) {
+		const int64_t after = lesser(to + CHUNK, s->high + 1);
+		best = (int32_t)lesser(least_between(s, n, to, after), best);
+		to = after;
+	}
+	return best;
+}
+
+/* A row of times that is filled: of LEVEL, at PLACE, by WAY. */
+struct filling {
+	const struct equal_table *t;
+	int64_t level;
+	int place, way;
+};
+
+/* Returns the least time of N steps of F over the splits at 1 .. MOST, each looked at; *BEST_K: where it is found. */
+static int32_t try_splits(const struct filling *f, int64_t n, int64_t most, int64_t *best_k)
+{
+	const int64_t right = f->t->levels[f->level].right[f->way];
+	int32_t best = never;
+	for (int64_t k = 1; k <= lesser(most, n - 1); k++) {
+		const int32_t left_time = time_at(f->t, f->level, MIDDLE, f->way, k);
+		const int32_t time = (int32_t)k - f->way + left_time + time_at(f->t, right, f->place, BEST, n - k);
+		if (time < best) {
+			best = time;
+			*best_k = k;
+		}
+	}
+	return best;
+}
+
+/* Returns the least time of N steps by the splits of F. */
+static int32_t time_by_splits(const struct filling *f, struct splitting *s, int64_t n)
+{
+	const struct equal_level *level = &f->t->levels[f->level], *right = &f->t->levels[level->right[f->way]];
+	int64_t k;
+	s->low = level->at_once[MIDDLE];
+	s->high = n - right->at_once[f->place];
+	if (level->far[f->place][f->way] < f->t->steps)
+		return try_splits(f, n, level->far[f->place][f->way], &k);
+	if (s->high < s->low) /* both parts at once */
+		return (int32_t)(s->high - s->saved + right->at_once[f->place] + s->high);
+	return least_split(s, n);
+}
+
+/* Fills the row of F. WORK has room for two hulls. */
+static void fill_row(const struct filling *f, int32_t *work)
+{
+	const struct equal_table *t = f->t;
+	const struct equal_level *level = &t->levels[f->level];
+	const int64_t right = level->right[f->way], least = level->at_once[f->place], most = level->reach[f->place];
+	int32_t *times = level->times[f->place][f->way];
+	const int32_t *recorded = f->way == BEST && has_recorded(t) ? level->times[f->place][RECORDED] : NULL;
+	const bool open = right >= 0 && t->levels[right].at_once[f->place] > 0 && level->at_once[MIDDLE] > 0;
+	const bool growing = f->place == MIDDLE; /* the left parts are ranges of the same row */
+	struct splitting s = {.saved = f->way == RECORDED};
+	times[least] = (int32_t)least;
+	if (open && most > least) {
+		const struct equal_level *to = &t->levels[right];
+		s.left_times = level->times[MIDDLE][f->way];
+		s.right_times = to->times[f->place][BEST];
+		s.left = (struct hull){.values = s.left_times, .corners = work};
+		s.right = (struct hull){.values = s.right_times, .corners = work + t->steps + 1};
+		for (int64_t x = to->at_once[f->place]; x <= greater(to->reach[f->place], to->at_once[f->place]); x++)
+			hull_add(&s.right, x);
+		for (int64_t x = level->at_once[MIDDLE]; x <= (growing ? least : level->reach[MIDDLE]); x++)
+			hull_add(&s.left, x);
+	}
+	for (int64_t n = f->level == 0 && f->place == LAST ? most : least + 1; n <= most; n++) {
+		const int32_t split = open ? time_by_splits(f, &s, n) : never;
+		times[n] = (int32_t)lesser(split, recorded ? recorded[n] : never);
+		if (growing && open)
+			hull_add(&s.left, n);
+	}
+}
+
+/* Returns BYTES times TIMES, or so much that no sum of some of them overflows. */
+static int64_t widened(int64_t bytes, int64_t times)
+{
+	const __int128 product = (__int128)bytes * times, most = INT64_MAX / 16;
+	return (int64_t)(product < most ? product : most);
+}
+
+/*
+ * Gives T's states, which take nothing, a byte each, and makes all other bytes so many times larger that a chain's
+ * states never add up to one of them. Returns BYTES likewise. So ranges get fewer levels the more states are held.
+ */
+static int64_t count_states(struct equal_table *t, int64_t bytes)
+{
+	const int64_t times = t->steps + 8;
+	t->cost.state = 1;
+	t->cost.residual = widened(t->cost.residual, times);
+	t->cost.forward_temporary = widened(t->cost.forward_temporary, times);
+	t->cost.record_temporary = widened(t->cost.record_temporary, times);
+	t->cost.backward_temporary = widened(t->cost.backward_temporary, times);
+	return widened(bytes, times) + times - 1;
+}
+
+enum equal_result equal_table_solve(struct equal_table *t, const struct step_costs *costs, int64_t bytes,
+                                    size_t most_cells, const struct allocator *allocator)
+{
+	*t = (struct equal_table){.cost = *equal_steps_cost(costs), .steps = costs->steps, .allocator = allocator};
+	if (t->cost.state == 0)
+		bytes = count_states(t, bytes);
+	if (recordable(t, bytes, LAST) == 0)
+		return EQUAL_INFEASIBLE;
+	if (!list_levels(t, bytes))
+		return EQUAL_NO_MEMORY;
+	const size_t hulls = 2 * ((size_t)t->steps + 1), times = place_times(t, NULL);
+	if (times > most_cells)
+		return EQUAL_TOO_LARGE;
+	t->cell_count = times + hulls;
+	t->cells = allocator_get(allocator, t->cell_count, sizeof *t->cells);
+	if (!t->cells)
+		return EQUAL_NO_MEMORY;
+	(void)place_times(t, t->cells + hulls);
+	for (size_t i = t->count; i-- > 0;)
+		for (int place = 0; place < PLACES; place++)
+			for (int way = WAYS; way-- > 0;)
+				if (has_times(t, &t->levels[i], place, way))
+					fill_row(&(struct filling){t, (int64_t)i, place, way}, t->cells);
+	return equal_table_evaluations(t) < never ? EQUAL_SOLVED : EQUAL_INFEASIBLE;
+}
+
+int64_t equal_table_evaluations(const struct equal_table *t) { return time_at(t, 0, LAST, BEST, t->steps); }
+
+void equal_table_free(struct equal_table *t)
+{
+	allocator_put(t->allocator, t->levels, t->capacity * sizeof *t->levels);
+	allocator_put(t->allocator, t->cells, t->cell_count * sizeof *t->cells);
+	t->levels = NULL;
+	t->cells = NULL;
+}
+
+/* N steps from BEGIN at PLACE, with the bytes of LEVEL left for them. */
+struct stretch {
+	int64_t level, begin, n;
+	int place;
+};
+
+static void list_range(const struct equal_table *t, struct stretch r, int64_t slot, struct action_list *list);
+
+/* Appends the part right of K of a split of R by WAY. */
+static void list_right(const struct equal_table *t, const struct stretch *r, int way, int64_t k,
+                       struct action_list *list)
+{
+	const int64_t right = t->levels[r->level].right[way];
+	list_range(t, (struct stretch){right, r->begin + k, r->n - k, r->place}, -1, list);
+}
+
+/* Records all steps of R at once, from slot SLOT unless it is -1, and reverses them. */
+static void list_at_once(struct stretch r, int64_t slot, struct action_list *list)
+{
+	list_record(list, r.begin, r.begin + 1, slot);
+	if (r.n > 1)
+		action_list_push(list, ACT_RECORD, r.begin + 1, r.begin + r.n, 0);
+	action_list_push(list, ACT_BACKWARD, r.begin, r.begin + r.n, 0);
+}
+
+static bool at_once(const struct equal_table *t, struct stretch r)
+{
+	return r.n <= t->levels[r.level].at_once[r.place];
+}
+
+/* Returns the k of the best split of R by WAY. */
+static int64_t best_split(const struct equal_table *t, struct stretch r, int way)
+{
+	int64_t k = 0;
+	(void)try_splits(&(struct filling){t, r.level, r.place, way}, r.n, t->levels[r.level].far[r.place][way], &k);
+	return k;
+}
+
+/* Appends the actions of R by (2). The state before R is in SLOT; -1: it is current. */
+static void list_recorded(const struct equal_table *t, struct stretch r, int64_t slot, struct action_list *list)
+{
+	list_record(list, r.begin, r.begin + 1, slot);
+	slot = -1; /* now of the state after the first step */
+	while (!at_once(t, r)) {
+		const int64_t k = best_split(t, r, RECORDED);
+		if (k == 1) {
+			const int64_t right = t->levels[r.level].right[RECORDED];
+			list_range(t, (struct stretch){right, r.begin + 1, r.n - 1, r.place}, slot, list);
+			r.n = 1;
+		} else {
+			slot = list_keep(list, r.begin + 1, slot);
+			action_list_push(list, ACT_FORWARD, r.begin + 1, r.begin + k, 0);
+			list_right(t, &r, RECORDED, k, list);
+			r.n = k;
+		}
+		r.place = MIDDLE;
+	}
+	if (r.n > 1)
+		list_at_once((struct stretch){r.level, r.begin + 1, r.n - 1, r.place}, slot, list);
+	action_list_push(list, ACT_BACKWARD, r.begin, r.begin + 1, 0);
+}
+
+/* Appends the actions of R. The state before it is in SLOT; -1: it is current. At most a call deep for each level. */
+static void list_range(const struct equal_table *t, struct stretch r, int64_t slot, struct action_list *list)
+{
+	while (!at_once(t, r)) {
+		const int32_t time = time_at(t, r.level, r.place, BEST, r.n);
+		if (has_recorded(t) && time == time_at(t, r.level, r.place, RECORDED, r.n)) {
+			list_recorded(t, r, slot, list);
+			return;
+		}
+		const int64_t k = best_split(t, r, BEST);
+		slot = list_keep(list, r.begin, slot);
+		action_list_push(list, ACT_FORWARD, r.begin, r.begin + k, 0);
+		list_right(t, &r, BEST, k, list);
+		r.n = k;
+		r.place = MIDDLE;
+	}
+	list_at_once(r, slot, list);
+}
+
+void equal_table_extract(const struct equal_table *t, struct action_list *list)
+{
+	list_range(t, (struct stretch){0, 0, t->steps, LAST}, -1, list);
+}
