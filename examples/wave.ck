@@ -1,7 +1,7 @@
 # A wave on a ring: the sine-Gordon equation by leapfrog. A time step makes the next field
 # from the present one and the one before, and passes two fields. It is a checkpoint block,
-# which is one step. A def would keep the names to itself. The policy save-all keeps every
-# residual, so the block alone recomputes nothing.
+# which is one step; leapfrog.ck writes such a step as a def. The policy save-all keeps
+# every residual, so the block alone recomputes nothing.
 input u: f64[16]
 name before
 repeat 200 {

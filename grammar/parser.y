@@ -76,6 +76,7 @@ static const struct init no_init;
 	struct option_list options;
 	struct name_list *name;
 	struct name_chain names;
+	struct export_chain exports;
 	const struct declared *declared;
 	struct shape *shape;
 	const struct init *init;
@@ -85,7 +86,7 @@ static const struct init no_init;
 
 %token <text> NAME "a name" OPTION "an option" STRING "a string"
 %token <text> INPUT "'input'" PARAM "'param'" CONST "'const'" DEF "'def'" NAMING "'name'"
-%token <text> REPEAT "'repeat'" FOR "'for'" IN "'in'" CHECKPOINT "'checkpoint'"
+%token <text> REPEAT "'repeat'" FOR "'for'" IN "'in'" CHECKPOINT "'checkpoint'" EXPORT "'export'" AS "'as'"
 %token <number> NUMBER "a number"
 %token NEWLINE "the end of the line"
 
@@ -97,6 +98,7 @@ static const struct init no_init;
 %type <options> options
 %type <name> listed_name
 %type <names> names parameters
+%type <exports> exports exported
 %type <declared> type optional_type
 %type <shape> extents optional_extents
 %type <init> init optional_init
@@ -145,7 +147,27 @@ statement
 	| DEF name '(' parameters ')' block {
 		BUILD($$ = STATEMENT(DEF, .span = @$, .name = $2, .name_span = @2, .names = $4.first, .block = $6));
 	}
+	| EXPORT exports {
+		BUILD($$ = STATEMENT(EXPORT, .span = @$, .name_span = @1, .names = $2.names.first, .over = $2.as.first));
+	}
 	| stage
+	;
+
+exports
+	: exported
+	| exports ',' exported {
+		$$ = $1;
+		PARSE_APPEND(&$$.names, $3.names.first);
+		PARSE_APPEND(&$$.as, $3.as.first);
+	}
+	;
+
+exported
+	: listed_name {
+		$$.names = (struct name_chain){$1, $1};
+		BUILD($$.as.first = $$.as.last = parse_copy(parse, $1, sizeof *$1));
+	}
+	| listed_name AS listed_name { $$ = (struct export_chain){{$1, $1}, {$3, $3}}; }
 	;
 
 stage
@@ -171,7 +193,7 @@ repeated
 	;
 
 /* Where the grammar has only a name, keywords are names too. */
-name : NAME | OPTION | IN | INPUT | PARAM | CONST | DEF | NAMING | REPEAT | FOR | CHECKPOINT ;
+name : NAME | OPTION | IN | INPUT | PARAM | CONST | DEF | NAMING | REPEAT | FOR | CHECKPOINT | EXPORT | AS ;
 
 listed_name : name { BUILD($$ = PARSE_NEW(parse, struct name_list, .name = $1, .span = @1)); } ;
 
@@ -334,7 +356,7 @@ static void want(struct wanted *w, const char *word, const yysymbol_kind_t *kind
 }
 #define WANT(w, word, ...) want(w, word, (const yysymbol_kind_t[]){__VA_ARGS__, YYSYMBOL_YYEMPTY})
 #define STAGE_KINDS YYSYMBOL_NAME, YYSYMBOL_NAMING, YYSYMBOL_REPEAT, YYSYMBOL_FOR, YYSYMBOL_CHECKPOINT
-#define DECLARATION_KINDS YYSYMBOL_INPUT, YYSYMBOL_PARAM, YYSYMBOL_CONST, YYSYMBOL_DEF
+#define DECLARATION_KINDS YYSYMBOL_INPUT, YYSYMBOL_PARAM, YYSYMBOL_CONST, YYSYMBOL_DEF, YYSYMBOL_EXPORT
 #define NUMBER_KINDS YYSYMBOL_NUMBER, KIND_MINUS, KIND_PLUS
 #define END_KINDS KIND_SEMICOLON, YYSYMBOL_NEWLINE, YYSYMBOL_YYEOF
 /* bison's own names for these contain numbers that change with the grammar */
@@ -347,7 +369,7 @@ static void want_things(struct wanted *w)
 	const bool *is = w->is;
 	bool names = is[YYSYMBOL_REPEAT] && is[YYSYMBOL_OPTION];
 	if (names)
-		WANT(w, "a name", STAGE_KINDS, DECLARATION_KINDS, YYSYMBOL_OPTION, YYSYMBOL_IN);
+		WANT(w, "a name", STAGE_KINDS, DECLARATION_KINDS, YYSYMBOL_OPTION, YYSYMBOL_IN, YYSYMBOL_AS);
 	else if (is[YYSYMBOL_INPUT])
 		WANT(w, "an operation or another statement", STAGE_KINDS, DECLARATION_KINDS, END_KINDS);
 	else if (is[YYSYMBOL_REPEAT])

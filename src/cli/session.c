@@ -106,6 +106,41 @@ static enum status check_names(struct session *s, const struct policy_list *poli
 	return STATUS_OK;
 }
 
+static bool policy_has_name(const struct policy *policy, const char *name)
+{
+	bool has = false;
+	for (; policy && !has; policy = policy->left) {
+		const struct policy *alone = policy->left ? policy->right : policy;
+		for (size_t i = 0; i < alone->name_count; i++)
+			has |= !strcmp(alone->names[i], name);
+	}
+	return has;
+}
+
+/* True if a policy of the command line or of a block chooses values by NAME. */
+static bool is_chosen(const struct session *s, const char *name)
+{
+	const struct policy_list *const lists[] = {&s->set.policies, &s->set.compared};
+	bool chosen = false;
+	for (size_t k = 0; k < sizeof lists / sizeof *lists; k++)
+		for (size_t i = 0; i < lists[k]->count; i++)
+			chosen |= policy_has_name(&lists[k]->items[i], name);
+	for (const struct block_policy *block = s->chain.block_policies; block; block = block->next)
+		chosen |= policy_has_name(block->policy, name);
+	return chosen;
+}
+
+static void warn_lost(struct session *s)
+{
+	for (const struct lost_name *lost = s->chain.lost_names; lost; lost = lost->next) {
+		if (is_chosen(s, lost->name))
+			continue;
+		diag_at(&s->diags, STATUS_OK, s->chain.source, lost->span,
+		        "'%s' is bound here last and nobody reads it: it ends with the call of '%s'", lost->name, lost->def);
+		diag_hint(&s->diags, "`export %s` binds it where '%s' is called", lost->name, lost->def);
+	}
+}
+
 enum status session_load_chain(struct session *s)
 {
 	TRY(session_load_syntax(s));
@@ -120,7 +155,9 @@ enum status session_load_chain(struct session *s)
 			                     name);
 	}
 	TRY(check_names(s, &s->set.policies));
-	return check_names(s, &s->set.compared);
+	TRY(check_names(s, &s->set.compared));
+	warn_lost(s);
+	return STATUS_OK;
 }
 
 enum status session_open_input(struct session *s)

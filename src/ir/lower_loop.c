@@ -33,6 +33,13 @@ static void collect_ref(const struct frame *frame, const struct ref *ref, bool *
 		collect_bound(argument->frame, argument->block, in, k);
 }
 
+static void collect_variable(uint32_t variable, bool *in, struct kept_loop *k)
+{
+	if (!in[variable + 1])
+		k->slots[k->count++] = variable + 1;
+	in[variable + 1] = true;
+}
+
 /*
  * Appends to K->slots those that NODE and its successors, in a block of FRAME, bind. Leaves out those local to the defs
  * that they call. IN, by slot: K has it.
@@ -40,14 +47,16 @@ static void collect_ref(const struct frame *frame, const struct ref *ref, bool *
 static void collect_bound(const struct frame *frame, const struct node *node, bool *in, struct kept_loop *k)
 {
 	for (; node; node = node->next) {
-		if (node->kind == NODE_NAME && !in[node->variable + 1]) {
-			in[node->variable + 1] = true;
-			k->slots[k->count++] = node->variable + 1;
-		}
+		if (node->kind == NODE_NAME)
+			collect_variable(node->variable, in, k);
 		if (node->body)
 			collect_bound(frame, node->body, in, k);
 		collect_ref(frame, &node->operand, in, k);
-		for (size_t i = 0; node->kind == NODE_CALL && i < node->def->count; i++)
+		if (node->kind != NODE_CALL)
+			continue;
+		for (size_t i = 0; i < node->def->export_count; i++)
+			collect_variable(node->exports[i], in, k);
+		for (size_t i = 0; i < node->def->count; i++)
 			collect_ref(frame, &node->arguments[i], in, k);
 	}
 }

@@ -96,11 +96,18 @@ static enum status has_no_value(struct lowering *l, const struct ref *ref)
 	return LOWERING_FAIL(l, STATUS_CHAIN, ref->span, "'%s' has no value yet here", l->chain->variables[ref->index]);
 }
 
+static bool is_unset(const struct lowering *l, const struct ref *ref)
+{
+	return ref->kind == REF_VARIABLE && l->env.now[ref->index + 1] == NO_VALUE && !l->state.slots[ref->index + 1].type;
+}
+
 /* Finds what REF refers to, without its index. */
 static enum status find_name(struct lowering *l, const struct ref *ref, struct found *found)
 {
 	switch (ref->kind) {
 	case REF_NONE:
+		*found = (struct found){.kind = FOUND_NONE};
+		return STATUS_OK;
 	case REF_NUMBER:
 		*found = (struct found){.kind = FOUND_NUMBER, .number = ref->number};
 		return STATUS_OK;
@@ -113,7 +120,7 @@ static enum status find_name(struct lowering *l, const struct ref *ref, struct f
 	case REF_LOOP:
 		return find_for_variable(l, ref, found);
 	case REF_VARIABLE:
-		if (l->env.now[ref->index + 1] == NO_VALUE && !l->state.slots[ref->index + 1].type)
+		if (is_unset(l, ref))
 			return has_no_value(l, ref);
 		*found = (struct found){.kind = FOUND_VALUE, .value = lowering_read_slot(l, ref->index + 1)};
 		TRY_ALLOC(found->value != NO_VALUE, l->context->diags);
@@ -134,6 +141,12 @@ enum status lowering_find_ref(struct lowering *l, const struct ref *ref, struct 
 	if (found->kind == FOUND_VALUE)
 		return take_element(l, found, ref->element, -1, ref->span);
 	return LOWERING_FAIL(l, STATUS_CHAIN, ref->span, "only arrays have elements");
+}
+
+enum status lowering_find_optional(struct lowering *l, const struct ref *ref, struct found *found)
+{
+	*found = (struct found){.kind = FOUND_NONE};
+	return is_unset(l, ref) ? STATUS_OK : lowering_find_ref(l, ref, found);
 }
 
 /*

@@ -198,6 +198,7 @@ static enum status lower_operand(struct lowering *l, const struct node *node, st
 		return STATUS_OK;
 	TRY(lowering_find_ref(l, &node->operand, &found));
 	switch (found.kind) {
+	case FOUND_NONE: /* an argument is given to each name that the def reads */
 	case FOUND_NUMBER:
 		if (!op_check_operand(node->op, v->type, &(struct type){.dtype = DTYPE_F64}, &found.number, message))
 			return LOWERING_FAIL(l, STATUS_CHAIN, node->operand.span, "'%s': %s", op_table[node->op].name, message);
@@ -300,9 +301,21 @@ static bool made_outside(const struct lowering *l, uint32_t value)
 	return made != l->region;
 }
 
+/* Reports that the operand of NODE, a number or a block, cannot be bound. */
+static enum status is_no_array(struct lowering *l, const struct node *node)
+{
+	const char *name = l->chain->variables[node->variable];
+	if (node->name)
+		return LOWERING_FAIL(l, STATUS_CHAIN, node->span,
+		                     "export binds '%s' to an array, and this is none in this call", name);
+	return LOWERING_FAIL(l, STATUS_CHAIN, node->span, "a loop binds '%s' again, which is no array before the loop",
+	                     name);
+}
+
 /*
  * Binds the variable of NODE to its operand, or to the current value. A number or a block cannot be bound: if LENIENT,
- * the variable of a prelude then stays unbound; otherwise that is an error.
+ * the variable of a prelude then stays unbound; otherwise that is an error. A prelude for a name without a value before
+ * it does nothing.
  */
 static enum status lower_name(struct lowering *l, const struct node *node, bool lenient)
 {
@@ -314,12 +327,11 @@ static enum status lower_name(struct lowering *l, const struct node *node, bool 
 		if (found.kind == FOUND_PARAM)
 			found.value = lowering_param(l, &found.param);
 		else if (found.kind != FOUND_VALUE)
-			return lenient ? STATUS_OK
-			               : LOWERING_FAIL(l, STATUS_CHAIN, node->span,
-			                               "a loop binds '%s' again, which is no array before the loop",
-			                               l->chain->variables[node->variable]);
+			return lenient || found.kind == FOUND_NONE ? STATUS_OK : is_no_array(l, node);
 	}
 	TRY_ALLOC(found.value != NO_VALUE, l->context->diags);
+	if (node->name) /* an export: where the value goes, it must not be a param */
+		TRY(lowering_copy_param(l, &found.value, node->span));
 	lowering_write_slot(l, node->variable + 1, found.value);
 	if (!node->name)
 		return STATUS_OK;
@@ -334,24 +346,39 @@ static enum status lower_name(struct lowering *l, const struct node *node, bool 
 	return STATUS_OK;
 }
 
+/* Binds the names that DEF exports where NODE, which has just run, calls it. EXPORTED are their values. */
+static enum status bind_exports(struct lowering *l, const struct node *node, const uint32_t *exported)
+{
+	for (size_t i = 0; i < node->def->export_count; i++) {
+		if (exported[i] == NO_VALUE)
+			return LOWERING_FAIL(l, STATUS_CHAIN, node->span, "'%s' has no '%s' to export: its loop ran no iteration",
+			                     node->def->name, node->def->exports[i].name);
+		lowering_write_slot(l, node->exports[i] + 1, exported[i]);
+	}
+	return STATUS_OK;
+}
+
 /* Lowers the body of the def that NODE calls, with FRAME's arguments. Its variables begin each call without values. */
 static enum status lower_def(struct lowering *l, const struct node *node, const struct frame *frame)
 {
 	const struct def *def = node->def;
 	uint32_t *locals = l->env.now + 1 + def->first_variable;
 	uint32_t *saved = arena_array(l->context->arena, def->variables + 1, sizeof *saved);
-	TRY_ALLOC(saved, l->context->diags);
+	uint32_t *exported = arena_array(l->context->arena, def->export_count + 1, sizeof *exported);
+	TRY_ALLOC(saved && exported, l->context->diags);
 	memcpy(saved, locals, def->variables * sizeof *saved);
 	for (uint32_t i = 0; i < def->variables; i++)
 		locals[i] = NO_VALUE;
 	l->names.frame = frame;
 	enum status status = lower_nodes(l, def->body);
 	l->names.frame = frame->outer;
+	for (size_t i = 0; i < def->export_count; i++)
+		exported[i] = l->env.now[def->exports[i].variable + 1];
 	memcpy(locals, saved, def->variables * sizeof *saved);
 	if (status == STATUS_CHAIN)
 		diag_hint_more(l->context->diags, "in the call of '%s' at %u:%u", def->name, node->span.line,
 		               node->span.column);
-	return status;
+	return status ? status : bind_exports(l, node, exported);
 }
 
 static enum status lower_call(struct lowering *l, const struct node *node)
@@ -362,8 +389,10 @@ static enum status lower_call(struct lowering *l, const struct node *node)
 	TRY_ALLOC(arguments && frame, l->context->diags);
 	for (const struct node *name = node->body; name; name = name->next)
 		TRY(lower_name(l, name, true));
+	const size_t needed = def->count - def->export_count;
 	for (size_t i = 0; i < def->count; i++)
-		TRY(lowering_find_ref(l, &node->arguments[i], &arguments[i]));
+		TRY((i < needed || def->exports[i - needed].read ? lowering_find_ref : lowering_find_optional)(
+			l, &node->arguments[i], &arguments[i]));
 	if (l->body->instr_count > MAX_OPERATIONS)
 		return too_many(l, node->span);
 	const struct frame *outer = l->names.frame;

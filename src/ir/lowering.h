@@ -24,7 +24,7 @@ enum { NO_SLOT = UINT32_MAX };
 enum { PARAM_BUCKETS = 1024 };
 
 /* What an operand refers to. */
-enum found_kind { FOUND_NUMBER, FOUND_VALUE, FOUND_PARAM, FOUND_BLOCK };
+enum found_kind { FOUND_NUMBER, FOUND_VALUE, FOUND_PARAM, FOUND_BLOCK, FOUND_NONE };
 struct found {
 	enum found_kind kind;
 	double number;
@@ -221,6 +221,8 @@ enum status lowering_add_constant(struct lowering *l, double number, enum dtype 
 /* lower_operand.c */
 
 enum status lowering_find_ref(struct lowering *l, const struct ref *ref, struct found *found);
+/* Does as lowering_find_ref; where REF has no value, *FOUND is FOUND_NONE, and that is no error. */
+enum status lowering_find_optional(struct lowering *l, const struct ref *ref, struct found *found);
 /* A `repeat` or a `for`. */
 struct loop {
 	const struct node *node;

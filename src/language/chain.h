@@ -80,6 +80,7 @@ struct node {
 	const char *name;      /* NAME; NULL for a prelude (language/resolve.c) */
 	uint32_t variable;     /* NAME: index into chain->variables */
 	int64_t count;         /* REPEAT: at least 1, for `repeat 0` makes no node */
+	uint32_t *exports;     /* CALL: by def->exports, the variable that gets the value when the call ends */
 	uint32_t *loops;       /* FOR: identities of its variables */
 	struct ref *over;      /* FOR: the arrays that they run over, without indices */
 	size_t loop_count;
@@ -88,12 +89,27 @@ struct node {
 	struct node *next;
 };
 
+/*
+ * A name that a def exports. It is a parameter too: where the def does not bind it, it has its value at the call. These
+ * parameters come last. Resolution gives one an argument only if the def reads it.
+ */
+struct def_export {
+	const char *name;  /* where the def is called */
+	uint32_t variable; /* holds the value until the call ends */
+	bool read;         /* the def reads the value at the call */
+	bool prepared;     /* a prelude in the def reads it, if there is one */
+};
+
 struct def {
 	const char *name;
-	const struct name_list *names;      /* of its own parameters */
-	struct dictionary places;           /* for each of NAMES a size_t: its place in a call's arguments */
-	size_t inherited;                   /* number of parameters of the enclosing defs; they come before its own */
-	size_t count;                       /* number of all parameters */
+	const struct name_list *names; /* of its own parameters */
+	struct dictionary places;      /* for each of NAMES a size_t: its place in a call's arguments */
+	size_t inherited;              /* number of parameters of the enclosing defs; they come before its own */
+	size_t own;                    /* number of NAMES */
+	size_t count;                  /* number of all parameters: inherited, own, exports */
+	struct def_export *exports;
+	size_t export_count, export_capacity;
+	struct dictionary export_by_name;   /* of EXPORTS */
 	uint32_t first_variable, variables; /* its variables, with those of the defs in it: first index and number */
 	struct node *body;
 	int64_t size;        /* number of nodes, with those of each call in it, without the blocks passed to it */
@@ -104,6 +120,13 @@ struct def {
 enum { MAX_OPERATIONS = 10000000 };
 /* The most parameters that nested defs, and the calls of them, inherit in total. */
 enum { MAX_INHERITED = 1000000 };
+
+/* A name that a def binds last, and nobody reads. */
+struct lost_name {
+	const char *name, *def;
+	struct span span; /* of the stage that binds it */
+	struct lost_name *next;
+};
 
 struct chain {
 	const struct source *source;
@@ -117,6 +140,7 @@ struct chain {
 	const char **names; /* each name that a `name` stage gives, once; for policies */
 	size_t name_count;
 	struct block_policy *block_policies; /* in the order in which they are written */
+	struct lost_name *lost_names;        /* in the order of their defs */
 	struct node *first;                  /* NULL: a chain without stages */
 	bool names_input;                    /* the chain refers to the input by its name, or a prelude does */
 };

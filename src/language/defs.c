@@ -18,7 +18,7 @@ static enum status unknown_parameter(struct resolver *r, const struct def *def, 
 {
 	enum { SHOWN = 8 };
 	struct arena *arena = r->context->arena;
-	const char **names = arena_array(arena, def->count - def->inherited, sizeof *names), *list = "";
+	const char **names = arena_array(arena, def->own, sizeof *names), *list = "";
 	size_t count = 0;
 	for (const struct name_list *n = def->names; names && n; n = n->next)
 		names[count++] = n->name;
@@ -74,7 +74,7 @@ static enum status count_inherited(struct resolver *r, const struct def *def, st
 
 enum status resolver_call(struct resolver *r, const struct statement *s, const struct def *def)
 {
-	const size_t count = resolver_count_operands(s->operands), takes = def->count - def->inherited;
+	const size_t count = resolver_count_operands(s->operands), takes = def->own;
 	if (count > takes || (count < takes && !s->options))
 		return RESOLVE_FAIL(r, s->name_span, "'%s' takes %zu operand%s, not %zu", def->name, takes,
 		                    takes == 1 ? "" : "s", count);
@@ -97,8 +97,9 @@ enum status resolver_call(struct resolver *r, const struct statement *s, const s
 	for (const struct operand *o = s->operands; o; o = o->next, placed++)
 		TRY(resolver_operand(r, o, &arguments[placed]));
 	TRY(resolve_named_operands(r, s, node, placed));
+	TRY(resolver_import(r, node));
 	resolver_append(r, node);
-	return STATUS_OK;
+	return resolver_bind_exported(r, node);
 }
 
 /*
@@ -160,7 +161,7 @@ enum status resolver_check_size(struct resolver *r)
 static enum status bind_parameters(struct resolver *r, struct def *def)
 {
 	struct arena *arena = r->context->arena;
-	size_t *places = arena_array(arena, def->count - def->inherited + 1, sizeof *places), i = def->inherited;
+	size_t *places = arena_array(arena, def->own + 1, sizeof *places), i = def->inherited;
 	TRY_ALLOC(places, r->context->diags);
 	for (const struct name_list *n = def->names; n; n = n->next, i++, places++) {
 		if (scope_find(r->scope, n->name))
@@ -187,15 +188,22 @@ enum status resolver_def(struct resolver *r, const struct statement *s)
 	def->name = s->name;
 	def->names = s->names;
 	def->inherited = around ? around->count : 0;
-	def->count = def->inherited + name_list_count(s->names);
+	def->own = name_list_count(s->names);
+	def->count = def->inherited + def->own;
 	TRY(count_inherited(r, def, s->name_span));
 	struct name_scope scope = {.outer = r->scope, .def = def, .home = true};
 	r->scope = &scope;
 	def->first_variable = (uint32_t)r->chain->variable_count;
 	TRY(bind_parameters(r, def));
+	TRY(resolver_bind_exports(r, def, s->block));
+	const int loops = r->loops, operands = r->operands;
+	r->loops = r->operands = 0;
 	TRY(resolver_block(r, s->block, &def->body));
+	r->loops = loops;
+	r->operands = operands;
 	def->variables = (uint32_t)r->chain->variable_count - def->first_variable;
 	r->scope = scope.outer;
+	TRY(resolver_find_lost(r, def, s->block));
 	int64_t *uses = arena_array(arena, def->count + 1, sizeof *uses);
 	TRY_ALLOC(uses, r->context->diags);
 	def->size = count_nodes(def->body, 1, uses);

@@ -103,9 +103,9 @@ static void tree_statement(struct tree *t, const struct statement *s)
 	tree_place(t, &s->span);
 	tree_declaration(t, s);
 	for (const struct name_list *n = s->names; n; n = n->next)
-		tree_leaf(t, "variable", n->name, &n->span);
+		tree_leaf(t, s->kind == STATEMENT_EXPORT ? "name" : "variable", n->name, &n->span);
 	for (const struct name_list *n = s->over; n; n = n->next)
-		tree_leaf(t, "over", n->name, &n->span);
+		tree_leaf(t, s->kind == STATEMENT_EXPORT ? "as" : "over", n->name, &n->span);
 	for (const struct operand *o = s->operands; o; o = o->next)
 		tree_operand(t, o);
 	for (const struct option *o = s->options; o; o = o->next)

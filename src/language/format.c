@@ -176,6 +176,16 @@ static void put_names(struct formatter *f, const struct name_list *names)
 		PUT(f, n == names ? "" : ", ", n->name);
 }
 
+static void put_exports(struct formatter *f, const struct statement *s)
+{
+	const struct name_list *as = s->over;
+	for (const struct name_list *n = s->names; n && !is_over(f); n = n->next, as = as->next) {
+		PUT(f, n == s->names ? "" : ", ", n->name);
+		if (strcmp(n->name, as->name))
+			PUT(f, " as ", as->name);
+	}
+}
+
 static void put_operands(struct formatter *f, const struct operand *operand, int depth)
 {
 	for (; operand && !is_over(f); operand = operand->next) {
@@ -227,6 +237,10 @@ static void put_statement(struct formatter *f, const struct statement *s, int de
 		return;
 	case STATEMENT_NAME:
 		PUT(f, "name ", s->name);
+		return;
+	case STATEMENT_EXPORT:
+		PUT(f, "export ");
+		put_exports(f, s);
 		return;
 	case STATEMENT_DEF:
 		PUT(f, "def ", s->name, "(");

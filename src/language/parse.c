@@ -119,7 +119,7 @@ void parse_syntax_error(struct parse *parse, struct span span, const char *const
 	const struct span *open = parse->depth > 0 ? &parse->open[parse->depth - 1] : NULL;
 	if (hint)
 		HINT(parse, "%s", hint);
-	else if (token && *text == '}' && !open)
+	else if (token && *text == '}' && !open && parse->unmatched)
 		HINT(parse, "no '{' is open here");
 	else if (open && (!token || strchr(")]}", *text)))
 		HINT(parse, "the '%c' at %u:%u is still open", open_byte(parse), open->line, open->column);
@@ -151,6 +151,8 @@ void parse_close(struct parse *parse, char bracket)
 	const char open = open_byte(parse);
 	if (open && bracket == (open == '(' ? ')' : open == '[' ? ']' : '}'))
 		parse->depth--;
+	else
+		parse->unmatched = true;
 }
 
 bool parse_add_comment(struct parse *parse, const char *text, size_t length, const struct span *span)
@@ -451,7 +453,8 @@ const char *statement_word(enum statement_kind kind)
 	static const char *const words[STATEMENT_COUNT] = {
 		[STATEMENT_INPUT] = "input",   [STATEMENT_PARAM] = "param", [STATEMENT_CONST] = "const",
 		[STATEMENT_DEF] = "def",       [STATEMENT_STAGE] = "stage", [STATEMENT_NAME] = "name",
-		[STATEMENT_REPEAT] = "repeat", [STATEMENT_FOR] = "for",     [STATEMENT_CHECKPOINT] = "checkpoint"};
+		[STATEMENT_REPEAT] = "repeat", [STATEMENT_FOR] = "for",     [STATEMENT_CHECKPOINT] = "checkpoint",
+		[STATEMENT_EXPORT] = "export"};
 	return words[kind];
 }
 

@@ -33,6 +33,9 @@ struct comment_list {
 struct name_chain {
 	struct name_list *first, *last;
 };
+struct export_chain { /* the names in the def, and those where it is called */
+	struct name_chain names, as;
+};
 struct parse_integers {
 	int64_t *items;
 	size_t count, capacity;
@@ -57,8 +60,10 @@ struct parse {
 	uint32_t offset, line, line_start; /* the scanner's place; the offset at which LINE begins */
 	int nested;                        /* number of open parentheses and square brackets */
 	bool stage_begin;                  /* the next word begins a statement, or the stage of a `repeat` */
+	bool exports;                      /* in an `export`: `as` is a word of its own */
 	struct span open[MAX_NESTING];     /* open brackets and `repeat`s, outermost first */
 	int depth;
+	bool unmatched; /* a bracket has closed none */
 	struct comment_list comments;
 	int errors;    /* number of errors that the context had reported before this parse */
 	jmp_buf fatal; /* the scanner jumps here when memory is short */

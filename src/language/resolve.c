@@ -49,7 +49,10 @@ enum status resolver_operand(struct resolver *r, const struct operand *operand, 
 		break;
 	case OPERAND_BLOCK:
 		ref->kind = REF_BLOCK;
-		return resolver_block(r, operand->block, &ref->block);
+		r->operands++;
+		TRY(resolver_block(r, operand->block, &ref->block));
+		r->operands--;
+		break;
 	}
 	return STATUS_OK;
 }
@@ -63,105 +66,7 @@ static enum status resolve_stage(struct resolver *r, const struct statement *s)
 	return op != OP_COUNT ? resolver_operation(r, s, op) : resolver_unknown_operation(r, s);
 }
 
-/* Names of values. */
-
-static enum status new_variable(struct resolver *r, const char *name, uint32_t *index)
-{
-	struct chain *chain = r->chain;
-	*index = (uint32_t)chain->variable_count;
-	const char **variable = arena_append(r->context->arena, &chain->variables, &chain->variable_count,
-	                                     &r->variable_capacity, sizeof *variable);
-	TRY_ALLOC(variable, r->context->diags);
-	*variable = name;
-	return STATUS_OK;
-}
-
-/* True if REF is a variable that can be bound again: any but the input's. */
-static bool is_variable(const struct ref *ref) { return ref->kind == REF_VARIABLE && ref->index != 0; }
-
-/* Binds NAME at home to a variable, *INDEX: the one that it has there, or a new one. */
-static enum status bind_variable(struct resolver *r, const char *name, uint32_t *index)
-{
-	const struct binding *b = scope_find(resolver_home(r), name);
-	if (b && is_variable(&b->ref))
-		*index = b->ref.index;
-	else
-		TRY(new_variable(r, name, index));
-	return resolver_bind_home(r, name, (struct ref){.kind = REF_VARIABLE, .index = *index, .element = NO_INDEX});
-}
-
-static enum status resolve_naming(struct resolver *r, const struct statement *s)
-{
-	struct chain *chain = r->chain;
-	struct arena *arena = r->context->arena;
-	struct node *node = resolver_new_node(r, NODE_NAME, s);
-	TRY_ALLOC(node, r->context->diags);
-	node->span = s->span;
-	node->name = s->name;
-	TRY(bind_variable(r, s->name, &node->variable));
-	resolver_append(r, node);
-	if (dictionary_find(&r->named, s->name))
-		return STATUS_OK;
-	const char **name = arena_append(arena, &chain->names, &chain->name_count, &r->name_capacity, sizeof *name);
-	TRY_ALLOC(name && dictionary_put(&r->named, arena, s->name, chain), r->context->diags);
-	*name = s->name;
-	return STATUS_OK;
-}
-
 /* Loops. */
-
-static bool never_runs(const struct statement *s) { return s->kind == STATEMENT_REPEAT && s->count == 0; }
-
-/* True if S has a block of its own, not an operand, that may run and whose names stay bound after it. */
-static bool has_open_block(const struct statement *s) { return s->block && s->kind != STATEMENT_DEF && !never_runs(s); }
-
-/* Appends a prelude that gives VARIABLE the value of OPERAND. S gives its place in the source. */
-static enum status add_prelude(struct resolver *r, const struct statement *s, struct ref operand, uint32_t variable)
-{
-	struct node *node = resolver_new_node(r, NODE_NAME, s);
-	TRY_ALLOC(node, r->context->diags);
-	node->operand = operand;
-	node->variable = variable;
-	resolver_append(r, node);
-	return STATUS_OK;
-}
-
-/*
- * Appends a prelude for the name that S binds, unless it is new, or has a variable (not the input's) in a scope up to
- * home. A variable outside of the def is another one: the prelude gives its value to the first iteration.
- */
-static enum status prepare_name(struct resolver *r, const struct statement *s)
-{
-	const struct binding *outside = scope_find_outward(resolver_home(r)->outer, s->name);
-	const struct binding *b = resolver_find(r, s->name);
-	if (!b || (is_variable(&b->ref) && b != outside))
-		return STATUS_OK;
-	const struct ref before = b->ref;
-	r->chain->names_input |= before.kind == REF_VARIABLE && before.index == 0;
-	uint32_t variable;
-	TRY(bind_variable(r, s->name, &variable));
-	return add_prelude(r, s, before, variable);
-}
-
-enum status resolver_prepare_operands(struct resolver *r, const struct operand *operand)
-{
-	for (; operand; operand = operand->next)
-		if (operand->kind == OPERAND_BLOCK)
-			TRY(resolver_prepare_names(r, operand->block));
-	return STATUS_OK;
-}
-
-enum status resolver_prepare_names(struct resolver *r, const struct block *block)
-{
-	for (const struct statement *s = block->first; s; s = s->next) {
-		if (s->kind == STATEMENT_NAME)
-			TRY(prepare_name(r, s));
-		else if (has_open_block(s))
-			TRY(resolver_prepare_names(r, s->block));
-		TRY(resolver_prepare_operands(r, s->operands));
-	}
-	return STATUS_OK;
-}
 
 /* Resolves BLOCK, of a `repeat 0`, to check it. Its params and defs stay declared; the names that it binds do not. */
 static enum status resolve_unrun(struct resolver *r, const struct block *block)
@@ -184,38 +89,19 @@ static enum status resolve_unrun(struct resolver *r, const struct block *block)
 
 static enum status resolve_repeat(struct resolver *r, const struct statement *s)
 {
-	if (never_runs(s))
+	if (s->count == 0)
 		return resolve_unrun(r, s->block);
 	if (s->count != 1)
 		TRY(resolver_prepare_names(r, s->block));
 	struct node *node = resolver_new_node(r, NODE_REPEAT, s);
 	TRY_ALLOC(node, r->context->diags);
 	node->count = s->count;
+	r->loops++;
 	TRY(resolver_block(r, s->block, &node->body));
+	r->loops--;
 	if (node->body) /* a block without nodes needs none around it */
 		resolver_append(r, node);
 	return STATUS_OK;
-}
-
-/* True if BLOCK, or a block in it whose names stay bound, binds NAME. */
-static bool rebinds(const struct block *block, const char *name)
-{
-	for (const struct statement *s = block->first; s; s = s->next) {
-		if (s->kind == STATEMENT_NAME ? !strcmp(s->name, name) : has_open_block(s) && rebinds(s->block, name))
-			return true;
-		for (const struct operand *o = s->operands; o; o = o->next)
-			if (o->kind == OPERAND_BLOCK && rebinds(o->block, name))
-				return true;
-	}
-	return false;
-}
-
-/* Appends a prelude that binds the value of REF to a new variable, which nothing rebinds. REF then refers to that. */
-static enum status hold_value(struct resolver *r, const struct statement *s, struct ref *ref)
-{
-	const struct ref before = *ref;
-	TRY(new_variable(r, r->chain->variables[ref->index], &ref->index));
-	return add_prelude(r, s, before, ref->index);
 }
 
 /*
@@ -236,8 +122,8 @@ static enum status resolve_over(struct resolver *r, const struct statement *s, s
 	for (size_t i = 0; i < names; i++, o = o->next) {
 		struct ref *ref = &node->over[i];
 		TRY(resolver_name(r, o->name, o->span, ref));
-		if (ref->kind == REF_VARIABLE && rebinds(s->block, o->name))
-			TRY(hold_value(r, s, ref));
+		if (ref->kind == REF_VARIABLE && resolver_rebinds(r, s->block, o->name))
+			TRY(resolver_hold_value(r, s, ref));
 		node->loops[i] = (uint32_t)r->chain->loop_count++;
 	}
 	return STATUS_OK;
@@ -258,7 +144,9 @@ static enum status resolve_for(struct resolver *r, const struct statement *s)
 		TRY(resolver_bind(r, &scope, n->name, (struct ref){.kind = REF_LOOP, .index = *loop++, .element = NO_INDEX}));
 	}
 	resolver_append(r, node);
+	r->loops++;
 	TRY(resolver_block(r, s->block, &node->body));
+	r->loops--;
 	r->scope = scope.outer;
 	return STATUS_OK;
 }
@@ -313,10 +201,11 @@ static enum status resolve_param(struct resolver *r, const struct statement *s)
 static enum status resolve_statement(struct resolver *r, const struct statement *s, bool top)
 {
 	static enum status (*const resolve[STATEMENT_COUNT])(struct resolver *, const struct statement *) = {
-		[STATEMENT_PARAM] = resolve_param, [STATEMENT_CONST] = resolve_param,
-		[STATEMENT_DEF] = resolver_def,    [STATEMENT_STAGE] = resolve_stage,
-		[STATEMENT_NAME] = resolve_naming, [STATEMENT_REPEAT] = resolve_repeat,
-		[STATEMENT_FOR] = resolve_for,     [STATEMENT_CHECKPOINT] = resolve_checkpoint};
+		[STATEMENT_PARAM] = resolve_param,   [STATEMENT_CONST] = resolve_param,
+		[STATEMENT_DEF] = resolver_def,      [STATEMENT_STAGE] = resolve_stage,
+		[STATEMENT_NAME] = resolver_naming,  [STATEMENT_REPEAT] = resolve_repeat,
+		[STATEMENT_FOR] = resolve_for,       [STATEMENT_CHECKPOINT] = resolve_checkpoint,
+		[STATEMENT_EXPORT] = resolver_export};
 	if (s->kind != STATEMENT_INPUT)
 		return resolve[s->kind](r, s);
 	if (top)
@@ -367,12 +256,17 @@ enum status chain_resolve(const struct context *context, struct chain *chain, co
 {
 	*chain = (struct chain){.source = syntax->source, .input = "x"};
 	struct name_scope top = {.home = true};
-	struct resolver r = {
-		.context = context, .chain = chain, .top = syntax->chain, .scope = &top, .last_policy = &chain->block_policies};
+	struct resolver r = {.context = context,
+	                     .chain = chain,
+	                     .top = syntax->chain,
+	                     .scope = &top,
+	                     .last_policy = &chain->block_policies,
+	                     .last_lost = &chain->lost_names};
 	uint32_t input;
 	TRY(find_input(&r));
-	TRY(new_variable(&r, chain->input, &input));
+	TRY(resolver_new_variable(&r, chain->input, &input));
 	TRY(resolver_bind(&r, &top, chain->input, (struct ref){.kind = REF_VARIABLE, .element = NO_INDEX}));
+	TRY(resolver_find_exporters(&r, syntax->chain));
 	TRY(resolver_block(&r, syntax->chain, &chain->first));
 	TRY(resolver_check_size(&r));
 	TRY_ALLOC(!context->arena->failed, context->diags);

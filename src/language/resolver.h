@@ -2,6 +2,7 @@
  * Declarations that the files of the resolver share:
  *
  *     resolve.c    statements, blocks and loops; chain_resolve
+ *     naming.c     names that stages bind: `name`, `export`, calls that export; preludes
  *     scopes.c     the meanings of names, and hints for unknown ones
  *     arguments.c  stages that are operations
  *     defs.c       defs, their calls, and the size of a chain with its defs written out
@@ -32,6 +33,12 @@ struct name_scope {
 	bool home;       /* false: a `for`; the names that its block binds belong to an outer scope */
 };
 
+/* What happens to a variable in the def that binds it. */
+struct variable_use {
+	struct span bound; /* the stage that bound it last; line 0: none */
+	bool read;         /* since then; or ever, if a loop binds it */
+};
+
 struct resolver {
 	const struct context *context;
 	struct chain *chain;
@@ -41,7 +48,12 @@ struct resolver {
 	struct dictionary named, declared; /* the names in chain->names, and of chain->params */
 	size_t variable_capacity, param_capacity, name_capacity;
 	struct block_policy **last_policy; /* where the chain's next block policy is linked */
-	size_t inherited;                  /* parameters that defs and calls have inherited so far */
+	struct lost_name **last_lost;      /* where the chain's next lost name is linked */
+	struct variable_use *uses;         /* by variable of the chain */
+	size_t use_count, use_capacity;
+	int loops, operands;         /* numbers of loops and block operands around this place, within the def */
+	struct dictionary exporters; /* by a def's name: a name_list of what all defs of that name export */
+	size_t inherited;            /* parameters that defs and calls have inherited so far */
 };
 
 /* Reports an error at SPAN. The value is STATUS_CHAIN; after RESOLVE_HINT, STATUS_LIMIT if memory has been short. */
@@ -63,6 +75,29 @@ struct node *resolver_new_node(struct resolver *r, enum node_kind kind, const st
 void resolver_append(struct resolver *r, struct node *node);
 /* Resolves BLOCK to a new list of nodes. *FIRST becomes its first node; if BLOCK makes none, *FIRST does not change. */
 enum status resolver_block(struct resolver *r, const struct block *block, struct node **first);
+/* naming.c */
+
+enum status resolver_new_variable(struct resolver *r, const char *name, uint32_t *index);
+enum status resolver_naming(struct resolver *r, const struct statement *s);
+enum status resolver_export(struct resolver *r, const struct statement *s);
+/* Fills r->exporters from BLOCK and all blocks in it. */
+enum status resolver_find_exporters(struct resolver *r, const struct block *block);
+/* Fills DEF's exports, its body being BLOCK, and binds those that are no parameters. DEF's scope is the innermost. */
+enum status resolver_bind_exports(struct resolver *r, struct def *def, const struct block *block);
+/* If the known NAME means the value that a def's export has at the call, returns that export; else NULL. */
+struct def_export *resolver_export_read(const struct resolver *r, const char *name);
+/* Sets the last arguments of NODE, a call: the values here of the names that its def exports. */
+enum status resolver_import(struct resolver *r, struct node *node);
+/* Binds the names that the def of NODE, a call, exports. */
+enum status resolver_bind_exported(struct resolver *r, struct node *node);
+/* Records the names that DEF, whose body is BLOCK and whose scope has ended, has bound last and nobody reads. */
+enum status resolver_find_lost(struct resolver *r, const struct def *def, const struct block *block);
+/* True if S has a block of its own, not an operand, that may run and whose names stay bound after it. */
+bool resolver_opens_block(const struct statement *s);
+/* True if BLOCK, or a block in it whose names stay bound, binds NAME. */
+bool resolver_rebinds(const struct resolver *r, const struct block *block, const char *name);
+/* Appends a prelude that binds the value of REF to a new variable, which nothing rebinds. REF then refers to that. */
+enum status resolver_hold_value(struct resolver *r, const struct statement *s, struct ref *ref);
 /* Append preludes: each known name without a variable that BLOCK, or a block of the list OPERAND, rebinds gets one. */
 enum status resolver_prepare_names(struct resolver *r, const struct block *block);
 enum status resolver_prepare_operands(struct resolver *r, const struct operand *operand);
@@ -82,6 +117,8 @@ struct def *resolver_find_def(const struct resolver *r, const char *name);
 enum status resolver_bind(struct resolver *r, struct name_scope *scope, const char *name, struct ref ref);
 enum status resolver_bind_home(struct resolver *r, const char *name, struct ref ref);
 enum status resolver_name(struct resolver *r, const char *name, struct span span, struct ref *ref);
+/* Reports that NAME, at USE, is unknown. Returns STATUS_CHAIN. */
+enum status resolver_refuse_name(struct resolver *r, const char *name, struct span use);
 /* Reports that S begins with an unknown operation. Returns STATUS_CHAIN. */
 enum status resolver_unknown_operation(struct resolver *r, const struct statement *s);
 

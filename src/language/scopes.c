@@ -98,7 +98,7 @@ static bool hint_below(struct resolver *r, const char *name, struct span use, bo
 	return s != NULL;
 }
 
-/* Returns the name bound in R's scopes that is nearest to NAME; NULL if none is near. */
+/* Returns the other name bound in R's scopes that is nearest to NAME; NULL if none is near. */
 static const char *nearest_binding(struct resolver *r, const char *name)
 {
 	size_t count = 0;
@@ -108,11 +108,25 @@ static const char *nearest_binding(struct resolver *r, const char *name)
 	count = 0;
 	for (const struct name_scope *s = r->scope; s && names; s = s->outer)
 		for (const struct binding *b = s->bindings; b; b = b->next)
-			names[count++] = b->name;
+			if (strcmp(b->name, name)) /* an export that nothing has bound has NAME */
+				names[count++] = b->name;
 	return names ? suggest_nearest(name, names, count) : NULL;
 }
 
-static enum status refuse_name(struct resolver *r, const char *name, struct span use)
+/* Returns the first def that ends before byte AT and binds NAME by a `name` of its block; NULL if there is none. */
+static const struct statement *find_binding_def(const struct block *block, const char *name, uint32_t at)
+{
+	const struct statement *def = NULL;
+	for (const struct statement *s = block->first; s && s->span.end <= at && !def; s = s->next) {
+		const struct statement *below = s->kind == STATEMENT_DEF ? s->block->first : NULL;
+		while (below && (below->kind != STATEMENT_NAME || strcmp(below->name, name)))
+			below = below->next;
+		def = below ? s : s->block ? find_binding_def(s->block, name, at) : NULL;
+	}
+	return def;
+}
+
+enum status resolver_refuse_name(struct resolver *r, const char *name, struct span use)
 {
 	const char *near;
 	RESOLVE_FAIL(r, use, "unknown name '%s'", name);
@@ -126,6 +140,10 @@ static enum status refuse_name(struct resolver *r, const char *name, struct span
 		return RESOLVE_HINT(r, "the input is named '%s' here", r->chain->input);
 	if ((near = nearest_binding(r, name)))
 		return RESOLVE_HINT(r, "did you mean '%s'?", near);
+	const struct statement *def = find_binding_def(r->top, name, use.begin);
+	if (def)
+		return RESOLVE_HINT(r, "it ends with the call of '%s': `export %s` there binds it where '%s' is called",
+		                    def->name, name, def->name);
 	return RESOLVE_HINT(r, "declare it by param or const (--param gives a value), or name a value by `name %s`", name);
 }
 
@@ -133,9 +151,14 @@ enum status resolver_name(struct resolver *r, const char *name, struct span span
 {
 	const struct binding *b = resolver_find(r, name);
 	if (!b)
-		return refuse_name(r, name, span);
+		return resolver_refuse_name(r, name, span);
 	*ref = b->ref;
 	ref->span = span;
+	struct def_export *export = resolver_export_read(r, name);
+	if (export)
+		export->read = true;
+	if (ref->kind == REF_VARIABLE)
+		r->uses[ref->index].read = true;
 	if (ref->kind == REF_VARIABLE && ref->index == 0)
 		r->chain->names_input = true;
 	return STATUS_OK;

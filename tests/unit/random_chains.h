@@ -88,7 +88,7 @@ static inline void random_loop(struct random_chain *c, int depth)
 
 static inline void random_statement(struct random_chain *c, int depth)
 {
-	const uint32_t kind = random_draw(c, depth > 0 ? 17 : 9);
+	const uint32_t kind = random_draw(c, depth > 0 ? 19 : 9);
 	switch (kind) {
 	case 0:
 	case 1:
@@ -125,6 +125,16 @@ static inline void random_statement(struct random_chain *c, int depth)
 		random_put(c, "%s %s", kind == 13 ? "twice" : "both", kind == 13 ? "" : random_name(c));
 		random_block(c, depth - 1);
 		break;
+	case 17: /* binds a; and b, as a was */
+		random_put(c, "shift %s", random_name(c));
+		c->known[0] = c->known[1] = true;
+		break;
+	case 18: /* reads and binds c */
+		if (!c->known[2])
+			random_put(c, "name c; ");
+		random_put(c, "turns");
+		c->known[2] = true;
+		break;
 	case 14:
 		random_put(c, "mix %s", random_draw(c, 2) ? "3" : random_name(c));
 		break;
@@ -152,7 +162,10 @@ static inline const char *random_chain_text(struct random_chain *c, uint64_t see
 	random_put(c, "param w: f32[3,4]\nconst p: f32[4]\nconst q: f64[4]\n"
 	              "def twice(v) { add v; name t; mul v; add t }\n"
 	              "def both(u, v) { twice { mul v; repeat 2 { add u; name u } } }\n"
-	              "def mix(v) { name t; cos; mul v; name t; sub t }\n");
+	              "def mix(v) { name t; cos; mul v; name t; sub t }\n"
+	              "def shift(v) { name t; mul v; export t as a, v as b; add b }\n"
+	              "def turn() { name t; sin; sub c; export t as c }\n"
+	              "def turns() { turn; repeat 2 { turn; checkpoint { add c; export c } }; mul c }\n");
 	for (int left = 6; left > 0; left--) {
 		random_statement(c, 2);
 		random_put(c, "\n");

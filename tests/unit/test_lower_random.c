@@ -54,7 +54,7 @@ struct meaning { /* of an operand */
 };
 
 struct call {
-	struct meaning arguments[4];
+	struct meaning arguments[8];
 };
 
 struct walk {
@@ -129,7 +129,12 @@ static void walk_call(struct walk *w, const struct node *node)
 	w->call = &call;
 	walk_nodes(w, node->def->body);
 	w->call = outer;
+	uint64_t exported[MOST_SLOTS];
+	for (size_t i = 0; i < node->def->export_count; i++)
+		exported[i] = w->variables[node->def->exports[i].variable];
 	memcpy(locals, saved, node->def->variables * sizeof *saved);
+	for (size_t i = 0; i < node->def->export_count; i++)
+		w->variables[node->exports[i]] = exported[i];
 }
 
 static void walk_for(struct walk *w, const struct node *node)
