@@ -46,7 +46,7 @@ enum status command_explain(struct session *s)
 		return session_close_text(file);
 	text_put(&file->text, "\nschedule\n");
 	if (job->costs.steps <= MOST_STEPS)
-		report_actions(&file->report, job->schedule, job->policy->text, job->costs.steps);
+		report_schedule(&file->report, job);
 	else
 		text_printf(&file->text, "%lld evaluations; `ckptc plan --schedule` prints the actions\n",
 		            (long long)job->predicted.evaluations);

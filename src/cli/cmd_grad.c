@@ -80,19 +80,11 @@ static enum status open_beside(struct session *s, struct beside *beside)
 static enum status put_grad_stats(struct session *s, const struct gradient_result *result)
 {
 	struct text_file *file;
-	struct counters all = result->predicted;
-	if (result->job.policy->kind != POLICY_save_all)
-		TRY(save_all_counters(s, &result->most, &all));
+	struct policy_row measured, predicted;
+	TRY(gradient_row(s, result, &measured));
 	TRY(session_open_text(s, &file, s->line.values[OPTION_STATS], true));
-	struct policy_row measured = {.policy = result->job.policy->text,
-	                              .counters = result->measured,
-	                              .save_all_peak = all.peak_bytes,
-	                              .saved_bytes = all.stored_bytes - result->measured.stored_bytes,
-	                              .stored = s->set.store != DTYPE_COUNT,
-	                              .store_error = result->store_error};
-	struct policy_row predicted = measured;
+	predicted = measured;
 	predicted.counters = result->predicted;
-	predicted.saved_bytes = all.stored_bytes - result->predicted.stored_bytes;
 	report_stats(&file->report, &measured, &predicted);
 	return session_close_text(file);
 }

@@ -148,12 +148,6 @@ static enum status choose_policies(struct planning *p)
 	return STATUS_OK;
 }
 
-static void compare_row(const struct planning *p, struct policy_row *row)
-{
-	row->save_all_peak = p->save_all.counters.peak_bytes;
-	row->saved_bytes = p->save_all.counters.stored_bytes - row->counters.stored_bytes;
-}
-
 /* If two or more policies are budgets, plans these with one search, and sets their rows. */
 static enum status plan_budgets(struct planning *p)
 {
@@ -194,7 +188,7 @@ static enum status plan_all(struct planning *p)
 		if (row->least_bytes)
 			diag_warn(&s->diags, "policy '%s' is too small; the least that works is %lld bytes", row->policy,
 			          (long long)row->least_bytes);
-		compare_row(p, row);
+		row_compare(row, &p->save_all.counters);
 		feasible |= !row->least_bytes;
 		least = row->least_bytes;
 	}
@@ -214,6 +208,7 @@ static enum status print_schedule(struct planning *p)
 	TRY(session_open_report(s, &file));
 	TRY(subject_plan(&p->subject, &policy, &row, &file->report, &s->diags));
 	TRY(session_close_text(file));
+	row_compare(&row, &p->save_all.counters);
 	return plot_subject(p->plot, &p->subject, &policy, &row, 1);
 }
 
@@ -242,7 +237,7 @@ static enum status print_difference(struct planning *p)
 	for (int i = 0; i < 2; i++) {
 		TRY(subject_policy(&p->subject, &s->set.compared.items[i], &policies[i]));
 		TRY(subject_kept(&p->subject, policies[i], &lists[i]));
-		compare_row(p, &lists[i].row);
+		row_compare(&lists[i].row, &p->save_all.counters);
 	}
 	/* A policy by value makes the whole chain one step, so steps cannot be compared. */
 	const bool by_value = policy_by_value(policies[0]) || policy_by_value(policies[1]);
@@ -289,9 +284,12 @@ enum status command_plan(struct session *s)
 	TRY(check_plan_options(s));
 	TRY(plot_open(s, &p.plot));
 	TRY(subject_open(&p.subject, s));
-	if (s->line.given[OPTION_SCHEDULE])
+	const bool schedule = s->line.given[OPTION_SCHEDULE];
+	if (!schedule)
+		(void)progress_begin(&p.progress, s, "plan");
+	if (!schedule || p.plot) /* other rows are compared with it */
+		TRY(subject_plan(&p.subject, &all, &p.save_all, NULL, &s->diags));
+	if (schedule)
 		return print_schedule(&p);
-	(void)progress_begin(&p.progress, s, "plan");
-	TRY(subject_plan(&p.subject, &all, &p.save_all, NULL, &s->diags)); /* other rows are compared with it */
 	return s->set.compared.count ? print_difference(&p) : print_table(&p);
 }

@@ -257,7 +257,8 @@ static enum status measure_policy(struct profiler *p, const struct policy *polic
 	TRY(measure_runs(p, policy, &all, row));
 	row->kind = "policy";
 	row->measured_overhead = 100 * (row->gradient_ms - whole->gradient_ms) / fmax(whole->gradient_ms, 1e-6);
-	row->reduction = 100 * (1 - (double)row->peak_bytes / fmax((double)whole->peak_bytes, 1));
+	row->reduction =
+		row_reduction(&(struct policy_row){.counters.peak_bytes = row->peak_bytes, .save_all_peak = whole->peak_bytes});
 	p->predicted[i] = (struct picture_point){(double)policy->number, row->predicted_overhead};
 	p->measured[i] = (struct picture_point){(double)policy->number, row->measured_overhead};
 	p->peaks[i] = (struct picture_point){(double)policy->number, (double)row->peak_bytes};

@@ -57,7 +57,7 @@ enum status command_dump(struct session *s)
 	TRY(session_bind_types(s, &type));
 	TRY(session_make_job(s, &s->set.policy, &type));
 	if (what == 3)
-		report_actions(&file->report, job->schedule, job->policy->text, job->costs.steps);
+		report_schedule(&file->report, job);
 	else
 		text_printf(text, "tiled %s, rows %lld, tile %lld, tiles at a time %lld, workers %d\n",
 		            job->tiles.tiled ? "yes" : "no", (long long)job->tiles.rows, (long long)job->tile.rows,

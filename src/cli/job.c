@@ -83,6 +83,19 @@ enum status save_all_counters(struct session *s, const struct type *input, struc
 	return status;
 }
 
+enum status gradient_row(struct session *s, const struct gradient_result *result, struct policy_row *row)
+{
+	struct counters all = result->predicted;
+	*row = (struct policy_row){.policy = result->job.policy->text,
+	                           .counters = result->measured,
+	                           .stored = s->set.store != DTYPE_COUNT,
+	                           .store_error = result->store_error};
+	if (result->job.policy->kind != POLICY_save_all)
+		TRY(save_all_counters(s, &result->most, &all));
+	row_compare(row, &all);
+	return STATUS_OK;
+}
+
 void warn_useless(struct session *s, const struct job *job)
 {
 	const struct node *last = s->chain.first;

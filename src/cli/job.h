@@ -3,12 +3,16 @@
 #define CLI_JOB_H
 
 #include "cli/session.h"
+#include "exec/run.h"
+#include "report/counters.h"
 
 struct job_options session_job_options(const struct session *session, const struct policy *policy);
 /* Frees `job` of SESSION and plans it again: the chain under POLICY on an input of type INPUT. */
 enum status session_make_job(struct session *session, const struct policy *policy, const struct type *input);
 /* Plans the chain on an input of type INPUT under save-all. Writes the prediction to COUNTERS. Ignores --costs. */
 enum status save_all_counters(struct session *session, const struct type *input, struct counters *counters);
+/* Sets ROW to the figures that RESULT measured; plans the chain under save-all to compare them with. */
+enum status gradient_row(struct session *session, const struct gradient_result *result, struct policy_row *row);
 /* Prints the residuals of JOB to PATH; if PATH is NULL, to standard error if TO_STDERR, else to standard output. */
 enum status put_job_residuals(struct session *session, const struct job *job, const char *path, bool to_stderr);
 /* Plans `job` of SESSION for an input of TYPE, and prints its residuals as above. Warns of options without effect. */

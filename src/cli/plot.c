@@ -177,11 +177,11 @@ enum status watch_close(struct watch *watch)
 	}
 	struct picture picture = {0};
 	struct picture_run run;
-	struct policy_row row = {.counters = result->measured};
-	if (result->has_job && watch->has_timeline) {
+	struct policy_row row;
+	if (result->has_job && watch->has_timeline && watch->plot) {
+		TRY(gradient_row(s, result, &row));
 		timeline_finish(&watch->timeline);
 		run = run_of(&result->job, &watch->timeline, TIME_MICROSECONDS);
-		row.policy = run.policy;
 		picture = (struct picture){
 			.subtitle = subtitle_of(s, &result->job), .rows = &row, .row_count = 1, .runs = &run, .run_count = 1};
 	}

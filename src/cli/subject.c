@@ -111,7 +111,7 @@ enum status subject_plan(struct subject *subject, const struct policy **policy, 
 	if (!status && s->arena.failed)
 		status = diag_memory(&s->diags);
 	if (!status && to)
-		report_actions(to, job.schedule, row->policy, job.costs.steps);
+		report_schedule(to, &job);
 	if (!status && subject->warns && s->set.policies.count == 1)
 		warn_useless(s, &job);
 	if (!status && subject->warns)

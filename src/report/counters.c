@@ -3,6 +3,12 @@
 #include <math.h>
 #include <stdio.h>
 
+void row_compare(struct policy_row *row, const struct counters *save_all)
+{
+	row->save_all_peak = save_all->peak_bytes;
+	row->save_all_stored = save_all->stored_bytes;
+}
+
 double row_overhead(const struct policy_row *row)
 {
 	double all = row->counters.forward_cost + row->counters.backward_cost;
@@ -25,6 +31,7 @@ const char *row_infeasible(const struct policy_row *row, char text[ROW_TEXT])
 struct figures {
 	struct policy_row row;
 	int64_t recomputed;
+	int64_t saved_bytes; /* below 0 if the policy stores more than save-all, as states of a chain that keeps none */
 	double overhead, reduction, efficiency; /* efficiency: reduction / overhead, NAN if overhead is 0 */
 	const char *front;                      /* the text of the last column */
 	bool infeasible;
@@ -38,6 +45,7 @@ static struct figures figures_of(const struct policy_row *row, struct arena *are
 	char least[ROW_TEXT];
 	return (struct figures){.row = *row,
 	                        .recomputed = row->counters.evaluations - row->counters.steps,
+	                        .saved_bytes = row->save_all_stored - row->counters.stored_bytes,
 	                        .overhead = overhead,
 	                        .reduction = reduction,
 	                        .efficiency = overhead > 0 ? reduction / overhead : (double)NAN,
@@ -66,7 +74,7 @@ static const struct field figure_fields[] = {
 	{"recomputed", NULL, IN_ALL | IN_FIGURES, FEASIBLE, FIELD(figures, WHOLE, recomputed)},
 	{"checkpoints", NULL, IN_ALL | IN_FIGURES, FEASIBLE, FIELD(figures, WHOLE, row.counters.checkpoints)},
 	{"stored_bytes", "stored bytes", IN_JSON | IN_FIGURES, FEASIBLE, FIELD(figures, WHOLE, row.counters.stored_bytes)},
-	{"saved_bytes", "saved bytes", IN_JSON | IN_FIGURES, FEASIBLE, FIELD(figures, WHOLE, row.saved_bytes)},
+	{"saved_bytes", "saved bytes", IN_JSON | IN_FIGURES, FEASIBLE, FIELD(figures, WHOLE, saved_bytes)},
 	{"peak_bytes", "peak bytes", IN_ALL | IN_FIGURES, FEASIBLE, FIELD(figures, WHOLE, row.counters.peak_bytes)},
 	{"spill_writes", "spill writes", IN_JSON | IN_FIGURES, FEASIBLE, FIELD(figures, WHOLE, row.counters.spill_writes)},
 	{"spill_reads", "spill reads", IN_JSON | IN_FIGURES, FEASIBLE, FIELD(figures, WHOLE, row.counters.spill_reads)},
@@ -80,7 +88,7 @@ static const struct field figure_fields[] = {
 	{"spill_reads", NULL, IN_CSV, FEASIBLE, FIELD(figures, WHOLE, row.counters.spill_reads)},
 	{"steps", NULL, IN_CSV, FEASIBLE, FIELD(figures, WHOLE, row.counters.steps)},
 	{"stored_bytes", NULL, IN_CSV, FEASIBLE, FIELD(figures, WHOLE, row.counters.stored_bytes)},
-	{"saved_bytes", NULL, IN_CSV, FEASIBLE, FIELD(figures, WHOLE, row.saved_bytes)},
+	{"saved_bytes", NULL, IN_CSV, FEASIBLE, FIELD(figures, WHOLE, saved_bytes)},
 	{"predicted_ms", "predicted ms", IN_ALL, TIMED, FIELD(figures, NUMBER, row.predicted_ms), "%.3f"},
 	{"store_error", "store error", IN_JSON | IN_LINES | IN_FIGURES, STORED, FIELD(figures, NUMBER, row.store_error),
      "%.3g", true},

@@ -9,15 +9,18 @@
 struct policy_row {
 	const char *policy;
 	struct counters counters;
-	int64_t saved_bytes;   /* stored_bytes of save-all, minus stored_bytes of this policy */
-	int64_t save_all_peak; /* peak_bytes of save-all; 0: unknown */
-	double predicted_ms;   /* 0: unknown */
+	/* What row_compare sets: bytes of save-all for the same chain, input, tiles and threads. */
+	int64_t save_all_peak; /* 0: unknown */
+	int64_t save_all_stored;
+	double predicted_ms; /* 0: unknown */
 	bool pareto, knee;
 	bool stored;         /* checkpoints were kept in another type (--store-dtype) */
 	double store_error;  /* if STORED: the largest |value - kept value|; NAN if unknown */
 	int64_t least_bytes; /* above 0: the policy is an infeasible budget, without figures; the least budget that works */
 };
 
+/* Lets saved bytes and reduction of ROW be measured against SAVE_ALL, the counters under save-all. */
+void row_compare(struct policy_row *row, const struct counters *save_all);
 /* Returns the recomputed cost in percent of the cost of one forward and backward pass; 0 if that is 0. */
 double row_overhead(const struct policy_row *row);
 /* Returns how far the peak is below save-all's, in percent of that: below 0 if it is higher, 0 if that is unknown. */

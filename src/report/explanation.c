@@ -406,7 +406,9 @@ static void put_action_line(const void *record, const struct text *text)
 
 static const struct record_kind action_kind = RECORD_KIND("actions", action_fields, put_action_line);
 
-void report_actions(struct report *report, struct schedule *schedule, const char *policy, int64_t steps)
+/* As report_actions; a step of SCHEDULE is EACH steps of the chain. */
+static void put_actions(struct report *report, struct schedule *schedule, const char *policy, int64_t steps,
+                        int64_t each)
 {
 	struct action_row row;
 	struct records records;
@@ -414,9 +416,22 @@ void report_actions(struct report *report, struct schedule *schedule, const char
 	report_whole(report, "steps", steps);
 	records_begin(&records, report, &action_kind, ON_STEPS | ON_STATE);
 	schedule_rewind(schedule);
-	while (schedule_next(schedule, &row.action)) {
+	while (each > 0 && schedule_next(schedule, &row.action)) {
 		row.name = action_name(row.action.kind);
+		row.action.begin *= each;
+		row.action.end *= each;
 		records_put(&records, &row, is_on_steps(&row.action) ? ON_STEPS : ON_STATE);
 	}
 	records_end(&records);
+}
+
+void report_actions(struct report *report, struct schedule *schedule, const char *policy, int64_t steps)
+{
+	put_actions(report, schedule, policy, steps, 1);
+}
+
+void report_schedule(struct report *report, const struct job *job)
+{
+	const int64_t steps = job->whole.steps, each = policy_by_value(job->policy) ? steps : 1;
+	put_actions(report, job->schedule, job->policy->text, steps, each);
 }

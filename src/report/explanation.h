@@ -10,6 +10,7 @@
 #define REPORT_EXPLANATION_H
 
 #include "compile/compiled.h"
+#include "plan/job.h"
 #include "report/record.h"
 #include "schedule/action.h"
 
@@ -30,6 +31,8 @@ void report_explanation(struct report *report, const struct explanation *explana
  */
 void report_dot(const struct chain *chain, const struct compiled_chain *compiled, const struct text *text,
                 struct arena *arena);
+/* Writes the actions of JOB's schedule. Those of a policy by value are on the whole chain, its one region. */
+void report_schedule(struct report *report, const struct job *job);
 /* Writes all actions of SCHEDULE, which POLICY made for STEPS steps. Rewinds SCHEDULE first. */
 void report_actions(struct report *report, struct schedule *schedule, const char *policy, int64_t steps);
 
