@@ -2,9 +2,11 @@
 #include <assert.h>
 #include <errno.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include "cli/job.h"
 
@@ -34,6 +36,23 @@ static void on_signal(int number)
 	io_cleanup();
 	signal(number, SIG_DFL);
 	raise(number);
+}
+
+/* True while only main may end the program. */
+static volatile bool working;
+
+/*
+ * A library that gets no memory may call exit. libgfortran does so while it is loaded for OpenBLAS. This handler makes
+ * that the status of memory, and leaves no temporaries.
+ */
+static void end_for_library(void)
+{
+	static const char text[] = "ckptc: error: out of memory: a library ended the program\n";
+	if (!working)
+		return;
+	io_cleanup();
+	(void)io_write_at(2, IO_NEXT, text, sizeof text - 1);
+	_exit(STATUS_LIMIT);
 }
 
 static const struct command *find_command(const char *name)
@@ -177,6 +196,7 @@ int main(int argc, char **argv)
 	for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
 		if (signal(signals[i], on_signal) == SIG_IGN)
 			signal(signals[i], SIG_IGN);
+	working = atexit(end_for_library) == 0;
 	/* With SIGXFSZ ignored, a write beyond the limit of file sizes is an error, which is reported. */
 	signal(SIGXFSZ, SIG_IGN);
 	arena_init(&session.arena, session.allocator);
@@ -191,5 +211,6 @@ int main(int argc, char **argv)
 	if (status || !session_error_is_data(&session))
 		diags_render(&session.diags, session.set.color, write_error, &failed);
 	session_close(&session);
+	working = false;
 	return (int)(status || !failed ? status : STATUS_IO);
 }

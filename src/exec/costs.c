@@ -143,7 +143,7 @@ static enum status measure(struct costs_source *source, const struct compiled_ch
 		.lowered = compiled->lowered, .allocator = source->allocator, .arena = &arena, .diags = diags};
 	const int64_t each = rows ? 0 : compiled->member;
 	const int members = rows ? 1 : team_members(source->threads, compiled->widest, each);
-	enum status status = compiled->uses_gemm ? blas_load(diags) : STATUS_OK;
+	enum status status = compiled->uses_gemm ? blas_load(source->threads, diags) : STATUS_OK;
 	if (!status)
 		status = team_open(&m.team, members, each, source->allocator, diags);
 	if (!status)

@@ -63,7 +63,7 @@ enum status forward_prepare(struct run *run)
 	if (run->tiles->folds)
 		TRY(reduction_open(&run->context, &run->reduction, &forward->whole, true, &forward->bytes));
 	if (program->uses_gemm || run->reduction.program.uses_gemm)
-		TRY(blas_load(run->context.diags));
+		TRY(blas_load(run->options->job.threads, run->context.diags));
 	const bool tiled = run->tiles->tiled;
 	const int64_t each = tiled ? 0 : round_up(program->member, ARRAY_ALIGN);
 	const int members = tiled ? run->tiles->workers : team_members(run->options->job.threads, program->widest, each);

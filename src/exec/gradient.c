@@ -78,7 +78,7 @@ enum status gradient_prepare(struct run *run)
 	for (size_t i = 0; i < run->whole->distinct_count; i++)
 		TRY(params_check(run->params, run->whole->distinct[i]->body, run->chain, context->diags));
 	if (job->tile.compiled.uses_gemm)
-		TRY(blas_load(context->diags));
+		TRY(blas_load(run->options->job.threads, context->diags));
 	TRY(totals_open(run));
 	if (job->tiles.folds)
 		TRY(reduction_open(context, &run->reduction, &job->forward, run->options->value != NULL, &bytes));

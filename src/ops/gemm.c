@@ -2,11 +2,13 @@
  * Matrix products: by OpenBLAS if blas_load has loaded it, else by our own kernel
  * (ops/gemm_template.h).
  *
- * OpenBLAS is opened when first needed, so that chains without products do not pay for its start.
- * It runs in the calling thread alone, so that the bits do not depend on the number of threads
- * that call it. Its buffers need some 130 MiB of address space for each calling thread. OpenBLAS
- * loops for ever if they cannot be mapped, so a block for all processors is mapped and unmapped
- * before. The old C is used only if the product accumulates: else a NaN in it does not matter.
+ * OpenBLAS is opened when first needed, so that chains without products do not pay for its start. It runs in the
+ * calling thread alone, so that the bits do not depend on the number of threads that call it. The old C is used only if
+ * the product accumulates: else a NaN in it does not matter.
+ *
+ * Its buffers need some 130 MiB of address space for each calling thread, and it loops for ever if they cannot be
+ * mapped. So they are reserved before threads call it. Where the address space is limited, our kernel serves instead.
+ * That a limit is set decides, not what is left of it: else the bits would depend on the number of threads.
  */
 #include "ops/general.h"
 
@@ -16,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
+#include <sys/resource.h>
 
 #include "base/system.h"
 #include "ops/lines.h"
@@ -32,30 +34,58 @@ typedef void sgemv(int order, int ta, int m, int n, float alpha, const float *a,
 typedef void dgemv(int order, int ta, int m, int n, double alpha, const double *a, int lda, const double *x, int step_x,
                    double beta, double *y, int step_y);
 
-/* The OpenBLAS of the process. load_openblas writes it once; after that it is only read. */
+/* The OpenBLAS of the process. blas_load writes it before threads multiply; after that it is only read. */
 static struct {
-	pthread_once_t once;
-	bool no_space;
+	pthread_mutex_t lock;
+	bool chosen;  /* whether OpenBLAS is used, as sgemm says, stays so */
+	int reserved; /* the threads for which it has buffers */
 	sgemm *sgemm; /* NULL if OpenBLAS is not used; then the others do not matter */
 	dgemm *dgemm;
 	sgemv *sgemv;
 	dgemv *dgemv;
-} blas = {.once = PTHREAD_ONCE_INIT};
+	void *(*get_buffer)(int kind); /* NULL: this OpenBLAS does not export it */
+	void (*put_buffer)(void *buffer);
+} blas = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 #ifdef HAVE_OPENBLAS
 #ifndef OPENBLAS_SONAME
 #define OPENBLAS_SONAME "libopenblas.so.0"
 #endif
 
-/* True if OpenBLAS's code (44 MiB) and a buffer for each processor can be mapped together. */
-static bool can_map_buffers(void)
+/* MiB of address space: OpenBLAS's code, and a thread's buffer. RESERVED_MOST: threads; it has some 250 buffers. */
+enum { CODE_MIB = 44, BUFFER_MIB = 130, RESERVED_MOST = 200 };
+
+/* True if so many MiB can be mapped. */
+static bool can_map(int mib)
 {
-	const long processors = sysconf(_SC_NPROCESSORS_ONLN);
-	const size_t bytes = ((size_t)(processors > 1 ? processors : 1) * 130 + 44) << 20;
+	const size_t bytes = (size_t)mib << 20;
 	void *block = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (block == MAP_FAILED)
 		return false;
 	munmap(block, bytes);
+	return true;
+}
+
+static bool space_is_limited(void)
+{
+	struct rlimit space;
+	return getrlimit(RLIMIT_AS, &space) == 0 && space.rlim_cur != RLIM_INFINITY;
+}
+
+/* Reserves buffers for THREADS threads. OpenBLAS keeps a buffer that is given back for the next call. */
+static bool reserve_buffers(int threads)
+{
+	void *buffers[RESERVED_MOST];
+	threads = threads < RESERVED_MOST ? threads : RESERVED_MOST;
+	if (threads <= blas.reserved)
+		return true;
+	if (!can_map((threads - blas.reserved) * BUFFER_MIB))
+		return false;
+	for (int i = 0; i < threads && blas.get_buffer && blas.put_buffer; i++)
+		buffers[i] = blas.get_buffer(0);
+	for (int i = 0; i < threads && blas.get_buffer && blas.put_buffer; i++)
+		blas.put_buffer(buffers[i]);
+	blas.reserved = threads;
 	return true;
 }
 
@@ -92,39 +122,57 @@ static bool own_is_faster(void)
 
 static void load_openblas(void)
 {
-	const char *choice = getenv("CKPTC_BLAS");
-	if (choice ? strcmp(choice, "openblas") != 0 : own_is_faster())
-		return;
-	blas.no_space = !can_map_buffers();
-	if (blas.no_space)
-		return;
 	void *library = open_with_one_thread();
+	void (*set_threads)(int);
 	if (!library)
 		return;
-	void (*set_threads)(int);
 	library_find(library, "openblas_set_num_threads", &set_threads);
 	library_find(library, "cblas_sgemm", &blas.sgemm);
 	library_find(library, "cblas_dgemm", &blas.dgemm);
 	library_find(library, "cblas_sgemv", &blas.sgemv);
 	library_find(library, "cblas_dgemv", &blas.dgemv);
+	library_find(library, "blas_memory_alloc", &blas.get_buffer);
+	library_find(library, "blas_memory_free", &blas.put_buffer);
 	if (!set_threads || !blas.sgemm || !blas.dgemm || !blas.sgemv || !blas.dgemv)
 		blas.sgemm = NULL;
 	else
 		set_threads(1);
 }
+
+/* Loads OpenBLAS if it is to be used, with buffers for THREADS threads. False if it is wanted and has no space. */
+static bool choose_product(int threads)
+{
+	const char *choice = getenv("CKPTC_BLAS");
+	const bool wanted = choice && !strcmp(choice, "openblas");
+	if (!blas.chosen && (wanted || (!choice && !own_is_faster() && !space_is_limited()))) {
+		const bool fits = can_map(CODE_MIB + threads * BUFFER_MIB);
+		if (!fits && wanted)
+			return false;
+		if (fits)
+			load_openblas();
+	}
+	blas.chosen = true;
+	return !blas.sgemm || reserve_buffers(threads);
+}
 #else
-static void load_openblas(void) {}
+static bool choose_product(int threads)
+{
+	(void)threads;
+	return true;
+}
 #endif
 
-enum status blas_load(struct diags *diags)
+enum status blas_load(int threads, struct diags *diags)
 {
-	pthread_once(&blas.once, load_openblas);
-	if (!blas.no_space)
+	pthread_mutex_lock(&blas.lock);
+	const bool there = choose_product(threads > 1 ? threads : 1);
+	pthread_mutex_unlock(&blas.lock);
+	if (there)
 		return STATUS_OK;
 	diag_file(diags, STATUS_LIMIT, NULL, -1,
-	          "OpenBLAS has no room for its buffers: it wants some 130 MiB of address space for "
-	          "each processor");
-	return diag_hint(diags, "raise the limit (ulimit -v), or set CKPTC_BLAS=none to multiply matrices without it");
+	          "OpenBLAS has no room for its buffers: it wants %d MiB of address space for each of %d threads",
+	          BUFFER_MIB, threads);
+	return diag_hint(diags, "CKPTC_BLAS=openblas asks for it; without that ckptc's own product serves");
 }
 
 const char *blas_name(void) { return blas.sgemm ? "openblas" : "own"; }

@@ -89,11 +89,12 @@ void broadcast_fill(const struct kernels *kernels, void *to, const struct broadc
                     int64_t n);
 
 /*
- * Loads OpenBLAS, unless the build or the system lacks it, or our own products are faster here.
- * CKPTC_BLAS=openblas loads it even if it is slower; any other value, such as none, never. Only the
- * first call reads it. Fails with STATUS_LIMIT if the buffers of OpenBLAS cannot be mapped.
+ * Before THREADS threads multiply: the first call chooses what multiplies, for the process. That is OpenBLAS, unless the
+ * build or the system lacks it, our own products are faster here, or the address space is limited. CKPTC_BLAS=openblas
+ * chooses it in the last two cases too; any other value, such as none, never. Each call reserves its buffers. Fails with
+ * STATUS_LIMIT if they cannot be mapped, and OpenBLAS was chosen by CKPTC_BLAS or by an earlier call.
  */
-enum status blas_load(struct diags *diags);
+enum status blas_load(int threads, struct diags *diags);
 /* Returns "openblas" or "own". */
 const char *blas_name(void);
 /*

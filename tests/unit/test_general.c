@@ -342,7 +342,7 @@ static bool load_blas(struct arena *arena)
 	struct diags diags;
 	arena_init(arena, &allocator_system);
 	diags_init(&diags, arena);
-	ck_assert_int_eq(blas_load(&diags), STATUS_OK);
+	ck_assert_int_eq(blas_load(1, &diags), STATUS_OK);
 	return !strcmp(blas_name(), "openblas");
 }
 
