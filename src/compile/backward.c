@@ -39,6 +39,7 @@ static struct instr *back_instr(struct lineariser *l, enum instr_kind kind, cons
 		instr->def = from->def;
 		instr->step = from->step;
 		instr->level = from->level;
+		instr->stream = from->stream;
 	}
 	return instr;
 }

@@ -44,6 +44,9 @@ static int32_t count_levels(const struct body *body)
 		const struct param_ref *ref = instr ? &instr->param : &body->values[i - body->instr_count].param;
 		if (instr && instr->level >= levels)
 			levels = instr->level + 1;
+		for (const struct stream_loop *l = instr && instr->stream ? instr->stream->loops : NULL; l; l = l->outer)
+			if (l->step && l->level >= levels)
+				levels = l->level + 1;
 		for (uint32_t k = 0; k < ref->count; k++)
 			if (ref->index[k].loop >= levels)
 				levels = ref->index[k].loop + 1;

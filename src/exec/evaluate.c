@@ -208,6 +208,7 @@ static void run_call(struct machine_state *m, const struct launch *launch)
 	                       .kernels = m->kernels[v->dtype == DTYPE_F64]};
 	call.whole = launch->v_streamed && !m->e->flat ? m->e->whole_rows : v->shape.ndim ? v->shape.dim[0] : 1;
 	call.iteration = instr->level < 0 ? 0 : m->counters[instr->level];
+	call.stream = instr->stream ? stream_index(instr->stream, m->counters) : 0;
 	if (launch->v_streamed)
 		call.first = m->e->flat ? m->e->first_row : m->e->first_row * row_elements(&v->shape);
 	void *keep[MAX_KEEPS];

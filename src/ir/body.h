@@ -78,6 +78,31 @@ struct loop_part {
 	struct carry *carries;
 };
 
+/*
+ * The stream of a dropout: its index among the dropouts of the forward pass with all loops written out. In a kept loop
+ * the index moves with the counter. AT is the index in the first iteration of each loop.
+ */
+struct stream_loop {
+	int32_t level;
+	int64_t first; /* the counter in the loop's first iteration */
+	uint64_t
+		step; /* number of dropouts in an iteration; 0 if the counters of inner loops go on in the next iteration */
+	struct stream_loop *outer;
+};
+struct stream {
+	uint64_t at;
+	const struct stream_loop *loops; /* the innermost; NULL: none, or the chain names the stream */
+};
+/* Returns the index of STREAM where COUNTERS, by level, are those of the loops around. Indices are modulo 2^64. */
+static inline uint64_t stream_index(const struct stream *stream, const int64_t *counters)
+{
+	uint64_t index = stream->at;
+	for (const struct stream_loop *loop = stream->loops; loop; loop = loop->outer)
+		if (loop->step)
+			index += loop->step * (uint64_t)(counters[loop->level] - loop->first);
+	return index;
+}
+
 /* The types of a forward operation's v, a and y (its result), or NULL. Instructions that reverse it have the same. */
 struct forward_types {
 	const struct type *v, *a, *y;
@@ -93,14 +118,15 @@ struct instr {
 	uint32_t out_keep[MAX_KEEPS]; /* OP: the values kept for the derivative, which reads them as K and L */
 	struct param_ref param;       /* ACCUMULATE */
 	struct forward_types of;
-	bool a_streamed;       /* A has one row for each row of the operation's V, which is streamed */
-	bool recomputed;       /* a forward operation in a backward body */
-	struct span span;      /* of the stage that the instruction comes from */
-	const char *def;       /* the def it stands in, or NULL */
-	uint32_t region;       /* the innermost checkpoint region; 0 is the whole body */
-	int64_t step;          /* in an unrolled body: the step that the instruction belongs to */
-	struct loop_part loop; /* LOOP and END */
-	int32_t level;         /* LOOP: its level; slice: that of the loop whose counter its start adds; else -1 */
+	bool a_streamed;             /* A has one row for each row of the operation's V, which is streamed */
+	bool recomputed;             /* a forward operation in a backward body */
+	struct span span;            /* of the stage that the instruction comes from */
+	const char *def;             /* the def it stands in, or NULL */
+	uint32_t region;             /* the innermost checkpoint region; 0 is the whole body */
+	int64_t step;                /* in an unrolled body: the step that the instruction belongs to */
+	struct loop_part loop;       /* LOOP and END */
+	const struct stream *stream; /* of a dropout; else NULL */
+	int32_t level;               /* LOOP: its level; slice: that of the loop whose counter its start adds; else -1 */
 };
 
 /* A checkpoint region of the forward body: instructions FIRST .. END-1. */

@@ -17,6 +17,7 @@ struct kept_loop {
 	/* What drop_loop restores: */
 	size_t values, regions;
 	int64_t iterations;
+	uint64_t dropouts;
 	struct streaming streaming;
 	bool *used; /* streaming.along, then streaming.whole, by param */
 };
@@ -83,6 +84,7 @@ static bool open_kept_loop(struct lowering *l, const struct node *node, int64_t 
 	k->values = body->value_count;
 	k->regions = body->region_count;
 	k->iterations = l->iterations;
+	k->dropouts = l->dropouts;
 	k->streaming = l->streaming;
 	k->used = arena_array(l->context->arena, used + 1, sizeof *k->used);
 	k->carries = arena_array(l->context->arena, k->count, sizeof *k->carries);
@@ -130,6 +132,7 @@ static void drop_loop(struct lowering *l, const struct kept_loop *k)
 	l->body->value_count = k->values;
 	l->body->region_count = k->regions;
 	l->iterations = k->iterations;
+	l->dropouts = k->dropouts;
 	l->streaming = k->streaming;
 	memcpy(l->streaming.along, k->used, 2 * l->chain->param_count);
 	for (size_t i = 0; i < k->count; i++)
@@ -160,6 +163,23 @@ static bool close_kept_loop(struct lowering *l, const struct kept_loop *k)
 	const int64_t iterations = body->instrs[k->at].loop.iterations;
 	body->instrs[k->at].loop = (struct loop_part){iterations, at, (uint32_t)k->count, k->carries};
 	return true;
+}
+
+struct stream_loop *lowering_begin_streams(struct lowering *l, int32_t level, int64_t first)
+{
+	struct stream_loop *loop = arena_alloc(l->context->arena, sizeof *loop);
+	if (!loop)
+		return NULL;
+	*loop = (struct stream_loop){.level = level, .first = first, .outer = l->stream_loops};
+	return l->stream_loops = loop;
+}
+
+void lowering_end_streams(struct lowering *l, uint64_t before, int64_t iterations)
+{
+	struct stream_loop *loop = l->stream_loops;
+	loop->step = l->dropouts - before;
+	l->dropouts = before + loop->step * (uint64_t)iterations;
+	l->stream_loops = loop->outer;
 }
 
 /*
@@ -198,9 +218,10 @@ static enum status try_loop(struct lowering *l, const struct loop *loop, int64_t
 			return STATUS_OK; /* the slot has a value before each iteration but the first */
 	TRY_ALLOC(open_kept_loop(l, loop->node, iterations, &k), l->context->diags);
 	TRY(lowering_set_iteration(l, loop, l->level, 0));
-	l->level++;
+	TRY_ALLOC(lowering_begin_streams(l, l->level++, 0), l->context->diags);
 	TRY(lower_nodes(l, loop->node->body));
 	l->level--;
+	lowering_end_streams(l, k.dropouts, iterations);
 	*stable = l->attempts.kept[attempt] = is_stable(l, &k);
 	if (*stable) {
 		TRY_ALLOC(close_kept_loop(l, &k), l->context->diags);

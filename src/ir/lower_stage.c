@@ -226,6 +226,18 @@ static enum status too_many(struct lowering *l, struct span span)
 	return LOWERING_FAIL(l, STATUS_LIMIT, span, "the chain has more than %d operations", MAX_OPERATIONS);
 }
 
+/* Gives INSTR, a dropout with ATTRS, its stream, and counts it. */
+static enum status set_stream(struct lowering *l, struct instr *instr, const struct attrs *attrs)
+{
+	struct stream *stream = arena_alloc(l->context->arena, sizeof *stream);
+	TRY_ALLOC(stream, l->context->diags);
+	*stream = attrs->stream.given ? (struct stream){.at = (uint64_t)attrs->stream.at}
+	                              : (struct stream){l->dropouts, l->stream_loops};
+	instr->stream = stream;
+	l->dropouts++;
+	return STATUS_OK;
+}
+
 /* Adds the instruction of NODE on IN. Its result, of type RESULT and logical DTYPE, becomes the current value. */
 static enum status add_result(struct lowering *l, const struct node *node, const struct attrs *attrs,
                               const struct operands *in, const struct type *result, enum dtype dtype)
@@ -237,6 +249,8 @@ static enum status add_result(struct lowering *l, const struct node *node, const
 	instr->v = in->v;
 	instr->a = in->a;
 	instr->scalar = in->scalar;
+	if (node->op == OP_dropout)
+		TRY(set_stream(l, instr, attrs));
 	uint32_t out;
 	TRY(lowering_set_out(l, instr, result, dtype, &out));
 	const struct op_info *info = &op_table[node->op];

@@ -170,15 +170,16 @@ static bool same_slots(const struct slot *a, const struct slot *b, size_t count)
 	return true;
 }
 
-/* Makes `repeat M { repeat N { ... } }` one loop of M*N iterations, for policies that need equal ones. */
-static void join_loops(struct draft_item *loop)
+/* Makes `repeat M { repeat N { ... } }` one loop of M*N iterations, for policies that need equal ones. True if so. */
+static bool join_loops(struct draft_item *loop)
 {
 	if (!loop->repeats || loop->count != 1 || loop->items[0].draft || !loop->items[0].repeats)
-		return;
+		return false;
 	struct draft_item inner = loop->items[0];
 	inner.iterations *= loop->iterations; /* at most as many as the steps */
 	inner.steps = loop->steps;
 	*loop = inner;
+	return true;
 }
 
 static enum status draft_loop(struct lowering *l, const struct node *node, struct draft_item *list)
@@ -193,13 +194,17 @@ static enum status draft_loop(struct lowering *l, const struct node *node, struc
 		/* An iteration that binds preludes from before the loop is unlike those after it. */
 		const bool binds = l->preludes.bound < l->preludes.count;
 		memcpy(before, l->state.slots, l->state.count * sizeof *before);
-		TRY(lowering_set_iteration(l, &loop, l->level++, i));
+		const uint64_t dropouts = l->dropouts;
+		TRY(lowering_set_iteration(l, &loop, l->level, i));
+		struct stream_loop *streams = lowering_begin_streams(l, l->level++, i);
+		TRY_ALLOC(streams, l->context->diags);
 		TRY(lowering_draft_steps(l, node->body, &drafted));
 		if (lowering_owes_step(l, preludes)) /* the next iteration would bind other values */
 			TRY(draft_step(l, NULL, &drafted));
 		l->level--;
 		if (!binds && same_slots(before, l->state.slots, l->state.count))
 			drafted.iterations = loop.iterations - i;
+		lowering_end_streams(l, dropouts, drafted.iterations);
 		if (!checked_mul_i64(drafted.steps, drafted.iterations, &drafted.steps) ||
 		    drafted.steps > MAX_STEPS - list->steps)
 			return lowering_too_long(l, node->span);
@@ -208,7 +213,8 @@ static enum status draft_loop(struct lowering *l, const struct node *node, struc
 			continue;
 		list->steps += drafted.steps;
 		drafted.repeats = node->kind == NODE_REPEAT;
-		join_loops(&drafted);
+		if (join_loops(&drafted))
+			streams->step = 0; /* the inner counter goes on */
 		struct draft_item *item = add_item(l, list);
 		TRY_ALLOC(item, l->context->diags);
 		*item = drafted;

@@ -173,10 +173,12 @@ struct lowering {
 	uint32_t region; /* the innermost checkpoint block here, an index into the body's regions */
 	int32_t level;   /* number of loops around this place that bodies or lists of steps keep */
 	/* For LOWER_UNROLLED: steps are counted where lower_step.c would begin one, and instructions get their numbers. */
-	bool counts_steps;  /* not within a step */
-	int64_t step;       /* the step that instructions belong to */
-	int64_t steps;      /* number of steps so far */
-	int64_t iterations; /* for each kind of lowering: iterations written out within bodies so far */
+	bool counts_steps;                /* not within a step */
+	int64_t step;                     /* the step that instructions belong to */
+	int64_t steps;                    /* number of steps so far */
+	int64_t iterations;               /* for each kind of lowering: iterations written out within bodies so far */
+	uint64_t dropouts;                /* number of dropouts of the written-out chain before this place */
+	struct stream_loop *stream_loops; /* the loops around this place that are kept */
 };
 
 #define LOWERING_FAIL(l, status, span, ...) diag_at((l)->context->diags, status, (l)->chain->source, span, __VA_ARGS__)
@@ -253,6 +255,13 @@ static inline void lowering_count_step(struct lowering *l)
 }
 
 /* lower_loop.c */
+
+/*
+ * Begin and end the iteration FIRST of a kept loop at LEVEL, for the streams of the dropouts in it. The end counts the
+ * dropouts of ITERATIONS; LOOP is what begin returned, or NULL where memory was short.
+ */
+struct stream_loop *lowering_begin_streams(struct lowering *l, int32_t level, int64_t first);
+void lowering_end_streams(struct lowering *l, uint64_t before, int64_t iterations);
 
 /* Lowers NODE, a loop, to the end of the body. */
 enum status lower_loop(struct lowering *l, const struct node *node);

@@ -6,9 +6,10 @@
  * computing type.
  *
  * dropout keeps element i of the whole array if its random word is at least p * 2^32.
- * That is word i mod 4 of Philox 4x32-10 with counter i / 4 and the seed as key. So
- * every tile and every recomputation draws the same mask. A kept element is multiplied
- * by 1 / (1 - p), rounded to the type. Any other, NaN included, becomes 0.
+ * That is word i mod 4 of Philox 4x32-10, with the seed as key and the counter i / 4 +
+ * 2^64 stream. The caller gives the stream (ir/body.h). So every tile and every
+ * recomputation draws the same mask. A kept element is multiplied by 1 / (1 - p), rounded
+ * to the type. Any other, NaN included, becomes 0.
  */
 #include <math.h>
 #include <string.h>
@@ -59,6 +60,7 @@ static void drop_elements(const struct op_call *call, void *to, const void *from
 	const double p = call->attrs->p;
 	const struct dropout dropout = {.first = call->first,
 	                                .seed = (uint64_t)call->attrs->seed,
+	                                .stream = call->stream,
 	                                .threshold = (uint64_t)ceil(ldexp(p, 32)),
 	                                .scale = 1 / (1 - p)};
 	call->kernels->loops->dropout(to, from, (size_t)shape_count(&call->v->shape), &dropout);

@@ -21,6 +21,7 @@ struct op_call {
 	void *scratch;                 /* op_scratch() bytes, 64-byte aligned */
 	const struct kernels *kernels; /* of the computing type */
 	int64_t iteration;             /* index in a loop over an array's slices, added to the slice's start; else 0 */
+	uint64_t stream;               /* dropout: of random words */
 	struct team *team;             /* shares the work in pieces that follow from shapes alone; NULL: the caller alone */
 };
 

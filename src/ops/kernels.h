@@ -78,7 +78,7 @@ struct normalization {
 /* Element FIRST + i is kept if its random word is at least THRESHOLD. */
 struct dropout {
 	int64_t first;
-	uint64_t seed, threshold;
+	uint64_t seed, stream, threshold;
 	double scale;
 };
 

@@ -74,8 +74,11 @@ enum {
 	RANDOM_WORDS = 4 * RANDOM_VECTORS * RANDOM_LANES,
 };
 
-/* Stores RANDOM_WORDS words: the 4 words of each counter, from COUNTER on, in order. KEY is the seed. */
-static void random_words(uint32_t words[RANDOM_WORDS], uint64_t counter, uint64_t key)
+/*
+ * Stores RANDOM_WORDS words: the 4 words of each counter, from COUNTER on, in order. COUNTER is the lower half of
+ * Philox's counter, STREAM the upper one, and KEY the seed.
+ */
+static void random_words(uint32_t words[RANDOM_WORDS], uint64_t counter, uint64_t stream, uint64_t key)
 {
 	random_lanes c[4][RANDOM_VECTORS], first;
 	uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
@@ -85,7 +88,8 @@ static void random_words(uint32_t words[RANDOM_WORDS], uint64_t counter, uint64_
 	for (int i = 0; i < RANDOM_VECTORS; i++) {
 		c[0][i] = first + (unsigned long long)(i * RANDOM_LANES);
 		c[1][i] = c[0][i] >> 32;
-		c[2][i] = c[3][i] = first ^ first;
+		c[2][i] = (first ^ first) + (unsigned long long)stream;
+		c[3][i] = c[2][i] >> 32;
 	}
 	for (int round = 0; round < 10; round++) {
 #pragma GCC unroll 4

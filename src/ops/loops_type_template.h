@@ -385,7 +385,7 @@ static void N(dropout)(void *out, const void *v, size_t n, const struct dropout 
 		const uint64_t begin = at / RANDOM_WORDS * RANDOM_WORDS;
 		const size_t skip = (size_t)(at - begin);
 		const size_t here = (end - begin < RANDOM_WORDS ? (size_t)(end - begin) : RANDOM_WORDS) - skip;
-		random_words(words, begin / 4, dropout->seed);
+		random_words(words, begin / 4, dropout->stream, dropout->seed);
 		_Pragma("GCC ivdep") for (size_t i = 0; i < here; i++)
 		{
 			const REAL kept = x[i] * factor;

@@ -179,6 +179,7 @@ enum argument_check {
 	CHECK_PROBABILITY,  /* a number in [0, 1) */
 	CHECK_INTEGER,
 	CHECK_BOUND,    /* of a slice: an integer */
+	CHECK_STREAM,   /* an integer of 0 or more */
 	CHECK_EXTENT,   /* of a shape: an integer, appended to the extents before it */
 	CHECK_COUNT,    /* an integer of 0 or more */
 	CHECK_NOT_ZERO, /* an integer other than 0 */
@@ -239,6 +240,7 @@ static const char *check_argument(enum argument_check check, const struct argume
 	case CHECK_BOUND:
 	case CHECK_EXTENT:
 		return integer ? NULL : "must be an integer";
+	case CHECK_STREAM:
 	case CHECK_COUNT:
 		return integer && a->number >= 0 ? NULL : "must be an integer of 0 or more";
 	case CHECK_NOT_ZERO:
@@ -293,6 +295,7 @@ static void store_extent(struct shape *shape, int64_t extent)
 #define STORE_BOUND(FIELD)                                                                                             \
 	attrs->FIELD = (struct slice_bound) { true, a->whole }
 #define STORE_EXTENT(FIELD) store_extent(&attrs->FIELD, a->whole)
+#define STORE_STREAM STORE_BOUND
 #define STORE_COUNT STORE_INTEGER
 #define STORE_NOT_ZERO STORE_INTEGER
 #define STORE_AXES(FIELD) store_axes(attrs, a)

@@ -91,7 +91,7 @@ enum op op_find(const char *name);
 
 enum boundary { BOUNDARY_PERIODIC, BOUNDARY_ZERO, BOUNDARY_REFLECT };
 
-/* START or STOP of a slice. */
+/* START or STOP of a slice, or STREAM of a dropout. */
 struct slice_bound {
 	bool given;
 	int64_t at;
@@ -106,7 +106,7 @@ struct attrs {
 	bool keepdims;
 	double eps, value, delta, dx, p;
 	int64_t seed;
-	struct slice_bound start, stop;
+	struct slice_bound start, stop, stream; /* stream: not given: by the place in the forward pass */
 	int64_t step;
 	int64_t before, after, shift;
 	int64_t stride[2], padding[2]; /* conv1d reads [0] alone */

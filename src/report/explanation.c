@@ -129,6 +129,22 @@ static void put_saved(struct part *part, const struct instr *instr)
 		}
 }
 
+/* Appends the index of STREAM, with the counters that move it, the outermost first, as in "stream=1+6*i0+2*i1". */
+static void put_stream(struct part *part, const struct stream *stream)
+{
+	const struct stream_loop *around[MAX_LOOPS];
+	uint64_t at = stream->at;
+	size_t count = 0;
+	for (const struct stream_loop *loop = stream->loops; loop && count < MAX_LOOPS; loop = loop->outer)
+		if (loop->step) {
+			at -= loop->step * (uint64_t)loop->first;
+			around[count++] = loop;
+		}
+	text_printf(part->to, " stream=%lld", (long long)at);
+	while (count-- > 0)
+		text_printf(part->to, "+%llu*i%d", (unsigned long long)around[count]->step, (int)around[count]->level);
+}
+
 static void put_instr(struct part *part, const struct instr *instr)
 {
 	const bool op = instr->kind <= INSTR_VJP;
@@ -154,6 +170,8 @@ static void put_instr(struct part *part, const struct instr *instr)
 		text_printf(part->to, " %.9g", instr->scalar);
 	if (op && instr->level >= 0)
 		text_printf(part->to, " [i%d]", (int)instr->level);
+	if (instr->stream)
+		put_stream(part, instr->stream);
 	if (part->body == part->linear->record)
 		put_saved(part, instr);
 	text_put(part->to, instr->recomputed ? "  # recomputed" : "");

@@ -298,9 +298,10 @@ class Generator:
         if self.defs and r.random() < 0.5 and self.defs[-1][1] == shape:
             body += f"; {self.defs[-1][0]} a"
         self.names, self.stacked, self.stacks = outer
-        name = self.fresh("f")
-        self.defs.append((name, shape, f"def {name}(a) {{ {body}; {r.choice(['add', 'mul', 'sub'])} a; sin }}"))
-        return name
+        name, exported = self.fresh("f"), self.fresh("n") if r.random() < 0.4 else None
+        export = f"name t; export t as {exported}; " if exported else ""
+        self.defs.append((name, shape, f"def {name}(a) {{ {body}; {export}{r.choice(['add', 'mul', 'sub'])} a; sin }}"))
+        return name, exported
 
     def nested(self, shape, depth):
         r = self.r
@@ -316,8 +317,11 @@ class Generator:
             policy = f" policy={policy}" if policy else ""
             return f"checkpoint{policy} {{ {self.scope(shape, depth, r.randint(1, 4))} }}"
         if kind == 3 and depth == 0:
-            name = self.define(shape)
+            name, exported = self.define(shape)
             call = f"{name} {r.choice([n for n, s in self.names.items() if s == shape] or ['0.5'])}"
+            if exported:
+                self.names[exported] = shape
+                self.named += [exported]
             return f"repeat 3 {call}" if r.random() < 0.2 else call
         if kind == 4:
             return f"repeat {r.randint(1, 9)} {r.choice(['sin', 'tanh', 'relu', 'cos'])}"

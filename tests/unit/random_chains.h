@@ -88,7 +88,7 @@ static inline void random_loop(struct random_chain *c, int depth)
 
 static inline void random_statement(struct random_chain *c, int depth)
 {
-	const uint32_t kind = random_draw(c, depth > 0 ? 19 : 9);
+	const uint32_t kind = random_draw(c, depth > 0 ? 20 : 10);
 	switch (kind) {
 	case 0:
 	case 1:
@@ -112,6 +112,9 @@ static inline void random_statement(struct random_chain *c, int depth)
 		random_put(c, "use %s", random_name(c));
 		break;
 	case 9:
+		random_put(c, "dropout 0.5");
+		break;
+	case 19:
 	case 10:
 	case 11:
 		random_loop(c, depth - 1);
@@ -160,7 +163,7 @@ static inline const char *random_chain_text(struct random_chain *c, uint64_t see
 {
 	*c = (struct random_chain){.seed = seed, .variable = -1};
 	random_put(c, "param w: f32[3,4]\nconst p: f32[4]\nconst q: f64[4]\n"
-	              "def twice(v) { add v; name t; mul v; add t }\n"
+	              "def twice(v) { add v; name t; mul v; repeat 2 { dropout 0.5 }; add t }\n"
 	              "def both(u, v) { twice { mul v; repeat 2 { add u; name u } } }\n"
 	              "def mix(v) { name t; cos; mul v; name t; sub t }\n"
 	              "def shift(v) { name t; mul v; export t as a, v as b; add b }\n"

@@ -244,7 +244,7 @@ static double noise(uint64_t *state)
 static struct op_call call_of(const struct setup *s, bool backward)
 {
 	struct op_call call = {s->op, &s->attrs,  &s->v, &s->a, &s->y, 0, s->v.shape.ndim ? s->v.shape.dim[0] : 1,
-	                       NULL,  s->kernels, 0,     NULL};
+	                       NULL,  s->kernels, 0,     0,     NULL};
 	int64_t bytes = op_scratch(s->op, &s->attrs, &s->v, &s->a, &s->y, backward);
 	ck_assert_int_ge(bytes, 0);
 	ck_assert_int_eq(posix_memalign(&call.scratch, 64, bytes ? (size_t)bytes : 1), 0);
@@ -932,6 +932,47 @@ START_TEST(test_philox)
 }
 END_TEST
 
+/* Philox4x32-10, from the paper: word WORD of counter (COUNTER, STREAM) under KEY. */
+static uint32_t philox(uint64_t counter, uint64_t stream, uint64_t key, int word)
+{
+	uint32_t c[4] = {(uint32_t)counter, (uint32_t)(counter >> 32), (uint32_t)stream, (uint32_t)(stream >> 32)};
+	uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
+	for (int round = 0; round < 10; round++, k0 += 0x9e3779b9, k1 += 0xbb67ae85) {
+		const uint64_t p0 = 0xd2511f53ull * c[0], p1 = 0xcd9e8d57ull * c[2];
+		const uint32_t next[4] = {(uint32_t)(p1 >> 32) ^ c[1] ^ k0, (uint32_t)p1, (uint32_t)(p0 >> 32) ^ c[3] ^ k1,
+		                          (uint32_t)p0};
+		memcpy(c, next, sizeof c);
+	}
+	return c[word];
+}
+
+/* Every stream of every seed has the words of Philox's counter, of which the stream is the upper half. */
+START_TEST(test_dropout_streams)
+{
+	static const uint64_t streams[] = {0, 1, 2, 12345, 0x9abcdef01, UINT64_MAX};
+	const struct sample sample = {"dropout 0.5 seed=-77", SHAPE(1, 300), SHAPE0};
+	const struct kernels *tables[4];
+	size_t count = kernels_all(_i ? DTYPE_F64 : DTYPE_F32, tables);
+	for (size_t k = 0; k < count * 6; k++) {
+		struct setup s;
+		begin(&s, &sample, tables[k / 6]);
+		struct arrays x = arrays_of(&s, 1);
+		struct op_call call = call_of(&s, false);
+		call.stream = streams[k % 6];
+		call.first = ((int64_t)k << 33) + 5;
+		op_forward_get(OP_dropout)(&call, x.y, x.v, NULL, NULL);
+		for (int i = 0; i < 300; i++) {
+			const uint64_t at = (uint64_t)call.first + (uint64_t)i;
+			const bool kept = philox(at / 4, call.stream, (uint64_t)-77, at % 4) >= 0x80000000;
+			ck_assert_int_eq(kept, _i ? ((double *)x.y)[i] != 0 : ((float *)x.y)[i] != 0);
+		}
+		free(call.scratch);
+		arrays_free(&x);
+		arena_free(&s.arena);
+	}
+}
+END_TEST
+
 START_TEST(test_dropout_by_tiles)
 {
 	const struct sample sample = {"dropout 0.25 seed=-3", SHAPE(1, 1000), SHAPE0};
@@ -1190,6 +1231,7 @@ int main(void)
 	tcase_add_loop_test(tests, test_convolutions_in_pieces, 0, 8);
 	tcase_add_test(tests, test_extremes);
 	tcase_add_test(tests, test_philox);
+	tcase_add_loop_test(tests, test_dropout_streams, 0, 2);
 	tcase_add_test(tests, test_dropout_by_tiles);
 	tcase_add_loop_test(tests, test_broadcast, 0, 16);
 	tcase_add_test(tests, test_classes);

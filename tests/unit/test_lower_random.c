@@ -29,6 +29,8 @@ static uint64_t hash_number(double number)
 	return mix(bits, 1);
 }
 
+static uint64_t hash_dropout(uint64_t v, uint64_t stream) { return mix(mix(5, v), stream); }
+
 static uint64_t hash_op(enum op op, uint64_t v, uint64_t a) { return mix(mix(mix(2, op), v), a); }
 
 static uint64_t hash_element(uint64_t v, int64_t index) { return mix(mix(3, v), (uint64_t)index); }
@@ -61,6 +63,7 @@ struct walk {
 	uint64_t current;
 	uint64_t variables[MOST_SLOTS], loops[MOST_SLOTS];
 	const struct call *call;
+	uint64_t dropouts; /* so far */
 };
 
 static void walk_nodes(struct walk *w, const struct node *node);
@@ -113,7 +116,9 @@ static void walk_op(struct walk *w, const struct node *node)
 		w->call = call;
 		a = w->current;
 	}
-	w->current = node->op == OP_use ? a : hash_op(node->op, v, a);
+	w->current = node->op == OP_dropout ? hash_dropout(v, w->dropouts++)
+	             : node->op == OP_use   ? a
+	                                    : hash_op(node->op, v, a);
 }
 
 static void walk_call(struct walk *w, const struct node *node)
@@ -210,6 +215,8 @@ static void execute_op(struct execution *e, const struct instr *instr)
 	else if (instr->op == OP_slice)
 		e->values[instr->out] =
 			hash_element(v, instr->attrs->start.at + (instr->level >= 0 ? e->counters[instr->level] : 0));
+	else if (instr->op == OP_dropout)
+		e->values[instr->out] = hash_dropout(v, stream_index(instr->stream, e->counters));
 	else if (instr->a != NO_VALUE)
 		e->values[instr->out] = hash_op(instr->op, v, value_of(e, instr->a));
 	else
