@@ -116,7 +116,8 @@ static enum status sweep_memory(struct planning *p)
 	return STATUS_OK;
 }
 
-static enum status choose_policies(struct planning *p)
+/* Adds the policies to plan. *OTHERS is how many are not of a sweep. */
+static enum status choose_policies(struct planning *p, size_t *others)
 {
 	struct session *s = p->session;
 	const struct policy_list *given = &s->set.policies;
@@ -135,17 +136,37 @@ static enum status choose_policies(struct planning *p)
 		TRY(add_policy(p, &given->items[i]));
 	if (s->set.memory && !given->count)
 		TRY(add_policy(p, &s->set.policy));
+	for (size_t i = 0; i < sizeof usual / sizeof *usual && !given->count && !s->set.memory && !sweep; i++)
+		if (!(left_out && policy_table[usual[i].kind].traits & TRAIT_BY_VALUE))
+			TRY(add_numbered(p, usual[i].kind, usual[i].number));
+	*others = p->count;
 	if (sweep && !strcmp(sweep, "memory"))
 		return sweep_memory(p);
 	/* Each N up to SWEEP_DENSE, then steps of SWEEP_PERCENT, up to the number of steps. */
 	for (int64_t n = 1; sweep && n < steps; n += n < SWEEP_DENSE ? 1 : n * SWEEP_PERCENT / 100)
 		TRY(add_numbered(p, POLICY_every, n));
-	if (sweep)
-		return add_numbered(p, POLICY_every, steps > 0 ? steps : 1);
-	for (size_t i = 0; i < sizeof usual / sizeof *usual && !given->count && !s->set.memory; i++)
-		if (!(left_out && policy_table[usual[i].kind].traits & TRAIT_BY_VALUE))
-			TRY(add_numbered(p, usual[i].kind, usual[i].number));
-	return STATUS_OK;
+	return sweep ? add_numbered(p, POLICY_every, steps > 0 ? steps : 1) : STATUS_OK;
+}
+
+/* True if A and B have the same figures. */
+static bool is_same(const struct counters *a, const struct counters *b)
+{
+	return a->evaluations == b->evaluations && a->checkpoints == b->checkpoints && a->stored_bytes == b->stored_bytes &&
+	       a->peak_bytes == b->peak_bytes && a->spill_writes == b->spill_writes && a->spill_reads == b->spill_reads &&
+	       !(a->recomputed_cost < b->recomputed_cost) && !(a->recomputed_cost > b->recomputed_cost);
+}
+
+/* Leaves out rows of a sweep, the rows from FIRST on, that have the figures of the row before: one point of the curve. */
+static void merge_sweep(struct planning *p, size_t first)
+{
+	size_t count = first;
+	for (size_t i = first; i < p->count; i++) {
+		if (count > first && is_same(&p->rows[count - 1].counters, &p->rows[i].counters))
+			continue;
+		p->rows[count] = p->rows[i];
+		p->policies[count++] = p->policies[i];
+	}
+	p->count = count;
 }
 
 /* If two or more policies are budgets, plans these with one search, and sets their rows. */
@@ -215,11 +236,13 @@ static enum status print_schedule(struct planning *p)
 static enum status print_table(struct planning *p)
 {
 	struct session *s = p->session;
-	TRY(choose_policies(p));
+	size_t given;
+	TRY(choose_policies(p, &given));
 	p->subject.warns = s->set.policies.count <= 1 && !s->line.given[OPTION_SWEEP];
 	const enum status status = plan_all(p);
 	progress_end(&p->progress);
 	TRY(status);
+	merge_sweep(p, given);
 	mark_front(p->rows, p->count);
 	struct text_file *file;
 	TRY(session_open_report(s, &file));

@@ -249,7 +249,7 @@ static bool put_label(const struct text *text, struct labels *labels, double x, 
 		int dx, dy, anchor; /* 0 start, 1 middle, 2 end */
 	} ways[] = {{10, 0, 0}, {-10, 0, 2}, {7, -13, 0}, {7, 13, 0}, {-7, -13, 2}, {-7, 13, 2}, {0, -15, 1}, {0, 17, 1}};
 	static const char *const anchors[] = {"start", "middle", "end"};
-	enum { WAYS = sizeof ways / sizeof *ways, RINGS = 4 };
+	enum { WAYS = sizeof ways / sizeof *ways, RINGS = 6 };
 	double width = svg_text_width(name);
 	for (int i = 0; i < WAYS * RINGS; i++) {
 		double far = 1 + 0.9 * (i / WAYS), dx = ways[i % WAYS].dx * far, dy = ways[i % WAYS].dy * far;
@@ -309,8 +309,8 @@ static void put_front_line(const struct text *text, const struct svg_panel *pane
 enum rank { RANK_KNEE, RANK_FRONT, RANK_OTHER, RANKS };
 static const struct {
 	const char *mark, *radius, *title, *cell, *label;
-} ranks[RANKS] = {{"knee area", "6.5", ", the knee", "front, knee", "name halo"},
-                  {"front area", "5", ", on the front", "front", "name halo"},
+} ranks[RANKS] = {{"knee area", "6.5", ", knee of the Pareto front", "pareto, knee", "name halo"},
+                  {"front area", "5", ", on the Pareto front", "pareto", "name halo"},
                   {"other ring page", "5", "", "", "note halo"}};
 
 static enum rank rank_of(const struct policy_row *row)
@@ -318,39 +318,51 @@ static enum rank rank_of(const struct policy_row *row)
 	return row->knee ? RANK_KNEE : row->pareto ? RANK_FRONT : RANK_OTHER;
 }
 
-static void put_mark(const struct text *text, const struct svg_panel *panel, const struct policy_row *row)
+/* True if the marks of A and B are one: of the same figures if EXACT, else within a pixel of each other. */
+static bool coincide(const struct svg_panel *panel, const struct policy_row *a, const struct policy_row *b, bool exact)
 {
-	const enum rank rank = rank_of(row);
-	char bytes[32];
-	text_printf(text, "<circle class=\"%s\" cx=\"%.1f\" cy=\"%.1f\" r=\"%s\"><title>", ranks[rank].mark,
-	            row_x(panel, row), row_y(panel, row), ranks[rank].radius);
-	text_xml(text, row->policy);
-	text_printf(text, ": peak %s, overhead %.1f%%, %lld evaluations%s</title></circle>\n",
-	            text_bytes(row->counters.peak_bytes, bytes), row_overhead(row), (long long)row->counters.evaluations,
-	            ranks[rank].title);
+	if (a->least_bytes || b->least_bytes)
+		return false;
+	if (exact)
+		return a->counters.peak_bytes == b->counters.peak_bytes && a->counters.evaluations == b->counters.evaluations &&
+		       fabs(row_overhead(a) - row_overhead(b)) < 1e-9;
+	return fabs(row_x(panel, a) - row_x(panel, b)) <= 1 && fabs(row_y(panel, a) - row_y(panel, b)) <= 1;
 }
 
-/* Writes to NAMES, cut to fit, the policies with marks within a pixel of row I's. NULL if one is in an earlier row. */
-static const char *names_at(const struct svg_panel *panel, const struct picture *picture, size_t i, char names[160])
+/*
+ * The policies of one mark, or of one label. Returns their names, cut to fit, and sets *RANK to the best of theirs.
+ * Returns NULL if row I is infeasible or an earlier row has the mark.
+ */
+static const char *names_at(const struct svg_panel *panel, const struct picture *picture, size_t i, bool exact,
+                            enum rank *rank, char names[160])
 {
 	size_t used = 0;
 	char one[160];
-	bool knee = false;
+	*rank = RANK_OTHER;
 	for (size_t k = 0; k < picture->row_count; k++) {
-		const struct policy_row *a = &picture->rows[i], *b = &picture->rows[k];
-		if (b->least_bytes || fabs(row_x(panel, a) - row_x(panel, b)) > 1 ||
-		    fabs(row_y(panel, a) - row_y(panel, b)) > 1)
+		const struct policy_row *row = &picture->rows[k];
+		if (!coincide(panel, &picture->rows[i], row, exact))
 			continue;
 		if (k < i)
 			return NULL;
-		knee |= b->knee;
-		int n = snprintf(names + used, 160 - used, "%s%s", used ? ", " : "", svg_shorten(b->policy, 150, one));
+		*rank = rank_of(row) < *rank ? rank_of(row) : *rank;
+		int n = snprintf(names + used, 160 - used, "%s%s", used ? ", " : "", svg_shorten(row->policy, 150, one));
 		used = used + (size_t)n < 140 ? used + (size_t)n : 140;
 	}
 	names[used] = 0;
-	if (knee)
-		snprintf(names + used, 160 - used, " (knee)");
-	return names;
+	return used ? names : NULL;
+}
+
+static void put_mark(const struct text *text, const struct svg_panel *panel, const struct policy_row *row,
+                     const char *names, enum rank rank)
+{
+	char bytes[32];
+	text_printf(text, "<circle class=\"%s\" cx=\"%.1f\" cy=\"%.1f\" r=\"%s\"><title>", ranks[rank].mark,
+	            row_x(panel, row), row_y(panel, row), ranks[rank].radius);
+	text_xml(text, names);
+	text_printf(text, ": peak %s, overhead %.1f%%, %lld evaluations%s</title></circle>\n",
+	            text_bytes(row->counters.peak_bytes, bytes), row_overhead(row), (long long)row->counters.evaluations,
+	            ranks[rank].title);
 }
 
 static void put_labels(const struct text *text, const struct svg_panel *panel, const struct picture *picture)
@@ -358,6 +370,7 @@ static void put_labels(const struct text *text, const struct svg_panel *panel, c
 	struct labels labels = {
 		.within = {panel->left, panel->top - 6, panel->left + panel->width + 20, panel->top + panel->height}};
 	char names[160], shown[160];
+	enum rank own;
 	for (size_t i = 0; i < picture->row_count && i < 3 * (size_t)MOST_LABELS; i++) {
 		const struct policy_row *row = &picture->rows[i];
 		double x = row_x(panel, row), y = row_y(panel, row);
@@ -368,8 +381,10 @@ static void put_labels(const struct text *text, const struct svg_panel *panel, c
 	for (enum rank rank = 0; rank < RANKS; rank++)
 		for (size_t i = 0; i < picture->row_count && put < MOST_LABELS; i++) {
 			const struct policy_row *row = &picture->rows[i];
-			if (row->least_bytes || rank != rank_of(row) || !names_at(panel, picture, i, names))
+			if (!names_at(panel, picture, i, false, &own, names) || rank != own)
 				continue;
+			if (rank == RANK_KNEE)
+				snprintf(names + strlen(names), 160 - strlen(names), " (knee)");
 			put += put_label(text, &labels, row_x(panel, row), row_y(panel, row), svg_shorten(names, 300, shown),
 			                 ranks[rank].label);
 		}
@@ -378,8 +393,10 @@ static void put_labels(const struct text *text, const struct svg_panel *panel, c
 static double put_front(const struct text *text, const struct picture *picture, double top)
 {
 	static const struct svg_key keys[] = {
-		{"front", "no other is better", KEY_DOT}, {"knee", "knee", KEY_DOT}, {"other", "another is better", KEY_RING}};
+		{"front", "on the Pareto front", KEY_DOT}, {"knee", "knee", KEY_DOT}, {"other", "not on it", KEY_RING}};
 	double least = HUGE_VAL, most = 64, overhead = 1;
+	char names[160];
+	enum rank own;
 	for (size_t i = 0; i < picture->row_count; i++)
 		if (!picture->rows[i].least_bytes) {
 			least = fmin(least, fmax((double)picture->rows[i].counters.peak_bytes, 1));
@@ -387,8 +404,8 @@ static double put_front(const struct text *text, const struct picture *picture, 
 			overhead = fmax(overhead, row_overhead(&picture->rows[i]));
 		}
 	struct svg_axis x = {.high = most * 1.05, .unit = SVG_BYTES, .label = "peak bytes"};
-	struct svg_axis y = {.low = -overhead * 0.03, .high = overhead * 1.08, .unit = SVG_PERCENT};
-	y.label = "overhead: recomputed cost over forward and backward";
+	struct svg_axis y = {
+		.low = -overhead * 0.03, .high = overhead * 1.08, .unit = SVG_PERCENT, .label = "overhead by recomputation"};
 	if (most / least > 12) {
 		x.log = true;
 		x.low = least / 1.3;
@@ -404,8 +421,8 @@ static double put_front(const struct text *text, const struct picture *picture, 
 	put_front_line(text, &panel, picture);
 	for (enum rank rank = RANKS; rank-- > 0;)
 		for (size_t i = 0; i < picture->row_count; i++)
-			if (!picture->rows[i].least_bytes && rank_of(&picture->rows[i]) == rank)
-				put_mark(text, &panel, &picture->rows[i]);
+			if (names_at(&panel, picture, i, true, &own, names) && own == rank)
+				put_mark(text, &panel, &picture->rows[i], names, rank);
 	put_labels(text, &panel, picture);
 	return HEADING + FRONT + FOOT;
 }
@@ -494,17 +511,18 @@ void picture_draw(const struct picture *picture, const struct text *text)
 		height += picture->runs[i].timeline->end > 0 ? HEADING + STEPS + FOOT + HEADING + BYTES + FOOT : 0;
 	if (picture->html) {
 		text_put(text, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+		               "<meta name=\"viewport\" content=\"width=device-width\">\n"
 		               "<meta name=\"color-scheme\" content=\"light dark\">\n<title>");
 		text_xml(text, picture->title);
 		text_put(text,
 		         "</title>\n<style>\n"
 		         "body{margin:16px auto;max-width:900px;background:#fff;color:#0b0b0b;font:14px system-ui,sans-serif}\n"
-		         "svg{max-width:100%;height:auto}\n"
+		         "div{overflow-x:auto}\n" /* a narrow page scrolls: scaled texts would be too small to read */
 		         "table{border-collapse:collapse;margin:16px 20px}\n"
 		         "th,td{padding:4px 12px;text-align:right;border-bottom:1px solid #8884}\n"
 		         "th:first-child,td:first-child,td:last-child{text-align:left}\n"
 		         "@media (prefers-color-scheme:dark){body{background:#1a1a19;color:#fff}}\n"
-		         "</style>\n</head>\n<body>\n");
+		         "</style>\n</head>\n<body>\n<div>\n");
 	}
 	svg_begin(text, height, picture->title, picture->subtitle);
 	if (picture->row_count > 1)
@@ -521,5 +539,5 @@ void picture_draw(const struct picture *picture, const struct text *text)
 	if (!picture->html)
 		return;
 	put_row_table(picture, text);
-	text_put(text, "</body>\n</html>\n");
+	text_put(text, "</div>\n</body>\n</html>\n");
 }

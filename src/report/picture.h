@@ -50,7 +50,7 @@ struct svg_key {
 /* Return where VALUE is on the page, in pixels from its left and from its top. */
 double svg_x(const struct svg_panel *panel, double value);
 double svg_y(const struct svg_panel *panel, double value);
-/* Writes VALUE to BUFFER as ticks and notes show it: "12 KiB", "40%", "1.5 ms", "20k". Returns BUFFER. */
+/* Writes VALUE to BUFFER as notes show it: "12 KiB", "40%", "1.5 ms", "20k". Returns BUFFER. */
 const char *svg_value(enum svg_unit unit, double value, char buffer[48]);
 /* Returns the approximate width of TEXT in pixels, at a font size of 12 pixels. */
 double svg_text_width(const char *text);

@@ -45,7 +45,7 @@ void text_json(const struct text *text, const char *string);
 void text_xml(const struct text *text, const char *string);
 /* Writes FIELD for CSV: escaped as by diag_escape, and quoted if it has a comma or a quote. */
 void text_csv(const struct text *text, const char *field);
-/* Writes BYTES to BUFFER for people: "2 KiB", or if inexact "1.50 KiB", "15.3 KiB", "153 KiB". Returns BUFFER. */
+/* Writes BYTES to BUFFER for people, in three digits: "2 KiB", "1.5 KiB", "15.3 KiB", "1023 KiB". Returns BUFFER. */
 const char *text_bytes(int64_t bytes, char buffer[32]);
 
 /*

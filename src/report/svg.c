@@ -34,20 +34,48 @@ double svg_y(const struct svg_panel *panel, double value)
 	return panel->top + panel->height * (1 - axis_share(&panel->y, value));
 }
 
+/* Writes VALUE to BUFFER in the multiple of UNIT that suits LIKE, so that all ticks of an axis have one. */
+static const char *value_like(enum svg_unit unit, double value, double like, char buffer[48])
+{
+	static const struct {
+		double base, begin, first; /* a multiple is BASE times the last, from BEGIN on; FIRST is the unit in the last */
+		int count;
+		const char *names[6];
+	} units[] = {[SVG_COUNT] = {1000, 10000, 1, 6, {"", "k", "M", "G", "T", "P"}},
+	             [SVG_NUMBER] = {1000, 10000, 1, 6, {"", "k", "M", "G", "T", "P"}},
+	             [SVG_PERCENT] = {1, 1, 1, 1, {"%"}},
+	             [SVG_BYTES] = {1024, 1024, 1, 6, {" B", " KiB", " MiB", " GiB", " TiB", " PiB"}},
+	             [SVG_MS] = {1000, 1000, 1e6, 4, {" ns", " µs", " ms", " s"}}};
+	int power = 0;
+	value *= units[unit].first;
+	like *= units[unit].first;
+	for (; power + 1 < units[unit].count && fabs(like) >= units[unit].begin; power++) {
+		value /= units[unit].base;
+		like /= units[unit].base;
+	}
+	snprintf(buffer, 48, "%.4g%s", value + 0.0, value != 0 || unit == SVG_PERCENT ? units[unit].names[power] : "");
+	return buffer;
+}
+
 const char *svg_value(enum svg_unit unit, double value, char buffer[48])
 {
-	static const char *const thousands[] = {"", "k", "M", "G", "T", "P"};
-	static const char *const times[] = {" ns", " µs", " ms", " s"};
-	const bool timed = unit == SVG_MS && value != 0;
-	const int last = timed ? 3 : 5;
-	int power = 0;
-	if (unit == SVG_BYTES)
-		return text_bytes((int64_t)value, buffer);
-	if (timed)
-		value *= 1e6;
-	for (; unit != SVG_PERCENT && power < last && fabs(value) >= (timed ? 1000 : 10000); power++)
-		value /= 1000;
-	snprintf(buffer, 48, "%.4g%s", value + 0.0, unit == SVG_PERCENT ? "%" : timed ? times[power] : thousands[power]);
+	return unit == SVG_BYTES ? text_bytes((int64_t)value, buffer) : value_like(unit, value, value, buffer);
+}
+
+/* Writes the label of a tick of AXIS at VALUE to BUFFER. */
+static const char *tick_label(const struct svg_axis *axis, double value, char buffer[48])
+{
+	return value_like(axis->unit, value, axis->log ? value : axis->high, buffer);
+}
+
+/* Writes what the label of AXIS adds if the axis is not linear, such as " (logarithmic)", to BUFFER. */
+static const char *scale_word(const struct svg_axis *axis, char buffer[80])
+{
+	char bend[48];
+	if (axis->log || axis->bend <= 0)
+		snprintf(buffer, 80, "%s", axis->log ? " (logarithmic)" : "");
+	else
+		snprintf(buffer, 80, " (logarithmic above %s)", svg_value(axis->unit, axis->bend, bend));
 	return buffer;
 }
 
@@ -184,7 +212,7 @@ void svg_begin(const struct text *text, double height, const char *title, const 
 	text_put(text, "</title>\n");
 	text_put(text, style);
 	text_printf(text, "<rect class=\"page\" width=\"%d\" height=\"%.0f\"/>\n", SVG_WIDTH, height);
-	svg_text(text, 20, 30, "start", "title", svg_shorten(title, 480, shown));
+	svg_text(text, 20, 30, "start", "title", svg_shorten(title, 590, shown));
 	if (subtitle)
 		svg_text(text, 20, 50, "start", "note", svg_shorten(subtitle, SVG_WIDTH - 40, shown));
 }
@@ -210,7 +238,7 @@ void svg_axes(const struct text *text, const struct svg_panel *panel, const char
               size_t key_count)
 {
 	double ticks[MOST_TICKS], left = panel->left, bottom = panel->top + panel->height;
-	char label[48], shown[160];
+	char label[160], shown[160], scale[80];
 	double at = left + panel->width;
 	for (size_t i = 0; i < key_count; i++)
 		at -= 24 + svg_text_width(keys[i].name) + (i + 1 < key_count ? 16 : 0);
@@ -222,20 +250,22 @@ void svg_axes(const struct text *text, const struct svg_panel *panel, const char
 	for (size_t i = 0; i < count; i++) {
 		double y = svg_y(panel, ticks[i]);
 		text_printf(text, "<path class=\"grid\" d=\"M%.1f %.1fh%.1f\"/>\n", left, y, panel->width);
-		svg_text(text, left - 8, y + 4, "end", "tick", svg_value(panel->y.unit, ticks[i], label));
+		svg_text(text, left - 8, y + 4, "end", "tick", tick_label(&panel->y, ticks[i], label));
 	}
 	count = ticks_of(&panel->x, panel->width, 80, ticks);
 	for (size_t i = 0; i < count; i++) {
 		double x = svg_x(panel, ticks[i]);
 		text_printf(text, "<path class=\"grid\" d=\"M%.1f %.1fv%.1f\"/>\n", x, panel->top, panel->height);
-		svg_text(text, x, bottom + 17, "middle", "tick", svg_value(panel->x.unit, ticks[i], label));
+		svg_text(text, x, bottom + 17, "middle", "tick", tick_label(&panel->x, ticks[i], label));
 	}
 	text_printf(text, "<path class=\"axis\" d=\"M%.1f %.1fv%.1fh%.1f\"/>\n", left, panel->top, panel->height,
 	            panel->width);
-	svg_text(text, left + panel->width / 2, bottom + 35, "middle", "note", panel->x.label);
+	snprintf(label, sizeof label, "%s%s", panel->x.label, scale_word(&panel->x, scale));
+	svg_text(text, left + panel->width / 2, bottom + 35, "middle", "note", label);
 	double middle = panel->top + panel->height / 2;
 	text_printf(text, "<text class=\"note\" text-anchor=\"middle\" transform=\"translate(24 %.1f) rotate(-90)\">",
 	            middle);
 	text_xml(text, panel->y.label);
+	text_put(text, scale_word(&panel->y, scale));
 	text_put(text, "</text>\n");
 }

@@ -118,10 +118,7 @@ const char *text_bytes(int64_t bytes, char buffer[32])
 		value /= 1024;
 		unit++;
 	}
-	if (unit == 0 || value == floor(value))
-		snprintf(buffer, 32, "%.0f %s", value, units[unit]);
-	else
-		snprintf(buffer, 32, "%.*f %s", value < 10 ? 2 : value < 100 ? 1 : 0, value, units[unit]);
+	snprintf(buffer, 32, value < 999.5 ? "%.3g %s" : "%.0f %s", value, units[unit]);
 	return buffer;
 }
 
