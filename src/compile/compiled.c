@@ -29,7 +29,7 @@ static const bool *owned_ins(const struct linear *linear, bool cotangents, struc
 }
 
 static enum status compile_step(const struct context *context, struct compiled_step *compiled, const struct step *step,
-                                const struct policy *policy)
+                                const struct policy *policy, const bool *written)
 {
 	struct arena *arena = context->arena;
 	const struct linear *linear = &compiled->linear;
@@ -49,19 +49,19 @@ static enum status compile_step(const struct context *context, struct compiled_s
 	                             {linear->backward, owned},
 	                             {linear->backward, residuals}};
 	for (size_t i = 0; i < STEP_PROGRAMS; i++)
-		TRY(program_compile(context, &compiled->programs[i], programs[i].body, programs[i].owned));
+		TRY(program_compile(context, &compiled->programs[i], programs[i].body, programs[i].owned, written));
 	return STATUS_OK;
 }
 
 enum status compiled_make(const struct context *context, struct compiled_chain *compiled, const struct lowered *lowered,
-                          const struct policy *policy)
+                          const struct policy *policy, const bool *written)
 {
 	*compiled = (struct compiled_chain){.lowered = lowered, .by_value = policy && policy_by_value(policy)};
 	compiled->steps = arena_array(context->arena, lowered->distinct_count + 1, sizeof *compiled->steps);
 	TRY_ALLOC(compiled->steps, context->diags);
 	for (size_t i = 0; i < lowered->distinct_count; i++) {
 		struct compiled_step *step = &compiled->steps[i];
-		TRY(compile_step(context, step, lowered->distinct[i], compiled->by_value ? policy : NULL));
+		TRY(compile_step(context, step, lowered->distinct[i], compiled->by_value ? policy : NULL, written));
 		for (size_t k = 0; k < STEP_PROGRAMS; k++) {
 			const struct program *program = &step->programs[k];
 			compiled->uses_gemm |= program->uses_gemm;

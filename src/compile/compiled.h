@@ -36,10 +36,11 @@ struct compiled_chain {
 
 /*
  * Linearises and compiles each distinct step of LOWERED (LOWER_STEPS, or LOWER_UNROLLED if POLICY is by value). Any
- * other POLICY, or NULL, changes nothing here. LOWERED must outlive COMPILED. STATUS_LIMIT as program_compile.
+ * other POLICY, or NULL, changes nothing here. WRITTEN is program_compile's. LOWERED must outlive COMPILED.
+ * STATUS_LIMIT as program_compile.
  */
 enum status compiled_make(const struct context *context, struct compiled_chain *compiled, const struct lowered *lowered,
-                          const struct policy *policy);
+                          const struct policy *policy, const bool *written);
 /*
  * Writes the costs of COMPILED's steps to COSTS; FIXED bytes are held throughout. The runs are
  * in the context's arena. If IN_ORDER, they are in the chain's order, for searches and the cost walk.

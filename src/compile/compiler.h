@@ -53,6 +53,8 @@ struct instr_plan {
 	bool live;       /* it is compiled: its result is needed, it is in a loop, or it is an ACCUMULATE */
 	bool block_loop; /* a LOOP that iterates within each block of a group */
 	int64_t launch;  /* its launch, or NO_LAUNCH */
+	/* of a VJP whose call adds the derivative by its operand to a param's gradient: the ACCUMULATE, which is not live */
+	const struct instr *adds;
 };
 
 struct value_plan {
@@ -80,7 +82,7 @@ struct compiler {
 	struct launch *launches;
 	size_t launch_count, launch_limit;
 	int64_t scratch, team_scratch; /* the most bytes that an operation needs, and each further member of its team */
-	const bool *owned;             /* by in, or NULL: see program_compile */
+	const bool *owned, *written;   /* by in, by param, or NULL: see program_compile */
 	int64_t register_bytes;        /* of all registers of the group that needs most */
 	struct draft draft;
 };

@@ -160,12 +160,30 @@ static void find_spans(struct compiler *c)
 		c->values[body->outs[i].value].reads++;
 }
 
+/* Lets a product add its derivative by a param to the param's gradient: nothing else reads that derivative. */
+static void join_sums(struct compiler *c)
+{
+	for (size_t i = 0; i < c->body->instr_count; i++) {
+		const struct instr *instr = &c->body->instrs[i];
+		if (instr->kind != INSTR_ACCUMULATE || c->body->values[instr->v].from != FROM_INSTR)
+			continue;
+		const uint32_t maker = c->body->values[instr->v].instr;
+		const struct instr *product = &c->body->instrs[maker];
+		if (product->kind != INSTR_VJP || product->out_a != instr->v ||
+		    !product_in_pieces(product->op, product->of.v, product->of.a))
+			continue;
+		c->instrs[i].live = false;
+		c->instrs[maker].adds = instr;
+	}
+}
+
 bool plan_groups(struct compiler *c)
 {
 	bool *wanted = arena_array(&c->scratch_arena, c->body->value_count + 1, sizeof *wanted);
 	if (!wanted)
 		return false;
 	find_live(c, wanted);
+	join_sums(c);
 	for (size_t i = 0; i < c->body->instr_count; i++)
 		c->instrs[i].block_loop = c->body->instrs[i].kind == INSTR_LOOP && is_block_loop(c, i);
 	find_groups(c);

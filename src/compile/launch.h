@@ -87,7 +87,9 @@ struct launch {
 	int64_t register_bytes; /* of one register */
 	/* CALL, SUM_TO, ACCUMULATE; a COPY has out and needs[0] alone, a LOOP or END instr alone */
 	const struct instr *instr;
+	const struct param_ref *sum; /* ACCUMULATE: where it adds. CALL: where it adds the derivative by A; or NULL */
 	uint32_t out, out_a, keep[MAX_KEEPS], needs[MAX_NEEDS], g; /* entries, NO_VALUE where none */
+	bool whole;      /* the derivative that goes to SUM is made at once, not in pieces */
 	bool folds;      /* it reduces the streamed axis: a tile's result is only a part */
 	bool v_streamed; /* V's leading axis is the streamed one, on which the call gets the tile's first row */
 	/* LOOP; an END has match and carried too */

@@ -79,7 +79,9 @@ static void compile_call(struct compiler *c, const struct instr *instr)
 	for (int i = 0; i < MAX_NEEDS; i++)
 		launch->needs[i] = compiler_entry(c, needs[i]);
 	launch->out = compiler_entry(c, instr->out);
-	launch->out_a = compiler_entry(c, instr->out_a);
+	const struct instr *adds = instr->kind == INSTR_ACCUMULATE ? instr : c->instrs[instr - c->body->instrs].adds;
+	launch->sum = adds ? &adds->param : NULL;
+	launch->out_a = launch->sum ? NO_VALUE : compiler_entry(c, instr->out_a);
 	launch->g = compiler_entry(c, instr->g);
 	for (int k = 0; k < MAX_KEEPS; k++)
 		launch->keep[k] = compiler_entry(c, instr->out_keep[k]);
@@ -96,6 +98,9 @@ static void compile_call(struct compiler *c, const struct instr *instr)
 		team_scratch = op_team_scratch(instr->op, instr->attrs, instr->of.v, instr->of.a, instr->of.y, back);
 		c->out->uses_gemm |= op_is_product(instr->op);
 	}
+	launch->whole = back && launch->sum && c->written && c->written[launch->sum->param];
+	if (back && launch->sum && !launch->whole)
+		scratch = team_scratch = greater(scratch, product_piece_bytes(instr->of.a));
 	c->scratch = greater(c->scratch, scratch);
 	c->team_scratch = greater(c->team_scratch, team_scratch);
 }

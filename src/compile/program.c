@@ -64,10 +64,10 @@ int team_members(int threads, int64_t widest, int64_t member)
 }
 
 enum status program_compile(const struct context *context, struct program *program, const struct body *body,
-                            const bool *owned)
+                            const bool *owned, const bool *written)
 {
 	*program = (struct program){.body = body};
-	struct compiler c = {.out = program, .body = body, .owned = owned, .arena = context->arena};
+	struct compiler c = {.out = program, .body = body, .owned = owned, .written = written, .arena = context->arena};
 	arena_init(&c.scratch_arena, context->arena->allocator);
 	bool good = compile_body(&c);
 	arena_free(&c.scratch_arena);

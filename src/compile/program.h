@@ -38,11 +38,12 @@ int team_members(int threads, int64_t widest, int64_t member);
 
 /*
  * Compiles BODY, which PROGRAM refers to. The program lives in the context's arena. OWNED, by in, marks the arrays that
- * nobody reads after the program, so that it may write there; NULL: none. STATUS_LIMIT if out
- * of memory, or if the workspace would exceed POOL_MOST.
+ * nobody reads after the program, so that it may write there. WRITTEN, by param, marks the gradients that products
+ * write where they stay; to others they add pieces, which need scratch. NULL: none. STATUS_LIMIT if out of memory, or
+ * if the workspace would exceed POOL_MOST.
  */
 enum status program_compile(const struct context *context, struct program *program, const struct body *body,
-                            const bool *owned);
+                            const bool *owned, const bool *written);
 /* Writes the launches, their kernel ops and the workspace's size, for --dump plan. */
 void program_dump(const struct program *program, diag_write *write, void *context);
 

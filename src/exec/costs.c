@@ -39,6 +39,7 @@ static int64_t room(const struct type *type) { return round_up(type_bytes(type),
 struct measuring {
 	const struct lowered *lowered;
 	const struct bound_param *params;
+	void *spare; /* for one param's gradient */
 	const struct allocator *allocator;
 	struct team *team;
 	struct arena *arena;
@@ -99,6 +100,7 @@ static enum status time_program(struct measuring *m, const struct program *progr
 	                                               .counters = counters,
 	                                               .workspace = slab.base,
 	                                               .whole_rows = m->lowered->whole_rows,
+	                                               .spare = m->spare,
 	                                               .team = m->team,
 	                                               .flat = m->lowered->flat});
 	slab_put(&slab, m->allocator);
@@ -111,15 +113,18 @@ static enum status time_programs(struct measuring *m, struct slab *slab, const s
 {
 	const struct chain *chain = m->lowered->chain;
 	struct bound_param *params = arena_array(m->arena, chain->param_count + 1, sizeof *params);
-	int64_t bytes = 0;
+	int64_t bytes = 0, most = 0;
 	TRY_ALLOC(params, m->diags);
 	for (size_t i = 0; i < chain->param_count; i++) {
 		params[i].type = param_type(&chain->params[i], &m->lowered->input);
 		params[i].type.dtype = dtype_compute(params[i].type.dtype);
 		bytes = saturated_add(bytes, room(&params[i].type));
+		most = greater(most, room(&params[i].type));
 	}
+	bytes = saturated_add(bytes, most);
 	TRY(slab_get(slab, bytes, m->allocator, m->diags));
-	char *next = slab->base;
+	m->spare = slab->base;
+	char *next = slab->base + most;
 	for (size_t i = 0; i < chain->param_count; i++) {
 		fill(next, &params[i].type);
 		params[i].data = next;

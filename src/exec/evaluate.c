@@ -194,6 +194,65 @@ static char *frame_at(const struct machine_state *m, uint32_t entry)
 	return entry == NO_VALUE ? NULL : m->frame[entry];
 }
 
+/* Where a launch adds to a param's gradient: from element OFFSET on. */
+struct addition {
+	const struct evaluation *e;
+	const struct loops *loops;
+	uint32_t index; /* of PARAM */
+	const struct bound_param *param;
+	int64_t offset;
+};
+
+static struct addition addition_of(const struct machine_state *m, const struct launch *launch)
+{
+	const struct bound_param *param = &m->e->params[launch->sum->param];
+	return (struct addition){.e = m->e,
+	                         .loops = m->kernels[param->type.dtype == DTYPE_F64]->loops,
+	                         .index = launch->sum->param,
+	                         .param = param,
+	                         .offset = param_offset(param, launch->sum, m->counters, m->e->first_row)};
+}
+
+/* Adds PIECE to the gradient at CONTEXT, an addition. A matrix_piece_function. */
+static void add_piece(void *context, const struct matrix_piece *piece)
+{
+	const struct addition *to = context;
+	const struct bound_param *param = to->param;
+	const size_t size = dtype_size(param->type.dtype), count = (size_t)piece->columns;
+	if (!param->gradient)
+		return;
+	if (to->e->turns)
+		to->e->turns->begin(to->e->turns->context, to->index);
+	for (int64_t row = 0; row < piece->rows; row++) {
+		const size_t at = (size_t)(to->offset + piece->first + row * piece->width) * size;
+		const char *from = (const char *)piece->data + (size_t)row * count * size;
+		char *sum = (char *)param->gradient + at;
+		if (param->once)
+			memcpy(sum, from, count * size);
+		else if (param->tails)
+			to->loops->accumulate_long(sum, (char *)param->tails + at / 2, from, NULL, count);
+		else
+			to->loops->accumulate(sum, from, count);
+	}
+	if (to->e->turns)
+		to->e->turns->end(to->e->turns->context, to->index);
+}
+
+/* Runs the derivatives of a product by its value and by a param. The latter is added to the param's gradient. */
+static void run_product(struct machine_state *m, const struct launch *launch, const struct op_call *call,
+                        const void *const needs[MAX_NEEDS])
+{
+	struct addition to = addition_of(m, launch);
+	const int64_t count = shape_count(&call->a->shape);
+	const size_t at = (size_t)to.offset * dtype_size(call->a->dtype);
+	void *const place = !launch->whole ? NULL : to.param->once ? (char *)to.param->gradient + at : m->e->spare;
+	op_vjp_get(launch->instr->op)(call, frame_at(m, launch->out), place, frame_at(m, launch->g), needs);
+	if (launch->whole && !to.param->once)
+		add_piece(&to, &(struct matrix_piece){m->e->spare, 0, count, 1, count});
+	else if (!launch->whole)
+		product_pieces(call, frame_at(m, launch->g), needs, add_piece, &to);
+}
+
 static void run_call(struct machine_state *m, const struct launch *launch)
 {
 	const struct instr *instr = launch->instr;
@@ -217,6 +276,10 @@ static void run_call(struct machine_state *m, const struct launch *launch)
 		keep[k] = frame_at(m, launch->keep[k]);
 	for (int k = 0; k < MAX_NEEDS; k++)
 		needs[k] = frame_at(m, launch->needs[k]);
+	if (instr->kind == INSTR_VJP && launch->sum) {
+		run_product(m, launch, &call, needs);
+		return;
+	}
 	if (instr->kind == INSTR_VJP) {
 		op_vjp_get(instr->op)(&call, frame_at(m, launch->out), frame_at(m, launch->out_a), frame_at(m, launch->g),
 		                      needs);
@@ -241,19 +304,9 @@ static void run_sum_to(struct machine_state *m, const struct launch *launch)
 
 static void run_accumulate(struct machine_state *m, const struct launch *launch)
 {
-	const struct param_ref *ref = &launch->instr->param;
-	const struct bound_param *param = &m->e->params[ref->param];
-	const struct type *type = m->program->frame->entries[launch->needs[0]].type;
-	const struct kernels *kernels = m->kernels[type->dtype == DTYPE_F64];
-	const char *from = m->frame[launch->needs[0]];
-	const size_t count = (size_t)shape_count(&type->shape), size = dtype_size(type->dtype);
-	const int64_t offset = param_offset(param, ref, m->counters, m->e->first_row);
-	if (param->hi)
-		kernels->loops->accumulate_wide(param->hi + offset, param->lo ? param->lo + offset : NULL, from, count);
-	if (param->gradient && param->once)
-		memcpy((char *)param->gradient + (size_t)offset * size, from, count * size);
-	else if (param->gradient)
-		kernels->loops->accumulate((char *)param->gradient + (size_t)offset * size, from, count);
+	struct addition to = addition_of(m, launch);
+	const int64_t count = shape_count(&m->program->frame->entries[launch->needs[0]].type->shape);
+	add_piece(&to, &(struct matrix_piece){m->frame[launch->needs[0]], 0, count, 1, count});
 }
 
 /* Loops of launches. */

@@ -10,14 +10,18 @@ struct bound_param {
 	const void *data; /* NULL if only types are wanted */
 	bool streamed;    /* cut into tiles: the tile's first row reads the param's row FIRST_ROW */
 	/*
-	 * The tile adds its gradient to the double sums HI and, for F64, their compensation LO
-	 * (kernels->accumulate_wide). If the param is streamed, the tile adds to GRADIENT instead, the whole
-	 * array's rows in the computing type. If a tile makes each element at most ONCE, it writes those that it
-	 * makes to GRADIENT. A NULL pointer: that sum is not wanted.
+	 * The gradient of the whole array, in the computing type. NULL: it is not wanted. With TAILS, GRADIENT has the heads
+	 * of long sums (ops/kernels.h). ONCE: no element of it is made twice, and they are written, not added.
 	 */
-	double *hi, *lo;
-	void *gradient;
+	void *gradient, *tails;
 	bool once;
+};
+
+/* Orders additions to one param's gradient, which other evaluations add to as well. */
+struct turns {
+	void (*begin)(void *context, uint32_t param); /* returns when an addition may begin */
+	void (*end)(void *context, uint32_t param);
+	void *context;
 };
 
 struct evaluation {
@@ -36,7 +40,9 @@ struct evaluation {
 	 */
 	double *fold;
 	bool fold_ends;
-	struct team *team;                /* its threads have program->member bytes each; NULL: the caller alone */
+	void *spare;               /* for a gradient that a program makes whole, if it is not ONCE: added from here */
+	const struct turns *turns; /* NULL: nobody else adds to gradients */
+	struct team *team;         /* its threads have program->member bytes each; NULL: the caller alone */
 	const struct kernels *kernels[2]; /* F32, F64; NULL: evaluate finds them, which takes time */
 };
 

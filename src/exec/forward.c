@@ -23,7 +23,7 @@ static enum status compile_tile(const struct run *run, struct tile_program *tile
 		body = reduction_head(body, forward->whole.fold, run->context.arena);
 	TRY_ALLOC(body, run->context.diags);
 	tile->passes = body->values[body->outs[0].value].from == FROM_PORT;
-	return program_compile(&run->context, &tile->program, body, NULL);
+	return program_compile(&run->context, &tile->program, body, NULL, NULL);
 }
 
 /*

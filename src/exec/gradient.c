@@ -105,6 +105,7 @@ enum status gradient_open_worker(struct worker *worker, int64_t *slab, size_t *p
 		resume_hook(worker);
 	trace_hook(worker);
 	replay_open(worker);
+	TRY(turns_open_worker(worker));
 	walk->schedule = schedule_copy(job->schedule);
 	TRY_ALLOC(walk->schedule, run->context.diags);
 	if (options->spill)
@@ -152,7 +153,7 @@ enum status gradient_run_tile(struct worker *worker)
 	return trace_tile(worker, true);
 }
 
-void gradient_begin_array(struct run *run)
+enum status gradient_begin_array(struct run *run)
 {
 	run->gradient->actions_done = 0;
 	for (int i = 0; i < run->open; i++) {
@@ -160,7 +161,9 @@ void gradient_begin_array(struct run *run)
 		walk->counted = false;
 		walk->measured = (struct counters){0};
 		walk->recompute.compared = walk->recompute.differing = 0;
+		turns_begin_array(&run->workers[i]);
 	}
+	return totals_begin_array(run);
 }
 
 void gradient_count_array(struct run *run)

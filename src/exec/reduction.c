@@ -56,7 +56,7 @@ enum status reduction_open(const struct context *context, struct reduction *redu
 	const struct body *rest = cut(lowered->whole, lowered->fold, context->arena);
 	TRY_ALLOC(rest, context->diags);
 	reduction->passes = rest->values[rest->outs[0].value].from == FROM_PORT;
-	TRY(program_compile(context, &reduction->program, rest, NULL));
+	TRY(program_compile(context, &reduction->program, rest, NULL, NULL));
 	const int64_t state = round_up(tiles_state(lowered) * (int64_t)sizeof(double), ARRAY_ALIGN);
 	const int64_t result = round_up(type_bytes(&reduction->folded), ARRAY_ALIGN);
 	const int64_t out = round_up(type_bytes(&reduction->output), ARRAY_ALIGN);

@@ -82,8 +82,10 @@ static void add_sums(struct kept_states *kept, const struct gradient_result *res
 	for (size_t i = 0; i < result->param_count; i++) {
 		const struct param_gradient *g = &result->params[i];
 		const struct param_sums *sums = &g->of[g->type.dtype == DTYPE_F64]; /* a journal covers one array */
-		if (sums->hi)
-			kept->pieces[kept->piece_count++] = (struct spill_piece){sums->hi, (size_t)job_sum_bytes(&result->job, i)};
+		if (sums->heads)
+			kept->pieces[kept->piece_count++] = (struct spill_piece){sums->heads, g->size};
+		if (sums->tails)
+			kept->pieces[kept->piece_count++] = (struct spill_piece){sums->tails, g->size / 2};
 	}
 	kept->pieces[kept->piece_count++] = (struct spill_piece){&kept->error, sizeof kept->error};
 }
@@ -117,7 +119,7 @@ static enum status on_point(void *context, int64_t slot, const struct machine_ar
 	const bool last = state ? journal->number < 0 && slot == journal->last_state : resuming->points == journal->number;
 	if (resuming->skips ? !last : state)
 		return STATUS_OK;
-	TRY(kept_states_set_pieces(worker, arrays, count, result->param_count + 1));
+	TRY(kept_states_set_pieces(worker, arrays, count, 2 * result->param_count + 1));
 	if (!state)
 		add_sums(kept, result);
 	if (!resuming->skips)

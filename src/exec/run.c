@@ -94,7 +94,7 @@ static enum status run_array(struct run *run)
 	if (run->tiles->folds)
 		fold_begin(run->reduction.fold->op, run->reduction.state, run->reduction.count);
 	if (run->gradient)
-		gradient_begin_array(run);
+		TRY(gradient_begin_array(run));
 	else
 		forward_count_array(run);
 	TRY(input_output_begin_array(run));
@@ -151,8 +151,12 @@ static enum status run_stream(const struct context *context, const struct run_su
 	                  .kernels = {kernels_get(DTYPE_F32), kernels_get(DTYPE_F64)}};
 	run.context = (struct context){context->allocator, &run.arena, context->diags};
 	pthread_mutex_init(&run.lock, NULL);
+	pthread_mutex_init(&run.turns.lock, NULL);
+	pthread_cond_init(&run.turns.moved, NULL);
 	const enum status status = run_arrays(&run);
 	release(&run);
+	pthread_cond_destroy(&run.turns.moved);
+	pthread_mutex_destroy(&run.turns.lock);
 	pthread_mutex_destroy(&run.lock);
 	return status;
 }

@@ -76,10 +76,12 @@ struct state_hashes {
 	int64_t first_step; /* if DIFFERING: step of the first differing call, of the first worker that has one */
 };
 
-/* The part of a param's gradient that arrays of one computing type make. */
+/*
+ * The part of a param's gradient that arrays of one computing type make: sums in that type. With TAILS they are the
+ * heads of long sums (ops/kernels.h).
+ */
 struct param_sums {
-	void *rows;      /* a streamed param's rows, added up over the arrays */
-	double *hi, *lo; /* the running sums if it is not streamed; LO only for F64 */
+	void *heads, *tails;
 };
 
 /* The gradient of a param. DATA is NULL if the param is not differentiated. */

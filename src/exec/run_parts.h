@@ -7,6 +7,7 @@
  *     forward.c       a forward run: a tile is one program
  *     gradient.c      a gradient run: a tile is a schedule, which the machine walks
  *     totals.c        gradients of params, added up over tiles and arrays
+ *     turns.c         the order in which workers add to gradients that they share
  *     kept_states.c   states kept in reduced precision or on disk
  *     resume.c        points in a journal, and the run that resumes from one
  *     replay.c        the machine's calls for one tile, recorded for the others
@@ -52,9 +53,11 @@ struct gradient_pass {
 	struct job *job;
 	struct arena *arena;    /* lives as long as the result */
 	struct array cotangent; /* loaded with the first array; without data: ones */
-	int64_t *first_use;     /* by param: the first step that reads it or passes it on, or -1; only for events */
-	double begun;           /* start of the run, by clock_seconds */
-	double actions_done;    /* forward and backward executions of steps so far, in an array that is not tiled */
+	void *spare;            /* for one param's gradient, of an array that is not the first; or NULL */
+	int64_t spare_bytes;
+	int64_t *first_use;  /* by param: the first step that reads it or passes it on, or -1; only for events */
+	double begun;        /* start of the run, by clock_seconds */
+	double actions_done; /* forward and backward executions of steps so far, in an array that is not tiled */
 };
 
 /* The rows of the input that are read: all, or (PART) the slice that the chain begins with. */
@@ -85,6 +88,10 @@ struct run {
 	int open; /* workers to close: the last may have failed to open */
 	/* The current array. */
 	bool read_anywhere, write_anywhere, outputs_begun;
+	struct {
+		pthread_mutex_t lock; /* guards the turn of each worker */
+		pthread_cond_t moved; /* a turn has changed */
+	} turns;
 	pthread_mutex_t lock; /* guards rows_done, and calls of trace and progress */
 	int64_t rows_done;
 };
@@ -136,6 +143,13 @@ struct walk {
 	struct replay_log replay;
 };
 
+/* Where a worker is among the additions to shared sums. */
+struct turn {
+	int64_t tile;       /* the tile that it runs; later tiles have not begun, earlier ones of it have ended */
+	int64_t *additions; /* by param: of that tile, so far */
+	struct turns hooks;
+};
+
 struct worker {
 	struct run *run;
 	int index;
@@ -144,7 +158,7 @@ struct worker {
 	/* Parts of BLOCKS, for one chunk; NULL if the run does not need them. */
 	struct slab blocks;
 	char *input, *gradient, *value;
-	char *partials;   /* tile after tile: its part of the gradients of all params */
+	char *apart;      /* tile after tile: its sums of the gradients of params that are made apart */
 	double *states;   /* tile after tile: its state of the reduction */
 	struct slab slab; /* the machine's arrays, or a forward program's workspace */
 	struct bound_param *params;
@@ -154,6 +168,7 @@ struct worker {
 	int64_t chunk, tile;
 	int64_t first_row, rows;
 	struct walk walk; /* of a gradient run */
+	struct turn turn;
 };
 
 /* worker.c */
@@ -179,8 +194,8 @@ enum status gradient_open_worker(struct worker *worker, int64_t *slab, size_t *p
 void gradient_close_worker(struct worker *worker);
 void forward_run_tile(struct worker *worker);
 enum status gradient_run_tile(struct worker *worker);
-/* Begin: resets counters before an array is computed. Count: add an array to the run's, a forward run before it. */
-void gradient_begin_array(struct run *run);
+/* Begin: resets counters, and allocates sums, before an array is computed. Count: add an array to the run's, a forward run before it. */
+enum status gradient_begin_array(struct run *run);
 void forward_count_array(struct run *run);
 void gradient_count_array(struct run *run);
 
@@ -221,14 +236,27 @@ enum status resume_open(struct worker *worker, const void *input);
 
 /* totals.c */
 
-/* Allocates sums for arrays of the current type, unless an earlier array did. Sums of earlier arrays stay. */
+/* Makes the list of gradients, unless an earlier array did. Sums of earlier arrays stay. */
 enum status totals_open(struct run *run);
-/* Zeroes the sums of the worker's tile and directs gradients there; without tiles, or if streamed, to the totals. */
+/* Allocates the sums that the current array adds to, unless an earlier one did. */
+enum status totals_begin_array(struct run *run);
+/* Directs the gradients of the worker's tile to the totals, or to sums apart, which it zeroes. */
 void totals_aim(struct worker *worker);
-/* Adds the sums of the chunk's tile TILE to the totals. Calls come in the order of tiles: no bit depends on workers. */
+/* Adds the apart sums of the chunk's tile TILE to the totals. Calls come in the order of tiles. */
 void totals_add(const struct worker *worker, int64_t tile);
-/* Rounds the totals to the gradients of params, after the last array. */
+/* Sets the gradients of params, after the last array. */
 void totals_finish(struct gradient_result *result);
+
+/* turns.c: the order in which tiles add to shared sums */
+
+enum status turns_open_worker(struct worker *worker);
+/* Says that the worker has begun no tile of the current array. No worker may run. */
+void turns_begin_array(struct worker *worker);
+/* Say that the worker begins its current tile, and that it has ended it, or has failed with STATUS. */
+void turns_begin_tile(struct worker *worker);
+void turns_end_tile(struct worker *worker, enum status status);
+/* Returns the worker's turns for struct evaluation; NULL if workers share no sums. */
+const struct turns *turns_of(const struct worker *worker);
 
 /* events.c: these do nothing unless a trace or events are wanted. */
 

@@ -29,17 +29,15 @@ static enum status open_blocks(struct worker *worker)
 	const struct tiles *tiles = run->tiles;
 	const int64_t input = round_up(tiles->tile * tiles->per_chunk * tiles->input_row, ARRAY_ALIGN);
 	const int64_t gradient = run->gradient ? input : 0, value = value_bytes(run);
-	const int64_t partials = run->gradient ? tiles->per_chunk * run->gradient->job->partials.bytes : 0;
+	const int64_t apart = run->gradient ? tiles->per_chunk * run->gradient->job->sums.apart : 0;
 	const int64_t states = tiles->per_chunk * tiles->state * (int64_t)sizeof(double);
-	const int64_t bytes = input + gradient + value + partials + states;
+	const int64_t bytes = input + gradient + value + apart + states;
 	TRY(slab_get(&worker->blocks, bytes, run->context.allocator, run->context.diags));
 	worker->input = worker->blocks.base;
 	worker->gradient = run->gradient ? worker->input + input : NULL;
 	worker->value = run->options->value ? worker->input + input + gradient : NULL;
-	worker->partials = run->gradient ? worker->input + input + gradient + value : NULL;
-	worker->states = (double *)(void *)(worker->input + input + gradient + value + partials);
-	if (worker->partials)
-		memset(worker->partials, 0, (size_t)partials); /* for elements that no tile makes */
+	worker->apart = run->gradient ? worker->input + input + gradient + value : NULL;
+	worker->states = (double *)(void *)(worker->input + input + gradient + value + apart);
 	if (run->forward && run->forward->tile.passes)
 		worker->value = worker->input;
 	if (run->forward)
@@ -99,6 +97,8 @@ void worker_evaluate(const struct worker *worker, struct evaluation *evaluation)
 	evaluation->first_row = worker->first_row;
 	evaluation->whole_rows = run->tiles->tiled ? run->tiles->rows : run->whole->whole_rows;
 	evaluation->flat = run->tiles->flat;
+	evaluation->spare = run->gradient ? run->gradient->spare : NULL;
+	evaluation->turns = turns_of(worker);
 	evaluation->team = run->tiles->tiled ? NULL : run->team;
 	evaluation->kernels[0] = run->kernels[0];
 	evaluation->kernels[1] = run->kernels[1];
@@ -115,10 +115,14 @@ enum status worker_run_chunk(void *run, int index, int64_t chunk, struct diags *
 	for (worker->tile = 0; worker->tile < count; worker->tile++) {
 		worker->first_row = (chunk * tiles->per_chunk + worker->tile) * tiles->tile;
 		worker->rows = lesser(tiles->rows - worker->first_row, tiles->tile);
-		if (worker->run->gradient)
-			TRY(gradient_run_tile(worker));
-		else
+		if (!worker->run->gradient) {
 			forward_run_tile(worker);
+			continue;
+		}
+		turns_begin_tile(worker);
+		const enum status status = gradient_run_tile(worker);
+		turns_end_tile(worker, status);
+		TRY(status);
 	}
 	return STATUS_OK;
 }

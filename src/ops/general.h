@@ -104,6 +104,25 @@ const char *blas_name(void);
  * V's, which OpenBLAS may round differently.
  */
 int64_t product_rows(enum op op, const struct type *v, const struct type *a);
+/*
+ * A piece of a matrix: ROWS by COLUMNS elements at DATA, row after row. The first is element FIRST of the matrix, whose
+ * rows have WIDTH elements.
+ */
+struct matrix_piece {
+	const void *data;
+	int64_t first, width, rows, columns;
+};
+typedef void matrix_piece_function(void *context, const struct matrix_piece *piece);
+/* True if the derivative of OP, whose operand has type A and whose V has type V, by the operand is one product. */
+bool product_in_pieces(enum op op, const struct type *v, const struct type *a);
+/* Returns the bytes of scratch, the caller's and of each further member of a team, that product_pieces needs. */
+int64_t product_piece_bytes(const struct type *a);
+/*
+ * Computes the derivative by the operand, as vjp_NAME does, but piece by piece: calls FUNCTION for each piece, in order.
+ * A team calls it in any order, and in several threads. The pieces follow from the types.
+ */
+void product_pieces(const struct op_call *call, const void *g, const void *const needs[MAX_NEEDS],
+                    matrix_piece_function *function, void *context);
 /* Computes PRODUCT in the calling thread: by OpenBLAS if it is loaded and its ints hold all LDs, else by our own. */
 void gemm(enum dtype dtype, const struct product *product);
 

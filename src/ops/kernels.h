@@ -82,6 +82,11 @@ struct dropout {
 	double scale;
 };
 
+/*
+ * A long sum is a head, the sum rounded to the type, and a tail, which is what the rounding took. A tail has half as
+ * many bytes as a head: it counts units of 2^-15 (F32) or 2^-31 (F64) of the head's last place, at most half of them.
+ * So a sum has 39 or 84 bits. Once all is added, the heads are the result. A head that is not finite has the tail 0.
+ */
 struct loops {
 	enum dtype dtype; /* F32 or F64 */
 	struct line_sums sum;
@@ -89,6 +94,8 @@ struct loops {
 	void (*accumulate)(void *dst, const void *src, size_t n);
 	/* hi[i] += src[i] in double, of two NaNs hi's stays; adds the rounding errors to lo[i] if LO (Neumaier's sum) */
 	void (*accumulate_wide)(double *hi, double *lo, const void *src, size_t n);
+	/* Adds src[i] to the long sum heads[i] and tails[i]; of two NaNs the sum's stays. SRC_TAILS NULL: of zeros. */
+	void (*accumulate_long)(void *heads, void *tails, const void *src, const void *src_tails, size_t n);
 	/* dst[i] = value */
 	void (*fill)(void *dst, double value, size_t n);
 	/* conversions from the loops' type */

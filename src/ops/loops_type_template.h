@@ -6,17 +6,23 @@
 #define N(NAME) NAME##_f32
 #define REAL float
 #define LANE_INTEGER int32_t
+#define TAIL_INTEGER int16_t
+#define FABS fabsf
 #define GEMM_MULTIPLY_ADD MULTIPLY_ADD_f32
 #else
 #define N(NAME) NAME##_f64
 #define REAL double
 #define LANE_INTEGER int64_t
+#define TAIL_INTEGER int32_t
+#define FABS fabs
 #define GEMM_MULTIPLY_ADD MULTIPLY_ADD_f64
 #endif
 
 /* ---- vectors as wide as the registers, and the transposition of matrices by them ---- */
 
 enum { N(LANES) = VECTOR_BYTES / sizeof(REAL) };
+enum { N(FRACTION) = sizeof(REAL) == 4 ? 23 : 52 }; /* bits of a number's fraction */
+static const REAL N(UNITS) = sizeof(REAL) == 4 ? (REAL)0x1p38 : (REAL)0x1p83; /* of a tail, in a head of 1 */
 
 typedef REAL N(vector) __attribute__((vector_size(VECTOR_BYTES)));
 typedef LANE_INTEGER N(lanes) __attribute__((vector_size(VECTOR_BYTES)));
@@ -328,6 +334,66 @@ static void N(accumulate_wide)(double *hi, double *lo, const void *src, size_t n
 	}
 }
 
+/* Returns 2^e, where HEAD is in [2^e, 2^(e+1)), or its reciprocal; powers that are no normal number become 0. */
+static inline REAL N(power_of)(REAL head, bool reciprocal)
+{
+	const LANE_INTEGER exponent = ((LANE_INTEGER)1 << (sizeof(REAL) * 8 - 1 - N(FRACTION))) - 1;
+	LANE_INTEGER bits;
+	REAL power;
+	memcpy(&bits, &head, sizeof bits);
+	bits &= exponent << N(FRACTION);
+	bits = reciprocal ? ((exponent - 1) << N(FRACTION)) - bits : bits;
+	memcpy(&power, &bits, sizeof power);
+	return power;
+}
+
+/* Returns the integer next to X, whose magnitude is at most 2^(FRACTION - 2). */
+static inline LANE_INTEGER N(nearest)(REAL x)
+{
+	const REAL shift = (REAL)(3 * ((LANE_INTEGER)1 << (N(FRACTION) - 1))), moved = x + shift;
+	LANE_INTEGER bits, zero;
+	memcpy(&bits, &moved, sizeof bits);
+	memcpy(&zero, &shift, sizeof zero);
+	return bits - zero;
+}
+
+/* The error of a + b = sum, by Knuth's formula. */
+static inline REAL N(error_of)(REAL a, REAL b, REAL sum)
+{
+	const REAL part = sum - a;
+	return (a - (sum - part)) + (b - part);
+}
+
+/* Returns the value of a long sum's TAIL. */
+static inline REAL N(tail_value)(REAL head, TAIL_INTEGER tail)
+{
+	return (REAL)tail * (1 / N(UNITS)) * N(power_of)(head, false);
+}
+
+/* Adds X + X_LOW to the long sum *HEAD and *TAIL. */
+static inline void N(add_long)(REAL *head, TAIL_INTEGER *tail, REAL x, REAL x_low)
+{
+	const REAL h = *head, sum = h == h ? h + x : h; /* of two NaNs the first one stays */
+	const REAL all = (N(error_of)(h, x, sum) + N(tail_value)(h, *tail)) + x_low;
+	const REAL low = FABS(sum) < (REAL)INFINITY ? all : 0, total = sum + low;
+	const REAL left = N(error_of)(sum, low, total) * N(power_of)(total, true) * N(UNITS);
+	const LANE_INTEGER rounded = N(nearest)(left);
+	*head = total;
+	*tail = (TAIL_INTEGER)(FABS(total) < (REAL)INFINITY ? rounded : 0);
+}
+
+static void N(accumulate_long)(void *heads, void *tails, const void *src, const void *src_tails, size_t n)
+{
+	const REAL *from = src;
+	const TAIL_INTEGER *from_tail = src_tails;
+	REAL *head = heads;
+	TAIL_INTEGER *tail = tails;
+	if (from_tail)
+		EACH N(add_long)(&head[i], &tail[i], from[i], N(tail_value)(from[i], from_tail[i]));
+	else
+		EACH N(add_long)(&head[i], &tail[i], from[i], 0);
+}
+
 static void N(fill)(void *dst, double value, size_t n)
 {
 	REAL *to = dst;
@@ -476,6 +542,7 @@ const struct loops TYPED(ISA_LOOPS) = {
 	.sum = {N(sum_value), N(sums), N(sums_squares), N(sums_products), N(sums_deviations), N(sum_magnitudes), N(sum_huber)},
 	.accumulate = N(accumulate),
 	.accumulate_wide = N(accumulate_wide),
+	.accumulate_long = N(accumulate_long),
 	.fill = N(fill),
 	.to_f32 = N(to_f32),
 	.to_f64 = N(to_f64),
@@ -502,6 +569,8 @@ const struct loops TYPED(ISA_LOOPS) = {
 #undef N
 #undef REAL
 #undef LANE_INTEGER
+#undef TAIL_INTEGER
+#undef FABS
 #undef GEMM_MULTIPLY_ADD
 #undef TYPE_F32
 #undef TYPE_F64

@@ -6,6 +6,7 @@
  */
 #include <string.h>
 
+#include "base/checked.h"
 #include "ops/lines.h"
 
 struct stack {
@@ -135,28 +136,32 @@ static struct factor transposed(struct factor factor)
 /* The result Z = A op(B); the gradient of A, G op(B)'; the gradient of B, A' G, or G' A if B is transposed. */
 enum product_part { PART_RESULT, PART_LEFT, PART_RIGHT };
 
+/* Returns the product of matrix I of the stack that makes PART; the arrays are those of multiply_stack. */
+static struct product product_of(const struct stack *p, enum product_part part, const void *const arrays[3], int64_t i)
+{
+	bool first_left, first_right;
+	const int64_t at_left = factor_at(p, p->step_a, i, &first_left);
+	const int64_t at_right = factor_at(p, p->step_b, i, &first_right);
+	void *const left = arrays[0] ? writable(element_at(arrays[0], p->size, at_left)) : NULL;
+	void *const right = arrays[1] ? writable(element_at(arrays[1], p->size, at_right)) : NULL;
+	void *const result = arrays[2] ? writable(element_at(arrays[2], p->size, i * p->m * p->n)) : NULL;
+	const struct factor l = {left, p->k, false}, r = {right, p->transpose_b ? p->k : p->n, p->transpose_b};
+	const struct factor g = {result, p->n, false};
+	if (part == PART_LEFT)
+		return (struct product){p->m, p->k, p->n, g, transposed(r), left, p->k, !first_left};
+	if (part == PART_RIGHT && p->transpose_b)
+		return (struct product){p->n, p->k, p->m, transposed(g), l, right, p->k, !first_right};
+	if (part == PART_RIGHT)
+		return (struct product){p->k, p->n, p->m, transposed(l), g, right, p->n, !first_right};
+	return (struct product){p->m, p->n, p->k, l, r, result, p->n, false};
+}
+
 /* Stores PART in its array: Z, A or B. For a gradient Z has the result's cotangent, and A or B the other factor. */
 static void multiply_stack(const struct op_call *call, enum product_part part, void *a, void *b, void *z)
 {
 	const struct stack p = stack_of(call);
-	for (int64_t i = 0; i < p.count; i++) {
-		bool first_left, first_right;
-		const int64_t at_left = factor_at(&p, p.step_a, i, &first_left);
-		const int64_t at_right = factor_at(&p, p.step_b, i, &first_right);
-		void *const left = part == PART_LEFT || a ? element_of(a, p.size, at_left) : NULL;
-		void *const right = part == PART_RIGHT || b ? element_of(b, p.size, at_right) : NULL;
-		void *const result = element_of(z, p.size, i * p.m * p.n);
-		const struct factor l = {left, p.k, false}, r = {right, p.transpose_b ? p.k : p.n, p.transpose_b};
-		const struct factor g = {result, p.n, false};
-		struct product product = {p.m, p.n, p.k, l, r, result, p.n, false};
-		if (part == PART_LEFT)
-			product = (struct product){p.m, p.k, p.n, g, transposed(r), left, p.k, !first_left};
-		else if (part == PART_RIGHT && p.transpose_b)
-			product = (struct product){p.n, p.k, p.m, transposed(g), l, right, p.k, !first_right};
-		else if (part == PART_RIGHT)
-			product = (struct product){p.k, p.n, p.m, transposed(l), g, right, p.n, !first_right};
-		multiply_shared(call->team, &p, product);
-	}
+	for (int64_t i = 0; i < p.count; i++)
+		multiply_shared(call->team, &p, product_of(&p, part, (const void *const[]){a, b, z}, i));
 }
 
 /* Stores the gradients that are not NULL. dot exchanges the factors. */
@@ -169,6 +174,57 @@ static void vjp_product(const struct op_call *call, void *dv, void *dw, const vo
 		multiply_stack(call, swapped ? PART_RIGHT : PART_LEFT, swapped ? w : dv, swapped ? dv : w, z);
 	if (dw)
 		multiply_stack(call, swapped ? PART_LEFT : PART_RIGHT, swapped ? dw : v, swapped ? v : dw, z);
+}
+
+/* A piece is a panel of the packed factor wide, and high enough that packing it again for each piece costs little. */
+enum { PIECE_ROWS = 14 * PRODUCT_STRIPE, PIECE_ROW_BYTES = 1536 };
+
+bool product_in_pieces(enum op op, const struct type *v, const struct type *a)
+{
+	return op_is_dot(op) && is_one_matrix(op == OP_dot ? &v->shape : &a->shape);
+}
+
+int64_t product_piece_bytes(const struct type *a) { return lesser(PIECE_ROWS * PIECE_ROW_BYTES, type_bytes(a)); }
+
+struct pieces {
+	const struct op_call *call;
+	struct product all;
+	int64_t columns, across; /* columns of a piece; pieces side by side */
+	matrix_piece_function *function;
+	void *context;
+};
+
+/* Computes pieces BEGIN .. END-1: a team_part. */
+static void run_pieces(void *context, void *memory, int64_t begin, int64_t end)
+{
+	const struct pieces *p = context;
+	const enum dtype dtype = p->call->v->dtype;
+	const size_t size = element_size(dtype);
+	for (int64_t i = begin; i < end; i++) {
+		const int64_t row = i / p->across * PIECE_ROWS, column = i % p->across * p->columns;
+		struct product part = p->all;
+		part.m = lesser(part.m - row, PIECE_ROWS);
+		part.n = lesser(part.n - column, p->columns);
+		part.a.data = element_at(part.a.data, size, part.a.transposed ? row : row * part.a.ld);
+		part.b.data = element_at(part.b.data, size, part.b.transposed ? column * part.b.ld : column);
+		part.c = memory ? memory : p->call->scratch;
+		part.ldc = part.n;
+		gemm(dtype, &part);
+		p->function(p->context, &(struct matrix_piece){part.c, row * p->all.n + column, p->all.n, part.m, part.n});
+	}
+}
+
+void product_pieces(const struct op_call *call, const void *g, const void *const needs[MAX_NEEDS],
+                    matrix_piece_function *function, void *context)
+{
+	const struct stack stack = stack_of(call);
+	const bool left = call->op == OP_dot;
+	const void *const arrays[3] = {left ? NULL : needs[0], left ? needs[0] : NULL, g};
+	struct pieces p = {.call = call, .function = function, .context = context};
+	p.all = product_of(&stack, left ? PART_LEFT : PART_RIGHT, arrays, 0);
+	p.columns = PIECE_ROW_BYTES / (int64_t)stack.size;
+	p.across = ceil_div(p.all.n, p.columns);
+	team_run(call->team, ceil_div(p.all.m, PIECE_ROWS) * p.across, 1, run_pieces, &p);
 }
 
 #define PRODUCT(NAME, A, B)                                                                                            \

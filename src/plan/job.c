@@ -24,7 +24,7 @@ static enum status make_tile(struct job *job, struct tile_plan *tile, int64_t ro
 	else
 		TRY(whole ? lower(&job->context, &tile->lowered, job->chain, &job->whole.portion, &input, what)
 		          : lower_tile(&job->context, &tile->lowered, &job->whole, &input, what, rows));
-	TRY(compiled_make(&job->context, &tile->compiled, &tile->lowered, job->policy));
+	TRY(compiled_make(&job->context, &tile->compiled, &tile->lowered, job->policy, job->sums.written));
 	if (!job->options.costs)
 		return STATUS_OK;
 	return job->options.costs(job->options.costs_context, &tile->compiled, rows, job->context.diags);
@@ -38,12 +38,8 @@ void job_fixed_bytes(const struct job *job, int64_t *worker, int64_t *all)
 {
 	const struct job_options *options = &job->options;
 	*all = saturated_add(options->param_bytes, state_bytes(job) + (job->team - 1) * job->member_bytes);
-	for (size_t i = 0; i < job->chain->param_count; i++) {
-		const struct param *param = &job->chain->params[i];
-		const struct type type = param_type(param, &job->input);
-		if (param->differentiated)
-			*all = saturated_add(*all, job_has_rows(job, i) ? type_bytes(&type) : job_sum_bytes(job, i));
-	}
+	for (size_t i = 0; i < job->chain->param_count; i++)
+		*all = saturated_add(*all, job_sum_bytes(job, i));
 	if (options->has_cotangent)
 		*all = saturated_add(*all, type_bytes(&job->whole.output));
 	*worker = 0;
@@ -51,8 +47,7 @@ void job_fixed_bytes(const struct job *job, int64_t *worker, int64_t *all)
 		return;
 	const struct tiles *tiles = &job->tiles;
 	*worker = tiles->tile * tiles->per_chunk * (2 * tiles->input_row + (options->want_value ? tiles->output_row : 0));
-	/* a chunk has few tiles where a tile's sums have many bytes (tiles_cut) */
-	*worker = saturated_add(*worker, saturated_add(job->partials.bytes, state_bytes(job)) * tiles->per_chunk);
+	*worker = saturated_add(*worker, saturated_add(job->sums.apart, state_bytes(job)) * tiles->per_chunk);
 }
 
 /* Fails with STATUS_LIMIT if BYTES, of all workers' arrays, exceed POOL_MOST: then sums of bytes could exceed int64. */
@@ -128,6 +123,31 @@ enum status job_set_costs(struct job *job)
 }
 
 /*
+ * Sets job->sums and, if STREAMABLE, job->forward. A body of the forward pass that no job keeps is freed: only its reads
+ * of params count. A chain without params needs none.
+ */
+static enum status find_sums(struct job *job, bool streamable)
+{
+	struct arena arena;
+	struct context context = job->context;
+	struct lowered forward;
+	bool any = false;
+	for (size_t i = 0; i < job->chain->param_count; i++)
+		any |= job->chain->params[i].differentiated;
+	if (!any && !streamable)
+		return job_find_sums(job, NULL);
+	arena_init(&arena, context.allocator);
+	context.arena = streamable ? context.arena : &arena;
+	enum status status = lower(&context, &forward, job->chain, &job->whole.portion, &job->input, LOWER_RUN);
+	if (!status)
+		status = job_find_sums(job, forward.whole);
+	if (streamable)
+		job->forward = forward;
+	arena_free(&arena);
+	return status;
+}
+
+/*
  * Cuts the array into tiles, or leaves it whole. The steps decide whether rows can be cut. The body of a forward pass
  * decides where, so that forward passes and gradients have the same blocks of sums. The steps' bodies cannot decide
  * that: whether a param's element is read twice depends on the loops around a step, which are outside its body. Only
@@ -136,19 +156,20 @@ enum status job_set_costs(struct job *job)
 static enum status cut_array(struct job *job)
 {
 	const struct job_options *options = &job->options;
-	if (job->whole.streamable && !options->whole) {
-		TRY(lower(&job->context, &job->forward, job->chain, &job->whole.portion, &job->input, LOWER_RUN));
-		TRY(job_find_partials(job, job->forward.whole));
+	const bool streamable = job->whole.streamable && !options->whole;
+	TRY(find_sums(job, streamable));
+	tiles_keep_whole(&job->tiles, &job->whole);
+	if (streamable)
 		tiles_cut(&job->tiles, &job->forward,
 		          &(struct tile_wants){.rows = options->tile,
 		                               .threads = options->threads,
 		                               .gradient = true,
-		                               .partial_bytes = job->partials.bytes});
-		if (job->tiles.tiled)
-			return STATUS_OK;
-	}
-	job->partials.bytes = 0;
-	tiles_keep_whole(&job->tiles, &job->whole);
+		                               .sums = job->sums.any,
+		                               .ordered = job->sums.ordered,
+		                               .apart = job->sums.apart});
+	if (!job->tiles.tiled)
+		tiles_keep_whole(&job->tiles, &job->whole);
+	job_settle_sums(job);
 	return STATUS_OK;
 }
 

@@ -41,10 +41,16 @@ struct tile_plan {
 	int64_t slab; /* peak bytes of the schedule on the memory machine */
 };
 
-/* A tile's part of the gradients of params that are not streamed. */
-struct partials {
-	int64_t bytes;    /* of all these params together; 0 without tiles */
-	const bool *once; /* by param: a tile makes each element once at most; without tiles NULL or of no use */
+/* How the gradient of a param is summed over the reads, tiles and arrays (job_sums.c). */
+enum sum_kind { SUM_NONE, SUM_ROWS, SUM_ONCE, SUM_SHARED, SUM_APART };
+
+struct sums {
+	enum sum_kind *kinds; /* by param */
+	bool *once;           /* by param: no tile makes an element twice */
+	bool *written;        /* by param: SUM_ONCE */
+	int64_t apart;        /* bytes of a tile's sums that are made apart */
+	bool any;             /* there are sums over tiles */
+	bool ordered;         /* several workers add to shared sums, in the order of tiles */
 };
 
 struct job {
@@ -66,7 +72,7 @@ struct job {
 	struct counters predicted; /* peak_bytes and stored_bytes of all workers together; the others of one full tile */
 	int64_t staging; /* a worker's copy of a state on its way to disk, part of predicted.peak_bytes; 0: no copy */
 	int64_t slabs;   /* bytes, part of predicted.peak_bytes: of all workers' slabs, the blocks that hold their arrays */
-	struct partials partials;
+	struct sums sums;
 };
 
 /*
@@ -97,13 +103,9 @@ bool job_saves_nothing(const struct job *job, bool opened);
 enum status job_residuals(const struct job *job, struct held_list *list);
 /* True if param I is streamed and JOB has tiles: its gradient has rows, which are not summed. */
 bool job_has_rows(const struct job *job, size_t i);
-/* Returns the bytes of the sums of param I's gradient: a double an element, and two if it is computed in f64. */
+/* Returns the bytes of the sums of param I's gradient, for all tiles together. 0 for a const. */
 int64_t job_sum_bytes(const struct job *job, size_t i);
-/*
- * Returns the bytes of a tile's part of param I's gradient, a multiple of 8. 0 for a const or a streamed param. The
- * part holds sums. If a tile makes each element at most once, it holds the elements in the computing type instead: the
- * same bits in fewer bytes. Only if JOB has tiles.
- */
-int64_t job_partial_bytes(const struct job *job, size_t i);
+/* Returns the bytes of the sums of param I's gradient that each tile makes apart, a multiple of ARRAY_ALIGN, or 0. */
+int64_t job_apart_bytes(const struct job *job, size_t i);
 
 #endif

@@ -9,8 +9,10 @@ void job_fixed_bytes(const struct job *job, int64_t *worker, int64_t *all);
 /* Initialises JOB and compiles its tiles: everything that a schedule needs, except job->costs. */
 enum status job_prepare(const struct context *context, struct job *job, const struct chain *chain,
                         const struct type *input, const struct job_options *options);
-/* Sets job->partials from the body of a forward pass, before the cut: as if JOB had tiles. */
-enum status job_find_partials(struct job *job, const struct body *forward);
+/* Sets job->sums from the body of a forward pass, before the cut: as if JOB had several tiles. */
+enum status job_find_sums(struct job *job, const struct body *forward);
+/* Sets job->sums for the cut in job->tiles. */
+void job_settle_sums(struct job *job);
 /* Sets job->costs, for policies by cut. Fails with STATUS_LIMIT if the arrays are too large to plan. */
 enum status job_set_costs(struct job *job);
 /* True if one worker runs only the rest, which is the last tile and has fewer rows. */

@@ -26,7 +26,7 @@ enum {
 	PRODUCT_LEAST = 5 * PRODUCT_STRIPE, /* matrix rows of a product in a forward tile */
 	PRODUCT_MOST = 42 * PRODUCT_STRIPE,
 	STATES = 1 << 18,         /* bytes of the states of a forward chunk */
-	PARTIALS = 1 << 20,       /* bytes of the partial gradients and states of a gradient chunk */
+	PARTIALS = 1 << 20,       /* bytes of the sums and states that the tiles of a gradient chunk make apart */
 	BLOCK_BYTES = 1024 << 10, /* of the values of a block of sums */
 	PRODUCT_BLOCK_BYTES = 4 << 20,
 	PRODUCT_BLOCK_LEAST = 10 * PRODUCT_STRIPE, /* matrix rows; a product packs about 10 or 5 stripes at once, by type */
@@ -198,10 +198,12 @@ static void cut_gradient(struct tiles *tiles, const struct lowered *whole, const
 {
 	const int64_t wanted = wanted_rows(tiles, whole, wants->rows);
 	const int64_t chunk = wanted ? wanted : GRADIENT_CHUNK / greater(tiles->input_row, 1);
-	const bool fixed = tiles->folds || wants->partial_bytes || cost_of_row(whole, tiles->rows).matrix_rows;
-	const int64_t sums = saturated_add(wants->partial_bytes, tiles->state * (int64_t)sizeof(double));
+	const bool fixed = tiles->folds || wants->sums || cost_of_row(whole, tiles->rows).matrix_rows;
+	const int64_t sums = saturated_add(wants->apart, tiles->state * (int64_t)sizeof(double));
+	const int64_t most = sums > 0 ? PARTIALS / sums : INT64_MAX;
 	tiles->tile = wanted && !fixed ? wanted : block_rows(whole, tiles->rows);
-	set_chunks(tiles, chunk, sums > 0 ? PARTIALS / sums : INT64_MAX, wants->threads);
+	/* A worker's next tile must not wait for the last one of another worker's chunk. */
+	set_chunks(tiles, chunk, wants->ordered && wants->threads > 1 ? 1 : most, wants->threads);
 }
 
 void tiles_cut(struct tiles *tiles, const struct lowered *whole, const struct tile_wants *wants)

@@ -18,9 +18,9 @@ struct tile_wants {
 	int threads;
 	/* A forward run: the input can be read, and the output written, in any order. */
 	bool read_anywhere, write_anywhere;
-	/* A gradient: a tile has PARTIAL_BYTES of its own for the gradients of params. */
-	bool gradient;
-	int64_t partial_bytes;
+	/* A gradient: SUMS of params go over the tiles. If ORDERED, a tile waits for additions of the tile before. */
+	bool gradient, sums, ordered;
+	int64_t apart; /* bytes of the sums that each tile makes apart */
 };
 
 struct tiles {

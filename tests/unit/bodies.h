@@ -87,12 +87,9 @@ static inline void add_param(struct model *m, const struct type *part, bool stac
 	void *data = malloc((size_t)type_bytes(&param->type) + 1);
 	fill_array(m, data, &param->type);
 	param->data = data;
-	if (streamed) {
-		param->gradient = calloc(count_of(&param->type) + 1, width_of(part));
-	} else {
-		param->hi = calloc(count_of(&param->type) + 1, sizeof(double));
-		param->lo = calloc(count_of(&param->type) + 1, sizeof(double));
-	}
+	param->gradient = calloc(count_of(&param->type) + 1, width_of(part));
+	if (!streamed)
+		param->tails = calloc(count_of(&param->type) + 1, width_of(part) / 2);
 	m->stacked[m->param_count] = stacked;
 	m->part[m->param_count++] = part;
 }
@@ -449,9 +446,8 @@ static inline void model_free(struct model *m)
 {
 	for (size_t i = 0; i < MOST_PARAMS; i++) {
 		free((void *)(uintptr_t)m->params[i].data);
-		free(m->params[i].hi);
-		free(m->params[i].lo);
 		free(m->params[i].gradient);
+		free(m->params[i].tails);
 	}
 	arena_free(&m->arena);
 }

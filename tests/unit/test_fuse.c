@@ -18,7 +18,7 @@ static void begin(int64_t rows, int64_t columns) { model_init(&m, 1, DTYPE_F32, 
 static const struct launch *compile_out(uint32_t value)
 {
 	body_add_out(&m.body, PORT_SLOT, (uint32_t)m.body.out_count, value);
-	ck_assert_int_eq(program_compile(&m.context, &program, &m.body, NULL), STATUS_OK);
+	ck_assert_int_eq(program_compile(&m.context, &program, &m.body, NULL, NULL), STATUS_OK);
 	return program.launches;
 }
 
@@ -393,7 +393,7 @@ START_TEST(registers_of_random_groups)
 		m.general = seed % 4 == 0;
 		add_instrs(&m, 3 + (int)seed / 2, 0);
 		add_outs(&m);
-		ck_assert_int_eq(program_compile(&m.context, &program, &m.body, NULL), STATUS_OK);
+		ck_assert_int_eq(program_compile(&m.context, &program, &m.body, NULL, NULL), STATUS_OK);
 		for (size_t i = 0; i < program.launch_count; i++) {
 			const struct launch *launch = &program.launches[i];
 			if (launch->kind != LAUNCH_GROUP)

@@ -1249,6 +1249,82 @@ START_TEST(test_sums)
 }
 END_TEST
 
+/* Returns the value of a long sum, by the definition of a tail in kernels.h. */
+static real long_sum(const struct kernels *kernels, const void *heads, const void *tails, size_t i)
+{
+	const bool wide = kernels->dtype == DTYPE_F64;
+	const double head = get(kernels, heads, i);
+	const real tail = wide ? ((const int32_t *)tails)[i] : ((const int16_t *)tails)[i];
+	return isfinite(head) && head != 0 ? head + ldexpl(tail, ilogb(head) - (wide ? 52 + 31 : 23 + 15)) : (real)head;
+}
+
+/* A long sum has a bound on its error, and its head is the sum rounded; every set makes the same bits. */
+START_TEST(long_sums)
+{
+	enum { N = 83, TERMS = 400 };
+	const struct kernels *tables[4];
+	for (int type = 0; type < 2; type++) {
+		double first_heads[N] = {0}, first_tails[N] = {0};
+		const enum dtype dtype = type ? DTYPE_F64 : DTYPE_F32;
+		for (size_t t = 0, count = kernels_all(dtype, tables); t < count; t++) {
+			const struct kernels *k = tables[t];
+			double heads[N] = {0}, tails[N] = {0}, half_heads[N] = {0}, half_tails[N] = {0}, terms[N];
+			real exact[N] = {0}, size[N] = {0};
+			for (uint32_t j = 0; j < TERMS; j++) {
+				for (size_t i = 0; i < N; i++) {
+					put(k, terms, i,
+					    ldexp((double)((j * 7919 + i * 104729) * 2654435761u) - 0x1p31, (int)(i % 40) - 60));
+					exact[i] += get(k, terms, i);
+					size[i] = fmaxl(size[i], fabsl(exact[i]));
+				}
+				/* the second half goes by a sum apart, which is then added */
+				const bool apart = j >= TERMS / 2;
+				k->loops->accumulate_long(apart ? half_heads : heads, apart ? half_tails : tails, terms, NULL, N);
+			}
+			k->loops->accumulate_long(heads, tails, half_heads, half_tails, N);
+			for (size_t i = 0; i < N; i++) {
+				const real sum = long_sum(k, heads, tails, i), most = size[i] * TERMS * (type ? 0x1p-63L : 0x1p-39L);
+				ck_assert_msg(fabsl(sum - exact[i]) <= most, "%s %s: %zu", k->isa, dtype_label(k), i);
+				ck_assert(get(k, heads, i) == (type ? (double)sum : (double)(float)sum));
+			}
+			if (t == 0) {
+				memcpy(first_heads, heads, sizeof heads);
+				memcpy(first_tails, tails, sizeof tails);
+			}
+			ck_assert_mem_eq(heads, first_heads, sizeof heads);
+			ck_assert_mem_eq(tails, first_tails, sizeof tails);
+		}
+	}
+}
+END_TEST
+
+/* Ends of the range: infinities and NaNs stay, with tails of 0; denormals and the largest numbers are exact. */
+START_TEST(long_sums_at_ends)
+{
+	const struct kernels *tables[4];
+	for (int type = 0; type < 2; type++)
+		for (size_t t = 0, count = kernels_all(type ? DTYPE_F64 : DTYPE_F32, tables); t < count; t++) {
+			const struct kernels *k = tables[t];
+			const double most = type ? 0x1p1023 : 0x1p127, least = type ? 0x1p-1074 : 0x1p-149;
+			const double terms[][3] = {{most, most, -most},    {INFINITY, 1, -INFINITY}, {NAN, INFINITY, 1},
+			                           {least, least, -least}, {most, least, -most},     {1, least, -1},
+			                           {-0.0, -0.0, 0}};
+			const double sums[] = {INFINITY, NAN, NAN, least, 0, 0, 0};
+			for (size_t i = 0; i < sizeof sums / sizeof *sums; i++) {
+				double heads[9] = {0}, tails[9] = {0}, zeros[9] = {0}, block[9];
+				for (int j = 0; j < 3; j++) {
+					k->loops->fill(block, terms[i][j], 9);
+					k->loops->accumulate_long(heads, tails, block, NULL, 9);
+				}
+				const double sum = get(k, heads, 8);
+				ck_assert_msg(isnan(sums[i]) ? isnan(sum) : sum == sums[i], "%s %s, row %zu: %g", k->isa,
+				              dtype_label(k), i, sum);
+				ck_assert_mem_eq(tails, zeros, sizeof tails);
+			}
+		}
+}
+END_TEST
+
 /* X rounded to P significant bits with the least exponent LEAST, by integers in long double. */
 static double round_slowly(double x, int bits, int least, double beyond)
 {
@@ -1351,6 +1427,8 @@ int main(void)
 	tcase_add_test(tcase, test_needs_are_used);
 	tcase_add_test(tcase, test_runs);
 	tcase_add_test(tcase, test_sums);
+	tcase_add_test(tcase, long_sums);
+	tcase_add_test(tcase, long_sums_at_ends);
 	tcase_add_test(tcase, test_conversions);
 	tcase_add_test(tcase, test_choice);
 	return suite_run(suite);

@@ -407,7 +407,7 @@ START_TEST(random_bodies)
 		for (size_t i = 0; i < m.body.in_count; i++)
 			owned[i] = draw(&m, 2);
 		const bool *given = seed % 4 ? owned : NULL;
-		ck_assert_int_eq(program_compile(&m.context, &program, &m.body, given), STATUS_OK);
+		ck_assert_int_eq(program_compile(&m.context, &program, &m.body, given, NULL), STATUS_OK);
 		find_lives();
 		check_workspace(seed);
 		ins += check_callers(given, seed);
@@ -430,7 +430,7 @@ static uint32_t unary(enum op op, uint32_t v) { return hand_op(&m, op, v, NO_VAL
 static void compile_owned(uint32_t out, const bool *owned)
 {
 	body_add_out(&m.body, PORT_SLOT, 0, out);
-	ck_assert_int_eq(program_compile(&m.context, &program, &m.body, owned), STATUS_OK);
+	ck_assert_int_eq(program_compile(&m.context, &program, &m.body, owned, NULL), STATUS_OK);
 }
 
 /* Entries of KIND beyond those of the ports themselves. */

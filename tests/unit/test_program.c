@@ -191,11 +191,12 @@ static void naive_accumulate(struct naive *n, const struct instr *instr)
 	struct bound_param *param = &n->params[instr->param.param];
 	const struct type *type = n->body->values[instr->v].type;
 	int64_t at = param_element(n, &instr->param);
+	char *sum = (char *)param->gradient + (size_t)at * width_of(type);
 	if (param->streamed)
-		n->kernels->loops->accumulate((char *)param->gradient + (size_t)at * width_of(type), value_of(n, instr->v),
-		                              count_of(type));
+		n->kernels->loops->accumulate(sum, value_of(n, instr->v), count_of(type));
 	else
-		n->kernels->loops->accumulate_wide(param->hi + at, param->lo + at, value_of(n, instr->v), count_of(type));
+		n->kernels->loops->accumulate_long(sum, (char *)param->tails + (size_t)at * width_of(type) / 2,
+		                                   value_of(n, instr->v), NULL, count_of(type));
 }
 
 static void naive_step(struct naive *n, const struct instr *instr)
@@ -572,12 +573,10 @@ static void run_naive(struct model *m, struct naive *n, void *const *ins)
 	memcpy(n->params, m->params, sizeof n->params);
 	for (size_t i = 0; i < MOST_PARAMS; i++) {
 		size_t count = m->params[i].data ? count_of(&m->params[i].type) + 1 : 0;
-		if (m->params[i].hi) {
-			n->params[i].hi = calloc(count, sizeof(double));
-			n->params[i].lo = calloc(count, sizeof(double));
-		} else if (m->params[i].gradient) {
+		if (m->params[i].gradient)
 			n->params[i].gradient = calloc(count, 8);
-		}
+		if (m->params[i].tails)
+			n->params[i].tails = calloc(count, 4);
 	}
 	for (size_t i = 0; i < m->body.in_count; i++)
 		memcpy(room_for(n, m->body.ins[i].value), ins[i], bytes_of(m->body.values[m->body.ins[i].value].type));
@@ -587,17 +586,13 @@ static void run_naive(struct model *m, struct naive *n, void *const *ins)
 static void compare_params(const struct model *m, const struct naive *n, uint32_t seed)
 {
 	for (size_t i = 0; i < MOST_PARAMS; i++) {
-		if (m->params[i].hi) {
-			struct type sums = m->params[i].type;
-			sums.dtype = DTYPE_F64;
-			compare(m->params[i].hi, n->params[i].hi, &sums, seed, 100 + i);
-			compare(m->params[i].lo, n->params[i].lo, &sums, seed, 200 + i);
-			free(n->params[i].hi);
-			free(n->params[i].lo);
-		} else if (m->params[i].gradient) {
-			compare(m->params[i].gradient, n->params[i].gradient, &m->params[i].type, seed, 300 + i);
-			free(n->params[i].gradient);
-		}
+		if (!m->params[i].gradient)
+			continue;
+		compare(m->params[i].gradient, n->params[i].gradient, &m->params[i].type, seed, 100 + i);
+		free(n->params[i].gradient);
+		if (m->params[i].tails)
+			ck_assert_mem_eq(m->params[i].tails, n->params[i].tails, bytes_of(&m->params[i].type) / 2);
+		free(n->params[i].tails);
 	}
 }
 
@@ -625,7 +620,7 @@ static void compare_both(struct model *m, uint32_t seed)
 	run_naive(m, &naive, ins);
 	if (seed % 2)
 		ck_assert(body_drop_carries(body));
-	ck_assert_int_eq(program_compile(&m->context, &program, body, NULL), STATUS_OK);
+	ck_assert_int_eq(program_compile(&m->context, &program, body, NULL, NULL), STATUS_OK);
 	ck_assert_int_eq(program.workspace % 64, 0);
 	check_places(&program, seed);
 	run_compiled(m, &program, ins, outs);
@@ -688,7 +683,7 @@ END_TEST
 static struct launch *compile_by_hand(struct model *m, struct program *program, uint32_t out)
 {
 	body_add_out(&m->body, PORT_SLOT, 0, out);
-	ck_assert_int_eq(program_compile(&m->context, program, &m->body, NULL), STATUS_OK);
+	ck_assert_int_eq(program_compile(&m->context, program, &m->body, NULL, NULL), STATUS_OK);
 	return program->launches;
 }
 
@@ -897,7 +892,7 @@ START_TEST(many_groups)
 	for (int i = 0; i < GROUPS; i++)
 		v = hand_op(&m, OP_sin, hand_op(&m, OP_softmax, v, NO_VALUE, 0), NO_VALUE, 0);
 	body_add_out(&m.body, PORT_SLOT, 0, v);
-	ck_assert_int_eq(program_compile(&context, &program, &m.body, NULL), STATUS_OK);
+	ck_assert_int_eq(program_compile(&context, &program, &m.body, NULL, NULL), STATUS_OK);
 	ck_assert_uint_eq(program.launch_count, 2 * GROUPS);
 	ck_assert_uint_lt(counted.most, GROUPS * 8192);
 	arena_free(&arena);
@@ -979,7 +974,7 @@ START_TEST(memory_short)
 		arena_init(&arena, &allocator);
 		diags_init(&diags, &m.arena);
 		const struct context context = {&allocator, &arena, &diags};
-		status = program_compile(&context, &program, &m.body, NULL);
+		status = program_compile(&context, &program, &m.body, NULL, NULL);
 		ck_assert(status == STATUS_OK || status == STATUS_LIMIT);
 		arena_free(&arena);
 		ck_assert_uint_eq(failing.live, 0);

@@ -1,0 +1,159 @@
+/*
+ * How the gradient of each param is summed (enum sum_kind):
+ *
+ *     streamed, in tiles                      SUM_ROWS     the rows; each tile adds to its own
+ *     one tile, no element read twice         SUM_ONCE     the elements, written where they stay
+ *     few elements, some of them read twice   SUM_APART    a long sum, and one more for each tile
+ *     all others                              SUM_SHARED   a long sum, to which the tiles add in their order
+ *
+ * A long sum has a head and a tail (ops/kernels.h). Tiles of SUM_SHARED wait for one another: tile T adds its part of
+ * an element once tile T - 1 has. If a tile reads an element twice, tile T waits for all additions of tile T - 1. So
+ * small sums are made apart, and a tile's sum is added when the tile ends.
+ */
+#include "base/checked.h"
+#include "plan/job_parts.h"
+
+enum {
+	APART_MOST = 64 << 10, /* bytes of a param whose sums are made apart */
+	APART_SHARE = 16,      /* all such params are at most this fraction of the params' bytes, or APART_MOST */
+};
+
+bool job_has_rows(const struct job *job, size_t i) { return job->sums.kinds[i] == SUM_ROWS; }
+
+static struct type held_type(const struct job *job, size_t i)
+{
+	return param_type(&job->chain->params[i], &job->input);
+}
+
+/* Returns the bytes of a long sum of param I. */
+static int64_t long_bytes(const struct job *job, size_t i)
+{
+	const struct type type = held_type(job, i);
+	return saturated_add(type_bytes(&type), round_up(type_bytes(&type) / 2, sizeof(double)));
+}
+
+int64_t job_sum_bytes(const struct job *job, size_t i)
+{
+	const enum sum_kind kind = job->sums.kinds[i];
+	const struct type type = held_type(job, i);
+	return kind == SUM_NONE ? 0 : kind == SUM_SHARED || kind == SUM_APART ? long_bytes(job, i) : type_bytes(&type);
+}
+
+int64_t job_apart_bytes(const struct job *job, size_t i)
+{
+	return job->sums.kinds[i] == SUM_APART ? round_up(long_bytes(job, i), ARRAY_ALIGN) : 0;
+}
+
+/* The reads of params in a forward body. */
+struct reads {
+	const struct body *body;
+	int32_t levels[MAX_LOOPS]; /* of the open loops */
+	int depth;
+	bool *seen, *once; /* by param: it is read so far; none of its elements is read twice */
+};
+
+/* True if each iteration of each open loop reads another part of REF's param: REF is indexed by each loop's counter. */
+static bool varies(const struct reads *reads, const struct param_ref *ref)
+{
+	for (int d = 0; d < reads->depth; d++) {
+		uint32_t k = 0;
+		while (k < ref->count && ref->index[k].loop != reads->levels[d])
+			k++;
+		if (k == ref->count)
+			return false;
+	}
+	return true;
+}
+
+static void note_read(struct reads *reads, uint32_t index)
+{
+	const struct value *value = index == NO_VALUE ? NULL : &reads->body->values[index];
+	if (!value || value->from != FROM_PARAM)
+		return;
+	const uint32_t p = value->param.param;
+	reads->once[p] = !reads->seen[p] && varies(reads, &value->param);
+	reads->seen[p] = true;
+}
+
+static void note_instr(struct reads *reads, const struct instr *instr)
+{
+	if (instr->kind == INSTR_LOOP) {
+		reads->levels[reads->depth++] = instr->level;
+		for (uint32_t c = 0; c < instr->loop.carry_count; c++) {
+			note_read(reads, instr->loop.carries[c].init); /* counts as a read in every iteration */
+			note_read(reads, instr->loop.carries[c].result);
+		}
+	} else if (instr->kind == INSTR_END) {
+		reads->depth--;
+	} else {
+		note_read(reads, instr->v);
+		note_read(reads, instr->a);
+		if (instr->op == OP_identity) /* the copy that `use` makes: it may have several readers, so it counts twice */
+			note_read(reads, instr->v);
+	}
+}
+
+/* Sets ONCE, by param: no element of it is read twice in FORWARD, which may be NULL. */
+static enum status find_reads(const struct job *job, const struct body *forward, bool **once)
+{
+	const size_t count = job->chain->param_count;
+	struct reads reads = {.body = forward,
+	                      .seen = arena_array(job->context.arena, count + 1, sizeof *reads.seen),
+	                      .once = arena_array(job->context.arena, count + 1, sizeof *reads.once)};
+	TRY_ALLOC(reads.seen && reads.once, job->context.diags);
+	for (size_t i = 0; forward && i < forward->instr_count; i++)
+		note_instr(&reads, &forward->instrs[i]);
+	for (size_t i = 0; forward && i < forward->out_count; i++)
+		note_read(&reads, forward->outs[i].value);
+	for (size_t i = 0; i < count; i++)
+		reads.once[i] |= !reads.seen[i];
+	*once = reads.once;
+	return STATUS_OK;
+}
+
+enum status job_find_sums(struct job *job, const struct body *forward)
+{
+	const size_t count = job->chain->param_count;
+	struct sums *sums = &job->sums;
+	int64_t all = 0, apart = 0;
+	TRY(find_reads(job, forward, &sums->once));
+	sums->kinds = arena_array(job->context.arena, count + 1, sizeof *sums->kinds);
+	sums->written = arena_array(job->context.arena, count + 1, sizeof *sums->written);
+	TRY_ALLOC(sums->kinds && sums->written, job->context.diags);
+	for (size_t i = 0; i < count; i++) {
+		const struct type type = held_type(job, i);
+		all = saturated_add(all, job->chain->params[i].differentiated ? type_bytes(&type) : 0);
+	}
+	for (size_t i = 0; i < count; i++) {
+		const struct type type = held_type(job, i);
+		const int64_t bytes = type_bytes(&type);
+		if (!job->chain->params[i].differentiated)
+			sums->kinds[i] = SUM_NONE;
+		else if (job->whole.streamed_params[i])
+			sums->kinds[i] = SUM_ROWS;
+		else if (sums->once[i] || bytes > APART_MOST || apart + bytes > greater(all / APART_SHARE, APART_MOST))
+			sums->kinds[i] = SUM_SHARED;
+		else
+			sums->kinds[i] = SUM_APART;
+		apart += sums->kinds[i] == SUM_APART ? bytes : 0;
+		sums->apart += job_apart_bytes(job, i);
+		sums->any |= sums->kinds[i] == SUM_SHARED || sums->kinds[i] == SUM_APART;
+		sums->ordered |= sums->kinds[i] == SUM_SHARED;
+	}
+	return STATUS_OK;
+}
+
+void job_settle_sums(struct job *job)
+{
+	struct sums *sums = &job->sums;
+	const struct tiles *tiles = &job->tiles;
+	sums->ordered &= tiles->workers > 1;
+	if (tiles->tiled && tiles->tile < tiles->rows)
+		return;
+	for (size_t i = 0; i < job->chain->param_count; i++) {
+		if (sums->kinds[i] != SUM_NONE && (!tiles->tiled || sums->kinds[i] != SUM_ROWS))
+			sums->kinds[i] = sums->once[i] ? SUM_ONCE : SUM_SHARED;
+		sums->written[i] = sums->kinds[i] == SUM_ONCE;
+	}
+	sums->apart = 0;
+}
