@@ -1,11 +1,27 @@
-"""Measure a JAX model for `ckptc plan --spec costs.json`.
+"""Measure JAX functions for `ckptc plan --spec costs.json`.
 
     python3 costs_jax.py > costs.json
     ckptc plan --spec costs.json --sweep memory
 
-Put your own model into main(): a list of steps, functions of (params, x), and one
-input. The function that jax.vjp returns is a pytree. Its leaves are the arrays that the
-backward pass of a step keeps.
+Put your own model into example() of run_jax.py, whose head says what a step is. That
+script performs the plan, and its forward(), record() and reverse() are measured here.
+
+The bytes are those of JAX's arrays and of the compiler's temporary buffers. The function
+that jax.vjp returns is a pytree. Its leaves are the arrays that the backward pass reads.
+memory_analysis() of a compiled pass has its temporary buffers. Workspace that a kernel
+allocates itself does not count, such as that of a convolution on a CPU.
+
+    state_bytes         a step's input; an array that several states pass on counts in each
+    residual_bytes      the leaves, without params and the input. With keeps_output the
+                        output is part of them
+    forward_temporary_bytes, record_temporary_bytes, backward_temporary_bytes
+                        the temporary buffers. An exact forward action (see run_jax.py) has
+                        the residuals too. A backward pass has gradients of params, before
+                        they are added to the sums
+    fixed_bytes         params with dropout's keys, the sums of their gradients from start
+                        to end, and the state of the optimiser. For the last, pass it to
+                        costs(): a pytree such as the result of an optax init(params). In
+                        f32 that of Adam has 8 bytes a param
 """
 import json
 import sys
@@ -14,73 +30,83 @@ import time
 import jax
 import jax.numpy as jnp
 
+from run_jax import example, forward, is_float, leaves, ones, record, reverse, zeros_for
 
-def tree_bytes(tree):
-    return sum(a.size * a.dtype.itemsize for a in jax.tree_util.tree_leaves(tree))
+
+def buffers(*trees):
+    """The bytes of each array of TREES by its address: arrays that share a buffer are one."""
+    arrays = [a for a in leaves(trees) if isinstance(a, jax.Array)]
+    arrays = [jax.random.key_data(a) if jnp.issubdtype(a.dtype, jax.dtypes.prng_key) else a for a in arrays]
+    return {a.unsafe_buffer_pointer(): a.nbytes for a in arrays}
+
+
+def tree_bytes(*trees):
+    return sum(buffers(*trees).values())
+
+
+compiled = {}  # temporary bytes by program text
+
+
+def temporary(f, *arguments):
+    """The bytes that the compiler's own analysis gives for jit(F) beside arguments and results."""
+    lowered = jax.jit(f).lower(*arguments)
+    text = lowered.as_text()
+    if text not in compiled:
+        compiled[text] = lowered.compile().memory_analysis().temp_size_in_bytes
+    return compiled[text]
 
 
 def fastest(f, *arguments, repeats=5):
     """Milliseconds, compilation left out."""
-    jax.block_until_ready(f(*arguments))
+    f(*arguments)
     best = float("inf")
     for _ in range(repeats):
         begin = time.perf_counter()
-        jax.block_until_ready(f(*arguments))
+        f(*arguments)
         best = min(best, time.perf_counter() - begin)
     return best * 1e3
 
 
-def same(a, b):
-    return a.shape == b.shape and a.dtype == b.dtype and bool((a == b).all())
-
-
-def measure(step, params, x):
-    forward = jax.jit(step)
-    # The vjp function is a pytree. jit may return it, and its leaves are the values that it keeps.
-    y, backward = jax.jit(lambda p, x: jax.vjp(step, p, x))(params, x)
-    own = jax.tree_util.tree_leaves(params)
-    kept = [a for a in jax.tree_util.tree_leaves(backward) if not any(same(a, p) for p in own)]
-    inputs = [a for a in kept if same(a, x)]
-    outputs = [a for a in kept if same(a, y) and not same(a, x)]
+def measure(step, params, state, exact):
+    """Returns the costs of STEP, and the state after it."""
+    step = jax.jit(step)
+    after, recorded = record(step, params, state)
+    kept, inputs, outputs, own = (buffers(tree) for tree in (recorded, state, after, params))
+    residual_bytes = sum(size for at, size in kept.items() if at not in inputs and at not in own)
+    recording = temporary(lambda p, s: jax.vjp(step, p, s), params, state)
+    reversing = temporary(lambda r, c: r(c), recorded, ones(after))
+    gradients = tree_bytes(reverse(recorded, ones(after))[0])
     cost = {
-        "state_bytes": tree_bytes(x),
-        "residual_bytes": tree_bytes(kept) - tree_bytes(inputs),
-        "forward": fastest(forward, params, x),
-        "backward": fastest(jax.jit(lambda back, ct: back(ct)), backward, jnp.ones_like(y)),
-        "keeps_input": bool(inputs),
-        "keeps_output": bool(outputs),
+        "state_bytes": sum(inputs.values()),
+        "residual_bytes": residual_bytes,
+        "keeps_input": any(at in kept for at in inputs),
+        "keeps_output": all(at in kept for at in outputs),
+        "forward_temporary_bytes": recording + residual_bytes if exact else temporary(step, params, state),
+        "record_temporary_bytes": recording,
+        "backward_temporary_bytes": reversing + gradients,
+        "forward": fastest(forward, step, params, state, exact),
+        "backward": fastest(reverse, recorded, ones(after)),
     }
-    return cost, y
+    return cost, after
 
 
-def costs(name, steps, params, x):
-    rows = []
-    for i, (step, p) in enumerate(zip(steps, params)):
-        cost, x = measure(step, p, x)
-        rows.append({"name": f"{step.__name__}.{i}", **cost})
+def costs(name, steps, params, x, optimizer=(), exact=True):
+    """Returns the spec. OPTIMIZER is a pytree: all that exists throughout beside params and gradients."""
+    state, rows = x, []
+    for i, step in enumerate(steps):
+        cost, state = measure(step, params[i], state, exact)
+        rows.append({"name": f"{getattr(step, '__name__', 'step')}.{i}", **cost})
     return {
         "name": name,
         "time_unit": "ms",
-        "fixed_bytes": 2 * tree_bytes(params),  # and their gradients
-        "output_bytes": tree_bytes(x),
+        "fixed_bytes": tree_bytes(params, zeros_for(params), optimizer),
+        "output_bytes": tree_bytes(state),
         "steps": rows,
     }
 
 
-def block(params, x):
-    return x + jax.nn.gelu(x @ params["up"]) @ params["down"]
-
-
 def main():
-    keys = jax.random.split(jax.random.PRNGKey(0), 12)
-    params = [
-        {
-            "up": jax.random.normal(k, (512, 2048)) / 512**0.5,
-            "down": jax.random.normal(k, (2048, 512)) / 2048**0.5,
-        }
-        for k in keys
-    ]
-    json.dump(costs("mlp", [block] * 12, params, jnp.ones((256, 512))), sys.stdout, indent=1)
+    json.dump(costs("mlp", *example()), sys.stdout, indent=1)
     print()
 
 
