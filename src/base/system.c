@@ -2,9 +2,11 @@
 
 #include <dlfcn.h>
 #include <limits.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 #if defined(__SSE2__)
 #include <xmmintrin.h>
 #endif
@@ -15,6 +17,15 @@
 #include <cpuid.h>
 #endif
 #endif
+
+int system_processors(void)
+{
+	cpu_set_t set;
+	if (sched_getaffinity(0, sizeof set, &set) == 0)
+		return CPU_COUNT(&set);
+	const long online = sysconf(_SC_NPROCESSORS_ONLN); /* more processors than a cpu_set_t holds */
+	return online > 0 ? (int)online : 1;
+}
 
 double clock_seconds(void)
 {

@@ -8,6 +8,9 @@
 /* Returns the seconds since a fixed moment before the program began. Changes of the time of day do not affect them. */
 double clock_seconds(void);
 
+/* Returns how many processors this process may run on, at least 1. */
+int system_processors(void);
+
 /*
  * If WANTED, and if the processor can, makes this thread treat denormal operands and results as zero. Returns the
  * former setting, which the caller passes to flush_end.

@@ -3,20 +3,21 @@
  * which of several costs takes most of the time.
  *
  * A depth is a portion of the chain: its first stages, or a share of the iterations of each of its loops. A time is the
- * least of RUNS runs.
+ * median of several runs, and its spread that of the middle half of them, since a busy machine makes outliers. Backward times are differences of a gradient's time
+ * and that of the forward run just before it, so that slow changes of the machine's speed cancel.
  */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include "base/system.h"
 #include "cli/plot.h"
 #include "cli/trial.h"
 #include "report/profile.h"
 
-enum { RUNS = 3, DEPTHS = 4, INTERVALS = 12, GIVEN = 16, POLICIES = INTERVALS + GIVEN };
+enum { LEAST_RUNS = 3, MOST_RUNS = 25, DEPTHS = 4, INTERVALS = 12, GIVEN = 16, POLICIES = INTERVALS + GIVEN };
 
 struct profiler {
 	struct session *session;
@@ -95,38 +96,75 @@ static enum status get_data(struct profiler *p)
 	return trial_end_input(s);
 }
 
-/* Measures gradients of PORTION to ROW; if POLICY is NULL, forward runs: gradient_ms, page_faults and cpu_ms alone. */
+/* Runs the gradient of PORTION once, or forward if POLICY is NULL. Sets ROW's counters and *MS. */
+static enum status run_once(struct profiler *p, const struct policy *policy, const struct portion *portion,
+                            struct profile_row *row, double *ms)
+{
+	struct session *s = p->session;
+	struct gradient_result result = {0};
+	struct arena arena;
+	arena_init(&arena, s->allocator);
+	struct trial trial = {s, p->data, p->sink, &arena, {.dtype = DTYPE_COUNT}, .compare = false};
+	trial.options.job = session_job_options(s, policy ? policy : &s->set.policy);
+	trial.options.job.want_value = false;
+	trial.options.job.portion = *portion;
+	const struct usage begun = usage_now();
+	const double since = now_ms();
+	const enum status status = trial_run(&trial, policy ? &result : NULL);
+	*ms = now_ms() - since - 1e3 * result.planning; /* a gradient's planning is not counted */
+	if (row->runs == 0 || *ms < row->gradient.low) {
+		const struct usage now = usage_now();
+		row->gradient.low = *ms;
+		row->page_faults = now.faults - begun.faults;
+		row->cpu_ms = now.cpu_ms - begun.cpu_ms;
+	}
+	row->runs++;
+	row->steps = result.measured.steps;
+	row->evaluations = result.measured.evaluations;
+	row->peak_bytes = result.measured.peak_bytes;
+	row->predicted_overhead = row_overhead(&(struct policy_row){.counters = result.predicted});
+	gradient_free(&result);
+	arena_free(&arena);
+	return status;
+}
+
+/* True if COUNT runs, which took SPENT milliseconds, need another. Short runs need more: they are noisier. */
+static bool wants_run(int count, double spent)
+{
+	static const double enough = 60;
+	return count < LEAST_RUNS || (count < MOST_RUNS && spent < enough);
+}
+
+static int compare_times(const void *a, const void *b)
+{
+	const double x = *(const double *)a, y = *(const double *)b;
+	return (x > y) - (x < y);
+}
+
+/* Returns the spread of COUNT times, which it sorts. */
+static struct spread spread_of(double *times, int count)
+{
+	qsort(times, (size_t)count, sizeof *times, compare_times);
+	return (struct spread){(times[(count - 1) / 2] + times[count / 2]) / 2, times[count / 4],
+	                       times[count - 1 - count / 4]};
+}
+
+static void set_gradient(struct profile_row *row, double *times, int count)
+{
+	row->gradient = spread_of(times, count);
+	row->spread_percent = 100 * (row->gradient.high - row->gradient.low) / fmax(row->gradient.middle, 1e-6);
+}
+
+/* Measures gradients of PORTION to ROW; if POLICY is NULL, forward runs: gradient, page_faults and cpu_ms alone. */
 static enum status measure_runs(struct profiler *p, const struct policy *policy, const struct portion *portion,
                                 struct profile_row *row)
 {
-	struct session *s = p->session;
-	*row = (struct profile_row){.policy = policy ? policy->text : NULL, .gradient_ms = HUGE_VAL};
-	for (int i = 0; i < RUNS; i++) {
-		struct gradient_result result = {0};
-		struct arena arena;
-		arena_init(&arena, s->allocator);
-		struct trial trial = {s, p->data, p->sink, &arena, {.dtype = DTYPE_COUNT}, .compare = false};
-		trial.options.job = session_job_options(s, policy ? policy : &s->set.policy);
-		trial.options.job.want_value = false;
-		trial.options.job.portion = *portion;
-		const struct usage begun = usage_now();
-		const double since = now_ms();
-		const enum status status = trial_run(&trial, policy ? &result : NULL);
-		const double ms = now_ms() - since - 1e3 * result.planning; /* a gradient's planning is not counted */
-		if (ms < row->gradient_ms) {
-			const struct usage now = usage_now();
-			row->gradient_ms = ms;
-			row->page_faults = now.faults - begun.faults;
-			row->cpu_ms = now.cpu_ms - begun.cpu_ms;
-		}
-		row->steps = result.measured.steps;
-		row->evaluations = result.measured.evaluations;
-		row->peak_bytes = result.measured.peak_bytes;
-		row->predicted_overhead = row_overhead(&(struct policy_row){.counters = result.predicted});
-		gradient_free(&result);
-		arena_free(&arena);
-		TRY(status);
-	}
+	double times[MOST_RUNS], spent = 0;
+	int count = 0;
+	*row = (struct profile_row){.policy = policy ? policy->text : NULL};
+	for (; wants_run(count, spent); spent += times[count++])
+		TRY(run_once(p, policy, portion, row, &times[count]));
+	set_gradient(row, times, count);
 	return STATUS_OK;
 }
 
@@ -184,26 +222,43 @@ static struct portion find_depth(const struct profiler *p, double share, double 
 	return best;
 }
 
-static enum status measure_depth(struct profiler *p, const struct portion *portion)
+/* Measures forward runs and gradients of PORTION in turn, to ROW. */
+static enum status measure_pairs(struct profiler *p, const struct portion *portion, struct profile_row *row)
 {
-	const size_t i = p->depth_count++;
-	struct profile_row forward, *row = &p->depths[i];
-	TRY(measure_runs(p, NULL, portion, &forward));
-	TRY(measure_runs(p, &policy_save_all, portion, row));
-	row->kind = "depth";
-	row->forward_ms = forward.gradient_ms;
-	row->backward_ms = fmax(row->gradient_ms - forward.gradient_ms, 0);
-	p->forward[i] = (struct picture_point){(double)row->steps, row->forward_ms};
-	p->backward[i] = (struct picture_point){(double)row->steps, row->backward_ms};
-	p->memory[i] = (struct picture_point){(double)row->steps, (double)row->peak_bytes};
-	row->gradient_ms = row->forward_ms + row->backward_ms;
-	row->ratio = row->backward_ms / fmax(row->forward_ms, 1e-6);
-	row->bytes_per_step = (double)row->peak_bytes / fmax((double)row->steps, 1);
-	row->steps_per_second = 1e3 * (double)row->steps / fmax(row->forward_ms, 1e-6);
+	double forward[MOST_RUNS], backward[MOST_RUNS], both[MOST_RUNS], spent = 0;
+	struct profile_row ignored = {0};
+	int count = 0;
+	*row = (struct profile_row){.kind = "depth"};
+	for (; wants_run(count, spent); count++) {
+		TRY(run_once(p, NULL, portion, &ignored, &forward[count]));
+		TRY(run_once(p, &policy_save_all, portion, row, &both[count]));
+		backward[count] = both[count] - forward[count];
+		spent += forward[count] + both[count];
+	}
+	row->forward = spread_of(forward, count);
+	row->backward = spread_of(backward, count);
+	set_gradient(row, both, count);
+	if (row->backward.middle <= 0) /* noise has hidden it */
+		row->backward.middle = (double)NAN;
 	return STATUS_OK;
 }
 
-/* Measures depths near 1/4, 1/2 and 3/4 of the steps, as far as they differ, and the whole chain. */
+static enum status measure_depth(struct profiler *p, const struct portion *portion)
+{
+	const size_t i = p->depth_count++;
+	struct profile_row *row = &p->depths[i];
+	TRY(measure_pairs(p, portion, row));
+	const double steps = (double)row->steps;
+	p->forward[i] = (struct picture_point){steps, row->forward.middle, row->forward.low, row->forward.high};
+	p->backward[i] = (struct picture_point){steps, row->backward.middle, row->backward.low, row->backward.high};
+	p->memory[i] = (struct picture_point){.x = steps, .y = (double)row->peak_bytes};
+	row->ratio = row->backward.middle / fmax(row->forward.middle, 1e-6);
+	row->bytes_per_step = (double)row->peak_bytes / fmax(steps, 1);
+	row->steps_per_second = 1e3 * steps / fmax(row->forward.middle, 1e-6);
+	return STATUS_OK;
+}
+
+/* Measures depths near 1/4, 1/2 and 3/4 of the steps, and the whole chain: those at least an eighth of it apart. */
 static enum status profile_depths(struct profiler *p)
 {
 	const struct portion whole = {0};
@@ -213,7 +268,8 @@ static enum status profile_depths(struct profiler *p)
 		const double share = (double)i / DEPTHS;
 		const struct portion portion = find_depth(p, share, share * (double)all);
 		const int64_t steps = portion_steps(p, portion);
-		if (steps <= last || steps >= all)
+		const int64_t apart = (all + 2 * DEPTHS - 1) / (2 * DEPTHS);
+		if (steps < 1 || (last > 0 && steps < last + apart) || steps > all - apart)
 			continue;
 		last = steps;
 		TRY(measure_depth(p, &portion));
@@ -256,12 +312,14 @@ static enum status measure_policy(struct profiler *p, const struct policy *polic
 	struct profile_row *row = &p->policies[i];
 	TRY(measure_runs(p, policy, &all, row));
 	row->kind = "policy";
-	row->measured_overhead = 100 * (row->gradient_ms - whole->gradient_ms) / fmax(whole->gradient_ms, 1e-6);
+	const double base = fmax(whole->gradient.middle, 1e-6), number = (double)policy->number;
+	row->measured_overhead = 100 * (row->gradient.middle / base - 1);
 	row->reduction =
 		row_reduction(&(struct policy_row){.counters.peak_bytes = row->peak_bytes, .save_all_peak = whole->peak_bytes});
-	p->predicted[i] = (struct picture_point){(double)policy->number, row->predicted_overhead};
-	p->measured[i] = (struct picture_point){(double)policy->number, row->measured_overhead};
-	p->peaks[i] = (struct picture_point){(double)policy->number, (double)row->peak_bytes};
+	p->predicted[i] = (struct picture_point){.x = number, .y = row->predicted_overhead};
+	p->measured[i] = (struct picture_point){number, row->measured_overhead, 100 * (row->gradient.low / base - 1),
+	                                        100 * (row->gradient.high / base - 1)};
+	p->peaks[i] = (struct picture_point){.x = number, .y = (double)row->peak_bytes};
 	return STATUS_OK;
 }
 
@@ -306,7 +364,7 @@ static double products_share(const struct profiler *p)
 
 static const char *faster_arithmetic(const struct profiler *p)
 {
-	if (p->session->set.threads < sysconf(_SC_NPROCESSORS_ONLN))
+	if (p->session->set.threads < system_processors())
 		return "more --threads";
 	return p->type.dtype == DTYPE_F64 ? "--dtype f32" : "fewer operations: all processors are in use";
 }
@@ -329,9 +387,9 @@ static enum status find_bound(struct profiler *p, struct profile_verdict *verdic
 	} costs[] = {{"page faults", "touch less memory for the first time: `ckptc plan` shows policies with a lower peak",
 	              (double)full->page_faults * ms.fault / fmax(full->cpu_ms, 1e-6)},
 	             {"input and output", "chain more operations in one run; -i and -o files are faster than pipes",
-	              2 * none.gradient_ms / fmax(full->gradient_ms, 1e-6)},
+	              2 * none.gradient.middle / fmax(full->gradient.middle, 1e-6)},
 	             {"memory bandwidth", "keep less: `ckptc plan` shows what sqrt, recursive or --memory would hold",
-	              2 * (double)full->peak_bytes * ms.copy / fmax(full->gradient_ms, 1e-6)}};
+	              2 * (double)full->peak_bytes * ms.copy / fmax(full->gradient.middle, 1e-6)}};
 	enum { COSTS = sizeof costs / sizeof *costs };
 	int most = 0;
 	double rest = 1;
@@ -342,16 +400,16 @@ static enum status find_bound(struct profiler *p, struct profile_verdict *verdic
 	const char *shares = arena_printf(
 		arena, "page faults take %.0f%% of the time, input and output %.0f%%, memory %.0f%%, the rest %.0f%%",
 		100 * costs[0].share, 100 * costs[1].share, 100 * costs[2].share, 100 * fmax(rest, 0));
-	if (full->gradient_ms < too_short)
+	if (full->gradient.middle < too_short)
 		*verdict = (struct profile_verdict){"the start of a run",
-		                                    arena_printf(arena, "a gradient takes %.3f ms", full->gradient_ms),
+		                                    arena_printf(arena, "a gradient takes %.3f ms", full->gradient.middle),
 		                                    "profile a larger --shape: nothing is to be gained in a run so short"};
 	else if (costs[most].share > fmax(rest, 0))
 		*verdict = (struct profile_verdict){costs[most].bound, shares, costs[most].advice};
-	else if (full->backward_ms > slow * full->forward_ms)
+	else if (full->backward.middle > slow * full->forward.middle)
 		*verdict = (struct profile_verdict){
 			"the backward pass",
-			arena_printf(arena, "it takes %.1f times the forward pass", full->backward_ms / full->forward_ms),
+			arena_printf(arena, "it takes %.1f times the forward pass", full->backward.middle / full->forward.middle),
 			"look at `ckptc residuals` for what it reads"};
 	else
 		*verdict = (struct profile_verdict){products_share(p) > 0.5 ? "matrix products" : "arithmetic", shares,
@@ -361,7 +419,7 @@ static enum status find_bound(struct profiler *p, struct profile_verdict *verdic
 }
 
 /* Draws time by depth, and memory and overhead by interval. */
-static enum status draw_curves(struct profiler *p, struct text_file *plot)
+static enum status draw_curves(struct profiler *p, const struct profile_report *report, struct text_file *plot)
 {
 	const size_t depths = p->depth_count, count = p->interval_count;
 	char type[TYPE_TEXT];
@@ -375,7 +433,8 @@ static enum status draw_curves(struct profiler *p, struct text_file *plot)
 		{"time by depth", {.unit = SVG_COUNT, .label = "depth, in steps"}, {.unit = SVG_MS, .label = "time"}, times, 2},
 		{"memory by interval", interval, {.unit = SVG_BYTES, .label = "peak bytes"}, bytes, 1},
 		{"overhead by interval", interval, {.unit = SVG_PERCENT, .label = "overhead"}, overheads, 2}};
-	struct picture picture = {.subtitle = type_format(&p->type, type), .curves = curves, .curve_count = 3};
+	struct picture picture = {
+		.subtitle = type_format(&p->type, type), .curves = curves, .curve_count = 3, .profile = report};
 	return plot_draw(p->session, plot, &picture);
 }
 
@@ -406,5 +465,5 @@ enum status command_profile(struct session *s)
 	TRY(session_open_report(s, &file));
 	report_profile(&file->report, &report);
 	TRY(session_close_text(file));
-	return draw_curves(&p, plot);
+	return draw_curves(&p, &report, plot);
 }

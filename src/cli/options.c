@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/suggest.h"
+#include "base/system.h"
 #include "base/text.h"
 
 const struct option_row option_table[OPTION_COUNT] = {
@@ -321,9 +322,8 @@ static enum status understand_policies(struct session *s)
 
 static enum status understand(struct session *s)
 {
-	const long cores = sysconf(_SC_NPROCESSORS_ONLN);
 	const char *memory = s->line.values[OPTION_MEMORY];
-	int64_t threads = cores > 0 ? cores : 1;
+	int64_t threads = system_processors();
 	struct reader_options *reading = &s->set.reading;
 	TRY(understand_words(s));
 	TRY(parse_positive(s, OPTION_THREADS, 1024, &threads));

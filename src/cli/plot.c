@@ -30,7 +30,9 @@ enum status plot_draw(struct session *s, struct text_file *plot, struct picture 
 	picture->html = !strcmp(strrchr(s->line.values[OPTION_PLOT], '.'), ".html");
 	picture->title = arena_printf(&s->arena, "ckptc %s: %s", s->command->name, subject_word(s));
 	TRY_ALLOC(picture->title, &s->diags);
+	picture->arena = &s->arena;
 	picture_draw(picture, &plot->text);
+	TRY_ALLOC(!s->arena.failed, &s->diags);
 	return session_close_text(plot);
 }
 

@@ -106,7 +106,7 @@ void report_row(struct report *report, const char *key, const struct policy_row 
 
 void report_policies(struct report *report, const struct policy_row *rows, size_t count)
 {
-	const bool in_columns = report->format == REPORT_TABLE || report->format == REPORT_CSV;
+	const bool in_columns = report->format != REPORT_JSON && report->format != REPORT_LINES;
 	struct records records;
 	unsigned groups = FEASIBLE;
 	for (size_t i = 0; i < count; i++)

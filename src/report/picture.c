@@ -308,10 +308,10 @@ static void put_front_line(const struct text *text, const struct svg_panel *pane
 /* Labels are placed in this order. Marks are drawn in the reverse order, so that the knee lies on top. */
 enum rank { RANK_KNEE, RANK_FRONT, RANK_OTHER, RANKS };
 static const struct {
-	const char *mark, *radius, *title, *cell, *label;
-} ranks[RANKS] = {{"knee area", "6.5", ", knee of the Pareto front", "pareto, knee", "name halo"},
-                  {"front area", "5", ", on the Pareto front", "pareto", "name halo"},
-                  {"other ring page", "5", "", "", "note halo"}};
+	const char *mark, *radius, *title, *label;
+} ranks[RANKS] = {{"knee area", "6.5", ", knee of the Pareto front", "name halo"},
+                  {"front area", "5", ", on the Pareto front", "name halo"},
+                  {"other ring page", "5", "", "note halo"}};
 
 static enum rank rank_of(const struct policy_row *row)
 {
@@ -433,10 +433,12 @@ static void find_range(const struct picture_curves *curves, struct svg_axis *x, 
 	for (size_t i = 0; i < curves->count; i++)
 		for (size_t k = 0; k < curves->series[i].count; k++) {
 			const struct picture_point *p = &curves->series[i].points[k];
+			if (isnan(p->y))
+				continue;
 			low = fmin(low, p->x);
 			high = fmax(high, p->x);
-			bottom = fmin(bottom, p->y);
-			top = fmax(top, p->y);
+			bottom = fmin(bottom, p->low < p->high ? p->low : p->y);
+			top = fmax(top, p->low < p->high ? p->high : p->y);
 		}
 	x->low = x->log ? fmax(low, 1e-9) : 0;
 	x->high = high > x->low ? high : x->low + 1;
@@ -448,59 +450,67 @@ static void find_range(const struct picture_curves *curves, struct svg_axis *x, 
 	y->high = top > y->low ? top * 1.1 : y->low + 1;
 }
 
+/* Draws a bar from the least to the largest measurement of POINT. */
+static void put_spread(const struct text *text, const struct svg_panel *panel, const struct picture_point *point)
+{
+	const double x = svg_x(panel, point->x), low = svg_y(panel, point->low), high = svg_y(panel, point->high);
+	text_printf(text, "M%.1f %.1fh8M%.1f %.1fV%.1fM%.1f %.1fh8", x - 4, low, x, low, high, x - 4, high);
+}
+
+static void put_point(const struct text *text, const struct svg_panel *panel, const struct picture_series *s,
+                      const struct picture_point *point)
+{
+	char x[48], y[48], low[48], high[48];
+	text_printf(text, "<circle class=\"%s area\" cx=\"%.1f\" cy=\"%.1f\" r=\"4\"><title>", s->class,
+	            svg_x(panel, point->x), svg_y(panel, point->y));
+	text_xml(text, s->name);
+	text_printf(text, " at %s: %s", svg_value(panel->x.unit, point->x, x), svg_value(panel->y.unit, point->y, y));
+	if (point->low < point->high)
+		text_printf(text, ", measured %s to %s", svg_value(panel->y.unit, point->low, low),
+		            svg_value(panel->y.unit, point->high, high));
+	text_put(text, "</title></circle>\n");
+}
+
+static void put_series(const struct text *text, const struct svg_panel *panel, const struct picture_series *s)
+{
+	const char *move = "M";
+	text_printf(text, "<path class=\"%s line\" d=\"", s->class);
+	for (size_t k = 0; k < s->count; k++)
+		if (!isnan(s->points[k].y)) {
+			text_printf(text, "%s%.1f %.1f", move, svg_x(panel, s->points[k].x), svg_y(panel, s->points[k].y));
+			move = "L";
+		}
+	text_printf(text, "\"/>\n<path class=\"%s line bars\" d=\"", s->class);
+	for (size_t k = 0; k < s->count; k++)
+		if (!isnan(s->points[k].y) && s->points[k].low < s->points[k].high)
+			put_spread(text, panel, &s->points[k]);
+	text_put(text, "\"/>\n");
+	for (size_t k = 0; k < s->count; k++)
+		if (!isnan(s->points[k].y))
+			put_point(text, panel, s, &s->points[k]);
+}
+
 static double put_curves(const struct text *text, const struct picture_curves *curves, double top)
 {
 	struct svg_panel panel = {LEFT, top + HEADING, PLOT, CURVES, curves->x, curves->y};
 	struct svg_key keys[8] = {0};
 	size_t count = curves->count < 8 ? curves->count : 8;
-	char x[48], y[48];
 	find_range(curves, &panel.x, &panel.y);
 	for (size_t i = 0; i < count; i++)
 		keys[i] = (struct svg_key){curves->series[i].class, curves->series[i].name, KEY_LINE};
 	svg_axes(text, &panel, curves->heading, keys, count);
-	for (size_t i = 0; i < count; i++) {
-		const struct picture_series *s = &curves->series[i];
-		text_printf(text, "<path class=\"%s line\" d=\"", s->class);
-		for (size_t k = 0; k < s->count; k++)
-			text_printf(text, "%s%.1f %.1f", k ? "L" : "M", svg_x(&panel, s->points[k].x),
-			            svg_y(&panel, s->points[k].y));
-		text_put(text, "\"/>\n");
-		for (size_t k = 0; k < s->count; k++) {
-			text_printf(text, "<circle class=\"%s area\" cx=\"%.1f\" cy=\"%.1f\" r=\"4\"><title>", s->class,
-			            svg_x(&panel, s->points[k].x), svg_y(&panel, s->points[k].y));
-			text_xml(text, s->name);
-			text_printf(text, " at %s: %s</title></circle>\n", svg_value(panel.x.unit, s->points[k].x, x),
-			            svg_value(panel.y.unit, s->points[k].y, y));
-		}
-	}
+	for (size_t i = 0; i < count; i++)
+		put_series(text, &panel, &curves->series[i]);
 	return HEADING + CURVES + FOOT;
 }
 
-static void put_row_table(const struct picture *picture, const struct text *text)
+static void put_tables(const struct picture *picture, const struct text *text)
 {
-	char bytes[32];
-	if (picture->row_count == 0)
-		return;
-	text_put(text, "<table>\n<tr><th>policy</th><th>evaluations</th><th>recomputed</th><th>checkpoints</th>"
-	               "<th>peak</th><th>reduction</th><th>overhead</th><th></th></tr>\n");
-	for (size_t i = 0; i < picture->row_count; i++) {
-		const struct policy_row *row = &picture->rows[i];
-		const struct counters *c = &row->counters;
-		text_put(text, "<tr><td>");
-		text_xml(text, row->policy);
-		if (row->least_bytes) {
-			char least[ROW_TEXT];
-			text_put(text, "</td><td colspan=\"7\">");
-			text_xml(text, row_infeasible(row, least));
-			text_put(text, "</td></tr>\n");
-			continue;
-		}
-		text_printf(text, "</td><td>%lld</td><td>%lld</td><td>%lld</td><td>%s</td><td>%.1f%%</td><td>%.1f%%</td>",
-		            (long long)c->evaluations, (long long)(c->evaluations - c->steps), (long long)c->checkpoints,
-		            text_bytes(c->peak_bytes, bytes), row_reduction(row), row_overhead(row));
-		text_printf(text, "<td>%s</td></tr>\n", ranks[rank_of(row)].cell);
-	}
-	text_put(text, "</table>\n");
+	struct report report = {.text = text, .format = REPORT_HTML, .arena = picture->arena};
+	if (picture->row_count)
+		report_policies(&report, picture->rows, picture->row_count);
+	if (picture->profile)
+		report_profile(&report, picture->profile);
 }
 
 void picture_draw(const struct picture *picture, const struct text *text)
@@ -519,8 +529,8 @@ void picture_draw(const struct picture *picture, const struct text *text)
 		         "body{margin:16px auto;max-width:900px;background:#fff;color:#0b0b0b;font:14px system-ui,sans-serif}\n"
 		         "div{overflow-x:auto}\n" /* a narrow page scrolls: scaled texts would be too small to read */
 		         "table{border-collapse:collapse;margin:16px 20px}\n"
-		         "th,td{padding:4px 12px;text-align:right;border-bottom:1px solid #8884}\n"
-		         "th:first-child,td:first-child,td:last-child{text-align:left}\n"
+		         "th,td{padding:4px 12px;text-align:left;border-bottom:1px solid #8884}\n"
+		         ".number{text-align:right}\npre,p{margin:16px 20px}\n"
 		         "@media (prefers-color-scheme:dark){body{background:#1a1a19;color:#fff}}\n"
 		         "</style>\n</head>\n<body>\n<div>\n");
 	}
@@ -538,6 +548,6 @@ void picture_draw(const struct picture *picture, const struct text *text)
 	text_put(text, "</svg>\n");
 	if (!picture->html)
 		return;
-	put_row_table(picture, text);
+	put_tables(picture, text);
 	text_put(text, "</div>\n</body>\n</html>\n");
 }

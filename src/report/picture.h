@@ -1,5 +1,5 @@
 /*
- * The pictures of plan, profile and grad, in SVG or in HTML with a table of figures; at most 1 MiB each:
+ * The pictures of plan, profile and grad, in SVG or in HTML with the tables of their reports; at most 1 MiB each:
  *
  *     schedules   step by time, with the states held; and bytes in use by time, with the budget
  *     policies    overhead by peak, with the Pareto front
@@ -13,6 +13,7 @@
 
 #include "plan/timeline.h"
 #include "report/counters.h"
+#include "report/profile.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -84,7 +85,8 @@ struct picture_run {
 };
 
 struct picture_point {
-	double x, y;
+	double x, y;      /* a point without a known Y is not drawn */
+	double low, high; /* the spread of Y, drawn if LOW < HIGH */
 };
 
 struct picture_series {
@@ -109,6 +111,8 @@ struct picture {
 	size_t run_count;
 	const struct picture_curves *curves;
 	size_t curve_count;
+	const struct profile_report *profile; /* HTML has its tables; or NULL */
+	struct arena *arena;                  /* for the tables of HTML; if memory is short, sets its `failed` */
 };
 
 void picture_draw(const struct picture *picture, const struct text *text);

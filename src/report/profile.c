@@ -3,6 +3,8 @@
 #include <math.h>
 
 enum { DEPTH = 1, POLICY = 2 };
+/* The formats that have the least and the largest measurements: a table has their range in percent. */
+enum { MEASURED = IN_JSON | IN_CSV | IN_LINES };
 
 static const struct field row_fields[] = {
 	{"kind", NULL, IN_CSV | IN_LINES, 0, FIELD(profile_row, TEXT, kind)},
@@ -12,18 +14,26 @@ static const struct field row_fields[] = {
 	{"policy", NULL, IN_JSON | IN_TABLE, POLICY, FIELD(profile_row, TEXT, policy)},
 	{"name", NULL, IN_LINES, POLICY, FIELD(profile_row, TEXT, policy)},
 	{"evaluations", NULL, IN_ALL, POLICY, FIELD(profile_row, WHOLE, evaluations)},
-	{"forward_ms", "forward ms", IN_ALL, DEPTH, FIELD(profile_row, NUMBER, forward_ms), "%.3f", true},
-	{"backward_ms", "backward ms", IN_ALL, DEPTH, FIELD(profile_row, NUMBER, backward_ms), "%.3f", true},
-	{"ratio", NULL, IN_TABLE, DEPTH, FIELD(profile_row, NUMBER, ratio), "%.2f"},
+	{"forward_ms", "forward ms", IN_ALL, DEPTH, FIELD(profile_row, NUMBER, forward.middle), "%.3f", true},
+	{"backward_ms", "backward ms", IN_ALL, DEPTH, FIELD(profile_row, NUMBER, backward.middle), "%.3f", true, "-"},
+	{"ratio", NULL, IN_TABLE, DEPTH, FIELD(profile_row, NUMBER, ratio), "%.2f", .unknown = "-"},
 	{"peak_bytes", "peak bytes", IN_ALL, 0, FIELD(profile_row, WHOLE, peak_bytes)},
 	{"bytes_per_step", "bytes/step", IN_ALL, DEPTH, FIELD(profile_row, NUMBER, bytes_per_step), "%.0f", true},
 	{"steps_per_second", "steps/s", IN_ALL, DEPTH, FIELD(profile_row, NUMBER, steps_per_second), "%.0f", true},
 	{"reduction_percent", "reduction %", IN_TABLE, POLICY, FIELD(profile_row, NUMBER, reduction), "%.1f"},
-	{"predicted_overhead_percent", "predicted %", IN_ALL, POLICY, FIELD(profile_row, NUMBER, predicted_overhead),
+	{"predicted_overhead_percent", "predicted overhead %", IN_ALL, POLICY,
+     FIELD(profile_row, NUMBER, predicted_overhead), "%.1f", true},
+	{"measured_overhead_percent", "measured overhead %", IN_ALL, POLICY, FIELD(profile_row, NUMBER, measured_overhead),
      "%.1f", true},
-	{"measured_overhead_percent", "measured %", IN_ALL, POLICY, FIELD(profile_row, NUMBER, measured_overhead), "%.1f",
-     true},
-	{"ms", NULL, IN_ALL, POLICY, FIELD(profile_row, NUMBER, gradient_ms), "%.3f", true},
+	{"ms", NULL, IN_ALL, POLICY, FIELD(profile_row, NUMBER, gradient.middle), "%.3f", true},
+	{"spread_percent", "spread %", IN_TABLE, 0, FIELD(profile_row, NUMBER, spread_percent), "%.0f"},
+	{"forward_ms_low", NULL, MEASURED, DEPTH, FIELD(profile_row, NUMBER, forward.low), "%.3f", true},
+	{"forward_ms_high", NULL, MEASURED, DEPTH, FIELD(profile_row, NUMBER, forward.high), "%.3f", true},
+	{"backward_ms_low", NULL, MEASURED, DEPTH, FIELD(profile_row, NUMBER, backward.low), "%.3f", true},
+	{"backward_ms_high", NULL, MEASURED, DEPTH, FIELD(profile_row, NUMBER, backward.high), "%.3f", true},
+	{"ms_low", NULL, MEASURED, POLICY, FIELD(profile_row, NUMBER, gradient.low), "%.3f", true},
+	{"ms_high", NULL, MEASURED, POLICY, FIELD(profile_row, NUMBER, gradient.high), "%.3f", true},
+	{"runs", NULL, IN_ALL, 0, FIELD(profile_row, WHOLE, runs)},
 	{"page_faults", NULL, IN_JSON | IN_CSV | IN_LINES, 0, FIELD(profile_row, WHOLE, page_faults)},
 };
 static const struct record_kind depth_kind = RECORD_KIND("depth", row_fields, NULL);
@@ -77,6 +87,9 @@ void report_profile(struct report *report, const struct profile_report *profile)
 		if (report->format == REPORT_LINES)
 			text_printf(report->text, "%s %s\n", rows[i][0], rows[i][1]);
 	}
+	if (report->format == REPORT_HTML)
+		text_printf(report->text, "<p>bounded by: %s (%s)<br>to do: %s</p>\n", verdict->bound, verdict->evidence,
+		            verdict->advice);
 	if (report->format == REPORT_TABLE)
 		text_printf(report->text, "\nbounded by: %s (%s)\nto do: %s\n", verdict->bound, verdict->evidence,
 		            verdict->advice);

@@ -4,13 +4,21 @@
 
 #include "report/record.h"
 
+/* Several measurements: the median, and the ends of the middle half. A median that noise has hidden is NAN. */
+struct spread {
+	double middle, low, high;
+};
+
 struct profile_row {
 	const char *kind, *policy;                           /* "depth" or "policy" */
 	int64_t steps, evaluations, peak_bytes, page_faults; /* evaluations: reported of a policy alone */
+	int64_t runs;                                        /* how often it was measured */
 	/* Of a depth. The ratio is backward over forward time; steps per second are those of the forward pass. */
-	double forward_ms, backward_ms, ratio, bytes_per_step, steps_per_second;
-	double gradient_ms; /* time of the quickest gradient, both passes; reported of a policy alone */
-	double cpu_ms;      /* processor time of that run, of all threads; not reported */
+	double ratio, bytes_per_step, steps_per_second;
+	struct spread forward, backward; /* milliseconds; of a depth */
+	struct spread gradient;          /* of both passes */
+	double spread_percent;           /* the range of that, in percent of its median */
+	double cpu_ms;                   /* processor time of the quickest run, of all threads; not reported */
 	double predicted_overhead, measured_overhead, reduction; /* of a policy, in percent of save-all */
 };
 

@@ -1,4 +1,4 @@
-/* Records in four formats. A table is written at its end, when its widest cells are known; the others at once. */
+/* Records in their formats. A table is written at its end, when its widest cells are known; the others at once. */
 #include "report/record.h"
 
 #include <math.h>
@@ -192,12 +192,15 @@ static void add_cells(struct records *r, const void *record, unsigned groups)
 
 void records_begin(struct records *r, struct report *report, const struct record_kind *kind, unsigned groups)
 {
-	*r = (struct records){.report = report, .kind = kind, .format = report->format, .groups = groups};
+	const bool html = report->format == REPORT_HTML;
+	*r = (struct records){
+		.report = report, .kind = kind, .format = html ? REPORT_TABLE : report->format, .groups = groups};
 	for (size_t i = 0; i < kind->field_count; i++)
 		if (has_field(&kind->fields[i], IN_TABLE, groups))
 			r->right |= (uint64_t)is_numeric(&kind->fields[i]) << r->columns++;
 	if (r->format == REPORT_TABLE && !r->columns)
 		r->format = REPORT_LINES;
+	text_put(report->text, html && r->format == REPORT_LINES ? "<pre>" : "");
 	report_open(report, kind->key, '[');
 	if (r->format == REPORT_CSV)
 		put_csv(r, NULL, groups);
@@ -219,10 +222,31 @@ void records_put(struct records *r, const void *record, unsigned groups)
 		put_line(r, record, groups);
 }
 
+/* Writes the table as an element of a page. */
+static void put_html(const struct records *r)
+{
+	const struct text *text = r->report->text;
+	text_put(text, "<table>\n");
+	for (size_t i = 0; i < r->cells.count; i++) {
+		const size_t column = i % r->columns;
+		const char *const tag = i < r->columns ? "th" : "td";
+		text_printf(text, "%s<%s%s>", column ? "" : "<tr>", tag, r->right >> column & 1 ? " class=\"number\"" : "");
+		text_xml(text, r->cells.items[i]);
+		text_printf(text, "</%s>%s", tag, column + 1 < r->columns ? "" : "</tr>\n");
+	}
+	text_put(text, "</table>\n");
+}
+
 void records_end(struct records *r)
 {
+	const bool html = r->report->format == REPORT_HTML, table = r->format == REPORT_TABLE;
 	report_close(r->report, ']');
-	if (r->format == REPORT_TABLE && !r->report->arena->failed)
+	text_put(r->report->text, html && !table ? "</pre>\n" : "");
+	if (!table || r->report->arena->failed)
+		return;
+	if (html)
+		put_html(r);
+	else
 		text_table(r->report->text, r->cells.items, r->cells.count / r->columns, r->columns, r->right);
 }
 

@@ -6,6 +6,7 @@
  *     csv     a line of keys, then a line for each record
  *     table   a line of headings, then aligned columns, numbers to the right
  *     lines   the first field's value, then key=value for each field that is known; a true flag is its key alone
+ *     html    the table as an element of a page
  *
  * text.c aligns columns, and escapes strings for JSON, XML and CSV.
  */
@@ -34,7 +35,7 @@ struct text_list {
 /* Appends TEXT, which is not copied. False if TEXT is NULL or memory is short. */
 bool text_list_add(struct text_list *list, const char *text, struct arena *arena);
 
-enum report_format { REPORT_TABLE, REPORT_JSON, REPORT_CSV, REPORT_LINES };
+enum report_format { REPORT_TABLE, REPORT_JSON, REPORT_CSV, REPORT_LINES, REPORT_HTML };
 
 /* Writes STRING as a JSON string, or null for NULL. Escapes what utf8_shows refuses; an invalid byte becomes \u00XX. */
 void text_json(const struct text *text, const char *string);
@@ -141,7 +142,7 @@ void report_figures(struct report *report, const struct record_kind *kind, unsig
 struct records {
 	struct report *report;
 	const struct record_kind *kind;
-	enum report_format format; /* the report's, or lines in place of a table */
+	enum report_format format; /* the report's, or lines in place of a table; a table for HTML too */
 	unsigned groups;
 	struct text_list cells; /* of a table, which records_end writes */
 	size_t columns;
