@@ -52,13 +52,33 @@ enum status budget_search(const struct context *context, const struct step_costs
                           const struct budget_judge *judge, struct budget_goal *goals, size_t count);
 /* Sets *LEAST to the least peak by the cost walk of all that a search for 0 bytes tries. STATUS_LIMIT if no memory. */
 enum status budget_least(const struct context *context, const struct step_costs *costs, int64_t *least);
-/*
- * Sets *SCHEDULE, which the caller frees, to the fastest found within BYTES by the cost walk. Fails with STATUS_LIMIT
- * if none is found. The hint then is OPTION ("budget:", "--memory ") with the least peak of all that were tried.
- */
-enum status budget_schedule(const struct context *context, const struct step_costs *costs, int64_t bytes,
-                            const char *option, struct schedule **schedule);
 /* Reports that BYTES are too few. The hint is OPTION with LEAST, which are enough. Returns STATUS_LIMIT. */
 enum status budget_infeasible(int64_t bytes, int64_t least, const char *option, struct diags *diags);
+
+/* disk.c: budgets that may keep states on disk. */
+
+struct disk_offer {
+	const struct step_costs *costs;
+	const struct budget_judge *judge; /* NULL: the cost walk */
+	int64_t disk_bytes;               /* if LIMITED: the most bytes of states on disk at once */
+	bool limited;
+	bool staged; /* a state on its way to disk has a copy in memory, which should fit too */
+};
+
+/*
+ * Gives GOAL, after a search, disk-revolve with as many snapshots as fit, if recomputation and disk accesses cost less
+ * than GOAL's schedule recomputes or if GOAL has none. Then GOAL's least may fall. STATUS_LIMIT if no memory.
+ */
+enum status budget_offer_disk(const struct context *context, const struct disk_offer *offer, struct budget_goal *goal);
+/*
+ * Sets *SCHEDULE, which the caller frees, to the fastest found within BYTES by the cost walk. Fails with STATUS_LIMIT
+ * if none is found. If DISK is not NULL, states may go to disk. An error's hint is OPTION ("budget:",
+ * "--memory ") with the least peak of all that were tried.
+ */
+enum status budget_schedule(const struct context *context, const struct step_costs *costs,
+                            const struct disk_offer *disk, int64_t bytes, const char *option,
+                            struct schedule **schedule);
+/* Lowers *LEAST to the peak of disk-revolve:0, without copies, if that is less. */
+enum status budget_least_on_disk(const struct context *context, const struct disk_offer *offer, int64_t *least);
 
 #endif

@@ -157,11 +157,18 @@ enum status budget_infeasible(int64_t bytes, int64_t least, const char *option, 
 	return diag_hint(diags, "use %s%lld or more", option, (long long)least);
 }
 
-enum status budget_schedule(const struct context *context, const struct step_costs *costs, int64_t bytes,
-                            const char *option, struct schedule **schedule)
+enum status budget_schedule(const struct context *context, const struct step_costs *costs,
+                            const struct disk_offer *disk, int64_t bytes, const char *option,
+                            struct schedule **schedule)
 {
 	struct budget_goal goal = {.bytes = bytes};
 	enum status status = budget_search(context, costs, NULL, &goal, 1);
+	if (!status && disk)
+		status = budget_offer_disk(context, disk, &goal);
 	*schedule = goal.schedule;
+	if (status) {
+		schedule_free(goal.schedule);
+		*schedule = NULL;
+	}
 	return status || goal.schedule ? status : budget_infeasible(bytes, goal.least, option, context->diags);
 }

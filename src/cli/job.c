@@ -53,6 +53,7 @@ struct job_options session_job_options(const struct session *s, const struct pol
 	                            .tile = s->set.tile,
 	                            .whole = s->line.given[OPTION_JOURNAL],
 	                            .on_disk = s->line.given[OPTION_SPILL],
+	                            .disk_bytes = s->set.spill_limit,
 	                            .may_spill = option_table[OPTION_SPILL].commands & s->command->letter,
 	                            .store = s->set.store,
 	                            .want_value = s->line.given[OPTION_VALUE],

@@ -320,6 +320,17 @@ static enum status understand_policies(struct session *s)
 	return STATUS_OK;
 }
 
+static enum status understand_spill_limit(struct session *s)
+{
+	const char *limit = s->line.values[OPTION_SPILL_LIMIT];
+	if (!limit)
+		return STATUS_OK;
+	TRY(bytes_parse(limit, &s->set.spill_limit, &s->diags));
+	if (s->set.spill_limit <= 0)
+		return usage_error(s, "--spill-limit takes at least 1 byte, not '%s'", limit);
+	return s->line.given[OPTION_SPILL] ? STATUS_OK : usage_error(s, "--spill-limit needs --spill");
+}
+
 static enum status understand(struct session *s)
 {
 	const char *memory = s->line.values[OPTION_MEMORY];
@@ -334,6 +345,7 @@ static enum status understand(struct session *s)
 		TRY(bytes_parse(memory, &s->set.memory, &s->diags));
 	if (memory && s->set.memory <= 0)
 		return usage_error(s, "--memory takes at least 1 byte, not '%s'", memory);
+	TRY(understand_spill_limit(s));
 	TRY(understand_policies(s));
 	TRY(parse_shape(s));
 	TRY(outputs_check(s));

@@ -57,9 +57,9 @@ struct settings {
 	bool dot;   /* explain --format dot */
 	bool color; /* messages have colours; with --color, so have the tables of explain */
 	int threads;
-	int64_t tile, memory, max_checkpoints; /* 0: not given */
-	enum dtype dtype, store;               /* DTYPE_COUNT: not given */
-	struct policy policy;                  /* the first given; else `auto` with --memory, save-all without */
+	int64_t tile, memory, spill_limit, max_checkpoints; /* 0: not given */
+	enum dtype dtype, store;                            /* DTYPE_COUNT: not given */
+	struct policy policy; /* the first given; else `auto` with --memory, save-all without */
 	struct policy_list policies, compared;
 	struct type shape; /* --shape; ndim -1: not given */
 	struct reader_options reading;

@@ -8,10 +8,10 @@
 
 enum status subject_open(struct subject *subject, struct session *s)
 {
-	static const enum option_id others[] = {
-		OPTION_INPUT, OPTION_FROM,    OPTION_ASSUME,  OPTION_CAST,    OPTION_SHAPE,    OPTION_DTYPE,
-		OPTION_PARAM, OPTION_PARAMS,  OPTION_STORE,   OPTION_THREADS, OPTION_TILE,     OPTION_COSTS,
-		OPTION_SPILL, OPTION_JOURNAL, OPTION_SPECIAL, OPTION_VALUE,   OPTION_COTANGENT};
+	static const enum option_id others[] = {OPTION_INPUT,   OPTION_FROM,    OPTION_ASSUME, OPTION_CAST,
+	                                        OPTION_SHAPE,   OPTION_DTYPE,   OPTION_PARAM,  OPTION_PARAMS,
+	                                        OPTION_STORE,   OPTION_THREADS, OPTION_TILE,   OPTION_COSTS,
+	                                        OPTION_JOURNAL, OPTION_SPECIAL, OPTION_VALUE,  OPTION_COTANGENT};
 	*subject = (struct subject){.session = s, .has_spec = s->line.given[OPTION_SPEC]};
 	if (!subject->has_spec) {
 		TRY(session_load_chain(s));
@@ -25,7 +25,10 @@ enum status subject_open(struct subject *subject, struct session *s)
 	if (refused)
 		return usage_error(s, "--spec plans from the costs in its file alone: it takes no %s", refused);
 	TRY(session_read_file(s, s->line.values[OPTION_SPEC], &s->source));
-	return spec_read(&subject->spec, &s->source, &s->arena, &s->diags);
+	TRY(spec_read(&subject->spec, &s->source, &s->arena, &s->diags));
+	subject->spec.on_disk = s->line.given[OPTION_SPILL];
+	subject->spec.disk_bytes = s->set.spill_limit;
+	return STATUS_OK;
 }
 
 enum status subject_policy(struct subject *subject, const struct policy *given, const struct policy **policy)
@@ -38,6 +41,7 @@ enum status subject_policy(struct subject *subject, const struct policy *given, 
 	made->max_checkpoints = s->set.max_checkpoints;
 	if (!subject->has_spec)
 		return STATUS_OK;
+	made->disk_bytes = s->set.spill_limit;
 	if (policy_by_value(made))
 		return with_hint(
 			s, usage_error(s, "policy '%s' chooses among values within steps, which --spec has not", made->text),
@@ -67,7 +71,7 @@ static enum status plan_spec(struct subject *subject, const struct policy *polic
 		report_actions(to, schedule, policy->text, subject->spec.costs.steps);
 	schedule_free(schedule);
 	if (status == STATUS_LIMIT && (policy->kind == POLICY_budget || policy->kind == POLICY_auto))
-		(void)budget_least(&context, &subject->spec.costs, &row->least_bytes);
+		(void)spec_least(&context, &subject->spec, &row->least_bytes);
 	if (row->least_bytes <= policy->number)
 		row->least_bytes = 0;
 	return status;
@@ -131,14 +135,14 @@ static enum status plan_spec_budgets(struct subject *subject, const struct polic
 	TRY_ALLOC(goals, &s->diags);
 	for (size_t i = 0; i < count; i++)
 		goals[i].bytes = policies[i]->number;
-	enum status status = budget_search(&s->context, &spec->costs, NULL, goals, count);
+	enum status status = spec_budgets(&s->context, spec, goals, count);
 	for (size_t i = 0; i < count && !status; i++) {
 		double time = 0;
 		rows[i].policy = policies[i]->text;
 		if (goals[i].schedule)
 			status = cost_walk(&s->context, goals[i].schedule, &spec->costs, NULL, &rows[i].counters, &time);
 		else if (!least)
-			status = budget_least(&s->context, &spec->costs, &least);
+			status = spec_least(&s->context, spec, &least);
 		rows[i].least_bytes = goals[i].schedule ? 0 : least;
 		rows[i].predicted_ms = time * spec->milliseconds;
 	}

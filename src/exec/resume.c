@@ -37,7 +37,8 @@ static void identify(const struct run *run, const void *input, uint64_t parts[JO
 	parts[JOURNAL_CHAIN] = hash_bytes(HASH_START, run->chain->source->text, run->chain->source->length);
 	/* Measured costs or memory may lead to another schedule. */
 	const struct counters *c = &job->predicted;
-	const int64_t schedule[] = {c->evaluations, c->checkpoints, c->spill_writes, c->spill_reads};
+	const int64_t schedule[] = {c->evaluations, c->checkpoints, c->spill_writes, c->spill_reads,
+	                            job->scheduled.disk_bytes};
 	parts[JOURNAL_POLICY] = hash_text(hash_text(HASH_START, job->policy->text), job->scheduled.text);
 	parts[JOURNAL_POLICY] = hash_bytes(parts[JOURNAL_POLICY], schedule, sizeof schedule);
 	const int types[] = {run->options->dtype, run->options->job.store, run->options->flush_denormals};

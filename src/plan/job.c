@@ -214,6 +214,8 @@ static enum status plan(struct job *job)
 	static const struct step_run one = {.count = 1};
 	const bool by_value = policy_by_value(job->policy); /* the whole chain is one step, recorded and run backward */
 	job->scheduled = by_value ? policy_save_all : *job->policy;
+	if (job->options.disk_bytes)
+		job->scheduled.disk_bytes = greater(job->options.disk_bytes / job->tiles.workers, 1);
 	if (by_value)
 		job->costs = (struct step_costs){.runs = &one, .run_count = 1, .steps = 1};
 	else

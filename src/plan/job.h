@@ -24,6 +24,7 @@ struct job_options {
 	bool has_cotangent;       /* an array gives the output's cotangent */
 	bool whole;               /* do not cut into tiles */
 	bool on_disk, may_spill;  /* a budget may keep states on disk; the command has --spill */
+	int64_t disk_bytes;       /* of all workers: the most bytes of states on disk at once; 0: any */
 	int64_t memory;           /* for `auto`: the budget, or 0 */
 	int64_t memory_available; /* for `auto` without MEMORY: the budget is half of it; 0: unknown, so save-all */
 	int64_t param_bytes;      /* of the params' and consts' arrays */

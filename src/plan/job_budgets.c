@@ -82,77 +82,23 @@ static struct budget_judge make_judge(struct job *job)
 	return judge;
 }
 
-/* disk-revolve with SNAPSHOTS and its judgement. SNAPSHOTS -1: no number fits. */
-struct disk_plan {
-	int64_t snapshots;
-	struct judgement judged;
-};
-
-/*
- * Finds, by bisection, the most snapshots below the number of steps with which disk-revolve is within GOAL's bytes.
- * STAGED: the copy of a state that is written while steps run counts too. 0 snapshots take the least bytes. If GOAL has
- * no schedule, these bytes, without the copy, may lower its least.
- */
-static enum status most_snapshots(struct job *job, struct budget_goal *goal, bool staged, struct disk_plan *found)
+static struct disk_offer make_offer(struct job *job, const struct budget_judge *judge)
 {
-	int64_t low = -1, high = job->costs.steps; /* low fits (-1: none); high does not fit or has no use */
-	for (int64_t s = 0; high - low > 1; s = low + (high - low) / 2) {
-		struct disk_plan plan = {.snapshots = s};
-		const struct policy policy = {.kind = POLICY_disk_revolve, .number = s};
-		struct schedule *schedule = policy_schedule(&policy, &job->costs, job->context.allocator);
-		TRY_ALLOC(schedule, job->context.diags);
-		enum status status = judge_schedule(job, &policy, schedule, s == 0 ? INT64_MAX : goal->bytes, &plan.judged);
-		schedule_free(schedule);
-		TRY(status);
-		if (s == 0 && !goal->schedule)
-			goal->least = lesser(plan.judged.peak, goal->least);
-		const int64_t copy = staged ? plan.judged.counters.spill_state : 0;
-		if (plan.judged.peak + copy <= goal->bytes) {
-			low = s;
-			*found = plan;
-		} else {
-			high = s;
-		}
-		if (low < 0)
-			break;
-	}
-	found->snapshots = low;
-	return STATUS_OK;
-}
-
-/*
- * Gives GOAL disk-revolve with as many snapshots as fit, if recomputation and disk accesses cost less than GOAL's
- * schedule recomputes or if GOAL has none. The copy of a state on its way to disk counts if a snapshot fits beside it.
- */
-static enum status offer_disk(struct job *job, struct budget_goal *goal)
-{
-	const struct step_costs *costs = &job->costs;
-	struct disk_plan plan;
-	TRY(most_snapshots(job, goal, true, &plan));
-	TRY(plan.snapshots < 1 ? most_snapshots(job, goal, false, &plan) : STATUS_OK);
-	if (plan.snapshots < 0)
-		return STATUS_OK;
-	const struct counters *c = &plan.judged.counters;
-	const double disk = (double)c->spill_writes * costs->spill_write + (double)c->spill_reads * costs->spill_read;
-	if (goal->schedule && goal->counters.recomputed_cost <= c->recomputed_cost + disk)
-		return STATUS_OK;
-	schedule_free(goal->schedule);
-	goal->schedule = NULL;
-	goal->counters = *c;
-	goal->peak = plan.judged.peak;
-	TRY_ALLOC(policy_make(&goal->family, POLICY_disk_revolve, plan.snapshots, job->context.arena), job->context.diags);
-	goal->schedule = policy_schedule(&goal->family, costs, job->context.allocator);
-	TRY_ALLOC(goal->schedule, job->context.diags);
-	return STATUS_OK;
+	return (struct disk_offer){.costs = &job->costs,
+	                           .judge = judge,
+	                           .disk_bytes = job->options.disk_bytes / job->tiles.workers,
+	                           .limited = job->options.disk_bytes > 0,
+	                           .staged = true};
 }
 
 /* Finds schedules for COUNT GOALS of one worker's bytes, in memory, and on disk if allowed; the caller frees them. */
 static enum status search_goals(struct job *job, const struct budget_judge *judge, struct budget_goal *goals,
                                 size_t count)
 {
+	const struct disk_offer offer = make_offer(job, judge);
 	TRY(budget_search(&job->context, &job->costs, judge, goals, count));
-	for (size_t i = 0; i < count && job->options.on_disk && job->costs.steps > 1; i++)
-		TRY(offer_disk(job, &goals[i]));
+	for (size_t i = 0; i < count && job->options.on_disk; i++)
+		TRY(budget_offer_disk(&job->context, &offer, &goals[i]));
 	return STATUS_OK;
 }
 
@@ -255,10 +201,11 @@ enum status job_make_budget(struct job *job)
 		return STATUS_OK;
 	struct diags *diags = job->context.diags;
 	(void)budget_infeasible(job->policy->number, job->least_bytes, is_auto ? "--memory " : "budget:", diags);
-	if (job->options.may_spill && !job->options.on_disk && job->costs.steps > 1) {
+	if (job->options.may_spill && !job->options.on_disk) {
 		const int64_t least = job->least_bytes;
-		struct disk_plan plan;
-		TRY(most_snapshots(job, &goal, false, &plan));
+		const struct budget_judge judge = make_judge(job);
+		const struct disk_offer offer = make_offer(job, &judge);
+		TRY(budget_least_on_disk(&job->context, &offer, &goal.least));
 		take_goal(job, &goal);
 		if (job->least_bytes < least)
 			diag_hint_more(diags, "--spill DIR lowers that to %lld", (long long)job->least_bytes);

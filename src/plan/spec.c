@@ -240,12 +240,45 @@ unsigned char *spec_held(const struct spec *spec, struct schedule *schedule, str
 	return flags;
 }
 
+static struct disk_offer offer_of(const struct spec *spec)
+{
+	return (struct disk_offer){.costs = &spec->costs, .disk_bytes = spec->disk_bytes, .limited = spec->disk_bytes > 0};
+}
+
+enum status spec_budgets(const struct context *context, const struct spec *spec, struct budget_goal *goals,
+                         size_t count)
+{
+	const struct disk_offer offer = offer_of(spec);
+	enum status status = budget_search(context, &spec->costs, NULL, goals, count);
+	for (size_t i = 0; i < count && spec->on_disk && !status; i++)
+		status = budget_offer_disk(context, &offer, &goals[i]);
+	for (size_t i = 0; i < count && status; i++) {
+		schedule_free(goals[i].schedule);
+		goals[i].schedule = NULL;
+	}
+	return status;
+}
+
+enum status spec_least(const struct context *context, const struct spec *spec, int64_t *least)
+{
+	const struct disk_offer offer = offer_of(spec);
+	TRY(budget_least(context, &spec->costs, least));
+	return spec->on_disk ? budget_least_on_disk(context, &offer, least) : STATUS_OK;
+}
+
+static enum status make_budget(const struct context *context, const struct spec *spec, const struct policy *policy,
+                               struct schedule **schedule)
+{
+	const struct disk_offer offer = offer_of(spec);
+	const char *option = policy->kind == POLICY_auto ? "--memory " : "budget:";
+	return budget_schedule(context, &spec->costs, spec->on_disk ? &offer : NULL, policy->number, option, schedule);
+}
+
 enum status spec_schedule(const struct context *context, const struct spec *spec, const struct policy *policy,
                           struct schedule **schedule)
 {
-	const bool is_auto = policy->kind == POLICY_auto;
-	if (is_auto || policy->kind == POLICY_budget)
-		return budget_schedule(context, &spec->costs, policy->number, is_auto ? "--memory " : "budget:", schedule);
+	if (policy->kind == POLICY_auto || policy->kind == POLICY_budget)
+		return make_budget(context, spec, policy, schedule);
 	*schedule = policy_schedule(policy, &spec->costs, context->allocator);
 	return *schedule ? STATUS_OK : diag_memory(context->diags);
 }

@@ -15,6 +15,9 @@ struct spec {
 	const char **names; /* by run of steps; NULL if the run has no name */
 	struct step_costs costs;
 	double milliseconds; /* time of a cost of 1; 0: costs are no times */
+	/* Set by the caller: */
+	bool on_disk;       /* budgets may keep states on disk */
+	int64_t disk_bytes; /* the most bytes of states on disk at once; 0: any */
 };
 
 /*
@@ -26,6 +29,12 @@ enum status spec_read(struct spec *spec, const struct source *source, struct are
 /* Makes the schedule, for schedule_free, of POLICY, which is by cut. `auto` is a budget. STATUS_LIMIT if infeasible. */
 enum status spec_schedule(const struct context *context, const struct spec *spec, const struct policy *policy,
                           struct schedule **schedule);
+struct budget_goal;
+/* As budget_search over the costs of SPEC, with disk-revolve if its states may go to disk. */
+enum status spec_budgets(const struct context *context, const struct spec *spec, struct budget_goal *goals,
+                         size_t count);
+/* Sets *LEAST to the least bytes that a budget of SPEC works with. */
+enum status spec_least(const struct context *context, const struct spec *spec, int64_t *least);
 /* As spec_schedule, and sets the counters and the time by the cost walk. After a failure *SCHEDULE is NULL. */
 enum status spec_plan(const struct context *context, const struct spec *spec, const struct policy *policy,
                       struct counters *counters, double *time, struct schedule **schedule);

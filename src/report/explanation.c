@@ -398,10 +398,9 @@ struct action_row {
 
 static const struct field action_fields[] = {
 	{"action", NULL, IN_JSON | IN_CSV, 0, FIELD(action_row, TEXT, name)},
-	{"begin", NULL, IN_JSON, ON_STEPS, FIELD(action_row, WHOLE, action.begin)},
-	{"begin", NULL, IN_CSV, 0, FIELD(action_row, WHOLE, action.begin)},
+	{"begin", NULL, IN_JSON | IN_CSV, ON_STEPS, FIELD(action_row, WHOLE, action.begin)},
 	{"end", NULL, IN_JSON | IN_CSV, ON_STEPS, FIELD(action_row, WHOLE, action.end)},
-	{"state", NULL, IN_JSON, ON_STATE, FIELD(action_row, WHOLE, action.begin)},
+	{"state", NULL, IN_JSON | IN_CSV, ON_STATE, FIELD(action_row, WHOLE, action.begin)},
 	{"slot", NULL, IN_JSON | IN_CSV, ON_STATE, FIELD(action_row, WHOLE, action.slot)},
 };
 

@@ -206,8 +206,18 @@ static struct schedule *make_disk_revolve(const struct recurrences *t, const str
 	return &d->head;
 }
 
+/* Returns how many states fit in BYTES of disk, if each is as large as the largest. */
+static int64_t places_on_disk(const struct step_costs *costs, int64_t bytes)
+{
+	int64_t largest = 1;
+	for (size_t i = 0; i < costs->run_count; i++)
+		if (costs->runs[i].cost.state > largest)
+			largest = costs->runs[i].cost.state;
+	return bytes / largest;
+}
+
 struct schedule *disk_revolve_schedule(const struct allocator *allocator, const struct step_costs *costs,
-                                       int64_t snapshots)
+                                       int64_t snapshots, int64_t disk_bytes)
 {
 	struct recurrences t = {
 		.steps = costs->steps, .snapshots = snapshots, .write = costs->spill_write, .read = costs->spill_read};
@@ -220,5 +230,9 @@ struct schedule *disk_revolve_schedule(const struct allocator *allocator, const 
 	bool made = recurrences_solve(&t, allocator);
 	struct schedule *schedule = made ? make_disk_revolve(&t, allocator) : NULL;
 	allocator_put(allocator, t.memory, (size_t)t.size * TABLES_EACH);
-	return schedule;
+	const int64_t places = disk_bytes > 0 ? places_on_disk(costs, disk_bytes) : INT64_MAX;
+	if (!schedule || schedule_disk_slots(schedule) <= places)
+		return schedule;
+	schedule_free(schedule);
+	return disk_bounded_schedule(allocator, t.steps, snapshots, places, t.write, t.read);
 }

@@ -51,8 +51,15 @@ struct schedule *revolve_schedule(const struct allocator *allocator, int64_t ste
                                   bool halves);
 int64_t revolve_evaluations(int64_t steps, int64_t length, int64_t snapshots);
 struct schedule *online_schedule(const struct allocator *allocator, int64_t steps, int64_t snapshots);
+/* DISK_BYTES: the most bytes of states on disk at once, each counted as the largest; 0: any. */
 struct schedule *disk_revolve_schedule(const struct allocator *allocator, const struct step_costs *costs,
-                                       int64_t snapshots);
+                                       int64_t snapshots, int64_t disk_bytes);
+/*
+ * At most PLACES states on disk; WRITE and READ are in mean steps. If 0 snapshots would need more places, or the chain
+ * is too long for tables of all lengths, one state is kept in memory.
+ */
+struct schedule *disk_bounded_schedule(const struct allocator *allocator, int64_t steps, int64_t snapshots,
+                                       int64_t places, double write, double read);
 
 /* Stacks of ranges of steps, which are cut and reversed (revolve.c): all families use them except segments. */
 

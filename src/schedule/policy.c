@@ -115,7 +115,7 @@ struct schedule *policy_schedule(const struct policy *policy, const struct step_
 	case POLICY_online:
 		return online_schedule(allocator, steps, made.number);
 	case POLICY_disk_revolve:
-		return disk_revolve_schedule(allocator, costs, made.number);
+		return disk_revolve_schedule(allocator, costs, made.number, made.disk_bytes);
 	default:
 		return segments_schedule(allocator, steps, made.number, made.max_checkpoints);
 	}

@@ -34,6 +34,7 @@ struct policy {
 	size_t name_count;
 	const struct policy *left, *right; /* P+Q */
 	int64_t max_checkpoints;           /* --max-checkpoints K, or 0 */
+	int64_t disk_bytes;                /* disk-revolve: the most bytes on disk at once; 0: any */
 	int64_t length; /* revolve: steps of a part that is recorded as one, if a budget chose it; else 0 */
 };
 

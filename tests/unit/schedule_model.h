@@ -317,7 +317,7 @@ static inline struct schedule *schedule_of(const char *text, int64_t limit, cons
 	ck_assert_int_eq(policy_parse(&context, &policy, text), STATUS_OK);
 	policy.max_checkpoints = limit;
 	if (policy.kind == POLICY_budget)
-		ck_assert_int_eq(budget_schedule(&context, costs, policy.number, "budget:", &schedule), STATUS_OK);
+		ck_assert_int_eq(budget_schedule(&context, costs, NULL, policy.number, "budget:", &schedule), STATUS_OK);
 	else
 		schedule = policy_schedule(&policy, costs, &allocator_system);
 	ck_assert_ptr_nonnull(schedule);

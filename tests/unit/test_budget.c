@@ -38,7 +38,7 @@ static struct plan plan_within(const struct step_costs *costs, int64_t bytes)
 	diags_init(&diags, &arena);
 	const double begun = processor_seconds();
 	const struct context context = {&allocator_system, &arena, &diags};
-	plan.status = budget_schedule(&context, costs, bytes, "budget:", &schedule);
+	plan.status = budget_schedule(&context, costs, NULL, bytes, "budget:", &schedule);
 	plan.seconds = processor_seconds() - begun;
 	if (plan.status) {
 		const char *at = strstr(diags.last->message, "the least that works is ");

@@ -363,7 +363,7 @@ END_TEST
 enum { DISK_STEPS = 6, DISK_COST = 400 };
 
 struct disk_search {
-	int steps, snapshots, write, read;
+	int steps, snapshots, places, write, read;
 	int distance[DISK_STEPS + 1][DISK_STEPS + 2][1 << DISK_STEPS][1 << DISK_STEPS];
 	int *buckets[DISK_COST];
 	int sizes[DISK_COST], rooms[DISK_COST];
@@ -391,8 +391,10 @@ static void disk_visit(struct disk_search *d, int cot, int at, int memory, int d
 			disk_reach(d, cot, p, memory, disk, cost);
 			disk_reach(d, cot, at, memory & ~(1 << p) & masks, disk, cost);
 		}
-		if (disk >> p & 1)
+		if (disk >> p & 1) {
 			disk_reach(d, cot, p, memory, disk, cost + d->read);
+			disk_reach(d, cot, at, memory, disk & ~(1 << p) & masks, cost);
+		}
 	}
 	if (at == none)
 		return;
@@ -402,7 +404,7 @@ static void disk_visit(struct disk_search *d, int cot, int at, int memory, int d
 		disk_reach(d, cot, at + 1, memory, disk, cost + 1);
 	if (at < cot && __builtin_popcount((unsigned)memory) < d->snapshots)
 		disk_reach(d, cot, at, memory | 1 << at, disk, cost);
-	if (at < cot)
+	if (at < cot && __builtin_popcount((unsigned)disk) < d->places)
 		disk_reach(d, cot, at, memory, disk | 1 << at, cost + d->write);
 }
 
@@ -434,6 +436,7 @@ START_TEST(disk_revolve_is_optimal)
 				for (int read = 0; read <= 3; read++) {
 					d->steps = steps;
 					d->snapshots = s;
+					d->places = steps;
 					d->write = write;
 					d->read = read;
 					struct step_costs costs = uniform(steps);
@@ -451,6 +454,60 @@ START_TEST(disk_revolve_is_optimal)
 	for (int i = 0; i < DISK_COST; i++)
 		free(d->buckets[i]);
 	free(d);
+}
+END_TEST
+
+/* With fewer places on disk, too. The search may write a state while others are in memory, which never helps here. */
+START_TEST(bounded_disk_is_optimal)
+{
+	struct disk_search *d = calloc(1, sizeof *d);
+	for (int steps = 1; steps <= DISK_STEPS; steps++)
+		for (int s = 0; s <= 2; s++)
+			for (int places = 1; places <= 3; places++)
+				for (int cost = 0; cost < 9; cost++) {
+					*d = (struct disk_search){
+						.steps = steps, .snapshots = s, .places = places, .write = 2 * (cost / 3), .read = cost % 3};
+					struct step_costs costs = uniform(steps);
+					uniform_run.cost.backward = 0;
+					struct schedule *schedule =
+						disk_bounded_schedule(&allocator_system, steps, s, places, d->write, d->read);
+					costs.spill_write = d->write;
+					costs.spill_read = d->read;
+					struct verdict verdict = verdict_of(schedule, &costs);
+					ck_assert_ptr_null(verdict.wrong);
+					const int least = disk_least(d);
+					ck_assert_msg(verdict.time < least + 1e-9, "%d steps, S %d, D %d, w %d, r %d: %g, not %d", steps, s,
+					              places, d->write, d->read, verdict.time, least);
+					schedule_free(schedule);
+					for (int i = 0; i < DISK_COST; i++)
+						free(d->buckets[i]);
+				}
+	free(d);
+}
+END_TEST
+
+/* States of 10 bytes: the schedule never has more of them on disk than fit, and memory alone does if none fits. */
+START_TEST(bounded_disk_is_valid)
+{
+	static const int64_t lengths[] = {1, 2, 3, 7, 40, 100, 250, 3000};
+	for (int s = 0; s <= 27; s = s ? 3 * s : 1)
+		for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++)
+			for (int64_t places = 0; places <= 300; places = 3 * places + 1) {
+				if (s < 9 && lengths[i] > 250) /* quadratic where places are few */
+					continue;
+				struct step_costs costs = uniform(lengths[i]);
+				costs.spill_write = costs.spill_read = 3;
+				const struct policy policy = {.kind = POLICY_disk_revolve, .number = s, .disk_bytes = 10 * places + 9};
+				struct schedule *schedule = policy_schedule(&policy, &costs, &allocator_system);
+				struct verdict verdict = verdict_of(schedule, &costs);
+				ck_assert_msg(!verdict.wrong, "disk-revolve:%d on %lld, %lld places: %s", s, (long long)lengths[i],
+				              (long long)places, verdict.wrong);
+				ck_assert_int_eq(verdict.checkpoints, schedule_slots(schedule));
+				ck_assert_int_le(verdict.checkpoints, s > 1 ? s : 1);
+				ck_assert_int_le(schedule_disk_slots(schedule), places);
+				ck_assert_int_le(verdict.evaluations, binomial_evaluations(lengths[i], s));
+				schedule_free(schedule);
+			}
 }
 END_TEST
 
@@ -578,7 +635,7 @@ START_TEST(allocation_fails)
 			ck_assert_int_eq(policy_parse(&context, &policy, all[p]), STATUS_OK);
 			enum status status = STATUS_OK;
 			if (policy.kind == POLICY_budget)
-				status = budget_schedule(&context, &costs, policy.number, "budget:", &schedule);
+				status = budget_schedule(&context, &costs, NULL, policy.number, "budget:", &schedule);
 			else if (!(schedule = policy_schedule(&policy, &costs, &allocator)))
 				status = STATUS_LIMIT;
 			if (status == STATUS_OK)
@@ -613,6 +670,8 @@ int main(void)
 	tcase_add_test(tcase, online_repeats_least);
 	tcase_add_test(tcase, disk_revolve_is_optimal);
 	tcase_add_test(tcase, disk_revolve_is_valid);
+	tcase_add_test(tcase, bounded_disk_is_optimal);
+	tcase_add_test(tcase, bounded_disk_is_valid);
 	tcase_add_test(tcase, oracle_rejects);
 	tcase_add_test(tcase, rewinds);
 	tcase_add_test(tcase, allocation_fails);
