@@ -1,9 +1,9 @@
 /*
- * The gradients of params, to the files of --grads and --grad.
+ * Writes the gradients of params to the files of --grads and --grad.
  *
- * With --accumulate a gradient is added to what its file holds. Between the reading of the old file and the rename of
- * the new one no other command may do the same, so the folders of all these files are locked from before the first
- * reading until the session ends.
+ * With --accumulate a gradient is added to what its file holds. No other command may do so between the reading of the
+ * old file and the rename of the new one. So the folders of all these files are locked before the first reading, until
+ * the session ends.
  */
 #include "cli/gradient_files.h"
 

@@ -22,7 +22,7 @@
 /* The most terms of all minima together. */
 enum { TERMS = 1 << 24 };
 
-/* Steps that are to be reversed. Their first state is the current one if SLOT is -1, else it is in that disk slot. */
+/* A range of steps to reverse. Their first state is the current one if SLOT is -1, else it is in that disk slot. */
 struct disk_range {
 	int64_t begin, end;
 	int64_t slot, free; /* FREE: places on disk that they may use */
