@@ -278,8 +278,8 @@ static enum status check_plan_options(struct session *s)
 	const char *sweep = s->line.values[OPTION_SWEEP];
 	const struct policy_list *compared = &s->set.compared;
 	const bool diff = compared->count, schedule = s->line.given[OPTION_SCHEDULE], online = s->line.given[OPTION_ONLINE];
-	if (sweep && strcmp(sweep, "every") != 0 && strcmp(sweep, "memory") != 0)
-		return usage_error(s, "--sweep takes every or memory, not '%s'", sweep);
+	int which;
+	TRY(choose_word(s, OPTION_SWEEP, 0, &which));
 	if (compared->count > 2)
 		return usage_error(s, "--diff was given twice; this command takes one");
 	if (schedule && !diff && s->set.policies.count > 1)

@@ -36,12 +36,8 @@ static enum status put_run_stats(struct session *s, const struct run_counters *c
 
 enum status command_dump(struct session *s)
 {
-	static const char *const phases[] = {"syntax", "chain", "plan", "schedule"};
-	size_t what = 0;
-	while (what < 4 && strcmp(phases[what], s->line.values[OPTION_DUMP]))
-		what++;
-	if (what == 4)
-		return usage_error(s, "--dump takes syntax, chain, plan or schedule, not '%s'", s->line.values[OPTION_DUMP]);
+	int what = 0; /* the place in the words of --dump */
+	TRY(choose_word(s, OPTION_DUMP, 0, &what));
 	struct text_file *file;
 	struct type type;
 	TRY(what == 0 ? session_load_syntax(s) : session_load_chain(s));

@@ -69,17 +69,34 @@ enum status help_print_op(struct session *s, enum op op)
 	return session_close_text(file);
 }
 
+/* Writes a line for each word that OPTION takes with COMMAND. */
+static void put_values(const struct text *text, const struct command *command, int option)
+{
+	for (const char *at = option_words(option, command->letter); *at;) {
+		const size_t length = strcspn(at, " ");
+		text_printf(text, "value\t%s\t--%s\t%.*s\n", command->name, option_table[option].name, (int)length, at);
+		at += length + (at[length] == ' ');
+	}
+}
+
 enum status help_print_options(struct session *s)
 {
 	struct text_file *file;
 	TRY(session_open_text(s, &file, NULL, false));
 	for (size_t c = 0; c < command_count; c++) {
 		text_printf(&file->text, "command\t%s\t%s\n", command_table[c].name, command_table[c].summary);
-		for (int i = 0; i < OPTION_COUNT; i++)
-			if (option_table[i].commands & command_table[c].letter)
-				text_printf(&file->text, "option\t%s\t--%s\t%s\t%s\n", command_table[c].name, option_table[i].name,
-				            option_table[i].argument, option_table[i].help);
+		for (int i = 0; i < OPTION_COUNT; i++) {
+			const struct option_row *row = &option_table[i];
+			if (!(row->commands & command_table[c].letter))
+				continue;
+			const char letter[] = {row->short_name, '\0'};
+			text_printf(&file->text, "option\t%s\t--%s\t%s\t%s\t%s\n", command_table[c].name, row->name, row->argument,
+			            row->help, letter);
+			put_values(&file->text, &command_table[c], i);
+		}
 	}
+	for (int op = 0; op < OP_COUNT; op++)
+		text_printf(&file->text, "op\t%s\t%s\n", op_table[op].name, op_table[op].doc);
 	for (int i = 0; i < POLICY_COUNT; i++)
 		if (policy_table[i].name && *policy_table[i].name)
 			text_printf(&file->text, "policy\t%s%s\t%s\n", policy_table[i].name, policy_table[i].argument ? ":" : "",

@@ -15,6 +15,23 @@ const struct option_row option_table[OPTION_COUNT] = {
 #include "cli/options.def"
 };
 
+static const struct {
+	int option;
+	unsigned commands;
+	const char *words;
+} option_values[] = {
+#define VALUES(ID, COMMANDS, WORDS) {OPTION_##ID, COMMANDS, WORDS},
+#include "cli/options.def"
+};
+
+const char *option_words(int option, unsigned command)
+{
+	for (size_t i = 0; i < sizeof option_values / sizeof *option_values; i++)
+		if (option_values[i].option == option && option_values[i].commands & command)
+			return option_values[i].words;
+	return "";
+}
+
 enum status usage_error(struct session *s, const char *format, ...)
 {
 	va_list arguments;
@@ -167,20 +184,20 @@ static enum status parse_short(struct session *s, const char *text, char ***at)
 	return STATUS_OK;
 }
 
-/* If OPTION was given, sets *CHOSEN to FIRST + the index of its value in WORDS. STATUS_USAGE if it is not there. */
-static enum status choose_word(struct session *s, int option, const char *const *words, int count, int first,
-                               int *chosen)
+enum status choose_word(struct session *s, int option, int first, int *chosen)
 {
-	const char *value = s->line.values[option], *list = "";
-	for (int i = 0; i < count && value; i++)
-		if (!strcmp(words[i], value)) {
+	const char *value = s->line.values[option], *list = "", *at = option_words(option, s->command->letter);
+	if (!value)
+		return STATUS_OK;
+	for (int i = 0; *at && list; i++) {
+		const size_t length = strcspn(at, " ");
+		if (strlen(value) == length && !memcmp(at, value, length)) {
 			*chosen = first + i;
 			return STATUS_OK;
 		}
-	if (!value)
-		return STATUS_OK;
-	for (int i = 0; i < count && list; i++)
-		list = arena_printf(&s->arena, "%s%s%s", list, i == 0 ? "" : i + 1 == count ? " or " : ", ", words[i]);
+		list = arena_printf(&s->arena, "%s%s%.*s", list, i == 0 ? "" : at[length] ? ", " : " or ", (int)length, at);
+		at += length + (at[length] == ' ');
+	}
 	return usage_error(s, "--%s takes %s, not '%s'", option_name(option), list ? list : "", value);
 }
 
@@ -236,23 +253,19 @@ static enum status parse_shape(struct session *s)
 	return STATUS_OK;
 }
 
-/* Sets the options whose value is a word from a list. A list has the order of its enum. */
+/* Sets the options whose value is a word from a list. */
 static enum status understand_words(struct session *s)
 {
-	static const char *const reports[] = {"table", "json", "csv", "lines", "dot"};
-	static const char *const arrays[] = {"npy", "text", "csv", "raw"};
-	static const char *const dtypes[] = {"f16", "bf16", "f32", "f64"};
-	static const char *const when[] = {"auto", "always", "never"};
 	enum { DOT = REPORT_LINES + 1 };
 	int report = REPORT_TABLE, from = FORMAT_AUTO, to = FORMAT_AUTO, color;
 	int assume = DTYPE_COUNT, computed = DTYPE_COUNT, store = DTYPE_COUNT;
-	TRY(choose_word(s, OPTION_FORMAT, reports, s->command->letter == EXPLAIN ? 5 : 4, REPORT_TABLE, &report));
-	TRY(choose_word(s, OPTION_FROM, arrays, 4, FORMAT_NPY, &from));
-	TRY(choose_word(s, OPTION_TO, arrays, 4, FORMAT_NPY, &to));
-	TRY(choose_word(s, OPTION_COLOR, when, 3, 0, &color));
-	TRY(choose_word(s, OPTION_ASSUME, dtypes, 4, DTYPE_F16, &assume));
-	TRY(choose_word(s, OPTION_DTYPE, dtypes + 2, 2, DTYPE_F32, &computed));
-	TRY(choose_word(s, OPTION_STORE, dtypes, 2, DTYPE_F16, &store));
+	TRY(choose_word(s, OPTION_FORMAT, REPORT_TABLE, &report));
+	TRY(choose_word(s, OPTION_FROM, FORMAT_NPY, &from));
+	TRY(choose_word(s, OPTION_TO, FORMAT_NPY, &to));
+	TRY(choose_word(s, OPTION_COLOR, 0, &color));
+	TRY(choose_word(s, OPTION_ASSUME, DTYPE_F16, &assume));
+	TRY(choose_word(s, OPTION_DTYPE, DTYPE_F32, &computed));
+	TRY(choose_word(s, OPTION_STORE, DTYPE_F16, &store));
 	s->set.dot = report == DOT;
 	s->set.format = s->set.dot ? REPORT_TABLE : (enum report_format)report;
 	s->set.reading.format = (enum format)from;

@@ -33,6 +33,8 @@ struct option_row {
 	const char *help;
 };
 extern const struct option_row option_table[OPTION_COUNT]; /* indexed by option_id */
+/* Returns the words that OPTION takes with the command of this letter, with a space between two; "" if any text. */
+const char *option_words(int option, unsigned command);
 
 /* The options as given. NULL, 0 or false if an option was not given; a value is NULL, too, if an option has none. */
 struct command_line {
@@ -193,7 +195,12 @@ size_t session_memory_most(void);
 enum status help_print(struct session *session, const struct command *command);
 /* Prints the arguments of OP, what it computes, its reach, and what it keeps. */
 enum status help_print_op(struct session *session, enum op op);
-/* Prints commands, options and policies as lines, for shell completions. */
+/*
+ * If OPTION was given, sets *CHOSEN to FIRST + the index of its value among option_words. STATUS_USAGE if it is not
+ * there.
+ */
+enum status choose_word(struct session *session, int option, int first, int *chosen);
+/* Prints commands, options with their words, operations and policies as lines, for shell completions. */
 enum status help_print_options(struct session *session);
 command_function command_run, command_grad, command_residuals, command_plan, command_explain, command_check,
 	command_profile, command_ops, command_fmt;
