@@ -77,3 +77,57 @@ bool dictionary_put(struct dictionary *dictionary, struct arena *arena, const ch
 	*entry = (struct dictionary_entry){name, value};
 	return true;
 }
+
+/* Sets of bytes: tables as those of dictionaries. */
+
+struct byte_string {
+	const void *bytes; /* NULL: free */
+	size_t size, number;
+	uint64_t hash;
+};
+
+/* Returns the entry of the SIZE bytes at BYTES, or the free entry for them. The set's capacity must not be 0. */
+static struct byte_string *string_of(const struct byte_set *set, const void *bytes, size_t size, uint64_t hash)
+{
+	const size_t mask = set->capacity - 1;
+	size_t at = (size_t)hash & mask;
+	for (const struct byte_string *s = &set->strings[at]; s->bytes; s = &set->strings[at]) {
+		if (s->hash == hash && s->size == size && memcmp(s->bytes, bytes, size) == 0)
+			break;
+		at = (at + 1) & mask;
+	}
+	return &set->strings[at];
+}
+
+static bool grow_strings(struct byte_set *set)
+{
+	struct byte_set wider = *set;
+	wider.capacity = set->capacity ? 2 * set->capacity : LEAST;
+	wider.strings = arena_array(set->scratch, wider.capacity, sizeof *wider.strings);
+	if (!wider.strings)
+		return false;
+	for (size_t i = 0; i < set->capacity; i++)
+		if (set->strings[i].bytes)
+			*string_of(&wider, set->strings[i].bytes, set->strings[i].size, set->strings[i].hash) = set->strings[i];
+	*set = wider;
+	return true;
+}
+
+const void *byte_set_keep(struct byte_set *set, const void *bytes, size_t size, size_t *number)
+{
+	if (2 * (set->count + 1) > set->capacity && !grow_strings(set))
+		return NULL;
+	const uint64_t hash = size ? hash_bytes(HASH_START, bytes, size) : HASH_START;
+	struct byte_string *string = string_of(set, size ? bytes : "", size, hash);
+	if (!string->bytes) {
+		void *copy = arena_alloc(set->kept, size);
+		if (!copy)
+			return NULL;
+		if (size)
+			memcpy(copy, bytes, size);
+		*string = (struct byte_string){copy, size, set->count++, hash};
+	}
+	if (number)
+		*number = string->number;
+	return string->bytes;
+}

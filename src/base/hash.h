@@ -1,4 +1,4 @@
-/* The one hash of bytes, for comparing contents and names, not against attackers; and dictionaries. */
+/* The one hash of bytes, for comparing contents and names, not against attackers; dictionaries; sets of bytes. */
 #ifndef BASE_HASH_H
 #define BASE_HASH_H
 
@@ -33,5 +33,21 @@ void *dictionary_find(const struct dictionary *dictionary, const char *name);
  * dictionary. Returns false and changes nothing if memory is short.
  */
 bool dictionary_put(struct dictionary *dictionary, struct arena *arena, const char *name, void *value);
+
+/*
+ * A set of byte strings: equal ones are kept once, at one address. It only grows. The caller sets the two arenas: the
+ * strings lie in KEPT, aligned as blocks of an arena, and the table in SCRATCH.
+ */
+struct byte_set {
+	struct arena *kept, *scratch;
+	struct byte_string *strings;
+	size_t count, capacity; /* as of a dictionary */
+};
+
+/*
+ * Returns the set's copy of the SIZE bytes at BYTES. Unless NUMBER is NULL, sets *NUMBER to the number of strings that
+ * were kept before that copy. Returns NULL and changes nothing if memory is short.
+ */
+const void *byte_set_keep(struct byte_set *set, const void *bytes, size_t size, size_t *number);
 
 #endif

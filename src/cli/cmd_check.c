@@ -153,16 +153,18 @@ static void put_check(struct checker *c, enum verdict_word word, const char *wha
 static void find_blind(struct checker *c, const struct job *job)
 {
 	for (size_t i = 0; i < job->whole.distinct_count; i++) {
-		const struct body *body = job->whole.distinct[i]->body;
+		const struct step *step = job->whole.distinct[i];
+		const struct body *body = step->body;
 		for (size_t k = 0; k < body->instr_count; k++) {
 			const struct instr *instr = &body->instrs[k];
 			const bool stops = instr->op == OP_stop_gradient;
 			const bool rounds = instr->op == OP_cast && instr->attrs->dtype != DTYPE_F64;
 			if (instr->kind != INSTR_OP || !(stops || rounds))
 				continue;
-			c->blind = arena_printf(&c->session->arena, "the %s at %u:%u %s", op_table[instr->op].name,
-			                        instr->span.line, instr->span.column,
-			                        stops ? "stops gradients, not differences" : "rounds what differences tell apart");
+			const struct span span = step_span(step, instr->span);
+			c->blind =
+				arena_printf(&c->session->arena, "the %s at %u:%u %s", op_table[instr->op].name, span.line, span.column,
+			                 stops ? "stops gradients, not differences" : "rounds what differences tell apart");
 			return;
 		}
 	}

@@ -59,7 +59,7 @@ enum status command_dump(struct session *s)
 		            job->tiles.tiled ? "yes" : "no", (long long)job->tiles.rows, (long long)job->tile.rows,
 		            (long long)job->tiles.per_chunk, job->tiles.workers);
 	for (size_t i = 0; what == 2 && i < job->tile.lowered.distinct_count; i++) {
-		const struct compiled_step *code = &job->tile.compiled.steps[i];
+		const struct compiled_step *code = compiled_step_of(&job->tile.compiled, job->tile.lowered.distinct[i]);
 		text_printf(text, "step %zu\nforward\n", i);
 		program_dump(&code->forward, text->write, text->context);
 		text_put(text, "record\n");

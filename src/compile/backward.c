@@ -33,6 +33,7 @@ static struct instr *back_instr(struct lineariser *l, enum instr_kind kind, cons
 		instr->op = from->op;
 		instr->attrs = from->attrs;
 		instr->scalar = from->scalar;
+		instr->own_scalar = from->own_scalar;
 		instr->of = from->of;
 		instr->a_streamed = from->a_streamed;
 		instr->span = from->span;
@@ -40,6 +41,7 @@ static struct instr *back_instr(struct lineariser *l, enum instr_kind kind, cons
 		instr->step = from->step;
 		instr->level = from->level;
 		instr->stream = from->stream;
+		instr->own_stream = from->own_stream;
 	}
 	return instr;
 }
@@ -273,9 +275,9 @@ static void add_residuals(struct lineariser *l)
 		const uint32_t value = kept->items[i];
 		const struct value *v = &l->body->values[value];
 		out->residuals[i] = (struct residual){.value = value,
-		                                      .slot = v->from == FROM_PORT ? l->body->ins[v->port].index : NO_VALUE,
+		                                      .in_state = v->from == FROM_PORT,
 		                                      .type = v->type,
-		                                      .origin = origin_of(l->body, value)};
+		                                      .op = v->from == FROM_INSTR ? linear_maker(l->body, value) : NULL};
 		const uint32_t id = back_input(l, PORT_RESIDUAL, (uint32_t)i, value);
 		l->back->values[id].names = v->names;
 		l->values[value].mapped = id;
@@ -286,11 +288,12 @@ static void add_residuals(struct lineariser *l)
 static void add_seeds(struct lineariser *l)
 {
 	const struct step *step = l->step;
+	uint32_t count = 0;
 	for (uint32_t i = 0; i < step->cot_out.count; i++) {
 		const uint32_t value = step->cot_value[i];
 		if (value == NO_VALUE)
 			continue;
-		const uint32_t id = back_input(l, PORT_COTANGENT, step->cot_out.slots[i], value);
+		const uint32_t id = back_input(l, PORT_COTANGENT, count++, value);
 		if (l->body->values[value].active)
 			add_cotangent(l, value, id, NULL);
 	}
@@ -300,13 +303,14 @@ static void add_seeds(struct lineariser *l)
 static void add_results(struct lineariser *l)
 {
 	for (size_t i = 0; i < l->body->in_count; i++) {
-		const uint32_t slot = l->body->ins[i].index, value = l->body->ins[i].value;
+		const struct port *in = &l->body->ins[i];
+		const uint32_t value = in->value;
 		uint32_t cotangent = l->values[value].cotangent;
-		if (!has_slot(l->step->cot_in, slot))
+		if (!has_slot(l->step->cot_in, step_slot(l->step, in)))
 			continue;
 		if (cotangent == NO_VALUE)
 			cotangent = add_made(l, &back_instr(l, INSTR_ZERO, NULL)->out, value, value, true);
-		(void)body_add_out(l->back, PORT_COTANGENT, slot, cotangent);
+		(void)body_add_out(l->back, PORT_COTANGENT, in->index, cotangent);
 	}
 }
 

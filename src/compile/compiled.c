@@ -1,8 +1,10 @@
 /*
- * Linearises each distinct step once, and compiles its five programs. Computes the costs of steps for policies,
+ * Linearises each form of a step once, and compiles its five programs. Computes the costs of steps for policies,
  * searches and the cost walk: times are in the operations' costs, bytes are those of the slab.
  */
 #include "compile/compiled.h"
+
+#include <string.h>
 
 #include "base/checked.h"
 
@@ -28,6 +30,18 @@ static const bool *owned_ins(const struct linear *linear, bool cotangents, struc
 	return owned;
 }
 
+/* Returns WRITTEN, which is by param and may be NULL, by the params of STEP's body. *FAILED: out of memory. */
+static const bool *written_by_step(const struct step *step, const bool *written, struct arena *arena, bool *failed)
+{
+	if (!written || !step->own.slots)
+		return written;
+	bool *own = arena_array(arena, step->body->own_params + 1, sizeof *own);
+	*failed = !own;
+	for (uint32_t i = 0; own && i < step->body->own_params; i++)
+		own[i] = written[step->own.params[i].param];
+	return own;
+}
+
 static enum status compile_step(const struct context *context, struct compiled_step *compiled, const struct step *step,
                                 const struct policy *policy, const bool *written)
 {
@@ -37,6 +51,9 @@ static enum status compile_step(const struct context *context, struct compiled_s
 	struct body *forward = arena_alloc(arena, sizeof *forward); /* without the outs that nothing reads */
 	const bool *owned = owned_ins(linear, true, arena), *residuals = owned_ins(linear, false, arena);
 	TRY_ALLOC(forward && owned && residuals, context->diags);
+	bool failed = false;
+	written = written_by_step(step, written, arena, &failed);
+	TRY_ALLOC(!failed, context->diags);
 	*forward = *step->body;
 	forward->arena = arena;
 	TRY_ALLOC(add_live_outs(forward, step), context->diags);
@@ -53,23 +70,91 @@ static enum status compile_step(const struct context *context, struct compiled_s
 	return STATUS_OK;
 }
 
+/* What a form is known by, for one step after another. */
+struct form_finder {
+	struct arena arena;
+	struct byte_set known;
+	uint64_t *key;
+	size_t capacity;
+	const bool *written; /* by param, or NULL */
+};
+
+/* Sets *FORM to the number of STEP's form: by its body, and by what else of STEP linearisation and compiler read. */
+static bool find_form(struct form_finder *f, const struct step *step, size_t *form)
+{
+	const struct body *body = step->body;
+	const size_t most = 1 + body->out_count + body->in_count + step->cot_out.count + body->own_params;
+	size_t count = 0;
+	if (most > f->capacity) {
+		f->capacity = 2 * most;
+		f->key = arena_array(&f->arena, f->capacity, sizeof *f->key);
+		if (!f->key)
+			return false;
+	}
+	f->key[count++] = (uint64_t)(uintptr_t)body;
+	for (size_t i = 0; i < body->out_count; i++)
+		f->key[count++] = has_slot(step->live_out, step_slot(step, &body->outs[i]));
+	for (size_t i = 0; i < body->in_count; i++)
+		f->key[count++] = has_slot(step->cot_in, step_slot(step, &body->ins[i]));
+	for (uint32_t i = 0; i < step->cot_out.count; i++)
+		if (step->cot_value[i] != NO_VALUE)
+			f->key[count++] = step->cot_value[i];
+	for (uint32_t i = 0; f->written && i < body->own_params; i++)
+		f->key[count++] = f->written[step->own.params[i].param];
+	return byte_set_keep(&f->known, f->key, count * sizeof *f->key, form);
+}
+
+/* Sets FORM_OF, by step id, and FIRST, by form: the id of its first step. Returns the number of forms; 0: no memory. */
+static size_t number_forms(const struct context *context, const struct lowered *lowered, const bool *written,
+                           uint32_t *form_of, uint32_t *first)
+{
+	struct form_finder finder = {.written = written};
+	size_t count = 0, form;
+	bool good = true;
+	arena_init(&finder.arena, context->allocator);
+	finder.known = (struct byte_set){.kept = &finder.arena, .scratch = &finder.arena};
+	for (size_t i = 0; i < lowered->distinct_count && good; i++) {
+		good = find_form(&finder, lowered->distinct[i], &form);
+		form_of[i] = (uint32_t)form;
+		if (good && form == count)
+			first[count++] = (uint32_t)i;
+	}
+	arena_free(&finder.arena);
+	return good ? count : 0;
+}
+
+static void note_program(struct compiled_chain *compiled, const struct program *program)
+{
+	compiled->uses_gemm |= program->uses_gemm;
+	compiled->widest = greater(compiled->widest, program->widest);
+	compiled->member = greater(compiled->member, round_up(program->member, ARRAY_ALIGN));
+	compiled->ports = greater(compiled->ports, (int64_t)program->body->in_count);
+	compiled->ports = greater(compiled->ports, (int64_t)program->body->out_count);
+}
+
 enum status compiled_make(const struct context *context, struct compiled_chain *compiled, const struct lowered *lowered,
                           const struct policy *policy, const bool *written)
 {
+	struct arena *arena = context->arena;
+	const size_t count = lowered->distinct_count;
 	*compiled = (struct compiled_chain){.lowered = lowered, .by_value = policy && policy_by_value(policy)};
-	compiled->steps = arena_array(context->arena, lowered->distinct_count + 1, sizeof *compiled->steps);
-	TRY_ALLOC(compiled->steps, context->diags);
-	for (size_t i = 0; i < lowered->distinct_count; i++) {
-		struct compiled_step *step = &compiled->steps[i];
-		TRY(compile_step(context, step, lowered->distinct[i], compiled->by_value ? policy : NULL, written));
-		for (size_t k = 0; k < STEP_PROGRAMS; k++) {
-			const struct program *program = &step->programs[k];
-			compiled->uses_gemm |= program->uses_gemm;
-			compiled->widest = greater(compiled->widest, program->widest);
-			compiled->member = greater(compiled->member, round_up(program->member, ARRAY_ALIGN));
-			compiled->ports = greater(compiled->ports, (int64_t)program->body->in_count);
-			compiled->ports = greater(compiled->ports, (int64_t)program->body->out_count);
-		}
+	uint32_t *form_of = arena_array(arena, count + 1, sizeof *form_of);
+	uint32_t *first = arena_array(arena, count + 1, sizeof *first);
+	compiled->times = arena_array(arena, count + 1, sizeof *compiled->times);
+	TRY_ALLOC(form_of && first && compiled->times, context->diags);
+	compiled->form_of = form_of;
+	compiled->form_count = number_forms(context, lowered, written, form_of, first);
+	compiled->forms = arena_array(arena, compiled->form_count + 1, sizeof *compiled->forms);
+	TRY_ALLOC((compiled->form_count || !count) && compiled->forms, context->diags);
+	for (size_t i = 0; i < compiled->form_count; i++) {
+		struct compiled_step *form = &compiled->forms[i];
+		TRY(compile_step(context, form, lowered->distinct[first[i]], compiled->by_value ? policy : NULL, written));
+		for (size_t k = 0; k < STEP_PROGRAMS; k++)
+			note_program(compiled, &form->programs[k]);
+	}
+	for (size_t i = 0; i < count; i++) {
+		const struct linear *linear = &compiled->forms[form_of[i]].linear;
+		compiled->times[i] = (struct step_times){linear->forward_cost, linear->recompute_cost, linear->backward_cost};
 	}
 	return STATUS_OK;
 }
@@ -77,16 +162,17 @@ enum status compiled_make(const struct context *context, struct compiled_chain *
 /* Returns the bytes of an array in the slab, as the machine counts them. */
 static int64_t slab_bytes(const struct type *type) { return round_up(type_bytes(type), ARRAY_ALIGN); }
 
-static struct step_cost cost_of_step(const struct compiled_step *compiled)
+static struct step_cost cost_of_step(const struct compiled_chain *compiled, const struct step *step)
 {
-	const struct linear *linear = &compiled->linear;
+	const struct compiled_step *form = compiled_step_of(compiled, step);
+	const struct linear *linear = &form->linear;
 	const struct body *record = linear->record;
-	const struct step *step = linear->step;
-	struct step_cost cost = {.forward = linear->forward_cost,
-	                         .backward = linear->backward_cost + linear->recompute_cost,
-	                         .forward_temporary = compiled->forward.workspace,
-	                         .record_temporary = compiled->record.workspace,
-	                         .backward_temporary = compiled->backward.workspace};
+	const struct step_times *times = &compiled->times[step->id];
+	struct step_cost cost = {.forward = times->forward,
+	                         .backward = times->backward + times->recompute,
+	                         .forward_temporary = form->forward.workspace,
+	                         .record_temporary = form->record.workspace,
+	                         .backward_temporary = form->backward.workspace};
 	for (uint32_t i = 0; i < step->live_in.count; i++)
 		cost.state += step->alias_in[i] ? 0 : slab_bytes(step->in_types[i]);
 	for (size_t i = 0; i < linear->residual_count; i++) {
@@ -94,7 +180,7 @@ static struct step_cost cost_of_step(const struct compiled_step *compiled)
 		/* Outs of slots come first. */
 		for (size_t k = 0; k < record->out_count && record->outs[k].kind == PORT_SLOT; k++)
 			cost.keeps_output |= record->outs[k].value == residual->value;
-		if (residual->slot == NO_VALUE)
+		if (!residual->in_state)
 			cost.residual += slab_bytes(residual->type);
 		else
 			cost.keeps_input = true;
@@ -122,7 +208,7 @@ static bool append_run(struct run_list *list, uint32_t id, int64_t times)
 	struct step_run *run = arena_append(list->arena, &list->runs, &list->count, &list->capacity, sizeof *run);
 	if (!run)
 		return false;
-	*run = (struct step_run){cost_of_step(&list->compiled->steps[id]), times};
+	*run = (struct step_run){cost_of_step(list->compiled, list->compiled->lowered->distinct[id]), times};
 	list->last = id;
 	return true;
 }

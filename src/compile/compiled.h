@@ -1,6 +1,9 @@
 /*
- * A compiled chain: each distinct step is linearised once and its programs are compiled
- * once, however often the step is executed.
+ * A compiled chain: each form of a step is linearised once and its programs are compiled once, however often the steps
+ * of that form are executed.
+ *
+ * Steps have one form if they have one body, of which the same outs are live, and the same cotangents come and are
+ * wanted. They differ in their particulars (ir/body.h) alone.
  */
 #ifndef COMPILE_COMPILED_H
 #define COMPILE_COMPILED_H
@@ -11,7 +14,7 @@
 #include "schedule/step_costs.h"
 
 enum { STEP_PROGRAMS = 5 };
-/* A step with its linearisation and its programs, for one size of tile. */
+/* A form of steps with its linearisation and its programs, for one size of tile. */
 struct compiled_step {
 	struct linear linear;
 	union {
@@ -24,18 +27,32 @@ struct compiled_step {
 	};
 };
 
+/* The costs of a step: of a forward execution, of the backward body's forward operations and of its derivatives. */
+struct step_times {
+	double forward, recompute, backward;
+};
+
 struct compiled_chain {
 	const struct lowered *lowered;
-	struct compiled_step *steps; /* by id */
-	bool by_value;               /* one compiled step is the whole chain */
+	struct compiled_step *forms;
+	size_t form_count;
+	const uint32_t *form_of;  /* by step id: the index of its form */
+	struct step_times *times; /* by step id */
+	bool by_value;            /* one compiled step is the whole chain */
 	bool uses_gemm;
 	int64_t ports;  /* the most ins or outs of a program */
 	int64_t widest; /* the most `widest` of a program */
 	int64_t member; /* the most `member` of a program, rounded up to ARRAY_ALIGN */
 };
 
+static inline const struct compiled_step *compiled_step_of(const struct compiled_chain *compiled,
+                                                           const struct step *step)
+{
+	return &compiled->forms[compiled->form_of[step->id]];
+}
+
 /*
- * Linearises and compiles each distinct step of LOWERED (LOWER_STEPS, or LOWER_UNROLLED if POLICY is by value). Any
+ * Linearises and compiles each form of the steps of LOWERED (LOWER_STEPS, or LOWER_UNROLLED if POLICY is by value). Any
  * other POLICY, or NULL, changes nothing here. WRITTEN is program_compile's. LOWERED must outlive COMPILED.
  * STATUS_LIMIT as program_compile.
  */

@@ -222,7 +222,8 @@ static void add_kernel(struct compiler *c, const struct instr *instr, const stru
 	                         .op = instr->kind == INSTR_ADD ? OP_add : op_of(instr),
 	                         .wide = to->dtype == DTYPE_F64,
 	                         .single = instr->out != NO_VALUE && c->values[instr->out].reads == 1,
-	                         .scalar = instr->scalar};
+	                         .scalar = instr->scalar,
+	                         .own_scalar = instr->own_scalar};
 	/* These lines number the registers and emit the fills, in this order. */
 	made.v = operand_of(c, instr->v, to);
 	made.a = scalar ? (struct arg){.kind = ARG_SCALAR} : operand_of(c, instr->a, to);

@@ -55,7 +55,8 @@ struct kernel_op {
 		};
 		struct arg args[KERNEL_OP_ARGS]; /* the same: the first KERNEL_OP_READS are read */
 	};
-	double scalar; /* the operand as a number, unless `a` is an ARG_SCALAR */
+	double scalar;       /* the operand as a number, unless `a` is an ARG_SCALAR */
+	uint32_t own_scalar; /* as of an instr */
 	double number[2];
 	const struct type *from, *to; /* FILL */
 	bool once;                    /* FILL: the pattern is the same in every block */

@@ -40,7 +40,7 @@ static void mark_reached(struct lineariser *l)
 		if (step->cot_value[i] != NO_VALUE)
 			l->values[step->cot_value[i]].reached |= body->values[step->cot_value[i]].active;
 	for (size_t i = 0; i < body->in_count; i++)
-		l->values[body->ins[i].value].reached |= has_slot(step->cot_in, body->ins[i].index);
+		l->values[body->ins[i].value].reached |= has_slot(step->cot_in, step_slot(step, &body->ins[i]));
 	for (size_t i = body->instr_count; i-- > 0;) {
 		const unsigned bits = derivatives_of(l, &body->instrs[i]);
 		if (bits & 1)
@@ -106,7 +106,7 @@ bool add_live_outs(struct body *body, const struct step *step)
 	body->outs = NULL;
 	body->out_count = body->out_capacity = 0;
 	for (size_t i = 0; i < forward->out_count; i++)
-		if (has_slot(step->live_out, forward->outs[i].index) &&
+		if (has_slot(step->live_out, step_slot(step, &forward->outs[i])) &&
 		    !body_add_out(body, PORT_SLOT, forward->outs[i].index, forward->outs[i].value))
 			return false;
 	return true;
@@ -166,6 +166,7 @@ static bool begin_bodies(struct lineariser *l)
 	body->values = arena_array(l->arena, body->value_capacity, sizeof *body->values);
 	body->instrs = arena_array(l->arena, body->instr_capacity, sizeof *body->instrs);
 	body_init(back, l->arena);
+	back->levels = from->levels;
 	back->value_capacity = body->value_capacity;
 	back->values = arena_array(l->arena, back->value_capacity, sizeof *back->values);
 	l->body = body;
@@ -246,17 +247,17 @@ int64_t linear_place(const struct body *body, uint32_t value)
 	return v->names ? place + INSTR_PLACES - 1 : place;
 }
 
-struct origin origin_of(const struct body *body, uint32_t value)
+struct origin origin_of(const struct step *step, const struct body *body, uint32_t value)
 {
 	const struct value *v = &body->values[value];
-	struct origin origin = {.names = v->names, .param = NO_VALUE};
+	struct origin origin = {.names = step_names(step, value, v->names), .param = NO_VALUE};
 	if (v->from == FROM_PARAM) {
 		origin.argument = true;
-		origin.param = v->param.param;
+		origin.param = step_param(step, &v->param)->param;
 	} else if (v->from == FROM_INSTR) {
 		const struct instr *instr = &body->instrs[v->instr];
 		origin.op = linear_maker(body, value);
-		origin.span = instr->span;
+		origin.span = step_span(step, instr->span);
 		origin.def = instr->def;
 	}
 	return origin;

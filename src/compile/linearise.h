@@ -33,17 +33,17 @@ struct op_names {
 
 struct residual {
 	uint32_t value; /* in the recording body */
-	uint32_t slot;  /* if it is a part of the state before the step, the slot of its class; else NO_VALUE */
+	bool in_state;  /* it is a part of the state before the step */
 	const struct type *type;
-	struct origin origin;
+	const char *op;          /* as in struct origin */
 	struct op_names used_by; /* the operations whose derivatives or recomputations read it */
 };
 
 struct linear {
-	const struct step *step;
-	struct body *record; /* outs: the live slots, then PORT_RESIDUAL i for each residual that no other port holds */
+	const struct step *step; /* the first one of its form (compile/compiled.h): others have other particulars */
+	struct body *record;     /* outs: the live slots, then PORT_RESIDUAL i for each residual that no other port holds */
 	struct body *record_only;   /* outs: PORT_RESIDUAL i for each residual but those that are ins */
-	struct body *backward;      /* ins: PORT_RESIDUAL i, PORT_COTANGENT slot; outs: PORT_COTANGENT slot */
+	struct body *backward;      /* ins: PORT_RESIDUAL i, PORT_COTANGENT i of cot_read; outs: PORT_COTANGENT of a slot */
 	struct residual *residuals; /* without params */
 	size_t residual_count;
 	struct param_ref *params; /* params and parts of params that the backward body reads */
@@ -74,8 +74,8 @@ const char *linear_maker(const struct body *body, uint32_t value);
  */
 enum { INSTR_PLACES = 2 + MAX_KEEPS };
 int64_t linear_place(const struct body *body, uint32_t value);
-/* Returns where VALUE of BODY, a forward or a recording body, comes from. Of an in it knows the names alone. */
-struct origin origin_of(const struct body *body, uint32_t value);
+/* Returns where VALUE of BODY, STEP's forward or recording body, comes from. Of an in it knows the names alone. */
+struct origin origin_of(const struct step *step, const struct body *body, uint32_t value);
 /* Adds OP to LIST unless LIST has it. False if out of memory. */
 bool op_names_add(struct arena *arena, struct op_names *list, const char *op);
 /* Returns the name of the operation INDEX of a forward BODY; for a cast, of the first in its stage that reads it. */

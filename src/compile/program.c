@@ -38,7 +38,7 @@ static bool compile_body(struct compiler *c)
 
 static int32_t count_levels(const struct body *body)
 {
-	int32_t levels = 0;
+	int32_t levels = body->levels;
 	for (size_t i = 0; i < body->instr_count + body->value_count; i++) {
 		const struct instr *instr = i < body->instr_count ? &body->instrs[i] : NULL;
 		const struct param_ref *ref = instr ? &instr->param : &body->values[i - body->instr_count].param;

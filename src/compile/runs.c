@@ -98,8 +98,8 @@ static size_t extend_run(struct run_builder *run, size_t i, size_t end)
 			break;
 		/* A copy needs no step: its value stays in the processor's register. */
 		if (m->kind != KERNEL_OP_COPY)
-			run->steps[run->count++] =
-				(struct run_step){.op = m->op, .scalar = m->scalar, .number = {m->number[0], m->number[1]}};
+			run->steps[run->count++] = (struct run_step){
+				.op = m->op, .target = m->own_scalar, .scalar = m->scalar, .number = {m->number[0], m->number[1]}};
 		run->last = m;
 		i++;
 	}

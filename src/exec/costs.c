@@ -39,7 +39,8 @@ static int64_t room(const struct type *type) { return round_up(type_bytes(type),
 struct measuring {
 	const struct lowered *lowered;
 	const struct bound_param *params;
-	void *spare; /* for one param's gradient */
+	void *spare;                   /* for one param's gradient */
+	const struct particulars *own; /* of the step that is measured */
 	const struct allocator *allocator;
 	struct team *team;
 	struct arena *arena;
@@ -97,6 +98,7 @@ static enum status time_program(struct measuring *m, const struct program *progr
 	                                               .ins = (const void *const *)ins,
 	                                               .outs = outs,
 	                                               .params = m->params,
+	                                               .own = m->own,
 	                                               .counters = counters,
 	                                               .workspace = slab.base,
 	                                               .whole_rows = m->lowered->whole_rows,
@@ -113,8 +115,9 @@ static enum status time_programs(struct measuring *m, struct slab *slab, const s
 {
 	const struct chain *chain = m->lowered->chain;
 	struct bound_param *params = arena_array(m->arena, chain->param_count + 1, sizeof *params);
+	double(*times)[2] = arena_array(m->arena, compiled->form_count + 1, sizeof *times); /* by form */
 	int64_t bytes = 0, most = 0;
-	TRY_ALLOC(params, m->diags);
+	TRY_ALLOC(params && times, m->diags);
 	for (size_t i = 0; i < chain->param_count; i++) {
 		params[i].type = param_type(&chain->params[i], &m->lowered->input);
 		params[i].type.dtype = dtype_compute(params[i].type.dtype);
@@ -131,9 +134,15 @@ static enum status time_programs(struct measuring *m, struct slab *slab, const s
 		next += room(&params[i].type);
 	}
 	m->params = params;
-	for (size_t i = 0; i < compiled->lowered->distinct_count; i++) {
-		TRY(time_program(m, &compiled->steps[i].forward, &costs[i][0]));
-		TRY(time_program(m, &compiled->steps[i].backward, &costs[i][1]));
+	for (size_t i = 0, done = 0; i < compiled->lowered->distinct_count; i++) {
+		const uint32_t form = compiled->form_of[i]; /* forms are numbered in the order of their first steps */
+		if (form == done) {
+			m->own = &compiled->lowered->distinct[i]->own;
+			TRY(time_program(m, &compiled->forms[form].forward, &times[form][0]));
+			TRY(time_program(m, &compiled->forms[form].backward, &times[form][1]));
+			done++;
+		}
+		memcpy(costs[i], times[form], sizeof costs[i]);
 	}
 	return STATUS_OK;
 }
@@ -244,13 +253,13 @@ enum status costs_of(void *context, struct compiled_chain *compiled, int64_t row
 		costs = arena_array(source->arena, count + 1, sizeof *costs);
 	TRY(given ? read_costs(source, compiled, costs, diags) : find_measured(source, compiled, rows, &costs, diags));
 	for (size_t i = 0; i < count; i++) {
-		struct linear *linear = &compiled->steps[i].linear;
+		struct step_times *times = &compiled->times[i];
 		/* A file's backward cost excludes what blocks recompute, which costs its share of the forward cost. */
-		const double all = given ? linear->forward_cost : linear->recompute_cost + linear->backward_cost;
-		const double again = all > 0 ? linear->recompute_cost / all : 0;
-		linear->recompute_cost = again * costs[i][!given];
-		linear->backward_cost = given ? costs[i][1] : (1 - again) * costs[i][1];
-		linear->forward_cost = costs[i][0];
+		const double all = given ? times->forward : times->recompute + times->backward;
+		const double again = all > 0 ? times->recompute / all : 0;
+		times->recompute = again * costs[i][!given];
+		times->backward = given ? costs[i][1] : (1 - again) * costs[i][1];
+		times->forward = costs[i][0];
 	}
 	return STATUS_OK;
 }

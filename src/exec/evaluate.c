@@ -48,8 +48,9 @@ const void *param_place(const struct bound_param *param, const struct param_ref 
 }
 
 /* param_place without const: the frame also holds arrays that are written; params are not. */
-static char *frame_param(const struct machine_state *m, const struct param_ref *ref)
+static char *frame_param(const struct machine_state *m, const struct param_ref *shared)
 {
+	const struct param_ref *ref = own_param(m->e->own, shared);
 	return (char *)(uintptr_t)param_place(&m->e->params[ref->param], ref, m->counters, m->e->first_row);
 }
 
@@ -90,11 +91,31 @@ static inline void *place(const struct piece *b, const struct arg *arg)
 	return arg->bits ? array + b->first * arg->bits / 8 : array + (b->first << arg->shift);
 }
 
-static double scalar_at(const struct piece *b, const struct kernel_op *kernel_op)
+static double scalar_of(const struct piece *b, const struct kernel_op *kernel_op)
 {
+	if (kernel_op->a.kind != ARG_SCALAR)
+		return kernel_op->own_scalar == NO_VALUE ? kernel_op->scalar : b->m->e->own->scalars[kernel_op->own_scalar];
 	const void *from = b->m->frame[kernel_op->a.index];
 	const bool wide = b->m->program->frame->entries[kernel_op->a.index].type->dtype == DTYPE_F64;
 	return wide ? *(const double *)from : (double)*(const float *)from;
+}
+
+/* Runs the steps of KERNEL_OP, a run, with the numbers of the step of the chain. */
+static void run_steps(const struct piece *b, const struct kernel_op *kernel_op, const struct kernels *kernels)
+{
+	const struct particulars *own = b->m->e->own;
+	const size_t count = kernel_op->step_count;
+	void *out = place(b, &kernel_op->out), *v = place(b, &kernel_op->v);
+	if (!own || !own->slots) {
+		kernels->run(out, v, kernel_op->steps, count, b->n);
+		return;
+	}
+	struct run_step steps[count];
+	memcpy(steps, kernel_op->steps, count * sizeof *steps);
+	for (size_t i = 0; i < count; i++)
+		if (steps[i].op != OP_COUNT && steps[i].target != NO_VALUE)
+			steps[i].scalar = own->scalars[steps[i].target];
+	kernels->run(out, v, steps, count, b->n);
 }
 
 static void run_kernel_op(const struct piece *b, const struct kernel_op *kernel_op)
@@ -103,7 +124,7 @@ static void run_kernel_op(const struct piece *b, const struct kernel_op *kernel_
 	size_t width = kernel_op->wide ? 8 : 4;
 	switch (kernel_op->kind) {
 	case KERNEL_OP_RUN:
-		kernels->run(place(b, &kernel_op->out), place(b, &kernel_op->v), kernel_op->steps, kernel_op->step_count, b->n);
+		run_steps(b, kernel_op, kernels);
 		return;
 	case KERNEL_OP_ZERO:
 		memset(place(b, &kernel_op->out), 0, b->n * width);
@@ -133,7 +154,7 @@ static void run_kernel_op(const struct piece *b, const struct kernel_op *kernel_
 	                           .k = place(b, &kernel_op->k),
 	                           .l = place(b, &kernel_op->l),
 	                           .g = place(b, &kernel_op->g),
-	                           .scalar = kernel_op->a.kind == ARG_SCALAR ? scalar_at(b, kernel_op) : kernel_op->scalar,
+	                           .scalar = scalar_of(b, kernel_op),
 	                           .number = {kernel_op->number[0], kernel_op->number[1]},
 	                           .n = b->n};
 	kernel *const(*const table)[2] = kernel_op->kind == KERNEL_OP_KEEP    ? kernels->forward_keep
@@ -205,12 +226,13 @@ struct addition {
 
 static struct addition addition_of(const struct machine_state *m, const struct launch *launch)
 {
-	const struct bound_param *param = &m->e->params[launch->sum->param];
+	const struct param_ref *ref = own_param(m->e->own, launch->sum);
+	const struct bound_param *param = &m->e->params[ref->param];
 	return (struct addition){.e = m->e,
 	                         .loops = m->kernels[param->type.dtype == DTYPE_F64]->loops,
-	                         .index = launch->sum->param,
+	                         .index = ref->param,
 	                         .param = param,
-	                         .offset = param_offset(param, launch->sum, m->counters, m->e->first_row)};
+	                         .offset = param_offset(param, ref, m->counters, m->e->first_row)};
 }
 
 /* Adds PIECE to the gradient at CONTEXT, an addition. A matrix_piece_function. */
@@ -267,7 +289,8 @@ static void run_call(struct machine_state *m, const struct launch *launch)
 	                       .kernels = m->kernels[v->dtype == DTYPE_F64]};
 	call.whole = launch->v_streamed && !m->e->flat ? m->e->whole_rows : v->shape.ndim ? v->shape.dim[0] : 1;
 	call.iteration = instr->level < 0 ? 0 : m->counters[instr->level];
-	call.stream = instr->stream ? stream_index(instr->stream, m->counters) : 0;
+	const struct stream *stream = own_stream(m->e->own, instr);
+	call.stream = stream ? stream_index(stream, m->counters) : 0;
 	if (launch->v_streamed)
 		call.first = m->e->flat ? m->e->first_row : m->e->first_row * row_elements(&v->shape);
 	void *keep[MAX_KEEPS];

@@ -29,11 +29,12 @@ struct evaluation {
 	const void *const *ins; /* by port */
 	void *const *outs;      /* by port; not used where the value is an in or a param */
 	const struct bound_param *params;
-	const int64_t *counters; /* of the loops around a step, for program->levels levels; NULL: all are 0 */
-	void *workspace;         /* program->workspace bytes, 64-byte aligned */
-	int64_t first_row;       /* of this tile in the whole streamed axis */
-	int64_t whole_rows;      /* extent of the whole streamed axis */
-	bool flat;               /* rows are elements (see struct lowered) */
+	const struct particulars *own; /* of the step; NULL: the program shares no body */
+	const int64_t *counters;       /* of the loops around a step, for program->levels levels; NULL: all are 0 */
+	void *workspace;               /* program->workspace bytes, 64-byte aligned */
+	int64_t first_row;             /* of this tile in the whole streamed axis */
+	int64_t whole_rows;            /* extent of the whole streamed axis */
+	bool flat;                     /* rows are elements (see struct lowered) */
 	/*
 	 * Receives this tile's state of the SUM or FOLD operation (fold_partial). The operation also makes
 	 * a result, of this tile alone, unless FOLD_ENDS. NULL: only the result is wanted.

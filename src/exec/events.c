@@ -96,10 +96,12 @@ static bool steps_seen(const struct run *run)
 	return !run->tiles->tiled && !policy_by_value(run->gradient->job->policy);
 }
 
-static void note_use(struct run *run, const struct body *body, uint32_t value, int64_t step)
+/* Notes that STEP, of index INDEX, uses VALUE if that is a param. */
+static void note_use(struct run *run, const struct step *step, uint32_t value, int64_t index)
 {
-	if (value != NO_VALUE && body->values[value].from == FROM_PARAM)
-		run->gradient->first_use[body->values[value].param.param] = step;
+	const struct value *v = value == NO_VALUE ? NULL : &step->body->values[value];
+	if (v && v->from == FROM_PARAM)
+		run->gradient->first_use[step_param(step, &v->param)->param] = index;
 }
 
 /* A step uses the params that it reads and those that it passes on in its state, where later steps read them. */
@@ -112,13 +114,14 @@ enum status gradient_events_open(struct run *run)
 	for (size_t i = 0; i < run->params->count; i++)
 		run->gradient->first_use[i] = UNUSED;
 	for (int64_t s = run->whole->steps; s-- > 0;) {
-		const struct body *body = lowered_step(run->whole, s, NULL)->body;
+		const struct step *step = lowered_step(run->whole, s, NULL);
+		const struct body *body = step->body;
 		for (size_t k = 0; k < body->instr_count; k++) {
-			note_use(run, body, body->instrs[k].v, s);
-			note_use(run, body, body->instrs[k].a, s);
+			note_use(run, step, body->instrs[k].v, s);
+			note_use(run, step, body->instrs[k].a, s);
 		}
 		for (size_t i = 0; i < body->out_count; i++)
-			note_use(run, body, body->outs[i].value, s);
+			note_use(run, step, body->outs[i].value, s);
 	}
 	return STATUS_OK;
 }

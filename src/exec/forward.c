@@ -49,7 +49,7 @@ enum status forward_prepare(struct run *run)
 	*forward = (struct forward_pass){.bytes = run->params->bytes, .counters = forward->counters};
 	open_window(run, &portion);
 	TRY(lower(&run->context, &forward->whole, run->chain, &portion, &run->input, LOWER_RUN));
-	TRY(params_check(run->params, forward->whole.whole, run->chain, run->context.diags));
+	TRY(params_check(run->params, forward->whole.whole, NULL, run->chain, run->context.diags));
 	tiles_cut(&forward->tiles, &forward->whole,
 	          &(struct tile_wants){.rows = run->options->job.tile,
 	                               .threads = run->options->job.threads,

@@ -25,6 +25,7 @@ static enum status on_call(void *context, const struct machine_call *call)
 			       (size_t)type_bytes(body->values[body->outs[i].value].type));
 	}
 	worker_evaluate(worker, &(struct evaluation){.program = call->program,
+	                                             .own = call->own,
 	                                             .counters = call->counters,
 	                                             .workspace = worker->slab.base + call->workspace,
 	                                             .fold = swept ? worker_state(worker) : NULL,
@@ -76,7 +77,8 @@ enum status gradient_prepare(struct run *run)
 	int64_t bytes = 0; /* unused: the job has counted them */
 	TRY(make_job(run));
 	for (size_t i = 0; i < run->whole->distinct_count; i++)
-		TRY(params_check(run->params, run->whole->distinct[i]->body, run->chain, context->diags));
+		TRY(params_check(run->params, run->whole->distinct[i]->body, &run->whole->distinct[i]->own, run->chain,
+		                 context->diags));
 	if (job->tile.compiled.uses_gemm)
 		TRY(blas_load(run->options->job.threads, context->diags));
 	TRY(totals_open(run));

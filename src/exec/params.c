@@ -384,21 +384,21 @@ static int64_t part_of(const struct type *type, const struct param_ref *ref, str
 	return first;
 }
 
-enum status params_check(const struct params *params, const struct body *body, const struct chain *chain,
-                         struct diags *diags)
+enum status params_check(const struct params *params, const struct body *body, const struct particulars *own,
+                         const struct chain *chain, struct diags *diags)
 {
 	for (size_t i = 0; i < body->instr_count; i++) {
 		const struct instr *instr = &body->instrs[i];
 		if (instr->kind != INSTR_OP || instr->a == NO_VALUE || body->values[instr->a].from != FROM_PARAM)
 			continue;
-		const struct param_ref *ref = &body->values[instr->a].param;
+		const struct param_ref *ref = own_param(own, &body->values[instr->a].param);
 		const struct bound_param *bound = &params->bound[ref->param];
 		struct type part;
 		const size_t first = (size_t)part_of(&bound->type, ref, &part) * dtype_size(dtype_compute(part.dtype));
 		char message[OP_CHECK_TEXT];
 		if (bound->data && !op_check_operand(instr->op, instr->of.v, &part, (const char *)bound->data + first, message))
-			return diag_at(diags, STATUS_DATA, chain->source, instr->span, "'%s': %s", op_table[instr->op].name,
-			               message);
+			return diag_at(diags, STATUS_DATA, chain->source, own_span(own, instr->span), "'%s': %s",
+			               op_table[instr->op].name, message);
 	}
 	return STATUS_OK;
 }

@@ -49,10 +49,11 @@ enum status params_bind(const struct context *context, struct params *params, st
 void params_settle(struct params *params, const struct chain *chain, enum dtype compute);
 /*
  * Checks that loaded params are in the range that BODY's operations require of their second
- * operand, as of cross_entropy's classes. Fails with STATUS_DATA at the operation's place.
+ * operand, as of cross_entropy's classes. OWN: the step's particulars if steps share BODY, or NULL. Fails with
+ * STATUS_DATA at the operation's place.
  */
-enum status params_check(const struct params *params, const struct body *body, const struct chain *chain,
-                         struct diags *diags);
+enum status params_check(const struct params *params, const struct body *body, const struct particulars *own,
+                         const struct chain *chain, struct diags *diags);
 void params_free(struct params *params);
 
 /* param_files.c */

@@ -20,10 +20,7 @@ static struct recompute_hash hash_of(const struct machine_call *call, void *cons
 	struct recompute_hash hash = {0};
 	for (size_t i = 0; i < body->out_count; i++) {
 		const struct port *port = &body->outs[i];
-		bool lives = false;
-		for (uint32_t k = 0; k < step->live_out.count; k++)
-			lives |= port->kind == PORT_SLOT && step->live_out.slots[k] == port->index;
-		if (!lives || !outs[i])
+		if (port->kind != PORT_SLOT || !has_slot(step->live_out, step_slot(step, port)) || !outs[i])
 			continue;
 		size_t size = (size_t)type_bytes(body->values[port->value].type);
 		hash.hash += hash_bytes(port->index + 1, outs[i], size);

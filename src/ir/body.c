@@ -42,6 +42,7 @@ struct instr *body_add_instr(struct body *body, enum instr_kind kind)
 		return NULL;
 	instr->kind = kind;
 	instr->level = -1;
+	instr->own_scalar = instr->own_stream = NO_VALUE;
 	instr->v = instr->a = instr->y = instr->k = instr->l = instr->g = instr->out = instr->out_a = NO_VALUE;
 	for (int i = 0; i < MAX_KEEPS; i++)
 		instr->out_keep[i] = NO_VALUE;

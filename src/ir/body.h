@@ -113,7 +113,8 @@ struct instr {
 	enum op op;
 	const struct attrs *attrs;
 	uint32_t v, a, y, k, l, g;    /* values read, or NO_VALUE; VJP of slice: A, if any, is the array to which it adds */
-	double scalar;                /* OP, VJP of a binary operation whose operand is a number: that */
+	double scalar;                /* OP, VJP of a binary operation whose operand is a number: that, or 0 and */
+	uint32_t own_scalar;          /* its index in each step's particulars; NO_VALUE: SCALAR is it */
 	uint32_t out, out_a;          /* values made */
 	uint32_t out_keep[MAX_KEEPS]; /* OP: the values kept for the derivative, which reads them as K and L */
 	struct param_ref param;       /* ACCUMULATE */
@@ -125,7 +126,8 @@ struct instr {
 	uint32_t region;             /* the innermost checkpoint region; 0 is the whole body */
 	int64_t step;                /* in an unrolled body: the step that the instruction belongs to */
 	struct loop_part loop;       /* LOOP and END */
-	const struct stream *stream; /* of a dropout; else NULL */
+	const struct stream *stream; /* of a dropout; else NULL. In a shared body NULL, and the stream is each step's */
+	uint32_t own_stream;         /* its index in each step's particulars; NO_VALUE: STREAM is it */
 	int32_t level;               /* LOOP: its level; slice: that of the loop whose counter its start adds; else -1 */
 };
 
@@ -134,7 +136,6 @@ struct region {
 	uint32_t parent;
 	uint32_t first, end;
 	const struct policy *policy; /* what it saves of the values made in it; NULL: nothing */
-	struct span span;
 };
 
 enum port_kind { PORT_SLOT, PORT_RESIDUAL, PORT_COTANGENT };
@@ -155,8 +156,39 @@ struct body {
 	size_t in_count, in_capacity;
 	struct port *outs;
 	size_t out_count, out_capacity;
+	uint32_t own_params; /* number of params in its steps' particulars */
+	int32_t levels;      /* number of loops around it whose counters its steps' params and streams read */
 	struct arena *arena;
 };
+
+/*
+ * Steps of a gradient share one body if their bodies differ in their particulars alone: slots, numbers, params, streams,
+ * places in the source and names. In a shared body, a port, a param and a span have the index of their particular in place of
+ * it: port.index, param_ref.param and span.begin. A value with names has NAMED_BY_STEP.
+ */
+struct particulars {
+	const uint32_t *slots; /* the slots of the body's ports, ascending; NULL: the body is not shared, and has its own */
+	const double *scalars; /* by own_scalar */
+	const struct param_ref *params;
+	const struct stream *const *streams; /* by own_stream */
+	const struct span *spans;            /* of the stages */
+	const struct naming *const *naming;  /* by value of the body; NULL: the body has the names */
+};
+extern const struct naming NAMED_BY_STEP;
+
+/* Return what REF, INSTR's stream or SPAN of a body means with the particulars OWN; itself if OWN is NULL or the body is not shared. */
+static inline const struct param_ref *own_param(const struct particulars *own, const struct param_ref *ref)
+{
+	return own && own->slots ? &own->params[ref->param] : ref;
+}
+static inline const struct stream *own_stream(const struct particulars *own, const struct instr *instr)
+{
+	return instr->own_stream == NO_VALUE ? instr->stream : own->streams[instr->own_stream];
+}
+static inline struct span own_span(const struct particulars *own, struct span span)
+{
+	return own && own->slots ? own->spans[span.begin] : span;
+}
 
 void body_init(struct body *body, struct arena *arena);
 /* These return NO_VALUE, NULL or false where memory is short (arena->failed). */

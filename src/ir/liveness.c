@@ -24,8 +24,8 @@ struct sets {
 
 static bool set_init(struct set *set, struct lowering *l)
 {
-	*set = (struct set){arena_array(l->context->arena, l->state.count, sizeof *set->has),
-	                    arena_array(l->context->arena, l->state.count, sizeof *set->list), 0};
+	*set = (struct set){arena_array(&l->scratch, l->state.count, sizeof *set->has),
+	                    arena_array(&l->scratch, l->state.count, sizeof *set->list), 0};
 	return set->has && set->list;
 }
 
@@ -69,15 +69,10 @@ static bool set_equals(const struct set *set, struct slot_list list)
 	return set->count == list.count && memcmp(set->list, list.slots, list.count * sizeof *list.slots) == 0;
 }
 
-/* Returns SET as a list: SAME (may be {0}) if equal, else a new one, whose slots are NULL where memory is short. */
-static struct slot_list list_of(struct lowering *l, const struct set *set, struct slot_list same)
+/* Returns SET as a list, whose slots are NULL where memory is short. */
+static struct slot_list list_of(struct lowering *l, const struct set *set)
 {
-	if (same.slots && set_equals(set, same))
-		return same;
-	uint32_t *slots = arena_array(l->context->arena, set->count + 1, sizeof *slots);
-	if (slots)
-		memcpy(slots, set->list, set->count * sizeof *slots);
-	return (struct slot_list){slots, set->count};
+	return (struct slot_list){byte_set_keep(&l->kept, set->list, set->count * sizeof *set->list, NULL), set->count};
 }
 
 /* A list of items in reverse order: the last comes first, until finish_items reverses the list. */
@@ -94,6 +89,12 @@ static bool add_front(struct lowering *l, struct item_list *list, struct item it
 	return added != NULL;
 }
 
+/* Returns the one list of the COUNT ITEMS of SIZE bytes each. NULL where memory is short. */
+static const void *keep_list(struct lowering *l, const void *items, size_t count, size_t size)
+{
+	return byte_set_keep(&l->kept, items, count * size, NULL);
+}
+
 /*
  * Finds where each cotangent after STEP goes: to the value that the body writes to the slot, or as which it reads the
  * slot's class. Otherwise it passes to that class, in BEFORE. COT marks the values, a written one only if active.
@@ -101,19 +102,17 @@ static bool add_front(struct lowering *l, struct item_list *list, struct item it
 static bool take_cotangents(struct lowering *l, struct step *step, struct set *before, bool *cot)
 {
 	const struct body *body = step->body;
+	const uint32_t count = step->cot_out.count;
 	uint32_t *read_as = l->state.work; /* by class */
-	uint32_t *cot_to = arena_array(l->context->arena, step->cot_out.count + 1, sizeof *cot_to);
-	uint32_t *cot_value = arena_array(l->context->arena, step->cot_out.count + 1, sizeof *cot_value);
-	if (!cot_to || !cot_value)
-		return false;
+	uint32_t *cot_to = l->lists.cot_to, *cot_value = l->lists.cot_value, *read = l->lists.read;
 	for (size_t i = 0; i < body->in_count; i++)
-		read_as[body->ins[i].index] = body->ins[i].value;
-	for (uint32_t i = 0; i < step->cot_out.count; i++) {
+		read_as[step_slot(step, &body->ins[i])] = body->ins[i].value;
+	for (uint32_t i = 0; i < count; i++) {
 		const uint32_t slot = step->cot_out.slots[i], class = l->state.slots[slot].class;
 		uint32_t taker = read_as[class];
 		bool written = false;
 		for (size_t k = 0; k < body->out_count; k++)
-			if (body->outs[k].index == slot) {
+			if (step_slot(step, &body->outs[k]) == slot) {
 				written = true;
 				taker = body->outs[k].value;
 			}
@@ -123,12 +122,15 @@ static bool take_cotangents(struct lowering *l, struct step *step, struct set *b
 			set_add(before, class);
 		else
 			cot[taker] |= !written || body->values[taker].active;
+		if (taker != NO_VALUE)
+			read[step->cot_read.count++] = slot;
 	}
 	for (size_t i = 0; i < body->in_count; i++)
-		read_as[body->ins[i].index] = NO_VALUE;
-	step->cot_to = cot_to;
-	step->cot_value = cot_value;
-	return true;
+		read_as[step_slot(step, &body->ins[i])] = NO_VALUE;
+	step->cot_to = keep_list(l, cot_to, count, sizeof *cot_to);
+	step->cot_value = keep_list(l, cot_value, count, sizeof *cot_value);
+	step->cot_read.slots = keep_list(l, read, step->cot_read.count, sizeof *read);
+	return step->cot_to && step->cot_value && step->cot_read.slots;
 }
 
 /*
@@ -158,48 +160,56 @@ static void mark_back(const struct body *body, bool *needed, bool *cot)
 static bool flow_back(struct lowering *l, struct step *step, struct sets *sets)
 {
 	const struct body *body = step->body;
-	bool *needed = arena_array(l->context->arena, body->value_count + 1, sizeof *needed);
-	bool *cot = arena_array(l->context->arena, body->value_count + 1, sizeof *cot);
+	struct value_marks *marks = &l->marks;
+	const size_t count = body->value_count;
+	if (count > marks->capacity) {
+		marks->capacity = 2 * count;
+		marks->needed = arena_array(&l->scratch, marks->capacity, sizeof *marks->needed);
+		marks->cot = arena_array(&l->scratch, marks->capacity, sizeof *marks->cot);
+	}
+	bool *needed = marks->needed, *cot = marks->cot;
 	set_empty(&sets->cot);
-	if (!needed || !cot || !take_cotangents(l, step, &sets->cot, cot))
+	if (l->scratch.failed)
+		return false;
+	memset(needed, 0, count * sizeof *needed);
+	memset(cot, 0, count * sizeof *cot);
+	if (!take_cotangents(l, step, &sets->cot, cot))
 		return false;
 	for (size_t i = 0; i < body->out_count; i++)
-		needed[body->outs[i].value] |= sets->live.has[body->outs[i].index];
+		needed[body->outs[i].value] |= sets->live.has[step_slot(step, &body->outs[i])];
 	mark_back(body, needed, cot);
 	for (size_t i = 0; i < body->out_count; i++)
-		set_remove(&sets->live, body->outs[i].index);
+		set_remove(&sets->live, step_slot(step, &body->outs[i]));
 	for (size_t i = 0; i < body->in_count; i++) {
 		if (needed[body->ins[i].value])
-			set_add(&sets->live, body->ins[i].index);
+			set_add(&sets->live, step_slot(step, &body->ins[i]));
 		if (cot[body->ins[i].value])
-			set_add(&sets->cot, body->ins[i].index);
+			set_add(&sets->cot, step_slot(step, &body->ins[i]));
 	}
 	return true;
 }
 
 static const struct type *const *types_of(struct lowering *l, struct slot_list list)
 {
-	const struct type **types = arena_array(l->context->arena, list.count + 1, sizeof *types);
-	for (uint32_t i = 0; types && list.slots && i < list.count; i++)
+	const struct type **types = l->lists.types;
+	for (uint32_t i = 0; list.slots && i < list.count; i++)
 		types[i] = l->state.slots[list.slots[i]].type;
-	return types;
+	return keep_list(l, types, list.count, sizeof(const struct type *));
 }
 
-/* Makes a step of DRAFT with the lists of the state after it, which it shares with AFTER, the next step or NULL. */
-static struct step *new_step(struct lowering *l, const struct draft_step *draft, const struct sets *sets,
-                             const struct step *after)
+/* Makes a step of DRAFT with the lists of the state after it. */
+static struct step *new_step(struct lowering *l, const struct draft_step *draft, const struct sets *sets)
 {
-	static const struct step none;
-	const struct step *next = after ? after : &none;
 	struct step *step = arena_alloc(l->context->arena, sizeof *step);
 	if (!step)
 		return NULL;
 	step->body = draft->body;
+	step->own = draft->own;
 	step->span = draft->span;
 	step->id = UNNUMBERED;
 	l->out->distinct_count++;
-	step->live_out = list_of(l, &sets->live, next->live_in);
-	step->cot_out = list_of(l, &sets->cot, next->cot_in);
+	step->live_out = list_of(l, &sets->live);
+	step->cot_out = list_of(l, &sets->cot);
 	step->out_types = types_of(l, step->live_out);
 	return step->live_out.slots && step->cot_out.slots && step->out_types ? step : NULL;
 }
@@ -209,14 +219,11 @@ static bool begin_step(struct lowering *l, struct step *step, struct sets *sets)
 {
 	if (!flow_back(l, step, sets))
 		return false;
-	const struct slot_list in = step->live_in = list_of(l, &sets->live, step->live_out);
-	uint32_t *class_in = arena_array(l->context->arena, in.count + 1, sizeof *class_in);
-	bool *alias_in = arena_array(l->context->arena, in.count + 1, sizeof *alias_in);
-	step->cot_in = list_of(l, &sets->cot, step->cot_out);
-	step->in_types = types_of(l, in);
-	step->class_in = class_in;
-	step->alias_in = alias_in;
-	if (!in.slots || !class_in || !alias_in || !step->cot_in.slots || !step->in_types)
+	const struct slot_list in = step->live_in = list_of(l, &sets->live);
+	uint32_t *class_in = l->lists.class_in;
+	bool *alias_in = l->lists.alias_in;
+	step->cot_in = list_of(l, &sets->cot);
+	if (!in.slots || !step->cot_in.slots)
 		return false;
 	uint32_t *first = l->state.work; /* by class; NO_VALUE before its first slot */
 	for (uint32_t i = 0; i < in.count; i++) {
@@ -226,17 +233,19 @@ static bool begin_step(struct lowering *l, struct step *step, struct sets *sets)
 	}
 	for (uint32_t i = 0; i < in.count; i++)
 		first[class_in[i]] = NO_VALUE;
-	return true;
+	step->in_types = types_of(l, in);
+	step->class_in = keep_list(l, class_in, in.count, sizeof *class_in);
+	step->alias_in = keep_list(l, alias_in, in.count, sizeof *alias_in);
+	return step->in_types && step->class_in && step->alias_in;
 }
 
 /* Returns a step of DRAFT: draft->last if it has SETS after it. Undoes DRAFT's changes. SETS become those before it. */
-static struct step *finish_step(struct lowering *l, struct draft_step *draft, struct sets *sets,
-                                const struct step *after)
+static struct step *finish_step(struct lowering *l, struct draft_step *draft, struct sets *sets)
 {
 	struct step *step = draft->last;
 	const bool old = step && set_equals(&sets->live, step->live_out) && set_equals(&sets->cot, step->cot_out);
 	if (!old)
-		step = draft->last = new_step(l, draft, sets, after);
+		step = draft->last = new_step(l, draft, sets);
 	for (const struct change *c = draft->changes; c; c = c->next)
 		l->state.slots[c->slot] = c->before;
 	if (!old)
@@ -253,7 +262,7 @@ static bool finish_iterations(struct lowering *l, const struct draft_item *loop,
 {
 	int64_t per_iteration = loop->iterations ? loop->steps / loop->iterations : 0;
 	for (int64_t left = loop->iterations; left > 0;) {
-		const struct slot_list none = {0}, live = list_of(l, &sets->live, none), cot = list_of(l, &sets->cot, none);
+		const struct slot_list live = list_of(l, &sets->live), cot = list_of(l, &sets->cot);
 		struct item_list body = {0};
 		if (!live.slots || !cot.slots || !finish_items(l, loop, sets, &body))
 			return false;
@@ -272,17 +281,14 @@ static bool finish_iterations(struct lowering *l, const struct draft_item *loop,
 /* Fills ITEMS, in order, with the items of one iteration of LIST. */
 static bool finish_items(struct lowering *l, const struct draft_item *list, struct sets *sets, struct item_list *items)
 {
-	struct step *after = NULL;
 	for (size_t i = list->count; i-- > 0;) {
 		const struct draft_item *draft = &list->items[i];
 		if (draft->draft) {
-			after = finish_step(l, draft->draft, sets, after);
-			if (!after || !add_front(l, items, (struct item){.level = -1, .steps = 1, .step = after}))
+			struct step *step = finish_step(l, draft->draft, sets);
+			if (!step || !add_front(l, items, (struct item){.level = -1, .steps = 1, .step = step}))
 				return false;
-		} else {
-			after = NULL;
-			if (!finish_iterations(l, draft, sets, items))
-				return false;
+		} else if (!finish_iterations(l, draft, sets, items)) {
+			return false;
 		}
 	}
 	for (size_t i = 0; i < items->count / 2; i++) {
@@ -309,11 +315,23 @@ static void number_steps(const struct step **distinct, uint32_t *numbered, struc
 	}
 }
 
+static bool lists_init(struct lowering *l)
+{
+	const size_t count = l->state.count;
+	l->lists = (struct slot_lists){.cot_to = arena_array(&l->scratch, count, sizeof *l->lists.cot_to),
+	                               .cot_value = arena_array(&l->scratch, count, sizeof *l->lists.cot_value),
+	                               .read = arena_array(&l->scratch, count, sizeof *l->lists.read),
+	                               .class_in = arena_array(&l->scratch, count, sizeof *l->lists.class_in),
+	                               .alias_in = arena_array(&l->scratch, count, sizeof *l->lists.alias_in),
+	                               .types = arena_array(&l->scratch, count, sizeof *l->lists.types)};
+	return !l->scratch.failed;
+}
+
 enum status lowering_finish_steps(struct lowering *l, const struct draft_item *list)
 {
 	struct lowered *out = l->out;
 	struct sets sets;
-	TRY_ALLOC(set_init(&sets.live, l) && set_init(&sets.cot, l), l->context->diags);
+	TRY_ALLOC(set_init(&sets.live, l) && set_init(&sets.cot, l) && lists_init(l), l->context->diags);
 	set_add(&sets.live, 0);
 	if (l->state.slots[0].active)
 		set_add(&sets.cot, 0);

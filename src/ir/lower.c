@@ -41,7 +41,7 @@ static enum status lower_whole(struct lowering *l)
 /* Lowers all stages to one unrolled step, for LOWER_UNROLLED. */
 static enum status lower_unrolled(struct lowering *l)
 {
-	struct draft_step *draft = arena_alloc(l->context->arena, sizeof *draft);
+	struct draft_step *draft = arena_alloc(&l->scratch, sizeof *draft);
 	TRY_ALLOC(draft && begin_whole(l), l->context->diags);
 	l->counts_steps = true;
 	TRY(lower_nodes(l, l->first));
@@ -78,13 +78,13 @@ static enum status lower_steps(struct lowering *l)
 /* Returns COUNT numbers, all NO_VALUE, or NULL where memory is short. */
 static uint32_t *new_numbers(struct lowering *l, size_t count)
 {
-	uint32_t *numbers = arena_array(l->context->arena, count, sizeof *numbers);
+	uint32_t *numbers = arena_array(&l->scratch, count, sizeof *numbers);
 	return numbers ? memset(numbers, 0xff, count * sizeof *numbers) : NULL;
 }
 
 static enum status init_lowering(struct lowering *l, const struct type *input)
 {
-	struct arena *arena = l->context->arena;
+	struct arena *arena = &l->scratch;
 	struct environment *env = &l->env;
 	const size_t count = l->state.count, params = l->chain->param_count, loops = l->chain->loop_count + 1;
 	struct slot *slots = l->state.slots = arena_array(arena, count, sizeof *slots);
@@ -95,10 +95,10 @@ static enum status init_lowering(struct lowering *l, const struct type *input)
 	env->touched = new_numbers(l, count);
 	env->written = arena_array(arena, count, sizeof *env->written);
 	env->listed = arena_array(arena, count, sizeof *env->listed);
-	bool *used = arena_array(arena, 2 * params + 1, sizeof *used);
+	bool *used = arena_array(l->context->arena, 2 * params + 1, sizeof *used);
 	l->names.params = arena_array(arena, loops, sizeof *l->names.params);
 	l->names.elements = arena_array(arena, loops, sizeof *l->names.elements);
-	TRY_ALLOC(!arena->failed, l->context->diags);
+	TRY_ALLOC(!arena->failed && used, l->context->diags);
 	l->streaming.along = used;
 	l->streaming.whole = used + params;
 	for (uint32_t i = 1; i < count; i++)
@@ -183,10 +183,15 @@ static enum status lower_typed(struct lowering *l, const struct portion *portion
 	*l->out =
 		(struct lowered){.chain = l->chain, .input = *input, .slot_count = l->state.count, .whole_rows = l->whole_rows};
 	find_portion(l, portion);
-	TRY(init_lowering(l, input));
-	TRY(l->what == LOWER_RUN ? lower_whole(l) : l->what == LOWER_STEPS ? lower_steps(l) : lower_unrolled(l));
-	end_streaming(l);
-	return STATUS_OK;
+	arena_init(&l->scratch, l->context->allocator);
+	l->kept = (struct byte_set){.kept = l->context->arena, .scratch = &l->scratch};
+	enum status status = init_lowering(l, input);
+	if (!status)
+		status = l->what == LOWER_RUN ? lower_whole(l) : l->what == LOWER_STEPS ? lower_steps(l) : lower_unrolled(l);
+	if (!status)
+		end_streaming(l);
+	arena_free(&l->scratch);
+	return status;
 }
 
 enum status lower(const struct context *context, struct lowered *lowered, const struct chain *chain,

@@ -29,18 +29,42 @@ static inline bool has_slot(struct slot_list list, uint32_t slot)
  * whether a chain is reversed step by step or in one body.
  */
 struct step {
-	struct body *body;                  /* its ins are the slots that it reads, its outs the slots that it writes */
+	const struct body *body; /* its ins are the slots that it reads, its outs the slots that it writes */
+	struct particulars own;
 	struct slot_list live_in, live_out; /* the states before and after */
 	struct slot_list cot_in, cot_out;   /* slots that have a cotangent before and after */
 	const uint32_t *class_in;           /* by live_in: the lowest slot of its class in the state before */
 	const bool *alias_in;               /* by live_in: an earlier one is of the same class, so both are one array */
 	const uint32_t *cot_to;    /* by cot_out: the slot before that gets it unchanged; NO_VALUE: the body reads it */
 	const uint32_t *cot_value; /* by cot_out: the body's value whose cotangent it is; NO_VALUE where cot_to is a slot */
+	struct slot_list cot_read; /* those of cot_out that have a value */
 	const struct type *const *in_types; /* of live_in's slots */
 	const struct type *const *out_types;
 	struct span span;
 	uint32_t id; /* from 0, in the order in which distinct steps first run */
 };
+
+/* The functions below take STEP, and a part of its body or of the bodies that linearisation makes of it. */
+
+/* Returns the slot of PORT, a PORT_SLOT or a cotangent that the backward pass makes. */
+static inline uint32_t step_slot(const struct step *step, const struct port *port)
+{
+	return step->own.slots ? step->own.slots[port->index] : port->index;
+}
+static inline const struct param_ref *step_param(const struct step *step, const struct param_ref *ref)
+{
+	return own_param(&step->own, ref);
+}
+static inline double step_scalar(const struct step *step, const struct instr *instr)
+{
+	return instr->own_scalar == NO_VALUE ? instr->scalar : step->own.scalars[instr->own_scalar];
+}
+static inline struct span step_span(const struct step *step, struct span span) { return own_span(&step->own, span); }
+/* Returns the names of VALUE, a value of the step's body, whose names in the body are NAMES. */
+static inline const struct naming *step_names(const struct step *step, uint32_t value, const struct naming *names)
+{
+	return names == &NAMED_BY_STEP ? step->own.naming[value] : names;
+}
 
 /* An item of a list of steps: a step, or a loop over items. Its iterations share struct steps; equal stages do not. */
 struct item {

@@ -165,7 +165,8 @@ void lowering_write_slot(struct lowering *l, uint32_t slot, uint32_t value)
 	l->env.written[slot] = true;
 }
 
-struct body *lowering_begin_body(struct lowering *l)
+/* Forgets the values of the last body. */
+static void clear_environment(struct lowering *l)
 {
 	struct environment *env = &l->env;
 	for (size_t i = 0; i < env->touched_count; i++) {
@@ -177,6 +178,22 @@ struct body *lowering_begin_body(struct lowering *l)
 	env->touched_count = 0;
 	memset(env->params, 0xff, sizeof env->params);
 	l->region = 0;
+}
+
+bool lowering_begin_draft(struct lowering *l)
+{
+	struct body *draft = &l->draft;
+	clear_environment(l);
+	draft->value_count = draft->instr_count = draft->region_count = draft->in_count = draft->out_count = 0;
+	draft->arena = &l->scratch;
+	l->body = draft;
+	return arena_append(&l->scratch, &draft->regions, &draft->region_count, &draft->region_capacity,
+	                    sizeof *draft->regions) != NULL;
+}
+
+struct body *lowering_begin_body(struct lowering *l)
+{
+	clear_environment(l);
 	l->body = arena_alloc(l->context->arena, sizeof *l->body);
 	if (l->body)
 		body_init(l->body, l->context->arena);
@@ -242,13 +259,15 @@ enum status lowering_convert(struct lowering *l, uint32_t *value, enum dtype dty
 	const bool half = old.weak && old.dtype != dtype && (dtype == DTYPE_F16 || dtype == DTYPE_BF16);
 	if (old.type->dtype == dtype_compute(dtype) && !half)
 		return STATUS_OK;
-	struct attrs *attrs = arena_alloc(l->context->arena, sizeof *attrs);
-	TRY_ALLOC(attrs, l->context->diags);
-	attrs_default(attrs, OP_cast);
-	attrs->dtype = half ? dtype : dtype_compute(dtype);
+	struct attrs attrs;
+	memset(&attrs, 0, sizeof attrs);
+	attrs_default(&attrs, OP_cast);
+	attrs.dtype = half ? dtype : dtype_compute(dtype);
+	const struct attrs *kept = byte_set_keep(&l->kept, &attrs, sizeof attrs, NULL);
+	TRY_ALLOC(kept, l->context->diags);
 	struct type type = *old.type;
 	type.dtype = dtype_compute(dtype);
-	return lowering_apply(l, lowering_add_op(l, OP_cast, attrs, span), &type, dtype, value);
+	return lowering_apply(l, lowering_add_op(l, OP_cast, kept, span), &type, dtype, value);
 }
 
 enum status lowering_add_constant(struct lowering *l, double number, enum dtype dtype, struct span span,

@@ -175,15 +175,15 @@ static enum status attrs_for(struct lowering *l, const struct node *node, const 
 	*found = node->attrs;
 	if (!half && !tile && !node->deferred)
 		return STATUS_OK;
-	struct attrs *attrs = arena_alloc(l->context->arena, sizeof *attrs);
-	TRY_ALLOC(attrs, l->context->diags);
-	*found = attrs;
-	*attrs = *node->attrs;
-	TRY(set_deferred(l, node, attrs));
-	if (tile && v->streamed && attrs->shape.ndim > 0 && attrs->shape.dim[0] == l->whole_rows)
-		attrs->shape.dim[0] = l->rows;
+	struct attrs attrs;
+	memcpy(&attrs, node->attrs, sizeof attrs);
+	TRY(set_deferred(l, node, &attrs));
+	if (tile && v->streamed && attrs.shape.ndim > 0 && attrs.shape.dim[0] == l->whole_rows)
+		attrs.shape.dim[0] = l->rows;
 	for (int i = 0; i < 2 && half; i++)
-		attrs->number[i] = rounded_to(dtype, attrs->number[i]);
+		attrs.number[i] = rounded_to(dtype, attrs.number[i]);
+	*found = byte_set_keep(&l->kept, &attrs, sizeof attrs, NULL);
+	TRY_ALLOC(*found, l->context->diags);
 	return STATUS_OK;
 }
 
@@ -377,8 +377,8 @@ static enum status lower_def(struct lowering *l, const struct node *node, const 
 {
 	const struct def *def = node->def;
 	uint32_t *locals = l->env.now + 1 + def->first_variable;
-	uint32_t *saved = arena_array(l->context->arena, def->variables + 1, sizeof *saved);
-	uint32_t *exported = arena_array(l->context->arena, def->export_count + 1, sizeof *exported);
+	uint32_t *saved = arena_array(&l->scratch, def->variables + 1, sizeof *saved);
+	uint32_t *exported = arena_array(&l->scratch, def->export_count + 1, sizeof *exported);
 	TRY_ALLOC(saved && exported, l->context->diags);
 	memcpy(saved, locals, def->variables * sizeof *saved);
 	for (uint32_t i = 0; i < def->variables; i++)
@@ -398,8 +398,8 @@ static enum status lower_def(struct lowering *l, const struct node *node, const 
 static enum status lower_call(struct lowering *l, const struct node *node)
 {
 	const struct def *def = node->def;
-	struct found *arguments = arena_array(l->context->arena, def->count + 1, sizeof *arguments);
-	struct frame *frame = arena_alloc(l->context->arena, sizeof *frame); /* block arguments point to it */
+	struct found *arguments = arena_array(&l->scratch, def->count + 1, sizeof *arguments);
+	struct frame *frame = arena_alloc(&l->scratch, sizeof *frame); /* block arguments point to it */
 	TRY_ALLOC(arguments && frame, l->context->diags);
 	for (const struct node *name = node->body; name; name = name->next)
 		TRY(lower_name(l, name, true));
@@ -426,10 +426,8 @@ static enum status lower_checkpoint(struct lowering *l, const struct node *node)
 	struct region *region =
 		arena_append(body->arena, &body->regions, &body->region_count, &body->region_capacity, sizeof *region);
 	TRY_ALLOC(region, l->context->diags);
-	*region = (struct region){.parent = outer,
-	                          .first = (uint32_t)body->instr_count,
-	                          .policy = node->policy ? node->policy->policy : NULL,
-	                          .span = node->span};
+	*region = (struct region){
+		.parent = outer, .first = (uint32_t)body->instr_count, .policy = node->policy ? node->policy->policy : NULL};
 	l->region = id;
 	TRY(lower_nodes(l, node->body));
 	l->region = outer;

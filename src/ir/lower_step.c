@@ -24,7 +24,7 @@ static bool holds_other(const struct lowering *l, uint32_t slot, uint32_t class)
 /* Sets SLOT to TO, and records in DRAFT what it was. False where memory is short. */
 static bool change_slot(struct lowering *l, struct draft_step *draft, uint32_t slot, struct slot to)
 {
-	struct change *change = arena_alloc(l->context->arena, sizeof *change);
+	struct change *change = arena_alloc(&l->scratch, sizeof *change);
 	if (!change)
 		return false;
 	*change = (struct change){slot, l->state.slots[slot], draft->changes};
@@ -82,7 +82,7 @@ static bool regroup_classes(struct lowering *l, struct draft_step *draft)
 	const uint32_t *touched = l->env.touched;
 	if (body->value_count >= state->lowest_capacity) {
 		state->lowest_capacity = 2 * body->value_count + 1;
-		state->lowest = arena_array(l->context->arena, state->lowest_capacity, sizeof *state->lowest);
+		state->lowest = arena_array(&l->scratch, state->lowest_capacity, sizeof *state->lowest);
 		if (!state->lowest)
 			return false;
 	}
@@ -128,14 +128,14 @@ bool lowering_end_step(struct lowering *l, struct draft_step *draft)
 
 static struct draft_item *add_item(struct lowering *l, struct draft_item *list)
 {
-	return arena_append(l->context->arena, &list->items, &list->count, &list->capacity, sizeof *list);
+	return arena_append(&l->scratch, &list->items, &list->count, &list->capacity, sizeof *list);
 }
 
 bool lowering_defer(struct lowering *l, const struct node *node)
 {
 	struct preludes *preludes = &l->preludes;
 	const struct node **deferred =
-		arena_append(l->context->arena, &preludes->nodes, &preludes->count, &preludes->capacity, sizeof *deferred);
+		arena_append(&l->scratch, &preludes->nodes, &preludes->count, &preludes->capacity, sizeof *deferred);
 	if (deferred)
 		*deferred = node;
 	return deferred != NULL;
@@ -145,9 +145,9 @@ bool lowering_defer(struct lowering *l, const struct node *node)
 static enum status draft_step(struct lowering *l, const struct node *node, struct draft_item *list)
 {
 	struct preludes *preludes = &l->preludes;
-	struct draft_step *draft = arena_alloc(l->context->arena, sizeof *draft);
+	struct draft_step *draft = arena_alloc(&l->scratch, sizeof *draft);
 	struct draft_item *item = add_item(l, list);
-	TRY_ALLOC(draft && item && lowering_begin_body(l), l->context->diags);
+	TRY_ALLOC(draft && item && lowering_begin_draft(l), l->context->diags);
 	draft->span = node ? node->span : preludes->nodes[preludes->bound]->span;
 	while (preludes->bound < preludes->count)
 		TRY(lower_node(l, preludes->nodes[preludes->bound++]));
@@ -155,7 +155,7 @@ static enum status draft_step(struct lowering *l, const struct node *node, struc
 		TRY(lower_node(l, node));
 	if (l->env.written[0]) /* `use` of a param: a step passes a copy */
 		TRY(lowering_copy_param(l, &l->env.now[0], draft->span));
-	TRY_ALLOC(lowering_end_step(l, draft), l->context->diags);
+	TRY_ALLOC(lowering_end_step(l, draft) && lowering_share_body(l, draft), l->context->diags);
 	item->draft = draft;
 	item->steps = 1;
 	list->steps++;
@@ -185,7 +185,7 @@ static bool join_loops(struct draft_item *loop)
 static enum status draft_loop(struct lowering *l, const struct node *node, struct draft_item *list)
 {
 	struct loop loop;
-	struct slot *before = arena_array(l->context->arena, l->state.count, sizeof *before);
+	struct slot *before = arena_array(&l->scratch, l->state.count, sizeof *before);
 	TRY_ALLOC(before, l->context->diags);
 	TRY(lowering_begin_loop(l, node, &loop));
 	for (int64_t i = 0; i < loop.iterations;) {

@@ -7,6 +7,7 @@
  *     lower_stage.c    a stage, at the end of the body; whether rows can be cut into tiles
  *     lower_loop.c     a loop within a body, kept or written out
  *     lower_step.c     the chain as draft steps, each with its body
+ *     share_body.c     one body for the steps that differ in particulars
  *     liveness.c       steps, with the slots that they need, from drafts
  *
  * A draft is a step whose live slots are not known yet. A prelude is a NAME node that resolution added before
@@ -78,7 +79,8 @@ struct change {
 };
 
 struct draft_step {
-	struct body *body;
+	const struct body *body;
+	struct particulars own;
 	struct change *changes; /* the newest first */
 	struct span span;
 	struct step *last; /* the struct step that was last made of this draft */
@@ -153,8 +155,23 @@ struct attempts {
 	size_t next, count, capacity;
 };
 
+/* Lists of a step that liveness makes, with capacity for all slots, before the steps share them. */
+struct slot_lists {
+	uint32_t *cot_to, *cot_value, *read, *class_in;
+	bool *alias_in;
+	const struct type **types;
+};
+
+/* By value of the step that liveness walks: what mark_back passes on. */
+struct value_marks {
+	bool *needed, *cot;
+	size_t capacity;
+};
+
 struct lowering {
 	const struct context *context;
+	struct arena scratch; /* freed when the lowering ends */
+	struct byte_set kept; /* parts of steps, in the context's arena: steps share equal ones */
 	struct lowered *out;
 	const struct chain *chain;
 	enum lower_what what;
@@ -169,7 +186,10 @@ struct lowering {
 	struct preludes preludes;
 	struct attempts attempts;
 	struct body *body;
+	struct body draft; /* the body of each draft step in turn, in the scratch arena */
 	struct environment env;
+	struct slot_lists lists;
+	struct value_marks marks;
 	uint32_t region; /* the innermost checkpoint block here, an index into the body's regions */
 	int32_t level;   /* number of loops around this place that bodies or lists of steps keep */
 	/* For LOWER_UNROLLED: steps are counted where lower_step.c would begin one, and instructions get their numbers. */
@@ -191,6 +211,8 @@ enum status lowering_too_long(struct lowering *l, struct span span);
 const struct type *lowering_intern(struct lowering *l, const struct type *type);
 /* Begins a new body. Returns NULL where memory is short. */
 struct body *lowering_begin_body(struct lowering *l);
+/* Begins l->draft anew. Returns false where memory is short. */
+bool lowering_begin_draft(struct lowering *l);
 /* Returns the type of REF, a param or a part of one. Of a param that is cut, it is the type of the tile's rows. */
 struct type lowering_param_type(struct lowering *l, const struct param_ref *ref);
 /* Returns the value of REF in this body; NO_VALUE where memory is short. */
@@ -281,6 +303,11 @@ static inline bool lowering_owes_step(const struct lowering *l, size_t count)
 enum status lowering_draft_steps(struct lowering *l, const struct node *node, struct draft_item *list);
 /* Makes the body DRAFT's, adds its outs, changes the state and records that in DRAFT. False where memory is short. */
 bool lowering_end_step(struct lowering *l, struct draft_step *draft);
+
+/* share_body.c */
+
+/* Replaces DRAFT's body, l->draft, by one that steps share, and sets DRAFT's particulars. False: memory is short. */
+bool lowering_share_body(struct lowering *l, struct draft_step *draft);
 
 /* liveness.c */
 

@@ -43,12 +43,12 @@ static enum status add_deferred(struct resolver *r, struct node *node, const str
 static enum status set_argument(struct resolver *r, struct node *node, struct deferred_argument given, bool is_name)
 {
 	struct complaint complaint = {.arena = r->context->arena};
-	struct attrs attrs = *node->attrs;
+	struct attrs attrs = *r->attrs;
 	enum status status = attrs_set(&attrs, node->op, given.name, given.index, &given.argument, &complaint);
 	if (status == STATUS_OK && node->deferred)
 		return add_deferred(r, node, &given);
 	if (status == STATUS_OK) {
-		*node->attrs = attrs;
+		*r->attrs = attrs;
 		return STATUS_OK;
 	}
 	const struct binding *binding = is_name ? resolver_find(r, given.argument.word) : NULL;
@@ -106,7 +106,7 @@ static struct argument argument_of_integers(struct resolver *r, const struct ope
 
 static bool takes(struct resolver *r, const struct node *node, const char *name, const struct argument *argument)
 {
-	struct attrs attrs = *node->attrs;
+	struct attrs attrs = *r->attrs;
 	struct complaint unused = {.arena = r->context->arena};
 	return attrs_set(&attrs, node->op, name, -1, argument, &unused) == STATUS_OK;
 }
@@ -202,11 +202,11 @@ enum status resolver_operation(struct resolver *r, const struct statement *s, en
 {
 	const struct op_info *info = &op_table[op];
 	struct node *node = resolver_new_node(r, NODE_OP, s);
-	struct attrs *attrs = arena_alloc(r->context->arena, sizeof *attrs);
-	TRY_ALLOC(node && attrs, r->context->diags);
-	node->attrs = attrs;
+	struct attrs attrs;
+	TRY_ALLOC(node, r->context->diags);
 	node->op = op;
-	attrs_default(attrs, op);
+	memset(&attrs, 0, sizeof attrs); /* bytes are compared */
+	attrs_default(&attrs, op);
 	const struct operand *operand = s->operands;
 	if (info->operands == 1) {
 		if (!operand) {
@@ -216,11 +216,14 @@ enum status resolver_operation(struct resolver *r, const struct statement *s, en
 		TRY(resolver_operand(r, operand, &node->operand));
 		operand = operand->next;
 	}
+	r->attrs = &attrs; /* those of blocks in the operand are set */
 	int least, most, placed = 0;
 	op_positionals(op, &least, &most);
 	for (; operand; operand = operand->next, placed++)
 		TRY(placed < most ? set_positional(r, node, operand, placed) : refuse_operand(r, s, node, operand, most));
 	TRY(set_options(r, s, node, placed, least));
+	node->attrs = byte_set_keep(&r->kept_attrs, &attrs, sizeof attrs, NULL);
+	TRY_ALLOC(node->attrs, r->context->diags);
 	resolver_append(r, node);
 	return STATUS_OK;
 }

@@ -70,9 +70,10 @@ struct block_policy {
 
 struct node {
 	enum node_kind kind;
-	struct span span;    /* what messages underline, usually the stage's name */
-	enum op op;          /* OP */
-	struct attrs *attrs; /* OP: its arguments, with defaults for those not given and for the deferred ones */
+	struct span span; /* what messages underline, usually the stage's name */
+	enum op op;       /* OP */
+	const struct attrs
+		*attrs; /* OP: its arguments, with defaults for those not given or deferred; equal ones are one */
 	struct deferred_argument *deferred;
 	struct ref operand;    /* OP: REF_NONE: it has none; NAME: the value bound (REF_NONE: the current one) */
 	const struct def *def; /* CALL */

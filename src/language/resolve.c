@@ -261,7 +261,8 @@ enum status chain_resolve(const struct context *context, struct chain *chain, co
 	                     .top = syntax->chain,
 	                     .scope = &top,
 	                     .last_policy = &chain->block_policies,
-	                     .last_lost = &chain->lost_names};
+	                     .last_lost = &chain->lost_names,
+	                     .kept_attrs = {.kept = context->arena, .scratch = context->arena}};
 	uint32_t input;
 	TRY(find_input(&r));
 	TRY(resolver_new_variable(&r, chain->input, &input));

@@ -54,6 +54,8 @@ struct resolver {
 	int loops, operands;         /* numbers of loops and block operands around this place, within the def */
 	struct dictionary exporters; /* by a def's name: a name_list of what all defs of that name export */
 	size_t inherited;            /* parameters that defs and calls have inherited so far */
+	struct attrs *attrs;         /* of the operation that is being resolved */
+	struct byte_set kept_attrs;
 };
 
 /* Reports an error at SPAN. The value is STATUS_CHAIN; after RESOLVE_HINT, STATUS_LIMIT if memory has been short. */

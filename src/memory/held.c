@@ -58,20 +58,21 @@ static void pass_step(struct reader_walk *walk, int64_t position)
 	const struct body *body = step->body;
 	struct reader *first = walk->first, *best = walk->best;
 	for (size_t i = 0; i < body->out_count; i++)
-		walk->written[body->outs[i].index] = true;
+		walk->written[step_slot(step, &body->outs[i])] = true;
 	for (size_t k = 0; k < step->live_in.count; k++)
 		if (!walk->written[step->live_in.slots[k]])
 			take_earlier(&best[step->class_in[k]], first[step->live_in.slots[k]]);
 	for (size_t i = 0; i < body->in_count; i++) {
 		const struct port *in = &body->ins[i];
+		const uint32_t slot = step_slot(step, in);
 		if (body_reads(body, in->value))
-			best[in->index] = (struct reader){.step = position, .class = in->index};
+			best[slot] = (struct reader){.step = position, .class = slot};
 		for (size_t k = 0; k < body->out_count; k++)
 			if (body->outs[k].value == in->value)
-				take_earlier(&best[in->index], first[body->outs[k].index]);
+				take_earlier(&best[slot], first[step_slot(step, &body->outs[k])]);
 	}
 	for (size_t i = 0; i < body->out_count; i++)
-		walk->written[body->outs[i].index] = false;
+		walk->written[step_slot(step, &body->outs[i])] = false;
 	for (size_t k = 0; k < step->live_out.count; k++)
 		first[step->live_out.slots[k]] = nobody;
 	for (size_t k = 0; k < step->live_in.count; k++)
@@ -79,7 +80,7 @@ static void pass_step(struct reader_walk *walk, int64_t position)
 	for (size_t k = 0; k < step->live_in.count; k++)
 		best[step->class_in[k]] = nobody;
 	for (size_t i = 0; i < body->in_count; i++)
-		best[body->ins[i].index] = nobody;
+		best[step_slot(step, &body->ins[i])] = nobody;
 }
 
 static int last_first(const void *a, const void *b)
@@ -126,10 +127,11 @@ static bool add_readers(struct machine *m, struct op_names *users, const struct 
 {
 	if (reader->step < 0)
 		return true;
-	const struct body *body = machine_step_at(m, reader->step)->body;
+	const struct step *step = machine_step_at(m, reader->step);
+	const struct body *body = step->body;
 	uint32_t value = NO_VALUE;
 	for (size_t i = 0; i < body->in_count; i++)
-		if (body->ins[i].index == reader->class)
+		if (step_slot(step, &body->ins[i]) == reader->class)
 			value = body->ins[i].value;
 	for (size_t i = 0; i < body->instr_count; i++)
 		if (is_operand(&body->instrs[i], value) && !op_names_add(m->context->arena, users, op_reading(body, i)))
@@ -213,7 +215,7 @@ static enum status report_held(struct machine *m)
 			made.type = kept;
 		}
 		const struct origin input = {.argument = true, .param = NO_VALUE};
-		made.origin = buffer->body ? origin_of(buffer->body, buffer->value) : input;
+		made.origin = buffer->body ? origin_of(machine_step_at(m, buffer->step), buffer->body, buffer->value) : input;
 		made.origin.names = buffer->names;
 		/* Buffers are nearly in order: insertion from the end takes few moves. */
 		size_t at = list->count++;

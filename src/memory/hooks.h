@@ -15,6 +15,8 @@ struct machine_call {
 	enum call_kind kind;
 	const struct program *program;
 	const struct compiled_step *compiled;
+	const struct particulars *own;  /* of the step */
+	const struct step_times *times; /* of the step */
 	int64_t step;
 	const int64_t *counters;                   /* of the loops around the step, by level */
 	const int64_t *ins, *outs;                 /* by port of the program's body; -1: none, or not written */

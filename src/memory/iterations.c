@@ -50,7 +50,7 @@ static enum status run_iterations(struct machine *m, int64_t *index, int64_t per
 		}
 		double cost = 0;
 		for (int64_t end = *index + period; *index < end; ++*index) {
-			cost += machine_compiled_step(m, machine_step_at(m, *index))->linear.forward_cost;
+			cost += machine_times(m, machine_step_at(m, *index))->forward;
 			TRY(machine_forward(m, *index, FORWARD_ONLY));
 		}
 		const size_t count = write_mark(m, &marks->now, &marks->now_capacity);

@@ -109,7 +109,12 @@ static inline const struct step *machine_step_at(struct machine *m, int64_t inde
 
 static inline const struct compiled_step *machine_compiled_step(const struct machine *m, const struct step *step)
 {
-	return &m->compiled->steps[step->id];
+	return compiled_step_of(m->compiled, step);
+}
+
+static inline const struct step_times *machine_times(const struct machine *m, const struct step *step)
+{
+	return &m->compiled->times[step->id];
 }
 
 /* Adds TIMES forward executions of COST each to forward_cost; after the first sweep, to recomputed_cost. */

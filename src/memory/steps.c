@@ -52,11 +52,13 @@ static bool has_better_name(const struct buffer *buffer, const struct naming *na
 }
 
 /* The report lists an array at the step that gives it a name, as JAX does: its sequence becomes the next one. */
-static void note_names(struct machine *m, const struct body *body)
+static void note_names(struct machine *m, const struct step *step)
 {
+	const struct body *body = step->body;
 	for (size_t i = 0; i < body->in_count; i++) {
-		const struct naming *names = body->values[body->ins[i].value].names;
-		const int32_t id = m->state.buffers[body->ins[i].index];
+		const uint32_t value = body->ins[i].value;
+		const struct naming *names = step_names(step, value, body->values[value].names);
+		const int32_t id = m->state.buffers[step_slot(step, &body->ins[i])];
 		if (id == NO_BUFFER || !has_better_name(&m->buffers.items[id], names))
 			continue;
 		m->buffers.items[id].names = names;
@@ -73,11 +75,11 @@ static int32_t reusable_in(const struct machine *m, const struct body *body, uin
 }
 
 /*
- * Gives each out of BODY a buffer. An out that is an in takes the in's, which may be NO_BUFFER. An
+ * Gives each out of BODY, a body of STEP, a buffer. An out that is an in takes the in's, which may be NO_BUFFER. An
  * out that may reuse an in's array takes that in's buffer. Outs of one value share a buffer. Until
  * forget_outs, ports.made has the buffers by value, without those of ins. False if out of memory.
  */
-static bool place_outs(struct machine *m, const struct body *body, int64_t step)
+static bool place_outs(struct machine *m, const struct step *step, const struct body *body, int64_t index)
 {
 	struct call_ports *p = &m->ports;
 	const int64_t first = m->buffers.sequence;
@@ -98,14 +100,14 @@ static bool place_outs(struct machine *m, const struct body *body, int64_t step)
 			if (buffer == NO_BUFFER)
 				return false;
 			struct buffer *made = &m->buffers.items[buffer];
-			made->step = step;
-			made->names = value->names;
+			made->step = index;
+			made->names = step_names(step, id, value->names);
 			made->sequence = first; /* params first, then what BODY makes, in program order */
 			if (value->from == FROM_INSTR)
 				made->sequence += 1 + linear_place(body, id);
 			made->body = body;
 			made->value = id;
-			p->out_params[i] = value->from == FROM_PARAM ? &value->param : NULL;
+			p->out_params[i] = value->from == FROM_PARAM ? step_param(step, &value->param) : NULL;
 		}
 		p->outs[i] = m->buffers.items[buffer].offset;
 		p->out_buffers[i] = buffer;
@@ -142,7 +144,7 @@ static bool advance_state(struct machine *m, const struct step *step, const stru
 		next[step->live_out.slots[i]] = s->buffers[step->live_out.slots[i]];
 	for (size_t i = 0; i < body->out_count; i++)
 		if (body->outs[i].kind == PORT_SLOT)
-			next[body->outs[i].index] = out_buffers[i];
+			next[step_slot(step, &body->outs[i])] = out_buffers[i];
 	size_t still = 0;
 	for (size_t i = 0; i < s->held_count; i++) {
 		const uint32_t slot = s->held[i];
@@ -154,16 +156,17 @@ static bool advance_state(struct machine *m, const struct step *step, const stru
 	s->held_count = still;
 	for (size_t i = 0; i < body->out_count; i++)
 		if (body->outs[i].kind == PORT_SLOT && out_buffers[i] != NO_BUFFER)
-			ok &= machine_set_state(m, body->outs[i].index, out_buffers[i]);
+			ok &= machine_set_state(m, step_slot(step, &body->outs[i]), out_buffers[i]);
 	for (size_t i = 0; i < body->out_count; i++)
 		ok &= buffers_release(&m->buffers, out_buffers[i]);
 	return ok;
 }
 
-/* Holds the residuals of step INDEX, each an in or an out of its recording BODY. False if out of memory. */
-static bool hold_residuals(struct machine *m, const struct linear *linear, const struct body *body, int64_t index)
+/* Holds the residuals of STEP, each an in or an out of its recording BODY. False if out of memory. */
+static bool hold_residuals(struct machine *m, const struct step *step, const struct body *body, int64_t index)
 {
 	struct records *r = &m->records;
+	const struct linear *linear = &machine_compiled_step(m, step)->linear;
 	if (!machine_grow(m, (void **)&r->residuals, &r->residual_capacity, r->residual_count + linear->residual_count,
 	                  sizeof *r->residuals) ||
 	    !machine_grow(m, (void **)&r->items, &r->capacity, r->count + 1, sizeof *r->items))
@@ -179,8 +182,9 @@ static bool hold_residuals(struct machine *m, const struct linear *linear, const
 		if (id == NO_BUFFER)
 			continue;
 		struct buffer *buffer = &m->buffers.items[id];
-		if (has_better_name(buffer, residual->origin.names))
-			buffer->names = residual->origin.names;
+		const struct naming *names = step_names(step, residual->value, value->names);
+		if (has_better_name(buffer, names))
+			buffer->names = names;
 	}
 	return true;
 }
@@ -195,21 +199,23 @@ enum status machine_forward(struct machine *m, int64_t index, enum forward_kind 
 	struct machine_call call = {.kind = kind == FORWARD_ONLY ? CALL_FORWARD : CALL_RECORD,
 	                            .program = programs[kind],
 	                            .compiled = compiled,
+	                            .own = &step->own,
+	                            .times = machine_times(m, step),
 	                            .step = index};
 	const struct body *body = call.program->body;
 	TRY_ALLOC(reserve_ports(m, body), m->context->diags);
 	for (size_t i = 0; i < body->in_count; i++)
-		set_in(m, i, m->state.buffers[body->ins[i].index]);
-	note_names(m, step->body);
-	TRY_ALLOC(place_outs(m, body, index), m->context->diags);
+		set_in(m, i, m->state.buffers[step_slot(step, &body->ins[i])]);
+	note_names(m, step);
+	TRY_ALLOC(place_outs(m, step, body, index), m->context->diags);
 	TRY(make_call(m, &call));
-	bool ok = kind == FORWARD_ONLY || hold_residuals(m, &compiled->linear, body, index);
+	bool ok = kind == FORWARD_ONLY || hold_residuals(m, step, body, index);
 	forget_outs(m, body);
 	ok = ok && (kind == FORWARD_RECORD_ONLY ? machine_drop_state(m) : advance_state(m, step, body));
 	TRY_ALLOC(ok, m->context->diags);
 	m->state.position = index + 1;
 	m->counters->evaluations += m->compiled->by_value ? m->lowered->steps : 1;
-	machine_count_forward(m, 1, compiled->linear.forward_cost);
+	machine_count_forward(m, 1, machine_times(m, step)->forward);
 	return STATUS_OK;
 }
 
@@ -228,14 +234,15 @@ enum status machine_seed(struct machine *m)
 	return machine_exchange(m, MACHINE_SEED, m->buffers.items[id].offset, type);
 }
 
-/* Sets the ins of backward BODY: residuals from index FIRST on, and cotangents. True if one of those is shared. */
-static bool set_backward_ins(struct machine *m, const struct body *body, size_t first)
+/* Sets the ins of STEP's backward BODY: residuals from FIRST on, and cotangents. True if one of those is shared. */
+static bool set_backward_ins(struct machine *m, const struct step *step, const struct body *body, size_t first)
 {
 	bool shared = false;
 	for (size_t i = 0; i < body->in_count; i++) {
 		const struct port *port = &body->ins[i];
 		const bool residual = port->kind == PORT_RESIDUAL;
-		const int32_t id = residual ? m->records.residuals[first + port->index] : m->cotangent[port->index];
+		const int32_t id =
+			residual ? m->records.residuals[first + port->index] : m->cotangent[step->cot_read.slots[port->index]];
 		set_in(m, i, id);
 		shared |= !residual && id != NO_BUFFER && m->buffers.items[id].holds > 1;
 	}
@@ -259,7 +266,7 @@ static bool reverse_cotangents(struct machine *m, const struct step *step, const
 			m->cotangent[step->cot_to[i]] = passed[i];
 	}
 	for (size_t i = 0; i < body->out_count; i++)
-		m->cotangent[body->outs[i].index] = m->ports.out_buffers[i];
+		m->cotangent[step_slot(step, &body->outs[i])] = m->ports.out_buffers[i];
 	return ok;
 }
 
@@ -271,20 +278,24 @@ enum status machine_reverse(struct machine *m, int64_t index)
 	struct records *r = &m->records;
 	assert(r->count && r->items[r->count - 1].step == index);
 	const size_t first = r->items[--r->count].first;
-	struct machine_call call = {
-		.kind = CALL_BACKWARD, .program = &compiled->backward, .compiled = compiled, .step = index};
+	struct machine_call call = {.kind = CALL_BACKWARD,
+	                            .program = &compiled->backward,
+	                            .compiled = compiled,
+	                            .own = &step->own,
+	                            .times = machine_times(m, step),
+	                            .step = index};
 	const struct body *body = linear->backward;
 	TRY_ALLOC(reserve_ports(m, body), m->context->diags);
-	if (set_backward_ins(m, body, first) && compiled->backward.takes_cotangent)
+	if (set_backward_ins(m, step, body, first) && compiled->backward.takes_cotangent)
 		call.program = &compiled->backward_shared;
-	TRY_ALLOC(place_outs(m, body, index), m->context->diags);
+	TRY_ALLOC(place_outs(m, step, body, index), m->context->diags);
 	forget_outs(m, body);
 	TRY(make_call(m, &call));
 	bool ok = reverse_cotangents(m, step, body);
 	while (r->residual_count > first)
 		ok &= buffers_release(&m->buffers, r->residuals[--r->residual_count]);
 	m->counters->evaluations += linear->recomputed;
-	m->counters->recomputed_cost += linear->recompute_cost;
-	m->counters->backward_cost += linear->backward_cost;
+	m->counters->recomputed_cost += machine_times(m, step)->recompute;
+	m->counters->backward_cost += machine_times(m, step)->backward;
 	return ok ? STATUS_OK : machine_memory(m);
 }

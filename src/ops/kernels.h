@@ -139,7 +139,7 @@ struct loops {
 /* One step of a run in registers: a cheap operation with at most a scalar, or the end of a loop over earlier steps. */
 struct run_step {
 	uint32_t op;         /* enum op, or OP_COUNT for the end of a loop */
-	uint32_t target;     /* of the end of a loop: its first step */
+	uint32_t target;     /* of the end of a loop: its first step; of an operation: own_scalar of its instr */
 	uint64_t iterations; /* of the end of a loop: how often its steps run, at least 1 */
 	double scalar;       /* the operand, if the operation has one */
 	double number[2];

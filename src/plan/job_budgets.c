@@ -43,7 +43,7 @@ static int64_t passing_bytes(const struct step *step)
 		const uint32_t slot = step->live_in.slots[i];
 		bool passes = has_slot(step->live_out, slot) && !step->alias_in[i];
 		for (size_t k = 0; k < step->body->out_count; k++)
-			passes &= step->body->outs[k].index != slot;
+			passes &= step_slot(step, &step->body->outs[k]) != slot;
 		bytes += passes ? type_bytes(step->in_types[i]) : 0;
 	}
 	return bytes;

@@ -103,14 +103,16 @@ static enum status predict_long(const struct job *job, const struct tile_plan *t
 	int64_t peak[] = {c[0].peak_bytes, c[1].peak_bytes, c[2].peak_bytes};
 	int64_t stored[] = {c[0].stored_bytes, c[1].stored_bytes, c[2].stored_bytes};
 	int64_t held[] = {c[0].checkpoints, c[1].checkpoints, c[2].checkpoints};
-	const struct linear *linear = &tile->compiled.steps[lowered->items[0].items[0].step->id].linear;
+	const struct step *step = lowered->items[0].items[0].step;
+	const struct linear *linear = &compiled_step_of(&tile->compiled, step)->linear;
+	const struct step_times *times = &tile->compiled.times[step->id];
 	*counters = (struct counters){.steps = steps};
 	*known = evaluations >= 0 && linear->recomputed == 0 && extend(peak, &s, steps, &counters->peak_bytes) &&
 	         extend(stored, &s, steps, &counters->stored_bytes) && extend(held, &s, steps, &counters->checkpoints);
 	counters->evaluations = evaluations;
-	counters->forward_cost = (double)steps * linear->forward_cost;
-	counters->backward_cost = (double)steps * linear->backward_cost;
-	counters->recomputed_cost = (double)(evaluations - steps) * linear->forward_cost;
+	counters->forward_cost = (double)steps * times->forward;
+	counters->backward_cost = (double)steps * times->backward;
+	counters->recomputed_cost = (double)(evaluations - steps) * times->forward;
 	return STATUS_OK;
 }
 

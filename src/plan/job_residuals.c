@@ -16,16 +16,17 @@ struct reach {
 	bool *used;   /* by param: a needed value reads it */
 };
 
-/* Goes back over LINEAR's step. The step is repeated for the needed slots and, unless KEPT, for its residuals. */
-static void reach_over(struct reach *reach, const struct linear *linear, bool kept)
+/* Goes back over STEP, of LINEAR's form. It is repeated for the needed slots and, unless KEPT, for its residuals. */
+static void reach_over(struct reach *reach, const struct step *step, const struct linear *linear, bool kept)
 {
-	const struct body *body = linear->record, *forward = linear->step->body;
+	const struct body *body = linear->record, *forward = step->body;
 	const size_t slots = reach->slot_count;
 	memcpy(reach->before, reach->slots, slots * sizeof *reach->slots);
 	memset(reach->values, 0, body->value_count * sizeof *reach->values);
 	for (size_t i = 0; i < forward->out_count; i++) {
-		reach->values[forward->outs[i].value] |= reach->slots[forward->outs[i].index];
-		reach->before[forward->outs[i].index] = false;
+		const uint32_t slot = step_slot(step, &forward->outs[i]);
+		reach->values[forward->outs[i].value] |= reach->slots[slot];
+		reach->before[slot] = false;
 	}
 	for (size_t i = 0; i < linear->residual_count && !kept; i++)
 		reach->values[linear->residuals[i].value] = true;
@@ -40,11 +41,11 @@ static void reach_over(struct reach *reach, const struct linear *linear, bool ke
 				continue;
 			reach->values[reads[k]] = true;
 			if (body->values[reads[k]].from == FROM_PARAM)
-				reach->used[body->values[reads[k]].param.param] = true;
+				reach->used[step_param(step, &body->values[reads[k]].param)->param] = true;
 		}
 	}
 	for (size_t i = 0; i < body->in_count; i++)
-		reach->before[body->ins[i].index] |= reach->values[body->ins[i].value];
+		reach->before[step_slot(step, &body->ins[i])] |= reach->values[body->ins[i].value];
 	bool *made = reach->before;
 	reach->before = reach->slots;
 	reach->slots = made;
@@ -62,10 +63,11 @@ static enum status mark_params(const struct job *job, const struct compiled_chai
 	struct arena *arena = job->context.arena;
 	size_t most = 0;
 	for (size_t i = 0; i < lowered->distinct_count; i++) {
-		const struct linear *linear = &compiled->steps[i].linear;
+		const struct step *step = lowered->distinct[i];
+		const struct linear *linear = &compiled_step_of(compiled, step)->linear;
 		most = linear->record->value_count > most ? linear->record->value_count : most;
 		for (size_t k = 0; k < linear->param_count; k++)
-			used[linear->params[k].param] = true;
+			used[step_param(step, &linear->params[k])->param] = true;
 	}
 	if (compiled->by_value)
 		return STATUS_OK;
@@ -82,27 +84,29 @@ static enum status mark_params(const struct job *job, const struct compiled_chai
 			reach.any = false;
 		}
 		const bool recorded = held[i] & HELD_RESIDUAL;
+		const struct step *step = lowered_step(lowered, i, NULL);
 		if (reach.any || !recorded)
-			reach_over(&reach, &compiled->steps[lowered_step(lowered, i, NULL)->id].linear, recorded);
+			reach_over(&reach, step, &compiled_step_of(compiled, step)->linear, recorded);
 	}
 	return STATUS_OK;
 }
 
-/* True if VALUE of BODY is param INDEX, or a part of it. */
-static bool is_param(const struct body *body, uint32_t value, uint32_t index)
+/* True if VALUE of STEP's body is param INDEX, or a part of it. */
+static bool is_param(const struct step *step, uint32_t value, uint32_t index)
 {
-	const struct value *v = value == NO_VALUE ? NULL : &body->values[value];
-	return v && v->from == FROM_PARAM && v->param.param == index;
+	const struct value *v = value == NO_VALUE ? NULL : &step->body->values[value];
+	return v && v->from == FROM_PARAM && step_param(step, &v->param)->param == index;
 }
 
 /* Adds to USERS the operations that use param INDEX. False if out of memory. */
 static bool param_users(const struct job *job, uint32_t index, struct op_names *users)
 {
 	for (size_t i = 0; i < job->whole.distinct_count; i++) {
-		const struct body *body = job->whole.distinct[i]->body;
+		const struct step *step = job->whole.distinct[i];
+		const struct body *body = step->body;
 		for (size_t k = 0; k < body->instr_count; k++) {
 			const struct instr *instr = &body->instrs[k];
-			if (!is_param(body, instr->v, index) && !is_param(body, instr->a, index))
+			if (!is_param(step, instr->v, index) && !is_param(step, instr->a, index))
 				continue;
 			if (!op_names_add(job->context.arena, users, op_reading(body, k)))
 				return false;

@@ -236,15 +236,15 @@ static enum status on_planned_call(void *context, const struct machine_call *cal
 	const struct linear *linear = &call->compiled->linear;
 	struct event event = event_of_call(&planner->job->tile.compiled, call);
 	if (event.kind != EVENT_BACKWARD)
-		return add_event(planner, &event, linear->forward_cost);
+		return add_event(planner, &event, call->times->forward);
 	/* What a backward call recomputes becomes an event of its own, before it. */
 	if (linear->recomputed) {
 		struct event again = event;
 		again.kind = EVENT_RECOMPUTE;
-		TRY(add_event(planner, &again, linear->recompute_cost));
+		TRY(add_event(planner, &again, call->times->recompute));
 		event.evaluations = 0;
 	}
-	return add_event(planner, &event, linear->backward_cost);
+	return add_event(planner, &event, call->times->backward);
 }
 
 static enum status on_action(void *context, const struct action *action, int64_t live)

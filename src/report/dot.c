@@ -51,53 +51,55 @@ static int compare_edges(const void *left, const void *right)
 	return 0;
 }
 
-/* Returns the node of VALUE in BODY, a body of PART: an instruction (KIND), a param, a residual, or its slot's node. */
-static struct end source_of(const struct graph *g, const struct body *body, uint32_t part, enum end_kind kind,
+/* Returns the node of VALUE in BODY, a body of STEP: an instruction (KIND), a param, a residual, or its slot's node. */
+static struct end source_of(const struct graph *g, const struct body *body, const struct step *step, enum end_kind kind,
                             uint32_t value)
 {
 	const struct value *v = &body->values[value];
 	if (v->from == FROM_INSTR)
-		return (struct end){kind, part, v->instr};
+		return (struct end){kind, step->id, v->instr};
 	if (v->from == FROM_PARAM)
-		return (struct end){.kind = END_PARAM, .index = v->param.param};
+		return (struct end){.kind = END_PARAM, .index = step_param(step, &v->param)->param};
 	const struct port *port = &body->ins[v->port];
-	return port->kind == PORT_RESIDUAL ? (struct end){END_SAVED, part, port->index} : g->slots[port->index];
+	if (port->kind == PORT_RESIDUAL)
+		return (struct end){END_SAVED, step->id, port->index};
+	return g->slots[port->kind == PORT_COTANGENT ? step->cot_read.slots[port->index] : step_slot(step, port)];
 }
 
-static void add_reads(struct graph *g, const struct body *body, uint32_t part, enum end_kind kind)
+static void add_reads(struct graph *g, const struct body *body, const struct step *step, enum end_kind kind)
 {
 	for (size_t i = 0; i < body->instr_count; i++) {
 		uint32_t reads[6];
 		const size_t count = instr_reads(&body->instrs[i], reads);
 		for (size_t r = 0; r < count; r++)
-			add_edge(g, source_of(g, body, part, kind, reads[r]), (struct end){kind, part, (uint32_t)i});
+			add_edge(g, source_of(g, body, step, kind, reads[r]), (struct end){kind, step->id, (uint32_t)i});
 	}
 }
 
 static void follow_forward(struct graph *g, const struct step *step)
 {
-	const struct linear *linear = &g->compiled->steps[step->id].linear;
+	const struct linear *linear = &compiled_step_of(g->compiled, step)->linear;
 	const struct body *body = linear->record;
-	add_reads(g, body, step->id, END_FORWARD);
+	add_reads(g, body, step, END_FORWARD);
 	for (size_t i = 0; i < linear->residual_count; i++)
-		add_edge(g, source_of(g, body, step->id, END_FORWARD, linear->residuals[i].value),
+		add_edge(g, source_of(g, body, step, END_FORWARD, linear->residuals[i].value),
 		         (struct end){END_SAVED, step->id, (uint32_t)i});
 	memcpy(g->next, g->slots, g->slot_count * sizeof *g->slots);
 	for (size_t i = 0; i < body->out_count; i++)
 		if (body->outs[i].kind == PORT_SLOT)
-			g->next[body->outs[i].index] = source_of(g, body, step->id, END_FORWARD, body->outs[i].value);
+			g->next[step_slot(step, &body->outs[i])] = source_of(g, body, step, END_FORWARD, body->outs[i].value);
 }
 
 static void follow_back(struct graph *g, const struct step *step)
 {
-	const struct body *body = g->compiled->steps[step->id].linear.backward;
-	add_reads(g, body, step->id, END_BACKWARD);
+	const struct body *body = compiled_step_of(g->compiled, step)->linear.backward;
+	add_reads(g, body, step, END_BACKWARD);
 	memset(g->next, 0, g->slot_count * sizeof *g->next);
 	for (uint32_t i = 0; i < step->cot_out.count; i++)
 		if (step->cot_to[i] != NO_VALUE)
 			g->next[step->cot_to[i]] = g->slots[step->cot_out.slots[i]];
 	for (size_t i = 0; i < body->out_count; i++)
-		g->next[body->outs[i].index] = source_of(g, body, step->id, END_BACKWARD, body->outs[i].value);
+		g->next[step_slot(step, &body->outs[i])] = source_of(g, body, step, END_BACKWARD, body->outs[i].value);
 }
 
 /* Walks ITEMS, in reverse if BACK. If AGAIN, walks each loop of several iterations twice, the second time not AGAIN. */
@@ -149,7 +151,7 @@ static void put_edges(struct graph *g)
 	}
 }
 
-static void put_node(struct graph *g, const struct instr *instr, const struct end *end)
+static void put_node(struct graph *g, const struct step *step, const struct instr *instr, const struct end *end)
 {
 	text_put(g->text, "    ");
 	put_end(g->text, end);
@@ -157,7 +159,7 @@ static void put_node(struct graph *g, const struct instr *instr, const struct en
 	if (instr->kind <= INSTR_VJP)
 		text_put(g->text, op_table[instr->op].name);
 	else if (instr->kind == INSTR_ACCUMULATE)
-		text_printf(g->text, " into %s", g->chain->params[instr->param.param].name);
+		text_printf(g->text, " into %s", g->chain->params[step_param(step, &instr->param)->param].name);
 	text_put(g->text, "\"");
 	if (end->kind == END_BACKWARD)
 		text_printf(g->text, ", style=\"filled%s\"", instr->recomputed ? ",dashed" : "");
@@ -166,13 +168,14 @@ static void put_node(struct graph *g, const struct instr *instr, const struct en
 
 static void put_part(struct graph *g, uint32_t part)
 {
-	const struct linear *linear = &g->compiled->steps[part].linear;
+	const struct step *step = g->compiled->lowered->distinct[part];
+	const struct linear *linear = &compiled_step_of(g->compiled, step)->linear;
 	const struct body *const bodies[] = {linear->record, linear->backward};
 	static const enum end_kind kinds[] = {END_FORWARD, END_BACKWARD};
 	text_printf(g->text, "  subgraph cluster_%u { label=\"part %u\";\n", part, part + 1);
 	for (int k = 0; k < 2; k++)
 		for (size_t i = 0; i < bodies[k]->instr_count; i++)
-			put_node(g, &bodies[k]->instrs[i], &(struct end){kinds[k], part, (uint32_t)i});
+			put_node(g, step, &bodies[k]->instrs[i], &(struct end){kinds[k], part, (uint32_t)i});
 	for (size_t i = 0; i < linear->residual_count; i++) {
 		char type[TYPE_TEXT];
 		text_printf(g->text, "    r%u_%zu [label=\"%s\", shape=cylinder];\n", part, i,

@@ -11,6 +11,7 @@ static const char macron[] = "\xcc\x84";
 struct part {
 	const struct explanation *e;
 	const struct dictionary *taken; /* names that no letter may be */
+	const struct step *step;
 	const struct linear *linear;
 	const struct body *body; /* the body that is being written */
 	struct arena *arena;
@@ -76,7 +77,8 @@ static void put_cotangent(struct part *part, uint32_t value)
 	const struct value *of = &part->linear->record->values[primal];
 	const bool summed = of->from == FROM_PARAM;
 	text_printf(part->to, "%s%s%s", part->macrons ? "" : "d_",
-	            summed ? part->e->chain->params[of->param.param].name : letter_of(part, primal),
+	            summed ? part->e->chain->params[step_param(part->step, &of->param)->param].name
+	                   : letter_of(part, primal),
 	            part->macrons ? macron : "");
 	if (summed ? total > 1 : rank < total)
 		text_printf(part->to, ".%u", rank);
@@ -85,7 +87,7 @@ static void put_cotangent(struct part *part, uint32_t value)
 static void put_value(struct part *part, uint32_t value, bool typed)
 {
 	const struct value *v = &part->body->values[value];
-	const struct param_ref *ref = &v->param;
+	const struct param_ref *ref = v->from == FROM_PARAM ? step_param(part->step, &v->param) : NULL;
 	char type[TYPE_TEXT];
 	if (v->from == FROM_PARAM) {
 		text_put(part->to, part->e->chain->params[ref->param].name);
@@ -153,7 +155,8 @@ static void put_instr(struct part *part, const struct instr *instr)
 	const size_t made_count = instr_writes(instr, made);
 	text_put(part->to, "    ");
 	if (instr->kind == INSTR_ACCUMULATE)
-		text_printf(part->to, "gradient of %s +=", part->e->chain->params[instr->param.param].name);
+		text_printf(part->to,
+		            "gradient of %s +=", part->e->chain->params[step_param(part->step, &instr->param)->param].name);
 	for (size_t i = 0; i < made_count; i++) {
 		put_value(part, made[i], true);
 		text_put(part->to, i + 1 < made_count ? " " : " = ");
@@ -167,11 +170,11 @@ static void put_instr(struct part *part, const struct instr *instr)
 		put_value(part, reads[i], false);
 	}
 	if (op && op_table[instr->op].class == OP_CLASS_BINARY && !instr->of.a)
-		text_printf(part->to, " %.9g", instr->scalar);
+		text_printf(part->to, " %.9g", step_scalar(part->step, instr));
 	if (op && instr->level >= 0)
 		text_printf(part->to, " [i%d]", (int)instr->level);
-	if (instr->stream)
-		put_stream(part, instr->stream);
+	if (own_stream(&part->step->own, instr))
+		put_stream(part, own_stream(&part->step->own, instr));
 	if (part->body == part->linear->record)
 		put_saved(part, instr);
 	text_put(part->to, instr->recomputed ? "  # recomputed" : "");
@@ -198,14 +201,15 @@ static void make_program(struct part *part, const struct body *body, struct text
 	end_line(part, program);
 }
 
-/* Sets PART, whose `taken` the caller has set, to the lines that explain LINEAR. Returns false if memory is short. */
-static bool make_part(struct report *report, const struct explanation *e, const struct linear *linear,
-                      struct part *part)
+/* Sets PART, whose `taken` the caller has set, to the lines that explain STEP. Returns false if memory is short. */
+static bool make_part(struct report *report, const struct explanation *e, const struct step *step, struct part *part)
 {
+	const struct linear *linear = &compiled_step_of(e->compiled, step)->linear;
 	const struct body *backward = linear->backward;
 	const struct dictionary *taken = part->taken;
 	char type[TYPE_TEXT];
-	*part = (struct part){.e = e, .taken = taken, .linear = linear, .arena = report->arena, .to = &part->line.text};
+	*part = (struct part){
+		.e = e, .taken = taken, .step = step, .linear = linear, .arena = report->arena, .to = &part->line.text};
 	text_grow_in(&part->line, part->arena);
 	part->macrons = e->macrons && report->format == REPORT_TABLE;
 	part->letters = arena_array(part->arena, linear->record->value_count + 1, sizeof *part->letters);
@@ -220,7 +224,7 @@ static bool make_part(struct report *report, const struct explanation *e, const 
 	make_program(part, backward, &part->backward);
 	for (size_t i = 0; i < linear->residual_count; i++) { /* "c:f32[4] (cos)" */
 		const struct residual *residual = &linear->residuals[i];
-		const char *what = residual->slot != NO_VALUE ? "the state before" : residual->origin.op;
+		const char *what = residual->in_state ? "the state before" : residual->op;
 		text_printf(part->to, "%s:%s", letter_of(part, residual->value), type_format(residual->type, type));
 		if (what)
 			text_printf(part->to, " (%s)", what);
@@ -376,7 +380,7 @@ void report_explanation(struct report *report, const struct explanation *e)
 	else
 		records_begin(&records, report, &program_kind, 0);
 	for (size_t i = 0; i < lowered->distinct_count; i++) {
-		if (!make_part(report, e, &e->compiled->steps[i].linear, &part))
+		if (!make_part(report, e, lowered->distinct[i], &part))
 			return;
 		if (table) {
 			text_printf(report->text, "\npart %zu\n", i + 1);

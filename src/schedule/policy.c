@@ -314,13 +314,18 @@ enum status policy_parse(const struct context *context, struct policy *policy, c
 enum status policy_parse_blocks(const struct context *context, struct chain *chain)
 {
 	struct diags *diags = context->diags;
+	struct dictionary parsed = {0}; /* equal texts are one policy */
 	for (struct block_policy *block = chain->block_policies; block; block = block->next) {
+		block->policy = dictionary_find(&parsed, block->text);
+		if (block->policy)
+			continue;
 		struct policy *policy = arena_alloc(context->arena, sizeof *policy);
 		TRY_ALLOC(policy, diags);
 		enum status status = parse(context, true, policy, block->text);
 		if (status)
 			return status == STATUS_USAGE ? diag_move(diags, STATUS_CHAIN, chain->source, block->span) : status;
 		block->policy = policy;
+		TRY_ALLOC(dictionary_put(&parsed, context->arena, block->text, policy), diags);
 		if (policy_by_value(policy) || policy->kind == POLICY_save_all)
 			continue;
 		diag_at(diags, STATUS_CHAIN, chain->source, block->span,

@@ -244,6 +244,29 @@ START_TEST(dictionaries_tell_what_was_put_last)
 }
 END_TEST
 
+START_TEST(a_set_of_bytes_keeps_equal_ones_once)
+{
+	enum { STRINGS = 3000, DIFFERENT = 500 };
+	struct byte_set set = {.kept = &arena, .scratch = &arena};
+	const void *kept[DIFFERENT] = {0};
+	size_t number, numbers[DIFFERENT];
+	for (int i = 0; i < STRINGS; i++) {
+		const uint32_t value = (uint32_t)i * 7919 % DIFFERENT; /* each is met first within the first DIFFERENT */
+		const uint32_t bytes[3] = {value, value / 100, 1};
+		const size_t size = value % 2 ? sizeof bytes : sizeof *bytes;
+		const void *at = byte_set_keep(&set, bytes, size, &number);
+		ck_assert(at != bytes && memcmp(at, bytes, size) == 0);
+		ck_assert(i < DIFFERENT ? number == (size_t)i : at == kept[value] && number == numbers[value]);
+		kept[value] = at;
+		numbers[value] = number;
+	}
+	ck_assert_uint_eq(set.count, DIFFERENT);
+	const void *empty = byte_set_keep(&set, NULL, 0, NULL);
+	ck_assert_ptr_nonnull(empty);
+	ck_assert_ptr_eq(byte_set_keep(&set, "", 0, NULL), empty);
+}
+END_TEST
+
 /* The first and the second table are refused: what was put stays. */
 START_TEST(a_dictionary_that_cannot_grow_is_as_before)
 {
@@ -842,6 +865,7 @@ int main(void)
 	tcase_add_test(tcase, arena_refuses_what_overflows);
 	tcase_add_test(tcase, arena_text_and_growth);
 	tcase_add_test(tcase, arena_long_arrays_grow_in_place);
+	tcase_add_test(tcase, a_set_of_bytes_keeps_equal_ones_once);
 	tcase_add_test(tcase, dictionaries_tell_what_was_put_last);
 	tcase_add_test(tcase, a_dictionary_that_cannot_grow_is_as_before);
 	tcase_add_test(tcase, lines_of_a_source);

@@ -23,8 +23,8 @@ static struct figures measure(struct costs_source *source, const struct chain *c
 	figures.count = lowered.distinct_count;
 	ck_assert_uint_le(figures.count, MOST);
 	for (size_t i = 0; i < figures.count; i++) {
-		figures.forward[i] = compiled.steps[i].linear.forward_cost;
-		figures.backward[i] = compiled.steps[i].linear.backward_cost + compiled.steps[i].linear.recompute_cost;
+		figures.forward[i] = compiled.times[i].forward;
+		figures.backward[i] = compiled.times[i].backward + compiled.times[i].recompute;
 	}
 	return figures;
 }

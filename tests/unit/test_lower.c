@@ -152,7 +152,7 @@ START_TEST(slots_of_one_value_are_a_class)
 	ck_assert_uint_eq(add->live_in.slots[1], A);
 	ck_assert_uint_eq(add->class_in[1], A);
 	ck_assert(!add->alias_in[1]);
-	ck_assert_uint_eq(add->body->ins[1].index, A);
+	ck_assert_uint_eq(step_slot(add, &add->body->ins[1]), A);
 	/* The class has one cotangent: from `mul a` past `add b`, whose own part is added to it in the body. */
 	ck_assert_uint_eq(add->cot_out.count, 2);
 	ck_assert_uint_eq(add->cot_out.slots[1], A);
@@ -170,6 +170,54 @@ START_TEST(slots_of_one_value_are_a_class)
 	ck_assert_uint_eq(tanh->cot_out.count, 2);
 	ck_assert_uint_eq(tanh->cot_to[1], A);
 	ck_assert_uint_eq(tanh->cot_value[1], NO_VALUE);
+}
+END_TEST
+
+static const struct {
+	const char *text;
+	bool shared; /* the first two steps have one body */
+} bodies_of_two[] = {
+	{"sin; sin", true},
+	{"mul 2; mul 3", true},
+	{"param v: f32[4]\nparam w: f32[4]\nadd v; add w", true},
+	{"name a; name b; add a; add b", true},
+	{"def f(c) { mul c; tanh }; f 1; f 2", true},
+	{"checkpoint { sin }; checkpoint { sin }", true},
+	{"clip 0 1; clip 0 1", true},
+	{"sin; cos", false},
+	{"pow 2; pow 3", false}, /* the first is a square */
+	{"clip 0 1; clip 0 2", false},
+	{"param v: f32[4]\nparam w: f32[1]\nadd v; add w", false},
+	{"param v: f32[4]\nconst w: f32[4]\nadd v; add w", false},
+	{"checkpoint { sin }; sin", false},
+	{"slice stop=4; slice stop=2", false},
+};
+
+START_TEST(steps_that_differ_in_particulars_share_a_body)
+{
+	chain_make(&chain, bodies_of_two[_i].text, &arena, &diags);
+	const struct lowered lowered = lower_portion(NULL, LOWER_STEPS);
+	const struct step *first = lowered_step(&lowered, 0, NULL), *second = lowered_step(&lowered, 1, NULL);
+	ck_assert_msg((first->body == second->body) == bodies_of_two[_i].shared, "%s", bodies_of_two[_i].text);
+}
+END_TEST
+
+START_TEST(particulars_are_each_steps_own)
+{
+	chain_make(&chain, "param v: f32[4]\nparam w: f32[4]\nmul 2; mul 3; add v; name a; add w; add a", &arena, &diags);
+	const struct lowered lowered = lower_portion(NULL, LOWER_STEPS);
+	const struct step *steps[6];
+	for (int i = 0; i < 6; i++)
+		steps[i] = lowered_step(&lowered, i, NULL);
+	for (int i = 0; i < 2; i++)
+		ck_assert(step_scalar(steps[i], &steps[i]->body->instrs[0]) == 2 + i);
+	const struct value *added = &steps[2]->body->values[steps[2]->body->instrs[0].a];
+	ck_assert_uint_eq(step_param(steps[2], &added->param)->param, 0);
+	ck_assert_uint_eq(step_param(steps[4], &added->param)->param, 1);
+	ck_assert_uint_eq(step_span(steps[4], steps[4]->body->instrs[0].span).column, 30);
+	const struct value *named = &steps[3]->body->values[0];
+	ck_assert_str_eq(step_names(steps[3], 0, named->names)->name, "a");
+	ck_assert_uint_eq(step_slot(steps[5], &steps[5]->body->ins[1]), steps[3]->own.slots[1]);
 }
 END_TEST
 
@@ -419,6 +467,9 @@ int main(void)
 	tcase_add_checked_fixture(tcase, scratch_setup, scratch_teardown);
 	tcase_add_loop_test(tcase, each_statement_has_its_body, 0, sizeof bodies / sizeof *bodies);
 	tcase_add_loop_test(tcase, equal_iterations_share_their_steps, 0, sizeof structures / sizeof *structures);
+	tcase_add_loop_test(tcase, steps_that_differ_in_particulars_share_a_body, 0,
+	                    sizeof bodies_of_two / sizeof *bodies_of_two);
+	tcase_add_test(tcase, particulars_are_each_steps_own);
 	tcase_add_test(tcase, slots_of_one_value_are_a_class);
 	tcase_add_loop_test(tcase, tiles_are_where_rows_stay_apart, 0, sizeof streams / sizeof *streams);
 	tcase_add_test(tcase, one_row_alone_is_no_tile);

@@ -276,6 +276,36 @@ static void execute_body(const struct body *body, uint64_t *slots, const int64_t
 	free(e.values);
 }
 
+/* Returns STEP's body with the step's particulars in it. */
+static const struct body *whole_body(const struct step *step)
+{
+	struct body *body = arena_alloc(&arena, sizeof *body);
+	*body = *step->body;
+	body->values = arena_array(&arena, body->value_count, sizeof *body->values);
+	body->instrs = arena_array(&arena, body->instr_count, sizeof *body->instrs);
+	body->ins = arena_array(&arena, body->in_count, sizeof *body->ins);
+	body->outs = arena_array(&arena, body->out_count, sizeof *body->outs);
+	for (size_t i = 0; i < body->value_count; i++) {
+		body->values[i] = step->body->values[i];
+		if (body->values[i].from == FROM_PARAM)
+			body->values[i].param = *step_param(step, &step->body->values[i].param);
+	}
+	for (size_t i = 0; i < body->instr_count; i++) {
+		body->instrs[i] = step->body->instrs[i];
+		body->instrs[i].scalar = step_scalar(step, &step->body->instrs[i]);
+		body->instrs[i].stream = own_stream(&step->own, &step->body->instrs[i]);
+	}
+	for (size_t i = 0; i < body->in_count; i++) {
+		body->ins[i] = step->body->ins[i];
+		body->ins[i].index = step_slot(step, &step->body->ins[i]);
+	}
+	for (size_t i = 0; i < body->out_count; i++) {
+		body->outs[i] = step->body->outs[i];
+		body->outs[i].index = step_slot(step, &step->body->outs[i]);
+	}
+	return body;
+}
+
 /* ---- the chains ---- */
 
 static struct random_chain random_text;
@@ -317,7 +347,7 @@ START_TEST(steps_compute_what_the_chain_means)
 		for (uint32_t k = 0; k < step->live_in.count; k++)
 			ck_assert_msg(slots[step->live_in.slots[k]] == slots[step->class_in[k]], "a class holds two values:\n%s",
 			              random_text.text);
-		execute_body(step->body, slots, counters);
+		execute_body(whole_body(step), slots, counters);
 	}
 	ck_assert_msg(slots[0] == meaning_of_chain(), "the steps compute something else:\n%s", random_text.text);
 }
@@ -344,7 +374,7 @@ static bool reaches_output(int64_t first, uint32_t slot)
 	static uint64_t sources[MOST_VALUES];
 	uint64_t marked = (uint64_t)1 << slot;
 	for (int64_t i = first; i < lowered.steps && marked; i++) {
-		const struct body *body = lowered_step(&lowered, i, NULL)->body;
+		const struct body *body = whole_body(lowered_step(&lowered, i, NULL));
 		uint64_t after = marked;
 		ck_assert_uint_lt(body->value_count, MOST_VALUES);
 		find_sources(body, sources);
@@ -471,7 +501,7 @@ START_TEST(cotangents_are_of_values_that_the_output_derives_from)
 	if (chain.names_input)
 		graph.slots[0][1] = graph.slots[0][0];
 	for (int64_t i = 0; i < lowered.steps; i++)
-		graph_step(i, lowered_step(&lowered, i, NULL)->body);
+		graph_step(i, whole_body(lowered_step(&lowered, i, NULL)));
 	for (int64_t i = 0; i < lowered.steps; i++) {
 		const struct step *step = lowered_step(&lowered, i, NULL);
 		const uint64_t wanted = slots_with_cotangents(i);

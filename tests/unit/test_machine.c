@@ -135,11 +135,11 @@ START_TEST(classes_go_by_the_lowest)
 			memcpy(after, value, sizeof after);
 			for (size_t k = 0; k < step->body->out_count; k++) {
 				const struct value *out = &step->body->values[step->body->outs[k].value];
-				int64_t *to = &after[step->body->outs[k].index];
-				*to = out->from == FROM_PORT ? value[step->body->ins[out->port].index] : next++;
+				int64_t *to = &after[step_slot(step, &step->body->outs[k])];
+				*to = out->from == FROM_PORT ? value[step_slot(step, &step->body->ins[out->port])] : next++;
 				for (size_t same = 0; same < k; same++)
 					if (step->body->outs[same].value == step->body->outs[k].value)
-						*to = after[step->body->outs[same].index];
+						*to = after[step_slot(step, &step->body->outs[same])];
 			}
 			memcpy(value, after, sizeof value);
 		}
