@@ -35,7 +35,7 @@ static bool is_better(const struct policy_row *a, const struct policy_row *b)
 
 /*
  * Marks the Pareto front, and the knee: the row of the front that is nearest to zero bytes, overhead and transfers. The
- * peak of save-all counts as much as an overhead of 100 %, and as the most transfers of a row. So bytes and overhead of
+ * peak of save-all counts as much as an overhead of 100%, and as the most transfers of a row. So bytes and overhead of
  * other rows do not change the scale. A single row is no knee.
  */
 static void mark_front(struct policy_row *rows, size_t count)

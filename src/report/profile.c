@@ -20,7 +20,7 @@ static const struct field row_fields[] = {
 	{"peak_bytes", "peak bytes", IN_ALL, 0, FIELD(profile_row, WHOLE, peak_bytes)},
 	{"bytes_per_step", "bytes/step", IN_ALL, DEPTH, FIELD(profile_row, NUMBER, bytes_per_step), "%.0f", true},
 	{"steps_per_second", "steps/s", IN_ALL, DEPTH, FIELD(profile_row, NUMBER, steps_per_second), "%.0f", true},
-	{"reduction_percent", "reduction %", IN_TABLE, POLICY, FIELD(profile_row, NUMBER, reduction), "%.1f"},
+	{"memory_reduction_percent", "reduction %", IN_ALL, POLICY, FIELD(profile_row, NUMBER, reduction), "%.1f", true},
 	{"predicted_overhead_percent", "predicted overhead %", IN_ALL, POLICY,
      FIELD(profile_row, NUMBER, predicted_overhead), "%.1f", true},
 	{"measured_overhead_percent", "measured overhead %", IN_ALL, POLICY, FIELD(profile_row, NUMBER, measured_overhead),

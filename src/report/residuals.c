@@ -17,7 +17,7 @@ static const struct field residual_fields[] = {
 	{"dtype", NULL, IN_JSON, 0, FIELD(residual_row, TEXT, dtype)},
 	{"shape", NULL, IN_JSON, 0, FIELD(residual_row, WHOLES, shape)},
 	{"bytes", NULL, IN_JSON | IN_ROWS, 0, FIELD(residual_row, WHOLE, bytes)},
-	{"share", NULL, IN_ROWS, 0, FIELD(residual_row, NUMBER, share), "%.1f%%"},
+	{"share_percent", "share %", IN_ROWS, 0, FIELD(residual_row, NUMBER, share), "%.1f"},
 	{"residual", NULL, IN_ROWS, 0, FIELD(residual_row, TEXT, text)},
 	{"used by", NULL, IN_ROWS, 0, FIELD(residual_row, TEXT, users)},
 	{"kind", NULL, IN_JSON, 0, FIELD(residual_row, TEXT, kind)},
