@@ -36,10 +36,11 @@ struct budget_goal {
 	struct schedule *schedule; /* NULL: none was found */
 	int64_t least;             /* without a schedule: the least peak of all that were judged */
 	struct policy family;      /* the policy that made the schedule; the fields below mean nothing without one */
+	bool exact;                /* no persistent schedule within BYTES takes less time by the cost walk */
 	double time;               /* sum of the steps' costs, forward and backward; long: forward executions of steps */
+	int64_t walked;            /* its peak by the cost walk; 0: not walked */
 	int64_t peak;              /* by the judge, else by the cost walk; long without a judge: an upper bound */
-	double gap; /* percent by which the forward executions may take longer than at best, at most; 0: exact */
-	struct counters counters; /* by the judge, else by the cost walk; long without a judge: zeros */
+	struct counters counters;  /* by the judge, else by the cost walk; long without a judge: zeros */
 };
 
 /*
@@ -52,6 +53,12 @@ enum status budget_search(const struct context *context, const struct step_costs
                           const struct budget_judge *judge, struct budget_goal *goals, size_t count);
 /* Sets *LEAST to the least peak by the cost walk of all that a search for 0 bytes tries. STATUS_LIMIT if no memory. */
 enum status budget_least(const struct context *context, const struct step_costs *costs, int64_t *least);
+/*
+ * Sets the gap_percent of COUNTERS, those of a schedule over COSTS within BYTES beyond costs->fixed, from a lower bound
+ * (bound.h). STATUS_LIMIT if out of memory.
+ */
+enum status budget_gap(const struct context *context, const struct step_costs *costs, int64_t bytes,
+                       struct counters *counters);
 /* Reports that BYTES are too few. The hint is OPTION with LEAST, which are enough. Returns STATUS_LIMIT. */
 enum status budget_infeasible(int64_t bytes, int64_t least, const char *option, struct diags *diags);
 
@@ -71,13 +78,12 @@ struct disk_offer {
  */
 enum status budget_offer_disk(const struct context *context, const struct disk_offer *offer, struct budget_goal *goal);
 /*
- * Sets *SCHEDULE, which the caller frees, to the fastest found within BYTES by the cost walk. Fails with STATUS_LIMIT
- * if none is found. If DISK is not NULL, states may go to disk. An error's hint is OPTION ("budget:",
+ * Sets GOAL, whose bytes the caller sets, to the fastest schedule found by the cost walk; the caller frees it. Fails
+ * with STATUS_LIMIT if none is found. If DISK is not NULL, states may go to disk. An error's hint is OPTION ("budget:",
  * "--memory ") with the least peak of all that were tried.
  */
 enum status budget_schedule(const struct context *context, const struct step_costs *costs,
-                            const struct disk_offer *disk, int64_t bytes, const char *option,
-                            struct schedule **schedule);
+                            const struct disk_offer *disk, const char *option, struct budget_goal *goal);
 /* Lowers *LEAST to the peak of disk-revolve:0, without copies, if that is less. */
 enum status budget_least_on_disk(const struct context *context, const struct disk_offer *offer, int64_t *least);
 

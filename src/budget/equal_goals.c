@@ -9,7 +9,8 @@
 #include "budget/equal_steps.h"
 
 enum {
-	CELLS_MOST = 64 << 20, /* the most numbers in a table without a judge */
+	CELLS_MOST = 64 << 20, /* the most numbers in a table */
+	CELLS_LEAST = 1 << 18, /* with a judge: so many for every budget, and more for larger ones */
 	RUNGS = 4096,          /* the most rungs of a ladder */
 	TRIES = 24,            /* the most schedules tried for a goal */
 };
@@ -46,7 +47,7 @@ static enum status offer_best(const struct search *s, struct budget_goal *goal, 
 	if (!status)
 		status = goal_offer(s, goal, &c);
 	schedule_free(c.schedule);
-	goal->gap = 0;
+	goal->exact = true;
 	return status;
 }
 
@@ -78,6 +79,65 @@ static enum status find_least(const struct search *s, int64_t below, int64_t *le
 	}
 	*least = high;
 	return STATUS_OK;
+}
+
+/* Returns the bytes between two rungs: they divide all sizes of the steps, or there are RUNGS of them. */
+static int64_t rung_bytes(const struct search *s)
+{
+	const struct step_cost *c = equal_steps_cost(s->costs);
+	const int64_t sizes[] = {c->residual, c->forward_temporary, c->record_temporary, c->backward_temporary};
+	int64_t unit = c->state;
+	for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+		unit = common_divisor(unit, sizes[i]);
+	return greater(greater(unit, 1), s->range / RUNGS + 1);
+}
+
+/* Offers GOAL the best schedule within BYTES by the cost walk. *EXCESS: by so many bytes the judge says it is large. */
+static enum status offer_rung(const struct search *s, struct budget_goal *goal, int64_t bytes, int64_t *excess)
+{
+	const size_t cells = (size_t)greater(CELLS_LEAST, (goal->bytes - s->costs->fixed) / 8);
+	struct candidate c = {.family = &from_equal};
+	enum equal_result result;
+	TRY(make_schedule(s, bytes, (size_t)lesser((int64_t)cells, CELLS_MOST), &c.schedule, &result));
+	*excess = result == EQUAL_TOO_LARGE ? bytes : 0;
+	if (!c.schedule)
+		return STATUS_OK;
+	enum status status = candidate_measure(s, &c, false);
+	if (!status)
+		status = goal_offer(s, goal, &c);
+	if (c.result == TOO_LARGE)
+		*excess = c.judged ? greater(c.judgement.peak - goal->bytes, 1) : 1;
+	schedule_free(c.schedule);
+	return status;
+}
+
+/*
+ * Looks for the highest rung whose schedule fits GOAL: downwards from its reach by as many bytes as the judge says are
+ * too many, then by bisection. GOAL is exact if the rung above that one does not fit.
+ */
+static enum status climb(const struct search *s, struct budget_goal *goal)
+{
+	const int64_t unit = rung_bytes(s), reach = lesser(goal_reach(s, goal), s->range);
+	int64_t low = 0, high = reach / unit + 1, excess; /* rung HIGH does not fit, rung LOW does or is 0 */
+	for (int64_t rung = high - 1, tries = 0; rung > low && tries < TRIES; tries++) {
+		TRY(offer_rung(s, goal, rung * unit, &excess));
+		if (excess == 0)
+			low = rung;
+		else
+			high = rung;
+		rung = low > 0 ? low + (high - low) / 2 : greater(rung - ceil_div(excess, unit), 1);
+	}
+	goal->exact = low > 0 && high == low + 1 && goal->schedule && goal->family.kind == POLICY_budget;
+	return STATUS_OK;
+}
+
+enum status search_equal_judged(const struct search *s)
+{
+	enum status status = STATUS_OK;
+	for (size_t i = 0; i < s->count && !status; i++)
+		if (!goal_is_settled(&s->goals[i]) && s->goals[i].bytes > s->costs->fixed)
+			status = climb(s, &s->goals[i]);
+	return status;
 }
 
 enum status search_equal(const struct search *s, bool *solved)

@@ -131,8 +131,10 @@ enum status goal_offer(const struct search *s, struct budget_goal *goal, struct 
 	*goal = (struct budget_goal){.bytes = goal->bytes,
 	                             .schedule = copy,
 	                             .least = goal->least,
+	                             .exact = goal->exact,
 	                             .family = *c->family,
 	                             .time = c->time,
+	                             .walked = c->walked,
 	                             .peak = c->judgement.peak,
 	                             .counters = c->judgement.counters};
 	c->result = TAKEN;

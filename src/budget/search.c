@@ -32,7 +32,10 @@
  */
 #include "budget/search_parts.h"
 
+#include <math.h>
+
 #include "base/checked.h"
+#include "budget/bound.h"
 #include "budget/equal_steps.h"
 #include "memory/cost_walk.h"
 
@@ -93,8 +96,8 @@ static enum status search_all(struct search *s)
 	TRY(offer_save_all(s, &open));
 	if (!open || steps <= 1)
 		return STATUS_OK;
-	if (equal && steps <= EQUALS && !s->judge)
-		TRY(search_equal(s, &solved));
+	if (equal && steps <= EQUALS)
+		TRY(s->judge ? search_equal_judged(s) : search_equal(s, &solved));
 	if (solved)
 		return STATUS_OK;
 	const bool tables = steps <= MANY || (steps <= GROUPED && !equal);
@@ -119,6 +122,39 @@ static bool search_begin(struct search *s)
 	return !arena->failed;
 }
 
+enum status budget_gap(const struct context *context, const struct step_costs *costs, int64_t bytes,
+                       struct counters *counters)
+{
+	double least, time = counters->forward_cost + counters->recomputed_cost;
+	if (!budget_bound(costs, bytes, context->allocator, &least))
+		return diag_memory(context->diags);
+	counters->bounded = true;
+	counters->gap_percent = time > least && least > 0 ? 100 * (time - least) / least : 0;
+	return STATUS_OK;
+}
+
+/*
+ * Returns the bytes of the cost walk beyond costs->fixed that stand for GOAL's bytes by the judge. The judge is taken to
+ * count as much less than the walk for every schedule as it does for GOAL's, and never more.
+ */
+static int64_t walked_bytes(const struct search *s, const struct budget_goal *goal)
+{
+	const int64_t fixed = s->costs->fixed, bytes = goal->bytes - fixed;
+	const double ratio = (double)(goal->walked - fixed) / fmax((double)(goal->peak - fixed), 1);
+	const double walked = s->judge ? (double)bytes * fmax(ratio, 1) : 0;
+	return walked < 4e18 ? greater(bytes, (int64_t)walked) : bytes;
+}
+
+/* Sets the gap of GOAL's schedule, if there is one and its counters are known. */
+static enum status set_gap(const struct search *s, struct budget_goal *goal)
+{
+	goal->exact |= goal_is_settled(goal);
+	if (!goal->schedule || (!s->judge && !s->sums))
+		return STATUS_OK;
+	goal->counters.bounded = true;
+	return goal->exact ? STATUS_OK : budget_gap(&s->context, s->costs, walked_bytes(s, goal), &goal->counters);
+}
+
 enum status budget_search(const struct context *context, const struct step_costs *costs,
                           const struct budget_judge *judge, struct budget_goal *goals, size_t count)
 {
@@ -133,6 +169,8 @@ enum status budget_search(const struct context *context, const struct step_costs
 		goals[i] = (struct budget_goal){.bytes = goals[i].bytes, .least = INT64_MAX};
 	enum status status = search_begin(&s) ? search_all(&s) : diag_memory(context->diags);
 	arena_free(&arena);
+	for (size_t i = 0; i < count && !status; i++)
+		status = set_gap(&s, &goals[i]);
 	for (size_t i = 0; i < count && status; i++) {
 		schedule_free(goals[i].schedule);
 		goals[i].schedule = NULL;
@@ -158,17 +196,14 @@ enum status budget_infeasible(int64_t bytes, int64_t least, const char *option, 
 }
 
 enum status budget_schedule(const struct context *context, const struct step_costs *costs,
-                            const struct disk_offer *disk, int64_t bytes, const char *option,
-                            struct schedule **schedule)
+                            const struct disk_offer *disk, const char *option, struct budget_goal *goal)
 {
-	struct budget_goal goal = {.bytes = bytes};
-	enum status status = budget_search(context, costs, NULL, &goal, 1);
-	if (!status && disk)
-		status = budget_offer_disk(context, disk, &goal);
-	*schedule = goal.schedule;
+	TRY(budget_search(context, costs, NULL, goal, 1));
+	const enum status status = disk ? budget_offer_disk(context, disk, goal) : STATUS_OK;
 	if (status) {
-		schedule_free(goal.schedule);
-		*schedule = NULL;
+		schedule_free(goal->schedule);
+		goal->schedule = NULL;
+		return status;
 	}
-	return status || goal.schedule ? status : budget_infeasible(bytes, goal.least, option, context->diags);
+	return goal->schedule ? STATUS_OK : budget_infeasible(goal->bytes, goal->least, option, context->diags);
 }

@@ -82,6 +82,10 @@ enum status search_tables(struct search *s);
  * equal_steps_apply. *SOLVED: for all goals that is the best there is. False where a table would be too large.
  */
 enum status search_equal(const struct search *s, bool *solved);
+/* With a judge: offers each goal that is not settled some schedules that are the best within bytes of a fixed set. */
+enum status search_equal_judged(const struct search *s);
+/* Returns the largest number that divides both A and B; the other one if one is 0. */
+int64_t common_divisor(int64_t a, int64_t b);
 /*
  * Offers each goal that is not settled binomial checkpointing of parts of equal length, from a fixed list of lengths
  * and snapshots (offer_choices). A goal still without a schedule is offered parts of one step with one snapshot.

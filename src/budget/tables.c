@@ -79,7 +79,7 @@ static struct part *make_parts(const struct search *s, int64_t *count)
 	return parts;
 }
 
-static int64_t common_divisor(int64_t a, int64_t b)
+int64_t common_divisor(int64_t a, int64_t b)
 {
 	while (b) {
 		int64_t rest = a % b;
@@ -394,6 +394,14 @@ static enum status offer_ranges(const struct search *s, struct blocks *b)
 	return STATUS_OK;
 }
 
+/* Marks the goals that the exact tables of BYTES were offered to and reach, if each part is a step. */
+static void mark_exact(const struct search *s, const struct blocks *b, int64_t bytes)
+{
+	const bool steps = b->width == 1 && b->part_count == s->costs->steps;
+	for (size_t i = 0; i < s->count; i++)
+		s->goals[i].exact |= steps && wants_tables(s, &s->goals[i]) && needed_range(s, &s->goals[i]) <= bytes;
+}
+
 /*
  * With a judge, offers ever larger tables to goals of enough bytes. Without one, offers the largest only: those of the
  * common quantum are exact up to their top level, and those of ranges serve the goals above it.
@@ -408,6 +416,7 @@ static enum status offer_tables(struct search *s, struct blocks *b)
 		if (levels > before) {
 			TRY(s->judge ? offer_judged_quanta(s, b, quantum, levels + 2)
 			             : offer_exact_quanta(s, b, quantum, levels + 2));
+			mark_exact(s, b, levels * quantum);
 			s->exact = s->judge ? 0 : levels * quantum;
 			before = levels;
 		}

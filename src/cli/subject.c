@@ -141,6 +141,8 @@ static enum status plan_spec_budgets(struct subject *subject, const struct polic
 		rows[i].policy = policies[i]->text;
 		if (goals[i].schedule)
 			status = cost_walk(&s->context, goals[i].schedule, &spec->costs, NULL, &rows[i].counters, &time);
+		if (goals[i].schedule && !status)
+			status = spec_bound(&s->context, spec, &goals[i], &rows[i].counters);
 		else if (!least)
 			status = spec_least(&s->context, spec, &least);
 		rows[i].least_bytes = goals[i].schedule ? 0 : least;

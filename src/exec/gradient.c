@@ -186,6 +186,8 @@ void gradient_count_array(struct run *run)
 			result->store_error = walk->kept.error;
 	}
 	struct counters measured = seen->measured;
+	measured.bounded = job->predicted.bounded;
+	measured.gap_percent = job->predicted.gap_percent;
 	measured.stored_bytes = stored;
 	measured.peak_bytes = job->predicted.peak_bytes - job->slabs - job->tiles.workers * job->staging + peak + staging;
 	if (result->arrays > 0 && measured.peak_bytes <= result->measured.peak_bytes)

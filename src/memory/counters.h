@@ -1,6 +1,7 @@
 #ifndef MEMORY_COUNTERS_H
 #define MEMORY_COUNTERS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* What a schedule costs: predicted by a walk over it, or measured by a run. */
@@ -13,6 +14,8 @@ struct counters {
 	int64_t spill_state;                /* bytes of the largest state written to disk */
 	double forward_cost, backward_cost; /* of one forward and backward pass */
 	double recomputed_cost;             /* of all other forward executions */
+	bool bounded;                       /* the schedule is that of a budget in memory: gap_percent is known */
+	double gap_percent; /* by how much its forward executions may cost more than the least possible; 0: they do not */
 };
 
 #endif

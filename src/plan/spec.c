@@ -266,29 +266,52 @@ enum status spec_least(const struct context *context, const struct spec *spec, i
 	return spec->on_disk ? budget_least_on_disk(context, &offer, least) : STATUS_OK;
 }
 
-static enum status make_budget(const struct context *context, const struct spec *spec, const struct policy *policy,
-                               struct schedule **schedule)
+static bool by_search(const struct policy *policy)
+{
+	return policy->kind == POLICY_auto || policy->kind == POLICY_budget;
+}
+
+/* Sets GOAL's schedule to that of POLICY; other fields too if a search found it. */
+static enum status make_schedule(const struct context *context, const struct spec *spec, const struct policy *policy,
+                                 struct budget_goal *goal)
 {
 	const struct disk_offer offer = offer_of(spec);
 	const char *option = policy->kind == POLICY_auto ? "--memory " : "budget:";
-	return budget_schedule(context, &spec->costs, spec->on_disk ? &offer : NULL, policy->number, option, schedule);
+	goal->bytes = policy->number;
+	if (by_search(policy))
+		return budget_schedule(context, &spec->costs, spec->on_disk ? &offer : NULL, option, goal);
+	goal->schedule = policy_schedule(policy, &spec->costs, context->allocator);
+	return goal->schedule ? STATUS_OK : diag_memory(context->diags);
 }
 
 enum status spec_schedule(const struct context *context, const struct spec *spec, const struct policy *policy,
                           struct schedule **schedule)
 {
-	if (policy->kind == POLICY_auto || policy->kind == POLICY_budget)
-		return make_budget(context, spec, policy, schedule);
-	*schedule = policy_schedule(policy, &spec->costs, context->allocator);
-	return *schedule ? STATUS_OK : diag_memory(context->diags);
+	struct budget_goal goal = {0};
+	const enum status status = make_schedule(context, spec, policy, &goal);
+	*schedule = goal.schedule;
+	return status;
+}
+
+enum status spec_bound(const struct context *context, const struct spec *spec, const struct budget_goal *goal,
+                       struct counters *counters)
+{
+	counters->bounded = counters->spill_writes == 0;
+	return goal->exact || !counters->bounded
+	           ? STATUS_OK
+	           : budget_gap(context, &spec->costs, goal->bytes - spec->costs.fixed, counters);
 }
 
 enum status spec_plan(const struct context *context, const struct spec *spec, const struct policy *policy,
                       struct counters *counters, double *time, struct schedule **schedule)
 {
+	struct budget_goal goal = {0};
 	*schedule = NULL;
-	TRY(spec_schedule(context, spec, policy, schedule));
-	const enum status status = cost_walk(context, *schedule, &spec->costs, NULL, counters, time);
+	TRY(make_schedule(context, spec, policy, &goal));
+	*schedule = goal.schedule;
+	enum status status = cost_walk(context, *schedule, &spec->costs, NULL, counters, time);
+	if (!status && by_search(policy))
+		status = spec_bound(context, spec, &goal, counters);
 	if (status) {
 		schedule_free(*schedule);
 		*schedule = NULL;

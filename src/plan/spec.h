@@ -5,6 +5,7 @@
 #ifndef PLAN_SPEC_H
 #define PLAN_SPEC_H
 
+#include "budget/budget.h"
 #include "memory/counters.h"
 #include "schedule/action.h"
 #include "schedule/policy.h"
@@ -29,12 +30,14 @@ enum status spec_read(struct spec *spec, const struct source *source, struct are
 /* Makes the schedule, for schedule_free, of POLICY, which is by cut. `auto` is a budget. STATUS_LIMIT if infeasible. */
 enum status spec_schedule(const struct context *context, const struct spec *spec, const struct policy *policy,
                           struct schedule **schedule);
-struct budget_goal;
 /* As budget_search over the costs of SPEC, with disk-revolve if its states may go to disk. */
 enum status spec_budgets(const struct context *context, const struct spec *spec, struct budget_goal *goals,
                          size_t count);
 /* Sets *LEAST to the least bytes that a budget of SPEC works with. */
 enum status spec_least(const struct context *context, const struct spec *spec, int64_t *least);
+/* Sets gap_percent of COUNTERS, those of GOAL's schedule by the cost walk. STATUS_LIMIT if out of memory. */
+enum status spec_bound(const struct context *context, const struct spec *spec, const struct budget_goal *goal,
+                       struct counters *counters);
 /* As spec_schedule, and sets the counters and the time by the cost walk. After a failure *SCHEDULE is NULL. */
 enum status spec_plan(const struct context *context, const struct spec *spec, const struct policy *policy,
                       struct counters *counters, double *time, struct schedule **schedule);

@@ -33,11 +33,12 @@ struct figures {
 	int64_t recomputed;
 	int64_t saved_bytes; /* below 0 if the policy stores more than save-all, as states of a chain that keeps none */
 	double overhead, reduction, efficiency; /* efficiency: reduction / overhead, NAN if overhead is 0 */
+	double gap;                             /* NAN if it is unknown */
 	const char *front;                      /* the text of the last column */
 	bool infeasible;
 };
 
-enum { FEASIBLE = 1, INFEASIBLE = 2, SPILLED = 4, TIMED = 8, STORED = 16 };
+enum { FEASIBLE = 1, INFEASIBLE = 2, SPILLED = 4, TIMED = 8, STORED = 16, BOUNDED = 32, INEXACT = 64 };
 
 static struct figures figures_of(const struct policy_row *row, struct arena *arena)
 {
@@ -49,6 +50,7 @@ static struct figures figures_of(const struct policy_row *row, struct arena *are
 	                        .overhead = overhead,
 	                        .reduction = reduction,
 	                        .efficiency = overhead > 0 ? reduction / overhead : (double)NAN,
+	                        .gap = row->counters.bounded ? row->counters.gap_percent : (double)NAN,
 	                        .front = row->least_bytes ? arena_printf(arena, "%s", row_infeasible(row, least))
 	                                 : row->knee      ? "pareto, knee"
 	                                 : row->pareto    ? "pareto"
@@ -61,7 +63,8 @@ static unsigned groups_of(const struct policy_row *row)
 	if (row->least_bytes)
 		return INFEASIBLE;
 	return FEASIBLE | (row->counters.spill_writes > 0 ? SPILLED : 0) | (row->predicted_ms > 0 ? TIMED : 0) |
-	       (row->stored ? STORED : 0);
+	       (row->stored ? STORED : 0) | (row->counters.bounded ? BOUNDED : 0) |
+	       (row->counters.bounded && row->counters.gap_percent > 0 ? INEXACT : 0);
 }
 
 /* A field has several entries if its place, its heading or its group depends on the format. */
@@ -90,6 +93,8 @@ static const struct field figure_fields[] = {
 	{"stored_bytes", NULL, IN_CSV, FEASIBLE, FIELD(figures, WHOLE, row.counters.stored_bytes)},
 	{"saved_bytes", NULL, IN_CSV, FEASIBLE, FIELD(figures, WHOLE, saved_bytes)},
 	{"predicted_ms", "predicted ms", IN_ALL, TIMED, FIELD(figures, NUMBER, row.predicted_ms), "%.3f"},
+	{"gap_percent", NULL, IN_JSON | IN_LINES, BOUNDED, FIELD(figures, NUMBER, gap), "%.2f", true},
+	{"gap_percent", "gap %", IN_ROWS | IN_FIGURES, INEXACT, FIELD(figures, NUMBER, gap), "%.2f", true, .unknown = "-"},
 	{"store_error", "store error", IN_JSON | IN_LINES | IN_FIGURES, STORED, FIELD(figures, NUMBER, row.store_error),
      "%.3g", true},
 	{"front", "", IN_ROWS, 0, FIELD(figures, TEXT, front)},

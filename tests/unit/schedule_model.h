@@ -310,19 +310,20 @@ static inline struct schedule *schedule_of(const char *text, int64_t limit, cons
 	struct arena arena;
 	struct diags diags;
 	struct policy policy;
-	struct schedule *schedule = NULL;
+	struct budget_goal goal = {0};
 	arena_init(&arena, &allocator_system);
 	diags_init(&diags, &arena);
 	const struct context context = {&allocator_system, &arena, &diags};
 	ck_assert_int_eq(policy_parse(&context, &policy, text), STATUS_OK);
 	policy.max_checkpoints = limit;
+	goal.bytes = policy.number;
 	if (policy.kind == POLICY_budget)
-		ck_assert_int_eq(budget_schedule(&context, costs, NULL, policy.number, "budget:", &schedule), STATUS_OK);
+		ck_assert_int_eq(budget_schedule(&context, costs, NULL, "budget:", &goal), STATUS_OK);
 	else
-		schedule = policy_schedule(&policy, costs, &allocator_system);
-	ck_assert_ptr_nonnull(schedule);
+		goal.schedule = policy_schedule(&policy, costs, &allocator_system);
+	ck_assert_ptr_nonnull(goal.schedule);
 	arena_free(&arena);
-	return schedule;
+	return goal.schedule;
 }
 
 #endif

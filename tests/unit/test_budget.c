@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "budget/bound.h"
 #include "failing.h"
 #include "processor.h"
 #include "schedule_model.h"
@@ -25,20 +26,21 @@ struct plan {
 	enum status status;
 	int64_t least; /* that an error names, or -1 */
 	int64_t peak, evaluations;
-	double time, seconds;
+	double time, seconds, gap; /* gap: percent of the forward time */
+	bool exact;
 };
 
 static struct plan plan_within(const struct step_costs *costs, int64_t bytes)
 {
 	struct arena arena;
 	struct diags diags;
-	struct schedule *schedule = NULL;
+	struct budget_goal goal = {.bytes = bytes};
 	struct plan plan = {.least = -1};
 	arena_init(&arena, &allocator_system);
 	diags_init(&diags, &arena);
 	const double begun = processor_seconds();
 	const struct context context = {&allocator_system, &arena, &diags};
-	plan.status = budget_schedule(&context, costs, NULL, bytes, "budget:", &schedule);
+	plan.status = budget_schedule(&context, costs, NULL, "budget:", &goal);
 	plan.seconds = processor_seconds() - begun;
 	if (plan.status) {
 		const char *at = strstr(diags.last->message, "the least that works is ");
@@ -46,19 +48,31 @@ static struct plan plan_within(const struct step_costs *costs, int64_t bytes)
 		ck_assert_msg(at != NULL, "%s", diags.last->message);
 		plan.least = strtoll(at + strlen("the least that works is "), NULL, 10);
 	} else {
-		struct verdict verdict = verdict_of(schedule, costs);
+		struct verdict verdict = verdict_of(goal.schedule, costs);
 		ck_assert_msg(!verdict.wrong, "%s", verdict.wrong);
 		if (verdict.peak < 0) /* too long to be summed */
-			verdict.peak = walk_of(schedule, costs, NULL).counters.peak_bytes;
+			verdict.peak = walk_of(goal.schedule, costs, NULL).counters.peak_bytes;
 		ck_assert_msg(verdict.peak <= bytes, "%lld bytes in %lld", (long long)verdict.peak, (long long)bytes);
-		ck_assert_int_eq(verdict.checkpoints, schedule_slots(schedule));
+		ck_assert_int_eq(verdict.checkpoints, schedule_slots(goal.schedule));
+		plan.exact = goal.exact;
+		plan.gap = goal.counters.bounded ? goal.counters.gap_percent : -1;
 		plan.peak = verdict.peak;
 		plan.evaluations = verdict.evaluations;
 		plan.time = verdict.time;
 	}
-	schedule_free(schedule);
+	schedule_free(goal.schedule);
 	arena_free(&arena);
 	return plan;
+}
+
+/* The bound for BYTES, with the backward passes: no schedule takes less time. */
+static double bound_of(const struct step_costs *costs, int64_t bytes)
+{
+	double time;
+	ck_assert(budget_bound(costs, bytes - costs->fixed, &allocator_system, &time));
+	for (size_t i = 0; i < costs->run_count; i++)
+		time += costs->runs[i].cost.backward * (double)costs->runs[i].count;
+	return time;
 }
 
 /* Every persistent schedule: an odometer over the choices that a recursion asks for. */
@@ -149,6 +163,8 @@ static void compare_with_all(const struct step_costs *costs)
 				best = outcomes[i].time;
 		struct plan plan = plan_within(costs, bytes);
 		ck_assert_int_eq(plan.status, STATUS_OK);
+		ck_assert_msg(plan.exact && plan.gap <= 0, "%g %% in %lld bytes", plan.gap, (long long)bytes);
+		ck_assert_msg(bound_of(costs, bytes) < best + 1e-9, "a bound above %g in %lld bytes", best, (long long)bytes);
 		ck_assert_msg(plan.time < best + 1e-9 && plan.time > best - 1e-9, "%g in %lld bytes, not %g", plan.time,
 		              (long long)bytes, best);
 	}
@@ -426,6 +442,7 @@ static void compare_with_recurrence(const struct step_cost *cost, int64_t steps,
 	ck_assert_msg(best == IMPOSSIBLE ? plan.status == STATUS_LIMIT : plan.evaluations == best,
 	              "%lld steps of %lld and %lld bytes in %lld: %lld, not %d", (long long)steps, (long long)cost->state,
 	              (long long)cost->residual, (long long)bytes, (long long)plan.evaluations, best);
+	ck_assert(best == IMPOSSIBLE || (plan.exact && bound_of(&costs, bytes) < best + 1e-6));
 	if (best == IMPOSSIBLE && steps > 3) { /* then what is named is the least */
 		ck_assert_int_gt(plan.least, bytes);
 		ck_assert_int_eq(plan_within(&costs, plan.least).status, STATUS_OK);
@@ -493,6 +510,7 @@ START_TEST(two_thousand_unequal_steps)
 	struct plan plan = plan_within(&costs, 20000000);
 	ck_assert_int_eq(plan.status, STATUS_OK);
 	ck_assert_int_ge(plan.peak, 19000000);
+	ck_assert_msg(!plan.exact && plan.gap > 0 && plan.gap < 15, "%g %%", plan.gap);
 	/* About 0.9 s of the 2 that are allowed, where nothing instruments the code. */
 	if (nightly())
 		ck_assert_msg(plan.seconds < 2, "%g s", plan.seconds);

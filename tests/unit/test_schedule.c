@@ -626,7 +626,7 @@ START_TEST(allocation_fails)
 			struct arena arena;
 			struct diags diags;
 			struct policy policy;
-			struct schedule *schedule = NULL;
+			struct budget_goal goal = {0};
 			struct counters counters;
 			double time;
 			arena_init(&arena, &allocator_system);
@@ -634,14 +634,15 @@ START_TEST(allocation_fails)
 			const struct context context = {&allocator, &arena, &diags};
 			ck_assert_int_eq(policy_parse(&context, &policy, all[p]), STATUS_OK);
 			enum status status = STATUS_OK;
+			goal.bytes = policy.number;
 			if (policy.kind == POLICY_budget)
-				status = budget_schedule(&context, &costs, NULL, policy.number, "budget:", &schedule);
-			else if (!(schedule = policy_schedule(&policy, &costs, &allocator)))
+				status = budget_schedule(&context, &costs, NULL, "budget:", &goal);
+			else if (!(goal.schedule = policy_schedule(&policy, &costs, &allocator)))
 				status = STATUS_LIMIT;
 			if (status == STATUS_OK)
-				status = cost_walk(&context, schedule, &costs, NULL, &counters, &time);
+				status = cost_walk(&context, goal.schedule, &costs, NULL, &counters, &time);
 			ck_assert(status == STATUS_OK || status == STATUS_LIMIT);
-			schedule_free(schedule);
+			schedule_free(goal.schedule);
 			arena_free(&arena);
 			ck_assert_uint_eq(failing.live, 0);
 			if (failing.requests < fail)

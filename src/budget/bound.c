@@ -1,0 +1,194 @@
+/*
+ * A lower bound for the time of persistent schedules: a relaxation of the recurrence of persistent.c.
+ *
+ * A range that is d splits to the right holds d states besides what is its own, at least the d smallest of the chain:
+ * A(d) bytes. What is recorded at once there, a leaf, takes at most c(d) = M - A(d) - c0 bytes of residuals, where c0
+ * is the least that any step takes beside them while it is recorded or reversed. A step that t splits put to the left is advanced over
+ * t times before it is recorded. So the residuals of the steps that a range runs at most t + 1 times take no more than
+ *
+ *     B(d, t) = max(c(d), B(d+1, t) + B(d, t-1)),     B(d, 0) = c(d)
+ *
+ * bytes, as in the binomial numbers of Griewank and Walther 2000, where a leaf is one step. A recorded step whose
+ * residuals hold the state after it makes that state free, but takes no less than a state itself, so B covers it too.
+ *
+ * If the first sweep ends in a leaf under D splits, these have D parts to their left, and in all
+ *
+ *     B_D(t) = c(D) + B(0, t-1) + ... + B(D-1, t-1)
+ *
+ * bytes of residuals may belong to steps that run at most t + 1 times. Where residuals hold the state after their step,
+ * a split may have its first step recorded, so B_D(0) is c(0) then. The forward time is the sum over t of the times
+ * of the steps that run more than t times. Those that do not are at best the steps of most time for each byte, as in a
+ * fractional knapsack of B_D(t) bytes. The bound is the least over D. The tests hold it against all schedules of short
+ * chains and against the exact times of equal steps.
+ */
+#include "budget/bound.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/arena.h"
+#include "base/checked.h"
+
+/* COUNT equal steps: the bytes that keep the state before a step; those it holds once recorded; its time, in all and by byte. */
+struct item {
+	double state, held, time, worth;
+	int64_t count;
+};
+
+struct bound {
+	const struct step_costs *costs;
+	struct arena *arena;
+	struct item *items; /* by falling worth, once list_items is done */
+	size_t count;
+	double *held, *time;        /* sums over the first items */
+	double beside, beside_last; /* c0; what the last step takes in the leaf that ends the chain, with no cotangent */
+	bool keeps_output;          /* some step does */
+	double *leaf;               /* c(d), for all d where it is above 0, or would be in the leaf that ends the chain */
+	int64_t depths;
+};
+
+static int by_state(const void *a, const void *b)
+{
+	const struct item *x = a, *y = b;
+	return (x->state > y->state) - (x->state < y->state);
+}
+
+static int by_worth(const void *a, const void *b)
+{
+	const struct item *x = a, *y = b;
+	return (x->worth < y->worth) - (x->worth > y->worth);
+}
+
+/* Adds COUNT steps like COST. The steps before them are like BEFORE (NULL: none), the states after take NEXT bytes. */
+static void add_item(struct bound *b, const struct step_cost *cost, int64_t count, int64_t next,
+                     const struct step_cost *before)
+{
+	const bool counted = before && before->keeps_output;
+	const int64_t state = counted ? lesser(cost->state, before->residual) : cost->state;
+	const int64_t held = cost->residual + (cost->keeps_input && !counted ? cost->state : 0);
+	const double worth = held > 0 ? cost->forward / (double)held : INFINITY;
+	const int64_t backward = next + cost->state + cost->backward_temporary;
+	const int64_t record =
+		(counted || cost->keeps_input ? 0 : cost->state) + (cost->keeps_output ? 0 : next) + cost->record_temporary;
+	if (count == 0)
+		return;
+	if (b->count == 0) /* the last step */
+		b->beside_last = (double)greater(backward, record);
+	else
+		b->beside = fmin(b->beside, (double)greater(backward, record + next));
+	b->items[b->count++] = (struct item){(double)state, (double)held, cost->forward, worth, count};
+}
+
+/* Lists the steps as items, the last step first. The first step of a run has an item of its own, since the step before it is another. */
+static void list_items(struct bound *b)
+{
+	const struct step_costs *costs = b->costs;
+	int64_t next = costs->output;
+	b->beside = INFINITY;
+	for (size_t i = costs->run_count; i-- > 0;) {
+		const struct step_run *run = &costs->runs[i];
+		size_t before = i;
+		if (run->count == 0)
+			continue;
+		while (before > 0 && costs->runs[before - 1].count == 0)
+			before--;
+		b->keeps_output |= run->cost.keeps_output;
+		const struct step_cost *first = before > 0 ? &costs->runs[before - 1].cost : NULL;
+		if (run->count > 1) {
+			add_item(b, &run->cost, 1, next, &run->cost);
+			add_item(b, &run->cost, run->count - 2, run->cost.state, &run->cost);
+		}
+		add_item(b, &run->cost, 1, run->count > 1 ? run->cost.state : next, first);
+		next = run->cost.state;
+	}
+	if (b->costs->steps == 1)
+		b->beside = b->beside_last;
+}
+
+/* Sets c(d) for BYTES. */
+static void set_leaves(struct bound *b, double bytes)
+{
+	double left = bytes;
+	qsort(b->items, b->count, sizeof *b->items, by_state);
+	b->leaf = arena_array(b->arena, (size_t)b->costs->steps, sizeof *b->leaf);
+	for (size_t i = 0; i < b->count && b->leaf; i++)
+		for (int64_t k = 0; k < b->items[i].count && left > b->beside_last; k++) {
+			b->leaf[b->depths++] = left - b->beside;
+			left -= b->items[i].state;
+		}
+}
+
+/* Sorts the items by worth, and sums them up. */
+static void set_sums(struct bound *b)
+{
+	qsort(b->items, b->count, sizeof *b->items, by_worth);
+	b->held = arena_array(b->arena, b->count + 1, sizeof *b->held);
+	b->time = arena_array(b->arena, b->count + 1, sizeof *b->time);
+	for (size_t i = 0; i < b->count && !b->arena->failed; i++) {
+		const struct item *item = &b->items[i];
+		b->held[i + 1] = b->held[i] + item->held * (double)item->count;
+		b->time[i + 1] = b->time[i] + item->time * (double)item->count;
+	}
+}
+
+/* Returns the time of the steps that BYTES of residuals leave out, if those of most time for each byte are in. */
+static double time_beyond(const struct bound *b, double bytes)
+{
+	size_t low = 0, high = b->count; /* held[low] <= bytes */
+	if (bytes >= b->held[b->count])
+		return 0;
+	while (high - low > 1) {
+		const size_t middle = low + (high - low) / 2;
+		*(b->held[middle] <= bytes ? &low : &high) = middle;
+	}
+	return b->time[b->count] - b->time[low] - (bytes - b->held[low]) * b->items[low].worth;
+}
+
+/* Returns the least over D of the sums over t. They are summed up together, a D only while its sum is below the best. */
+static double least_sum(const struct bound *b)
+{
+	enum { ROUNDS = 100000 };                                                /* sums that end early are bounds too */
+	double *parts = arena_array(b->arena, (size_t)b->depths, sizeof *parts); /* B(d, t-1) */
+	double *sums = arena_array(b->arena, (size_t)b->depths, sizeof *sums), best = INFINITY, least = 0;
+	if (b->arena->failed)
+		return 0;
+	bool open = b->depths > 0;
+	for (int64_t t = 0; open && t < ROUNDS; t++) {
+		double before = 0; /* B(0, t-1) + ... + B(D-1, t-1) */
+		open = false;
+		least = best;
+		for (int64_t d = 0; d < b->depths; d++) {
+			const double last = b->leaf[b->keeps_output && t == 0 ? 0 : d] + b->beside - b->beside_last;
+			const double run = last + before; /* bytes of steps that run at most t + 1 times */
+			const double beyond = sums[d] < best ? time_beyond(b, run) : INFINITY;
+			sums[d] += beyond;
+			if (beyond <= 0)
+				best = fmin(best, sums[d]);
+			open |= sums[d] < best;
+			least = fmin(least, sums[d]);
+			before += parts[d];
+		}
+		for (int64_t d = b->depths; d-- > 0;) {
+			const double right = d + 1 < b->depths ? parts[d + 1] : 0;
+			parts[d] = fmax(fmax(b->leaf[d], 0), right + parts[d]);
+		}
+	}
+	return least;
+}
+
+bool budget_bound(const struct step_costs *costs, int64_t bytes, const struct allocator *allocator, double *time)
+{
+	struct arena arena;
+	arena_init(&arena, allocator);
+	struct bound b = {.costs = costs, .arena = &arena};
+	b.items = arena_array(&arena, 3 * costs->run_count + 1, sizeof *b.items);
+	if (b.items) {
+		list_items(&b);
+		set_leaves(&b, (double)bytes);
+		set_sums(&b);
+	}
+	*time = arena.failed ? 0 : b.time[b.count] + least_sum(&b) * (1 - 1e-9);
+	const bool done = !arena.failed;
+	arena_free(&arena);
+	return done;
+}
