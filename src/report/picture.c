@@ -393,7 +393,7 @@ static void put_labels(const struct text *text, const struct svg_panel *panel, c
 static double put_front(const struct text *text, const struct picture *picture, double top)
 {
 	static const struct svg_key keys[] = {
-		{"front", "on the Pareto front", KEY_DOT}, {"knee", "knee", KEY_DOT}, {"other", "not on it", KEY_RING}};
+		{"front", "on the Pareto front", KEY_DOT}, {"knee", "knee", KEY_DOT}, {"other", "not on the front", KEY_RING}};
 	double least = HUGE_VAL, most = 64, overhead = 1;
 	char names[160];
 	enum rank own;

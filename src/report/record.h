@@ -100,7 +100,10 @@ struct record_kind {
 	const char *key; /* of the list of records in JSON */
 	const struct field *fields;
 	size_t field_count;
-	/* Writes RECORD as a line; NULL: key=value. Lines replace a table if no field of the records is IN_TABLE. */
+	/*
+	 * Writes RECORD as a line; NULL: key=value. Lines replace a table if no field of the records is IN_TABLE. HTML has
+	 * them as they are, so those of its kinds need no escapes.
+	 */
 	void (*line)(const void *record, const struct text *text);
 };
 

@@ -80,6 +80,10 @@ static const struct {
      "\"sizes\":[1,-2]}],\"total\":3}\n"},
 	{REPORT_CSV, 2, "name,count,share\none,1,0.1\n\"t,wo\",,\n"},
 	{REPORT_TABLE, 2, "name  how many  share\none          1    0.1\nt,wo                -\n"},
+	{REPORT_HTML, 2,
+     "<table>\n<tr><th>name</th><th class=\"number\">how many</th><th class=\"number\">share</th></tr>\n"
+     "<tr><td>one</td><td class=\"number\">1</td><td class=\"number\">0.1</td></tr>\n"
+     "<tr><td>t,wo</td><td class=\"number\"></td><td class=\"number\">-</td></tr>\n</table>\n"},
 	{REPORT_LINES, 2, "one count=1 share=0.1 best\nt,wo\n"},
 };
 
