@@ -105,7 +105,10 @@ struct archive *loader_kept(const struct loader *loader, const char *path);
 /* Writes an array in FORMAT, npy or raw, after what OUTPUT holds. */
 enum status array_write(const struct context *context, struct output *output, enum format format,
                         const struct type *type, const void *data);
-/* Writes, in its order, the names of ARCHIVE's members or tensors to NAMES, if that is not NULL. Returns their number. */
+/*
+ * Write, in its order, the names of ARCHIVE's members or tensors to NAMES, if that is not NULL. The names outlive the
+ * archive; NULL if out of memory. Return their number.
+ */
 size_t npz_names(const struct archive *archive, const char **names);
 size_t tensors_names(const struct archive *archive, const char **names);
 /* Sets *NAMES, in the arena, to the names of ARCHIVE's *COUNT members or tensors. */

@@ -57,7 +57,7 @@ size_t tensors_names(const struct archive *archive, const char **names)
 		if (!strcmp(name, TENSORS_METADATA))
 			continue;
 		if (names)
-			names[count] = name;
+			names[count] = arena_strndup(archive->context->arena, name, strlen(name));
 		count++;
 	}
 	return count;
