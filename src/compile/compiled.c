@@ -65,8 +65,13 @@ static enum status compile_step(const struct context *context, struct compiled_s
 	                             {linear->record_only, NULL},
 	                             {linear->backward, owned},
 	                             {linear->backward, residuals}};
-	for (size_t i = 0; i < STEP_PROGRAMS; i++)
-		TRY(program_compile(context, &compiled->programs[i], programs[i].body, programs[i].owned, written));
+	for (size_t i = 0; i < STEP_PROGRAMS; i++) {
+		struct program *program = &compiled->programs[i];
+		if (program == &compiled->backward_shared && !compiled->backward.takes_cotangent)
+			*program = compiled->backward; /* neither writes over a cotangent */
+		else
+			TRY(program_compile(context, program, programs[i].body, programs[i].owned, written));
+	}
 	return STATUS_OK;
 }
 

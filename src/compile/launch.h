@@ -21,9 +21,9 @@ struct entry {
 /* A block that a kernel op reads or writes: a register, which stays in the first-level cache, or a part of an array. */
 enum arg_kind { ARG_NONE, ARG_REGISTER, ARG_ARRAY, ARG_SCALAR /* an array of one number, which all elements take */ };
 struct arg {
-	enum arg_kind kind;
 	uint32_t index; /* of the register (or its place), or of the frame's entry */
 	uint32_t value; /* of the body; at least value_count for a register without a value */
+	uint8_t kind;   /* enum arg_kind */
 	uint8_t shift;  /* log2 of an element's bytes, unless `bits` */
 	uint8_t bits;   /* of an element, if these share bytes (dtype_bits); else 0 */
 };
@@ -46,8 +46,11 @@ enum { KERNEL_OP_READS = 6, KERNEL_OP_ARGS = KERNEL_OP_READS + 1 + MAX_KEEPS };
 struct kernel_op {
 	enum kernel_op_kind kind;
 	enum op op;
-	bool wide; /* F64 */
-	int form;  /* index of the kernel; 1: the one that reads its operand as a number */
+	int form;            /* index of the kernel; 1: the one that reads its operand as a number */
+	uint32_t own_scalar; /* as of an instr */
+	bool wide;           /* F64 */
+	bool once;           /* FILL: the pattern is the same in every block */
+	bool single;         /* its result is read once; an out counts as a read */
 	union {
 		struct {
 			struct arg v, a, y, k, l, g;     /* read */
@@ -55,16 +58,21 @@ struct kernel_op {
 		};
 		struct arg args[KERNEL_OP_ARGS]; /* the same: the first KERNEL_OP_READS are read */
 	};
-	double scalar;       /* the operand as a number, unless `a` is an ARG_SCALAR */
-	uint32_t own_scalar; /* as of an instr */
+	double scalar; /* the operand as a number, unless `a` is an ARG_SCALAR */
 	double number[2];
-	const struct type *from, *to; /* FILL */
-	bool once;                    /* FILL: the pattern is the same in every block */
-	bool single;                  /* its result is read once; an out counts as a read */
-	const struct run_step *steps;
-	size_t step_count;
-	uint32_t match; /* LOOP, END: the index of the other */
-	int64_t iterations;
+	union {
+		struct { /* FILL */
+			const struct type *from, *to;
+		};
+		struct { /* RUN */
+			const struct run_step *steps;
+			size_t step_count;
+		};
+		struct { /* LOOP, END */
+			int64_t iterations;
+			uint32_t match; /* the index of the other */
+		};
+	};
 };
 
 enum launch_kind { LAUNCH_GROUP, LAUNCH_CALL, LAUNCH_SUM_TO, LAUNCH_ACCUMULATE, LAUNCH_COPY, LAUNCH_LOOP, LAUNCH_END };

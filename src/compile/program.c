@@ -6,6 +6,8 @@
  */
 #include "compile/program.h"
 
+#include <string.h>
+
 #include "base/checked.h"
 #include "base/pool.h"
 #include "base/text.h"
@@ -20,7 +22,8 @@ static bool compile_body(struct compiler *c)
 	if (!c->instrs || !c->values || !c->counter_level || !c->frame || !plan_groups(c))
 		return false;
 	/* Each value has at most one entry, and each out that is a copy has one more. */
-	c->frame->entries = arena_array(c->arena, c->body->value_count + c->body->out_count + 1, sizeof(struct entry));
+	c->frame->entries =
+		arena_array(&c->scratch_arena, c->body->value_count + c->body->out_count + 1, sizeof(struct entry));
 	c->launches = arena_array(c->arena, c->launch_limit + 1, sizeof *c->launches);
 	if (!c->frame->entries || !c->launches || !draft_reserve(c))
 		return false;
@@ -30,6 +33,11 @@ static bool compile_body(struct compiler *c)
 	c->frame->registers = c->frame->scratch + round_up(c->scratch, ARRAY_ALIGN);
 	if (!place_arrays(c, c->frame->registers + c->register_bytes))
 		return false;
+	struct entry *entries = arena_array(c->arena, c->frame->count + 1, sizeof *entries);
+	if (!entries)
+		return false;
+	memcpy(entries, c->frame->entries, c->frame->count * sizeof *entries);
+	c->frame->entries = entries;
 	c->out->member = greater(c->register_bytes, c->team_scratch);
 	for (size_t i = 0; i < c->body->value_count; i++)
 		c->out->widest = greater(c->out->widest, type_bytes(c->body->values[i].type));

@@ -230,6 +230,8 @@ enum status lower_tile(const struct context *context, struct lowered *lowered, c
 static const struct item *item_at(const struct item *items, size_t count, int64_t index)
 {
 	size_t i = 0;
+	if ((uint64_t)index < count && items[index].start == index) /* the items before it are all steps */
+		return &items[index];
 	for (size_t end = count; end - i > 1;) {
 		size_t middle = i + (end - i) / 2;
 		if (items[middle].start <= index)

@@ -224,8 +224,10 @@ static enum status begin_for(struct lowering *l, struct loop *loop)
 enum status lowering_begin_loop(struct lowering *l, const struct node *node, struct loop *loop)
 {
 	const double share = l->out->portion.iterations;
-	*loop = (struct loop){.node = node, .iterations = node->count};
-	loop->params = arena_array(l->context->arena, node->loop_count + 1, sizeof *loop->params);
+	const bool repeats = node->kind == NODE_REPEAT;
+	*loop = (struct loop){
+		.node = node, .iterations = repeats ? node->count : 0, .variables = repeats ? 0 : node->loop_count};
+	loop->params = arena_array(&l->scratch, loop->variables + 1, sizeof *loop->params);
 	TRY_ALLOC(loop->params, l->context->diags);
 	if (node->kind == NODE_FOR)
 		TRY(begin_for(l, loop));
@@ -242,7 +244,7 @@ enum status lowering_begin_loop(struct lowering *l, const struct node *node, str
 enum status lowering_set_iteration(struct lowering *l, const struct loop *loop, int32_t level, int64_t iteration)
 {
 	const struct index index = {level, level < 0 ? iteration : 0};
-	for (size_t i = 0; i < loop->node->loop_count; i++) {
+	for (size_t i = 0; i < loop->variables; i++) {
 		const uint32_t id = loop->node->loops[i];
 		struct for_element *element = &l->names.elements[id];
 		element->iteration = index.value;

@@ -251,6 +251,7 @@ enum status lowering_find_optional(struct lowering *l, const struct ref *ref, st
 struct loop {
 	const struct node *node;
 	int64_t iterations; /* 0 if its body is empty */
+	size_t variables;   /* of a `for`; 0 for a `repeat` */
 	/* By variable of a `for`: the param that it runs over. Computed values are in names.elements. */
 	struct param_ref *params;
 };

@@ -71,22 +71,31 @@ struct block_policy {
 struct node {
 	enum node_kind kind;
 	struct span span; /* what messages underline, usually the stage's name */
-	enum op op;       /* OP */
-	const struct attrs
-		*attrs; /* OP: its arguments, with defaults for those not given or deferred; equal ones are one */
-	struct deferred_argument *deferred;
-	struct ref operand;    /* OP: REF_NONE: it has none; NAME: the value bound (REF_NONE: the current one) */
-	const struct def *def; /* CALL */
-	struct ref *arguments; /* CALL: def->count of them, the inherited ones first */
-	const char *name;      /* NAME; NULL for a prelude (language/resolve.c) */
-	uint32_t variable;     /* NAME: index into chain->variables */
-	int64_t count;         /* REPEAT: at least 1, for `repeat 0` makes no node */
-	uint32_t *exports;     /* CALL: by def->exports, the variable that gets the value when the call ends */
-	uint32_t *loops;       /* FOR: identities of its variables */
-	struct ref *over;      /* FOR: the arrays that they run over, without indices */
-	size_t loop_count;
-	const struct block_policy *policy; /* CHECKPOINT: its option policy=, or NULL */
-	struct node *body;                 /* REPEAT, FOR, CHECKPOINT (NULL: empty); CALL: preludes, before its operands */
+	union {
+		struct { /* OP */
+			enum op op;
+			const struct attrs *attrs; /* with defaults for those not given or deferred; equal ones are one */
+			struct deferred_argument *deferred;
+		};
+		struct { /* CALL */
+			const struct def *def;
+			struct ref *arguments; /* def->count of them, the inherited ones first */
+			uint32_t *exports;     /* by def->exports, the variable that gets the value when the call ends */
+		};
+		struct {               /* NAME */
+			const char *name;  /* NULL for a prelude (language/resolve.c) */
+			uint32_t variable; /* index into chain->variables */
+		};
+		int64_t count;        /* REPEAT: at least 1, for `repeat 0` makes no node */
+		struct {              /* FOR */
+			uint32_t *loops;  /* identities of its variables */
+			struct ref *over; /* the arrays that they run over, without indices */
+			size_t loop_count;
+		};
+		const struct block_policy *policy; /* CHECKPOINT: its option policy=, or NULL */
+	};
+	struct ref operand; /* OP: REF_NONE: it has none; NAME: the value bound (REF_NONE: the current one) */
+	struct node *body;  /* REPEAT, FOR, CHECKPOINT (NULL: empty); CALL: preludes, before its operands */
 	struct node *next;
 };
 
