@@ -85,17 +85,19 @@ static enum status write_param_gradient(struct session *s, const struct gradient
 	TRY(find_param(s, option, (size_t)(path - 1 - option), &param));
 	const struct param_gradient *g = &result->params[param];
 	const struct type type = written_type(g);
-	void *copy = allocator_get(s->allocator, g->size + 1, 1);
-	TRY_ALLOC(copy, &s->diags);
-	memcpy(copy, g->data, g->size);
-	if (s->line.given[OPTION_ACCUMULATE] && is_there(path))
-		status = add_file(s, &loader, path, NULL, &type, copy);
+	/* The gradient itself may go to another file. */
+	const bool adds = s->line.given[OPTION_ACCUMULATE] && is_there(path);
+	void *sum = adds ? allocator_get(s->allocator, g->size + 1, 1) : g->data;
+	TRY_ALLOC(sum, &s->diags);
+	if (adds)
+		status = add_file(s, &loader, path, NULL, &type, memcpy(sum, g->data, g->size));
 	loader_close(&loader);
 	if (!status)
 		status = session_open_output(s, &out, path, false);
 	if (!status)
-		status = array_put(&s->context, &out->output, &type, copy);
-	allocator_put(s->allocator, copy, g->size + 1);
+		status = array_put(&s->context, &out->output, &type, sum);
+	if (adds)
+		allocator_put(s->allocator, sum, g->size + 1);
 	return status ? status : session_put(s, out);
 }
 

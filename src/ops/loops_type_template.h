@@ -391,7 +391,7 @@ static void N(accumulate_long)(void *heads, void *tails, const void *src, const 
 	if (from_tail)
 		EACH N(add_long)(&head[i], &tail[i], from[i], N(tail_value)(from[i], from_tail[i]));
 	else
-		EACH N(add_long)(&head[i], &tail[i], from[i], 0);
+		EACH N(add_long)(&head[i], &tail[i], from[i], -(REAL)0); /* which the compiler leaves out */
 }
 
 static void N(fill)(void *dst, double value, size_t n)

@@ -176,20 +176,34 @@ static void vjp_product(const struct op_call *call, void *dv, void *dw, const vo
 		multiply_stack(call, swapped ? PART_LEFT : PART_RIGHT, swapped ? dw : v, swapped ? v : dw, z);
 }
 
-/* A piece is a panel of the packed factor wide, and high enough that packing it again for each piece costs little. */
-enum { PIECE_ROWS = 14 * PRODUCT_STRIPE, PIECE_ROW_BYTES = 1536 };
+/*
+ * Pieces of about as many rows as columns cost least: each packs its rows of one factor, and its columns of the other.
+ * They have up to a fourth of the matrix, so that small params do not have large pieces.
+ */
+enum { PIECE_LEAST = 128 << 10, PIECE_MOST = 504 << 10, PIECE_COLUMNS = 384, COLUMN_UNIT = 32 };
 
 bool product_in_pieces(enum op op, const struct type *v, const struct type *a)
 {
 	return op_is_dot(op) && is_one_matrix(op == OP_dot ? &v->shape : &a->shape);
 }
 
-int64_t product_piece_bytes(const struct type *a) { return lesser(PIECE_ROWS * PIECE_ROW_BYTES, type_bytes(a)); }
+int64_t product_piece_bytes(const struct type *a)
+{
+	const int64_t bytes = type_bytes(a);
+	return lesser(bytes, lesser(greater(bytes / 4, PIECE_LEAST), PIECE_MOST));
+}
+
+/* Returns the least multiple of UNIT that cuts EXTENT in as few parts as MOST, itself at least one UNIT, does. */
+static int64_t part_of(int64_t extent, int64_t most, int64_t unit)
+{
+	const int64_t parts = ceil_div(extent, most);
+	return lesser(round_up(ceil_div(extent, parts), unit), most);
+}
 
 struct pieces {
 	const struct op_call *call;
 	struct product all;
-	int64_t columns, across; /* columns of a piece; pieces side by side */
+	int64_t rows, columns, across; /* of a piece; pieces side by side */
 	matrix_piece_function *function;
 	void *context;
 };
@@ -201,9 +215,9 @@ static void run_pieces(void *context, void *memory, int64_t begin, int64_t end)
 	const enum dtype dtype = p->call->v->dtype;
 	const size_t size = element_size(dtype);
 	for (int64_t i = begin; i < end; i++) {
-		const int64_t row = i / p->across * PIECE_ROWS, column = i % p->across * p->columns;
+		const int64_t row = i / p->across * p->rows, column = i % p->across * p->columns;
 		struct product part = p->all;
-		part.m = lesser(part.m - row, PIECE_ROWS);
+		part.m = lesser(part.m - row, p->rows);
 		part.n = lesser(part.n - column, p->columns);
 		part.a.data = element_at(part.a.data, size, part.a.transposed ? row : row * part.a.ld);
 		part.b.data = element_at(part.b.data, size, part.b.transposed ? column * part.b.ld : column);
@@ -222,9 +236,13 @@ void product_pieces(const struct op_call *call, const void *g, const void *const
 	const void *const arrays[3] = {left ? NULL : needs[0], left ? needs[0] : NULL, g};
 	struct pieces p = {.call = call, .function = function, .context = context};
 	p.all = product_of(&stack, left ? PART_LEFT : PART_RIGHT, arrays, 0);
-	p.columns = PIECE_ROW_BYTES / (int64_t)stack.size;
+	if (shape_count(&call->a->shape) == 0)
+		return;
+	const int64_t most = product_piece_bytes(call->a) / (int64_t)stack.size;
+	p.columns = part_of(p.all.n, lesser(most, PIECE_COLUMNS), COLUMN_UNIT);
+	p.rows = part_of(p.all.m, most / p.columns, PRODUCT_STRIPE);
 	p.across = ceil_div(p.all.n, p.columns);
-	team_run(call->team, ceil_div(p.all.m, PIECE_ROWS) * p.across, 1, run_pieces, &p);
+	team_run(call->team, ceil_div(p.all.m, p.rows) * p.across, 1, run_pieces, &p);
 }
 
 #define PRODUCT(NAME, A, B)                                                                                            \

@@ -195,6 +195,82 @@ START_TEST(test_place)
 }
 END_TEST
 
+/* The matrix to which pieces go, and how often each of its elements was in one. */
+struct collected {
+	enum dtype dtype;
+	double *sums;
+	int *times;
+};
+
+static void collect(void *context, const struct matrix_piece *piece)
+{
+	const struct collected *to = context;
+	for (int64_t r = 0; r < piece->rows; r++)
+		for (int64_t c = 0; c < piece->columns; c++) {
+			const int64_t at = piece->first + r * piece->width + c;
+			to->sums[at] = get(to->dtype, piece->data, r * piece->columns + c);
+			to->times[at]++;
+		}
+}
+
+/* A product V op W of M rows, with W of [K, N], in the order that OP wants. */
+static void check_pieces(enum op op, enum dtype dtype, int64_t m, int64_t n, int64_t k)
+{
+	const bool dot = op == OP_dot, linear = op == OP_linear;
+	const struct type v = {dtype, {2, {dot ? k : m, dot ? m : k}}}, y = {dtype, {2, {dot ? n : m, dot ? m : n}}};
+	const struct type a = {dtype, {2, {dot || linear ? n : k, dot || linear ? k : n}}};
+	const int64_t counts[] = {m * k, k * n, m * n};
+	const size_t size = dtype_size(dtype);
+	void *arrays[3], *scratch = aligned_alloc(64, ((size_t)product_piece_bytes(&a) + 63) / 64 * 64 + 64);
+	struct collected to = {dtype, calloc((size_t)counts[1] + 1, sizeof(double)),
+	                       calloc((size_t)counts[1] + 1, sizeof(int))};
+	uint64_t state = 5;
+	for (int i = 0; i < 3; i++) {
+		arrays[i] = malloc((size_t)counts[i] * size + 1);
+		for (int64_t j = 0; j < counts[i]; j++)
+			set(dtype, arrays[i], j, noise(&state));
+	}
+	const struct op_call call = {
+		.op = op, .v = &v, .a = &a, .y = &y, .scratch = scratch, .kernels = kernels_get(dtype)};
+	ck_assert(product_in_pieces(op, &v, &a));
+	product_pieces(&call, arrays[2], (const void *const[MAX_NEEDS]){arrays[0]}, collect, &to);
+	for (int64_t i = 0; i < k * n; i++) {
+		const int64_t row = i / a.shape.dim[1], column = i % a.shape.dim[1];
+		const int64_t in = dot || linear ? column : row, out = dot || linear ? row : column;
+		long double sum = 0;
+		for (int64_t j = 0; j < m; j++)
+			sum += (long double)get(dtype, arrays[0], dot ? in * m + j : j * k + in) *
+			       get(dtype, arrays[2], dot ? out * m + j : j * n + out);
+		const double most = (double)m * (double)m * (dtype == DTYPE_F64 ? DBL_EPSILON : FLT_EPSILON);
+		ck_assert_msg(fabsl(to.sums[i] - sum) <= most, "%s, %lld: %g, not %Lg", op_table[op].name, (long long)i,
+		              to.sums[i], sum);
+		ck_assert_int_eq(to.times[i], 1);
+	}
+	for (int i = 0; i < 3; i++)
+		free(arrays[i]);
+	free(scratch);
+	free(to.sums);
+	free(to.times);
+}
+
+/* The derivative by W comes in pieces that cover it once, whatever its extents. */
+START_TEST(test_pieces)
+{
+	static const int64_t sizes[][3] = {{3, 5, 7},     {1, 1, 1},   {4, 1, 900}, {4, 900, 1},   {2, 1000, 300},
+	                                   {7, 300, 700}, {0, 20, 30}, {5, 40, 0},  {1, 70000, 1}, {2, 1, 70000}};
+	static const enum op ops[] = {OP_matmul, OP_linear, OP_dot};
+	struct arena arena;
+	if (_i)
+		load(&arena);
+	for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+		for (size_t o = 0; o < 3; o++)
+			for (int type = 0; type < 2; type++)
+				check_pieces(ops[o], type ? DTYPE_F64 : DTYPE_F32, sizes[i][0], sizes[i][1], sizes[i][2]);
+	if (_i)
+		arena_free(&arena);
+}
+END_TEST
+
 #if !defined(__SANITIZE_ADDRESS__) /* its own mappings exceed any limit */
 /* With a limit our own product serves. If CKPTC_BLAS wants OpenBLAS and its buffers cannot be mapped, that fails. */
 #if !defined(__SANITIZE_ADDRESS__) /* its own mappings exceed any limit */
@@ -235,6 +311,7 @@ int main(void)
 	tcase_add_loop_test(tests, test_products, 0, 2);
 	tcase_add_loop_test(tests, test_special_values, 0, 2);
 	tcase_add_test(tests, test_place);
+	tcase_add_loop_test(tests, test_pieces, 0, 2);
 #if !defined(__SANITIZE_ADDRESS__)
 	tcase_add_loop_test(tests, test_no_room, 0, 3);
 #endif
