@@ -97,11 +97,33 @@ enum status gradient_row(struct session *s, const struct gradient_result *result
 	return STATUS_OK;
 }
 
-void warn_useless(struct session *s, const struct job *job)
+/* Warns on one line at SPAN: it is where the block stands, and needs no excerpt. */
+static void warn_block(struct session *s, struct span span, const char *why)
+{
+	diag_at(&s->diags, STATUS_OK, s->chain.source, span, "this checkpoint saves no memory: %s", why);
+	diag_caret(&s->diags, (struct span){0});
+}
+
+/* Warns of checkpoint blocks that save nothing. */
+static void warn_blocks(struct session *s, const struct job *job)
 {
 	const struct node *last = s->chain.first;
+	struct span_list useless;
 	while (last && last->next)
 		last = last->next;
+	if (job->policy->kind != POLICY_save_all || job_useless_blocks(job, &useless))
+		return;
+	bool ends = last && last->kind == NODE_CHECKPOINT;
+	for (size_t i = 0; i < useless.count; i++) {
+		warn_block(s, useless.spans[i], "what it keeps takes as many bytes as what it recomputes");
+		ends = ends && useless.spans[i].begin != last->span.begin;
+	}
+	if (ends && job->predicted.recomputed_cost > 0 && job_saves_nothing(job, true))
+		warn_block(s, last->span, "it ends the chain, so it is recomputed right after it has run");
+}
+
+void warn_useless(struct session *s, const struct job *job)
+{
 	if (policy_by_value(job->policy) && job->predicted.evaluations > job->predicted.steps &&
 	    job_saves_nothing(job, false)) {
 		diag_warn(&s->diags, "policy '%s' saves no memory at the peak: it recomputes the whole chain at once",
@@ -109,11 +131,7 @@ void warn_useless(struct session *s, const struct job *job)
 		diag_hint(&s->diags,
 		          "cut the chain: every:N, sqrt, recursive or revolve:S, or checkpoint { } around parts of it");
 	}
-	if (last && last->kind == NODE_CHECKPOINT && job->policy->kind == POLICY_save_all && job_saves_nothing(job, true)) {
-		diag_at(&s->diags, STATUS_OK, s->chain.source, last->span,
-		        "this checkpoint saves no memory: it ends the chain, so it is recomputed right after it has run");
-		diag_hint(&s->diags, "leave the last part of a chain out of checkpoint blocks");
-	}
+	warn_blocks(s, job);
 }
 
 void warn_unjournalled(struct session *s, const struct job *job)

@@ -136,6 +136,7 @@ struct region {
 	uint32_t parent;
 	uint32_t first, end;
 	const struct policy *policy; /* what it saves of the values made in it; NULL: nothing */
+	struct span span;            /* of the block, in the body of LOWER_UNROLLED; steps that share a body have several */
 };
 
 enum port_kind { PORT_SLOT, PORT_RESIDUAL, PORT_COTANGENT };

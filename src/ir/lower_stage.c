@@ -428,6 +428,8 @@ static enum status lower_checkpoint(struct lowering *l, const struct node *node)
 	TRY_ALLOC(region, l->context->diags);
 	*region = (struct region){
 		.parent = outer, .first = (uint32_t)body->instr_count, .policy = node->policy ? node->policy->policy : NULL};
+	if (l->what == LOWER_UNROLLED)
+		region->span = node->span;
 	l->region = id;
 	TRY(lower_nodes(l, node->body));
 	l->region = outer;

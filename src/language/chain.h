@@ -152,6 +152,7 @@ struct chain {
 	struct block_policy *block_policies; /* in the order in which they are written */
 	struct lost_name *lost_names;        /* in the order of their defs */
 	struct node *first;                  /* NULL: a chain without stages */
+	bool has_checkpoints;                /* the chain has a checkpoint block */
 	bool names_input;                    /* the chain refers to the input by its name, or a prelude does */
 };
 

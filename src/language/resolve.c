@@ -156,6 +156,7 @@ static enum status resolve_for(struct resolver *r, const struct statement *s)
 static enum status resolve_checkpoint(struct resolver *r, const struct statement *s)
 {
 	struct node *node = resolver_new_node(r, NODE_CHECKPOINT, s);
+	r->chain->has_checkpoints = true;
 	TRY_ALLOC(node, r->context->diags);
 	for (const struct option *o = s->options; o; o = o->next) {
 		if (strcmp(o->name, "policy")) {

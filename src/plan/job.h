@@ -96,6 +96,16 @@ void job_free(struct job *job);
  * block that ends the chain as steps (struct portion). False if save-all cannot be planned.
  */
 bool job_saves_nothing(const struct job *job, bool opened);
+/* Places in the source. */
+struct span_list {
+	struct span *spans;
+	size_t count;
+};
+/*
+ * Sets LIST, in the job's arena, to the checkpoint blocks that keep at least as many bytes as the chain would without
+ * them, though they recompute. Very long chains are not looked at. Fails if out of memory.
+ */
+enum status job_useless_blocks(const struct job *job, struct span_list *list);
 /*
  * Sets LIST, in the job's arena, to the residuals of whole arrays: params in order of declaration, the input, consts.
  * The arrays that the first sweep makes and holds follow, in program order. Params and consts that only the first sweep
