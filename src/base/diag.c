@@ -13,11 +13,11 @@
 
 /*
  * At most MAX_DIAGS of each severity are shown, so that warnings cannot hide an error. The other limits are bytes: of
- * a source line, of a word, and of a text (file name, message or hint), which may end up to one word later.
+ * a source line, of a word or file name, and of a message or hint, which may have up to two words more.
  */
 enum { MAX_DIAGS = 100, LINE_WIDTH = 100, WORD_MOST = 400, TEXT_MOST = 2000 };
 /* No rendered diagnostic is longer than three texts, a source line and its underline. An escaped byte takes four. */
-enum { RENDERED_MOST = 4 * (3 * (TEXT_MOST + WORD_MOST) + 2 * LINE_WIDTH) + 1024 };
+enum { RENDERED_MOST = 4 * (2 * (TEXT_MOST + 2 * WORD_MOST) + WORD_MOST + 2 * LINE_WIDTH) + 1024 };
 
 void diags_init(struct diags *diags, struct arena *arena) { *diags = (struct diags){.arena = arena}; }
 
@@ -211,32 +211,54 @@ static bool inside_character(const char *text, size_t length, size_t at)
 	return false;
 }
 
-static void put_without_middle(struct renderer *r, const char *text, size_t length)
+/* Escapes the first LENGTH bytes of TEXT. Above WORD_MOST bytes it loses its middle. Returns the number of columns. */
+static size_t escape_word(const char *text, size_t length, diag_write *write, void *context)
 {
-	size_t head = WORD_MOST / 2, tail = WORD_MOST - head - strlen("...");
+	static const char gap[] = "...";
+	if (length <= WORD_MOST)
+		return escape(text, length, write, context);
+	size_t head = WORD_MOST / 2, tail = WORD_MOST - head - strlen(gap);
 	while (inside_character(text, length, head))
 		head--;
 	while (inside_character(text, length, length - tail))
 		tail--;
-	escape(text, head, buffer_text, r);
-	put_plain(r, "...");
-	escape(text + length - tail, tail, buffer_text, r);
+	const size_t before = escape(text, head, write, context) + strlen(gap);
+	if (write)
+		write(context, gap, strlen(gap));
+	return before + escape(text + length - tail, tail, write, context);
 }
 
-/* Shows TEXT. A word or a run of spaces above WORD_MOST bytes loses its middle. "..." ends a TEXT that is cut. */
+size_t diag_escape_cell(const char *text, diag_write *write, void *context)
+{
+	return escape_word(text, strlen(text), write, context);
+}
+
+/* Returns the length of what TEXT begins with: a word, a run of spaces, or a user's text in quotes, which may have any. */
+static size_t word_length(const char *text)
+{
+	for (const char *end = *text == '\'' ? strchr(text + 1, '\'') : NULL; end; end = strchr(end + 1, '\''))
+		if (!end[1] || strchr(" ,:;)", end[1]))
+			return (size_t)(end + 1 - text);
+	return *text == ' ' ? strspn(text, " ") : strcspn(text, " ");
+}
+
+static size_t shown_length(size_t length) { return length < WORD_MOST ? length : WORD_MOST; }
+
+/* Shows TEXT. A word or a run of spaces above WORD_MOST bytes loses its middle. So does TEXT above TEXT_MOST. */
 static void put_text(struct renderer *r, const char *text)
 {
-	for (size_t shown = 0, length; *text; text += length) {
-		length = *text == ' ' ? strspn(text, " ") : strcspn(text, " ");
-		if (shown > TEXT_MOST) {
+	size_t all = 0, before = 0, length;
+	for (const char *word = text; *word; word += length)
+		all += shown_length(length = word_length(word));
+	bool gap = false;
+	for (; *text; text += length) {
+		length = word_length(text);
+		if (all <= TEXT_MOST || before < TEXT_MOST / 2 || all - before <= TEXT_MOST / 2)
+			escape_word(text, length, buffer_text, r);
+		else if (!gap)
 			put_plain(r, "...");
-			return;
-		}
-		if (length > WORD_MOST)
-			put_without_middle(r, text, length);
-		else
-			escape(text, length, buffer_text, r);
-		shown += length < WORD_MOST ? length : WORD_MOST;
+		gap |= all > TEXT_MOST && before >= TEXT_MOST / 2;
+		before += shown_length(length);
 	}
 }
 
@@ -302,10 +324,11 @@ static void render_one(struct renderer *r, const struct diag *diag)
 	char place[64] = "";
 	put_plain(r, "ckptc: ");
 	if (diag->source) {
-		put_text(r, diag->source->name);
-		snprintf(place, sizeof place, ":%u:%u: ", diag->span.line, diag->span.column);
+		escape_word(diag->source->name, strlen(diag->source->name), buffer_text, r);
+		const struct span *at = diag->caret.line ? &diag->caret : &diag->span;
+		snprintf(place, sizeof place, ":%u:%u: ", at->line, at->column);
 	} else if (diag->file) {
-		put_text(r, diag->file);
+		escape_word(diag->file, strlen(diag->file), buffer_text, r);
 		put_plain(r, *diag->file ? ": " : "'': ");
 		if (diag->offset >= 0)
 			snprintf(place, sizeof place, "byte %lld: ", (long long)diag->offset);

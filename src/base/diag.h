@@ -53,10 +53,10 @@ const char *source_line(const struct source *source, uint32_t offset, size_t *le
 struct diag {
 	enum status status;          /* STATUS_OK: a warning */
 	const struct source *source; /* the text that SPAN and CARET refer to, or NULL */
-	struct span span;            /* the place that the message names */
-	struct span caret;           /* the place that is underlined; usually SPAN */
-	const char *file;            /* if SOURCE is NULL: a file, or NULL */
-	int64_t offset;              /* byte offset in FILE, or -1 */
+	struct span span;            /* the place */
+	struct span caret; /* the place that is named and underlined instead; line 0: SPAN is named, on one line */
+	const char *file;  /* if SOURCE is NULL: a file, or NULL */
+	int64_t offset;    /* byte offset in FILE, or -1 */
 	const char *message;
 	const char *hint; /* what the user can do, or NULL */
 	struct diag *next;
@@ -99,7 +99,7 @@ enum status diag_memory(struct diags *diags);
 __attribute__((format(printf, 2, 3))) enum status diag_hint(struct diags *diags, const char *format, ...);
 /* Appends "; " and the text to the last diagnostic's hint, unless that is over 200 bytes. Without a hint, sets it. */
 __attribute__((format(printf, 2, 3))) void diag_hint_more(struct diags *diags, const char *format, ...);
-/* Underlines CARET instead of the last diagnostic's span. */
+/* The last diagnostic names and underlines CARET instead of its span; if CARET has line 0, it underlines nothing. */
 void diag_caret(struct diags *diags, struct span caret);
 /* Changes the last error's place and caret to SPAN of SOURCE, and its status to STATUS. Returns STATUS. */
 enum status diag_move(struct diags *diags, enum status status, const struct source *source, struct span span);
@@ -114,8 +114,8 @@ typedef void diag_write(void *context, const char *text, size_t length);
  *         2 | tanh 3
  *           |      ^
  *     ckptc: note: ...
- * A word of more than 400 bytes is shown without its middle. A file name, message or hint is cut after 2000 to 2400
- * bytes. At most 100 bytes of a source line are shown, around the caret. Only the first 100 errors and the first 100
+ * A word or a file name of more than 400 bytes is shown without its middle, and so is a message or hint of more than
+ * 2000 bytes. At most 100 bytes of a source line are shown, around the caret. Only the first 100 errors and the first 100
  * warnings are shown; a note counts the others. Takes no memory from the heap.
  */
 void diags_render(const struct diags *diags, bool color, diag_write *write, void *context);
@@ -124,5 +124,7 @@ void diags_render(const struct diags *diags, bool color, diag_write *write, void
  * Returns the number of columns, one for each character written. If WRITE is NULL, only counts them.
  */
 size_t diag_escape(const char *text, diag_write *write, void *context);
+/* Does as diag_escape. A TEXT of more than 400 bytes loses its middle, so at most 1600 bytes are written. */
+size_t diag_escape_cell(const char *text, diag_write *write, void *context);
 
 #endif

@@ -28,6 +28,7 @@ struct reader {
 	struct reader_options options;
 	struct arena *arena;
 	enum format format; /* that of OPTIONS; AUTO until the first bytes have been seen */
+	bool begun;         /* they have been */
 	enum layout layout;
 	struct type type;    /* the current array's, as in the file */
 	int64_t count, done; /* numbers of its elements, and of those read in order so far */

@@ -2,6 +2,7 @@
  * Whole arrays from files. A file's first bytes decide its kind, or a name that ends in .safetensors. npy and text are
  * read here, archives by npz.c and safetensors.c. Archives stay open, as a chain usually loads many arrays of one file.
  */
+#include "io/foreign.h"
 #include "io/formats.h"
 
 #include <dlfcn.h>
@@ -138,7 +139,12 @@ static enum status find_archive(struct loader *loader, const char *path, struct 
 	const bool zip = got >= 4 && !memcmp(bytes, "PK", 2) && (bytes[2] == 3 || bytes[2] == 5);
 	const bool tensors = (length > 12 && !strcmp(path + length - 12, ".safetensors")) ||
 	                     (got == 10 && bytes[8] == '{' && bytes[6] == 0 && bytes[7] == 0 && !npy_is(bytes, got));
-	return zip || tensors ? open_archive(loader, path, input, zip, archive) : STATUS_OK;
+	if (zip || tensors)
+		return open_archive(loader, path, input, zip, archive);
+	const enum status foreign = foreign_refuse(input->name, bytes, got, diags);
+	if (foreign)
+		input_close(input);
+	return foreign;
 }
 
 enum status loader_load(struct loader *loader, struct array *array, const char *path, const char *key)

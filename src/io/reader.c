@@ -2,7 +2,10 @@
  * The reader. It streams npy and raw values. Text, csv, raw values of unknown number and arrays in Fortran order are
  * held whole: only at the end is their shape known, or their first row complete.
  */
+#include "io/foreign.h"
 #include "io/formats.h"
+
+#include <string.h>
 
 enum { BLOCK = 64 << 10 };
 
@@ -271,12 +274,16 @@ enum status reader_find_format(struct reader *r, struct diags *diags)
 {
 	const unsigned char *bytes;
 	size_t got;
-	if (r->format != FORMAT_AUTO)
+	if (r->begun || r->format == FORMAT_RAW)
 		return STATUS_OK;
-	enum status status = input_peek(r->input, NPY_MAGIC, &bytes, &got, diags);
-	if (status == STATUS_OK)
+	r->begun = true;
+	TRY(input_peek(r->input, NPY_MAGIC, &bytes, &got, diags));
+	if (got &&
+	    (bytes[0] == 0x89 || memchr(bytes, 0, got))) /* a terminal's first lines may be shorter than more bytes */
+		TRY(input_peek(r->input, FOREIGN_BYTES, &bytes, &got, diags));
+	if (r->format == FORMAT_AUTO)
 		r->format = got && bytes[0] == 0x93 ? FORMAT_NPY : FORMAT_TEXT;
-	return status;
+	return foreign_refuse(r->input->name, bytes, got, diags);
 }
 
 enum status reader_next(struct reader *r, bool *end, struct diags *diags)

@@ -88,14 +88,9 @@ static enum status not_a_number(struct scan *s, size_t at, size_t end)
 	unsigned char c = (unsigned char)s->text[at];
 	enum status status;
 	if (c < 0x20 || c == 0x7f) {
-		const bool archive = s->length >= 4 && !memcmp(s->text, "PK\3\4", 4);
-		const bool tensors = s->length > 8 && s->text[8] == '{' && !memcmp(s->text + 5, "\0\0\0", 3);
 		status = text_error(s, at, at + 1, "byte 0x%02x is neither a number nor white space", c);
-		return diag_hint(
-			s->diags, "%s",
-			archive || tensors
-				? "npz and safetensors hold params, for load() and --param: the input is one array"
-				: "npy data begins with \\x93NUMPY, text holds numbers; --from raw reads plain binary values");
+		return diag_hint(s->diags,
+		                 "npy data begins with \\x93NUMPY, text holds numbers; --from raw reads plain binary values");
 	}
 	size_t shown = end - at > 40 ? 40 : end - at;
 	while (shown > 1 && shown < end - at && ((unsigned char)s->text[at + shown] & 0xc0) == 0x80)

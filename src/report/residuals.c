@@ -1,3 +1,5 @@
+#include <string.h>
+
 #include "report/counters.h"
 
 #include <math.h>
@@ -86,6 +88,26 @@ const char *residual_describe(const struct chain *chain, const struct held *held
 	return held_row(chain, held, arena).text;
 }
 
+struct short_text {
+	char text[2048]; /* an escaped byte takes four */
+	size_t used;
+};
+
+static void keep_short(void *context, const char *text, size_t length)
+{
+	struct short_text *kept = context;
+	memcpy(kept->text + kept->used, text, length);
+	kept->used += length;
+}
+
+/* Returns TEXT as diag_escape_cell writes it. A name may have megabytes, and the table would repeat them as blanks. */
+static const char *shortened(const char *text, struct arena *arena)
+{
+	struct short_text kept = {.used = 0};
+	diag_escape_cell(text, keep_short, &kept);
+	return arena_strndup(arena, kept.text, kept.used);
+}
+
 void report_residuals(struct report *report, const struct chain *chain, const struct held_list *list)
 {
 	struct arena *arena = report->arena;
@@ -102,6 +124,8 @@ void report_residuals(struct report *report, const struct chain *chain, const st
 		row.type = arena_printf(arena, "%s", type_format(held->type, type));
 		row.users = join_users(held, arena);
 		row.share = total ? 100.0 * (double)held->bytes / (double)total : 0;
+		if (report->format == REPORT_TABLE && row.text)
+			row.text = shortened(row.text, arena);
 		if (!arena->failed)
 			records_put(&records, &row, 0);
 	}

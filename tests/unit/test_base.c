@@ -316,12 +316,12 @@ START_TEST(message_line_and_caret)
 	ck_assert_int_eq(status, STATUS_CHAIN);
 	diag_caret(&diags, (struct span){11, 12, 2, 8});
 	diag_hint(&diags, "leave %d out", 3);
-	ck_assert_str_eq(render(false), "ckptc: chain.ck:2:3: error: 'tanh' takes no operand\n"
+	ck_assert_str_eq(render(false), "ckptc: chain.ck:2:8: error: 'tanh' takes no operand\n"
 	                                "    2 | tanh 3\n"
 	                                "      |      ^\n"
 	                                "ckptc: note: leave 3 out\n");
 	ck_assert_int_eq(diags.errors, 1);
-	ck_assert_str_eq(render(true), "ckptc: chain.ck:2:3: \033[1;31merror:\033[0m 'tanh' takes no operand\n"
+	ck_assert_str_eq(render(true), "ckptc: chain.ck:2:8: \033[1;31merror:\033[0m 'tanh' takes no operand\n"
 	                               "    2 | tanh 3\n"
 	                               "      |      \033[1;31m^\033[0m\n"
 	                               "ckptc: \033[1;36mnote:\033[0m leave 3 out\n");
@@ -378,7 +378,7 @@ START_TEST(long_names_lose_their_middle)
 	snprintf(want, sizeof want, "ckptc: %s...%s: byte 7: error: has no member '%.199s...%s' here\nckptc: note: '",
 	         repeated("\xe2\x82\xac", 66), repeated("\xe2\x82\xac", 65), name, repeated("xyz", 66) + 2);
 	ck_assert_int_eq(strncmp(render(false), want, strlen(want)), 0);
-	snprintf(want, sizeof want, "%s...%s', %s\n", repeated("\\x01", 199), repeated("\\x01", 195), repeated("a", 400));
+	snprintf(want, sizeof want, "%s...%s', %s\n", repeated("\\x01", 199), repeated("\\x01", 196), repeated("a", 400));
 	ck_assert_str_eq(rendered + rendered_length - strlen(want), want);
 	ck_assert_int_eq(writes, 1);
 }
@@ -401,7 +401,18 @@ START_TEST(a_message_is_one_write)
 		diag_warn(&diags, "%s", words);
 	render(true);
 	ck_assert_int_eq(writes, 3 + 1 + 100 + 1); /* the last one counts the warnings that are not shown */
-	ck_assert_ptr_nonnull(strstr(rendered, "bad words bad...\n"));
+	ck_assert_ptr_nonnull(strstr(rendered, "bad words ..."));
+}
+END_TEST
+
+/* A text in quotes is one text, whatever spaces and quotes it has. */
+START_TEST(quoted_text_loses_its_middle)
+{
+	char want[600];
+	diag_file(&diags, STATUS_DATA, NULL, -1, "no '%s', or '%s'", repeated("it's ", 1000), "a b");
+	snprintf(want, sizeof want, "ckptc: error: no '%.199s...%s', or 'a b'\n", repeated("it's ", 40),
+	         repeated("it's ", 1000) + 5000 - 196);
+	ck_assert_str_eq(render(false), want);
 }
 END_TEST
 
@@ -874,6 +885,7 @@ int main(void)
 	tcase_add_test(tcase, places_at_ends);
 	tcase_add_test(tcase, long_names_lose_their_middle);
 	tcase_add_test(tcase, a_message_is_one_write);
+	tcase_add_test(tcase, quoted_text_loses_its_middle);
 	tcase_add_test(tcase, files_and_bytes);
 	tcase_add_test(tcase, many);
 	tcase_add_loop_test(tcase, escaping, 0, sizeof escapes / sizeof *escapes);
