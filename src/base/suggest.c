@@ -16,7 +16,11 @@ enum { BEGINNING = 3, STEM = 5 };
 static const char synonyms[] =
 	" plus=add minus=sub subtract=sub times=mul multiply=mul divide=div mm=matmul bmm=matmul inner=dot ln=log "
 	"average=mean mean_squared=mse mean_squared_error=mse swish=silu logistic=sigmoid dense=linear view=reshape cat="
-	"concat detach=stop_gradient float=f32 double=f64 float16=f16 float32=f32 float64=f64 bfloat16=bf16 ";
+	"concat detach=stop_gradient float=f32 double=f64 float16=f16 float32=f32 float64=f64 bfloat16=bf16 "
+	"maximum=max minimum=min power=pow true_divide=div negative=neg absolute=abs sqr=square fc=linear addmm=linear "
+	"T=transpose permute=transpose swapaxes=transpose squeeze=reshape unsqueeze=reshape concatenate=concat "
+	"vstack=concat astype=cast clamp=clip mse_loss=mse l1_loss=mae mean_absolute_error=mae smooth_l1_loss=huber "
+	"nll_loss=cross_entropy crossentropy=cross_entropy inverse=reciprocal ";
 
 static size_t least_of(size_t a, size_t b) { return a < b ? a : b; }
 
