@@ -37,6 +37,7 @@ struct place_state {
 /* The group that is being made: one at a time, in the same memory. */
 struct draft {
 	struct kernel_op *kernel_ops;
+	bool stays; /* KERNEL_OPS lies in the program's arena, and becomes the list of the only launch */
 	size_t kernel_op_count, kernel_op_limit;
 	struct draft_register *registers;
 	uint32_t register_count, register_limit;

@@ -65,13 +65,15 @@ bool draft_reserve(struct compiler *c)
 	size_t steps = d->kernel_op_limit + 2 * UNROLLED_STEPS * loops;
 	if (steps > RUN_MAX_STEPS)
 		steps = RUN_MAX_STEPS;
-	d->kernel_ops = arena_array(arena, d->kernel_op_limit + 1, sizeof *d->kernel_ops);
+	/* The only group of a body keeps its draft's list, which may be long: there is no second one at any time. */
+	d->stays = c->launch_limit == 1 + c->body->out_count;
+	d->kernel_ops = arena_array(d->stays ? c->arena : arena, d->kernel_op_limit + 1, sizeof *d->kernel_ops);
 	d->registers = arena_array(arena, (size_t)d->register_limit + 1, sizeof *d->registers);
 	d->places = arena_array(arena, (size_t)d->register_limit + 1, sizeof *d->places);
 	d->ending = arena_array(arena, d->kernel_op_limit + 2, sizeof *d->ending);
 	d->moved = arena_array(arena, moved + 1, sizeof *d->moved);
 	d->steps = arena_array(arena, steps + 1, sizeof *d->steps);
-	return !arena->failed;
+	return !arena->failed && d->kernel_ops;
 }
 
 static void add_kernel_op(struct draft *d, struct kernel_op kernel_op)
@@ -425,10 +427,12 @@ bool compile_group(struct compiler *c, size_t first, size_t end)
 	if (!make_runs(c))
 		return false;
 	launch->registers = compact_registers(d);
-	launch->kernel_ops = arena_array(c->arena, d->kernel_op_count + 1, sizeof *launch->kernel_ops);
+	launch->kernel_ops =
+		d->stays ? d->kernel_ops : arena_array(c->arena, d->kernel_op_count + 1, sizeof *launch->kernel_ops);
 	if (!launch->kernel_ops)
 		return false;
-	memcpy(launch->kernel_ops, d->kernel_ops, d->kernel_op_count * sizeof *launch->kernel_ops);
+	if (!d->stays)
+		memcpy(launch->kernel_ops, d->kernel_ops, d->kernel_op_count * sizeof *launch->kernel_ops);
 	launch->kernel_op_count = d->kernel_op_count;
 	d->kernel_op_count = names;
 	choose_block(launch, period);
