@@ -10,9 +10,9 @@
 
 enum {
 	CELLS_MOST = 64 << 20, /* the most numbers in a table */
-	CELLS_LEAST = 1 << 18, /* with a judge: so many for every budget, and more for larger ones */
+	CELLS_LEAST = 1 << 20, /* with a judge: so many for every budget, and more for larger ones */
 	RUNGS = 4096,          /* the most rungs of a ladder */
-	TRIES = 24,            /* the most schedules tried for a goal */
+	CLIMBS = 24,           /* the most schedules tried for a goal */
 };
 
 static const struct policy from_equal = {.kind = POLICY_budget};
@@ -95,10 +95,10 @@ static int64_t rung_bytes(const struct search *s)
 /* Offers GOAL the best schedule within BYTES by the cost walk. *EXCESS: by so many bytes the judge says it is large. */
 static enum status offer_rung(const struct search *s, struct budget_goal *goal, int64_t bytes, int64_t *excess)
 {
-	const size_t cells = (size_t)greater(CELLS_LEAST, (goal->bytes - s->costs->fixed) / 8);
+	const int64_t cells = lesser(greater(CELLS_LEAST, (goal->bytes - s->costs->fixed) / 8), CELLS_MOST);
 	struct candidate c = {.family = &from_equal};
 	enum equal_result result;
-	TRY(make_schedule(s, bytes, (size_t)lesser((int64_t)cells, CELLS_MOST), &c.schedule, &result));
+	TRY(make_schedule(s, bytes, (size_t)lesser(cells, (int64_t)s->effort.cells), &c.schedule, &result));
 	*excess = result == EQUAL_TOO_LARGE ? bytes : 0;
 	if (!c.schedule)
 		return STATUS_OK;
@@ -119,7 +119,7 @@ static enum status climb(const struct search *s, struct budget_goal *goal)
 {
 	const int64_t unit = rung_bytes(s), reach = lesser(goal_reach(s, goal), s->range);
 	int64_t low = 0, high = reach / unit + 1, excess; /* rung HIGH does not fit, rung LOW does or is 0 */
-	for (int64_t rung = high - 1, tries = 0; rung > low && tries < TRIES; tries++) {
+	for (int64_t rung = high - 1, tries = 0; rung > low && tries < CLIMBS; tries++) {
 		TRY(offer_rung(s, goal, rung * unit, &excess));
 		if (excess == 0)
 			low = rung;

@@ -6,9 +6,9 @@
  *   - the best persistent schedule of equal steps (equal_steps.c), and no other if there is no judge;
  *   - the persistent schedule of least peak (persistent.c), for at most LEAST_PARTS parts;
  *   - the best persistent schedules for a memory in quanta (tables.c);
- *   - recursive, sqrt, every:N, revolve:S and online:S (offer_families), with numbers of a fixed set;
+ *   - recursive, sqrt, every:N, revolve:S and online:S (families.c), with numbers of a fixed set;
  *   - binomial checkpointing of parts of q steps with S snapshots (schedule/revolve.c), for
- *     fixed sets of q and S (offer_parts, or long_chains.c).
+ *     fixed sets of q and S (families.c, or long_chains.c).
  *
  * The cost walk says whether a schedule is in a goal's reach (budget.h), and the judge says how many bytes it takes.
  * The goal takes the fastest that fits. With a judge, a wrong cost walk can lose a schedule, but exceeds no budget.
@@ -38,35 +38,6 @@
 #include "budget/bound.h"
 #include "budget/equal_steps.h"
 #include "memory/cost_walk.h"
-
-static enum status offer_family(const struct search *s, const struct policy *family)
-{
-	return search_offer(s, family, policy_schedule(family, s->costs, s->context.allocator));
-}
-
-/* Offers the policies of `kinds`. Only every:N is cheap enough to try with a number over more than NUMBERED steps. */
-static enum status offer_families(const struct search *s)
-{
-	static const enum policy_kind kinds[] = {POLICY_recursive, POLICY_sqrt, POLICY_every, POLICY_revolve,
-	                                         POLICY_online};
-	const int64_t steps = s->costs->steps;
-	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-		bool numbered = policy_table[kinds[i]].argument != NULL;
-		int64_t most = !numbered ? 1 : steps <= NUMBERED || kinds[i] == POLICY_every ? steps - 1 : 0;
-		for (int64_t number = 1; number <= most; number = search_next_number(number, 24, 20))
-			TRY(offer_family(s, &(struct policy){.kind = kinds[i], .number = number}));
-	}
-	return STATUS_OK;
-}
-
-static enum status offer_parts(const struct search *s)
-{
-	const int64_t steps = s->costs->steps;
-	for (int64_t length = 1; length <= steps; length = search_next_number(length, 4, 40))
-		for (int64_t kept = 1; kept < ceil_div(steps, length); kept = search_next_number(kept, 8, 30))
-			TRY(offer_family(s, &(struct policy){.kind = POLICY_revolve, .number = kept, .length = length}));
-	return STATUS_OK;
-}
 
 /* Offers save-all to all goals, and sets the search's time and range. *OPEN: it does not fit some goal. */
 static enum status offer_save_all(struct search *s, bool *open)
@@ -102,8 +73,27 @@ static enum status search_all(struct search *s)
 		return STATUS_OK;
 	const bool tables = steps <= MANY || (steps <= GROUPED && !equal);
 	TRY(tables ? search_tables(s) : STATUS_OK);
-	TRY(steps <= GROUPED ? offer_families(s) : STATUS_OK);
-	return steps <= MANY ? offer_parts(s) : search_long(s);
+	TRY(steps <= GROUPED ? search_families(s) : STATUS_OK);
+	return steps <= MANY ? STATUS_OK : search_long(s);
+}
+
+/*
+ * Sets the effort. Costs of its parts are in additions, as measured for chains of any length: tables are bounded in
+ * some 160 * blocks^3 in all, a schedule is made, timed, walked and judged in some 400 for each step. Each part takes at
+ * most a quarter of the allowed work. Tables of equal steps, which are to be exact, take what they need up to a tenth
+ * of a second or two: some 750 a cell for all of a budget's tables.
+ */
+static void set_effort(struct search *s)
+{
+	static const double least = 1e8, least_equal = 1e9, unlimited = 1e12;
+	const double steps = (double)s->costs->steps, work = s->judge ? fmax(s->judge->run / 10, least) : unlimited;
+	const double blocks = fmin(cbrt(work / 160), BLOCKS), tries = work / 4 / (400 * steps);
+	s->effort = (struct effort){.blocks = (int64_t)blocks,
+	                            .parts = blocks < BLOCKS ? (int64_t)pow(blocks, 1.5) : MANY,
+	                            .tries = (int64_t)fmax(fmin(tries, TRIES), 2),
+	                            .sums = fmin(work / 12, 7e8),
+	                            .cells = (size_t)(fmax(work, least_equal) / 750),
+	                            .thin = fmax(450 / tries, 1)};
 }
 
 /* Allocates the arrays of S, and fills its sums for at most GROUPED steps. False if out of memory. */
@@ -165,6 +155,7 @@ enum status budget_search(const struct context *context, const struct step_costs
 	                   .goals = goals,
 	                   .count = count};
 	arena_init(&arena, context->allocator);
+	set_effort(&s);
 	for (size_t i = 0; i < count; i++)
 		goals[i] = (struct budget_goal){.bytes = goals[i].bytes, .least = INT64_MAX};
 	enum status status = search_begin(&s) ? search_all(&s) : diag_memory(context->diags);

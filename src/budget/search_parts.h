@@ -5,6 +5,7 @@
  *     goals.c        who judges a candidate, and which goals take it
  *     tables.c       the schedules of tables (persistent.h)
  *     equal_goals.c  the schedules of chains of equal steps (equal_steps.h)
+ *     families.c     the schedules of other policies
  *     long_chains.c  binomial schedules, chosen by closed forms
  *
  * A *goal* is a budget and the best schedule found for it so far. A *candidate* is a schedule that is
@@ -19,7 +20,9 @@ enum {
 	MANY = 3200,     /* the most parts of a chain; up to so many steps, each step is a part */
 	EQUALS = 10000,  /* the most equal steps that search_equal plans */
 	GROUPED = 20000, /* the most steps of a chain with tables; over a longer one only save-all is walked */
-	NUMBERED = 1000, /* the most steps of a chain for which offer_families tries revolve:S and online:S */
+	BLOCKS = 160,    /* the most blocks of tables */
+	TRIES = 150,     /* about the most schedules of a long ladder that each pass over it tries */
+	NUMBERED = 1000, /* the most steps of a chain for which families.c tries revolve:S and online:S */
 };
 
 enum offered { SLOWER, TOO_LARGE, TAKEN }; /* SLOWER: no faster than the goal's schedule */
@@ -36,12 +39,22 @@ struct candidate {
 	enum offered result; /* of the last goal_offer */
 };
 
+/* How much a search may try. Without a judge, or before a long run, as much as is of use. */
+struct effort {
+	int64_t blocks, parts; /* the most of tables */
+	int64_t tries;         /* see TRIES */
+	double sums;           /* the most that are compared to make a table */
+	size_t cells;          /* the most of a table of equal steps */
+	double thin;           /* by so many times fewer numbers are tried than otherwise; 1 or more */
+};
+
 struct search {
 	struct context context; /* with an arena of the search */
 	const struct step_costs *costs;
 	const struct budget_judge *judge; /* NULL: the cost walk */
 	struct budget_goal *goals;
 	size_t count;
+	struct effort effort;
 	double *sums;        /* sums[i]: forward time of the first i steps; NULL beyond GROUPED steps */
 	double time;         /* save-all's, by the cost walk */
 	int64_t range;       /* save-all's peak by the cost walk, beyond costs->fixed */
@@ -86,6 +99,8 @@ enum status search_equal(const struct search *s, bool *solved);
 enum status search_equal_judged(const struct search *s);
 /* Returns the largest number that divides both A and B; the other one if one is 0. */
 int64_t common_divisor(int64_t a, int64_t b);
+/* Offers schedules of other policies (families.c), of chains of at most GROUPED steps. */
+enum status search_families(const struct search *s);
 /*
  * Offers each goal that is not settled binomial checkpointing of parts of equal length, from a fixed list of lengths
  * and snapshots (offer_choices). A goal still without a schedule is offered parts of one step with one snapshot.

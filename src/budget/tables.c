@@ -1,7 +1,7 @@
 /*
  * Tables of persistent schedules (persistent.c) for the goals of a search: on which grids of memory
- * they are made, and which of their schedules are offered. A chain of more than PARTS parts is cut
- * into at most PARTS blocks. An outer table then plans the blocks, and an inner one the parts of each block.
+ * they are made, and which of their schedules are offered. A chain of more than BLOCKS parts is cut
+ * into at most BLOCKS blocks. An outer table then plans the blocks, and an inner one the parts of each block.
  *
  * A table counts bytes as the cost walk does, in quanta. A judge's bytes may be more or fewer, so
  * tables for a goal go up to its reach (budget.h).
@@ -15,17 +15,15 @@
 #include "budget/persistent.h"
 
 enum {
-	PARTS = 160,       /* the most blocks of the outer table */
 	LEAST_PARTS = 400, /* the most parts for which the schedule of least peak is made */
 	LEVELS_MOST = 20000,
 	ROW = 2 * sizeof(struct row) / sizeof(float), /* a row of the bounds and one of the table, in floats */
 	SLACK = 24,      /* levels beyond a budget whose schedules may fit it: each held state is rounded up */
 	EACH = 100000,   /* the most rungs, times steps, of a ladder whose rungs may all be tried */
-	TRIES = 150,     /* about the most rungs of a longer ladder that each of offer_ladder's two passes tries */
 	TRIES_LONG = 12, /* TRIES for chains of more than NUMBERED steps */
 };
-/* Limits on tables: bytes and work. With a judge, they start at tables_least, and larger ones serve larger goals. */
-static const int64_t tables_least = 6250000, tables_most = 100000000, table_work = 700000000;
+/* Limits on the bytes of tables. With a judge, they start at tables_least, and larger ones serve larger goals. */
+static const int64_t tables_least = 1562500, tables_most = 100000000;
 
 static const struct policy from_tables = {.kind = POLICY_budget};
 
@@ -44,14 +42,14 @@ static bool wants_tables(const struct search *s, const struct budget_goal *goal)
 }
 
 /*
- * Cuts the chain, which has steps, into *COUNT parts: at most MANY, all of equally many steps, but the last may have
+ * Cuts the chain, which has steps, into *COUNT parts: at most effort.parts, all of equally many steps, but the last may have
  * fewer. A part's time is its share of the whole chain's. NULL if out of memory.
  */
 static struct part *make_parts(const struct search *s, int64_t *count)
 {
 	const struct step_costs *costs = s->costs;
 	const struct step_run *end = costs->runs + costs->run_count;
-	int64_t together = (costs->steps + MANY - 1) / MANY, step = 0, filled = 0;
+	int64_t together = ceil_div(costs->steps, s->effort.parts), step = 0, filled = 0;
 	*count = (costs->steps + together - 1) / together;
 	struct part *parts = arena_array(s->context.arena, (size_t)*count, sizeof *parts);
 	double total = 0;
@@ -112,6 +110,7 @@ struct blocks {
 	struct tables bounds;             /* on the grid `probe`, up to save-all's peak */
 	struct tables solved;             /* tables on the current grid */
 	struct grid probe;
+	double sums; /* effort.sums */
 	const struct allocator *allocator;
 };
 
@@ -142,19 +141,20 @@ static void tables_free(struct tables *tables, const struct blocks *b)
 	table_free(&tables->outer, b->allocator);
 }
 
-/* Cuts COUNT PARTS into blocks, and bounds their tables up to RANGE bytes. False if out of memory. */
-static bool blocks_make(const struct context *context, struct blocks *b, const struct part *parts, int64_t count,
-                        int64_t range)
+/* Cuts COUNT PARTS into blocks, and bounds their tables up to s->range bytes. False if out of memory. */
+static bool blocks_make(const struct search *s, struct blocks *b, const struct part *parts, int64_t count)
 {
-	const int64_t quantum = (range >> 30) + 1, width = ceil_div(count, PARTS), blocks = ceil_div(count, width);
-	struct arena *arena = context->arena;
+	const int64_t range = s->range, quantum = (range >> 30) + 1;
+	const int64_t width = ceil_div(count, s->effort.blocks), blocks = ceil_div(count, width);
+	struct arena *arena = s->context.arena;
 	*b = (struct blocks){.parts = parts,
 	                     .part_count = count,
 	                     .count = blocks,
 	                     .width = width,
 	                     .joined = arena_array(arena, (size_t)blocks, sizeof *b->joined),
 	                     .probe = {.quantum = quantum, .levels = range / quantum + 1},
-	                     .allocator = context->allocator};
+	                     .sums = s->effort.sums,
+	                     .allocator = s->context.allocator};
 	if (width > 1) {
 		b->bounds.inner = arena_array(arena, (size_t)blocks, sizeof *b->bounds.inner);
 		b->solved.inner = arena_array(arena, (size_t)blocks, sizeof *b->solved.inner);
@@ -168,7 +168,7 @@ static bool blocks_make(const struct context *context, struct blocks *b, const s
 
 /*
  * Returns the least quantum with which tables up to RANGE bytes, and SLACK levels more, take at most TABLE_BYTES and
- * table_work, and RANGE at most LEVELS_MOST levels; 0 if none. Rounding adds up to two levels to a row's range.
+ * the effort's sums, and RANGE at most LEVELS_MOST levels; 0 if none. Rounding adds up to two levels to a row's range.
  */
 static int64_t quantum_within(const struct blocks *b, int64_t range, int64_t table_bytes)
 {
@@ -182,7 +182,7 @@ static int64_t quantum_within(const struct blocks *b, int64_t range, int64_t tab
 	const double cells = (double)table_bytes / sizeof(float) - (double)size.rows * each - (double)size.open * SLACK;
 	if (cells <= 0)
 		return 0;
-	const double quantum = fmax(size.cells / cells, fmax(size.work / table_work, (double)range / LEVELS_MOST));
+	const double quantum = fmax(size.cells / cells, fmax(size.work / b->sums, (double)range / LEVELS_MOST));
 	return (int64_t)quantum + 1;
 }
 
@@ -237,9 +237,11 @@ static enum status offer_rung(const struct search *s, struct budget_goal *goal, 
 static enum status offer_ladder(const struct search *s, struct budget_goal *goal, const struct ladder *l, int64_t count)
 {
 	const struct grid *grid = &l->table->grid;
-	const int64_t tries = s->costs->steps > NUMBERED ? TRIES_LONG : TRIES, reach = goal_reach(s, goal);
+	const int64_t most = s->costs->steps > NUMBERED ? TRIES_LONG : TRIES, tries = lesser(most, s->effort.tries);
+	const int64_t reach = goal_reach(s, goal);
 	int64_t coarse = 1, above = count, below = count - 1;
-	while (count > EACH / s->costs->steps && (coarse * coarse < count || count / coarse > tries))
+	while ((count > EACH / s->costs->steps || count > s->effort.tries) &&
+	       (coarse * coarse < count || count / coarse > tries))
 		coarse++;
 	for (;; below = greater(below - coarse, 0)) {
 		const bool reaches = grid->rest + (l->rungs[below].level - SLACK) * grid->quantum <= reach;
@@ -431,12 +433,12 @@ enum status search_tables(struct search *s)
 	int64_t count;
 	struct part *parts = make_parts(s, &count);
 	TRY_ALLOC(parts, s->context.diags);
-	if (count <= LEAST_PARTS) {
+	if (count <= LEAST_PARTS && (!s->judge || count <= 2 * s->effort.blocks)) {
 		struct action_list list = {.allocator = s->context.allocator};
 		least_peak_extract(parts, count, &list);
 		TRY(search_offer(s, &from_tables, action_list_schedule(&list)));
 	}
-	const bool made = blocks_make(&s->context, &b, parts, count, s->range);
+	const bool made = blocks_make(s, &b, parts, count);
 	const enum status status = made ? offer_tables(s, &b) : diag_memory(s->context.diags);
 	tables_free(&b.bounds, &b);
 	return status;

@@ -9,6 +9,17 @@
 #include "base/pool.h"
 #include "plan/job_parts.h"
 
+/* Sets TILE's additions, before other costs than the op table's replace these. */
+static enum status count_additions(struct job *job, struct tile_plan *tile)
+{
+	struct step_costs costs;
+	TRY(compiled_costs(&job->context, &tile->compiled, false, 0, &costs));
+	tile->additions = 0;
+	for (size_t i = 0; i < costs.run_count; i++)
+		tile->additions += (double)costs.runs[i].count * (costs.runs[i].cost.forward + costs.runs[i].cost.backward);
+	return STATUS_OK;
+}
+
 static enum status make_tile(struct job *job, struct tile_plan *tile, int64_t rows)
 {
 	struct type input = job->input;
@@ -25,6 +36,7 @@ static enum status make_tile(struct job *job, struct tile_plan *tile, int64_t ro
 		TRY(whole ? lower(&job->context, &tile->lowered, job->chain, &job->whole.portion, &input, what)
 		          : lower_tile(&job->context, &tile->lowered, &job->whole, &input, what, rows));
 	TRY(compiled_make(&job->context, &tile->compiled, &tile->lowered, job->policy, job->sums.written));
+	TRY(job->policy->kind == POLICY_budget ? count_additions(job, tile) : STATUS_OK);
 	if (!job->options.costs)
 		return STATUS_OK;
 	return job->options.costs(job->options.costs_context, &tile->compiled, rows, job->context.diags);

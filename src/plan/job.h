@@ -39,7 +39,8 @@ struct tile_plan {
 	int64_t rows; /* 0: the whole array, which is not cut */
 	struct lowered lowered;
 	struct compiled_chain compiled;
-	int64_t slab; /* peak bytes of the schedule on the memory machine */
+	int64_t slab;     /* peak bytes of the schedule on the memory machine */
+	double additions; /* cost of a forward and backward pass by the op table; set for budgets alone */
 };
 
 /* How the gradient of a param is summed over the reads, tiles and arrays (job_sums.c). */

@@ -79,6 +79,8 @@ static struct budget_judge make_judge(struct job *job)
 	if (store != DTYPE_COUNT)
 		share *= (double)dtype_size(store) / (double)dtype_size(dtype_compute(job->input.dtype));
 	judge.share = share * unshared;
+	judge.run = job->tile.additions * (job->tiles.tiled ? (double)job->tiles.rows / (double)job->tile.rows : 1) /
+	            (job->tiles.workers * job->team);
 	return judge;
 }
 

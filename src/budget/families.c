@@ -1,0 +1,139 @@
+/*
+ * The schedules of other policies that a search tries: for no budget the search finds worse than one of these policies
+ * that fits. Numbers come from fixed sets, and those of revolve:S and every:N that serve a goal best are looked for.
+ */
+#include "budget/search_parts.h"
+
+#include <math.h>
+
+#include "base/checked.h"
+
+/* Returns the number after NUMBER in a set that the effort thins out: see search_next_number. */
+static int64_t next_number(const struct search *s, int64_t number, int64_t dense, int64_t percent)
+{
+	const double thin = s->effort.thin;
+	return search_next_number(number, (int64_t)((double)dense / thin), (int64_t)((double)percent * fmin(thin, 100)));
+}
+
+static enum status offer_family(const struct search *s, const struct policy *family)
+{
+	return search_offer(s, family, policy_schedule(family, s->costs, s->context.allocator));
+}
+
+/*
+ * Offers GOAL the policy of KIND, of which larger numbers take more bytes and less time, with numbers from LEAST on.
+ * *FITS is the largest that fits, found by bisection, or LEAST.
+ */
+static enum status offer_largest(const struct search *s, struct budget_goal *goal, enum policy_kind kind, int64_t least,
+                                 int64_t *fits)
+{
+	int64_t beyond = s->costs->steps;
+	*fits = least;
+	while (beyond - *fits > 1 && !goal_is_settled(goal)) {
+		const struct policy family = {.kind = kind, .number = *fits + (beyond - *fits) / 2};
+		struct candidate c = {.family = &family, .schedule = policy_schedule(&family, s->costs, s->context.allocator)};
+		TRY_ALLOC(c.schedule, s->context.diags);
+		enum status status = candidate_measure(s, &c, true);
+		if (!status)
+			status = goal_offer(s, goal, &c);
+		schedule_free(c.schedule);
+		TRY(status);
+		*(c.result == TOO_LARGE ? &beyond : fits) = family.number;
+	}
+	return STATUS_OK;
+}
+
+/* Offers the policies of `kinds`. Only every:N is cheap enough to try with a number over more than NUMBERED steps. */
+static enum status offer_families(const struct search *s)
+{
+	static const enum policy_kind kinds[] = {POLICY_recursive, POLICY_sqrt, POLICY_every, POLICY_revolve,
+	                                         POLICY_online};
+	const int64_t steps = s->costs->steps;
+	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+		bool numbered = policy_table[kinds[i]].argument != NULL;
+		int64_t most = !numbered ? 1 : steps <= NUMBERED || kinds[i] == POLICY_every ? steps - 1 : 0;
+		for (int64_t number = 1; number <= most; number = next_number(s, number, 24, 20))
+			TRY(offer_family(s, &(struct policy){.kind = kinds[i], .number = number}));
+	}
+	return STATUS_OK;
+}
+
+static enum status offer_parts(const struct search *s)
+{
+	const int64_t steps = s->costs->steps;
+	for (int64_t length = 1; length <= steps; length = next_number(s, length, 4, 40))
+		for (int64_t kept = 1; kept < ceil_div(steps, length); kept = next_number(s, kept, 8, 30))
+			TRY(offer_family(s, &(struct policy){.kind = POLICY_revolve, .number = kept, .length = length}));
+	return STATUS_OK;
+}
+
+/* The sizes of steps by their index: their states, and the sums of the residuals of the steps before each. */
+struct sizes {
+	int64_t *states;
+	double *residuals;
+};
+
+static bool list_sizes(const struct search *s, struct sizes *sizes)
+{
+	const size_t count = (size_t)s->costs->steps + 1;
+	sizes->states = arena_array(s->context.arena, count, sizeof *sizes->states);
+	sizes->residuals = arena_array(s->context.arena, count, sizeof *sizes->residuals);
+	int64_t step = 0;
+	for (size_t run = 0; run < s->costs->run_count && !s->context.arena->failed; run++)
+		for (int64_t i = 0; i < s->costs->runs[run].count; i++, step++) {
+			sizes->states[step] = s->costs->runs[run].cost.state;
+			sizes->residuals[step + 1] = sizes->residuals[step] + (double)s->costs->runs[run].cost.residual;
+		}
+	return !s->context.arena->failed;
+}
+
+/* Returns bytes that every:NUMBER holds after the first sweep: the states that it keeps, and the last residuals. */
+static double bytes_of_every(const struct search *s, const struct sizes *sizes, int64_t number)
+{
+	const int64_t steps = s->costs->steps, last = (steps - 1) / number * number;
+	double held = sizes->residuals[steps] - sizes->residuals[last];
+	for (int64_t i = 0; i < last; i += number)
+		held += (double)sizes->states[i];
+	return held;
+}
+
+/*
+ * Offers GOAL every:N. From the N of fewest bytes on, more steps in a segment take more bytes. The largest such N that
+ * fits is found by bisection, and some around it are tried too, since the last segment is longer for some of them.
+ */
+static enum status offer_every(const struct search *s, const struct sizes *sizes, struct budget_goal *goal)
+{
+	const int64_t steps = s->costs->steps;
+	int64_t least = 1, fits;
+	double fewest = INFINITY;
+	for (int64_t number = 1; number < steps; number++) {
+		const double bytes = bytes_of_every(s, sizes, number);
+		least = bytes < fewest ? number : least;
+		fewest = fmin(bytes, fewest);
+	}
+	TRY(offer_largest(s, goal, POLICY_every, least, &fits));
+	int64_t tries = s->effort.tries;
+	for (int64_t number = lesser(fits + tries / 2, steps - 1); number > 0 && tries > 0; number--) {
+		/* all but the last segment run twice */
+		const double time = s->time + s->sums[(steps - 1) / number * number];
+		if (!goal_is_faster(goal, time) || bytes_of_every(s, sizes, number) > (double)goal_reach(s, goal))
+			continue;
+		TRY(offer_family(s, &(struct policy){.kind = POLICY_every, .number = number}));
+		tries--;
+	}
+	return STATUS_OK;
+}
+
+enum status search_families(const struct search *s)
+{
+	struct sizes sizes;
+	int64_t fits;
+	TRY(offer_families(s));
+	TRY_ALLOC(list_sizes(s, &sizes), s->context.diags);
+	for (size_t i = 0; i < s->count; i++)
+		if (!goal_is_settled(&s->goals[i])) {
+			TRY(offer_largest(s, &s->goals[i], POLICY_revolve, 0, &fits));
+			TRY(offer_every(s, &sizes, &s->goals[i]));
+		}
+	return s->costs->steps <= MANY ? offer_parts(s) : STATUS_OK;
+}
