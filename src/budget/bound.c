@@ -1,10 +1,10 @@
 /*
  * A lower bound for the time of persistent schedules: a relaxation of the recurrence of persistent.c.
  *
- * A range that is d splits to the right holds d states besides what is its own, at least the d smallest of the chain:
- * A(d) bytes. What is recorded at once there, a leaf, takes at most c(d) = M - A(d) - c0 bytes of residuals, where c0
- * is the least that any step takes beside them while it is recorded or reversed. A step that t splits put to the left is advanced over
- * t times before it is recorded. So the residuals of the steps that a range runs at most t + 1 times take no more than
+ * A range that is d splits to the right holds d states beside its own, at least the d smallest of the chain: A(d)
+ * bytes. Steps that are recorded at once there are a *leaf*. Its residuals take at most c(d) = M - A(d) - c0 bytes: any
+ * step takes c0 or more beside them while it is recorded or reversed. A step that is t splits to the left is advanced
+ * over t times before it is recorded. So all steps that a range runs t + 1 times or less have residuals of at most
  *
  *     B(d, t) = max(c(d), B(d+1, t) + B(d, t-1)),     B(d, 0) = c(d)
  *

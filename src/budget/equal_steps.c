@@ -15,13 +15,12 @@
  *
  * and V(n, m) is the lesser of (1) and R(n, m). If h = a, (2) is the better one always.
  *
- * In (1) and (2), n > r(m), and only two kinds of k can be best:
- *   - the left part is at least r(m) steps, or else it could be made longer, for every step of the right part that
- *     cannot be recorded at once costs two evaluations or more;
- *   - the right part is exactly what can be recorded at once, and never less.
+ * Not all k need be tried. The right part is never shorter than what can be recorded at once there: a longer one would
+ * cost one evaluation a step, where the left part costs more. If it is longer than that, the left part is at least r(m)
+ * steps. A step that is not recorded at once costs two evaluations or more, so a shorter left part could be extended.
  *
- * Only levels m0 - i*a - j*h occur, and ranges that get shorter with each level. The lower convex hulls of both terms
- * bound the sum: it is evaluated only around the minimum of this bound, as far as the bound is below the best so far.
+ * Only levels m0 - i*a - j*h occur, and ranges get shorter with each level. The lower convex hulls of both terms bound
+ * their sum. The sum is evaluated around the minimum of the bound, as far as the bound is below the best sum so far.
  * The tests' oracle is the plain recurrence of persistent.c.
  */
 #include "budget/equal_steps.h"
@@ -76,7 +75,7 @@ bool equal_steps_apply(const struct step_costs *costs)
 /* True if (2) is of use: a recorded step holds the state after it, and not the one before. */
 static bool has_recorded(const struct equal_table *t) { return t->cost.keeps_output && !t->cost.keeps_input; }
 
-/* True if (2) is always the better: a recorded step holds no more than a state. */
+/* True if (2) is never worse than (1): a recorded step holds as much as a state. */
 static bool only_recorded(const struct equal_table *t) { return has_recorded(t) && t->cost.residual == t->cost.state; }
 
 static int64_t cotangent(const struct equal_table *t, int place) { return place == LAST ? 0 : t->cost.state; }
@@ -355,7 +354,7 @@ static int32_t time_by_splits(const struct filling *f, struct splitting *s, int6
 	return least_split(s, n);
 }
 
-/* Fills the row of F. WORK has room for two hulls. */
+/* Fills the row of F. WORK has capacity for two hulls. */
 static void fill_row(const struct filling *f, int32_t *work)
 {
 	const struct equal_table *t = f->t;

@@ -25,6 +25,7 @@
  *
  * If there is a judge, a run follows. Small tables are made for all budgets, and finer ones for budgets that leave the
  * steps more bytes than the finer tables take. Thus planning takes at most the memory of the run or of small tables.
+ * Before a short run less is tried (struct effort): planning takes at most about a tenth of the run's predicted cost.
  * If the cost walk is the judge, tables whose quantum divides all sizes are exact, as far as their levels reach.
  *
  * Chains of up to MANY steps have tables, and those of unequal steps up to GROUPED. Closed forms plan all chains of
@@ -78,10 +79,12 @@ static enum status search_all(struct search *s)
 }
 
 /*
- * Sets the effort. Costs of its parts are in additions, as measured for chains of any length: tables are bounded in
- * some 160 * blocks^3 in all, a schedule is made, timed, walked and judged in some 400 for each step. Each part takes at
- * most a quarter of the allowed work. Tables of equal steps, which are to be exact, take what they need up to a tenth
- * of a second or two: some 750 a cell for all of a budget's tables.
+ * Sets the effort, by costs in additions as they were measured:
+ *   - the bounds of all tables: 160 * blocks^3;
+ *   - to make, time, walk and judge a schedule: 400 for each step;
+ *   - a cell of a table of equal steps: 750 for all tables of a budget.
+ * Each part takes at most a quarter of the allowed work. But equal steps are to be exact: their tables may take
+ * LEAST_EQUAL, a tenth of a second or two.
  */
 static void set_effort(struct search *s)
 {
