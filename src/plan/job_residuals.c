@@ -91,28 +91,26 @@ static enum status mark_params(const struct job *job, const struct compiled_chai
 	return STATUS_OK;
 }
 
-/* True if VALUE of STEP's body is param INDEX, or a part of it. */
-static bool is_param(const struct step *step, uint32_t value, uint32_t index)
+/* Adds the operation AT of STEP's body to the USERS of the param that VALUE, which it reads, is or is a part of. */
+static bool note_user(const struct job *job, const struct step *step, size_t at, uint32_t value, struct op_names *users)
 {
 	const struct value *v = value == NO_VALUE ? NULL : &step->body->values[value];
-	return v && v->from == FROM_PARAM && step_param(step, &v->param)->param == index;
+	return !v || v->from != FROM_PARAM ||
+	       op_names_add(job->context.arena, &users[step_param(step, &v->param)->param], op_reading(step->body, at));
 }
 
-/* Adds to USERS the operations that use param INDEX. False if out of memory. */
-static bool param_users(const struct job *job, uint32_t index, struct op_names *users)
+/* Returns, by param, the operations that use it. NULL if out of memory. */
+static const struct op_names *param_users(const struct job *job)
 {
-	for (size_t i = 0; i < job->whole.distinct_count; i++) {
+	struct op_names *users = arena_array(job->context.arena, job->chain->param_count + 1, sizeof *users);
+	bool good = users != NULL;
+	for (size_t i = 0; i < job->whole.distinct_count && good; i++) {
 		const struct step *step = job->whole.distinct[i];
-		const struct body *body = step->body;
-		for (size_t k = 0; k < body->instr_count; k++) {
-			const struct instr *instr = &body->instrs[k];
-			if (!is_param(step, instr->v, index) && !is_param(step, instr->a, index))
-				continue;
-			if (!op_names_add(job->context.arena, users, op_reading(body, k)))
-				return false;
-		}
+		for (size_t k = 0; k < step->body->instr_count && good; k++)
+			good = note_user(job, step, k, step->body->instrs[k].v, users) &&
+			       note_user(job, step, k, step->body->instrs[k].a, users);
 	}
-	return true;
+	return good ? users : NULL;
 }
 
 /* Returns the first name that ORIGIN got outside of blocks, placed where the value itself is made; NULL if none. */
@@ -163,7 +161,8 @@ static enum status merge_report(const struct job *job, const struct held_list *h
 	struct diags *diags = job->context.diags;
 	size_t params = job->chain->param_count, count = 0;
 	struct held *rows = arena_array(job->context.arena, held->count + params + 1, sizeof *rows);
-	TRY_ALLOC(rows, diags);
+	const struct op_names *users = param_users(job);
+	TRY_ALLOC(rows && users, diags);
 	for (int pass = 0; pass < 3; pass++) {
 		/* Params in order of declaration; the input; consts likewise. */
 		for (size_t i = 0; pass != 1 && i < params; i++) {
@@ -171,15 +170,14 @@ static enum status merge_report(const struct job *job, const struct held_list *h
 			if (!used[i] || param->differentiated != (pass == 0))
 				continue;
 			struct type *type = arena_alloc(job->context.arena, sizeof *type);
-			struct op_names users = {0};
-			TRY_ALLOC(type && param_users(job, (uint32_t)i, &users), diags);
+			TRY_ALLOC(type, diags);
 			*type = param_type(param, &job->input);
 			type->dtype = dtype_compute(type->dtype);
 			rows[count++] = (struct held){.type = type,
 			                              .bytes = type_bytes(type),
 			                              .origin = {.argument = true, .param = (uint32_t)i},
 			                              .step = -1,
-			                              .used_by = users};
+			                              .used_by = users[i]};
 		}
 		for (size_t i = 0; pass == 1 && i < held->count; i++)
 			if (held->rows[i].origin.argument && held->rows[i].origin.param == NO_VALUE)
@@ -210,7 +208,7 @@ enum status job_residuals(const struct job *job, struct held_list *list)
 	TRY_ALLOC(used, context->diags);
 	if (!whole && policy_by_value(job->policy))
 		TRY(lower(context, &lowered, job->chain, &job->whole.portion, &job->input, LOWER_UNROLLED));
-	TRY(whole ? STATUS_OK : compiled_make(context, &made, &lowered, job->policy, NULL));
+	TRY(whole ? STATUS_OK : compiled_make(context, &made, &lowered, job->policy, NULL, true));
 	TRY(machine_run(context, compiled, job->schedule, &options, &counters));
 	TRY(mark_params(job, compiled, used));
 	return merge_report(job, &held, used, list);
