@@ -78,6 +78,7 @@ enum status save_all_counters(struct session *s, const struct type *input, struc
 	struct job job;
 	struct job_options options = session_job_options(s, &policy_save_all);
 	options.costs = NULL; /* the bytes do not depend on them */
+	options.unexecuted = true;
 	const enum status status = job_make(&s->context, &job, &s->chain, input, &options);
 	*counters = job.predicted;
 	job_free(&job);

@@ -90,6 +90,22 @@ static double predicted_ms(const struct session *s, const struct job *job)
 	return 1e-6 * all * tiles / job->tiles.workers;
 }
 
+/* Makes JOB from subject->base, which the first call prepares in the session's arena. */
+static enum status make_job(struct subject *subject, const struct context *context, struct job *job,
+                            const struct job_options *options)
+{
+	struct session *s = subject->session;
+	const struct context own = {s->allocator, &s->arena, context->diags};
+	struct job *base;
+	if (!subject->base) {
+		base = arena_alloc(&s->arena, sizeof *base);
+		TRY_ALLOC(base, context->diags);
+		TRY(job_prepare(&own, base, &s->chain, &subject->type, options));
+		subject->base = base;
+	}
+	return job_make_from(context, job, subject->base, options);
+}
+
 enum status subject_plan(struct subject *subject, const struct policy **policy, struct policy_row *row,
                          struct report *to, struct diags *diags)
 {
@@ -101,7 +117,8 @@ enum status subject_plan(struct subject *subject, const struct policy **policy, 
 	arena_init(&arena, s->allocator);
 	struct job_options options = session_job_options(s, *policy);
 	const struct context context = {s->allocator, &arena, diags};
-	enum status status = job_make(&context, &job, &s->chain, &subject->type, &options);
+	options.unexecuted = true;
+	enum status status = make_job(subject, &context, &job, &options);
 	row->counters = job.predicted;
 	row->predicted_ms = predicted_ms(s, &job);
 	row->least_bytes = job.least_bytes;
@@ -162,6 +179,7 @@ enum status subject_budgets(struct subject *subject, const struct policy *const 
 	struct arena arena;
 	arena_init(&arena, s->allocator);
 	struct job_options options = session_job_options(s, policies[0]);
+	options.unexecuted = true;
 	const struct context context = {s->allocator, &arena, &s->diags};
 	struct job *jobs = arena_array(&arena, count, sizeof *jobs);
 	for (size_t i = 0; jobs && i < count; i++)

@@ -10,8 +10,9 @@ struct subject {
 	struct session *session;
 	struct type type; /* without --spec: of the chain's input */
 	struct spec spec;
-	bool has_spec; /* --spec was given */
-	bool warns;    /* subject_plan warns of options that have no effect */
+	bool has_spec;          /* --spec was given */
+	const struct job *base; /* prepared by the first subject_plan: all jobs share its steps; NULL before */
+	bool warns;             /* subject_plan warns of options that have no effect */
 };
 
 /* Reads the chain, the type of its input and --costs; or the file of --spec, which refuses options of a chain. */

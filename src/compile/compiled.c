@@ -42,8 +42,25 @@ static const bool *written_by_step(const struct step *step, const bool *written,
 	return own;
 }
 
+/* Compiles PROGRAM, in an arena of its own if UNEXECUTED: then only one program is in memory at a time. */
+static enum status compile_program(const struct context *context, struct program *program, const struct body *body,
+                                   const bool *owned, const bool *written, bool unexecuted)
+{
+	struct arena arena;
+	if (!unexecuted)
+		return program_compile(context, program, body, owned, written);
+	arena_init(&arena, context->allocator);
+	const struct context own = {context->allocator, &arena, context->diags};
+	const enum status status = program_compile(&own, program, body, owned, written);
+	program->launches = NULL;
+	program->launch_count = 0;
+	program->frame = NULL;
+	arena_free(&arena);
+	return status;
+}
+
 static enum status compile_step(const struct context *context, struct compiled_step *compiled, const struct step *step,
-                                const struct policy *policy, const bool *written)
+                                const struct policy *policy, const bool *written, bool unexecuted)
 {
 	struct arena *arena = context->arena;
 	const struct linear *linear = &compiled->linear;
@@ -70,7 +87,7 @@ static enum status compile_step(const struct context *context, struct compiled_s
 		if (program == &compiled->backward_shared && !compiled->backward.takes_cotangent)
 			*program = compiled->backward; /* neither writes over a cotangent */
 		else
-			TRY(program_compile(context, program, programs[i].body, programs[i].owned, written));
+			TRY(compile_program(context, program, programs[i].body, programs[i].owned, written, unexecuted));
 	}
 	return STATUS_OK;
 }
@@ -138,7 +155,7 @@ static void note_program(struct compiled_chain *compiled, const struct program *
 }
 
 enum status compiled_make(const struct context *context, struct compiled_chain *compiled, const struct lowered *lowered,
-                          const struct policy *policy, const bool *written)
+                          const struct policy *policy, const bool *written, bool unexecuted)
 {
 	struct arena *arena = context->arena;
 	const size_t count = lowered->distinct_count;
@@ -153,7 +170,8 @@ enum status compiled_make(const struct context *context, struct compiled_chain *
 	TRY_ALLOC((compiled->form_count || !count) && compiled->forms, context->diags);
 	for (size_t i = 0; i < compiled->form_count; i++) {
 		struct compiled_step *form = &compiled->forms[i];
-		TRY(compile_step(context, form, lowered->distinct[first[i]], compiled->by_value ? policy : NULL, written));
+		TRY(compile_step(context, form, lowered->distinct[first[i]], compiled->by_value ? policy : NULL, written,
+		                 unexecuted));
 		for (size_t k = 0; k < STEP_PROGRAMS; k++)
 			note_program(compiled, &form->programs[k]);
 	}

@@ -12,12 +12,16 @@
 /* Sets TILE's additions, before other costs than the op table's replace these. */
 static enum status count_additions(struct job *job, struct tile_plan *tile)
 {
-	struct step_costs costs;
-	TRY(compiled_costs(&job->context, &tile->compiled, false, 0, &costs));
+	struct arena arena;
+	struct step_costs costs = {0};
+	arena_init(&arena, job->context.allocator);
+	const struct context context = {arena.allocator, &arena, job->context.diags};
+	const enum status status = compiled_costs(&context, &tile->compiled, false, 0, &costs);
 	tile->additions = 0;
-	for (size_t i = 0; i < costs.run_count; i++)
+	for (size_t i = 0; i < costs.run_count && !status; i++)
 		tile->additions += (double)costs.runs[i].count * (costs.runs[i].cost.forward + costs.runs[i].cost.backward);
-	return STATUS_OK;
+	arena_free(&arena);
+	return status;
 }
 
 static enum status make_tile(struct job *job, struct tile_plan *tile, int64_t rows)
@@ -35,8 +39,10 @@ static enum status make_tile(struct job *job, struct tile_plan *tile, int64_t ro
 	else
 		TRY(whole ? lower(&job->context, &tile->lowered, job->chain, &job->whole.portion, &input, what)
 		          : lower_tile(&job->context, &tile->lowered, &job->whole, &input, what, rows));
-	TRY(compiled_make(&job->context, &tile->compiled, &tile->lowered, job->policy, job->sums.written));
-	TRY(job->policy->kind == POLICY_budget ? count_additions(job, tile) : STATUS_OK);
+	TRY(compiled_make(&job->context, &tile->compiled, &tile->lowered, job->policy, job->sums.written,
+	                  job->options.unexecuted && !job->options.costs)); /* costs may be measured */
+	if (job->policy->kind == POLICY_budget || (job->options.unexecuted && !by_value))
+		TRY(count_additions(job, tile)); /* a budget may come from an unexecuted job of another policy */
 	if (!job->options.costs)
 		return STATUS_OK;
 	return job->options.costs(job->options.costs_context, &tile->compiled, rows, job->context.diags);
@@ -134,55 +140,53 @@ enum status job_set_costs(struct job *job)
 	return STATUS_OK;
 }
 
-/*
- * Sets job->sums and, if STREAMABLE, job->forward. A body of the forward pass that no job keeps is freed: only its reads
- * of params count. A chain without params needs none.
- */
-static enum status find_sums(struct job *job, bool streamable)
+static enum status lower_forward(const struct job *job, struct arena *arena, struct lowered *forward)
 {
-	struct arena arena;
-	struct context context = job->context;
-	struct lowered forward;
-	bool any = false;
-	for (size_t i = 0; i < job->chain->param_count; i++)
-		any |= job->chain->params[i].differentiated;
-	if (!any && !streamable)
-		return job_find_sums(job, NULL);
-	arena_init(&arena, context.allocator);
-	context.arena = streamable ? context.arena : &arena;
-	enum status status = lower(&context, &forward, job->chain, &job->whole.portion, &job->input, LOWER_RUN);
-	if (!status)
-		status = job_find_sums(job, forward.whole);
-	if (streamable)
-		job->forward = forward;
-	arena_free(&arena);
-	return status;
+	const struct context context = {job->context.allocator, arena, job->context.diags};
+	return lower(&context, forward, job->chain, &job->whole.portion, &job->input, LOWER_RUN);
 }
 
-/*
- * Cuts the array into tiles, or leaves it whole. The steps decide whether rows can be cut. The body of a forward pass
- * decides where, so that forward passes and gradients have the same blocks of sums. The steps' bodies cannot decide
- * that: whether a param's element is read twice depends on the loops around a step, which are outside its body. Only
- * the forward body has the reduction of the tiles.
- */
-static enum status cut_array(struct job *job)
+/* Sets job->sums and, if STREAMABLE, job->tiles. A chain without params that cannot be cut needs no forward body. */
+static enum status find_cut(struct job *job, bool streamable, struct arena *arena)
 {
 	const struct job_options *options = &job->options;
-	const bool streamable = job->whole.streamable && !options->whole;
-	TRY(find_sums(job, streamable));
-	tiles_keep_whole(&job->tiles, &job->whole);
+	struct lowered forward = {0};
+	bool any = streamable;
+	for (size_t i = 0; i < job->chain->param_count; i++)
+		any |= job->chain->params[i].differentiated;
+	TRY(any ? lower_forward(job, arena, &forward) : STATUS_OK);
+	TRY(job_find_sums(job, forward.whole));
 	if (streamable)
-		tiles_cut(&job->tiles, &job->forward,
+		tiles_cut(&job->tiles, &forward,
 		          &(struct tile_wants){.rows = options->tile,
 		                               .threads = options->threads,
 		                               .gradient = true,
 		                               .sums = job->sums.any,
 		                               .ordered = job->sums.ordered,
 		                               .apart = job->sums.apart});
+	return STATUS_OK;
+}
+
+/*
+ * Cuts the array into tiles, or leaves it whole. The steps decide whether rows can be cut. The body of a forward pass
+ * decides where, so that forward passes and gradients have the same blocks of sums. The steps' bodies cannot decide
+ * that: whether a param's element is read twice depends on the loops around a step, which are outside its body. Only
+ * the forward body has the reduction of the tiles. A job without that reduction does not keep the body.
+ */
+static enum status cut_array(struct job *job)
+{
+	struct arena arena;
+	tiles_keep_whole(&job->tiles, &job->whole);
+	arena_init(&arena, job->context.allocator);
+	const enum status status = find_cut(job, job->whole.streamable && !job->options.whole, &arena);
+	arena_free(&arena);
+	allocator_trim(); /* the body may be large */
+	TRY(status);
 	if (!job->tiles.tiled)
 		tiles_keep_whole(&job->tiles, &job->whole);
 	job_settle_sums(job);
-	return STATUS_OK;
+	return job->tiles.folds && !job->options.unexecuted ? lower_forward(job, job->context.arena, &job->forward)
+	                                                    : STATUS_OK;
 }
 
 static enum status resolve_auto(struct job *job)
@@ -253,6 +257,31 @@ enum status job_make(const struct context *context, struct job *job, const struc
 	return status;
 }
 
+enum status job_make_from(const struct context *context, struct job *job, const struct job *base,
+                          const struct job_options *options)
+{
+	*job = (struct job){.context = *context,
+	                    .options = *options,
+	                    .chain = base->chain,
+	                    .input = base->input,
+	                    .whole = base->whole,
+	                    .forward = base->forward,
+	                    .tiles = base->tiles,
+	                    .team = base->team,
+	                    .member_bytes = base->member_bytes,
+	                    .tile = base->tile,
+	                    .rest = base->rest,
+	                    .sums = base->sums};
+	enum status status = resolve_auto(job);
+	if (!status && (policy_by_value(job->policy) || policy_by_value(base->policy)) && job->policy != base->policy)
+		status = make_tiles(job);
+	if (!status)
+		status = plan(job);
+	if (status)
+		job_free(job);
+	return status;
+}
+
 bool job_saves_nothing(const struct job *job, bool opened)
 {
 	struct diags ignored;
@@ -263,6 +292,7 @@ bool job_saves_nothing(const struct job *job, bool opened)
 	other.policy = other.options.policy = &policy_save_all;
 	other.options.costs = NULL; /* bytes do not depend on them, and a file's costs are those of the whole chain */
 	other.options.portion.opened = opened;
+	other.options.unexecuted = true;
 	enum status status =
 		opened ? job_prepare(&other.context, &other, job->chain, &job->input, &other.options) : make_tiles(&other);
 	if (!status)

@@ -23,6 +23,7 @@ struct job_options {
 	bool want_value;          /* the output is wanted */
 	bool has_cotangent;       /* an array gives the output's cotangent */
 	bool whole;               /* do not cut into tiles */
+	bool unexecuted;          /* the job only plans: its programs need not be kept */
 	bool on_disk, may_spill;  /* a budget may keep states on disk; the command has --spill */
 	int64_t disk_bytes;       /* of all workers: the most bytes of states on disk at once; 0: any */
 	int64_t memory;           /* for `auto`: the budget, or 0 */
@@ -40,7 +41,7 @@ struct tile_plan {
 	struct lowered lowered;
 	struct compiled_chain compiled;
 	int64_t slab;     /* peak bytes of the schedule on the memory machine */
-	double additions; /* cost of a forward and backward pass by the op table; set for budgets alone */
+	double additions; /* cost of a forward and backward pass by the op table; set for budgets, and if unexecuted */
 };
 
 /* How the gradient of a param is summed over the reads, tiles and arrays (job_sums.c). */
@@ -62,7 +63,7 @@ struct job {
 	struct type input;           /* of the whole array, its logical dtype */
 	const struct policy *policy; /* the policy to plan; `auto` has become a budget or save-all */
 	struct lowered whole;        /* steps with whole types, for reports */
-	struct lowered forward;      /* the forward pass of the whole array; unset if rows cannot or must not be cut */
+	struct lowered forward;      /* the forward pass of the whole array, for tiles that fold; unset if unexecuted */
 	struct tiles tiles;
 	int team;                    /* threads that share each step without tiles; else 1 */
 	int64_t member_bytes;        /* workspace of each thread of the team beyond the first */
@@ -84,6 +85,15 @@ struct job {
  */
 enum status job_make(const struct context *context, struct job *job, const struct chain *chain,
                      const struct type *input, const struct job_options *options);
+/* Does the first part of job_make: everything that a schedule needs, except job->costs. JOB needs no freeing. */
+enum status job_prepare(const struct context *context, struct job *job, const struct chain *chain,
+                        const struct type *input, const struct job_options *options);
+/*
+ * Does the rest of job_make, on the chain and input of BASE, which job_prepare has made and which must outlive JOB.
+ * OPTIONS may have another policy and other memory than BASE's. Policies by cut share BASE's compiled steps.
+ */
+enum status job_make_from(const struct context *context, struct job *job, const struct job *base,
+                          const struct job_options *options);
 /*
  * Plans COUNT JOBS, at least one, whose policies of kind budget the caller has set; options->policy counts for none.
  * Each becomes what job_make would make of it, but one search finds all schedules. An infeasible job is no failure: it

@@ -6,9 +6,6 @@
 
 /* Sets the bytes that every schedule needs beside slabs: *WORKER for each worker (0 without tiles), *ALL for all. */
 void job_fixed_bytes(const struct job *job, int64_t *worker, int64_t *all);
-/* Initialises JOB and compiles its tiles: everything that a schedule needs, except job->costs. */
-enum status job_prepare(const struct context *context, struct job *job, const struct chain *chain,
-                        const struct type *input, const struct job_options *options);
 /* Sets job->sums from the body of a forward pass, before the cut: as if JOB had several tiles. */
 enum status job_find_sums(struct job *job, const struct body *forward);
 /* Sets job->sums for the cut in job->tiles. */
