@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "base/checked.h"
+#include "memory/cost_walk.h"
 
 /* Returns a step whose sizes are the largest of all steps. Residuals include a kept input, if no output is kept. */
 static struct step_cost largest_cost(const struct step_costs *costs)
@@ -193,11 +194,28 @@ static int64_t most_bound(const struct search *s, const struct budget_goal *goal
 	return saturated(s->costs->fixed + (s->judge || s->sums ? available * times + SMALL : available));
 }
 
+/* Offers GOAL, which has no schedule, SMALLEST. If no judge says what that takes, the cost walk does. */
+static enum status offer_smallest(const struct search *s, struct budget_goal *goal, struct choice smallest)
+{
+	bool fits;
+	if (!s->judge && !s->sums) {
+		const struct policy family = policy_of(smallest.length, smallest.snapshots);
+		struct schedule *schedule = policy_schedule(&family, s->costs, s->context.allocator);
+		struct counters counters;
+		double time;
+		TRY_ALLOC(schedule, s->context.diags);
+		const enum status status = cost_walk(&s->context, schedule, s->costs, NULL, &counters, &time);
+		schedule_free(schedule);
+		TRY(status);
+		smallest.bytes = counters.peak_bytes;
+	}
+	return offer_choice(s, goal, &smallest, &fits);
+}
+
 enum status search_long(const struct search *s)
 {
 	struct choices choices = {.costs = s->costs, .large = largest_cost(s->costs), .arena = s->context.arena};
 	const struct choice smallest = choice_of(&choices, 1, 1);
-	bool fits;
 	for (size_t i = 0; i < s->count; i++)
 		if (!goal_is_settled(&s->goals[i]))
 			choices.most = greater(most_bound(s, &s->goals[i]), choices.most);
@@ -210,7 +228,7 @@ enum status search_long(const struct search *s)
 			continue;
 		const int64_t last = last_within(choices.rows, front, (double)most_bound(s, goal));
 		TRY(last >= 0 ? offer_choices(s, goal, choices.rows, (size_t)last + 1) : STATUS_OK);
-		TRY(goal->schedule ? STATUS_OK : offer_choice(s, goal, &smallest, &fits));
+		TRY(goal->schedule ? STATUS_OK : offer_smallest(s, goal, smallest));
 	}
 	return STATUS_OK;
 }

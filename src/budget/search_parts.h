@@ -19,7 +19,7 @@
 enum {
 	MANY = 3200,     /* the most parts of a chain; up to so many steps, each step is a part */
 	EQUALS = 10000,  /* the most equal steps that search_equal plans */
-	GROUPED = 20000, /* the most steps of a chain with tables; over a longer one only save-all is walked */
+	GROUPED = 50000, /* the most steps of a chain with tables; over a longer one only save-all is walked */
 	BLOCKS = 160,    /* the most blocks of tables */
 	TRIES = 150,     /* about the most schedules of a long ladder that each pass over it tries */
 	NUMBERED = 1000, /* the most steps of a chain for which families.c tries revolve:S and online:S */

@@ -94,10 +94,12 @@ static const struct field figure_fields[] = {
 	{"saved_bytes", NULL, IN_CSV, FEASIBLE, FIELD(figures, WHOLE, saved_bytes)},
 	{"predicted_ms", "predicted ms", IN_ALL, TIMED, FIELD(figures, NUMBER, row.predicted_ms), "%.3f"},
 	{"gap_percent", NULL, IN_JSON | IN_LINES, BOUNDED, FIELD(figures, NUMBER, gap), "%.2f", true},
-	{"gap_percent", "gap %", IN_ROWS | IN_FIGURES, INEXACT, FIELD(figures, NUMBER, gap), "%.2f", true, .unknown = "-"},
+	{"gap_percent", "gap %", IN_TABLE, INEXACT, FIELD(figures, NUMBER, gap), "%.2f", .unknown = "-"},
+	{"gap_percent", "gap %", IN_FIGURES, BOUNDED, FIELD(figures, NUMBER, gap), "%.2f", true},
 	{"store_error", "store error", IN_JSON | IN_LINES | IN_FIGURES, STORED, FIELD(figures, NUMBER, row.store_error),
      "%.3g", true},
 	{"front", "", IN_ROWS, 0, FIELD(figures, TEXT, front)},
+	{"gap_percent", NULL, IN_CSV, FEASIBLE, FIELD(figures, NUMBER, gap), "%.2f"},
 	{"pareto", NULL, IN_LINES, 0, FIELD(figures, FLAG, row.pareto)},
 	{"knee", NULL, IN_LINES, 0, FIELD(figures, FLAG, row.knee)},
 };
