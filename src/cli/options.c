@@ -325,7 +325,9 @@ static enum status understand_policies(struct session *s)
 		diag_hint(&s->diags, "--diff takes two policies: --diff P Q");
 	TRY(status);
 	if (set->memory && policies->count && set->policy.kind != POLICY_auto)
-		return usage_error(s, "--memory chooses the policy itself; --policy '%s' contradicts it", set->policy.text);
+		return with_hint(
+			s, usage_error(s, "--memory chooses the policy itself; --policy '%s' contradicts it", set->policy.text),
+			"leave --policy out, or write `--policy budget:%s` in place of --memory", s->line.values[OPTION_MEMORY]);
 	const bool keeps_on_disk = policies->on_disk || compared->on_disk ||
 	                           (!policies->count && (several || policy_is(&set->policy, TRAIT_ON_DISK)));
 	if (s->line.given[OPTION_SPILL] && !keeps_on_disk && !s->line.given[OPTION_JOURNAL])

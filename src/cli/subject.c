@@ -18,7 +18,7 @@ enum status subject_open(struct subject *subject, struct session *s)
 		TRY(session_bind_types(s, &subject->type));
 		return session_open_costs(s);
 	}
-	const char *refused = s->line.file || s->line.text ? "a chain" : NULL;
+	const char *refused = s->line.file || s->line.text ? "chain" : NULL;
 	for (size_t i = 0; i < sizeof others / sizeof *others && !refused; i++)
 		if (s->line.given[others[i]])
 			refused = arena_printf(&s->arena, "--%s", option_table[others[i]].name);

@@ -87,9 +87,42 @@ static const struct statement *find_below(const struct block *block, const char 
 	return NULL;
 }
 
+/*
+ * If USE of NAME stands in a def of the chain that binds NAME below USE, and the chain binds it too, the def probably
+ * lacks an export: returns true after a hint that says which.
+ */
+static bool hint_export(struct resolver *r, const char *name, struct span use)
+{
+	const struct statement *def = NULL, *own = NULL, *last = NULL;
+	bool outside = false;
+	for (const struct statement *s = r->top->first; s; s = s->next) {
+		outside |= s->kind == STATEMENT_NAME && !strcmp(s->name, name);
+		if (s->kind == STATEMENT_DEF && s->span.begin <= use.begin && use.begin < s->span.end)
+			def = s;
+	}
+	for (const struct statement *s = def ? def->block->first : NULL; s && !own; s = s->next) {
+		if (s->kind == STATEMENT_NAME && s->span.begin > use.begin && !strcmp(s->name, name))
+			own = s;
+		else
+			last = s;
+	}
+	if (!outside || !own)
+		return false;
+	if (last && last->kind == STATEMENT_STAGE && !strcmp(last->name, "use") && last->operands &&
+	    last->operands->kind == OPERAND_NAME)
+		RESOLVE_HINT(r, "'%s' ends with each call of '%s': `export %s as %s` in place of %u:%u passes it on", name,
+		             def->name, last->operands->text, name, own->span.line, own->span.column);
+	else
+		RESOLVE_HINT(r, "'%s' ends with each call of '%s': `export %s` below %u:%u passes it on", name, def->name, name,
+		             own->span.line, own->span.column);
+	return true;
+}
+
 static bool hint_below(struct resolver *r, const char *name, struct span use, bool values)
 {
 	const struct statement *s = find_below(r->top, name, use, values);
+	if (s && s->kind == STATEMENT_NAME && hint_export(r, name, use))
+		return true;
 	if (s && s->kind == STATEMENT_DEF && s->span.begin < use.begin)
 		RESOLVE_HINT(r, "a def cannot call itself; `repeat` runs stages again");
 	else if (s)
@@ -113,15 +146,33 @@ static const char *nearest_binding(struct resolver *r, const char *name)
 	return names ? suggest_nearest(name, names, count) : NULL;
 }
 
-/* Returns the first def that ends before byte AT and binds NAME by a `name` of its block; NULL if there is none. */
-static const struct statement *find_binding_def(const struct block *block, const char *name, uint32_t at)
+static bool lists(const struct name_list *names, const char *name)
+{
+	while (names && strcmp(names->name, name))
+		names = names->next;
+	return names != NULL;
+}
+
+/* True if a stage of BLOCK itself binds NAME: by `name`, or by the call of a def that exports it. */
+static bool binds(const struct resolver *r, const struct block *block, const char *name)
+{
+	for (const struct statement *s = block->first; s; s = s->next)
+		if (s->kind == STATEMENT_NAME
+		        ? !strcmp(s->name, name)
+		        : s->kind == STATEMENT_STAGE && lists(dictionary_find(&r->exporters, s->name), name))
+			return true;
+	return false;
+}
+
+/* Returns the first def that ends before byte AT, binds NAME in its block and does not export it; NULL if none does. */
+static const struct statement *find_binding_def(const struct resolver *r, const struct block *block, const char *name,
+                                                uint32_t at)
 {
 	const struct statement *def = NULL;
 	for (const struct statement *s = block->first; s && s->span.end <= at && !def; s = s->next) {
-		const struct statement *below = s->kind == STATEMENT_DEF ? s->block->first : NULL;
-		while (below && (below->kind != STATEMENT_NAME || strcmp(below->name, name)))
-			below = below->next;
-		def = below ? s : s->block ? find_binding_def(s->block, name, at) : NULL;
+		const bool lost = s->kind == STATEMENT_DEF && binds(r, s->block, name) &&
+		                  !lists(dictionary_find(&r->exporters, s->name), name);
+		def = lost ? s : s->block ? find_binding_def(r, s->block, name, at) : NULL;
 	}
 	return def;
 }
@@ -140,7 +191,7 @@ enum status resolver_refuse_name(struct resolver *r, const char *name, struct sp
 		return RESOLVE_HINT(r, "the input is named '%s' here", r->chain->input);
 	if ((near = nearest_binding(r, name)))
 		return RESOLVE_HINT(r, "did you mean '%s'?", near);
-	const struct statement *def = find_binding_def(r->top, name, use.begin);
+	const struct statement *def = find_binding_def(r, r->top, name, use.begin);
 	if (def)
 		return RESOLVE_HINT(r, "it ends with the call of '%s': `export %s` there binds it where '%s' is called",
 		                    def->name, name, def->name);

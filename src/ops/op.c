@@ -406,7 +406,9 @@ static const char *check_use(enum op op, enum argument_id id, const struct argum
 	const bool several = a->kind == ARGUMENT_INTEGERS && a->count != 1;
 	if (is_of_integers(id) && a->kind == ARGUMENT_NUMBER && fabs(a->number) >= 0x1p63 && !isinf(a->number) &&
 	    !a->integer)
-		return "must be an integer that fits in 64 bits";
+		return id == ID_stream ? "must be an integer from 0 to 2^63 - 1"
+		       : id == ID_seed ? "must be an integer from -2^63 to 2^63 - 1"
+		                       : "must be an integer that fits in 64 bits";
 	if (id == ID_axis && !strstr(op_table[op].arguments, "axis=none") && (several || check_argument(CHECK_AXES, a)))
 		return "must be an integer";
 	if (op == OP_conv1d && (id == ID_stride || id == ID_padding) && (several || check_argument(arguments[id].check, a)))

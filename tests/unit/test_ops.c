@@ -206,7 +206,7 @@ static const struct {
 	{"slice stop=99999999999999999999", "stop of 'slice' must be an integer that fits in 64 bits", NULL},
 	{"sum axis=-99999999999999999999", "axis of 'sum' must be an integer that fits in 64 bits", NULL},
 	{"softmax axis=99999999999999999999", "axis of 'softmax' must be an integer that fits in 64 bits", NULL},
-	{"dropout 0.5 seed=18446744073709551615", "seed of 'dropout' must be an integer that fits in 64 bits", NULL},
+	{"dropout 0.5 seed=18446744073709551615", "seed of 'dropout' must be an integer from -2^63 to 2^63 - 1", NULL},
 	{"conv1d stride=99999999999999999999", "stride of 'conv1d' must be an integer that fits in 64 bits", NULL},
 	{"pad -1 0", "before of 'pad' must be an integer of 0 or more", NULL},
 	{"roll 0.1", "shift of 'roll' must be an integer", NULL},
