@@ -12,6 +12,7 @@ complete -c ckptc -n __fish_use_subcommand -f -a help -d "about a command or an 
 complete -c ckptc -n __fish_use_subcommand -l help -d "this help"
 complete -c ckptc -n __fish_use_subcommand -l version -d "the version"
 complete -c ckptc -n "__fish_seen_subcommand_from help" -f -a "run grad residuals plan explain check profile ops fmt add sub mul div pow max min rsub rdiv identity neg abs sign sqrt rsqrt square reciprocal exp expm1 log log1p sin cos tan asin acos atan sinh cosh tanh sigmoid softplus relu leaky_relu elu gelu silu erf floor clip matmul linear dot transpose sum mean amax amin prod logsumexp norm softmax log_softmax layernorm rmsnorm cumsum reshape flatten slice pad concat roll laplacian conv1d conv2d dropout mse mae huber cross_entropy cast use stop_gradient"
+complete -c ckptc -n "contains -- --diff (commandline -opc)[-2]" -f -a "save-all nothing dots dots-no-batch names: names-but: all-but: every: sqrt recursive revolve: budget: disk-revolve: online: auto"
 complete -c ckptc -n "__fish_seen_subcommand_from run; and not __fish_seen_subcommand_from help" -l text -s e -x -d "the chain itself, instead of a file"
 complete -c ckptc -n "__fish_seen_subcommand_from run; and not __fish_seen_subcommand_from help" -l input -s i -r -F -d "read arrays from FILE instead of standard input"
 complete -c ckptc -n "__fish_seen_subcommand_from run; and not __fish_seen_subcommand_from help" -l output -s o -r -F -d "write to FILE instead of standard output, atomically"
@@ -190,6 +191,7 @@ complete -c ckptc -n "__fish_seen_subcommand_from profile; and not __fish_seen_s
 complete -c ckptc -n "__fish_seen_subcommand_from profile; and not __fish_seen_subcommand_from help" -l color -x -a "auto always never" -d "auto, always or never"
 complete -c ckptc -n "__fish_seen_subcommand_from profile; and not __fish_seen_subcommand_from help" -l help -s h -d "this help"
 complete -c ckptc -n "__fish_seen_subcommand_from profile; and not __fish_seen_subcommand_from help" -l version -d "the version"
+complete -c ckptc -n "__fish_seen_subcommand_from ops" -f
 complete -c ckptc -n "__fish_seen_subcommand_from ops; and not __fish_seen_subcommand_from help" -l output -s o -r -F -d "write to FILE instead of standard output, atomically"
 complete -c ckptc -n "__fish_seen_subcommand_from ops; and not __fish_seen_subcommand_from help" -l format -x -a "table json csv lines" -d "format of reports: table, json, csv or lines"
 complete -c ckptc -n "__fish_seen_subcommand_from ops; and not __fish_seen_subcommand_from help" -l color -x -a "auto always never" -d "auto, always or never"
