@@ -141,7 +141,7 @@ static enum status find_archive(struct loader *loader, const char *path, struct 
 	                     (got == 10 && bytes[8] == '{' && bytes[6] == 0 && bytes[7] == 0 && !npy_is(bytes, got));
 	if (zip || tensors)
 		return open_archive(loader, path, input, zip, archive);
-	const enum status foreign = foreign_refuse(input->name, bytes, got, diags);
+	const enum status foreign = foreign_refuse(input, bytes, got, diags);
 	if (foreign)
 		input_close(input);
 	return foreign;

@@ -283,7 +283,7 @@ enum status reader_find_format(struct reader *r, struct diags *diags)
 		TRY(input_peek(r->input, FOREIGN_BYTES, &bytes, &got, diags));
 	if (r->format == FORMAT_AUTO)
 		r->format = got && bytes[0] == 0x93 ? FORMAT_NPY : FORMAT_TEXT;
-	return foreign_refuse(r->input->name, bytes, got, diags);
+	return foreign_refuse(r->input, bytes, got, diags);
 }
 
 enum status reader_next(struct reader *r, bool *end, struct diags *diags)

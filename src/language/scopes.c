@@ -236,6 +236,27 @@ static const char *nearest_operation(struct resolver *r, const char *name)
 	return suggest_nearest(name, names, n);
 }
 
+/* Returns what does the work of an operation that others have and ckptc has not, so that no near name is taken for it. */
+static const char *foreign_operation(const char *name)
+{
+	static const struct {
+		const char *name, *hint;
+	} known[] = {
+		{"log10", "write `log; div 2.302585092994046`"},
+		{"log2", "write `log; div 0.6931471805599453`"},
+		{"exp2", "write `mul 0.6931471805599453; exp`"},
+		{"relu6", "write `clip 0 6`"},
+		{"argmax", "there is no operation that gives an index; `amax` gives the value"},
+		{"argmin", "there is no operation that gives an index; `amin` gives the value"},
+		{"import",
+	     "a chain is one file: its defs stand in it; param and const read arrays of other files by load(\"FILE\")"},
+	};
+	for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+		if (!strcmp(known[i].name, name))
+			return known[i].hint;
+	return NULL;
+}
+
 enum status resolver_unknown_operation(struct resolver *r, const struct statement *s)
 {
 	const char *name = s->name, *near;
@@ -243,6 +264,8 @@ enum status resolver_unknown_operation(struct resolver *r, const struct statemen
 	RESOLVE_FAIL(r, s->name_span, "unknown operation '%s'", name);
 	if (hint_below(r, name, s->name_span, false))
 		return STATUS_CHAIN;
+	if (foreign_operation(name))
+		return RESOLVE_HINT(r, "%s", foreign_operation(name));
 	if ((near = nearest_operation(r, name)))
 		return RESOLVE_HINT(r, "did you mean '%s'?", near);
 	if (resolver_find(r, name) && o && strchr("+-", r->chain->source->text[o->span.begin]))
