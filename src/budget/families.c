@@ -98,22 +98,15 @@ static double bytes_of_every(const struct search *s, const struct sizes *sizes, 
 }
 
 /*
- * Offers GOAL every:N. From the N of fewest bytes on, more steps in a segment take more bytes. The largest such N that
- * fits is found by bisection, and some around it are tried too, since the last segment is longer for some of them.
+ * Offers GOAL every:N for N from MOST down, if what every:N holds is in reach and its time is less than that of GOAL's
+ * schedule, but no more often than the effort allows.
  */
-static enum status offer_every(const struct search *s, const struct sizes *sizes, struct budget_goal *goal)
+static enum status offer_every_below(const struct search *s, const struct sizes *sizes, struct budget_goal *goal,
+                                     int64_t most)
 {
 	const int64_t steps = s->costs->steps;
-	int64_t least = 1, fits;
-	double fewest = INFINITY;
-	for (int64_t number = 1; number < steps; number++) {
-		const double bytes = bytes_of_every(s, sizes, number);
-		least = bytes < fewest ? number : least;
-		fewest = fmin(bytes, fewest);
-	}
-	TRY(offer_largest(s, goal, POLICY_every, least, &fits));
 	int64_t tries = s->effort.tries;
-	for (int64_t number = lesser(fits + tries / 2, steps - 1); number > 0 && tries > 0; number--) {
+	for (int64_t number = lesser(most, steps - 1); number > 0 && tries > 0; number--) {
 		/* all but the last segment run twice */
 		const double time = s->time + s->sums[(steps - 1) / number * number];
 		if (!goal_is_faster(goal, time) || bytes_of_every(s, sizes, number) > (double)goal_reach(s, goal))
@@ -122,6 +115,25 @@ static enum status offer_every(const struct search *s, const struct sizes *sizes
 		tries--;
 	}
 	return STATUS_OK;
+}
+
+/*
+ * Offers GOAL every:N. From the N of fewest bytes on, more steps in a segment mostly take more bytes. The largest such N
+ * that fits is found by bisection, and those around it are tried. Where few steps have most of the bytes, larger N fit
+ * again: so the largest N of all are tried too.
+ */
+static enum status offer_every(const struct search *s, const struct sizes *sizes, struct budget_goal *goal)
+{
+	int64_t least = 1, fits;
+	double fewest = INFINITY;
+	for (int64_t number = 1; number < s->costs->steps; number++) {
+		const double bytes = bytes_of_every(s, sizes, number);
+		least = bytes < fewest ? number : least;
+		fewest = fmin(bytes, fewest);
+	}
+	TRY(offer_every_below(s, sizes, goal, s->costs->steps - 1));
+	TRY(offer_largest(s, goal, POLICY_every, least, &fits));
+	return offer_every_below(s, sizes, goal, fits + s->effort.tries / 2);
 }
 
 enum status search_families(const struct search *s)

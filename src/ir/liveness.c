@@ -162,8 +162,8 @@ static bool flow_back(struct lowering *l, struct step *step, struct sets *sets)
 	const struct body *body = step->body;
 	struct value_marks *marks = &l->marks;
 	const size_t count = body->value_count;
-	if (count > marks->capacity) {
-		marks->capacity = 2 * count;
+	if (count >= marks->capacity) { /* a body may have no values, but memset wants an array */
+		marks->capacity = 2 * count + 1;
 		marks->needed = arena_array(&l->scratch, marks->capacity, sizeof *marks->needed);
 		marks->cot = arena_array(&l->scratch, marks->capacity, sizeof *marks->cot);
 	}

@@ -47,7 +47,8 @@ static bool dissolve(const struct body *body, uint32_t begin, struct body *witho
 	without->regions = arena_array(arena, body->region_count, sizeof *without->regions);
 	if (!without->instrs || !without->regions)
 		return false;
-	memcpy(without->instrs, body->instrs, body->instr_count * sizeof *without->instrs);
+	if (body->instr_count > 0)
+		memcpy(without->instrs, body->instrs, body->instr_count * sizeof *without->instrs);
 	memcpy(without->regions, body->regions, body->region_count * sizeof *without->regions);
 	for (size_t i = 0; i < body->instr_count; i++)
 		without->instrs[i].region = region_without(body, body->instrs[i].region, begin);

@@ -367,6 +367,21 @@ START_TEST(no_policy_is_better)
 }
 END_TEST
 
+/* One step has nearly all bytes. So all quanta are too coarse for the other steps, and every:200 takes the fewest bytes. */
+START_TEST(one_step_of_most_bytes)
+{
+	struct step_run store[2] = {
+		{.cost = {.forward = 1, .backward = 1, .state = 64, .residual = 64}, .count = 200},
+		{.cost = {.forward = 1, .backward = 1, .state = 64, .residual = 10000000}, .count = 1},
+	};
+	struct step_costs costs = {.runs = store, .run_count = 2, .steps = 201, .output = 64};
+	struct schedule *every = schedule_of("every:200", 0, &costs);
+	const struct verdict verdict = verdict_of(every, &costs);
+	schedule_free(every);
+	ck_assert_int_le(plan_within(&costs, verdict.peak).evaluations, verdict.evaluations);
+}
+END_TEST
+
 START_TEST(long_equal_chain)
 {
 	static const int64_t budgets[] = {60000, 400000, 4000000, 40000000, 400000000, 4000000000};
@@ -546,6 +561,7 @@ int main(void)
 	tcase_add_test(tcase, many_budgets_at_once);
 	tcase_add_test(tcase, memory_short);
 	tcase_add_test(tcase, no_policy_is_better);
+	tcase_add_test(tcase, one_step_of_most_bytes);
 	tcase_add_test(tcase, long_equal_chain);
 	tcase_add_test(tcase, equal_steps_are_exact);
 	tcase_add_test(tcase, ten_thousand_equal_steps);
