@@ -140,6 +140,15 @@ static void hint_option(struct resolver *r, const struct statement *s, const str
 	}
 }
 
+/* True if nothing but blanks stands before SPAN on its line. */
+static bool begins_line(const struct source *source, struct span span)
+{
+	uint32_t at = span.begin;
+	while (at > 0 && strchr(" \t", source->text[at - 1]))
+		at--;
+	return at == 0 || source->text[at - 1] == '\n';
+}
+
 /* Reports that OPERAND is one too many: NODE takes MOST arguments by place, after its array. Returns the status. */
 static enum status refuse_operand(struct resolver *r, const struct statement *s, const struct node *node,
                                   const struct operand *operand, int most)
@@ -155,6 +164,8 @@ static enum status refuse_operand(struct resolver *r, const struct statement *s,
 		RESOLVE_FAIL(r, node->span, "'%s' takes %d operand%s, not %zu", info->name, takes_most,
 		             takes_most == 1 ? "" : "s", resolver_count_operands(s->operands));
 	diag_caret(r->context->diags, operand->span);
+	if (!begins_line(r->chain->source, node->span))
+		(void)RESOLVE_HINT(r, "the stage begins at %u:%u", node->span.line, node->span.column);
 	if (operand->kind == OPERAND_NUMBER)
 		hint_option(r, s, node, operand);
 	const char *sign = r->chain->source->text + operand->span.begin;
