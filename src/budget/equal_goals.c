@@ -11,7 +11,7 @@
 enum {
 	CELLS_MOST = 64 << 20, /* the most numbers in a table */
 	CELLS_LEAST = 1 << 20, /* with a judge: so many for every budget, and more for larger ones */
-	RUNGS = 4096,          /* the most rungs of a ladder */
+	RUNGS = 1 << 16,       /* the most rungs of a ladder */
 	CLIMBS = 24,           /* the most schedules tried for a goal */
 };
 
@@ -81,18 +81,22 @@ static enum status find_least(const struct search *s, int64_t below, int64_t *le
 	return STATUS_OK;
 }
 
-/* Returns the bytes between two rungs: they divide all sizes of the steps, or there are RUNGS of them. */
-static int64_t rung_bytes(const struct search *s)
+/* Returns the bytes between two rungs. *EXACT: they divide all sizes of the steps. Else there are RUNGS of them. */
+static int64_t rung_bytes(const struct search *s, bool *exact)
 {
 	const struct step_cost *c = equal_steps_cost(s->costs);
 	const int64_t sizes[] = {c->residual, c->forward_temporary, c->record_temporary, c->backward_temporary};
 	int64_t unit = c->state;
 	for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
 		unit = common_divisor(unit, sizes[i]);
-	return greater(greater(unit, 1), s->range / RUNGS + 1);
+	*exact = unit > s->range / RUNGS;
+	return greater(unit, s->range / RUNGS + 1);
 }
 
-/* Offers GOAL the best schedule within BYTES by the cost walk. *EXCESS: by so many bytes the judge says it is large. */
+/*
+ * Offers GOAL the best schedule within BYTES by the cost walk. *EXCESS: by so many bytes the judge says it is large; all
+ * BYTES if the table would be too large.
+ */
 static enum status offer_rung(const struct search *s, struct budget_goal *goal, int64_t bytes, int64_t *excess)
 {
 	const int64_t cells = lesser(greater(CELLS_LEAST, (goal->bytes - s->costs->fixed) / 8), CELLS_MOST);
@@ -113,21 +117,21 @@ static enum status offer_rung(const struct search *s, struct budget_goal *goal, 
 
 /*
  * Looks for the highest rung whose schedule fits GOAL: downwards from its reach by as many bytes as the judge says are
- * too many, then by bisection. GOAL is exact if the rung above that one does not fit.
+ * too many, then by bisection. GOAL is exact if the rungs are, no table was too large, and the rung above that one does
+ * not fit.
  */
 static enum status climb(const struct search *s, struct budget_goal *goal)
 {
-	const int64_t unit = rung_bytes(s), reach = lesser(goal_reach(s, goal), s->range);
+	bool exact;
+	const int64_t unit = rung_bytes(s, &exact), reach = lesser(goal_reach(s, goal), s->range);
 	int64_t low = 0, high = reach / unit + 1, excess; /* rung HIGH does not fit, rung LOW does or is 0 */
 	for (int64_t rung = high - 1, tries = 0; rung > low && tries < CLIMBS; tries++) {
 		TRY(offer_rung(s, goal, rung * unit, &excess));
-		if (excess == 0)
-			low = rung;
-		else
-			high = rung;
+		exact &= excess < rung * unit;
+		*(excess == 0 ? &low : &high) = rung;
 		rung = low > 0 ? low + (high - low) / 2 : greater(rung - ceil_div(excess, unit), 1);
 	}
-	goal->exact = low > 0 && high == low + 1 && goal->schedule && goal->family.kind == POLICY_budget;
+	goal->exact = exact && low > 0 && high == low + 1 && goal->schedule && goal->family.kind == POLICY_budget;
 	return STATUS_OK;
 }
 
