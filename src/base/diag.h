@@ -19,12 +19,13 @@
 /* The outcome of a fallible function. The values are the program's exit statuses (ckptc(1)). */
 enum status {
 	STATUS_OK = 0,
-	STATUS_CHECK = 1, /* a check of `ckptc check` failed */
-	STATUS_USAGE = 2, /* wrong command line */
-	STATUS_CHAIN = 3, /* wrong chain: syntax, names, types */
-	STATUS_DATA = 4,  /* wrong data: npy, text, npz, safetensors, costs */
-	STATUS_IO = 5,    /* the system failed to read or write */
-	STATUS_LIMIT = 6, /* out of memory, or beyond a documented limit */
+	STATUS_CHECK = 1,   /* a check of `ckptc check` failed */
+	STATUS_USAGE = 2,   /* wrong command line */
+	STATUS_CHAIN = 3,   /* wrong chain: syntax, names, types */
+	STATUS_DATA = 4,    /* wrong data: npy, text, npz, safetensors, costs */
+	STATUS_IO = 5,      /* the system failed to read or write */
+	STATUS_LIMIT = 6,   /* out of memory, or beyond a documented limit */
+	STATUS_PROGRAM = 7, /* an external program failed (programs/programs.h) */
 };
 
 /* Evaluates CALL. The function that uses TRY returns its status, unless that is STATUS_OK. */

@@ -1,0 +1,73 @@
+/*
+ * What the files of this folder share. A program has workers; a worker is a context of a shared object, or a process.
+ * Both are a backend: functions that programs.c calls once it has checked what they may be called for.
+ */
+#ifndef PROGRAMS_PARTS_H
+#define PROGRAMS_PARTS_H
+
+#include "ckptc_step.h"
+#include "programs/programs.h"
+
+/* The types of a program, in one piece. */
+struct program_types {
+	struct program_signature signature; /* points to the arrays below */
+	struct type operands[PROGRAM_OPERANDS];
+	const char *names[PROGRAM_OPERANDS];
+	/* The same for a shared object. */
+	struct ckptc_step_signature step;
+	struct ckptc_step_type step_operands[PROGRAM_OPERANDS];
+};
+
+struct program_worker {
+	int64_t opening; /* the value of program->opening whose types it has; 0: none */
+	void *context;   /* of the shared object, if OPENING is not 0 */
+};
+
+struct program {
+	struct program_set *set;
+	const char *name, *target; /* TARGET NULL: it is not bound */
+	const struct program_backend *backend;
+	void *library; /* of dlopen */
+	const struct ckptc_step *step;
+	int64_t opening; /* how often its types were set; 0: it has none */
+	struct program_types types;
+	struct program_traits traits;
+	struct program_worker *workers; /* set->options.workers of them */
+};
+
+struct program_set {
+	struct context context; /* without diags */
+	struct program_options options;
+	struct program *programs;
+	uint32_t count;
+};
+
+struct program_backend {
+	/* Starts WORKER if need be, tells it program->types, and writes its TRAITS. */
+	enum status (*open)(struct program *program, struct program_worker *worker, struct program_traits *traits,
+	                    struct diags *diags);
+	enum status (*call)(struct program *program, struct program_worker *worker, const struct program_call *call,
+	                    struct diags *diags);
+	enum status (*release)(struct program *program, struct program_worker *worker, uint64_t handle,
+	                       struct diags *diags);
+	/* Writes, not adds, the sum of one worker. */
+	enum status (*sum)(struct program *program, struct program_worker *worker, uint32_t operand, void *sum,
+	                   struct diags *diags);
+	/* Ends what the last `open` began, before program->types change. */
+	void (*retire)(struct program *program, struct program_worker *worker);
+	/* Ends WORKER, which is retired. */
+	void (*close)(struct program *program, struct program_worker *worker);
+};
+
+extern const struct program_backend shared_object_backend;
+
+/* Opens program->target, a shared object. */
+enum status shared_object_load(struct program *program, struct diags *diags);
+
+/* Reports that PROGRAM failed; NUMBER is the step, or -1 for none. Returns STATUS_PROGRAM. */
+__attribute__((format(printf, 4, 5))) enum status program_failed(const struct program *program, int64_t number,
+                                                                 struct diags *diags, const char *format, ...);
+/* True if a backward call returns the cotangent by OPERAND: it is wanted, and the program does not add it up. */
+bool program_returns(const struct program *program, uint32_t operand);
+
+#endif

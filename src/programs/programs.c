@@ -1,0 +1,249 @@
+/* Binds programs, checks what they are called for, and opens their workers as they are first used. */
+#include "programs/programs.h"
+
+#include <assert.h>
+#include <dlfcn.h>
+#include <string.h>
+
+#include "base/suggest.h"
+#include "programs/parts.h"
+
+enum status program_failed(const struct program *program, int64_t number, struct diags *diags, const char *format, ...)
+{
+	va_list arguments;
+	va_start(arguments, format);
+	const char *what = arena_vprintf(diags->arena, format, arguments);
+	va_end(arguments);
+	TRY_ALLOC(what, diags);
+	if (number < 0)
+		return diag_file(diags, STATUS_PROGRAM, NULL, -1, "program '%s' (%s): %s", program->name, program->target,
+		                 what);
+	return diag_file(diags, STATUS_PROGRAM, NULL, -1, "program '%s' (%s): step %lld: %s", program->name,
+	                 program->target, (long long)number, what);
+}
+
+bool program_returns(const struct program *program, uint32_t operand)
+{
+	return program->types.signature.gradients & ~program->traits.sums & 1u << operand;
+}
+
+static bool is_shared_object(const char *target)
+{
+	const size_t length = strlen(target);
+	return length > 3 && !strcmp(target + length - 3, ".so");
+}
+
+/* Returns the program called NAME, or NULL. */
+static struct program *find_program(const struct program_set *set, const char *name)
+{
+	for (uint32_t i = 0; i < set->count; i++)
+		if (!strcmp(set->programs[i].name, name))
+			return &set->programs[i];
+	return NULL;
+}
+
+static enum status bind_program(struct program_set *set, const struct program_binding *binding,
+                                const char *const *names, struct diags *diags)
+{
+	struct program *program = find_program(set, binding->name);
+	if (!program) {
+		const enum status status =
+			diag_file(diags, STATUS_USAGE, NULL, -1, "--program: the chain has no program '%s'", binding->name);
+		const char *nearest = suggest_nearest(binding->name, names, set->count);
+		return nearest ? diag_hint(diags, "did you mean '%s'?", nearest) : status;
+	}
+	if (program->target)
+		return diag_file(diags, STATUS_USAGE, NULL, -1, "--program: '%s' is bound twice", binding->name);
+	if (!binding->target[0])
+		return diag_file(diags, STATUS_USAGE, NULL, -1, "--program: no command is given for '%s'", binding->name);
+	program->target = binding->target;
+	if (!is_shared_object(program->target))
+		return diag_file(diags, STATUS_PROGRAM, NULL, -1, "commands are not there yet");
+	program->backend = &shared_object_backend;
+	return shared_object_load(program, diags);
+}
+
+enum status programs_bind(const struct context *context, const char *const *names, uint32_t count,
+                          const struct program_binding *bindings, size_t bound, const struct program_options *options,
+                          struct program_set **set)
+{
+	struct program_set *made = *set = arena_alloc(context->arena, sizeof *made);
+	TRY_ALLOC(made, context->diags);
+	*made = (struct program_set){.context = *context, .options = *options, .count = count};
+	made->context.diags = NULL;
+	made->programs = arena_array(context->arena, count, sizeof *made->programs);
+	TRY_ALLOC(made->programs || count == 0, context->diags);
+	for (uint32_t i = 0; i < count; i++) {
+		struct program_worker *workers = arena_array(context->arena, (size_t)options->workers, sizeof *workers);
+		TRY_ALLOC(workers, context->diags);
+		made->programs[i] = (struct program){.set = made, .name = names[i], .workers = workers};
+	}
+	for (size_t i = 0; i < bound; i++) {
+		const enum status status = bind_program(made, &bindings[i], names, context->diags);
+		if (status) {
+			programs_close(made);
+			*set = NULL;
+			return status;
+		}
+	}
+	return STATUS_OK;
+}
+
+bool programs_bound(const struct program_set *set, uint32_t program) { return set->programs[program].backend; }
+
+/* Fails if two arrays of a message would have one name. */
+static enum status check_names(const struct program *program, const struct program_signature *signature,
+                               struct diags *diags)
+{
+	static const char *const reserved[] = {"x", "y", "g", "dx", "gradients"};
+	for (uint32_t i = 0; i < signature->count; i++) {
+		const char *name = signature->names[i];
+		bool clash = false;
+		for (size_t r = 0; r < sizeof reserved / sizeof *reserved; r++)
+			clash |= !strcmp(name, reserved[r]);
+		for (uint32_t j = 0; j < signature->count; j++)
+			clash |= i != j &&
+			         (!strcmp(name, signature->names[j]) || (name[0] == 'd' && !strcmp(name + 1, signature->names[j])));
+		if (clash)
+			return diag_file(diags, STATUS_CHAIN, NULL, -1,
+			                 "program '%s': messages to it cannot call an operand '%s', which means another array",
+			                 program->name, name);
+	}
+	return STATUS_OK;
+}
+
+static bool same_signature(const struct program_signature *a, const struct program_signature *b)
+{
+	bool same = type_equal(&a->x, &b->x) && type_equal(&a->y, &b->y) && a->count == b->count &&
+	            a->gradient_x == b->gradient_x && a->gradients == b->gradients;
+	for (uint32_t i = 0; same && i < a->count; i++)
+		same = type_equal(&a->operands[i], &b->operands[i]);
+	return same;
+}
+
+static void keep_signature(struct program_types *types, const struct program_signature *signature)
+{
+	types->signature = *signature;
+	for (uint32_t i = 0; i < signature->count; i++) {
+		types->operands[i] = signature->operands[i];
+		types->names[i] = signature->names[i];
+	}
+	types->signature.operands = types->operands;
+	types->signature.names = types->names;
+}
+
+static void retire_workers(struct program *program)
+{
+	for (int i = 0; i < program->set->options.workers; i++) {
+		if (program->backend->retire)
+			program->backend->retire(program, &program->workers[i]);
+		program->workers[i].opening = 0;
+	}
+}
+
+static bool same_traits(const struct program_traits *a, const struct program_traits *b)
+{
+	return a->backward == b->backward && a->needs_x == b->needs_x && a->needs_y == b->needs_y &&
+	       a->needs_operands == b->needs_operands && a->record_bytes == b->record_bytes && a->sums == b->sums;
+}
+
+/* Returns in *WORKER that of INDEX, which knows the program's types. */
+static enum status ready_worker(struct program *program, int index, struct program_worker **worker, struct diags *diags)
+{
+	struct program_worker *ready = *worker = &program->workers[index];
+	struct program_traits traits;
+	if (ready->opening == program->opening)
+		return STATUS_OK;
+	TRY(program->backend->open(program, ready, &traits, diags));
+	ready->opening = program->opening;
+	if (index == 0)
+		program->traits = traits;
+	else if (!same_traits(&program->traits, &traits))
+		return program_failed(program, -1, diags, "two workers of it have different traits");
+	return STATUS_OK;
+}
+
+enum status programs_open(struct program_set *set, uint32_t index, const struct program_signature *signature,
+                          struct program_traits *traits, struct diags *diags)
+{
+	struct program *program = &set->programs[index];
+	struct program_worker *first;
+	TRY(check_names(program, signature, diags));
+	if (program->opening == 0 || !same_signature(signature, &program->types.signature)) {
+		retire_workers(program);
+		keep_signature(&program->types, signature);
+		program->opening++;
+	}
+	TRY(ready_worker(program, 0, &first, diags));
+	*traits = program->traits;
+	return STATUS_OK;
+}
+
+enum status programs_call(struct program_set *set, int worker, const struct program_call *call, struct diags *diags)
+{
+	struct program *program = &set->programs[call->program];
+	struct program_worker *ready;
+	TRY(ready_worker(program, worker, &ready, diags));
+	return program->backend->call(program, ready, call, diags);
+}
+
+enum status programs_release(struct program_set *set, int worker, uint32_t index, uint64_t handle, struct diags *diags)
+{
+	struct program *program = &set->programs[index];
+	return program->backend->release(program, &program->workers[worker], handle, diags);
+}
+
+/* Adds COUNT values FROM to TO, in the dtype of both. */
+static void add_values(void *to, const void *from, int64_t count, enum dtype dtype)
+{
+	for (int64_t i = 0; i < count; i++)
+		if (dtype == DTYPE_F32)
+			((float *)to)[i] += ((const float *)from)[i];
+		else
+			((double *)to)[i] += ((const double *)from)[i];
+}
+
+enum status programs_sum(struct program_set *set, uint32_t index, uint32_t operand, void *sum, struct diags *diags)
+{
+	struct program *program = &set->programs[index];
+	const struct type *type = &program->types.operands[operand];
+	const size_t bytes = (size_t)type_bytes(type);
+	void *part = NULL;
+	enum status status = program->backend->sum(program, &program->workers[0], operand, sum, diags);
+	for (int i = 1; !status && i < set->options.workers; i++) {
+		if (program->workers[i].opening != program->opening) /* it has not been called */
+			continue;
+		part = part ? part : allocator_get(set->context.allocator, 1, bytes);
+		status = part ? program->backend->sum(program, &program->workers[i], operand, part, diags) : diag_memory(diags);
+		if (!status)
+			add_values(sum, part, shape_count(&type->shape), type->dtype);
+	}
+	allocator_put(set->context.allocator, part, bytes);
+	return status;
+}
+
+enum status programs_memory(struct program_set *set, size_t size, void **memory, struct diags *diags)
+{
+	(void)set, (void)size, (void)diags;
+	*memory = NULL;
+	return STATUS_OK;
+}
+
+void programs_memory_put(struct program_set *set, void *memory) { (void)set, (void)memory; }
+
+void programs_forget(struct program_set *set) { (void)set; }
+
+void programs_cleanup(void) {}
+
+void programs_close(struct program_set *set)
+{
+	for (uint32_t i = 0; set && i < set->count; i++) {
+		struct program *program = &set->programs[i];
+		if (program->backend)
+			retire_workers(program);
+		for (int w = 0; program->backend && program->backend->close && w < set->options.workers; w++)
+			program->backend->close(program, &program->workers[w]);
+		if (program->library)
+			dlclose(program->library);
+	}
+}

@@ -1,0 +1,122 @@
+/*
+ * Steps that other programs compute. A program is a command, which answers messages on its standard input and output
+ * (ckptc-program(7)), or a shared object, whose functions are called (ckptc_step.h).
+ *
+ *     programs_bind     checks the names, opens shared objects; starts nothing
+ *     programs_open     tells a program its types, learns its traits; starts commands
+ *     programs_memory   optional: memory that all commands share
+ *     programs_call     computes steps, any number of times
+ *     programs_sum      the gradients that a program added up itself
+ *     programs_close    ends all
+ *
+ * A worker is a process of each command, and a context of each shared object. Calls of different workers may run at the
+ * same time; calls of one worker may not. All other functions belong to one thread, while no call runs.
+ *
+ * A program that fails is STATUS_PROGRAM. The message names the program, its command, the number of the step, and what
+ * went wrong; the program's last line on standard error is the note. After that the program's worker is of no use.
+ */
+#ifndef PROGRAMS_PROGRAMS_H
+#define PROGRAMS_PROGRAMS_H
+
+#include "base/diag.h"
+#include "base/type.h"
+#include "language/program_traits.h"
+
+/* --program NAME=TARGET. TARGET is a shared object if it ends in ".so", else a command for /bin/sh. */
+struct program_binding {
+	const char *name, *target;
+};
+
+struct program_options {
+	double timeout; /* seconds for which a command may neither read nor write while an answer is due; 0: no limit */
+	int workers;    /* at least 1 */
+	/* Receives what commands write to standard error, from the threads of all workers. NULL: it is dropped. */
+	diag_write *pass;
+	void *pass_context;
+};
+
+struct program_set;
+
+/*
+ * Binds the programs NAMES of a chain, COUNT of them, by BINDINGS, a list of BOUND. Fails with STATUS_USAGE if a binding
+ * names no program of the chain (the nearest name is a hint) or one twice, with STATUS_PROGRAM if a shared object cannot
+ * be opened, or is of another version. The set lives in the context's arena, and its buffers in the allocator, until
+ * programs_close. Names and targets must outlive it.
+ */
+enum status programs_bind(const struct context *context, const char *const *names, uint32_t count,
+                          const struct program_binding *bindings, size_t bound, const struct program_options *options,
+                          struct program_set **set);
+/* True if program PROGRAM, an index into NAMES, is bound. */
+bool programs_bound(const struct program_set *set, uint32_t program);
+
+/* The types of a program's steps. All dtypes are F32 or F64, those in which the arrays are in memory. */
+struct program_signature {
+	struct type x, y;
+	uint32_t count; /* of operands, at most PROGRAM_OPERANDS */
+	const char *const *names;
+	const struct type *operands;
+	bool gradient_x;    /* backward calls give the cotangent of x */
+	uint32_t gradients; /* mask: and those of operands */
+};
+
+/*
+ * Starts PROGRAM, which is bound, unless it runs, tells it the types and writes its TRAITS. A later call with other types
+ * tells it these; with the same types it only writes the traits. Then all operands are sent again, sums are 0, and
+ * records are gone. Fails with STATUS_CHAIN if two arrays of a message would have one name: an operand must not be
+ * called x, y, g, gradients, or d and the name of another.
+ */
+enum status programs_open(struct program_set *set, uint32_t program, const struct program_signature *signature,
+                          struct program_traits *traits, struct diags *diags);
+
+/*
+ * Sets *MEMORY to SIZE bytes that the commands share: arrays in them travel by their offset. They are ARRAY_ALIGN
+ * aligned and 0, and take no memory until they are used. NULL if no program that is open asked for such memory. Arrays
+ * elsewhere are copied, so this is never necessary.
+ */
+enum status programs_memory(struct program_set *set, size_t size, void **memory, struct diags *diags);
+/* Gives MEMORY, of programs_memory, back to the system. NULL does nothing. */
+void programs_memory_put(struct program_set *set, void *memory);
+
+enum program_call_kind {
+	CALL_FORWARD,  /* y from x and operands */
+	CALL_RECORD,   /* the same; the program keeps what its backward needs, and *RECORDED names it */
+	CALL_BACKWARD, /* dx and doperands from g, and either from HANDLE or from what the traits say is needed */
+};
+
+/* Arrays in C order, of the signature's types. Those that are written overlap no other. */
+struct program_call {
+	uint32_t program;
+	enum program_call_kind kind;
+	int64_t number; /* of the step: the index of this call in the forward pass with all loops written out, from 0 */
+	const void *x;  /* may be NULL where it is not needed, as may Y of a backward call, and operands */
+	const void *const *operands;
+	uint32_t constant;      /* mask: operands that do not change until programs_forget; a command gets them once */
+	void *y;                /* CALL_BACKWARD only reads it */
+	const void *g;          /* the cotangent of y */
+	void *dx;               /* NULL: not wanted; so with its elements */
+	void *const *doperands; /* written, not added to; those that the program sums are not touched */
+	uint64_t handle;        /* CALL_BACKWARD: of a record, which ends with this call; 0: none */
+	uint64_t *recorded;     /* CALL_RECORD: not 0 */
+};
+/* Computes one step on WORKER, 0 .. options.workers - 1. A handle belongs to the worker that recorded. */
+enum status programs_call(struct program_set *set, int worker, const struct program_call *call, struct diags *diags);
+/* Ends a record without its backward call. */
+enum status programs_release(struct program_set *set, int worker, uint32_t program, uint64_t handle,
+                             struct diags *diags);
+/* Constant operands have changed since the last call. */
+void programs_forget(struct program_set *set);
+/*
+ * Writes to SUM, of the operand's type, the gradient by OPERAND that PROGRAM added up since it was opened: a worker after
+ * the other. Then the program begins anew at 0.
+ */
+enum status programs_sum(struct program_set *set, uint32_t program, uint32_t operand, void *sum, struct diags *diags);
+
+/*
+ * Ends all programs, and frees SET, which may be NULL. Commands that do not end at the end of their input are killed,
+ * with the processes that they started. None is left.
+ */
+void programs_close(struct program_set *set);
+/* Ends all commands of this process. It is async-signal-safe, for handlers of signals that end it. */
+void programs_cleanup(void);
+
+#endif
