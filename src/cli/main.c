@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "cli/job.h"
+#include "programs/programs.h"
 
 const struct command command_table[] = {
 	{"run", RUN, command_run, "forward: input arrays in, output arrays out"},
@@ -34,6 +35,7 @@ static void write_error(void *context, const char *text, size_t length)
 static void on_signal(int number)
 {
 	io_cleanup();
+	programs_cleanup();
 	signal(number, SIG_DFL);
 	raise(number);
 }
@@ -51,6 +53,7 @@ static void end_for_library(void)
 	if (!working)
 		return;
 	io_cleanup();
+	programs_cleanup();
 	(void)io_write_at(2, IO_NEXT, text, sizeof text - 1);
 	_exit(STATUS_LIMIT);
 }
@@ -191,12 +194,14 @@ int main(int argc, char **argv)
 	struct allocator_cap cap;
 	const struct allocator allocator = allocator_capped(&cap, session_memory_most());
 	struct session session = {.allocator = &allocator};
-	/* Signals that end a program, unless ignored. Their handler removes temporary files first. */
+	/* Signals that end a program, unless ignored. Their handler removes temporary files and ends programs first. */
 	static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGQUIT, SIGALRM, SIGUSR1, SIGUSR2, SIGXCPU};
 	for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
 		if (signal(signals[i], on_signal) == SIG_IGN)
 			signal(signals[i], SIG_IGN);
 	working = atexit(end_for_library) == 0;
+	/* With SIGCHLD ignored, the system would not say how a program ended. */
+	signal(SIGCHLD, SIG_DFL);
 	/* With SIGXFSZ ignored, a write beyond the limit of file sizes is an error, which is reported. */
 	signal(SIGXFSZ, SIG_IGN);
 	arena_init(&session.arena, session.allocator);

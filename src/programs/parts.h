@@ -6,6 +6,7 @@
 #define PROGRAMS_PARTS_H
 
 #include "ckptc_step.h"
+#include "programs/memory.h"
 #include "programs/programs.h"
 
 /* The types of a program, in one piece. */
@@ -20,7 +21,7 @@ struct program_types {
 
 struct program_worker {
 	int64_t opening; /* the value of program->opening whose types it has; 0: none */
-	void *context;   /* of the shared object, if OPENING is not 0 */
+	void *context;   /* of the shared object, if OPENING is not 0; or a struct command, NULL before it starts */
 };
 
 struct program {
@@ -32,6 +33,7 @@ struct program {
 	int64_t opening; /* how often its types were set; 0: it has none */
 	struct program_types types;
 	struct program_traits traits;
+	bool shares;                    /* its commands asked for shared memory */
 	struct program_worker *workers; /* set->options.workers of them */
 };
 
@@ -40,6 +42,9 @@ struct program_set {
 	struct program_options options;
 	struct program *programs;
 	uint32_t count;
+	struct shared_memory memory; /* if there are commands */
+	bool has_commands;
+	int64_t forgotten; /* how often constant operands have changed */
 };
 
 struct program_backend {
@@ -55,11 +60,15 @@ struct program_backend {
 	                   struct diags *diags);
 	/* Ends what the last `open` began, before program->types change. */
 	void (*retire)(struct program *program, struct program_worker *worker);
+	/* Tells WORKER, if it runs, that no more calls come; it has some time to end while others are told. */
+	void (*hang_up)(struct program_worker *worker);
+	/* Ends WORKER's input. Fails if it has written more than its answers. */
+	enum status (*finish)(struct program *program, struct program_worker *worker, struct diags *diags);
 	/* Ends WORKER, which is retired. */
 	void (*close)(struct program *program, struct program_worker *worker);
 };
 
-extern const struct program_backend shared_object_backend;
+extern const struct program_backend shared_object_backend, command_backend;
 
 /* Opens program->target, a shared object. */
 enum status shared_object_load(struct program *program, struct diags *diags);

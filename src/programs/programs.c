@@ -57,10 +57,13 @@ static enum status bind_program(struct program_set *set, const struct program_bi
 	if (!binding->target[0])
 		return diag_file(diags, STATUS_USAGE, NULL, -1, "--program: no command is given for '%s'", binding->name);
 	program->target = binding->target;
-	if (!is_shared_object(program->target))
-		return diag_file(diags, STATUS_PROGRAM, NULL, -1, "commands are not there yet");
-	program->backend = &shared_object_backend;
-	return shared_object_load(program, diags);
+	program->backend = is_shared_object(program->target) ? &shared_object_backend : &command_backend;
+	if (program->backend == &shared_object_backend)
+		return shared_object_load(program, diags);
+	if (!set->has_commands)
+		(void)memory_open(&set->memory, set->context.allocator); /* a command that asks for it will fail */
+	set->has_commands = true;
+	return STATUS_OK;
 }
 
 enum status programs_bind(const struct context *context, const char *const *names, uint32_t count,
@@ -224,16 +227,30 @@ enum status programs_sum(struct program_set *set, uint32_t index, uint32_t opera
 
 enum status programs_memory(struct program_set *set, size_t size, void **memory, struct diags *diags)
 {
-	(void)set, (void)size, (void)diags;
-	*memory = NULL;
-	return STATUS_OK;
+	bool wanted = false;
+	for (uint32_t i = 0; i < set->count; i++)
+		wanted |= set->programs[i].shares;
+	*memory = wanted ? memory_get(&set->memory, size) : NULL;
+	return *memory || !wanted ? STATUS_OK : diag_memory(diags);
 }
 
-void programs_memory_put(struct program_set *set, void *memory) { (void)set, (void)memory; }
+void programs_memory_put(struct program_set *set, void *memory)
+{
+	if (memory)
+		memory_put(&set->memory, memory);
+}
 
-void programs_forget(struct program_set *set) { (void)set; }
+void programs_forget(struct program_set *set) { set->forgotten++; }
 
-void programs_cleanup(void) {}
+enum status programs_finish(struct program_set *set, struct diags *diags)
+{
+	for (uint32_t i = 0; i < set->count; i++) {
+		struct program *program = &set->programs[i];
+		for (int w = 0; program->backend && program->backend->finish && w < set->options.workers; w++)
+			TRY(program->backend->finish(program, &program->workers[w], diags));
+	}
+	return STATUS_OK;
+}
 
 void programs_close(struct program_set *set)
 {
@@ -241,9 +258,16 @@ void programs_close(struct program_set *set)
 		struct program *program = &set->programs[i];
 		if (program->backend)
 			retire_workers(program);
+		for (int w = 0; program->backend && program->backend->hang_up && w < set->options.workers; w++)
+			program->backend->hang_up(&program->workers[w]);
+	}
+	for (uint32_t i = 0; set && i < set->count; i++) {
+		struct program *program = &set->programs[i];
 		for (int w = 0; program->backend && program->backend->close && w < set->options.workers; w++)
 			program->backend->close(program, &program->workers[w]);
 		if (program->library)
 			dlclose(program->library);
 	}
+	if (set && set->has_commands)
+		memory_close(&set->memory);
 }

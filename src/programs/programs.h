@@ -7,7 +7,8 @@
  *     programs_memory   optional: memory that all commands share
  *     programs_call     computes steps, any number of times
  *     programs_sum      the gradients that a program added up itself
- *     programs_close    ends all
+ *     programs_finish   ends all, and sees that they said no more than was asked
+ *     programs_close    frees all, after a failure too
  *
  * A worker is a process of each command, and a context of each shared object. Calls of different workers may run at the
  * same time; calls of one worker may not. All other functions belong to one thread, while no call runs.
@@ -78,9 +79,9 @@ enum status programs_memory(struct program_set *set, size_t size, void **memory,
 void programs_memory_put(struct program_set *set, void *memory);
 
 enum program_call_kind {
-	CALL_FORWARD,  /* y from x and operands */
-	CALL_RECORD,   /* the same; the program keeps what its backward needs, and *RECORDED names it */
-	CALL_BACKWARD, /* dx and doperands from g, and either from HANDLE or from what the traits say is needed */
+	PROGRAM_FORWARD,  /* y from x and operands */
+	PROGRAM_RECORD,   /* the same; the program keeps what its backward needs, and *RECORDED names it */
+	PROGRAM_BACKWARD, /* dx and doperands from g, and either from HANDLE or from what the traits say is needed */
 };
 
 /* Arrays in C order, of the signature's types. Those that are written overlap no other. */
@@ -91,12 +92,12 @@ struct program_call {
 	const void *x;  /* may be NULL where it is not needed, as may Y of a backward call, and operands */
 	const void *const *operands;
 	uint32_t constant;      /* mask: operands that do not change until programs_forget; a command gets them once */
-	void *y;                /* CALL_BACKWARD only reads it */
+	void *y;                /* PROGRAM_BACKWARD only reads it */
 	const void *g;          /* the cotangent of y */
 	void *dx;               /* NULL: not wanted; so with its elements */
 	void *const *doperands; /* written, not added to; those that the program sums are not touched */
-	uint64_t handle;        /* CALL_BACKWARD: of a record, which ends with this call; 0: none */
-	uint64_t *recorded;     /* CALL_RECORD: not 0 */
+	uint64_t handle;        /* PROGRAM_BACKWARD: of a record, which ends with this call; 0: none */
+	uint64_t *recorded;     /* PROGRAM_RECORD: not 0 */
 };
 /* Computes one step on WORKER, 0 .. options.workers - 1. A handle belongs to the worker that recorded. */
 enum status programs_call(struct program_set *set, int worker, const struct program_call *call, struct diags *diags);
@@ -111,6 +112,11 @@ void programs_forget(struct program_set *set);
  */
 enum status programs_sum(struct program_set *set, uint32_t program, uint32_t operand, void *sum, struct diags *diags);
 
+/*
+ * Tells all commands, at the end of a good run, that no more calls come. Fails if one has written more than its answers.
+ * Its exit status does not matter: all answers are there.
+ */
+enum status programs_finish(struct program_set *set, struct diags *diags);
 /*
  * Ends all programs, and frees SET, which may be NULL. Commands that do not end at the end of their input are killed,
  * with the processes that they started. None is left.

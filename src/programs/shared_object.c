@@ -91,14 +91,14 @@ static enum status call_context(struct program *program, struct program_worker *
 {
 	const struct ckptc_step *step = program->step;
 	const char *wrong = NULL;
-	if (call->kind == CALL_FORWARD)
+	if (call->kind == PROGRAM_FORWARD)
 		wrong = step->forward(worker->context, call->number, call->x, call->operands, call->y);
-	else if (call->kind == CALL_RECORD)
+	else if (call->kind == PROGRAM_RECORD)
 		wrong = step->record(worker->context, call->number, call->x, call->operands, call->y, call->recorded);
 	else
 		wrong = step->backward(worker->context, call->number, call->x, call->operands, call->y, call->g, call->handle,
 		                       call->dx, call->doperands);
-	if (!wrong && call->kind == CALL_RECORD && *call->recorded == 0)
+	if (!wrong && call->kind == PROGRAM_RECORD && *call->recorded == 0)
 		wrong = "its record has the handle 0";
 	return wrong ? program_failed(program, call->number, diags, "%s", wrong) : STATUS_OK;
 }

@@ -1,0 +1,597 @@
+/*
+ * Steps of commands, by the messages of ckptc-program(7).
+ *
+ * An operand goes by `set`, once if it is constant; x, y and g go with their call. With shared memory every array goes
+ * by its offset: an array that lies elsewhere is copied to or from a slot of the worker's own staging segment.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "base/checked.h"
+#include "programs/channel.h"
+#include "programs/parts.h"
+
+enum { PROTOCOL = 1 };
+/* Seconds that a command has to end when its input ends, and when it has closed its output. */
+static const double grace = 2, grace_failed = 0.5;
+
+/* The staging slots of the arrays, each with one for every operand from OPERAND and D_OPERAND on. */
+enum slot { SLOT_X, SLOT_Y, SLOT_G, SLOT_DX, SLOT_OPERAND, SLOT_D_OPERAND = SLOT_OPERAND + PROGRAM_OPERANDS };
+enum { SLOTS = SLOT_D_OPERAND + PROGRAM_OPERANDS };
+
+/* Bits of names besides operands, in the lists of `ready`. */
+enum { NAME_X = 1 << PROGRAM_OPERANDS, NAME_Y = 2 << PROGRAM_OPERANDS };
+
+struct command {
+	struct channel channel;
+	bool failed;
+	bool memory, text;                  /* how arrays travel */
+	int64_t told;                       /* bytes of shared memory that it knows of */
+	int64_t forgotten;                  /* set->forgotten at the last call */
+	const void *sent[PROGRAM_OPERANDS]; /* constant operands that it has; NULL: it must get this one */
+	char *staging;                      /* a segment of shared memory, or NULL */
+	int64_t slots[SLOTS];               /* offsets in STAGING */
+};
+
+/* One exchange, and what its messages name. */
+struct exchange {
+	struct program *program;
+	struct command *command;
+	int64_t number; /* of the step, or -1 */
+	struct diags *diags;
+};
+
+/* Ends the command, and reports that the exchange failed. The last line of standard error is the note. */
+__attribute__((format(printf, 3, 4))) static enum status fail(const struct exchange *e, double seconds,
+                                                              const char *format, ...)
+{
+	va_list arguments;
+	va_start(arguments, format);
+	const char *what = arena_vprintf(e->diags->arena, format, arguments);
+	va_end(arguments);
+	e->command->failed = true;
+	process_end(&e->command->channel.process, seconds);
+	TRY_ALLOC(what, e->diags);
+	const enum status status = program_failed(e->program, e->number, e->diags, "%s", what);
+	const struct process *process = &e->command->channel.process;
+	return process->last_length > 0 ? diag_hint(e->diags, "its last line on standard error: %s", process->last)
+	                                : status;
+}
+
+/* Reports that the command has closed its output: how it ended, and after what, such as "before it answered". */
+static enum status fail_ended(const struct exchange *e, const char *when)
+{
+	struct process *process = &e->command->channel.process;
+	process_end(process, grace_failed);
+	const int status = process->status, code = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
+	const int number = WIFSIGNALED(status) ? WTERMSIG(status) : code > 128 ? code - 128 : 0;
+	const char *name = sigdescr_np(number);
+	if (process->forced)
+		return fail(e, 0, "it closed its standard output, but did not end, %s", when);
+	if (WIFSIGNALED(status))
+		return fail(e, 0, "it was ended by signal %d (%s) %s", number, name ? name : "unknown", when);
+	if (name)
+		return fail(e, 0, "it ended with exit status %d, as a shell does after signal %d (%s), %s", code, number, name,
+		            when);
+	return fail(e, 0, "it ended with exit status %d%s %s", code,
+	            code == 127   ? " (no such command)"
+	            : code == 126 ? " (it cannot be executed)"
+	                          : "",
+	            when);
+}
+
+/* Reports why the answer, of which WHAT is read (a line, or an array of TYPE), did not come. */
+static enum status fail_read(const struct exchange *e, enum channel_end end, const char *what, const struct type *type)
+{
+	const struct channel *channel = &e->command->channel;
+	char text[TYPE_TEXT], when[100] = "before it answered";
+	const char *form = type ? type_format(type, text) : "";
+	const int error = errno;
+	if (type)
+		snprintf(when, sizeof when, "after %lld of the %lld %s of %.20s", (long long)channel->done,
+		         (long long)(e->command->text ? shape_count(&type->shape) : type_bytes(type)),
+		         e->command->text ? "numbers" : "bytes", what);
+	switch (end) {
+	case CHANNEL_ENDED:
+		return fail_ended(e, when);
+	case CHANNEL_TIMEOUT:
+		return fail(e, 0, "for %g s it has neither read nor written: it stopped %s", channel->timeout, when);
+	case CHANNEL_LONG:
+		return fail(e, 0, "%s of its answer is longer than %d bytes", type ? "a number" : "a line",
+		            (type ? CHANNEL_NUMBER : CHANNEL_LINE) - 1);
+	case CHANNEL_NO_NUMBER:
+		return fail(e, 0, "'%s' is no number, in its line of %s", channel->word, what);
+	case CHANNEL_FEW:
+	case CHANNEL_MANY:
+		return fail(e, 0, "its line of %s has %s numbers than its type %s", what, end == CHANNEL_FEW ? "fewer" : "more",
+		            form);
+	default:
+		return fail(e, 0, "the pipes to it failed: %s", strerror(error));
+	}
+}
+
+/* Reports bytes that no message asked for. */
+static enum status fail_surplus(const struct exchange *e)
+{
+	const struct channel *channel = &e->command->channel;
+	const char *from = channel->received + channel->begin;
+	const size_t surplus = channel->end - channel->begin;
+	return fail(e, 0, "it wrote more than its last answer: '%.*s'", (int)(surplus < 40 ? surplus : 40), from);
+}
+
+/* Begins an exchange: nothing may have been written since the last answer. */
+static enum status begin(const struct exchange *e)
+{
+	struct channel *channel = &e->command->channel;
+	if (e->command->failed)
+		return program_failed(e->program, e->number, e->diags, "it has failed before");
+	return channel_find_surplus(channel) > 0 ? fail_surplus(e) : STATUS_OK;
+}
+
+/* Returns the number that is all of TEXT, at most 18 digits, or -1. */
+static int64_t parse_count(const char *text)
+{
+	const size_t length = strspn(text, "0123456789");
+	return length == 0 || length > 18 || text[length] ? -1 : strtoll(text, NULL, 10);
+}
+
+/*
+ * Reads the answer's line, whose first word must be WORD, and points *REST at the words after it. `error` stands in
+ * place of any answer.
+ */
+static enum status read_answer(const struct exchange *e, const char *word, const char *asked, char **rest)
+{
+	struct channel *channel = &e->command->channel;
+	if (channel->too_long)
+		return fail(e, 0, "a message to it would exceed %d KiB", CHANNEL_SENT >> 10);
+	const enum channel_end end = channel_read_line(channel);
+	if (end)
+		return fail_read(e, end, "a line", NULL);
+	char *line = channel->line + strspn(channel->line, " \t");
+	size_t length = strcspn(line, " \t\r");
+	char *after = line + length + strspn(line + length, " \t\r");
+	if (length == 5 && !strncmp(line, "error", length))
+		return fail(e, grace_failed, "it reports: %s", *after ? after : "an error");
+	if (length != strlen(word) || strncmp(line, word, length) != 0)
+		return fail(e, 0, "it answered '%s' to '%s', where '%s' is due", line, asked, word);
+	for (size_t end_of = strlen(after); end_of > 0 && strchr(" \t\r", after[end_of - 1]); end_of--)
+		after[end_of - 1] = '\0';
+	*rest = after;
+	return STATUS_OK;
+}
+
+/* Sends what is left of the exchange. A command that has not read all of it failed, whatever it answered. */
+static enum status end_exchange(const struct exchange *e)
+{
+	struct channel *channel = &e->command->channel;
+	const enum channel_end end = channel_flush(channel);
+	if (end)
+		return fail_read(e, end, "a line", NULL);
+	return channel->deaf ? fail_ended(e, "before it had read all that was sent") : STATUS_OK;
+}
+
+/* Opening. */
+
+/* Returns the bit of the name that is the LENGTH bytes at TEXT; 0 if there is none. */
+static uint32_t find_name(const struct program_signature *signature, const char *text, size_t length)
+{
+	if (length == 1 && (*text == 'x' || *text == 'y'))
+		return *text == 'x' ? NAME_X : NAME_Y;
+	for (uint32_t i = 0; i < signature->count; i++)
+		if (strlen(signature->names[i]) == length && !strncmp(signature->names[i], text, length))
+			return 1u << i;
+	return 0;
+}
+
+/* Reads LIST, names that commas separate, to MASK. ALLOWED are the bits that may be in it. */
+static enum status parse_names(const struct exchange *e, const char *list, uint32_t allowed, uint32_t *mask)
+{
+	*mask = 0;
+	while (*list) {
+		const size_t length = strcspn(list, ",");
+		const uint32_t bit = find_name(&e->program->types.signature, list, length) & allowed;
+		if (!bit)
+			return fail(e, 0, "in its 'ready', '%.*s' is the name of no array that is possible there", (int)length,
+			            list);
+		*mask |= bit;
+		list += length + (list[length] == ',');
+	}
+	return STATUS_OK;
+}
+
+/* Reads one word of `ready` after its version. */
+static enum status parse_trait(const struct exchange *e, const char *word, struct program_traits *traits)
+{
+	struct command *command = e->command;
+	const uint32_t operands = (1u << e->program->types.signature.count) - 1;
+	uint32_t names;
+	if (!strcmp(word, "backward")) {
+		traits->backward = true;
+	} else if (!strcmp(word, "memory")) {
+		command->memory = true;
+	} else if (!strcmp(word, "text")) {
+		command->text = true;
+	} else if (!strncmp(word, "needs=", 6)) {
+		TRY(parse_names(e, word + 6, operands | NAME_X | NAME_Y, &names));
+		traits->needs_x = names & NAME_X;
+		traits->needs_y = names & NAME_Y;
+		traits->needs_operands = names & operands;
+	} else if (!strncmp(word, "sums=", 5)) {
+		TRY(parse_names(e, word + 5, operands, &traits->sums));
+	} else if (!strncmp(word, "record=", 7) && parse_count(word + 7) >= 0) {
+		traits->record_bytes = parse_count(word + 7);
+	} else {
+		return fail(e, 0, "its 'ready' has the word '%s', which protocol %d does not know", word, PROTOCOL);
+	}
+	return STATUS_OK;
+}
+
+/* Reads the words after `ready`. */
+static enum status parse_ready(const struct exchange *e, char *words, struct program_traits *traits)
+{
+	struct command *command = e->command;
+	char *left = NULL, *word = strtok_r(words, " \t", &left);
+	*traits = PROGRAM_TRAITS_UNBOUND;
+	traits->bound = true;
+	traits->backward = false;
+	traits->needs_operands = (1u << e->program->types.signature.count) - 1;
+	command->memory = command->text = false;
+	if (!word || parse_count(word) != PROTOCOL)
+		return fail(e, 0, "it speaks version '%s' of the protocol, but this ckptc speaks version %d", word ? word : "",
+		            PROTOCOL);
+	while ((word = strtok_r(NULL, " \t", &left)))
+		TRY(parse_trait(e, word, traits));
+	if (command->memory && command->text)
+		return fail(e, 0, "its 'ready' has both 'memory' and 'text'");
+	if (command->memory && e->program->set->memory.fd < 0)
+		return fail(e, 0, "it asks for shared memory, which this system does not have");
+	if (traits->record_bytes >= 0 && !traits->backward)
+		return fail(e, 0, "its 'ready' has 'record' without 'backward'");
+	return STATUS_OK;
+}
+
+/* Gives every array a slot of COMMAND's staging segment, whose pages are used only by arrays that are copied. */
+static enum status make_staging(const struct exchange *e)
+{
+	const struct program_signature *s = &e->program->types.signature;
+	const struct type *types[SLOTS] = {&s->x, &s->y, &s->y, &s->x};
+	struct command *command = e->command;
+	int64_t bytes = 0;
+	for (uint32_t i = 0; i < s->count; i++)
+		types[SLOT_OPERAND + i] = types[SLOT_D_OPERAND + i] = &s->operands[i];
+	for (int i = 0; i < SLOTS; i++) {
+		command->slots[i] = bytes;
+		bytes += types[i] ? round_up(type_bytes(types[i]), ARRAY_ALIGN) : 0;
+	}
+	memory_put(&e->program->set->memory, command->staging);
+	command->staging = memory_get(&e->program->set->memory, (size_t)bytes);
+	TRY_ALLOC(command->staging, e->diags);
+	return STATUS_OK;
+}
+
+static void put_open(const struct exchange *e)
+{
+	const struct program_signature *s = &e->program->types.signature;
+	struct channel *channel = &e->command->channel;
+	char type[TYPE_TEXT];
+	channel_add(channel, "open %d %s x=%s", PROTOCOL, e->program->name, type_format(&s->x, type));
+	for (uint32_t i = 0; i < s->count; i++)
+		channel_add(channel, " %s=%s", s->names[i], type_format(&s->operands[i], type));
+	channel_add(channel, " y=%s gradients=%s", type_format(&s->y, type), s->gradient_x ? "x" : "");
+	bool some = s->gradient_x;
+	for (uint32_t i = 0; i < s->count; i++) {
+		if (!(s->gradients & 1u << i))
+			continue;
+		channel_add(channel, "%s%s", some ? "," : "", s->names[i]);
+		some = true;
+	}
+	channel_end_line(channel);
+}
+
+/* Starts the command of WORKER. */
+static enum status start(struct program *program, struct program_worker *worker, struct diags *diags)
+{
+	struct program_set *set = program->set;
+	struct command *command = worker->context = allocator_get(set->context.allocator, 1, sizeof *command);
+	TRY_ALLOC(command, diags);
+	memset(command, 0, sizeof *command);
+	command->channel.timeout = set->options.timeout;
+	command->channel.process.pass = set->options.pass;
+	command->channel.process.pass_context = set->options.pass_context;
+	const int error = process_start(&command->channel.process, program->target, set->memory.fd);
+	command->failed = error != 0;
+	return error ? program_failed(program, -1, diags, "cannot start it: %s", strerror(error)) : STATUS_OK;
+}
+
+static enum status open_command(struct program *program, struct program_worker *worker, struct program_traits *traits,
+                                struct diags *diags)
+{
+	char *words;
+	if (!worker->context)
+		TRY(start(program, worker, diags));
+	struct command *command = worker->context;
+	const struct exchange e = {program, command, -1, diags};
+	memset(command->sent, 0, sizeof command->sent);
+	TRY(begin(&e));
+	put_open(&e);
+	TRY(read_answer(&e, "ready", "open", &words));
+	TRY(parse_ready(&e, words, traits));
+	TRY(end_exchange(&e));
+	if (worker == program->workers)
+		program->shares = command->memory;
+	return command->memory ? make_staging(&e) : STATUS_OK;
+}
+
+/* Calls by pipe. */
+
+static const char *const call_words[] = {"forward", "record", "backward"};
+
+/* Returns where CALL wants the gradient by operand I, or NULL. */
+static void *gradient_of(const struct program_call *call, int i) { return call->doperands ? call->doperands[i] : NULL; }
+
+/* True if a backward call of CALL's kind reads operand I. */
+static bool reads_operand(const struct program *program, const struct program_call *call, uint32_t i)
+{
+	return call->kind != PROGRAM_BACKWARD || (!call->handle && (program->traits.needs_operands & 1u << i));
+}
+
+/* True if the command must get operand I anew. Records that it has it. */
+static bool must_send(struct command *command, const struct program_call *call, uint32_t i)
+{
+	const void *constant = call->constant & 1u << i ? call->operands[i] : NULL;
+	const bool must = !constant || command->sent[i] != constant;
+	command->sent[i] = constant;
+	return must;
+}
+
+/* Appends the first words of CALL's line. */
+static void add_call(struct channel *channel, const struct program_call *call)
+{
+	channel_add(channel, "%s %lld", call_words[call->kind], (long long)call->number);
+	if (call->handle)
+		channel_add(channel, " %llu", (unsigned long long)call->handle);
+}
+
+/* Queues CALL with its arrays. */
+static void put_call(const struct exchange *e, const struct program_call *call)
+{
+	const struct program_signature *s = &e->program->types.signature;
+	const struct program_traits *traits = &e->program->traits;
+	struct command *command = e->command;
+	struct channel *channel = &command->channel;
+	const bool backward = call->kind == PROGRAM_BACKWARD;
+	for (uint32_t i = 0; i < s->count; i++)
+		if (reads_operand(e->program, call, i) && must_send(command, call, i)) {
+			channel_add(channel, "set %s", s->names[i]);
+			channel_end_line(channel);
+			channel_put_array(channel, call->operands[i], &s->operands[i], command->text);
+		}
+	add_call(channel, call);
+	channel_end_line(channel);
+	if (!backward || (!call->handle && traits->needs_x))
+		channel_put_array(channel, call->x, &s->x, command->text);
+	if (backward && !call->handle && traits->needs_y)
+		channel_put_array(channel, call->y, &s->y, command->text);
+	if (backward)
+		channel_put_array(channel, call->g, &s->y, command->text);
+}
+
+static enum status read_array(const struct exchange *e, void *to, const char *name, const struct type *type)
+{
+	const enum channel_end end = channel_read_array(&e->command->channel, to, type, e->command->text);
+	return end ? fail_read(e, end, name, type) : STATUS_OK;
+}
+
+/* Reads the arrays of an answer. */
+static enum status read_results(const struct exchange *e, const struct program_call *call)
+{
+	const struct program_signature *s = &e->program->types.signature;
+	if (call->kind != PROGRAM_BACKWARD)
+		return read_array(e, call->y, "y", &s->y);
+	if (s->gradient_x)
+		TRY(read_array(e, call->dx, "dx", &s->x));
+	for (int i = 0; i < (int)s->count; i++) {
+		char name[32];
+		snprintf(name, sizeof name, "d%s", s->names[i]);
+		if (program_returns(e->program, (uint32_t)i))
+			TRY(read_array(e, gradient_of(call, i), name, &s->operands[i]));
+	}
+	return STATUS_OK;
+}
+
+/* Calls by shared memory. */
+
+/* Returns the offset of the array of TYPE at AT, or of SLOT, to which it is copied if COPY. */
+static long long place(const struct exchange *e, const void *at, const struct type *type, int slot, bool copy)
+{
+	struct shared_memory *memory = &e->program->set->memory;
+	const size_t bytes = (size_t)type_bytes(type);
+	const int64_t offset = at ? memory_offset(memory, at, bytes) : -1;
+	char *staged = e->command->staging + e->command->slots[slot];
+	if (offset >= 0)
+		return offset;
+	if (at && copy)
+		memcpy(staged, at, bytes);
+	return memory_offset(memory, staged, bytes);
+}
+
+/* Copies the array of SLOT to AT, unless AT is NULL or is itself shared. */
+static void fetch(const struct exchange *e, void *at, const struct type *type, int slot)
+{
+	const size_t bytes = (size_t)type_bytes(type);
+	if (at && memory_offset(&e->program->set->memory, at, bytes) < 0)
+		memcpy(at, e->command->staging + e->command->slots[slot], bytes);
+}
+
+/* Tells the command the size of the shared memory, if that has grown. */
+static void put_size(const struct exchange *e)
+{
+	const int64_t size = memory_size(&e->program->set->memory);
+	if (size != e->command->told) {
+		channel_add(&e->command->channel, "memory %lld", (long long)size);
+		channel_end_line(&e->command->channel);
+	}
+	e->command->told = size;
+}
+
+/* Queues CALL with the offsets of its arrays, and copies those that it reads. */
+static void put_shared_call(const struct exchange *e, const struct program_call *call)
+{
+	const struct program_signature *s = &e->program->types.signature;
+	const struct program_traits *traits = &e->program->traits;
+	struct channel *channel = &e->command->channel;
+	const bool backward = call->kind == PROGRAM_BACKWARD, reads = !backward || !call->handle;
+	put_size(e);
+	add_call(channel, call);
+	if (!backward || (reads && traits->needs_x))
+		channel_add(channel, " x=%lld", place(e, call->x, &s->x, SLOT_X, true));
+	for (int i = 0; i < (int)s->count; i++)
+		if (reads_operand(e->program, call, (uint32_t)i)) {
+			const bool copy = must_send(e->command, call, (uint32_t)i);
+			channel_add(channel, " %s=%lld", s->names[i],
+			            place(e, call->operands[i], &s->operands[i], SLOT_OPERAND + i, copy));
+		}
+	if (!backward || (reads && traits->needs_y))
+		channel_add(channel, " y=%lld", place(e, call->y, &s->y, SLOT_Y, backward));
+	if (backward)
+		channel_add(channel, " g=%lld", place(e, call->g, &s->y, SLOT_G, true));
+	if (backward && s->gradient_x)
+		channel_add(channel, " dx=%lld", place(e, call->dx, &s->x, SLOT_DX, false));
+	for (int i = 0; backward && i < (int)s->count; i++)
+		if (program_returns(e->program, (uint32_t)i))
+			channel_add(channel, " d%s=%lld", s->names[i],
+			            place(e, gradient_of(call, i), &s->operands[i], SLOT_D_OPERAND + i, false));
+	channel_end_line(channel);
+}
+
+static void fetch_results(const struct exchange *e, const struct program_call *call)
+{
+	const struct program_signature *s = &e->program->types.signature;
+	if (call->kind != PROGRAM_BACKWARD) {
+		fetch(e, call->y, &s->y, SLOT_Y);
+		return;
+	}
+	if (s->gradient_x)
+		fetch(e, call->dx, &s->x, SLOT_DX);
+	for (int i = 0; i < (int)s->count; i++)
+		if (program_returns(e->program, (uint32_t)i))
+			fetch(e, gradient_of(call, i), &s->operands[i], SLOT_D_OPERAND + i);
+}
+
+/* Reads the word after `ok`: a handle after `record`, else none. */
+static enum status parse_handle(const struct exchange *e, const struct program_call *call, const char *word)
+{
+	const int64_t handle = parse_count(word);
+	if (call->kind != PROGRAM_RECORD)
+		return *word ? fail(e, 0, "it answered 'ok %s', where 'ok' alone is due", word) : STATUS_OK;
+	if (handle <= 0)
+		return fail(e, 0, "it answered 'ok %s' to 'record': a handle above 0, of at most 18 digits, is due", word);
+	*call->recorded = (uint64_t)handle;
+	return STATUS_OK;
+}
+
+static enum status call_command(struct program *program, struct program_worker *worker, const struct program_call *call,
+                                struct diags *diags)
+{
+	struct command *command = worker->context;
+	const struct exchange e = {program, command, call->number, diags};
+	char *rest;
+	if (command->forgotten != program->set->forgotten)
+		memset(command->sent, 0, sizeof command->sent);
+	command->forgotten = program->set->forgotten;
+	TRY(begin(&e));
+	if (command->memory)
+		put_shared_call(&e, call);
+	else
+		put_call(&e, call);
+	TRY(read_answer(&e, "ok", call_words[call->kind], &rest));
+	TRY(parse_handle(&e, call, rest));
+	if (!command->memory)
+		TRY(read_results(&e, call));
+	TRY(end_exchange(&e));
+	if (command->memory)
+		fetch_results(&e, call);
+	return STATUS_OK;
+}
+
+static enum status release_command(struct program *program, struct program_worker *worker, uint64_t handle,
+                                   struct diags *diags)
+{
+	struct command *command = worker->context;
+	const struct exchange e = {program, command, -1, diags};
+	TRY(begin(&e));
+	channel_add(&command->channel, "release %llu", (unsigned long long)handle);
+	channel_end_line(&command->channel);
+	return end_exchange(&e);
+}
+
+static enum status sum_command(struct program *program, struct program_worker *worker, uint32_t operand, void *sum,
+                               struct diags *diags)
+{
+	struct command *command = worker->context;
+	const struct exchange e = {program, command, -1, diags};
+	const struct program_signature *s = &program->types.signature;
+	const int slot = SLOT_D_OPERAND + (int)operand;
+	char *rest;
+	TRY(begin(&e));
+	if (command->memory)
+		put_size(&e);
+	channel_add(&command->channel, "gradient %s", s->names[operand]);
+	if (command->memory)
+		channel_add(&command->channel, " d%s=%lld", s->names[operand],
+		            place(&e, sum, &s->operands[operand], slot, false));
+	channel_end_line(&command->channel);
+	TRY(read_answer(&e, "ok", "gradient", &rest));
+	if (*rest)
+		return fail(&e, 0, "it answered 'ok %s' to 'gradient', where 'ok' alone is due", rest);
+	if (!command->memory)
+		TRY(read_array(&e, sum, s->names[operand], &s->operands[operand]));
+	TRY(end_exchange(&e));
+	if (command->memory)
+		fetch(&e, sum, &s->operands[operand], slot);
+	return STATUS_OK;
+}
+
+/* The end. */
+
+static void hang_up_command(struct program_worker *worker)
+{
+	struct command *command = worker->context;
+	if (command && command->channel.process.pid)
+		process_hang_up(&command->channel.process);
+}
+
+static void close_command(struct program *program, struct program_worker *worker)
+{
+	struct command *command = worker->context;
+	if (!command)
+		return;
+	process_end(&command->channel.process, grace);
+	memory_put(&program->set->memory, command->staging);
+	allocator_put(program->set->context.allocator, command, sizeof *command);
+	worker->context = NULL;
+}
+
+static enum status finish_command(struct program *program, struct program_worker *worker, struct diags *diags)
+{
+	struct command *command = worker->context;
+	if (!command || command->failed)
+		return STATUS_OK;
+	const struct exchange e = {program, command, -1, diags};
+	const size_t surplus = channel_await_end(&command->channel, grace);
+	command->failed = true; /* it takes no more calls */
+	return surplus > 0 ? fail_surplus(&e) : STATUS_OK;
+}
+
+const struct program_backend command_backend = {
+	.open = open_command,
+	.call = call_command,
+	.release = release_command,
+	.sum = sum_command,
+	.hang_up = hang_up_command,
+	.finish = finish_command,
+	.close = close_command,
+};
