@@ -41,20 +41,7 @@ enum status subject_policy(struct subject *subject, const struct policy *given, 
 	made->max_checkpoints = s->set.max_checkpoints;
 	if (!subject->has_spec)
 		return STATUS_OK;
-	made->disk_bytes = s->set.spill_limit;
-	if (policy_by_value(made))
-		return with_hint(
-			s, usage_error(s, "policy '%s' chooses among values within steps, which --spec has not", made->text),
-			"use every:N, sqrt, recursive, revolve:S, budget:BYTES, disk-revolve:S or online:S");
-	if (made->kind != POLICY_auto)
-		return STATUS_OK;
-	/* The chain of --spec runs elsewhere: the memory of this machine does not limit it. */
-	if (!s->set.memory)
-		made->kind = POLICY_save_all;
-	made->number = s->set.memory;
-	made->text = s->set.memory ? arena_printf(&s->arena, "budget:%lld", (long long)s->set.memory) : "save-all";
-	TRY_ALLOC(made->text, &s->diags);
-	return STATUS_OK;
+	return spec_policy(&s->context, &subject->spec, s->set.memory, made);
 }
 
 static enum status plan_spec(struct subject *subject, const struct policy *policy, struct policy_row *row,

@@ -10,23 +10,31 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
-/* The parse that is under way in this thread. */
+/* The parse that is under way in this thread; without one the arena is NULL. */
 static _Thread_local struct {
 	jmp_buf refused;
 	struct arena *arena;
 } parse;
 
+/* jansson's functions serve the whole process. Other users of jansson, who are no parse of ours, get the heap. */
 static void *allocate_block(size_t size)
 {
+	if (!parse.arena)
+		return malloc(size);
 	void *block = arena_alloc(parse.arena, size);
 	if (!block)
 		longjmp(parse.refused, 1);
 	return block;
 }
 
-static void leave_block(void *block) { (void)block; }
+static void leave_block(void *block)
+{
+	if (!parse.arena)
+		free(block);
+}
 
 /* Places. The text is valid JSON in all functions but report_at. */
 
@@ -149,10 +157,12 @@ enum status json_open(struct json_text *text, const struct source *source, int64
 	json_set_alloc_funcs(allocate_block, leave_block);
 	parse.arena = &text->arena;
 	if (setjmp(parse.refused) != 0) {
+		parse.arena = NULL;
 		json_close(text);
 		return diag_memory(context->diags);
 	}
 	text->top = json_loadb(source->text, source->length, JSON_REJECT_DUPLICATES, &error);
+	parse.arena = NULL;
 	if (text->top)
 		return STATUS_OK;
 	const size_t at = error.position > 0 ? (size_t)error.position - 1 : 0;

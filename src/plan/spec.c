@@ -9,6 +9,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/checked.h"
 #include "base/suggest.h"
 #include "budget/budget.h"
 #include "io/json.h"
@@ -139,6 +140,22 @@ static enum status read_step(const struct reading *r, json_t *object, struct ste
 	return STATUS_OK;
 }
 
+enum run_fit { RUN_FITS, RUN_TOO_LONG, RUN_TOO_LARGE };
+#define TOO_LONG "more than the limit of %d steps"
+#define TOO_LARGE "all steps together take more than the limit of 2^62 bytes"
+
+/* Counts the steps and bytes of RUN into SPEC's steps and *SUM, and tells whether they exceed a limit. */
+static enum run_fit count_run(struct spec *spec, const struct step_run *run, __int128 *sum)
+{
+	const struct step_cost *c = &run->cost;
+	/* Twice the states and residuals: a sum may count a state beside the residuals that hold it. */
+	*sum += (__int128)run->count * 2 * (c->state + c->residual) + c->forward_temporary + c->record_temporary +
+	        c->backward_temporary;
+	if (run->count > STEPS_MOST || (spec->costs.steps += run->count) > STEPS_MOST)
+		return RUN_TOO_LONG;
+	return *sum > SUM_MOST ? RUN_TOO_LARGE : RUN_FITS;
+}
+
 static enum status read_steps(struct reading *r, json_t *steps)
 {
 	const struct json_path list = {NULL, "steps", 0};
@@ -152,15 +169,11 @@ static enum status read_steps(struct reading *r, json_t *steps)
 		const struct json_path step = {&list, NULL, i}, count_path = {&step, "count", 0};
 		r->object = &step;
 		TRY(read_step(r, json_array_get(steps, i), &runs[i], &spec->names[i]));
-		const struct step_cost *c = &runs[i].cost;
-		/* Twice the states and residuals: a sum may count a state beside the residuals that hold it. */
-		sum += (__int128)runs[i].count * 2 * (c->state + c->residual) + c->forward_temporary + c->record_temporary +
-		       c->backward_temporary;
-		if (runs[i].count > STEPS_MOST || (spec->costs.steps += runs[i].count) > STEPS_MOST)
-			return json_wrong(&r->text, &count_path, STATUS_LIMIT, "more than the limit of %d steps", STEPS_MOST);
-		if (sum > SUM_MOST)
-			return json_wrong(&r->text, r->object, STATUS_LIMIT,
-			                  "all steps together take more than the limit of 2^62 bytes");
+		const enum run_fit fit = count_run(spec, &runs[i], &sum);
+		if (fit == RUN_TOO_LONG)
+			return json_wrong(&r->text, &count_path, STATUS_LIMIT, TOO_LONG, STEPS_MOST);
+		if (fit == RUN_TOO_LARGE)
+			return json_wrong(&r->text, r->object, STATUS_LIMIT, TOO_LARGE);
 	}
 	r->object = NULL;
 	spec->costs.runs = runs;
@@ -183,6 +196,17 @@ static enum status read_unit(const struct reading *r, const char *unit, double *
 	                  "'time_unit' is \"s\", \"ms\", \"us\", \"ns\" or \"none\", not \"%.40s\"", unit);
 }
 
+/* Sets what is not given. */
+static void set_defaults(struct step_costs *costs, bool output, bool spill_write, bool spill_read)
+{
+	if (output)
+		costs->output = costs->runs[costs->run_count - 1].cost.state;
+	if (spill_write)
+		costs->spill_write = step_costs_assumed_spill(costs);
+	if (spill_read)
+		costs->spill_read = step_costs_assumed_spill(costs);
+}
+
 static enum status read_top(struct reading *r, json_t *top)
 {
 	struct spec *spec = r->spec;
@@ -196,16 +220,11 @@ static enum status read_top(struct reading *r, json_t *top)
 	                               {"spill_write", VALUE_COST, false, &spec->costs.spill_write},
 	                               {"spill_read", VALUE_COST, false, &spec->costs.spill_read},
 	                               {"steps", VALUE_STEPS, true, &steps}};
-	struct step_costs *costs = &spec->costs;
 	TRY(read_object(r, top, fields, sizeof fields / sizeof *fields));
 	TRY(read_unit(r, unit, &spec->milliseconds));
 	TRY(read_steps(r, steps));
-	if (!json_object_get(top, "output_bytes"))
-		costs->output = costs->runs[costs->run_count - 1].cost.state;
-	if (!json_object_get(top, "spill_write"))
-		costs->spill_write = step_costs_assumed_spill(costs);
-	if (!json_object_get(top, "spill_read"))
-		costs->spill_read = step_costs_assumed_spill(costs);
+	set_defaults(&spec->costs, !json_object_get(top, "output_bytes"), !json_object_get(top, "spill_write"),
+	             !json_object_get(top, "spill_read"));
 	return STATUS_OK;
 }
 
@@ -219,6 +238,92 @@ enum status spec_read(struct spec *spec, const struct source *source, struct are
 		status = read_top(&r, r.text.top);
 	json_close(&r.text);
 	return status;
+}
+
+static bool is_bytes(int64_t bytes) { return bytes >= 0 && bytes <= (int64_t)BYTES_MOST; }
+static bool is_cost(double cost) { return cost >= 0 && cost <= COST_MOST; }
+
+/* Returns the kind of value that a field of RUN should have and has not, in *FIELD its key; VALUE_FLAG if all is right. */
+static enum field_kind wrong_field(const struct step_run *run, const char **field)
+{
+	const struct step_cost *c = &run->cost;
+	const struct {
+		const char *key;
+		enum field_kind kind;
+		bool right;
+	} fields[] = {{"count", VALUE_COUNT, run->count >= 1},
+	              {"forward", VALUE_COST, is_cost(c->forward)},
+	              {"backward", VALUE_COST, is_cost(c->backward)},
+	              {"state_bytes", VALUE_BYTES, is_bytes(c->state)},
+	              {"residual_bytes", VALUE_BYTES, is_bytes(c->residual)},
+	              {"forward_temporary_bytes", VALUE_BYTES, is_bytes(c->forward_temporary)},
+	              {"record_temporary_bytes", VALUE_BYTES, is_bytes(c->record_temporary)},
+	              {"backward_temporary_bytes", VALUE_BYTES, is_bytes(c->backward_temporary)}};
+	for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
+		if (!fields[i].right) {
+			*field = fields[i].key;
+			return fields[i].kind;
+		}
+	return VALUE_FLAG;
+}
+
+static enum status check_totals(const struct step_costs *costs, struct diags *diags)
+{
+	const bool bytes = is_bytes(costs->fixed) && (costs->output < 0 || is_bytes(costs->output));
+	if (!costs->run_count)
+		return diag_file(diags, STATUS_DATA, NULL, -1, "'steps' is %s", wanted[VALUE_STEPS]);
+	if (!bytes)
+		return diag_file(diags, STATUS_DATA, NULL, -1, "'%s' is %s",
+		                 is_bytes(costs->fixed) ? "output_bytes" : "fixed_bytes", wanted[VALUE_BYTES]);
+	if (!(costs->spill_write <= COST_MOST) || !(costs->spill_read <= COST_MOST))
+		return diag_file(diags, STATUS_DATA, NULL, -1, "'%s' is %s",
+		                 costs->spill_write <= COST_MOST ? "spill_read" : "spill_write", wanted[VALUE_COST]);
+	return STATUS_OK;
+}
+
+enum status spec_make(struct spec *spec, const struct step_costs *costs, struct arena *arena, struct diags *diags)
+{
+	*spec = (struct spec){.costs = *costs};
+	TRY(check_totals(costs, diags));
+	struct step_run *runs = arena_array(arena, costs->run_count, sizeof *runs);
+	spec->names = arena_array(arena, costs->run_count, sizeof *spec->names);
+	TRY_ALLOC(runs && spec->names, diags);
+	memcpy(runs, costs->runs, costs->run_count * sizeof *runs);
+	spec->costs.runs = runs;
+	spec->costs.steps = 0;
+	__int128 sum = (__int128)costs->fixed + greater(costs->output, 0);
+	for (size_t i = 0; i < costs->run_count; i++) {
+		const char *key = NULL;
+		const enum field_kind kind = wrong_field(&runs[i], &key);
+		if (key)
+			return diag_file(diags, STATUS_DATA, NULL, -1, "steps[%zu]: '%s' is %s", i, key, wanted[kind]);
+		const enum run_fit fit = count_run(spec, &runs[i], &sum);
+		if (fit == RUN_TOO_LONG)
+			return diag_file(diags, STATUS_LIMIT, NULL, -1, "steps[%zu]: " TOO_LONG, i, STEPS_MOST);
+		if (fit == RUN_TOO_LARGE)
+			return diag_file(diags, STATUS_LIMIT, NULL, -1, "steps[%zu]: " TOO_LARGE, i);
+	}
+	set_defaults(&spec->costs, costs->output < 0, costs->spill_write < 0, costs->spill_read < 0);
+	return STATUS_OK;
+}
+
+enum status spec_policy(const struct context *context, const struct spec *spec, int64_t memory, struct policy *policy)
+{
+	policy->disk_bytes = spec->disk_bytes;
+	if (policy_by_value(policy)) {
+		diag_file(context->diags, STATUS_USAGE, NULL, -1,
+		          "policy '%s' chooses among values within steps, which steps of given costs have not", policy->text);
+		return diag_hint(context->diags,
+		                 "use every:N, sqrt, recursive, revolve:S, budget:BYTES, disk-revolve:S or online:S");
+	}
+	if (policy->kind != POLICY_auto)
+		return STATUS_OK;
+	/* The chain runs elsewhere: the memory of this machine does not limit it. */
+	if (!memory)
+		policy->kind = POLICY_save_all;
+	policy->number = memory;
+	policy->text = memory ? arena_printf(context->arena, "budget:%lld", (long long)memory) : "save-all";
+	return policy->text ? STATUS_OK : diag_memory(context->diags);
 }
 
 unsigned char *spec_held(const struct spec *spec, struct schedule *schedule, struct arena *arena)

@@ -27,6 +27,16 @@ struct spec {
  * 2^62 bytes, where the states and residuals of all steps count twice.
  */
 enum status spec_read(struct spec *spec, const struct source *source, struct arena *arena, struct diags *diags);
+/*
+ * Sets SPEC to COSTS, whose `steps` it counts, with a copy of the runs in ARENA. An output or a spill cost below 0 is
+ * what spec_read assumes if it is not given. Fails as spec_read does, and names the run by its index.
+ */
+enum status spec_make(struct spec *spec, const struct step_costs *costs, struct arena *arena, struct diags *diags);
+/*
+ * Makes POLICY one that plans SPEC: `auto` gets a budget of MEMORY bytes, or becomes save-all if that is 0. Fails with
+ * STATUS_USAGE, and a hint, for a policy by value, as a spec has no values.
+ */
+enum status spec_policy(const struct context *context, const struct spec *spec, int64_t memory, struct policy *policy);
 /* Makes the schedule, for schedule_free, of POLICY, which is by cut. `auto` is a budget. STATUS_LIMIT if infeasible. */
 enum status spec_schedule(const struct context *context, const struct spec *spec, const struct policy *policy,
                           struct schedule **schedule);

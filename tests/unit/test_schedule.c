@@ -10,6 +10,7 @@
 
 #include "failing.h"
 #include "schedule/families.h"
+#include "schedule/verify.h"
 #include "schedule_model.h"
 #include "suite.h"
 
@@ -652,6 +653,96 @@ START_TEST(allocation_fails)
 }
 END_TEST
 
+/* Makes one change to ACTIONS, of which *COUNT are given and one more fits. */
+static void mutate(struct action *actions, size_t *count, uint64_t *seed)
+{
+	const size_t at = (size_t)draw(seed, (int64_t)*count);
+	struct action *a = &actions[at];
+	switch (draw(seed, 5)) {
+	case 0:
+		memmove(a, a + 1, (--*count - at) * sizeof *a);
+		break;
+	case 1:
+		memmove(a + 1, a, ((*count)++ - at) * sizeof *a);
+		break;
+	case 2:
+		a->kind = (enum action_kind)draw(seed, ACT_BACKWARD + 1);
+		break;
+	case 3:
+		*(draw(seed, 2) ? &a->begin : &a->end) += draw(seed, 2) || a->begin == 0 ? 1 : -1;
+		break;
+	default:
+		a->slot = draw(seed, 3);
+	}
+}
+
+/* Returns whether the verifier finds ACTIONS wrong, and sets *RIGHT to the number of actions before the wrong one. */
+static bool verifier_refuses(const struct action *actions, size_t count, int64_t steps, int64_t *right)
+{
+	struct diags diags;
+	struct arena arena;
+	struct verifier *verifier;
+	arena_init(&arena, &allocator_system);
+	diags_init(&diags, &arena);
+	ck_assert_int_eq(verifier_make(&verifier, &allocator_system, steps, &diags), STATUS_OK);
+	enum status status = STATUS_OK;
+	for (size_t i = 0; i < count && !status; i++)
+		status = verifier_see(verifier, &actions[i], &diags);
+	if (!status)
+		status = verifier_end(verifier, &diags);
+	ck_assert(status == STATUS_OK || status == STATUS_CHECK);
+	ck_assert((status == STATUS_OK) == (diags.first == NULL));
+	*right = verifier_actions(verifier);
+	verifier_free(verifier);
+	arena_free(&arena);
+	return status != STATUS_OK;
+}
+
+/* Returns the oracle's verdict on ACTIONS. */
+static struct verdict oracle_on(const struct action *actions, size_t count, const struct step_costs *costs)
+{
+	struct action_list list = {.allocator = &allocator_system};
+	for (size_t i = 0; i < count; i++) /* not action_list_push, which joins actions */
+		if (allocator_grow(list.allocator, (void **)&list.actions, &list.capacity, i + 1, sizeof *list.actions))
+			list.actions[list.count++] = actions[i];
+	struct schedule *schedule = action_list_schedule(&list);
+	schedule->slots = schedule->disk_slots = 50;
+	const struct verdict verdict = verdict_of(schedule, costs);
+	schedule_free(schedule);
+	return verdict;
+}
+
+/* The verifier and the oracle agree on schedules that are right, and on those that are nearly so. */
+START_TEST(verifier_is_the_oracle)
+{
+	enum { MOST = 400 };
+	static const char early[] = "a state is brought back before the first sweep is done"; /* the verifier permits it */
+	uint64_t seed = (uint64_t)_i + 1;
+	int wrong = 0;
+	for (int round = 0; round < 500; round++) {
+		const struct step_costs costs = uniform(1 + draw(&seed, 8));
+		struct schedule *schedule = schedule_of(cut_policies[_i], 0, &costs);
+		struct action actions[MOST];
+		size_t count = 0;
+		int64_t right;
+		while (schedule_next(schedule, &actions[count]))
+			ck_assert_int_lt(++count, MOST - 3);
+		schedule_free(schedule);
+		for (int64_t changes = draw(&seed, 3); changes > 0 && count > 1; changes--)
+			mutate(actions, &count, &seed);
+		const struct verdict verdict = oracle_on(actions, count, &costs);
+		const bool refuses = verifier_refuses(actions, count, costs.steps, &right);
+		wrong += verdict.wrong != NULL;
+		if (verdict.wrong && !strcmp(verdict.wrong, early))
+			continue;
+		ck_assert_msg(refuses == (verdict.wrong != NULL), "%s: the oracle says '%s'", cut_policies[_i],
+		              verdict.wrong ? verdict.wrong : "right");
+		ck_assert_int_eq(right, verdict.actions);
+	}
+	ck_assert_int_gt(wrong, 50);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("schedule");
@@ -674,6 +765,7 @@ int main(void)
 	tcase_add_test(tcase, bounded_disk_is_optimal);
 	tcase_add_test(tcase, bounded_disk_is_valid);
 	tcase_add_test(tcase, oracle_rejects);
+	tcase_add_loop_test(tcase, verifier_is_the_oracle, 0, 22);
 	tcase_add_test(tcase, rewinds);
 	tcase_add_test(tcase, allocation_fails);
 	return suite_run(suite);

@@ -1,0 +1,141 @@
+/* Plans from costs, as `ckptc plan --spec` makes them, and what they cost. */
+#include "api/plan.h"
+
+#include <string.h>
+
+#include "budget/budget.h"
+
+const char *ckptc_version(void) { return PACKAGE_VERSION; }
+
+enum status plan_read_policy(struct ckptc_plan *plan, const char *text, const struct ckptc_plan_options *options)
+{
+	const struct context *context = &plan->owner.context;
+	const char *kept = arena_printf(context->arena, "%s", text ? text : "auto"); /* the policy refers to its text */
+	TRY_ALLOC(kept, context->diags);
+	if (options->memory < 0 || options->max_checkpoints < 0 || options->disk_bytes < 0)
+		return diag_file(context->diags, STATUS_USAGE, NULL, -1, "an option of the plan is below 0");
+	TRY(policy_parse(context, &plan->policy, kept));
+	plan->policy.max_checkpoints = options->max_checkpoints;
+	return STATUS_OK;
+}
+
+/* Plans plan->spec under plan->policy. */
+static enum status plan_spec(struct ckptc_plan *plan, const char *policy, const struct ckptc_plan_options *options)
+{
+	double time;
+	plan->steps = plan->spec.costs.steps;
+	plan->each = 1;
+	plan->spec.on_disk = options->on_disk;
+	plan->spec.disk_bytes = options->disk_bytes;
+	TRY(plan_read_policy(plan, policy, options));
+	TRY(spec_policy(&plan->owner.context, &plan->spec, options->memory, &plan->policy));
+	if (plan->policy.kind == POLICY_auto) /* messages say "budget:", not --memory */
+		plan->policy.kind = POLICY_budget;
+	return spec_plan(&plan->owner.context, &plan->spec, &plan->policy, &plan->counters, &time, &plan->schedule);
+}
+
+static const struct ckptc_plan_options defaults;
+
+static int finish(struct ckptc_plan **made, struct ckptc_plan *plan, enum status status, struct ckptc_error *error)
+{
+	error_set(error, status, &plan->owner.diags);
+	if (status)
+		ckptc_plan_free(plan);
+	*made = status ? NULL : plan;
+	return (int)status;
+}
+
+/* Sets PLAN's spec to COSTS. */
+static enum status take_costs(struct ckptc_plan *plan, const struct ckptc_costs *costs)
+{
+	const struct context *context = &plan->owner.context;
+	struct step_run *runs = arena_array(context->arena, costs->step_count + 1, sizeof *runs);
+	TRY_ALLOC(runs, context->diags);
+	for (size_t i = 0; i < costs->step_count; i++) {
+		const struct ckptc_step *s = &costs->steps[i];
+		runs[i] = (struct step_run){.count = s->count,
+		                            .cost = {.forward = s->forward,
+		                                     .backward = s->backward,
+		                                     .state = s->state_bytes,
+		                                     .residual = s->residual_bytes,
+		                                     .forward_temporary = s->forward_temporary_bytes,
+		                                     .record_temporary = s->record_temporary_bytes,
+		                                     .backward_temporary = s->backward_temporary_bytes,
+		                                     .keeps_input = !s->drops_input,
+		                                     .keeps_output = s->keeps_output}};
+	}
+	const struct step_costs made = {.runs = runs,
+	                                .run_count = costs->step_count,
+	                                .fixed = costs->fixed_bytes,
+	                                .output = costs->output_bytes,
+	                                .spill_write = costs->spill_write,
+	                                .spill_read = costs->spill_read};
+	return spec_make(&plan->spec, &made, context->arena, context->diags);
+}
+
+int ckptc_plan_costs(struct ckptc_plan **made, const struct ckptc_costs *costs, const char *policy,
+                     const struct ckptc_plan_options *options, struct ckptc_error *error)
+{
+	struct ckptc_plan *plan = owner_make(options ? options->allocator : NULL, sizeof *plan);
+	*made = NULL;
+	if (!plan)
+		return error_set_memory(error);
+	enum status status = take_costs(plan, costs);
+	if (!status)
+		status = plan_spec(plan, policy, options ? options : &defaults);
+	return finish(made, plan, status, error);
+}
+
+int ckptc_plan_spec(struct ckptc_plan **made, const char *json, size_t length, const char *policy,
+                    const struct ckptc_plan_options *options, struct ckptc_error *error)
+{
+	struct ckptc_plan *plan = owner_make(options ? options->allocator : NULL, sizeof *plan);
+	*made = NULL;
+	if (!plan)
+		return error_set_memory(error);
+	const struct source source = {"<costs>", json, length};
+	enum status status = spec_read(&plan->spec, &source, &plan->owner.arena, &plan->owner.diags);
+	if (!status)
+		status = plan_spec(plan, policy, options ? options : &defaults);
+	return finish(made, plan, status, error);
+}
+
+void ckptc_plan_free(struct ckptc_plan *plan)
+{
+	if (!plan)
+		return;
+	schedule_free(plan->schedule);
+	owner_free(&plan->owner);
+}
+
+void ckptc_plan_counters(const struct ckptc_plan *plan, struct ckptc_counters *counters)
+{
+	const struct counters *c = &plan->counters;
+	const double once = c->forward_cost + c->backward_cost;
+	*counters = (struct ckptc_counters){.steps = c->steps,
+	                                    .evaluations = c->evaluations,
+	                                    .recomputed = c->evaluations - c->steps,
+	                                    .checkpoints = c->checkpoints,
+	                                    .slots = schedule_slots(plan->schedule),
+	                                    .disk_slots = schedule_disk_slots(plan->schedule),
+	                                    .stored_bytes = c->stored_bytes,
+	                                    .peak_bytes = c->peak_bytes,
+	                                    .spill_writes = c->spill_writes,
+	                                    .spill_reads = c->spill_reads,
+	                                    .forward_time = c->forward_cost,
+	                                    .backward_time = c->backward_cost,
+	                                    .recomputed_time = c->recomputed_cost,
+	                                    .overhead_percent = once > 0 ? 100 * c->recomputed_cost / once : 0,
+	                                    .gap_percent = c->bounded ? c->gap_percent : -1};
+}
+
+const char *ckptc_plan_policy(const struct ckptc_plan *plan) { return plan->policy.text; }
+
+bool plan_next(const struct ckptc_plan *plan, struct schedule *schedule, struct action *action)
+{
+	if (!schedule_next(schedule, action))
+		return false;
+	action->begin *= plan->each;
+	action->end *= plan->each;
+	return true;
+}

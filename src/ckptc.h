@@ -1,0 +1,194 @@
+/*
+ * libckptc: plans for gradient checkpointing, and chains of array operations with their gradients. See ckptc(3).
+ *
+ * Every function that can fail returns CKPTC_OK or another ckptc_status. Its last argument, ERROR, may be NULL; else
+ * it gets that status and a message. A failed function that makes an object sets the caller's pointer to NULL. The
+ * library has no state of its own, prints nothing and never exits. Sizes are in bytes.
+ *
+ * Threads: a plan does not change, so any number of threads may use one. Every other object belongs to one thread at a
+ * time.
+ */
+#ifndef CKPTC_H
+#define CKPTC_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define CKPTC_API __attribute__((visibility("default")))
+
+/* The values are those of the command's exit statuses, as far as it has them. */
+enum ckptc_status {
+	CKPTC_OK = 0,
+	CKPTC_CHECK = 1,   /* actions are no reversal of the chain */
+	CKPTC_USAGE = 2,   /* a wrong policy, option or argument */
+	CKPTC_CHAIN = 3,   /* a wrong chain: syntax, names, types */
+	CKPTC_DATA = 4,    /* wrong data: costs, arrays, files */
+	CKPTC_IO = 5,      /* the system failed to read or write */
+	CKPTC_LIMIT = 6,   /* out of memory, too small a budget, or beyond a limit */
+	CKPTC_PROGRAM = 7, /* an external program failed */
+	CKPTC_STOPPED = 8, /* a callback returned another value than 0: see ckptc_execute */
+};
+
+struct ckptc_error {
+	int status;         /* enum ckptc_status */
+	char message[1020]; /* a line, with the place and a hint; "" after success */
+};
+
+/*
+ * Where an object's memory comes from. RESIZE works as realloc does: NEW_SIZE 0 frees BLOCK, which has OLD_SIZE bytes,
+ * and a NULL BLOCK allocates. Threads of a run call it at the same time. It returns NULL if it has no memory.
+ */
+struct ckptc_allocator {
+	void *(*resize)(void *context, void *block, size_t old_size, size_t new_size);
+	void *context;
+};
+
+CKPTC_API const char *ckptc_version(void);
+
+/* Plans. */
+
+/* COUNT equal steps, one after another. Times are in any one unit. */
+struct ckptc_step {
+	int64_t count;          /* at least 1 */
+	double forward;         /* time of running the step */
+	double backward;        /* time of reversing it */
+	int64_t state_bytes;    /* of the state before the step */
+	int64_t residual_bytes; /* of what recording the step keeps for its reversal, without that state */
+	int64_t forward_temporary_bytes, record_temporary_bytes, backward_temporary_bytes; /* workspace while it runs */
+	int drops_input;  /* nonzero: its reversal does not need the state before it */
+	int keeps_output; /* nonzero: RESIDUAL_BYTES include the state after it, which is shared */
+};
+
+struct ckptc_costs {
+	const struct ckptc_step *steps;
+	size_t step_count;              /* of the elements of STEPS; all counts together are at most 10^7 */
+	int64_t fixed_bytes;            /* held all the time */
+	int64_t output_bytes;           /* of the state after the last step; -1: as the state before it */
+	double spill_write, spill_read; /* time of writing a state to disk and of reading it; -1: five mean steps */
+};
+
+/* Zeros are the defaults. */
+struct ckptc_plan_options {
+	const struct ckptc_allocator *allocator; /* NULL: malloc. A copy is made */
+	int64_t memory;                          /* the budget of the policy "auto", which without it is save-all */
+	int64_t max_checkpoints;                 /* the most states in memory at once, for policies that take that */
+	int64_t disk_bytes;                      /* the most bytes of states on disk at once */
+	int on_disk;                             /* nonzero: a budget may keep states on disk */
+	int threads;                             /* of a chain's run; 0: one */
+	int64_t tile;                            /* of a chain's run: rows of a tile */
+	int64_t reserved[4];
+};
+
+struct ckptc_plan;
+
+/*
+ * Plans steps of known COSTS under POLICY, as ckptc(1) spells it: "revolve:100", "budget:1GiB", "every:4", ... COSTS
+ * are copied. OPTIONS may be NULL. CKPTC_LIMIT: the budget is too small; the message has the least that works.
+ */
+CKPTC_API int ckptc_plan_costs(struct ckptc_plan **plan, const struct ckptc_costs *costs, const char *policy,
+                               const struct ckptc_plan_options *options, struct ckptc_error *error);
+/* As ckptc_plan_costs; the costs are LENGTH bytes of JSON, as `ckptc plan --spec` reads them. */
+CKPTC_API int ckptc_plan_spec(struct ckptc_plan **plan, const char *json, size_t length, const char *policy,
+                              const struct ckptc_plan_options *options, struct ckptc_error *error);
+CKPTC_API void ckptc_plan_free(struct ckptc_plan *plan);
+
+/* What a plan costs. Times are in the unit of the steps'. */
+struct ckptc_counters {
+	int64_t steps;
+	int64_t evaluations;       /* forward executions of steps, recording ones and the first sweep too */
+	int64_t recomputed;        /* evaluations - steps */
+	int64_t checkpoints;       /* the most states in memory slots at once */
+	int64_t slots, disk_slots; /* slots of memory and of disk are numbered from 0 up to these, exclusive */
+	int64_t stored_bytes;      /* held when the first sweep ends */
+	int64_t peak_bytes;        /* of everything, at the highest */
+	int64_t spill_writes, spill_reads;
+	double forward_time, backward_time; /* of each step once */
+	double recomputed_time;             /* of all other forward executions */
+	double overhead_percent;            /* recomputed over forward and backward time; 0 if these are 0 */
+	double gap_percent; /* a budget's recomputation is at most this much above the least; below 0: unknown */
+	int64_t reserved[4];
+};
+CKPTC_API void ckptc_plan_counters(const struct ckptc_plan *plan, struct ckptc_counters *counters);
+/* Returns the policy that made the plan: "auto" and JAX's names have become ours. It lives as long as PLAN. */
+CKPTC_API const char *ckptc_plan_policy(const struct ckptc_plan *plan);
+
+/*
+ * Actions. State p is what step p and those after it need: state 0 is the input, state n the output of n steps. There
+ * is one current state, at first state 0. The cotangent belongs to a state, at first to state n.
+ */
+enum ckptc_action_kind {
+	CKPTC_FORWARD, /* runs steps BEGIN to END-1 on the current state BEGIN; END becomes current */
+	CKPTC_RECORD,  /* as FORWARD, and keeps the residuals of each of these steps */
+	CKPTC_SAVE,    /* puts the current state BEGIN into the empty memory slot SLOT; it stays current */
+	CKPTC_LOAD,    /* makes state BEGIN, which memory slot SLOT holds, the current one; the slot keeps it */
+	CKPTC_DROP,    /* empties memory slot SLOT, which holds state BEGIN */
+	CKPTC_SPILL,   /* SAVE, LOAD and DROP for slots on disk */
+	CKPTC_FETCH,
+	CKPTC_DISCARD,
+	CKPTC_BACKWARD, /* drops the current state; reverses steps END-1 down to BEGIN and frees their residuals */
+};
+
+struct ckptc_action {
+	int kind;           /* enum ckptc_action_kind */
+	int unused;         /* 0 */
+	int64_t begin, end; /* END is 0 where only BEGIN has a meaning */
+	int64_t slot;       /* 0 where it has no meaning */
+};
+CKPTC_API const char *ckptc_action_name(int kind); /* "forward", ...; "unknown" */
+
+/* Iterates over the actions of a plan, which are computed one by one. PLAN must outlive the iterator. */
+struct ckptc_actions;
+CKPTC_API int ckptc_actions_new(struct ckptc_actions **actions, const struct ckptc_plan *plan,
+                                struct ckptc_error *error);
+/* Writes the next actions, MOST at most, to TO. Returns their number, 0 at the end. Never fails. */
+CKPTC_API size_t ckptc_actions_read(struct ckptc_actions *actions, struct ckptc_action *to, size_t most);
+CKPTC_API void ckptc_actions_rewind(struct ckptc_actions *actions);
+CKPTC_API void ckptc_actions_free(struct ckptc_actions *actions);
+
+/*
+ * Verifies that actions, of any source, reverse STEPS steps: see them one after the other, and then the end. A rule
+ * that is broken is CKPTC_CHECK; the message names the action's number (from 0), the action and the rule. After a
+ * failure the verifier can only be freed. ALLOCATOR may be NULL.
+ */
+struct ckptc_verifier;
+CKPTC_API int ckptc_verifier_new(struct ckptc_verifier **verifier, int64_t steps,
+                                 const struct ckptc_allocator *allocator, struct ckptc_error *error);
+CKPTC_API int ckptc_verifier_see(struct ckptc_verifier *verifier, const struct ckptc_action *actions, size_t count,
+                                 struct ckptc_error *error);
+CKPTC_API int ckptc_verifier_end(struct ckptc_verifier *verifier, struct ckptc_error *error);
+CKPTC_API void ckptc_verifier_free(struct ckptc_verifier *verifier);
+/* Verifies all actions of PLAN. */
+CKPTC_API int ckptc_plan_verify(const struct ckptc_plan *plan, struct ckptc_error *error);
+
+/*
+ * What ckptc_execute calls for each action, FORWARD, RECORD and BACKWARD once for each step. Each gets the CONTEXT of
+ * ckptc_execute, and returns 0 to go on. STATE is the position of the state that SLOT gets, has or loses. DROP and
+ * DISCARD may be NULL; so may what the plan does not use.
+ */
+struct ckptc_callbacks {
+	int (*forward)(void *context, int64_t step);  /* current state: STEP, then STEP + 1 */
+	int (*record)(void *context, int64_t step);   /* as forward; keeps what `backward` needs */
+	int (*backward)(void *context, int64_t step); /* cotangent of state STEP + 1, then of STEP */
+	int (*save)(void *context, int64_t state, int64_t slot);
+	int (*load)(void *context, int64_t state, int64_t slot);
+	int (*drop)(void *context, int64_t state, int64_t slot);
+	int (*spill)(void *context, int64_t state, int64_t slot);
+	int (*fetch)(void *context, int64_t state, int64_t slot);
+	int (*discard)(void *context, int64_t state, int64_t slot);
+};
+/*
+ * Executes PLAN. A callback that returns another value than 0 ends it: that value is returned, and ERROR's status is
+ * CKPTC_STOPPED. Else returns a ckptc_status: CKPTC_USAGE, before anything is called, if a callback is missing.
+ */
+CKPTC_API int ckptc_execute(const struct ckptc_plan *plan, const struct ckptc_callbacks *callbacks, void *context,
+                            struct ckptc_error *error);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
