@@ -310,12 +310,14 @@ static enum status open_command(struct program *program, struct program_worker *
                                 struct diags *diags)
 {
 	char *words;
-	if (!worker->context)
+	const bool started = worker->context;
+	if (!started)
 		TRY(start(program, worker, diags));
 	struct command *command = worker->context;
 	const struct exchange e = {program, command, -1, diags};
 	memset(command->sent, 0, sizeof command->sent);
-	TRY(begin(&e));
+	if (started)
+		TRY(begin(&e));
 	put_open(&e);
 	TRY(read_answer(&e, "ready", "open", &words));
 	TRY(parse_ready(&e, words, traits));
@@ -332,10 +334,13 @@ static const char *const call_words[] = {"forward", "record", "backward"};
 /* Returns where CALL wants the gradient by operand I, or NULL. */
 static void *gradient_of(const struct program_call *call, int i) { return call->doperands ? call->doperands[i] : NULL; }
 
-/* True if a backward call of CALL's kind reads operand I. */
+/* True if CALL reads operand I. With a handle these are constant operands alone: a record need not hold them. */
 static bool reads_operand(const struct program *program, const struct program_call *call, uint32_t i)
 {
-	return call->kind != PROGRAM_BACKWARD || (!call->handle && (program->traits.needs_operands & 1u << i));
+	if (call->kind != PROGRAM_BACKWARD)
+		return true;
+	return (program->traits.needs_operands & 1u << i) &&
+	       (!call->handle || ((call->constant & 1u << i) && call->operands && call->operands[i]));
 }
 
 /* True if the command must get operand I anew. Records that it has it. */
