@@ -87,6 +87,7 @@ static const struct init no_init;
 %token <text> NAME "a name" OPTION "an option" STRING "a string"
 %token <text> INPUT "'input'" PARAM "'param'" CONST "'const'" DEF "'def'" NAMING "'name'"
 %token <text> REPEAT "'repeat'" FOR "'for'" IN "'in'" CHECKPOINT "'checkpoint'" EXPORT "'export'" AS "'as'"
+%token <text> PROGRAM "'program'"
 %token <number> NUMBER "a number"
 %token NEWLINE "the end of the line"
 
@@ -99,7 +100,7 @@ static const struct init no_init;
 %type <name> listed_name
 %type <names> names parameters
 %type <exports> exports exported
-%type <declared> type optional_type
+%type <declared> type optional_type result
 %type <shape> extents optional_extents
 %type <init> init optional_init
 %type <list> list elements
@@ -147,6 +148,10 @@ statement
 	| DEF name '(' parameters ')' block {
 		BUILD($$ = STATEMENT(DEF, .span = @$, .name = $2, .name_span = @2, .names = $4.first, .block = $6));
 	}
+	| PROGRAM name '(' parameters ')' ':' result {
+		BUILD(parse_check_type(parse, $7, $2));
+		BUILD($$ = STATEMENT(PROGRAM, .span = @$, .name = $2, .name_span = @2, .names = $4.first, .type = $7));
+	}
 	| EXPORT exports {
 		BUILD($$ = STATEMENT(EXPORT, .span = @$, .name_span = @1, .names = $2.names.first, .over = $2.as.first));
 	}
@@ -193,7 +198,7 @@ repeated
 	;
 
 /* Where the grammar has only a name, keywords are names too. */
-name : NAME | OPTION | IN | INPUT | PARAM | CONST | DEF | NAMING | REPEAT | FOR | CHECKPOINT | EXPORT | AS ;
+name : NAME | OPTION | IN | INPUT | PARAM | CONST | DEF | NAMING | REPEAT | FOR | CHECKPOINT | EXPORT | AS | PROGRAM ;
 
 listed_name : name { BUILD($$ = PARSE_NEW(parse, struct name_list, .name = $1, .span = @1)); } ;
 
@@ -295,6 +300,11 @@ type
 
 type_name : word | OPTION ;
 
+result
+	: type
+	| word { BUILD(parse_check_same(parse, $1, @1)); $$ = &no_type; }
+	;
+
 optional_extents
 	: %empty { BUILD($$ = PARSE_NEW(parse, struct shape, .ndim = 0)); }
 	| extents
@@ -356,7 +366,7 @@ static void want(struct wanted *w, const char *word, const yysymbol_kind_t *kind
 }
 #define WANT(w, word, ...) want(w, word, (const yysymbol_kind_t[]){__VA_ARGS__, YYSYMBOL_YYEMPTY})
 #define STAGE_KINDS YYSYMBOL_NAME, YYSYMBOL_NAMING, YYSYMBOL_REPEAT, YYSYMBOL_FOR, YYSYMBOL_CHECKPOINT
-#define DECLARATION_KINDS YYSYMBOL_INPUT, YYSYMBOL_PARAM, YYSYMBOL_CONST, YYSYMBOL_DEF, YYSYMBOL_EXPORT
+#define DECLARATION_KINDS YYSYMBOL_INPUT, YYSYMBOL_PARAM, YYSYMBOL_CONST, YYSYMBOL_DEF, YYSYMBOL_EXPORT, YYSYMBOL_PROGRAM
 #define NUMBER_KINDS YYSYMBOL_NUMBER, KIND_MINUS, KIND_PLUS
 #define END_KINDS KIND_SEMICOLON, YYSYMBOL_NEWLINE, YYSYMBOL_YYEOF
 /* bison's own names for these contain numbers that change with the grammar */

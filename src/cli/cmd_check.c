@@ -162,9 +162,8 @@ static void find_blind(struct checker *c, const struct job *job)
 			if (instr->kind != INSTR_OP || !(stops || rounds))
 				continue;
 			const struct span span = step_span(step, instr->span);
-			c->blind =
-				arena_printf(&c->session->arena, "the %s at %u:%u %s", op_table[instr->op].name, span.line, span.column,
-			                 stops ? "stops gradients, not differences" : "rounds what differences tell apart");
+			c->blind = arena_printf(&c->session->arena, "the %s at %u:%u %s", instr_name(instr), span.line, span.column,
+			                        stops ? "stops gradients, not differences" : "rounds what differences tell apart");
 			return;
 		}
 	}

@@ -180,7 +180,7 @@ enum status command_grad(struct session *s)
 	                                          .trace =
 	                                              beside.watch.plot || beside.watch.trace_file ? watch_event : NULL,
 	                                          .trace_context = &beside.watch};
-	const struct run_subject subject = {&s->chain, &s->bound, &s->in.reader};
+	const struct run_subject subject = {&s->chain, &s->bound, &s->in.reader, s->programs};
 	enum status status = run_gradient(&s->context, &subject, &options, &gradient, &result);
 	progress_end(&progress);
 	if (!status)

@@ -87,7 +87,7 @@ enum status command_run(struct session *s)
 	                                    .value = &s->out->writer,
 	                                    .progress = progress_begin(&progress, s, "run") ? progress_action : NULL,
 	                                    .progress_context = &progress};
-	const struct run_subject subject = {&s->chain, &s->bound, &s->in.reader};
+	const struct run_subject subject = {&s->chain, &s->bound, &s->in.reader, s->programs};
 	struct run_counters counters = {0};
 	const enum status status = run_forward(&s->context, &subject, &options, &counters);
 	progress_end(&progress);

@@ -111,6 +111,20 @@ static enum status add_param(struct session *s, const char *value)
 	return STATUS_OK;
 }
 
+static enum status add_program(struct session *s, const char *value)
+{
+	struct command_line *line = &s->line;
+	const char *equals = strchr(value, '=');
+	if (!equals || equals == value || !equals[1])
+		return usage_error(s, "--program takes NAME=COMMAND or NAME=FILE.so, not '%s'", value);
+	const char *name = arena_strndup(&s->arena, value, (size_t)(equals - value));
+	struct program_binding *added =
+		arena_append(&s->arena, &line->programs, &line->program_count, &line->program_capacity, sizeof *added);
+	TRY_ALLOC(name && added, &s->diags);
+	*added = (struct program_binding){name, equals + 1};
+	return STATUS_OK;
+}
+
 static enum status set_option(struct session *s, int option, const char *value)
 {
 	struct command_line *line = &s->line;
@@ -136,6 +150,8 @@ static enum status set_option(struct session *s, int option, const char *value)
 		TRY_ALLOC(text_list_add(lists[option], word, &s->arena), &s->diags);
 	if (option == OPTION_TEXT)
 		line->text = value;
+	if (option == OPTION_PROGRAM)
+		return add_program(s, value);
 	return option == OPTION_PARAM ? add_param(s, value) : STATUS_OK;
 }
 
@@ -346,6 +362,22 @@ static enum status understand_spill_limit(struct session *s)
 	return s->line.given[OPTION_SPILL] ? STATUS_OK : usage_error(s, "--spill-limit needs --spill");
 }
 
+static enum status understand_programs(struct session *s)
+{
+	const char *timeout = s->line.values[OPTION_TIMEOUT];
+	int64_t workers = s->set.threads;
+	char *end;
+	TRY(parse_positive(s, OPTION_WORKERS, 1024, &workers));
+	s->set.program_workers = (int)workers;
+	if (!timeout)
+		return STATUS_OK;
+	s->set.program_timeout = strtod(timeout, &end);
+	if (!(begins_number(timeout) || *timeout == '.') || *end || !(s->set.program_timeout > 0) ||
+	    s->set.program_timeout > 1e9)
+		return usage_error(s, "--program-timeout takes a number of seconds above 0, not '%s'", timeout);
+	return STATUS_OK;
+}
+
 static enum status understand(struct session *s)
 {
 	const char *memory = s->line.values[OPTION_MEMORY];
@@ -356,6 +388,7 @@ static enum status understand(struct session *s)
 	TRY(parse_positive(s, OPTION_TILE, INT64_MAX / 4096, &s->set.tile));
 	TRY(parse_positive(s, OPTION_CHECKPOINTS, INT64_MAX / 4096, &s->set.max_checkpoints));
 	s->set.threads = (int)threads;
+	TRY(understand_programs(s));
 	if (memory)
 		TRY(bytes_parse(memory, &s->set.memory, &s->diags));
 	if (memory && s->set.memory <= 0)

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/suggest.h"
+#include "exec/learn.h"
 #include "exec/run.h"
 
 enum status session_read_file(struct session *s, const char *path, struct source *source)
@@ -141,10 +142,45 @@ static void warn_lost(struct session *s)
 	}
 }
 
+static void pass_on(void *context, const char *text, size_t length)
+{
+	(void)context;
+	while (length > 0) {
+		const ssize_t n = write(2, text, length);
+		if (n <= 0)
+			return; /* nobody reads messages: that is no error */
+		text += n;
+		length -= (size_t)n;
+	}
+}
+
+/* Binds the chain's programs as --program says. A command that computes needs all of them. */
+static enum status bind_programs(struct session *s)
+{
+	const bool computes = s->command->letter & (RUN | GRAD | CHECK | PROFILE) && !s->line.given[OPTION_DUMP];
+	const struct program_options options = {
+		.timeout = s->set.program_timeout, .workers = s->set.program_workers, .pass = pass_on};
+	const char **names = arena_array(&s->arena, s->chain.program_count + 1, sizeof *names);
+	TRY_ALLOC(names, &s->diags);
+	if (s->chain.program_count == 0 && s->line.program_count == 0)
+		return STATUS_OK;
+	for (size_t i = 0; i < s->chain.program_count; i++)
+		names[i] = s->chain.programs[i].name;
+	TRY(programs_bind(&s->context, names, (uint32_t)s->chain.program_count, s->line.programs, s->line.program_count,
+	                  &options, &s->programs));
+	return computes ? programs_demand(&s->chain, false, s->programs, &s->diags) : STATUS_OK;
+}
+
+enum status session_learn_programs(struct session *s, const struct type *type)
+{
+	return programs_learn(&s->context, &s->chain, NULL, type, s->command->letter & BACKWARDS, s->programs);
+}
+
 enum status session_load_chain(struct session *s)
 {
 	TRY(session_load_syntax(s));
 	TRY(chain_resolve(&s->context, &s->chain, &s->syntax));
+	TRY(bind_programs(s));
 	TRY(policy_parse_blocks(&s->context, &s->chain));
 	for (const struct block_policy *block = s->chain.block_policies; block; block = block->next) {
 		const char *name = unknown_name(s, block->policy);
@@ -250,7 +286,8 @@ enum status session_bind_types(struct session *s, struct type *type)
 		*type = s->in.reader.type;
 	}
 	*type = run_input_type(&s->chain, type, s->set.dtype);
-	return session_bind(s, false, dtype_compute(type->dtype));
+	TRY(session_bind(s, false, dtype_compute(type->dtype)));
+	return session_learn_programs(s, type);
 }
 
 bool session_error_is_data(const struct session *s)
@@ -391,5 +428,6 @@ void session_close(struct session *s)
 	lock_release(&s->locks);
 	job_free(&s->job);
 	params_free(&s->bound);
+	programs_close(s->programs);
 	arena_free(&s->arena);
 }

@@ -7,6 +7,7 @@
 #include "io/array.h"
 #include "io/lock.h"
 #include "language/chain.h"
+#include "programs/programs.h"
 #include "report/record.h"
 #include "schedule/policy.h"
 
@@ -45,6 +46,8 @@ struct command_line {
 	struct text_list param_files;               /* --params */
 	struct param_binding *params;
 	size_t param_count, param_capacity;
+	struct program_binding *programs; /* --program */
+	size_t program_count, program_capacity;
 };
 
 struct policy_list {
@@ -58,7 +61,8 @@ struct settings {
 	enum report_format format;
 	bool dot;   /* explain --format dot */
 	bool color; /* messages have colours; with --color, so have the tables of explain */
-	int threads;
+	int threads, program_workers;
+	double program_timeout;                             /* seconds; 0: none */
 	int64_t tile, memory, spill_limit, max_checkpoints; /* 0: not given */
 	enum dtype dtype, store;                            /* DTYPE_COUNT: not given */
 	struct policy policy; /* the first given; else `auto` with --memory, save-all without */
@@ -99,8 +103,9 @@ struct session {
 	struct opened_output *whole, **whole_end; /* files that wait for session_commit, in order */
 	struct lock_list locks;                   /* of --accumulate */
 	struct params bound;
-	struct costs_source *costs; /* of --costs; NULL: the costs of the table */
-	struct job job;             /* made by session_make_job */
+	struct program_set *programs; /* of the chain; NULL if it has none */
+	struct costs_source *costs;   /* of --costs; NULL: the costs of the table */
+	struct job job;               /* made by session_make_job */
 };
 
 typedef enum status command_function(struct session *session);
@@ -137,6 +142,8 @@ bool session_makes_input(const struct session *session);
 enum status session_open_input(struct session *session);
 /* Binds the params. If DATA, loads their values; else binds types alone. Weak params get the dtype COMPUTE for now. */
 enum status session_bind(struct session *session, bool data, enum dtype compute);
+/* Learns the traits of the programs that --program binds, for an input of type TYPE; before a plan. */
+enum status session_learn_programs(struct session *session, const struct type *type);
 /* Sets `costs` from --costs, unless that is the table. With `measured` and --spill, measures the disk now. */
 enum status session_open_costs(struct session *session);
 /* Sets TYPE to the input's type as the chain sees it, by --shape, a declaration or a header. Binds params to types. */

@@ -8,6 +8,7 @@
 #include "compile/lineariser.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* Adding values and instructions. If out of memory, these functions return harmless ones. */
 
@@ -126,6 +127,40 @@ static struct instr *derivative_of(struct lineariser *l, enum instr_kind kind, s
 	return instr;
 }
 
+/* Returns a copy of the call of FROM, a call of a program, without outs. NULL if out of memory. */
+static struct program_use *copy_use(struct lineariser *l, const struct instr *from)
+{
+	struct program_use *use = arena_alloc(l->arena, sizeof *use);
+	if (!use)
+		return NULL;
+	*use = *from->use;
+	memset(use->outs, 0xff, sizeof use->outs);
+	return use;
+}
+
+static void reverse_program(struct lineariser *l, size_t at, unsigned bits)
+{
+	const struct instr *from = &l->body->instrs[at];
+	struct program_use *use = copy_use(l, from);
+	if (!use)
+		return;
+	for (uint32_t k = 0; k < use->count; k++)
+		use->operands[k] = needs_value(l, from, k + 1) ? mapped(l, use->operands[k]) : NO_VALUE;
+	struct instr *instr = derivative_of(l, INSTR_VJP, at, needs_of(l, from));
+	instr->use = use;
+	bits &= ~(use->program->traits.sums << 1); /* the program adds these up itself */
+	if (bits & 1)
+		(void)add_made(l, &instr->out, from->v, from->v, true);
+	for (uint32_t k = 0; k < use->count; k++)
+		if (bits >> (k + 1) & 1)
+			(void)add_made(l, &use->outs[k], from->use->operands[k], from->use->operands[k], true);
+	if (bits & 1)
+		add_cotangent(l, from->v, instr->out, from);
+	for (uint32_t k = 0; k < use->count; k++)
+		if (bits >> (k + 1) & 1)
+			add_cotangent(l, from->use->operands[k], use->outs[k], from);
+}
+
 static void reverse_general(struct lineariser *l, size_t at, unsigned bits)
 {
 	const struct instr *from = &l->body->instrs[at];
@@ -165,7 +200,9 @@ static void reverse_instr(struct lineariser *l, size_t at)
 	if (!bits || l->values[from->out].cotangent == NO_VALUE)
 		return;
 	l->out->backward_cost += op_cost(from->op, from->of.v, from->of.a, from->of.y) * (bits == 3 ? 2 : 1);
-	if (op_table[from->op].class == OP_CLASS_GENERAL)
+	if (from->use)
+		reverse_program(l, at, bits);
+	else if (op_table[from->op].class == OP_CLASS_GENERAL)
 		reverse_general(l, at, bits);
 	else
 		reverse_element(l, at, bits);
@@ -183,8 +220,13 @@ static bool recompute_instr(struct lineariser *l, size_t at)
 		any |= wanted[k] = values[k] != NO_VALUE && is_in_set(l, values[k]);
 	if (!any)
 		return false;
+	wanted[0] |= from->use != NULL; /* a program gives its result each time */
 	const uint32_t v = mapped(l, from->v), a = mapped(l, from->a);
+	struct program_use *use = from->use ? copy_use(l, from) : NULL;
+	for (uint32_t k = 0; use && k < use->count; k++)
+		use->operands[k] = mapped(l, use->operands[k]);
 	struct instr *instr = back_instr(l, from->kind, from);
+	instr->use = use;
 	instr->v = v;
 	instr->a = a;
 	instr->recomputed = true;

@@ -25,7 +25,7 @@ enum { CARRY_KERNEL_OPS = 4, CARRY_REGISTERS = 4 };
 /* Returns the type of the arrays that INSTR walks. Its v and a have the shape of that, or are broadcast to it. */
 static const struct type *walked_type(const struct compiler *c, const struct instr *instr)
 {
-	uint32_t made[4];
+	uint32_t made[INSTR_WRITES];
 	if (instr->of.y && instr->kind != INSTR_ADD && instr->kind != INSTR_ZERO)
 		return instr->of.y;
 	(void)instr_writes(instr, made);

@@ -17,7 +17,7 @@ static void find_live(struct compiler *c, bool *wanted)
 		wanted[body->outs[i].value] = true;
 	for (size_t i = body->instr_count; i-- > 0;) {
 		const struct instr *instr = &body->instrs[i];
-		uint32_t list[6], made[4];
+		uint32_t list[INSTR_READS], made[INSTR_WRITES];
 		depth += instr->kind == INSTR_END;
 		bool live = depth > 0 || instr->kind == INSTR_ACCUMULATE || instr->kind == INSTR_LOOP;
 		size_t n = instr_writes(instr, made);
@@ -39,7 +39,7 @@ static void find_live(struct compiler *c, bool *wanted)
 const struct shape *group_shape(const struct compiler *c, const struct instr *instr)
 {
 	const struct value *values = c->body->values;
-	uint32_t made[4];
+	uint32_t made[INSTR_WRITES];
 	if (instr->kind == INSTR_LOOP)
 		return instr->loop.carry_count ? &values[instr->loop.carries[0].inner].type->shape : NULL;
 	if (instr->kind == INSTR_VJP_V || instr->kind == INSTR_VJP_A || (instr->kind == INSTR_OP && instr->of.y))
@@ -58,7 +58,7 @@ static bool is_block_loop(const struct compiler *c, size_t at)
 	const struct shape *shape = group_shape(c, loop);
 	bool whole = shape != NULL;
 	for (const struct instr *instr = loop; whole && instr < &c->body->instrs[loop->loop.match]; instr++) {
-		uint32_t list[6], made[4];
+		uint32_t list[INSTR_READS], made[INSTR_WRITES];
 		if (instr->kind == INSTR_LOOP)
 			whole = instr->loop.carry_count > 0;
 		else if (instr->kind != INSTR_END)
@@ -144,7 +144,7 @@ static void find_spans(struct compiler *c)
 		const struct instr *instr = &body->instrs[i];
 		const int64_t at = c->instrs[i].launch;
 		const bool fused = instr_is_element(instr) || c->instrs[i].block_loop;
-		uint32_t list[6];
+		uint32_t list[INSTR_READS];
 		if (!c->instrs[i].live)
 			continue;
 		for (size_t k = instr_reads(instr, list); k-- > 0;)

@@ -86,6 +86,11 @@ struct carried {
 	bool copy_out; /* the final is an out */
 };
 
+/* The operands of a program's call and, in the backward pass, their cotangents: entries, NO_VALUE where none. */
+struct launch_use {
+	uint32_t operands[PROGRAM_OPERANDS], outs[PROGRAM_OPERANDS];
+};
+
 struct launch {
 	enum launch_kind kind;
 	/* GROUP */
@@ -98,6 +103,7 @@ struct launch {
 	const struct instr *instr;
 	const struct param_ref *sum; /* ACCUMULATE: where it adds. CALL: where it adds the derivative by A; or NULL */
 	uint32_t out, out_a, keep[MAX_KEEPS], needs[MAX_NEEDS], g; /* entries, NO_VALUE where none */
+	const struct launch_use *use;                              /* CALL of a program; else NULL */
 	bool whole;      /* the derivative that goes to SUM is made at once, not in pieces */
 	bool folds;      /* it reduces the streamed axis: a tile's result is only a part */
 	bool v_streamed; /* V's leading axis is the streamed one, on which the call gets the tile's first row */

@@ -65,6 +65,18 @@ struct launch *compiler_launch(struct compiler *c, enum launch_kind kind)
 	return launch;
 }
 
+/* Returns the entries of INSTR's call of a program. NULL if out of memory. */
+static const struct launch_use *compile_use(struct compiler *c, const struct instr *instr)
+{
+	struct launch_use *use = arena_alloc(c->arena, sizeof *use);
+	for (uint32_t k = 0; use && k < PROGRAM_OPERANDS; k++) {
+		const bool has = k < instr->use->count;
+		use->operands[k] = has ? compiler_entry(c, instr->use->operands[k]) : NO_VALUE;
+		use->outs[k] = has ? compiler_entry(c, instr->use->outs[k]) : NO_VALUE;
+	}
+	return use;
+}
+
 static void compile_call(struct compiler *c, const struct instr *instr)
 {
 	static const enum launch_kind kinds[] = {[INSTR_OP] = LAUNCH_CALL,
@@ -79,6 +91,7 @@ static void compile_call(struct compiler *c, const struct instr *instr)
 	for (int i = 0; i < MAX_NEEDS; i++)
 		launch->needs[i] = compiler_entry(c, needs[i]);
 	launch->out = compiler_entry(c, instr->out);
+	launch->use = instr->use ? compile_use(c, instr) : NULL;
 	const struct instr *adds = instr->kind == INSTR_ACCUMULATE ? instr : c->instrs[instr - c->body->instrs].adds;
 	launch->sum = adds ? &adds->param : NULL;
 	launch->out_a = launch->sum ? NO_VALUE : compiler_entry(c, instr->out_a);
@@ -93,7 +106,7 @@ static void compile_call(struct compiler *c, const struct instr *instr)
 	int64_t scratch = 0, team_scratch = 0;
 	if (launch->kind == LAUNCH_SUM_TO) {
 		scratch = type_bytes(values[instr->v].type);
-	} else if (launch->kind == LAUNCH_CALL) {
+	} else if (launch->kind == LAUNCH_CALL && !launch->use) {
 		scratch = op_scratch(instr->op, instr->attrs, instr->of.v, instr->of.a, instr->of.y, back);
 		team_scratch = op_team_scratch(instr->op, instr->attrs, instr->of.v, instr->of.a, instr->of.y, back);
 		c->out->uses_gemm |= op_is_product(instr->op);
@@ -177,7 +190,7 @@ static bool end_loop(struct compiler *c, const struct instr *end)
 	launch->carried_count = loop->carried_count;
 	size_t capacity = 0;
 	for (const struct instr *instr = loop->instr; instr < end; instr++) {
-		uint32_t reads[6];
+		uint32_t reads[INSTR_READS];
 		for (size_t r = instr_reads(instr, reads); r-- > 0;)
 			note_loop_read(c, loop, reads[r], &capacity);
 		for (uint32_t k = 0; instr->kind == INSTR_LOOP && k < instr->loop.carry_count; k++) {

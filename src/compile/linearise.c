@@ -14,13 +14,12 @@ unsigned derivatives_of(const struct lineariser *l, const struct instr *instr)
 {
 	if (instr->kind != INSTR_OP || instr->out == NO_VALUE || !l->values[instr->out].reached)
 		return 0;
-	const struct op_info *info = &op_table[instr->op];
-	const struct value *values = l->body->values;
 	unsigned bits = 0;
-	if (info->differentiable && values[instr->v].active)
-		bits |= 1;
-	if (instr->a != NO_VALUE && info->operand_differentiable && values[instr->a].active)
-		bits |= 2;
+	for (uint32_t k = 0; k < instr_value_count(instr); k++) {
+		const uint32_t value = instr_value(instr, k);
+		if (value != NO_VALUE && instr_differentiable(instr, k) && l->body->values[value].active)
+			bits |= 1u << k;
+	}
 	return bits;
 }
 
@@ -28,7 +27,20 @@ unsigned needs_of(const struct lineariser *l, const struct instr *instr)
 {
 	const unsigned bits = derivatives_of(l, instr);
 	const struct op_info *info = &op_table[instr->op];
+	if (instr->use && bits) {
+		const struct program_traits *traits = &instr->use->program->traits;
+		return traits->record_bytes >= 0 ? NEED_K : (traits->needs_x ? NEED_V : 0) | (traits->needs_y ? NEED_Y : 0);
+	}
 	return (bits & 1 ? info->needs_v : 0) | (bits & 2 ? info->needs_a : 0);
+}
+
+bool needs_value(const struct lineariser *l, const struct instr *instr, uint32_t k)
+{
+	const unsigned needs = needs_of(l, instr);
+	if (k == 0 || !instr->use)
+		return needs & (k ? NEED_A : NEED_V);
+	const struct program_traits *traits = &instr->use->program->traits;
+	return derivatives_of(l, instr) && traits->record_bytes < 0 && traits->needs_operands >> (k - 1) & 1;
 }
 
 /* Marks the values that cotangents of the state after the step reach, and ins whose cotangents are wanted. */
@@ -43,10 +55,9 @@ static void mark_reached(struct lineariser *l)
 		l->values[body->ins[i].value].reached |= has_slot(step->cot_in, step_slot(step, &body->ins[i]));
 	for (size_t i = body->instr_count; i-- > 0;) {
 		const unsigned bits = derivatives_of(l, &body->instrs[i]);
-		if (bits & 1)
-			l->values[body->instrs[i].v].reached = true;
-		if (bits & 2)
-			l->values[body->instrs[i].a].reached = true;
+		for (uint32_t k = 0; bits >> k; k++)
+			if (bits >> k & 1)
+				l->values[instr_value(&body->instrs[i], k)].reached = true;
 	}
 }
 
@@ -75,6 +86,14 @@ static const struct type *intern_type(struct arena *arena, const struct kept_typ
 	return &made->type;
 }
 
+/* Returns the type of PROGRAM's records: an array of the bytes that the program holds, and of 8 bytes at least. */
+static struct type record_type(const struct program_decl *program)
+{
+	const int64_t bytes = program->traits.record_bytes;
+	return (struct type){.dtype = DTYPE_F64,
+	                     .shape = {.ndim = 1, .dim = {bytes > 8 ? bytes / 8 + (bytes % 8 > 0) : 1}}};
+}
+
 /* Lets each instruction keep the values that its derivatives need beside operands and results. */
 static void add_keeps(struct lineariser *l)
 {
@@ -86,7 +105,9 @@ static void add_keeps(struct lineariser *l)
 		for (int k = 0; k < MAX_KEEPS; k++) {
 			if (!(needs & (k ? NEED_L : NEED_K)))
 				continue;
-			const struct type type = op_keep_type(instr->op, instr->attrs, instr->of.v, instr->of.a, instr->of.y, k);
+			const struct type type =
+				instr->use ? record_type(instr->use->program)
+						   : op_keep_type(instr->op, instr->attrs, instr->of.v, instr->of.a, instr->of.y, k);
 			const struct type *interned = intern_type(l->arena, &types, &type, instr);
 			const uint32_t id = interned ? body_add_value(body, interned) : NO_VALUE;
 			if (id == NO_VALUE)
@@ -196,7 +217,7 @@ static void note_uses(struct lineariser *l)
 		/* A sum of cotangents is not an operation of the chain: it does not count as a reader. */
 		const bool only_adds =
 			instr->kind == INSTR_ADD || instr->kind == INSTR_SUM_TO || instr->kind == INSTR_ACCUMULATE;
-		uint32_t reads[6];
+		uint32_t reads[INSTR_READS];
 		const size_t count = instr_reads(instr, reads);
 		for (size_t r = 0; r < count; r++) {
 			const struct value *value = &back->values[reads[r]];
@@ -207,8 +228,7 @@ static void note_uses(struct lineariser *l)
 				seen[reads[r]] = true;
 			}
 			if (value->from == FROM_PORT && back->ins[value->port].kind == PORT_RESIDUAL && !only_adds)
-				(void)op_names_add(l->arena, &out->residuals[back->ins[value->port].index].used_by,
-				                   op_table[instr->op].name);
+				(void)op_names_add(l->arena, &out->residuals[back->ins[value->port].index].used_by, instr_name(instr));
 		}
 	}
 }
@@ -234,7 +254,7 @@ const char *linear_maker(const struct body *body, uint32_t value)
 	for (int k = 0; k < MAX_KEEPS; k++)
 		if (instr->out_keep[k] == value)
 			return op_table[instr->op].keeps[k].name;
-	return op_table[instr->op].name;
+	return instr_name(instr);
 }
 
 int64_t linear_place(const struct body *body, uint32_t value)
@@ -283,7 +303,7 @@ const char *op_reading(const struct body *body, size_t index)
 		if (instr->span.begin != read->span.begin)
 			break;
 		if (instr->v == read->out || instr->a == read->out)
-			return op_table[instr->op].name;
+			return instr_name(instr);
 	}
-	return op_table[read->op].name;
+	return instr_name(read);
 }

@@ -42,10 +42,12 @@ struct lineariser {
 	struct instr nowhere; /* takes writes once memory is out */
 };
 
-/* Returns which derivatives of INSTR the backward pass computes: bit 0 for v, bit 1 for a. */
+/* Returns which derivatives of INSTR the backward pass computes: bit K for its value K (instr_value). */
 unsigned derivatives_of(const struct lineariser *l, const struct instr *instr);
 /* Returns the NEED_* bits of the values that those derivatives of INSTR read. */
 unsigned needs_of(const struct lineariser *l, const struct instr *instr);
+/* True if those derivatives read INSTR's value K. */
+bool needs_value(const struct lineariser *l, const struct instr *instr, uint32_t k);
 
 /* Begins an empty set of values; one set exists at a time. */
 static inline void begin_set(struct lineariser *l) { l->epoch++; }

@@ -95,7 +95,7 @@ void program_dump(const struct program *program, diag_write *write, void *contex
 	const struct text text = {write, context};
 	for (size_t i = 0; i < program->launch_count; i++) {
 		const struct launch *l = &program->launches[i];
-		text_printf(&text, "  %s %s", kinds[l->kind], l->kind == LAUNCH_CALL ? op_table[l->instr->op].name : "");
+		text_printf(&text, "  %s %s", kinds[l->kind], l->kind == LAUNCH_CALL ? instr_name(l->instr) : "");
 		if (l->kind == LAUNCH_GROUP)
 			text_printf(&text, "%lld elements, blocks of %lld, %u registers", (long long)l->count, (long long)l->block,
 			            l->registers);

@@ -82,8 +82,8 @@ static void collect_needs(struct lineariser *l, uint32_t id, struct value_list *
 		}
 		const struct instr *instr = &l->body->instrs[i];
 		const unsigned reads = needs_of(l, instr);
-		need(l, needs, reads & NEED_V ? instr->v : NO_VALUE);
-		need(l, needs, reads & NEED_A ? instr->a : NO_VALUE);
+		for (uint32_t k = 0; k < instr_value_count(instr); k++)
+			need(l, needs, needs_value(l, instr, k) ? instr_value(instr, k) : NO_VALUE);
 		need(l, needs, reads & NEED_Y ? instr->out : NO_VALUE);
 		for (int k = 0; k < MAX_KEEPS; k++)
 			need(l, needs, instr->out_keep[k]);
@@ -112,8 +112,8 @@ void regions_plan(struct lineariser *l)
 			if (kept)
 				continue;
 			const struct instr *instr = &l->body->instrs[v->instr];
-			need(l, &needs, instr->v);
-			need(l, &needs, instr->a);
+			for (uint32_t k = 0; k < instr_value_count(instr); k++)
+				need(l, &needs, instr_value(instr, k));
 		}
 	}
 }

@@ -275,6 +275,37 @@ static void run_product(struct machine_state *m, const struct launch *launch, co
 		product_pieces(call, frame_at(m, launch->g), needs, add_piece, &to);
 }
 
+/* Calls the program of LAUNCH: forward, recording if its record is wanted, or backward. */
+static enum status run_program(struct machine_state *m, const struct launch *launch)
+{
+	const struct instr *instr = launch->instr;
+	const struct program_use *use = instr->use;
+	const uint64_t *record = (const uint64_t *)(const void *)frame_at(m, launch->needs[3]);
+	const void *operands[PROGRAM_OPERANDS];
+	void *doperands[PROGRAM_OPERANDS];
+	struct program_call call = {.program = use->index,
+	                            .kind = launch->keep[0] == NO_VALUE ? PROGRAM_FORWARD : PROGRAM_RECORD,
+	                            .number = (int64_t)stream_index(own_stream(m->e->own, instr), m->counters),
+	                            .x = frame_at(m, launch->needs[0]),
+	                            .operands = operands,
+	                            .constant = use->program->constant,
+	                            .y = frame_at(m, launch->out),
+	                            .recorded = (uint64_t *)(void *)frame_at(m, launch->keep[0])};
+	for (uint32_t k = 0; k < use->count; k++) {
+		operands[k] = frame_at(m, launch->use->operands[k]);
+		doperands[k] = frame_at(m, launch->use->outs[k]);
+	}
+	if (instr->kind == INSTR_VJP) {
+		call.kind = PROGRAM_BACKWARD;
+		call.y = frame_at(m, launch->needs[2]);
+		call.g = frame_at(m, launch->g);
+		call.handle = record ? *record : 0;
+		call.dx = frame_at(m, launch->out);
+		call.doperands = doperands;
+	}
+	return programs_call(m->e->programs, m->e->worker, &call, m->e->diags);
+}
+
 static void run_call(struct machine_state *m, const struct launch *launch)
 {
 	const struct instr *instr = launch->instr;
@@ -388,7 +419,7 @@ static void finish_loop(struct machine_state *m, const struct launch *loop, bool
 	}
 }
 
-void evaluate(const struct evaluation *e)
+enum status evaluate(const struct evaluation *e)
 {
 	struct machine_state m = {.e = e,
 	                          .program = e->program,
@@ -409,7 +440,10 @@ void evaluate(const struct evaluation *e)
 			run_group(&m, launch);
 			break;
 		case LAUNCH_CALL:
-			run_call(&m, launch);
+			if (launch->use)
+				TRY(run_program(&m, launch));
+			else
+				run_call(&m, launch);
 			break;
 		case LAUNCH_SUM_TO:
 			run_sum_to(&m, launch);
@@ -441,6 +475,7 @@ void evaluate(const struct evaluation *e)
 		}
 		}
 	}
+	return STATUS_OK;
 }
 
 enum status slab_get(struct slab *slab, int64_t size, const struct allocator *allocator, struct diags *diags)

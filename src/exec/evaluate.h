@@ -3,6 +3,7 @@
 #define EXEC_EVALUATE_H
 
 #include "compile/program.h"
+#include "programs/programs.h"
 
 /* A param's array in its computing type. */
 struct bound_param {
@@ -41,17 +42,20 @@ struct evaluation {
 	 */
 	double *fold;
 	bool fold_ends;
-	void *spare;               /* for a gradient that a program makes whole, if it is not ONCE: added from here */
-	const struct turns *turns; /* NULL: nobody else adds to gradients */
-	struct team *team;         /* its threads have program->member bytes each; NULL: the caller alone */
+	void *spare;                  /* for a gradient that a program makes whole, if it is not ONCE: added from here */
+	const struct turns *turns;    /* NULL: nobody else adds to gradients */
+	struct program_set *programs; /* of the chain; NULL if it has none */
+	int worker;                   /* the caller's, for PROGRAMS */
+	struct diags *diags;          /* for PROGRAMS */
+	struct team *team;            /* its threads have program->member bytes each; NULL: the caller alone */
 	const struct kernels *kernels[2]; /* F32, F64; NULL: evaluate finds them, which takes time */
 };
 
 /* Returns the address of PARAM's part REF, with loops at COUNTERS. A streamed param's tile begins at row FIRST_ROW. */
 const void *param_place(const struct bound_param *param, const struct param_ref *ref, const int64_t *counters,
                         int64_t first_row);
-/* Runs the program. Allocates nothing and cannot fail. */
-void evaluate(const struct evaluation *evaluation);
+/* Runs the program. Allocates nothing. Fails only as programs_call does. */
+enum status evaluate(const struct evaluation *evaluation);
 
 /* One block of ARRAY_ALIGN aligned memory. */
 struct slab {

@@ -104,6 +104,12 @@ static void note_use(struct run *run, const struct step *step, uint32_t value, i
 		run->gradient->first_use[step_param(step, &v->param)->param] = index;
 }
 
+/* True if INSTR's value I is an operand whose gradient a program adds up: it is complete at the end. */
+static bool is_summed(const struct instr *instr, uint32_t i)
+{
+	return instr->use && i > 0 && instr->use->program->traits.sums >> (i - 1) & 1;
+}
+
 /* A step uses the params that it reads and those that it passes on in its state, where later steps read them. */
 enum status gradient_events_open(struct run *run)
 {
@@ -117,8 +123,9 @@ enum status gradient_events_open(struct run *run)
 		const struct step *step = lowered_step(run->whole, s, NULL);
 		const struct body *body = step->body;
 		for (size_t k = 0; k < body->instr_count; k++) {
-			note_use(run, step, body->instrs[k].v, s);
-			note_use(run, step, body->instrs[k].a, s);
+			for (uint32_t i = 0; i < instr_value_count(&body->instrs[k]); i++)
+				if (!is_summed(&body->instrs[k], i))
+					note_use(run, step, instr_value(&body->instrs[k], i), s);
 		}
 		for (size_t i = 0; i < body->out_count; i++)
 			note_use(run, step, body->outs[i].value, s);

@@ -84,7 +84,7 @@ enum status forward_open_worker(struct worker *worker, int64_t *slab, size_t *po
 	return STATUS_OK;
 }
 
-void forward_run_tile(struct worker *worker)
+enum status forward_run_tile(struct worker *worker)
 {
 	static const int64_t counters[MAX_LOOPS];
 	const struct run *run = worker->run;
@@ -92,15 +92,15 @@ void forward_run_tile(struct worker *worker)
 	const bool full = worker->rows == tiles->tile;
 	const struct tile_program *tile = full ? &run->forward->tile : &run->forward->rest;
 	if (tile->passes)
-		return;
+		return STATUS_OK;
 	for (size_t i = 0; i < tile->lowered.whole->in_count; i++)
 		worker->ins[i] = worker->input + worker->tile * tiles->tile * tiles->input_row;
 	worker->outs[0] = worker->value + worker->tile * tiles->tile * tiles->output_row;
-	worker_evaluate(worker, &(struct evaluation){.program = &tile->program,
-	                                             .counters = counters,
-	                                             .workspace = worker->slab.base,
-	                                             .fold = worker_state(worker),
-	                                             .fold_ends = true});
+	return worker_evaluate(worker, &(struct evaluation){.program = &tile->program,
+	                                                    .counters = counters,
+	                                                    .workspace = worker->slab.base,
+	                                                    .fold = worker_state(worker),
+	                                                    .fold_ends = true});
 }
 
 void forward_count_array(struct run *run)

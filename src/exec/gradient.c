@@ -24,12 +24,12 @@ static enum status on_call(void *context, const struct machine_call *call)
 			memcpy(worker->outs[i], param_place(&worker->params[ref->param], ref, call->counters, worker->first_row),
 			       (size_t)type_bytes(body->values[body->outs[i].value].type));
 	}
-	worker_evaluate(worker, &(struct evaluation){.program = call->program,
-	                                             .own = call->own,
-	                                             .counters = call->counters,
-	                                             .workspace = worker->slab.base + call->workspace,
-	                                             .fold = swept ? worker_state(worker) : NULL,
-	                                             .fold_ends = worker->run->reduction.passes});
+	TRY(worker_evaluate(worker, &(struct evaluation){.program = call->program,
+	                                                 .own = call->own,
+	                                                 .counters = call->counters,
+	                                                 .workspace = worker->slab.base + call->workspace,
+	                                                 .fold = swept ? worker_state(worker) : NULL,
+	                                                 .fold_ends = worker->run->reduction.passes}));
 	if (call->kind == CALL_BACKWARD)
 		return gradient_events_step(worker->run, call->step, worker->diags);
 	if (worker->walk.recompute.hashes)

@@ -397,8 +397,8 @@ enum status params_check(const struct params *params, const struct body *body, c
 		const size_t first = (size_t)part_of(&bound->type, ref, &part) * dtype_size(dtype_compute(part.dtype));
 		char message[OP_CHECK_TEXT];
 		if (bound->data && !op_check_operand(instr->op, instr->of.v, &part, (const char *)bound->data + first, message))
-			return diag_at(diags, STATUS_DATA, chain->source, own_span(own, instr->span), "'%s': %s",
-			               op_table[instr->op].name, message);
+			return diag_at(diags, STATUS_DATA, chain->source, own_span(own, instr->span), "'%s': %s", instr_name(instr),
+			               message);
 	}
 	return STATUS_OK;
 }

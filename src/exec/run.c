@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/system.h"
+#include "exec/learn.h"
 #include "exec/pipeline.h"
 #include "exec/run_parts.h"
 
@@ -77,6 +78,9 @@ static enum status prepare(struct run *run, const struct type *type)
 	run->made_for = run->input = *type;
 	run->window = (struct window){.part = false};
 	params_settle(run->params, run->chain, dtype_compute(type->dtype));
+	TRY(programs_learn(&run->context, run->chain, &run->options->job.portion, &run->input, run->gradient,
+	                   run->programs));
+	TRY(programs_demand(run->chain, run->gradient, run->programs, run->context.diags));
 	TRY(run->gradient ? gradient_prepare(run) : forward_prepare(run));
 	run->workers = arena_array(&run->arena, (size_t)run->tiles->workers, sizeof *run->workers);
 	TRY_ALLOC(run->workers, run->context.diags);
@@ -112,8 +116,10 @@ static enum status run_array(struct run *run)
 	                                  .flush_denormals = run->options->flush_denormals,
 	                                  .allocator = run->context.allocator};
 	TRY(pipeline_run(&pipeline, run->context.diags));
-	if (run->gradient)
+	if (run->gradient) {
+		TRY(totals_add_programs(run));
 		gradient_count_array(run);
+	}
 	TRY(input_output_end_array(run));
 	if (run->gradient)
 		TRY(gradient_events_finish(run));
@@ -145,6 +151,7 @@ static enum status run_stream(const struct context *context, const struct run_su
 	struct run run = {.chain = subject->chain,
 	                  .params = subject->params,
 	                  .reader = subject->reader,
+	                  .programs = subject->programs,
 	                  .options = options,
 	                  .forward = forward,
 	                  .gradient = gradient,
@@ -153,6 +160,8 @@ static enum status run_stream(const struct context *context, const struct run_su
 	pthread_mutex_init(&run.lock, NULL);
 	pthread_mutex_init(&run.turns.lock, NULL);
 	pthread_cond_init(&run.turns.moved, NULL);
+	if (run.programs)
+		programs_forget(run.programs);
 	const enum status status = run_arrays(&run);
 	release(&run);
 	pthread_cond_destroy(&run.turns.moved);

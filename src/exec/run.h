@@ -13,6 +13,7 @@ struct run_subject {
 	const struct chain *chain;
 	struct params *params; /* bound; the run settles weak ones to each array's computing type */
 	struct reader *reader;
+	struct program_set *programs; /* NULL: none is bound; the run opens them for the types of each array */
 };
 
 struct run_options {

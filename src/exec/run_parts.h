@@ -70,6 +70,7 @@ struct run {
 	const struct chain *chain;
 	struct params *params;
 	struct reader *reader;
+	struct program_set *programs; /* or NULL */
 	const struct run_options *options;
 	struct context context;           /* its arena is the type's */
 	const struct kernels *kernels[2]; /* F32, F64 */
@@ -179,7 +180,7 @@ enum status worker_open(struct worker *worker, struct run *run, int index);
 enum status worker_run_chunk(void *run, int index, int64_t chunk, struct diags *diags);
 void worker_close(struct worker *worker);
 /* Evaluates on the worker's ins and outs. The caller sets EVALUATION's program, counters, workspace and folds. */
-void worker_evaluate(const struct worker *worker, struct evaluation *evaluation);
+enum status worker_evaluate(const struct worker *worker, struct evaluation *evaluation);
 /* Returns where the current tile leaves its state of the reduction; NULL if tiles do not fold. */
 double *worker_state(const struct worker *worker);
 
@@ -192,7 +193,7 @@ enum status gradient_prepare(struct run *run);
 enum status forward_open_worker(struct worker *worker, int64_t *slab, size_t *ports);
 enum status gradient_open_worker(struct worker *worker, int64_t *slab, size_t *ports);
 void gradient_close_worker(struct worker *worker);
-void forward_run_tile(struct worker *worker);
+enum status forward_run_tile(struct worker *worker);
 enum status gradient_run_tile(struct worker *worker);
 /* Begin: resets counters, and allocates sums, before an array is computed. Count: add an array to the run's, a forward run before it. */
 enum status gradient_begin_array(struct run *run);
@@ -244,6 +245,8 @@ enum status totals_begin_array(struct run *run);
 void totals_aim(struct worker *worker);
 /* Adds the apart sums of the chunk's tile TILE to the totals. Calls come in the order of tiles. */
 void totals_add(const struct worker *worker, int64_t tile);
+/* Adds the sums that programs have made of the current array to the totals. */
+enum status totals_add_programs(const struct run *run);
 /* Sets the gradients of params, after the last array. */
 void totals_finish(struct gradient_result *result);
 

@@ -121,6 +121,34 @@ void totals_add(const struct worker *worker, int64_t tile)
 	}
 }
 
+/* Adds what program INDEX has summed of OPERAND to the param's total. */
+static enum status add_program_sum(const struct run *run, uint32_t index, uint32_t operand)
+{
+	const uint32_t param = run->chain->programs[index].params[operand];
+	const struct type *type = &run->params->bound[param].type;
+	const struct param_sums *total = sums_of(run, param);
+	const struct loops *loops = run->kernels[type->dtype == DTYPE_F64]->loops;
+	const size_t count = (size_t)shape_count(&type->shape), bytes = (size_t)type_bytes(type);
+	void *sum = allocator_get(run->context.allocator, bytes + 1, 1);
+	TRY_ALLOC(sum, run->context.diags);
+	const enum status status = programs_sum(run->programs, index, operand, sum, run->context.diags);
+	if (!status && total->tails)
+		loops->accumulate_long(total->heads, total->tails, sum, NULL, count);
+	else if (!status)
+		loops->accumulate(total->heads, sum, count);
+	allocator_put(run->context.allocator, sum, bytes + 1);
+	return status;
+}
+
+enum status totals_add_programs(const struct run *run)
+{
+	for (uint32_t i = 0; i < run->chain->program_count; i++)
+		for (uint32_t k = 0; k < run->chain->programs[i].operand_count; k++)
+			if (run->chain->programs[i].traits.sums >> k & 1)
+				TRY(add_program_sum(run, i, k));
+	return STATUS_OK;
+}
+
 /* Returns element K of the gradient over the arrays of one type, which is double if WIDE. */
 static double sum_at(const struct param_sums *sums, bool wide, int64_t k)
 {

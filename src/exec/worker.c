@@ -88,7 +88,7 @@ double *worker_state(const struct worker *worker)
 	return tiles->folds ? worker->states + worker->tile * tiles->state : NULL;
 }
 
-void worker_evaluate(const struct worker *worker, struct evaluation *evaluation)
+enum status worker_evaluate(const struct worker *worker, struct evaluation *evaluation)
 {
 	const struct run *run = worker->run;
 	evaluation->ins = worker->ins;
@@ -102,7 +102,10 @@ void worker_evaluate(const struct worker *worker, struct evaluation *evaluation)
 	evaluation->team = run->tiles->tiled ? NULL : run->team;
 	evaluation->kernels[0] = run->kernels[0];
 	evaluation->kernels[1] = run->kernels[1];
-	evaluate(evaluation);
+	evaluation->programs = run->programs;
+	evaluation->worker = worker->index;
+	evaluation->diags = worker->diags;
+	return evaluate(evaluation);
 }
 
 enum status worker_run_chunk(void *run, int index, int64_t chunk, struct diags *diags)
@@ -116,7 +119,7 @@ enum status worker_run_chunk(void *run, int index, int64_t chunk, struct diags *
 		worker->first_row = (chunk * tiles->per_chunk + worker->tile) * tiles->tile;
 		worker->rows = lesser(tiles->rows - worker->first_row, tiles->tile);
 		if (!worker->run->gradient) {
-			forward_run_tile(worker);
+			TRY(forward_run_tile(worker));
 			continue;
 		}
 		turns_begin_tile(worker);

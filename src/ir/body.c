@@ -80,16 +80,20 @@ static size_t drop_no_values(uint32_t *list, size_t count)
 	return kept;
 }
 
-size_t instr_reads(const struct instr *instr, uint32_t reads[6])
+size_t instr_reads(const struct instr *instr, uint32_t reads[INSTR_READS])
 {
 	memcpy(reads, (uint32_t[6]){instr->v, instr->a, instr->y, instr->k, instr->l, instr->g}, 6 * sizeof *reads);
-	return drop_no_values(reads, 6);
+	if (instr->use)
+		memcpy(reads + 6, instr->use->operands, instr->use->count * sizeof *reads);
+	return drop_no_values(reads, instr->use ? 6 + instr->use->count : 6);
 }
 
-size_t instr_writes(const struct instr *instr, uint32_t writes[4])
+size_t instr_writes(const struct instr *instr, uint32_t writes[INSTR_WRITES])
 {
 	memcpy(writes, (uint32_t[4]){instr->out, instr->out_a, instr->out_keep[0], instr->out_keep[1]}, 4 * sizeof *writes);
-	return drop_no_values(writes, 4);
+	if (instr->use && instr->kind == INSTR_VJP)
+		memcpy(writes + 4, instr->use->outs, instr->use->count * sizeof *writes);
+	return drop_no_values(writes, instr->use && instr->kind == INSTR_VJP ? 4 + instr->use->count : 4);
 }
 
 uint32_t body_goes_on(const struct body *body, uint32_t value)
@@ -114,7 +118,7 @@ bool body_drop_carries(struct body *body)
 	for (size_t i = 0; i < body->out_count; i++)
 		read[body->outs[i].value] = true;
 	for (size_t i = 0; i < body->instr_count; i++) {
-		uint32_t list[6];
+		uint32_t list[INSTR_READS];
 		const size_t count = instr_reads(&body->instrs[i], list);
 		for (size_t k = 0; k < count; k++)
 			read[list[k]] = true;

@@ -79,14 +79,14 @@ struct loop_part {
 };
 
 /*
- * The stream of a dropout: its index among the dropouts of the forward pass with all loops written out. In a kept loop
- * the index moves with the counter. AT is the index in the first iteration of each loop.
+ * The stream of a dropout: its index among the dropouts of the forward pass with all loops written out. A program's
+ * call has its index among the calls of that program likewise. In a kept loop the index moves with the counter. AT is the index in the first iteration of each loop.
  */
 struct stream_loop {
 	int32_t level;
 	int64_t first; /* the counter in the loop's first iteration */
 	uint64_t
-		step; /* number of dropouts in an iteration; 0 if the counters of inner loops go on in the next iteration */
+		step; /* number of dropouts, or of calls, in an iteration; 0 if the counters of inner loops go on in the next iteration */
 	struct stream_loop *outer;
 };
 struct stream {
@@ -108,10 +108,21 @@ struct forward_types {
 	const struct type *v, *a, *y;
 };
 
+/* A call of a program, beside its instruction's V and OUT. The one value that its forward pass may keep is a record. */
+struct program_use {
+	const struct program_decl *program;
+	uint32_t index;                             /* of PROGRAM in chain->programs */
+	uint32_t count;                             /* number of operands */
+	uint32_t operands[PROGRAM_OPERANDS];        /* values read; NO_VALUE: the derivative does not read it */
+	uint32_t outs[PROGRAM_OPERANDS];            /* VJP: the cotangents of the operands; NO_VALUE: not wanted */
+	const struct type *types[PROGRAM_OPERANDS]; /* of the operands */
+};
+
 struct instr {
 	enum instr_kind kind;
 	enum op op;
 	const struct attrs *attrs;
+	const struct program_use *use; /* OP_PROGRAM: the call; else NULL */
 	uint32_t v, a, y, k, l, g;    /* values read, or NO_VALUE; VJP of slice: A, if any, is the array to which it adds */
 	double scalar;                /* OP, VJP of a binary operation whose operand is a number: that, or 0 and */
 	uint32_t own_scalar;          /* its index in each step's particulars; NO_VALUE: SCALAR is it */
@@ -119,16 +130,17 @@ struct instr {
 	uint32_t out_keep[MAX_KEEPS]; /* OP: the values kept for the derivative, which reads them as K and L */
 	struct param_ref param;       /* ACCUMULATE */
 	struct forward_types of;
-	bool a_streamed;             /* A has one row for each row of the operation's V, which is streamed */
-	bool recomputed;             /* a forward operation in a backward body */
-	struct span span;            /* of the stage that the instruction comes from */
-	const char *def;             /* the def it stands in, or NULL */
-	uint32_t region;             /* the innermost checkpoint region; 0 is the whole body */
-	int64_t step;                /* in an unrolled body: the step that the instruction belongs to */
-	struct loop_part loop;       /* LOOP and END */
-	const struct stream *stream; /* of a dropout; else NULL. In a shared body NULL, and the stream is each step's */
-	uint32_t own_stream;         /* its index in each step's particulars; NO_VALUE: STREAM is it */
-	int32_t level;               /* LOOP: its level; slice: that of the loop whose counter its start adds; else -1 */
+	bool a_streamed;       /* A has one row for each row of the operation's V, which is streamed */
+	bool recomputed;       /* a forward operation in a backward body */
+	struct span span;      /* of the stage that the instruction comes from */
+	const char *def;       /* the def it stands in, or NULL */
+	uint32_t region;       /* the innermost checkpoint region; 0 is the whole body */
+	int64_t step;          /* in an unrolled body: the step that the instruction belongs to */
+	struct loop_part loop; /* LOOP and END */
+	const struct stream
+		*stream; /* of a dropout or a program's call; else NULL. In a shared body NULL, and the stream is each step's */
+	uint32_t own_stream; /* its index in each step's particulars; NO_VALUE: STREAM is it */
+	int32_t level;       /* LOOP: its level; slice: that of the loop whose counter its start adds; else -1 */
 };
 
 /* A checkpoint region of the forward body: instructions FIRST .. END-1. */
@@ -199,9 +211,26 @@ bool body_add_in(struct body *body, enum port_kind kind, uint32_t index, uint32_
 bool body_add_out(struct body *body, enum port_kind kind, uint32_t index, uint32_t value);
 /* Returns KIND's word in reports. The operation's name follows a derivative's word and the empty word of INSTR_OP. */
 const char *instr_word(enum instr_kind kind);
-/* Write what INSTR reads (at most 6 values) or makes (at most 4), but no carries and no NO_VALUE. Return the number. */
-size_t instr_reads(const struct instr *instr, uint32_t reads[6]);
-size_t instr_writes(const struct instr *instr, uint32_t writes[4]);
+/* Write what INSTR reads or makes, but no carries and no NO_VALUE. Return the number. */
+enum { INSTR_READS = 6 + PROGRAM_OPERANDS, INSTR_WRITES = 2 + MAX_KEEPS + PROGRAM_OPERANDS };
+size_t instr_reads(const struct instr *instr, uint32_t reads[INSTR_READS]);
+size_t instr_writes(const struct instr *instr, uint32_t writes[INSTR_WRITES]);
+/* Returns the name of INSTR's operation, or of the program that it calls. */
+static inline const char *instr_name(const struct instr *instr)
+{
+	return instr->use ? instr->use->program->name : op_table[instr->op].name;
+}
+/* The values of an operation are V, number 0, and its operands: A, or those of a program's call. */
+static inline uint32_t instr_value_count(const struct instr *instr) { return instr->use ? 1 + instr->use->count : 2; }
+static inline uint32_t instr_value(const struct instr *instr, uint32_t k)
+{
+	return k == 0 ? instr->v : instr->use ? instr->use->operands[k - 1] : instr->a;
+}
+/* True if the operation has a derivative by its value K. */
+static inline bool instr_differentiable(const struct instr *instr, uint32_t k)
+{
+	return k == 0 ? op_table[instr->op].differentiable : op_table[instr->op].operand_differentiable;
+}
 /*
  * If VALUE, an out of a backward body, is an in with an addition to a slice of it, returns the port of that in. VALUE
  * may then reuse the in's array, which nothing else reads. Otherwise returns NO_VALUE.

@@ -141,17 +141,15 @@ static void mark_back(const struct body *body, bool *needed, bool *cot)
 {
 	for (size_t i = body->instr_count; i-- > 0;) {
 		const struct instr *instr = &body->instrs[i];
-		const struct op_info *info = &op_table[instr->op];
 		if (instr->out == NO_VALUE)
 			continue;
 		const bool differs = cot[instr->out] && instr->kind == INSTR_OP;
-		if (instr->v != NO_VALUE) {
-			needed[instr->v] |= needed[instr->out];
-			cot[instr->v] |= differs && info->differentiable && body->values[instr->v].active;
-		}
-		if (instr->a != NO_VALUE) {
-			needed[instr->a] |= needed[instr->out];
-			cot[instr->a] |= differs && info->operand_differentiable && body->values[instr->a].active;
+		for (uint32_t k = 0; k < instr_value_count(instr); k++) {
+			const uint32_t value = instr_value(instr, k);
+			if (value == NO_VALUE)
+				continue;
+			needed[value] |= needed[instr->out];
+			cot[value] |= differs && instr_differentiable(instr, k) && body->values[value].active;
 		}
 	}
 }

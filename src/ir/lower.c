@@ -98,6 +98,8 @@ static enum status init_lowering(struct lowering *l, const struct type *input)
 	bool *used = arena_array(l->context->arena, 2 * params + 1, sizeof *used);
 	l->names.params = arena_array(arena, loops, sizeof *l->names.params);
 	l->names.elements = arena_array(arena, loops, sizeof *l->names.elements);
+	l->streams = 1 + l->chain->program_count;
+	l->drawn = arena_array(arena, l->streams, sizeof *l->drawn);
 	TRY_ALLOC(!arena->failed && used, l->context->diags);
 	l->streaming.along = used;
 	l->streaming.whole = used + params;
@@ -130,7 +132,7 @@ static bool is_cut(const struct body *body, uint32_t fold)
 	bool cut = fold != NO_VALUE && is_made_after(body, body->outs[0].value, fold);
 	for (size_t i = cut ? fold + 1 : body->instr_count; i < body->instr_count; i++) {
 		const struct instr *instr = &body->instrs[i];
-		uint32_t reads[6];
+		uint32_t reads[INSTR_READS];
 		const size_t count = instr_reads(instr, reads);
 		for (size_t k = 0; k < count; k++)
 			cut &= is_made_after(body, reads[k], fold);

@@ -17,7 +17,7 @@ struct kept_loop {
 	/* What drop_loop restores: */
 	size_t values, regions;
 	int64_t iterations;
-	uint64_t dropouts;
+	uint64_t *drawn;
 	struct streaming streaming;
 	bool *used; /* streaming.along, then streaming.whole, by param */
 };
@@ -53,6 +53,8 @@ static void collect_bound(const struct frame *frame, const struct node *node, bo
 		if (node->body)
 			collect_bound(frame, node->body, in, k);
 		collect_ref(frame, &node->operand, in, k);
+		for (uint32_t i = 0; node->kind == NODE_PROGRAM && i < node->operand_count; i++)
+			collect_ref(frame, &node->operands[i], in, k);
 		if (node->kind != NODE_CALL)
 			continue;
 		for (size_t i = 0; i < node->def->export_count; i++)
@@ -84,13 +86,14 @@ static bool open_kept_loop(struct lowering *l, const struct node *node, int64_t 
 	k->values = body->value_count;
 	k->regions = body->region_count;
 	k->iterations = l->iterations;
-	k->dropouts = l->dropouts;
+	k->drawn = arena_array(l->context->arena, l->streams, sizeof *k->drawn);
 	k->streaming = l->streaming;
 	k->used = arena_array(l->context->arena, used + 1, sizeof *k->used);
 	k->carries = arena_array(l->context->arena, k->count, sizeof *k->carries);
 	struct instr *loop = body_add_instr(body, INSTR_LOOP);
-	if (!k->used || !k->carries || !loop)
+	if (!k->used || !k->carries || !k->drawn || !loop)
 		return false;
+	memcpy(k->drawn, l->drawn, l->streams * sizeof *k->drawn);
 	memcpy(k->used, l->streaming.along, used);
 	loop->loop.iterations = iterations;
 	loop->level = l->level;
@@ -132,7 +135,7 @@ static void drop_loop(struct lowering *l, const struct kept_loop *k)
 	l->body->value_count = k->values;
 	l->body->region_count = k->regions;
 	l->iterations = k->iterations;
-	l->dropouts = k->dropouts;
+	memcpy(l->drawn, k->drawn, l->streams * sizeof *k->drawn);
 	l->streaming = k->streaming;
 	memcpy(l->streaming.along, k->used, 2 * l->chain->param_count);
 	for (size_t i = 0; i < k->count; i++)
@@ -167,19 +170,21 @@ static bool close_kept_loop(struct lowering *l, const struct kept_loop *k)
 
 struct stream_loop *lowering_begin_streams(struct lowering *l, int32_t level, int64_t first)
 {
-	struct stream_loop *loop = arena_alloc(l->context->arena, sizeof *loop);
-	if (!loop)
-		return NULL;
-	*loop = (struct stream_loop){.level = level, .first = first, .outer = l->stream_loops};
-	return l->stream_loops = loop;
+	struct stream_loop *loops = arena_array(l->context->arena, l->streams, sizeof *loops);
+	for (size_t i = 0; loops && i < l->streams; i++)
+		loops[i] =
+			(struct stream_loop){.level = level, .first = first, .outer = l->stream_loops ? &l->stream_loops[i] : NULL};
+	return loops ? l->stream_loops = loops : NULL;
 }
 
-void lowering_end_streams(struct lowering *l, uint64_t before, int64_t iterations)
+void lowering_end_streams(struct lowering *l, const uint64_t *before, int64_t iterations)
 {
-	struct stream_loop *loop = l->stream_loops;
-	loop->step = l->dropouts - before;
-	l->dropouts = before + loop->step * (uint64_t)iterations;
-	l->stream_loops = loop->outer;
+	struct stream_loop *loops = l->stream_loops;
+	for (size_t i = 0; i < l->streams; i++) {
+		loops[i].step = l->drawn[i] - before[i];
+		l->drawn[i] = before[i] + loops[i].step * (uint64_t)iterations;
+	}
+	l->stream_loops = loops->outer;
 }
 
 /*
@@ -221,7 +226,7 @@ static enum status try_loop(struct lowering *l, const struct loop *loop, int64_t
 	TRY_ALLOC(lowering_begin_streams(l, l->level++, 0), l->context->diags);
 	TRY(lower_nodes(l, loop->node->body));
 	l->level--;
-	lowering_end_streams(l, k.dropouts, iterations);
+	lowering_end_streams(l, k.drawn, iterations);
 	*stable = l->attempts.kept[attempt] = is_stable(l, &k);
 	if (*stable) {
 		TRY_ALLOC(close_kept_loop(l, &k), l->context->diags);

@@ -11,8 +11,7 @@
 #include "ops/general.h"
 #include "ops/kernels.h"
 
-/* Sets *VALUE to the result of the block FOUND on the current value, which does not change. */
-static enum status lower_block_operand(struct lowering *l, const struct found *found, uint32_t *value)
+enum status lower_block_operand(struct lowering *l, const struct found *found, uint32_t *value)
 {
 	const uint32_t v = lowering_read_slot(l, 0);
 	const struct frame *frame = l->names.frame;
@@ -226,15 +225,25 @@ static enum status too_many(struct lowering *l, struct span span)
 	return LOWERING_FAIL(l, STATUS_LIMIT, span, "the chain has more than %d operations", MAX_OPERATIONS);
 }
 
+enum status lowering_draw(struct lowering *l, struct instr *instr, size_t stream)
+{
+	struct stream *drawn = arena_alloc(l->context->arena, sizeof *drawn);
+	TRY_ALLOC(drawn, l->context->diags);
+	*drawn = (struct stream){l->drawn[stream]++, l->stream_loops ? &l->stream_loops[stream] : NULL};
+	instr->stream = drawn;
+	return STATUS_OK;
+}
+
 /* Gives INSTR, a dropout with ATTRS, its stream, and counts it. */
 static enum status set_stream(struct lowering *l, struct instr *instr, const struct attrs *attrs)
 {
-	struct stream *stream = arena_alloc(l->context->arena, sizeof *stream);
-	TRY_ALLOC(stream, l->context->diags);
-	*stream = attrs->stream.given ? (struct stream){.at = (uint64_t)attrs->stream.at}
-	                              : (struct stream){l->dropouts, l->stream_loops};
-	instr->stream = stream;
-	l->dropouts++;
+	TRY(lowering_draw(l, instr, 0));
+	if (!attrs->stream.given)
+		return STATUS_OK;
+	struct stream *named = arena_alloc(l->context->arena, sizeof *named);
+	TRY_ALLOC(named, l->context->diags);
+	*named = (struct stream){.at = (uint64_t)attrs->stream.at};
+	instr->stream = named;
 	return STATUS_OK;
 }
 
@@ -444,6 +453,8 @@ enum status lower_node(struct lowering *l, const struct node *node)
 		return lower_op(l, node);
 	case NODE_CALL:
 		return lower_call(l, node);
+	case NODE_PROGRAM:
+		return lower_program(l, node);
 	case NODE_NAME:
 		return lower_name(l, node, false);
 	case NODE_REPEAT:

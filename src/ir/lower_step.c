@@ -186,7 +186,8 @@ static enum status draft_loop(struct lowering *l, const struct node *node, struc
 {
 	struct loop loop;
 	struct slot *before = arena_array(&l->scratch, l->state.count, sizeof *before);
-	TRY_ALLOC(before, l->context->diags);
+	uint64_t *drawn = arena_array(&l->scratch, l->streams, sizeof *drawn);
+	TRY_ALLOC(before && drawn, l->context->diags);
 	TRY(lowering_begin_loop(l, node, &loop));
 	for (int64_t i = 0; i < loop.iterations;) {
 		struct draft_item drafted = {.level = l->level, .first = i, .iterations = 1};
@@ -194,7 +195,7 @@ static enum status draft_loop(struct lowering *l, const struct node *node, struc
 		/* An iteration that binds preludes from before the loop is unlike those after it. */
 		const bool binds = l->preludes.bound < l->preludes.count;
 		memcpy(before, l->state.slots, l->state.count * sizeof *before);
-		const uint64_t dropouts = l->dropouts;
+		memcpy(drawn, l->drawn, l->streams * sizeof *drawn);
 		TRY(lowering_set_iteration(l, &loop, l->level, i));
 		struct stream_loop *streams = lowering_begin_streams(l, l->level++, i);
 		TRY_ALLOC(streams, l->context->diags);
@@ -204,7 +205,7 @@ static enum status draft_loop(struct lowering *l, const struct node *node, struc
 		l->level--;
 		if (!binds && same_slots(before, l->state.slots, l->state.count))
 			drafted.iterations = loop.iterations - i;
-		lowering_end_streams(l, dropouts, drafted.iterations);
+		lowering_end_streams(l, drawn, drafted.iterations);
 		if (!checked_mul_i64(drafted.steps, drafted.iterations, &drafted.steps) ||
 		    drafted.steps > MAX_STEPS - list->steps)
 			return lowering_too_long(l, node->span);
@@ -213,8 +214,9 @@ static enum status draft_loop(struct lowering *l, const struct node *node, struc
 			continue;
 		list->steps += drafted.steps;
 		drafted.repeats = node->kind == NODE_REPEAT;
-		if (join_loops(&drafted))
-			streams->step = 0; /* the inner counter goes on */
+		const bool joined = join_loops(&drafted);
+		for (size_t k = 0; joined && k < l->streams; k++)
+			streams[k].step = 0; /* the inner counter goes on */
 		struct draft_item *item = add_item(l, list);
 		TRY_ALLOC(item, l->context->diags);
 		*item = drafted;

@@ -5,6 +5,7 @@
  *     lower_body.c     types, values, slots and instructions of a body
  *     lower_operand.c  operands, and the variables of a `for`
  *     lower_stage.c    a stage, at the end of the body; whether rows can be cut into tiles
+ *     lower_program.c  a stage that a program computes
  *     lower_loop.c     a loop within a body, kept or written out
  *     lower_step.c     the chain as draft steps, each with its body
  *     share_body.c     one body for the steps that differ in particulars
@@ -193,12 +194,14 @@ struct lowering {
 	uint32_t region; /* the innermost checkpoint block here, an index into the body's regions */
 	int32_t level;   /* number of loops around this place that bodies or lists of steps keep */
 	/* For LOWER_UNROLLED: steps are counted where lower_step.c would begin one, and instructions get their numbers. */
-	bool counts_steps;                /* not within a step */
-	int64_t step;                     /* the step that instructions belong to */
-	int64_t steps;                    /* number of steps so far */
-	int64_t iterations;               /* for each kind of lowering: iterations written out within bodies so far */
-	uint64_t dropouts;                /* number of dropouts of the written-out chain before this place */
-	struct stream_loop *stream_loops; /* the loops around this place that are kept */
+	bool counts_steps;  /* not within a step */
+	int64_t step;       /* the step that instructions belong to */
+	int64_t steps;      /* number of steps so far */
+	int64_t iterations; /* for each kind of lowering: iterations written out within bodies so far */
+	/* Of the written-out chain before this place: the number of dropouts, then of calls of each program. */
+	uint64_t *drawn;
+	size_t streams;                   /* length of DRAWN */
+	struct stream_loop *stream_loops; /* as DRAWN: the innermost loop around this place that is kept */
 };
 
 #define LOWERING_FAIL(l, status, span, ...) diag_at((l)->context->diags, status, (l)->chain->source, span, __VA_ARGS__)
@@ -277,14 +280,25 @@ static inline void lowering_count_step(struct lowering *l)
 	l->steps++;
 }
 
+/* Appends the block FOUND. *VALUE is its result on the current value, which does not change. */
+enum status lower_block_operand(struct lowering *l, const struct found *found, uint32_t *value);
+/* Gives INSTR the next index of STREAM (l->drawn). */
+enum status lowering_draw(struct lowering *l, struct instr *instr, size_t stream);
+
+/* lower_program.c */
+
+/* Lowers NODE, a call of a program, to the end of the body. */
+enum status lower_program(struct lowering *l, const struct node *node);
+
 /* lower_loop.c */
 
 /*
- * Begin and end the iteration FIRST of a kept loop at LEVEL, for the streams of the dropouts in it. The end counts the
- * dropouts of ITERATIONS; LOOP is what begin returned, or NULL where memory was short.
+ * Begin and end the iteration FIRST of a kept loop at LEVEL, for the streams of the dropouts and calls in it. The end
+ * counts those of ITERATIONS. BEFORE is a copy of l->drawn before the begin. Begin returns the loop's part of each
+ * stream, or NULL where memory is short.
  */
 struct stream_loop *lowering_begin_streams(struct lowering *l, int32_t level, int64_t first);
-void lowering_end_streams(struct lowering *l, uint64_t before, int64_t iterations);
+void lowering_end_streams(struct lowering *l, const uint64_t *before, int64_t iterations);
 
 /* Lowers NODE, a loop, to the end of the body. */
 enum status lower_loop(struct lowering *l, const struct node *node);

@@ -109,6 +109,14 @@ static void take_stream(struct collected *to, struct body *body, struct instr *i
 	instr->own_stream = (uint32_t)to->stream_count++;
 }
 
+/* Equal calls of programs are one pointer, as bytes are compared. */
+static bool take_use(struct lowering *l, struct instr *instr)
+{
+	if (instr->use)
+		instr->use = byte_set_keep(&l->kept, instr->use, sizeof *instr->use, NULL);
+	return instr->op != OP_PROGRAM || instr->use;
+}
+
 /* Consecutive instructions of one stage have one span. */
 static void take_span(struct collected *to, struct instr *instr)
 {
@@ -176,9 +184,10 @@ bool lowering_share_body(struct lowering *l, struct draft_step *draft)
 			take_scalar(&collected, &body.instrs[i]);
 			take_stream(&collected, &body, &body.instrs[i]);
 			take_span(&collected, &body.instrs[i]);
+			good &= take_use(l, &body.instrs[i]);
 		}
 		body.own_params = (uint32_t)collected.param_count;
-		good = keep_particulars(l, &collected, &draft->own, body.value_count);
+		good = good && keep_particulars(l, &collected, &draft->own, body.value_count);
 	}
 	draft->body = good ? keep_body(l, &body) : NULL;
 	arena_free(&arena);

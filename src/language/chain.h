@@ -6,6 +6,7 @@
 #define LANGUAGE_CHAIN_H
 
 #include "base/hash.h"
+#include "language/program_traits.h"
 #include "language/syntax.h"
 #include "ops/op.h"
 
@@ -23,6 +24,19 @@ struct param {
 
 /* Returns the type of PARAM, once TYPED. A weak param takes the computing dtype of INPUT, the input's type. */
 struct type param_type(const struct param *param, const struct type *input);
+
+/* An operation that a program computes. */
+struct program_decl {
+	const char *name;
+	const struct name_list *operands; /* their names */
+	uint32_t operand_count;
+	struct declared type; /* of the result, f32 or f64; if not GIVEN, that of the current value */
+	struct span span;     /* of the name */
+	/* Set by the caller (exec/programs.h) before lowering: */
+	struct program_traits traits;      /* until then PROGRAM_TRAITS_UNBOUND */
+	uint32_t constant;                 /* mask: operands that are one whole param or const in every call */
+	uint32_t params[PROGRAM_OPERANDS]; /* by such an operand: its index in chain->params */
+};
 
 /* What an operand refers to. */
 enum ref_kind {
@@ -58,7 +72,7 @@ struct deferred_argument {
 	struct deferred_argument *next;
 };
 
-enum node_kind { NODE_OP, NODE_CALL, NODE_NAME, NODE_REPEAT, NODE_FOR, NODE_CHECKPOINT };
+enum node_kind { NODE_OP, NODE_CALL, NODE_PROGRAM, NODE_NAME, NODE_REPEAT, NODE_FOR, NODE_CHECKPOINT };
 
 /* The value of the option policy= of a `checkpoint`. */
 struct block_policy {
@@ -81,6 +95,11 @@ struct node {
 			const struct def *def;
 			struct ref *arguments; /* def->count of them, the inherited ones first */
 			uint32_t *exports;     /* by def->exports, the variable that gets the value when the call ends */
+		};
+		struct {              /* PROGRAM */
+			uint32_t program; /* index into chain->programs */
+			uint32_t operand_count;
+			struct ref *operands;
 		};
 		struct {               /* NAME */
 			const char *name;  /* NULL for a prelude (language/resolve.c) */
@@ -144,6 +163,8 @@ struct chain {
 	struct declared input_type; /* `input x: T` */
 	struct param *params;
 	size_t param_count;
+	struct program_decl *programs; /* in the order of declaration */
+	size_t program_count;
 	const char **variables; /* their names, which may be equal; [0] is the input */
 	size_t variable_count;
 	size_t loop_count;  /* number of `for` variables; their identities are 0 .. loop_count - 1 */

@@ -130,6 +130,8 @@ static int64_t count_nodes(const struct node *node, int64_t times, int64_t *uses
 	for (; node; node = node->next) {
 		size = saturated_add(saturated_add(size, times), count_operand(&node->operand, times, uses));
 		size = saturated_add(size, count_nodes(node->body, times, uses));
+		for (uint32_t i = 0; node->kind == NODE_PROGRAM && i < node->operand_count; i++)
+			size = saturated_add(size, count_operand(&node->operands[i], times, uses));
 		if (node->kind != NODE_CALL)
 			continue;
 		const struct def *def = node->def;
@@ -174,13 +176,22 @@ static enum status bind_parameters(struct resolver *r, struct def *def)
 	return STATUS_OK;
 }
 
-enum status resolver_def(struct resolver *r, const struct statement *s)
+enum status resolver_check_stage_name(struct resolver *r, const struct statement *s)
 {
+	const char *what = statement_word(s->kind);
 	if (op_find(s->name) != OP_COUNT)
-		return RESOLVE_FAIL(r, s->name_span, "'%s' is an operation and can't be a def", s->name);
+		return RESOLVE_FAIL(r, s->name_span, "'%s' is an operation and can't be a %s", s->name, what);
 	for (int kind = 0; kind < STATEMENT_COUNT; kind++)
 		if (kind != STATEMENT_STAGE && !strcmp(s->name, statement_word((enum statement_kind)kind)))
-			return RESOLVE_FAIL(r, s->name_span, "'%s' begins a statement and can't be a def", s->name);
+			return RESOLVE_FAIL(r, s->name_span, "'%s' begins a statement and can't be a %s", s->name, what);
+	if (resolver_find_program(r, s->name))
+		return RESOLVE_FAIL(r, s->name_span, "'%s' is a program already", s->name);
+	return STATUS_OK;
+}
+
+enum status resolver_def(struct resolver *r, const struct statement *s)
+{
+	TRY(resolver_check_stage_name(r, s));
 	struct arena *arena = r->context->arena;
 	struct def *def = arena_alloc(arena, sizeof *def);
 	TRY_ALLOC(def, r->context->diags);

@@ -85,6 +85,8 @@ static void tree_declaration(struct tree *t, const struct statement *s)
 	char text[TYPE_TEXT];
 	if (s->type && s->type->given)
 		tree_leaf(t, "type", type_format(&s->type->type, text), &s->type->span);
+	else if (s->kind == STATEMENT_PROGRAM)
+		text_put(&t->text, " same");
 	if (!s->init || s->init->kind == INIT_NONE)
 		return;
 	tree_open(t, "init", s->init->kind == INIT_LOAD ? "load" : s->init->text);
@@ -183,6 +185,11 @@ static void dump_node(const struct dumper *d, const struct node *node, int depth
 		for (size_t i = 0; i < node->def->count; i++)
 			dump_ref(d, &node->arguments[i], depth);
 		break;
+	case NODE_PROGRAM:
+		text_printf(&d->text, "program %s", d->chain->programs[node->program].name);
+		for (uint32_t i = 0; i < node->operand_count; i++)
+			dump_ref(d, &node->operands[i], depth);
+		break;
 	case NODE_NAME:
 		text_printf(&d->text, "name %s", d->chain->variables[node->variable]);
 		dump_ref(d, &node->operand, depth);
@@ -217,5 +224,7 @@ void chain_dump(const struct chain *chain, diag_write *write, void *context)
 	text_printf(&d.text, "input %s\n", chain->input);
 	for (size_t i = 0; i < chain->param_count; i++)
 		text_printf(&d.text, "%s %s\n", chain->params[i].differentiated ? "param" : "const", chain->params[i].name);
+	for (size_t i = 0; i < chain->program_count; i++)
+		text_printf(&d.text, "program %s\n", chain->programs[i].name);
 	dump_nodes(&d, chain->first, 0);
 }

@@ -224,6 +224,7 @@ static void put_options(struct formatter *f, const struct option *option)
 
 static void put_statement(struct formatter *f, const struct statement *s, int depth)
 {
+	char type[TYPE_TEXT];
 	switch (s->kind) {
 	case STATEMENT_INPUT:
 	case STATEMENT_PARAM:
@@ -241,6 +242,11 @@ static void put_statement(struct formatter *f, const struct statement *s, int de
 	case STATEMENT_EXPORT:
 		PUT(f, "export ");
 		put_exports(f, s);
+		return;
+	case STATEMENT_PROGRAM:
+		PUT(f, "program ", s->name, "(");
+		put_names(f, s->names);
+		PUT(f, "): ", s->type->given ? type_format(&s->type->type, type) : "same");
 		return;
 	case STATEMENT_DEF:
 		PUT(f, "def ", s->name, "(");

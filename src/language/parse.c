@@ -295,6 +295,15 @@ bool parse_check_type(struct parse *parse, const struct declared *type, const ch
 	return false;
 }
 
+bool parse_check_same(struct parse *parse, const char *word, struct span span)
+{
+	if (!strcmp(word, "same"))
+		return true;
+	FAIL(parse, STATUS_CHAIN, span, "'%s' is no result of a program", word);
+	HINT(parse, "write the result's type, such as f64[512,512], or `same` if it is that of the current value");
+	return false;
+}
+
 struct declared *parse_type(struct parse *parse, const char *dtype, struct span dtype_span, const struct shape *shape,
                             struct span span)
 {
@@ -451,10 +460,10 @@ static int run_parser(struct parse *parse)
 const char *statement_word(enum statement_kind kind)
 {
 	static const char *const words[STATEMENT_COUNT] = {
-		[STATEMENT_INPUT] = "input",   [STATEMENT_PARAM] = "param", [STATEMENT_CONST] = "const",
-		[STATEMENT_DEF] = "def",       [STATEMENT_STAGE] = "stage", [STATEMENT_NAME] = "name",
-		[STATEMENT_REPEAT] = "repeat", [STATEMENT_FOR] = "for",     [STATEMENT_CHECKPOINT] = "checkpoint",
-		[STATEMENT_EXPORT] = "export"};
+		[STATEMENT_INPUT] = "input",   [STATEMENT_PARAM] = "param",    [STATEMENT_CONST] = "const",
+		[STATEMENT_DEF] = "def",       [STATEMENT_STAGE] = "stage",    [STATEMENT_NAME] = "name",
+		[STATEMENT_REPEAT] = "repeat", [STATEMENT_FOR] = "for",        [STATEMENT_CHECKPOINT] = "checkpoint",
+		[STATEMENT_EXPORT] = "export", [STATEMENT_PROGRAM] = "program"};
 	return words[kind];
 }
 

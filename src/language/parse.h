@@ -106,6 +106,8 @@ bool parse_constant(struct parse *parse, double *value, const char *name, struct
 struct operand *parse_expression_operand(struct parse *parse, double value, struct span span);
 bool parse_add_integer(struct parse *parse, struct parse_integers *integers, const struct parse_number *number,
                        struct span span);
+/* Reports an error and returns false unless WORD, the result of a program, is `same`. */
+bool parse_check_same(struct parse *parse, const char *word, struct span span);
 struct declared *parse_type(struct parse *parse, const char *dtype, struct span dtype_span, const struct shape *shape,
                             struct span span);
 /* Appends NUMBER (NULL: `*`, which must be the first) to SHAPE (NULL: a new shape). Returns the shape or NULL. */

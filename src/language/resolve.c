@@ -62,6 +62,9 @@ static enum status resolve_stage(struct resolver *r, const struct statement *s)
 	struct def *def = resolver_find_def(r, s->name);
 	if (def)
 		return resolver_call(r, s, def);
+	const struct program_decl *program = resolver_find_program(r, s->name);
+	if (program)
+		return resolver_program_stage(r, s, program);
 	enum op op = op_find(s->name);
 	return op != OP_COUNT ? resolver_operation(r, s, op) : resolver_unknown_operation(r, s);
 }
@@ -202,16 +205,17 @@ static enum status resolve_param(struct resolver *r, const struct statement *s)
 static enum status resolve_statement(struct resolver *r, const struct statement *s, bool top)
 {
 	static enum status (*const resolve[STATEMENT_COUNT])(struct resolver *, const struct statement *) = {
-		[STATEMENT_PARAM] = resolve_param,   [STATEMENT_CONST] = resolve_param,
-		[STATEMENT_DEF] = resolver_def,      [STATEMENT_STAGE] = resolve_stage,
-		[STATEMENT_NAME] = resolver_naming,  [STATEMENT_REPEAT] = resolve_repeat,
-		[STATEMENT_FOR] = resolve_for,       [STATEMENT_CHECKPOINT] = resolve_checkpoint,
-		[STATEMENT_EXPORT] = resolver_export};
-	if (s->kind != STATEMENT_INPUT)
+		[STATEMENT_PARAM] = resolve_param,    [STATEMENT_CONST] = resolve_param,
+		[STATEMENT_DEF] = resolver_def,       [STATEMENT_STAGE] = resolve_stage,
+		[STATEMENT_NAME] = resolver_naming,   [STATEMENT_REPEAT] = resolve_repeat,
+		[STATEMENT_FOR] = resolve_for,        [STATEMENT_CHECKPOINT] = resolve_checkpoint,
+		[STATEMENT_EXPORT] = resolver_export, [STATEMENT_PROGRAM] = resolver_program};
+	const bool outside = s->kind == STATEMENT_INPUT || s->kind == STATEMENT_PROGRAM;
+	if (s->kind != STATEMENT_INPUT && (top || !outside))
 		return resolve[s->kind](r, s);
 	if (top)
 		return STATUS_OK; /* find_input has read it */
-	RESOLVE_FAIL(r, s->span, "input stands inside a block");
+	RESOLVE_FAIL(r, s->span, "%s stands inside a block", statement_word(s->kind));
 	return RESOLVE_HINT(r, "declare it at the top level of the chain, before the block");
 }
 
@@ -230,7 +234,7 @@ static enum status find_input(struct resolver *r)
 {
 	const struct statement *found = NULL, *stage = NULL;
 	for (const struct statement *s = r->top->first; s; s = s->next) {
-		if (s->kind > STATEMENT_DEF && !stage)
+		if (s->kind > STATEMENT_DEF && s->kind != STATEMENT_PROGRAM && !stage)
 			stage = s;
 		if (s->kind != STATEMENT_INPUT)
 			continue;

@@ -5,6 +5,7 @@
  *     naming.c     names that stages bind: `name`, `export`, calls that export; preludes
  *     scopes.c     the meanings of names, and hints for unknown ones
  *     arguments.c  stages that are operations
+ *     programs.c   programs, and the stages that they compute
  *     defs.c       defs, their calls, and the size of a chain with its defs written out
  */
 #ifndef LANGUAGE_RESOLVER_H
@@ -46,7 +47,7 @@ struct resolver {
 	struct name_scope *scope;
 	struct node **tail;                /* where the next node of the block is linked */
 	struct dictionary named, declared; /* the names in chain->names, and of chain->params */
-	size_t variable_capacity, param_capacity, name_capacity;
+	size_t variable_capacity, param_capacity, name_capacity, program_capacity;
 	struct block_policy **last_policy; /* where the chain's next block policy is linked */
 	struct lost_name **last_lost;      /* where the chain's next lost name is linked */
 	struct variable_use *uses;         /* by variable of the chain */
@@ -128,8 +129,17 @@ enum status resolver_unknown_operation(struct resolver *r, const struct statemen
 
 enum status resolver_operation(struct resolver *r, const struct statement *s, enum op op);
 
+/* programs.c */
+
+enum status resolver_program(struct resolver *r, const struct statement *s);
+/* Returns the program NAME that is declared above this place, or NULL. */
+const struct program_decl *resolver_find_program(const struct resolver *r, const char *name);
+enum status resolver_program_stage(struct resolver *r, const struct statement *s, const struct program_decl *program);
+
 /* defs.c */
 
+/* Fails unless S, a def or a program, may have its name: that of no operation, statement or program. */
+enum status resolver_check_stage_name(struct resolver *r, const struct statement *s);
 enum status resolver_def(struct resolver *r, const struct statement *s);
 enum status resolver_call(struct resolver *r, const struct statement *s, const struct def *def);
 /* Fails with STATUS_LIMIT if the chain has more than MAX_OPERATIONS nodes with its defs written out. */

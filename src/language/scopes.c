@@ -66,13 +66,13 @@ enum status resolver_bind_home(struct resolver *r, const char *name, struct ref 
 
 /*
  * Returns the first statement that ends after USE and gives NAME a meaning: if VALUES a param, a const or a `name`,
- * else a def. The bodies of defs that do not contain USE are left out. NULL if there is none.
+ * else a def or a program. The bodies of defs that do not contain USE are left out. NULL if there is none.
  */
 static const struct statement *find_below(const struct block *block, const char *name, struct span use, bool values)
 {
 	for (const struct statement *s = block->first; s; s = s->next) {
 		const bool value = s->kind == STATEMENT_PARAM || s->kind == STATEMENT_CONST || s->kind == STATEMENT_NAME;
-		const bool fits = values ? value : s->kind == STATEMENT_DEF;
+		const bool fits = values ? value : s->kind == STATEMENT_DEF || s->kind == STATEMENT_PROGRAM;
 		if (fits && s->span.end > use.end && !strcmp(s->name, name))
 			return s;
 		const struct statement *found = NULL;
@@ -215,10 +215,10 @@ enum status resolver_name(struct resolver *r, const char *name, struct span span
 	return STATUS_OK;
 }
 
-/* Returns the operation, known def or keyword that is nearest to NAME; NULL if none is near. */
+/* Returns the operation, known def or program, or keyword that is nearest to NAME; NULL if none is near. */
 static const char *nearest_operation(struct resolver *r, const char *name)
 {
-	size_t count = OP_COUNT + STATEMENT_COUNT, n = 0;
+	size_t count = OP_COUNT + STATEMENT_COUNT + r->chain->program_count, n = 0;
 	for (const struct name_scope *s = r->scope; s; s = s->outer)
 		count += s->defs.count;
 	const char **names = arena_array(r->context->arena, count, sizeof *names);
@@ -229,6 +229,8 @@ static const char *nearest_operation(struct resolver *r, const char *name)
 	for (int kind = 0; kind < STATEMENT_COUNT; kind++)
 		if (kind != STATEMENT_STAGE)
 			names[n++] = statement_word(kind);
+	for (size_t i = 0; i < r->chain->program_count; i++)
+		names[n++] = r->chain->programs[i].name;
 	for (const struct name_scope *s = r->scope; s; s = s->outer)
 		for (size_t i = 0; i < s->defs.capacity; i++)
 			if (s->defs.entries[i].name)

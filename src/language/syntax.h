@@ -94,8 +94,9 @@ enum statement_kind {
 	STATEMENT_FOR,
 	STATEMENT_CHECKPOINT,
 	STATEMENT_EXPORT,
+	STATEMENT_PROGRAM,
 };
-enum { STATEMENT_COUNT = STATEMENT_EXPORT + 1 };
+enum { STATEMENT_COUNT = STATEMENT_PROGRAM + 1 };
 /* Returns the word that a statement of KIND begins with; "stage" for STATEMENT_STAGE, which has none of its own. */
 const char *statement_word(enum statement_kind kind);
 /* Returns "nan" or "inf" if WORD means that number, in letters of any case or as "infinity"; else NULL. */
@@ -110,17 +111,18 @@ struct comment {
 
 struct statement {
 	enum statement_kind kind;
-	struct span span;            /* the whole statement */
-	struct span name_span;       /* of the name, or of the word `repeat`, `for`, `checkpoint` or `export` */
-	const char *name;            /* INPUT, PARAM, CONST, DEF, STAGE, NAME */
-	const struct declared *type; /* INPUT, PARAM, CONST, though perhaps not GIVEN; NULL elsewhere */
-	const struct init *init;     /* INPUT (INIT_NONE), PARAM, CONST; NULL elsewhere */
-	struct name_list *names;     /* DEF: parameters; FOR: loop variables; EXPORT: names in the def */
-	struct name_list *over;      /* FOR: the arrays that they run over; EXPORT: by NAMES, the name at the call */
-	int64_t count;               /* REPEAT */
-	struct operand *operands;    /* STAGE */
-	struct option *options;      /* STAGE, CHECKPOINT */
-	struct block *block;         /* DEF, REPEAT, FOR, CHECKPOINT */
+	struct span span;      /* the whole statement */
+	struct span name_span; /* of the name, or of the word `repeat`, `for`, `checkpoint` or `export` */
+	const char *name;      /* INPUT, PARAM, CONST, DEF, PROGRAM, STAGE, NAME */
+	const struct declared
+		*type; /* INPUT, PARAM, CONST, though perhaps not GIVEN; PROGRAM: if not, `same`; NULL elsewhere */
+	const struct init *init;  /* INPUT (INIT_NONE), PARAM, CONST; NULL elsewhere */
+	struct name_list *names;  /* DEF, PROGRAM: parameters; FOR: loop variables; EXPORT: names in the def */
+	struct name_list *over;   /* FOR: the arrays that they run over; EXPORT: by NAMES, the name at the call */
+	int64_t count;            /* REPEAT */
+	struct operand *operands; /* STAGE */
+	struct option *options;   /* STAGE, CHECKPOINT */
+	struct block *block;      /* DEF, REPEAT, FOR, CHECKPOINT */
 	struct statement *next;
 };
 

@@ -46,7 +46,7 @@
 	               .flops = FLOPS,                                                                                     \
 	               .doc = DOC},
 
-const struct op_info op_table[OP_COUNT] = {
+const struct op_info op_table[OP_COUNT + 1] = {
 #define UNARY(NAME, GROUP, ARGUMENTS, KEEPS, NEEDS, FLOPS, FORWARD, DERIVATIVE, DOC)                                   \
 	OP_ROW(NAME, UNARY, GROUP, ARGUMENTS, ELEM, KEEPS, 0, NEEDS, NIL, FLOPS, DOC)
 #define BINARY(NAME, GROUP, KEEPS, NEEDS_V, NEEDS_A, FLOPS, FORWARD, DERIVATIVE_V, DERIVATIVE_A, DOC)                  \
@@ -54,6 +54,16 @@ const struct op_info op_table[OP_COUNT] = {
 #define GENERAL(NAME, GROUP, OPERAND, ARGUMENTS, SCOPE, SHAPE, KEEPS, NEEDS_V, NEEDS_A, FLOPS, DOC)                    \
 	OP_ROW(NAME, GENERAL, GROUP, ARGUMENTS, SCOPE, KEEPS, OPERAND, NEEDS_V, NEEDS_A, FLOPS, DOC)
 #include "ops/ops.def"
+	[OP_PROGRAM] = {.name = "program",
+                    .group = IN_GROUP_OTHER,
+                    .class = OP_CLASS_GENERAL,
+                    .arguments = "",
+                    .scope = SCOPE_ALL,
+                    .differentiable = true,
+                    .operand_differentiable = true,
+                    .keeps = {{KEEP_VALUE, "record"}},
+                    .flops = 10,
+                    .doc = "what another program computes"},
 };
 
 enum op op_find(const char *name)

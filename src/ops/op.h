@@ -15,7 +15,8 @@ enum op {
 #define BINARY(NAME, ...) OP_##NAME,
 #define GENERAL(NAME, ...) OP_##NAME,
 #include "ops/ops.def"
-	OP_COUNT
+	OP_COUNT,
+	OP_PROGRAM = OP_COUNT /* a call of a program: no operation of a chain, but it has a row of the table */
 };
 
 enum op_class { OP_CLASS_UNARY, OP_CLASS_BINARY, OP_CLASS_GENERAL };
@@ -84,7 +85,7 @@ struct op_info {
 	const char *doc;
 };
 
-extern const struct op_info op_table[OP_COUNT];
+extern const struct op_info op_table[OP_COUNT + 1];
 
 /* Returns the operation NAME, or OP_COUNT if there is none. */
 enum op op_find(const char *name);

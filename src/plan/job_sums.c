@@ -86,8 +86,8 @@ static void note_instr(struct reads *reads, const struct instr *instr)
 	} else if (instr->kind == INSTR_END) {
 		reads->depth--;
 	} else {
-		note_read(reads, instr->v);
-		note_read(reads, instr->a);
+		for (uint32_t k = 0; k < instr_value_count(instr); k++)
+			note_read(reads, instr_value(instr, k));
 		if (instr->op == OP_identity) /* the copy that `use` makes: it may have several readers, so it counts twice */
 			note_read(reads, instr->v);
 	}

@@ -69,7 +69,7 @@ static struct end source_of(const struct graph *g, const struct body *body, cons
 static void add_reads(struct graph *g, const struct body *body, const struct step *step, enum end_kind kind)
 {
 	for (size_t i = 0; i < body->instr_count; i++) {
-		uint32_t reads[6];
+		uint32_t reads[INSTR_READS];
 		const size_t count = instr_reads(&body->instrs[i], reads);
 		for (size_t r = 0; r < count; r++)
 			add_edge(g, source_of(g, body, step, kind, reads[r]), (struct end){kind, step->id, (uint32_t)i});
@@ -157,7 +157,7 @@ static void put_node(struct graph *g, const struct step *step, const struct inst
 	put_end(g->text, end);
 	text_printf(g->text, " [label=\"%s", instr_word(instr->kind));
 	if (instr->kind <= INSTR_VJP)
-		text_put(g->text, op_table[instr->op].name);
+		text_put(g->text, instr_name(instr));
 	else if (instr->kind == INSTR_ACCUMULATE)
 		text_printf(g->text, " into %s", g->chain->params[step_param(step, &instr->param)->param].name);
 	text_put(g->text, "\"");

@@ -116,7 +116,7 @@ static void put_ports(struct part *part, const struct port *ports, size_t count,
 /* Appends which values of INSTR are saved; of a value that is not the result, also what it is. */
 static void put_saved(struct part *part, const struct instr *instr)
 {
-	uint32_t made[4];
+	uint32_t made[INSTR_WRITES];
 	const size_t count = instr_writes(instr, made);
 	const char *before = "  # saves ";
 	for (size_t i = 0; i < count; i++)
@@ -151,7 +151,7 @@ static void put_instr(struct part *part, const struct instr *instr)
 {
 	const bool op = instr->kind <= INSTR_VJP;
 	const uint32_t reads[] = {instr->g, instr->v, instr->a, instr->y, instr->k, instr->l};
-	uint32_t made[4];
+	uint32_t made[INSTR_WRITES];
 	const size_t made_count = instr_writes(instr, made);
 	text_put(part->to, "    ");
 	if (instr->kind == INSTR_ACCUMULATE)
@@ -162,7 +162,7 @@ static void put_instr(struct part *part, const struct instr *instr)
 		text_put(part->to, i + 1 < made_count ? " " : " = ");
 	}
 	if (instr->kind != INSTR_ACCUMULATE)
-		text_printf(part->to, "%s%s", instr_word(instr->kind), op ? op_table[instr->op].name : "");
+		text_printf(part->to, "%s%s", instr_word(instr->kind), op ? instr_name(instr) : "");
 	for (size_t i = 0; i < sizeof reads / sizeof *reads; i++) {
 		if (reads[i] == NO_VALUE)
 			continue;

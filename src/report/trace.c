@@ -35,7 +35,7 @@ static void put_slice(struct trace *trace, const struct event *event)
 		text_put(trace->text, ",\"operations\":\"");
 		for (size_t i = 0; i < body->instr_count && count <= MOST; i++)
 			if (body->instrs[i].kind == INSTR_OP) {
-				const char *op = count == MOST ? "..." : op_table[body->instrs[i].op].name;
+				const char *op = count == MOST ? "..." : instr_name(&body->instrs[i]);
 				text_printf(trace->text, "%s%s", count++ ? " " : "", op);
 			}
 		text_put(trace->text, "\"");

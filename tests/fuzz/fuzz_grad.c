@@ -346,7 +346,7 @@ static void differentiate(const struct trial *t, struct outcome *out)
 		                                    .value = option(t, FLAGS, 64) & WITH_VALUE ? &second : NULL};
 		const struct gradient_options backward = {
 			.gradient = &gradient, .cotangent = t->cotangent, .special = true, .cast = true, .spill = spill};
-		const struct run_subject subject = {&run.chain, &run.params, &run.reader};
+		const struct run_subject subject = {&run.chain, &run.params, &run.reader, NULL};
 		const struct context context = {&run.allocator, &run.arena, &run.diags};
 		out->status = run_gradient(&context, &subject, &options, &backward, &result);
 		if (!out->status)
@@ -387,7 +387,7 @@ static enum status forward(const struct trial *t, struct bits *bits, enum dtype 
 		const struct job_options how = make_options(&policy_save_all, t, &run);
 		const struct run_options options = {
 			.job = {.threads = how.threads, .tile = how.tile}, .dtype = chosen_dtype(t), .value = &writer};
-		const struct run_subject subject = {&run.chain, &run.params, &run.reader};
+		const struct run_subject subject = {&run.chain, &run.params, &run.reader, NULL};
 		const struct context context = {&run.allocator, &run.arena, &run.diags};
 		output = (struct output){.fd = to, .name = "value", .seekable = true, .arena = &run.arena};
 		writer_init(&writer, &output, &writing, &run.arena);

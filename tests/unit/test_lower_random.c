@@ -177,6 +177,8 @@ static void walk_node(struct walk *w, const struct node *node)
 	case NODE_CHECKPOINT:
 		walk_nodes(w, node->body);
 		break;
+	case NODE_PROGRAM: /* no chain here has one */
+		break;
 	}
 }
 
@@ -361,7 +363,7 @@ static void find_sources(const struct body *body, uint64_t *sources)
 	for (size_t i = 0; i < body->in_count; i++)
 		sources[body->ins[i].value] = (uint64_t)1 << body->ins[i].index;
 	for (size_t i = 0; i < body->instr_count; i++) {
-		uint32_t reads[6];
+		uint32_t reads[INSTR_READS];
 		const size_t count = instr_reads(&body->instrs[i], reads);
 		for (size_t k = 0; k < count; k++)
 			sources[body->instrs[i].out] |= sources[reads[k]];

@@ -1,0 +1,79 @@
+/*
+ * Lowers a stage that a program computes: its operands, then its call.
+ *
+ * A program reads whole arrays, so a chain with one is not cut into tiles. Arrays keep their own types: nothing is
+ * promoted. What a program says of itself (struct program_traits) decides nothing here: linearisation reads it.
+ */
+#include "ir/lowering.h"
+
+#include <string.h>
+
+/* Sets *VALUE to what REF, an operand, refers to. */
+static enum status lower_ref(struct lowering *l, const struct ref *ref, uint32_t *value)
+{
+	struct found found;
+	const enum dtype dtype = l->body->values[l->env.now[0]].dtype;
+	TRY(lowering_find_ref(l, ref, &found));
+	switch (found.kind) {
+	case FOUND_NONE: /* an argument is given to each name that the def reads */
+	case FOUND_NUMBER:
+		return lowering_add_constant(l, found.number, dtype, ref->span, value);
+	case FOUND_VALUE:
+		*value = found.value;
+		break;
+	case FOUND_PARAM:
+		*value = lowering_param(l, &found.param);
+		l->streaming.whole[found.param.param] = true;
+		break;
+	case FOUND_BLOCK:
+		TRY(lower_block_operand(l, &found, value));
+		break;
+	}
+	TRY_ALLOC(*value != NO_VALUE, l->context->diags);
+	return STATUS_OK;
+}
+
+/* Returns the type of PROGRAM's result on V; *DTYPE is its logical dtype. */
+static struct type result_of(const struct program_decl *program, const struct value *v, enum dtype *dtype)
+{
+	*dtype = program->type.given ? program->type.type.dtype : v->dtype;
+	return program->type.given ? program->type.type : *v->type;
+}
+
+enum status lower_program(struct lowering *l, const struct node *node)
+{
+	const struct program_decl *program = &l->chain->programs[node->program];
+	struct program_use use;
+	memset(&use, 0, sizeof use); /* bytes are compared */
+	memset(use.operands, 0xff, sizeof use.operands);
+	memset(use.outs, 0xff, sizeof use.outs);
+	use.program = program;
+	use.index = node->program;
+	use.count = node->operand_count;
+	const uint32_t v = lowering_read_slot(l, 0);
+	TRY_ALLOC(v != NO_VALUE, l->context->diags);
+	for (uint32_t i = 0; i < use.count; i++) {
+		TRY(lower_ref(l, &node->operands[i], &use.operands[i]));
+		use.types[i] = l->body->values[use.operands[i]].type;
+	}
+	struct instr *instr = lowering_add_op(l, OP_PROGRAM, NULL, node->span);
+	TRY_ALLOC(instr, l->context->diags);
+	instr->v = v;
+	instr->use = byte_set_keep(&l->kept, &use, sizeof use, NULL);
+	TRY_ALLOC(instr->use, l->context->diags);
+	enum dtype dtype;
+	const struct type type = result_of(program, &l->body->values[v], &dtype);
+	if (!type_addressable(&type))
+		return LOWERING_FAIL(l, STATUS_LIMIT, node->span, "the result of '%s' is too large to address", program->name);
+	TRY(lowering_draw(l, instr, 1 + node->program));
+	uint32_t out;
+	TRY(lowering_set_out(l, instr, &type, dtype, &out));
+	struct value *values = l->body->values;
+	values[out].active = values[v].active;
+	for (uint32_t i = 0; i < use.count; i++)
+		values[out].active |= values[use.operands[i]].active;
+	l->streaming.flat = false;
+	lowering_mix_rows(l);
+	lowering_write_slot(l, 0, out);
+	return STATUS_OK;
+}
