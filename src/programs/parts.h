@@ -73,6 +73,13 @@ extern const struct program_backend shared_object_backend, command_backend;
 /* Opens program->target, a shared object. */
 enum status shared_object_load(struct program *program, struct diags *diags);
 
+/*
+ * Makes WORKER of PROGRAM one without a process: whoever holds the other ends of INPUT and OUTPUT, which never block,
+ * answers. It takes the descriptors. For tests.
+ */
+enum status command_attach(struct program *program, struct program_worker *worker, int input, int output,
+                           struct diags *diags);
+
 /* Reports that PROGRAM failed; NUMBER is the step, or -1 for none. Returns STATUS_PROGRAM. */
 __attribute__((format(printf, 4, 5))) enum status program_failed(const struct program *program, int64_t number,
                                                                  struct diags *diags, const char *format, ...);

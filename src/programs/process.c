@@ -202,9 +202,9 @@ bool process_await(struct process *process, double seconds)
 
 void process_end(struct process *process, double seconds)
 {
+	process_hang_up(process);
 	if (!process->pid)
 		return;
-	process_hang_up(process);
 	process->forced = !process_await(process, seconds);
 	if (process->forced)
 		kill(-process->pid, SIGTERM);

@@ -291,8 +291,8 @@ static void put_open(const struct exchange *e)
 	channel_end_line(channel);
 }
 
-/* Starts the command of WORKER. */
-static enum status start(struct program *program, struct program_worker *worker, struct diags *diags)
+/* Makes the command of WORKER, which does not run yet. */
+static enum status make_command(struct program *program, struct program_worker *worker, struct diags *diags)
 {
 	struct program_set *set = program->set;
 	struct command *command = worker->context = allocator_get(set->context.allocator, 1, sizeof *command);
@@ -301,9 +301,27 @@ static enum status start(struct program *program, struct program_worker *worker,
 	command->channel.timeout = set->options.timeout;
 	command->channel.process.pass = set->options.pass;
 	command->channel.process.pass_context = set->options.pass_context;
-	const int error = process_start(&command->channel.process, program->target, set->memory.fd);
+	return STATUS_OK;
+}
+
+static enum status start(struct program *program, struct program_worker *worker, struct diags *diags)
+{
+	TRY(make_command(program, worker, diags));
+	struct command *command = worker->context;
+	const int error = process_start(&command->channel.process, program->target, program->set->memory.fd);
 	command->failed = error != 0;
 	return error ? program_failed(program, -1, diags, "cannot start it: %s", strerror(error)) : STATUS_OK;
+}
+
+enum status command_attach(struct program *program, struct program_worker *worker, int input, int output,
+                           struct diags *diags)
+{
+	TRY(make_command(program, worker, diags));
+	struct process *process = &((struct command *)worker->context)->channel.process;
+	process->input = input;
+	process->output = output;
+	process->errors = -1;
+	return STATUS_OK;
 }
 
 static enum status open_command(struct program *program, struct program_worker *worker, struct program_traits *traits,
@@ -565,7 +583,7 @@ static enum status sum_command(struct program *program, struct program_worker *w
 static void hang_up_command(struct program_worker *worker)
 {
 	struct command *command = worker->context;
-	if (command && command->channel.process.pid)
+	if (command)
 		process_hang_up(&command->channel.process);
 }
 
