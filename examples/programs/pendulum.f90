@@ -3,13 +3,13 @@ program pendulum
   implicit none
   double precision, allocatable :: x(:, :), y(:, :), g(:, :), k(:), speed(:)
   character(4096) :: line
-  integer :: input, output, n
+  integer :: input, output, n, state
   open (newunit=input, file='/dev/stdin', access='stream', form='unformatted', action='read')
   open (newunit=output, file='/dev/stdout', access='stream', form='unformatted', action='write')
   do while (next_line())
     if (line(1:5) == 'open ') then
-      n = index(line, 'x=f64[2,') + 8
-      read (line(n:n + index(line(n:), ']') - 2), *) n
+      read (line(index(line, 'x=f64[2,') + 8:index(line, '] k=') - 1), *) n
+      deallocate (x, y, g, k, speed, stat=state)             ! the types may change
       allocate (x(n, 2), y(n, 2), g(n, 2), k(n), speed(n))   ! C's rows are Fortran's columns
       write (output) 'ready 1 backward'//new_line('a')
     else if (line == 'set k') then

@@ -244,7 +244,7 @@ void programs_forget(struct program_set *set) { set->forgotten++; }
 
 enum status programs_finish(struct program_set *set, struct diags *diags)
 {
-	for (uint32_t i = 0; i < set->count; i++) {
+	for (uint32_t i = 0; set && i < set->count; i++) {
 		struct program *program = &set->programs[i];
 		for (int w = 0; program->backend && program->backend->finish && w < set->options.workers; w++)
 			TRY(program->backend->finish(program, &program->workers[w], diags));

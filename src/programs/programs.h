@@ -115,7 +115,7 @@ enum status programs_sum(struct program_set *set, uint32_t program, uint32_t ope
 
 /*
  * Tells all commands, at the end of a good run, that no more calls come. Fails if one has written more than its answers.
- * Its exit status does not matter: all answers are there.
+ * Its exit status does not matter: all answers are there. SET may be NULL.
  */
 enum status programs_finish(struct program_set *set, struct diags *diags);
 /*
