@@ -86,7 +86,7 @@ static const struct init no_init;
 
 %token <text> NAME "a name" OPTION "an option" STRING "a string"
 %token <text> INPUT "'input'" PARAM "'param'" CONST "'const'" DEF "'def'" NAMING "'name'"
-%token <text> REPEAT "'repeat'" FOR "'for'" IN "'in'" CHECKPOINT "'checkpoint'" EXPORT "'export'" AS "'as'"
+%token <text> REPEAT "'repeat'" FOR "'for'" IN "'in'" CHECKPOINT "'checkpoint'" EXPORT "'export'" AS "'as'" WHILE "'while'"
 %token <text> PROGRAM "'program'"
 %token <number> NUMBER "a number"
 %token NEWLINE "the end of the line"
@@ -183,6 +183,10 @@ stage
 	| REPEAT NUMBER repeated {
 		BUILD(parse_check_integer(parse, &$2, @2));
 		BUILD($$ = STATEMENT(REPEAT, .span = @$, .name_span = @1, .count = $2.number.whole, .block = $3));
+	}
+	| REPEAT WHILE block OPTION '=' NUMBER block {
+		BUILD(parse_check_limit(parse, $4, @4, &$6, @6));
+		BUILD($$ = STATEMENT(REPEAT, .span = @$, .name_span = @1, .count = $6.number.whole, .condition = $3, .block = $7));
 	}
 	| FOR names IN names block {
 		BUILD($$ = STATEMENT(FOR, .span = @$, .name_span = @1, .names = $2.first, .over = $4.first, .block = $5));
@@ -437,6 +441,8 @@ static const char *advise_on_options(const struct wanted *w, yysymbol_kind_t fou
 /* Returns a hint on what to write instead of the token of kind FOUND, or NULL. BEFORE: the end of the text before it. */
 static const char *advise(const struct wanted *w, yysymbol_kind_t found, const char *before)
 {
+	if (CAN(OPTION) && !CAN(NAME) && !CAN_CHAR('{') && !CAN_CHAR(';'))
+		return "`repeat while` has a limit, as in repeat while { norm; sub 1e-6 } max=100 { mul 0.5 }";
 	const char *advice = CAN(OPTION) ? advise_on_options(w, found) : NULL;
 	if (advice)
 		return advice;

@@ -29,7 +29,7 @@ enum status command_explain(struct session *s)
 	TRY(session_bind_types(s, &type));
 	TRY(session_make_job(s, &s->set.policy, &type));
 	const bool by_value = policy_by_value(job->policy);
-	TRY(lower(&s->context, &lowered, &s->chain, NULL, &type, by_value ? LOWER_UNROLLED : LOWER_STEPS));
+	TRY(lower(&s->context, &lowered, &s->chain, &job->options.portion, &type, by_value ? LOWER_UNROLLED : LOWER_STEPS));
 	TRY(compiled_make(&s->context, &compiled, &lowered, job->policy, NULL, true));
 	TRY(session_open_report(s, &file));
 	const struct explanation explanation = {.chain = &s->chain,

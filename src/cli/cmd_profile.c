@@ -27,6 +27,8 @@ struct profiler {
 	struct profile_row depths[DEPTHS], policies[POLICIES];
 	struct picture_point forward[DEPTHS], backward[DEPTHS], memory[DEPTHS];        /* by steps */
 	struct picture_point predicted[POLICIES], measured[POLICIES], peaks[POLICIES]; /* by interval */
+	const int64_t *counted; /* iterations of each `repeat while` on the input, as in struct portion */
+	size_t counted_loops;
 	size_t depth_count, interval_count, policy_count; /* intervals are the first of the policies */
 };
 
@@ -96,6 +98,25 @@ static enum status get_data(struct profiler *p)
 	return trial_end_input(s);
 }
 
+/* Returns PORTION with the iterations of the chain's `repeat while`s, if they are known. */
+static struct portion counted_portion(const struct profiler *p, struct portion portion)
+{
+	portion.counted = p->counted;
+	portion.counted_loops = p->counted_loops;
+	return portion;
+}
+
+/* Keeps the iterations that a gradient of the whole chain has counted. */
+static void keep_counted(struct profiler *p, const struct portion *counted)
+{
+	int64_t *kept = arena_array(&p->session->arena, counted->counted_loops + 1, sizeof *kept);
+	if (p->counted || !counted->counted || !kept)
+		return;
+	memcpy(kept, counted->counted, counted->counted_loops * sizeof *kept);
+	p->counted = kept;
+	p->counted_loops = counted->counted_loops;
+}
+
 /* Runs the gradient of PORTION once, or forward if POLICY is NULL. Sets ROW's counters and *MS. */
 static enum status run_once(struct profiler *p, const struct policy *policy, const struct portion *portion,
                             struct profile_row *row, double *ms)
@@ -107,7 +128,7 @@ static enum status run_once(struct profiler *p, const struct policy *policy, con
 	struct trial trial = {s, p->data, p->sink, &arena, {.dtype = DTYPE_COUNT}, .compare = false};
 	trial.options.job = session_job_options(s, policy ? policy : &s->set.policy);
 	trial.options.job.want_value = false;
-	trial.options.job.portion = *portion;
+	trial.options.job.portion = counted_portion(p, *portion);
 	const struct usage begun = usage_now();
 	const double since = now_ms();
 	const enum status status = trial_run(&trial, policy ? &result : NULL);
@@ -123,6 +144,7 @@ static enum status run_once(struct profiler *p, const struct policy *policy, con
 	row->evaluations = result.measured.evaluations;
 	row->peak_bytes = result.measured.peak_bytes;
 	row->predicted_overhead = row_overhead(&(struct policy_row){.counters = result.predicted});
+	keep_counted(p, &result.portion);
 	gradient_free(&result);
 	arena_free(&arena);
 	return status;
@@ -186,7 +208,8 @@ static bool lower_portion(const struct profiler *p, const struct portion *portio
 	arena_init(arena, s->allocator);
 	diags_init(&ignored, arena);
 	const struct context context = {s->allocator, arena, &ignored};
-	return lower(&context, lowered, &s->chain, portion, &input, what) == STATUS_OK;
+	const struct portion counted = counted_portion(p, portion ? *portion : (struct portion){.before = 0});
+	return lower(&context, lowered, &s->chain, &counted, &input, what) == STATUS_OK;
 }
 
 /* Returns the number of steps of PORTION; 0 if it cannot be lowered. */
@@ -448,8 +471,14 @@ enum status command_profile(struct session *s)
 	TRY(get_data(&p));
 	TRY(session_bind(s, true, p.type.dtype));
 	const struct type input = run_input_type(&s->chain, &p.type, DTYPE_COUNT);
+	const struct portion whole = {0};
+	struct profile_row ignored = {0};
+	double ms;
+	if (s->chain.has_conditions)
+		TRY(run_once(&p, &policy_save_all, &whole, &ignored, &ms));
 	/* Plan the whole chain first, so that its errors are found before portions are measured. */
-	TRY(save_all_counters(s, &input, &all));
+	const struct portion counted = counted_portion(&p, whole);
+	TRY(save_all_counters(s, &input, &counted, &all));
 	TRY(profile_depths(&p));
 	TRY(profile_policies(&p));
 	const struct profile_growth growth[] = {fit_growth("forward time", p.forward, p.depth_count),

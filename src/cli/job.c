@@ -49,6 +49,7 @@ struct job_options session_job_options(const struct session *s, const struct pol
 {
 	const bool measures = policy->kind == POLICY_auto && !s->set.memory; /* only `auto` without --memory needs it */
 	return (struct job_options){.policy = policy,
+	                            .portion.most = s->set.iterations,
 	                            .threads = s->set.threads,
 	                            .tile = s->set.tile,
 	                            .whole = s->line.given[OPTION_JOURNAL],
@@ -73,11 +74,13 @@ enum status session_make_job(struct session *s, const struct policy *policy, con
 	return job_make(&s->context, &s->job, &s->chain, input, &options);
 }
 
-enum status save_all_counters(struct session *s, const struct type *input, struct counters *counters)
+enum status save_all_counters(struct session *s, const struct type *input, const struct portion *portion,
+                              struct counters *counters)
 {
 	struct job job;
 	struct job_options options = session_job_options(s, &policy_save_all);
 	options.costs = NULL; /* the bytes do not depend on them */
+	options.portion = *portion;
 	options.unexecuted = true;
 	const enum status status = job_make(&s->context, &job, &s->chain, input, &options);
 	*counters = job.predicted;
@@ -93,7 +96,7 @@ enum status gradient_row(struct session *s, const struct gradient_result *result
 	                           .stored = s->set.store != DTYPE_COUNT,
 	                           .store_error = result->store_error};
 	if (result->job.policy->kind != POLICY_save_all)
-		TRY(save_all_counters(s, &result->most, &all));
+		TRY(save_all_counters(s, &result->most, &result->portion, &all));
 	row_compare(row, &all);
 	return STATUS_OK;
 }

@@ -10,7 +10,8 @@ struct job_options session_job_options(const struct session *session, const stru
 /* Frees `job` of SESSION and plans it again: the chain under POLICY on an input of type INPUT. */
 enum status session_make_job(struct session *session, const struct policy *policy, const struct type *input);
 /* Plans the chain on an input of type INPUT under save-all. Writes the prediction to COUNTERS. Ignores --costs. */
-enum status save_all_counters(struct session *session, const struct type *input, struct counters *counters);
+enum status save_all_counters(struct session *session, const struct type *input, const struct portion *portion,
+                              struct counters *counters);
 /* Sets ROW to the figures that RESULT measured; plans the chain under save-all to compare them with. */
 enum status gradient_row(struct session *session, const struct gradient_result *result, struct policy_row *row);
 /* Prints the residuals of JOB to PATH; if PATH is NULL, to standard error if TO_STDERR, else to standard output. */

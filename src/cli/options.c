@@ -333,8 +333,6 @@ static enum status understand_policies(struct session *s)
 			"`ckptc plan` compares several; P+Q keeps what either of two policies by value keeps");
 	for (size_t i = 0; i < policies->count; i++)
 		TRY(check_policy(s, &policies->items[i]));
-	if (!policies->count && !several)
-		TRY(check_policy(s, &set->policy));
 	set->policy.max_checkpoints = set->max_checkpoints;
 	const enum status status = parse_policies(s, &s->line.compared, compared);
 	if (status && compared->count > 1 && !s->line.file && !s->line.text) /* the second policy was probably the chain */
@@ -349,6 +347,13 @@ static enum status understand_policies(struct session *s)
 	if (s->line.given[OPTION_SPILL] && !keeps_on_disk && !s->line.given[OPTION_JOURNAL])
 		diag_warn(&s->diags, "--spill has no effect: only disk-revolve:S, budget:BYTES and auto keep states on disk");
 	return STATUS_OK;
+}
+
+enum status options_check_default(struct session *s)
+{
+	const bool several = s->command->letter & (PLAN | CHECK | PROFILE);
+	const bool online = s->chain.has_conditions && s->set.memory; /* auto becomes online:S */
+	return s->set.policies.count || several || online ? STATUS_OK : check_policy(s, &s->set.policy);
 }
 
 static enum status understand_spill_limit(struct session *s)
@@ -387,6 +392,7 @@ static enum status understand(struct session *s)
 	TRY(parse_positive(s, OPTION_THREADS, 1024, &threads));
 	TRY(parse_positive(s, OPTION_TILE, INT64_MAX / 4096, &s->set.tile));
 	TRY(parse_positive(s, OPTION_CHECKPOINTS, INT64_MAX / 4096, &s->set.max_checkpoints));
+	TRY(parse_positive(s, OPTION_ITERATIONS, INT64_MAX / 4096, &s->set.iterations));
 	s->set.threads = (int)threads;
 	TRY(understand_programs(s));
 	if (memory)

@@ -193,7 +193,10 @@ enum status session_load_chain(struct session *s)
 	TRY(check_names(s, &s->set.policies));
 	TRY(check_names(s, &s->set.compared));
 	warn_lost(s);
-	return STATUS_OK;
+	/* The number of steps is not known before a run: of the policies that take a limit, online:S needs none. */
+	if (s->chain.has_conditions && s->set.max_checkpoints && !s->set.policies.count && !s->set.memory)
+		TRY_ALLOC(policy_make(&s->set.policy, POLICY_online, s->set.max_checkpoints, &s->arena), &s->diags);
+	return options_check_default(s);
 }
 
 enum status session_open_input(struct session *s)
@@ -265,6 +268,18 @@ static bool declared_whole(const struct declared *declared)
 	return declared->given;
 }
 
+/* Says what a plan takes for the iterations of `repeat while`s, which only data decide. */
+static void warn_iterations(struct session *s)
+{
+	if (s->chain.has_conditions && !s->set.iterations) {
+		diag_warn(&s->diags,
+		          "each `repeat while` is planned to run its max of iterations: the figures are at most these");
+		diag_hint(&s->diags, "--iterations N plans for N");
+	} else if (!s->chain.has_conditions && s->set.iterations) {
+		diag_warn(&s->diags, "--iterations has no effect: the chain has no `repeat while`");
+	}
+}
+
 enum status session_bind_types(struct session *s, struct type *type)
 {
 	const bool standard = !s->line.given[OPTION_INPUT];
@@ -286,6 +301,7 @@ enum status session_bind_types(struct session *s, struct type *type)
 		*type = s->in.reader.type;
 	}
 	*type = run_input_type(&s->chain, type, s->set.dtype);
+	warn_iterations(s);
 	TRY(session_bind(s, false, dtype_compute(type->dtype)));
 	return session_learn_programs(s, type);
 }

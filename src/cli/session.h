@@ -62,9 +62,9 @@ struct settings {
 	bool dot;   /* explain --format dot */
 	bool color; /* messages have colours; with --color, so have the tables of explain */
 	int threads, program_workers;
-	double program_timeout;                             /* seconds; 0: none */
-	int64_t tile, memory, spill_limit, max_checkpoints; /* 0: not given */
-	enum dtype dtype, store;                            /* DTYPE_COUNT: not given */
+	double program_timeout;                                         /* seconds; 0: none */
+	int64_t tile, memory, spill_limit, max_checkpoints, iterations; /* 0: not given */
+	enum dtype dtype, store;                                        /* DTYPE_COUNT: not given */
 	struct policy policy; /* the first given; else `auto` with --memory, save-all without */
 	struct policy_list policies, compared;
 	struct type shape; /* --shape; ndim -1: not given */
@@ -207,6 +207,8 @@ enum status help_print_op(struct session *session, enum op op);
  * there.
  */
 enum status choose_word(struct session *session, int option, int first, int *chosen);
+/* Fails with STATUS_USAGE if the default policy, which the chain may decide, takes no --max-checkpoints. */
+enum status options_check_default(struct session *session);
 /* Prints commands, options with their words, operations and policies as lines, for shell completions. */
 enum status help_print_options(struct session *session);
 command_function command_run, command_grad, command_residuals, command_plan, command_explain, command_check,

@@ -75,7 +75,16 @@ struct kernel_op {
 	};
 };
 
-enum launch_kind { LAUNCH_GROUP, LAUNCH_CALL, LAUNCH_SUM_TO, LAUNCH_ACCUMULATE, LAUNCH_COPY, LAUNCH_LOOP, LAUNCH_END };
+enum launch_kind {
+	LAUNCH_GROUP,
+	LAUNCH_CALL,
+	LAUNCH_SUM_TO,
+	LAUNCH_ACCUMULATE,
+	LAUNCH_COPY,
+	LAUNCH_LOOP,
+	LAUNCH_WHILE,
+	LAUNCH_END
+};
 
 /* A value that a loop over whole arrays carries. It has two places: one is read while the other is written. */
 struct carried {
@@ -107,9 +116,10 @@ struct launch {
 	bool whole;      /* the derivative that goes to SUM is made at once, not in pieces */
 	bool folds;      /* it reduces the streamed axis: a tile's result is only a part */
 	bool v_streamed; /* V's leading axis is the streamed one, on which the call gets the tile's first row */
-	/* LOOP; an END has match and carried too */
-	size_t match; /* the index of the other launch */
+	/* LOOP; an END has match and carried too, a WHILE match, instr and needs[0] */
+	size_t match; /* the index of the other launch; of a WHILE, that of its LOOP */
 	int64_t iterations;
+	bool conditional; /* it has a WHILE */
 	int32_t level;
 	struct carried *carried;
 	size_t carried_count;

@@ -201,6 +201,15 @@ static bool end_loop(struct compiler *c, const struct instr *end)
 	return !c->arena->failed;
 }
 
+static void compile_while(struct compiler *c, const struct instr *instr)
+{
+	struct launch *launch = compiler_launch(c, LAUNCH_WHILE);
+	launch->instr = instr;
+	launch->match = (size_t)c->instrs[instr->loop.match].launch;
+	launch->needs[0] = compiler_entry(c, instr->v);
+	c->launches[launch->match].conditional = true;
+}
+
 /* Appends a copy for each out whose value is an earlier out too. */
 static void copy_outs(struct compiler *c)
 {
@@ -233,6 +242,8 @@ bool compile_launches(struct compiler *c)
 		} else if (instr->kind == INSTR_LOOP) {
 			if (!compile_loop(c, instr))
 				return false;
+		} else if (instr->kind == INSTR_WHILE) {
+			compile_while(c, instr);
 		} else if (instr->kind == INSTR_END) {
 			if (!end_loop(c, instr))
 				return false;

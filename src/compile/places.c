@@ -248,7 +248,8 @@ struct placed {
 
 /*
  * Lists the arrays of the workspace and returns their number. A carried value has two: one is free after the loop,
- * and the other holds the final until its last read.
+ * and the other holds the final until its last read. Which one that is depends on the iterations: of a `repeat while`,
+ * both may be it.
  */
 static size_t list_placed(struct compiler *c, struct placed *list)
 {
@@ -270,9 +271,10 @@ static size_t list_placed(struct compiler *c, struct placed *list)
 			struct carried *carried = &loop->carried[k];
 			const int64_t end = (int64_t)loop->match, read = c->values[loop->instr->loop.carries[k].final].last_read;
 			const int held = loop->iterations > 0 && (loop->iterations - 1) % 2 == 1;
-			for (int side = 0; side < 2; side++)
-				list[count++] = (struct placed){
-					carried->bytes, (int64_t)i, side == held ? greater(end, read) : end, &carried->offset[side], 0, 0};
+			for (int side = 0; side < 2; side++) {
+				const int64_t dies = side == held || loop->conditional ? greater(end, read) : end;
+				list[count++] = (struct placed){carried->bytes, (int64_t)i, dies, &carried->offset[side], 0, 0};
+			}
 		}
 	}
 	return count;

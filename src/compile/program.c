@@ -89,7 +89,7 @@ enum status program_compile(const struct context *context, struct program *progr
 
 void program_dump(const struct program *program, diag_write *write, void *context)
 {
-	static const char *const kinds[] = {"group", "call", "sum_to", "accumulate", "copy", "loop", "end"};
+	static const char *const kinds[] = {"group", "call", "sum_to", "accumulate", "copy", "loop", "while", "end"};
 	static const char *const kernel_ops[] = {"forward", "keep", "vjp_v", "vjp_a", "add", "zero",
 	                                         "copy",    "fill", "run",   "loop",  "end"};
 	const struct text text = {write, context};

@@ -419,6 +419,23 @@ static void finish_loop(struct machine_state *m, const struct launch *loop, bool
 	}
 }
 
+/* True if LAUNCH, a WHILE, ends its loop: the number is not above 0, or the most iterations have run. */
+static bool ends_loop(const struct machine_state *m, const struct launch *launch)
+{
+	const struct launch *loop = &m->program->launches[launch->match];
+	const void *number = m->frame[launch->needs[0]];
+	const bool wide = m->program->frame->entries[launch->needs[0]].type->dtype == DTYPE_F64;
+	const bool above = wide ? *(const double *)number > 0 : *(const float *)number > 0;
+	const int64_t done = m->counters[loop->level];
+	if (above && done + 1 < loop->iterations)
+		return false;
+	if (above && m->e->unfinished)
+		*m->e->unfinished = launch->instr;
+	if (m->e->iterations)
+		m->e->iterations[launch->instr->loop.condition] = done;
+	return true;
+}
+
 enum status evaluate(const struct evaluation *e)
 {
 	struct machine_state m = {.e = e,
@@ -462,6 +479,14 @@ enum status evaluate(const struct evaluation *e)
 				i = launch->match;
 			}
 			break;
+		case LAUNCH_WHILE: {
+			const struct launch *loop = &e->program->launches[launch->match];
+			if (ends_loop(&m, launch)) {
+				finish_loop(&m, loop, m.counters[loop->level] == 0);
+				i = loop->match;
+			}
+			break;
+		}
 		case LAUNCH_END: {
 			const struct launch *loop = &e->program->launches[launch->match];
 			exchange(&m, loop);

@@ -42,6 +42,9 @@ struct evaluation {
 	 */
 	double *fold;
 	bool fold_ends;
+	int64_t *iterations; /* gets those of each `repeat while`, by its number; NULL: not wanted */
+	const struct instr *
+		*unfinished;              /* gets the last WHILE whose number is above 0 after the most iterations; or NULL */
 	void *spare;                  /* for a gradient that a program makes whole, if it is not ONCE: added from here */
 	const struct turns *turns;    /* NULL: nobody else adds to gradients */
 	struct program_set *programs; /* of the chain; NULL if it has none */

@@ -99,6 +99,7 @@ enum status forward_run_tile(struct worker *worker)
 	return worker_evaluate(worker, &(struct evaluation){.program = &tile->program,
 	                                                    .counters = counters,
 	                                                    .workspace = worker->slab.base,
+	                                                    .unfinished = &worker->run->unfinished,
 	                                                    .fold = worker_state(worker),
 	                                                    .fold_ends = true});
 }

@@ -62,7 +62,12 @@ static enum status make_job(struct run *run)
 	arena_init(&result->job_arena, run->context.allocator);
 	const double begun = clock_seconds();
 	const struct context context = {run->context.allocator, &result->job_arena, run->context.diags};
-	enum status status = job_make(&context, &result->job, run->chain, &run->input, &run->options->job);
+	struct job_options options = run->options->job;
+	if (run->conditions.counted) {
+		options.portion.counted = run->conditions.counted;
+		options.portion.counted_loops = run->conditions.count;
+	}
+	enum status status = job_make(&context, &result->job, run->chain, &run->input, &options);
 	result->planning += clock_seconds() - begun;
 	result->has_job = !status;
 	run->tiles = &result->job.tiles;
@@ -195,4 +200,5 @@ void gradient_count_array(struct run *run)
 	result->measured = measured;
 	result->predicted = job->predicted;
 	result->most = job->input;
+	result->portion = job->options.portion;
 }

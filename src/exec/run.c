@@ -116,6 +116,7 @@ static enum status run_array(struct run *run)
 	                                  .flush_denormals = run->options->flush_denormals,
 	                                  .allocator = run->context.allocator};
 	TRY(pipeline_run(&pipeline, run->context.diags));
+	conditions_warn(run);
 	if (run->gradient) {
 		TRY(totals_add_programs(run));
 		gradient_count_array(run);
@@ -139,6 +140,11 @@ static enum status run_arrays(struct run *run)
 		if (run->options->value)
 			run_follow_format(run->options->value, run->reader);
 		const struct type type = run_input_type(run->chain, &run->reader->type, run->options->dtype);
+		bool changed = false;
+		if (run->gradient && run->chain->has_conditions && !run->options->job.portion.counted)
+			TRY(conditions_count(run, &type, &changed));
+		if (changed)
+			release(run);
 		TRY(prepare(run, &type));
 		TRY(run_array(run));
 	}
@@ -164,6 +170,7 @@ static enum status run_stream(const struct context *context, const struct run_su
 		programs_forget(run.programs);
 	const enum status status = run_arrays(&run);
 	release(&run);
+	slab_put(&run.conditions.input, context->allocator);
 	pthread_cond_destroy(&run.turns.moved);
 	pthread_mutex_destroy(&run.turns.lock);
 	pthread_mutex_destroy(&run.lock);

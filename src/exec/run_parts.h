@@ -6,6 +6,7 @@
  *     worker.c        a worker's memory, and its calls of the evaluator
  *     forward.c       a forward run: a tile is one program
  *     gradient.c      a gradient run: a tile is a schedule, which the machine walks
+ *     conditions.c    the iterations of each `repeat while`
  *     totals.c        gradients of params, added up over tiles and arrays
  *     turns.c         the order in which workers add to gradients that they share
  *     kept_states.c   states kept in reduced precision or on disk
@@ -66,6 +67,13 @@ struct window {
 	int64_t first; /* first element that is read */
 };
 
+/* The `repeat while`s of a gradient's chain, whose iterations a forward pass has counted for the current array. */
+struct conditions {
+	int64_t *counted; /* by number: iterations */
+	size_t count;
+	struct slab input; /* the array, until the gradient's own forward pass begins */
+};
+
 struct run {
 	const struct chain *chain;
 	struct params *params;
@@ -87,8 +95,10 @@ struct run {
 	struct team *team;          /* the workers; without tiles, the threads that share each operation */
 	struct worker *workers;
 	int open; /* workers to close: the last may have failed to open */
+	struct conditions conditions;
 	/* The current array. */
 	bool read_anywhere, write_anywhere, outputs_begun;
+	const struct instr *unfinished; /* a WHILE that ended its loop at the most iterations; or NULL */
 	struct {
 		pthread_mutex_t lock; /* guards the turn of each worker */
 		pthread_cond_t moved; /* a turn has changed */
@@ -234,6 +244,15 @@ int64_t kept_states_slot(const struct worker *worker, int64_t slot);
 void resume_hook(struct worker *worker);
 /* Opens the journal of the run, whose whole input is at INPUT. If the run resumes, the worker begins to skip. */
 enum status resume_open(struct worker *worker, const void *input);
+
+/* conditions.c */
+
+/* Reads the next array, of TYPE, and counts iterations by a forward pass. Tells if others than before were counted. */
+enum status conditions_count(struct run *run, const struct type *type, bool *changed);
+/* Copies the array that was counted to TO, SIZE bytes, and frees it. */
+void conditions_take_input(struct run *run, void *to, size_t size);
+/* Warns of run->unfinished, if it is set, and clears it. */
+void conditions_warn(struct run *run);
 
 /* totals.c */
 

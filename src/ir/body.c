@@ -15,6 +15,7 @@ static const struct {
               [INSTR_ZERO] = {"zeros", true},
               [INSTR_ACCUMULATE] = {"accumulate", false},
               [INSTR_LOOP] = {"loop", false},
+              [INSTR_WHILE] = {"while", false},
               [INSTR_END] = {"end", false}};
 
 void body_init(struct body *body, struct arena *arena)

@@ -59,6 +59,7 @@ enum instr_kind {
 	INSTR_ZERO,       /* out = zeros */
 	INSTR_ACCUMULATE, /* the gradient of param `param` += v */
 	INSTR_LOOP,       /* runs the instructions up to its INSTR_END `iterations` times */
+	INSTR_WHILE,      /* ends the loop around it unless the number v is above 0; and in the loop's last iteration */
 	INSTR_END,
 };
 
@@ -72,8 +73,9 @@ struct carry {
 
 /* The fields of an INSTR_LOOP or an INSTR_END that describe the loop. */
 struct loop_part {
-	int64_t iterations; /* set in the LOOP alone */
-	uint32_t match;     /* in a LOOP, the index of its END; in an END, that of its LOOP */
+	int64_t iterations; /* set in the LOOP alone; in a WHILE, the most that run */
+	uint32_t match;     /* in a LOOP, the index of its END; in an END or a WHILE, that of its LOOP */
+	uint32_t condition; /* in a WHILE: the number of `repeat while`s that begin before its loop */
 	uint32_t carry_count;
 	struct carry *carries;
 };

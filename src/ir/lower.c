@@ -190,6 +190,7 @@ static enum status lower_typed(struct lowering *l, const struct portion *portion
 	enum status status = init_lowering(l, input);
 	if (!status)
 		status = l->what == LOWER_RUN ? lower_whole(l) : l->what == LOWER_STEPS ? lower_steps(l) : lower_unrolled(l);
+	l->out->conditions = l->conditions;
 	if (!status)
 		end_streaming(l);
 	arena_free(&l->scratch);

@@ -86,6 +86,13 @@ struct portion {
 	size_t before, after;
 	double iterations;
 	bool opened; /* LOWER_STEPS: if the last stage is a checkpoint block, its own stages become the steps */
+	/*
+	 * The iterations of each `repeat while`, in the order in which they run; of those beyond COUNTED_LOOPS, MOST (0: their
+	 * max), at most their max. A forward run counts them itself.
+	 */
+	const int64_t *counted;
+	size_t counted_loops;
+	int64_t most;
 };
 
 struct lowered {
@@ -107,6 +114,7 @@ struct lowered {
 	 * chain is not streamable, since only a derivative would need the tiles again.
 	 */
 	uint32_t fold;
+	uint32_t conditions; /* number of its `repeat while`s; those in a kept loop count once */
 	/* For LOWER_STEPS and LOWER_UNROLLED: */
 	struct item *items;
 	size_t item_count;

@@ -18,6 +18,7 @@ struct kept_loop {
 	size_t values, regions;
 	int64_t iterations;
 	uint64_t *drawn;
+	uint32_t conditions;
 	struct streaming streaming;
 	bool *used; /* streaming.along, then streaming.whole, by param */
 };
@@ -87,6 +88,7 @@ static bool open_kept_loop(struct lowering *l, const struct node *node, int64_t 
 	k->regions = body->region_count;
 	k->iterations = l->iterations;
 	k->drawn = arena_array(l->context->arena, l->streams, sizeof *k->drawn);
+	k->conditions = l->conditions;
 	k->streaming = l->streaming;
 	k->used = arena_array(l->context->arena, used + 1, sizeof *k->used);
 	k->carries = arena_array(l->context->arena, k->count, sizeof *k->carries);
@@ -136,6 +138,7 @@ static void drop_loop(struct lowering *l, const struct kept_loop *k)
 	l->body->region_count = k->regions;
 	l->iterations = k->iterations;
 	memcpy(l->drawn, k->drawn, l->streams * sizeof *k->drawn);
+	l->conditions = k->conditions;
 	l->streaming = k->streaming;
 	memcpy(l->streaming.along, k->used, 2 * l->chain->param_count);
 	for (size_t i = 0; i < k->count; i++)
@@ -164,7 +167,8 @@ static bool close_kept_loop(struct lowering *l, const struct kept_loop *k)
 		l->env.now[k->slots[i]] = carry->final;
 	}
 	const int64_t iterations = body->instrs[k->at].loop.iterations;
-	body->instrs[k->at].loop = (struct loop_part){iterations, at, (uint32_t)k->count, k->carries};
+	body->instrs[k->at].loop = (struct loop_part){
+		.iterations = iterations, .match = at, .carry_count = (uint32_t)k->count, .carries = k->carries};
 	return true;
 }
 
@@ -204,13 +208,19 @@ static bool begin_attempt(struct lowering *l, size_t *attempt)
 	return kept != NULL;
 }
 
+static enum status check_level(struct lowering *l, const struct loop *loop)
+{
+	if (l->level < MAX_LOOPS)
+		return STATUS_OK;
+	return LOWERING_FAIL(l, STATUS_LIMIT, loop->node->span, "loops, those of called defs included, nest deeper than %d",
+	                     MAX_LOOPS);
+}
+
 /* Tries to keep the last ITERATIONS of LOOP as a loop of the body. *STABLE says if it did; if not, L is as before. */
 static enum status try_loop(struct lowering *l, const struct loop *loop, int64_t iterations, bool *stable)
 {
 	*stable = false;
-	if (l->level == MAX_LOOPS)
-		return LOWERING_FAIL(l, STATUS_LIMIT, loop->node->span,
-		                     "loops, those of called defs included, nest deeper than %d", MAX_LOOPS);
+	TRY(check_level(l, loop));
 	struct kept_loop k = {0};
 	size_t attempt;
 	TRY_ALLOC(begin_attempt(l, &attempt), l->context->diags);
@@ -237,6 +247,141 @@ static enum status try_loop(struct lowering *l, const struct loop *loop, int64_t
 	return STATUS_OK;
 }
 
+/* `repeat while`. */
+
+enum status lowering_condition(struct lowering *l, const struct node *node, uint32_t *value)
+{
+	struct kept_loop bound = {.slots = arena_array(&l->scratch, l->state.count, sizeof *bound.slots)};
+	bool *in = arena_array(&l->scratch, l->state.count, sizeof *in);
+	uint32_t *saved = arena_array(&l->scratch, l->state.count, sizeof *saved);
+	uint64_t *drawn = arena_array(&l->scratch, l->streams, sizeof *drawn);
+	TRY_ALLOC(bound.slots && in && saved && drawn && lowering_read_slot(l, 0) != NO_VALUE, l->context->diags);
+	collect_variable(UINT32_MAX, in, &bound); /* slot 0 */
+	collect_bound(l->names.frame, node->condition, in, &bound);
+	for (size_t i = 0; i < bound.count; i++)
+		saved[i] = l->env.now[bound.slots[i]];
+	memcpy(drawn, l->drawn, l->streams * sizeof *drawn);
+	const bool written = l->env.written[0];
+	TRY(lower_nodes(l, node->condition));
+	*value = l->env.now[0];
+	for (size_t i = 0; i < bound.count; i++)
+		l->env.now[bound.slots[i]] = saved[i];
+	l->env.written[0] = written;
+	memcpy(l->drawn, drawn, l->streams * sizeof *drawn);
+	const struct type *type = l->body->values[*value].type;
+	char text[TYPE_TEXT];
+	if (shape_count(&type->shape) == 1)
+		return STATUS_OK;
+	LOWERING_FAIL(l, STATUS_CHAIN, node->span, "the condition of `repeat while` is one number, not %s",
+	              type_format(type, text));
+	return diag_hint(l->context->diags, "reduce it, as in `repeat while { norm; sub 1e-6 } max=100 { ... }`");
+}
+
+/* Makes the value of SLOT, which the loop NODE carries, one whose dtype does not yield. */
+static enum status make_strong(struct lowering *l, const struct node *node, uint32_t slot)
+{
+	const struct value *old = &l->body->values[l->env.now[slot]];
+	if (!old->weak)
+		return STATUS_OK;
+	uint32_t *value = &l->env.now[slot];
+	TRY(lowering_apply(l, lowering_add_op(l, OP_identity, NULL, node->span), old->type, old->dtype, value));
+	l->body->values[*value].weak = false;
+	return STATUS_OK;
+}
+
+/* Reports which of the slots that K, the loop NODE, carries changes its type. */
+static enum status changes_type(struct lowering *l, const struct node *node, const struct kept_loop *k)
+{
+	const struct value *values = l->body->values;
+	size_t i = 0;
+	while (values[k->carries[i].inner].type == values[l->env.now[k->slots[i]]].type &&
+	       values[k->carries[i].inner].dtype == values[l->env.now[k->slots[i]]].dtype)
+		i++;
+	const struct value *was = &values[k->carries[i].inner], *is = &values[l->env.now[k->slots[i]]];
+	const struct type before = {was->dtype, was->type->shape}, after = {is->dtype, is->type->shape};
+	const char *name = k->slots[i] ? l->chain->variables[k->slots[i] - 1] : NULL;
+	char a[TYPE_TEXT], b[TYPE_TEXT];
+	LOWERING_FAIL(l, STATUS_CHAIN, node->span,
+	              "an iteration of `repeat while` changes the type of %s%s%s: %s becomes %s", name ? "'" : "its value",
+	              name ? name : "", name ? "'" : "", type_format(&before, a), type_format(&after, b));
+	return diag_hint(l->context->diags, "its number of iterations is not known, so each must keep all types");
+}
+
+/* Drops from K the slots that have no value before the loop, and puts them into UNSET: they have none after it. */
+static void drop_unset(const struct lowering *l, struct kept_loop *k, struct kept_loop *unset)
+{
+	size_t count = 0;
+	for (size_t i = 0; i < k->count; i++)
+		if (l->env.now[k->slots[i]] == NO_VALUE)
+			unset->slots[unset->count++] = k->slots[i];
+		else
+			k->slots[count++] = k->slots[i];
+	k->count = count;
+}
+
+/* Lowers the condition and one iteration of LOOP, which K keeps. */
+static enum status lower_iteration(struct lowering *l, const struct loop *loop, struct kept_loop *k)
+{
+	const struct node *node = loop->node;
+	uint32_t condition;
+	for (size_t i = 0; i < k->count; i++)
+		l->body->values[k->carries[i].inner].streamed = false;
+	TRY_ALLOC(lowering_begin_streams(l, l->level++, 0), l->context->diags);
+	const uint32_t number = l->conditions++;
+	TRY(lowering_condition(l, node, &condition));
+	struct instr *instr = body_add_instr(l->body, INSTR_WHILE);
+	TRY_ALLOC(instr, l->context->diags);
+	instr->v = condition;
+	instr->span = node->span;
+	instr->region = l->region;
+	instr->loop = (struct loop_part){.iterations = loop->iterations, .match = k->at, .condition = number};
+	l->loops++;
+	TRY(lower_nodes(l, node->body));
+	l->loops--;
+	for (size_t i = 0; i < k->count; i++)
+		TRY(make_strong(l, node, k->slots[i]));
+	l->level--;
+	if (l->drawn[0] != k->drawn[0])
+		l->unsure = node;
+	lowering_end_streams(l, k->drawn, loop->iterations);
+	return STATUS_OK;
+}
+
+/*
+ * Keeps LOOP, a `repeat while`, as a loop of the body. It has an iteration more than the most that run: the last one
+ * has the condition alone. A name that only its block binds has no value after it, for no iteration may run.
+ */
+static enum status lower_while(struct lowering *l, const struct loop *loop)
+{
+	const struct node *node = loop->node;
+	struct kept_loop k = {0}, unset = {.slots = arena_array(&l->scratch, l->state.count, sizeof *unset.slots)};
+	TRY(check_level(l, loop));
+	TRY_ALLOC(unset.slots && find_carried(l, node, &k), l->context->diags);
+	drop_unset(l, &k, &unset);
+	for (size_t i = 0; i < k.count; i++)
+		TRY(make_strong(l, node, k.slots[i]));
+	TRY_ALLOC(open_kept_loop(l, node, loop->iterations + 1, &k), l->context->diags);
+	TRY(lower_iteration(l, loop, &k));
+	for (size_t i = 0; i < k.count; i++) /* rows mix anyway */
+		l->body->values[l->env.now[k.slots[i]]].streamed = false;
+	if (!is_stable(l, &k))
+		return changes_type(l, node, &k);
+	TRY_ALLOC(close_kept_loop(l, &k), l->context->diags);
+	for (size_t i = 0; i < unset.count; i++)
+		l->env.now[unset.slots[i]] = NO_VALUE;
+	if (l->unsure == node && l->loops > 0)
+		return lowering_unsure_stream(l, node->span);
+	return STATUS_OK;
+}
+
+enum status lowering_unsure_stream(struct lowering *l, struct span span)
+{
+	LOWERING_FAIL(l, STATUS_CHAIN, span,
+	              "the stream of a dropout here depends on how often the `repeat while` at %u:%u ran a dropout",
+	              l->unsure->span.line, l->unsure->span.column);
+	return diag_hint(l->context->diags, "name streams, as in dropout 0.5 stream=1");
+}
+
 enum status lowering_too_long(struct lowering *l, struct span span)
 {
 	LOWERING_FAIL(l, STATUS_LIMIT, span, "the chain has more than 10^7 steps when its loops are written out");
@@ -248,13 +393,16 @@ enum status lower_loop(struct lowering *l, const struct node *node)
 {
 	struct loop loop;
 	TRY(lowering_begin_loop(l, node, &loop));
+	if (node->kind == NODE_REPEAT && node->conditional && l->what == LOWER_RUN)
+		return lower_while(l, &loop);
+	l->loops++;
 	for (int64_t i = 0; i < loop.iterations; i++) {
 		bool stable = false;
 		/* The first iterations of a `repeat` may change a type that the later ones keep. */
 		if (l->what == LOWER_RUN && loop.iterations - i > 1 && (node->kind == NODE_REPEAT || i == 0))
 			TRY(try_loop(l, &loop, loop.iterations - i, &stable));
 		if (stable)
-			return STATUS_OK;
+			break;
 		/* Iterations are counted too: those of a body without operations make no instructions, but take time. */
 		if (l->steps > MAX_STEPS || l->body->instr_count > MAX_OPERATIONS || ++l->iterations > MAX_OPERATIONS)
 			return lowering_too_long(l, node->span);
@@ -264,5 +412,6 @@ enum status lower_loop(struct lowering *l, const struct node *node)
 		if (l->counts_steps && lowering_owes_step(l, preludes))
 			lowering_count_step(l);
 	}
+	l->loops--;
 	return STATUS_OK;
 }

@@ -221,6 +221,25 @@ static enum status begin_for(struct lowering *l, struct loop *loop)
 	return STATUS_OK;
 }
 
+/* Sets the iterations of LOOP, a `repeat while`: in a forward run the most, else those that run. */
+static enum status begin_while(struct lowering *l, struct loop *loop)
+{
+	const struct portion *portion = &l->out->portion;
+	const int64_t max = loop->node->count;
+	const bool run = l->what == LOWER_RUN;
+	if (!run && l->loops > 0) {
+		LOWERING_FAIL(l, STATUS_CHAIN, loop->node->span, "a gradient of a `repeat while` inside another loop");
+		return diag_hint(l->context->diags, "it may stand at the top level, or in a def or block that no loop runs; "
+		                                    "`ckptc run` takes it everywhere");
+	}
+	loop->iterations = !run && portion->most && portion->most < max ? portion->most : max;
+	if (l->conditions < portion->counted_loops)
+		loop->iterations = portion->counted[l->conditions];
+	lowering_mix_rows(l);
+	l->conditions += !run; /* lower_while counts after the loop has begun */
+	return STATUS_OK;
+}
+
 enum status lowering_begin_loop(struct lowering *l, const struct node *node, struct loop *loop)
 {
 	const double share = l->out->portion.iterations;
@@ -231,6 +250,8 @@ enum status lowering_begin_loop(struct lowering *l, const struct node *node, str
 	TRY_ALLOC(loop->params, l->context->diags);
 	if (node->kind == NODE_FOR)
 		TRY(begin_for(l, loop));
+	else if (node->conditional)
+		TRY(begin_while(l, loop));
 	const struct node *stage = l->first;
 	while (share > 0 && stage != l->end && stage != node)
 		stage = stage->next;

@@ -189,6 +189,7 @@ static enum status draft_loop(struct lowering *l, const struct node *node, struc
 	uint64_t *drawn = arena_array(&l->scratch, l->streams, sizeof *drawn);
 	TRY_ALLOC(before && drawn, l->context->diags);
 	TRY(lowering_begin_loop(l, node, &loop));
+	l->loops++;
 	for (int64_t i = 0; i < loop.iterations;) {
 		struct draft_item drafted = {.level = l->level, .first = i, .iterations = 1};
 		const size_t preludes = l->preludes.count;
@@ -221,6 +222,7 @@ static enum status draft_loop(struct lowering *l, const struct node *node, struc
 		TRY_ALLOC(item, l->context->diags);
 		*item = drafted;
 	}
+	l->loops--;
 	return STATUS_OK;
 }
 

@@ -105,7 +105,11 @@ struct node {
 			const char *name;  /* NULL for a prelude (language/resolve.c) */
 			uint32_t variable; /* index into chain->variables */
 		};
-		int64_t count;        /* REPEAT: at least 1, for `repeat 0` makes no node */
+		struct {                    /* REPEAT */
+			int64_t count;          /* at least 1, for `repeat 0` makes no node; if conditional, the most iterations */
+			bool conditional;       /* a `repeat while` */
+			struct node *condition; /* its first block (NULL: no node, the current value) */
+		};
 		struct {              /* FOR */
 			uint32_t *loops;  /* identities of its variables */
 			struct ref *over; /* the arrays that they run over, without indices */
@@ -174,6 +178,7 @@ struct chain {
 	struct lost_name *lost_names;        /* in the order of their defs */
 	struct node *first;                  /* NULL: a chain without stages */
 	bool has_checkpoints;                /* the chain has a checkpoint block */
+	bool has_conditions;                 /* the chain has a `repeat while` that may run */
 	bool names_input;                    /* the chain refers to the input by its name, or a prelude does */
 };
 

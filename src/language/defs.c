@@ -132,6 +132,8 @@ static int64_t count_nodes(const struct node *node, int64_t times, int64_t *uses
 		size = saturated_add(size, count_nodes(node->body, times, uses));
 		for (uint32_t i = 0; node->kind == NODE_PROGRAM && i < node->operand_count; i++)
 			size = saturated_add(size, count_operand(&node->operands[i], times, uses));
+		if (node->kind == NODE_REPEAT)
+			size = saturated_add(size, count_nodes(node->condition, times, uses));
 		if (node->kind != NODE_CALL)
 			continue;
 		const struct def *def = node->def;

@@ -101,7 +101,7 @@ static void tree_statement(struct tree *t, const struct statement *s)
 {
 	tree_open(t, statement_word(s->kind), s->name);
 	if (s->kind == STATEMENT_REPEAT)
-		text_printf(&t->text, " %lld", (long long)s->count);
+		text_printf(&t->text, "%s %lld", s->condition ? " while" : "", (long long)s->count);
 	tree_place(t, &s->span);
 	tree_declaration(t, s);
 	for (const struct name_list *n = s->names; n; n = n->next)
@@ -112,6 +112,8 @@ static void tree_statement(struct tree *t, const struct statement *s)
 		tree_operand(t, o);
 	for (const struct option *o = s->options; o; o = o->next)
 		tree_option(t, o);
+	if (s->condition)
+		tree_block(t, s->condition);
 	if (s->block)
 		tree_block(t, s->block);
 	tree_close(t, NULL);
@@ -196,6 +198,11 @@ static void dump_node(const struct dumper *d, const struct node *node, int depth
 		break;
 	case NODE_REPEAT:
 		text_printf(&d->text, "repeat %lld", (long long)node->count);
+		if (node->conditional) {
+			text_printf(&d->text, " while {\n");
+			dump_nodes(d, node->condition, depth + 1);
+			text_printf(&d->text, "%*s}", 2 * depth, "");
+		}
 		break;
 	case NODE_FOR:
 		text_printf(&d->text, "for");

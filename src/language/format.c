@@ -255,6 +255,11 @@ static void put_statement(struct formatter *f, const struct statement *s, int de
 		break;
 	case STATEMENT_REPEAT:
 		PUT(f, "repeat ");
+		if (s->condition) {
+			PUT(f, "while ");
+			put_block(f, s->condition, depth);
+			PUT(f, " max=");
+		}
 		put_integer(f, s->count);
 		break;
 	case STATEMENT_FOR:
@@ -283,6 +288,8 @@ static uint32_t head_end(const struct statement *s)
 			return o->block->span.begin;
 	if (!s->block)
 		return s->span.end;
+	if (s->condition)
+		return s->condition->span.begin;
 	return s->block->braced ? s->block->span.begin : head_end(s->block->first);
 }
 

@@ -212,6 +212,8 @@ enum status resolver_find_exporters(struct resolver *r, const struct block *bloc
 	for (const struct statement *s = block->first; s; s = s->next) {
 		if (s->block)
 			TRY(resolver_find_exporters(r, s->block));
+		if (s->condition)
+			TRY(resolver_find_exporters(r, s->condition));
 		for (const struct operand *o = s->operands; o; o = o->next)
 			if (o->kind == OPERAND_BLOCK)
 				TRY(resolver_find_exporters(r, o->block));

@@ -263,6 +263,21 @@ bool parse_check_depth(struct parse *parse, int depth, struct span span)
 
 /* Options. */
 
+bool parse_check_limit(struct parse *parse, const char *name, struct span name_span, const struct parse_number *limit,
+                       struct span span)
+{
+	if (strcmp(name, "max")) {
+		FAIL(parse, STATUS_CHAIN, name_span, "unknown option '%s' for repeat while", name);
+		HINT(parse, "repeat while takes max=, the most iterations");
+		return false;
+	}
+	if (!parse_check_integer(parse, limit, span))
+		return false;
+	if (limit->number.whole < 1)
+		FAIL(parse, STATUS_CHAIN, span, "max of repeat while is at least 1");
+	return limit->number.whole >= 1;
+}
+
 bool parse_is_truth(const char *word) { return !strcmp(word, "true") || !strcmp(word, "false"); }
 
 struct option *parse_hyphenated(struct parse *parse, struct span span)

@@ -61,6 +61,7 @@ struct parse {
 	int nested;                        /* number of open parentheses and square brackets */
 	bool stage_begin;                  /* the next word begins a statement, or the stage of a `repeat` */
 	bool exports;                      /* in an `export`: `as` is a word of its own */
+	bool repeats;                      /* right after a `repeat`: `while` is a word of its own */
 	struct span open[MAX_NESTING];     /* open brackets and `repeat`s, outermost first */
 	int depth;
 	bool unmatched; /* a bracket has closed none */
@@ -96,6 +97,10 @@ bool parse_check_integer(struct parse *parse, const struct parse_number *number,
 bool parse_check_type(struct parse *parse, const struct declared *type, const char *name);
 /* Checks that DEPTH, of a struct parse_value, is at most MAX_NESTING. */
 bool parse_check_depth(struct parse *parse, int depth, struct span span);
+
+/* Checks that NAME is `max`, and LIMIT an integer of at least 1: the limit of a `repeat while`. */
+bool parse_check_limit(struct parse *parse, const char *name, struct span name_span, const struct parse_number *limit,
+                       struct span span);
 
 bool parse_is_truth(const char *word);
 /* Returns the value of an option that SPAN of the source has: names that hyphens join. */

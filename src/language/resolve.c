@@ -71,14 +71,16 @@ static enum status resolve_stage(struct resolver *r, const struct statement *s)
 
 /* Loops. */
 
-/* Resolves BLOCK, of a `repeat 0`, to check it. Its params and defs stay declared; the names that it binds do not. */
-static enum status resolve_unrun(struct resolver *r, const struct block *block)
+/*
+ * Resolves BLOCK, of a `repeat 0` or a condition, to *FIRST. Its params and defs stay declared; the names that it binds
+ * do not stay bound.
+ */
+static enum status resolve_apart(struct resolver *r, const struct block *block, struct node **first)
 {
 	struct arena *arena = r->context->arena;
 	struct name_scope scope = {.outer = r->scope, .def = resolver_home(r)->def, .home = true};
-	struct node *none = NULL;
 	r->scope = &scope;
-	TRY(resolver_block(r, block, &none));
+	TRY(resolver_block(r, block, first));
 	r->scope = scope.outer;
 	for (const struct binding *b = scope.bindings; b; b = b->next)
 		if (b->ref.kind == REF_PARAM)
@@ -90,18 +92,35 @@ static enum status resolve_unrun(struct resolver *r, const struct block *block)
 	return STATUS_OK;
 }
 
+/* Resolves the condition of S, a `repeat while`, to NODE. Its iterations read the names that S's block binds. */
+static enum status resolve_condition(struct resolver *r, const struct statement *s, struct node *node)
+{
+	node->conditional = r->chain->has_conditions = true;
+	r->operands++; /* it exports no name */
+	TRY(resolve_apart(r, s->condition, &node->condition));
+	r->operands--;
+	return STATUS_OK;
+}
+
 static enum status resolve_repeat(struct resolver *r, const struct statement *s)
 {
+	struct node *none = NULL;
 	if (s->count == 0)
-		return resolve_unrun(r, s->block);
-	if (s->count != 1)
+		return resolve_apart(r, s->block, &none);
+	if (s->count != 1 || s->condition)
 		TRY(resolver_prepare_names(r, s->block));
 	struct node *node = resolver_new_node(r, NODE_REPEAT, s);
 	TRY_ALLOC(node, r->context->diags);
 	node->count = s->count;
 	r->loops++;
+	TRY(s->condition ? resolve_condition(r, s, node) : STATUS_OK);
 	TRY(resolver_block(r, s->block, &node->body));
 	r->loops--;
+	if (!node->body && s->condition) {
+		RESOLVE_FAIL(r, s->name_span,
+		             "the second block of `repeat while` has no stage, so its condition never changes");
+		return RESOLVE_HINT(r, "the first block is the condition, the second one the loop");
+	}
 	if (node->body) /* a block without nodes needs none around it */
 		resolver_append(r, node);
 	return STATUS_OK;

@@ -119,7 +119,8 @@ struct statement {
 	const struct init *init;  /* INPUT (INIT_NONE), PARAM, CONST; NULL elsewhere */
 	struct name_list *names;  /* DEF, PROGRAM: parameters; FOR: loop variables; EXPORT: names in the def */
 	struct name_list *over;   /* FOR: the arrays that they run over; EXPORT: by NAMES, the name at the call */
-	int64_t count;            /* REPEAT */
+	int64_t count;            /* REPEAT; with a condition, the most iterations */
+	struct block *condition;  /* REPEAT: of `repeat while`, else NULL */
 	struct operand *operands; /* STAGE */
 	struct option *options;   /* STAGE, CHECKPOINT */
 	struct block *block;      /* DEF, REPEAT, FOR, CHECKPOINT */

@@ -200,6 +200,8 @@ static enum status resolve_auto(struct job *job)
 	TRY_ALLOC(policy, job->context.diags);
 	*policy = policy_save_all;
 	job->policy = policy;
+	if (job->chain->has_conditions && options->memory)
+		return job_choose_online(job, policy);
 	TRY_ALLOC(!bytes || policy_make(policy, POLICY_budget, bytes, job->context.arena), job->context.diags);
 	return STATUS_OK;
 }

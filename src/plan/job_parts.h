@@ -24,4 +24,10 @@ enum status job_predict_tile(struct job *job, struct tile_plan *tile, int64_t mo
 /* Makes the schedule for the budget of job->policy, with its counters of one tile. STATUS_LIMIT if infeasible. */
 enum status job_make_budget(struct job *job);
 
+/*
+ * Makes POLICY online:S with the most snapshots within job->options.memory, however often the chain's `repeat while`s
+ * run. STATUS_LIMIT, and job->least_bytes, if none fits.
+ */
+enum status job_choose_online(struct job *job, struct policy *policy);
+
 #endif

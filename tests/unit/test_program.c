@@ -234,6 +234,7 @@ static void naive_step(struct naive *n, const struct instr *instr)
 		naive_accumulate(n, instr);
 		return;
 	case INSTR_LOOP:
+	case INSTR_WHILE:
 	case INSTR_END:
 		return;
 	}

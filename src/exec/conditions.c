@@ -1,0 +1,121 @@
+/*
+ * The iterations of a chain's `repeat while`s. Schedules of a gradient need the number of steps. So a forward pass over
+ * the array counts them first, and the gradient then is that of the chain with `repeat N` in their places.
+ */
+#include <string.h>
+
+#include "base/checked.h"
+#include "base/system.h"
+#include "base/team.h"
+#include "exec/learn.h"
+#include "exec/run_parts.h"
+
+/* One forward pass: the chain as a program, and its memory: | workspace | output | */
+struct counting {
+	struct lowered lowered;
+	struct program program;
+	struct slab slab;
+	struct team *team;
+};
+
+static enum status open_counting(struct run *run, const struct context *context, const struct type *type,
+                                 struct counting *c)
+{
+	const int threads = run->options->job.threads;
+	TRY(programs_learn(context, run->chain, &run->options->job.portion, type, true, run->programs));
+	TRY(lower(context, &c->lowered, run->chain, &run->options->job.portion, type, LOWER_RUN));
+	TRY(params_check(run->params, c->lowered.whole, NULL, run->chain, context->diags));
+	TRY(program_compile(context, &c->program, c->lowered.whole, NULL, NULL));
+	if (c->program.uses_gemm)
+		TRY(blas_load(threads, context->diags));
+	const int64_t member = round_up(c->program.member, ARRAY_ALIGN);
+	TRY(slab_get(&c->slab, round_up(c->program.workspace, ARRAY_ALIGN) + type_bytes(&c->lowered.output),
+	             context->allocator, context->diags));
+	return team_open(&c->team, team_members(threads, c->program.widest, member), member, context->allocator,
+	                 context->diags);
+}
+
+static enum status count(struct run *run, const struct counting *c, int64_t *iterations)
+{
+	const void *ins[2] = {run->conditions.input.base, run->conditions.input.base};
+	void *outs[1] = {c->slab.base + round_up(c->program.workspace, ARRAY_ALIGN)};
+	const unsigned before = flush_begin(run->options->flush_denormals);
+	const enum status status = evaluate(&(struct evaluation){.program = &c->program,
+	                                                         .ins = ins,
+	                                                         .outs = outs,
+	                                                         .params = run->params->bound,
+	                                                         .workspace = c->slab.base,
+	                                                         .whole_rows = c->lowered.whole_rows,
+	                                                         .iterations = iterations,
+	                                                         .unfinished = &run->unfinished,
+	                                                         .programs = run->programs,
+	                                                         .diags = run->context.diags,
+	                                                         .team = c->team});
+	flush_end(before);
+	conditions_warn(run);
+	return status;
+}
+
+/* Makes ITERATIONS, of COUNT loops, those that schedules know. */
+static enum status keep_counts(struct run *run, const int64_t *iterations, size_t count, bool *changed)
+{
+	struct conditions *to = &run->conditions;
+	*changed = !to->counted || to->count != count || memcmp(to->counted, iterations, count * sizeof *iterations) != 0;
+	if (!*changed)
+		return STATUS_OK;
+	to->counted = arena_array(run->gradient->arena, count + 1, sizeof *to->counted); /* reports read it */
+	TRY_ALLOC(to->counted, run->context.diags);
+	memcpy(to->counted, iterations, count * sizeof *iterations);
+	to->count = count;
+	return STATUS_OK;
+}
+
+static enum status run_counting(struct run *run, const struct context *context, const struct type *type,
+                                struct counting *c, bool *changed)
+{
+	const struct type input = {dtype_compute(type->dtype), type->shape};
+	TRY(open_counting(run, context, type, c));
+	TRY(slab_get(&run->conditions.input, type_bytes(&input), context->allocator, context->diags));
+	TRY(reader_read(run->reader, run->conditions.input.base, input.dtype, shape_count(&input.shape), context->diags));
+	int64_t *iterations = arena_array(context->arena, c->lowered.conditions + 1, sizeof *iterations);
+	TRY_ALLOC(iterations, context->diags);
+	TRY(count(run, c, iterations));
+	return keep_counts(run, iterations, c->lowered.conditions, changed);
+}
+
+enum status conditions_count(struct run *run, const struct type *type, bool *changed)
+{
+	struct counting c = {.team = NULL};
+	struct arena arena;
+	arena_init(&arena, run->context.allocator);
+	const struct context context = {run->context.allocator, &arena, run->context.diags};
+	params_settle(run->params, run->chain, dtype_compute(type->dtype));
+	const enum status status = run_counting(run, &context, type, &c, changed);
+	team_close(c.team);
+	slab_put(&c.slab, context.allocator);
+	arena_free(&arena);
+	return status;
+}
+
+void conditions_take_input(struct run *run, void *to, size_t size)
+{
+	memcpy(to, run->conditions.input.base, size);
+	slab_put(&run->conditions.input, run->context.allocator);
+	run->conditions.input = (struct slab){.block = NULL};
+}
+
+void conditions_warn(struct run *run)
+{
+	const struct instr *loop = run->unfinished;
+	const struct diag *told = run->context.diags->first;
+	run->unfinished = NULL;
+	if (!loop || run->options->job.portion.counted) /* a portion of the loop was wanted */
+		return;
+	while (told && (told->status || told->source != run->chain->source || told->span.begin != loop->span.begin))
+		told = told->next;
+	if (told) /* for an array before */
+		return;
+	(void)diag_at(run->context.diags, STATUS_OK, run->chain->source, loop->span,
+	              "`repeat while` ended at max=%lld with its condition still above 0",
+	              (long long)loop->loop.iterations);
+}
