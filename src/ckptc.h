@@ -78,8 +78,11 @@ struct ckptc_plan_options {
 	int64_t max_checkpoints;                 /* the most states in memory at once, for policies that take that */
 	int64_t disk_bytes;                      /* the most bytes of states on disk at once */
 	int on_disk;                             /* nonzero: a budget may keep states on disk */
-	int threads;                             /* of a chain's run; 0: one */
-	int64_t tile;                            /* of a chain's run: rows of a tile */
+	/* Of chains alone: */
+	int threads;    /* 0: one */
+	int residuals;  /* nonzero: make the rows of ckptc_plan_residuals */
+	int want_value; /* nonzero: the run gives the value too, which takes memory */
+	int64_t tile;   /* rows of a tile; 0: chosen */
 	int64_t reserved[4];
 };
 
@@ -186,6 +189,109 @@ struct ckptc_callbacks {
  */
 CKPTC_API int ckptc_execute(const struct ckptc_plan *plan, const struct ckptc_callbacks *callbacks, void *context,
                             struct ckptc_error *error);
+
+/* Chains of array operations: see ckptc-chain(5). */
+
+enum ckptc_dtype {
+	CKPTC_F16,
+	CKPTC_BF16,
+	CKPTC_F32,
+	CKPTC_F64,
+	CKPTC_I8,
+	CKPTC_I16,
+	CKPTC_I32,
+	CKPTC_I64,
+	CKPTC_U8,
+	CKPTC_U16,
+	CKPTC_U32,
+	CKPTC_U64,
+	CKPTC_BOOL,
+};
+
+enum { CKPTC_MAX_DIMS = 32 };
+
+struct ckptc_array {
+	int dtype; /* enum ckptc_dtype */
+	int ndim;
+	int64_t shape[CKPTC_MAX_DIMS];
+	const void *data; /* in C order and the machine's byte order, aligned to an element; NULL: the type alone */
+};
+/* Returns the bytes of an array's data; -1 if the type is none. */
+CKPTC_API int64_t ckptc_array_bytes(const struct ckptc_array *array);
+
+struct ckptc_chain_options {
+	const struct ckptc_allocator *allocator; /* NULL: malloc. A copy is made; the chain's results use it too */
+	const char *name;                        /* of the chain in messages; NULL: "<chain>" */
+	const char *directory;                   /* of paths in load(); NULL: the working directory */
+	int64_t reserved[4];
+};
+
+struct ckptc_chain;
+
+/* Makes a chain from LENGTH bytes of TEXT, which are copied. OPTIONS may be NULL. */
+CKPTC_API int ckptc_chain_new(struct ckptc_chain **chain, const char *text, size_t length,
+                              const struct ckptc_chain_options *options, struct ckptc_error *error);
+/*
+ * Gives the param or const NAME the values of ARRAY, instead of any from the chain. The values must stay in place as
+ * long as the chain is used; they may change between runs. A later array replaces it.
+ */
+CKPTC_API int ckptc_chain_bind(struct ckptc_chain *chain, const char *name, const struct ckptc_array *array,
+                               struct ckptc_error *error);
+/* Returns the name of the param or const that was declared as number INDEX, from 0; NULL if there are not so many. */
+CKPTC_API const char *ckptc_chain_param(const struct ckptc_chain *chain, size_t index);
+CKPTC_API void ckptc_chain_free(struct ckptc_chain *chain);
+
+/*
+ * Plans the chain on an input of INPUT's type under POLICY. Bytes are exact, those of params included. A policy by
+ * value plans the chain as one piece. The plan does not need the chain afterwards.
+ */
+CKPTC_API int ckptc_plan_chain(struct ckptc_plan **plan, struct ckptc_chain *chain, const struct ckptc_array *input,
+                               const char *policy, const struct ckptc_plan_options *options, struct ckptc_error *error);
+
+/* A row of the residual report: an array that is held when the first sweep ends. */
+struct ckptc_residual {
+	int64_t bytes;
+	int64_t step;     /* the step that made it; -1: none did */
+	const char *type; /* "f32[5,4]" */
+	const char *what; /* "from the argument W1", "output of sin from <chain>:6:9 (g)" */
+};
+/* Sets *ROWS to the rows of PLAN, which live as long; returns their number. Only if options->residuals was set. */
+CKPTC_API size_t ckptc_plan_residuals(const struct ckptc_plan *plan, const struct ckptc_residual **rows);
+
+/* A place for a result: SIZE bytes at DATA. DATA NULL: the result has its own. */
+struct ckptc_buffer {
+	void *data;
+	size_t size;
+};
+
+/* Zeros are the defaults. */
+struct ckptc_run_options {
+	const char *policy;                  /* of ckptc_grad; NULL: "auto" */
+	struct ckptc_plan_options plan;      /* without its allocator and residuals */
+	const char *spill;                   /* directory for states on disk, or NULL */
+	const struct ckptc_array *cotangent; /* of the output; NULL: ones */
+	int want_value;                      /* ckptc_grad: nonzero: the value too */
+	int no_gradient;                     /* ckptc_grad: nonzero: the gradients of params alone */
+	struct ckptc_buffer value, gradient; /* of exactly the result's bytes */
+	int64_t reserved[4];
+};
+
+struct ckptc_result;
+
+/* Computes the chain's value on INPUT. */
+CKPTC_API int ckptc_run(struct ckptc_result **result, struct ckptc_chain *chain, const struct ckptc_array *input,
+                        const struct ckptc_run_options *options, struct ckptc_error *error);
+/* Computes the gradients with respect to INPUT and to all params. */
+CKPTC_API int ckptc_grad(struct ckptc_result **result, struct ckptc_chain *chain, const struct ckptc_array *input,
+                         const struct ckptc_run_options *options, struct ckptc_error *error);
+/* Set *ARRAY to a result, whose data live as long as RESULT or as the caller's buffer. CKPTC_USAGE: it has none. */
+CKPTC_API int ckptc_result_value(const struct ckptc_result *result, struct ckptc_array *array);
+CKPTC_API int ckptc_result_gradient(const struct ckptc_result *result, struct ckptc_array *array);
+/* The gradient of param NAME: f32 or f64, in which it was computed. */
+CKPTC_API int ckptc_result_param(const struct ckptc_result *result, const char *name, struct ckptc_array *array);
+/* What ckptc_grad measured, which is what ckptc_plan_chain predicts. Zeros after ckptc_run, but for peak_bytes. */
+CKPTC_API void ckptc_result_counters(const struct ckptc_result *result, struct ckptc_counters *counters);
+CKPTC_API void ckptc_result_free(struct ckptc_result *result);
 
 #ifdef __cplusplus
 }

@@ -7,15 +7,16 @@
 
 const char *ckptc_version(void) { return PACKAGE_VERSION; }
 
-enum status plan_read_policy(struct ckptc_plan *plan, const char *text, const struct ckptc_plan_options *options)
+enum status policy_read(const struct context *context, struct policy *policy, const char *text,
+                        const struct ckptc_plan_options *options)
 {
-	const struct context *context = &plan->owner.context;
 	const char *kept = arena_printf(context->arena, "%s", text ? text : "auto"); /* the policy refers to its text */
 	TRY_ALLOC(kept, context->diags);
-	if (options->memory < 0 || options->max_checkpoints < 0 || options->disk_bytes < 0)
+	if (options->memory < 0 || options->max_checkpoints < 0 || options->disk_bytes < 0 || options->threads < 0 ||
+	    options->tile < 0)
 		return diag_file(context->diags, STATUS_USAGE, NULL, -1, "an option of the plan is below 0");
-	TRY(policy_parse(context, &plan->policy, kept));
-	plan->policy.max_checkpoints = options->max_checkpoints;
+	TRY(policy_parse(context, policy, kept));
+	policy->max_checkpoints = options->max_checkpoints;
 	return STATUS_OK;
 }
 
@@ -27,7 +28,7 @@ static enum status plan_spec(struct ckptc_plan *plan, const char *policy, const 
 	plan->each = 1;
 	plan->spec.on_disk = options->on_disk;
 	plan->spec.disk_bytes = options->disk_bytes;
-	TRY(plan_read_policy(plan, policy, options));
+	TRY(policy_read(&plan->owner.context, &plan->policy, policy, options));
 	TRY(spec_policy(&plan->owner.context, &plan->spec, options->memory, &plan->policy));
 	if (plan->policy.kind == POLICY_auto) /* messages say "budget:", not --memory */
 		plan->policy.kind = POLICY_budget;
@@ -36,7 +37,7 @@ static enum status plan_spec(struct ckptc_plan *plan, const char *policy, const 
 
 static const struct ckptc_plan_options defaults;
 
-static int finish(struct ckptc_plan **made, struct ckptc_plan *plan, enum status status, struct ckptc_error *error)
+int plan_finish(struct ckptc_plan **made, struct ckptc_plan *plan, enum status status, struct ckptc_error *error)
 {
 	error_set(error, status, &plan->owner.diags);
 	if (status)
@@ -83,7 +84,7 @@ int ckptc_plan_costs(struct ckptc_plan **made, const struct ckptc_costs *costs, 
 	enum status status = take_costs(plan, costs);
 	if (!status)
 		status = plan_spec(plan, policy, options ? options : &defaults);
-	return finish(made, plan, status, error);
+	return plan_finish(made, plan, status, error);
 }
 
 int ckptc_plan_spec(struct ckptc_plan **made, const char *json, size_t length, const char *policy,
@@ -97,7 +98,7 @@ int ckptc_plan_spec(struct ckptc_plan **made, const char *json, size_t length, c
 	enum status status = spec_read(&plan->spec, &source, &plan->owner.arena, &plan->owner.diags);
 	if (!status)
 		status = plan_spec(plan, policy, options ? options : &defaults);
-	return finish(made, plan, status, error);
+	return plan_finish(made, plan, status, error);
 }
 
 void ckptc_plan_free(struct ckptc_plan *plan)
@@ -108,25 +109,29 @@ void ckptc_plan_free(struct ckptc_plan *plan)
 	owner_free(&plan->owner);
 }
 
+void counters_show(struct ckptc_counters *to, const struct counters *c)
+{
+	const double once = c->forward_cost + c->backward_cost;
+	*to = (struct ckptc_counters){.steps = c->steps,
+	                              .evaluations = c->evaluations,
+	                              .recomputed = c->evaluations - c->steps,
+	                              .checkpoints = c->checkpoints,
+	                              .stored_bytes = c->stored_bytes,
+	                              .peak_bytes = c->peak_bytes,
+	                              .spill_writes = c->spill_writes,
+	                              .spill_reads = c->spill_reads,
+	                              .forward_time = c->forward_cost,
+	                              .backward_time = c->backward_cost,
+	                              .recomputed_time = c->recomputed_cost,
+	                              .overhead_percent = once > 0 ? 100 * c->recomputed_cost / once : 0,
+	                              .gap_percent = c->bounded ? c->gap_percent : -1};
+}
+
 void ckptc_plan_counters(const struct ckptc_plan *plan, struct ckptc_counters *counters)
 {
-	const struct counters *c = &plan->counters;
-	const double once = c->forward_cost + c->backward_cost;
-	*counters = (struct ckptc_counters){.steps = c->steps,
-	                                    .evaluations = c->evaluations,
-	                                    .recomputed = c->evaluations - c->steps,
-	                                    .checkpoints = c->checkpoints,
-	                                    .slots = schedule_slots(plan->schedule),
-	                                    .disk_slots = schedule_disk_slots(plan->schedule),
-	                                    .stored_bytes = c->stored_bytes,
-	                                    .peak_bytes = c->peak_bytes,
-	                                    .spill_writes = c->spill_writes,
-	                                    .spill_reads = c->spill_reads,
-	                                    .forward_time = c->forward_cost,
-	                                    .backward_time = c->backward_cost,
-	                                    .recomputed_time = c->recomputed_cost,
-	                                    .overhead_percent = once > 0 ? 100 * c->recomputed_cost / once : 0,
-	                                    .gap_percent = c->bounded ? c->gap_percent : -1};
+	counters_show(counters, &plan->counters);
+	counters->slots = schedule_slots(plan->schedule);
+	counters->disk_slots = schedule_disk_slots(plan->schedule);
 }
 
 const char *ckptc_plan_policy(const struct ckptc_plan *plan) { return plan->policy.text; }

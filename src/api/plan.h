@@ -13,10 +13,17 @@ struct ckptc_plan {
 	struct schedule *schedule;
 	int64_t steps; /* of the chain */
 	int64_t each;  /* steps of the chain that a step of SCHEDULE stands for */
+	struct ckptc_residual *residuals;
+	size_t residual_count;
 };
 
-/* Reads TEXT, a policy's or NULL for "auto", to the policy of PLAN, with the limits of OPTIONS. */
-enum status plan_read_policy(struct ckptc_plan *plan, const char *text, const struct ckptc_plan_options *options);
+/* Reads TEXT, a policy's or NULL for "auto", to POLICY, with the limits of OPTIONS. STATUS_USAGE if one is wrong. */
+enum status policy_read(const struct context *context, struct policy *policy, const char *text,
+                        const struct ckptc_plan_options *options);
+/* Ends the function that makes PLAN: sets *MADE to it and ERROR, or frees it if STATUS is a failure. Returns STATUS. */
+int plan_finish(struct ckptc_plan **made, struct ckptc_plan *plan, enum status status, struct ckptc_error *error);
+/* Sets what COUNTERS know in TO; other fields become 0. */
+void counters_show(struct ckptc_counters *to, const struct counters *counters);
 /* Writes the next action of SCHEDULE, which PLAN made or copied, in steps of the chain. False at the end. */
 bool plan_next(const struct ckptc_plan *plan, struct schedule *schedule, struct action *action);
 

@@ -68,42 +68,11 @@ enum status session_load_syntax(struct session *s)
 	return syntax_parse(&s->context, &s->syntax, &s->source);
 }
 
-static bool is_name(const struct chain *chain, const char *name)
-{
-	bool known = false;
-	for (size_t k = 0; k < chain->name_count; k++)
-		known |= !strcmp(chain->names[k], name);
-	return known;
-}
-
-/* Returns the first name in POLICY that no value of the chain has, or NULL. P+Q+R is (P+Q)+R, so it reads backward. */
-static const char *unknown_name(const struct session *s, const struct policy *policy)
-{
-	const char *first = NULL;
-	for (; policy; policy = policy->left) {
-		const struct policy *alone = policy->left ? policy->right : policy;
-		for (size_t i = alone->name_count; i-- > 0;)
-			first = is_name(&s->chain, alone->names[i]) ? first : alone->names[i];
-	}
-	return first;
-}
-
-static enum status unknown_value(struct session *s, enum status status, const char *name)
-{
-	const struct text_list names = {s->chain.names, s->chain.name_count, 0};
-	return with_nearest(s, status, name, names,
-	                    arena_printf(&s->arena, "a stage `name %s` gives the current value that name", name));
-}
-
 /* Fails with STATUS_USAGE if a policy names no value of the chain. */
 static enum status check_names(struct session *s, const struct policy_list *policies)
 {
-	for (size_t i = 0; i < policies->count; i++) {
-		const char *text = policies->items[i].text, *name = unknown_name(s, &policies->items[i]);
-		if (name)
-			return unknown_value(s, usage_error(s, "policy '%s': no value of the chain is named '%s'", text, name),
-			                     name);
-	}
+	for (size_t i = 0; i < policies->count; i++)
+		TRY(policy_check_names(&s->context, &policies->items[i], &s->chain));
 	return STATUS_OK;
 }
 
@@ -182,14 +151,6 @@ enum status session_load_chain(struct session *s)
 	TRY(chain_resolve(&s->context, &s->chain, &s->syntax));
 	TRY(bind_programs(s));
 	TRY(policy_parse_blocks(&s->context, &s->chain));
-	for (const struct block_policy *block = s->chain.block_policies; block; block = block->next) {
-		const char *name = unknown_name(s, block->policy);
-		if (name)
-			return unknown_value(s,
-			                     diag_at(&s->diags, STATUS_CHAIN, s->chain.source, block->span,
-			                             "no value of the chain is named '%s'", name),
-			                     name);
-	}
 	TRY(check_names(s, &s->set.policies));
 	TRY(check_names(s, &s->set.compared));
 	warn_lost(s);

@@ -145,7 +145,9 @@ enum status input_output_load_cotangent(struct run *run)
 	struct loader loader = {.special = options->special, .cast = options->cast, .context = &run->context};
 	if (options->cotangent && !array->data) /* it is loaded once, since it may be a FIFO */
 		TRY(array_load(&loader, array, options->cotangent, NULL));
-	if (!options->cotangent || array_fits(array, &want->shape))
+	if (options->cotangent_array && !array->data)
+		TRY(array_copy(&loader, array, options->cotangent_array));
+	if (!array->data || array_fits(array, &want->shape))
 		return STATUS_OK;
 	return diag_file(run->context.diags, STATUS_DATA, options->cotangent, -1,
 	                 "the cotangent is %s and the chain's output is %s", type_format(&array->type, a),

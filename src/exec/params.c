@@ -96,8 +96,19 @@ static enum status bound_file(struct binder *b, const struct param *param, const
 	return status;
 }
 
+static enum status source_memory(struct binder *b, const struct memory_array *array, struct param_source *source)
+{
+	source->text = "its array";
+	TRY(array_copy(&b->loader, &source->array, array));
+	source->weak = source->array.type.shape.ndim == 0;
+	return STATUS_OK;
+}
+
 static enum status find_source(struct binder *b, const struct param *param, struct param_source *source)
 {
+	for (size_t i = 0; i < b->options->array_count; i++)
+		if (!strcmp(b->options->arrays[i].name, param->name))
+			return source_memory(b, &b->options->arrays[i], source);
 	const char *value = NULL;
 	const struct param_place *place = &b->places[param - b->chain->params];
 	const struct init *init = &param->init;

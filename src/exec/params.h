@@ -13,6 +13,8 @@ struct param_binding { /* --param NAME=FILE, NAME=FILE:MEMBER or NAME=3.5 */
 };
 
 struct params_options {
+	const struct memory_array *arrays; /* by name, before bindings; each is of a param or const of the chain */
+	size_t array_count;
 	const struct param_binding *bindings; /* of several for one name the last counts */
 	size_t binding_count;
 	const char *const *files; /* of --params: of several that have a member for a param the last counts */

@@ -50,12 +50,13 @@ enum status run_forward(const struct context *context, const struct run_subject 
 
 /* What a gradient run reads and writes besides the input and options->value. */
 struct gradient_options {
-	struct writer *gradient; /* of the input; NULL: not wanted */
-	const char *cotangent;   /* file, or NULL: ones */
-	bool special;            /* --allow-special-files */
-	bool cast;               /* --cast, of the cotangent */
-	const char *spill;       /* --spill DIR, or NULL */
-	const char *journal;     /* --journal FILE, or NULL; with SPILL, and a job that is whole */
+	struct writer *gradient;                    /* of the input; NULL: not wanted */
+	const char *cotangent;                      /* file, or NULL: ones, unless an array is given */
+	const struct memory_array *cotangent_array; /* or NULL */
+	bool special;                               /* --allow-special-files */
+	bool cast;                                  /* --cast, of the cotangent */
+	const char *spill;                          /* --spill DIR, or NULL */
+	const char *journal;                        /* --journal FILE, or NULL; with SPILL, and a job that is whole */
 	/* Receives a line of JSON for each gradient that is ready, in backward order; or NULL. */
 	enum status (*event)(void *context, const char *line);
 	void *event_context;

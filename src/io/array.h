@@ -10,7 +10,7 @@
 #include "base/type.h"
 #include "io/stream.h"
 
-enum format { FORMAT_AUTO, FORMAT_NPY, FORMAT_TEXT, FORMAT_CSV, FORMAT_RAW };
+enum format { FORMAT_AUTO, FORMAT_NPY, FORMAT_TEXT, FORMAT_CSV, FORMAT_RAW, FORMAT_MEMORY };
 
 /* The layout of a text, which output of one dimension keeps. ROWS: of two dimensions, or no text. */
 enum layout { LAYOUT_LINE, LAYOUT_COLUMN, LAYOUT_ROWS };
@@ -21,6 +21,7 @@ struct reader_options {
 	bool cast;          /* --cast: integers beyond 2^53 may lose digits */
 	struct type raw;    /* --shape: the type of raw input; ndim -1: not given (then 1-D, to the end) */
 	bool typed;         /* --shape is given: arrays of other formats must have that type (text: that shape) */
+	const void *memory; /* MEMORY: the only array, of type RAW, in C order; the caller keeps it */
 };
 
 struct reader {
@@ -66,16 +67,25 @@ enum status reader_read(struct reader *reader, void *to, enum dtype compute, int
  */
 enum status reader_read_at(const struct reader *reader, int64_t first, void *to, enum dtype compute, int64_t count,
                            struct diags *diags);
-bool reader_seekable(const struct reader *reader); /* npy or raw from a regular file, not to be transposed or held */
+bool reader_seekable(const struct reader *reader); /* memory; npy or raw of a regular file, not transposed or held */
 /* Skips the elements from DONE on. Fails with STATUS_DATA where the file ends before them. */
 enum status reader_skip(struct reader *reader, struct diags *diags);
 void reader_free(struct reader *reader); /* does not close the input */
 
+/* An array that a writer leaves in memory. */
+struct kept_array {
+	void *data; /* SIZE bytes of the caller's; NULL: writer_begin gets them from the writer's arena */
+	size_t size;
+	struct type type; /* set by writer_begin */
+	bool complete;    /* set by writer_end */
+};
+
 struct writer_options {
-	enum format format; /* NPY, TEXT, CSV or RAW */
-	enum layout layout; /* TEXT, CSV: of an array of one dimension; COLUMN: a number a line */
-	bool display;       /* TEXT, CSV on a terminal: as NumPy prints arrays */
-	bool deferred;      /* TEXT, CSV: held until writer_finish, as another writer writes to the same place first */
+	enum format format;        /* NPY, TEXT, CSV, RAW or MEMORY */
+	struct kept_array *memory; /* MEMORY: gets the only array, in C order */
+	enum layout layout;        /* TEXT, CSV: of an array of one dimension; COLUMN: a number a line */
+	bool display;              /* TEXT, CSV on a terminal: as NumPy prints arrays */
+	bool deferred; /* TEXT, CSV: held until writer_finish, as another writer writes to the same place first */
 	const struct reader *reader; /* the reader of the file that the output overwrites; NULL: there is none */
 };
 
@@ -96,7 +106,8 @@ void writer_init(struct writer *writer, struct output *output, const struct writ
                  struct arena *arena);
 /*
  * Begins an array of TYPE, one of f16, bf16 (as |V2), f32 and f64. An npy header is byte for byte numpy.save's. Fails
- * with STATUS_USAGE if the output would overwrite values before options.reader has read them.
+ * with STATUS_USAGE if the output would overwrite values before options.reader has read them, or if the array has
+ * another size than options.memory.
  */
 enum status writer_begin(struct writer *writer, const struct type *type, struct diags *diags);
 /* Writes the next COUNT elements, which FROM has as COMPUTE. */
@@ -105,7 +116,7 @@ enum status writer_write(struct writer *writer, const void *from, enum dtype com
 /* Writes COUNT elements from element FIRST on, from any thread; only if writer_seekable(). writer_end must follow. */
 enum status writer_write_at(struct writer *writer, int64_t first, const void *from, enum dtype compute, int64_t count,
                             struct diags *diags);
-bool writer_seekable(const struct writer *writer); /* npy or raw to a seekable output */
+bool writer_seekable(const struct writer *writer); /* memory; npy or raw to a seekable output */
 /* Ends the array, all of whose elements must have been written. Writes its text to OUTPUT unless it is deferred. */
 enum status writer_end(struct writer *writer, struct diags *diags);
 /* Writes deferred text to OUTPUT; no array may be open. */

@@ -45,6 +45,15 @@ void loader_close(struct loader *loader);
 enum status array_load(struct loader *loader, struct array *array, const char *path, const char *key);
 void array_free(struct array *array, const struct allocator *allocator);
 
+/* An array in the caller's memory, in C order and in the dtype of TYPE. NAME is for messages. */
+struct memory_array {
+	const char *name;
+	struct type type;
+	const void *data; /* NULL: the type alone is known */
+};
+/* Loads a copy of FROM, as loader_load does from a file; the type alone if LOADER wants no more. */
+enum status array_copy(const struct loader *loader, struct array *array, const struct memory_array *from);
+
 struct named_array {
 	const char *name;
 	struct type type;

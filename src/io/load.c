@@ -35,6 +35,21 @@ enum status load_begun(const struct loader *loader, struct array *array, struct 
 	return status;
 }
 
+enum status array_copy(const struct loader *loader, struct array *array, const struct memory_array *from)
+{
+	struct input input = {.fd = -1, .name = from->name, .arena = loader->context->arena};
+	const struct reader_options options = {
+		.format = FORMAT_MEMORY, .cast = loader->cast, .raw = from->type, .memory = from->data};
+	struct reader reader;
+	bool end;
+	array->type = from->type;
+	if (loader->types)
+		return STATUS_OK;
+	reader_init(&reader, &input, &options, loader->context->arena);
+	TRY(reader_next(&reader, &end, loader->context->diags));
+	return load_begun(loader, array, &reader);
+}
+
 bool array_fits(const struct array *array, const struct shape *shape)
 {
 	const struct shape *have = &array->type.shape;

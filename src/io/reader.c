@@ -17,7 +17,7 @@ void reader_init(struct reader *reader, struct input *input, const struct reader
 
 void reader_free(struct reader *reader)
 {
-	if (reader->held)
+	if (reader->held && reader->format != FORMAT_MEMORY)
 		allocator_put(reader->arena->allocator, reader->held, reader->held_size);
 	reader->held = NULL;
 	reader->held_size = 0;
@@ -159,6 +159,8 @@ static enum status read_elements(const struct reader *r, const struct request *q
 	const enum dtype dtype = r->type.dtype;
 	const int64_t size = (int64_t)dtype_size(dtype), width = (int64_t)dtype_size(q->compute);
 	_Alignas(64) unsigned char block[BLOCK];
+	if (r->format == FORMAT_MEMORY)
+		TRY(check_integers(r, (const char *)r->held + q->first * size, q->first, (size_t)q->count, diags));
 	if (r->held)
 		convert_declared(r, q->to, q->compute, (const char *)r->held + q->first * size, (size_t)q->count);
 	else if (r->direct && dtype == q->compute)
@@ -270,11 +272,24 @@ static enum status next_raw(struct reader *r, bool *end, struct diags *diags)
 	return check_integers(r, r->held, 0, (size_t)r->count, diags);
 }
 
+static enum status next_memory(struct reader *r, bool *end, struct diags *diags)
+{
+	(void)diags;
+	*end = r->index > 0;
+	if (*end)
+		return STATUS_OK;
+	r->type = r->options.raw;
+	r->layout = LAYOUT_ROWS;
+	r->held = (void *)(uintptr_t)r->options.memory; /* only read */
+	begin_array(r);
+	return STATUS_OK;
+}
+
 enum status reader_find_format(struct reader *r, struct diags *diags)
 {
 	const unsigned char *bytes;
 	size_t got;
-	if (r->begun || r->format == FORMAT_RAW)
+	if (r->begun || r->format >= FORMAT_RAW)
 		return STATUS_OK;
 	r->begun = true;
 	TRY(input_peek(r->input, NPY_MAGIC, &bytes, &got, diags));
@@ -291,7 +306,12 @@ enum status reader_next(struct reader *r, bool *end, struct diags *diags)
 	*end = false;
 	reader_free(r);
 	TRY(reader_find_format(r, diags));
-	TRY((r->format == FORMAT_NPY ? next_npy : r->format == FORMAT_RAW ? next_raw : next_text)(r, end, diags));
+	enum status (*const next[])(struct reader *, bool *, struct diags *) = {[FORMAT_NPY] = next_npy,
+	                                                                        [FORMAT_TEXT] = next_text,
+	                                                                        [FORMAT_CSV] = next_text,
+	                                                                        [FORMAT_RAW] = next_raw,
+	                                                                        [FORMAT_MEMORY] = next_memory};
+	TRY(next[r->format](r, end, diags));
 	/* The array must have the type that --shape gives; for text, whose numbers have no dtype, only its shape. */
 	const struct type *have = &r->type, *wanted = &r->options.raw;
 	if (*end || !r->options.typed || r->format == FORMAT_RAW ||
@@ -314,7 +334,7 @@ enum status reader_read(struct reader *r, void *to, enum dtype compute, int64_t 
 bool reader_seekable(const struct reader *r)
 {
 	/* If another program appends to the file, its end stays where it was when it was opened. */
-	return !r->held && !r->fortran && r->input->size >= 0;
+	return r->format == FORMAT_MEMORY || (!r->held && !r->fortran && r->input->size >= 0);
 }
 
 enum status reader_read_at(const struct reader *r, int64_t first, void *to, enum dtype compute, int64_t count,

@@ -63,6 +63,30 @@ enum status writer_put_text(struct writer *w, const char *text, struct diags *di
 	return STATUS_OK;
 }
 
+/* Finds the place in memory of the array that begins. */
+static enum status begin_memory(struct writer *w, struct diags *diags)
+{
+	struct kept_array *kept = w->options.memory;
+	const size_t size = (size_t)w->count * dtype_size(w->type.dtype);
+	char type[TYPE_TEXT];
+	kept->type = w->type;
+	if (kept->data && kept->size != size)
+		return diag_file(diags, STATUS_USAGE, NULL, -1, "the result is %s, of %zu bytes, but its buffer has %zu bytes",
+		                 type_format(&w->type, type), size, kept->size);
+	if (!kept->data)
+		kept->data = arena_alloc(w->arena, size + 1);
+	kept->size = size;
+	w->index++;
+	return kept->data ? STATUS_OK : diag_memory(diags);
+}
+
+/* Rounds COUNT values to the array's type, to element FIRST of it and the next. */
+static void keep_values(const struct writer *w, int64_t first, const void *from, enum dtype compute, int64_t count)
+{
+	char *to = (char *)w->options.memory->data + (size_t)first * dtype_size(w->type.dtype);
+	convert_to_file(to, w->type.dtype, from, compute, (size_t)count);
+}
+
 static bool has_plain_values(const struct writer *w)
 {
 	return w->options.format == FORMAT_NPY || w->options.format == FORMAT_RAW;
@@ -91,6 +115,8 @@ enum status writer_begin(struct writer *w, const struct type *type, struct diags
 	w->type = *type;
 	w->count = shape_count(&type->shape);
 	w->done = 0;
+	if (w->options.format == FORMAT_MEMORY)
+		return begin_memory(w, diags);
 	char header[NPY_HEADER_MOST];
 	const size_t length = w->options.format == FORMAT_NPY ? npy_make_header(type, header) : 0;
 	TRY(check_place(w, length, diags));
@@ -167,7 +193,9 @@ static enum status format_values(struct writer *w, const void *from, enum dtype 
 
 enum status writer_write(struct writer *w, const void *from, enum dtype compute, int64_t count, struct diags *diags)
 {
-	if (w->held)
+	if (w->options.format == FORMAT_MEMORY)
+		keep_values(w, w->done, from, compute, count);
+	else if (w->held)
 		for (int64_t i = 0; i < count; i++)
 			((double *)w->held)[w->done + i] = value_at(w, from, compute, i);
 	else
@@ -179,12 +207,16 @@ enum status writer_write(struct writer *w, const void *from, enum dtype compute,
 
 bool writer_seekable(const struct writer *w)
 {
-	return has_plain_values(w) && !w->options.display && w->output->seekable;
+	return w->options.format == FORMAT_MEMORY || (has_plain_values(w) && !w->options.display && w->output->seekable);
 }
 
 enum status writer_write_at(struct writer *w, int64_t first, const void *from, enum dtype compute, int64_t count,
                             struct diags *diags)
 {
+	if (w->options.format == FORMAT_MEMORY) {
+		keep_values(w, first, from, compute, count);
+		return STATUS_OK;
+	}
 	return write_values(w, w->data + first * (int64_t)dtype_size(w->type.dtype), from, compute, count, diags);
 }
 
@@ -193,6 +225,10 @@ enum status writer_end(struct writer *w, struct diags *diags)
 	if (w->held) {
 		TRY(print_array(w, w->held, diags));
 		writer_free(w);
+	}
+	if (w->options.format == FORMAT_MEMORY) {
+		w->options.memory->complete = true;
+		return STATUS_OK;
 	}
 	if (writer_seekable(w) && w->done < w->count) {
 		/* Its values were written at their places: the next array goes behind them. */

@@ -311,6 +311,57 @@ enum status policy_parse(const struct context *context, struct policy *policy, c
 	return parse(context, false, policy, text);
 }
 
+static bool is_name(const struct chain *chain, const char *name)
+{
+	bool known = false;
+	for (size_t k = 0; k < chain->name_count; k++)
+		known |= !strcmp(chain->names[k], name);
+	return known;
+}
+
+/* Returns the first name in POLICY that no value of the chain has, or NULL. P+Q+R is (P+Q)+R, so it reads backward. */
+static const char *unknown_name(const struct chain *chain, const struct policy *policy)
+{
+	const char *first = NULL;
+	for (; policy; policy = policy->left) {
+		const struct policy *alone = policy->left ? policy->right : policy;
+		for (size_t i = alone->name_count; i-- > 0;)
+			first = is_name(chain, alone->names[i]) ? first : alone->names[i];
+	}
+	return first;
+}
+
+/* Suggests what NAME, of the last diagnostic, could be. */
+static enum status suggest_value(const struct context *context, const struct chain *chain, const char *name)
+{
+	const char *near = suggest_nearest(name, chain->names, chain->name_count);
+	return near ? diag_hint(context->diags, "did you mean '%s'?", near)
+	            : diag_hint(context->diags, "a stage `name %s` gives the current value that name", name);
+}
+
+enum status policy_check_names(const struct context *context, const struct policy *policy, const struct chain *chain)
+{
+	const char *name = unknown_name(chain, policy);
+	if (!name)
+		return STATUS_OK;
+	diag_file(context->diags, STATUS_USAGE, NULL, -1, "policy '%s': no value of the chain is named '%s'", policy->text,
+	          name);
+	return suggest_value(context, chain, name);
+}
+
+/* Fails with STATUS_CHAIN if the policy of a block names a value that CHAIN lacks. */
+static enum status check_blocks(const struct context *context, const struct chain *chain)
+{
+	for (const struct block_policy *block = chain->block_policies; block; block = block->next) {
+		const char *name = unknown_name(chain, block->policy);
+		if (!name)
+			continue;
+		diag_at(context->diags, STATUS_CHAIN, chain->source, block->span, "no value of the chain is named '%s'", name);
+		return suggest_value(context, chain, name);
+	}
+	return STATUS_OK;
+}
+
 enum status policy_parse_blocks(const struct context *context, struct chain *chain)
 {
 	struct diags *diags = context->diags;
@@ -332,5 +383,5 @@ enum status policy_parse_blocks(const struct context *context, struct chain *cha
 		        "'%s' cuts a chain into segments and can't be the policy of a block", policy->text);
 		return diag_hint(diags, "a block takes a policy by value, such as dots or \"names:a,b\"");
 	}
-	return STATUS_OK;
+	return check_blocks(context, chain);
 }

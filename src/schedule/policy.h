@@ -49,8 +49,13 @@ extern const struct policy policy_save_all;
 enum status policy_parse(const struct context *context, struct policy *policy, const char *text);
 /* Sets POLICY to KIND with NUMBER, which its text shows if KIND takes an argument. False if out of memory. */
 bool policy_make(struct policy *policy, enum policy_kind kind, int64_t number, struct arena *arena);
-/* Parses each `checkpoint policy=TEXT` of a resolved CHAIN. STATUS_CHAIN unless all are right, by value or save-all. */
+/*
+ * Parses each `checkpoint policy=TEXT` of a resolved CHAIN. STATUS_CHAIN unless all are right, by value or save-all, and
+ * name values of the chain.
+ */
 enum status policy_parse_blocks(const struct context *context, struct chain *chain);
+/* Fails with STATUS_USAGE, and suggests a name, if POLICY names a value that the resolved CHAIN lacks. */
+enum status policy_check_names(const struct context *context, const struct policy *policy, const struct chain *chain);
 /* Returns the policy that the LENGTH bytes of NAME name, in our words or JAX's; POLICY_COUNT if none. */
 enum policy_kind policy_find(const char *name, size_t length);
 bool policy_is(const struct policy *policy, enum policy_trait trait);

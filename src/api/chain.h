@@ -1,0 +1,32 @@
+/* A chain as the library holds it, and what plans and runs of it share. */
+#ifndef API_CHAIN_H
+#define API_CHAIN_H
+
+#include "api/owner.h"
+#include "exec/params.h"
+#include "language/chain.h"
+#include "plan/job.h"
+
+struct ckptc_chain {
+	struct owner owner;
+	struct source source;
+	struct syntax syntax;
+	struct chain chain;
+	const char *directory;
+	struct memory_array *arrays; /* bound by name; as many as the chain has params fit */
+	size_t array_count;
+};
+
+/* Sets TYPE to that of ARRAY. Fails with STATUS_USAGE, and calls it WHAT, if it has none, or no data if DATA. */
+enum status array_type(const struct ckptc_array *array, const char *what, bool data, struct type *type,
+                       struct diags *diags);
+/* Sets ARRAY to TYPE and DATA. */
+void array_show(struct ckptc_array *array, const struct type *type, const void *data);
+/* Binds the params of CHAIN for an input of TYPE: types alone, unless DATA. The caller calls params_free. */
+enum status chain_bind_params(const struct context *context, struct ckptc_chain *chain, const struct type *type,
+                              bool data, struct params *params);
+/* Returns the options of a job under POLICY, whose params take PARAM_BYTES. */
+struct job_options chain_job_options(const struct ckptc_plan_options *options, const struct policy *policy,
+                                     int64_t param_bytes);
+
+#endif

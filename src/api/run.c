@@ -1,0 +1,190 @@
+/* Runs of chains on arrays in memory: `ckptc run` and `ckptc grad`, with other readers and writers. */
+#include <string.h>
+
+#include "api/chain.h"
+#include "api/plan.h"
+#include "exec/run.h"
+
+struct ckptc_result {
+	struct owner owner;
+	const char **names; /* of the chain's params */
+	struct kept_array value, gradient;
+	struct gradient_result grad; /* of ckptc_grad; after the run its params alone have a meaning */
+	struct ckptc_counters counters;
+};
+
+/* What a run needs while it lasts. */
+struct running {
+	struct ckptc_result *result;
+	struct ckptc_chain *chain;
+	const struct ckptc_run_options *options;
+	struct type type; /* of the input, as the chain sees it */
+	struct params params;
+	struct input input;
+	struct reader reader;
+	struct writer value, gradient;
+	struct policy policy;
+};
+
+static void open_writer(struct running *run, struct writer *writer, struct kept_array *kept,
+                        const struct ckptc_buffer *buffer)
+{
+	*kept = (struct kept_array){.data = buffer->data, .size = buffer->size};
+	const struct writer_options options = {.format = FORMAT_MEMORY, .memory = kept};
+	writer_init(writer, NULL, &options, &run->result->owner.arena);
+}
+
+/* Binds the params, and opens the input and the outputs. */
+static enum status open_run(struct running *run, const struct ckptc_array *input)
+{
+	struct ckptc_result *result = run->result;
+	const struct context *context = &result->owner.context;
+	const struct chain *chain = &run->chain->chain;
+	struct type type;
+	TRY(array_type(input, "input", true, &type, context->diags));
+	run->type = run_input_type(chain, &type, DTYPE_COUNT);
+	TRY(chain_bind_params(context, run->chain, &run->type, true, &run->params));
+	run->input = (struct input){.fd = -1, .name = "input", .arena = context->arena};
+	const struct reader_options reading = {.format = FORMAT_MEMORY, .raw = type, .memory = input->data};
+	reader_init(&run->reader, &run->input, &reading, context->arena);
+	if (chain->input_type.given)
+		run->reader.declared = chain->input_type.type.dtype;
+	result->names = arena_array(context->arena, chain->param_count + 1, sizeof *result->names);
+	TRY_ALLOC(result->names, context->diags);
+	for (size_t i = 0; i < chain->param_count; i++)
+		result->names[i] = arena_printf(context->arena, "%s", chain->params[i].name);
+	TRY_ALLOC(!context->arena->failed, context->diags);
+	open_writer(run, &run->value, &result->value, &run->options->value);
+	open_writer(run, &run->gradient, &result->gradient, &run->options->gradient);
+	return STATUS_OK;
+}
+
+static enum status run_value(struct running *run, const struct ckptc_array *input)
+{
+	struct ckptc_result *result = run->result;
+	const struct run_subject subject = {.chain = &run->chain->chain, .params = &run->params, .reader = &run->reader};
+	struct run_counters counters;
+	TRY(open_run(run, input));
+	const struct run_options options = {.job = chain_job_options(&run->options->plan, NULL, run->params.bytes),
+	                                    .dtype = DTYPE_COUNT,
+	                                    .value = &run->value};
+	TRY(run_forward(&result->owner.context, &subject, &options, &counters));
+	result->counters.peak_bytes = counters.peak_bytes;
+	return STATUS_OK;
+}
+
+/* Reads the policy of a gradient run. */
+static enum status read_policy(struct running *run)
+{
+	const struct context *context = &run->result->owner.context;
+	TRY(policy_read(context, &run->policy, run->options->policy, &run->options->plan));
+	TRY(policy_check_names(context, &run->policy, &run->chain->chain));
+	if (run->policy.kind == POLICY_disk_revolve && !run->options->spill)
+		return diag_file(context->diags, STATUS_USAGE, NULL, -1, "policy '%s' needs a directory for spill",
+		                 run->policy.text);
+	return STATUS_OK;
+}
+
+static enum status run_both(struct running *run, const struct ckptc_array *input)
+{
+	struct ckptc_result *result = run->result;
+	const struct ckptc_run_options *options = run->options;
+	const struct run_subject subject = {.chain = &run->chain->chain, .params = &run->params, .reader = &run->reader};
+	struct memory_array cotangent = {.name = "cotangent"};
+	TRY(read_policy(run));
+	TRY(open_run(run, input));
+	if (options->cotangent)
+		TRY(array_type(options->cotangent, cotangent.name, true, &cotangent.type, &result->owner.diags));
+	cotangent.data = options->cotangent ? options->cotangent->data : NULL;
+	struct run_options how = {.job = chain_job_options(&options->plan, &run->policy, run->params.bytes),
+	                          .dtype = DTYPE_COUNT,
+	                          .value = options->want_value ? &run->value : NULL};
+	how.job.want_value = options->want_value;
+	how.job.has_cotangent = options->cotangent;
+	how.job.on_disk = options->spill;
+	const struct gradient_options gradient = {.gradient = options->no_gradient ? NULL : &run->gradient,
+	                                          .cotangent_array = options->cotangent ? &cotangent : NULL,
+	                                          .spill = options->spill};
+	const enum status status = run_gradient(&result->owner.context, &subject, &how, &gradient, &result->grad);
+	counters_show(&result->counters, &result->grad.measured);
+	gradient_free(&result->grad); /* the result may outlive the chain */
+	return status;
+}
+
+typedef enum status run_kind(struct running *run, const struct ckptc_array *input);
+
+static int make_result(struct ckptc_result **made, const struct running *asked, const struct ckptc_array *input,
+                       run_kind *kind, struct ckptc_error *error)
+{
+	static const struct ckptc_run_options defaults;
+	const struct allocator *allocator = &asked->chain->owner.allocator;
+	const struct ckptc_allocator inherited = {allocator->resize, allocator->context};
+	struct running run = *asked;
+	*made = NULL;
+	run.result = owner_make(&inherited, sizeof *run.result);
+	if (!run.result)
+		return error_set_memory(error);
+	if (!run.options)
+		run.options = &defaults;
+	const enum status status = kind(&run, input);
+	params_free(&run.params);
+	error_set(error, status, &run.result->owner.diags);
+	if (status)
+		ckptc_result_free(run.result);
+	else
+		*made = run.result;
+	return (int)status;
+}
+
+int ckptc_run(struct ckptc_result **result, struct ckptc_chain *chain, const struct ckptc_array *input,
+              const struct ckptc_run_options *options, struct ckptc_error *error)
+{
+	return make_result(result, &(struct running){.chain = chain, .options = options}, input, run_value, error);
+}
+
+int ckptc_grad(struct ckptc_result **result, struct ckptc_chain *chain, const struct ckptc_array *input,
+               const struct ckptc_run_options *options, struct ckptc_error *error)
+{
+	return make_result(result, &(struct running){.chain = chain, .options = options}, input, run_both, error);
+}
+
+static int show(const struct kept_array *kept, struct ckptc_array *array)
+{
+	if (!kept->complete)
+		return CKPTC_USAGE;
+	array_show(array, &kept->type, kept->data);
+	return CKPTC_OK;
+}
+
+int ckptc_result_value(const struct ckptc_result *result, struct ckptc_array *array)
+{
+	return show(&result->value, array);
+}
+
+int ckptc_result_gradient(const struct ckptc_result *result, struct ckptc_array *array)
+{
+	return show(&result->gradient, array);
+}
+
+int ckptc_result_param(const struct ckptc_result *result, const char *name, struct ckptc_array *array)
+{
+	for (size_t i = 0; i < result->grad.param_count; i++) {
+		const struct param_gradient *gradient = &result->grad.params[i];
+		if (!gradient->data || strcmp(result->names[i], name) != 0)
+			continue;
+		array_show(array, &gradient->type, gradient->data);
+		return CKPTC_OK;
+	}
+	return CKPTC_USAGE;
+}
+
+void ckptc_result_counters(const struct ckptc_result *result, struct ckptc_counters *counters)
+{
+	*counters = result->counters;
+}
+
+void ckptc_result_free(struct ckptc_result *result)
+{
+	if (result)
+		owner_free(&result->owner);
+}

@@ -1,0 +1,393 @@
+/*
+ * Chains through ckptc.h alone: bound to arrays in memory, planned, run and differentiated; wrong input, failing
+ * allocations and threads.
+ */
+#include "ckptc.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "failing.h"
+#include "suite.h"
+
+enum { ROWS = 6, COLUMNS = 4, COUNT = ROWS * COLUMNS, STEPS = 9 };
+
+static const char *const policies[] = {"save-all", "every:3",   "revolve:2",      "recursive", "nothing",
+                                       "auto",     "budget:9K", "disk-revolve:1", "online:2"};
+enum { POLICIES = sizeof policies / sizeof *policies };
+
+/* Step i makes sin(x) * W[column] + i of x; W is one row. */
+static const char text[] = "param W: f64[4]\nconst c = 0.5\nrepeat 9 { sin; mul W; add c }\n";
+
+struct data {
+	double x[COUNT], W[COLUMNS], value[COUNT], dx[COUNT], dW[COLUMNS];
+};
+
+static void make_data(struct data *d)
+{
+	for (int i = 0; i < COUNT; i++)
+		d->x[i] = 0.1 * i - 1;
+	for (int i = 0; i < COLUMNS; i++)
+		d->W[i] = 0.7 + 0.1 * i;
+	memset(d->dW, 0, sizeof d->dW);
+	for (int i = 0; i < COUNT; i++) {
+		double v[STEPS + 1] = {d->x[i]}, w = d->W[i % COLUMNS], g = 1;
+		for (int s = 0; s < STEPS; s++)
+			v[s + 1] = sin(v[s]) * w + 0.5;
+		d->value[i] = v[STEPS];
+		for (int s = STEPS; s-- > 0;) {
+			d->dW[i % COLUMNS] += g * sin(v[s]);
+			g *= w * cos(v[s]);
+		}
+		d->dx[i] = g;
+	}
+}
+
+static struct ckptc_array array_of(int dtype, int ndim, int64_t rows, int64_t columns, const void *data)
+{
+	return (struct ckptc_array){.dtype = dtype, .ndim = ndim, .shape = {rows, columns}, .data = data};
+}
+
+static struct ckptc_chain *chain_of(const char *source, const struct ckptc_allocator *allocator)
+{
+	const struct ckptc_chain_options options = {.allocator = allocator};
+	struct ckptc_chain *chain;
+	struct ckptc_error error;
+	ck_assert_msg(!ckptc_chain_new(&chain, source, strlen(source), &options, &error), "%s", error.message);
+	return chain;
+}
+
+static void near(const double *got, const double *wanted, int count, const char *what)
+{
+	for (int i = 0; i < count; i++)
+		ck_assert_msg(fabs(got[i] - wanted[i]) <= 1e-13 * (1 + fabs(wanted[i])), "%s[%d]: %g, not %g", what, i, got[i],
+		              wanted[i]);
+}
+
+START_TEST(test_run)
+{
+	struct data d;
+	make_data(&d);
+	const struct ckptc_array x = array_of(CKPTC_F64, 2, ROWS, COLUMNS, d.x), W = array_of(CKPTC_F64, 1, 4, 0, d.W);
+	struct ckptc_chain *chain = chain_of(text, NULL);
+	struct ckptc_result *result;
+	struct ckptc_array value;
+	struct ckptc_error error;
+	double own[COUNT];
+	ck_assert_int_eq(ckptc_chain_bind(chain, "W", &W, NULL), CKPTC_OK);
+	for (int threads = 1; threads <= 2; threads++) {
+		const struct ckptc_run_options options = {.plan = {.threads = threads, .tile = 2}};
+		ck_assert_msg(!ckptc_run(&result, chain, &x, &options, &error), "%s", error.message);
+		ck_assert_int_eq(ckptc_result_value(result, &value), CKPTC_OK);
+		ck_assert_int_eq(ckptc_result_gradient(result, &value), CKPTC_USAGE);
+		ck_assert_int_eq(ckptc_result_param(result, "W", &value), CKPTC_USAGE);
+		ck_assert_int_eq(value.dtype, CKPTC_F64);
+		ck_assert_int_eq(value.ndim, 2);
+		ck_assert_int_eq(value.shape[0], ROWS);
+		ck_assert_int_eq(value.shape[1], COLUMNS);
+		near(value.data, d.value, COUNT, "value");
+		ckptc_result_free(result);
+	}
+	/* The value in the caller's memory. */
+	const struct ckptc_run_options into = {.value = {own, sizeof own}}, wrong = {.value = {own, sizeof own - 8}};
+	ck_assert_int_eq(ckptc_run(&result, chain, &x, &into, NULL), CKPTC_OK);
+	ck_assert_int_eq(ckptc_result_value(result, &value), CKPTC_OK);
+	ck_assert_ptr_eq(value.data, own);
+	near(own, d.value, COUNT, "value");
+	ckptc_result_free(result);
+	ck_assert_int_eq(ckptc_run(&result, chain, &x, &wrong, &error), CKPTC_USAGE);
+	ck_assert_msg(strstr(error.message, "f64[6,4], of 192 bytes, but its buffer has 184"), "%s", error.message);
+	ckptc_chain_free(chain);
+}
+END_TEST
+
+/* Every policy gives the same bits, and the counters of its plan. */
+START_TEST(test_grad)
+{
+	struct data d;
+	make_data(&d);
+	const struct ckptc_array x = array_of(CKPTC_F64, 2, ROWS, COLUMNS, d.x), W = array_of(CKPTC_F64, 1, 4, 0, d.W);
+	struct ckptc_chain *chain = chain_of(text, NULL);
+	double dx[COUNT], dW[COLUMNS];
+	ck_assert_int_eq(ckptc_chain_bind(chain, "W", &W, NULL), CKPTC_OK);
+	for (int i = 0; i < POLICIES; i++) {
+		const struct ckptc_run_options options = {
+			.policy = policies[i], .spill = "/tmp", .want_value = 1, .plan = {.tile = ROWS}};
+		const struct ckptc_plan_options planned = {.want_value = 1, .tile = ROWS, .on_disk = 1};
+		struct ckptc_result *result;
+		struct ckptc_plan *plan;
+		struct ckptc_array a;
+		struct ckptc_counters measured, predicted;
+		struct ckptc_error error;
+		ck_assert_msg(!ckptc_grad(&result, chain, &x, &options, &error), "%s", error.message);
+		ck_assert_msg(!ckptc_plan_chain(&plan, chain, &x, policies[i], &planned, &error), "%s", error.message);
+		ckptc_result_counters(result, &measured);
+		ckptc_plan_counters(plan, &predicted);
+		predicted.slots = predicted.disk_slots = 0;
+		measured.gap_percent = predicted.gap_percent;
+		ck_assert_msg(!memcmp(&measured, &predicted, sizeof measured), "%s: %lld and %lld bytes", policies[i],
+		              (long long)measured.peak_bytes, (long long)predicted.peak_bytes);
+		ck_assert_int_eq(ckptc_plan_verify(plan, NULL), CKPTC_OK);
+		ck_assert_int_eq(ckptc_result_value(result, &a), CKPTC_OK);
+		near(a.data, d.value, COUNT, "value");
+		ck_assert_int_eq(ckptc_result_gradient(result, &a), CKPTC_OK);
+		ck_assert_int_eq(ckptc_array_bytes(&a), sizeof dx);
+		near(a.data, d.dx, COUNT, "dx");
+		ck_assert(i == 0 || !memcmp(dx, a.data, sizeof dx));
+		memcpy(dx, a.data, sizeof dx);
+		ck_assert_int_eq(ckptc_result_param(result, "W", &a), CKPTC_OK);
+		ck_assert_int_eq(ckptc_array_bytes(&a), sizeof dW);
+		near(a.data, d.dW, COLUMNS, "dW");
+		ck_assert(i == 0 || !memcmp(dW, a.data, sizeof dW));
+		memcpy(dW, a.data, sizeof dW);
+		ck_assert_int_eq(ckptc_result_param(result, "c", &a), CKPTC_USAGE); /* a const */
+		ckptc_result_free(result);
+		ckptc_plan_free(plan);
+	}
+	ckptc_chain_free(chain);
+}
+END_TEST
+
+/* A cotangent, a result in the caller's memory, and none of the input. */
+START_TEST(test_cotangent)
+{
+	const double x[] = {1, 2, 3}, c[] = {10, 20, 30}, w = 5;
+	double dx[3];
+	const struct ckptc_array input = array_of(CKPTC_F64, 1, 3, 0, x), seed = array_of(CKPTC_F64, 1, 3, 0, c);
+	const struct ckptc_array scalar = {.dtype = CKPTC_F64, .data = &w}, bad = array_of(CKPTC_F64, 1, 2, 0, c);
+	struct ckptc_chain *chain = chain_of("param w; mul w; square", NULL);
+	struct ckptc_run_options options = {.cotangent = &seed, .gradient = {dx, sizeof dx}};
+	struct ckptc_result *result;
+	struct ckptc_array a;
+	struct ckptc_error error;
+	ck_assert_int_eq(ckptc_chain_bind(chain, "w", &scalar, NULL), CKPTC_OK);
+	ck_assert_msg(!ckptc_grad(&result, chain, &input, &options, &error), "%s", error.message);
+	for (int i = 0; i < 3; i++)
+		ck_assert(fabs(dx[i] - 50 * x[i] * c[i]) < 1e-9); /* (5 x)^2 has the derivative 50 x */
+	ck_assert_int_eq(ckptc_result_param(result, "w", &a), CKPTC_OK);
+	ck_assert_int_eq(a.ndim, 0);
+	ck_assert(fabs(*(const double *)a.data - 10 * (10 + 80 + 270)) < 1e-9); /* 2 w x^2 */
+	ckptc_result_free(result);
+	options.no_gradient = 1;
+	ck_assert_int_eq(ckptc_grad(&result, chain, &input, &options, NULL), CKPTC_OK);
+	ck_assert_int_eq(ckptc_result_gradient(result, &a), CKPTC_USAGE);
+	ckptc_result_free(result);
+	options.cotangent = &bad;
+	ck_assert_int_eq(ckptc_grad(&result, chain, &input, &options, &error), CKPTC_DATA);
+	ck_assert_msg(strstr(error.message, "the cotangent is f64[2] and the chain's output is f64[3]"), "%s",
+	              error.message);
+	ckptc_chain_free(chain);
+}
+END_TEST
+
+START_TEST(test_dtypes)
+{
+	static const uint16_t halves[] = {0x3c00, 0x4000, 0xc200}; /* 1, 2, -3 */
+	static const float floats[] = {1, 2, -3};
+	static const int32_t ints[] = {1, 2, -3};
+	static const int8_t bytes[] = {1, 2, -3};
+	static const int64_t large[] = {1, 2, ((int64_t)1 << 53) + 1};
+	static const struct {
+		int dtype, result;
+		const void *data;
+	} cases[] = {{CKPTC_F16, CKPTC_F16, halves},
+	             {CKPTC_F32, CKPTC_F32, floats},
+	             {CKPTC_I32, CKPTC_F64, ints},
+	             {CKPTC_I8, CKPTC_F64, bytes}};
+	struct ckptc_chain *chain = chain_of("mul 2", NULL);
+	struct ckptc_result *result;
+	struct ckptc_array value;
+	struct ckptc_error error;
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		const struct ckptc_array x = array_of(cases[i].dtype, 1, 3, 0, cases[i].data);
+		ck_assert_int_eq(ckptc_run(&result, chain, &x, NULL, NULL), CKPTC_OK);
+		ck_assert_int_eq(ckptc_result_value(result, &value), CKPTC_OK);
+		ck_assert_int_eq(value.dtype, cases[i].result);
+		const double third = value.dtype == CKPTC_F64   ? ((const double *)value.data)[2]
+		                     : value.dtype == CKPTC_F32 ? (double)((const float *)value.data)[2]
+		                                                : ((const uint16_t *)value.data)[2];
+		ck_assert(fabs(third - (value.dtype == CKPTC_F16 ? 0xc600 : -6)) < 1e-9);
+		ckptc_result_free(result);
+	}
+	const struct ckptc_array x = array_of(CKPTC_I64, 1, 3, 0, large);
+	ck_assert_int_eq(ckptc_run(&result, chain, &x, NULL, &error), CKPTC_DATA);
+	ck_assert_msg(strstr(error.message, "beyond 2^53"), "%s", error.message);
+	const struct ckptc_array none = array_of(CKPTC_F32, 2, 0, 5, NULL);
+	ck_assert_int_eq(ckptc_run(&result, chain, &none, NULL, &error), CKPTC_OK);
+	ckptc_result_free(result);
+	ckptc_chain_free(chain);
+}
+END_TEST
+
+START_TEST(test_residuals)
+{
+	struct ckptc_chain *chain = chain_of("input x: f32[4]\nsin; name s\nmul 2; tanh", NULL);
+	const struct ckptc_array x = array_of(CKPTC_F32, 1, 4, 0, NULL);
+	const struct ckptc_plan_options options = {.residuals = 1};
+	const struct ckptc_residual *rows;
+	struct ckptc_plan *plan;
+	ck_assert_int_eq(ckptc_plan_chain(&plan, chain, &x, "save-all", &options, NULL), CKPTC_OK);
+	ckptc_chain_free(chain); /* a plan outlives it */
+	ck_assert_int_eq(ckptc_plan_residuals(plan, &rows), 2);
+	ck_assert_str_eq(rows[0].type, "f32[4]");
+	ck_assert_str_eq(rows[0].what, "output of cos from <chain>:2:1");
+	ck_assert_int_eq(rows[0].bytes, 16);
+	ck_assert_str_eq(rows[1].what, "output of tanh from <chain>:3:8");
+	ckptc_plan_free(plan);
+	chain = chain_of("sin", NULL);
+	ck_assert_int_eq(ckptc_plan_chain(&plan, chain, &x, NULL, NULL, NULL), CKPTC_OK);
+	ck_assert_int_eq(ckptc_plan_residuals(plan, &rows), 0);
+	ckptc_plan_free(plan);
+	ckptc_chain_free(chain);
+}
+END_TEST
+
+static void expect(int status, int wanted, const struct ckptc_error *error, const char *part)
+{
+	ck_assert_int_eq(status, wanted);
+	ck_assert_int_eq(error->status, wanted);
+	ck_assert_msg(strstr(error->message, part), "'%s' lacks '%s'", error->message, part);
+}
+
+START_TEST(test_errors)
+{
+	static const struct ckptc_chain_options named = {.name = "my model", .directory = "/nowhere"};
+	static const double x[4] = {1, 2, 3, 4};
+	struct ckptc_array input = array_of(CKPTC_F64, 2, 2, 2, x);
+	struct ckptc_chain *chain = (struct ckptc_chain *)&chain;
+	struct ckptc_result *result = (struct ckptc_result *)&result;
+	struct ckptc_plan *plan;
+	struct ckptc_error error;
+	expect(ckptc_chain_new(&chain, "add 1\ntan 3", 11, &named, &error), CKPTC_CHAIN, &error, "my model:2:");
+	ck_assert_ptr_null(chain);
+	expect(ckptc_chain_new(&chain, "sinn", 4, NULL, &error), CKPTC_CHAIN, &error, "did you mean 'sin'");
+	expect(ckptc_chain_new(&chain, "checkpoint policy=\"names:q\" { sin }", 35, NULL, &error), CKPTC_CHAIN, &error,
+	       "'q'");
+	ck_assert_int_eq(ckptc_chain_new(&chain, "param W; const t = load(\"t.npy\"); matmul W; sub t", 49, &named, NULL),
+	                 0);
+	ck_assert_str_eq(ckptc_chain_param(chain, 1), "t");
+	ck_assert_ptr_null(ckptc_chain_param(chain, 2));
+	expect(ckptc_run(&result, chain, &input, NULL, &error), CKPTC_CHAIN, &error, "param 'W' has no value");
+	ck_assert_ptr_null(result);
+	expect(ckptc_chain_bind(chain, "w", &input, &error), CKPTC_USAGE, &error, "did you mean 'W'");
+	ck_assert_int_eq(ckptc_chain_bind(chain, "W", &input, &error), CKPTC_OK);
+	expect(ckptc_run(&result, chain, &input, NULL, &error), CKPTC_IO, &error, "/nowhere/t.npy");
+	input.shape[1] = 1;
+	ck_assert_int_eq(ckptc_chain_bind(chain, "t", &input, &error), CKPTC_OK);
+	expect(ckptc_run(&result, chain, &input, NULL, &error), CKPTC_CHAIN, &error, "[2,1]");
+	input.shape[1] = -1;
+	expect(ckptc_run(&result, chain, &input, NULL, &error), CKPTC_USAGE, &error, "input: extent 1 is -1");
+	ck_assert_int_eq(ckptc_array_bytes(&input), -1);
+	input.shape[0] = input.shape[1] = INT64_MAX;
+	expect(ckptc_run(&result, chain, &input, NULL, &error), CKPTC_LIMIT, &error, "too large");
+	input.dtype = 99;
+	expect(ckptc_run(&result, chain, &input, NULL, &error), CKPTC_USAGE, &error, "dtype 99");
+	input = array_of(CKPTC_F64, 33, 2, 2, x);
+	expect(ckptc_chain_bind(chain, "W", &input, &error), CKPTC_USAGE, &error, "33 dimensions");
+	input = array_of(CKPTC_F64, 2, 2, 2, NULL);
+	expect(ckptc_run(&result, chain, &input, NULL, &error), CKPTC_USAGE, &error, "no data");
+	ck_assert_int_eq(ckptc_chain_bind(chain, "W", &input, &error), CKPTC_OK); /* a type is enough to plan */
+	ck_assert_int_eq(ckptc_plan_chain(&plan, chain, &input, "sqrt", NULL, &error), CKPTC_OK);
+	ckptc_plan_free(plan);
+	expect(ckptc_plan_chain(&plan, chain, &input, "names:a", NULL, &error), CKPTC_USAGE, &error, "'a'");
+	expect(ckptc_plan_chain(&plan, chain, &input, "budget:1", NULL, &error), CKPTC_LIMIT, &error, "budget:");
+	input.data = x;
+	expect(ckptc_run(&result, chain, &input, NULL, &error), CKPTC_USAGE, &error, "W: the array has no data");
+	const struct ckptc_run_options disk = {.policy = "disk-revolve:2"};
+	expect(ckptc_grad(&result, chain, &input, &disk, &error), CKPTC_USAGE, &error, "spill");
+	ckptc_result_free(NULL);
+	ckptc_chain_free(chain);
+	ckptc_chain_free(NULL);
+}
+END_TEST
+
+/* Uses all of a chain. Returns the first status that is not CKPTC_OK. */
+static int use_chain(const struct ckptc_allocator *allocator, const char *policy)
+{
+	const struct ckptc_chain_options options = {.allocator = allocator, .name = "chain"};
+	const struct ckptc_plan_options planned = {.residuals = 1};
+	const struct ckptc_run_options how = {.policy = policy, .want_value = 1, .spill = "/tmp"};
+	struct data d;
+	make_data(&d);
+	const struct ckptc_array x = array_of(CKPTC_F64, 2, ROWS, COLUMNS, d.x), W = array_of(CKPTC_F64, 1, 4, 0, d.W);
+	struct ckptc_chain *chain = NULL;
+	struct ckptc_plan *plan = NULL;
+	struct ckptc_result *result = NULL, *grad = NULL;
+	struct ckptc_array a;
+	int status = ckptc_chain_new(&chain, text, strlen(text), &options, NULL);
+	if (!status)
+		status = ckptc_chain_bind(chain, "W", &W, NULL);
+	if (!status)
+		status = ckptc_plan_chain(&plan, chain, &x, policy, &planned, NULL);
+	if (!status)
+		status = ckptc_run(&result, chain, &x, NULL, NULL);
+	if (!status)
+		status = ckptc_grad(&grad, chain, &x, &how, NULL);
+	ckptc_plan_free(plan);
+	ckptc_chain_free(chain);
+	if (!status) {
+		ck_assert_int_eq(ckptc_result_value(result, &a), CKPTC_OK);
+		near(a.data, d.value, COUNT, "value");
+		ck_assert_int_eq(ckptc_result_gradient(grad, &a), CKPTC_OK);
+		near(a.data, d.dx, COUNT, "dx");
+		ck_assert_int_eq(ckptc_result_param(grad, "W", &a), CKPTC_OK);
+		near(a.data, d.dW, COLUMNS, "dW");
+	}
+	ckptc_result_free(grad);
+	ckptc_result_free(result);
+	return status;
+}
+
+/* A request that fails is CKPTC_LIMIT, or goes without what it was for, as a replay log does. */
+START_TEST(test_failing_allocations)
+{
+	for (size_t n = 1, failed = 1; failed; n++) {
+		struct failing failing = {.fail_at = n, .on = n % 2};
+		const struct ckptc_allocator allocator = {failing_resize, &failing};
+		const int status = use_chain(&allocator, policies[_i]);
+		failed = failing.requests >= n;
+		ck_assert(status == CKPTC_OK || (failed && status == CKPTC_LIMIT));
+		ck_assert_int_eq(failing.live, 0);
+	}
+}
+END_TEST
+
+static void *use_in_thread(void *context)
+{
+	for (int i = 0; i < 5 * POLICIES; i++)
+		if (use_chain(NULL, policies[i % POLICIES]))
+			return context;
+	return NULL;
+}
+
+/* Each thread has a chain of its own. */
+START_TEST(test_threads)
+{
+	enum { THREADS = 4 };
+	pthread_t threads[THREADS];
+	for (int i = 0; i < THREADS; i++)
+		ck_assert_int_eq(pthread_create(&threads[i], NULL, use_in_thread, threads), 0);
+	for (int i = 0; i < THREADS; i++) {
+		void *failed;
+		pthread_join(threads[i], &failed);
+		ck_assert_ptr_null(failed);
+	}
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("api_chain");
+	TCase *tests = suite_make_case(suite, "api_chain");
+	tcase_set_timeout(tests, 300);
+	tcase_add_test(tests, test_run);
+	tcase_add_test(tests, test_grad);
+	tcase_add_test(tests, test_cotangent);
+	tcase_add_test(tests, test_dtypes);
+	tcase_add_test(tests, test_residuals);
+	tcase_add_test(tests, test_errors);
+	tcase_add_loop_test(tests, test_failing_allocations, 0, POLICIES);
+	tcase_add_test(tests, test_threads);
+	return suite_run(suite);
+}
