@@ -237,6 +237,12 @@ CKPTC_API int ckptc_chain_new(struct ckptc_chain **chain, const char *text, size
  */
 CKPTC_API int ckptc_chain_bind(struct ckptc_chain *chain, const char *name, const struct ckptc_array *array,
                                struct ckptc_error *error);
+/*
+ * Binds the chain's program NAME to TARGET, as --program does: a shared object if it ends in ".so", else a command. Each
+ * run starts commands, one a thread, and ends them. What they write to standard error is dropped but for the last line.
+ */
+CKPTC_API int ckptc_chain_program(struct ckptc_chain *chain, const char *name, const char *target,
+                                  struct ckptc_error *error);
 /* Returns the name of the param or const that was declared as number INDEX, from 0; NULL if there are not so many. */
 CKPTC_API const char *ckptc_chain_param(const struct ckptc_chain *chain, size_t index);
 CKPTC_API void ckptc_chain_free(struct ckptc_chain *chain);

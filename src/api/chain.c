@@ -5,6 +5,7 @@
 
 #include "api/plan.h"
 #include "base/suggest.h"
+#include "exec/learn.h"
 #include "exec/run.h"
 #include "report/counters.h"
 
@@ -70,7 +71,8 @@ static enum status make_chain(struct ckptc_chain *c, const char *text, size_t le
 	TRY(chain_resolve(context, &c->chain, &c->syntax));
 	TRY(policy_parse_blocks(context, &c->chain));
 	c->arrays = arena_array(context->arena, c->chain.param_count + 1, sizeof *c->arrays);
-	TRY_ALLOC(c->arrays, context->diags);
+	c->programs = arena_array(context->arena, c->chain.program_count + 1, sizeof *c->programs);
+	TRY_ALLOC(c->arrays && c->programs, context->diags);
 	return STATUS_OK;
 }
 
@@ -101,30 +103,38 @@ const char *ckptc_chain_param(const struct ckptc_chain *chain, size_t index)
 	return index < chain->chain.param_count ? chain->chain.params[index].name : NULL;
 }
 
-/* Finds NAME among the params of CHAIN. Fails with STATUS_USAGE, and suggests one, if it is none. */
-static enum status find_param(const struct context *context, const struct ckptc_chain *chain, const char *name,
-                              const char **found)
+/* Finds NAME among COUNT NAMES of things that are WHAT. Fails with STATUS_USAGE, and suggests one, if it is none. */
+static enum status find_name(const struct context *context, const char *const *names, size_t count, const char *what,
+                             const char **name)
 {
-	const size_t count = chain->chain.param_count;
-	const char **names = arena_array(context->arena, count + 1, sizeof *names);
-	TRY_ALLOC(names, context->diags);
-	for (size_t i = 0; i < count; i++) {
-		names[i] = chain->chain.params[i].name;
-		if (!strcmp(names[i], name)) {
-			*found = names[i];
+	for (size_t i = 0; i < count; i++)
+		if (!strcmp(names[i], *name)) {
+			*name = names[i];
 			return STATUS_OK;
 		}
-	}
-	const char *near = suggest_nearest(name, names, count);
-	diag_file(context->diags, STATUS_USAGE, NULL, -1, "the chain has no param or const '%s'", name);
+	const char *near = suggest_nearest(*name, names, count);
+	diag_file(context->diags, STATUS_USAGE, NULL, -1, "the chain has no %s '%s'", what, *name);
 	return near ? diag_hint(context->diags, "did you mean '%s'?", near) : STATUS_USAGE;
+}
+
+/* Returns the names of the chain's programs, in the context's arena; NULL if out of memory. */
+static const char **program_names(const struct context *context, const struct chain *chain)
+{
+	const char **names = arena_array(context->arena, chain->program_count + 1, sizeof *names);
+	for (size_t i = 0; names && i < chain->program_count; i++)
+		names[i] = chain->programs[i].name;
+	return names;
 }
 
 static enum status bind_array(const struct context *context, struct ckptc_chain *chain, const char *name,
                               const struct ckptc_array *array)
 {
-	struct memory_array made = {.data = array->data};
-	TRY(find_param(context, chain, name, &made.name));
+	struct memory_array made = {.name = name, .data = array->data};
+	const char **names = arena_array(context->arena, chain->chain.param_count + 1, sizeof *names);
+	TRY_ALLOC(names, context->diags);
+	for (size_t k = 0; k < chain->chain.param_count; k++)
+		names[k] = chain->chain.params[k].name;
+	TRY(find_name(context, names, chain->chain.param_count, "param or const", &made.name));
 	TRY(array_type(array, made.name, false, &made.type, context->diags));
 	size_t i = 0;
 	while (i < chain->array_count && chain->arrays[i].name != made.name)
@@ -134,7 +144,23 @@ static enum status bind_array(const struct context *context, struct ckptc_chain 
 	return STATUS_OK;
 }
 
-int ckptc_chain_bind(struct ckptc_chain *chain, const char *name, const struct ckptc_array *array,
+static enum status bind_program(const struct context *context, struct ckptc_chain *chain, const char *name,
+                                const char *target)
+{
+	const char **names = program_names(context, &chain->chain);
+	const char *kept = arena_printf(&chain->owner.arena, "%s", target);
+	TRY_ALLOC(names && kept, context->diags);
+	TRY(find_name(context, names, chain->chain.program_count, "program", &name));
+	size_t i = 0;
+	while (i < chain->program_count && chain->programs[i].name != name)
+		i++;
+	chain->program_count += i == chain->program_count;
+	chain->programs[i] = (struct program_binding){name, kept};
+	return STATUS_OK;
+}
+
+/* Binds NAME to ARRAY, or to TARGET if ARRAY is NULL. */
+static int bind_name(struct ckptc_chain *chain, const char *name, const struct ckptc_array *array, const char *target,
                      struct ckptc_error *error)
 {
 	struct arena arena;
@@ -142,10 +168,42 @@ int ckptc_chain_bind(struct ckptc_chain *chain, const char *name, const struct c
 	arena_init(&arena, &chain->owner.allocator);
 	diags_init(&diags, &arena);
 	const struct context context = {&chain->owner.allocator, &arena, &diags};
-	const enum status status = bind_array(&context, chain, name, array);
+	const enum status status =
+		array ? bind_array(&context, chain, name, array) : bind_program(&context, chain, name, target);
 	error_set(error, status, &diags);
 	arena_free(&arena);
 	return (int)status;
+}
+
+int ckptc_chain_bind(struct ckptc_chain *chain, const char *name, const struct ckptc_array *array,
+                     struct ckptc_error *error)
+{
+	return bind_name(chain, name, array, NULL, error);
+}
+
+int ckptc_chain_program(struct ckptc_chain *chain, const char *name, const char *target, struct ckptc_error *error)
+{
+	return bind_name(chain, name, NULL, target, error);
+}
+
+enum status chain_bind_programs(const struct context *context, const struct ckptc_chain *chain, int threads,
+                                struct program_set **set)
+{
+	const struct program_options options = {.workers = threads > 0 ? threads : 1};
+	const char **names = program_names(context, &chain->chain);
+	TRY_ALLOC(names, context->diags);
+	return programs_bind(context, names, (uint32_t)chain->chain.program_count, chain->programs, chain->program_count,
+	                     &options, set);
+}
+
+enum status chain_read_policy(const struct context *context, const struct ckptc_chain *chain, const char *text,
+                              const struct ckptc_plan_options *options, struct policy *policy)
+{
+	TRY(policy_read(context, policy, text, options));
+	/* The number of steps is not known before a run: of the policies that take a limit, online:S needs none. */
+	if (!text && chain->chain.has_conditions && options->max_checkpoints && !options->memory)
+		TRY_ALLOC(policy_make(policy, POLICY_online, options->max_checkpoints, context->arena), context->diags);
+	return policy_check_names(context, policy, &chain->chain);
 }
 
 enum status chain_bind_params(const struct context *context, struct ckptc_chain *chain, const struct type *type,
@@ -219,14 +277,18 @@ static enum status plan_chain(struct ckptc_plan *plan, struct ckptc_chain *chain
 	struct arena arena;
 	struct type type;
 	struct params params = {0};
+	struct program_set *programs = NULL;
 	struct job job;
-	TRY(policy_read(owner, &plan->policy, policy, options));
-	TRY(policy_check_names(owner, &plan->policy, &chain->chain));
+	TRY(chain_read_policy(owner, chain, policy, options, &plan->policy));
 	TRY(array_type(input, "input", false, &type, owner->diags));
 	type = run_input_type(&chain->chain, &type, DTYPE_COUNT);
 	arena_init(&arena, owner->allocator);
 	const struct context context = {owner->allocator, &arena, owner->diags};
 	enum status status = chain_bind_params(&context, chain, &type, false, &params);
+	if (!status && chain->chain.program_count)
+		status = chain_bind_programs(&context, chain, 1, &programs);
+	if (!status)
+		status = programs_learn(&context, &chain->chain, NULL, &type, true, programs);
 	struct job_options job_options = chain_job_options(options, &plan->policy, params.bytes);
 	job_options.unexecuted = true;
 	if (!status && !(status = job_make(&context, &job, &chain->chain, &type, &job_options))) {
@@ -235,6 +297,7 @@ static enum status plan_chain(struct ckptc_plan *plan, struct ckptc_chain *chain
 			status = take_residuals(plan, chain, &job);
 		job_free(&job);
 	}
+	programs_close(programs);
 	params_free(&params);
 	arena_free(&arena);
 	return status;

@@ -3,6 +3,7 @@
 
 #include "api/chain.h"
 #include "api/plan.h"
+#include "exec/learn.h"
 #include "exec/run.h"
 
 struct ckptc_result {
@@ -20,10 +21,12 @@ struct running {
 	const struct ckptc_run_options *options;
 	struct type type; /* of the input, as the chain sees it */
 	struct params params;
+	struct program_set *programs; /* or NULL */
 	struct input input;
 	struct reader reader;
 	struct writer value, gradient;
 	struct policy policy;
+	struct run_subject subject; /* the chain, and the members above */
 };
 
 static void open_writer(struct running *run, struct writer *writer, struct kept_array *kept,
@@ -44,6 +47,9 @@ static enum status open_run(struct running *run, const struct ckptc_array *input
 	TRY(array_type(input, "input", true, &type, context->diags));
 	run->type = run_input_type(chain, &type, DTYPE_COUNT);
 	TRY(chain_bind_params(context, run->chain, &run->type, true, &run->params));
+	if (chain->program_count)
+		TRY(chain_bind_programs(context, run->chain, run->options->plan.threads, &run->programs));
+	TRY(programs_demand(chain, false, run->programs, context->diags));
 	run->input = (struct input){.fd = -1, .name = "input", .arena = context->arena};
 	const struct reader_options reading = {.format = FORMAT_MEMORY, .raw = type, .memory = input->data};
 	reader_init(&run->reader, &run->input, &reading, context->arena);
@@ -54,6 +60,7 @@ static enum status open_run(struct running *run, const struct ckptc_array *input
 	for (size_t i = 0; i < chain->param_count; i++)
 		result->names[i] = arena_printf(context->arena, "%s", chain->params[i].name);
 	TRY_ALLOC(!context->arena->failed, context->diags);
+	run->subject = (struct run_subject){chain, &run->params, &run->reader, run->programs};
 	open_writer(run, &run->value, &result->value, &run->options->value);
 	open_writer(run, &run->gradient, &result->gradient, &run->options->gradient);
 	return STATUS_OK;
@@ -62,13 +69,12 @@ static enum status open_run(struct running *run, const struct ckptc_array *input
 static enum status run_value(struct running *run, const struct ckptc_array *input)
 {
 	struct ckptc_result *result = run->result;
-	const struct run_subject subject = {.chain = &run->chain->chain, .params = &run->params, .reader = &run->reader};
 	struct run_counters counters;
 	TRY(open_run(run, input));
 	const struct run_options options = {.job = chain_job_options(&run->options->plan, NULL, run->params.bytes),
 	                                    .dtype = DTYPE_COUNT,
 	                                    .value = &run->value};
-	TRY(run_forward(&result->owner.context, &subject, &options, &counters));
+	TRY(run_forward(&result->owner.context, &run->subject, &options, &counters));
 	result->counters.peak_bytes = counters.peak_bytes;
 	return STATUS_OK;
 }
@@ -77,8 +83,7 @@ static enum status run_value(struct running *run, const struct ckptc_array *inpu
 static enum status read_policy(struct running *run)
 {
 	const struct context *context = &run->result->owner.context;
-	TRY(policy_read(context, &run->policy, run->options->policy, &run->options->plan));
-	TRY(policy_check_names(context, &run->policy, &run->chain->chain));
+	TRY(chain_read_policy(context, run->chain, run->options->policy, &run->options->plan, &run->policy));
 	if (run->policy.kind == POLICY_disk_revolve && !run->options->spill)
 		return diag_file(context->diags, STATUS_USAGE, NULL, -1, "policy '%s' needs a directory for spill",
 		                 run->policy.text);
@@ -89,7 +94,6 @@ static enum status run_both(struct running *run, const struct ckptc_array *input
 {
 	struct ckptc_result *result = run->result;
 	const struct ckptc_run_options *options = run->options;
-	const struct run_subject subject = {.chain = &run->chain->chain, .params = &run->params, .reader = &run->reader};
 	struct memory_array cotangent = {.name = "cotangent"};
 	TRY(read_policy(run));
 	TRY(open_run(run, input));
@@ -105,7 +109,7 @@ static enum status run_both(struct running *run, const struct ckptc_array *input
 	const struct gradient_options gradient = {.gradient = options->no_gradient ? NULL : &run->gradient,
 	                                          .cotangent_array = options->cotangent ? &cotangent : NULL,
 	                                          .spill = options->spill};
-	const enum status status = run_gradient(&result->owner.context, &subject, &how, &gradient, &result->grad);
+	const enum status status = run_gradient(&result->owner.context, &run->subject, &how, &gradient, &result->grad);
 	counters_show(&result->counters, &result->grad.measured);
 	gradient_free(&result->grad); /* the result may outlive the chain */
 	return status;
@@ -126,7 +130,10 @@ static int make_result(struct ckptc_result **made, const struct running *asked, 
 		return error_set_memory(error);
 	if (!run.options)
 		run.options = &defaults;
-	const enum status status = kind(&run, input);
+	enum status status = kind(&run, input);
+	if (!status && run.programs)
+		status = programs_finish(run.programs, &run.result->owner.diags);
+	programs_close(run.programs);
 	params_free(&run.params);
 	error_set(error, status, &run.result->owner.diags);
 	if (status)

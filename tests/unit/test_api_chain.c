@@ -243,6 +243,62 @@ START_TEST(test_residuals)
 }
 END_TEST
 
+/* A step of a shell: y is x, and the cotangent passes too. It knows one message each. */
+static const char shell[] = "read l; echo ready 1 backward text; while read -r word number; do read -r x; "
+							"case $word in backward) read -r x;; esac; echo ok; echo \"$x\"; done";
+
+START_TEST(test_program)
+{
+	struct ckptc_chain *chain = chain_of("program p(): same\nrepeat 3 { p; mul 2 }", NULL);
+	static const double values[] = {1, 2};
+	const struct ckptc_array x = array_of(CKPTC_F64, 1, 2, 0, values);
+	struct ckptc_result *result;
+	struct ckptc_array a;
+	struct ckptc_error error;
+	struct ckptc_plan *plan;
+	struct ckptc_counters c;
+	ck_assert_int_eq(ckptc_run(&result, chain, &x, NULL, &error), CKPTC_USAGE);
+	ck_assert_msg(strstr(error.message, "nothing computes the program 'p'"), "%s", error.message);
+	ck_assert_int_eq(ckptc_chain_program(chain, "q", shell, &error), CKPTC_USAGE);
+	ck_assert_msg(strstr(error.message, "the chain has no program 'q'"), "%s", error.message);
+	ck_assert_int_eq(ckptc_chain_program(chain, "p", "exit 3", &error), CKPTC_OK);
+	ck_assert_int_eq(ckptc_run(&result, chain, &x, NULL, &error), CKPTC_PROGRAM);
+	ck_assert_int_eq(ckptc_chain_program(chain, "p", shell, &error), CKPTC_OK);
+	ck_assert_int_eq(ckptc_plan_chain(&plan, chain, &x, "revolve:2", NULL, &error), CKPTC_OK);
+	ckptc_plan_counters(plan, &c);
+	ck_assert_int_eq(c.steps, 6);
+	ckptc_plan_free(plan);
+	const struct ckptc_run_options options = {.policy = "revolve:2", .want_value = 1};
+	ck_assert_msg(!ckptc_grad(&result, chain, &x, &options, &error), "%s", error.message);
+	ck_assert_int_eq(ckptc_result_value(result, &a), CKPTC_OK);
+	ck_assert_mem_eq(a.data, ((const double[]){8, 16}), 16);
+	ck_assert_int_eq(ckptc_result_gradient(result, &a), CKPTC_OK);
+	ck_assert_mem_eq(a.data, ((const double[]){8, 8}), 16);
+	ckptc_result_free(result);
+	ckptc_chain_free(chain);
+}
+END_TEST
+
+/* The number of iterations of a loop is not known beforehand. */
+START_TEST(test_while)
+{
+	struct ckptc_chain *chain = chain_of("repeat while { sum; rsub 100 } max=50 { mul 2 }", NULL);
+	static const double values[] = {1, 2};
+	const struct ckptc_array x = array_of(CKPTC_F64, 1, 2, 0, values);
+	const struct ckptc_run_options options = {.want_value = 1, .plan = {.max_checkpoints = 2}};
+	struct ckptc_result *result;
+	struct ckptc_array a;
+	struct ckptc_error error;
+	ck_assert_msg(!ckptc_grad(&result, chain, &x, &options, &error), "%s", error.message);
+	ck_assert_int_eq(ckptc_result_value(result, &a), CKPTC_OK);
+	ck_assert_mem_eq(a.data, ((const double[]){64, 128}), 16); /* 3 doubles until it is over 100 */
+	ck_assert_int_eq(ckptc_result_gradient(result, &a), CKPTC_OK);
+	ck_assert_mem_eq(a.data, ((const double[]){64, 64}), 16);
+	ckptc_result_free(result);
+	ckptc_chain_free(chain);
+}
+END_TEST
+
 static void expect(int status, int wanted, const struct ckptc_error *error, const char *part)
 {
 	ck_assert_int_eq(status, wanted);
@@ -386,6 +442,8 @@ int main(void)
 	tcase_add_test(tests, test_cotangent);
 	tcase_add_test(tests, test_dtypes);
 	tcase_add_test(tests, test_residuals);
+	tcase_add_test(tests, test_program);
+	tcase_add_test(tests, test_while);
 	tcase_add_test(tests, test_errors);
 	tcase_add_loop_test(tests, test_failing_allocations, 0, POLICIES);
 	tcase_add_test(tests, test_threads);
