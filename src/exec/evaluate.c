@@ -505,6 +505,7 @@ enum status evaluate(const struct evaluation *e)
 
 enum status slab_get(struct slab *slab, int64_t size, const struct allocator *allocator, struct diags *diags)
 {
+	slab->programs = NULL;
 	slab->size = (size_t)size + ARRAY_ALIGN;
 	slab->block = allocator_get(allocator, slab->size, 1);
 	if (!slab->block)
@@ -514,8 +515,23 @@ enum status slab_get(struct slab *slab, int64_t size, const struct allocator *al
 	return STATUS_OK;
 }
 
+enum status slab_get_shared(struct slab *slab, int64_t size, struct program_set *programs,
+                            const struct allocator *allocator, struct diags *diags)
+{
+	void *memory = NULL;
+	if (programs)
+		TRY(programs_memory(programs, (size_t)size, &memory, diags));
+	if (!memory)
+		return slab_get(slab, size, allocator, diags);
+	*slab = (struct slab){.block = memory, .base = memory, .size = (size_t)size, .programs = programs};
+	return STATUS_OK;
+}
+
 void slab_put(struct slab *slab, const struct allocator *allocator)
 {
-	allocator_put(allocator, slab->block, slab->size);
+	if (slab->programs)
+		programs_memory_put(slab->programs, slab->block);
+	else
+		allocator_put(allocator, slab->block, slab->size);
 	slab->block = NULL;
 }

@@ -32,7 +32,7 @@ static enum status open_blocks(struct worker *worker)
 	const int64_t apart = run->gradient ? tiles->per_chunk * run->gradient->job->sums.apart : 0;
 	const int64_t states = tiles->per_chunk * tiles->state * (int64_t)sizeof(double);
 	const int64_t bytes = input + gradient + value + apart + states;
-	TRY(slab_get(&worker->blocks, bytes, run->context.allocator, run->context.diags));
+	TRY(slab_get_shared(&worker->blocks, bytes, run->programs, run->context.allocator, run->context.diags));
 	worker->input = worker->blocks.base;
 	worker->gradient = run->gradient ? worker->input + input : NULL;
 	worker->value = run->options->value ? worker->input + input + gradient : NULL;
@@ -59,7 +59,7 @@ enum status worker_open(struct worker *worker, struct run *run, int index)
 	worker->ins = arena_array(&run->arena, ports + 1, sizeof *worker->ins);
 	worker->outs = arena_array(&run->arena, ports + 1, sizeof *worker->outs);
 	TRY_ALLOC(worker->ins && worker->outs, context->diags);
-	enum status status = slab_get(&worker->slab, slab, context->allocator, context->diags);
+	enum status status = slab_get_shared(&worker->slab, slab, run->programs, context->allocator, context->diags);
 	if (status == STATUS_OK && (run->forward || tiled))
 		status = open_blocks(worker);
 	if (status && run->gradient)
