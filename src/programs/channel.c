@@ -316,7 +316,7 @@ enum channel_end channel_flush(struct channel *channel)
 size_t channel_find_surplus(struct channel *channel)
 {
 	size_t got = 0;
-	bool moved;
+	bool moved = false;
 	if (channel->begin == channel->end && channel->process.output >= 0) {
 		channel->begin = channel->end = 0;
 		(void)read_ready(channel, channel->received, CHANNEL_LINE, &got, &moved);
