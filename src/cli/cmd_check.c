@@ -12,6 +12,7 @@
 #include "base/checked.h"
 #include "cli/trial.h"
 #include "exec/derivative.h"
+#include "exec/learn.h"
 
 enum { SAMPLES = 48, QUADRATIC_STEPS = 5000 };
 static const double MOST_ERROR = 2e-5;
@@ -158,7 +159,8 @@ static void find_blind(struct checker *c, const struct job *job)
 		for (size_t k = 0; k < body->instr_count; k++) {
 			const struct instr *instr = &body->instrs[k];
 			const bool stops = instr->op == OP_stop_gradient;
-			const bool rounds = instr->op == OP_cast && instr->attrs->dtype != DTYPE_F64;
+			const bool rounds = (instr->op == OP_cast && instr->attrs->dtype != DTYPE_F64) ||
+			                    (instr->use && instr->of.y->dtype != DTYPE_F64);
 			if (instr->kind != INSTR_OP || !(stops || rounds))
 				continue;
 			const struct span span = step_span(step, instr->span);
@@ -244,6 +246,18 @@ static bool same_bits(struct checker *c, const struct gradient *a, const struct 
 	return true;
 }
 
+/* Writes how recomputed states differ to DETAIL. A program in the step that is named has state of its own. */
+static void describe_differing(const struct state_hashes *again, const struct job *job, char *detail, size_t size)
+{
+	const struct step *step = lowered_step(&job->whole, again->first_step, NULL);
+	const char *program = NULL;
+	for (size_t i = 0; step && i < step->body->instr_count && !program; i++)
+		program = step->body->instrs[i].use ? instr_name(&step->body->instrs[i]) : NULL;
+	snprintf(detail, size, "of %lld states that were recomputed %lld differ, first that after step %lld%s%.60s%s",
+	         (long long)again->compared, (long long)again->differing, (long long)again->first_step,
+	         program ? ", of program '" : "", program ? program : "", program ? "': it has hidden state" : "");
+}
+
 /* Runs a gradient. Compares its bits with BASE, its counters with its plan, recomputed states with the first ones. */
 static enum status check_run(struct checker *c, const struct gradient *base, const char *what,
                              const struct policy *policy, int threads, int64_t tile)
@@ -256,13 +270,12 @@ static enum status check_run(struct checker *c, const struct gradient *base, con
 	const bool same = same_bits(c, base, &other, detail);
 	const bool planned =
 		p->evaluations == m->evaluations && p->peak_bytes == m->peak_bytes && p->stored_bytes == m->stored_bytes;
-	if (same && !planned)
+	if (again->differing)
+		describe_differing(again, &other.result.job, detail, sizeof detail);
+	else if (same && !planned)
 		snprintf(detail, sizeof detail, "predicted %lld evaluations and %lld bytes, measured %lld and %lld",
 		         (long long)p->evaluations, (long long)p->peak_bytes, (long long)m->evaluations,
 		         (long long)m->peak_bytes);
-	else if (same && again->differing)
-		snprintf(detail, sizeof detail, "of %lld states that were recomputed %lld differ, first that after step %lld",
-		         (long long)again->compared, (long long)again->differing, (long long)again->first_step);
 	else if (same && again->compared)
 		snprintf(detail, sizeof detail, "%lld recomputed state%s as in the first sweep", (long long)again->compared,
 		         again->compared == 1 ? "" : "s");
@@ -318,10 +331,49 @@ static enum status run_checks(struct checker *c, const struct gradient *base)
 	return s->set.memory && !s->set.policies.count ? check_policy_bits(c, base, &s->set.policy) : STATUS_OK;
 }
 
+static enum status check_backward(struct checker *c)
+{
+	struct gradient base;
+	TRY(differentiate(c, &policy_save_all, 1, 0, &base));
+	const enum status status = run_checks(c, &base);
+	outcome_free(&base);
+	return status;
+}
+
+static const struct program_decl *find_forward_only(const struct chain *chain)
+{
+	for (size_t i = 0; i < chain->program_count; i++)
+		if (!chain->programs[i].traits.backward)
+			return &chain->programs[i];
+	return NULL;
+}
+
+/* Checks a chain that has no gradient, because of PROGRAM: its output has the same bits in each run. */
+static enum status check_forward(struct checker *c, const struct program_decl *program)
+{
+	static const char *const whats[] = {"same output when it is run again", "same output with 4 workers"};
+	struct written first, again;
+	struct arena *arena = &c->session->arena;
+	char detail[200];
+	snprintf(detail, sizeof detail, "the program '%.100s' runs forward only", program->name);
+	put_check(c, CHECK_SKIP, "gradients", detail);
+	TRY(run_on_input(c, &(struct job_options){.threads = 1}, arena, NULL, &first));
+	for (int i = 0; i < 2; i++) {
+		TRY(run_on_input(c, &(struct job_options){.threads = i ? 4 : 1}, arena, NULL, &again));
+		int64_t at = 0;
+		while (at < first.count && !memcmp(&first.values[at], &again.values[at], sizeof *first.values))
+			at++;
+		if (at < first.count)
+			snprintf(detail, sizeof detail, "element %lld of the output is %.17g, not %.17g", (long long)at,
+			         again.values[at], first.values[at]);
+		put_check(c, at < first.count ? CHECK_FAIL : CHECK_OK, whats[i], at < first.count ? detail : "");
+	}
+	return STATUS_OK;
+}
+
 enum status command_check(struct session *s)
 {
 	struct checker c = {.session = s};
-	struct gradient base;
 	TRY(session_load_chain(s));
 	TRY(trial_begin_input(s, &c.type));
 	c.type.dtype = DTYPE_F64;
@@ -337,10 +389,9 @@ enum status command_check(struct session *s)
 	TRY(trial_open_file(s, &c.out));
 	struct report *report = &c.report->report;
 	records_begin(&c.records, report, &check_kind, JUDGED | SKIPPED);
-	TRY(differentiate(&c, &policy_save_all, 1, 0, &base));
-	const enum status status = run_checks(&c, &base);
-	outcome_free(&base);
-	TRY(status);
+	TRY(programs_learn(&s->context, &s->chain, NULL, &c.type, true, s->programs));
+	const struct program_decl *forward = find_forward_only(&s->chain);
+	TRY(forward ? check_forward(&c, forward) : check_backward(&c));
 	records_end(&c.records);
 	const int passed = c.counts[CHECK_OK], failed = c.counts[CHECK_FAIL], skipped = c.counts[CHECK_SKIP];
 	report_whole(report, "passed", passed);

@@ -131,8 +131,8 @@ static void put_saved(struct part *part, const struct instr *instr)
 		}
 }
 
-/* Appends the index of STREAM, with the counters that move it, the outermost first, as in "stream=1+6*i0+2*i1". */
-static void put_stream(struct part *part, const struct stream *stream)
+/* Appends WORD and the index of STREAM, with the counters that move it, outermost first, as in "stream=1+6*i0+2*i1". */
+static void put_stream(struct part *part, const char *word, const struct stream *stream)
 {
 	const struct stream_loop *around[MAX_LOOPS];
 	uint64_t at = stream->at;
@@ -142,15 +142,24 @@ static void put_stream(struct part *part, const struct stream *stream)
 			at -= loop->step * (uint64_t)loop->first;
 			around[count++] = loop;
 		}
-	text_printf(part->to, " stream=%lld", (long long)at);
+	text_printf(part->to, " %s=%lld", word, (long long)at);
 	while (count-- > 0)
 		text_printf(part->to, "+%llu*i%d", (unsigned long long)around[count]->step, (int)around[count]->level);
+}
+
+/* Appends VALUE, which an instruction reads; nothing for NO_VALUE. */
+static void put_read(struct part *part, uint32_t value)
+{
+	if (value == NO_VALUE)
+		return;
+	text_put(part->to, " ");
+	put_value(part, value, false);
 }
 
 static void put_instr(struct part *part, const struct instr *instr)
 {
 	const bool op = instr->kind <= INSTR_VJP;
-	const uint32_t reads[] = {instr->g, instr->v, instr->a, instr->y, instr->k, instr->l};
+	const uint32_t values = instr_value_count(instr), others[] = {instr->y, instr->k, instr->l};
 	uint32_t made[INSTR_WRITES];
 	const size_t made_count = instr_writes(instr, made);
 	text_put(part->to, "    ");
@@ -163,18 +172,17 @@ static void put_instr(struct part *part, const struct instr *instr)
 	}
 	if (instr->kind != INSTR_ACCUMULATE)
 		text_printf(part->to, "%s%s", instr_word(instr->kind), op ? instr_name(instr) : "");
-	for (size_t i = 0; i < sizeof reads / sizeof *reads; i++) {
-		if (reads[i] == NO_VALUE)
-			continue;
-		text_put(part->to, " ");
-		put_value(part, reads[i], false);
-	}
+	put_read(part, instr->g);
+	for (uint32_t k = 0; k < values; k++)
+		put_read(part, instr_value(instr, k));
+	for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+		put_read(part, others[i]);
 	if (op && op_table[instr->op].class == OP_CLASS_BINARY && !instr->of.a)
 		text_printf(part->to, " %.9g", step_scalar(part->step, instr));
 	if (op && instr->level >= 0)
 		text_printf(part->to, " [i%d]", (int)instr->level);
-	if (own_stream(&part->step->own, instr))
-		put_stream(part, own_stream(&part->step->own, instr));
+	if (op && own_stream(&part->step->own, instr))
+		put_stream(part, instr->use ? "call" : "stream", own_stream(&part->step->own, instr));
 	if (part->body == part->linear->record)
 		put_saved(part, instr);
 	text_put(part->to, instr->recomputed ? "  # recomputed" : "");
