@@ -170,10 +170,24 @@ enum status session_open_input(struct session *s)
 	return STATUS_OK;
 }
 
+/* True if a policy chooses by costs, and all programs of the chain are there to be measured. */
+static bool runs_programs(const struct session *s)
+{
+	bool searches = s->set.memory || policy_is(&s->set.policy, TRAIT_ON_DISK);
+	for (size_t i = 0; i < s->set.policies.count; i++)
+		searches |= policy_is(&s->set.policies.items[i], TRAIT_ON_DISK);
+	for (uint32_t i = 0; i < s->chain.program_count; i++)
+		if (!programs_bound(s->programs, i))
+			return false;
+	return searches && s->chain.program_count;
+}
+
 enum status session_open_costs(struct session *s)
 {
 	static const char *const words[] = {"table", "measured"};
 	const char *value = s->line.values[OPTION_COSTS];
+	if (!value && runs_programs(s))
+		value = words[1];
 	if (!value || !strcmp(value, words[0]))
 		return STATUS_OK;
 	struct {
@@ -182,9 +196,14 @@ enum status session_open_costs(struct session *s)
 		struct spec spec;
 	} *made = arena_alloc(&s->arena, sizeof *made);
 	TRY_ALLOC(made, &s->diags);
-	made->costs =
-		(struct costs_source){.name = value, .threads = s->set.threads, .allocator = s->allocator, .arena = &s->arena};
+	made->costs = (struct costs_source){.name = value,
+	                                    .threads = s->set.threads,
+	                                    .programs = s->programs,
+	                                    .allocator = s->allocator,
+	                                    .arena = &s->arena};
 	struct costs_source *costs = s->costs = &made->costs;
+	if (!strcmp(value, words[1]) && s->line.given[OPTION_JOURNAL])
+		TRY(journal_read_costs(&s->context, s->line.values[OPTION_JOURNAL], &costs->kept));
 	if (!strcmp(value, words[1]))
 		return s->line.given[OPTION_SPILL] ? costs_measure_disk(costs, s->line.values[OPTION_SPILL], &s->diags)
 		                                   : STATUS_OK;

@@ -43,28 +43,55 @@ struct measuring {
 	const struct particulars *own; /* of the step that is measured */
 	const struct allocator *allocator;
 	struct team *team;
+	struct program_set *programs;
 	struct arena *arena;
 	struct diags *diags;
 };
 
-/* Returns the median time of a few evaluations of E, in nanoseconds. */
-static double time_evaluation(const struct evaluation *e)
+/* Fills the ins of E that are set in FILLED, or all if that is NULL: an evaluation may overwrite them. */
+static void fill_ins(const struct evaluation *e, const bool *filled)
 {
 	const struct body *body = e->program->body;
+	for (size_t i = 0; i < body->in_count; i++)
+		if (!filled || filled[i])
+			fill((char *)(uintptr_t)e->ins[i], body->values[body->ins[i].value].type);
+}
+
+/*
+ * Sets *MEDIAN to the median time of a few evaluations of E, in nanoseconds. Before each of them RECORD runs, unless it
+ * is NULL, and makes the ins that are not in FILLED.
+ */
+static enum status time_evaluation(const struct evaluation *e, const struct evaluation *record, const bool *filled,
+                                   double *median)
+{
 	double times[TURNS], all = 0;
 	size_t iterations = 0;
 	/* The first evaluation touches all memory and is not counted. */
 	for (bool first = true; iterations < TURNS && (iterations == 0 || all < enough); first = false) {
-		for (size_t i = 0; i < body->in_count; i++) /* an evaluation may overwrite its inputs */
-			fill((char *)(uintptr_t)e->ins[i], body->values[body->ins[i].value].type);
+		if (record) {
+			fill_ins(record, NULL);
+			TRY(evaluate(record));
+		}
+		fill_ins(e, filled);
 		const double begun = nanoseconds();
-		(void)evaluate(e);
+		TRY(evaluate(e));
 		times[iterations] = nanoseconds() - begun;
 		all += first ? 0 : times[iterations];
 		iterations += !first;
 	}
 	qsort(times, iterations, sizeof *times, compare_doubles);
-	return times[iterations / 2];
+	*median = times[iterations / 2];
+	return STATUS_OK;
+}
+
+static int64_t port_bytes(const struct body *body)
+{
+	int64_t bytes = 0;
+	for (size_t i = 0; i < body->in_count; i++)
+		bytes += room(body->values[body->ins[i].value].type);
+	for (size_t i = 0; i < body->out_count; i++)
+		bytes += room(body->values[body->outs[i].value].type);
+	return bytes;
 }
 
 /* Sets PLACES to arrays for COUNT PORTS, one after another from NEXT on. Returns their end. */
@@ -77,36 +104,81 @@ static char *place_ports(const struct body *body, const struct port *ports, size
 	return next;
 }
 
-/* Sets *MEDIAN to PROGRAM's time in nanoseconds, on arrays that it allocates and frees. */
-static enum status time_program(struct measuring *m, const struct program *program, double *median)
+/* Makes *E the evaluation of PROGRAM with its workspace at *NEXT and its arrays after that. Moves *NEXT to their end. */
+static bool place_program(struct measuring *m, const struct program *program, char **next, struct evaluation *e)
 {
 	const struct body *body = program->body;
 	void **ins = arena_array(m->arena, body->in_count + 1, sizeof *ins);
 	void **outs = arena_array(m->arena, body->out_count + 1, sizeof *outs);
 	int64_t *counters = arena_array(m->arena, (size_t)program->levels + 1, sizeof *counters);
-	TRY_ALLOC(ins && outs && counters, m->diags);
-	int64_t bytes = program->workspace;
-	for (size_t i = 0; i < body->in_count; i++)
-		bytes += room(body->values[body->ins[i].value].type);
-	for (size_t i = 0; i < body->out_count; i++)
-		bytes += room(body->values[body->outs[i].value].type);
+	if (!ins || !outs || !counters)
+		return false;
+	*e = (struct evaluation){.program = program,
+	                         .ins = (const void *const *)ins,
+	                         .outs = outs,
+	                         .params = m->params,
+	                         .own = m->own,
+	                         .counters = counters,
+	                         .workspace = *next,
+	                         .whole_rows = m->lowered->whole_rows,
+	                         .spare = m->spare,
+	                         .programs = m->programs,
+	                         .diags = m->diags,
+	                         .team = m->team,
+	                         .flat = m->lowered->flat};
+	*next = place_ports(body, body->ins, body->in_count, *next + program->workspace, ins);
+	*next = place_ports(body, body->outs, body->out_count, *next, outs);
+	return true;
+}
+
+/* Returns where RECORD, an evaluation of LINEAR's recording body, has the residual INDEX. */
+static const void *find_residual(const struct linear *linear, const struct evaluation *record, uint32_t index)
+{
+	const struct body *body = linear->record;
+	const uint32_t value = linear->residuals[index].value;
+	if (body->values[value].from == FROM_PORT)
+		return record->ins[body->values[value].port];
+	size_t i = 0;
+	while (body->outs[i].value != value)
+		i++;
+	return record->outs[i];
+}
+
+/* Sets *MEDIAN to the time of FORM's backward program, on what its recording program makes: a program's records. */
+static enum status time_recorded(struct measuring *m, const struct compiled_step *form, double *median)
+{
+	const struct body *body = form->backward.body;
+	const int64_t bytes = form->record.workspace + form->backward.workspace + port_bytes(form->record.body);
+	bool *filled = arena_array(m->arena, body->in_count + 1, sizeof *filled);
+	struct evaluation record, backward;
 	struct slab slab;
-	TRY(slab_get(&slab, bytes, m->allocator, m->diags));
-	char *next = place_ports(body, body->ins, body->in_count, slab.base + program->workspace, ins);
-	place_ports(body, body->outs, body->out_count, next, outs);
-	*median = time_evaluation(&(struct evaluation){.program = program,
-	                                               .ins = (const void *const *)ins,
-	                                               .outs = outs,
-	                                               .params = m->params,
-	                                               .own = m->own,
-	                                               .counters = counters,
-	                                               .workspace = slab.base,
-	                                               .whole_rows = m->lowered->whole_rows,
-	                                               .spare = m->spare,
-	                                               .team = m->team,
-	                                               .flat = m->lowered->flat});
+	TRY_ALLOC(filled, m->diags);
+	TRY(slab_get(&slab, bytes + port_bytes(body), m->allocator, m->diags));
+	char *next = slab.base;
+	const bool placed =
+		place_program(m, &form->record, &next, &record) && place_program(m, &form->backward, &next, &backward);
+	const void **ins = (const void **)(uintptr_t)(placed ? backward.ins : NULL);
+	for (size_t i = 0; placed && i < body->in_count; i++) {
+		filled[i] = body->ins[i].kind != PORT_RESIDUAL;
+		if (!filled[i])
+			ins[i] = find_residual(&form->linear, &record, body->ins[i].index);
+	}
+	const enum status status = placed ? time_evaluation(&backward, &record, filled, median) : diag_memory(m->diags);
 	slab_put(&slab, m->allocator);
-	return STATUS_OK;
+	return status;
+}
+
+/* Sets *MEDIAN to PROGRAM's time in nanoseconds, on arrays that it allocates and frees. */
+static enum status time_program(struct measuring *m, const struct program *program, double *median)
+{
+	struct evaluation e;
+	struct slab slab;
+	TRY(slab_get(&slab, program->workspace + port_bytes(program->body), m->allocator, m->diags));
+	char *next = slab.base;
+	const enum status status =
+		place_program(m, program, &next, &e) ? time_evaluation(&e, NULL, NULL, median) : diag_memory(m->diags);
+	slab_put(&slab, m->allocator);
+	return status;
 }
 
 /* Allocates the chain's params in SLAB, which the caller frees. Measures all forward and backward programs. */
@@ -139,7 +211,8 @@ static enum status time_programs(struct measuring *m, struct slab *slab, const s
 		if (form == done) {
 			m->own = &compiled->lowered->distinct[i]->own;
 			TRY(time_program(m, &compiled->forms[form].forward, &times[form][0]));
-			TRY(time_program(m, &compiled->forms[form].backward, &times[form][1]));
+			TRY(m->programs ? time_recorded(m, &compiled->forms[form], &times[form][1])
+			                : time_program(m, &compiled->forms[form].backward, &times[form][1]));
 			done++;
 		}
 		memcpy(costs[i], times[form], sizeof costs[i]);
@@ -153,8 +226,11 @@ static enum status measure(struct costs_source *source, const struct compiled_ch
 	struct arena arena;
 	struct slab slab = {0};
 	arena_init(&arena, source->allocator);
-	struct measuring m = {
-		.lowered = compiled->lowered, .allocator = source->allocator, .arena = &arena, .diags = diags};
+	struct measuring m = {.lowered = compiled->lowered,
+	                      .allocator = source->allocator,
+	                      .programs = source->programs,
+	                      .arena = &arena,
+	                      .diags = diags};
 	const int64_t each = rows ? 0 : compiled->member;
 	const int members = rows ? 1 : team_members(source->threads, compiled->widest, each);
 	enum status status = compiled->uses_gemm ? blas_load(source->threads, diags) : STATUS_OK;
@@ -165,6 +241,8 @@ static enum status measure(struct costs_source *source, const struct compiled_ch
 	team_close(m.team);
 	slab_put(&slab, source->allocator);
 	arena_free(&arena);
+	if (source->programs)
+		programs_forget(source->programs); /* the params that they have are made up */
 	return status;
 }
 
@@ -181,11 +259,25 @@ static enum status find_measured(struct costs_source *source, const struct compi
 	struct measured_costs *made = arena_alloc(source->arena, sizeof *made);
 	*costs = arena_array(source->arena, compiled->lowered->distinct_count + 1, sizeof **costs);
 	TRY_ALLOC(made && *costs, diags);
-	*made = (struct measured_costs){.input = *input, .rows = rows, .compiled = *costs, .next = source->measured};
-	enum status status = measure(source, compiled, rows, *costs, diags);
+	*made = (struct measured_costs){.input = *input,
+	                                .rows = rows,
+	                                .compiled = *costs,
+	                                .count = compiled->lowered->distinct_count,
+	                                .next = source->measured};
+	const bool kept = source->kept.count == compiled->lowered->distinct_count && rows == 0 && !compiled->by_value;
+	enum status status = kept ? STATUS_OK : measure(source, compiled, rows, *costs, diags);
+	if (kept && source->kept.count)
+		memcpy(*costs, source->kept.steps, source->kept.count * sizeof **costs);
 	if (!status && !compiled->by_value)
 		source->measured = made;
 	return status;
+}
+
+void costs_keep(const struct costs_source *source, struct journal_costs *costs)
+{
+	const struct measured_costs *last = source->measured;
+	if (last)
+		*costs = (struct journal_costs){last->compiled, last->count, source->spill.write, source->spill.read};
 }
 
 static enum status time_disk(struct costs_source *source, struct spill *spill, struct slab *slab, const char *directory,
@@ -213,6 +305,11 @@ enum status costs_measure_disk(struct costs_source *source, const char *director
 {
 	struct spill spill = {.fd = -1, .allocator = source->allocator};
 	struct slab slab = {0};
+	if (source->kept.count) {
+		source->spill = (struct spill_costs){source->kept.write, source->kept.read, true};
+		source->spill_known = true;
+		return STATUS_OK;
+	}
 	const enum status status = time_disk(source, &spill, &slab, directory, diags);
 	slab_put(&slab, source->allocator);
 	spill_close(&spill);

@@ -2,13 +2,16 @@
 #ifndef EXEC_COSTS_H
 #define EXEC_COSTS_H
 
+#include "exec/journal.h"
 #include "plan/job.h"
 #include "plan/spec.h"
+#include "programs/programs.h"
 
 /* The measured costs of all steps, for one input type and one size of tile. */
 struct measured_costs {
 	struct type input;
 	int64_t rows;
+	size_t count;          /* of COMPILED */
 	double (*compiled)[2]; /* by compiled step, in nanoseconds: forward; backward with what it recomputes */
 	struct measured_costs *next;
 };
@@ -19,7 +22,9 @@ struct costs_source {
 	struct measured_costs *measured;
 	struct spill_costs spill;
 	bool spill_known;
-	int threads; /* of the run whose steps are measured */
+	int threads;                  /* of the run whose steps are measured */
+	struct program_set *programs; /* of the chain, or NULL */
+	struct journal_costs kept;    /* of the journal that the run resumes from: they are not measured again */
 	const struct allocator *allocator;
 	struct arena *arena;
 };
@@ -36,6 +41,8 @@ struct costs_source {
  * or under a policy by value the sum. STATUS_DATA if the file's number of steps is not the chain's.
  */
 enum status costs_of(void *context, struct compiled_chain *compiled, int64_t rows, struct diags *diags);
+/* Sets *COSTS to what SOURCE has measured last, for a journal; to none if its costs come from a file. */
+void costs_keep(const struct costs_source *source, struct journal_costs *costs);
 /*
  * Sets SOURCE's spill costs, in nanoseconds a byte: measures a durable write of 32 MiB to
  * DIRECTORY and a read. Fails with STATUS_IO; with STATUS_LIMIT if out of memory.

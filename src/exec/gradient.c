@@ -75,12 +75,28 @@ static enum status make_job(struct run *run)
 	return status;
 }
 
+/* Fails if a program adds up a gradient: its sums would end with it, and a resumed run would lack them. */
+static enum status refuse_sums(const struct run *run)
+{
+	for (size_t i = 0; i < run->chain->program_count; i++) {
+		const struct program_decl *program = &run->chain->programs[i];
+		if (!program->traits.sums)
+			continue;
+		diag_at(run->context.diags, STATUS_USAGE, run->chain->source, program->span,
+		        "--journal: the sums that the program '%s' adds up end with it", program->name);
+		return diag_hint(run->context.diags, "a program that gives its gradients with each call can be resumed");
+	}
+	return STATUS_OK;
+}
+
 enum status gradient_prepare(struct run *run)
 {
 	const struct job *job = run->gradient->job;
 	const struct context *context = &run->context;
 	int64_t bytes = 0; /* unused: the job has counted them */
 	TRY(make_job(run));
+	if (run->gradient->options->journal)
+		TRY(refuse_sums(run));
 	for (size_t i = 0; i < run->whole->distinct_count; i++)
 		TRY(params_check(run->params, run->whole->distinct[i]->body, &run->whole->distinct[i]->own, run->chain,
 		                 context->diags));

@@ -198,6 +198,45 @@ static enum status read_head(struct reading *r)
 	return other ? diag_hint(r->context->diags, "repeat the first command, or %s", journal->remedy) : STATUS_OK;
 }
 
+/* Adds the costs in r->line, if it has any, to COSTS. False if out of memory. */
+static bool read_costs(const struct reading *r, struct journal_costs *costs, size_t *capacity)
+{
+	double first, second;
+	if (sscanf(r->line, "disk %la %la", &costs->write, &costs->read) == 2)
+		return true;
+	if (sscanf(r->line, "cost %la %la", &first, &second) != 2)
+		return true;
+	double(*step)[2] = arena_append(r->context->arena, &costs->steps, &costs->count, capacity, sizeof *step);
+	if (step) {
+		(*step)[0] = first;
+		(*step)[1] = second;
+	}
+	return step != NULL;
+}
+
+enum status journal_read_costs(const struct context *context, const char *path, struct journal_costs *costs)
+{
+	struct journal journal = {.path = path, .remedy = ""};
+	struct diags unused;
+	diags_init(&unused, context->arena);
+	const struct context own = {context->allocator, context->arena, &unused};
+	struct reading r = {.journal = &journal, .context = &own, .block = arena_alloc(context->arena, BLOCK)};
+	size_t capacity = 0;
+	*costs = (struct journal_costs){.count = 0};
+	TRY_ALLOC(r.block, context->diags);
+	journal.fd = io_open(path, O_RDONLY | O_NONBLOCK, 0);
+	if (journal.fd < 0)
+		return STATUS_OK;
+	bool memory = true;
+	for (bool good = !read_block(&r); good && memory && !r.ended && strncmp(r.line, "blob ", 5);) {
+		good = !next_line(&r);
+		memory = !good || r.ended || read_costs(&r, costs, &capacity);
+	}
+	close(journal.fd);
+	TRY_ALLOC(memory, context->diags);
+	return STATUS_OK;
+}
+
 static enum status read_blob(struct reading *r)
 {
 	struct journal *journal = r->journal;
@@ -236,10 +275,23 @@ static enum status read_all(struct reading *r)
 	TRY(read_head(r));
 	while (!r->ended && !r->finished) {
 		TRY(next_line(r));
-		if (!r->ended)
+		if (!r->ended && strncmp(r->line, "disk ", 5) && strncmp(r->line, "cost ", 5))
 			TRY(read_blob(r));
 	}
 	return STATUS_OK;
+}
+
+static bool add_costs(const struct journal *journal)
+{
+	const struct journal_costs *costs = &journal->costs;
+	char line[LINE_MOST];
+	snprintf(line, sizeof line, "disk %a %a", costs->write, costs->read);
+	bool ok = costs->count == 0 || add_line(journal, line);
+	for (size_t i = 0; i < costs->count && ok; i++) {
+		snprintf(line, sizeof line, "cost %a %a", costs->steps[i][0], costs->steps[i][1]);
+		ok = add_line(journal, line);
+	}
+	return ok;
 }
 
 /* Writes the head, then creates the spill file: after a kill at any moment, the next command knows what to remove. */
@@ -257,7 +309,8 @@ static enum status begin(struct journal *journal, const struct context *context)
 		ok = add_line(journal, line);
 	}
 	snprintf(line, sizeof line, "%s%s", spill_word, name);
-	if (!ok || !add_line(journal, line) || fdatasync(journal->fd))
+	ok = ok && add_line(journal, line) && add_costs(journal);
+	if (!ok || fdatasync(journal->fd))
 		return failed(journal, "write", diags);
 	TRY(name_spill_file(journal, name, context));
 	journal->spill_fd = io_open(journal->spill_path, O_RDWR | O_CREAT | O_EXCL, 0600);

@@ -5,6 +5,7 @@
  *
  *   identity   after a first line: a line for each journal_part, the hash of what a resumed command must share
  *   spill      the name of the spill file, which is created once this line is synced
+ *   disk, cost the measured costs of a byte on disk, and of each distinct step, if there are any
  *   blob       a state, a point or the output that is durable in the spill file
  *   done       the outputs are written
  *
@@ -30,6 +31,13 @@ enum journal_part {
 	JOURNAL_PARTS
 };
 
+/* Measured costs. A resumed command takes those of the first one: others may lead to another schedule. */
+struct journal_costs {
+	double (*steps)[2]; /* by distinct step, as struct measured_costs has them */
+	size_t count;       /* 0: none */
+	double write, read; /* of a byte on disk */
+};
+
 /* Slots of the spill file. A state has the slot JOURNAL_STATES + its disk slot. */
 enum journal_slot { JOURNAL_POINT_A, JOURNAL_POINT_B, JOURNAL_VALUE, JOURNAL_STATES };
 
@@ -41,6 +49,7 @@ struct journal {
 	struct journal_identity {
 		uint64_t parts[JOURNAL_PARTS]; /* hashes by hash_bytes; VALUE_WANTED is 0 or 1, no COTANGENT 0 */
 	} identity;                        /* of the command */
+	struct journal_costs costs;        /* of the command: written to a new journal */
 	/* Set by journal_open. */
 	int fd;
 	const char *file;                /* the target of PATH's links */
@@ -59,6 +68,11 @@ struct journal {
  * has locked it, or the spill file is gone or short. After a failure, too, the caller calls journal_close.
  */
 enum status journal_open(const struct context *context, struct journal *journal, struct spill *spill);
+/*
+ * Reads the costs that the journal at PATH has. Without a journal there, or in one that is unfinished or malformed, COSTS
+ * has none: journal_open finds out. Fails with STATUS_LIMIT alone.
+ */
+enum status journal_read_costs(const struct context *context, const char *path, struct journal_costs *costs);
 /* Appends the line `done`: the next command then starts from the beginning, even if files are left. */
 void journal_finish(const struct journal *journal);
 /* Finishes and closes the journal, and removes both files. Warns of a file that stays. */

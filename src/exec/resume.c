@@ -13,6 +13,7 @@
 
 #include "base/hash.h"
 #include "base/system.h"
+#include "exec/costs.h"
 #include "exec/run_parts.h"
 
 /* Points take at most a tenth of the time. A point that comes too soon is not written. */
@@ -72,6 +73,8 @@ enum status resume_open(struct worker *worker, const void *input)
 	                            .directory = run->gradient->options->spill,
 	                            .wanted = run->gradient->job->predicted.spill_bytes};
 	identify(run, input, journal->identity.parts);
+	if (run->options->job.costs == costs_of)
+		costs_keep(run->options->job.costs_context, &journal->costs);
 	TRY(journal_open(&context, journal, &worker->walk.kept.spill));
 	worker->walk.resuming.skips = journal->goes_on;
 	return STATUS_OK;

@@ -7,12 +7,14 @@
  *     sums       it adds up the gradient of its first operand
  *     counts     it is wrong: what it computes depends on how often it was called
  *     fails:N    the forward call N fails
+ *     slow       each call takes a millisecond
  *     tells      it reports each call on standard error
  */
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "ckptc_step.h"
 
@@ -68,6 +70,8 @@ static const char *step_forward(void *context, int64_t number, const void *x, co
 		fprintf(stderr, "forward %lld\n", (long long)number);
 	if (fails && atoll(fails + strlen("fails:")) == number)
 		return "it fails on purpose";
+	if (has("slow"))
+		nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
 	c->calls++;
 	for (int64_t i = 0; i < s->x.count; i++) {
 		const double v = get(x, s->x.bytes, i), a = s->operand_count ? get(operands[0], s->x.bytes, i) : 1;
