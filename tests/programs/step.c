@@ -1,6 +1,6 @@
 /*
  * The step that check-programs runs: y = x * c + x * x and, if there is an operand d, + d. Its arithmetic is that of
- * `mul`, `square` and `add`, in their order, so a chain of these has the same bits. All arrays have x's shape.
+ * `mul`, `square` and `add`, in their order, so a chain of these has the same bits. All arrays have x's shape; if SCALAR, c is one number.
  *
  * STEP, in the environment, has words that change it:
  *
@@ -34,6 +34,10 @@ static const char *words(void)
 	return words ? words : "";
 }
 static bool has(const char *word) { return strstr(words(), word) != NULL; }
+
+#ifndef SCALAR
+#define SCALAR 0
+#endif
 
 /* Reads element I of ARRAY, of elements of BYTES. */
 static double get(const void *array, int bytes, int64_t i)
@@ -74,7 +78,7 @@ static const char *step_forward(void *context, int64_t number, const void *x, co
 		nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
 	c->calls++;
 	for (int64_t i = 0; i < s->x.count; i++) {
-		const double v = get(x, s->x.bytes, i), a = s->operand_count ? get(operands[0], s->x.bytes, i) : 1;
+		const double v = get(x, s->x.bytes, i), a = s->operand_count ? get(operands[0], s->x.bytes, SCALAR ? 0 : i) : 1;
 		double value = s->x.bytes == 4 ? (float)((float)v * (float)a) + (float)((float)v * (float)v) : v * a + v * v;
 		if (s->operand_count > 1)
 			value = s->x.bytes == 4 ? (float)value + (float)get(operands[1], 4, i) : value + get(operands[1], 8, i);
@@ -94,7 +98,7 @@ static const char *step_backward(void *context, int64_t number, const void *x, c
 		fprintf(stderr, "backward %lld\n", (long long)number);
 	for (int64_t i = 0; i < s->x.count; i++) {
 		const double v = record ? record->x[i] : get(x, s->x.bytes, i), h = get(g, s->y.bytes, i);
-		const double a = record ? record->c[i] : s->operand_count ? get(operands[0], s->x.bytes, i) : 1;
+		const double a = record ? record->c[i] : s->operand_count ? get(operands[0], s->x.bytes, SCALAR ? 0 : i) : 1;
 		if (dx)
 			put(dx, s->x.bytes, i,
 			    s->x.bytes == 4 ? (float)((float)h * (float)a) + (float)((float)h * (float)(v + v))
@@ -125,7 +129,7 @@ static const char *step_record(void *context, int64_t number, const void *x, con
 	record->c = calloc((size_t)s->x.count + 1, sizeof *record->c);
 	for (int64_t i = 0; i < s->x.count; i++) {
 		record->x[i] = get(x, s->x.bytes, i);
-		record->c[i] = s->operand_count ? get(operands[0], s->x.bytes, i) : 1;
+		record->c[i] = s->operand_count ? get(operands[0], s->x.bytes, SCALAR ? 0 : i) : 1;
 	}
 	*handle = (uint64_t)(uintptr_t)record;
 	c->records++;
