@@ -133,6 +133,8 @@ static const char *missing_callback(const struct ckptc_plan *plan, const struct 
 {
 	const bool recomputes = plan->counters.evaluations > plan->counters.steps;
 	const bool saves = schedule_slots(plan->schedule) > 0, spills = plan->counters.spill_writes > 0;
+	if (plan->steps == 0)
+		return NULL;
 	if (!callbacks->record || !callbacks->backward)
 		return callbacks->record ? "backward" : "record";
 	if (recomputes && !callbacks->forward)

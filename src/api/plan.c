@@ -138,7 +138,7 @@ const char *ckptc_plan_policy(const struct ckptc_plan *plan) { return plan->poli
 
 bool plan_next(const struct ckptc_plan *plan, struct schedule *schedule, struct action *action)
 {
-	if (!schedule_next(schedule, action))
+	if (plan->each == 0 || !schedule_next(schedule, action)) /* 0: no steps, by a policy by value */
 		return false;
 	action->begin *= plan->each;
 	action->end *= plan->each;

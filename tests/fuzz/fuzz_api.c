@@ -46,9 +46,12 @@ static uint64_t take(struct bytes *bytes, size_t count)
 	return value;
 }
 
-/* Fails unless STATUS and ERROR agree, and MADE is an object only after success. */
-static int check(int status, const struct ckptc_error *error, const void *made)
+/* Fails unless STATUS and ERROR agree, and the pointer AT (NULL: there is none) is an object only after success. */
+static int check(int status, const struct ckptc_error *error, const void *at)
 {
+	void *made = NULL;
+	if (at)
+		memcpy(&made, at, sizeof made);
 	if (status != error->status || status < 0 || status > CKPTC_STOPPED || (status != 0) != (error->message[0] != 0) ||
 	    (status && made) || !memchr(error->message, 0, sizeof error->message))
 		abort();
@@ -127,7 +130,7 @@ static void fuzz_costs(struct bytes *bytes, const struct ckptc_allocator *alloca
 	}
 	struct ckptc_plan *plan;
 	struct ckptc_error error;
-	if (!check(ckptc_plan_costs(&plan, &costs, policy, &options, &error), &error, plan))
+	if (!check(ckptc_plan_costs(&plan, &costs, policy, &options, &error), &error, &plan))
 		use_plan(plan);
 }
 
@@ -137,7 +140,7 @@ static void fuzz_verifier(struct bytes *bytes, const struct ckptc_allocator *all
 	struct ckptc_error error;
 	const int64_t steps = (int64_t)take(bytes, 1) % 12;
 	int64_t reversed = 0;
-	if (check(ckptc_verifier_new(&verifier, steps, allocator, &error), &error, verifier))
+	if (check(ckptc_verifier_new(&verifier, steps, allocator, &error), &error, &verifier))
 		return;
 	int status = 0;
 	while (!status && bytes->left > 0) {
@@ -180,16 +183,16 @@ static void fuzz_chain(struct bytes *bytes, const struct ckptc_allocator *alloca
 	struct ckptc_result *result;
 	struct ckptc_error error;
 	if (has_long_number(bytes->at, bytes->left) ||
-	    check(ckptc_chain_new(&chain, (const char *)bytes->at, bytes->left, &options, &error), &error, chain))
+	    check(ckptc_chain_new(&chain, (const char *)bytes->at, bytes->left, &options, &error), &error, &chain))
 		return;
 	const char *name;
 	for (size_t i = 0; (name = ckptc_chain_param(chain, i)); i++)
 		check(ckptc_chain_bind(chain, name, &x, &error), &error, NULL);
-	if (!check(ckptc_plan_chain(&plan, chain, &x, how.policy, &how.plan, &error), &error, plan))
+	if (!check(ckptc_plan_chain(&plan, chain, &x, how.policy, &how.plan, &error), &error, &plan))
 		use_plan(plan);
-	if (!check(ckptc_run(&result, chain, &x, &how, &error), &error, result))
+	if (!check(ckptc_run(&result, chain, &x, &how, &error), &error, &result))
 		ckptc_result_free(result);
-	if (!check(ckptc_grad(&result, chain, &x, &how, &error), &error, result)) {
+	if (!check(ckptc_grad(&result, chain, &x, &how, &error), &error, &result)) {
 		struct ckptc_array value;
 		if (ckptc_result_value(result, &value) || ckptc_array_bytes(&value) < 0)
 			abort();

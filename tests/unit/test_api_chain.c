@@ -243,6 +243,31 @@ START_TEST(test_residuals)
 }
 END_TEST
 
+/* A chain without steps has a plan without actions, and the gradient of the identity. */
+START_TEST(test_identity)
+{
+	struct ckptc_chain *chain = chain_of("# nothing", NULL);
+	static const double values[] = {3, 4};
+	const struct ckptc_array x = array_of(CKPTC_F64, 1, 2, 0, values);
+	const struct ckptc_callbacks none = {NULL};
+	for (int i = 0; i < POLICIES; i++) {
+		const struct ckptc_run_options options = {.policy = policies[i], .spill = "/tmp"};
+		struct ckptc_plan *plan;
+		struct ckptc_result *result;
+		struct ckptc_array a;
+		ck_assert_int_eq(ckptc_plan_chain(&plan, chain, &x, policies[i], NULL, NULL), CKPTC_OK);
+		ck_assert_int_eq(ckptc_plan_verify(plan, NULL), CKPTC_OK);
+		ck_assert_int_eq(ckptc_execute(plan, &none, NULL, NULL), CKPTC_OK);
+		ckptc_plan_free(plan);
+		ck_assert_int_eq(ckptc_grad(&result, chain, &x, &options, NULL), CKPTC_OK);
+		ck_assert_int_eq(ckptc_result_gradient(result, &a), CKPTC_OK);
+		ck_assert_mem_eq(a.data, ((const double[]){1, 1}), 16);
+		ckptc_result_free(result);
+	}
+	ckptc_chain_free(chain);
+}
+END_TEST
+
 /* A step of a shell: y is x, and the cotangent passes too. It knows one message each. */
 static const char shell[] = "read l; echo ready 1 backward text; while read -r word number; do read -r x; "
 							"case $word in backward) read -r x;; esac; echo ok; echo \"$x\"; done";
@@ -442,6 +467,7 @@ int main(void)
 	tcase_add_test(tests, test_cotangent);
 	tcase_add_test(tests, test_dtypes);
 	tcase_add_test(tests, test_residuals);
+	tcase_add_test(tests, test_identity);
 	tcase_add_test(tests, test_program);
 	tcase_add_test(tests, test_while);
 	tcase_add_test(tests, test_errors);
