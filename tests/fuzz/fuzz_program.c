@@ -110,7 +110,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	                                            .gradient_x = true,
 	                                            .gradients = choice >> 5 & 1};
 	const struct program_binding binding = {"step", "fuzz"};
-	const struct program_options options = {.workers = 1};
+	const struct program_options options = {.timeout = 0.01, .workers = 1}; /* an answer may be too short */
 	struct program_set *set;
 	struct arena arena;
 	struct diags diags;
