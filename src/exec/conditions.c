@@ -107,15 +107,17 @@ void conditions_take_input(struct run *run, void *to, size_t size)
 void conditions_warn(struct run *run)
 {
 	const struct instr *loop = run->unfinished;
+	const struct node *node = run->unmet;
 	const struct diag *told = run->context.diags->first;
 	run->unfinished = NULL;
-	if (!loop || run->options->job.portion.counted) /* a portion of the loop was wanted */
+	run->unmet = NULL;
+	if ((!loop && !node) || run->options->job.portion.counted) /* a portion of the loop was wanted */
 		return;
-	while (told && (told->status || told->source != run->chain->source || told->span.begin != loop->span.begin))
+	const struct span span = loop ? loop->span : node->span;
+	const int64_t max = loop ? loop->loop.iterations : node->count;
+	while (told && (told->status || told->source != run->chain->source || told->span.begin != span.begin))
 		told = told->next;
-	if (told) /* for an array before */
-		return;
-	(void)diag_at(run->context.diags, STATUS_OK, run->chain->source, loop->span,
-	              "`repeat while` ended at max=%lld with its condition still above 0",
-	              (long long)loop->loop.iterations);
+	if (!told) /* else for an array before */
+		(void)diag_at(run->context.diags, STATUS_OK, run->chain->source, span,
+		              "`repeat while` ended at max=%lld with its condition still above 0", (long long)max);
 }

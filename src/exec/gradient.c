@@ -15,6 +15,7 @@ static enum status on_call(void *context, const struct machine_call *call)
 	struct worker *worker = context;
 	const struct body *body = call->program->body;
 	const bool swept = call->kind != CALL_BACKWARD && !call->recomputed;
+	TRY(watched_reach(worker, call->live));
 	for (size_t i = 0; i < body->in_count; i++)
 		worker->ins[i] = call->ins[i] < 0 ? NULL : worker->slab.base + call->ins[i];
 	for (size_t i = 0; i < body->out_count; i++) {
@@ -47,23 +48,29 @@ static enum status on_progress(void *context, const struct action *action, int64
 	const struct counters *all = &run->gradient->job->predicted;
 	if (action->kind == ACT_FORWARD || action->kind == ACT_RECORD || action->kind == ACT_BACKWARD)
 		run->gradient->actions_done += (double)(action->end - action->begin);
-	const double done = run->gradient->actions_done / (double)(all->evaluations + all->steps + 1);
+	const bool known = !run->conditions.watching;
+	const double done = known ? run->gradient->actions_done / (double)(all->evaluations + all->steps + 1) : 0;
 	run->options->progress(run->options->progress_context, action, done, live, all->peak_bytes);
 	return STATUS_OK;
 }
 
-static enum status make_job(struct run *run)
+enum status gradient_make_job(struct run *run, bool keep)
 {
 	struct gradient_result *result = run->gradient->result;
 	if (result->has_job)
 		job_free(&result->job);
 	result->has_job = false;
-	arena_free(&result->job_arena);
-	arena_init(&result->job_arena, run->context.allocator);
+	if (!keep) {
+		arena_free(&result->job_arena);
+		arena_init(&result->job_arena, run->context.allocator);
+	}
 	const double begun = clock_seconds();
 	const struct context context = {run->context.allocator, &result->job_arena, run->context.diags};
 	struct job_options options = run->options->job;
-	if (run->conditions.counted) {
+	if (run->conditions.watching) {
+		watched_portion(run, &options);
+		options.unpredicted = keep;
+	} else if (run->conditions.counted) {
 		options.portion.counted = run->conditions.counted;
 		options.portion.counted_loops = run->conditions.count;
 	}
@@ -94,7 +101,7 @@ enum status gradient_prepare(struct run *run)
 	const struct job *job = run->gradient->job;
 	const struct context *context = &run->context;
 	int64_t bytes = 0; /* unused: the job has counted them */
-	TRY(make_job(run));
+	TRY(gradient_make_job(run, false));
 	if (run->gradient->options->journal)
 		TRY(refuse_sums(run));
 	for (size_t i = 0; i < run->whole->distinct_count; i++)
@@ -123,6 +130,8 @@ enum status gradient_open_worker(struct worker *worker, int64_t *slab, size_t *p
 	walk->kept.spill = (struct spill){.fd = -1, .allocator = run->context.allocator};
 	walk->hooks = (struct machine_hooks){
 		.context = worker, .call = on_call, .input_output = input_output_exchange, .progress = on_progress};
+	if (run->conditions.watching)
+		walk->hooks.boundary = watched_boundary;
 	kept_states_hook(&walk->hooks);
 	if (options->journal)
 		resume_hook(worker);

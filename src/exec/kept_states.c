@@ -15,6 +15,7 @@ static enum status on_convert(void *context, int64_t to, int64_t from, const str
 	struct kept_states *states = &worker->walk.kept;
 	const enum dtype store = worker->run->options->job.store;
 	const size_t count = (size_t)shape_count(&type->shape);
+	TRY(watched_reach(worker, to + type_bytes(type)));
 	uint16_t *kept = (uint16_t *)(void *)(worker->slab.base + (narrow ? to : from));
 	char *full = worker->slab.base + (narrow ? from : to);
 	if (!narrow)

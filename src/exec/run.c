@@ -63,6 +63,7 @@ static void release(struct run *run)
 	team_close(run->team);
 	arena_free(&run->arena);
 	run->team = NULL;
+	run->unteamed = false;
 	run->open = 0;
 	run->ready = false;
 }
@@ -142,6 +143,8 @@ static enum status run_arrays(struct run *run)
 		const struct type type = run_input_type(run->chain, &run->reader->type, run->options->dtype);
 		bool changed = false;
 		if (run->gradient && run->chain->has_conditions && !run->options->job.portion.counted)
+			TRY(watched_begin(run, &type, &changed));
+		if (run->gradient && run->chain->has_conditions && !run->options->job.portion.counted && !changed)
 			TRY(conditions_count(run, &type, &changed));
 		if (changed)
 			release(run);
@@ -171,6 +174,7 @@ static enum status run_stream(const struct context *context, const struct run_su
 	const enum status status = run_arrays(&run);
 	release(&run);
 	slab_put(&run.conditions.input, context->allocator);
+	watched_close(&run);
 	pthread_cond_destroy(&run.turns.moved);
 	pthread_mutex_destroy(&run.turns.lock);
 	pthread_mutex_destroy(&run.lock);

@@ -6,7 +6,8 @@
  *     worker.c        a worker's memory, and its calls of the evaluator
  *     forward.c       a forward run: a tile is one program
  *     gradient.c      a gradient run: a tile is a schedule, which the machine walks
- *     conditions.c    the iterations of each `repeat while`
+ *     conditions.c    the iterations of each `repeat while`, counted before a gradient
+ *     watched_loop.c  the same, found by the first sweep of online:S
  *     totals.c        gradients of params, added up over tiles and arrays
  *     turns.c         the order in which workers add to gradients that they share
  *     kept_states.c   states kept in reduced precision or on disk
@@ -72,6 +73,14 @@ struct conditions {
 	int64_t *counted; /* by number: iterations */
 	size_t count;
 	struct slab input; /* the array, until the gradient's own forward pass begins */
+	/* Of a gradient that evaluates the condition itself (watched_loop.c): */
+	bool watching;      /* the iterations are not known yet */
+	int64_t iterations; /* that the job has while they are not known */
+	struct watched_program {
+		struct program program;
+		struct slab slab; /* workspace, then the number */
+	} * programs;         /* by condition of the watched loop */
+	size_t program_count;
 };
 
 struct run {
@@ -99,6 +108,8 @@ struct run {
 	/* The current array. */
 	bool read_anywhere, write_anywhere, outputs_begun;
 	const struct instr *unfinished; /* a WHILE that ended its loop at the most iterations; or NULL */
+	const struct node *unmet;       /* the same of a watched loop */
+	bool unteamed;                  /* operations are not shared */
 	struct {
 		pthread_mutex_t lock; /* guards the turn of each worker */
 		pthread_cond_t moved; /* a turn has changed */
@@ -253,6 +264,23 @@ enum status conditions_count(struct run *run, const struct type *type, bool *cha
 void conditions_take_input(struct run *run, void *to, size_t size);
 /* Warns of run->unfinished, if it is set, and clears it. */
 void conditions_warn(struct run *run);
+
+/* watched_loop.c */
+
+/* True if online:S runs the array of TYPE without a pass that counts. Fails if the chain cannot run. */
+enum status watched_begin(struct run *run, const struct type *type, bool *watches);
+/* Sets the iterations of the job while they are not known. */
+void watched_portion(const struct run *run, struct job_options *options);
+/* The boundary hook of a worker. */
+enum status watched_boundary(void *context, int64_t position, const int64_t *offsets, struct machine_switch *to);
+/* Grows the worker's slab to END bytes at least, if a schedule that was not planned needs more. */
+enum status watched_reach(struct worker *worker, int64_t end);
+void watched_close(struct run *run);
+
+/* gradient.c */
+
+/* Makes the job of the current array, in place of the last. KEEP: the arena keeps that one's parts. */
+enum status gradient_make_job(struct run *run, bool keep);
 
 /* totals.c */
 

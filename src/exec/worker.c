@@ -99,7 +99,7 @@ enum status worker_evaluate(const struct worker *worker, struct evaluation *eval
 	evaluation->flat = run->tiles->flat;
 	evaluation->spare = run->gradient ? run->gradient->spare : NULL;
 	evaluation->turns = turns_of(worker);
-	evaluation->team = run->tiles->tiled ? NULL : run->team;
+	evaluation->team = run->tiles->tiled || run->unteamed ? NULL : run->team;
 	evaluation->kernels[0] = run->kernels[0];
 	evaluation->kernels[1] = run->kernels[1];
 	evaluation->programs = run->programs;

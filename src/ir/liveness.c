@@ -255,6 +255,18 @@ static struct step *finish_step(struct lowering *l, struct draft_step *draft, st
 
 static bool finish_items(struct lowering *l, const struct draft_item *list, struct sets *sets, struct item_list *items);
 
+/* Adds to LIVE, before an iteration of a watched LOOP, what its condition and the steps after the loop read. */
+static void keep_watched(const struct lowering *l, const struct draft_item *loop, struct slot_list after,
+                         struct set *live)
+{
+	const struct body *condition = loop->condition;
+	for (size_t i = 0; condition && i < condition->in_count; i++)
+		set_add(live, condition->ins[i].index);
+	for (uint32_t i = 0; condition && i < after.count; i++)
+		if (l->state.slots[after.slots[i]].type)
+			set_add(live, after.slots[i]);
+}
+
 static bool finish_iterations(struct lowering *l, const struct draft_item *loop, struct sets *sets,
                               struct item_list *items)
 {
@@ -264,6 +276,7 @@ static bool finish_iterations(struct lowering *l, const struct draft_item *loop,
 		struct item_list body = {0};
 		if (!live.slots || !cot.slots || !finish_items(l, loop, sets, &body))
 			return false;
+		keep_watched(l, loop, live, &sets->live);
 		bool stable = set_equals(&sets->live, live) && set_equals(&sets->cot, cot);
 		struct item item = {
 			.items = body.items, .count = body.count, .level = loop->level, .iterations = stable ? left : 1};

@@ -93,6 +93,22 @@ struct portion {
 	const int64_t *counted;
 	size_t counted_loops;
 	int64_t most;
+	/* LOWER_STEPS: MOST may exceed a max by one, and lowered.watched describes the `repeat while` of the top level. */
+	bool watched;
+};
+
+/*
+ * A `repeat while` of the top level whose iterations are not known. Before each, the state has all that its condition
+ * reads, and all that the steps after the loop read, so that the loop may end there.
+ */
+struct watched {
+	const struct node *node; /* NULL: there is none */
+	int64_t start, steps;    /* its first step; number of steps in each iteration, 0 if these differ */
+	struct watched_condition {
+		int64_t first;           /* the first iteration before which the condition is this one */
+		const struct body *body; /* reads slots; its out is the number */
+	} * conditions;              /* ascending */
+	size_t count, capacity;
 };
 
 struct lowered {
@@ -114,6 +130,7 @@ struct lowered {
 	 * chain is not streamable, since only a derivative would need the tiles again.
 	 */
 	uint32_t fold;
+	struct watched watched;
 	uint32_t conditions; /* number of its `repeat while`s; those in a kept loop count once */
 	/* For LOWER_STEPS and LOWER_UNROLLED: */
 	struct item *items;

@@ -233,6 +233,8 @@ static enum status begin_while(struct lowering *l, struct loop *loop)
 		                                    "`ckptc run` takes it everywhere");
 	}
 	loop->iterations = !run && portion->most && portion->most < max ? portion->most : max;
+	if (portion->watched)
+		loop->iterations = portion->most <= max ? portion->most : max + 1;
 	if (l->conditions < portion->counted_loops)
 		loop->iterations = portion->counted[l->conditions];
 	lowering_mix_rows(l);

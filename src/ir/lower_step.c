@@ -182,6 +182,31 @@ static bool join_loops(struct draft_item *loop)
 	return true;
 }
 
+/*
+ * Lowers the condition before ITERATION of NODE, which begins at step START, to a body of its own: *BODY. Preludes that
+ * the next step will bind are bound in it too.
+ */
+static enum status watch(struct lowering *l, const struct node *node, int64_t iteration, const struct body **body)
+{
+	struct watched *watched = &l->out->watched;
+	struct body *own = lowering_begin_body(l);
+	uint32_t value;
+	TRY_ALLOC(own, l->context->diags);
+	for (size_t i = l->preludes.bound; i < l->preludes.count; i++)
+		TRY(lower_node(l, l->preludes.nodes[i]));
+	TRY(lowering_condition(l, node, &value));
+	const struct value *number = &own->values[value];
+	if (number->from != FROM_INSTR)
+		TRY(lowering_apply(l, lowering_add_op(l, OP_identity, NULL, node->span), number->type, number->dtype, &value));
+	own->regions[0].end = (uint32_t)own->instr_count;
+	struct watched_condition *condition =
+		arena_append(l->context->arena, &watched->conditions, &watched->count, &watched->capacity, sizeof *condition);
+	TRY_ALLOC(condition && body_add_out(own, PORT_SLOT, 0, value), l->context->diags);
+	*condition = (struct watched_condition){iteration, own};
+	*body = own;
+	return STATUS_OK;
+}
+
 static enum status draft_loop(struct lowering *l, const struct node *node, struct draft_item *list)
 {
 	struct loop loop;
@@ -189,6 +214,9 @@ static enum status draft_loop(struct lowering *l, const struct node *node, struc
 	uint64_t *drawn = arena_array(&l->scratch, l->streams, sizeof *drawn);
 	TRY_ALLOC(before && drawn, l->context->diags);
 	TRY(lowering_begin_loop(l, node, &loop));
+	const bool watched = l->out->portion.watched && node->kind == NODE_REPEAT && node->conditional;
+	if (watched)
+		l->out->watched = (struct watched){.node = node, .start = list->steps};
 	l->loops++;
 	for (int64_t i = 0; i < loop.iterations;) {
 		struct draft_item drafted = {.level = l->level, .first = i, .iterations = 1};
@@ -197,6 +225,7 @@ static enum status draft_loop(struct lowering *l, const struct node *node, struc
 		const bool binds = l->preludes.bound < l->preludes.count;
 		memcpy(before, l->state.slots, l->state.count * sizeof *before);
 		memcpy(drawn, l->drawn, l->streams * sizeof *drawn);
+		TRY(watched ? watch(l, node, i, &drafted.condition) : STATUS_OK);
 		TRY(lowering_set_iteration(l, &loop, l->level, i));
 		struct stream_loop *streams = lowering_begin_streams(l, l->level++, i);
 		TRY_ALLOC(streams, l->context->diags);
@@ -207,6 +236,8 @@ static enum status draft_loop(struct lowering *l, const struct node *node, struc
 		if (!binds && same_slots(before, l->state.slots, l->state.count))
 			drafted.iterations = loop.iterations - i;
 		lowering_end_streams(l, drawn, drafted.iterations);
+		if (watched)
+			l->out->watched.steps = i == 0 || l->out->watched.steps == drafted.steps ? drafted.steps : 0;
 		if (!checked_mul_i64(drafted.steps, drafted.iterations, &drafted.steps) ||
 		    drafted.steps > MAX_STEPS - list->steps)
 			return lowering_too_long(l, node->span);
@@ -214,7 +245,7 @@ static enum status draft_loop(struct lowering *l, const struct node *node, struc
 		if (drafted.steps == 0)
 			continue;
 		list->steps += drafted.steps;
-		drafted.repeats = node->kind == NODE_REPEAT;
+		drafted.repeats = node->kind == NODE_REPEAT && !watched;
 		const bool joined = join_loops(&drafted);
 		for (size_t k = 0; joined && k < l->streams; k++)
 			streams[k].step = 0; /* the inner counter goes on */

@@ -94,7 +94,8 @@ struct draft_item {
 	size_t count, capacity;
 	int64_t iterations, first, steps;
 	int32_t level;
-	bool repeats; /* a `repeat`: nothing reads its counter */
+	bool repeats;                 /* a `repeat`: nothing reads its counter */
+	const struct body *condition; /* of a watched loop; or NULL */
 };
 
 /* A hash table of types, with one pointer for equal types. */

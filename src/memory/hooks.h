@@ -42,6 +42,12 @@ enum machine_input_output {
 /* A state is written to disk, or read back. */
 enum machine_disk { MACHINE_SPILL, MACHINE_FETCH };
 
+/* Where a walk goes on: see struct machine_hooks. COMPILED NULL: as before. */
+struct machine_switch {
+	const struct compiled_chain *compiled;
+	struct schedule *schedule;
+};
+
 /* All hooks except `call` may be NULL. A hook that returns an error ends the walk. */
 struct machine_hooks {
 	void *context;
@@ -58,6 +64,12 @@ struct machine_hooks {
 	 * state just written to disk slot SLOT, or cotangents if SLOT is -1.
 	 */
 	enum status (*point)(void *context, int64_t slot, const struct machine_array *arrays, size_t count);
+	/*
+	 * Called in the first sweep before the first action and after each that runs forward. The state before step
+	 * POSITION lies at OFFSETS, by slot; -1: the slot has no array. If TO is set, the walk goes on with that chain and
+	 * that schedule, which must have begun with the same actions. Its states need no slots that this chain's lack.
+	 */
+	enum status (*boundary)(void *context, int64_t position, const int64_t *offsets, struct machine_switch *to);
 	/* Called after each action; LIVE is the top of the slab. */
 	enum status (*progress)(void *context, const struct action *action, int64_t live);
 };

@@ -131,6 +131,48 @@ static void free_machine(struct machine *m)
 	arena_free(&m->arena);
 }
 
+/* Releases the slots of the current state that the next step and those after it do not read. */
+static bool drop_dead_slots(struct machine *m)
+{
+	struct state *s = &m->state;
+	const struct slot_list live = machine_step_at(m, s->position)->live_in;
+	size_t still = 0;
+	bool ok = true;
+	for (size_t i = 0; i < s->held_count; i++)
+		if (has_slot(live, s->held[i]))
+			s->held[still++] = s->held[i];
+		else
+			ok &= buffers_move(&m->buffers, &s->buffers[s->held[i]], NO_BUFFER);
+	s->held_count = still;
+	return ok;
+}
+
+/* Calls the boundary hook after DONE actions of *SCHEDULE. If the walk goes on elsewhere, so does *SCHEDULE. */
+static enum status cross_boundary(struct machine *m, struct schedule **schedule, int64_t done)
+{
+	struct machine_switch to = {.compiled = NULL};
+	struct action action;
+	if (!m->hooks || !m->hooks->boundary || !m->first_sweep || !m->state.exists)
+		return STATUS_OK;
+	int64_t *offsets = allocator_get(m->context->allocator, m->lowered->slot_count, sizeof *offsets);
+	TRY_ALLOC(offsets, m->context->diags);
+	for (size_t i = 0; i < m->lowered->slot_count; i++)
+		offsets[i] = buffers_offset(&m->buffers, m->state.buffers[i]);
+	const enum status status = m->hooks->boundary(m->hooks->context, m->state.position, offsets, &to);
+	allocator_put(m->context->allocator, offsets, m->lowered->slot_count * sizeof *offsets);
+	TRY(status);
+	if (!to.compiled)
+		return STATUS_OK;
+	m->compiled = to.compiled;
+	m->lowered = to.compiled->lowered;
+	m->counters->steps = m->lowered->steps;
+	*schedule = to.schedule;
+	schedule_rewind(to.schedule);
+	while (done-- > 0 && schedule_next(to.schedule, &action))
+		;
+	return drop_dead_slots(m) ? STATUS_OK : machine_memory(m);
+}
+
 enum status machine_run(const struct context *context, const struct compiled_chain *compiled, struct schedule *schedule,
                         const struct machine_options *options, struct counters *counters)
 {
@@ -146,11 +188,20 @@ enum status machine_run(const struct context *context, const struct compiled_cha
 	memset(counters, 0, sizeof *counters);
 	counters->steps = compiled->lowered->steps;
 	schedule_rewind(schedule);
+	int64_t done = 0;
 	enum status status = begin_machine(&m);
+	if (status == STATUS_OK)
+		status = cross_boundary(&m, &schedule, 0);
 	bool more = schedule_next(schedule, &action), within = true;
 	while (more && within && status == STATUS_OK) {
+		struct schedule *const before = schedule;
 		more = schedule_next(schedule, &next);
 		status = run_action(&m, &action, more ? &next : NULL);
+		done++;
+		if (status == STATUS_OK && action.kind == ACT_FORWARD)
+			status = cross_boundary(&m, &schedule, done);
+		if (schedule != before)
+			more = schedule_next(schedule, &next);
 		if (status == STATUS_OK && m.hooks && m.hooks->progress)
 			status = m.hooks->progress(m.hooks->context, &action, pool->top);
 		within = !options->most || pool->peak <= options->most;

@@ -244,6 +244,8 @@ static enum status plan(struct job *job)
 	}
 	job->schedule = policy_schedule(&job->scheduled, &job->costs, job->context.allocator);
 	TRY_ALLOC(job->schedule, job->context.diags);
+	if (job->options.unpredicted)
+		return STATUS_OK;
 	TRY(job_predict_tile(job, &job->tile, 0, &job->predicted));
 	return job_finish(job);
 }

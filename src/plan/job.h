@@ -23,6 +23,7 @@ struct job_options {
 	bool want_value;          /* the output is wanted */
 	bool has_cotangent;       /* an array gives the output's cotangent */
 	bool whole;               /* do not cut into tiles */
+	bool unpredicted;         /* the schedule is not counted: predicted has no meaning, and slabs are unknown */
 	bool unexecuted;          /* the job only plans: its programs need not be kept */
 	bool on_disk, may_spill;  /* a budget may keep states on disk; the command has --spill */
 	int64_t disk_bytes;       /* of all workers: the most bytes of states on disk at once; 0: any */

@@ -22,8 +22,10 @@ static enum status judge(const struct job *job, int64_t snapshots, int64_t *peak
 	options.policy = &policy;
 	options.costs = NULL; /* the bytes do not depend on them */
 	options.unexecuted = true;
+	options.unpredicted = false;
 	options.portion.counted = NULL;
 	options.portion.counted_loops = 0;
+	options.portion.watched = false;
 	options.portion.most = 2 * snapshots + MORE_ITERATIONS;
 	const enum status status = job_make(&context, &trial, job->chain, &job->input, &options);
 	*peak = trial.predicted.peak_bytes;
