@@ -70,7 +70,8 @@ enum status programs_bind(const struct context *context, const char *const *name
                           const struct program_binding *bindings, size_t bound, const struct program_options *options,
                           struct program_set **set)
 {
-	struct program_set *made = *set = arena_alloc(context->arena, sizeof *made);
+	struct program_set *made = arena_alloc(context->arena, sizeof *made);
+	*set = NULL;
 	TRY_ALLOC(made, context->diags);
 	*made = (struct program_set){.context = *context, .options = *options, .count = count};
 	made->context.diags = NULL;
@@ -85,10 +86,10 @@ enum status programs_bind(const struct context *context, const char *const *name
 		const enum status status = bind_program(made, &bindings[i], names, context->diags);
 		if (status) {
 			programs_close(made);
-			*set = NULL;
 			return status;
 		}
 	}
+	*set = made;
 	return STATUS_OK;
 }
 

@@ -420,6 +420,33 @@ static int use_chain(const struct ckptc_allocator *allocator, const char *policy
 	return status;
 }
 
+/* The same for a chain with a program, which another process computes or nothing does. */
+START_TEST(test_failing_programs)
+{
+	static const double values[] = {1, 2};
+	const struct ckptc_array x = array_of(CKPTC_F64, 1, 2, 0, values);
+	for (size_t n = 1, failed = 1; failed; n++) {
+		struct failing failing = {.fail_at = n, .on = n % 2};
+		const struct ckptc_allocator allocator = {failing_resize, &failing};
+		const struct ckptc_chain_options options = {.allocator = &allocator};
+		static const char source[] = "program p(): same; p; p";
+		struct ckptc_chain *chain;
+		struct ckptc_result *result = NULL;
+		int status = ckptc_chain_new(&chain, source, strlen(source), &options, NULL);
+		if (!status && _i == 1)
+			status = ckptc_chain_program(chain, "p", shell, NULL);
+		if (!status)
+			status = ckptc_grad(&result, chain, &x, NULL, NULL);
+		ckptc_result_free(result);
+		ckptc_chain_free(chain);
+		failed = failing.requests >= n;
+		ck_assert_int_eq(failing.live, 0);
+		ck_assert_msg(status == CKPTC_LIMIT || status == (_i == 1 ? CKPTC_OK : CKPTC_USAGE), "status %d", status);
+		ck_assert(failed || status != CKPTC_LIMIT);
+	}
+}
+END_TEST
+
 /* A request that fails is CKPTC_LIMIT, or goes without what it was for, as a replay log does. */
 START_TEST(test_failing_allocations)
 {
@@ -472,6 +499,7 @@ int main(void)
 	tcase_add_test(tests, test_while);
 	tcase_add_test(tests, test_errors);
 	tcase_add_loop_test(tests, test_failing_allocations, 0, POLICIES);
+	tcase_add_loop_test(tests, test_failing_programs, 0, 2);
 	tcase_add_test(tests, test_threads);
 	return suite_run(suite);
 }
