@@ -92,7 +92,7 @@ static uint32_t add_register(struct draft *d, uint8_t shift, uint8_t bits)
 static struct arg arg_of(struct compiler *c, uint32_t value)
 {
 	if (value == NO_VALUE)
-		return (struct arg){.kind = ARG_NONE, .value = NO_VALUE};
+		return (struct arg){.kind = ARG_NONE};
 	const struct type *type = c->body->values[value].type;
 	struct draft *d = &c->draft;
 	const uint32_t same_as = c->values[value].same_as;

@@ -268,7 +268,7 @@ static size_t list_placed(struct compiler *c, struct placed *list)
 		struct launch *loop = &c->launches[i];
 		for (size_t k = 0; loop->kind == LAUNCH_LOOP && k < loop->carried_count; k++) {
 			struct carried *carried = &loop->carried[k];
-			const int64_t end = (int64_t)loop->match, read = c->values[loop->instr->loop.carries[k].final].last_read;
+			const int64_t end = (int64_t)loop->match, read = c->values[loop->loop->loop.carries[k].final].last_read;
 			const int held = loop->iterations > 0 && (loop->iterations - 1) % 2 == 1;
 			for (int side = 0; side < 2; side++)
 				list[count++] = (struct placed){
@@ -284,7 +284,7 @@ bool place_arrays(struct compiler *c, int64_t begin)
 		return false;
 	size_t limit = c->frame->count + 1;
 	for (size_t i = 0; i < c->launch_count; i++)
-		limit += 2 * c->launches[i].carried_count;
+		limit += c->launches[i].kind == LAUNCH_LOOP ? 2 * c->launches[i].carried_count : 0;
 	struct placed *list = arena_array(&c->scratch_arena, limit, sizeof *list);
 	uint32_t *made = arena_array(&c->scratch_arena, c->launch_count + 1, sizeof *made);
 	uint32_t *dead = arena_array(&c->scratch_arena, c->launch_count + 1, sizeof *dead);

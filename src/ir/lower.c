@@ -134,7 +134,7 @@ static bool is_cut(const struct body *body, uint32_t fold)
 		const size_t count = instr_reads(instr, reads);
 		for (size_t k = 0; k < count; k++)
 			cut &= is_made_after(body, reads[k], fold);
-		for (uint32_t k = 0; k < instr->loop.carry_count; k++)
+		for (uint32_t k = 0; instr->kind == INSTR_LOOP && k < instr->loop.carry_count; k++)
 			cut &= is_made_after(body, instr->loop.carries[k].init, fold);
 	}
 	return cut;
