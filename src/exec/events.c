@@ -93,7 +93,7 @@ enum { UNUSED = -1 };
 /* True if the backward pass is reported step by step. */
 static bool steps_seen(const struct run *run)
 {
-	return !run->tiles->tiled && !policy_by_value(run->gradient->job->policy);
+	return !run->tiles->tiled && !policy_by_value(&run->gradient->job->scheduled);
 }
 
 /* Notes that STEP, of index INDEX, uses VALUE if that is a param. */
