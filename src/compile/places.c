@@ -138,7 +138,10 @@ static int compare_candidates(const void *left, const void *right)
 static bool list_candidates(struct reuser *l)
 {
 	const struct compiler *c = l->c;
-	l->candidates = arena_array(&l->c->scratch_arena, c->body->value_count + 1, sizeof *l->candidates);
+	size_t most = 0;
+	for (size_t i = 0; i < c->body->value_count; i++)
+		most += reusable(c, &c->values[i]) != NULL;
+	l->candidates = arena_array(&l->c->scratch_arena, most + 1, sizeof *l->candidates);
 	if (!l->candidates)
 		return false;
 	for (uint32_t i = 0; i < c->body->value_count; i++) {
@@ -208,7 +211,7 @@ static bool reuse_arrays(struct compiler *c)
 	struct reuser l = {.c = c};
 	l.within_loop = arena_array(&c->scratch_arena, c->launch_count + 1, sizeof *l.within_loop);
 	l.goes_out = arena_array(&c->scratch_arena, c->body->value_count + 1, sizeof *l.goes_out);
-	l.uses = arena_array(&c->scratch_arena, c->body->value_count + c->body->out_count + 1, sizeof *l.uses);
+	l.uses = arena_array(&c->scratch_arena, c->frame->count + 1, sizeof *l.uses);
 	if (!l.within_loop || !l.goes_out || !l.uses)
 		return false;
 	int depth = 0;
