@@ -33,18 +33,18 @@ static int64_t param_offset(const struct bound_param *param, const struct param_
 	int64_t offset = 0;
 	for (uint32_t i = 0; i < ref->count; i++) {
 		int64_t at = ref->index[i].value + (ref->index[i].loop >= 0 ? counters[ref->index[i].loop] : 0);
-		offset = offset * param->type.shape.dim[i] + at;
+		offset = offset * param->shape->dim[i] + at;
 	}
-	for (int i = (int)ref->count; i < param->type.shape.ndim; i++)
-		offset *= param->type.shape.dim[i];
-	return param->streamed ? offset + first_row * row_elements(&param->type.shape) : offset;
+	for (int i = (int)ref->count; i < param->shape->ndim; i++)
+		offset *= param->shape->dim[i];
+	return param->streamed ? offset + first_row * row_elements(param->shape) : offset;
 }
 
 const void *param_place(const struct bound_param *param, const struct param_ref *ref, const int64_t *counters,
                         int64_t first_row)
 {
 	const int64_t offset = param_offset(param, ref, counters, first_row);
-	return (const char *)param->data + (size_t)offset * dtype_size(param->type.dtype);
+	return (const char *)param->data + (size_t)offset * dtype_size(param->dtype);
 }
 
 /* param_place without const: the frame also holds arrays that are written; params are not. */
@@ -229,7 +229,7 @@ static struct addition addition_of(const struct machine_state *m, const struct l
 	const struct param_ref *ref = own_param(m->e->own, launch->sum);
 	const struct bound_param *param = &m->e->params[ref->param];
 	return (struct addition){.e = m->e,
-	                         .loops = m->kernels[param->type.dtype == DTYPE_F64]->loops,
+	                         .loops = m->kernels[param->dtype == DTYPE_F64]->loops,
 	                         .index = ref->param,
 	                         .param = param,
 	                         .offset = param_offset(param, ref, m->counters, m->e->first_row)};
@@ -240,7 +240,7 @@ static void add_piece(void *context, const struct matrix_piece *piece)
 {
 	const struct addition *to = context;
 	const struct bound_param *param = to->param;
-	const size_t size = dtype_size(param->type.dtype), count = (size_t)piece->columns;
+	const size_t size = dtype_size(param->dtype), count = (size_t)piece->columns;
 	if (!param->gradient)
 		return;
 	if (to->e->turns)

@@ -142,8 +142,9 @@ static enum status say_params(struct run *run, int64_t step, struct diags *diags
 {
 	for (size_t i = 0; i < run->params->count; i++) {
 		const struct param *param = &run->chain->params[i];
+		const struct type type = bound_type(&run->params->bound[i]);
 		if (run->gradient->first_use[i] == step && param->differentiated)
-			TRY(say(run, param->name, &run->params->bound[i].type, step, diags));
+			TRY(say(run, param->name, &type, step, diags));
 	}
 	return STATUS_OK;
 }
