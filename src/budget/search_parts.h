@@ -32,6 +32,7 @@ struct candidate {
 	struct schedule *schedule; /* NULL: the table makes it again */
 	int64_t level;             /* of its table: table_extract makes the schedule there */
 	bool timed, judged;
+	bool certain; /* judged even where the walk takes more than a goal's reach */
 	double time;
 	int64_t walked; /* peak by the cost walk; 0: not walked */
 	int64_t most;   /* limit of the last judge or walk: a judged peak above it may be too low */
@@ -101,6 +102,8 @@ enum status search_equal_judged(const struct search *s);
 int64_t common_divisor(int64_t a, int64_t b);
 /* Offers schedules of other policies (families.c), of chains of at most GROUPED steps. */
 enum status search_families(const struct search *s);
+/* True if the judge sees every policy of another family that is faster: the walk may take far more than the judge. */
+bool families_are_certain(const struct search *s);
 /*
  * Offers each goal that is not settled binomial checkpointing of parts of equal length, from a fixed list of lengths
  * and snapshots (offer_choices). A goal still without a schedule is offered parts of one step with one snapshot.

@@ -83,7 +83,16 @@ static bool set_has(size_t set, size_t names, size_t i)
 	return ((set - 2) / 2 == i) == (set % 2 == 0);
 }
 
-/* Sets POLICY to P+Q, or to P if it is all. False if out of memory. */
+/* True if SET has no name, one, all but one, or all. Such sets come first. */
+static bool set_is_plain(size_t set, size_t names)
+{
+	size_t count = 0;
+	for (size_t i = 0; i < names; i++)
+		count += set_has(set, names, i);
+	return count < 2 || count + 1 >= names;
+}
+
+/* Sets POLICY to P+Q. False if out of memory. */
 static bool join_policies(struct policy *policy, const struct policy *p, const struct policy *q, struct arena *arena)
 {
 	struct policy *sides = arena_array(arena, 2, sizeof *sides);
@@ -112,19 +121,29 @@ static bool make_policy(struct policy *policy, size_t base, size_t set, const st
 	       (!named.name_count || join_policies(policy, policy, &named, arena));
 }
 
+/* Lists the policies of SET, up to MOST policies in all. False if out of memory. */
+static bool list_set(struct value_plans *list, size_t set, double most)
+{
+	const struct chain *chain = list->base->chain;
+	bool made = true;
+	for (size_t i = 0; i < BASES && made && (double)list->count < most; i++)
+		/* Without names, UNNAMED is every value already, dots too. */
+		if ((list->dots || !bases[i].dots) && (chain->name_count || !bases[i].unnamed || !bases[i].dots))
+			made = make_policy(&list->plans[list->count++].policy, i, set, chain, list->context->arena);
+	return made;
+}
+
 /* Lists the policies that are planned, RUN additions before a run. False if out of memory. */
 static bool list_policies(struct value_plans *list, double run)
 {
-	const struct chain *chain = list->base->chain;
-	const size_t sets = count_sets(chain->name_count);
+	const size_t names = list->base->chain->name_count, sets = count_sets(names);
 	const double most = fmax(run / 40, LEAST_WORK) / (list->instrs * INSTR_WORK);
 	bool made = true;
 	list->plans = arena_array(list->context->arena, sets * BASES, sizeof *list->plans);
-	for (size_t set = 0; list->plans && set < sets; set++)
-		for (size_t i = 0; i < BASES && made && (double)list->count < most; i++)
-			/* Without names, UNNAMED is every value already, dots too. */
-			if ((list->dots || !bases[i].dots) && (chain->name_count || !bases[i].unnamed || !bases[i].dots))
-				made = make_policy(&list->plans[list->count++].policy, i, set, chain, list->context->arena);
+	for (int pass = 0; list->plans && pass < 2; pass++)
+		for (size_t set = 0; set < sets && made; set++)
+			if (set_is_plain(set, names) == (pass == 0))
+				made = list_set(list, set, most);
 	return list->plans && made;
 }
 
