@@ -91,14 +91,16 @@ static bool list_sizes(const struct search *s, struct sizes *sizes)
 	return !s->context.arena->failed;
 }
 
-/* Returns bytes that every:NUMBER holds after the first sweep: the states that it keeps, and the last residuals. */
+/* Returns the most bytes that every:NUMBER holds once a segment is recorded: the states kept before it, and its residuals. */
 static double bytes_of_every(const struct search *s, const struct sizes *sizes, int64_t number)
 {
-	const int64_t steps = s->costs->steps, last = (steps - 1) / number * number;
-	double held = sizes->residuals[steps] - sizes->residuals[last];
-	for (int64_t i = 0; i < last; i += number)
-		held += (double)sizes->states[i];
-	return held;
+	const int64_t steps = s->costs->steps;
+	double states = 0, most = 0;
+	for (int64_t i = 0; i < steps; i += number) {
+		most = fmax(most, states + sizes->residuals[lesser(i + number, steps)] - sizes->residuals[i]);
+		states += (double)sizes->states[i];
+	}
+	return most;
 }
 
 /*

@@ -17,9 +17,11 @@
 #include "budget/budget.h"
 
 enum {
-	MANY = 3200,     /* the most parts of a chain; up to so many steps, each step is a part */
-	EQUALS = 10000,  /* the most equal steps that search_equal plans */
-	GROUPED = 50000, /* the most steps of a chain with tables; over a longer one only save-all is walked */
+	MANY = 3200,    /* the most parts of a chain; up to so many steps, each step is a part */
+	EQUALS = 10000, /* the most equal steps that search_equal plans */
+	/* The most steps of chains with tables, if unequal, and with families.c. Over longer ones only save-all is walked. */
+	GROUPED = 200000,
+	GROUPED_EQUAL = 50000,
 	BLOCKS = 160,    /* the most blocks of tables */
 	TRIES = 150,     /* about the most schedules of a long ladder that each pass over it tries */
 	NUMBERED = 1000, /* the most steps of a chain for which families.c tries revolve:S and online:S */
@@ -56,7 +58,7 @@ struct search {
 	struct budget_goal *goals;
 	size_t count;
 	struct effort effort;
-	double *sums;        /* sums[i]: forward time of the first i steps; NULL beyond GROUPED steps */
+	double *sums;        /* sums[i]: forward time of the first i steps; NULL beyond GROUPED or GROUPED_EQUAL steps */
 	double time;         /* save-all's, by the cost walk */
 	int64_t range;       /* save-all's peak by the cost walk, beyond costs->fixed */
 	int64_t table_bytes; /* limit on the bytes of the current tables */

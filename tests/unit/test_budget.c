@@ -423,6 +423,38 @@ START_TEST(more_disk_is_no_slower)
 }
 END_TEST
 
+/* Runs of equal steps, some of a single one. The first is a step of most bytes among equal ones. */
+START_TEST(no_policy_is_better_over_runs)
+{
+	static const char *const others[] = {"every:100", "revolve:12", "sqrt", "revolve:300"};
+	uint64_t seed = 62;
+	for (int round = 0; round < (nightly() ? 40 : 2); round++) {
+		struct step_run store[5];
+		struct step_costs costs = {.runs = store, .run_count = 2 + (size_t)draw(&seed, 4), .output = 8};
+		for (size_t i = 0; i < costs.run_count; i++) {
+			store[i] = (struct step_run){.cost = {.forward = (double)(1 + draw(&seed, 9)),
+			                                      .state = 1 + draw(&seed, 100),
+			                                      .residual = draw(&seed, 2) * draw(&seed, 300),
+			                                      .keeps_input = draw(&seed, 2)},
+			                             .count = draw(&seed, 3) ? 26000 + draw(&seed, 14000) : 1};
+			if (round == 0)
+				store[i] =
+					(struct step_run){.cost = {.forward = 1, .state = i == 1 ? 800 : 8, .residual = i == 1 ? 800 : 8},
+				                      .count = i == 1 ? 1 : 26000};
+			costs.steps += store[i].count;
+		}
+		for (size_t p = round % 2; p < sizeof others / sizeof *others; p += nightly() ? 1 : 2) {
+			struct schedule *other = schedule_of(others[p], 0, &costs);
+			const struct walked walked = walk_of(other, &costs, NULL);
+			schedule_free(other);
+			const struct plan plan = plan_within(&costs, walked.counters.peak_bytes);
+			ck_assert_msg(plan.time <= walked.time * (1 + 1e-6), "%s: %g, budget %g", others[p], walked.time,
+			              plan.time);
+		}
+	}
+}
+END_TEST
+
 START_TEST(long_equal_chain)
 {
 	static const int64_t budgets[] = {60000, 400000, 4000000, 40000000, 400000000, 4000000000};
@@ -604,6 +636,7 @@ int main(void)
 	tcase_add_test(tcase, no_policy_is_better);
 	tcase_add_test(tcase, one_step_of_most_bytes);
 	tcase_add_test(tcase, more_disk_is_no_slower);
+	tcase_add_test(tcase, no_policy_is_better_over_runs);
 	tcase_add_test(tcase, long_equal_chain);
 	tcase_add_test(tcase, equal_steps_are_exact);
 	tcase_add_test(tcase, ten_thousand_equal_steps);
