@@ -428,7 +428,7 @@ bool compile_group(struct compiler *c, size_t first, size_t end)
 		return false;
 	launch->registers = compact_registers(d);
 	launch->kernel_ops =
-		d->stays ? d->kernel_ops : arena_array(c->arena, d->kernel_op_count + 1, sizeof *launch->kernel_ops);
+		d->stays ? d->kernel_ops : arena_array(c->arena, d->kernel_op_count, sizeof *launch->kernel_ops);
 	if (!launch->kernel_ops)
 		return false;
 	if (!d->stays)
