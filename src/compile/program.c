@@ -56,7 +56,8 @@ static int32_t above_indices(const struct param_ref *ref, int32_t levels)
 static int32_t count_levels(const struct body *body)
 {
 	int32_t levels = body->levels;
-	for (const struct instr *instr = body->instrs; instr < body->instrs + body->instr_count; instr++) {
+	for (size_t i = 0; i < body->instr_count; i++) {
+		const struct instr *instr = &body->instrs[i];
 		levels = instr->level >= levels ? instr->level + 1 : levels;
 		for (const struct stream_loop *l = instr->stream ? instr->stream->loops : NULL; l; l = l->outer)
 			if (l->step && l->level >= levels)
@@ -64,9 +65,9 @@ static int32_t count_levels(const struct body *body)
 		if (instr->kind == INSTR_ACCUMULATE)
 			levels = above_indices(&instr->param, levels);
 	}
-	for (const struct value *value = body->values; value < body->values + body->value_count; value++)
-		if (value->from == FROM_PARAM)
-			levels = above_indices(&value->param, levels);
+	for (size_t i = 0; i < body->value_count; i++)
+		if (body->values[i].from == FROM_PARAM)
+			levels = above_indices(&body->values[i].param, levels);
 	return levels;
 }
 
