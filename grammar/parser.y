@@ -170,7 +170,7 @@ exports
 exported
 	: listed_name {
 		$$.names = (struct name_chain){$1, $1};
-		BUILD($$.as.first = $$.as.last = parse_copy(parse, $1, sizeof *$1));
+		BUILD($$.as.first = $$.as.last = PARSE_KEEP(parse, struct name_list, .name = $1->name, .span = $1->span));
 	}
 	| listed_name AS listed_name { $$ = (struct export_chain){{$1, $1}, {$3, $3}}; }
 	;
@@ -204,7 +204,7 @@ repeated
 /* Where the grammar has only a name, keywords are names too. */
 name : NAME | OPTION | IN | INPUT | PARAM | CONST | DEF | NAMING | REPEAT | FOR | CHECKPOINT | EXPORT | AS | PROGRAM ;
 
-listed_name : name { BUILD($$ = PARSE_NEW(parse, struct name_list, .name = $1, .span = @1)); } ;
+listed_name : name { BUILD($$ = PARSE_KEEP(parse, struct name_list, .name = $1, .span = @1)); } ;
 
 names
 	: listed_name { $$ = (struct name_chain){$1, $1}; }
@@ -336,7 +336,8 @@ init
 		BUILD($$ = parse_init_form(parse, $1, @1, &(struct init){.span = @$, .path = $3, .key = $5}));
 	}
 	| word '(' elements ')' {
-		const struct init call = {.span = @$, .values = $3->values, .count = $3->count, .shape = $3->shape};
+		const struct shape *shape = $3->shape.ndim ? &$3->shape : NULL;
+		const struct init call = {.span = @$, .values = $3->values, .count = $3->count, .shape = shape};
 		BUILD($$ = parse_init_form(parse, $1, @1, &call));
 	}
 	;

@@ -67,8 +67,7 @@ static enum status make_chain(struct ckptc_chain *c, const char *text, size_t le
 		c->source.text = arena_strndup(context->arena, text, length);
 		TRY_ALLOC(c->source.text, context->diags);
 	}
-	TRY(syntax_parse(context, &c->syntax, &c->source));
-	TRY(chain_resolve(context, &c->chain, &c->syntax));
+	TRY(chain_read(context, &c->chain, &c->source));
 	TRY(policy_parse_blocks(context, &c->chain));
 	c->arrays = arena_array(context->arena, c->chain.param_count + 1, sizeof *c->arrays);
 	c->programs = arena_array(context->arena, c->chain.program_count + 1, sizeof *c->programs);

@@ -11,7 +11,6 @@
 struct ckptc_chain {
 	struct owner owner;
 	struct source source;
-	struct syntax syntax;
 	struct chain chain;
 	const char *directory;
 	struct memory_array *arrays; /* bound by name; as many as the chain has params fit */

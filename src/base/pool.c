@@ -81,3 +81,14 @@ bool pool_put(struct pool *pool, int64_t offset, int64_t size)
 	pool->holes[low] = (struct hole){offset, end - offset};
 	return true;
 }
+
+bool pool_set(struct pool *pool, int64_t top, const struct hole *holes, size_t count)
+{
+	if (count && !allocator_grow(pool->allocator, (void **)&pool->holes, &pool->capacity, count, sizeof *pool->holes))
+		return false;
+	for (size_t i = 0; i < count; i++)
+		pool->holes[i] = holes[i];
+	pool->count = count;
+	pool->top = top;
+	return true;
+}

@@ -31,5 +31,7 @@ void pool_free(struct pool *pool);
 int64_t pool_get(struct pool *pool, int64_t size);
 /* Frees OFFSET, which pool_get returned for SIZE bytes. False, with nothing changed, if memory for holes is short. */
 bool pool_put(struct pool *pool, int64_t offset, int64_t size);
+/* Makes the COUNT HOLES and the bytes from TOP on the free places. The peak stays. False if out of memory, as above. */
+bool pool_set(struct pool *pool, int64_t top, const struct hole *holes, size_t count);
 
 #endif

@@ -34,7 +34,7 @@ struct budget_judge {
 	double run;
 };
 
-/* A budget of BYTES, and the fastest schedule that was found for it. Long: over 50,000 steps, and not save-all. */
+/* A budget of BYTES, and the fastest schedule that was found for it. Long: over 200,000 steps, and not save-all. */
 struct budget_goal {
 	int64_t bytes;
 	struct schedule *schedule; /* NULL: none was found */

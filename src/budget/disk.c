@@ -3,6 +3,7 @@
  */
 #include "base/checked.h"
 #include "budget/budget.h"
+#include "budget/equal_steps.h"
 #include "memory/cost_walk.h"
 
 /* disk-revolve with SNAPSHOTS and its judgement. SNAPSHOTS -1: no number fits. */
@@ -64,27 +65,72 @@ static enum status most_snapshots(const struct context *context, const struct di
 	return STATUS_OK;
 }
 
+static double disk_time(const struct step_costs *costs, const struct counters *c)
+{
+	return c->recomputed_cost + (double)c->spill_writes * costs->spill_write +
+	       (double)c->spill_reads * costs->spill_read;
+}
+
+/* Makes *BEST, of the limit *BYTES, the plan of OFFER with the most snapshots that fit GOAL, if that is faster. */
+static enum status try_limit(const struct context *context, const struct disk_offer *offer, struct budget_goal *goal,
+                             struct disk_plan *best, struct disk_offer *limit)
+{
+	const struct step_costs *costs = offer->costs;
+	struct disk_plan plan = {.snapshots = -1};
+	TRY(most_snapshots(context, offer, goal, offer->staged, &plan));
+	TRY(plan.snapshots < 1 && offer->staged ? most_snapshots(context, offer, goal, false, &plan) : STATUS_OK);
+	const double time = disk_time(costs, &plan.judged.counters);
+	if (plan.snapshots >= 0 && (best->snapshots < 0 || time < disk_time(costs, &best->judged.counters))) {
+		*best = plan;
+		*limit = *offer;
+	}
+	return STATUS_OK;
+}
+
+/*
+ * Finds the best plan of OFFER for GOAL, and its LIMIT. With fewer places on disk, other states are on disk, and so more
+ * snapshots may fit. So a short chain is tried with a fixed set of places up to the limit: then more disk takes no more
+ * time. Steps that are all equal need no such trials.
+ */
+static enum status best_plan(const struct context *context, const struct disk_offer *offer, struct budget_goal *goal,
+                             struct disk_plan *best, struct disk_offer *limit)
+{
+	enum { SHORT = 64, WORK = 100000, DENSE_JUDGED = 4 };
+	const int64_t steps = offer->costs->steps, state = step_costs_largest_state(offer->costs);
+	const int64_t most = lesser(offer->limited ? offer->disk_bytes / greater(state, 1) : steps, steps);
+	const int64_t dense = offer->judge ? DENSE_JUDGED : WORK / (steps * steps);
+	TRY(try_limit(context, offer, goal, best, limit));
+	if (steps > SHORT || equal_steps_apply(offer->costs))
+		return STATUS_OK;
+	for (int64_t places = 0; places <= most; places = places < dense ? places + 1 : 2 * places) {
+		struct disk_offer fewer = *offer;
+		fewer.limited = true;
+		fewer.disk_bytes = places * state;
+		TRY(try_limit(context, &fewer, goal, best, limit));
+	}
+	return STATUS_OK;
+}
+
 enum status budget_offer_disk(const struct context *context, const struct disk_offer *offer, struct budget_goal *goal)
 {
 	const struct step_costs *costs = offer->costs;
 	struct disk_plan plan = {.snapshots = -1};
+	struct disk_offer limit;
+	double time;
 	if (costs->steps < 2)
 		return STATUS_OK;
-	TRY(most_snapshots(context, offer, goal, offer->staged, &plan));
-	TRY(plan.snapshots < 1 && offer->staged ? most_snapshots(context, offer, goal, false, &plan) : STATUS_OK);
+	TRY(best_plan(context, offer, goal, &plan, &limit));
 	if (plan.snapshots < 0)
 		return STATUS_OK;
 	const struct counters *c = &plan.judged.counters;
-	const double disk = (double)c->spill_writes * costs->spill_write + (double)c->spill_reads * costs->spill_read;
-	double time;
 	if (goal->schedule && !offer->judge) /* the search of a long chain leaves its counters zero */
 		TRY(cost_walk(context, goal->schedule, costs, NULL, &goal->counters, &time));
-	if (goal->schedule && goal->counters.recomputed_cost <= c->recomputed_cost + disk)
+	if (goal->schedule && goal->counters.recomputed_cost <= disk_time(costs, c))
 		return STATUS_OK;
 	schedule_free(goal->schedule);
 	goal->counters = *c;
 	goal->peak = plan.judged.peak;
-	goal->schedule = make_schedule(context, offer, &goal->family, plan.snapshots);
+	goal->schedule = make_schedule(context, &limit, &goal->family, plan.snapshots);
 	TRY_ALLOC(goal->schedule, context->diags);
 	return STATUS_OK;
 }

@@ -462,7 +462,7 @@ static void list_right(const struct equal_table *t, const struct stretch *r, int
 /* Records all steps of R at once, from slot SLOT unless it is -1, and reverses them. */
 static void list_at_once(struct stretch r, int64_t slot, struct action_list *list)
 {
-	list_record(list, r.begin, r.begin + 1, slot);
+	action_list_record(list, r.begin, r.begin + 1, slot);
 	if (r.n > 1)
 		action_list_push(list, ACT_RECORD, r.begin + 1, r.begin + r.n, 0);
 	action_list_push(list, ACT_BACKWARD, r.begin, r.begin + r.n, 0);
@@ -484,7 +484,7 @@ static int64_t best_split(const struct equal_table *t, struct stretch r, int way
 /* Appends the actions of R by (2). The state before R is in SLOT; -1: it is current. */
 static void list_recorded(const struct equal_table *t, struct stretch r, int64_t slot, struct action_list *list)
 {
-	list_record(list, r.begin, r.begin + 1, slot);
+	action_list_record(list, r.begin, r.begin + 1, slot);
 	slot = -1; /* now of the state after the first step */
 	while (!at_once(t, r)) {
 		const int64_t k = best_split(t, r, RECORDED);
@@ -493,7 +493,7 @@ static void list_recorded(const struct equal_table *t, struct stretch r, int64_t
 			list_range(t, (struct stretch){right, r.begin + 1, r.n - 1, r.place}, slot, list);
 			r.n = 1;
 		} else {
-			slot = list_keep(list, r.begin + 1, slot);
+			slot = action_list_keep(list, r.begin + 1, slot);
 			action_list_push(list, ACT_FORWARD, r.begin + 1, r.begin + k, 0);
 			list_right(t, &r, RECORDED, k, list);
 			r.n = k;
@@ -515,7 +515,7 @@ static void list_range(const struct equal_table *t, struct stretch r, int64_t sl
 			return;
 		}
 		const int64_t k = best_split(t, r, BEST);
-		slot = list_keep(list, r.begin, slot);
+		slot = action_list_keep(list, r.begin, slot);
 		action_list_push(list, ACT_FORWARD, r.begin, r.begin + k, 0);
 		list_right(t, &r, BEST, k, list);
 		r.n = k;

@@ -15,6 +15,8 @@ static int64_t next_number(const struct search *s, int64_t number, int64_t dense
 	return search_next_number(number, (int64_t)((double)dense / thin), (int64_t)((double)percent * fmin(thin, 100)));
 }
 
+bool families_are_certain(const struct search *s) { return s->judge && s->costs->steps <= NUMBERED; }
+
 static enum status offer_family(const struct search *s, const struct policy *family)
 {
 	return search_offer(s, family, policy_schedule(family, s->costs, s->context.allocator));
@@ -31,7 +33,9 @@ static enum status offer_largest(const struct search *s, struct budget_goal *goa
 	*fits = least;
 	while (beyond - *fits > 1 && !goal_is_settled(goal)) {
 		const struct policy family = {.kind = kind, .number = *fits + (beyond - *fits) / 2};
-		struct candidate c = {.family = &family, .schedule = policy_schedule(&family, s->costs, s->context.allocator)};
+		struct candidate c = {.family = &family,
+		                      .schedule = policy_schedule(&family, s->costs, s->context.allocator),
+		                      .certain = families_are_certain(s)};
 		TRY_ALLOC(c.schedule, s->context.diags);
 		enum status status = candidate_measure(s, &c, true);
 		if (!status)
@@ -87,14 +91,16 @@ static bool list_sizes(const struct search *s, struct sizes *sizes)
 	return !s->context.arena->failed;
 }
 
-/* Returns bytes that every:NUMBER holds after the first sweep: the states that it keeps, and the last residuals. */
+/* Returns the most bytes that every:NUMBER holds once a segment is recorded: the states kept before it, and its residuals. */
 static double bytes_of_every(const struct search *s, const struct sizes *sizes, int64_t number)
 {
-	const int64_t steps = s->costs->steps, last = (steps - 1) / number * number;
-	double held = sizes->residuals[steps] - sizes->residuals[last];
-	for (int64_t i = 0; i < last; i += number)
-		held += (double)sizes->states[i];
-	return held;
+	const int64_t steps = s->costs->steps;
+	double states = 0, most = 0;
+	for (int64_t i = 0; i < steps; i += number) {
+		most = fmax(most, states + sizes->residuals[lesser(i + number, steps)] - sizes->residuals[i]);
+		states += (double)sizes->states[i];
+	}
+	return most;
 }
 
 /*
@@ -109,7 +115,8 @@ static enum status offer_every_below(const struct search *s, const struct sizes 
 	for (int64_t number = lesser(most, steps - 1); number > 0 && tries > 0; number--) {
 		/* all but the last segment run twice */
 		const double time = s->time + s->sums[(steps - 1) / number * number];
-		if (!goal_is_faster(goal, time) || bytes_of_every(s, sizes, number) > (double)goal_reach(s, goal))
+		const bool reached = families_are_certain(s) || bytes_of_every(s, sizes, number) <= (double)goal_reach(s, goal);
+		if (!goal_is_faster(goal, time) || !reached)
 			continue;
 		TRY(offer_family(s, &(struct policy){.kind = POLICY_every, .number = number}));
 		tries--;

@@ -42,7 +42,7 @@ bool goal_wants(const struct search *s, const struct budget_goal *goal, const st
 {
 	if (!likes_time(goal, c->time))
 		return false;
-	if (!s->judge || c->walked == 0)
+	if (!s->judge || c->walked == 0 || c->certain)
 		return true;
 	const int64_t fixed = s->costs->fixed;
 	const int64_t expected = fixed + (int64_t)((double)(c->walked - fixed) * s->judge->share) - s->judge->slack;
@@ -87,10 +87,10 @@ enum status candidate_measure(const struct search *s, struct candidate *c, bool 
 	c->time = time_of(s, c->schedule);
 	c->timed = true;
 	options.most = most_walked(s, c->time, &wanted);
-	if (fully)
-		options.most = 0;
-	else if (!wanted)
+	if (!fully && !wanted)
 		return STATUS_OK;
+	if (fully || c->certain)
+		options.most = 0;
 	enum status status = cost_walk(&s->context, c->schedule, s->costs, &options, &counters, &time);
 	c->walked = counters.peak_bytes;
 	if (!s->judge) {
@@ -143,7 +143,8 @@ enum status goal_offer(const struct search *s, struct budget_goal *goal, struct 
 
 enum status search_offer(const struct search *s, const struct policy *family, struct schedule *schedule)
 {
-	struct candidate c = {.family = family, .schedule = schedule};
+	struct candidate c = {
+		.family = family, .schedule = schedule, .certain = family->kind != POLICY_budget && families_are_certain(s)};
 	TRY_ALLOC(schedule, s->context.diags);
 	enum status status = candidate_measure(s, &c, false);
 	for (size_t i = s->count; i-- > 0 && !status;)

@@ -385,28 +385,6 @@ int64_t table_least(const struct table *t) { return root_of(t, false)->low; }
 
 double table_time(const struct table *t, int64_t level) { return (double)time_at(root_of(t, false), level); }
 
-int64_t list_keep(struct action_list *list, int64_t begin, int64_t slot)
-{
-	if (slot >= 0) {
-		action_list_push(list, ACT_LOAD, begin, begin, slot);
-		return slot;
-	}
-	slot = list->used++;
-	list->slots = greater(list->slots, list->used);
-	action_list_push(list, ACT_SAVE, begin, begin, slot);
-	return slot;
-}
-
-void list_record(struct action_list *list, int64_t begin, int64_t end, int64_t slot)
-{
-	if (slot >= 0) {
-		action_list_push(list, ACT_LOAD, begin, begin, slot);
-		action_list_push(list, ACT_DROP, begin, begin, slot);
-		list->used--; /* slots are a stack */
-	}
-	action_list_push(list, ACT_RECORD, begin, end, 0);
-}
-
 /* Returns V's choice for R, of at least two parts, at level M: 0 to record the first part, else the k of a split. */
 static int64_t choice_at(const struct table *t, struct range r, int64_t m)
 {
@@ -463,12 +441,12 @@ static void extract(const struct table *t, struct range r, int64_t m, int64_t sl
 		const int64_t k = choose(t, r, &m);
 		if (k == 0)
 			break;
-		slot = list_keep(list, part->begin, slot);
+		slot = action_list_keep(list, part->begin, slot);
 		action_list_push(list, ACT_FORWARD, part->begin, t->parts[k].begin, 0);
 		extract(t, (struct range){k, r.j, false}, m - quanta_of(t, state_of(t, r)), -1, list);
 		r.j = k;
 	}
-	list_record(list, part->begin, part->end, slot);
+	action_list_record(list, part->begin, part->end, slot);
 	if (r.j > r.i + 1)
 		extract(t, (struct range){r.i + 1, r.j, part->keeps_output}, m - held_quanta(t, r), -1, list);
 	action_list_push(list, ACT_BACKWARD, part->begin, part->end, 0);

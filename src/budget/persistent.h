@@ -88,12 +88,4 @@ void table_extract(const struct table *table, int64_t level, struct action_list 
 /* Appends the persistent schedule of least peak over COUNT PARTS, in one-byte quanta. LIST fails if out of memory. */
 void least_peak_extract(const struct part *parts, int64_t count, struct action_list *list);
 
-/* Appends: if SLOT is -1, saves the current state BEGIN to a new slot, else loads it from SLOT. Returns the slot. */
-int64_t list_keep(struct action_list *list, int64_t begin, int64_t slot);
-/*
- * Appends: records steps BEGIN .. END-1 from the current state or, if SLOT is not -1, from that in SLOT, the last slot
- * in use, which is emptied.
- */
-void list_record(struct action_list *list, int64_t begin, int64_t end, int64_t slot);
-
 #endif

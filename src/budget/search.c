@@ -72,41 +72,42 @@ static enum status search_all(struct search *s)
 		TRY(s->judge ? search_equal_judged(s) : search_equal(s, &solved));
 	if (solved)
 		return STATUS_OK;
-	const bool tables = steps <= MANY || (steps <= GROUPED && !equal);
+	const bool tables = steps <= MANY || (s->sums && !equal);
 	TRY(tables ? search_tables(s) : STATUS_OK);
-	TRY(steps <= GROUPED ? search_families(s) : STATUS_OK);
+	TRY(s->sums ? search_families(s) : STATUS_OK);
 	return steps <= MANY ? STATUS_OK : search_long(s);
 }
 
 /*
  * Sets the effort, by costs in additions as they were measured:
  *   - the bounds of all tables: 160 * blocks^3;
- *   - to make, time, walk and judge a schedule: 400 for each step;
+ *   - to make, time, walk and judge a schedule: 400 for each step. Even without a judge, WALKED bounds all of these;
  *   - a cell of a table of equal steps: 750 for all tables of a budget.
  * Each part takes at most a quarter of the allowed work. But equal steps are to be exact: their tables may take
  * LEAST_EQUAL, a tenth of a second or two.
  */
 static void set_effort(struct search *s)
 {
-	static const double least = 1e8, least_equal = 1e9, unlimited = 1e12;
+	static const double least = 1e8, least_equal = 1e9, unlimited = 1e12, walked = 2.4e10;
 	const double steps = (double)s->costs->steps, work = s->judge ? fmax(s->judge->run / 10, least) : unlimited;
-	const double blocks = fmin(cbrt(work / 160), BLOCKS), tries = work / 4 / (400 * steps);
+	const double blocks = fmin(cbrt(work / 160), BLOCKS), walks = fmin(work, walked) / 4 / (400 * steps);
+	const double tries = fmin(walks, TRIES);
 	s->effort = (struct effort){.blocks = (int64_t)blocks,
 	                            .parts = blocks < BLOCKS ? (int64_t)pow(blocks, 1.5) : MANY,
-	                            .tries = (int64_t)fmax(fmin(tries, TRIES), 2),
+	                            .tries = (int64_t)fmax(tries, 2),
 	                            .sums = fmin(work / 12, 7e8),
 	                            .cells = (size_t)(fmax(work, least_equal) / 750),
-	                            .thin = fmax(450 / tries, 1)};
+	                            .thin = fmax(450 / walks, 1)};
 }
 
-/* Allocates the arrays of S, and fills its sums for at most GROUPED steps. False if out of memory. */
+/* Allocates the arrays of S, and fills its sums for at most GROUPED steps, or GROUPED_EQUAL equal ones. False if out of memory. */
 static bool search_begin(struct search *s)
 {
 	struct arena *arena = s->context.arena;
 	const struct step_costs *costs = s->costs;
 	s->levels = arena_array(arena, s->count, sizeof *s->levels);
 	s->rests = arena_array(arena, s->count, sizeof *s->rests);
-	if (costs->steps > GROUPED)
+	if (costs->steps > (equal_steps_apply(costs) ? GROUPED_EQUAL : GROUPED))
 		return !arena->failed;
 	double *sum = s->sums = arena_array(arena, (size_t)costs->steps + 1, sizeof *s->sums);
 	for (size_t run = 0; !arena->failed && run < costs->run_count; run++)

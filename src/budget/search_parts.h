@@ -17,9 +17,11 @@
 #include "budget/budget.h"
 
 enum {
-	MANY = 3200,     /* the most parts of a chain; up to so many steps, each step is a part */
-	EQUALS = 10000,  /* the most equal steps that search_equal plans */
-	GROUPED = 50000, /* the most steps of a chain with tables; over a longer one only save-all is walked */
+	MANY = 3200,    /* the most parts of a chain; up to so many steps, each step is a part */
+	EQUALS = 10000, /* the most equal steps that search_equal plans */
+	/* The most steps of chains with tables, if unequal, and with families.c. Over longer ones only save-all is walked. */
+	GROUPED = 200000,
+	GROUPED_EQUAL = 50000,
 	BLOCKS = 160,    /* the most blocks of tables */
 	TRIES = 150,     /* about the most schedules of a long ladder that each pass over it tries */
 	NUMBERED = 1000, /* the most steps of a chain for which families.c tries revolve:S and online:S */
@@ -32,6 +34,7 @@ struct candidate {
 	struct schedule *schedule; /* NULL: the table makes it again */
 	int64_t level;             /* of its table: table_extract makes the schedule there */
 	bool timed, judged;
+	bool certain; /* judged even where the walk takes more than a goal's reach */
 	double time;
 	int64_t walked; /* peak by the cost walk; 0: not walked */
 	int64_t most;   /* limit of the last judge or walk: a judged peak above it may be too low */
@@ -55,7 +58,7 @@ struct search {
 	struct budget_goal *goals;
 	size_t count;
 	struct effort effort;
-	double *sums;        /* sums[i]: forward time of the first i steps; NULL beyond GROUPED steps */
+	double *sums;        /* sums[i]: forward time of the first i steps; NULL beyond GROUPED or GROUPED_EQUAL steps */
 	double time;         /* save-all's, by the cost walk */
 	int64_t range;       /* save-all's peak by the cost walk, beyond costs->fixed */
 	int64_t table_bytes; /* limit on the bytes of the current tables */
@@ -101,6 +104,8 @@ enum status search_equal_judged(const struct search *s);
 int64_t common_divisor(int64_t a, int64_t b);
 /* Offers schedules of other policies (families.c), of chains of at most GROUPED steps. */
 enum status search_families(const struct search *s);
+/* True if the judge sees every policy of another family that is faster: the walk may take far more than the judge. */
+bool families_are_certain(const struct search *s);
 /*
  * Offers each goal that is not settled binomial checkpointing of parts of equal length, from a fixed list of lengths
  * and snapshots (offer_choices). A goal still without a schedule is offered parts of one step with one snapshot.

@@ -313,9 +313,9 @@ static enum status run_checks(struct checker *c, const struct gradient *base)
 		const struct param *param = &s->chain.params[i];
 		const struct bound_param *bound = &s->bound.bound[i];
 		/* Change the exact values of a weak param: each run converts them again. */
-		const void *values = param->weak ? s->bound.exact[i].data : bound->data;
-		if (param->differentiated && bound->type.dtype == DTYPE_F64)
-			TRY(check_array(c, param->name, (double *)(uintptr_t)values, shape_count(&bound->type.shape),
+		const void *values = param->weak ? s->bound.exact[i] : bound->data;
+		if (param->differentiated && bound->dtype == DTYPE_F64)
+			TRY(check_array(c, param->name, (double *)(uintptr_t)values, shape_count(bound->shape),
 			                base->result.params[i].data));
 	}
 	TRY(check_run(c, base, "same bits when it is run again", &policy_save_all, 1, 0));

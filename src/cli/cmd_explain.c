@@ -28,9 +28,9 @@ enum status command_explain(struct session *s)
 	TRY(session_load_chain(s));
 	TRY(session_bind_types(s, &type));
 	TRY(session_make_job(s, &s->set.policy, &type));
-	const bool by_value = policy_by_value(job->policy);
+	const bool by_value = policy_by_value(&job->scheduled);
 	TRY(lower(&s->context, &lowered, &s->chain, &job->options.portion, &type, by_value ? LOWER_UNROLLED : LOWER_STEPS));
-	TRY(compiled_make(&s->context, &compiled, &lowered, job->policy, NULL, true));
+	TRY(compiled_make(&s->context, &compiled, &lowered, &job->scheduled, NULL, true));
 	TRY(session_open_report(s, &file));
 	const struct explanation explanation = {.chain = &s->chain,
 	                                        .compiled = &compiled,

@@ -54,7 +54,7 @@ static const char *read_from(struct session *s, const char *path)
 		if (is_file(path, s->line.param_files.items[i]))
 			return "a param's file";
 	for (size_t i = 0; i < s->chain.param_count; i++) {
-		const struct init *init = &s->chain.params[i].init;
+		const struct init *init = s->chain.params[i].init;
 		if (init->kind == INIT_LOAD && is_file(path, params_file(init, s->directory, &s->arena)))
 			return "a param's file";
 	}

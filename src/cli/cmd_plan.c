@@ -263,8 +263,7 @@ static enum status print_difference(struct planning *p)
 		row_compare(&lists[i].row, &p->save_all.counters);
 	}
 	/* A policy by value makes the whole chain one step, so steps cannot be compared. */
-	const bool by_value = policy_by_value(policies[0]) || policy_by_value(policies[1]);
-	for (int i = 0; i < 2 && by_value; i++)
+	for (int i = 0; i < 2 && (lists[0].region || lists[1].region); i++)
 		for (size_t k = 0; k < lists[i].count; k++)
 			lists[i].rows[k].step = -1;
 	TRY(session_open_report(s, &file));

@@ -159,9 +159,10 @@ void warn_unstored(struct session *s, const struct counters *counters, double er
 void warn_unassumed(struct session *s)
 {
 	bool used = !s->line.given[OPTION_ASSUME] || s->in.reader.assumed;
-	for (size_t i = 0; i < s->chain.param_count; i++)
-		used |=
-			!s->chain.params[i].weak && s->chain.params[i].type.dtype == s->set.reading.assume; /* may have been |V2 */
+	for (size_t i = 0; i < s->chain.param_count; i++) {
+		const struct param *param = &s->chain.params[i]; /* without a type if nothing was loaded */
+		used |= !param->weak && param->type && param->type->dtype == s->set.reading.assume; /* may have been |V2 */
+	}
 	if (used)
 		return;
 	diag_warn(&s->diags, "--assume-dtype %s has no effect: it says what raw input, or npy of type |V2, holds",

@@ -57,7 +57,7 @@ static const char *subtitle_of(struct session *s, const struct job *job)
 		         (long long)((job->tiles.rows + tile - 1) / tile));
 	return arena_printf(&s->arena, "%s, %lld step%s%s%s", type_format(&job->input, type), (long long)job->whole.steps,
 	                    job->whole.steps == 1 ? "" : "s", tiles,
-	                    policy_by_value(job->policy) ? "; a policy by value runs the chain as one region" : "");
+	                    policy_by_value(&job->scheduled) ? "; a policy by value runs the chain as one region" : "");
 }
 
 static enum status add_run(struct subject *subject, const struct policy *policy, struct picture *picture,

@@ -44,13 +44,14 @@ static bool is_chain_text(struct session *s, const char *file)
 	return access(file, F_OK) != 0 && syntax_parse(&context, &syntax, &source) == STATUS_OK;
 }
 
-enum status session_load_syntax(struct session *s)
+/* Sets s->source to the chain's text, and s->directory. */
+static enum status load_source(struct session *s)
 {
 	const char *file = s->line.file;
 	s->directory = ".";
 	if (s->line.text) {
 		s->source = (struct source){"<command-line>", s->line.text, strlen(s->line.text)};
-		return syntax_parse(&s->context, &s->syntax, &s->source);
+		return STATUS_OK;
 	}
 	if (!file)
 		return with_hint(s, usage_error(s, "no chain"),
@@ -65,6 +66,12 @@ enum status session_load_syntax(struct session *s)
 		s->directory = slash == file ? "/" : arena_strndup(&s->arena, file, (size_t)(slash - file));
 	if (!strcmp(file, "-"))
 		s->source.name = "<stdin>";
+	return STATUS_OK;
+}
+
+enum status session_load_syntax(struct session *s)
+{
+	TRY(load_source(s));
 	return syntax_parse(&s->context, &s->syntax, &s->source);
 }
 
@@ -147,8 +154,8 @@ enum status session_learn_programs(struct session *s, const struct type *type)
 
 enum status session_load_chain(struct session *s)
 {
-	TRY(session_load_syntax(s));
-	TRY(chain_resolve(&s->context, &s->chain, &s->syntax));
+	TRY(load_source(s));
+	TRY(chain_read(&s->context, &s->chain, &s->source));
 	TRY(bind_programs(s));
 	TRY(policy_parse_blocks(&s->context, &s->chain));
 	TRY(check_names(s, &s->set.policies));

@@ -191,6 +191,7 @@ static enum status kept_of_chain(struct subject *subject, const struct policy *p
 	TRY(session_make_job(s, policy, &subject->type));
 	TRY(job_residuals(&s->job, &held));
 	list->row.counters = s->job.predicted;
+	list->region = policy_by_value(&s->job.scheduled);
 	list->rows = arena_array(&s->arena, held.count + 1, sizeof *list->rows);
 	TRY_ALLOC(list->rows, &s->diags);
 	for (size_t i = 0; i < held.count; i++) {

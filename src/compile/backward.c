@@ -290,7 +290,7 @@ static int compare_places(const void *left, const void *right)
 static void sort_values(struct lineariser *l, struct value_list *list)
 {
 	const struct body *body = l->body;
-	struct ordered_value *order = arena_array(l->arena, list->count + 1, sizeof *order);
+	struct ordered_value *order = arena_array(&l->scratch, list->count + 1, sizeof *order);
 	if (!order)
 		return;
 	for (size_t i = 0; i < list->count; i++) {

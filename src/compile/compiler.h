@@ -22,11 +22,10 @@ enum { UNROLLED_STEPS = 32 };
 
 /* A register of the group that is being made. */
 struct draft_register {
-	size_t begin, end; /* its first and last kernel op; END is their number if it lives through all blocks */
-	uint8_t shift;
-	uint8_t bits; /* as in struct arg */
-	bool touched; /* a kernel op uses it */
+	uint32_t begin, end; /* its first and last kernel op; END is their number if it lives through all blocks */
 	uint32_t place;
+	uint8_t shift, bits; /* as in struct arg */
+	bool touched;        /* a kernel op uses it */
 };
 
 /* A place of the register file. HOLDS is the register last put there; NEXT: 1 + the next place of its list, or 0. */
@@ -53,22 +52,22 @@ struct draft {
 struct instr_plan {
 	bool live;       /* it is compiled: its result is needed, it is in a loop, or it is an ACCUMULATE */
 	bool block_loop; /* a LOOP that iterates within each block of a group */
-	int64_t launch;  /* its launch, or NO_LAUNCH */
-	/* of a VJP whose call adds the derivative by its operand to a param's gradient: the ACCUMULATE, which is not live */
-	const struct instr *adds;
+	int32_t launch;  /* its launch, or NO_LAUNCH */
+	/* of a VJP whose call adds the derivative by its operand to a param's gradient: 1 + the ACCUMULATE, which is dead */
+	uint32_t adds;
 };
 
 struct value_plan {
-	int64_t made_in;   /* the launch that makes it; NO_LAUNCH for ins and params */
-	int64_t last_read; /* the last launch that reads it, or the END of a loop that reads it from before; or NO_LAUNCH */
-	uint32_t reads;    /* how often live instructions, carries and outs read it */
-	bool array;        /* it needs an array: no group makes it, or it leaves its group */
-	bool array_final;  /* it is the final of a loop over whole arrays */
-	uint32_t entry;    /* index of its entry in the frame, or NO_VALUE */
-	uint32_t same_as;  /* a block loop's final, or a result made in place: the inner in whose register it lies */
-	uint32_t reg;      /* index of its register in the draft, plus draft.first */
-	uint32_t fill;     /* index of the kernel op that broadcasts it, plus draft.first */
-	size_t moved_by;   /* 1 + the last LOOP launch that moves its pointer, or 0 */
+	int32_t made_in;   /* the launch that makes it; NO_LAUNCH for ins and params */
+	int32_t last_read; /* the last launch that reads it, or the END of a loop that reads it from before; or NO_LAUNCH */
+	uint32_t reads : 30;  /* how often live instructions, carries and outs read it */
+	bool array : 1;       /* it needs an array: no group makes it, or it leaves its group */
+	bool array_final : 1; /* it is the final of a loop over whole arrays */
+	uint32_t entry;       /* index of its entry in the frame, or NO_VALUE */
+	uint32_t same_as;     /* a block loop's final, or a result made in place: the inner in whose register it lies */
+	uint32_t reg;         /* index of its register in the draft, plus draft.first */
+	uint32_t fill;        /* index of the kernel op that broadcasts it, plus draft.first */
+	uint32_t moved_by;    /* 1 + the last LOOP launch that moves its pointer, or 0 */
 };
 
 struct compiler {

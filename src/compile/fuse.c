@@ -92,7 +92,7 @@ static uint32_t add_register(struct draft *d, uint8_t shift, uint8_t bits)
 static struct arg arg_of(struct compiler *c, uint32_t value)
 {
 	if (value == NO_VALUE)
-		return (struct arg){.kind = ARG_NONE, .value = NO_VALUE};
+		return (struct arg){.kind = ARG_NONE};
 	const struct type *type = c->body->values[value].type;
 	struct draft *d = &c->draft;
 	const uint32_t same_as = c->values[value].same_as;
@@ -428,7 +428,7 @@ bool compile_group(struct compiler *c, size_t first, size_t end)
 		return false;
 	launch->registers = compact_registers(d);
 	launch->kernel_ops =
-		d->stays ? d->kernel_ops : arena_array(c->arena, d->kernel_op_count + 1, sizeof *launch->kernel_ops);
+		d->stays ? d->kernel_ops : arena_array(c->arena, d->kernel_op_count, sizeof *launch->kernel_ops);
 	if (!launch->kernel_ops)
 		return false;
 	if (!d->stays)

@@ -79,7 +79,7 @@ static void find_groups(struct compiler *c)
 {
 	const struct body *body = c->body;
 	const struct shape *open = NULL; /* the shape of the group that may still grow */
-	int64_t launch = -1;
+	int32_t launch = -1;
 	for (size_t i = 0; i < body->instr_count; i++) {
 		const struct instr *instr = &body->instrs[i];
 		c->instrs[i].launch = NO_LAUNCH;
@@ -103,7 +103,7 @@ static void find_groups(struct compiler *c)
 }
 
 /* Notes that launch AT, a group if FUSED, reads VALUE, which needs an array unless that group makes it. */
-static void note_value_read(struct compiler *c, uint32_t value, int64_t at, bool fused)
+static void note_value_read(struct compiler *c, uint32_t value, int32_t at, bool fused)
 {
 	struct value_plan *v = &c->values[value];
 	v->reads++;
@@ -112,14 +112,14 @@ static void note_value_read(struct compiler *c, uint32_t value, int64_t at, bool
 }
 
 /* Notes that launch AT, a group if FUSED, makes VALUE, which needs an array unless FUSED. */
-static void note_value_made(struct compiler *c, uint32_t value, int64_t at, bool fused)
+static void note_value_made(struct compiler *c, uint32_t value, int32_t at, bool fused)
 {
 	c->values[value].made_in = at;
 	c->values[value].array |= !fused;
 }
 
 /* Notes what LOOP reads and makes by its carries. It begins in launch BEGIN and ends in END, one launch if fused. */
-static void note_carries(struct compiler *c, const struct instr *loop, int64_t begin, int64_t end)
+static void note_carries(struct compiler *c, const struct instr *loop, int32_t begin, int32_t end)
 {
 	const bool fused = begin == end;
 	for (uint32_t k = 0; k < loop->loop.carry_count; k++) {
@@ -142,7 +142,7 @@ static void find_spans(struct compiler *c)
 	}
 	for (size_t i = 0; i < body->instr_count; i++) {
 		const struct instr *instr = &body->instrs[i];
-		const int64_t at = c->instrs[i].launch;
+		const int32_t at = c->instrs[i].launch;
 		const bool fused = instr_is_element(instr) || c->instrs[i].block_loop;
 		uint32_t list[INSTR_READS];
 		if (!c->instrs[i].live)
@@ -173,7 +173,7 @@ static void join_sums(struct compiler *c)
 		    !product_in_pieces(product->op, product->of.v, product->of.a))
 			continue;
 		c->instrs[i].live = false;
-		c->instrs[maker].adds = instr;
+		c->instrs[maker].adds = (uint32_t)i + 1;
 	}
 }
 

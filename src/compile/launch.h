@@ -11,21 +11,23 @@
 enum entry_kind { ENTRY_IN, ENTRY_OUT, ENTRY_PARAM, ENTRY_WORKSPACE, ENTRY_CARRIED };
 struct entry {
 	enum entry_kind kind;
-	uint32_t port;          /* IN, OUT */
-	int64_t offset;         /* WORKSPACE: in bytes, from its begin */
-	struct param_ref param; /* PARAM */
-	const struct type *type;
 	bool dynamic; /* PARAM: indexed by the counter of a loop of this program */
+	union {
+		uint32_t port;          /* IN, OUT */
+		int64_t offset;         /* WORKSPACE: in bytes, from its begin */
+		struct param_ref param; /* PARAM */
+	};
+	const struct type *type;
 };
 
 /* A block that a kernel op reads or writes: a register, which stays in the first-level cache, or a part of an array. */
 enum arg_kind { ARG_NONE, ARG_REGISTER, ARG_ARRAY, ARG_SCALAR /* an array of one number, which all elements take */ };
 struct arg {
-	uint32_t index; /* of the register (or its place), or of the frame's entry */
-	uint32_t value; /* of the body; at least value_count for a register without a value */
-	uint8_t kind;   /* enum arg_kind */
-	uint8_t shift;  /* log2 of an element's bytes, unless `bits` */
-	uint8_t bits;   /* of an element, if these share bytes (dtype_bits); else 0 */
+	uint32_t index : 30; /* of the register (or its place), or of the frame's entry */
+	uint32_t kind : 2;   /* enum arg_kind */
+	uint32_t value : 28; /* of the body; at least value_count for a register without a value */
+	uint32_t shift : 2;  /* log2 of an element's bytes, unless `bits` */
+	uint32_t bits : 2;   /* of an element, if these share bytes (dtype_bits); else 0 */
 };
 
 enum kernel_op_kind {
@@ -44,13 +46,13 @@ enum kernel_op_kind {
 
 enum { KERNEL_OP_READS = 6, KERNEL_OP_ARGS = KERNEL_OP_READS + 1 + MAX_KEEPS };
 struct kernel_op {
-	enum kernel_op_kind kind;
-	enum op op;
-	int form;            /* index of the kernel; 1: the one that reads its operand as a number */
+	enum kernel_op_kind kind : 8;
+	enum op op : 16;
+	bool form : 1;       /* index of the kernel; 1: the one that reads its operand as a number */
+	bool wide : 1;       /* F64 */
+	bool once : 1;       /* FILL: the pattern is the same in every block */
+	bool single : 1;     /* its result is read once; an out counts as a read */
 	uint32_t own_scalar; /* as of an instr */
-	bool wide;           /* F64 */
-	bool once;           /* FILL: the pattern is the same in every block */
-	bool single;         /* its result is read once; an out counts as a read */
 	union {
 		struct {
 			struct arg v, a, y, k, l, g;     /* read */
@@ -58,9 +60,11 @@ struct kernel_op {
 		};
 		struct arg args[KERNEL_OP_ARGS]; /* the same: the first KERNEL_OP_READS are read */
 	};
-	double scalar; /* the operand as a number, unless `a` is an ARG_SCALAR */
-	double number[2];
 	union {
+		struct {           /* all but the kinds below */
+			double scalar; /* the operand as a number, unless `a` is an ARG_SCALAR */
+			double number[2];
+		};
 		struct { /* FILL */
 			const struct type *from, *to;
 		};
@@ -102,29 +106,35 @@ struct launch_use {
 
 struct launch {
 	enum launch_kind kind;
-	/* GROUP */
-	struct kernel_op *kernel_ops;
-	size_t kernel_op_count;
-	int64_t count, block; /* elements in all, and in one block */
-	uint32_t registers;
-	int64_t register_bytes; /* of one register */
-	/* CALL, SUM_TO, ACCUMULATE; a COPY has out and needs[0] alone, a LOOP or END instr alone */
-	const struct instr *instr;
-	const struct param_ref *sum; /* ACCUMULATE: where it adds. CALL: where it adds the derivative by A; or NULL */
-	uint32_t out, out_a, keep[MAX_KEEPS], needs[MAX_NEEDS], g; /* entries, NO_VALUE where none */
-	const struct launch_use *use;                              /* CALL of a program; else NULL */
-	bool whole;      /* the derivative that goes to SUM is made at once, not in pieces */
-	bool folds;      /* it reduces the streamed axis: a tile's result is only a part */
-	bool v_streamed; /* V's leading axis is the streamed one, on which the call gets the tile's first row */
-	/* LOOP; an END has match and carried too, a WHILE match, instr and needs[0] */
-	size_t match; /* the index of the other launch; of a WHILE, that of its LOOP */
-	int64_t iterations;
-	bool conditional; /* it has a WHILE */
-	int32_t level;
-	struct carried *carried;
-	size_t carried_count;
-	uint32_t *dynamic; /* of the dynamic entries, those that the loop reads: each iteration sets them */
-	size_t dynamic_count;
+	bool whole;      /* CALL: the derivative that goes to SUM is made at once, not in pieces */
+	bool folds;      /* CALL: it reduces the streamed axis: a tile's result is only a part */
+	bool v_streamed; /* CALL: V's leading axis is the streamed one, on which it gets the tile's first row */
+	union {
+		struct { /* GROUP */
+			struct kernel_op *kernel_ops;
+			size_t kernel_op_count;
+			int64_t count, block;   /* elements in all, and in one block */
+			int64_t register_bytes; /* of one register */
+			uint32_t registers;
+		};
+		struct {                         /* CALL, SUM_TO, ACCUMULATE, COPY */
+			const struct instr *instr;   /* NULL: a COPY, from needs[0] to OUT */
+			const struct param_ref *sum; /* where it adds, a CALL the derivative by A; or NULL */
+			uint32_t out, out_a, keep[MAX_KEEPS], needs[MAX_NEEDS], g; /* entries, NO_VALUE where none */
+			const struct launch_use *use;                              /* CALL of a program; else NULL */
+		};
+		struct { /* LOOP; an END has MATCH and CARRIED too, a WHILE LOOP, MATCH and CONDITION */
+			const struct instr *loop;
+			int64_t iterations;
+			struct carried *carried;
+			uint32_t *dynamic; /* of the dynamic entries, those that the loop reads: each iteration sets them */
+			size_t dynamic_count;
+			uint32_t carried_count, match; /* MATCH: the index of the other launch; of a WHILE, that of its LOOP */
+			uint32_t condition;            /* WHILE: the entry of the number */
+			int32_t level;
+			bool conditional; /* a LOOP that has a WHILE */
+		};
+	};
 };
 
 /* The frame. It is laid out by the compiler, and lies at the begin of the workspace. */

@@ -55,14 +55,8 @@ static void mark_outs(struct compiler *c)
 
 struct launch *compiler_launch(struct compiler *c, enum launch_kind kind)
 {
-	struct launch *launch = &c->launches[c->launch_count++];
-	*launch = (struct launch){.kind = kind,
-	                          .out = NO_VALUE,
-	                          .out_a = NO_VALUE,
-	                          .keep = {NO_VALUE, NO_VALUE},
-	                          .needs = {NO_VALUE, NO_VALUE, NO_VALUE, NO_VALUE, NO_VALUE},
-	                          .g = NO_VALUE};
-	return launch;
+	c->launches[c->launch_count].kind = kind;
+	return &c->launches[c->launch_count++];
 }
 
 /* Returns the entries of INSTR's call of a program. NULL if out of memory. */
@@ -92,8 +86,9 @@ static void compile_call(struct compiler *c, const struct instr *instr)
 		launch->needs[i] = compiler_entry(c, needs[i]);
 	launch->out = compiler_entry(c, instr->out);
 	launch->use = instr->use ? compile_use(c, instr) : NULL;
-	const struct instr *adds = instr->kind == INSTR_ACCUMULATE ? instr : c->instrs[instr - c->body->instrs].adds;
-	launch->sum = adds ? &adds->param : NULL;
+	const size_t at = (size_t)(instr - c->body->instrs);
+	const size_t adds = instr->kind == INSTR_ACCUMULATE ? at + 1 : c->instrs[at].adds;
+	launch->sum = adds ? &c->body->instrs[adds - 1].param : NULL;
 	launch->out_a = launch->sum ? NO_VALUE : compiler_entry(c, instr->out_a);
 	launch->g = compiler_entry(c, instr->g);
 	for (int k = 0; k < MAX_KEEPS; k++)
@@ -134,7 +129,7 @@ static bool compile_loop(struct compiler *c, const struct instr *loop)
 	struct launch *launch = compiler_launch(c, LAUNCH_LOOP);
 	launch->iterations = loop->loop.iterations;
 	launch->level = loop->level;
-	launch->instr = loop;
+	launch->loop = loop;
 	launch->carried_count = loop->loop.carry_count;
 	launch->carried = arena_array(c->arena, (size_t)loop->loop.carry_count + 1, sizeof *launch->carried);
 	if (!launch->carried)
@@ -170,26 +165,26 @@ static void note_loop_read(struct compiler *c, struct launch *loop, uint32_t val
 	struct value_plan *v = &c->values[value];
 	const size_t begin = (size_t)(loop - c->launches);
 	if (v->made_in < (int64_t)begin)
-		v->last_read = greater(v->last_read, (int64_t)loop->match);
+		v->last_read = (int32_t)greater(v->last_read, loop->match);
 	if (v->entry == NO_VALUE || !c->frame->entries[v->entry].dynamic || v->moved_by == begin + 1)
 		return;
 	uint32_t *dynamic = arena_append(c->arena, &loop->dynamic, &loop->dynamic_count, capacity, sizeof *dynamic);
 	if (dynamic)
 		*dynamic = v->entry;
-	v->moved_by = begin + 1;
+	v->moved_by = (uint32_t)begin + 1;
 }
 
 static bool end_loop(struct compiler *c, const struct instr *end)
 {
 	const size_t begin = (size_t)c->instrs[end->loop.match].launch;
 	struct launch *launch = compiler_launch(c, LAUNCH_END), *loop = &c->launches[begin];
-	launch->match = begin;
-	launch->instr = end;
-	loop->match = c->launch_count - 1;
+	launch->match = (uint32_t)begin;
+	launch->loop = end;
+	loop->match = (uint32_t)c->launch_count - 1;
 	launch->carried = loop->carried;
 	launch->carried_count = loop->carried_count;
 	size_t capacity = 0;
-	for (const struct instr *instr = loop->instr; instr < end; instr++) {
+	for (const struct instr *instr = loop->loop; instr < end; instr++) {
 		uint32_t reads[INSTR_READS];
 		for (size_t r = instr_reads(instr, reads); r-- > 0;)
 			note_loop_read(c, loop, reads[r], &capacity);
@@ -204,9 +199,9 @@ static bool end_loop(struct compiler *c, const struct instr *end)
 static void compile_while(struct compiler *c, const struct instr *instr)
 {
 	struct launch *launch = compiler_launch(c, LAUNCH_WHILE);
-	launch->instr = instr;
-	launch->match = (size_t)c->instrs[instr->loop.match].launch;
-	launch->needs[0] = compiler_entry(c, instr->v);
+	launch->loop = instr;
+	launch->match = (uint32_t)c->instrs[instr->loop.match].launch;
+	launch->condition = compiler_entry(c, instr->v);
 	c->launches[launch->match].conditional = true;
 }
 
@@ -219,9 +214,13 @@ static void copy_outs(struct compiler *c)
 		uint32_t entry = c->values[body->outs[i].value].entry;
 		if (value->from != FROM_INSTR || c->frame->entries[entry].port == i)
 			continue;
-		struct launch *copy = compiler_launch(c, LAUNCH_COPY);
-		copy->needs[0] = entry;
-		copy->out = add_entry(c, (struct entry){.kind = ENTRY_OUT, .port = (uint32_t)i, .type = value->type});
+		const uint32_t out = add_entry(c, (struct entry){.kind = ENTRY_OUT, .port = (uint32_t)i, .type = value->type});
+		*compiler_launch(c, LAUNCH_COPY) = (struct launch){.kind = LAUNCH_COPY,
+		                                                   .out = out,
+		                                                   .out_a = NO_VALUE,
+		                                                   .keep = {NO_VALUE, NO_VALUE},
+		                                                   .needs = {entry, NO_VALUE, NO_VALUE, NO_VALUE, NO_VALUE},
+		                                                   .g = NO_VALUE};
 	}
 }
 

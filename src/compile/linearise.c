@@ -192,9 +192,9 @@ static bool begin_bodies(struct lineariser *l)
 	back->values = arena_array(l->arena, back->value_capacity, sizeof *back->values);
 	l->body = body;
 	l->back = back;
-	l->values = arena_array(l->arena, body->value_capacity, sizeof *l->values);
-	l->regions = arena_array(l->arena, body->region_count, sizeof *l->regions);
-	if (l->arena->failed)
+	l->values = arena_array(&l->scratch, body->value_capacity, sizeof *l->values);
+	l->regions = arena_array(&l->scratch, body->region_count, sizeof *l->regions);
+	if (l->arena->failed || l->scratch.failed)
 		return false;
 	if (from->value_count)
 		memcpy(body->values, from->values, from->value_count * sizeof *body->values);
@@ -211,8 +211,8 @@ static void note_uses(struct lineariser *l)
 	struct linear *out = l->out;
 	const struct body *back = l->back;
 	size_t capacity = 0;
-	bool *seen = arena_array(l->arena, back->value_count + 1, sizeof *seen);
-	for (size_t i = 0; i < back->instr_count && !l->arena->failed; i++) {
+	bool *seen = arena_array(&l->scratch, back->value_count + 1, sizeof *seen);
+	for (size_t i = 0; i < back->instr_count && seen && !l->arena->failed; i++) {
 		const struct instr *instr = &back->instrs[i];
 		/* A sum of cotangents is not an operation of the chain: it does not count as a reader. */
 		const bool only_adds =
@@ -240,11 +240,14 @@ enum status linearise(const struct context *context, struct linear *linear, cons
 	                                                     make_recording_bodies, note_uses};
 	struct lineariser l = {.arena = context->arena, .out = linear, .step = step, .policy = policy};
 	*linear = (struct linear){.step = step};
-	TRY_ALLOC(begin_bodies(&l), context->diags);
-	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+	arena_init(&l.scratch, context->arena->allocator);
+	bool good = begin_bodies(&l);
+	for (size_t i = 0; i < sizeof parts / sizeof *parts && good; i++) {
 		parts[i](&l);
-		TRY_ALLOC(!l.arena->failed, context->diags);
+		good = !l.arena->failed && !l.scratch.failed;
 	}
+	arena_free(&l.scratch);
+	TRY_ALLOC(good, context->diags);
 	return STATUS_OK;
 }
 

@@ -28,15 +28,16 @@ struct linear_value {
 	uint32_t cotangent; /* in the backward body: the sum so far of the cotangents that reach it, or NO_VALUE */
 };
 
-/* If out of memory, arena->failed is set, and the parts below do nothing useful until linearise ends. */
+/* If out of memory, an arena has failed, and the parts below do nothing useful until linearise ends. */
 struct lineariser {
-	struct arena *arena;
+	struct arena *arena;  /* for what OUT keeps */
+	struct arena scratch; /* freed when linearise ends */
 	struct linear *out;
 	const struct step *step;
 	const struct policy *policy; /* by value, for the whole body; or NULL */
 	struct body *body; /* the recording body: its instructions keep what derivatives read, in the end residuals alone */
 	struct body *back; /* the backward body */
-	struct linear_value *values;
+	struct linear_value *values; /* these and the lists of REGIONS are in SCRATCH */
 	struct region_plan *regions;
 	uint32_t epoch;
 	struct instr nowhere; /* takes writes once memory is out */

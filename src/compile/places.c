@@ -138,7 +138,10 @@ static int compare_candidates(const void *left, const void *right)
 static bool list_candidates(struct reuser *l)
 {
 	const struct compiler *c = l->c;
-	l->candidates = arena_array(&l->c->scratch_arena, c->body->value_count + 1, sizeof *l->candidates);
+	size_t most = 0;
+	for (size_t i = 0; i < c->body->value_count; i++)
+		most += reusable(c, &c->values[i]) != NULL;
+	l->candidates = arena_array(&l->c->scratch_arena, most + 1, sizeof *l->candidates);
 	if (!l->candidates)
 		return false;
 	for (uint32_t i = 0; i < c->body->value_count; i++) {
@@ -208,7 +211,7 @@ static bool reuse_arrays(struct compiler *c)
 	struct reuser l = {.c = c};
 	l.within_loop = arena_array(&c->scratch_arena, c->launch_count + 1, sizeof *l.within_loop);
 	l.goes_out = arena_array(&c->scratch_arena, c->body->value_count + 1, sizeof *l.goes_out);
-	l.uses = arena_array(&c->scratch_arena, c->body->value_count + c->body->out_count + 1, sizeof *l.uses);
+	l.uses = arena_array(&c->scratch_arena, c->frame->count + 1, sizeof *l.uses);
 	if (!l.within_loop || !l.goes_out || !l.uses)
 		return false;
 	int depth = 0;
@@ -269,7 +272,7 @@ static size_t list_placed(struct compiler *c, struct placed *list)
 		struct launch *loop = &c->launches[i];
 		for (size_t k = 0; loop->kind == LAUNCH_LOOP && k < loop->carried_count; k++) {
 			struct carried *carried = &loop->carried[k];
-			const int64_t end = (int64_t)loop->match, read = c->values[loop->instr->loop.carries[k].final].last_read;
+			const int64_t end = (int64_t)loop->match, read = c->values[loop->loop->loop.carries[k].final].last_read;
 			const int held = loop->iterations > 0 && (loop->iterations - 1) % 2 == 1;
 			for (int side = 0; side < 2; side++) {
 				const int64_t dies = side == held || loop->conditional ? greater(end, read) : end;
@@ -286,7 +289,7 @@ bool place_arrays(struct compiler *c, int64_t begin)
 		return false;
 	size_t limit = c->frame->count + 1;
 	for (size_t i = 0; i < c->launch_count; i++)
-		limit += 2 * c->launches[i].carried_count;
+		limit += c->launches[i].kind == LAUNCH_LOOP ? 2 * c->launches[i].carried_count : 0;
 	struct placed *list = arena_array(&c->scratch_arena, limit, sizeof *list);
 	uint32_t *made = arena_array(&c->scratch_arena, c->launch_count + 1, sizeof *made);
 	uint32_t *dead = arena_array(&c->scratch_arena, c->launch_count + 1, sizeof *dead);

@@ -6,12 +6,19 @@
  */
 #include "compile/program.h"
 
-#include <string.h>
-
 #include "base/checked.h"
 #include "base/pool.h"
 #include "base/text.h"
 #include "compile/compiler.h"
+
+/* Each array and each in and param has at most one entry, and each out that is a copy has one more. */
+static size_t most_entries(const struct compiler *c)
+{
+	size_t count = 2 * c->body->out_count;
+	for (size_t i = 0; i < c->body->value_count; i++)
+		count += c->values[i].array || c->body->values[i].from != FROM_INSTR;
+	return count;
+}
 
 static bool compile_body(struct compiler *c)
 {
@@ -21,9 +28,7 @@ static bool compile_body(struct compiler *c)
 	c->frame = arena_alloc(c->arena, sizeof *c->frame);
 	if (!c->instrs || !c->values || !c->counter_level || !c->frame || !plan_groups(c))
 		return false;
-	/* Each value has at most one entry, and each out that is a copy has one more. */
-	c->frame->entries =
-		arena_array(&c->scratch_arena, c->body->value_count + c->body->out_count + 1, sizeof(struct entry));
+	c->frame->entries = arena_array(c->arena, most_entries(c) + 1, sizeof(struct entry));
 	c->launches = arena_array(c->arena, c->launch_limit + 1, sizeof *c->launches);
 	if (!c->frame->entries || !c->launches || !draft_reserve(c))
 		return false;
@@ -33,32 +38,36 @@ static bool compile_body(struct compiler *c)
 	c->frame->registers = c->frame->scratch + round_up(c->scratch, ARRAY_ALIGN);
 	if (!place_arrays(c, c->frame->registers + c->register_bytes))
 		return false;
-	struct entry *entries = arena_array(c->arena, c->frame->count + 1, sizeof *entries);
-	if (!entries)
-		return false;
-	memcpy(entries, c->frame->entries, c->frame->count * sizeof *entries);
-	c->frame->entries = entries;
 	c->out->member = greater(c->register_bytes, c->team_scratch);
 	for (size_t i = 0; i < c->body->value_count; i++)
 		c->out->widest = greater(c->out->widest, type_bytes(c->body->values[i].type));
 	return true;
 }
 
+/* Returns LEVELS, or more if the counter of a loop at LEVELS or deeper is an index of REF. */
+static int32_t above_indices(const struct param_ref *ref, int32_t levels)
+{
+	for (uint32_t k = 0; k < ref->count; k++)
+		if (ref->index[k].loop >= levels)
+			levels = ref->index[k].loop + 1;
+	return levels;
+}
+
 static int32_t count_levels(const struct body *body)
 {
 	int32_t levels = body->levels;
-	for (size_t i = 0; i < body->instr_count + body->value_count; i++) {
-		const struct instr *instr = i < body->instr_count ? &body->instrs[i] : NULL;
-		const struct param_ref *ref = instr ? &instr->param : &body->values[i - body->instr_count].param;
-		if (instr && instr->level >= levels)
-			levels = instr->level + 1;
-		for (const struct stream_loop *l = instr && instr->stream ? instr->stream->loops : NULL; l; l = l->outer)
+	for (size_t i = 0; i < body->instr_count; i++) {
+		const struct instr *instr = &body->instrs[i];
+		levels = instr->level >= levels ? instr->level + 1 : levels;
+		for (const struct stream_loop *l = instr->stream ? instr->stream->loops : NULL; l; l = l->outer)
 			if (l->step && l->level >= levels)
 				levels = l->level + 1;
-		for (uint32_t k = 0; k < ref->count; k++)
-			if (ref->index[k].loop >= levels)
-				levels = ref->index[k].loop + 1;
+		if (instr->kind == INSTR_ACCUMULATE)
+			levels = above_indices(&instr->param, levels);
 	}
+	for (size_t i = 0; i < body->value_count; i++)
+		if (body->values[i].from == FROM_PARAM)
+			levels = above_indices(&body->values[i].param, levels);
 	return levels;
 }
 

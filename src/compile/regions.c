@@ -11,7 +11,7 @@
 
 static void push(struct lineariser *l, struct value_list *list, uint32_t value)
 {
-	uint32_t *item = arena_append(l->arena, &list->items, &list->count, &list->capacity, sizeof *item);
+	uint32_t *item = arena_append(&l->scratch, &list->items, &list->count, &list->capacity, sizeof *item);
 	if (item)
 		*item = value;
 }
@@ -103,7 +103,7 @@ void regions_plan(struct lineariser *l)
 			return;
 		}
 		/* From here on the needs are a stack, and the set has every value that was ever on it. */
-		while (needs.count && !l->arena->failed) {
+		while (needs.count && !l->scratch.failed) {
 			const uint32_t value = needs.items[--needs.count];
 			const struct value *v = &l->body->values[value];
 			const bool inside = v->from == FROM_INSTR && v->instr >= region->first && v->instr < region->end;

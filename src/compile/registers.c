@@ -30,13 +30,13 @@ static void find_lives(struct draft *d)
 				continue;
 			struct draft_register *r = &d->registers[m->args[a].index];
 			if (!r->touched)
-				r->begin = i;
+				r->begin = (uint32_t)i;
 			r->touched = true;
 			/* If open loops began after the register did, it lives to the end of the outermost of them. */
 			int within = 0;
 			while (within < depth && open[within] <= r->begin)
 				within++;
-			const size_t end = within < depth ? d->kernel_ops[open[within]].match : i;
+			const uint32_t end = within < depth ? d->kernel_ops[open[within]].match : (uint32_t)i;
 			r->end = end > r->end ? end : r->end;
 		}
 	}
@@ -44,7 +44,7 @@ static void find_lives(struct draft *d)
 	for (size_t i = 0; i < d->fills; i++)
 		if (d->kernel_ops[i].once) {
 			d->registers[d->kernel_ops[i].out.index].begin = 0;
-			d->registers[d->kernel_ops[i].out.index].end = d->kernel_op_count;
+			d->registers[d->kernel_ops[i].out.index].end = (uint32_t)d->kernel_op_count;
 		}
 }
 

@@ -191,19 +191,21 @@ static enum status time_programs(struct measuring *m, struct slab *slab, const s
 	int64_t bytes = 0, most = 0;
 	TRY_ALLOC(params && times, m->diags);
 	for (size_t i = 0; i < chain->param_count; i++) {
-		params[i].type = param_type(&chain->params[i], &m->lowered->input);
-		params[i].type.dtype = dtype_compute(params[i].type.dtype);
-		bytes = saturated_add(bytes, room(&params[i].type));
-		most = greater(most, room(&params[i].type));
+		const struct type type = param_type(&chain->params[i], &m->lowered->input);
+		params[i].shape = &chain->params[i].type->shape;
+		params[i].dtype = dtype_compute(type.dtype);
+		bytes = saturated_add(bytes, room(&type));
+		most = greater(most, room(&type));
 	}
 	bytes = saturated_add(bytes, most);
 	TRY(slab_get(slab, bytes, m->allocator, m->diags));
 	m->spare = slab->base;
 	char *next = slab->base + most;
 	for (size_t i = 0; i < chain->param_count; i++) {
-		fill(next, &params[i].type);
+		const struct type type = bound_type(&params[i]);
+		fill(next, &type);
 		params[i].data = next;
-		next += room(&params[i].type);
+		next += room(&type);
 	}
 	m->params = params;
 	for (size_t i = 0, done = 0; i < compiled->lowered->distinct_count; i++) {

@@ -33,18 +33,18 @@ static int64_t param_offset(const struct bound_param *param, const struct param_
 	int64_t offset = 0;
 	for (uint32_t i = 0; i < ref->count; i++) {
 		int64_t at = ref->index[i].value + (ref->index[i].loop >= 0 ? counters[ref->index[i].loop] : 0);
-		offset = offset * param->type.shape.dim[i] + at;
+		offset = offset * param->shape->dim[i] + at;
 	}
-	for (int i = (int)ref->count; i < param->type.shape.ndim; i++)
-		offset *= param->type.shape.dim[i];
-	return param->streamed ? offset + first_row * row_elements(&param->type.shape) : offset;
+	for (int i = (int)ref->count; i < param->shape->ndim; i++)
+		offset *= param->shape->dim[i];
+	return param->streamed ? offset + first_row * row_elements(param->shape) : offset;
 }
 
 const void *param_place(const struct bound_param *param, const struct param_ref *ref, const int64_t *counters,
                         int64_t first_row)
 {
 	const int64_t offset = param_offset(param, ref, counters, first_row);
-	return (const char *)param->data + (size_t)offset * dtype_size(param->type.dtype);
+	return (const char *)param->data + (size_t)offset * dtype_size(param->dtype);
 }
 
 /* param_place without const: the frame also holds arrays that are written; params are not. */
@@ -229,7 +229,7 @@ static struct addition addition_of(const struct machine_state *m, const struct l
 	const struct param_ref *ref = own_param(m->e->own, launch->sum);
 	const struct bound_param *param = &m->e->params[ref->param];
 	return (struct addition){.e = m->e,
-	                         .loops = m->kernels[param->type.dtype == DTYPE_F64]->loops,
+	                         .loops = m->kernels[param->dtype == DTYPE_F64]->loops,
 	                         .index = ref->param,
 	                         .param = param,
 	                         .offset = param_offset(param, ref, m->counters, m->e->first_row)};
@@ -240,7 +240,7 @@ static void add_piece(void *context, const struct matrix_piece *piece)
 {
 	const struct addition *to = context;
 	const struct bound_param *param = to->param;
-	const size_t size = dtype_size(param->type.dtype), count = (size_t)piece->columns;
+	const size_t size = dtype_size(param->dtype), count = (size_t)piece->columns;
 	if (!param->gradient)
 		return;
 	if (to->e->turns)
@@ -423,16 +423,16 @@ static void finish_loop(struct machine_state *m, const struct launch *loop, bool
 static bool ends_loop(const struct machine_state *m, const struct launch *launch)
 {
 	const struct launch *loop = &m->program->launches[launch->match];
-	const void *number = m->frame[launch->needs[0]];
-	const bool wide = m->program->frame->entries[launch->needs[0]].type->dtype == DTYPE_F64;
+	const void *number = m->frame[launch->condition];
+	const bool wide = m->program->frame->entries[launch->condition].type->dtype == DTYPE_F64;
 	const bool above = wide ? *(const double *)number > 0 : *(const float *)number > 0;
 	const int64_t done = m->counters[loop->level];
 	if (above && done + 1 < loop->iterations)
 		return false;
 	if (above && m->e->unfinished)
-		*m->e->unfinished = launch->instr;
+		*m->e->unfinished = launch->loop;
 	if (m->e->iterations)
-		m->e->iterations[launch->instr->loop.condition] = done;
+		m->e->iterations[launch->loop->loop.condition] = done;
 	return true;
 }
 

@@ -7,9 +7,10 @@
 
 /* A param's array in its computing type. */
 struct bound_param {
-	struct type type; /* of the whole array, dtype F32 or F64 */
-	const void *data; /* NULL if only types are wanted */
-	bool streamed;    /* cut into tiles: the tile's first row reads the param's row FIRST_ROW */
+	const struct shape *shape; /* of the whole array; each worker has its list of these structs */
+	const void *data;          /* NULL if only types are wanted */
+	enum dtype dtype;          /* F32 or F64 */
+	bool streamed;             /* cut into tiles: the tile's first row reads the param's row FIRST_ROW */
 	/*
 	 * The gradient of the whole array, in the computing type. NULL: it is not wanted. With TAILS, GRADIENT has the heads
 	 * of long sums (ops/kernels.h). ONCE: no element of it is made twice, and they are written, not added.
@@ -17,6 +18,10 @@ struct bound_param {
 	void *gradient, *tails;
 	bool once;
 };
+static inline struct type bound_type(const struct bound_param *param)
+{
+	return (struct type){param->dtype, *param->shape};
+}
 
 /* Orders additions to one param's gradient, which other evaluations add to as well. */
 struct turns {

@@ -93,7 +93,7 @@ enum { UNUSED = -1 };
 /* True if the backward pass is reported step by step. */
 static bool steps_seen(const struct run *run)
 {
-	return !run->tiles->tiled && !policy_by_value(run->gradient->job->policy);
+	return !run->tiles->tiled && !policy_by_value(&run->gradient->job->scheduled);
 }
 
 /* Notes that STEP, of index INDEX, uses VALUE if that is a param. */
@@ -149,8 +149,9 @@ static enum status say_params(struct run *run, int64_t step, struct diags *diags
 {
 	for (size_t i = 0; i < run->params->count; i++) {
 		const struct param *param = &run->chain->params[i];
+		const struct type type = bound_type(&run->params->bound[i]);
 		if (run->gradient->first_use[i] == step && param->differentiated)
-			TRY(say(run, param->name, &run->params->bound[i].type, step, diags));
+			TRY(say(run, param->name, &type, step, diags));
 	}
 	return STATUS_OK;
 }

@@ -21,6 +21,7 @@ struct binder {
 	const struct params_options *options;
 	struct loader loader;       /* its context is the binder's */
 	struct param_place *places; /* by param: the member of --params that it has, or zeros */
+	struct byte_set types;      /* of params, each once */
 	struct arena *arena;
 	struct diags *diags;
 };
@@ -28,6 +29,7 @@ struct binder {
 /* The source of a param's values. */
 struct param_source {
 	struct array array;      /* of a file: type as there, data NULL if only types are wanted; else only a type */
+	struct type type;        /* of the param */
 	const struct init *init; /* it has the values; NULL: a file has them, or NONE */
 	struct init number;      /* --param NAME=3.5 */
 	double value;
@@ -75,8 +77,8 @@ static enum status source_file(struct binder *b, const struct param *param, cons
 	struct stat st;
 	source->text = key ? arena_printf(b->arena, "%s(%s)", path, key) : path;
 	TRY_ALLOC(source->text, b->diags);
-	source->none =
-		!b->options->data && param->declared.given && strcmp(path, "-") != 0 && stat(path, &st) != 0 && errno == ENOENT;
+	source->none = !b->options->data && param->declared->given && strcmp(path, "-") != 0 && stat(path, &st) != 0 &&
+	               errno == ENOENT;
 	if (source->none)
 		return STATUS_OK;
 	TRY(loader_load(&b->loader, &source->array, path, key));
@@ -111,7 +113,7 @@ static enum status find_source(struct binder *b, const struct param *param, stru
 			return source_memory(b, &b->options->arrays[i], source);
 	const char *value = NULL;
 	const struct param_place *place = &b->places[param - b->chain->params];
-	const struct init *init = &param->init;
+	const struct init *init = param->init;
 	for (size_t i = 0; i < b->options->binding_count; i++)
 		if (!strcmp(b->options->bindings[i].name, param->name))
 			value = b->options->bindings[i].value;
@@ -138,8 +140,8 @@ static enum status find_source(struct binder *b, const struct param *param, stru
 	source->weak = !init_needs_type(init->kind);
 	source->text = "its list"; /* a number fits every type */
 	source->array.type.dtype = DTYPE_F64;
-	if (init->kind == INIT_LIST)
-		source->array.type.shape = init->shape;
+	if (init->shape)
+		source->array.type.shape = *init->shape;
 	return STATUS_OK;
 }
 
@@ -158,7 +160,7 @@ static enum status fail_shapeless(const struct binder *b, const struct param *pa
 		                 "give one with --param %s=FILE or =NUMBER, or write `= zeros` or `= normal(STD, SEED)`", name);
 	}
 	diag_at(b->diags, STATUS_CHAIN, b->chain->source, param->span, "%s '%s' needs a type: '%s' has no shape of its own",
-	        word, name, names[param->init.kind]);
+	        word, name, names[param->init->kind]);
 	return diag_hint(b->diags, "declare every extent, as in: %s %s: f32[256,256] = ...", word, name);
 }
 
@@ -167,37 +169,37 @@ static enum status mismatch(const struct binder *b, const struct param *param, c
 	const struct type *type = &source->array.type;
 	char want[TYPE_TEXT], have[TYPE_TEXT];
 	return diag_at(b->diags, STATUS_CHAIN, b->chain->source, param->span, "%s '%s' is %s, but %s %s %s", word_of(param),
-	               param->name, type_format(&param->declared.type, want), source->text, source->init ? "is" : "holds",
+	               param->name, type_format(&param->declared->type, want), source->text, source->init ? "is" : "holds",
 	               source->init ? shape_format(&type->shape, have) : type_format(type, have));
 }
 
-/* Sets PARAM's type from its declaration and its source. */
-static enum status find_type(const struct binder *b, struct param *param, const struct param_source *source)
+/* Sets SOURCE's type from PARAM's declaration and the source, and whether PARAM is weak. */
+static enum status find_type(const struct binder *b, struct param *param, struct param_source *source)
 {
-	const struct declared *declared = &param->declared;
+	const struct declared *declared = param->declared;
 	/* a number fills a declared array */
 	const bool number = declared->given && source->init && source->init->kind == INIT_NUMBER;
 	const bool shapeless = source->none || number || (source->init && init_needs_type(source->init->kind));
 	if ((shapeless && !declared->given) || (source->none && b->options->data))
 		return fail_shapeless(b, param, source);
-	param->type = shapeless ? declared->type : source->array.type;
+	source->type = shapeless ? declared->type : source->array.type;
 	param->weak = source->weak && !declared->given;
 	if (declared->given && !shapeless) {
 		if (!array_fits(&source->array, &declared->type.shape))
 			return mismatch(b, param, source);
-		param->type.dtype = declared->type.dtype;
-		param->type.shape.ndim = declared->type.shape.ndim;
+		source->type.dtype = declared->type.dtype;
+		source->type.shape.ndim = declared->type.shape.ndim;
 	}
-	if (param->type.dtype > DTYPE_F64)
-		param->type.dtype = DTYPE_F64;
+	if (source->type.dtype > DTYPE_F64)
+		source->type.dtype = DTYPE_F64;
 	if (param->weak)
-		param->type.dtype = dtype_compute(b->options->compute);
-	if (!type_addressable(&param->type))
+		source->type.dtype = dtype_compute(b->options->compute);
+	if (!type_addressable(&source->type))
 		return diag_at(b->diags, STATUS_LIMIT, b->chain->source, param->span, "%s '%s' is too large to address",
 		               word_of(param), param->name);
-	if (source->init && source->init->kind == INIT_EYE && param->type.shape.ndim != 2)
+	if (source->init && source->init->kind == INIT_EYE && source->type.shape.ndim != 2)
 		return diag_at(b->diags, STATUS_CHAIN, b->chain->source, param->span,
-		               "'eye' makes a matrix, and '%s' has %d dimensions", param->name, param->type.shape.ndim);
+		               "'eye' makes a matrix, and '%s' has %d dimensions", param->name, source->type.shape.ndim);
 	return STATUS_OK;
 }
 
@@ -268,20 +270,20 @@ static void fill_literal(const struct init *init, struct array *held, enum dtype
 static enum status fill(const struct binder *b, const struct param *param, struct param_source *source,
                         struct array *held)
 {
-	const enum dtype want = dtype_compute(param->type.dtype);
+	const enum dtype want = dtype_compute(source->type.dtype);
 	if (!source->init && dtype_compute(source->array.type.dtype) == want) {
 		*held = source->array;
-		held->type = param->type;
+		held->type = source->type;
 		held->type.dtype = want;
 		source->array.data = NULL;
 		return STATUS_OK;
 	}
-	TRY(new_array(b, param, held, &param->type, want));
+	TRY(new_array(b, param, held, &source->type, want));
 	if (source->init)
-		fill_literal(source->init, held, param->type.dtype);
+		fill_literal(source->init, held, source->type.dtype);
 	else
 		convert_values(held->data, want, source->array.data, dtype_compute(source->array.type.dtype),
-		               (size_t)shape_count(&held->type.shape), param->type.dtype);
+		               (size_t)shape_count(&held->type.shape), source->type.dtype);
 	return STATUS_OK;
 }
 
@@ -291,9 +293,9 @@ static enum status load_values(const struct binder *b, const struct param *param
 {
 	const enum dtype to = b->options->dtype;
 	TRY(fill(b, param, source, array));
-	if (param->declared.given)
+	if (param->declared->given)
 		values_round(array->data, array->type.dtype, (size_t)shape_count(&array->type.shape),
-		             param->declared.type.dtype);
+		             param->declared->type.dtype);
 	if (to == DTYPE_COUNT || to == array->type.dtype)
 		return STATUS_OK;
 	struct array converted;
@@ -307,26 +309,34 @@ static enum status load_values(const struct binder *b, const struct param *param
 static enum status bind_param(struct binder *b, size_t index, struct param_source *source)
 {
 	struct param *param = &b->chain->params[index];
-	struct array *array = &b->params->arrays[index];
+	struct array array = {.data = NULL}, exact = {.data = NULL};
 	TRY(find_source(b, param, source));
 	TRY(find_type(b, param, source));
 	TRY(check_random(b, param, source->init));
+	enum status status = STATUS_OK;
 	if (b->options->data && !param->weak)
-		TRY(load_values(b, param, source, array));
+		status = load_values(b, param, source, &array);
 	if (b->options->data && param->weak) { /* the exact values, and a block that holds them in either computing type */
-		struct param exact = *param;
-		exact.type.dtype = DTYPE_F64;
-		TRY(fill(b, &exact, source, &b->params->exact[index]));
-		TRY(new_array(b, param, array, &param->type, DTYPE_F64));
+		const enum dtype compute = source->type.dtype;
+		source->type.dtype = DTYPE_F64;
+		status = fill(b, param, source, &exact);
+		if (!status)
+			status = new_array(b, param, &array, &source->type, DTYPE_F64);
+		source->type.dtype = compute;
 	}
+	b->params->arrays[index] = array.data;
+	b->params->exact[index] = exact.data;
+	b->params->sizes[index] = exact.data ? exact.size : array.size;
+	TRY(status);
 	if (!param->weak && b->options->dtype != DTYPE_COUNT)
-		param->type.dtype = b->options->dtype;
-	struct bound_param *bound = &b->params->bound[index];
-	bound->type = param->type;
-	bound->type.dtype = dtype_compute(param->type.dtype);
-	bound->data = array->data;
+		source->type.dtype = b->options->dtype;
+	param->type = byte_set_keep(&b->types, &source->type, sizeof source->type, NULL);
+	TRY_ALLOC(param->type, b->diags);
+	b->params->bound[index] = (struct bound_param){
+		.shape = &param->type->shape, .dtype = dtype_compute(param->type->dtype), .data = array.data};
+	const struct type bound = bound_type(&b->params->bound[index]);
 	/* A weak param has exact doubles, and a copy in F32 or F64. */
-	const int64_t bytes = param->weak ? 16 * shape_count(&param->type.shape) : type_bytes(&bound->type);
+	const int64_t bytes = param->weak ? 16 * shape_count(&bound.shape) : type_bytes(&bound);
 	b->params->bytes = saturated_add(b->params->bytes, bytes);
 	return STATUS_OK;
 }
@@ -342,6 +352,7 @@ enum status params_bind(const struct context *context, struct params *params, st
 	                              .cast = options->cast || !options->data,
 	                              .types = !options->data,
 	                              .context = context},
+	                   .types = {.kept = context->arena, .scratch = context->arena},
 	                   .arena = context->arena,
 	                   .diags = context->diags};
 	*params = (struct params){.count = n, .allocator = context->allocator};
@@ -352,7 +363,8 @@ enum status params_bind(const struct context *context, struct params *params, st
 	params->bound = arena_array(b.arena, n + 1, sizeof *params->bound);
 	params->arrays = arena_array(b.arena, n + 1, sizeof *params->arrays);
 	params->exact = arena_array(b.arena, n + 1, sizeof *params->exact);
-	TRY_ALLOC(b.places && params->bound && params->arrays && params->exact, b.diags);
+	params->sizes = arena_array(b.arena, n + 1, sizeof *params->sizes);
+	TRY_ALLOC(b.places && params->bound && params->arrays && params->exact && params->sizes, b.diags);
 	enum status status = params_match(context, &b.loader, chain, options, b.places);
 	for (size_t i = 0; i < n && status == STATUS_OK; i++) {
 		struct param_source source = {.none = false};
@@ -370,13 +382,10 @@ void params_settle(struct params *params, const struct chain *chain, enum dtype 
 	for (size_t i = 0; i < params->count; i++) {
 		if (!chain->params[i].weak)
 			continue;
-		params->bound[i].type.dtype = compute;
-		struct array *array = &params->arrays[i];
-		if (!array->data)
-			continue;
-		array->type.dtype = compute;
-		convert_to_file(array->data, compute, params->exact[i].data, DTYPE_F64,
-		                (size_t)shape_count(&array->type.shape));
+		params->bound[i].dtype = compute;
+		if (params->arrays[i])
+			convert_to_file(params->arrays[i], compute, params->exact[i], DTYPE_F64,
+			                (size_t)shape_count(params->bound[i].shape));
 	}
 }
 
@@ -405,7 +414,8 @@ enum status params_check(const struct params *params, const struct body *body, c
 		const struct param_ref *ref = own_param(own, &body->values[instr->a].param);
 		const struct bound_param *bound = &params->bound[ref->param];
 		struct type part;
-		const size_t first = (size_t)part_of(&bound->type, ref, &part) * dtype_size(dtype_compute(part.dtype));
+		const struct type type = bound_type(bound);
+		const size_t first = (size_t)part_of(&type, ref, &part) * dtype_size(dtype_compute(part.dtype));
 		char message[OP_CHECK_TEXT];
 		if (bound->data && !op_check_operand(instr->op, instr->of.v, &part, (const char *)bound->data + first, message))
 			return diag_at(diags, STATUS_DATA, chain->source, own_span(own, instr->span), "'%s': %s", instr_name(instr),
@@ -416,10 +426,10 @@ enum status params_check(const struct params *params, const struct body *body, c
 
 void params_free(struct params *params)
 {
-	for (size_t i = 0; params->arrays && params->exact && i < params->count; i++) {
-		array_free(&params->arrays[i], params->allocator);
-		array_free(&params->exact[i], params->allocator);
+	for (size_t i = 0; params->sizes && i < params->count; i++) {
+		allocator_put(params->allocator, params->arrays[i], params->sizes[i]);
+		allocator_put(params->allocator, params->exact[i], params->sizes[i]);
 	}
-	params->arrays = params->exact = NULL;
+	params->sizes = NULL;
 	params->count = 0;
 }

@@ -31,8 +31,9 @@ struct params {
 	size_t count;
 	int64_t bytes; /* of all arrays, also if their data are not loaded */
 	const struct allocator *allocator;
-	struct array *arrays; /* in the computing type */
-	struct array *exact;  /* weak params as doubles */
+	void **arrays; /* in the computing type; a weak param's have room for doubles */
+	void **exact;  /* weak params as doubles */
+	size_t *sizes; /* of these arrays, as allocated; of a weak param, of each */
 };
 
 /* Returns the path of the file that INIT, an INIT_LOAD of a chain in DIRECTORY, loads. NULL if out of memory. */

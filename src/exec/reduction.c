@@ -36,9 +36,11 @@ static struct body *cut(const struct body *body, uint32_t fold, struct arena *ar
 	memcpy(rest->instrs, body->instrs + first, rest->instr_count * sizeof *rest->instrs);
 	memcpy(rest->values, body->values, body->value_count * sizeof *rest->values);
 	for (size_t i = 0; i < rest->instr_count; i++)
-		rest->instrs[i].loop.match -= first;
+		if (rest->instrs[i].kind == INSTR_LOOP || rest->instrs[i].kind == INSTR_END)
+			rest->instrs[i].loop.match -= first;
 	for (size_t i = 0; i < rest->value_count; i++)
-		rest->values[i].instr -= first;
+		if (rest->values[i].from == FROM_INSTR)
+			rest->values[i].instr -= first;
 	rest->ins[0] = (struct port){.kind = PORT_SLOT, .value = result};
 	rest->in_count = 1;
 	rest->values[result].from = FROM_PORT;

@@ -51,9 +51,10 @@ static void identify(const struct run *run, const void *input, uint64_t parts[JO
 	const char *const program[] = {run->kernels[0]->isa, blas_name(), PACKAGE_VERSION};
 	for (size_t i = 0; i < sizeof program / sizeof *program; i++)
 		parts[JOURNAL_PROGRAM] = hash_text(parts[JOURNAL_PROGRAM], program[i]);
-	for (size_t i = 0; i < run->params->count; i++)
-		parts[JOURNAL_PARAMS] =
-			hash_array(parts[JOURNAL_PARAMS], &run->params->bound[i].type, run->params->bound[i].data);
+	for (size_t i = 0; i < run->params->count; i++) {
+		const struct type type = bound_type(&run->params->bound[i]);
+		parts[JOURNAL_PARAMS] = hash_array(parts[JOURNAL_PARAMS], &type, run->params->bound[i].data);
+	}
 	parts[JOURNAL_INPUT] = hash_array(HASH_START, &job->input, input);
 }
 

@@ -21,7 +21,7 @@
 /* Returns the sums of param I's gradient over the arrays of the current array's computing type. */
 static struct param_sums *sums_of(const struct run *run, size_t i)
 {
-	return &run->gradient->result->params[i].of[run->params->bound[i].type.dtype == DTYPE_F64];
+	return &run->gradient->result->params[i].of[run->params->bound[i].dtype == DTYPE_F64];
 }
 
 enum status totals_open(struct run *run)
@@ -37,8 +37,8 @@ enum status totals_open(struct run *run)
 		const struct param *param = &run->chain->params[i];
 		if (!param->differentiated || result->arrays > 0)
 			continue;
-		g->type = run->params->bound[i].type;
-		g->written = param->weak ? run->gradient->job->input.dtype : param->type.dtype;
+		g->type = bound_type(&run->params->bound[i]);
+		g->written = param->weak ? run->gradient->job->input.dtype : param->type->dtype;
 		g->size = (size_t)type_bytes(&g->type);
 	}
 	return STATUS_OK;
@@ -57,7 +57,8 @@ enum status totals_begin_array(struct run *run)
 	for (size_t i = 0; i < run->chain->param_count; i++) {
 		const enum sum_kind kind = job->sums.kinds[i];
 		struct param_sums *sums = kind == SUM_NONE ? NULL : sums_of(run, i);
-		const size_t bytes = sums ? (size_t)type_bytes(&run->params->bound[i].type) : 0;
+		const struct type type = bound_type(&run->params->bound[i]);
+		const size_t bytes = sums ? (size_t)type_bytes(&type) : 0;
 		const bool later = kind == SUM_ONCE && run->gradient->result->arrays > 0;
 		if (sums && !sums->heads)
 			TRY_ALLOC(sums->heads = arena_alloc(arena, bytes), run->context.diags);
@@ -100,8 +101,9 @@ void totals_aim(struct worker *worker)
 		if (kind != SUM_APART)
 			continue;
 		const int64_t bytes = job_apart_bytes(job, i);
+		const struct type type = bound_type(bound);
 		bound->gradient = memset(next, 0, (size_t)bytes);
-		bound->tails = next + type_bytes(&bound->type);
+		bound->tails = next + type_bytes(&type);
 		next += bytes;
 	}
 }
@@ -111,12 +113,12 @@ void totals_add(const struct worker *worker, int64_t tile)
 	const struct run *run = worker->run;
 	const char *next = run->gradient ? apart_of(worker, tile) : NULL;
 	for (size_t i = 0; next && i < run->params->count; i++) {
-		const struct type *type = &run->params->bound[i].type;
+		const struct type type = bound_type(&run->params->bound[i]);
 		if (run->gradient->job->sums.kinds[i] != SUM_APART)
 			continue;
 		const struct param_sums *total = sums_of(run, i);
-		run->kernels[type->dtype == DTYPE_F64]->loops->accumulate_long(
-			total->heads, total->tails, next, next + type_bytes(type), (size_t)shape_count(&type->shape));
+		run->kernels[type.dtype == DTYPE_F64]->loops->accumulate_long(
+			total->heads, total->tails, next, next + type_bytes(&type), (size_t)shape_count(&type.shape));
 		next += job_apart_bytes(run->gradient->job, i);
 	}
 }
@@ -125,10 +127,10 @@ void totals_add(const struct worker *worker, int64_t tile)
 static enum status add_program_sum(const struct run *run, uint32_t index, uint32_t operand)
 {
 	const uint32_t param = run->chain->programs[index].params[operand];
-	const struct type *type = &run->params->bound[param].type;
+	const struct type type = bound_type(&run->params->bound[param]);
 	const struct param_sums *total = sums_of(run, param);
-	const struct loops *loops = run->kernels[type->dtype == DTYPE_F64]->loops;
-	const size_t count = (size_t)shape_count(&type->shape), bytes = (size_t)type_bytes(type);
+	const struct loops *loops = run->kernels[type.dtype == DTYPE_F64]->loops;
+	const size_t count = (size_t)shape_count(&type.shape), bytes = (size_t)type_bytes(&type);
 	void *sum = allocator_get(run->context.allocator, bytes + 1, 1);
 	TRY_ALLOC(sum, run->context.diags);
 	const enum status status = programs_sum(run->programs, index, operand, sum, run->context.diags);

@@ -126,13 +126,15 @@ bool body_drop_carries(struct body *body)
 	}
 	for (bool again = true; again;) { /* a carry that is read makes its init and result read */
 		again = false;
-		for (size_t i = body->instr_count; i-- > 0;) /* an END has the carries of its LOOP */
-			for (uint32_t k = 0; k < body->instrs[i].loop.carry_count; k++) {
-				const struct carry *carry = &body->instrs[i].loop.carries[k];
+		for (size_t i = body->instr_count; i-- > 0;) {
+			const struct instr *end = &body->instrs[i];
+			for (uint32_t k = 0; end->kind == INSTR_END && k < end->loop.carry_count; k++) {
+				const struct carry *carry = &end->loop.carries[k];
 				if (!carry_is_read(carry, read) || (read[carry->init] && read[carry->result]))
 					continue;
 				again = read[carry->init] = read[carry->result] = true;
 			}
+		}
 	}
 	for (size_t i = 0; i < body->instr_count; i++) {
 		struct loop_part *loop = &body->instrs[i].loop;

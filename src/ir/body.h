@@ -34,18 +34,21 @@ struct naming {
 	const struct naming *next;
 };
 
+/* A written-out chain has several values and instructions a stage, so the fields of different kinds share bytes. */
 struct value {
 	const struct type *type; /* F32, F64 or BITS; interned: within a lowering one pointer, except of kept values */
-	enum dtype dtype;        /* the logical dtype: f16 and bf16 are held as F32 */
-	enum value_kind_of from;
-	uint32_t instr;         /* FROM_INSTR */
-	uint32_t port;          /* FROM_PORT: index into ins */
-	struct param_ref param; /* FROM_PARAM */
-	bool streamed;          /* its leading axis is the streamed one */
-	bool active;            /* it depends by derivatives on the input or a param */
-	bool weak;              /* its dtype yields to that of the other operand */
-	bool cotangent;         /* it is the cotangent of PRIMAL; false: PRIMAL is the same value */
-	uint32_t primal;        /* in a backward body: a value of the recording body, for reports */
+	enum dtype dtype : 8;    /* the logical dtype: f16 and bf16 are held as F32 */
+	enum value_kind_of from : 4;
+	bool streamed : 1;  /* its leading axis is the streamed one */
+	bool active : 1;    /* it depends by derivatives on the input or a param */
+	bool weak : 1;      /* its dtype yields to that of the other operand */
+	bool cotangent : 1; /* it is the cotangent of PRIMAL; false: PRIMAL is the same value */
+	uint32_t primal;    /* in a backward body: a value of the recording body, for reports */
+	union {
+		uint32_t instr;         /* FROM_INSTR */
+		uint32_t port;          /* FROM_PORT: index into ins */
+		struct param_ref param; /* FROM_PARAM */
+	};
 	const struct naming *names;
 };
 
@@ -121,26 +124,32 @@ struct program_use {
 };
 
 struct instr {
-	enum instr_kind kind;
-	enum op op;
-	const struct attrs *attrs;
+	enum instr_kind kind : 8;
+	enum op op : 16;
+	bool a_streamed : 1;           /* A has one row for each row of the operation's V, which is streamed */
+	bool recomputed : 1;           /* a forward operation in a backward body */
 	const struct program_use *use; /* OP_PROGRAM: the call; else NULL */
+	uint32_t own_scalar;           /* the index of SCALAR in each step's particulars; NO_VALUE: SCALAR is it */
+	union {
+		struct {
+			const struct attrs *attrs;
+			double scalar; /* OP, VJP of a binary operation whose operand is a number: that, or 0 and OWN_SCALAR */
+		};
+		struct param_ref param; /* ACCUMULATE */
+	};
 	uint32_t v, a, y, k, l, g;    /* values read, or NO_VALUE; VJP of slice: A, if any, is the array to which it adds */
-	double scalar;                /* OP, VJP of a binary operation whose operand is a number: that, or 0 and */
-	uint32_t own_scalar;          /* its index in each step's particulars; NO_VALUE: SCALAR is it */
 	uint32_t out, out_a;          /* values made */
 	uint32_t out_keep[MAX_KEEPS]; /* OP: the values kept for the derivative, which reads them as K and L */
-	struct param_ref param;       /* ACCUMULATE */
-	struct forward_types of;
-	bool a_streamed;       /* A has one row for each row of the operation's V, which is streamed */
-	bool recomputed;       /* a forward operation in a backward body */
-	struct span span;      /* of the stage that the instruction comes from */
-	const char *def;       /* the def it stands in, or NULL */
-	uint32_t region;       /* the innermost checkpoint region; 0 is the whole body */
-	int64_t step;          /* in an unrolled body: the step that the instruction belongs to */
-	struct loop_part loop; /* LOOP and END */
+	union {
+		struct forward_types of;
+		struct loop_part loop; /* LOOP and END */
+	};
+	struct span span; /* of the stage that the instruction comes from */
+	const char *def;  /* the def it stands in, or NULL */
+	uint32_t region;  /* the innermost checkpoint region; 0 is the whole body */
+	uint32_t step;    /* in an unrolled body: the step that the instruction belongs to */
 	const struct stream
-		*stream; /* of a dropout or a program's call; else NULL. In a shared body NULL, and the stream is each step's */
+		*stream; /* of a dropout or a call of a program; else NULL. In a shared body NULL, and each step has it */
 	uint32_t own_stream; /* its index in each step's particulars; NO_VALUE: STREAM is it */
 	int32_t level;       /* LOOP: its level; slice: that of the loop whose counter its start adds; else -1 */
 };

@@ -310,7 +310,10 @@ static bool finish_items(struct lowering *l, const struct draft_item *list, stru
 	return true;
 }
 
-/* Sets each item's start. Numbers the steps without a number, from *NUMBERED on, in the order of their first run. */
+/*
+ * Sets each item's start and row. Numbers the steps without a number, from *NUMBERED on, in the order of their first
+ * run.
+ */
 static void number_steps(const struct step **distinct, uint32_t *numbered, struct item *items, size_t count)
 {
 	int64_t start = 0;
@@ -323,6 +326,10 @@ static void number_steps(const struct step **distinct, uint32_t *numbered, struc
 			items[i].step->id = *numbered;
 			distinct[(*numbered)++] = items[i].step;
 		}
+	}
+	for (size_t i = count; i-- > 0;) {
+		const struct step *step = items[i].step, *next = i + 1 < count ? items[i + 1].step : NULL;
+		items[i].row = step && next && next->id == step->id + 1 ? items[i + 1].row + 1 : 1;
 	}
 }
 

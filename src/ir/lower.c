@@ -136,7 +136,7 @@ static bool is_cut(const struct body *body, uint32_t fold)
 		const size_t count = instr_reads(instr, reads);
 		for (size_t k = 0; k < count; k++)
 			cut &= is_made_after(body, reads[k], fold);
-		for (uint32_t k = 0; k < instr->loop.carry_count; k++)
+		for (uint32_t k = 0; instr->kind == INSTR_LOOP && k < instr->loop.carry_count; k++)
 			cut &= is_made_after(body, instr->loop.carries[k].init, fold);
 	}
 	return cut;
@@ -245,7 +245,8 @@ static const struct item *item_at(const struct item *items, size_t count, int64_
 	return i < count && index < items[i].start + items[i].steps ? &items[i] : NULL;
 }
 
-const struct step *lowered_step(const struct lowered *lowered, int64_t index, int64_t *counters)
+/* Returns the item of step INDEX, or NULL beyond the last. COUNTERS is lowered_step's. */
+static const struct item *find_item(const struct lowered *lowered, int64_t index, int64_t *counters)
 {
 	const struct item *items = lowered->items, *item;
 	size_t count = lowered->item_count;
@@ -258,7 +259,20 @@ const struct step *lowered_step(const struct lowered *lowered, int64_t index, in
 		count = item->count;
 		items = item->items;
 	}
+	return item;
+}
+
+const struct step *lowered_step(const struct lowered *lowered, int64_t index, int64_t *counters)
+{
+	const struct item *item = find_item(lowered, index, counters);
 	return item ? item->step : NULL;
+}
+
+int64_t lowered_row(const struct lowered *lowered, int64_t index, int64_t end, uint32_t *id)
+{
+	const struct item *item = find_item(lowered, index, NULL);
+	*id = item->step->id;
+	return item->row < end - index ? item->row : end - index;
 }
 
 int64_t lowered_period(const struct lowered *lowered, int64_t index, int64_t end, int64_t iterations, int64_t *until)

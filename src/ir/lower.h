@@ -74,6 +74,7 @@ struct item {
 	int64_t iterations;
 	int64_t first; /* the counter in its first iteration: a loop may be cut into several items */
 	int32_t level; /* level of the loop, by which params refer to its counter; -1: a step */
+	uint32_t row;  /* of a step: the number of steps from it on that follow one another here and whose ids do too */
 	int64_t steps; /* number of steps, with loops unrolled */
 	int64_t start; /* number of steps before it in its list */
 };
@@ -161,5 +162,10 @@ const struct step *lowered_step(const struct lowered *lowered, int64_t index, in
  * least ITERATIONS iterations left before END. Up to *UNTIL, steps so far apart are the same. 0: no such loop.
  */
 int64_t lowered_period(const struct lowered *lowered, int64_t index, int64_t end, int64_t iterations, int64_t *until);
+/*
+ * Returns how many steps from INDEX on, up to END, which is beyond INDEX, have ids that follow one another and the same
+ * loops around them. Sets *ID to the id of the first.
+ */
+int64_t lowered_row(const struct lowered *lowered, int64_t index, int64_t end, uint32_t *id);
 
 #endif

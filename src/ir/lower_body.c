@@ -212,7 +212,7 @@ struct instr *lowering_add_op(struct lowering *l, enum op op, const struct attrs
 	instr->span = span;
 	instr->def = l->names.frame ? l->names.frame->def : NULL;
 	instr->region = l->region;
-	instr->step = l->step;
+	instr->step = (uint32_t)l->step;
 	return instr;
 }
 
@@ -278,7 +278,7 @@ enum status lowering_add_constant(struct lowering *l, double number, enum dtype 
 	TRY_ALLOC(zero, l->context->diags);
 	zero->span = span;
 	zero->region = l->region;
-	zero->step = l->step;
+	zero->step = (uint32_t)l->step;
 	TRY(lowering_set_out(l, zero, &type, dtype, value));
 	struct instr *add = lowering_add_op(l, OP_add, NULL, span);
 	TRY_ALLOC(add, l->context->diags);

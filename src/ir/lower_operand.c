@@ -134,7 +134,7 @@ static enum status find_name(struct lowering *l, const struct ref *ref, struct f
 enum status lowering_find_ref(struct lowering *l, const struct ref *ref, struct found *found)
 {
 	TRY(find_name(l, ref, found));
-	if (ref->kind == REF_NONE || ref->element == NO_INDEX)
+	if (!ref_has_element(ref))
 		return STATUS_OK;
 	if (found->kind == FOUND_PARAM)
 		return take_index(l, found, (struct index){-1, ref->element}, ref->span);

@@ -409,7 +409,7 @@ static enum status lower_def(struct lowering *l, const struct node *node, const 
 static enum status lower_call(struct lowering *l, const struct node *node)
 {
 	const struct def *def = node->def;
-	struct found *arguments = arena_array(&l->scratch, def->count + 1, sizeof *arguments);
+	struct found *arguments = arena_array(&l->scratch, def->count, sizeof *arguments);
 	struct frame *frame = arena_alloc(&l->scratch, sizeof *frame); /* block arguments point to it */
 	TRY_ALLOC(arguments && frame, l->context->diags);
 	for (const struct node *name = node->body; name; name = name->next)

@@ -14,12 +14,12 @@
 struct param {
 	const char *name;
 	bool differentiated; /* a param; false: a const */
-	struct declared declared;
-	struct init init; /* INIT_NONE: --param gives the value; for types alone, a declared type is enough */
-	struct span span; /* of the name */
+	const struct declared *declared;
+	const struct init *init; /* INIT_NONE: --param gives the value; for types alone, a declared type is enough */
+	struct span span;        /* of the name */
 	/* Set by the caller (exec/params.h) before lowering, once for all inputs: */
 	bool weak; /* a number, a list or a 0-d array without a declared type: takes the other operand's dtype */
-	struct type type;
+	const struct type *type; /* equal ones are one */
 };
 
 /* Returns the type of PARAM, once TYPED. A weak param takes the computing dtype of INPUT, the input's type. */
@@ -51,12 +51,20 @@ enum ref_kind {
 
 struct ref {
 	enum ref_kind kind;
-	double number;
-	uint32_t index;     /* PARAM, VARIABLE, LOOP, ARGUMENT */
-	int64_t element;    /* the i of `name[i]`, from the end if negative; NO_INDEX: no index */
-	struct node *block; /* BLOCK: its first node (NULL: no node, the identity) */
+	uint32_t index; /* PARAM, VARIABLE, LOOP, ARGUMENT */
+	union {
+		double number;      /* NUMBER */
+		int64_t element;    /* where INDEX counts: the i of `name[i]`, from the end if negative; NO_INDEX: no index */
+		struct node *block; /* BLOCK: its first node (NULL: no node, the identity) */
+	};
 	struct span span;
 };
+
+/* True if REF is a name with an index, as in `add W[2]`. */
+static inline bool ref_has_element(const struct ref *ref)
+{
+	return ref->kind != REF_NONE && ref->kind != REF_NUMBER && ref->kind != REF_BLOCK && ref->element != NO_INDEX;
+}
 
 /*
  * An argument of an operation that lowering sets: it names an operand of the enclosing def, whose value each call
@@ -183,10 +191,12 @@ struct chain {
 };
 
 /*
- * Resolves SYNTAX, whose nodes must outlive CHAIN. Stops at the first error: STATUS_CHAIN if a name, an argument or a
+ * Resolves SYNTAX. What syntax_parse_apart keeps in the context's arena must outlive CHAIN. Stops at the first error: STATUS_CHAIN if a name, an argument or a
  * declaration is wrong; STATUS_LIMIT beyond MAX_OPERATIONS (a loop's body counts once), MAX_INHERITED or MAX_DIMS.
  */
 enum status chain_resolve(const struct context *context, struct chain *chain, const struct syntax *syntax);
+/* Parses and resolves SOURCE, which must outlive CHAIN, and frees the rest of the syntax tree. */
+enum status chain_read(const struct context *context, struct chain *chain, const struct source *source);
 /* Writes CHAIN as text, for --dump chain: params, then nodes, without operations' arguments and bodies of defs. */
 void chain_dump(const struct chain *chain, diag_write *write, void *context);
 

@@ -82,7 +82,7 @@ enum status resolver_call(struct resolver *r, const struct statement *s, const s
 		return RESOLVE_FAIL(r, s->options->span, "the def '%s' takes no options", def->name);
 	TRY(count_inherited(r, def, s->name_span));
 	struct node *node = resolver_new_node(r, NODE_CALL, s);
-	struct ref *arguments = arena_array(r->context->arena, def->count + 1, sizeof *arguments);
+	struct ref *arguments = arena_array(r->context->arena, def->count, sizeof *arguments);
 	TRY_ALLOC(node && arguments, r->context->diags);
 	node->def = def;
 	node->arguments = arguments;

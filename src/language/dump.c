@@ -170,7 +170,7 @@ static void dump_ref(const struct dumper *d, const struct ref *ref, int depth)
 		text_printf(&d->text, "%*s}", 2 * depth, "");
 		break;
 	}
-	if (ref->element != NO_INDEX)
+	if (ref_has_element(ref))
 		text_printf(&d->text, "[%lld]", (long long)ref->element);
 }
 

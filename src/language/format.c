@@ -121,7 +121,7 @@ static void put_end_comment(struct formatter *f, uint32_t from, uint32_t limit)
 static void put_list(struct formatter *f, const struct init *init, int depth)
 {
 	const char *text = init->text;
-	if (f->measure || init->shape.ndim < 2 || f->column + strlen(text) <= WIDTH) {
+	if (f->measure || !init->shape || init->shape->ndim < 2 || f->column + strlen(text) <= WIDTH) {
 		PUT(f, text);
 		return;
 	}

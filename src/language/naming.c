@@ -290,7 +290,8 @@ enum status resolver_export(struct resolver *r, const struct statement *s)
 			continue;
 		uint32_t variable;
 		TRY(bind_variable(r, as->name, &variable));
-		TRY(add_prelude(r, s, (struct ref){REF_VARIABLE, .index = export->variable, .element = NO_INDEX}, variable));
+		TRY(add_prelude(r, s, (struct ref){.kind = REF_VARIABLE, .index = export->variable, .element = NO_INDEX},
+		                variable));
 	}
 	return STATUS_OK;
 }

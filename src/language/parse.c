@@ -11,6 +11,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/hash.h"
 #include "base/suggest.h"
 #include "ops/op.h"
 #include "parser.h"
@@ -22,10 +23,18 @@
 #define FAIL(parse, status, span, ...) diag_at((parse)->context->diags, status, (parse)->source, span, __VA_ARGS__)
 #define HINT(parse, ...) diag_hint((parse)->context->diags, __VA_ARGS__)
 
-void *parse_copy(struct parse *parse, const void *from, size_t size)
+void *parse_copy(struct arena *arena, const void *from, size_t size)
 {
-	void *made = arena_alloc(parse->context->arena, size);
+	void *made = arena_alloc(arena, size);
 	return made ? memcpy(made, from, size) : NULL;
+}
+
+const char *parse_word(struct parse *parse, const char *text, size_t length)
+{
+	const char **recent = &parse->recent[hash_bytes(HASH_START, text, length) % RECENT_WORDS];
+	if (!*recent || strncmp(*recent, text, length) != 0 || (*recent)[length])
+		*recent = arena_strndup(parse->context->arena, text, length);
+	return *recent;
 }
 
 static bool has_failed(const struct parse *parse) { return parse->context->diags->errors != parse->errors; }
@@ -97,7 +106,7 @@ static bool hint_word(struct parse *parse, uint32_t at)
 void parse_syntax_error(struct parse *parse, struct span span, const char *const *wanted, int count, const char *hint)
 {
 	enum { SHOWN = 40 };
-	if (has_failed(parse) || parse->context->arena->failed)
+	if (has_failed(parse) || parse->context->arena->failed || parse->nodes->failed)
 		return; /* the scanner failed, and left no token to report */
 	char words[512] = "";
 	size_t used = 0;
@@ -159,7 +168,7 @@ bool parse_add_comment(struct parse *parse, const char *text, size_t length, con
 {
 	while (strchr(" \t\r\f\v", text[length - 1])) /* it begins with '#' */
 		length--;
-	char *copy = arena_strndup(parse->context->arena, text, length);
+	char *copy = arena_strndup(parse->nodes, text, length);
 	struct comment *comment = PARSE_NEW(parse, struct comment, .text = copy, .line = span->line, .offset = span->begin);
 	if (!comment || !copy)
 		return false;
@@ -189,13 +198,13 @@ static bool binds_right(const char *text, size_t length)
 }
 
 /*
- * Returns the canonical form of the source at SPAN, which holds no strings; NULL where memory is short. It has no
+ * Returns in ARENA the canonical form of the source at SPAN, which holds no strings; NULL where memory is short. It has no
  * comments, and no white space but a blank after a comma and on each side of + - * / between operands.
  */
-static const char *canonical_text(struct parse *parse, struct span span)
+static const char *canonical_text(struct parse *parse, struct arena *arena, struct span span)
 {
 	const char *from = parse->source->text + span.begin, *end = parse->source->text + span.end;
-	char *text = arena_array(parse->context->arena, span.end - span.begin + 1, 3);
+	char *text = arena_array(arena, span.end - span.begin + 1, 3);
 	size_t used = 0;
 	for (; text && from < end; from++) {
 		if (*from == '#')
@@ -215,7 +224,7 @@ static const char *canonical_text(struct parse *parse, struct span span)
 
 struct operand *parse_expression_operand(struct parse *parse, double value, struct span span)
 {
-	const char *text = canonical_text(parse, span);
+	const char *text = canonical_text(parse, parse->nodes, span);
 	const bool integer = trunc(value) == value && fabs(value) <= 0x1p53;
 	if (!text)
 		return NULL;
@@ -230,7 +239,7 @@ bool parse_negate(struct parse *parse, struct parse_number *number)
 	n->whole = -n->whole;
 	if (!n->integer && !strcmp(number->text, "9223372036854775808"))
 		*n = (struct number){n->value, true, INT64_MIN};
-	number->text = arena_printf(parse->context->arena, "-%s", number->text);
+	number->text = arena_printf(parse->nodes, "-%s", number->text);
 	return number->text != NULL;
 }
 
@@ -292,8 +301,7 @@ bool parse_add_integer(struct parse *parse, struct parse_integers *integers, con
 {
 	if (!parse_check_integer(parse, number, span))
 		return false;
-	int64_t *item =
-		arena_append(parse->context->arena, &integers->items, &integers->count, &integers->capacity, sizeof *item);
+	int64_t *item = arena_append(parse->nodes, &integers->items, &integers->count, &integers->capacity, sizeof *item);
 	if (item)
 		*item = number->number.whole;
 	return item != NULL;
@@ -326,8 +334,8 @@ struct declared *parse_type(struct parse *parse, const char *dtype, struct span 
 	enum { NAMES = sizeof names / sizeof *names };
 	for (int i = 0; i < NAMES; i++)
 		if (!strcmp(names[i], dtype))
-			return PARSE_NEW(parse, struct declared, .given = true, .span = span,
-			                 .type = {.dtype = dtype_find(dtype, strlen(dtype)), .shape = *shape});
+			return PARSE_KEEP(parse, struct declared, .given = true, .span = span,
+			                  .type = {.dtype = dtype_find(dtype, strlen(dtype)), .shape = *shape});
 	FAIL(parse, STATUS_CHAIN, dtype_span, "unknown type '%s'", dtype);
 	const char *near = suggest_nearest(dtype, names, NAMES);
 	if (near)
@@ -362,13 +370,26 @@ struct shape *parse_extent(struct parse *parse, struct shape *shape, const struc
 
 /* Initial values. */
 
+/* Returns a copy of INIT, of KIND, with copies of its values and of SHAPE, or NULL. */
+static struct init *keep_init(struct parse *parse, enum init_kind kind, const struct init *init,
+                              const struct shape *shape)
+{
+	struct arena *arena = parse->context->arena;
+	struct init *kept = parse_copy(arena, init, sizeof *init);
+	if (!kept)
+		return NULL;
+	kept->kind = kind;
+	kept->text = init->path ? NULL : canonical_text(parse, arena, init->span);
+	kept->values = init->count ? parse_copy(arena, init->values, init->count * sizeof *init->values) : NULL;
+	kept->shape = shape ? parse_copy(arena, shape, sizeof *shape) : NULL;
+	return arena->failed ? NULL : kept;
+}
+
 struct init *parse_init_list(struct parse *parse, enum init_kind kind, const struct parse_list *list, struct span span)
 {
-	const char *text = canonical_text(parse, span);
-	if (!list || !text)
-		return NULL;
-	return PARSE_NEW(parse, struct init, .kind = kind, .span = span, .text = text, .values = list->values,
-	                 .count = list->count, .shape = list->shape);
+	return list ? keep_init(parse, kind, &(struct init){.span = span, .values = list->values, .count = list->count},
+	                        kind == INIT_LIST ? &list->shape : NULL)
+	            : NULL;
 }
 
 static const struct form {
@@ -409,14 +430,9 @@ struct init *parse_init_form(struct parse *parse, const char *name, struct span 
 		form++;
 	if (form == forms + FORMS)
 		unknown_form(parse, name, name_span);
-	else if ((form->kind == INIT_LOAD) != (init->path != NULL) || init->shape.ndim || init->count != form->arguments)
+	else if ((form->kind == INIT_LOAD) != (init->path != NULL) || init->shape || init->count != form->arguments)
 		FAIL(parse, STATUS_CHAIN, init->span, "'%s' is written %s", name, form->usage);
-	struct init *made = has_failed(parse) ? NULL : parse_copy(parse, init, sizeof *init);
-	if (!made)
-		return NULL;
-	made->kind = form->kind;
-	made->text = init->path ? NULL : canonical_text(parse, init->span);
-	return made;
+	return has_failed(parse) ? NULL : keep_init(parse, form->kind, init, NULL);
 }
 
 struct parse_list *parse_list_add(struct parse *parse, struct parse_list *list, const struct parse_list *element,
@@ -433,8 +449,7 @@ struct parse_list *parse_list_add(struct parse *parse, struct parse_list *list, 
 		return NULL;
 	}
 	for (size_t i = 0; i < element->count; i++) {
-		double *value =
-			arena_append(parse->context->arena, &list->values, &list->count, &list->capacity, sizeof *value);
+		double *value = arena_append(parse->nodes, &list->values, &list->count, &list->capacity, sizeof *value);
 		if (!value)
 			return NULL;
 		*value = element->values[i];
@@ -462,7 +477,7 @@ static int run_parser(struct parse *parse)
 	void *scanner = NULL;
 	size_t length = parse->source->length;
 	/* flex writes into its buffer, which ends in two NULs. */
-	char *text = arena_array(parse->context->arena, length + 2, 1);
+	char *text = arena_array(parse->nodes, length + 2, 1);
 	if (!text || setjmp(parse->fatal))
 		return -1;
 	if (length)
@@ -491,14 +506,21 @@ const char *number_word(const char *word)
 
 enum status syntax_parse(const struct context *context, struct syntax *syntax, const struct source *source)
 {
+	return syntax_parse_apart(context, context->arena, syntax, source);
+}
+
+enum status syntax_parse_apart(const struct context *context, struct arena *nodes, struct syntax *syntax,
+                               const struct source *source)
+{
 	struct diags *diags = context->diags;
 	*syntax = (struct syntax){.source = source};
 	if (source->length > MAX_SOURCE)
 		return diag_file(diags, STATUS_LIMIT, source->name, -1, "a chain of %zu bytes is beyond the limit of %d MiB",
 		                 source->length, MAX_SOURCE >> 20);
-	struct parse *parse = arena_alloc(context->arena, sizeof *parse);
+	struct parse *parse = arena_alloc(nodes, sizeof *parse);
 	TRY_ALLOC(parse, diags);
 	*parse = (struct parse){.context = context,
+	                        .nodes = nodes,
 	                        .source = source,
 	                        .syntax = syntax,
 	                        .line = 1,
@@ -506,7 +528,7 @@ enum status syntax_parse(const struct context *context, struct syntax *syntax, c
 	                        .errors = diags->errors};
 	const bool wrong = run_parser(parse) != 0, failed = has_failed(parse);
 	syntax->comments = parse->comments.first;
-	if (context->arena->failed || diags->exhausted || (wrong && !failed))
+	if (context->arena->failed || nodes->failed || diags->exhausted || (wrong && !failed))
 		return diag_memory(diags);
 	return failed ? diags->last->status : STATUS_OK;
 }

@@ -50,11 +50,18 @@ struct parse_list { /* a nested list of numbers */
 /* Appends ITEM to LIST, a linked list with the fields first and last. */
 #define PARSE_APPEND(list, item)                                                                                       \
 	((list)->last = (list)->last ? ((list)->last->next = (item)) : ((list)->first = (item)))
-/* Returns a new TYPE with the given fields, or NULL where memory is short. */
-#define PARSE_NEW(parse, type, ...) ((type *)parse_copy(parse, &(const type){__VA_ARGS__}, sizeof(type)))
+/* Return a new TYPE with the given fields, or NULL where memory is short. KEEP is for what a chain refers to. */
+#define PARSE_NEW(parse, type, ...) ((type *)parse_copy((parse)->nodes, &(const type){__VA_ARGS__}, sizeof(type)))
+#define PARSE_KEEP(parse, type, ...)                                                                                   \
+	((type *)parse_copy((parse)->context->arena, &(const type){__VA_ARGS__}, sizeof(type)))
+
+/* A word is compared with the last one of its hash: most of a written-out chain's words repeat. */
+enum { RECENT_WORDS = 64 };
 
 struct parse {
-	const struct context *context;
+	const struct context *context; /* its arena holds what a chain refers to */
+	struct arena *nodes;           /* holds all other nodes, and the scanner's memory */
+	const char *recent[RECENT_WORDS];
 	const struct source *source;
 	struct syntax *syntax;
 	uint32_t offset, line, line_start; /* the scanner's place; the offset at which LINE begins */
@@ -78,13 +85,16 @@ int parse_fail(struct parse *parse, const struct span *span, const char *message
 bool parse_open(struct parse *parse, const struct span *span, bool body);
 /* Closes the `repeat`s within the innermost bracket, and the bracket itself if BRACKET matches it. */
 void parse_close(struct parse *parse, char bracket);
+/* Returns the one text of the word of LENGTH bytes at TEXT, or a further one. NULL where memory is short. */
+const char *parse_word(struct parse *parse, const char *text, size_t length);
 /* Closes the `repeat`s of the statement that ends. */
 void parse_end_statement(struct parse *parse);
 bool parse_add_comment(struct parse *parse, const char *text, size_t length, const struct span *span);
 
 /* For the parser. SPAN is the place of the part that is built or refused. */
 
-void *parse_copy(struct parse *parse, const void *from, size_t size);
+/* Returns a copy of SIZE bytes in ARENA; NULL where memory is short. */
+void *parse_copy(struct arena *arena, const void *from, size_t size);
 /* Reports that the token at SPAN is none of WANTED's COUNT tokens. HINT (or NULL) yields to a hint at a keyword. */
 void parse_syntax_error(struct parse *parse, struct span span, const char *const *wanted, int count, const char *hint);
 void parse_too_deep(struct parse *parse, struct span span);

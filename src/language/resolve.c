@@ -49,6 +49,7 @@ enum status resolver_operand(struct resolver *r, const struct operand *operand, 
 		break;
 	case OPERAND_BLOCK:
 		ref->kind = REF_BLOCK;
+		ref->block = NULL;
 		r->operands++;
 		TRY(resolver_block(r, operand->block, &ref->block));
 		r->operands--;
@@ -215,8 +216,8 @@ static enum status resolve_param(struct resolver *r, const struct statement *s)
 	TRY_ALLOC(param && dictionary_put(&r->declared, arena, s->name, chain), r->context->diags);
 	*param = (struct param){.name = s->name,
 	                        .differentiated = s->kind == STATEMENT_PARAM,
-	                        .declared = *s->type,
-	                        .init = *s->init,
+	                        .declared = s->type,
+	                        .init = s->init,
 	                        .span = s->name_span};
 	return resolver_bind_home(r, s->name, ref);
 }
@@ -270,7 +271,7 @@ static enum status find_input(struct resolver *r)
 
 struct type param_type(const struct param *param, const struct type *input)
 {
-	struct type type = param->type;
+	struct type type = *param->type;
 	if (param->weak)
 		type.dtype = dtype_compute(input->dtype);
 	return type;
@@ -296,4 +297,16 @@ enum status chain_resolve(const struct context *context, struct chain *chain, co
 	TRY(resolver_check_size(&r));
 	TRY_ALLOC(!context->arena->failed, context->diags);
 	return STATUS_OK;
+}
+
+enum status chain_read(const struct context *context, struct chain *chain, const struct source *source)
+{
+	struct arena nodes;
+	struct syntax syntax;
+	arena_init(&nodes, context->allocator);
+	enum status status = syntax_parse_apart(context, &nodes, &syntax, source);
+	if (!status)
+		status = chain_resolve(context, chain, &syntax);
+	arena_free(&nodes);
+	return status;
 }

@@ -63,11 +63,11 @@ enum init_kind {
 struct init {
 	enum init_kind kind;
 	struct span span;
-	const char *text;       /* canonical source; NULL for NONE and LOAD */
-	double *values;         /* NUMBER: one; LIST: all; FULL, NORMAL, UNIFORM: the arguments */
-	size_t count;           /* of VALUES */
-	struct shape shape;     /* LIST; else 0-d */
-	const char *path, *key; /* LOAD; KEY: NULL if not given */
+	const char *text;          /* canonical source; NULL for NONE and LOAD */
+	const double *values;      /* NUMBER: one; LIST: all; FULL, NORMAL, UNIFORM: the arguments */
+	size_t count;              /* of VALUES */
+	const struct shape *shape; /* LIST; else NULL */
+	const char *path, *key;    /* LOAD; KEY: NULL if not given */
 };
 
 /* A declared type; extent -1 is `*`, the streamed axis. */
@@ -144,6 +144,12 @@ struct syntax {
  * STATUS_CHAIN at the first wrong token, or STATUS_LIMIT beyond MAX_SOURCE, MAX_NESTING or MAX_DIMS.
  */
 enum status syntax_parse(const struct context *context, struct syntax *syntax, const struct source *source);
+/*
+ * Does as syntax_parse, but NODES owns the nodes that a resolved chain does not refer to. The others, in the context's
+ * arena, are words, lists of names, declared types and initial values.
+ */
+enum status syntax_parse_apart(const struct context *context, struct arena *nodes, struct syntax *syntax,
+                               const struct source *source);
 
 /*
  * Writes the canonical text of a chain by calls of WRITE. Formatting that text changes nothing. Comments are kept, and

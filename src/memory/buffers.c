@@ -8,7 +8,7 @@ void buffers_free(struct buffers *b)
 	pool_free(&b->pool);
 }
 
-int32_t buffers_make(struct buffers *b, const struct type *type, int64_t size)
+int32_t buffers_make_at(struct buffers *b, const struct type *type, int64_t size, int64_t offset)
 {
 	int32_t id = b->free;
 	if (id != NO_BUFFER) {
@@ -18,9 +18,14 @@ int32_t buffers_make(struct buffers *b, const struct type *type, int64_t size)
 			return NO_BUFFER;
 		id = (int32_t)b->count++;
 	}
-	b->items[id] = (struct buffer){.size = size, .type = type, .step = -1, .sequence = b->sequence++};
-	b->items[id].offset = pool_get(&b->pool, size);
-	return b->items[id].offset < 0 ? NO_BUFFER : id;
+	b->items[id] = (struct buffer){.offset = offset, .size = size, .type = type, .step = -1, .sequence = b->sequence++};
+	return id;
+}
+
+int32_t buffers_make(struct buffers *b, const struct type *type, int64_t size)
+{
+	const int64_t offset = pool_get(&b->pool, size);
+	return offset < 0 ? NO_BUFFER : buffers_make_at(b, type, size, offset);
 }
 
 bool buffers_release(struct buffers *b, int32_t id)

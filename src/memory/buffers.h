@@ -38,6 +38,8 @@ struct buffers {
 void buffers_free(struct buffers *b);
 /* Returns a new buffer of SIZE bytes, without a holder; NO_BUFFER if out of memory or beyond POOL_MOST. */
 int32_t buffers_make(struct buffers *b, const struct type *type, int64_t size);
+/* As buffers_make, for bytes from OFFSET on that the pool has as in use, or will have (pool_set). */
+int32_t buffers_make_at(struct buffers *b, const struct type *type, int64_t size, int64_t offset);
 /* Counts one more holder of ID, which may be NO_BUFFER here and below. The next two return false if out of memory. */
 static inline void buffers_hold(struct buffers *b, int32_t id)
 {

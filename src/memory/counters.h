@@ -15,7 +15,7 @@ struct counters {
 	double forward_cost, backward_cost; /* of one forward and backward pass */
 	double recomputed_cost;             /* of all other forward executions */
 	bool bounded;                       /* the schedule is that of a budget in memory: gap_percent is known */
-	double gap_percent; /* by how much its forward executions may cost more than the least possible; 0: they do not */
+	double gap_percent; /* by how much its forward executions may cost more than the least by schedules of steps */
 };
 
 #endif

@@ -1,36 +1,13 @@
 /*
- * Forward steps of loops. Without hooks most iterations of a loop need not be walked. Once an
+ * Forward steps. Without hooks most iterations of a loop need not be walked. Once an
  * iteration ends with the state of the allocator with which an earlier one began, all from that one on
  * repeat, and whole cycles are counted. Brent's algorithm finds the cycle: it compares each end with the
  * latest start of iterations 1, 2, 4, ... (tests/unit/test_machine.c checks this against full walks.)
+ * All other steps go by transitions (transitions.c).
  */
 #include "memory/machine_parts.h"
 
 #include <string.h>
-
-/*
- * Serialises the allocator's state into *MARK. Returns its length in int64s, or 0 if out of memory. Two equal marks
- * mean that later buffers get equal offsets, as long as only the state is held and released.
- */
-static size_t write_mark(struct machine *m, int64_t **mark, size_t *capacity)
-{
-	const struct pool *pool = &m->buffers.pool;
-	const size_t slots = m->lowered->slot_count, count = 1 + 2 * (pool->count + slots);
-	if (!machine_grow(m, (void **)mark, capacity, count, sizeof **mark))
-		return 0;
-	int64_t *to = *mark;
-	*to++ = pool->top;
-	for (size_t i = 0; i < pool->count; i++) {
-		*to++ = pool->holes[i].offset;
-		*to++ = pool->holes[i].size;
-	}
-	for (size_t i = 0; i < slots; i++) {
-		const int32_t id = m->state.buffers[i];
-		*to++ = buffers_offset(&m->buffers, id);
-		*to++ = id == NO_BUFFER ? 0 : m->buffers.items[id].holds;
-	}
-	return count;
-}
 
 /*
  * Runs iterations of PERIOD steps each from *INDEX on, until the allocator's state repeats. Then counts as
@@ -41,10 +18,11 @@ static enum status run_iterations(struct machine *m, int64_t *index, int64_t per
 {
 	enum { HOLES = 64 }; /* with more, a mark takes longer than an iteration */
 	struct marks *marks = &m->marks;
+	const struct slot_list live = machine_step_at(m, *index)->live_in; /* before and after each iteration */
 	size_t length = 0;
 	for (int64_t since = 0, limit = 0; m->buffers.pool.count <= HOLES && *index + period <= until; since++) {
 		if (since == limit) {
-			length = write_mark(m, &marks->earlier, &marks->earlier_capacity);
+			length = machine_write_mark(m, live, &marks->earlier, &marks->earlier_capacity);
 			limit = limit ? 2 * limit : 1;
 			since = 0;
 		}
@@ -53,7 +31,7 @@ static enum status run_iterations(struct machine *m, int64_t *index, int64_t per
 			cost += machine_times(m, machine_step_at(m, *index))->forward;
 			TRY(machine_forward(m, *index, FORWARD_ONLY));
 		}
-		const size_t count = write_mark(m, &marks->now, &marks->now_capacity);
+		const size_t count = machine_write_mark(m, live, &marks->now, &marks->now_capacity);
 		TRY_ALLOC(length && count, m->context->diags);
 		if (count != length || memcmp(marks->earlier, marks->now, count * sizeof *marks->now) != 0)
 			continue;
@@ -69,16 +47,28 @@ static enum status run_iterations(struct machine *m, int64_t *index, int64_t per
 
 enum status machine_forward_steps(struct machine *m, int64_t begin, int64_t end)
 {
-	enum { LEAST = 5 };    /* fewer iterations are all walked */
+	enum { LEAST = 5 };    /* fewer iterations, or steps, are all walked */
 	int64_t fresh = begin; /* run_iterations has seen no step from this one on */
-	for (int64_t i = begin; i < end; i++) {
-		int64_t until,
-			period = m->counts_iterations && i >= fresh ? lowered_period(m->lowered, i, end, LEAST, &until) : 0;
-		if (period) {
-			TRY(run_iterations(m, &i, period, until));
-			fresh = until;
-		}
-		TRY(i < end ? machine_forward(m, i, FORWARD_ONLY) : STATUS_OK);
+	if (!m->alone || end - begin < LEAST) {
+		for (int64_t i = begin; i < end; i++)
+			TRY(machine_forward(m, i, FORWARD_ONLY));
+		return STATUS_OK;
 	}
-	return STATUS_OK;
+	m->transitions.at = NO_MARK;
+	for (int64_t i = begin; i < end;) {
+		int64_t until;
+		uint32_t id;
+		const int64_t period = i >= fresh ? lowered_period(m->lowered, i, end, LEAST, &until) : 0;
+		if (period) {
+			TRY_ALLOC(transitions_settle(m), m->context->diags);
+			TRY(run_iterations(m, &i, period, until));
+			m->transitions.at = NO_MARK;
+			fresh = until;
+			continue;
+		}
+		const int64_t count = lowered_row(m->lowered, i, end, &id);
+		TRY(transitions_run(m, i, count, id));
+		i += count;
+	}
+	return transitions_settle(m) ? STATUS_OK : machine_memory(m);
 }

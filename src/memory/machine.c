@@ -40,11 +40,11 @@ static enum status begin_machine(struct machine *m)
 {
 	const struct step *first;
 	arena_init(&m->arena, m->context->allocator);
+	transitions_init(&m->transitions, m->context->allocator);
 	m->buffers.free = NO_BUFFER;
 	pool_init(&m->buffers.pool, m->context->allocator);
 	TRY_ALLOC(list_steps(m) && make_tables(m), m->context->diags);
-	for (size_t i = 0; i < m->lowered->item_count; i++)
-		m->counts_iterations |= !m->lowered->items[i].step && !m->hooks && !m->options->held && !m->compiled->by_value;
+	m->alone = !m->hooks && !m->options->held && !m->compiled->by_value;
 	const struct type *type = first_input_type(m, &first);
 	const int32_t id = buffers_make(&m->buffers, type, type_bytes(type));
 	TRY_ALLOC(id != NO_BUFFER, m->context->diags);
@@ -128,6 +128,7 @@ static void free_machine(struct machine *m)
 	allocator_put(a, m->marks.earlier, m->marks.earlier_capacity * sizeof *m->marks.earlier);
 	allocator_put(a, m->marks.now, m->marks.now_capacity * sizeof *m->marks.now);
 	allocator_put(a, m->steps, ((size_t)m->lowered->steps + 1) * sizeof *m->steps);
+	transitions_free(&m->transitions);
 	arena_free(&m->arena);
 }
 

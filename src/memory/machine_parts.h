@@ -2,7 +2,8 @@
  * Private to the machine:
  *
  *     machine.c      the walk over a schedule's actions
- *     iterations.c   without hooks, counts repeating iterations of a loop instead of walking them
+ *     iterations.c   forward steps; without hooks, counts repeating iterations of a loop instead of walking them
+ *     transitions.c  without hooks, forward steps whose effect on memory is known
  *     steps.c        one step, forward, recorded or backward: one call
  *     states.c       the current state; states in slots and on disk
  *     held.c         the arrays that are held when the first sweep ends
@@ -11,6 +12,7 @@
 #ifndef MEMORY_MACHINE_PARTS_H
 #define MEMORY_MACHINE_PARTS_H
 
+#include "base/hash.h"
 #include "memory/buffers.h"
 #include "memory/hooks.h"
 #include "memory/machine.h"
@@ -67,10 +69,34 @@ struct call_ports {
 	int32_t *by_slot; /* scratch */
 };
 
-/* Two serialised states of the allocator: see iterations.c. */
+/* Two serialised states of the allocator: see iterations.c. `now` is scratch otherwise. */
 struct marks {
 	int64_t *earlier, *now;
 	size_t earlier_capacity, now_capacity;
+};
+
+enum { NO_MARK = UINT32_MAX };
+/* What a forward step of KIND does to mark FROM. */
+struct transition {
+	uint32_t from, kind, to; /* numbers of marks, and 1 + that of a kind; kind 0: a free entry */
+	double cost;
+};
+
+/* See transitions.c. */
+struct transitions {
+	struct arena arena; /* of all that is known but `kinds` */
+	struct byte_set known_marks, known_kinds;
+	const int64_t **marks; /* by number */
+	size_t mark_count, mark_capacity;
+	uint32_t *kinds;          /* by step id: 1 + the number of its kind, or 0 */
+	struct transition *table; /* hash table with linear probing, at most half full */
+	size_t count, capacity;
+	size_t words;             /* of marks and kinds */
+	int64_t followed;         /* steps */
+	uint32_t at;              /* the mark of the current state, or NO_MARK */
+	bool made;                /* the state's buffers are those of the mark */
+	bool off;                 /* no more are noted */
+	const struct step *after; /* unless `made`: the state is the one after this step */
 };
 
 struct machine {
@@ -83,7 +109,7 @@ struct machine {
 	struct arena arena;        /* of tables that do not grow with the steps, and of snapshots' lists */
 	const struct step **steps; /* by index, or NULL: see list_steps */
 	int64_t levels[MAX_LOOPS]; /* if `steps` is NULL: counters of the loops around the step that was looked up last */
-	bool counts_iterations;    /* repeating iterations of loops may be counted, not walked */
+	bool alone;                /* nobody asks for calls or names: forward steps need not all be walked */
 	bool first_sweep;
 	bool seeded; /* machine_seed has run */
 	struct buffers buffers;
@@ -93,6 +119,7 @@ struct machine {
 	struct records records;
 	struct call_ports ports;
 	struct marks marks;
+	struct transitions transitions;
 };
 
 static inline enum status machine_memory(struct machine *m) { return diag_memory(m->context->diags); }
@@ -155,6 +182,23 @@ enum status machine_reverse(struct machine *m, int64_t index);
 
 /* Runs steps BEGIN .. END-1 forward, and keeps nothing. */
 enum status machine_forward_steps(struct machine *m, int64_t begin, int64_t end);
+
+/* transitions.c. The functions that return a bool or a size_t return false or 0 if out of memory. */
+
+/*
+ * Serialises the allocator's state into *MARK; LIST has the slots of the current state. Returns its length in int64s.
+ * Two equal marks mean that later buffers get equal offsets, as long as only the state is held and released.
+ */
+size_t machine_write_mark(struct machine *m, struct slot_list list, int64_t **mark, size_t *capacity);
+/*
+ * Runs COUNT steps from INDEX on forward, whose ids begin with ID and follow one another. Keeps nothing. The state's
+ * buffers are made by transitions_settle, which must be called before anything else looks at them. The caller
+ * sets transitions.at to NO_MARK first if buffers have changed since.
+ */
+enum status transitions_run(struct machine *m, int64_t index, int64_t count, uint32_t id);
+bool transitions_settle(struct machine *m);
+void transitions_init(struct transitions *t, const struct allocator *allocator);
+void transitions_free(struct transitions *t);
 
 /* states.c. The functions that return a bool return false if out of memory. */
 

@@ -231,17 +231,15 @@ static enum status plan(struct job *job)
 {
 	static const struct step_run one = {.count = 1};
 	const bool by_value = policy_by_value(job->policy); /* the whole chain is one step, recorded and run backward */
-	job->scheduled = by_value ? policy_save_all : *job->policy;
+	job->scheduled = *job->policy;
 	if (job->options.disk_bytes)
 		job->scheduled.disk_bytes = greater(job->options.disk_bytes / job->tiles.workers, 1);
 	if (by_value)
 		job->costs = (struct step_costs){.runs = &one, .run_count = 1, .steps = 1};
 	else
 		TRY(job_set_costs(job));
-	if (job->policy->kind == POLICY_budget) {
-		TRY(job_make_budget(job));
-		return job_finish(job);
-	}
+	if (job->policy->kind == POLICY_budget)
+		return job_make_budget(job);
 	job->schedule = policy_schedule(&job->scheduled, &job->costs, job->context.allocator);
 	TRY_ALLOC(job->schedule, job->context.diags);
 	if (job->options.unpredicted)

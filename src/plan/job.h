@@ -62,7 +62,7 @@ struct job {
 	struct job_options options; /* of job_make_budgets: with the first job's policy */
 	const struct chain *chain;
 	struct type input;           /* of the whole array, its logical dtype */
-	const struct policy *policy; /* the policy to plan; `auto` has become a budget or save-all */
+	const struct policy *policy; /* the policy to plan, for reports; `auto` has become a budget or save-all */
 	struct lowered whole;        /* steps with whole types, for reports */
 	struct lowered forward;      /* the forward pass of the whole array, for tiles that fold; unset if unexecuted */
 	struct tiles tiles;
@@ -70,7 +70,7 @@ struct job {
 	int64_t member_bytes;        /* workspace of each thread of the team beyond the first */
 	struct tile_plan tile, rest; /* rest.rows 0: all tiles have equally many rows */
 	struct schedule *schedule;
-	struct policy scheduled;   /* made the schedule: the search's choice for a budget, save-all for a policy by value */
+	struct policy scheduled;   /* what is carried out: the policy, or the search's choice for a budget */
 	struct step_costs costs;   /* of a tile's steps; for a policy by value one step without costs */
 	int64_t least_bytes;       /* the least feasible budget if the policy's is infeasible, else 0 */
 	struct counters predicted; /* peak_bytes and stored_bytes of all workers together; the others of one full tile */

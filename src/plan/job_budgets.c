@@ -2,7 +2,8 @@
  * Schedules for budgets of whole jobs. The search (budget/) plans for one worker's bytes: job->costs.fixed and an equal
  * share of all slabs. Slabs may differ: that of the worker that has the rest may be smaller than the others, or larger
  * because of holes between its arrays. The memory machine judges the schedules that the search proposes. If states may
- * go to disk and there are two steps or more, disk-revolve is tried after the search.
+ * go to disk and there are two steps or more, disk-revolve is tried after the search. Policies by value are tried last
+ * (job_values.c).
  */
 #include "plan/job_parts.h"
 
@@ -49,6 +50,13 @@ static int64_t passing_bytes(const struct step *step)
 	return bytes;
 }
 
+/* Returns the cost of JOB's run without recomputation, in additions. */
+static double additions_of_run(const struct job *job)
+{
+	const double tiles = job->tiles.tiled ? (double)job->tiles.rows / (double)job->tile.rows : 1;
+	return job->tile.additions * tiles / (job->tiles.workers * job->team);
+}
+
 /*
  * Returns the memory machine as a judge. SLACK and SHARE (struct budget_judge) lower the cost walk's bytes. SLACK is
  * the largest state, whose buffer may be reused or never made. SHARE is the product of four factors:
@@ -79,8 +87,7 @@ static struct budget_judge make_judge(struct job *job)
 	if (store != DTYPE_COUNT)
 		share *= (double)dtype_size(store) / (double)dtype_size(dtype_compute(job->input.dtype));
 	judge.share = share * unshared;
-	judge.run = job->tile.additions * (job->tiles.tiled ? (double)job->tiles.rows / (double)job->tile.rows : 1) /
-	            (job->tiles.workers * job->team);
+	judge.run = additions_of_run(job);
 	return judge;
 }
 
@@ -199,8 +206,10 @@ enum status job_make_budget(struct job *job)
 	/* Without --memory `auto` is save-all if the search chose that. */
 	if (is_auto && !job->options.memory && goal.schedule && goal.family.kind == POLICY_save_all)
 		job->policy = &policy_save_all;
-	if (goal.schedule)
-		return STATUS_OK;
+	else
+		TRY(job_offer_values(&job->context, job, additions_of_run(job), job, 1));
+	if (job->schedule)
+		return policy_by_value(&job->scheduled) ? STATUS_OK : job_finish(job);
 	struct diags *diags = job->context.diags;
 	(void)budget_infeasible(job->policy->number, job->least_bytes, is_auto ? "--memory " : "budget:", diags);
 	if (job->options.may_spill && !job->options.on_disk) {
@@ -239,8 +248,9 @@ enum status job_make_budgets(const struct context *context, const struct chain *
 		jobs[i].policy = policy;
 		take_goal(&jobs[i], &goals[i]);
 	}
+	status = job_offer_values(context, first, additions_of_run(first), jobs, count);
 	for (size_t i = 0; i < count && !status; i++)
-		if (jobs[i].schedule)
+		if (jobs[i].schedule && !policy_by_value(&jobs[i].scheduled))
 			status = job_finish(&jobs[i]);
 	for (size_t i = 0; i < count && status; i++)
 		job_free(&jobs[i]);

@@ -21,8 +21,16 @@ enum status job_finish(struct job *job);
  * the slab exceeds MOST bytes (0: no bound); then only peak_bytes, which exceeds MOST, has a meaning.
  */
 enum status job_predict_tile(struct job *job, struct tile_plan *tile, int64_t most, struct counters *counters);
-/* Makes the schedule for the budget of job->policy, with its counters of one tile. STATUS_LIMIT if infeasible. */
+/* Makes the schedule for the budget of job->policy, and finishes JOB. STATUS_LIMIT if infeasible. */
 enum status job_make_budget(struct job *job);
+/*
+ * Offers policies by value to COUNT JOBS, budgets with their searches' schedules and counters, or without a schedule. A
+ * job that one serves better becomes a finished job under it, with the budget as its policy. A job without a schedule
+ * may get fewer least_bytes. BASE is one of JOBS, or the job that they were made from. RUN is the cost of the run, in
+ * additions (struct budget_judge). Fails with STATUS_LIMIT if out of memory, or with the status of options->costs.
+ */
+enum status job_offer_values(const struct context *context, const struct job *base, double run, struct job *jobs,
+                             size_t count);
 
 /*
  * Makes POLICY online:S with the most snapshots within job->options.memory, however often the chain's `repeat while`s

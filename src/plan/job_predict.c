@@ -93,7 +93,7 @@ static enum status predict_long(const struct job *job, const struct tile_plan *t
 	struct shortening s;
 	struct counters c[SHORT_CHAINS];
 	*known = false;
-	if (policy_by_value(job->policy) || lowered->steps < LONG_CHAIN || lowered->item_count != 1 ||
+	if (policy_by_value(&job->scheduled) || lowered->steps < LONG_CHAIN || lowered->item_count != 1 ||
 	    lowered->items[0].step || lowered->items[0].count != 1 || !lowered->items[0].items[0].step ||
 	    job->costs.run_count != 1 || !shorten(job, lowered->steps, &s))
 		return STATUS_OK;

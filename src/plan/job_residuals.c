@@ -137,7 +137,7 @@ static const struct naming *first_name(const struct job *job, const struct origi
  */
 static const struct naming *shown_name(const struct job *job, const struct origin *origin)
 {
-	const struct policy *policy = job->policy;
+	const struct policy *policy = &job->scheduled;
 	if (policy_by_value(policy)) {
 		struct policy_value value = {.op = origin->op};
 		for (const struct naming *n = origin->names; n; n = n->next) {
@@ -147,7 +147,7 @@ static const struct naming *shown_name(const struct job *job, const struct origi
 		}
 		return origin->argument ? NULL : first_name(job, origin);
 	}
-	if (origin->argument && policy->kind != POLICY_save_all)
+	if (origin->argument && job->policy->kind != POLICY_save_all)
 		return NULL;
 	for (const struct naming *n = origin->names; n; n = n->next)
 		if (!n->inner)
@@ -206,9 +206,9 @@ enum status job_residuals(const struct job *job, struct held_list *list)
 	const struct context *context = &job->context;
 	bool *used = arena_array(context->arena, job->chain->param_count + 1, sizeof *used);
 	TRY_ALLOC(used, context->diags);
-	if (!whole && policy_by_value(job->policy))
+	if (!whole && policy_by_value(&job->scheduled))
 		TRY(lower(context, &lowered, job->chain, &job->whole.portion, &job->input, LOWER_UNROLLED));
-	TRY(whole ? STATUS_OK : compiled_make(context, &made, &lowered, job->policy, NULL, true));
+	TRY(whole ? STATUS_OK : compiled_make(context, &made, &lowered, &job->scheduled, NULL, true));
 	TRY(machine_run(context, compiled, job->schedule, &options, &counters));
 	TRY(mark_params(job, compiled, used));
 	return merge_report(job, &held, used, list);

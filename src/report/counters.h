@@ -49,6 +49,7 @@ struct kept_list {
 	struct policy_row row;
 	struct kept *rows; /* report_difference sorts them, and removes those that both lists have */
 	size_t count;
+	bool region;   /* the chain is one region, whose rows belong to no step of another policy */
 	int64_t total; /* bytes of all rows before that; report_difference sets it */
 };
 

@@ -461,6 +461,6 @@ void report_actions(struct report *report, struct schedule *schedule, const char
 
 void report_schedule(struct report *report, const struct job *job)
 {
-	const int64_t steps = job->whole.steps, each = policy_by_value(job->policy) ? steps : 1;
+	const int64_t steps = job->whole.steps, each = policy_by_value(&job->scheduled) ? steps : 1;
 	put_actions(report, job->schedule, job->policy->text, steps, each);
 }

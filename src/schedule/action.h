@@ -58,13 +58,22 @@ void schedule_free(struct schedule *schedule);
 struct action_list {
 	struct action *actions;
 	size_t count, capacity;
-	int64_t used, slots; /* memory slots in use, and the most in use at once: the caller counts them */
+	int64_t used,
+		slots; /* memory slots in use, and the most in use at once: keep and record count them, or the caller */
+	int64_t disk_slots; /* the caller counts them */
 	const struct allocator *allocator;
 	bool failed; /* out of memory */
 };
 
 /* Appends an action, or extends the last one if a RECORD or a BACKWARD continues it. Sets failed if out of memory. */
 void action_list_push(struct action_list *list, enum action_kind kind, int64_t begin, int64_t end, int64_t slot);
+/* Appends: if SLOT is -1, saves the current state BEGIN to a new slot, else loads it from SLOT. Returns the slot. */
+int64_t action_list_keep(struct action_list *list, int64_t begin, int64_t slot);
+/*
+ * Appends: records steps BEGIN .. END-1 from the current state or, if SLOT is not -1, from that in SLOT, the last slot
+ * in use, which is emptied.
+ */
+void action_list_record(struct action_list *list, int64_t begin, int64_t end, int64_t slot);
 /* Returns a schedule that emits a copy of LIST; NULL if out of memory or LIST has failed. Always frees the actions. */
 struct schedule *action_list_schedule(struct action_list *list);
 

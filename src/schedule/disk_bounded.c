@@ -19,8 +19,8 @@
 #include "base/checked.h"
 #include "schedule/families.h"
 
-/* The most terms of all minima together. */
-enum { TERMS = 1 << 24 };
+/* The most terms of all minima together, with all lengths and without; and the most lengths. */
+enum { TERMS = 1 << 24, COARSE = 1 << 22, SIZE_MOST = 1 << 12 };
 
 /* A range of steps to reverse. Their first state is the current one if SLOT is -1, else it is in that disk slot. */
 struct disk_range {
@@ -146,16 +146,29 @@ static void count_slots(struct disk_bounded *d)
 	bounded_rewind(&d->head);
 }
 
-/* Sets UNIT, SIZE and PLACES so that the tables have at most TERMS terms. */
+/* Returns the terms of tables of SIZE lengths with PLACES places. More places than lengths are of no use. */
+static int64_t terms_of(int64_t size, int64_t places) { return size * size * (lesser(places, size) + 1); }
+
+bool disk_bounded_is_exact(int64_t steps, int64_t places)
+{
+	return steps < SIZE_MOST && terms_of(steps + 1, places) <= TERMS;
+}
+
+/*
+ * Sets UNIT, SIZE and PLACES so that the tables have at most TERMS terms, or COARSE if they have not all lengths. UNIT is
+ * that of the next power of two of places, so that more places take no more time between two powers.
+ */
 static void choose_unit(struct disk_bounded *d)
 {
-	const int64_t places = d->places;
-	for (d->unit = 1;; d->unit += 1 + d->unit / 8) {
-		d->size = ceil_div(d->steps, d->unit) + 1;
-		d->places = lesser(places, d->size);
-		if (d->size < 1 << 12 && d->size * d->size * (d->places + 1) <= TERMS)
-			return;
-	}
+	int64_t places = 1;
+	while (places < lesser(d->places, d->steps))
+		places *= 2;
+	d->unit = 1;
+	if (!disk_bounded_is_exact(d->steps, d->places))
+		while (d->steps / d->unit >= SIZE_MOST || terms_of(ceil_div(d->steps, d->unit) + 1, places) > COARSE)
+			d->unit += 1 + d->unit / 8;
+	d->size = ceil_div(d->steps, d->unit) + 1;
+	d->places = lesser(d->places, d->size);
 }
 
 struct schedule *disk_bounded_schedule(const struct allocator *allocator, int64_t steps, int64_t snapshots,

@@ -19,11 +19,16 @@
  * hierarchical checkpointing schemes for adjoint computations", 2017). The tables give T of the rest of the chain.
  * If it is cheaper, there are fewer such segments, and a longer rest is reversed in memory alone.
  *
+ * Unequal steps have recurrences of their own if they are few (disk_exact.c). Else the schedule that is fastest by their
+ * times is chosen among those for fewer places too.
+ *
  * Invariant: disk slot i holds the state at starts[i]. Segments are reversed from the last. A disk slot is
  * discarded after its last read.
  */
+#include <math.h>
 #include <string.h>
 
+#include "base/checked.h"
 #include "schedule/families.h"
 
 enum { TABLE = 3000 };
@@ -206,33 +211,133 @@ static struct schedule *make_disk_revolve(const struct recurrences *t, const str
 	return &d->head;
 }
 
-/* Returns how many states fit in BYTES of disk, if each is as large as the largest. */
-static int64_t places_on_disk(const struct step_costs *costs, int64_t bytes)
+/* True if all steps take the mean forward time, MEAN. */
+static bool is_even(const struct step_costs *costs, double mean)
 {
-	int64_t largest = 1;
-	for (size_t i = 0; i < costs->run_count; i++)
-		if (costs->runs[i].cost.state > largest)
-			largest = costs->runs[i].cost.state;
-	return bytes / largest;
+	for (size_t run = 0; run < costs->run_count; run++)
+		if (costs->runs[run].count > 0 && fabs(costs->runs[run].cost.forward - mean) > 1e-12 * mean)
+			return false;
+	return true;
+}
+
+static void sum_forward(const struct step_costs *costs, double *sum)
+{
+	*sum = 0;
+	for (size_t run = 0; run < costs->run_count; run++)
+		for (int64_t i = 0; i < costs->runs[run].count; i++, sum++)
+			sum[1] = sum[0] + costs->runs[run].cost.forward;
+}
+
+/* Returns the time of SCHEDULE, forward steps and disk. Rewinds it. */
+static double time_on_disk(struct schedule *schedule, const struct disk_costs *costs)
+{
+	struct action a;
+	double time = 0;
+	while (schedule_next(schedule, &a))
+		if (a.kind == ACT_SPILL)
+			time += costs->write;
+		else if (a.kind == ACT_FETCH)
+			time += costs->read;
+		else if (a.kind == ACT_FORWARD || a.kind == ACT_RECORD)
+			time += costs->sums[a.end] - costs->sums[a.begin];
+	schedule_rewind(schedule);
+	return time;
+}
+
+/* The choice between schedules of mean steps by the steps' own times. */
+struct choosing {
+	const struct allocator *allocator;
+	const struct disk_costs *costs;
+	const struct recurrences *means;
+	struct schedule *best; /* NULL: none yet */
+	double time;           /* of BEST */
+};
+
+/* Makes the schedule with PLACES BEST if it is faster. False if out of memory. */
+static bool try_places(struct choosing *c, int64_t places)
+{
+	const struct recurrences *t = c->means;
+	struct schedule *made = disk_bounded_schedule(c->allocator, t->steps, t->snapshots, places, t->write, t->read);
+	if (!made)
+		return false;
+	const double time = time_on_disk(made, c->costs);
+	const bool better = !c->best || time < c->time;
+	schedule_free(better ? c->best : made);
+	if (better) {
+		c->best = made;
+		c->time = time;
+	}
+	return true;
+}
+
+/*
+ * Tries schedules for a fixed set of places up to PLACES: so more disk takes no more time even where mean steps, or units,
+ * mislead the tables. PLACES themselves are tried if OWN. False if out of memory. Without snapshots, those that keep a
+ * state in memory are tried only if there is no other.
+ */
+static bool try_fewer_places(struct choosing *c, int64_t places, bool own)
+{
+	enum { DENSE = 16 };
+	const int64_t steps = c->means->steps, most = places < steps ? places : steps;
+	const bool snapshots = c->means->snapshots > 0;
+	bool done = true;
+	for (int64_t number = snapshots || most == 0 ? 0 : 1, step = DENSE / 2; number <= most && done;) {
+		if (snapshots || !c->best || disk_bounded_is_exact(steps, number))
+			done = try_places(c, number);
+		while (number >= 4 * step)
+			step *= 2; /* then the numbers are powers of two, and those times 3 */
+		number += number < DENSE ? 1 : step;
+	}
+	return done && (!own || try_places(c, most));
+}
+
+/* The schedule of mean steps with PLACES on disk. COSTS has no sums if the chain is too long for a choice. */
+static struct schedule *schedule_of_means(const struct allocator *allocator, const struct disk_costs *costs,
+                                          const struct recurrences *t, int64_t places, bool even)
+{
+	struct choosing c = {.allocator = allocator, .costs = costs, .means = t};
+	struct schedule *unlimited = make_disk_revolve(t, allocator);
+	if (!unlimited)
+		return NULL;
+	const bool fits = schedule_disk_slots(unlimited) <= places;
+	if (fits && (!costs->sums || (even && t->steps < t->size)))
+		return unlimited;
+	if (fits) {
+		c.best = unlimited;
+		c.time = time_on_disk(unlimited, costs);
+	} else {
+		schedule_free(unlimited);
+	}
+	if (!fits && (!costs->sums || (even && disk_bounded_is_exact(t->steps, places))))
+		return disk_bounded_schedule(allocator, t->steps, t->snapshots, places, t->write, t->read);
+	if (try_fewer_places(&c, places, even && !fits))
+		return c.best;
+	schedule_free(c.best);
+	return NULL;
 }
 
 struct schedule *disk_revolve_schedule(const struct allocator *allocator, const struct step_costs *costs,
                                        int64_t snapshots, int64_t disk_bytes)
 {
+	enum { CHOSEN = 10000 }; /* the most steps of chains for which schedules are compared */
 	struct recurrences t = {
 		.steps = costs->steps, .snapshots = snapshots, .write = costs->spill_write, .read = costs->spill_read};
+	const int64_t places = disk_bytes > 0 ? disk_bytes / greater(step_costs_largest_state(costs), 1) : INT64_MAX;
 	/* Times become multiples of a mean step. If steps cost nothing, a step counts as one unit of the disk's times. */
-	const double step = step_costs_mean_forward(costs);
-	if (step > 0) {
-		t.write /= step;
-		t.read /= step;
-	}
-	bool made = recurrences_solve(&t, allocator);
-	struct schedule *schedule = made ? make_disk_revolve(&t, allocator) : NULL;
+	const double mean = step_costs_mean_forward(costs), step = mean > 0 ? mean : 1;
+	const bool even = is_even(costs, mean), short_chain = costs->steps <= CHOSEN;
+	double *sums = short_chain ? allocator_get(allocator, (size_t)costs->steps + 1, sizeof *sums) : NULL;
+	const struct disk_costs own = {costs->steps, sums, costs->spill_write, costs->spill_read};
+	struct schedule *schedule = NULL;
+	t.write /= step;
+	t.read /= step;
+	if (sums)
+		sum_forward(costs, sums);
+	if (sums && !even && costs->steps <= DISK_EXACT)
+		schedule = disk_exact_schedule(allocator, &own, snapshots, places);
+	else if ((sums || !short_chain) && recurrences_solve(&t, allocator))
+		schedule = schedule_of_means(allocator, &own, &t, places, even);
 	allocator_put(allocator, t.memory, (size_t)t.size * TABLES_EACH);
-	const int64_t places = disk_bytes > 0 ? places_on_disk(costs, disk_bytes) : INT64_MAX;
-	if (!schedule || schedule_disk_slots(schedule) <= places)
-		return schedule;
-	schedule_free(schedule);
-	return disk_bounded_schedule(allocator, t.steps, snapshots, places, t.write, t.read);
+	allocator_put(allocator, sums, sums ? ((size_t)costs->steps + 1) * sizeof *sums : 0);
+	return schedule;
 }

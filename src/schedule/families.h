@@ -54,12 +54,29 @@ struct schedule *online_schedule(const struct allocator *allocator, int64_t step
 /* DISK_BYTES: the most bytes of states on disk at once, each counted as the largest; 0: any. */
 struct schedule *disk_revolve_schedule(const struct allocator *allocator, const struct step_costs *costs,
                                        int64_t snapshots, int64_t disk_bytes);
+
+/* Times of a chain that may keep states on disk, in any unit. */
+struct disk_costs {
+	int64_t steps;
+	const double *sums; /* sums[i]: the forward time of steps 0 .. i-1 */
+	double write, read; /* of a state */
+};
+/* The most steps of disk_exact_schedule. */
+enum { DISK_EXACT = 64 };
 /*
- * At most PLACES states on disk; WRITE and READ are in mean steps. If 0 snapshots would need more places, or the chain
- * is too long for tables of all lengths, one state is kept in memory.
+ * The fastest schedule over at most DISK_EXACT steps by their own times, with at most PLACES states on disk. If there are
+ * 0 of these, one state is kept in memory for 0 snapshots.
+ */
+struct schedule *disk_exact_schedule(const struct allocator *allocator, const struct disk_costs *costs,
+                                     int64_t snapshots, int64_t places);
+/*
+ * At most PLACES states on disk; WRITE and READ are in mean steps, and all steps are taken to be equal. If 0 snapshots
+ * would need more places, or if tables of all lengths would be too large, one state is kept in memory.
  */
 struct schedule *disk_bounded_schedule(const struct allocator *allocator, int64_t steps, int64_t snapshots,
                                        int64_t places, double write, double read);
+/* True if disk_bounded_schedule has tables of all lengths: no schedule over equal steps takes less time. */
+bool disk_bounded_is_exact(int64_t steps, int64_t places);
 
 /* Stacks of ranges of steps, which are cut and reversed (revolve.c): all families use them except segments. */
 

@@ -113,6 +113,28 @@ void action_list_push(struct action_list *list, enum action_kind kind, int64_t b
 		list->failed = true;
 }
 
+int64_t action_list_keep(struct action_list *list, int64_t begin, int64_t slot)
+{
+	if (slot >= 0) {
+		action_list_push(list, ACT_LOAD, begin, begin, slot);
+		return slot;
+	}
+	slot = list->used++;
+	list->slots = greater(list->slots, list->used);
+	action_list_push(list, ACT_SAVE, begin, begin, slot);
+	return slot;
+}
+
+void action_list_record(struct action_list *list, int64_t begin, int64_t end, int64_t slot)
+{
+	if (slot >= 0) {
+		action_list_push(list, ACT_LOAD, begin, begin, slot);
+		action_list_push(list, ACT_DROP, begin, begin, slot);
+		list->used--; /* slots are a stack */
+	}
+	action_list_push(list, ACT_RECORD, begin, end, 0);
+}
+
 struct listed {
 	struct schedule head;
 	size_t at, count;
@@ -130,8 +152,9 @@ static void listed_rewind(struct schedule *schedule) { ((struct listed *)schedul
 
 struct schedule *action_list_schedule(struct action_list *list)
 {
-	const struct listed made = {.head = {.emit = listed_emit, .rewind = listed_rewind, .slots = list->slots},
-	                            .count = list->count};
+	const struct listed made = {
+		.head = {.emit = listed_emit, .rewind = listed_rewind, .slots = list->slots, .disk_slots = list->disk_slots},
+		.count = list->count};
 	struct listed *listed = NULL;
 	if (!list->failed)
 		listed = schedule_create(list->allocator, &made.head, sizeof made, (int64_t)list->count, sizeof *list->actions);

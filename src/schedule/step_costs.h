@@ -44,6 +44,16 @@ static inline double step_costs_mean_forward(const struct step_costs *costs)
 	return costs->steps > 0 ? forward / (double)costs->steps : 0;
 }
 
+/* Returns the bytes of the largest state before a step. */
+static inline int64_t step_costs_largest_state(const struct step_costs *costs)
+{
+	int64_t largest = 0;
+	for (size_t i = 0; i < costs->run_count; i++)
+		if (costs->runs[i].count > 0 && costs->runs[i].cost.state > largest)
+			largest = costs->runs[i].cost.state;
+	return largest;
+}
+
 /* The time assumed for writing or reading a state, if unmeasured: five mean steps, as in disk_revolve.c's paper. */
 static inline double step_costs_assumed_spill(const struct step_costs *costs)
 {

@@ -173,16 +173,16 @@ static void require_same(const struct bits *a, const struct bits *b)
 /* Values for params that come from elsewhere. */
 static void give_values(struct chain *chain)
 {
-	static double half = 0.5, range[] = {-1, 1, 7};
+	static const double half = 0.5, range[] = {-1, 1, 7};
+	static const struct init number = {.kind = INIT_NUMBER, .text = "0.5", .values = &half, .count = 1},
+							 uniform = {.kind = INIT_UNIFORM, .text = "uniform", .values = range, .count = 3};
 	for (size_t i = 0; i < chain->param_count; i++) {
 		struct param *param = &chain->params[i];
-		if (param->init.kind != INIT_NONE && param->init.kind != INIT_LOAD)
+		const struct declared *declared = param->declared;
+		if (param->init->kind != INIT_NONE && param->init->kind != INIT_LOAD)
 			continue;
 		param->init =
-			(struct init){.kind = INIT_NUMBER, .span = param->span, .text = "0.5", .values = &half, .count = 1};
-		if (param->declared.given && param->declared.type.shape.ndim > 0 && param->declared.type.dtype <= DTYPE_F64)
-			param->init = (struct init){
-				.kind = INIT_UNIFORM, .span = param->span, .text = "uniform", .values = range, .count = 3};
+			declared->given && declared->type.shape.ndim > 0 && declared->type.dtype <= DTYPE_F64 ? &uniform : &number;
 	}
 }
 

@@ -31,6 +31,7 @@ struct model {
 	const struct type *full, *row, *columns, *number, *mask; /* row, columns: NULL where the arrays have one axis */
 	enum dtype dtype;
 	struct bound_param params[MOST_PARAMS];
+	struct type types[MOST_PARAMS]; /* of the params */
 	bool stacked[MOST_PARAMS];
 	const struct type *part[MOST_PARAMS]; /* of a param as it is read */
 	size_t param_count;
@@ -74,22 +75,25 @@ static inline void fill_array(struct model *m, void *array, const struct type *t
 static inline void add_param(struct model *m, const struct type *part, bool stacked, bool streamed)
 {
 	struct bound_param *param = &m->params[m->param_count];
-	param->type = *part;
+	struct type *type = &m->types[m->param_count];
+	*type = *part;
 	if (stacked) {
-		param->type.shape.ndim = part->shape.ndim + 1;
+		type->shape.ndim = part->shape.ndim + 1;
 		for (int i = 0; i < part->shape.ndim; i++)
-			param->type.shape.dim[i + 1] = part->shape.dim[i];
-		param->type.shape.dim[0] = MOST_ITERATIONS + 2;
+			type->shape.dim[i + 1] = part->shape.dim[i];
+		type->shape.dim[0] = MOST_ITERATIONS + 2;
 	}
 	if (streamed)
-		param->type.shape.dim[0] += FIRST_ROW + 2;
+		type->shape.dim[0] += FIRST_ROW + 2;
+	param->dtype = type->dtype;
+	param->shape = &type->shape;
 	param->streamed = streamed;
-	void *data = malloc((size_t)type_bytes(&param->type) + 1);
-	fill_array(m, data, &param->type);
+	void *data = malloc((size_t)type_bytes(type) + 1);
+	fill_array(m, data, type);
 	param->data = data;
-	param->gradient = calloc(count_of(&param->type) + 1, width_of(part));
+	param->gradient = calloc(count_of(type) + 1, width_of(part));
 	if (!streamed)
-		param->tails = calloc(count_of(&param->type) + 1, width_of(part) / 2);
+		param->tails = calloc(count_of(type) + 1, width_of(part) / 2);
 	m->stacked[m->param_count] = stacked;
 	m->part[m->param_count++] = part;
 }

@@ -22,7 +22,7 @@ static inline void chain_make(struct chain *chain, const char *text, struct aren
 	ck_assert_int_eq(chain_resolve(&context, chain, &syntax), STATUS_OK);
 	ck_assert_int_eq(policy_parse_blocks(&context, chain), STATUS_OK);
 	for (size_t i = 0; i < chain->param_count; i++) {
-		chain->params[i].type = chain->params[i].declared.type;
+		chain->params[i].type = &chain->params[i].declared->type;
 	}
 }
 

@@ -382,6 +382,79 @@ START_TEST(one_step_of_most_bytes)
 }
 END_TEST
 
+/* A larger limit on disk, or none, never takes more time, whatever the states and residuals that are then in memory. */
+START_TEST(more_disk_is_no_slower)
+{
+	uint64_t seed = 61;
+	for (int round = 0; round < (nightly() ? 300 : 40); round++) {
+		struct step_run store[24];
+		struct arena arena;
+		struct diags diags;
+		const int64_t steps = 4 + draw(&seed, 20);
+		struct step_costs costs = {.runs = store, .run_count = (size_t)steps, .steps = steps, .output = 4};
+		arena_init(&arena, &allocator_system);
+		diags_init(&diags, &arena);
+		const struct context context = {&allocator_system, &arena, &diags};
+		for (int64_t i = 0; i < steps; i++)
+			store[i] = (struct step_run){.cost = {.forward = (double)(1 + draw(&seed, 9)),
+			                                      .state = 1 + draw(&seed, 9),
+			                                      .residual = draw(&seed, 9)},
+			                             .count = 1};
+		costs.spill_write = (double)draw(&seed, 4);
+		costs.spill_read = (double)draw(&seed, 4);
+		const int64_t bytes = 25 + draw(&seed, 30);
+		double before = 1e300;
+		for (int64_t limit = 0; limit < 209; limit += 9) {
+			const struct disk_offer offer = {.costs = &costs, .disk_bytes = limit, .limited = limit < 198};
+			struct budget_goal goal = {.bytes = bytes};
+			const enum status status = budget_schedule(&context, &costs, &offer, "budget:", &goal);
+			ck_assert(!status || before > 1e299);
+			if (status)
+				continue;
+			const struct verdict verdict = verdict_of(goal.schedule, &costs);
+			ck_assert_msg(!verdict.wrong && verdict.peak <= bytes, "%s", verdict.wrong ? verdict.wrong : "too large");
+			ck_assert_msg(verdict.time <= before + 1e-6, "%lld steps, %lld bytes, limit %lld: %g after %g",
+			              (long long)steps, (long long)bytes, (long long)limit, verdict.time, before);
+			before = verdict.time;
+			schedule_free(goal.schedule);
+		}
+		arena_free(&arena);
+	}
+}
+END_TEST
+
+/* Runs of equal steps, some of a single one. The first is a step of most bytes among equal ones. */
+START_TEST(no_policy_is_better_over_runs)
+{
+	static const char *const others[] = {"every:100", "revolve:12", "sqrt", "revolve:300"};
+	uint64_t seed = 62;
+	for (int round = 0; round < (nightly() ? 40 : 2); round++) {
+		struct step_run store[5];
+		struct step_costs costs = {.runs = store, .run_count = 2 + (size_t)draw(&seed, 4), .output = 8};
+		for (size_t i = 0; i < costs.run_count; i++) {
+			store[i] = (struct step_run){.cost = {.forward = (double)(1 + draw(&seed, 9)),
+			                                      .state = 1 + draw(&seed, 100),
+			                                      .residual = draw(&seed, 2) * draw(&seed, 300),
+			                                      .keeps_input = draw(&seed, 2)},
+			                             .count = draw(&seed, 3) ? 26000 + draw(&seed, 14000) : 1};
+			if (round == 0)
+				store[i] =
+					(struct step_run){.cost = {.forward = 1, .state = i == 1 ? 800 : 8, .residual = i == 1 ? 800 : 8},
+				                      .count = i == 1 ? 1 : 26000};
+			costs.steps += store[i].count;
+		}
+		for (size_t p = round % 2; p < sizeof others / sizeof *others; p += nightly() ? 1 : 2) {
+			struct schedule *other = schedule_of(others[p], 0, &costs);
+			const struct walked walked = walk_of(other, &costs, NULL);
+			schedule_free(other);
+			const struct plan plan = plan_within(&costs, walked.counters.peak_bytes);
+			ck_assert_msg(plan.time <= walked.time * (1 + 1e-6), "%s: %g, budget %g", others[p], walked.time,
+			              plan.time);
+		}
+	}
+}
+END_TEST
+
 START_TEST(long_equal_chain)
 {
 	static const int64_t budgets[] = {60000, 400000, 4000000, 40000000, 400000000, 4000000000};
@@ -562,6 +635,8 @@ int main(void)
 	tcase_add_test(tcase, memory_short);
 	tcase_add_test(tcase, no_policy_is_better);
 	tcase_add_test(tcase, one_step_of_most_bytes);
+	tcase_add_test(tcase, more_disk_is_no_slower);
+	tcase_add_test(tcase, no_policy_is_better_over_runs);
 	tcase_add_test(tcase, long_equal_chain);
 	tcase_add_test(tcase, equal_steps_are_exact);
 	tcase_add_test(tcase, ten_thousand_equal_steps);

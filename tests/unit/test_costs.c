@@ -37,7 +37,7 @@ START_TEST(each_type_has_its_own_and_once)
 	struct chain chain = {0};
 	arena_init(&kept, &allocator_system);
 	chain_make(&chain, "param w; roll 1 axis=0; repeat 8 { add w; cos; sqrt }", &arena, &diags);
-	chain.params[0].type = large;
+	chain.params[0].type = &large;
 	struct costs_source source = {.name = "measured", .threads = 1, .allocator = &allocator_system, .arena = &kept};
 	const struct figures first = measure(&source, &chain, &large);
 	memset(arena_alloc(&kept, 10000), 0x7f, 10000); /* what a list that is too short would be read beyond */

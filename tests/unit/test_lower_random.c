@@ -70,7 +70,7 @@ static void walk_nodes(struct walk *w, const struct node *node);
 
 static int64_t extent_of(const struct ref *ref)
 {
-	return ref->kind == REF_PARAM ? chain.params[ref->index].type.shape.dim[0] : input_type.shape.dim[0];
+	return ref->kind == REF_PARAM ? chain.params[ref->index].type->shape.dim[0] : input_type.shape.dim[0];
 }
 
 static struct meaning meaning_of(const struct walk *w, const struct ref *ref)

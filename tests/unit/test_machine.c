@@ -1,6 +1,6 @@
 /*
- * The machine without hooks counts the iterations of a loop that repeat. With hooks it walks
- * every one. All counters must be the same. Besides: the classes of slots that hold one value.
+ * The machine without hooks counts the iterations of a loop that repeat, and follows forward steps whose effect it
+ * knows. With hooks it walks every one. All counters must be the same. Besides: the classes of slots that hold one value.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -70,6 +70,17 @@ static void make(const char *text)
 	ck_assert_int_eq(compiled_costs(&scratch, &compiled, true, 0, &costs), STATUS_OK);
 }
 
+static void compare_policies(const char *text)
+{
+	static const char *const policies[] = {"save-all",  "every:3",   "every:17",      "sqrt",
+	                                       "recursive", "revolve:1", "revolve:2",     "revolve:3",
+	                                       "revolve:9", "online:3",  "disk-revolve:2"};
+	for (size_t p = 0; p < sizeof policies / sizeof *policies; p++) {
+		compare(text, policies[p], DTYPE_COUNT);
+		compare(text, policies[p], DTYPE_F16);
+	}
+}
+
 START_TEST(counted_as_run)
 {
 	static const char *const chains[] = {
@@ -84,18 +95,81 @@ START_TEST(counted_as_run)
 		"name x; repeat 80 { sin; add x; roll 1 axis=0; gelu }",
 		"repeat 50 { name x; sin; roll 1 axis=0; tanh; add x }",
 	};
-	static const char *const policies[] = {"save-all",  "every:3",   "every:17",      "sqrt",
-	                                       "recursive", "revolve:1", "revolve:2",     "revolve:3",
-	                                       "revolve:9", "online:3",  "disk-revolve:2"};
 	for (size_t i = 0; i < sizeof chains / sizeof *chains; i++) {
 		scratch_setup();
 		make(chains[i]);
-		for (size_t p = 0; p < sizeof policies / sizeof *policies; p++) {
-			compare(chains[i], policies[p], DTYPE_COUNT);
-			compare(chains[i], policies[p], DTYPE_F16);
-		}
+		compare_policies(chains[i]);
 		scratch_teardown();
 	}
+}
+END_TEST
+
+/* Returns COUNT groups of stages: of those that '|' separates in GROUPS, drawn by SEED; 0: in turn. '@' is a number. */
+static const char *write_out(const char *groups, size_t count, uint64_t seed)
+{
+	static char text[1 << 20];
+	uint64_t random = seed;
+	size_t used = 0, kinds = 1;
+	for (const char *at = groups; *at; at++)
+		kinds += *at == '|';
+	for (size_t i = 0; i < count; i++) {
+		const char *at = groups;
+		random = random * 6364136223846793005u + 1442695040888963407u;
+		for (size_t skip = (seed ? (size_t)(random >> 33) : i) % kinds; skip > 0; at++)
+			skip -= *at == '|';
+		ck_assert_uint_lt(used, sizeof text - 1000);
+		for (; *at && *at != '|'; at++)
+			if (*at == '@')
+				used += (size_t)snprintf(text + used, sizeof text - used, "%zu", i);
+			else
+				text[used++] = *at;
+		text[used++] = '\n';
+		text[used] = '\0';
+	}
+	return text;
+}
+
+/* Steps that no loop repeats. Forward steps whose effect is known are not walked. */
+START_TEST(written_out)
+{
+	static const struct {
+		const char *before, *groups;
+	} chains[] = {
+		{"", "sin"},
+		{"", "sin|mul 1.1"},
+		{"", "sin|roll 1 axis=0|gelu|add { laplacian }|tanh|mul 2"},
+		{"", "name h@; sin; roll 1 axis=0; add h@|exp; name k@; tanh; roll 1 axis=1; mul k@"},
+		{"", "slice axis=0 start=1; gelu; pad 1 0 axis=0|sin|roll 2 axis=1; slice axis=1 stop=4; sin; pad 0 5 axis=1"},
+		{"name a", "repeat 3 { sin }; roll 1 axis=1|repeat 9 { tanh; roll 1 axis=0 }|name a; gelu|add a"},
+		{"param w: f64[9]", "param w@: f64[9]; mul w@|add w|tanh"},
+		{"name a; sin; name b; sin", "use a|use b|sin; name a|cos; name b|mul { add a; sub b }|roll 1 axis=0|add b"},
+		{"name a; sin; name b; sin; use a; add b; sin; use b; sin; name a; cos; name c; gelu; mul c; mul a; mul b",
+	     "sin"},
+		{"name a; amax axis=0; name b; use a",
+	     "sin; name a|name v; amax axis=0; name b; use v|mul { add a; sub b }|use a; cos|add b; roll 1 axis=0|add a"},
+	};
+	enum { SEEDS = 60 };
+	for (size_t i = 0; i < sizeof chains / sizeof *chains; i++)
+		for (uint64_t seed = 0; seed < SEEDS; seed++) {
+			scratch_setup();
+			const char *text = write_out(chains[i].groups, seed ? 5 + seed % 20 : 90, seed);
+			/* Without cotangents, forward steps have the peak. */
+			make(arena_printf(&arena, "%s\n%s\n%s", chains[i].before, text, seed % 2 ? "stop_gradient" : ""));
+			compare_policies(text);
+			scratch_teardown();
+		}
+}
+END_TEST
+
+/* So many segments that the marks are forgotten: for good if few steps were followed, or to begin again. */
+START_TEST(written_out_long)
+{
+	scratch_setup();
+	make(write_out("sin", 100000, 0));
+	compare("sin", "every:8", DTYPE_COUNT);
+	compare("sin", "every:20", DTYPE_COUNT);
+	compare("sin", "sqrt", DTYPE_COUNT);
+	scratch_teardown();
 }
 END_TEST
 
@@ -155,6 +229,8 @@ int main(void)
 	TCase *tcase = suite_make_case(suite, "machine");
 	tcase_set_timeout(tcase, 600);
 	tcase_add_test(tcase, counted_as_run);
+	tcase_add_test(tcase, written_out);
+	tcase_add_test(tcase, written_out_long);
 	tcase_add_test(tcase, classes_go_by_the_lowest);
 	return suite_run(suite);
 }

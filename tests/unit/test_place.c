@@ -196,13 +196,15 @@ static void see_group(const struct launch *group, int64_t at)
 
 static void see_launch(const struct launch *launch, int64_t at)
 {
-	for (int i = 0; i < MAX_NEEDS; i++)
-		read_by(launch->needs[i], at, INT64_MAX);
-	read_by(launch->g, at, INT64_MAX);
-	written_by(launch->out, at, 0);
-	written_by(launch->out_a, at, 0);
-	for (int k = 0; k < MAX_KEEPS; k++)
-		written_by(launch->keep[k], at, 0);
+	if (launch->kind < LAUNCH_LOOP) {
+		for (int i = 0; i < MAX_NEEDS; i++)
+			read_by(launch->needs[i], at, INT64_MAX);
+		read_by(launch->g, at, INT64_MAX);
+		written_by(launch->out, at, 0);
+		written_by(launch->out_a, at, 0);
+		for (int k = 0; k < MAX_KEEPS; k++)
+			written_by(launch->keep[k], at, 0);
+	}
 	for (size_t i = 0; launch->kind == LAUNCH_LOOP && i < launch->carried_count; i++) {
 		const struct carried *c = &launch->carried[i];
 		read_by(c->init, (int64_t)launch->match, INT64_MAX); /* as the inner of the first iteration */
@@ -306,7 +308,7 @@ static void check_workspace(uint32_t seed)
 	const struct frame_plan *frame = program.frame;
 	size_t limit = frame->count + 1, count = 0;
 	for (size_t i = 0; i < program.launch_count; i++)
-		limit += 2 * program.launches[i].carried_count;
+		limit += program.launches[i].kind == LAUNCH_LOOP ? 2 * program.launches[i].carried_count : 0;
 	struct life *list = arena_array(&m.arena, limit, sizeof *list);
 	for (uint32_t e = 0; e < frame->count; e++)
 		if (has_array(e) && frame->entries[e].kind == ENTRY_WORKSPACE)

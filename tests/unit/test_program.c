@@ -60,13 +60,13 @@ static int64_t param_element(const struct naive *n, const struct param_ref *ref)
 {
 	const struct bound_param *param = &n->params[ref->param];
 	int64_t part = 1, rows = 0;
-	for (int i = (int)ref->count; i < param->type.shape.ndim; i++)
-		part *= param->type.shape.dim[i];
+	for (int i = (int)ref->count; i < param->shape->ndim; i++)
+		part *= param->shape->dim[i];
 	for (uint32_t i = 0; i < ref->count; i++)
-		rows = rows * param->type.shape.dim[i] + ref->index[i].value +
+		rows = rows * param->shape->dim[i] + ref->index[i].value +
 		       (ref->index[i].loop >= 0 ? n->counters[ref->index[i].loop] : 0);
 	if (param->streamed)
-		return FIRST_ROW * (param->type.shape.ndim > 1 ? param->type.shape.dim[1] : 1);
+		return FIRST_ROW * (param->shape->ndim > 1 ? param->shape->dim[1] : 1);
 	return rows * part;
 }
 
@@ -573,7 +573,7 @@ static void run_naive(struct model *m, struct naive *n, void *const *ins)
 	memcpy(n->counters, m->counters, sizeof n->counters);
 	memcpy(n->params, m->params, sizeof n->params);
 	for (size_t i = 0; i < MOST_PARAMS; i++) {
-		size_t count = m->params[i].data ? count_of(&m->params[i].type) + 1 : 0;
+		size_t count = m->params[i].data ? (size_t)shape_count(m->params[i].shape) + 1 : 0;
 		if (m->params[i].gradient)
 			n->params[i].gradient = calloc(count, 8);
 		if (m->params[i].tails)
@@ -589,10 +589,11 @@ static void compare_params(const struct model *m, const struct naive *n, uint32_
 	for (size_t i = 0; i < MOST_PARAMS; i++) {
 		if (!m->params[i].gradient)
 			continue;
-		compare(m->params[i].gradient, n->params[i].gradient, &m->params[i].type, seed, 100 + i);
+		const struct type type = bound_type(&m->params[i]);
+		compare(m->params[i].gradient, n->params[i].gradient, &type, seed, 100 + i);
 		free(n->params[i].gradient);
 		if (m->params[i].tails)
-			ck_assert_mem_eq(m->params[i].tails, n->params[i].tails, bytes_of(&m->params[i].type) / 2);
+			ck_assert_mem_eq(m->params[i].tails, n->params[i].tails, bytes_of(&type) / 2);
 		free(n->params[i].tails);
 	}
 }

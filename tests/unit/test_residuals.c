@@ -31,8 +31,9 @@ static enum status report(const char *text, size_t pad, size_t fail_at, size_t *
 	const struct context context = {&counting, &arena, &diags};
 	ck_assert_int_eq(syntax_parse(&context, &syntax, &source), STATUS_OK);
 	ck_assert_int_eq(chain_resolve(&context, &chain, &syntax), STATUS_OK);
+	static const struct type number = {.dtype = DTYPE_F64};
 	for (size_t i = 0; i < chain.param_count; i++)
-		chain.params[i].type = (struct type){.dtype = DTYPE_F64};
+		chain.params[i].type = &number;
 	ck_assert_int_eq(job_make(&context, &job, &chain, &input, &options), STATUS_OK);
 	ck_assert_ptr_nonnull(arena_alloc(&arena, pad));
 	counts.requests = 0;

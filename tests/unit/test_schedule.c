@@ -365,6 +365,7 @@ enum { DISK_STEPS = 6, DISK_COST = 400 };
 
 struct disk_search {
 	int steps, snapshots, places, write, read;
+	int times[DISK_STEPS]; /* forward, by step */
 	int distance[DISK_STEPS + 1][DISK_STEPS + 2][1 << DISK_STEPS][1 << DISK_STEPS];
 	int *buckets[DISK_COST];
 	int sizes[DISK_COST], rooms[DISK_COST];
@@ -400,9 +401,9 @@ static void disk_visit(struct disk_search *d, int cot, int at, int memory, int d
 	if (at == none)
 		return;
 	if (at == cot - 1)
-		disk_reach(d, cot - 1, none, memory & ~(1 << at) & masks, disk & ~(1 << at) & masks, cost + 1);
+		disk_reach(d, cot - 1, none, memory & ~(1 << at) & masks, disk & ~(1 << at) & masks, cost + d->times[at]);
 	if (at < cot - 1)
-		disk_reach(d, cot, at + 1, memory, disk, cost + 1);
+		disk_reach(d, cot, at + 1, memory, disk, cost + d->times[at]);
 	if (at < cot && __builtin_popcount((unsigned)memory) < d->snapshots)
 		disk_reach(d, cot, at, memory | 1 << at, disk, cost);
 	if (at < cot && __builtin_popcount((unsigned)disk) < d->places)
@@ -436,6 +437,8 @@ START_TEST(disk_revolve_is_optimal)
 			for (int write = 0; write <= 4; write += 2)
 				for (int read = 0; read <= 3; read++) {
 					d->steps = steps;
+					for (int i = 0; i < steps; i++)
+						d->times[i] = 1;
 					d->snapshots = s;
 					d->places = steps;
 					d->write = write;
@@ -468,6 +471,8 @@ START_TEST(bounded_disk_is_optimal)
 				for (int cost = 0; cost < 9; cost++) {
 					*d = (struct disk_search){
 						.steps = steps, .snapshots = s, .places = places, .write = 2 * (cost / 3), .read = cost % 3};
+					for (int i = 0; i < steps; i++)
+						d->times[i] = 1;
 					struct step_costs costs = uniform(steps);
 					uniform_run.cost.backward = 0;
 					struct schedule *schedule =
@@ -484,6 +489,87 @@ START_TEST(bounded_disk_is_optimal)
 						free(d->buckets[i]);
 				}
 	free(d);
+}
+END_TEST
+
+/* Steps of unequal times, with and without a limit. */
+START_TEST(unequal_steps_on_disk_are_optimal)
+{
+	struct disk_search *d = calloc(1, sizeof *d);
+	uint64_t seed = 51;
+	for (int round = 0; round < 300; round++) {
+		struct step_run runs[DISK_STEPS] = {0};
+		const int steps = 1 + (int)draw(&seed, DISK_STEPS), places = 1 + (int)draw(&seed, DISK_STEPS);
+		*d = (struct disk_search){.steps = steps,
+		                          .snapshots = (int)draw(&seed, 3),
+		                          .places = places,
+		                          .write = (int)draw(&seed, 7),
+		                          .read = (int)draw(&seed, 7)};
+		for (int i = 0; i < steps; i++) {
+			d->times[i] = (int)draw(&seed, 6);
+			runs[i] = (struct step_run){.cost = {.forward = d->times[i], .state = 10}, .count = 1};
+		}
+		runs[0].cost.forward = d->times[0] = steps > 1 && d->times[0] == d->times[1] ? 7 : d->times[0];
+		struct step_costs costs = {.runs = runs,
+		                           .run_count = (size_t)steps,
+		                           .steps = steps,
+		                           .output = 10,
+		                           .spill_write = d->write,
+		                           .spill_read = d->read};
+		const struct policy policy = {
+			.kind = POLICY_disk_revolve, .number = d->snapshots, .disk_bytes = places < steps ? 10 * places : 0};
+		struct schedule *schedule = policy_schedule(&policy, &costs, &allocator_system);
+		const struct verdict verdict = verdict_of(schedule, &costs);
+		ck_assert_msg(!verdict.wrong, "%s", verdict.wrong);
+		ck_assert_int_le(schedule_disk_slots(schedule), places);
+		ck_assert_int_eq(verdict.checkpoints, schedule_slots(schedule));
+		const int least = disk_least(d);
+		ck_assert_msg(verdict.time < least + 1e-9, "%d steps, S %d, D %d, w %d, r %d: %g, not %d", steps, d->snapshots,
+		              places, d->write, d->read, verdict.time, least);
+		schedule_free(schedule);
+		for (int i = 0; i < DISK_COST; i++)
+			free(d->buckets[i]);
+	}
+	free(d);
+}
+END_TEST
+
+/* More places, and no limit, never take more time; nor do more snapshots over a chain that is short. */
+START_TEST(more_disk_takes_no_more_time)
+{
+	static const int64_t lengths[] = {5, 30, 64, 65, 150, 400};
+	static struct step_run runs[400];
+	uint64_t seed = 52;
+	for (int round = 0; round < (nightly() ? 120 : 12); round++) {
+		const int64_t steps = lengths[round % 6];
+		struct step_costs costs = {.runs = runs,
+		                           .run_count = (size_t)steps,
+		                           .steps = steps,
+		                           .output = 10,
+		                           .spill_write = (double)draw(&seed, 9),
+		                           .spill_read = (double)draw(&seed, 9)};
+		for (int64_t i = 0; i < steps; i++)
+			runs[i] = (struct step_run){.cost = {.forward = (double)(1 + draw(&seed, 9)), .state = 10}, .count = 1};
+		double fewer[50];
+		for (int64_t s = 1; s < 6; s++) {
+			double before = 1e300;
+			int column = 0;
+			for (int64_t places = 0; places < 2 * steps; places += 1 + places / 8, column++) {
+				const bool limited = places < steps;
+				const struct policy policy = {
+					.kind = POLICY_disk_revolve, .number = s, .disk_bytes = limited ? 10 * places + 9 : 0};
+				struct schedule *schedule = policy_schedule(&policy, &costs, &allocator_system);
+				const struct verdict verdict = verdict_of(schedule, &costs);
+				ck_assert_msg(!verdict.wrong, "%s", verdict.wrong);
+				ck_assert_msg(verdict.time <= before + 1e-6,
+				              "disk-revolve:%lld on %lld steps, %lld places: %g after %g", (long long)s,
+				              (long long)steps, (long long)places, verdict.time, before);
+				ck_assert(s == 1 || steps > DISK_EXACT || verdict.time <= fewer[column] + 1e-6);
+				before = fewer[column] = verdict.time;
+				schedule_free(schedule);
+			}
+		}
+	}
 }
 END_TEST
 
@@ -764,6 +850,8 @@ int main(void)
 	tcase_add_test(tcase, disk_revolve_is_valid);
 	tcase_add_test(tcase, bounded_disk_is_optimal);
 	tcase_add_test(tcase, bounded_disk_is_valid);
+	tcase_add_test(tcase, unequal_steps_on_disk_are_optimal);
+	tcase_add_test(tcase, more_disk_takes_no_more_time);
 	tcase_add_test(tcase, oracle_rejects);
 	tcase_add_loop_test(tcase, verifier_is_the_oracle, 0, 22);
 	tcase_add_test(tcase, rewinds);
