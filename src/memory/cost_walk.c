@@ -243,7 +243,7 @@ static bool add_recorded(struct walk *w, int64_t step)
 {
 	struct held_spans *recorded = &w->recorded;
 	size_t at = find_span(recorded, step);
-	struct span_held *next = &recorded->items[at];
+	struct span_held *next = recorded->items ? &recorded->items[at] : NULL; /* no list yet: it is empty */
 	bool before = at > 0 && next[-1].last == step - 1;
 	bool after = at < recorded->count && next->begin == step + 1;
 	if (!before && !after)
