@@ -52,7 +52,7 @@ CKPTC_API const char *ckptc_version(void);
 /* Plans. */
 
 /* COUNT equal steps, one after another. Times are in any one unit. */
-struct ckptc_step {
+struct ckptc_step_cost {
 	int64_t count;          /* at least 1 */
 	double forward;         /* time of running the step */
 	double backward;        /* time of reversing it */
@@ -64,7 +64,7 @@ struct ckptc_step {
 };
 
 struct ckptc_costs {
-	const struct ckptc_step *steps;
+	const struct ckptc_step_cost *steps;
 	size_t step_count;              /* of the elements of STEPS; all counts together are at most 10^7 */
 	int64_t fixed_bytes;            /* held all the time */
 	int64_t output_bytes;           /* of the state after the last step; -1: as the state before it */

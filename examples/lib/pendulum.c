@@ -64,7 +64,7 @@ static int load(void *context, int64_t state, int64_t slot)
 
 int main(void)
 {
-	const struct ckptc_step step = {
+	const struct ckptc_step_cost step = {
 		.count = STEPS, .forward = 1, .backward = 2, .state_bytes = 16, .residual_bytes = 8, .drops_input = 1};
 	const struct ckptc_costs costs = {&step, 1, 0, -1, -1, -1};
 	const struct ckptc_callbacks calls = {

@@ -21,7 +21,7 @@ static long peak_kib(void)
 
 int main(void)
 {
-	const struct ckptc_step step = {.count = 1000000, .forward = 1, .backward = 1, .state_bytes = 8, .residual_bytes = 8};
+	const struct ckptc_step_cost step = {.count = 1000000, .forward = 1, .backward = 1, .state_bytes = 8, .residual_bytes = 8};
 	const struct ckptc_costs costs = {&step, 1, 0, -1, -1, -1};
 	struct ckptc_error error;
 	struct ckptc_plan *plan;

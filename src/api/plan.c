@@ -53,7 +53,7 @@ static enum status take_costs(struct ckptc_plan *plan, const struct ckptc_costs 
 	struct step_run *runs = arena_array(context->arena, costs->step_count + 1, sizeof *runs);
 	TRY_ALLOC(runs, context->diags);
 	for (size_t i = 0; i < costs->step_count; i++) {
-		const struct ckptc_step *s = &costs->steps[i];
+		const struct ckptc_step_cost *s = &costs->steps[i];
 		runs[i] = (struct step_run){.count = s->count,
 		                            .cost = {.forward = s->forward,
 		                                     .backward = s->backward,

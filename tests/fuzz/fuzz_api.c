@@ -105,7 +105,7 @@ static void fuzz_costs(struct bytes *bytes, const struct ckptc_allocator *alloca
 {
 	static const char *const policies[] = {"save-all", "every:2", "sqrt",   "recursive",      "revolve:3", "online:2",
 	                                       "auto",     "dots",    "budg:1", "disk-revolve:1", NULL};
-	struct ckptc_step steps[8];
+	struct ckptc_step_cost steps[8];
 	char budget[32];
 	const uint64_t choice = take(bytes, 1);
 	const struct ckptc_plan_options options = {.allocator = allocator,
@@ -117,14 +117,14 @@ static void fuzz_costs(struct bytes *bytes, const struct ckptc_allocator *alloca
 	struct ckptc_costs costs = {steps, (size_t)take(bytes, 1) % 8, (int64_t)take(bytes, 1), -1, -1, -1};
 	for (size_t i = 0; i < costs.step_count; i++) {
 		const size_t width = choice & 2 ? 8 : 1; /* large numbers, and negative ones */
-		steps[i] = (struct ckptc_step){.count = (int64_t)take(bytes, choice & 4 ? 8 : 1),
-		                               .forward = (double)(int64_t)take(bytes, width),
-		                               .backward = (double)take(bytes, 1),
-		                               .state_bytes = (int64_t)take(bytes, width),
-		                               .residual_bytes = (int64_t)take(bytes, width),
-		                               .record_temporary_bytes = (int64_t)take(bytes, 1),
-		                               .drops_input = (int)take(bytes, 1) & 1,
-		                               .keeps_output = (int)take(bytes, 1) & 1};
+		steps[i] = (struct ckptc_step_cost){.count = (int64_t)take(bytes, choice & 4 ? 8 : 1),
+		                                    .forward = (double)(int64_t)take(bytes, width),
+		                                    .backward = (double)take(bytes, 1),
+		                                    .state_bytes = (int64_t)take(bytes, width),
+		                                    .residual_bytes = (int64_t)take(bytes, width),
+		                                    .record_temporary_bytes = (int64_t)take(bytes, 1),
+		                                    .drops_input = (int)take(bytes, 1) & 1,
+		                                    .keeps_output = (int)take(bytes, 1) & 1};
 		if (steps[i].count > STEPS_MOST && steps[i].count < 20000000)
 			steps[i].count %= STEPS_MOST; /* more is right, but slow under a sanitizer */
 	}

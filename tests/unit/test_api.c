@@ -15,7 +15,7 @@ static const char *const policies[] = {"save-all",       "every:3", "sqrt",     
                                        "disk-revolve:2", "auto",    "online:3", "budget:1KiB", "budget:300"};
 enum { POLICIES = sizeof policies / sizeof *policies, STEPS = 17 };
 
-static const struct ckptc_step equal = {
+static const struct ckptc_step_cost equal = {
 	.count = STEPS, .forward = 1, .backward = 2, .state_bytes = 10, .residual_bytes = 20, .forward_temporary_bytes = 3};
 static const struct ckptc_costs costs = {&equal, 1, 5, -1, -1, -1};
 
@@ -31,7 +31,8 @@ static struct ckptc_plan *plan_of(const char *policy, const struct ckptc_plan_op
 
 START_TEST(test_counters)
 {
-	const struct ckptc_step ten = {.count = 10, .forward = 1, .backward = 1, .state_bytes = 8, .residual_bytes = 8};
+	const struct ckptc_step_cost ten = {
+		.count = 10, .forward = 1, .backward = 1, .state_bytes = 8, .residual_bytes = 8};
 	const struct ckptc_costs of_ten = {&ten, 1, 0, -1, -1, -1};
 	struct ckptc_plan *plan;
 	struct ckptc_counters c;
@@ -92,7 +93,7 @@ START_TEST(test_errors)
 	struct ckptc_plan *plan = (struct ckptc_plan *)&plan;
 	struct ckptc_error error;
 	const struct ckptc_plan_options negative = {.memory = -1};
-	struct ckptc_step wrong = equal;
+	struct ckptc_step_cost wrong = equal;
 	const struct ckptc_costs one = {&wrong, 1, 0, -1, -1, -1}, none = {NULL, 0, 0, -1, -1, -1};
 	expect(ckptc_plan_costs(&plan, &costs, "revolv:3", NULL, &error), CKPTC_USAGE, &error, "did you mean 'revolve'");
 	ck_assert_ptr_null(plan);
@@ -376,7 +377,7 @@ END_TEST
 /* A million steps: neither the plan nor its iterator keeps a list. */
 START_TEST(test_long)
 {
-	const struct ckptc_step step = {
+	const struct ckptc_step_cost step = {
 		.count = 1000000, .forward = 1, .backward = 1, .state_bytes = 8, .residual_bytes = 8};
 	const struct ckptc_costs million = {&step, 1, 0, -1, -1, -1};
 	struct failing failing = {0};
