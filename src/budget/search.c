@@ -3,7 +3,8 @@
  *
  * This file decides which schedules are tried:
  *   - save-all, and no other if that fits all budgets;
- *   - the best persistent schedule of equal steps (equal_steps.c), and no other if there is no judge;
+ *   - the best persistent schedule of equal steps (equal_steps.c). If it is exact, no tables follow, and without a judge
+ *     nothing else. With one, only for at most NUMBERED steps are the policies of families.c still tried;
  *   - the persistent schedule of least peak (persistent.c), for at most LEAST_PARTS parts;
  *   - the best persistent schedules for a memory in quanta (tables.c);
  *   - recursive, sqrt, every:N, revolve:S and online:S (families.c), with numbers of a fixed set;
@@ -60,6 +61,15 @@ static enum status offer_save_all(struct search *s, bool *open)
 	return status;
 }
 
+/* True if nothing else is tried for any goal. */
+static bool all_settled(const struct search *s)
+{
+	bool settled = true;
+	for (size_t i = 0; i < s->count; i++)
+		settled &= goal_is_settled(s, &s->goals[i]);
+	return settled;
+}
+
 static enum status search_all(struct search *s)
 {
 	const int64_t steps = s->costs->steps;
@@ -72,8 +82,12 @@ static enum status search_all(struct search *s)
 		TRY(s->judge ? search_equal_judged(s) : search_equal(s, &solved));
 	if (solved)
 		return STATUS_OK;
+	s->closed = equal && steps <= EQUALS;
 	const bool tables = steps <= MANY || (s->sums && !equal);
-	TRY(tables ? search_tables(s) : STATUS_OK);
+	TRY(tables && !all_settled(s) ? search_tables(s) : STATUS_OK);
+	s->closed &= !families_are_certain(s);
+	if (all_settled(s))
+		return STATUS_OK;
 	TRY(s->sums ? search_families(s) : STATUS_OK);
 	return steps <= MANY ? STATUS_OK : search_long(s);
 }
@@ -142,7 +156,7 @@ static int64_t walked_bytes(const struct search *s, const struct budget_goal *go
 /* Sets the gap of GOAL's schedule, if there is one and its counters are known. */
 static enum status set_gap(const struct search *s, struct budget_goal *goal)
 {
-	goal->exact |= goal_is_settled(goal);
+	goal->exact |= goal_is_settled(s, goal);
 	if (!goal->schedule || (!s->judge && !s->sums))
 		return STATUS_OK;
 	goal->counters.bounded = true;

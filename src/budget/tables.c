@@ -38,7 +38,7 @@ static bool wants_tables(const struct search *s, const struct budget_goal *goal)
 {
 	const int64_t available = goal->bytes - s->costs->fixed;
 	const bool allowed = !s->judge || s->table_bytes <= tables_least || s->table_bytes / 4 * 5 <= available;
-	return !goal_is_settled(goal) && available > 0 && allowed && needed_range(s, goal) >= s->exact;
+	return !goal_is_settled(s, goal) && available > 0 && allowed && needed_range(s, goal) >= s->exact;
 }
 
 /*
