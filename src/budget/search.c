@@ -3,8 +3,8 @@
  *
  * This file decides which schedules are tried:
  *   - save-all, and no other if that fits all budgets;
- *   - the best persistent schedule of equal steps (equal_steps.c). If it is exact, no tables follow, and without a judge
- *     nothing else. With one, only for at most NUMBERED steps are the policies of families.c still tried;
+ *   - the best persistent schedule of equal steps (equal_steps.c). If it is exact, no tables follow. The policies of
+ *     families.c then follow only with a judge and for at most NUMBERED steps;
  *   - the persistent schedule of least peak (persistent.c), for at most LEAST_PARTS parts;
  *   - the best persistent schedules for a memory in quanta (tables.c);
  *   - recursive, sqrt, every:N, revolve:S and online:S (families.c), with numbers of a fixed set;
@@ -24,10 +24,11 @@
  *   - Of a table's levels, up to the budget and SLACK, the search finds the highest whose schedule fits along a fixed
  *     ladder.
  *
- * If there is a judge, a run follows. Small tables are made for all budgets, and finer ones for budgets that leave the
- * steps more bytes than the finer tables take. Thus planning takes at most the memory of the run or of small tables.
+ * Small tables are made for all budgets, and finer ones for budgets that leave the steps more bytes than the finer tables
+ * take. If there is a judge, a run follows: thus planning takes at most the memory of the run or of small tables.
  * Before a short run less is tried (struct effort): planning takes at most about a tenth of the run's predicted cost.
- * If the cost walk is the judge, tables whose quantum divides all sizes are exact, as far as their levels reach.
+ * If the cost walk is the judge, tables whose quantum divides all sizes are exact, as far as their levels reach. They
+ * may be large even for small budgets, if each part is a step.
  *
  * Chains of up to MANY steps have tables, and those of unequal steps up to GROUPED. Closed forms plan all chains of
  * more than MANY steps, beside tables.

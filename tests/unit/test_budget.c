@@ -622,6 +622,28 @@ static size_t bytes_to_search(const struct step_costs *costs, const struct budge
 	return memory.most;
 }
 
+/* Tables grow with the budget: those for few bytes are small, unless they make the schedule exact. */
+START_TEST(tables_follow_the_budget)
+{
+	uint64_t seed = 43;
+	static struct step_run store[2000];
+	struct step_costs costs = {.runs = store, .run_count = 2000, .steps = 2000, .output = 4000};
+	for (int i = 0; i < 2000; i++)
+		store[i] = (struct step_run){.cost = {.forward = (double)(1 + draw(&seed, 9)),
+		                                      .backward = 1,
+		                                      .state = 4000 + 4000 * draw(&seed, 12) + draw(&seed, 3),
+		                                      .residual = 4000 * draw(&seed, 14) + draw(&seed, 3)},
+		                             .count = 1};
+	ck_assert_uint_le(bytes_to_search(&costs, NULL, &(struct budget_goal){.bytes = 5000000}), 30 << 20);
+	for (int i = 0; i < 150; i++)
+		store[i].cost.state = 1 + draw(&seed, 40), store[i].cost.residual = draw(&seed, 40);
+	costs.run_count = 150, costs.steps = 150, costs.output = 1;
+	struct budget_goal goal = {.bytes = 1200};
+	ck_assert_uint_gt(bytes_to_search(&costs, NULL, &goal), 25000000);
+	ck_assert(goal.exact);
+}
+END_TEST
+
 /* The cost walk, as a judge that a run follows. */
 static enum status judge_by_walk(void *costs, const struct policy *family, struct schedule *schedule, int64_t most,
                                  struct judgement *judgement)
@@ -684,6 +706,7 @@ int main(void)
 	tcase_add_test(tcase, equal_steps_are_exact);
 	tcase_add_test(tcase, ten_thousand_equal_steps);
 	tcase_add_test(tcase, two_thousand_unequal_steps);
+	tcase_add_test(tcase, tables_follow_the_budget);
 	tcase_add_test(tcase, judged_equal_steps_need_no_other_tables);
 	tcase_add_test(tcase, empty_costs);
 	return suite_run(suite);
