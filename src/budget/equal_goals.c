@@ -139,7 +139,7 @@ enum status search_equal_judged(const struct search *s)
 {
 	enum status status = STATUS_OK;
 	for (size_t i = 0; i < s->count && !status; i++)
-		if (!goal_is_settled(&s->goals[i]) && s->goals[i].bytes > s->costs->fixed)
+		if (!goal_is_settled(s, &s->goals[i]) && s->goals[i].bytes > s->costs->fixed)
 			status = climb(s, &s->goals[i]);
 	return status;
 }
@@ -152,7 +152,7 @@ enum status search_equal(const struct search *s, bool *solved)
 	for (size_t i = 0; i < s->count; i++) {
 		struct budget_goal *goal = &s->goals[i];
 		bool one = true;
-		if (goal_is_settled(goal))
+		if (goal_is_settled(s, goal))
 			continue;
 		TRY(offer_best(s, goal, &one));
 		*solved &= one;

@@ -31,7 +31,7 @@ static enum status offer_largest(const struct search *s, struct budget_goal *goa
 {
 	int64_t beyond = s->costs->steps;
 	*fits = least;
-	while (beyond - *fits > 1 && !goal_is_settled(goal)) {
+	while (beyond - *fits > 1 && !goal_is_settled(s, goal)) {
 		const struct policy family = {.kind = kind, .number = *fits + (beyond - *fits) / 2};
 		struct candidate c = {.family = &family,
 		                      .schedule = policy_schedule(&family, s->costs, s->context.allocator),
@@ -150,7 +150,7 @@ enum status search_families(const struct search *s)
 	TRY(offer_families(s));
 	TRY_ALLOC(list_sizes(s, &sizes), s->context.diags);
 	for (size_t i = 0; i < s->count; i++)
-		if (!goal_is_settled(&s->goals[i])) {
+		if (!goal_is_settled(s, &s->goals[i])) {
 			TRY(offer_largest(s, &s->goals[i], POLICY_revolve, 0, &fits));
 			TRY(offer_every(s, &sizes, &s->goals[i]));
 		}

@@ -10,7 +10,10 @@
 #include "base/checked.h"
 #include "memory/cost_walk.h"
 
-bool goal_is_settled(const struct budget_goal *goal) { return goal->schedule && goal->family.kind == POLICY_save_all; }
+bool goal_is_settled(const struct search *s, const struct budget_goal *goal)
+{
+	return goal->schedule && (goal->family.kind == POLICY_save_all || (s->closed && goal->exact));
+}
 
 bool goal_is_faster(const struct budget_goal *goal, double time)
 {
@@ -32,15 +35,15 @@ static int64_t most_wanted(const struct budget_goal *goal)
 	return goal->bytes > goal->least || goal->schedule ? goal->bytes : goal->least;
 }
 
-/* True if a candidate of TIME is faster than GOAL's schedule, and that is not save-all. */
-static bool likes_time(const struct budget_goal *goal, double time)
+/* True if a candidate of TIME is faster than GOAL's schedule, and GOAL is not settled. */
+static bool likes_time(const struct search *s, const struct budget_goal *goal, double time)
 {
-	return !goal_is_settled(goal) && goal_is_faster(goal, time);
+	return !goal_is_settled(s, goal) && goal_is_faster(goal, time);
 }
 
 bool goal_wants(const struct search *s, const struct budget_goal *goal, const struct candidate *c)
 {
-	if (!likes_time(goal, c->time))
+	if (!likes_time(s, goal, c->time))
 		return false;
 	if (!s->judge || c->walked == 0 || c->certain)
 		return true;
@@ -68,7 +71,7 @@ static int64_t most_walked(const struct search *s, double time, bool *wanted)
 	*wanted = false;
 	for (size_t i = 0; i < s->count; i++) {
 		const struct budget_goal *goal = &s->goals[i];
-		if (!likes_time(goal, time))
+		if (!likes_time(s, goal, time))
 			continue;
 		const double bytes = (double)most_wanted(goal) - (double)s->costs->fixed;
 		const double walked = s->judge ? (bytes + (double)s->judge->slack + 1) / s->judge->share : bytes;

@@ -217,14 +217,14 @@ enum status search_long(const struct search *s)
 	struct choices choices = {.costs = s->costs, .large = largest_cost(s->costs), .arena = s->context.arena};
 	const struct choice smallest = choice_of(&choices, 1, 1);
 	for (size_t i = 0; i < s->count; i++)
-		if (!goal_is_settled(&s->goals[i]))
+		if (!goal_is_settled(s, &s->goals[i]))
 			choices.most = greater(most_bound(s, &s->goals[i]), choices.most);
 	list_choices(&choices);
 	TRY_ALLOC(!choices.arena->failed, s->context.diags);
 	const size_t front = keep_front(choices.rows, choices.count);
 	for (size_t i = 0; i < s->count; i++) {
 		struct budget_goal *goal = &s->goals[i];
-		if (goal_is_settled(goal))
+		if (goal_is_settled(s, goal))
 			continue;
 		const int64_t last = last_within(choices.rows, front, (double)most_bound(s, goal));
 		TRY(last >= 0 ? offer_choices(s, goal, choices.rows, (size_t)last + 1) : STATUS_OK);

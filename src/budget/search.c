@@ -3,7 +3,8 @@
  *
  * This file decides which schedules are tried:
  *   - save-all, and no other if that fits all budgets;
- *   - the best persistent schedule of equal steps (equal_steps.c), and no other if there is no judge;
+ *   - the best persistent schedule of equal steps (equal_steps.c). If it is exact, no tables follow. The policies of
+ *     families.c then follow only with a judge and for at most NUMBERED steps;
  *   - the persistent schedule of least peak (persistent.c), for at most LEAST_PARTS parts;
  *   - the best persistent schedules for a memory in quanta (tables.c);
  *   - recursive, sqrt, every:N, revolve:S and online:S (families.c), with numbers of a fixed set;
@@ -23,10 +24,11 @@
  *   - Of a table's levels, up to the budget and SLACK, the search finds the highest whose schedule fits along a fixed
  *     ladder.
  *
- * If there is a judge, a run follows. Small tables are made for all budgets, and finer ones for budgets that leave the
- * steps more bytes than the finer tables take. Thus planning takes at most the memory of the run or of small tables.
+ * Small tables are made for all budgets, and finer ones for budgets that leave the steps more bytes than the finer tables
+ * take. If there is a judge, a run follows: thus planning takes at most the memory of the run or of small tables.
  * Before a short run less is tried (struct effort): planning takes at most about a tenth of the run's predicted cost.
- * If the cost walk is the judge, tables whose quantum divides all sizes are exact, as far as their levels reach.
+ * If the cost walk is the judge, tables whose quantum divides all sizes are exact, as far as their levels reach. They
+ * may be large even for small budgets, if each part is a step.
  *
  * Chains of up to MANY steps have tables, and those of unequal steps up to GROUPED. Closed forms plan all chains of
  * more than MANY steps, beside tables.
@@ -60,6 +62,15 @@ static enum status offer_save_all(struct search *s, bool *open)
 	return status;
 }
 
+/* True if nothing else is tried for any goal. */
+static bool all_settled(const struct search *s)
+{
+	bool settled = true;
+	for (size_t i = 0; i < s->count; i++)
+		settled &= goal_is_settled(s, &s->goals[i]);
+	return settled;
+}
+
 static enum status search_all(struct search *s)
 {
 	const int64_t steps = s->costs->steps;
@@ -72,8 +83,12 @@ static enum status search_all(struct search *s)
 		TRY(s->judge ? search_equal_judged(s) : search_equal(s, &solved));
 	if (solved)
 		return STATUS_OK;
+	s->closed = equal && steps <= EQUALS;
 	const bool tables = steps <= MANY || (s->sums && !equal);
-	TRY(tables ? search_tables(s) : STATUS_OK);
+	TRY(tables && !all_settled(s) ? search_tables(s) : STATUS_OK);
+	s->closed &= !families_are_certain(s);
+	if (all_settled(s))
+		return STATUS_OK;
 	TRY(s->sums ? search_families(s) : STATUS_OK);
 	return steps <= MANY ? STATUS_OK : search_long(s);
 }
@@ -142,7 +157,7 @@ static int64_t walked_bytes(const struct search *s, const struct budget_goal *go
 /* Sets the gap of GOAL's schedule, if there is one and its counters are known. */
 static enum status set_gap(const struct search *s, struct budget_goal *goal)
 {
-	goal->exact |= goal_is_settled(goal);
+	goal->exact |= goal_is_settled(s, goal);
 	if (!goal->schedule || (!s->judge && !s->sums))
 		return STATUS_OK;
 	goal->counters.bounded = true;

@@ -58,6 +58,7 @@ struct search {
 	struct budget_goal *goals;
 	size_t count;
 	struct effort effort;
+	bool closed;         /* nothing else is tried for exact goals: the tables of equal steps have their schedules */
 	double *sums;        /* sums[i]: forward time of the first i steps; NULL beyond GROUPED or GROUPED_EQUAL steps */
 	double time;         /* save-all's, by the cost walk */
 	int64_t range;       /* save-all's peak by the cost walk, beyond costs->fixed */
@@ -67,8 +68,8 @@ struct search {
 	int64_t *rests;      /* by goal: rest of the grid that it still needs, or -1 */
 };
 
-/* True if GOAL's schedule is save-all: nothing is faster. */
-bool goal_is_settled(const struct budget_goal *goal);
+/* True if nothing else is tried for GOAL: its schedule is save-all, or is exact and exact goals are closed. */
+bool goal_is_settled(const struct search *s, const struct budget_goal *goal);
 /* True if TIME is less than that of GOAL's schedule by more than rounding, or GOAL has no schedule. */
 bool goal_is_faster(const struct budget_goal *goal, double time);
 /* Returns GOAL's reach (budget.h): bytes of the cost walk beyond costs->fixed. */

@@ -605,6 +605,71 @@ START_TEST(two_thousand_unequal_steps)
 }
 END_TEST
 
+/* The most bytes that a search takes for one GOAL over COSTS. */
+static size_t bytes_to_search(const struct step_costs *costs, const struct budget_judge *judge,
+                              struct budget_goal *goal)
+{
+	struct failing memory = {0};
+	const struct allocator allocator = failing_allocator(&memory);
+	struct arena arena;
+	struct diags diags;
+	arena_init(&arena, &allocator_system);
+	diags_init(&diags, &arena);
+	ck_assert_int_eq(budget_search(&(struct context){&allocator, &arena, &diags}, costs, judge, goal, 1), STATUS_OK);
+	ck_assert_ptr_nonnull(goal->schedule);
+	schedule_free(goal->schedule);
+	arena_free(&arena);
+	return memory.most;
+}
+
+/* Tables grow with the budget: those for few bytes are small, unless they make the schedule exact. */
+START_TEST(tables_follow_the_budget)
+{
+	uint64_t seed = 43;
+	static struct step_run store[2000];
+	struct step_costs costs = {.runs = store, .run_count = 2000, .steps = 2000, .output = 4000};
+	for (int i = 0; i < 2000; i++)
+		store[i] = (struct step_run){.cost = {.forward = (double)(1 + draw(&seed, 9)),
+		                                      .backward = 1,
+		                                      .state = 4000 + 4000 * draw(&seed, 12) + draw(&seed, 3),
+		                                      .residual = 4000 * draw(&seed, 14) + draw(&seed, 3)},
+		                             .count = 1};
+	ck_assert_uint_le(bytes_to_search(&costs, NULL, &(struct budget_goal){.bytes = 5000000}), 30 << 20);
+	for (int i = 0; i < 150; i++)
+		store[i].cost.state = 1 + draw(&seed, 40), store[i].cost.residual = draw(&seed, 40);
+	costs.run_count = 150, costs.steps = 150, costs.output = 1;
+	struct budget_goal goal = {.bytes = 1200};
+	ck_assert_uint_gt(bytes_to_search(&costs, NULL, &goal), 25000000);
+	ck_assert(goal.exact);
+}
+END_TEST
+
+/* The cost walk, as a judge that a run follows. */
+static enum status judge_by_walk(void *costs, const struct policy *family, struct schedule *schedule, int64_t most,
+                                 struct judgement *judgement)
+{
+	(void)family, (void)most;
+	judgement->counters = walk_of(schedule, costs, NULL).counters;
+	judgement->peak = judgement->counters.peak_bytes;
+	return STATUS_OK;
+}
+
+/* Once the tables of equal steps have the best schedule, no other tables are made. */
+START_TEST(judged_equal_steps_need_no_other_tables)
+{
+	static const int64_t counts[] = {1000, 2000};
+	for (size_t i = 0; i < 2; i++) {
+		struct step_run run = {.cost = {.forward = 1, .backward = 1, .state = 80, .residual = 80}, .count = counts[i]};
+		struct step_costs costs = {.runs = &run, .run_count = 1, .steps = counts[i], .output = 80};
+		const struct budget_judge judge = {judge_by_walk, &costs, 1, 0, 1e12};
+		struct budget_goal goal = {.bytes = 1760};
+		ck_assert_uint_le(bytes_to_search(&costs, &judge, &goal), 1 << 20);
+		ck_assert(goal.exact);
+		ck_assert_int_eq((int64_t)goal.counters.evaluations, plan_within(&costs, 1760).evaluations);
+	}
+}
+END_TEST
+
 /* All zero: nothing to gain, nothing to fail on. */
 START_TEST(empty_costs)
 {
@@ -641,6 +706,8 @@ int main(void)
 	tcase_add_test(tcase, equal_steps_are_exact);
 	tcase_add_test(tcase, ten_thousand_equal_steps);
 	tcase_add_test(tcase, two_thousand_unequal_steps);
+	tcase_add_test(tcase, tables_follow_the_budget);
+	tcase_add_test(tcase, judged_equal_steps_need_no_other_tables);
 	tcase_add_test(tcase, empty_costs);
 	return suite_run(suite);
 }
