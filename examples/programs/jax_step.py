@@ -39,6 +39,7 @@ for line in sys.stdin:
             name: (np.dtype("f" + str(int(bits) // 8)), tuple(int(n) for n in shape.split(",") if n))
             for name, bits, shape in re.findall(r"(\w+)=f(32|64)\[([\d,]*)\]", line)
         }
+        records.clear()
         names = [name for name in types if name != "y"]  # x and the operands
         wanted = at["gradients"].split(",")
         types |= {"d" + name: types[name] for name in names} | {"g": types["y"]}

@@ -54,6 +54,8 @@ for line in sys.stdin:
         operand = next(name for name in types if name not in "xy")
         types |= {"d" + name: types[name] for name in types} | {"g": types["y"]}
         layers.to(types["x"][0])
+        bound = None
+        records.clear()
         for p in params:
             p.grad = torch.zeros_like(p)
         x = torch.zeros(types["x"][1], dtype=types["x"][0])
