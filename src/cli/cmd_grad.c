@@ -96,10 +96,15 @@ static enum status check_grad_options(struct session *s)
 		return usage_error(s, "policy '%s' needs --spill DIR", s->set.policy.text);
 	if (!s->line.given[OPTION_JOURNAL])
 		return STATUS_OK;
-	const bool budgeted = s->set.policy.kind == POLICY_budget || (s->set.policy.kind == POLICY_auto && s->set.memory);
-	if (!s->line.given[OPTION_SPILL] || (s->set.policy.kind != POLICY_disk_revolve && !budgeted))
-		return usage_error(
-			s, "--journal needs states on disk: --spill DIR, and --policy disk-revolve:S or --memory BYTES");
+	const bool on_disk =
+		policy_is(&s->set.policy, TRAIT_ON_DISK) && (s->set.policy.kind != POLICY_auto || s->set.memory);
+	if (!s->line.given[OPTION_SPILL] || !on_disk)
+		return usage_error(s, "--journal needs states on disk: --spill DIR, and --policy disk-revolve:S, online:S or "
+		                      "--memory BYTES");
+	const bool online = s->set.policy.kind == POLICY_online || (s->chain.has_conditions && s->set.memory);
+	if (online && s->set.spill_limit)
+		return usage_error(s,
+		                   "--spill-limit contradicts --journal under online:S, which resumes from all states on disk");
 	if (s->line.given[OPTION_TILE])
 		return usage_error(s, "--tile contradicts --journal, which keeps the array whole");
 	if (s->line.given[OPTION_ACCUMULATE])

@@ -93,6 +93,8 @@ enum status gradient_row(struct session *s, const struct gradient_result *result
 	struct counters all = result->predicted;
 	*row = (struct policy_row){.policy = result->job.policy->text,
 	                           .counters = result->measured,
+	                           .conditional = s->chain.has_conditions,
+	                           .counted = result->counted,
 	                           .stored = s->set.store != DTYPE_COUNT,
 	                           .store_error = result->store_error};
 	if (result->job.policy->kind != POLICY_save_all)

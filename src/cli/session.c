@@ -177,16 +177,16 @@ enum status session_open_input(struct session *s)
 	return STATUS_OK;
 }
 
-/* True if a policy chooses by costs, and all programs of the chain are there to be measured. */
+/* True if a policy chooses by costs, and all programs of the chain are there to be measured. online:S does not. */
 static bool runs_programs(const struct session *s)
 {
-	bool searches = s->set.memory || policy_is(&s->set.policy, TRAIT_ON_DISK);
+	bool searches = s->set.memory || policy_is(&s->set.policy, TRAIT_COSTS);
 	for (size_t i = 0; i < s->set.policies.count; i++)
-		searches |= policy_is(&s->set.policies.items[i], TRAIT_ON_DISK);
+		searches |= policy_is(&s->set.policies.items[i], TRAIT_COSTS);
 	for (uint32_t i = 0; i < s->chain.program_count; i++)
 		if (!programs_bound(s->programs, i))
 			return false;
-	return searches && s->chain.program_count;
+	return searches && s->chain.program_count && !(s->chain.has_conditions && s->set.memory);
 }
 
 enum status session_open_costs(struct session *s)

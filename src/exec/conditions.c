@@ -16,12 +16,15 @@ struct counting {
 	struct program program;
 	struct slab slab;
 	struct team *team;
+	uint64_t *skipped; /* of struct evaluation */
 };
 
 static enum status open_counting(struct run *run, const struct context *context, const struct type *type,
                                  struct counting *c)
 {
 	const int threads = run->options->job.threads;
+	c->skipped = arena_array(context->arena, 1 + run->chain->program_count, sizeof *c->skipped);
+	TRY_ALLOC(c->skipped, context->diags);
 	TRY(programs_learn(context, run->chain, &run->options->job.portion, type, true, run->programs));
 	TRY(lower(context, &c->lowered, run->chain, &run->options->job.portion, type, LOWER_RUN));
 	TRY(params_check(run->params, c->lowered.whole, NULL, run->chain, context->diags));
@@ -46,6 +49,7 @@ static enum status count(struct run *run, const struct counting *c, int64_t *ite
 	                                                         .params = run->params->bound,
 	                                                         .workspace = c->slab.base,
 	                                                         .whole_rows = c->lowered.whole_rows,
+	                                                         .skipped = c->skipped,
 	                                                         .iterations = iterations,
 	                                                         .unfinished = &run->unfinished,
 	                                                         .programs = run->programs,

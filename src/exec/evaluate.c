@@ -275,6 +275,15 @@ static void run_product(struct machine_state *m, const struct launch *launch, co
 		product_pieces(call, frame_at(m, launch->g), needs, add_piece, &to);
 }
 
+/* Returns the index of INSTR, a dropout or call of a program, in STREAM, the number of its stream; 0 for others. */
+static uint64_t index_of(const struct machine_state *m, const struct instr *instr, size_t stream)
+{
+	const struct stream *own = own_stream(m->e->own, instr);
+	const bool named = !own || (instr->attrs && instr->attrs->stream.given);
+	const uint64_t index = own ? stream_index(own, m->counters) : 0;
+	return m->e->skipped && !named ? index - m->e->skipped[stream] : index;
+}
+
 /* Calls the program of LAUNCH: forward, recording if its record is wanted, or backward. */
 static enum status run_program(struct machine_state *m, const struct launch *launch)
 {
@@ -285,7 +294,7 @@ static enum status run_program(struct machine_state *m, const struct launch *lau
 	void *doperands[PROGRAM_OPERANDS];
 	struct program_call call = {.program = use->index,
 	                            .kind = launch->keep[0] == NO_VALUE ? PROGRAM_FORWARD : PROGRAM_RECORD,
-	                            .number = (int64_t)stream_index(own_stream(m->e->own, instr), m->counters),
+	                            .number = (int64_t)index_of(m, instr, 1 + use->index),
 	                            .x = frame_at(m, launch->needs[0]),
 	                            .operands = operands,
 	                            .constant = use->program->constant,
@@ -320,8 +329,7 @@ static void run_call(struct machine_state *m, const struct launch *launch)
 	                       .kernels = m->kernels[v->dtype == DTYPE_F64]};
 	call.whole = launch->v_streamed && !m->e->flat ? m->e->whole_rows : v->shape.ndim ? v->shape.dim[0] : 1;
 	call.iteration = instr->level < 0 ? 0 : m->counters[instr->level];
-	const struct stream *stream = own_stream(m->e->own, instr);
-	call.stream = stream ? stream_index(stream, m->counters) : 0;
+	call.stream = index_of(m, instr, 0);
 	if (launch->v_streamed)
 		call.first = m->e->flat ? m->e->first_row : m->e->first_row * row_elements(&v->shape);
 	void *keep[MAX_KEEPS];
@@ -431,8 +439,10 @@ static bool ends_loop(const struct machine_state *m, const struct launch *launch
 		return false;
 	if (above && m->e->unfinished)
 		*m->e->unfinished = launch->loop;
-	if (m->e->iterations)
+	if (m->e->iterations && launch->loop->loop.condition != NO_VALUE)
 		m->e->iterations[launch->loop->loop.condition] = done;
+	for (size_t i = 0; m->e->skipped && i < launch->loop->loop.stream_count; i++)
+		m->e->skipped[i] += launch->loop->loop.streams[i].step * (uint64_t)(launch->loop->loop.iterations - done);
 	return true;
 }
 

@@ -47,6 +47,11 @@ struct evaluation {
 	 */
 	double *fold;
 	bool fold_ends;
+	/*
+	 * By stream (struct loop_part): the dropouts, or calls, that the `repeat while`s so far have not run of their most
+	 * iterations. Zeroed by the caller; NULL: the program has no such loop.
+	 */
+	uint64_t *skipped;
 	int64_t *iterations; /* gets those of each `repeat while`, by its number; NULL: not wanted */
 	const struct instr *
 		*unfinished;              /* gets the last WHILE whose number is above 0 after the most iterations; or NULL */

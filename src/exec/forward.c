@@ -2,6 +2,8 @@
  * A forward run: the chain is one body, compiled for each size of tile, and a tile is one evaluation of its program. If
  * tiles fold, the program of a tile ends at the fold. The instructions after it run once (exec/reduction.h).
  */
+#include <string.h>
+
 #include "base/checked.h"
 #include "base/team.h"
 #include "exec/run_parts.h"
@@ -77,6 +79,10 @@ enum status forward_open_worker(struct worker *worker, int64_t *slab, size_t *po
 	const struct forward_pass *forward = run->forward;
 	*slab = round_up(greater(forward->tile.program.workspace, forward->rest.program.workspace), ARRAY_ALIGN);
 	*ports = forward->tile.lowered.whole->in_count;
+	if (run->chain->has_conditions) {
+		worker->skipped = arena_array(&worker->arena, 1 + run->chain->program_count, sizeof *worker->skipped);
+		TRY_ALLOC(worker->skipped, run->context.diags);
+	}
 	for (size_t i = 0; i < run->params->count; i++) {
 		worker->params[i] = run->params->bound[i];
 		worker->params[i].streamed = run->tiles->tiled && forward->whole.streamed_params[i];
@@ -96,9 +102,12 @@ enum status forward_run_tile(struct worker *worker)
 	for (size_t i = 0; i < tile->lowered.whole->in_count; i++)
 		worker->ins[i] = worker->input + worker->tile * tiles->tile * tiles->input_row;
 	worker->outs[0] = worker->value + worker->tile * tiles->tile * tiles->output_row;
+	if (worker->skipped)
+		memset(worker->skipped, 0, (1 + run->chain->program_count) * sizeof *worker->skipped);
 	return worker_evaluate(worker, &(struct evaluation){.program = &tile->program,
 	                                                    .counters = counters,
 	                                                    .workspace = worker->slab.base,
+	                                                    .skipped = worker->skipped,
 	                                                    .unfinished = &worker->run->unfinished,
 	                                                    .fold = worker_state(worker),
 	                                                    .fold_ends = true});

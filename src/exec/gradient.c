@@ -69,7 +69,7 @@ enum status gradient_make_job(struct run *run, bool keep)
 	struct job_options options = run->options->job;
 	if (run->conditions.watching) {
 		watched_portion(run, &options);
-		options.unpredicted = keep;
+		options.unpredicted = keep && (!run->gradient->options->spill || run->workers[0].walk.kept.ahead);
 	} else if (run->conditions.counted) {
 		options.portion.counted = run->conditions.counted;
 		options.portion.counted_loops = run->conditions.count;
@@ -226,4 +226,7 @@ void gradient_count_array(struct run *run)
 	result->predicted = job->predicted;
 	result->most = job->input;
 	result->portion = job->options.portion;
+	result->counted = 0;
+	for (size_t i = 0; i < run->conditions.count && run->conditions.by_pass; i++)
+		result->counted += run->conditions.counted[i];
 }

@@ -41,8 +41,20 @@ enum status kept_states_set_pieces(struct worker *worker, const struct machine_a
 		TRY_ALLOC(kept->pieces, worker->diags);
 		kept->piece_capacity = 2 * (count + more);
 	}
+	size_t unwanted = 0;
 	for (size_t i = 0; i < count; i++)
-		kept->pieces[i] = (struct spill_piece){worker->slab.base + arrays[i].offset, (size_t)arrays[i].size};
+		unwanted += arrays[i].offset < 0 ? (size_t)arrays[i].size : 0;
+	if (unwanted > kept->unwanted_size) {
+		kept->unwanted = arena_alloc(&worker->arena, unwanted);
+		TRY_ALLOC(kept->unwanted, worker->diags);
+		kept->unwanted_size = unwanted;
+	}
+	char *next = kept->unwanted;
+	for (size_t i = 0; i < count; i++) {
+		char *at = arrays[i].offset < 0 ? next : worker->slab.base + arrays[i].offset;
+		kept->pieces[i] = (struct spill_piece){at, (size_t)arrays[i].size};
+		next += arrays[i].offset < 0 ? arrays[i].size : 0;
+	}
 	kept->piece_count = count;
 	return STATUS_OK;
 }
@@ -68,12 +80,30 @@ int64_t kept_states_next_fetch(struct worker *worker)
 	return -1;
 }
 
+static enum status open_spill(struct worker *worker, struct diags *diags)
+{
+	const struct run *run = worker->run;
+	const struct job *job = run->gradient->job;
+	const struct gradient_options *options = run->gradient->options;
+	struct kept_states *kept = &worker->walk.kept;
+	kept->ahead = schedule_copy(job->schedule);
+	TRY_ALLOC(kept->ahead, diags);
+	TRY(spill_open(&kept->spill, (size_t)job->staging, run->context.allocator, diags));
+	if (options->journal) /* the journal opens the file once the input is read */
+		return STATUS_OK;
+	/* each worker checks the bytes of all workers: none writes before all are open */
+	TRY(spill_check_room(options->spill, job->predicted.spill_bytes * job->tiles.workers, diags));
+	return spill_create(&kept->spill, options->spill, diags);
+}
+
 static enum status on_disk(void *context, enum machine_disk access, int64_t slot, const struct machine_array *arrays,
                            size_t count)
 {
 	struct worker *worker = context;
 	struct kept_states *kept = &worker->walk.kept;
 	const int64_t place = kept_states_slot(worker, slot);
+	if (!kept->ahead) /* nobody knew whether the loop runs so long that a state goes to disk */
+		TRY(open_spill(worker, worker->diags));
 	TRY(kept_states_set_pieces(worker, arrays, count, 0));
 	if (access == MACHINE_SPILL)
 		return spill_write(&kept->spill, place, kept->pieces, kept->piece_count, worker->diags);
@@ -93,17 +123,19 @@ void kept_states_hook(struct machine_hooks *hooks)
 enum status kept_states_open(struct worker *worker, struct diags *diags)
 {
 	const struct run *run = worker->run;
-	const struct job *job = run->gradient->job;
-	const struct gradient_options *options = run->gradient->options;
+	const bool spills = schedule_disk_slots(run->gradient->job->schedule) > 0 && !run->conditions.watching;
+	if (!spills && !run->gradient->options->journal)
+		return spill_check_room(run->gradient->options->spill, 0, diags);
+	return open_spill(worker, diags);
+}
+
+enum status kept_states_go_on(struct worker *worker, struct diags *diags)
+{
 	struct kept_states *kept = &worker->walk.kept;
-	if (!job->predicted.spill_writes && !options->journal)
-		return spill_check_room(options->spill, 0, diags);
-	kept->ahead = schedule_copy(job->schedule);
-	TRY_ALLOC(kept->ahead, diags);
-	TRY(spill_open(&kept->spill, (size_t)job->staging, run->context.allocator, diags));
-	if (options->journal) /* the journal opens the file once the input is read */
+	if (!kept->ahead)
 		return STATUS_OK;
-	/* each worker checks the bytes of all workers: none writes before all are open */
-	TRY(spill_check_room(options->spill, job->predicted.spill_bytes * job->tiles.workers, diags));
-	return spill_create(&kept->spill, options->spill, diags);
+	schedule_free(kept->ahead);
+	kept->ahead = schedule_copy(worker->walk.schedule);
+	TRY_ALLOC(kept->ahead, diags);
+	return STATUS_OK;
 }

@@ -89,6 +89,7 @@ static enum status open_program(struct learner *l, uint32_t index, struct progra
 	const struct learned *from = &l->learned[index];
 	struct program_decl *program = &l->chain->programs[index];
 	program->constant = 0;
+	program->differentiated = from->signature.gradient_x || from->signature.gradients;
 	for (uint32_t i = 0; i < program->operand_count; i++) {
 		program->params[i] = from->params[i];
 		program->constant |= (uint32_t)(from->params[i] != VARIOUS) << i;
@@ -111,12 +112,17 @@ static enum status open_program(struct learner *l, uint32_t index, struct progra
 static enum status learn(struct learner *l, const struct portion *portion, const struct type *input)
 {
 	struct lowered lowered;
-	TRY(lower(l->context, &lowered, l->chain, portion, input, l->backward ? LOWER_STEPS : LOWER_RUN));
+	struct portion own = portion ? *portion : (struct portion){0};
+	own.most = (int64_t)l->chain->variable_count + 2; /* no iteration after these makes a value active */
+	TRY(lower(l->context, &lowered, l->chain, &own, input, l->backward ? LOWER_STEPS : LOWER_RUN));
 	if (!l->backward)
 		return learn_body(l, lowered.whole, NULL);
 	for (size_t i = 0; i < lowered.distinct_count; i++)
 		TRY(learn_body(l, lowered.distinct[i]->body, &lowered.distinct[i]->own));
-	return STATUS_OK;
+	if (!l->chain->has_conditions)
+		return STATUS_OK;
+	l->backward = false; /* conditions have no derivative: a forward run has them */
+	return learn(l, portion, input);
 }
 
 enum status programs_learn(const struct context *context, const struct chain *chain, const struct portion *portion,
@@ -151,7 +157,7 @@ enum status programs_demand(const struct chain *chain, bool backward, struct pro
 			return diag_hint(diags, "bind it: --program %s=COMMAND, or --program %s=FILE.so", program->name,
 			                 program->name);
 		}
-		if (backward && !program->traits.backward)
+		if (backward && program->differentiated && !program->traits.backward)
 			return diag_at(diags, STATUS_PROGRAM, chain->source, program->span,
 			               "the program '%s' runs forward only, so the chain has no gradient", program->name);
 	}

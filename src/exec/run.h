@@ -99,6 +99,7 @@ struct gradient_result {
 	struct counters measured, predicted; /* of the array that took the most bytes, or the first such array */
 	struct type most;                    /* that array's */
 	struct portion portion;              /* with its counted iterations */
+	int64_t counted;                     /* iterations that a forward pass counted before the gradient */
 	struct param_gradient *params;       /* by index in the chain */
 	size_t param_count;
 	int64_t arrays;

@@ -72,6 +72,7 @@ struct window {
 struct conditions {
 	int64_t *counted; /* by number: iterations */
 	size_t count;
+	bool by_pass;      /* a forward pass of their own has counted them */
 	struct slab input; /* the array, until the gradient's own forward pass begins */
 	/* Of a gradient that evaluates the condition itself (watched_loop.c): */
 	bool watching;      /* the iterations are not known yet */
@@ -140,6 +141,8 @@ struct kept_states {
 	int64_t fetches;        /* of this tile, so far */
 	struct spill_piece *pieces;
 	size_t piece_count, piece_capacity;
+	char *unwanted; /* for pieces that are read and dropped: UNWANTED_SIZE bytes */
+	size_t unwanted_size;
 	double error; /* the largest |value - kept value| of all tiles so far */
 };
 
@@ -180,9 +183,10 @@ struct worker {
 	/* Parts of BLOCKS, for one chunk; NULL if the run does not need them. */
 	struct slab blocks;
 	char *input, *gradient, *value;
-	char *apart;      /* tile after tile: its sums of the gradients of params that are made apart */
-	double *states;   /* tile after tile: its state of the reduction */
-	struct slab slab; /* the machine's arrays, or a forward program's workspace */
+	char *apart;       /* tile after tile: its sums of the gradients of params that are made apart */
+	double *states;    /* tile after tile: its state of the reduction */
+	uint64_t *skipped; /* of struct evaluation, in a forward run; or NULL */
+	struct slab slab;  /* the machine's arrays, or a forward program's workspace */
 	struct bound_param *params;
 	const void **ins; /* of a call; as long as any program needs */
 	void **outs;
@@ -239,8 +243,13 @@ enum status input_output_end_array(struct run *run);
 /* kept_states.c */
 
 void kept_states_hook(struct machine_hooks *hooks);
-/* Opens the worker's spill file, if the job spills, in the directory of --spill. A journal's is opened later. */
+/*
+ * Opens the worker's spill file, if the job spills, in the directory of --spill. A journal's is opened later. That of a
+ * watched loop is opened once a state goes to disk.
+ */
 enum status kept_states_open(struct worker *worker, struct diags *diags);
+/* The worker goes on with another schedule in the first sweep. */
+enum status kept_states_go_on(struct worker *worker, struct diags *diags);
 /* Sets the worker's pieces to COUNT ARRAYS of its slab, with capacity for MORE pieces. */
 enum status kept_states_set_pieces(struct worker *worker, const struct machine_array *arrays, size_t count,
                                    size_t more);

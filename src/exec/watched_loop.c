@@ -5,7 +5,8 @@
  * the machine goes on with the schedule of another chain, and everything that is held stays where it is.
  *
  * That needs a loop at the top level with a stage after it: the last step of a chain is recorded, and no step runs
- * again to be recorded. Reports of events, and states on disk, want the number of steps before. Else conditions.c counts.
+ * again to be recorded. Reports of events, a journal and a limit of states on disk want the number of steps before. Else
+ * conditions.c counts.
  */
 #include <string.h>
 
@@ -21,8 +22,8 @@ static bool is_open(const struct run *run)
 	const struct job_options *job = &run->options->job;
 	const struct gradient_options *gradient = run->gradient->options;
 	const bool online = job->policy->kind == POLICY_online || (job->policy->kind == POLICY_auto && job->memory);
-	return online && !gradient->journal && !gradient->spill && !gradient->event && !gradient->trace &&
-	       !gradient->compare && !job->costs;
+	return online && !gradient->journal && !gradient->event && !gradient->trace && !gradient->compare && !job->costs &&
+	       !job->disk_bytes;
 }
 
 /* Checks that the chain can run on TYPE, and sets *WATCHES if its only `repeat while` can be watched. */
@@ -34,7 +35,7 @@ static enum status look(struct run *run, const struct context *context, const st
 	portion.most = 2;
 	TRY(lower(context, &forward, run->chain, &run->options->job.portion, type, LOWER_RUN));
 	TRY(params_check(run->params, forward.whole, NULL, run->chain, context->diags));
-	if (forward.conditions != 1)
+	if (forward.conditions != 1 || forward.nests)
 		return STATUS_OK;
 	TRY(lower(context, &steps, run->chain, &portion, type, LOWER_STEPS));
 	const struct watched *watched = &steps.watched;
@@ -51,7 +52,8 @@ enum status watched_begin(struct run *run, const struct type *type, bool *watche
 {
 	struct arena arena;
 	*watches = false;
-	if (!is_open(run) || run->chain->program_count > 0)
+	run->conditions.by_pass = true;
+	if (!is_open(run))
 		return STATUS_OK;
 	arena_init(&arena, run->context.allocator);
 	const struct context context = {run->context.allocator, &arena, run->context.diags};
@@ -60,6 +62,7 @@ enum status watched_begin(struct run *run, const struct type *type, bool *watche
 	arena_free(&arena);
 	watched_close(run);
 	run->conditions.watching = *watches;
+	run->conditions.by_pass = !*watches;
 	run->conditions.iterations = FIRST_ITERATIONS;
 	if (run->options->job.policy->kind == POLICY_online) /* more iterations hold no more */
 		run->conditions.iterations += 2 * lesser(run->options->job.policy->number, INT32_MAX);
@@ -87,8 +90,8 @@ enum status watched_reach(struct worker *worker, int64_t end)
 	struct slab grown, *slab = &worker->slab;
 	if (!worker->walk.hooks.boundary || end + (int64_t)ARRAY_ALIGN <= (int64_t)slab->size)
 		return STATUS_OK;
-	TRY(slab_get(&grown, end + end / 2, allocator, worker->diags));
-	memcpy(grown.base, slab->base, slab->size - ARRAY_ALIGN);
+	TRY(slab_get_shared(&grown, end + end / 2, worker->run->programs, allocator, worker->diags));
+	memcpy(grown.base, slab->base, slab->programs ? slab->size : slab->size - ARRAY_ALIGN);
 	slab_put(slab, allocator);
 	*slab = grown;
 	return STATUS_OK;
@@ -130,8 +133,11 @@ static enum status evaluate_condition(struct worker *worker, const struct watche
 	                                                         .ins = ins,
 	                                                         .outs = &number,
 	                                                         .params = worker->params,
+	                                                         .counters = &iteration,
 	                                                         .workspace = p->slab.base,
 	                                                         .whole_rows = run->whole->whole_rows,
+	                                                         .programs = run->programs,
+	                                                         .worker = worker->index,
 	                                                         .diags = worker->diags});
 	allocator_put(run->context.allocator, ins, (body->in_count + 1) * sizeof *ins);
 	const bool wide = body->values[body->outs[0].value].type->dtype == DTYPE_F64;
@@ -155,6 +161,8 @@ static enum status go_on(struct worker *worker, struct machine_switch *to)
 	worker->walk.schedule = schedule_copy(job->schedule);
 	schedule_free(before);
 	TRY_ALLOC(worker->ins && worker->outs && worker->walk.schedule, worker->diags);
+	if (run->gradient->options->spill)
+		TRY(kept_states_go_on(worker, worker->diags));
 	*to = (struct machine_switch){&job->tile.compiled, worker->walk.schedule};
 	return STATUS_OK;
 }

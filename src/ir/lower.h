@@ -132,7 +132,9 @@ struct lowered {
 	 */
 	uint32_t fold;
 	struct watched watched;
-	uint32_t conditions; /* number of its `repeat while`s; those in a kept loop count once */
+	uint32_t
+		conditions; /* number of its `repeat while`s, but for those in conditions; those in a kept loop count once */
+	bool nests;     /* a condition has a `repeat while` */
 	/* For LOWER_STEPS and LOWER_UNROLLED: */
 	struct item *items;
 	size_t item_count;

@@ -261,8 +261,10 @@ enum status lowering_condition(struct lowering *l, const struct node *node, uint
 	for (size_t i = 0; i < bound.count; i++)
 		saved[i] = l->env.now[bound.slots[i]];
 	memcpy(drawn, l->drawn, l->streams * sizeof *drawn);
-	const bool written = l->env.written[0];
+	const bool written = l->env.written[0], within = l->in_condition;
+	l->in_condition = true;
 	TRY(lower_nodes(l, node->condition));
+	l->in_condition = within;
 	*value = l->env.now[0];
 	for (size_t i = 0; i < bound.count; i++)
 		l->env.now[bound.slots[i]] = saved[i];
@@ -327,22 +329,25 @@ static enum status lower_iteration(struct lowering *l, const struct loop *loop, 
 	for (size_t i = 0; i < k->count; i++)
 		l->body->values[k->carries[i].inner].streamed = false;
 	TRY_ALLOC(lowering_begin_streams(l, l->level++, 0), l->context->diags);
-	const uint32_t number = l->conditions++;
+	const uint32_t number = l->in_condition ? NO_VALUE : l->conditions++;
+	l->out->nests |= l->in_condition;
 	TRY(lowering_condition(l, node, &condition));
 	struct instr *instr = body_add_instr(l->body, INSTR_WHILE);
 	TRY_ALLOC(instr, l->context->diags);
 	instr->v = condition;
 	instr->span = node->span;
 	instr->region = l->region;
-	instr->loop = (struct loop_part){.iterations = loop->iterations, .match = k->at, .condition = number};
+	instr->loop = (struct loop_part){.iterations = loop->iterations,
+	                                 .match = k->at,
+	                                 .condition = number,
+	                                 .streams = l->stream_loops,
+	                                 .stream_count = l->streams};
 	l->loops++;
 	TRY(lower_nodes(l, node->body));
 	l->loops--;
 	for (size_t i = 0; i < k->count; i++)
 		TRY(make_strong(l, node, k->slots[i]));
 	l->level--;
-	if (l->drawn[0] != k->drawn[0])
-		l->unsure = node;
 	lowering_end_streams(l, k->drawn, loop->iterations);
 	return STATUS_OK;
 }
@@ -369,17 +374,7 @@ static enum status lower_while(struct lowering *l, const struct loop *loop)
 	TRY_ALLOC(close_kept_loop(l, &k), l->context->diags);
 	for (size_t i = 0; i < unset.count; i++)
 		l->env.now[unset.slots[i]] = NO_VALUE;
-	if (l->unsure == node && l->loops > 0)
-		return lowering_unsure_stream(l, node->span);
 	return STATUS_OK;
-}
-
-enum status lowering_unsure_stream(struct lowering *l, struct span span)
-{
-	LOWERING_FAIL(l, STATUS_CHAIN, span,
-	              "the stream of a dropout here depends on how often the `repeat while` at %u:%u ran a dropout",
-	              l->unsure->span.line, l->unsure->span.column);
-	return diag_hint(l->context->diags, "name streams, as in dropout 0.5 stream=1");
 }
 
 enum status lowering_too_long(struct lowering *l, struct span span)

@@ -237,8 +237,6 @@ enum status lowering_draw(struct lowering *l, struct instr *instr, size_t stream
 /* Gives INSTR, a dropout with ATTRS, its stream, and counts it. */
 static enum status set_stream(struct lowering *l, struct instr *instr, const struct attrs *attrs)
 {
-	if (l->unsure && !attrs->stream.given)
-		return lowering_unsure_stream(l, instr->span);
 	TRY(lowering_draw(l, instr, 0));
 	if (!attrs->stream.given)
 		return STATUS_OK;

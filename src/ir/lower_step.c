@@ -225,10 +225,10 @@ static enum status draft_loop(struct lowering *l, const struct node *node, struc
 		const bool binds = l->preludes.bound < l->preludes.count;
 		memcpy(before, l->state.slots, l->state.count * sizeof *before);
 		memcpy(drawn, l->drawn, l->streams * sizeof *drawn);
-		TRY(watched ? watch(l, node, i, &drafted.condition) : STATUS_OK);
 		TRY(lowering_set_iteration(l, &loop, l->level, i));
 		struct stream_loop *streams = lowering_begin_streams(l, l->level++, i);
 		TRY_ALLOC(streams, l->context->diags);
+		TRY(watched ? watch(l, node, i, &drafted.condition) : STATUS_OK);
 		TRY(lowering_draft_steps(l, node->body, &drafted));
 		if (lowering_owes_step(l, preludes)) /* the next iteration would bind other values */
 			TRY(draft_step(l, NULL, &drafted));

@@ -192,11 +192,11 @@ struct lowering {
 	struct environment env;
 	struct slot_lists lists;
 	struct value_marks marks;
-	uint32_t region;           /* the innermost checkpoint block here, an index into the body's regions */
-	int32_t level;             /* number of loops around this place that bodies or lists of steps keep */
-	int loops;                 /* number of loops around this place, written out or kept */
-	uint32_t conditions;       /* number of `repeat while`s before this place */
-	const struct node *unsure; /* a `repeat while` whose iterations the streams of later dropouts depend on; or NULL */
+	uint32_t region;     /* the innermost checkpoint block here, an index into the body's regions */
+	int32_t level;       /* number of loops around this place that bodies or lists of steps keep */
+	int loops;           /* number of loops around this place, written out or kept */
+	uint32_t conditions; /* number of `repeat while`s before this place */
+	bool in_condition;   /* of a `repeat while` */
 	/* For LOWER_UNROLLED: steps are counted where lower_step.c would begin one, and instructions get their numbers. */
 	bool counts_steps;  /* not within a step */
 	int64_t step;       /* the step that instructions belong to */
@@ -309,8 +309,6 @@ void lowering_end_streams(struct lowering *l, const uint64_t *before, int64_t it
  * end with it, and neither the current value nor the dropouts' streams change.
  */
 enum status lowering_condition(struct lowering *l, const struct node *node, uint32_t *value);
-/* Reports that the dropout, or the loop of dropouts, at SPAN has a stream that depends on the iterations of l->unsure. */
-enum status lowering_unsure_stream(struct lowering *l, struct span span);
 /* Lowers NODE, a loop, to the end of the body. */
 enum status lower_loop(struct lowering *l, const struct node *node);
 

@@ -34,6 +34,7 @@ struct program_decl {
 	struct span span;     /* of the name */
 	/* Set by the caller (exec/programs.h) before lowering: */
 	struct program_traits traits;      /* until then PROGRAM_TRAITS_UNBOUND */
+	bool differentiated;               /* a gradient needs its derivative */
 	uint32_t constant;                 /* mask: operands that are one whole param or const in every call */
 	uint32_t params[PROGRAM_OPERANDS]; /* by such an operand: its index in chain->params */
 };

@@ -26,7 +26,7 @@ struct machine_call {
 	bool recomputed; /* a forward or recording call after the first sweep */
 };
 
-/* Where an array lies in the slab, in bytes. */
+/* Where an array lies in the slab, in bytes. OFFSET -1: nowhere, a hook that reads it drops it. */
 struct machine_array {
 	int64_t offset, size;
 };

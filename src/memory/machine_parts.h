@@ -35,9 +35,15 @@ struct snapshot {
 	size_t count, capacity;
 };
 
+/* A state on disk. */
+struct disk_state {
+	int64_t position;
+	const struct step *step; /* the step at POSITION when the state was written: its live slots are on disk */
+};
+
 struct snapshots {
 	struct snapshot *memory; /* by slot */
-	int64_t *disk;           /* by slot: the position of its state */
+	struct disk_state *disk; /* by slot */
 	size_t memory_capacity, disk_capacity;
 	int64_t used;                 /* number of memory slots in use */
 	struct machine_array *arrays; /* scratch: the arrays that hooks get */

@@ -121,13 +121,18 @@ enum status machine_drop(struct machine *m, int64_t slot)
 	return ok ? STATUS_OK : machine_memory(m);
 }
 
-static bool add_array(struct machine *m, size_t *count, int32_t id)
+static bool append_array(struct machine *m, size_t *count, struct machine_array array)
 {
 	struct snapshots *all = &m->snapshots;
 	if (!machine_grow(m, (void **)&all->arrays, &all->array_capacity, *count + 1, sizeof *all->arrays))
 		return false;
-	all->arrays[(*count)++] = (struct machine_array){m->buffers.items[id].offset, m->buffers.items[id].size};
+	all->arrays[(*count)++] = array;
 	return true;
+}
+
+static bool add_array(struct machine *m, size_t *count, int32_t id)
+{
+	return append_array(m, count, (struct machine_array){m->buffers.items[id].offset, m->buffers.items[id].size});
 }
 
 /* Calls the point hook with COUNT arrays, unless a memory slot or a recorded step holds an array too. */
@@ -146,7 +151,7 @@ enum status machine_spill(struct machine *m, int64_t slot)
 	int64_t bytes = 0;
 	TRY_ALLOC(machine_grow(m, (void **)&s->disk, &s->disk_capacity, (size_t)slot + 1, sizeof *s->disk),
 	          m->context->diags);
-	s->disk[slot] = m->state.position;
+	s->disk[slot] = (struct disk_state){m->state.position, step};
 	for (uint32_t i = 0; i < step->live_in.count; i++) {
 		const int32_t id = m->state.buffers[step->live_in.slots[i]];
 		if (step->alias_in[i])
@@ -177,6 +182,27 @@ static enum status make_fetched(struct machine *m, const struct step *step, uint
 	return machine_set_state(m, step->live_in.slots[i], id) ? STATUS_OK : machine_memory(m);
 }
 
+/*
+ * Lists, in *COUNT arrays, those of the state before WRITTEN, as they lie on disk. The current state, before STEP, has
+ * some of them: the walk has gone on with another chain, which needs no more (struct machine_hooks).
+ */
+static bool list_written(struct machine *m, const struct step *written, const struct step *step, size_t *count)
+{
+	*count = 0;
+	for (uint32_t i = 0; i < written->live_in.count; i++) {
+		int32_t id = NO_BUFFER;
+		if (written->alias_in[i])
+			continue;
+		for (uint32_t k = 0; k < step->live_in.count && id == NO_BUFFER; k++)
+			if (step->class_in[k] == written->class_in[i])
+				id = m->state.buffers[step->live_in.slots[k]];
+		if (id != NO_BUFFER ? !add_array(m, count, id)
+		                    : !append_array(m, count, (struct machine_array){-1, type_bytes(written->in_types[i])}))
+			return false;
+	}
+	return true;
+}
+
 enum status machine_fetch(struct machine *m, int64_t slot)
 {
 	size_t count = 0;
@@ -185,7 +211,8 @@ enum status machine_fetch(struct machine *m, int64_t slot)
 		TRY_ALLOC(!m->buffers.items[i].holds || add_array(m, &count, (int32_t)i), m->context->diags);
 	TRY(report_point(m, -1, count));
 	count = 0;
-	m->state.position = m->snapshots.disk[slot];
+	const struct disk_state *from = &m->snapshots.disk[slot];
+	m->state.position = from->position;
 	m->state.exists = true;
 	m->counters->spill_reads++;
 	const struct step *step = machine_step_at(m, m->state.position);
@@ -193,5 +220,7 @@ enum status machine_fetch(struct machine *m, int64_t slot)
 		TRY(make_fetched(m, step, i, &count));
 	if (!m->hooks || !m->hooks->disk)
 		return STATUS_OK;
+	if (step != from->step)
+		TRY_ALLOC(list_written(m, from->step, step, &count), m->context->diags);
 	return m->hooks->disk(m->hooks->context, MACHINE_FETCH, slot, m->snapshots.arrays, count);
 }

@@ -232,6 +232,9 @@ static enum status plan(struct job *job)
 	static const struct step_run one = {.count = 1};
 	const bool by_value = policy_by_value(job->policy); /* the whole chain is one step, recorded and run backward */
 	job->scheduled = *job->policy;
+	job->scheduled.spills = job->options.on_disk;
+	if (job->policy->kind == POLICY_online && job->options.on_disk && job->options.whole)
+		job->scheduled.number = 0; /* a killed run resumes from states on disk alone */
 	if (job->options.disk_bytes)
 		job->scheduled.disk_bytes = greater(job->options.disk_bytes / job->tiles.workers, 1);
 	if (by_value)

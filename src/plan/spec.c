@@ -310,6 +310,7 @@ enum status spec_make(struct spec *spec, const struct step_costs *costs, struct 
 enum status spec_policy(const struct context *context, const struct spec *spec, int64_t memory, struct policy *policy)
 {
 	policy->disk_bytes = spec->disk_bytes;
+	policy->spills = spec->on_disk;
 	if (policy_by_value(policy)) {
 		diag_file(context->diags, STATUS_USAGE, NULL, -1,
 		          "policy '%s' chooses among values within steps, which steps of given costs have not", policy->text);

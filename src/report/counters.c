@@ -38,7 +38,7 @@ struct figures {
 	bool infeasible;
 };
 
-enum { FEASIBLE = 1, INFEASIBLE = 2, SPILLED = 4, TIMED = 8, STORED = 16, BOUNDED = 32, INEXACT = 64 };
+enum { FEASIBLE = 1, INFEASIBLE = 2, SPILLED = 4, TIMED = 8, STORED = 16, BOUNDED = 32, INEXACT = 64, COUNTED = 128 };
 
 static struct figures figures_of(const struct policy_row *row, struct arena *arena)
 {
@@ -63,7 +63,7 @@ static unsigned groups_of(const struct policy_row *row)
 	if (row->least_bytes)
 		return INFEASIBLE;
 	return FEASIBLE | (row->counters.spill_writes > 0 ? SPILLED : 0) | (row->predicted_ms > 0 ? TIMED : 0) |
-	       (row->stored ? STORED : 0) | (row->counters.bounded ? BOUNDED : 0) |
+	       (row->stored ? STORED : 0) | (row->conditional ? COUNTED : 0) | (row->counters.bounded ? BOUNDED : 0) |
 	       (row->counters.bounded && row->counters.gap_percent > 0 ? INEXACT : 0);
 }
 
@@ -98,6 +98,7 @@ static const struct field figure_fields[] = {
 	{"gap_percent", "gap %", IN_FIGURES, BOUNDED, FIELD(figures, NUMBER, gap), "%.2f", true},
 	{"store_error", "store error", IN_JSON | IN_LINES | IN_FIGURES, STORED, FIELD(figures, NUMBER, row.store_error),
      "%.3g", true},
+	{"counted_iterations", "counted", IN_JSON | IN_LINES | IN_FIGURES, COUNTED, FIELD(figures, WHOLE, row.counted)},
 	{"front", "", IN_ROWS, 0, FIELD(figures, TEXT, front)},
 	{"gap_percent", NULL, IN_CSV, FEASIBLE, FIELD(figures, NUMBER, gap), "%.2f"},
 	{"pareto", NULL, IN_LINES, 0, FIELD(figures, FLAG, row.pareto)},

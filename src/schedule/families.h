@@ -50,7 +50,8 @@ int64_t recursive_evaluations(int64_t steps);
 struct schedule *revolve_schedule(const struct allocator *allocator, int64_t steps, int64_t length, int64_t snapshots,
                                   bool halves);
 int64_t revolve_evaluations(int64_t steps, int64_t length, int64_t snapshots);
-struct schedule *online_schedule(const struct allocator *allocator, int64_t steps, int64_t snapshots);
+/* ON_DISK: the most states on disk, beside the SNAPSHOTS in memory. */
+struct schedule *online_schedule(const struct allocator *allocator, int64_t steps, int64_t snapshots, int64_t on_disk);
 /* DISK_BYTES: the most bytes of states on disk at once, each counted as the largest; 0: any. */
 struct schedule *disk_revolve_schedule(const struct allocator *allocator, const struct step_costs *costs,
                                        int64_t snapshots, int64_t disk_bytes);

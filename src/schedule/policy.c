@@ -102,6 +102,14 @@ static struct policy as_family(const struct policy *policy, int64_t steps)
 	return made;
 }
 
+/* Returns how many states POLICY, online:S, may keep on disk. */
+static int64_t states_on_disk(const struct policy *policy, const struct step_costs *costs)
+{
+	if (!policy->spills || !policy->disk_bytes)
+		return policy->spills ? costs->steps : 0;
+	return policy->disk_bytes / greater(step_costs_largest_state(costs), 1);
+}
+
 struct schedule *policy_schedule(const struct policy *policy, const struct step_costs *costs,
                                  const struct allocator *allocator)
 {
@@ -113,7 +121,7 @@ struct schedule *policy_schedule(const struct policy *policy, const struct step_
 	case POLICY_revolve:
 		return revolve_schedule(allocator, steps, made.length, made.number, false);
 	case POLICY_online:
-		return online_schedule(allocator, steps, made.number);
+		return online_schedule(allocator, steps, made.number, states_on_disk(&made, costs));
 	case POLICY_disk_revolve:
 		return disk_revolve_schedule(allocator, costs, made.number, made.disk_bytes);
 	default:

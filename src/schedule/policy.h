@@ -24,6 +24,7 @@ enum policy_trait {
 	TRAIT_BY_VALUE = 1, /* decides for each array whether it may be saved */
 	TRAIT_LIMITED = 2,  /* takes --max-checkpoints */
 	TRAIT_ON_DISK = 4,  /* may keep states on disk */
+	TRAIT_COSTS = 8,    /* chooses by the costs of steps */
 };
 
 struct policy {
@@ -34,7 +35,8 @@ struct policy {
 	size_t name_count;
 	const struct policy *left, *right; /* P+Q */
 	int64_t max_checkpoints;           /* --max-checkpoints K, or 0 */
-	int64_t disk_bytes;                /* disk-revolve: the most bytes on disk at once; 0: any */
+	bool spills;                       /* online: states beyond S go to disk */
+	int64_t disk_bytes;                /* disk-revolve, online that spills: the most bytes on disk at once; 0: any */
 	int64_t length; /* revolve: steps of a part that is recorded as one, if a budget chose it; else 0 */
 };
 

@@ -357,6 +357,67 @@ START_TEST(online_repeats_least)
 }
 END_TEST
 
+/* online:S with at most PLACES states on disk, -1: any; states of 10 bytes. */
+static struct schedule *online_on_disk(int64_t s, int64_t places, const struct step_costs *costs)
+{
+	const struct policy policy = {
+		.kind = POLICY_online, .number = s, .spills = places != 0, .disk_bytes = places > 0 ? 10 * places + 9 : 0};
+	return policy_schedule(&policy, costs, &allocator_system);
+}
+
+/* States on disk are more snapshots: with S of them in memory and D on disk, online:(S + D) says the evaluations. */
+START_TEST(online_spills)
+{
+	for (int64_t s = 1; s <= 20; s++)
+		for (int64_t steps = 1; steps <= 200; steps += s < 3 || nightly() ? 1 : 13)
+			for (int64_t places = -1; places <= 40; places += places < 3 ? 1 : 12) {
+				struct step_costs costs = uniform(steps);
+				struct schedule *schedule = online_on_disk(s, places, &costs);
+				const struct verdict verdict = verdict_of(schedule, &costs);
+				const struct walked walked = walk_of(schedule, &costs, NULL);
+				char text[32];
+				snprintf(text, sizeof text, "online:%lld", (long long)(places < 0 ? steps : s + places));
+				ck_assert_msg(!verdict.wrong, "online:%lld on %lld, %lld places: %s", (long long)s, (long long)steps,
+				              (long long)places, verdict.wrong);
+				ck_assert_int_eq(verdict.evaluations, evaluations_of(text, 0, steps));
+				ck_assert_int_eq(verdict.checkpoints, s < steps - 1 ? s : steps - 1);
+				ck_assert_int_le(schedule_disk_slots(schedule), places < 0 ? steps : places);
+				ck_assert_int_eq(walked.counters.peak_bytes, verdict.peak);
+				ck_assert_int_eq(walked.counters.spill_writes, verdict.spill_writes);
+				ck_assert_int_eq(walked.counters.spill_reads, verdict.spill_reads);
+				if (places < 0) {
+					const int64_t beyond = steps - 1 > s ? steps - 1 - s : 0;
+					ck_assert_int_eq(verdict.evaluations, 2 * steps - 1);
+					ck_assert(verdict.spill_writes == beyond && verdict.spill_reads == beyond);
+				}
+				schedule_free(schedule);
+			}
+}
+END_TEST
+
+/* Its first sweep does not look at the number of steps either, down to the slots. */
+START_TEST(online_spills_blindly)
+{
+	struct step_costs longer = uniform(250);
+	static struct step_run long_run;
+	long_run = uniform_run;
+	longer.runs = &long_run;
+	for (int64_t s = 1; s <= 9; s++)
+		for (int64_t places = -1; places <= 7; places += 2)
+			for (int64_t steps = s + (places < 0 ? 0 : places) + 2; steps < 250; steps += 5) {
+				struct step_costs costs = uniform(steps);
+				struct schedule *whole = online_on_disk(s, places, &longer), *part = online_on_disk(s, places, &costs);
+				struct action a, b;
+				while (schedule_next(part, &a) && a.kind != ACT_RECORD)
+					ck_assert(schedule_next(whole, &b) && a.kind == b.kind && a.begin == b.begin && a.end == b.end &&
+					          a.slot == b.slot);
+				ck_assert_int_eq(a.begin, steps - 1);
+				schedule_free(whole);
+				schedule_free(part);
+			}
+}
+END_TEST
+
 /*
  * Disk-revolve against a search over all that memory and disk can hold: the
  * cotangent's place, the current state's, the states in memory and on disk.
@@ -846,6 +907,8 @@ int main(void)
 	tcase_add_test(tcase, revolve_of_a_long_chain);
 	tcase_add_test(tcase, online_sweep_is_blind);
 	tcase_add_test(tcase, online_repeats_least);
+	tcase_add_test(tcase, online_spills);
+	tcase_add_test(tcase, online_spills_blindly);
 	tcase_add_test(tcase, disk_revolve_is_optimal);
 	tcase_add_test(tcase, disk_revolve_is_valid);
 	tcase_add_test(tcase, bounded_disk_is_optimal);
