@@ -19,8 +19,11 @@
 #include "base/checked.h"
 #include "schedule/families.h"
 
-/* The most terms of all minima together, with all lengths and without; and the most lengths. */
-enum { TERMS = 1 << 24, COARSE = 1 << 22, SIZE_MOST = 1 << 12 };
+/*
+ * The most terms of all minima together, with all lengths and without; those of small tables; and the most lengths. A
+ * million terms take about a millisecond.
+ */
+enum { TERMS = 1 << 24, COARSE = 1 << 22, SMALL = 1 << 20, SIZE_MOST = 1 << 12 };
 
 /* A range of steps to reverse. Their first state is the current one if SLOT is -1, else it is in that disk slot. */
 struct disk_range {
@@ -31,7 +34,8 @@ struct disk_range {
 struct disk_bounded {
 	struct schedule head;
 	int64_t steps, snapshots, unit;
-	int64_t places;            /* on disk: D, or as many as are of use */
+	int64_t places;            /* on disk, of the tables: D, or as many as are of use */
+	int64_t limit;             /* places that the schedule may use: PLACES unless it is restricted */
 	int64_t size;              /* the tables have the lengths 0 .. size-1, in units */
 	int64_t capacity;          /* of the binomial's stacks */
 	struct disk_range *ranges; /* a stack, the rightmost on top; at most one for each unit */
@@ -60,7 +64,7 @@ static int64_t cut_range(struct disk_bounded *d, const struct disk_range *r)
 		return 0;
 	const bool on_disk = r->slot >= 0;
 	const int64_t free = on_disk ? r->free : r->free - 1;
-	push_range(d, r->begin, r->begin + left, on_disk ? r->slot : d->places - r->free, free);
+	push_range(d, r->begin, r->begin + left, on_disk ? r->slot : d->limit - r->free, free);
 	push_range(d, r->begin + left, r->end, -1, free);
 	return left;
 }
@@ -80,7 +84,7 @@ static void bounded_emit(struct schedule *schedule)
 	if (r.slot >= 0)
 		queue_push(queue, ACT_FETCH, r.begin, r.begin, r.slot);
 	else if (left)
-		queue_push(queue, ACT_SPILL, r.begin, r.begin, d->places - r.free);
+		queue_push(queue, ACT_SPILL, r.begin, r.begin, d->limit - r.free);
 	if (left) {
 		queue_push(queue, ACT_FORWARD, r.begin, r.begin + left, 0);
 		return;
@@ -99,7 +103,7 @@ static void bounded_rewind(struct schedule *schedule)
 	d->choices = (int32_t *)(d->ranges + d->size);
 	d->depth = 0;
 	if (d->steps > 0)
-		push_range(d, 0, d->steps, -1, d->places);
+		push_range(d, 0, d->steps, -1, d->limit);
 }
 
 /* Fills CHOICES, and TIMES, which has the same entries. MEMORY has P by length. W and R are in steps. */
@@ -135,12 +139,15 @@ static void fill_tables(const struct disk_bounded *d, const double *memory, doub
 static void count_slots(struct disk_bounded *d)
 {
 	int64_t longest = 0;
+	d->head.slots = d->capacity - 1;
+	d->head.disk_slots = 0;
+	bounded_rewind(&d->head);
 	while (d->depth > 0) {
 		const struct disk_range r = d->ranges[--d->depth];
 		if (!cut_range(d, &r))
 			longest = greater(longest, r.end - r.begin);
 		else if (r.slot < 0)
-			d->head.disk_slots = greater(d->head.disk_slots, d->places - r.free + 1);
+			d->head.disk_slots = greater(d->head.disk_slots, d->limit - r.free + 1);
 	}
 	d->head.slots = binomial_slots(longest, d->snapshots);
 	bounded_rewind(&d->head);
@@ -149,39 +156,40 @@ static void count_slots(struct disk_bounded *d)
 /* Returns the terms of tables of SIZE lengths with PLACES places. More places than lengths are of no use. */
 static int64_t terms_of(int64_t size, int64_t places) { return size * size * (lesser(places, size) + 1); }
 
-bool disk_bounded_is_exact(int64_t steps, int64_t places)
+bool disk_bounded_is_exact(int64_t steps, int64_t places, bool small)
 {
-	return steps < SIZE_MOST && terms_of(steps + 1, places) <= TERMS;
+	return steps < SIZE_MOST && terms_of(steps + 1, places) <= (small ? SMALL : TERMS);
 }
 
 /*
- * Sets UNIT, SIZE and PLACES so that the tables have at most TERMS terms, or COARSE if they have not all lengths. UNIT is
- * that of the next power of two of places, so that more places take no more time between two powers.
+ * Sets UNIT, SIZE and PLACES. Tables that have not all lengths have at most COARSE terms, or SMALL ones. UNIT is that of
+ * the next power of two of places, so that more places take no more time between two powers.
  */
-static void choose_unit(struct disk_bounded *d)
+static void choose_unit(struct disk_bounded *d, bool small)
 {
 	int64_t places = 1;
 	while (places < lesser(d->places, d->steps))
 		places *= 2;
 	d->unit = 1;
-	if (!disk_bounded_is_exact(d->steps, d->places))
-		while (d->steps / d->unit >= SIZE_MOST || terms_of(ceil_div(d->steps, d->unit) + 1, places) > COARSE)
+	if (!disk_bounded_is_exact(d->steps, d->places, small))
+		while (d->steps / d->unit >= SIZE_MOST ||
+		       terms_of(ceil_div(d->steps, d->unit) + 1, places) > (small ? SMALL : COARSE))
 			d->unit += 1 + d->unit / 8;
 	d->size = ceil_div(d->steps, d->unit) + 1;
-	d->places = lesser(d->places, d->size);
+	d->limit = d->places = lesser(d->places, d->size);
 }
 
-struct schedule *disk_bounded_schedule(const struct allocator *allocator, int64_t steps, int64_t snapshots,
-                                       int64_t places, double write, double read)
+struct schedule *disk_bounded_schedule(const struct allocator *allocator, const struct disk_means *means,
+                                       int64_t places, bool small)
 {
 	struct disk_bounded made = {.head = {.emit = bounded_emit, .rewind = bounded_rewind},
-	                            .steps = steps,
-	                            .snapshots = snapshots,
+	                            .steps = means->steps,
+	                            .snapshots = means->snapshots,
 	                            .places = places};
-	choose_unit(&made);
+	choose_unit(&made, small);
 	if (made.unit > 1 || made.places == 0)
-		made.snapshots = greater(snapshots, 1);
-	made.capacity = binomial_slots(steps, made.snapshots) + 1;
+		made.snapshots = greater(means->snapshots, 1);
+	made.capacity = binomial_slots(means->steps, made.snapshots) + 1;
 	made.head.slots = made.capacity - 1;
 	const size_t entries = 2 * (size_t)(made.places + 1) * (size_t)made.size;
 	const size_t size = (size_t)made.capacity * BINOMIAL_EACH + (size_t)made.size * sizeof *made.ranges +
@@ -191,10 +199,17 @@ struct schedule *disk_bounded_schedule(const struct allocator *allocator, int64_
 	if (d) {
 		double *memory = times + entries;
 		for (int64_t l = 0; l < d->size; l++)
-			memory[l] = (double)binomial_evaluations(lesser(l * d->unit, steps), d->snapshots);
-		fill_tables(d, memory, write, read, times, d->choices);
+			memory[l] = (double)binomial_evaluations(lesser(l * d->unit, means->steps), d->snapshots);
+		fill_tables(d, memory, means->write, means->read, times, d->choices);
 		count_slots(d);
 	}
 	allocator_put(allocator, times, (entries + (size_t)made.size) * sizeof *times);
 	return d ? &d->head : NULL;
+}
+
+void disk_bounded_restrict(struct schedule *schedule, int64_t places)
+{
+	struct disk_bounded *d = (struct disk_bounded *)schedule;
+	d->limit = lesser(places, d->places);
+	count_slots(d);
 }

@@ -35,8 +35,7 @@ enum { TABLE = 3000 };
 
 /* The recurrences. A choice is 0 for memory alone, else the i of D or the j of T. */
 struct recurrences {
-	int64_t steps, snapshots;        /* l and S */
-	double write, read;              /* w and r */
+	struct disk_means means;         /* l, S, w and r */
 	int64_t size;                    /* the tables have the lengths 0 .. size-1 */
 	double *memory, *reread, *chain; /* P, D, T by length */
 	int32_t *reread_choice, *chain_choice;
@@ -110,7 +109,7 @@ enum { TABLES_EACH = 3 * sizeof(double) + 2 * sizeof(int32_t) };
 
 static bool recurrences_solve(struct recurrences *t, const struct allocator *allocator)
 {
-	t->size = (t->steps < TABLE ? t->steps : TABLE) + 1;
+	t->size = (t->means.steps < TABLE ? t->means.steps : TABLE) + 1;
 	t->memory = allocator_get(allocator, (size_t)t->size, TABLES_EACH);
 	if (!t->memory)
 		return false;
@@ -119,15 +118,15 @@ static bool recurrences_solve(struct recurrences *t, const struct allocator *all
 	t->reread_choice = (int32_t *)(t->chain + t->size);
 	t->chain_choice = t->reread_choice + t->size;
 	for (int64_t l = 0; l < t->size; l++) {
-		t->memory[l] = t->reread[l] = t->chain[l] = (double)binomial_evaluations(l, t->snapshots);
+		t->memory[l] = t->reread[l] = t->chain[l] = (double)binomial_evaluations(l, t->means.snapshots);
 		t->reread_choice[l] = t->chain_choice[l] = 0;
 		for (int64_t i = 1; i < l; i++) {
-			double again = (double)i + t->memory[l - i] + t->read + t->reread[i];
+			double again = (double)i + t->memory[l - i] + t->means.read + t->reread[i];
 			if (again < t->reread[l]) {
 				t->reread[l] = again;
 				t->reread_choice[l] = (int32_t)i;
 			}
-			double spilled = t->write + (double)i + t->chain[l - i] + t->read + t->reread[i];
+			double spilled = t->means.write + (double)i + t->chain[l - i] + t->means.read + t->reread[i];
 			if (spilled < t->chain[l]) {
 				t->chain[l] = spilled;
 				t->chain_choice[l] = (int32_t)i;
@@ -140,13 +139,13 @@ static bool recurrences_solve(struct recurrences *t, const struct allocator *all
 /* Returns how many segments of *LENGTH steps begin the chain: 0, and *LENGTH is not set, if the tables cover it. */
 static int64_t leading_segments(const struct recurrences *t, int64_t *length)
 {
-	const int64_t steps = t->steps;
+	const int64_t steps = t->means.steps;
 	if (steps < t->size)
 		return 0;
 	double cheapest = 0;
 	*length = 1;
 	for (int64_t j = 1; j < t->size; j++) {
-		double each = (t->write + t->read + (double)j + t->reread[j]) / (double)j;
+		double each = (t->means.write + t->means.read + (double)j + t->reread[j]) / (double)j;
 		if (j == 1 || each < cheapest) {
 			cheapest = each;
 			*length = j;
@@ -158,15 +157,15 @@ static int64_t leading_segments(const struct recurrences *t, int64_t *length)
 	int64_t low = 0, high = most - 1;
 	while (low < high) {
 		int64_t middle = low + (high - low) / 2, rest = steps - middle * *length;
-		double gain =
-			(double)(binomial_evaluations(rest, t->snapshots) - binomial_evaluations(rest - *length, t->snapshots));
+		double gain = (double)(binomial_evaluations(rest, t->means.snapshots) -
+		                       binomial_evaluations(rest - *length, t->means.snapshots));
 		if (gain > cheapest * (double)*length)
 			low = middle + 1;
 		else
 			high = middle;
 	}
-	double fewer =
-		(double)low * cheapest * (double)*length + (double)binomial_evaluations(steps - low * *length, t->snapshots);
+	double fewer = (double)low * cheapest * (double)*length +
+	               (double)binomial_evaluations(steps - low * *length, t->means.snapshots);
 	return fewer <= total ? low : most;
 }
 
@@ -175,7 +174,7 @@ static void list_segments(const struct recurrences *t, int64_t leading, int64_t 
 {
 	int64_t at = 0, longest = 0;
 	for (d->segments = 0;; d->segments++) {
-		const int64_t left = t->steps - at;
+		const int64_t left = t->means.steps - at;
 		const int64_t next = d->segments < leading ? length : left < t->size ? t->chain_choice[left] : 0;
 		if (d->starts)
 			d->starts[d->segments] = at;
@@ -197,9 +196,9 @@ static struct schedule *make_disk_revolve(const struct recurrences *t, const str
 {
 	int64_t length = 0, leading = leading_segments(t, &length);
 	struct disk_revolve made = {.head = {.emit = disk_emit, .rewind = disk_rewind},
-	                            .steps = t->steps,
-	                            .snapshots = t->snapshots,
-	                            .capacity = binomial_slots(t->steps, t->snapshots) + 1};
+	                            .steps = t->means.steps,
+	                            .snapshots = t->means.snapshots,
+	                            .capacity = binomial_slots(t->means.steps, t->means.snapshots) + 1};
 	list_segments(t, leading, length, &made);
 	size_t starts = (size_t)(made.segments + 1) * sizeof(int64_t), choices = (size_t)t->size * sizeof(int32_t);
 	size_t size = (size_t)made.capacity * BINOMIAL_EACH + starts + choices;
@@ -248,69 +247,74 @@ static double time_on_disk(struct schedule *schedule, const struct disk_costs *c
 struct choosing {
 	const struct allocator *allocator;
 	const struct disk_costs *costs;
-	const struct recurrences *means;
+	const struct disk_means *means;
 	struct schedule *best; /* NULL: none yet */
 	double time;           /* of BEST */
 };
 
-/* Makes the schedule with PLACES BEST if it is faster. False if out of memory. */
-static bool try_places(struct choosing *c, int64_t places)
+/* Tries TABLES with FIRST, FIRST + EACH, ... places up to LAST. Keeps TABLES as BEST, or frees them. */
+static void try_tables(struct choosing *c, struct schedule *tables, int64_t first, int64_t last, int64_t each)
 {
-	const struct recurrences *t = c->means;
-	struct schedule *made = disk_bounded_schedule(c->allocator, t->steps, t->snapshots, places, t->write, t->read);
-	if (!made)
-		return false;
-	const double time = time_on_disk(made, c->costs);
-	const bool better = !c->best || time < c->time;
-	schedule_free(better ? c->best : made);
-	if (better) {
-		c->best = made;
-		c->time = time;
+	int64_t best = -1;
+	for (int64_t places = first; places <= last; places += each) {
+		disk_bounded_restrict(tables, places);
+		const double time = time_on_disk(tables, c->costs);
+		if ((!c->best && best < 0) || time < c->time) {
+			best = places;
+			c->time = time;
+		}
 	}
-	return true;
+	if (best >= 0)
+		disk_bounded_restrict(tables, best);
+	schedule_free(best >= 0 ? c->best : tables);
+	c->best = best >= 0 ? tables : c->best;
 }
 
 /*
  * Tries schedules for a fixed set of places up to PLACES: so more disk takes no more time even where mean steps, or units,
- * mislead the tables. PLACES themselves are tried if OWN. False if out of memory. Without snapshots, those that keep a
- * state in memory are tried only if there is no other.
+ * mislead the tables. The set has 0 to 15, powers of two and those times 1.5. One table serves all places between two
+ * powers. False if out of memory. Without snapshots, schedules that keep a state in memory are tried only if there is no
+ * other.
  */
-static bool try_fewer_places(struct choosing *c, int64_t places, bool own)
+static bool try_fewer_places(struct choosing *c, int64_t places)
 {
 	enum { DENSE = 16 };
-	const int64_t steps = c->means->steps, most = places < steps ? places : steps;
+	const int64_t steps = c->means->steps, most = lesser(places, steps);
 	const bool snapshots = c->means->snapshots > 0;
-	bool done = true;
-	for (int64_t number = snapshots || most == 0 ? 0 : 1, step = DENSE / 2; number <= most && done;) {
-		if (snapshots || !c->best || disk_bounded_is_exact(steps, number))
-			done = try_places(c, number);
-		while (number >= 4 * step)
-			step *= 2; /* then the numbers are powers of two, and those times 3 */
-		number += number < DENSE ? 1 : step;
+	for (int64_t first = snapshots || most == 0 ? 0 : 1, end = DENSE; first <= most; first = end, end *= 2) {
+		if (!snapshots && c->best && !disk_bounded_is_exact(steps, end - 1, true))
+			continue;
+		struct schedule *tables = disk_bounded_schedule(c->allocator, c->means, end - 1, true);
+		if (!tables)
+			return false;
+		try_tables(c, tables, first, lesser(most, end - 1), first < DENSE ? 1 : first / 2);
 	}
-	return done && (!own || try_places(c, most));
+	return true;
 }
 
 /* The schedule of mean steps with PLACES on disk. COSTS has no sums if the chain is too long for a choice. */
 static struct schedule *schedule_of_means(const struct allocator *allocator, const struct disk_costs *costs,
                                           const struct recurrences *t, int64_t places, bool even)
 {
-	struct choosing c = {.allocator = allocator, .costs = costs, .means = t};
-	struct schedule *unlimited = make_disk_revolve(t, allocator);
-	if (!unlimited)
+	struct choosing c = {.allocator = allocator, .costs = costs, .means = &t->means};
+	struct schedule *own = make_disk_revolve(t, allocator);
+	if (!own)
 		return NULL;
-	const bool fits = schedule_disk_slots(unlimited) <= places;
-	if (fits && (!costs->sums || (even && t->steps < t->size)))
-		return unlimited;
-	if (fits) {
-		c.best = unlimited;
-		c.time = time_on_disk(unlimited, costs);
-	} else {
-		schedule_free(unlimited);
+	bool exact = even && t->means.steps < t->size;
+	if (schedule_disk_slots(own) > places) {
+		schedule_free(own);
+		own = NULL;
+		exact = even && disk_bounded_is_exact(t->means.steps, places, false);
+		if (even || !costs->sums)
+			own = disk_bounded_schedule(allocator, &t->means, places, false);
+		if (!own && (even || !costs->sums))
+			return NULL;
 	}
-	if (!fits && (!costs->sums || (even && disk_bounded_is_exact(t->steps, places))))
-		return disk_bounded_schedule(allocator, t->steps, t->snapshots, places, t->write, t->read);
-	if (try_fewer_places(&c, places, even && !fits))
+	if (exact || !costs->sums)
+		return own;
+	c.best = own;
+	c.time = own ? time_on_disk(own, costs) : 0;
+	if (try_fewer_places(&c, places))
 		return c.best;
 	schedule_free(c.best);
 	return NULL;
@@ -320,8 +324,7 @@ struct schedule *disk_revolve_schedule(const struct allocator *allocator, const 
                                        int64_t snapshots, int64_t disk_bytes)
 {
 	enum { CHOSEN = 10000 }; /* the most steps of chains for which schedules are compared */
-	struct recurrences t = {
-		.steps = costs->steps, .snapshots = snapshots, .write = costs->spill_write, .read = costs->spill_read};
+	struct recurrences t = {.means = {costs->steps, snapshots, costs->spill_write, costs->spill_read}};
 	const int64_t places = disk_bytes > 0 ? disk_bytes / greater(step_costs_largest_state(costs), 1) : INT64_MAX;
 	/* Times become multiples of a mean step. If steps cost nothing, a step counts as one unit of the disk's times. */
 	const double mean = step_costs_mean_forward(costs), step = mean > 0 ? mean : 1;
@@ -329,8 +332,8 @@ struct schedule *disk_revolve_schedule(const struct allocator *allocator, const 
 	double *sums = short_chain ? allocator_get(allocator, (size_t)costs->steps + 1, sizeof *sums) : NULL;
 	const struct disk_costs own = {costs->steps, sums, costs->spill_write, costs->spill_read};
 	struct schedule *schedule = NULL;
-	t.write /= step;
-	t.read /= step;
+	t.means.write /= step;
+	t.means.read /= step;
 	if (sums)
 		sum_forward(costs, sums);
 	if (sums && !even && costs->steps <= DISK_EXACT)

@@ -70,14 +70,21 @@ enum { DISK_EXACT = 64 };
  */
 struct schedule *disk_exact_schedule(const struct allocator *allocator, const struct disk_costs *costs,
                                      int64_t snapshots, int64_t places);
+/* Steps that are taken to be equal. WRITE and READ are in mean steps. */
+struct disk_means {
+	int64_t steps, snapshots;
+	double write, read;
+};
 /*
- * At most PLACES states on disk; WRITE and READ are in mean steps, and all steps are taken to be equal. If 0 snapshots
- * would need more places, or if tables of all lengths would be too large, one state is kept in memory.
+ * At most PLACES states on disk. If 0 snapshots would need more places, or if tables of all lengths would be too large,
+ * one state is kept in memory. SMALL: the tables take about a millisecond, and are coarser.
  */
-struct schedule *disk_bounded_schedule(const struct allocator *allocator, int64_t steps, int64_t snapshots,
-                                       int64_t places, double write, double read);
+struct schedule *disk_bounded_schedule(const struct allocator *allocator, const struct disk_means *means,
+                                       int64_t places, bool small);
 /* True if disk_bounded_schedule has tables of all lengths: no schedule over equal steps takes less time. */
-bool disk_bounded_is_exact(int64_t steps, int64_t places);
+bool disk_bounded_is_exact(int64_t steps, int64_t places, bool small);
+/* Makes SCHEDULE, of disk_bounded_schedule, use at most PLACES, by its tables. Rewinds it. */
+void disk_bounded_restrict(struct schedule *schedule, int64_t places);
 
 /* Stacks of ranges of steps, which are cut and reversed (revolve.c): all families use them except segments. */
 

@@ -536,8 +536,11 @@ START_TEST(bounded_disk_is_optimal)
 						d->times[i] = 1;
 					struct step_costs costs = uniform(steps);
 					uniform_run.cost.backward = 0;
+					const struct disk_means means = {steps, s, d->write, d->read};
+					/* More places than may be used must change nothing. */
 					struct schedule *schedule =
-						disk_bounded_schedule(&allocator_system, steps, s, places, d->write, d->read);
+						disk_bounded_schedule(&allocator_system, &means, places + cost % 2, cost % 2);
+					disk_bounded_restrict(schedule, places);
 					costs.spill_write = d->write;
 					costs.spill_read = d->read;
 					struct verdict verdict = verdict_of(schedule, &costs);
