@@ -365,7 +365,8 @@ static enum status lower_while(struct lowering *l, const struct loop *loop)
 	drop_unset(l, &k, &unset);
 	for (size_t i = 0; i < k.count; i++)
 		TRY(make_strong(l, node, k.slots[i]));
-	TRY_ALLOC(open_kept_loop(l, node, loop->iterations + 1, &k), l->context->diags);
+	const int64_t most = loop->iterations + (loop->iterations < INT64_MAX);
+	TRY_ALLOC(open_kept_loop(l, node, most, &k), l->context->diags);
 	TRY(lower_iteration(l, loop, &k));
 	for (size_t i = 0; i < k.count; i++) /* rows mix anyway */
 		l->body->values[l->env.now[k.slots[i]]].streamed = false;
