@@ -99,7 +99,7 @@ static struct meaning meaning_of(const struct walk *w, const struct ref *ref)
 		m.call = w->call;
 		break;
 	}
-	if (ref->kind != REF_NONE && ref->element != NO_INDEX)
+	if (ref_has_element(ref))
 		m.value = hash_element(m.value, ref->element + (ref->element < 0 ? extent_of(ref) : 0));
 	return m;
 }
