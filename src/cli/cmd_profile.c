@@ -130,7 +130,7 @@ static enum status run_once(struct profiler *p, const struct policy *policy, con
 	trial.options.job.want_value = false;
 	trial.options.job.portion = counted_portion(p, *portion);
 	const struct usage begun = usage_now();
-	const double since = now_ms();
+	const double called = programs_seconds(s->programs), since = now_ms();
 	const enum status status = trial_run(&trial, policy ? &result : NULL);
 	*ms = now_ms() - since - 1e3 * result.planning; /* a gradient's planning is not counted */
 	if (row->runs == 0 || *ms < row->gradient.low) {
@@ -138,6 +138,7 @@ static enum status run_once(struct profiler *p, const struct policy *policy, con
 		row->gradient.low = *ms;
 		row->page_faults = now.faults - begun.faults;
 		row->cpu_ms = now.cpu_ms - begun.cpu_ms;
+		row->program_ms = 1e3 * (programs_seconds(s->programs) - called);
 	}
 	row->runs++;
 	row->steps = result.measured.steps;
@@ -392,9 +393,30 @@ static const char *faster_arithmetic(const struct profiler *p)
 	return p->type.dtype == DTYPE_F64 ? "--dtype f32" : "fewer operations: all processors are in use";
 }
 
+struct bound_cost {
+	const char *bound, *advice;
+	double share; /* of a gradient's time, estimated */
+};
+enum { COST_FAULTS, COST_FILES, COST_MEMORY, COST_PROGRAMS, COSTS };
+
+/* Returns the shares of COSTS and of the REST, that of programs if the chain has any; NULL if out of memory. */
+static const char *shares_text(const struct profiler *p, const struct bound_cost costs[COSTS], double rest)
+{
+	struct arena *arena = &p->session->arena;
+	const char *programs = p->session->chain.program_count == 0
+	                           ? ""
+	                           : arena_printf(arena, "programs %.0f%%, ", 100 * costs[COST_PROGRAMS].share);
+	if (!programs)
+		return NULL;
+	return arena_printf(
+		arena, "page faults take %.0f%% of the time, input and output %.0f%%, memory %.0f%%, %sthe rest %.0f%%",
+		100 * costs[COST_FAULTS].share, 100 * costs[COST_FILES].share, 100 * costs[COST_MEMORY].share, programs,
+		100 * fmax(rest, 0));
+}
+
 /*
- * Finds what bounds a gradient: its start if it is TOO_SHORT. Else three costs are estimated; the largest is the bound
- * if it takes more than the time that all three leave. Else it is the backward pass, if that is SLOW; else arithmetic.
+ * Finds what bounds a gradient: its start if it is TOO_SHORT. Else the COSTS are estimated; the largest is the bound if
+ * it takes more than the time that they leave. Else it is the backward pass, if that is SLOW; else arithmetic.
  */
 static enum status find_bound(struct profiler *p, struct profile_verdict *verdict)
 {
@@ -404,25 +426,22 @@ static enum status find_bound(struct profiler *p, struct profile_verdict *verdic
 	struct profile_row none;
 	const struct memory_ms ms = measure_memory();
 	TRY(measure_runs(p, NULL, &(struct portion){.after = count_stages(&p->session->chain)}, &none));
-	const struct {
-		const char *bound, *advice;
-		double share;
-	} costs[] = {{"page faults", "touch less memory for the first time: `ckptc plan` shows policies with a lower peak",
-	              (double)full->page_faults * ms.fault / fmax(full->cpu_ms, 1e-6)},
-	             {"input and output", "chain more operations in one run; -i and -o files are faster than pipes",
-	              2 * none.gradient.middle / fmax(full->gradient.middle, 1e-6)},
-	             {"memory bandwidth", "keep less: `ckptc plan` shows what sqrt, recursive or --memory would hold",
-	              2 * (double)full->peak_bytes * ms.copy / fmax(full->gradient.middle, 1e-6)}};
-	enum { COSTS = sizeof costs / sizeof *costs };
+	const struct bound_cost costs[COSTS] = {
+		{"page faults", "touch less memory for the first time: `ckptc plan` shows policies with a lower peak",
+	     (double)full->page_faults * ms.fault / fmax(full->cpu_ms, 1e-6)},
+		{"input and output", "chain more operations in one run; -i and -o files are faster than pipes",
+	     2 * none.gradient.middle / fmax(full->gradient.middle, 1e-6)},
+		{"memory bandwidth", "keep less: `ckptc plan` shows what sqrt, recursive or --memory would hold",
+	     2 * (double)full->peak_bytes * ms.copy / fmax(full->gradient.middle, 1e-6)},
+		{"programs", "make the program faster; a shared object or shared memory is quicker than a pipe",
+	     fmin(full->program_ms / fmax(full->gradient.low, 1e-6), 1)}};
 	int most = 0;
 	double rest = 1;
 	for (int i = 0; i < COSTS; i++) {
 		most = costs[i].share > costs[most].share ? i : most;
 		rest -= costs[i].share;
 	}
-	const char *shares = arena_printf(
-		arena, "page faults take %.0f%% of the time, input and output %.0f%%, memory %.0f%%, the rest %.0f%%",
-		100 * costs[0].share, 100 * costs[1].share, 100 * costs[2].share, 100 * fmax(rest, 0));
+	const char *shares = shares_text(p, costs, rest);
 	if (full->gradient.middle < too_short)
 		*verdict = (struct profile_verdict){"the start of a run",
 		                                    arena_printf(arena, "a gradient takes %.3f ms", full->gradient.middle),

@@ -26,7 +26,9 @@ static const struct {
 	[JOURNAL_TYPES] = {"types", "another --dtype, --store-dtype or --fast-math"},
 	[JOURNAL_VALUE_WANTED] = {"value", "--value where this has none, or without it"},
 	[JOURNAL_COTANGENT] = {"cotangent", "another --cotangent"},
-	[JOURNAL_PROGRAM] = {"program", "another version of the program, or on another processor"},
+	[JOURNAL_VERSION] = {"version", "another version of ckptc, or on another processor"},
+	[JOURNAL_TARGETS] = {"targets", "another --program"},
+	[JOURNAL_OBJECTS] = {"objects", "other contents of a shared object of --program"},
 	[JOURNAL_PARAMS] = {"params", "other params"},
 	[JOURNAL_INPUT] = {"input", "another input"},
 };

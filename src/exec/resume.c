@@ -31,7 +31,8 @@ static uint64_t hash_array(uint64_t hash, const struct type *type, const void *d
 }
 
 /* Hashes everything that decides the bits of the gradient and the contents of a point. */
-static void identify(const struct run *run, const void *input, uint64_t parts[JOURNAL_PARTS])
+static enum status identify(const struct run *run, const void *input, uint64_t parts[JOURNAL_PARTS],
+                            struct diags *diags)
 {
 	const struct job *job = run->gradient->job;
 	const struct array *cotangent = &run->gradient->cotangent;
@@ -48,14 +49,15 @@ static void identify(const struct run *run, const void *input, uint64_t parts[JO
 	if (cotangent->data)
 		parts[JOURNAL_COTANGENT] = hash_bytes(hash_text(HASH_START, dtype_name(cotangent->type.dtype)), cotangent->data,
 		                                      (size_t)type_bytes(&cotangent->type));
-	const char *const program[] = {run->kernels[0]->isa, blas_name(), PACKAGE_VERSION};
-	for (size_t i = 0; i < sizeof program / sizeof *program; i++)
-		parts[JOURNAL_PROGRAM] = hash_text(parts[JOURNAL_PROGRAM], program[i]);
+	const char *const version[] = {run->kernels[0]->isa, blas_name(), PACKAGE_VERSION};
+	for (size_t i = 0; i < sizeof version / sizeof *version; i++)
+		parts[JOURNAL_VERSION] = hash_text(parts[JOURNAL_VERSION], version[i]);
 	for (size_t i = 0; i < run->params->count; i++) {
 		const struct type type = bound_type(&run->params->bound[i]);
 		parts[JOURNAL_PARAMS] = hash_array(parts[JOURNAL_PARAMS], &type, run->params->bound[i].data);
 	}
 	parts[JOURNAL_INPUT] = hash_array(HASH_START, &job->input, input);
+	return programs_identify(run->programs, &parts[JOURNAL_TARGETS], &parts[JOURNAL_OBJECTS], diags);
 }
 
 enum status resume_open(struct worker *worker, const void *input)
@@ -73,7 +75,7 @@ enum status resume_open(struct worker *worker, const void *input)
 	*journal = (struct journal){.path = run->gradient->options->journal,
 	                            .directory = run->gradient->options->spill,
 	                            .wanted = run->gradient->job->predicted.spill_bytes};
-	identify(run, input, journal->identity.parts);
+	TRY(identify(run, input, journal->identity.parts, worker->diags));
 	if (run->options->job.costs == costs_of)
 		costs_keep(run->options->job.costs_context, &journal->costs);
 	TRY(journal_open(&context, journal, &worker->walk.kept.spill));

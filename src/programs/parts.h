@@ -21,6 +21,7 @@ struct program_types {
 
 struct program_worker {
 	int64_t opening; /* the value of program->opening whose types it has; 0: none */
+	double seconds;  /* for which calls of it have taken */
 	void *context;   /* of the shared object, if OPENING is not 0; or a struct command, NULL before it starts */
 };
 
@@ -72,6 +73,8 @@ extern const struct program_backend shared_object_backend, command_backend;
 
 /* Opens program->target, a shared object. */
 enum status shared_object_load(struct program *program, struct diags *diags);
+/* Continues *HASH with the contents of the file of PROGRAM, a shared object. */
+enum status shared_object_hash(const struct program *program, uint64_t *hash, struct diags *diags);
 
 /*
  * Makes WORKER of PROGRAM one without a process: whoever holds the other ends of INPUT and OUTPUT, which never block,

@@ -5,7 +5,9 @@
 #include <dlfcn.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/suggest.h"
+#include "base/system.h"
 #include "programs/parts.h"
 
 enum status program_failed(const struct program *program, int64_t number, struct diags *diags, const char *format, ...)
@@ -90,6 +92,21 @@ enum status programs_bind(const struct context *context, const char *const *name
 		}
 	}
 	*set = made;
+	return STATUS_OK;
+}
+
+enum status programs_identify(const struct program_set *set, uint64_t *targets, uint64_t *objects, struct diags *diags)
+{
+	*targets = *objects = HASH_START;
+	for (uint32_t i = 0; set && i < set->count; i++) {
+		const struct program *program = &set->programs[i];
+		if (!program->target)
+			continue;
+		*targets = hash_bytes(*targets, program->name, strlen(program->name) + 1);
+		*targets = hash_bytes(*targets, program->target, strlen(program->target) + 1);
+		if (is_shared_object(program->target))
+			TRY(shared_object_hash(program, objects, diags));
+	}
 	return STATUS_OK;
 }
 
@@ -188,7 +205,19 @@ enum status programs_call(struct program_set *set, int worker, const struct prog
 	struct program *program = &set->programs[call->program];
 	struct program_worker *ready;
 	TRY(ready_worker(program, worker, &ready, diags));
-	return program->backend->call(program, ready, call, diags);
+	const double begun = clock_seconds();
+	const enum status status = program->backend->call(program, ready, call, diags);
+	ready->seconds += clock_seconds() - begun;
+	return status;
+}
+
+double programs_seconds(const struct program_set *set)
+{
+	double seconds = 0;
+	for (uint32_t i = 0; set && i < set->count; i++)
+		for (int w = 0; w < set->options.workers; w++)
+			seconds += set->programs[i].workers[w].seconds;
+	return seconds;
 }
 
 enum status programs_release(struct program_set *set, int worker, uint32_t index, uint64_t handle, struct diags *diags)

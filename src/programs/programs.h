@@ -47,6 +47,12 @@ struct program_set;
 enum status programs_bind(const struct context *context, const char *const *names, uint32_t count,
                           const struct program_binding *bindings, size_t bound, const struct program_options *options,
                           struct program_set **set);
+/*
+ * Hashes what is bound, for comparing two commands: to *TARGETS the names and targets of the programs, to *OBJECTS the
+ * contents of the shared objects. What a command runs is not known. SET may be NULL. Fails with STATUS_PROGRAM if a
+ * shared object cannot be read.
+ */
+enum status programs_identify(const struct program_set *set, uint64_t *targets, uint64_t *objects, struct diags *diags);
 /* True if program PROGRAM, an index into NAMES, is bound. */
 bool programs_bound(const struct program_set *set, uint32_t program);
 
@@ -102,6 +108,8 @@ struct program_call {
 };
 /* Computes one step on WORKER, 0 .. options.workers - 1. A handle belongs to the worker that recorded. */
 enum status programs_call(struct program_set *set, int worker, const struct program_call *call, struct diags *diags);
+/* Returns the seconds that calls have taken so far, of all workers. SET may be NULL. No call may run. */
+double programs_seconds(const struct program_set *set);
 /* Ends a record without its backward call. */
 enum status programs_release(struct program_set *set, int worker, uint32_t program, uint64_t handle,
                              struct diags *diags);

@@ -3,8 +3,13 @@
  * call of a function costs.
  */
 #include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "base/hash.h"
+#include "io/stream.h"
 #include "programs/parts.h"
 
 enum status shared_object_load(struct program *program, struct diags *diags)
@@ -27,6 +32,22 @@ enum status shared_object_load(struct program *program, struct diags *diags)
 	if (!step->open || !step->forward)
 		return program_failed(program, -1, diags, "its ckptc_step lacks '%s'", step->open ? "forward" : "open");
 	return STATUS_OK;
+}
+
+enum status shared_object_hash(const struct program *program, uint64_t *hash, struct diags *diags)
+{
+	unsigned char block[16 << 10];
+	size_t got = sizeof block;
+	const int fd = io_open(program->target, O_RDONLY, 0);
+	bool good = fd >= 0;
+	for (int64_t at = 0; good && got == sizeof block; at += (int64_t)got) {
+		good = io_read_at(fd, at, block, sizeof block, &got);
+		*hash = good ? hash_bytes(*hash, block, got) : *hash;
+	}
+	const int error = errno;
+	if (fd >= 0)
+		close(fd);
+	return good ? STATUS_OK : program_failed(program, -1, diags, "cannot read it: %s", strerror(error));
 }
 
 static struct ckptc_step_type step_type(const struct type *type)

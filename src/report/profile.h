@@ -19,6 +19,7 @@ struct profile_row {
 	struct spread gradient;          /* of both passes */
 	double spread_percent;           /* the range of that, in percent of its median */
 	double cpu_ms;                   /* processor time of the quickest run, of all threads; not reported */
+	double program_ms;               /* of that run: time in calls of programs; not reported */
 	double predicted_overhead, measured_overhead, reduction; /* of a policy, in percent of save-all */
 };
 
