@@ -94,6 +94,8 @@ static bool is_help(const char *word)
 static const char *described_elsewhere(const char *topic)
 {
 	const size_t length = strcspn(topic, ":");
+	if (!strcmp(statement_word(STATEMENT_PROGRAM), topic))
+		return "it declares a step of another program: ckptc-program(7) says how such programs work";
 	for (int kind = 0; kind < STATEMENT_COUNT; kind++)
 		if (kind != STATEMENT_STAGE && !strcmp(statement_word(kind), topic))
 			return "it begins a statement of the language, which ckptc-chain(5) describes";
