@@ -185,7 +185,6 @@ static enum status dispatch(struct session *s, int argc, char **argv)
 	const enum status status = s->command->run(s);
 	if (status && status != STATUS_CHECK) /* a failed check still writes its report */
 		return status;
-	TRY(programs_finish(s->programs, &s->diags));
 	TRY(session_commit(s));
 	if (!status)
 		warn_unassumed(s);

@@ -358,6 +358,7 @@ enum status session_put(struct session *s, struct opened_output *out)
 
 enum status session_commit(struct session *s)
 {
+	TRY(programs_finish(s->programs, &s->diags));
 	for (struct opened_output *out = s->whole; out; out = out->after)
 		TRY(output_flush(&out->output, &s->diags));
 	/* A signal waits until all files have their places. */

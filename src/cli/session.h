@@ -160,8 +160,8 @@ void session_make_writer(struct session *session, struct opened_output *out);
 enum status session_open_arrays(struct session *session);
 /*
  * session_put ends OUT, which is complete. A regular file keeps its temporary name until session_commit, which flushes
- * all of these files and then renames them in the order of session_put. If a flush or the command fails, no file is
- * renamed. session_put closes other outputs at once.
+ * all of these files and then renames them in the order of session_put. If a flush or the command fails, or a program
+ * has written more than its answers, no file is renamed. session_put closes other outputs at once.
  */
 enum status session_put(struct session *session, struct opened_output *out);
 enum status session_commit(struct session *session);
