@@ -53,8 +53,9 @@ struct ckptc_step {
 	/* y = step(x, operands). NUMBER counts the calls of this step in the forward pass, from 0. */
 	const char *(*forward)(void *context, int64_t number, const void *x, const void *const *operands, void *y);
 	/*
-	 * Cotangents from that of y, G. They are written, not added. If HANDLE is not 0, it is from `record`: x, y
-	 * and all operands but params and consts are then NULL, and the record ends. NULL: the step runs forward only.
+	 * Cotangents from that of y, G. They are written, not added. If HANDLE is not 0, it is from `record`, which ends:
+	 * x and y are then NULL, and so are all operands but those of needs_operands that are the same whole param or
+	 * const in each call. NULL: the step runs forward only.
 	 */
 	const char *(*backward)(void *context, int64_t number, const void *x, const void *const *operands, const void *y,
 	                        const void *g, uint64_t handle, void *dx, void *const *doperands);

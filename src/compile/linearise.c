@@ -39,8 +39,10 @@ bool needs_value(const struct lineariser *l, const struct instr *instr, uint32_t
 	const unsigned needs = needs_of(l, instr);
 	if (k == 0 || !instr->use)
 		return needs & (k ? NEED_A : NEED_V);
-	const struct program_traits *traits = &instr->use->program->traits;
-	return derivatives_of(l, instr) && traits->record_bytes < 0 && traits->needs_operands >> (k - 1) & 1;
+	const struct program_decl *program = instr->use->program;
+	/* With a record, only operands that need not be kept. */
+	const uint32_t given = program->traits.record_bytes < 0 ? UINT32_MAX : program->constant;
+	return derivatives_of(l, instr) && (program->traits.needs_operands & given) >> (k - 1) & 1;
 }
 
 /* Marks the values that cotangents of the state after the step reach, and ins whose cotangents are wanted. */

@@ -9,6 +9,7 @@
  *     fails:N    the forward call N fails
  *     slow       each call takes a millisecond
  *     tells      it reports each call on standard error
+ *     shows      it reports which arrays a backward call of a record has
  */
 #include <stdbool.h>
 #include <stdio.h>
@@ -93,9 +94,11 @@ static const char *step_backward(void *context, int64_t number, const void *x, c
 	struct context *c = context;
 	const struct ckptc_step_signature *s = c->signature;
 	struct record *record = (struct record *)(uintptr_t)handle;
-	(void)y;
 	if (has("tells"))
 		fprintf(stderr, "backward %lld\n", (long long)number);
+	if (record && has("shows"))
+		fprintf(stderr, "x %d, y %d, operands %d %d\n", x != NULL, y != NULL, operands[0] != NULL,
+		        s->operand_count > 1 && operands[1]);
 	for (int64_t i = 0; i < s->x.count; i++) {
 		const double v = record ? record->x[i] : get(x, s->x.bytes, i), h = get(g, s->y.bytes, i);
 		const double a = record ? record->c[i] : s->operand_count ? get(operands[0], s->x.bytes, SCALAR ? 0 : i) : 1;
