@@ -205,6 +205,7 @@ enum channel_end channel_read_line(struct channel *channel)
 		const bool fits = used < CHANNEL_LINE;
 		memcpy(channel->line, from, fits ? used : CHANNEL_LINE - 1);
 		channel->line[fits ? used : CHANNEL_LINE - 1] = '\0';
+		channel->line_length = used;
 		if (!fits)
 			return CHANNEL_LONG;
 		channel->begin += end ? used + 1 : 0;

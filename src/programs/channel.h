@@ -46,6 +46,7 @@ struct channel {
 	char received[CHANNEL_SENT];
 	size_t begin, end;         /* the bytes of RECEIVED that are not consumed yet */
 	char line[CHANNEL_LINE];   /* the last line that was read */
+	size_t line_length;        /* its bytes, some of which may be 0 */
 	char word[CHANNEL_NUMBER]; /* the last number */
 	int64_t done;              /* bytes, or numbers, of the last array that have come */
 };

@@ -113,13 +113,24 @@ static enum status fail_read(const struct exchange *e, enum channel_end end, con
 	}
 }
 
+/* Returns the LENGTH bytes FROM as a text for a message, which a byte 0 does not end. "" if memory is short. */
+static const char *show_bytes(const struct exchange *e, const char *from, size_t length)
+{
+	char *text = arena_array(e->diags->arena, length + 1, sizeof "\\x00"), *to = text;
+	for (size_t i = 0; text && i < length; i++)
+		to += from[i] ? (*to = from[i], 1) : sprintf(to, "\\x00");
+	if (text)
+		*to = '\0';
+	return text ? text : "";
+}
+
 /* Reports bytes that no message asked for. */
 static enum status fail_surplus(const struct exchange *e)
 {
 	const struct channel *channel = &e->command->channel;
 	const char *from = channel->received + channel->begin;
 	const size_t surplus = channel->end - channel->begin;
-	return fail(e, 0, "it wrote more than its last answer: '%.*s'", (int)(surplus < 40 ? surplus : 40), from);
+	return fail(e, 0, "it wrote more than its last answer: '%s'", show_bytes(e, from, surplus < 40 ? surplus : 40));
 }
 
 /* Begins an exchange: nothing may have been written since the last answer. */
@@ -153,10 +164,12 @@ static enum status read_answer(const struct exchange *e, const char *word, const
 	char *line = channel->line + strspn(channel->line, " \t");
 	size_t length = strcspn(line, " \t\r");
 	char *after = line + length + strspn(line + length, " \t\r");
-	if (length == 5 && !strncmp(line, "error", length))
+	const bool is_text = strlen(channel->line) == channel->line_length;
+	if (is_text && length == 5 && !strncmp(line, "error", length))
 		return fail(e, grace_failed, "it reports: %s", *after ? after : "an error");
-	if (length != strlen(word) || strncmp(line, word, length) != 0)
-		return fail(e, 0, "it answered '%s' to '%s', where '%s' is due", line, asked, word);
+	if (!is_text || length != strlen(word) || strncmp(line, word, length) != 0)
+		return fail(e, 0, "it answered '%s' to '%s', where '%s' is due",
+		            is_text ? line : show_bytes(e, channel->line, channel->line_length), asked, word);
 	for (size_t end_of = strlen(after); end_of > 0 && strchr(" \t\r", after[end_of - 1]); end_of--)
 		after[end_of - 1] = '\0';
 	*rest = after;
@@ -221,8 +234,10 @@ static enum status parse_trait(const struct exchange *e, const char *word, struc
 		traits->needs_operands = names & operands;
 	} else if (!strncmp(word, "sums=", 5)) {
 		TRY(parse_names(e, word + 5, operands, &traits->sums));
-	} else if (!strncmp(word, "record=", 7) && parse_count(word + 7) >= 0) {
+	} else if (!strncmp(word, "record=", 7)) {
 		traits->record_bytes = parse_count(word + 7);
+		if (traits->record_bytes < 0)
+			return fail(e, 0, "its 'ready' has '%s': a number of bytes, of at most 18 digits, is due", word);
 	} else {
 		return fail(e, 0, "its 'ready' has the word '%s', which protocol %d does not know", word, PROTOCOL);
 	}

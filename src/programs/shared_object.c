@@ -12,6 +12,9 @@
 #include "io/stream.h"
 #include "programs/parts.h"
 
+/* Returns what WRONG, a text of the object, says in a message. */
+static const char *report(const char *wrong) { return *wrong ? wrong : "it reports an error"; }
+
 enum status shared_object_load(struct program *program, struct diags *diags)
 {
 	const char *path = program->target;
@@ -86,7 +89,7 @@ static enum status open_context(struct program *program, struct program_worker *
 		describe_types(program);
 	const char *wrong = step->open(&program->types.step, &said, &worker->context);
 	if (wrong)
-		return program_failed(program, -1, diags, "%s", wrong);
+		return program_failed(program, -1, diags, "%s", report(wrong));
 	*traits = (struct program_traits){.bound = true,
 	                                  .backward = step->backward,
 	                                  .needs_x = said.needs_x,
@@ -121,7 +124,7 @@ static enum status call_context(struct program *program, struct program_worker *
 		                       call->dx, call->doperands);
 	if (!wrong && call->kind == PROGRAM_RECORD && *call->recorded == 0)
 		wrong = "its record has the handle 0";
-	return wrong ? program_failed(program, call->number, diags, "%s", wrong) : STATUS_OK;
+	return wrong ? program_failed(program, call->number, diags, "%s", report(wrong)) : STATUS_OK;
 }
 
 static enum status release_record(struct program *program, struct program_worker *worker, uint64_t handle,
@@ -137,7 +140,7 @@ static enum status get_sum(struct program *program, struct program_worker *worke
 {
 	const char *wrong = program->step->gradient(worker->context, operand, sum);
 	return wrong ? program_failed(program, -1, diags, "gradient of '%s': %s", program->types.signature.names[operand],
-	                              wrong)
+	                              report(wrong))
 	             : STATUS_OK;
 }
 
