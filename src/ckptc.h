@@ -71,7 +71,7 @@ struct ckptc_costs {
 	double spill_write, spill_read; /* time of writing a state to disk and of reading it; -1: five mean steps */
 };
 
-/* Zeros are the defaults. */
+/* Zeros are the defaults. Reserved fields of options must be 0. */
 struct ckptc_plan_options {
 	const struct ckptc_allocator *allocator; /* NULL: malloc. A copy is made */
 	int64_t memory;                          /* the budget of the policy "auto", which without it is save-all */
@@ -264,7 +264,7 @@ struct ckptc_residual {
 /* Sets *ROWS to the rows of PLAN, which live as long; returns their number. Only if options->residuals was set. */
 CKPTC_API size_t ckptc_plan_residuals(const struct ckptc_plan *plan, const struct ckptc_residual **rows);
 
-/* A place for a result: SIZE bytes at DATA. DATA NULL: the result has its own. */
+/* A place for a result: SIZE bytes at DATA, which is aligned to an element. DATA NULL: the result has its own. */
 struct ckptc_buffer {
 	void *data;
 	size_t size;

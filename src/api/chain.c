@@ -60,11 +60,15 @@ static enum status make_chain(struct ckptc_chain *c, const char *text, size_t le
 	const struct context *context = &c->owner.context;
 	const char *name = options && options->name ? options->name : "<chain>";
 	const char *directory = options && options->directory ? options->directory : ".";
+	if (options)
+		TRY(reserved_check(options->reserved, context->diags));
+	if (!text && length)
+		return diag_file(context->diags, STATUS_USAGE, NULL, -1, "the chain's text is NULL");
 	c->source = (struct source){arena_printf(context->arena, "%s", name), NULL, length};
 	c->directory = arena_printf(context->arena, "%s", directory);
 	TRY_ALLOC(c->source.name && c->directory, context->diags);
 	if (length <= MAX_SOURCE) { /* a longer one is refused before it is read */
-		c->source.text = arena_strndup(context->arena, text, length);
+		c->source.text = arena_strndup(context->arena, text ? text : "", length);
 		TRY_ALLOC(c->source.text, context->diags);
 	}
 	TRY(chain_read(context, &c->chain, &c->source));

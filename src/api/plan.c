@@ -7,6 +7,14 @@
 
 const char *ckptc_version(void) { return PACKAGE_VERSION; }
 
+enum status reserved_check(const int64_t reserved[4], struct diags *diags)
+{
+	for (int i = 0; i < 4; i++)
+		if (reserved[i])
+			return diag_file(diags, STATUS_USAGE, NULL, -1, "a reserved field of the options is not 0");
+	return STATUS_OK;
+}
+
 enum status policy_read(const struct context *context, struct policy *policy, const char *text,
                         const struct ckptc_plan_options *options)
 {
@@ -15,6 +23,7 @@ enum status policy_read(const struct context *context, struct policy *policy, co
 	if (options->memory < 0 || options->max_checkpoints < 0 || options->disk_bytes < 0 || options->threads < 0 ||
 	    options->tile < 0)
 		return diag_file(context->diags, STATUS_USAGE, NULL, -1, "an option of the plan is below 0");
+	TRY(reserved_check(options->reserved, context->diags));
 	TRY(policy_parse(context, policy, kept));
 	policy->max_checkpoints = options->max_checkpoints;
 	return STATUS_OK;
@@ -50,6 +59,8 @@ int plan_finish(struct ckptc_plan **made, struct ckptc_plan *plan, enum status s
 static enum status take_costs(struct ckptc_plan *plan, const struct ckptc_costs *costs)
 {
 	const struct context *context = &plan->owner.context;
+	if (!costs->steps && costs->step_count)
+		return diag_file(context->diags, STATUS_USAGE, NULL, -1, "'steps' is NULL, but 'step_count' is not 0");
 	struct step_run *runs = arena_array(context->arena, costs->step_count + 1, sizeof *runs);
 	TRY_ALLOC(runs, context->diags);
 	for (size_t i = 0; i < costs->step_count; i++) {
@@ -94,7 +105,7 @@ int ckptc_plan_spec(struct ckptc_plan **made, const char *json, size_t length, c
 	*made = NULL;
 	if (!plan)
 		return error_set_memory(error);
-	const struct source source = {"<costs>", json, length};
+	const struct source source = {"<costs>", json ? json : "", json ? length : 0};
 	enum status status = spec_read(&plan->spec, &source, &plan->owner.arena, &plan->owner.diags);
 	if (!status)
 		status = plan_spec(plan, policy, options ? options : &defaults);

@@ -44,6 +44,8 @@ static enum status open_run(struct running *run, const struct ckptc_array *input
 	const struct context *context = &result->owner.context;
 	const struct chain *chain = &run->chain->chain;
 	struct type type;
+	TRY(reserved_check(run->options->reserved, context->diags));
+	TRY(reserved_check(run->options->plan.reserved, context->diags));
 	TRY(array_type(input, "input", true, &type, context->diags));
 	run->type = run_input_type(chain, &type, DTYPE_COUNT);
 	TRY(chain_bind_params(context, run->chain, &run->type, true, &run->params));
@@ -175,7 +177,7 @@ int ckptc_result_gradient(const struct ckptc_result *result, struct ckptc_array 
 
 int ckptc_result_param(const struct ckptc_result *result, const char *name, struct ckptc_array *array)
 {
-	for (size_t i = 0; i < result->grad.param_count; i++) {
+	for (size_t i = 0; name && i < result->grad.param_count; i++) {
 		const struct param_gradient *gradient = &result->grad.params[i];
 		if (!gradient->data || strcmp(result->names[i], name) != 0)
 			continue;

@@ -73,6 +73,9 @@ static enum status begin_memory(struct writer *w, struct diags *diags)
 	if (kept->data && kept->size != size)
 		return diag_file(diags, STATUS_USAGE, NULL, -1, "the result is %s, of %zu bytes, but its buffer has %zu bytes",
 		                 type_format(&w->type, type), size, kept->size);
+	if (kept->data && (uintptr_t)kept->data % dtype_size(w->type.dtype) != 0)
+		return diag_file(diags, STATUS_USAGE, NULL, -1, "the result is %s, but its buffer is not aligned to an element",
+		                 type_format(&w->type, type));
 	if (!kept->data)
 		kept->data = arena_alloc(w->arena, size + 1);
 	kept->size = size;

@@ -269,15 +269,17 @@ static enum field_kind wrong_field(const struct step_run *run, const char **fiel
 
 static enum status check_totals(const struct step_costs *costs, struct diags *diags)
 {
-	const bool bytes = is_bytes(costs->fixed) && (costs->output < 0 || is_bytes(costs->output));
+	const bool bytes = is_bytes(costs->fixed) && (costs->output == -1 || is_bytes(costs->output));
+	const bool write = costs->spill_write == -1 || is_cost(costs->spill_write);
+	const bool read = costs->spill_read == -1 || is_cost(costs->spill_read);
 	if (!costs->run_count)
 		return diag_file(diags, STATUS_DATA, NULL, -1, "'steps' is %s", wanted[VALUE_STEPS]);
 	if (!bytes)
 		return diag_file(diags, STATUS_DATA, NULL, -1, "'%s' is %s",
 		                 is_bytes(costs->fixed) ? "output_bytes" : "fixed_bytes", wanted[VALUE_BYTES]);
-	if (!(costs->spill_write <= COST_MOST) || !(costs->spill_read <= COST_MOST))
-		return diag_file(diags, STATUS_DATA, NULL, -1, "'%s' is %s",
-		                 costs->spill_write <= COST_MOST ? "spill_read" : "spill_write", wanted[VALUE_COST]);
+	if (!write || !read)
+		return diag_file(diags, STATUS_DATA, NULL, -1, "'%s' is %s", write ? "spill_read" : "spill_write",
+		                 wanted[VALUE_COST]);
 	return STATUS_OK;
 }
 

@@ -377,9 +377,34 @@ START_TEST(test_errors)
 	expect(ckptc_run(&result, chain, &input, NULL, &error), CKPTC_USAGE, &error, "W: the array has no data");
 	const struct ckptc_run_options disk = {.policy = "disk-revolve:2"};
 	expect(ckptc_grad(&result, chain, &input, &disk, &error), CKPTC_USAGE, &error, "spill");
+	const struct ckptc_run_options reserved = {.reserved[0] = 1};
+	expect(ckptc_run(&result, chain, &input, &reserved, &error), CKPTC_USAGE, &error, "reserved");
 	ckptc_result_free(NULL);
 	ckptc_chain_free(chain);
 	ckptc_chain_free(NULL);
+}
+END_TEST
+
+START_TEST(test_odd_arguments)
+{
+	static const struct ckptc_chain_options reserved = {.reserved[1] = 1};
+	static double x[3] = {1, 2, 3}, room[4];
+	const struct ckptc_array input = array_of(CKPTC_F64, 1, 3, 0, x);
+	const struct ckptc_run_options askew = {.value = {(char *)room + 4, sizeof x}};
+	struct ckptc_chain *chain;
+	struct ckptc_result *result;
+	struct ckptc_array array;
+	struct ckptc_error error;
+	expect(ckptc_chain_new(&chain, NULL, 3, NULL, &error), CKPTC_USAGE, &error, "NULL");
+	expect(ckptc_chain_new(&chain, "sin", 3, &reserved, &error), CKPTC_USAGE, &error, "reserved");
+	ck_assert_int_eq(ckptc_chain_new(&chain, NULL, 0, NULL, &error), CKPTC_OK);
+	expect(ckptc_run(&result, chain, &input, &askew, &error), CKPTC_USAGE, &error, "aligned");
+	ckptc_chain_free(chain);
+	chain = chain_of("param W = [1, 2, 3]; mul W", NULL);
+	ck_assert_int_eq(ckptc_grad(&result, chain, &input, NULL, &error), CKPTC_OK);
+	ck_assert_int_eq(ckptc_result_param(result, NULL, &array), CKPTC_USAGE);
+	ckptc_result_free(result);
+	ckptc_chain_free(chain);
 }
 END_TEST
 
@@ -498,6 +523,7 @@ int main(void)
 	tcase_add_test(tests, test_program);
 	tcase_add_test(tests, test_while);
 	tcase_add_test(tests, test_errors);
+	tcase_add_test(tests, test_odd_arguments);
 	tcase_add_loop_test(tests, test_failing_allocations, 0, POLICIES);
 	tcase_add_loop_test(tests, test_failing_programs, 0, 2);
 	tcase_add_test(tests, test_threads);
