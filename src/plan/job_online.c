@@ -47,11 +47,13 @@ enum status job_choose_online(struct job *job, struct policy *policy)
 	int64_t beyond = 2;
 	for (; !ends && beyond <= MOST_SNAPSHOTS; beyond *= 2) {
 		TRY(judge(job, beyond, &peak, &ends));
-		if (peak > bytes)
+		if (peak > bytes) {
+			ends = false;
 			break;
+		}
 		most = beyond;
 	}
-	while (beyond - most > 1 && !ends) { /* MOST fits, BEYOND does not */
+	while (beyond - most > 1 && !ends) { /* MOST fits; BEYOND does not, or is above MOST_SNAPSHOTS */
 		const int64_t middle = most + (beyond - most) / 2;
 		bool ignored;
 		TRY(judge(job, middle, &peak, &ignored));
