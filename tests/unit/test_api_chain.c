@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "api_errors.h"
 #include "failing.h"
 #include "suite.h"
 
@@ -323,13 +324,6 @@ START_TEST(test_while)
 	ckptc_chain_free(chain);
 }
 END_TEST
-
-static void expect(int status, int wanted, const struct ckptc_error *error, const char *part)
-{
-	ck_assert_int_eq(status, wanted);
-	ck_assert_int_eq(error->status, wanted);
-	ck_assert_msg(strstr(error->message, part), "'%s' lacks '%s'", error->message, part);
-}
 
 START_TEST(test_errors)
 {
