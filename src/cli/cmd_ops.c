@@ -5,7 +5,7 @@
 #include "cli/session.h"
 
 struct op_row {
-	const char *name, *group, *arguments, *scope, *doc;
+	const char *name, *group, *arguments, *scope, *reach, *doc;
 	int64_t operands;
 	struct field_list options, keeps;
 };
@@ -19,6 +19,7 @@ static const struct field op_fields[] = {
 	{"scope", NULL, IN_JSON, 0, FIELD(op_row, TEXT, scope)},
 	{"keeps", NULL, IN_JSON, 0, FIELD(op_row, TEXTS, keeps)},
 	{"doc", NULL, IN_JSON | IN_CSV, 0, FIELD(op_row, TEXT, doc)},
+	{"reach", NULL, IN_JSON, 0, FIELD(op_row, TEXT, reach)},
 };
 static const struct record_kind op_kind = RECORD_KIND("ops", op_fields, NULL);
 
@@ -33,6 +34,7 @@ static void report_ops(struct report *report)
 			info->name,
 			info->group,
 			info->arguments,
+			op_scope_name((enum op)op),
 			op_reach((enum op)op),
 			info->doc,
 			info->operands,

@@ -155,10 +155,16 @@ enum op op_by_number(enum op op, double number)
 	return number == 2 ? OP_square : number == 0.5 ? OP_sqrt : number == -1 ? OP_reciprocal : OP_pow;
 }
 
-const char *op_reach(enum op op)
+const char *op_scope_name(enum op op)
 {
 	const enum scope scope = op_table[op].scope;
-	return scope == SCOPE_ELEM ? "element" : scope == SCOPE_ROW ? "row" : "all";
+	return scope == SCOPE_ELEM ? "element" : scope <= SCOPE_NEIGHBOUR ? "row" : "all";
+}
+
+const char *op_reach(enum op op)
+{
+	static const char *const names[] = {"element", "row", "neighbour", "fold", "fold", "all"};
+	return names[op_table[op].scope];
 }
 
 size_t op_kept_names(enum op op, const char *names[MAX_NEEDS])

@@ -26,11 +26,12 @@ enum op_class { OP_CLASS_UNARY, OP_CLASS_BINARY, OP_CLASS_GENERAL };
  * is cut as V is, or read whole (op_scope).
  * ELEM: an element of the result depends on the element at its index alone.
  * ROW: a row of the result (one index of the leading axis) depends on the same row of V alone.
+ * NEIGHBOUR: a row of the result depends on rows of V near the row at its index (op_halo).
  * SUM: the result is a sum or mean over the leading axis, whose blocks are added in order.
  * FOLD: the blocks are combined in order too, but the derivative needs the whole result first.
  * ALL: an element of the result may depend on all elements.
  */
-enum scope { SCOPE_ELEM, SCOPE_ROW, SCOPE_SUM, SCOPE_FOLD, SCOPE_ALL };
+enum scope { SCOPE_ELEM, SCOPE_ROW, SCOPE_NEIGHBOUR, SCOPE_SUM, SCOPE_FOLD, SCOPE_ALL };
 
 /* A bit for each array that a derivative may need. */
 enum need {
@@ -162,7 +163,9 @@ size_t op_argument_names(enum op op, const char *names[], size_t limit, struct a
  * NumPy does the same, so these powers have its bits and its special values.
  */
 enum op op_by_number(enum op op, double number);
-/* Returns OP's SCOPE in ops.def as reports name it: "element", "row", or "all" for SUM, FOLD and ALL. */
+/* Returns OP's SCOPE in ops.def in three words: "element", "row" (also for NEIGHBOUR), or "all" for SUM, FOLD and ALL. */
+const char *op_scope_name(enum op op);
+/* Returns it in five words: "element", "row", "neighbour", "fold" for SUM and FOLD, or "all". */
 const char *op_reach(enum op op);
 /* Stores the names of the arrays that OP's derivatives may need in NAMES. Returns their count. */
 size_t op_kept_names(enum op op, const char *names[MAX_NEEDS]);
@@ -188,6 +191,35 @@ struct type op_keep_type(enum op op, const struct attrs *attrs, const struct typ
  * its leading axis as V is; else every tile of V has all of the operand.
  */
 enum scope op_scope(enum op op, const struct attrs *attrs, const struct type *v, const struct type *a, bool a_streamed);
+/*
+ * The rows of V that an operation of scope NEIGHBOUR reads, along the leading axis: row i of the result depends on rows
+ * i - BEFORE .. i + AFTER alone. If it WRAPS, these rows go around the ends of V; else those outside V do not exist. The
+ * result has GROWS more rows than V, or fewer if that is negative.
+ *
+ * A window is some neighbouring rows of V, computed as if they were a whole array. Where V has more rows beyond an end of
+ * the window, the BEFORE first or the AFTER last rows of the window's result may differ from V's. Of the derivative,
+ * as many of halo_of_derivative: EDGE_BEFORE and EDGE_AFTER are rows that differ since the window's ends are mirrored
+ * or cut off.
+ */
+struct halo {
+	int64_t before, after, grows, edge_before, edge_after;
+	bool wraps;
+};
+/* Returns the halo of this use of OP on V, if op_scope is NEIGHBOUR. It is all zeros for other scopes. */
+struct halo op_halo(enum op op, const struct attrs *attrs, const struct type *v);
+/* Returns the halo of the derivative by V of an operation whose halo is HALO: the rows of g that a row of dv needs. */
+static inline struct halo halo_of_derivative(struct halo halo)
+{
+	return (struct halo){.before = halo.after + halo.edge_before,
+	                     .after = halo.before + halo.edge_after,
+	                     .grows = -halo.grows,
+	                     .wraps = halo.wraps};
+}
+/*
+ * Changes ATTRS, of a use of OP on V whose op_scope is NEIGHBOUR, so that they mean the same on a window of at least
+ * BEFORE + AFTER rows: if its first row is row w of V, row j of its result is row w + j of V's result.
+ */
+void op_attrs_for_window(enum op op, struct attrs *attrs, const struct type *v);
 /* True if each row of V meets one row of A: where V is cut along its leading axis, A must be cut too. */
 bool op_runs_along(enum op op, const struct type *v, const struct type *a);
 /* True if OP is element-wise and dv / g exists and is one number for all V. The operand must be a number or absent. */

@@ -410,7 +410,61 @@ enum scope op_scope(enum op op, const struct attrs *attrs, const struct type *v,
 			return info->scope;
 		if (!axis_named(attrs, 0, ndim))
 			return SCOPE_ROW;
-		return infer_functions[op] == infer_reduce ? info->scope : SCOPE_ALL;
+		if (op == OP_slice && attrs->step != 1)
+			return SCOPE_ALL;
+		return infer_functions[op] == infer_reduce || info->scope == SCOPE_NEIGHBOUR ? info->scope : SCOPE_ALL;
+	}
+}
+
+/* Returns the rows by which a roll moves N rows down or, if negative, up: at most half of them. */
+static int64_t shift_of(const struct attrs *attrs, int64_t n)
+{
+	const int64_t down = n > 0 ? (attrs->shift % n + n) % n : 0;
+	return down > n / 2 ? down - n : down;
+}
+
+struct halo op_halo(enum op op, const struct attrs *attrs, const struct type *v)
+{
+	struct halo halo = {0};
+	if (op_table[op].scope != SCOPE_NEIGHBOUR || op_scope(op, attrs, v, NULL, false) != SCOPE_NEIGHBOUR)
+		return halo;
+	const int64_t n = v->shape.dim[0];
+	switch (op) {
+	case OP_roll:
+		halo.before = shift_of(attrs, n);
+		halo.wraps = true;
+		break;
+	case OP_pad:
+		halo.before = attrs->before;
+		halo.grows = attrs->before + attrs->after;
+		break;
+	case OP_slice:
+		halo.before = -slice_of(attrs, n).start;
+		halo.grows = slice_of(attrs, n).count - n;
+		halo.edge_after = halo.before - halo.grows;
+		break;
+	default:
+		halo.before = halo.after = 1;
+		halo.wraps = attrs->boundary == BOUNDARY_PERIODIC;
+		halo.edge_before = halo.edge_after = attrs->boundary == BOUNDARY_REFLECT;
+	}
+	if (halo.before < 0) {
+		halo.after = -halo.before;
+		halo.before = 0;
+	}
+	return halo;
+}
+
+void op_attrs_for_window(enum op op, struct attrs *attrs, const struct type *v)
+{
+	const int64_t n = v->shape.dim[0];
+	if (op == OP_roll)
+		attrs->shift = shift_of(attrs, n);
+	if (op == OP_slice) {
+		const struct slice slice = slice_of(attrs, n);
+		const int64_t cut = n - slice.start - slice.count;
+		attrs->start = (struct slice_bound){true, slice.start};
+		attrs->stop = (struct slice_bound){cut > 0, -cut};
 	}
 }
 

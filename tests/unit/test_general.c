@@ -670,6 +670,158 @@ START_TEST(test_folds_by_tiles)
 }
 END_TEST
 
+/* ---- neighbours ---- */
+
+#define BOUNDARIES(TEXT, V)                                                                                            \
+	{TEXT " boundary=periodic", V, SHAPE0}, {TEXT " boundary=zero", V, SHAPE0}, { TEXT " boundary=reflect", V, SHAPE0 }
+static const struct sample neighbours[] = {
+	BOUNDARIES("laplacian", SHAPE(1, 40)),
+	BOUNDARIES("laplacian", SHAPE(2, 40, 3)),
+	BOUNDARIES("laplacian", SHAPE(3, 40, 3, 2)),
+	BOUNDARIES("laplacian axes=0", SHAPE(2, 40, 3)),
+	{"roll 3", SHAPE(2, 40, 2), SHAPE0},
+	{"roll -4", SHAPE(1, 40), SHAPE0},
+	{"roll 79", SHAPE(2, 40, 2), SHAPE0},
+	{"roll 80", SHAPE(2, 40, 2), SHAPE0},
+	{"pad 2 5", SHAPE(2, 40, 3), SHAPE0},
+	{"pad 0 1 value=7", SHAPE(1, 40), SHAPE0},
+	{"pad 4 0 value=7", SHAPE(3, 40, 1, 2), SHAPE0},
+	{"slice start=3", SHAPE(2, 40, 3), SHAPE0},
+	{"slice stop=-2", SHAPE(1, 40), SHAPE0},
+	{"slice start=-36 stop=33", SHAPE(3, 40, 2, 1), SHAPE0},
+};
+enum { NEIGHBOURS = sizeof neighbours / sizeof *neighbours };
+
+START_TEST(test_all_neighbours_have_samples)
+{
+	for (int op = 0; op < OP_COUNT; op++) {
+		bool found = op_table[op].scope != SCOPE_NEIGHBOUR;
+		for (int i = 0; i < NEIGHBOURS && !found; i++)
+			found = op_named(neighbours[i].text) == (enum op)op;
+		ck_assert_msg(found, "'%s' has no sample in this test: add one", op_table[op].name);
+	}
+}
+END_TEST
+
+static int64_t rows_of(const struct type *type) { return type->shape.dim[0]; }
+static size_t row_of(const struct type *type) { return count_of(type) / (size_t)rows_of(type); }
+
+/* True if row I of an array of TYPE has a NaN. */
+static bool has_nan(const struct type *type, const void *array, int64_t i)
+{
+	bool found = false;
+	for (size_t j = 0; j < row_of(type); j++)
+		found |= isnan(get(type, array, (size_t)i * row_of(type) + j));
+	return found;
+}
+
+/* Of the rows read, the furthest before and after the row that depends on them. */
+struct furthest {
+	int64_t before, after;
+};
+
+/* A NaN in row R of N rows may reach row I of TO, of type TYPE, only if HALO says so. Updates FURTHEST. */
+static void check_reach(const struct type *type, const void *to, int64_t r, int64_t n, struct halo halo,
+                        struct furthest *furthest, const char *text)
+{
+	for (int64_t i = 0; i < rows_of(type); i++) {
+		int64_t distance = r - i;
+		if (halo.wraps && distance > n / 2)
+			distance -= n;
+		if (halo.wraps && distance < -(n / 2))
+			distance += n;
+		if (!has_nan(type, to, i))
+			continue;
+		ck_assert_msg(-halo.before <= distance && distance <= halo.after, "%s: row %d depends on row %d", text, (int)i,
+		              (int)r);
+		furthest->before = -distance > furthest->before ? -distance : furthest->before;
+		furthest->after = distance > furthest->after ? distance : furthest->after;
+	}
+}
+
+/* Halos are what a NaN in one row reaches: no row further, and none less far. */
+START_TEST(test_halos)
+{
+	const char *text = neighbours[_i].text;
+	struct setup s;
+	ck_assert(begin(&s, &neighbours[_i], kernels_get(DTYPE_F64)));
+	ck_assert_int_eq(op_scope(s.op, &s.attrs, &s.v, NULL, false), SCOPE_NEIGHBOUR);
+	const struct halo halo = op_halo(s.op, &s.attrs, &s.v), derivative = halo_of_derivative(halo);
+	const int64_t n = rows_of(&s.v), m = rows_of(&s.y);
+	struct furthest forwards = {0}, backwards = {0};
+	ck_assert_int_eq(m, n + halo.grows);
+	for (int64_t r = 0; r < n; r++) {
+		struct arrays x = arrays_of(&s, 3);
+		set(&s.v, x.v, (size_t)r * row_of(&s.v), NAN);
+		forward(&s, x.y, x.v, x.a, NULL);
+		check_reach(&s.y, x.y, r, n, halo, &forwards, text);
+		arrays_free(&x);
+	}
+	for (int64_t r = 0; r < m; r++) {
+		struct arrays x = arrays_of(&s, 3);
+		set(&s.y, x.g, (size_t)r * row_of(&s.y), NAN);
+		vjp(&s, x.dv, NULL, x.g, x.v, x.a, x.y, x.k);
+		check_reach(&s.v, x.dv, r, m, derivative, &backwards, text);
+		arrays_free(&x);
+	}
+	ck_assert_msg(forwards.before == halo.before && forwards.after == halo.after, "%s", text);
+	ck_assert_msg(backwards.before == halo.after && backwards.after == halo.before, "%s", text);
+	arena_free(&s.arena);
+}
+END_TEST
+
+/* True if row I of WINDOW's result, or derivative, depends on rows of the window alone, or on ends of the whole. */
+static bool is_inside(int64_t i, struct halo halo, int64_t first, int64_t rows, int64_t n)
+{
+	return (i - halo.before >= 0 || (first == 0 && !halo.wraps)) &&
+	       (i + halo.after < rows || (first + rows == n && !halo.wraps));
+}
+
+/* A window of rows computed as if it were the whole array has the whole array's bits in all rows whose halos it has. */
+START_TEST(test_windows)
+{
+	for (int type = 0; type < 2; type++) {
+		struct setup s, w;
+		enum { ROWS = 12 };
+		ck_assert(begin(&s, &neighbours[_i], kernels_get(type ? DTYPE_F64 : DTYPE_F32)));
+		const struct halo halo = op_halo(s.op, &s.attrs, &s.v), derivative = halo_of_derivative(halo);
+		const size_t size = type ? 8 : 4, row = row_of(&s.v) * size;
+		const int64_t n = rows_of(&s.v);
+		struct complaint complaint = {.arena = &s.arena};
+		struct arrays x = arrays_of(&s, 3);
+		forward(&s, x.y, x.v, x.a, NULL);
+		vjp(&s, x.dv, NULL, x.g, x.v, x.a, x.y, x.k);
+		w = s;
+		op_attrs_for_window(w.op, &w.attrs, &s.v);
+		w.v.shape.dim[0] = ROWS;
+		ck_assert_int_eq(op_infer(w.op, &w.attrs, &w.v, NULL, &w.y, &complaint), STATUS_OK);
+		int64_t compared = 0;
+		for (int64_t first = 0; first + ROWS <= n; first++) {
+			struct arrays part = arrays_of(&w, 5);
+			memcpy(part.v, (char *)x.v + (size_t)first * row, ROWS * row);
+			forward(&w, part.y, part.v, part.a, NULL);
+			for (int64_t i = 0; i < rows_of(&w.y) && first + i < rows_of(&s.y); i++)
+				if (is_inside(i, halo, first, ROWS, n)) {
+					ck_assert_mem_eq((char *)part.y + (size_t)i * row, (char *)x.y + (size_t)(first + i) * row, row);
+					compared++;
+				}
+			const int64_t have = rows_of(&s.y) - first, rows = rows_of(&w.y) < have ? rows_of(&w.y) : have;
+			memcpy(part.g, (char *)x.g + (size_t)first * row, (size_t)rows * row);
+			vjp(&w, part.dv, NULL, part.g, part.v, part.a, part.y, part.k);
+			for (int64_t i = 0; i < ROWS; i++)
+				if (is_inside(i, derivative, first, ROWS, n)) {
+					ck_assert_mem_eq((char *)part.dv + (size_t)i * row, (char *)x.dv + (size_t)(first + i) * row, row);
+					compared++;
+				}
+			arrays_free(&part);
+		}
+		ck_assert_int_ge(compared, n);
+		arrays_free(&x);
+		arena_free(&s.arena);
+	}
+}
+END_TEST
+
 /* ---- inner loops of each instruction set ---- */
 
 enum { LOOPS_MOST = 10 };
@@ -1226,6 +1378,9 @@ int main(void)
 	tcase_add_test(tests, test_gradients_of_empty_results);
 	tcase_add_test(tests, test_all_folds_have_samples);
 	tcase_add_loop_test(tests, test_folds_by_tiles, 0, FOLDS);
+	tcase_add_test(tests, test_all_neighbours_have_samples);
+	tcase_add_loop_test(tests, test_halos, 0, NEIGHBOURS);
+	tcase_add_loop_test(tests, test_windows, 0, NEIGHBOURS);
 	tcase_add_test(tests, test_transposed_matrices);
 	tcase_add_test(tests, test_lines_together);
 	tcase_add_loop_test(tests, test_convolutions_in_pieces, 0, 8);
