@@ -81,7 +81,7 @@ static const struct init no_init;
 	struct shape *shape;
 	const struct init *init;
 	struct parse_list *list;
-	struct parse_integers integers;
+	struct parse_items items;
 }
 
 %token <text> NAME "a name" OPTION "an option" STRING "a string"
@@ -104,11 +104,13 @@ static const struct init no_init;
 %type <shape> extents optional_extents
 %type <init> init optional_init
 %type <list> list elements
-%type <integers> integers bracketed
+%type <items> items bracketed
 %type <number> signed
 %type <value> expression
 %type <text> name word type_name
 
+%precedence BARE_WORD
+%precedence '['
 %left '+' '-'
 %left '*' '/'
 %precedence NEGATE
@@ -225,14 +227,18 @@ word : NAME | IN ;
 
 operand
 	: signed { BUILD($$ = OPERAND(NUMBER, .span = @$, .text = $1.text, .number = $1.number, .index = NO_INDEX)); }
-	| word { BUILD($$ = OPERAND(NAME, .span = @$, .text = $1, .index = NO_INDEX)); }
+	| word %prec BARE_WORD { BUILD($$ = OPERAND(NAME, .span = @$, .text = $1, .index = NO_INDEX)); }
 	| word '[' signed ']' {
 		BUILD(parse_check_integer(parse, &$3, @3));
 		/* NO_INDEX is beyond any array, and so is the next number. */
 		const int64_t index = $3.number.whole == NO_INDEX ? NO_INDEX + 1 : $3.number.whole;
 		BUILD($$ = OPERAND(NAME, .span = @$, .text = $1, .index = index));
 	}
-	| '(' expression ')' { BUILD($$ = parse_expression_operand(parse, $2.value, @$)); }
+	| '(' expression ')' { BUILD($$ = parse_expression_operand(parse, $2.number.value, @$)); }
+	| bracketed {
+		const struct list *list = PARSE_NEW(parse, struct list, .items = $1.items, .count = $1.count);
+		BUILD(list && ($$ = OPERAND(LIST, .span = @$, .list = list, .index = NO_INDEX)));
+	}
 	| block { BUILD($$ = OPERAND(BLOCK, .span = @$, .block = $1, .index = NO_INDEX)); }
 	;
 
@@ -244,19 +250,23 @@ signed
 
 /* Computed as it is read. ^ binds tighter than a minus before it, and associates to the right. */
 expression
-	: NUMBER { $$ = (struct parse_value){$1.number.value, 0}; }
-	| NAME { $$.depth = 0; BUILD(parse_constant(parse, &$$.value, $1, @1)); }
-	| '(' expression ')' { $$ = (struct parse_value){$2.value, 0}; }
-	| expression '+' expression { $$ = (struct parse_value){$1.value + $3.value, $1.depth}; }
-	| expression '-' expression { $$ = (struct parse_value){$1.value - $3.value, $1.depth}; }
-	| expression '*' expression { $$ = (struct parse_value){$1.value * $3.value, $1.depth}; }
-	| expression '/' expression { $$ = (struct parse_value){$1.value / $3.value, $1.depth}; }
+	: NUMBER { $$ = (struct parse_value){$1.number, 0}; }
+	| NAME {
+		double value;
+		BUILD(parse_constant(parse, &value, $1, @1));
+		$$ = parse_computed(value, 0);
+	}
+	| '(' expression ')' { $$ = (struct parse_value){$2.number, 0}; }
+	| expression '+' expression { $$ = parse_computed($1.number.value + $3.number.value, $1.depth); }
+	| expression '-' expression { $$ = parse_computed($1.number.value - $3.number.value, $1.depth); }
+	| expression '*' expression { $$ = parse_computed($1.number.value * $3.number.value, $1.depth); }
+	| expression '/' expression { $$ = parse_computed($1.number.value / $3.number.value, $1.depth); }
 	| expression '^' expression {
-		$$ = (struct parse_value){pow($1.value, $3.value), $3.depth + 1};
+		$$ = parse_computed(pow($1.number.value, $3.number.value), $3.depth + 1);
 		BUILD(parse_check_depth(parse, $$.depth, @2));
 	}
 	| '-' expression %prec NEGATE {
-		$$ = (struct parse_value){-$2.value, $2.depth + 1};
+		$$ = (struct parse_value){{-$2.number.value, $2.number.integer, -$2.number.whole}, $2.depth + 1};
 		BUILD(parse_check_depth(parse, $$.depth, @1));
 	}
 	| '+' expression %prec NEGATE { $$ = $2; }
@@ -276,20 +286,20 @@ option_value
 	| word { BUILD($$ = parse_is_truth($1) ? VALUE(BOOL, .text = $1) : VALUE(NAME, .text = $1)); }
 	| hyphenated { BUILD($$ = parse_hyphenated(parse, @$)); }
 	| STRING { BUILD($$ = VALUE(STRING, .text = $1)); }
-	| bracketed { BUILD($$ = VALUE(INTEGERS, .integers = $1.items, .count = $1.count)); }
+	| bracketed { BUILD($$ = VALUE(LIST, .list = {$1.items, $1.count})); }
 	;
 
 /* A policy such as dots-no-batch. */
 hyphenated : word '-' NAME | hyphenated '-' NAME ;
 
 bracketed
-	: '[' ']' { $$ = (struct parse_integers){NULL, 0, 0}; }
-	| '[' integers ']' { $$ = $2; }
+	: '[' ']' { $$ = (struct parse_items){NULL, 0, 0}; }
+	| '[' items ']' { $$ = $2; }
 	;
 
-integers
-	: signed { $$ = (struct parse_integers){NULL, 0, 0}; BUILD(parse_add_integer(parse, &$$, &$1, @1)); }
-	| integers ',' signed { $$ = $1; BUILD(parse_add_integer(parse, &$$, &$3, @3)); }
+items
+	: expression { $$ = (struct parse_items){NULL, 0, 0}; BUILD(parse_add_item(parse, &$$, &$1.number, @1)); }
+	| items ',' expression { $$ = $1; BUILD(parse_add_item(parse, &$$, &$3.number, @3)); }
 	;
 
 optional_type
@@ -328,7 +338,7 @@ optional_init
 
 init
 	: signed { BUILD($$ = parse_init_list(parse, INIT_NUMBER, PARSE_ADD_NUMBER(parse, NULL, $1.number.value, @$), @$)); }
-	| '(' expression ')' { BUILD($$ = parse_init_list(parse, INIT_NUMBER, PARSE_ADD_NUMBER(parse, NULL, $2.value, @$), @$)); }
+	| '(' expression ')' { BUILD($$ = parse_init_list(parse, INIT_NUMBER, PARSE_ADD_NUMBER(parse, NULL, $2.number.value, @$), @$)); }
 	| list { BUILD($$ = parse_init_list(parse, INIT_LIST, $1, @$)); }
 	| word { BUILD($$ = parse_init_form(parse, $1, @1, &(struct init){.span = @$})); }
 	| word '(' STRING ')' { BUILD($$ = parse_init_form(parse, $1, @1, &(struct init){.span = @$, .path = $3})); }
@@ -348,9 +358,9 @@ list
 	;
 
 elements
-	: expression { BUILD($$ = PARSE_ADD_NUMBER(parse, NULL, $1.value, @1)); }
+	: expression { BUILD($$ = PARSE_ADD_NUMBER(parse, NULL, $1.number.value, @1)); }
 	| list { $$ = $1; $$->elements = 1; }
-	| elements ',' expression { BUILD($$ = PARSE_ADD_NUMBER(parse, $1, $3.value, @3)); }
+	| elements ',' expression { BUILD($$ = PARSE_ADD_NUMBER(parse, $1, $3.number.value, @3)); }
 	| elements ',' list { BUILD($$ = parse_list_add(parse, $1, $3, @3)); }
 	;
 
@@ -390,7 +400,8 @@ static void want_things(struct wanted *w)
 	else if (is[YYSYMBOL_REPEAT])
 		WANT(w, "an operation", STAGE_KINDS);
 	if (is[YYSYMBOL_NUMBER] && is[YYTRANSLATE('{')] && is[YYSYMBOL_NAME])
-		WANT(w, "an operand", NUMBER_KINDS, YYSYMBOL_NAME, YYSYMBOL_IN, YYTRANSLATE('('), YYTRANSLATE('{'));
+		WANT(w, "an operand", NUMBER_KINDS, YYSYMBOL_NAME, YYSYMBOL_IN, YYTRANSLATE('('), YYTRANSLATE('{'),
+		     YYTRANSLATE('['));
 	else if (is[YYSYMBOL_NUMBER] && is[YYSYMBOL_STRING] && !is[YYTRANSLATE('(')])
 		WANT(w, "a value", NUMBER_KINDS, YYSYMBOL_NAME, YYSYMBOL_IN, YYSYMBOL_STRING, YYTRANSLATE('['));
 	else if (is[YYSYMBOL_NUMBER] && is[YYTRANSLATE('[')] && is[YYSYMBOL_IN])
@@ -430,8 +441,6 @@ static const char *advise_on_options(const struct wanted *w, yysymbol_kind_t fou
 		return "an expression of numbers is in parentheses, as in mul (1/3); x*2 is written mul 2";
 	if (found == YYTRANSLATE(':'))
 		return "a part is written by options, as in slice start=0 stop=2";
-	if (found == YYTRANSLATE('['))
-		return "write numbers without brackets, as in reshape 2 2; give a list a name first, as in const c = [1, 2]";
 	if (found == YYTRANSLATE(',') && ends)
 		return "separate operands by spaces, and stages by ; or a new line, as in add 1; clip 0 1";
 	if (found == YYTRANSLATE('='))
@@ -457,7 +466,7 @@ static const char *advise(const struct wanted *w, yysymbol_kind_t found, const c
 		return "separate numbers by spaces, as in reshape 2 2";
 	if (found == YYTRANSLATE('(') && CAN_CHAR('[') && CAN(STRING))
 		return "several values are a list in brackets, as in axis=[0,1]";
-	if (found == YYSYMBOL_STRING && CAN_CHAR('[') && CAN(NUMBER))
+	if (found == YYSYMBOL_STRING && CAN_CHAR('[') && CAN(NUMBER) && !CAN(OPTION))
 		return "load reads a file, as in load(\"w.npy\")";
 	const bool call = found == YYTRANSLATE(')') || found == YYSYMBOL_OPTION;
 	if (call && CAN(NUMBER) && CAN_CHAR('(') && !CAN(STRING) && before[-1] == '(')

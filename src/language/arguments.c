@@ -14,15 +14,44 @@ static struct argument argument_of_number(const struct number *number)
 		.kind = ARGUMENT_NUMBER, .number = number->value, .integer = number->integer, .whole = number->whole};
 }
 
-static struct argument argument_of_option(const struct option *option)
+/* Sets *ARGUMENT to a list of the COUNT numbers at NUMBERS. */
+static enum status argument_of_numbers(struct resolver *r, const struct number *numbers, size_t count,
+                                       struct argument *argument)
 {
-	if (option->kind == VALUE_NUMBER)
-		return argument_of_number(&option->number);
-	if (option->kind == VALUE_BOOL)
-		return (struct argument){.kind = ARGUMENT_BOOL, .boolean = *option->text == 't'};
-	if (option->kind == VALUE_INTEGERS)
-		return (struct argument){.kind = ARGUMENT_INTEGERS, .integers = option->integers, .count = option->count};
-	return (struct argument){.kind = ARGUMENT_WORD, .word = option->text};
+	struct byte_set *kept = &r->kept_attrs;
+	double *values = arena_array(kept->scratch, count, sizeof *values);
+	int64_t *integers = arena_array(kept->scratch, count, sizeof *integers);
+	TRY_ALLOC(values && integers, r->context->diags);
+	bool whole = true;
+	for (size_t i = 0; i < count; i++) {
+		values[i] = numbers[i].value;
+		integers[i] = numbers[i].whole;
+		whole = whole && numbers[i].integer;
+	}
+	*argument = (struct argument){.kind = ARGUMENT_LIST, .count = count};
+	argument->numbers = byte_set_keep(kept, values, count * sizeof *values, NULL);
+	argument->integers = whole ? byte_set_keep(kept, integers, count * sizeof *integers, NULL) : NULL;
+	TRY_ALLOC(argument->numbers && (!whole || argument->integers), r->context->diags);
+	return STATUS_OK;
+}
+
+static enum status argument_of_list(struct resolver *r, const struct list *list, struct argument *argument)
+{
+	struct number *numbers = arena_array(r->kept_attrs.scratch, list->count, sizeof *numbers);
+	TRY_ALLOC(numbers, r->context->diags);
+	for (size_t i = 0; i < list->count; i++)
+		numbers[i] = list->items[i].number;
+	return argument_of_numbers(r, numbers, list->count, argument);
+}
+
+static enum status argument_of_option(struct resolver *r, const struct option *option, struct argument *argument)
+{
+	if (option->kind == VALUE_LIST)
+		return argument_of_list(r, &option->list, argument);
+	*argument = option->kind == VALUE_NUMBER ? argument_of_number(&option->number)
+	            : option->kind == VALUE_BOOL ? (struct argument){.kind = ARGUMENT_BOOL, .boolean = *option->text == 't'}
+	                                         : (struct argument){.kind = ARGUMENT_WORD, .word = option->text};
+	return STATUS_OK;
 }
 
 static enum status add_deferred(struct resolver *r, struct node *node, const struct deferred_argument *deferred)
@@ -69,11 +98,15 @@ static enum status set_positional(struct resolver *r, struct node *node, const s
 	struct deferred_argument given = {.index = index, .span = operand->span};
 	char buffer[32];
 	if (operand->kind == OPERAND_BLOCK)
-		return RESOLVE_FAIL(r, operand->span, "'%s' takes a number as its %s", op_table[node->op].name,
+		return RESOLVE_FAIL(r, operand->span, "'%s' takes a %s as its %s", op_table[node->op].name,
+		                    op_takes_number(node->op, NULL, index) ? "number" : "list",
 		                    op_positional_name(node->op, index, buffer));
 	const bool is_name = operand->kind == OPERAND_NAME;
-	given.argument = is_name ? (struct argument){.kind = ARGUMENT_WORD, .word = operand->text}
-	                         : argument_of_number(&operand->number);
+	if (operand->kind == OPERAND_LIST)
+		TRY(argument_of_list(r, operand->list, &given.argument));
+	else
+		given.argument = is_name ? (struct argument){.kind = ARGUMENT_WORD, .word = operand->text}
+		                         : argument_of_number(&operand->number);
 	return set_argument(r, node, given, is_name);
 }
 
@@ -86,22 +119,26 @@ static const struct option *find_option(const struct statement *s, const char *n
 	return o == end ? NULL : o;
 }
 
-/* Returns OPERAND and its successors as integers. *TEXT: the list's source; NULL if one is no integer, or alone. */
-static struct argument argument_of_integers(struct resolver *r, const struct operand *operand, const char **text)
+/*
+ * Sets *LIST to OPERAND and its successors, and *TEXT to the list's source; NULL if one is no number, or alone. The
+ * value of an option is a literal, and an operand may be an expression in parentheses.
+ */
+static enum status argument_of_operands(struct resolver *r, const struct operand *operand, struct argument *list,
+                                        const char **text)
 {
 	struct arena *arena = r->context->arena;
 	const size_t count = resolver_count_operands(operand);
-	int64_t *integers = arena_array(arena, count, sizeof *integers);
-	struct argument argument = {.kind = ARGUMENT_INTEGERS, .integers = integers};
-	*text = integers && count > 1 ? "[" : NULL;
-	for (const struct operand *o = operand; o && *text; o = o->next) {
-		const bool integer = o->kind == OPERAND_NUMBER && o->number.integer;
-		if (integer)
-			integers[argument.count++] = o->number.whole;
-		*text =
-			integer ? arena_printf(arena, "%s%lld%s", *text, (long long)o->number.whole, o->next ? "," : "]") : NULL;
+	struct number *numbers = arena_array(arena, count, sizeof *numbers);
+	size_t used = 0;
+	*text = count > 1 ? "[" : NULL;
+	for (const struct operand *o = operand; numbers && o && *text; o = o->next) {
+		const bool number = o->kind == OPERAND_NUMBER;
+		if (number)
+			numbers[used++] = o->number;
+		*text = number ? arena_printf(arena, "%s%s%s", *text, o->text, o->next ? "," : "]") : NULL;
 	}
-	return argument;
+	TRY_ALLOC(numbers, r->context->diags);
+	return argument_of_numbers(r, numbers, used, list);
 }
 
 static bool takes(struct resolver *r, const struct node *node, const char *name, const struct argument *argument)
@@ -113,13 +150,14 @@ static bool takes(struct resolver *r, const struct node *node, const char *name,
 
 /*
  * Hints at an option for OPERAND, a number beyond the arguments that NODE takes by place. It is the first option that S
- * lacks and that takes the number, or the list of integers that begins with it.
+ * lacks and that takes the number, or the list of numbers that begins with it.
  */
-static void hint_option(struct resolver *r, const struct statement *s, const struct node *node,
-                        const struct operand *operand)
+static enum status hint_option(struct resolver *r, const struct statement *s, const struct node *node,
+                               const struct operand *operand)
 {
 	const char *list, *names[MAX_DIMS];
-	const struct argument integers = argument_of_integers(r, operand, &list);
+	struct argument numbers;
+	TRY(argument_of_operands(r, operand, &numbers, &list));
 	const struct argument number = argument_of_number(&operand->number);
 	/* The value of an option is a literal, and an operand may be an expression. */
 	const char *text =
@@ -131,13 +169,14 @@ static void hint_option(struct resolver *r, const struct statement *s, const str
 	for (const struct operand *o = s->operands; o != operand; o = o->next)
 		end = o->span.end;
 	for (size_t i = (size_t)most; text && i < count; i++) {
-		const bool takes_list = list && takes(r, node, names[i], &integers);
+		const bool takes_list = list && takes(r, node, names[i], &numbers);
 		if (find_option(s, names[i], NULL) || (!takes_list && !takes(r, node, names[i], &number)))
 			continue;
 		RESOLVE_HINT(r, "an option is given by name, as in `%.*s %s=%s`", (int)(end - s->name_span.begin),
 		             r->chain->source->text + s->name_span.begin, names[i], takes_list ? list : text);
-		return;
+		break;
 	}
+	return STATUS_OK;
 }
 
 /* True if nothing but blanks stands before SPAN on its line. */
@@ -167,7 +206,7 @@ static enum status refuse_operand(struct resolver *r, const struct statement *s,
 	if (!begins_line(r->chain->source, node->span))
 		(void)RESOLVE_HINT(r, "the stage begins at %u:%u", node->span.line, node->span.column);
 	if (operand->kind == OPERAND_NUMBER)
-		hint_option(r, s, node, operand);
+		TRY(hint_option(r, s, node, operand));
 	const char *sign = r->chain->source->text + operand->span.begin;
 	const bool infix = strchr("+-", *sign) && (!strchr(" \t", sign[-1]) || strchr(" \t", sign[1]));
 	if (infix && operand == s->operands->next && s->operands->kind == OPERAND_NUMBER)
@@ -195,8 +234,8 @@ static enum status set_options(struct resolver *r, const struct statement *s, st
 		for (int i = 0; i < placed; i++)
 			if (!strcmp(op_positional_name(node->op, i, buffer), o->name))
 				return RESOLVE_FAIL(r, o->span, "'%s' is given by place and by name", o->name);
-		const struct deferred_argument given = {
-			.name = o->name, .index = -1, .argument = argument_of_option(o), .span = o->span};
+		struct deferred_argument given = {.name = o->name, .index = -1, .span = o->span};
+		TRY(argument_of_option(r, o, &given.argument));
 		TRY(set_argument(r, node, given, o->kind == VALUE_NAME));
 	}
 	for (int i = placed; i < least; i++) {

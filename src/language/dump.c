@@ -56,13 +56,21 @@ static void tree_leaf(struct tree *t, const char *kind, const char *word, const 
 
 static void tree_block(struct tree *t, const struct block *block);
 
+static void tree_list(const struct tree *t, const struct list *list)
+{
+	for (size_t i = 0; i < list->count; i++)
+		tree_word(t, list->items[i].text);
+}
+
 static void tree_operand(struct tree *t, const struct operand *o)
 {
 	if (o->kind == OPERAND_BLOCK) {
 		tree_block(t, o->block);
 		return;
 	}
-	tree_open(t, o->kind == OPERAND_NUMBER ? "number" : "operand", o->text);
+	tree_open(t, o->kind == OPERAND_NUMBER ? "number" : o->kind == OPERAND_LIST ? "list" : "operand", o->text);
+	if (o->kind == OPERAND_LIST)
+		tree_list(t, o->list);
 	if (o->index != NO_INDEX)
 		text_printf(&t->text, " index %lld", (long long)o->index);
 	tree_close(t, &o->span);
@@ -73,10 +81,10 @@ static void tree_option(struct tree *t, const struct option *o)
 	tree_open(t, "option", o->name);
 	if (o->kind == VALUE_STRING)
 		tree_string(t, o->text);
-	else if (o->kind != VALUE_INTEGERS)
+	else if (o->kind == VALUE_LIST)
+		tree_list(t, &o->list);
+	else
 		tree_word(t, o->text);
-	for (size_t i = 0; i < o->count; i++)
-		text_printf(&t->text, " %lld", (long long)o->integers[i]);
 	tree_close(t, &o->span);
 }
 

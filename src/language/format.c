@@ -186,12 +186,24 @@ static void put_exports(struct formatter *f, const struct statement *s)
 	}
 }
 
+static void put_list_value(struct formatter *f, const struct list *list)
+{
+	PUT(f, "[");
+	for (size_t i = 0; i < list->count && !is_over(f); i++)
+		PUT(f, i ? ", " : "", list->items[i].text);
+	PUT(f, "]");
+}
+
 static void put_operands(struct formatter *f, const struct operand *operand, int depth)
 {
 	for (; operand && !is_over(f); operand = operand->next) {
 		PUT(f, " ");
 		if (operand->kind == OPERAND_BLOCK) {
 			put_block(f, operand->block, depth);
+			continue;
+		}
+		if (operand->kind == OPERAND_LIST) {
+			put_list_value(f, operand->list);
 			continue;
 		}
 		PUT(f, operand->text);
@@ -207,18 +219,12 @@ static void put_options(struct formatter *f, const struct option *option)
 {
 	for (; option && !is_over(f); option = option->next) {
 		PUT(f, " ", option->name, "=");
-		if (option->kind == VALUE_STRING) {
+		if (option->kind == VALUE_STRING)
 			put_string(f, option->text);
-		} else if (option->kind != VALUE_INTEGERS) {
+		else if (option->kind == VALUE_LIST)
+			put_list_value(f, &option->list);
+		else
 			PUT(f, option->text);
-		} else {
-			PUT(f, "[");
-			for (size_t i = 0; i < option->count && !is_over(f); i++) {
-				PUT(f, i ? ", " : "");
-				put_integer(f, option->integers[i]);
-			}
-			PUT(f, "]");
-		}
 	}
 }
 

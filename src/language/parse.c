@@ -222,14 +222,19 @@ static const char *canonical_text(struct parse *parse, struct arena *arena, stru
 	return text;
 }
 
+struct parse_value parse_computed(double value, int depth)
+{
+	const bool integer = trunc(value) == value && fabs(value) <= 0x1p53;
+	return (struct parse_value){{value, integer, integer ? (int64_t)value : 0}, depth};
+}
+
 struct operand *parse_expression_operand(struct parse *parse, double value, struct span span)
 {
 	const char *text = canonical_text(parse, parse->nodes, span);
-	const bool integer = trunc(value) == value && fabs(value) <= 0x1p53;
 	if (!text)
 		return NULL;
 	return PARSE_NEW(parse, struct operand, .kind = OPERAND_NUMBER, .span = span, .text = text,
-	                 .number = {value, integer, integer ? (int64_t)value : 0}, .index = NO_INDEX);
+	                 .number = parse_computed(value, 0).number, .index = NO_INDEX);
 }
 
 bool parse_negate(struct parse *parse, struct parse_number *number)
@@ -296,15 +301,13 @@ struct option *parse_hyphenated(struct parse *parse, struct span span)
 	return text ? PARSE_NEW(parse, struct option, .kind = VALUE_NAME, .text = text) : NULL;
 }
 
-bool parse_add_integer(struct parse *parse, struct parse_integers *integers, const struct parse_number *number,
-                       struct span span)
+bool parse_add_item(struct parse *parse, struct parse_items *items, const struct number *number, struct span span)
 {
-	if (!parse_check_integer(parse, number, span))
-		return false;
-	int64_t *item = arena_append(parse->nodes, &integers->items, &integers->count, &integers->capacity, sizeof *item);
-	if (item)
-		*item = number->number.whole;
-	return item != NULL;
+	const char *text = canonical_text(parse, parse->nodes, span);
+	struct list_item *item = arena_append(parse->nodes, &items->items, &items->count, &items->capacity, sizeof *item);
+	if (text && item)
+		*item = (struct list_item){*number, text + (*text == '+')};
+	return text && item;
 }
 
 /* Types. */

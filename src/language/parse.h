@@ -18,7 +18,7 @@ struct parse_number {
 	struct number number;
 };
 struct parse_value { /* of a constant expression */
-	double value;
+	struct number number;
 	int depth; /* levels of `^` and unary `-` that nest to the right; parentheses begin again at 0 */
 };
 struct operand_list {
@@ -36,8 +36,8 @@ struct name_chain {
 struct export_chain { /* the names in the def, and those where it is called */
 	struct name_chain names, as;
 };
-struct parse_integers {
-	int64_t *items;
+struct parse_items {
+	struct list_item *items;
 	size_t count, capacity;
 };
 struct parse_list { /* a nested list of numbers */
@@ -119,8 +119,10 @@ bool parse_negate(struct parse *parse, struct parse_number *number);
 bool parse_constant(struct parse *parse, double *value, const char *name, struct span span);
 /* SPAN includes the parentheses. */
 struct operand *parse_expression_operand(struct parse *parse, double value, struct span span);
-bool parse_add_integer(struct parse *parse, struct parse_integers *integers, const struct parse_number *number,
-                       struct span span);
+/* Returns VALUE, which an expression of DEPTH has. It is an integer if it is whole, of magnitude up to 2^53. */
+struct parse_value parse_computed(double value, int depth);
+/* Appends NUMBER, whose source is at SPAN, to a list of numbers. */
+bool parse_add_item(struct parse *parse, struct parse_items *items, const struct number *number, struct span span);
 /* Reports an error and returns false unless WORD, the result of a program, is `same`. */
 bool parse_check_same(struct parse *parse, const char *word, struct span span);
 struct declared *parse_type(struct parse *parse, const char *dtype, struct span dtype_span, const struct shape *shape,

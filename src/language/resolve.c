@@ -54,6 +54,9 @@ enum status resolver_operand(struct resolver *r, const struct operand *operand, 
 		TRY(resolver_block(r, operand->block, &ref->block));
 		r->operands--;
 		break;
+	case OPERAND_LIST:
+		RESOLVE_FAIL(r, operand->span, "a list is no operand here");
+		return RESOLVE_HINT(r, "give a list a name first, as in const c = [1, 2]");
 	}
 	return STATUS_OK;
 }

@@ -21,19 +21,32 @@ struct number {
 	int64_t whole; /* the value, if INTEGER */
 };
 
-enum operand_kind { OPERAND_NUMBER, OPERAND_NAME, OPERAND_BLOCK };
+/* A list of numbers. TEXT: canonical source. */
+struct list_item {
+	struct number number;
+	const char *text;
+};
+struct list {
+	const struct list_item *items;
+	size_t count;
+};
+
+enum operand_kind { OPERAND_NUMBER, OPERAND_NAME, OPERAND_BLOCK, OPERAND_LIST };
 
 struct operand {
 	enum operand_kind kind;
 	struct span span;
-	const char *text; /* NUMBER: canonical source, such as "(pi / 2)" for an expression; NAME: the name; BLOCK: NULL */
+	const char *text; /* NUMBER: canonical source, such as "(pi / 2)" for an expression; NAME: the name; else NULL */
 	struct number number;
 	int64_t index; /* the i of `name[i]`, from the end if negative; NO_INDEX: no index */
-	struct block *block;
+	union {
+		struct block *block;     /* BLOCK; else NULL, but for LIST */
+		const struct list *list; /* LIST */
+	};
 	struct operand *next;
 };
 
-enum value_kind { VALUE_NUMBER, VALUE_NAME, VALUE_STRING, VALUE_BOOL, VALUE_INTEGERS };
+enum value_kind { VALUE_NUMBER, VALUE_NAME, VALUE_STRING, VALUE_BOOL, VALUE_LIST };
 
 /* An option: NAME "=" value. */
 struct option {
@@ -42,8 +55,7 @@ struct option {
 	enum value_kind kind;
 	struct number number;
 	const char *text; /* NUMBER: as written, without a `+`; NAME: the name; BOOL: true or false; STRING: decoded */
-	int64_t *integers;
-	size_t count; /* INTEGERS */
+	struct list list;
 	struct option *next;
 };
 

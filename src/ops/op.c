@@ -231,7 +231,7 @@ static bool integers_fit(const struct argument *a, int64_t least, size_t most)
 {
 	if (a->kind == ARGUMENT_NUMBER)
 		return a->integer && a->number >= (double)least;
-	if (a->kind != ARGUMENT_INTEGERS || a->count == 0 || a->count > most)
+	if (a->kind != ARGUMENT_LIST || !a->integers || a->count == 0 || a->count > most)
 		return false;
 	for (size_t i = 0; i < a->count; i++)
 		if (a->integers[i] < least)
@@ -419,7 +419,7 @@ static bool is_of_integers(enum argument_id id) { return is_of_numbers(id) && ar
 /* Returns NULL if A suits argument ID of OP, else what A must be: by its kind, or one number where OP takes no list. */
 static const char *check_use(enum op op, enum argument_id id, const struct argument *a)
 {
-	const bool several = a->kind == ARGUMENT_INTEGERS && a->count != 1;
+	const bool several = a->kind == ARGUMENT_LIST && a->count != 1;
 	if (is_of_integers(id) && a->kind == ARGUMENT_NUMBER && fabs(a->number) >= 0x1p63 && !isinf(a->number) &&
 	    !a->integer)
 		return id == ID_stream ? "must be an integer from 0 to 2^63 - 1"
@@ -454,7 +454,7 @@ enum status attrs_set(struct attrs *attrs, enum op op, const char *name, int ind
 		return unknown_argument(op, name, complaint);
 	if (name && argument->kind == ARGUMENT_WORD && means_absent(token.value) && !strcmp(argument->word, token.value))
 		return STATUS_OK;
-	if (token.many && argument->kind == ARGUMENT_INTEGERS && argument->count <= MAX_DIMS) {
+	if (token.many && argument->kind == ARGUMENT_LIST && argument->integers && argument->count <= MAX_DIMS) {
 		for (size_t i = 0; i < argument->count; i++)
 			store_extent(&attrs->shape, argument->integers[i]);
 		return STATUS_OK;

@@ -118,7 +118,7 @@ struct attrs {
 };
 
 /* The value of an argument, given by position or by name. */
-enum argument_kind { ARGUMENT_NUMBER, ARGUMENT_WORD, ARGUMENT_BOOL, ARGUMENT_INTEGERS };
+enum argument_kind { ARGUMENT_NUMBER, ARGUMENT_WORD, ARGUMENT_BOOL, ARGUMENT_LIST };
 struct argument {
 	enum argument_kind kind;
 	double number;
@@ -126,7 +126,9 @@ struct argument {
 	int64_t whole; /* then the integer itself: NUMBER may have lost digits */
 	bool boolean;
 	const char *word;
-	const int64_t *integers;
+	/* LIST: COUNT numbers. Attributes refer to them, and are compared by bytes: equal lists are one in memory. */
+	const double *numbers;
+	const int64_t *integers; /* the same, if all are integers; else NULL */
 	size_t count;
 };
 

@@ -166,18 +166,26 @@ static void set_arguments(struct setup *s, const char *text)
 	ck_assert_msg(s->op < OP_COUNT, "%s", token);
 	attrs_default(&s->attrs, s->op);
 	for (int place = 0; (token = strtok_r(NULL, " ", &rest));) {
-		int64_t list[8];
+		int64_t list[16];
+		double *numbers = arena_array(&s->arena, 16, sizeof *numbers); /* attributes refer to them */
 		const char *equals = strchr(token, '='), *value = equals ? equals + 1 : token;
 		struct complaint complaint = {.arena = &s->arena};
 		char name[32] = "", *end;
 		snprintf(name, sizeof name, "%.*s", equals ? (int)(equals - token) : 0, token);
-		struct argument a = {.kind = ARGUMENT_NUMBER, .number = strtod(value, &end), .word = value, .integers = list};
+		struct argument a = {.kind = ARGUMENT_NUMBER,
+		                     .number = strtod(value, &end),
+		                     .word = value,
+		                     .integers = list,
+		                     .numbers = numbers};
 		a.integer = a.number == floor(a.number);
 		a.whole = a.integer ? (int64_t)a.number : 0;
 		if (*end == ',') {
-			a.kind = ARGUMENT_INTEGERS;
-			for (const char *at = value; a.count < 8; at = end + 1) {
-				list[a.count++] = strtoll(at, &end, 10);
+			a.kind = ARGUMENT_LIST;
+			for (const char *at = value; a.count < 16; at = end + 1) {
+				numbers[a.count] = strtod(at, &end);
+				a.integers = numbers[a.count] == floor(numbers[a.count]) ? a.integers : NULL;
+				list[a.count] = (int64_t)numbers[a.count];
+				a.count++;
 				if (*end != ',')
 					break;
 			}

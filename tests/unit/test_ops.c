@@ -14,15 +14,20 @@
 #include "suite.h"
 
 /* "name value" or a value alone: a number, a list like [1,2], true, false or a word. */
-static struct argument argument_of(const char *text, int64_t list[64])
+static struct argument argument_of(const char *text, int64_t list[64], double numbers[64])
 {
 	char *end;
 	struct argument a = {.kind = ARGUMENT_NUMBER, .number = strtod(text, &end), .word = text};
 	if (*text == '[') {
-		a.kind = ARGUMENT_INTEGERS;
+		a.kind = ARGUMENT_LIST;
 		a.integers = list;
-		for (const char *at = text + 1; *at && *at != ']'; at = end + (*end == ','))
-			list[a.count++] = strtoll(at, &end, 10);
+		a.numbers = numbers;
+		for (const char *at = text + 1; *at && *at != ']'; at = end + (*end == ',')) {
+			numbers[a.count] = strtod(at, &end);
+			a.integers = numbers[a.count] == floor(numbers[a.count]) ? a.integers : NULL;
+			list[a.count] = (int64_t)numbers[a.count];
+			a.count++;
+		}
 	} else if (!strcmp(text, "true") || !strcmp(text, "false")) {
 		a.kind = ARGUMENT_BOOL;
 		a.boolean = *text == 't';
@@ -38,7 +43,8 @@ static enum status set_one(struct attrs *attrs, enum op op, const char *name, in
                            const char **message, const char **hint)
 {
 	int64_t list[64];
-	struct argument a = argument_of(value, list);
+	static double numbers[64]; /* attributes refer to them */
+	struct argument a = argument_of(value, list, numbers);
 	struct complaint complaint = {.arena = &arena};
 	const enum status status = attrs_set(attrs, op, name, index, &a, &complaint);
 	*message = complaint.message;

@@ -96,13 +96,23 @@ static bool same_number(double a, double b) { return memcmp(&a, &b, sizeof a) ==
 
 static bool same_block(const struct block *a, const struct block *b);
 
+static bool same_list(const struct list *a, const struct list *b)
+{
+	for (size_t i = 0; a->count == b->count && i < a->count; i++)
+		if (!same_number(a->items[i].number.value, b->items[i].number.value) ||
+		    a->items[i].number.integer != b->items[i].number.integer || !same_text(a->items[i].text, b->items[i].text))
+			return false;
+	return a->count == b->count;
+}
+
 static bool same_operands(const struct operand *a, const struct operand *b)
 {
 	for (; a && b; a = a->next, b = b->next) {
 		if (a->kind != b->kind || a->index != b->index || a->number.integer != b->number.integer ||
 		    !same_text(a->text, b->text))
 			return false;
-		if (!same_number(a->number.value, b->number.value) || !same_block(a->block, b->block))
+		if (!same_number(a->number.value, b->number.value) ||
+		    !(a->kind == OPERAND_LIST ? same_list(a->list, b->list) : same_block(a->block, b->block)))
 			return false;
 	}
 	return a == b;
@@ -111,12 +121,10 @@ static bool same_operands(const struct operand *a, const struct operand *b)
 static bool same_options(const struct option *a, const struct option *b)
 {
 	for (; a && b; a = a->next, b = b->next) {
-		if (!same_text(a->name, b->name) || a->kind != b->kind || a->count != b->count)
+		if (!same_text(a->name, b->name) || a->kind != b->kind || !same_list(&a->list, &b->list))
 			return false;
 		if (a->number.integer != b->number.integer || !same_number(a->number.value, b->number.value) ||
 		    !same_text(a->text, b->text))
-			return false;
-		if (a->count && memcmp(a->integers, b->integers, a->count * sizeof *a->integers))
 			return false;
 	}
 	return a == b;
@@ -586,9 +594,10 @@ static const struct {
      NULL},
 	{"repeat 1e3 sin", 0, STATUS_CHAIN, 1, 8, 3, "'1e3' is not an integer", NULL},
 	{"repeat inf { }", 0, STATUS_CHAIN, 1, 8, 3, "syntax error: unexpected 'inf', expected a number or 'while'", NULL},
-	{"pad axes=[1,2.5]", 0, STATUS_CHAIN, 1, 13, 3, "'2.5' is not an integer", NULL},
-	{"pad axes=[1", 0, STATUS_CHAIN, 1, 12, 0, "syntax error: the chain ends too early, expected ',' or ']'",
-     "the '[' at 1:10 is still open"},
+	{"pad axes=[1,x]", 0, STATUS_CHAIN, 1, 13, 1, "'x' in a constant expression",
+     "a constant expression has numbers, pi, e and + - * / ^ ( ); a name stands alone, as in add W"},
+	{"pad axes=[1", 0, STATUS_CHAIN, 1, 12, 0,
+     "syntax error: the chain ends too early, expected an operator, ',' or ']'", "the '[' at 1:10 is still open"},
 	{"{ sin }", 0, STATUS_CHAIN, 1, 1, 1, "syntax error: unexpected '{', expected an operation or another statement",
      NULL},
 	{"add { sin } {", 0, STATUS_CHAIN, 1, 14, 0,
@@ -956,6 +965,8 @@ static const struct {
 	{"add +1e-05", "add 1e-05\n"},
 	{"add - 1.50", "add -1.50\n"},
 	{"pad axes=[ 1,+2 , - 3]", "pad axes=[1, 2, -3]\n"},
+	{"stencil[ 1/2,- 2.50 ,+(pi*2) ]dx=[ 1e-3 ]", "stencil [1 / 2, -2.50, (pi * 2)] dx=[1e-3]\n"},
+	{"stencil w[1] w [ 2 ] []", "stencil w[1] w[2] []\n"},
 	{"mul W [ 007 ]", "mul W[7]\n"},
 	{"repeat 8 {\n  mul 1.1\n  sin\n}", "repeat 8 { mul 1.1; sin }\n"},
 	{"repeat 010{sin}", "repeat 10 { sin }\n"},
