@@ -96,11 +96,11 @@ static enum status check_grad_options(struct session *s)
 		return usage_error(s, "policy '%s' needs --spill DIR", s->set.policy.text);
 	if (!s->line.given[OPTION_JOURNAL])
 		return STATUS_OK;
-	const bool on_disk =
-		policy_is(&s->set.policy, TRAIT_ON_DISK) && (s->set.policy.kind != POLICY_auto || s->set.memory);
-	if (!s->line.given[OPTION_SPILL] || !on_disk)
-		return usage_error(s, "--journal needs states on disk: --spill DIR, and --policy disk-revolve:S, online:S or "
-		                      "--memory BYTES");
+	if (!s->line.given[OPTION_SPILL])
+		return usage_error(s, "--journal needs --spill DIR, where it keeps what a resumed run reads");
+	if (s->set.policy.kind == POLICY_auto && !s->set.memory)
+		return usage_error(s,
+		                   "--journal contradicts policy 'auto' without --memory: the memory that is free may change");
 	const bool online = s->set.policy.kind == POLICY_online || (s->chain.has_conditions && s->set.memory);
 	if (online && s->set.spill_limit)
 		return usage_error(s,

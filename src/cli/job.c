@@ -52,7 +52,7 @@ struct job_options session_job_options(const struct session *s, const struct pol
 	                            .portion.most = s->set.iterations,
 	                            .threads = s->set.threads,
 	                            .tile = s->set.tile,
-	                            .whole = s->line.given[OPTION_JOURNAL],
+	                            .resumable = s->line.given[OPTION_JOURNAL],
 	                            .on_disk = s->line.given[OPTION_SPILL],
 	                            .disk_bytes = s->set.spill_limit,
 	                            .may_spill = option_table[OPTION_SPILL].commands & s->command->letter,
@@ -142,11 +142,13 @@ void warn_useless(struct session *s, const struct job *job)
 
 void warn_unjournalled(struct session *s, const struct job *job)
 {
-	if (!s->line.given[OPTION_JOURNAL] || !policy_is(job->policy, TRAIT_ON_DISK) || job->predicted.spill_writes)
+	const char *rest = "a run that is killed resumes from the end of its forward pass, or from the start";
+	if (!s->line.given[OPTION_JOURNAL])
 		return;
-	diag_warn(&s->diags, "policy '%s' writes no state to disk: --journal cannot resume a run that is killed",
-	          job->policy->text);
-	diag_hint(&s->diags, "disk-revolve:S with few snapshots S writes states to disk; so may a smaller budget");
+	if (policy_by_value(&job->scheduled))
+		diag_warn(&s->diags, "policy '%s' runs the chain at once: %s", job->policy->text, rest);
+	else if (job->whole.steps == 1)
+		diag_warn(&s->diags, "the chain is one step: %s", rest);
 }
 
 void warn_unstored(struct session *s, const struct counters *counters, double error)

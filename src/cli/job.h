@@ -21,7 +21,7 @@ enum status put_residuals(struct session *session, const struct type *type, cons
 
 /* Warns of a policy by value, or of a checkpoint block at the end under save-all, that does not lower the peak. */
 void warn_useless(struct session *session, const struct job *job);
-/* Warns of --journal if JOB could keep states on disk but keeps none, since its run could not be resumed. */
+/* Warns of --journal if JOB has one step, as a policy by value makes it: then there is one moment to resume from. */
 void warn_unjournalled(struct session *session, const struct job *job);
 /* Warns of --store-dtype if COUNTERS have no checkpoints; else reports ERROR, its largest error, unless that is NAN. */
 void warn_unstored(struct session *session, const struct counters *counters, double error);

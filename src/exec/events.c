@@ -50,7 +50,7 @@ static enum status traced_disk(void *context, enum machine_disk access, int64_t 
                                const struct machine_array *arrays, size_t count)
 {
 	struct worker *worker = context;
-	struct event event = {.kind = access == MACHINE_SPILL ? EVENT_SPILL : EVENT_FETCH,
+	struct event event = {.kind = access != MACHINE_FETCH ? EVENT_SPILL : EVENT_FETCH,
 	                      .slot = slot,
 	                      .live = worker->walk.live,
 	                      .from = microseconds(worker->run)};

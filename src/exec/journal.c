@@ -1,6 +1,6 @@
 /*
- * Points alternate between two slots. A new point never overwrites the last durable
- * one, so after the first a whole point is always there.
+ * Images alternate between two slots. A new image never overwrites the last durable
+ * one, so after the first a whole image is always there.
  */
 #include "exec/journal.h"
 
@@ -56,22 +56,29 @@ static bool add_line(const struct journal *journal, const char *line)
 	return io_write_at(journal->fd, IO_NEXT, text, seal_line(text, line));
 }
 
+/* The spill file has SLOT, and the journal names it. It is a point if NUMBER is not -1. */
+static void note_blob(struct journal *journal, int64_t slot, int64_t number)
+{
+	if (slot < JOURNAL_VALUE)
+		journal->image_slot = slot;
+	if (number < 0)
+		return;
+	journal->number = number;
+	journal->point_slot = slot;
+}
+
 /* SLOT is written: syncs the spill file, then appends and syncs the line that names SLOT. */
 static struct spill_failure note_written(void *context, int64_t slot, const struct spill_region *region)
 {
 	struct journal *journal = context;
 	char line[LINE_MOST];
-	int64_t number = slot < JOURNAL_VALUE ? journal->next : -1;
 	snprintf(line, sizeof line, "blob %" PRId64 " %" PRId64 " %zu %016" PRIx64 " %" PRId64, slot, region->offset,
-	         region->size, region->checksum, number);
+	         region->size, region->checksum, region->number);
 	if (fdatasync(journal->spill_fd))
 		return (struct spill_failure){journal->spill_path, "write the spill file", errno};
 	if (!add_line(journal, line) || fdatasync(journal->fd))
 		return (struct spill_failure){journal->path, "write the journal", errno};
-	if (slot < JOURNAL_VALUE) {
-		journal->number = number;
-		journal->point_slot = slot;
-	}
+	note_blob(journal, slot, region->number);
 	return (struct spill_failure){.error = 0};
 }
 
@@ -242,23 +249,18 @@ enum status journal_read_costs(const struct context *context, const char *path, 
 static enum status read_blob(struct reading *r)
 {
 	struct journal *journal = r->journal;
-	int64_t slot, number;
+	int64_t slot;
 	struct spill_region region;
 	int used = 0;
 	if (sscanf(r->line, "blob %" SCNd64 " %" SCNd64 " %zu %" SCNx64 " %" SCNd64 "%n", &slot, &region.offset,
-	           &region.size, &region.checksum, &number, &used) != 5 ||
+	           &region.size, &region.checksum, &region.number, &used) != 5 ||
 	    r->line[used] || slot < 0 || slot > INT32_MAX || region.offset < 0 ||
 	    region.size > (size_t)(INT64_MAX - region.offset)) /* no file is longer */
 		return malformed(r, "this is no journal of ckptc");
 	region.room = region.size;
 	TRY(spill_restore(r->spill, slot, &region, r->context->diags));
-	if (slot < JOURNAL_VALUE) {
-		journal->number = number;
-		journal->point_slot = slot;
-	} else if (slot > JOURNAL_VALUE) {
-		journal->last_state = slot - JOURNAL_STATES;
-	}
-	journal->goes_on = journal->number >= 0 || journal->last_state >= 0;
+	note_blob(journal, slot, region.number);
+	journal->goes_on = journal->number >= 0;
 	return STATUS_OK;
 }
 
@@ -374,7 +376,7 @@ enum status journal_open(const struct context *context, struct journal *journal,
 {
 	char file[PATH_MAX];
 	journal->fd = journal->spill_fd = -1;
-	journal->number = journal->point_slot = journal->next = journal->last_state = -1;
+	journal->number = journal->point_slot = journal->image_slot = -1;
 	journal->goes_on = false;
 	if (!output_follow(journal->path, file)) /* the target is removed at the end, the link stays */
 		return failed(journal, "open", context->diags);

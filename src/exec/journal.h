@@ -6,11 +6,12 @@
  *   identity   after a first line: a line for each journal_part, the hash of what a resumed command must share
  *   spill      the name of the spill file, which is created once this line is synced
  *   disk, cost the measured costs of a byte on disk, and of each distinct step, if there are any
- *   blob       a state, a point or the output that is durable in the spill file
+ *   blob       a state, a memory image or the output that is durable in the spill file; a state or image that is a
+ *              point has its number
  *   done       the outputs are written
  *
  * Invariant: a blob is synced before the journal names it, and the line is synced before the command relies on it. So
- * the last point and all states can be read, whenever the kill came; only earlier points are overwritten. An incomplete
+ * the last point and all states can be read, whenever the kill came; only earlier images are overwritten. An incomplete
  * last line is dropped; any other malformed line is an error. Another command's journal is refused, unless it is done.
  */
 #ifndef EXEC_JOURNAL_H
@@ -41,7 +42,7 @@ struct journal_costs {
 };
 
 /* Slots of the spill file. A state has the slot JOURNAL_STATES + its disk slot. */
-enum journal_slot { JOURNAL_POINT_A, JOURNAL_POINT_B, JOURNAL_VALUE, JOURNAL_STATES };
+enum journal_slot { JOURNAL_IMAGE_A, JOURNAL_IMAGE_B, JOURNAL_VALUE, JOURNAL_STATES };
 
 struct journal {
 	/* Set by the caller. */
@@ -59,9 +60,8 @@ struct journal {
 	int spill_fd;                    /* spill_close closes it */
 	int64_t number;                  /* of the last durable point, or -1 */
 	int64_t point_slot;              /* its slot, or -1 */
-	int64_t next;                    /* the caller's: number of the point that it writes; at first -1 */
-	int64_t last_state; /* the disk slot of the last state that was durable when the journal was opened, or -1 */
-	bool goes_on;       /* there was then a state or point to resume from */
+	int64_t image_slot;              /* the slot of the last durable image, or -1 */
+	bool goes_on;                    /* when the journal was opened, there was a point to resume from */
 };
 
 /*

@@ -2,22 +2,33 @@
  * A gradient command with a journal (exec/journal.c): when it writes a point, and how a
  * later command resumes from the last durable point.
  *
+ * A *point* is a moment from which a later command can resume. The schedule writes states to disk anyway: if memory
+ * holds nothing else, such a state is a point. Any other point is an *image*: all arrays that the machine holds, and the
+ * data outside the slab, which are the sums of params' gradients and the largest error of the store. An image is written
+ * once so much time has passed since the last point that images take at most a tenth of the run. So a kill loses about
+ * ten times as long as an image takes.
+ *
  * A resumed command walks the schedule from its first action, but skips: up to the last durable point it computes
  * nothing. If the first sweep ends before that, it reads the output back from the spill file, and writes it. At the
- * point it reads back the state; or the cotangents and the data outside the slab. Those are the sums of params'
- * gradients and the largest error of the store.
+ * point it reads back the state or the image.
  *
- * Invariant: the gradient has the bits of a command that was not killed.
+ * Invariants: the gradient has the bits of a command that was not killed. The states that are read after the last
+ * durable point are on disk: before the state of a slot is replaced, an image is written.
  */
 #include <string.h>
 
+#include "base/checked.h"
 #include "base/hash.h"
 #include "base/system.h"
 #include "exec/costs.h"
 #include "exec/run_parts.h"
 
-/* Points take at most a tenth of the time. A point that comes too soon is not written. */
-enum { POINT_SHARE = 10 };
+/*
+ * POINT_SHARE: how often as long as an image takes must pass before it is written. The time to write B bytes is taken to
+ * be in proportion to B + LATENCY, since to sync few bytes takes a while too.
+ */
+enum { POINT_SHARE = 10, LATENCY = 4 << 20 };
+static const double ASSUMED_RATE = 5e-9; /* seconds a byte, before the first image */
 
 static uint64_t hash_text(uint64_t hash, const char *text)
 {
@@ -60,9 +71,32 @@ static enum status identify(const struct run *run, const void *input, uint64_t p
 	return programs_identify(run->programs, &parts[JOURNAL_TARGETS], &parts[JOURNAL_OBJECTS], diags);
 }
 
+/* Returns the bytes of an image beside the slab's arrays. */
+static int64_t bytes_of_sums(const struct gradient_result *result)
+{
+	int64_t bytes = sizeof(double);
+	for (size_t i = 0; i < result->param_count; i++) {
+		const struct param_gradient *g = &result->params[i];
+		const struct param_sums *sums = &g->of[g->type.dtype == DTYPE_F64]; /* a journal covers one array */
+		bytes += (sums->heads ? (int64_t)g->size : 0) + (sums->tails ? (int64_t)g->size / 2 : 0);
+	}
+	return bytes;
+}
+
+/* True if a program of RUN keeps records, which end with it. */
+static bool keeps_records(const struct run *run)
+{
+	bool keeps = false;
+	for (size_t i = 0; i < run->chain->program_count; i++)
+		keeps |= run->chain->programs[i].traits.record_bytes >= 0;
+	return keeps;
+}
+
 enum status resume_open(struct worker *worker, const void *input)
 {
 	struct run *run = worker->run;
+	struct resuming *resuming = &worker->walk.resuming;
+	struct spill *spill = &worker->walk.kept.spill;
 	const struct context context = {run->context.allocator, run->gradient->arena, worker->diags};
 	const unsigned char *more;
 	size_t got = 0;
@@ -72,23 +106,30 @@ enum status resume_open(struct worker *worker, const void *input)
 		                 "another array follows, and a journal is of one");
 	struct journal *journal = run->gradient->result->journal = arena_alloc(context.arena, sizeof *journal);
 	TRY_ALLOC(journal, worker->diags);
+	resuming->sums = bytes_of_sums(run->gradient->result);
+	const int64_t image = run->gradient->job->slabs + resuming->sums;
 	*journal = (struct journal){.path = run->gradient->options->journal,
 	                            .directory = run->gradient->options->spill,
-	                            .wanted = run->gradient->job->predicted.spill_bytes};
+	                            .wanted = saturated_add(run->gradient->job->predicted.spill_bytes, 2 * image)};
 	TRY(identify(run, input, journal->identity.parts, worker->diags));
 	if (run->options->job.costs == costs_of)
 		costs_keep(run->options->job.costs_context, &journal->costs);
-	TRY(journal_open(&context, journal, &worker->walk.kept.spill));
-	worker->walk.resuming.skips = journal->goes_on;
+	TRY(journal_open(&context, journal, spill));
+	for (int64_t slot = JOURNAL_IMAGE_A; slot <= JOURNAL_IMAGE_B; slot++)
+		TRY(spill_reserve(spill, slot, (slot - JOURNAL_IMAGE_A) * image, (size_t)image, worker->diags));
+	resuming->skips = journal->goes_on;
+	resuming->recordless = keeps_records(run);
+	resuming->last = clock_seconds();
+	resuming->rate = ASSUMED_RATE;
 	return STATUS_OK;
 }
 
-/* Adds the data outside the slab to the pieces of a point: sums, and the store's largest error. */
+/* Adds the data outside the slab to the pieces of an image: sums, and the store's largest error. */
 static void add_sums(struct kept_states *kept, const struct gradient_result *result)
 {
 	for (size_t i = 0; i < result->param_count; i++) {
 		const struct param_gradient *g = &result->params[i];
-		const struct param_sums *sums = &g->of[g->type.dtype == DTYPE_F64]; /* a journal covers one array */
+		const struct param_sums *sums = &g->of[g->type.dtype == DTYPE_F64];
 		if (sums->heads)
 			kept->pieces[kept->piece_count++] = (struct spill_piece){sums->heads, g->size};
 		if (sums->tails)
@@ -97,43 +138,52 @@ static void add_sums(struct kept_states *kept, const struct gradient_result *res
 	kept->pieces[kept->piece_count++] = (struct spill_piece){&kept->error, sizeof kept->error};
 }
 
-static enum status write_point(struct worker *worker)
+/* Writes the pieces of an image, which are set, to the slot that has not the last one. */
+static enum status write_image(struct worker *worker)
 {
-	struct journal *journal = worker->run->gradient->result->journal;
+	const struct journal *journal = worker->run->gradient->result->journal;
 	struct kept_states *kept = &worker->walk.kept;
 	struct resuming *resuming = &worker->walk.resuming;
+	const int64_t slot = journal->image_slot == JOURNAL_IMAGE_A ? JOURNAL_IMAGE_B : JOURNAL_IMAGE_A;
 	const double begun = clock_seconds();
-	if (begun < resuming->next_point)
-		return STATUS_OK;
-	journal->next = resuming->points;
-	const int64_t slot = journal->point_slot == JOURNAL_POINT_A ? JOURNAL_POINT_B : JOURNAL_POINT_A;
+	double bytes = LATENCY;
+	for (size_t i = 0; i < kept->piece_count; i++)
+		bytes += (double)kept->pieces[i].size;
+	kept->spill.number = resuming->points;
 	TRY(spill_write_at_once(&kept->spill, slot, kept->pieces, kept->piece_count, worker->diags));
-	const double now = clock_seconds();
-	resuming->next_point = now + POINT_SHARE * (now - begun);
+	resuming->last = clock_seconds();
+	resuming->rate = (resuming->last - begun) / bytes;
 	return STATUS_OK;
 }
 
-/* Writes a point of cotangents (SLOT -1), unless it is too soon. A state on disk is one already. Ends skipping. */
-static enum status on_point(void *context, int64_t slot, const struct machine_array *arrays, size_t count)
+/* True if MOMENT is the point from which the run resumes, or if its image should be written. */
+static bool on_moment(void *context, const struct machine_moment *moment)
+{
+	struct worker *worker = context;
+	struct resuming *resuming = &worker->walk.resuming;
+	resuming->points++;
+	if (resuming->skips)
+		return resuming->points == worker->run->gradient->result->journal->number;
+	if (moment->recorded && resuming->recordless)
+		return false;
+	if (moment->slot >= 0 && spill_holds(&worker->walk.kept.spill, kept_states_slot(worker, moment->slot)))
+		return true;
+	const double bytes = (double)moment->bytes + (double)resuming->sums + LATENCY;
+	return clock_seconds() - resuming->last >= POINT_SHARE * resuming->rate * bytes;
+}
+
+/* Writes an image with ARRAYS or, at the end of skipping, reads it. */
+static enum status on_point(void *context, const struct machine_array *arrays, size_t count)
 {
 	struct worker *worker = context;
 	const struct gradient_result *result = worker->run->gradient->result;
-	const struct journal *journal = result->journal;
 	struct kept_states *kept = &worker->walk.kept;
-	struct resuming *resuming = &worker->walk.resuming;
-	const bool state = slot >= 0;
-	resuming->points += !state;
-	const bool last = state ? journal->number < 0 && slot == journal->last_state : resuming->points == journal->number;
-	if (resuming->skips ? !last : state)
-		return STATUS_OK;
 	TRY(kept_states_set_pieces(worker, arrays, count, 2 * result->param_count + 1));
-	if (!state)
-		add_sums(kept, result);
-	if (!resuming->skips)
-		return write_point(worker);
-	resuming->skips = false;
-	return spill_read(&kept->spill, state ? kept_states_slot(worker, slot) : journal->point_slot, kept->pieces,
-	                  kept->piece_count, worker->diags);
+	add_sums(kept, result);
+	if (!worker->walk.resuming.skips)
+		return write_image(worker);
+	worker->walk.resuming.skips = false;
+	return spill_read(&kept->spill, result->journal->point_slot, kept->pieces, kept->piece_count, worker->diags);
 }
 
 /* The hooks of a worker that may skip. */
@@ -158,6 +208,7 @@ static enum status on_exchange(void *context, enum machine_input_output which, i
 	struct spill *spill = &worker->walk.kept.spill;
 	if (which == MACHINE_OUTPUT) {
 		const struct spill_piece piece = {worker->slab.base + offset, (size_t)type_bytes(type)};
+		spill->number = -1;
 		TRY(resuming->skips ? spill_read(spill, JOURNAL_VALUE, &piece, 1, worker->diags)
 		                    : spill_write_at_once(spill, JOURNAL_VALUE, &piece, 1, worker->diags));
 	}
@@ -180,11 +231,20 @@ static enum status on_disk(void *context, enum machine_disk access, int64_t slot
                            size_t count)
 {
 	struct worker *worker = context;
-	if (!worker->walk.resuming.skips)
-		return worker->walk.resuming.computing.disk(context, access, slot, arrays, count);
+	struct kept_states *kept = &worker->walk.kept;
+	struct resuming *resuming = &worker->walk.resuming;
+	resuming->points += access == MACHINE_SPILL_ALONE;
+	if (!resuming->skips && access == MACHINE_SPILL_ALONE)
+		resuming->last = clock_seconds();
+	if (!resuming->skips)
+		return resuming->computing.disk(context, access, slot, arrays, count);
 	if (access == MACHINE_FETCH)
 		(void)kept_states_next_fetch(worker);
-	return STATUS_OK;
+	if (access != MACHINE_SPILL_ALONE || resuming->points != worker->run->gradient->result->journal->number)
+		return STATUS_OK;
+	resuming->skips = false;
+	TRY(kept_states_set_pieces(worker, arrays, count, 0));
+	return spill_read(&kept->spill, kept_states_slot(worker, slot), kept->pieces, kept->piece_count, worker->diags);
 }
 
 void resume_hook(struct worker *worker)
@@ -195,5 +255,6 @@ void resume_hook(struct worker *worker)
 	hooks->input_output = on_exchange;
 	hooks->convert = on_convert;
 	hooks->disk = on_disk;
+	hooks->wants_point = on_moment;
 	hooks->point = on_point;
 }

@@ -149,8 +149,11 @@ struct kept_states {
 struct resuming {
 	struct machine_hooks computing; /* the hooks of a run that does not skip */
 	bool skips;                     /* computes nothing until the last durable point */
-	int64_t points;                 /* of cotangents, so far */
-	double next_point;              /* time before which no point is written, by clock_seconds */
+	bool recordless;                /* a program keeps records, which are in no image */
+	int64_t points;                 /* moments that can be points, so far */
+	int64_t sums;                   /* bytes of an image beside the slab's arrays */
+	double last;                    /* when the last point was written or, before the first, the run began */
+	double rate;                    /* seconds a byte to write an image, as last measured or at first assumed */
 };
 
 /* How a worker of a gradient run walks the schedule. */

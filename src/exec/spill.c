@@ -121,7 +121,8 @@ enum status spill_check_room(const char *directory, int64_t wanted, struct diags
 
 enum status spill_open(struct spill *spill, size_t staging, const struct allocator *allocator, struct diags *diags)
 {
-	*spill = (struct spill){.fd = -1, .staged = NOT_STAGED, .staging_size = staging, .allocator = allocator};
+	*spill =
+		(struct spill){.fd = -1, .number = -1, .staged = NOT_STAGED, .staging_size = staging, .allocator = allocator};
 	spill->staging = allocator_get(allocator, staging + 1, 1); /* + 1: a state may have no bytes */
 	TRY_ALLOC(spill->staging, diags);
 	return team_open(&spill->team, 2, 0, allocator, diags);
@@ -163,6 +164,16 @@ enum status spill_restore(struct spill *spill, int64_t slot, const struct spill_
 	return STATUS_OK;
 }
 
+enum status spill_reserve(struct spill *spill, int64_t slot, int64_t offset, size_t room, struct diags *diags)
+{
+	struct spill_region region = {.offset = offset};
+	if ((size_t)slot < spill->capacity)
+		region = spill->regions[slot];
+	region.offset = offset;
+	region.room = room;
+	return spill_restore(spill, slot, &region, diags);
+}
+
 /* Gives SLOT the pieces' checksum and a region, a new one at the end if its last is too small. NULL: out of memory. */
 static const struct spill_region *place(struct spill *spill, int64_t slot, const struct spill_piece *pieces,
                                         size_t count)
@@ -172,6 +183,7 @@ static const struct spill_region *place(struct spill *spill, int64_t slot, const
 		return NULL;
 	r->size = total_size(pieces, count);
 	r->checksum = checksum_pieces(pieces, count);
+	r->number = spill->number;
 	if (r->room < r->size) {
 		r->offset = spill->end;
 		r->room = r->size;

@@ -21,6 +21,7 @@ struct spill_region {
 	int64_t offset;
 	size_t size, room; /* bytes: of the slot's state (0: none); of the region, which may be longer */
 	uint64_t checksum;
+	int64_t number; /* that of struct spill when the state was written */
 };
 
 /* A failed write: its file, the operation, and its errno (0: no failure). */
@@ -35,7 +36,8 @@ struct spill {
 	const char *remedy;           /* the note if the file is damaged */
 	struct spill_region *regions; /* by slot */
 	size_t capacity;
-	int64_t end; /* of the file */
+	int64_t end;    /* of the file */
+	int64_t number; /* the caller's, for `written`; at first -1 */
 	/* Called once the file holds SLOT, by the thread that wrote it; may be NULL. */
 	struct spill_failure (*written)(void *context, int64_t slot, const struct spill_region *region);
 	void *written_context;
@@ -60,6 +62,14 @@ enum status spill_open(struct spill *spill, size_t staging, const struct allocat
 enum status spill_create(struct spill *spill, const char *directory, struct diags *diags);
 /* Records that the file of an earlier process holds SLOT at REGION. */
 enum status spill_restore(struct spill *spill, int64_t slot, const struct spill_region *region, struct diags *diags);
+/* Reserves ROOM bytes from OFFSET on for SLOT, whose last state, if it has one, begins there. The file does not grow. */
+enum status spill_reserve(struct spill *spill, int64_t slot, int64_t offset, size_t room, struct diags *diags);
+
+/* True if SLOT has a state. */
+static inline bool spill_holds(const struct spill *spill, int64_t slot)
+{
+	return (size_t)slot < spill->capacity && spill->regions[slot].size > 0;
+}
 
 /*
  * Writes the COUNT pieces as SLOT, in place of the slot's last state. spill_write copies the pieces and returns; the

@@ -39,8 +39,15 @@ enum machine_input_output {
 	MACHINE_GRADIENT, /* the input's gradient lies at OFFSET; -1: it is zero */
 };
 
-/* A state is written to disk, or read back. */
-enum machine_disk { MACHINE_SPILL, MACHINE_FETCH };
+/* A state is written to disk, or read back. ALONE: there is nothing but that state, no cotangents either. */
+enum machine_disk { MACHINE_SPILL, MACHINE_SPILL_ALONE, MACHINE_FETCH };
+
+/* A moment between calls. A run can continue here that has the arrays which are held, and the states on disk. */
+struct machine_moment {
+	int64_t bytes; /* of these arrays, each rounded up */
+	bool recorded; /* residuals are among them */
+	int64_t slot;  /* the disk slot to which a state is written next, or -1 */
+};
 
 /* Where a walk goes on: see struct machine_hooks. COMPILED NULL: as before. */
 struct machine_switch {
@@ -59,11 +66,9 @@ struct machine_hooks {
 	/* Writes the COUNT ARRAYS of a state to disk slot SLOT, or reads them from it. Each array comes once. */
 	enum status (*disk)(void *context, enum machine_disk access, int64_t slot, const struct machine_array *arrays,
 	                    size_t count);
-	/*
-	 * Called when a run could begin here: nothing is held except ARRAYS and the states on disk. ARRAYS are the
-	 * state just written to disk slot SLOT, or cotangents if SLOT is -1.
-	 */
-	enum status (*point)(void *context, int64_t slot, const struct machine_array *arrays, size_t count);
+	/* Called after each call, and before a state is written to disk. If it returns true, `point` gets what is held. */
+	bool (*wants_point)(void *context, const struct machine_moment *moment);
+	enum status (*point)(void *context, const struct machine_array *arrays, size_t count);
 	/*
 	 * Called in the first sweep before the first action and after each that runs forward. The state before step
 	 * POSITION lies at OFFSETS, by slot; -1: the slot has no array. If TO is set, the walk goes on with that chain and

@@ -221,6 +221,8 @@ enum status machine_drop(struct machine *m, int64_t slot);
 /* Spill writes the current state to disk slot SLOT, each array once. Fetch reads it back as the current state. */
 enum status machine_spill(struct machine *m, int64_t slot);
 enum status machine_fetch(struct machine *m, int64_t slot);
+/* Passes what is held to the hook for points, if that wants it. SLOT is that of struct machine_moment. */
+enum status machine_offer_point(struct machine *m, int64_t slot);
 /* Returns TYPE with options->store as its dtype. */
 struct type machine_narrow_type(const struct machine *m, const struct type *type);
 

@@ -135,12 +135,20 @@ static bool add_array(struct machine *m, size_t *count, int32_t id)
 	return append_array(m, count, (struct machine_array){m->buffers.items[id].offset, m->buffers.items[id].size});
 }
 
-/* Calls the point hook with COUNT arrays, unless a memory slot or a recorded step holds an array too. */
-static enum status report_point(struct machine *m, int64_t slot, size_t count)
+enum status machine_offer_point(struct machine *m, int64_t slot)
 {
-	if (!m->hooks || !m->hooks->point || m->snapshots.used || m->records.count)
+	const struct pool *pool = &m->buffers.pool;
+	struct machine_moment moment = {.bytes = pool->top, .recorded = m->records.count > 0, .slot = slot};
+	size_t count = 0;
+	if (!m->hooks || !m->hooks->wants_point)
 		return STATUS_OK;
-	return m->hooks->point(m->hooks->context, slot, m->snapshots.arrays, count);
+	for (size_t i = 0; i < pool->count; i++)
+		moment.bytes -= pool->holes[i].size;
+	if (!m->hooks->wants_point(m->hooks->context, &moment))
+		return STATUS_OK;
+	for (size_t i = 0; i < m->buffers.count; i++)
+		TRY_ALLOC(!m->buffers.items[i].holds || add_array(m, &count, (int32_t)i), m->context->diags);
+	return m->hooks->point(m->hooks->context, m->snapshots.arrays, count);
 }
 
 enum status machine_spill(struct machine *m, int64_t slot)
@@ -149,6 +157,7 @@ enum status machine_spill(struct machine *m, int64_t slot)
 	const struct step *step = machine_step_at(m, m->state.position);
 	size_t count = 0;
 	int64_t bytes = 0;
+	TRY(machine_offer_point(m, slot));
 	TRY_ALLOC(machine_grow(m, (void **)&s->disk, &s->disk_capacity, (size_t)slot + 1, sizeof *s->disk),
 	          m->context->diags);
 	s->disk[slot] = (struct disk_state){m->state.position, step};
@@ -162,9 +171,9 @@ enum status machine_spill(struct machine *m, int64_t slot)
 	m->counters->spill_writes++;
 	m->counters->spill_bytes = saturated_add(m->counters->spill_bytes, bytes);
 	m->counters->spill_state = greater(m->counters->spill_state, bytes);
-	TRY(m->hooks && m->hooks->disk ? m->hooks->disk(m->hooks->context, MACHINE_SPILL, slot, s->arrays, count)
-	                               : STATUS_OK);
-	return report_point(m, slot, count);
+	const bool alone = m->first_sweep && !s->used && !m->records.count;
+	const enum machine_disk access = alone ? MACHINE_SPILL_ALONE : MACHINE_SPILL;
+	return m->hooks && m->hooks->disk ? m->hooks->disk(m->hooks->context, access, slot, s->arrays, count) : STATUS_OK;
 }
 
 /* Gives live slot I of the state before STEP an earlier slot's buffer of its class, or a new one, counted in *COUNT. */
@@ -207,10 +216,6 @@ enum status machine_fetch(struct machine *m, int64_t slot)
 {
 	size_t count = 0;
 	TRY_ALLOC(machine_drop_state(m), m->context->diags);
-	for (size_t i = 0; i < m->buffers.count; i++)
-		TRY_ALLOC(!m->buffers.items[i].holds || add_array(m, &count, (int32_t)i), m->context->diags);
-	TRY(report_point(m, -1, count));
-	count = 0;
 	const struct disk_state *from = &m->snapshots.disk[slot];
 	m->state.position = from->position;
 	m->state.exists = true;

@@ -216,7 +216,7 @@ enum status machine_forward(struct machine *m, int64_t index, enum forward_kind 
 	m->state.position = index + 1;
 	m->counters->evaluations += m->compiled->by_value ? m->lowered->steps : 1;
 	machine_count_forward(m, 1, machine_times(m, step)->forward);
-	return STATUS_OK;
+	return machine_offer_point(m, -1);
 }
 
 enum status machine_seed(struct machine *m)
@@ -297,5 +297,5 @@ enum status machine_reverse(struct machine *m, int64_t index)
 	m->counters->evaluations += linear->recomputed;
 	m->counters->recomputed_cost += machine_times(m, step)->recompute;
 	m->counters->backward_cost += machine_times(m, step)->backward;
-	return ok ? STATUS_OK : machine_memory(m);
+	return ok ? machine_offer_point(m, -1) : machine_memory(m);
 }

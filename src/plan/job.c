@@ -178,7 +178,7 @@ static enum status cut_array(struct job *job)
 	struct arena arena;
 	tiles_keep_whole(&job->tiles, &job->whole);
 	arena_init(&arena, job->context.allocator);
-	const enum status status = find_cut(job, job->whole.streamable && !job->options.whole, &arena);
+	const enum status status = find_cut(job, job->whole.streamable && !job->options.resumable, &arena);
 	arena_free(&arena);
 	allocator_trim(); /* the body may be large */
 	TRY(status);
@@ -233,8 +233,8 @@ static enum status plan(struct job *job)
 	const bool by_value = policy_by_value(job->policy); /* the whole chain is one step, recorded and run backward */
 	job->scheduled = *job->policy;
 	job->scheduled.spills = job->options.on_disk;
-	if (job->policy->kind == POLICY_online && job->options.on_disk && job->options.whole)
-		job->scheduled.number = 0; /* a killed run resumes from states on disk alone */
+	if (job->policy->kind == POLICY_online && job->options.on_disk && job->options.resumable)
+		job->scheduled.number = 0; /* a killed run can resume from each state on disk if there are no others */
 	if (job->options.disk_bytes)
 		job->scheduled.disk_bytes = greater(job->options.disk_bytes / job->tiles.workers, 1);
 	if (by_value)

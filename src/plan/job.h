@@ -22,7 +22,7 @@ struct job_options {
 	enum dtype store;         /* --store-dtype, or DTYPE_COUNT */
 	bool want_value;          /* the output is wanted */
 	bool has_cotangent;       /* an array gives the output's cotangent */
-	bool whole;               /* do not cut into tiles */
+	bool resumable;           /* there is a journal: the array is not cut into tiles */
 	bool unpredicted;         /* the schedule is not counted: predicted has no meaning, and slabs are unknown */
 	bool unexecuted;          /* the job only plans: its programs need not be kept */
 	bool on_disk, may_spill;  /* a budget may keep states on disk; the command has --spill */

@@ -9,6 +9,9 @@
  *
  * P+Q of the table makes no others. The list depends on the chain alone, so more bytes never lose a policy.
  *
+ * A run under a policy by value has few moments from which it can resume. With a journal such a policy is taken only if
+ * no schedule of steps fits.
+ *
  * One region is written out, and stays in memory during the run. So long chains are left out if their region takes more
  * than LEAST_BYTES and a twentieth of the budget. Planning takes a fortieth of the run's cost, but LEAST_WORK in any
  * case: of a long list the last policies are left out.
@@ -191,7 +194,7 @@ static bool is_open(const struct value_plans *list, const struct job *job)
 {
 	const int64_t bytes = job->schedule ? job->policy->number : greater(job->policy->number, job->least_bytes);
 	const struct counters *c = &job->predicted;
-	return (!job->schedule || c->recomputed_cost > 0 || c->spill_writes > 0) &&
+	return (!job->schedule || (!job->options.resumable && (c->recomputed_cost > 0 || c->spill_writes > 0))) &&
 	       list->instrs * INSTR_BYTES <= LEAST_BYTES + (double)bytes / 20;
 }
 

@@ -257,6 +257,7 @@ START_TEST(done_but_not_removed)
 			unsigned char state[STATE] = {0};
 			struct spill_piece pieces[2];
 			pieces_of(state, pieces);
+			spill.number = 0;
 			ck_assert(!spill_write_at_once(&spill, JOURNAL_STATES, pieces, 2, &diags));
 			if (done)
 				journal_finish(&journal);
@@ -284,6 +285,7 @@ static void make_journal(const char *folder, const char *path, const struct jour
 	ck_assert(!spill_open(&spill, STATE, &allocator_system, &diags));
 	ck_assert(!open_journal(&journal, path, folder, identity));
 	pieces_of(states[0], pieces);
+	spill.number = 0;
 	ck_assert(!spill_write_at_once(&spill, JOURNAL_STATES, pieces, 2, &diags));
 	journal_close(&journal);
 	spill_close(&spill);
@@ -320,7 +322,7 @@ START_TEST(a_journal_of_any_length)
 	make_journal(folder, path, &identity);
 	lengthen(path, (size_t)65 << 20);
 	ck_assert(!open_journal(&journal, path, folder, &identity));
-	ck_assert(journal.goes_on && journal.last_state == 0);
+	ck_assert(journal.goes_on && journal.number == 0 && journal.point_slot == JOURNAL_STATES);
 	pieces_of(got, pieces);
 	ck_assert(!spill_read(&spill, JOURNAL_STATES, pieces, 2, &diags));
 	ck_assert(!memcmp(got, states[0], STATE));
