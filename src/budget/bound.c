@@ -18,8 +18,11 @@
  * bytes of residuals may belong to steps that run at most t + 1 times. Where residuals hold the state after their step,
  * a split may have its first step recorded, so B_D(0) is c(0) then. The forward time is the sum over t of the times
  * of the steps that run more than t times. Those that do not are at best the steps of most time for each byte, as in a
- * fractional knapsack of B_D(t) bytes. The bound is the least over D. The tests hold it against all schedules of short
- * chains and against the exact times of equal steps.
+ * fractional knapsack of B_D(t) bytes. The bound is the least over D.
+ *
+ * Of equal steps between a short head and a short tail the relaxed chain (equal_chain.c) is a second bound, mostly a far
+ * higher one. The tests hold the higher of both against all schedules of short chains and against the exact times of
+ * equal steps.
  */
 #include "budget/bound.h"
 
@@ -28,6 +31,7 @@
 
 #include "base/arena.h"
 #include "base/checked.h"
+#include "budget/equal_chain.h"
 
 /* COUNT equal steps: the bytes that keep the state before a step; those it holds once recorded; its time, in all and by byte. */
 struct item {
@@ -108,11 +112,12 @@ static void list_items(struct bound *b)
 /* Sets c(d) for BYTES. */
 static void set_leaves(struct bound *b, double bytes)
 {
+	const double least = fmin(b->beside, b->beside_last); /* a leaf that takes no more has no residuals */
 	double left = bytes;
 	qsort(b->items, b->count, sizeof *b->items, by_state);
 	b->leaf = arena_array(b->arena, (size_t)b->costs->steps, sizeof *b->leaf);
 	for (size_t i = 0; i < b->count && b->leaf; i++)
-		for (int64_t k = 0; k < b->items[i].count && left > b->beside_last; k++) {
+		for (int64_t k = 0; k < b->items[i].count && left > least; k++) {
 			b->leaf[b->depths++] = left - b->beside;
 			left -= b->items[i].state;
 		}
@@ -176,7 +181,23 @@ static double least_sum(const struct bound *b)
 	return least;
 }
 
-bool budget_bound(const struct step_costs *costs, int64_t bytes, const struct allocator *allocator, double *time)
+/* Raises *TIME to that of the relaxed chain, if COSTS have one whose tables are small enough. False if out of memory. */
+static bool raise_by_relaxed(const struct step_costs *costs, int64_t bytes, size_t most_cells,
+                             const struct allocator *allocator, double *time)
+{
+	struct equal_chain chain;
+	struct equal_plan plan;
+	if (!equal_chain_relax(&chain, costs))
+		return true;
+	const enum equal_result result = equal_plan_solve(&plan, &chain, bytes, most_cells, allocator);
+	if (result == EQUAL_SOLVED)
+		*time = fmax(equal_plan_time(&plan) * (1 - 1e-9), *time);
+	equal_plan_free(&plan);
+	return result != EQUAL_NO_MEMORY;
+}
+
+bool budget_bound(const struct step_costs *costs, int64_t bytes, size_t most_cells, const struct allocator *allocator,
+                  double *time)
 {
 	struct arena arena;
 	arena_init(&arena, allocator);
@@ -190,5 +211,5 @@ bool budget_bound(const struct step_costs *costs, int64_t bytes, const struct al
 	*time = arena.failed ? 0 : b.time[b.count] + least_sum(&b) * (1 - 1e-9);
 	const bool done = !arena.failed;
 	arena_free(&arena);
-	return done;
+	return done && raise_by_relaxed(costs, bytes, most_cells, allocator, time);
 }

@@ -1,15 +1,16 @@
 /*
- * Chains of equal steps (equal_steps.c): the schedules that are offered to goals. If the cost walk is the judge, the
- * schedule for a goal's bytes is the best there is, and nothing else is tried. With another judge, schedules for the
- * bytes of a ladder are tried. Its rungs depend on the chain alone.
+ * Chains of equal steps between a short head and a short tail (equal_chain.c): the schedules that are offered to goals. If
+ * the cost walk is the judge, the schedule for a goal's bytes is offered. With another judge, schedules for the bytes of
+ * a ladder are tried. Its rungs depend on the chain alone. A schedule is the best there is if the head and the tail have
+ * a step each at most, or if the relaxed chain takes as much time.
  */
 #include "budget/search_parts.h"
 
 #include "base/checked.h"
-#include "budget/equal_steps.h"
+#include "budget/bound.h"
+#include "budget/equal_chain.h"
 
 enum {
-	CELLS_MOST = 64 << 20, /* the most numbers in a table */
 	CELLS_LEAST = 1 << 20, /* with a judge: so many for every budget, and more for larger ones */
 	RUNGS = 1 << 16,       /* the most rungs of a ladder */
 	CLIMBS = 24,           /* the most schedules tried for a goal */
@@ -21,42 +22,63 @@ static const struct policy from_equal = {.kind = POLICY_budget};
 static enum status make_schedule(const struct search *s, int64_t bytes, size_t most_cells, struct schedule **schedule,
                                  enum equal_result *result)
 {
-	struct equal_table table;
+	struct equal_plan plan;
 	*schedule = NULL;
-	*result = equal_table_solve(&table, s->costs, bytes, most_cells, s->context.allocator);
+	*result = equal_plan_solve(&plan, s->equal, bytes, most_cells, s->context.allocator);
 	if (*result == EQUAL_SOLVED) {
 		struct action_list list = {.allocator = s->context.allocator};
-		equal_table_extract(&table, &list);
+		equal_plan_extract(&plan, &list);
 		*schedule = action_list_schedule(&list);
 	}
-	equal_table_free(&table);
+	equal_plan_free(&plan);
 	return *result == EQUAL_NO_MEMORY || (*result == EQUAL_SOLVED && !*schedule) ? diag_memory(s->context.diags)
 	                                                                             : STATUS_OK;
+}
+
+/* Sets *BEST to whether no schedule within BYTES beyond costs->fixed takes less forward time than TIME. */
+static enum status is_best(const struct search *s, int64_t bytes, size_t most_cells, double time, bool *best)
+{
+	double least;
+	*best = true;
+	if (!s->equal->unproven)
+		return STATUS_OK;
+	TRY_ALLOC(budget_bound(s->costs, bytes, most_cells, s->context.allocator, &least), s->context.diags);
+	*best = time <= least * (1 + 1e-8);
+	return STATUS_OK;
+}
+
+/* Returns the forward time of GOAL's schedule. */
+static double forward_time(const struct search *s, const struct budget_goal *goal)
+{
+	return goal->time - s->time + s->sums[s->costs->steps];
 }
 
 /* Offers GOAL the best schedule within its bytes. *SOLVED: there is none better, or none at all. */
 static enum status offer_best(const struct search *s, struct budget_goal *goal, bool *solved)
 {
+	const int64_t bytes = goal->bytes - s->costs->fixed;
 	struct candidate c = {.family = &from_equal};
 	enum equal_result result;
-	TRY(make_schedule(s, goal->bytes - s->costs->fixed, CELLS_MOST, &c.schedule, &result));
-	*solved = result != EQUAL_TOO_LARGE;
+	TRY(make_schedule(s, bytes, EQUAL_CELLS_MOST, &c.schedule, &result));
+	*solved = result == EQUAL_INFEASIBLE && !s->equal->unproven;
 	if (!c.schedule)
 		return STATUS_OK;
 	enum status status = candidate_measure(s, &c, false);
 	if (!status)
 		status = goal_offer(s, goal, &c);
 	schedule_free(c.schedule);
-	goal->exact = true;
-	return status;
+	TRY(status);
+	TRY(is_best(s, bytes, EQUAL_CELLS_MOST, forward_time(s, goal), &goal->exact));
+	*solved = goal->exact;
+	return STATUS_OK;
 }
 
 /* Sets *FEASIBLE to whether BYTES beyond costs->fixed are enough for any schedule. */
 static enum status is_feasible(const struct search *s, int64_t bytes, bool *feasible)
 {
-	struct equal_table table;
-	const enum equal_result result = equal_table_solve(&table, s->costs, bytes, CELLS_MOST, s->context.allocator);
-	equal_table_free(&table);
+	struct equal_plan plan;
+	const enum equal_result result = equal_plan_solve(&plan, s->equal, bytes, EQUAL_CELLS_MOST, s->context.allocator);
+	equal_plan_free(&plan);
 	*feasible = result == EQUAL_SOLVED || result == EQUAL_TOO_LARGE;
 	return result == EQUAL_NO_MEMORY ? diag_memory(s->context.diags) : STATUS_OK;
 }
@@ -84,13 +106,24 @@ static enum status find_least(const struct search *s, int64_t below, int64_t *le
 /* Returns the bytes between two rungs. *EXACT: they divide all sizes of the steps. Else there are RUNGS of them. */
 static int64_t rung_bytes(const struct search *s, bool *exact)
 {
-	const struct step_cost *c = equal_steps_cost(s->costs);
-	const int64_t sizes[] = {c->residual, c->forward_temporary, c->record_temporary, c->backward_temporary};
-	int64_t unit = c->state;
-	for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-		unit = common_divisor(unit, sizes[i]);
+	int64_t unit = s->costs->output;
+	for (size_t run = 0; run < s->costs->run_count; run++) {
+		const struct step_cost *c = &s->costs->runs[run].cost;
+		const int64_t sizes[] = {c->state, c->residual, c->forward_temporary, c->record_temporary,
+		                         c->backward_temporary};
+		for (size_t i = 0; i < sizeof sizes / sizeof *sizes && s->costs->runs[run].count > 0; i++)
+			unit = common_divisor(unit, sizes[i]);
+	}
 	*exact = unit > s->range / RUNGS;
 	return greater(unit, s->range / RUNGS + 1);
+}
+
+size_t search_equal_cells(const struct search *s, const struct budget_goal *goal)
+{
+	if (!s->judge)
+		return EQUAL_CELLS_MOST;
+	const int64_t cells = lesser(greater(CELLS_LEAST, (goal->bytes - s->costs->fixed) / 8), EQUAL_CELLS_MOST);
+	return (size_t)lesser(cells, (int64_t)s->effort.cells);
 }
 
 /*
@@ -99,10 +132,9 @@ static int64_t rung_bytes(const struct search *s, bool *exact)
  */
 static enum status offer_rung(const struct search *s, struct budget_goal *goal, int64_t bytes, int64_t *excess)
 {
-	const int64_t cells = lesser(greater(CELLS_LEAST, (goal->bytes - s->costs->fixed) / 8), CELLS_MOST);
 	struct candidate c = {.family = &from_equal};
 	enum equal_result result;
-	TRY(make_schedule(s, bytes, (size_t)lesser(cells, (int64_t)s->effort.cells), &c.schedule, &result));
+	TRY(make_schedule(s, bytes, search_equal_cells(s, goal), &c.schedule, &result));
 	*excess = result == EQUAL_TOO_LARGE ? bytes : 0;
 	if (!c.schedule)
 		return STATUS_OK;
@@ -118,7 +150,7 @@ static enum status offer_rung(const struct search *s, struct budget_goal *goal, 
 /*
  * Looks for the highest rung whose schedule fits GOAL: downwards from its reach by as many bytes as the judge says are
  * too many, then by bisection. GOAL is exact if the rungs are, no table was too large, and the rung above that one does
- * not fit.
+ * not fit, and no schedule of that rung's bytes is faster.
  */
 static enum status climb(const struct search *s, struct budget_goal *goal)
 {
@@ -132,7 +164,8 @@ static enum status climb(const struct search *s, struct budget_goal *goal)
 		rung = low > 0 ? low + (high - low) / 2 : greater(rung - ceil_div(excess, unit), 1);
 	}
 	goal->exact = exact && low > 0 && high == low + 1 && goal->schedule && goal->family.kind == POLICY_budget;
-	return STATUS_OK;
+	return goal->exact ? is_best(s, low * unit, search_equal_cells(s, goal), forward_time(s, goal), &goal->exact)
+	                   : STATUS_OK;
 }
 
 enum status search_equal_judged(const struct search *s)

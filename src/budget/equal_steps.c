@@ -19,6 +19,9 @@
  * cost one evaluation a step, where the left part costs more. If it is longer than that, the left part is at least r(m)
  * steps. A step that is not recorded at once costs two evaluations or more, so a shorter left part could be extended.
  *
+ * A *tail* may follow the equal steps. It is recorded and reversed at once, so it runs once. So it counts as one step
+ * more, without which no range is LAST. It only changes how many steps can be recorded at once there.
+ *
  * Only levels m0 - i*a - j*h occur, and ranges get shorter with each level. The lower convex hulls of both terms bound
  * their sum. The sum is evaluated around the minimum of the bound, as far as the bound is below the best sum so far.
  * The tests' oracle is the plain recurrence of persistent.c.
@@ -28,14 +31,11 @@
 #include <string.h>
 
 #include "base/checked.h"
-#include "budget/persistent.h"
 
-/* Which ranges: those in the middle of the chain, or those that end it, before whose first backward is no cotangent. */
-enum { MIDDLE, LAST, PLACES };
 /* How a range begins: in the best way, or with its first step recorded, as (2). */
 enum { BEST, RECORDED, WAYS };
 
-static const int32_t never = INT32_MAX / 4;
+static const int32_t never = EQUAL_NEVER;
 
 /* The times of ranges for which the level's bytes are left. */
 struct equal_level {
@@ -47,15 +47,7 @@ struct equal_level {
 	int32_t *times[PLACES][WAYS]; /* by number of steps, at_once .. reach */
 };
 
-const struct step_cost *equal_steps_cost(const struct step_costs *costs)
-{
-	size_t run = 0;
-	while (run < costs->run_count && costs->runs[run].count == 0)
-		run++;
-	return run < costs->run_count ? &costs->runs[run].cost : NULL;
-}
-
-static bool equal_costs(const struct step_cost *a, const struct step_cost *b)
+bool equal_costs(const struct step_cost *a, const struct step_cost *b)
 {
 	return !(a->forward < b->forward || a->forward > b->forward) && a->state == b->state &&
 	       a->residual == b->residual && a->forward_temporary == b->forward_temporary &&
@@ -65,10 +57,14 @@ static bool equal_costs(const struct step_cost *a, const struct step_cost *b)
 
 bool equal_steps_apply(const struct step_costs *costs)
 {
-	const struct step_cost *first = equal_steps_cost(costs);
-	for (size_t i = 0; i < costs->run_count; i++)
-		if (costs->runs[i].count > 0 && !equal_costs(&costs->runs[i].cost, first))
+	const struct step_cost *first = NULL;
+	for (size_t i = 0; i < costs->run_count; i++) {
+		if (costs->runs[i].count == 0)
+			continue;
+		first = first ? first : &costs->runs[i].cost;
+		if (!equal_costs(&costs->runs[i].cost, first))
 			return false;
+	}
 	return first && costs->output == first->state;
 }
 
@@ -80,40 +76,65 @@ static bool only_recorded(const struct equal_table *t) { return has_recorded(t) 
 
 static int64_t cotangent(const struct equal_table *t, int place) { return place == LAST ? 0 : t->cost.state; }
 
-/* Returns the bytes with which a step can be recorded, and reversed at the end; PIN: see persistent.c. */
+/* Returns the bytes with which PART can be recorded, and reversed at the end; PIN: see persistent.c. */
+static int64_t part_bytes(const struct part *part, int64_t cotangent_bytes, bool pin)
+{
+	const int64_t state = pin ? 0 : part->state;
+	return greater(state + part->record + cotangent_bytes, (part->keeps_input ? state : 0) + part->backward);
+}
+
+/* Returns the bytes with which a step of T can be recorded and reversed. */
 static int64_t record_bytes(const struct equal_table *t, int place, bool pin)
 {
 	const struct part part = part_of_step(&t->cost, t->cost.state, 0);
-	const int64_t state = pin ? 0 : part.state;
-	return greater(state + part.record + cotangent(t, place), (part.keeps_input ? state : 0) + part.backward);
+	return part_bytes(&part, cotangent(t, place), pin);
 }
 
-/* Returns how many of the chain's steps can be recorded at once with BYTES. */
-static int64_t recordable(const struct equal_table *t, int64_t bytes, int place)
+/* Returns how many steps that hold NEXT bytes each can be recorded if all but the last of them may hold BYTES. */
+static int64_t steps_within(const struct equal_table *t, int64_t bytes, int64_t next)
+{
+	if (bytes < 0)
+		return 0;
+	return next > 0 ? lesser(1 + bytes / next, t->steps) : t->steps;
+}
+
+int64_t equal_table_recordable(const struct equal_table *t, int64_t bytes, enum equal_place place, bool pin)
 {
 	const struct step_cost *cost = &t->cost;
-	const int64_t kept = cost->keeps_input ? cost->state : 0, first = cost->residual + kept;
-	const int64_t next = cost->keeps_output ? cost->residual : first;
-	const int64_t rest = bytes - first - record_bytes(t, place, cost->keeps_output);
-	if (bytes < record_bytes(t, place, false))
+	const struct part *tail = place == LAST ? t->tail : NULL;
+	const int64_t kept = cost->keeps_input ? cost->state : 0, rest = bytes - cost->residual - (pin ? 0 : kept);
+	const int64_t next = cost->residual + (cost->keeps_output ? 0 : kept);
+	int64_t count = 0; /* of equal steps, the first of which leaves REST */
+	if (tail && bytes < part_bytes(tail, 0, pin))
 		return 0;
-	if (rest < 0 || t->steps == 1)
-		return 1;
-	return next > 0 ? lesser(2 + rest / next, t->steps) : t->steps;
+	if (bytes >= record_bytes(t, place, pin))
+		count = 1 + steps_within(t, rest - record_bytes(t, place, cost->keeps_output), next);
+	if (tail)
+		count = 1 + lesser(steps_within(t, rest - part_bytes(tail, 0, cost->keeps_output), next), count);
+	return lesser(count, t->steps);
+}
+
+static int64_t recordable(const struct equal_table *t, int64_t bytes, int place)
+{
+	return equal_table_recordable(t, bytes, place, false);
 }
 
 /* Returns the quantity that a split of WAY takes from what is left for the right part: a, or h. */
 static int64_t taken(const struct equal_table *t, int way) { return way == BEST ? t->cost.state : t->cost.residual; }
 
+int64_t equal_table_advances(const struct equal_table *t, int64_t bytes, enum equal_place place)
+{
+	const int64_t rest = bytes - t->cost.state - t->cost.forward_temporary - cotangent(t, place);
+	if (rest < t->cost.state) /* of more than one step: the states on both sides, neither of them the range's own */
+		return rest < 0 ? 0 : 1;
+	return t->steps;
+}
+
 /* Returns the most steps before the right part of a split of WAY if BYTES are left for the range. */
 static int64_t advances(const struct equal_table *t, int64_t bytes, int place, int way)
 {
-	const struct step_cost *cost = &t->cost;
-	const int64_t rest = bytes - taken(t, way) - cost->state - cost->forward_temporary - cotangent(t, place);
-	const int64_t least = way == BEST ? 0 : 1; /* (2) with k = 1 advances over nothing */
-	if (rest < cost->state) /* of more than one step: the states on both sides, neither of them the range's own */
-		return rest < 0 ? least : least + 1;
-	return t->steps;
+	const int64_t most = equal_table_advances(t, bytes - taken(t, way), place);
+	return lesser(way == BEST ? most : most + 1, t->steps); /* (2) with k = 1 advances over nothing */
 }
 
 /* True if ranges of LEVEL that are asked for have to be split by WAY. */
@@ -147,7 +168,7 @@ static void link_right(struct equal_table *t, struct equal_level *level, int way
 		if (level->reach[place] <= level->at_once[place])
 			continue;
 		const bool all = level->far[place][way] == t->steps;
-		const int64_t before = all ? level->at_once[MIDDLE] : 1;
+		const int64_t before = all ? lesser(level->at_once[MIDDLE], level->reach[place] - 1) : 1;
 		to->reach[place] = greater(level->reach[place] - before, to->reach[place]);
 	}
 }
@@ -155,8 +176,14 @@ static void link_right(struct equal_table *t, struct equal_level *level, int way
 /* Left parts are ranges of the same level. */
 static void reach_left(struct equal_level *level)
 {
-	if (level->reach[LAST] > level->at_once[LAST])
+	if (level->at_once[LAST] > 0 && level->reach[LAST] > level->at_once[LAST])
 		level->reach[MIDDLE] = greater(level->reach[LAST] - 1, level->reach[MIDDLE]);
+}
+
+/* True if some range is possible within BYTES. */
+static bool feasible(const struct equal_table *t, int64_t bytes)
+{
+	return recordable(t, bytes, LAST) > 0 || recordable(t, bytes, MIDDLE) > 0;
 }
 
 /* Lists all levels that the chain within BYTES comes to, by falling bytes. False if out of memory. */
@@ -166,6 +193,7 @@ static bool list_levels(struct equal_table *t, int64_t bytes)
 	if (!add_level(t, bytes))
 		return false;
 	t->levels[0].reach[LAST] = t->steps;
+	t->levels[0].reach[MIDDLE] = t->all ? t->steps - 1 : 0;
 	reach_left(&t->levels[0]);
 	for (;;) {
 		int64_t next = -1;
@@ -175,7 +203,7 @@ static bool list_levels(struct equal_table *t, int64_t bytes)
 			if (parent[way] < t->count)
 				next = greater(t->levels[parent[way]].bytes - taken(t, way), next);
 		}
-		if (next < 0 || recordable(t, next, LAST) == 0)
+		if (next < 0 || !feasible(t, next))
 			return true;
 		if (next < t->levels[t->count - 1].bytes && !add_level(t, next))
 			return false;
@@ -223,38 +251,31 @@ static int32_t time_at(const struct equal_table *t, int64_t level, int place, in
 	return n <= at->reach[place] && at->times[place][way] ? at->times[place][way][n] : never;
 }
 
-/* The lower convex hull of the points (x, values[x]): its corners by rising x. */
-struct hull {
-	const int32_t *values;
-	int32_t *corners;
-	int64_t count, near; /* near: index of a corner from which the next search begins */
-};
-
-/* Adds the point of X, which is greater than those before. */
-static void hull_add(struct hull *h, int64_t x)
+void hull_add(struct hull *h, int64_t x, double height)
 {
 	for (; h->count > 1; h->count--) {
 		const int64_t b = h->corners[h->count - 1], a = h->corners[h->count - 2];
-		const int64_t rise = (int64_t)(h->values[b] - h->values[a]) * (x - b);
-		if (rise < (int64_t)(h->values[x] - h->values[b]) * (b - a))
+		const double low = h->heights[h->count - 2], middle = h->heights[h->count - 1];
+		if ((middle - low) * (double)(x - b) < (height - middle) * (double)(b - a))
 			break;
 	}
+	h->heights[h->count] = height;
 	h->corners[h->count++] = (int32_t)x;
 	h->near = lesser(h->near, h->count - 1);
 }
 
-/* Returns the hull's height at X, which lies between the first and the last point. */
-static double hull_at(struct hull *h, int64_t x)
+double hull_at(struct hull *h, int64_t x)
 {
 	while (h->near > 0 && h->corners[h->near] > x)
 		h->near--;
 	while (h->near + 1 < h->count && h->corners[h->near + 1] <= x)
 		h->near++;
 	const int64_t a = h->corners[h->near];
+	const double height = h->heights[h->near];
 	if (a == x)
-		return h->values[a];
+		return height;
 	const int64_t b = h->corners[h->near + 1];
-	return h->values[a] + (double)(h->values[b] - h->values[a]) * (double)(x - a) / (double)(b - a);
+	return height + (h->heights[h->near + 1] - height) * (double)(x - a) / (double)(b - a);
 }
 
 /* Splits by (1) or (2) of ranges of N steps, for one N after another. */
@@ -354,8 +375,8 @@ static int32_t time_by_splits(const struct filling *f, struct splitting *s, int6
 	return least_split(s, n);
 }
 
-/* Fills the row of F. WORK has capacity for two hulls. */
-static void fill_row(const struct filling *f, int32_t *work)
+/* Fills the row of F. The cells and heights of its table begin with memory for two hulls. */
+static void fill_row(const struct filling *f)
 {
 	const struct equal_table *t = f->t;
 	const struct equal_level *level = &t->levels[f->level];
@@ -370,50 +391,24 @@ static void fill_row(const struct filling *f, int32_t *work)
 		const struct equal_level *to = &t->levels[right];
 		s.left_times = level->times[MIDDLE][f->way];
 		s.right_times = to->times[f->place][BEST];
-		s.left = (struct hull){.values = s.left_times, .corners = work};
-		s.right = (struct hull){.values = s.right_times, .corners = work + t->steps + 1};
+		s.left = (struct hull){.corners = t->cells, .heights = t->heights};
+		s.right = (struct hull){.corners = t->cells + t->steps + 1, .heights = t->heights + t->steps + 1};
 		for (int64_t x = to->at_once[f->place]; x <= greater(to->reach[f->place], to->at_once[f->place]); x++)
-			hull_add(&s.right, x);
+			hull_add(&s.right, x, s.right_times[x]);
 		for (int64_t x = level->at_once[MIDDLE]; x <= (growing ? least : level->reach[MIDDLE]); x++)
-			hull_add(&s.left, x);
+			hull_add(&s.left, x, s.left_times[x]);
 	}
-	for (int64_t n = f->level == 0 && f->place == LAST ? most : least + 1; n <= most; n++) {
+	for (int64_t n = f->level == 0 && f->place == LAST && !t->all ? most : least + 1; n <= most; n++) {
 		const int32_t split = open ? time_by_splits(f, &s, n) : never;
 		times[n] = (int32_t)lesser(split, recorded ? recorded[n] : never);
 		if (growing && open)
-			hull_add(&s.left, n);
+			hull_add(&s.left, n, times[n]);
 	}
 }
 
-/* Returns BYTES times TIMES, or so much that no sum of some of them overflows. */
-static int64_t widened(int64_t bytes, int64_t times)
+enum equal_result equal_table_solve(struct equal_table *t, int64_t bytes, size_t most_cells)
 {
-	const __int128 product = (__int128)bytes * times, most = INT64_MAX / 16;
-	return (int64_t)(product < most ? product : most);
-}
-
-/*
- * Gives T's states, which take nothing, a byte each, and makes all other bytes so many times larger that a chain's
- * states never add up to one of them. Returns BYTES likewise. So ranges get fewer levels the more states are held.
- */
-static int64_t count_states(struct equal_table *t, int64_t bytes)
-{
-	const int64_t times = t->steps + 8;
-	t->cost.state = 1;
-	t->cost.residual = widened(t->cost.residual, times);
-	t->cost.forward_temporary = widened(t->cost.forward_temporary, times);
-	t->cost.record_temporary = widened(t->cost.record_temporary, times);
-	t->cost.backward_temporary = widened(t->cost.backward_temporary, times);
-	return widened(bytes, times) + times - 1;
-}
-
-enum equal_result equal_table_solve(struct equal_table *t, const struct step_costs *costs, int64_t bytes,
-                                    size_t most_cells, const struct allocator *allocator)
-{
-	*t = (struct equal_table){.cost = *equal_steps_cost(costs), .steps = costs->steps, .allocator = allocator};
-	if (t->cost.state == 0)
-		bytes = count_states(t, bytes);
-	if (recordable(t, bytes, LAST) == 0)
+	if (!feasible(t, bytes))
 		return EQUAL_INFEASIBLE;
 	if (!list_levels(t, bytes))
 		return EQUAL_NO_MEMORY;
@@ -421,26 +416,32 @@ enum equal_result equal_table_solve(struct equal_table *t, const struct step_cos
 	if (times > most_cells)
 		return EQUAL_TOO_LARGE;
 	t->cell_count = times + hulls;
-	t->cells = allocator_get(allocator, t->cell_count, sizeof *t->cells);
-	if (!t->cells)
+	t->cells = allocator_get(t->allocator, t->cell_count, sizeof *t->cells);
+	t->heights = allocator_get(t->allocator, hulls, sizeof *t->heights);
+	if (!t->cells || !t->heights)
 		return EQUAL_NO_MEMORY;
 	(void)place_times(t, t->cells + hulls);
 	for (size_t i = t->count; i-- > 0;)
 		for (int place = 0; place < PLACES; place++)
 			for (int way = WAYS; way-- > 0;)
 				if (has_times(t, &t->levels[i], place, way))
-					fill_row(&(struct filling){t, (int64_t)i, place, way}, t->cells);
-	return equal_table_evaluations(t) < never ? EQUAL_SOLVED : EQUAL_INFEASIBLE;
+					fill_row(&(struct filling){t, (int64_t)i, place, way});
+	return EQUAL_SOLVED;
 }
 
-int64_t equal_table_evaluations(const struct equal_table *t) { return time_at(t, 0, LAST, BEST, t->steps); }
+int32_t equal_table_evaluations(const struct equal_table *t, enum equal_place place, int64_t n)
+{
+	return time_at(t, t->count ? 0 : -1, place, BEST, n);
+}
 
 void equal_table_free(struct equal_table *t)
 {
 	allocator_put(t->allocator, t->levels, t->capacity * sizeof *t->levels);
 	allocator_put(t->allocator, t->cells, t->cell_count * sizeof *t->cells);
+	allocator_put(t->allocator, t->heights, 2 * ((size_t)t->steps + 1) * sizeof *t->heights);
 	t->levels = NULL;
 	t->cells = NULL;
+	t->heights = NULL;
 }
 
 /* N steps from BEGIN at PLACE, with the bytes of LEVEL left for them. */
@@ -459,13 +460,31 @@ static void list_right(const struct equal_table *t, const struct stretch *r, int
 	list_range(t, (struct stretch){right, r->begin + k, r->n - k, r->place}, -1, list);
 }
 
-/* Records all steps of R at once, from slot SLOT unless it is -1, and reverses them. */
-static void list_at_once(struct stretch r, int64_t slot, struct action_list *list)
+int64_t equal_table_index(const struct equal_table *t, int64_t step)
 {
-	action_list_record(list, r.begin, r.begin + 1, slot);
+	return t->tail && step == t->steps ? t->tail->end : t->first + step;
+}
+
+/* Appends an action over N of T's steps from BEGIN on. */
+static void list_steps(const struct equal_table *t, enum action_kind kind, int64_t begin, int64_t n,
+                       struct action_list *list)
+{
+	action_list_push(list, kind, equal_table_index(t, begin), equal_table_index(t, begin + n), 0);
+}
+
+/* Appends: records the step BEGIN, from SLOT unless it is -1. */
+static void list_record(const struct equal_table *t, int64_t begin, int64_t slot, struct action_list *list)
+{
+	action_list_record(list, equal_table_index(t, begin), equal_table_index(t, begin + 1), slot);
+}
+
+/* Records all steps of R at once, from slot SLOT unless it is -1, and reverses them. */
+static void list_at_once(const struct equal_table *t, struct stretch r, int64_t slot, struct action_list *list)
+{
+	list_record(t, r.begin, slot, list);
 	if (r.n > 1)
-		action_list_push(list, ACT_RECORD, r.begin + 1, r.begin + r.n, 0);
-	action_list_push(list, ACT_BACKWARD, r.begin, r.begin + r.n, 0);
+		list_steps(t, ACT_RECORD, r.begin + 1, r.n - 1, list);
+	list_steps(t, ACT_BACKWARD, r.begin, r.n, list);
 }
 
 static bool at_once(const struct equal_table *t, struct stretch r)
@@ -484,7 +503,7 @@ static int64_t best_split(const struct equal_table *t, struct stretch r, int way
 /* Appends the actions of R by (2). The state before R is in SLOT; -1: it is current. */
 static void list_recorded(const struct equal_table *t, struct stretch r, int64_t slot, struct action_list *list)
 {
-	action_list_record(list, r.begin, r.begin + 1, slot);
+	list_record(t, r.begin, slot, list);
 	slot = -1; /* now of the state after the first step */
 	while (!at_once(t, r)) {
 		const int64_t k = best_split(t, r, RECORDED);
@@ -493,16 +512,16 @@ static void list_recorded(const struct equal_table *t, struct stretch r, int64_t
 			list_range(t, (struct stretch){right, r.begin + 1, r.n - 1, r.place}, slot, list);
 			r.n = 1;
 		} else {
-			slot = action_list_keep(list, r.begin + 1, slot);
-			action_list_push(list, ACT_FORWARD, r.begin + 1, r.begin + k, 0);
+			slot = action_list_keep(list, equal_table_index(t, r.begin + 1), slot);
+			list_steps(t, ACT_FORWARD, r.begin + 1, k - 1, list);
 			list_right(t, &r, RECORDED, k, list);
 			r.n = k;
 		}
 		r.place = MIDDLE;
 	}
 	if (r.n > 1)
-		list_at_once((struct stretch){r.level, r.begin + 1, r.n - 1, r.place}, slot, list);
-	action_list_push(list, ACT_BACKWARD, r.begin, r.begin + 1, 0);
+		list_at_once(t, (struct stretch){r.level, r.begin + 1, r.n - 1, r.place}, slot, list);
+	list_steps(t, ACT_BACKWARD, r.begin, 1, list);
 }
 
 /* Appends the actions of R. The state before it is in SLOT; -1: it is current. At most a call deep for each level. */
@@ -515,16 +534,16 @@ static void list_range(const struct equal_table *t, struct stretch r, int64_t sl
 			return;
 		}
 		const int64_t k = best_split(t, r, BEST);
-		slot = action_list_keep(list, r.begin, slot);
-		action_list_push(list, ACT_FORWARD, r.begin, r.begin + k, 0);
+		slot = action_list_keep(list, equal_table_index(t, r.begin), slot);
+		list_steps(t, ACT_FORWARD, r.begin, k, list);
 		list_right(t, &r, BEST, k, list);
 		r.n = k;
 		r.place = MIDDLE;
 	}
-	list_at_once(r, slot, list);
+	list_at_once(t, r, slot, list);
 }
 
-void equal_table_extract(const struct equal_table *t, struct action_list *list)
+void equal_table_extract(const struct equal_table *t, struct equal_range r, int64_t slot, struct action_list *list)
 {
-	list_range(t, (struct stretch){0, 0, t->steps, LAST}, -1, list);
+	list_range(t, (struct stretch){0, r.begin, r.n, r.place}, slot, list);
 }

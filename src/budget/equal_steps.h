@@ -1,43 +1,87 @@
 /*
- * The best persistent schedule of a chain of equal steps, for a memory in bytes: exact for any sizes.
- * Private to budget/. All bytes are those beyond step_costs.fixed.
+ * Tables of the best persistent schedules of equal steps, which a tail may follow, for a memory in bytes: exact for any
+ * sizes. Private to budget/. All bytes are those beyond step_costs.fixed.
  */
 #ifndef BUDGET_EQUAL_STEPS_H
 #define BUDGET_EQUAL_STEPS_H
 
+#include "budget/persistent.h"
 #include "schedule/action.h"
 #include "schedule/step_costs.h"
 
 /* True if all steps of COSTS cost the same, and the output takes the bytes of a state. */
 bool equal_steps_apply(const struct step_costs *costs);
-/* Returns the cost of the first step; NULL if there are no steps. */
-const struct step_cost *equal_steps_cost(const struct step_costs *costs);
+/* True if A and B are costs of equal steps. */
+bool equal_costs(const struct step_cost *a, const struct step_cost *b);
+
+/* Which ranges: those in the middle of the chain, or those that end it, before whose first backward is no cotangent. */
+enum equal_place { MIDDLE, LAST, PLACES };
 
 struct equal_level;
 
-/* The least evaluations of ranges of a chain of equal steps, by the bytes that are left for a range. */
+/*
+ * The least evaluations of ranges of equal steps, by the bytes that are left for a range. If there is a tail, it counts
+ * as the last one of STEPS, and as one evaluation.
+ */
 struct equal_table {
+	/* Set by the caller: */
 	struct step_cost cost;
-	int64_t steps;
+	int64_t first;           /* index of the first equal step in the chain */
+	int64_t steps;           /* the equal ones, and one more for the tail */
+	const struct part *tail; /* what follows them, recorded and reversed at once; NULL: nothing */
+	bool all;                /* ranges of any length are asked for; else those of all steps alone */
+	const struct allocator *allocator;
+	/* Set by equal_table_solve: */
 	struct equal_level *levels; /* by falling bytes */
 	size_t count, capacity;
-	int32_t *cells; /* of all levels */
+	int32_t *cells; /* of all levels, after the corners of two hulls */
 	size_t cell_count;
-	const struct allocator *allocator;
+	double *heights; /* of the corners */
 };
 
 enum equal_result { EQUAL_SOLVED, EQUAL_INFEASIBLE, EQUAL_TOO_LARGE, EQUAL_NO_MEMORY };
 
 /*
- * Finds the least evaluations of the chain of COSTS, to which equal_steps_apply, within BYTES. TOO_LARGE: the table
- * would have more than MOST_CELLS numbers of 4 bytes. The caller frees TABLE, whatever the result.
+ * Finds the least evaluations of ranges within BYTES. A step's state must take a byte or more. TOO_LARGE: the table would
+ * have more than MOST_CELLS numbers of 4 bytes. The caller frees TABLE, whatever the result.
  */
-enum equal_result equal_table_solve(struct equal_table *table, const struct step_costs *costs, int64_t bytes,
-                                    size_t most_cells, const struct allocator *allocator);
+enum equal_result equal_table_solve(struct equal_table *table, int64_t bytes, size_t most_cells);
 void equal_table_free(struct equal_table *table);
-/* Returns the evaluations of the whole chain, once solved. */
-int64_t equal_table_evaluations(const struct equal_table *table);
-/* Appends the actions of the best schedule, once solved. LIST fails if out of memory. */
-void equal_table_extract(const struct equal_table *table, struct action_list *list);
+
+/* N steps from BEGIN at PLACE. */
+struct equal_range {
+	int64_t begin, n;
+	enum equal_place place;
+};
+
+/* The evaluations of ranges that are not possible: those of others are fewer. */
+enum { EQUAL_NEVER = INT32_MAX / 4 };
+
+/* Returns the evaluations of N steps at PLACE within all bytes of TABLE, once solved. */
+int32_t equal_table_evaluations(const struct equal_table *table, enum equal_place place, int64_t n);
+/* Appends the actions of RANGE within all bytes. SLOT holds the state before it; -1: it is current. */
+void equal_table_extract(const struct equal_table *table, struct equal_range range, int64_t slot,
+                         struct action_list *list);
+/* Returns the index of the chain's step that is STEP of TABLE's. */
+int64_t equal_table_index(const struct equal_table *table, int64_t step);
+/*
+ * Returns how many of TABLE's steps can be recorded at once with BYTES, at PLACE. PIN: see persistent.c. Sees only what the
+ * caller sets, as does the function below.
+ */
+int64_t equal_table_recordable(const struct equal_table *table, int64_t bytes, enum equal_place place, bool pin);
+/* Returns the most steps that can be advanced over with BYTES left beside the state before them: 0, 1, or all. */
+int64_t equal_table_advances(const struct equal_table *table, int64_t bytes, enum equal_place place);
+
+/* The lower convex hull of points: its corners by rising x. */
+struct hull {
+	int32_t *corners;
+	double *heights;     /* by corner */
+	int64_t count, near; /* near: index of a corner from which the next search begins */
+};
+
+/* Adds the point (X, HEIGHT). X is greater than those before. */
+void hull_add(struct hull *hull, int64_t x, double height);
+/* Returns the hull's height at X, which lies between the first and the last point. */
+double hull_at(struct hull *hull, int64_t x);
 
 #endif

@@ -39,7 +39,7 @@
 
 #include "base/checked.h"
 #include "budget/bound.h"
-#include "budget/equal_steps.h"
+#include "budget/equal_chain.h"
 #include "memory/cost_walk.h"
 
 /* Offers save-all to all goals, and sets the search's time and range. *OPEN: it does not fit some goal. */
@@ -74,17 +74,18 @@ static bool all_settled(const struct search *s)
 static enum status search_all(struct search *s)
 {
 	const int64_t steps = s->costs->steps;
-	const bool equal = equal_steps_apply(s->costs);
+	struct equal_chain chain;
 	bool open, solved = false;
 	TRY(offer_save_all(s, &open));
 	if (!open || steps <= 1)
 		return STATUS_OK;
-	if (equal && steps <= EQUALS)
+	s->equal = equal_chain_find(&chain, s->costs) ? &chain : NULL;
+	if (s->equal)
 		TRY(s->judge ? search_equal_judged(s) : search_equal(s, &solved));
 	if (solved)
 		return STATUS_OK;
-	s->closed = equal && steps <= EQUALS;
-	const bool tables = steps <= MANY || (s->sums && !equal);
+	s->closed = s->equal != NULL;
+	const bool tables = steps <= MANY || (s->sums && !equal_steps_apply(s->costs));
 	TRY(tables && !all_settled(s) ? search_tables(s) : STATUS_OK);
 	s->closed &= !families_are_certain(s);
 	if (all_settled(s))
@@ -131,15 +132,22 @@ static bool search_begin(struct search *s)
 	return !arena->failed;
 }
 
-enum status budget_gap(const struct context *context, const struct step_costs *costs, int64_t bytes,
-                       struct counters *counters)
+/* budget_gap, with tables of at most MOST_CELLS. */
+static enum status gap_within(const struct context *context, const struct step_costs *costs, int64_t bytes,
+                              size_t most_cells, struct counters *counters)
 {
 	double least, time = counters->forward_cost + counters->recomputed_cost;
-	if (!budget_bound(costs, bytes, context->allocator, &least))
+	if (!budget_bound(costs, bytes, most_cells, context->allocator, &least))
 		return diag_memory(context->diags);
 	counters->bounded = true;
 	counters->gap_percent = time > least && least > 0 ? 100 * (time - least) / least : 0;
 	return STATUS_OK;
+}
+
+enum status budget_gap(const struct context *context, const struct step_costs *costs, int64_t bytes,
+                       struct counters *counters)
+{
+	return gap_within(context, costs, bytes, EQUAL_CELLS_MOST, counters);
 }
 
 /*
@@ -161,7 +169,9 @@ static enum status set_gap(const struct search *s, struct budget_goal *goal)
 	if (!goal->schedule || (!s->judge && !s->sums))
 		return STATUS_OK;
 	goal->counters.bounded = true;
-	return goal->exact ? STATUS_OK : budget_gap(&s->context, s->costs, walked_bytes(s, goal), &goal->counters);
+	return goal->exact
+	           ? STATUS_OK
+	           : gap_within(&s->context, s->costs, walked_bytes(s, goal), search_equal_cells(s, goal), &goal->counters);
 }
 
 enum status budget_search(const struct context *context, const struct step_costs *costs,

@@ -17,8 +17,7 @@
 #include "budget/budget.h"
 
 enum {
-	MANY = 3200,    /* the most parts of a chain; up to so many steps, each step is a part */
-	EQUALS = 10000, /* the most equal steps that search_equal plans */
+	MANY = 3200, /* the most parts of a chain; up to so many steps, each step is a part */
 	/* The most steps of chains with tables, if unequal, and with families.c. Over longer ones only save-all is walked. */
 	GROUPED = 200000,
 	GROUPED_EQUAL = 50000,
@@ -58,6 +57,7 @@ struct search {
 	struct budget_goal *goals;
 	size_t count;
 	struct effort effort;
+	const struct equal_chain *equal; /* what costs are; NULL: no such chain */
 	bool closed;         /* nothing else is tried for exact goals: the tables of equal steps have their schedules */
 	double *sums;        /* sums[i]: forward time of the first i steps; NULL beyond GROUPED or GROUPED_EQUAL steps */
 	double time;         /* save-all's, by the cost walk */
@@ -95,12 +95,14 @@ int64_t search_next_number(int64_t number, int64_t dense, int64_t percent);
  */
 enum status search_tables(struct search *s);
 /*
- * Without a judge: offers each goal that is not settled the best schedule within its bytes, of a chain to which
- * equal_steps_apply. *SOLVED: for all goals that is the best there is. False where a table would be too large.
+ * Without a judge: offers each goal that is not settled the best schedule of s->equal within its bytes. *SOLVED: for all
+ * goals that is the best there is. False where a table would be too large.
  */
 enum status search_equal(const struct search *s, bool *solved);
 /* With a judge: offers each goal that is not settled some schedules that are the best within bytes of a fixed set. */
 enum status search_equal_judged(const struct search *s);
+/* Returns the most numbers that the tables of s->equal may have for GOAL. */
+size_t search_equal_cells(const struct search *s, const struct budget_goal *goal);
 /* Returns the largest number that divides both A and B; the other one if one is 0. */
 int64_t common_divisor(int64_t a, int64_t b);
 /* Offers schedules of other policies (families.c), of chains of at most GROUPED steps. */

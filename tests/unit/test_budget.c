@@ -69,7 +69,7 @@ static struct plan plan_within(const struct step_costs *costs, int64_t bytes)
 static double bound_of(const struct step_costs *costs, int64_t bytes)
 {
 	double time;
-	ck_assert(budget_bound(costs, bytes - costs->fixed, &allocator_system, &time));
+	ck_assert(budget_bound(costs, bytes - costs->fixed, 64 << 20, &allocator_system, &time));
 	for (size_t i = 0; i < costs->run_count; i++)
 		time += costs->runs[i].cost.backward * (double)costs->runs[i].count;
 	return time;
