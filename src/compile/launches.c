@@ -71,6 +71,21 @@ static const struct launch_use *compile_use(struct compiler *c, const struct ins
 	return use;
 }
 
+/* True if the V of INSTR's operation is streamed. A derivative by A alone shows it by one of the values that it reads. */
+static bool is_streamed(const struct compiler *c, const struct instr *instr)
+{
+	const struct value *values = c->body->values;
+	const bool back = instr->kind == INSTR_VJP, by_v = back && instr->out != NO_VALUE;
+	const uint32_t seen[] = {by_v   ? instr->out
+	                         : back ? instr->g
+	                                : instr->v,
+	                         by_v || !back ? NO_VALUE : instr->v, by_v || !back ? NO_VALUE : instr->k};
+	bool streamed = back && !by_v && instr->a_streamed;
+	for (int i = 0; i < 3; i++)
+		streamed |= seen[i] != NO_VALUE && values[seen[i]].streamed;
+	return streamed;
+}
+
 static void compile_call(struct compiler *c, const struct instr *instr)
 {
 	static const enum launch_kind kinds[] = {[INSTR_OP] = LAUNCH_CALL,
@@ -93,11 +108,9 @@ static void compile_call(struct compiler *c, const struct instr *instr)
 	launch->g = compiler_entry(c, instr->g);
 	for (int k = 0; k < MAX_KEEPS; k++)
 		launch->keep[k] = compiler_entry(c, instr->out_keep[k]);
-	const uint32_t seen = instr->kind == INSTR_OP ? instr->v : instr->out != NO_VALUE ? instr->out : instr->g;
-	launch->v_streamed =
-		(seen != NO_VALUE && values[seen].streamed) || (back && instr->out == NO_VALUE && instr->a_streamed);
-	launch->folds = instr->kind == INSTR_OP && op_folds(instr->op) && launch->v_streamed && instr->out != NO_VALUE &&
-	                !values[instr->out].streamed;
+	launch->v_streamed = is_streamed(c, instr);
+	launch->folds = (instr->kind == INSTR_SUM_TO || (instr->kind == INSTR_OP && op_folds(instr->op))) &&
+	                launch->v_streamed && instr->out != NO_VALUE && !values[instr->out].streamed;
 	int64_t scratch = 0, team_scratch = 0;
 	if (launch->kind == LAUNCH_SUM_TO) {
 		scratch = type_bytes(values[instr->v].type);

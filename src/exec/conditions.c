@@ -48,7 +48,6 @@ static enum status count(struct run *run, const struct counting *c, int64_t *ite
 	                                                         .outs = outs,
 	                                                         .params = run->params->bound,
 	                                                         .workspace = c->slab.base,
-	                                                         .whole_rows = c->lowered.whole_rows,
 	                                                         .skipped = c->skipped,
 	                                                         .iterations = iterations,
 	                                                         .unfinished = &run->unfinished,

@@ -120,7 +120,6 @@ static bool place_program(struct measuring *m, const struct program *program, ch
 	                         .own = m->own,
 	                         .counters = counters,
 	                         .workspace = *next,
-	                         .whole_rows = m->lowered->whole_rows,
 	                         .spare = m->spare,
 	                         .programs = m->programs,
 	                         .diags = m->diags,

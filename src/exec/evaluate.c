@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "compile/launch.h"
+#include "exec/owned.h"
 
 struct machine_state {
 	const struct evaluation *e;
@@ -43,7 +44,7 @@ static int64_t param_offset(const struct bound_param *param, const struct param_
 const void *param_place(const struct bound_param *param, const struct param_ref *ref, const int64_t *counters,
                         int64_t first_row)
 {
-	const int64_t offset = param_offset(param, ref, counters, first_row);
+	const int64_t offset = param_offset(param, ref, counters, first_row - param->begins);
 	return (const char *)param->data + (size_t)offset * dtype_size(param->dtype);
 }
 
@@ -228,11 +229,19 @@ static struct addition addition_of(const struct machine_state *m, const struct l
 {
 	const struct param_ref *ref = own_param(m->e->own, launch->sum);
 	const struct bound_param *param = &m->e->params[ref->param];
-	return (struct addition){.e = m->e,
-	                         .loops = m->kernels[param->dtype == DTYPE_F64]->loops,
-	                         .index = ref->param,
-	                         .param = param,
-	                         .offset = param_offset(param, ref, m->counters, m->e->first_row)};
+	return (struct addition){
+		.e = m->e,
+		.loops = m->kernels[param->dtype == DTYPE_F64]->loops,
+		.index = ref->param,
+		.param = param,
+		.offset = param_offset(param, ref, m->counters, m->e->windows ? m->e->tile_row : m->e->first_row)};
+}
+
+/* Returns the rows that the tile owns of a streamed value of TYPE: all if it has no window. */
+static struct owned_rows owned_of(const struct machine_state *m, const struct type *type)
+{
+	const int64_t rows = type->shape.ndim ? type->shape.dim[0] : 1;
+	return m->e->windows ? tiles_owned(m->e->windows, m->e->tile_row, rows) : (struct owned_rows){0, rows};
 }
 
 /* Adds PIECE to the gradient at CONTEXT, an addition. A matrix_piece_function. */
@@ -271,8 +280,47 @@ static void run_product(struct machine_state *m, const struct launch *launch, co
 	op_vjp_get(launch->instr->op)(call, frame_at(m, launch->out), place, frame_at(m, launch->g), needs);
 	if (launch->whole && !to.param->once)
 		add_piece(&to, &(struct matrix_piece){m->e->spare, 0, count, 1, count});
-	else if (!launch->whole)
-		product_pieces(call, frame_at(m, launch->g), needs, add_piece, &to);
+	if (launch->whole)
+		return;
+	struct owned_call owned;
+	owned_call_of(&owned, call, owned_of(m, call->v), false, needs, frame_at(m, launch->g));
+	product_pieces(&owned.call, owned.g, owned.needs, add_piece, &to);
+}
+
+/* Runs the derivative of LAUNCH. That by an operand that all rows read is a sum over the rows that the tile owns. */
+static void run_vjp(struct machine_state *m, const struct launch *launch, const struct op_call *call,
+                    const void *const needs[MAX_NEEDS])
+{
+	op_vjp *const vjp = op_vjp_get(launch->instr->op);
+	void *const dv = frame_at(m, launch->out), *const da = frame_at(m, launch->out_a),
+				*const g = frame_at(m, launch->g);
+	struct owned_call owned;
+	if (!m->e->windows || !launch->v_streamed || launch->instr->a_streamed || !da) {
+		vjp(call, dv, da, g, needs);
+		return;
+	}
+	owned_call_of(&owned, call, owned_of(m, call->v), false, needs, g);
+	if (dv)
+		vjp(call, dv, NULL, g, needs);
+	vjp(&owned.call, NULL, da, owned.g, owned.needs);
+}
+
+/* Adds the rows that the tile owns to its state of a SUM or FOLD. All rows leave what the derivative needs in KEEP. */
+static void run_fold(struct machine_state *m, const struct launch *launch, const struct op_call *call,
+                     const void *const needs[MAX_NEEDS], void *const keep[MAX_KEEPS])
+{
+	static void *const nothing[MAX_KEEPS];
+	struct owned_call owned;
+	if (!m->e->windows) {
+		fold_partial(call, m->e->fold, needs[0], needs[1], keep);
+	} else {
+		if (keep[0])
+			op_forward_get(launch->instr->op)(call, frame_at(m, launch->out), needs[0], needs[1], keep);
+		owned_call_of(&owned, call, owned_of(m, call->v), launch->instr->a_streamed, needs, NULL);
+		fold_partial(&owned.call, m->e->fold, owned.needs[0], owned.needs[1], nothing);
+	}
+	if (!m->e->fold_ends)
+		fold_finish(call, frame_at(m, launch->out), m->e->fold, shape_count(&call->y->shape));
 }
 
 /* Returns the index of INSTR, a dropout or call of a program, in STREAM, the number of its stream; 0 for others. */
@@ -327,7 +375,7 @@ static void run_call(struct machine_state *m, const struct launch *launch)
 	                       .scratch = m->workspace + m->program->frame->scratch,
 	                       .team = m->e->team,
 	                       .kernels = m->kernels[v->dtype == DTYPE_F64]};
-	call.whole = launch->v_streamed && !m->e->flat ? m->e->whole_rows : v->shape.ndim ? v->shape.dim[0] : 1;
+	call.whole = (v->shape.ndim ? v->shape.dim[0] : 1) + (launch->v_streamed && !m->e->flat ? m->e->outside : 0);
 	call.iteration = instr->level < 0 ? 0 : m->counters[instr->level];
 	call.stream = index_of(m, instr, 0);
 	if (launch->v_streamed)
@@ -343,14 +391,11 @@ static void run_call(struct machine_state *m, const struct launch *launch)
 		return;
 	}
 	if (instr->kind == INSTR_VJP) {
-		op_vjp_get(instr->op)(&call, frame_at(m, launch->out), frame_at(m, launch->out_a), frame_at(m, launch->g),
-		                      needs);
+		run_vjp(m, launch, &call, needs);
 		return;
 	}
 	if (m->e->fold && launch->folds) {
-		fold_partial(&call, m->e->fold, needs[0], needs[1], keep);
-		if (!m->e->fold_ends)
-			fold_finish(&call, frame_at(m, launch->out), m->e->fold, shape_count(&call.y->shape));
+		run_fold(m, launch, &call, needs, keep);
 		return;
 	}
 	op_forward_get(instr->op)(&call, frame_at(m, launch->out), needs[0], needs[1], keep);
@@ -360,15 +405,26 @@ static void run_sum_to(struct machine_state *m, const struct launch *launch)
 {
 	const struct entry *from = &m->program->frame->entries[launch->needs[0]];
 	const struct entry *to = &m->program->frame->entries[launch->out];
-	sum_to_shape(m->kernels[from->type->dtype == DTYPE_F64], m->frame[launch->out], to->type,
-	             m->frame[launch->needs[0]], from->type, m->workspace + m->program->frame->scratch);
+	const char *array = m->frame[launch->needs[0]];
+	struct type type = *from->type;
+	if (launch->folds && m->e->windows) {
+		const struct owned_rows owned = owned_of(m, &type);
+		array += owned.first * (type_bytes(&type) / type.shape.dim[0]);
+		type.shape.dim[0] = owned.count;
+	}
+	sum_to_shape(m->kernels[type.dtype == DTYPE_F64], m->frame[launch->out], to->type, array, &type,
+	             m->workspace + m->program->frame->scratch);
 }
 
 static void run_accumulate(struct machine_state *m, const struct launch *launch)
 {
 	struct addition to = addition_of(m, launch);
-	const int64_t count = shape_count(&m->program->frame->entries[launch->needs[0]].type->shape);
-	add_piece(&to, &(struct matrix_piece){m->frame[launch->needs[0]], 0, count, 1, count});
+	const struct type *type = m->program->frame->entries[launch->needs[0]].type;
+	const int64_t row = row_elements(&type->shape);
+	const struct owned_rows all = {0, type->shape.ndim ? type->shape.dim[0] : 1};
+	const struct owned_rows owned = to.param->streamed ? owned_of(m, type) : all;
+	const char *from = m->frame[launch->needs[0]] + (size_t)(owned.first * row) * dtype_size(type->dtype);
+	add_piece(&to, &(struct matrix_piece){from, 0, owned.count * row, 1, owned.count * row});
 }
 
 /* Loops of launches. */

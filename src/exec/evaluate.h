@@ -3,6 +3,7 @@
 #define EXEC_EVALUATE_H
 
 #include "compile/program.h"
+#include "plan/tiles.h"
 #include "programs/programs.h"
 
 /* A param's array in its computing type. */
@@ -11,6 +12,7 @@ struct bound_param {
 	const void *data;          /* NULL if only types are wanted */
 	enum dtype dtype;          /* F32 or F64 */
 	bool streamed;             /* cut into tiles: the tile's first row reads the param's row FIRST_ROW */
+	int64_t begins;            /* the first row that DATA has; not 0 for a window that goes around the param's end */
 	/*
 	 * The gradient of the whole array, in the computing type. NULL: it is not wanted. With TAILS, GRADIENT has the heads
 	 * of long sums (ops/kernels.h). ONCE: no element of it is made twice, and they are written, not added.
@@ -38,9 +40,11 @@ struct evaluation {
 	const struct particulars *own; /* of the step; NULL: the program shares no body */
 	const int64_t *counters;       /* of the loops around a step, for program->levels levels; NULL: all are 0 */
 	void *workspace;               /* program->workspace bytes, 64-byte aligned */
-	int64_t first_row;             /* of this tile in the whole streamed axis */
-	int64_t whole_rows;            /* extent of the whole streamed axis */
-	bool flat;                     /* rows are elements (see struct lowered) */
+	int64_t first_row;             /* of this tile, or of its window, in the whole streamed axis */
+	int64_t outside;               /* rows of the whole streamed axis beside those that the program's arrays have */
+	const struct tiles *windows; /* if the program runs on a window; else NULL: sums are over all rows of the arrays */
+	int64_t tile_row;            /* the first row of the window's tile in the whole streamed axis */
+	bool flat;                   /* rows are elements (see struct lowered) */
 	/*
 	 * Receives this tile's state of the SUM or FOLD operation (fold_partial). The operation also makes
 	 * a result, of this tile alone, unless FOLD_ENDS. NULL: only the result is wanted.

@@ -59,7 +59,7 @@ enum status forward_prepare(struct run *run)
 	                               .write_anywhere = writer_seekable(run->options->value)});
 	run->whole = &forward->whole;
 	run->tiles = &forward->tiles;
-	TRY(compile_tile(run, &forward->tile, run->tiles->tile));
+	TRY(compile_tile(run, &forward->tile, run->tiles->window));
 	if (run->tiles->rest)
 		TRY(compile_tile(run, &forward->rest, run->tiles->rest));
 	if (run->tiles->folds)
@@ -95,12 +95,13 @@ enum status forward_run_tile(struct worker *worker)
 	static const int64_t counters[MAX_LOOPS];
 	const struct run *run = worker->run;
 	const struct tiles *tiles = run->tiles;
-	const bool full = worker->rows == tiles->tile;
+	const bool full = worker->rows == tiles->window;
 	const struct tile_program *tile = full ? &run->forward->tile : &run->forward->rest;
 	if (tile->passes)
 		return STATUS_OK;
 	for (size_t i = 0; i < tile->lowered.whole->in_count; i++)
 		worker->ins[i] = worker->input + worker->tile * tiles->tile * tiles->input_row;
+	windows_aim_params(worker);
 	worker->outs[0] = worker->value + worker->tile * tiles->tile * tiles->output_row;
 	if (worker->skipped)
 		memset(worker->skipped, 0, (1 + run->chain->program_count) * sizeof *worker->skipped);

@@ -167,16 +167,17 @@ enum status gradient_run_tile(struct worker *worker)
 	const struct machine_options machine = {
 		.want_value = run->options->value != NULL, .store = run->options->job.store, .hooks = &walk->hooks};
 	struct counters counters = {0};
-	walk->plan = worker->rows < run->tiles->tile ? &run->gradient->job->rest : &run->gradient->job->tile;
+	walk->plan = worker->rows < run->tiles->window ? &run->gradient->job->rest : &run->gradient->job->tile;
 	walk->kept.fetches = 0;
 	totals_aim(worker);
+	windows_aim_params(worker);
 	if (walk->recompute.hashes)
 		state_hashes_begin(&walk->recompute);
 	TRY(trace_tile(worker, false));
 	TRY(replay_run(worker, &machine, &counters));
 	/* As in a plan, the counters are a full tile's if the worker has one. The bytes are the most of all its tiles. */
 	const struct counters before = walk->measured;
-	if (worker->rows == run->tiles->tile || !walk->counted)
+	if (worker->rows == run->tiles->window || !walk->counted)
 		walk->measured = counters;
 	walk->counted = true;
 	/* the rest has fewer rows, but there may be more holes between its arrays */

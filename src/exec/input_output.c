@@ -8,6 +8,7 @@
  */
 #include <string.h>
 
+#include "base/checked.h"
 #include "exec/run_parts.h"
 
 /* Returns the place of the worker's tile in BLOCK, whose rows have ROW bytes. */
@@ -32,19 +33,32 @@ static enum status read_input(struct worker *worker, void *to, const struct type
 	return input_output_begin_outputs(run, worker->diags);
 }
 
+/* A window that goes around the end of the array has rows of it first, and then the array's first rows. */
 static void read_seed(const struct worker *worker, void *to, const struct type *type)
 {
 	const struct run *run = worker->run;
 	const struct array *cotangent = &run->gradient->cotangent;
 	const enum dtype held = dtype_compute(cotangent->type.dtype);
-	const int64_t count = shape_count(&type->shape);
+	const int64_t count = shape_count(&type->shape), all = shape_count(&run->whole->output.shape);
 	const bool sliced = run->tiles->tiled && !run->tiles->folds;
-	const int64_t first = sliced ? worker->first_row * (count / worker->rows) : 0;
-	if (cotangent->data)
-		convert_to_file(to, type->dtype, (const char *)cotangent->data + first * (int64_t)dtype_size(held), held,
-		                (size_t)count);
-	else
+	const int64_t row = sliced && !run->tiles->flat ? count / type->shape.dim[0] : 1;
+	const int64_t first = sliced ? worker->first_row * row : 0, behind = lesser(count, all - first);
+	if (!cotangent->data) {
 		kernels_get(type->dtype)->loops->fill(to, 1.0, (size_t)count);
+		return;
+	}
+	const char *from = cotangent->data;
+	convert_to_file(to, type->dtype, from + first * (int64_t)dtype_size(held), held, (size_t)behind);
+	convert_to_file((char *)to + behind * (int64_t)dtype_size(type->dtype), type->dtype, from, held,
+	                (size_t)(count - behind));
+}
+
+/* Copies the rows that the worker's tile owns of FROM, an array of TYPE on the tile's window, to TO. */
+static void copy_owned(const struct worker *worker, char *to, const char *from, const struct type *type)
+{
+	const int64_t rows = type->shape.dim[0], row = rows ? type_bytes(type) / rows : 0;
+	const struct owned_rows owned = tiles_owned(worker->run->tiles, worker->tile_row, rows);
+	memcpy(to, from + owned.first * row, (size_t)(owned.count * row));
 }
 
 /* Writes the input's gradient. FROM NULL: it is zero. */
@@ -60,9 +74,9 @@ static enum status write_gradient(struct worker *worker, const void *from, const
 	if (run->tiles->tiled) {
 		char *to = tile_in(worker, worker->gradient, run->tiles->input_row);
 		if (from)
-			memcpy(to, from, (size_t)type_bytes(type));
+			copy_owned(worker, to, from, type);
 		else
-			memset(to, 0, (size_t)type_bytes(type));
+			memset(to, 0, (size_t)(tiles_rows_of(run->tiles, worker->chunk) * run->tiles->input_row));
 		return STATUS_OK;
 	}
 	if (from)
@@ -88,7 +102,7 @@ enum status input_output_exchange(void *context, enum machine_input_output which
 	else if (!run->tiles->tiled)
 		return writer_write(run->options->value, at, type->dtype, shape_count(&type->shape), worker->diags);
 	else if (!run->tiles->folds) /* a tile that folds has left a state instead */
-		memcpy(tile_in(worker, worker->value, run->tiles->output_row), at, (size_t)type_bytes(type));
+		copy_owned(worker, tile_in(worker, worker->value, run->tiles->output_row), at, type);
 	return STATUS_OK;
 }
 
@@ -109,6 +123,8 @@ enum status input_output_read_chunk(void *context, int index, int64_t chunk, str
 	const int64_t count = elements(&run->input, tiles_rows_of(tiles, chunk), tiles->input_row);
 	if (!worker->input)
 		return STATUS_OK;
+	if (tiles->windows)
+		return windows_read(context, index, chunk, diags);
 	if (!run->read_anywhere)
 		return reader_read(run->reader, worker->input, dtype, count, diags);
 	const int64_t first = run->window.first + elements(&run->input, first_row(tiles, chunk), tiles->input_row);
@@ -130,11 +146,13 @@ enum status input_output_write_chunk(struct worker *worker, int64_t chunk, struc
 	if (tiles->folds || !worker->value)
 		return STATUS_OK;
 	const enum dtype dtype = dtype_compute(type->dtype);
-	const int64_t count = elements(type, rows, tiles->output_row);
+	const struct owned_rows owned = tiles_owned_output(tiles, chunk);
+	const int64_t count = elements(type, owned.count, tiles->output_row);
+	const char *value = worker->value + (run->forward ? owned.first * tiles->output_row : 0);
 	if (!run->write_anywhere)
-		return writer_write(run->options->value, worker->value, dtype, count, diags);
+		return writer_write(run->options->value, value, dtype, count, diags);
 	const int64_t first = elements(type, first_row(tiles, chunk), tiles->output_row);
-	return writer_write_at(run->options->value, first, worker->value, dtype, count, diags);
+	return writer_write_at(run->options->value, first, value, dtype, count, diags);
 }
 
 enum status input_output_load_cotangent(struct run *run)
@@ -157,16 +175,20 @@ enum status input_output_load_cotangent(struct run *run)
 
 enum status input_output_begin_array(struct run *run)
 {
-	run->read_anywhere = run->write_anywhere = false;
+	const bool several = run->tiles->workers > 1, seekable = reader_seekable(run->reader);
+	run->read_anywhere = run->tiles->windows && seekable;
+	if (run->tiles->wraps && !seekable)
+		return diag_file(run->context.diags, STATUS_USAGE, NULL, -1,
+		                 "the chain goes around the ends of the array, so its input must be a file (-i FILE)");
+	run->write_anywhere = false;
 	if (run->gradient)
 		return STATUS_OK;
-	const bool several = run->tiles->workers > 1, seekable = reader_seekable(run->reader);
 	TRY(input_output_begin_outputs(run, run->context.diags));
-	run->read_anywhere = seekable && (run->window.part || several);
+	run->read_anywhere |= seekable && (run->window.part || several);
 	run->write_anywhere = several && !run->tiles->folds && writer_seekable(run->options->value);
 	/* A stream is read up to the window, through a worker's memory. */
 	const enum dtype dtype = dtype_compute(run->input.dtype);
-	const int64_t most = elements(&run->input, run->tiles->tile * run->tiles->per_chunk, run->tiles->input_row);
+	const int64_t most = elements(&run->input, tiles_input_rows(run->tiles), run->tiles->input_row);
 	for (int64_t left = seekable ? 0 : run->window.first; left > 0; left -= most)
 		TRY(reader_read(run->reader, run->workers[0].input, dtype, left < most ? left : most, run->context.diags));
 	return STATUS_OK;
@@ -186,8 +208,7 @@ enum status input_output_end_array(struct run *run)
 	struct writer *gradient = run->gradient ? run->gradient->options->gradient : NULL, *value = run->options->value;
 	if (value && run->tiles->folds) {
 		const struct type *type = &run->reduction.output;
-		const void *out =
-			reduction_finish(&run->reduction, run->tiles->rows, run->params->bound, run->options->flush_denormals);
+		const void *out = reduction_finish(&run->reduction, run->params->bound, run->options->flush_denormals);
 		TRY(writer_write(value, out, type->dtype, shape_count(&type->shape), diags));
 	}
 	if (gradient)

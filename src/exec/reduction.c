@@ -74,8 +74,7 @@ enum status reduction_open(const struct context *context, struct reduction *redu
 	return STATUS_OK;
 }
 
-const void *reduction_finish(struct reduction *reduction, int64_t whole_rows, const struct bound_param *params,
-                             bool flush_denormals)
+const void *reduction_finish(struct reduction *reduction, const struct bound_param *params, bool flush_denormals)
 {
 	static const int64_t counters[MAX_LOOPS];
 	const struct instr *instr = reduction->fold;
@@ -84,7 +83,7 @@ const void *reduction_finish(struct reduction *reduction, int64_t whole_rows, co
 	                             .v = instr->of.v,
 	                             .a = instr->of.a,
 	                             .y = instr->of.y,
-	                             .whole = whole_rows,
+	                             .whole = instr->of.v->shape.dim[0],
 	                             .kernels = kernels_get(instr->of.y->dtype)};
 	const unsigned before = flush_begin(flush_denormals);
 	fold_finish(&call, reduction->result, reduction->state, reduction->count);
@@ -94,8 +93,7 @@ const void *reduction_finish(struct reduction *reduction, int64_t whole_rows, co
 		                                    .outs = (void *[]){reduction->out},
 		                                    .params = params,
 		                                    .counters = counters,
-		                                    .workspace = reduction->workspace,
-		                                    .whole_rows = 1});
+		                                    .workspace = reduction->workspace});
 	flush_end(before);
 	return reduction->passes ? reduction->result : reduction->out;
 }

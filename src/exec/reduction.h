@@ -30,10 +30,9 @@ const struct body *reduction_head(const struct body *body, uint32_t fold, struct
 enum status reduction_open(const struct context *context, struct reduction *reduction, const struct lowered *lowered,
                            bool wanted, int64_t *bytes);
 /*
- * Returns the chain's output, of type reduction->output, for the WHOLE_ROWS rows that
- * have been added. It lies in REDUCTION's slab, opened as WANTED. PARAMS are by index.
+ * Returns the chain's output, of type reduction->output, for all rows, which have been added.
+ * It lies in REDUCTION's slab, opened as WANTED. PARAMS are by index.
  */
-const void *reduction_finish(struct reduction *reduction, int64_t whole_rows, const struct bound_param *params,
-                             bool flush_denormals);
+const void *reduction_finish(struct reduction *reduction, const struct bound_param *params, bool flush_denormals);
 
 #endif

@@ -3,6 +3,7 @@
  *
  *     run.c           the arrays of a stream; their chunks, shared among workers
  *     input_output.c  the array's input, and its outputs
+ *     windows.c       the rows around a tile, from a file or from a stream
  *     worker.c        a worker's memory, and its calls of the evaluator
  *     forward.c       a forward run: a tile is one program
  *     gradient.c      a gradient run: a tile is a schedule, which the machine walks
@@ -108,6 +109,7 @@ struct run {
 	struct conditions conditions;
 	/* The current array. */
 	bool read_anywhere, write_anywhere, outputs_begun;
+	int last_reader; /* of a stream of windows: the worker whose input block has the last window; guarded by the pipeline */
 	const struct instr *unfinished; /* a WHILE that ended its loop at the most iterations; or NULL */
 	const struct node *unmet;       /* the same of a watched loop */
 	bool unteamed;                  /* operations are not shared */
@@ -188,6 +190,7 @@ struct worker {
 	char *input, *gradient, *value;
 	char *apart;       /* tile after tile: its sums of the gradients of params that are made apart */
 	double *states;    /* tile after tile: its state of the reduction */
+	char *param_rows;  /* of streamed params, for a window that goes around the end of the array */
 	uint64_t *skipped; /* of struct evaluation, in a forward run; or NULL */
 	struct slab slab;  /* the machine's arrays, or a forward program's workspace */
 	struct bound_param *params;
@@ -195,8 +198,9 @@ struct worker {
 	void **outs;
 	/* The current tile: the TILEth of CHUNK, from 0 on. */
 	int64_t chunk, tile;
-	int64_t first_row, rows;
-	struct walk walk; /* of a gradient run */
+	int64_t tile_row;        /* its first row in the array */
+	int64_t first_row, rows; /* of the arrays on which it runs: its own, or those of its window */
+	struct walk walk;        /* of a gradient run */
 	struct turn turn;
 };
 
@@ -242,6 +246,14 @@ enum status input_output_begin_outputs(struct run *run, struct diags *diags);
 enum status input_output_read_chunk(void *context, int index, int64_t chunk, struct diags *diags);
 enum status input_output_write_chunk(struct worker *worker, int64_t chunk, struct diags *diags);
 enum status input_output_end_array(struct run *run);
+
+/* windows.c */
+
+/* Reads the window of CHUNK to the input block of worker INDEX: from a file, or from the stream and the last window. */
+enum status windows_read(struct run *run, int index, int64_t chunk, struct diags *diags);
+
+/* Lets the worker's streamed params have the rows of its window, if that goes around the end of the array. */
+void windows_aim_params(struct worker *worker);
 
 /* kept_states.c */
 

@@ -135,7 +135,6 @@ static enum status evaluate_condition(struct worker *worker, const struct watche
 	                                                         .params = worker->params,
 	                                                         .counters = &iteration,
 	                                                         .workspace = p->slab.base,
-	                                                         .whole_rows = run->whole->whole_rows,
 	                                                         .programs = run->programs,
 	                                                         .worker = worker->index,
 	                                                         .diags = worker->diags});

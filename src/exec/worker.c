@@ -19,7 +19,7 @@ static int64_t value_bytes(const struct run *run)
 		return 0;
 	if (run->forward && tiles->folds)
 		return round_up(type_bytes(&run->reduction.folded), ARRAY_ALIGN);
-	return round_up(tiles->tile * tiles->per_chunk * tiles->output_row, ARRAY_ALIGN);
+	return round_up(tiles_value_rows(tiles, run->gradient) * tiles->output_row, ARRAY_ALIGN);
 }
 
 /* Allocates the blocks that a chunk is read to, and the blocks of its tiles' results. */
@@ -27,17 +27,20 @@ static enum status open_blocks(struct worker *worker)
 {
 	struct run *run = worker->run;
 	const struct tiles *tiles = run->tiles;
-	const int64_t input = round_up(tiles->tile * tiles->per_chunk * tiles->input_row, ARRAY_ALIGN);
-	const int64_t gradient = run->gradient ? input : 0, value = value_bytes(run);
+	const int64_t input = round_up(tiles_input_rows(tiles) * tiles->input_row, ARRAY_ALIGN);
+	const int64_t rows = run->gradient ? tiles->tile * tiles->per_chunk : 0, value = value_bytes(run);
+	const int64_t gradient = round_up(rows * tiles->input_row, ARRAY_ALIGN);
 	const int64_t apart = run->gradient ? tiles->per_chunk * run->gradient->job->sums.apart : 0;
 	const int64_t states = tiles->per_chunk * tiles->state * (int64_t)sizeof(double);
-	const int64_t bytes = input + gradient + value + apart + states;
+	const int64_t params = tiles_param_bytes(tiles, run->whole),
+				  bytes = input + gradient + value + apart + states + params;
 	TRY(slab_get_shared(&worker->blocks, bytes, run->programs, run->context.allocator, run->context.diags));
 	worker->input = worker->blocks.base;
 	worker->gradient = run->gradient ? worker->input + input : NULL;
 	worker->value = run->options->value ? worker->input + input + gradient : NULL;
 	worker->apart = run->gradient ? worker->input + input + gradient + value : NULL;
 	worker->states = (double *)(void *)(worker->input + input + gradient + value + apart);
+	worker->param_rows = worker->input + bytes - params;
 	if (run->forward && run->forward->tile.passes)
 		worker->value = worker->input;
 	if (run->forward)
@@ -95,7 +98,9 @@ enum status worker_evaluate(const struct worker *worker, struct evaluation *eval
 	evaluation->outs = worker->outs;
 	evaluation->params = worker->params;
 	evaluation->first_row = worker->first_row;
-	evaluation->whole_rows = run->tiles->tiled ? run->tiles->rows : run->whole->whole_rows;
+	evaluation->outside = run->tiles->tiled ? run->tiles->rows - worker->rows : 0;
+	evaluation->windows = run->tiles->windows ? run->tiles : NULL;
+	evaluation->tile_row = worker->tile_row;
 	evaluation->flat = run->tiles->flat;
 	evaluation->spare = run->gradient ? run->gradient->spare : NULL;
 	evaluation->turns = turns_of(worker);
@@ -116,8 +121,9 @@ enum status worker_run_chunk(void *run, int index, int64_t chunk, struct diags *
 	worker->diags = diags;
 	worker->chunk = chunk;
 	for (worker->tile = 0; worker->tile < count; worker->tile++) {
-		worker->first_row = (chunk * tiles->per_chunk + worker->tile) * tiles->tile;
-		worker->rows = lesser(tiles->rows - worker->first_row, tiles->tile);
+		worker->tile_row = (chunk * tiles->per_chunk + worker->tile) * tiles->tile;
+		worker->first_row = tiles_window_begin(tiles, worker->tile_row);
+		worker->rows = tiles->windows ? tiles->window : lesser(tiles->rows - worker->tile_row, tiles->tile);
 		if (!worker->run->gradient) {
 			TRY(forward_run_tile(worker));
 			continue;

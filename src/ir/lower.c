@@ -20,7 +20,7 @@ static struct body *begin_whole(struct lowering *l)
 static void note_output(struct lowering *l)
 {
 	if (!l->state.slots[0].streamed && l->streaming.fold == NO_VALUE)
-		lowering_mix_rows(l);
+		lowering_need_whole(l, (struct span){0}, "the output does not depend on the rows of the input");
 	l->out->output = *l->state.slots[0].type;
 	l->out->output.dtype = l->state.slots[0].dtype;
 }
@@ -158,21 +158,29 @@ static void find_portion(struct lowering *l, const struct portion *portion)
 }
 
 /* Records which tiles the chain allows. That is known only after the walk. */
-static void end_streaming(struct lowering *l)
+static enum status end_streaming(struct lowering *l)
 {
 	struct lowered *lowered = l->out;
 	const struct streaming *streaming = &l->streaming;
 	for (size_t i = 0; i < l->chain->param_count; i++)
 		if (streaming->along[i] && streaming->whole[i])
-			lowering_mix_rows(l);
+			lowering_need_whole(l, (struct span){0}, "a param is read both by rows and whole");
 	const bool cut = l->what == LOWER_RUN && !streaming->mixes && is_cut(lowered->whole, streaming->fold);
 	lowered->fold = cut ? streaming->fold : NO_VALUE;
 	lowered->streamed_params = l->rows ? l->cut : streaming->along;
+	/* Passes have no windows. */
+	if (streaming->neighbours && streaming->mixes)
+		lowering_need_whole(l, l->streaming.neighbour, "it reads neighbouring rows, in a chain with folds over rows");
 	lowered->streamable = streaming->streamable;
+	lowered->neighbours = streaming->neighbours;
+	lowered->because = streaming->because;
+	const bool reaches = l->what == LOWER_RUN && streaming->neighbours && !l->rows && !streaming->mixes;
+	TRY_ALLOC(!reaches || reach_find(l, lowered->whole, &lowered->reach), l->context->diags);
 	lowered->sums = streaming->sums && streaming->streamable;
 	lowered->flat = streaming->flat && streaming->streamable && !streaming->sums;
 	if (lowered->whole_rows == 1 && !lowered->flat) /* one row is no tile: a team of threads shares it */
 		lowered->streamable = lowered->sums = false;
+	return STATUS_OK;
 }
 
 /* Lowers PORTION. The caller has set context, out, chain and what of L, and for a tile rows and cut. */
@@ -192,7 +200,7 @@ static enum status lower_typed(struct lowering *l, const struct portion *portion
 		status = l->what == LOWER_RUN ? lower_whole(l) : l->what == LOWER_STEPS ? lower_steps(l) : lower_unrolled(l);
 	l->out->conditions = l->conditions;
 	if (!status)
-		end_streaming(l);
+		status = end_streaming(l);
 	arena_free(&l->scratch);
 	return status;
 }

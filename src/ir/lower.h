@@ -112,6 +112,23 @@ struct watched {
 	size_t count, capacity;
 };
 
+/*
+ * How many rows before and after a row of the input the values of a chain reach, by operations of scope NEIGHBOUR. A
+ * value has as many rows as the input, and GROWS more; row i of it is computed in row i of a window (plan/tiles.h).
+ */
+struct row_reach {
+	int64_t before, after; /* the most of all streamed values: as deep as rows of a window may be wrong at its ends */
+	bool wraps, ends;      /* an operation goes around the ends of the array; another has a rule for rows at the ends */
+	bool draws;            /* a dropout draws for streamed rows */
+	struct span wraps_at, deepest; /* the first stage that wraps; the one that reads the most rows */
+};
+
+/* Why a chain needs its whole input at once: the stage at SPAN, if that has a line, and REASON. NULL: it does not. */
+struct because {
+	const char *reason;
+	struct span span;
+};
+
 struct lowered {
 	const struct chain *chain;
 	struct portion portion;
@@ -120,7 +137,9 @@ struct lowered {
 	struct type begins;        /* the input that the first step reads: of the computing dtype, with a tile's rows */
 	int64_t whole_rows;        /* extent of the streamed axis in the whole input; 0 for a 0-d input */
 	bool streamable;           /* rows can be cut into tiles: all is row-wise; after a SUM, derivatives are numbers */
-	bool sums;                 /* there is such a SUM: the next operation needs the sum over all tiles */
+	bool neighbours;           /* that needs windows: an operation reads neighbouring rows */
+	struct because because;
+	bool sums; /* there is such a SUM: the next operation needs the sum over all tiles */
 	bool flat; /* element-wise, no SUM, operands scalar or streamed in the input's shape: tiles are runs of elements */
 	const bool *streamed_params; /* by param: it has one row for each row of the input, and tiles cut it too */
 	/* For LOWER_RUN: */
@@ -131,6 +150,7 @@ struct lowered {
 	 * chain is not streamable, since only a derivative would need the tiles again.
 	 */
 	uint32_t fold;
+	struct row_reach reach;
 	struct watched watched;
 	uint32_t
 		conditions; /* number of its `repeat while`s, but for those in conditions; those in a kept loop count once */

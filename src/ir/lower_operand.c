@@ -66,7 +66,8 @@ static enum status take_element(struct lowering *l, struct found *found, int64_t
 	row.shape.dim[0] = 1;
 	shape_drop_leading(&rest.shape);
 	reshape->shape = rest.shape;
-	l->streaming.mixes |= array.streamed;
+	if (array.streamed)
+		lowering_need_whole(l, span, "it reads one row");
 	l->streaming.streamable = false;
 	TRY(lowering_apply(l, lowering_add_op(l, OP_slice, slice, span), &row, array.dtype, &found->value));
 	l->body->instrs[l->body->instr_count - 1].level = level;
@@ -213,7 +214,7 @@ static enum status begin_for(struct lowering *l, struct loop *loop)
 		l->names.elements[node->loops[i]] = (struct for_element){computed ? ref : NULL, l->names.frame, 0, -1};
 		loop->params[i] = over.param;
 		if (computed)
-			lowering_mix_rows(l);
+			lowering_need_whole(l, node->span, "a loop runs over the rows of a value");
 		else
 			l->streaming.whole[over.param.param] = true;
 	}
@@ -237,7 +238,7 @@ static enum status begin_while(struct lowering *l, struct loop *loop)
 		loop->iterations = portion->most <= max ? portion->most : max + 1;
 	if (l->conditions < portion->counted_loops)
 		loop->iterations = portion->counted[l->conditions];
-	lowering_mix_rows(l);
+	lowering_need_whole(l, loop->node->span, "the number of iterations depends on the values");
 	l->conditions += !run; /* lower_while counts after the loop has begun */
 	return STATUS_OK;
 }

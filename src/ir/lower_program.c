@@ -73,7 +73,7 @@ enum status lower_program(struct lowering *l, const struct node *node)
 	for (uint32_t i = 0; i < use.count; i++)
 		values[out].active |= values[use.operands[i]].active;
 	l->streaming.flat = false;
-	lowering_mix_rows(l);
+	lowering_need_whole(l, node->span, "another program computes it");
 	lowering_write_slot(l, 0, out);
 	return STATUS_OK;
 }

@@ -32,7 +32,7 @@ static bool note_operand(struct lowering *l, const struct instr *instr, const st
 	struct streaming *streaming = &l->streaming;
 	if (!v->streamed) {
 		if (a->streamed)
-			lowering_mix_rows(l);
+			lowering_need_whole(l, instr->span, "its operand has the rows of the input, and its value does not");
 		else if (a->from == FROM_PARAM)
 			streaming->whole[a->param.param] = true;
 		return false;
@@ -40,7 +40,7 @@ static bool note_operand(struct lowering *l, const struct instr *instr, const st
 	bool along = op_runs_along(instr->op, v->type, a->type);
 	if (a->from != FROM_PARAM) {
 		if (a->streamed != along)
-			lowering_mix_rows(l);
+			lowering_need_whole(l, instr->span, "the rows of its operand are not those of its value");
 		return along;
 	}
 	if (l->rows)
@@ -48,7 +48,7 @@ static bool note_operand(struct lowering *l, const struct instr *instr, const st
 	else
 		(along ? streaming->along : streaming->whole)[a->param.param] = true;
 	if (along && a->param.count)
-		lowering_mix_rows(l);
+		lowering_need_whole(l, instr->span, "its operand is a part of an array");
 	return along;
 }
 
@@ -85,9 +85,12 @@ static void note_scope(struct lowering *l, struct instr *instr, const struct typ
 		streaming->fold = body->values[instr->out].instr;
 		streaming->sums = scope == SCOPE_SUM;
 		streaming->streamable &= streaming->sums;
-	} else if (scope > SCOPE_ROW || !kept || adds_axes) {
-		lowering_mix_rows(l);
+	} else if (scope > SCOPE_NEIGHBOUR || (scope <= SCOPE_ROW && !kept) || adds_axes) {
+		lowering_need_whole(l, instr->span, "a row of its result depends on several rows");
 	} else {
+		streaming->neighbours |= scope == SCOPE_NEIGHBOUR;
+		if (scope == SCOPE_NEIGHBOUR)
+			streaming->neighbour = instr->span;
 		body->values[instr->out].streamed = true;
 	}
 }
@@ -164,21 +167,37 @@ static enum status set_deferred(struct lowering *l, const struct node *node, str
 }
 
 /*
- * Sets *FOUND to the arguments of NODE on V. Numbers are rounded to DTYPE if it is f16 or bf16. In a tile, a reshape of
- * a streamed V to the leading extent of the whole becomes one to the tile's.
+ * Sets ATTRS, of a use of OP on V, to mean in a tile what they mean in the whole, whose V is streamed. A reshape to the
+ * leading extent of the whole becomes one to the tile's. A slice leaves as many rows fewer.
  */
+static void set_for_tile(const struct lowering *l, enum op op, const struct value *v, struct attrs *attrs)
+{
+	struct type whole = *v->type;
+	whole.shape.dim[0] += l->whole_rows - l->rows;
+	if (op == OP_reshape && attrs->shape.ndim > 0 && attrs->shape.dim[0] == whole.shape.dim[0])
+		attrs->shape.dim[0] = v->type->shape.dim[0];
+	if (op_scope(op, attrs, &whole, NULL, false) != SCOPE_NEIGHBOUR)
+		return;
+	const struct halo halo = op_halo(op, attrs, &whole);
+	op_attrs_for_window(op, attrs, &whole);
+	if (op == OP_slice)
+		attrs->stop = (struct slice_bound){true, attrs->start.at + v->type->shape.dim[0] + halo.grows};
+}
+
+/* Sets *FOUND to the arguments of NODE on V. Numbers are rounded to DTYPE if it is f16 or bf16. */
 static enum status attrs_for(struct lowering *l, const struct node *node, const struct value *v, enum dtype dtype,
                              const struct attrs **found)
 {
-	const bool half = dtype == DTYPE_F16 || dtype == DTYPE_BF16, tile = l->rows && node->op == OP_reshape;
+	const bool half = dtype == DTYPE_F16 || dtype == DTYPE_BF16,
+			   tile = l->rows && v->streamed && (node->op == OP_reshape || op_table[node->op].scope == SCOPE_NEIGHBOUR);
 	*found = node->attrs;
 	if (!half && !tile && !node->deferred)
 		return STATUS_OK;
 	struct attrs attrs;
 	memcpy(&attrs, node->attrs, sizeof attrs);
 	TRY(set_deferred(l, node, &attrs));
-	if (tile && v->streamed && attrs.shape.ndim > 0 && attrs.shape.dim[0] == l->whole_rows)
-		attrs.shape.dim[0] = l->rows;
+	if (tile)
+		set_for_tile(l, node->op, v, &attrs);
 	for (int i = 0; i < 2 && half; i++)
 		attrs.number[i] = rounded_to(dtype, attrs.number[i]);
 	*found = byte_set_keep(&l->kept, &attrs, sizeof attrs, NULL);

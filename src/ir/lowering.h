@@ -6,6 +6,7 @@
  *     lower_operand.c  operands, and the variables of a `for`
  *     lower_stage.c    a stage, at the end of the body; whether rows can be cut into tiles
  *     lower_program.c  a stage that a program computes
+ *     reach.c          how far values reach along the streamed axis
  *     lower_loop.c     a loop within a body, kept or written out
  *     lower_step.c     the chain as draft steps, each with its body
  *     share_body.c     one body for the steps that differ in particulars
@@ -137,6 +138,9 @@ struct names {
 struct streaming {
 	bool streamable, sums, flat; /* as in struct lowered */
 	bool mixes;                  /* rows are combined, and not by one SUM or FOLD: a forward run has no tiles either */
+	bool neighbours;             /* an operation reads neighbouring rows */
+	struct span neighbour;       /* the last one */
+	struct because because;      /* as in struct lowered */
 	uint32_t fold;               /* the instruction of that SUM or FOLD; NO_VALUE before it */
 	/* By param: a use runs along the streamed axis; a use reads all rows. WHOLE follows ALONG in memory. */
 	bool *along, *whole;
@@ -268,11 +272,18 @@ enum status lowering_set_iteration(struct lowering *l, const struct loop *loop, 
 
 /* lower_stage.c */
 
-/* Notes that rows are combined so that neither a forward run nor a gradient can use tiles. */
+/* Notes that rows are combined so that one pass over tiles is not enough, neither forward nor for a gradient. */
 static inline void lowering_mix_rows(struct lowering *l)
 {
 	l->streaming.streamable = false;
 	l->streaming.mixes = true;
+}
+/* Does likewise for the stage at SPAN, whose rows no passes over the rows can compute, for REASON. */
+static inline void lowering_need_whole(struct lowering *l, struct span span, const char *reason)
+{
+	lowering_mix_rows(l);
+	if (!l->streaming.because.reason)
+		l->streaming.because = (struct because){reason, span};
 }
 /* Append NODE, or NODE and all that follow it, up to l->end, to the body. */
 enum status lower_node(struct lowering *l, const struct node *node);
@@ -288,6 +299,11 @@ static inline void lowering_count_step(struct lowering *l)
 enum status lower_block_operand(struct lowering *l, const struct found *found, uint32_t *value);
 /* Gives INSTR the next index of STREAM (l->drawn). */
 enum status lowering_draw(struct lowering *l, struct instr *instr, size_t stream);
+
+/* reach.c */
+
+/* Sets *REACH to that of BODY, which LOWER_RUN made of a whole array. Returns false where memory is short. */
+bool reach_find(struct lowering *l, const struct body *body, struct row_reach *reach);
 
 /* lower_program.c */
 

@@ -64,7 +64,9 @@ void job_fixed_bytes(const struct job *job, int64_t *worker, int64_t *all)
 	if (!job->tiles.tiled)
 		return;
 	const struct tiles *tiles = &job->tiles;
-	*worker = tiles->tile * tiles->per_chunk * (2 * tiles->input_row + (options->want_value ? tiles->output_row : 0));
+	*worker = (tiles_input_rows(tiles) + tiles->tile * tiles->per_chunk) * tiles->input_row;
+	*worker = saturated_add(*worker, options->want_value ? tiles_value_rows(tiles, true) * tiles->output_row : 0);
+	*worker = saturated_add(*worker, tiles_param_bytes(tiles, &job->whole));
 	*worker = saturated_add(*worker, saturated_add(job->sums.apart, state_bytes(job)) * tiles->per_chunk);
 }
 
@@ -182,8 +184,11 @@ static enum status cut_array(struct job *job)
 	arena_free(&arena);
 	allocator_trim(); /* the body may be large */
 	TRY(status);
-	if (!job->tiles.tiled)
+	if (!job->tiles.tiled) {
+		const struct because because = job->tiles.because;
 		tiles_keep_whole(&job->tiles, &job->whole);
+		job->tiles.because = because;
+	}
 	job_settle_sums(job);
 	return job->tiles.folds && !job->options.unexecuted ? lower_forward(job, job->context.arena, &job->forward)
 	                                                    : STATUS_OK;
@@ -209,7 +214,7 @@ static enum status resolve_auto(struct job *job)
 static enum status make_tiles(struct job *job)
 {
 	const struct tiles *tiles = &job->tiles;
-	TRY(make_tile(job, &job->tile, tiles->tiled ? tiles->tile : 0));
+	TRY(make_tile(job, &job->tile, tiles->tiled ? tiles->window : 0));
 	TRY(tiles->rest ? make_tile(job, &job->rest, tiles->rest) : STATUS_OK);
 	const struct compiled_chain *compiled = &job->tile.compiled;
 	job->member_bytes = tiles->tiled ? 0 : compiled->member;

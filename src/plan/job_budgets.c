@@ -53,7 +53,7 @@ static int64_t passing_bytes(const struct step *step)
 /* Returns the cost of JOB's run without recomputation, in additions. */
 static double additions_of_run(const struct job *job)
 {
-	const double tiles = job->tiles.tiled ? (double)job->tiles.rows / (double)job->tile.rows : 1;
+	const double tiles = job->tiles.tiled ? (double)job->tiles.rows / (double)job->tiles.tile : 1;
 	return job->tile.additions * tiles / (job->tiles.workers * job->team);
 }
 

@@ -6,6 +6,9 @@
  * gradients. Tiles with a product of matrices have fixed rows too, since the bits of a row depend on the number of rows
  * beside it. Then --tile sets the rows of a chunk, rounded up to tiles.
  *
+ * Windows follow the same rules. Whether an array whose tiles are fixed has windows depends on the types alone, so its
+ * sums and products do too. Tiles have several times the rows that a window adds to them.
+ *
  * All other tiles have the rows of --tile. Without it a forward tile of element-wise operations is a chunk, and any
  * other tile is about as large as the cache allows. A chain whose rows cannot be cut runs on one tile, the whole array.
  */
@@ -31,6 +34,11 @@ enum {
 	PRODUCT_BLOCK_BYTES = 4 << 20,
 	PRODUCT_BLOCK_LEAST = 10 * PRODUCT_STRIPE, /* matrix rows; a product packs about 10 or 5 stripes at once, by type */
 	PRODUCT_BLOCK_MOST = 40 * PRODUCT_STRIPE,
+	WHOLE_BYTES = 64 << 20, /* of input: an array of no more is not cut into windows */
+	WINDOW_LEAST = 1 << 20, /* bytes of the input of a tile with a window; but see WINDOW_RATIO */
+	WINDOW_MOST = 4 << 20,
+	WINDOW_RATIO = 4,      /* a tile has at least this many times the rows that its window adds, */
+	WINDOW_GOOD_RATIO = 16 /* and this many if WINDOW_MOST allows */
 };
 
 struct row_cost {
@@ -139,14 +147,15 @@ static void set_rows(struct tiles *tiles, const struct lowered *whole)
 	tiles->rows = tiles->flat ? shape_count(&whole->input.shape) : tiles->tiled ? whole->whole_rows : 1;
 	tiles->state = tiles->folds ? tiles_state(whole) : 0;
 	tiles->input_row = type_bytes(&whole->input) / tiles->rows;
-	tiles->output_row = tiles->folds ? 0 : type_bytes(&whole->output) / tiles->rows;
-	tiles->tile = tiles->per_chunk = tiles->workers = 1;
+	tiles->outputs = tiles->windows && !tiles->folds ? whole->output.shape.dim[0] : tiles->rows;
+	tiles->output_row = tiles->folds ? 0 : type_bytes(&whole->output) / tiles->outputs;
+	tiles->tile = tiles->window = tiles->per_chunk = tiles->workers = 1;
 	tiles->rest = 0;
 }
 
 void tiles_keep_whole(struct tiles *tiles, const struct lowered *whole)
 {
-	*tiles = (struct tiles){.tiled = false};
+	*tiles = (struct tiles){.tiled = false, .because = whole->because};
 	set_rows(tiles, whole);
 }
 
@@ -159,7 +168,7 @@ static int64_t wanted_rows(const struct tiles *tiles, const struct lowered *whol
 /* Sets the tiles of a chunk (CHUNK rows rounded up; at most MOST, at least one), the rest and the workers. */
 static void set_chunks(struct tiles *tiles, int64_t chunk, int64_t most, int threads)
 {
-	tiles->tile = lesser(tiles->tile, tiles->rows);
+	tiles->tile = tiles->window = lesser(tiles->tile, tiles->rows);
 	tiles->rest = tiles->rows % tiles->tile;
 	const int64_t all = ceil_div(tiles->rows, tiles->tile);
 	tiles->per_chunk = greater(lesser(ceil_div(chunk, tiles->tile), lesser(most, all)), 1);
@@ -206,9 +215,104 @@ static void cut_gradient(struct tiles *tiles, const struct lowered *whole, const
 	set_chunks(tiles, chunk, wants->ordered && wants->threads > 1 ? 1 : most, wants->threads);
 }
 
+/* Returns the rows of a tile whose window has HALO more rows: a multiple of BLOCK, unless that is 0. */
+static int64_t window_tile(const struct lowered *whole, int64_t block, int64_t halo)
+{
+	const double row = fmax((double)type_bytes(&whole->input) / (double)whole->whole_rows, 1);
+	const double good = fmin(fmax(WINDOW_LEAST / row, (double)halo * WINDOW_GOOD_RATIO), WINDOW_MOST / row);
+	const double rows = fmin(fmax(good, (double)halo * WINDOW_RATIO), (double)whole->whole_rows);
+	const int64_t least = greater((int64_t)rows, 2);
+	return block > 0 ? round_up(least, block) : least;
+}
+
+/* Sets TILES to windows if the array can and shall be cut so. Sets tiles->because if it must stay whole. */
+static bool cut_windows(struct tiles *tiles, const struct lowered *whole, const struct tile_wants *wants)
+{
+	const struct row_reach *reach = &whole->reach;
+	const int64_t rows = whole->whole_rows, deep = saturated_add(reach->before, reach->after);
+	const bool products = cost_of_row(whole, rows).matrix_rows > 0;
+	const bool fixed = tiles->folds || products || (wants->gradient && wants->sums);
+	const bool both = fixed || wants->gradient; /* a derivative reaches as far to the other side, and one row beyond */
+	const int64_t before = both ? saturated_add(deep, 1) : reach->before;
+	const int64_t halo = both ? saturated_add(before, before) : deep;
+	const int64_t wanted = fixed ? 0 : lesser(wants->rows, rows);
+	const bool small = type_bytes(&whole->input) <= (wants->whole ? wants->whole : WHOLE_BYTES);
+	if (reach->wraps && reach->ends)
+		tiles->because = (struct because){"it goes around the ends of the array, and another stage has a rule for them",
+		                                  reach->wraps_at};
+	else if (reach->wraps && reach->draws)
+		tiles->because =
+			(struct because){"it goes around the ends of the array, and a dropout draws for its rows", reach->wraps_at};
+	if (tiles->because.reason || (small && !wanted))
+		return false;
+	tiles->tile =
+		wanted ? greater(wanted, 2) : window_tile(whole, fixed ? block_rows(whole, rows) : 0, lesser(halo, rows));
+	tiles->window = saturated_add(tiles->tile, halo);
+	tiles->before = before;
+	tiles->wraps = reach->wraps;
+	if (tiles->window < (wanted ? rows : ceil_div(rows, 2)))
+		return true;
+	if (!small)
+		tiles->because = (struct because){"the rows that it and other stages read around a row are most of the array",
+		                                  reach->deepest};
+	return false;
+}
+
+int64_t tiles_window_begin(const struct tiles *tiles, int64_t first)
+{
+	const int64_t begin = first - tiles->before;
+	if (!tiles->windows)
+		return first;
+	if (tiles->wraps)
+		return begin < 0 ? begin + tiles->rows : begin;
+	return greater(lesser(begin, tiles->rows - tiles->window), 0);
+}
+
+struct owned_rows tiles_owned(const struct tiles *tiles, int64_t first, int64_t rows)
+{
+	const bool last = tiles->rows - first <= tiles->tile;
+	int64_t skip = first - tiles_window_begin(tiles, first);
+	if (!tiles->windows)
+		return (struct owned_rows){0, rows};
+	if (skip < 0)
+		skip += tiles->rows;
+	const int64_t left = greater(rows - skip, 0), tile = lesser(tiles->tile, tiles->rows - first);
+	return (struct owned_rows){skip, last && !tiles->wraps ? left : lesser(tile, left)};
+}
+
+struct owned_rows tiles_owned_output(const struct tiles *tiles, int64_t chunk)
+{
+	if (!tiles->windows)
+		return (struct owned_rows){0, tiles_rows_of(tiles, chunk)};
+	return tiles_owned(tiles, chunk * tiles->tile, tiles->window + tiles->outputs - tiles->rows);
+}
+
+int64_t tiles_param_bytes(const struct tiles *tiles, const struct lowered *whole)
+{
+	int64_t bytes = 0;
+	for (size_t i = 0; i < whole->chain->param_count && tiles->wraps; i++) {
+		const struct type type = param_type(&whole->chain->params[i], &whole->input);
+		if (whole->streamed_params[i])
+			bytes += round_up(type_bytes(&type) / tiles->rows * tiles->window, ARRAY_ALIGN);
+	}
+	return bytes;
+}
+
+int64_t tiles_input_rows(const struct tiles *tiles)
+{
+	return tiles->windows ? tiles->window : tiles->tile * tiles->per_chunk;
+}
+
+int64_t tiles_value_rows(const struct tiles *tiles, bool gradient)
+{
+	const int64_t rows = gradient || !tiles->windows ? tiles->tile * tiles->per_chunk : tiles->window;
+	return rows + (gradient ? greater(tiles->outputs - tiles->rows, 0) : tiles->outputs - tiles->rows);
+}
+
 void tiles_cut(struct tiles *tiles, const struct lowered *whole, const struct tile_wants *wants)
 {
 	const struct body *body = whole->whole;
+	struct tiles windows = {.tiled = false};
 	*tiles = (struct tiles){.tiled = false};
 	if (wants->gradient) {
 		const int64_t rows = whole->flat ? shape_count(&whole->input.shape) : whole->whole_rows;
@@ -220,9 +324,23 @@ void tiles_cut(struct tiles *tiles, const struct lowered *whole, const struct ti
 		tiles->folds = whole->fold != NO_VALUE && (whole->streamable || fold_rows(whole) < whole->whole_rows);
 		tiles->tiled = tiles->folds || (whole->streamable && !whole->sums && made);
 	}
+	if (tiles->tiled && whole->neighbours) {
+		windows.folds = tiles->folds;
+		tiles->tiled = tiles->windows = cut_windows(&windows, whole, wants);
+		tiles->folds &= tiles->tiled;
+	}
 	tiles->flat = tiles->tiled && whole->flat;
+	if (!tiles->tiled)
+		tiles->because = windows.because.reason ? windows.because : whole->because;
 	set_rows(tiles, whole);
-	if (tiles->tiled && wants->gradient)
+	if (tiles->windows) {
+		tiles->tile = windows.tile;
+		set_chunks(tiles, 1, 1, wants->threads);
+		tiles->rest = 0;
+		tiles->window = windows.window;
+		tiles->before = windows.before;
+		tiles->wraps = windows.wraps;
+	} else if (tiles->tiled && wants->gradient)
 		cut_gradient(tiles, whole, wants);
 	else if (tiles->tiled)
 		cut_forward(tiles, whole, wants);

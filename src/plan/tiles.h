@@ -6,6 +6,17 @@
  *     rows     |------------------------------------------|
  *     chunks   |------------|------------|------------|---|
  *     tiles    |---|---|---||---|---|---||---|---|---||---|
+ *
+ * Where operations read neighbouring rows, a tile runs on its window: its rows, and rows around it. All windows have
+ * equally many rows. The first and the last ones begin and end with the array or, if the chain goes around its ends,
+ * do so too. Operations run on a window as on a whole array. So rows near its ends may be wrong, unless the array ends
+ * there; those of the tile are right. Sums, outputs and gradients take the rows of the tile alone.
+ *
+ *     rows     |---------------------------------------|
+ *     tiles    |-------|-------|-------|-------|-------|
+ *     windows  [-------.---]
+ *                  [---.-------.---]
+ *                          [---.-------.---]
  */
 #ifndef PLAN_TILES_H
 #define PLAN_TILES_H
@@ -21,6 +32,7 @@ struct tile_wants {
 	/* A gradient: SUMS of params go over the tiles. If ORDERED, a tile waits for additions of the tile before. */
 	bool gradient, sums, ordered;
 	int64_t apart; /* bytes of the sums that each tile makes apart */
+	int64_t whole; /* the most bytes of an array that stays whole rather than be cut in windows; 0: the default */
 };
 
 struct tiles {
@@ -33,6 +45,12 @@ struct tiles {
 	int64_t rest;                  /* rows of the last tile if it has fewer; else 0 */
 	int64_t per_chunk;             /* tiles of a chunk; the last chunk may have fewer */
 	int64_t input_row, output_row; /* bytes of a row, of the whole array if not tiled; OUTPUT_ROW is 0 if tiles fold */
+	bool windows;                  /* a tile runs on a window; a chunk is one tile, and REST is 0 */
+	bool wraps;                    /* windows go around the ends of the array */
+	int64_t window;                /* rows of a window; without windows those of a tile */
+	int64_t before;                /* rows of a window before its tile, away from the ends of the array */
+	int64_t outputs;               /* rows of the output; without windows as many as of the input */
+	struct because because;        /* why the array is not cut; without a reason if it is, or need not be whole */
 	int workers;                   /* from 1 to the lesser of threads and chunks */
 };
 
@@ -46,6 +64,23 @@ int64_t tiles_chunks(const struct tiles *tiles);
 /* Return the rows, and the number of tiles, of chunk CHUNK. The last chunk may have fewer than the others. */
 int64_t tiles_rows_of(const struct tiles *tiles, int64_t chunk);
 int64_t tiles_of(const struct tiles *tiles, int64_t chunk);
+/* The rows of a value that a tile owns: COUNT rows of the tile's array, from row FIRST on. */
+struct owned_rows {
+	int64_t first, count;
+};
+/* Returns the first row of the window of the tile that begins at row FIRST; FIRST without windows. */
+int64_t tiles_window_begin(const struct tiles *tiles, int64_t first);
+/* Returns the rows that the tile from row FIRST on owns of a value that has ROWS rows in the tile's window. */
+struct owned_rows tiles_owned(const struct tiles *tiles, int64_t first, int64_t rows);
+/* Returns the rows of the output that chunk CHUNK owns. FIRST is in the tile's array if tiles have windows, else 0. */
+struct owned_rows tiles_owned_output(const struct tiles *tiles, int64_t chunk);
+/* Returns the rows of windows around their tiles, both sides together. */
+static inline int64_t tiles_halo(const struct tiles *tiles) { return tiles->windows ? tiles->window - tiles->tile : 0; }
+/* Returns the bytes of the rows of params that a window around the end of the array reads; 0 if no window does. */
+int64_t tiles_param_bytes(const struct tiles *tiles, const struct lowered *whole);
+/* Return the rows of a chunk's blocks of input and output. The output's have those of the window in a forward run. */
+int64_t tiles_input_rows(const struct tiles *tiles);
+int64_t tiles_value_rows(const struct tiles *tiles, bool gradient);
 /* Returns the doubles of the state of WHOLE's reduction, for one tile as for all. WHOLE must have a fold. */
 int64_t tiles_state(const struct lowered *whole);
 /*

@@ -558,7 +558,7 @@ static void run_compiled(const struct model *m, const struct program *program, v
 	                       .counters = m->counters,
 	                       .workspace = block,
 	                       .first_row = FIRST_ROW,
-	                       .whole_rows = m->full->shape.dim[0] + FIRST_ROW + 2};
+	                       .outside = FIRST_ROW + 2};
 	evaluate(&e);
 	for (size_t i = 0; i < 128; i++)
 		ck_assert_uint_eq((unsigned char)block[bytes + i], 0xff);
@@ -946,7 +946,6 @@ START_TEST(sums_at_end)
 		                       .counters = m.counters,
 		                       .workspace = workspace,
 		                       .first_row = 20,
-		                       .whole_rows = 20,
 		                       .fold = tiled ? state : NULL,
 		                       .fold_ends = ends};
 		evaluate(&e);

@@ -1,0 +1,65 @@
+/*
+ * Reads the windows of tiles (plan/tiles.h). A file has them at their places; one that goes around the end of the array
+ * is read in two parts. A stream is read once: a window begins with the last rows of the window before, which still
+ * lies in its worker's input block, since windows are read one at a time and in order.
+ */
+#include <string.h>
+
+#include "base/checked.h"
+#include "exec/run_parts.h"
+
+/* Reads COUNT rows from row FIRST of the array on to TO. */
+static enum status read_rows(const struct run *run, int64_t first, int64_t count, char *to, struct diags *diags)
+{
+	const enum dtype dtype = dtype_compute(run->input.dtype);
+	const int64_t row = run->tiles->input_row / (int64_t)dtype_size(dtype);
+	if (!run->read_anywhere)
+		return reader_read(run->reader, to, dtype, count * row, diags);
+	return reader_read_at(run->reader, run->window.first + first * row, to, dtype, count * row, diags);
+}
+
+enum status windows_read(struct run *run, int index, int64_t chunk, struct diags *diags)
+{
+	const struct tiles *tiles = run->tiles;
+	const int64_t begin = tiles_window_begin(tiles, chunk * tiles->tile), row = tiles->input_row;
+	char *const to = run->workers[index].input;
+	if (run->read_anywhere) {
+		const int64_t behind = lesser(tiles->window, tiles->rows - begin);
+		TRY(read_rows(run, begin, behind, to, diags));
+		return behind < tiles->window ? read_rows(run, 0, tiles->window - behind, to + behind * row, diags) : STATUS_OK;
+	}
+	int64_t kept = 0;
+	if (chunk > 0) {
+		const int64_t before = tiles_window_begin(tiles, (chunk - 1) * tiles->tile);
+		kept = before + tiles->window - begin;
+		memmove(to, run->workers[run->last_reader].input + (begin - before) * row, (size_t)(kept * row));
+	}
+	run->last_reader = index;
+	return kept < tiles->window ? read_rows(run, begin + kept, tiles->window - kept, to + kept * row, diags)
+	                            : STATUS_OK;
+}
+
+void windows_aim_params(struct worker *worker)
+{
+	const struct run *run = worker->run;
+	const struct tiles *tiles = run->tiles;
+	const int64_t behind = tiles->rows - worker->first_row;
+	char *to = worker->param_rows;
+	for (size_t i = 0; i < run->params->count && tiles->wraps; i++) {
+		struct bound_param *param = &worker->params[i];
+		const struct type type = bound_type(param);
+		const int64_t row = type_bytes(&type) / greater(tiles->rows, 1);
+		const char *from = run->params->bound[i].data;
+		if (!param->streamed)
+			continue;
+		param->data = from;
+		param->begins = 0;
+		if (behind >= tiles->window)
+			continue;
+		memcpy(to, from + worker->first_row * row, (size_t)(behind * row));
+		memcpy(to + behind * row, from, (size_t)((tiles->window - behind) * row));
+		param->data = to;
+		param->begins = worker->first_row;
+		to += round_up(tiles->window * row, ARRAY_ALIGN);
+	}
+}
