@@ -26,6 +26,8 @@ enum status {
 	STATUS_IO = 5,      /* the system failed to read or write */
 	STATUS_LIMIT = 6,   /* out of memory, or beyond a documented limit */
 	STATUS_PROGRAM = 7, /* an external program failed (programs/programs.h) */
+	/* Another rank has failed, which reports it (ranks/ranks.h). It needs no diagnostic, and no process exits with it. */
+	STATUS_OTHER_RANK = 8,
 };
 
 /* Evaluates CALL. The function that uses TRY returns its status, unless that is STATUS_OK. */

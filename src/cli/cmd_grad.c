@@ -66,7 +66,7 @@ static enum status open_beside(struct session *s, struct beside *beside)
 	const char *value = s->line.values[OPTION_VALUE], *events = s->line.values[OPTION_EVENTS];
 	*beside = (struct beside){.session = s};
 	if (value) {
-		TRY(session_open_output(s, &beside->value, value, false));
+		TRY(session_open_rows(s, &beside->value, value));
 		session_make_writer(s, beside->value);
 	}
 	if (!events)
@@ -150,7 +150,8 @@ static enum status finish(struct session *s, struct beside *beside, struct gradi
 		TRY(put_grad_stats(s, result));
 	else
 		warn_unstored(s, &result->measured, result->store_error);
-	TRY(gradient_files_put(s, result)); /* last: it may hold a lock from here until the session ends */
+	if (ranks_index(s->ranks) == 0)
+		TRY(gradient_files_put(s, result)); /* last: it may hold a lock from here until the session ends */
 	if (beside->value)
 		TRY(session_put(s, beside->value));
 	if (beside->events)
@@ -186,7 +187,7 @@ enum status command_grad(struct session *s)
 	                                          .trace =
 	                                              beside.watch.plot || beside.watch.trace_file ? watch_event : NULL,
 	                                          .trace_context = &beside.watch};
-	const struct run_subject subject = {&s->chain, &s->bound, &s->in.reader, s->programs};
+	const struct run_subject subject = {&s->chain, &s->bound, &s->in.reader, s->programs, s->ranks};
 	enum status status = run_gradient(&s->context, &subject, &options, &gradient, &result);
 	progress_end(&progress);
 	if (!status)

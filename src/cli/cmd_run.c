@@ -81,13 +81,14 @@ enum status command_run(struct session *s)
 	TRY(session_open_arrays(s));
 	TRY(outputs_check_apart(s, NULL, NULL));
 	struct progress progress;
-	const struct run_options options = {.job = {.threads = s->set.threads, .tile = s->set.tile},
-	                                    .dtype = s->set.dtype,
-	                                    .flush_denormals = s->line.given[OPTION_FAST_MATH],
-	                                    .value = &s->out->writer,
-	                                    .progress = progress_begin(&progress, s, "run") ? progress_action : NULL,
-	                                    .progress_context = &progress};
-	const struct run_subject subject = {&s->chain, &s->bound, &s->in.reader, s->programs};
+	const struct run_options options = {
+		.job = {.threads = s->set.threads, .ranks = ranks_count(s->ranks), .tile = s->set.tile},
+		.dtype = s->set.dtype,
+		.flush_denormals = s->line.given[OPTION_FAST_MATH],
+		.value = &s->out->writer,
+		.progress = progress_begin(&progress, s, "run") ? progress_action : NULL,
+		.progress_context = &progress};
+	const struct run_subject subject = {&s->chain, &s->bound, &s->in.reader, s->programs, s->ranks};
 	struct run_counters counters = {0};
 	const enum status status = run_forward(&s->context, &subject, &options, &counters);
 	progress_end(&progress);

@@ -51,6 +51,7 @@ struct job_options session_job_options(const struct session *s, const struct pol
 	return (struct job_options){.policy = policy,
 	                            .portion.most = s->set.iterations,
 	                            .threads = s->set.threads,
+	                            .ranks = ranks_count(s->ranks),
 	                            .tile = s->set.tile,
 	                            .resumable = s->line.given[OPTION_JOURNAL],
 	                            .on_disk = s->line.given[OPTION_SPILL],

@@ -10,6 +10,7 @@
 
 #include "cli/job.h"
 #include "programs/programs.h"
+#include "ranks/ranks.h"
 
 const struct command command_table[] = {
 	{"run", RUN, command_run, "forward: input arrays in, output arrays out"},
@@ -81,7 +82,7 @@ static enum status print_version(struct session *s)
 {
 	struct text_file *file;
 	TRY(session_open_text(s, &file, NULL, false));
-	text_put(&file->text, "ckptc " PACKAGE_VERSION "\n");
+	text_printf(&file->text, "ckptc " PACKAGE_VERSION "%s\n", ranks_built() ? " (with MPI)" : "");
 	return session_close_text(file);
 }
 
@@ -182,6 +183,11 @@ static enum status dispatch(struct session *s, int argc, char **argv)
 	if (s->line.given[OPTION_VERSION])
 		return print_version(s);
 	TRY(check_stack(s));
+	bool first, launched = ranks_launched(&first), shares = s->command->letter & (RUN | GRAD);
+	if (launched && shares && !s->line.given[OPTION_DUMP])
+		TRY(ranks_start(&s->context, &s->ranks));
+	else if (launched && !first) /* one rank does what ranks do not share */
+		return STATUS_OK;
 	const enum status status = s->command->run(s);
 	if (status && status != STATUS_CHECK) /* a failed check still writes its report */
 		return status;
@@ -211,12 +217,15 @@ int main(int argc, char **argv)
 	session.context = (struct context){&allocator, &session.arena, &session.diags};
 	session_choose_color(&session, argc - 1, argv + 1);
 	enum status status = dispatch(&session, argc, argv);
+	if (status)
+		status = session_settle(&session, status);
 	if (status && session.diags.exhausted) /* diags_render prints "out of memory" */
 		status = STATUS_LIMIT;
 	assert(status || session.diags.errors == 0);
 	bool failed = false;
-	if (status || !session_error_is_data(&session))
+	if (!session.silent && (status || !session_error_is_data(&session)))
 		diags_render(&session.diags, session.set.color, write_error, &failed);
+	ranks_stop(session.ranks);
 	session_close(&session);
 	working = false;
 	return (int)(status || !failed ? status : STATUS_IO);

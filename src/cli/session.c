@@ -1,6 +1,7 @@
 #include "cli/session.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <string.h>
 #include <unistd.h>
@@ -242,6 +243,7 @@ enum status session_bind(struct session *s, bool data, enum dtype compute)
 	                                       .cast = s->line.given[OPTION_CAST],
 	                                       .data = data,
 	                                       .compute = compute,
+	                                       .ranks = s->ranks,
 	                                       .dtype = s->set.dtype};
 	return params_bind(&s->context, &s->bound, &s->chain, &options);
 }
@@ -313,7 +315,35 @@ enum status session_own_output(struct session *s, struct opened_output **out, st
 enum status session_open_output(struct session *s, struct opened_output **out, const char *path, bool live)
 {
 	struct output output;
-	TRY((live ? output_open_live : output_open)(&output, path, &s->arena, &s->diags));
+	if (ranks_index(s->ranks) > 0) /* rank 0 writes what one process writes */
+		TRY(output_join(&output, NULL, 0, &s->arena, &s->diags));
+	else
+		TRY((live ? output_open_live : output_open)(&output, path, &s->arena, &s->diags));
+	return session_own_output(s, out, &output);
+}
+
+enum status session_open_rows(struct session *s, struct opened_output **out, const char *path)
+{
+	struct {
+		bool shared;
+		int64_t base;
+		char path[PATH_MAX];
+	} of = {.shared = false};
+	const bool first = ranks_index(s->ranks) == 0;
+	struct output output;
+	if (first)
+		TRY(session_open_output(s, out, path, false));
+	if (!s->ranks)
+		return STATUS_OK;
+	if (first) {
+		of.shared = output_share(&(*out)->output, of.path);
+		of.base = (*out)->output.base;
+	}
+	TRY(ranks_broadcast(s->ranks, &of, sizeof of));
+	if (first)
+		return STATUS_OK;
+	const char *shared = of.shared ? arena_printf(&s->arena, "%s", of.path) : NULL;
+	TRY(output_join(&output, shared, of.base, &s->arena, &s->diags));
 	return session_own_output(s, out, &output);
 }
 
@@ -333,7 +363,7 @@ void session_make_writer(struct session *s, struct opened_output *out)
 
 enum status session_open_arrays(struct session *s)
 {
-	TRY(session_open_output(s, &s->out, s->line.values[OPTION_OUTPUT], false));
+	TRY(session_open_rows(s, &s->out, s->line.values[OPTION_OUTPUT]));
 	const struct output *out = &s->out->output;
 	const bool behind = fcntl(out->fd, F_GETFL) & O_APPEND || out->base > s->in.input.base;
 	if (s->in.open && behind && stream_is_one(s->in.input.fd, out->fd)) {
@@ -347,9 +377,20 @@ enum status session_open_arrays(struct session *s)
 	return STATUS_OK;
 }
 
+enum status session_settle(struct session *s, enum status status)
+{
+	bool speaks;
+	if (s->settled)
+		return status;
+	status = ranks_settle(s->ranks, status, &speaks);
+	s->settled = status != STATUS_OK;
+	s->silent = !speaks;
+	return status;
+}
+
 enum status session_put(struct session *s, struct opened_output *out)
 {
-	if (!out->output.temporary)
+	if (!out->output.temporary && !out->output.joined)
 		return output_commit(&out->output, &s->diags);
 	*(s->whole ? s->whole_end : &s->whole) = out;
 	s->whole_end = &out->after;
@@ -361,6 +402,7 @@ enum status session_commit(struct session *s)
 	TRY(programs_finish(s->programs, &s->diags));
 	for (struct opened_output *out = s->whole; out; out = out->after)
 		TRY(output_flush(&out->output, &s->diags));
+	TRY(session_settle(s, STATUS_OK));
 	/* A signal waits until all files have their places. */
 	sigset_t all, before;
 	sigfillset(&all);
@@ -369,7 +411,7 @@ enum status session_commit(struct session *s)
 	for (; s->whole && !status; s->whole = s->whole->after)
 		status = output_commit(&s->whole->output, &s->diags);
 	sigprocmask(SIG_SETMASK, &before, NULL);
-	return status;
+	return session_settle(s, status);
 }
 
 static void flush_text(struct text_file *file)
@@ -400,7 +442,7 @@ enum status session_open_text(struct session *s, struct text_file **opened, cons
 	file->session = s;
 	file->text = (struct text){write_text, file};
 	file->report = (struct report){.text = &file->text, .format = s->set.format, .arena = &s->arena};
-	if (path || !to_stderr)
+	if (path || !to_stderr || ranks_index(s->ranks) > 0)
 		return session_open_output(s, &file->out, path, false);
 	return session_own_output(s, &file->out, &(struct output){.fd = 2, .name = "<stderr>", .arena = &s->arena});
 }

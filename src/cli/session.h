@@ -8,6 +8,7 @@
 #include "io/lock.h"
 #include "language/chain.h"
 #include "programs/programs.h"
+#include "ranks/ranks.h"
 #include "report/record.h"
 #include "schedule/policy.h"
 
@@ -104,6 +105,9 @@ struct session {
 	struct lock_list locks;                   /* of --accumulate */
 	struct params bound;
 	struct program_set *programs; /* of the chain; NULL if it has none */
+	struct ranks *ranks;          /* that run the command together; NULL: it runs alone */
+	bool settled;                 /* the ranks have agreed on a failure: see session_settle */
+	bool silent;                  /* another rank reports for all */
 	struct costs_source *costs;   /* of --costs; NULL: the costs of the table */
 	struct job job;               /* made by session_make_job */
 };
@@ -165,6 +169,14 @@ enum status session_open_arrays(struct session *session);
  */
 enum status session_put(struct session *session, struct opened_output *out);
 enum status session_commit(struct session *session);
+/*
+ * Agrees with the other ranks, if there are any, on whether STATUS is a success. Returns the status of the failure that
+ * is reported. Every rank must call it equally often until it returns a failure, which main does for one that it has not
+ * seen.
+ */
+enum status session_settle(struct session *session, enum status status);
+/* Opens *OUT at PATH for rows of arrays. Every rank calls it: all of them write to one file, of which rank 0 has charge. */
+enum status session_open_rows(struct session *session, struct opened_output **out, const char *path);
 /* A text that is being written to a file. */
 struct text_file {
 	struct opened_output *out;

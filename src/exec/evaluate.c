@@ -252,10 +252,11 @@ static void add_piece(void *context, const struct matrix_piece *piece)
 	const size_t size = dtype_size(param->dtype), count = (size_t)piece->columns;
 	if (!param->gradient)
 		return;
+	const struct sum_place place = {to->offset + piece->first, piece->rows, piece->columns, piece->width};
 	if (to->e->turns)
-		to->e->turns->begin(to->e->turns->context, to->index);
+		to->e->turns->begin(to->e->turns->context, to->index, &place);
 	for (int64_t row = 0; row < piece->rows; row++) {
-		const size_t at = (size_t)(to->offset + piece->first + row * piece->width) * size;
+		const size_t at = (size_t)(place.first + row * place.width) * size;
 		const char *from = (const char *)piece->data + (size_t)row * count * size;
 		char *sum = (char *)param->gradient + at;
 		if (param->once)
@@ -266,7 +267,7 @@ static void add_piece(void *context, const struct matrix_piece *piece)
 			to->loops->accumulate(sum, from, count);
 	}
 	if (to->e->turns)
-		to->e->turns->end(to->e->turns->context, to->index);
+		to->e->turns->end(to->e->turns->context, to->index, &place);
 }
 
 /* Runs the derivatives of a product by its value and by a param. The latter is added to the param's gradient. */

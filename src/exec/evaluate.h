@@ -25,10 +25,14 @@ static inline struct type bound_type(const struct bound_param *param)
 	return (struct type){param->dtype, *param->shape};
 }
 
+/* Where an addition to a param's gradient goes: ROWS by COLUMNS elements, row after row, which are WIDTH apart. */
+struct sum_place {
+	int64_t first, rows, columns, width; /* first: an element of the gradient */
+};
 /* Orders additions to one param's gradient, which other evaluations add to as well. */
 struct turns {
-	void (*begin)(void *context, uint32_t param); /* returns when an addition may begin */
-	void (*end)(void *context, uint32_t param);
+	void (*begin)(void *context, uint32_t param, const struct sum_place *place); /* returns when it may begin */
+	void (*end)(void *context, uint32_t param, const struct sum_place *place);
 	void *context;
 };
 

@@ -55,6 +55,7 @@ enum status forward_prepare(struct run *run)
 	tiles_cut(&forward->tiles, &forward->whole,
 	          &(struct tile_wants){.rows = run->options->job.tile,
 	                               .threads = run->options->job.threads,
+	                               .ranks = run->options->job.ranks,
 	                               .read_anywhere = reader_seekable(run->reader),
 	                               .write_anywhere = writer_seekable(run->options->value)});
 	run->whole = &forward->whole;

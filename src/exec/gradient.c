@@ -216,7 +216,7 @@ void gradient_count_array(struct run *run)
 		if (walk->kept.error > result->store_error)
 			result->store_error = walk->kept.error;
 	}
-	struct counters measured = seen->measured;
+	struct counters measured = seen ? seen->measured : job->predicted; /* a rank may have no tile */
 	measured.bounded = job->predicted.bounded;
 	measured.gap_percent = job->predicted.gap_percent;
 	measured.stored_bytes = stored;

@@ -131,28 +131,40 @@ enum status input_output_read_chunk(void *context, int index, int64_t chunk, str
 	return reader_read_at(run->reader, first, worker->input, dtype, count, diags);
 }
 
+/* Writes COUNT elements from element FIRST on, which are the next in order unless the run writes anywhere. */
+static enum status write_rows(const struct run *run, struct writer *writer, int64_t first, const void *from,
+                              enum dtype dtype, int64_t count, struct diags *diags)
+{
+	return run->write_anywhere || shares_rows(run) ? writer_write_at(writer, first, from, dtype, count, diags)
+	                                               : writer_write(writer, from, dtype, count, diags);
+}
+
 enum status input_output_write_chunk(struct worker *worker, int64_t chunk, struct diags *diags)
 {
 	struct run *run = worker->run;
 	const struct tiles *tiles = run->tiles;
 	const struct type *type = &run->whole->output;
 	const int64_t rows = tiles_rows_of(tiles, chunk);
-	if (worker->gradient && run->gradient->options->gradient)
-		TRY(writer_write(run->gradient->options->gradient, worker->gradient, dtype_compute(run->input.dtype),
-		                 elements(&run->input, rows, tiles->input_row), diags));
+	struct writer *gradient = worker->gradient ? run->gradient->options->gradient : NULL;
+	if (gradient)
+		TRY(write_rows(run, gradient, elements(&run->input, first_row(tiles, chunk), tiles->input_row),
+		               worker->gradient, dtype_compute(run->input.dtype), elements(&run->input, rows, tiles->input_row),
+		               diags));
+	if (tiles->folds)
+		TRY(shares_get_state(run, chunk));
 	for (int64_t tile = 0; tiles->folds && tile < tiles_of(tiles, chunk); tile++)
 		fold_add(run->reduction.fold->op, run->reduction.state, worker->states + tile * tiles->state,
 		         run->reduction.count);
-	if (tiles->folds || !worker->value)
+	if (tiles->folds)
+		return shares_pass_state(run, chunk);
+	if (!worker->value)
 		return STATUS_OK;
 	const enum dtype dtype = dtype_compute(type->dtype);
 	const struct owned_rows owned = tiles_owned_output(tiles, chunk);
 	const int64_t count = elements(type, owned.count, tiles->output_row);
 	const char *value = worker->value + (run->forward ? owned.first * tiles->output_row : 0);
-	if (!run->write_anywhere)
-		return writer_write(run->options->value, value, dtype, count, diags);
 	const int64_t first = elements(type, first_row(tiles, chunk), tiles->output_row);
-	return writer_write_at(run->options->value, first, value, dtype, count, diags);
+	return write_rows(run, run->options->value, first, value, dtype, count, diags);
 }
 
 enum status input_output_load_cotangent(struct run *run)
@@ -175,8 +187,10 @@ enum status input_output_load_cotangent(struct run *run)
 
 enum status input_output_begin_array(struct run *run)
 {
-	const bool several = run->tiles->workers > 1, seekable = reader_seekable(run->reader);
-	run->read_anywhere = run->tiles->windows && seekable;
+	const bool shared = shares_rows(run), several = run->tiles->workers > 1 || shared;
+	const bool seekable = reader_seekable(run->reader);
+	TRY(shares_begin_array(run));
+	run->read_anywhere = shared || (run->tiles->windows && seekable);
 	if (run->tiles->wraps && !seekable)
 		return diag_file(run->context.diags, STATUS_USAGE, NULL, -1,
 		                 "the chain goes around the ends of the array, so its input must be a file (-i FILE)");
@@ -215,5 +229,6 @@ enum status input_output_end_array(struct run *run)
 		TRY(writer_end(gradient, diags));
 	if (value)
 		TRY(writer_end(value, diags));
-	return run->read_anywhere || run->window.part ? reader_skip(run->reader, diags) : STATUS_OK;
+	const bool unread = run->read_anywhere || run->window.part || shares_items(run) == 0;
+	return unread ? reader_skip(run->reader, diags) : STATUS_OK;
 }

@@ -67,6 +67,24 @@ const char *params_file(const struct init *init, const char *directory, struct a
 	return plain ? init->path : arena_printf(arena, "%s/%s", directory, init->path);
 }
 
+/* Loads ARRAY, or gets it from rank 0, which loads it. */
+static enum status load_array(struct binder *b, struct array *array, const char *path, const char *key)
+{
+	const struct ranks *ranks = b->options->ranks;
+	if (ranks_index(ranks) == 0)
+		TRY(loader_load(&b->loader, array, path, key));
+	if (!ranks)
+		return STATUS_OK;
+	struct array sent = *array;
+	TRY(ranks_broadcast(ranks, &sent, sizeof sent));
+	if (ranks_index(ranks) > 0) {
+		*array = sent;
+		array->data = sent.size ? allocator_get(b->loader.context->allocator, sent.size, 1) : NULL;
+		TRY_ALLOC(array->data || !sent.size, b->diags);
+	}
+	return ranks_broadcast(ranks, array->data, array->size);
+}
+
 /*
  * If only types are wanted and PARAM's is declared, its file need not exist yet. A file that cannot be read is not
  * absent: reading it reports the error.
@@ -81,7 +99,7 @@ static enum status source_file(struct binder *b, const struct param *param, cons
 	               errno == ENOENT;
 	if (source->none)
 		return STATUS_OK;
-	TRY(loader_load(&b->loader, &source->array, path, key));
+	TRY(load_array(b, &source->array, path, key));
 	source->weak = source->array.type.shape.ndim == 0;
 	return STATUS_OK;
 }

@@ -7,6 +7,7 @@
 
 #include "exec/evaluate.h"
 #include "io/files.h"
+#include "ranks/ranks.h"
 
 struct param_binding { /* --param NAME=FILE, NAME=FILE:MEMBER or NAME=3.5 */
 	const char *name, *value;
@@ -19,11 +20,12 @@ struct params_options {
 	size_t binding_count;
 	const char *const *files; /* of --params: of several that have a member for a param the last counts */
 	size_t file_count;
-	const char *directory; /* of the chain's file, for load() */
-	bool special, cast;    /* special: reads devices and FIFOs; cast: rounds integers beyond 2^53 */
-	bool data;             /* loads the data; else types only (residuals, plan, explain) */
-	enum dtype compute;    /* of weak params, until params_settle changes it */
-	enum dtype dtype;      /* of all other params; DTYPE_COUNT: as declared, or as in the file */
+	const char *directory;     /* of the chain's file, for load() */
+	bool special, cast;        /* special: reads devices and FIFOs; cast: rounds integers beyond 2^53 */
+	bool data;                 /* loads the data; else types only (residuals, plan, explain) */
+	enum dtype compute;        /* of weak params, until params_settle changes it */
+	enum dtype dtype;          /* of all other params; DTYPE_COUNT: as declared, or as in the file */
+	const struct ranks *ranks; /* rank 0 reads files, and gives all others the arrays; NULL: there are no others */
 };
 
 struct params {

@@ -122,7 +122,8 @@ static enum status run_workers(struct shared *shared, struct pipeline_worker *wo
 	team_run(shared->pipeline->team, count, 1, work, workers);
 	const struct pipeline_worker *failed = NULL;
 	for (int i = 0; i < count; i++)
-		if (workers[i].status && (!failed || workers[i].item < failed->item))
+		if (workers[i].status && (!failed || failed->status == STATUS_OTHER_RANK ||
+		                          (workers[i].status != STATUS_OTHER_RANK && workers[i].item < failed->item)))
 			failed = &workers[i];
 	if (failed)
 		diags_take(diags, &failed->diags);

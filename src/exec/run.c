@@ -31,15 +31,30 @@ void run_follow_format(struct writer *writer, const struct reader *reader)
 	writer->options.layout = reader->layout;
 }
 
+static enum status read_item(void *context, int index, int64_t item, struct diags *diags)
+{
+	const struct run *run = context;
+	TRY(ranks_check(run->ranks));
+	return input_output_read_chunk(context, index, shares_chunk(run, item), diags);
+}
+
+static enum status compute_item(void *context, int index, int64_t item, struct diags *diags)
+{
+	return worker_run_chunk(context, index, shares_chunk(context, item), diags);
+}
+
 /* Adds sums up in the order of chunks: a run that has any sums writes chunks in order. */
-static enum status write_chunk(void *context, int index, int64_t chunk, struct diags *diags)
+static enum status write_item(void *context, int index, int64_t item, struct diags *diags)
 {
 	struct run *run = context;
+	const int64_t chunk = shares_chunk(run, item);
 	struct worker *worker = &run->workers[index];
 	if (!run->outputs_begun)
 		TRY(input_output_begin_outputs(run, diags));
+	TRY(shares_get_sums(run, chunk));
 	for (int64_t tile = 0; tile < tiles_of(run->tiles, chunk); tile++)
 		totals_add(worker, tile);
+	TRY(shares_pass_sums(run, chunk));
 	TRY(input_output_write_chunk(worker, chunk, diags));
 	/* The actions of a gradient that is not tiled show its progress instead. */
 	if (!run->options->progress || (run->gradient && !run->tiles->tiled))
@@ -104,19 +119,20 @@ static enum status run_array(struct run *run)
 		forward_count_array(run);
 	TRY(input_output_begin_array(run));
 	/* A gradient's chunks are dealt, so that the plan knows which tiles each worker runs. */
-	const struct pipeline pipeline = {.items = tiles_chunks(run->tiles),
+	const struct pipeline pipeline = {.items = shares_items(run),
 	                                  .workers = run->tiles->workers,
 	                                  .team = run->team,
 	                                  .read_in_order = !run->read_anywhere,
 	                                  .write_in_order = !run->write_anywhere,
 	                                  .dealt = run->gradient != NULL,
-	                                  .read = input_output_read_chunk,
-	                                  .compute = worker_run_chunk,
-	                                  .write = write_chunk,
+	                                  .read = read_item,
+	                                  .compute = compute_item,
+	                                  .write = write_item,
 	                                  .context = run,
 	                                  .flush_denormals = run->options->flush_denormals,
 	                                  .allocator = run->context.allocator};
 	TRY(pipeline_run(&pipeline, run->context.diags));
+	TRY(shares_collect(run));
 	conditions_warn(run);
 	if (run->gradient) {
 		TRY(totals_add_programs(run));
@@ -161,6 +177,7 @@ static enum status run_stream(const struct context *context, const struct run_su
 	                  .params = subject->params,
 	                  .reader = subject->reader,
 	                  .programs = subject->programs,
+	                  .ranks = subject->ranks,
 	                  .options = options,
 	                  .forward = forward,
 	                  .gradient = gradient,

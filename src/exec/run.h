@@ -14,6 +14,7 @@ struct run_subject {
 	struct params *params; /* bound; the run settles weak ones to each array's computing type */
 	struct reader *reader;
 	struct program_set *programs; /* NULL: none is bound; the run opens them for the types of each array */
+	const struct ranks *ranks;    /* that share the rows; NULL: there are no others */
 };
 
 struct run_options {

@@ -11,6 +11,7 @@
  *     watched_loop.c  the same, found by the first sweep of online:S
  *     totals.c        gradients of params, added up over tiles and arrays
  *     turns.c         the order in which workers add to gradients that they share
+ *     shares.c        the chunks of this rank, and what ranks send one another
  *     kept_states.c   states kept in reduced precision or on disk
  *     resume.c        points in a journal, and the run that resumes from one
  *     replay.c        the machine's calls for one tile, recorded for the others
@@ -31,6 +32,7 @@
 #include "exec/spill.h"
 #include "io/files.h"
 #include "memory/hooks.h"
+#include "ranks/ranks.h"
 
 #include <pthread.h>
 
@@ -90,6 +92,7 @@ struct run {
 	struct params *params;
 	struct reader *reader;
 	struct program_set *programs; /* or NULL */
+	const struct ranks *ranks;    /* or NULL */
 	const struct run_options *options;
 	struct context context;           /* its arena is the type's */
 	const struct kernels *kernels[2]; /* F32, F64 */
@@ -178,6 +181,10 @@ struct turn {
 	int64_t tile;       /* the tile that it runs; later tiles have not begun, earlier ones of it have ended */
 	int64_t *additions; /* by param: of that tile, so far */
 	struct turns hooks;
+	/* Of several ranks: the part of a sum that is on its way, and whether a message of the current tile failed. */
+	char *part;
+	size_t part_size;
+	bool lost;
 };
 
 struct worker {
@@ -308,6 +315,8 @@ enum status gradient_make_job(struct run *run, bool keep);
 
 /* totals.c */
 
+/* Returns the sums of param I's gradient over the arrays of the current array's computing type. */
+struct param_sums *totals_of(const struct run *run, size_t i);
 /* Makes the list of gradients, unless an earlier array did. Sums of earlier arrays stay. */
 enum status totals_open(struct run *run);
 /* Allocates the sums that the current array adds to, unless an earlier one did. */
@@ -331,6 +340,32 @@ void turns_begin_tile(struct worker *worker);
 void turns_end_tile(struct worker *worker, enum status status);
 /* Returns the worker's turns for struct evaluation; NULL if workers share no sums. */
 const struct turns *turns_of(const struct worker *worker);
+
+/* shares.c: chunk I belongs to rank I % ranks */
+
+/* Returns the number of this rank's chunks, and the chunk that is its item ITEM. */
+int64_t shares_items(const struct run *run);
+int64_t shares_chunk(const struct run *run, int64_t item);
+/* True if the current array is cut into chunks that several ranks share. */
+bool shares_rows(const struct run *run);
+/* Fails if RUN's rows are shared but its input or its outputs cannot be read or written at any place. */
+enum status shares_begin_array(struct run *run);
+/* Gets what the chunk before CHUNK has left in the state of the reduction; passes that state on to the next chunk. */
+enum status shares_get_state(struct run *run, int64_t chunk);
+enum status shares_pass_state(struct run *run, int64_t chunk);
+/* The same, for the sums that tiles make apart. */
+enum status shares_get_sums(struct run *run, int64_t chunk);
+enum status shares_pass_sums(struct run *run, int64_t chunk);
+/*
+ * The same, for an addition of the worker's current tile to PARAM, at PLACE. If the tile makes elements of PARAM more
+ * than once, the first addition gets all of it. A failure sets worker->turn.lost.
+ */
+void shares_get_addition(struct worker *worker, uint32_t param, const struct sum_place *place);
+void shares_pass_addition(struct worker *worker, uint32_t param, const struct sum_place *place);
+/* Passes on the params whose elements a tile makes more than once, when the worker's tile has ended. */
+void shares_pass_tile(struct worker *worker);
+/* After the last chunk, rank 0 gets the state of the reduction and all gradients of params. */
+enum status shares_collect(struct run *run);
 
 /* events.c: these do nothing unless a trace or events are wanted. */
 

@@ -18,8 +18,7 @@
 #include "base/checked.h"
 #include "exec/run_parts.h"
 
-/* Returns the sums of param I's gradient over the arrays of the current array's computing type. */
-static struct param_sums *sums_of(const struct run *run, size_t i)
+struct param_sums *totals_of(const struct run *run, size_t i)
 {
 	return &run->gradient->result->params[i].of[run->params->bound[i].dtype == DTYPE_F64];
 }
@@ -56,7 +55,7 @@ enum status totals_begin_array(struct run *run)
 	int64_t most = 0, more = 0;
 	for (size_t i = 0; i < run->chain->param_count; i++) {
 		const enum sum_kind kind = job->sums.kinds[i];
-		struct param_sums *sums = kind == SUM_NONE ? NULL : sums_of(run, i);
+		struct param_sums *sums = kind == SUM_NONE ? NULL : totals_of(run, i);
 		const struct type type = bound_type(&run->params->bound[i]);
 		const size_t bytes = sums ? (size_t)type_bytes(&type) : 0;
 		const bool later = kind == SUM_ONCE && run->gradient->result->arrays > 0;
@@ -95,8 +94,8 @@ void totals_aim(struct worker *worker)
 		bound->streamed = kind == SUM_ROWS || (job->tiles.tiled && job->whole.streamed_params[i]);
 		if (kind == SUM_NONE)
 			continue;
-		bound->gradient = sums_of(run, i)->heads;
-		bound->tails = sums_of(run, i)->tails;
+		bound->gradient = totals_of(run, i)->heads;
+		bound->tails = totals_of(run, i)->tails;
 		bound->once = kind == SUM_ONCE && run->gradient->result->arrays == 0;
 		if (kind != SUM_APART)
 			continue;
@@ -116,7 +115,7 @@ void totals_add(const struct worker *worker, int64_t tile)
 		const struct type type = bound_type(&run->params->bound[i]);
 		if (run->gradient->job->sums.kinds[i] != SUM_APART)
 			continue;
-		const struct param_sums *total = sums_of(run, i);
+		const struct param_sums *total = totals_of(run, i);
 		run->kernels[type.dtype == DTYPE_F64]->loops->accumulate_long(
 			total->heads, total->tails, next, next + type_bytes(&type), (size_t)shape_count(&type.shape));
 		next += job_apart_bytes(run->gradient->job, i);
@@ -128,7 +127,7 @@ static enum status add_program_sum(const struct run *run, uint32_t index, uint32
 {
 	const uint32_t param = run->chain->programs[index].params[operand];
 	const struct type type = bound_type(&run->params->bound[param]);
-	const struct param_sums *total = sums_of(run, param);
+	const struct param_sums *total = totals_of(run, param);
 	const struct loops *loops = run->kernels[type.dtype == DTYPE_F64]->loops;
 	const size_t count = (size_t)shape_count(&type.shape), bytes = (size_t)type_bytes(&type);
 	void *sum = allocator_get(run->context.allocator, bytes + 1, 1);

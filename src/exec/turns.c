@@ -5,6 +5,8 @@
  *
  * Invariant: a tile waits only for the tile before, which its worker has begun, so the first unfinished tile never
  * waits. A worker that fails counts as past all tiles: what others then add is not used.
+ *
+ * Where several ranks share the tiles, the tile before belongs to another rank, which sends what it has added up.
  */
 #include <string.h>
 
@@ -30,10 +32,15 @@ static bool is_shared(const struct worker *worker, uint32_t param)
 	return worker->run->gradient->job->sums.kinds[param] == SUM_SHARED;
 }
 
-static void begin(void *context, uint32_t param)
+static void begin(void *context, uint32_t param, const struct sum_place *place)
 {
 	struct worker *worker = context;
 	struct run *run = worker->run;
+	if (shares_rows(run)) {
+		if (is_shared(worker, param))
+			shares_get_addition(worker, param, place);
+		return;
+	}
 	const int64_t before = number_of(worker) - 1;
 	const struct worker *other = &run->workers[before / run->tiles->per_chunk % run->tiles->workers];
 	if (!is_shared(worker, param) || before < 0 || other == worker)
@@ -44,12 +51,14 @@ static void begin(void *context, uint32_t param)
 	pthread_mutex_unlock(&run->turns.lock);
 }
 
-static void end(void *context, uint32_t param)
+static void end(void *context, uint32_t param, const struct sum_place *place)
 {
 	struct worker *worker = context;
 	struct run *run = worker->run;
 	if (!is_shared(worker, param))
 		return;
+	if (shares_rows(run))
+		shares_pass_addition(worker, param, place);
 	pthread_mutex_lock(&run->turns.lock);
 	worker->turn.additions[param]++;
 	pthread_cond_broadcast(&run->turns.moved);
@@ -84,6 +93,8 @@ void turns_begin_tile(struct worker *worker) { move(worker, number_of(worker)); 
 
 void turns_end_tile(struct worker *worker, enum status status)
 {
+	if (!status)
+		shares_pass_tile(worker);
 	move(worker, status ? INT64_MAX : number_of(worker) + 1);
 }
 

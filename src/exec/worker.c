@@ -132,6 +132,7 @@ enum status worker_run_chunk(void *run, int index, int64_t chunk, struct diags *
 		const enum status status = gradient_run_tile(worker);
 		turns_end_tile(worker, status);
 		TRY(status);
+		TRY(worker->turn.lost ? STATUS_OTHER_RANK : STATUS_OK);
 	}
 	return STATUS_OK;
 }

@@ -423,6 +423,30 @@ enum status output_open(struct output *output, const char *path, struct arena *a
 	return write_failed(output, diags);
 }
 
+enum status output_join(struct output *output, const char *path, int64_t base, struct arena *arena, struct diags *diags)
+{
+	*output = (struct output){.fd = -1,
+	                          .name = path ? path : "",
+	                          .owned = true,
+	                          .seekable = path,
+	                          .joined = true,
+	                          .base = base,
+	                          .arena = arena};
+	if (path)
+		output->fd = io_open(path, O_WRONLY, 0);
+	return path && output->fd < 0 ? write_failed(output, diags) : STATUS_OK;
+}
+
+bool output_share(const struct output *output, char path[PATH_MAX])
+{
+	if (!output->seekable)
+		return false;
+	if (output->temporary && !output->nameless)
+		return snprintf(path, PATH_MAX, "%s", output->temporary) < PATH_MAX;
+	snprintf(path, PATH_MAX, "/proc/%ld/fd/%d", (long)getpid(), output->fd);
+	return true;
+}
+
 enum status output_open_live(struct output *output, const char *path, struct arena *arena, struct diags *diags)
 {
 	if (!output_replaces(path))
@@ -465,6 +489,8 @@ enum status output_write_at(struct output *output, int64_t offset, const void *f
 {
 	if (output->push)
 		output->push(output->stream, from, size);
+	else if (output->joined && (offset == IO_NEXT || output->fd < 0))
+		;
 	else if (!io_write_at(output->fd, offset == IO_NEXT ? IO_NEXT : output->base + offset, from, size))
 		return write_failed(output, diags);
 	if (offset == IO_NEXT) {
@@ -491,7 +517,8 @@ static void sync_directory(const char *path)
 
 enum status output_flush(struct output *output, struct diags *diags)
 {
-	if (output->temporary && fsync(output->fd) && errno != EINVAL) /* some file systems have no fsync */
+	if ((output->temporary || (output->joined && output->fd >= 0)) && fsync(output->fd) &&
+	    errno != EINVAL) /* some file systems have no fsync */
 		return write_failed(output, diags);
 	output->flushed = true;
 	return STATUS_OK;
@@ -524,7 +551,7 @@ enum status output_commit(struct output *output, struct diags *diags)
 	const int fd = output->fd;
 	if (!status) {
 		output->fd = -1;
-		if (close(fd) != 0 && !output->temporary) /* a flushed file is written */
+		if (fd >= 0 && close(fd) != 0 && !output->temporary) /* a flushed file is written */
 			status = write_failed(output, diags);
 	}
 	if (status) {

@@ -70,6 +70,7 @@ struct output {
 	bool flushed;       /* output_flush has run; nothing may be written after that */
 	bool owned;         /* output_commit and output_abort close the descriptor */
 	bool seekable;      /* a regular file not opened for append: output_write_at takes offsets */
+	bool joined;        /* another process owns the file, and writes what goes in order: here such bytes are dropped */
 	int64_t base;       /* file position at which the output began */
 	int64_t offset;     /* where the next bytes in order go, counted from BASE */
 	struct arena *arena;
@@ -88,6 +89,14 @@ bool output_replaces(const char *path);
 bool output_follow(const char *path, char to[PATH_MAX]);
 /* Opens PATH; NULL or "-" is standard output. Fails with STATUS_IO. */
 enum status output_open(struct output *output, const char *path, struct arena *arena, struct diags *diags);
+/*
+ * Opens the file that another process writes as OUTPUT, of which PATH is the path, to write parts of it at their
+ * offsets. PATH NULL: there is no such file, and all bytes are dropped. BASE is the other's.
+ */
+enum status output_join(struct output *output, const char *path, int64_t base, struct arena *arena,
+                        struct diags *diags);
+/* Writes the path by which other processes open OUTPUT's file. False if it is not a regular file. */
+bool output_share(const struct output *output, char path[PATH_MAX]);
 /* Opens PATH as output_open does, but others can read the bytes at once: a regular file is emptied and written into. */
 enum status output_open_live(struct output *output, const char *path, struct arena *arena, struct diags *diags);
 /* Returns the descriptor of this process that PATH names ("-" is standard output), or -1. */

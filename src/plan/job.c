@@ -162,6 +162,7 @@ static enum status find_cut(struct job *job, bool streamable, struct arena *aren
 		tiles_cut(&job->tiles, &forward,
 		          &(struct tile_wants){.rows = options->tile,
 		                               .threads = options->threads,
+		                               .ranks = options->ranks,
 		                               .gradient = true,
 		                               .sums = job->sums.any,
 		                               .ordered = job->sums.ordered,

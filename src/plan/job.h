@@ -18,6 +18,7 @@ struct job_options {
 	const struct policy *policy;
 	struct portion portion; /* part of the chain that runs */
 	int threads;
+	int ranks;                /* as of struct tile_wants */
 	int64_t tile;             /* --tile ROWS, or 0 */
 	enum dtype store;         /* --store-dtype, or DTYPE_COUNT */
 	bool want_value;          /* the output is wanted */

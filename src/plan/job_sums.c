@@ -147,7 +147,7 @@ void job_settle_sums(struct job *job)
 {
 	struct sums *sums = &job->sums;
 	const struct tiles *tiles = &job->tiles;
-	sums->ordered &= tiles->workers > 1;
+	sums->ordered &= tiles->workers > 1 || job->options.ranks > 1;
 	if (tiles->tiled && tiles->tile < tiles->rows)
 		return;
 	for (size_t i = 0; i < job->chain->param_count; i++) {

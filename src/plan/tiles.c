@@ -166,13 +166,13 @@ static int64_t wanted_rows(const struct tiles *tiles, const struct lowered *whol
 }
 
 /* Sets the tiles of a chunk (CHUNK rows rounded up; at most MOST, at least one), the rest and the workers. */
-static void set_chunks(struct tiles *tiles, int64_t chunk, int64_t most, int threads)
+static void set_chunks(struct tiles *tiles, int64_t chunk, int64_t most, const struct tile_wants *wants)
 {
 	tiles->tile = tiles->window = lesser(tiles->tile, tiles->rows);
 	tiles->rest = tiles->rows % tiles->tile;
 	const int64_t all = ceil_div(tiles->rows, tiles->tile);
 	tiles->per_chunk = greater(lesser(ceil_div(chunk, tiles->tile), lesser(most, all)), 1);
-	tiles->workers = (int)greater(lesser(threads, tiles_chunks(tiles)), 1);
+	tiles->workers = (int)greater(lesser(wants->threads, ceil_div(tiles_chunks(tiles), greater(wants->ranks, 1))), 1);
 }
 
 /* Returns the rows of a forward tile that stays in the cache while row by row operations run on it; at least 1. */
@@ -200,7 +200,7 @@ static void cut_forward(struct tiles *tiles, const struct lowered *whole, const 
 	} else {
 		tiles->tile = cost.elements ? chunk : cached_rows(&cost, tiles->rows);
 	}
-	set_chunks(tiles, chunk, most, wants->threads);
+	set_chunks(tiles, chunk, most, wants);
 }
 
 static void cut_gradient(struct tiles *tiles, const struct lowered *whole, const struct tile_wants *wants)
@@ -212,7 +212,7 @@ static void cut_gradient(struct tiles *tiles, const struct lowered *whole, const
 	const int64_t most = sums > 0 ? PARTIALS / sums : INT64_MAX;
 	tiles->tile = wanted && !fixed ? wanted : block_rows(whole, tiles->rows);
 	/* A worker's next tile must not wait for the last one of another worker's chunk. */
-	set_chunks(tiles, chunk, wants->ordered && wants->threads > 1 ? 1 : most, wants->threads);
+	set_chunks(tiles, chunk, wants->ordered && (wants->threads > 1 || wants->ranks > 1) ? 1 : most, wants);
 }
 
 /* Returns the rows of a tile whose window has HALO more rows: a multiple of BLOCK, unless that is 0. */
@@ -243,14 +243,18 @@ static bool cut_windows(struct tiles *tiles, const struct lowered *whole, const 
 	else if (reach->wraps && reach->draws)
 		tiles->because =
 			(struct because){"it goes around the ends of the array, and a dropout draws for its rows", reach->wraps_at};
-	if (tiles->because.reason || (small && !wanted))
+	const bool shared =
+		wants->ranks > 1 && !fixed; /* the bits do not depend on the cut: each rank gets a tile at least */
+	if (tiles->because.reason || (small && !wanted && !shared))
 		return false;
 	tiles->tile =
 		wanted ? greater(wanted, 2) : window_tile(whole, fixed ? block_rows(whole, rows) : 0, lesser(halo, rows));
+	if (shared && !wanted)
+		tiles->tile = greater(lesser(tiles->tile, ceil_div(rows, wants->ranks)), 2);
 	tiles->window = saturated_add(tiles->tile, halo);
 	tiles->before = before;
 	tiles->wraps = reach->wraps;
-	if (tiles->window < (wanted ? rows : ceil_div(rows, 2)))
+	if (tiles->window < (wanted || shared ? rows : ceil_div(rows, 2)))
 		return true;
 	if (!small)
 		tiles->because = (struct because){"the rows that it and other stages read around a row are most of the array",
@@ -335,7 +339,7 @@ void tiles_cut(struct tiles *tiles, const struct lowered *whole, const struct ti
 	set_rows(tiles, whole);
 	if (tiles->windows) {
 		tiles->tile = windows.tile;
-		set_chunks(tiles, 1, 1, wants->threads);
+		set_chunks(tiles, 1, 1, wants);
 		tiles->rest = 0;
 		tiles->window = windows.window;
 		tiles->before = windows.before;

@@ -27,6 +27,7 @@
 struct tile_wants {
 	int64_t rows; /* --tile ROWS, or 0 */
 	int threads;
+	int ranks; /* processes that share the chunks (ranks/ranks.h), each with so many threads; 0: one */
 	/* A forward run: the input can be read, and the output written, in any order. */
 	bool read_anywhere, write_anywhere;
 	/* A gradient: SUMS of params go over the tiles. If ORDERED, a tile waits for additions of the tile before. */
@@ -51,7 +52,7 @@ struct tiles {
 	int64_t before;                /* rows of a window before its tile, away from the ends of the array */
 	int64_t outputs;               /* rows of the output; without windows as many as of the input */
 	struct because because;        /* why the array is not cut; without a reason if it is, or need not be whole */
-	int workers;                   /* from 1 to the lesser of threads and chunks */
+	int workers;                   /* of each rank: from 1 to the lesser of threads and its chunks */
 };
 
 /* Sets TILES to the cut of the input of WHOLE, which LOWER_RUN made. If it cannot be cut, tiles->tiled is false. */

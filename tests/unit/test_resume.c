@@ -122,7 +122,8 @@ static void differentiate(const struct resumed *c, const char *journal, int64_t 
 	const struct gradient_options how = {
 		.gradient = &gradient, .spill = folder, .journal = journal, .trace = note_event, .trace_context = &killing};
 	const enum status status =
-		run_gradient(&scratch, &(struct run_subject){&chain, &params, &reader, NULL}, &options, &how, &result);
+		run_gradient(&scratch, &(struct run_subject){.chain = &chain, .params = &params, .reader = &reader}, &options,
+	                 &how, &result);
 	ck_assert_msg(!status, "%s: %s", c->policy, scratch_message());
 	ck_assert_uint_eq(result.params[0].size, sizeof outcome->w);
 	memcpy(outcome->w, result.params[0].data, sizeof outcome->w);

@@ -89,7 +89,7 @@ static enum status forward(const char *text, const struct way *way, const struct
 	                                    .value = way->gradient ? NULL : &writer,
 	                                    .progress = seen ? note : NULL,
 	                                    .progress_context = seen};
-	const struct run_subject subject = {&chain, &params, &reader, NULL};
+	const struct run_subject subject = {.chain = &chain, .params = &params, .reader = &reader};
 	const struct context context = {allocator, arena, diags};
 	enum status status = syntax_parse(&context, &syntax, &source);
 	if (!status)

@@ -1,0 +1,202 @@
+/*
+ * The module of ranks for MPI. Messages, and all else, go by communicators of their own. A rank that waits looks for
+ * the notice of a failure too: it tests its request, and yields the processor, then sleeps, between tests.
+ *
+ * A message that is sent is copied, so that its sender need not wait for the receiver. At most PENDING_MOST bytes of
+ * copies wait at once.
+ */
+#include <mpi.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "ranks/calls.h"
+
+enum { PIECE = 1 << 30, PENDING_MOST = 64 << 20, TESTS = 2000, YIELDS = 200, SLEEP = 50000 };
+
+static struct {
+	int index, count;
+	bool started, failed;       /* started: by this module; failed: this rank has told the others so */
+	MPI_Comm messages, notices; /* notices: of failures; what settle sends */
+	pthread_mutex_t lock;       /* guards the list of pending sends */
+	struct pending *pending;
+	size_t pending_bytes;
+} mpi = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+enum { NOTICE, SETTLE };
+
+struct pending {
+	struct pending *next;
+	MPI_Request request;
+	size_t size;
+	char data[];
+};
+
+static bool good(void)
+{
+	int there = 0;
+	MPI_Iprobe(MPI_ANY_SOURCE, NOTICE, mpi.notices, &there, MPI_STATUS_IGNORE);
+	return !there;
+}
+
+/* Waits a little longer for each of the CALLS tests so far. */
+static void pause_before_test(int calls)
+{
+	if (calls > TESTS + YIELDS)
+		nanosleep(&(struct timespec){.tv_nsec = SLEEP}, NULL);
+	else if (calls > TESTS)
+		sched_yield();
+}
+
+/* Waits for REQUEST. False: another rank has failed. HEEDS: that ends the wait. */
+static bool wait_for(MPI_Request *request, bool heeds)
+{
+	for (int calls = 0, done = 0;; calls++) {
+		MPI_Test(request, &done, MPI_STATUS_IGNORE);
+		if (done)
+			return true;
+		if (heeds && calls % 16 == 15 && !good())
+			return false;
+		pause_before_test(calls);
+	}
+}
+
+static const char *start(int *index, int *count)
+{
+	int provided = 0, given = 0;
+	MPI_Initialized(&given);
+	if (!given && MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &provided) != MPI_SUCCESS)
+		return "MPI does not start";
+	mpi.started = !given;
+	if (provided < MPI_THREAD_MULTIPLE)
+		return "MPI does not serve several threads";
+	MPI_Comm_rank(MPI_COMM_WORLD, &mpi.index);
+	MPI_Comm_size(MPI_COMM_WORLD, &mpi.count);
+	MPI_Comm_dup(MPI_COMM_WORLD, &mpi.messages);
+	MPI_Comm_dup(MPI_COMM_WORLD, &mpi.notices);
+	*index = mpi.index;
+	*count = mpi.count;
+	return NULL;
+}
+
+static bool broadcast(void *data, size_t size)
+{
+	for (size_t done = 0, n; done < size; done += n) {
+		MPI_Request request;
+		n = size - done < PIECE ? size - done : PIECE;
+		MPI_Ibcast((char *)data + done, (int)n, MPI_BYTE, 0, mpi.messages, &request);
+		if (!wait_for(&request, true))
+			return false;
+	}
+	return true;
+}
+
+/* Frees the sends that have ended. The caller has the lock. */
+static void free_pending(void)
+{
+	for (struct pending **link = &mpi.pending; *link;) {
+		struct pending *p = *link;
+		int done = 0;
+		MPI_Test(&p->request, &done, MPI_STATUS_IGNORE);
+		if (!done) {
+			link = &p->next;
+			continue;
+		}
+		*link = p->next;
+		mpi.pending_bytes -= p->size;
+		free(p);
+	}
+}
+
+/* Sends a piece, from a copy of it if memory allows. */
+static bool send_piece(int to, int tag, const void *data, size_t size)
+{
+	pthread_mutex_lock(&mpi.lock);
+	free_pending();
+	struct pending *p = mpi.pending_bytes + size > PENDING_MOST ? NULL : malloc(sizeof *p + size);
+	if (p) {
+		memcpy(p->data, data, size);
+		p->size = size;
+		mpi.pending_bytes += size;
+		MPI_Isend(p->data, (int)size, MPI_BYTE, to, tag, mpi.messages, &p->request);
+		p->next = mpi.pending;
+		mpi.pending = p;
+	}
+	pthread_mutex_unlock(&mpi.lock);
+	if (p)
+		return true;
+	MPI_Request request;
+	MPI_Isend(data, (int)size, MPI_BYTE, to, tag, mpi.messages, &request);
+	return wait_for(&request, true);
+}
+
+static bool send(int to, int tag, const void *data, size_t size)
+{
+	for (size_t done = 0, n; done < size; done += n) {
+		n = size - done < PIECE ? size - done : PIECE;
+		if (!send_piece(to, tag, (const char *)data + done, n))
+			return false;
+	}
+	return true;
+}
+
+static bool receive(int from, int tag, void *data, size_t size)
+{
+	for (size_t done = 0, n; done < size; done += n) {
+		MPI_Request request;
+		n = size - done < PIECE ? size - done : PIECE;
+		MPI_Irecv((char *)data + done, (int)n, MPI_BYTE, from, tag, mpi.messages, &request);
+		if (!wait_for(&request, true))
+			return false;
+	}
+	return true;
+}
+
+static void fail(void)
+{
+	if (mpi.failed)
+		return;
+	mpi.failed = true;
+	for (int i = 0; i < mpi.count; i++) {
+		MPI_Request request;
+		if (i == mpi.index)
+			continue;
+		MPI_Isend(NULL, 0, MPI_BYTE, i, NOTICE, mpi.notices, &request);
+		MPI_Request_free(&request);
+	}
+}
+
+static void settle(const void *mine, size_t size, void *all)
+{
+	MPI_Request request;
+	memcpy((char *)all + (size_t)mpi.index * size, mine, size);
+	for (int i = 0; i < mpi.count; i++) {
+		if (i == mpi.index)
+			continue;
+		MPI_Isend(mine, (int)size, MPI_BYTE, i, SETTLE, mpi.notices, &request);
+		wait_for(&request, false);
+	}
+	for (int i = 0; i < mpi.count; i++) {
+		if (i == mpi.index)
+			continue;
+		MPI_Irecv((char *)all + (size_t)i * size, (int)size, MPI_BYTE, i, SETTLE, mpi.notices, &request);
+		wait_for(&request, false);
+	}
+}
+
+static void stop(void)
+{
+	pthread_mutex_lock(&mpi.lock);
+	for (int calls = 0; mpi.pending && !mpi.failed && good(); calls++) {
+		free_pending();
+		pause_before_test(calls);
+	}
+	pthread_mutex_unlock(&mpi.lock);
+	if (mpi.started)
+		MPI_Finalize();
+}
+
+__attribute__((visibility("default"))) const struct rank_calls ckptc_rank_calls = {
+	RANK_CALLS_VERSION, start, broadcast, send, receive, good, fail, settle, stop};

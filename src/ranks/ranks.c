@@ -1,0 +1,110 @@
+#include "ranks/ranks.h"
+
+#include <dlfcn.h>
+#include <stdlib.h>
+
+#include "ranks/calls.h"
+
+bool ranks_launched(bool *first)
+{
+	/* Open MPI, and launchers that set the variables of PMI */
+	static const char *const names[][2] = {{"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"}, {"PMI_SIZE", "PMI_RANK"}};
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+		const char *size = getenv(names[i][0]), *rank = getenv(names[i][1]);
+		*first = !rank || atoi(rank) == 0;
+		if (size && atoi(size) > 1)
+			return true;
+	}
+	return false;
+}
+
+bool ranks_built(void)
+{
+#ifdef RANKS_MODULE
+	return true;
+#else
+	return false;
+#endif
+}
+
+/* Opens the module. NULL: there is none, and *WHY says why. */
+static const struct rank_calls *open_module(const char **why)
+{
+	const char *path = getenv("CKPTC_RANKS");
+	*why = "this build of ckptc has no MPI";
+#ifdef RANKS_MODULE
+	path = path ? path : RANKS_MODULE;
+#endif
+	if (!path)
+		return NULL;
+	void *module = dlopen(path, RTLD_NOW | RTLD_GLOBAL); /* Open MPI's own modules look for its symbols */
+	if (!module) {
+		*why = dlerror();
+		return NULL;
+	}
+	const struct rank_calls *calls = dlsym(module, "ckptc_rank_calls");
+	*why = "it is of another version of ckptc";
+	return calls && calls->version == RANK_CALLS_VERSION ? calls : NULL;
+}
+
+enum status ranks_start(const struct context *context, struct ranks **ranks)
+{
+	const char *why;
+	struct ranks *made = arena_alloc(context->arena, sizeof *made);
+	TRY_ALLOC(made, context->diags);
+	made->calls = open_module(&why);
+	if (made->calls)
+		why = made->calls->start(&made->index, &made->count);
+	if (!made->calls || why) {
+		diag_file(context->diags, STATUS_LIMIT, NULL, -1, "cannot run on several ranks: %s", why);
+		return diag_hint(context->diags,
+		                 "`ckptc --version` says whether a build has MPI; ./configure --with-mpi adds it");
+	}
+	*ranks = made;
+	return STATUS_OK;
+}
+
+enum status ranks_broadcast(const struct ranks *ranks, void *data, size_t size)
+{
+	return !ranks || ranks->calls->broadcast(data, size) ? STATUS_OK : STATUS_OTHER_RANK;
+}
+
+enum status ranks_send(const struct ranks *ranks, int to, int tag, const void *data, size_t size)
+{
+	return ranks->calls->send(to, tag % RANK_TAGS, data, size) ? STATUS_OK : STATUS_OTHER_RANK;
+}
+
+enum status ranks_receive(const struct ranks *ranks, int from, int tag, void *data, size_t size)
+{
+	return ranks->calls->receive(from, tag % RANK_TAGS, data, size) ? STATUS_OK : STATUS_OTHER_RANK;
+}
+
+enum status ranks_check(const struct ranks *ranks)
+{
+	return !ranks || ranks->calls->good() ? STATUS_OK : STATUS_OTHER_RANK;
+}
+
+enum status ranks_settle(const struct ranks *ranks, enum status status, bool *speaks)
+{
+	enum { MOST = 1 << 16 };
+	unsigned char all[MOST];
+	const unsigned char mine = (unsigned char)status;
+	*speaks = ranks_index(ranks) == 0;
+	if (!ranks)
+		return status;
+	if (status)
+		ranks->calls->fail();
+	ranks->calls->settle(&mine, 1, all);
+	for (int i = 0; i < ranks->count; i++)
+		if (all[i] && all[i] != STATUS_OTHER_RANK) {
+			*speaks = ranks->index == i;
+			return (enum status)all[i];
+		}
+	return STATUS_OK;
+}
+
+void ranks_stop(const struct ranks *ranks)
+{
+	if (ranks)
+		ranks->calls->stop();
+}

@@ -1,0 +1,44 @@
+/*
+ * Ranks: the processes that a launcher such as mpirun starts for one command. Each owns every COUNTth chunk of rows,
+ * reads it from the input and writes it to the output, which are regular files that all ranks see.
+ *
+ * If a rank fails, it tells the others, whose next call fails with STATUS_OTHER_RANK. ranks_settle then finds the one
+ * failure that is reported. A rank that is killed ends all, by the launcher.
+ */
+#ifndef RANKS_RANKS_H
+#define RANKS_RANKS_H
+
+#include "base/diag.h"
+
+struct ranks {
+	int index, count; /* this rank, from 0 on, of COUNT */
+	const struct rank_calls *calls;
+};
+
+/* Return the number of ranks, 1 if RANKS is NULL, and the number of this one. */
+static inline int ranks_count(const struct ranks *ranks) { return ranks ? ranks->count : 1; }
+static inline int ranks_index(const struct ranks *ranks) { return ranks ? ranks->index : 0; }
+
+/* True if a launcher has started this process as one of several. *FIRST: it is rank 0. Reads the environment alone. */
+bool ranks_launched(bool *first);
+/*
+ * Sets *RANKS, in the context's arena, to the ranks that the launcher has started. The module is that of the build, or
+ * the file that CKPTC_RANKS names. Fails with STATUS_LIMIT if the build has none or it cannot be used.
+ */
+enum status ranks_start(const struct context *context, struct ranks **ranks);
+/* The calls of calls.h, for all bytes of RANKS, of any number. They fail with STATUS_OTHER_RANK alone. */
+enum status ranks_broadcast(const struct ranks *ranks, void *data, size_t size);
+enum status ranks_send(const struct ranks *ranks, int to, int tag, const void *data, size_t size);
+enum status ranks_receive(const struct ranks *ranks, int from, int tag, void *data, size_t size);
+/* Fails with STATUS_OTHER_RANK if another rank has failed. It does not wait. */
+enum status ranks_check(const struct ranks *ranks);
+/*
+ * Ends a phase of all ranks, of which this one has the status STATUS. Returns the status of the failure to report: that
+ * of the lowest rank that has one of its own; STATUS_OK if there is none. *SPEAKS: this rank reports it; of a success rank 0.
+ */
+enum status ranks_settle(const struct ranks *ranks, enum status status, bool *speaks);
+void ranks_stop(const struct ranks *ranks);
+/* True if the build has a module. */
+bool ranks_built(void);
+
+#endif
