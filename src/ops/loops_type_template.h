@@ -376,7 +376,8 @@ static inline void N(add_long)(REAL *head, TAIL_INTEGER *tail, REAL x, REAL x_lo
 	const REAL h = *head, sum = h == h ? h + x : h; /* of two NaNs the first one stays */
 	const REAL all = (N(error_of)(h, x, sum) + N(tail_value)(h, *tail)) + x_low;
 	const REAL low = FABS(sum) < (REAL)INFINITY ? all : 0, total = sum + low;
-	const REAL left = N(error_of)(sum, low, total) * N(power_of)(total, true) * N(UNITS);
+	/* Dekker's formula (1971) is exact if |sum| >= |low|. Else SUM is 0 or half a last place of H, and TOTAL is exact. */
+	const REAL left = (low - (total - sum)) * N(power_of)(total, true) * N(UNITS);
 	const LANE_INTEGER rounded = N(nearest)(left);
 	*head = total;
 	*tail = (TAIL_INTEGER)(FABS(total) < (REAL)INFINITY ? rounded : 0);
