@@ -83,7 +83,9 @@ struct ckptc_plan_options {
 	int residuals;  /* nonzero: make the rows of ckptc_plan_residuals */
 	int want_value; /* nonzero: the run gives the value too, which takes memory */
 	int64_t tile;   /* rows of a tile; 0: chosen */
-	int64_t reserved[4];
+	/* Plan for so many iterations of each `repeat while`; 0: for its max. A run counts them, and takes 0 alone. */
+	int64_t iterations;
+	int64_t reserved[3];
 };
 
 struct ckptc_plan;

@@ -58,7 +58,8 @@ class Array(c.Structure):
 class PlanOptions(c.Structure):
     _fields_ = [("allocator", c.c_void_p), ("memory", c.c_int64), ("max_checkpoints", c.c_int64),
                 ("disk_bytes", c.c_int64), ("on_disk", c.c_int), ("threads", c.c_int), ("residuals", c.c_int),
-                ("want_value", c.c_int), ("tile", c.c_int64), ("reserved", c.c_int64 * 4)]
+                ("want_value", c.c_int), ("tile", c.c_int64), ("iterations", c.c_int64),
+                ("reserved", c.c_int64 * 3)]
 
 
 class Buffer(c.Structure):

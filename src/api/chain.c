@@ -61,7 +61,7 @@ static enum status make_chain(struct ckptc_chain *c, const char *text, size_t le
 	const char *name = options && options->name ? options->name : "<chain>";
 	const char *directory = options && options->directory ? options->directory : ".";
 	if (options)
-		TRY(reserved_check(options->reserved, context->diags));
+		TRY(reserved_check(options->reserved, 4, context->diags));
 	if (!text && length)
 		return diag_file(context->diags, STATUS_USAGE, NULL, -1, "the chain's text is NULL");
 	c->source = (struct source){arena_printf(context->arena, "%s", name), NULL, length};
@@ -294,6 +294,7 @@ static enum status plan_chain(struct ckptc_plan *plan, struct ckptc_chain *chain
 		status = programs_learn(&context, &chain->chain, NULL, &type, true, programs);
 	struct job_options job_options = chain_job_options(options, &plan->policy, params.bytes);
 	job_options.unexecuted = true;
+	job_options.portion.most = options->iterations;
 	if (!status && !(status = job_make(&context, &job, &chain->chain, &type, &job_options))) {
 		status = take_job(plan, &job);
 		if (!status && options->residuals)

@@ -7,9 +7,9 @@
 
 const char *ckptc_version(void) { return PACKAGE_VERSION; }
 
-enum status reserved_check(const int64_t reserved[4], struct diags *diags)
+enum status reserved_check(const int64_t *reserved, size_t count, struct diags *diags)
 {
-	for (int i = 0; i < 4; i++)
+	for (size_t i = 0; i < count; i++)
 		if (reserved[i])
 			return diag_file(diags, STATUS_USAGE, NULL, -1, "a reserved field of the options is not 0");
 	return STATUS_OK;
@@ -21,9 +21,9 @@ enum status policy_read(const struct context *context, struct policy *policy, co
 	const char *kept = arena_printf(context->arena, "%s", text ? text : "auto"); /* the policy refers to its text */
 	TRY_ALLOC(kept, context->diags);
 	if (options->memory < 0 || options->max_checkpoints < 0 || options->disk_bytes < 0 || options->threads < 0 ||
-	    options->tile < 0)
+	    options->tile < 0 || options->iterations < 0)
 		return diag_file(context->diags, STATUS_USAGE, NULL, -1, "an option of the plan is below 0");
-	TRY(reserved_check(options->reserved, context->diags));
+	TRY(reserved_check(options->reserved, 3, context->diags));
 	TRY(policy_parse(context, policy, kept));
 	policy->max_checkpoints = options->max_checkpoints;
 	return STATUS_OK;

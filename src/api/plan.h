@@ -17,8 +17,8 @@ struct ckptc_plan {
 	size_t residual_count;
 };
 
-/* Fails with STATUS_USAGE if one of the RESERVED fields of options is not 0. */
-enum status reserved_check(const int64_t reserved[4], struct diags *diags);
+/* Fails with STATUS_USAGE if one of the COUNT RESERVED fields of options is not 0. */
+enum status reserved_check(const int64_t *reserved, size_t count, struct diags *diags);
 /* Reads TEXT, a policy's or NULL for "auto", to POLICY, with the limits of OPTIONS. STATUS_USAGE if one is wrong. */
 enum status policy_read(const struct context *context, struct policy *policy, const char *text,
                         const struct ckptc_plan_options *options);

@@ -44,8 +44,11 @@ static enum status open_run(struct running *run, const struct ckptc_array *input
 	const struct context *context = &result->owner.context;
 	const struct chain *chain = &run->chain->chain;
 	struct type type;
-	TRY(reserved_check(run->options->reserved, context->diags));
-	TRY(reserved_check(run->options->plan.reserved, context->diags));
+	TRY(reserved_check(run->options->reserved, 4, context->diags));
+	TRY(reserved_check(run->options->plan.reserved, 3, context->diags));
+	if (run->options->plan.iterations)
+		return diag_file(context->diags, STATUS_USAGE, NULL, -1,
+		                 "iterations are for a plan: a run has as many as its conditions say");
 	TRY(array_type(input, "input", true, &type, context->diags));
 	run->type = run_input_type(chain, &type, DTYPE_COUNT);
 	TRY(chain_bind_params(context, run->chain, &run->type, true, &run->params));

@@ -320,7 +320,22 @@ START_TEST(test_while)
 	ck_assert_mem_eq(a.data, ((const double[]){64, 128}), 16); /* 3 doubles until it is over 100 */
 	ck_assert_int_eq(ckptc_result_gradient(result, &a), CKPTC_OK);
 	ck_assert_mem_eq(a.data, ((const double[]){64, 64}), 16);
+	/* A plan for as many iterations has the counters of the run, and one for the max has more steps. */
+	struct ckptc_counters ran, planned;
+	struct ckptc_plan *plan;
+	ckptc_result_counters(result, &ran);
+	for (int iterations = 0; iterations <= 6; iterations += 6) {
+		const struct ckptc_plan_options how = {.max_checkpoints = 2, .want_value = 1, .iterations = iterations};
+		ck_assert_msg(!ckptc_plan_chain(&plan, chain, &x, NULL, &how, &error), "%s", error.message);
+		ckptc_plan_counters(plan, &planned);
+		ck_assert_int_eq(planned.steps, iterations ? ran.steps : 50);
+		ck_assert_int_eq(planned.evaluations == ran.evaluations && planned.peak_bytes == ran.peak_bytes,
+		                 iterations > 0);
+		ckptc_plan_free(plan);
+	}
 	ckptc_result_free(result);
+	const struct ckptc_run_options given = {.plan.iterations = 6};
+	expect(ckptc_grad(&result, chain, &x, &given, &error), CKPTC_USAGE, &error, "iterations are for a plan");
 	ckptc_chain_free(chain);
 }
 END_TEST
