@@ -24,10 +24,11 @@
 #include "exec/run_parts.h"
 
 /*
- * POINT_SHARE: how often as long as an image takes must pass before it is written. The time to write B bytes is taken to
+ * How often as long as an image takes must pass before it is written; and before the first one of a resumed run, so that
+ * runs which are all killed early get to the end. The time to write B bytes is taken to
  * be in proportion to B + LATENCY, since to sync few bytes takes a while too.
  */
-enum { POINT_SHARE = 10, LATENCY = 4 << 20 };
+enum { POINT_SHARE = 10, FIRST_SHARE = 2, LATENCY = 4 << 20 };
 static const double ASSUMED_RATE = 5e-9; /* seconds a byte, before the first image */
 
 static uint64_t hash_text(uint64_t hash, const char *text)
@@ -121,6 +122,7 @@ enum status resume_open(struct worker *worker, const void *input)
 	resuming->recordless = keeps_records(run);
 	resuming->last = clock_seconds();
 	resuming->rate = ASSUMED_RATE;
+	resuming->share = journal->goes_on ? FIRST_SHARE : POINT_SHARE;
 	return STATUS_OK;
 }
 
@@ -153,6 +155,7 @@ static enum status write_image(struct worker *worker)
 	TRY(spill_write_at_once(&kept->spill, slot, kept->pieces, kept->piece_count, worker->diags));
 	resuming->last = clock_seconds();
 	resuming->rate = (resuming->last - begun) / bytes;
+	resuming->share = POINT_SHARE;
 	return STATUS_OK;
 }
 
@@ -169,7 +172,7 @@ static bool on_moment(void *context, const struct machine_moment *moment)
 	if (moment->slot >= 0 && spill_holds(&worker->walk.kept.spill, kept_states_slot(worker, moment->slot)))
 		return true;
 	const double bytes = (double)moment->bytes + (double)resuming->sums + LATENCY;
-	return clock_seconds() - resuming->last >= POINT_SHARE * resuming->rate * bytes;
+	return clock_seconds() - resuming->last >= resuming->share * resuming->rate * bytes;
 }
 
 /* Writes an image with ARRAYS or, at the end of skipping, reads it. */

@@ -159,6 +159,7 @@ struct resuming {
 	int64_t sums;                   /* bytes of an image beside the slab's arrays */
 	double last;                    /* when the last point was written or, before the first, the run began */
 	double rate;                    /* seconds a byte to write an image, as last measured or at first assumed */
+	double share;                   /* so many times as long must pass before the next image */
 };
 
 /* How a worker of a gradient run walks the schedule. */
