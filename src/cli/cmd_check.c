@@ -10,12 +10,17 @@
 #include <string.h>
 
 #include "base/checked.h"
+#include "base/system.h"
 #include "cli/trial.h"
 #include "exec/derivative.h"
 #include "exec/learn.h"
 
-enum { SAMPLES = 48, QUADRATIC_STEPS = 5000 };
+enum { SAMPLES = 48, FEW_SAMPLES = 2, QUADRATIC_STEPS = 5000 };
+/* GRADIENT: about the forward runs in whose time a gradient runs. */
+enum { GRADIENT = 3 };
 static const double MOST_ERROR = 2e-5;
+/* Seconds. By default, differences take about so many, and a usual policy that would take more is skipped. */
+static const double PATIENCE = 100;
 
 enum verdict_word { CHECK_OK, CHECK_FAIL, CHECK_SKIP, VERDICTS };
 
@@ -29,6 +34,12 @@ struct checker {
 	struct records records; /* a record for each check */
 	const char *blind;      /* why the gradient may rightly differ from differences; or NULL */
 	int counts[VERDICTS];
+	struct progress progress;
+	const char *what; /* the check that runs */
+	/* In forward runs: what is done, what the current run takes, and about all there is to do. */
+	double done, weight, all;
+	double seconds;   /* of a gradient under save-all */
+	int64_t elements; /* of each array, that are compared with differences */
 };
 
 /* The array that a run has written. VALUES is NULL if it cannot be read. */
@@ -37,19 +48,30 @@ struct written {
 	int64_t count;
 };
 
+static void on_progress(void *context, const struct action *action, double done, int64_t live, int64_t peak)
+{
+	struct checker *c = context;
+	(void)action, (void)live, (void)peak;
+	progress_show(&c->progress, c->what, fmin((c->done + c->weight * done) / c->all, 1));
+}
+
 /* Runs the chain on the input: forward if RESULT is NULL, else its gradient. WRITTEN, in ARENA, is what it writes. */
 static enum status run_on_input(struct checker *c, const struct job_options *job, struct arena *arena,
                                 struct gradient_result *result, struct written *written)
 {
 	struct session *s = c->session;
-	const struct trial trial = {s, c->in, c->out, arena, {.job = *job, .dtype = DTYPE_F64}, .compare = true};
+	const struct run_options options = {
+		.job = *job, .dtype = DTYPE_F64, .progress = c->progress.on ? on_progress : NULL, .progress_context = c};
+	const struct trial trial = {s, c->in, c->out, arena, options, .compare = true};
 	struct input input;
 	struct reader reader;
 	bool end;
 	trial_write_file(c->in, arena);
 	TRY(writer_begin(&c->in->writer, &c->type, &s->diags));
 	TRY(writer_write(&c->in->writer, c->input, DTYPE_F64, c->count, &s->diags));
+	c->weight = result ? GRADIENT : 1;
 	TRY(trial_run(&trial, result));
+	c->done += c->weight;
 	trial_read_file(c->out, &input, &reader, arena);
 	enum status status = reader_next(&reader, &end, &s->diags);
 	written->count = reader.count;
@@ -147,6 +169,7 @@ static void put_check(struct checker *c, enum verdict_word word, const char *wha
 	static const char *const words[] = {"ok", "FAIL", "skip"};
 	const struct check_row row = {what, words[word], word == CHECK_OK, detail, NULL};
 	c->counts[word]++;
+	progress_end(&c->progress);
 	records_put(&c->records, &row, word == CHECK_SKIP ? SKIPPED : JUDGED);
 }
 
@@ -198,14 +221,17 @@ static void describe(const struct text *text, const struct worst *worst, int kin
 	text_printf(text, " (error %.2g)", slope->error);
 }
 
-/* Compares SLOPE, the gradient of ARRAY, with differences at up to SAMPLES elements of ARRAY: the input or a param. */
+/* Compares SLOPE, the gradient of ARRAY, with differences at some elements of ARRAY: the input or a param. */
 static enum status check_array(struct checker *c, const char *name, double *array, int64_t count, const double *slope)
 {
 	struct worst worst = {.at = -1};
 	int kinks = 0;
-	for (int64_t k = 0; k < count && k < SAMPLES; k++) {
-		/* Take each element of a small array; spread SAMPLES elements over a larger one. */
-		const int64_t i = count > SAMPLES ? (int64_t)((double)count * trial_fraction(k)) : k;
+	char what[128];
+	snprintf(what, sizeof what, "gradient of %s against differences", name);
+	c->what = what;
+	for (int64_t k = 0; k < count && k < c->elements; k++) {
+		/* Take each element of a small array; spread the elements over a larger one. */
+		const int64_t i = count > c->elements ? (int64_t)((double)count * trial_fraction(k)) : k;
 		struct element element = {c, &array[i]};
 		struct slope found;
 		TRY(derivative_judge(objective_at, &element, array[i], slope[i], MOST_ERROR, &found));
@@ -214,11 +240,12 @@ static enum status check_array(struct checker *c, const char *name, double *arra
 		if (!isnan(worst.slope.error) && !(found.error <= worst.slope.error * (1 + 1e-6)))
 			worst = (struct worst){i, slope[i], found};
 	}
-	char what[128];
 	struct grown_text grown;
 	const bool good = worst.slope.error <= MOST_ERROR, skips = !good && c->blind;
-	snprintf(what, sizeof what, "gradient of %s against differences", name);
 	text_grow_in(&grown, &c->session->arena);
+	if (c->elements < SAMPLES && c->elements < count)
+		text_printf(&grown.text, "at %lld of %lld elements%s", (long long)c->elements, (long long)count,
+		            kinks || worst.at >= 0 || skips ? "; " : "");
 	describe(&grown.text, &worst, kinks, skips ? c->blind : NULL);
 	const char *detail = text_grown(&grown);
 	TRY_ALLOC(detail, &c->session->diags);
@@ -264,6 +291,7 @@ static enum status check_run(struct checker *c, const struct gradient *base, con
 {
 	struct gradient other;
 	char detail[200];
+	c->what = what;
 	TRY(differentiate(c, policy, threads, tile, &other));
 	const struct counters *p = &other.result.predicted, *m = &other.result.measured;
 	const struct state_hashes *again = &other.result.recomputed;
@@ -284,30 +312,60 @@ static enum status check_run(struct checker *c, const struct gradient *base, con
 	return STATUS_OK;
 }
 
-static enum status check_policy_bits(struct checker *c, const struct gradient *base, const struct policy *policy)
+/* Returns about the seconds of a gradient under POLICY, by those under save-all; too few if policy_evaluations knows none. */
+static double seconds_under(const struct checker *c, const struct policy *policy, int64_t steps)
+{
+	const struct policy known = policy_on_steps(policy, steps);
+	const double evaluations = fmax((double)policy_evaluations(&known, steps), (double)steps);
+	return steps > 0 ? c->seconds * (evaluations / (double)steps + GRADIENT - 1) / GRADIENT : 0;
+}
+
+/* Compares bits under POLICY. USUAL: nobody has asked for it, so it is skipped if it takes long. */
+static enum status check_policy_bits(struct checker *c, const struct gradient *base, const struct policy *policy,
+                                     bool usual)
 {
 	/* The input counts as a checkpoint. If it is the only one, each step is recomputed from the chain's start. */
 	const bool quadratic = (policy->kind == POLICY_revolve || policy->kind == POLICY_online) && policy->number == 1;
 	const int64_t steps = base->result.job.whole.steps;
 	char what[128], detail[200];
+	const double seconds = seconds_under(c, policy, steps);
 	snprintf(what, sizeof what, "same bits under %s", policy->text);
-	if (!quadratic || steps <= QUADRATIC_STEPS)
+	if (quadratic && steps > QUADRATIC_STEPS)
+		snprintf(detail, sizeof detail, "its evaluations grow with the square of %lld steps", (long long)steps);
+	else if (usual && seconds > PATIENCE && seconds > 2 * c->seconds)
+		snprintf(detail, sizeof detail, "it would take about %.0f s: --policy %s asks for it", seconds, policy->text);
+	else
 		return check_run(c, base, what, policy, 1, 0);
-	snprintf(detail, sizeof detail, "its evaluations grow with the square of %lld steps", (long long)steps);
 	put_check(c, CHECK_SKIP, what, detail);
 	return STATUS_OK;
 }
 
-static enum status run_checks(struct checker *c, const struct gradient *base)
+static const struct {
+	enum policy_kind kind;
+	int64_t number;
+} usual[] = {{POLICY_nothing, 0}, {POLICY_dots, 0},  {POLICY_dots_no_batch, 0}, {POLICY_every, 1},
+             {POLICY_every, 3},   {POLICY_sqrt, 0},  {POLICY_recursive, 0},     {POLICY_revolve, 1},
+             {POLICY_revolve, 3}, {POLICY_online, 3}};
+enum { USUAL = sizeof usual / sizeof *usual };
+
+/* Chooses the number of elements, and estimates the work for the progress line. */
+static void plan_checks(struct checker *c)
 {
-	static const struct {
-		enum policy_kind kind;
-		int64_t number;
-	} usual[] = {{POLICY_nothing, 0}, {POLICY_dots, 0},  {POLICY_dots_no_batch, 0}, {POLICY_every, 1},
-	             {POLICY_every, 3},   {POLICY_sqrt, 0},  {POLICY_recursive, 0},     {POLICY_revolve, 1},
-	             {POLICY_revolve, 3}, {POLICY_online, 3}};
-	struct session *s = c->session;
-	find_blind(c, &base->result.job);
+	const struct session *s = c->session;
+	int64_t arrays = 1;
+	for (size_t i = 0; i < s->chain.param_count; i++)
+		arrays += s->chain.params[i].differentiated && s->bound.bound[i].dtype == DTYPE_F64;
+	const double affordable = PATIENCE * GRADIENT / (2 * c->seconds * (double)arrays);
+	c->elements = affordable < SAMPLES ? greater((int64_t)affordable, FEW_SAMPLES) : SAMPLES;
+	if (s->set.elements >= 0)
+		c->elements = s->set.elements;
+	const size_t policies = s->set.policies.count + (s->set.given_policies ? 0 : USUAL);
+	c->all = c->done + 2 * (double)(arrays * c->elements) + GRADIENT * (3 + (double)policies);
+}
+
+static enum status check_arrays(struct checker *c, const struct gradient *base)
+{
+	const struct session *s = c->session;
 	TRY(check_array(c, s->chain.input, c->input, c->count, base->input.values));
 	for (size_t i = 0; i < s->chain.param_count; i++) {
 		const struct param *param = &s->chain.params[i];
@@ -318,23 +376,34 @@ static enum status run_checks(struct checker *c, const struct gradient *base)
 			TRY(check_array(c, param->name, (double *)(uintptr_t)values, shape_count(bound->shape),
 			                base->result.params[i].data));
 	}
+	return STATUS_OK;
+}
+
+static enum status run_checks(struct checker *c, const struct gradient *base)
+{
+	struct session *s = c->session;
+	find_blind(c, &base->result.job);
+	plan_checks(c);
+	TRY(c->elements ? check_arrays(c, base) : STATUS_OK);
 	TRY(check_run(c, base, "same bits when it is run again", &policy_save_all, 1, 0));
 	TRY(check_run(c, base, "same bits with 4 workers", &policy_save_all, 4, 0));
 	TRY(check_run(c, base, "same bits in tiles of 3 rows", &policy_save_all, 2, 3));
-	for (size_t i = 0; i < sizeof usual / sizeof *usual; i++) {
+	for (size_t i = 0; i < USUAL && !s->set.given_policies; i++) {
 		struct policy policy;
 		TRY_ALLOC(policy_make(&policy, usual[i].kind, usual[i].number, &s->arena), &s->diags);
-		TRY(check_policy_bits(c, base, &policy));
+		TRY(check_policy_bits(c, base, &policy, true));
 	}
 	for (size_t i = 0; i < s->set.policies.count; i++)
-		TRY(check_policy_bits(c, base, &s->set.policies.items[i]));
-	return s->set.memory && !s->set.policies.count ? check_policy_bits(c, base, &s->set.policy) : STATUS_OK;
+		TRY(check_policy_bits(c, base, &s->set.policies.items[i], false));
+	return s->set.memory && !s->set.policies.count ? check_policy_bits(c, base, &s->set.policy, false) : STATUS_OK;
 }
 
 static enum status check_backward(struct checker *c)
 {
 	struct gradient base;
+	const double begun = clock_seconds();
 	TRY(differentiate(c, &policy_save_all, 1, 0, &base));
+	c->seconds = clock_seconds() - begun;
 	const enum status status = run_checks(c, &base);
 	outcome_free(&base);
 	return status;
@@ -373,7 +442,7 @@ static enum status check_forward(struct checker *c, const struct program_decl *p
 
 enum status command_check(struct session *s)
 {
-	struct checker c = {.session = s};
+	struct checker c = {.session = s, .what = "check", .all = 2 * GRADIENT};
 	TRY(session_load_chain(s));
 	TRY(trial_begin_input(s, &c.type));
 	c.type.dtype = DTYPE_F64;
@@ -391,7 +460,10 @@ enum status command_check(struct session *s)
 	records_begin(&c.records, report, &check_kind, JUDGED | SKIPPED);
 	TRY(programs_learn(&s->context, &s->chain, NULL, &c.type, true, s->programs));
 	const struct program_decl *forward = find_forward_only(&s->chain);
-	TRY(forward ? check_forward(&c, forward) : check_backward(&c));
+	(void)progress_begin(&c.progress, s, "check");
+	const enum status status = forward ? check_forward(&c, forward) : check_backward(&c);
+	progress_end(&c.progress);
+	TRY(status);
 	records_end(&c.records);
 	const int passed = c.counts[CHECK_OK], failed = c.counts[CHECK_FAIL], skipped = c.counts[CHECK_SKIP];
 	report_whole(report, "passed", passed);

@@ -203,12 +203,17 @@ void progress_action(void *context, const struct action *action, double done, in
 	draw(progress, action ? action_name(action->kind) : progress->name, done, live, peak);
 }
 
+void progress_show(struct progress *progress, const char *what, double done)
+{
+	if (progress->on)
+		draw(progress, what, done, 0, 0);
+}
+
 void progress_policy(struct progress *progress, const char *policy, size_t done, size_t all)
 {
 	char what[64];
 	snprintf(what, sizeof what, "plan %.48s", policy);
-	if (progress->on)
-		draw(progress, what, (double)done / (double)all, 0, 0);
+	progress_show(progress, what, (double)done / (double)all);
 }
 
 void progress_end(struct progress *progress)

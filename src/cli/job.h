@@ -39,6 +39,8 @@ struct progress {
 bool progress_begin(struct progress *progress, const struct session *session, const char *name);
 /* The `progress` function of run_options; CONTEXT is a struct progress. */
 void progress_action(void *context, const struct action *action, double done, int64_t live, int64_t peak);
+/* Shows WHAT, of which the share DONE is done. */
+void progress_show(struct progress *progress, const char *what, double done);
 /* Shows that POLICY is being planned, after DONE of ALL policies. */
 void progress_policy(struct progress *progress, const char *policy, size_t done, size_t all);
 void progress_end(struct progress *progress);

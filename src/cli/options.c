@@ -220,7 +220,7 @@ enum status choose_word(struct session *s, int option, int first, int *chosen)
 /* True if TEXT begins with a digit; strtoll would also accept spaces and a sign. */
 static bool begins_number(const char *text) { return *text >= '0' && *text <= '9'; }
 
-static enum status parse_positive(struct session *s, int option, int64_t most, int64_t *value)
+static enum status parse_whole(struct session *s, int option, int64_t least, int64_t most, int64_t *value)
 {
 	const char *text = s->line.values[option];
 	char *end;
@@ -228,11 +228,16 @@ static enum status parse_positive(struct session *s, int option, int64_t most, i
 		return STATUS_OK;
 	errno = 0;
 	const long long number = strtoll(text, &end, 10);
-	if (errno || !begins_number(text) || *end || number < 1 || number > most)
-		return usage_error(s, "--%s takes a whole number from 1 to %lld, not '%s'", option_name(option),
-		                   (long long)most, text);
+	if (errno || !begins_number(text) || *end || number < least || number > most)
+		return usage_error(s, "--%s takes a whole number from %lld to %lld, not '%s'", option_name(option),
+		                   (long long)least, (long long)most, text);
 	*value = number;
 	return STATUS_OK;
+}
+
+static enum status parse_positive(struct session *s, int option, int64_t most, int64_t *value)
+{
+	return parse_whole(s, option, 1, most, value);
 }
 
 static enum status parse_shape(struct session *s)
@@ -273,12 +278,14 @@ static enum status parse_shape(struct session *s)
 static enum status understand_words(struct session *s)
 {
 	enum { DOT = REPORT_LINES + 1 };
-	int report = REPORT_TABLE, from = FORMAT_AUTO, to = FORMAT_AUTO, color;
+	int report = REPORT_TABLE, from = FORMAT_AUTO, to = FORMAT_AUTO, color, policies = 0;
 	int assume = DTYPE_COUNT, computed = DTYPE_COUNT, store = DTYPE_COUNT;
 	TRY(choose_word(s, OPTION_FORMAT, REPORT_TABLE, &report));
 	TRY(choose_word(s, OPTION_FROM, FORMAT_NPY, &from));
 	TRY(choose_word(s, OPTION_TO, FORMAT_NPY, &to));
 	TRY(choose_word(s, OPTION_COLOR, 0, &color));
+	TRY(choose_word(s, OPTION_POLICIES, 0, &policies));
+	s->set.given_policies = policies;
 	TRY(choose_word(s, OPTION_ASSUME, DTYPE_F16, &assume));
 	TRY(choose_word(s, OPTION_DTYPE, DTYPE_F32, &computed));
 	TRY(choose_word(s, OPTION_STORE, DTYPE_F16, &store));
@@ -394,6 +401,8 @@ static enum status understand(struct session *s)
 	TRY(parse_positive(s, OPTION_TILE, INT64_MAX / 4096, &s->set.tile));
 	TRY(parse_positive(s, OPTION_CHECKPOINTS, INT64_MAX / 4096, &s->set.max_checkpoints));
 	TRY(parse_positive(s, OPTION_ITERATIONS, INT64_MAX / 4096, &s->set.iterations));
+	s->set.elements = -1;
+	TRY(parse_whole(s, OPTION_ELEMENTS, 0, INT64_MAX / 4096, &s->set.elements));
 	s->set.threads = (int)threads;
 	TRY(understand_programs(s));
 	if (memory)

@@ -65,6 +65,8 @@ struct settings {
 	int threads, program_workers;
 	double program_timeout;                                         /* seconds; 0: none */
 	int64_t tile, memory, spill_limit, max_checkpoints, iterations; /* 0: not given */
+	int64_t elements;                                               /* -1: not given */
+	bool given_policies;                                            /* check: under no others */
 	enum dtype dtype, store;                                        /* DTYPE_COUNT: not given */
 	struct policy policy; /* the first given; else `auto` with --memory, save-all without */
 	struct policy_list policies, compared;
