@@ -102,6 +102,7 @@ struct carried {
 /* The operands of a program's call and, in the backward pass, their cotangents: entries, NO_VALUE where none. */
 struct launch_use {
 	uint32_t operands[PROGRAM_OPERANDS], outs[PROGRAM_OPERANDS];
+	uint32_t summed; /* mask of OUTS: read by an ACCUMULATE alone, before another program is called */
 };
 
 struct launch {

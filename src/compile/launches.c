@@ -59,6 +59,18 @@ struct launch *compiler_launch(struct compiler *c, enum launch_kind kind)
 	return &c->launches[c->launch_count++];
 }
 
+/* True if VALUE, which INSTR makes, is read only by one of the ACCUMULATEs that follow INSTR. */
+static bool is_summed(const struct compiler *c, const struct instr *instr, uint32_t value)
+{
+	const struct instr *end = c->body->instrs + c->body->instr_count;
+	if (value == NO_VALUE || c->values[value].reads != 1)
+		return false;
+	for (const struct instr *next = instr + 1; next < end && next->kind == INSTR_ACCUMULATE; next++)
+		if (next->v == value)
+			return true;
+	return false;
+}
+
 /* Returns the entries of INSTR's call of a program. NULL if out of memory. */
 static const struct launch_use *compile_use(struct compiler *c, const struct instr *instr)
 {
@@ -67,6 +79,7 @@ static const struct launch_use *compile_use(struct compiler *c, const struct ins
 		const bool has = k < instr->use->count;
 		use->operands[k] = has ? compiler_entry(c, instr->use->operands[k]) : NO_VALUE;
 		use->outs[k] = has ? compiler_entry(c, instr->use->outs[k]) : NO_VALUE;
+		use->summed |= (uint32_t)(has && is_summed(c, instr, instr->use->outs[k])) << k;
 	}
 	return use;
 }

@@ -17,6 +17,8 @@ struct machine_state {
 	char *workspace;
 	const struct kernels *kernels[2]; /* F32, F64 */
 	int64_t *counters;                /* by level: the iteration, from 0 on, of each open loop */
+	const struct launch *caller;      /* the last call of a program, which has lent its OUTS of the mask LENT */
+	uint32_t lent;
 };
 
 static int64_t row_elements(const struct shape *shape)
@@ -244,6 +246,32 @@ static struct owned_rows owned_of(const struct machine_state *m, const struct ty
 	return m->e->windows ? tiles_owned(m->e->windows, m->e->tile_row, rows) : (struct owned_rows){0, rows};
 }
 
+/* Adds COUNT elements FROM to PARAM's gradient, from element FIRST on. */
+static void add_elements(const struct loops *loops, const struct bound_param *param, int64_t first, const void *from,
+                         size_t count)
+{
+	const size_t at = (size_t)first * dtype_size(param->dtype);
+	char *sum = (char *)param->gradient + at;
+	if (param->once)
+		memcpy(sum, from, count * dtype_size(param->dtype));
+	else if (param->tails)
+		loops->accumulate_long(sum, (char *)param->tails + at / 2, from, NULL, count);
+	else
+		loops->accumulate(sum, from, count);
+}
+
+void evaluate_deferred(struct deferred *deferred)
+{
+	for (uint32_t i = 0; i < deferred->count; i++) {
+		const struct deferred_addition *d = &deferred->additions[i];
+		add_elements(d->loops, d->param, d->offset, d->from, (size_t)d->count);
+	}
+	deferred->count = 0;
+}
+
+/* evaluate_deferred, for struct program_call. */
+static void add_meanwhile(void *context) { evaluate_deferred(context); }
+
 /* Adds PIECE to the gradient at CONTEXT, an addition. A matrix_piece_function. */
 static void add_piece(void *context, const struct matrix_piece *piece)
 {
@@ -253,19 +281,13 @@ static void add_piece(void *context, const struct matrix_piece *piece)
 	if (!param->gradient)
 		return;
 	const struct sum_place place = {to->offset + piece->first, piece->rows, piece->columns, piece->width};
+	if (to->e->deferred)
+		evaluate_deferred(to->e->deferred);
 	if (to->e->turns)
 		to->e->turns->begin(to->e->turns->context, to->index, &place);
-	for (int64_t row = 0; row < piece->rows; row++) {
-		const size_t at = (size_t)(place.first + row * place.width) * size;
-		const char *from = (const char *)piece->data + (size_t)row * count * size;
-		char *sum = (char *)param->gradient + at;
-		if (param->once)
-			memcpy(sum, from, count * size);
-		else if (param->tails)
-			to->loops->accumulate_long(sum, (char *)param->tails + at / 2, from, NULL, count);
-		else
-			to->loops->accumulate(sum, from, count);
-	}
+	for (int64_t row = 0; row < piece->rows; row++)
+		add_elements(to->loops, param, place.first + row * place.width,
+		             (const char *)piece->data + (size_t)row * count * size, count);
 	if (to->e->turns)
 		to->e->turns->end(to->e->turns->context, to->index, &place);
 }
@@ -360,8 +382,23 @@ static enum status run_program(struct machine_state *m, const struct launch *lau
 		call.handle = record ? *record : 0;
 		call.dx = frame_at(m, launch->out);
 		call.doperands = doperands;
+		call.lent = m->e->deferred && !m->e->turns ? launch->use->summed : 0;
 	}
-	return programs_call(m->e->programs, m->e->worker, &call, m->e->diags);
+	if (m->e->deferred && m->e->deferred->count > 0) {
+		call.meanwhile = add_meanwhile;
+		call.context = m->e->deferred;
+	}
+	TRY(programs_call(m->e->programs, m->e->worker, &call, m->e->diags));
+	m->caller = launch;
+	m->lent = 0;
+	for (uint32_t k = 0; k < use->count; k++) {
+		const uint32_t entry = launch->use->outs[k];
+		if (!(call.lent >> k & 1) || doperands[k] == m->frame[entry])
+			continue;
+		m->frame[entry] = doperands[k];
+		m->lent |= 1u << k;
+	}
+	return STATUS_OK;
 }
 
 static void run_call(struct machine_state *m, const struct launch *launch)
@@ -417,15 +454,30 @@ static void run_sum_to(struct machine_state *m, const struct launch *launch)
 	             m->workspace + m->program->frame->scratch);
 }
 
+/* True if the last program that was called has lent the array of ENTRY. */
+static bool is_lent(const struct machine_state *m, uint32_t entry)
+{
+	for (int k = 0; k < PROGRAM_OPERANDS; k++)
+		if (m->lent >> k & 1 && m->caller->use->outs[k] == entry)
+			return true;
+	return false;
+}
+
 static void run_accumulate(struct machine_state *m, const struct launch *launch)
 {
 	struct addition to = addition_of(m, launch);
-	const struct type *type = m->program->frame->entries[launch->needs[0]].type;
+	const uint32_t entry = launch->needs[0];
+	const struct type *type = m->program->frame->entries[entry].type;
 	const int64_t row = row_elements(&type->shape);
 	const struct owned_rows all = {0, type->shape.ndim ? type->shape.dim[0] : 1};
 	const struct owned_rows owned = to.param->streamed ? owned_of(m, type) : all;
-	const char *from = m->frame[launch->needs[0]] + (size_t)(owned.first * row) * dtype_size(type->dtype);
-	add_piece(&to, &(struct matrix_piece){from, 0, owned.count * row, 1, owned.count * row});
+	const int64_t count = owned.count * row;
+	const char *from = m->frame[entry] + (size_t)(owned.first * row) * dtype_size(type->dtype);
+	if (!is_lent(m, entry))
+		add_piece(&to, &(struct matrix_piece){from, 0, count, 1, count});
+	else if (to.param->gradient)
+		m->e->deferred->additions[m->e->deferred->count++] =
+			(struct deferred_addition){to.loops, to.param, to.offset, count, from};
 }
 
 /* Loops of launches. */

@@ -36,6 +36,20 @@ struct turns {
 	void *context;
 };
 
+/*
+ * Additions to gradients that wait for the next call of a program, which hides their time. Nothing else is added before.
+ * What they add is lent by the program (struct program_call).
+ */
+struct deferred {
+	struct deferred_addition {
+		const struct loops *loops;
+		const struct bound_param *param;
+		int64_t offset, count; /* elements */
+		const void *from;
+	} additions[PROGRAM_OPERANDS];
+	uint32_t count;
+};
+
 struct evaluation {
 	const struct program *program;
 	const void *const *ins; /* by port */
@@ -67,6 +81,7 @@ struct evaluation {
 	const struct turns *turns;    /* NULL: nobody else adds to gradients */
 	struct program_set *programs; /* of the chain; NULL if it has none */
 	int worker;                   /* the caller's, for PROGRAMS */
+	struct deferred *deferred;    /* the worker's; NULL: all additions are made at once */
 	struct diags *diags;          /* for PROGRAMS */
 	struct team *team;            /* its threads have program->member bytes each; NULL: the caller alone */
 	const struct kernels *kernels[2]; /* F32, F64; NULL: evaluate finds them, which takes time */
@@ -77,6 +92,8 @@ const void *param_place(const struct bound_param *param, const struct param_ref 
                         int64_t first_row);
 /* Runs the program. Allocates nothing. Fails only as programs_call does. */
 enum status evaluate(const struct evaluation *evaluation);
+/* Makes the additions that evaluations have deferred. */
+void evaluate_deferred(struct deferred *deferred);
 
 /* One block of ARRAY_ALIGN aligned memory. */
 struct slab {

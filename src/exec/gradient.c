@@ -175,6 +175,7 @@ enum status gradient_run_tile(struct worker *worker)
 		state_hashes_begin(&walk->recompute);
 	TRY(trace_tile(worker, false));
 	TRY(replay_run(worker, &machine, &counters));
+	evaluate_deferred(&worker->deferred);
 	/* As in a plan, the counters are a full tile's if the worker has one. The bytes are the most of all its tiles. */
 	const struct counters before = walk->measured;
 	if (worker->rows == run->tiles->window || !walk->counted)

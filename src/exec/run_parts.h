@@ -202,6 +202,7 @@ struct worker {
 	uint64_t *skipped; /* of struct evaluation, in a forward run; or NULL */
 	struct slab slab;  /* the machine's arrays, or a forward program's workspace */
 	struct bound_param *params;
+	struct deferred deferred;
 	const void **ins; /* of a call; as long as any program needs */
 	void **outs;
 	/* The current tile: the TILEth of CHUNK, from 0 on. */
@@ -220,7 +221,7 @@ enum status worker_open(struct worker *worker, struct run *run, int index);
 enum status worker_run_chunk(void *run, int index, int64_t chunk, struct diags *diags);
 void worker_close(struct worker *worker);
 /* Evaluates on the worker's ins and outs. The caller sets EVALUATION's program, counters, workspace and folds. */
-enum status worker_evaluate(const struct worker *worker, struct evaluation *evaluation);
+enum status worker_evaluate(struct worker *worker, struct evaluation *evaluation);
 /* Returns where the current tile leaves its state of the reduction; NULL if tiles do not fold. */
 double *worker_state(const struct worker *worker);
 

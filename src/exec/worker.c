@@ -91,7 +91,7 @@ double *worker_state(const struct worker *worker)
 	return tiles->folds ? worker->states + worker->tile * tiles->state : NULL;
 }
 
-enum status worker_evaluate(const struct worker *worker, struct evaluation *evaluation)
+enum status worker_evaluate(struct worker *worker, struct evaluation *evaluation)
 {
 	const struct run *run = worker->run;
 	evaluation->ins = worker->ins;
@@ -109,6 +109,7 @@ enum status worker_evaluate(const struct worker *worker, struct evaluation *eval
 	evaluation->kernels[1] = run->kernels[1];
 	evaluation->programs = run->programs;
 	evaluation->worker = worker->index;
+	evaluation->deferred = &worker->deferred;
 	evaluation->diags = worker->diags;
 	return evaluate(evaluation);
 }

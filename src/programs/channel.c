@@ -305,6 +305,12 @@ enum channel_end channel_read_array(struct channel *channel, void *to, const str
 	            : read_bytes(channel, to, type_bytes(type));
 }
 
+void channel_start(struct channel *channel)
+{
+	bool moved = false;
+	(void)write_queued(channel, &moved); /* what fails here fails again */
+}
+
 enum channel_end channel_flush(struct channel *channel)
 {
 	size_t got;

@@ -97,14 +97,22 @@ struct program_call {
 	int64_t number; /* of the step: the index of this call in the forward pass with all loops written out, from 0 */
 	const void *x;  /* may be NULL where a backward call does not need it, as may Y and operands */
 	const void *const *operands;
-	uint32_t constant;      /* mask: operands that do not change until programs_forget; a command gets them once */
-	void *y;                /* PROGRAM_BACKWARD only reads it */
-	const void *g;          /* the cotangent of y */
-	void *dx;               /* NULL: not wanted; so with its elements */
-	void *const *doperands; /* written, not added to; those that the program sums are not touched */
+	uint32_t constant; /* mask: operands that do not change until programs_forget; a command gets them once */
+	void *y;           /* PROGRAM_BACKWARD only reads it */
+	const void *g;     /* the cotangent of y */
+	void *dx;          /* NULL: not wanted; so with its elements */
+	void **doperands;  /* written, not added to; those that the program sums are not touched */
+	/*
+	 * Mask: a command may replace these DOPERANDS by arrays of its own. They keep their values until another call that
+	 * lends arrays has returned.
+	 */
+	uint32_t lent;
 	uint64_t
 		handle; /* PROGRAM_BACKWARD: of a record, which ends with this call; 0: none. It needs constant operands only */
 	uint64_t *recorded; /* PROGRAM_RECORD: not 0 */
+	/* Work that a command's computation hides: runs once, before the call returns, unless that fails. NULL: none. */
+	void (*meanwhile)(void *context);
+	void *context; /* of MEANWHILE */
 };
 /* Computes one step on WORKER, 0 .. options.workers - 1. A handle belongs to the worker that recorded. */
 enum status programs_call(struct program_set *set, int worker, const struct program_call *call, struct diags *diags);

@@ -18,9 +18,9 @@ enum { PROTOCOL = 1 };
 /* Seconds that a command has to end when its input ends, and when it has closed its output. */
 static const double grace = 2, grace_failed = 0.5;
 
-/* The staging slots of the arrays, each with one for every operand from OPERAND and D_OPERAND on. */
+/* The staging slots of the arrays, each with one for every operand from OPERAND, D_OPERAND and D_OTHER on. */
 enum slot { SLOT_X, SLOT_Y, SLOT_G, SLOT_DX, SLOT_OPERAND, SLOT_D_OPERAND = SLOT_OPERAND + PROGRAM_OPERANDS };
-enum { SLOTS = SLOT_D_OPERAND + PROGRAM_OPERANDS };
+enum { SLOT_D_OTHER = SLOT_D_OPERAND + PROGRAM_OPERANDS, SLOTS = SLOT_D_OTHER + PROGRAM_OPERANDS };
 
 /* Bits of names besides operands, in the lists of `ready`. */
 enum { NAME_X = 1 << PROGRAM_OPERANDS, NAME_Y = 2 << PROGRAM_OPERANDS };
@@ -34,6 +34,7 @@ struct command {
 	const void *sent[PROGRAM_OPERANDS]; /* constant operands that it has; NULL: it must get this one */
 	char *staging;                      /* a segment of shared memory, or NULL */
 	int64_t slots[SLOTS];               /* offsets in STAGING */
+	bool other;                         /* arrays that are lent next lie in the slots from D_OTHER on */
 };
 
 /* One exchange, and what its messages name. */
@@ -276,7 +277,7 @@ static enum status make_staging(const struct exchange *e)
 	struct command *command = e->command;
 	int64_t bytes = 0;
 	for (uint32_t i = 0; i < s->count; i++)
-		types[SLOT_OPERAND + i] = types[SLOT_D_OPERAND + i] = &s->operands[i];
+		types[SLOT_OPERAND + i] = types[SLOT_D_OPERAND + i] = types[SLOT_D_OTHER + i] = &s->operands[i];
 	for (int i = 0; i < SLOTS; i++) {
 		command->slots[i] = bytes;
 		bytes += types[i] ? round_up(type_bytes(types[i]), ARRAY_ALIGN) : 0;
@@ -475,6 +476,16 @@ static void put_size(const struct exchange *e)
 	e->command->told = size;
 }
 
+/* Replaces the arrays that may be lent by slots. The next time these are others. */
+static void lend(struct command *command, const struct program_call *call)
+{
+	const int first = command->other ? SLOT_D_OTHER : SLOT_D_OPERAND;
+	for (int i = 0; i < PROGRAM_OPERANDS; i++)
+		if (call->lent >> i & 1)
+			call->doperands[i] = command->staging + command->slots[first + i];
+	command->other ^= call->lent != 0;
+}
+
 /* Queues CALL with the offsets of its arrays, and copies those that it reads. */
 static void put_shared_call(const struct exchange *e, const struct program_call *call)
 {
@@ -483,6 +494,7 @@ static void put_shared_call(const struct exchange *e, const struct program_call 
 	struct channel *channel = &e->command->channel;
 	const bool backward = call->kind == PROGRAM_BACKWARD, reads = !backward || !call->handle;
 	put_size(e);
+	lend(e->command, call);
 	add_call(channel, call);
 	if (!backward || (reads && traits->needs_x))
 		channel_add(channel, " x=%lld", place(e, call->x, &s->x, SLOT_X, true));
@@ -545,6 +557,10 @@ static enum status call_command(struct program *program, struct program_worker *
 		put_shared_call(&e, call);
 	else
 		put_call(&e, call);
+	if (call->meanwhile) {
+		channel_start(&command->channel);
+		call->meanwhile(call->context);
+	}
 	TRY(read_answer(&e, "ok", call_words[call->kind], &rest));
 	TRY(parse_handle(&e, call, rest));
 	if (!command->memory)

@@ -115,6 +115,8 @@ static enum status call_context(struct program *program, struct program_worker *
 {
 	const struct ckptc_step *step = program->step;
 	const char *wrong = NULL;
+	if (call->meanwhile)
+		call->meanwhile(call->context);
 	if (call->kind == PROGRAM_FORWARD)
 		wrong = step->forward(worker->context, call->number, call->x, call->operands, call->y);
 	else if (call->kind == PROGRAM_RECORD)

@@ -66,7 +66,7 @@ static enum status compute(struct program_set *set, const struct program_signatu
 {
 	double arrays[6][8] = {{0.5}};
 	const void *const operands[] = {arrays[0]};
-	void *const doperands[] = {arrays[1]};
+	void *doperands[] = {arrays[1]};
 	struct program_traits traits;
 	uint64_t handle = 1;
 	struct program_call call = {.x = arrays[2],
