@@ -8,13 +8,16 @@
 struct run_row {
 	struct run_counters counters;
 	int64_t threads;
-	const char *isa, *blas;
+	const char *whole_because, *isa, *blas;
 };
 
 static const struct field run_fields[] = {
 	{"arrays", NULL, IN_JSON | IN_FIGURES, 0, FIELD(run_row, WHOLE, counters.arrays)},
 	{"tiles", NULL, IN_JSON | IN_FIGURES, 0, FIELD(run_row, WHOLE, counters.tiles)},
 	{"tile_rows", NULL, IN_JSON | IN_FIGURES, 0, FIELD(run_row, WHOLE, counters.tile_rows)},
+	{"passes", NULL, IN_JSON | IN_FIGURES, 0, FIELD(run_row, WHOLE, counters.passes)},
+	{"copied_bytes", NULL, IN_JSON | IN_FIGURES, 0, FIELD(run_row, WHOLE, counters.copied_bytes)},
+	{"whole_because", NULL, IN_JSON | IN_FIGURES, 0, FIELD(run_row, TEXT, whole_because)},
 	{"threads", NULL, IN_JSON | IN_FIGURES, 0, FIELD(run_row, WHOLE, threads)},
 	{"peak_bytes", NULL, IN_JSON | IN_FIGURES, 0, FIELD(run_row, WHOLE, counters.peak_bytes)},
 	{"isa", NULL, IN_JSON | IN_FIGURES, 0, FIELD(run_row, TEXT, isa)},
@@ -26,7 +29,9 @@ static enum status put_run_stats(struct session *s, const struct run_counters *c
 {
 	struct text_file *file;
 	TRY(session_open_text(s, &file, s->line.values[OPTION_STATS], true));
-	const struct run_row row = {*counters, s->set.threads, kernels_get(DTYPE_F32)->isa, blas_name()};
+	const char *because = NULL;
+	TRY_ALLOC(because_describe(&counters->because, s->chain.source, &s->arena, &because), &s->diags);
+	const struct run_row row = {*counters, s->set.threads, because, kernels_get(DTYPE_F32)->isa, blas_name()};
 	if (s->set.format == REPORT_JSON)
 		report_record(&file->report, NULL, &run_kind, &row, 0);
 	else
@@ -86,6 +91,8 @@ enum status command_run(struct session *s)
 		.dtype = s->set.dtype,
 		.flush_denormals = s->line.given[OPTION_FAST_MATH],
 		.value = &s->out->writer,
+		.spill = s->line.values[OPTION_SPILL],
+		.one_pass = s->line.given[OPTION_ONE_PASS],
 		.progress = progress_begin(&progress, s, "run") ? progress_action : NULL,
 		.progress_context = &progress};
 	const struct run_subject subject = {&s->chain, &s->bound, &s->in.reader, s->programs, s->ranks};

@@ -351,7 +351,7 @@ static enum status understand_policies(struct session *s)
 			"leave --policy out, or write `--policy budget:%s` in place of --memory", s->line.values[OPTION_MEMORY]);
 	const bool keeps_on_disk = policies->on_disk || compared->on_disk || (set->max_checkpoints && !policies->count) ||
 	                           (!policies->count && (several || policy_is(&set->policy, TRAIT_ON_DISK)));
-	if (s->line.given[OPTION_SPILL] && !keeps_on_disk && !s->line.given[OPTION_JOURNAL])
+	if (s->line.given[OPTION_SPILL] && !keeps_on_disk && !s->line.given[OPTION_JOURNAL] && s->command->letter != RUN)
 		diag_warn(&s->diags,
 		          "--spill has no effect: only disk-revolve:S, online:S, budget:BYTES and auto keep states on disk");
 	return STATUS_OK;

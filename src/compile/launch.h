@@ -108,7 +108,7 @@ struct launch_use {
 struct launch {
 	enum launch_kind kind;
 	bool whole;      /* CALL: the derivative that goes to SUM is made at once, not in pieces */
-	bool folds;      /* CALL: it reduces the streamed axis: a tile's result is only a part */
+	bool folds;      /* CALL: body_folds() */
 	bool v_streamed; /* CALL: V's leading axis is the streamed one, on which it gets the tile's first row */
 	union {
 		struct { /* GROUP */
@@ -123,6 +123,7 @@ struct launch {
 			const struct param_ref *sum; /* where it adds, a CALL the derivative by A; or NULL */
 			uint32_t out, out_a, keep[MAX_KEEPS], needs[MAX_NEEDS], g; /* entries, NO_VALUE where none */
 			const struct launch_use *use;                              /* CALL of a program; else NULL */
+			int64_t state; /* of a CALL that folds: where its state begins among those of the program */
 		};
 		struct { /* LOOP; an END has MATCH and CARRIED too, a WHILE LOOP, MATCH and CONDITION */
 			const struct instr *loop;

@@ -122,14 +122,22 @@ static void compile_call(struct compiler *c, const struct instr *instr)
 	for (int k = 0; k < MAX_KEEPS; k++)
 		launch->keep[k] = compiler_entry(c, instr->out_keep[k]);
 	launch->v_streamed = is_streamed(c, instr);
-	launch->folds = (instr->kind == INSTR_SUM_TO || (instr->kind == INSTR_OP && op_folds(instr->op))) &&
-	                launch->v_streamed && instr->out != NO_VALUE && !values[instr->out].streamed;
+	launch->folds = instr->kind == INSTR_SUM_TO
+	                    ? launch->v_streamed && instr->out != NO_VALUE && !values[instr->out].streamed
+	                    : body_folds(c->body, instr);
 	int64_t scratch = 0, team_scratch = 0;
 	if (launch->kind == LAUNCH_SUM_TO) {
 		scratch = type_bytes(values[instr->v].type);
 	} else if (launch->kind == LAUNCH_CALL && !launch->use) {
 		scratch = op_scratch(instr->op, instr->attrs, instr->of.v, instr->of.a, instr->of.y, back);
 		team_scratch = op_team_scratch(instr->op, instr->attrs, instr->of.v, instr->of.a, instr->of.y, back);
+		if (launch->folds) {
+			launch->state = c->out->states;
+			c->out->states += fold_parts(instr->op) * fold_count(instr->op, instr->of.v, instr->of.y);
+			if (c->body->blocks)
+				scratch =
+					saturated_add(round_up(scratch, ARRAY_ALIGN), fold_scratch(instr->op, instr->of.v, instr->of.y));
+		}
 		c->out->uses_gemm |= op_is_product(instr->op);
 	}
 	launch->whole = back && launch->sum && c->written && c->written[launch->sum->param];

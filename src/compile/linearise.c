@@ -189,6 +189,7 @@ static bool begin_bodies(struct lineariser *l)
 	body->values = arena_array(l->arena, body->value_capacity, sizeof *body->values);
 	body->instrs = arena_array(l->arena, body->instr_capacity, sizeof *body->instrs);
 	body_init(back, l->arena);
+	back->blocks = l->step->body->blocks;
 	back->levels = from->levels;
 	back->value_capacity = body->value_capacity;
 	back->values = arena_array(l->arena, back->value_capacity, sizeof *back->values);

@@ -25,6 +25,7 @@ struct program {
 	int64_t workspace;    /* bytes, a multiple of 64, fixed when the program is compiled */
 	int64_t member;       /* bytes that each further member of a team needs */
 	int64_t widest;       /* bytes of its body's largest value, an array or not */
+	int64_t states;       /* doubles of the states of its folds (ops/general.h), one after another */
 	int32_t levels;       /* 1 + the highest level of a loop whose counter it reads or moves, or 0 */
 	bool takes_cotangent; /* a temporary of it lies in the array of an owned in that is a cotangent */
 	bool uses_gemm;       /* it has products: blas_load comes before it runs */

@@ -334,16 +334,17 @@ static void run_fold(struct machine_state *m, const struct launch *launch, const
 {
 	static void *const nothing[MAX_KEEPS];
 	struct owned_call owned;
+	double *const state = m->e->fold + launch->state;
 	if (!m->e->windows) {
-		fold_partial(call, m->e->fold, needs[0], needs[1], keep);
+		fold_partial(call, state, needs[0], needs[1], keep);
 	} else {
 		if (keep[0])
 			op_forward_get(launch->instr->op)(call, frame_at(m, launch->out), needs[0], needs[1], keep);
 		owned_call_of(&owned, call, owned_of(m, call->v), launch->instr->a_streamed, needs, NULL);
-		fold_partial(&owned.call, m->e->fold, owned.needs[0], owned.needs[1], nothing);
+		fold_partial(&owned.call, state, owned.needs[0], owned.needs[1], nothing);
 	}
 	if (!m->e->fold_ends)
-		fold_finish(call, frame_at(m, launch->out), m->e->fold, shape_count(&call->y->shape));
+		fold_finish(call, frame_at(m, launch->out), state, shape_count(&call->y->shape));
 }
 
 /* Returns the index of INSTR, a dropout or call of a program, in STREAM, the number of its stream; 0 for others. */
@@ -436,6 +437,11 @@ static void run_call(struct machine_state *m, const struct launch *launch)
 		run_fold(m, launch, &call, needs, keep);
 		return;
 	}
+	if (op_normalizes(instr->op) && needs[3]) {
+		fold_apply(&call, frame_at(m, launch->out), needs[0], needs[3], keep[0]);
+		return;
+	}
+	call.block = launch->folds ? m->e->block : 0;
 	op_forward_get(instr->op)(&call, frame_at(m, launch->out), needs[0], needs[1], keep);
 }
 

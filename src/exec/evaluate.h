@@ -64,11 +64,12 @@ struct evaluation {
 	int64_t tile_row;            /* the first row of the window's tile in the whole streamed axis */
 	bool flat;                   /* rows are elements (see struct lowered) */
 	/*
-	 * Receives this tile's state of the SUM or FOLD operation (fold_partial). The operation also makes
-	 * a result, of this tile alone, unless FOLD_ENDS. NULL: only the result is wanted.
+	 * Receives this tile's states of the operations that fold (fold_partial), program->states doubles. The operations also
+	 * make a result, of this tile alone, unless FOLD_ENDS. NULL: only the result is wanted.
 	 */
 	double *fold;
 	bool fold_ends;
+	int64_t block; /* of struct op_call, for the operations that fold */
 	/*
 	 * By stream (struct loop_part): the dropouts, or calls, that the `repeat while`s so far have not run of their most
 	 * iterations. Zeroed by the caller; NULL: the program has no such loop.

@@ -60,6 +60,8 @@ enum status forward_prepare(struct run *run)
 	                               .write_anywhere = writer_seekable(run->options->value)});
 	run->whole = &forward->whole;
 	run->tiles = &forward->tiles;
+	if (run->tiles->passes && run->tiles->block)
+		return passes_open(run);
 	TRY(compile_tile(run, &forward->tile, run->tiles->window));
 	if (run->tiles->rest)
 		TRY(compile_tile(run, &forward->rest, run->tiles->rest));
@@ -79,7 +81,8 @@ enum status forward_open_worker(struct worker *worker, int64_t *slab, size_t *po
 	const struct run *run = worker->run;
 	const struct forward_pass *forward = run->forward;
 	*slab = round_up(greater(forward->tile.program.workspace, forward->rest.program.workspace), ARRAY_ALIGN);
-	*ports = forward->tile.lowered.whole->in_count;
+	*ports = run->passes.levels ? run->passes.ports : forward->tile.lowered.whole->in_count;
+	*slab = greater(*slab, run->passes.workspace_bytes);
 	if (run->chain->has_conditions) {
 		worker->skipped = arena_array(&worker->arena, 1 + run->chain->program_count, sizeof *worker->skipped);
 		TRY_ALLOC(worker->skipped, run->context.diags);
@@ -96,6 +99,8 @@ enum status forward_run_tile(struct worker *worker)
 	static const int64_t counters[MAX_LOOPS];
 	const struct run *run = worker->run;
 	const struct tiles *tiles = run->tiles;
+	if (run->passes.levels)
+		return passes_run_tile(worker);
 	const bool full = worker->rows == tiles->window;
 	const struct tile_program *tile = full ? &run->forward->tile : &run->forward->rest;
 	if (tile->passes)
@@ -124,5 +129,8 @@ void forward_count_array(struct run *run)
 	counters->arrays++;
 	counters->tiles += ceil_div(tiles->rows, tiles->tile);
 	counters->tile_rows = tiles->tiled ? ceil_div(tiles->tile, tiles->flat ? tiles->rows / whole : 1) : whole;
+	if (tiles->because.reason)
+		counters->because = tiles->because;
+	counters->passes = greater(counters->passes, tiles->passes > 0 ? tiles->passes : 1);
 	counters->peak_bytes = greater(counters->peak_bytes, bytes);
 }

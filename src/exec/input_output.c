@@ -116,7 +116,7 @@ static int64_t first_row(const struct tiles *tiles, int64_t chunk) { return chun
 
 enum status input_output_read_chunk(void *context, int index, int64_t chunk, struct diags *diags)
 {
-	const struct run *run = context;
+	struct run *run = context;
 	const struct worker *worker = &run->workers[index];
 	const struct tiles *tiles = run->tiles;
 	const enum dtype dtype = dtype_compute(run->input.dtype);
@@ -125,8 +125,14 @@ enum status input_output_read_chunk(void *context, int index, int64_t chunk, str
 		return STATUS_OK;
 	if (tiles->windows)
 		return windows_read(context, index, chunk, diags);
+	struct input_copy *copy = run->passes.levels && run->passes.copy.fd >= 0 ? &run->passes.copy : NULL;
+	const int64_t size = (int64_t)dtype_size(dtype);
+	if (copy && copy->complete)
+		return input_copy_read(copy, first_row(tiles, chunk) * tiles->input_row, worker->input, count * size, diags);
 	if (!run->read_anywhere)
-		return reader_read(run->reader, worker->input, dtype, count, diags);
+		TRY(reader_read(run->reader, worker->input, dtype, count, diags));
+	if (!run->read_anywhere)
+		return copy ? input_copy_write(copy, worker->input, count * size, diags) : STATUS_OK;
 	const int64_t first = run->window.first + elements(&run->input, first_row(tiles, chunk), tiles->input_row);
 	return reader_read_at(run->reader, first, worker->input, dtype, count, diags);
 }
@@ -150,12 +156,14 @@ enum status input_output_write_chunk(struct worker *worker, int64_t chunk, struc
 		TRY(write_rows(run, gradient, elements(&run->input, first_row(tiles, chunk), tiles->input_row),
 		               worker->gradient, dtype_compute(run->input.dtype), elements(&run->input, rows, tiles->input_row),
 		               diags));
-	if (tiles->folds)
+	if (tiles->folds || passes_fold(run))
 		TRY(shares_get_state(run, chunk));
 	for (int64_t tile = 0; tiles->folds && tile < tiles_of(tiles, chunk); tile++)
 		fold_add(run->reduction.fold->op, run->reduction.state, worker->states + tile * tiles->state,
 		         run->reduction.count);
-	if (tiles->folds)
+	if (passes_fold(run))
+		passes_add_chunk(worker, chunk);
+	if (tiles->folds || passes_fold(run))
 		return shares_pass_state(run, chunk);
 	if (!worker->value)
 		return STATUS_OK;
@@ -197,7 +205,7 @@ enum status input_output_begin_array(struct run *run)
 	run->write_anywhere = false;
 	if (run->gradient)
 		return STATUS_OK;
-	TRY(input_output_begin_outputs(run, run->context.diags));
+	TRY(run->passes.levels ? STATUS_OK : input_output_begin_outputs(run, run->context.diags));
 	run->read_anywhere |= seekable && (run->window.part || several);
 	run->write_anywhere = several && !run->tiles->folds && writer_seekable(run->options->value);
 	/* A stream is read up to the window, through a worker's memory. */

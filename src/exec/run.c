@@ -5,6 +5,7 @@
  * All arrays are allocated before the rows of the first array of a type are read. Another array
  * of the same type that follows finds them ready.
  */
+#include <math.h>
 #include <string.h>
 
 #include "base/system.h"
@@ -49,7 +50,7 @@ static enum status write_item(void *context, int index, int64_t item, struct dia
 	struct run *run = context;
 	const int64_t chunk = shares_chunk(run, item);
 	struct worker *worker = &run->workers[index];
-	if (!run->outputs_begun)
+	if (!run->outputs_begun && !passes_fold(run))
 		TRY(input_output_begin_outputs(run, diags));
 	TRY(shares_get_sums(run, chunk));
 	for (int64_t tile = 0; tile < tiles_of(run->tiles, chunk); tile++)
@@ -61,7 +62,7 @@ static enum status write_item(void *context, int index, int64_t item, struct dia
 		return STATUS_OK;
 	pthread_mutex_lock(&run->lock);
 	run->rows_done += tiles_rows_of(run->tiles, chunk);
-	const double done = (double)run->rows_done / (double)run->tiles->rows;
+	const double done = (double)run->rows_done / (double)run->tiles->rows / fmax(run->tiles->passes, 1);
 	run->options->progress(run->options->progress_context, NULL, done, 0, 0);
 	pthread_mutex_unlock(&run->lock);
 	return STATUS_OK;
@@ -75,6 +76,7 @@ static void release(struct run *run)
 		worker_close(&run->workers[i]);
 	slab_put(&run->reduction.slab, run->context.allocator);
 	run->reduction = (struct reduction){.state = NULL};
+	passes_close(run);
 	team_close(run->team);
 	arena_free(&run->arena);
 	run->team = NULL;
@@ -131,7 +133,7 @@ static enum status run_array(struct run *run)
 	                                  .context = run,
 	                                  .flush_denormals = run->options->flush_denormals,
 	                                  .allocator = run->context.allocator};
-	TRY(pipeline_run(&pipeline, run->context.diags));
+	TRY(run->passes.levels ? passes_run(run, &pipeline) : pipeline_run(&pipeline, run->context.diags));
 	TRY(shares_collect(run));
 	conditions_warn(run);
 	if (run->gradient) {

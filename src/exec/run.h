@@ -22,6 +22,8 @@ struct run_options {
 	enum dtype dtype;       /* --dtype: the computing type, or DTYPE_COUNT */
 	bool flush_denormals;   /* --fast-math */
 	struct writer *value;   /* the output; NULL: a gradient run without it */
+	const char *spill;      /* a forward run: where an input that must be read again is copied; NULL: TMPDIR or /tmp */
+	bool one_pass;          /* that copy is an error */
 	/* Reports the share of the array that is DONE. A gradient run without tiles calls it after each action, with the
 	 * top of the slab and the job's predicted peak. Other runs call it after each chunk; ACTION is then NULL, LIVE and
 	 * PEAK are 0. One call at a time. NULL: not wanted. */
@@ -31,6 +33,9 @@ struct run_options {
 
 struct run_counters {
 	int64_t arrays, tiles, tile_rows; /* tile_rows: of the last array's tiles */
+	int64_t passes;                   /* the most times that an array was read */
+	struct because because; /* of the last array that had to be in memory whole; without a reason: there was none */
+	int64_t copied_bytes;   /* of arrays that could not be read again, copied to an unnamed file */
 	int64_t peak_bytes; /* all array storage: blocks of input and output, workspaces, params; of the largest array */
 };
 

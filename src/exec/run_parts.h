@@ -6,6 +6,7 @@
  *     windows.c       the rows around a tile, from a file or from a stream
  *     worker.c        a worker's memory, and its calls of the evaluator
  *     forward.c       a forward run: a tile is one program
+ *     passes.c        a forward run in passes: a tile is one program in each pass
  *     gradient.c      a gradient run: a tile is a schedule, which the machine walks
  *     conditions.c    the iterations of each `repeat while`, counted before a gradient
  *     watched_loop.c  the same, found by the first sweep of online:S
@@ -27,6 +28,8 @@
 #define EXEC_RUN_PARTS_H
 
 #include "exec/journal.h"
+#include "exec/passes.h"
+#include "exec/pipeline.h"
 #include "exec/reduction.h"
 #include "exec/run.h"
 #include "exec/spill.h"
@@ -106,7 +109,8 @@ struct run {
 	const struct lowered *whole;
 	const struct tiles *tiles;
 	struct reduction reduction; /* where tiles fold */
-	struct team *team;          /* the workers; without tiles, the threads that share each operation */
+	struct passes passes;
+	struct team *team; /* the workers; without tiles, the threads that share each operation */
 	struct worker *workers;
 	int open; /* workers to close: the last may have failed to open */
 	struct conditions conditions;
@@ -241,6 +245,20 @@ enum status gradient_begin_array(struct run *run);
 void forward_count_array(struct run *run);
 void gradient_count_array(struct run *run);
 
+/* passes.c */
+
+/* Compiles the passes of a forward run, and allocates their results. Adds the bytes allocated to run->forward. */
+enum status passes_open(struct run *run);
+void passes_close(struct run *run);
+/* Runs all passes of the current array by PIPELINE, which is set for the last. */
+enum status passes_run(struct run *run, const struct pipeline *pipeline);
+/* Runs the worker's tile in the current pass. */
+enum status passes_run_tile(struct worker *worker);
+/* Adds the states of the chunk's tiles, in order. */
+void passes_add_chunk(const struct worker *worker, int64_t chunk);
+/* True if the current pass makes states, not rows of the output. */
+bool passes_fold(const struct run *run);
+
 /* input_output.c */
 
 /* The machine's hook: exchanges arrays with the worker's blocks; without tiles, with the reader and the writers. */
@@ -355,6 +373,8 @@ enum status shares_begin_array(struct run *run);
 /* Gets what the chunk before CHUNK has left in the state of the reduction; passes that state on to the next chunk. */
 enum status shares_get_state(struct run *run, int64_t chunk);
 enum status shares_pass_state(struct run *run, int64_t chunk);
+/* Gives all ranks the states of the pass that has ended. */
+enum status shares_spread_state(struct run *run);
 /* The same, for the sums that tiles make apart. */
 enum status shares_get_sums(struct run *run, int64_t chunk);
 enum status shares_pass_sums(struct run *run, int64_t chunk);

@@ -4,6 +4,7 @@
  * on. So the sums are added in the order that one process adds them in, and have its bits.
  *
  *     the state of the reduction         a message for each chunk
+ *     the states of the folds of a pass  likewise, and one to all ranks after the pass
  *     sums made apart                    a message for each chunk and param
  *     shared sums, each element once     a message for each addition, of the elements that it adds to
  *     other shared sums                  a message for each tile and param
@@ -72,14 +73,17 @@ static enum status pass(const struct run *run, int64_t chunk, int tag, const voi
 
 static size_t state_size(const struct run *run) { return (size_t)run->tiles->state * sizeof(double); }
 
+/* The state of the reduction, or those of the folds of a pass. */
+static double *state_of(const struct run *run) { return run->passes.levels ? run->passes.state : run->reduction.state; }
+
 enum status shares_get_state(struct run *run, int64_t chunk)
 {
-	return get(run, chunk, TAG_STATE, run->reduction.state, state_size(run));
+	return get(run, chunk, TAG_STATE, state_of(run), state_size(run));
 }
 
 enum status shares_pass_state(struct run *run, int64_t chunk)
 {
-	return pass(run, chunk, TAG_STATE, run->reduction.state, state_size(run));
+	return pass(run, chunk, TAG_STATE, state_of(run), state_size(run));
 }
 
 static enum sum_kind kind_of(const struct run *run, size_t i) { return run->gradient->job->sums.kinds[i]; }
@@ -219,6 +223,14 @@ static enum status collect_rows(struct run *run, size_t i)
 		at += bytes;
 	}
 	return STATUS_OK;
+}
+
+enum status shares_spread_state(struct run *run)
+{
+	if (!shares_rows(run))
+		return STATUS_OK;
+	TRY(collect(run, owner(run, tiles_chunks(run->tiles) - 1), state_of(run), state_size(run)));
+	return ranks_broadcast(run->ranks, state_of(run), state_size(run));
 }
 
 enum status shares_collect(struct run *run)

@@ -102,6 +102,7 @@ enum status worker_evaluate(struct worker *worker, struct evaluation *evaluation
 	evaluation->windows = run->tiles->windows ? run->tiles : NULL;
 	evaluation->tile_row = worker->tile_row;
 	evaluation->flat = run->tiles->flat;
+	evaluation->block = run->tiles->block;
 	evaluation->spare = run->gradient ? run->gradient->spare : NULL;
 	evaluation->turns = turns_of(worker);
 	evaluation->team = run->tiles->tiled || run->unteamed ? NULL : run->team;

@@ -67,6 +67,8 @@ enum status reader_read(struct reader *reader, void *to, enum dtype compute, int
  */
 enum status reader_read_at(const struct reader *reader, int64_t first, void *to, enum dtype compute, int64_t count,
                            struct diags *diags);
+/* True if reader_read_at can read the array again once reader_read has read all of it: also of one that is held. */
+bool reader_rereadable(const struct reader *reader);
 bool reader_seekable(const struct reader *reader); /* memory; npy or raw of a regular file, not transposed or held */
 /* Skips the elements from DONE on. Fails with STATUS_DATA where the file ends before them. */
 enum status reader_skip(struct reader *reader, struct diags *diags);

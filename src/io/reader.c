@@ -337,6 +337,8 @@ bool reader_seekable(const struct reader *r)
 	return r->format == FORMAT_MEMORY || (!r->held && !r->fortran && r->input->size >= 0);
 }
 
+bool reader_rereadable(const struct reader *r) { return r->held || r->fortran || reader_seekable(r); }
+
 enum status reader_read_at(const struct reader *r, int64_t first, void *to, enum dtype compute, int64_t count,
                            struct diags *diags)
 {

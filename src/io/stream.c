@@ -220,6 +220,23 @@ enum status input_read_at(const struct input *input, int64_t offset, void *to, s
 	return STATUS_OK;
 }
 
+struct input_stamp input_stamp(const struct input *input)
+{
+	struct stat st;
+	if (input->size < 0 || fstat(input->fd, &st) != 0)
+		return (struct input_stamp){0};
+	return (struct input_stamp){st.st_size, st.st_mtim.tv_sec * INT64_C(1000000000) + st.st_mtim.tv_nsec,
+	                            st.st_ctim.tv_sec * INT64_C(1000000000) + st.st_ctim.tv_nsec};
+}
+
+enum status input_check_stamp(const struct input *input, const struct input_stamp *stamp, struct diags *diags)
+{
+	const struct input_stamp now = input_stamp(input);
+	if (now.size == stamp->size && now.modified == stamp->modified && now.changed == stamp->changed)
+		return STATUS_OK;
+	return diag_file(diags, STATUS_DATA, input->name, -1, "the file changed while it was read");
+}
+
 static enum status write_failed(const struct output *output, struct diags *diags)
 {
 	return system_error(output->name, -1, "cannot write", diags);

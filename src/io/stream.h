@@ -48,6 +48,14 @@ void input_skip(struct input *input, size_t size); /* consumes bytes that were p
 enum status input_seek(struct input *input, int64_t offset, struct diags *diags);
 /* Reads SIZE bytes to TO. Their number *GOT is less than SIZE only at the end. */
 enum status input_read(struct input *input, void *to, size_t size, size_t *got, struct diags *diags);
+/* The size of a regular file and the times of its last changes, in nanoseconds. */
+struct input_stamp {
+	int64_t size, modified, changed;
+};
+/* Returns the stamp of INPUT now; zeros if it is no regular file. */
+struct input_stamp input_stamp(const struct input *input);
+/* Fails with STATUS_DATA if the stamp of INPUT is no more STAMP: somebody has changed the file since. */
+enum status input_check_stamp(const struct input *input, const struct input_stamp *stamp, struct diags *diags);
 /* Reads SIZE bytes of FD from OFFSET on. *GOT < SIZE only at the end. On failure returns false, and sets errno. */
 bool io_read_at(int fd, int64_t offset, void *to, size_t size, size_t *got);
 /* Reads SIZE bytes of a regular file, from byte OFFSET of INPUT on, from any thread. *GOT < SIZE only at the end. */

@@ -111,6 +111,15 @@ static bool carry_is_read(const struct carry *carry, const bool *read)
 	return read[carry->inner] || read[carry->final];
 }
 
+bool body_folds(const struct body *body, const struct instr *instr)
+{
+	if (instr->kind != INSTR_OP || instr->use || !body->values[instr->v].streamed)
+		return false;
+	if (op_normalizes(instr->op))
+		return instr->k == NO_VALUE && op_scope(instr->op, instr->attrs, instr->of.v, NULL, false) == SCOPE_NORM;
+	return op_folds(instr->op) && instr->out != NO_VALUE && !body->values[instr->out].streamed;
+}
+
 bool body_drop_carries(struct body *body)
 {
 	bool *read = arena_array(body->arena, body->value_count + 1, sizeof *read);

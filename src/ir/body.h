@@ -53,7 +53,7 @@ struct value {
 };
 
 enum instr_kind {
-	INSTR_OP,         /* out = op(v, a or scalar); also makes each out_keep that is set */
+	INSTR_OP,         /* out = op(v, a or scalar); also makes each out_keep that is set. NORM: see body_folds */
 	INSTR_VJP_V,      /* out = the cotangent of v, shaped as the result; element-wise operations */
 	INSTR_VJP_A,      /* out = the cotangent of a, shaped as the result; element-wise operations */
 	INSTR_VJP,        /* out and out_a = the cotangents of v and a; one may be NO_VALUE; general operations */
@@ -183,6 +183,7 @@ struct body {
 	size_t in_count, in_capacity;
 	struct port *outs;
 	size_t out_count, out_capacity;
+	bool blocks;         /* its folds may go by blocks of rows, for which they need scratch (struct op_call) */
 	uint32_t own_params; /* number of params in its steps' particulars */
 	int32_t levels;      /* number of loops around it whose counters its steps' params and streams read */
 	struct arena *arena;
@@ -255,6 +256,11 @@ uint32_t body_goes_on(const struct body *body, uint32_t value);
  * reads them. Returns false where memory is short.
  */
 bool body_drop_carries(struct body *body);
+/*
+ * True if INSTR, of BODY, folds the leading axis of a streamed value: a tile has only a part of its result or, if it is a
+ * NORM, of the statistics that each row of the result needs. A NORM with K reads them, and does not fold.
+ */
+bool body_folds(const struct body *body, const struct instr *instr);
 /* True if INSTR computes its result element by element. Operations of the class GENERAL count as not doing so. */
 bool instr_is_element(const struct instr *instr);
 

@@ -6,6 +6,8 @@
 
 #include <string.h>
 
+#include "ir/levels.h"
+
 /* Begins a body that reads the input at once: as the current value, and as a named value if the chain uses its name. */
 static struct body *begin_whole(struct lowering *l)
 {
@@ -157,6 +159,26 @@ static void find_portion(struct lowering *l, const struct portion *portion)
 		l->end = l->end->next;
 }
 
+/* Finds the passes of a forward run in which rows meet in several folds. */
+static enum status find_levels(struct lowering *l)
+{
+	struct lowered *lowered = l->out;
+	if (l->what != LOWER_RUN || l->rows || lowered->because.reason || !lowered->folds || lowered->whole_rows < 2)
+		return STATUS_OK;
+	struct levels *levels = arena_alloc(l->context->arena, sizeof *levels);
+	if (lowered->folds > MAX_FOLDS)
+		lowered->because.reason = "its folds are too many for passes over the input";
+	else
+		TRY_ALLOC(levels && levels_find(levels, lowered, l->context->arena), l->context->diags);
+	if (!lowered->because.reason && levels->count > MAX_LEVELS)
+		lowered->because.reason = "its folds have too many levels for passes over the input";
+	if (!lowered->because.reason && levels->last && !lowered->whole->values[lowered->whole->outs[0].value].streamed)
+		lowered->because.reason = "a loop makes the output beside rows";
+	if (!lowered->because.reason && levels->count > 0)
+		lowered->levels = levels;
+	return STATUS_OK;
+}
+
 /* Records which tiles the chain allows. That is known only after the walk. */
 static enum status end_streaming(struct lowering *l)
 {
@@ -171,6 +193,10 @@ static enum status end_streaming(struct lowering *l)
 	/* Passes have no windows. */
 	if (streaming->neighbours && streaming->mixes)
 		lowering_need_whole(l, l->streaming.neighbour, "it reads neighbouring rows, in a chain with folds over rows");
+	lowered->folds = streaming->folds;
+	const bool blocks = !l->rows && streaming->folds && !streaming->streamable && !streaming->because.reason;
+	for (size_t i = 0; blocks && i < lowered->distinct_count; i++)
+		((struct body *)(uintptr_t)lowered->distinct[i]->body)->blocks = true;
 	lowered->streamable = streaming->streamable;
 	lowered->neighbours = streaming->neighbours;
 	lowered->because = streaming->because;
@@ -201,6 +227,8 @@ static enum status lower_typed(struct lowering *l, const struct portion *portion
 	l->out->conditions = l->conditions;
 	if (!status)
 		status = end_streaming(l);
+	if (!status)
+		status = find_levels(l);
 	arena_free(&l->scratch);
 	return status;
 }

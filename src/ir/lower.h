@@ -123,6 +123,7 @@ struct row_reach {
 	struct span wraps_at, deepest; /* the first stage that wraps; the one that reads the most rows */
 };
 
+enum { MAX_LEVELS = 64 }; /* of folds: a chain with more may need the whole input at once */
 /* Why a chain needs its whole input at once: the stage at SPAN, if that has a line, and REASON. NULL: it does not. */
 struct because {
 	const char *reason;
@@ -151,6 +152,8 @@ struct lowered {
 	 */
 	uint32_t fold;
 	struct row_reach reach;
+	uint32_t folds;              /* number of SUMs, FOLDs and NORMs over the rows */
+	const struct levels *levels; /* of those folds, if passes over the rows can run the chain forward; else NULL */
 	struct watched watched;
 	uint32_t
 		conditions; /* number of its `repeat while`s, but for those in conditions; those in a kept loop count once */

@@ -216,6 +216,21 @@ static enum status check_level(struct lowering *l, const struct loop *loop)
 	                     MAX_LOOPS);
 }
 
+/*
+ * True if the loop of K, of ITERATIONS, is written out so that passes over the rows can run it: each iteration folds the
+ * rows, and passes can run the chain so far.
+ */
+static bool unrolls(struct lowering *l, const struct loop *loop, const struct kept_loop *k, int64_t iterations)
+{
+	const int64_t folds = l->streaming.folds - k->streaming.folds;
+	if (folds == 0 || l->streaming.because.reason)
+		return false;
+	if (folds <= MAX_LEVELS && iterations <= (MAX_LEVELS - k->streaming.folds) / folds)
+		return true;
+	lowering_need_whole(l, loop->node->span, "its iterations fold the rows too often for passes over the input");
+	return false;
+}
+
 /* Tries to keep the last ITERATIONS of LOOP as a loop of the body. *STABLE says if it did; if not, L is as before. */
 static enum status try_loop(struct lowering *l, const struct loop *loop, int64_t iterations, bool *stable)
 {
@@ -237,7 +252,7 @@ static enum status try_loop(struct lowering *l, const struct loop *loop, int64_t
 	TRY(lower_nodes(l, loop->node->body));
 	l->level--;
 	lowering_end_streams(l, k.drawn, iterations);
-	*stable = l->attempts.kept[attempt] = is_stable(l, &k);
+	*stable = l->attempts.kept[attempt] = is_stable(l, &k) && !unrolls(l, loop, &k, iterations);
 	if (*stable) {
 		TRY_ALLOC(close_kept_loop(l, &k), l->context->diags);
 		return STATUS_OK;

@@ -26,12 +26,21 @@ enum status lower_block_operand(struct lowering *l, const struct found *found, u
 	return STATUS_OK;
 }
 
+/* True if the value V, which has no rows of the input, broadcasts to those of A. */
+static bool spreads(enum op op, const struct value *v, const struct value *a)
+{
+	return op_table[op].class == OP_CLASS_BINARY && v->type->shape.ndim <= a->type->shape.ndim &&
+	       (v->type->shape.ndim < a->type->shape.ndim || v->type->shape.dim[0] == 1);
+}
+
 /* Records how INSTR on V reads its operand A. True if V is streamed and A has a row for each of its rows. */
 static bool note_operand(struct lowering *l, const struct instr *instr, const struct value *v, const struct value *a)
 {
 	struct streaming *streaming = &l->streaming;
 	if (!v->streamed) {
-		if (a->streamed)
+		if (a->streamed && spreads(instr->op, v, a))
+			lowering_mix_rows(l);
+		else if (a->streamed)
 			lowering_need_whole(l, instr->span, "its operand has the rows of the input, and its value does not");
 		else if (a->from == FROM_PARAM)
 			streaming->whole[a->param.param] = true;
@@ -74,17 +83,24 @@ static void note_scope(struct lowering *l, struct instr *instr, const struct typ
 	/* After a SUM a tile has only its part: a derivative would need the whole, and each tile would add A's gradient. */
 	if (streaming->sums && (a || !op_derivative_is_number(instr->op)))
 		streaming->streamable = false;
-	if (!v->streamed)
+	if (!v->streamed) {
+		body->values[instr->out].streamed = a && a->streamed && spreads(instr->op, v, a);
 		return;
+	}
 	enum scope scope = op_scope(instr->op, instr->attrs, v->type, a ? a->type : NULL, instr->a_streamed);
 	const bool kept = result->shape.ndim > 0 && result->shape.dim[0] == v->type->shape.dim[0];
 	const bool adds_axes = op_table[instr->op].class == OP_CLASS_BINARY && result->shape.ndim != v->type->shape.ndim;
 	const bool first = streaming->fold == NO_VALUE && l->level == 0;
+	const bool folds = scope == SCOPE_SUM || scope == SCOPE_FOLD || scope == SCOPE_NORM;
 	streaming->mixes |= streaming->fold != NO_VALUE;
-	if (first && (scope == SCOPE_SUM || scope == SCOPE_FOLD)) {
+	streaming->folds += folds;
+	if (first && folds && scope != SCOPE_NORM) {
 		streaming->fold = body->values[instr->out].instr;
 		streaming->sums = scope == SCOPE_SUM;
 		streaming->streamable &= streaming->sums;
+	} else if (folds) {
+		lowering_mix_rows(l);
+		body->values[instr->out].streamed = scope == SCOPE_NORM;
 	} else if (scope > SCOPE_NEIGHBOUR || (scope <= SCOPE_ROW && !kept) || adds_axes) {
 		lowering_need_whole(l, instr->span, "a row of its result depends on several rows");
 	} else {

@@ -142,6 +142,7 @@ struct streaming {
 	struct span neighbour;       /* the last one */
 	struct because because;      /* as in struct lowered */
 	uint32_t fold;               /* the instruction of that SUM or FOLD; NO_VALUE before it */
+	uint32_t folds;              /* number of SUMs, FOLDs and NORMs over the rows so far */
 	/* By param: a use runs along the streamed axis; a use reads all rows. WHOLE follows ALONG in memory. */
 	bool *along, *whole;
 };

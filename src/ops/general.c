@@ -25,7 +25,11 @@ static bool has_no_elements(const struct type *type) { return shape_count(&type-
 static void forward_general(const struct op_call *call, void *y, const void *v, const void *a,
                             void *const keep[MAX_KEEPS])
 {
-	if (!has_no_elements(call->y))
+	if (has_no_elements(call->y))
+		return;
+	if (call->block && call->v->shape.dim[0] > call->block)
+		fold_blocks(call, y, v, a, keep);
+	else
 		functions[call->op].forward(call, y, v, a, keep);
 }
 

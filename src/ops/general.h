@@ -23,6 +23,7 @@ struct op_call {
 	int64_t iteration;             /* index in a loop over an array's slices, added to the slice's start; else 0 */
 	uint64_t stream;               /* dropout: of random words */
 	struct team *team;             /* shares the work in pieces that follow from shapes alone; NULL: the caller alone */
+	int64_t block; /* V's leading axis is folded by blocks of so many rows (fold_blocks); 0: V is one block */
 };
 
 /* KEEP and its arrays may be NULL, and so may Y if arrays are kept. NEEDS has V, A, Y, K, L in enum need's order. */
@@ -63,16 +64,25 @@ bool op_check_operand(enum op op, const struct type *v, const struct type *a, co
                       char message[OP_CHECK_TEXT]);
 
 /*
- * A SUM or FOLD operation, tile by tile along the leading axis. A STATE has fold_parts(OP) * COUNT
- * doubles, part by part, for a result of COUNT elements. fold_begin stores the state of no tile, fold_partial that of
- * one tile. fold_add adds FROM, the next tile's state, to STATE; the caller keeps the tiles in order.
- * fold_finish stores the result in Y. The state of one tile gives the bits of forward_NAME.
+ * A SUM, FOLD or NORM operation, block by block along the leading axis. A STATE has fold_parts(OP) * COUNT doubles, part
+ * by part, where COUNT is fold_count(): the elements of the result, for a NORM those of a row. fold_begin stores the
+ * state of no block, fold_partial that of one block. fold_add adds FROM, the next block's state, to STATE; the caller
+ * keeps the blocks in order. fold_finish stores the result in Y. That of a NORM has type fold_type(), the statistics
+ * with which fold_apply computes any of its rows.
  */
 int fold_parts(enum op op);
+int64_t fold_count(enum op op, const struct type *v, const struct type *y);
+struct type fold_type(enum op op, const struct type *v, const struct type *y);
 void fold_begin(enum op op, double *state, int64_t count);
 void fold_partial(const struct op_call *call, double *state, const void *v, const void *a, void *const keep[MAX_KEEPS]);
 void fold_add(enum op op, double *state, const double *from, int64_t count);
 void fold_finish(const struct op_call *call, void *y, const double *state, int64_t count);
+/* Stores in Y the rows V by the STATISTICS. KEPT, if not NULL, gets the array that a NORM keeps for its derivative. */
+void fold_apply(const struct op_call *call, void *y, const void *v, const double *statistics, void *kept);
+/* Computes as forward_NAME does, but by blocks of call->block rows, as tiles of so many rows would. */
+void fold_blocks(const struct op_call *call, void *y, const void *v, const void *a, void *const keep[MAX_KEEPS]);
+/* Returns the bytes of scratch that fold_blocks needs beyond op_scratch(). INT64_MAX if too many. */
+int64_t fold_scratch(enum op op, const struct type *v, const struct type *y);
 
 /*
  * Stores in TO the sums of FROM over the axes along which TO's shape was broadcast to FROM's.

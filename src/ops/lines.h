@@ -12,7 +12,7 @@
 enum {
 	LINES_PANEL = 16,
 	LINES_SOME = 64, /* the most lines of one call of a line_function */
-	FOLD_PARTS = 3,  /* the largest fold_parts() */
+	FOLD_PARTS = 5,  /* the largest fold_parts() */
 };
 
 struct axis_view {
@@ -95,10 +95,23 @@ static inline void lines_exp(const struct op_call *call, void *out, const void *
 	call->kernels->forward[OP_exp][0](&(struct kernel_args){.out = out, .v = v, .n = n});
 }
 
+/* Stores the sum of each line's squares over SCALE[i] squared. SCALE[i] is 1 unless the plain sum is out of range. */
+void lines_sum_squares(const struct loops *loops, struct lines lines, double *sum, double *scale);
+
+/* Calls FUNCTION for the lines of V that the call's axes name, and that are reduced, with TO's other arrays. */
+void reduction_walk(const struct op_call *call, struct line_arrays to, const void *v, line_function *function);
+/* Stores the sums of a tile's lines in HI and LO. */
+void sum_partial_axes(const struct op_call *call, double *hi, double *lo, const void *v);
+/* Returns the number by which the sums are divided: 1, or for a mean the elements of a line of the whole array. */
+double reduction_divisor(const struct op_call *call);
+/* Returns the result of norm, whose squares have the sum VALUE by SCALE squared, or of logsumexp with the shift SCALE. */
+double reduction_result(enum op op, double value, double scale);
 /* Stores the sum of a tile's losses in HI and LO, and the array kept for the derivative in K unless that is NULL. */
 void sum_partial_loss(const struct op_call *call, double *hi, double *lo, const void *v, const void *a, void *k);
 /* Returns the number by which the sum of all tiles is divided. */
 double loss_divisor(const struct op_call *call);
+/* Returns where K, which a loss keeps of the whole call, begins for V's row ROW, a multiple of 4. */
+void *loss_kept_at(const struct op_call *call, void *k, int64_t row);
 /* Return the bytes of scratch of a loss's derivative, and of a convolution or its derivative. */
 int64_t loss_scratch(const struct type *v, const struct type *a);
 int64_t conv_scratch(const struct attrs *attrs, const struct type *v, const struct type *a, const struct type *y);

@@ -42,12 +42,18 @@ double loss_divisor(const struct op_call *call)
 	return count;
 }
 
-/* Returns where K, the array kept for the derivative or NULL, has element I, a multiple of PIECE. */
+/* Returns where K, the array kept for the derivative or NULL, has element I, a multiple of 4. */
 static void *kept_at(const struct op_call *call, void *k, int64_t i)
 {
 	if (!k)
 		return NULL;
 	return call->op == OP_mae ? (char *)k + i / 4 : element_of(k, element_size(call->v->dtype), i);
+}
+
+void *loss_kept_at(const struct op_call *call, void *k, int64_t row)
+{
+	const struct type type = call->op == OP_cross_entropy ? *call->v : broadcast_type(call->v, call->a);
+	return kept_at(call, k, row * (shape_count(&type.shape) / call->v->shape.dim[0]));
 }
 
 /* Returns the sum of the losses of the N differences D, which it may overwrite. Stores what the derivative needs in K. */

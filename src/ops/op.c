@@ -163,7 +163,7 @@ const char *op_scope_name(enum op op)
 
 const char *op_reach(enum op op)
 {
-	static const char *const names[] = {"element", "row", "neighbour", "fold", "fold", "all"};
+	static const char *const names[] = {"element", "row", "neighbour", "fold", "fold", "fold", "all"};
 	return names[op_table[op].scope];
 }
 

@@ -29,9 +29,10 @@ enum op_class { OP_CLASS_UNARY, OP_CLASS_BINARY, OP_CLASS_GENERAL };
  * NEIGHBOUR: a row of the result depends on rows of V near the row at its index (op_halo).
  * SUM: the result is a sum or mean over the leading axis, whose blocks are added in order.
  * FOLD: the blocks are combined in order too, but the derivative needs the whole result first.
+ * NORM: blocks are combined likewise, and a row of the result depends on the same row of V and on what they give.
  * ALL: an element of the result may depend on all elements.
  */
-enum scope { SCOPE_ELEM, SCOPE_ROW, SCOPE_NEIGHBOUR, SCOPE_SUM, SCOPE_FOLD, SCOPE_ALL };
+enum scope { SCOPE_ELEM, SCOPE_ROW, SCOPE_NEIGHBOUR, SCOPE_SUM, SCOPE_FOLD, SCOPE_NORM, SCOPE_ALL };
 
 /* A bit for each array that a derivative may need. */
 enum need {
@@ -228,6 +229,11 @@ bool op_runs_along(enum op op, const struct type *v, const struct type *a);
 bool op_derivative_is_number(enum op op);
 /* True if OP can be computed tile by tile where it reduces the leading axis (fold_begin). */
 static inline bool op_folds(enum op op) { return op_table[op].scope == SCOPE_SUM || op_table[op].scope == SCOPE_FOLD; }
+/* True if OP is a NORM along the leading axis: softmax, log_softmax, layernorm and rmsnorm. */
+static inline bool op_normalizes(enum op op)
+{
+	return op == OP_softmax || op == OP_log_softmax || op == OP_layernorm || op == OP_rmsnorm;
+}
 /* Returns the cost of one forward execution, in additions. */
 double op_cost(enum op op, const struct type *v, const struct type *a, const struct type *result);
 /* True for matmul, linear, dot, conv1d and conv2d, which multiply matrices. */

@@ -22,7 +22,7 @@ static const void *reduced_last(const struct op_call *call, const struct reducti
 
 /* sum and mean */
 
-static void sum_partial_axes(const struct op_call *call, double *hi, double *lo, const void *v)
+void sum_partial_axes(const struct op_call *call, double *hi, double *lo, const void *v)
 {
 	const struct reduction r = reduction_named(call->attrs, &call->v->shape);
 	const int64_t outs = r.view.outer * r.view.inner;
@@ -32,7 +32,7 @@ static void sum_partial_axes(const struct op_call *call, double *hi, double *lo,
 		        (struct wide_sums){hi + i, lo + i});
 }
 
-static double reduction_divisor(const struct op_call *call)
+double reduction_divisor(const struct op_call *call)
 {
 	const int ndim = call->v->shape.ndim;
 	double count = 1;
@@ -67,7 +67,7 @@ VJP(mean) { vjp_sum(call, dv, da, g, needs); }
 
 /* The other reductions. Each computes a double for a line; norm also computes its scale, logsumexp its shift. */
 
-static void reduce_lines(const struct op_call *call, struct line_arrays to, const void *v, line_function *function)
+void reduction_walk(const struct op_call *call, struct line_arrays to, const void *v, line_function *function)
 {
 	const struct reduction r = reduction_named(call->attrs, &call->v->shape);
 	to.in[0] = reduced_last(call, &r, v);
@@ -104,8 +104,7 @@ static double scaled_squares(const struct loops *loops, const void *line, size_t
 	return sum + rest;
 }
 
-/* Stores the sum of each line's squares over SCALE[i] squared. SCALE[i] is 1 unless the plain sum is out of range. */
-static void sum_scaled_squares(const struct loops *loops, struct lines lines, double *sum, double *scale)
+void lines_sum_squares(const struct loops *loops, struct lines lines, double *sum, double *scale)
 {
 	loops->sum.squares(sum, lines.data, lines.n, lines.count);
 	for (size_t i = 0; i < lines.count; i++) {
@@ -130,7 +129,7 @@ static void line_values(const struct op_call *call, const struct loops *loops, s
 		loops->products(value, lines.data, lines.n, lines.count);
 		break;
 	case OP_norm:
-		sum_scaled_squares(loops, lines, value, scale);
+		lines_sum_squares(loops, lines, value, scale);
 		break;
 	default: /* logsumexp */
 		lines_largest(loops, scale, lines);
@@ -138,7 +137,7 @@ static void line_values(const struct op_call *call, const struct loops *loops, s
 	}
 }
 
-static double reduction_result(enum op op, double value, double scale)
+double reduction_result(enum op op, double value, double scale)
 {
 	return op == OP_norm ? sqrt(value) * scale : op == OP_logsumexp ? log(value) + scale : value;
 }
@@ -149,13 +148,6 @@ LINES(result_lines)
 	line_values(call, loops, (struct lines){at->in[0], n, count}, value, scale);
 	for (size_t i = 0; i < count; i++)
 		element_set(loops->dtype, at->short_out, i, reduction_result(call->op, value[i], scale[i]));
-}
-
-LINES(state_lines)
-{
-	line_values(call, loops, (struct lines){at->in[0], n, count}, at->wide[0], at->wide[2]);
-	if (fold_parts(call->op) > 1)
-		memset(at->wide[1], 0, count * sizeof *at->wide[1]);
 }
 
 /* The elements that equal the result share its cotangent, as in JAX. If the result is NaN, the NaNs share it. */
@@ -258,102 +250,10 @@ LINES(logsumexp_derivative_lines)
 }
 
 #define REDUCTION(NAME, DERIVATIVE)                                                                                    \
-	FORWARD(NAME) { reduce_lines(call, (struct line_arrays){.short_out = y}, v, result_lines); }                       \
+	FORWARD(NAME) { reduction_walk(call, (struct line_arrays){.short_out = y}, v, result_lines); }                     \
 	VJP(NAME) { differentiate_lines(call, dv, g, needs, DERIVATIVE); }
 REDUCTION(amax, extreme_derivative_lines)
 REDUCTION(amin, extreme_derivative_lines)
 REDUCTION(prod, prod_derivative_lines)
 REDUCTION(logsumexp, logsumexp_derivative_lines)
 REDUCTION(norm, norm_derivative_lines)
-
-/*
- * Operations that reduce the leading axis tile by tile: each tile has a state, and the states
- * are added in order. For an element of the result, amax and amin have one double. Sums have
- * two, the sum and its rounding error (Neumaier 1974). norm and logsumexp have a third, the
- * scale of the squares or the shift of the exponents. See Milakov and Gimelshein (2018),
- * "Online normalizer calculation for softmax".
- */
-
-int fold_parts(enum op op) { return op == OP_amax || op == OP_amin ? 1 : op == OP_norm || op == OP_logsumexp ? 3 : 2; }
-
-void fold_begin(enum op op, double *state, int64_t count)
-{
-	const double first = op == OP_amax ? -INFINITY : op == OP_amin ? INFINITY : 0;
-	for (int64_t i = 0; i < fold_parts(op) * count; i++)
-		state[i] = first;
-}
-
-void fold_partial(const struct op_call *call, double *state, const void *v, const void *a, void *const keep[MAX_KEEPS])
-{
-	const int64_t count = shape_count(&call->y->shape);
-	if (op_table[call->op].scope == SCOPE_FOLD)
-		reduce_lines(call, (struct line_arrays){.wide = {state, state + count, state + 2 * count}}, v, state_lines);
-	else if (call->op == OP_sum || call->op == OP_mean)
-		sum_partial_axes(call, state, state + count, v);
-	else
-		sum_partial_loss(call, state, state + count, v, a, keep ? keep[0] : NULL);
-}
-
-/* (HI + LO) times the square of SCALE (norm), or times exp(SCALE) (logsumexp). */
-struct scaled_sum {
-	double hi, lo, scale;
-};
-
-/* Returns SUM, of the tiles before, plus BLOCK. Finite sums other than 0 are brought to the larger scale first. */
-static struct scaled_sum add_scaled(enum op op, struct scaled_sum sum, struct scaled_sum block)
-{
-	if (block.hi == 0)
-		return sum;
-	if (sum.hi == 0 || !isfinite(block.hi)) {
-		block.hi = sum.hi == 0 ? block.hi : sum.hi + block.hi;
-		return block;
-	}
-	if (!isfinite(sum.hi))
-		return sum;
-	const bool grows = block.scale > sum.scale;
-	const double ratio = grows ? sum.scale / block.scale : block.scale / sum.scale;
-	const double factor = op == OP_norm ? ratio * ratio : exp(-fabs(block.scale - sum.scale));
-	struct scaled_sum *const smaller = grows ? &sum : &block;
-	smaller->hi *= factor;
-	smaller->lo *= factor;
-	sum.scale = grows ? block.scale : sum.scale;
-	if (op == OP_norm && isinf(sum.hi + block.hi)) {
-		sum = (struct scaled_sum){sum.hi * 0x1p-20, sum.lo * 0x1p-20, sum.scale * 0x1p10};
-		block = (struct scaled_sum){block.hi * 0x1p-20, block.lo * 0x1p-20, 0};
-	}
-	sum_add(&sum.hi, &sum.lo, block.hi, block.lo);
-	return sum;
-}
-
-void fold_add(enum op op, double *state, const double *from, int64_t count)
-{
-	for (int64_t i = 0; i < count; i++) {
-		if (fold_parts(op) == 1) { /* keeps the larger (amax) or smaller one, or a NaN */
-			const bool stays = isnan(state[i]) || (op == OP_amax ? from[i] <= state[i] : from[i] >= state[i]);
-			state[i] = stays ? state[i] : from[i];
-		} else if (fold_parts(op) == 2) {
-			sum_add(&state[i], &state[count + i], from[i], from[count + i]);
-		} else {
-			const struct scaled_sum sum = {state[i], state[count + i], state[2 * count + i]};
-			const struct scaled_sum made =
-				add_scaled(op, sum, (struct scaled_sum){from[i], from[count + i], from[2 * count + i]});
-			state[i] = made.hi;
-			state[count + i] = made.lo;
-			state[2 * count + i] = made.scale;
-		}
-	}
-}
-
-void fold_finish(const struct op_call *call, void *y, const double *state, int64_t count)
-{
-	const double *hi = state, *lo = state + count, *scale = state + 2 * count;
-	const bool axes = call->op == OP_sum || call->op == OP_mean;
-	const enum dtype dtype = call->y->dtype;
-	if (fold_parts(call->op) == 1)
-		elements_set(dtype, y, hi, (size_t)count);
-	else if (fold_parts(call->op) == 2)
-		sums_store(dtype, y, hi, lo, axes ? reduction_divisor(call) : loss_divisor(call), (size_t)count);
-	else
-		for (int64_t i = 0; i < count; i++)
-			element_set(dtype, y, (size_t)i, reduction_result(call->op, hi[i] + lo[i], scale[i]));
-}

@@ -410,6 +410,8 @@ enum scope op_scope(enum op op, const struct attrs *attrs, const struct type *v,
 			return info->scope;
 		if (!axis_named(attrs, 0, ndim))
 			return SCOPE_ROW;
+		if (op_normalizes(op))
+			return SCOPE_NORM;
 		if (op == OP_slice && attrs->step != 1)
 			return SCOPE_ALL;
 		return infer_functions[op] == infer_reduce || info->scope == SCOPE_NEIGHBOUR ? info->scope : SCOPE_ALL;

@@ -153,11 +153,12 @@ static enum status find_cut(struct job *job, bool streamable, struct arena *aren
 {
 	const struct job_options *options = &job->options;
 	struct lowered forward = {0};
-	bool any = streamable;
+	bool any = streamable || (job->whole.folds && !job->whole.because.reason);
 	for (size_t i = 0; i < job->chain->param_count; i++)
 		any |= job->chain->params[i].differentiated;
 	TRY(any ? lower_forward(job, arena, &forward) : STATUS_OK);
 	TRY(job_find_sums(job, forward.whole));
+	job->tiles.block = !streamable && forward.levels ? tiles_block(&forward) : 0;
 	if (streamable)
 		tiles_cut(&job->tiles, &forward,
 		          &(struct tile_wants){.rows = options->tile,
@@ -185,11 +186,13 @@ static enum status cut_array(struct job *job)
 	arena_free(&arena);
 	allocator_trim(); /* the body may be large */
 	TRY(status);
+	const int64_t block = job->tiles.block;
 	if (!job->tiles.tiled) {
 		const struct because because = job->tiles.because;
 		tiles_keep_whole(&job->tiles, &job->whole);
 		job->tiles.because = because;
 	}
+	job->tiles.block = block; /* so that folds have the bits of a forward run */
 	job_settle_sums(job);
 	return job->tiles.folds && !job->options.unexecuted ? lower_forward(job, job->context.arena, &job->forward)
 	                                                    : STATUS_OK;

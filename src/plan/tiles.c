@@ -17,6 +17,7 @@
 #include <math.h>
 
 #include "base/checked.h"
+#include "ir/levels.h"
 #include "ops/general.h"
 #include "ops/kernels.h"
 
@@ -142,13 +143,41 @@ static int64_t fold_rows(const struct lowered *whole)
 	return whole->streamable || (double)block > least ? block : (int64_t)least;
 }
 
+/* Returns the most doubles of states that the folds of one level of WHOLE have. */
+static int64_t level_state(const struct lowered *whole)
+{
+	const struct levels *levels = whole->levels;
+	int64_t most = 0;
+	for (uint32_t level = 1; level <= levels->count; level++) {
+		int64_t sum = 0;
+		for (uint32_t i = 0; i < levels->fold_count; i++) {
+			const struct instr *fold = &levels->body->instrs[levels->folds[i].instr];
+			if (levels->folds[i].level == level)
+				sum += fold_parts(fold->op) * fold_count(fold->op, fold->of.v, fold->of.y);
+		}
+		most = greater(most, sum);
+	}
+	return most;
+}
+
+/* A tile in passes is a block of sums, or a few times the states if that is more. */
+int64_t tiles_block(const struct lowered *whole)
+{
+	enum { TIMES = 4, LEAST = 16 };
+	const double row = (double)type_bytes(&whole->input) / (double)whole->whole_rows;
+	const double state = TIMES * (double)sizeof(double) * (double)level_state(whole) / row;
+	const int64_t rows = greater(block_rows(whole, whole->whole_rows), LEAST);
+	return round_up((double)rows > state ? rows : (int64_t)fmin(state, (double)whole->whole_rows), 8);
+}
+
 static void set_rows(struct tiles *tiles, const struct lowered *whole)
 {
 	tiles->rows = tiles->flat ? shape_count(&whole->input.shape) : tiles->tiled ? whole->whole_rows : 1;
-	tiles->state = tiles->folds ? tiles_state(whole) : 0;
+	tiles->state = tiles->folds ? tiles_state(whole) : tiles->passes > 1 ? level_state(whole) : 0;
 	tiles->input_row = type_bytes(&whole->input) / tiles->rows;
+	const bool rowless = tiles->folds || (tiles->tiled && tiles->block && !whole->levels->last);
 	tiles->outputs = tiles->windows && !tiles->folds ? whole->output.shape.dim[0] : tiles->rows;
-	tiles->output_row = tiles->folds ? 0 : type_bytes(&whole->output) / tiles->outputs;
+	tiles->output_row = rowless ? 0 : type_bytes(&whole->output) / tiles->outputs;
 	tiles->tile = tiles->window = tiles->per_chunk = tiles->workers = 1;
 	tiles->rest = 0;
 }
@@ -195,6 +224,9 @@ static void cut_forward(struct tiles *tiles, const struct lowered *whole, const 
 	if (tiles->folds) {
 		tiles->tile = fold_rows(whole);
 		most = STATES / (int64_t)sizeof(double) / (tiles->state + 1);
+	} else if (tiles->block) {
+		tiles->tile = tiles->block;
+		most = tiles->state ? STATES / (int64_t)sizeof(double) / tiles->state + 1 : most;
 	} else if (wanted && !cost.matrix_rows) {
 		tiles->tile = wanted;
 	} else {
@@ -327,6 +359,11 @@ void tiles_cut(struct tiles *tiles, const struct lowered *whole, const struct ti
 		const bool made = body->values[body->outs[0].value].from != FROM_PARAM;
 		tiles->folds = whole->fold != NO_VALUE && (whole->streamable || fold_rows(whole) < whole->whole_rows);
 		tiles->tiled = tiles->folds || (whole->streamable && !whole->sums && made);
+		if (!tiles->tiled && whole->levels) {
+			tiles->block = tiles_block(whole);
+			tiles->tiled = tiles->block < whole->whole_rows;
+		}
+		tiles->passes = !tiles->tiled ? 0 : tiles->block ? (int)levels_passes(whole->levels) : 1;
 	}
 	if (tiles->tiled && whole->neighbours) {
 		windows.folds = tiles->folds;

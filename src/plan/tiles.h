@@ -40,7 +40,9 @@ struct tiles {
 	bool tiled;                    /* false: one chunk and one tile, the whole array */
 	bool flat;                     /* rows are elements */
 	bool folds;                    /* a tile leaves a state of the chain's reduction over rows, and no output */
-	int64_t state;                 /* doubles of that state; 0 if tiles do not fold */
+	int64_t state;                 /* doubles of that state; 0 if tiles do not fold; the most of a pass */
+	int passes;                    /* number of times that a forward run reads the input; 0 if it is not tiled */
+	int64_t block;                 /* rows of a block, if folds go by blocks; else 0 */
 	int64_t rows;                  /* of the streamed axis, or elements; 1 where not tiled */
 	int64_t tile;                  /* rows of a tile; 1 where not tiled */
 	int64_t rest;                  /* rows of the last tile if it has fewer; else 0 */
@@ -57,6 +59,8 @@ struct tiles {
 
 /* Sets TILES to the cut of the input of WHOLE, which LOWER_RUN made. If it cannot be cut, tiles->tiled is false. */
 void tiles_cut(struct tiles *tiles, const struct lowered *whole, const struct tile_wants *wants);
+/* Returns the rows of a block of the folds of WHOLE, which has levels. */
+int64_t tiles_block(const struct lowered *whole);
 /* Sets TILES to leave the input of WHOLE, of any lowering, in one piece. */
 void tiles_keep_whole(struct tiles *tiles, const struct lowered *whole);
 /* True if a tile is the whole input of WHOLE in its own shape: then it needs no lowering of its own. */

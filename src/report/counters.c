@@ -2,6 +2,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 void row_compare(struct policy_row *row, const struct counters *save_all)
 {
@@ -25,6 +26,21 @@ const char *row_infeasible(const struct policy_row *row, char text[ROW_TEXT])
 {
 	snprintf(text, ROW_TEXT, "infeasible, least %lld bytes", (long long)row->least_bytes);
 	return text;
+}
+
+bool because_describe(const struct because *because, const struct source *source, struct arena *arena,
+                      const char **text)
+{
+	enum { MOST = 60 };
+	const struct span *at = &because->span;
+	const char *stage = source->text + at->begin;
+	const int length = (int)strcspn(stage, "\r\n;}#");
+	const int whole = (int)(at->end - at->begin), shown = whole < length ? whole : length;
+	*text = !because->reason ? NULL
+	        : at->line == 0  ? because->reason
+	                         : arena_printf(arena, "%s:%u:%u: '%.*s': %s", source->name, at->line, at->column,
+                                           shown < MOST ? shown : MOST, stage, because->reason);
+	return !because->reason || *text;
 }
 
 /* A row, and the figures that are computed from it. */
