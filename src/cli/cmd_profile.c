@@ -378,7 +378,8 @@ static double products_share(const struct profiler *p)
 	const size_t count = lower_portion(p, NULL, LOWER_RUN, &arena, &run) ? run.whole->instr_count : 0;
 	for (size_t i = 0; i < count; i++) {
 		const struct instr *instr = &run.whole->instrs[i];
-		const double cost = instr->kind == INSTR_OP ? op_cost(instr->op, instr->of.v, instr->of.a, instr->of.y) : 0;
+		const double cost =
+			instr->kind == INSTR_OP ? op_cost(instr->op, instr->attrs, instr->of.v, instr->of.a, instr->of.y) : 0;
 		all += cost;
 		products += instr->kind == INSTR_OP && op_is_dot(instr->op) ? cost : 0;
 	}

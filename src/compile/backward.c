@@ -199,7 +199,7 @@ static void reverse_instr(struct lineariser *l, size_t at)
 	const unsigned bits = derivatives_of(l, from);
 	if (!bits || l->values[from->out].cotangent == NO_VALUE)
 		return;
-	l->out->backward_cost += op_cost(from->op, from->of.v, from->of.a, from->of.y) * (bits == 3 ? 2 : 1);
+	l->out->backward_cost += op_cost(from->op, from->attrs, from->of.v, from->of.a, from->of.y) * (bits == 3 ? 2 : 1);
 	if (from->use)
 		reverse_program(l, at, bits);
 	else if (op_table[from->op].class == OP_CLASS_GENERAL)
@@ -239,7 +239,7 @@ static bool recompute_instr(struct lineariser *l, size_t at)
 		l->values[values[k]].mapped = made;
 	}
 	if (from->kind == INSTR_OP)
-		l->out->recompute_cost += op_cost(from->op, from->of.v, from->of.a, from->of.y);
+		l->out->recompute_cost += op_cost(from->op, from->attrs, from->of.v, from->of.a, from->of.y);
 	return true;
 }
 

@@ -151,7 +151,7 @@ static void make_recording_bodies(struct lineariser *l)
 			if (instr->out_keep[k] != NO_VALUE && !is_in_set(l, instr->out_keep[k]))
 				instr->out_keep[k] = NO_VALUE;
 		if (instr->kind == INSTR_OP)
-			l->out->forward_cost += op_cost(instr->op, instr->of.v, instr->of.a, instr->of.y);
+			l->out->forward_cost += op_cost(instr->op, instr->attrs, instr->of.v, instr->of.a, instr->of.y);
 	}
 	*only = *body;
 	only->outs = NULL;

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/checked.h"
-#include "ops/lines.h"
+#include "ops/stencil.h"
 
 static const struct {
 	op_forward *forward;
@@ -69,19 +69,6 @@ static int64_t reduction_scratch(enum op op, const struct attrs *attrs, const st
 	return lines_scratch(&r.view, element_size(v->dtype), backward ? 2 : 1);
 }
 
-/* Returns the bytes of a stencil's three rows: zeros, and two of doubled neighbours. INT64_MAX if too many. */
-static int64_t stencil_scratch(const struct attrs *attrs, const struct type *v)
-{
-	int64_t row = 1, bytes;
-	for (int i = v->shape.ndim - 1; i >= 0; i--) {
-		const bool named = axis_named(attrs, i, v->shape.ndim);
-		row *= named && i < v->shape.ndim - 1 ? 1 : v->shape.dim[i];
-		if (named)
-			break;
-	}
-	return __builtin_mul_overflow(row, 3 * (int64_t)element_size(v->dtype), &bytes) ? INT64_MAX : bytes;
-}
-
 int64_t op_scratch(enum op op, const struct attrs *attrs, const struct type *v, const struct type *a,
                    const struct type *result, bool backward)
 {
@@ -98,7 +85,9 @@ int64_t op_scratch(enum op op, const struct attrs *attrs, const struct type *v, 
 		return lines_scratch(&view, element_size(v->dtype), backward ? 3 : 2);
 	}
 	case OP_laplacian:
-		return stencil_scratch(attrs, v);
+		return laplacian_zeros(attrs, &v->shape) * (int64_t)element_size(v->dtype);
+	case OP_stencil:
+		return stencil_scratch(attrs);
 	case OP_conv1d:
 	case OP_conv2d:
 		return conv_scratch(attrs, v, a, result);

@@ -82,6 +82,17 @@ struct dropout {
 	double scale;
 };
 
+enum { MAX_PAIRS = 4 * MAX_DIMS };
+/* Pairs of rows: those on one side of a row and those on the other. If DOUBLES, rows count TIMES. */
+struct differences {
+	const void *centre;
+	double divisor;
+	int pairs;
+	bool doubles;
+	const void *sides[2][MAX_PAIRS];
+	double coefficients[MAX_PAIRS], times[2][MAX_PAIRS];
+};
+
 /*
  * A long sum is a head, the sum rounded to the type, and a tail, which is what the rounding took. A tail has half as
  * many bytes as a head: it counts units of 2^-15 (F32) or 2^-31 (F64) of the head's last place, at most half of them.
@@ -119,11 +130,13 @@ struct loops {
 	/* out = p[i].scale * ((g - p[i].mean) - y * p[i].product), in double, rounded once */
 	void (*normalize_derivative)(void *out, const void *g, const void *y, const struct normalization *p, size_t n,
 	                             size_t count);
-	/* out = (before - 2 v) + after, in this order; added to out if ADD */
-	void (*differences)(void *out, const void *before, const void *v, const void *after, bool add, size_t n);
-	/* out = ((above - 2 v) + below) + ((left - 2 v) + right) in a row of N >= 1; ENDS lie left and right of the row */
-	void (*differences_2d)(void *out, const void *above, const void *v, const void *below, const double ends[2],
-	                       size_t n);
+	/*
+	 * out = the sum of coefficient * ((side 0 - 2 centre) + side 1) over the pairs, in order, divided by the divisor. A
+	 * factor or divisor of 1 changes nothing. OUT is none of the rows.
+	 */
+	void (*differences)(void *out, const struct differences *differences, size_t n);
+	/* out = the sum of weights[t] * terms[t][i] over COUNT terms, in order; 0 if there are none. OUT is none of them. */
+	void (*weighted)(void *out, const void *const *terms, const double *weights, size_t count, size_t n);
 	/* out[i] = v[i] * scale if element i is kept (elements.c), else 0 */
 	void (*dropout)(void *out, const void *v, size_t n, const struct dropout *dropout);
 	/* TO[c, r] = FROM[r, c], where FROM is [ROWS, COLUMNS]; rows begin TO_ROW and FROM_ROW elements apart */

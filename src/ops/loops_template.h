@@ -24,6 +24,7 @@ enum {
 	SUM_SHORT = 32,      /* the longest lines that are summed side by side ... */
 	SUMS_ACROSS = 8,     /* ... and how many of them */
 	EXTREME_SHORT = 256, /* the longest lines whose extremes are found side by side */
+	NEIGHBOUR_VECTORS = 4, /* of a laplacian or a stencil that are computed at once */
 	/* of a matrix product (gemm_template.h) */
 	PACK_K = 256,
 	PACK_A_BYTES = 128 << 10,

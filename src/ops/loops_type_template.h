@@ -413,32 +413,120 @@ static void N(to_f64)(double *out, const void *v, size_t n)
 	EACH out[i] = (double)from[i];
 }
 
-static void N(differences)(void *out, const void *before, const void *v, const void *after, bool add, size_t n)
+/* ---- neighbours: blocks of vectors, then vectors; the last vector computes some elements again ---- */
+
+#define EACH_VECTOR _Pragma("GCC unroll 8") for (int j = 0; j < count; j++)
+#define LOAD(FROM) (*(const N(loose) *)((const REAL *)(FROM) + i + j * N(LANES)))
+
+static inline __attribute__((always_inline)) void N(differences_block)(REAL *to, const struct differences *d, size_t i,
+                                                                       const int count, const int pairs, bool scaled)
 {
-	const REAL *const b = before, *const x = v, *const a = after;
-	REAL *const to = out;
-	if (add)
-		EACH to[i] += (b[i] - 2 * x[i]) + a[i];
-	else
-		EACH to[i] = (b[i] - 2 * x[i]) + a[i];
+	N(vector) twice[NEIGHBOUR_VECTORS], sum[NEIGHBOUR_VECTORS];
+	EACH_VECTOR twice[j] = 2 * LOAD(d->centre);
+	int p = 0;
+	do {
+		const REAL *const before = d->sides[0][p], *const after = d->sides[1][p];
+		const REAL c = (REAL)d->coefficients[p];
+		EACH_VECTOR {
+			const N(vector) difference = (LOAD(before) - twice[j]) + LOAD(after);
+			const N(vector) term = scaled ? difference * c : difference;
+			sum[j] = p ? sum[j] + term : term;
+		}
+	} while (++p < pairs);
+	if (d->divisor != 1)
+		EACH_VECTOR sum[j] /= (REAL)d->divisor;
+	EACH_VECTOR *(N(loose) *)(to + i + j * N(LANES)) = sum[j];
 }
 
-static void N(differences_2d)(void *out, const void *above, const void *v, const void *below, const double ends[2],
-                              size_t n)
+/* The same for one element, whose neighbours may be doubled. */
+static inline REAL N(difference_at)(const struct differences *d, size_t i)
 {
-	const REAL left = (REAL)ends[0], right = (REAL)ends[1];
-	const REAL *const b = above, *const x = v, *const a = below;
+	const REAL x = ((const REAL *)d->centre)[i];
+	REAL sum = 0;
+	for (int p = 0; p < d->pairs; p++) {
+		const REAL before = ((const REAL *)d->sides[0][p])[i] * (REAL)d->times[0][p];
+		const REAL after = ((const REAL *)d->sides[1][p])[i] * (REAL)d->times[1][p];
+		const REAL term = (REAL)d->coefficients[p] * ((before - 2 * x) + after);
+		sum = p ? sum + term : term;
+	}
+	return sum / (REAL)d->divisor;
+}
+
+static inline __attribute__((always_inline)) void N(differences_of)(REAL *to, const struct differences *d, size_t n,
+                                                                    const int pairs, bool scaled)
+{
+	size_t i = 0;
+	for (; i + NEIGHBOUR_VECTORS * N(LANES) <= n; i += NEIGHBOUR_VECTORS * N(LANES))
+		N(differences_block)(to, d, i, NEIGHBOUR_VECTORS, pairs, scaled);
+	for (; i < n; i += N(LANES))
+		N(differences_block)(to, d, i + N(LANES) <= n ? i : n - N(LANES), 1, pairs, scaled);
+}
+
+static void N(differences)(void *out, const struct differences *d, size_t n)
+{
 	REAL *const to = out;
-	if (n == 1) {
-		to[0] = ((b[0] - 2 * x[0]) + a[0]) + ((left - 2 * x[0]) + right);
+	bool scaled = false;
+	for (int p = 0; p < d->pairs; p++)
+		scaled |= d->coefficients[p] != 1;
+	if (n < N(LANES) || d->doubles)
+		EACH to[i] = N(difference_at)(d, i);
+	else if (scaled)
+		N(differences_of)(to, d, n, d->pairs, true);
+	else if (d->pairs == 1)
+		N(differences_of)(to, d, n, 1, false);
+	else if (d->pairs == 2)
+		N(differences_of)(to, d, n, 2, false);
+	else
+		N(differences_of)(to, d, n, d->pairs, false);
+}
+
+static inline __attribute__((always_inline)) void N(weighted_block)(REAL *to, const void *const *terms,
+                                                                    const double *weights, size_t term_count, size_t i,
+                                                                    const int count)
+{
+	N(vector) sum[NEIGHBOUR_VECTORS];
+	size_t t = 0;
+	do {
+		const REAL w = (REAL)weights[t];
+		EACH_VECTOR {
+			const N(vector) term = LOAD(terms[t]) * w;
+			sum[j] = t ? sum[j] + term : term;
+		}
+	} while (++t < term_count);
+	EACH_VECTOR *(N(loose) *)(to + i + j * N(LANES)) = sum[j];
+}
+
+static inline __attribute__((always_inline)) void N(weighted_of)(REAL *to, const void *const *terms,
+                                                                 const double *weights, size_t term_count, size_t n)
+{
+	size_t i = 0;
+	for (; i + NEIGHBOUR_VECTORS * N(LANES) <= n; i += NEIGHBOUR_VECTORS * N(LANES))
+		N(weighted_block)(to, terms, weights, term_count, i, NEIGHBOUR_VECTORS);
+	for (; i < n; i += N(LANES))
+		N(weighted_block)(to, terms, weights, term_count, i + N(LANES) <= n ? i : n - N(LANES), 1);
+}
+
+static void N(weighted)(void *out, const void *const *terms, const double *weights, size_t count, size_t n)
+{
+	REAL *const to = out;
+	if (count > 0 && n >= N(LANES)) {
+		if (count == 3)
+			N(weighted_of)(to, terms, weights, 3, n);
+		else
+			N(weighted_of)(to, terms, weights, count, n);
 		return;
 	}
-	to[0] = ((b[0] - 2 * x[0]) + a[0]) + ((left - 2 * x[0]) + x[1]);
-	const size_t last = n - 1;
-	_Pragma("GCC ivdep") for (size_t i = 1; i < last; i++) to[i] =
-		((b[i] - 2 * x[i]) + a[i]) + ((x[i - 1] - 2 * x[i]) + x[i + 1]);
-	to[last] = ((b[last] - 2 * x[last]) + a[last]) + ((x[last - 1] - 2 * x[last]) + right);
+	for (size_t i = 0; i < n; i++) {
+		REAL sum = 0;
+		for (size_t t = 0; t < count; t++) {
+			const REAL term = ((const REAL *)terms[t])[i] * (REAL)weights[t];
+			sum = t ? sum + term : term;
+		}
+		to[i] = sum;
+	}
 }
+#undef EACH_VECTOR
+#undef LOAD
 
 static void N(dropout)(void *out, const void *v, size_t n, const struct dropout *dropout)
 {
@@ -558,7 +646,7 @@ const struct loops TYPED(ISA_LOOPS) = {
 	.log_softmax_derivative = N(log_softmax_derivative),
 	.normalize_derivative = N(normalize_derivative),
 	.differences = N(differences),
-	.differences_2d = N(differences_2d),
+	.weighted = N(weighted),
 	.dropout = N(dropout),
 	.transpose = N(transpose),
 	.copy_rows = N(copy_rows),

@@ -193,15 +193,18 @@ enum argument_check {
 	CHECK_POSITIVE,     /* a finite number above 0 */
 	CHECK_NOT_NEGATIVE, /* a number of 0 or more, or infinity */
 	CHECK_PROBABILITY,  /* a number in [0, 1) */
+	CHECK_SPACINGS,     /* a finite number above 0, or a list of them */
 	CHECK_INTEGER,
 	CHECK_BOUND,    /* of a slice: an integer */
 	CHECK_STREAM,   /* an integer of 0 or more */
+	CHECK_ORDER,    /* 2, 4, 6 or 8 */
 	CHECK_EXTENT,   /* of a shape: an integer, appended to the extents before it */
 	CHECK_COUNT,    /* an integer of 0 or more */
 	CHECK_NOT_ZERO, /* an integer other than 0 */
 	CHECK_AXES,     /* an integer or a list of integers */
 	CHECK_COUNTS,   /* an integer of 0 or more, or a list of one or two */
 	CHECK_STRIDES,  /* an integer of 1 or more, or a list of one or two */
+	CHECK_WEIGHTS,  /* a list of an odd number of finite numbers */
 	CHECK_BOOL,
 	CHECK_BOUNDARY,
 	CHECK_DTYPE,
@@ -239,6 +242,25 @@ static bool integers_fit(const struct argument *a, int64_t least, size_t most)
 	return true;
 }
 
+/* True if A is one finite number above LEAST, or a list of them. */
+static bool numbers_fit(const struct argument *a, double least)
+{
+	bool fits =
+		a->kind == ARGUMENT_NUMBER ? a->number > least && !isinf(a->number) : a->kind == ARGUMENT_LIST && a->count;
+	for (size_t i = 0; fits && a->kind == ARGUMENT_LIST && i < a->count; i++)
+		fits = a->numbers[i] > least && !isinf(a->numbers[i]);
+	return fits;
+}
+
+static const char *check_weights(const struct argument *a)
+{
+	if (a->kind != ARGUMENT_LIST)
+		return "must be a list, as in [1, -2, 1]";
+	if (a->count % 2 == 0)
+		return "must be an odd number of weights: the middle one is for the element";
+	return numbers_fit(a, -INFINITY) ? NULL : "must be finite";
+}
+
 /* Returns NULL if A passes CHECK, else what A must be, for a message. */
 static const char *check_argument(enum argument_check check, const struct argument *a)
 {
@@ -252,6 +274,14 @@ static const char *check_argument(enum argument_check check, const struct argume
 		return number && a->number >= 0 ? NULL : "must be a number of 0 or more";
 	case CHECK_PROBABILITY:
 		return number && a->number >= 0 && a->number < 1 ? NULL : "must be in [0, 1)";
+	case CHECK_SPACINGS:
+		return numbers_fit(a, 0) ? NULL : "must be a number above 0, or a list of them";
+	case CHECK_ORDER:
+		return integer && (a->number == 2 || a->number == 4 || a->number == 6 || a->number == 8)
+		           ? NULL
+		           : "must be 2, 4, 6 or 8";
+	case CHECK_WEIGHTS:
+		return check_weights(a);
 	case CHECK_INTEGER:
 	case CHECK_BOUND:
 	case CHECK_EXTENT:
@@ -296,6 +326,13 @@ static void store_pair(int64_t pair[2], const struct argument *a)
 		pair[i] = a->kind == ARGUMENT_NUMBER ? a->whole : a->integers[a->count > 1 ? i : 0];
 }
 
+static void store_numbers(struct numbers *numbers, const struct argument *a)
+{
+	numbers->list = a->kind == ARGUMENT_LIST ? a->numbers : NULL;
+	numbers->count = a->kind == ARGUMENT_LIST ? (int64_t)a->count : 0;
+	numbers->one = a->kind == ARGUMENT_NUMBER ? a->number : 0;
+}
+
 static void store_extent(struct shape *shape, int64_t extent)
 {
 	if (shape->ndim < MAX_DIMS)
@@ -307,11 +344,14 @@ static void store_extent(struct shape *shape, int64_t extent)
 #define STORE_POSITIVE STORE_NUMBER
 #define STORE_NOT_NEGATIVE STORE_NUMBER
 #define STORE_PROBABILITY STORE_NUMBER
+#define STORE_SPACINGS(FIELD) store_numbers(&attrs->FIELD, a)
+#define STORE_WEIGHTS STORE_SPACINGS
 #define STORE_INTEGER(FIELD) attrs->FIELD = a->whole
 #define STORE_BOUND(FIELD)                                                                                             \
 	attrs->FIELD = (struct slice_bound) { true, a->whole }
 #define STORE_EXTENT(FIELD) store_extent(&attrs->FIELD, a->whole)
 #define STORE_STREAM STORE_BOUND
+#define STORE_ORDER STORE_INTEGER
 #define STORE_COUNT STORE_INTEGER
 #define STORE_NOT_ZERO STORE_INTEGER
 #define STORE_AXES(FIELD) store_axes(attrs, a)
@@ -356,7 +396,8 @@ void attrs_default(struct attrs *attrs, enum op op)
 {
 	const char *text = op_table[op].arguments;
 	struct token token;
-	*attrs = (struct attrs){.step = 1, .dx = 1, .delta = 1, .stride = {1, 1}, .dtype = DTYPE_COUNT};
+	*attrs =
+		(struct attrs){.step = 1, .dx = {.one = 1}, .order = 2, .delta = 1, .stride = {1, 1}, .dtype = DTYPE_COUNT};
 	while (next_token(&text, &token)) {
 		if (!token.has_value || means_absent(token.value))
 			continue;

@@ -100,6 +100,13 @@ struct slice_bound {
 	int64_t at;
 };
 
+/* One number for all, or a list of COUNT. */
+struct numbers {
+	const double *list; /* NULL: one */
+	int64_t count;
+	double one;
+};
+
 /* The arguments of one use of an operation; arguments.def says which member each one sets. */
 struct attrs {
 	double number[2]; /* P(0), P(1) of element-wise rows: slope, or lo and hi, or tanh */
@@ -107,7 +114,9 @@ struct attrs {
 	int axis_count;
 	int axis[MAX_DIMS]; /* as written: a negative one counts from the end */
 	bool keepdims;
-	double eps, value, delta, dx, p;
+	double eps, value, delta, p;
+	struct numbers dx, weights;
+	int64_t order;
 	int64_t seed;
 	struct slice_bound start, stop, stream; /* stream: not given: by the place in the forward pass */
 	int64_t step;
@@ -235,7 +244,8 @@ static inline bool op_normalizes(enum op op)
 	return op == OP_softmax || op == OP_log_softmax || op == OP_layernorm || op == OP_rmsnorm;
 }
 /* Returns the cost of one forward execution, in additions. */
-double op_cost(enum op op, const struct type *v, const struct type *a, const struct type *result);
+double op_cost(enum op op, const struct attrs *attrs, const struct type *v, const struct type *a,
+               const struct type *result);
 /* True for matmul, linear, dot, conv1d and conv2d, which multiply matrices. */
 bool op_is_product(enum op op);
 /* True for matmul, linear and dot: the `dots` of policies. */

@@ -73,6 +73,17 @@ static enum status infer_same(const struct inference *f)
 	return STATUS_OK;
 }
 
+static enum status infer_laplacian(const struct inference *f)
+{
+	TRY(infer_same(f));
+	const int axes = f->attrs->has_axis ? f->attrs->axis_count : f->v->shape.ndim;
+	if (f->attrs->dx.list && f->attrs->dx.count != axes)
+		return misfit(f, "dx has %lld number%s, and %s %d ax%ss", (long long)f->attrs->dx.count,
+		              f->attrs->dx.count == 1 ? "" : "s", f->attrs->has_axis ? "axes names" : text_of(f, &f->v->shape),
+		              axes, axes == 1 ? "i" : "e");
+	return STATUS_OK;
+}
+
 static enum status find_axis(const struct inference *f, int *axis)
 {
 	*axis = 0;
@@ -446,7 +457,7 @@ struct halo op_halo(enum op op, const struct attrs *attrs, const struct type *v)
 		halo.edge_after = halo.before - halo.grows;
 		break;
 	default:
-		halo.before = halo.after = 1;
+		halo.before = halo.after = op == OP_stencil ? attrs->weights.count / 2 : attrs->order / 2;
 		halo.wraps = attrs->boundary == BOUNDARY_PERIODIC;
 		halo.edge_before = halo.edge_after = attrs->boundary == BOUNDARY_REFLECT;
 	}
@@ -470,7 +481,8 @@ void op_attrs_for_window(enum op op, struct attrs *attrs, const struct type *v)
 	}
 }
 
-double op_cost(enum op op, const struct type *v, const struct type *a, const struct type *result)
+double op_cost(enum op op, const struct attrs *attrs, const struct type *v, const struct type *a,
+               const struct type *result)
 {
 	const double in = (double)shape_count(&v->shape), out = (double)shape_count(&result->shape);
 	const double flops = op_table[op].flops > 0 ? op_table[op].flops : 0.25; /* to move an element */
@@ -480,5 +492,8 @@ double op_cost(enum op op, const struct type *v, const struct type *a, const str
 	}
 	if (op_is_product(op))
 		return flops * out * (double)shape_count(&a->shape) / (double)(a->shape.dim[0] ? a->shape.dim[0] : 1);
-	return flops * fmax(in, out);
+	const double neighbours = op == OP_stencil     ? (double)attrs->weights.count
+	                          : op == OP_laplacian ? (double)attrs->order / 2
+	                                               : 1;
+	return neighbours * flops * fmax(in, out);
 }

@@ -1,166 +1,147 @@
 /*
- * laplacian: the sum over axes of second differences, divided by dx^2. For each
- * element (before - 2 v) + after is computed along each axis. These are added in
- * increasing order of the axes. The sum is divided by dx * dx unless that is 1.
+ * stencil: a weighted sum of neighbours along one axis, the middle weight at the element:
  *
- * Outside an axis, `periodic` continues at the other end, and `zero` has zeros.
- * `reflect` mirrors without repeating the edge: index -1 is index 1, or 0 if the
- * extent is 1. `periodic` and `zero` are symmetric, so each is its own
- * adjoint. In the adjoint of `reflect` each end counts twice for its
- * neighbour, and the outside is zero.
+ *     y[i] = w[0] v[i - h] + w[1] v[i - h + 1] + ... + w[2h] v[i + h]
  *
- * The array is read once, row by row: all differences of a row are computed while
- * the row is in the cache.
+ * added in this order. The weights are rounded to the computing type. Outside of the axis, `boundary` is that of
+ * laplacian; terms that are zero there are left out. The adjoint has the weights in reverse order. That of `reflect`
+ * differs near the ends, where the weights of all paths from an element to another are added first.
+ *
+ * An array is planes, one for each index of the axes before the axis. In a plane, all elements but those near the ends of
+ * the axis are one run: each neighbour lies a fixed number of elements away.
  */
-#include <string.h>
-
-#include "ops/lines.h"
-
-struct row_axis {      /* an axis along which the neighbours of a row are rows */
-	int64_t n, stride; /* extent; rows from one index to the next */
-};
+#include "ops/stencil.h"
 
 struct stencil {
 	const struct op_call *call;
 	const struct loops *loops;
 	size_t size;
-	bool adjoint;    /* computes the adjoint of `reflect` */
-	int64_t rows, n; /* rows of n elements */
-	bool along;      /* the last axis is one of the axes */
-	int count;
-	struct row_axis axes[MAX_DIMS];
-	char *zeros, *doubled[2]; /* a row of zeros, and two for the doubled rows before and after a row */
-};
-
-static void stencil_of(struct stencil *s, const struct op_call *call, void *scratch, bool adjoint)
-{
-	const struct shape *shape = &call->v->shape;
-	int last = shape->ndim - 1;
-	*s = (struct stencil){.call = call, .loops = call->kernels->loops, .size = element_size(call->v->dtype), .n = 1};
-	s->adjoint = adjoint && call->attrs->boundary == BOUNDARY_REFLECT;
-	s->along = axis_named(call->attrs, last, shape->ndim);
-	if (s->along)
-		s->n = shape->dim[last--];
-	else
-		while (last >= 0 && !axis_named(call->attrs, last, shape->ndim))
-			s->n *= shape->dim[last--];
-	s->rows = 1;
-	for (; last >= 0; last--) {
-		if (axis_named(call->attrs, last, shape->ndim))
-			s->axes[s->count++] = (struct row_axis){shape->dim[last], s->rows};
-		s->rows *= shape->dim[last];
-	}
-	s->zeros = scratch;
-	s->doubled[0] = s->zeros + (size_t)s->n * s->size;
-	s->doubled[1] = s->doubled[0] + (size_t)s->n * s->size;
-	memset(s->zeros, 0, (size_t)s->n * s->size);
-}
-
-/* Returns the index of the value at I (-1 .. N) along an axis of N, or -1 for zero. *TWICE: the value is doubled. */
-static int64_t neighbour(const struct stencil *s, int64_t i, int64_t n, bool *twice)
-{
-	*twice = s->adjoint && n > 1 && (i == 0 || i == n - 1);
-	if (i >= 0 && i < n)
-		return i;
-	if (n == 1 && s->call->attrs->boundary != BOUNDARY_ZERO)
-		return 0;
-	*twice = false;
-	switch (s->adjoint ? BOUNDARY_ZERO : s->call->attrs->boundary) {
-	case BOUNDARY_PERIODIC:
-		return i < 0 ? n - 1 : 0;
-	case BOUNDARY_REFLECT:
-		return i < 0 ? 1 : n - 2;
-	case BOUNDARY_ZERO:
-		break;
-	}
-	return -1;
-}
-
-static const void *row_beside(const struct stencil *s, const void *v, int64_t row, const struct row_axis *axis,
-                              int side)
-{
-	const int64_t i = row / axis->stride % axis->n;
-	bool twice;
-	const int64_t j = neighbour(s, i + side, axis->n, &twice);
-	if (j < 0)
-		return s->zeros;
-	const void *beside = element_at(v, s->size, (row + (j - i) * axis->stride) * s->n);
-	if (!twice)
-		return beside;
-	char *to = s->doubled[side > 0];
-	s->loops->multiply(to, beside, &(double){2}, (size_t)s->n, 1);
-	return to;
-}
-
-static double value_beside(const struct stencil *s, const void *row, int64_t i)
-{
-	bool twice;
-	const int64_t j = neighbour(s, i, s->n, &twice);
-	return j < 0 ? 0 : element_get(s->call->v->dtype, row, (size_t)j) * (twice ? 2 : 1);
-}
-
-/* Differences along a row: first its ends, element by element, then its middle in one loop. */
-static void differences_along(const struct stencil *s, void *out, const void *row, bool add)
-{
-	const enum dtype dtype = s->call->v->dtype;
-	const int64_t ends = s->adjoint ? 2 : 1, n = s->n, middle = n > 2 * ends ? n - 2 * ends : 0;
-	for (int64_t i = 0; i < n; i = i + 1 == ends && middle ? n - ends : i + 1) {
-		double before, after; /* hold one element of either type */
-		element_set(dtype, &before, 0, value_beside(s, row, i - 1));
-		element_set(dtype, &after, 0, value_beside(s, row, i + 1));
-		s->loops->differences(element_of(out, s->size, i), &before, element_at(row, s->size, i), &after, add, 1);
-	}
-	if (middle)
-		s->loops->differences(element_of(out, s->size, ends), element_at(row, s->size, ends - 1),
-		                      element_at(row, s->size, ends), element_at(row, s->size, ends + 1), add, (size_t)middle);
-}
-
-/* A laplacian, whose rows a team shares. */
-struct laplace {
-	const struct op_call *call;
-	void *y;
+	struct axis_view view;
+	int64_t half, low, high; /* weights on a side; indices LOW .. HIGH - 1 are not near an end */
+	bool mirrored;           /* the adjoint of reflect */
 	const void *v;
-	bool adjoint;
+	void *y;
+	double *weights; /* by place; the terms of an element: */
+	double *term_weights;
+	const void **terms;
+	size_t count;
 };
 
-static void laplace_rows(void *context, void *memory, int64_t begin, int64_t end)
+int64_t stencil_scratch(const struct attrs *attrs)
 {
-	const struct laplace *l = context;
-	const double scale = l->call->attrs->dx * l->call->attrs->dx;
-	struct stencil s;
-	stencil_of(&s, l->call, memory ? memory : l->call->scratch, l->adjoint);
-	for (int64_t row = begin; row < end; row++) {
-		const void *from = element_at(l->v, s.size, row * s.n);
-		void *to = element_of(l->y, s.size, row * s.n);
-		const bool both = s.count == 1 && s.along && !s.adjoint;
-		if (both)
-			s.loops->differences_2d(to, row_beside(&s, l->v, row, &s.axes[0], -1), from,
-			                        row_beside(&s, l->v, row, &s.axes[0], 1),
-			                        (double[]){value_beside(&s, from, -1), value_beside(&s, from, s.n)}, (size_t)s.n);
-		for (int k = s.count - 1; k >= 0 && !both; k--)
-			s.loops->differences(to, row_beside(&s, l->v, row, &s.axes[k], -1), from,
-			                     row_beside(&s, l->v, row, &s.axes[k], 1), k < s.count - 1, (size_t)s.n);
-		if (s.along && !both)
-			differences_along(&s, to, from, s.count > 0);
-		if (scale != 1)
-			s.loops->divide(to, to, &scale, (size_t)s.n, 1);
+	return attrs->weights.count * (int64_t)(2 * sizeof(double) + sizeof(void *));
+}
+
+static void use_scratch(struct stencil *s, void *scratch, bool adjoint)
+{
+	const struct numbers *weights = &s->call->attrs->weights;
+	s->weights = scratch;
+	s->term_weights = s->weights + weights->count;
+	s->terms = (const void **)(s->term_weights + weights->count);
+	for (int64_t t = 0; t < weights->count; t++)
+		s->weights[t] = weights->list[adjoint && !s->mirrored ? weights->count - 1 - t : t];
+}
+
+static void add_term(struct stencil *s, double weight, int64_t element)
+{
+	s->term_weights[s->count] = weight;
+	s->terms[s->count++] = element_at(s->v, s->size, element);
+}
+
+/* Returns the sum of the weights by which element FROM reads element I, and whether there are any, with mirrors. */
+static double mirrored_weight(const struct stencil *s, int64_t from, int64_t i, bool *any)
+{
+	const int64_t h = s->half, period = s->view.n > 1 ? 2 * (s->view.n - 1) : 1;
+	const bool once = i == 0 || i == s->view.n - 1; /* it is its own mirror image */
+	double sum = 0;
+	*any = false;
+	for (int image = 0; image < (once ? 1 : 2); image++) {
+		const int64_t distance = (image ? -i : i) - from;
+		for (int64_t k = -h + ((distance + h) % period + period) % period; k <= h; k += period) {
+			sum = *any ? sum + s->weights[k + h] : s->weights[k + h];
+			*any = true;
+		}
+	}
+	return sum;
+}
+
+/* Lists the terms of index I, near an end, of the axis. ELEMENT: an element at index 0 of the axis, in its column. */
+static void list_terms(struct stencil *s, int64_t i, int64_t element)
+{
+	const int64_t h = s->half, n = s->view.n, inner = s->view.inner;
+	s->count = 0;
+	for (int64_t t = i - h; t <= i + h; t++) {
+		bool any = true;
+		const int64_t at = s->mirrored ? t : neighbour_index(s->call->attrs->boundary, t, n);
+		if (at < 0 || at >= n)
+			continue;
+		const double weight = s->mirrored ? mirrored_weight(s, at, i, &any) : s->weights[t - i + h];
+		if (any)
+			add_term(s, weight, element + at * inner);
 	}
 }
 
-static void laplace(const struct op_call *call, void *y, const void *v, bool adjoint)
+/* Computes elements BEGIN .. END - 1 of the array. */
+static void stencil_elements(struct stencil *s, int64_t begin, int64_t end)
 {
-	struct laplace l = {call, y, v, adjoint};
-	struct stencil s;
-	if (shape_count(&call->v->shape) == 0)
-		return;
-	if (call->v->shape.ndim == 0) {
-		element_set(call->v->dtype, y, 0, 0);
-		return;
+	const int64_t h = s->half, inner = s->view.inner, plane = s->view.n * inner;
+	for (int64_t next; begin < end; begin = next) {
+		const int64_t start = begin / plane * plane, i = (begin - start) / inner;
+		const bool inside = i >= s->low && i < s->high;
+		next = start + (inside ? s->high : i + 1) * inner;
+		next = next < end ? next : end;
+		s->count = 0;
+		for (int64_t k = -h; k <= h && inside; k++)
+			add_term(s, s->weights[s->mirrored ? h - k : h + k], begin + k * inner);
+		if (!inside)
+			list_terms(s, i, begin - i * inner);
+		s->loops->weighted(element_of(s->y, s->size, begin), s->terms, s->term_weights, s->count,
+		                   (size_t)(next - begin));
 	}
-	stencil_of(&s, call, call->scratch, adjoint);
-	team_run(call->team, s.rows, TEAM_PIECE / s.n + 1, laplace_rows, &l);
 }
 
-FORWARD(laplacian) { laplace(call, y, v, false); }
+/* The context of a team's pieces. */
+struct stencil_job {
+	const struct stencil *stencil;
+	bool adjoint;
+	int64_t parts; /* in each row, if rows are computed in columns; else 0 */
+};
 
-VJP(laplacian) { laplace(call, dv, g, true); }
+/* Computes elements or, of long rows, parts of rows: first all rows' first parts. */
+static void stencil_piece(void *context, void *memory, int64_t begin, int64_t end)
+{
+	const struct stencil_job *job = context;
+	struct stencil s = *job->stencil;
+	const int64_t n = s.view.n, inner = s.view.inner;
+	use_scratch(&s, memory ? memory : s.call->scratch, job->adjoint);
+	if (!job->parts)
+		stencil_elements(&s, begin, end);
+	for (; job->parts && begin < end; begin++) {
+		const int64_t plane = begin / (n * job->parts), part = begin / n % job->parts, first = part * STENCIL_COLUMNS;
+		const int64_t row = (plane * n + begin % n) * inner, left = inner - first;
+		stencil_elements(&s, row + first, row + first + (left < STENCIL_COLUMNS ? left : STENCIL_COLUMNS));
+	}
+}
+
+static void run_stencil(const struct op_call *call, void *y, const void *v, bool adjoint)
+{
+	struct stencil s = {
+		.call = call, .loops = call->kernels->loops, .size = element_size(call->v->dtype), .v = v, .y = y};
+	s.view = axis_view_named(call->attrs, &call->v->shape);
+	s.half = call->attrs->weights.count / 2;
+	s.mirrored = adjoint && call->attrs->boundary == BOUNDARY_REFLECT;
+	s.low = s.half + s.mirrored;
+	s.high = s.view.n - s.low;
+	struct stencil_job job = {&s, adjoint, 0};
+	const int64_t rows = s.view.outer * s.view.n;
+	if (s.view.inner > STENCIL_COLUMNS) {
+		job.parts = (s.view.inner + STENCIL_COLUMNS - 1) / STENCIL_COLUMNS;
+		team_run(call->team, rows * job.parts, TEAM_PIECE / STENCIL_COLUMNS, stencil_piece, &job);
+	} else {
+		team_run(call->team, rows * s.view.inner, TEAM_PIECE, stencil_piece, &job);
+	}
+}
+
+FORWARD(stencil) { run_stencil(call, y, v, false); }
+
+VJP(stencil) { run_stencil(call, dv, g, true); }

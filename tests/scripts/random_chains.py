@@ -196,7 +196,10 @@ class Generator:
             return f"roll {r.randint(-3, 3)} axis={axis}"
         if kind == 4:
             axes = r.choice(["", f" axes={axis}"])
-            return f"laplacian{axes} boundary={r.choice(['periodic', 'zero', 'reflect'])}; mul 0.2; sin"
+            boundary = r.choice(["periodic", "zero", "reflect"])
+            if r.randrange(2):
+                return f"stencil {r.choice(['[1, -2, 1]', '[0.1, 0.2, 0.3, 0.4, 0.5]'])} axis={axis} boundary={boundary}; mul 0.2; sin"
+            return f"laplacian{axes} order={r.choice([2, 4, 8])} boundary={boundary}; mul 0.1; sin"
         if kind == 5 and len(shape) > 1 and shape[-1] < 40:
             lead = r.choice([[], [], shape[:-2]])
             return f"matmul {self.param(lead + [shape[-1], shape[-1]])}; tanh"

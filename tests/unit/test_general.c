@@ -1,8 +1,8 @@
 /*
  * The general operations. Every row of ops.def is differentiated against central
  * differences in double, on every instruction set; forward results are compared
- * with NumPy's, torch's and JAX's in tests/golden/ops/general.txt (made by
- * tests/golden/make_ops.py). Tiles, empty arrays and broadcasting have tests of
+ * with NumPy's, torch's and JAX's in tests/golden/ops/general.txt and stencils.txt (made by
+ * tests/golden/make_ops.py and make_stencils.py). Tiles, empty arrays and broadcasting have tests of
  * their own. Each array is a block of exactly its size, so that a sanitizer sees an
  * access beyond its end.
  */
@@ -120,6 +120,24 @@ static const struct sample samples[] = {
 	STENCIL(""),
 	STENCIL("boundary=zero dx=0.5"),
 	STENCIL("boundary=reflect dx=2"),
+	STENCIL("order=4 dx=0.3"),
+	STENCIL("order=8 boundary=zero"),
+	STENCIL("order=4 boundary=reflect"),
+	STENCIL("order=8 boundary=reflect"),
+	{"laplacian dx=0.5,2 order=6", SHAPE(2, 5, 40), SHAPE0},
+	{"laplacian axes=1,0 dx=0.5,2", SHAPE(2, 40, 5), SHAPE0},
+	{"laplacian order=6 boundary=reflect", SHAPE(1, 60), SHAPE0},
+#define WEIGHTED(TEXT)                                                                                                 \
+	{"stencil 0.5,-2,3 " TEXT, SHAPE(1, 70), SHAPE0}, {"stencil 0.5,-2,3 axis=1 " TEXT, SHAPE(3, 2, 5, 3), SHAPE0},    \
+		{"stencil 1,2,4,-8,16 axis=-1 " TEXT, SHAPE(2, 3, 9), SHAPE0},                                                 \
+		{"stencil 1,2,4,-8,16 " TEXT, SHAPE(2, 2, 3), SHAPE0},                                                         \
+		{"stencil 1,2,4,-8,16,0.1,0.2 " TEXT, SHAPE(2, 1, 5), SHAPE0},                                                 \
+	{                                                                                                                  \
+		"stencil 1,2,4,-8,16,0.1,0.2,0.3,0.4 " TEXT, SHAPE(1, 3), SHAPE0                                               \
+	}
+	WEIGHTED(""),
+	WEIGHTED("boundary=zero"),
+	WEIGHTED("boundary=reflect"),
 	{"conv1d", SHAPE(3, 2, 3, 8), SHAPE(3, 4, 3, 3)},
 	{"conv1d stride=2 padding=1", SHAPE(3, 2, 1, 9), SHAPE(3, 2, 1, 4)},
 	{"conv1d stride=3 padding=4", SHAPE(3, 1, 2, 5), SHAPE(3, 2, 2, 3)},
@@ -688,6 +706,10 @@ static const struct sample neighbours[] = {
 	BOUNDARIES("laplacian", SHAPE(2, 40, 3)),
 	BOUNDARIES("laplacian", SHAPE(3, 40, 3, 2)),
 	BOUNDARIES("laplacian axes=0", SHAPE(2, 40, 3)),
+	BOUNDARIES("laplacian order=4", SHAPE(2, 40, 3)),
+	BOUNDARIES("laplacian order=8 dx=0.5,2", SHAPE(2, 60, 20)),
+	BOUNDARIES("stencil 1,2,3", SHAPE(1, 40)),
+	BOUNDARIES("stencil 1,-2,3,4,5", SHAPE(3, 40, 2, 3)),
 	{"roll 3", SHAPE(2, 40, 2), SHAPE0},
 	{"roll -4", SHAPE(1, 40), SHAPE0},
 	{"roll 79", SHAPE(2, 40, 2), SHAPE0},
@@ -791,7 +813,7 @@ START_TEST(test_windows)
 {
 	for (int type = 0; type < 2; type++) {
 		struct setup s, w;
-		enum { ROWS = 12 };
+		enum { ROWS = 20 };
 		ck_assert(begin(&s, &neighbours[_i], kernels_get(type ? DTYPE_F64 : DTYPE_F32)));
 		const struct halo halo = op_halo(s.op, &s.attrs, &s.v), derivative = halo_of_derivative(halo);
 		const size_t size = type ? 8 : 4, row = row_of(&s.v) * size;
@@ -1351,11 +1373,11 @@ START_TEST(test_golden)
 	size_t room = 0;
 	int lines = 0;
 	const char *top = getenv("TOP");
-	snprintf(path, sizeof path, "%s/tests/golden/ops/general.txt", top ? top : ".");
+	snprintf(path, sizeof path, "%s/tests/golden/ops/%s.txt", top ? top : ".", _i < 2 ? "general" : "stencils");
 	FILE *file = fopen(path, "r");
 	ck_assert_msg(file != NULL, "%s cannot be read", path);
 	arena_init(&arena, &allocator_system);
-	if (_i)
+	if (_i == 1)
 		load_blas(&arena);
 	while (getline(&line, &room, file) > 0) {
 		if (*line == '#')
@@ -1400,6 +1422,6 @@ int main(void)
 	tcase_add_loop_test(tests, test_broadcast, 0, 16);
 	tcase_add_test(tests, test_classes);
 	tcase_add_test(tests, test_casts);
-	tcase_add_loop_test(tests, test_golden, 0, 2);
+	tcase_add_loop_test(tests, test_golden, 0, 3);
 	return suite_run(suite);
 }

@@ -119,7 +119,7 @@ START_TEST(test_defaults)
 	attrs_default(&a, OP_sum);
 	ck_assert(!a.has_axis && !a.keepdims);
 	attrs_default(&a, OP_laplacian);
-	ck_assert(!a.has_axis && a.dx == 1 && a.boundary == BOUNDARY_PERIODIC);
+	ck_assert(!a.has_axis && !a.dx.list && a.dx.one == 1 && a.order == 2 && a.boundary == BOUNDARY_PERIODIC);
 	attrs_default(&a, OP_slice);
 	ck_assert(a.has_axis && a.axis[0] == 0 && !a.start.given && !a.stop.given && a.step == 1);
 	attrs_default(&a, OP_conv2d);
@@ -175,7 +175,7 @@ START_TEST(test_values)
 	ck_assert(a.stride[1] == 2 && a.padding[0] == 1 && a.padding[1] == 3);
 	ck_assert_int_eq(parse("conv1d stride=[2]", &a, &message, &hint), OP_conv1d);
 	ck_assert_int_eq(parse("laplacian axes=[0,1] boundary=reflect dx=0.5", &a, &message, &hint), OP_laplacian);
-	ck_assert(a.boundary == BOUNDARY_REFLECT && a.dx == 0.5 && a.axis_count == 2);
+	ck_assert(a.boundary == BOUNDARY_REFLECT && a.dx.one == 0.5 && a.axis_count == 2);
 	ck_assert_int_eq(parse("cast bf16", &a, &message, &hint), OP_cast);
 	ck_assert_int_eq(a.dtype, DTYPE_BF16);
 	ck_assert_int_eq(parse("dropout 0.25 seed=-9", &a, &message, &hint), OP_dropout);
@@ -216,7 +216,15 @@ static const struct {
 	{"conv1d stride=99999999999999999999", "stride of 'conv1d' must be an integer that fits in 64 bits", NULL},
 	{"pad -1 0", "before of 'pad' must be an integer of 0 or more", NULL},
 	{"roll 0.1", "shift of 'roll' must be an integer", NULL},
-	{"laplacian dx=0", "dx of 'laplacian' must be a number above 0", NULL},
+	{"laplacian dx=0", "dx of 'laplacian' must be a number above 0, or a list of them", NULL},
+	{"laplacian dx=[1,-1]", "dx of 'laplacian' must be a number above 0, or a list of them", NULL},
+	{"laplacian dx=[]", "dx of 'laplacian' must be a number above 0, or a list of them", NULL},
+	{"laplacian order=3", "order of 'laplacian' must be 2, 4, 6 or 8", NULL},
+	{"stencil 3", "weights of 'stencil' must be a list, as in [1, -2, 1]", NULL},
+	{"stencil [1,2]", "weights of 'stencil' must be an odd number of weights: the middle one is for the element", NULL},
+	{"stencil []", "weights of 'stencil' must be an odd number of weights: the middle one is for the element", NULL},
+	{"stencil [1,inf,1]", "weights of 'stencil' must be finite", NULL},
+	{"stencil [1] axis=[0,1]", "axis of 'stencil' must be an integer", NULL},
 	{"laplacian boundary=wrap", "boundary of 'laplacian' must be periodic, zero or reflect", NULL},
 	{"conv2d stride=0", "stride of 'conv2d' must be a positive integer, or two of them", NULL},
 	{"conv2d padding=[1,2,3]", "padding of 'conv2d' must be an integer of 0 or more, or two of them", NULL},
@@ -303,6 +311,10 @@ static const struct {
      STATUS_CHAIN},
 	{"conv1d padding=9223372036854774784", S(3, 2, 3, 4), S(3, 1, 3, 5),
      "'conv1d': a padding of 9223372036854774784 is too much", STATUS_CHAIN},
+	{"laplacian dx=[1,2]", S(1, 3), SCALAR, "'laplacian': dx has 2 numbers, and [3] 1 axis", STATUS_CHAIN},
+	{"laplacian axes=[0,1] dx=[1]", S(2, 3, 4), SCALAR, "'laplacian': dx has 1 number, and axes names 2 axes",
+     STATUS_CHAIN},
+	{"stencil [1]", SCALAR, SCALAR, "'stencil': axis 0 is out of range for []", STATUS_CHAIN},
 	{"mse", S(1, 3), S(1, 4), "'mse': shapes [3] and [4] do not broadcast", STATUS_CHAIN},
 	{"cross_entropy", S(2, 3, 5), S(1, 5),
      "'cross_entropy': logits [3,5] want one class for each row, and the classes are [5]", STATUS_CHAIN},
@@ -438,11 +450,11 @@ START_TEST(test_costs)
 	struct attrs attrs;
 	struct type v = {DTYPE_F32, S(2, 8, 16)}, w = {DTYPE_F32, S(2, 16, 4)}, y = {DTYPE_F32, S(2, 8, 4)};
 	attrs_default(&attrs, OP_matmul);
-	ck_assert_double_eq(op_cost(OP_matmul, &v, &w, &y), 2 * 8 * 16 * 4);
-	ck_assert_double_eq(op_cost(OP_sin, &v, NULL, &v), 25 * 128);
-	ck_assert_double_gt(op_cost(OP_transpose, &v, NULL, &v), 0);
+	ck_assert_double_eq(op_cost(OP_matmul, NULL, &v, &w, &y), 2 * 8 * 16 * 4);
+	ck_assert_double_eq(op_cost(OP_sin, NULL, &v, NULL, &v), 25 * 128);
+	ck_assert_double_gt(op_cost(OP_transpose, NULL, &v, NULL, &v), 0);
 	struct type x = {DTYPE_F32, S(3, 2, 3, 10)}, k = {DTYPE_F32, S(3, 4, 3, 3)}, z = {DTYPE_F32, S(3, 2, 4, 8)};
-	ck_assert_double_eq(op_cost(OP_conv1d, &x, &k, &z), 2.0 * 2 * 4 * 8 * 9);
+	ck_assert_double_eq(op_cost(OP_conv1d, NULL, &x, &k, &z), 2.0 * 2 * 4 * 8 * 9);
 }
 END_TEST
 
