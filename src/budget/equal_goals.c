@@ -128,19 +128,22 @@ size_t search_equal_cells(const struct search *s, const struct budget_goal *goal
 
 /*
  * Offers GOAL the best schedule within BYTES by the cost walk. *EXCESS: by so many bytes the judge says it is large; all
- * BYTES if the table would be too large.
+ * BYTES if the table would be too large. *HOLES: the cost walk says that it fits, so another one as fast may.
  */
-static enum status offer_rung(const struct search *s, struct budget_goal *goal, int64_t bytes, int64_t *excess)
+static enum status offer_rung(const struct search *s, struct budget_goal *goal, int64_t bytes, int64_t *excess,
+                              bool *holes)
 {
 	struct candidate c = {.family = &from_equal};
 	enum equal_result result;
 	TRY(make_schedule(s, bytes, search_equal_cells(s, goal), &c.schedule, &result));
 	*excess = result == EQUAL_TOO_LARGE ? bytes : 0;
+	*holes = false;
 	if (!c.schedule)
 		return STATUS_OK;
 	enum status status = candidate_measure(s, &c, false);
 	if (!status)
 		status = goal_offer(s, goal, &c);
+	*holes = c.result == TOO_LARGE && c.walked <= goal->bytes;
 	if (c.result == TOO_LARGE)
 		*excess = c.judged ? greater(c.judgement.peak - goal->bytes, 1) : 1;
 	schedule_free(c.schedule);
@@ -149,21 +152,22 @@ static enum status offer_rung(const struct search *s, struct budget_goal *goal, 
 
 /*
  * Looks for the highest rung whose schedule fits GOAL: downwards from its reach by as many bytes as the judge says are
- * too many, then by bisection. GOAL is exact if the rungs are, no table was too large, and the rung above that one does
- * not fit, and no schedule of that rung's bytes is faster.
+ * too many, then by bisection. GOAL is exact if the rungs are, no table was too large, no schedule of that rung's bytes
+ * is faster, and the rung above does not fit by the cost walk either.
  */
 static enum status climb(const struct search *s, struct budget_goal *goal)
 {
-	bool exact;
+	bool exact, holes, above = false; /* above: HOLES of rung HIGH */
 	const int64_t unit = rung_bytes(s, &exact), reach = lesser(goal_reach(s, goal), s->range);
 	int64_t low = 0, high = reach / unit + 1, excess; /* rung HIGH does not fit, rung LOW does or is 0 */
 	for (int64_t rung = high - 1, tries = 0; rung > low && tries < CLIMBS; tries++) {
-		TRY(offer_rung(s, goal, rung * unit, &excess));
+		TRY(offer_rung(s, goal, rung * unit, &excess, &holes));
 		exact &= excess < rung * unit;
+		above = excess == 0 ? above : holes;
 		*(excess == 0 ? &low : &high) = rung;
 		rung = low > 0 ? low + (high - low) / 2 : greater(rung - ceil_div(excess, unit), 1);
 	}
-	goal->exact = exact && low > 0 && high == low + 1 && goal->schedule && goal->family.kind == POLICY_budget;
+	goal->exact = exact && !above && low > 0 && high == low + 1 && goal->schedule && goal->family.kind == POLICY_budget;
 	return goal->exact ? is_best(s, low * unit, search_equal_cells(s, goal), forward_time(s, goal), &goal->exact)
 	                   : STATUS_OK;
 }

@@ -3,8 +3,9 @@
  *
  * This file decides which schedules are tried:
  *   - save-all, and no other if that fits all budgets;
- *   - the best persistent schedule of equal steps (equal_steps.c). If it is exact, no tables follow. The policies of
- *     families.c then follow only with a judge and for at most NUMBERED steps;
+ *   - the best persistent schedule of equal steps between a short head and a short tail (equal_chain.c). If it is exact,
+ *     no tables follow, unless there is a judge, and a head or a tail. The policies of families.c then follow only with
+ *     a judge and for at most NUMBERED steps;
  *   - the persistent schedule of least peak (persistent.c), for at most LEAST_PARTS parts;
  *   - the best persistent schedules for a memory in quanta (tables.c);
  *   - recursive, sqrt, every:N, revolve:S and online:S (families.c), with numbers of a fixed set;
@@ -84,7 +85,8 @@ static enum status search_all(struct search *s)
 		TRY(s->judge ? search_equal_judged(s) : search_equal(s, &solved));
 	if (solved)
 		return STATUS_OK;
-	s->closed = s->equal != NULL;
+	s->closed =
+		s->equal && (!s->judge || equal_steps_apply(s->costs)); /* a judge may see holes around a head or a tail */
 	const bool tables = steps <= MANY || (s->sums && !equal_steps_apply(s->costs));
 	TRY(tables && !all_settled(s) ? search_tables(s) : STATUS_OK);
 	s->closed &= !families_are_certain(s);
