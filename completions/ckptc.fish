@@ -126,6 +126,7 @@ complete -c ckptc -n "__fish_seen_subcommand_from plan; and not __fish_seen_subc
 complete -c ckptc -n "__fish_seen_subcommand_from plan; and not __fish_seen_subcommand_from help" -l memory -x -d "the least recomputation that fits in BYTES (K, M, G, KiB, MiB, GiB)"
 complete -c ckptc -n "__fish_seen_subcommand_from plan; and not __fish_seen_subcommand_from help" -l costs -r -F -a "table measured" -d "costs of steps: table (default), measured, or FILE.json as for --spec"
 complete -c ckptc -n "__fish_seen_subcommand_from plan; and not __fish_seen_subcommand_from help" -l max-checkpoints -x -d "keep at most K states (every:N, sqrt, revolve:S, online:S, disk-revolve:S)"
+complete -c ckptc -n "__fish_seen_subcommand_from plan; and not __fish_seen_subcommand_from help" -l save-costs -r -F -d "write the costs of the chain's steps, for --costs and --spec"
 complete -c ckptc -n "__fish_seen_subcommand_from plan; and not __fish_seen_subcommand_from help" -l iterations -x -d "plan for N iterations of each `repeat while`, not for its max"
 complete -c ckptc -n "__fish_seen_subcommand_from plan; and not __fish_seen_subcommand_from help" -l store-dtype -x -a "f16 bf16" -d "keep checkpoints as f16 or bf16"
 complete -c ckptc -n "__fish_seen_subcommand_from plan; and not __fish_seen_subcommand_from help" -l spill -r -F -d "where states on disk are kept, and a pipe that is read several times is copied"

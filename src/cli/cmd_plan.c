@@ -306,6 +306,8 @@ enum status command_plan(struct session *s)
 	TRY(check_plan_options(s));
 	TRY(plot_open(s, &p.plot));
 	TRY(subject_open(&p.subject, s));
+	if (s->line.given[OPTION_SAVE_COSTS])
+		TRY(subject_save_costs(&p.subject));
 	const bool schedule = s->line.given[OPTION_SCHEDULE];
 	if (!schedule)
 		(void)progress_begin(&p.progress, s, "plan");

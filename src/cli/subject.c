@@ -8,10 +8,10 @@
 
 enum status subject_open(struct subject *subject, struct session *s)
 {
-	static const enum option_id others[] = {OPTION_INPUT,   OPTION_FROM,    OPTION_ASSUME, OPTION_CAST,
-	                                        OPTION_SHAPE,   OPTION_DTYPE,   OPTION_PARAM,  OPTION_PARAMS,
-	                                        OPTION_STORE,   OPTION_THREADS, OPTION_TILE,   OPTION_COSTS,
-	                                        OPTION_JOURNAL, OPTION_SPECIAL, OPTION_VALUE,  OPTION_COTANGENT};
+	static const enum option_id others[] = {
+		OPTION_INPUT,   OPTION_FROM,    OPTION_ASSUME, OPTION_CAST,      OPTION_SHAPE,     OPTION_DTYPE,
+		OPTION_PARAM,   OPTION_PARAMS,  OPTION_STORE,  OPTION_THREADS,   OPTION_TILE,      OPTION_COSTS,
+		OPTION_JOURNAL, OPTION_SPECIAL, OPTION_VALUE,  OPTION_COTANGENT, OPTION_SAVE_COSTS};
 	*subject = (struct subject){.session = s, .has_spec = s->line.given[OPTION_SPEC]};
 	if (!subject->has_spec) {
 		TRY(session_load_chain(s));
@@ -126,6 +126,45 @@ enum status subject_plan(struct subject *subject, const struct policy **policy, 
 		warn_unjournalled(s, &job);
 	job_free(&job);
 	arena_free(&arena);
+	return status;
+}
+
+/* Writes the costs of JOB's steps to --save-costs. Those of a file become milliseconds. */
+static enum status write_costs(struct session *s, struct job *job)
+{
+	const struct spec *given = s->costs ? s->costs->spec : NULL;
+	const double scale = given && given->milliseconds > 0 ? given->milliseconds : 1;
+	struct step_costs costs;
+	struct text_file *file;
+	for (size_t i = 0; i < job->tile.lowered.distinct_count; i++) /* --costs adds what blocks recompute */
+		job->tile.compiled.times[i].recompute = 0;
+	TRY(compiled_costs(&job->context, &job->tile.compiled, true, job->costs.fixed, &costs));
+	struct step_run *runs = arena_array(job->context.arena, costs.run_count, sizeof *runs);
+	TRY_ALLOC(runs, &s->diags);
+	for (size_t i = 0; i < costs.run_count; i++) {
+		runs[i] = costs.runs[i];
+		runs[i].cost.forward *= scale;
+		runs[i].cost.backward *= scale;
+	}
+	costs.runs = runs;
+	costs.spill_write = job->costs.spill_write * scale;
+	costs.spill_read = job->costs.spill_read * scale;
+	TRY(session_open_text(s, &file, s->line.values[OPTION_SAVE_COSTS], false));
+	spec_write(file->report.text, &costs, !s->costs ? "none" : !given ? "ns" : given->milliseconds > 0 ? "ms" : "none");
+	return session_close_text(file);
+}
+
+enum status subject_save_costs(struct subject *subject)
+{
+	struct session *s = subject->session;
+	struct job job;
+	struct job_options options = session_job_options(s, &policy_save_all);
+	options.unexecuted = true;
+	TRY(job_make(&s->context, &job, &s->chain, &subject->type, &options));
+	const enum status status =
+		job.whole.steps ? write_costs(s, &job)
+						: diag_file(&s->diags, STATUS_USAGE, NULL, -1, "--save-costs: the chain has no steps");
+	job_free(&job);
 	return status;
 }
 

@@ -31,5 +31,7 @@ enum status subject_budgets(struct subject *subject, const struct policy *const 
                             struct policy_row *rows);
 /* Sets LIST to the arrays that POLICY holds in memory when the first sweep ends, and LIST's row to its figures. */
 enum status subject_kept(struct subject *subject, const struct policy *policy, struct kept_list *list);
+/* Writes the costs of the chain's steps, or of those of one tile, to --save-costs. STATUS_USAGE if there are no steps. */
+enum status subject_save_costs(struct subject *subject);
 
 #endif

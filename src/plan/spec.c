@@ -240,6 +240,27 @@ enum status spec_read(struct spec *spec, const struct source *source, struct are
 	return status;
 }
 
+void spec_write(const struct text *text, const struct step_costs *costs, const char *unit)
+{
+	text_printf(text, "{\"time_unit\": \"%s\", \"fixed_bytes\": %lld, \"output_bytes\": %lld,\n", unit,
+	            (long long)costs->fixed, (long long)costs->output);
+	text_printf(text, " \"spill_write\": %.17g, \"spill_read\": %.17g, \"steps\": [", costs->spill_write,
+	            costs->spill_read);
+	for (size_t i = 0; i < costs->run_count; i++) {
+		const struct step_cost *c = &costs->runs[i].cost;
+		text_printf(text, "%s\n {\"count\": %lld, \"forward\": %.17g, \"backward\": %.17g, ", i ? "," : "",
+		            (long long)costs->runs[i].count, c->forward, c->backward);
+		text_printf(text, "\"state_bytes\": %lld, \"residual_bytes\": %lld, ", (long long)c->state,
+		            (long long)c->residual);
+		text_printf(text, "\"forward_temporary_bytes\": %lld, \"record_temporary_bytes\": %lld, ",
+		            (long long)c->forward_temporary, (long long)c->record_temporary);
+		text_printf(text, "\"backward_temporary_bytes\": %lld, \"keeps_input\": %s, \"keeps_output\": %s}",
+		            (long long)c->backward_temporary, c->keeps_input ? "true" : "false",
+		            c->keeps_output ? "true" : "false");
+	}
+	text_printf(text, "]}\n");
+}
+
 static bool is_bytes(int64_t bytes) { return bytes >= 0 && bytes <= (int64_t)BYTES_MOST; }
 static bool is_cost(double cost) { return cost >= 0 && cost <= COST_MOST; }
 

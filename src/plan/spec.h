@@ -5,6 +5,7 @@
 #ifndef PLAN_SPEC_H
 #define PLAN_SPEC_H
 
+#include "base/text.h"
 #include "budget/budget.h"
 #include "memory/counters.h"
 #include "schedule/action.h"
@@ -27,6 +28,8 @@ struct spec {
  * 2^62 bytes, where the states and residuals of all steps count twice.
  */
 enum status spec_read(struct spec *spec, const struct source *source, struct arena *arena, struct diags *diags);
+/* Writes COSTS, whose runs are in order, as spec_read reads them. UNIT is their "time_unit". */
+void spec_write(const struct text *text, const struct step_costs *costs, const char *unit);
 /*
  * Sets SPEC to COSTS, whose `steps` it counts, with a copy of the runs in ARENA. An output or a spill cost below 0 is
  * what spec_read assumes if it is not given. Fails as spec_read does, and names the run by its index.
