@@ -297,7 +297,10 @@ CKPTC_API int ckptc_result_value(const struct ckptc_result *result, struct ckptc
 CKPTC_API int ckptc_result_gradient(const struct ckptc_result *result, struct ckptc_array *array);
 /* The gradient of param NAME: f32 or f64, in which it was computed. */
 CKPTC_API int ckptc_result_param(const struct ckptc_result *result, const char *name, struct ckptc_array *array);
-/* What ckptc_grad measured, which is what ckptc_plan_chain predicts. Zeros after ckptc_run, but for peak_bytes. */
+/*
+ * What ckptc_grad measured, which is what ckptc_plan_chain predicts of a run without a cotangent of its own. Zeros after
+ * ckptc_run, but for peak_bytes.
+ */
 CKPTC_API void ckptc_result_counters(const struct ckptc_result *result, struct ckptc_counters *counters);
 CKPTC_API void ckptc_result_free(struct ckptc_result *result);
 

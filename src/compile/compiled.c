@@ -239,7 +239,8 @@ static bool append_run(struct run_list *list, uint32_t id, int64_t times)
 /* Adds ITEMS, TIMES times in a row. If in order, TIMES is 1 unless ITEMS are one step; other loops go by iteration. */
 static bool add_items(struct run_list *list, const struct item *items, size_t count, int64_t times)
 {
-	for (const struct item *item = items; item < items + count; item++) {
+	for (size_t k = 0; k < count; k++) {
+		const struct item *item = &items[k];
 		if (item->step) {
 			if (!append_run(list, item->step->id, times))
 				return false;

@@ -51,9 +51,11 @@ enum status kept_states_set_pieces(struct worker *worker, const struct machine_a
 	}
 	char *next = kept->unwanted;
 	for (size_t i = 0; i < count; i++) {
-		char *at = arrays[i].offset < 0 ? next : worker->slab.base + arrays[i].offset;
-		kept->pieces[i] = (struct spill_piece){at, (size_t)arrays[i].size};
-		next += arrays[i].offset < 0 ? arrays[i].size : 0;
+		const bool wanted = arrays[i].offset >= 0;
+		kept->pieces[i] =
+			(struct spill_piece){wanted ? worker->slab.base + arrays[i].offset : next, (size_t)arrays[i].size};
+		if (!wanted && arrays[i].size > 0) /* else NEXT may be NULL */
+			next += arrays[i].size;
 	}
 	kept->piece_count = count;
 	return STATUS_OK;

@@ -61,57 +61,107 @@ end:
 	return NULL;
 }
 
-/* Computes steps of every kind. Returns the first failure. */
-static enum status compute(struct program_set *set, const struct program_signature *signature, struct diags *diags)
-{
-	double arrays[6][8] = {{0.5}};
-	const void *const operands[] = {arrays[0]};
-	void *doperands[] = {arrays[1]};
+enum { OPERANDS = 2, MOST = 8 }; /* MOST: elements of an array */
+
+/* What one input computes with. */
+struct trial {
+	struct program_set *set;
+	struct program_signature signature;
 	struct program_traits traits;
-	uint64_t handle = 1;
-	struct program_call call = {.x = arrays[2],
-	                            .operands = operands,
-	                            .constant = 1,
-	                            .y = arrays[3],
-	                            .g = arrays[4],
-	                            .dx = arrays[5],
-	                            .doperands = doperands,
-	                            .recorded = &handle};
-	TRY(programs_open(set, 0, signature, &traits, diags));
-	TRY(programs_call(set, 0, &call, diags));
-	if (traits.record_bytes >= 0) {
-		call.kind = PROGRAM_RECORD;
-		TRY(programs_call(set, 0, &call, diags));
-		if (handle == 0)
+	struct program_call call;
+	uint64_t handles[2];
+	struct diags *diags;
+};
+
+static enum status record(struct trial *t)
+{
+	for (int i = 0; i < 2; i++) {
+		t->call.kind = PROGRAM_RECORD;
+		t->call.recorded = &t->handles[i];
+		TRY(programs_call(t->set, 0, &t->call, t->diags));
+		if (t->handles[i] == 0)
 			abort();
 	}
-	if (traits.backward) {
-		call.kind = PROGRAM_BACKWARD;
-		call.handle = traits.record_bytes >= 0 ? handle : 0;
-		TRY(programs_call(set, 0, &call, diags));
+	return STATUS_OK;
+}
+
+/* Computes steps of every kind. Returns the first failure. */
+static enum status compute(struct trial *t)
+{
+	struct program_call *call = &t->call;
+	TRY(programs_open(t->set, 0, &t->signature, &t->traits, t->diags));
+	for (int i = 0; i < 3; i++) { /* the second call has its operands */
+		call->kind = PROGRAM_FORWARD;
+		call->number = i;
+		TRY(programs_call(t->set, 0, call, t->diags));
+		if (i == 1)
+			programs_forget(t->set);
 	}
-	if (traits.record_bytes >= 0)
-		TRY(programs_release(set, 0, 0, handle, diags));
-	if (traits.sums)
-		TRY(programs_sum(set, 0, 0, arrays[1], diags));
-	return programs_finish(set, diags);
+	const bool records = t->traits.record_bytes >= 0;
+	if (records)
+		TRY(record(t));
+	if (t->traits.backward) {
+		call->kind = PROGRAM_BACKWARD;
+		call->handle = records ? t->handles[0] : 0;
+		TRY(programs_call(t->set, 0, call, t->diags));
+		call->handle = 0;
+	}
+	if (records)
+		TRY(programs_release(t->set, 0, 0, t->handles[1], t->diags));
+	for (uint32_t i = 0; i < t->signature.count; i++)
+		if (t->traits.sums & 1u << i)
+			TRY(programs_sum(t->set, 0, i, t->call.doperands[i], t->diags));
+	return STATUS_OK;
+}
+
+/* As compute; then, if AGAIN, the same with other types. */
+static enum status compute_all(struct trial *t, bool again)
+{
+	TRY(compute(t));
+	if (again) {
+		t->signature.gradient_x = false;
+		t->call.dx = NULL;
+		TRY(compute(t));
+	}
+	return programs_finish(t->set, t->diags);
+}
+
+/* Computes with arrays of program memory if SHARES and the program does so, else with others. */
+static enum status try(struct trial *t, bool shares, bool again)
+{
+	double arrays[4 + 2 * OPERANDS][MOST] = {{0.5}}, (*at)[MOST] = arrays;
+	void *memory = NULL;
+	if (shares) {
+		TRY(programs_open(t->set, 0, &t->signature, &t->traits, t->diags));
+		TRY(programs_memory(t->set, sizeof arrays, &memory, t->diags));
+		at = memory ? memory : at;
+	}
+	const void *const operands[] = {at[4], at[5]};
+	void *doperands[] = {at[6], at[7]};
+	t->call = (struct program_call){
+		.x = at[0], .operands = operands, .constant = 1, .y = at[1], .g = at[2], .dx = at[3], .doperands = doperands};
+	const enum status status = compute_all(t, again);
+	if (status && !programs_call(t->set, 0, &t->call, t->diags)) /* it has failed before */
+		abort();
+	programs_memory_put(t->set, memory);
+	return status;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	static const char *const names[] = {"step"}, *const operand_names[] = {"c"};
+	static const char *const names[] = {"step"}, *const operand_names[] = {"c", "k"};
 	const uint8_t choice = size > 0 ? data[0] : 0;
-	const struct type type = {choice & 1 ? DTYPE_F32 : DTYPE_F64, {.ndim = 1, .dim = {choice >> 1 & 7}}};
-	const struct program_signature signature = {.x = type,
-	                                            .y = type,
-	                                            .count = choice >> 4 & 1,
-	                                            .names = operand_names,
-	                                            .operands = &type,
-	                                            .gradient_x = true,
-	                                            .gradients = choice >> 5 & 1};
+	const enum dtype dtype = choice & 1 ? DTYPE_F32 : DTYPE_F64;
+	const struct type type = {dtype, {.ndim = 1, .dim = {choice >> 1 & 7}}}, operands[] = {type, {.dtype = dtype}};
+	struct trial trial = {.signature = {.x = type,
+	                                    .y = type,
+	                                    .count = choice & 16 ? OPERANDS : 0,
+	                                    .names = operand_names,
+	                                    .operands = operands,
+	                                    .gradient_x = true,
+	                                    .gradients = choice & 16 && choice & 32 ? 3 : 0}};
 	const struct program_binding binding = {"step", "fuzz"};
 	const struct program_options options = {.timeout = 0.01, .workers = 1}; /* an answer may be too short */
-	struct program_set *set;
 	struct arena arena;
 	struct diags diags;
 	int in[2], out[2];
@@ -123,14 +173,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct client client = {data + (size > 0), size > 0 ? size - 1 : 0, in[0], out[1]};
 	signal(SIGPIPE, SIG_IGN);
 	pthread_t thread;
-	if (programs_bind(&context, names, 1, &binding, 1, &options, &set) ||
-	    command_attach(&set->programs[0], &set->programs[0].workers[0], in[1], out[0], &diags) ||
+	if (programs_bind(&context, names, 1, &binding, 1, &options, &trial.set) ||
+	    command_attach(&trial.set->programs[0], &trial.set->programs[0].workers[0], in[1], out[0], &diags) ||
 	    pthread_create(&thread, NULL, answer, &client) != 0)
 		abort();
-	const enum status status = compute(set, &signature, &diags);
-	if (status ? status != STATUS_PROGRAM || diags.errors != 1 : diags.errors != 0)
+	trial.diags = &diags;
+	const enum status status = try(&trial, choice & 64, choice & 128);
+	if (status ? status != STATUS_PROGRAM || diags.errors < 1 || diags.errors > 2 : diags.errors != 0)
 		abort();
-	programs_close(set);
+	programs_close(trial.set);
 	pthread_join(thread, NULL);
 	arena_free(&arena);
 	return 0;
