@@ -162,17 +162,23 @@ static enum status bind_program(const struct context *context, struct ckptc_chai
 	return STATUS_OK;
 }
 
-/* Binds NAME to ARRAY, or to TARGET if ARRAY is NULL. */
+/* Binds NAME to ARRAY or to TARGET, the one that is not NULL. WHAT is its name in ckptc.h. */
 static int bind_name(struct ckptc_chain *chain, const char *name, const struct ckptc_array *array, const char *target,
-                     struct ckptc_error *error)
+                     const char *what, struct ckptc_error *error)
 {
 	struct arena arena;
 	struct diags diags;
 	arena_init(&arena, &chain->owner.allocator);
 	diags_init(&diags, &arena);
+	diags.library = true;
 	const struct context context = {&chain->owner.allocator, &arena, &diags};
-	const enum status status =
-		array ? bind_array(&context, chain, name, array) : bind_program(&context, chain, name, target);
+	enum status status;
+	if (!name || (!array && !target))
+		status = diag_file(&diags, STATUS_USAGE, NULL, -1, "'%s' is NULL", name ? what : "name");
+	else if (target && !target[0])
+		status = diag_file(&diags, STATUS_USAGE, NULL, -1, "'%s' is empty", what);
+	else
+		status = array ? bind_array(&context, chain, name, array) : bind_program(&context, chain, name, target);
 	error_set(error, status, &diags);
 	arena_free(&arena);
 	return (int)status;
@@ -181,12 +187,12 @@ static int bind_name(struct ckptc_chain *chain, const char *name, const struct c
 int ckptc_chain_bind(struct ckptc_chain *chain, const char *name, const struct ckptc_array *array,
                      struct ckptc_error *error)
 {
-	return bind_name(chain, name, array, NULL, error);
+	return bind_name(chain, name, array, NULL, "array", error);
 }
 
 int ckptc_chain_program(struct ckptc_chain *chain, const char *name, const char *target, struct ckptc_error *error)
 {
-	return bind_name(chain, name, NULL, target, error);
+	return bind_name(chain, name, NULL, target, "target", error);
 }
 
 enum status chain_bind_programs(const struct context *context, const struct ckptc_chain *chain, int threads,

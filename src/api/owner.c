@@ -16,6 +16,7 @@ void *owner_make(const struct ckptc_allocator *allocator, size_t size)
 	owner->size = size;
 	arena_init(&owner->arena, &owner->allocator);
 	diags_init(&owner->diags, &owner->arena);
+	owner->diags.library = true;
 	owner->context = (struct context){&owner->allocator, &owner->arena, &owner->diags};
 	return owner;
 }

@@ -39,8 +39,6 @@ static enum status plan_spec(struct ckptc_plan *plan, const char *policy, const 
 	plan->spec.disk_bytes = options->disk_bytes;
 	TRY(policy_read(&plan->owner.context, &plan->policy, policy, options));
 	TRY(spec_policy(&plan->owner.context, &plan->spec, options->memory, &plan->policy));
-	if (plan->policy.kind == POLICY_auto) /* messages say "budget:", not --memory */
-		plan->policy.kind = POLICY_budget;
 	return spec_plan(&plan->owner.context, &plan->spec, &plan->policy, &plan->counters, &time, &plan->schedule);
 }
 

@@ -70,6 +70,7 @@ struct diags {
 	struct diag *first, *last;
 	int errors;
 	bool exhausted; /* memory was short: for the work, or to keep a diagnostic */
+	bool library;   /* the reader calls libckptc: hints name what ckptc.h declares, not options of the command */
 };
 
 /* The first argument of most functions below cli that need two of the three members. */

@@ -63,8 +63,11 @@ enum status budget_least(const struct context *context, const struct step_costs 
  */
 enum status budget_gap(const struct context *context, const struct step_costs *costs, int64_t bytes,
                        struct counters *counters);
-/* Reports that BYTES are too few. The hint is OPTION with LEAST, which are enough. Returns STATUS_LIMIT. */
-enum status budget_infeasible(int64_t bytes, int64_t least, const char *option, struct diags *diags);
+/*
+ * Reports that BYTES, of a limit on memory if BY_MEMORY, else of a policy budget:BYTES, are too few. The hint has LEAST,
+ * which are enough. Returns STATUS_LIMIT.
+ */
+enum status budget_infeasible(int64_t bytes, int64_t least, bool by_memory, struct diags *diags);
 
 /* disk.c: budgets that may keep states on disk. */
 
@@ -83,11 +86,11 @@ struct disk_offer {
 enum status budget_offer_disk(const struct context *context, const struct disk_offer *offer, struct budget_goal *goal);
 /*
  * Sets GOAL, whose bytes the caller sets, to the fastest schedule found by the cost walk; the caller frees it. Fails
- * with STATUS_LIMIT if none is found. If DISK is not NULL, states may go to disk. An error's hint is OPTION ("budget:",
- * "--memory ") with the least peak of all that were tried.
+ * with STATUS_LIMIT if none is found. If DISK is not NULL, states may go to disk. BY_MEMORY: see budget_infeasible,
+ * whose LEAST is the least peak of all that were tried.
  */
 enum status budget_schedule(const struct context *context, const struct step_costs *costs,
-                            const struct disk_offer *disk, const char *option, struct budget_goal *goal);
+                            const struct disk_offer *disk, bool by_memory, struct budget_goal *goal);
 /* Lowers *LEAST to the peak of disk-revolve:0, without copies, if that is less. */
 enum status budget_least_on_disk(const struct context *context, const struct disk_offer *offer, int64_t *least);
 

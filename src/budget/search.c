@@ -209,8 +209,9 @@ enum status budget_least(const struct context *context, const struct step_costs 
 	return status;
 }
 
-enum status budget_infeasible(int64_t bytes, int64_t least, const char *option, struct diags *diags)
+enum status budget_infeasible(int64_t bytes, int64_t least, bool by_memory, struct diags *diags)
 {
+	const char *option = !by_memory ? "budget:" : diags->library ? "a 'memory' of " : "--memory ";
 	diag_file(diags, STATUS_LIMIT, NULL, -1,
 	          "cannot run the backward pass within %lld byte%s; the least that works is %lld bytes", (long long)bytes,
 	          bytes == 1 ? "" : "s", (long long)least);
@@ -218,7 +219,7 @@ enum status budget_infeasible(int64_t bytes, int64_t least, const char *option, 
 }
 
 enum status budget_schedule(const struct context *context, const struct step_costs *costs,
-                            const struct disk_offer *disk, const char *option, struct budget_goal *goal)
+                            const struct disk_offer *disk, bool by_memory, struct budget_goal *goal)
 {
 	TRY(budget_search(context, costs, NULL, goal, 1));
 	const enum status status = disk ? budget_offer_disk(context, disk, goal) : STATUS_OK;
@@ -227,5 +228,5 @@ enum status budget_schedule(const struct context *context, const struct step_cos
 		goal->schedule = NULL;
 		return status;
 	}
-	return goal->schedule ? STATUS_OK : budget_infeasible(goal->bytes, goal->least, option, context->diags);
+	return goal->schedule ? STATUS_OK : budget_infeasible(goal->bytes, goal->least, by_memory, context->diags);
 }

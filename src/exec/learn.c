@@ -154,8 +154,9 @@ enum status programs_demand(const struct chain *chain, bool backward, struct pro
 		if (!set || !programs_bound(set, i)) {
 			diag_at(diags, STATUS_USAGE, chain->source, program->span, "nothing computes the program '%s'",
 			        program->name);
-			return diag_hint(diags, "bind it: --program %s=COMMAND, or --program %s=FILE.so", program->name,
-			                 program->name);
+			return diags->library ? diag_hint(diags, "bind it by ckptc_chain_program")
+			                      : diag_hint(diags, "bind it: --program %s=COMMAND, or --program %s=FILE.so",
+			                                  program->name, program->name);
 		}
 		if (backward && program->differentiated && !program->traits.backward)
 			return diag_at(diags, STATUS_PROGRAM, chain->source, program->span,

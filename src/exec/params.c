@@ -174,6 +174,8 @@ static enum status fail_shapeless(const struct binder *b, const struct param *pa
 	const char *word = word_of(param), *name = param->name;
 	if (source->none) {
 		diag_at(b->diags, STATUS_CHAIN, b->chain->source, param->span, "%s '%s' has no value", word, name);
+		if (b->diags->library)
+			return diag_hint(b->diags, "give one by ckptc_chain_bind, or write `= zeros` or `= normal(STD, SEED)`");
 		return diag_hint(b->diags,
 		                 "give one with --param %s=FILE or =NUMBER, or write `= zeros` or `= normal(STD, SEED)`", name);
 	}

@@ -118,6 +118,7 @@ static enum status run_workers(struct shared *shared, struct pipeline_worker *wo
 		workers[i] = (struct pipeline_worker){.shared = shared, .index = i};
 		arena_init(&workers[i].arena, shared->pipeline->allocator);
 		diags_init(&workers[i].diags, &workers[i].arena);
+		workers[i].diags.library = diags->library;
 	}
 	team_run(shared->pipeline->team, count, 1, work, workers);
 	const struct pipeline_worker *failed = NULL;
@@ -139,7 +140,8 @@ enum status pipeline_run(const struct pipeline *pipeline, struct diags *diags)
 	if (count < 1)
 		return STATUS_OK;
 	if (pipeline->dealt && count > 1 && team_start(pipeline->team) < count)
-		return diag_file(diags, STATUS_LIMIT, NULL, -1, "cannot start %d workers: --threads asks for fewer", count);
+		return diag_file(diags, STATUS_LIMIT, NULL, -1, "cannot start %d workers: %s asks for fewer", count,
+		                 diags->library ? "'threads'" : "--threads");
 	struct pipeline_worker *workers = allocator_get(pipeline->allocator, (size_t)count, sizeof *workers);
 	TRY_ALLOC(workers, diags);
 	struct shared shared = {.pipeline = pipeline, .count = count};

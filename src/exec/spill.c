@@ -131,7 +131,8 @@ enum status spill_open(struct spill *spill, size_t staging, const struct allocat
 enum status spill_create(struct spill *spill, const char *directory, struct diags *diags)
 {
 	spill->name = directory;
-	spill->remedy = "run the command again; if that fails too, choose another --spill DIR";
+	spill->remedy = diags->library ? "try again; if that fails too, choose another directory in 'spill'"
+	                               : "run the command again; if that fails too, choose another --spill DIR";
 	spill->fd = io_make_nameless(directory);
 	const struct spill_failure failure = {directory, "create the spill file", errno};
 	return spill->fd >= 0 ? STATUS_OK : failed(&failure, diags);

@@ -65,11 +65,13 @@ enum status worker_open(struct worker *worker, struct run *run, int index)
 	enum status status = slab_get_shared(&worker->slab, slab, run->programs, context->allocator, context->diags);
 	if (status == STATUS_OK && (run->forward || tiled))
 		status = open_blocks(worker);
+	const bool library = context->diags->library;
+	const char *tiles = library ? "smaller tiles ('tile')" : "smaller tiles (--tile ROWS)";
 	if (status && run->gradient)
-		diag_hint(context->diags, "a policy that keeps less (--memory BYTES)%s may fit",
-		          tiled ? " or smaller tiles (--tile ROWS)" : "");
+		diag_hint(context->diags, "a policy that keeps less (%s)%s%s may fit", library ? "'memory'" : "--memory BYTES",
+		          tiled ? " or " : "", tiled ? tiles : "");
 	else if (status && tiled)
-		diag_hint(context->diags, "smaller tiles (--tile ROWS) may fit");
+		diag_hint(context->diags, "%s may fit", tiles);
 	if (run->forward)
 		run->forward->bytes += slab;
 	return status;

@@ -204,8 +204,8 @@ enum status archive_lacks(const struct archive *archive, const char *key)
 	const char *near = key ? suggest_nearest(key, names, count) : NULL, *list = text_join(names, count, context->arena);
 	if (near)
 		return diag_hint(context->diags, "did you mean '%s'? Its %ss: %s", near, what, list);
-	return diag_hint(context->diags, "its %ss: %s; load(\"FILE\", \"NAME\") or --param NAME=FILE:NAME chooses one",
-	                 what, list);
+	return diag_hint(context->diags, "its %ss: %s; load(\"FILE\", \"NAME\")%s chooses one", what, list,
+	                 context->diags->library ? "" : " or --param NAME=FILE:NAME");
 }
 
 enum status loader_names(struct loader *loader, const char *path, const char *const **names, size_t *count)

@@ -124,7 +124,9 @@ static enum status read_descr(struct dict *d, enum dtype assume, struct npy_head
 		if (assume == DTYPE_COUNT) {
 			diag_file(d->diags, STATUS_DATA, d->file, d->offset + (int64_t)d->token,
 			          "npy header: type '%s' may hold bf16 or f16", descr);
-			return diag_hint(d->diags, "--assume-dtype bf16 reads it as bfloat16");
+			return diag_hint(d->diags, d->diags->library
+			                               ? "ckptc_chain_bind takes its values, as CKPTC_BF16 or CKPTC_F16"
+			                               : "--assume-dtype bf16 reads it as bfloat16");
 		}
 		if (assume != DTYPE_BF16 && assume != DTYPE_F16)
 			return dict_error(d, "--assume-dtype must be of two bytes for this type");

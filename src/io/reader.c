@@ -109,7 +109,7 @@ static enum status check_integers(const struct reader *r, const void *from, int6
 	const int64_t at = first + (int64_t)i;
 	diag_file(diags, STATUS_DATA, r->input->name, r->data + 8 * at,
 	          "element %lld is an integer beyond 2^53, which f64 does not hold", (long long)at);
-	return diag_hint(diags, "--cast lets it be rounded");
+	return diag_hint(diags, diags->library ? "round it to f64 before" : "--cast lets it be rounded");
 }
 
 static enum status truncated(const struct reader *r, int64_t have, struct diags *diags)

@@ -89,8 +89,8 @@ static enum status not_a_number(struct scan *s, size_t at, size_t end)
 	enum status status;
 	if (c < 0x20 || c == 0x7f) {
 		status = text_error(s, at, at + 1, "byte 0x%02x is neither a number nor white space", c);
-		return diag_hint(s->diags,
-		                 "npy data begins with \\x93NUMPY, text holds numbers; --from raw reads plain binary values");
+		return diag_hint(s->diags, "npy data begins with \\x93NUMPY, text holds numbers%s",
+		                 s->diags->library ? "" : "; --from raw reads plain binary values");
 	}
 	size_t shown = end - at > 40 ? 40 : end - at;
 	while (shown > 1 && shown < end - at && ((unsigned char)s->text[at + shown] & 0xc0) == 0x80)

@@ -92,7 +92,8 @@ enum status input_open(struct input *input, const char *path, bool regular_only,
 		status = system_error(input->name, -1, "cannot read", diags);
 	} else if (regular_only && !S_ISREG(st.st_mode)) {
 		status = diag_file(diags, STATUS_IO, path, -1, "not a regular file");
-		diag_hint(diags, "--allow-special-files lets devices and FIFOs be read");
+		diag_hint(diags, diags->library ? "ckptc_chain_bind takes values that were read elsewhere"
+		                                : "--allow-special-files lets devices and FIFOs be read");
 	} else if (S_ISREG(st.st_mode)) {
 		off_t at = lseek(input->fd, 0, SEEK_CUR);
 		input->base = at > 0 ? at : 0;

@@ -195,7 +195,8 @@ enum status resolver_refuse_name(struct resolver *r, const char *name, struct sp
 	if (def)
 		return RESOLVE_HINT(r, "it ends with the call of '%s': `export %s` there binds it where '%s' is called",
 		                    def->name, name, def->name);
-	return RESOLVE_HINT(r, "declare it by param or const (--param gives a value), or name a value by `name %s`", name);
+	return RESOLVE_HINT(r, "declare it by param or const (%s gives a value), or name a value by `name %s`",
+	                    r->context->diags->library ? "ckptc_chain_bind" : "--param", name);
 }
 
 enum status resolver_name(struct resolver *r, const char *name, struct span span, struct ref *ref)

@@ -197,6 +197,29 @@ static void take_goal(struct job *job, const struct budget_goal *goal)
 		bytes_beside_slabs(job) + (job->tiles.workers <= ARRAY_ALIGN ? round_up(slabs, ARRAY_ALIGN) : slabs);
 }
 
+/* Reports that nothing fits the budget, with what would. GOAL is that of JOB's search. Returns STATUS_LIMIT. */
+static enum status report_infeasible(struct job *job, struct budget_goal *goal)
+{
+	struct diags *diags = job->context.diags;
+	const bool library = diags->library;
+	const char *disk = !library ? "--spill DIR" : job->options.unexecuted ? "'on_disk'" : "'spill'";
+	(void)budget_infeasible(job->policy->number, job->least_bytes, job->options.policy->kind == POLICY_auto, diags);
+	if (job->options.may_spill && !job->options.on_disk) {
+		const int64_t least = job->least_bytes;
+		const struct budget_judge judge = make_judge(job);
+		const struct disk_offer offer = make_offer(job, &judge);
+		TRY(budget_least_on_disk(&job->context, &offer, &goal->least));
+		take_goal(job, goal);
+		if (job->least_bytes < least)
+			diag_hint_more(diags, "%s lowers that to %lld", disk, (long long)job->least_bytes);
+		job->least_bytes = least;
+	}
+	if (job->tiles.workers > 1) /* each has tiles of its own */
+		diag_hint_more(diags, "that is for %d workers: %s takes less, and %s with fewer rows may", job->tiles.workers,
+		               library ? "'threads' = 1" : "--threads 1", library ? "a 'tile'" : "--tile");
+	return STATUS_LIMIT;
+}
+
 enum status job_make_budget(struct job *job)
 {
 	const bool is_auto = job->options.policy->kind == POLICY_auto;
@@ -210,22 +233,7 @@ enum status job_make_budget(struct job *job)
 		TRY(job_offer_values(&job->context, job, additions_of_run(job), job, 1));
 	if (job->schedule)
 		return policy_by_value(&job->scheduled) ? STATUS_OK : job_finish(job);
-	struct diags *diags = job->context.diags;
-	(void)budget_infeasible(job->policy->number, job->least_bytes, is_auto ? "--memory " : "budget:", diags);
-	if (job->options.may_spill && !job->options.on_disk) {
-		const int64_t least = job->least_bytes;
-		const struct budget_judge judge = make_judge(job);
-		const struct disk_offer offer = make_offer(job, &judge);
-		TRY(budget_least_on_disk(&job->context, &offer, &goal.least));
-		take_goal(job, &goal);
-		if (job->least_bytes < least)
-			diag_hint_more(diags, "--spill DIR lowers that to %lld", (long long)job->least_bytes);
-		job->least_bytes = least;
-	}
-	if (job->tiles.workers > 1) /* each has tiles of its own */
-		diag_hint_more(diags, "that is for %d workers: --threads 1 takes less, and --tile with fewer rows may",
-		               job->tiles.workers);
-	return STATUS_LIMIT;
+	return report_infeasible(job, &goal);
 }
 
 enum status job_make_budgets(const struct context *context, const struct chain *chain, const struct type *input,

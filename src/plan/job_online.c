@@ -43,7 +43,7 @@ enum status job_choose_online(struct job *job, struct policy *policy)
 	TRY(judge(job, 1, &peak, &ends));
 	job->least_bytes = peak > bytes ? peak : 0;
 	if (peak > bytes)
-		return budget_infeasible(bytes, peak, "--memory ", job->context.diags);
+		return budget_infeasible(bytes, peak, true, job->context.diags);
 	int64_t beyond = 2;
 	for (; !ends && beyond <= MOST_SNAPSHOTS; beyond *= 2) {
 		TRY(judge(job, beyond, &peak, &ends));

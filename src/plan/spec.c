@@ -405,10 +405,9 @@ static enum status make_schedule(const struct context *context, const struct spe
                                  struct budget_goal *goal)
 {
 	const struct disk_offer offer = offer_of(spec);
-	const char *option = policy->kind == POLICY_auto ? "--memory " : "budget:";
 	goal->bytes = policy->number;
 	if (by_search(policy))
-		return budget_schedule(context, &spec->costs, spec->on_disk ? &offer : NULL, option, goal);
+		return budget_schedule(context, &spec->costs, spec->on_disk ? &offer : NULL, policy->kind == POLICY_auto, goal);
 	goal->schedule = policy_schedule(policy, &spec->costs, context->allocator);
 	return goal->schedule ? STATUS_OK : diag_memory(context->diags);
 }

@@ -318,7 +318,7 @@ static inline struct schedule *schedule_of(const char *text, int64_t limit, cons
 	policy.max_checkpoints = limit;
 	goal.bytes = policy.number;
 	if (policy.kind == POLICY_budget)
-		ck_assert_int_eq(budget_schedule(&context, costs, NULL, "budget:", &goal), STATUS_OK);
+		ck_assert_int_eq(budget_schedule(&context, costs, NULL, false, &goal), STATUS_OK);
 	else
 		goal.schedule = policy_schedule(&policy, costs, &allocator_system);
 	ck_assert_ptr_nonnull(goal.schedule);

@@ -86,13 +86,14 @@ START_TEST(test_errors)
 	static const char json[] = "{\"steps\": [{\"state_bytes\": 1,\n \"residual_byte\": 2}]}";
 	struct ckptc_plan *plan = (struct ckptc_plan *)&plan;
 	struct ckptc_error error;
-	const struct ckptc_plan_options negative = {.memory = -1};
+	const struct ckptc_plan_options negative = {.memory = -1}, small = {.memory = 7};
 	struct ckptc_step_cost wrong = equal;
 	const struct ckptc_costs one = {&wrong, 1, 0, -1, -1, -1}, none = {NULL, 0, 0, -1, -1, -1};
 	expect(ckptc_plan_costs(&plan, &costs, "revolv:3", NULL, &error), CKPTC_USAGE, &error, "did you mean 'revolve'");
 	ck_assert_ptr_null(plan);
 	expect(ckptc_plan_costs(&plan, &costs, "dots", NULL, &error), CKPTC_USAGE, &error, "within steps");
 	expect(ckptc_plan_costs(&plan, &costs, "budget:7", NULL, &error), CKPTC_LIMIT, &error, "budget:");
+	expect(ckptc_plan_costs(&plan, &costs, "auto", &small, &error), CKPTC_LIMIT, &error, "use a 'memory' of ");
 	expect(ckptc_plan_costs(&plan, &costs, "sqrt", &negative, &error), CKPTC_USAGE, &error, "below 0");
 	expect(ckptc_plan_costs(&plan, &none, "sqrt", NULL, &error), CKPTC_DATA, &error, "'steps'");
 	const struct ckptc_costs null = {NULL, 1, 0, -1, -1, -1}, output = {&equal, 1, 0, -2, -1, -1};

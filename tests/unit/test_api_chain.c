@@ -394,6 +394,45 @@ START_TEST(test_errors)
 }
 END_TEST
 
+/* A hint names fields and functions of ckptc.h where the command names its options. */
+START_TEST(test_words)
+{
+	static const double x[COUNT] = {1e9};
+	static const int64_t large = INT64_MAX;
+	const struct ckptc_array input = array_of(CKPTC_F64, 2, ROWS, COLUMNS, x),
+							 wide = array_of(CKPTC_I64, 0, 0, 0, &large);
+	const struct ckptc_plan_options small = {.memory = 1};
+	const struct ckptc_run_options how = {.plan = {.memory = 600, .threads = 2, .tile = 1}};
+	struct ckptc_chain *chain;
+	struct ckptc_result *result;
+	struct ckptc_plan *plan;
+	struct ckptc_error error;
+	expect(ckptc_chain_new(&chain, "mul k", 5, NULL, &error), CKPTC_CHAIN, &error, "(ckptc_chain_bind gives a value)");
+	chain =
+		chain_of("param W; const c = load(\"/dev/null\"); program p(): same; repeat 9 { sin }; mul W; add c; p", NULL);
+	expect(ckptc_run(&result, chain, &input, NULL, &error), CKPTC_CHAIN, &error, "give one by ckptc_chain_bind");
+	ck_assert_int_eq(ckptc_chain_bind(chain, "W", &input, &error), CKPTC_OK);
+	expect(ckptc_run(&result, chain, &input, NULL, &error), CKPTC_IO, &error, "ckptc_chain_bind takes values");
+	ck_assert_int_eq(ckptc_chain_bind(chain, "c", &input, &error), CKPTC_OK);
+	expect(ckptc_run(&result, chain, &input, NULL, &error), CKPTC_USAGE, &error, "bind it by ckptc_chain_program");
+	expect(ckptc_chain_program(chain, "p", "", &error), CKPTC_USAGE, &error, "'target' is empty");
+	expect(ckptc_chain_program(chain, "p", NULL, &error), CKPTC_USAGE, &error, "'target' is NULL");
+	expect(ckptc_chain_bind(chain, "c", NULL, &error), CKPTC_USAGE, &error, "'array' is NULL");
+	expect(ckptc_chain_bind(chain, NULL, &input, &error), CKPTC_USAGE, &error, "'name' is NULL");
+	ckptc_chain_free(chain);
+	chain = chain_of("repeat 30 { sin }", NULL);
+	expect(ckptc_plan_chain(&plan, chain, &input, NULL, &small, &error), CKPTC_LIMIT, &error, "use a 'memory' of ");
+	ck_assert_msg(strstr(error.message, "'on_disk' lowers that to "), "%s", error.message);
+	expect(ckptc_grad(&result, chain, &input, &how, &error), CKPTC_LIMIT, &error, "'spill' lowers that to ");
+	ck_assert_msg(strstr(error.message, "'threads' = 1 takes less, and a 'tile' "), "%s", error.message);
+	ckptc_chain_free(chain);
+	chain = chain_of("repeat while { sum } max=3 { mul 2 }", NULL);
+	expect(ckptc_plan_chain(&plan, chain, &input, NULL, &small, &error), CKPTC_LIMIT, &error, "use a 'memory' of ");
+	expect(ckptc_run(&result, chain, &wide, NULL, &error), CKPTC_DATA, &error, "round it to f64 before");
+	ckptc_chain_free(chain);
+}
+END_TEST
+
 START_TEST(test_odd_arguments)
 {
 	static const struct ckptc_chain_options reserved = {.reserved[1] = 1};
@@ -532,6 +571,7 @@ int main(void)
 	tcase_add_test(tests, test_program);
 	tcase_add_test(tests, test_while);
 	tcase_add_test(tests, test_errors);
+	tcase_add_test(tests, test_words);
 	tcase_add_test(tests, test_odd_arguments);
 	tcase_add_loop_test(tests, test_failing_allocations, 0, POLICIES);
 	tcase_add_loop_test(tests, test_failing_programs, 0, 2);

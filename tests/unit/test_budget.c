@@ -40,7 +40,7 @@ static struct plan plan_within(const struct step_costs *costs, int64_t bytes)
 	diags_init(&diags, &arena);
 	const double begun = processor_seconds();
 	const struct context context = {&allocator_system, &arena, &diags};
-	plan.status = budget_schedule(&context, costs, NULL, "budget:", &goal);
+	plan.status = budget_schedule(&context, costs, NULL, false, &goal);
 	plan.seconds = processor_seconds() - begun;
 	if (plan.status) {
 		const char *at = strstr(diags.last->message, "the least that works is ");
@@ -407,7 +407,7 @@ START_TEST(more_disk_is_no_slower)
 		for (int64_t limit = 0; limit < 209; limit += 9) {
 			const struct disk_offer offer = {.costs = &costs, .disk_bytes = limit, .limited = limit < 198};
 			struct budget_goal goal = {.bytes = bytes};
-			const enum status status = budget_schedule(&context, &costs, &offer, "budget:", &goal);
+			const enum status status = budget_schedule(&context, &costs, &offer, false, &goal);
 			ck_assert(!status || before > 1e299);
 			if (status)
 				continue;

@@ -490,34 +490,48 @@ static int disk_least(struct disk_search *d)
 	return -1;
 }
 
+/* Asserts that SCHEDULE, which it frees, reverses the steps of COSTS in the least time that D, whose fields are set, finds. */
+static void assert_optimal_on_disk(struct disk_search *d, struct schedule *schedule, struct step_costs *costs)
+{
+	costs->spill_write = d->write;
+	costs->spill_read = d->read;
+	const struct verdict verdict = verdict_of(schedule, costs);
+	const int least = disk_least(d);
+	ck_assert_msg(!verdict.wrong, "%s", verdict.wrong);
+	ck_assert_int_le(schedule_disk_slots(schedule), d->places);
+	ck_assert_int_eq(verdict.checkpoints, schedule_slots(schedule));
+	ck_assert_msg(verdict.time < least + 1e-9, "%d steps, S %d, D %d, w %d, r %d: %g, not %d", d->steps, d->snapshots,
+	              d->places, d->write, d->read, verdict.time, least);
+	schedule_free(schedule);
+	for (int i = 0; i < DISK_COST; i++)
+		free(d->buckets[i]);
+}
+
+/* Sets D's steps to STEPS of time 1, and returns their costs. */
+static struct step_costs uniform_on_disk(struct disk_search *d, int steps)
+{
+	d->steps = steps;
+	for (int i = 0; i < steps; i++)
+		d->times[i] = 1;
+	const struct step_costs costs = uniform(steps);
+	uniform_run.cost.backward = 0;
+	return costs;
+}
+
 START_TEST(disk_revolve_is_optimal)
 {
+	static const char *const policies[] = {"disk-revolve:0", "disk-revolve:1", "disk-revolve:2"};
 	struct disk_search *d = calloc(1, sizeof *d);
 	for (int steps = 1; steps <= DISK_STEPS; steps++)
 		for (int s = 0; s <= 2; s++)
 			for (int write = 0; write <= 4; write += 2)
 				for (int read = 0; read <= 3; read++) {
-					d->steps = steps;
-					for (int i = 0; i < steps; i++)
-						d->times[i] = 1;
-					d->snapshots = s;
-					d->places = steps;
-					d->write = write;
-					d->read = read;
-					struct step_costs costs = uniform(steps);
-					uniform_run.cost.backward = 0;
+					*d = (struct disk_search){.snapshots = s, .places = steps, .write = write, .read = read};
+					struct step_costs costs = uniform_on_disk(d, steps);
 					costs.spill_write = write;
 					costs.spill_read = read;
-					static const char *const policies[] = {"disk-revolve:0", "disk-revolve:1", "disk-revolve:2"};
-					struct schedule *schedule = schedule_of(policies[s], 0, &costs);
-					struct verdict verdict = verdict_of(schedule, &costs);
-					ck_assert_ptr_null(verdict.wrong);
-					ck_assert_msg(verdict.time < disk_least(d) + 1e-9, "%d steps, S %d, w %d, r %d: %g, not %d", steps,
-					              s, write, read, verdict.time, disk_least(d));
-					schedule_free(schedule);
+					assert_optimal_on_disk(d, schedule_of(policies[s], 0, &costs), &costs);
 				}
-	for (int i = 0; i < DISK_COST; i++)
-		free(d->buckets[i]);
 	free(d);
 }
 END_TEST
@@ -531,26 +545,14 @@ START_TEST(bounded_disk_is_optimal)
 			for (int places = 1; places <= 3; places++)
 				for (int cost = 0; cost < 9; cost++) {
 					*d = (struct disk_search){
-						.steps = steps, .snapshots = s, .places = places, .write = 2 * (cost / 3), .read = cost % 3};
-					for (int i = 0; i < steps; i++)
-						d->times[i] = 1;
-					struct step_costs costs = uniform(steps);
-					uniform_run.cost.backward = 0;
+						.snapshots = s, .places = places, .write = 2 * (cost / 3), .read = cost % 3};
+					struct step_costs costs = uniform_on_disk(d, steps);
 					const struct disk_means means = {steps, s, d->write, d->read};
 					/* More places than may be used must change nothing. */
 					struct schedule *schedule =
 						disk_bounded_schedule(&allocator_system, &means, places + cost % 2, cost % 2);
 					disk_bounded_restrict(schedule, places);
-					costs.spill_write = d->write;
-					costs.spill_read = d->read;
-					struct verdict verdict = verdict_of(schedule, &costs);
-					ck_assert_ptr_null(verdict.wrong);
-					const int least = disk_least(d);
-					ck_assert_msg(verdict.time < least + 1e-9, "%d steps, S %d, D %d, w %d, r %d: %g, not %d", steps, s,
-					              places, d->write, d->read, verdict.time, least);
-					schedule_free(schedule);
-					for (int i = 0; i < DISK_COST; i++)
-						free(d->buckets[i]);
+					assert_optimal_on_disk(d, schedule, &costs);
 				}
 	free(d);
 }
@@ -583,16 +585,7 @@ START_TEST(unequal_steps_on_disk_are_optimal)
 		const struct policy policy = {
 			.kind = POLICY_disk_revolve, .number = d->snapshots, .disk_bytes = places < steps ? 10 * places : 0};
 		struct schedule *schedule = policy_schedule(&policy, &costs, &allocator_system);
-		const struct verdict verdict = verdict_of(schedule, &costs);
-		ck_assert_msg(!verdict.wrong, "%s", verdict.wrong);
-		ck_assert_int_le(schedule_disk_slots(schedule), places);
-		ck_assert_int_eq(verdict.checkpoints, schedule_slots(schedule));
-		const int least = disk_least(d);
-		ck_assert_msg(verdict.time < least + 1e-9, "%d steps, S %d, D %d, w %d, r %d: %g, not %d", steps, d->snapshots,
-		              places, d->write, d->read, verdict.time, least);
-		schedule_free(schedule);
-		for (int i = 0; i < DISK_COST; i++)
-			free(d->buckets[i]);
+		assert_optimal_on_disk(d, schedule, &costs);
 	}
 	free(d);
 }
@@ -787,7 +780,7 @@ START_TEST(allocation_fails)
 			enum status status = STATUS_OK;
 			goal.bytes = policy.number;
 			if (policy.kind == POLICY_budget)
-				status = budget_schedule(&context, &costs, NULL, "budget:", &goal);
+				status = budget_schedule(&context, &costs, NULL, false, &goal);
 			else if (!(goal.schedule = policy_schedule(&policy, &costs, &allocator)))
 				status = STATUS_LIMIT;
 			if (status == STATUS_OK)
