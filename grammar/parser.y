@@ -147,12 +147,12 @@ statement
 		BUILD(parse_check_type(parse, $3, $2));
 		BUILD($$ = STATEMENT(CONST, .span = @$, .name = $2, .name_span = @2, .type = $3, .init = $4));
 	}
-	| DEF name '(' parameters ')' block {
-		BUILD($$ = STATEMENT(DEF, .span = @$, .name = $2, .name_span = @2, .names = $4.first, .block = $6));
+	| DEF name { BUILD(parse_check_stage_name(parse, STATEMENT_DEF, $2, @2)); } '(' parameters ')' block {
+		BUILD($$ = STATEMENT(DEF, .span = @$, .name = $2, .name_span = @2, .names = $5.first, .block = $7));
 	}
-	| PROGRAM name '(' parameters ')' ':' result {
-		BUILD(parse_check_type(parse, $7, $2));
-		BUILD($$ = STATEMENT(PROGRAM, .span = @$, .name = $2, .name_span = @2, .names = $4.first, .type = $7));
+	| PROGRAM name { BUILD(parse_check_stage_name(parse, STATEMENT_PROGRAM, $2, @2)); } '(' parameters ')' ':' result {
+		BUILD(parse_check_type(parse, $8, $2));
+		BUILD($$ = STATEMENT(PROGRAM, .span = @$, .name = $2, .name_span = @2, .names = $5.first, .type = $8));
 	}
 	| EXPORT exports {
 		BUILD($$ = STATEMENT(EXPORT, .span = @$, .name_span = @1, .names = $2.names.first, .over = $2.as.first));

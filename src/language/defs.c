@@ -183,9 +183,6 @@ enum status resolver_check_stage_name(struct resolver *r, const struct statement
 	const char *what = statement_word(s->kind);
 	if (op_find(s->name) != OP_COUNT)
 		return RESOLVE_FAIL(r, s->name_span, "'%s' is an operation and can't be a %s", s->name, what);
-	for (int kind = 0; kind < STATEMENT_COUNT; kind++)
-		if (kind != STATEMENT_STAGE && !strcmp(s->name, statement_word((enum statement_kind)kind)))
-			return RESOLVE_FAIL(r, s->name_span, "'%s' begins a statement and can't be a %s", s->name, what);
 	if (resolver_find_program(r, s->name))
 		return RESOLVE_FAIL(r, s->name_span, "'%s' is a program already", s->name);
 	return STATUS_OK;

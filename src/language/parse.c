@@ -321,6 +321,16 @@ bool parse_check_type(struct parse *parse, const struct declared *type, const ch
 	return false;
 }
 
+bool parse_check_stage_name(struct parse *parse, enum statement_kind kind, const char *name, struct span span)
+{
+	for (int word = 0; word < STATEMENT_COUNT; word++)
+		if (word != STATEMENT_STAGE && !strcmp(name, statement_word(word))) {
+			FAIL(parse, STATUS_CHAIN, span, "'%s' begins a statement and can't be a %s", name, statement_word(kind));
+			return false;
+		}
+	return true;
+}
+
 bool parse_check_same(struct parse *parse, const char *word, struct span span)
 {
 	if (!strcmp(word, "same"))

@@ -105,6 +105,11 @@ void parse_too_deep(struct parse *parse, struct span span);
 bool parse_check_integer(struct parse *parse, const struct parse_number *number, struct span span);
 /* Checks that TYPE, the type of the param or const NAME, has no streamed axis. */
 bool parse_check_type(struct parse *parse, const struct declared *type, const char *name);
+/*
+ * Checks that NAME, of a def or program, which is KIND, begins no statement: a stage of that name would be read as such a
+ * statement, and the syntax error would hide this one.
+ */
+bool parse_check_stage_name(struct parse *parse, enum statement_kind kind, const char *name, struct span span);
 /* Checks that DEPTH, of a struct parse_value, is at most MAX_NESTING. */
 bool parse_check_depth(struct parse *parse, int depth, struct span span);
 

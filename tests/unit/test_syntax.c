@@ -464,7 +464,7 @@ START_TEST(strings)
 }
 END_TEST
 
-/* Statement words are reserved only where a statement begins, the others nowhere. */
+/* Statement words are reserved only where a statement begins and as names of defs, the others nowhere. */
 START_TEST(words)
 {
 	static const char *const all[] = {"input",  "param",      "const", "def",   "name", "repeat", "for",
@@ -472,7 +472,7 @@ START_TEST(words)
 	                                  "normal", "uniform",    "true",  "e",     "pi"};
 	static const char *const uses[] = {"add %s",           "add %s[2]",       "add 1 %s=3",
 	                                   "add a=%s",         "name %s",         "input %s",
-	                                   "param %s: f32[]",  "const %s = 1",    "def %s(%s) { }",
+	                                   "param %s: f32[]",  "const %s = 1",    "def f(%s) { }",
 	                                   "for %s in %s { }", "repeat 2 add %s", "def f(%s, b) { add %s }"};
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
 		for (size_t j = 0; j < sizeof uses / sizeof *uses; j++) {
