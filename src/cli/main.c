@@ -45,18 +45,28 @@ static void on_signal(int number)
 static volatile bool working;
 
 /*
- * A library that gets no memory may call exit. libgfortran does so while it is loaded for OpenBLAS. This handler makes
- * that the status of memory, and leaves no temporaries.
+ * A shared object of --program may call exit, which is a failure of that program. A library that gets no memory may do
+ * so too: libgfortran does while it is loaded for OpenBLAS. This handler makes each the status that it is, and leaves no
+ * temporaries.
  */
 static void end_for_library(void)
 {
 	static const char text[] = "ckptc: error: out of memory: a library ended the program\n";
+	struct arena arena;
+	struct diags diags;
+	bool failed = false;
 	if (!working)
 		return;
 	io_cleanup();
 	programs_cleanup();
-	(void)io_write_at(2, IO_NEXT, text, sizeof text - 1);
-	_exit(STATUS_LIMIT);
+	arena_init(&arena, &allocator_system);
+	diags_init(&diags, &arena);
+	const enum status status = programs_report_exit(&diags);
+	if (status)
+		diags_render(&diags, false, write_error, &failed);
+	else
+		(void)io_write_at(2, IO_NEXT, text, sizeof text - 1);
+	_exit(status ? (int)status : STATUS_LIMIT);
 }
 
 static const struct command *find_command(const char *name)

@@ -139,6 +139,11 @@ enum status programs_finish(struct program_set *set, struct diags *diags);
  * with the processes that they started. None is left.
  */
 void programs_close(struct program_set *set);
+/*
+ * For a handler of exit: if the thread runs a function of a shared object, which has called exit, reports that, and
+ * returns STATUS_PROGRAM. Else returns STATUS_OK.
+ */
+enum status programs_report_exit(struct diags *diags);
 /* Ends all commands of this process. It is async-signal-safe, for handlers of signals that end it. */
 void programs_cleanup(void);
 

@@ -12,6 +12,21 @@
 #include "io/stream.h"
 #include "programs/parts.h"
 
+/* The call in which this thread is; PROGRAM is NULL if it is in none. */
+static _Thread_local struct calling {
+	const struct program *program;
+	int64_t number; /* of the step, or -1 */
+} calling;
+
+static void enter(const struct program *program, int64_t number) { calling = (struct calling){program, number}; }
+
+static void leave(void) { calling.program = NULL; }
+
+enum status programs_report_exit(struct diags *diags)
+{
+	return calling.program ? program_failed(calling.program, calling.number, diags, "it called exit") : STATUS_OK;
+}
+
 /* Returns what WRONG, a text of the object, says in a message. */
 static const char *report(const char *wrong) { return *wrong ? wrong : "it reports an error"; }
 
@@ -87,7 +102,9 @@ static enum status open_context(struct program *program, struct program_worker *
 	struct ckptc_step_traits said = {.needs_x = 1, .needs_operands = all};
 	if (worker == program->workers) /* the types of the other workers are the same */
 		describe_types(program);
+	enter(program, -1);
 	const char *wrong = step->open(&program->types.step, &said, &worker->context);
+	leave();
 	if (wrong)
 		return program_failed(program, -1, diags, "%s", report(wrong));
 	*traits = (struct program_traits){.bound = true,
@@ -105,8 +122,10 @@ static enum status open_context(struct program *program, struct program_worker *
 		wrong = "its traits have sums, which need 'gradient' in ckptc_step";
 	if (!wrong)
 		return STATUS_OK;
+	enter(program, -1);
 	if (step->close)
 		step->close(worker->context);
+	leave();
 	return program_failed(program, -1, diags, "%s", wrong);
 }
 
@@ -117,6 +136,7 @@ static enum status call_context(struct program *program, struct program_worker *
 	const char *wrong = NULL;
 	if (call->meanwhile)
 		call->meanwhile(call->context);
+	enter(program, call->number);
 	if (call->kind == PROGRAM_FORWARD)
 		wrong = step->forward(worker->context, call->number, call->x, call->operands, call->y);
 	else if (call->kind == PROGRAM_RECORD)
@@ -124,6 +144,7 @@ static enum status call_context(struct program *program, struct program_worker *
 	else
 		wrong = step->backward(worker->context, call->number, call->x, call->operands, call->y, call->g, call->handle,
 		                       call->dx, call->doperands);
+	leave();
 	if (!wrong && call->kind == PROGRAM_RECORD && *call->recorded == 0)
 		wrong = "its record has the handle 0";
 	return wrong ? program_failed(program, call->number, diags, "%s", report(wrong)) : STATUS_OK;
@@ -133,14 +154,18 @@ static enum status release_record(struct program *program, struct program_worker
                                   struct diags *diags)
 {
 	(void)diags;
+	enter(program, -1);
 	program->step->release(worker->context, handle);
+	leave();
 	return STATUS_OK;
 }
 
 static enum status get_sum(struct program *program, struct program_worker *worker, uint32_t operand, void *sum,
                            struct diags *diags)
 {
+	enter(program, -1);
 	const char *wrong = program->step->gradient(worker->context, operand, sum);
+	leave();
 	return wrong ? program_failed(program, -1, diags, "gradient of '%s': %s", program->types.signature.names[operand],
 	                              report(wrong))
 	             : STATUS_OK;
@@ -148,8 +173,10 @@ static enum status get_sum(struct program *program, struct program_worker *worke
 
 static void close_context(struct program *program, struct program_worker *worker)
 {
+	enter(program, -1);
 	if (worker->opening && program->step->close)
 		program->step->close(worker->context);
+	leave();
 	worker->context = NULL;
 }
 

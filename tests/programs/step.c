@@ -7,6 +7,7 @@
  *     sums       it adds up the gradient of its first operand
  *     counts     it is wrong: what it computes depends on how often it was called
  *     fails:N    the forward call N fails
+ *     exits:N    the forward call N calls exit; exits:open: so does open
  *     slow       each call takes a millisecond
  *     tells      it reports each call on standard error
  *     shows      it reports which arrays a backward call of a record has
@@ -58,6 +59,8 @@ static const char *step_open(const struct ckptc_step_signature *signature, struc
                              void **made)
 {
 	struct context *c = *made = calloc(1, sizeof *c);
+	if (has("exits:open"))
+		exit(0);
 	c->signature = signature;
 	c->sum = calloc((size_t)signature->x.count + 1, sizeof *c->sum);
 	traits->needs_operands = signature->operand_count ? 1 : 0;
@@ -70,11 +73,13 @@ static const char *step_forward(void *context, int64_t number, const void *x, co
 {
 	struct context *c = context;
 	const struct ckptc_step_signature *s = c->signature;
-	const char *fails = strstr(words(), "fails:");
+	const char *fails = strstr(words(), "fails:"), *exits = strstr(words(), "exits:");
 	if (has("tells"))
 		fprintf(stderr, "forward %lld\n", (long long)number);
 	if (fails && atoll(fails + strlen("fails:")) == number)
 		return "it fails on purpose";
+	if (exits && atoll(exits + strlen("exits:")) == number)
+		exit(0);
 	if (has("slow"))
 		nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
 	c->calls++;
