@@ -70,15 +70,31 @@ struct trial {
 	struct program_traits traits;
 	struct program_call call;
 	uint64_t handles[2];
+	void *own[OPERANDS], *doperands[OPERANDS]; /* a call may replace DOPERANDS */
 	struct diags *diags;
 };
+
+static void count(void *context) { ++*(int *)context; }
+
+/* Makes the call, whose other work is done once. */
+static enum status call(struct trial *t)
+{
+	int done = 0;
+	t->call.meanwhile = count;
+	t->call.context = &done;
+	memcpy(t->doperands, t->own, sizeof t->own);
+	TRY(programs_call(t->set, 0, &t->call, t->diags));
+	if (done != 1)
+		abort();
+	return STATUS_OK;
+}
 
 static enum status record(struct trial *t)
 {
 	for (int i = 0; i < 2; i++) {
 		t->call.kind = PROGRAM_RECORD;
 		t->call.recorded = &t->handles[i];
-		TRY(programs_call(t->set, 0, &t->call, t->diags));
+		TRY(call(t));
 		if (t->handles[i] == 0)
 			abort();
 	}
@@ -88,12 +104,11 @@ static enum status record(struct trial *t)
 /* Computes steps of every kind. Returns the first failure. */
 static enum status compute(struct trial *t)
 {
-	struct program_call *call = &t->call;
 	TRY(programs_open(t->set, 0, &t->signature, &t->traits, t->diags));
 	for (int i = 0; i < 3; i++) { /* the second call has its operands */
-		call->kind = PROGRAM_FORWARD;
-		call->number = i;
-		TRY(programs_call(t->set, 0, call, t->diags));
+		t->call.kind = PROGRAM_FORWARD;
+		t->call.number = i;
+		TRY(call(t));
 		if (i == 1)
 			programs_forget(t->set);
 	}
@@ -101,16 +116,16 @@ static enum status compute(struct trial *t)
 	if (records)
 		TRY(record(t));
 	if (t->traits.backward) {
-		call->kind = PROGRAM_BACKWARD;
-		call->handle = records ? t->handles[0] : 0;
-		TRY(programs_call(t->set, 0, call, t->diags));
-		call->handle = 0;
+		t->call.kind = PROGRAM_BACKWARD;
+		t->call.handle = records ? t->handles[0] : 0;
+		TRY(call(t));
+		t->call.handle = 0;
 	}
 	if (records)
 		TRY(programs_release(t->set, 0, 0, t->handles[1], t->diags));
 	for (uint32_t i = 0; i < t->signature.count; i++)
 		if (t->traits.sums & 1u << i)
-			TRY(programs_sum(t->set, 0, i, t->call.doperands[i], t->diags));
+			TRY(programs_sum(t->set, 0, i, t->own[i], t->diags));
 	return STATUS_OK;
 }
 
@@ -137,11 +152,18 @@ static enum status try(struct trial *t, bool shares, bool again)
 		at = memory ? memory : at;
 	}
 	const void *const operands[] = {at[4], at[5]};
-	void *doperands[] = {at[6], at[7]};
-	t->call = (struct program_call){
-		.x = at[0], .operands = operands, .constant = 1, .y = at[1], .g = at[2], .dx = at[3], .doperands = doperands};
+	t->own[0] = at[6];
+	t->own[1] = at[7];
+	t->call = (struct program_call){.x = at[0],
+	                                .operands = operands,
+	                                .constant = 1,
+	                                .lent = t->signature.gradients,
+	                                .y = at[1],
+	                                .g = at[2],
+	                                .dx = at[3],
+	                                .doperands = t->doperands};
 	const enum status status = compute_all(t, again);
-	if (status && !programs_call(t->set, 0, &t->call, t->diags)) /* it has failed before */
+	if (status && !call(t)) /* it has failed before */
 		abort();
 	programs_memory_put(t->set, memory);
 	return status;
