@@ -15,6 +15,7 @@ static const struct field run_fields[] = {
 	{"arrays", NULL, IN_JSON | IN_FIGURES, 0, FIELD(run_row, WHOLE, counters.arrays)},
 	{"tiles", NULL, IN_JSON | IN_FIGURES, 0, FIELD(run_row, WHOLE, counters.tiles)},
 	{"tile_rows", NULL, IN_JSON | IN_FIGURES, 0, FIELD(run_row, WHOLE, counters.tile_rows)},
+	{"halo_rows", NULL, IN_JSON | IN_FIGURES, 0, FIELD(run_row, WHOLE, counters.halo_rows)},
 	{"passes", NULL, IN_JSON | IN_FIGURES, 0, FIELD(run_row, WHOLE, counters.passes)},
 	{"copied_bytes", NULL, IN_JSON | IN_FIGURES, 0, FIELD(run_row, WHOLE, counters.copied_bytes)},
 	{"whole_because", NULL, IN_JSON | IN_FIGURES, 0, FIELD(run_row, TEXT, whole_because)},

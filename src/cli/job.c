@@ -98,6 +98,7 @@ enum status gradient_row(struct session *s, const struct gradient_result *result
 	                           .counted = result->counted,
 	                           .stored = s->set.store != DTYPE_COUNT,
 	                           .store_error = result->store_error};
+	TRY_ALLOC(because_describe(&result->because, s->chain.source, &s->arena, &row->whole_because), &s->diags);
 	if (result->job.policy->kind != POLICY_save_all)
 		TRY(save_all_counters(s, &result->most, &result->portion, &all));
 	row_compare(row, &all);

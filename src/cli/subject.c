@@ -73,7 +73,7 @@ static double predicted_ms(const struct session *s, const struct job *job)
 		return 0;
 	if (s->costs->spec)
 		return all * s->costs->spec->milliseconds;
-	const double tiles = job->tiles.tiled ? (double)job->tiles.rows / (double)job->tile.rows : 1;
+	const double tiles = job->tiles.tiled ? (double)job->tiles.rows / (double)job->tiles.tile : 1;
 	return 1e-6 * all * tiles / job->tiles.workers;
 }
 
@@ -108,6 +108,7 @@ enum status subject_plan(struct subject *subject, const struct policy **policy, 
 	enum status status = make_job(subject, &context, &job, &options);
 	row->counters = job.predicted;
 	row->predicted_ms = predicted_ms(s, &job);
+	(void)because_describe(&job.tiles.because, s->chain.source, &s->arena, &row->whole_because); /* checked below */
 	row->least_bytes = job.least_bytes;
 	struct policy *kept = arena_alloc(&s->arena, sizeof *kept);
 	if (kept && (*policy)->kind == POLICY_auto && job.policy && job.policy->text) {
@@ -212,11 +213,14 @@ enum status subject_budgets(struct subject *subject, const struct policy *const 
 		jobs[i] = (struct job){.policy = policies[i]};
 	enum status status =
 		jobs ? job_make_budgets(&context, &s->chain, &subject->type, &options, jobs, count) : diag_memory(&s->diags);
-	for (size_t i = 0; i < count && !status; i++)
+	for (size_t i = 0; i < count && !status; i++) {
 		rows[i] = (struct policy_row){.policy = policies[i]->text,
 		                              .counters = jobs[i].predicted,
 		                              .predicted_ms = predicted_ms(s, &jobs[i]),
 		                              .least_bytes = jobs[i].least_bytes};
+		if (!because_describe(&jobs[i].tiles.because, s->chain.source, &s->arena, &rows[i].whole_because))
+			status = diag_memory(&s->diags);
+	}
 	for (size_t i = 0; jobs && i < count; i++)
 		job_free(&jobs[i]);
 	arena_free(&arena);

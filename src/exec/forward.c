@@ -56,6 +56,7 @@ enum status forward_prepare(struct run *run)
 	          &(struct tile_wants){.rows = run->options->job.tile,
 	                               .threads = run->options->job.threads,
 	                               .ranks = run->options->job.ranks,
+	                               .whole = run->options->job.whole_bytes,
 	                               .read_anywhere = reader_seekable(run->reader),
 	                               .write_anywhere = writer_seekable(run->options->value)});
 	run->whole = &forward->whole;
@@ -132,5 +133,6 @@ void forward_count_array(struct run *run)
 	if (tiles->because.reason)
 		counters->because = tiles->because;
 	counters->passes = greater(counters->passes, tiles->passes > 0 ? tiles->passes : 1);
+	counters->halo_rows = tiles_halo(tiles);
 	counters->peak_bytes = greater(counters->peak_bytes, bytes);
 }

@@ -218,6 +218,7 @@ void gradient_count_array(struct run *run)
 			result->store_error = walk->kept.error;
 	}
 	struct counters measured = seen ? seen->measured : job->predicted; /* a rank may have no tile */
+	job_count_rows(job, &measured);
 	measured.bounded = job->predicted.bounded;
 	measured.gap_percent = job->predicted.gap_percent;
 	measured.stored_bytes = stored;
@@ -227,6 +228,7 @@ void gradient_count_array(struct run *run)
 	result->measured = measured;
 	result->predicted = job->predicted;
 	result->most = job->input;
+	result->because = job->tiles.because;
 	result->portion = job->options.portion;
 	result->counted = 0;
 	for (size_t i = 0; i < run->conditions.count && run->conditions.by_pass; i++)

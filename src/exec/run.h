@@ -33,6 +33,7 @@ struct run_options {
 
 struct run_counters {
 	int64_t arrays, tiles, tile_rows; /* tile_rows: of the last array's tiles */
+	int64_t halo_rows;                /* that each of these reads beside its own */
 	int64_t passes;                   /* the most times that an array was read */
 	struct because because; /* of the last array that had to be in memory whole; without a reason: there was none */
 	int64_t copied_bytes;   /* of arrays that could not be read again, copied to an unnamed file */
@@ -104,6 +105,7 @@ struct param_gradient {
 struct gradient_result {
 	struct counters measured, predicted; /* of the array that took the most bytes, or the first such array */
 	struct type most;                    /* that array's */
+	struct because because;              /* why it is not cut into tiles */
 	struct portion portion;              /* with its counted iterations */
 	int64_t counted;                     /* iterations that a forward pass counted before the gradient */
 	struct param_gradient *params;       /* by index in the chain */

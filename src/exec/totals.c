@@ -58,11 +58,11 @@ enum status totals_begin_array(struct run *run)
 		struct param_sums *sums = kind == SUM_NONE ? NULL : totals_of(run, i);
 		const struct type type = bound_type(&run->params->bound[i]);
 		const size_t bytes = sums ? (size_t)type_bytes(&type) : 0;
-		const bool later = kind == SUM_ONCE && run->gradient->result->arrays > 0;
+		const bool later = job_sums_once(job, i) && run->gradient->result->arrays > 0;
 		if (sums && !sums->heads)
 			TRY_ALLOC(sums->heads = arena_alloc(arena, bytes), run->context.diags);
 		most = greater(most, later ? (int64_t)bytes : 0);
-		if (!sums || sums->tails || !(later || kind == SUM_SHARED || kind == SUM_APART))
+		if (!sums || sums->tails || !(later || job_sums_long(job, i)))
 			continue;
 		TRY_ALLOC(sums->tails = arena_alloc(arena, bytes / 2), run->context.diags);
 		more += later ? (int64_t)bytes / 2 : 0;
@@ -96,7 +96,7 @@ void totals_aim(struct worker *worker)
 			continue;
 		bound->gradient = totals_of(run, i)->heads;
 		bound->tails = totals_of(run, i)->tails;
-		bound->once = kind == SUM_ONCE && run->gradient->result->arrays == 0;
+		bound->once = job_sums_once(job, i) && run->gradient->result->arrays == 0;
 		if (kind != SUM_APART)
 			continue;
 		const int64_t bytes = job_apart_bytes(job, i);

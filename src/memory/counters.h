@@ -10,8 +10,10 @@ struct counters {
 	int64_t steps, evaluations, checkpoints;
 	int64_t stored_bytes, peak_bytes; /* stored: held by memory slots and residuals when the first sweep ends */
 	int64_t spill_writes, spill_reads;
-	int64_t spill_bytes;                /* all bytes written to disk */
-	int64_t spill_state;                /* bytes of the largest state written to disk */
+	int64_t spill_bytes;       /* all bytes written to disk */
+	int64_t spill_state;       /* bytes of the largest state written to disk */
+	int64_t passes, halo_rows; /* times that the input is read; rows that a tile reads beside its own. 0: no data */
+	double halo_share;         /* HALO_ROWS as a part of all rows that a tile computes on */
 	double forward_cost, backward_cost; /* of one forward and backward pass */
 	double recomputed_cost;             /* of all other forward executions */
 	bool bounded;                       /* the schedule is that of a budget in memory: gap_percent is known */

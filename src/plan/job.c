@@ -86,6 +86,13 @@ bool job_rest_alone(const struct job *job)
 	return tiles->rest && chunks == tiles->workers && tiles_rows_of(tiles, chunks - 1) < tiles->tile;
 }
 
+void job_count_rows(const struct job *job, struct counters *counters)
+{
+	counters->passes = 1;
+	counters->halo_rows = tiles_halo(&job->tiles);
+	counters->halo_share = (double)counters->halo_rows / (double)job->tiles.window;
+}
+
 /*
  * Only the worker of the last chunk has the rest: chunk I belongs to worker I % WORKERS. If that chunk is its only one
  * and has no other tile, the worker needs the slab of the rest alone.
@@ -96,6 +103,7 @@ enum status job_finish(struct job *job)
 	const int64_t workers = job->tiles.workers;
 	int64_t worker, all, last_slab = job->tile.slab, last_stored = c->stored_bytes;
 	job_fixed_bytes(job, &worker, &all);
+	job_count_rows(job, c);
 	if (job->rest.rows) {
 		TRY(job_predict_tile(job, &job->rest, 0, &rest));
 		const bool alone = job_rest_alone(job);
@@ -164,6 +172,7 @@ static enum status find_cut(struct job *job, bool streamable, struct arena *aren
 		          &(struct tile_wants){.rows = options->tile,
 		                               .threads = options->threads,
 		                               .ranks = options->ranks,
+		                               .whole = options->whole_bytes,
 		                               .gradient = true,
 		                               .sums = job->sums.any,
 		                               .ordered = job->sums.ordered,

@@ -24,6 +24,7 @@ struct job_options {
 	bool want_value;          /* the output is wanted */
 	bool has_cotangent;       /* an array gives the output's cotangent */
 	bool resumable;           /* there is a journal: the array is not cut into tiles */
+	int64_t whole_bytes;      /* the most of an array that is not cut into windows (tests); 0: the default */
 	bool unpredicted;         /* the schedule is not counted: predicted has no meaning, and slabs are unknown */
 	bool unexecuted;          /* the job only plans: its programs need not be kept */
 	bool on_disk, may_spill;  /* a budget may keep states on disk; the command has --spill */
@@ -104,6 +105,8 @@ enum status job_make_from(const struct context *context, struct job *job, const 
 enum status job_make_budgets(const struct context *context, const struct chain *chain, const struct type *input,
                              const struct job_options *options, struct job *jobs, size_t count);
 void job_free(struct job *job);
+/* Sets the passes and the halo of COUNTERS, which are of JOB's tiles. */
+void job_count_rows(const struct job *job, struct counters *counters);
 /*
  * True if save-all, on the same tiles, has no higher peak than JOB. OPENED: save-all runs the stages of a checkpoint
  * block that ends the chain as steps (struct portion). False if save-all cannot be planned.
@@ -127,6 +130,9 @@ enum status job_useless_blocks(const struct job *job, struct span_list *list);
 enum status job_residuals(const struct job *job, struct held_list *list);
 /* True if param I is streamed and JOB has tiles: its gradient has rows, which are not summed. */
 bool job_has_rows(const struct job *job, size_t i);
+/* True if elements of param I's gradient are written, for the first array; if they are long sums for every array. */
+bool job_sums_once(const struct job *job, size_t i);
+bool job_sums_long(const struct job *job, size_t i);
 /* Returns the bytes of the sums of param I's gradient, for all tiles together. 0 for a const. */
 int64_t job_sum_bytes(const struct job *job, size_t i);
 /* Returns the bytes of the sums of param I's gradient that each tile makes apart, a multiple of ARRAY_ALIGN, or 0. */

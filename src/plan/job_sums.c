@@ -1,7 +1,8 @@
 /*
  * How the gradient of each param is summed (enum sum_kind):
  *
- *     streamed, in tiles                      SUM_ROWS     the rows; each tile adds to its own
+ *     streamed, in tiles                      SUM_ROWS     the rows; each tile adds to its own. With windows they
+ *                                                          are written or long sums, as those of the whole array
  *     one tile, no element read twice         SUM_ONCE     the elements, written where they stay
  *     few elements, some of them read twice   SUM_APART    a long sum, and one more for each tile
  *     all others                              SUM_SHARED   a long sum, to which the tiles add in their order
@@ -20,6 +21,18 @@ enum {
 
 bool job_has_rows(const struct job *job, size_t i) { return job->sums.kinds[i] == SUM_ROWS; }
 
+bool job_sums_once(const struct job *job, size_t i)
+{
+	const enum sum_kind kind = job->sums.kinds[i];
+	return kind == SUM_ONCE || (kind == SUM_ROWS && job->tiles.windows && job->sums.once[i]);
+}
+
+bool job_sums_long(const struct job *job, size_t i)
+{
+	const enum sum_kind kind = job->sums.kinds[i];
+	return kind == SUM_SHARED || kind == SUM_APART || (kind == SUM_ROWS && job->tiles.windows && !job->sums.once[i]);
+}
+
 static struct type held_type(const struct job *job, size_t i)
 {
 	return param_type(&job->chain->params[i], &job->input);
@@ -36,7 +49,7 @@ int64_t job_sum_bytes(const struct job *job, size_t i)
 {
 	const enum sum_kind kind = job->sums.kinds[i];
 	const struct type type = held_type(job, i);
-	return kind == SUM_NONE ? 0 : kind == SUM_SHARED || kind == SUM_APART ? long_bytes(job, i) : type_bytes(&type);
+	return kind == SUM_NONE ? 0 : job_sums_long(job, i) ? long_bytes(job, i) : type_bytes(&type);
 }
 
 int64_t job_apart_bytes(const struct job *job, size_t i)

@@ -36,10 +36,12 @@ enum {
 	PRODUCT_BLOCK_LEAST = 10 * PRODUCT_STRIPE, /* matrix rows; a product packs about 10 or 5 stripes at once, by type */
 	PRODUCT_BLOCK_MOST = 40 * PRODUCT_STRIPE,
 	WHOLE_BYTES = 64 << 20, /* of input: an array of no more is not cut into windows */
-	WINDOW_LEAST = 1 << 20, /* bytes of the input of a tile with a window; but see WINDOW_RATIO */
-	WINDOW_MOST = 4 << 20,
-	WINDOW_RATIO = 4,      /* a tile has at least this many times the rows that its window adds, */
-	WINDOW_GOOD_RATIO = 16 /* and this many if WINDOW_MOST allows */
+	/* A tile with a window has so many bytes of input, as fractions of WHOLE_BYTES, or WINDOW_RATIO if that is more. */
+	WINDOW_LEAST = 64,
+	WINDOW_MOST = 16,
+	WINDOW_RATIO = 4,       /* the least rows of a tile, by those that its window adds, */
+	WINDOW_GOOD_RATIO = 16, /* and if WINDOW_MOST allows */
+	WINDOW_UNIT = 8,        /* rows of a fixed tile: elements of bits in a byte */
 };
 
 struct row_cost {
@@ -247,14 +249,28 @@ static void cut_gradient(struct tiles *tiles, const struct lowered *whole, const
 	set_chunks(tiles, chunk, wants->ordered && (wants->threads > 1 || wants->ranks > 1) ? 1 : most, wants);
 }
 
-/* Returns the rows of a tile whose window has HALO more rows: a multiple of BLOCK, unless that is 0. */
-static int64_t window_tile(const struct lowered *whole, int64_t block, int64_t halo)
+/*
+ * Returns the rows of a tile whose window has HALO more rows. LIMIT is the most bytes of an array without windows. A
+ * multiple of WINDOW_UNIT if FIXED: then the rows of a tile begin at a byte in an array of bits.
+ */
+static int64_t window_tile(const struct lowered *whole, bool fixed, int64_t halo, int64_t limit)
 {
-	const double row = fmax((double)type_bytes(&whole->input) / (double)whole->whole_rows, 1);
-	const double good = fmin(fmax(WINDOW_LEAST / row, (double)halo * WINDOW_GOOD_RATIO), WINDOW_MOST / row);
-	const double rows = fmin(fmax(good, (double)halo * WINDOW_RATIO), (double)whole->whole_rows);
-	const int64_t least = greater((int64_t)rows, 2);
-	return block > 0 ? round_up(least, block) : least;
+	const double rows = (double)whole->whole_rows, row = fmax((double)type_bytes(&whole->input) / rows, 1);
+	const double least = (double)limit / WINDOW_LEAST / row, most = (double)limit / WINDOW_MOST / row;
+	const double good = fmin(fmax(least, (double)halo * WINDOW_GOOD_RATIO), most);
+	const struct row_cost cost = cost_of_row(whole, whole->whole_rows);
+	const int64_t products = rows_for_products(&cost, PRODUCT_BLOCK_LEAST);
+	const int64_t tile = (int64_t)fmin(fmax(good, (double)halo * WINDOW_RATIO), rows);
+	return fixed ? round_up(greater(tile, products), WINDOW_UNIT) : greater(tile, 2);
+}
+
+/* Sets tiles->because if the array must not be cut into windows. */
+static void refuse_windows(struct tiles *tiles, const struct row_reach *reach)
+{
+	static const char *const both = "it goes around the ends of the array, and another stage has a rule for them";
+	static const char *const draws = "it goes around the ends of the array, and a dropout draws for its rows";
+	if (reach->wraps && (reach->ends || reach->draws))
+		tiles->because = (struct because){reach->ends ? both : draws, reach->wraps_at};
 }
 
 /* Sets TILES to windows if the array can and shall be cut so. Sets tiles->because if it must stay whole. */
@@ -262,33 +278,27 @@ static bool cut_windows(struct tiles *tiles, const struct lowered *whole, const 
 {
 	const struct row_reach *reach = &whole->reach;
 	const int64_t rows = whole->whole_rows, deep = saturated_add(reach->before, reach->after);
-	const bool products = cost_of_row(whole, rows).matrix_rows > 0;
-	const bool fixed = tiles->folds || products || (wants->gradient && wants->sums);
+	const int64_t limit = wants->whole ? wants->whole : WHOLE_BYTES, bytes = type_bytes(&whole->input);
+	const bool fixed = tiles->folds || cost_of_row(whole, rows).matrix_rows || (wants->gradient && wants->sums);
 	const bool both = fixed || wants->gradient; /* a derivative reaches as far to the other side, and one row beyond */
-	const int64_t before = both ? saturated_add(deep, 1) : reach->before;
-	const int64_t halo = both ? saturated_add(before, before) : deep;
-	const int64_t wanted = fixed ? 0 : lesser(wants->rows, rows);
-	const bool small = type_bytes(&whole->input) <= (wants->whole ? wants->whole : WHOLE_BYTES);
-	if (reach->wraps && reach->ends)
-		tiles->because = (struct because){"it goes around the ends of the array, and another stage has a rule for them",
-		                                  reach->wraps_at};
-	else if (reach->wraps && reach->draws)
-		tiles->because =
-			(struct because){"it goes around the ends of the array, and a dropout draws for its rows", reach->wraps_at};
 	const bool shared =
 		wants->ranks > 1 && !fixed; /* the bits do not depend on the cut: each rank gets a tile at least */
-	if (tiles->because.reason || (small && !wanted && !shared))
+	const int64_t unit = fixed ? WINDOW_UNIT : 1, wanted = fixed ? 0 : lesser(wants->rows, rows);
+	const int64_t before = both ? round_up(lesser(deep, rows) + 1, unit) : reach->before;
+	const int64_t halo = both ? 2 * before : lesser(deep, rows);
+	refuse_windows(tiles, reach);
+	if (tiles->because.reason || (bytes <= limit && !wanted && !shared))
 		return false;
-	tiles->tile =
-		wanted ? greater(wanted, 2) : window_tile(whole, fixed ? block_rows(whole, rows) : 0, lesser(halo, rows));
+	tiles->tile = wanted ? greater(wanted, 2) : window_tile(whole, fixed, halo, limit);
 	if (shared && !wanted)
 		tiles->tile = greater(lesser(tiles->tile, ceil_div(rows, wants->ranks)), 2);
-	tiles->window = saturated_add(tiles->tile, halo);
+	tiles->window = tiles->tile + halo;
+	tiles->window += greater(rows - tiles->window, 0) % unit; /* the last one begins at a multiple of UNIT too */
 	tiles->before = before;
 	tiles->wraps = reach->wraps;
 	if (tiles->window < (wanted || shared ? rows : ceil_div(rows, 2)))
 		return true;
-	if (!small)
+	if (bytes > limit)
 		tiles->because = (struct because){"the rows that it and other stages read around a row are most of the array",
 		                                  reach->deepest};
 	return false;

@@ -12,8 +12,9 @@ void row_compare(struct policy_row *row, const struct counters *save_all)
 
 double row_overhead(const struct policy_row *row)
 {
-	double all = row->counters.forward_cost + row->counters.backward_cost;
-	return all > 0 ? 100.0 * row->counters.recomputed_cost / all : 0;
+	const double all = row->counters.forward_cost + row->counters.backward_cost;
+	const double once = all * (1 - row->counters.halo_share);
+	return all > 0 ? 100.0 * (row->counters.recomputed_cost + all - once) / once : 0;
 }
 
 double row_reduction(const struct policy_row *row)
@@ -54,7 +55,19 @@ struct figures {
 	bool infeasible;
 };
 
-enum { FEASIBLE = 1, INFEASIBLE = 2, SPILLED = 4, TIMED = 8, STORED = 16, BOUNDED = 32, INEXACT = 64, COUNTED = 128 };
+enum {
+	FEASIBLE = 1,
+	INFEASIBLE = 2,
+	SPILLED = 4,
+	TIMED = 8,
+	STORED = 16,
+	BOUNDED = 32,
+	INEXACT = 64,
+	COUNTED = 128,
+	READS = 256,
+	HALO = 512,
+	WHOLE_ARRAY = 1024
+};
 
 static struct figures figures_of(const struct policy_row *row, struct arena *arena)
 {
@@ -80,7 +93,8 @@ static unsigned groups_of(const struct policy_row *row)
 		return INFEASIBLE;
 	return FEASIBLE | (row->counters.spill_writes > 0 ? SPILLED : 0) | (row->predicted_ms > 0 ? TIMED : 0) |
 	       (row->stored ? STORED : 0) | (row->conditional ? COUNTED : 0) | (row->counters.bounded ? BOUNDED : 0) |
-	       (row->counters.bounded && row->counters.gap_percent > 0 ? INEXACT : 0);
+	       (row->counters.bounded && row->counters.gap_percent > 0 ? INEXACT : 0) | (row->counters.passes ? READS : 0) |
+	       (row->counters.halo_rows ? HALO : 0) | (row->whole_because ? WHOLE_ARRAY : 0);
 }
 
 /* A field has several entries if its place, its heading or its group depends on the format. */
@@ -115,10 +129,19 @@ static const struct field figure_fields[] = {
 	{"store_error", "store error", IN_JSON | IN_LINES | IN_FIGURES, STORED, FIELD(figures, NUMBER, row.store_error),
      "%.3g", true},
 	{"counted_iterations", "counted", IN_JSON | IN_LINES | IN_FIGURES, COUNTED, FIELD(figures, WHOLE, row.counted)},
+	{"passes", NULL, IN_JSON | IN_LINES | IN_FIGURES, READS, FIELD(figures, WHOLE, row.counters.passes)},
+	{"halo_rows", NULL, IN_JSON | IN_LINES | IN_FIGURES, READS, FIELD(figures, WHOLE, row.counters.halo_rows)},
+	{"whole_because", NULL, IN_JSON, READS, FIELD(figures, TEXT, row.whole_because)},
+	{"halo_rows", "halo rows", IN_TABLE, HALO, FIELD(figures, WHOLE, row.counters.halo_rows)},
 	{"front", "", IN_ROWS, 0, FIELD(figures, TEXT, front)},
 	{"gap_percent", NULL, IN_CSV, FEASIBLE, FIELD(figures, NUMBER, gap), "%.2f"},
+	{"whole_because", "whole because", IN_TABLE, WHOLE_ARRAY, FIELD(figures, TEXT, row.whole_because)},
+	{"passes", NULL, IN_CSV, READS, FIELD(figures, WHOLE, row.counters.passes)},
+	{"halo_rows", NULL, IN_CSV, READS, FIELD(figures, WHOLE, row.counters.halo_rows)},
+	{"whole_because", NULL, IN_CSV, READS, FIELD(figures, TEXT, row.whole_because)},
 	{"pareto", NULL, IN_LINES, 0, FIELD(figures, FLAG, row.pareto)},
 	{"knee", NULL, IN_LINES, 0, FIELD(figures, FLAG, row.knee)},
+	{"whole_because", NULL, IN_LINES, WHOLE_ARRAY, FIELD(figures, TEXT, row.whole_because)},
 };
 static const struct record_kind figure_kind = RECORD_KIND("policies", figure_fields, NULL);
 
@@ -175,6 +198,15 @@ void report_stats(struct report *report, const struct policy_row *measured, cons
 	if (report->format == REPORT_CSV)
 		text_put(report->text, "counter,measured,predicted\n");
 	else
-		text_printf(report->text, "policy        %s\n%-13s %15s %15s\n", measured->policy, "", "measured", "predicted");
+		text_printf(report->text, "policy        %s%s%s\n%-13s %15s %15s\n", measured->policy,
+		            measured->whole_because ? " on the whole array, because " : "",
+		            measured->whole_because ? measured->whole_because : "", "", "measured", "predicted");
 	report_figures(report, &figure_kind, groups, both, 2, widths);
+	if (report->format == REPORT_CSV && measured->whole_because) {
+		text_put(report->text, "whole_because,");
+		text_csv(report->text, measured->whole_because);
+		text_put(report->text, ",");
+		text_csv(report->text, predicted->whole_because);
+		text_put(report->text, "\n");
+	}
 }

@@ -12,7 +12,8 @@ struct policy_row {
 	/* What row_compare sets: bytes of save-all for the same chain, input, tiles and threads. */
 	int64_t save_all_peak; /* 0: unknown */
 	int64_t save_all_stored;
-	double predicted_ms; /* 0: unknown */
+	double predicted_ms;       /* 0: unknown */
+	const char *whole_because; /* why the array is not cut into tiles; NULL: it is, or need not be whole */
 	bool pareto, knee;
 	bool stored;         /* checkpoints were kept in another type (--store-dtype) */
 	double store_error;  /* if STORED: the largest |value - kept value|; NAN if unknown */
@@ -23,7 +24,10 @@ struct policy_row {
 
 /* Lets saved bytes and reduction of ROW be measured against SAVE_ALL, the counters under save-all. */
 void row_compare(struct policy_row *row, const struct counters *save_all);
-/* Returns the recomputed cost in percent of the cost of one forward and backward pass; 0 if that is 0. */
+/*
+ * Returns the recomputed cost in percent of the cost of one forward and backward pass; 0 if that is 0. The rows that
+ * windows share with others are computed again.
+ */
 double row_overhead(const struct policy_row *row);
 /* Returns how far the peak is below save-all's, in percent of that: below 0 if it is higher, 0 if that is unknown. */
 double row_reduction(const struct policy_row *row);
