@@ -135,6 +135,9 @@ struct loops {
 	 * factor or divisor of 1 changes nothing. OUT is none of the rows.
 	 */
 	void (*differences)(void *out, const struct differences *differences, size_t n);
+	/* out = ((above - 2 v) + below) + ((left - 2 v) + right) in a row of N >= 1; ENDS lie left and right of the row */
+	void (*differences_2d)(void *out, const void *above, const void *v, const void *below, const double ends[2],
+	                       size_t n);
 	/* out = the sum of weights[t] * terms[t][i] over COUNT terms, in order; 0 if there are none. OUT is none of them. */
 	void (*weighted)(void *out, const void *const *terms, const double *weights, size_t count, size_t n);
 	/* out[i] = v[i] * scale if element i is kept (elements.c), else 0 */

@@ -154,15 +154,31 @@ static void add_own(const struct laplacian *l, struct differences *d, const void
 
 enum { ENDS = 16 }; /* the most elements near an end of a row that are computed at once */
 
-/* Copies COUNT elements of ROW from element FIRST on, with their neighbours, to EXTENDED. Of a mirrored end, 1. */
+/* Returns the value beside element I of ROW, at distance D. */
+static double value_beside(const struct laplacian *l, const void *row, int64_t i, int64_t d)
+{
+	bool twice;
+	const int64_t at = index_beside(l, i, d, l->n, &twice);
+	return at < 0 ? 0 : element_get(l->loops->dtype, row, (size_t)at) * (twice ? 2 : 1);
+}
+
+/* Copies COUNT elements of ROW from element FIRST on, with their neighbours, to EXTENDED. COUNT is 1 at a mirrored end. */
 static void extend(const struct laplacian *l, double *extended, const void *row, int64_t first, int64_t count)
 {
-	for (int64_t d = -l->width; d < count + l->width; d++) {
-		bool twice;
-		const int64_t at = index_beside(l, first, d, l->n, &twice);
-		const double value = at < 0 ? 0 : element_get(l->loops->dtype, row, (size_t)at);
-		element_set(l->loops->dtype, extended, (size_t)(d + l->width), twice ? 2 * value : value);
-	}
+	for (int64_t d = -l->width; d < count + l->width; d++)
+		element_set(l->loops->dtype, extended, (size_t)(d + l->width), value_beside(l, row, first, d));
+}
+
+/* Computes a whole row of a plain laplacian at once. */
+static void plain_row(const struct laplacian *l, void *out, const struct place *p, const void *own)
+{
+	struct differences d;
+	const double ends[2] = {value_beside(l, own, 0, -1), value_beside(l, own, l->n - 1, 1)};
+	d.pairs = 0;
+	add_rows(l, &d, p);
+	l->loops->differences_2d(out, d.sides[0][0], own, d.sides[1][0], ends, (size_t)l->n);
+	if (l->divisor != 1)
+		l->loops->divide(out, out, &l->divisor, (size_t)l->n, 1);
 }
 
 void laplacian_row(const struct laplacian *l, void *out, const struct laplacian_slabs *slabs, int64_t row,
@@ -174,6 +190,10 @@ void laplacian_row(const struct laplacian *l, void *out, const struct laplacian_
 	const void *own = element_at(slabs->at[l->width], l->size, row * n);
 	double extended[ENDS + 2 * LAPLACIAN_WIDTH];
 	int64_t end;
+	if (l->plain && count == n) {
+		plain_row(l, out, &(struct place){slabs, row, 0}, own);
+		return;
+	}
 	for (int64_t at = first; at < stop; at = end) {
 		const bool inside = at >= low && at < high;
 		end = inside ? high : at < low && low < high ? low : n;

@@ -413,7 +413,7 @@ static void N(to_f64)(double *out, const void *v, size_t n)
 	EACH out[i] = (double)from[i];
 }
 
-/* ---- neighbours: blocks of vectors, then vectors; the last vector computes some elements again ---- */
+/* ---- neighbours: blocks of vectors, or single ones of short rows; the last computes some elements again ---- */
 
 #define EACH_VECTOR _Pragma("GCC unroll 8") for (int j = 0; j < count; j++)
 #define LOAD(FROM) (*(const N(loose) *)((const REAL *)(FROM) + i + j * N(LANES)))
@@ -455,10 +455,10 @@ static inline REAL N(difference_at)(const struct differences *d, size_t i)
 static inline __attribute__((always_inline)) void N(differences_of)(REAL *to, const struct differences *d, size_t n,
                                                                     const int pairs, bool scaled)
 {
-	size_t i = 0;
-	for (; i + NEIGHBOUR_VECTORS * N(LANES) <= n; i += NEIGHBOUR_VECTORS * N(LANES))
-		N(differences_block)(to, d, i, NEIGHBOUR_VECTORS, pairs, scaled);
-	for (; i < n; i += N(LANES))
+	const size_t block = NEIGHBOUR_VECTORS * N(LANES);
+	for (size_t i = 0; i < n && n >= block; i += block)
+		N(differences_block)(to, d, i + block <= n ? i : n - block, NEIGHBOUR_VECTORS, pairs, scaled);
+	for (size_t i = 0; i < n && n < block; i += N(LANES))
 		N(differences_block)(to, d, i + N(LANES) <= n ? i : n - N(LANES), 1, pairs, scaled);
 }
 
@@ -480,6 +480,23 @@ static void N(differences)(void *out, const struct differences *d, size_t n)
 		N(differences_of)(to, d, n, d->pairs, false);
 }
 
+static void N(differences_2d)(void *out, const void *above, const void *v, const void *below, const double ends[2],
+                              size_t n)
+{
+	const REAL left = (REAL)ends[0], right = (REAL)ends[1];
+	const REAL *const b = above, *const x = v, *const a = below;
+	REAL *const to = out;
+	if (n == 1) {
+		to[0] = ((b[0] - 2 * x[0]) + a[0]) + ((left - 2 * x[0]) + right);
+		return;
+	}
+	to[0] = ((b[0] - 2 * x[0]) + a[0]) + ((left - 2 * x[0]) + x[1]);
+	const size_t last = n - 1;
+	_Pragma("GCC ivdep") for (size_t i = 1; i < last; i++) to[i] =
+		((b[i] - 2 * x[i]) + a[i]) + ((x[i - 1] - 2 * x[i]) + x[i + 1]);
+	to[last] = ((b[last] - 2 * x[last]) + a[last]) + ((x[last - 1] - 2 * x[last]) + right);
+}
+
 static inline __attribute__((always_inline)) void N(weighted_block)(REAL *to, const void *const *terms,
                                                                     const double *weights, size_t term_count, size_t i,
                                                                     const int count)
@@ -499,10 +516,10 @@ static inline __attribute__((always_inline)) void N(weighted_block)(REAL *to, co
 static inline __attribute__((always_inline)) void N(weighted_of)(REAL *to, const void *const *terms,
                                                                  const double *weights, size_t term_count, size_t n)
 {
-	size_t i = 0;
-	for (; i + NEIGHBOUR_VECTORS * N(LANES) <= n; i += NEIGHBOUR_VECTORS * N(LANES))
-		N(weighted_block)(to, terms, weights, term_count, i, NEIGHBOUR_VECTORS);
-	for (; i < n; i += N(LANES))
+	const size_t block = NEIGHBOUR_VECTORS * N(LANES);
+	for (size_t i = 0; i < n && n >= block; i += block)
+		N(weighted_block)(to, terms, weights, term_count, i + block <= n ? i : n - block, NEIGHBOUR_VECTORS);
+	for (size_t i = 0; i < n && n < block; i += N(LANES))
 		N(weighted_block)(to, terms, weights, term_count, i + N(LANES) <= n ? i : n - N(LANES), 1);
 }
 
@@ -646,6 +663,7 @@ const struct loops TYPED(ISA_LOOPS) = {
 	.log_softmax_derivative = N(log_softmax_derivative),
 	.normalize_derivative = N(normalize_derivative),
 	.differences = N(differences),
+	.differences_2d = N(differences_2d),
 	.weighted = N(weighted),
 	.dropout = N(dropout),
 	.transpose = N(transpose),
