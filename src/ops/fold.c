@@ -8,7 +8,7 @@
  *     product    a mantissa, an exponent of 2                                                 prod
  *     squares    the sum, its error, the scale of the squares                                 norm
  *     exponents  the sum, its error, the shift of the exponents (Milakov, Gimelshein 2018)    logsumexp softmax log_softmax
- *     moments    the sum, its error, the squared deviations, their error, the number of rows  layernorm
+ *     moments    the sum, its error, the squared deviations, their error, the number of rows  var std layernorm
  *                (Chan, Golub, LeVeque 1979)
  */
 #include <math.h>
@@ -34,6 +34,8 @@ static enum state_kind kind_of(enum op op)
 	case OP_log_softmax:
 		return STATE_EXPONENTS;
 	case OP_layernorm:
+	case OP_var:
+	case OP_std:
 		return STATE_MOMENTS;
 	default:
 		return STATE_SUM;
@@ -281,6 +283,11 @@ void fold_finish(const struct op_call *call, void *y, const double *state, int64
 	case STATE_PRODUCT:
 		for (int64_t i = 0; i < count; i++)
 			element_set(dtype, y, (size_t)i, ldexp(hi[i], (int)fmax(-5000, fmin(lo[i], 5000))));
+		break;
+	case STATE_MOMENTS:
+		for (int64_t i = 0; i < count; i++)
+			element_set(dtype, y, (size_t)i,
+			            reduction_result(call->op, third[i] + third[count + i], third[2 * count + i]));
 		break;
 	default:
 		for (int64_t i = 0; i < count; i++)

@@ -98,13 +98,18 @@ static inline void lines_exp(const struct op_call *call, void *out, const void *
 /* Stores the sum of each line's squares over SCALE[i] squared. SCALE[i] is 1 unless the plain sum is out of range. */
 void lines_sum_squares(const struct loops *loops, struct lines lines, double *sum, double *scale);
 
+/* Stores each line's mean, and the sum of the squared deviations from it. */
+void lines_deviations(const struct loops *loops, struct lines lines, double *mean, double *deviations);
 /* Calls FUNCTION for the lines of V that the call's axes name, and that are reduced, with TO's other arrays. */
 void reduction_walk(const struct op_call *call, struct line_arrays to, const void *v, line_function *function);
 /* Stores the sums of a tile's lines in HI and LO. */
 void sum_partial_axes(const struct op_call *call, double *hi, double *lo, const void *v);
 /* Returns the number by which the sums are divided: 1, or for a mean the elements of a line of the whole array. */
 double reduction_divisor(const struct op_call *call);
-/* Returns the result of norm, whose squares have the sum VALUE by SCALE squared, or of logsumexp with the shift SCALE. */
+/*
+ * Returns the result of norm, whose squares have the sum VALUE by SCALE squared, of logsumexp with the shift SCALE, or of
+ * var and std of SCALE elements with the squared deviations VALUE.
+ */
 double reduction_result(enum op op, double value, double scale);
 /* Stores the sum of a tile's losses in HI and LO, and the array kept for the derivative in K unless that is NULL. */
 void sum_partial_loss(const struct op_call *call, double *hi, double *lo, const void *v, const void *a, void *k);

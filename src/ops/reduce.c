@@ -114,7 +114,15 @@ void lines_sum_squares(const struct loops *loops, struct lines lines, double *su
 	}
 }
 
-/* Stores the value of each of LINES, at most LINES_SOME. Only norm and logsumexp store SCALE: the scale or shift. */
+void lines_deviations(const struct loops *loops, struct lines lines, double *mean, double *deviations)
+{
+	loops->sum.values(mean, lines.data, lines.n, lines.count);
+	for (size_t i = 0; i < lines.count; i++)
+		mean[i] /= (double)lines.n;
+	loops->sum.deviations(deviations, lines.data, mean, lines.n, lines.count);
+}
+
+/* Stores the value of each of LINES, at most LINES_SOME. Of norm and logsumexp SCALE is the scale or shift, of var N. */
 static void line_values(const struct op_call *call, const struct loops *loops, struct lines lines, double *value,
                         double *scale)
 {
@@ -131,6 +139,12 @@ static void line_values(const struct op_call *call, const struct loops *loops, s
 	case OP_norm:
 		lines_sum_squares(loops, lines, value, scale);
 		break;
+	case OP_var:
+	case OP_std:
+		lines_deviations(loops, lines, scale, value);
+		for (size_t i = 0; i < lines.count; i++)
+			scale[i] = (double)lines.n;
+		break;
 	default: /* logsumexp */
 		lines_largest(loops, scale, lines);
 		lines_sum_exp(call, loops, NULL, lines, scale, value);
@@ -139,7 +153,18 @@ static void line_values(const struct op_call *call, const struct loops *loops, s
 
 double reduction_result(enum op op, double value, double scale)
 {
-	return op == OP_norm ? sqrt(value) * scale : op == OP_logsumexp ? log(value) + scale : value;
+	switch (op) {
+	case OP_norm:
+		return sqrt(value) * scale;
+	case OP_logsumexp:
+		return log(value) + scale;
+	case OP_var:
+		return value / scale;
+	case OP_std:
+		return sqrt(value / scale);
+	default:
+		return value;
+	}
 }
 
 LINES(result_lines)
@@ -231,6 +256,20 @@ LINES(norm_derivative_lines)
 	}
 }
 
+/* var: dv = 2 g (v - mean) / n; std: dv = g (v - mean) / (n y), 0 if y is 0 */
+LINES(variance_derivative_lines)
+{
+	double mean[LINES_SOME], factor[LINES_SOME];
+	loops->sum.values(mean, at->in[0], n, count);
+	for (size_t i = 0; i < count; i++) {
+		const double g = element_get(loops->dtype, at->short_in[1], i) / (double)n;
+		const double y = call->op == OP_std ? element_get(loops->dtype, at->short_in[0], i) : 0.5;
+		mean[i] /= (double)n;
+		factor[i] = y == 0 ? 0 : call->op == OP_std ? g / y : 2 * g;
+	}
+	loops->normalize(at->out, at->in[0], mean, factor, n, count);
+}
+
 /*
  * dv = g * exp(v - y) / sum(exp(v - y)). The sum would be 1 if y were exact, but the rounding
  * of a large y matters. A NaN, the sum if y is infinite, is replaced by 1: finite elements
@@ -257,3 +296,5 @@ REDUCTION(amin, extreme_derivative_lines)
 REDUCTION(prod, prod_derivative_lines)
 REDUCTION(logsumexp, logsumexp_derivative_lines)
 REDUCTION(norm, norm_derivative_lines)
+REDUCTION(var, variance_derivative_lines)
+REDUCTION(std, variance_derivative_lines)

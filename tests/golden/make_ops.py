@@ -87,6 +87,8 @@ def reductions(dtype):
             emit(dtype, f"amax{option}{keep}", v, None, np.amax(v, axis=axis, keepdims=k))
             emit(dtype, f"amin{option}{keep}", v, None, np.amin(v, axis=axis, keepdims=k))
         emit(dtype, f"prod{option}", v, None, np.prod(v.astype(L), axis=axis), 64 if f64 else 0.51)
+        emit(dtype, f"var{option}", plus, None, np.var(plus.astype(L), axis=axis), 4 if f64 else 0.51)
+        emit(dtype, f"std{option}", plus, None, np.std(plus.astype(L), axis=axis), 4 if f64 else 0.51)
         emit(dtype, f"norm{option}", v, None, np.sqrt(np.sum(v.astype(L) ** 2, axis=axis)), 4 if f64 else 0.51)
         shifted = v.astype(L)
         emit(dtype, f"logsumexp{option}", v, None, np.log(np.sum(np.exp(shifted), axis=axis)), 4)

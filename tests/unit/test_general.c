@@ -79,6 +79,8 @@ static const struct sample samples[] = {
 	REDUCE("amin"),
 	REDUCE("prod"),
 	REDUCE("logsumexp"),
+	REDUCE("var"),
+	REDUCE("std"),
 	REDUCE("norm"),
 #define ALONG(NAME)                                                                                                    \
 	{NAME, SHAPE(2, 3, 5), SHAPE0}, {NAME " axis=0", SHAPE(2, 3, 5), SHAPE0},                                          \
@@ -622,6 +624,8 @@ static const struct sample folds[] = {
 	{"amin axis=0", SHAPE(2, 700, 3), SHAPE0},
 	{"norm axis=0,2", SHAPE(3, 700, 2, 3), SHAPE0},
 	{"prod axis=0", SHAPE(2, 700, 3), SHAPE0},
+	{"var axis=0", SHAPE(2, 700, 3), SHAPE0},
+	{"std", SHAPE(2, 700, 3), SHAPE0},
 	{"logsumexp", SHAPE(2, 700, 3), SHAPE0},
 	{"logsumexp axis=0", SHAPE(2, 700, 3), SHAPE0},
 };
