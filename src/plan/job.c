@@ -7,6 +7,7 @@
 
 #include "base/checked.h"
 #include "base/pool.h"
+#include "ir/levels.h"
 #include "plan/job_parts.h"
 
 /* Sets TILE's additions, before other costs than the op table's replace these. */
@@ -156,6 +157,16 @@ static enum status lower_forward(const struct job *job, struct arena *arena, str
 	return lower(&context, forward, job->chain, &job->whole.portion, &job->input, LOWER_RUN);
 }
 
+/* Sets the blocks of the folds of FORWARD. If the array has several, says which fold keeps it whole. */
+static void note_folds(struct job *job, const struct lowered *forward)
+{
+	const struct levels *levels = forward->levels;
+	job->tiles.block = tiles_block(forward);
+	if (job->tiles.block < forward->whole_rows && !job->options.resumable)
+		job->tiles.because = (struct because){"the derivative of a fold over the rows needs all rows again",
+		                                      levels->body->instrs[levels->folds[0].instr].span};
+}
+
 /* Sets job->sums and, if STREAMABLE, job->tiles. A chain without params that cannot be cut needs no forward body. */
 static enum status find_cut(struct job *job, bool streamable, struct arena *arena)
 {
@@ -166,7 +177,8 @@ static enum status find_cut(struct job *job, bool streamable, struct arena *aren
 		any |= job->chain->params[i].differentiated;
 	TRY(any ? lower_forward(job, arena, &forward) : STATUS_OK);
 	TRY(job_find_sums(job, forward.whole));
-	job->tiles.block = !streamable && forward.levels ? tiles_block(&forward) : 0;
+	if (!streamable && forward.levels)
+		note_folds(job, &forward);
 	if (streamable)
 		tiles_cut(&job->tiles, &forward,
 		          &(struct tile_wants){.rows = options->tile,
