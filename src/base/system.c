@@ -34,6 +34,12 @@ double clock_seconds(void)
 	return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
+int64_t system_cache_bytes(void)
+{
+	const long bytes = sysconf(_SC_LEVEL2_CACHE_SIZE);
+	return bytes > 0 ? bytes : 1 << 20;
+}
+
 unsigned flush_begin(bool wanted)
 {
 	unsigned before = 0;

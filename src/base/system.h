@@ -11,6 +11,9 @@ double clock_seconds(void);
 /* Returns how many processors this process may run on, at least 1. */
 int system_processors(void);
 
+/* Returns the bytes of the second-level cache of one processor; 1 MiB if the system does not say. */
+int64_t system_cache_bytes(void);
+
 /*
  * If WANTED, and if the processor can, makes this thread treat denormal operands and results as zero. Returns the
  * former setting, which the caller passes to flush_end.

@@ -52,6 +52,7 @@ struct draft {
 struct instr_plan {
 	bool live;       /* it is compiled: its result is needed, it is in a loop, or it is an ACCUMULATE */
 	bool block_loop; /* a LOOP that iterates within each block of a group */
+	bool gather;     /* a kernel op of a group reads its input, an array, at other places than it writes */
 	int32_t launch;  /* its launch, or NO_LAUNCH */
 	/* of a VJP whose call adds the derivative by its operand to a param's gradient: 1 + the ACCUMULATE, which is dead */
 	uint32_t adds;
@@ -87,7 +88,12 @@ struct compiler {
 	struct draft draft;
 };
 
-/* Returns the shape that INSTR, an element-wise instruction or a loop, walks; NULL if it has none. */
+/* True if instruction I becomes kernel ops of a group: it is element-wise, a gather or a block loop. */
+static inline bool instr_fuses(const struct compiler *c, size_t i)
+{
+	return c->instrs[i].gather || c->instrs[i].block_loop || instr_is_element(&c->body->instrs[i]);
+}
+/* Returns the shape that INSTR, one that fuses or a loop, walks; NULL if it has none. */
 const struct shape *group_shape(const struct compiler *c, const struct instr *instr);
 /* Fills c->instrs, c->counter_level and c->launch_limit, and of c->values all but reg, fill and moved_by. */
 bool plan_groups(struct compiler *c);

@@ -1,5 +1,5 @@
 /*
- * A group: element-wise instructions that follow one another on one shape, and block loops of them. The group becomes a
+ * A group: element-wise instructions and gathers that follow one another on one shape, and block loops of the former. It becomes a
  * list of kernel ops that runs for block after block of the arrays. Values pass from kernel op to kernel op in
  * registers, which are blocks in the first-level cache.
  *
@@ -17,7 +17,7 @@
 #include "base/checked.h"
 #include "compile/compiler.h"
 
-enum { BLOCK_BYTES = 24 << 10, LEAST_BLOCK = 256, MOST_BLOCK = 4096, MOST_FILLS = 8 };
+enum { BLOCK_BYTES = 24 << 10, LEAST_BLOCK = 256, MOST_BLOCK = 4096, GATHER_BLOCK = 1 << 16, MOST_FILLS = 8 };
 
 /* The most kernel ops and registers that one carry of a loop adds to a draft. */
 enum { CARRY_KERNEL_OPS = 4, CARRY_REGISTERS = 4 };
@@ -26,6 +26,8 @@ enum { CARRY_KERNEL_OPS = 4, CARRY_REGISTERS = 4 };
 static const struct type *walked_type(const struct compiler *c, const struct instr *instr)
 {
 	uint32_t made[INSTR_WRITES];
+	if (instr->kind == INSTR_VJP)
+		return instr->of.v;
 	if (instr->of.y && instr->kind != INSTR_ADD && instr->kind != INSTR_ZERO)
 		return instr->of.y;
 	(void)instr_writes(instr, made);
@@ -170,7 +172,7 @@ static void fill_first(struct compiler *c, size_t first, size_t end)
 		if (!c->instrs[i].live)
 			continue;
 		depth += (instr->kind == INSTR_LOOP) - (instr->kind == INSTR_END);
-		if (instr->kind == INSTR_LOOP || instr->kind == INSTR_END ||
+		if (instr->kind == INSTR_LOOP || instr->kind == INSTR_END || c->instrs[i].gather ||
 		    (depth == 0 && c->draft.kernel_op_count >= MOST_FILLS))
 			continue;
 		const struct type *to = walked_type(c, instr);
@@ -260,6 +262,20 @@ static void add_element(struct compiler *c, const struct instr *instr)
 	} else {
 		add_kernel(c, instr, to);
 	}
+}
+
+static void add_gather(struct compiler *c, const struct instr *instr)
+{
+	struct kernel_op made = {.kind = KERNEL_OP_GATHER,
+	                         .op = instr->op,
+	                         .wide = walked_type(c, instr)->dtype == DTYPE_F64,
+	                         .single = c->values[instr->out].reads == 1,
+	                         .own_scalar = NO_VALUE,
+	                         .instr = instr,
+	                         .factor = 1};
+	made.v = arg_of(c, instr->kind == INSTR_VJP ? instr->g : instr->v);
+	made.out = arg_of(c, instr->out);
+	add_kernel_op(&c->draft, made);
 }
 
 /* True if the copy of an earlier carry overwrites the result of carry K before the copy of K reads it. */
@@ -380,11 +396,52 @@ static void choose_block(struct launch *launch, int64_t period)
 	                    ? MOST_BLOCK
 	                    : BLOCK_BYTES / (width * (launch->registers + (arrays > 4 ? 4 : arrays)));
 	block = block < LEAST_BLOCK ? LEAST_BLOCK : block > MOST_BLOCK ? MOST_BLOCK : block;
+	if (launch->kernel_op_count == 1 && !launch->registers && launch->kernel_ops->kind == KERNEL_OP_GATHER)
+		block = GATHER_BLOCK; /* whole rows, which share what they read */
 	int64_t unit = period > 1 ? period : 512;
 	launch->block = block / unit > 0 ? block / unit * unit : unit;
 	if (launch->block > launch->count)
 		launch->block = round_up(launch->count > 0 ? launch->count : 1, 64);
 	launch->register_bytes = round_up(launch->block * width, ARRAY_ALIGN);
+}
+
+/* True if M is a binary operation on its two registers or arrays that reads the result of GATHER, and nothing else does. */
+static bool reads_gather(const struct kernel_op *m, const struct kernel_op *gather, enum op op)
+{
+	return (m->kind == KERNEL_OP_FORWARD || m->kind == KERNEL_OP_ADD) && m->op == op && gather->single &&
+	       gather->out.kind == ARG_REGISTER && m->wide == gather->wide;
+}
+
+/*
+ * Makes a gather multiply its result by the number of a mul that follows, and add what an add after that adds it to:
+ * v + 0.1 * laplacian(v) is then one kernel op. The sums' bits do not depend on the order of the two addends.
+ */
+static void join_tails(struct draft *d)
+{
+	size_t count = 0;
+	for (size_t i = 0; i < d->kernel_op_count; i++)
+		if (d->kernel_ops[i].kind == KERNEL_OP_LOOP) /* its end and it name each other by index */
+			return;
+	for (size_t i = 0; i < d->kernel_op_count; i++) {
+		const struct kernel_op *m = &d->kernel_ops[i];
+		struct kernel_op *gather = count > d->fills ? &d->kernel_ops[count - 1] : NULL;
+		const bool follows =
+			gather && gather->kind == KERNEL_OP_GATHER && op_takes_tail(gather->op) && gather->a.kind == ARG_NONE;
+		if (follows && gather->factor == 1 && gather->own_scalar == NO_VALUE && reads_gather(m, gather, OP_mul) &&
+		    m->form == 1 && m->a.kind == ARG_NONE && same_register(&m->v, &gather->out)) {
+			gather->factor = m->scalar;
+			gather->own_scalar = m->own_scalar;
+		} else if (follows && reads_gather(m, gather, OP_add) && m->form == 0 && same_register(&m->a, &gather->out) &&
+		           !same_register(&m->v, &gather->out)) {
+			gather->a = m->v;
+		} else {
+			d->kernel_ops[count++] = *m;
+			continue;
+		}
+		gather->out = m->out;
+		gather->single = m->single;
+	}
+	d->kernel_op_count = count;
 }
 
 static void add_kernel_ops(struct compiler *c, size_t first, size_t end)
@@ -405,6 +462,8 @@ static void add_kernel_ops(struct compiler *c, size_t first, size_t end)
 			add_kernel_op(&c->draft, (struct kernel_op){.kind = KERNEL_OP_LOOP, .iterations = instr->loop.iterations});
 		} else if (instr->kind == INSTR_END) {
 			end_block_loop(c, &c->body->instrs[instr->loop.match], open[--depth]);
+		} else if (c->instrs[i].gather) {
+			add_gather(c, instr);
 		} else {
 			add_element(c, instr);
 		}
@@ -415,12 +474,15 @@ bool compile_group(struct compiler *c, size_t first, size_t end)
 {
 	struct draft *d = &c->draft;
 	struct launch *launch = compiler_launch(c, LAUNCH_GROUP);
-	launch->count = shape_count(group_shape(c, &c->body->instrs[first]));
+	const struct shape *shape = group_shape(c, &c->body->instrs[first]);
+	launch->count = shape_count(shape);
+	launch->rows = shape->ndim > 0 ? shape->dim[0] : 1;
 	/* From here on, reg and fill of values in earlier groups are below d->first. */
 	d->first += (uint32_t)greater((int64_t)d->kernel_op_count, d->register_count) + 1;
 	d->kernel_op_count = d->register_count = d->extras = d->fills = 0;
 	fill_first(c, first, end);
 	add_kernel_ops(c, first, end);
+	join_tails(d);
 	const size_t names = d->kernel_op_count;
 	int64_t period = mark_once(d);
 	place_registers(d);

@@ -2,8 +2,11 @@
  * Groups: which instructions share a launch, and where values are made and read in terms of launches.
  *
  * Element-wise instructions that follow one another on one shape are one group. A loop is a part of a group if all its
- * instructions are element-wise on one shape and none depends on its counter or an inner one (a block loop). Every
- * other live instruction is a launch of its own over whole arrays.
+ * instructions are element-wise on one shape and none depends on its counter or an inner one (a block loop).
+ *
+ * A gather, such as laplacian, makes each element from others of an array. It joins the group of its result's shape
+ * unless that group makes the array, which must be whole before. Every other live instruction is a launch of its own
+ * over whole arrays.
  */
 
 #include "compile/compiler.h"
@@ -42,6 +45,8 @@ const struct shape *group_shape(const struct compiler *c, const struct instr *in
 	uint32_t made[INSTR_WRITES];
 	if (instr->kind == INSTR_LOOP)
 		return instr->loop.carry_count ? &values[instr->loop.carries[0].inner].type->shape : NULL;
+	if (instr->kind == INSTR_VJP)
+		return &instr->of.v->shape;
 	if (instr->kind == INSTR_VJP_V || instr->kind == INSTR_VJP_A || (instr->kind == INSTR_OP && instr->of.y))
 		return &instr->of.y->shape;
 	return instr_writes(instr, made) ? &values[made[0]].type->shape : NULL;
@@ -75,6 +80,28 @@ static bool is_block_loop(const struct compiler *c, size_t at)
 	return whole;
 }
 
+/* True if INSTR is a gather: it has one array in and one out, and op_gather makes any part of that. */
+static bool is_gather(const struct instr *instr)
+{
+	const bool back = instr->kind == INSTR_VJP;
+	if ((instr->kind != INSTR_OP && !back) || instr->use || instr->a != NO_VALUE || instr->out == NO_VALUE ||
+	    instr->out_a != NO_VALUE || instr->level >= 0 || !op_gather_get(instr->op, back))
+		return false;
+	return instr->of.v->shape.ndim > 0 && instr->of.y->dtype == instr->of.v->dtype;
+}
+
+/* Sets the maker of all values that instruction I of the group LAUNCH makes. */
+static void note_makers(struct compiler *c, const struct instr *instr, int32_t launch)
+{
+	uint32_t made[INSTR_WRITES];
+	for (size_t k = instr_writes(instr, made); k-- > 0;)
+		c->values[made[k]].made_in = launch;
+	for (uint32_t k = 0; instr->kind == INSTR_END && k < instr->loop.carry_count; k++)
+		c->values[c->body->instrs[instr->loop.match].loop.carries[k].final].made_in = launch;
+}
+
+static uint32_t gathered(const struct instr *instr) { return instr->kind == INSTR_VJP ? instr->g : instr->v; }
+
 static void find_groups(struct compiler *c)
 {
 	const struct body *body = c->body;
@@ -85,19 +112,21 @@ static void find_groups(struct compiler *c)
 		c->instrs[i].launch = NO_LAUNCH;
 		if (!c->instrs[i].live)
 			continue;
-		if (!instr_is_element(instr) && !c->instrs[i].block_loop) {
+		if (!instr_fuses(c, i)) {
 			c->instrs[i].launch = ++launch;
 			open = NULL;
 			continue;
 		}
 		const struct shape *shape = group_shape(c, instr);
-		if (!open || !shape_equal(open, shape)) {
+		const bool makes = c->instrs[i].gather && c->values[gathered(instr)].made_in == launch;
+		if (!open || !shape_equal(open, shape) || makes) {
 			launch++;
 			open = shape;
 		}
 		for (size_t end = c->instrs[i].block_loop ? instr->loop.match : i; i < end; i++)
 			c->instrs[i].launch = launch;
 		c->instrs[i].launch = launch;
+		note_makers(c, &body->instrs[i], launch);
 	}
 	c->launch_limit = (size_t)(launch + 1) + body->out_count;
 }
@@ -137,18 +166,18 @@ static void find_spans(struct compiler *c)
 {
 	const struct body *body = c->body;
 	for (size_t i = 0; i < body->value_count; i++) {
-		c->values[i].made_in = c->values[i].last_read = NO_LAUNCH;
+		c->values[i].last_read = NO_LAUNCH;
 		c->values[i].entry = c->values[i].same_as = NO_VALUE;
 	}
 	for (size_t i = 0; i < body->instr_count; i++) {
 		const struct instr *instr = &body->instrs[i];
 		const int32_t at = c->instrs[i].launch;
-		const bool fused = instr_is_element(instr) || c->instrs[i].block_loop;
+		const bool fused = instr_fuses(c, i);
 		uint32_t list[INSTR_READS];
 		if (!c->instrs[i].live)
 			continue;
 		for (size_t k = instr_reads(instr, list); k-- > 0;)
-			note_value_read(c, list[k], at, fused);
+			note_value_read(c, list[k], at, fused && !c->instrs[i].gather);
 		for (size_t k = instr_writes(instr, list); k-- > 0;)
 			note_value_made(c, list[k], at, fused);
 		for (uint32_t k = 0; instr->kind == INSTR_LOOP && k < instr->loop.carry_count; k++)
@@ -184,8 +213,12 @@ bool plan_groups(struct compiler *c)
 		return false;
 	find_live(c, wanted);
 	join_sums(c);
-	for (size_t i = 0; i < c->body->instr_count; i++)
+	for (size_t i = 0; i < c->body->value_count; i++)
+		c->values[i].made_in = NO_LAUNCH;
+	for (size_t i = 0; i < c->body->instr_count; i++) {
 		c->instrs[i].block_loop = c->body->instrs[i].kind == INSTR_LOOP && is_block_loop(c, i);
+		c->instrs[i].gather = c->instrs[i].live && is_gather(&c->body->instrs[i]);
+	}
 	find_groups(c);
 	find_spans(c);
 	return true;

@@ -38,9 +38,10 @@ enum kernel_op_kind {
 	KERNEL_OP_ADD,
 	KERNEL_OP_ZERO,
 	KERNEL_OP_COPY,
-	KERNEL_OP_FILL, /* a register from a broadcast array */
-	KERNEL_OP_RUN,  /* several operations, whose values stay in registers of the processor */
-	KERNEL_OP_LOOP, /* the kernel ops up to its END run `iterations` times on a block */
+	KERNEL_OP_FILL,   /* a register from a broadcast array */
+	KERNEL_OP_GATHER, /* a block from an array that is read at other places, such as a stencil's */
+	KERNEL_OP_RUN,    /* several operations, whose values stay in registers of the processor */
+	KERNEL_OP_LOOP,   /* the kernel ops up to its END run `iterations` times on a block */
 	KERNEL_OP_END,
 };
 
@@ -67,6 +68,10 @@ struct kernel_op {
 		};
 		struct { /* FILL */
 			const struct type *from, *to;
+		};
+		struct { /* GATHER; its result is multiplied by a number, and A is added if there is one */
+			const struct instr *instr;
+			double factor; /* unless OWN_SCALAR */
 		};
 		struct { /* RUN */
 			const struct run_step *steps;
@@ -115,6 +120,7 @@ struct launch {
 			struct kernel_op *kernel_ops;
 			size_t kernel_op_count;
 			int64_t count, block;   /* elements in all, and in one block */
+			int64_t rows;           /* the extent of the leading axis; 1 if 0-d */
 			int64_t register_bytes; /* of one register */
 			uint32_t registers;
 		};

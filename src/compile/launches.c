@@ -267,7 +267,7 @@ bool compile_launches(struct compiler *c)
 		end = i + 1;
 		if (!c->instrs[i].live)
 			continue;
-		if (instr_is_element(instr) || c->instrs[i].block_loop) {
+		if (instr_fuses(c, i)) {
 			while (end < body->instr_count && (!c->instrs[end].live || c->instrs[end].launch == c->instrs[i].launch))
 				end++;
 			if (!compile_group(c, i, end))

@@ -27,7 +27,7 @@ struct use {
 	size_t number; /* of the group: reuser.number */
 	int64_t read, written;
 };
-static const int64_t never_written = INT64_MAX - 1, read_otherwise = INT64_MAX; /* a FILL or a scalar */
+static const int64_t never_written = INT64_MAX - 1, read_otherwise = INT64_MAX; /* a FILL, a GATHER or a scalar */
 
 struct reuser {
 	struct compiler *c;
@@ -61,7 +61,9 @@ static void note_group(struct reuser *l, const struct launch *group)
 			const struct arg *arg = &m->args[k];
 			if (arg->kind != ARG_ARRAY && arg->kind != ARG_SCALAR)
 				continue;
-			const int64_t read = m->kind == KERNEL_OP_FILL || arg->kind == ARG_SCALAR ? read_otherwise : at;
+			const bool otherwise =
+				m->kind == KERNEL_OP_FILL || arg->kind == ARG_SCALAR || (m->kind == KERNEL_OP_GATHER && k == 0);
+			const int64_t read = otherwise ? read_otherwise : at;
 			struct use *use = use_of(l, arg->index);
 			if (k < KERNEL_OP_READS)
 				use->read = greater(read, use->read);

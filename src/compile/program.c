@@ -99,8 +99,8 @@ enum status program_compile(const struct context *context, struct program *progr
 void program_dump(const struct program *program, diag_write *write, void *context)
 {
 	static const char *const kinds[] = {"group", "call", "sum_to", "accumulate", "copy", "loop", "while", "end"};
-	static const char *const kernel_ops[] = {"forward", "keep", "vjp_v", "vjp_a", "add", "zero",
-	                                         "copy",    "fill", "run",   "loop",  "end"};
+	static const char *const kernel_ops[] = {"forward", "keep", "vjp_v",  "vjp_a", "add",  "zero",
+	                                         "copy",    "fill", "gather", "run",   "loop", "end"};
 	const struct text text = {write, context};
 	for (size_t i = 0; i < program->launch_count; i++) {
 		const struct launch *l = &program->launches[i];
@@ -111,7 +111,8 @@ void program_dump(const struct program *program, diag_write *write, void *contex
 		text_put(&text, "\n");
 		for (size_t k = 0; l->kind == LAUNCH_GROUP && k < l->kernel_op_count; k++) {
 			const struct kernel_op *m = &l->kernel_ops[k];
-			text_printf(&text, "    %s %s", kernel_ops[m->kind], m->kind < KERNEL_OP_ADD ? op_table[m->op].name : "");
+			text_printf(&text, "    %s %s", kernel_ops[m->kind],
+			            m->kind < KERNEL_OP_ADD || m->kind == KERNEL_OP_GATHER ? op_table[m->op].name : "");
 			if (m->kind == KERNEL_OP_RUN)
 				text_printf(&text, "%zu steps", m->step_count);
 			text_put(&text, "\n");

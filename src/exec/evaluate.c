@@ -8,7 +8,10 @@
 #include <string.h>
 
 #include "compile/launch.h"
+
+#include "exec/blocks.h"
 #include "exec/owned.h"
+#include "exec/wave.h"
 
 struct machine_state {
 	const struct evaluation *e;
@@ -19,6 +22,7 @@ struct machine_state {
 	int64_t *counters;                /* by level: the iteration, from 0 on, of each open loop */
 	const struct launch *caller;      /* the last call of a program, which has lent its OUTS of the mask LENT */
 	uint32_t lent;
+	bool moved; /* the frame has changed since a group ran */
 };
 
 static int64_t row_elements(const struct shape *shape)
@@ -75,142 +79,18 @@ static void open_frame(struct machine_state *m)
 	}
 }
 
-/* The piece of a group that one member of the team runs, from element BEGIN on. Its block is the N from FIRST on. */
-struct piece {
-	struct machine_state *m;
-	const struct launch *launch;
-	char *registers;
-	int64_t begin, first;
-	size_t n;
-};
-
-static inline void *place(const struct piece *b, const struct arg *arg)
-{
-	if (arg->kind == ARG_REGISTER)
-		return b->registers + (int64_t)arg->index * b->launch->register_bytes;
-	if (arg->kind != ARG_ARRAY)
-		return NULL;
-	char *array = b->m->frame[arg->index];
-	return arg->bits ? array + b->first * arg->bits / 8 : array + (b->first << arg->shift);
-}
-
-static double scalar_of(const struct piece *b, const struct kernel_op *kernel_op)
-{
-	if (kernel_op->a.kind != ARG_SCALAR)
-		return kernel_op->own_scalar == NO_VALUE ? kernel_op->scalar : b->m->e->own->scalars[kernel_op->own_scalar];
-	const void *from = b->m->frame[kernel_op->a.index];
-	const bool wide = b->m->program->frame->entries[kernel_op->a.index].type->dtype == DTYPE_F64;
-	return wide ? *(const double *)from : (double)*(const float *)from;
-}
-
-/* Runs the steps of KERNEL_OP, a run, with the numbers of the step of the chain. */
-static void run_steps(const struct piece *b, const struct kernel_op *kernel_op, const struct kernels *kernels)
-{
-	const struct particulars *own = b->m->e->own;
-	const size_t count = kernel_op->step_count;
-	void *out = place(b, &kernel_op->out), *v = place(b, &kernel_op->v);
-	if (!own || !own->slots) {
-		kernels->run(out, v, kernel_op->steps, count, b->n);
-		return;
-	}
-	struct run_step steps[count];
-	memcpy(steps, kernel_op->steps, count * sizeof *steps);
-	for (size_t i = 0; i < count; i++)
-		if (steps[i].op != OP_COUNT && steps[i].target != NO_VALUE)
-			steps[i].scalar = own->scalars[steps[i].target];
-	kernels->run(out, v, steps, count, b->n);
-}
-
-static void run_kernel_op(const struct piece *b, const struct kernel_op *kernel_op)
-{
-	const struct kernels *kernels = b->m->kernels[kernel_op->wide];
-	size_t width = kernel_op->wide ? 8 : 4;
-	switch (kernel_op->kind) {
-	case KERNEL_OP_RUN:
-		run_steps(b, kernel_op, kernels);
-		return;
-	case KERNEL_OP_ZERO:
-		memset(place(b, &kernel_op->out), 0, b->n * width);
-		return;
-	case KERNEL_OP_COPY: {
-		void *to = place(b, &kernel_op->out), *from = place(b, &kernel_op->v);
-		if (to != from)
-			memcpy(to, from, b->n * width);
-		return;
-	}
-	case KERNEL_OP_FILL:
-		if (!kernel_op->once || b->first == b->begin)
-			broadcast_fill(kernels, place(b, &kernel_op->out),
-			               &(struct broadcast){b->m->frame[kernel_op->v.index], kernel_op->from, kernel_op->to},
-			               b->first,
-			               kernel_op->once ? (b->launch->block < b->launch->count ? b->launch->block : b->launch->count)
-			                               : (int64_t)b->n);
-		return;
-	default:
-		break;
-	}
-	struct kernel_args args = {.out = place(b, &kernel_op->out),
-	                           .keep = {place(b, &kernel_op->keep[0]), place(b, &kernel_op->keep[1])},
-	                           .v = place(b, &kernel_op->v),
-	                           .a = place(b, &kernel_op->a),
-	                           .y = place(b, &kernel_op->y),
-	                           .k = place(b, &kernel_op->k),
-	                           .l = place(b, &kernel_op->l),
-	                           .g = place(b, &kernel_op->g),
-	                           .scalar = scalar_of(b, kernel_op),
-	                           .number = {kernel_op->number[0], kernel_op->number[1]},
-	                           .n = b->n};
-	kernel *const(*const table)[2] = kernel_op->kind == KERNEL_OP_KEEP    ? kernels->forward_keep
-	                                 : kernel_op->kind == KERNEL_OP_VJP_V ? kernels->vjp_v
-	                                 : kernel_op->kind == KERNEL_OP_VJP_A ? kernels->vjp_a
-	                                                                      : kernels->forward;
-	table[kernel_op->op][kernel_op->form](&args);
-}
-
-static void run_piece(const struct piece *b)
-{
-	const struct launch *launch = b->launch;
-	int64_t iterations[MAX_LOOPS];
-	int depth = 0;
-	for (size_t i = 0; i < launch->kernel_op_count; i++) {
-		const struct kernel_op *kernel_op = &launch->kernel_ops[i];
-		if (kernel_op->kind == KERNEL_OP_LOOP) {
-			if (kernel_op->iterations == 0)
-				i = kernel_op->match;
-			else
-				iterations[depth++] = kernel_op->iterations;
-		} else if (kernel_op->kind == KERNEL_OP_END) {
-			if (--iterations[depth - 1] > 0)
-				i = kernel_op->match;
-			else
-				depth--;
-		} else {
-			run_kernel_op(b, kernel_op);
-		}
-	}
-}
-
-/* Runs elements BEGIN .. END-1 of a group, block by block: a team_part. */
-static void run_blocks(void *context, void *memory, int64_t begin, int64_t end)
-{
-	struct piece b = *(const struct piece *)context;
-	const int64_t block = b.launch->block;
-	b.begin = begin;
-	b.registers = memory ? memory : b.m->workspace + b.m->program->frame->registers;
-	for (b.first = begin; b.first < end; b.first += block) {
-		b.n = (size_t)(end - b.first < block ? end - b.first : block);
-		run_piece(&b);
-	}
-}
-
 static void run_group(struct machine_state *m, const struct launch *launch)
 {
-	struct piece group = {.m = m, .launch = launch};
-	const int64_t least = TEAM_PIECE / (launch->kernel_op_count < 8 ? (int64_t)launch->kernel_op_count + 1 : 8);
-	if (!m->e->team)
-		run_blocks(&group, NULL, 0, launch->count);
-	else
-		team_run(m->e->team, launch->count, (least / launch->block + 1) * launch->block, run_blocks, &group);
+	const struct group_call call = {.launch = launch,
+	                                .program = m->program,
+	                                .own = m->e->own,
+	                                .frame = m->frame,
+	                                .registers = m->workspace + m->program->frame->registers,
+	                                .kernels = {m->kernels[0], m->kernels[1]}};
+	const bool moved = m->moved;
+	m->moved = false;
+	if (!m->e->wave || !wave_add(m->e->wave, &call, moved, m->e->team))
+		group_run(&call, m->e->team);
 }
 
 static char *frame_at(const struct machine_state *m, uint32_t entry)
@@ -397,6 +277,7 @@ static enum status run_program(struct machine_state *m, const struct launch *lau
 		if (!(call.lent >> k & 1) || doperands[k] == m->frame[entry])
 			continue;
 		m->frame[entry] = doperands[k];
+		m->moved = true;
 		m->lent |= 1u << k;
 	}
 	return STATUS_OK;
@@ -490,6 +371,7 @@ static void run_accumulate(struct machine_state *m, const struct launch *launch)
 
 static void move_dynamic(struct machine_state *m, const struct launch *loop)
 {
+	m->moved = true;
 	for (size_t i = 0; i < loop->dynamic_count; i++)
 		m->frame[loop->dynamic[i]] = frame_param(m, &m->program->frame->entries[loop->dynamic[i]].param);
 }
@@ -516,10 +398,13 @@ static char *other_place(const struct machine_state *m, const struct carried *c)
 /* Makes the results the next iteration's values. Swaps pointers, after a copy if the body left a result elsewhere. */
 static void exchange(struct machine_state *m, const struct launch *loop)
 {
+	m->moved = true;
 	for (size_t i = 0; i < loop->carried_count; i++) {
 		const struct carried *c = &loop->carried[i];
-		if (!c->written)
-			memcpy(other_place(m, c), m->frame[c->result], (size_t)c->bytes);
+		if (c->written)
+			continue;
+		wave_run(m->e->wave);
+		memcpy(other_place(m, c), m->frame[c->result], (size_t)c->bytes);
 	}
 	for (size_t i = 0; i < loop->carried_count; i++) {
 		const struct carried *c = &loop->carried[i];
@@ -532,13 +417,16 @@ static void exchange(struct machine_state *m, const struct launch *loop)
 /* Sets the loop's final values: the initial ones if NONE of its iterations ran, else the last results. */
 static void finish_loop(struct machine_state *m, const struct launch *loop, bool none)
 {
+	m->moved = true;
 	for (size_t i = 0; i < loop->carried_count; i++) {
 		const struct carried *c = &loop->carried[i];
 		char *value = m->frame[none ? c->init : c->inner];
 		if (!c->copy_out)
 			m->frame[c->final] = none ? m->workspace + c->offset[0] : value;
-		if (m->frame[c->final] != value)
-			memcpy(m->frame[c->final], value, (size_t)c->bytes);
+		if (m->frame[c->final] == value)
+			continue;
+		wave_run(m->e->wave);
+		memcpy(m->frame[c->final], value, (size_t)c->bytes);
 	}
 }
 
@@ -561,6 +449,13 @@ static bool ends_loop(const struct machine_state *m, const struct launch *launch
 	return true;
 }
 
+/* Runs the groups that wait before LAUNCH if it may use their arrays otherwise than in a group. */
+static void settle(const struct machine_state *m, const struct launch *launch)
+{
+	if (launch->kind != LAUNCH_GROUP && launch->kind != LAUNCH_LOOP && launch->kind != LAUNCH_END)
+		wave_run(m->e->wave);
+}
+
 enum status evaluate(const struct evaluation *e)
 {
 	struct machine_state m = {.e = e,
@@ -574,9 +469,12 @@ enum status evaluate(const struct evaluation *e)
 	if (e->counters)
 		memcpy(counters, e->counters, (size_t)e->program->levels * sizeof *counters);
 	m.counters = counters;
+	m.moved = true;
+	wave_clear(e->wave, e->workspace, (int64_t)(e->program->frame->count * sizeof *m.frame));
 	open_frame(&m);
 	for (size_t i = 0; i < e->program->launch_count; i++) {
 		const struct launch *launch = &e->program->launches[i];
+		settle(&m, launch);
 		switch (launch->kind) {
 		case LAUNCH_GROUP:
 			run_group(&m, launch);

@@ -84,6 +84,7 @@ struct evaluation {
 	int worker;                   /* the caller's, for PROGRAMS */
 	struct deferred *deferred;    /* the worker's; NULL: all additions are made at once */
 	struct diags *diags;          /* for PROGRAMS */
+	struct wave *wave;            /* lets groups wait (exec/wave.h): the caller calls wave_run; NULL: none waits */
 	struct team *team;            /* its threads have program->member bytes each; NULL: the caller alone */
 	const struct kernels *kernels[2]; /* F32, F64; NULL: evaluate finds them, which takes time */
 };

@@ -42,6 +42,7 @@ static enum status traced_call(void *context, const struct machine_call *call)
 	TRY(report_live(worker, EVENT_LIVE, call->live));
 	event.from = microseconds(worker->run);
 	TRY(worker->walk.untraced.call(context, call));
+	wave_run(worker->wave); /* else other calls would have its time */
 	event.to = microseconds(worker->run);
 	return record(worker, &event);
 }

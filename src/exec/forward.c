@@ -112,13 +112,15 @@ enum status forward_run_tile(struct worker *worker)
 	worker->outs[0] = worker->value + worker->tile * tiles->tile * tiles->output_row;
 	if (worker->skipped)
 		memset(worker->skipped, 0, (1 + run->chain->program_count) * sizeof *worker->skipped);
-	return worker_evaluate(worker, &(struct evaluation){.program = &tile->program,
-	                                                    .counters = counters,
-	                                                    .workspace = worker->slab.base,
-	                                                    .skipped = worker->skipped,
-	                                                    .unfinished = &worker->run->unfinished,
-	                                                    .fold = worker_state(worker),
-	                                                    .fold_ends = true});
+	const enum status status = worker_evaluate(worker, &(struct evaluation){.program = &tile->program,
+	                                                                        .counters = counters,
+	                                                                        .workspace = worker->slab.base,
+	                                                                        .skipped = worker->skipped,
+	                                                                        .unfinished = &worker->run->unfinished,
+	                                                                        .fold = worker_state(worker),
+	                                                                        .fold_ends = true});
+	wave_run(worker->wave);
+	return status;
 }
 
 void forward_count_array(struct run *run)

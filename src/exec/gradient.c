@@ -21,9 +21,12 @@ static enum status on_call(void *context, const struct machine_call *call)
 	for (size_t i = 0; i < body->out_count; i++) {
 		const struct param_ref *ref = call->out_params[i];
 		worker->outs[i] = call->outs[i] < 0 ? NULL : worker->slab.base + call->outs[i];
-		if (ref && worker->outs[i]) /* a value of the state that is a param itself */
-			memcpy(worker->outs[i], param_place(&worker->params[ref->param], ref, call->counters, worker->first_row),
-			       (size_t)type_bytes(body->values[body->outs[i].value].type));
+		if (!ref || !worker->outs[i])
+			continue;
+		/* a value of the state that is a param itself */
+		wave_run(worker->wave);
+		memcpy(worker->outs[i], param_place(&worker->params[ref->param], ref, call->counters, worker->first_row),
+		       (size_t)type_bytes(body->values[body->outs[i].value].type));
 	}
 	TRY(worker_evaluate(worker, &(struct evaluation){.program = call->program,
 	                                                 .own = call->own,
@@ -33,8 +36,10 @@ static enum status on_call(void *context, const struct machine_call *call)
 	                                                 .fold_ends = worker->run->reduction.passes}));
 	if (call->kind == CALL_BACKWARD)
 		return gradient_events_step(worker->run, call->step, worker->diags);
-	if (worker->walk.recompute.hashes)
+	if (worker->walk.recompute.hashes) {
+		wave_run(worker->wave);
 		state_hashes_see(&worker->walk.recompute, call, worker->outs);
+	}
 	return STATUS_OK;
 }
 
@@ -174,7 +179,9 @@ enum status gradient_run_tile(struct worker *worker)
 	if (walk->recompute.hashes)
 		state_hashes_begin(&walk->recompute);
 	TRY(trace_tile(worker, false));
-	TRY(replay_run(worker, &machine, &counters));
+	const enum status status = replay_run(worker, &machine, &counters);
+	wave_run(worker->wave);
+	TRY(status);
 	evaluate_deferred(&worker->deferred);
 	/* As in a plan, the counters are a full tile's if the worker has one. The bytes are the most of all its tiles. */
 	const struct counters before = walk->measured;

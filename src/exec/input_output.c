@@ -91,6 +91,7 @@ enum status input_output_exchange(void *context, enum machine_input_output which
 {
 	struct worker *worker = context;
 	const struct run *run = worker->run;
+	wave_run(worker->wave);
 	TRY(offset < 0 ? STATUS_OK : watched_reach(worker, offset + type_bytes(type)));
 	char *at = offset < 0 ? NULL : worker->slab.base + offset;
 	if (which == MACHINE_INPUT)

@@ -15,6 +15,7 @@ static enum status on_convert(void *context, int64_t to, int64_t from, const str
 	struct kept_states *states = &worker->walk.kept;
 	const enum dtype store = worker->run->options->job.store;
 	const size_t count = (size_t)shape_count(&type->shape);
+	wave_run(worker->wave);
 	TRY(watched_reach(worker, to + type_bytes(type)));
 	uint16_t *kept = (uint16_t *)(void *)(worker->slab.base + (narrow ? to : from));
 	char *full = worker->slab.base + (narrow ? from : to);
@@ -104,6 +105,7 @@ static enum status on_disk(void *context, enum machine_disk access, int64_t slot
 	struct worker *worker = context;
 	struct kept_states *kept = &worker->walk.kept;
 	const int64_t place = kept_states_slot(worker, slot);
+	wave_run(worker->wave);
 	if (!kept->ahead) /* nobody knew whether the loop runs so long that a state goes to disk */
 		TRY(open_spill(worker, worker->diags));
 	TRY(kept_states_set_pieces(worker, arrays, count, 0));

@@ -181,6 +181,7 @@ static enum status on_point(void *context, const struct machine_array *arrays, s
 	struct worker *worker = context;
 	const struct gradient_result *result = worker->run->gradient->result;
 	struct kept_states *kept = &worker->walk.kept;
+	wave_run(worker->wave);
 	evaluate_deferred(&worker->deferred);
 	TRY(kept_states_set_pieces(worker, arrays, count, 2 * result->param_count + 1));
 	add_sums(kept, result);

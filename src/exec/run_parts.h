@@ -33,6 +33,7 @@
 #include "exec/reduction.h"
 #include "exec/run.h"
 #include "exec/spill.h"
+#include "exec/wave.h"
 #include "io/files.h"
 #include "memory/hooks.h"
 #include "ranks/ranks.h"
@@ -205,6 +206,7 @@ struct worker {
 	char *param_rows;  /* of streamed params, for a window that goes around the end of the array */
 	uint64_t *skipped; /* of struct evaluation, in a forward run; or NULL */
 	struct slab slab;  /* the machine's arrays, or a forward program's workspace */
+	struct wave *wave; /* of groups that wait; a hook that reads or writes arrays calls wave_run first */
 	struct bound_param *params;
 	struct deferred deferred;
 	const void **ins; /* of a call; as long as any program needs */

@@ -90,6 +90,7 @@ enum status watched_reach(struct worker *worker, int64_t end)
 	struct slab grown, *slab = &worker->slab;
 	if (!worker->walk.hooks.boundary || end + (int64_t)ARRAY_ALIGN <= (int64_t)slab->size)
 		return STATUS_OK;
+	wave_run(worker->wave);
 	TRY(slab_get_shared(&grown, end + end / 2, worker->run->programs, allocator, worker->diags));
 	memcpy(grown.base, slab->base, slab->programs ? slab->size : slab->size - ARRAY_ALIGN);
 	slab_put(slab, allocator);
@@ -188,6 +189,7 @@ enum status watched_boundary(void *context, int64_t position, const int64_t *off
 		return STATUS_OK;
 	const int64_t iteration = after / watched->steps, max = watched->node->count;
 	bool above;
+	wave_run(worker->wave);
 	TRY(evaluate_condition(worker, watched, iteration, offsets, &above));
 	if (above && iteration < max) {
 		if (iteration + 1 < run->conditions.iterations)

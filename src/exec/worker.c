@@ -56,6 +56,8 @@ enum status worker_open(struct worker *worker, struct run *run, int index)
 	size_t ports = 0;
 	*worker = (struct worker){.run = run, .index = index, .diags = context->diags, .walk.kept.spill.fd = -1};
 	arena_init(&worker->arena, context->allocator);
+	worker->wave = wave_open(context->allocator);
+	TRY_ALLOC(worker->wave, context->diags);
 	worker->params = arena_array(&run->arena, run->params->count + 1, sizeof *worker->params);
 	TRY_ALLOC(worker->params, context->diags);
 	TRY(run->gradient ? gradient_open_worker(worker, &slab, &ports) : forward_open_worker(worker, &slab, &ports));
@@ -80,6 +82,7 @@ enum status worker_open(struct worker *worker, struct run *run, int index)
 void worker_close(struct worker *worker)
 {
 	const struct allocator *allocator = worker->run->context.allocator;
+	wave_close(worker->wave, allocator);
 	slab_put(&worker->slab, allocator);
 	slab_put(&worker->blocks, allocator);
 	if (worker->run->gradient)
@@ -107,6 +110,7 @@ enum status worker_evaluate(struct worker *worker, struct evaluation *evaluation
 	evaluation->block = run->tiles->block;
 	evaluation->spare = run->gradient ? run->gradient->spare : NULL;
 	evaluation->turns = turns_of(worker);
+	evaluation->wave = worker->wave;
 	evaluation->team = run->tiles->tiled || run->unteamed ? NULL : run->team;
 	evaluation->kernels[0] = run->kernels[0];
 	evaluation->kernels[1] = run->kernels[1];

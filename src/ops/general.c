@@ -69,6 +69,12 @@ static int64_t reduction_scratch(enum op op, const struct attrs *attrs, const st
 	return lines_scratch(&r.view, element_size(v->dtype), backward ? 2 : 1);
 }
 
+op_gather *op_gather_get(enum op op, bool back)
+{
+	(void)back;
+	return op == OP_laplacian ? gather_laplacian : NULL;
+}
+
 int64_t op_scratch(enum op op, const struct attrs *attrs, const struct type *v, const struct type *a,
                    const struct type *result, bool backward)
 {

@@ -54,6 +54,26 @@ int64_t op_team_scratch(enum op op, const struct attrs *attrs, const struct type
                         const struct type *result, bool backward);
 
 /*
+ * Makes elements FIRST .. FIRST + N - 1 of the result at TO from the whole array FROM: of Y from V or, if BACK, of dv
+ * from g. It needs no scratch, and the bits are those of the whole result. TAIL, which may be NULL, multiplies them by
+ * FACTOR, and adds them to the N elements at ADD unless that is NULL; TO may be ADD.
+ */
+struct gather_tail {
+	double factor;
+	const void *add;
+};
+typedef void op_gather(const struct op_call *call, bool back, void *to, const void *from, int64_t first, int64_t n,
+                       const struct gather_tail *tail);
+#define GATHER(NAME)                                                                                                   \
+	void gather_##NAME(const struct op_call *call, bool back, void *to, const void *from, int64_t first, int64_t n,    \
+	                   const struct gather_tail *tail)
+GATHER(laplacian);
+/* True if gathers of OP apply a tail. */
+static inline bool op_takes_tail(enum op op) { return op == OP_laplacian; }
+/* Returns the function that makes a part of OP's result or, if BACK, of its derivative; NULL if there is none. */
+op_gather *op_gather_get(enum op op, bool back);
+
+/*
  * True if ADATA can be OP's operand on a value of type V. ADATA has type A and is held in
  * A's computing type. cross_entropy's classes must be integers from 0 to V's last extent less 1.
  * Otherwise MESSAGE names the first wrong element. No caller checks a computed operand: one wrong

@@ -94,6 +94,18 @@ struct differences {
 };
 
 /*
+ * Two neighbouring rows of N >= 1 elements. BEFORE and AFTER are the rows around them; ENDS are the elements left and right
+ * of each row. OUT is add + scale * (((above - 2 v) + below) + ((left - 2 v) + right)), or without ADD if that is NULL. OUT
+ * may be ADD.
+ */
+struct row_pair {
+	size_t n;
+	void *out[2];
+	const void *v[2], *add[2], *before, *after;
+	double ends[2][2], scale;
+};
+
+/*
  * A long sum is a head, the sum rounded to the type, and a tail, which is what the rounding took. A tail has half as
  * many bytes as a head: it counts units of 2^-15 (F32) or 2^-31 (F64) of the head's last place, at most half of them.
  * So a sum has 39 or 84 bits. Once all is added, the heads are the result. A head that is not finite has the tail 0.
@@ -140,6 +152,8 @@ struct loops {
 	                       size_t n);
 	/* out = the sum of weights[t] * terms[t][i] over COUNT terms, in order; 0 if there are none. OUT is none of them. */
 	void (*weighted)(void *out, const void *const *terms, const double *weights, size_t count, size_t n);
+	/* v + scale * laplacian(v), or without v, in two rows (struct row_pair) */
+	void (*laplacian_pair)(const struct row_pair *pair);
 	/* out[i] = v[i] * scale if element i is kept (elements.c), else 0 */
 	void (*dropout)(void *out, const void *v, size_t n, const struct dropout *dropout);
 	/* TO[c, r] = FROM[r, c], where FROM is [ROWS, COLUMNS]; rows begin TO_ROW and FROM_ROW elements apart */

@@ -18,6 +18,7 @@
  */
 #include <string.h>
 
+#include "base/checked.h"
 #include "ops/stencil.h"
 
 static const double coefficients[LAPLACIAN_WIDTH][LAPLACIAN_WIDTH] = {
@@ -211,6 +212,87 @@ void laplacian_row(const struct laplacian *l, void *out, const struct laplacian_
 			extend(l, extended, own, at, end - at);
 		add_own(l, &d, inside ? d.centre : element_at(extended, l->size, l->width));
 		l->loops->differences(element_of(out, l->size, at - first), &d, (size_t)(end - at));
+	}
+}
+
+enum { PIECE = 2048 }; /* the most elements of a row that a gather makes at once, unless in pairs of rows */
+static const double no_values[PIECE];
+
+/* Makes N elements, at most PIECE, of row ROW of the array FROM, beginning with element COLUMN. */
+static void make_piece(const struct laplacian *l, void *to, const void *from, int64_t row, int64_t column, int64_t n,
+                       const struct kernels *kernels, const struct gather_tail *tail)
+{
+	double buffer[PIECE]; /* holds elements of either type */
+	struct laplacian_slabs slabs;
+	void *out = tail ? buffer : to;
+	laplacian_slabs(l, from, row / l->rows, &slabs);
+	laplacian_row(l, out, &slabs, row % l->rows, column, n);
+	if (tail)
+		l->loops->multiply(tail->add ? buffer : to, buffer, &tail->factor, (size_t)n, 1);
+	if (tail && tail->add)
+		kernels->forward[OP_add][0](&(struct kernel_args){.out = to, .v = tail->add, .a = buffer, .n = (size_t)n});
+}
+
+/*
+ * Returns how many pairs of whole rows begin with row ROW of the array and lie in the LEFT elements from there on. Rows
+ * are neighbours along one axis, and the pairs neither begin nor end it.
+ */
+static int64_t count_pairs(const struct laplacian *l, int64_t row, int64_t left)
+{
+	if (!l->plain || l->divisor != 1 || (l->leading ? l->rows : l->axes[0].stride) != 1)
+		return 0;
+	const int64_t i = row % l->axes[0].n;
+	return i > 0 ? lesser(left / l->n, l->axes[0].n - 1 - i) / 2 : 0;
+}
+
+/* Returns the element beside row ROW: left of it if I is -1, right of it if I is its extent. */
+static double end_of(const struct laplacian *l, const void *row, int64_t i)
+{
+	const int64_t at = neighbour_index(l->boundary, i, l->n);
+	return at < 0 ? 0 : element_get(l->loops->dtype, row, (size_t)at);
+}
+
+/* Makes PAIRS pairs of rows, the first of which is at FROM. */
+static void make_pairs(const struct laplacian *l, char *to, const char *from, int64_t pairs,
+                       const struct gather_tail *tail)
+{
+	const int64_t bytes = l->n * (int64_t)l->size;
+	const char *add = tail ? tail->add : NULL;
+	struct row_pair pair = {.n = (size_t)l->n, .scale = tail ? tail->factor : 1};
+	for (; pairs > 0; pairs--) {
+		pair.before = from - bytes;
+		for (int r = 0; r < 2; r++) {
+			pair.out[r] = to;
+			pair.v[r] = from;
+			pair.add[r] = add;
+			pair.ends[r][0] = end_of(l, from, -1);
+			pair.ends[r][1] = end_of(l, from, l->n);
+			to += bytes;
+			from += bytes;
+			add = add ? add + bytes : NULL;
+		}
+		pair.after = from;
+		l->loops->laplacian_pair(&pair);
+	}
+}
+
+GATHER(laplacian)
+{
+	struct laplacian l;
+	laplacian_begin(&l, call->attrs, &call->v->shape, call->kernels->loops, back);
+	l.zeros = no_values;
+	for (int64_t at = first, end = first + n, most; at < end; at += most) {
+		const int64_t row = at / l.n, column = at % l.n;
+		const int64_t pairs = column == 0 ? count_pairs(&l, row, end - at) : 0;
+		char *const out = element_of(to, l.size, at - first);
+		struct gather_tail moved = {1, NULL};
+		if (tail)
+			moved = (struct gather_tail){tail->factor, tail->add ? element_at(tail->add, l.size, at - first) : NULL};
+		most = pairs ? 2 * pairs * l.n : lesser(lesser(PIECE, l.n - column), end - at);
+		if (pairs)
+			make_pairs(&l, out, element_at(from, l.size, at), pairs, &moved);
+		else
+			make_piece(&l, out, from, row, column, most, call->kernels, tail ? &moved : NULL);
 	}
 }
 

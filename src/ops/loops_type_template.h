@@ -545,6 +545,108 @@ static void N(weighted)(void *out, const void *const *terms, const double *weigh
 #undef EACH_VECTOR
 #undef LOAD
 
+/* ---- laplacian in two rows ---- */
+
+/* Returns the elements to the left and to the right of HERE, at X, between its neighbours BEFORE and AFTER. */
+static inline N(vector) N(load)(const REAL *from) { return *(const N(loose) *)from; }
+static inline __attribute__((always_inline)) N(vector)
+	N(left_of)(N(vector) before MAYBE_UNUSED, N(vector) here MAYBE_UNUSED, const REAL *x MAYBE_UNUSED)
+{
+#if VECTOR_BYTES < 64 /* a load takes less than a shuffle of two vectors */
+	return N(load)(x - 1);
+#else
+	N(lanes) order;
+	for (int k = 0; k < N(LANES); k++)
+		order[k] = N(LANES) - 1 + k;
+	return N(interleave)(before, here, order);
+#endif
+}
+static inline __attribute__((always_inline)) N(vector)
+	N(right_of)(N(vector) here MAYBE_UNUSED, N(vector) after MAYBE_UNUSED, const REAL *x MAYBE_UNUSED)
+{
+#if VECTOR_BYTES < 64
+	return N(load)(x + 1);
+#else
+	N(lanes) order;
+	for (int k = 0; k < N(LANES); k++)
+		order[k] = 1 + k;
+	return N(interleave)(here, after, order);
+#endif
+}
+
+/* Returns the left neighbours of the first vector of a row, at X; the right ones of the last. END is beyond it. */
+static inline N(vector) N(left_from_end)(const REAL *x, double end)
+{
+	REAL lane[N(LANES)] = {(REAL)end};
+	memcpy(lane + 1, x, sizeof lane - sizeof *lane);
+	return N(load)(lane);
+}
+static inline N(vector) N(right_to_end)(const REAL *x, REAL end)
+{
+	REAL lane[N(LANES)];
+	memcpy(lane, x + 1, sizeof lane - sizeof *lane);
+	lane[N(LANES) - 1] = end;
+	return N(load)(lane);
+}
+
+#define DIFFERENCE(BEFORE, V, AFTER) (((BEFORE) - 2 * (V)) + (AFTER))
+
+/*
+ * ADDS is 2 if V is added, 1 if another array is, 0 if none. Three vectors of each row are in registers. What is left
+ * after whole vectors is made element by element.
+ */
+static inline __attribute__((always_inline)) void N(laplacian_pair_of)(const struct row_pair *p, const int adds)
+{
+	const size_t n = p->n;
+	const REAL scale = (REAL)p->scale;
+	const REAL *const x[2] = {p->v[0], p->v[1]}, *const add[2] = {p->add[0], p->add[1]};
+	const REAL *const above = p->before, *const below = p->after;
+	REAL *const to[2] = {p->out[0], p->out[1]};
+	N(vector) here[2] = {0}, left[2] = {0}, after[2];
+	size_t i = 0;
+	for (int r = 0; r < 2 && n >= N(LANES); r++) {
+		here[r] = N(load)(x[r]);
+		left[r] = N(left_from_end)(x[r], p->ends[r][0]);
+	}
+	for (; i + N(LANES) <= n; i += N(LANES)) {
+		const bool more = i + 2 * N(LANES) <= n;
+		const size_t next = i + N(LANES);
+		N(vector) y[2] = {DIFFERENCE(N(load)(above + i), here[0], here[1]),
+		                  DIFFERENCE(here[0], here[1], N(load)(below + i))};
+#pragma GCC unroll 2
+		for (int r = 0; r < 2; r++) {
+			after[r] = more ? N(load)(x[r] + next) : here[r];
+			const N(vector) right = more ? N(right_of)(here[r], after[r], x[r] + i)
+			                             : N(right_to_end)(x[r] + i, next < n ? x[r][next] : (REAL)p->ends[r][1]);
+			y[r] = (y[r] + DIFFERENCE(left[r], here[r], right)) * scale;
+			*(N(loose) *)(to[r] + i) = adds == 2 ? here[r] + y[r] : adds ? N(load)(add[r] + i) + y[r] : y[r];
+			if (more)
+				left[r] = N(left_of)(here[r], after[r], x[r] + next);
+			here[r] = after[r];
+		}
+	}
+	for (; i < n; i++) {
+		const REAL column[4] = {above[i], x[0][i], x[1][i], below[i]};
+		for (int r = 0; r < 2; r++) {
+			const REAL before = i > 0 ? x[r][i - 1] : (REAL)p->ends[r][0];
+			const REAL behind = i + 1 < n ? x[r][i + 1] : (REAL)p->ends[r][1];
+			const REAL sum = (DIFFERENCE(column[r], column[r + 1], column[r + 2]) + DIFFERENCE(before, x[r][i], behind)) * scale;
+			to[r][i] = adds ? add[r][i] + sum : sum;
+		}
+	}
+}
+#undef DIFFERENCE
+
+static void N(laplacian_pair)(const struct row_pair *p)
+{
+	if (p->add[0] == p->v[0])
+		N(laplacian_pair_of)(p, 2);
+	else if (p->add[0])
+		N(laplacian_pair_of)(p, 1);
+	else
+		N(laplacian_pair_of)(p, 0);
+}
+
 static void N(dropout)(void *out, const void *v, size_t n, const struct dropout *dropout)
 {
 	const REAL *x = v, factor = (REAL)dropout->scale;
@@ -665,6 +767,7 @@ const struct loops TYPED(ISA_LOOPS) = {
 	.differences = N(differences),
 	.differences_2d = N(differences_2d),
 	.weighted = N(weighted),
+	.laplacian_pair = N(laplacian_pair),
 	.dropout = N(dropout),
 	.transpose = N(transpose),
 	.copy_rows = N(copy_rows),

@@ -1,0 +1,166 @@
+/*
+ * Runs the kernel ops of a group on a part of its arrays, block by block. The values between kernel ops lie in
+ * registers, which are blocks in the first-level cache.
+ */
+#include "exec/blocks.h"
+
+#include <string.h>
+
+#include "base/checked.h"
+#include "compile/launch.h"
+
+/* The piece of a group from element BEGIN to END. Its block is the N from FIRST on. */
+struct piece {
+	const struct group_call *call;
+	char *registers;
+	int64_t begin, end, first;
+	size_t n;
+};
+
+static inline void *place(const struct piece *b, const struct arg *arg)
+{
+	if (arg->kind == ARG_REGISTER)
+		return b->registers + (int64_t)arg->index * b->call->launch->register_bytes;
+	if (arg->kind != ARG_ARRAY)
+		return NULL;
+	char *array = b->call->frame[arg->index];
+	return arg->bits ? array + b->first * arg->bits / 8 : array + (b->first << arg->shift);
+}
+
+static double scalar_of(const struct piece *b, const struct kernel_op *kernel_op)
+{
+	if (kernel_op->a.kind != ARG_SCALAR)
+		return kernel_op->own_scalar == NO_VALUE ? kernel_op->scalar : b->call->own->scalars[kernel_op->own_scalar];
+	const void *from = b->call->frame[kernel_op->a.index];
+	const bool wide = b->call->program->frame->entries[kernel_op->a.index].type->dtype == DTYPE_F64;
+	return wide ? *(const double *)from : (double)*(const float *)from;
+}
+
+/* Runs the steps of KERNEL_OP, a run, with the numbers of the step of the chain. */
+static void run_steps(const struct piece *b, const struct kernel_op *kernel_op, const struct kernels *kernels)
+{
+	const struct particulars *own = b->call->own;
+	const size_t count = kernel_op->step_count;
+	void *out = place(b, &kernel_op->out), *v = place(b, &kernel_op->v);
+	if (!own || !own->slots) {
+		kernels->run(out, v, kernel_op->steps, count, b->n);
+		return;
+	}
+	struct run_step steps[count];
+	memcpy(steps, kernel_op->steps, count * sizeof *steps);
+	for (size_t i = 0; i < count; i++)
+		if (steps[i].op != OP_COUNT && steps[i].target != NO_VALUE)
+			steps[i].scalar = own->scalars[steps[i].target];
+	kernels->run(out, v, steps, count, b->n);
+}
+
+static void run_gather(const struct piece *b, const struct kernel_op *kernel_op, const struct kernels *kernels)
+{
+	const struct instr *instr = kernel_op->instr;
+	const bool back = instr->kind == INSTR_VJP;
+	const struct op_call call = {
+		.op = instr->op, .attrs = instr->attrs, .v = instr->of.v, .y = instr->of.y, .kernels = kernels};
+	const double factor =
+		kernel_op->own_scalar == NO_VALUE ? kernel_op->factor : b->call->own->scalars[kernel_op->own_scalar];
+	const struct gather_tail tail = {factor, place(b, &kernel_op->a)};
+	op_gather_get(instr->op, back)(&call, back, place(b, &kernel_op->out), b->call->frame[kernel_op->v.index], b->first,
+	                               (int64_t)b->n, factor != 1 || tail.add ? &tail : NULL);
+}
+
+static void run_kernel_op(const struct piece *b, const struct kernel_op *kernel_op)
+{
+	const struct kernels *kernels = b->call->kernels[kernel_op->wide];
+	size_t width = kernel_op->wide ? 8 : 4;
+	switch (kernel_op->kind) {
+	case KERNEL_OP_RUN:
+		run_steps(b, kernel_op, kernels);
+		return;
+	case KERNEL_OP_ZERO:
+		memset(place(b, &kernel_op->out), 0, b->n * width);
+		return;
+	case KERNEL_OP_COPY: {
+		void *to = place(b, &kernel_op->out), *from = place(b, &kernel_op->v);
+		if (to != from)
+			memcpy(to, from, b->n * width);
+		return;
+	}
+	case KERNEL_OP_FILL:
+		if (!kernel_op->once || b->first == b->begin)
+			broadcast_fill(kernels, place(b, &kernel_op->out),
+			               &(struct broadcast){b->call->frame[kernel_op->v.index], kernel_op->from, kernel_op->to},
+			               b->first,
+			               kernel_op->once ? lesser(b->call->launch->block, b->end - b->begin) : (int64_t)b->n);
+		return;
+	case KERNEL_OP_GATHER:
+		run_gather(b, kernel_op, kernels);
+		return;
+	default:
+		break;
+	}
+	struct kernel_args args = {.out = place(b, &kernel_op->out),
+	                           .keep = {place(b, &kernel_op->keep[0]), place(b, &kernel_op->keep[1])},
+	                           .v = place(b, &kernel_op->v),
+	                           .a = place(b, &kernel_op->a),
+	                           .y = place(b, &kernel_op->y),
+	                           .k = place(b, &kernel_op->k),
+	                           .l = place(b, &kernel_op->l),
+	                           .g = place(b, &kernel_op->g),
+	                           .scalar = scalar_of(b, kernel_op),
+	                           .number = {kernel_op->number[0], kernel_op->number[1]},
+	                           .n = b->n};
+	kernel *const(*const table)[2] = kernel_op->kind == KERNEL_OP_KEEP    ? kernels->forward_keep
+	                                 : kernel_op->kind == KERNEL_OP_VJP_V ? kernels->vjp_v
+	                                 : kernel_op->kind == KERNEL_OP_VJP_A ? kernels->vjp_a
+	                                                                      : kernels->forward;
+	table[kernel_op->op][kernel_op->form](&args);
+}
+
+static void run_piece(const struct piece *b)
+{
+	const struct launch *launch = b->call->launch;
+	int64_t iterations[MAX_LOOPS];
+	int depth = 0;
+	for (size_t i = 0; i < launch->kernel_op_count; i++) {
+		const struct kernel_op *kernel_op = &launch->kernel_ops[i];
+		if (kernel_op->kind == KERNEL_OP_LOOP) {
+			if (kernel_op->iterations == 0)
+				i = kernel_op->match;
+			else
+				iterations[depth++] = kernel_op->iterations;
+		} else if (kernel_op->kind == KERNEL_OP_END) {
+			if (--iterations[depth - 1] > 0)
+				i = kernel_op->match;
+			else
+				depth--;
+		} else {
+			run_kernel_op(b, kernel_op);
+		}
+	}
+}
+
+void group_run_part(const struct group_call *call, void *memory, int64_t begin, int64_t end)
+{
+	struct piece b = {.call = call, .registers = memory ? memory : call->registers, .begin = begin, .end = end};
+	const int64_t block = call->launch->block;
+	for (b.first = begin; b.first < end; b.first += block) {
+		b.n = (size_t)(end - b.first < block ? end - b.first : block);
+		run_piece(&b);
+	}
+}
+
+/* A team_part. */
+static void run_part(void *context, void *memory, int64_t begin, int64_t end)
+{
+	group_run_part(context, memory, begin, end);
+}
+
+void group_run(const struct group_call *call, struct team *team)
+{
+	const struct launch *launch = call->launch;
+	const int64_t least = TEAM_PIECE / (launch->kernel_op_count < 8 ? (int64_t)launch->kernel_op_count + 1 : 8);
+	struct group_call own = *call; /* a team_part's context is not const */
+	if (!team)
+		group_run_part(call, NULL, 0, launch->count);
+	else
+		team_run(team, launch->count, (least / launch->block + 1) * launch->block, run_part, &own);
+}

@@ -1,0 +1,356 @@
+/*
+ * A wave over groups that wait, its stages. Each has a lag L, in rows of the leading axis: a part of the rows of an array
+ * is computed at one time by all stages, each L rows behind the first.
+ *
+ *     rows 0 ......................... t-2   t-1    t
+ *     stage 2 (lag 2)             done  now
+ *     stage 1 (lag 1)                   done  now
+ *     stage 0 (lag 0)                         done  now
+ *
+ * Lags follow from what stages share, in the order in which they came. Let H be the halo by which a stage reads an array.
+ * A stage that reads what an earlier one writes has a lag of at least that one's and H more. A stage that writes what an
+ * earlier one reads has a lag of at least that one's and that one's H more. Two that write one array have rising lags.
+ * So arrays may be reused by the stages that wait, and no work is done twice (Wonnacott 2000, time skewing).
+ *
+ * A team shares a wave by strips of rows. Where two strips meet, each stage leaves out as many rows as its lag on both
+ * sides. Once all strips are done these rows follow, stage by stage. All rows that they read are there, and none has been
+ * overwritten, by the same lags. If a stage reads around the ends of the axis, the ends meet as two strips do.
+ *
+ * Invariant: a row's bits depend neither on strips nor on lags, so they are those of the stages one after another.
+ */
+#include "exec/wave.h"
+
+#include <string.h>
+
+#include "base/checked.h"
+#include "base/system.h"
+#include "compile/launch.h"
+
+enum {
+	WAVE_STAGES = 128,
+	WAVE_ARRAYS = 512,
+	WAVE_POINTERS = 8192,   /* in the copies of frames */
+	WAVE_USES = 64,         /* of arrays by one stage */
+	PART_BYTES = 64 << 10,  /* of an array, in the rows that a stage computes at a time */
+	LEAST_BYTES = 64 << 10, /* of an array that is worth the work of waiting */
+	REGISTER_BYTES = 64 << 10,
+};
+
+struct wave_stage {
+	struct group_call call;
+	int64_t rows, row; /* of the leading axis; elements of one */
+	int64_t lag;
+};
+
+/* How a stage uses an array: element by element, with rows around (HALO), or all of it at any time (WHOLE). */
+struct wave_use {
+	const char *base;
+	int64_t bytes, row_bytes, halo;
+	bool writes, whole;
+};
+
+/* An array of the stages that wait. */
+struct wave_array {
+	const char *base;
+	int64_t bytes, row_bytes;
+	int64_t written;     /* the lag of the last stage that writes it; -1: none */
+	int64_t read;        /* the most of lag + halo of the stages that read it; -1: none */
+	int64_t first, last; /* the least and the most lag of the stages that use it */
+	bool whole;          /* a stage reads all of it */
+};
+
+struct wave {
+	struct wave_stage stages[WAVE_STAGES];
+	size_t count;
+	struct wave_array arrays[WAVE_ARRAYS];
+	size_t array_count;
+	char *pointers[WAVE_POINTERS];
+	size_t pointer_count;
+	char **frame; /* the last copy: of PROGRAM's frame */
+	const struct program *program;
+	struct wave_use uses[WAVE_USES]; /* of the call that is being added */
+	size_t use_count;
+	struct team *team;
+	int64_t members;   /* of the team */
+	int64_t rows;      /* the most of a stage */
+	int64_t most;      /* the most lag of a stage */
+	int64_t part;      /* rows that a stage computes at a time */
+	int64_t footprint; /* bytes between the first and the last use of each array, summed */
+	int64_t cache;     /* the most that FOOTPRINT may be */
+	bool wraps;        /* a stage reads around the ends of the axis: then all have ROWS rows */
+	_Alignas(ARRAY_ALIGN) char registers[REGISTER_BYTES];
+};
+
+static void forget(struct wave *wave)
+{
+	wave->count = wave->array_count = wave->pointer_count = 0;
+	wave->frame = NULL;
+	wave->rows = wave->most = wave->footprint = 0;
+	wave->wraps = false;
+}
+
+struct wave *wave_open(const struct allocator *allocator)
+{
+	struct wave *wave = allocator_get(allocator, sizeof *wave, 1);
+	if (wave) {
+		forget(wave);
+		wave->cache = system_cache_bytes() / 4 * 3;
+	}
+	return wave;
+}
+
+void wave_close(struct wave *wave, const struct allocator *allocator)
+{
+	if (wave)
+		allocator_put(allocator, wave, sizeof *wave);
+}
+
+/* Runs rows BEGIN .. END-1 of STAGE, as far as it has them. */
+static void run_rows(const struct wave_stage *stage, void *memory, int64_t begin, int64_t end)
+{
+	begin = greater(begin, 0);
+	end = lesser(end, stage->rows);
+	if (begin < end)
+		group_run_part(&stage->call, memory, begin * stage->row, end * stage->row);
+}
+
+struct strips {
+	const struct wave *wave;
+	int64_t count;
+};
+
+static int64_t strip_begin(const struct strips *s, int64_t strip) { return s->wave->rows * strip / s->count; }
+
+/* Runs the stages on strip STRIP, without the rows at the places where it meets others. A team_part. */
+static void run_strip(void *context, void *memory, int64_t strip, int64_t next)
+{
+	const struct strips *s = context;
+	const struct wave *wave = s->wave;
+	const int64_t begin = strip_begin(s, strip), end = strip_begin(s, next);
+	const int64_t cut_begin = wave->wraps || strip > 0, cut_end = wave->wraps || next < s->count;
+	for (int64_t t = begin; t - wave->most < end; t += wave->part)
+		for (size_t i = 0; i < wave->count; i++) {
+			const struct wave_stage *stage = &wave->stages[i];
+			run_rows(stage, memory, greater(t - stage->lag, begin + cut_begin * stage->lag),
+			         lesser(t - stage->lag + wave->part, end - cut_end * stage->lag));
+		}
+}
+
+/* Runs the rows that were left out where strip STRIP begins, and where the axis ends if that is strip 0. A team_part. */
+static void run_seam(void *context, void *memory, int64_t strip, int64_t next)
+{
+	const struct strips *s = context;
+	const int64_t at = strip_begin(s, strip), rows = s->wave->rows;
+	(void)next;
+	for (size_t i = 0; i < s->wave->count && (strip > 0 || s->wave->wraps); i++) {
+		const struct wave_stage *stage = &s->wave->stages[i];
+		run_rows(stage, memory, at - stage->lag, at + stage->lag);
+		if (strip == 0)
+			run_rows(stage, memory, rows - stage->lag, rows);
+	}
+}
+
+void wave_run(struct wave *wave)
+{
+	if (!wave || wave->count == 0)
+		return;
+	struct strips strips = {wave, wave->members};
+	if (wave->count == 1) {
+		group_run(&wave->stages[0].call, wave->team);
+	} else {
+		team_run(wave->team, strips.count, 1, run_strip, &strips);
+		if (wave->most > 0 && (strips.count > 1 || wave->wraps))
+			team_run(wave->team, strips.count, 1, run_seam, &strips);
+	}
+	forget(wave);
+}
+
+/* Adds USE to the uses of the call that is being added. Returns false if they are too many. */
+static bool add_use(struct wave *wave, struct wave_use use)
+{
+	if (wave->use_count == WAVE_USES)
+		return false;
+	wave->uses[wave->use_count++] = use;
+	return true;
+}
+
+/* Adds the uses of kernel op M of CALL, whose rows have ROW elements. Returns false if CALL cannot wait. */
+static bool note_uses(struct wave *wave, const struct group_call *call, const struct kernel_op *m, int64_t row,
+                      bool *wraps)
+{
+	const struct entry *entries = call->program->frame->entries;
+	bool good = true;
+	for (size_t k = 0; k < KERNEL_OP_ARGS && good; k++) {
+		const struct arg *arg = &m->args[k];
+		if (arg->kind != ARG_ARRAY && arg->kind != ARG_SCALAR)
+			continue;
+		const struct type *type = entries[arg->index].type;
+		struct wave_use use = {.base = call->frame[arg->index],
+		                       .bytes = type_bytes(type),
+		                       .row_bytes = arg->bits ? row * arg->bits / 8 : row << arg->shift,
+		                       .writes = k >= KERNEL_OP_READS,
+		                       .whole = arg->kind == ARG_SCALAR || m->kind == KERNEL_OP_FILL};
+		if (entries[arg->index].kind == ENTRY_PARAM) /* no stage writes it */
+			continue;
+		good = !arg->bits || row % 8 == 0;
+		if (m->kind == KERNEL_OP_GATHER && arg == &m->v) {
+			const bool back = m->instr->kind == INSTR_VJP;
+			const struct halo forward = op_halo(m->op, m->instr->attrs, m->instr->of.v);
+			const struct halo halo = back ? halo_of_derivative(forward) : forward;
+			use.halo = greater(halo.before, halo.after);
+			use.row_bytes = use.bytes / greater(type->shape.dim[0], 1);
+			use.whole = op_scope(m->op, m->instr->attrs, m->instr->of.v, NULL, false) > SCOPE_NEIGHBOUR;
+			*wraps |= halo.wraps;
+		}
+		good = good && add_use(wave, use);
+	}
+	return good;
+}
+
+/* Returns the array of WAVE that shares bytes with USE, or NULL. *OTHER: it is cut into rows in another way. */
+static struct wave_array *array_of(struct wave *wave, const struct wave_use *use, bool *other)
+{
+	for (size_t i = 0; i < wave->array_count; i++) {
+		struct wave_array *array = &wave->arrays[i];
+		if (use->base >= array->base + array->bytes || array->base >= use->base + use->bytes)
+			continue;
+		*other |= array->base != use->base || array->bytes != use->bytes ||
+		          (array->row_bytes != use->row_bytes && !use->whole && !array->whole);
+		return array;
+	}
+	return NULL;
+}
+
+/* Returns the lag of a stage with the uses that are being added; -1: it cannot join the stages that wait. */
+static int64_t lag_of(struct wave *wave)
+{
+	int64_t lag = 0;
+	bool apart = false;
+	for (const struct wave_use *use = wave->uses; use < wave->uses + wave->use_count; use++) {
+		const struct wave_array *array = array_of(wave, use, &apart);
+		if (!array)
+			continue;
+		apart |= (use->whole && array->written >= 0) || (array->whole && use->writes);
+		if (array->written >= 0)
+			lag = greater(lag, array->written + (use->writes ? 0 : use->halo));
+		if (use->writes)
+			lag = greater(lag, array->read);
+	}
+	return apart ? -1 : lag;
+}
+
+void wave_clear(struct wave *wave, const void *memory, int64_t bytes)
+{
+	const struct wave_use use = {.base = memory, .bytes = bytes};
+	bool other = false;
+	if (wave && array_of(wave, &use, &other))
+		wave_run(wave);
+}
+
+/* Adds the uses by a stage of lag LAG to the arrays of WAVE. There is capacity. */
+static void add_arrays(struct wave *wave, int64_t lag)
+{
+	for (const struct wave_use *use = wave->uses; use < wave->uses + wave->use_count; use++) {
+		bool other = false;
+		struct wave_array *array = array_of(wave, use, &other);
+		if (!array) {
+			array = &wave->arrays[wave->array_count++];
+			*array = (struct wave_array){use->base, use->bytes, use->row_bytes, -1, -1, lag, lag, use->whole};
+			wave->footprint += (wave->part + use->halo) * use->row_bytes;
+		}
+		wave->footprint += (greater(lag, array->last) - array->last) * array->row_bytes;
+		array->last = greater(lag, array->last);
+		array->whole |= use->whole;
+		if (use->writes)
+			array->written = greater(lag, array->written);
+		else
+			array->read = greater(lag + use->halo, array->read);
+	}
+}
+
+/* Copies CALL's frame, unless the last copy is of it and MOVED is false. Returns false if there is no capacity. */
+static bool copy_frame(struct wave *wave, struct group_call *call, bool moved)
+{
+	const size_t count = call->program->frame->count;
+	if (!moved && wave->frame && wave->program == call->program) {
+		call->frame = wave->frame;
+		return true;
+	}
+	if (wave->pointer_count + count > WAVE_POINTERS)
+		return false;
+	wave->frame = memcpy(wave->pointers + wave->pointer_count, call->frame, count * sizeof *call->frame);
+	wave->pointer_count += count;
+	wave->program = call->program;
+	call->frame = wave->frame;
+	return true;
+}
+
+/* Returns the footprint of WAVE once a stage with the uses that are being added has joined at LAG. */
+static int64_t footprint_with(struct wave *wave, int64_t lag)
+{
+	int64_t footprint = wave->footprint;
+	for (const struct wave_use *use = wave->uses; use < wave->uses + wave->use_count; use++) {
+		bool other = false;
+		const struct wave_array *array = array_of(wave, use, &other);
+		footprint += (array ? greater(lag - array->last, 0) : wave->part + use->halo) * use->row_bytes;
+	}
+	return footprint;
+}
+
+/* True if a stage of ROWS rows at LAG may join, which reads around the ends if it WRAPS. */
+static bool may_join(struct wave *wave, int64_t rows, int64_t lag, bool wraps)
+{
+	if (wave->count == 0)
+		return true;
+	wraps |= wave->wraps;
+	/* A strip has at least the rows that it leaves out at its ends. */
+	const bool strips = 2 * greater(wave->most, lag) * wave->members <= lesser(rows, wave->rows);
+	return lag >= 0 && wave->count < WAVE_STAGES && wave->array_count + wave->use_count <= WAVE_ARRAYS &&
+	       footprint_with(wave, lag) <= wave->cache && (!wraps || wave->rows == rows) &&
+	       (strips || (wave->members == 1 && !wraps));
+}
+
+/* Fills the uses of CALL. Returns false if it cannot wait, or is not worth it. */
+static bool list_uses(struct wave *wave, const struct group_call *call, bool *wraps)
+{
+	const struct launch *launch = call->launch;
+	wave->use_count = 0;
+	if (launch->rows < 2 || launch->count < LEAST_BYTES / 4 ||
+	    launch->registers * launch->register_bytes > REGISTER_BYTES)
+		return false;
+	for (size_t i = 0; i < launch->kernel_op_count; i++)
+		if (!note_uses(wave, call, &launch->kernel_ops[i], launch->count / launch->rows, wraps))
+			return false;
+	return true;
+}
+
+bool wave_add(struct wave *wave, const struct group_call *call, bool moved, struct team *team)
+{
+	const struct launch *launch = call->launch;
+	struct wave_stage stage = {.call = *call, .rows = launch->rows};
+	bool wraps = false;
+	if (!list_uses(wave, call, &wraps)) {
+		wave_run(wave);
+		return false;
+	}
+	stage.row = launch->count / launch->rows;
+	stage.lag = lag_of(wave);
+	if (!may_join(wave, stage.rows, stage.lag, wraps) || !copy_frame(wave, &stage.call, moved)) {
+		wave_run(wave);
+		stage.lag = 0;
+		if (!copy_frame(wave, &stage.call, true))
+			return false;
+	}
+	if (wave->count == 0) {
+		wave->team = team;
+		wave->members = team ? team_start(team) : 1;
+		wave->part = greater(1, PART_BYTES / (4 * stage.row));
+	}
+	stage.call.registers = wave->registers;
+	add_arrays(wave, stage.lag);
+	wave->stages[wave->count++] = stage;
+	wave->rows = greater(wave->rows, stage.rows);
+	wave->most = greater(wave->most, stage.lag);
+	wave->wraps |= wraps;
+	return true;
+}

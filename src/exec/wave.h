@@ -1,0 +1,26 @@
+/*
+ * A wave: groups of kernel ops that wait, and then run together over a few rows at a time, so that what one group makes
+ * is still in the second-level cache when the next reads it. Iterations of a loop and steps of a schedule join one wave.
+ */
+#ifndef EXEC_WAVE_H
+#define EXEC_WAVE_H
+
+#include "exec/blocks.h"
+
+struct wave;
+
+/* Returns a wave without groups; NULL if out of memory. It holds no array. */
+struct wave *wave_open(const struct allocator *allocator);
+void wave_close(struct wave *wave, const struct allocator *allocator);
+/*
+ * Lets CALL wait in WAVE, or returns false if it cannot: then nothing waits. MOVED: the frame has changed since the last
+ * call of this program; WAVE copies it. TEAM shares the groups that wait, the same for all of them. The caller calls
+ * wave_run before anything else reads or writes the arrays, or the particulars change.
+ */
+bool wave_add(struct wave *wave, const struct group_call *call, bool moved, struct team *team);
+/* Runs the groups that wait if they use one of the BYTES at MEMORY. WAVE may be NULL. */
+void wave_clear(struct wave *wave, const void *memory, int64_t bytes);
+/* Runs the groups that wait. WAVE may be NULL. */
+void wave_run(struct wave *wave);
+
+#endif
