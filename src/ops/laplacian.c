@@ -245,13 +245,6 @@ static int64_t count_pairs(const struct laplacian *l, int64_t row, int64_t left)
 	return i > 0 ? lesser(left / l->n, l->axes[0].n - 1 - i) / 2 : 0;
 }
 
-/* Returns the element beside row ROW: left of it if I is -1, right of it if I is its extent. */
-static double end_of(const struct laplacian *l, const void *row, int64_t i)
-{
-	const int64_t at = neighbour_index(l->boundary, i, l->n);
-	return at < 0 ? 0 : element_get(l->loops->dtype, row, (size_t)at);
-}
-
 /* Makes PAIRS pairs of rows, the first of which is at FROM. */
 static void make_pairs(const struct laplacian *l, char *to, const char *from, int64_t pairs,
                        const struct gather_tail *tail)
@@ -265,8 +258,8 @@ static void make_pairs(const struct laplacian *l, char *to, const char *from, in
 			pair.out[r] = to;
 			pair.v[r] = from;
 			pair.add[r] = add;
-			pair.ends[r][0] = end_of(l, from, -1);
-			pair.ends[r][1] = end_of(l, from, l->n);
+			pair.ends[r][0] = value_beside(l, from, 0, -1);
+			pair.ends[r][1] = value_beside(l, from, l->n - 1, 1);
 			to += bytes;
 			from += bytes;
 			add = add ? add + bytes : NULL;
