@@ -29,7 +29,7 @@ complete -c ckptc -n "__fish_seen_subcommand_from run; and not __fish_seen_subco
 complete -c ckptc -n "__fish_seen_subcommand_from run; and not __fish_seen_subcommand_from help" -l program-workers -x -d "at most N processes of each program (default: one for each thread)"
 complete -c ckptc -n "__fish_seen_subcommand_from run; and not __fish_seen_subcommand_from help" -l allow-special-files -d "let load(), --param and --cotangent read devices and FIFOs"
 complete -c ckptc -n "__fish_seen_subcommand_from run; and not __fish_seen_subcommand_from help" -l spill -r -F -d "where states on disk are kept, and a pipe that is read several times is copied"
-complete -c ckptc -n "__fish_seen_subcommand_from run; and not __fish_seen_subcommand_from help" -l one-pass -d "make no copy of a pipe that the chain reads several times: fail instead"
+complete -c ckptc -n "__fish_seen_subcommand_from run grad; and not __fish_seen_subcommand_from help" -l one-pass -d "make no copy of a pipe that the chain reads several times: fail instead"
 complete -c ckptc -n "__fish_seen_subcommand_from run; and not __fish_seen_subcommand_from help" -l threads -x -d "workers (default: the cores)"
 complete -c ckptc -n "__fish_seen_subcommand_from run; and not __fish_seen_subcommand_from help" -l tile -x -d "rows of a tile (default: automatic)"
 complete -c ckptc -n "__fish_seen_subcommand_from run; and not __fish_seen_subcommand_from help" -l residuals -d "print the residual table to standard error or FILE"

@@ -174,6 +174,7 @@ enum status command_grad(struct session *s)
 	                                    .dtype = s->set.dtype,
 	                                    .flush_denormals = s->line.given[OPTION_FAST_MATH],
 	                                    .value = beside.value ? &beside.value->writer : NULL,
+	                                    .one_pass = s->line.given[OPTION_ONE_PASS],
 	                                    .progress = progress_begin(&progress, s, "grad") ? progress_action : NULL,
 	                                    .progress_context = &progress};
 	const struct gradient_options gradient = {.gradient = &s->out->writer,

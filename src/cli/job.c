@@ -96,6 +96,7 @@ enum status gradient_row(struct session *s, const struct gradient_result *result
 	                           .counters = result->measured,
 	                           .conditional = s->chain.has_conditions,
 	                           .counted = result->counted,
+	                           .copied_bytes = result->copied_bytes,
 	                           .stored = s->set.store != DTYPE_COUNT,
 	                           .store_error = result->store_error};
 	TRY_ALLOC(because_describe(&result->because, s->chain.source, &s->arena, &row->whole_because), &s->diags);

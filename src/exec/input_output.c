@@ -200,13 +200,9 @@ enum status input_output_begin_array(struct run *run)
 	const bool seekable = reader_seekable(run->reader);
 	TRY(shares_begin_array(run));
 	run->read_anywhere = shared || (run->tiles->windows && seekable);
-	if (run->tiles->wraps && !seekable)
-		return diag_file(run->context.diags, STATUS_USAGE, NULL, -1,
-		                 "the chain goes around the ends of the array, so its input must be a file (-i FILE)");
 	run->write_anywhere = false;
 	if (run->gradient)
-		return STATUS_OK;
-	TRY(run->passes.levels ? STATUS_OK : input_output_begin_outputs(run, run->context.diags));
+		return windows_begin(run);
 	run->read_anywhere |= seekable && (run->window.part || several);
 	run->write_anywhere = several && !run->tiles->folds && writer_seekable(run->options->value);
 	/* A stream is read up to the window, through a worker's memory. */
@@ -214,7 +210,8 @@ enum status input_output_begin_array(struct run *run)
 	const int64_t most = elements(&run->input, tiles_input_rows(run->tiles), run->tiles->input_row);
 	for (int64_t left = seekable ? 0 : run->window.first; left > 0; left -= most)
 		TRY(reader_read(run->reader, run->workers[0].input, dtype, left < most ? left : most, run->context.diags));
-	return STATUS_OK;
+	TRY(windows_begin(run));
+	return run->passes.levels ? STATUS_OK : input_output_begin_outputs(run, run->context.diags);
 }
 
 enum status input_output_begin_outputs(struct run *run, struct diags *diags)

@@ -77,6 +77,7 @@ static void release(struct run *run)
 	slab_put(&run->reduction.slab, run->context.allocator);
 	run->reduction = (struct reduction){.state = NULL};
 	passes_close(run);
+	windows_end(run);
 	team_close(run->team);
 	arena_free(&run->arena);
 	run->team = NULL;

@@ -112,6 +112,7 @@ struct gradient_result {
 	size_t param_count;
 	int64_t arrays;
 	struct state_hashes recomputed; /* counts only, if they were compared */
+	int64_t copied_bytes;           /* of inputs that could not be read in any order, copied to an unnamed file */
 	double store_error;             /* --store-dtype: the largest |value - kept value| */
 	struct job job;                 /* of the last array, for reports; if HAS_JOB */
 	struct arena job_arena;         /* the plan for one type of array */

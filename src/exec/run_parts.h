@@ -117,6 +117,8 @@ struct run {
 	struct conditions conditions;
 	/* The current array. */
 	bool read_anywhere, write_anywhere, outputs_begun;
+	bool copied;            /* windows are read from COPY */
+	struct input_copy copy; /* of a stream of which they go around the end */
 	int last_reader; /* of a stream of windows: the worker whose input block has the last window; guarded by the pipeline */
 	const struct instr *unfinished; /* a WHILE that ended its loop at the most iterations; or NULL */
 	const struct node *unmet;       /* the same of a watched loop */
@@ -277,6 +279,11 @@ enum status input_output_write_chunk(struct worker *worker, int64_t chunk, struc
 enum status input_output_end_array(struct run *run);
 
 /* windows.c */
+
+/* Lets windows be read in any order if they go around the end of the array: copies a stream to an unnamed file. */
+enum status windows_begin(struct run *run);
+/* Closes that file. */
+void windows_end(struct run *run);
 
 /* Reads the window of CHUNK to the input block of worker INDEX: from a file, or from the stream and the last window. */
 enum status windows_read(struct run *run, int index, int64_t chunk, struct diags *diags);

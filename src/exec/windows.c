@@ -1,7 +1,8 @@
 /*
  * Reads the windows of tiles (plan/tiles.h). A file has them at their places; one that goes around the end of the array
  * is read in two parts. A stream is read once: a window begins with the last rows of the window before, which still
- * lies in its worker's input block, since windows are read one at a time and in order.
+ * lies in its worker's input block, since windows are read one at a time and in order. If windows go around the end of
+ * the array, a stream is copied to an unnamed file first.
  */
 #include <string.h>
 
@@ -13,6 +14,8 @@ static enum status read_rows(const struct run *run, int64_t first, int64_t count
 {
 	const enum dtype dtype = dtype_compute(run->input.dtype);
 	const int64_t row = run->tiles->input_row / (int64_t)dtype_size(dtype);
+	if (run->copied)
+		return input_copy_read(&run->copy, first * run->tiles->input_row, to, count * run->tiles->input_row, diags);
 	if (!run->read_anywhere)
 		return reader_read(run->reader, to, dtype, count * row, diags);
 	return reader_read_at(run->reader, run->window.first + first * row, to, dtype, count * row, diags);
@@ -37,6 +40,51 @@ enum status windows_read(struct run *run, int index, int64_t chunk, struct diags
 	run->last_reader = index;
 	return kept < tiles->window ? read_rows(run, begin + kept, tiles->window - kept, to + kept * row, diags)
 	                            : STATUS_OK;
+}
+
+/* Copies the current array, which is read in order alone, to an unnamed file, by pieces of a worker's input block. */
+static enum status copy_input(struct run *run)
+{
+	struct diags *diags = run->context.diags;
+	const struct tiles *tiles = run->tiles;
+	const enum dtype dtype = dtype_compute(run->input.dtype);
+	char *const block = run->workers[0].input;
+	TRY(input_copy_open(&run->copy, run->gradient ? run->gradient->options->spill : run->options->spill, diags));
+	run->copied = true;
+	for (int64_t row = 0; row < tiles->rows; row += tiles->window) {
+		const int64_t bytes = lesser(tiles->window, tiles->rows - row) * tiles->input_row;
+		TRY(reader_read(run->reader, block, dtype, bytes / (int64_t)dtype_size(dtype), diags));
+		TRY(input_copy_write(&run->copy, block, bytes, diags));
+	}
+	if (run->gradient)
+		run->gradient->result->copied_bytes += run->copy.bytes;
+	else
+		run->forward->counters->copied_bytes += run->copy.bytes;
+	return STATUS_OK;
+}
+
+void windows_end(struct run *run)
+{
+	if (run->copied)
+		input_copy_close(&run->copy);
+	run->copied = false;
+}
+
+enum status windows_begin(struct run *run)
+{
+	windows_end(run);
+	run->read_anywhere |= run->tiles->wraps && run->reader->held;
+	if (!run->tiles->wraps)
+		return STATUS_OK;
+	if (run->read_anywhere) /* the first window has rows of the end */
+		return reader_check_size(run->reader, run->context.diags);
+	run->read_anywhere = true;
+	if (!run->options->one_pass)
+		return copy_input(run);
+	diag_file(
+		run->context.diags, STATUS_USAGE, run->reader->input->name, -1,
+		"the first tile reads the last rows of its input, which --one-pass forbids for one that is read in order");
+	return diag_hint(run->context.diags, "a file with -i can, and without --one-pass a copy is made");
 }
 
 void windows_aim_params(struct worker *worker)

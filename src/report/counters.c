@@ -66,7 +66,8 @@ enum {
 	COUNTED = 128,
 	READS = 256,
 	HALO = 512,
-	WHOLE_ARRAY = 1024
+	WHOLE_ARRAY = 1024,
+	COPIED = 2048
 };
 
 static struct figures figures_of(const struct policy_row *row, struct arena *arena)
@@ -94,7 +95,8 @@ static unsigned groups_of(const struct policy_row *row)
 	return FEASIBLE | (row->counters.spill_writes > 0 ? SPILLED : 0) | (row->predicted_ms > 0 ? TIMED : 0) |
 	       (row->stored ? STORED : 0) | (row->conditional ? COUNTED : 0) | (row->counters.bounded ? BOUNDED : 0) |
 	       (row->counters.bounded && row->counters.gap_percent > 0 ? INEXACT : 0) | (row->counters.passes ? READS : 0) |
-	       (row->counters.halo_rows ? HALO : 0) | (row->whole_because ? WHOLE_ARRAY : 0);
+	       (row->counters.halo_rows ? HALO : 0) | (row->whole_because ? WHOLE_ARRAY : 0) |
+	       (row->copied_bytes ? COPIED : 0);
 }
 
 /* A field has several entries if its place, its heading or its group depends on the format. */
@@ -132,6 +134,7 @@ static const struct field figure_fields[] = {
 	{"passes", NULL, IN_JSON | IN_LINES | IN_FIGURES, READS, FIELD(figures, WHOLE, row.counters.passes)},
 	{"halo_rows", NULL, IN_JSON | IN_LINES | IN_FIGURES, READS, FIELD(figures, WHOLE, row.counters.halo_rows)},
 	{"whole_because", NULL, IN_JSON, READS, FIELD(figures, TEXT, row.whole_because)},
+	{"copied_bytes", NULL, IN_JSON | IN_LINES | IN_FIGURES, COPIED, FIELD(figures, WHOLE, row.copied_bytes)},
 	{"halo_rows", "halo rows", IN_TABLE, HALO, FIELD(figures, WHOLE, row.counters.halo_rows)},
 	{"front", "", IN_ROWS, 0, FIELD(figures, TEXT, front)},
 	{"gap_percent", NULL, IN_CSV, FEASIBLE, FIELD(figures, NUMBER, gap), "%.2f"},

@@ -13,6 +13,7 @@ struct policy_row {
 	int64_t save_all_peak; /* 0: unknown */
 	int64_t save_all_stored;
 	double predicted_ms;       /* 0: unknown */
+	int64_t copied_bytes;      /* of a run: of inputs that were copied to an unnamed file */
 	const char *whole_because; /* why the array is not cut into tiles; NULL: it is, or need not be whole */
 	bool pareto, knee;
 	bool stored;         /* checkpoints were kept in another type (--store-dtype) */
