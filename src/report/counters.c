@@ -132,7 +132,7 @@ static const struct field figure_fields[] = {
      "%.3g", true},
 	{"counted_iterations", "counted", IN_JSON | IN_LINES | IN_FIGURES, COUNTED, FIELD(figures, WHOLE, row.counted)},
 	{"passes", NULL, IN_JSON | IN_LINES | IN_FIGURES, READS, FIELD(figures, WHOLE, row.counters.passes)},
-	{"halo_rows", NULL, IN_JSON | IN_LINES | IN_FIGURES, READS, FIELD(figures, WHOLE, row.counters.halo_rows)},
+	{"halo_rows", "halo rows", IN_JSON | IN_LINES | IN_FIGURES, READS, FIELD(figures, WHOLE, row.counters.halo_rows)},
 	{"whole_because", NULL, IN_JSON, READS, FIELD(figures, TEXT, row.whole_because)},
 	{"copied_bytes", NULL, IN_JSON | IN_LINES | IN_FIGURES, COPIED, FIELD(figures, WHOLE, row.copied_bytes)},
 	{"halo_rows", "halo rows", IN_TABLE, HALO, FIELD(figures, WHOLE, row.counters.halo_rows)},
