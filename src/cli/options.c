@@ -351,7 +351,9 @@ static enum status understand_policies(struct session *s)
 			"leave --policy out, or write `--policy budget:%s` in place of --memory", s->line.values[OPTION_MEMORY]);
 	const bool keeps_on_disk = policies->on_disk || compared->on_disk || (set->max_checkpoints && !policies->count) ||
 	                           (!policies->count && (several || policy_is(&set->policy, TRAIT_ON_DISK)));
-	if (s->line.given[OPTION_SPILL] && !keeps_on_disk && !s->line.given[OPTION_JOURNAL] && s->command->letter != RUN)
+	const bool copies =
+		s->command->letter == RUN || set->reading.format == FORMAT_TEXT || set->reading.format == FORMAT_CSV;
+	if (s->line.given[OPTION_SPILL] && !keeps_on_disk && !s->line.given[OPTION_JOURNAL] && !copies)
 		diag_warn(&s->diags,
 		          "--spill has no effect: only disk-revolve:S, online:S, budget:BYTES and auto keep states on disk");
 	return STATUS_OK;
@@ -416,6 +418,9 @@ static enum status understand(struct session *s)
 	reading->cast = s->line.given[OPTION_CAST];
 	reading->raw = s->set.shape;
 	reading->typed = s->line.given[OPTION_SHAPE];
+	reading->copies = s->command->letter == RUN || s->command->letter == GRAD;
+	reading->one_pass = s->line.given[OPTION_ONE_PASS];
+	reading->spill = s->line.values[OPTION_SPILL];
 	if (reading->typed && reading->assume != DTYPE_COUNT && reading->assume != s->set.shape.dtype)
 		return usage_error(s, "--assume-dtype %s contradicts --shape %s", s->line.values[OPTION_ASSUME],
 		                   s->line.values[OPTION_SHAPE]);

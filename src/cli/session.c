@@ -282,6 +282,7 @@ enum status session_bind_types(struct session *s, struct type *type)
 			s, usage_error(s, "the type of the input is not known"),
 			"give --shape f32[64,256], declare it in the chain (input x: f32[64,256]), or pipe the data in");
 	} else {
+		s->set.reading.types = true;
 		TRY(session_open_input(s));
 		const enum status status = reader_next(&s->in.reader, &end, &s->diags);
 		if (status == STATUS_DATA && standard && s->in.input.eof && s->in.input.offset + (int64_t)s->in.input.end == 0)
@@ -352,6 +353,7 @@ void session_make_writer(struct session *s, struct opened_output *out)
 	const bool over = s->in.open && s->in.input.size >= 0 && stream_is_one(s->in.input.fd, out->output.fd);
 	if (over) /* then rows are written in order, and overwrite only rows that were read */
 		out->output.seekable = false;
+	s->in.reader.options.overwritten |= over;
 	struct writer_options options = {.format = s->set.to != FORMAT_AUTO ? s->set.to : s->in.reader.format,
 	                                 .layout = s->in.reader.layout,
 	                                 .display = s->set.to == FORMAT_AUTO && isatty(out->output.fd),

@@ -130,6 +130,7 @@ void forward_count_array(struct run *run)
 	const int64_t whole = run->forward->whole.whole_rows;
 	const int64_t bytes = run->forward->bytes + (int64_t)run->reader->held_size;
 	counters->arrays++;
+	counters->copied_bytes += run->reader->copy.bytes;
 	counters->tiles += ceil_div(tiles->rows, tiles->tile);
 	counters->tile_rows = tiles->tiled ? ceil_div(tiles->tile, tiles->flat ? tiles->rows / whole : 1) : whole;
 	if (tiles->because.reason)

@@ -213,6 +213,7 @@ void gradient_count_array(struct run *run)
 	const struct job *job = run->gradient->job;
 	int64_t peak = 0, stored = 0, staging = 0;
 	const struct walk *seen = NULL;
+	result->copied_bytes += run->reader->copy.bytes;
 	for (int i = 0; i < run->open; i++) {
 		const struct walk *walk = &run->workers[i].walk;
 		peak += walk->measured.peak_bytes;

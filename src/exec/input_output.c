@@ -194,6 +194,22 @@ enum status input_output_load_cotangent(struct run *run)
 	                 type_format(want, b));
 }
 
+/* Reads a stream up to the window, through a worker's memory. */
+static enum status reach_window(struct run *run)
+{
+	const enum dtype dtype = dtype_compute(run->input.dtype);
+	const int64_t most = elements(&run->input, tiles_input_rows(run->tiles), run->tiles->input_row);
+	for (int64_t left = reader_seekable(run->reader) ? 0 : run->window.first; left > 0; left -= most)
+		TRY(reader_read(run->reader, run->workers[0].input, dtype, left < most ? left : most, run->context.diags));
+	return STATUS_OK;
+}
+
+enum status input_output_rewind(struct run *run)
+{
+	TRY(reader_rewind(run->reader, run->context.diags));
+	return reach_window(run);
+}
+
 enum status input_output_begin_array(struct run *run)
 {
 	const bool shared = shares_rows(run), several = run->tiles->workers > 1 || shared;
@@ -205,11 +221,7 @@ enum status input_output_begin_array(struct run *run)
 		return windows_begin(run);
 	run->read_anywhere |= seekable && (run->window.part || several);
 	run->write_anywhere = several && !run->tiles->folds && writer_seekable(run->options->value);
-	/* A stream is read up to the window, through a worker's memory. */
-	const enum dtype dtype = dtype_compute(run->input.dtype);
-	const int64_t most = elements(&run->input, tiles_input_rows(run->tiles), run->tiles->input_row);
-	for (int64_t left = seekable ? 0 : run->window.first; left > 0; left -= most)
-		TRY(reader_read(run->reader, run->workers[0].input, dtype, left < most ? left : most, run->context.diags));
+	TRY(reach_window(run));
 	TRY(windows_begin(run));
 	return run->passes.levels ? STATUS_OK : input_output_begin_outputs(run, run->context.diags);
 }

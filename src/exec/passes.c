@@ -225,7 +225,7 @@ static enum status open_copy(struct run *run)
 	if (run->passes.count < 2 || (reader_rereadable(run->reader) && !options->value->options.reader))
 		return STATUS_OK;
 	if (!options->one_pass)
-		return input_copy_open(&run->passes.copy, options->spill, diags);
+		return input_copy_open(&run->passes.copy, options->spill, "the chain reads its input several times", diags);
 	diag_file(diags, STATUS_USAGE, run->reader->input->name, -1,
 	          "the chain reads its input %u times, which --one-pass forbids for one that cannot be read again",
 	          run->passes.count);
@@ -257,12 +257,14 @@ static enum status write_result(struct run *run)
 enum status passes_run(struct run *run, const struct pipeline *pipeline)
 {
 	struct passes *passes = &run->passes;
-	const bool anywhere = run->read_anywhere;
+	const bool anywhere = run->read_anywhere, ordered = reader_ordered(run->reader);
 	TRY(open_copy(run));
 	for (passes->current = 0; passes->current < passes->count; passes->current++) {
 		struct pipeline each = *pipeline;
-		run->read_anywhere = (anywhere || passes->current > 0) && passes->copy.fd < 0;
-		each.read_in_order = passes->current == 0 && !run->read_anywhere;
+		run->read_anywhere = (anywhere || (passes->current > 0 && !ordered)) && passes->copy.fd < 0;
+		each.read_in_order = (passes->current == 0 || ordered) && !run->read_anywhere;
+		if (passes->current > 0 && ordered && passes->copy.fd < 0)
+			TRY(input_output_rewind(run));
 		each.write_in_order = pipeline->write_in_order || passes_fold(run);
 		begin_states(passes, current_pass(run));
 		if (!passes_fold(run)) /* before workers write anywhere */

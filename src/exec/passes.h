@@ -6,7 +6,6 @@
 #define EXEC_PASSES_H
 
 #include "exec/evaluate.h"
-#include "exec/input_copy.h"
 #include "io/array.h"
 #include "ir/levels.h"
 

@@ -49,7 +49,8 @@ static enum status copy_input(struct run *run)
 	const struct tiles *tiles = run->tiles;
 	const enum dtype dtype = dtype_compute(run->input.dtype);
 	char *const block = run->workers[0].input;
-	TRY(input_copy_open(&run->copy, run->gradient ? run->gradient->options->spill : run->options->spill, diags));
+	TRY(input_copy_open(&run->copy, run->gradient ? run->gradient->options->spill : run->options->spill,
+	                    "the first tile reads the last rows", diags));
 	run->copied = true;
 	for (int64_t row = 0; row < tiles->rows; row += tiles->window) {
 		const int64_t bytes = lesser(tiles->window, tiles->rows - row) * tiles->input_row;
@@ -84,7 +85,7 @@ enum status windows_begin(struct run *run)
 	diag_file(
 		run->context.diags, STATUS_USAGE, run->reader->input->name, -1,
 		"the first tile reads the last rows of its input, which --one-pass forbids for one that is read in order");
-	return diag_hint(run->context.diags, "a file with -i can, and without --one-pass a copy is made");
+	return diag_hint(run->context.diags, "a file with -i can unless it is text, and without --one-pass a copy is made");
 }
 
 void windows_aim_params(struct worker *worker)

@@ -1,13 +1,15 @@
 /*
  * Streams of arrays: npy, text, csv and raw, read and written in pieces of any size, in C order, as float or double.
  *
- * The reader holds three kinds of arrays whole. The end of text and csv gives their shape, as does that of raw values
- * from a pipe without --shape. An npy array in Fortran order is transposed if that order differs from C's.
+ * The end of text and csv gives their shape (io/read_text.c). The reader holds two other kinds of arrays whole. The end of
+ * raw values from a pipe without --shape gives their shape. An npy array in Fortran order is transposed if that order
+ * differs from C's.
  */
 #ifndef IO_ARRAY_H
 #define IO_ARRAY_H
 
 #include "base/type.h"
+#include "io/input_copy.h"
 #include "io/stream.h"
 
 enum format { FORMAT_AUTO, FORMAT_NPY, FORMAT_TEXT, FORMAT_CSV, FORMAT_RAW, FORMAT_MEMORY };
@@ -22,6 +24,12 @@ struct reader_options {
 	struct type raw;    /* --shape: the type of raw input; ndim -1: not given (then 1-D, to the end) */
 	bool typed;         /* --shape is given: arrays of other formats must have that type (text: that shape) */
 	const void *memory; /* MEMORY: the only array, of type RAW, in C order; the caller keeps it */
+	/* Of text, except for small ones. Where it is a file and not overwritten, none of these matters. */
+	bool types;        /* only the type matters: values are not kept */
+	bool copies;       /* they go to an unnamed file in SPILL (see input_copy_open); else they are held */
+	bool one_pass;     /* --one-pass: such a copy is an error */
+	bool overwritten;  /* an output may overwrite the input, so that all is read before the first write */
+	const char *spill; /* --spill */
 };
 
 struct reader {
@@ -31,16 +39,19 @@ struct reader {
 	enum format format; /* that of OPTIONS; AUTO until the first bytes have been seen */
 	bool begun;         /* they have been */
 	enum layout layout;
-	struct type type;    /* the current array's, as in the file */
-	int64_t count, done; /* numbers of its elements, and of those read in order so far */
-	bool swap, fortran;  /* SWAP: the values' byte order is not the machine's */
-	int64_t data;        /* byte of INPUT where its values begin */
-	int index;           /* number of arrays begun so far */
-	bool assumed;        /* options.assume, if given, was the type of an array so far */
-	enum dtype declared; /* the reader rounds values to this type; DTYPE_COUNT: it does not */
-	bool direct;         /* the file holds the bytes that memory would: little-endian f32 or f64, C order */
-	void *held; /* the whole array, of TYPE's dtype, if it is held (Fortran: from the first read on); or NULL */
-	size_t held_size;
+	struct type type;        /* the current array's, as in the file */
+	int64_t count, done;     /* numbers of its elements, and of those read in order so far */
+	bool swap, fortran;      /* SWAP: the values' byte order is not the machine's */
+	int64_t data;            /* byte of INPUT where its values begin */
+	int index;               /* number of arrays begun so far */
+	bool assumed;            /* options.assume, if given, was the type of an array so far */
+	enum dtype declared;     /* the reader rounds values to this type; DTYPE_COUNT: it does not */
+	bool direct;             /* the file holds the bytes that memory would: little-endian f32 or f64, C order */
+	struct scan *scan;       /* of a text whose numbers are read when they are wanted, in order; or NULL */
+	struct input_copy copy;  /* the values of a text; fd -1: there is none */
+	struct input copy_input; /* then INPUT is this, which reads COPY */
+	void *held;       /* the whole array, of TYPE's dtype, if it is held (Fortran: from the first read on); or NULL */
+	size_t held_size; /* with SCAN, what that holds */
 };
 
 void reader_init(struct reader *reader, struct input *input, const struct reader_options *options, struct arena *arena);
@@ -49,9 +60,10 @@ enum status reader_begin_at(struct reader *reader, const struct type *type, int6
 /* Waits for the first bytes, and replaces FORMAT_AUTO by the format that they show. */
 enum status reader_find_format(struct reader *reader, struct diags *diags);
 /*
- * Reads the next array's header, or all of a text, which is one array. The array before must have been read or skipped.
- * Sets *END at the end of the stream. Fails with STATUS_DATA, the file and the byte where data are wrong, if no first
- * array is there, or if --shape is another. STATUS_LIMIT: a header beyond 64 KiB or 32 dimensions, or no memory.
+ * Reads the next array's header. A text is one array. It is read to its end, at least to count its rows. The array before
+ * must have been read or skipped. Sets *END at the end of the stream. Fails with STATUS_DATA, the file and the byte where
+ * data are wrong, if no first array is there, or if --shape is another. STATUS_LIMIT: a header beyond 64 KiB or 32
+ * dimensions, or no memory.
  */
 enum status reader_next(struct reader *reader, bool *end, struct diags *diags);
 /* Fails with STATUS_DATA if the file is known to end before the current array does. */
@@ -67,8 +79,12 @@ enum status reader_read(struct reader *reader, void *to, enum dtype compute, int
  */
 enum status reader_read_at(const struct reader *reader, int64_t first, void *to, enum dtype compute, int64_t count,
                            struct diags *diags);
-/* True if reader_read_at can read the array again once reader_read has read all of it: also of one that is held. */
+/* True if reader_read_at, or of text in a file reader_read, can read the array again once reader_read has read all. */
 bool reader_rereadable(const struct reader *reader);
+/* True if the array is text in a file, which can be read again, but only in order. */
+bool reader_ordered(const struct reader *reader);
+/* Makes the first element of the current array the next. Only if reader_ordered(). */
+enum status reader_rewind(struct reader *reader, struct diags *diags);
 bool reader_seekable(const struct reader *reader); /* memory; npy or raw of a regular file, not transposed or held */
 /* Skips the elements from DONE on. Fails with STATUS_DATA where the file ends before them. */
 enum status reader_skip(struct reader *reader, struct diags *diags);

@@ -33,21 +33,42 @@ void npy_transpose(const struct shape *shape, size_t size, const char *from, cha
 
 /* Text and csv as numbers. */
 
-/* COUNT values in ROWS rows of COLUMNS each; no row is empty. */
-struct numbers {
-	double *values;
-	size_t count, capacity;
+/* A scan reads the numbers of a text in order. */
+struct scan;
+/* No row is empty. */
+struct text_size {
 	int64_t rows, columns;
 };
-
 /*
- * Scans all of TEXT, which READER has read and a zero byte follows. Fails with STATUS_DATA and the place of a word that
- * is no number, of a wrong comma, or of a row of another length. Else the caller frees the values; COUNT may be 0.
+ * Begins to scan the rest of READER's input. On failure too, the caller closes *SCAN unless it is NULL.
  */
-enum status scan_text(const struct reader *reader, const char *text, size_t length, struct numbers *numbers,
-                      struct diags *diags);
-/* Checks the first LENGTH bytes of a longer, perhaps endless, text, so that data of another kind are refused early. */
-enum status scan_begin(const struct reader *reader, const char *text, size_t length, struct diags *diags);
+enum status scan_open(struct scan **scan, const struct reader *reader, struct diags *diags);
+void scan_close(struct scan *scan);
+/*
+ * Reads up to COUNT numbers to TO, and what follows the last up to the next number. *GOT < COUNT only at the end. Fails
+ * with STATUS_DATA and the place of a word that is no number, of a wrong comma, or of a row of another length.
+ */
+enum status scan_read(struct scan *scan, double *to, size_t count, size_t *got, struct diags *diags);
+/* True at the end of the text. Then scan_size returns the text's size. */
+bool scan_done(const struct scan *scan);
+struct text_size scan_size(const struct scan *scan);
+/* Makes the first number the next. Only if the input is a regular file. */
+enum status scan_restart(struct scan *scan, struct diags *diags);
+/*
+ * Counts the rows of a text that has not been read and is the rest of a regular file, and the numbers of its first row.
+ * Checks no more than the first numbers, so that data of another kind are refused early.
+ */
+enum status scan_count(struct scan *scan, struct text_size *size, struct diags *diags);
+/* Return the bytes of memory that SCAN holds, and the bytes of text that it has read so far. */
+size_t scan_memory(const struct scan *scan);
+int64_t scan_bytes(const struct scan *scan);
+/* Begins the array of READER's input, a text: sets its type, its layout and where its values come from. */
+enum status text_begin(struct reader *reader, struct diags *diags);
+/*
+ * Reads the next COUNT elements, after the FIRST elements of the array, by reader->scan. Fails with STATUS_DATA as scan_read
+ * does, or if the file has other numbers of them than were counted.
+ */
+enum status text_read(const struct reader *reader, int64_t first, double *to, size_t count, struct diags *diags);
 /* Reports that INPUT, which is held whole, has more bytes than the READ that fit in memory. Returns STATUS_LIMIT. */
 enum status scan_out_of_memory(const struct input *input, size_t read, struct diags *diags);
 

@@ -1,6 +1,6 @@
 /*
- * The reader. It streams npy and raw values. Text, csv, raw values of unknown number and arrays in Fortran order are
- * held whole: only at the end is their shape known, or their first row complete.
+ * The reader. It streams npy and raw values, and text and csv by io/read_text.c. Raw values of unknown number and arrays
+ * in Fortran order are held whole: only at the end is their shape known, or their first row complete.
  */
 #include "io/foreign.h"
 #include "io/formats.h"
@@ -11,8 +11,12 @@ enum { BLOCK = 64 << 10 };
 
 void reader_init(struct reader *reader, struct input *input, const struct reader_options *options, struct arena *arena)
 {
-	*reader = (struct reader){
-		.input = input, .options = *options, .arena = arena, .format = options->format, .declared = DTYPE_COUNT};
+	*reader = (struct reader){.input = input,
+	                          .options = *options,
+	                          .arena = arena,
+	                          .format = options->format,
+	                          .declared = DTYPE_COUNT,
+	                          .copy = {.fd = -1}};
 }
 
 void reader_free(struct reader *reader)
@@ -21,6 +25,10 @@ void reader_free(struct reader *reader)
 		allocator_put(reader->arena->allocator, reader->held, reader->held_size);
 	reader->held = NULL;
 	reader->held_size = 0;
+	if (reader->scan)
+		scan_close(reader->scan);
+	reader->scan = NULL;
+	input_copy_close(&reader->copy);
 }
 
 static enum status data_error(const struct reader *r, int64_t offset, const char *what, struct diags *diags)
@@ -47,7 +55,7 @@ enum status reader_begin_at(struct reader *reader, const struct type *type, int6
 	return STATUS_OK;
 }
 
-/* Reads the bytes to the end of the stream to r->held, and adds a zero byte. *LENGTH counts them without that. */
+/* Reads the bytes to the end of the stream to r->held. *LENGTH counts them. */
 static enum status hold_stream(struct reader *r, size_t *length, struct diags *diags)
 {
 	const struct allocator *a = r->arena->allocator;
@@ -58,14 +66,10 @@ static enum status hold_stream(struct reader *r, size_t *length, struct diags *d
 			return scan_out_of_memory(r->input, *length, diags);
 		r->held = grown;
 		r->held_size = size;
-		if (size == 2 * BLOCK && r->format != FORMAT_RAW)
-			TRY(scan_begin(r, r->held, *length, diags));
 		TRY(input_read(r->input, (char *)r->held + *length, size - *length, &got, diags));
 		*length += got;
-		if (*length < size) {
-			((char *)r->held)[*length] = '\0';
+		if (*length < size)
 			return STATUS_OK;
-		}
 	}
 }
 
@@ -74,19 +78,7 @@ static enum status next_text(struct reader *r, bool *end, struct diags *diags)
 	*end = r->index > 0;
 	if (*end)
 		return STATUS_OK;
-	size_t length;
-	struct numbers s;
-	TRY(hold_stream(r, &length, diags));
-	TRY(scan_text(r, r->held, length, &s, diags));
-	if (s.count == 0)
-		return data_error(r, (int64_t)length, "no numbers", diags);
-	reader_free(r);
-	r->held = s.values;
-	r->held_size = s.capacity * sizeof *s.values;
-	r->layout = s.rows == 1 ? LAYOUT_LINE : s.columns == 1 ? LAYOUT_COLUMN : LAYOUT_ROWS;
-	r->type = (struct type){DTYPE_F64, {1, {(int64_t)s.count}}};
-	if (r->layout == LAYOUT_ROWS)
-		r->type.shape = (struct shape){2, {s.rows, s.columns}};
+	TRY(text_begin(r, diags));
 	begin_array(r);
 	return STATUS_OK;
 }
@@ -141,6 +133,8 @@ static enum status read_values_as_bytes(const struct reader *r, bool in_order, i
                                         struct diags *diags)
 {
 	size_t got = 0;
+	if (r->scan)
+		return size ? text_read(r, begin / (int64_t)sizeof(double), to, size / sizeof(double), diags) : STATUS_OK;
 	TRY(in_order ? input_read(r->input, to, size, &got, diags)
 	             : input_read_at(r->input, r->data + begin, to, size, &got, diags));
 	return got < size ? truncated(r, begin + (int64_t)got, diags) : STATUS_OK;
@@ -185,7 +179,7 @@ enum status reader_check_size(const struct reader *r, struct diags *diags)
 	const struct input *input = r->input;
 	const int64_t limit = input->pull ? input->limit : input->size >= 0 ? input->size : INT64_MAX;
 	const int64_t left = limit - r->data, want = r->count * (int64_t)dtype_size(r->type.dtype);
-	return !r->held && left < want ? truncated(r, left, diags) : STATUS_OK;
+	return !r->held && !r->scan && left < want ? truncated(r, left, diags) : STATUS_OK;
 }
 
 /* Reads a whole array in Fortran order, and holds it in C order. */
@@ -334,10 +328,21 @@ enum status reader_read(struct reader *r, void *to, enum dtype compute, int64_t 
 bool reader_seekable(const struct reader *r)
 {
 	/* If another program appends to the file, its end stays where it was when it was opened. */
-	return r->format == FORMAT_MEMORY || (!r->held && !r->fortran && r->input->size >= 0);
+	return r->format == FORMAT_MEMORY || (!r->held && !r->fortran && !r->scan && r->input->size >= 0);
 }
 
-bool reader_rereadable(const struct reader *r) { return r->held || r->fortran || reader_seekable(r); }
+bool reader_ordered(const struct reader *r) { return r->scan != NULL; }
+
+bool reader_rereadable(const struct reader *r)
+{
+	return r->held || r->fortran || reader_ordered(r) || reader_seekable(r);
+}
+
+enum status reader_rewind(struct reader *r, struct diags *diags)
+{
+	r->done = 0;
+	return scan_restart(r->scan, diags);
+}
 
 enum status reader_read_at(const struct reader *r, int64_t first, void *to, enum dtype compute, int64_t count,
                            struct diags *diags)
@@ -350,14 +355,14 @@ enum status reader_skip(struct reader *r, struct diags *diags)
 	const int64_t size = (int64_t)dtype_size(r->type.dtype), begin = r->done * size;
 	struct input *input = r->input;
 	int64_t left = r->held ? 0 : r->count * size - begin;
-	if (left > 0 && input->size >= 0) {
+	if (left > 0 && input->size >= 0 && !r->scan) {
 		const int64_t have = input->size - input->offset;
 		if (have < left)
 			return truncated(r, begin + (have > 0 ? have : 0), diags);
 		TRY(input_seek(input, input->offset + left, diags));
 		left = 0;
 	}
-	char block[4096];
+	_Alignas(8) char block[4096];
 	while (left > 0) {
 		const size_t n = left < (int64_t)sizeof block ? (size_t)left : sizeof block;
 		TRY(read_values_as_bytes(r, true, r->count * size - left, block, n, diags));

@@ -1,6 +1,9 @@
 /*
  * The numbers of a text: rows of numbers with white space or commas between them; csv must have commas. Empty lines are
  * no rows. An error names line and column, and may hint at what the text is instead.
+ *
+ * A scan holds a window of the text, from which it reads numbers in order. The window has what messages show: some bytes
+ * around the word that is read next. It grows only if a word does not fit.
  */
 #include "io/formats.h"
 
@@ -9,63 +12,79 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { FIRST_NUMBERS = 1024 };
+enum { AROUND = 4096, KEEP = 2 * AROUND, WINDOW = 256 << 10 };
 
 struct scan {
-	const struct reader *reader;
-	const char *text;
-	size_t length;
-	struct numbers *numbers;
-	int64_t in_row; /* numbers so far in the row */
+	struct input *input;
+	struct arena *arena;
+	bool csv;
+	int64_t first, limit; /* bytes of INPUT where the text begins, and where it ends at the latest */
+	char *text;           /* the window: LENGTH bytes of CAPACITY, and a zero byte */
+	size_t length, capacity, at;
+	int64_t begin;      /* the window's first byte, counted as the next two from that of the text */
+	int64_t line_begin; /* the current line's first byte */
+	bool end;           /* the text ends with the window */
+	bool comma;         /* a number must come before the next comma */
 	uint32_t line;
+	int64_t in_row; /* numbers so far in the row */
+	int64_t rows, columns;
+	char head[KEEP]; /* the first bytes of a line that begins before the window */
 	struct diags *diags;
 };
 
-/* Reports an error at bytes BEGIN .. END-1. The message has a copy of the text around them, as the text is freed. */
+/* Reports an error at bytes BEGIN .. END-1 of a copy of the LENGTH bytes of TEXT, as the text is freed. */
+static enum status report(struct scan *s, const char *text, size_t length, struct span span, const char *message)
+{
+	struct source *source = arena_alloc(s->arena, sizeof *source);
+	char *copy = arena_strndup(s->arena, text, length);
+	TRY_ALLOC(source && copy, s->diags);
+	*source = (struct source){s->input->name, copy, length};
+	return diag_at(s->diags, STATUS_DATA, source, span, "%s", message);
+}
+
+/* Reports an error at bytes BEGIN .. END-1 of the window. */
 __attribute__((format(printf, 4, 5))) static enum status text_error(struct scan *s, size_t begin, size_t end,
                                                                     const char *format, ...)
 {
-	enum { AROUND = 4096 };
-	size_t line = begin, first, last = end;
-	while (line > 0 && s->text[line - 1] != '\n')
-		line--;
-	first = begin - line > AROUND ? begin - AROUND : line;
+	const int64_t column = s->begin + (int64_t)begin - s->line_begin + 1;
+	const size_t first = column > AROUND ? begin - AROUND : begin + 1 - (size_t)column;
+	size_t last = end;
 	while (last < s->length && s->text[last] != '\n' && last - begin < AROUND)
 		last++;
-	if (last - first > 2 * AROUND) /* a long row */
-		last = first + 2 * AROUND;
-	struct source *source = arena_alloc(s->reader->arena, sizeof *source);
-	char *copy = arena_strndup(s->reader->arena, s->text + first, last - first);
+	if (last - first > KEEP) /* a long word */
+		last = first + KEEP;
 	va_list arguments;
 	va_start(arguments, format);
 	char message[160];
 	vsnprintf(message, sizeof message, format, arguments);
 	va_end(arguments);
-	TRY_ALLOC(source && copy, s->diags);
-	size_t column = begin - line + 1;
-	*source = (struct source){s->reader->input->name, copy, last - first};
-	struct span span = {(uint32_t)(begin - first), (uint32_t)((end < last ? end : last) - first), s->line,
-	                    column < UINT32_MAX ? (uint32_t)column : UINT32_MAX};
-	return diag_at(s->diags, STATUS_DATA, source, span, "%s", message);
+	const struct span span = {(uint32_t)(begin - first), (uint32_t)((end < last ? end : last) - first), s->line,
+	                          column < UINT32_MAX ? (uint32_t)column : UINT32_MAX};
+	return report(s, s->text + first, last - first, span, message);
 }
 
-/* Ends a row at AT, the line end or the end of the text. COMMA: the row ends in a comma, or has no number. */
-static enum status end_row(struct scan *s, size_t at, bool comma)
+/* Reports that the row that ends at byte AT of the window has another number of numbers than those before. */
+static enum status row_error(struct scan *s, size_t at)
 {
-	struct numbers *n = s->numbers;
+	const int64_t length = s->begin + (int64_t)at - s->line_begin, line = s->line_begin - s->begin;
+	const uint32_t shown = length < KEEP ? (uint32_t)length : KEEP;
+	char message[160];
+	snprintf(message, sizeof message, "a row of %lld numbers after rows of %lld", (long long)s->in_row,
+	         (long long)s->columns);
+	return report(s, line < 0 ? s->head : s->text + line, shown, (struct span){0, shown, s->line, 1}, message);
+}
+
+/* Ends a row at byte AT of the window, the line end or the end of the text. */
+static enum status end_row(struct scan *s, size_t at)
+{
 	if (s->in_row == 0)
 		return STATUS_OK;
-	if (comma)
+	if (s->comma)
 		return text_error(s, at, at + (at < s->length), "a row ends in a comma");
-	if (n->rows > 0 && s->in_row != n->columns) {
-		size_t begin = at;
-		while (begin > 0 && s->text[begin - 1] != '\n')
-			begin--;
-		return text_error(s, begin, at, "a row of %lld numbers after rows of %lld", (long long)s->in_row,
-		                  (long long)n->columns);
-	}
-	n->columns = s->in_row;
-	n->rows++;
+	if (s->rows > 0 && s->in_row != s->columns)
+		return row_error(s, at);
+	s->columns = s->in_row;
+	s->rows++;
 	s->in_row = 0;
 	return STATUS_OK;
 }
@@ -106,91 +125,184 @@ static enum status not_a_number(struct scan *s, size_t at, size_t end)
 	return status;
 }
 
-static enum status add_number(struct scan *s, size_t *at)
+/* Moves the window on, past all but KEEP of the bytes that have been read. */
+static enum status fill(struct scan *s)
 {
-	size_t end = *at;
-	while (end < s->length && s->text[end] != '\n' && s->text[end] != ',' && !is_blank(s->text[end]))
-		end++;
-	double value;
-	if (!number_parse(s->text + *at, end - *at, &value))
-		return not_a_number(s, *at, end);
-	struct numbers *n = s->numbers;
-	if (n->count == n->capacity) { /* allocator_grow would touch the memory that is not needed yet */
-		const size_t next = n->capacity ? 2 * n->capacity : FIRST_NUMBERS;
-		const struct allocator *a = s->reader->arena->allocator;
-		double *grown = a->resize(a->context, n->values, n->capacity * sizeof *grown, next * sizeof *grown);
+	const struct allocator *a = s->arena->allocator;
+	const size_t gone = s->at > KEEP ? s->at - KEEP : 0;
+	const int64_t line = s->line_begin - s->begin;
+	if (line >= 0 && line < (int64_t)gone)
+		memcpy(s->head, s->text + line, KEEP);
+	memmove(s->text, s->text + gone, s->length - gone);
+	s->begin += (int64_t)gone;
+	s->length -= gone;
+	s->at -= gone;
+	if (s->length > s->capacity / 2) { /* a word that does not fit */
+		char *grown = a->resize(a->context, s->text, s->capacity + 1, 2 * s->capacity + 1);
 		if (!grown)
-			return scan_out_of_memory(s->reader->input, *at, s->diags);
-		n->values = grown;
-		n->capacity = next;
+			return scan_out_of_memory(s->input, s->begin + (int64_t)s->length, s->diags);
+		s->text = grown;
+		s->capacity *= 2;
 	}
-	n->values[n->count++] = value;
-	s->in_row++;
-	*at = end;
+	const int64_t left = s->limit - s->input->offset;
+	const size_t free = s->capacity - s->length, size = left < (int64_t)free ? (size_t)left : free;
+	size_t got;
+	TRY(input_read(s->input, s->text + s->length, size, &got, s->diags));
+	s->length += got;
+	s->text[s->length] = '\0';
+	s->end = got < free;
 	return STATUS_OK;
 }
 
-static enum status scan_rows(struct scan *s)
+static enum status read_number(struct scan *s, double *to)
 {
-	bool csv = s->reader->format == FORMAT_CSV, comma = true; /* `comma`: a number must come before the next comma */
-	size_t i = s->length >= 3 && !memcmp(s->text, "\xef\xbb\xbf", 3) ? 3 : 0;
-	while (i < s->length) {
-		char c = s->text[i];
+	size_t size = 0;
+	for (;;) {
+		const char *word = s->text + s->at;
+		const size_t most = s->length - s->at;
+		while (size < most && word[size] != '\n' && word[size] != ',' && !is_blank(word[size]))
+			size++;
+		if (size < most || s->end || memchr(word, 0, size)) /* there may be no end of such a word */
+			break;
+		TRY(fill(s));
+	}
+	if (!number_parse(s->text + s->at, size, to))
+		return not_a_number(s, s->at, s->at + size);
+	s->at += size;
+	s->in_row++;
+	return STATUS_OK;
+}
+
+/* Makes the text's first byte, which INPUT gives next, the next of the scan. */
+static enum status begin_scan(struct scan *s)
+{
+	s->length = s->at = 0;
+	s->begin = s->line_begin = s->in_row = s->rows = s->columns = 0;
+	s->end = false;
+	s->comma = true;
+	s->line = 1;
+	TRY(fill(s));
+	s->at = s->length >= 3 && !memcmp(s->text, "\xef\xbb\xbf", 3) ? 3 : 0;
+	return STATUS_OK;
+}
+
+enum status scan_open(struct scan **scan, const struct reader *reader, struct diags *diags)
+{
+	const struct allocator *a = reader->arena->allocator;
+	struct input *input = reader->input;
+	struct scan *s = *scan = allocator_get(a, sizeof *s, 1);
+	TRY_ALLOC(s, diags);
+	*s = (struct scan){.input = input,
+	                   .arena = reader->arena,
+	                   .csv = reader->format == FORMAT_CSV,
+	                   .first = input->offset,
+	                   .limit = INT64_MAX,
+	                   .capacity = WINDOW,
+	                   .diags = diags};
+	s->text = allocator_get(a, s->capacity + 1, 1);
+	TRY_ALLOC(s->text, diags);
+	return begin_scan(s);
+}
+
+void scan_close(struct scan *s)
+{
+	const struct allocator *a = s->arena->allocator;
+	allocator_put(a, s->text, s->capacity + 1);
+	allocator_put(a, s, sizeof *s);
+}
+
+enum status scan_restart(struct scan *s, struct diags *diags)
+{
+	s->diags = diags;
+	TRY(input_seek(s->input, s->first, diags));
+	return begin_scan(s);
+}
+
+enum status scan_read(struct scan *s, double *to, size_t count, size_t *got, struct diags *diags)
+{
+	s->diags = diags;
+	for (*got = 0;;) {
+		if (s->at + AROUND >= s->length && !s->end)
+			TRY(fill(s));
+		if (s->at == s->length)
+			return end_row(s, s->at);
+		const char c = s->text[s->at];
 		if (c == '\n') {
-			TRY(end_row(s, i, comma));
-			comma = true;
+			TRY(end_row(s, s->at));
+			s->comma = true;
 			s->line++;
-			i++;
+			s->at++;
+			s->line_begin = s->begin + (int64_t)s->at;
 		} else if (c == ',') {
-			if (comma)
-				return text_error(s, i, i + 1, "an empty field");
-			comma = true;
-			i++;
+			if (s->comma)
+				return text_error(s, s->at, s->at + 1, "an empty field");
+			s->comma = true;
+			s->at++;
 		} else if (is_blank(c)) {
-			i++;
+			s->at++;
 		} else {
-			if (csv && !comma)
-				return text_error(s, i, i + 1, "expected a comma before the next number");
-			TRY(add_number(s, &i));
-			comma = false;
+			if (s->csv && !s->comma)
+				return text_error(s, s->at, s->at + 1, "expected a comma before the next number");
+			if (*got == count)
+				return STATUS_OK;
+			TRY(read_number(s, &to[(*got)++]));
+			s->comma = false;
 		}
 	}
-	return end_row(s, i, comma);
 }
 
-static void free_numbers(const struct reader *reader, const struct numbers *numbers)
-{
-	allocator_put(reader->arena->allocator, numbers->values, numbers->capacity * sizeof *numbers->values);
-}
+bool scan_done(const struct scan *s) { return s->end && s->at == s->length; }
+struct text_size scan_size(const struct scan *s) { return (struct text_size){s->rows, s->columns}; }
+size_t scan_memory(const struct scan *s) { return sizeof *s + s->capacity; }
+int64_t scan_bytes(const struct scan *s) { return s->begin + (int64_t)s->length; }
 
-enum status scan_text(const struct reader *reader, const char *text, size_t length, struct numbers *numbers,
-                      struct diags *diags)
+/* Counts the words that begin between TEXT and END, parts of a line. IN_WORD: the last byte was a word's. */
+static int64_t count_words(const char *text, const char *end, bool *in_word)
 {
-	struct scan s = {.reader = reader, .text = text, .length = length, .numbers = numbers, .line = 1, .diags = diags};
-	*numbers = (struct numbers){0};
-	const enum status status = scan_rows(&s);
-	if (status)
-		free_numbers(reader, numbers);
-	return status;
-}
-
-/* Scans up to the last line end or, within the first row, up to the last whole number. */
-enum status scan_begin(const struct reader *reader, const char *text, size_t length, struct diags *diags)
-{
-	size_t cut = length;
-	while (cut > 0 && text[cut - 1] != '\n')
-		cut--;
-	if (cut == 0) {
-		cut = length;
-		while (cut > 0 && text[cut - 1] != ',' && !is_blank(text[cut - 1]))
-			cut--;
-		while (cut > 0 && (text[cut - 1] == ',' || is_blank(text[cut - 1])))
-			cut--;
+	int64_t words = 0;
+	for (; text < end; text++) {
+		const bool word = *text != ',' && !is_blank(*text);
+		words += word && !*in_word;
+		*in_word = word;
 	}
-	if (cut == 0 && memchr(text, 0, length))
-		cut = length;
-	struct numbers numbers;
-	TRY(scan_text(reader, text, cut, &numbers, diags));
-	free_numbers(reader, &numbers);
+	return words;
+}
+
+/* Checks the numbers of the first window. */
+static enum status check_window(struct scan *s)
+{
+	double values[512];
+	size_t got;
+	const int64_t begin = s->begin;
+	while (s->begin == begin && !scan_done(s))
+		TRY(scan_read(s, values, sizeof values / sizeof *values, &got, s->diags));
 	return STATUS_OK;
+}
+
+enum status scan_count(struct scan *s, struct text_size *size, struct diags *diags)
+{
+	bool blank = true, in_word = false; /* BLANK: the line has no word so far */
+	*size = (struct text_size){0, 0};
+	s->limit = s->input->size;
+	TRY(check_window(s));
+	TRY(scan_restart(s, diags));
+	for (;;) {
+		const char *at = s->text + s->at, *const end = s->text + s->length;
+		while (at < end) {
+			while (blank && at < end && is_blank(*at))
+				at++;
+			const char *line_end = memchr(at, '\n', (size_t)(end - at)), *const stop = line_end ? line_end : end;
+			size->rows += blank && stop > at;
+			blank &= stop == at;
+			if (size->rows == 1)
+				size->columns += count_words(at, stop, &in_word);
+			blank |= line_end != NULL;
+			at = stop + (line_end != NULL);
+		}
+		s->at = s->length;
+		if (s->end)
+			break;
+		TRY(fill(s));
+	}
+	return scan_restart(s, diags);
 }

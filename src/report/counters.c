@@ -134,7 +134,7 @@ static const struct field figure_fields[] = {
 	{"passes", NULL, IN_JSON | IN_LINES | IN_FIGURES, READS, FIELD(figures, WHOLE, row.counters.passes)},
 	{"halo_rows", "halo rows", IN_JSON | IN_LINES | IN_FIGURES, READS, FIELD(figures, WHOLE, row.counters.halo_rows)},
 	{"whole_because", NULL, IN_JSON, READS, FIELD(figures, TEXT, row.whole_because)},
-	{"copied_bytes", NULL, IN_JSON | IN_LINES | IN_FIGURES, COPIED, FIELD(figures, WHOLE, row.copied_bytes)},
+	{"copied_bytes", "copied bytes", IN_JSON | IN_LINES | IN_FIGURES, COPIED, FIELD(figures, WHOLE, row.copied_bytes)},
 	{"halo_rows", "halo rows", IN_TABLE, HALO, FIELD(figures, WHOLE, row.counters.halo_rows)},
 	{"front", "", IN_ROWS, 0, FIELD(figures, TEXT, front)},
 	{"gap_percent", NULL, IN_CSV, FEASIBLE, FIELD(figures, NUMBER, gap), "%.2f"},

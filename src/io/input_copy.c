@@ -1,4 +1,4 @@
-#include "exec/input_copy.h"
+#include "io/input_copy.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -11,14 +11,13 @@ static enum status fail(const struct input_copy *copy, const char *what, struct 
 {
 	const int error = errno;
 	diag_file(diags, STATUS_IO, copy->directory, -1, "cannot %s a copy of the input: %s", what, strerror(error));
-	return diag_hint(diags, "the chain reads its input several times; --spill DIR names another directory, and a file "
-	                        "with -i needs no copy");
+	return diag_hint(diags, "%s; --spill DIR names another directory, and a file with -i needs no copy", copy->why);
 }
 
-enum status input_copy_open(struct input_copy *copy, const char *directory, struct diags *diags)
+enum status input_copy_open(struct input_copy *copy, const char *directory, const char *why, struct diags *diags)
 {
 	const char *set = getenv("TMPDIR");
-	*copy = (struct input_copy){.directory = directory ? directory : set && *set ? set : "/tmp"};
+	*copy = (struct input_copy){.directory = directory ? directory : set && *set ? set : "/tmp", .why = why};
 	copy->fd = io_make_nameless(copy->directory);
 	return copy->fd < 0 ? fail(copy, "make", diags) : STATUS_OK;
 }
