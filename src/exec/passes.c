@@ -141,12 +141,14 @@ enum status passes_run_tile(struct worker *worker)
 	}
 	for (size_t i = 0; i < part->body->out_count; i++)
 		worker->outs[i] = folds ? NULL : worker->value + worker->tile * tiles->tile * tiles->output_row;
-	return worker_evaluate(worker,
-	                       &(struct evaluation){.program = full ? &pass->tile_program : &pass->rest_program,
-	                                            .counters = counters,
-	                                            .workspace = worker->slab.base,
-	                                            .fold = folds ? worker->states + worker->tile * tiles->state : NULL,
-	                                            .fold_ends = true});
+	struct evaluation evaluation = {.program = full ? &pass->tile_program : &pass->rest_program,
+	                                .counters = counters,
+	                                .workspace = worker->slab.base,
+	                                .fold = folds ? worker->states + worker->tile * tiles->state : NULL,
+	                                .fold_ends = true};
+	const enum status status = worker_evaluate(worker, &evaluation);
+	wave_run(worker->wave);
+	return status;
 }
 
 /* Returns the number of doubles of the state of FOLD. */
