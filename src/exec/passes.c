@@ -5,6 +5,7 @@
 #include "base/checked.h"
 #include "base/system.h"
 #include "exec/run_parts.h"
+#include "exec/wave.h"
 
 static struct pass *current_pass(const struct run *run) { return &run->passes.list[run->passes.current]; }
 
@@ -44,6 +45,12 @@ static enum status list_folds(const struct run *run, struct pass *pass, uint32_t
 	return STATUS_OK;
 }
 
+/* Returns the bytes of out K of BODY. */
+static int64_t out_bytes(const struct body *body, size_t k)
+{
+	return round_up(type_bytes(body->values[body->outs[k].value].type), ARRAY_ALIGN);
+}
+
 static enum status compile_pass(struct run *run, uint32_t index, const struct lowered *tile, const struct lowered *rest)
 {
 	struct passes *passes = &run->passes;
@@ -56,7 +63,10 @@ static enum status compile_pass(struct run *run, uint32_t index, const struct lo
 	TRY(program_compile(&run->context, &pass->between_program, pass->between.body, NULL, NULL));
 	const struct program *programs[] = {&pass->tile_program, &pass->rest_program};
 	for (int i = 0; i < (run->tiles->rest ? 2 : 1); i++) {
-		passes->workspace_bytes = greater(passes->workspace_bytes, round_up(programs[i]->workspace, ARRAY_ALIGN));
+		int64_t bytes = round_up(programs[i]->workspace, ARRAY_ALIGN);
+		for (size_t k = 0; pass->fold_count && k < programs[i]->body->out_count; k++)
+			bytes = saturated_add(bytes, out_bytes(programs[i]->body, k));
+		passes->workspace_bytes = greater(passes->workspace_bytes, bytes);
 		const size_t ports = greater(programs[i]->body->in_count, programs[i]->body->out_count);
 		passes->ports = ports > passes->ports ? ports : passes->ports;
 		run->forward->tile.program.uses_gemm |= programs[i]->uses_gemm;
@@ -139,9 +149,15 @@ enum status passes_run_tile(struct worker *worker)
 		const char *result = run->passes.results[part->ins[i]];
 		worker->ins[i] = result ? result : worker->input + worker->tile * tiles->tile * tiles->input_row;
 	}
-	for (size_t i = 0; i < part->body->out_count; i++)
-		worker->outs[i] = folds ? NULL : worker->value + worker->tile * tiles->tile * tiles->output_row;
-	struct evaluation evaluation = {.program = full ? &pass->tile_program : &pass->rest_program,
+	/* A program that folds leaves states, and no outs, but may use their memory. */
+	const struct program *program = full ? &pass->tile_program : &pass->rest_program;
+	char *out = folds ? worker->slab.base + round_up(program->workspace, ARRAY_ALIGN)
+	                  : worker->value + worker->tile * tiles->tile * tiles->output_row;
+	for (size_t i = 0; i < part->body->out_count; i++) {
+		worker->outs[i] = out;
+		out += folds ? out_bytes(part->body, i) : 0;
+	}
+	struct evaluation evaluation = {.program = program,
 	                                .counters = counters,
 	                                .workspace = worker->slab.base,
 	                                .fold = folds ? worker->states + worker->tile * tiles->state : NULL,
