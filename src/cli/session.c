@@ -337,7 +337,7 @@ enum status session_open_rows(struct session *s, struct opened_output **out, con
 	if (!s->ranks)
 		return STATUS_OK;
 	if (first) {
-		of.shared = output_share(&(*out)->output, of.path);
+		of.shared = output_share(&(*out)->output, s->ranks->together, of.path);
 		of.base = (*out)->output.base;
 	}
 	TRY(ranks_broadcast(s->ranks, &of, sizeof of));

@@ -455,10 +455,15 @@ enum status output_join(struct output *output, const char *path, int64_t base, s
 	return path && output->fd < 0 ? write_failed(output, diags) : STATUS_OK;
 }
 
-bool output_share(const struct output *output, char path[PATH_MAX])
+bool output_share(struct output *output, bool together, char path[PATH_MAX])
 {
-	if (!output->seekable)
+	if (!output->seekable || (!together && !output->temporary))
 		return false;
+	if (output->nameless && !together) {
+		if (make_temporary(output->temporary, output->fd, 0) < 0)
+			return false;
+		output->nameless = false;
+	}
 	if (output->temporary && !output->nameless)
 		return snprintf(path, PATH_MAX, "%s", output->temporary) < PATH_MAX;
 	snprintf(path, PATH_MAX, "/proc/%ld/fd/%d", (long)getpid(), output->fd);

@@ -103,8 +103,11 @@ enum status output_open(struct output *output, const char *path, struct arena *a
  */
 enum status output_join(struct output *output, const char *path, int64_t base, struct arena *arena,
                         struct diags *diags);
-/* Writes the path by which other processes open OUTPUT's file. False if it is not a regular file. */
-bool output_share(const struct output *output, char path[PATH_MAX]);
+/*
+ * Writes the path by which other processes open OUTPUT's file. TOGETHER: they run on this machine; else a temporary gets
+ * its name now. False if that fails, or if it is not a regular file.
+ */
+bool output_share(struct output *output, bool together, char path[PATH_MAX]);
 /* Opens PATH as output_open does, but others can read the bytes at once: a regular file is emptied and written into. */
 enum status output_open_live(struct output *output, const char *path, struct arena *arena, struct diags *diags);
 /* Returns the descriptor of this process that PATH names ("-" is standard output), or -1. */

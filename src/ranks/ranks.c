@@ -1,9 +1,14 @@
 #include "ranks/ranks.h"
 
 #include <dlfcn.h>
+#include <limits.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "ranks/calls.h"
+
+enum { RANKS_MOST = 1 << 16 };
 
 bool ranks_launched(bool *first)
 {
@@ -47,6 +52,18 @@ static const struct rank_calls *open_module(const char **why)
 	return calls && calls->version == RANK_CALLS_VERSION ? calls : NULL;
 }
 
+/* True if all ranks have the same host name. */
+static bool on_one_host(const struct ranks *ranks)
+{
+	char mine[HOST_NAME_MAX + 1] = "", first[HOST_NAME_MAX + 1];
+	unsigned char all[RANKS_MOST], same;
+	gethostname(mine, sizeof mine - 1);
+	memcpy(first, mine, sizeof first);
+	same = ranks->calls->broadcast(first, sizeof first) && !strcmp(first, mine);
+	ranks->calls->settle(&same, 1, all);
+	return !memchr(all, false, (size_t)ranks->count);
+}
+
 enum status ranks_start(const struct context *context, struct ranks **ranks)
 {
 	const char *why;
@@ -55,12 +72,15 @@ enum status ranks_start(const struct context *context, struct ranks **ranks)
 	made->calls = open_module(&why);
 	if (made->calls)
 		why = made->calls->start(&made->index, &made->count);
+	if (made->calls && !why && made->count > RANKS_MOST)
+		why = "there are too many";
 	if (!made->calls || why) {
 		diag_file(context->diags, STATUS_LIMIT, NULL, -1, "cannot run on several ranks: %s", why);
 		return diag_hint(context->diags,
 		                 "`ckptc --version` says whether a build has MPI; ./configure --with-mpi adds it");
 	}
 	*ranks = made;
+	made->together = on_one_host(made);
 	return STATUS_OK;
 }
 
@@ -86,8 +106,7 @@ enum status ranks_check(const struct ranks *ranks)
 
 enum status ranks_settle(const struct ranks *ranks, enum status status, bool *speaks)
 {
-	enum { MOST = 1 << 16 };
-	unsigned char all[MOST];
+	unsigned char all[RANKS_MOST];
 	const unsigned char mine = (unsigned char)status;
 	*speaks = ranks_index(ranks) == 0;
 	if (!ranks)

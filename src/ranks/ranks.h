@@ -12,6 +12,7 @@
 
 struct ranks {
 	int index, count; /* this rank, from 0 on, of COUNT */
+	bool together;    /* all run on one machine */
 	const struct rank_calls *calls;
 };
 
