@@ -76,7 +76,8 @@ static enum status write_gradient(struct worker *worker, const void *from, const
 		if (from)
 			copy_owned(worker, to, from, type);
 		else
-			memset(to, 0, (size_t)(tiles_rows_of(run->tiles, worker->chunk) * run->tiles->input_row));
+			memset(to, 0,
+			       (size_t)(tiles_owned(run->tiles, worker->tile_row, worker->rows).count * run->tiles->input_row));
 		return STATUS_OK;
 	}
 	if (from)

@@ -261,7 +261,7 @@ class Generator:
             return f"dot {self.param([n, shape[0]])}; tanh", [n, shape[1]]
         if kind in (7, 8):
             keep = r.random() < 0.5
-            op = r.choice(["sum", "mean", "logsumexp", "norm", "prod"] + ["amax", "amin"] * (0 not in shape))
+            op = r.choice(["sum", "mean", "var", "std", "logsumexp", "norm", "prod"] + ["amax", "amin"] * (0 not in shape))
             out = shape[:axis] + ([1] if keep else []) + shape[axis + 1:]
             return f"{op} axis={axis} keepdims={str(keep).lower()}; atan", out
         if kind == 9 and len(shape) == 3 and 0 not in shape and shape[1] < 9 and shape[2] > 2:
