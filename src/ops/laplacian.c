@@ -176,6 +176,7 @@ static void plain_row(const struct laplacian *l, void *out, const struct place *
 	struct differences d;
 	const double ends[2] = {value_beside(l, own, 0, -1), value_beside(l, own, l->n - 1, 1)};
 	d.pairs = 0;
+	d.doubles = false;
 	add_rows(l, &d, p);
 	l->loops->differences_2d(out, d.sides[0][0], own, d.sides[1][0], ends, (size_t)l->n);
 	if (l->divisor != 1)
