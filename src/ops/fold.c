@@ -51,7 +51,9 @@ int fold_parts(enum op op)
 
 int64_t fold_count(enum op op, const struct type *v, const struct type *y)
 {
-	return op_normalizes(op) ? shape_count(&v->shape) / v->shape.dim[0] : shape_count(&y->shape);
+	if (!op_normalizes(op))
+		return shape_count(&y->shape);
+	return v->shape.dim[0] > 0 ? shape_count(&v->shape) / v->shape.dim[0] : 0;
 }
 
 /* The statistics of a NORM are two doubles for each element of a row: see finish_norm. */
