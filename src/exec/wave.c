@@ -60,6 +60,7 @@ struct wave_array {
 };
 
 struct wave {
+	char *block; /* as allocated, in which the wave is aligned */
 	struct wave_stage stages[WAVE_STAGES];
 	size_t count;
 	struct wave_array arrays[WAVE_ARRAYS];
@@ -91,18 +92,20 @@ static void forget(struct wave *wave)
 
 struct wave *wave_open(const struct allocator *allocator)
 {
-	struct wave *wave = allocator_get(allocator, sizeof *wave, 1);
-	if (wave) {
-		forget(wave);
-		wave->cache = system_cache_bytes() / 4 * 3;
-	}
+	char *block = allocator_get(allocator, sizeof(struct wave) + ARRAY_ALIGN, 1);
+	if (!block)
+		return NULL;
+	struct wave *wave = (void *)(block + (ARRAY_ALIGN - (uintptr_t)block % ARRAY_ALIGN));
+	forget(wave);
+	wave->block = block;
+	wave->cache = system_cache_bytes() / 4 * 3;
 	return wave;
 }
 
 void wave_close(struct wave *wave, const struct allocator *allocator)
 {
 	if (wave)
-		allocator_put(allocator, wave, sizeof *wave);
+		allocator_put(allocator, wave->block, sizeof *wave + ARRAY_ALIGN);
 }
 
 /* Runs rows BEGIN .. END-1 of STAGE, as far as it has them. */

@@ -169,7 +169,7 @@ START_TEST(others_are_bounded)
 {
 	compare_chains(12, 3, 10, getenv("CKPTC_NIGHTLY") ? 20000 : CHAINS);
 	ck_assert_int_gt(unproven, CHAINS);
-	ck_assert_int_gt(tight, unproven / 4);
+	ck_assert_int_gt(tight, unproven / 5);
 }
 END_TEST
 
