@@ -223,7 +223,8 @@ static enum status check_level(struct lowering *l, const struct loop *loop)
 static bool unrolls(struct lowering *l, const struct loop *loop, const struct kept_loop *k, int64_t iterations)
 {
 	const int64_t folds = l->streaming.folds - k->streaming.folds;
-	if (folds == 0 || l->streaming.because.reason)
+	/* Of a tile, which may have one row and so broadcast where the array does not, the array's reasons count. */
+	if (folds == 0 || (l->streaming.because.reason && !l->rows))
 		return false;
 	if (folds <= MAX_LEVELS && iterations <= (MAX_LEVELS - k->streaming.folds) / folds)
 		return true;
