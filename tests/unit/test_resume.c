@@ -88,7 +88,7 @@ static void differentiate(const struct resumed *c, const char *journal, int64_t 
 	struct chain chain;
 	struct params params;
 	struct policy policy;
-	struct input input = {.fd = open("/dev/null", O_RDONLY), .name = "input", .arena = &arena};
+	struct input input = {.fd = open("/dev/null", O_RDONLY), .name = "input", .owned = true, .arena = &arena};
 	struct reader reader;
 	struct writer gradient, value;
 	struct gradient_result result;
@@ -132,7 +132,7 @@ static void differentiate(const struct resumed *c, const char *journal, int64_t 
 	gradient_done(&result, &diags);
 	gradient_free(&result);
 	params_free(&params);
-	close(input.fd);
+	input_close(&input);
 }
 
 /* Runs a process that is killed after event MOST. False if it ends before. */
