@@ -130,28 +130,19 @@ enum status subject_plan(struct subject *subject, const struct policy **policy, 
 	return status;
 }
 
-/* Writes the costs of JOB's steps to --save-costs. Those of a file become milliseconds. */
+/* Writes the costs of JOB's steps to --save-costs. Those of a file keep its unit, so they are read back exactly. */
 static enum status write_costs(struct session *s, struct job *job)
 {
 	const struct spec *given = s->costs ? s->costs->spec : NULL;
-	const double scale = given && given->milliseconds > 0 ? given->milliseconds : 1;
 	struct step_costs costs;
 	struct text_file *file;
 	for (size_t i = 0; i < job->tile.lowered.distinct_count; i++) /* --costs adds what blocks recompute */
 		job->tile.compiled.times[i].recompute = 0;
 	TRY(compiled_costs(&job->context, &job->tile.compiled, true, job->costs.fixed, &costs));
-	struct step_run *runs = arena_array(job->context.arena, costs.run_count, sizeof *runs);
-	TRY_ALLOC(runs, &s->diags);
-	for (size_t i = 0; i < costs.run_count; i++) {
-		runs[i] = costs.runs[i];
-		runs[i].cost.forward *= scale;
-		runs[i].cost.backward *= scale;
-	}
-	costs.runs = runs;
-	costs.spill_write = job->costs.spill_write * scale;
-	costs.spill_read = job->costs.spill_read * scale;
+	costs.spill_write = job->costs.spill_write;
+	costs.spill_read = job->costs.spill_read;
 	TRY(session_open_text(s, &file, s->line.values[OPTION_SAVE_COSTS], false));
-	spec_write(file->report.text, &costs, !s->costs ? "none" : !given ? "ns" : given->milliseconds > 0 ? "ms" : "none");
+	spec_write(file->report.text, &costs, !s->costs ? "none" : given ? given->unit : "ns");
 	return session_close_text(file);
 }
 

@@ -181,7 +181,7 @@ static enum status read_steps(struct reading *r, json_t *steps)
 	return STATUS_OK;
 }
 
-static enum status read_unit(const struct reading *r, const char *unit, double *milliseconds)
+static enum status read_unit(const struct reading *r, const char *unit)
 {
 	static const struct {
 		const char *name;
@@ -189,7 +189,8 @@ static enum status read_unit(const struct reading *r, const char *unit, double *
 	} units[] = {{"s", 1000}, {"ms", 1}, {"us", 1e-3}, {"ns", 1e-6}, {"none", 0}};
 	for (size_t i = 0; i < sizeof units / sizeof *units; i++)
 		if (!strcmp(units[i].name, unit)) {
-			*milliseconds = units[i].milliseconds;
+			r->spec->unit = units[i].name;
+			r->spec->milliseconds = units[i].milliseconds;
 			return STATUS_OK;
 		}
 	return json_wrong(&r->text, &(struct json_path){.key = "time_unit"}, STATUS_DATA,
@@ -221,7 +222,7 @@ static enum status read_top(struct reading *r, json_t *top)
 	                               {"spill_read", VALUE_COST, false, &spec->costs.spill_read},
 	                               {"steps", VALUE_STEPS, true, &steps}};
 	TRY(read_object(r, top, fields, sizeof fields / sizeof *fields));
-	TRY(read_unit(r, unit, &spec->milliseconds));
+	TRY(read_unit(r, unit));
 	TRY(read_steps(r, steps));
 	set_defaults(&spec->costs, !json_object_get(top, "output_bytes"), !json_object_get(top, "spill_write"),
 	             !json_object_get(top, "spill_read"));
