@@ -171,7 +171,7 @@ CKPTC_API int ckptc_plan_verify(const struct ckptc_plan *plan, struct ckptc_erro
 
 /*
  * What ckptc_execute calls for each action, FORWARD, RECORD and BACKWARD once for each step. Each gets the CONTEXT of
- * ckptc_execute, and returns 0 to go on. STATE is the position of the state that SLOT gets, has or loses. DROP and
+ * ckptc_execute, and returns 0 to continue. STATE is the position of the state that SLOT gets, has or loses. DROP and
  * DISCARD may be NULL; so may what the plan does not use.
  */
 struct ckptc_callbacks {

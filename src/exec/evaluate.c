@@ -20,8 +20,9 @@ struct machine_state {
 	char *workspace;
 	const struct kernels *kernels[2]; /* F32, F64 */
 	int64_t *counters;                /* by level: the iteration, from 0 on, of each open loop */
-	const struct launch *caller;      /* the last call of a program, which has lent its OUTS of the mask LENT */
-	uint32_t lent;
+	const struct launch
+		*caller; /* the last call of a program; its outs in the mask ALIASED lie in the program's memory */
+	uint32_t aliased;
 	bool moved; /* the frame has changed since a group ran */
 };
 
@@ -263,7 +264,7 @@ static enum status run_program(struct machine_state *m, const struct launch *lau
 		call.handle = record ? *record : 0;
 		call.dx = frame_at(m, launch->out);
 		call.doperands = doperands;
-		call.lent = m->e->deferred && !m->e->turns ? launch->use->summed : 0;
+		call.aliased = m->e->deferred && !m->e->turns ? launch->use->summed : 0;
 	}
 	if (m->e->deferred && m->e->deferred->count > 0) {
 		call.meanwhile = add_meanwhile;
@@ -271,14 +272,14 @@ static enum status run_program(struct machine_state *m, const struct launch *lau
 	}
 	TRY(programs_call(m->e->programs, m->e->worker, &call, m->e->diags));
 	m->caller = launch;
-	m->lent = 0;
+	m->aliased = 0;
 	for (uint32_t k = 0; k < use->count; k++) {
 		const uint32_t entry = launch->use->outs[k];
-		if (!(call.lent >> k & 1) || doperands[k] == m->frame[entry])
+		if (!(call.aliased >> k & 1) || doperands[k] == m->frame[entry])
 			continue;
 		m->frame[entry] = doperands[k];
 		m->moved = true;
-		m->lent |= 1u << k;
+		m->aliased |= 1u << k;
 	}
 	return STATUS_OK;
 }
@@ -341,11 +342,11 @@ static void run_sum_to(struct machine_state *m, const struct launch *launch)
 	             m->workspace + m->program->frame->scratch);
 }
 
-/* True if the last program that was called has lent the array of ENTRY. */
-static bool is_lent(const struct machine_state *m, uint32_t entry)
+/* True if ENTRY's array lies in the memory of the last program that was called. */
+static bool is_aliased(const struct machine_state *m, uint32_t entry)
 {
 	for (int k = 0; k < PROGRAM_OPERANDS; k++)
-		if (m->lent >> k & 1 && m->caller->use->outs[k] == entry)
+		if (m->aliased >> k & 1 && m->caller->use->outs[k] == entry)
 			return true;
 	return false;
 }
@@ -360,7 +361,7 @@ static void run_accumulate(struct machine_state *m, const struct launch *launch)
 	const struct owned_rows owned = to.param->streamed ? owned_of(m, type) : all;
 	const int64_t count = owned.count * row;
 	const char *from = m->frame[entry] + (size_t)(owned.first * row) * dtype_size(type->dtype);
-	if (!is_lent(m, entry))
+	if (!is_aliased(m, entry))
 		add_piece(&to, &(struct matrix_piece){from, 0, count, 1, count});
 	else if (to.param->gradient)
 		m->e->deferred->additions[m->e->deferred->count++] =

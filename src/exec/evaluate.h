@@ -38,7 +38,7 @@ struct turns {
 
 /*
  * Additions to gradients that wait for the next call of a program, which hides their time. Nothing else is added before.
- * What they add is lent by the program (struct program_call).
+ * Their arrays lie in the memory of the program (struct program_call).
  */
 struct deferred {
 	struct deferred_addition {

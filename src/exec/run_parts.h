@@ -301,7 +301,7 @@ void kept_states_hook(struct machine_hooks *hooks);
  * watched loop is opened once a state goes to disk.
  */
 enum status kept_states_open(struct worker *worker, struct diags *diags);
-/* The worker goes on with another schedule in the first sweep. */
+/* The worker continues with another schedule in the first sweep. */
 enum status kept_states_go_on(struct worker *worker, struct diags *diags);
 /* Sets the worker's pieces to COUNT ARRAYS of its slab, with capacity for MORE pieces. */
 enum status kept_states_set_pieces(struct worker *worker, const struct machine_array *arrays, size_t count,

@@ -2,7 +2,7 @@
  * online:S without a pass that counts: the first sweep evaluates the condition of a `repeat while` before each
  * iteration. It walks the schedule of a chain with more iterations than have run. Online schedules for any two numbers
  * of steps begin with the same actions, until the shorter chain ends. So when the loop ends, or needs more iterations,
- * the machine goes on with the schedule of another chain, and everything that is held stays where it is.
+ * the machine continues with the schedule of another chain, and everything that is held stays where it is.
  *
  * That needs a loop at the top level with a stage after it: the last step of a chain is recorded, and no step runs
  * again to be recorded. Reports of events, a journal and a limit of states on disk want the number of steps before. Else
@@ -145,7 +145,7 @@ static enum status evaluate_condition(struct worker *worker, const struct watche
 	return status;
 }
 
-/* Makes the job anew, for the iterations that are known now, or for more. The walk goes on with it. */
+/* Makes the job again, for the iterations that are known now, or for more. The walk continues with it. */
 static enum status go_on(struct worker *worker, struct machine_switch *to)
 {
 	struct run *run = worker->run;

@@ -94,7 +94,7 @@ struct stream_loop {
 	int32_t level;
 	int64_t first; /* the counter in the loop's first iteration */
 	uint64_t
-		step; /* number of dropouts, or of calls, in an iteration; 0 if the counters of inner loops go on in the next iteration */
+		step; /* number of dropouts, or of calls, in an iteration; 0 if the counters of inner loops continue in the next iteration */
 	struct stream_loop *outer;
 };
 struct stream {

@@ -248,7 +248,7 @@ static enum status draft_loop(struct lowering *l, const struct node *node, struc
 		drafted.repeats = node->kind == NODE_REPEAT && !watched;
 		const bool joined = join_loops(&drafted);
 		for (size_t k = 0; joined && k < l->streams; k++)
-			streams[k].step = 0; /* the inner counter goes on */
+			streams[k].step = 0; /* the inner counter continues */
 		struct draft_item *item = add_item(l, list);
 		TRY_ALLOC(item, l->context->diags);
 		*item = drafted;

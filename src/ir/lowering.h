@@ -223,7 +223,7 @@ enum status lowering_too_long(struct lowering *l, struct span span);
 const struct type *lowering_intern(struct lowering *l, const struct type *type);
 /* Begins a new body. Returns NULL where memory is short. */
 struct body *lowering_begin_body(struct lowering *l);
-/* Begins l->draft anew. Returns false where memory is short. */
+/* Begins l->draft again. Returns false where memory is short. */
 bool lowering_begin_draft(struct lowering *l);
 /* Returns the type of REF, a param or a part of one. Of a param that is cut, it is the type of the tile's rows. */
 struct type lowering_param_type(struct lowering *l, const struct param_ref *ref);

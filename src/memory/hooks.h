@@ -49,7 +49,7 @@ struct machine_moment {
 	int64_t slot;  /* the disk slot to which a state is written next, or -1 */
 };
 
-/* Where a walk goes on: see struct machine_hooks. COMPILED NULL: as before. */
+/* Where a walk continues: see struct machine_hooks. COMPILED NULL: as before. */
 struct machine_switch {
 	const struct compiled_chain *compiled;
 	struct schedule *schedule;
@@ -71,7 +71,7 @@ struct machine_hooks {
 	enum status (*point)(void *context, const struct machine_array *arrays, size_t count);
 	/*
 	 * Called in the first sweep before the first action and after each that runs forward. The state before step
-	 * POSITION lies at OFFSETS, by slot; -1: the slot has no array. If TO is set, the walk goes on with that chain and
+	 * POSITION lies at OFFSETS, by slot; -1: the slot has no array. If TO is set, the walk continues with that chain and
 	 * that schedule, which must have begun with the same actions. Its states need no slots that this chain's lack.
 	 */
 	enum status (*boundary)(void *context, int64_t position, const int64_t *offsets, struct machine_switch *to);

@@ -103,10 +103,10 @@ struct program_call {
 	void *dx;          /* NULL: not wanted; so with its elements */
 	void **doperands;  /* written, not added to; those that the program sums are not touched */
 	/*
-	 * Mask: a command may replace these DOPERANDS by arrays of its own. They keep their values until another call that
-	 * lends arrays has returned.
+	 * Mask: a command may replace these DOPERANDS by arrays of its own. They keep their values until the next call with a
+	 * mask has returned.
 	 */
-	uint32_t lent;
+	uint32_t aliased;
 	uint64_t
 		handle; /* PROGRAM_BACKWARD: of a record, which ends with this call; 0: none. It needs constant operands only */
 	uint64_t *recorded; /* PROGRAM_RECORD: not 0 */
@@ -125,7 +125,7 @@ enum status programs_release(struct program_set *set, int worker, uint32_t progr
 void programs_forget(struct program_set *set);
 /*
  * Writes to SUM, of the operand's type, the gradient by OPERAND that PROGRAM added up since it was opened: a worker after
- * the other. Then the program begins anew at 0.
+ * the other. Then the program begins again at 0.
  */
 enum status programs_sum(struct program_set *set, uint32_t program, uint32_t operand, void *sum, struct diags *diags);
 

@@ -34,7 +34,7 @@ struct command {
 	const void *sent[PROGRAM_OPERANDS]; /* constant operands that it has; NULL: it must get this one */
 	char *staging;                      /* a segment of shared memory, or NULL */
 	int64_t slots[SLOTS];               /* offsets in STAGING */
-	bool other;                         /* arrays that are lent next lie in the slots from D_OTHER on */
+	bool other;                         /* the next aliased arrays lie in the slots from D_OTHER on */
 };
 
 /* One exchange, and what its messages name. */
@@ -377,7 +377,7 @@ static bool reads_operand(const struct program *program, const struct program_ca
 	       (!call->handle || ((call->constant & 1u << i) && call->operands && call->operands[i]));
 }
 
-/* True if the command must get operand I anew. Records that it has it. */
+/* True if the command must get operand I again. Records that it has it. */
 static bool must_send(struct command *command, const struct program_call *call, uint32_t i)
 {
 	const void *constant = call->constant & 1u << i ? call->operands[i] : NULL;
@@ -476,14 +476,14 @@ static void put_size(const struct exchange *e)
 	e->command->told = size;
 }
 
-/* Replaces the arrays that may be lent by slots. The next time these are others. */
-static void lend(struct command *command, const struct program_call *call)
+/* Replaces the arrays that may be aliased with the command's own slots: other slots than in the last call. */
+static void alias(struct command *command, const struct program_call *call)
 {
 	const int first = command->other ? SLOT_D_OTHER : SLOT_D_OPERAND;
 	for (int i = 0; i < PROGRAM_OPERANDS; i++)
-		if (call->lent >> i & 1)
+		if (call->aliased >> i & 1)
 			call->doperands[i] = command->staging + command->slots[first + i];
-	command->other ^= call->lent != 0;
+	command->other ^= call->aliased != 0;
 }
 
 /* Queues CALL with the offsets of its arrays, and copies those that it reads. */
@@ -494,7 +494,7 @@ static void put_shared_call(const struct exchange *e, const struct program_call 
 	struct channel *channel = &e->command->channel;
 	const bool backward = call->kind == PROGRAM_BACKWARD, reads = !backward || !call->handle;
 	put_size(e);
-	lend(e->command, call);
+	alias(e->command, call);
 	add_call(channel, call);
 	if (!backward || (reads && traits->needs_x))
 		channel_add(channel, " x=%lld", place(e, call->x, &s->x, SLOT_X, true));

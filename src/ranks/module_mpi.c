@@ -18,7 +18,7 @@ enum { PIECE = 1 << 30, PENDING_MOST = 64 << 20, TESTS = 2000, YIELDS = 200, SLE
 
 static struct {
 	int index, count;
-	bool started, failed;       /* started: by this module; failed: this rank has told the others so */
+	bool started, failed;       /* started: by this module; failed: this rank has sent the notice */
 	MPI_Comm messages, notices; /* notices: of failures; what settle sends */
 	pthread_mutex_t lock;       /* guards the list of pending sends */
 	struct pending *pending;

@@ -157,7 +157,7 @@ static enum status try(struct trial *t, bool shares, bool again)
 	t->call = (struct program_call){.x = at[0],
 	                                .operands = operands,
 	                                .constant = 1,
-	                                .lent = t->signature.gradients,
+	                                .aliased = t->signature.gradients,
 	                                .y = at[1],
 	                                .g = at[2],
 	                                .dx = at[3],

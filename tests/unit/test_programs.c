@@ -434,33 +434,33 @@ START_TEST(shared_arrays_are_not_copied)
 }
 END_TEST
 
-/* Backward calls, each with another g, that lend dc, and what the work meanwhile found. */
-struct lending {
-	const double *lent[3]; /* dc of each call so far */
+/* Backward calls, each with another g, whose dc lies in the command's memory; and the work during the next call. */
+struct aliasing {
+	const double *aliased[3]; /* dc of each call so far */
 	int call, works;
 };
 
 static void look_meanwhile(void *context)
 {
-	struct lending *lending = context;
-	lending->works++;
-	for (int64_t i = 0; lending->call > 0 && i < 1000; i++)
-		ck_assert(lending->lent[lending->call - 1][i] == lending->call);
+	struct aliasing *aliasing = context;
+	aliasing->works++;
+	for (int64_t i = 0; aliasing->call > 0 && i < 1000; i++)
+		ck_assert(aliasing->aliased[aliasing->call - 1][i] == aliasing->call);
 }
 
-/* What a command lends stays while the next call runs. Others lend nothing. */
-START_TEST(gradients_are_lent)
+/* A dc in the command's memory keeps its values while the next call runs. Raw pipes and text have none there. */
+START_TEST(gradients_are_aliased)
 {
-	static const char *const lenders[] = {"memory", "raw", "text"};
+	static const char *const clients[] = {"memory", "raw", "text"};
 	struct step s = make_step(1000);
 	const void *const operands[] = {s.c};
-	struct lending lending = {.call = 0};
-	open_client(lenders[_i], 1000, 0);
-	for (; lending.call < 3; lending.call++) {
+	struct aliasing aliasing = {.call = 0};
+	open_client(clients[_i], 1000, 0);
+	for (; aliasing.call < 3; aliasing.call++) {
 		void *doperands[] = {s.dc};
 		for (int i = 0; i < 1000; i++) {
 			s.x[i] = 1;
-			s.g[i] = lending.call + 1;
+			s.g[i] = aliasing.call + 1;
 		}
 		run_ok(programs_call(set, 0,
 		                     &(struct program_call){.kind = PROGRAM_BACKWARD,
@@ -469,16 +469,16 @@ START_TEST(gradients_are_lent)
 		                                            .g = s.g,
 		                                            .dx = s.dx,
 		                                            .doperands = doperands,
-		                                            .lent = 1,
+		                                            .aliased = 1,
 		                                            .meanwhile = _i ? NULL : look_meanwhile,
-		                                            .context = &lending},
+		                                            .context = &aliasing},
 		                     &diags));
 		ck_assert((doperands[0] == s.dc) == (_i > 0));
-		lending.lent[lending.call] = doperands[0];
+		aliasing.aliased[aliasing.call] = doperands[0];
 		for (int i = 0; i < 1000; i++)
-			ck_assert(lending.lent[lending.call][i] == lending.call + 1);
+			ck_assert(aliasing.aliased[aliasing.call][i] == aliasing.call + 1);
 	}
-	ck_assert_int_eq(lending.works, _i ? 0 : 3);
+	ck_assert_int_eq(aliasing.works, _i ? 0 : 3);
 }
 END_TEST
 
@@ -845,7 +845,7 @@ static Suite *programs_suite(void)
 	tcase_add_loop_test(commands, a_command_sums, 0, 3);
 	tcase_add_loop_test(commands, operands_are_sent_again, 0, 3);
 	tcase_add_test(commands, shared_arrays_are_not_copied);
-	tcase_add_loop_test(commands, gradients_are_lent, 0, 3);
+	tcase_add_loop_test(commands, gradients_are_aliased, 0, 3);
 	tcase_add_test(commands, standard_error_passes_through);
 	tcase_add_test(commands, text_has_the_shortest_digits);
 	tcase_add_test(commands, a_child_is_clean);

@@ -161,7 +161,7 @@ START_TEST(a_run_that_is_killed_anywhere)
 	for (int64_t most = 1; is_killed(c, most); most += most < 15 && !c->disk_states ? 1 : 5) {
 		kills++;
 		if (most % 3 == 0)
-			is_killed(c, most + 4); /* it may resume, go on a little, and be killed again */
+			is_killed(c, most + 4); /* it may resume, run a few steps more, and be killed again */
 		differentiate(c, path, 0, &outcome);
 		resumed += outcome.resumed;
 		ck_assert_msg(!memcmp(outcome.gradient.data, whole.gradient.data, COUNT * sizeof(double)) &&
