@@ -33,42 +33,56 @@ static bool spreads(enum op op, const struct value *v, const struct value *a)
 	       (v->type->shape.ndim < a->type->shape.ndim || v->type->shape.dim[0] == 1);
 }
 
-/* Records how INSTR on V reads its operand A. True if V is streamed and A has a row for each of its rows. */
-static bool note_operand(struct lowering *l, const struct instr *instr, const struct value *v, const struct value *a)
+/* Returns the param that A is, or is converted from. NULL if it is neither. */
+static const struct value *param_of(const struct body *body, const struct value *a)
+{
+	const struct instr *cast = a->from == FROM_INSTR ? &body->instrs[a->instr] : NULL;
+	if (cast && cast->kind == INSTR_OP && cast->op == OP_cast)
+		a = &body->values[cast->v];
+	return a->from == FROM_PARAM ? a : NULL;
+}
+
+/*
+ * Records how INSTR on V reads its operand A. True if V is streamed and A has a row for each of its rows. Sets
+ * A->streamed if it is a param's rows, converted.
+ */
+static bool note_operand(struct lowering *l, const struct instr *instr, const struct value *v, struct value *a)
 {
 	struct streaming *streaming = &l->streaming;
+	const struct value *param = param_of(l->body, a);
 	if (!v->streamed) {
 		if (a->streamed && spreads(instr->op, v, a))
 			lowering_mix_rows(l);
 		else if (a->streamed)
 			lowering_need_whole(l, instr->span, "its operand has the rows of the input, and its value does not");
-		else if (a->from == FROM_PARAM)
-			streaming->whole[a->param.param] = true;
+		else if (param)
+			streaming->whole[param->param.param] = true;
 		return false;
 	}
 	bool along = op_runs_along(instr->op, v->type, a->type);
-	if (a->from != FROM_PARAM) {
+	if (!param) {
 		if (a->streamed != along)
 			lowering_need_whole(l, instr->span, "the rows of its operand are not those of its value");
 		return along;
 	}
 	if (l->rows)
-		along = along && l->cut[a->param.param];
+		along = along && l->cut[param->param.param];
 	else
-		(along ? streaming->along : streaming->whole)[a->param.param] = true;
-	if (along && a->param.count)
+		(along ? streaming->along : streaming->whole)[param->param.param] = true;
+	if (along && param->param.count)
 		lowering_need_whole(l, instr->span, "its operand is a part of an array");
+	a->streamed = along && a != param;
 	return along;
 }
 
-/* True if INSTR computes each element of V alone, so that a tile may be any run of elements. */
-static bool is_flat(const struct instr *instr, const struct value *v, const struct value *a)
+/* True if INSTR, of BODY, computes each element of V alone, so that a tile may be any run of elements. */
+static bool is_flat(const struct body *body, const struct instr *instr, const struct value *v, const struct value *a)
 {
 	if (op_table[instr->op].class == OP_CLASS_GENERAL)
 		return op_table[instr->op].scope == SCOPE_ELEM;
 	/* A tile has one axis: an operand of more axes would broadcast it to more. */
 	const bool sized = a && (shape_count(&a->type->shape) != 1 || (!a->streamed && a->type->shape.ndim > 1));
-	return !sized || (a->streamed && shape_equal(&a->type->shape, &v->type->shape));
+	return !sized || (a->streamed && !param_of(body, a) && shape_equal(&a->type->shape, &v->type->shape));
 }
 
 /* Records how INSTR, whose result has type RESULT, combines rows. Sets its a_streamed, and streamed of its result. */
@@ -77,9 +91,9 @@ static void note_scope(struct lowering *l, struct instr *instr, const struct typ
 	struct body *body = l->body;
 	struct streaming *streaming = &l->streaming;
 	const struct value *v = &body->values[instr->v];
-	const struct value *a = instr->a == NO_VALUE ? NULL : &body->values[instr->a];
+	struct value *a = instr->a == NO_VALUE ? NULL : &body->values[instr->a];
 	instr->a_streamed = a && note_operand(l, instr, v, a);
-	streaming->flat = streaming->flat && is_flat(instr, v, a);
+	streaming->flat = streaming->flat && is_flat(body, instr, v, a);
 	/* After a SUM a tile has only its part: a derivative would need the whole, and each tile would add A's gradient. */
 	if (streaming->sums && (a || !op_derivative_is_number(instr->op)))
 		streaming->streamable = false;
