@@ -32,13 +32,13 @@ static enum status compile_tile(const struct run *run, struct tile_program *tile
  * If the first stage is a slice of rows, leaves it out of PORTION and reads those rows alone. If the output is written
  * over the input, all rows are read, since the output's rows may be fewer and longer.
  */
-static void open_window(struct run *run, struct portion *portion)
+static void open_input_part(struct run *run, struct portion *portion)
 {
 	struct shape *shape = &run->input.shape;
 	struct slice rows;
-	if (run->options->value->options.reader || !tiles_window(run->chain, &run->input, &rows))
+	if (run->options->value->options.reader || !tiles_first_slice(run->chain, &run->input, &rows))
 		return;
-	run->window = (struct window){.part = true, .first = rows.start * (shape_count(shape) / shape->dim[0])};
+	run->input_part = (struct input_part){.part = true, .first = rows.start * (shape_count(shape) / shape->dim[0])};
 	shape->dim[0] = rows.count;
 	portion->before = 1;
 }
@@ -49,7 +49,7 @@ enum status forward_prepare(struct run *run)
 	const struct program *program = &forward->tile.program;
 	struct portion portion = run->options->job.portion;
 	*forward = (struct forward_pass){.bytes = run->params->bytes, .counters = forward->counters};
-	open_window(run, &portion);
+	open_input_part(run, &portion);
 	TRY(lower(&run->context, &forward->whole, run->chain, &portion, &run->input, LOWER_RUN));
 	TRY(params_check(run->params, forward->whole.whole, NULL, run->chain, run->context.diags));
 	tiles_cut(&forward->tiles, &forward->whole,

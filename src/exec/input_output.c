@@ -135,7 +135,7 @@ enum status input_output_read_chunk(void *context, int index, int64_t chunk, str
 		TRY(reader_read(run->reader, worker->input, dtype, count, diags));
 	if (!run->read_anywhere)
 		return copy ? input_copy_write(copy, worker->input, count * size, diags) : STATUS_OK;
-	const int64_t first = run->window.first + elements(&run->input, first_row(tiles, chunk), tiles->input_row);
+	const int64_t first = run->input_part.first + elements(&run->input, first_row(tiles, chunk), tiles->input_row);
 	return reader_read_at(run->reader, first, worker->input, dtype, count, diags);
 }
 
@@ -200,7 +200,7 @@ static enum status reach_window(struct run *run)
 {
 	const enum dtype dtype = dtype_compute(run->input.dtype);
 	const int64_t most = elements(&run->input, tiles_input_rows(run->tiles), run->tiles->input_row);
-	for (int64_t left = reader_seekable(run->reader) ? 0 : run->window.first; left > 0; left -= most)
+	for (int64_t left = reader_seekable(run->reader) ? 0 : run->input_part.first; left > 0; left -= most)
 		TRY(reader_read(run->reader, run->workers[0].input, dtype, left < most ? left : most, run->context.diags));
 	return STATUS_OK;
 }
@@ -220,7 +220,7 @@ enum status input_output_begin_array(struct run *run)
 	run->write_anywhere = false;
 	if (run->gradient)
 		return windows_begin(run);
-	run->read_anywhere |= seekable && (run->window.part || several);
+	run->read_anywhere |= seekable && (run->input_part.part || several);
 	run->write_anywhere = several && !run->tiles->folds && writer_seekable(run->options->value);
 	TRY(reach_window(run));
 	TRY(windows_begin(run));
@@ -248,6 +248,6 @@ enum status input_output_end_array(struct run *run)
 		TRY(writer_end(gradient, diags));
 	if (value)
 		TRY(writer_end(value, diags));
-	const bool unread = run->read_anywhere || run->window.part || shares_items(run) == 0;
+	const bool unread = run->read_anywhere || run->input_part.part || shares_items(run) == 0;
 	return unread ? reader_skip(run->reader, diags) : STATUS_OK;
 }

@@ -95,7 +95,7 @@ static enum status prepare(struct run *run, const struct type *type)
 	arena_init(&run->arena, run->context.allocator);
 	run->ready = true;
 	run->made_for = run->input = *type;
-	run->window = (struct window){.part = false};
+	run->input_part = (struct input_part){.part = false};
 	params_settle(run->params, run->chain, dtype_compute(type->dtype));
 	TRY(programs_learn(&run->context, run->chain, &run->options->job.portion, &run->input, run->gradient,
 	                   run->programs));

@@ -70,7 +70,7 @@ struct gradient_pass {
 };
 
 /* The rows of the input that are read: all, or (PART) the slice that the chain begins with. */
-struct window {
+struct input_part {
 	bool part;
 	int64_t first; /* first element that is read */
 };
@@ -105,7 +105,7 @@ struct run {
 	/* For arrays of one type, made by prepare. */
 	bool ready;
 	struct type made_for, input; /* made_for: of the array; input: of its window */
-	struct window window;
+	struct input_part input_part;
 	struct arena arena;
 	const struct lowered *whole;
 	const struct tiles *tiles;

@@ -18,7 +18,7 @@ static enum status read_rows(const struct run *run, int64_t first, int64_t count
 		return input_copy_read(&run->copy, first * run->tiles->input_row, to, count * run->tiles->input_row, diags);
 	if (!run->read_anywhere)
 		return reader_read(run->reader, to, dtype, count * row, diags);
-	return reader_read_at(run->reader, run->window.first + first * row, to, dtype, count * row, diags);
+	return reader_read_at(run->reader, run->input_part.first + first * row, to, dtype, count * row, diags);
 }
 
 enum status windows_read(struct run *run, int index, int64_t chunk, struct diags *diags)

@@ -428,7 +428,7 @@ static const struct attrs *first_rows(const struct chain *chain, int ndim)
 	return declared->given && declared->type.shape.dim[0] != -1 ? NULL : first->attrs;
 }
 
-bool tiles_window(const struct chain *chain, const struct type *input, struct slice *rows)
+bool tiles_first_slice(const struct chain *chain, const struct type *input, struct slice *rows)
 {
 	const struct attrs *attrs = first_rows(chain, input->shape.ndim);
 	if (!attrs)

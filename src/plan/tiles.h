@@ -92,6 +92,6 @@ int64_t tiles_state(const struct lowered *whole);
  * True if CHAIN begins with a slice, of step 1, of rows of its input, of type INPUT, and uses neither the other rows
  * nor their number. Then *ROWS, at least one, are all rows that the run reads, and the first stage need not run.
  */
-bool tiles_window(const struct chain *chain, const struct type *input, struct slice *rows);
+bool tiles_first_slice(const struct chain *chain, const struct type *input, struct slice *rows);
 
 #endif

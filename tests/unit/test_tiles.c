@@ -132,20 +132,20 @@ START_TEST(whole_arrays)
 }
 END_TEST
 
-static bool window(const char *text, struct slice *rows)
+static bool first_slice(const char *text, struct slice *rows)
 {
 	const struct type input = {.dtype = DTYPE_F32, .shape = {.ndim = 2, .dim = {100, 4}}};
 	chain_make(&chain, text, &arena, &diags);
-	return tiles_window(&chain, &input, rows);
+	return tiles_first_slice(&chain, &input, rows);
 }
 
-START_TEST(windows)
+START_TEST(first_slices)
 {
 	struct slice rows;
-	ck_assert(window("slice axis=0 start=3 stop=40; sin", &rows));
+	ck_assert(first_slice("slice axis=0 start=3 stop=40; sin", &rows));
 	ck_assert_int_eq(rows.start, 3);
 	ck_assert_int_eq(rows.count, 37);
-	ck_assert(window("input v: f32[*,4]\nslice axis=-2 start=-10", &rows));
+	ck_assert(first_slice("input v: f32[*,4]\nslice axis=-2 start=-10", &rows));
 	ck_assert_int_eq(rows.start, 90);
 	ck_assert_int_eq(rows.count, 10);
 	static const char *const others[] = {
@@ -159,7 +159,7 @@ START_TEST(windows)
 		"",
 	};
 	for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-		ck_assert_msg(!window(others[i], &rows), "%s", others[i]);
+		ck_assert_msg(!first_slice(others[i], &rows), "%s", others[i]);
 }
 END_TEST
 
@@ -237,7 +237,7 @@ int main(void)
 	tcase_add_test(tcase, tiles_that_are_asked_for);
 	tcase_add_test(tcase, sums_go_by_blocks);
 	tcase_add_test(tcase, whole_arrays);
-	tcase_add_test(tcase, windows);
+	tcase_add_test(tcase, first_slices);
 	tcase_add_test(tcase, lowerings_of_a_job);
 	return suite_run(suite);
 }
