@@ -149,6 +149,7 @@ static void note_program(struct compiled_chain *compiled, const struct program *
 {
 	compiled->uses_gemm |= program->uses_gemm;
 	compiled->widest = greater(compiled->widest, program->widest);
+	compiled->wave = greater(compiled->wave, program->wave);
 	compiled->member = greater(compiled->member, round_up(program->member, ARRAY_ALIGN));
 	compiled->ports = greater(compiled->ports, (int64_t)program->body->in_count);
 	compiled->ports = greater(compiled->ports, (int64_t)program->body->out_count);

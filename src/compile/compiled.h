@@ -42,6 +42,7 @@ struct compiled_chain {
 	bool uses_gemm;
 	int64_t ports;  /* the most ins or outs of a program */
 	int64_t widest; /* the most `widest` of a program */
+	int64_t wave;   /* the most `wave` of a program */
 	int64_t member; /* the most `member` of a program, rounded up to ARRAY_ALIGN */
 };
 

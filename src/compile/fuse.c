@@ -498,6 +498,9 @@ bool compile_group(struct compiler *c, size_t first, size_t end)
 	launch->kernel_op_count = d->kernel_op_count;
 	d->kernel_op_count = names;
 	choose_block(launch, period);
-	c->register_bytes = greater(c->register_bytes, launch->register_bytes * launch->registers);
+	const int64_t registers = launch->register_bytes * launch->registers;
+	c->register_bytes = greater(c->register_bytes, registers);
+	if (launch_may_wait(launch))
+		c->out->wave = greater(c->out->wave, WAVE_LISTS + registers);
 	return true;
 }

@@ -145,6 +145,11 @@ struct launch {
 	};
 };
 
+/* True if LAUNCH, a group, may wait in a wave (exec/wave.h): its arrays are large, and its registers fit. */
+bool launch_may_wait(const struct launch *launch);
+/* The bytes of a wave beside its block registers, those of the largest group that waits in it. */
+enum { WAVE_LISTS = 80 << 10 };
+
 /* The frame. It is laid out by the compiler, and lies at the begin of the workspace. */
 struct frame_plan {
 	struct entry *entries;

@@ -28,12 +28,10 @@
 
 enum {
 	WAVE_STAGES = 128,
-	WAVE_ARRAYS = 512,
-	WAVE_POINTERS = 8192,   /* in the copies of frames */
-	WAVE_USES = 64,         /* of arrays by one stage */
-	PART_BYTES = 64 << 10,  /* of an array, in the rows that a stage computes at a time */
-	LEAST_BYTES = 64 << 10, /* of an array that is worth the work of waiting */
-	REGISTER_BYTES = 64 << 10,
+	WAVE_ARRAYS = 384,
+	WAVE_POINTERS = 4096,  /* in the copies of frames */
+	WAVE_USES = 64,        /* of arrays by one stage */
+	PART_BYTES = 64 << 10, /* of an array, in the rows that a stage computes at a time */
 };
 
 struct wave_stage {
@@ -60,7 +58,9 @@ struct wave_array {
 };
 
 struct wave {
-	char *block; /* as allocated, in which the wave is aligned */
+	size_t size;            /* of the wave with its registers, as allocated */
+	char *registers;        /* of the caller, which follow the wave */
+	int64_t register_bytes; /* of REGISTERS */
 	struct wave_stage stages[WAVE_STAGES];
 	size_t count;
 	struct wave_array arrays[WAVE_ARRAYS];
@@ -79,8 +79,8 @@ struct wave {
 	int64_t footprint; /* bytes between the first and the last use of each array, summed */
 	int64_t cache;     /* the most that FOOTPRINT may be */
 	bool wraps;        /* a stage reads around the ends of the axis: then all have ROWS rows */
-	_Alignas(ARRAY_ALIGN) char registers[REGISTER_BYTES];
 };
+_Static_assert(sizeof(struct wave) + ARRAY_ALIGN <= WAVE_LISTS, "a wave has the bytes that programs report");
 
 static void forget(struct wave *wave)
 {
@@ -90,14 +90,16 @@ static void forget(struct wave *wave)
 	wave->wraps = false;
 }
 
-struct wave *wave_open(const struct allocator *allocator)
+struct wave *wave_open(int64_t bytes, const struct allocator *allocator)
 {
-	char *block = allocator_get(allocator, sizeof(struct wave) + ARRAY_ALIGN, 1);
-	if (!block)
+	struct wave *wave = allocator_get(allocator, (size_t)bytes, 1);
+	if (!wave)
 		return NULL;
-	struct wave *wave = (void *)(block + (ARRAY_ALIGN - (uintptr_t)block % ARRAY_ALIGN));
+	const size_t end = sizeof *wave + ARRAY_ALIGN - 1;
 	forget(wave);
-	wave->block = block;
+	wave->size = (size_t)bytes;
+	wave->registers = (char *)wave + end - ((uintptr_t)wave + end) % ARRAY_ALIGN;
+	wave->register_bytes = bytes - WAVE_LISTS;
 	wave->cache = system_cache_bytes() / 4 * 3;
 	return wave;
 }
@@ -105,7 +107,7 @@ struct wave *wave_open(const struct allocator *allocator)
 void wave_close(struct wave *wave, const struct allocator *allocator)
 {
 	if (wave)
-		allocator_put(allocator, wave->block, sizeof *wave + ARRAY_ALIGN);
+		allocator_put(allocator, wave, wave->size);
 }
 
 /* Runs rows BEGIN .. END-1 of STAGE, as far as it has them. */
@@ -318,8 +320,7 @@ static bool list_uses(struct wave *wave, const struct group_call *call, bool *wr
 {
 	const struct launch *launch = call->launch;
 	wave->use_count = 0;
-	if (launch->rows < 2 || launch->count < LEAST_BYTES / 4 ||
-	    launch->registers * launch->register_bytes > REGISTER_BYTES)
+	if (!launch_may_wait(launch) || launch->registers * launch->register_bytes > wave->register_bytes)
 		return false;
 	for (size_t i = 0; i < launch->kernel_op_count; i++)
 		if (!note_uses(wave, call, &launch->kernel_ops[i], launch->count / launch->rows, wraps))

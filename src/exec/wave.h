@@ -9,8 +9,8 @@
 
 struct wave;
 
-/* Returns a wave without groups; NULL if out of memory. It holds no array. */
-struct wave *wave_open(const struct allocator *allocator);
+/* Returns a wave of BYTES without groups; NULL if out of memory. BYTES is the most that a program reports as its wave. */
+struct wave *wave_open(int64_t bytes, const struct allocator *allocator);
 void wave_close(struct wave *wave, const struct allocator *allocator);
 /*
  * Lets CALL wait in WAVE, or returns false if it cannot: then nothing waits. MOVED: the frame has changed since the last

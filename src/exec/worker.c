@@ -22,6 +22,16 @@ static int64_t value_bytes(const struct run *run)
 	return round_up(tiles_value_rows(tiles, run->gradient) * tiles->output_row, ARRAY_ALIGN);
 }
 
+/* Returns the bytes of a worker's wave; 0: it needs none. A forward run of one launch has none to join. */
+static int64_t wave_bytes(const struct run *run)
+{
+	if (run->gradient)
+		return job_wave_bytes(run->gradient->job);
+	const struct program *tile = &run->forward->tile.program, *rest = &run->forward->rest.program;
+	const bool joins = tiles_wave(run->tiles) && (tile->launch_count > 1 || rest->launch_count > 1);
+	return joins ? greater(tile->wave, rest->wave) : 0;
+}
+
 /* Allocates the blocks that a chunk is read to, and the blocks of its tiles' results. */
 static enum status open_blocks(struct worker *worker)
 {
@@ -56,8 +66,9 @@ enum status worker_open(struct worker *worker, struct run *run, int index)
 	size_t ports = 0;
 	*worker = (struct worker){.run = run, .index = index, .diags = context->diags, .walk.kept.spill.fd = -1};
 	arena_init(&worker->arena, context->allocator);
-	worker->wave = wave_open(context->allocator);
-	TRY_ALLOC(worker->wave, context->diags);
+	const int64_t wave = wave_bytes(run);
+	if (wave && !run->options->apart)
+		TRY_ALLOC(worker->wave = wave_open(wave, context->allocator), context->diags);
 	worker->params = arena_array(&run->arena, run->params->count + 1, sizeof *worker->params);
 	TRY_ALLOC(worker->params, context->diags);
 	TRY(run->gradient ? gradient_open_worker(worker, &slab, &ports) : forward_open_worker(worker, &slab, &ports));
@@ -75,7 +86,7 @@ enum status worker_open(struct worker *worker, struct run *run, int index)
 	else if (status && tiled)
 		diag_hint(context->diags, "%s may fit", tiles);
 	if (run->forward)
-		run->forward->bytes += slab;
+		run->forward->bytes += slab + wave;
 	return status;
 }
 

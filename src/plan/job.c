@@ -52,6 +52,11 @@ static enum status make_tile(struct job *job, struct tile_plan *tile, int64_t ro
 /* Bytes of the reduction's state that one tile leaves; 0 if tiles do not fold. All tiles' total has as many. */
 static int64_t state_bytes(const struct job *job) { return job->tiles.state * (int64_t)sizeof(double); }
 
+int64_t job_wave_bytes(const struct job *job)
+{
+	return tiles_wave(&job->tiles) ? greater(job->tile.compiled.wave, job->rest.compiled.wave) : 0;
+}
+
 /* Too large sums are saturated. job_set_costs and job_finish report them. */
 void job_fixed_bytes(const struct job *job, int64_t *worker, int64_t *all)
 {
@@ -61,11 +66,11 @@ void job_fixed_bytes(const struct job *job, int64_t *worker, int64_t *all)
 		*all = saturated_add(*all, job_sum_bytes(job, i));
 	if (options->has_cotangent)
 		*all = saturated_add(*all, type_bytes(&job->whole.output));
-	*worker = 0;
+	*worker = job_wave_bytes(job);
 	if (!job->tiles.tiled)
 		return;
 	const struct tiles *tiles = &job->tiles;
-	*worker = (tiles_input_rows(tiles) + tiles->tile * tiles->per_chunk) * tiles->input_row;
+	*worker += (tiles_input_rows(tiles) + tiles->tile * tiles->per_chunk) * tiles->input_row;
 	*worker = saturated_add(*worker, options->want_value ? tiles_value_rows(tiles, true) * tiles->output_row : 0);
 	*worker = saturated_add(*worker, tiles_param_bytes(tiles, &job->whole));
 	*worker = saturated_add(*worker, saturated_add(job->sums.apart, state_bytes(job)) * tiles->per_chunk);

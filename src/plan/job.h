@@ -133,6 +133,8 @@ bool job_has_rows(const struct job *job, size_t i);
 /* True if elements of param I's gradient are written, for the first array; if they are long sums for every array. */
 bool job_sums_once(const struct job *job, size_t i);
 bool job_sums_long(const struct job *job, size_t i);
+/* Returns the bytes of a worker's wave (exec/wave.h), or 0. */
+int64_t job_wave_bytes(const struct job *job);
 /* Returns the bytes of the sums of param I's gradient, for all tiles together. 0 for a const. */
 int64_t job_sum_bytes(const struct job *job, size_t i);
 /* Returns the bytes of the sums of param I's gradient that each tile makes apart, a multiple of ARRAY_ALIGN, or 0. */

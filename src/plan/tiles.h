@@ -81,6 +81,8 @@ struct owned_rows tiles_owned(const struct tiles *tiles, int64_t first, int64_t 
 struct owned_rows tiles_owned_output(const struct tiles *tiles, int64_t chunk);
 /* Returns the rows of windows around their tiles, both sides together. */
 static inline int64_t tiles_halo(const struct tiles *tiles) { return tiles->windows ? tiles->window - tiles->tile : 0; }
+/* True if groups on TILES may wait in a wave. Tiles of rows do not need it: they are made to fit the cache. */
+static inline bool tiles_wave(const struct tiles *tiles) { return !tiles->tiled || tiles->windows; }
 /* Returns the bytes of the rows of params that a window around the end of the array reads; 0 if no window does. */
 int64_t tiles_param_bytes(const struct tiles *tiles, const struct lowered *whole);
 /* Return the rows of a chunk's blocks of input and output. The output's have those of the window in a forward run. */

@@ -1,0 +1,249 @@
+/*
+ * Waves: with every instruction set, number of threads and policy, groups that wait and run a few rows at a time give the bits of
+ * the same groups one after another, forward and backward, and the plan is the run. Chains are random.
+ */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/checked.h"
+#include "exec/run.h"
+#include "ops/kernels.h"
+#include "scratch.h"
+#include "suite.h"
+
+enum { TEXT = 2048, LEAST_ELEMENTS = 70000 /* whose arrays are large enough to wait */ };
+
+struct random_text {
+	uint64_t seed;
+	char text[TEXT];
+	size_t used;
+	struct type type;
+	bool names; /* the chain binds `before` */
+};
+
+static int draw(struct random_text *r, int below)
+{
+	r->seed = r->seed * 6364136223846793005u + 1442695040888963407u;
+	return (int)((r->seed >> 33) % (uint64_t)below);
+}
+
+__attribute__((format(printf, 2, 3))) static void put(struct random_text *r, const char *format, ...)
+{
+	va_list arguments;
+	va_start(arguments, format);
+	r->used += (size_t)vsnprintf(r->text + r->used, TEXT - r->used, format, arguments);
+	va_end(arguments);
+	ck_assert_uint_lt(r->used, TEXT);
+}
+
+static void put_laplacian(struct random_text *r)
+{
+	static const char *const boundaries[] = {"zero", "periodic", "reflect"}, *const dx[] = {"", " dx=0.5", " dx=3"};
+	put(r, "laplacian boundary=%s%s", boundaries[draw(r, 3)], dx[draw(r, 3)]);
+	if (draw(r, 5) == 0)
+		put(r, " order=%d", 4 + 2 * draw(r, 3));
+	if (draw(r, 4) == 0)
+		put(r, " axes=[%d]", draw(r, r->type.shape.ndim));
+}
+
+static void put_stage(struct random_text *r)
+{
+	static const char *const boundaries[] = {"zero", "periodic", "reflect"};
+	const int axis = draw(r, r->type.shape.ndim), count = 1 + draw(r, 3);
+	switch (draw(r, 12)) {
+	case 0:
+	case 1:
+	case 2:
+		put(r, "add { ");
+		put_laplacian(r);
+		put(r, draw(r, 2) ? "; mul 0.1 }; " : "; mul 0.05; tanh }; ");
+		break;
+	case 3:
+		put_laplacian(r);
+		put(r, "; mul 0.1; ");
+		break;
+	case 4:
+		put(r, draw(r, 2) ? "sin; " : "relu; add c; ");
+		break;
+	case 5:
+		put(r, "stencil [0.25, -0.5, 0.2] axis=%d boundary=%s; ", axis, boundaries[draw(r, 3)]);
+		break;
+	case 6:
+		put(r, "roll %d axis=%d; mul 0.9; ", draw(r, 7) - 3, axis);
+		break;
+	case 7:
+		put(r, "pad %d 1 axis=%d value=0.5; slice start=%d stop=-1 axis=%d; mul 0.7; ", count, axis, count, axis);
+		break;
+	case 8:
+		put(r, "add { roll 1 axis=0; sub { roll -1 axis=0 }; mul 0.1 }; ");
+		break;
+	case 9:
+		put(r, "name q; mul 2; sub before; add { use q; ");
+		put_laplacian(r);
+		put(r, "; mul 0.25 }; mul 0.3; name z; use q; name before; use z; ");
+		break;
+	case 10:
+		put(r, draw(r, 2) ? "softmax; " : "sub { mean axis=0 }; ");
+		break;
+	default:
+		put(r, "mul b; ");
+	}
+}
+
+static void make_text(struct random_text *r, unsigned seed)
+{
+	*r = (struct random_text){.seed = seed * 0x9e3779b97f4a7c15u + 1};
+	struct shape *shape = &r->type.shape;
+	r->type.dtype = draw(r, 3) ? DTYPE_F32 : DTYPE_F64;
+	shape->ndim = 1 + (draw(r, 8) > 0) + (draw(r, 6) == 0);
+	int64_t count = 1;
+	for (int i = shape->ndim - 1; i > 0; i--)
+		count *= shape->dim[i] = shape->ndim == 3 ? 20 + draw(r, 40)
+		                         : draw(r, 6)     ? 100 + draw(r, 400)
+		                                          : 30000 - draw(r, 9);
+	shape->dim[0] = LEAST_ELEMENTS / count + 1 + draw(r, 9);
+	put(r, "param b: f64[%d] = normal(1, 1); param c: f64[] = 0.5; name before; ", (int)shape->dim[shape->ndim - 1]);
+	put(r, "repeat %d { ", 1 + draw(r, 12));
+	for (int i = 1 + draw(r, 3); i-- > 0;)
+		put_stage(r);
+	put(r, "}; ");
+	for (int i = draw(r, 2); i-- > 0;)
+		put_stage(r);
+}
+
+/* A run, and what it made. */
+struct trial {
+	const char *text;
+	struct type input;
+	const void *data;
+	const char *policy, *isa;
+	int threads;
+	bool forward, apart;
+	struct kept_array value, gradient;
+	struct gradient_result result;
+	struct run_counters counters;
+};
+
+static void run_trial(struct trial *t)
+{
+	struct source *source = arena_alloc(&arena, sizeof *source);
+	struct syntax syntax;
+	struct chain chain = {0};
+	struct params params = {0};
+	struct reader reader;
+	struct writer value, gradient;
+	struct policy policy;
+	setenv("CKPTC_ISA", t->isa, 1);
+	*source = (struct source){"chain", t->text, strlen(t->text)};
+	ck_assert_int_eq(syntax_parse(&scratch, &syntax, source), STATUS_OK);
+	ck_assert_msg(chain_resolve(&scratch, &chain, &syntax) == STATUS_OK, "%s: %s", t->text, scratch_message());
+	ck_assert_int_eq(policy_parse(&scratch, &policy, t->policy), STATUS_OK);
+	const struct params_options binding = {
+		.directory = ".", .data = true, .compute = t->input.dtype, .dtype = DTYPE_COUNT};
+	ck_assert_int_eq(params_bind(&scratch, &params, &chain, &binding), STATUS_OK);
+	struct input input = {.fd = -1, .name = "input", .arena = &arena};
+	reader_init(&reader, &input, &(struct reader_options){.format = FORMAT_MEMORY, .raw = t->input, .memory = t->data},
+	            &arena);
+	writer_init(&value, NULL, &(struct writer_options){.format = FORMAT_MEMORY, .memory = &t->value}, &arena);
+	writer_init(&gradient, NULL, &(struct writer_options){.format = FORMAT_MEMORY, .memory = &t->gradient}, &arena);
+	const struct run_options options = {.job = {.policy = &policy,
+	                                            .threads = t->threads,
+	                                            .store = DTYPE_COUNT,
+	                                            .want_value = true,
+	                                            .param_bytes = params.bytes},
+	                                    .dtype = DTYPE_COUNT,
+	                                    .apart = t->apart,
+	                                    .value = &value};
+	const struct run_subject subject = {.chain = &chain, .params = &params, .reader = &reader};
+	const enum status status = t->forward ? run_forward(&scratch, &subject, &options, &t->counters)
+	                                      : run_gradient(&scratch, &subject, &options,
+	                                                     &(struct gradient_options){.gradient = &gradient}, &t->result);
+	ck_assert_msg(status == STATUS_OK, "%s: %s", t->text, diags.first ? diags.first->message : "?");
+	params_free(&params);
+}
+
+static void compare(const struct trial *t, const char *what, const void *got, const void *want, size_t bytes)
+{
+	const unsigned char *a = got, *b = want;
+	for (size_t i = 0; memcmp(a, b, bytes) != 0 && i < bytes; i++)
+		ck_assert_msg(a[i] == b[i], "%s of '%s', %s, %s, %d threads differs in byte %zu of %zu", what, t->text,
+		              t->forward ? "run" : t->policy, t->isa, t->threads, i, bytes);
+}
+
+static void compare_gradients(const struct trial *t, const struct trial *want)
+{
+	compare(t, "value", t->value.data, want->value.data, want->value.size);
+	compare(t, "gradient", t->gradient.data, want->gradient.data, want->gradient.size);
+	for (size_t i = 0; i < want->result.param_count; i++)
+		if (want->result.params[i].data)
+			compare(t, "param", t->result.params[i].data, want->result.params[i].data, want->result.params[i].size);
+	ck_assert_msg(t->result.measured.peak_bytes == t->result.predicted.peak_bytes, "%s %s: peak %lld, predicted %lld",
+	              t->text, t->policy, (long long)t->result.measured.peak_bytes,
+	              (long long)t->result.predicted.peak_bytes);
+}
+
+static void *make_input(struct random_text *r)
+{
+	const int64_t count = shape_count(&r->type.shape);
+	void *data = arena_array(&arena, (size_t)count, sizeof(double));
+	for (int64_t i = 0; i < count; i++) {
+		const double number = draw(r, 2001) / 1000.0 - 1;
+		if (r->type.dtype == DTYPE_F64)
+			((double *)data)[i] = number;
+		else
+			((float *)data)[i] = (float)number;
+	}
+	return data;
+}
+
+static void check_seed(unsigned seed)
+{
+	static const char *const policies[] = {"save-all",  "nothing",   "every:3",   "sqrt",
+	                                       "recursive", "revolve:2", "revolve:4", "auto"};
+	const struct kernels *sets[4];
+	const int set_count = (int)kernels_all(DTYPE_F32, sets);
+	struct random_text r;
+	make_text(&r, seed);
+	struct trial want = {.text = r.text, .input = r.type, .policy = "save-all", .threads = 1, .apart = true};
+	want.isa = sets[draw(&r, 2) ? 0 : draw(&r, set_count)]->isa;
+	want.data = make_input(&r);
+	run_trial(&want);
+	for (int i = 0; i < 3; i++) {
+		struct trial t = {.text = r.text, .input = r.type, .data = want.data, .isa = want.isa};
+		t.policy = policies[draw(&r, (int)(sizeof policies / sizeof *policies))];
+		t.threads = 1 + i % 2 + (draw(&r, 5) == 0);
+		run_trial(&t);
+		compare_gradients(&t, &want);
+		struct trial forward = t;
+		forward.forward = true;
+		forward.value = (struct kept_array){0};
+		run_trial(&forward);
+		compare(&forward, "output", forward.value.data, want.value.data, want.value.size);
+		gradient_free(&t.result);
+	}
+	gradient_free(&want.result);
+}
+
+START_TEST(waves_have_the_bits_of_groups_one_after_another)
+{
+	const int seeds = getenv("INSTRUMENTED") ? 12 : 60;
+	const unsigned from = getenv("WAVES_SEED") ? (unsigned)atoi(getenv("WAVES_SEED")) : 1;
+	for (unsigned seed = from; seed < from + (unsigned)seeds; seed++) {
+		check_seed(seed);
+		arena_free(&arena);
+		scratch_teardown();
+		scratch_setup();
+	}
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("waves");
+	TCase *tcase = suite_make_case(suite, "waves");
+	tcase_add_checked_fixture(tcase, scratch_setup, scratch_teardown);
+	tcase_set_timeout(tcase, 300);
+	tcase_add_test(tcase, waves_have_the_bits_of_groups_one_after_another);
+	return suite_run(suite);
+}
