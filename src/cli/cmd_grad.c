@@ -105,8 +105,6 @@ static enum status check_grad_options(struct session *s)
 	if (online && s->set.spill_limit)
 		return usage_error(s,
 		                   "--spill-limit contradicts --journal under online:S, which resumes from all states on disk");
-	if (s->line.given[OPTION_TILE])
-		return usage_error(s, "--tile contradicts --journal, which keeps the array whole");
 	if (s->line.given[OPTION_ACCUMULATE])
 		return usage_error(s, "--accumulate contradicts --journal: a resumed run could add its gradients twice");
 	return STATUS_OK;
@@ -182,7 +180,7 @@ enum status command_grad(struct session *s)
 	                                          .special = s->line.given[OPTION_SPECIAL],
 	                                          .cast = s->line.given[OPTION_CAST],
 	                                          .spill = s->line.values[OPTION_SPILL],
-	                                          .journal = s->line.values[OPTION_JOURNAL],
+	                                          .journal = s->journal,
 	                                          .event = s->line.given[OPTION_EVENTS] ? put_event : NULL,
 	                                          .event_context = &beside,
 	                                          .trace =

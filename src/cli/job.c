@@ -51,7 +51,7 @@ struct job_options session_job_options(const struct session *s, const struct pol
 	return (struct job_options){.policy = policy,
 	                            .portion.most = s->set.iterations,
 	                            .threads = s->set.threads,
-	                            .ranks = ranks_count(s->ranks),
+	                            .ranks = s->command->letter & (CHECK | PROFILE) ? 1 : s->launched,
 	                            .tile = s->set.tile,
 	                            .resumable = s->line.given[OPTION_JOURNAL],
 	                            .on_disk = s->line.given[OPTION_SPILL],
@@ -146,9 +146,12 @@ void warn_useless(struct session *s, const struct job *job)
 void warn_unjournalled(struct session *s, const struct job *job)
 {
 	const char *rest = "a run that is killed resumes from the end of its forward pass, or from the start";
-	if (!s->line.given[OPTION_JOURNAL])
+	const bool tiled = job->tiles.tiled;
+	if (!s->line.given[OPTION_JOURNAL] || (tiled && tiles_chunks(&job->tiles) > 1))
 		return;
-	if (policy_by_value(&job->scheduled))
+	if (tiled)
+		diag_warn(&s->diags, "the array is one chunk of tiles: a run that is killed starts again");
+	else if (policy_by_value(&job->scheduled))
 		diag_warn(&s->diags, "policy '%s' runs the chain at once: %s", job->policy->text, rest);
 	else if (job->whole.steps == 1)
 		diag_warn(&s->diags, "the chain is one step: %s", rest);

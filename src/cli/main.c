@@ -193,11 +193,15 @@ static enum status dispatch(struct session *s, int argc, char **argv)
 	if (s->line.given[OPTION_VERSION])
 		return print_version(s);
 	TRY(check_stack(s));
-	bool first, launched = ranks_launched(&first), shares = s->command->letter & (RUN | GRAD);
-	if (launched && shares && !s->line.given[OPTION_DUMP])
+	bool first, shares = s->command->letter & (RUN | GRAD);
+	s->launched = ranks_launched(&first);
+	if (s->launched > 1 && shares && !s->line.given[OPTION_DUMP])
 		TRY(ranks_start(&s->context, &s->ranks));
-	else if (launched && !first) /* one rank does what ranks do not share */
+	else if (s->launched > 1 && !first) /* one rank does what ranks do not share */
 		return STATUS_OK;
+	s->journal = s->line.values[OPTION_JOURNAL];
+	if (s->journal && s->launched > 1)
+		TRY_ALLOC(s->journal = arena_printf(&s->arena, "%s.%d", s->journal, ranks_index(s->ranks)), &s->diags);
 	const enum status status = s->command->run(s);
 	if (status && status != STATUS_CHECK) /* a failed check still writes its report */
 		return status;

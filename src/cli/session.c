@@ -211,7 +211,7 @@ enum status session_open_costs(struct session *s)
 	                                    .arena = &s->arena};
 	struct costs_source *costs = s->costs = &made->costs;
 	if (!strcmp(value, words[1]) && s->line.given[OPTION_JOURNAL])
-		TRY(journal_read_costs(&s->context, s->line.values[OPTION_JOURNAL], &costs->kept));
+		TRY(journal_read_costs(&s->context, s->journal, &costs->kept));
 	if (!strcmp(value, words[1]))
 		return s->line.given[OPTION_SPILL] ? costs_measure_disk(costs, s->line.values[OPTION_SPILL], &s->diags)
 		                                   : STATUS_OK;

@@ -107,7 +107,9 @@ struct session {
 	struct lock_list locks;                   /* of --accumulate */
 	struct params bound;
 	struct program_set *programs; /* of the chain; NULL if it has none */
+	int launched;                 /* processes that the launcher has started; 1 without a launcher */
 	struct ranks *ranks;          /* that run the command together; NULL: it runs alone */
+	const char *journal;          /* of --journal and of this rank; or NULL */
 	bool settled;                 /* the ranks have agreed on a failure: see session_settle */
 	bool silent;                  /* another rank reports for all */
 	struct costs_source *costs;   /* of --costs; NULL: the costs of the table */

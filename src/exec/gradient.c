@@ -138,7 +138,7 @@ enum status gradient_open_worker(struct worker *worker, int64_t *slab, size_t *p
 	if (run->conditions.watching)
 		walk->hooks.boundary = watched_boundary;
 	kept_states_hook(&walk->hooks);
-	if (options->journal)
+	if (resume_wanted(run))
 		resume_hook(worker);
 	trace_hook(worker);
 	replay_open(worker);

@@ -147,7 +147,21 @@ static enum status write_rows(const struct run *run, struct writer *writer, int6
 	                                               : writer_write(writer, from, dtype, count, diags);
 }
 
-enum status input_output_write_chunk(struct worker *worker, int64_t chunk, struct diags *diags)
+size_t input_output_rows(const struct worker *worker, int64_t chunk, struct spill_piece rows[2])
+{
+	const struct run *run = worker->run;
+	const struct tiles *tiles = run->tiles;
+	size_t count = 0;
+	if (run->gradient->options->gradient)
+		rows[count++] =
+			(struct spill_piece){worker->gradient, (size_t)(tiles_rows_of(tiles, chunk) * tiles->input_row)};
+	if (worker->value && !tiles->folds)
+		rows[count++] =
+			(struct spill_piece){worker->value, (size_t)(tiles_owned_output(tiles, chunk).count * tiles->output_row)};
+	return count;
+}
+
+enum status input_output_put_rows(struct worker *worker, int64_t chunk, struct diags *diags)
 {
 	struct run *run = worker->run;
 	const struct tiles *tiles = run->tiles;
@@ -158,16 +172,7 @@ enum status input_output_write_chunk(struct worker *worker, int64_t chunk, struc
 		TRY(write_rows(run, gradient, elements(&run->input, first_row(tiles, chunk), tiles->input_row),
 		               worker->gradient, dtype_compute(run->input.dtype), elements(&run->input, rows, tiles->input_row),
 		               diags));
-	if (tiles->folds || passes_fold(run))
-		TRY(shares_get_state(run, chunk));
-	for (int64_t tile = 0; tiles->folds && tile < tiles_of(tiles, chunk); tile++)
-		fold_add(run->reduction.fold->op, run->reduction.state, worker->states + tile * tiles->state,
-		         run->reduction.count);
-	if (passes_fold(run))
-		passes_add_chunk(worker, chunk);
-	if (tiles->folds || passes_fold(run))
-		return shares_pass_state(run, chunk);
-	if (!worker->value)
+	if (!worker->value || tiles->folds || passes_fold(run))
 		return STATUS_OK;
 	const enum dtype dtype = dtype_compute(type->dtype);
 	const struct owned_rows owned = tiles_owned_output(tiles, chunk);
@@ -175,6 +180,22 @@ enum status input_output_write_chunk(struct worker *worker, int64_t chunk, struc
 	const char *value = worker->value + (run->forward ? owned.first * tiles->output_row : 0);
 	const int64_t first = elements(type, first_row(tiles, chunk), tiles->output_row);
 	return write_rows(run, run->options->value, first, value, dtype, count, diags);
+}
+
+enum status input_output_write_chunk(struct worker *worker, int64_t chunk, struct diags *diags)
+{
+	struct run *run = worker->run;
+	const struct tiles *tiles = run->tiles;
+	TRY(input_output_put_rows(worker, chunk, diags));
+	if (!tiles->folds && !passes_fold(run))
+		return STATUS_OK;
+	TRY(shares_get_state(run, chunk));
+	for (int64_t tile = 0; tiles->folds && tile < tiles_of(tiles, chunk); tile++)
+		fold_add(run->reduction.fold->op, run->reduction.state, worker->states + tile * tiles->state,
+		         run->reduction.count);
+	if (passes_fold(run))
+		passes_add_chunk(worker, chunk);
+	return shares_pass_state(run, chunk);
 }
 
 enum status input_output_load_cotangent(struct run *run)
@@ -216,7 +237,7 @@ enum status input_output_begin_array(struct run *run)
 	const bool shared = shares_rows(run), several = run->tiles->workers > 1 || shared;
 	const bool seekable = reader_seekable(run->reader);
 	TRY(shares_begin_array(run));
-	run->read_anywhere = shared || (run->tiles->windows && seekable);
+	run->read_anywhere = shared || ((run->tiles->windows || tile_journal_wanted(run)) && seekable);
 	run->write_anywhere = false;
 	if (run->gradient)
 		return windows_begin(run);

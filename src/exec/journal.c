@@ -31,6 +31,7 @@ static const struct {
 	[JOURNAL_OBJECTS] = {"objects", "other contents of a shared object of --program"},
 	[JOURNAL_PARAMS] = {"params", "other params"},
 	[JOURNAL_INPUT] = {"input", "another input"},
+	[JOURNAL_TILES] = {"tiles", "another --tile or --threads, or on another number of ranks"},
 };
 /* LINE_MOST: bytes of the longest line without its checksum, with a NUL. SUM: " :" and the checksum's 16 hexadecimal
  * digits. BLOCK: bytes that are read at once; any line and its checksum fit. */

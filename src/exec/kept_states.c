@@ -64,7 +64,7 @@ enum status kept_states_set_pieces(struct worker *worker, const struct machine_a
 
 int64_t kept_states_slot(const struct worker *worker, int64_t slot)
 {
-	return worker->run->gradient->options->journal ? JOURNAL_STATES + slot : slot;
+	return resume_wanted(worker->run) ? JOURNAL_STATES + slot : slot;
 }
 
 /* The schedule's second reader runs ahead of the worker to its next fetch. */
@@ -92,7 +92,7 @@ static enum status open_spill(struct worker *worker, struct diags *diags)
 	kept->ahead = schedule_copy(job->schedule);
 	TRY_ALLOC(kept->ahead, diags);
 	TRY(spill_open(&kept->spill, (size_t)job->staging, run->context.allocator, diags));
-	if (options->journal) /* the journal opens the file once the input is read */
+	if (resume_wanted(run)) /* the journal opens the file once the input is read */
 		return STATUS_OK;
 	/* each worker checks the bytes of all workers: none writes before all are open */
 	TRY(spill_check_room(options->spill, job->predicted.spill_bytes * job->tiles.workers, diags));
@@ -129,7 +129,7 @@ enum status kept_states_open(struct worker *worker, struct diags *diags)
 {
 	const struct run *run = worker->run;
 	const bool spills = schedule_disk_slots(run->gradient->job->schedule) > 0 && !run->conditions.watching;
-	if (!spills && !run->gradient->options->journal)
+	if (!spills && !resume_wanted(run))
 		return spill_check_room(run->gradient->options->spill, 0, diags);
 	return open_spill(worker, diags);
 }

@@ -137,14 +137,15 @@ static enum status run_workers(struct shared *shared, struct pipeline_worker *wo
 enum status pipeline_run(const struct pipeline *pipeline, struct diags *diags)
 {
 	const int count = pipeline->items < pipeline->workers ? (int)pipeline->items : pipeline->workers;
-	if (count < 1)
+	if (pipeline->first >= pipeline->items)
 		return STATUS_OK;
 	if (pipeline->dealt && count > 1 && team_start(pipeline->team) < count)
 		return diag_file(diags, STATUS_LIMIT, NULL, -1, "cannot start %d workers: %s asks for fewer", count,
 		                 diags->library ? "'threads'" : "--threads");
 	struct pipeline_worker *workers = allocator_get(pipeline->allocator, (size_t)count, sizeof *workers);
 	TRY_ALLOC(workers, diags);
-	struct shared shared = {.pipeline = pipeline, .count = count};
+	struct shared shared = {
+		.pipeline = pipeline, .count = count, .next = pipeline->first, .next_write = pipeline->first};
 	pthread_mutex_init(&shared.reading, NULL);
 	pthread_cond_init(&shared.dealt_next, NULL);
 	pthread_mutex_init(&shared.lock, NULL);

@@ -7,8 +7,8 @@
 #include "base/team.h"
 
 struct pipeline {
-	int64_t items; /* numbered 0 .. items-1 */
-	int workers;   /* at least 1: the members of TEAM */
+	int64_t first, items; /* numbered FIRST .. items-1 */
+	int workers;          /* at least 1: the members of TEAM */
 	struct team *team;
 	/*
 	 * Ordered reads or writes run one at a time, in the order of items. Other calls for different items run in

@@ -42,9 +42,7 @@ static uint64_t hash_array(uint64_t hash, const struct type *type, const void *d
 	return hash_bytes(hash_text(hash, type_format(type, text)), data, (size_t)type_bytes(type));
 }
 
-/* Hashes everything that decides the bits of the gradient and the contents of a point. */
-static enum status identify(const struct run *run, const void *input, uint64_t parts[JOURNAL_PARTS],
-                            struct diags *diags)
+enum status resume_identify(const struct run *run, uint64_t input, uint64_t parts[JOURNAL_PARTS], struct diags *diags)
 {
 	const struct job *job = run->gradient->job;
 	const struct array *cotangent = &run->gradient->cotangent;
@@ -68,21 +66,34 @@ static enum status identify(const struct run *run, const void *input, uint64_t p
 		const struct type type = bound_type(&run->params->bound[i]);
 		parts[JOURNAL_PARAMS] = hash_array(parts[JOURNAL_PARAMS], &type, run->params->bound[i].data);
 	}
-	parts[JOURNAL_INPUT] = hash_array(HASH_START, &job->input, input);
+	parts[JOURNAL_INPUT] = input;
 	return programs_identify(run->programs, &parts[JOURNAL_TARGETS], &parts[JOURNAL_OBJECTS], diags);
 }
 
-/* Returns the bytes of an image beside the slab's arrays. */
+size_t resume_sums(const struct gradient_result *result, size_t i, struct spill_piece pieces[2])
+{
+	const struct param_gradient *g = &result->params[i];
+	const struct param_sums *sums = &g->of[g->type.dtype == DTYPE_F64]; /* a journal covers one array */
+	size_t count = 0;
+	if (sums->heads)
+		pieces[count++] = (struct spill_piece){sums->heads, g->size};
+	if (sums->tails)
+		pieces[count++] = (struct spill_piece){sums->tails, g->size / 2};
+	return count;
+}
+
+/* Returns the bytes of an image beside the slab's arrays: sums, and the largest error of the store. */
 static int64_t bytes_of_sums(const struct gradient_result *result)
 {
+	struct spill_piece pieces[2];
 	int64_t bytes = sizeof(double);
-	for (size_t i = 0; i < result->param_count; i++) {
-		const struct param_gradient *g = &result->params[i];
-		const struct param_sums *sums = &g->of[g->type.dtype == DTYPE_F64]; /* a journal covers one array */
-		bytes += (sums->heads ? (int64_t)g->size : 0) + (sums->tails ? (int64_t)g->size / 2 : 0);
-	}
+	for (size_t i = 0; i < result->param_count; i++)
+		for (size_t k = resume_sums(result, i, pieces); k > 0; k--)
+			bytes += (int64_t)pieces[k - 1].size;
 	return bytes;
 }
+
+bool resume_wanted(const struct run *run) { return run->gradient->options->journal && !run->tiles->tiled; }
 
 /* True if a program of RUN keeps records, which end with it. */
 static bool keeps_records(const struct run *run)
@@ -112,7 +123,8 @@ enum status resume_open(struct worker *worker, const void *input)
 	*journal = (struct journal){.path = run->gradient->options->journal,
 	                            .directory = run->gradient->options->spill,
 	                            .wanted = saturated_add(run->gradient->job->predicted.spill_bytes, 2 * image)};
-	TRY(identify(run, input, journal->identity.parts, worker->diags));
+	TRY(resume_identify(run, hash_array(HASH_START, &run->gradient->job->input, input), journal->identity.parts,
+	                    worker->diags));
 	if (run->options->job.costs == costs_of)
 		costs_keep(run->options->job.costs_context, &journal->costs);
 	TRY(journal_open(&context, journal, spill));
@@ -129,14 +141,8 @@ enum status resume_open(struct worker *worker, const void *input)
 /* Adds the data outside the slab to the pieces of an image: sums, and the store's largest error. */
 static void add_sums(struct kept_states *kept, const struct gradient_result *result)
 {
-	for (size_t i = 0; i < result->param_count; i++) {
-		const struct param_gradient *g = &result->params[i];
-		const struct param_sums *sums = &g->of[g->type.dtype == DTYPE_F64];
-		if (sums->heads)
-			kept->pieces[kept->piece_count++] = (struct spill_piece){sums->heads, g->size};
-		if (sums->tails)
-			kept->pieces[kept->piece_count++] = (struct spill_piece){sums->tails, g->size / 2};
-	}
+	for (size_t i = 0; i < result->param_count; i++)
+		kept->piece_count += resume_sums(result, i, kept->pieces + kept->piece_count);
 	kept->pieces[kept->piece_count++] = (struct spill_piece){&kept->error, sizeof kept->error};
 }
 

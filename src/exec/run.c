@@ -57,6 +57,7 @@ static enum status write_item(void *context, int index, int64_t item, struct dia
 		totals_add(worker, tile);
 	TRY(shares_pass_sums(run, chunk));
 	TRY(input_output_write_chunk(worker, chunk, diags));
+	TRY(tile_journal_keep(worker, chunk, diags));
 	/* The actions of a gradient that is not tiled show its progress instead. */
 	if (!run->options->progress || (run->gradient && !run->tiles->tiled))
 		return STATUS_OK;
@@ -77,6 +78,7 @@ static void release(struct run *run)
 	slab_put(&run->reduction.slab, run->context.allocator);
 	run->reduction = (struct reduction){.state = NULL};
 	passes_close(run);
+	tile_journal_close(run);
 	windows_end(run);
 	team_close(run->team);
 	arena_free(&run->arena);
@@ -112,7 +114,7 @@ static enum status prepare(struct run *run, const struct type *type)
 
 static enum status run_array(struct run *run)
 {
-	run->rows_done = 0;
+	run->rows_done = run->begun = 0;
 	run->outputs_begun = false;
 	if (run->tiles->folds)
 		fold_begin(run->reduction.fold->op, run->reduction.state, run->reduction.count);
@@ -121,6 +123,8 @@ static enum status run_array(struct run *run)
 	else
 		forward_count_array(run);
 	TRY(input_output_begin_array(run));
+	if (tile_journal_wanted(run))
+		TRY(tile_journal_open(run));
 	/* A gradient's chunks are dealt, so that the plan knows which tiles each worker runs. */
 	const struct pipeline pipeline = {.items = shares_items(run),
 	                                  .workers = run->tiles->workers,
@@ -134,7 +138,10 @@ static enum status run_array(struct run *run)
 	                                  .context = run,
 	                                  .flush_denormals = run->options->flush_denormals,
 	                                  .allocator = run->context.allocator};
-	TRY(run->passes.levels ? passes_run(run, &pipeline) : pipeline_run(&pipeline, run->context.diags));
+	if (run->passes.levels)
+		TRY(passes_run(run, &pipeline));
+	else
+		TRY(tile_journal_wanted(run) ? tile_journal_run(run, &pipeline) : pipeline_run(&pipeline, run->context.diags));
 	TRY(shares_collect(run));
 	conditions_warn(run);
 	if (run->gradient) {

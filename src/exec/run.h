@@ -64,7 +64,7 @@ struct gradient_options {
 	bool special;                               /* --allow-special-files */
 	bool cast;                                  /* --cast, of the cotangent */
 	const char *spill;                          /* --spill DIR, or NULL */
-	const char *journal;                        /* --journal FILE, or NULL; with SPILL, and a job that is whole */
+	const char *journal;                        /* the file of --journal, of this rank, or NULL; with SPILL */
 	/* Receives a line of JSON for each gradient that is ready, in backward order; or NULL. */
 	enum status (*event)(void *context, const char *line);
 	void *event_context;

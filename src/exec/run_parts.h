@@ -15,6 +15,7 @@
  *     shares.c        the chunks of this rank, and what ranks send one another
  *     kept_states.c   states kept in reduced precision or on disk
  *     resume.c        points in a journal, and the run that resumes from one
+ *     tile_journal.c  the same, of a run with tiles: points between chunks
  *     replay.c        the machine's calls for one tile, recorded for the others
  *     state_hashes.c  recomputed states compared with the first ones
  *     events.c        reports: of calls with their times, and of gradients that are ready
@@ -60,9 +61,10 @@ struct gradient_pass {
 	const struct gradient_options *options;
 	struct gradient_result *result;
 	struct job *job;
-	struct arena *arena;    /* lives as long as the result */
-	struct array cotangent; /* loaded with the first array; without data: ones */
-	void *spare;            /* for one param's gradient, of an array that is not the first; or NULL */
+	struct arena *arena;               /* lives as long as the result */
+	struct array cotangent;            /* loaded with the first array; without data: ones */
+	struct tile_journal *tile_journal; /* or NULL */
+	void *spare;                       /* for one param's gradient, of an array that is not the first; or NULL */
 	int64_t spare_bytes;
 	int64_t *first_use;  /* by param: the first step that reads it or passes it on, or -1; only for events */
 	double begun;        /* start of the run, by clock_seconds */
@@ -117,6 +119,7 @@ struct run {
 	struct conditions conditions;
 	/* The current array. */
 	bool read_anywhere, write_anywhere, outputs_begun;
+	int64_t begun;          /* chunks that an earlier run has done, as the journal says */
 	bool copied;            /* windows are read from COPY */
 	struct input_copy copy; /* of a stream of which they go around the end */
 	int last_reader; /* of a stream of windows: the worker whose input block has the last window; guarded by the pipeline */
@@ -278,6 +281,10 @@ enum status input_output_begin_outputs(struct run *run, struct diags *diags);
 /* The pipeline's read; CONTEXT is the run. Reads CHUNK to the input block of worker INDEX, if there is one. */
 enum status input_output_read_chunk(void *context, int index, int64_t chunk, struct diags *diags);
 enum status input_output_write_chunk(struct worker *worker, int64_t chunk, struct diags *diags);
+/* The part of it that writes rows of outputs, from the worker's blocks. */
+enum status input_output_put_rows(struct worker *worker, int64_t chunk, struct diags *diags);
+/* Sets ROWS to these rows of a gradient run, and returns their number. */
+size_t input_output_rows(const struct worker *worker, int64_t chunk, struct spill_piece rows[2]);
 enum status input_output_end_array(struct run *run);
 
 /* windows.c */
@@ -311,12 +318,33 @@ int64_t kept_states_next_fetch(struct worker *worker);
 /* Returns the spill file's slot for the schedule's disk slot SLOT. */
 int64_t kept_states_slot(const struct worker *worker, int64_t slot);
 
-/* resume.c: with a journal there is one worker and one tile. */
+/* resume.c: with a journal and without tiles there is one worker and one tile. */
 
+/* True if the run has a journal and no tiles. */
+bool resume_wanted(const struct run *run);
 /* Wraps the worker's hooks in hooks that may skip. */
 void resume_hook(struct worker *worker);
 /* Opens the journal of the run, whose whole input is at INPUT. If the run resumes, the worker begins to skip. */
 enum status resume_open(struct worker *worker, const void *input);
+/* Hashes everything that decides the bits of the gradient and the contents of a point. INPUT is a hash of the input. */
+enum status resume_identify(const struct run *run, uint64_t input, uint64_t parts[JOURNAL_PARTS], struct diags *diags);
+/* Sets PIECES to the sums of param I, and returns their number. */
+size_t resume_sums(const struct gradient_result *result, size_t i, struct spill_piece pieces[2]);
+
+/* tile_journal.c */
+
+/* True if the run has tiles and a journal. */
+bool tile_journal_wanted(const struct run *run);
+/*
+ * Opens the journal of the run, which then resumes from the last point of all ranks: run->begun, sums and outputs are as
+ * they were there. Fails with STATUS_USAGE if the input is no file. tile_journal_close is called after a failure too.
+ */
+enum status tile_journal_open(struct run *run);
+void tile_journal_close(struct run *run);
+/* Writes the rows of CHUNK, which are in the worker's blocks, to the spill file. Does nothing without a journal of tiles. */
+enum status tile_journal_keep(struct worker *worker, int64_t chunk, struct diags *diags);
+/* Runs the chunks from run->begun on by PIPELINE, and writes points between them. */
+enum status tile_journal_run(struct run *run, const struct pipeline *pipeline);
 
 /* conditions.c */
 
@@ -377,6 +405,14 @@ const struct turns *turns_of(const struct worker *worker);
 /* Returns the number of this rank's chunks, and the chunk that is its item ITEM. */
 int64_t shares_items(const struct run *run);
 int64_t shares_chunk(const struct run *run, int64_t item);
+/* Returns the number of this rank's chunks before CHUNK. */
+int64_t shares_before(const struct run *run, int64_t chunk);
+/* True if CHUNK is this rank's. */
+bool shares_owns(const struct run *run, int64_t chunk);
+/* Sets *VALUE to the least value of all ranks. It waits for them. */
+enum status shares_least(const struct run *run, int64_t *value);
+/* Gives the sums so far to the owner of CHUNK. The owner of the chunk before has them. */
+enum status shares_move_sums(struct run *run, int64_t chunk);
 /* True if the current array is cut into chunks that several ranks share. */
 bool shares_rows(const struct run *run);
 /* Fails if RUN's rows are shared but its input or its outputs cannot be read or written at any place. */

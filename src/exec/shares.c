@@ -22,10 +22,12 @@ enum { TAG_STATE, TAG_SUMS, TAG_ROWS, TAG_END, TAG_TILE, TAG_ADDITION = 256 };
 
 bool shares_rows(const struct run *run) { return run->ranks && run->tiles->tiled; }
 
-int64_t shares_items(const struct run *run)
+int64_t shares_items(const struct run *run) { return shares_before(run, tiles_chunks(run->tiles)); }
+
+int64_t shares_before(const struct run *run, int64_t chunk)
 {
-	const int64_t chunks = tiles_chunks(run->tiles), count = ranks_count(run->ranks), index = ranks_index(run->ranks);
-	return chunks > index ? (chunks - index - 1) / count + 1 : 0;
+	const int64_t count = ranks_count(run->ranks), index = ranks_index(run->ranks);
+	return chunk > index ? (chunk - index - 1) / count + 1 : 0;
 }
 
 int64_t shares_chunk(const struct run *run, int64_t item)
@@ -34,6 +36,7 @@ int64_t shares_chunk(const struct run *run, int64_t item)
 }
 
 static int owner(const struct run *run, int64_t chunk) { return (int)(chunk % ranks_count(run->ranks)); }
+bool shares_owns(const struct run *run, int64_t chunk) { return owner(run, chunk) == ranks_index(run->ranks); }
 
 enum status shares_begin_array(struct run *run)
 {
@@ -59,7 +62,7 @@ enum status shares_begin_array(struct run *run)
 /* Gets SIZE bytes from the owner of the chunk before CHUNK, or passes them to that of the next chunk, if there is one. */
 static enum status get(const struct run *run, int64_t chunk, int tag, void *data, size_t size)
 {
-	if (!shares_rows(run) || chunk == 0)
+	if (!shares_rows(run) || chunk == run->begun)
 		return STATUS_OK;
 	return ranks_receive(run->ranks, owner(run, chunk - 1), tag, data, size);
 }
@@ -179,7 +182,7 @@ static bool by_addition(const struct worker *worker, uint32_t param)
 void shares_get_addition(struct worker *worker, uint32_t param, const struct sum_place *place)
 {
 	struct turn *turn = &worker->turn;
-	if (worker->chunk == 0 || turn->lost)
+	if (worker->chunk == worker->run->begun || turn->lost)
 		return;
 	if (by_addition(worker, param))
 		turn->lost = move_part(worker, param, place, true) != STATUS_OK;
@@ -201,14 +204,14 @@ void shares_pass_tile(struct worker *worker)
 			worker->turn.lost = exchange_sum(run, i, worker->chunk, TAG_TILE, pass_part) != STATUS_OK;
 }
 
-/* Sends to rank 0 what this rank, if it is FROM, has at DATA. */
-static enum status collect(const struct run *run, int from, void *data, size_t size)
+/* Copies what rank FROM has at DATA to rank TO. */
+static enum status move(const struct run *run, int from, int to, void *data, size_t size)
 {
 	const int index = ranks_index(run->ranks);
-	if (from == 0 || (index != 0 && index != from))
+	if (from == to || (index != to && index != from))
 		return STATUS_OK;
-	return index == 0 ? ranks_receive(run->ranks, from, TAG_END, data, size)
-	                  : ranks_send(run->ranks, 0, TAG_END, data, size);
+	return index == to ? ranks_receive(run->ranks, from, TAG_END, data, size)
+	                   : ranks_send(run->ranks, to, TAG_END, data, size);
 }
 
 /* Collects the rows of a streamed param's gradient. */
@@ -219,7 +222,7 @@ static enum status collect_rows(struct run *run, size_t i)
 	char *at = totals_of(run, i)->heads;
 	for (int64_t chunk = 0; chunk < tiles_chunks(tiles); chunk++) {
 		const size_t bytes = (size_t)tiles_rows_of(tiles, chunk) * row;
-		TRY(collect(run, owner(run, chunk), at, bytes));
+		TRY(move(run, owner(run, chunk), 0, at, bytes));
 		at += bytes;
 	}
 	return STATUS_OK;
@@ -229,29 +232,49 @@ enum status shares_spread_state(struct run *run)
 {
 	if (!shares_rows(run))
 		return STATUS_OK;
-	TRY(collect(run, owner(run, tiles_chunks(run->tiles) - 1), state_of(run), state_size(run)));
+	TRY(move(run, owner(run, tiles_chunks(run->tiles) - 1), 0, state_of(run), state_size(run)));
 	return ranks_broadcast(run->ranks, state_of(run), state_size(run));
+}
+
+enum status shares_least(const struct run *run, int64_t *value)
+{
+	if (!shares_rows(run))
+		return STATUS_OK;
+	for (int i = 1; i < ranks_count(run->ranks); i++) {
+		int64_t other = *value;
+		TRY(move(run, i, 0, &other, sizeof other));
+		*value = lesser(*value, other);
+	}
+	return ranks_broadcast(run->ranks, value, sizeof *value);
+}
+
+/* Copies the state of the reduction, and the sums of params, from rank FROM to rank TO. */
+static enum status move_sums(struct run *run, int from, int to)
+{
+	if (run->tiles->folds)
+		TRY(move(run, from, to, run->reduction.state, state_size(run)));
+	for (size_t i = 0; run->gradient && i < run->params->count; i++) {
+		if (kind_of(run, i) == SUM_NONE || kind_of(run, i) == SUM_ROWS)
+			continue;
+		const struct param_sums *sums = totals_of(run, i);
+		TRY(move(run, from, to, sums->heads, sum_bytes(run, i)));
+		if (sums->tails)
+			TRY(move(run, from, to, sums->tails, sum_bytes(run, i) / 2));
+	}
+	return STATUS_OK;
+}
+
+enum status shares_move_sums(struct run *run, int64_t chunk)
+{
+	return shares_rows(run) ? move_sums(run, owner(run, chunk - 1), owner(run, chunk)) : STATUS_OK;
 }
 
 enum status shares_collect(struct run *run)
 {
 	if (!shares_rows(run))
 		return STATUS_OK;
-	const int last = owner(run, tiles_chunks(run->tiles) - 1);
-	if (run->tiles->folds)
-		TRY(collect(run, last, run->reduction.state, state_size(run)));
-	for (size_t i = 0; run->gradient && i < run->params->count; i++) {
-		const enum sum_kind kind = kind_of(run, i);
-		if (kind == SUM_NONE)
-			continue;
-		if (kind == SUM_ROWS) {
+	for (size_t i = 0; run->gradient && i < run->params->count; i++)
+		if (kind_of(run, i) == SUM_ROWS)
 			TRY(collect_rows(run, i));
-			continue;
-		}
-		const struct param_sums *sums = totals_of(run, i);
-		TRY(collect(run, last, sums->heads, sum_bytes(run, i)));
-		if (sums->tails)
-			TRY(collect(run, last, sums->tails, sum_bytes(run, i) / 2));
-	}
-	return STATUS_OK;
+	return move_sums(run, owner(run, tiles_chunks(run->tiles) - 1), 0);
 }

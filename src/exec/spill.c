@@ -221,7 +221,12 @@ enum status spill_write_at_once(struct spill *spill, int64_t slot, const struct 
 	return failure.error ? failed(&failure, diags) : STATUS_OK;
 }
 
-static enum status damaged(const struct spill *spill, int64_t at, const char *what, struct diags *diags)
+enum status spill_failed(const struct spill *spill, const char *what, struct diags *diags)
+{
+	return failed(&(struct spill_failure){spill->name, what, errno}, diags);
+}
+
+enum status spill_damaged(const struct spill *spill, int64_t at, const char *what, struct diags *diags)
 {
 	diag_file(diags, STATUS_IO, spill->name, at, "the spill file is %s", what);
 	return diag_hint(diags, "%s", spill->remedy);
@@ -240,13 +245,13 @@ enum status spill_read(struct spill *spill, int64_t slot, const struct spill_pie
 		if (spill->staged == slot)
 			memcpy(pieces[i].data, spill->staging + (at - r->offset), pieces[i].size);
 		else if (!io_read_at(spill->fd, at, pieces[i].data, pieces[i].size, &got))
-			return failed(&(struct spill_failure){spill->name, "read the spill file", errno}, diags);
+			return spill_failed(spill, "read the spill file", diags);
 		else if (got < pieces[i].size)
-			return damaged(spill, at, "short", diags);
+			return spill_damaged(spill, at, "short", diags);
 	}
 	if (right && checksum_pieces(pieces, count) == r->checksum)
 		return STATUS_OK;
-	return damaged(spill, r->offset, "not as it was written", diags);
+	return spill_damaged(spill, r->offset, "not as it was written", diags);
 }
 
 void spill_read_ahead(struct spill *spill, int64_t slot)

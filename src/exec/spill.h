@@ -85,6 +85,9 @@ enum status spill_read(struct spill *spill, int64_t slot, const struct spill_pie
                        struct diags *diags);
 /* Begins to read SLOT, which is wanted next, unless it is small. The call before must be spill_read. */
 void spill_read_ahead(struct spill *spill, int64_t slot);
+/* Fail with STATUS_IO: errno says why the file cannot be used as WHAT says; the file is WHAT from byte AT on. */
+enum status spill_failed(const struct spill *spill, const char *what, struct diags *diags);
+enum status spill_damaged(const struct spill *spill, int64_t at, const char *what, struct diags *diags);
 void spill_close(struct spill *spill);
 
 #endif

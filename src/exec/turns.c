@@ -43,7 +43,7 @@ static void begin(void *context, uint32_t param, const struct sum_place *place)
 	}
 	const int64_t before = number_of(worker) - 1;
 	const struct worker *other = &run->workers[before / run->tiles->per_chunk % run->tiles->workers];
-	if (!is_shared(worker, param) || before < 0 || other == worker)
+	if (!is_shared(worker, param) || before < run->begun * run->tiles->per_chunk || other == worker)
 		return;
 	pthread_mutex_lock(&run->turns.lock);
 	while (!has_added(other, before, param, worker->turn.additions[param]))

@@ -162,12 +162,18 @@ static enum status lower_forward(const struct job *job, struct arena *arena, str
 	return lower(&context, forward, job->chain, &job->whole.portion, &job->input, LOWER_RUN);
 }
 
+/* True if the array is not cut for the sake of a journal, which then has points in the middle of the schedule. */
+static bool keeps_whole(const struct job_options *options)
+{
+	return options->resumable && options->ranks <= 1 && !options->tile;
+}
+
 /* Sets the blocks of the folds of FORWARD. If the array has several, says which fold keeps it whole. */
 static void note_folds(struct job *job, const struct lowered *forward)
 {
 	const struct levels *levels = forward->levels;
 	job->tiles.block = tiles_block(forward);
-	if (job->tiles.block < forward->whole_rows && !job->options.resumable)
+	if (job->tiles.block < forward->whole_rows && !keeps_whole(&job->options))
 		job->tiles.because = (struct because){"the derivative of a fold over the rows needs all rows again",
 		                                      levels->body->instrs[levels->folds[0].instr].span};
 }
@@ -208,7 +214,7 @@ static enum status cut_array(struct job *job)
 	struct arena arena;
 	tiles_keep_whole(&job->tiles, &job->whole);
 	arena_init(&arena, job->context.allocator);
-	const enum status status = find_cut(job, job->whole.streamable && !job->options.resumable, &arena);
+	const enum status status = find_cut(job, job->whole.streamable && !keeps_whole(&job->options), &arena);
 	arena_free(&arena);
 	allocator_trim(); /* the body may be large */
 	TRY(status);
@@ -268,7 +274,7 @@ static enum status plan(struct job *job)
 	const bool by_value = policy_by_value(job->policy); /* the whole chain is one step, recorded and run backward */
 	job->scheduled = *job->policy;
 	job->scheduled.spills = job->options.on_disk;
-	if (job->policy->kind == POLICY_online && job->options.on_disk && job->options.resumable)
+	if (job->policy->kind == POLICY_online && job->options.on_disk && job->options.resumable && !job->tiles.tiled)
 		job->scheduled.number = 0; /* a killed run can resume from each state on disk if there are no others */
 	if (job->options.disk_bytes)
 		job->scheduled.disk_bytes = greater(job->options.disk_bytes / job->tiles.workers, 1);

@@ -23,7 +23,7 @@ struct job_options {
 	enum dtype store;         /* --store-dtype, or DTYPE_COUNT */
 	bool want_value;          /* the output is wanted */
 	bool has_cotangent;       /* an array gives the output's cotangent */
-	bool resumable;           /* there is a journal: the array is not cut into tiles */
+	bool resumable;           /* there is a journal: the array is cut into tiles only if --tile or ranks ask for it */
 	int64_t whole_bytes;      /* the most of an array that is not cut into windows (tests); 0: the default */
 	bool unpredicted;         /* the schedule is not counted: predicted has no meaning, and slabs are unknown */
 	bool unexecuted;          /* the job only plans: its programs need not be kept */

@@ -194,7 +194,8 @@ static bool is_open(const struct value_plans *list, const struct job *job)
 {
 	const int64_t bytes = job->schedule ? job->policy->number : greater(job->policy->number, job->least_bytes);
 	const struct counters *c = &job->predicted;
-	return (!job->schedule || (!job->options.resumable && (c->recomputed_cost > 0 || c->spill_writes > 0))) &&
+	return (!job->schedule ||
+	        ((!job->options.resumable || job->tiles.tiled) && (c->recomputed_cost > 0 || c->spill_writes > 0))) &&
 	       list->instrs * INSTR_BYTES <= LEAST_BYTES + (double)bytes / 20;
 }
 

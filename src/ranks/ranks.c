@@ -10,7 +10,7 @@
 
 enum { RANKS_MOST = 1 << 16 };
 
-bool ranks_launched(bool *first)
+int ranks_launched(bool *first)
 {
 	/* Open MPI, and launchers that set the variables of PMI */
 	static const char *const names[][2] = {{"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"}, {"PMI_SIZE", "PMI_RANK"}};
@@ -18,9 +18,9 @@ bool ranks_launched(bool *first)
 		const char *size = getenv(names[i][0]), *rank = getenv(names[i][1]);
 		*first = !rank || atoi(rank) == 0;
 		if (size && atoi(size) > 1)
-			return true;
+			return atoi(size);
 	}
-	return false;
+	return 1;
 }
 
 bool ranks_built(void)

@@ -20,8 +20,11 @@ struct ranks {
 static inline int ranks_count(const struct ranks *ranks) { return ranks ? ranks->count : 1; }
 static inline int ranks_index(const struct ranks *ranks) { return ranks ? ranks->index : 0; }
 
-/* True if a launcher has started this process as one of several. *FIRST: it is rank 0. Reads the environment alone. */
-bool ranks_launched(bool *first);
+/*
+ * Returns the number of processes that a launcher has started, of which this is one; 1 without a launcher. *FIRST: it
+ * is rank 0. Reads the environment alone.
+ */
+int ranks_launched(bool *first);
 /*
  * Sets *RANKS, in the context's arena, to the ranks that the launcher has started. The module is that of the build, or
  * the file that CKPTC_RANKS names. Fails with STATUS_LIMIT if the build has none or it cannot be used.
