@@ -74,6 +74,22 @@ enum status scan_out_of_memory(const struct input *input, size_t read, struct di
 
 /* Numbers and arrays as text. */
 
+__extension__ typedef unsigned __int128 uint128;
+
+/* The powers of ten that doubles need. */
+enum { LEAST_POWER = -292, MOST_POWER = 324 };
+
+/*
+ * Returns the first 128 bits of 10^E, plus one: rounded up, or too large by one where they are exact. They are so for
+ * E from 0 to 55. E must be from LEAST_POWER to MOST_POWER.
+ */
+uint128 power_of_ten(int e);
+int floor_log2_of_power_of_10(int e);
+/*
+ * Reads the decimal at TEXT, with or without point and exponent, and rounds it once. Returns where it ends, at END at the
+ * latest. Returns NULL if there is none, or it is one of the few that number_parse must read. Reads no byte at END.
+ */
+const char *number_read(const char *text, const char *end, double *value);
 /*
  * Writes SIZE, a positive and finite value of DTYPE (F16, BF16, F32 or F64), as *DIGITS times 10^*EXPONENT: the decimal
  * with the fewest digits that reads back as SIZE. Of several such decimals it is the nearest, and of two as near the

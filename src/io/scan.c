@@ -154,7 +154,18 @@ static enum status fill(struct scan *s)
 	return STATUS_OK;
 }
 
-static enum status read_number(struct scan *s, double *to)
+/* Reads the number at the window's next byte, if it is a plain one that ends in the window. */
+static bool read_plain(struct scan *s, double *to)
+{
+	const char *last = s->text + s->length, *end = number_read(s->text + s->at, last, to);
+	if (!end || (end < last ? *end != '\n' && *end != ',' && !is_blank(*end) : !s->end))
+		return false;
+	s->at = (size_t)(end - s->text);
+	return true;
+}
+
+/* Reads the word at the window's next byte as a number. */
+static enum status read_word(struct scan *s, double *to)
 {
 	size_t size = 0;
 	for (;;) {
@@ -169,7 +180,6 @@ static enum status read_number(struct scan *s, double *to)
 	if (!number_parse(s->text + s->at, size, to))
 		return not_a_number(s, s->at, s->at + size);
 	s->at += size;
-	s->in_row++;
 	return STATUS_OK;
 }
 
@@ -245,7 +255,10 @@ enum status scan_read(struct scan *s, double *to, size_t count, size_t *got, str
 				return text_error(s, s->at, s->at + 1, "expected a comma before the next number");
 			if (*got == count)
 				return STATUS_OK;
-			TRY(read_number(s, &to[(*got)++]));
+			if (!read_plain(s, &to[*got]))
+				TRY(read_word(s, &to[*got]));
+			++*got;
+			s->in_row++;
 			s->comma = false;
 		}
 	}

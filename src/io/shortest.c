@@ -19,84 +19,18 @@
  */
 #include "io/formats.h"
 
-#include <pthread.h>
 #include <stdbool.h>
 #include <string.h>
 
-__extension__ typedef unsigned __int128 wide;
-
-/* Powers of ten that doubles need. */
-enum { LEAST_POWER = -292, MOST_POWER = 324, POWERS = MOST_POWER - LEAST_POWER + 1 };
-
-/* The first 128 bits of each power, plus one: rounded up, or too large if they are exact. Written once, under ONCE. */
-static struct {
-	pthread_once_t once;
-	wide entries[POWERS];
-} powers = {.once = PTHREAD_ONCE_INIT};
-
-/*
- * A fixed-point number of digits of base 2^32, the least digit first. 10^324 has 34 digits before the point. The first
- * 128 bits of 10^-292 reach the 36th digit after the point. BELOW more digits follow a whole number's last, so that 128
- * bits are always there.
- */
-enum { BASE_BITS = 32, BELOW = 4, DIGITS = 40 };
-
-static wide first_bits(const uint32_t number[DIGITS])
-{
-	int top = DIGITS - 1;
-	while (number[top] == 0)
-		top--;
-	wide bits = 0;
-	for (int i = 0; i < 4; i++)
-		bits = bits << BASE_BITS | number[top - i];
-	const int zeros = __builtin_clz(number[top]);
-	return zeros ? bits << zeros | number[top - 4] >> (BASE_BITS - zeros) : bits;
-}
-
-static void multiply_by_ten(uint32_t number[DIGITS])
-{
-	uint64_t carry = 0;
-	for (int i = 0; i < DIGITS; i++) {
-		carry += (uint64_t)number[i] * 10;
-		number[i] = (uint32_t)carry;
-		carry >>= BASE_BITS;
-	}
-}
-
-/* Rounds down. The errors do not add up: floor(floor(x) / 10) is floor(x / 10). */
-static void divide_by_ten(uint32_t number[DIGITS])
-{
-	uint64_t rest = 0;
-	for (int i = DIGITS - 1; i >= 0; i--) {
-		rest = rest << BASE_BITS | number[i];
-		number[i] = (uint32_t)(rest / 10);
-		rest %= 10;
-	}
-}
-
-static void make_powers(void)
-{
-	uint32_t number[DIGITS] = {[BELOW] = 1};
-	for (int e = 0; e <= MOST_POWER; e++, multiply_by_ten(number))
-		powers.entries[e - LEAST_POWER] = first_bits(number) + 1;
-	memset(number, 0, sizeof number);
-	number[DIGITS - 1] = 1;
-	for (int e = -1; e >= LEAST_POWER; e--) {
-		divide_by_ten(number);
-		powers.entries[e - LEAST_POWER] = first_bits(number) + 1;
-	}
-}
-
 /* Floors of logarithms. The factors are scaled by 2^32, and exact enough for every exponent here. */
-static int floor_log2_of_power_of_10(int e) { return (int)((e * INT64_C(14267572527)) >> 32); }
 static int floor_log10_of_power_of_2(int e) { return (int)((e * INT64_C(1292913986)) >> 32); }
 static int floor_log10_of_three_quarters(int e) { return (int)((e * INT64_C(1292913986) - 536607788) >> 32); }
 
 /* Returns the whole part of X times POWER 2^-128, with the last bit set if the fraction is not 0. */
-static uint64_t multiply_power(wide power, uint64_t x)
+static uint64_t multiply_power(uint128 power, uint64_t x)
 {
-	const wide low = (wide)(uint64_t)power * x, high = (power >> 64) * x + (low >> 64);
-	const wide fraction = high << 64 | (uint64_t)low;
+	const uint128 low = (uint128)(uint64_t)power * x, high = (power >> 64) * x + (low >> 64);
+	const uint128 fraction = high << 64 | (uint64_t)low;
 	return (uint64_t)(high >> 64) | (fraction >> 60 != 0); /* a fraction below 2^-68 comes of rounding */
 }
 
@@ -131,8 +65,7 @@ void shortest_decimal(double size, enum dtype dtype, uint64_t *digits, int *expo
 	int q;
 	const bool narrow = split_double(size, dtype, &c, &q);
 	int k = narrow ? floor_log10_of_three_quarters(q) : floor_log10_of_power_of_2(q);
-	pthread_once(&powers.once, make_powers);
-	const wide power = powers.entries[-k - LEAST_POWER];
+	const uint128 power = power_of_ten(-k);
 	const int shift = q + floor_log2_of_power_of_10(-k) + 1; /* 1 to 4 */
 	/* In quarters the middles are integers. They read back as the number if c is even. */
 	const uint64_t odd = c & 1, value = multiply_power(power, 4 * c << shift);

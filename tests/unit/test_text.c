@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "files.h"
+#include "io/formats.h"
 #include "scratch.h"
 #include "suite.h"
 
@@ -260,6 +261,68 @@ START_TEST(reading_is_exact)
 		int n = snprintf(text, sizeof text, "%.*f", shift, (double)a / pow(10, shift % 12));
 		ck_assert(number_parse(text, (size_t)n, &value));
 		ck_assert_msg(value == strtod(text, NULL), "%s", text);
+	}
+}
+END_TEST
+
+static uint64_t draw(uint64_t *state)
+{
+	*state = *state * 6364136223846793005u + 1442695040888963407u;
+	return *state >> 32 | *state << 32;
+}
+
+/* Checks TEXT against strtod. Returns whether number_read, which is fast, did it alone. */
+static bool reads_as_strtod(const char *text)
+{
+	const size_t n = strlen(text);
+	const double want = strtod(text, NULL);
+	double value, fast;
+	ck_assert(number_parse(text, n, &value));
+	ck_assert_msg(value == want && !signbit(value) == !signbit(want), "%s: %a", text, value);
+	const char *end = number_read(text, text + n, &fast);
+	ck_assert_msg(!end || (end == text + n && fast == want), "%s", text);
+	return end;
+}
+
+/* Decimals of 1 to 19 digits and any exponent are rounded once. Only middles with a negative exponent need strtod. */
+START_TEST(decimals_are_rounded_once)
+{
+	uint64_t state = 2;
+	int slow = 0, wide = 0;
+	for (int i = 0; i < 300000; i++) {
+		char text[60];
+		uint64_t mantissa = draw(&state) >> (draw(&state) & 63);
+		const int exponent = (int)(draw(&state) % 660) - 345, power = exponent + (int)log10((double)mantissa + 1);
+		mantissa = mantissa > UINT64_C(9999999999999999999) ? mantissa / 10 : mantissa;
+		snprintf(text, sizeof text, i & 1 ? "-%llue%d" : "%lluE%+d", (unsigned long long)mantissa, exponent);
+		const bool normal = exponent >= -292 && power > -290 && power < 300;
+		slow += !reads_as_strtod(text) && normal;
+		wide += normal;
+	}
+	ck_assert_int_gt(wide, 200000);
+	ck_assert_int_lt(slow, wide / 20000);
+}
+END_TEST
+
+/* The middle between two doubles, all its digits or the first few, and the decimals next to it. */
+START_TEST(middles_are_rounded_to_even)
+{
+	uint64_t state = 3;
+	for (int i = 0; i < 100000; i++) {
+		char text[800];
+		const int two = (int)(draw(&state) % 2000) - 1020, digits = 15 + (int)(draw(&state) % 8);
+		const double least = ldexp((double)(draw(&state) >> 11 | UINT64_C(1) << 52), i % 3 ? two % 60 - 52 : two);
+		/* glibc prints a long double exactly, and one has 11 bits more than a double. */
+		const long double middle = ((long double)least + nextafter(least, INFINITY)) / 2;
+		if (!isfinite((double)middle))
+			continue;
+		snprintf(text, sizeof text, "%.*Lf", two < 0 ? 60 : 0, middle);
+		reads_as_strtod(text);
+		snprintf(text, sizeof text, "%.*Le", digits, middle);
+		reads_as_strtod(text);
+		char *last = strchr(text, 'e') - 1;
+		*last = *last == '9' ? '8' : *last + 1;
+		reads_as_strtod(text);
 	}
 }
 END_TEST
@@ -617,6 +680,8 @@ int main(void)
 	tcase_add_loop_test(tcase, numbers_are_read, 0, sizeof good / sizeof *good);
 	tcase_add_loop_test(tcase, other_words_are_not, 0, sizeof bad / sizeof *bad);
 	tcase_add_test(tcase, reading_is_exact);
+	tcase_add_test(tcase, decimals_are_rounded_once);
+	tcase_add_test(tcase, middles_are_rounded_to_even);
 	tcase_add_test(tcase, long_numbers);
 	tcase_add_test(tcase, long_halves);
 	tcase_add_loop_test(tcase, layouts_are_kept, 0, sizeof layouts / sizeof *layouts);
