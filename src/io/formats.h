@@ -101,7 +101,7 @@ void shortest_decimal(double size, enum dtype dtype, uint64_t *digits, int *expo
 enum status print_array(struct writer *writer, const double *values, struct diags *diags);
 enum status writer_put_text(struct writer *writer, const char *text, struct diags *diags);
 
-/* Zip archives, which npz.c reads and save.c writes. */
+/* Zip archives, which npz.c reads and save.c writes; crc.c has the checksum. */
 
 /* The records' signatures; their bytes without names, extra fields and comments; the most bytes of a name. */
 enum { ZIP_LOCAL = 0x04034b50, ZIP_CENTRAL = 0x02014b50, ZIP_END = 0x06054b50 };

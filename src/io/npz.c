@@ -30,35 +30,6 @@ struct zip_member {
 	unsigned flags, method;
 };
 
-/* Tables for eight bytes at a time: table[k][b] is the remainder of byte b followed by k zero bytes. */
-void zip_crc_init(struct zip_crc *tables)
-{
-	uint32_t(*table)[256] = tables->table;
-	for (uint32_t b = 0; b < 256; b++) {
-		uint32_t c = b;
-		for (int bit = 0; bit < 8; bit++)
-			c = c >> 1 ^ (c & 1 ? 0xedb88320u : 0);
-		table[0][b] = c;
-	}
-	for (uint32_t b = 0; b < 256; b++)
-		for (int k = 1; k < 8; k++)
-			table[k][b] = table[k - 1][b] >> 8 ^ table[0][table[k - 1][b] & 0xff];
-}
-
-uint32_t zip_crc_add(const struct zip_crc *tables, uint32_t crc, const void *data, size_t size)
-{
-	const uint32_t(*table)[256] = tables->table;
-	const unsigned char *p = data;
-	for (crc = ~crc; size >= 8; size -= 8, p += 8) {
-		crc ^= p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
-		crc = table[7][crc & 0xff] ^ table[6][crc >> 8 & 0xff] ^ table[5][crc >> 16 & 0xff] ^ table[4][crc >> 24] ^
-		      table[3][p[4]] ^ table[2][p[5]] ^ table[1][p[6]] ^ table[0][p[7]];
-	}
-	while (size-- > 0)
-		crc = crc >> 8 ^ table[0][(crc ^ *p++) & 0xff];
-	return ~crc;
-}
-
 /* Returns the little-endian number in the BYTES bytes at P. */
 static uint64_t read_field(const unsigned char *p, int bytes)
 {

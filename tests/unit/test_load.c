@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "files.h"
+#include "io/formats.h"
 #include "io/json.h"
 #include "scratch.h"
 #include "suite.h"
@@ -459,6 +460,33 @@ static const double bias = 2.5;
 static const struct named_array two[2] = {{"W", {DTYPE_F32, {2, {2, 3}}}, weights},
                                           {"b", {DTYPE_F64, {0, {0}}}, &bias}};
 
+/* Returns the CRC-32 of SIZE bytes after those of CRC, bit by bit. */
+static uint32_t crc_by_bits(uint32_t crc, const unsigned char *p, size_t size)
+{
+	crc = ~crc;
+	for (size_t i = 0; i < 8 * size; i++)
+		crc = crc >> 1 ^ ((crc ^ p[i / 8] >> i % 8) & 1 ? 0xedb88320u : 0);
+	return ~crc;
+}
+
+/* Every length around those of the vectors, from any place, in one part and in two. */
+START_TEST(checksums)
+{
+	struct zip_crc tables;
+	unsigned char bytes[400];
+	for (size_t i = 0; i < sizeof bytes; i++)
+		bytes[i] = (unsigned char)(i * i * 7 + i / 3 + 0x5a);
+	zip_crc_init(&tables);
+	ck_assert_uint_eq(zip_crc_add(&tables, 0, "123456789", 9), 0xcbf43926u);
+	for (size_t size = 0; size <= sizeof bytes - 20; size++) {
+		const unsigned char *p = bytes + size % 17;
+		const uint32_t want = crc_by_bits(0, p, size), first = zip_crc_add(&tables, 0, p, size / 3);
+		ck_assert_uint_eq(zip_crc_add(&tables, 0, p, size), want);
+		ck_assert_uint_eq(zip_crc_add(&tables, first, p + size / 3, size - size / 3), want);
+	}
+}
+END_TEST
+
 START_TEST(npz_as_numpy_saves_it)
 {
 	char want[2000], got[2000];
@@ -616,6 +644,7 @@ int main(void)
 	tcase_add_loop_test(tcase, wrong_safetensors, 0, sizeof wrong / sizeof *wrong);
 	tcase_add_test(tcase, headers_of_safetensors);
 	tcase_add_test(tcase, large_integers);
+	tcase_add_test(tcase, checksums);
 	tcase_add_test(tcase, npz_as_numpy_saves_it);
 	tcase_add_test(tcase, tensors_saved_and_loaded);
 	tcase_add_test(tcase, tensors_as_the_package_saves_them);

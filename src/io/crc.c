@@ -1,0 +1,93 @@
+/*
+ * The checksum of zip members, CRC-32: eight bytes at a time by tables, or, where the processor multiplies polynomials,
+ * 64 bytes at a time. Then four 16-byte remainders are folded into later bytes (Gopal et al. 2009, "Fast CRC
+ * computation for generic polynomials using PCLMULQDQ instruction", Intel). The last remainder goes through the tables.
+ *
+ * Bits are reflected: the lowest bit of a byte is the highest power.
+ */
+#include "io/formats.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+/* table[k][b] is the remainder of byte b followed by k zero bytes */
+void zip_crc_init(struct zip_crc *tables)
+{
+	uint32_t(*table)[256] = tables->table;
+	for (uint32_t b = 0; b < 256; b++) {
+		uint32_t c = b;
+		for (int bit = 0; bit < 8; bit++)
+			c = c >> 1 ^ (c & 1 ? 0xedb88320u : 0);
+		table[0][b] = c;
+	}
+	for (uint32_t b = 0; b < 256; b++)
+		for (int k = 1; k < 8; k++)
+			table[k][b] = table[k - 1][b] >> 8 ^ table[0][table[k - 1][b] & 0xff];
+}
+
+/* Returns the remainder of CRC, that of earlier bytes, followed by the SIZE bytes at P. */
+static uint32_t add_by_tables(const struct zip_crc *tables, uint32_t crc, const unsigned char *p, size_t size)
+{
+	const uint32_t(*table)[256] = tables->table;
+	for (; size >= 8; size -= 8, p += 8) {
+		crc ^= p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+		crc = table[7][crc & 0xff] ^ table[6][crc >> 8 & 0xff] ^ table[5][crc >> 16 & 0xff] ^ table[4][crc >> 24] ^
+		      table[3][p[4]] ^ table[2][p[5]] ^ table[1][p[6]] ^ table[0][p[7]];
+	}
+	while (size-- > 0)
+		crc = crc >> 8 ^ table[0][(crc ^ *p++) & 0xff];
+	return crc;
+}
+
+enum { VECTOR = 16, VECTORS = 4, FOLDED = VECTOR * VECTORS };
+
+#if defined(__x86_64__)
+#define MULTIPLIES __attribute__((target("pclmul,sse2")))
+
+static bool processor_multiplies(void) { return __builtin_cpu_supports("pclmul"); }
+
+/* Returns the remainder X moved by the distance that FACTORS stand for, and added to NEXT. */
+MULTIPLIES static inline __m128i fold(__m128i x, __m128i factors, __m128i next)
+{
+	const __m128i low = _mm_clmulepi64_si128(x, factors, 0x00), high = _mm_clmulepi64_si128(x, factors, 0x11);
+	return _mm_xor_si128(_mm_xor_si128(low, high), next);
+}
+
+/* Likewise for SIZE bytes, at least FOLDED and a multiple of VECTOR. */
+MULTIPLIES static uint32_t add_by_folds(const struct zip_crc *tables, uint32_t crc, const unsigned char *p, size_t size)
+{
+	/* the remainders of x^(512+32) and x^(512-32), and of x^(128+32) and x^(128-32) */
+	const __m128i far = _mm_set_epi64x(0x1c6e41596, 0x154442bd4), near = _mm_set_epi64x(0x0ccaa009e, 0x1751997d0);
+	const __m128i *from = (const __m128i *)(const void *)p, *const end = (const __m128i *)(const void *)(p + size);
+	__m128i x[VECTORS], sum;
+	unsigned char last[VECTOR];
+	for (int i = 0; i < VECTORS; i++)
+		x[i] = _mm_loadu_si128(from++);
+	x[0] = _mm_xor_si128(x[0], _mm_cvtsi32_si128((int)crc));
+	for (; end - from >= VECTORS; from += VECTORS)
+#pragma GCC unroll 4
+		for (int i = 0; i < VECTORS; i++)
+			x[i] = fold(x[i], far, _mm_loadu_si128(from + i));
+	sum = x[0];
+	for (int i = 1; i < VECTORS; i++)
+		sum = fold(sum, near, x[i]);
+	while (from < end)
+		sum = fold(sum, near, _mm_loadu_si128(from++));
+	_mm_storeu_si128((__m128i *)(void *)last, sum);
+	return add_by_tables(tables, 0, last, sizeof last);
+}
+#else
+static bool processor_multiplies(void) { return false; }
+#define add_by_folds(tables, crc, p, size) (crc)
+#endif
+
+uint32_t zip_crc_add(const struct zip_crc *tables, uint32_t crc, const void *data, size_t size)
+{
+	const unsigned char *p = data;
+	const size_t folded = size >= FOLDED && processor_multiplies() ? size / VECTOR * VECTOR : 0;
+	crc = ~crc;
+	if (folded)
+		crc = add_by_folds(tables, crc, p, folded);
+	return ~add_by_tables(tables, crc, p + folded, size - folded);
+}
