@@ -4,6 +4,9 @@
  * check that fails is reported, and the exit status is 1.
  *
  * Runs go through the functions of run and grad, on files in memory.
+ *
+ * Several ranks take tasks in turn: the difference at an element, and a gradient that is compared. Each has the whole
+ * input, and a gradient to compare with. Rank 0 receives the results in the order of tasks, and reports them.
  */
 #include <math.h>
 #include <stdio.h>
@@ -40,7 +43,27 @@ struct checker {
 	double done, weight, all;
 	double seconds;   /* of a gradient under save-all */
 	int64_t elements; /* of each array, that are compared with differences */
+	int64_t task;     /* the number of the next one */
 };
+
+/* True if the next task is this rank's. */
+static bool is_mine(const struct checker *c)
+{
+	const struct ranks *ranks = c->session->ranks;
+	return c->task % ranks_count(ranks) == ranks_index(ranks);
+}
+
+/* Ends the next task: rank 0 gets its RESULT of SIZE bytes. */
+static enum status end_task(struct checker *c, void *result, size_t size)
+{
+	const struct ranks *ranks = c->session->ranks;
+	const int owner = (int)(c->task++ % ranks_count(ranks));
+	if (owner == 0)
+		return STATUS_OK;
+	if (ranks_index(ranks) == 0)
+		return ranks_receive(ranks, owner, 0, result, size);
+	return ranks_index(ranks) == owner ? ranks_send(ranks, 0, 0, result, size) : STATUS_OK;
+}
 
 /* The array that a run has written. VALUES is NULL if it cannot be read. */
 struct written {
@@ -233,8 +256,10 @@ static enum status check_array(struct checker *c, const char *name, double *arra
 		/* Take each element of a small array; spread the elements over a larger one. */
 		const int64_t i = count > c->elements ? (int64_t)((double)count * trial_fraction(k)) : k;
 		struct element element = {c, &array[i]};
-		struct slope found;
-		TRY(derivative_judge(objective_at, &element, array[i], slope[i], MOST_ERROR, &found));
+		struct slope found = {0};
+		if (is_mine(c))
+			TRY(derivative_judge(objective_at, &element, array[i], slope[i], MOST_ERROR, &found));
+		TRY(end_task(c, &found, sizeof found));
 		kinks += found.kink;
 		/* Of nearly equal errors the first counts. NaN is the largest error. */
 		if (!isnan(worst.slope.error) && !(found.error <= worst.slope.error * (1 + 1e-6)))
@@ -285,30 +310,47 @@ static void describe_differing(const struct state_hashes *again, const struct jo
 	         program ? ", of program '" : "", program ? program : "", program ? "': it has hidden state" : "");
 }
 
-/* Runs a gradient. Compares its bits with BASE, its counters with its plan, recomputed states with the first ones. */
+struct verdict {
+	enum verdict_word word;
+	char detail[200];
+};
+
+/* Compares the bits of OTHER with BASE, its counters with its plan, and recomputed states with the first ones. */
+static void judge(struct checker *c, const struct gradient *base, const struct gradient *other, struct verdict *verdict)
+{
+	const struct counters *p = &other->result.predicted, *m = &other->result.measured;
+	const struct state_hashes *again = &other->result.recomputed;
+	char *detail = verdict->detail;
+	const size_t size = sizeof verdict->detail;
+	const bool same = same_bits(c, base, other, detail);
+	const bool planned =
+		p->evaluations == m->evaluations && p->peak_bytes == m->peak_bytes && p->stored_bytes == m->stored_bytes;
+	if (again->differing)
+		describe_differing(again, &other->result.job, detail, size);
+	else if (same && !planned)
+		snprintf(detail, size, "predicted %lld evaluations and %lld bytes, measured %lld and %lld",
+		         (long long)p->evaluations, (long long)p->peak_bytes, (long long)m->evaluations,
+		         (long long)m->peak_bytes);
+	else if (same && again->compared)
+		snprintf(detail, size, "%lld recomputed state%s as in the first sweep", (long long)again->compared,
+		         again->compared == 1 ? "" : "s");
+	verdict->word = same && planned && !again->differing ? CHECK_OK : CHECK_FAIL;
+}
+
+/* Runs a gradient, and judges it. */
 static enum status check_run(struct checker *c, const struct gradient *base, const char *what,
                              const struct policy *policy, int threads, int64_t tile)
 {
 	struct gradient other;
-	char detail[200];
+	struct verdict verdict = {0};
 	c->what = what;
-	TRY(differentiate(c, policy, threads, tile, &other));
-	const struct counters *p = &other.result.predicted, *m = &other.result.measured;
-	const struct state_hashes *again = &other.result.recomputed;
-	const bool same = same_bits(c, base, &other, detail);
-	const bool planned =
-		p->evaluations == m->evaluations && p->peak_bytes == m->peak_bytes && p->stored_bytes == m->stored_bytes;
-	if (again->differing)
-		describe_differing(again, &other.result.job, detail, sizeof detail);
-	else if (same && !planned)
-		snprintf(detail, sizeof detail, "predicted %lld evaluations and %lld bytes, measured %lld and %lld",
-		         (long long)p->evaluations, (long long)p->peak_bytes, (long long)m->evaluations,
-		         (long long)m->peak_bytes);
-	else if (same && again->compared)
-		snprintf(detail, sizeof detail, "%lld recomputed state%s as in the first sweep", (long long)again->compared,
-		         again->compared == 1 ? "" : "s");
-	put_check(c, same && planned && !again->differing ? CHECK_OK : CHECK_FAIL, what, detail);
-	outcome_free(&other);
+	if (is_mine(c)) {
+		TRY(differentiate(c, policy, threads, tile, &other));
+		judge(c, base, &other, &verdict);
+		outcome_free(&other);
+	}
+	TRY(end_task(c, &verdict, sizeof verdict));
+	put_check(c, verdict.word, what, verdict.detail);
 	return STATUS_OK;
 }
 
@@ -360,7 +402,8 @@ static void plan_checks(struct checker *c)
 	if (s->set.elements >= 0)
 		c->elements = s->set.elements;
 	const size_t policies = s->set.policies.count + (s->set.given_policies ? 0 : USUAL);
-	c->all = c->done + 2 * (double)(arrays * c->elements) + GRADIENT * (3 + (double)policies);
+	const double left = 2 * (double)(arrays * c->elements) + GRADIENT * (3 + (double)policies);
+	c->all = c->done + left / ranks_count(s->ranks);
 }
 
 static enum status check_arrays(struct checker *c, const struct gradient *base)
@@ -404,7 +447,9 @@ static enum status check_backward(struct checker *c)
 	const double begun = clock_seconds();
 	TRY(differentiate(c, &policy_save_all, 1, 0, &base));
 	c->seconds = clock_seconds() - begun;
-	const enum status status = run_checks(c, &base);
+	enum status status = ranks_broadcast(c->session->ranks, &c->seconds, sizeof c->seconds);
+	if (!status)
+		status = run_checks(c, &base);
 	outcome_free(&base);
 	return status;
 }
@@ -423,34 +468,50 @@ static enum status check_forward(struct checker *c, const struct program_decl *p
 	static const char *const whats[] = {"same output when it is run again", "same output with 4 workers"};
 	struct written first, again;
 	struct arena *arena = &c->session->arena;
-	char detail[200];
-	snprintf(detail, sizeof detail, "the program '%.100s' runs forward only", program->name);
+	struct verdict verdict;
+	char *detail = verdict.detail;
+	snprintf(detail, sizeof verdict.detail, "the program '%.100s' runs forward only", program->name);
 	put_check(c, CHECK_SKIP, "gradients", detail);
 	TRY(run_on_input(c, &(struct job_options){.threads = 1}, arena, NULL, &first));
 	for (int i = 0; i < 2; i++) {
-		TRY(run_on_input(c, &(struct job_options){.threads = i ? 4 : 1}, arena, NULL, &again));
-		int64_t at = 0;
-		while (at < first.count && !memcmp(&first.values[at], &again.values[at], sizeof *first.values))
-			at++;
-		if (at < first.count)
-			snprintf(detail, sizeof detail, "element %lld of the output is %.17g, not %.17g", (long long)at,
-			         again.values[at], first.values[at]);
-		put_check(c, at < first.count ? CHECK_FAIL : CHECK_OK, whats[i], at < first.count ? detail : "");
+		verdict = (struct verdict){CHECK_OK, ""};
+		if (is_mine(c)) {
+			TRY(run_on_input(c, &(struct job_options){.threads = i ? 4 : 1}, arena, NULL, &again));
+			int64_t at = 0;
+			while (at < first.count && !memcmp(&first.values[at], &again.values[at], sizeof *first.values))
+				at++;
+			verdict.word = at < first.count ? CHECK_FAIL : CHECK_OK;
+			if (verdict.word == CHECK_FAIL)
+				snprintf(detail, sizeof verdict.detail, "element %lld of the output is %.17g, not %.17g", (long long)at,
+				         again.values[at], first.values[at]);
+		}
+		TRY(end_task(c, &verdict, sizeof verdict));
+		put_check(c, verdict.word, whats[i], detail);
 	}
 	return STATUS_OK;
+}
+
+/* Gives all ranks the input, which rank 0 reads. */
+static enum status read_input(struct checker *c)
+{
+	struct session *s = c->session;
+	const bool first = ranks_index(s->ranks) == 0;
+	TRY(first ? trial_begin_input(s, &c->type) : STATUS_OK);
+	TRY(ranks_broadcast(s->ranks, &c->type, sizeof c->type));
+	c->type.dtype = DTYPE_F64;
+	c->count = shape_count(&c->type.shape);
+	c->input = arena_array(&s->arena, (size_t)c->count + 1, sizeof *c->input);
+	TRY_ALLOC(c->input, &s->diags);
+	TRY(first ? trial_read_input(s, 0, c->input, c->count) : STATUS_OK);
+	TRY(first ? trial_end_input(s) : STATUS_OK);
+	return ranks_broadcast(s->ranks, c->input, (size_t)c->count * sizeof *c->input);
 }
 
 enum status command_check(struct session *s)
 {
 	struct checker c = {.session = s, .what = "check", .all = 2 * GRADIENT};
 	TRY(session_load_chain(s));
-	TRY(trial_begin_input(s, &c.type));
-	c.type.dtype = DTYPE_F64;
-	c.count = shape_count(&c.type.shape);
-	c.input = arena_array(&s->arena, (size_t)c.count + 1, sizeof *c.input);
-	TRY_ALLOC(c.input, &s->diags);
-	TRY(trial_read_input(s, 0, c.input, c.count));
-	TRY(trial_end_input(s));
+	TRY(read_input(&c));
 	s->set.dtype = DTYPE_F64; /* for params, too */
 	TRY(session_bind(s, true, DTYPE_F64));
 	TRY(session_open_report(s, &c.report));
@@ -465,6 +526,7 @@ enum status command_check(struct session *s)
 	progress_end(&c.progress);
 	TRY(status);
 	records_end(&c.records);
+	TRY(ranks_broadcast(s->ranks, c.counts, sizeof c.counts)); /* a check that fails is the status of all ranks */
 	const int passed = c.counts[CHECK_OK], failed = c.counts[CHECK_FAIL], skipped = c.counts[CHECK_SKIP];
 	report_whole(report, "passed", passed);
 	report_whole(report, "failed", failed);

@@ -181,8 +181,9 @@ void warn_unassumed(struct session *s)
 
 bool progress_begin(struct progress *progress, const struct session *session, const char *name)
 {
-	*progress = (struct progress){
-		.name = name, .on = session->line.given[OPTION_PROGRESS] || isatty(2), .begun = clock_seconds()};
+	const bool wanted = session->line.given[OPTION_PROGRESS] || isatty(2);
+	*progress =
+		(struct progress){.name = name, .on = wanted && ranks_index(session->ranks) == 0, .begun = clock_seconds()};
 	return progress->on;
 }
 

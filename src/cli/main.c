@@ -193,7 +193,7 @@ static enum status dispatch(struct session *s, int argc, char **argv)
 	if (s->line.given[OPTION_VERSION])
 		return print_version(s);
 	TRY(check_stack(s));
-	bool first, shares = s->command->letter & (RUN | GRAD);
+	bool first, shares = s->command->letter & (RUN | GRAD | CHECK);
 	s->launched = ranks_launched(&first);
 	if (s->launched > 1 && shares && !s->line.given[OPTION_DUMP])
 		TRY(ranks_start(&s->context, &s->ranks));

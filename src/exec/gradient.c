@@ -207,7 +207,23 @@ enum status gradient_begin_array(struct run *run)
 	return totals_begin_array(run);
 }
 
-void gradient_count_array(struct run *run)
+/* Sets MEASURED, and the largest error of the store, to the most that any rank has. */
+static enum status count_ranks(struct run *run, struct counters *measured)
+{
+	struct gradient_result *result = run->gradient->result;
+	int64_t *const counts[] = {&measured->evaluations, &measured->checkpoints,  &measured->stored_bytes,
+	                           &measured->peak_bytes,  &measured->spill_writes, &measured->spill_reads,
+	                           &measured->spill_bytes, &measured->spill_state};
+	for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+		TRY(shares_most(run, counts[i]));
+	int64_t bits; /* of numbers that are not negative, the larger has the larger bits */
+	memcpy(&bits, &result->store_error, sizeof bits);
+	TRY(shares_most(run, &bits));
+	memcpy(&result->store_error, &bits, sizeof bits);
+	return STATUS_OK;
+}
+
+enum status gradient_count_array(struct run *run)
 {
 	struct gradient_result *result = run->gradient->result;
 	const struct job *job = run->gradient->job;
@@ -231,8 +247,9 @@ void gradient_count_array(struct run *run)
 	measured.gap_percent = job->predicted.gap_percent;
 	measured.stored_bytes = stored;
 	measured.peak_bytes = job->predicted.peak_bytes - job->slabs - job->tiles.workers * job->staging + peak + staging;
+	TRY(count_ranks(run, &measured));
 	if (result->arrays > 0 && measured.peak_bytes <= result->measured.peak_bytes)
-		return;
+		return STATUS_OK;
 	result->measured = measured;
 	result->predicted = job->predicted;
 	result->most = job->input;
@@ -241,4 +258,5 @@ void gradient_count_array(struct run *run)
 	result->counted = 0;
 	for (size_t i = 0; i < run->conditions.count && run->conditions.by_pass; i++)
 		result->counted += run->conditions.counted[i];
+	return STATUS_OK;
 }

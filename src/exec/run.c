@@ -63,7 +63,8 @@ static enum status write_item(void *context, int index, int64_t item, struct dia
 		return STATUS_OK;
 	pthread_mutex_lock(&run->lock);
 	run->rows_done += tiles_rows_of(run->tiles, chunk);
-	const double done = (double)run->rows_done / (double)run->tiles->rows / fmax(run->tiles->passes, 1);
+	const double rows = (double)run->tiles->rows / (shares_rows(run) ? ranks_count(run->ranks) : 1);
+	const double done = fmin((double)run->rows_done / rows / fmax(run->tiles->passes, 1), 1);
 	run->options->progress(run->options->progress_context, NULL, done, 0, 0);
 	pthread_mutex_unlock(&run->lock);
 	return STATUS_OK;
@@ -146,7 +147,7 @@ static enum status run_array(struct run *run)
 	conditions_warn(run);
 	if (run->gradient) {
 		TRY(totals_add_programs(run));
-		gradient_count_array(run);
+		TRY(gradient_count_array(run));
 	}
 	TRY(input_output_end_array(run));
 	if (run->gradient)

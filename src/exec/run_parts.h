@@ -250,7 +250,8 @@ enum status gradient_run_tile(struct worker *worker);
 /* Begin: resets counters, and allocates sums, before an array is computed. Count: add an array to the run's, a forward run before it. */
 enum status gradient_begin_array(struct run *run);
 void forward_count_array(struct run *run);
-void gradient_count_array(struct run *run);
+/* Of several ranks, rank 0 gets the most of each counter. */
+enum status gradient_count_array(struct run *run);
 
 /* passes.c */
 
@@ -411,6 +412,8 @@ int64_t shares_before(const struct run *run, int64_t chunk);
 bool shares_owns(const struct run *run, int64_t chunk);
 /* Sets *VALUE to the least value of all ranks. It waits for them. */
 enum status shares_least(const struct run *run, int64_t *value);
+/* Sets rank 0's *VALUE to the greatest value of all ranks. */
+enum status shares_most(const struct run *run, int64_t *value);
 /* Gives the sums so far to the owner of CHUNK. The owner of the chunk before has them. */
 enum status shares_move_sums(struct run *run, int64_t chunk);
 /* True if the current array is cut into chunks that several ranks share. */

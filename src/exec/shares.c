@@ -236,16 +236,22 @@ enum status shares_spread_state(struct run *run)
 	return ranks_broadcast(run->ranks, state_of(run), state_size(run));
 }
 
-enum status shares_least(const struct run *run, int64_t *value)
+enum status shares_most(const struct run *run, int64_t *value)
 {
-	if (!shares_rows(run))
-		return STATUS_OK;
-	for (int i = 1; i < ranks_count(run->ranks); i++) {
+	for (int i = 1; shares_rows(run) && i < ranks_count(run->ranks); i++) {
 		int64_t other = *value;
 		TRY(move(run, i, 0, &other, sizeof other));
-		*value = lesser(*value, other);
+		*value = greater(*value, other);
 	}
-	return ranks_broadcast(run->ranks, value, sizeof *value);
+	return STATUS_OK;
+}
+
+enum status shares_least(const struct run *run, int64_t *value)
+{
+	int64_t most = -*value;
+	TRY(shares_most(run, &most));
+	*value = -most;
+	return shares_rows(run) ? ranks_broadcast(run->ranks, value, sizeof *value) : STATUS_OK;
 }
 
 /* Copies the state of the reduction, and the sums of params, from rank FROM to rank TO. */
