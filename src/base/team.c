@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 
 #include "base/checked.h"
+#include "base/system.h"
 
 struct member {
 	struct team *team;
@@ -20,6 +21,7 @@ struct loop {
 	int64_t count, grain;
 	team_part *part;
 	void *context;
+	unsigned denormals; /* how the caller's thread treats them: what flush_begin returns */
 	_Atomic int64_t next;
 };
 
@@ -60,6 +62,7 @@ static void *member_main(void *context)
 			break;
 		seen = team->loops;
 		pthread_mutex_unlock(&team->lock);
+		flush_end(team->loop.denormals);
 		run_pieces(&team->loop, member->memory);
 		pthread_mutex_lock(&team->lock);
 		if (--team->busy == 0)
@@ -131,7 +134,8 @@ void team_begin(struct team *team, int64_t count, int64_t grain, team_part *part
 {
 	const int others = team_start(team) - 1;
 	pthread_mutex_lock(&team->lock);
-	team->loop = (struct loop){.count = count, .grain = grain, .part = part, .context = context};
+	team->loop = (struct loop){
+		.count = count, .grain = grain, .part = part, .context = context, .denormals = flush_begin(false)};
 	team->loops++;
 	team->busy = others;
 	pthread_cond_broadcast(&team->begun);

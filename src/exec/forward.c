@@ -70,9 +70,10 @@ enum status forward_prepare(struct run *run)
 		TRY(reduction_open(&run->context, &run->reduction, &forward->whole, true, &forward->bytes));
 	if (program->uses_gemm || run->reduction.program.uses_gemm)
 		TRY(blas_load(run->options->job.threads, run->context.diags));
-	const bool tiled = run->tiles->tiled;
-	const int64_t each = tiled ? 0 : round_up(program->member, ARRAY_ALIGN);
-	const int members = tiled ? run->tiles->workers : team_members(run->options->job.threads, program->widest, each);
+	const int workers = run->tiles->workers, threads = tiles_members(run->tiles, run->options->job.threads);
+	const int64_t member = greater(program->member, forward->rest.program.member);
+	const int64_t each = workers > 1 ? 0 : round_up(member, ARRAY_ALIGN);
+	const int members = workers > 1 ? workers : team_members(threads, program->widest, each);
 	forward->bytes += (members - 1) * each;
 	return team_open(&run->team, members, each, run->context.allocator, run->context.diags);
 }

@@ -120,8 +120,8 @@ enum status gradient_prepare(struct run *run)
 	TRY(input_output_load_cotangent(run));
 	TRY(gradient_events_open(run));
 	allocator_trim();
-	return team_open(&run->team, job->tiles.tiled ? job->tiles.workers : job->team, job->member_bytes,
-	                 context->allocator, context->diags);
+	const int members = job->tiles.workers > 1 ? job->tiles.workers : job->team;
+	return team_open(&run->team, members, job->member_bytes, context->allocator, context->diags);
 }
 
 enum status gradient_open_worker(struct worker *worker, int64_t *slab, size_t *ports)

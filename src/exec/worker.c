@@ -122,7 +122,7 @@ enum status worker_evaluate(struct worker *worker, struct evaluation *evaluation
 	evaluation->spare = run->gradient ? run->gradient->spare : NULL;
 	evaluation->turns = turns_of(worker);
 	evaluation->wave = worker->wave;
-	evaluation->team = run->tiles->tiled || run->unteamed ? NULL : run->team;
+	evaluation->team = run->tiles->workers > 1 || run->unteamed ? NULL : run->team;
 	evaluation->kernels[0] = run->kernels[0];
 	evaluation->kernels[1] = run->kernels[1];
 	evaluation->programs = run->programs;

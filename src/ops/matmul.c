@@ -4,6 +4,7 @@
  * computed matrix by matrix. If B is one matrix for the whole stack, the stack of A is one tall
  * matrix. The gradient of a broadcast factor is summed over the stack, in order.
  */
+#include <math.h>
 #include <string.h>
 
 #include "base/checked.h"
@@ -97,7 +98,7 @@ static int64_t factor_at(const struct stack *p, const int64_t step[MAX_DIMS], in
 struct shared_product {
 	const struct stack *stack;
 	struct product all;
-	bool by_columns; /* pieces are columns; then B is not transposed */
+	bool by_columns; /* pieces are columns */
 };
 
 static void multiply_piece(void *context, void *memory MAYBE_UNUSED, int64_t begin, int64_t end)
@@ -107,7 +108,7 @@ static void multiply_piece(void *context, void *memory MAYBE_UNUSED, int64_t beg
 	struct product part = p->all;
 	if (p->by_columns) {
 		part.n = end - begin;
-		part.b.data = element_at(part.b.data, size, begin);
+		part.b.data = element_at(part.b.data, size, part.b.transposed ? begin * part.b.ld : begin);
 		part.c = element_of(part.c, size, begin);
 	} else {
 		part.m = end - begin;
@@ -117,15 +118,24 @@ static void multiply_piece(void *context, void *memory MAYBE_UNUSED, int64_t beg
 	gemm(p->stack->dtype, &part);
 }
 
+/* Returns the rows of a piece of PRODUCT or, if *BY_COLUMNS, its columns: more than there are if it is not cut. */
+static int64_t piece_extent(const struct product *product, bool *by_columns)
+{
+	/* COLUMNS: what our kernel packs at once; LEAST_WORK: multiplications, some tens of microseconds */
+	enum { ROWS = 512, LEAST = 96, COLUMNS = 384, LEAST_WORK = 1 << 20 };
+	const int64_t m = product->m, n = product->n;
+	/* The gradient of a weight has few rows and columns, and each element sums many products. */
+	const bool summed = product->a.transposed && product->k >= 2 * ROWS;
+	const bool wide = m < 2 * ROWS && n >= 2 * COLUMNS && m * product->k >= LEAST_WORK / COLUMNS;
+	*by_columns = summed ? n >= 2 * LEAST && n > m : wide;
+	return summed ? LEAST : wide ? COLUMNS : m >= 2 * ROWS ? ROWS : m + 1;
+}
+
 static void multiply_shared(struct team *team, const struct stack *stack, struct product product)
 {
-	enum { ROWS = 512, LEAST = 96 };
-	const int64_t m = product.m, n = product.n;
-	/* The gradient of a weight has few rows and columns, and each element sums many products. */
-	const bool summed = product.a.transposed && product.k >= 2 * ROWS;
-	struct shared_product shared = {stack, product, summed && n >= 2 * LEAST && n > m};
-	const int64_t grain = summed ? LEAST : m >= 2 * ROWS ? ROWS : m + 1;
-	team_run(team, shared.by_columns ? n : m, grain, multiply_piece, &shared);
+	struct shared_product shared = {.stack = stack, .all = product};
+	const int64_t grain = piece_extent(&product, &shared.by_columns);
+	team_run(team, shared.by_columns ? product.n : product.m, grain, multiply_piece, &shared);
 }
 
 static struct factor transposed(struct factor factor)
@@ -156,12 +166,50 @@ static struct product product_of(const struct stack *p, enum product_part part, 
 	return (struct product){p->m, p->n, p->k, l, r, result, p->n, false};
 }
 
+/* The stack of products that make PART. */
+struct shared_stack {
+	const struct stack *stack;
+	enum product_part part;
+	const void *arrays[3]; /* A, B and Z */
+};
+
+/* Computes products BEGIN .. END-1: a team_part. */
+static void multiply_products(void *context, void *memory MAYBE_UNUSED, int64_t begin, int64_t end)
+{
+	const struct shared_stack *s = context;
+	for (int64_t i = begin; i < end; i++) {
+		const struct product product = product_of(s->stack, s->part, s->arrays, i);
+		gemm(s->stack->dtype, &product);
+	}
+}
+
+/* True if no two products of the stack P write the same matrix for PART, the gradient of a broadcast factor. */
+static bool are_apart(const struct stack *p, enum product_part part)
+{
+	const int64_t *step = part == PART_LEFT ? p->step_a : p->step_b;
+	for (int i = 0; i < p->stack.ndim && part != PART_RESULT; i++)
+		if (step[i] == 0 && p->stack.dim[i] > 1)
+			return false;
+	return true;
+}
+
 /* Stores PART in its array: Z, A or B. For a gradient Z has the result's cotangent, and A or B the other factor. */
 static void multiply_stack(const struct op_call *call, enum product_part part, void *a, void *b, void *z)
 {
+	enum { LEAST_WORK = 1 << 21 }; /* multiplications of a piece of the stack */
 	const struct stack p = stack_of(call);
+	struct shared_stack shared = {&p, part, {a, b, z}};
+	const double work = (double)p.m * (double)p.n * (double)p.k;
+	bool columns;
+	if (p.count == 0)
+		return;
+	const struct product first = product_of(&p, part, shared.arrays, 0);
+	if (p.count > 1 && are_apart(&p, part) && piece_extent(&first, &columns) >= (columns ? first.n : first.m)) {
+		team_run(call->team, p.count, (int64_t)(LEAST_WORK / fmax(work, 1)) + 1, multiply_products, &shared);
+		return;
+	}
 	for (int64_t i = 0; i < p.count; i++)
-		multiply_shared(call->team, &p, product_of(&p, part, (const void *const[]){a, b, z}, i));
+		multiply_shared(call->team, &p, product_of(&p, part, shared.arrays, i));
 }
 
 /* Stores the gradients that are not NULL. dot exchanges the factors. */

@@ -253,8 +253,9 @@ static enum status make_tiles(struct job *job)
 	TRY(make_tile(job, &job->tile, tiles->tiled ? tiles->window : 0));
 	TRY(tiles->rest ? make_tile(job, &job->rest, tiles->rest) : STATUS_OK);
 	const struct compiled_chain *compiled = &job->tile.compiled;
-	job->member_bytes = tiles->tiled ? 0 : compiled->member;
-	job->team = tiles->tiled ? 1 : team_members(job->options.threads, compiled->widest, compiled->member);
+	const int64_t member = greater(compiled->member, job->rest.compiled.member);
+	job->member_bytes = tiles->workers > 1 ? 0 : member;
+	job->team = team_members(tiles_members(tiles, job->options.threads), compiled->widest, member);
 	return STATUS_OK;
 }
 

@@ -68,7 +68,7 @@ struct job {
 	struct lowered whole;        /* steps with whole types, for reports */
 	struct lowered forward;      /* the forward pass of the whole array, for tiles that fold; unset if unexecuted */
 	struct tiles tiles;
-	int team;                    /* threads that share each step without tiles; else 1 */
+	int team;                    /* threads that share each step if there is one worker; else 1 */
 	int64_t member_bytes;        /* workspace of each thread of the team beyond the first */
 	struct tile_plan tile, rest; /* rest.rows 0: all tiles have equally many rows */
 	struct schedule *schedule;

@@ -206,6 +206,13 @@ static void set_chunks(struct tiles *tiles, int64_t chunk, int64_t most, const s
 	tiles->workers = (int)greater(lesser(wants->threads, ceil_div(tiles_chunks(tiles), greater(wants->ranks, 1))), 1);
 }
 
+/* Returns the most tiles of a chunk. If tiles have products, which take long, each thread of each rank gets a chunk. */
+static int64_t tiles_for_each(const struct tiles *tiles, const struct row_cost *row, const struct tile_wants *wants)
+{
+	const int64_t threads = greater(wants->threads, 1) * greater(wants->ranks, 1);
+	return row->products ? ceil_div(ceil_div(tiles->rows, tiles->tile), threads) : INT64_MAX;
+}
+
 /* Returns the rows of a forward tile that stays in the cache while row by row operations run on it; at least 1. */
 static int64_t cached_rows(const struct row_cost *row, int64_t rows)
 {
@@ -234,17 +241,18 @@ static void cut_forward(struct tiles *tiles, const struct lowered *whole, const 
 	} else {
 		tiles->tile = cost.elements ? chunk : cached_rows(&cost, tiles->rows);
 	}
-	set_chunks(tiles, chunk, most, wants);
+	set_chunks(tiles, chunk, lesser(most, tiles_for_each(tiles, &cost, wants)), wants);
 }
 
 static void cut_gradient(struct tiles *tiles, const struct lowered *whole, const struct tile_wants *wants)
 {
 	const int64_t wanted = wanted_rows(tiles, whole, wants->rows);
 	const int64_t chunk = wanted ? wanted : GRADIENT_CHUNK / greater(tiles->input_row, 1);
-	const bool fixed = tiles->folds || wants->sums || cost_of_row(whole, tiles->rows).matrix_rows;
+	const struct row_cost cost = cost_of_row(whole, tiles->rows);
+	const bool fixed = tiles->folds || wants->sums || cost.matrix_rows;
 	const int64_t sums = saturated_add(wants->apart, tiles->state * (int64_t)sizeof(double));
-	const int64_t most = sums > 0 ? PARTIALS / sums : INT64_MAX;
 	tiles->tile = wanted && !fixed ? wanted : block_rows(whole, tiles->rows);
+	const int64_t most = lesser(sums > 0 ? PARTIALS / sums : INT64_MAX, tiles_for_each(tiles, &cost, wants));
 	/* A worker's next tile must not wait for the last one of another worker's chunk. */
 	set_chunks(tiles, chunk, wants->ordered && (wants->threads > 1 || wants->ranks > 1) ? 1 : most, wants);
 }

@@ -61,6 +61,8 @@ struct tiles {
 void tiles_cut(struct tiles *tiles, const struct lowered *whole, const struct tile_wants *wants);
 /* Returns the rows of a block of the folds of WHOLE, which has levels. */
 int64_t tiles_block(const struct lowered *whole);
+/* Returns how many of THREADS share each operation: one if several workers share the tiles. */
+static inline int tiles_members(const struct tiles *tiles, int threads) { return tiles->workers > 1 ? 1 : threads; }
 /* Sets TILES to leave the input of WHOLE, of any lowering, in one piece. */
 void tiles_keep_whole(struct tiles *tiles, const struct lowered *whole);
 /* True if a tile is the whole input of WHOLE in its own shape: then it needs no lowering of its own. */

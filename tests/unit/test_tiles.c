@@ -83,6 +83,23 @@ START_TEST(products_go_by_their_rows)
 }
 END_TEST
 
+/* A chunk of files would hold all tiles. So that threads share them it has fewer; one tile is for all threads together. */
+START_TEST(products_go_to_all_threads)
+{
+	static const char *const text = "param w: f32[64,64]\nmatmul w";
+	for (int threads = 1; threads <= 8; threads++) {
+		const struct tile_wants wants = {.read_anywhere = true, .write_anywhere = true, .threads = threads};
+		struct tiles p = cut(text, 4000, 64, &wants);
+		check(&p, 4000, 504, 504 * ((8 + threads - 1) / threads));
+		ck_assert_int_eq(tiles_members(&p, threads), 1);
+		p = cut(text, 100, 64, &wants);
+		check(&p, 100, 100, 100);
+		ck_assert_int_eq(p.workers, 1);
+		ck_assert_int_eq(tiles_members(&p, threads), threads);
+	}
+}
+END_TEST
+
 START_TEST(tiles_that_are_asked_for)
 {
 	struct tiles p = cut_tile("softmax", 100000, 16, 13);
@@ -234,6 +251,7 @@ int main(void)
 	tcase_add_test(tcase, elements_go_by_what_is_read_at_a_time);
 	tcase_add_test(tcase, rows_go_by_the_cache);
 	tcase_add_test(tcase, products_go_by_their_rows);
+	tcase_add_test(tcase, products_go_to_all_threads);
 	tcase_add_test(tcase, tiles_that_are_asked_for);
 	tcase_add_test(tcase, sums_go_by_blocks);
 	tcase_add_test(tcase, whole_arrays);
