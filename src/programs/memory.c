@@ -51,8 +51,10 @@ void *memory_get(struct shared_memory *memory, size_t size)
 	struct memory_segment *segment = find_segment(memory, size);
 	void *at = segment ? mmap(NULL, segment->size, PROT_READ | PROT_WRITE, MAP_SHARED, memory->fd, segment->offset)
 	                   : MAP_FAILED;
-	if (at != MAP_FAILED)
+	if (at != MAP_FAILED) {
 		segment->at = at;
+		segment->ready = 0;
+	}
 	pthread_mutex_unlock(&memory->lock);
 	return at == MAP_FAILED ? NULL : at;
 }
@@ -71,18 +73,42 @@ void memory_put(struct shared_memory *memory, void *at)
 	pthread_mutex_unlock(&memory->lock);
 }
 
-int64_t memory_offset(struct shared_memory *memory, const void *at, size_t size)
+/* Returns the segment that has the SIZE bytes at AT, or NULL. */
+static struct memory_segment *segment_of(struct shared_memory *memory, const void *at, size_t size)
 {
-	int64_t offset = -1;
-	pthread_mutex_lock(&memory->lock);
 	for (size_t i = 0; i < memory->count; i++) {
-		const struct memory_segment *segment = &memory->segments[i];
+		struct memory_segment *segment = &memory->segments[i];
 		const size_t from = (size_t)((uintptr_t)at - (uintptr_t)segment->at);
 		if (segment->at && from <= segment->size && size <= segment->size - from)
-			offset = segment->offset + (int64_t)from;
+			return segment;
 	}
+	return NULL;
+}
+
+int64_t memory_offset(struct shared_memory *memory, const void *at, size_t size)
+{
+	pthread_mutex_lock(&memory->lock);
+	const struct memory_segment *segment = segment_of(memory, at, size);
+	const int64_t offset = segment ? segment->offset + ((const char *)at - segment->at) : -1;
 	pthread_mutex_unlock(&memory->lock);
 	return offset;
+}
+
+void memory_ready_next(struct shared_memory *memory, const void *at, size_t size)
+{
+	int64_t from = 0, length = 0;
+	pthread_mutex_lock(&memory->lock);
+	struct memory_segment *segment = segment_of(memory, at, size);
+	const size_t end = segment ? (size_t)((const char *)at - segment->at) + size : 0;
+	if (segment && segment->ready < end + size && end < segment->size) {
+		const size_t begin = segment->ready > end ? segment->ready : end;
+		segment->ready = segment->size - end < size ? segment->size : end + size;
+		from = segment->offset + (int64_t)begin;
+		length = (int64_t)(segment->ready - begin);
+	}
+	pthread_mutex_unlock(&memory->lock);
+	if (length > 0)
+		(void)fallocate(memory->fd, FALLOC_FL_KEEP_SIZE, from, length);
 }
 
 int64_t memory_size(struct shared_memory *memory)

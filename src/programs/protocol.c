@@ -557,10 +557,11 @@ static enum status call_command(struct program *program, struct program_worker *
 		put_shared_call(&e, call);
 	else
 		put_call(&e, call);
-	if (call->meanwhile) {
-		channel_start(&command->channel);
+	channel_start(&command->channel);
+	if (command->memory && call->kind != PROGRAM_BACKWARD)
+		memory_ready_next(&program->set->memory, call->y, (size_t)type_bytes(&program->types.signature.y));
+	if (call->meanwhile)
 		call->meanwhile(call->context);
-	}
 	TRY(read_answer(&e, "ok", call_words[call->kind], &rest));
 	TRY(parse_handle(&e, call, rest));
 	if (!command->memory)

@@ -14,6 +14,7 @@
 
 #include "base/system.h"
 #include "failing.h"
+#include "programs/memory.h"
 #include "programs/programs.h"
 #include "scratch.h"
 #include "suite.h"
@@ -434,6 +435,40 @@ START_TEST(shared_arrays_are_not_copied)
 }
 END_TEST
 
+/* Pages of the segment that exist: COUNT. */
+static void check_pages(const struct shared_memory *memory, int64_t count)
+{
+	struct stat file;
+	ck_assert_int_eq(fstat(memory->fd, &file), 0);
+	ck_assert_int_eq(file.st_blocks * 512, count * sysconf(_SC_PAGESIZE));
+}
+
+START_TEST(pages_of_the_next_array_are_readied)
+{
+	/* the array, in pages; and the pages that exist then */
+	static const struct {
+		size_t first, pages;
+		int64_t exist;
+	} rows[] = {{0, 3, 3}, {1, 3, 4}, {0, 1, 4}, {5, 5, 4}, {4, 4, 6}, {8, 1, 6}, {2, 3, 6}};
+	const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	struct shared_memory memory;
+	ck_assert(memory_open(&memory, &allocator_system));
+	char *const at = memory_get(&memory, 10 * page);
+	ck_assert_ptr_nonnull(at);
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		memory_ready_next(&memory, at + rows[i].first * page, rows[i].pages * page);
+		check_pages(&memory, rows[i].exist);
+	}
+	memory_ready_next(&memory, rows, page);
+	check_pages(&memory, 6);
+	memory_put(&memory, at);
+	check_pages(&memory, 0);
+	memory_ready_next(&memory, memory_get(&memory, 10 * page), page);
+	check_pages(&memory, 1);
+	memory_close(&memory);
+}
+END_TEST
+
 /* Backward calls, each with another g, whose dc lies in the command's memory; and the work during the next call. */
 struct aliasing {
 	const double *aliased[3]; /* dc of each call so far */
@@ -845,6 +880,7 @@ static Suite *programs_suite(void)
 	tcase_add_loop_test(commands, a_command_sums, 0, 3);
 	tcase_add_loop_test(commands, operands_are_sent_again, 0, 3);
 	tcase_add_test(commands, shared_arrays_are_not_copied);
+	tcase_add_test(commands, pages_of_the_next_array_are_readied);
 	tcase_add_loop_test(commands, gradients_are_aliased, 0, 3);
 	tcase_add_test(commands, standard_error_passes_through);
 	tcase_add_test(commands, text_has_the_shortest_digits);
