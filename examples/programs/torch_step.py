@@ -7,85 +7,82 @@ MODEL.LAYERS is a list of modules in MODEL.py. The step's operand is the vector 
 lie in memory that ckptc shares, and their gradients are added up here. A record holds the graph of autograd.
 """
 import importlib
-import itertools
-import mmap
-import re
 import sys
 
 import torch
 
+import shared_steps
+
+
+class Layers:
+    def __init__(self, layers):
+        self.layers = torch.nn.ModuleList(layers)
+        self.params = list(self.layers.parameters())
+
+    def open(self, types, wanted):
+        self.operand = next(name for name in types if "d" + name in types and name != "x")
+        self.wanted, self.bound = wanted, None
+        bits, shape = types["x"]
+        x = torch.zeros(shape, dtype=getattr(torch, f"float{bits}"))
+        self.layers.to(x.dtype)
+        for p in self.params:
+            p.grad = torch.zeros_like(p)
+        return f"record={self.measure(x)} sums={self.operand}"
+
+    def measure(self, x):
+        """Returns the bytes that a record holds: those of the largest module."""
+        most, fixed = 0, {p.untyped_storage().data_ptr() for p in self.params}
+        for number in range(len(self.layers)):
+            held = []
+            with torch.autograd.graph.saved_tensors_hooks(lambda t: held.append(t) or t, lambda t: t):
+                held += self.run(number, x)
+            sizes = {t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in held}
+            most = max(most, sum(sizes[p] for p in sizes.keys() - fixed))
+        return most
+
+    def run(self, number, x):
+        torch.manual_seed(number)  # a step has the same dropout whenever it is computed
+        x = x.clone().requires_grad_()  # ckptc uses x's place again
+        return x, self.layers[number](x)
+
+    def compute(self, call):
+        self.bind(call)
+        return self.run(call.number, call.view("x"))
+
+    def bind(self, call):
+        """Makes the parameters views of the operand, where that lies in another place than before."""
+        place = call.offsets.get(self.operand, self.bound)
+        if place != self.bound:
+            self.bound = place
+            torch.nn.utils.vector_to_parameters(call.view(self.operand), self.params)
+
+    def forward(self, call):
+        with torch.no_grad():
+            self.record(call)
+
+    def record(self, call):
+        x, y = self.compute(call)
+        call.view("y").copy_(y.detach())
+        return x, y
+
+    def backward(self, call, record):
+        self.bind(call)
+        x, y = record or self.compute(call)
+        y.backward(call.view("g"))
+        if "x" in self.wanted:
+            call.view("dx").copy_(x.grad)
+
+    def gradient(self, call):
+        call.view("d" + self.operand).copy_(torch.cat([p.grad.flatten() for p in self.params]))
+        for p in self.params:
+            p.grad.zero_()
+
+
+def make_view(memory, bits, shape, offset):
+    size = torch.Size(shape)
+    return torch.frombuffer(memory, dtype=getattr(torch, f"float{bits}"), count=size.numel(), offset=offset).reshape(size)
+
+
 sys.path.insert(0, "")
 module, _, name = sys.argv[1].rpartition(".")
-layers = torch.nn.ModuleList(getattr(importlib.import_module(module), name))
-params = list(layers.parameters())
-types, records, handles, bound = {}, {}, itertools.count(1), None
-
-
-def run(number, x):
-    torch.manual_seed(number)  # a step has the same dropout whenever it is computed
-    x = x.clone().requires_grad_()  # ckptc uses x's place again
-    return x, layers[number](x)
-
-
-def measure(x):
-    """Returns the bytes that a record holds: those of the largest module."""
-    most, fixed = 0, {p.untyped_storage().data_ptr() for p in params}
-    for number in range(len(layers)):
-        held = []
-        with torch.autograd.graph.saved_tensors_hooks(lambda t: held.append(t) or t, lambda t: t):
-            held += run(number, x)
-        sizes = {t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in held}
-        most = max(most, sum(sizes[p] for p in sizes.keys() - fixed))
-    return most
-
-
-def view(name):
-    """The array NAME in shared memory."""
-    dtype, shape = types[name]
-    return torch.frombuffer(memory, dtype=dtype, count=shape.numel(), offset=int(at[name])).reshape(shape)
-
-
-for line in sys.stdin:
-    word, *words = line.split()
-    at = dict(w.split("=") for w in words if "=" in w)
-    if word == "open":
-        for name, dtype, shape in re.findall(r"(\w+)=f(32|64)\[([\d,]*)\]", line):
-            types[name] = getattr(torch, "float" + dtype), torch.Size(int(n) for n in shape.split(",") if n)
-        operand = next(name for name in types if name not in "xy")
-        types |= {"d" + name: types[name] for name in types} | {"g": types["y"]}
-        layers.to(types["x"][0])
-        bound = None
-        records.clear()
-        for p in params:
-            p.grad = torch.zeros_like(p)
-        x = torch.zeros(types["x"][1], dtype=types["x"][0])
-        print(f"ready 1 backward memory record={measure(x)} sums={operand}")
-    elif word == "memory":
-        memory = mmap.mmap(3, int(words[0]))
-        continue
-    elif word == "release":
-        del records[words[0]]
-        continue
-    elif word == "gradient":
-        view("d" + operand).copy_(torch.cat([p.grad.flatten() for p in params]))
-        for p in params:
-            p.grad.zero_()
-        print("ok")
-    else:
-        if at.get(operand, bound) != bound:
-            bound = at[operand]
-            torch.nn.utils.vector_to_parameters(view(operand), params)  # the parameters are views of it
-        number, handle = words[0], words[1] if "=" not in words[1] else None
-        with torch.set_grad_enabled(word != "forward"):
-            x, y = records.pop(handle) if handle else run(int(number), view("x"))
-        if word == "backward":
-            y.backward(view("g"))
-            if "dx" in at:
-                view("dx").copy_(x.grad)
-        else:
-            view("y").copy_(y.detach())
-        if word == "record":
-            handle = str(next(handles))
-            records[handle] = x, y
-        print("ok", handle if word == "record" else "")
-    sys.stdout.flush()
+shared_steps.serve(Layers(getattr(importlib.import_module(module), name)), make_view)
