@@ -113,8 +113,8 @@ struct ckptc_counters {
 	int64_t spill_writes, spill_reads;
 	double forward_time, backward_time; /* of each step once */
 	double recomputed_time;             /* of all other forward executions */
-	double overhead_percent;            /* recomputed over forward and backward time; 0 if these are 0 */
-	double gap_percent; /* a budget's recomputation is at most this much above the least; below 0: unknown */
+	double overhead_percent; /* recomputed, and rows that tiles share, over the times above without these rows */
+	double gap_percent;      /* a budget's recomputation is at most this much above the least; below 0: unknown */
 	int64_t reserved[4];
 };
 CKPTC_API void ckptc_plan_counters(const struct ckptc_plan *plan, struct ckptc_counters *counters);

@@ -120,7 +120,6 @@ void ckptc_plan_free(struct ckptc_plan *plan)
 
 void counters_show(struct ckptc_counters *to, const struct counters *c)
 {
-	const double once = c->forward_cost + c->backward_cost;
 	*to = (struct ckptc_counters){.steps = c->steps,
 	                              .evaluations = c->evaluations,
 	                              .recomputed = c->evaluations - c->steps,
@@ -132,7 +131,7 @@ void counters_show(struct ckptc_counters *to, const struct counters *c)
 	                              .forward_time = c->forward_cost,
 	                              .backward_time = c->backward_cost,
 	                              .recomputed_time = c->recomputed_cost,
-	                              .overhead_percent = once > 0 ? 100 * c->recomputed_cost / once : 0,
+	                              .overhead_percent = counters_overhead(c),
 	                              .gap_percent = c->bounded ? c->gap_percent : -1};
 }
 

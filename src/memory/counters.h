@@ -20,4 +20,15 @@ struct counters {
 	double gap_percent; /* by how much its forward executions may cost more than the least by schedules of steps */
 };
 
+/*
+ * Returns the overhead in percent: recomputed steps, and the rows that a tile computes beside its own, over a forward and
+ * a backward pass without these. 0 if these take no time.
+ */
+static inline double counters_overhead(const struct counters *counters)
+{
+	const double all = counters->forward_cost + counters->backward_cost;
+	const double once = all * (1 - counters->halo_share);
+	return once > 0 ? 100 * (counters->recomputed_cost + all - once) / once : 0;
+}
+
 #endif

@@ -10,12 +10,7 @@ void row_compare(struct policy_row *row, const struct counters *save_all)
 	row->save_all_stored = save_all->stored_bytes;
 }
 
-double row_overhead(const struct policy_row *row)
-{
-	const double all = row->counters.forward_cost + row->counters.backward_cost;
-	const double once = all * (1 - row->counters.halo_share);
-	return all > 0 ? 100.0 * (row->counters.recomputed_cost + all - once) / once : 0;
-}
+double row_overhead(const struct policy_row *row) { return counters_overhead(&row->counters); }
 
 double row_reduction(const struct policy_row *row)
 {

@@ -245,6 +245,25 @@ START_TEST(test_residuals)
 END_TEST
 
 /* A chain without steps has a plan without actions, and the gradient of the identity. */
+/* Tiles compute some rows twice, which is overhead even if no step is recomputed. Only tiles of large arrays do. */
+START_TEST(test_shared_rows)
+{
+	const struct ckptc_array small = array_of(CKPTC_F64, 2, 400, 4, NULL),
+							 large = array_of(CKPTC_F64, 2, 4000000, 4, NULL);
+	struct ckptc_chain *chain = chain_of("repeat 20 { add { laplacian; mul 0.1 } }", NULL);
+	struct ckptc_counters counters;
+	struct ckptc_plan *plan;
+	for (int i = 0; i < 2; i++) {
+		ck_assert_int_eq(ckptc_plan_chain(&plan, chain, i ? &large : &small, "save-all", NULL, NULL), CKPTC_OK);
+		ckptc_plan_counters(plan, &counters);
+		ck_assert_int_eq(counters.recomputed, 0);
+		ck_assert_int_eq(counters.overhead_percent > 0, i);
+		ckptc_plan_free(plan);
+	}
+	ckptc_chain_free(chain);
+}
+END_TEST
+
 START_TEST(test_identity)
 {
 	struct ckptc_chain *chain = chain_of("# nothing", NULL);
@@ -567,6 +586,7 @@ int main(void)
 	tcase_add_test(tests, test_cotangent);
 	tcase_add_test(tests, test_dtypes);
 	tcase_add_test(tests, test_residuals);
+	tcase_add_test(tests, test_shared_rows);
 	tcase_add_test(tests, test_identity);
 	tcase_add_test(tests, test_program);
 	tcase_add_test(tests, test_while);
