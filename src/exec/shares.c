@@ -38,6 +38,18 @@ int64_t shares_chunk(const struct run *run, int64_t item)
 static int owner(const struct run *run, int64_t chunk) { return (int)(chunk % ranks_count(run->ranks)); }
 bool shares_owns(const struct run *run, int64_t chunk) { return owner(run, chunk) == ranks_index(run->ranks); }
 
+/* Says at which stage, and why, one rank computes alone. */
+static void warn_alone(const struct run *run)
+{
+	const struct because *because = &run->tiles->because;
+	const char *reason = because->reason ? because->reason : "all of them depend on one another";
+	static const char *const what = "the chain's rows cannot be shared out among ranks, so one rank computes alone";
+	if (because->span.line)
+		diag_at(run->context.diags, STATUS_OK, run->chain->source, because->span, "%s: %s", what, reason);
+	else
+		diag_warn(run->context.diags, "%s: %s", what, reason);
+}
+
 enum status shares_begin_array(struct run *run)
 {
 	struct diags *diags = run->context.diags;
@@ -48,7 +60,7 @@ enum status shares_begin_array(struct run *run)
 		return STATUS_OK;
 	if (!run->tiles->tiled) {
 		if (ranks_index(run->ranks) == 0)
-			diag_warn(diags, "the chain's rows cannot be shared out among ranks: one of them computes alone");
+			warn_alone(run);
 		return STATUS_OK;
 	}
 	if (!reader_seekable(run->reader))

@@ -104,15 +104,34 @@ static enum status plan_file(struct run *run)
 	return spill_open(&tj->spill, 0, run->context.allocator, run->context.diags);
 }
 
-/* Identifies a file by its size and its time: to read all of it would take as long as a part of the run. */
+/*
+ * Identifies a file by its size and its time: to read all of it would take as long as a part of the run. A copy of the
+ * numbers of a text is new, so their values identify it.
+ */
+static enum status hash_file(const struct run *run, uint64_t *hash)
+{
+	enum { PIECE = 64 << 10 };
+	const struct input_stamp stamp = input_stamp(run->reader->input);
+	const bool copied = run->reader->copy.fd >= 0;
+	const int64_t file[] = {stamp.size, copied ? 0 : stamp.modified, run->reader->data};
+	unsigned char piece[PIECE];
+	*hash = hash_bytes(HASH_START, file, sizeof file);
+	for (int64_t at = 0; copied && at < stamp.size; at += PIECE) {
+		const int64_t size = lesser(stamp.size - at, PIECE);
+		TRY(input_copy_read(&run->reader->copy, at, piece, size, run->context.diags));
+		*hash = hash_bytes(*hash, piece, (size_t)size);
+	}
+	return STATUS_OK;
+}
+
 static enum status identify(const struct run *run, struct journal *journal)
 {
 	const struct tiles *tiles = run->tiles;
-	const struct input_stamp stamp = input_stamp(run->reader->input);
 	char type[TYPE_TEXT];
-	const int64_t file[] = {stamp.size, stamp.modified, run->reader->data};
+	uint64_t input;
+	TRY(hash_file(run, &input));
 	type_format(&run->input, type);
-	const uint64_t input = hash_bytes(hash_bytes(HASH_START, type, strlen(type)), file, sizeof file);
+	input = hash_bytes(input, type, strlen(type));
 	const int64_t cut[] = {tiles->tile, tiles->per_chunk, tiles->window, ranks_count(run->ranks),
 	                       ranks_index(run->ranks)};
 	journal->identity.parts[JOURNAL_TILES] = hash_bytes(HASH_START, cut, sizeof cut);

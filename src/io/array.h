@@ -27,6 +27,7 @@ struct reader_options {
 	/* Of text, except for small ones. Where it is a file and not overwritten, none of these matters. */
 	bool types;        /* only the type matters: values are not kept */
 	bool copies;       /* they go to an unnamed file in SPILL (see input_copy_open); else they are held */
+	bool anywhere;     /* small ones do so too, and files: they are read in any order */
 	bool one_pass;     /* --one-pass: such a copy is an error */
 	bool overwritten;  /* an output may overwrite the input, so that all is read before the first write */
 	const char *spill; /* --spill */

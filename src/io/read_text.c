@@ -1,7 +1,8 @@
 /*
  * Arrays of text and csv. Their first two rows decide the layout, but only their end gives the number of rows. So a
  * large file is read twice: first its lines are counted, and later its numbers are read in order, as the run wants them.
- * The numbers of a large pipe go to an unnamed file, which is then read as raw values are. Small texts are held.
+ * The numbers of a large pipe go to an unnamed file, which is then read as raw values are. Small texts are held. If rows are
+ * wanted in any order, the numbers of every text go to such a file.
  */
 #include "io/formats.h"
 
@@ -20,7 +21,8 @@ struct numbers {
 static enum status pass_numbers(struct reader *r, struct numbers *n, struct diags *diags)
 {
 	const struct reader_options *options = &r->options;
-	if (!n->passed && scan_bytes(r->scan) > SMALL && (options->types || options->copies)) {
+	const bool long_text = scan_bytes(r->scan) > SMALL || options->anywhere;
+	if (!n->passed && long_text && (options->types || options->copies)) {
 		n->passed = true;
 		if (options->one_pass && !options->types) {
 			diag_file(diags, STATUS_USAGE, r->input->name, -1,
@@ -85,7 +87,7 @@ enum status text_begin(struct reader *r, struct diags *diags)
 {
 	struct text_size size;
 	const struct input *input = r->input; /* keep_numbers may replace it */
-	const bool file = input->size - input->offset > SMALL && !r->options.overwritten;
+	const bool file = input->size - input->offset > SMALL && !r->options.overwritten && !r->options.anywhere;
 	TRY(scan_open(&r->scan, r, diags));
 	TRY(file ? scan_count(r->scan, &size, diags) : keep_numbers(r, &size, diags));
 	if (r->scan)

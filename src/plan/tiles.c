@@ -295,6 +295,8 @@ static bool cut_windows(struct tiles *tiles, const struct lowered *whole, const 
 	const int64_t before = both ? round_up(lesser(deep, rows) + 1, unit) : reach->before;
 	const int64_t halo = both ? 2 * before : lesser(deep, rows);
 	refuse_windows(tiles, reach);
+	if (!tiles->because.reason && bytes <= limit && wants->ranks > 1 && fixed)
+		tiles->because = (struct because){"an array of at most 64 MiB is summed or multiplied as one", reach->deepest};
 	if (tiles->because.reason || (bytes <= limit && !wanted && !shared))
 		return false;
 	tiles->tile = wanted ? greater(wanted, 2) : window_tile(whole, fixed, halo, limit);
@@ -306,7 +308,7 @@ static bool cut_windows(struct tiles *tiles, const struct lowered *whole, const 
 	tiles->wraps = reach->wraps;
 	if (tiles->window < (wanted || shared ? rows : ceil_div(rows, 2)))
 		return true;
-	if (bytes > limit)
+	if (bytes > limit || shared)
 		tiles->because = (struct because){"the rows that it and other stages read around a row are most of the array",
 		                                  reach->deepest};
 	return false;
