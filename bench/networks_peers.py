@@ -1,0 +1,136 @@
+"""The networks of bench/networks.py in PyTorch and JAX: networks_peers.py FRAMEWORK CASE PASS THREADS FOLDER.
+
+Reads x.npy and params.npz from FOLDER. For each line of its input takes one step, and prints its seconds. At the end
+prints the KiB of VmHWM. The first step, which compiles, is not printed. A step ends with the results as arrays of NumPy;
+those of the last one go to FOLDER/peer.npz.
+"""
+import os
+import sys
+import time
+
+import numpy as np
+
+FRAMEWORK, CASE, PASS, THREADS, FOLDER = sys.argv[1:]
+
+
+def load():
+    with np.load(os.path.join(FOLDER, "params.npz")) as file:
+        return np.load(os.path.join(FOLDER, "x.npy")), dict(file)
+
+
+def torch_step(x, params):
+    import torch
+    from torch.nn import functional as F
+    torch.set_num_threads(int(THREADS))
+
+    def gpt(x, p):
+        n, t, d = x.shape
+        heads = lambda y: y.view(n, t, d // 64, 64).transpose(1, 2)
+        for g, b, q, k, v, o, h, c, up, ub, down, db in zip(*[p[key] for key in GPT]):
+            y = F.layer_norm(x, (d,), g, b)
+            y = F.scaled_dot_product_attention(heads(y @ q), heads(y @ k), heads(y @ v), is_causal=True)
+            x = x + y.transpose(1, 2).reshape(n, t, d) @ o
+            x = x + (F.gelu(F.layer_norm(x, (d,), h, c) @ up + ub) @ down + db)
+        return x
+
+    def resnet(x, p):
+        for a, b in zip(p["A"], p["B"]):
+            x = F.relu(x + F.conv2d(F.relu(F.conv2d(x, a, padding=1)), b, padding=1))
+        return x
+
+    def layers(x, p):
+        for i in range(len(p)):
+            x = torch.tanh(x @ p[f"W{i}"])
+        return x
+
+    def rnn(x, p):
+        for row in p["xs"]:
+            x = torch.tanh(x @ p["W"] + row)
+        return x
+
+    f = {"gpt": gpt, "resnet": resnet, "mlp": layers, "rnn": rnn, "product": lambda x, p: x @ p["W"]}[CASE]
+    if FRAMEWORK == "torch.compile":
+        f = torch.compile(f)
+    params = {key: torch.from_numpy(value) for key, value in params.items()}
+    trained = {key: value.requires_grad_(key not in ("xs", "mask")) for key, value in params.items()}
+
+    def forward():
+        with torch.inference_mode():
+            return {"y": f(torch.from_numpy(x), params).numpy()}
+
+    def gradient():
+        v = torch.from_numpy(x).requires_grad_(True)
+        for p in trained.values():
+            p.grad = None
+        f(v, trained).sum().backward()
+        return {"x": v.grad.numpy()} | {k: p.grad.numpy() for k, p in trained.items() if p.grad is not None}
+    return forward if PASS == "forward" else gradient
+
+
+def jax_step(x, params):
+    import jax
+    import jax.numpy as jnp
+
+    def norm(x, g, b):
+        x = x - x.mean(-1, keepdims=True)
+        return x * jax.lax.rsqrt((x * x).mean(-1, keepdims=True) + 1e-5) * g + b
+
+    def gpt(x, p, mask):
+        n, t, d = x.shape
+        heads = lambda y: y.reshape(n, t, d // 64, 64).swapaxes(1, 2)
+
+        def block(x, w):
+            g, b, q, k, v, o, h, c, up, ub, down, db = w
+            y = norm(x, g, b)
+            weights = jax.nn.softmax(heads(y @ q) @ heads(y @ k).swapaxes(-1, -2) / 8 + mask)
+            x = x + (weights @ heads(y @ v)).swapaxes(1, 2).reshape(n, t, d) @ o
+            return x + jax.nn.gelu(norm(x, h, c) @ up + ub, approximate=False) @ down + db, None
+        return jax.lax.scan(block, x, [p[key] for key in GPT])[0]
+
+    def conv(x, k):
+        return jax.lax.conv_general_dilated(x, k, (1, 1), "SAME")
+
+    def resnet(x, p, _):
+        for a, b in zip(p["A"], p["B"]):
+            x = jax.nn.relu(x + conv(jax.nn.relu(conv(x, a)), b))
+        return x
+
+    def layers(x, p, _):
+        for i in range(len(p)):
+            x = jnp.tanh(x @ p[f"W{i}"])
+        return x
+
+    def rnn(x, p, xs):
+        return jax.lax.scan(lambda x, row: (jnp.tanh(x @ p["W"] + row), None), x, xs)[0]
+
+    f = {"gpt": gpt, "resnet": resnet, "mlp": layers, "rnn": rnn, "product": lambda x, p, _: x @ p["W"]}[CASE]
+    const = next((params.pop(key) for key in ("mask", "xs") if key in params), np.zeros(0))
+    if PASS == "forward":
+        compiled = jax.jit(f)
+        return lambda: {"y": np.asarray(compiled(x, params, const))}
+    compiled = jax.jit(jax.grad(lambda x, p, c: f(x, p, c).sum(), (0, 1)))
+
+    def gradient():
+        dx, dp = jax.block_until_ready(compiled(x, params, const))
+        return {"x": np.asarray(dx)} | {k: np.asarray(g) for k, g in dp.items()}
+    return gradient
+
+
+GPT = ["g", "b", "Q", "K", "V", "O", "h", "c", "U", "ub", "D", "db"]
+
+
+def main():
+    x, params = load()
+    step = (jax_step if FRAMEWORK == "JAX" else torch_step)(x, params)
+    step(), step()
+    results = {}
+    for _ in sys.stdin:
+        begun = time.perf_counter(), time.process_time()
+        results = step()
+        print(time.perf_counter() - begun[0], time.process_time() - begun[1], flush=True)
+    np.savez(os.path.join(FOLDER, "peer.npz"), **results)
+    with open("/proc/self/status", encoding="ascii") as file:
+        print(next(line.split()[1] for line in file if line.startswith("VmHWM")))
+
+
+main()
