@@ -105,16 +105,18 @@ static void *open_with_one_thread(void)
 }
 
 /*
- * True if our kernels are those of AVX-512 (kernels_get). OpenBLAS 0.3.21 runs its AVX2 kernels
- * on processors with AVX-512 that it does not know. On AMD's Zen 5, products of 256 to 1024 reach
- * 131 GFLOP/s in f32 and 64 in f64; our own reach 240 and 111. On Intel's Sapphire Rapids, 16
- * products of 65536 rows with 256 x 256 in f32 take 2.4 s. Its AVX-512 kernels take 1.9 s, and
- * ours 1.4 s. In f64 the times are within a fifth of each other.
+ * True if our kernels are those of AVX-512 or AVX2 (kernels_get). OpenBLAS 0.3.21 runs its AVX2 kernels on processors
+ * with AVX-512 that it does not know. On AMD's Zen 5, products of 256 to 1024 reach 131 GFLOP/s in f32 and 64 in f64;
+ * our own reach 240 and 111. On Intel's Sapphire Rapids, 16 products of 65536 rows with 256 x 256 in f32 take 2.4 s. Its
+ * AVX-512 kernels take 1.9 s, and ours 1.4 s. With AVX2 on both sides, networks take 0.93 to 1.02 of their time with
+ * OpenBLAS on Zen 4 (bench/RESULTS.md), and less on Zen 3. Small matrices times less than some 60 rows, which take
+ * microseconds, are slower by ours.
  */
 static bool own_is_faster(void)
 {
 #if defined(__x86_64__)
-	return !strcmp(kernels_get(DTYPE_F32)->isa, "avx512");
+	const char *isa = kernels_get(DTYPE_F32)->isa;
+	return !strcmp(isa, "avx512") || !strcmp(isa, "avx2");
 #else
 	return false;
 #endif
