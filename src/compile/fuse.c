@@ -18,6 +18,7 @@
 #include "compile/compiler.h"
 
 enum { BLOCK_BYTES = 24 << 10, LEAST_BLOCK = 256, MOST_BLOCK = 4096, GATHER_BLOCK = 1 << 16, MOST_FILLS = 8 };
+enum { MOST_ROWS = 64 << 10 /* bytes of the registers of a block of two rows */ };
 
 /* The most kernel ops and registers that one carry of a loop adds to a draft. */
 enum { CARRY_KERNEL_OPS = 4, CARRY_REGISTERS = 4 };
@@ -381,10 +382,26 @@ static int64_t mark_once(struct draft *d)
 }
 
 /*
- * Sets the block of LAUNCH to as many elements as keep registers and arrays in the first-level cache, or to MOST_BLOCK
- * for a single kernel op without registers. It is a multiple of PERIOD (if 1, of 512), or of 64 if one block holds all.
+ * Returns what the block of LAUNCH is a multiple of, for elements of WIDTH bytes: two rows of SHAPE if it gathers and
+ * they fit the registers, since a laplacian computes two at once. Else PERIOD or, if that is 1, 512.
  */
-static void choose_block(struct launch *launch, int64_t period)
+static int64_t block_unit(const struct launch *launch, int64_t period, int64_t width, const struct shape *shape)
+{
+	const int64_t rows = shape->ndim > 1 ? 2 * shape->dim[shape->ndim - 1] : 0;
+	bool gathers = false;
+	for (size_t i = 0; i < launch->kernel_op_count; i++)
+		gathers |= launch->kernel_ops[i].kind == KERNEL_OP_GATHER;
+	const int64_t registers = greater(launch->registers, 1);
+	if (gathers && rows > 0 && rows % 8 == 0 && rows % period == 0 && rows * width * registers <= MOST_ROWS)
+		return rows;
+	return period > 1 ? period : 512;
+}
+
+/*
+ * Sets the block of LAUNCH to as many elements as keep registers and arrays in the first-level cache, or to MOST_BLOCK
+ * for a single kernel op without registers. It is a multiple of its unit, or of 64 if one block holds all.
+ */
+static void choose_block(struct launch *launch, int64_t period, const struct shape *shape)
 {
 	int64_t width = 4, arrays = 1;
 	for (size_t i = 0; i < launch->kernel_op_count; i++) {
@@ -398,7 +415,7 @@ static void choose_block(struct launch *launch, int64_t period)
 	block = block < LEAST_BLOCK ? LEAST_BLOCK : block > MOST_BLOCK ? MOST_BLOCK : block;
 	if (launch->kernel_op_count == 1 && !launch->registers && launch->kernel_ops->kind == KERNEL_OP_GATHER)
 		block = GATHER_BLOCK; /* whole rows, which share what they read */
-	int64_t unit = period > 1 ? period : 512;
+	const int64_t unit = block_unit(launch, period, width, shape);
 	launch->block = block / unit > 0 ? block / unit * unit : unit;
 	if (launch->block > launch->count)
 		launch->block = round_up(launch->count > 0 ? launch->count : 1, 64);
@@ -444,6 +461,56 @@ static void join_tails(struct draft *d)
 	d->kernel_op_count = count;
 }
 
+/* True if the result of M is its cotangent, as of the derivatives of an addition. */
+static bool is_copy(const struct kernel_op *m)
+{
+	return (m->kind == KERNEL_OP_VJP_V && (m->op == OP_add || m->op == OP_sub)) ||
+	       (m->kind == KERNEL_OP_VJP_A && m->op == OP_add);
+}
+
+/* Returns the kernel op of D that makes register REG, or NULL. */
+static struct kernel_op *maker_of(struct draft *d, const struct arg *reg)
+{
+	for (struct kernel_op *m = d->kernel_ops; m < d->kernel_ops + d->kernel_op_count; m++)
+		if (same_register(&m->out, reg))
+			return m;
+	return NULL;
+}
+
+/* Makes FROM, a register of D, TO wherever it stands. */
+static void rename_register(struct draft *d, struct arg from, struct arg to)
+{
+	for (struct kernel_op *m = d->kernel_ops; m < d->kernel_ops + d->kernel_op_count; m++)
+		for (size_t a = 0; a < KERNEL_OP_ARGS; a++)
+			if (same_register(&m->args[a], &from))
+				m->args[a] = to;
+}
+
+/*
+ * Removes copies of cotangents: who reads the copy reads what is copied. If the copy is an array and that is a register,
+ * the register becomes the array.
+ */
+static void drop_copies(struct draft *d)
+{
+	size_t count = d->fills;
+	for (size_t i = 0; i < d->kernel_op_count; i++)
+		if (d->kernel_ops[i].kind == KERNEL_OP_LOOP) /* a register may have another value in each iteration */
+			return;
+	for (size_t i = d->fills; i < d->kernel_op_count; i++) {
+		const struct kernel_op m = d->kernel_ops[i];
+		struct kernel_op *maker = is_copy(&m) ? maker_of(d, &m.g) : NULL;
+		const bool array = m.out.kind == ARG_ARRAY;
+		if (!is_copy(&m) || (array && (!maker || maker->kind == KERNEL_OP_FILL))) {
+			d->kernel_ops[count++] = m;
+			continue;
+		}
+		if (maker)
+			maker->single &= m.single;
+		rename_register(d, array ? m.g : m.out, array ? m.out : m.g);
+	}
+	d->kernel_op_count = count;
+}
+
 static void add_kernel_ops(struct compiler *c, size_t first, size_t end)
 {
 	size_t open[MAX_LOOPS];
@@ -482,6 +549,7 @@ bool compile_group(struct compiler *c, size_t first, size_t end)
 	d->kernel_op_count = d->register_count = d->extras = d->fills = 0;
 	fill_first(c, first, end);
 	add_kernel_ops(c, first, end);
+	drop_copies(d);
 	join_tails(d);
 	const size_t names = d->kernel_op_count;
 	int64_t period = mark_once(d);
@@ -497,7 +565,7 @@ bool compile_group(struct compiler *c, size_t first, size_t end)
 		memcpy(launch->kernel_ops, d->kernel_ops, d->kernel_op_count * sizeof *launch->kernel_ops);
 	launch->kernel_op_count = d->kernel_op_count;
 	d->kernel_op_count = names;
-	choose_block(launch, period);
+	choose_block(launch, period, shape);
 	const int64_t registers = launch->register_bytes * launch->registers;
 	c->register_bytes = greater(c->register_bytes, registers);
 	if (launch_may_wait(launch))

@@ -462,7 +462,7 @@ enum status evaluate(const struct evaluation *e)
 	struct machine_state m = {.e = e,
 	                          .program = e->program,
 	                          .workspace = e->workspace,
-	                          .frame = e->workspace,
+	                          .frame = wave_frame(e->wave, e->workspace, e->program->frame->count),
 	                          .kernels = {e->kernels[0] ? e->kernels[0] : kernels_get(DTYPE_F32),
 	                                      e->kernels[1] ? e->kernels[1] : kernels_get(DTYPE_F64)}};
 	int64_t counters[e->program->levels + 1];
@@ -471,7 +471,6 @@ enum status evaluate(const struct evaluation *e)
 		memcpy(counters, e->counters, (size_t)e->program->levels * sizeof *counters);
 	m.counters = counters;
 	m.moved = true;
-	wave_clear(e->wave, e->workspace, (int64_t)(e->program->frame->count * sizeof *m.frame));
 	open_frame(&m);
 	for (size_t i = 0; i < e->program->launch_count; i++) {
 		const struct launch *launch = &e->program->launches[i];

@@ -31,6 +31,7 @@ enum {
 	WAVE_ARRAYS = 384,
 	WAVE_POINTERS = 4096,  /* in the copies of frames */
 	WAVE_USES = 64,        /* of arrays by one stage */
+	WAVE_FRAME = 256,      /* pointers of the frame of the program that runs */
 	PART_BYTES = 64 << 10, /* of an array, in the rows that a stage computes at a time */
 };
 
@@ -67,7 +68,8 @@ struct wave {
 	size_t array_count;
 	char *pointers[WAVE_POINTERS];
 	size_t pointer_count;
-	char **frame; /* the last copy: of PROGRAM's frame */
+	char *current[WAVE_FRAME]; /* the frame of the program that runs */
+	char **frame;              /* the last copy: of PROGRAM's frame */
 	const struct program *program;
 	struct wave_use uses[WAVE_USES]; /* of the call that is being added */
 	size_t use_count;
@@ -244,12 +246,15 @@ static int64_t lag_of(struct wave *wave)
 	return apart ? -1 : lag;
 }
 
-void wave_clear(struct wave *wave, const void *memory, int64_t bytes)
+char **wave_frame(struct wave *wave, void *memory, size_t count)
 {
-	const struct wave_use use = {.base = memory, .bytes = bytes};
+	const struct wave_use use = {.base = memory, .bytes = (int64_t)(count * sizeof(char *))};
 	bool other = false;
+	if (wave && count <= WAVE_FRAME)
+		return wave->current;
 	if (wave && array_of(wave, &use, &other))
 		wave_run(wave);
+	return memory;
 }
 
 /* Adds the uses by a stage of lag LAG to the arrays of WAVE. There is capacity. */

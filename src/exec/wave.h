@@ -18,8 +18,11 @@ void wave_close(struct wave *wave, const struct allocator *allocator);
  * wave_run before anything else reads or writes the arrays, or the particulars change.
  */
 bool wave_add(struct wave *wave, const struct group_call *call, bool moved, struct team *team);
-/* Runs the groups that wait if they use one of the BYTES at MEMORY. WAVE may be NULL. */
-void wave_clear(struct wave *wave, const void *memory, int64_t bytes);
+/*
+ * Returns where the frame of COUNT pointers of a program lies while that runs. It is in WAVE or, if that is NULL or the
+ * frame is long, at MEMORY. Runs the groups that wait if they use that.
+ */
+char **wave_frame(struct wave *wave, void *memory, size_t count);
 /* Runs the groups that wait. WAVE may be NULL. */
 void wave_run(struct wave *wave);
 

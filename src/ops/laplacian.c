@@ -58,7 +58,12 @@ void laplacian_begin(struct laplacian *l, const struct attrs *attrs, const struc
 	const double one = one_spacing(attrs);
 	const int ndim = shape->ndim;
 	int last = ndim - 1;
-	*l = (struct laplacian){.loops = loops, .size = element_size(loops->dtype), .boundary = attrs->boundary, .n = 1};
+	/* A gather begins one for each block: the axes are left as they are. */
+	l->loops = loops;
+	l->size = element_size(loops->dtype);
+	l->boundary = attrs->boundary;
+	l->n = 1;
+	l->count = 0;
 	l->mirrored = adjoint && attrs->boundary == BOUNDARY_REFLECT;
 	l->width = (int)attrs->order / 2;
 	l->divisor = one > 0 ? one * one : 1;
@@ -83,6 +88,8 @@ void laplacian_begin(struct laplacian *l, const struct attrs *attrs, const struc
 		l->rows *= last == 0 && l->leading ? 1 : shape->dim[last];
 	}
 	l->plain = l->width == 1 && l->along && l->count == 1 && one > 0 && !l->mirrored;
+	l->ends[0] = neighbour_index(l->boundary, -1, l->n);
+	l->ends[1] = neighbour_index(l->boundary, l->n, l->n);
 }
 
 /* Returns the index at distance D from element I of an axis of N, or -1 for zero. *TWICE: the value is doubled. */
@@ -170,11 +177,17 @@ static void extend(const struct laplacian *l, double *extended, const void *row,
 		element_set(l->loops->dtype, extended, (size_t)(d + l->width), value_beside(l, row, first, d));
 }
 
+/* Returns the value beside the first or, if SIDE is 1, the last element of ROW, of a plain laplacian. */
+static double value_at_end(const struct laplacian *l, const void *row, int side)
+{
+	return l->ends[side] < 0 ? 0 : element_get(l->loops->dtype, row, (size_t)l->ends[side]);
+}
+
 /* Computes a whole row of a plain laplacian at once. */
 static void plain_row(const struct laplacian *l, void *out, const struct place *p, const void *own)
 {
 	struct differences d;
-	const double ends[2] = {value_beside(l, own, 0, -1), value_beside(l, own, l->n - 1, 1)};
+	const double ends[2] = {value_at_end(l, own, 0), value_at_end(l, own, 1)};
 	d.pairs = 0;
 	d.doubles = false;
 	add_rows(l, &d, p);
@@ -259,8 +272,8 @@ static void make_pairs(const struct laplacian *l, char *to, const char *from, in
 			pair.out[r] = to;
 			pair.v[r] = from;
 			pair.add[r] = add;
-			pair.ends[r][0] = value_beside(l, from, 0, -1);
-			pair.ends[r][1] = value_beside(l, from, l->n - 1, 1);
+			pair.ends[r][0] = value_at_end(l, from, 0);
+			pair.ends[r][1] = value_at_end(l, from, 1);
 			to += bytes;
 			from += bytes;
 			add = add ? add + bytes : NULL;

@@ -43,6 +43,7 @@ struct laplacian {
 	int64_t slabs; /* if more than 1, or LEADING, the extent of AXES[0] */
 	bool leading;  /* slabs lie along AXES[0] */
 	int64_t rows, n;
+	int64_t ends[2];             /* of a plain one: the indices in a row of the values beside its ends; -1: zero */
 	double divisor;              /* of the sum */
 	double own[LAPLACIAN_WIDTH]; /* coefficients along a row, by distance less 1 */
 	struct laplacian_axis {
