@@ -129,7 +129,7 @@ void forward_count_array(struct run *run)
 	const struct tiles *tiles = run->tiles;
 	struct run_counters *counters = run->forward->counters;
 	const int64_t whole = run->forward->whole.whole_rows;
-	const int64_t bytes = run->forward->bytes + (int64_t)run->reader->held_size;
+	const int64_t bytes = run->forward->bytes + (int64_t)reader_memory(run->reader, tiles->workers);
 	counters->arrays++;
 	counters->copied_bytes += run->reader->copy.bytes;
 	counters->tiles += ceil_div(tiles->rows, tiles->tile);

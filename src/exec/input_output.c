@@ -226,12 +226,6 @@ static enum status reach_window(struct run *run)
 	return STATUS_OK;
 }
 
-enum status input_output_rewind(struct run *run)
-{
-	TRY(reader_rewind(run->reader, run->context.diags));
-	return reach_window(run);
-}
-
 enum status input_output_begin_array(struct run *run)
 {
 	const bool shared = shares_rows(run), several = run->tiles->workers > 1 || shared;

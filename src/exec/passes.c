@@ -275,14 +275,12 @@ static enum status write_result(struct run *run)
 enum status passes_run(struct run *run, const struct pipeline *pipeline)
 {
 	struct passes *passes = &run->passes;
-	const bool anywhere = run->read_anywhere, ordered = reader_ordered(run->reader);
+	const bool anywhere = run->read_anywhere;
 	TRY(open_copy(run));
 	for (passes->current = 0; passes->current < passes->count; passes->current++) {
 		struct pipeline each = *pipeline;
-		run->read_anywhere = (anywhere || (passes->current > 0 && !ordered)) && passes->copy.fd < 0;
-		each.read_in_order = (passes->current == 0 || ordered) && !run->read_anywhere;
-		if (passes->current > 0 && ordered && passes->copy.fd < 0)
-			TRY(input_output_rewind(run));
+		run->read_anywhere = (anywhere || passes->current > 0) && passes->copy.fd < 0;
+		each.read_in_order = passes->current == 0 && !run->read_anywhere;
 		each.write_in_order = pipeline->write_in_order || passes_fold(run);
 		begin_states(passes, current_pass(run));
 		if (!passes_fold(run)) /* before workers write anywhere */

@@ -276,8 +276,6 @@ enum status input_output_exchange(void *context, enum machine_input_output which
 enum status input_output_load_cotangent(struct run *run);
 /* Sets read_anywhere and write_anywhere. A forward run also begins its output, and reads a stream up to the window. */
 enum status input_output_begin_array(struct run *run);
-/* Makes the first row of the window the next. Only if reader_ordered(). */
-enum status input_output_rewind(struct run *run);
 enum status input_output_begin_outputs(struct run *run, struct diags *diags);
 /* The pipeline's read; CONTEXT is the run. Reads CHUNK to the input block of worker INDEX, if there is one. */
 enum status input_output_read_chunk(void *context, int index, int64_t chunk, struct diags *diags);

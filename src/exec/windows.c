@@ -85,7 +85,7 @@ enum status windows_begin(struct run *run)
 	diag_file(
 		run->context.diags, STATUS_USAGE, run->reader->input->name, -1,
 		"the first tile reads the last rows of its input, which --one-pass forbids for one that is read in order");
-	return diag_hint(run->context.diags, "a file with -i can unless it is text, and without --one-pass a copy is made");
+	return diag_hint(run->context.diags, "a file with -i can, and without --one-pass a copy is made");
 }
 
 void windows_aim_params(struct worker *worker)

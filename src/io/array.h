@@ -27,7 +27,7 @@ struct reader_options {
 	/* Of text, except for small ones. Where it is a file and not overwritten, none of these matters. */
 	bool types;        /* only the type matters: values are not kept */
 	bool copies;       /* they go to an unnamed file in SPILL (see input_copy_open); else they are held */
-	bool anywhere;     /* small ones do so too, and files: they are read in any order */
+	bool anywhere;     /* small files are not held: they are read in any order */
 	bool one_pass;     /* --one-pass: such a copy is an error */
 	bool overwritten;  /* an output may overwrite the input, so that all is read before the first write */
 	const char *spill; /* --spill */
@@ -48,11 +48,11 @@ struct reader {
 	bool assumed;            /* options.assume, if given, was the type of an array so far */
 	enum dtype declared;     /* the reader rounds values to this type; DTYPE_COUNT: it does not */
 	bool direct;             /* the file holds the bytes that memory would: little-endian f32 or f64, C order */
-	struct scan *scan;       /* of a text whose numbers are read when they are wanted, in order; or NULL */
+	struct text_file *text;  /* of a text whose numbers are read when they are wanted; or NULL */
 	struct input_copy copy;  /* the values of a text; fd -1: there is none */
 	struct input copy_input; /* then INPUT is this, which reads COPY */
 	void *held;       /* the whole array, of TYPE's dtype, if it is held (Fortran: from the first read on); or NULL */
-	size_t held_size; /* with SCAN, what that holds */
+	size_t held_size; /* with TEXT, that of its marks */
 };
 
 void reader_init(struct reader *reader, struct input *input, const struct reader_options *options, struct arena *arena);
@@ -80,13 +80,11 @@ enum status reader_read(struct reader *reader, void *to, enum dtype compute, int
  */
 enum status reader_read_at(const struct reader *reader, int64_t first, void *to, enum dtype compute, int64_t count,
                            struct diags *diags);
-/* True if reader_read_at, or of text in a file reader_read, can read the array again once reader_read has read all. */
+/* True if reader_read_at can read the array again once reader_read has read all. */
 bool reader_rereadable(const struct reader *reader);
-/* True if the array is text in a file, which can be read again, but only in order. */
-bool reader_ordered(const struct reader *reader);
-/* Makes the first element of the current array the next. Only if reader_ordered(). */
-enum status reader_rewind(struct reader *reader, struct diags *diags);
-bool reader_seekable(const struct reader *reader); /* memory; npy or raw of a regular file, not transposed or held */
+bool reader_seekable(const struct reader *reader); /* memory; a regular file, not transposed or held */
+/* Returns the bytes that READER holds of the current array while READERS threads read it. */
+size_t reader_memory(const struct reader *reader, int readers);
 /* Skips the elements from DONE on. Fails with STATUS_DATA where the file ends before them. */
 enum status reader_skip(struct reader *reader, struct diags *diags);
 void reader_free(struct reader *reader); /* does not close the input */

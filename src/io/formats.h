@@ -33,42 +33,69 @@ void npy_transpose(const struct shape *shape, size_t size, const char *from, cha
 
 /* Text and csv as numbers. */
 
-/* A scan reads the numbers of a text in order. */
-struct scan;
+enum { TEXT_MARKS = 2048 };
+
 /* No row is empty. */
 struct text_size {
 	int64_t rows, columns;
 };
+
+/* The word of number ELEMENT, at byte AT of a text. Its line has number LINE, and begins at byte LINE_BEGIN. */
+struct mark {
+	int64_t element, at, line_begin;
+	uint32_t line;
+};
+
+/* A text in a file, whose numbers are read when they are wanted, from any thread. */
+struct text_file {
+	pthread_mutex_t lock; /* guards the list, far, and the reader's arena while numbers are read */
+	struct scan *idle;    /* a list of scans that nobody uses now */
+	int64_t far;          /* the numbers up to the last that was read */
+	int64_t first;        /* the input's byte where the text begins */
+	struct text_size size;
+	int64_t gap; /* the least bytes between two marks */
+	size_t mark_count;
+	struct mark marks[TEXT_MARKS]; /* the first is of the first number; later ones are of rows, or in the first row */
+};
+
+/* A scan reads the numbers of a text in order, from any number of a file on. */
+struct scan;
 /*
- * Begins to scan the rest of READER's input. On failure too, the caller closes *SCAN unless it is NULL.
+ * Begins to scan the rest of READER's input, or FILE if that is not NULL. On failure too, the caller closes *SCAN unless
+ * it is NULL.
  */
-enum status scan_open(struct scan **scan, const struct reader *reader, struct diags *diags);
+enum status scan_open(struct scan **scan, const struct reader *reader, struct text_file *file, struct diags *diags);
 void scan_close(struct scan *scan);
 /*
  * Reads up to COUNT numbers to TO, and what follows the last up to the next number. *GOT < COUNT only at the end. Fails
  * with STATUS_DATA and the place of a word that is no number, of a wrong comma, or of a row of another length.
  */
 enum status scan_read(struct scan *scan, double *to, size_t count, size_t *got, struct diags *diags);
-/* True at the end of the text. Then scan_size returns the text's size. */
+/* True at the end of the text. Then scan_size returns the size of a text that was read from its first number on. */
 bool scan_done(const struct scan *scan);
 struct text_size scan_size(const struct scan *scan);
-/* Makes the first number the next. Only if the input is a regular file. */
-enum status scan_restart(struct scan *scan, struct diags *diags);
 /*
- * Counts the rows of a text that has not been read and is the rest of a regular file, and the numbers of its first row.
- * Checks no more than the first numbers, so that data of another kind are refused early.
+ * Sets the size and the marks of the file of SCAN, which has read nothing. Checks no more than the first numbers, so that
+ * data of another kind are refused early.
  */
-enum status scan_count(struct scan *scan, struct text_size *size, struct diags *diags);
-/* Return the bytes of memory that SCAN holds, and the bytes of text that it has read so far. */
-size_t scan_memory(const struct scan *scan);
-int64_t scan_bytes(const struct scan *scan);
+enum status scan_count(struct scan *scan);
+/* Makes number ELEMENT of the file of SCAN the next, once its rows are counted. Fails with STATUS_DATA as scan_read. */
+enum status scan_seek(struct scan *scan, int64_t element, struct diags *diags);
+int64_t scan_next(const struct scan *scan);  /* the number that is read next */
+struct scan **scan_link(struct scan *scan);  /* for a list of scans */
+size_t scan_memory(void);                    /* bytes of a scan, unless a word is longer than a window */
+int64_t scan_bytes(const struct scan *scan); /* of text that have been read so far */
+/* Reports that INPUT changed after its rows were counted. Returns STATUS_DATA. */
+enum status scan_file_changed(const struct input *input, struct diags *diags);
 /* Begins the array of READER's input, a text: sets its type, its layout and where its values come from. */
 enum status text_begin(struct reader *reader, struct diags *diags);
 /*
- * Reads the next COUNT elements, after the FIRST elements of the array, by reader->scan. Fails with STATUS_DATA as scan_read
- * does, or if the file has other numbers of them than were counted.
+ * Reads COUNT numbers of reader->text from number FIRST on, from any thread. Fails with STATUS_DATA as scan_read does, or if
+ * the file has other numbers of them than were counted.
  */
 enum status text_read(const struct reader *reader, int64_t first, double *to, size_t count, struct diags *diags);
+/* Frees reader->text, which may be NULL. */
+void text_close(struct reader *reader);
 /* Reports that INPUT, which is held whole, has more bytes than the READ that fit in memory. Returns STATUS_LIMIT. */
 enum status scan_out_of_memory(const struct input *input, size_t read, struct diags *diags);
 

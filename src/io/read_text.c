@@ -1,14 +1,15 @@
 /*
  * Arrays of text and csv. Their first two rows decide the layout, but only their end gives the number of rows. So a
- * large file is read twice: first its lines are counted, and later its numbers are read in order, as the run wants them.
- * The numbers of a large pipe go to an unnamed file, which is then read as raw values are. Small texts are held. If rows are
- * wanted in any order, the numbers of every text go to such a file.
+ * large file is read twice: first its lines are counted, and later its numbers are read, as the run wants them.
+ * The numbers of a large pipe go to an unnamed file, which is then read as raw values are. Small texts are held.
  */
+#include "base/checked.h"
 #include "io/formats.h"
 
+#include <pthread.h>
 #include <string.h>
 
-enum { SMALL = 1 << 20, FIRST_NUMBERS = 1024 };
+enum { SMALL = 1 << 20, FIRST_NUMBERS = 1024, FIRST_GAP = 16 << 10 /* bytes between marks */ };
 
 /* The numbers of a text that is read at once: COUNT in memory, after those that the copy has, or that are not kept. */
 struct numbers {
@@ -18,11 +19,10 @@ struct numbers {
 };
 
 /* Passes the numbers on that are in memory, once the text is large and need not be held. */
-static enum status pass_numbers(struct reader *r, struct numbers *n, struct diags *diags)
+static enum status pass_numbers(struct reader *r, const struct scan *scan, struct numbers *n, struct diags *diags)
 {
 	const struct reader_options *options = &r->options;
-	const bool long_text = scan_bytes(r->scan) > SMALL || options->anywhere;
-	if (!n->passed && long_text && (options->types || options->copies)) {
+	if (!n->passed && scan_bytes(scan) > SMALL && (options->types || options->copies)) {
 		n->passed = true;
 		if (options->one_pass && !options->types) {
 			diag_file(diags, STATUS_USAGE, r->input->name, -1,
@@ -40,24 +40,24 @@ static enum status pass_numbers(struct reader *r, struct numbers *n, struct diag
 	return STATUS_OK;
 }
 
-static enum status read_all(struct reader *r, struct numbers *n, struct diags *diags)
+static enum status read_all(struct reader *r, struct scan *scan, struct numbers *n, struct diags *diags)
 {
 	const struct allocator *a = r->arena->allocator;
 	size_t got;
-	while (!scan_done(r->scan)) {
-		TRY(pass_numbers(r, n, diags));
+	while (!scan_done(scan)) {
+		TRY(pass_numbers(r, scan, n, diags));
 		if (n->count == n->capacity) { /* allocator_grow would touch the memory that is not needed yet */
 			const size_t next = n->capacity ? 2 * n->capacity : FIRST_NUMBERS;
 			double *grown = a->resize(a->context, n->values, n->capacity * sizeof *grown, next * sizeof *grown);
 			if (!grown)
-				return scan_out_of_memory(r->input, scan_bytes(r->scan), diags);
+				return scan_out_of_memory(r->input, scan_bytes(scan), diags);
 			n->values = grown;
 			n->capacity = next;
 		}
-		TRY(scan_read(r->scan, n->values + n->count, n->capacity - n->count, &got, diags));
+		TRY(scan_read(scan, n->values + n->count, n->capacity - n->count, &got, diags));
 		n->count += got;
 	}
-	return pass_numbers(r, n, diags);
+	return pass_numbers(r, scan, n, diags);
 }
 
 /* Reads all numbers of the text, and holds or copies them. */
@@ -65,15 +65,19 @@ static enum status keep_numbers(struct reader *r, struct text_size *size, struct
 {
 	const struct allocator *a = r->arena->allocator;
 	struct numbers n = {.values = NULL};
-	const enum status status = read_all(r, &n, diags);
+	struct scan *scan;
+	enum status status = scan_open(&scan, r, NULL, diags);
+	if (!status)
+		status = read_all(r, scan, &n, diags);
 	if (status || n.passed) {
 		allocator_put(a, n.values, n.capacity * sizeof *n.values);
 		n = (struct numbers){.values = NULL};
 	}
+	if (scan) {
+		*size = scan_size(scan);
+		scan_close(scan);
+	}
 	TRY(status);
-	*size = scan_size(r->scan);
-	scan_close(r->scan);
-	r->scan = NULL;
 	r->held = n.values;
 	r->held_size = n.capacity * sizeof *n.values;
 	if (r->copy.fd < 0)
@@ -83,15 +87,40 @@ static enum status keep_numbers(struct reader *r, struct text_size *size, struct
 	return STATUS_OK;
 }
 
+/* Counts the rows of a text in a file. */
+static enum status open_text(struct reader *r, struct text_size *size, struct diags *diags)
+{
+	struct text_file *text = r->text = allocator_get(r->arena->allocator, sizeof *text, 1);
+	TRY_ALLOC(text, diags);
+	text->first = r->input->offset;
+	text->gap = FIRST_GAP;
+	pthread_mutex_init(&text->lock, NULL);
+	const enum status status = scan_open(&text->idle, r, text, diags);
+	TRY(status ? status : scan_count(text->idle));
+	*size = text->size;
+	r->held_size = sizeof *text;
+	return STATUS_OK;
+}
+
+void text_close(struct reader *r)
+{
+	struct text_file *text = r->text;
+	r->text = NULL;
+	if (!text)
+		return;
+	for (struct scan *scan; (scan = text->idle); scan_close(scan))
+		text->idle = *scan_link(scan);
+	pthread_mutex_destroy(&text->lock);
+	allocator_put(r->arena->allocator, text, sizeof *text);
+}
+
 enum status text_begin(struct reader *r, struct diags *diags)
 {
-	struct text_size size;
+	struct text_size size = {0, 0};
 	const struct input *input = r->input; /* keep_numbers may replace it */
-	const bool file = input->size - input->offset > SMALL && !r->options.overwritten && !r->options.anywhere;
-	TRY(scan_open(&r->scan, r, diags));
-	TRY(file ? scan_count(r->scan, &size, diags) : keep_numbers(r, &size, diags));
-	if (r->scan)
-		r->held_size = scan_memory(r->scan);
+	const bool large = input->size - input->offset > SMALL || (r->options.anywhere && input->size >= 0);
+	const bool file = large && !r->options.overwritten;
+	TRY(file ? open_text(r, &size, diags) : keep_numbers(r, &size, diags));
 	if (size.rows == 0)
 		return diag_file(diags, STATUS_DATA, input->name, file ? input->size : input->offset, "no numbers");
 	r->layout = size.rows == 1 ? LAYOUT_LINE : size.columns == 1 ? LAYOUT_COLUMN : LAYOUT_ROWS;
@@ -101,11 +130,48 @@ enum status text_begin(struct reader *r, struct diags *diags)
 	return STATUS_OK;
 }
 
-enum status text_read(const struct reader *r, int64_t first, double *to, size_t count, struct diags *diags)
+/* Takes a scan of TEXT that nobody uses, if there is one: that which has number NEXT next, or else any. */
+static struct scan *take_scan(struct text_file *text, int64_t next)
+{
+	struct scan **link = &text->idle;
+	pthread_mutex_lock(&text->lock);
+	for (struct scan **each = link; *each; each = scan_link(*each))
+		if (scan_next(*each) == next)
+			link = each;
+	struct scan *scan = *link;
+	if (scan)
+		*link = *scan_link(scan);
+	pthread_mutex_unlock(&text->lock);
+	return scan;
+}
+
+/* Gives SCAN back, which has read the numbers before FAR. */
+static void put_scan(struct text_file *text, struct scan *scan, int64_t far)
+{
+	pthread_mutex_lock(&text->lock);
+	*scan_link(scan) = text->idle;
+	text->idle = scan;
+	text->far = greater(text->far, far);
+	pthread_mutex_unlock(&text->lock);
+}
+
+static enum status read_from(struct scan *scan, const struct reader *r, int64_t first, double *to, size_t count,
+                             struct diags *diags)
 {
 	size_t got = 0;
-	TRY(scan_read(r->scan, to, count, &got, diags));
-	if (got == count && (first + (int64_t)count < r->count) == !scan_done(r->scan))
-		return STATUS_OK;
-	return diag_file(diags, STATUS_DATA, r->input->name, -1, "the file changed while it was read");
+	TRY(scan_seek(scan, first, diags));
+	TRY(scan_read(scan, to, count, &got, diags));
+	const bool same = got == count && (first + (int64_t)count < r->count) == !scan_done(scan);
+	return same ? STATUS_OK : scan_file_changed(r->input, diags);
+}
+
+enum status text_read(const struct reader *r, int64_t first, double *to, size_t count, struct diags *diags)
+{
+	struct scan *scan = take_scan(r->text, first);
+	enum status status = scan ? STATUS_OK : scan_open(&scan, r, r->text, diags);
+	if (!status)
+		status = read_from(scan, r, first, to, count, diags);
+	if (scan)
+		put_scan(r->text, scan, first + (int64_t)count);
+	return status;
 }

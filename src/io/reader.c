@@ -25,9 +25,7 @@ void reader_free(struct reader *reader)
 		allocator_put(reader->arena->allocator, reader->held, reader->held_size);
 	reader->held = NULL;
 	reader->held_size = 0;
-	if (reader->scan)
-		scan_close(reader->scan);
-	reader->scan = NULL;
+	text_close(reader);
 	input_copy_close(&reader->copy);
 }
 
@@ -133,7 +131,7 @@ static enum status read_values_as_bytes(const struct reader *r, bool in_order, i
                                         struct diags *diags)
 {
 	size_t got = 0;
-	if (r->scan)
+	if (r->text)
 		return size ? text_read(r, begin / (int64_t)sizeof(double), to, size / sizeof(double), diags) : STATUS_OK;
 	TRY(in_order ? input_read(r->input, to, size, &got, diags)
 	             : input_read_at(r->input, r->data + begin, to, size, &got, diags));
@@ -179,7 +177,7 @@ enum status reader_check_size(const struct reader *r, struct diags *diags)
 	const struct input *input = r->input;
 	const int64_t limit = input->pull ? input->limit : input->size >= 0 ? input->size : INT64_MAX;
 	const int64_t left = limit - r->data, want = r->count * (int64_t)dtype_size(r->type.dtype);
-	return !r->held && !r->scan && left < want ? truncated(r, left, diags) : STATUS_OK;
+	return !r->held && !r->text && left < want ? truncated(r, left, diags) : STATUS_OK;
 }
 
 /* Reads a whole array in Fortran order, and holds it in C order. */
@@ -328,21 +326,10 @@ enum status reader_read(struct reader *r, void *to, enum dtype compute, int64_t 
 bool reader_seekable(const struct reader *r)
 {
 	/* If another program appends to the file, its end stays where it was when it was opened. */
-	return r->format == FORMAT_MEMORY || (!r->held && !r->fortran && !r->scan && r->input->size >= 0);
+	return r->format == FORMAT_MEMORY || (!r->held && !r->fortran && r->input->size >= 0);
 }
 
-bool reader_ordered(const struct reader *r) { return r->scan != NULL; }
-
-bool reader_rereadable(const struct reader *r)
-{
-	return r->held || r->fortran || reader_ordered(r) || reader_seekable(r);
-}
-
-enum status reader_rewind(struct reader *r, struct diags *diags)
-{
-	r->done = 0;
-	return scan_restart(r->scan, diags);
-}
+bool reader_rereadable(const struct reader *r) { return r->held || r->fortran || reader_seekable(r); }
 
 enum status reader_read_at(const struct reader *r, int64_t first, void *to, enum dtype compute, int64_t count,
                            struct diags *diags)
@@ -350,12 +337,19 @@ enum status reader_read_at(const struct reader *r, int64_t first, void *to, enum
 	return read_elements(r, &(struct request){first, count, to, compute, false}, diags);
 }
 
+size_t reader_memory(const struct reader *r, int readers)
+{
+	return r->held_size + (r->text ? (size_t)readers * scan_memory() : 0);
+}
+
 enum status reader_skip(struct reader *r, struct diags *diags)
 {
 	const int64_t size = (int64_t)dtype_size(r->type.dtype), begin = r->done * size;
 	struct input *input = r->input;
 	int64_t left = r->held ? 0 : r->count * size - begin;
-	if (left > 0 && input->size >= 0 && !r->scan) {
+	if (r->text) /* what has not been read may hold other words than numbers */
+		left = (r->count - r->text->far) * size;
+	else if (left > 0 && input->size >= 0) {
 		const int64_t have = input->size - input->offset;
 		if (have < left)
 			return truncated(r, begin + (have > 0 ? have : 0), diags);

@@ -4,24 +4,31 @@
  *
  * A scan holds a window of the text, from which it reads numbers in order. The window has what messages show: some bytes
  * around the word that is read next. It grows only if a word does not fit.
+ *
+ * In a file a scan can also begin at a mark. Marks are places of rows, and of words in the first row, which may be the
+ * only one.
  */
+#include "base/checked.h"
 #include "io/formats.h"
 
 #include <ctype.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { AROUND = 4096, KEEP = 2 * AROUND, WINDOW = 256 << 10 };
+enum { AROUND = 4096, KEEP = 2 * AROUND, WINDOW = 64 << 10 };
 
 struct scan {
 	struct input *input;
 	struct arena *arena;
 	bool csv;
-	int64_t first, limit; /* bytes of INPUT where the text begins, and where it ends at the latest */
-	char *text;           /* the window: LENGTH bytes of CAPACITY, and a zero byte */
+	int64_t first;          /* byte of INPUT where the text begins */
+	struct text_file *file; /* of a file, which is read at any place; NULL: INPUT is read in order */
+	int64_t next;           /* the number that is read next */
+	char *text;             /* the window: LENGTH bytes of CAPACITY, and a zero byte */
 	size_t length, capacity, at;
-	int64_t begin;      /* the window's first byte, counted as the next two from that of the text */
+	int64_t begin;      /* the window's first byte, counted as the next from that of the text */
 	int64_t line_begin; /* the current line's first byte */
 	bool end;           /* the text ends with the window */
 	bool comma;         /* a number must come before the next comma */
@@ -30,13 +37,18 @@ struct scan {
 	int64_t rows, columns;
 	char head[KEEP]; /* the first bytes of a line that begins before the window */
 	struct diags *diags;
+	struct scan *link; /* the next of a list */
 };
 
 /* Reports an error at bytes BEGIN .. END-1 of a copy of the LENGTH bytes of TEXT, as the text is freed. */
 static enum status report(struct scan *s, const char *text, size_t length, struct span span, const char *message)
 {
+	if (s->file)
+		pthread_mutex_lock(&s->file->lock); /* other scans have the same arena */
 	struct source *source = arena_alloc(s->arena, sizeof *source);
 	char *copy = arena_strndup(s->arena, text, length);
+	if (s->file)
+		pthread_mutex_unlock(&s->file->lock);
 	TRY_ALLOC(source && copy, s->diags);
 	*source = (struct source){s->input->name, copy, length};
 	return diag_at(s->diags, STATUS_DATA, source, span, "%s", message);
@@ -144,10 +156,14 @@ static enum status fill(struct scan *s)
 		s->text = grown;
 		s->capacity *= 2;
 	}
-	const int64_t left = s->limit - s->input->offset;
-	const size_t free = s->capacity - s->length, size = left < (int64_t)free ? (size_t)left : free;
+	const size_t free = s->capacity - s->length;
+	const int64_t offset = s->first + s->begin + (int64_t)s->length, left = s->input->size - offset;
 	size_t got;
-	TRY(input_read(s->input, s->text + s->length, size, &got, s->diags));
+	if (s->file) /* bytes that the file has got since it was opened are not the input's */
+		TRY(input_read_at(s->input, offset, s->text + s->length, (size_t)greater(lesser((int64_t)free, left), 0), &got,
+		                  s->diags));
+	else
+		TRY(input_read(s->input, s->text + s->length, free, &got, s->diags));
 	s->length += got;
 	s->text[s->length] = '\0';
 	s->end = got < free;
@@ -183,11 +199,11 @@ static enum status read_word(struct scan *s, double *to)
 	return STATUS_OK;
 }
 
-/* Makes the text's first byte, which INPUT gives next, the next of the scan. */
+/* Makes the text's first byte the next of the scan. */
 static enum status begin_scan(struct scan *s)
 {
 	s->length = s->at = 0;
-	s->begin = s->line_begin = s->in_row = s->rows = s->columns = 0;
+	s->begin = s->line_begin = s->in_row = s->rows = s->columns = s->next = 0;
 	s->end = false;
 	s->comma = true;
 	s->line = 1;
@@ -196,17 +212,16 @@ static enum status begin_scan(struct scan *s)
 	return STATUS_OK;
 }
 
-enum status scan_open(struct scan **scan, const struct reader *reader, struct diags *diags)
+enum status scan_open(struct scan **scan, const struct reader *reader, struct text_file *file, struct diags *diags)
 {
 	const struct allocator *a = reader->arena->allocator;
-	struct input *input = reader->input;
 	struct scan *s = *scan = allocator_get(a, sizeof *s, 1);
 	TRY_ALLOC(s, diags);
-	*s = (struct scan){.input = input,
+	*s = (struct scan){.input = reader->input,
 	                   .arena = reader->arena,
 	                   .csv = reader->format == FORMAT_CSV,
-	                   .first = input->offset,
-	                   .limit = INT64_MAX,
+	                   .first = file ? file->first : reader->input->offset,
+	                   .file = file,
 	                   .capacity = WINDOW,
 	                   .diags = diags};
 	s->text = allocator_get(a, s->capacity + 1, 1);
@@ -219,13 +234,6 @@ void scan_close(struct scan *s)
 	const struct allocator *a = s->arena->allocator;
 	allocator_put(a, s->text, s->capacity + 1);
 	allocator_put(a, s, sizeof *s);
-}
-
-enum status scan_restart(struct scan *s, struct diags *diags)
-{
-	s->diags = diags;
-	TRY(input_seek(s->input, s->first, diags));
-	return begin_scan(s);
 }
 
 enum status scan_read(struct scan *s, double *to, size_t count, size_t *got, struct diags *diags)
@@ -258,6 +266,7 @@ enum status scan_read(struct scan *s, double *to, size_t count, size_t *got, str
 			if (!read_plain(s, &to[*got]))
 				TRY(read_word(s, &to[*got]));
 			++*got;
+			s->next++;
 			s->in_row++;
 			s->comma = false;
 		}
@@ -266,19 +275,40 @@ enum status scan_read(struct scan *s, double *to, size_t count, size_t *got, str
 
 bool scan_done(const struct scan *s) { return s->end && s->at == s->length; }
 struct text_size scan_size(const struct scan *s) { return (struct text_size){s->rows, s->columns}; }
-size_t scan_memory(const struct scan *s) { return sizeof *s + s->capacity; }
+size_t scan_memory(void) { return sizeof(struct scan) + WINDOW; }
 int64_t scan_bytes(const struct scan *s) { return s->begin + (int64_t)s->length; }
 
-/* Counts the words that begin between TEXT and END, parts of a line. IN_WORD: the last byte was a word's. */
-static int64_t count_words(const char *text, const char *end, bool *in_word)
+struct scan **scan_link(struct scan *s) { return &s->link; }
+int64_t scan_next(const struct scan *s) { return s->next; }
+
+/* Adds a mark to TEXT, unless the last is near. If there are too many, every other one is left. */
+static void add_mark(struct text_file *text, struct mark mark)
 {
-	int64_t words = 0;
-	for (; text < end; text++) {
-		const bool word = *text != ',' && !is_blank(*text);
-		words += word && !*in_word;
+	if (text->mark_count > 0 && mark.at - text->marks[text->mark_count - 1].at < text->gap)
+		return;
+	if (text->mark_count == TEXT_MARKS) {
+		text->gap *= 2;
+		for (text->mark_count = 0; text->mark_count < TEXT_MARKS / 2; text->mark_count++)
+			text->marks[text->mark_count] = text->marks[2 * text->mark_count];
+	}
+	text->marks[text->mark_count++] = mark;
+}
+
+/*
+ * Counts the words of the first row that begin between AT and END, parts of the line of MARK, which lie in the window.
+ * Marks some. *IN_WORD: the byte before AT was a word's.
+ */
+static void count_words(struct scan *s, const char *at, const char *end, bool *in_word, struct mark mark)
+{
+	for (; at < end; at++) {
+		const bool word = *at != ',' && !is_blank(*at);
+		if (word && !*in_word) {
+			mark.element = s->file->size.columns++;
+			mark.at = s->begin + (at - s->text);
+			add_mark(s->file, mark);
+		}
 		*in_word = word;
 	}
-	return words;
 }
 
 /* Checks the numbers of the first window. */
@@ -292,30 +322,91 @@ static enum status check_window(struct scan *s)
 	return STATUS_OK;
 }
 
-enum status scan_count(struct scan *s, struct text_size *size, struct diags *diags)
+/* Counts the lines that end in the window, and begins the next. *BLANK: the line has no word so far. */
+static void count_window(struct scan *s, bool *blank, bool *in_word, struct mark *line)
 {
-	bool blank = true, in_word = false; /* BLANK: the line has no word so far */
-	*size = (struct text_size){0, 0};
-	s->limit = s->input->size;
-	TRY(check_window(s));
-	TRY(scan_restart(s, diags));
-	for (;;) {
-		const char *at = s->text + s->at, *const end = s->text + s->length;
-		while (at < end) {
-			while (blank && at < end && is_blank(*at))
-				at++;
-			const char *line_end = memchr(at, '\n', (size_t)(end - at)), *const stop = line_end ? line_end : end;
-			size->rows += blank && stop > at;
-			blank &= stop == at;
-			if (size->rows == 1)
-				size->columns += count_words(at, stop, &in_word);
-			blank |= line_end != NULL;
-			at = stop + (line_end != NULL);
+	struct text_size *size = &s->file->size;
+	const char *at = s->text + s->at, *const end = s->text + s->length;
+	while (at < end) {
+		while (*blank && at < end && is_blank(*at))
+			at++;
+		const char *line_end = memchr(at, '\n', (size_t)(end - at)), *const stop = line_end ? line_end : end;
+		if (*blank && stop > at && ++size->rows > 1)
+			add_mark(s->file, (struct mark){(size->rows - 1) * size->columns, s->begin + (at - s->text),
+			                                line->line_begin, line->line});
+		*blank &= stop == at;
+		if (size->rows == 1)
+			count_words(s, at, stop, in_word, *line);
+		at = stop + (line_end != NULL);
+		if (line_end) {
+			*blank = true;
+			line->line++;
+			line->line_begin = s->begin + (at - s->text);
 		}
-		s->at = s->length;
+	}
+	s->at = s->length;
+}
+
+enum status scan_count(struct scan *s)
+{
+	bool blank = true, in_word = false;
+	struct mark line = {.line = 1};
+	TRY(check_window(s));
+	TRY(begin_scan(s));
+	for (;;) {
+		count_window(s, &blank, &in_word, &line);
 		if (s->end)
-			break;
+			return begin_scan(s);
 		TRY(fill(s));
 	}
-	return scan_restart(s, diags);
+}
+
+/* Returns the last mark of TEXT that is not beyond number ELEMENT. */
+static const struct mark *mark_before(const struct text_file *text, int64_t element)
+{
+	size_t at = 0;
+	for (size_t end = text->mark_count; end - at > 1;) {
+		const size_t middle = at + (end - at) / 2;
+		if (text->marks[middle].element <= element)
+			at = middle;
+		else
+			end = middle;
+	}
+	return &text->marks[at];
+}
+
+/* Makes the number of MARK the next. */
+static enum status go_to(struct scan *s, const struct mark *mark)
+{
+	s->length = s->at = 0;
+	s->begin = greater(mark->line_begin, mark->at - KEEP);
+	s->line_begin = mark->line_begin;
+	s->line = mark->line;
+	s->columns = s->file->size.columns;
+	s->rows = mark->element >= s->columns;
+	s->in_row = s->rows ? 0 : mark->element;
+	s->next = mark->element;
+	s->end = false;
+	s->comma = true;
+	TRY(fill(s));
+	s->at = (size_t)(mark->at - s->begin);
+	return s->at <= s->length ? STATUS_OK : scan_file_changed(s->input, s->diags);
+}
+
+enum status scan_seek(struct scan *s, int64_t element, struct diags *diags)
+{
+	double skipped[512];
+	size_t got = 1;
+	const struct mark *mark = mark_before(s->file, element);
+	s->diags = diags;
+	if (s->next > element || s->next < mark->element)
+		TRY(go_to(s, mark));
+	while (s->next < element && got > 0)
+		TRY(scan_read(s, skipped, (size_t)lesser(sizeof skipped / sizeof *skipped, element - s->next), &got, diags));
+	return s->next == element ? STATUS_OK : scan_file_changed(s->input, diags);
+}
+
+enum status scan_file_changed(const struct input *input, struct diags *diags)
+{
+	return diag_file(diags, STATUS_DATA, input->name, -1, "the file changed while it was read");
 }
