@@ -133,6 +133,8 @@ static void warn_blocks(struct session *s, const struct job *job)
 
 void warn_useless(struct session *s, const struct job *job)
 {
+	if (job->passes) /* all policies run the same passes */
+		return;
 	if (policy_by_value(job->policy) && job->predicted.evaluations > job->predicted.steps &&
 	    job_saves_nothing(job, false)) {
 		diag_warn(&s->diags, "policy '%s' saves no memory at the peak: it recomputes the whole chain at once",

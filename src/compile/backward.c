@@ -88,7 +88,11 @@ static void add_cotangent(struct lineariser *l, uint32_t value, uint32_t cotange
 {
 	const struct value *primal = &l->body->values[value];
 	uint32_t *reached = &l->values[value].cotangent;
-	if (!shape_equal(&primal->type->shape, &l->back->values[cotangent].type->shape)) {
+	const struct value *broadcast = &l->back->values[cotangent];
+	const bool has_rows =
+		primal->streamed || (primal->from == FROM_PARAM && !(from && from->a == value && !from->a_streamed));
+	/* If the tile has one row, the shapes may be equal. */
+	if (!shape_equal(&primal->type->shape, &broadcast->type->shape) || (broadcast->streamed && !has_rows)) {
 		struct instr *sum = back_instr(l, INSTR_SUM_TO, from);
 		sum->v = cotangent;
 		cotangent = add_made(l, &sum->out, value, value, true);

@@ -93,7 +93,7 @@ static bool is_streamed(const struct compiler *c, const struct instr *instr)
 	                         : back ? instr->g
 	                                : instr->v,
 	                         by_v || !back ? NO_VALUE : instr->v, by_v || !back ? NO_VALUE : instr->k};
-	bool streamed = back && !by_v && instr->a_streamed;
+	bool streamed = (back && !by_v && instr->a_streamed) || body_folds(c->body, instr);
 	for (int i = 0; i < 3; i++)
 		streamed |= seen[i] != NO_VALUE && values[seen[i]].streamed;
 	return streamed;
@@ -128,15 +128,19 @@ static void compile_call(struct compiler *c, const struct instr *instr)
 	int64_t scratch = 0, team_scratch = 0;
 	if (launch->kind == LAUNCH_SUM_TO) {
 		scratch = type_bytes(values[instr->v].type);
+		if (launch->folds && c->body->blocks)
+			scratch = saturated_add(
+				round_up(scratch, ARRAY_ALIGN),
+				fold_scratch((struct fold_op){OP_sum, false}, values[instr->v].type, values[instr->out].type));
 	} else if (launch->kind == LAUNCH_CALL && !launch->use) {
 		scratch = op_scratch(instr->op, instr->attrs, instr->of.v, instr->of.a, instr->of.y, back);
 		team_scratch = op_team_scratch(instr->op, instr->attrs, instr->of.v, instr->of.a, instr->of.y, back);
 		if (launch->folds) {
 			launch->state = c->out->states;
-			c->out->states += fold_parts(instr->op) * fold_count(instr->op, instr->of.v, instr->of.y);
+			c->out->states += instr_state(instr);
 			if (c->body->blocks)
-				scratch =
-					saturated_add(round_up(scratch, ARRAY_ALIGN), fold_scratch(instr->op, instr->of.v, instr->of.y));
+				scratch = saturated_add(round_up(scratch, ARRAY_ALIGN),
+				                        fold_scratch(instr_fold(instr), instr->of.v, instr->of.y));
 		}
 		c->out->uses_gemm |= op_is_product(instr->op);
 	}

@@ -209,6 +209,13 @@ static void run_vjp(struct machine_state *m, const struct launch *launch, const 
 	vjp(&owned.call, NULL, da, owned.g, owned.needs);
 }
 
+/* Adds the tile's rows to its state of a derivative that folds. */
+static void run_back_fold(struct machine_state *m, const struct launch *launch, const struct op_call *call,
+                          const void *const needs[MAX_NEEDS])
+{
+	fold_partial_back(call, m->e->fold + launch->state, frame_at(m, launch->g), needs);
+}
+
 /* Adds the rows that the tile owns to its state of a SUM or FOLD. All rows leave what the derivative needs in KEEP. */
 static void run_fold(struct machine_state *m, const struct launch *launch, const struct op_call *call,
                      const void *const needs[MAX_NEEDS], void *const keep[MAX_KEEPS])
@@ -225,7 +232,7 @@ static void run_fold(struct machine_state *m, const struct launch *launch, const
 		fold_partial(&owned.call, state, owned.needs[0], owned.needs[1], nothing);
 	}
 	if (!m->e->fold_ends)
-		fold_finish(call, frame_at(m, launch->out), state, shape_count(&call->y->shape));
+		fold_finish(call, false, frame_at(m, launch->out), state, shape_count(&call->y->shape));
 }
 
 /* Returns the index of INSTR, a dropout or call of a program, in STREAM, the number of its stream; 0 for others. */
@@ -311,6 +318,15 @@ static void run_call(struct machine_state *m, const struct launch *launch)
 		run_product(m, launch, &call, needs);
 		return;
 	}
+	call.block = launch->folds ? m->e->block : 0;
+	if (instr->kind == INSTR_VJP && m->e->fold && launch->folds) {
+		run_back_fold(m, launch, &call, needs);
+		return;
+	}
+	if (instr->kind == INSTR_VJP && needs[4] && op_folds_back(instr->op)) {
+		fold_apply_back(&call, frame_at(m, launch->out), frame_at(m, launch->g), needs, needs[4]);
+		return;
+	}
 	if (instr->kind == INSTR_VJP) {
 		run_vjp(m, launch, &call, needs);
 		return;
@@ -323,7 +339,6 @@ static void run_call(struct machine_state *m, const struct launch *launch)
 		fold_apply(&call, frame_at(m, launch->out), needs[0], needs[3], keep[0]);
 		return;
 	}
-	call.block = launch->folds ? m->e->block : 0;
 	op_forward_get(instr->op)(&call, frame_at(m, launch->out), needs[0], needs[1], keep);
 }
 
@@ -338,8 +353,22 @@ static void run_sum_to(struct machine_state *m, const struct launch *launch)
 		array += owned.first * (type_bytes(&type) / type.shape.dim[0]);
 		type.shape.dim[0] = owned.count;
 	}
-	sum_to_shape(m->kernels[type.dtype == DTYPE_F64], m->frame[launch->out], to->type, array, &type,
-	             m->workspace + m->program->frame->scratch);
+	const struct kernels *kernels = m->kernels[type.dtype == DTYPE_F64];
+	char *const scratch = m->workspace + m->program->frame->scratch;
+	if (launch->folds && m->e->block && type.shape.dim[0] > m->e->block) {
+		struct attrs attrs;
+		sum_to_attrs(&attrs, to->type, &type);
+		op_forward_get(OP_sum)(&(struct op_call){.op = OP_sum,
+		                                         .attrs = &attrs,
+		                                         .v = &type,
+		                                         .y = to->type,
+		                                         .scratch = scratch,
+		                                         .kernels = kernels,
+		                                         .block = m->e->block},
+		                       m->frame[launch->out], array, NULL, NULL);
+		return;
+	}
+	sum_to_shape(kernels, m->frame[launch->out], to->type, array, &type, scratch);
 }
 
 /* True if ENTRY's array lies in the memory of the last program that was called. */

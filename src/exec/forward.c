@@ -62,7 +62,7 @@ enum status forward_prepare(struct run *run)
 	run->whole = &forward->whole;
 	run->tiles = &forward->tiles;
 	if (run->tiles->passes && run->tiles->block)
-		return passes_open(run);
+		return passes_open_forward(run);
 	TRY(compile_tile(run, &forward->tile, run->tiles->window));
 	if (run->tiles->rest)
 		TRY(compile_tile(run, &forward->rest, run->tiles->rest));
@@ -83,8 +83,9 @@ enum status forward_open_worker(struct worker *worker, int64_t *slab, size_t *po
 	const struct run *run = worker->run;
 	const struct forward_pass *forward = run->forward;
 	*slab = round_up(greater(forward->tile.program.workspace, forward->rest.program.workspace), ARRAY_ALIGN);
-	*ports = run->passes.levels ? run->passes.ports : forward->tile.lowered.whole->in_count;
-	*slab = greater(*slab, run->passes.workspace_bytes);
+	*ports = run->passes.levels ? run->passes.programs->ports : forward->tile.lowered.whole->in_count;
+	if (run->passes.levels)
+		*slab = run->passes.programs->workspace;
 	if (run->chain->has_conditions) {
 		worker->skipped = arena_array(&worker->arena, 1 + run->chain->program_count, sizeof *worker->skipped);
 		TRY_ALLOC(worker->skipped, run->context.diags);

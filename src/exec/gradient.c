@@ -112,11 +112,13 @@ enum status gradient_prepare(struct run *run)
 	for (size_t i = 0; i < run->whole->distinct_count; i++)
 		TRY(params_check(run->params, run->whole->distinct[i]->body, &run->whole->distinct[i]->own, run->chain,
 		                 context->diags));
-	if (job->tile.compiled.uses_gemm)
+	if (job->tile.compiled.uses_gemm || (job->passes && job->passes->programs.uses_gemm))
 		TRY(blas_load(run->options->job.threads, context->diags));
 	TRY(totals_open(run));
 	if (job->tiles.folds)
 		TRY(reduction_open(context, &run->reduction, &job->forward, run->options->value != NULL, &bytes));
+	if (job->passes)
+		TRY(passes_open(run, &job->passes->programs, job->passes, &bytes));
 	TRY(input_output_load_cotangent(run));
 	TRY(gradient_events_open(run));
 	allocator_trim();
@@ -130,7 +132,8 @@ enum status gradient_open_worker(struct worker *worker, int64_t *slab, size_t *p
 	const struct job *job = run->gradient->job;
 	const struct gradient_options *options = run->gradient->options;
 	struct walk *walk = &worker->walk;
-	*ports = (size_t)greater(job->tile.compiled.ports, job->rest.compiled.ports);
+	*ports =
+		job->passes ? job->passes->programs.ports : (size_t)greater(job->tile.compiled.ports, job->rest.compiled.ports);
 	*slab = greater(job->tile.slab, job->rest.slab);
 	walk->kept.spill = (struct spill){.fd = -1, .allocator = run->context.allocator};
 	walk->hooks = (struct machine_hooks){
@@ -145,7 +148,7 @@ enum status gradient_open_worker(struct worker *worker, int64_t *slab, size_t *p
 	TRY(turns_open_worker(worker));
 	walk->schedule = schedule_copy(job->schedule);
 	TRY_ALLOC(walk->schedule, run->context.diags);
-	if (options->spill)
+	if (options->spill && !job->passes)
 		TRY(kept_states_open(worker, run->context.diags));
 	if (options->compare) {
 		const int64_t steps = walk->recompute.steps = job->whole.steps;
@@ -179,6 +182,10 @@ enum status gradient_run_tile(struct worker *worker)
 	if (walk->recompute.hashes)
 		state_hashes_begin(&walk->recompute);
 	TRY(trace_tile(worker, false));
+	if (run->passes.levels) {
+		TRY(passes_run_tile(worker));
+		return trace_tile(worker, true);
+	}
 	const enum status status = replay_run(worker, &machine, &counters);
 	wave_run(worker->wave);
 	TRY(status);
@@ -223,6 +230,18 @@ static enum status count_ranks(struct run *run, struct counters *measured)
 	return STATUS_OK;
 }
 
+/* Sets what a run in passes has measured: of its steps, and of the bytes of slabs and of results. */
+static void measure_passes(const struct run *run, struct counters *measured, int64_t *peak, int64_t *stored)
+{
+	const struct job *job = run->gradient->job;
+	measured->evaluations = measured->steps + run->passes.steps - job->passes->distinct;
+	for (int i = 0; i < run->open; i++)
+		*peak += (int64_t)run->workers[i].slab.size - ARRAY_ALIGN;
+	*peak += (int64_t)run->passes.slab.size - ARRAY_ALIGN -
+	         round_up(job->passes->programs.state * (int64_t)sizeof(double), ARRAY_ALIGN);
+	*stored = job->passes->programs.results;
+}
+
 enum status gradient_count_array(struct run *run)
 {
 	struct gradient_result *result = run->gradient->result;
@@ -241,8 +260,10 @@ enum status gradient_count_array(struct run *run)
 		if (walk->kept.error > result->store_error)
 			result->store_error = walk->kept.error;
 	}
-	struct counters measured = seen ? seen->measured : job->predicted; /* a rank may have no tile */
+	struct counters measured = seen ? seen->measured : job->predicted; /* a rank or a run in passes may have no tile */
 	job_count_rows(job, &measured);
+	if (job->passes)
+		measure_passes(run, &measured, &peak, &stored);
 	measured.bounded = job->predicted.bounded;
 	measured.gap_percent = job->predicted.gap_percent;
 	measured.stored_bytes = stored;

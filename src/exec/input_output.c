@@ -33,16 +33,16 @@ static enum status read_input(struct worker *worker, void *to, const struct type
 	return input_output_begin_outputs(run, worker->diags);
 }
 
-/* A window that goes around the end of the array has rows of it first, and then the array's first rows. */
-static void read_seed(const struct worker *worker, void *to, const struct type *type)
+/*
+ * Sets TO, of TYPE, to elements of the cotangent from FIRST on. A window that goes around the end of the array has rows
+ * of it first, and then the array's first rows.
+ */
+static void read_cotangent(const struct run *run, int64_t first, void *to, const struct type *type)
 {
-	const struct run *run = worker->run;
 	const struct array *cotangent = &run->gradient->cotangent;
 	const enum dtype held = dtype_compute(cotangent->type.dtype);
 	const int64_t count = shape_count(&type->shape), all = shape_count(&run->whole->output.shape);
-	const bool sliced = run->tiles->tiled && !run->tiles->folds;
-	const int64_t row = sliced && !run->tiles->flat ? count / type->shape.dim[0] : 1;
-	const int64_t first = sliced ? worker->first_row * row : 0, behind = lesser(count, all - first);
+	const int64_t behind = lesser(count, all - first);
 	if (!cotangent->data) {
 		kernels_get(type->dtype)->loops->fill(to, 1.0, (size_t)count);
 		return;
@@ -51,6 +51,19 @@ static void read_seed(const struct worker *worker, void *to, const struct type *
 	convert_to_file(to, type->dtype, from + first * (int64_t)dtype_size(held), held, (size_t)behind);
 	convert_to_file((char *)to + behind * (int64_t)dtype_size(type->dtype), type->dtype, from, held,
 	                (size_t)(count - behind));
+}
+
+void input_output_read_seed(const struct worker *worker, void *to, const struct type *type)
+{
+	const struct run *run = worker->run;
+	const bool sliced = run->tiles->tiled && !run->tiles->folds;
+	const int64_t row = sliced && !run->tiles->flat ? shape_count(&type->shape) / type->shape.dim[0] : 1;
+	read_cotangent(run, sliced ? worker->first_row * row : 0, to, type);
+}
+
+void input_output_read_whole_seed(const struct run *run, void *to, const struct type *type)
+{
+	read_cotangent(run, 0, to, type);
 }
 
 /* Copies the rows that the worker's tile owns of FROM, an array of TYPE on the tile's window, to TO. */
@@ -100,7 +113,7 @@ enum status input_output_exchange(void *context, enum machine_input_output which
 	if (which == MACHINE_GRADIENT)
 		return write_gradient(worker, at, type);
 	if (which == MACHINE_SEED)
-		read_seed(worker, at, type);
+		input_output_read_seed(worker, at, type);
 	else if (!run->tiles->tiled)
 		return writer_write(run->options->value, at, type->dtype, shape_count(&type->shape), worker->diags);
 	else if (!run->tiles->folds) /* a tile that folds has left a state instead */
@@ -168,11 +181,11 @@ enum status input_output_put_rows(struct worker *worker, int64_t chunk, struct d
 	const struct type *type = &run->whole->output;
 	const int64_t rows = tiles_rows_of(tiles, chunk);
 	struct writer *gradient = worker->gradient ? run->gradient->options->gradient : NULL;
-	if (gradient)
+	if (gradient && passes_write(run))
 		TRY(write_rows(run, gradient, elements(&run->input, first_row(tiles, chunk), tiles->input_row),
 		               worker->gradient, dtype_compute(run->input.dtype), elements(&run->input, rows, tiles->input_row),
 		               diags));
-	if (!worker->value || tiles->folds || passes_fold(run))
+	if (!worker->value || tiles->folds || !passes_write(run) || tiles->output_row == 0)
 		return STATUS_OK;
 	const enum dtype dtype = dtype_compute(type->dtype);
 	const struct owned_rows owned = tiles_owned_output(tiles, chunk);
@@ -191,7 +204,7 @@ enum status input_output_write_chunk(struct worker *worker, int64_t chunk, struc
 		return STATUS_OK;
 	TRY(shares_get_state(run, chunk));
 	for (int64_t tile = 0; tiles->folds && tile < tiles_of(tiles, chunk); tile++)
-		fold_add(run->reduction.fold->op, run->reduction.state, worker->states + tile * tiles->state,
+		fold_add(instr_fold(run->reduction.fold), run->reduction.state, worker->states + tile * tiles->state,
 		         run->reduction.count);
 	if (passes_fold(run))
 		passes_add_chunk(worker, chunk);

@@ -86,7 +86,7 @@ const void *reduction_finish(struct reduction *reduction, const struct bound_par
 	                             .whole = instr->of.v->shape.dim[0],
 	                             .kernels = kernels_get(instr->of.y->dtype)};
 	const unsigned before = flush_begin(flush_denormals);
-	fold_finish(&call, reduction->result, reduction->state, reduction->count);
+	fold_finish(&call, false, reduction->result, reduction->state, reduction->count);
 	if (!reduction->passes) /* it calls no program, so it cannot fail: a chain with a call is whole */
 		(void)evaluate(&(struct evaluation){.program = &reduction->program,
 		                                    .ins = (const void *[]){reduction->result},

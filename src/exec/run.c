@@ -50,12 +50,13 @@ static enum status write_item(void *context, int index, int64_t item, struct dia
 	struct run *run = context;
 	const int64_t chunk = shares_chunk(run, item);
 	struct worker *worker = &run->workers[index];
-	if (!run->outputs_begun && !passes_fold(run))
+	const bool adds = passes_write(run);
+	if (!run->outputs_begun && passes_write(run))
 		TRY(input_output_begin_outputs(run, diags));
-	TRY(shares_get_sums(run, chunk));
-	for (int64_t tile = 0; tile < tiles_of(run->tiles, chunk); tile++)
+	TRY(adds ? shares_get_sums(run, chunk) : STATUS_OK);
+	for (int64_t tile = 0; adds && tile < tiles_of(run->tiles, chunk); tile++)
 		totals_add(worker, tile);
-	TRY(shares_pass_sums(run, chunk));
+	TRY(adds ? shares_pass_sums(run, chunk) : STATUS_OK);
 	TRY(input_output_write_chunk(worker, chunk, diags));
 	TRY(tile_journal_keep(worker, chunk, diags));
 	/* The actions of a gradient that is not tiled show its progress instead. */
@@ -118,7 +119,7 @@ static enum status run_array(struct run *run)
 	run->rows_done = run->begun = 0;
 	run->outputs_begun = false;
 	if (run->tiles->folds)
-		fold_begin(run->reduction.fold->op, run->reduction.state, run->reduction.count);
+		fold_begin(instr_fold(run->reduction.fold), run->reduction.state, run->reduction.count);
 	if (run->gradient)
 		TRY(gradient_begin_array(run));
 	else

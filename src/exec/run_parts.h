@@ -255,8 +255,11 @@ enum status gradient_count_array(struct run *run);
 
 /* passes.c */
 
-/* Compiles the passes of a forward run, and allocates their results. Adds the bytes allocated to run->forward. */
-enum status passes_open(struct run *run);
+/* Compiles the passes of a forward run, allocates their results, and opens the team. Counts bytes in run->forward. */
+enum status passes_open_forward(struct run *run);
+/* Allocates the results of PROGRAMS, those of a gradient if JOINT is set, which must outlive the run. Sets the BYTES. */
+enum status passes_open(struct run *run, const struct pass_list *programs, const struct joint_passes *joint,
+                        int64_t *bytes);
 void passes_close(struct run *run);
 /* Runs all passes of the current array by PIPELINE, which is set for the last. */
 enum status passes_run(struct run *run, const struct pipeline *pipeline);
@@ -264,8 +267,9 @@ enum status passes_run(struct run *run, const struct pipeline *pipeline);
 enum status passes_run_tile(struct worker *worker);
 /* Adds the states of the chunk's tiles, in order. */
 void passes_add_chunk(const struct worker *worker, int64_t chunk);
-/* True if the current pass makes states, not rows of the output. */
+/* True if the current pass makes states; if it makes rows of outputs. Without passes the latter is true. */
 bool passes_fold(const struct run *run);
+bool passes_write(const struct run *run);
 
 /* input_output.c */
 
@@ -274,6 +278,9 @@ enum status input_output_exchange(void *context, enum machine_input_output which
                                   const struct type *type);
 /* Loads the cotangent if it is given and not loaded yet. Fails with STATUS_DATA if its shape is not the output's. */
 enum status input_output_load_cotangent(struct run *run);
+/* Sets TO, of TYPE, to the rows of the cotangent of the worker's tile; to the cotangent of an output without rows. */
+void input_output_read_seed(const struct worker *worker, void *to, const struct type *type);
+void input_output_read_whole_seed(const struct run *run, void *to, const struct type *type);
 /* Sets read_anywhere and write_anywhere. A forward run also begins its output, and reads a stream up to the window. */
 enum status input_output_begin_array(struct run *run);
 enum status input_output_begin_outputs(struct run *run, struct diags *diags);
@@ -381,6 +388,8 @@ enum status totals_open(struct run *run);
 enum status totals_begin_array(struct run *run);
 /* Directs the gradients of the worker's tile to the totals, or to sums apart, which it zeroes. */
 void totals_aim(struct worker *worker);
+/* Directs the gradients of all PARAMS to the totals: an addition to them belongs to no tile. */
+void totals_aim_all(const struct run *run, struct bound_param *params);
 /* Adds the apart sums of the chunk's tile TILE to the totals. Calls come in the order of tiles. */
 void totals_add(const struct worker *worker, int64_t tile);
 /* Adds the sums that programs have made of the current array to the totals. */

@@ -82,13 +82,11 @@ static char *apart_of(const struct worker *worker, int64_t tile)
 	return worker->apart ? worker->apart + tile * worker->run->gradient->job->sums.apart : NULL;
 }
 
-void totals_aim(struct worker *worker)
+void totals_aim_all(const struct run *run, struct bound_param *params)
 {
-	const struct run *run = worker->run;
 	const struct job *job = run->gradient->job;
-	char *next = apart_of(worker, worker->tile);
 	for (size_t i = 0; i < run->params->count; i++) {
-		struct bound_param *bound = &worker->params[i];
+		struct bound_param *bound = &params[i];
 		const enum sum_kind kind = job->sums.kinds[i];
 		*bound = run->params->bound[i]; /* its gradient is directed nowhere yet */
 		bound->streamed = kind == SUM_ROWS || (job->tiles.tiled && job->whole.streamed_params[i]);
@@ -97,7 +95,18 @@ void totals_aim(struct worker *worker)
 		bound->gradient = totals_of(run, i)->heads;
 		bound->tails = totals_of(run, i)->tails;
 		bound->once = job_sums_once(job, i) && run->gradient->result->arrays == 0;
-		if (kind != SUM_APART)
+	}
+}
+
+void totals_aim(struct worker *worker)
+{
+	const struct run *run = worker->run;
+	const struct job *job = run->gradient->job;
+	char *next = apart_of(worker, worker->tile);
+	totals_aim_all(run, worker->params);
+	for (size_t i = 0; i < run->params->count; i++) {
+		struct bound_param *bound = &worker->params[i];
+		if (job->sums.kinds[i] != SUM_APART)
 			continue;
 		const int64_t bytes = job_apart_bytes(job, i);
 		const struct type type = bound_type(bound);

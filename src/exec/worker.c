@@ -147,9 +147,12 @@ enum status worker_run_chunk(void *run, int index, int64_t chunk, struct diags *
 			TRY(forward_run_tile(worker));
 			continue;
 		}
-		turns_begin_tile(worker);
+		const bool adds = passes_write(worker->run);
+		if (adds)
+			turns_begin_tile(worker);
 		const enum status status = gradient_run_tile(worker);
-		turns_end_tile(worker, status);
+		if (adds)
+			turns_end_tile(worker, status);
 		TRY(status);
 		TRY(worker->turn.lost ? STATUS_OTHER_RANK : STATUS_OK);
 	}

@@ -111,8 +111,26 @@ static bool carry_is_read(const struct carry *carry, const bool *read)
 	return read[carry->inner] || read[carry->final];
 }
 
+/* A derivative shows by the value that it reads with the cotangent, V or Y, whether its rows are streamed. */
+static bool derivative_folds(const struct body *body, const struct instr *instr)
+{
+	const uint32_t seen = op_normalizes(instr->op) ? instr->y : instr->v;
+	const bool reads = instr->l == NO_VALUE && seen != NO_VALUE && body->values[seen].streamed;
+	if (instr->use || !reads || !op_folds_back(instr->op))
+		return false;
+	const enum scope scope = op_scope(instr->op, instr->attrs, instr->of.v, NULL, false);
+	return scope == SCOPE_FOLD || scope == SCOPE_NORM;
+}
+
+int64_t instr_state(const struct instr *instr)
+{
+	return fold_parts(instr_fold(instr)) * fold_count(instr->op, instr->of.v, instr->of.y);
+}
+
 bool body_folds(const struct body *body, const struct instr *instr)
 {
+	if (instr->kind == INSTR_VJP)
+		return derivative_folds(body, instr);
 	if (instr->kind != INSTR_OP || instr->use || !body->values[instr->v].streamed)
 		return false;
 	if (op_normalizes(instr->op))

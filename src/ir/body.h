@@ -8,6 +8,7 @@
 #define IR_BODY_H
 
 #include "language/chain.h"
+#include "ops/general.h"
 
 enum { NO_VALUE = UINT32_MAX };
 enum { MAX_LOOPS = 256 }; /* nested in one body */
@@ -257,10 +258,21 @@ uint32_t body_goes_on(const struct body *body, uint32_t value);
  */
 bool body_drop_carries(struct body *body);
 /*
- * True if INSTR, of BODY, folds the leading axis of a streamed value: a tile has only a part of its result or, if it is a
- * NORM, of the statistics that each row of the result needs. A NORM with K reads them, and does not fold.
+ * True if INSTR, of BODY, folds the leading axis of a streamed value: a tile has only a part of its result or, if
+ * instr_makes_rows, of the statistics that each row of the result needs. These are a NORM and the derivatives of
+ * op_folds_back. A NORM with K reads its statistics, and does not fold. Nor does a derivative with L.
  */
 bool body_folds(const struct body *body, const struct instr *instr);
+static inline bool instr_makes_rows(const struct instr *instr)
+{
+	return instr->kind == INSTR_VJP || op_normalizes(instr->op);
+}
+/* Returns the fold that INSTR, which folds, makes; the doubles of its state. */
+static inline struct fold_op instr_fold(const struct instr *instr)
+{
+	return (struct fold_op){instr->op, instr->kind == INSTR_VJP};
+}
+int64_t instr_state(const struct instr *instr);
 /* True if INSTR computes its result element by element. Operations of the class GENERAL count as not doing so. */
 bool instr_is_element(const struct instr *instr);
 

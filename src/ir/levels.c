@@ -39,6 +39,19 @@ static void each_read(const struct body *body, struct unit unit, void (*see)(voi
 	}
 }
 
+/* Calls SEE for each value that the fold INSTR reads: of a derivative those that its statistics need. */
+static void each_folded(const struct body *body, struct unit unit, void (*see)(void *context, uint32_t value),
+                        void *context)
+{
+	const struct instr *instr = &body->instrs[unit.first];
+	const uint32_t reads[] = {instr->v, instr->a, instr->y, op_normalizes(instr->op) ? instr->g : NO_VALUE};
+	if (instr->kind != INSTR_VJP)
+		each_read(body, unit, see, context);
+	for (size_t k = 0; instr->kind == INSTR_VJP && k < sizeof reads / sizeof *reads; k++)
+		if (reads[k] != NO_VALUE)
+			see(context, reads[k]);
+}
+
 /* Calls SEE for each value that UNIT makes for later instructions. */
 static void each_made(const struct body *body, struct unit unit, void (*see)(void *context, uint32_t value),
                       void *context)
@@ -73,6 +86,22 @@ static void set_reach(void *context, uint32_t value)
 	visit->levels->rows[value] = visit->rows;
 }
 
+/* The derivative of a sum makes rows of values that have none. */
+static void see_rows(void *context, uint32_t value)
+{
+	struct visit *visit = context;
+	visit->rows |= visit->levels->body->values[value].streamed;
+}
+
+/* Returns what UNIT reads, and whether it belongs to passes. */
+static struct visit visit_reads(struct levels *s, struct unit unit)
+{
+	struct visit visit = {.levels = s};
+	each_read(s->body, unit, see_reach, &visit);
+	each_made(s->body, unit, see_rows, &visit);
+	return visit;
+}
+
 static void see_needed(void *context, uint32_t value)
 {
 	struct visit *visit = context;
@@ -90,27 +119,29 @@ static void pass_on(void *context, uint32_t value)
 		s->passed[value] = true;
 }
 
-/* Sets level and rows of all values, and lists all folds. */
+/* Sets level and rows of all values, and lists all folds. What a loss keeps for its derivative does not wait for it. */
 static void find_reach(struct levels *s)
 {
 	const struct body *body = s->body;
-	uint32_t norms = 0;
+	uint32_t more = 0;
 	for (uint32_t i = 0; i < body->value_count; i++)
-		s->rows[i] = body->values[i].from == FROM_PORT;
+		s->rows[i] = body->values[i].from == FROM_PORT && body->values[i].streamed;
 	for (struct unit unit = {0, 0}; unit.first < body->instr_count; unit.first = unit.last + 1) {
 		const struct instr *instr = &body->instrs[unit.first];
+		const bool folds = body_folds(body, instr), makes_rows = instr_makes_rows(instr);
 		unit = unit_from(body, unit.first);
-		struct visit visit = {.levels = s};
-		each_read(body, unit, see_reach, &visit);
-		if (body_folds(body, instr)) {
-			const bool norm = op_normalizes(instr->op);
-			const uint32_t result = norm ? (uint32_t)body->value_count + norms++ : instr->out;
-			s->folds[s->fold_count++] = (struct fold){unit.first, ++visit.level, result};
-			s->level[result] = visit.level;
-			s->rows[result] = false;
-			visit.rows = norm;
-		}
+		struct visit visit = visit_reads(s, unit), folded = {.levels = s};
+		if (folds)
+			each_folded(body, unit, see_reach, &folded);
+		const uint32_t level = folded.level + 1;
+		visit.level = folds && makes_rows && level > visit.level ? level : visit.level;
 		each_made(body, unit, set_reach, &visit);
+		if (!folds)
+			continue;
+		const uint32_t result = makes_rows ? (uint32_t)body->value_count + more++ : instr->out;
+		s->folds[s->fold_count++] = (struct fold){unit.first, level, result};
+		s->level[result] = level;
+		s->rows[result] = false;
 	}
 }
 
@@ -122,25 +153,50 @@ static const struct fold *fold_of(const struct levels *s, uint32_t instr)
 	return NULL;
 }
 
-/* Sets needed and passed, and keeps the folds that are needed. */
+/* Notes that VALUE is wanted when all folds have their results: an out, or what is added to the gradient of a param. */
+static void need_last(struct levels *s, uint32_t value)
+{
+	const uint32_t pass = s->level[value] + 1;
+	s->needed[value] = true;
+	if (!s->rows[value])
+		return;
+	s->last = true;
+	s->passes = pass > s->passes ? pass : s->passes;
+}
+
+/* Sets needed and passed of what the unit reads, if it is needed. */
+static void see_unit(struct levels *s, struct unit unit)
+{
+	const struct body *body = s->body;
+	const struct instr *instr = &body->instrs[unit.first];
+	const struct fold *fold = fold_of(s, unit.first);
+	struct visit visit = visit_reads(s, unit);
+	visit.needed = instr->kind == INSTR_ACCUMULATE;
+	if (visit.needed)
+		need_last(s, instr->v);
+	each_made(body, unit, see_needed, &visit);
+	if (!visit.needed)
+		return;
+	each_read(body, unit, need, &visit);
+	each_read(body, unit, pass_on, &visit);
+	if (fold && (instr_makes_rows(instr) || s->needed[fold->result]))
+		s->needed[fold->result] = s->passed[fold->result] = true;
+}
+
+/* Sets needed and passed, keeps the folds that are needed, and counts passes. */
 static void find_needed(struct levels *s)
 {
 	const struct body *body = s->body;
-	const uint32_t output = body->outs[0].value;
-	s->needed[output] = true;
-	s->passed[output] = !s->rows[output] && s->level[output] > 0;
+	for (size_t i = 0; i < body->out_count; i++) {
+		const uint32_t out = body->outs[i].value;
+		need_last(s, out);
+		s->passed[out] |= !s->rows[out];
+	}
+	for (size_t i = 0; i < body->in_count; i++)
+		s->passed[body->ins[i].value] |= !s->rows[body->ins[i].value];
 	for (uint32_t i = (uint32_t)body->instr_count; i > 0;) {
 		const struct unit unit = unit_to(body, i - 1);
-		struct visit visit = {.levels = s};
-		each_made(body, unit, see_needed, &visit);
-		if (visit.needed) {
-			const struct fold *fold = fold_of(s, unit.first);
-			each_read(body, unit, see_reach, &visit);
-			each_read(body, unit, need, &visit);
-			each_read(body, unit, pass_on, &visit);
-			if (fold)
-				s->needed[fold->result] = s->passed[fold->result] = true;
-		}
+		see_unit(s, unit);
 		i = unit.first;
 	}
 	uint32_t kept = 0;
@@ -150,18 +206,17 @@ static void find_needed(struct levels *s)
 	s->fold_count = kept;
 	for (uint32_t i = 0; i < kept; i++)
 		s->count = s->folds[i].level > s->count ? s->folds[i].level : s->count;
-	s->last = s->rows[output];
+	s->passes = s->count > s->passes ? s->count : s->passes;
 }
 
-bool levels_find(struct levels *s, const struct lowered *lowered, struct arena *arena)
+bool levels_find(struct levels *s, const struct body *body, struct arena *arena)
 {
-	const struct body *body = lowered->whole;
-	uint32_t folds = 0, norms = 0;
+	uint32_t folds = 0, more = 0;
 	for (size_t i = 0; i < body->instr_count; i++) {
 		folds += body_folds(body, &body->instrs[i]);
-		norms += body_folds(body, &body->instrs[i]) && op_normalizes(body->instrs[i].op);
+		more += body_folds(body, &body->instrs[i]) && instr_makes_rows(&body->instrs[i]);
 	}
-	const size_t count = body->value_count + norms;
+	const size_t count = body->value_count + more;
 	*s = (struct levels){.body = body, .value_count = (uint32_t)count};
 	s->folds = arena_array(arena, folds + 1, sizeof *s->folds);
 	s->level = arena_array(arena, count, sizeof *s->level);
@@ -183,6 +238,8 @@ bool levels_fit(const struct levels *s, const struct body *body)
 		const struct instr *a = &body->instrs[i], *b = &s->body->instrs[i];
 		fit = a->kind == b->kind && a->op == b->op && a->v == b->v && a->a == b->a && a->out == b->out;
 	}
+	for (size_t i = 0; fit && i < body->value_count; i++)
+		fit = body->values[i].streamed == s->body->values[i].streamed;
 	return fit;
 }
 
@@ -218,9 +275,10 @@ static bool is_given(const struct extraction *x, uint32_t value)
 static bool is_made_here(const struct extraction *x, uint32_t value)
 {
 	const struct levels *s = x->levels;
-	if (x->rows)
-		return x->pass > s->count && value == x->from->outs[0].value;
-	return s->passed[value] && s->level[value] == x->pass && !is_fold_result(s, value);
+	for (size_t i = 0; x->rows && x->pass == s->passes && i < x->from->out_count; i++)
+		if (x->from->outs[i].value == value)
+			return s->rows[value];
+	return !x->rows && s->passed[value] && s->level[value] == x->pass && !is_fold_result(s, value);
 }
 
 /* Returns the fold that instruction INDEX is in this part, or NULL. */
@@ -228,6 +286,18 @@ static const struct fold *folds_here(const struct extraction *x, uint32_t index)
 {
 	const struct fold *fold = x->rows ? fold_of(x->levels, index) : NULL;
 	return fold && fold->level == x->pass ? fold : NULL;
+}
+
+/* True if instruction INDEX adds to the gradient of a param in this part. */
+static bool accumulates_here(const struct extraction *x, uint32_t index)
+{
+	const struct levels *s = x->levels;
+	const struct instr *instr = &x->from->instrs[index];
+	if (instr->kind != INSTR_ACCUMULATE)
+		return false;
+	if (s->rows[instr->v] || x->rows)
+		return s->rows[instr->v] && x->rows && x->pass == s->passes;
+	return x->pass == (s->level[instr->v] > 1 ? s->level[instr->v] : 1);
 }
 
 static void want(void *context, uint32_t value) { ((const struct extraction *)context)->wanted[value] = true; }
@@ -252,19 +322,21 @@ static void take_instructions(struct extraction *x)
 	for (uint32_t i = (uint32_t)x->from->instr_count; i > 0;) {
 		const struct unit unit = unit_to(x->from, i - 1);
 		const struct fold *here = folds_here(x, unit.first);
-		struct wanted_visit visit = {x, here != NULL};
+		struct wanted_visit visit = {x, here != NULL || accumulates_here(x, unit.first)};
 		each_made(x->from, unit, see_wanted, &visit);
 		for (uint32_t k = unit.first; visit.wanted && k <= unit.last; k++)
 			x->taken[k] = true;
-		if (visit.wanted)
+		if (here)
+			each_folded(x->from, unit, want, x);
+		else if (visit.wanted)
 			each_read(x->from, unit, want, x);
-		if (visit.wanted && !here && fold_of(s, unit.first))
+		if (visit.wanted && !here && fold_of(s, unit.first) && instr_makes_rows(&x->from->instrs[unit.first]))
 			x->wanted[fold_of(s, unit.first)->result] = true;
 		i = unit.first;
 	}
 }
 
-/* Copies the values to the part's body, with those of NORMs, and makes ports of the given ones. */
+/* Copies the values to the part's body, with the new ones, and makes ports of the given ones. */
 static bool copy_values(const struct extraction *x, struct body *body, struct body_part *part, struct arena *arena)
 {
 	const struct levels *s = x->levels;
@@ -278,12 +350,12 @@ static bool copy_values(const struct extraction *x, struct body *body, struct bo
 	body->in_count = 0;
 	body->value_count = s->value_count;
 	memcpy(body->values, x->from->values, x->from->value_count * sizeof *body->values);
-	for (size_t i = x->from->value_count; i < s->value_count; i++) /* of NORMs that the output does not depend on */
+	for (size_t i = x->from->value_count; i < s->value_count; i++) /* of folds that are not needed */
 		body->values[i] = (struct value){.type = &none, .dtype = DTYPE_F64, .from = FROM_PORT};
 	for (uint32_t i = 0; i < s->fold_count; i++) {
 		const struct instr *instr = &x->from->instrs[s->folds[i].instr];
-		types[i] = fold_type(instr->op, instr->of.v, instr->of.y);
-		if (op_normalizes(instr->op))
+		types[i] = fold_type(instr_fold(instr), instr->of.v, instr->of.y);
+		if (instr_makes_rows(instr))
 			body->values[s->folds[i].result] =
 				(struct value){.type = &types[i], .dtype = DTYPE_F64, .from = FROM_INSTR, .instr = s->folds[i].instr};
 	}
@@ -302,7 +374,32 @@ static bool copy_values(const struct extraction *x, struct body *body, struct bo
 	return true;
 }
 
-/* Copies the instructions of the part. A NORM becomes a fold, or reads its statistics. */
+/* Lets a fold that makes rows of statistics make these, if it is HERE, or read them. */
+static void set_statistics(struct instr *instr, const struct fold *fold, bool here)
+{
+	uint32_t *const statistics = instr->kind == INSTR_VJP ? &instr->l : &instr->k;
+	if (here)
+		instr->out = fold->result;
+	else
+		*statistics = fold->result;
+	for (int k = 0; here && k < MAX_KEEPS; k++)
+		instr->out_keep[k] = NO_VALUE;
+	if (here && instr->kind == INSTR_VJP) {
+		instr->k = NO_VALUE;
+		instr->g = op_normalizes(instr->op) ? instr->g : NO_VALUE;
+	}
+}
+
+/* Lets an operation or a derivative make only what the part wants and does not have, but for the result of a fold HERE. */
+static void drop_unwanted(const struct extraction *x, struct instr *instr, bool here)
+{
+	uint32_t *const outs[] = {&instr->out, &instr->out_a, &instr->out_keep[0], &instr->out_keep[1]};
+	for (size_t k = 0; k < sizeof outs / sizeof *outs; k++)
+		if (*outs[k] != NO_VALUE && !(here && k == 0) && (!x->wanted[*outs[k]] || is_given(x, *outs[k])))
+			*outs[k] = NO_VALUE;
+}
+
+/* Copies the instructions of the part. */
 static bool copy_instructions(const struct extraction *x, struct body *body, struct arena *arena)
 {
 	body->instrs = arena_array(arena, x->from->instr_count + 1, sizeof *body->instrs);
@@ -316,11 +413,10 @@ static bool copy_instructions(const struct extraction *x, struct body *body, str
 		struct instr *instr = &body->instrs[body->instr_count++];
 		const struct fold *fold = fold_of(x->levels, i);
 		*instr = x->from->instrs[i];
-		if (fold && op_normalizes(instr->op)) {
-			const bool here = folds_here(x, i) != NULL;
-			instr->out = here ? fold->result : instr->out;
-			instr->k = here ? NO_VALUE : fold->result;
-		}
+		if (instr->kind == INSTR_OP || instr->kind == INSTR_VJP)
+			drop_unwanted(x, instr, folds_here(x, i) != NULL);
+		if (fold && instr_makes_rows(instr))
+			set_statistics(instr, fold, folds_here(x, i) != NULL);
 	}
 	for (uint32_t i = 0; i < body->instr_count; i++) {
 		struct instr *instr = &body->instrs[i];

@@ -169,7 +169,7 @@ static enum status find_levels(struct lowering *l)
 	if (lowered->folds > MAX_FOLDS)
 		lowered->because.reason = "its folds are too many for passes over the input";
 	else
-		TRY_ALLOC(levels && levels_find(levels, lowered, l->context->arena), l->context->diags);
+		TRY_ALLOC(levels && levels_find(levels, lowered->whole, l->context->arena), l->context->diags);
 	if (!lowered->because.reason && levels->count > MAX_LEVELS)
 		lowered->because.reason = "its folds have too many levels for passes over the input";
 	if (!lowered->because.reason && levels->last && !lowered->whole->values[lowered->whole->outs[0].value].streamed)

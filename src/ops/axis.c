@@ -29,13 +29,22 @@ LINES(softmax_lines)
 
 FORWARD(softmax) { walk_axis(call, &(struct line_arrays){.in = {v}, .out = y}, softmax_lines); }
 
+/*
+ * Derivatives need sums of their lines. A function of derivatives computes them unless the walk gives them in WIDE: those
+ * of lines that go on in other blocks of rows (ops/fold.c).
+ */
+
+LINES(product_sum_lines) { loops->sum.products(at->wide[0], at->in[1], at->in[0], n, count); }
+LINES(cotangent_sum_lines) { loops->sum.values(at->wide[0], at->in[1], n, count); }
+
 /* dv = y * (g - sum(g * y)) */
 LINES(softmax_derivative_lines)
 {
 	const void *y = at->in[0], *g = at->in[1];
-	double sum[LINES_SOME];
-	loops->sum.products(sum, g, y, n, count);
-	loops->softmax_derivative(at->out, g, y, sum, n, count);
+	double own[LINES_SOME];
+	if (!at->wide[0])
+		loops->sum.products(own, g, y, n, count);
+	loops->softmax_derivative(at->out, g, y, at->wide[0] ? at->wide[0] : own, n, count);
 }
 
 VJP(softmax) { walk_axis(call, &(struct line_arrays){.in = {needs[2], g}, .out = dv}, softmax_derivative_lines); }
@@ -57,10 +66,11 @@ FORWARD(log_softmax) { walk_axis(call, &(struct line_arrays){.in = {v}, .out = y
 /* dv = g - exp(y) * sum(g) */
 LINES(log_softmax_derivative_lines)
 {
-	double sum[LINES_SOME];
+	double own[LINES_SOME];
 	lines_exp(call, at->out, at->in[0], n * count);
-	loops->sum.values(sum, at->in[1], n, count);
-	loops->log_softmax_derivative(at->out, at->in[1], sum, n, count);
+	if (!at->wide[0])
+		loops->sum.values(own, at->in[1], n, count);
+	loops->log_softmax_derivative(at->out, at->in[1], at->wide[0] ? at->wide[0] : own, n, count);
 }
 
 VJP(log_softmax)
@@ -96,18 +106,30 @@ FORWARD(layernorm)
 	walk_axis(call, &(struct line_arrays){.in = {v}, .out = y, .short_out = keep ? keep[0] : NULL}, normalize_lines);
 }
 
+LINES(normalize_sum_lines)
+{
+	const void *y = at->in[0], *g = at->in[1];
+	if (call->op == OP_layernorm)
+		loops->sum.values(at->wide[1], g, n, count);
+	loops->sum.products(at->wide[0], g, y, n, count);
+}
+
 /* dv = scale * (g - mean(g) - y * mean(g * y)); rmsnorm has no mean(g) */
 LINES(normalize_derivative_lines)
 {
 	const void *y = at->in[0], *g = at->in[1];
-	double sum[LINES_SOME] = {0}, product[LINES_SOME];
+	double product[LINES_SOME], sum[LINES_SOME] = {0};
 	struct normalization p[LINES_SOME];
-	if (call->op == OP_layernorm)
-		loops->sum.values(sum, g, n, count);
-	loops->sum.products(product, g, y, n, count);
+	struct line_arrays with = *at;
+	const double rows = at->wide[0] ? (double)call->whole : (double)n;
+	if (!at->wide[0]) {
+		with.wide[0] = product;
+		with.wide[1] = sum;
+		normalize_sum_lines(call, loops, &with, n, count);
+	}
 	for (size_t i = 0; i < count; i++)
-		p[i] = (struct normalization){.mean = sum[i] / (double)n,
-		                              .product = product[i] / (double)n,
+		p[i] = (struct normalization){.mean = with.wide[1][i] / rows,
+		                              .product = with.wide[0][i] / rows,
 		                              .scale = element_get(loops->dtype, at->short_in[0], i)};
 	loops->normalize_derivative(at->out, g, y, p, n, count);
 }
@@ -116,6 +138,30 @@ VJP(layernorm)
 {
 	walk_axis(call, &(struct line_arrays){.in = {needs[2], g}, .out = dv, .short_in = {needs[3]}},
 	          normalize_derivative_lines);
+}
+
+void axis_statistics(const struct op_call *call, struct line_arrays to, const void *g,
+                     const void *const needs[MAX_NEEDS])
+{
+	to.in[0] = needs[2];
+	to.in[1] = g;
+	walk_axis(call, &to,
+	          call->op == OP_softmax       ? product_sum_lines
+	          : call->op == OP_log_softmax ? cotangent_sum_lines
+	                                       : normalize_sum_lines);
+}
+
+void axis_apply(const struct op_call *call, struct line_arrays by, void *dv, const void *g,
+                const void *const needs[MAX_NEEDS])
+{
+	by.in[0] = needs[2];
+	by.in[1] = g;
+	by.out = dv;
+	by.short_in[0] = needs[3];
+	walk_axis(call, &by,
+	          call->op == OP_softmax       ? softmax_derivative_lines
+	          : call->op == OP_log_softmax ? log_softmax_derivative_lines
+	                                       : normalize_derivative_lines);
 }
 
 FORWARD(rmsnorm) { forward_layernorm(call, y, v, a, keep); }

@@ -22,6 +22,19 @@ void sum_to_shape(const struct kernels *kernels, void *to, const struct type *to
 		reduction_sums(kernels, &r, to, from, 1, scratch);
 }
 
+void sum_to_attrs(struct attrs *attrs, const struct type *to_type, const struct type *from_type)
+{
+	const struct shape *target = &to_type->shape, *source = &from_type->shape;
+	attrs_default(attrs, OP_sum);
+	attrs->has_axis = true;
+	attrs->axis_count = 0;
+	for (int i = 0; i < source->ndim; i++) {
+		const int own = i - (source->ndim - target->ndim);
+		if (i == 0 || own < 0 || (target->dim[own] == 1 && source->dim[i] != 1))
+			attrs->axis[attrs->axis_count++] = i;
+	}
+}
+
 /*
  * The result's axes, the innermost first, and the operand's step along each: 0 if the operand
  * is broadcast there. Axes that continue each other are merged, and axes of extent 1 left out.

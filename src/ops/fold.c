@@ -10,6 +10,8 @@
  *     exponents  the sum, its error, the shift of the exponents (Milakov, Gimelshein 2018)    logsumexp softmax log_softmax
  *     moments    the sum, its error, the squared deviations, their error, the number of rows  var std layernorm
  *                (Chan, Golub, LeVeque 1979)
+ *     sums       two sums, each with its error                                                derivative of layernorm
+ *     factors    a product, as above, and the numbers of zeros and of infinities beside it    derivative of prod
  */
 #include <math.h>
 #include <string.h>
@@ -17,11 +19,24 @@
 #include "base/checked.h"
 #include "ops/lines.h"
 
-enum state_kind { STATE_EXTREME, STATE_SUM, STATE_PRODUCT, STATE_SQUARES, STATE_EXPONENTS, STATE_MOMENTS };
+enum state_kind {
+	STATE_EXTREME,
+	STATE_SUM,
+	STATE_PRODUCT,
+	STATE_SQUARES,
+	STATE_EXPONENTS,
+	STATE_MOMENTS,
+	STATE_SUMS,
+	STATE_FACTORS
+};
 
-static enum state_kind kind_of(enum op op)
+static enum state_kind kind_of(struct fold_op fold)
 {
-	switch (op) {
+	if (fold.back)
+		return fold.op == OP_layernorm || fold.op == OP_rmsnorm ? STATE_SUMS
+		       : fold.op == OP_prod                             ? STATE_FACTORS
+		                                                        : STATE_SUM;
+	switch (fold.op) {
 	case OP_amax:
 	case OP_amin:
 		return STATE_EXTREME;
@@ -42,11 +57,17 @@ static enum state_kind kind_of(enum op op)
 	}
 }
 
-int fold_parts(enum op op)
+int fold_parts(struct fold_op fold)
 {
-	static const int parts[] = {[STATE_EXTREME] = 1, [STATE_SUM] = 2,       [STATE_PRODUCT] = 2,
-	                            [STATE_SQUARES] = 3, [STATE_EXPONENTS] = 3, [STATE_MOMENTS] = 5};
-	return parts[kind_of(op)];
+	static const int parts[] = {[STATE_EXTREME] = 1,   [STATE_SUM] = 2,     [STATE_PRODUCT] = 2, [STATE_SQUARES] = 3,
+	                            [STATE_EXPONENTS] = 3, [STATE_MOMENTS] = 5, [STATE_SUMS] = 4,    [STATE_FACTORS] = 4};
+	return parts[kind_of(fold)];
+}
+
+/* Returns the doubles of the statistics for each element of a row: see finish_norm and finish_back. */
+static int statistics_of(struct fold_op fold)
+{
+	return !fold.back ? 2 : kind_of(fold) == STATE_FACTORS ? 4 : kind_of(fold) == STATE_SUMS ? 2 : 1;
 }
 
 int64_t fold_count(enum op op, const struct type *v, const struct type *y)
@@ -56,25 +77,26 @@ int64_t fold_count(enum op op, const struct type *v, const struct type *y)
 	return v->shape.dim[0] > 0 ? shape_count(&v->shape) / v->shape.dim[0] : 0;
 }
 
-/* The statistics of a NORM are two doubles for each element of a row: see finish_norm. */
-struct type fold_type(enum op op, const struct type *v, const struct type *y)
+bool fold_applies(struct fold_op fold) { return fold.back || op_normalizes(fold.op); }
+
+struct type fold_type(struct fold_op fold, const struct type *v, const struct type *y)
 {
-	if (!op_normalizes(op))
+	if (!fold_applies(fold))
 		return *y;
-	return (struct type){DTYPE_F64, {2, {2, fold_count(op, v, y)}}};
+	return (struct type){DTYPE_F64, {2, {statistics_of(fold), fold_count(fold.op, v, y)}}};
 }
 
-void fold_begin(enum op op, double *state, int64_t count)
+void fold_begin(struct fold_op fold, double *state, int64_t count)
 {
+	const enum op op = fold.back && fold.op != OP_prod ? OP_sum : fold.op;
 	const double first = op == OP_amax ? -INFINITY : op == OP_amin ? INFINITY : 0;
-	for (int64_t i = 0; i < fold_parts(op) * count; i++)
+	for (int64_t i = 0; i < fold_parts(fold) * count; i++)
 		state[i] = first;
 	for (int64_t i = 0; op == OP_prod && i < count; i++)
 		state[i] = 1;
 }
 
-/* Returns a product's MANTISSA in [0.5, 1), and adds its exponent to *EXPONENT. 0, infinities and NaN stay. */
-static double split(double mantissa, double *exponent)
+double product_split(double mantissa, double *exponent)
 {
 	int e = 0;
 	const double m = frexp(mantissa, &e);
@@ -89,10 +111,10 @@ static void multiply_line(enum dtype dtype, const void *v, size_t n, double *man
 	for (size_t j = 0; j < n; j++) {
 		double x = element_get(dtype, v, j);
 		if (!(fabs(x) > 0x1p-400 && fabs(x) < 0x1p400))
-			x = split(x, &e);
+			x = product_split(x, &e);
 		m *= x;
 		if (!(fabs(m) > 0x1p-400 && fabs(m) < 0x1p400))
-			m = split(m, &e);
+			m = product_split(m, &e);
 	}
 	*mantissa = m;
 	*exponent = e;
@@ -102,7 +124,7 @@ LINES(state_lines)
 {
 	const struct lines lines = {at->in[0], n, count};
 	double *const *wide = at->wide;
-	const enum state_kind kind = kind_of(call->op);
+	const enum state_kind kind = kind_of((struct fold_op){call->op, false});
 	if (kind != STATE_EXTREME && kind != STATE_PRODUCT)
 		memset(wide[1], 0, count * sizeof *wide[1]);
 	switch (kind) {
@@ -132,7 +154,10 @@ LINES(state_lines)
 			wide[4][i] = (double)n;
 		}
 		loops->sum.deviations(wide[2], lines.data, mean, n, count);
+		break;
 	}
+	default: /* of derivatives alone */
+		break;
 	}
 }
 
@@ -140,7 +165,7 @@ void fold_partial(const struct op_call *call, double *state, const void *v, cons
 {
 	const int64_t count = fold_count(call->op, call->v, call->y);
 	struct line_arrays to = {.out = NULL};
-	for (int i = 0; i < fold_parts(call->op); i++)
+	for (int i = 0; i < fold_parts((struct fold_op){call->op, false}); i++)
 		to.wide[i] = state + i * count;
 	if (call->op == OP_sum || call->op == OP_mean)
 		sum_partial_axes(call, state, state + count, v);
@@ -148,6 +173,21 @@ void fold_partial(const struct op_call *call, double *state, const void *v, cons
 		sum_partial_loss(call, state, state + count, v, a, keep ? keep[0] : NULL);
 	else
 		reduction_walk(call, to, v, state_lines);
+}
+
+void fold_partial_back(const struct op_call *call, double *state, const void *g, const void *const needs[MAX_NEEDS])
+{
+	const struct fold_op fold = {call->op, true};
+	const int64_t count = fold_count(call->op, call->v, call->y);
+	const int step = kind_of(fold) == STATE_FACTORS ? 1 : 2; /* a sum's error is behind it, 0 so far */
+	struct line_arrays to = {.out = NULL};
+	memset(state, 0, (size_t)(fold_parts(fold) * count) * sizeof *state);
+	for (int i = 0; i < statistics_of(fold); i++)
+		to.wide[i] = state + i * step * count;
+	if (op_normalizes(call->op))
+		axis_statistics(call, to, g, needs);
+	else
+		reduction_statistics(call, to, needs);
 }
 
 /* (HI + LO) times the square of SCALE (norm), or times exp(SCALE) (exponents). */
@@ -203,6 +243,12 @@ static void add_moments(const struct state_pair *p)
 	*part(p, 4) = rows + more;
 }
 
+static void add_factors(const struct state_pair *p)
+{
+	*part(p, 1) += from(p, 1);
+	*part(p, 0) = product_split(*part(p, 0) * from(p, 0), part(p, 1));
+}
+
 static void add_state(enum op op, enum state_kind kind, const struct state_pair *p)
 {
 	double *const first = part(p, 0);
@@ -215,9 +261,17 @@ static void add_state(enum op op, enum state_kind kind, const struct state_pair 
 	case STATE_SUM:
 		sum_add(first, part(p, 1), from(p, 0), from(p, 1));
 		break;
+	case STATE_SUMS:
+		sum_add(first, part(p, 1), from(p, 0), from(p, 1));
+		sum_add(part(p, 2), part(p, 3), from(p, 2), from(p, 3));
+		break;
+	case STATE_FACTORS:
+		*part(p, 2) += from(p, 2);
+		*part(p, 3) += from(p, 3);
+		add_factors(p);
+		break;
 	case STATE_PRODUCT:
-		*part(p, 1) += from(p, 1);
-		*first = split(*first * from(p, 0), part(p, 1));
+		add_factors(p);
 		break;
 	case STATE_SQUARES:
 	case STATE_EXPONENTS: {
@@ -233,11 +287,11 @@ static void add_state(enum op op, enum state_kind kind, const struct state_pair 
 	}
 }
 
-void fold_add(enum op op, double *state, const double *from, int64_t count)
+void fold_add(struct fold_op fold, double *state, const double *from, int64_t count)
 {
-	const enum state_kind kind = kind_of(op);
+	const enum state_kind kind = kind_of(fold);
 	for (int64_t i = 0; i < count; i++)
-		add_state(op, kind, &(struct state_pair){state, from, count, i});
+		add_state(fold.op, kind, &(struct state_pair){state, from, count, i});
 }
 
 /*
@@ -266,8 +320,25 @@ static void finish_norm(const struct op_call *call, double *y, const double *sta
 	}
 }
 
-void fold_finish(const struct op_call *call, void *y, const double *state, int64_t count)
+/* Stores the statistics of a derivative: the sums, for var and std the mean, for prod the state. */
+static void finish_back(const struct op_call *call, double *y, const double *state, int64_t count)
 {
+	const struct fold_op fold = {call->op, true};
+	const bool mean = call->op == OP_var || call->op == OP_std, factors = kind_of(fold) == STATE_FACTORS;
+	for (int k = 0; k < statistics_of(fold); k++)
+		for (int64_t i = 0; i < count; i++) {
+			const double *at = state + (factors ? k : 2 * k) * count + i;
+			const double sum = factors ? at[0] : at[0] + at[count];
+			y[k * count + i] = mean ? reduction_mean(call, sum) : sum;
+		}
+}
+
+void fold_finish(const struct op_call *call, bool back, void *y, const double *state, int64_t count)
+{
+	if (back) {
+		finish_back(call, y, state, count);
+		return;
+	}
 	const double *hi = state, *lo = state + count, *third = state + 2 * count;
 	const bool axes = call->op == OP_sum || call->op == OP_mean;
 	const enum dtype dtype = call->y->dtype;
@@ -275,7 +346,7 @@ void fold_finish(const struct op_call *call, void *y, const double *state, int64
 		finish_norm(call, y, state, count);
 		return;
 	}
-	switch (kind_of(call->op)) {
+	switch (kind_of((struct fold_op){call->op, false})) {
 	case STATE_EXTREME:
 		elements_set(dtype, y, hi, (size_t)count);
 		break;
@@ -324,11 +395,24 @@ void fold_apply(const struct op_call *call, void *y, const void *v, const double
 		elements_set(call->v->dtype, kept, statistics + count, (size_t)count);
 }
 
-int64_t fold_scratch(enum op op, const struct type *v, const struct type *y)
+void fold_apply_back(const struct op_call *call, void *dv, const void *g, const void *const needs[MAX_NEEDS],
+                     const double *statistics)
+{
+	const int64_t count = fold_count(call->op, call->v, call->y);
+	struct line_arrays by = {.out = NULL};
+	for (int i = 0; i < statistics_of((struct fold_op){call->op, true}); i++)
+		by.wide[i] = writable(statistics + i * count);
+	if (op_normalizes(call->op))
+		axis_apply(call, by, dv, g, needs);
+	else
+		reduction_apply(call, by, dv, g, needs);
+}
+
+int64_t fold_scratch(struct fold_op fold, const struct type *v, const struct type *y)
 {
 	int64_t bytes;
-	const int64_t each = (2 * fold_parts(op) + 2) * (int64_t)sizeof(double);
-	return __builtin_mul_overflow(fold_count(op, v, y), each, &bytes) || bytes > INT64_MAX - 2 * ARRAY_ALIGN
+	const int64_t each = (2 * fold_parts(fold) + statistics_of(fold)) * (int64_t)sizeof(double);
+	return __builtin_mul_overflow(fold_count(fold.op, v, y), each, &bytes) || bytes > INT64_MAX - 2 * ARRAY_ALIGN
 	           ? INT64_MAX
 	           : bytes + 2 * ARRAY_ALIGN;
 }
@@ -347,10 +431,11 @@ void fold_blocks(const struct op_call *call, void *y, const void *v, const void 
 	const bool norm = op_normalizes(call->op), along = va && op_runs_along(call->op, call->v, va);
 	const int64_t rows = call->v->shape.dim[0], count = fold_count(call->op, call->v, call->y);
 	const int64_t own = op_scratch(call->op, call->attrs, call->v, va, call->y, false);
-	const int64_t size = fold_parts(call->op) * count;
+	const struct fold_op fold = {call->op, false};
+	const int64_t size = fold_parts(fold) * count;
 	double *const state = (double *)(void *)((char *)call->scratch + round_up(own, ARRAY_ALIGN));
 	double *const block = state + size, *const statistics = block + size;
-	fold_begin(call->op, state, count);
+	fold_begin(fold, state, count);
 	for (int64_t first = 0; first < rows; first += call->block) {
 		const int64_t here = lesser(rows - first, call->block);
 		const struct type v_type = with_rows(call->v, here), a_type = along ? with_rows(va, here) : (struct type){0};
@@ -360,10 +445,35 @@ void fold_blocks(const struct op_call *call, void *y, const void *v, const void 
 		void *kept[MAX_KEEPS] = {!norm && keep && keep[0] ? loss_kept_at(call, keep[0], first) : NULL, NULL};
 		fold_partial(&some, block, (const char *)v + first * (type_bytes(call->v) / rows),
 		             along ? (const char *)a + first * (type_bytes(va) / rows) : a, kept);
-		fold_add(call->op, state, block, count);
+		fold_add(fold, state, block, count);
 	}
 	if (norm || y)
-		fold_finish(call, norm ? statistics : y, state, count);
+		fold_finish(call, false, norm ? statistics : y, state, count);
 	if (norm)
 		fold_apply(call, y, v, statistics, keep ? keep[0] : NULL);
+}
+
+void fold_blocks_back(const struct op_call *call, void *dv, const void *g, const void *const needs[MAX_NEEDS])
+{
+	const bool norm = op_normalizes(call->op);
+	const struct fold_op fold = {call->op, true};
+	const int64_t rows = call->v->shape.dim[0], count = fold_count(call->op, call->v, call->y);
+	const int64_t own = op_scratch(call->op, call->attrs, call->v, NULL, call->y, true);
+	const int64_t size = fold_parts(fold) * count, row = type_bytes(call->v) / rows;
+	double *const state = (double *)(void *)((char *)call->scratch + round_up(own, ARRAY_ALIGN));
+	double *const block = state + size, *const statistics = block + size;
+	fold_begin(fold, state, count);
+	for (int64_t first = 0; first < rows; first += call->block) {
+		const struct type v_type = with_rows(call->v, lesser(rows - first, call->block));
+		const void *here[MAX_NEEDS] = {needs[0] ? element_at(needs[0], 1, first * row) : NULL, NULL, needs[2],
+		                               needs[3]};
+		struct op_call some = *call;
+		some.v = &v_type;
+		if (norm)
+			here[2] = element_at(needs[2], 1, first * row);
+		fold_partial_back(&some, block, norm ? element_at(g, 1, first * row) : g, here);
+		fold_add(fold, state, block, count);
+	}
+	fold_finish(call, true, statistics, state, count);
+	fold_apply_back(call, dv, g, needs, statistics);
 }

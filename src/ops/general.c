@@ -40,7 +40,9 @@ static void vjp_general(const struct op_call *call, void *dv, void *da, const vo
 	dv = dv && !has_no_elements(call->v) ? dv : NULL;
 	da = da && !has_no_elements(call->a) ? da : NULL;
 	if (!has_no_elements(call->y)) {
-		if (dv || da)
+		if (dv && call->block && call->v->shape.dim[0] > call->block)
+			fold_blocks_back(call, dv, g, needs);
+		else if (dv || da)
 			functions[call->op].vjp(call, dv, da, g, needs);
 		return;
 	}

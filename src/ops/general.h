@@ -84,25 +84,36 @@ bool op_check_operand(enum op op, const struct type *v, const struct type *a, co
                       char message[OP_CHECK_TEXT]);
 
 /*
- * A SUM, FOLD or NORM operation, block by block along the leading axis. A STATE has fold_parts(OP) * COUNT doubles, part
- * by part, where COUNT is fold_count(): the elements of the result, for a NORM those of a row. fold_begin stores the
- * state of no block, fold_partial that of one block. fold_add adds FROM, the next block's state, to STATE; the caller
- * keeps the blocks in order. fold_finish stores the result in Y. That of a NORM has type fold_type(), the statistics
- * with which fold_apply computes any of its rows.
+ * A SUM, FOLD or NORM operation, block by block along the leading axis, or (BACK) its derivative, if op_folds_back. A
+ * STATE has fold_parts() * COUNT doubles, part by part, where COUNT is fold_count(): the elements of the result, for a
+ * NORM those of a row. fold_begin stores the state of no block, fold_partial that of one block. fold_add adds FROM, the
+ * next block's state, to STATE; the caller keeps the blocks in order. fold_finish stores the result in Y, of fold_type().
+ * If fold_applies(), that is statistics with which fold_apply computes any rows of a NORM, or of a derivative by V.
  */
-int fold_parts(enum op op);
+struct fold_op {
+	enum op op;
+	bool back;
+};
+int fold_parts(struct fold_op fold);
 int64_t fold_count(enum op op, const struct type *v, const struct type *y);
-struct type fold_type(enum op op, const struct type *v, const struct type *y);
-void fold_begin(enum op op, double *state, int64_t count);
+bool fold_applies(struct fold_op fold);
+struct type fold_type(struct fold_op fold, const struct type *v, const struct type *y);
+void fold_begin(struct fold_op fold, double *state, int64_t count);
 void fold_partial(const struct op_call *call, double *state, const void *v, const void *a, void *const keep[MAX_KEEPS]);
-void fold_add(enum op op, double *state, const double *from, int64_t count);
-void fold_finish(const struct op_call *call, void *y, const double *state, int64_t count);
+/* The same for a derivative. Those of NORMs read G; others need none, and G may be NULL. */
+void fold_partial_back(const struct op_call *call, double *state, const void *g, const void *const needs[MAX_NEEDS]);
+void fold_add(struct fold_op fold, double *state, const double *from, int64_t count);
+void fold_finish(const struct op_call *call, bool back, void *y, const double *state, int64_t count);
 /* Stores in Y the rows V by the STATISTICS. KEPT, if not NULL, gets the array that a NORM keeps for its derivative. */
 void fold_apply(const struct op_call *call, void *y, const void *v, const double *statistics, void *kept);
+void fold_apply_back(const struct op_call *call, void *dv, const void *g, const void *const needs[MAX_NEEDS],
+                     const double *statistics);
 /* Computes as forward_NAME does, but by blocks of call->block rows, as tiles of so many rows would. */
 void fold_blocks(const struct op_call *call, void *y, const void *v, const void *a, void *const keep[MAX_KEEPS]);
-/* Returns the bytes of scratch that fold_blocks needs beyond op_scratch(). INT64_MAX if too many. */
-int64_t fold_scratch(enum op op, const struct type *v, const struct type *y);
+/* Computes dv as vjp_NAME does, but by blocks of call->block rows. */
+void fold_blocks_back(const struct op_call *call, void *dv, const void *g, const void *const needs[MAX_NEEDS]);
+/* Returns the bytes of scratch that fold_blocks or fold_blocks_back needs beyond op_scratch(). INT64_MAX if too many. */
+int64_t fold_scratch(struct fold_op fold, const struct type *v, const struct type *y);
 
 /*
  * Stores in TO the sums of FROM over the axes along which TO's shape was broadcast to FROM's.
@@ -110,6 +121,8 @@ int64_t fold_scratch(enum op op, const struct type *v, const struct type *y);
  */
 void sum_to_shape(const struct kernels *kernels, void *to, const struct type *to_type, const void *from,
                   const struct type *from_type, void *scratch);
+/* Sets ATTRS to those of the sum that does the same, where it sums over the leading axis at least. */
+void sum_to_attrs(struct attrs *attrs, const struct type *to_type, const struct type *from_type);
 /* The array DATA of type FROM, broadcast to type TO. */
 struct broadcast {
 	const void *data;

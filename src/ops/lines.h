@@ -150,6 +150,23 @@ static inline const void *line_at(const struct loops *loops, const void *array, 
 {
 	return element_at(array, element_size(loops->dtype), (int64_t)(n * i));
 }
+/*
+ * The derivatives of reductions and of operations along an axis, from statistics of their lines. The first two store the
+ * sums of a block of rows in TO's wide arrays: one for each line, but rmsnorm's and layernorm's two and prod's four. The
+ * others compute a block's dv by the statistics of all rows in BY: the sums, means for var and std.
+ */
+void reduction_statistics(const struct op_call *call, struct line_arrays to, const void *const needs[MAX_NEEDS]);
+void axis_statistics(const struct op_call *call, struct line_arrays to, const void *g,
+                     const void *const needs[MAX_NEEDS]);
+void reduction_apply(const struct op_call *call, struct line_arrays by, void *dv, const void *g,
+                     const void *const needs[MAX_NEEDS]);
+void axis_apply(const struct op_call *call, struct line_arrays by, void *dv, const void *g,
+                const void *const needs[MAX_NEEDS]);
+/* Returns SUM by the elements of the whole array that one element of the result reduces. */
+double reduction_mean(const struct op_call *call, double sum);
+/* Returns a product's MANTISSA in [0.5, 1), and adds its exponent to *EXPONENT. 0, infinities and NaN stay. */
+double product_split(double mantissa, double *exponent);
+
 /* Casts const away for a function that can copy either way. The caller has it only read ARRAY. */
 static inline void *writable(const void *array) { return (void *)(uintptr_t)array; }
 

@@ -147,7 +147,7 @@ static void forward_loss(const struct op_call *call, void *y, const void *v, con
 	double sum[2];
 	sum_partial_loss(call, &sum[0], &sum[1], v, a, k);
 	if (y)
-		fold_finish(call, y, sum, 1);
+		fold_finish(call, false, y, sum, 1);
 }
 
 /* Stores the N elements of K times FACTOR in TO. */

@@ -32,15 +32,18 @@ void sum_partial_axes(const struct op_call *call, double *hi, double *lo, const 
 		        (struct wide_sums){hi + i, lo + i});
 }
 
-double reduction_divisor(const struct op_call *call)
+/* Returns the elements that the whole array has for each element of the result. */
+static double reduced_count(const struct op_call *call)
 {
 	const int ndim = call->v->shape.ndim;
 	double count = 1;
-	for (int i = 0; call->op == OP_mean && i < ndim; i++)
+	for (int i = 0; i < ndim; i++)
 		if (axis_named(call->attrs, i, ndim))
 			count *= (double)(i == 0 ? call->whole : call->v->shape.dim[i]);
 	return count;
 }
+
+double reduction_divisor(const struct op_call *call) { return call->op == OP_mean ? reduced_count(call) : 1; }
 
 FORWARD(sum)
 {
@@ -74,13 +77,19 @@ void reduction_walk(const struct op_call *call, struct line_arrays to, const voi
 	lines_walk(call, &r.view, &to, function, call->scratch);
 }
 
-/* Computes dv line by line. If axes are moved, scratch has v's copy and behind it dv, whose axes are moved back. */
-static void differentiate_lines(const struct op_call *call, void *dv, const void *g, const void *const needs[MAX_NEEDS],
-                                line_function *function)
+/*
+ * Computes dv line by line: sets OUT, IN and SHORT_IN of ARRAYS. If axes are moved, scratch has v's copy and behind it
+ * dv, whose axes are moved back.
+ */
+static void differentiate_lines(const struct op_call *call, struct line_arrays arrays, void *dv, const void *g,
+                                const void *const needs[MAX_NEEDS], line_function *function)
 {
 	const size_t size = element_size(call->v->dtype);
 	const struct reduction r = reduction_named(call->attrs, &call->v->shape);
-	struct line_arrays arrays = {.in = {reduced_last(call, &r, needs[0])}, .out = dv, .short_in = {needs[2], g}};
+	arrays.in[0] = reduced_last(call, &r, needs[0]);
+	arrays.out = dv;
+	arrays.short_in[0] = needs[2];
+	arrays.short_in[1] = g;
 	if (r.moved)
 		arrays.out = element_of(call->scratch, size, r.view.outer * r.view.n);
 	lines_walk(call, &r.view, &arrays, function, r.moved ? NULL : call->scratch);
@@ -175,21 +184,37 @@ LINES(result_lines)
 		element_set(loops->dtype, at->short_out, i, reduction_result(call->op, value[i], scale[i]));
 }
 
+/*
+ * Derivatives. Some need statistics of a line, in doubles. A function of derivatives computes them unless the walk gives
+ * them in WIDE: those of lines that go on in other blocks of rows (ops/fold.c).
+ */
+
+static bool is_extreme(double x, double y) { return x == y || (isnan(y) && isnan(x)); }
+
+LINES(tie_lines)
+{
+	for (size_t i = 0; i < count; i++) {
+		const double y = element_get(loops->dtype, at->short_in[0], i);
+		at->wide[0][i] = 0;
+		for (size_t j = i * n; j < (i + 1) * n; j++)
+			at->wide[0][i] += is_extreme(element_get(loops->dtype, at->in[0], j), y);
+	}
+}
+
 /* The elements that equal the result share its cotangent, as in JAX. If the result is NaN, the NaNs share it. */
 LINES(extreme_derivative_lines)
 {
 	const enum dtype dtype = loops->dtype;
+	double own[LINES_SOME];
+	struct line_arrays with = *at;
+	if (!at->wide[0]) {
+		with.wide[0] = own;
+		tie_lines(call, loops, &with, n, count);
+	}
 	for (size_t i = 0; i < count; i++) {
 		const double y = element_get(dtype, at->short_in[0], i), g = element_get(dtype, at->short_in[1], i);
-		double ties = 0;
-		for (size_t j = i * n; j < (i + 1) * n; j++) {
-			const double x = element_get(dtype, at->in[0], j);
-			ties += x == y || (isnan(y) && isnan(x));
-		}
-		for (size_t j = i * n; j < (i + 1) * n; j++) {
-			const double x = element_get(dtype, at->in[0], j);
-			element_set(dtype, at->out, j, x == y || (isnan(y) && isnan(x)) ? g / ties : 0);
-		}
+		for (size_t j = i * n; j < (i + 1) * n; j++)
+			element_set(dtype, at->out, j, is_extreme(element_get(dtype, at->in[0], j), y) ? g / with.wide[0][i] : 0);
 	}
 }
 
@@ -238,8 +263,45 @@ static double put_other_products(const struct other_products *o, size_t begin, s
 	return put_other_products(o, begin, middle, before, after);
 }
 
+/* Stores the mantissa and the exponent of the product of the other elements, the number of zeros, that of infinities. */
+LINES(factor_lines)
+{
+	for (size_t i = 0; i < count; i++) {
+		double mantissa = 1, exponent = 0, zeros = 0, infinities = 0;
+		for (size_t j = i * n; j < (i + 1) * n; j++) {
+			const double x = element_get(loops->dtype, at->in[0], j);
+			zeros += x == 0;
+			infinities += isinf(x);
+			mantissa = product_split(mantissa * (x == 0 || isinf(x) ? copysign(1, x) : product_split(x, &exponent)),
+			                         &exponent);
+		}
+		const double made[] = {mantissa, exponent, zeros, infinities};
+		for (int k = 0; k < 4; k++)
+			at->wide[k][i] = made[k];
+	}
+}
+
+/* Returns G times the product of a line's elements but X, by the line's statistics (factor_lines). */
+static double other_product(double g, double x, const double statistics[4])
+{
+	const bool special = x == 0 || isinf(x);
+	const double factor = special ? copysign(1, x) : x, e = fmax(-5000, fmin(statistics[1], 5000));
+	const double others = ldexp(g * (statistics[0] / factor), (int)e);
+	const bool zero = statistics[2] - (x == 0) > 0, infinite = statistics[3] - isinf(fabs(x)) > 0;
+	return others * (zero ? 0 : 1) * (infinite ? (double)INFINITY : 1);
+}
+
 LINES(prod_derivative_lines)
 {
+	for (size_t i = 0; at->wide[0] && i < count; i++) {
+		const double statistics[] = {at->wide[0][i], at->wide[1][i], at->wide[2][i], at->wide[3][i]};
+		const double g = element_get(loops->dtype, at->short_in[1], i);
+		for (size_t j = i * n; j < (i + 1) * n; j++)
+			element_set(loops->dtype, at->out, j,
+			            other_product(g, element_get(loops->dtype, at->in[0], j), statistics));
+	}
+	if (at->wide[0])
+		return;
 	const struct other_products o = {loops->dtype, at->out, at->in[0]};
 	for (size_t i = 0; i < count; i++)
 		put_other_products(&o, i * n, (i + 1) * n, 1, element_get(loops->dtype, at->short_in[1], i));
@@ -259,16 +321,20 @@ LINES(norm_derivative_lines)
 /* var: dv = 2 g (v - mean) / n; std: dv = g (v - mean) / (n y), 0 if y is 0 */
 LINES(variance_derivative_lines)
 {
-	double mean[LINES_SOME], factor[LINES_SOME];
-	loops->sum.values(mean, at->in[0], n, count);
+	double own[LINES_SOME], factor[LINES_SOME], *const mean = at->wide[0] ? at->wide[0] : own;
+	const double elements = reduced_count(call);
+	if (!at->wide[0])
+		loops->sum.values(own, at->in[0], n, count);
 	for (size_t i = 0; i < count; i++) {
-		const double g = element_get(loops->dtype, at->short_in[1], i) / (double)n;
+		const double g = element_get(loops->dtype, at->short_in[1], i) / elements;
 		const double y = call->op == OP_std ? element_get(loops->dtype, at->short_in[0], i) : 0.5;
-		mean[i] /= (double)n;
+		own[i] = at->wide[0] ? 0 : own[i] / elements;
 		factor[i] = y == 0 ? 0 : call->op == OP_std ? g / y : 2 * g;
 	}
 	loops->normalize(at->out, at->in[0], mean, factor, n, count);
 }
+
+LINES(value_sum_lines) { loops->sum.values(at->wide[0], at->in[0], n, count); }
 
 /*
  * dv = g * exp(v - y) / sum(exp(v - y)). The sum would be 1 if y were exact, but the rounding
@@ -277,20 +343,29 @@ LINES(variance_derivative_lines)
  */
 LINES(logsumexp_derivative_lines)
 {
-	double factor[LINES_SOME], sum[LINES_SOME];
+	double factor[LINES_SOME], own[LINES_SOME], *const sum = at->wide[0] ? at->wide[0] : own;
 	for (size_t i = 0; i < count; i++)
 		factor[i] = element_get(loops->dtype, at->short_in[0], i);
 	loops->subtract(at->out, at->in[0], factor, n, count);
 	lines_exp(call, at->out, at->out, n * count);
-	loops->sum.values(sum, at->out, n, count);
+	if (!at->wide[0])
+		loops->sum.values(own, at->out, n, count);
 	for (size_t i = 0; i < count; i++)
 		factor[i] = element_get(loops->dtype, at->short_in[1], i) / (isnan(sum[i]) ? 1 : sum[i]);
 	loops->multiply(at->out, at->out, factor, n, count);
 }
 
+LINES(exponent_sum_lines)
+{
+	double shift[LINES_SOME];
+	for (size_t i = 0; i < count; i++)
+		shift[i] = element_get(loops->dtype, at->short_in[0], i);
+	lines_sum_exp(call, loops, NULL, (struct lines){at->in[0], n, count}, shift, at->wide[0]);
+}
+
 #define REDUCTION(NAME, DERIVATIVE)                                                                                    \
 	FORWARD(NAME) { reduction_walk(call, (struct line_arrays){.short_out = y}, v, result_lines); }                     \
-	VJP(NAME) { differentiate_lines(call, dv, g, needs, DERIVATIVE); }
+	VJP(NAME) { differentiate_lines(call, (struct line_arrays){.out = NULL}, dv, g, needs, DERIVATIVE); }
 REDUCTION(amax, extreme_derivative_lines)
 REDUCTION(amin, extreme_derivative_lines)
 REDUCTION(prod, prod_derivative_lines)
@@ -298,3 +373,27 @@ REDUCTION(logsumexp, logsumexp_derivative_lines)
 REDUCTION(norm, norm_derivative_lines)
 REDUCTION(var, variance_derivative_lines)
 REDUCTION(std, variance_derivative_lines)
+
+void reduction_statistics(const struct op_call *call, struct line_arrays to, const void *const needs[MAX_NEEDS])
+{
+	const enum op op = call->op;
+	to.short_in[0] = needs[2];
+	reduction_walk(call, to, needs[0],
+	               op == OP_amax || op == OP_amin ? tie_lines
+	               : op == OP_prod                ? factor_lines
+	               : op == OP_logsumexp           ? exponent_sum_lines
+	                                              : value_sum_lines);
+}
+
+void reduction_apply(const struct op_call *call, struct line_arrays by, void *dv, const void *g,
+                     const void *const needs[MAX_NEEDS])
+{
+	const enum op op = call->op;
+	differentiate_lines(call, by, dv, g, needs,
+	                    op == OP_amax || op == OP_amin ? extreme_derivative_lines
+	                    : op == OP_prod                ? prod_derivative_lines
+	                    : op == OP_logsumexp           ? logsumexp_derivative_lines
+	                                                   : variance_derivative_lines);
+}
+
+double reduction_mean(const struct op_call *call, double sum) { return sum / reduced_count(call); }

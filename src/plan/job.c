@@ -28,7 +28,8 @@ static enum status count_additions(struct job *job, struct tile_plan *tile)
 static enum status make_tile(struct job *job, struct tile_plan *tile, int64_t rows)
 {
 	struct type input = job->input;
-	const bool by_value = policy_by_value(job->policy), whole = tiles_are_whole(&job->tiles, &job->whole);
+	const struct policy *policy = job_tile_policy(job);
+	const bool by_value = policy_by_value(policy), whole = tiles_are_whole(&job->tiles, &job->whole);
 	const enum lower_what what = by_value ? LOWER_UNROLLED : LOWER_STEPS;
 	if (job->tiles.flat) {
 		input.shape.ndim = 1;
@@ -40,9 +41,10 @@ static enum status make_tile(struct job *job, struct tile_plan *tile, int64_t ro
 	else
 		TRY(whole ? lower(&job->context, &tile->lowered, job->chain, &job->whole.portion, &input, what)
 		          : lower_tile(&job->context, &tile->lowered, &job->whole, &input, what, rows));
-	TRY(compiled_make(&job->context, &tile->compiled, &tile->lowered, job->policy, job->sums.written,
-	                  job->options.unexecuted && !job->options.costs)); /* costs may be measured */
-	if (job->policy->kind == POLICY_budget || (job->options.unexecuted && !by_value))
+	const bool unexecuted = job->options.unexecuted || job->passes; /* passes have programs of their own */
+	TRY(compiled_make(&job->context, &tile->compiled, &tile->lowered, policy, job->sums.written,
+	                  unexecuted && !job->options.costs)); /* costs may be measured */
+	if (policy->kind == POLICY_budget || (job->options.unexecuted && !by_value))
 		TRY(count_additions(job, tile)); /* a budget may come from an unexecuted job of another policy */
 	if (!job->options.costs)
 		return STATUS_OK;
@@ -54,7 +56,7 @@ static int64_t state_bytes(const struct job *job) { return job->tiles.state * (i
 
 int64_t job_wave_bytes(const struct job *job)
 {
-	return tiles_wave(&job->tiles) ? greater(job->tile.compiled.wave, job->rest.compiled.wave) : 0;
+	return tiles_wave(&job->tiles) && !job->passes ? greater(job->tile.compiled.wave, job->rest.compiled.wave) : 0;
 }
 
 /* Too large sums are saturated. job_set_costs and job_finish report them. */
@@ -76,8 +78,7 @@ void job_fixed_bytes(const struct job *job, int64_t *worker, int64_t *all)
 	*worker = saturated_add(*worker, saturated_add(job->sums.apart, state_bytes(job)) * tiles->per_chunk);
 }
 
-/* Fails with STATUS_LIMIT if BYTES, of all workers' arrays, exceed POOL_MOST: then sums of bytes could exceed int64. */
-static enum status check_bytes(const struct job *job, double bytes)
+enum status job_check_bytes(const struct job *job, double bytes)
 {
 	if (bytes <= (double)POOL_MOST)
 		return STATUS_OK;
@@ -94,7 +95,7 @@ bool job_rest_alone(const struct job *job)
 
 void job_count_rows(const struct job *job, struct counters *counters)
 {
-	counters->passes = 1;
+	counters->passes = greater(job->tiles.passes, 1);
 	counters->halo_rows = tiles_halo(&job->tiles);
 	counters->halo_share = (double)counters->halo_rows / (double)job->tiles.window;
 }
@@ -116,7 +117,7 @@ enum status job_finish(struct job *job)
 		last_slab = alone ? job->rest.slab : greater(job->rest.slab, last_slab);
 		last_stored = alone ? rest.stored_bytes : greater(rest.stored_bytes, last_stored);
 	}
-	TRY(check_bytes(job, (double)all + (double)workers * ((double)worker + (double)last_slab)));
+	TRY(job_check_bytes(job, (double)all + (double)workers * ((double)worker + (double)last_slab)));
 	job->slabs = (workers - 1) * job->tile.slab + last_slab;
 	c->stored_bytes = (workers - 1) * c->stored_bytes + last_stored;
 	job->staging = greater(c->spill_state, rest.spill_state);
@@ -145,7 +146,7 @@ enum status job_set_costs(struct job *job)
 		bytes += count * ((double)cost->state + (double)cost->residual + (double)cost->forward_temporary +
 		                  (double)cost->record_temporary + (double)cost->backward_temporary);
 	}
-	TRY(check_bytes(job, job->tiles.workers * bytes));
+	TRY(job_check_bytes(job, job->tiles.workers * bytes));
 	costs->spill_write = costs->spill_read = step_costs_assumed_spill(costs);
 	if (spill) {
 		/* Costs per byte are charged for the mean size of the states before the steps. */
@@ -162,23 +163,12 @@ static enum status lower_forward(const struct job *job, struct arena *arena, str
 	return lower(&context, forward, job->chain, &job->whole.portion, &job->input, LOWER_RUN);
 }
 
-/* True if the array is not cut for the sake of a journal, which then has points in the middle of the schedule. */
-static bool keeps_whole(const struct job_options *options)
+bool job_keeps_whole(const struct job_options *options)
 {
 	return options->resumable && options->ranks <= 1 && !options->tile;
 }
 
-/* Sets the blocks of the folds of FORWARD. If the array has several, says which fold keeps it whole. */
-static void note_folds(struct job *job, const struct lowered *forward)
-{
-	const struct levels *levels = forward->levels;
-	job->tiles.block = tiles_block(forward);
-	if (job->tiles.block < forward->whole_rows && !keeps_whole(&job->options))
-		job->tiles.because = (struct because){"the derivative of a fold over the rows needs all rows again",
-		                                      levels->body->instrs[levels->folds[0].instr].span};
-}
-
-/* Sets job->sums and, if STREAMABLE, job->tiles. A chain without params that cannot be cut needs no forward body. */
+/* Sets job->sums and, if the rows can be cut, job->tiles. A chain without params that cannot be cut needs no forward body. */
 static enum status find_cut(struct job *job, bool streamable, struct arena *arena)
 {
 	const struct job_options *options = &job->options;
@@ -188,18 +178,18 @@ static enum status find_cut(struct job *job, bool streamable, struct arena *aren
 		any |= job->chain->params[i].differentiated;
 	TRY(any ? lower_forward(job, arena, &forward) : STATUS_OK);
 	TRY(job_find_sums(job, forward.whole));
-	if (!streamable && forward.levels)
-		note_folds(job, &forward);
+	struct tile_wants wants = {.rows = options->tile,
+	                           .threads = options->threads,
+	                           .ranks = options->ranks,
+	                           .whole = options->whole_bytes,
+	                           .gradient = true,
+	                           .sums = job->sums.any,
+	                           .ordered = job->sums.ordered,
+	                           .apart = job->sums.apart};
 	if (streamable)
-		tiles_cut(&job->tiles, &forward,
-		          &(struct tile_wants){.rows = options->tile,
-		                               .threads = options->threads,
-		                               .ranks = options->ranks,
-		                               .whole = options->whole_bytes,
-		                               .gradient = true,
-		                               .sums = job->sums.any,
-		                               .ordered = job->sums.ordered,
-		                               .apart = job->sums.apart});
+		tiles_cut(&job->tiles, &forward, &wants);
+	else if (forward.levels)
+		return job_cut_passes(job, &forward, &wants);
 	return STATUS_OK;
 }
 
@@ -214,7 +204,7 @@ static enum status cut_array(struct job *job)
 	struct arena arena;
 	tiles_keep_whole(&job->tiles, &job->whole);
 	arena_init(&arena, job->context.allocator);
-	const enum status status = find_cut(job, job->whole.streamable && !keeps_whole(&job->options), &arena);
+	const enum status status = find_cut(job, job->whole.streamable && !job_keeps_whole(&job->options), &arena);
 	arena_free(&arena);
 	allocator_trim(); /* the body may be large */
 	TRY(status);
@@ -253,9 +243,9 @@ static enum status make_tiles(struct job *job)
 	TRY(make_tile(job, &job->tile, tiles->tiled ? tiles->window : 0));
 	TRY(tiles->rest ? make_tile(job, &job->rest, tiles->rest) : STATUS_OK);
 	const struct compiled_chain *compiled = &job->tile.compiled;
-	const int64_t member = greater(compiled->member, job->rest.compiled.member);
+	const int64_t member = job->passes ? 0 : greater(compiled->member, job->rest.compiled.member);
 	job->member_bytes = tiles->workers > 1 ? 0 : member;
-	job->team = team_members(tiles_members(tiles, job->options.threads), compiled->widest, member);
+	job->team = job->passes ? 1 : team_members(tiles_members(tiles, job->options.threads), compiled->widest, member);
 	return STATUS_OK;
 }
 
@@ -272,8 +262,9 @@ enum status job_prepare(const struct context *context, struct job *job, const st
 static enum status plan(struct job *job)
 {
 	static const struct step_run one = {.count = 1};
-	const bool by_value = policy_by_value(job->policy); /* the whole chain is one step, recorded and run backward */
-	job->scheduled = *job->policy;
+	const struct policy *policy = job_tile_policy(job);
+	const bool by_value = policy_by_value(policy); /* the whole chain is one step, recorded and run backward */
+	job->scheduled = *policy;
 	job->scheduled.spills = job->options.on_disk;
 	if (job->policy->kind == POLICY_online && job->options.on_disk && job->options.resumable && !job->tiles.tiled)
 		job->scheduled.number = 0; /* a killed run can resume from each state on disk if there are no others */
@@ -283,10 +274,12 @@ static enum status plan(struct job *job)
 		job->costs = (struct step_costs){.runs = &one, .run_count = 1, .steps = 1};
 	else
 		TRY(job_set_costs(job));
-	if (job->policy->kind == POLICY_budget)
+	if (policy->kind == POLICY_budget)
 		return job_make_budget(job);
 	job->schedule = policy_schedule(&job->scheduled, &job->costs, job->context.allocator);
 	TRY_ALLOC(job->schedule, job->context.diags);
+	if (job->passes)
+		return job_plan_passes(job);
 	if (job->options.unpredicted)
 		return STATUS_OK;
 	TRY(job_predict_tile(job, &job->tile, 0, &job->predicted));
@@ -318,7 +311,8 @@ enum status job_make_from(const struct context *context, struct job *job, const 
 	                    .member_bytes = base->member_bytes,
 	                    .tile = base->tile,
 	                    .rest = base->rest,
-	                    .sums = base->sums};
+	                    .sums = base->sums,
+	                    .passes = base->passes};
 	enum status status = resolve_auto(job);
 	if (!status && (policy_by_value(job->policy) || policy_by_value(base->policy)) && job->policy != base->policy)
 		status = make_tiles(job);

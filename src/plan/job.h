@@ -6,6 +6,7 @@
 #define PLAN_JOB_H
 
 #include "memory/machine.h"
+#include "plan/passes.h"
 #include "plan/tiles.h"
 #include "schedule/policy.h"
 
@@ -79,6 +80,7 @@ struct job {
 	int64_t staging; /* a worker's copy of a state on its way to disk, part of predicted.peak_bytes; 0: no copy */
 	int64_t slabs;   /* bytes, part of predicted.peak_bytes: of all workers' slabs, the blocks that hold their arrays */
 	struct sums sums;
+	const struct joint_passes *passes; /* the gradient runs in passes over the input; NULL: it does not */
 };
 
 /*

@@ -236,6 +236,25 @@ enum status job_make_budget(struct job *job)
 	return report_infeasible(job, &goal);
 }
 
+/* Sets COUNT JOBS to the passes of FIRST. All have the same figures. */
+static enum status plan_passes(const struct job *first, const struct job_options *options, struct job *jobs,
+                               size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		struct job_options own = *options;
+		own.policy = jobs[i].policy;
+		own.unexecuted = true;
+		struct diags ignored;
+		diags_init(&ignored, first->context.arena);
+		const struct context context = {first->context.allocator, first->context.arena, &ignored};
+		const enum status status = job_make_from(&context, &jobs[i], first, &own);
+		jobs[i].context = first->context;
+		if (status && !jobs[i].least_bytes)
+			return status;
+	}
+	return STATUS_OK;
+}
+
 enum status job_make_budgets(const struct context *context, const struct chain *chain, const struct type *input,
                              const struct job_options *options, struct job *jobs, size_t count)
 {
@@ -246,6 +265,8 @@ enum status job_make_budgets(const struct context *context, const struct chain *
 	TRY_ALLOC(goals && first, context->diags);
 	own.policy = jobs[0].policy;
 	TRY(job_prepare(context, first, chain, input, &own));
+	if (first->passes)
+		return plan_passes(first, options, jobs, count);
 	TRY(job_set_costs(first));
 	for (size_t i = 0; i < count; i++)
 		goals[i].bytes = jobs[i].policy->number;

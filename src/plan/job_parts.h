@@ -10,6 +10,21 @@ void job_fixed_bytes(const struct job *job, int64_t *worker, int64_t *all);
 enum status job_find_sums(struct job *job, const struct body *forward);
 /* Sets job->sums for the cut in job->tiles. */
 void job_settle_sums(struct job *job);
+/* True if the array is not cut for the sake of a journal, which then has points in the middle of the schedule. */
+bool job_keeps_whole(const struct job_options *options);
+/* Fails with STATUS_LIMIT if BYTES, of all workers' arrays, exceed POOL_MOST: then sums of bytes could exceed int64. */
+enum status job_check_bytes(const struct job *job, double bytes);
+/*
+ * Sets job->tiles.block from the body FORWARD, which has levels and is not streamable. If the array has several blocks,
+ * sets job->passes and job->tiles to passes over the input, by WANTS, or job->tiles.because.
+ */
+enum status job_cut_passes(struct job *job, const struct lowered *forward, struct tile_wants *wants);
+/* Sets the figures of job->passes. STATUS_LIMIT, with job->least_bytes, if they exceed the policy's budget. */
+enum status job_plan_passes(struct job *job);
+/* Sets job->least_bytes. True if it is 0: job->predicted, of passes, fits the policy. */
+bool job_passes_fit(struct job *job);
+/* Returns the policy by which tiles are compiled: passes need no search for a budget. */
+const struct policy *job_tile_policy(const struct job *job);
 /* Sets job->costs, for policies by cut. Fails with STATUS_LIMIT if the arrays are too large to plan. */
 enum status job_set_costs(struct job *job);
 /* True if one worker runs only the rest, which is the last tile and has fewer rows. */

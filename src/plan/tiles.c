@@ -132,7 +132,7 @@ static int64_t block_rows(const struct lowered *whole, int64_t rows)
 int64_t tiles_state(const struct lowered *whole)
 {
 	const struct instr *fold = &whole->whole->instrs[whole->fold];
-	return fold_parts(fold->op) * shape_count(&fold->of.y->shape);
+	return instr_state(fold);
 }
 
 /* Returns the rows of a forward tile that folds: a block, or 16 times the state if more and no gradient is tiled. */
@@ -155,7 +155,7 @@ static int64_t level_state(const struct lowered *whole)
 		for (uint32_t i = 0; i < levels->fold_count; i++) {
 			const struct instr *fold = &levels->body->instrs[levels->folds[i].instr];
 			if (levels->folds[i].level == level)
-				sum += fold_parts(fold->op) * fold_count(fold->op, fold->of.v, fold->of.y);
+				sum += instr_state(fold);
 		}
 		most = greater(most, sum);
 	}
@@ -177,7 +177,8 @@ static void set_rows(struct tiles *tiles, const struct lowered *whole)
 	tiles->rows = tiles->flat ? shape_count(&whole->input.shape) : tiles->tiled ? whole->whole_rows : 1;
 	tiles->state = tiles->folds ? tiles_state(whole) : tiles->passes > 1 ? level_state(whole) : 0;
 	tiles->input_row = type_bytes(&whole->input) / tiles->rows;
-	const bool rowless = tiles->folds || (tiles->tiled && tiles->block && !whole->levels->last);
+	const struct levels *levels = tiles->tiled && tiles->block ? whole->levels : NULL;
+	const bool rowless = tiles->folds || (levels && !levels->rows[levels->body->outs[0].value]);
 	tiles->outputs = tiles->windows && !tiles->folds ? whole->output.shape.dim[0] : tiles->rows;
 	tiles->output_row = rowless ? 0 : type_bytes(&whole->output) / tiles->outputs;
 	tiles->tile = tiles->window = tiles->per_chunk = tiles->workers = 1;
@@ -251,7 +252,7 @@ static void cut_gradient(struct tiles *tiles, const struct lowered *whole, const
 	const struct row_cost cost = cost_of_row(whole, tiles->rows);
 	const bool fixed = tiles->folds || wants->sums || cost.matrix_rows;
 	const int64_t sums = saturated_add(wants->apart, tiles->state * (int64_t)sizeof(double));
-	tiles->tile = wanted && !fixed ? wanted : block_rows(whole, tiles->rows);
+	tiles->tile = tiles->block ? tiles->block : wanted && !fixed ? wanted : block_rows(whole, tiles->rows);
 	const int64_t most = lesser(sums > 0 ? PARTIALS / sums : INT64_MAX, tiles_for_each(tiles, &cost, wants));
 	/* A worker's next tile must not wait for the last one of another worker's chunk. */
 	set_chunks(tiles, chunk, wants->ordered && (wants->threads > 1 || wants->ranks > 1) ? 1 : most, wants);
@@ -375,6 +376,9 @@ void tiles_cut(struct tiles *tiles, const struct lowered *whole, const struct ti
 		/* If the stages after the sum read more than the sum, tiles have no derivative. */
 		tiles->tiled = whole->streamable && rows > 0 && !(whole->sums && whole->fold == NO_VALUE);
 		tiles->folds = tiles->tiled && whole->sums;
+		tiles->block = wants->block;
+		tiles->tiled |= tiles->block > 0;
+		tiles->passes = tiles->block ? (int)levels_passes(whole->levels) : tiles->tiled;
 	} else if (shape_count(&whole->input.shape) > 0) {
 		const bool made = body->values[body->outs[0].value].from != FROM_PARAM;
 		tiles->folds = whole->fold != NO_VALUE && (whole->streamable || fold_rows(whole) < whole->whole_rows);

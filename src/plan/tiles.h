@@ -33,6 +33,7 @@ struct tile_wants {
 	/* A gradient: SUMS of params go over the tiles. If ORDERED, a tile waits for additions of the tile before. */
 	bool gradient, sums, ordered;
 	int64_t apart; /* bytes of the sums that each tile makes apart */
+	int64_t block; /* of a gradient in passes: the rows of the forward run's blocks; else 0 */
 	int64_t whole; /* the most bytes of an array that stays whole rather than be cut in windows; 0: the default */
 };
 
@@ -41,7 +42,7 @@ struct tiles {
 	bool flat;                     /* rows are elements */
 	bool folds;                    /* a tile leaves a state of the chain's reduction over rows, and no output */
 	int64_t state;                 /* doubles of that state; 0 if tiles do not fold; the most of a pass */
-	int passes;                    /* number of times that a forward run reads the input; 0 if it is not tiled */
+	int passes;                    /* number of times that a run reads the input; 0 if it is not tiled */
 	int64_t block;                 /* rows of a block, if folds go by blocks; else 0 */
 	int64_t rows;                  /* of the streamed axis, or elements; 1 where not tiled */
 	int64_t tile;                  /* rows of a tile; 1 where not tiled */
@@ -57,7 +58,7 @@ struct tiles {
 	int workers;                   /* of each rank: from 1 to the lesser of threads and its chunks */
 };
 
-/* Sets TILES to the cut of the input of WHOLE, which LOWER_RUN made. If it cannot be cut, tiles->tiled is false. */
+/* Sets TILES to the cut of the input of WHOLE, which LOWER_RUN made or (a gradient in passes) has been given levels. If it cannot be cut, tiles->tiled is false. */
 void tiles_cut(struct tiles *tiles, const struct lowered *whole, const struct tile_wants *wants);
 /* Returns the rows of a block of the folds of WHOLE, which has levels. */
 int64_t tiles_block(const struct lowered *whole);

@@ -652,7 +652,7 @@ START_TEST(test_folds_by_tiles)
 		bool streamed = s.a.shape.ndim && s.a.shape.dim[0] == 700;
 		size_t row_a = streamed ? count_of(&s.a) / 700 : 0;
 		double state[8 * 3], part[8 * 3];
-		fold_begin(s.op, state, (int64_t)outs);
+		fold_begin((struct fold_op){s.op, false}, state, (int64_t)outs);
 		unsigned char *kept = block_of(&s.k), *slope = block_of(&s.v);
 		forward(&s, x.y, x.v, x.a, keeps(&s) ? x.k : NULL);
 		vjp(&s, x.dv, NULL, x.g, x.v, x.a, x.y, x.k);
@@ -669,7 +669,7 @@ START_TEST(test_folds_by_tiles)
 			const size_t at = (size_t)first * row, in_byte = s.k.dtype == DTYPE_SIGNS ? 4 : 0;
 			void *const keep[MAX_KEEPS] = {kept + (in_byte ? at / in_byte : at * size), NULL};
 			fold_partial(&call, part, v, a, keep);
-			fold_add(s.op, state, part, (int64_t)outs);
+			fold_add((struct fold_op){s.op, false}, state, part, (int64_t)outs);
 			free(call.scratch);
 			call = call_of(&t, true);
 			call.whole = 700;
@@ -679,7 +679,7 @@ START_TEST(test_folds_by_tiles)
 		}
 		struct op_call call = call_of(&s, false);
 		void *y = block_of(&s.y);
-		fold_finish(&call, y, state, (int64_t)outs);
+		fold_finish(&call, false, y, state, (int64_t)outs);
 		for (size_t i = 0; i < outs; i++)
 			ck_assert_double_eq_tol(get(&s.y, y, i), get(&s.y, x.y, i),
 			                        (type ? 4e-16 : 1.2e-7) * (1 + fabs(get(&s.y, y, i))));
@@ -689,7 +689,7 @@ START_TEST(test_folds_by_tiles)
 			ck_assert_mem_eq(kept, x.k, (size_t)type_bytes(&s.k));
 		/* one tile gives the bits of the whole */
 		fold_partial(&call, state, x.v, x.a, (void *const[MAX_KEEPS]){NULL, NULL});
-		fold_finish(&call, y, state, (int64_t)outs);
+		fold_finish(&call, false, y, state, (int64_t)outs);
 		ck_assert_mem_eq(y, x.y, (size_t)type_bytes(&s.y));
 		free(call.scratch);
 		free(y);

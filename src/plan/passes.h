@@ -1,0 +1,48 @@
+/* The programs of a run in passes (ir/levels.h), and the bytes that they need. */
+#ifndef PLAN_PASSES_H
+#define PLAN_PASSES_H
+
+#include "compile/joint.h"
+#include "compile/program.h"
+#include "ir/levels.h"
+
+struct pass {
+	struct body_part tile, rest, between;
+	struct program tile_program, rest_program, between_program;
+	const struct fold **folds; /* in the order of tile_program's states */
+	uint32_t fold_count;
+	int64_t steps; /* of which the pass runs a part forward */
+	double cost;   /* of that, in additions */
+};
+
+struct pass_list {
+	const struct levels *levels;
+	struct pass *passes;
+	uint32_t count;
+	int64_t state;     /* doubles of the states of the folds of a pass, the most */
+	int64_t workspace; /* bytes that a tile needs: of a program, and of the results that its folds do not make */
+	int64_t results;   /* bytes of the results that a part leaves to others */
+	int64_t between;   /* bytes of workspace of the programs between passes */
+	size_t ports;      /* the most ins or outs of a tile's program */
+	bool uses_gemm;
+};
+
+/* Makes the programs of LEVELS for the bodies of a TILE and of the REST, NULL if there is none. */
+enum status pass_list_make(const struct context *context, struct pass_list *list, const struct levels *levels,
+                           const struct body *tile, const struct body *rest);
+/* Returns the bytes of RESULT, a value of the body of LIST's levels that a part leaves to others. */
+int64_t pass_list_result(const struct pass_list *list, uint32_t result);
+/* Returns the bytes of out K of BODY as an array. */
+int64_t pass_out_bytes(const struct body *body, size_t k);
+
+/* A gradient in passes: the joint bodies of the whole array, a tile and the rest, and their programs. */
+struct joint_passes {
+	struct joint whole, tile, rest;
+	struct levels levels;
+	struct pass_list programs;
+	int64_t seed;     /* bytes of a tile's rows of the cotangent; 0 if it has none */
+	int64_t distinct; /* number of steps of which some pass runs a part on tiles */
+	double cost;      /* of those parts, each once, in additions */
+};
+
+#endif
