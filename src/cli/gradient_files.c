@@ -127,7 +127,7 @@ static enum status find_members(struct session *s, struct loader *loader, const 
 static enum status add_archive(struct session *s, const char *path, struct named_array *arrays, size_t count,
                                const char **metadata)
 {
-	struct loader loader = {.cast = s->line.given[OPTION_CAST], .context = &s->context};
+	struct loader loader = {.cast = s->line.given[OPTION_CAST], .threads = s->set.threads, .context = &s->context};
 	bool *found = arena_array(&s->arena, count + 1, sizeof *found);
 	TRY_ALLOC(found, &s->diags);
 	if (!is_there(path))
@@ -139,6 +139,16 @@ static enum status add_archive(struct session *s, const char *path, struct named
 	if (!status)
 		status = tensors_metadata(&loader, path, metadata);
 	loader_close(&loader);
+	return status;
+}
+
+/* Writes ARRAYS to OUTPUT as an npz. */
+static enum status put_npz(struct session *s, struct output *output, const struct named_array *arrays, size_t count)
+{
+	struct team *team;
+	TRY(team_open(&team, s->set.threads, 0, s->allocator, &s->diags));
+	const enum status status = npz_put(&s->context, output, arrays, count, team);
+	team_close(team);
 	return status;
 }
 
@@ -161,7 +171,7 @@ static enum status write_archive(struct session *s, const struct gradient_result
 	if (path_ends(path, TENSORS_ENDING))
 		TRY(tensors_put(&s->context, &out->output, arrays, count, metadata));
 	else
-		TRY(npz_put(&s->context, &out->output, arrays, count));
+		TRY(put_npz(s, &out->output, arrays, count));
 	return session_put(s, out);
 }
 

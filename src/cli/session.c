@@ -242,6 +242,7 @@ enum status session_bind(struct session *s, bool data, enum dtype compute)
 	                                       .directory = s->directory,
 	                                       .special = s->line.given[OPTION_SPECIAL],
 	                                       .cast = s->line.given[OPTION_CAST],
+	                                       .threads = s->set.threads,
 	                                       .data = data,
 	                                       .compute = compute,
 	                                       .ranks = s->ranks,

@@ -371,6 +371,7 @@ enum status params_bind(const struct context *context, struct params *params, st
 	                   .loader = {.special = options->special,
 	                              .cast = options->cast || !options->data,
 	                              .types = !options->data,
+	                              .threads = options->threads,
 	                              .context = context},
 	                   .types = {.kept = context->arena, .scratch = context->arena},
 	                   .arena = context->arena,

@@ -22,6 +22,7 @@ struct params_options {
 	size_t file_count;
 	const char *directory;     /* of the chain's file, for load() */
 	bool special, cast;        /* special: reads devices and FIFOs; cast: rounds integers beyond 2^53 */
+	int threads;               /* as of struct loader */
 	bool data;                 /* loads the data; else types only (residuals, plan, explain) */
 	enum dtype compute;        /* of weak params, until params_settle changes it */
 	enum dtype dtype;          /* of all other params; DTYPE_COUNT: as declared, or as in the file */

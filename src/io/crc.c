@@ -7,9 +7,13 @@
  */
 #include "io/formats.h"
 
+#include "base/checked.h"
+
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
+
+static const uint32_t polynomial = 0xedb88320u;
 
 /* table[k][b] is the remainder of byte b followed by k zero bytes */
 void zip_crc_init(struct zip_crc *tables)
@@ -18,7 +22,7 @@ void zip_crc_init(struct zip_crc *tables)
 	for (uint32_t b = 0; b < 256; b++) {
 		uint32_t c = b;
 		for (int bit = 0; bit < 8; bit++)
-			c = c >> 1 ^ (c & 1 ? 0xedb88320u : 0);
+			c = c >> 1 ^ (c & 1 ? polynomial : 0);
 		table[0][b] = c;
 	}
 	for (uint32_t b = 0; b < 256; b++)
@@ -90,4 +94,55 @@ uint32_t zip_crc_add(const struct zip_crc *tables, uint32_t crc, const void *dat
 	if (folded)
 		crc = add_by_folds(tables, crc, p, folded);
 	return ~add_by_tables(tables, crc, p + folded, size - folded);
+}
+
+/* Returns the remainder of the product of the polynomials A and B. */
+static uint32_t multiply(uint32_t a, uint32_t b)
+{
+	uint32_t product = 0;
+	for (; a; a <<= 1, b = b >> 1 ^ (b & 1 ? polynomial : 0))
+		product ^= a >> 31 ? b : 0;
+	return product;
+}
+
+uint32_t zip_crc_join(uint32_t first, uint32_t second, size_t size)
+{
+	uint32_t moved = first, power = UINT32_C(1) << 23; /* x^8; then its squares */
+	for (; size > 0; size >>= 1, power = multiply(power, power))
+		if (size & 1)
+			moved = multiply(moved, power);
+	return moved ^ second;
+}
+
+int64_t zip_piece_bytes(size_t size)
+{
+	enum { LEAST = 1 << 20, UNIT = 4096 };
+	return greater(round_up(ceil_div((int64_t)size, ZIP_PIECES), UNIT), LEAST);
+}
+
+struct shared_bytes {
+	const struct zip_crc *tables;
+	const char *data;
+	int64_t piece;
+	uint32_t crcs[ZIP_PIECES];
+};
+
+/* A team_part. */
+static void add_piece(void *context, void *memory, int64_t begin, int64_t end)
+{
+	struct shared_bytes *shared = context;
+	(void)memory;
+	shared->crcs[begin / shared->piece] = zip_crc_add(shared->tables, 0, shared->data + begin, (size_t)(end - begin));
+}
+
+uint32_t zip_crc_add_shared(struct team *team, const struct zip_crc *tables, uint32_t crc, const void *data,
+                            size_t size)
+{
+	struct shared_bytes shared = {.tables = tables, .data = data, .piece = zip_piece_bytes(size)};
+	if (!team || (int64_t)size <= shared.piece)
+		return zip_crc_add(tables, crc, data, size);
+	team_run(team, (int64_t)size, shared.piece, add_piece, &shared);
+	for (int64_t at = 0; at < (int64_t)size; at += shared.piece)
+		crc = zip_crc_join(crc, shared.crcs[at / shared.piece], (size_t)lesser((int64_t)size - at, shared.piece));
+	return crc;
 }

@@ -7,6 +7,7 @@
 #define IO_FILES_H
 
 #include "base/diag.h"
+#include "base/team.h"
 #include "io/array.h"
 
 struct array {
@@ -24,8 +25,10 @@ struct loader {
 	bool special; /* devices and FIFOs may be read */
 	bool cast;    /* integers beyond 2^53 are rounded; else they are an error */
 	bool types;   /* the caller needs types alone: DATA is NULL for a regular npy file and for safetensors */
+	int threads;  /* share large members of an npz; below 2: the caller reads alone */
 	const struct context *context;
 	/* Private; the caller zeroes them. */
+	struct team *team; /* as threads says, once an archive is open */
 	struct archive *kept[LOADER_KEPT];
 	size_t opened;
 };
@@ -61,9 +64,12 @@ struct named_array {
 };
 /* Writes an array as npy. Like npz_put it does not commit OUTPUT. */
 enum status array_put(const struct context *context, struct output *output, const struct type *type, const void *data);
-/* Writes an uncompressed npz as numpy.savez does: a member NAME.npy for each of ARRAYS, in their order. */
+/*
+ * Writes an uncompressed npz as numpy.savez does: a member NAME.npy for each of ARRAYS, in their order. TEAM, which may
+ * be NULL, shares the checksums of large members.
+ */
 enum status npz_put(const struct context *context, struct output *output, const struct named_array *arrays,
-                    size_t count);
+                    size_t count, struct team *team);
 /* The bytes of a member's name that a chain's names have no place for. They stand for '_': "layer.0/W" is layer_0_W. */
 #define MEMBER_SIGNS "./"
 /* True if MEMBER is NAME, once '_' has replaced the bytes of MEMBER_SIGNS. */

@@ -2,6 +2,7 @@
 #ifndef IO_FORMATS_H
 #define IO_FORMATS_H
 
+#include "base/team.h"
 #include "io/files.h"
 #include "io/json.h"
 
@@ -143,6 +144,15 @@ struct zip_crc {
 void zip_crc_init(struct zip_crc *tables);
 /* Returns the CRC-32 of some earlier bytes, whose own is CRC (0 if none), followed by the SIZE bytes of DATA. */
 uint32_t zip_crc_add(const struct zip_crc *tables, uint32_t crc, const void *data, size_t size);
+/* The most pieces in which a team shares a member. */
+enum { ZIP_PIECES = 64 };
+/* Returns the bytes of such a piece of SIZE bytes: at least 1 MiB, so that few bytes have one piece. */
+int64_t zip_piece_bytes(size_t size);
+/* As zip_crc_add, in pieces that TEAM shares. */
+uint32_t zip_crc_add_shared(struct team *team, const struct zip_crc *tables, uint32_t crc, const void *data,
+                            size_t size);
+/* Returns the CRC-32 of bytes whose own is FIRST, followed by SIZE bytes whose own is SECOND. */
+uint32_t zip_crc_join(uint32_t first, uint32_t second, size_t size);
 
 /* A file of several arrays, npz or safetensors, that load.c opens and keeps open. */
 struct zip_member;

@@ -101,6 +101,11 @@ static enum status open_archive(struct loader *loader, const char *path, struct 
 {
 	const struct context *context = loader->context;
 	struct archive *made = allocator_get(context->allocator, 1, sizeof *made);
+	if (made && !loader->team && team_open(&loader->team, loader->threads, 0, context->allocator, context->diags)) {
+		allocator_put(context->allocator, made, sizeof *made);
+		input_close(input);
+		return STATUS_LIMIT;
+	}
 	if (!made) {
 		input_close(input);
 		return diag_memory(context->diags);
@@ -235,6 +240,8 @@ void loader_close(struct loader *loader)
 	for (size_t i = 0; i < LOADER_KEPT && i < loader->opened; i++)
 		close_archive(loader, loader->kept[i]);
 	loader->opened = 0;
+	team_close(loader->team);
+	loader->team = NULL;
 }
 
 enum status array_load(struct loader *loader, struct array *array, const char *path, const char *key)

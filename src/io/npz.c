@@ -16,6 +16,7 @@
 #include <string.h>
 #include <zlib.h>
 
+#include "base/checked.h"
 #include "base/system.h"
 
 enum { METHOD_STORED = 0, METHOD_DEFLATED = 8, FLAG_ENCRYPTED = 1, EXTRA_ZIP64 = 1 };
@@ -194,9 +195,10 @@ enum status npz_open(struct archive *archive)
 struct member_stream {
 	struct archive *archive;
 	const struct zip_member *member;
-	int64_t at, left; /* place and number of the packed bytes not yet read; if stored, of all bytes throughout */
-	int64_t done;     /* unpacked bytes so far */
-	uint32_t crc;     /* checksum of those */
+	int64_t at, left;  /* place and number of the packed bytes not yet read; if stored, of all bytes throughout */
+	int64_t done;      /* unpacked bytes so far */
+	uint32_t crc;      /* checksum of those */
+	struct team *team; /* shares large reads of stored bytes */
 	struct zip_crc tables;
 	bool inflates, ended; /* INFLATES: the member is deflated; ENDED: zlib has seen its end */
 	__typeof__(inflateInit2_) *inflate_init;
@@ -257,6 +259,47 @@ static enum status check_member_end(struct member_stream *s, struct diags *diags
 	return s->crc == s->member->crc ? STATUS_OK : damaged(s, diags, "its checksum is wrong");
 }
 
+/* A read of stored bytes in pieces. Those that are WHOLE have checksums. */
+struct shared_read {
+	const struct member_stream *stream;
+	char *to;
+	int64_t at, piece; /* the file's byte where they begin; bytes of a piece */
+	struct {
+		bool whole;
+		uint32_t crc;
+	} pieces[ZIP_PIECES];
+};
+
+/* A team_part. */
+static void read_piece(void *context, void *memory, int64_t begin, int64_t end)
+{
+	struct shared_read *r = context;
+	const size_t size = (size_t)(end - begin);
+	size_t got;
+	(void)memory;
+	if (!io_read_at(r->stream->archive->input.fd, r->at + begin, r->to + begin, size, &got) || got < size)
+		return;
+	r->pieces[begin / r->piece].crc = zip_crc_add(&r->stream->tables, 0, r->to + begin, size);
+	r->pieces[begin / r->piece].whole = true;
+}
+
+/* Reads SIZE stored bytes, all or those before a piece that fails, and adds their checksum. Returns their number. */
+static size_t read_pieces(struct member_stream *s, void *to, size_t size)
+{
+	struct shared_read r = {.stream = s, .to = to, .piece = zip_piece_bytes(size)};
+	r.at = s->archive->input.base + s->at + s->done;
+	if (!s->team || s->inflates || (int64_t)size <= r.piece)
+		return 0;
+	team_run(s->team, (int64_t)size, r.piece, read_piece, &r);
+	int64_t done = 0;
+	for (int64_t i = 0; done < (int64_t)size && r.pieces[i].whole; i++) {
+		const int64_t piece = lesser((int64_t)size - done, r.piece);
+		s->crc = zip_crc_join(s->crc, r.pieces[i].crc, (size_t)piece);
+		done += piece;
+	}
+	return (size_t)done;
+}
+
 /* Reads the next bytes of a member_stream, as an input_pull. At the end, size and checksum must be the directory's. */
 static enum status read_member(void *context, void *to, size_t size, size_t *got, struct diags *diags)
 {
@@ -266,6 +309,10 @@ static enum status read_member(void *context, void *to, size_t size, size_t *got
 	if (left == 0)
 		return check_member_end(s, diags);
 	size = (int64_t)size < left ? size : (size_t)left;
+	*got = read_pieces(s, to, size);
+	s->done += (int64_t)*got;
+	if (*got > 0)
+		return STATUS_OK;
 	const enum status status = s->inflates ? inflate_some(s, to, size, got, diags)
 	                                       : input_read_at(&s->archive->input, s->at + s->done, to, size, got, diags);
 	if (!status && *got == 0)
@@ -311,7 +358,7 @@ static enum status load_member(const struct loader *loader, struct array *array,
 {
 	const struct context *context = loader->context;
 	unsigned char packed[PACKED_BYTES];
-	struct member_stream s = {.archive = archive, .member = member, .packed = packed};
+	struct member_stream s = {.archive = archive, .member = member, .team = loader->team, .packed = packed};
 	struct input input = {
 		.fd = -1, .size = -1, .limit = member->size, .pull = read_member, .stream = &s, .arena = context->arena};
 	input.name = arena_printf(context->arena, "%s(%s)", archive->input.name, key ? key : member->name);

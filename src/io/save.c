@@ -31,6 +31,7 @@ struct saved_member {
 	uint64_t offset, size;
 	uint32_t crc;
 	const struct zip_crc *tables;
+	struct team *team; /* that of npz_put */
 };
 
 /* Writes VALUES to P, little-endian. WIDTHS has one digit for each value: its bytes. Returns the place after them. */
@@ -64,7 +65,7 @@ static unsigned char *put_shared_fields(unsigned char *p, const struct saved_mem
 static void add_to_checksum(void *context, const void *from, size_t size)
 {
 	struct saved_member *m = context;
-	m->crc = zip_crc_add(m->tables, m->crc, from, size);
+	m->crc = zip_crc_add_shared(m->team, m->tables, m->crc, from, size);
 }
 
 static enum status put_member(const struct context *context, struct output *output, struct saved_member *m,
@@ -119,7 +120,7 @@ static enum status put_directory_end(struct output *output, uint64_t count, uint
 }
 
 enum status npz_put(const struct context *context, struct output *output, const struct named_array *arrays,
-                    size_t count)
+                    size_t count, struct team *team)
 {
 	struct diags *diags = context->diags;
 	struct zip_crc tables;
@@ -128,7 +129,8 @@ enum status npz_put(const struct context *context, struct output *output, const 
 	zip_crc_init(&tables);
 	for (size_t i = 0; i < count; i++) {
 		struct saved_member *m = &members[i];
-		*m = (struct saved_member){.name = arena_printf(context->arena, "%s.npy", arrays[i].name), .tables = &tables};
+		*m = (struct saved_member){
+			.name = arena_printf(context->arena, "%s.npy", arrays[i].name), .tables = &tables, .team = team};
 		TRY_ALLOC(m->name, diags);
 		if (strlen(m->name) > ZIP_NAME_MOST)
 			return diag_file(diags, STATUS_LIMIT, output->name, -1, "a member's name is longer than 64 KiB");

@@ -29,7 +29,8 @@ static inline enum status npz_save(const char *path, const struct named_array *a
 	enum status status = output_open(&output, path, arena, diags);
 	return status ? status
 	              : save_end(&output,
-	                         npz_put(&(struct context){arena->allocator, arena, diags}, &output, arrays, count), diags);
+	                         npz_put(&(struct context){arena->allocator, arena, diags}, &output, arrays, count, NULL),
+	                         diags);
 }
 
 static inline enum status tensors_save(const char *path, const struct named_array *arrays, size_t count,

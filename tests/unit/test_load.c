@@ -483,6 +483,7 @@ START_TEST(checksums)
 		const uint32_t want = crc_by_bits(0, p, size), first = zip_crc_add(&tables, 0, p, size / 3);
 		ck_assert_uint_eq(zip_crc_add(&tables, 0, p, size), want);
 		ck_assert_uint_eq(zip_crc_add(&tables, first, p + size / 3, size - size / 3), want);
+		ck_assert_uint_eq(zip_crc_join(first, crc_by_bits(0, p + size / 3, size - size / 3), size - size / 3), want);
 	}
 }
 END_TEST
