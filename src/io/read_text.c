@@ -92,8 +92,7 @@ static enum status open_text(struct reader *r, struct text_size *size, struct di
 {
 	struct text_file *text = r->text = allocator_get(r->arena->allocator, sizeof *text, 1);
 	TRY_ALLOC(text, diags);
-	text->first = r->input->offset;
-	text->gap = FIRST_GAP;
+	*text = (struct text_file){.first = r->input->offset, .gap = FIRST_GAP};
 	pthread_mutex_init(&text->lock, NULL);
 	const enum status status = scan_open(&text->idle, r, text, diags);
 	TRY(status ? status : scan_count(text->idle));
