@@ -351,8 +351,8 @@ static enum status understand_policies(struct session *s)
 			"leave --policy out, or write `--policy budget:%s` in place of --memory", s->line.values[OPTION_MEMORY]);
 	const bool keeps_on_disk = policies->on_disk || compared->on_disk || (set->max_checkpoints && !policies->count) ||
 	                           (!policies->count && (several || policy_is(&set->policy, TRAIT_ON_DISK)));
-	const bool copies =
-		s->command->letter == RUN || set->reading.format == FORMAT_TEXT || set->reading.format == FORMAT_CSV;
+	const bool copies = s->command->letter == RUN || (s->command->letter == GRAD && !s->line.given[OPTION_INPUT]) ||
+	                    set->reading.format == FORMAT_TEXT || set->reading.format == FORMAT_CSV;
 	if (s->line.given[OPTION_SPILL] && !keeps_on_disk && !s->line.given[OPTION_JOURNAL] && !copies)
 		diag_warn(&s->diags,
 		          "--spill has no effect: only disk-revolve:S, online:S, budget:BYTES and auto keep states on disk");

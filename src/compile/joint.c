@@ -192,12 +192,12 @@ static bool sums_within(const struct body *body, const struct instr *instr)
  * True if INSTR may read values of which tiles have PARTS: it is linear in them, and all that it makes of them are parts.
  * A derivative is linear in the cotangent, and an ADD if both its values are parts.
  */
-static bool keeps_parts(const struct body *body, const struct instr *instr, const bool *parts)
+static bool keeps_parts(const struct body *body, const struct instr *instr, const struct instr *const *parts)
 {
 	uint32_t reads[INSTR_READS];
 	size_t count = 0;
 	for (size_t k = instr_reads(instr, reads); k-- > 0;)
-		count += parts[reads[k]];
+		count += parts[reads[k]] != NULL;
 	switch (instr->kind) {
 	case INSTR_ACCUMULATE:
 	case INSTR_SUM_TO:
@@ -218,19 +218,19 @@ enum status joint_refuses(const struct context *context, const struct joint *joi
 {
 	static const char *const reason = "its derivative by a value that is the same for all rows adds them up";
 	const struct body *body = joint->body;
-	bool *parts = arena_array(context->arena, body->value_count + 1, sizeof *parts);
+	/* By value: the instruction that sums rows of a tile within its operation, if tiles have parts of the value. */
+	const struct instr **parts = arena_array(context->arena, body->value_count + 1, sizeof *parts);
 	TRY_ALLOC(parts, context->diags);
 	for (size_t i = 0; i < body->instr_count; i++) {
 		const struct instr *instr = &body->instrs[i];
 		uint32_t values[INSTR_READS + INSTR_WRITES];
-		bool part = false;
+		const struct instr *part = sums_within(body, instr) ? instr : NULL;
 		for (size_t k = instr_reads(instr, values); k-- > 0;)
-			part |= parts[values[k]];
-		if (part && !keeps_parts(body, instr, parts))
-			*because = (struct because){reason, instr->span};
-		part |= sums_within(body, instr);
+			part = parts[values[k]] ? parts[values[k]] : part;
+		if (part && part != instr && !keeps_parts(body, instr, parts) && !because->reason)
+			*because = (struct because){reason, part->span};
 		for (size_t k = instr_writes(instr, values); part && k-- > 0;)
-			parts[values[k]] = !body->values[values[k]].streamed;
+			parts[values[k]] = body->values[values[k]].streamed ? NULL : part;
 	}
 	return STATUS_OK;
 }

@@ -642,6 +642,48 @@ START_TEST(test_all_folds_have_samples)
 }
 END_TEST
 
+/* The derivative of S in blocks of 128 rows, from statistics of all rows, is that of the whole array, X->dv. */
+static void check_back_fold(struct setup *s, const struct arrays *x)
+{
+	const struct fold_op fold = {s->op, true};
+	const bool wide = s->v.dtype == DTYPE_F64;
+	const int64_t count = fold_count(s->op, &s->v, &s->y), parts = fold_parts(fold) * count;
+	const size_t row = count_of(&s->v) / 700, size = wide ? 8 : 4;
+	const struct type statistics = fold_type(fold, &s->v, &s->y);
+	double *state = calloc((size_t)parts, sizeof *state), *part = calloc((size_t)parts, sizeof *part);
+	void *made = block_of(&statistics), *dv = block_of(&s->v);
+	fold_begin(fold, state, count);
+	for (int pass = 0; pass < 2; pass++) {
+		for (int64_t first = 0; first < 700; first += 128) {
+			struct setup t = *s;
+			t.v.shape.dim[0] = 700 - first < 128 ? 700 - first : 128;
+			const size_t at = (size_t)first * row * size;
+			const void *const needs[MAX_NEEDS] = {(const char *)x->v + at, NULL, x->y, NULL, NULL};
+			struct op_call call = call_of(&t, true);
+			call.whole = 700;
+			if (pass)
+				fold_apply_back(&call, (char *)dv + at, x->g, needs, made);
+			else
+				fold_partial_back(&call, part, NULL, needs);
+			fold_add(fold, state, part, count);
+			free(call.scratch);
+		}
+		struct op_call call = call_of(s, true);
+		if (!pass)
+			fold_finish(&call, true, made, state, count);
+		free(call.scratch);
+	}
+	for (size_t i = 0; i < count_of(&s->v); i++)
+		ck_assert_msg(fabs(get(&s->v, dv, i) - get(&s->v, x->dv, i)) <=
+		                  (wide ? 1e-13 : 1e-5) * (1e-3 + fabs(get(&s->v, x->dv, i))),
+		              "%s: element %zu is %g, not %g", op_table[s->op].name, i, get(&s->v, dv, i),
+		              get(&s->v, x->dv, i));
+	free(dv);
+	free(made);
+	free(part);
+	free(state);
+}
+
 START_TEST(test_folds_by_tiles)
 {
 	for (int type = 0; type < 2; type++) {
@@ -683,6 +725,8 @@ START_TEST(test_folds_by_tiles)
 		for (size_t i = 0; i < outs; i++)
 			ck_assert_double_eq_tol(get(&s.y, y, i), get(&s.y, x.y, i),
 			                        (type ? 4e-16 : 1.2e-7) * (1 + fabs(get(&s.y, y, i))));
+		if (op_folds_back(s.op))
+			check_back_fold(&s, &x);
 		if (op_table[s.op].scope == SCOPE_SUM) /* in the others ties and roundings depend on all rows */
 			ck_assert_mem_eq(slope, x.dv, (size_t)type_bytes(&s.v));
 		if (keeps(&s))
