@@ -11,6 +11,8 @@
  * an element once tile T - 1 has. If a tile reads an element twice, tile T waits for all additions of tile T - 1. So
  * small sums are made apart, and a tile's sum is added when the tile ends.
  */
+#include <string.h>
+
 #include "base/checked.h"
 #include "plan/job_parts.h"
 
@@ -62,7 +64,11 @@ struct reads {
 	const struct body *body;
 	int32_t levels[MAX_LOOPS]; /* of the open loops */
 	int depth;
-	bool *seen, *once; /* by param: it is read so far; none of its elements is read twice */
+	const struct job *job;
+	bool *seen, *whole; /* by param: it is read so far; it is read otherwise than by a constant leading index */
+	uint64_t **parts;   /* by param: a bit for each leading index that is such a constant; NULL: none */
+	bool *once;         /* by param: none of its elements is read twice */
+	bool failed;        /* out of memory */
 };
 
 /* True if each iteration of each open loop reads another part of REF's param: REF is indexed by each loop's counter. */
@@ -78,14 +84,34 @@ static bool varies(const struct reads *reads, const struct param_ref *ref)
 	return true;
 }
 
+/* True if no earlier read has an element of REF in common with it. Remembers REF. */
+static bool is_apart(struct reads *reads, const struct param_ref *ref)
+{
+	const uint32_t p = ref->param;
+	const bool constant = ref->count > 0 && ref->index[0].loop < 0, seen = reads->seen[p];
+	reads->seen[p] = true;
+	reads->whole[p] |= !constant;
+	if (!constant || reads->whole[p])
+		return !seen;
+	const struct type type = param_type(&reads->job->chain->params[p], &reads->job->input);
+	const size_t part = (size_t)ref->index[0].value, words = (size_t)(type.shape.dim[0] / 64 + 1);
+	if (!reads->parts[p])
+		reads->parts[p] = arena_array(reads->job->context.arena, words, sizeof **reads->parts);
+	reads->failed |= !reads->parts[p];
+	if (reads->failed)
+		return false;
+	const bool again = reads->parts[p][part / 64] >> part % 64 & 1;
+	reads->parts[p][part / 64] |= UINT64_C(1) << part % 64;
+	return !again;
+}
+
 static void note_read(struct reads *reads, uint32_t index)
 {
 	const struct value *value = index == NO_VALUE ? NULL : &reads->body->values[index];
 	if (!value || value->from != FROM_PARAM)
 		return;
-	const uint32_t p = value->param.param;
-	reads->once[p] = !reads->seen[p] && varies(reads, &value->param);
-	reads->seen[p] = true;
+	const bool apart = is_apart(reads, &value->param);
+	reads->once[value->param.param] &= apart && varies(reads, &value->param);
 }
 
 static void note_instr(struct reads *reads, const struct instr *instr)
@@ -110,16 +136,20 @@ static void note_instr(struct reads *reads, const struct instr *instr)
 static enum status find_reads(const struct job *job, const struct body *forward, bool **once)
 {
 	const size_t count = job->chain->param_count;
+	struct arena *arena = job->context.arena;
 	struct reads reads = {.body = forward,
-	                      .seen = arena_array(job->context.arena, count + 1, sizeof *reads.seen),
-	                      .once = arena_array(job->context.arena, count + 1, sizeof *reads.once)};
-	TRY_ALLOC(reads.seen && reads.once, job->context.diags);
+	                      .job = job,
+	                      .seen = arena_array(arena, count + 1, sizeof *reads.seen),
+	                      .whole = arena_array(arena, count + 1, sizeof *reads.whole),
+	                      .parts = arena_array(arena, count + 1, sizeof *reads.parts),
+	                      .once = arena_array(arena, count + 1, sizeof *reads.once)};
+	TRY_ALLOC(reads.seen && reads.whole && reads.parts && reads.once, job->context.diags);
+	memset(reads.once, true, count * sizeof *reads.once);
 	for (size_t i = 0; forward && i < forward->instr_count; i++)
 		note_instr(&reads, &forward->instrs[i]);
 	for (size_t i = 0; forward && i < forward->out_count; i++)
 		note_read(&reads, forward->outs[i].value);
-	for (size_t i = 0; i < count; i++)
-		reads.once[i] |= !reads.seen[i];
+	TRY_ALLOC(!reads.failed, job->context.diags);
 	*once = reads.once;
 	return STATUS_OK;
 }
