@@ -176,6 +176,9 @@ static enum status run_arrays(struct run *run)
 			TRY(conditions_count(run, &type, &changed));
 		if (changed)
 			release(run);
+		TRY(halos_run(run, &type, &changed));
+		if (changed)
+			continue;
 		TRY(prepare(run, &type));
 		TRY(run_array(run));
 	}

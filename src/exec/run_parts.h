@@ -12,6 +12,7 @@
  *     watched_loop.c  the same, found by the first sweep of online:S
  *     totals.c        gradients of params, added up over tiles and arrays
  *     turns.c         the order in which workers add to gradients that they share
+ *     halos.c         a forward run on ranks that keep their rows and send one another the outermost
  *     shares.c        the chunks of this rank, and what ranks send one another
  *     kept_states.c   states kept in reduced precision or on disk
  *     resume.c        points in a journal, and the run that resumes from one
@@ -407,6 +408,11 @@ void turns_begin_tile(struct worker *worker);
 void turns_end_tile(struct worker *worker, enum status status);
 /* Returns the worker's turns for struct evaluation; NULL if workers share no sums. */
 const struct turns *turns_of(const struct worker *worker);
+
+/* halos.c */
+
+/* Runs the current array, of TYPE, by parts of the chain, if it is one that ranks run so, and sets *RAN. */
+enum status halos_run(struct run *run, const struct type *type, bool *ran);
 
 /* shares.c: chunk I belongs to rank I % ranks */
 
