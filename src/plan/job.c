@@ -90,7 +90,10 @@ bool job_rest_alone(const struct job *job)
 {
 	const struct tiles *tiles = &job->tiles;
 	const int64_t chunks = tiles_chunks(tiles);
-	return tiles->rest && chunks == tiles->workers && tiles_rows_of(tiles, chunks - 1) < tiles->tile;
+	const int64_t ranks = greater(job->options.ranks, 1);
+	/* Rank 0 has the most chunks. If another rank has the last one, all of rank 0's workers have full tiles. */
+	return tiles->rest && (chunks - 1) % ranks == 0 && ceil_div(chunks, ranks) == tiles->workers &&
+	       tiles_rows_of(tiles, chunks - 1) < tiles->tile;
 }
 
 void job_count_rows(const struct job *job, struct counters *counters)

@@ -27,7 +27,7 @@ bool job_passes_fit(struct job *job);
 const struct policy *job_tile_policy(const struct job *job);
 /* Sets job->costs, for policies by cut. Fails with STATUS_LIMIT if the arrays are too large to plan. */
 enum status job_set_costs(struct job *job);
-/* True if one worker runs only the rest, which is the last tile and has fewer rows. */
+/* True if a worker of rank 0, which has the most chunks, runs only the rest: the last tile, which has fewer rows. */
 bool job_rest_alone(const struct job *job);
 /* Extends peak_bytes and stored_bytes of job->predicted from one tile to the job. The caller has set job->schedule. */
 enum status job_finish(struct job *job);
