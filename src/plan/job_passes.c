@@ -98,6 +98,10 @@ enum status job_cut_passes(struct job *job, const struct lowered *forward, struc
 	job->tiles.block = wants->block;
 	if (wants->block >= forward->whole_rows || job_keeps_whole(&job->options))
 		return STATUS_OK;
+	if (job->options.resumable) {
+		job->tiles.because = (struct because){"a journal has no points in a gradient by passes", because.span};
+		return STATUS_OK;
+	}
 	const bool known = because.reason != NULL;
 	const struct span fold = because.span;
 	TRY(known ? STATUS_OK : join_whole(job, passes, &because));
