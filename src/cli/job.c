@@ -45,6 +45,20 @@ static int64_t memory_available(void)
 	return bytes;
 }
 
+/* True if tiles can read their rows of the file of --cotangent. A journal needs all of it, to know it again. */
+static bool has_cotangent_rows(const struct session *s)
+{
+	const struct loader loader = {.cast = s->line.given[OPTION_CAST], .context = &s->context};
+	struct input input;
+	struct reader reader;
+	if (!s->line.given[OPTION_COTANGENT] || s->line.given[OPTION_JOURNAL] ||
+	    !array_open_rows(&loader, &input, &reader, s->line.values[OPTION_COTANGENT]))
+		return false;
+	reader_free(&reader);
+	input_close(&input);
+	return true;
+}
+
 struct job_options session_job_options(const struct session *s, const struct policy *policy)
 {
 	const bool measures = policy->kind == POLICY_auto && !s->set.memory; /* only `auto` without --memory needs it */
@@ -60,6 +74,7 @@ struct job_options session_job_options(const struct session *s, const struct pol
 	                            .store = s->set.store,
 	                            .want_value = s->line.given[OPTION_VALUE],
 	                            .has_cotangent = s->line.given[OPTION_COTANGENT],
+	                            .cotangent_rows = has_cotangent_rows(s),
 	                            .memory = s->set.memory,
 	                            .memory_available = measures ? memory_available() : 0,
 	                            .param_bytes = s->bound.bytes,

@@ -37,33 +37,40 @@ static enum status read_input(struct worker *worker, void *to, const struct type
  * Sets TO, of TYPE, to elements of the cotangent from FIRST on. A window that goes around the end of the array has rows
  * of it first, and then the array's first rows.
  */
-static void read_cotangent(const struct run *run, int64_t first, void *to, const struct type *type)
+static enum status read_cotangent(const struct run *run, int64_t first, void *to, const struct type *type,
+                                  struct diags *diags)
 {
 	const struct array *cotangent = &run->gradient->cotangent;
 	const enum dtype held = dtype_compute(cotangent->type.dtype);
 	const int64_t count = shape_count(&type->shape), all = shape_count(&run->whole->output.shape);
 	const int64_t behind = lesser(count, all - first);
+	char *const around = (char *)to + behind * (int64_t)dtype_size(type->dtype);
+	if (job_reads_cotangent(run->gradient->job)) {
+		const struct reader *seed = &run->gradient->seed;
+		TRY(reader_read_at(seed, first, to, type->dtype, behind, diags));
+		return count > behind ? reader_read_at(seed, 0, around, type->dtype, count - behind, diags) : STATUS_OK;
+	}
 	if (!cotangent->data) {
 		kernels_get(type->dtype)->loops->fill(to, 1.0, (size_t)count);
-		return;
+		return STATUS_OK;
 	}
 	const char *from = cotangent->data;
 	convert_to_file(to, type->dtype, from + first * (int64_t)dtype_size(held), held, (size_t)behind);
-	convert_to_file((char *)to + behind * (int64_t)dtype_size(type->dtype), type->dtype, from, held,
-	                (size_t)(count - behind));
+	convert_to_file(around, type->dtype, from, held, (size_t)(count - behind));
+	return STATUS_OK;
 }
 
-void input_output_read_seed(const struct worker *worker, void *to, const struct type *type)
+enum status input_output_read_seed(const struct worker *worker, void *to, const struct type *type)
 {
 	const struct run *run = worker->run;
 	const bool sliced = run->tiles->tiled && !run->tiles->folds;
 	const int64_t row = sliced && !run->tiles->flat ? shape_count(&type->shape) / type->shape.dim[0] : 1;
-	read_cotangent(run, sliced ? worker->first_row * row : 0, to, type);
+	return read_cotangent(run, sliced ? worker->first_row * row : 0, to, type, worker->diags);
 }
 
-void input_output_read_whole_seed(const struct run *run, void *to, const struct type *type)
+enum status input_output_read_whole_seed(const struct run *run, void *to, const struct type *type)
 {
-	read_cotangent(run, 0, to, type);
+	return read_cotangent(run, 0, to, type, run->context.diags);
 }
 
 /* Copies the rows that the worker's tile owns of FROM, an array of TYPE on the tile's window, to TO. */
@@ -113,7 +120,7 @@ enum status input_output_exchange(void *context, enum machine_input_output which
 	if (which == MACHINE_GRADIENT)
 		return write_gradient(worker, at, type);
 	if (which == MACHINE_SEED)
-		input_output_read_seed(worker, at, type);
+		return input_output_read_seed(worker, at, type);
 	else if (!run->tiles->tiled)
 		return writer_write(run->options->value, at, type->dtype, shape_count(&type->shape), worker->diags);
 	else if (!run->tiles->folds) /* a tile that folds has left a state instead */
@@ -218,15 +225,38 @@ enum status input_output_load_cotangent(struct run *run)
 	const struct type *want = &run->whole->output;
 	char a[TYPE_TEXT], b[TYPE_TEXT];
 	struct loader loader = {.special = options->special, .cast = options->cast, .context = &run->context};
-	if (options->cotangent && !array->data) /* it is loaded once, since it may be a FIFO */
+	const bool rows = job_reads_cotangent(run->gradient->job);
+	if (rows && !run->gradient->seed_open) {
+		struct loader kept = loader;
+		const struct context context = {run->context.allocator, run->gradient->arena, run->context.diags};
+		kept.context = &context; /* the file stays open for later arrays */
+		run->gradient->seed_open =
+			array_open_rows(&kept, &run->gradient->seed_input, &run->gradient->seed, options->cotangent);
+		if (!run->gradient->seed_open)
+			return diag_file(run->context.diags, STATUS_DATA, options->cotangent, -1,
+			                 "the file changed while it was read");
+		array->type = run->gradient->seed.type;
+	}
+	if (options->cotangent && !rows && !array->data) /* it is loaded once, since it may be a FIFO */
 		TRY(array_load(&loader, array, options->cotangent, NULL));
 	if (options->cotangent_array && !array->data)
 		TRY(array_copy(&loader, array, options->cotangent_array));
-	if (!array->data || array_fits(array, &want->shape))
+	if ((!rows && !array->data) || array_fits(array, &want->shape))
 		return STATUS_OK;
 	return diag_file(run->context.diags, STATUS_DATA, options->cotangent, -1,
 	                 "the cotangent is %s and the chain's output is %s", type_format(&array->type, a),
 	                 type_format(want, b));
+}
+
+void input_output_close_cotangent(struct run *run)
+{
+	struct gradient_pass *gradient = run->gradient;
+	if (gradient->seed_open) {
+		reader_free(&gradient->seed);
+		input_close(&gradient->seed_input);
+	}
+	gradient->seed_open = false;
+	array_free(&gradient->cotangent, run->context.allocator);
 }
 
 /* Reads a stream up to the window, through a worker's memory. */

@@ -85,18 +85,18 @@ void passes_close(struct run *run)
 	run->passes = (struct passes){.levels = NULL};
 }
 
-/* Returns the array of in VALUE of the worker's tile: a result, rows of the cotangent, or rows of the input. */
-static const void *in_of(struct worker *worker, const struct joint *joint, uint32_t value)
+/* Sets *IN to the array of in VALUE of the worker's tile: a result, rows of the cotangent, or rows of the input. */
+static enum status find_in(struct worker *worker, const struct joint *joint, uint32_t value, const void **in)
 {
 	const struct run *run = worker->run;
 	const struct tiles *tiles = run->tiles;
-	if (run->passes.results[value])
-		return run->passes.results[value];
-	if (!joint || value != joint->cotangent)
-		return worker->input + worker->tile * tiles->tile * tiles->input_row;
+	const char *result = run->passes.results[value];
+	*in = result ? result : worker->input + worker->tile * tiles->tile * tiles->input_row;
+	if (result || !joint || value != joint->cotangent)
+		return STATUS_OK;
 	char *const seed = worker->slab.base + run->passes.programs->workspace;
-	input_output_read_seed(worker, seed, joint->body->values[value].type);
-	return seed;
+	*in = seed;
+	return input_output_read_seed(worker, seed, joint->body->values[value].type);
 }
 
 /* Returns where the rows of out VALUE of the worker's tile go. */
@@ -121,7 +121,7 @@ enum status passes_run_tile(struct worker *worker)
 	/* A fold leaves a state and no out, but may use its memory. */
 	char *memory = worker->slab.base + round_up(program->workspace, ARRAY_ALIGN);
 	for (size_t i = 0; i < part->body->in_count; i++)
-		worker->ins[i] = in_of(worker, joint, part->ins[i]);
+		TRY(find_in(worker, joint, part->ins[i], &worker->ins[i]));
 	for (size_t i = 0; i < part->body->out_count; i++) {
 		worker->outs[i] = i < pass->fold_count ? memory : rows_of(worker, joint, part->outs[i]);
 		memory += i < pass->fold_count ? pass_out_bytes(part->body, i) : 0;
@@ -248,7 +248,7 @@ static enum status write_result(struct run *run)
 }
 
 /* Sets what the programs between passes read and add to, beside results. */
-static void begin_between(struct run *run)
+static enum status begin_between(struct run *run)
 {
 	struct passes *passes = &run->passes;
 	const uint32_t seed = passes->joint ? passes->joint->whole.cotangent : NO_VALUE;
@@ -257,7 +257,8 @@ static void begin_between(struct run *run)
 	if (run->gradient)
 		totals_aim_all(run, passes->params);
 	if (seed != NO_VALUE && passes->results[seed])
-		input_output_read_whole_seed(run, passes->results[seed], passes->levels->body->values[seed].type);
+		TRY(input_output_read_whole_seed(run, passes->results[seed], passes->levels->body->values[seed].type));
+	return STATUS_OK;
 }
 
 /* Runs the current pass. ANYWHERE: the first pass, too, may read the input in any order. */
@@ -289,7 +290,7 @@ enum status passes_run(struct run *run, const struct pipeline *pipeline)
 	TRY(open_copy(run));
 	passes->current = 0;
 	passes->steps = 0;
-	begin_between(run);
+	TRY(begin_between(run));
 	while (passes->current < passes->programs->count) {
 		TRY(run_pass(run, pipeline, anywhere));
 		passes->current++;

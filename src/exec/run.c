@@ -205,6 +205,8 @@ static enum status run_stream(const struct context *context, const struct run_su
 		programs_forget(run.programs);
 	const enum status status = run_arrays(&run);
 	release(&run);
+	if (gradient)
+		input_output_close_cotangent(&run);
 	slab_put(&run.conditions.input, context->allocator);
 	watched_close(&run);
 	pthread_cond_destroy(&run.turns.moved);
@@ -230,7 +232,6 @@ enum status run_gradient(const struct context *context, const struct run_subject
 	memset(result, 0, sizeof *result);
 	arena_init(&result->job_arena, context->allocator);
 	const enum status status = run_stream(context, subject, options, NULL, &pass);
-	array_free(&pass.cotangent, context->allocator);
 	if (status == STATUS_OK)
 		totals_finish(result);
 	return status;

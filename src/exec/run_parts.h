@@ -62,8 +62,11 @@ struct gradient_pass {
 	const struct gradient_options *options;
 	struct gradient_result *result;
 	struct job *job;
-	struct arena *arena;               /* lives as long as the result */
-	struct array cotangent;            /* loaded with the first array; without data: ones */
+	struct arena *arena;    /* lives as long as the result */
+	struct array cotangent; /* loaded with the first array; without data: ones, or rows of SEED */
+	struct input seed_input;
+	struct reader seed; /* of the cotangent's file, if SEED_OPEN */
+	bool seed_open;
 	struct tile_journal *tile_journal; /* or NULL */
 	void *spare;                       /* for one param's gradient, of an array that is not the first; or NULL */
 	int64_t spare_bytes;
@@ -280,8 +283,10 @@ enum status input_output_exchange(void *context, enum machine_input_output which
 /* Loads the cotangent if it is given and not loaded yet. Fails with STATUS_DATA if its shape is not the output's. */
 enum status input_output_load_cotangent(struct run *run);
 /* Sets TO, of TYPE, to the rows of the cotangent of the worker's tile; to the cotangent of an output without rows. */
-void input_output_read_seed(const struct worker *worker, void *to, const struct type *type);
-void input_output_read_whole_seed(const struct run *run, void *to, const struct type *type);
+enum status input_output_read_seed(const struct worker *worker, void *to, const struct type *type);
+enum status input_output_read_whole_seed(const struct run *run, void *to, const struct type *type);
+/* Closes the cotangent's file, and frees the cotangent. */
+void input_output_close_cotangent(struct run *run);
 /* Sets read_anywhere and write_anywhere. A forward run also begins its output, and reads a stream up to the window. */
 enum status input_output_begin_array(struct run *run);
 enum status input_output_begin_outputs(struct run *run, struct diags *diags);

@@ -44,6 +44,11 @@ enum status loader_load(struct loader *loader, struct array *array, const char *
  */
 enum status loader_names(struct loader *loader, const char *path, const char *const **names, size_t *count);
 void loader_close(struct loader *loader);
+/*
+ * Opens the file at PATH as *INPUT and READER, which refers to it, if it holds one npy array that reader_read_at reads. Else
+ * returns false, with nothing open: array_load knows what is wrong, or loads it. The caller frees the reader and closes.
+ */
+bool array_open_rows(const struct loader *loader, struct input *input, struct reader *reader, const char *path);
 /* Loads a single array, and closes LOADER. */
 enum status array_load(struct loader *loader, struct array *array, const char *path, const char *key);
 void array_free(struct array *array, const struct allocator *allocator);

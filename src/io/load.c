@@ -7,6 +7,7 @@
 
 #include <dlfcn.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/suggest.h"
 #include "base/text.h"
@@ -249,4 +250,29 @@ enum status array_load(struct loader *loader, struct array *array, const char *p
 	const enum status status = loader_load(loader, array, path, key);
 	loader_close(loader);
 	return status;
+}
+
+bool array_open_rows(const struct loader *loader, struct input *input, struct reader *reader, const char *path)
+{
+	const struct context *context = loader->context;
+	const struct reader_options options = {.assume = DTYPE_BF16, .cast = loader->cast, .raw = {.shape = {.ndim = -1}}};
+	struct diags ignored;
+	bool end = true, more = false;
+	diags_init(&ignored, context->arena);
+	struct stat file; /* to open a FIFO would disturb its writer */
+	if (stat(path, &file) || !S_ISREG(file.st_mode) || input_open(input, path, true, context->arena, &ignored))
+		return false;
+	reader_init(reader, input, &options, context->arena);
+	bool good = input->size >= 0 && !reader_next(reader, &end, &ignored) && !end && reader->format == FORMAT_NPY &&
+	            reader->type.shape.ndim > 0 && reader_seekable(reader);
+	/* A copy of the reader looks for another array. The reader itself stays before the values. */
+	if (good) {
+		struct reader probe = *reader;
+		good = !reader_skip(&probe, &ignored) && !reader_next(&probe, &more, &ignored) && more;
+	}
+	if (good)
+		return true;
+	reader_free(reader);
+	input_close(input);
+	return false;
 }

@@ -54,6 +54,13 @@ static enum status make_tile(struct job *job, struct tile_plan *tile, int64_t ro
 /* Bytes of the reduction's state that one tile leaves; 0 if tiles do not fold. All tiles' total has as many. */
 static int64_t state_bytes(const struct job *job) { return job->tiles.state * (int64_t)sizeof(double); }
 
+bool job_reads_cotangent(const struct job *job)
+{
+	const struct tiles *tiles = &job->tiles;
+	const bool rows = job->passes ? job->passes->seed > 0 : !tiles->folds;
+	return job->options.cotangent_rows && tiles->tiled && rows;
+}
+
 int64_t job_wave_bytes(const struct job *job)
 {
 	return tiles_wave(&job->tiles) && !job->passes ? greater(job->tile.compiled.wave, job->rest.compiled.wave) : 0;
@@ -66,7 +73,7 @@ void job_fixed_bytes(const struct job *job, int64_t *worker, int64_t *all)
 	*all = saturated_add(options->param_bytes, state_bytes(job) + (job->team - 1) * job->member_bytes);
 	for (size_t i = 0; i < job->chain->param_count; i++)
 		*all = saturated_add(*all, job_sum_bytes(job, i));
-	if (options->has_cotangent)
+	if (options->has_cotangent && !job_reads_cotangent(job))
 		*all = saturated_add(*all, type_bytes(&job->whole.output));
 	*worker = job_wave_bytes(job);
 	if (!job->tiles.tiled)

@@ -24,6 +24,7 @@ struct job_options {
 	enum dtype store;         /* --store-dtype, or DTYPE_COUNT */
 	bool want_value;          /* the output is wanted */
 	bool has_cotangent;       /* an array gives the output's cotangent */
+	bool cotangent_rows;      /* it is a file whose rows can be read in any order */
 	bool resumable;           /* there is a journal: the array is cut into tiles only if --tile or ranks ask for it */
 	int64_t whole_bytes;      /* the most of an array that is not cut into windows (tests); 0: the default */
 	bool unpredicted;         /* the schedule is not counted: predicted has no meaning, and slabs are unknown */
@@ -135,6 +136,8 @@ bool job_has_rows(const struct job *job, size_t i);
 /* True if elements of param I's gradient are written, for the first array; if they are long sums for every array. */
 bool job_sums_once(const struct job *job, size_t i);
 bool job_sums_long(const struct job *job, size_t i);
+/* True if tiles of JOB read their rows of the cotangent from its file. */
+bool job_reads_cotangent(const struct job *job);
 /* Returns the bytes of a worker's wave (exec/wave.h), or 0. */
 int64_t job_wave_bytes(const struct job *job);
 /* Returns the bytes of the sums of param I's gradient, for all tiles together. 0 for a const. */
