@@ -368,12 +368,26 @@ void fold_finish(const struct op_call *call, bool back, void *y, const double *s
 	}
 }
 
+/* The context of a team that normalizes rows of COUNT elements, each by the statistics of its column. */
+struct rows_to_normalize {
+	const struct loops *loops;
+	char *y;
+	const char *v;
+	const double *statistics;
+	int64_t count;
+};
+
+static void normalize_rows(void *context, void *memory MAYBE_UNUSED, int64_t begin, int64_t end)
+{
+	const struct rows_to_normalize *r = context;
+	const int64_t bytes = r->count * (int64_t)element_size(r->loops->dtype);
+	for (int64_t row = begin; row < end; row++)
+		r->loops->normalize_row(r->y + row * bytes, r->v + row * bytes, r->statistics, r->statistics + r->count,
+		                        (size_t)r->count);
+}
+
 LINES(apply_lines)
 {
-	if (call->op == OP_layernorm || call->op == OP_rmsnorm) {
-		loops->normalize(at->out, at->in[0], at->wide[0], at->wide[1], n, count);
-		return;
-	}
 	loops->subtract(at->out, at->in[0], at->wide[0], n, count);
 	if (call->op == OP_softmax) {
 		lines_exp(call, at->out, at->out, n * count);
@@ -389,7 +403,10 @@ void fold_apply(const struct op_call *call, void *y, const void *v, const double
 	const struct axis_view view = axis_view_named(call->attrs, &call->v->shape);
 	const struct line_arrays arrays = {
 		.in = {v}, .out = y, .wide = {writable(statistics), writable(statistics + count)}};
-	if (y)
+	struct rows_to_normalize rows = {call->kernels->loops, y, v, statistics, count};
+	if (y && (call->op == OP_layernorm || call->op == OP_rmsnorm))
+		team_run(call->team, view.n, TEAM_PIECE / greater(count, 1) + 1, normalize_rows, &rows);
+	else if (y)
 		lines_walk(call, &view, &arrays, apply_lines, call->scratch);
 	if (kept)
 		elements_set(call->v->dtype, kept, statistics + count, (size_t)count);

@@ -135,6 +135,8 @@ struct loops {
 	void (*multiply)(void *out, const void *v, const double *p, size_t n, size_t count);
 	/* out = (v - mean[i]) * scale[i], in double, rounded once */
 	void (*normalize)(void *out, const void *v, const double *mean, const double *scale, size_t n, size_t count);
+	/* normalize along the other axis: out[i] = (v[i] - mean[i]) * scale[i] */
+	void (*normalize_row)(void *out, const void *v, const double *mean, const double *scale, size_t n);
 	/* out = y * (g - p[i]) */
 	void (*softmax_derivative)(void *out, const void *g, const void *y, const double *p, size_t n, size_t count);
 	/* out = g - out * p[i] */

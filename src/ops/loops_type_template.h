@@ -292,6 +292,13 @@ static void N(normalize)(void *out, const void *v, const double *means, const do
 	}
 }
 
+static void N(normalize_row)(void *out, const void *v, const double *mean, const double *scale, size_t n)
+{
+	const REAL *x = v;
+	REAL *y = out;
+	EACH y[i] = (REAL)(((double)x[i] - mean[i]) * scale[i]);
+}
+
 static void N(softmax_derivative)(void *out, const void *g, const void *y, const double *p, size_t n, size_t count)
 {
 	const REAL *c = g, *x = y;
@@ -761,6 +768,7 @@ const struct loops TYPED(ISA_LOOPS) = {
 	.divide = N(divide),
 	.multiply = N(multiply),
 	.normalize = N(normalize),
+	.normalize_row = N(normalize_row),
 	.softmax_derivative = N(softmax_derivative),
 	.log_softmax_derivative = N(log_softmax_derivative),
 	.normalize_derivative = N(normalize_derivative),
