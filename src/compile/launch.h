@@ -104,6 +104,9 @@ struct carried {
 	bool copy_out; /* the final is an out */
 };
 
+/* The most values of a loop that rotates. */
+enum { MOST_ROTATED = 16 };
+
 /* The operands of a program's call and, in the backward pass, their cotangents: entries, NO_VALUE where none. */
 struct launch_use {
 	uint32_t operands[PROGRAM_OPERANDS], outs[PROGRAM_OPERANDS];
@@ -141,6 +144,7 @@ struct launch {
 			uint32_t condition;            /* WHILE: the entry of the number */
 			int32_t level;
 			bool conditional; /* a LOOP that has a WHILE */
+			bool rotates;     /* a LOOP: a result is another carried value, so values change places */
 		};
 	};
 };

@@ -190,7 +190,10 @@ static bool compile_loop(struct compiler *c, const struct instr *loop)
 		to->written = is_written(c, loop, k);
 		if (to->written)
 			c->frame->entries[to->result].kind = ENTRY_CARRIED;
+		for (uint32_t j = 0; j < launch->carried_count && j < MOST_ROTATED; j++)
+			launch->rotates |= j != k && to->result == launch->carried[j].inner;
 	}
+	launch->rotates &= launch->carried_count <= MOST_ROTATED;
 	return true;
 }
 

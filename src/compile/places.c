@@ -251,10 +251,20 @@ struct placed {
 	uint32_t next_made, next_dead; /* 1 + the next array with the same `made`, or the same `dies`; or 0 */
 };
 
+/* Returns the last launch that reads the final in a place of carried value K of LOOP. */
+static int64_t last_read_of(const struct compiler *c, const struct launch *loop, size_t k)
+{
+	const struct carry *carries = loop->loop->loop.carries;
+	int64_t last = c->values[carries[k].final].last_read;
+	for (size_t i = 0; loop->rotates && i < loop->carried_count; i++)
+		last = greater(last, c->values[carries[i].final].last_read);
+	return last;
+}
+
 /*
  * Lists the arrays of the workspace and returns their number. A carried value has two: one is free after the loop,
  * and the other holds the final until its last read. Which one that is depends on the iterations: of a `repeat while`,
- * both may be it.
+ * both may be it. If the loop rotates, each place may hold each final.
  */
 static size_t list_placed(struct compiler *c, struct placed *list)
 {
@@ -274,10 +284,10 @@ static size_t list_placed(struct compiler *c, struct placed *list)
 		struct launch *loop = &c->launches[i];
 		for (size_t k = 0; loop->kind == LAUNCH_LOOP && k < loop->carried_count; k++) {
 			struct carried *carried = &loop->carried[k];
-			const int64_t end = (int64_t)loop->match, read = c->values[loop->loop->loop.carries[k].final].last_read;
+			const int64_t end = (int64_t)loop->match, read = last_read_of(c, loop, k);
 			const int held = loop->iterations > 0 && (loop->iterations - 1) % 2 == 1;
 			for (int side = 0; side < 2; side++) {
-				const int64_t dies = side == held || loop->conditional ? greater(end, read) : end;
+				const int64_t dies = side == held || loop->conditional || loop->rotates ? greater(end, read) : end;
 				list[count++] = (struct placed){carried->bytes, (int64_t)i, dies, &carried->offset[side], 0, 0};
 			}
 		}

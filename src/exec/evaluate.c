@@ -425,10 +425,73 @@ static char *other_place(const struct machine_state *m, const struct carried *c)
 	return m->frame[c->inner] == first ? m->workspace + c->offset[1] : first;
 }
 
+/* Returns a place of LOOP's for C which is none of the COUNT in USED. There is one if these are fewer than its places. */
+static char *free_place(const struct machine_state *m, const struct launch *loop, const struct carried *c,
+                        char *const *used, size_t count)
+{
+	for (size_t i = 0; i < 2 * (size_t)loop->carried_count; i++) {
+		const struct carried *of = &loop->carried[i / 2];
+		char *place = m->workspace + of->offset[i % 2];
+		size_t at = 0;
+		while (at < count && used[at] != place)
+			at++;
+		if (of->bytes == c->bytes && at == count)
+			return place;
+	}
+	return other_place(m, c);
+}
+
+/* True if ARRAY is one of LOOP's places for C's bytes. */
+static bool is_place(const struct machine_state *m, const struct launch *loop, const struct carried *c,
+                     const char *array)
+{
+	for (size_t i = 0; i < 2 * (size_t)loop->carried_count; i++)
+		if (loop->carried[i / 2].bytes == c->bytes && array == m->workspace + loop->carried[i / 2].offset[i % 2])
+			return true;
+	return false;
+}
+
+/*
+ * exchange, if a result is the value that the loop carries under another name, as in a leapfrog. Values then change places
+ * among those of the loop with as many bytes. Each of these values has two, so some are free for results and copies.
+ */
+static void rotate(struct machine_state *m, const struct launch *loop)
+{
+	char *next[2 * MOST_ROTATED];
+	const size_t count = loop->carried_count;
+	for (size_t i = 0; i < count; i++)
+		next[i] = m->frame[loop->carried[i].result];
+	for (size_t i = 0; i < count; i++) {
+		const struct carried *c = &loop->carried[i];
+		char *from = next[i];
+		if (c->written || is_place(m, loop, c, from))
+			continue;
+		wave_run(m->e->wave);
+		next[i] = free_place(m, loop, c, next, count);
+		memcpy(next[i], from, (size_t)c->bytes);
+	}
+	for (size_t i = 0; i < count; i++) {
+		const struct carried *c = &loop->carried[i];
+		m->frame[c->inner] = next[i];
+		next[count + i] = next[i];
+	}
+	for (size_t i = 0, used = count; i < count; i++) {
+		const struct carried *c = &loop->carried[i];
+		if (!c->written)
+			continue;
+		m->frame[c->result] = free_place(m, loop, c, next, used);
+		next[used++] = m->frame[c->result];
+	}
+}
+
 /* Makes the results the next iteration's values. Swaps pointers, after a copy if the body left a result elsewhere. */
 static void exchange(struct machine_state *m, const struct launch *loop)
 {
 	m->moved = true;
+	if (loop->rotates) {
+		rotate(m, loop);
+		return;
+	}
 	for (size_t i = 0; i < loop->carried_count; i++) {
 		const struct carried *c = &loop->carried[i];
 		if (c->written)
