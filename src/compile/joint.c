@@ -189,8 +189,9 @@ static bool sums_within(const struct body *body, const struct instr *instr)
 }
 
 /*
- * True if INSTR may read values of which tiles have PARTS: it is linear in them, and all that it makes of them are parts.
- * A derivative is linear in the cotangent, and an ADD if both its values are parts.
+ * PARTS: by value, whether a tile has only a part, which is to be added to those of other tiles. True if INSTR may read
+ * such values. It must be linear in them, so that its results are parts too. A derivative is linear in the cotangent. An
+ * ADD is so if both its values are parts.
  */
 static bool keeps_parts(const struct body *body, const struct instr *instr, const struct instr *const *parts)
 {

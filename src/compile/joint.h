@@ -24,8 +24,9 @@ struct joint {
 enum status joint_make(const struct context *context, struct joint *joint, const struct lowered *lowered,
                        bool want_value);
 /*
- * Sets *BECAUSE if passes cannot run JOINT, that of a whole array: an operation sums the rows of a tile, as a product does
- * in its derivative by a matrix, and what follows is more than the gradient of a param. STATUS_LIMIT if out of memory.
+ * Sets *BECAUSE if passes cannot run JOINT, that of a whole array. Some operations sum the rows of a tile, as a product
+ * does in its derivative by a matrix. Nothing but the gradient of a param may follow from such a sum. STATUS_LIMIT if out
+ * of memory.
  */
 enum status joint_refuses(const struct context *context, const struct joint *joint, struct because *because);
 

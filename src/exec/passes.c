@@ -168,7 +168,7 @@ static void begin_states(const struct passes *passes, const struct pass *pass)
 	}
 }
 
-/* Stores the results of the folds of PASS, and what follows from them. */
+/* Stores the results of the folds of PASS, and the values without rows that are computed from them. */
 static void finish_pass(struct run *run, const struct pass *pass)
 {
 	static const int64_t counters[MAX_LOOPS];

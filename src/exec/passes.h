@@ -1,6 +1,7 @@
 /*
  * A run in passes over its input (ir/levels.h), forward or a gradient. All tiles of a pass leave states of its folds,
- * which are added in the order of tiles. Between two passes, what follows from the results is computed once.
+ * which are added in the order of tiles. Between two passes, the
+ * values without rows that depend on the results are computed once.
  */
 #ifndef EXEC_PASSES_H
 #define EXEC_PASSES_H

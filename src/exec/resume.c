@@ -24,9 +24,9 @@
 #include "exec/run_parts.h"
 
 /*
- * How often as long as an image takes must pass before it is written; and before the first one of a resumed run, so that
- * runs which are all killed early get to the end. The time to write B bytes is taken to
- * be in proportion to B + LATENCY, since to sync few bytes takes a while too.
+ * An image is written once POINT_SHARE times as long has passed as it takes. Before the first one of a resumed run it is
+ * FIRST_SHARE times as long, so that runs which are all killed early get to the end. The time to write B bytes is taken
+ * to be in proportion to B + LATENCY, since to sync few bytes takes a while too.
  */
 enum { POINT_SHARE = 10, FIRST_SHARE = 2, LATENCY = 4 << 20 };
 static const double ASSUMED_RATE = 5e-9; /* seconds a byte, before the first image */

@@ -1,8 +1,8 @@
 /*
  * Reads the windows of tiles (plan/tiles.h). A file has them at their places; one that goes around the end of the array
- * is read in two parts. A stream is read once: a window begins with the last rows of the window before, which still
- * lies in its worker's input block, since windows are read one at a time and in order. If windows go around the end of
- * the array, a stream is copied to an unnamed file first.
+ * is read in two parts. A stream is read once, window by window. A window begins with the last rows of the one before,
+ * which still lies in its worker's input block. If windows go around the end of the array, a stream is copied to an
+ * unnamed file first.
  */
 #include <string.h>
 

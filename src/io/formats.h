@@ -76,8 +76,8 @@ enum status scan_read(struct scan *scan, double *to, size_t count, size_t *got, 
 bool scan_done(const struct scan *scan);
 struct text_size scan_size(const struct scan *scan);
 /*
- * Sets the size and the marks of the file of SCAN, which has read nothing. Checks no more than the first numbers, so that
- * data of another kind are refused early.
+ * Sets the size and the marks of the file of SCAN, which has read nothing. It checks the first
+ * numbers alone, and so refuses data of another kind early.
  */
 enum status scan_count(struct scan *scan);
 /* Makes number ELEMENT of the file of SCAN the next, once its rows are counted. Fails with STATUS_DATA as scan_read. */

@@ -258,9 +258,9 @@ uint32_t body_goes_on(const struct body *body, uint32_t value);
  */
 bool body_drop_carries(struct body *body);
 /*
- * True if INSTR, of BODY, folds the leading axis of a streamed value: a tile has only a part of its result or, if
- * instr_makes_rows, of the statistics that each row of the result needs. These are a NORM and the derivatives of
- * op_folds_back. A NORM with K reads its statistics, and does not fold. Nor does a derivative with L.
+ * True if INSTR, of BODY, folds the leading axis of a streamed value. A tile then has only a part of its result. If
+ * instr_makes_rows, the tile has only a part of the statistics that each row of the result needs: INSTR is a NORM, or a
+ * derivative of op_folds_back. A NORM with K reads its statistics, and does not fold. Nor does a derivative with L.
  */
 bool body_folds(const struct body *body, const struct instr *instr);
 static inline bool instr_makes_rows(const struct instr *instr)

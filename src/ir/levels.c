@@ -390,7 +390,7 @@ static void set_statistics(struct instr *instr, const struct fold *fold, bool he
 	}
 }
 
-/* Lets an operation or a derivative make only what the part wants and does not have, but for the result of a fold HERE. */
+/* Drops the results of INSTR that the part has already, or does not want. HERE: it is a fold, whose result stays. */
 static void drop_unwanted(const struct extraction *x, struct instr *instr, bool here)
 {
 	uint32_t *const outs[] = {&instr->out, &instr->out_a, &instr->out_keep[0], &instr->out_keep[1]};

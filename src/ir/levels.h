@@ -54,7 +54,10 @@ bool levels_find(struct levels *levels, const struct body *body, struct arena *a
  */
 bool levels_rows(const struct levels *levels, const struct body *body, uint32_t pass, struct arena *arena,
                  struct body_part *part);
-/* Sets PART to what follows from the folds up to level PASS, and not from fewer, or in pass 1 from none. */
+/*
+ * Sets PART to the instructions without rows that depend on a fold of level PASS, and on none of a higher level. In pass 1
+ * also to those that depend on no fold. False if out of memory.
+ */
 bool levels_between(const struct levels *levels, uint32_t pass, struct arena *arena, struct body_part *part);
 /* True if the body of a tile has the instructions of the whole body, so that the parts of one are those of the other. */
 bool levels_fit(const struct levels *levels, const struct body *body);

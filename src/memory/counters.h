@@ -21,8 +21,8 @@ struct counters {
 };
 
 /*
- * Returns the overhead in percent: recomputed steps, and the rows that a tile computes beside its own, over a forward and
- * a backward pass without these. 0 if these take no time.
+ * Returns the overhead in percent of a forward and a backward pass. It is the cost of recomputed steps, and of the rows
+ * that a tile computes beside its own. 0 if the passes take no time.
  */
 static inline double counters_overhead(const struct counters *counters)
 {

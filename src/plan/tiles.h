@@ -58,7 +58,10 @@ struct tiles {
 	int workers;                   /* of each rank: from 1 to the lesser of threads and its chunks */
 };
 
-/* Sets TILES to the cut of the input of WHOLE, which LOWER_RUN made or (a gradient in passes) has been given levels. If it cannot be cut, tiles->tiled is false. */
+/*
+ * Sets TILES to the cut of the input of WHOLE. LOWER_RUN has made WHOLE, or it has been given levels, for a gradient in
+ * passes. If the input cannot be cut, tiles->tiled is false.
+ */
 void tiles_cut(struct tiles *tiles, const struct lowered *whole, const struct tile_wants *wants);
 /* Returns the rows of a block of the folds of WHOLE, which has levels. */
 int64_t tiles_block(const struct lowered *whole);

@@ -26,8 +26,8 @@ static inline int ranks_index(const struct ranks *ranks) { return ranks ? ranks-
  */
 int ranks_launched(bool *first);
 /*
- * Sets *RANKS, in the context's arena, to the ranks that the launcher has started. The module is that of the build, or
- * the file that CKPTC_RANKS names. Fails with STATUS_LIMIT if the build has none or it cannot be used.
+ * Sets *RANKS, in the context's arena, to the ranks that the launcher has started. CKPTC_RANKS may
+ * name the file of a module in place of the installed one. Fails with STATUS_LIMIT if the build has none or it cannot be used.
  */
 enum status ranks_start(const struct context *context, struct ranks **ranks);
 /* The calls of calls.h, for all bytes of RANKS, of any number. They fail with STATUS_OTHER_RANK alone. */
