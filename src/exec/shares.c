@@ -64,7 +64,7 @@ enum status shares_begin_array(struct run *run)
 		return STATUS_OK;
 	}
 	if (!reader_seekable(run->reader))
-		wrong = "the input must be a regular file (-i FILE), npy in C order or raw";
+		wrong = "the input must be a regular file (-i FILE), npy in C order, raw, text or csv";
 	else if ((value && !writer_seekable(value)) || (gradient && !writer_seekable(gradient)))
 		wrong = "the output must be a regular file (-o FILE), npy or raw";
 	return wrong ? diag_file(diags, STATUS_USAGE, NULL, -1, "ranks read and write rows in their places: %s", wrong)

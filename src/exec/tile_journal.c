@@ -145,7 +145,7 @@ static enum status check_input(const struct run *run)
 	const int64_t end = reader->data + reader->count * (int64_t)dtype_size(reader->type.dtype);
 	if (!reader_seekable(reader))
 		return diag_file(diags, STATUS_USAGE, reader->input->name, -1,
-		                 "a journal of tiles needs an input that is a regular file, npy in C order or raw");
+		                 "a journal of tiles needs an input that is a regular file, npy in C order, raw, text or csv");
 	if ((reader->input->size > end && !reader->text) || run->gradient->result->arrays > 0)
 		return diag_file(diags, STATUS_DATA, reader->input->name, end,
 		                 "another array follows, and a journal is of one");

@@ -8,6 +8,7 @@
 #include "io/array.h"
 
 #include <endian.h>
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -272,6 +273,18 @@ const char *number_read(const char *text, const char *end, double *value)
 	return at;
 }
 
+/*
+ * Returns the double nearest to TEXT, which strtod read as VALUE, a number below the normal doubles. There strtod of
+ * glibc 2.36 drops the first bit after a normal double's 53. The drop changes the result only if TEXT has no more bits.
+ * Then a long double holds TEXT. A long double in the middle between two doubles does not tell which is nearer.
+ */
+static double nearest_below_normal(const char *text, double value)
+{
+	const long double wide = strtold(text, NULL);
+	const double near = (double)wide;
+	return fabsl(wide - near) == 0x1p-1075L ? value : near;
+}
+
 bool number_parse(const char *text, size_t length, double *value)
 {
 	if (number_read(text, text + length, value) == text + length && length > 0)
@@ -281,5 +294,7 @@ bool number_parse(const char *text, size_t length, double *value)
 		return false;
 	char *end;
 	*value = strtod(text, &end);
+	if (fabs(*value) < DBL_MIN)
+		*value = nearest_below_normal(text, *value);
 	return end == text + length;
 }

@@ -157,13 +157,16 @@ static enum status fill(struct scan *s)
 		s->capacity *= 2;
 	}
 	const size_t free = s->capacity - s->length;
-	const int64_t offset = s->first + s->begin + (int64_t)s->length, left = s->input->size - offset;
+	const int64_t offset = s->first + s->begin + (int64_t)s->length, left = greater(s->input->size - offset, 0);
 	size_t got;
-	if (s->file) /* bytes that the file has got since it was opened are not the input's */
-		TRY(input_read_at(s->input, offset, s->text + s->length, (size_t)greater(lesser((int64_t)free, left), 0), &got,
-		                  s->diags));
-	else
+	if (s->file) { /* bytes that the file has got since it was opened are not the input's */
+		const size_t wanted = (size_t)lesser((int64_t)free, left);
+		TRY(input_read_at(s->input, offset, s->text + s->length, wanted, &got, s->diags));
+		if (got < wanted)
+			return scan_file_changed(s->input, s->diags);
+	} else {
 		TRY(input_read(s->input, s->text + s->length, free, &got, s->diags));
+	}
 	s->length += got;
 	s->text[s->length] = '\0';
 	s->end = got < free;

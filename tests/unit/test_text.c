@@ -426,6 +426,25 @@ START_TEST(long_halves)
 }
 END_TEST
 
+/* A number below the normal doubles, and a little more than half of the way to the next: one bit more, at any place. */
+START_TEST(denormals_and_one_bit)
+{
+	if (LDBL_MANT_DIG < 64 || LDBL_MIN_EXP > -1200)
+		return;
+	for (int width = 0; width <= 52; width++) {
+		for (int bit = 1; bit < 63 - width; bit++) {
+			static char text[2000];
+			const uint64_t bits = width > 0 ? (UINT64_C(1) << (width - 1) | UINT64_C(1) << width / 2) : 0;
+			double below, value;
+			memcpy(&below, &bits, 8);
+			const int n = snprintf(text, sizeof text, "-%.1200Lf", below + 0x1p-1075L + ldexpl(1, -1075 - bit));
+			ck_assert(number_parse(text, (size_t)n, &value));
+			ck_assert_msg(value == -nextafter(below, 1), "more than half way above %a by 2^-%d", below, 1075 + bit);
+		}
+	}
+}
+END_TEST
+
 /* Streams. */
 
 /* Passes TEXT through a reader and a writer of the reader's layout into OUT; shapes and layout by the reader left behind. */
@@ -684,6 +703,7 @@ int main(void)
 	tcase_add_test(tcase, middles_are_rounded_to_even);
 	tcase_add_test(tcase, long_numbers);
 	tcase_add_test(tcase, long_halves);
+	tcase_add_test(tcase, denormals_and_one_bit);
 	tcase_add_loop_test(tcase, layouts_are_kept, 0, sizeof layouts / sizeof *layouts);
 	tcase_add_loop_test(tcase, other_shapes, 0, sizeof shapes / sizeof *shapes);
 	tcase_add_loop_test(tcase, errors_are_shown, 0, sizeof errors / sizeof *errors);
