@@ -46,27 +46,49 @@ struct halos {
 	int64_t peak;    /* the most bytes of a part's run */
 };
 
-/* Lowers PORTION on the whole array. Sets *HALO to the rows that it reads on either side; -1 if ranks cannot run it so. */
-static enum status find_halo(struct halos *h, const struct portion *portion, int64_t *halo)
+/* Lowers PORTION on ROWS rows. Sets *REACH to the rows that it reads around a row, and *FITS to whether ranks can run it. */
+static enum status find_reach(const struct halos *h, const struct portion *portion, int64_t rows,
+                              struct row_reach *reach, bool *fits)
 {
 	const struct run *run = h->run;
 	struct arena arena;
 	struct lowered lowered;
+	struct type type = h->type;
+	type.shape.dim[0] = rows;
 	arena_init(&arena, run->context.allocator);
 	const struct context context = {run->context.allocator, &arena, run->context.diags};
-	const enum status status = lower(&context, &lowered, run->chain, portion, &h->type, LOWER_RUN);
-	*halo = -1;
-	if (!status && lowered.streamable && !lowered.sums && !lowered.reach.draws &&
-	    lowered.output.dtype == h->type.dtype && shape_equal(&lowered.output.shape, &h->type.shape)) {
-		*halo = lowered.neighbours ? greater(lowered.reach.before, lowered.reach.after) : 0;
-		h->wraps |= lowered.reach.wraps;
-		h->ends |= lowered.reach.ends;
-	}
+	const enum status status = lower(&context, &lowered, run->chain, portion, &type, LOWER_RUN);
+	*fits = !status && lowered.streamable && !lowered.sums && !lowered.reach.draws &&
+	        lowered.output.dtype == type.dtype && shape_equal(&lowered.output.shape, &type.shape);
+	*reach = *fits && lowered.neighbours ? lowered.reach : (struct row_reach){0};
 	for (size_t i = 0; !status && i < run->params->count; i++)
-		if (lowered.streamed_params[i])
-			*halo = -1;
+		*fits &= !lowered.streamed_params[i];
 	arena_free(&arena);
 	return status;
+}
+
+/* Sets *HALO to the rows that PORTION reads on either side of a row; -1 if ranks cannot run it on some rows each. */
+static enum status find_halo(struct halos *h, const struct portion *portion, int64_t *halo)
+{
+	struct row_reach reach;
+	bool fits;
+	TRY(find_reach(h, portion, h->rows, &reach, &fits));
+	*halo = fits ? greater(reach.before, reach.after) : -1;
+	h->wraps |= reach.wraps;
+	h->ends |= reach.ends;
+	return STATUS_OK;
+}
+
+/* Sets *FITS to false if PORTION reads other rows on a rank's rows than on all: a roll goes the shorter way round. */
+static enum status compare_reach(const struct halos *h, const struct portion *portion, bool *fits)
+{
+	struct row_reach all, some;
+	TRY(find_reach(h, portion, h->rows, &all, fits));
+	for (int64_t rows = h->least; *fits && all.wraps && rows <= h->least + 1; rows++) {
+		TRY(find_reach(h, portion, rows + 2 * h->halo, &some, fits));
+		*fits &= some.before == all.before && some.after == all.after;
+	}
+	return STATUS_OK;
 }
 
 static void add_part(struct halos *h, const struct portion *portion, int64_t times, int64_t halo)
@@ -135,6 +157,8 @@ static enum status cut_chain(struct halos *h, bool *fits)
 			node = node->next;
 	}
 	*fits &= h->halo > 0 && h->halo <= h->least && h->halo * h->row <= MESSAGE_MOST && !(h->wraps && h->ends);
+	for (size_t i = 0; *fits && i < h->count; i++)
+		TRY(compare_reach(h, &h->parts[i].portion, fits));
 	return STATUS_OK;
 }
 
