@@ -113,7 +113,7 @@ enum status resume_open(struct worker *worker, const void *input)
 	const unsigned char *more;
 	size_t got = 0;
 	TRY(input_peek(run->reader->input, 1, &more, &got, worker->diags));
-	if (got)
+	if (got && !run->reader->text) /* whose bytes are read where they lie */
 		return diag_file(worker->diags, STATUS_DATA, run->reader->input->name, run->reader->input->offset,
 		                 "another array follows, and a journal is of one");
 	struct journal *journal = run->gradient->result->journal = arena_alloc(context.arena, sizeof *journal);
