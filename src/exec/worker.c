@@ -58,6 +58,23 @@ static enum status open_blocks(struct worker *worker)
 	return STATUS_OK;
 }
 
+/* Says how RUN, for which memory was short, might take less, and why it has the whole array in memory if it does. */
+static void hint_at_less(const struct run *run)
+{
+	struct diags *diags = run->context.diags;
+	const struct because *because = &run->tiles->because;
+	const char *policies = diags->library ? "'memory'" : "--memory BYTES";
+	const char *tiles = diags->library ? "smaller tiles ('tile')" : "smaller tiles (--tile ROWS)";
+	if (run->gradient)
+		diag_hint(diags, "a policy that keeps less (%s)%s%s may fit", policies, run->tiles->tiled ? " or " : "",
+		          run->tiles->tiled ? tiles : "");
+	else if (run->tiles->tiled)
+		diag_hint(diags, "%s may fit", tiles);
+	if (!run->tiles->tiled && because->reason && because->span.line)
+		diag_hint_more(diags, "the whole array is in memory, because at %s:%u:%u %s", run->chain->source->name,
+		               because->span.line, because->span.column, because->reason);
+}
+
 enum status worker_open(struct worker *worker, struct run *run, int index)
 {
 	const struct context *context = &run->context;
@@ -78,13 +95,8 @@ enum status worker_open(struct worker *worker, struct run *run, int index)
 	enum status status = slab_get_shared(&worker->slab, slab, run->programs, context->allocator, context->diags);
 	if (status == STATUS_OK && (run->forward || tiled))
 		status = open_blocks(worker);
-	const bool library = context->diags->library;
-	const char *tiles = library ? "smaller tiles ('tile')" : "smaller tiles (--tile ROWS)";
-	if (status && run->gradient)
-		diag_hint(context->diags, "a policy that keeps less (%s)%s%s may fit", library ? "'memory'" : "--memory BYTES",
-		          tiled ? " or " : "", tiled ? tiles : "");
-	else if (status && tiled)
-		diag_hint(context->diags, "%s may fit", tiles);
+	if (status)
+		hint_at_less(run);
 	if (run->forward)
 		run->forward->bytes += slab + wave;
 	return status;

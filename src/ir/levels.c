@@ -406,6 +406,7 @@ static bool copy_instructions(const struct extraction *x, struct body *body, str
 	if (!body->instrs)
 		return false;
 	body->instr_count = 0;
+	int loops = 0; /* around the instruction: a loop is taken whole */
 	for (uint32_t i = 0; i < x->from->instr_count; i++) {
 		x->now[i] = (uint32_t)body->instr_count;
 		if (!x->taken[i])
@@ -413,7 +414,8 @@ static bool copy_instructions(const struct extraction *x, struct body *body, str
 		struct instr *instr = &body->instrs[body->instr_count++];
 		const struct fold *fold = fold_of(x->levels, i);
 		*instr = x->from->instrs[i];
-		if (instr->kind == INSTR_OP || instr->kind == INSTR_VJP)
+		loops += (instr->kind == INSTR_LOOP) - (instr->kind == INSTR_END);
+		if (loops == 0 && (instr->kind == INSTR_OP || instr->kind == INSTR_VJP))
 			drop_unwanted(x, instr, folds_here(x, i) != NULL);
 		if (fold && instr_makes_rows(instr))
 			set_statistics(instr, fold, folds_here(x, i) != NULL);

@@ -76,8 +76,9 @@ enum status ranks_start(const struct context *context, struct ranks **ranks)
 		why = "there are too many";
 	if (!made->calls || why) {
 		diag_file(context->diags, STATUS_LIMIT, NULL, -1, "cannot run on several ranks: %s", why);
-		return diag_hint(context->diags,
-		                 "`ckptc --version` says whether a build has MPI; ./configure --with-mpi adds it");
+		return diag_hint(
+			context->diags,
+			"`ckptc --version` says whether a build has MPI; CKPTC_RANKS names a module that lies elsewhere");
 	}
 	*ranks = made;
 	made->together = on_one_host(made);
