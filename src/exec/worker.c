@@ -62,17 +62,15 @@ static enum status open_blocks(struct worker *worker)
 static void hint_at_less(const struct run *run)
 {
 	struct diags *diags = run->context.diags;
-	const struct because *because = &run->tiles->because;
-	const char *policies = diags->library ? "'memory'" : "--memory BYTES";
+	const char *why = NULL, *policies = diags->library ? "'memory'" : "--memory BYTES";
 	const char *tiles = diags->library ? "smaller tiles ('tile')" : "smaller tiles (--tile ROWS)";
 	if (run->gradient)
 		diag_hint(diags, "a policy that keeps less (%s)%s%s may fit", policies, run->tiles->tiled ? " or " : "",
 		          run->tiles->tiled ? tiles : "");
 	else if (run->tiles->tiled)
 		diag_hint(diags, "%s may fit", tiles);
-	if (!run->tiles->tiled && because->reason && because->span.line)
-		diag_hint_more(diags, "the whole array is in memory, because at %s:%u:%u %s", run->chain->source->name,
-		               because->span.line, because->span.column, because->reason);
+	if (!run->tiles->tiled && because_describe(&run->tiles->because, run->chain->source, diags->arena, &why) && why)
+		diag_hint_more(diags, "the whole array is in memory, because of %s", why);
 }
 
 enum status worker_open(struct worker *worker, struct run *run, int index)

@@ -327,3 +327,18 @@ int64_t lowered_period(const struct lowered *lowered, int64_t index, int64_t end
 	}
 	return 0;
 }
+
+bool because_describe(const struct because *because, const struct source *source, struct arena *arena,
+                      const char **text)
+{
+	enum { MOST = 60 };
+	const struct span *at = &because->span;
+	const char *stage = source->text + at->begin;
+	const int length = (int)strcspn(stage, "\r\n;}#");
+	const int whole = (int)(at->end - at->begin), shown = whole < length ? whole : length;
+	*text = !because->reason ? NULL
+	        : at->line == 0  ? because->reason
+	                         : arena_printf(arena, "%s:%u:%u: '%.*s': %s", source->name, at->line, at->column,
+                                           shown < MOST ? shown : MOST, stage, because->reason);
+	return !because->reason || *text;
+}

@@ -130,6 +130,10 @@ struct because {
 	struct span span;
 };
 
+/* Sets *TEXT to "f.ck:6:9: 'cumsum axis=0': REASON", or to NULL if there is no reason. Returns false if out of memory. */
+bool because_describe(const struct because *because, const struct source *source, struct arena *arena,
+                      const char **text);
+
 struct lowered {
 	const struct chain *chain;
 	struct portion portion;

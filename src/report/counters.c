@@ -24,21 +24,6 @@ const char *row_infeasible(const struct policy_row *row, char text[ROW_TEXT])
 	return text;
 }
 
-bool because_describe(const struct because *because, const struct source *source, struct arena *arena,
-                      const char **text)
-{
-	enum { MOST = 60 };
-	const struct span *at = &because->span;
-	const char *stage = source->text + at->begin;
-	const int length = (int)strcspn(stage, "\r\n;}#");
-	const int whole = (int)(at->end - at->begin), shown = whole < length ? whole : length;
-	*text = !because->reason ? NULL
-	        : at->line == 0  ? because->reason
-	                         : arena_printf(arena, "%s:%u:%u: '%.*s': %s", source->name, at->line, at->column,
-                                           shown < MOST ? shown : MOST, stage, because->reason);
-	return !because->reason || *text;
-}
-
 /* A row, and the figures that are computed from it. */
 struct figures {
 	struct policy_row row;

@@ -65,9 +65,6 @@ void report_difference(struct report *report, struct kept_list lists[2]);
 
 /* Writes the rows of LIST, in JSON and tables with the sum of their bytes; lines as JAX's print_saved_residuals. */
 void report_residuals(struct report *report, const struct chain *chain, const struct held_list *list);
-/* Sets *TEXT to "f.ck:6:9: 'cumsum axis=0': REASON", or to NULL if there is no reason. Returns false if out of memory. */
-bool because_describe(const struct because *because, const struct source *source, struct arena *arena,
-                      const char **text);
 /* Returns "output of sin from f.ck:6:9 (g)", "named 'a' from ..." or "from the argument W1". NULL if out of memory. */
 const char *residual_describe(const struct chain *chain, const struct held *row, struct arena *arena);
 
