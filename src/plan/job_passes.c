@@ -8,10 +8,14 @@
 
 enum { MOST_STEPS = 1 << 14 }; /* of a gradient in passes: its bodies are unrolled */
 
-/* Returns why JOB, whose forward pass has LEVELS, stays whole before its joint body is made. */
-static struct because refuse_chain(const struct job *job, const struct levels *levels)
+/* Returns why JOB, whose forward pass FORWARD has levels, stays whole before its joint body is made. */
+static struct because refuse_chain(const struct job *job, const struct lowered *forward)
 {
+	const struct levels *levels = forward->levels;
 	const char *reason = NULL;
+	if (forward->neighbours) /* passes have no windows */
+		return (struct because){"it reads neighbouring rows, in a gradient with folds over rows",
+		                        forward->reach.deepest};
 	if (job->chain->has_conditions)
 		reason = "it folds the rows, and the iterations of `repeat while` are counted before the gradient";
 	else if (job->options.resumable)
@@ -91,7 +95,7 @@ static enum status join_tiles(struct job *job, struct joint_passes *passes, stru
 enum status job_cut_passes(struct job *job, const struct lowered *forward, struct tile_wants *wants)
 {
 	struct joint_passes *passes = arena_alloc(job->context.arena, sizeof *passes);
-	struct because because = refuse_chain(job, forward->levels);
+	struct because because = refuse_chain(job, forward);
 	TRY_ALLOC(passes, job->context.diags);
 	*passes = (struct joint_passes){.distinct = 0};
 	wants->block = tiles_block(forward);
