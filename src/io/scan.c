@@ -391,6 +391,9 @@ static enum status go_to(struct scan *s, const struct mark *mark)
 	s->next = mark->element;
 	s->end = false;
 	s->comma = true;
+	size_t got;
+	if (s->line_begin < s->begin)
+		TRY(input_read_at(s->input, s->first + s->line_begin, s->head, KEEP, &got, s->diags));
 	TRY(fill(s));
 	s->at = (size_t)(mark->at - s->begin);
 	return s->at <= s->length ? STATUS_OK : scan_file_changed(s->input, s->diags);
