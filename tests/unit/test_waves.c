@@ -11,6 +11,7 @@
 #include "ops/kernels.h"
 #include "scratch.h"
 #include "suite.h"
+#include "trial.h"
 
 enum { TEXT = 2048, LEAST_ELEMENTS = 70000 /* whose arrays are large enough to wait */ };
 
@@ -112,63 +113,12 @@ static void make_text(struct random_text *r, unsigned seed)
 		put_stage(r);
 }
 
-/* A run, and what it made. */
-struct trial {
-	const char *text;
-	struct type input;
-	const void *data;
-	const char *policy, *isa;
-	int threads;
-	bool forward, apart;
-	struct kept_array value, gradient;
-	struct gradient_result result;
-	struct run_counters counters;
-};
-
-static void run_trial(struct trial *t)
-{
-	struct source *source = arena_alloc(&arena, sizeof *source);
-	struct syntax syntax;
-	struct chain chain = {0};
-	struct params params = {0};
-	struct reader reader;
-	struct writer value, gradient;
-	struct policy policy;
-	setenv("CKPTC_ISA", t->isa, 1);
-	*source = (struct source){"chain", t->text, strlen(t->text)};
-	ck_assert_int_eq(syntax_parse(&scratch, &syntax, source), STATUS_OK);
-	ck_assert_msg(chain_resolve(&scratch, &chain, &syntax) == STATUS_OK, "%s: %s", t->text, scratch_message());
-	ck_assert_int_eq(policy_parse(&scratch, &policy, t->policy), STATUS_OK);
-	const struct params_options binding = {
-		.directory = ".", .data = true, .compute = t->input.dtype, .dtype = DTYPE_COUNT};
-	ck_assert_int_eq(params_bind(&scratch, &params, &chain, &binding), STATUS_OK);
-	struct input input = {.fd = -1, .name = "input", .arena = &arena};
-	reader_init(&reader, &input, &(struct reader_options){.format = FORMAT_MEMORY, .raw = t->input, .memory = t->data},
-	            &arena);
-	writer_init(&value, NULL, &(struct writer_options){.format = FORMAT_MEMORY, .memory = &t->value}, &arena);
-	writer_init(&gradient, NULL, &(struct writer_options){.format = FORMAT_MEMORY, .memory = &t->gradient}, &arena);
-	const struct run_options options = {.job = {.policy = &policy,
-	                                            .threads = t->threads,
-	                                            .store = DTYPE_COUNT,
-	                                            .want_value = true,
-	                                            .param_bytes = params.bytes},
-	                                    .dtype = DTYPE_COUNT,
-	                                    .apart = t->apart,
-	                                    .value = &value};
-	const struct run_subject subject = {.chain = &chain, .params = &params, .reader = &reader};
-	const enum status status = t->forward ? run_forward(&scratch, &subject, &options, &t->counters)
-	                                      : run_gradient(&scratch, &subject, &options,
-	                                                     &(struct gradient_options){.gradient = &gradient}, &t->result);
-	ck_assert_msg(status == STATUS_OK, "%s: %s", t->text, diags.first ? diags.first->message : "?");
-	params_free(&params);
-}
-
 static void compare(const struct trial *t, const char *what, const void *got, const void *want, size_t bytes)
 {
 	const unsigned char *a = got, *b = want;
 	for (size_t i = 0; memcmp(a, b, bytes) != 0 && i < bytes; i++)
 		ck_assert_msg(a[i] == b[i], "%s of '%s', %s, %s, %d threads differs in byte %zu of %zu", what, t->text,
-		              t->forward ? "run" : t->policy, t->isa, t->threads, i, bytes);
+		              t->forward ? "run" : t->policy, getenv("CKPTC_ISA"), t->threads, i, bytes);
 }
 
 static void compare_gradients(const struct trial *t, const struct trial *want)
@@ -206,11 +156,11 @@ static void check_seed(unsigned seed)
 	struct random_text r;
 	make_text(&r, seed);
 	struct trial want = {.text = r.text, .input = r.type, .policy = "save-all", .threads = 1, .apart = true};
-	want.isa = sets[draw(&r, 2) ? 0 : draw(&r, set_count)]->isa;
+	setenv("CKPTC_ISA", sets[draw(&r, 2) ? 0 : draw(&r, set_count)]->isa, 1);
 	want.data = make_input(&r);
 	run_trial(&want);
 	for (int i = 0; i < 3; i++) {
-		struct trial t = {.text = r.text, .input = r.type, .data = want.data, .isa = want.isa};
+		struct trial t = {.text = r.text, .input = r.type, .data = want.data};
 		t.policy = policies[draw(&r, (int)(sizeof policies / sizeof *policies))];
 		t.threads = 1 + i % 2 + (draw(&r, 5) == 0);
 		run_trial(&t);
