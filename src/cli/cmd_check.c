@@ -5,8 +5,9 @@
  *
  * Runs go through the functions of run and grad, on files in memory.
  *
- * Several ranks take tasks in turn: the difference at an element, and a gradient that is compared. Each has the whole
- * input, and a gradient to compare with. Rank 0 receives the results in the order of tasks, and reports them.
+ * A task is the difference at an element, or a gradient that is compared. Task I belongs to rank I modulo their number.
+ * Each rank has the whole input, and a gradient to compare with. Rank 0 receives the results in the order of tasks, and
+ * reports them.
  */
 #include <math.h>
 #include <stdio.h>
@@ -362,7 +363,7 @@ static double seconds_under(const struct checker *c, const struct policy *policy
 	return steps > 0 ? c->seconds * (evaluations / (double)steps + GRADIENT - 1) / GRADIENT : 0;
 }
 
-/* Compares bits under POLICY. USUAL: nobody has asked for it, so it is skipped if it takes long. */
+/* Compares bits under POLICY. USUAL: it is one of the default policies, and is skipped if it takes long. */
 static enum status check_policy_bits(struct checker *c, const struct gradient *base, const struct policy *policy,
                                      bool usual)
 {

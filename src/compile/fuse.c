@@ -382,8 +382,9 @@ static int64_t mark_once(struct draft *d)
 }
 
 /*
- * Returns what the block of LAUNCH is a multiple of, for elements of WIDTH bytes: two rows of SHAPE if it gathers and
- * they fit the registers, since a laplacian computes two at once. Else PERIOD or, if that is 1, 512.
+ * Returns what the block of LAUNCH is a multiple of, for elements of WIDTH bytes. If it gathers, that is two rows of
+ * SHAPE, as far as they fit the registers, since a laplacian computes two at once. Else it is PERIOD or, if that is 1,
+ * 512.
  */
 static int64_t block_unit(const struct launch *launch, int64_t period, int64_t width, const struct shape *shape)
 {
@@ -430,8 +431,7 @@ static bool reads_gather(const struct kernel_op *m, const struct kernel_op *gath
 }
 
 /*
- * Makes a gather multiply its result by the number of a mul that follows, and add what an add after that adds it to:
- * v + 0.1 * laplacian(v) is then one kernel op. The sums' bits do not depend on the order of the two addends.
+ * Joins a gather with a mul by a number and an add that follow it. v + 0.1 * laplacian(v) is then one kernel op. The sums' bits do not depend on the order of the two addends.
  */
 static void join_tails(struct draft *d)
 {

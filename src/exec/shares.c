@@ -1,6 +1,6 @@
 /*
  * Rows shared among ranks (ranks/ranks.h). Each rank runs every COUNTth chunk. What adds up over tiles goes from rank to
- * rank in the order of tiles: a rank gets the sum from the owner of the tile before, adds its own part, and passes it
+ * rank in the order of tiles. A rank gets the sum from the owner of the tile before, adds its own part, and passes it
  * on. So the sums are added in the order that one process adds them in, and have its bits.
  *
  *     the state of the reduction         a message for each chunk

@@ -1,6 +1,6 @@
 /*
- * A wave over groups that wait, its stages. Each has a lag L, in rows of the leading axis: a part of the rows of an array
- * is computed at one time by all stages, each L rows behind the first.
+ * A wave over groups that wait, its stages. Each has a lag L, in rows of the leading axis. All stages compute a part of
+ * the rows of an array before the next part, each L rows behind the first.
  *
  *     rows 0 ......................... t-2   t-1    t
  *     stage 2 (lag 2)             done  now
@@ -16,7 +16,7 @@
  * sides. Once all strips are done these rows follow, stage by stage. All rows that they read are there, and none has been
  * overwritten, by the same lags. If a stage reads around the ends of the axis, the ends meet as two strips do.
  *
- * Invariant: a row's bits depend neither on strips nor on lags, so they are those of the stages one after another.
+ * Invariant: the bits of a row are those of the stages one after another, for any strips and lags.
  */
 #include "exec/wave.h"
 

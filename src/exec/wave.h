@@ -1,6 +1,6 @@
 /*
- * A wave: groups of kernel ops that wait, and then run together over a few rows at a time, so that what one group makes
- * is still in the second-level cache when the next reads it. Iterations of a loop and steps of a schedule join one wave.
+ * A wave: groups of kernel ops that wait, and then run together over a few rows at a time. So what one group makes is
+ * still in the second-level cache when the next reads it. Iterations of a loop and steps of a schedule join one wave.
  */
 #ifndef EXEC_WAVE_H
 #define EXEC_WAVE_H

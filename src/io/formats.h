@@ -68,7 +68,7 @@ struct scan;
 enum status scan_open(struct scan **scan, const struct reader *reader, struct text_file *file, struct diags *diags);
 void scan_close(struct scan *scan);
 /*
- * Reads up to COUNT numbers to TO, and what follows the last up to the next number. *GOT < COUNT only at the end. Fails
+ * Reads up to COUNT numbers to TO. Goes past what is between the last of them and the next number. *GOT < COUNT only at the end. Fails
  * with STATUS_DATA and the place of a word that is no number, of a wrong comma, or of a row of another length.
  */
 enum status scan_read(struct scan *scan, double *to, size_t count, size_t *got, struct diags *diags);

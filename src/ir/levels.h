@@ -3,12 +3,12 @@
  * depends on the rows of the ins alone. One of level K also depends on results of folds of lower levels.
  *
  *     pass 1       runs the rows up to the folds of level 1, and adds their states
- *     between      computes what follows from the results alone, once
+ *     between      computes once the values that depend on results, and not on rows
  *     pass 2       runs the rows up to the folds of level 2, ...
  *     last pass    makes the rows of the outs, if any has rows, and adds rows to gradients of params
  *
  * A NORM is a fold in one pass: it makes statistics. In later passes it makes rows of them. So is a derivative that
- * folds. The body is that of a forward run, or a gradient's (compile/joint.h).
+ * folds. A forward run has such a body, and a gradient has one (compile/joint.h).
  */
 #ifndef IR_LEVELS_H
 #define IR_LEVELS_H

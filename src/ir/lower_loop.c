@@ -217,8 +217,8 @@ static enum status check_level(struct lowering *l, const struct loop *loop)
 }
 
 /*
- * True if the loop of K, of ITERATIONS, is written out so that passes over the rows can run it: each iteration folds the
- * rows, and passes can run the chain so far.
+ * True if the loop of K, of ITERATIONS, is written out so that passes over the rows can run it. Then each iteration folds
+ * the rows, and passes can run the chain so far.
  */
 static bool unrolls(struct lowering *l, const struct loop *loop, const struct kept_loop *k, int64_t iterations)
 {

@@ -295,8 +295,8 @@ void fold_add(struct fold_op fold, double *state, const double *from, int64_t co
 }
 
 /*
- * Stores the statistics of a NORM, for each element of a row: the mean and the scale (layernorm, rmsnorm: a mean of 0);
- * the shift and the sum of exponentials, or its logarithm (softmax, log_softmax). A line with inf gives NaNs.
+ * Stores the statistics of a NORM, two for each element of a row. Those of layernorm and rmsnorm are the mean (0 for
+ * rmsnorm) and the scale. Those of softmax and log_softmax are the shift, and the sum of exponentials or its logarithm. A line with inf gives NaNs.
  */
 static void finish_norm(const struct op_call *call, double *y, const double *state, int64_t count)
 {

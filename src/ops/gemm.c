@@ -38,7 +38,7 @@ typedef void dgemv(int order, int ta, int m, int n, double alpha, const double *
 static struct {
 	pthread_mutex_t lock;
 	bool chosen;  /* whether OpenBLAS is used, as sgemm says, stays so */
-	int reserved; /* the threads for which it has buffers */
+	int reserved; /* OpenBLAS has buffers for so many threads */
 	sgemm *sgemm; /* NULL if OpenBLAS is not used; then the others do not matter */
 	dgemm *dgemm;
 	sgemv *sgemv;
@@ -141,7 +141,7 @@ static void load_openblas(void)
 		set_threads(1);
 }
 
-/* Loads OpenBLAS if it is to be used, with buffers for THREADS threads. False if it is wanted and has no space. */
+/* Loads OpenBLAS, with buffers for THREADS threads, if products are to use it. False if it has no memory. */
 static bool choose_product(int threads)
 {
 	const char *choice = getenv("CKPTC_BLAS");

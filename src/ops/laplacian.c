@@ -259,7 +259,7 @@ static int64_t count_pairs(const struct laplacian *l, int64_t row, int64_t left)
 	return i > 0 ? lesser(left / l->n, l->axes[0].n - 1 - i) / 2 : 0;
 }
 
-/* Makes PAIRS pairs of rows, the first of which is at FROM. */
+/* Makes 2 PAIRS rows of the result at TO. The rows of V at the same places begin at FROM. */
 static void make_pairs(const struct laplacian *l, char *to, const char *from, int64_t pairs,
                        const struct gather_tail *tail)
 {

@@ -107,8 +107,8 @@ void sum_partial_axes(const struct op_call *call, double *hi, double *lo, const 
 /* Returns the number by which the sums are divided: 1, or for a mean the elements of a line of the whole array. */
 double reduction_divisor(const struct op_call *call);
 /*
- * Returns the result of norm, whose squares have the sum VALUE by SCALE squared, of logsumexp with the shift SCALE, or of
- * var and std of SCALE elements with the squared deviations VALUE.
+ * Returns the result of OP. For norm, VALUE is the sum of squares by SCALE squared. For logsumexp, VALUE is the sum of
+ * exponentials, and SCALE their shift. For var and std, VALUE is the sum of squared deviations of SCALE elements.
  */
 double reduction_result(enum op op, double value, double scale);
 /* Stores the sum of a tile's losses in HI and LO, and the array kept for the derivative in K unless that is NULL. */

@@ -204,7 +204,7 @@ struct type op_keep_type(enum op op, const struct attrs *attrs, const struct typ
  */
 enum scope op_scope(enum op op, const struct attrs *attrs, const struct type *v, const struct type *a, bool a_streamed);
 /*
- * The rows of V that an operation of scope NEIGHBOUR reads, along the leading axis: row i of the result depends on rows
+ * The rows of V that an operation of scope NEIGHBOUR reads, along the leading axis. Row i of the result depends on rows
  * i - BEFORE .. i + AFTER alone. If it WRAPS, these rows go around the ends of V; else those outside V do not exist. The
  * result has GROWS more rows than V, or fewer if that is negative.
  *
@@ -229,7 +229,7 @@ static inline struct halo halo_of_derivative(struct halo halo)
 }
 /*
  * Changes ATTRS, of a use of OP on V whose op_scope is NEIGHBOUR, so that they mean the same on a window of at least
- * BEFORE + AFTER rows: if its first row is row w of V, row j of its result is row w + j of V's result.
+ * BEFORE + AFTER rows. If the window's first row is row w of V, row j of its result is row w + j of V's result.
  */
 void op_attrs_for_window(enum op op, struct attrs *attrs, const struct type *v);
 /* True if each row of V meets one row of A: where V is cut along its leading axis, A must be cut too. */

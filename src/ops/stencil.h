@@ -27,8 +27,8 @@ static inline int64_t neighbour_index(enum boundary boundary, int64_t i, int64_t
 }
 
 /*
- * A laplacian. An array is slabs, one for each index of the leading axis; if that is not one of the axes, or it is the
- * last axis of the array, the array is one slab. A slab has ROWS rows of N contiguous elements. The neighbours of an
+ * A laplacian. An array is slabs, one for each index of the leading axis. It is one slab if that axis is not one of
+ * the axes, or is the last axis of the array. A slab has ROWS rows of N contiguous elements. The neighbours of an
  * element are elements of its row, if ALONG, and the elements at its place in other rows and slabs.
  */
 struct laplacian {

@@ -11,8 +11,8 @@ struct pass {
 	struct program tile_program, rest_program, between_program;
 	const struct fold **folds; /* in the order of tile_program's states */
 	uint32_t fold_count;
-	int64_t steps; /* of which the pass runs a part forward */
-	double cost;   /* of that, in additions */
+	int64_t steps; /* number of steps of which the pass runs a part forward */
+	double cost;   /* of these parts, in additions */
 };
 
 struct pass_list {
@@ -42,7 +42,7 @@ struct joint_passes {
 	struct pass_list programs;
 	int64_t seed;     /* bytes of a tile's rows of the cotangent; 0 if it has none */
 	int64_t distinct; /* number of steps of which some pass runs a part on tiles */
-	double cost;      /* of those parts, each once, in additions */
+	double cost;      /* in additions: that of those parts, each once */
 };
 
 #endif

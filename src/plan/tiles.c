@@ -35,7 +35,7 @@ enum {
 	PRODUCT_BLOCK_BYTES = 4 << 20,
 	PRODUCT_BLOCK_LEAST = 10 * PRODUCT_STRIPE, /* matrix rows; a product packs about 10 or 5 stripes at once, by type */
 	PRODUCT_BLOCK_MOST = 40 * PRODUCT_STRIPE,
-	WHOLE_BYTES = 64 << 20, /* of input: an array of no more is not cut into windows */
+	WHOLE_BYTES = 64 << 20, /* of input: only a larger array is cut into windows */
 	/* A tile with a window has so many bytes of input, as fractions of WHOLE_BYTES, or WINDOW_RATIO if that is more. */
 	WINDOW_LEAST = 64,
 	WINDOW_MOST = 16,

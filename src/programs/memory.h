@@ -33,8 +33,8 @@ void memory_put(struct shared_memory *memory, void *at);
 /* Returns the offset of the SIZE bytes at AT, or -1 if they are elsewhere. */
 int64_t memory_offset(struct shared_memory *memory, const void *at, size_t size);
 /*
- * Readies pages for the array that is likely to follow the SIZE bytes at AT, which are in use: as many bytes after them,
- * if none so far down their segment have been used. So a command that writes there later finds pages, which cost it a
+ * Readies pages for the array that is likely to follow the SIZE bytes at AT, which are in use. These are the SIZE bytes
+ * after them, if nothing so far down their segment has been used. So a command that writes there later finds pages, which cost it a
  * third of the time of new ones. Memory that is short is no failure.
  */
 void memory_ready_next(struct shared_memory *memory, const void *at, size_t size);
