@@ -23,6 +23,8 @@ enum {
 	LOOK_AHEAD = INPUT_PEEK_MOST + 48,
 	PIPE_SIZE = 1 << 20,
 	FLUSH_BLOCK = 8 << 20,
+	/* Bytes of a write to a file: the kernel copies 4 MiB at once at half the speed (ext4 on Linux 6.18, cold pages). */
+	WRITE_PIECE = 512 << 10,
 	MAX_TEMPORARIES = 64,
 	NAMES_TRIED = 100,
 	MAX_LINKS = 40
@@ -482,8 +484,8 @@ bool io_write_at(int fd, int64_t offset, const void *from, size_t size)
 {
 	for (size_t done = 0; done < size;) {
 		const char *rest = (const char *)from + done;
-		const ssize_t n =
-			offset == IO_NEXT ? write(fd, rest, size - done) : pwrite(fd, rest, size - done, offset + (int64_t)done);
+		const size_t piece = size - done < WRITE_PIECE ? size - done : WRITE_PIECE;
+		const ssize_t n = offset == IO_NEXT ? write(fd, rest, piece) : pwrite(fd, rest, piece, offset + (int64_t)done);
 		if (n == 0)
 			errno = ENOSPC;
 		if (n > 0)
