@@ -1,6 +1,7 @@
 /*
  * bare COMMAND MESSAGES [SUM]: sends the lines of the file MESSAGES to COMMAND, and awaits its answers, as ckptc does with
- * shared memory. SUM: adds up each dc, plainly. It neither plans nor computes anything else: bench/acoustic compares.
+ * shared memory. SUM: adds up each dc in two doubles, as ckptc does. It neither plans nor computes anything else:
+ * bench/acoustic compares.
  */
 #define _GNU_SOURCE
 #include <stdio.h>
@@ -23,7 +24,7 @@ int main(int argc, char **argv)
 	int in[2], out[2];
 	char line[4096], answer[4096], *memory = NULL;
 	long cells = 0;
-	double *sum = NULL, *c = NULL;
+	double *sum = NULL, *low = NULL, *c = NULL;
 	FILE *messages = argc > 2 ? fopen(argv[2], "r") : NULL;
 	if (!messages || pipe(in) || pipe(out))
 		return 1;
@@ -38,7 +39,8 @@ int main(int argc, char **argv)
 		const size_t bytes = strncmp(line, "memory ", 7) ? 0 : strtoull(line + 7, NULL, 10);
 		if (shape) {
 			cells = atol(shape + 7) * atol(shape + 7);
-			sum = calloc((size_t)cells, sizeof *sum);
+			sum = calloc(2 * (size_t)cells, sizeof *sum);
+			low = sum + cells;
 		} else if (bytes && (ftruncate(fd, (off_t)bytes) ||
 		                     (memory = mmap(0, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0)) == MAP_FAILED)) {
 			return 1;
@@ -49,8 +51,11 @@ int main(int argc, char **argv)
 		if (write(in[1], line, strlen(line)) < 0 || (!bytes && read(out[0], answer, sizeof answer) <= 0))
 			return 1;
 		const double *dc = argc > 3 ? find(line, " dc=", memory) : NULL;
-		for (long i = 0; dc && i < cells; i++)
-			sum[i] += dc[i];
+		for (long i = 0; dc && i < cells; i++) { /* Knuth's sum, whose error is exact */
+			const double total = sum[i] + dc[i], part = total - sum[i];
+			low[i] += (sum[i] - (total - part)) + (dc[i] - part);
+			sum[i] = total;
+		}
 	}
 	close(in[1]);
 	return wait(NULL) < 0;
