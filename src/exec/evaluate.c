@@ -209,11 +209,18 @@ static void run_vjp(struct machine_state *m, const struct launch *launch, const 
 	vjp(&owned.call, NULL, da, owned.g, owned.needs);
 }
 
-/* Adds the tile's rows to its state of a derivative that folds. */
+/* Returns the rows of the V of CALL that the tile owns. */
+static struct row_range folded_rows(const struct machine_state *m, const struct op_call *call)
+{
+	const struct owned_rows owned = owned_of(m, call->v);
+	return (struct row_range){owned.first, owned.count};
+}
+
+/* Adds the rows that the tile owns to its state of a derivative that folds. */
 static void run_back_fold(struct machine_state *m, const struct launch *launch, const struct op_call *call,
                           const void *const needs[MAX_NEEDS])
 {
-	fold_partial_back(call, m->e->fold + launch->state, frame_at(m, launch->g), needs);
+	fold_partial_rows_back(call, folded_rows(m, call), m->e->fold + launch->state, frame_at(m, launch->g), needs);
 }
 
 /* Adds the rows that the tile owns to its state of a SUM or FOLD. All rows leave what the derivative needs in KEEP. */
@@ -221,16 +228,10 @@ static void run_fold(struct machine_state *m, const struct launch *launch, const
                      const void *const needs[MAX_NEEDS], void *const keep[MAX_KEEPS])
 {
 	static void *const nothing[MAX_KEEPS];
-	struct owned_call owned;
 	double *const state = m->e->fold + launch->state;
-	if (!m->e->windows) {
-		fold_partial(call, state, needs[0], needs[1], keep);
-	} else {
-		if (keep[0])
-			op_forward_get(launch->instr->op)(call, frame_at(m, launch->out), needs[0], needs[1], keep);
-		owned_call_of(&owned, call, owned_of(m, call->v), launch->instr->a_streamed, needs, NULL);
-		fold_partial(&owned.call, state, owned.needs[0], owned.needs[1], nothing);
-	}
+	if (m->e->windows && keep[0])
+		op_forward_get(launch->instr->op)(call, frame_at(m, launch->out), needs[0], needs[1], keep);
+	fold_partial_rows(call, folded_rows(m, call), state, needs[0], needs[1], m->e->windows ? nothing : keep);
 	if (!m->e->fold_ends)
 		fold_finish(call, false, frame_at(m, launch->out), state, shape_count(&call->y->shape));
 }
@@ -319,6 +320,7 @@ static void run_call(struct machine_state *m, const struct launch *launch)
 		return;
 	}
 	call.block = launch->folds ? m->e->block : 0;
+	call.blocks = m->e->blocks;
 	if (instr->kind == INSTR_VJP && m->e->fold && launch->folds) {
 		run_back_fold(m, launch, &call, needs);
 		return;
@@ -364,7 +366,8 @@ static void run_sum_to(struct machine_state *m, const struct launch *launch)
 		                                         .y = to->type,
 		                                         .scratch = scratch,
 		                                         .kernels = kernels,
-		                                         .block = m->e->block},
+		                                         .block = m->e->block,
+		                                         .blocks = m->e->blocks},
 		                       m->frame[launch->out], array, NULL, NULL);
 		return;
 	}

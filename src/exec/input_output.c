@@ -73,8 +73,7 @@ enum status input_output_read_whole_seed(const struct run *run, void *to, const 
 	return read_cotangent(run, 0, to, type, run->context.diags);
 }
 
-/* Copies the rows that the worker's tile owns of FROM, an array of TYPE on the tile's window, to TO. */
-static void copy_owned(const struct worker *worker, char *to, const char *from, const struct type *type)
+void input_output_copy_owned(const struct worker *worker, char *to, const char *from, const struct type *type)
 {
 	const int64_t rows = type->shape.dim[0], row = rows ? type_bytes(type) / rows : 0;
 	const struct owned_rows owned = tiles_owned(worker->run->tiles, worker->tile_row, rows);
@@ -94,7 +93,7 @@ static enum status write_gradient(struct worker *worker, const void *from, const
 	if (run->tiles->tiled) {
 		char *to = tile_in(worker, worker->gradient, run->tiles->input_row);
 		if (from)
-			copy_owned(worker, to, from, type);
+			input_output_copy_owned(worker, to, from, type);
 		else
 			memset(to, 0,
 			       (size_t)(tiles_owned(run->tiles, worker->tile_row, worker->rows).count * run->tiles->input_row));
@@ -124,7 +123,7 @@ enum status input_output_exchange(void *context, enum machine_input_output which
 	else if (!run->tiles->tiled)
 		return writer_write(run->options->value, at, type->dtype, shape_count(&type->shape), worker->diags);
 	else if (!run->tiles->folds) /* a tile that folds has left a state instead */
-		copy_owned(worker, tile_in(worker, worker->value, run->tiles->output_row), at, type);
+		input_output_copy_owned(worker, tile_in(worker, worker->value, run->tiles->output_row), at, type);
 	return STATUS_OK;
 }
 

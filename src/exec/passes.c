@@ -65,10 +65,11 @@ enum status passes_open_forward(struct run *run)
 	struct lowered tile, rest = {0};
 	int64_t bytes;
 	TRY_ALLOC(programs, run->context.diags);
-	TRY(lower_tile(&run->context, &tile, whole, &run->input, LOWER_RUN, run->tiles->tile));
+	TRY(lower_tile(&run->context, &tile, whole, &run->input, LOWER_RUN, run->tiles->window));
 	if (run->tiles->rest)
 		TRY(lower_tile(&run->context, &rest, whole, &run->input, LOWER_RUN, run->tiles->rest));
-	TRY(pass_list_make(&run->context, programs, whole->levels, tile.whole, rest.whole));
+	programs->levels = whole->levels;
+	TRY(pass_list_make(&run->context, programs, tile.whole, rest.whole));
 	TRY(passes_open(run, programs, NULL, &bytes));
 	run->forward->bytes += bytes;
 	if (programs->uses_gemm)
@@ -114,7 +115,7 @@ enum status passes_run_tile(struct worker *worker)
 	const struct run *run = worker->run;
 	const struct pass *pass = current_pass(run);
 	const struct joint_passes *joints = run->passes.joint;
-	const bool full = worker->rows == run->tiles->tile;
+	const bool full = worker->rows == run->tiles->window;
 	const struct body_part *part = full ? &pass->tile : &pass->rest;
 	const struct program *program = full ? &pass->tile_program : &pass->rest_program;
 	const struct joint *joint = !joints ? NULL : full ? &joints->tile : &joints->rest;
@@ -123,9 +124,11 @@ enum status passes_run_tile(struct worker *worker)
 	for (size_t i = 0; i < part->body->in_count; i++)
 		TRY(find_in(worker, joint, part->ins[i], &worker->ins[i]));
 	for (size_t i = 0; i < part->body->out_count; i++) {
-		worker->outs[i] = i < pass->fold_count ? memory : rows_of(worker, joint, part->outs[i]);
-		memory += i < pass->fold_count ? pass_out_bytes(part->body, i) : 0;
+		const bool apart = pass_out_apart(run->passes.programs, pass, i);
+		worker->outs[i] = apart ? memory : rows_of(worker, joint, part->outs[i]);
+		memory += apart ? pass_out_bytes(part->body, i) : 0;
 	}
+	windows_aim_params(worker);
 	struct evaluation evaluation = {.program = program,
 	                                .own = joint ? joint->own : NULL,
 	                                .counters = counters,
@@ -134,6 +137,9 @@ enum status passes_run_tile(struct worker *worker)
 	                                .fold_ends = true};
 	const enum status status = worker_evaluate(worker, &evaluation);
 	wave_run(worker->wave);
+	for (size_t i = pass->fold_count; i < part->body->out_count && run->passes.programs->apart; i++)
+		input_output_copy_owned(worker, rows_of(worker, joint, part->outs[i]), worker->outs[i],
+		                        part->body->values[part->outs[i]].type);
 	return status;
 }
 
@@ -184,7 +190,7 @@ static void finish_pass(struct run *run, const struct pass *pass)
 		                             .v = instr->of.v,
 		                             .a = instr->of.a,
 		                             .y = instr->of.y,
-		                             .whole = run->whole->whole_rows,
+		                             .whole = instr->of.v->shape.dim[0],
 		                             .kernels = kernels_get(instr->of.y->dtype)};
 		fold_finish(&call, instr->kind == INSTR_VJP, passes->results[pass->folds[i]->result], state,
 		            count_of(passes, pass->folds[i]));
@@ -215,8 +221,10 @@ static enum status open_copy(struct run *run)
 	input_copy_close(&run->passes.copy);
 	run->passes.copy = (struct input_copy){.fd = -1};
 	run->passes.stamp = input_stamp(run->reader->input);
-	if (count < 2 || (reader_rereadable(run->reader) && !in_place))
+	if (count < 2 || run->copied || (reader_rereadable(run->reader) && !in_place))
 		return STATUS_OK;
+	if (!options->one_pass && run->tiles->wraps) /* the first window needs the last rows */
+		return windows_copy(run);
 	if (!options->one_pass)
 		return input_copy_open(&run->passes.copy, options->spill, "the chain reads its input several times", diags);
 	diag_file(diags, STATUS_USAGE, run->reader->input->name, -1,
@@ -228,7 +236,7 @@ static enum status open_copy(struct run *run)
 static enum status check_input(const struct run *run)
 {
 	const struct passes *passes = &run->passes;
-	if (passes->programs->count < 2 || passes->copy.fd >= 0 || run->reader->held)
+	if (passes->programs->count < 2 || passes->copy.fd >= 0 || run->copied || run->reader->held)
 		return STATUS_OK;
 	return input_check_stamp(run->reader->input, &passes->stamp, run->context.diags);
 }

@@ -285,6 +285,8 @@ enum status input_output_load_cotangent(struct run *run);
 /* Sets TO, of TYPE, to the rows of the cotangent of the worker's tile; to the cotangent of an output without rows. */
 enum status input_output_read_seed(const struct worker *worker, void *to, const struct type *type);
 enum status input_output_read_whole_seed(const struct run *run, void *to, const struct type *type);
+/* Copies the rows that the worker's tile owns of FROM, an array of TYPE on the tile's window, to TO. */
+void input_output_copy_owned(const struct worker *worker, char *to, const char *from, const struct type *type);
 /* Closes the cotangent's file, and frees the cotangent. */
 void input_output_close_cotangent(struct run *run);
 /* Sets read_anywhere and write_anywhere. A forward run also begins its output, and reads a stream up to the window. */
@@ -303,6 +305,8 @@ enum status input_output_end_array(struct run *run);
 
 /* Lets windows be read in any order if they go around the end of the array: copies a stream to an unnamed file. */
 enum status windows_begin(struct run *run);
+/* Copies the current array, all of it in order, to an unnamed file, by pieces of a worker's input block. */
+enum status windows_copy(struct run *run);
 /* Closes that file. */
 void windows_end(struct run *run);
 

@@ -10,14 +10,18 @@
 #include "exec/run_parts.h"
 
 /* Reads COUNT rows from row FIRST of the array on to TO. */
-static enum status read_rows(const struct run *run, int64_t first, int64_t count, char *to, struct diags *diags)
+static enum status read_rows(struct run *run, int64_t first, int64_t count, char *to, struct diags *diags)
 {
 	const enum dtype dtype = dtype_compute(run->input.dtype);
 	const int64_t row = run->tiles->input_row / (int64_t)dtype_size(dtype);
-	if (run->copied)
-		return input_copy_read(&run->copy, first * run->tiles->input_row, to, count * run->tiles->input_row, diags);
+	const int64_t bytes = run->tiles->input_row;
+	struct input_copy *copy = run->passes.levels && run->passes.copy.fd >= 0 ? &run->passes.copy : NULL;
+	if (run->copied || (copy && copy->complete))
+		return input_copy_read(run->copied ? &run->copy : copy, first * bytes, to, count * bytes, diags);
 	if (!run->read_anywhere)
-		return reader_read(run->reader, to, dtype, count * row, diags);
+		TRY(reader_read(run->reader, to, dtype, count * row, diags));
+	if (!run->read_anywhere)
+		return copy ? input_copy_write(copy, to, count * bytes, diags) : STATUS_OK;
 	return reader_read_at(run->reader, run->input_part.first + first * row, to, dtype, count * row, diags);
 }
 
@@ -26,7 +30,7 @@ enum status windows_read(struct run *run, int index, int64_t chunk, struct diags
 	const struct tiles *tiles = run->tiles;
 	const int64_t begin = tiles_window_begin(tiles, chunk * tiles->tile), row = tiles->input_row;
 	char *const to = run->workers[index].input;
-	if (run->read_anywhere) {
+	if (run->read_anywhere || run->passes.copy.complete) {
 		const int64_t behind = lesser(tiles->window, tiles->rows - begin);
 		TRY(read_rows(run, begin, behind, to, diags));
 		return behind < tiles->window ? read_rows(run, 0, tiles->window - behind, to + behind * row, diags) : STATUS_OK;
@@ -42,8 +46,7 @@ enum status windows_read(struct run *run, int index, int64_t chunk, struct diags
 	                            : STATUS_OK;
 }
 
-/* Copies the current array, which is read in order alone, to an unnamed file, by pieces of a worker's input block. */
-static enum status copy_input(struct run *run)
+enum status windows_copy(struct run *run)
 {
 	struct diags *diags = run->context.diags;
 	const struct tiles *tiles = run->tiles;
@@ -81,7 +84,7 @@ enum status windows_begin(struct run *run)
 		return reader_check_size(run->reader, run->context.diags);
 	run->read_anywhere = true;
 	if (!run->options->one_pass)
-		return copy_input(run);
+		return windows_copy(run);
 	diag_file(
 		run->context.diags, STATUS_USAGE, run->reader->input->name, -1,
 		"the first tile reads the last rows of its input, which --one-pass forbids for one that is read in order");

@@ -28,6 +28,8 @@ static int64_t wave_bytes(const struct run *run)
 	if (run->gradient)
 		return job_wave_bytes(run->gradient->job);
 	const struct program *tile = &run->forward->tile.program, *rest = &run->forward->rest.program;
+	if (run->passes.levels)
+		return tiles_wave(run->tiles) ? run->passes.programs->wave : 0;
 	const bool joins = tiles_wave(run->tiles) && (tile->launch_count > 1 || rest->launch_count > 1);
 	return joins ? greater(tile->wave, rest->wave) : 0;
 }
@@ -129,6 +131,7 @@ enum status worker_evaluate(struct worker *worker, struct evaluation *evaluation
 	evaluation->tile_row = worker->tile_row;
 	evaluation->flat = run->tiles->flat;
 	evaluation->block = run->tiles->block;
+	evaluation->blocks = run->tiles->block ? ceil_div(run->whole->whole_rows, run->tiles->block) : 0;
 	evaluation->spare = run->gradient ? run->gradient->spare : NULL;
 	evaluation->turns = turns_of(worker);
 	evaluation->wave = worker->wave;

@@ -176,6 +176,7 @@ static enum status find_levels(struct lowering *l)
 		lowered->because.reason = "a loop makes the output beside rows";
 	if (!lowered->because.reason && levels->count > 0)
 		lowered->levels = levels;
+	lowered->whole->blocks = lowered->levels && lowered->neighbours; /* a whole array has the blocks of windows */
 	return STATUS_OK;
 }
 
@@ -190,17 +191,15 @@ static enum status end_streaming(struct lowering *l)
 	const bool cut = l->what == LOWER_RUN && !streaming->mixes && is_cut(lowered->whole, streaming->fold);
 	lowered->fold = cut ? streaming->fold : NO_VALUE;
 	lowered->streamed_params = l->rows ? l->cut : streaming->along;
-	/* Passes have no windows. */
-	if (streaming->neighbours && streaming->mixes)
-		lowering_need_whole(l, l->streaming.neighbour, "it reads neighbouring rows, in a chain with folds over rows");
 	lowered->folds = streaming->folds;
-	const bool blocks = !l->rows && streaming->folds && !streaming->streamable && !streaming->because.reason;
+	const bool tiles = streaming->streamable && !lowered->portion.blocks;
+	const bool blocks = !l->rows && streaming->folds && !tiles && !streaming->because.reason;
 	for (size_t i = 0; blocks && i < lowered->distinct_count; i++)
 		((struct body *)(uintptr_t)lowered->distinct[i]->body)->blocks = true;
 	lowered->streamable = streaming->streamable;
 	lowered->neighbours = streaming->neighbours;
 	lowered->because = streaming->because;
-	const bool reaches = l->what == LOWER_RUN && streaming->neighbours && !l->rows && !streaming->mixes;
+	const bool reaches = l->what == LOWER_RUN && streaming->neighbours && !l->rows && !streaming->because.reason;
 	TRY_ALLOC(!reaches || reach_find(l, lowered->whole, &lowered->reach), l->context->diags);
 	lowered->sums = streaming->sums && streaming->streamable;
 	lowered->flat = streaming->flat && streaming->streamable && !streaming->sums;

@@ -86,6 +86,7 @@ struct item {
 struct portion {
 	size_t before, after;
 	double iterations;
+	bool blocks; /* folds over rows may go by blocks, though the rows could be cut into tiles */
 	bool opened; /* LOWER_STEPS: if the last stage is a checkpoint block, its own stages become the steps */
 	/*
 	 * The iterations of each `repeat while`, in the order in which they run; of those beyond COUNTED_LOOPS, MOST (0: their

@@ -54,14 +54,14 @@ static void note_depth(struct walk *walk, struct depth depth)
 static void walk_op(struct walk *walk, const struct instr *instr)
 {
 	const struct value *values = walk->body->values;
-	if (!values[instr->v].streamed || !values[instr->out].streamed)
+	if (!values[instr->out].streamed)
 		return;
 	const struct type *v = values[instr->v].type;
-	const struct halo halo = op_halo(instr->op, instr->attrs, v);
-	const bool reads = op_table[instr->op].scope == SCOPE_NEIGHBOUR &&
+	const bool reads = values[instr->v].streamed && op_table[instr->op].scope == SCOPE_NEIGHBOUR &&
 	                   op_scope(instr->op, instr->attrs, v, NULL, false) == SCOPE_NEIGHBOUR;
 	struct depth depth = deeper(depth_of(walk, instr->v), depth_of(walk, instr->a));
 	if (reads) {
+		const struct halo halo = op_halo(instr->op, instr->attrs, v);
 		if (halo.wraps && !walk->reach.wraps)
 			walk->reach.wraps_at = instr->span;
 		walk->reach.wraps |= halo.wraps;

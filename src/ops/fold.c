@@ -190,6 +190,50 @@ void fold_partial_back(const struct op_call *call, double *state, const void *g,
 		reduction_statistics(call, to, needs);
 }
 
+/* Returns TYPE with ROWS rows. */
+static struct type with_rows(const struct type *type, int64_t rows)
+{
+	struct type some = *type;
+	some.shape.dim[0] = rows;
+	return some;
+}
+
+void fold_partial_rows(const struct op_call *call, struct row_range rows, double *state, const void *v, const void *a,
+                       void *const keep[MAX_KEEPS])
+{
+	const struct type *va = call->a;
+	const bool along = va && op_runs_along(call->op, call->v, va), loss = !op_normalizes(call->op) && keep && keep[0];
+	const int64_t all = call->v->shape.dim[0];
+	const struct type v_type = with_rows(call->v, rows.count);
+	const struct type a_type = along ? with_rows(va, rows.count) : (struct type){0};
+	void *kept[MAX_KEEPS] = {loss ? loss_kept_at(call, keep[0], rows.first) : NULL, NULL};
+	struct op_call some = *call;
+	some.v = &v_type;
+	some.a = along ? &a_type : va;
+	if (rows.count == 0) {
+		fold_begin((struct fold_op){call->op, false}, state, fold_count(call->op, call->v, call->y));
+		return;
+	}
+	fold_partial(&some, state, element_at(v, 1, rows.first * (type_bytes(call->v) / all)),
+	             along ? element_at(a, 1, rows.first * (type_bytes(va) / all)) : a, kept);
+}
+
+void fold_partial_rows_back(const struct op_call *call, struct row_range rows, double *state, const void *g,
+                            const void *const needs[MAX_NEEDS])
+{
+	const bool norm = op_normalizes(call->op);
+	const int64_t at = rows.first * (type_bytes(call->v) / call->v->shape.dim[0]);
+	const struct type v_type = with_rows(call->v, rows.count);
+	const void *here[MAX_NEEDS] = {needs[0] ? element_at(needs[0], 1, at) : NULL, NULL,
+	                               norm ? element_at(needs[2], 1, at) : needs[2], needs[3]};
+	struct op_call some = *call;
+	some.v = &v_type;
+	if (rows.count == 0)
+		fold_begin((struct fold_op){call->op, true}, state, fold_count(call->op, call->v, call->y));
+	else
+		fold_partial_back(&some, state, norm ? element_at(g, 1, at) : g, here);
+}
+
 /* (HI + LO) times the square of SCALE (norm), or times exp(SCALE) (exponents). */
 struct scaled_sum {
 	double hi, lo, scale;
@@ -434,34 +478,26 @@ int64_t fold_scratch(struct fold_op fold, const struct type *v, const struct typ
 	           : bytes + 2 * ARRAY_ALIGN;
 }
 
-/* Returns TYPE with ROWS rows. */
-static struct type with_rows(const struct type *type, int64_t rows)
+/* Returns the block of V's rows that begins at row FIRST; no rows behind the last block. */
+static struct row_range block_at(const struct op_call *call, int64_t first)
 {
-	struct type some = *type;
-	some.shape.dim[0] = rows;
-	return some;
+	const int64_t left = call->v->shape.dim[0] - first;
+	const bool last = call->blocks && first == (call->blocks - 1) * call->block;
+	return (struct row_range){first, last ? left : lesser(left, call->block)};
 }
 
 void fold_blocks(const struct op_call *call, void *y, const void *v, const void *a, void *const keep[MAX_KEEPS])
 {
-	const struct type *va = call->a;
-	const bool norm = op_normalizes(call->op), along = va && op_runs_along(call->op, call->v, va);
-	const int64_t rows = call->v->shape.dim[0], count = fold_count(call->op, call->v, call->y);
-	const int64_t own = op_scratch(call->op, call->attrs, call->v, va, call->y, false);
+	const bool norm = op_normalizes(call->op);
+	const int64_t count = fold_count(call->op, call->v, call->y);
+	const int64_t own = op_scratch(call->op, call->attrs, call->v, call->a, call->y, false);
 	const struct fold_op fold = {call->op, false};
 	const int64_t size = fold_parts(fold) * count;
 	double *const state = (double *)(void *)((char *)call->scratch + round_up(own, ARRAY_ALIGN));
 	double *const block = state + size, *const statistics = block + size;
 	fold_begin(fold, state, count);
-	for (int64_t first = 0; first < rows; first += call->block) {
-		const int64_t here = lesser(rows - first, call->block);
-		const struct type v_type = with_rows(call->v, here), a_type = along ? with_rows(va, here) : (struct type){0};
-		struct op_call some = *call;
-		some.v = &v_type;
-		some.a = along ? &a_type : va;
-		void *kept[MAX_KEEPS] = {!norm && keep && keep[0] ? loss_kept_at(call, keep[0], first) : NULL, NULL};
-		fold_partial(&some, block, (const char *)v + first * (type_bytes(call->v) / rows),
-		             along ? (const char *)a + first * (type_bytes(va) / rows) : a, kept);
+	for (struct row_range rows = block_at(call, 0); rows.count > 0; rows = block_at(call, rows.first + rows.count)) {
+		fold_partial_rows(call, rows, block, v, a, keep);
 		fold_add(fold, state, block, count);
 	}
 	if (norm || y)
@@ -472,23 +508,15 @@ void fold_blocks(const struct op_call *call, void *y, const void *v, const void 
 
 void fold_blocks_back(const struct op_call *call, void *dv, const void *g, const void *const needs[MAX_NEEDS])
 {
-	const bool norm = op_normalizes(call->op);
 	const struct fold_op fold = {call->op, true};
-	const int64_t rows = call->v->shape.dim[0], count = fold_count(call->op, call->v, call->y);
+	const int64_t count = fold_count(call->op, call->v, call->y);
 	const int64_t own = op_scratch(call->op, call->attrs, call->v, NULL, call->y, true);
-	const int64_t size = fold_parts(fold) * count, row = type_bytes(call->v) / rows;
+	const int64_t size = fold_parts(fold) * count;
 	double *const state = (double *)(void *)((char *)call->scratch + round_up(own, ARRAY_ALIGN));
 	double *const block = state + size, *const statistics = block + size;
 	fold_begin(fold, state, count);
-	for (int64_t first = 0; first < rows; first += call->block) {
-		const struct type v_type = with_rows(call->v, lesser(rows - first, call->block));
-		const void *here[MAX_NEEDS] = {needs[0] ? element_at(needs[0], 1, first * row) : NULL, NULL, needs[2],
-		                               needs[3]};
-		struct op_call some = *call;
-		some.v = &v_type;
-		if (norm)
-			here[2] = element_at(needs[2], 1, first * row);
-		fold_partial_back(&some, block, norm ? element_at(g, 1, first * row) : g, here);
+	for (struct row_range rows = block_at(call, 0); rows.count > 0; rows = block_at(call, rows.first + rows.count)) {
+		fold_partial_rows_back(call, rows, block, g, needs);
 		fold_add(fold, state, block, count);
 	}
 	fold_finish(call, true, statistics, state, count);

@@ -23,7 +23,12 @@ struct op_call {
 	int64_t iteration;             /* index in a loop over an array's slices, added to the slice's start; else 0 */
 	uint64_t stream;               /* dropout: of random words */
 	struct team *team;             /* shares the work in pieces that follow from shapes alone; NULL: the caller alone */
-	int64_t block; /* V's leading axis is folded by blocks of so many rows (fold_blocks); 0: V is one block */
+	int64_t block;  /* V's leading axis is folded by blocks of so many rows (fold_blocks); 0: V is one block */
+	int64_t blocks; /* the most of them: the last has all rows that are left; 0: any number */
+};
+/* COUNT rows of V, from row FIRST on. */
+struct row_range {
+	int64_t first, count;
 };
 
 /* KEEP and its arrays may be NULL, and so may Y if arrays are kept. NEEDS has V, A, Y, K, L in enum need's order. */
@@ -102,6 +107,11 @@ void fold_begin(struct fold_op fold, double *state, int64_t count);
 void fold_partial(const struct op_call *call, double *state, const void *v, const void *a, void *const keep[MAX_KEEPS]);
 /* The same for a derivative. Those of NORMs read G; others need none, and G may be NULL. */
 void fold_partial_back(const struct op_call *call, double *state, const void *g, const void *const needs[MAX_NEEDS]);
+/* The same for ROWS of V, and of all that has V's rows. There may be none. ROWS begins at a multiple of 4 if KEEP is given. */
+void fold_partial_rows(const struct op_call *call, struct row_range rows, double *state, const void *v, const void *a,
+                       void *const keep[MAX_KEEPS]);
+void fold_partial_rows_back(const struct op_call *call, struct row_range rows, double *state, const void *g,
+                            const void *const needs[MAX_NEEDS]);
 void fold_add(struct fold_op fold, double *state, const double *from, int64_t count);
 void fold_finish(const struct op_call *call, bool back, void *y, const double *state, int64_t count);
 /* Stores in Y the rows V by the STATISTICS. KEPT, if not NULL, gets the array that a NORM keeps for its derivative. */

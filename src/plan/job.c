@@ -63,7 +63,9 @@ bool job_reads_cotangent(const struct job *job)
 
 int64_t job_wave_bytes(const struct job *job)
 {
-	return tiles_wave(&job->tiles) && !job->passes ? greater(job->tile.compiled.wave, job->rest.compiled.wave) : 0;
+	if (!tiles_wave(&job->tiles))
+		return 0;
+	return job->passes ? job->passes->programs.wave : greater(job->tile.compiled.wave, job->rest.compiled.wave);
 }
 
 /* Too large sums are saturated. job_set_costs and job_finish report them. */
@@ -178,6 +180,14 @@ bool job_keeps_whole(const struct job_options *options)
 	return options->resumable && options->ranks <= 1 && !options->tile;
 }
 
+/* Returns the rows of a tile of FORWARD's sum over rows; 0 if the sum is not cut. */
+static int64_t tile_of_sum(const struct lowered *forward, const struct tile_wants *wants)
+{
+	struct tiles tiles;
+	tiles_cut(&tiles, forward, wants);
+	return tiles.folds ? tiles.tile : 0;
+}
+
 /* Sets job->sums and, if the rows can be cut, job->tiles. A chain without params that cannot be cut needs no forward body. */
 static enum status find_cut(struct job *job, bool streamable, struct arena *arena)
 {
@@ -198,8 +208,10 @@ static enum status find_cut(struct job *job, bool streamable, struct arena *aren
 	                           .apart = job->sums.apart};
 	if (streamable)
 		tiles_cut(&job->tiles, &forward, &wants);
-	else if (forward.levels)
+	else if (forward.levels && !job->whole.streamable)
 		return job_cut_passes(job, &forward, &wants);
+	else if (forward.levels)
+		job->tiles.block = tile_of_sum(&forward, &wants);
 	return STATUS_OK;
 }
 
@@ -263,7 +275,9 @@ enum status job_prepare(const struct context *context, struct job *job, const st
                         const struct type *input, const struct job_options *options)
 {
 	*job = (struct job){.context = *context, .options = *options, .chain = chain, .input = *input};
-	TRY(lower(context, &job->whole, chain, &options->portion, input, LOWER_STEPS));
+	struct portion portion = options->portion;
+	portion.blocks = job_keeps_whole(options);
+	TRY(lower(context, &job->whole, chain, &portion, input, LOWER_STEPS));
 	TRY(resolve_auto(job));
 	TRY(cut_array(job));
 	return make_tiles(job);

@@ -13,9 +13,6 @@ static struct because refuse_chain(const struct job *job, const struct lowered *
 {
 	const struct levels *levels = forward->levels;
 	const char *reason = NULL;
-	if (forward->neighbours) /* passes have no windows */
-		return (struct because){"it reads neighbouring rows, in a gradient with folds over rows",
-		                        forward->reach.deepest};
 	if (job->chain->has_conditions)
 		reason = "it folds the rows, and the iterations of `repeat while` are counted before the gradient";
 	else if (job->options.resumable)
@@ -78,13 +75,15 @@ static enum status join_tiles(struct job *job, struct joint_passes *passes, stru
 {
 	const struct tiles *tiles = &job->tiles;
 	const struct levels *levels = &passes->levels;
-	TRY(join_tile(job, &passes->tile, tiles->tile));
+	TRY(join_tile(job, &passes->tile, tiles->window));
 	TRY(tiles->rest ? join_tile(job, &passes->rest, tiles->rest) : STATUS_OK);
 	if (!levels_fit(levels, passes->tile.body) || (tiles->rest && !levels_fit(levels, passes->rest.body))) {
 		because->reason = "a tile's gradient has other operations than the array's";
 		return STATUS_OK;
 	}
-	TRY(pass_list_make(&job->context, &passes->programs, levels, passes->tile.body, passes->rest.body));
+	passes->programs.levels = levels;
+	passes->programs.apart = tiles->windows;
+	TRY(pass_list_make(&job->context, &passes->programs, passes->tile.body, passes->rest.body));
 	const uint32_t seed = passes->whole.cotangent;
 	if (seed != NO_VALUE && levels->rows[seed])
 		passes->seed = round_up(type_bytes(passes->tile.body->values[seed].type), ARRAY_ALIGN);
@@ -98,9 +97,14 @@ enum status job_cut_passes(struct job *job, const struct lowered *forward, struc
 	struct because because = refuse_chain(job, forward);
 	TRY_ALLOC(passes, job->context.diags);
 	*passes = (struct joint_passes){.distinct = 0};
-	wants->block = tiles_block(forward);
+	wants->block = tiles_block(forward, wants);
 	job->tiles.block = wants->block;
 	if (wants->block >= forward->whole_rows || job_keeps_whole(&job->options))
+		return STATUS_OK;
+	struct tiles tiles;
+	tiles_cut(&tiles, forward, wants);
+	job->tiles.because = tiles.because;
+	if (!tiles.tiled) /* windows do not serve it */
 		return STATUS_OK;
 	if (job->options.resumable) {
 		job->tiles.because = (struct because){"a journal has no points in a gradient by passes", because.span};

@@ -9,6 +9,11 @@ int64_t pass_out_bytes(const struct body *body, size_t k)
 	return round_up(type_bytes(body->values[body->outs[k].value].type), ARRAY_ALIGN);
 }
 
+bool pass_out_apart(const struct pass_list *list, const struct pass *pass, size_t k)
+{
+	return k < pass->fold_count || list->apart;
+}
+
 int64_t pass_list_result(const struct pass_list *list, uint32_t result)
 {
 	const struct body *types = list->passes[0].between.body; /* has the types of statistics too */
@@ -45,12 +50,13 @@ static void count_steps(struct pass *pass)
 static enum status make_rows(const struct context *context, struct pass_list *list, uint32_t index,
                              const struct body *body, struct body_part *part, struct program *program)
 {
-	const bool folds = list->passes[index].fold_count > 0;
 	TRY_ALLOC(levels_rows(list->levels, body, index + 1, context->arena, part), context->diags);
 	TRY(program_compile(context, program, part->body, NULL, NULL));
 	int64_t bytes = round_up(program->workspace, ARRAY_ALIGN);
-	for (size_t k = 0; folds && k < part->body->out_count; k++)
-		bytes = saturated_add(bytes, pass_out_bytes(part->body, k));
+	for (size_t k = 0; k < part->body->out_count; k++)
+		if (pass_out_apart(list, &list->passes[index], k))
+			bytes = saturated_add(bytes, pass_out_bytes(part->body, k));
+	list->wave = greater(list->wave, program->wave);
 	const size_t ports = part->body->in_count > part->body->out_count ? part->body->in_count : part->body->out_count;
 	list->workspace = greater(list->workspace, bytes);
 	list->ports = ports > list->ports ? ports : list->ports;
@@ -78,10 +84,11 @@ static enum status make_pass(const struct context *context, struct pass_list *li
 	return STATUS_OK;
 }
 
-enum status pass_list_make(const struct context *context, struct pass_list *list, const struct levels *levels,
-                           const struct body *tile, const struct body *rest)
+enum status pass_list_make(const struct context *context, struct pass_list *list, const struct body *tile,
+                           const struct body *rest)
 {
-	*list = (struct pass_list){.levels = levels, .count = levels_passes(levels)};
+	const struct levels *levels = list->levels;
+	list->count = levels_passes(levels);
 	list->passes = arena_array(context->arena, list->count, sizeof *list->passes);
 	TRY_ALLOC(list->passes, context->diags);
 	for (uint32_t i = 0; i < list->count; i++)

@@ -23,13 +23,20 @@ struct pass_list {
 	int64_t workspace; /* bytes that a tile needs: of a program, and of the results that its folds do not make */
 	int64_t results;   /* bytes of the results that a part leaves to others */
 	int64_t between;   /* bytes of workspace of the programs between passes */
+	int64_t wave;      /* bytes of a wave of a tile's program; 0: it needs none */
 	size_t ports;      /* the most ins or outs of a tile's program */
+	bool apart;        /* WORKSPACE has the rows of outs too: those of a window, of which a tile owns some */
 	bool uses_gemm;
 };
 
-/* Makes the programs of LEVELS for the bodies of a TILE and of the REST, NULL if there is none. */
-enum status pass_list_make(const struct context *context, struct pass_list *list, const struct levels *levels,
-                           const struct body *tile, const struct body *rest);
+/*
+ * Makes the programs of list->levels for the bodies of a TILE and of the REST, NULL if there is none. The caller has set
+ * list->levels and list->apart, and the rest of LIST to zero.
+ */
+enum status pass_list_make(const struct context *context, struct pass_list *list, const struct body *tile,
+                           const struct body *rest);
+/* True if out K of a tile's program in PASS lies in LIST's workspace: that of a fold, or if outs are apart. */
+bool pass_out_apart(const struct pass_list *list, const struct pass *pass, size_t k);
 /* Returns the bytes of RESULT, a value of the body of LIST's levels that a part leaves to others. */
 int64_t pass_list_result(const struct pass_list *list, uint32_t result);
 /* Returns the bytes of out K of BODY as an array. */

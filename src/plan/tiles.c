@@ -129,22 +129,6 @@ static int64_t block_rows(const struct lowered *whole, int64_t rows)
 	return block / unit * unit;
 }
 
-int64_t tiles_state(const struct lowered *whole)
-{
-	const struct instr *fold = &whole->whole->instrs[whole->fold];
-	return instr_state(fold);
-}
-
-/* Returns the rows of a forward tile that folds: a block, or 16 times the state if more and no gradient is tiled. */
-static int64_t fold_rows(const struct lowered *whole)
-{
-	enum { TIMES = 16 };
-	const int64_t block = block_rows(whole, whole->whole_rows);
-	const double rows = (double)whole->whole_rows, row = (double)type_bytes(&whole->input) / rows;
-	const double least = fmin(TIMES * (double)sizeof(double) * (double)tiles_state(whole) / row, rows);
-	return whole->streamable || (double)block > least ? block : (int64_t)least;
-}
-
 /* Returns the most doubles of states that the folds of one level of WHOLE have. */
 static int64_t level_state(const struct lowered *whole)
 {
@@ -162,24 +146,63 @@ static int64_t level_state(const struct lowered *whole)
 	return most;
 }
 
-/* A tile in passes is a block of sums, or a few times the states if that is more. */
-int64_t tiles_block(const struct lowered *whole)
+/*
+ * Returns the rows of a tile whose window has HALO more rows. LIMIT is the most bytes of an array without windows. A
+ * multiple of WINDOW_UNIT if FIXED: then the rows of a tile begin at a byte in an array of bits.
+ */
+static int64_t window_tile(const struct lowered *whole, bool fixed, int64_t halo, int64_t limit)
+{
+	const double rows = (double)whole->whole_rows, row = fmax((double)type_bytes(&whole->input) / rows, 1);
+	const double least = (double)limit / WINDOW_LEAST / row, most = (double)limit / WINDOW_MOST / row;
+	const double good = fmin(fmax(least, (double)halo * WINDOW_GOOD_RATIO), most);
+	const struct row_cost cost = cost_of_row(whole, whole->whole_rows);
+	const int64_t products = rows_for_products(&cost, PRODUCT_BLOCK_LEAST);
+	const int64_t tile = (int64_t)fmin(fmax(good, (double)halo * WINDOW_RATIO), rows);
+	return fixed ? round_up(greater(tile, products), WINDOW_UNIT) : greater(tile, 2);
+}
+
+/* Returns the most bytes of an array that is not cut into windows. */
+static int64_t whole_bytes(const struct tile_wants *wants) { return wants->whole ? wants->whole : WHOLE_BYTES; }
+
+/* Returns the rows of a window before a tile of fixed rows: a derivative reaches as far to the other side, and one beyond. */
+static int64_t fixed_before(const struct lowered *whole)
+{
+	const int64_t deep = saturated_add(whole->reach.before, whole->reach.after);
+	return round_up(lesser(deep, whole->whole_rows) + 1, WINDOW_UNIT);
+}
+
+/* A tile in passes is a block of sums, or a few times the states if that is more. A window asks for more yet. */
+int64_t tiles_block(const struct lowered *whole, const struct tile_wants *wants)
 {
 	enum { TIMES = 4, LEAST = 16 };
 	const double row = (double)type_bytes(&whole->input) / (double)whole->whole_rows;
 	const double state = TIMES * (double)sizeof(double) * (double)level_state(whole) / row;
 	const int64_t rows = greater(block_rows(whole, whole->whole_rows), LEAST);
-	return round_up((double)rows > state ? rows : (int64_t)fmin(state, (double)whole->whole_rows), 8);
+	const int64_t block = round_up((double)rows > state ? rows : (int64_t)fmin(state, (double)whole->whole_rows), 8);
+	const int64_t halo = whole->neighbours ? 2 * fixed_before(whole) : 0;
+	return halo ? greater(block, window_tile(whole, true, halo, whole_bytes(wants))) : block;
+}
+
+int64_t tiles_state(const struct lowered *whole)
+{
+	const struct instr *fold = &whole->whole->instrs[whole->fold];
+	return instr_state(fold);
+}
+
+/* Returns the rows of a forward tile that folds: as many as those of a gradient, in one pass or in several. */
+static int64_t fold_rows(const struct lowered *whole, const struct tile_wants *wants)
+{
+	return whole->streamable || !whole->levels ? block_rows(whole, whole->whole_rows) : tiles_block(whole, wants);
 }
 
 static void set_rows(struct tiles *tiles, const struct lowered *whole)
 {
 	tiles->rows = tiles->flat ? shape_count(&whole->input.shape) : tiles->tiled ? whole->whole_rows : 1;
-	tiles->state = tiles->folds ? tiles_state(whole) : tiles->passes > 1 ? level_state(whole) : 0;
+	tiles->state = tiles->folds ? tiles_state(whole) : tiles->passes > 0 && tiles->block ? level_state(whole) : 0;
 	tiles->input_row = type_bytes(&whole->input) / tiles->rows;
-	const struct levels *levels = tiles->tiled && tiles->block ? whole->levels : NULL;
-	const bool rowless = tiles->folds || (levels && !levels->rows[levels->body->outs[0].value]);
-	tiles->outputs = tiles->windows && !tiles->folds ? whole->output.shape.dim[0] : tiles->rows;
+	const struct body *body = tiles->tiled && tiles->block ? whole->whole : NULL;
+	const bool rowless = tiles->folds || (body && !body->values[body->outs[0].value].streamed);
+	tiles->outputs = tiles->windows && !rowless ? whole->output.shape.dim[0] : tiles->rows;
 	tiles->output_row = rowless ? 0 : type_bytes(&whole->output) / tiles->outputs;
 	tiles->tile = tiles->window = tiles->per_chunk = tiles->workers = 1;
 	tiles->rest = 0;
@@ -232,7 +255,7 @@ static void cut_forward(struct tiles *tiles, const struct lowered *whole, const 
 	const struct row_cost cost = cost_of_row(whole, tiles->rows);
 	int64_t most = INT64_MAX;
 	if (tiles->folds) {
-		tiles->tile = fold_rows(whole);
+		tiles->tile = fold_rows(whole, wants);
 		most = STATES / (int64_t)sizeof(double) / (tiles->state + 1);
 	} else if (tiles->block) {
 		tiles->tile = tiles->block;
@@ -258,21 +281,6 @@ static void cut_gradient(struct tiles *tiles, const struct lowered *whole, const
 	set_chunks(tiles, chunk, wants->ordered && (wants->threads > 1 || wants->ranks > 1) ? 1 : most, wants);
 }
 
-/*
- * Returns the rows of a tile whose window has HALO more rows. LIMIT is the most bytes of an array without windows. A
- * multiple of WINDOW_UNIT if FIXED: then the rows of a tile begin at a byte in an array of bits.
- */
-static int64_t window_tile(const struct lowered *whole, bool fixed, int64_t halo, int64_t limit)
-{
-	const double rows = (double)whole->whole_rows, row = fmax((double)type_bytes(&whole->input) / rows, 1);
-	const double least = (double)limit / WINDOW_LEAST / row, most = (double)limit / WINDOW_MOST / row;
-	const double good = fmin(fmax(least, (double)halo * WINDOW_GOOD_RATIO), most);
-	const struct row_cost cost = cost_of_row(whole, whole->whole_rows);
-	const int64_t products = rows_for_products(&cost, PRODUCT_BLOCK_LEAST);
-	const int64_t tile = (int64_t)fmin(fmax(good, (double)halo * WINDOW_RATIO), rows);
-	return fixed ? round_up(greater(tile, products), WINDOW_UNIT) : greater(tile, 2);
-}
-
 /* Sets tiles->because if the array must not be cut into windows. */
 static void refuse_windows(struct tiles *tiles, const struct row_reach *reach)
 {
@@ -282,26 +290,28 @@ static void refuse_windows(struct tiles *tiles, const struct row_reach *reach)
 		tiles->because = (struct because){reach->ends ? both : draws, reach->wraps_at};
 }
 
-/* Sets TILES to windows if the array can and shall be cut so. Sets tiles->because if it must stay whole. */
+/*
+ * Sets TILES to windows if the array can and shall be cut so. Sets tiles->because if it must stay whole. If neither sums
+ * nor products depend on the cut, --tile and ranks ask for windows too.
+ */
 static bool cut_windows(struct tiles *tiles, const struct lowered *whole, const struct tile_wants *wants)
 {
 	const struct row_reach *reach = &whole->reach;
 	const int64_t rows = whole->whole_rows, deep = saturated_add(reach->before, reach->after);
-	const int64_t limit = wants->whole ? wants->whole : WHOLE_BYTES, bytes = type_bytes(&whole->input);
-	const bool fixed = tiles->folds || cost_of_row(whole, rows).matrix_rows || (wants->gradient && wants->sums);
-	const bool both = fixed || wants->gradient; /* a derivative reaches as far to the other side, and one row beyond */
-	const bool shared =
-		wants->ranks > 1 && !fixed; /* the bits do not depend on the cut: each rank gets a tile at least */
-	const int64_t unit = fixed ? WINDOW_UNIT : 1, wanted = fixed ? 0 : lesser(wants->rows, rows);
-	const int64_t before = both ? round_up(lesser(deep, rows) + 1, unit) : reach->before;
+	const int64_t limit = whole_bytes(wants), bytes = type_bytes(&whole->input);
+	const bool decided = tiles->folds || cost_of_row(whole, rows).matrix_rows || (wants->gradient && wants->sums);
+	const bool fixed = decided || tiles->block, both = fixed || wants->gradient;
+	const bool shared = wants->ranks > 1 && !decided; /* each rank gets a tile at least, unless tiles are blocks */
+	const int64_t unit = fixed ? WINDOW_UNIT : 1, wanted = decided ? 0 : lesser(wants->rows, rows);
+	const int64_t before = fixed ? fixed_before(whole) : both ? lesser(deep, rows) + 1 : reach->before;
 	const int64_t halo = both ? 2 * before : lesser(deep, rows);
 	refuse_windows(tiles, reach);
-	if (!tiles->because.reason && bytes <= limit && wants->ranks > 1 && fixed)
+	if (!tiles->because.reason && bytes <= limit && wants->ranks > 1 && decided)
 		tiles->because = (struct because){"an array of at most 64 MiB is summed or multiplied as one", reach->deepest};
 	if (tiles->because.reason || (bytes <= limit && !wanted && !shared))
 		return false;
-	tiles->tile = wanted ? greater(wanted, 2) : window_tile(whole, fixed, halo, limit);
-	if (shared && !wanted)
+	tiles->tile = tiles->block ? tiles->block : wanted ? greater(wanted, 2) : window_tile(whole, fixed, halo, limit);
+	if (shared && !wanted && !fixed)
 		tiles->tile = greater(lesser(tiles->tile, ceil_div(rows, wants->ranks)), 2);
 	tiles->window = tiles->tile + halo;
 	tiles->window += greater(rows - tiles->window, 0) % unit; /* the last one begins at a multiple of UNIT too */
@@ -381,18 +391,22 @@ void tiles_cut(struct tiles *tiles, const struct lowered *whole, const struct ti
 		tiles->passes = tiles->block ? (int)levels_passes(whole->levels) : tiles->tiled;
 	} else if (shape_count(&whole->input.shape) > 0) {
 		const bool made = body->values[body->outs[0].value].from != FROM_PARAM;
-		tiles->folds = whole->fold != NO_VALUE && (whole->streamable || fold_rows(whole) < whole->whole_rows);
+		const bool alone = whole->fold != NO_VALUE && !whole->neighbours; /* else passes run the fold in windows */
+		tiles->folds =
+			whole->fold != NO_VALUE && (whole->streamable || (alone && fold_rows(whole, wants) < whole->whole_rows));
 		tiles->tiled = tiles->folds || (whole->streamable && !whole->sums && made);
 		if (!tiles->tiled && whole->levels) {
-			tiles->block = tiles_block(whole);
+			tiles->block = tiles_block(whole, wants);
 			tiles->tiled = tiles->block < whole->whole_rows;
 		}
 		tiles->passes = !tiles->tiled ? 0 : tiles->block ? (int)levels_passes(whole->levels) : 1;
 	}
 	if (tiles->tiled && whole->neighbours) {
 		windows.folds = tiles->folds;
+		windows.block = tiles->block;
 		tiles->tiled = tiles->windows = cut_windows(&windows, whole, wants);
 		tiles->folds &= tiles->tiled;
+		tiles->passes = tiles->tiled ? tiles->passes : 0;
 	}
 	tiles->flat = tiles->tiled && whole->flat;
 	if (!tiles->tiled)

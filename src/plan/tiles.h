@@ -63,8 +63,8 @@ struct tiles {
  * passes. If the input cannot be cut, tiles->tiled is false.
  */
 void tiles_cut(struct tiles *tiles, const struct lowered *whole, const struct tile_wants *wants);
-/* Returns the rows of a block of the folds of WHOLE, which has levels. */
-int64_t tiles_block(const struct lowered *whole);
+/* Returns the rows of a block of the folds of WHOLE, which has levels. Its windows own so many rows. */
+int64_t tiles_block(const struct lowered *whole, const struct tile_wants *wants);
 /* Returns how many of THREADS share each operation: one if several workers share the tiles. */
 static inline int tiles_members(const struct tiles *tiles, int threads) { return tiles->workers > 1 ? 1 : threads; }
 /* Sets TILES to leave the input of WHOLE, of any lowering, in one piece. */
