@@ -382,18 +382,18 @@ static int64_t mark_once(struct draft *d)
 }
 
 /*
- * Returns what the block of LAUNCH is a multiple of, for elements of WIDTH bytes. If it gathers, that is two rows of
- * SHAPE, as far as they fit the registers, since a laplacian computes two at once. Else it is PERIOD or, if that is 1,
+ * Returns what the block of LAUNCH is a multiple of, for elements of WIDTH bytes. If it has a laplacian, that is two rows
+ * of SHAPE, as far as they fit the registers, since a laplacian computes two at once. Else it is PERIOD or, if that is 1,
  * 512.
  */
 static int64_t block_unit(const struct launch *launch, int64_t period, int64_t width, const struct shape *shape)
 {
 	const int64_t rows = shape->ndim > 1 ? 2 * shape->dim[shape->ndim - 1] : 0;
-	bool gathers = false;
+	bool pairs = false;
 	for (size_t i = 0; i < launch->kernel_op_count; i++)
-		gathers |= launch->kernel_ops[i].kind == KERNEL_OP_GATHER;
+		pairs |= launch->kernel_ops[i].kind == KERNEL_OP_GATHER && launch->kernel_ops[i].op == OP_laplacian;
 	const int64_t registers = greater(launch->registers, 1);
-	if (gathers && rows > 0 && rows % 8 == 0 && rows % period == 0 && rows * width * registers <= MOST_ROWS)
+	if (pairs && rows > 0 && rows % 8 == 0 && rows % period == 0 && rows * width * registers <= MOST_ROWS)
 		return rows;
 	return period > 1 ? period : 512;
 }

@@ -4,7 +4,7 @@
  * Element-wise instructions that follow one another on one shape are one group. A loop is a part of a group if all its
  * instructions are element-wise on one shape and none depends on its counter or an inner one (a block loop).
  *
- * A gather, such as laplacian, makes each element from others of an array. It joins the group of its result's shape
+ * A gather, such as laplacian or roll, makes each element from others of an array. It joins the group of its result's shape
  * unless that group makes the array, which must be whole before. Every other live instruction is a launch of its own
  * over whole arrays.
  */
@@ -85,7 +85,7 @@ static bool is_gather(const struct instr *instr)
 {
 	const bool back = instr->kind == INSTR_VJP;
 	if ((instr->kind != INSTR_OP && !back) || instr->use || instr->a != NO_VALUE || instr->out == NO_VALUE ||
-	    instr->out_a != NO_VALUE || instr->level >= 0 || !op_gather_get(instr->op, back))
+	    instr->out_a != NO_VALUE || instr->level >= 0 || !op_gather_get(instr->op, instr->attrs))
 		return false;
 	return instr->of.v->shape.ndim > 0 && instr->of.y->dtype == instr->of.v->dtype;
 }

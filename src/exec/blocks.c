@@ -63,8 +63,8 @@ static void run_gather(const struct piece *b, const struct kernel_op *kernel_op,
 	const double factor =
 		kernel_op->own_scalar == NO_VALUE ? kernel_op->factor : b->call->own->scalars[kernel_op->own_scalar];
 	const struct gather_tail tail = {factor, place(b, &kernel_op->a)};
-	op_gather_get(instr->op, back)(&call, back, place(b, &kernel_op->out), b->call->frame[kernel_op->v.index], b->first,
-	                               (int64_t)b->n, factor != 1 || tail.add ? &tail : NULL);
+	op_gather_get(instr->op, instr->attrs)(&call, back, place(b, &kernel_op->out), b->call->frame[kernel_op->v.index],
+	                                       b->first, (int64_t)b->n, factor != 1 || tail.add ? &tail : NULL);
 }
 
 static void run_kernel_op(const struct piece *b, const struct kernel_op *kernel_op)

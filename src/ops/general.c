@@ -71,10 +71,22 @@ static int64_t reduction_scratch(enum op op, const struct attrs *attrs, const st
 	return lines_scratch(&r.view, element_size(v->dtype), backward ? 2 : 1);
 }
 
-op_gather *op_gather_get(enum op op, bool back)
+op_gather *op_gather_get(enum op op, const struct attrs *attrs)
 {
-	(void)back;
-	return op == OP_laplacian ? gather_laplacian : NULL;
+	switch (op) {
+	case OP_laplacian:
+		return gather_laplacian;
+	case OP_stencil:
+		return attrs->weights.count <= STENCIL_GATHERED ? gather_stencil : NULL;
+	case OP_slice:
+		return attrs->step == 1 ? gather_slice : NULL;
+	case OP_pad:
+		return gather_pad;
+	case OP_roll:
+		return gather_roll;
+	default:
+		return NULL;
+	}
 }
 
 int64_t op_scratch(enum op op, const struct attrs *attrs, const struct type *v, const struct type *a,

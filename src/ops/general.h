@@ -73,10 +73,14 @@ typedef void op_gather(const struct op_call *call, bool back, void *to, const vo
 	void gather_##NAME(const struct op_call *call, bool back, void *to, const void *from, int64_t first, int64_t n,    \
 	                   const struct gather_tail *tail)
 GATHER(laplacian);
+GATHER(stencil);
+GATHER(slice);
+GATHER(pad);
+GATHER(roll);
 /* True if gathers of OP apply a tail. */
-static inline bool op_takes_tail(enum op op) { return op == OP_laplacian; }
-/* Returns the function that makes a part of OP's result or, if BACK, of its derivative; NULL if there is none. */
-op_gather *op_gather_get(enum op op, bool back);
+static inline bool op_takes_tail(enum op op) { return op == OP_laplacian || op == OP_stencil; }
+/* Returns the function that makes a part of the result of OP or of its derivative; NULL if this use of OP has none. */
+op_gather *op_gather_get(enum op op, const struct attrs *attrs);
 
 /*
  * True if ADATA can be OP's operand on a value of type V. ADATA has type A and is held in

@@ -94,6 +94,18 @@ struct differences {
 };
 
 /*
+ * The sum of weights[t] * terms[t][i] over COUNT terms, in order; 0 if there are none. It is multiplied by SCALE, and
+ * ADD[i] is added unless ADD is NULL. The result may overwrite ADD, and is none of the terms.
+ */
+struct weighted_sum {
+	const void *const *terms;
+	const double *weights;
+	size_t count;
+	double scale;
+	const void *add;
+};
+
+/*
  * Two neighbouring rows of N >= 1 elements. BEFORE and AFTER are the rows around them; ENDS are the elements left and right
  * of each row. OUT is add + scale * (((above - 2 v) + below) + ((left - 2 v) + right)), or without ADD if that is NULL. OUT
  * may be ADD.
@@ -152,8 +164,7 @@ struct loops {
 	/* out = ((above - 2 v) + below) + ((left - 2 v) + right) in a row of N >= 1; ENDS lie left and right of the row */
 	void (*differences_2d)(void *out, const void *above, const void *v, const void *below, const double ends[2],
 	                       size_t n);
-	/* out = the sum of weights[t] * terms[t][i] over COUNT terms, in order; 0 if there are none. OUT is none of them. */
-	void (*weighted)(void *out, const void *const *terms, const double *weights, size_t count, size_t n);
+	void (*weighted)(void *out, const struct weighted_sum *sum, size_t n);
 	/* v + scale * laplacian(v), or without v, in two rows (struct row_pair) */
 	void (*laplacian_pair)(const struct row_pair *pair);
 	/* out[i] = v[i] * scale if element i is kept (elements.c), else 0 */

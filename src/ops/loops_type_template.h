@@ -504,49 +504,62 @@ static void N(differences_2d)(void *out, const void *above, const void *v, const
 	to[last] = ((b[last] - 2 * x[last]) + a[last]) + ((x[last - 1] - 2 * x[last]) + right);
 }
 
-static inline __attribute__((always_inline)) void N(weighted_block)(REAL *to, const void *const *terms,
-                                                                    const double *weights, size_t term_count, size_t i,
-                                                                    const int count)
+/* Stores in SUM the results at element I and behind it, in COUNT vectors. */
+static inline __attribute__((always_inline)) void N(weighted_block)(N(vector) *sum, const struct weighted_sum *w,
+                                                                    size_t term_count, size_t i, const int count)
 {
-	N(vector) sum[NEIGHBOUR_VECTORS];
 	size_t t = 0;
 	do {
-		const REAL w = (REAL)weights[t];
+		const REAL weight = (REAL)w->weights[t];
 		EACH_VECTOR {
-			const N(vector) term = LOAD(terms[t]) * w;
+			const N(vector) term = LOAD(w->terms[t]) * weight;
 			sum[j] = t ? sum[j] + term : term;
 		}
 	} while (++t < term_count);
-	EACH_VECTOR *(N(loose) *)(to + i + j * N(LANES)) = sum[j];
+	if (w->scale != 1)
+		EACH_VECTOR sum[j] *= (REAL)w->scale;
+	if (w->add)
+		EACH_VECTOR sum[j] = LOAD(w->add) + sum[j];
 }
 
-static inline __attribute__((always_inline)) void N(weighted_of)(REAL *to, const void *const *terms,
-                                                                 const double *weights, size_t term_count, size_t n)
+/* The last vector shares elements with the one before. It is made first, since the others may overwrite what is added. */
+static inline __attribute__((always_inline)) void N(weighted_of)(REAL *to, const struct weighted_sum *w,
+                                                                 size_t term_count, size_t n)
 {
+	N(vector) sum[NEIGHBOUR_VECTORS], last;
 	const size_t block = NEIGHBOUR_VECTORS * N(LANES);
-	for (size_t i = 0; i < n && n >= block; i += block)
-		N(weighted_block)(to, terms, weights, term_count, i + block <= n ? i : n - block, NEIGHBOUR_VECTORS);
-	for (size_t i = 0; i < n && n < block; i += N(LANES))
-		N(weighted_block)(to, terms, weights, term_count, i + N(LANES) <= n ? i : n - N(LANES), 1);
+	size_t i = 0;
+	N(weighted_block)(&last, w, term_count, n - N(LANES), 1);
+	for (; i + block <= n; i += block) {
+		const int count = NEIGHBOUR_VECTORS;
+		N(weighted_block)(sum, w, term_count, i, count);
+		EACH_VECTOR *(N(loose) *)(to + i + j * N(LANES)) = sum[j];
+	}
+	for (; i + N(LANES) <= n; i += N(LANES)) {
+		N(weighted_block)(sum, w, term_count, i, 1);
+		*(N(loose) *)(to + i) = *sum;
+	}
+	*(N(loose) *)(to + n - N(LANES)) = last;
 }
 
-static void N(weighted)(void *out, const void *const *terms, const double *weights, size_t count, size_t n)
+static void N(weighted)(void *out, const struct weighted_sum *w, size_t n)
 {
 	REAL *const to = out;
-	if (count > 0 && n >= N(LANES)) {
-		if (count == 3)
-			N(weighted_of)(to, terms, weights, 3, n);
+	if (w->count > 0 && n >= N(LANES)) {
+		if (w->count == 3)
+			N(weighted_of)(to, w, 3, n);
 		else
-			N(weighted_of)(to, terms, weights, count, n);
+			N(weighted_of)(to, w, w->count, n);
 		return;
 	}
 	for (size_t i = 0; i < n; i++) {
 		REAL sum = 0;
-		for (size_t t = 0; t < count; t++) {
-			const REAL term = ((const REAL *)terms[t])[i] * (REAL)weights[t];
+		for (size_t t = 0; t < w->count; t++) {
+			const REAL term = ((const REAL *)w->terms[t])[i] * (REAL)w->weights[t];
 			sum = t ? sum + term : term;
 		}
-		to[i] = sum;
+		sum *= (REAL)w->scale;
+		to[i] = w->add ? ((const REAL *)w->add)[i] + sum : sum;
 	}
 }
 #undef EACH_VECTOR

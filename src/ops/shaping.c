@@ -1,10 +1,12 @@
 /*
  * Operations that move elements and compute nothing. Most copy stretches of elements
  * of a view [outer, axis, inner]. The derivative makes the same copies in the other
- * direction; that of slice may add.
+ * direction; that of slice may add. slice, pad and roll are gathers too: any part of the
+ * result can be made of the whole array.
  */
 #include <string.h>
 
+#include "base/checked.h"
 #include "ops/lines.h"
 
 FORWARD(reshape) { memcpy(y, v, (size_t)type_bytes(call->v)); }
@@ -78,6 +80,67 @@ static void transpose(const struct op_call *call, void *to, const void *from, bo
 FORWARD(transpose) { transpose(call, y, v, false); }
 
 VJP(transpose) { transpose(call, dv, g, true); }
+
+/*
+ * Rows of FROM elements that move to rows of TO elements: element I of a row goes to element I + BY. Elements that none
+ * goes to are VALUE or, if the rows wrap, those that leave at the other end: then TO is FROM, and BY is in 0 .. FROM-1.
+ */
+struct shift {
+	int64_t from, to, by;
+	bool wraps;
+	double value;
+};
+
+/* Makes elements FIRST .. FIRST + N - 1 of the result at OUT from the whole array V. */
+static void shift_elements(const struct loops *loops, const struct shift *s, void *out, const void *v, int64_t first,
+                           int64_t n)
+{
+	const size_t size = element_size(loops->dtype);
+	for (int64_t at = first, end = first + n, count; at < end; at += count) {
+		const int64_t row = at / s->to, i = at % s->to;
+		const bool before = i < s->by, behind = !before && i - s->by >= s->from;
+		const int64_t stop = before ? lesser(s->by, s->to) : behind ? s->to : lesser(s->by + s->from, s->to);
+		void *const to = element_of(out, size, at - first);
+		count = lesser(stop - i, end - at);
+		if ((before || behind) && !s->wraps)
+			loops->fill(to, s->value, (size_t)count);
+		else
+			memcpy(to, element_at(v, size, row * s->from + i - s->by + (before ? s->from : 0)), (size_t)count * size);
+	}
+}
+
+/* Returns the shift of an operation along an axis that puts V behind BEFORE indices of Y or, if BACK, its derivative. */
+static struct shift shift_along(const struct op_call *call, bool back, int64_t before)
+{
+	const struct axis_view v = axis_view_named(call->attrs, &call->v->shape);
+	const int64_t from = v.n * v.inner, to = axis_view_named(call->attrs, &call->y->shape).n * v.inner;
+	return (struct shift){back ? to : from, back ? from : to, (back ? -before : before) * v.inner, false, 0};
+}
+
+GATHER(slice)
+{
+	const struct axis_view view = axis_view_named(call->attrs, &call->v->shape);
+	const struct shift s = shift_along(call, back, -slice_of(call->attrs, view.n).start);
+	(void)tail;
+	shift_elements(call->kernels->loops, &s, to, from, first, n);
+}
+
+GATHER(pad)
+{
+	struct shift s = shift_along(call, back, call->attrs->before);
+	(void)tail;
+	s.value = call->attrs->value;
+	shift_elements(call->kernels->loops, &s, to, from, first, n);
+}
+
+GATHER(roll)
+{
+	struct shift s = shift_along(call, back, call->attrs->shift % axis_view_named(call->attrs, &call->v->shape).n);
+	(void)tail;
+	s.wraps = true;
+	s.by = s.by < 0 ? s.by + s.from : s.by;
+	shift_elements(call->kernels->loops, &s, to, from, first, n);
+}
 
 /* What move_rows does with a part of a whole array's rows: copies it out, copies it in, or adds it to them. */
 enum part_way { PART_TAKE, PART_PUT, PART_ADD };
@@ -154,28 +217,8 @@ static void copy_part(const struct op_call *call, bool take, const void *part, i
 	copy_stretches(size, take ? &inside : &around, take ? &around : &inside, n, place.rows);
 }
 
-FORWARD(pad)
-{
-	const size_t size = element_size(call->v->dtype);
-	const struct axis_view from = axis_view_named(call->attrs, &call->v->shape);
-	const struct axis_view to = axis_view_named(call->attrs, &call->y->shape);
-	const int64_t before = call->attrs->before * to.inner, inside = from.n * from.inner, row = to.n * to.inner;
-	for (int64_t o = 0; o < to.outer; o++) {
-		void *at = element_of(y, size, o * row);
-		call->kernels->loops->fill(at, call->attrs->value, (size_t)before);
-		call->kernels->loops->fill(element_of(at, size, before + inside), call->attrs->value,
-		                           (size_t)(row - before - inside));
-	}
-	copy_part(call, false, v, inside, y, (struct place){before, row, to.outer});
-}
-
-VJP(pad)
-{
-	const struct axis_view to = axis_view_named(call->attrs, &call->v->shape);
-	const struct axis_view from = axis_view_named(call->attrs, &call->y->shape);
-	copy_part(call, true, dv, to.n * to.inner, g,
-	          (struct place){call->attrs->before * from.inner, from.n * from.inner, to.outer});
-}
+FORWARD(pad) { gather_pad(call, false, y, v, 0, shape_count(&call->y->shape), NULL); }
+VJP(pad) { gather_pad(call, true, dv, g, 0, shape_count(&call->v->shape), NULL); }
 
 /* Copies FIRST and SECOND to their concatenation WHOLE or, if TAKE, from there. Either may be NULL. */
 static void copy_both(const struct op_call *call, bool take, const void *first, const void *second, const void *whole)
@@ -192,20 +235,5 @@ static void copy_both(const struct op_call *call, bool take, const void *first, 
 FORWARD(concat) { copy_both(call, false, v, a, y); }
 VJP(concat) { copy_both(call, true, dv, da, g); }
 
-/* to[(i + shift) mod n] = from[i] along the axis; if BACK, to[i] = from[(i + shift) mod n] */
-static void roll_elements(const struct op_call *call, void *to, const void *from, bool back)
-{
-	const size_t size = element_size(call->v->dtype);
-	const struct axis_view view = axis_view_named(call->attrs, &call->v->shape);
-	int64_t shift = call->attrs->shift % view.n;
-	shift = back ? -shift : shift;
-	shift = (shift < 0 ? shift + view.n : shift) * view.inner;
-	const int64_t row = view.n * view.inner;
-	const struct rows begin = {to, row, 1}, behind = {element_of(to, size, shift), row, 1};
-	const struct rows head = {writable(from), row, 1}, tail = {element_of(head.at, size, row - shift), row, 1};
-	copy_stretches(size, &behind, &head, row - shift, view.outer);
-	copy_stretches(size, &begin, &tail, shift, view.outer);
-}
-
-FORWARD(roll) { roll_elements(call, y, v, false); }
-VJP(roll) { roll_elements(call, dv, g, true); }
+FORWARD(roll) { gather_roll(call, false, y, v, 0, shape_count(&call->y->shape), NULL); }
+VJP(roll) { gather_roll(call, true, dv, g, 0, shape_count(&call->v->shape), NULL); }

@@ -20,7 +20,9 @@ struct stencil {
 	int64_t half, low, high; /* weights on a side; indices LOW .. HIGH - 1 are not near an end */
 	bool mirrored;           /* the adjoint of reflect */
 	const void *v;
-	void *y;
+	void *y;                 /* element FIRST of the result, and those behind it */
+	struct gather_tail tail; /* whose ADD begins with element FIRST too */
+	int64_t first;
 	double *weights; /* by place; the terms of an element: */
 	double *term_weights;
 	const void **terms;
@@ -95,8 +97,9 @@ static void stencil_elements(struct stencil *s, int64_t begin, int64_t end)
 			add_term(s, s->weights[s->mirrored ? h - k : h + k], begin + k * inner);
 		if (!inside)
 			list_terms(s, i, begin - i * inner);
-		s->loops->weighted(element_of(s->y, s->size, begin), s->terms, s->term_weights, s->count,
-		                   (size_t)(next - begin));
+		const struct weighted_sum sum = {s->terms, s->term_weights, s->count, s->tail.factor,
+		                                 s->tail.add ? element_at(s->tail.add, s->size, begin - s->first) : NULL};
+		s->loops->weighted(element_of(s->y, s->size, begin - s->first), &sum, (size_t)(next - begin));
 	}
 }
 
@@ -123,15 +126,36 @@ static void stencil_piece(void *context, void *memory, int64_t begin, int64_t en
 	}
 }
 
-static void run_stencil(const struct op_call *call, void *y, const void *v, bool adjoint)
+static struct stencil stencil_begin(const struct op_call *call, void *y, const void *v, bool adjoint)
 {
-	struct stencil s = {
-		.call = call, .loops = call->kernels->loops, .size = element_size(call->v->dtype), .v = v, .y = y};
+	struct stencil s = {.call = call,
+	                    .loops = call->kernels->loops,
+	                    .size = element_size(call->v->dtype),
+	                    .v = v,
+	                    .y = y,
+	                    .tail = {1, NULL}};
 	s.view = axis_view_named(call->attrs, &call->v->shape);
 	s.half = call->attrs->weights.count / 2;
 	s.mirrored = adjoint && call->attrs->boundary == BOUNDARY_REFLECT;
 	s.low = s.half + s.mirrored;
 	s.high = s.view.n - s.low;
+	return s;
+}
+
+GATHER(stencil)
+{
+	double scratch[3 * STENCIL_GATHERED]; /* stencil_scratch() bytes or more */
+	struct stencil s = stencil_begin(call, to, from, back);
+	s.first = first;
+	if (tail)
+		s.tail = *tail;
+	use_scratch(&s, scratch, back);
+	stencil_elements(&s, first, first + n);
+}
+
+static void run_stencil(const struct op_call *call, void *y, const void *v, bool adjoint)
+{
+	const struct stencil s = stencil_begin(call, y, v, adjoint);
 	struct stencil_job job = {&s, adjoint, 0};
 	const int64_t rows = s.view.outer * s.view.n;
 	if (s.view.inner > STENCIL_COLUMNS) {

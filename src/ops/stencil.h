@@ -10,6 +10,7 @@
 enum {
 	LAPLACIAN_WIDTH = 4,     /* the most neighbours on a side: order 8 */
 	STENCIL_COLUMNS = 16384, /* the most elements of a row that are computed before the next row's */
+	STENCIL_GATHERED = 32,   /* the most weights of a stencil that is a gather */
 };
 
 /* Returns the index of element I along an axis of N >= 1, where I may lie outside; -1 if it is zero there. */

@@ -782,6 +782,63 @@ START_TEST(test_all_neighbours_have_samples)
 }
 END_TEST
 
+/* Compares parts of WHOLE, of TYPE, with those that the gather makes of FROM: alone, scaled, and added to. */
+static void check_gather(const struct setup *s, bool back, const struct type *type, const void *whole, const void *from,
+                         const char *text)
+{
+	const size_t size = wide(type) ? 8 : 4, count = count_of(type);
+	const double factor = 0.3;
+	struct op_call call = {.op = s->op, .attrs = &s->attrs, .v = &s->v, .y = &s->y, .kernels = s->kernels};
+	char *part = block_of(type), *sums = block_of(type);
+	uint64_t state = count;
+	for (size_t i = 0; i < count; i++)
+		set(type, sums, i, noise(&state));
+	for (int trial = 0; trial < 40; trial++) {
+		const size_t first = (size_t)((noise(&state) + 1) / 2 * (double)count);
+		const size_t n = trial ? (size_t)((noise(&state) + 1) / 2 * (double)(count - first + 1)) : count - first;
+		const int way = op_takes_tail(s->op) ? trial % 4 : 0; /* 3: in the place of what is added */
+		const struct gather_tail tail = {factor, way > 1 ? way == 3 ? part : sums + first * size : NULL};
+		memcpy(part, sums + first * size, n * size);
+		op_gather_get(s->op, &s->attrs)(&call, back, part, from, (int64_t)first, (int64_t)n, way ? &tail : NULL);
+		for (size_t i = 0; i < n; i++) {
+			double want = get(type, whole, first + i);
+			if (way)
+				want = wide(type) ? want * factor : (double)((float)want * (float)factor);
+			if (way > 1)
+				want = wide(type) ? get(type, sums, first + i) + want
+				                  : (double)((float)get(type, sums, first + i) + (float)want);
+			ck_assert_msg(get(type, part, i) == want,
+			              "%s, %s, back %d, way %d: element %zu of %zu from %zu is %.9g, should be %.9g", text,
+			              s->kernels->isa, back, way, i, n, first, get(type, part, i), want);
+		}
+	}
+	free(part);
+	free(sums);
+}
+
+/* A part of a gather's result is that part of the whole, by every instruction set. */
+START_TEST(gathers_make_parts_of_the_whole)
+{
+	const struct kernels *sets[8];
+	size_t set_count = kernels_all(DTYPE_F32, sets);
+	set_count += kernels_all(DTYPE_F64, sets + set_count);
+	for (size_t i = 0; i < set_count; i++) {
+		const struct sample *sample = &samples[_i];
+		struct setup s;
+		ck_assert(begin(&s, sample, sets[i]));
+		if (sample->v.ndim > 0 && op_gather_get(s.op, &s.attrs)) {
+			struct arrays x = arrays_of(&s, 11);
+			forward(&s, x.y, x.v, NULL, NULL);
+			check_gather(&s, false, &s.y, x.y, x.v, sample->text);
+			vjp(&s, x.dv, NULL, x.g, NULL, NULL, NULL, NULL);
+			check_gather(&s, true, &s.v, x.dv, x.g, sample->text);
+			arrays_free(&x);
+		}
+		arena_free(&s.arena);
+	}
+}
+END_TEST
+
 static int64_t rows_of(const struct type *type) { return type->shape.dim[0]; }
 static size_t row_of(const struct type *type) { return count_of(type) / (size_t)rows_of(type); }
 
@@ -1459,6 +1516,7 @@ int main(void)
 	tcase_add_loop_test(tests, test_folds_by_tiles, 0, FOLDS);
 	tcase_add_test(tests, test_all_neighbours_have_samples);
 	tcase_add_loop_test(tests, test_halos, 0, NEIGHBOURS);
+	tcase_add_loop_test(tests, gathers_make_parts_of_the_whole, 0, SAMPLES);
 	tcase_add_loop_test(tests, test_windows, 0, NEIGHBOURS);
 	tcase_add_test(tests, test_transposed_matrices);
 	tcase_add_test(tests, test_lines_together);

@@ -48,6 +48,32 @@ static void put_laplacian(struct random_text *r)
 		put(r, " axes=[%d]", draw(r, r->type.shape.ndim));
 }
 
+/* Puts a stage that reads neighbours and keeps the shape. */
+static void put_neighbours(struct random_text *r)
+{
+	static const char *const boundaries[] = {"zero", "periodic", "reflect"};
+	static const char *const weights[] = {"0.25, -0.5, 0.2", "0.1, 0.2, -0.4, 0.1, 0.3", "0.5"};
+	const int axis = draw(r, 3) ? 0 : draw(r, r->type.shape.ndim), count = 1 + draw(r, 3), after = draw(r, 3);
+	switch (draw(r, 8)) {
+	case 0:
+	case 1:
+		put(r, "stencil [%s] axis=%d boundary=%s", weights[draw(r, 3)], axis, boundaries[draw(r, 3)]);
+		break;
+	case 2:
+		put(r, "roll %d axis=%d", draw(r, 7) - 3, axis);
+		break;
+	case 3:
+		put(r, "pad %d %d axis=%d value=0.5; slice start=%d%s axis=%d", count, after, axis, count + after,
+		    draw(r, 2) ? "" : " step=1", axis);
+		break;
+	case 4:
+		put(r, "slice start=%d axis=%d; pad %d 0 axis=%d value=-1", count, axis, count, axis);
+		break;
+	default:
+		put_laplacian(r);
+	}
+}
+
 static void put_stage(struct random_text *r)
 {
 	static const char *const boundaries[] = {"zero", "periodic", "reflect"};
@@ -57,11 +83,11 @@ static void put_stage(struct random_text *r)
 	case 1:
 	case 2:
 		put(r, "add { ");
-		put_laplacian(r);
+		put_neighbours(r);
 		put(r, draw(r, 2) ? "; mul 0.1 }; " : "; mul 0.05; tanh }; ");
 		break;
 	case 3:
-		put_laplacian(r);
+		put_neighbours(r);
 		put(r, "; mul 0.1; ");
 		break;
 	case 4:
@@ -81,7 +107,7 @@ static void put_stage(struct random_text *r)
 		break;
 	case 9:
 		put(r, "name q; mul 2; sub before; add { use q; ");
-		put_laplacian(r);
+		put_neighbours(r);
 		put(r, "; mul 0.25 }; mul 0.3; name z; use q; name before; use z; ");
 		break;
 	case 10:
@@ -147,7 +173,14 @@ static void *make_input(struct random_text *r)
 	return data;
 }
 
-static void check_seed(unsigned seed)
+/* Marks the operations on neighbours that the chain TEXT has. */
+static void note_neighbours(const char *text, bool found[OP_COUNT])
+{
+	for (int op = 0; op < OP_COUNT; op++)
+		found[op] |= op_table[op].scope != SCOPE_NEIGHBOUR || strstr(text, op_table[op].name);
+}
+
+static void check_seed(unsigned seed, bool found[OP_COUNT])
 {
 	static const char *const policies[] = {"save-all",  "nothing",   "every:3",   "sqrt",
 	                                       "recursive", "revolve:2", "revolve:4", "auto"};
@@ -173,18 +206,22 @@ static void check_seed(unsigned seed)
 		gradient_free(&t.result);
 	}
 	gradient_free(&want.result);
+	note_neighbours(r.text, found);
 }
 
 START_TEST(waves_have_the_bits_of_groups_one_after_another)
 {
 	const int seeds = getenv("INSTRUMENTED") ? 12 : 60;
+	bool found[OP_COUNT] = {false};
 	const unsigned from = getenv("WAVES_SEED") ? (unsigned)atoi(getenv("WAVES_SEED")) : 1;
 	for (unsigned seed = from; seed < from + (unsigned)seeds; seed++) {
-		check_seed(seed);
+		check_seed(seed, found);
 		arena_free(&arena);
 		scratch_teardown();
 		scratch_setup();
 	}
+	for (int op = 0; op < OP_COUNT; op++)
+		ck_assert_msg(found[op], "no chain has '%s': add it", op_table[op].name);
 }
 END_TEST
 
