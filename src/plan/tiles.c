@@ -171,16 +171,16 @@ static int64_t fixed_before(const struct lowered *whole)
 	return round_up(lesser(deep, whole->whole_rows) + 1, WINDOW_UNIT);
 }
 
-/* A tile in passes is a block of sums, or a few times the states if that is more. A window asks for more yet. */
+/* A tile in passes is a block of sums, or the tile of a window, or a few times the states if that is more. */
 int64_t tiles_block(const struct lowered *whole, const struct tile_wants *wants)
 {
 	enum { TIMES = 4, LEAST = 16 };
-	const double row = (double)type_bytes(&whole->input) / (double)whole->whole_rows;
-	const double state = TIMES * (double)sizeof(double) * (double)level_state(whole) / row;
-	const int64_t rows = greater(block_rows(whole, whole->whole_rows), LEAST);
-	const int64_t block = round_up((double)rows > state ? rows : (int64_t)fmin(state, (double)whole->whole_rows), 8);
-	const int64_t halo = whole->neighbours ? 2 * fixed_before(whole) : 0;
-	return halo ? greater(block, window_tile(whole, true, halo, whole_bytes(wants))) : block;
+	const int64_t rows = whole->whole_rows;
+	const double row = (double)type_bytes(&whole->input) / (double)rows;
+	const double state = fmin(TIMES * (double)sizeof(double) * (double)level_state(whole) / row, (double)rows);
+	const int64_t least = whole->neighbours ? window_tile(whole, true, 2 * fixed_before(whole), whole_bytes(wants))
+	                                        : greater(block_rows(whole, rows), LEAST);
+	return round_up(greater(least, (int64_t)state), 8);
 }
 
 int64_t tiles_state(const struct lowered *whole)
