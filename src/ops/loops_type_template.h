@@ -567,18 +567,34 @@ static void N(weighted)(void *out, const struct weighted_sum *w, size_t n)
 
 /* ---- laplacian in two rows ---- */
 
-/* Returns the elements to the left and to the right of HERE, at X, between its neighbours BEFORE and AFTER. */
 static inline N(vector) N(load)(const REAL *from) { return *(const N(loose) *)from; }
+static inline N(vector) N(all)(REAL x) { return x - (N(vector)){0}; } /* of -0 too */
+
+/* Returns the elements to the left of HERE, whose first is the last of BEFORE. */
+static inline N(vector) N(shift_up)(N(vector) before, N(vector) here)
+{
+	N(lanes) order;
+	for (int k = 0; k < N(LANES); k++)
+		order[k] = N(LANES) - 1 + k;
+	return N(interleave)(before, here, order);
+}
+/* Returns the elements to the right of HERE, whose last is the first of AFTER. */
+static inline N(vector) N(shift_down)(N(vector) here, N(vector) after)
+{
+	N(lanes) order;
+	for (int k = 0; k < N(LANES); k++)
+		order[k] = 1 + k;
+	return N(interleave)(here, after, order);
+}
+
+/* The same for HERE at X, between its neighbours BEFORE and AFTER in one row. */
 static inline __attribute__((always_inline)) N(vector)
 	N(left_of)(N(vector) before MAYBE_UNUSED, N(vector) here MAYBE_UNUSED, const REAL *x MAYBE_UNUSED)
 {
 #if VECTOR_BYTES < 64 /* a load takes less than a shuffle of two vectors */
 	return N(load)(x - 1);
 #else
-	N(lanes) order;
-	for (int k = 0; k < N(LANES); k++)
-		order[k] = N(LANES) - 1 + k;
-	return N(interleave)(before, here, order);
+	return N(shift_up)(before, here);
 #endif
 }
 static inline __attribute__((always_inline)) N(vector)
@@ -587,26 +603,8 @@ static inline __attribute__((always_inline)) N(vector)
 #if VECTOR_BYTES < 64
 	return N(load)(x + 1);
 #else
-	N(lanes) order;
-	for (int k = 0; k < N(LANES); k++)
-		order[k] = 1 + k;
-	return N(interleave)(here, after, order);
+	return N(shift_down)(here, after);
 #endif
-}
-
-/* Returns the left neighbours of the first vector of a row, at X; the right ones of the last. END is beyond it. */
-static inline N(vector) N(left_from_end)(const REAL *x, double end)
-{
-	REAL lane[N(LANES)] = {(REAL)end};
-	memcpy(lane + 1, x, sizeof lane - sizeof *lane);
-	return N(load)(lane);
-}
-static inline N(vector) N(right_to_end)(const REAL *x, REAL end)
-{
-	REAL lane[N(LANES)];
-	memcpy(lane, x + 1, sizeof lane - sizeof *lane);
-	lane[N(LANES) - 1] = end;
-	return N(load)(lane);
 }
 
 #define DIFFERENCE(BEFORE, V, AFTER) (((BEFORE) - 2 * (V)) + (AFTER))
@@ -626,7 +624,7 @@ static inline __attribute__((always_inline)) void N(laplacian_pair_of)(const str
 	size_t i = 0;
 	for (int r = 0; r < 2 && n >= N(LANES); r++) {
 		here[r] = N(load)(x[r]);
-		left[r] = N(left_from_end)(x[r], p->ends[r][0]);
+		left[r] = N(shift_up)(N(all)((REAL)p->ends[r][0]), here[r]);
 	}
 	for (; i + N(LANES) <= n; i += N(LANES)) {
 		const bool more = i + 2 * N(LANES) <= n;
@@ -637,7 +635,7 @@ static inline __attribute__((always_inline)) void N(laplacian_pair_of)(const str
 		for (int r = 0; r < 2; r++) {
 			after[r] = more ? N(load)(x[r] + next) : here[r];
 			const N(vector) right = more ? N(right_of)(here[r], after[r], x[r] + i)
-			                             : N(right_to_end)(x[r] + i, next < n ? x[r][next] : (REAL)p->ends[r][1]);
+			                             : N(shift_down)(here[r], N(all)(next < n ? x[r][next] : (REAL)p->ends[r][1]));
 			y[r] = (y[r] + DIFFERENCE(left[r], here[r], right)) * scale;
 			*(N(loose) *)(to[r] + i) = adds == 2 ? here[r] + y[r] : adds ? N(load)(add[r] + i) + y[r] : y[r];
 			if (more)
