@@ -296,6 +296,9 @@ enum status input_output_end_array(struct run *run)
 {
 	struct diags *diags = run->context.diags;
 	struct writer *gradient = run->gradient ? run->gradient->options->gradient : NULL, *value = run->options->value;
+	if (!run->outputs_begun &&
+	    shares_rows(run)) /* a rank without a chunk: where the next array goes follows from this one */
+		TRY(input_output_begin_outputs(run, diags));
 	if (value && run->tiles->folds) {
 		const struct type *type = &run->reduction.output;
 		const void *out = reduction_finish(&run->reduction, run->params->bound, run->options->flush_denormals);
