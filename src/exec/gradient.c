@@ -115,6 +115,7 @@ enum status gradient_prepare(struct run *run)
 	if (job->tile.compiled.uses_gemm || (job->passes && job->passes->programs.uses_gemm))
 		TRY(blas_load(run->options->job.threads, context->diags));
 	TRY(totals_open(run));
+	TRY(turns_open(run));
 	if (job->tiles.folds)
 		TRY(reduction_open(context, &run->reduction, &job->forward, run->options->value != NULL, &bytes));
 	if (job->passes)
@@ -145,7 +146,7 @@ enum status gradient_open_worker(struct worker *worker, int64_t *slab, size_t *p
 		resume_hook(worker);
 	trace_hook(worker);
 	replay_open(worker);
-	TRY(turns_open_worker(worker));
+	turns_open_worker(worker);
 	walk->schedule = schedule_copy(job->schedule);
 	TRY_ALLOC(walk->schedule, run->context.diags);
 	if (options->spill && !job->passes)
@@ -209,8 +210,8 @@ enum status gradient_begin_array(struct run *run)
 		walk->counted = false;
 		walk->measured = (struct counters){0};
 		walk->recompute.compared = walk->recompute.differing = 0;
-		turns_begin_array(&run->workers[i]);
 	}
+	turns_begin_array(run);
 	return totals_begin_array(run);
 }
 

@@ -32,22 +32,33 @@ void run_follow_format(struct writer *writer, const struct reader *reader)
 	writer->options.layout = reader->layout;
 }
 
+/* Returns STATUS, of worker INDEX. If it is a failure, no worker of any rank waits for this one. */
+static enum status report(struct run *run, int index, enum status status)
+{
+	if (status)
+		turns_fail(&run->workers[index]);
+	if (status && status != STATUS_OTHER_RANK)
+		ranks_fail(run->ranks);
+	return status;
+}
+
 static enum status read_item(void *context, int index, int64_t item, struct diags *diags)
 {
-	const struct run *run = context;
-	TRY(ranks_check(run->ranks));
-	return input_output_read_chunk(context, index, shares_chunk(run, item), diags);
+	struct run *run = context;
+	enum status status = ranks_check(run->ranks);
+	if (!status)
+		status = input_output_read_chunk(run, index, shares_chunk(run, item), diags);
+	return report(run, index, status);
 }
 
 static enum status compute_item(void *context, int index, int64_t item, struct diags *diags)
 {
-	return worker_run_chunk(context, index, shares_chunk(context, item), diags);
+	return report(context, index, worker_run_chunk(context, index, shares_chunk(context, item), diags));
 }
 
 /* Adds sums up in the order of chunks: a run that has any sums writes chunks in order. */
-static enum status write_item(void *context, int index, int64_t item, struct diags *diags)
+static enum status write_chunk(struct run *run, int index, int64_t item, struct diags *diags)
 {
-	struct run *run = context;
 	const int64_t chunk = shares_chunk(run, item);
 	struct worker *worker = &run->workers[index];
 	const bool adds = passes_write(run);
@@ -69,6 +80,11 @@ static enum status write_item(void *context, int index, int64_t item, struct dia
 	run->options->progress(run->options->progress_context, NULL, done, 0, 0);
 	pthread_mutex_unlock(&run->lock);
 	return STATUS_OK;
+}
+
+static enum status write_item(void *context, int index, int64_t item, struct diags *diags)
+{
+	return report(context, index, write_chunk(context, index, item, diags));
 }
 
 static void release(struct run *run)
@@ -199,8 +215,6 @@ static enum status run_stream(const struct context *context, const struct run_su
 	                  .kernels = {kernels_get(DTYPE_F32), kernels_get(DTYPE_F64)}};
 	run.context = (struct context){context->allocator, &run.arena, context->diags};
 	pthread_mutex_init(&run.lock, NULL);
-	pthread_mutex_init(&run.turns.lock, NULL);
-	pthread_cond_init(&run.turns.moved, NULL);
 	if (run.programs)
 		programs_forget(run.programs);
 	const enum status status = run_arrays(&run);
@@ -209,8 +223,6 @@ static enum status run_stream(const struct context *context, const struct run_su
 		input_output_close_cotangent(&run);
 	slab_put(&run.conditions.input, context->allocator);
 	watched_close(&run);
-	pthread_cond_destroy(&run.turns.moved);
-	pthread_mutex_destroy(&run.turns.lock);
 	pthread_mutex_destroy(&run.lock);
 	return status;
 }
@@ -233,7 +245,7 @@ enum status run_gradient(const struct context *context, const struct run_subject
 	arena_init(&result->job_arena, context->allocator);
 	const enum status status = run_stream(context, subject, options, NULL, &pass);
 	if (status == STATUS_OK)
-		totals_finish(result);
+		totals_finish(result, ranks_index(subject->ranks) == 0);
 	return status;
 }
 

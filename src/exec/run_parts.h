@@ -41,6 +41,7 @@
 #include "ranks/ranks.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 /* One size of tile of a forward run, compiled. */
 struct tile_program {
@@ -131,8 +132,9 @@ struct run {
 	const struct node *unmet;       /* the same of a watched loop */
 	bool unteamed;                  /* operations are not shared */
 	struct {
-		pthread_mutex_t lock; /* guards the turn of each worker */
-		pthread_cond_t moved; /* a turn has changed */
+		struct turn_board *board; /* of a gradient that is summed in the order of tiles; or NULL */
+		bool shared;              /* by all ranks, as the sums are that tiles add to */
+		int64_t begun, next;      /* chunks of the arrays before the current one, and of those up to it */
 	} turns;
 	pthread_mutex_t lock; /* guards rows_done, and calls of trace and progress */
 	int64_t rows_done;
@@ -191,15 +193,15 @@ struct walk {
 	struct replay_log replay;
 };
 
-/* Where a worker is among the additions to shared sums. */
+/* Where a worker is among the additions to shared sums. What AT and ADDITIONS have lies in the board. */
 struct turn {
-	int64_t tile;       /* the tile that it runs; later tiles have not begun, earlier ones of it have ended */
-	int64_t *additions; /* by param: of that tile, so far */
+	atomic_int_least64_t *at; /* the tile that it runs; later ones have not begun, earlier ones of it have ended */
+	atomic_int_least64_t *additions; /* by param: of that tile, so far */
 	struct turns hooks;
-	/* Of several ranks: the part of a sum that is on its way, and whether a message of the current tile failed. */
+	/* Of several ranks: the part of a sum that is on its way. */
 	char *part;
 	size_t part_size;
-	bool lost;
+	bool lost; /* what the current tile waited for does not come: a worker or a rank has failed */
 };
 
 struct worker {
@@ -402,19 +404,29 @@ void totals_aim(struct worker *worker);
 void totals_aim_all(const struct run *run, struct bound_param *params);
 /* Adds the apart sums of the chunk's tile TILE to the totals. Calls come in the order of tiles. */
 void totals_add(const struct worker *worker, int64_t tile);
+/* Returns the bytes of the sums that ranks may share, if no earlier array has made them; -1: they may not be shared. */
+int64_t totals_shareable(const struct run *run);
+/* Puts these sums into MEMORY. */
+void totals_share(const struct run *run, char *memory);
 /* Adds the sums that programs have made of the current array to the totals. */
 enum status totals_add_programs(const struct run *run);
-/* Sets the gradients of params, after the last array. */
-void totals_finish(struct gradient_result *result);
+/* Sets the gradients of params, after the last array. Without FINISHES another rank does that in the same memory. */
+void totals_finish(struct gradient_result *result, bool finishes);
 
 /* turns.c: the order in which tiles add to shared sums */
 
-enum status turns_open_worker(struct worker *worker);
-/* Says that the worker has begun no tile of the current array. No worker may run. */
-void turns_begin_array(struct worker *worker);
-/* Say that the worker begins its current tile, and that it has ended it, or has failed with STATUS. */
+/* Makes run->turns for the job. Ranks of one machine put the sums beside them into memory that they share. */
+enum status turns_open(struct run *run);
+void turns_open_worker(struct worker *worker);
+/* Says that the chunks that follow are of another array. No worker may run. */
+void turns_begin_array(struct run *run);
+/* Say that the worker begins its current tile, has ended it, and will end none: whoever waits for it fails too. */
 void turns_begin_tile(struct worker *worker);
-void turns_end_tile(struct worker *worker, enum status status);
+void turns_end_tile(struct worker *worker);
+void turns_fail(struct worker *worker);
+/* Waits until the sums that the chunk before CHUNK made apart are added; says that CHUNK's are. Of ranks that share sums. */
+enum status turns_wait_chunk(const struct run *run, int64_t chunk);
+void turns_pass_chunk(const struct run *run, int64_t chunk);
 /* Returns the worker's turns for struct evaluation; NULL if workers share no sums. */
 const struct turns *turns_of(const struct worker *worker);
 
@@ -438,8 +450,9 @@ enum status shares_least(const struct run *run, int64_t *value);
 enum status shares_most(const struct run *run, int64_t *value);
 /* Gives the sums so far to the owner of CHUNK. The owner of the chunk before has them. */
 enum status shares_move_sums(struct run *run, int64_t chunk);
-/* True if the current array is cut into chunks that several ranks share. */
+/* True if the current array is cut into chunks that several ranks share; if they also send one another what tiles add to. */
 bool shares_rows(const struct run *run);
+bool shares_sends(const struct run *run);
 /* Fails if RUN's rows are shared but its input or its outputs cannot be read or written at any place. */
 enum status shares_begin_array(struct run *run);
 /* Gets what the chunk before CHUNK has left in the state of the reduction; passes that state on to the next chunk. */

@@ -3,6 +3,9 @@
  * rank in the order of tiles. A rank gets the sum from the owner of the tile before, adds its own part, and passes it
  * on. So the sums are added in the order that one process adds them in, and have its bits.
  *
+ * Ranks of one machine keep the sums of params in memory that they share, and say whose turn it is on the board of
+ * turns.c: then no sums are sent. Otherwise there are messages:
+ *
  *     the state of the reduction         a message for each chunk
  *     the states of the folds of a pass  likewise, and one to all ranks after the pass
  *     sums made apart                    a message for each chunk and param
@@ -36,6 +39,7 @@ int64_t shares_chunk(const struct run *run, int64_t item)
 }
 
 static int owner(const struct run *run, int64_t chunk) { return (int)(chunk % ranks_count(run->ranks)); }
+bool shares_sends(const struct run *run) { return shares_rows(run) && !run->turns.shared; }
 bool shares_owns(const struct run *run, int64_t chunk) { return owner(run, chunk) == ranks_index(run->ranks); }
 
 /* Says at which stage, and why, one rank computes alone. */
@@ -136,8 +140,18 @@ static enum status exchange_apart(struct run *run, int64_t chunk, exchange *one)
 	return STATUS_OK;
 }
 
-enum status shares_get_sums(struct run *run, int64_t chunk) { return exchange_apart(run, chunk, get_part); }
-enum status shares_pass_sums(struct run *run, int64_t chunk) { return exchange_apart(run, chunk, pass_part); }
+enum status shares_get_sums(struct run *run, int64_t chunk)
+{
+	return run->turns.shared ? turns_wait_chunk(run, chunk) : exchange_apart(run, chunk, get_part);
+}
+
+enum status shares_pass_sums(struct run *run, int64_t chunk)
+{
+	if (!run->turns.shared)
+		return exchange_apart(run, chunk, pass_part);
+	turns_pass_chunk(run, chunk);
+	return STATUS_OK;
+}
 
 /* Copies the part at PLACE of an array of elements of SIZE bytes, from the array to PACKED or back. */
 static void copy_part(char *array, char *packed, const struct sum_place *place, size_t size, bool back)
@@ -211,7 +225,7 @@ void shares_pass_addition(struct worker *worker, uint32_t param, const struct su
 void shares_pass_tile(struct worker *worker)
 {
 	struct run *run = worker->run;
-	for (size_t i = 0; shares_rows(run) && i < run->params->count && !worker->turn.lost; i++)
+	for (size_t i = 0; shares_sends(run) && i < run->params->count && !worker->turn.lost; i++)
 		if (kind_of(run, i) == SUM_SHARED && !by_addition(worker, (uint32_t)i))
 			worker->turn.lost = exchange_sum(run, i, worker->chunk, TAG_TILE, pass_part) != STATUS_OK;
 }
@@ -266,11 +280,17 @@ enum status shares_least(const struct run *run, int64_t *value)
 	return shares_rows(run) ? ranks_broadcast(run->ranks, value, sizeof *value) : STATUS_OK;
 }
 
-/* Copies the state of the reduction, and the sums of params, from rank FROM to rank TO. */
+/*
+ * Copies the state of the reduction, and the sums of params, from rank FROM to rank TO. Where the sums are in memory that
+ * both share, rank FROM only says that it has added to them.
+ */
 static enum status move_sums(struct run *run, int from, int to)
 {
+	bool added = true;
 	if (run->tiles->folds)
 		TRY(move(run, from, to, run->reduction.state, state_size(run)));
+	if (run->turns.shared)
+		return move(run, from, to, &added, sizeof added);
 	for (size_t i = 0; run->gradient && i < run->params->count; i++) {
 		if (kind_of(run, i) == SUM_NONE || kind_of(run, i) == SUM_ROWS)
 			continue;

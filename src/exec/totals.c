@@ -43,6 +43,43 @@ enum status totals_open(struct run *run)
 	return STATUS_OK;
 }
 
+static bool in_order(const struct run *run, size_t i)
+{
+	const enum sum_kind kind = run->gradient->job->sums.kinds[i];
+	return kind == SUM_SHARED || kind == SUM_APART;
+}
+
+/*
+ * What all ranks add to a sum beside the tiles' additions would be added several times: sums of programs, and what
+ * programs between two passes add.
+ */
+int64_t totals_shareable(const struct run *run)
+{
+	const struct job *job = run->gradient->job;
+	int64_t bytes = 0;
+	bool may = job->sums.any && !job->passes;
+	for (uint32_t i = 0; i < run->chain->program_count; i++)
+		may = may && !run->chain->programs[i].traits.sums;
+	for (size_t i = 0; i < run->params->count && may; i++) {
+		const struct param_sums *sums = in_order(run, i) ? totals_of(run, i) : NULL;
+		may = !sums || !sums->heads || sums->shared;
+		if (sums && !sums->heads)
+			bytes = saturated_add(bytes, round_up(job_sum_bytes(job, i), ARRAY_ALIGN));
+	}
+	return may ? bytes : -1;
+}
+
+void totals_share(const struct run *run, char *memory)
+{
+	for (size_t i = 0; i < run->params->count; i++) {
+		const struct type type = bound_type(&run->params->bound[i]);
+		if (!in_order(run, i) || totals_of(run, i)->heads)
+			continue;
+		*totals_of(run, i) = (struct param_sums){memory, memory + type_bytes(&type), true};
+		memory += round_up(job_sum_bytes(run->gradient->job, i), ARRAY_ALIGN);
+	}
+}
+
 /*
  * The gradient of a first array has no tails if it is written once. A later array is added to it. So it needs tails,
  * and memory for the largest gradient that a program makes whole. A plan covers the first array, and here they are
@@ -171,13 +208,13 @@ static double sum_at(const struct param_sums *sums, bool wide, int64_t k)
 }
 
 /* The gradients are the sums of the first array's type. Adds those of the other type, if the stream had both. */
-void totals_finish(struct gradient_result *result)
+void totals_finish(struct gradient_result *result, bool finishes)
 {
 	for (size_t i = 0; i < result->param_count; i++) {
 		struct param_gradient *g = &result->params[i];
 		const bool wide = g->type.dtype == DTYPE_F64;
 		const struct param_sums *first = &g->of[wide], *other = &g->of[!wide];
-		const int64_t count = other->heads ? shape_count(&g->type.shape) : 0;
+		const int64_t count = finishes && other->heads ? shape_count(&g->type.shape) : 0;
 		g->data = first->heads;
 		for (int64_t k = 0; k < count; k++) {
 			const double sum = sum_at(first, wide, k) + sum_at(other, !wide, k);

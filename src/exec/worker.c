@@ -163,10 +163,9 @@ enum status worker_run_chunk(void *run, int index, int64_t chunk, struct diags *
 		const bool adds = passes_write(worker->run);
 		if (adds)
 			turns_begin_tile(worker);
-		const enum status status = gradient_run_tile(worker);
+		TRY(gradient_run_tile(worker));
 		if (adds)
-			turns_end_tile(worker, status);
-		TRY(status);
+			turns_end_tile(worker);
 		TRY(worker->turn.lost ? STATUS_OTHER_RANK : STATUS_OK);
 	}
 	return STATUS_OK;

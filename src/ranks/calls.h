@@ -2,8 +2,8 @@
  * What a module of ranks exports, as `ckptc_rank_calls`. The program opens the module when a launcher has started it
  * as one of several processes. So the program itself depends on no MPI, and its start loads none.
  *
- * All functions but fail may wait. A function that returns a bool returns false once another rank has called fail.
- * Then the only calls that may follow are fail, settle and stop. Several threads may call send and receive at once.
+ * All functions but fail may wait. A function that returns a bool returns false once a rank has called fail. Then
+ * the only calls that may follow are fail, settle and stop. Several threads may call send, receive, good and fail at once.
  */
 #ifndef RANKS_CALLS_H
 #define RANKS_CALLS_H
@@ -23,7 +23,7 @@ struct rank_calls {
 	bool (*send)(int to, int tag, const void *data, size_t size);
 	/* Receives the next message of SIZE bytes that FROM has sent with TAG. */
 	bool (*receive)(int from, int tag, void *data, size_t size);
-	/* True unless another rank has called fail. It does not wait. */
+	/* True unless a rank has called fail. It does not wait. */
 	bool (*good)(void);
 	/* Tells all others that this rank has failed. */
 	void (*fail)(void);

@@ -8,6 +8,7 @@
 #include <mpi.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -18,7 +19,8 @@ enum { PIECE = 1 << 30, PENDING_MOST = 64 << 20, TESTS = 2000, YIELDS = 200, SLE
 
 static struct {
 	int index, count;
-	bool started, failed;       /* started: by this module; failed: this rank has sent the notice */
+	bool started;               /* by this module */
+	atomic_bool failed;         /* this rank has sent the notice */
 	MPI_Comm messages, notices; /* notices: of failures; what settle sends */
 	pthread_mutex_t lock;       /* guards the list of pending sends */
 	struct pending *pending;
@@ -38,7 +40,7 @@ static bool good(void)
 {
 	int there = 0;
 	MPI_Iprobe(MPI_ANY_SOURCE, NOTICE, mpi.notices, &there, MPI_STATUS_IGNORE);
-	return !there;
+	return !there && !mpi.failed;
 }
 
 /* Waits a little longer for each of the CALLS tests so far. */
@@ -50,7 +52,7 @@ static void pause_before_test(int calls)
 		sched_yield();
 }
 
-/* Waits for REQUEST. False: another rank has failed. HEEDS: that ends the wait. */
+/* Waits for REQUEST. False: a rank has failed. HEEDS: that ends the wait. */
 static bool wait_for(MPI_Request *request, bool heeds)
 {
 	for (int calls = 0, done = 0;; calls++) {
@@ -156,9 +158,8 @@ static bool receive(int from, int tag, void *data, size_t size)
 
 static void fail(void)
 {
-	if (mpi.failed)
+	if (atomic_exchange(&mpi.failed, true))
 		return;
-	mpi.failed = true;
 	for (int i = 0; i < mpi.count; i++) {
 		MPI_Request request;
 		if (i == mpi.index)
@@ -189,7 +190,7 @@ static void settle(const void *mine, size_t size, void *all)
 static void stop(void)
 {
 	pthread_mutex_lock(&mpi.lock);
-	for (int calls = 0; mpi.pending && !mpi.failed && good(); calls++) {
+	for (int calls = 0; mpi.pending && good(); calls++) {
 		free_pending();
 		pause_before_test(calls);
 	}

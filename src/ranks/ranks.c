@@ -100,6 +100,12 @@ enum status ranks_receive(const struct ranks *ranks, int from, int tag, void *da
 	return ranks->calls->receive(from, tag % RANK_TAGS, data, size) ? STATUS_OK : STATUS_OTHER_RANK;
 }
 
+void ranks_fail(const struct ranks *ranks)
+{
+	if (ranks)
+		ranks->calls->fail();
+}
+
 enum status ranks_check(const struct ranks *ranks)
 {
 	return !ranks || ranks->calls->good() ? STATUS_OK : STATUS_OTHER_RANK;

@@ -34,7 +34,15 @@ enum status ranks_start(const struct context *context, struct ranks **ranks);
 enum status ranks_broadcast(const struct ranks *ranks, void *data, size_t size);
 enum status ranks_send(const struct ranks *ranks, int to, int tag, const void *data, size_t size);
 enum status ranks_receive(const struct ranks *ranks, int from, int tag, void *data, size_t size);
-/* Fails with STATUS_OTHER_RANK if another rank has failed. It does not wait. */
+/*
+ * Sets *MEMORY to SIZE bytes of zeros that all ranks share until the process ends, aligned as arrays are; to NULL if
+ * ranks run on several machines, or if rank 0's ALLOCATOR or the system has not so much memory. All ranks call it. It
+ * fails with STATUS_OTHER_RANK alone.
+ */
+enum status ranks_share(const struct ranks *ranks, int64_t size, const struct allocator *allocator, void **memory);
+/* Tells the others that this rank has failed, so that those which wait for it end. RANKS may be NULL. */
+void ranks_fail(const struct ranks *ranks);
+/* Fails with STATUS_OTHER_RANK if a rank has failed. It does not wait. */
 enum status ranks_check(const struct ranks *ranks);
 /*
  * Ends a phase of all ranks, of which this one has the status STATUS. Returns the status of the failure to report: that

@@ -1,0 +1,111 @@
+/*
+ * Memory that all ranks share: an unnamed file of rank 0, which the others open by its place in /proc. A token in it
+ * proves that they opened that file: host names may be equal, and processes have the same numbers, where they see
+ * different machines. If any rank cannot open it, none uses it.
+ */
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/checked.h"
+#include "ranks/calls.h"
+#include "ranks/ranks.h"
+
+enum { TAG_SHARED = RANK_TAGS - 1 };
+
+/* What rank 0 tells of its file, which begins with TOKEN in ARRAY_ALIGN bytes. SIZE 0: it has none. */
+struct offer {
+	int64_t process, fd, size;
+	uint64_t token[2];
+};
+
+static char *map(int fd, int64_t size)
+{
+	void *at = fd < 0 ? MAP_FAILED : mmap(NULL, (size_t)size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	return at == MAP_FAILED ? NULL : at;
+}
+
+/*
+ * Makes a file of SIZE bytes, whose pages it has at once: later there may be none, which would kill. The allocator is
+ * asked first, since it fails where the system would take all memory that there is.
+ */
+static char *make(struct offer *offer, int64_t size, const struct allocator *allocator, int *fd)
+{
+	const int64_t pages = round_up(size, sysconf(_SC_PAGESIZE));
+	void *block = allocator_get(allocator, (size_t)pages, 1);
+	allocator_put(allocator, block, (size_t)pages);
+	*fd = block ? memfd_create("ckptc-ranks", MFD_CLOEXEC) : -1;
+	const bool whole = *fd >= 0 && fallocate(*fd, 0, 0, pages) == 0;
+	char *at = whole && getrandom(offer->token, sizeof offer->token, 0) > 0 ? map(*fd, pages) : NULL;
+	if (!at)
+		return NULL;
+	memcpy(at, offer->token, sizeof offer->token);
+	offer->process = getpid();
+	offer->fd = *fd;
+	offer->size = pages;
+	return at;
+}
+
+/* Maps the file of OFFER. NULL: this rank does not see it. */
+static char *join(const struct offer *offer)
+{
+	char path[64];
+	struct stat status;
+	snprintf(path, sizeof path, "/proc/%lld/fd/%lld", (long long)offer->process, (long long)offer->fd);
+	if (offer->size == 0 || stat(path, &status) != 0 || !S_ISREG(status.st_mode) || status.st_size != offer->size)
+		return NULL;
+	const int fd = open(path, O_RDWR | O_CLOEXEC);
+	char *at = map(fd, offer->size);
+	if (fd >= 0)
+		close(fd);
+	if (!at || !memcmp(at, offer->token, sizeof offer->token))
+		return at;
+	munmap(at, (size_t)offer->size);
+	return NULL;
+}
+
+/* Sets *HAVE to false on all ranks if it is false on one. */
+static enum status agree(const struct ranks *ranks, bool *have)
+{
+	bool all = *have;
+	for (int i = 1; i < ranks->count && ranks->index == 0; i++) {
+		bool other = false;
+		TRY(ranks_receive(ranks, i, TAG_SHARED, &other, sizeof other));
+		all = all && other;
+	}
+	if (ranks->index > 0)
+		TRY(ranks_send(ranks, 0, TAG_SHARED, &all, sizeof all));
+	TRY(ranks_broadcast(ranks, &all, sizeof all));
+	*have = all;
+	return STATUS_OK;
+}
+
+enum status ranks_share(const struct ranks *ranks, int64_t size, const struct allocator *allocator, void **memory)
+{
+	struct offer offer = {.size = 0};
+	char *at = NULL;
+	int fd = -1;
+	*memory = NULL;
+	if (!ranks->together)
+		return STATUS_OK;
+	if (ranks->index == 0)
+		at = make(&offer, size + ARRAY_ALIGN, allocator, &fd);
+	enum status status = ranks_broadcast(ranks, &offer, sizeof offer);
+	if (ranks->index > 0 && !status)
+		at = join(&offer);
+	bool have = at != NULL;
+	if (!status)
+		status = agree(ranks, &have);
+	if (fd >= 0)
+		close(fd);
+	if (at && (status || !have))
+		munmap(at, (size_t)offer.size);
+	else if (at)
+		*memory = at + ARRAY_ALIGN;
+	return status;
+}
