@@ -13,6 +13,7 @@
  *     totals.c        gradients of params, added up over tiles and arrays
  *     turns.c         the order in which workers add to gradients that they share
  *     halos.c         a forward run on ranks that keep their rows and send one another the outermost
+ *     halo_steps.c    its steps, and the rows of each rank
  *     shares.c        the chunks of this rank, and what ranks send one another
  *     kept_states.c   states kept in reduced precision or on disk
  *     resume.c        points in a journal, and the run that resumes from one

@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { RANK_CALLS_VERSION = 1, RANK_TAGS = 1 << 20 };
+enum { RANK_CALLS_VERSION = 2, RANK_TAGS = 1 << 20 };
 
 struct rank_calls {
 	int version;
@@ -23,6 +23,11 @@ struct rank_calls {
 	bool (*send)(int to, int tag, const void *data, size_t size);
 	/* Receives the next message of SIZE bytes that FROM has sent with TAG. */
 	bool (*receive)(int from, int tag, void *data, size_t size);
+	/*
+	 * Lets the next message of SIZE bytes that FROM sends with TAG arrive while the caller does other work. The module
+	 * keeps it for receive, if memory allows.
+	 */
+	void (*expect)(int from, int tag, size_t size);
 	/* True unless a rank has called fail. It does not wait. */
 	bool (*good)(void);
 	/* Tells all others that this rank has failed. */

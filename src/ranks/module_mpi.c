@@ -22,8 +22,9 @@ static struct {
 	bool started;               /* by this module */
 	atomic_bool failed;         /* this rank has sent the notice */
 	MPI_Comm messages, notices; /* notices: of failures; what settle sends */
-	pthread_mutex_t lock;       /* guards the list of pending sends */
-	struct pending *pending;
+	pthread_mutex_t lock;       /* guards the lists */
+	struct pending *pending;    /* sends */
+	struct pending *expected; /* messages that receive has not asked for yet, the first of each sender and tag first */
 	size_t pending_bytes;
 } mpi = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -32,6 +33,7 @@ enum { NOTICE, SETTLE };
 struct pending {
 	struct pending *next;
 	MPI_Request request;
+	int from, tag; /* of a message that is expected */
 	size_t size;
 	char data[];
 };
@@ -144,8 +146,47 @@ static bool send(int to, int tag, const void *data, size_t size)
 	return true;
 }
 
+static void expect(int from, int tag, size_t size)
+{
+	struct pending *p = size > PIECE ? NULL : malloc(sizeof *p + size), **link = &mpi.expected;
+	if (!p)
+		return;
+	p->from = from;
+	p->tag = tag;
+	p->size = size;
+	p->next = NULL;
+	pthread_mutex_lock(&mpi.lock);
+	while (*link)
+		link = &(*link)->next;
+	*link = p;
+	MPI_Irecv(p->data, (int)size, MPI_BYTE, from, tag, mpi.messages, &p->request);
+	pthread_mutex_unlock(&mpi.lock);
+}
+
+/* Returns the first message from FROM with TAG that is expected, taken out of the list, or NULL. */
+static struct pending *take_expected(int from, int tag)
+{
+	struct pending *p, **link = &mpi.expected;
+	pthread_mutex_lock(&mpi.lock);
+	while (*link && ((*link)->from != from || (*link)->tag != tag))
+		link = &(*link)->next;
+	p = *link;
+	if (p)
+		*link = p->next;
+	pthread_mutex_unlock(&mpi.lock);
+	return p;
+}
+
 static bool receive(int from, int tag, void *data, size_t size)
 {
+	struct pending *p = take_expected(from, tag);
+	if (p && !wait_for(&p->request, true))
+		return false; /* the message may still arrive, so its memory stays */
+	if (p) {
+		memcpy(data, p->data, size);
+		free(p);
+		return true;
+	}
 	for (size_t done = 0, n; done < size; done += n) {
 		MPI_Request request;
 		n = size - done < PIECE ? size - done : PIECE;
@@ -200,4 +241,4 @@ static void stop(void)
 }
 
 __attribute__((visibility("default"))) const struct rank_calls ckptc_rank_calls = {
-	RANK_CALLS_VERSION, start, broadcast, send, receive, good, fail, settle, stop};
+	RANK_CALLS_VERSION, start, broadcast, send, receive, expect, good, fail, settle, stop};

@@ -106,6 +106,11 @@ void ranks_fail(const struct ranks *ranks)
 		ranks->calls->fail();
 }
 
+void ranks_expect(const struct ranks *ranks, int from, int tag, size_t size)
+{
+	ranks->calls->expect(from, tag % RANK_TAGS, size);
+}
+
 enum status ranks_check(const struct ranks *ranks)
 {
 	return !ranks || ranks->calls->good() ? STATUS_OK : STATUS_OTHER_RANK;

@@ -34,6 +34,8 @@ enum status ranks_start(const struct context *context, struct ranks **ranks);
 enum status ranks_broadcast(const struct ranks *ranks, void *data, size_t size);
 enum status ranks_send(const struct ranks *ranks, int to, int tag, const void *data, size_t size);
 enum status ranks_receive(const struct ranks *ranks, int from, int tag, void *data, size_t size);
+/* Begins to receive a message for which a call of ranks_receive follows: it arrives in between. */
+void ranks_expect(const struct ranks *ranks, int from, int tag, size_t size);
 /*
  * Sets *MEMORY to SIZE bytes of zeros that all ranks share until the process ends, aligned as arrays are; to NULL if
  * ranks run on several machines, or if rank 0's ALLOCATOR or the system has not so much memory. All ranks call it. It
