@@ -283,6 +283,7 @@ static enum status run_pass(struct run *run, const struct pipeline *pipeline, bo
 		TRY(input_output_begin_outputs(run, run->context.diags));
 	TRY(pipeline_run(&each, run->context.diags));
 	TRY(passes_fold(run) ? shares_spread_state(run) : STATUS_OK);
+	TRY(passes_write(run) ? shares_await_sums(run) : STATUS_OK);
 	const unsigned before = flush_begin(pipeline->flush_denormals);
 	finish_pass(run, current_pass(run));
 	flush_end(before);

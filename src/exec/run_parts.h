@@ -401,7 +401,7 @@ enum status totals_open(struct run *run);
 enum status totals_begin_array(struct run *run);
 /* Directs the gradients of the worker's tile to the totals, or to sums apart, which it zeroes. */
 void totals_aim(struct worker *worker);
-/* Directs the gradients of all PARAMS to the totals: an addition to them belongs to no tile. */
+/* Directs the gradients of all PARAMS to the totals: an addition to them belongs to no tile. Rank 0 alone adds to shared ones. */
 void totals_aim_all(const struct run *run, struct bound_param *params);
 /* Adds the apart sums of the chunk's tile TILE to the totals. Calls come in the order of tiles. */
 void totals_add(const struct worker *worker, int64_t tile);
@@ -472,6 +472,8 @@ void shares_get_addition(struct worker *worker, uint32_t param, const struct sum
 void shares_pass_addition(struct worker *worker, uint32_t param, const struct sum_place *place);
 /* Passes on the params whose elements a tile makes more than once, when the worker's tile has ended. */
 void shares_pass_tile(struct worker *worker);
+/* After the last chunk of a pass, rank 0 waits until all have added to the sums that ranks share. */
+enum status shares_await_sums(struct run *run);
 /* After the last chunk, rank 0 gets the state of the reduction and all gradients of params. */
 enum status shares_collect(struct run *run);
 

@@ -280,17 +280,22 @@ enum status shares_least(const struct run *run, int64_t *value)
 	return shares_rows(run) ? ranks_broadcast(run->ranks, value, sizeof *value) : STATUS_OK;
 }
 
-/*
- * Copies the state of the reduction, and the sums of params, from rank FROM to rank TO. Where the sums are in memory that
- * both share, rank FROM only says that it has added to them.
- */
-static enum status move_sums(struct run *run, int from, int to)
+/* Rank FROM says to rank TO that it has added to the sums that they share. */
+static enum status say_added(const struct run *run, int from, int to)
 {
 	bool added = true;
+	return run->turns.shared ? move(run, from, to, &added, sizeof added) : STATUS_OK;
+}
+
+enum status shares_await_sums(struct run *run) { return say_added(run, owner(run, tiles_chunks(run->tiles) - 1), 0); }
+
+/* Copies the state of the reduction, and the sums of params that are not shared, from rank FROM to rank TO. */
+static enum status move_sums(struct run *run, int from, int to)
+{
 	if (run->tiles->folds)
 		TRY(move(run, from, to, run->reduction.state, state_size(run)));
 	if (run->turns.shared)
-		return move(run, from, to, &added, sizeof added);
+		return say_added(run, from, to);
 	for (size_t i = 0; run->gradient && i < run->params->count; i++) {
 		if (kind_of(run, i) == SUM_NONE || kind_of(run, i) == SUM_ROWS)
 			continue;

@@ -49,17 +49,11 @@ static bool in_order(const struct run *run, size_t i)
 	return kind == SUM_SHARED || kind == SUM_APART;
 }
 
-/*
- * What all ranks add to a sum beside the tiles' additions would be added several times: sums of programs, and what
- * programs between two passes add.
- */
 int64_t totals_shareable(const struct run *run)
 {
 	const struct job *job = run->gradient->job;
 	int64_t bytes = 0;
-	bool may = job->sums.any && !job->passes;
-	for (uint32_t i = 0; i < run->chain->program_count; i++)
-		may = may && !run->chain->programs[i].traits.sums;
+	bool may = job->sums.any;
 	for (size_t i = 0; i < run->params->count && may; i++) {
 		const struct param_sums *sums = in_order(run, i) ? totals_of(run, i) : NULL;
 		may = !sums || !sums->heads || sums->shared;
@@ -119,7 +113,7 @@ static char *apart_of(const struct worker *worker, int64_t tile)
 	return worker->apart ? worker->apart + tile * worker->run->gradient->job->sums.apart : NULL;
 }
 
-void totals_aim_all(const struct run *run, struct bound_param *params)
+static void aim(const struct run *run, struct bound_param *params)
 {
 	const struct job *job = run->gradient->job;
 	for (size_t i = 0; i < run->params->count; i++) {
@@ -135,12 +129,19 @@ void totals_aim_all(const struct run *run, struct bound_param *params)
 	}
 }
 
+void totals_aim_all(const struct run *run, struct bound_param *params)
+{
+	aim(run, params);
+	for (size_t i = 0; run->turns.shared && ranks_index(run->ranks) > 0 && i < run->params->count; i++)
+		params[i].gradient = in_order(run, i) ? NULL : params[i].gradient;
+}
+
 void totals_aim(struct worker *worker)
 {
 	const struct run *run = worker->run;
 	const struct job *job = run->gradient->job;
 	char *next = apart_of(worker, worker->tile);
-	totals_aim_all(run, worker->params);
+	aim(run, worker->params);
 	for (size_t i = 0; i < run->params->count; i++) {
 		struct bound_param *bound = &worker->params[i];
 		if (job->sums.kinds[i] != SUM_APART)
