@@ -38,8 +38,8 @@ enum status ranks_receive(const struct ranks *ranks, int from, int tag, void *da
 void ranks_expect(const struct ranks *ranks, int from, int tag, size_t size);
 /*
  * Sets *MEMORY to SIZE bytes of zeros that all ranks share until the process ends, aligned as arrays are; to NULL if
- * ranks run on several machines, or if rank 0's ALLOCATOR or the system has not so much memory. All ranks call it. It
- * fails with STATUS_OTHER_RANK alone.
+ * ranks run on several machines or ask for different sizes, or if rank 0's ALLOCATOR or the system has not so much
+ * memory. All ranks call it. It fails with STATUS_OTHER_RANK alone.
  */
 enum status ranks_share(const struct ranks *ranks, int64_t size, const struct allocator *allocator, void **memory);
 /* Tells the others that this rank has failed, so that those which wait for it end. RANKS may be NULL. */

@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/checked.h"
 #include "ranks/calls.h"
 #include "ranks/ranks.h"
 
@@ -36,36 +35,35 @@ static char *map(int fd, int64_t size)
  */
 static char *make(struct offer *offer, int64_t size, const struct allocator *allocator, int *fd)
 {
-	const int64_t pages = round_up(size, sysconf(_SC_PAGESIZE));
-	void *block = allocator_get(allocator, (size_t)pages, 1);
-	allocator_put(allocator, block, (size_t)pages);
+	void *block = allocator_get(allocator, (size_t)size, 1);
+	allocator_put(allocator, block, (size_t)size);
 	*fd = block ? memfd_create("ckptc-ranks", MFD_CLOEXEC) : -1;
-	const bool whole = *fd >= 0 && fallocate(*fd, 0, 0, pages) == 0;
-	char *at = whole && getrandom(offer->token, sizeof offer->token, 0) > 0 ? map(*fd, pages) : NULL;
+	const bool whole = *fd >= 0 && fallocate(*fd, 0, 0, size) == 0;
+	char *at = whole && getrandom(offer->token, sizeof offer->token, 0) > 0 ? map(*fd, size) : NULL;
 	if (!at)
 		return NULL;
 	memcpy(at, offer->token, sizeof offer->token);
 	offer->process = getpid();
 	offer->fd = *fd;
-	offer->size = pages;
+	offer->size = size;
 	return at;
 }
 
-/* Maps the file of OFFER. NULL: this rank does not see it. */
-static char *join(const struct offer *offer)
+/* Maps the file of OFFER. NULL: this rank does not see it, or needs another size than SIZE. */
+static char *join(const struct offer *offer, int64_t size)
 {
 	char path[64];
 	struct stat status;
 	snprintf(path, sizeof path, "/proc/%lld/fd/%lld", (long long)offer->process, (long long)offer->fd);
-	if (offer->size == 0 || stat(path, &status) != 0 || !S_ISREG(status.st_mode) || status.st_size != offer->size)
+	if (offer->size != size || stat(path, &status) != 0 || !S_ISREG(status.st_mode) || status.st_size != size)
 		return NULL;
 	const int fd = open(path, O_RDWR | O_CLOEXEC);
-	char *at = map(fd, offer->size);
+	char *at = map(fd, size);
 	if (fd >= 0)
 		close(fd);
 	if (!at || !memcmp(at, offer->token, sizeof offer->token))
 		return at;
-	munmap(at, (size_t)offer->size);
+	munmap(at, (size_t)size);
 	return NULL;
 }
 
@@ -87,6 +85,7 @@ static enum status agree(const struct ranks *ranks, bool *have)
 
 enum status ranks_share(const struct ranks *ranks, int64_t size, const struct allocator *allocator, void **memory)
 {
+	const int64_t whole = size + ARRAY_ALIGN;
 	struct offer offer = {.size = 0};
 	char *at = NULL;
 	int fd = -1;
@@ -94,17 +93,17 @@ enum status ranks_share(const struct ranks *ranks, int64_t size, const struct al
 	if (!ranks->together)
 		return STATUS_OK;
 	if (ranks->index == 0)
-		at = make(&offer, size + ARRAY_ALIGN, allocator, &fd);
+		at = make(&offer, whole, allocator, &fd);
 	enum status status = ranks_broadcast(ranks, &offer, sizeof offer);
 	if (ranks->index > 0 && !status)
-		at = join(&offer);
+		at = join(&offer, whole);
 	bool have = at != NULL;
 	if (!status)
 		status = agree(ranks, &have);
 	if (fd >= 0)
 		close(fd);
 	if (at && (status || !have))
-		munmap(at, (size_t)offer.size);
+		munmap(at, (size_t)whole);
 	else if (at)
 		*memory = at + ARRAY_ALIGN;
 	return status;

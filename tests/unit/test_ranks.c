@@ -10,6 +10,7 @@
 
 static int pipes[2][2]; /* to rank 0, to rank 1 */
 static int rank;
+static int64_t more;                           /* bytes that rank 1 asks for beyond those of rank 0 */
 static void (*spoil)(void *data, size_t size); /* changes what rank 1 is sent; or NULL */
 
 static bool send_to(int to, int tag, const void *data, size_t size)
@@ -43,6 +44,7 @@ static int share(int64_t size, bool together)
 {
 	ck_assert(pipe(pipes[0]) == 0 && pipe(pipes[1]) == 0);
 	const pid_t child = fork();
+	size += child == 0 ? more : 0;
 	ck_assert_int_ge(child, 0);
 	rank = child == 0;
 	const struct ranks ranks = {.index = rank, .count = 2, .together = together, .calls = &calls};
@@ -78,7 +80,7 @@ START_TEST(one_machine)
 }
 END_TEST
 
-/* None uses the memory if another machine's name is another, if the file is not the one, or if there is none. */
+/* None uses the memory if machines differ, if the file is not the one, if there is none, or if sizes differ. */
 START_TEST(several_machines)
 {
 	ck_assert_int_eq(share(4096, false), 10);
@@ -87,6 +89,8 @@ START_TEST(several_machines)
 	spoil = forget;
 	ck_assert_int_eq(share(4096, true), 10);
 	ck_assert_int_eq(share((int64_t)1 << 62, true), 10);
+	more = 64;
+	ck_assert_int_eq(share(4096, true), 10);
 }
 END_TEST
 
