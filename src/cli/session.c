@@ -319,7 +319,7 @@ enum status session_open_output(struct session *s, struct opened_output **out, c
 {
 	struct output output;
 	if (ranks_index(s->ranks) > 0) /* rank 0 writes what one process writes */
-		TRY(output_join(&output, NULL, 0, &s->arena, &s->diags));
+		TRY(output_join(&output, "", NULL, 0, &s->arena, &s->diags));
 	else
 		TRY((live ? output_open_live : output_open)(&output, path, &s->arena, &s->diags));
 	return session_own_output(s, out, &output);
@@ -346,7 +346,7 @@ enum status session_open_rows(struct session *s, struct opened_output **out, con
 	if (first)
 		return STATUS_OK;
 	const char *shared = of.shared ? arena_printf(&s->arena, "%s", of.path) : NULL;
-	TRY(output_join(&output, shared, of.base, &s->arena, &s->diags));
+	TRY(output_join(&output, path ? path : "<stdout>", shared, of.base, &s->arena, &s->diags));
 	return session_own_output(s, out, &output);
 }
 

@@ -443,15 +443,11 @@ enum status output_open(struct output *output, const char *path, struct arena *a
 	return write_failed(output, diags);
 }
 
-enum status output_join(struct output *output, const char *path, int64_t base, struct arena *arena, struct diags *diags)
+enum status output_join(struct output *output, const char *name, const char *path, int64_t base, struct arena *arena,
+                        struct diags *diags)
 {
-	*output = (struct output){.fd = -1,
-	                          .name = path ? path : "",
-	                          .owned = true,
-	                          .seekable = path,
-	                          .joined = true,
-	                          .base = base,
-	                          .arena = arena};
+	*output = (struct output){
+		.fd = -1, .name = name, .owned = true, .seekable = path, .joined = true, .base = base, .arena = arena};
 	if (path)
 		output->fd = io_open(path, O_WRONLY, 0);
 	return path && output->fd < 0 ? write_failed(output, diags) : STATUS_OK;

@@ -99,9 +99,9 @@ bool output_follow(const char *path, char to[PATH_MAX]);
 enum status output_open(struct output *output, const char *path, struct arena *arena, struct diags *diags);
 /*
  * Opens the file that another process writes as OUTPUT, of which PATH is the path, to write parts of it at their
- * offsets. PATH NULL: there is no such file, and all bytes are dropped. BASE is the other's.
+ * offsets. PATH NULL: there is no such file, and all bytes are dropped. BASE is the other's. Messages say NAME.
  */
-enum status output_join(struct output *output, const char *path, int64_t base, struct arena *arena,
+enum status output_join(struct output *output, const char *name, const char *path, int64_t base, struct arena *arena,
                         struct diags *diags);
 /*
  * Writes the path by which other processes open OUTPUT's file. TOGETHER: they run on this machine; else a temporary gets
