@@ -210,6 +210,12 @@ static void finish_pass(struct run *run, const struct pass *pass)
 		                                    .workspace = passes->workspace});
 }
 
+struct spill_piece passes_left(const struct run *run)
+{
+	const struct passes *passes = &run->passes;
+	return (struct spill_piece){passes->slab.base, (size_t)(passes->workspace - passes->slab.base)};
+}
+
 /* Opens the copy of an array that cannot be read again. */
 static enum status open_copy(struct run *run)
 {
@@ -223,6 +229,9 @@ static enum status open_copy(struct run *run)
 	run->passes.stamp = input_stamp(run->reader->input);
 	if (count < 2 || run->copied || (reader_rereadable(run->reader) && !in_place))
 		return STATUS_OK;
+	if (tile_journal_wanted(run))
+		return diag_file(diags, STATUS_USAGE, run->reader->input->name, -1,
+		                 "--journal: the chain reads its input several times, and the output is written over it");
 	if (!options->one_pass && run->tiles->wraps) /* the first window needs the last rows */
 		return windows_copy(run);
 	if (!options->one_pass)
@@ -278,15 +287,18 @@ static enum status run_pass(struct run *run, const struct pipeline *pipeline, bo
 	run->read_anywhere = (anywhere || again) && !copied;
 	each.read_in_order = !again && !run->read_anywhere;
 	each.write_in_order = pipeline->write_in_order || passes_fold(run);
-	begin_states(passes, current_pass(run));
-	if (passes_write(run)) /* before workers write anywhere */
+	if (run->begun == 0) /* else the journal has states */
+		begin_states(passes, current_pass(run));
+	if (passes_write(run) && !run->outputs_begun) /* before workers write anywhere */
 		TRY(input_output_begin_outputs(run, run->context.diags));
-	TRY(pipeline_run(&each, run->context.diags));
+	TRY(tile_journal_wanted(run) ? tile_journal_run(run, &each) : pipeline_run(&each, run->context.diags));
+	run->begun = 0;
 	TRY(passes_fold(run) ? shares_spread_state(run) : STATUS_OK);
 	TRY(passes_write(run) ? shares_await_sums(run) : STATUS_OK);
 	const unsigned before = flush_begin(pipeline->flush_denormals);
 	finish_pass(run, current_pass(run));
 	flush_end(before);
+	TRY(tile_journal_wanted(run) ? shares_meet(run) : STATUS_OK); /* the next point has all that was added */
 	passes->copy.complete = copied;
 	passes->steps += current_pass(run)->steps;
 	return STATUS_OK;
@@ -297,8 +309,10 @@ enum status passes_run(struct run *run, const struct pipeline *pipeline)
 	struct passes *passes = &run->passes;
 	const bool anywhere = run->read_anywhere;
 	TRY(open_copy(run));
-	passes->current = 0;
+	const uint32_t begin = run->begun > 0 ? passes->current : 0; /* a run that resumes has a current pass */
 	passes->steps = 0;
+	for (passes->current = 0; passes->current < begin; passes->current++)
+		passes->steps += current_pass(run)->steps;
 	TRY(begin_between(run));
 	while (passes->current < passes->programs->count) {
 		TRY(run_pass(run, pipeline, anywhere));

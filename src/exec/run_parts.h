@@ -274,6 +274,8 @@ enum status passes_run(struct run *run, const struct pipeline *pipeline);
 enum status passes_run_tile(struct worker *worker);
 /* Adds the states of the chunk's tiles, in order. */
 void passes_add_chunk(const struct worker *worker, int64_t chunk);
+/* Returns the states of the current pass, and the results that passes so far have left. */
+struct spill_piece passes_left(const struct run *run);
 /* True if the current pass makes states; if it makes rows of outputs. Without passes the latter is true. */
 bool passes_fold(const struct run *run);
 bool passes_write(const struct run *run);
@@ -447,6 +449,8 @@ int64_t shares_before(const struct run *run, int64_t chunk);
 bool shares_owns(const struct run *run, int64_t chunk);
 /* Sets *VALUE to the least value of all ranks. It waits for them. */
 enum status shares_least(const struct run *run, int64_t *value);
+/* Waits until all ranks have called it. */
+enum status shares_meet(const struct run *run);
 /* Sets rank 0's *VALUE to the greatest value of all ranks. */
 enum status shares_most(const struct run *run, int64_t *value);
 /* Gives the sums so far to the owner of CHUNK. The owner of the chunk before has them. */

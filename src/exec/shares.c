@@ -287,13 +287,19 @@ static enum status say_added(const struct run *run, int from, int to)
 	return run->turns.shared ? move(run, from, to, &added, sizeof added) : STATUS_OK;
 }
 
+enum status shares_meet(const struct run *run)
+{
+	int64_t nothing = 0;
+	return shares_least(run, &nothing);
+}
+
 enum status shares_await_sums(struct run *run) { return say_added(run, owner(run, tiles_chunks(run->tiles) - 1), 0); }
 
-/* Copies the state of the reduction, and the sums of params that are not shared, from rank FROM to rank TO. */
+/* Copies the state of the reduction or of the pass, and the sums of params that are not shared, from rank FROM to rank TO. */
 static enum status move_sums(struct run *run, int from, int to)
 {
-	if (run->tiles->folds)
-		TRY(move(run, from, to, run->reduction.state, state_size(run)));
+	if (run->tiles->folds || passes_fold(run))
+		TRY(move(run, from, to, state_of(run), state_size(run)));
 	if (run->turns.shared)
 		return say_added(run, from, to);
 	for (size_t i = 0; run->gradient && i < run->params->count; i++) {

@@ -7,11 +7,14 @@
  *                  point; a hash of the rows so far
  *     rows         of outputs, and of gradients of streamed params
  *
+ * In a run in passes, a point lies in a pass or at its end. All ranks have images of all that passes have left, since they
+ * all compute what lies between passes. The last pass alone makes rows.
+ *
  * Rows of outputs are written twice, to the output and to the spill file, since a kill removes the output. A resumed
  * run copies them to the new output.
  *
- * Invariant: no rank overwrites the image before the last until all ranks have the last. So if ranks are killed, their
- * last points are one apart at most, and each has an image of the earliest of these.
+ * Invariant: no rank overwrites the image before the last until all ranks have the last. So if ranks are killed, all have
+ * an image of the last point that all have reached.
  *
  * Rank 0 chooses the number of chunks between two points, so that points take at most a tenth of the run.
  */
@@ -49,7 +52,8 @@ static void set_pieces(struct run *run, int64_t done)
 {
 	struct tile_journal *tj = run->gradient->tile_journal;
 	const struct gradient_result *result = run->gradient->result;
-	const bool all = done == 0 || shares_owns(run, done - 1);
+	const bool own = run->passes.levels && !run->turns.shared; /* between passes, each rank adds to its own sums */
+	const bool all = done == 0 || own || shares_owns(run, done - 1);
 	tj->piece_count = 0;
 	for (size_t i = 0; i < result->param_count && all; i++)
 		if (run->gradient->job->sums.kinds[i] != SUM_ROWS)
@@ -57,6 +61,8 @@ static void set_pieces(struct run *run, int64_t done)
 	if (all && run->tiles->folds)
 		tj->pieces[tj->piece_count++] =
 			(struct spill_piece){run->reduction.state, (size_t)run->tiles->state * sizeof(double)};
+	if (run->passes.levels)
+		tj->pieces[tj->piece_count++] = passes_left(run);
 	tj->pieces[tj->piece_count++] = (struct spill_piece){&tj->hash, sizeof tj->hash};
 	tj->pieces[tj->piece_count++] = (struct spill_piece){&tj->error, sizeof tj->error};
 }
@@ -89,7 +95,7 @@ static enum status plan_file(struct run *run)
 	struct tile_journal *tj = run->gradient->tile_journal = arena_alloc(&run->arena, sizeof *tj);
 	TRY_ALLOC(tj, run->context.diags);
 	tj->spill = (struct spill){.fd = -1, .allocator = run->context.allocator};
-	tj->pieces = arena_array(&run->arena, 2 * run->params->count + 3, sizeof *tj->pieces);
+	tj->pieces = arena_array(&run->arena, 2 * run->params->count + 4, sizeof *tj->pieces);
 	TRY_ALLOC(tj->pieces, run->context.diags);
 	tj->slot = JOURNAL_IMAGE_B;
 	set_pieces(run, 0);
@@ -180,29 +186,61 @@ static enum status copy_rows(struct run *run, int64_t done)
 	return tj->hash == hash ? STATUS_OK : spill_damaged(&tj->spill, tj->rows_at, "not as it was written", diags);
 }
 
+/* Returns the last point up to point MOST of which this rank has an image. 0: it has no image; -1: all are later. */
+static int64_t point_up_to(const struct tile_journal *tj, int64_t most)
+{
+	int64_t last = 0, found = -1;
+	for (int64_t slot = JOURNAL_IMAGE_A; slot <= JOURNAL_IMAGE_B; slot++) {
+		const int64_t number = spill_holds(&tj->spill, slot) ? tj->spill.regions[slot].number : 0;
+		last = greater(last, number);
+		found = number > 0 && number <= most ? greater(found, number) : found;
+	}
+	return last > 0 ? found : 0;
+}
+
+/*
+ * Sets *NUMBER to the last point of which all ranks have an image. That need not be any rank's last: a rank may have a
+ * point of a run that others did not reach, and later runs have other points.
+ */
+static enum status common_point(const struct run *run, int64_t *number)
+{
+	int64_t last;
+	*number = INT64_MAX;
+	do {
+		last = *number;
+		*number = point_up_to(run->gradient->tile_journal, last);
+		TRY(shares_least(run, number));
+	} while (*number > 0 && *number < last);
+	return STATUS_OK;
+}
+
 /* Resumes from the last point that all ranks have, if there is one. */
 static enum status resume(struct run *run)
 {
 	struct tile_journal *tj = run->gradient->tile_journal;
 	const struct journal *journal = run->gradient->result->journal;
-	int64_t done = greater(journal->number, 0);
-	TRY(shares_least(run, &done));
-	if (done == 0)
+	const int64_t chunks = tiles_chunks(run->tiles);
+	int64_t number;
+	TRY(common_point(run, &number));
+	if (number == 0)
 		return STATUS_OK;
-	for (tj->slot = JOURNAL_IMAGE_A; tj->slot <= JOURNAL_IMAGE_B; tj->slot++)
-		if (spill_holds(&tj->spill, tj->slot) && tj->spill.regions[tj->slot].number == done)
-			break;
-	if (tj->slot > JOURNAL_IMAGE_B) {
+	if (number < 0) {
 		diag_file(run->context.diags, STATUS_DATA, journal->path, -1,
 		          "the journals of the ranks are of different runs");
 		return diag_hint(run->context.diags, "%s", journal->remedy);
 	}
+	tj->slot = spill_holds(&tj->spill, JOURNAL_IMAGE_A) && tj->spill.regions[JOURNAL_IMAGE_A].number == number
+	               ? JOURNAL_IMAGE_A
+	               : JOURNAL_IMAGE_B;
+	const int64_t pass = (number - 1) / chunks, done = number - pass * chunks;
+	run->passes.current = (uint32_t)pass;
 	set_pieces(run, done);
 	TRY(spill_read(&tj->spill, tj->slot, tj->pieces, tj->piece_count, run->context.diags));
 	run->begun = done;
 	run->workers[0].walk.kept.error = tj->error;
 	TRY(shares_move_sums(run, done));
-	return copy_rows(run, done);
+	TRY(shares_meet(run)); /* the sums that ranks share are there */
+	return passes_write(run) ? copy_rows(run, done) : STATUS_OK;
 }
 
 enum status tile_journal_open(struct run *run)
@@ -237,7 +275,7 @@ enum status tile_journal_keep(struct worker *worker, int64_t chunk, struct diags
 {
 	struct run *run = worker->run;
 	struct tile_journal *tj = run->gradient ? run->gradient->tile_journal : NULL;
-	if (!tj)
+	if (!tj || !passes_write(run))
 		return STATUS_OK;
 	set_rows(worker, chunk);
 	int64_t at = tj->rows_at + shares_before(run, chunk) * tj->item;
@@ -249,7 +287,7 @@ enum status tile_journal_keep(struct worker *worker, int64_t chunk, struct diags
 	return STATUS_OK;
 }
 
-/* Makes the point before chunk DONE durable. */
+/* Makes the point before chunk DONE of the current pass durable, or at the end of the pass. */
 static enum status write_point(struct run *run, int64_t done)
 {
 	struct tile_journal *tj = run->gradient->tile_journal;
@@ -258,7 +296,7 @@ static enum status write_point(struct run *run, int64_t done)
 			tj->error = run->workers[i].walk.kept.error;
 	set_pieces(run, done);
 	tj->slot = tj->slot == JOURNAL_IMAGE_A ? JOURNAL_IMAGE_B : JOURNAL_IMAGE_A;
-	tj->spill.number = done;
+	tj->spill.number = run->passes.current * tiles_chunks(run->tiles) + done;
 	return spill_write_at_once(&tj->spill, tj->slot, tj->pieces, tj->piece_count, run->context.diags);
 }
 
@@ -274,7 +312,7 @@ enum status tile_journal_run(struct run *run, const struct pipeline *pipeline)
 		done = lesser(done + step, chunks);
 		part.items = shares_before(run, done);
 		TRY(pipeline_run(&part, run->context.diags));
-		if (done == chunks)
+		if (done == chunks && passes_write(run))
 			break;
 		const double computed = clock_seconds() - begun;
 		TRY(write_point(run, done));

@@ -15,8 +15,6 @@ static struct because refuse_chain(const struct job *job, const struct lowered *
 	const char *reason = NULL;
 	if (job->chain->has_conditions)
 		reason = "it folds the rows, and the iterations of `repeat while` are counted before the gradient";
-	else if (job->options.resumable)
-		reason = "it folds the rows, and a journal has no points between passes";
 	else if (job->chain->program_count)
 		reason = "it folds the rows, and the chain calls programs";
 	else if (job->whole.steps > MOST_STEPS)
@@ -106,10 +104,6 @@ enum status job_cut_passes(struct job *job, const struct lowered *forward, struc
 	job->tiles.because = tiles.because;
 	if (!tiles.tiled) /* windows do not serve it */
 		return STATUS_OK;
-	if (job->options.resumable) {
-		job->tiles.because = (struct because){"a journal has no points in a gradient by passes", because.span};
-		return STATUS_OK;
-	}
 	const bool known = because.reason != NULL;
 	const struct span fold = because.span;
 	TRY(known ? STATUS_OK : join_whole(job, passes, &because));
