@@ -358,7 +358,8 @@ void session_make_writer(struct session *s, struct opened_output *out)
 	s->in.reader.options.overwritten |= over;
 	struct writer_options options = {.format = s->set.to != FORMAT_AUTO ? s->set.to : s->in.reader.format,
 	                                 .layout = s->in.reader.layout,
-	                                 .display = s->set.to == FORMAT_AUTO && isatty(out->output.fd),
+	                                 /* a launcher of ranks may give them a terminal whatever its own output is */
+	                                 .display = s->set.to == FORMAT_AUTO && !s->ranks && isatty(out->output.fd),
 	                                 .reader = over ? &s->in.reader : NULL};
 	if (options.display)
 		options.format = FORMAT_TEXT;

@@ -58,7 +58,7 @@ enum status shares_begin_array(struct run *run)
 {
 	struct diags *diags = run->context.diags;
 	const struct writer *gradient = run->gradient ? run->gradient->options->gradient : NULL;
-	const struct writer *value = run->tiles->folds ? NULL : run->options->value;
+	const struct writer *value = run->tiles->output_row > 0 ? run->options->value : NULL;
 	const char *wrong = NULL;
 	if (!run->ranks)
 		return STATUS_OK;
