@@ -211,6 +211,14 @@ static enum status dispatch(struct session *s, int argc, char **argv)
 	return status;
 }
 
+/* Starts the ranks after a failure before that, so that one of them reports it. */
+static void start_after_failure(struct session *s)
+{
+	bool first;
+	if (s->launched == 0 && ranks_launched(&first) > 1 && ranks_start(&s->context, &s->ranks) != STATUS_OK)
+		s->silent = !first;
+}
+
 int main(int argc, char **argv)
 {
 	struct allocator_cap cap;
@@ -231,6 +239,8 @@ int main(int argc, char **argv)
 	session.context = (struct context){&allocator, &session.arena, &session.diags};
 	session_choose_color(&session, argc - 1, argv + 1);
 	enum status status = dispatch(&session, argc, argv);
+	if (status)
+		start_after_failure(&session);
 	if (status)
 		status = session_settle(&session, status);
 	if (status && session.diags.exhausted) /* diags_render prints "out of memory" */
