@@ -106,6 +106,19 @@ static void release(struct run *run)
 	run->ready = false;
 }
 
+/* Warns of tiles that --tile makes so small that most rows of their windows are computed again for other tiles. */
+static void warn_small_tiles(const struct run *run)
+{
+	enum { WARN_RATIO = 32 };
+	const struct tiles *tiles = run->tiles;
+	const int64_t halo = tiles_halo(tiles);
+	if (!run->options->job.tile || halo < WARN_RATIO * tiles->tile || ranks_index(run->ranks) > 0)
+		return;
+	diag_warn(run->context.diags, "each tile of %lld rows reads and computes %lld rows around it as well",
+	          (long long)tiles->tile, (long long)halo);
+	diag_hint(run->context.diags, "larger tiles do less work twice: --tile %lld, or none", (long long)halo);
+}
+
 /* Makes RUN ready for arrays of TYPE, unless it is. */
 static enum status prepare(struct run *run, const struct type *type)
 {
@@ -121,6 +134,7 @@ static enum status prepare(struct run *run, const struct type *type)
 	                   run->programs));
 	TRY(programs_demand(run->chain, run->gradient, run->programs, run->context.diags));
 	TRY(run->gradient ? gradient_prepare(run) : forward_prepare(run));
+	warn_small_tiles(run);
 	run->workers = arena_array(&run->arena, (size_t)run->tiles->workers, sizeof *run->workers);
 	TRY_ALLOC(run->workers, run->context.diags);
 	while (run->open < run->tiles->workers) {
