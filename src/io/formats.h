@@ -112,7 +112,10 @@ enum { LEAST_POWER = -292, MOST_POWER = 324 };
  * E from 0 to 55. E must be from LEAST_POWER to MOST_POWER.
  */
 uint128 power_of_ten(int e);
-int floor_log2_of_power_of_10(int e);
+
+/* The factor is scaled by 2^32, and exact enough for every power here. */
+static inline int floor_log2_of_power_of_10(int e) { return (int)((e * INT64_C(14267572527)) >> 32); }
+
 /*
  * Reads the decimal at TEXT, with or without point and exponent, and rounds it once. Returns where it ends, at END at the
  * latest. Returns NULL if there is none, or it is one of the few that number_parse must read. Reads no byte at END.

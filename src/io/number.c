@@ -150,11 +150,13 @@ struct decimal {
 	bool out;
 };
 
-/* True if the eight bytes of EIGHT, the first in the lowest place, are digits. */
-static bool are_digits(uint64_t eight)
+/* Returns how many of the eight bytes of EIGHT, the first in the lowest place, are digits before the first other. */
+static int leading_digits(uint64_t eight)
 {
-	const uint64_t high = UINT64_C(0xf0f0f0f0f0f0f0f0), six = UINT64_C(0x0606060606060606);
-	return ((eight & high) | ((eight + six) & high) >> 4) == UINT64_C(0x3333333333333333);
+	const uint64_t high = UINT64_C(0xf0f0f0f0f0f0f0f0), threes = UINT64_C(0x3030303030303030);
+	const uint64_t six = UINT64_C(0x0606060606060606), above = (eight + six) & high; /* a digit is below 0x3a */
+	const uint64_t others = ((eight & high) ^ threes) | (above ^ threes);
+	return others ? __builtin_ctzll(others) / 8 : 8;
 }
 
 /* Returns the value of eight digits. Neighbours are joined to pairs, these to fours, and these to eight. */
@@ -169,14 +171,30 @@ static uint32_t value_of(uint64_t eight)
 /* Adds the digits at AT to D. STEP is 0 before the point, and -1 after it. Returns where they end, at most END. */
 static const char *take_digits(const char *at, const char *end, struct decimal *d, int step)
 {
-	const uint64_t room = UINT64_C(1000000000000000000), room_for_8 = room / 10000000;
-	for (uint64_t eight; end - at >= 8 && d->mantissa < room_for_8; at += 8) {
+	static const uint64_t tens[] = {1, 10, 100, 1000, 10000, 100000, 1000000, 10000000, 100000000};
+	/* a mantissa below ROOMS[N] has room for N more digits */
+	static const uint64_t rooms[] = {UINT64_MAX,        1000000000000000000, 100000000000000000,
+	                                 10000000000000000, 1000000000000000,    100000000000000,
+	                                 10000000000000,    1000000000000,       100000000000};
+	const uint64_t room = rooms[1], zeros = UINT64_C(0x3030303030303030);
+	for (uint64_t eight; end - at >= 8;) {
 		memcpy(&eight, at, sizeof eight);
 		eight = le64toh(eight);
-		if (!are_digits(eight))
+		const int count = leading_digits(eight);
+		if (count == 0)
+			return at;
+		if (d->mantissa >= rooms[count] || (count < 8 && step == 0)) /* most whole parts are short: no need to shift */
 			break;
-		d->mantissa = d->mantissa * 100000000 + value_of(eight);
-		d->exponent += 8 * step;
+		if (count == 8) { /* the usual case, for which the next bytes need not wait for COUNT */
+			d->mantissa = d->mantissa * tens[8] + value_of(eight);
+			d->exponent += 8 * step;
+			at += 8;
+			continue;
+		}
+		eight = eight << (64 - 8 * count) | zeros >> 8 * count; /* zeros come before the digits */
+		d->mantissa = d->mantissa * tens[count] + value_of(eight);
+		d->exponent += count * step;
+		return at + count;
 	}
 	for (unsigned digit; at < end && (digit = (unsigned)(unsigned char)*at - '0') < 10; at++) {
 		if (d->mantissa < room) {
@@ -268,8 +286,8 @@ const char *number_read(const char *text, const char *end, double *value)
 	at = any ? take_exponent(at, end, &d) : NULL;
 	if (!at || !double_of(&d, value))
 		return NULL;
-	if (*text == '-')
-		*value = -*value;
+	const double signs[] = {1, -1}; /* no branch, as signs are hard to guess */
+	*value *= signs[*text == '-'];
 	return at;
 }
 

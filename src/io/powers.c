@@ -70,6 +70,3 @@ uint128 power_of_ten(int e)
 	pthread_once(&powers.once, make_powers);
 	return powers.entries[e - LEAST_POWER];
 }
-
-/* The factor is scaled by 2^32, and exact enough for every power here. */
-int floor_log2_of_power_of_10(int e) { return (int)((e * INT64_C(14267572527)) >> 32); }
