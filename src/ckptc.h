@@ -104,7 +104,8 @@ CKPTC_API void ckptc_plan_free(struct ckptc_plan *plan);
 /* What a plan costs. Times are in the unit of the steps'. */
 struct ckptc_counters {
 	int64_t steps;
-	int64_t evaluations;       /* forward executions of steps, recording ones and the first sweep too */
+	/* Forward executions of steps, recording ones, the first sweep and those within the backward of a region too. */
+	int64_t evaluations;
 	int64_t recomputed;        /* evaluations - steps */
 	int64_t checkpoints;       /* the most states in memory slots at once */
 	int64_t slots, disk_slots; /* slots of memory and of disk are numbered from 0 up to these, exclusive */
@@ -188,6 +189,9 @@ struct ckptc_callbacks {
 /*
  * Executes PLAN. A callback that returns another value than 0 ends it: that value is returned, and ERROR's status is
  * CKPTC_STOPPED. Else returns a ckptc_status: CKPTC_USAGE, before anything is called, if a callback is missing.
+ *
+ * FORWARD and RECORD are called as often as the counter evaluations says, unless the plan is of a chain with `checkpoint
+ * { }`, or under a policy by name: what such a region computes again belongs to BACKWARD, and is no call.
  */
 CKPTC_API int ckptc_execute(const struct ckptc_plan *plan, const struct ckptc_callbacks *callbacks, void *context,
                             struct ckptc_error *error);

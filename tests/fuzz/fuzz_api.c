@@ -122,16 +122,22 @@ static void read_residuals(const struct ckptc_plan *plan)
 			abort();
 }
 
-/* Executes PLAN, whose counters are C: as a whole, until a callback stops it, and without one of the callbacks. */
-static void execute(const struct ckptc_plan *plan, const struct ckptc_counters *c)
+/*
+ * Executes PLAN, whose counters are C: as a whole, until a callback stops it, and without one of the callbacks. REGIONS:
+ * the plan may have checkpoint regions, which compute steps again without a call.
+ */
+static void execute(const struct ckptc_plan *plan, const struct ckptc_counters *c, int regions)
 {
 	struct ckptc_callbacks calls = {count_forward, count_forward, count_backward, on_slot, on_slot,
 	                                on_slot,       on_slot,       on_slot,        on_slot};
 	struct ckptc_error error;
-	struct counted all = {0}, some = {.stop_at = (c->evaluations + 1) / 2}, rest = {0};
+	struct counted all = {0}, some = {0}, rest = {0};
 	int status = check(ckptc_execute(plan, &calls, &all, &error), &error, NULL);
-	if (status ? status != CKPTC_LIMIT : all.forward != c->evaluations || all.backward != c->steps)
+	const int64_t least = regions ? c->steps : c->evaluations;
+	if (status ? status != CKPTC_LIMIT
+	           : all.forward < least || all.forward > c->evaluations || all.backward != c->steps)
 		abort();
+	some.stop_at = all.forward > 1 ? all.forward / 2 : 1;
 	status = ckptc_execute(plan, &calls, &some, &error);
 	if (status == STOP ? error.status != CKPTC_STOPPED || some.forward != some.stop_at
 	                   : status != CKPTC_LIMIT && c->steps)
@@ -145,7 +151,7 @@ static void execute(const struct ckptc_plan *plan, const struct ckptc_counters *
 		abort();
 }
 
-static void use_plan(struct ckptc_plan *plan, const struct ckptc_allocator *allocator)
+static void use_plan(struct ckptc_plan *plan, int regions, const struct ckptc_allocator *allocator)
 {
 	struct ckptc_error error;
 	struct ckptc_counters c;
@@ -157,7 +163,7 @@ static void use_plan(struct ckptc_plan *plan, const struct ckptc_allocator *allo
 		const int verified = check(ckptc_plan_verify(plan, &error), &error, NULL);
 		if (verified && verified != CKPTC_LIMIT)
 			abort();
-		execute(plan, &c);
+		execute(plan, &c, regions);
 	}
 	ckptc_plan_free(plan);
 }
@@ -201,7 +207,7 @@ static void fuzz_costs(struct bytes *bytes, const struct ckptc_allocator *alloca
 	struct ckptc_plan *plan;
 	struct ckptc_error error;
 	if (!check(ckptc_plan_costs(&plan, &costs, policy, &options, &error), &error, &plan))
-		use_plan(plan, allocator);
+		use_plan(plan, 0, allocator);
 }
 
 /* The first line is the policy, the rest the costs. Many steps are planned under save-all alone. */
@@ -219,10 +225,10 @@ static void fuzz_spec(struct bytes *bytes, const struct ckptc_allocator *allocat
 	if (check(ckptc_plan_spec(&plan, json, bytes->left - length, "save-all", &options, &error), &error, &plan))
 		return;
 	ckptc_plan_counters(plan, &counters);
-	use_plan(plan, allocator);
+	use_plan(plan, 0, allocator);
 	if (counters.steps <= 8 * SEARCHED_MOST &&
 	    !check(ckptc_plan_spec(&plan, json, bytes->left - length, policy, &options, &error), &error, &plan))
-		use_plan(plan, allocator);
+		use_plan(plan, 0, allocator);
 }
 
 static void fuzz_verifier(struct bytes *bytes, const struct ckptc_allocator *allocator)
@@ -312,8 +318,9 @@ static int bind_all(struct ckptc_chain *chain, const struct ckptc_array *x, uint
 	return !check(ckptc_chain_program(chain, "step", programs[choice % 4], &error), &error, NULL);
 }
 
+/* REGIONS as for execute. PREDICTS: the plan's counters are those of the run. */
 static void use_chain(struct ckptc_chain *chain, const struct ckptc_array *x, const struct ckptc_run_options *how,
-                      int predicts)
+                      int regions, int predicts)
 {
 	struct ckptc_plan *plan;
 	struct ckptc_result *result;
@@ -322,7 +329,7 @@ static void use_chain(struct ckptc_chain *chain, const struct ckptc_array *x, co
 	const int status = check(ckptc_plan_chain(&plan, chain, x, how->policy, &how->plan, &error), &error, &plan);
 	if (!status) {
 		ckptc_plan_counters(plan, &planned);
-		use_plan(plan, how->plan.allocator);
+		use_plan(plan, regions, how->plan.allocator);
 	}
 	if (!check(ckptc_run(&result, chain, x, how, &error), &error, &result))
 		use_result(result, chain, NULL);
@@ -365,7 +372,8 @@ static void fuzz_chain(struct bytes *bytes, const struct ckptc_allocator *alloca
 		return;
 	const int bound = bind_all(chain, &x, numbers);
 	/* Costs of programs are measured. The plan of a `repeat while` has all its iterations, and none has a cotangent. */
-	use_chain(chain, &x, &how, !bound && !how.cotangent && !memmem(bytes->at, bytes->left, "while", 5));
+	const int regions = !strcmp(policy, "nothing") || memmem(bytes->at, bytes->left, "checkpoint", 10);
+	use_chain(chain, &x, &how, regions, !bound && !how.cotangent && !memmem(bytes->at, bytes->left, "while", 5));
 	ckptc_chain_free(chain);
 }
 
