@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/magic.h>
 #include <poll.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -17,6 +18,7 @@
 #include <string.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 enum {
@@ -25,6 +27,7 @@ enum {
 	FLUSH_BLOCK = 8 << 20,
 	/* Bytes of a write to a file: the kernel copies 4 MiB at once at half the speed (ext4 on Linux 6.18, cold pages). */
 	WRITE_PIECE = 512 << 10,
+	RESERVE_LEAST = 1 << 20, /* bytes: smaller files are written at once */
 	MAX_TEMPORARIES = 64,
 	NAMES_TRIED = 100,
 	MAX_LINKS = 40
@@ -492,6 +495,14 @@ bool io_write_at(int fd, int64_t offset, const void *from, size_t size)
 			return false;
 	}
 	return true;
+}
+
+void output_reserve(const struct output *output, int64_t size)
+{
+	struct statfs system;
+	if (output->temporary && size >= RESERVE_LEAST && fstatfs(output->fd, &system) == 0 &&
+	    system.f_type == EXT4_SUPER_MAGIC)
+		(void)fallocate(output->fd, FALLOC_FL_KEEP_SIZE, output->base + output->offset, size);
 }
 
 /*

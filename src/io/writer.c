@@ -129,6 +129,8 @@ enum status writer_begin(struct writer *w, const struct type *type, struct diags
 		w->held = allocator_get(w->arena->allocator, (size_t)w->count * sizeof(double) + 1, 1);
 		TRY_ALLOC(w->held, diags);
 	}
+	if (has_plain_values(w))
+		output_reserve(w->output, w->count * (int64_t)dtype_size(type->dtype));
 	w->data = w->output->offset;
 	w->index++;
 	return STATUS_OK;

@@ -305,6 +305,23 @@ START_TEST(output_appears_at_commit)
 }
 END_TEST
 
+/* Reserved bytes change neither a file nor its size, be they too many for the disk or never written. */
+START_TEST(reserved_bytes)
+{
+	struct output output;
+	struct stat st;
+	for (int i = 0; i < 3; i++) {
+		ck_assert_int_eq(output_open(&output, path, &arena, &diags), STATUS_OK);
+		ck_assert_int_eq(output_write(&output, "abc", 3, &diags), STATUS_OK);
+		output_reserve(&output, (const int64_t[]){1 << 20, INT64_MAX, 3}[i]);
+		ck_assert(fstat(output.fd, &st) == 0 && st.st_size == 3);
+		ck_assert_int_eq(output_write(&output, "def", 3, &diags), STATUS_OK);
+		ck_assert_int_eq(output_commit(&output, &diags), STATUS_OK);
+		ck_assert_str_eq(read_file(path), "abcdef");
+	}
+}
+END_TEST
+
 START_TEST(abort_leaves_the_old_file)
 {
 	struct output output;
@@ -620,6 +637,7 @@ int main(void)
 	tcase_add_test(tcase, inputs_that_are_refused);
 	tcase_add_test(tcase, files_keep_off_standard_descriptors);
 	tcase_add_test(tcase, output_appears_at_commit);
+	tcase_add_test(tcase, reserved_bytes);
 	tcase_add_test(tcase, abort_leaves_the_old_file);
 	tcase_add_test(tcase, temporaries_with_names);
 	tcase_add_test(tcase, cleanup_removes_what_is_open);
