@@ -80,6 +80,7 @@ struct job_options session_job_options(const struct session *s, const struct pol
 	                            .param_bytes = s->bound.bytes,
 	                            .costs = s->costs ? costs_of : NULL,
 	                            .costs_context = s->costs,
+	                            .costs_measured = s->costs && !s->costs->spec,
 	                            .spill = s->costs && s->costs->spill_known ? &s->costs->spill : NULL};
 }
 

@@ -10,6 +10,7 @@
 #include "compile/launch.h"
 
 #include "exec/blocks.h"
+#include "exec/neighbours.h"
 #include "exec/owned.h"
 #include "exec/wave.h"
 
@@ -402,6 +403,13 @@ static void run_accumulate(struct machine_state *m, const struct launch *launch)
 
 /* Loops of launches. */
 
+static void copy_carried(const struct machine_state *m, const struct carried *c, char *to, const char *from)
+{
+	wave_run(m->e->wave);
+	memcpy(to, from, (size_t)c->bytes);
+	neighbours_copied(m->e->neighbours, to, from);
+}
+
 static void move_dynamic(struct machine_state *m, const struct launch *loop)
 {
 	m->moved = true;
@@ -469,9 +477,8 @@ static void rotate(struct machine_state *m, const struct launch *loop)
 		char *from = next[i];
 		if (c->written || is_place(m, loop, c, from))
 			continue;
-		wave_run(m->e->wave);
 		next[i] = free_place(m, loop, c, next, count);
-		memcpy(next[i], from, (size_t)c->bytes);
+		copy_carried(m, c, next[i], from);
 	}
 	for (size_t i = 0; i < count; i++) {
 		const struct carried *c = &loop->carried[i];
@@ -497,10 +504,8 @@ static void exchange(struct machine_state *m, const struct launch *loop)
 	}
 	for (size_t i = 0; i < loop->carried_count; i++) {
 		const struct carried *c = &loop->carried[i];
-		if (c->written)
-			continue;
-		wave_run(m->e->wave);
-		memcpy(other_place(m, c), m->frame[c->result], (size_t)c->bytes);
+		if (!c->written)
+			copy_carried(m, c, other_place(m, c), m->frame[c->result]);
 	}
 	for (size_t i = 0; i < loop->carried_count; i++) {
 		const struct carried *c = &loop->carried[i];
@@ -519,10 +524,8 @@ static void finish_loop(struct machine_state *m, const struct launch *loop, bool
 		char *value = m->frame[none ? c->init : c->inner];
 		if (!c->copy_out)
 			m->frame[c->final] = none ? m->workspace + c->offset[0] : value;
-		if (m->frame[c->final] == value)
-			continue;
-		wave_run(m->e->wave);
-		memcpy(m->frame[c->final], value, (size_t)c->bytes);
+		if (m->frame[c->final] != value)
+			copy_carried(m, c, m->frame[c->final], value);
 	}
 }
 
@@ -570,6 +573,7 @@ enum status evaluate(const struct evaluation *e)
 	for (size_t i = 0; i < e->program->launch_count; i++) {
 		const struct launch *launch = &e->program->launches[i];
 		settle(&m, launch);
+		TRY(neighbours_launch(e->neighbours, e->program, launch, m.frame));
 		switch (launch->kind) {
 		case LAUNCH_GROUP:
 			run_group(&m, launch);

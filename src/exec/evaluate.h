@@ -77,22 +77,23 @@ struct evaluation {
 	uint64_t *skipped;
 	int64_t *iterations; /* gets those of each `repeat while`, by its number; NULL: not wanted */
 	const struct instr *
-		*unfinished;              /* gets the last WHILE whose number is above 0 after the most iterations; or NULL */
-	void *spare;                  /* for a gradient that a program makes whole, if it is not ONCE: added from here */
-	const struct turns *turns;    /* NULL: nobody else adds to gradients */
-	struct program_set *programs; /* of the chain; NULL if it has none */
-	int worker;                   /* the caller's, for PROGRAMS */
-	struct deferred *deferred;    /* the worker's; NULL: all additions are made at once */
-	struct diags *diags;          /* for PROGRAMS */
-	struct wave *wave;            /* lets groups wait (exec/wave.h): the caller calls wave_run; NULL: none waits */
-	struct team *team;            /* its threads have program->member bytes each; NULL: the caller alone */
+		*unfinished;               /* gets the last WHILE whose number is above 0 after the most iterations; or NULL */
+	void *spare;                   /* for a gradient that a program makes whole, if it is not ONCE: added from here */
+	const struct turns *turns;     /* NULL: nobody else adds to gradients */
+	struct program_set *programs;  /* of the chain; NULL if it has none */
+	int worker;                    /* the caller's, for PROGRAMS */
+	struct deferred *deferred;     /* the worker's; NULL: all additions are made at once */
+	struct diags *diags;           /* for PROGRAMS */
+	struct wave *wave;             /* lets groups wait (exec/wave.h): the caller calls wave_run; NULL: none waits */
+	struct neighbours *neighbours; /* of a window whose rows ranks exchange (exec/neighbours.h); else NULL */
+	struct team *team;             /* its threads have program->member bytes each; NULL: the caller alone */
 	const struct kernels *kernels[2]; /* F32, F64; NULL: evaluate finds them, which takes time */
 };
 
 /* Returns the address of PARAM's part REF, with loops at COUNTERS. A streamed param's tile begins at row FIRST_ROW. */
 const void *param_place(const struct bound_param *param, const struct param_ref *ref, const int64_t *counters,
                         int64_t first_row);
-/* Runs the program. Allocates nothing. Fails only as programs_call does. */
+/* Runs the program. Allocates nothing. Fails only as programs_call and neighbours_launch do. */
 enum status evaluate(const struct evaluation *evaluation);
 /* Makes the additions that evaluations have deferred. */
 void evaluate_deferred(struct deferred *deferred);

@@ -27,6 +27,7 @@ static enum status on_call(void *context, const struct machine_call *call)
 		wave_run(worker->wave);
 		memcpy(worker->outs[i], param_place(&worker->params[ref->param], ref, call->counters, worker->first_row),
 		       (size_t)type_bytes(body->values[body->outs[i].value].type));
+		neighbours_written(worker->neighbours, worker->outs[i], true);
 	}
 	TRY(worker_evaluate(worker, &(struct evaluation){.program = call->program,
 	                                                 .own = call->own,
@@ -72,6 +73,7 @@ enum status gradient_make_job(struct run *run, bool keep)
 	const double begun = clock_seconds();
 	const struct context context = {run->context.allocator, &result->job_arena, run->context.diags};
 	struct job_options options = run->options->job;
+	TRY(ranks_broadcast(run->ranks, &options.memory_available, sizeof options.memory_available));
 	if (run->conditions.watching) {
 		watched_portion(run, &options);
 		options.unpredicted = keep && (!run->gradient->options->spill || run->workers[0].walk.kept.ahead);
@@ -101,12 +103,30 @@ static enum status refuse_sums(const struct run *run)
 	return STATUS_OK;
 }
 
+/* Fails if ranks that exchange rows do not have the same plan, as they have with the same options. */
+static enum status agree(const struct run *run)
+{
+	const struct job *job = run->gradient->job;
+	const struct counters *c = &job->predicted;
+	const int64_t exchanged = job->tiles.exchanged;
+	const int64_t mine[] = {exchanged, exchanged ? job->tile.slab : 0, exchanged ? c->evaluations : 0,
+	                        exchanged ? c->checkpoints : 0, exchanged ? c->spill_writes : 0};
+	int64_t first[sizeof mine / sizeof *mine];
+	memcpy(first, mine, sizeof first);
+	TRY(ranks_broadcast(run->ranks, first, sizeof first));
+	if (!memcmp(first, mine, sizeof first))
+		return STATUS_OK;
+	return diag_file(run->context.diags, STATUS_USAGE, NULL, -1,
+	                 "ranks that exchange rows need the same options, and these ranks have other plans");
+}
+
 enum status gradient_prepare(struct run *run)
 {
 	const struct job *job = run->gradient->job;
 	const struct context *context = &run->context;
 	int64_t bytes = 0; /* unused: the job has counted them */
 	TRY(gradient_make_job(run, false));
+	TRY(agree(run));
 	if (run->gradient->options->journal)
 		TRY(refuse_sums(run));
 	for (size_t i = 0; i < run->whole->distinct_count; i++)
@@ -180,6 +200,8 @@ enum status gradient_run_tile(struct worker *worker)
 	walk->kept.fetches = 0;
 	totals_aim(worker);
 	windows_aim_params(worker);
+	if (worker->neighbours)
+		neighbours_begin(worker->neighbours, worker->tile_row);
 	if (walk->recompute.hashes)
 		state_hashes_begin(&walk->recompute);
 	TRY(trace_tile(worker, false));

@@ -114,6 +114,8 @@ enum status input_output_exchange(void *context, enum machine_input_output which
 	wave_run(worker->wave);
 	TRY(offset < 0 ? STATUS_OK : watched_reach(worker, offset + type_bytes(type)));
 	char *at = offset < 0 ? NULL : worker->slab.base + offset;
+	if (which == MACHINE_INPUT || which == MACHINE_SEED)
+		neighbours_written(worker->neighbours, at, true);
 	if (which == MACHINE_INPUT)
 		return read_input(worker, at, type);
 	if (which == MACHINE_GRADIENT)

@@ -19,6 +19,7 @@ static enum status on_convert(void *context, int64_t to, int64_t from, const str
 	TRY(watched_reach(worker, to + type_bytes(type)));
 	uint16_t *kept = (uint16_t *)(void *)(worker->slab.base + (narrow ? to : from));
 	char *full = worker->slab.base + (narrow ? from : to);
+	neighbours_copied(worker->neighbours, worker->slab.base + to, worker->slab.base + from);
 	if (!narrow)
 		convert_from_file(full, type->dtype, kept, store, count);
 	for (size_t done = 0; done < count && narrow; done += PIECE) {
@@ -113,6 +114,8 @@ static enum status on_disk(void *context, enum machine_disk access, int64_t slot
 	if (access != MACHINE_FETCH)
 		return spill_write(&kept->spill, place, kept->pieces, kept->piece_count, worker->diags);
 	TRY(spill_read(&kept->spill, place, kept->pieces, kept->piece_count, worker->diags));
+	for (size_t i = 0; i < kept->piece_count; i++)
+		neighbours_written(worker->neighbours, kept->pieces[i].data, false);
 	const int64_t next = kept_states_next_fetch(worker);
 	if (next >= 0)
 		spill_read_ahead(&kept->spill, kept_states_slot(worker, next));

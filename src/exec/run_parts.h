@@ -14,6 +14,7 @@
  *     turns.c         the order in which workers add to gradients that they share
  *     halos.c         a forward run on ranks that keep their rows and send one another the outermost
  *     halo_steps.c    its steps, and the rows of each rank
+ *     neighbours.c    the same in a gradient, whose tiles are windows: counts their right rows
  *     shares.c        the chunks of this rank, and what ranks send one another
  *     kept_states.c   states kept in reduced precision or on disk
  *     resume.c        points in a journal, and the run that resumes from one
@@ -31,6 +32,7 @@
 #define EXEC_RUN_PARTS_H
 
 #include "exec/journal.h"
+#include "exec/neighbours.h"
 #include "exec/passes.h"
 #include "exec/pipeline.h"
 #include "exec/reduction.h"
@@ -213,12 +215,13 @@ struct worker {
 	/* Parts of BLOCKS, for one chunk; NULL if the run does not need them. */
 	struct slab blocks;
 	char *input, *gradient, *value;
-	char *apart;       /* tile after tile: its sums of the gradients of params that are made apart */
-	double *states;    /* tile after tile: its state of the reduction */
-	char *param_rows;  /* of streamed params, for a window that goes around the end of the array */
-	uint64_t *skipped; /* of struct evaluation, in a forward run; or NULL */
-	struct slab slab;  /* the machine's arrays, or a forward program's workspace */
-	struct wave *wave; /* of groups that wait; a hook that reads or writes arrays calls wave_run first */
+	char *apart;                   /* tile after tile: its sums of the gradients of params that are made apart */
+	double *states;                /* tile after tile: its state of the reduction */
+	char *param_rows;              /* of streamed params, for a window that goes around the end of the array */
+	uint64_t *skipped;             /* of struct evaluation, in a forward run; or NULL */
+	struct slab slab;              /* the machine's arrays, or a forward program's workspace */
+	struct wave *wave;             /* of groups that wait; a hook that reads or writes arrays calls wave_run first */
+	struct neighbours *neighbours; /* of a tile whose rows ranks exchange; else NULL */
 	struct bound_param *params;
 	struct deferred deferred;
 	const void **ins; /* of a call; as long as any program needs */

@@ -75,6 +75,20 @@ static void hint_at_less(const struct run *run)
 		diag_hint_more(diags, "the whole array is in memory, because of %s", why);
 }
 
+/* Lets the worker's tile exchange rows, between arrays of its slab. */
+static enum status open_neighbours(struct worker *worker)
+{
+	const struct run *run = worker->run;
+	worker->neighbours = arena_alloc(&worker->arena, sizeof *worker->neighbours);
+	TRY_ALLOC(worker->neighbours, worker->diags);
+	*worker->neighbours = (struct neighbours){.ranks = run->ranks,
+	                                          .tiles = run->tiles,
+	                                          .begin = worker->slab.base,
+	                                          .size = (int64_t)worker->slab.size,
+	                                          .wave = worker->wave};
+	return STATUS_OK;
+}
+
 enum status worker_open(struct worker *worker, struct run *run, int index)
 {
 	const struct context *context = &run->context;
@@ -97,6 +111,8 @@ enum status worker_open(struct worker *worker, struct run *run, int index)
 		status = open_blocks(worker);
 	if (status)
 		hint_at_less(run);
+	if (!status && run->gradient && run->tiles->exchanged)
+		status = open_neighbours(worker);
 	if (run->forward)
 		run->forward->bytes += slab + wave;
 	return status;
@@ -135,6 +151,7 @@ enum status worker_evaluate(struct worker *worker, struct evaluation *evaluation
 	evaluation->spare = run->gradient ? run->gradient->spare : NULL;
 	evaluation->turns = turns_of(worker);
 	evaluation->wave = worker->wave;
+	evaluation->neighbours = worker->neighbours;
 	evaluation->team = run->tiles->workers > 1 || run->unteamed ? NULL : run->team;
 	evaluation->kernels[0] = run->kernels[0];
 	evaluation->kernels[1] = run->kernels[1];

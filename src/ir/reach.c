@@ -69,6 +69,9 @@ static void walk_op(struct walk *walk, const struct instr *instr)
 		if (halo.before + halo.after > walk->most)
 			walk->reach.deepest = instr->span;
 		walk->most = greater(walk->most, halo.before + halo.after);
+		const struct halo back = halo_of_derivative(halo);
+		const int64_t most = greater(greater(halo.before, halo.after), greater(back.before, back.after));
+		walk->reach.most = greater(walk->reach.most, most);
 		depth = grown(depth, (struct depth){halo.before, halo.after}, 1);
 		/* A window has as many rows fewer as the whole. Those that it lacks are at its end. */
 		depth.after = greater(depth.after, walk->rows - values[instr->out].type->shape.dim[0]);

@@ -84,6 +84,8 @@ void job_fixed_bytes(const struct job *job, int64_t *worker, int64_t *all)
 	*worker += (tiles_input_rows(tiles) + tiles->tile * tiles->per_chunk) * tiles->input_row;
 	*worker = saturated_add(*worker, options->want_value ? tiles_value_rows(tiles, true) * tiles->output_row : 0);
 	*worker = saturated_add(*worker, tiles_param_bytes(tiles, &job->whole));
+	/* copies of messages: one each way on either side */
+	*worker = saturated_add(*worker, 4 * tiles->exchanged * tiles->input_row);
 	*worker = saturated_add(*worker, saturated_add(job->sums.apart, state_bytes(job)) * tiles->per_chunk);
 }
 
@@ -204,6 +206,7 @@ static enum status find_cut(struct job *job, bool streamable, struct arena *aren
 	                           .whole = options->whole_bytes,
 	                           .gradient = true,
 	                           .sums = job->sums.any,
+	                           .alike = !options->costs_measured,
 	                           .ordered = job->sums.ordered,
 	                           .apart = job->sums.apart};
 	if (streamable)

@@ -37,6 +37,7 @@ struct job_options {
 	/* Sets the costs of the compiled steps, for a tile of ROWS rows (0: whole). NULL: costs come from the table. */
 	enum status (*costs)(void *context, struct compiled_chain *compiled, int64_t rows, struct diags *diags);
 	void *costs_context;
+	bool costs_measured;             /* so they are others on each rank */
 	const struct spill_costs *spill; /* NULL: unknown */
 };
 

@@ -42,6 +42,10 @@ enum {
 	WINDOW_RATIO = 4,       /* the least rows of a tile, by those that its window adds, */
 	WINDOW_GOOD_RATIO = 16, /* and if WINDOW_MOST allows */
 	WINDOW_UNIT = 8,        /* rows of a fixed tile: elements of bits in a byte */
+	/* Rows that ranks exchange: */
+	EXCHANGED_GOOD = 8,        /* windows serve if those of a rank have so many times the rows around them */
+	EXCHANGED_SHARE = 16,      /* they are at most this share of a tile, unless an operation reads more, */
+	EXCHANGED_BYTES = 8 << 20, /* and at most so many bytes */
 };
 
 struct row_cost {
@@ -325,6 +329,55 @@ static bool cut_windows(struct tiles *tiles, const struct lowered *whole, const 
 	return false;
 }
 
+/* True if all rows of BODY are as many as the input's, and no other array has WINDOW rows. */
+static bool keeps_rows(const struct lowered *whole, int64_t window)
+{
+	const struct body *body = whole->whole;
+	for (size_t i = 0; i < body->value_count; i++) {
+		const struct value *value = &body->values[i];
+		const int64_t rows = value->type->shape.ndim ? value->type->shape.dim[0] : 0;
+		if (value->streamed ? rows != whole->whole_rows : rows == window)
+			return false;
+	}
+	return true;
+}
+
+/* Returns the rows of ROW bytes around a tile of TILE rows that are worth fewer exchanges. */
+static int64_t exchanged_rows(const struct row_reach *reach, int64_t tile, int64_t row)
+{
+	const int64_t deep = greater(reach->before, reach->after) + 1;
+	const int64_t share = lesser(tile / EXCHANGED_SHARE, EXCHANGED_BYTES / greater(row, 1));
+	const int64_t good = lesser(share, deep);
+	return greater(reach->most, good - good % reach->most);
+}
+
+/*
+ * Sets TILES to one window a rank, between which rows are exchanged, if that can be and the windows that TILES has, if
+ * CUT, have more rows around their tiles than is good. Returns whether it has.
+ */
+static bool cut_exchanged(struct tiles *tiles, const struct lowered *whole, const struct tile_wants *wants, bool cut)
+{
+	const struct row_reach *reach = &whole->reach;
+	const struct row_cost cost = cost_of_row(whole, whole->whole_rows);
+	const int64_t rows = whole->whole_rows, ranks = wants->ranks, tile = ceil_div(rows, ranks);
+	const bool fixed = cost.matrix_rows || wants->sums || tiles->block || whole->conditions;
+	if (!wants->gradient || ranks < 2 || fixed || !wants->alike || reach->most < 1 ||
+	    (reach->wraps && (reach->ends || reach->draws)))
+		return false;
+	if (cut && (tiles->folds || wants->rows || tile >= EXCHANGED_GOOD * (tiles->window - tiles->tile)))
+		return false;
+	const int64_t halo = exchanged_rows(reach, tile, type_bytes(&whole->input) / rows);
+	const int64_t last = rows - (ranks - 1) * tile; /* rows of the last tile */
+	if (last < halo || tile + 2 * halo > rows || halo > tile || !keeps_rows(whole, tile + 2 * halo))
+		return false;
+	tiles->tile = tile;
+	tiles->window = tile + 2 * halo;
+	tiles->before = tiles->exchanged = halo;
+	tiles->wraps = reach->wraps;
+	tiles->because.reason = NULL;
+	return true;
+}
+
 int64_t tiles_window_begin(const struct tiles *tiles, int64_t first)
 {
 	const int64_t begin = first - tiles->before;
@@ -404,7 +457,8 @@ void tiles_cut(struct tiles *tiles, const struct lowered *whole, const struct ti
 	if (tiles->tiled && whole->neighbours) {
 		windows.folds = tiles->folds;
 		windows.block = tiles->block;
-		tiles->tiled = tiles->windows = cut_windows(&windows, whole, wants);
+		tiles->tiled = cut_windows(&windows, whole, wants);
+		tiles->tiled = tiles->windows = cut_exchanged(&windows, whole, wants, tiles->tiled) || tiles->tiled;
 		tiles->folds &= tiles->tiled;
 		tiles->passes = tiles->tiled ? tiles->passes : 0;
 	}
@@ -419,6 +473,7 @@ void tiles_cut(struct tiles *tiles, const struct lowered *whole, const struct ti
 		tiles->window = windows.window;
 		tiles->before = windows.before;
 		tiles->wraps = windows.wraps;
+		tiles->exchanged = windows.exchanged;
 	} else if (tiles->tiled && wants->gradient)
 		cut_gradient(tiles, whole, wants);
 	else if (tiles->tiled)

@@ -1,0 +1,49 @@
+/*
+ * The right rows of a window's arrays, where ranks exchange the rows around their tiles (plan/tiles.h).
+ *
+ * A tile's own rows are always right. An array has also some right rows on either side, as many as are counted here.
+ * A launch that reads V rows around a row leaves V fewer of them than it reads. Before a launch would make own rows
+ * wrong, ranks send one another the rows of the array that it reads around a row. So all arrays of a worker may lie in
+ * the slab as in any other window, and neither the machine nor the compiler knows of the exchange.
+ *
+ * Invariant: all ranks run the same launches on arrays at the same offsets. So they count the same rows, and exchange
+ * the same arrays at the same launches. An array at an end of the whole is counted as if rows followed there.
+ */
+#ifndef EXEC_NEIGHBOURS_H
+#define EXEC_NEIGHBOURS_H
+
+#include "compile/launch.h"
+#include "plan/tiles.h"
+#include "ranks/ranks.h"
+
+struct wave;
+
+enum { NEIGHBOURS_ARRAYS = 4096 };
+
+struct neighbours {
+	const struct ranks *ranks;
+	const struct tiles *tiles;
+	int64_t tile_row;  /* the first row of this rank's tile */
+	const char *begin; /* of the slab: offsets are the same on all ranks, addresses are not */
+	int64_t size;      /* of the slab; whatever lies elsewhere has all its rows, as params do */
+	struct wave *wave;
+	/* By a hash of the offset: the right rows of the last array that was written there. All others have none. */
+	struct right_rows {
+		int64_t offset, rows;
+	} arrays[NEIGHBOURS_ARRAYS];
+};
+
+/* Begins the tile from row TILE_ROW on, of which no array is counted yet. */
+void neighbours_begin(struct neighbours *n, int64_t tile_row);
+/* Says that ARRAY has been written elsewhere than by a launch. It has all rows of the window if RIGHT, else its own alone. */
+void neighbours_written(struct neighbours *n, const void *array, bool right);
+/* Says that array TO is a copy of FROM. */
+void neighbours_copied(struct neighbours *n, const void *to, const void *from);
+/*
+ * Comes before LAUNCH of PROGRAM, whose arrays FRAME has: exchanges what it needs, and counts what it leaves. Fails with
+ * STATUS_OTHER_RANK. N may be NULL in these three.
+ */
+enum status neighbours_launch(struct neighbours *n, const struct program *program, const struct launch *launch,
+                              char *const *frame);
+
+#endif
