@@ -37,6 +37,28 @@ static inline __attribute__((always_inline)) void N(copy_up_to)(REAL *restrict t
 			to[i] = from[i];
 }
 
+/*
+ * Packs TILE_M rows of A, ROW apart, of K contiguous elements each. Squares of LANES columns are transposed. A column
+ * of a square has up to LANES rows, of which the last may be unused.
+ */
+static void N(pack_rows)(REAL *to, const REAL *a, int64_t row, int64_t k)
+{
+	const int64_t squares = k / N(LANES) * N(LANES);
+	for (int64_t p = 0; p < squares; p += N(LANES))
+#pragma GCC unroll 4
+		for (int r = 0; r < N(TILE_M); r += N(LANES)) {
+			enum { REST = N(TILE_M) % N(LANES) };
+			const bool whole = r + N(LANES) <= N(TILE_M);
+			REAL square[N(LANES)][N(LANES)];
+			N(transpose_rows)(&square[0][0], N(LANES), a + r * row + p, row, whole ? N(LANES) : REST);
+			for (int c = 0; c < N(LANES); c++)
+				memcpy(to + (p + c) * N(TILE_M) + r, square[c], sizeof(REAL) * (whole ? N(LANES) : REST));
+		}
+	for (int r = 0; r < N(TILE_M); r++)
+		for (int64_t p = squares; p < k; p++)
+			to[p * N(TILE_M) + r] = a[r * row + p];
+}
+
 /* Packs A[M,K], whose element (i, p) lies at i * ROW + p * COLUMN, into stripes: TILE_M rows, column by column. */
 static void N(pack_a)(REAL *to, const REAL *a, int64_t row, int64_t column, int64_t m, int64_t k)
 {
@@ -47,6 +69,8 @@ static void N(pack_a)(REAL *to, const REAL *a, int64_t row, int64_t column, int6
 		if (row == 1)
 			for (int64_t p = 0; p < k; p++)
 				N(copy_up_to)(to + p * N(TILE_M), a + p * column + i, rows, N(TILE_M));
+		else if (column == 1 && rows == N(TILE_M))
+			N(pack_rows)(to, a + i * row, row, k);
 		else
 			for (int r = 0; r < rows; r++)
 				for (int64_t p = 0; p < k; p++)
@@ -68,6 +92,14 @@ static void N(pack_columns)(REAL *to, const REAL *b, int64_t column, int columns
 			to[p * N(TILE_N) + c] = b[c * column + p];
 }
 
+/* Copies TILE_N elements. Of a plain loop the compiler makes a call of memmove. */
+static inline void N(copy_stripe_row)(REAL *to, const REAL *from)
+{
+	const N(vector) first = *(const N(loose) *)from, second = *(const N(loose) *)(from + N(LANES));
+	*(N(loose) *)to = first;
+	*(N(loose) *)(to + N(LANES)) = second;
+}
+
 /*
  * Packs B[K,N] into stripes: TILE_N columns, row by row. If B's rows are contiguous they are read in order, and
  * later rows are prefetched: the weights of several layers do not all stay in a near cache.
@@ -87,8 +119,10 @@ static void N(pack_b)(REAL *to, const REAL *b, int64_t row, int64_t column, int6
 		if (p + AHEAD < k)
 			for (int64_t j = 0; j < n; j += LINE)
 				__builtin_prefetch(b + (p + AHEAD) * row + j);
-		for (int64_t j = 0; j < n; j += N(TILE_N))
-			N(copy_up_to)(to + j * k + p * N(TILE_N), b + p * row + j, n - j < N(TILE_N) ? last : N(TILE_N), N(TILE_N));
+		for (int64_t j = 0; j < n - last; j += N(TILE_N))
+			N(copy_stripe_row)(to + j * k + p * N(TILE_N), b + p * row + j);
+		for (int64_t j = n - last; j < n; j++)
+			to[(n - last) * k + p * N(TILE_N) + j - (n - last)] = b[p * row + j];
 	}
 }
 
@@ -202,6 +236,15 @@ struct N(strided) {
 	int64_t ldc;
 };
 
+/* Prefetches the part of C that T writes: its rows lie in as many pages, and the tile's products hide the wait. */
+static void N(prefetch_c)(const struct N(tile) *t)
+{
+	for (int64_t i = 0; i < t->rows; i++) {
+		__builtin_prefetch(t->c + i * t->ldc, 1);
+		__builtin_prefetch(t->c + i * t->ldc + t->columns - 1, 1);
+	}
+}
+
 /* Computes BLOCK, whose B is packed in PANEL. Packs into PACKED the rows of A that are not read in place. */
 static void N(multiply_block)(const struct N(strided) *block, REAL *packed, const REAL *panel)
 {
@@ -216,12 +259,14 @@ static void N(multiply_block)(const struct N(strided) *block, REAL *packed, cons
 		for (t.rows = N(TILE_M); i < in_place; i += N(TILE_M)) {
 			t.c = block->c + i * block->ldc + j;
 			t.a = block->a + i * row;
+			N(prefetch_c)(&t);
 			N(tile_in_place)(&t);
 		}
 		for (; i < block->m; i += N(TILE_M)) {
 			t.rows = block->m - i < N(TILE_M) ? (int)(block->m - i) : N(TILE_M);
 			t.c = block->c + i * block->ldc + j;
 			t.a = packed + (i - in_place) * block->k;
+			N(prefetch_c)(&t);
 			N(tile_packed)(&t);
 		}
 	}

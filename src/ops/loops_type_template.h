@@ -42,11 +42,12 @@ static inline N(vector) N(interleave)(N(vector) a, N(vector) b, N(lanes) order)
 }
 
 /*
- * Transposes a square of LANES by LANES. Interleaving the two halves of the rows
- * rotates the bits of an element's index by one. log2(LANES) such rounds exchange
- * the bits of its row with those of its column.
+ * Transposes a square of LANES by LANES, of which only the first ROWS are read; the others are zeros. Interleaving the
+ * two halves of the rows rotates the bits of an element's index by one. log2(LANES) such rounds exchange the bits of its
+ * row with those of its column.
  */
-static void N(transpose_square)(REAL *to, int64_t to_row, const REAL *from, int64_t from_row)
+static inline __attribute__((always_inline)) void N(transpose_rows)(REAL *to, int64_t to_row, const REAL *from,
+                                                                    int64_t from_row, const int rows)
 {
 	N(lanes) low, high;
 	for (int i = 0; i < N(LANES); i++) {
@@ -55,7 +56,7 @@ static void N(transpose_square)(REAL *to, int64_t to_row, const REAL *from, int6
 	}
 	N(vector) v[N(LANES)], mixed_rows[N(LANES)];
 	for (int i = 0; i < N(LANES); i++)
-		v[i] = *(const N(loose) *)(from + i * from_row);
+		v[i] = i < rows ? (N(vector)) * (const N(loose) *)(from + i * from_row) : (N(vector)){0};
 #pragma GCC unroll 4
 	for (int round = 1; round < N(LANES); round *= 2) {
 #pragma GCC unroll 8
@@ -69,6 +70,11 @@ static void N(transpose_square)(REAL *to, int64_t to_row, const REAL *from, int6
 	}
 	for (int i = 0; i < N(LANES); i++)
 		*(N(loose) *)(to + i * to_row) = v[i];
+}
+
+static void N(transpose_square)(REAL *to, int64_t to_row, const REAL *from, int64_t from_row)
+{
+	N(transpose_rows)(to, to_row, from, from_row, N(LANES));
 }
 
 /*
