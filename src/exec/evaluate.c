@@ -154,9 +154,26 @@ void evaluate_deferred(struct deferred *deferred)
 /* evaluate_deferred, for struct program_call. */
 static void add_meanwhile(void *context) { evaluate_deferred(context); }
 
+/*
+ * Prefetches the COUNT elements of PARAM's long sum from element FIRST on. The rows of a piece are too short for the
+ * processor to prefetch the next one by itself.
+ */
+static void prefetch_sum(const struct bound_param *param, int64_t first, int64_t count)
+{
+	enum { LINE = 64 };
+	const int64_t size = (int64_t)dtype_size(param->dtype);
+	const char *const head = (const char *)param->gradient + first * size;
+	const char *const tail = (const char *)param->tails + first * size / 2;
+	for (int64_t at = 0; at < count * size; at += LINE)
+		__builtin_prefetch(head + at, 1);
+	for (int64_t at = 0; at < count * size / 2; at += LINE)
+		__builtin_prefetch(tail + at, 1);
+}
+
 /* Adds PIECE to the gradient at CONTEXT, an addition. A matrix_piece_function. */
 static void add_piece(void *context, const struct matrix_piece *piece)
 {
+	enum { AHEAD = 8 }; /* rows */
 	const struct addition *to = context;
 	const struct bound_param *param = to->param;
 	const size_t size = dtype_size(param->dtype), count = (size_t)piece->columns;
@@ -167,9 +184,12 @@ static void add_piece(void *context, const struct matrix_piece *piece)
 		evaluate_deferred(to->e->deferred);
 	if (to->e->turns)
 		to->e->turns->begin(to->e->turns->context, to->index, &place);
-	for (int64_t row = 0; row < piece->rows; row++)
+	for (int64_t row = 0; row < piece->rows; row++) {
+		if (param->tails && row + AHEAD < piece->rows)
+			prefetch_sum(param, place.first + (row + AHEAD) * place.width, piece->columns);
 		add_elements(to->loops, param, place.first + row * place.width,
 		             (const char *)piece->data + (size_t)row * count * size, count);
+	}
 	if (to->e->turns)
 		to->e->turns->end(to->e->turns->context, to->index, &place);
 }

@@ -33,6 +33,7 @@ enum {
 	PARTIALS = 1 << 20,       /* bytes of the sums and states that the tiles of a gradient chunk make apart */
 	BLOCK_BYTES = 1024 << 10, /* of the values of a block of sums */
 	PRODUCT_BLOCK_BYTES = 4 << 20,
+	PRODUCT_BLOCK_WEIGHTS = 8,                 /* or so many times the bytes of the weights, if that is more */
 	PRODUCT_BLOCK_LEAST = 10 * PRODUCT_STRIPE, /* matrix rows; a product packs about 10 or 5 stripes at once, by type */
 	PRODUCT_BLOCK_MOST = 40 * PRODUCT_STRIPE,
 	WHOLE_BYTES = 64 << 20, /* of input: only a larger array is cut into windows */
@@ -115,15 +116,16 @@ static double weight_bytes(const struct lowered *whole)
 
 /*
  * Returns the rows of a block of sums, perhaps more than the array's ROWS. A block's values stay in the second-level
- * cache. With products they have PRODUCT_BLOCK_BYTES, or twice the weights' bytes if that is more, since a tile reads
- * the weights and adds up their gradients.
+ * cache. With products they have PRODUCT_BLOCK_BYTES or PRODUCT_BLOCK_WEIGHTS, since a tile reads the weights, packs
+ * them for its products, and adds up their gradients.
  */
 static int64_t block_rows(const struct lowered *whole, int64_t rows)
 {
 	const struct row_cost row = cost_of_row(whole, rows);
 	if (row.bytes == 0)
 		return rows;
-	const double bytes = row.products ? fmax(2 * weight_bytes(whole), PRODUCT_BLOCK_BYTES) : BLOCK_BYTES;
+	const double bytes =
+		row.products ? fmax(PRODUCT_BLOCK_WEIGHTS * weight_bytes(whole), PRODUCT_BLOCK_BYTES) : BLOCK_BYTES;
 	const int64_t product = rows_for_products(&row, PRODUCT_BLOCK_LEAST);
 	const int64_t least = product ? product : whole->flat ? 512 : 1;
 	const int64_t most = product ? rows_for_products(&row, PRODUCT_BLOCK_MOST) : 1 << 16;
