@@ -376,10 +376,11 @@ static void gradient_channels(void *context, void *memory, int64_t begin, int64_
 			columns.transposed = !s->of_input;
 			if (!s->of_input && !c->pointwise)
 				move_columns(c, scratch, s->v, &p, chunk, false);
-			multiply_matrices(c, s->of_input ? &(struct product){chunk.count, p.count, c->outs, weights, g,
-			                                                     writable(columns.data), columns.ld, c->pointwise}
-			                                 : &(struct product){c->outs, chunk.count, p.count, g, columns,
-			                                                     writable(weights.data), weights.ld, true});
+			multiply_matrices(c, s->of_input
+			                         ? &(struct product){chunk.count, p.count, c->outs, weights, g,
+			                                             writable(columns.data), columns.ld, c->pointwise, false}
+			                         : &(struct product){c->outs, chunk.count, p.count, g, columns,
+			                                             writable(weights.data), weights.ld, true, false});
 			if (s->of_input && !c->pointwise)
 				move_columns(c, scratch, s->v, &p, chunk, true);
 		}

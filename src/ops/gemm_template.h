@@ -14,6 +14,9 @@
  * then added to C. So an element's bits do not depend on its index in C. A product with a vector
  * adds in another order (dot_rows, add_rows). The old C is read only if the product accumulates.
  *
+ * Of a sparse product's tile only the depths are computed where neither stripe has zeros alone. A sum that begins with 0
+ * stays 0 while products of 0 and finite numbers are added, and no such product changes a sum that is not 0.
+ *
  * The packed blocks are on the stack (some 512 KiB): nothing is allocated.
  */
 _Static_assert(PRODUCT_STRIPE % GEMM_ROWS == 0, "PRODUCT_STRIPE rows are whole tiles");
@@ -231,10 +234,94 @@ struct N(strided) {
 	int64_t a_row, a_column;
 	const REAL *b;
 	int64_t b_row, b_column;
-	bool accumulate;
+	bool accumulate, sparse;
 	REAL *c;
 	int64_t ldc;
 };
+
+/* The part of a stripe's depth outside of which the stripe has zeros alone. */
+struct N(depth) {
+	int64_t begin, end;
+};
+/* Those of a block's stripes of A and of B. */
+struct N(depths) {
+	struct N(depth) a[N(PACK_M) / N(TILE_M)], b[N(PACK_N) / N(TILE_N)];
+};
+
+/* ROWS rows of LENGTH elements, ROW elements apart. */
+struct N(region) {
+	const REAL *at;
+	int64_t row, rows, length;
+};
+
+static bool N(has_zeros_alone)(const struct N(region) *region)
+{
+	int other = 0;
+	for (int64_t i = 0; i < region->rows; i++)
+		for (int64_t j = 0; j < region->length; j++)
+			other |= region->at[i * region->row + j] != 0;
+	return !other;
+}
+
+static bool N(is_finite)(const struct N(region) *region)
+{
+	int other = 0;
+	for (int64_t i = 0; i < region->rows; i++)
+		for (int64_t j = 0; j < region->length; j++)
+			other |= !(FABS(region->at[i * region->row + j]) < (REAL)INFINITY);
+	return !other;
+}
+
+/*
+ * Sets *DEPTH, that of a stripe which begins at AT, as far as whole vectors of depths have zeros alone. An index more in
+ * depth lies STEP elements on; the stripe has ROWS rows, ROW apart. Returns false if *DEPTH is the whole one, K.
+ */
+static bool N(find_depth)(struct N(depth) *depth, const struct N(region) *stripe, int64_t step, int64_t k)
+{
+	struct N(region) part = *stripe;
+	int64_t begin = 0, end = k;
+	part.length = N(LANES) * step;
+	for (; end >= N(LANES); end -= N(LANES)) {
+		part.at = stripe->at + (end - N(LANES)) * step;
+		if (!N(has_zeros_alone)(&part))
+			break;
+	}
+	for (; begin + N(LANES) <= end; begin += N(LANES)) {
+		part.at = stripe->at + begin * step;
+		if (!N(has_zeros_alone)(&part))
+			break;
+	}
+	*depth = (struct N(depth)){begin, end};
+	return begin > 0 || end < k;
+}
+
+/* Sets the depths of BLOCK, of which IN_PLACE rows are not packed: the whole ones unless it is sparse. */
+static void N(find_depths)(struct N(depths) *depths, const struct N(strided) *block, int64_t in_place,
+                           const REAL *packed, const REAL *panel)
+{
+	const int64_t k = block->k, all = N(TILE_M) * k, stripes = (block->m + N(TILE_M) - 1) / N(TILE_M);
+	const int64_t across = (block->n + N(TILE_N) - 1) / N(TILE_N), placed = in_place / N(TILE_M);
+	bool less_a = false, less_b = false;
+	for (int64_t s = 0; s < stripes; s++) {
+		const struct N(region) stripe = {packed + (s - placed) * all, 0, 1, 0};
+		const struct N(region) there = {block->a + s * N(TILE_M) * block->a_row, block->a_row, N(TILE_M), 0};
+		depths->a[s] = (struct N(depth)){0, k};
+		if (block->sparse)
+			less_a |= N(find_depth)(&depths->a[s], s < placed ? &there : &stripe, s < placed ? 1 : N(TILE_M), k);
+	}
+	for (int64_t s = 0; s < across; s++) {
+		depths->b[s] = (struct N(depth)){0, k};
+		if (block->sparse)
+			less_b |= N(find_depth)(&depths->b[s], &(struct N(region)){panel + s * N(TILE_N) * k, 0, 1, 0}, N(TILE_N), k);
+	}
+	if (less_a && !N(is_finite)(&(struct N(region)){panel, 0, 1, across * N(TILE_N) * k}))
+		for (int64_t s = 0; s < stripes; s++)
+			depths->a[s] = (struct N(depth)){0, k};
+	const struct N(region) there = {block->a, block->a_row, in_place, k}, rest = {packed, 0, 1, (stripes - placed) * all};
+	if (less_b && !(N(is_finite)(&there) && N(is_finite)(&rest)))
+		for (int64_t s = 0; s < across; s++)
+			depths->b[s] = (struct N(depth)){0, k};
+}
 
 /* Prefetches the part of C that T writes: its rows lie in as many pages, and the tile's products hide the wait. */
 static void N(prefetch_c)(const struct N(tile) *t)
@@ -250,24 +337,28 @@ static void N(multiply_block)(const struct N(strided) *block, REAL *packed, cons
 {
 	const int64_t width = block->n, row = block->a_row;
 	const int64_t in_place = N(rows_in_place)(row, block->a_column, block->m, width);
+	struct N(depths) depths;
 	N(pack_a)(packed, block->a + in_place * row, row, block->a_column, block->m - in_place, block->k);
-	struct N(tile) t = {.ldc = block->ldc, .a_row = row, .depth = block->k, .add = block->accumulate};
+	N(find_depths)(&depths, block, in_place, packed, panel);
+	struct N(tile) t = {.ldc = block->ldc, .a_row = row, .add = block->accumulate};
 	for (int64_t j = 0; j < width; j += N(TILE_N)) {
+		const struct N(depth) *const across = &depths.b[j / N(TILE_N)], *down = depths.a;
 		t.columns = width - j < N(TILE_N) ? (int)(width - j) : N(TILE_N);
-		t.b = panel + j * block->k;
-		int64_t i = 0;
-		for (t.rows = N(TILE_M); i < in_place; i += N(TILE_M)) {
-			t.c = block->c + i * block->ldc + j;
-			t.a = block->a + i * row;
-			N(prefetch_c)(&t);
-			N(tile_in_place)(&t);
-		}
-		for (; i < block->m; i += N(TILE_M)) {
+		for (int64_t i = 0; i < block->m; i += N(TILE_M), down++) {
+			const int64_t begin = down->begin > across->begin ? down->begin : across->begin;
+			const int64_t end = down->end < across->end ? down->end : across->end;
 			t.rows = block->m - i < N(TILE_M) ? (int)(block->m - i) : N(TILE_M);
+			t.depth = end > begin ? end - begin : 0;
+			t.b = panel + j * block->k + begin * N(TILE_N);
 			t.c = block->c + i * block->ldc + j;
-			t.a = packed + (i - in_place) * block->k;
 			N(prefetch_c)(&t);
-			N(tile_packed)(&t);
+			if (i < in_place) {
+				t.a = block->a + i * row + begin;
+				N(tile_in_place)(&t);
+			} else {
+				t.a = packed + (i - in_place) * block->k + begin * N(TILE_M);
+				N(tile_packed)(&t);
+			}
 		}
 	}
 }
@@ -414,6 +505,7 @@ static struct N(strided) N(strided_of)(const struct product *p)
 	                           .b_row = p->b.transposed ? 1 : p->b.ld,
 	                           .b_column = p->b.transposed ? p->b.ld : 1,
 	                           .accumulate = p->accumulate,
+	                           .sparse = p->sparse,
 	                           .c = p->c,
 	                           .ldc = p->ldc};
 }

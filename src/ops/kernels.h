@@ -35,13 +35,17 @@ struct factor {
 	bool transposed;
 };
 
-/* C[m,n] = A[m,k] B[k,n], plus the old C if ACCUMULATE. C's rows begin LDC elements apart. All are row-major. */
+/*
+ * C[m,n] = A[m,k] B[k,n], plus the old C if ACCUMULATE. C's rows begin LDC elements apart. All are row-major. SPARSE:
+ * products with zeros at the ends of A's rows and B's columns may be left out, as far as the other factor is finite. The
+ * result is the same, but the sign of a zero whose products are all too small for the type may depend on the rows beside it.
+ */
 struct product {
 	int64_t m, n, k;
 	struct factor a, b;
 	void *c;
 	int64_t ldc;
-	bool accumulate;
+	bool accumulate, sparse;
 };
 
 /* A multiple of the rows of C in a register tile of any set (12, 6 or 4). plan/tiles.c has bounds in such stripes. */

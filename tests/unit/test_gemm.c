@@ -65,7 +65,7 @@ static void check_product(const struct way *way, int64_t m, int64_t n, int64_t k
 			set(way->dtype, b, i, noise(&seed));
 		for (int64_t i = 0; i < sc; i++)
 			set(way->dtype, c, i, add || i % ldc >= n ? 0.5 : (double)NAN);
-		multiply(way, &(struct product){m, n, k, {a, lda, ta}, {b, ldb, tb}, c, ldc, add});
+		multiply(way, &(struct product){m, n, k, {a, lda, ta}, {b, ldb, tb}, c, ldc, add, false});
 		for (int64_t i = 0; i < m; i++) {
 			for (int64_t j = 0; j < n; j++) {
 				long double sum = add ? 0.5L : 0;
@@ -153,7 +153,7 @@ START_TEST(test_special_values)
 			memset(c, 0xff, sizeof c);
 			set(dtype, a, (m - 1) * K + 5, (double)NAN);
 			set(dtype, b, 7 * n, (double)INFINITY);
-			multiply(&ways[w], &(struct product){m, n, K, {a, K, false}, {b, n, false}, c, n, false});
+			multiply(&ways[w], &(struct product){m, n, K, {a, K, false}, {b, n, false}, c, n, false, false});
 			for (int64_t i = 0; i < m; i++)
 				for (int64_t j = 0; j < n; j++)
 					ck_assert_msg(!isnan(get(dtype, c, i * n + j)) == (i != m - 1 && j != 0),
@@ -182,16 +182,63 @@ START_TEST(test_place)
 			set(dtype, a, i, noise(&seed));
 		for (int i = 0; i < K * N; i++)
 			set(dtype, b, i, noise(&seed));
-		multiply(&ways[w], &(struct product){M, N, K, {a, K, false}, {b, N, false}, whole, N, false});
+		multiply(&ways[w], &(struct product){M, N, K, {a, K, false}, {b, N, false}, whole, N, false, false});
 		for (int row = 0; row + 2 <= M; row += 7) {
 			const struct factor rows = {(char *)a + (size_t)(row * K) * size, K, false};
 			const struct factor columns = {(char *)b + (size_t)row * size, N, false};
-			multiply(&ways[w], &(struct product){2, N - row, K, rows, columns, part, N, false});
+			multiply(&ways[w], &(struct product){2, N - row, K, rows, columns, part, N, false, false});
 			for (int i = 0; i < 2; i++)
 				ck_assert_mem_eq((char *)part + (size_t)(i * N) * size,
 				                 (char *)whole + (size_t)((row + i) * N + row) * size, (size_t)(N - row) * size);
 		}
 	}
+}
+END_TEST
+
+/*
+ * Zeros below or above the diagonal of A (side 0, 1) or B (2, 3), of both signs: a sparse product has the bits of any
+ * other, also where a NaN or an infinity in the other factor meets them.
+ */
+static void check_sparse(const struct way *way, int side, int form, double other)
+{
+	enum { M = 70, N = 75, K = 300 };
+	static double a[M * K], b[K * N], some[M * N], all[M * N];
+	const enum dtype dtype = way->dtype;
+	const bool ta = form & 1, tb = form & 2;
+	uint64_t seed = 1;
+	for (int i = 0; i < M; i++)
+		for (int p = 0; p < K; p++) {
+			const bool zero = side == 0 ? p > 4 * i : side == 1 && p < 4 * i;
+			set(dtype, a, ta ? p * M + i : i * K + p, zero ? (p % 2 ? 0.0 : -0.0) : noise(&seed));
+		}
+	for (int p = 0; p < K; p++)
+		for (int j = 0; j < N; j++) {
+			const bool zero = side == 2 ? p > 4 * j : side == 3 && p < 4 * j;
+			set(dtype, b, tb ? j * K + p : p * N + j, zero ? (p % 2 ? 0.0 : -0.0) : noise(&seed));
+		}
+	if (side < 2)
+		set(dtype, b, tb ? 7 * K + 150 : 150 * N + 7, other);
+	else
+		set(dtype, a, ta ? 150 * M + 7 : 7 * K + 150, other);
+	struct product product = {M, N, K, {a, ta ? M : K, ta}, {b, tb ? K : N, tb}, some, N, false, true};
+	multiply(way, &product);
+	product.sparse = false;
+	product.c = all;
+	multiply(way, &product);
+	ck_assert_mem_eq(some, all, M * N * (dtype == DTYPE_F64 ? 8 : 4));
+}
+
+START_TEST(test_sparse)
+{
+	struct way ways[10];
+	const size_t count = ways_of(ways, false);
+	for (size_t w = 0; w < count; w++)
+		for (int side = 0; side < 4; side++)
+			for (int form = 0; form < 4; form++) {
+				check_sparse(&ways[w], side, form, 0.5);
+				check_sparse(&ways[w], side, form, (double)NAN);
+				check_sparse(&ways[w], side, form, (double)-INFINITY);
+			}
 }
 END_TEST
 
@@ -311,6 +358,7 @@ int main(void)
 	tcase_add_loop_test(tests, test_products, 0, 2);
 	tcase_add_loop_test(tests, test_special_values, 0, 2);
 	tcase_add_test(tests, test_place);
+	tcase_add_test(tests, test_sparse);
 	tcase_add_loop_test(tests, test_pieces, 0, 2);
 #if !defined(__SANITIZE_ADDRESS__)
 	tcase_add_loop_test(tests, test_no_room, 0, 3);
