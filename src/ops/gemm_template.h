@@ -28,18 +28,6 @@ enum {
 	N(PACK_N) = PACK_B_BYTES / PACK_K / (int)sizeof(REAL) / N(TILE_N) * N(TILE_N),
 };
 
-/* Copies COUNT elements. COUNT mostly equals MOST, a constant, and then the compiler copies by vectors. */
-static inline __attribute__((always_inline)) void N(copy_up_to)(REAL *restrict to, const REAL *restrict from,
-                                                                int count, const int most)
-{
-	if (count == most)
-		for (int i = 0; i < most; i++)
-			to[i] = from[i];
-	else
-		for (int i = 0; i < count; i++)
-			to[i] = from[i];
-}
-
 /*
  * Packs TILE_M rows of A, ROW apart, of K contiguous elements each. Squares of LANES columns are transposed. A column
  * of a square has up to LANES rows, of which the last may be unused.
@@ -62,17 +50,33 @@ static void N(pack_rows)(REAL *to, const REAL *a, int64_t row, int64_t k)
 			to[p * N(TILE_M) + r] = a[r * row + p];
 }
 
+/* Packs A[M,K] into stripes. Element (i, p) lies at i + p * COLUMN: A's transpose is read in order, M elements at a time. */
+static void N(pack_transposed_a)(REAL *to, const REAL *a, int64_t column, int64_t m, int64_t k)
+{
+	enum { AHEAD = 16, LINE = 64 / sizeof(REAL) };
+	const int64_t whole = m - m % N(TILE_M);
+	for (int64_t p = 0; p < k; p++, to += N(TILE_M), a += column) {
+		for (int64_t i = 0; i < m && p + AHEAD < k; i += LINE)
+			__builtin_prefetch(a + AHEAD * column + i);
+		for (int64_t i = 0; i < whole; i += N(TILE_M))
+			memcpy(to + i * k, a + i, sizeof(REAL) * N(TILE_M));
+		for (int64_t i = whole; i < m; i++)
+			to[whole * k + i - whole] = a[i];
+	}
+}
+
 /* Packs A[M,K], whose element (i, p) lies at i * ROW + p * COLUMN, into stripes: TILE_M rows, column by column. */
 static void N(pack_a)(REAL *to, const REAL *a, int64_t row, int64_t column, int64_t m, int64_t k)
 {
+	if (m % N(TILE_M))
+		memset(to + m / N(TILE_M) * N(TILE_M) * k, 0, sizeof(REAL) * (size_t)(N(TILE_M) * k));
+	if (row == 1) {
+		N(pack_transposed_a)(to, a, column, m, k);
+		return;
+	}
 	for (int64_t i = 0; i < m; i += N(TILE_M)) {
 		const int rows = m - i < N(TILE_M) ? (int)(m - i) : N(TILE_M);
-		if (rows < N(TILE_M))
-			memset(to, 0, sizeof(REAL) * (size_t)(N(TILE_M) * k));
-		if (row == 1)
-			for (int64_t p = 0; p < k; p++)
-				N(copy_up_to)(to + p * N(TILE_M), a + p * column + i, rows, N(TILE_M));
-		else if (column == 1 && rows == N(TILE_M))
+		if (column == 1 && rows == N(TILE_M))
 			N(pack_rows)(to, a + i * row, row, k);
 		else
 			for (int r = 0; r < rows; r++)

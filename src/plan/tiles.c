@@ -33,7 +33,7 @@ enum {
 	PARTIALS = 1 << 20,       /* bytes of the sums and states that the tiles of a gradient chunk make apart */
 	BLOCK_BYTES = 1024 << 10, /* of the values of a block of sums */
 	PRODUCT_BLOCK_BYTES = 4 << 20,
-	PRODUCT_BLOCK_WEIGHTS = 8,                 /* or so many times the bytes of the weights, if that is more */
+	PRODUCT_BLOCK_WEIGHTS = 4,                 /* or so many times the bytes of the weights, if that is more */
 	PRODUCT_BLOCK_LEAST = 10 * PRODUCT_STRIPE, /* matrix rows; a product packs about 10 or 5 stripes at once, by type */
 	PRODUCT_BLOCK_MOST = 40 * PRODUCT_STRIPE,
 	WHOLE_BYTES = 64 << 20, /* of input: only a larger array is cut into windows */
