@@ -181,6 +181,7 @@ enum status command_grad(struct session *s)
 	                                          .cast = s->line.given[OPTION_CAST],
 	                                          .spill = s->line.values[OPTION_SPILL],
 	                                          .journal = s->journal,
+	                                          .reuse_params = true,
 	                                          .event = s->line.given[OPTION_EVENTS] ? put_event : NULL,
 	                                          .event_context = &beside,
 	                                          .trace =

@@ -71,7 +71,8 @@ struct gradient_options {
 	/* Receives each event (plan/timeline.h), one at a time. NULL: not wanted, and events cost nothing. */
 	enum status (*trace)(void *context, const struct event *event);
 	void *trace_context;
-	bool compare; /* compare recomputed states with those of the first sweep */
+	bool reuse_params; /* the caller does not need the params afterwards: gradients may be written over them */
+	bool compare;      /* compare recomputed states with those of the first sweep */
 };
 
 /* Hashes of every step's states, which show whether recomputed ones have the bits of the first sweep. */

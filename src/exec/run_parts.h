@@ -11,6 +11,7 @@
  *     conditions.c    the iterations of each `repeat while`, counted before a gradient
  *     watched_loop.c  the same, found by the first sweep of online:S
  *     totals.c        gradients of params, added up over tiles and arrays
+ *     reuse.c         those that are written over their params
  *     turns.c         the order in which workers add to gradients that they share
  *     halos.c         a forward run on ranks that keep their rows and send one another the outermost
  *     halo_steps.c    its steps, and the rows of each rank
@@ -404,6 +405,8 @@ struct param_sums *totals_of(const struct run *run, size_t i);
 enum status totals_open(struct run *run);
 /* Allocates the sums that the current array adds to, unless an earlier one did. */
 enum status totals_begin_array(struct run *run);
+/* Sets *REUSED, by param: the current array's gradient is written over the param. */
+enum status reuse_find(const struct run *run, const bool **reused);
 /* Directs the gradients of the worker's tile to the totals, or to sums apart, which it zeroes. */
 void totals_aim(struct worker *worker);
 /* Directs the gradients of all PARAMS to the totals: an addition to them belongs to no tile. Rank 0 alone adds to shared ones. */

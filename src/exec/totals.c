@@ -7,7 +7,7 @@
  *   SUM_APART            a tile makes a sum of its own, which is added to the total in the order of tiles
  *
  * So the result does not depend on the number of workers. The totals are the gradients themselves, in the computing
- * type: they stay where they are. Where several additions meet in an element, it is the head of a long sum.
+ * type: they stay where they are, some in the memory of their params (reuse.c). Where several additions meet in an element, it is the head of a long sum.
  *
  * Invariant: totals cover all arrays of the stream so far. A streamed param's rows are added up, array after array, in
  * the computing type.
@@ -84,12 +84,16 @@ enum status totals_begin_array(struct run *run)
 	struct job *job = run->gradient->job;
 	struct arena *arena = run->gradient->arena;
 	int64_t most = 0, more = 0;
+	const bool *reused;
+	TRY(reuse_find(run, &reused));
 	for (size_t i = 0; i < run->chain->param_count; i++) {
 		const enum sum_kind kind = job->sums.kinds[i];
 		struct param_sums *sums = kind == SUM_NONE ? NULL : totals_of(run, i);
 		const struct type type = bound_type(&run->params->bound[i]);
 		const size_t bytes = sums ? (size_t)type_bytes(&type) : 0;
 		const bool later = job_sums_once(job, i) && run->gradient->result->arrays > 0;
+		if (sums && reused[i])
+			sums->heads = run->params->arrays[i];
 		if (sums && !sums->heads)
 			TRY_ALLOC(sums->heads = arena_alloc(arena, bytes), run->context.diags);
 		most = greater(most, later ? (int64_t)bytes : 0);

@@ -74,6 +74,8 @@ enum status reader_check_size(const struct reader *reader, struct diags *diags);
  * or where an integer is beyond 2^53 and --cast is not given.
  */
 enum status reader_read(struct reader *reader, void *to, enum dtype compute, int64_t count, struct diags *diags);
+/* True if the input, a file, is known to end with the current array. */
+bool reader_is_last(const struct reader *reader);
 /*
  * Reads COUNT elements from element FIRST of the current array on, from any thread. Only if reader_seekable(). DONE
  * does not change, so that the caller ends the array by reader_skip.

@@ -329,6 +329,12 @@ bool reader_seekable(const struct reader *r)
 	return r->format == FORMAT_MEMORY || (!r->held && !r->fortran && r->input->size >= 0);
 }
 
+bool reader_is_last(const struct reader *r)
+{
+	const int64_t bytes = r->count * (int64_t)dtype_size(r->type.dtype);
+	return r->format == FORMAT_NPY && r->input->size >= 0 && r->input->size - r->data <= bytes;
+}
+
 bool reader_rereadable(const struct reader *r) { return r->held || r->fortran || reader_seekable(r); }
 
 enum status reader_read_at(const struct reader *r, int64_t first, void *to, enum dtype compute, int64_t count,
