@@ -1,6 +1,6 @@
 /*
  * The checksum of zip members, CRC-32: eight bytes at a time by tables, or, where the processor multiplies polynomials,
- * 64 bytes at a time. Then four 16-byte remainders are folded into later bytes (Gopal et al. 2009, "Fast CRC
+ * 64 bytes at a time, or 256 where its vectors have 64 bytes. Then four 16-byte remainders are folded into later bytes (Gopal et al. 2009, "Fast CRC
  * computation for generic polynomials using PCLMULQDQ instruction", Intel). The last remainder goes through the tables.
  *
  * Bits are reflected: the lowest bit of a byte is the highest power.
@@ -44,12 +44,18 @@ static uint32_t add_by_tables(const struct zip_crc *tables, uint32_t crc, const 
 	return crc;
 }
 
-enum { VECTOR = 16, VECTORS = 4, FOLDED = VECTOR * VECTORS };
+enum { VECTOR = 16, VECTORS = 4, FOLDED = VECTOR * VECTORS, WIDE = 4 * FOLDED };
 
 #if defined(__x86_64__)
 #define MULTIPLIES __attribute__((target("pclmul,sse2")))
+#define WIDE_MULTIPLIES __attribute__((target("vpclmulqdq,avx512f")))
 
 static bool processor_multiplies(void) { return __builtin_cpu_supports("pclmul"); }
+
+static bool processor_multiplies_wide(void)
+{
+	return __builtin_cpu_supports("vpclmulqdq") && __builtin_cpu_supports("avx512f");
+}
 
 /* Returns the remainder X moved by the distance that FACTORS stand for, and added to NEXT. */
 MULTIPLIES static inline __m128i fold(__m128i x, __m128i factors, __m128i next)
@@ -81,16 +87,46 @@ MULTIPLIES static uint32_t add_by_folds(const struct zip_crc *tables, uint32_t c
 	_mm_storeu_si128((__m128i *)(void *)last, sum);
 	return add_by_tables(tables, 0, last, sizeof last);
 }
+
+/* Writes to REST bytes that have, after a remainder of 0, the remainder of CRC and the SIZE bytes at P, some WIDEs. */
+WIDE_MULTIPLIES static void fold_wide(unsigned char rest[WIDE], uint32_t crc, const unsigned char *p, size_t size)
+{
+	/* the remainders of x^(2048+32) and x^(2048-32) */
+	const __m512i far = _mm512_broadcast_i32x4(_mm_set_epi64x(0x1322d1430, 0x11542778a));
+	__m512i x[VECTORS];
+	for (int i = 0; i < VECTORS; i++)
+		x[i] = _mm512_loadu_si512(p + i * WIDE / VECTORS);
+	x[0] = _mm512_xor_si512(x[0], _mm512_zextsi128_si512(_mm_cvtsi32_si128((int)crc)));
+	for (size_t at = WIDE; at < size; at += WIDE)
+#pragma GCC unroll 4
+		for (int i = 0; i < VECTORS; i++) {
+			const __m512i low = _mm512_clmulepi64_epi128(x[i], far, 0x00),
+						  high = _mm512_clmulepi64_epi128(x[i], far, 0x11);
+			x[i] = _mm512_xor_si512(_mm512_xor_si512(low, high), _mm512_loadu_si512(p + at + i * WIDE / VECTORS));
+		}
+	for (int i = 0; i < VECTORS; i++)
+		_mm512_storeu_si512(rest + i * WIDE / VECTORS, x[i]);
+}
 #else
 static bool processor_multiplies(void) { return false; }
+static bool processor_multiplies_wide(void) { return false; }
+#define fold_wide(rest, crc, p, size) ((void)(rest))
 #define add_by_folds(tables, crc, p, size) (crc)
 #endif
 
 uint32_t zip_crc_add(const struct zip_crc *tables, uint32_t crc, const void *data, size_t size)
 {
 	const unsigned char *p = data;
-	const size_t folded = size >= FOLDED && processor_multiplies() ? size / VECTOR * VECTOR : 0;
+	const size_t wide = size >= 2 * WIDE && processor_multiplies_wide() ? size / WIDE * WIDE : 0;
 	crc = ~crc;
+	if (wide) {
+		unsigned char rest[WIDE];
+		fold_wide(rest, crc, p, wide);
+		crc = add_by_folds(tables, 0, rest, sizeof rest);
+		p += wide;
+		size -= wide;
+	}
+	const size_t folded = size >= FOLDED && processor_multiplies() ? size / VECTOR * VECTOR : 0;
 	if (folded)
 		crc = add_by_folds(tables, crc, p, folded);
 	return ~add_by_tables(tables, crc, p + folded, size - folded);

@@ -151,6 +151,8 @@ uint32_t zip_crc_add(const struct zip_crc *tables, uint32_t crc, const void *dat
 enum { ZIP_PIECES = 64 };
 /* Returns the bytes of such a piece of SIZE bytes: at least 1 MiB, so that few bytes have one piece. */
 int64_t zip_piece_bytes(size_t size);
+/* Bytes that are copied and checked one after another, while they are in the second-level cache. */
+enum { ZIP_BLOCK = 256 << 10 };
 /* As zip_crc_add, in pieces that TEAM shares. */
 uint32_t zip_crc_add_shared(struct team *team, const struct zip_crc *tables, uint32_t crc, const void *data,
                             size_t size);

@@ -274,13 +274,17 @@ struct shared_read {
 static void read_piece(void *context, void *memory, int64_t begin, int64_t end)
 {
 	struct shared_read *r = context;
-	const size_t size = (size_t)(end - begin);
-	size_t got;
+	const int64_t piece = begin / r->piece;
 	(void)memory;
-	if (!io_read_at(r->stream->archive->input.fd, r->at + begin, r->to + begin, size, &got) || got < size)
-		return;
-	r->pieces[begin / r->piece].crc = zip_crc_add(&r->stream->tables, 0, r->to + begin, size);
-	r->pieces[begin / r->piece].whole = true;
+	for (int64_t next; begin < end; begin = next) {
+		next = lesser(begin + ZIP_BLOCK, end);
+		const size_t size = (size_t)(next - begin);
+		size_t got;
+		if (!io_read_at(r->stream->archive->input.fd, r->at + begin, r->to + begin, size, &got) || got < size)
+			return;
+		r->pieces[piece].crc = zip_crc_add(&r->stream->tables, r->pieces[piece].crc, r->to + begin, size);
+	}
+	r->pieces[piece].whole = true;
 }
 
 /* Reads SIZE stored bytes, all or those before a piece that fails, and adds their checksum. Returns their number. */
@@ -288,7 +292,7 @@ static size_t read_pieces(struct member_stream *s, void *to, size_t size)
 {
 	struct shared_read r = {.stream = s, .to = to, .piece = zip_piece_bytes(size)};
 	r.at = s->archive->input.base + s->at + s->done;
-	if (!s->team || s->inflates || (int64_t)size <= r.piece)
+	if (s->inflates || (int64_t)size <= r.piece)
 		return 0;
 	team_run(s->team, (int64_t)size, r.piece, read_piece, &r);
 	int64_t done = 0;

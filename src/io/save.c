@@ -1,11 +1,14 @@
 /*
  * Whole arrays to files: npy, and npz byte for byte as numpy.savez makes it, so that equal gradients are equal files.
- * An npz is a zip archive of stored members dated 1980, whose local headers have 64-bit sizes. It is written in one
- * pass, and the arrays are not copied: a member's npy is made twice, first for its checksum.
+ * An npz is a zip archive of stored members dated 1980, whose local headers have 64-bit sizes. The arrays are not
+ * copied. If the output is a file, a team writes a member in pieces, and the header gets the checksum afterwards. Else
+ * the npz is written in one pass, and a member's npy is made twice, first for its checksum.
  */
 #include "io/formats.h"
 
 #include <string.h>
+
+#include "base/checked.h"
 
 enum status array_put(const struct context *context, struct output *output, const struct type *type, const void *data)
 {
@@ -68,20 +71,96 @@ static void add_to_checksum(void *context, const void *from, size_t size)
 	m->crc = zip_crc_add_shared(m->team, m->tables, m->crc, from, size);
 }
 
-static enum status put_member(const struct context *context, struct output *output, struct saved_member *m,
-                              const struct named_array *a)
+/* Writes the local header of M, whose offset it sets. */
+static enum status put_local(const struct context *context, struct output *output, struct saved_member *m)
 {
 	unsigned char local[ZIP_LOCAL_BYTES], extra[LOCAL_EXTRA];
-	struct output checked = {.fd = -1, .push = add_to_checksum, .stream = m};
-	TRY(array_put(context, &checked, &a->type, a->data));
 	m->offset = (uint64_t)output->offset;
-	m->size = (uint64_t)checked.offset;
 	put_fields(local, "4", (uint64_t[]){ZIP_LOCAL});
 	put_shared_fields(local + 4, m, is_wide(m->size) ? NEEDS_ZIP64 : NEEDS_ZIP, LOCAL_EXTRA);
 	put_fields(extra, "2288", (uint64_t[]){1, 16, m->size, m->size});
 	TRY(output_write(output, local, sizeof local, context->diags));
 	TRY(output_write(output, m->name, strlen(m->name), context->diags));
-	TRY(output_write(output, extra, sizeof extra, context->diags));
+	return output_write(output, extra, sizeof extra, context->diags);
+}
+
+/* Values that a team writes in pieces. Those that are WHOLE are written, and have checksums. */
+struct shared_values {
+	const struct saved_member *member;
+	struct output *output;
+	const char *data;
+	int64_t at, piece; /* the output's byte where they begin; bytes of a piece */
+	struct {
+		bool whole;
+		uint32_t crc;
+	} pieces[ZIP_PIECES];
+};
+
+/* A team_part. */
+static void put_piece(void *context, void *memory, int64_t begin, int64_t end)
+{
+	struct shared_values *v = context;
+	const int64_t piece = begin / v->piece;
+	uint32_t crc = 0;
+	(void)memory;
+	for (int64_t next; begin < end; begin = next) {
+		next = lesser(begin + ZIP_BLOCK, end);
+		const size_t size = (size_t)(next - begin);
+		crc = zip_crc_add(v->member->tables, crc, v->data + begin, size);
+		if (!output_try_at(v->output, v->at + begin, v->data + begin, size))
+			return;
+	}
+	v->pieces[piece].crc = crc;
+	v->pieces[piece].whole = true;
+}
+
+/* Writes the SIZE bytes of WRITER's values, at DATA, and adds their checksum to M's. */
+static enum status put_values(const struct context *context, struct writer *writer, struct saved_member *m,
+                              const char *data, int64_t size)
+{
+	struct shared_values v = {m, writer->output, data, writer->data, zip_piece_bytes((size_t)size), {{0}}};
+	team_run(m->team, size, v.piece, put_piece, &v);
+	for (int64_t at = 0; at < size; at += v.piece) {
+		const int64_t end = lesser(at + v.piece, size);
+		if (!v.pieces[at / v.piece].whole) /* once more, for the message */
+			TRY(output_write_at(v.output, v.at + at, data + at, (size_t)(end - at), context->diags));
+		if (!v.pieces[at / v.piece].whole)
+			v.pieces[at / v.piece].crc = zip_crc_add(m->tables, 0, data + at, (size_t)(end - at));
+		m->crc = zip_crc_join(m->crc, v.pieces[at / v.piece].crc, (size_t)(end - at));
+	}
+	return writer_end(writer, context->diags);
+}
+
+/* Writes the local header of M, then the npy, then the checksum to the header. */
+static enum status put_in_pieces(const struct context *context, struct output *output, struct saved_member *m,
+                                 const struct named_array *a)
+{
+	enum { CHECKSUM_AT = 14 };
+	struct output checked = {.fd = -1, .push = add_to_checksum, .stream = m};
+	const struct writer_options options = {.format = FORMAT_NPY};
+	struct writer header, writer;
+	unsigned char crc[4];
+	writer_init(&header, &checked, &options, context->arena);
+	writer_init(&writer, output, &options, context->arena);
+	TRY(writer_begin(&header, &a->type, context->diags));
+	m->size = (uint64_t)(checked.offset + type_bytes(&a->type));
+	TRY(put_local(context, output, m));
+	TRY(writer_begin(&writer, &a->type, context->diags));
+	TRY(put_values(context, &writer, m, a->data, type_bytes(&a->type)));
+	put_fields(crc, "4", (uint64_t[]){m->crc});
+	return output_write_at(output, (int64_t)m->offset + CHECKSUM_AT, crc, sizeof crc, context->diags);
+}
+
+static enum status put_member(const struct context *context, struct output *output, struct saved_member *m,
+                              const struct named_array *a)
+{
+	const bool held = dtype_compute(a->type.dtype) == a->type.dtype && convert_little_endian();
+	if (output->seekable && !output->joined && held)
+		return put_in_pieces(context, output, m, a);
+	struct output checked = {.fd = -1, .push = add_to_checksum, .stream = m};
+	TRY(array_put(context, &checked, &a->type, a->data));
+	m->size = (uint64_t)checked.offset;
+	TRY(put_local(context, output, m));
 	return array_put(context, output, &a->type, a->data);
 }
 

@@ -517,20 +517,25 @@ static void begin_flush(const struct output *output, int64_t begin, int64_t end)
 		(void)sync_file_range(output->fd, begin, end - begin, SYNC_FILE_RANGE_WRITE);
 }
 
-enum status output_write_at(struct output *output, int64_t offset, const void *from, size_t size, struct diags *diags)
+bool output_try_at(struct output *output, int64_t offset, const void *from, size_t size)
 {
 	if (output->push)
 		output->push(output->stream, from, size);
 	else if (output->joined && (offset == IO_NEXT || output->fd < 0))
 		;
 	else if (!io_write_at(output->fd, offset == IO_NEXT ? IO_NEXT : output->base + offset, from, size))
-		return write_failed(output, diags);
+		return false;
 	if (offset == IO_NEXT) {
 		offset = output->offset;
 		output->offset += (int64_t)size;
 	}
 	begin_flush(output, offset, offset + (int64_t)size);
-	return STATUS_OK;
+	return true;
+}
+
+enum status output_write_at(struct output *output, int64_t offset, const void *from, size_t size, struct diags *diags)
+{
+	return output_try_at(output, offset, from, size) ? STATUS_OK : write_failed(output, diags);
 }
 
 /* A rename is durable when its directory is on disk. The file is complete by then, so a failure is not reported. */

@@ -119,6 +119,8 @@ enum { IO_NEXT = -1 };
  * seekable, or to IO_NEXT.
  */
 enum status output_write_at(struct output *output, int64_t offset, const void *from, size_t size, struct diags *diags);
+/* The same without a message. False and errno on failure. */
+bool output_try_at(struct output *output, int64_t offset, const void *from, size_t size);
 static inline enum status output_write(struct output *output, const void *from, size_t size, struct diags *diags)
 {
 	return output_write_at(output, IO_NEXT, from, size, diags);
