@@ -7,33 +7,20 @@
  *     dcolumns      = K[:,chunk]' g, added to the inputs that the columns came from.
  * Samples whose results have few elements are grouped, and their results lie beside
  * each other in scratch. An ungrouped 1 x 1 kernel without stride or padding needs
- * no columns: they are the sample itself. conv1d is conv2d with one row.
+ * no columns: they are the sample itself. conv1d is conv2d with one row. Many convolutions
+ * without stride need no columns either (conv_direct.c).
  */
+#include "ops/conv.h"
+
 #include <string.h>
 
-#include "ops/lines.h"
+#include "base/checked.h"
 
 /* Returns how many pieces of at most MOST elements N elements make. */
 static int64_t pieces_of(int64_t n, int64_t most) { return (n + most - 1) / most; }
 
 /* Returns the size of a piece if N elements are cut about equally into as few pieces of at most MOST as possible. */
 static int64_t even_piece(int64_t n, int64_t most) { return pieces_of(n, pieces_of(n, most)); }
-
-struct conv {
-	enum dtype dtype;
-	size_t size;
-	const struct loops *loops; /* NULL if only sizes are asked for */
-	int64_t samples, channels, height, width, outs, kernel_h, kernel_w, out_h, out_w;
-	int64_t stride_h, stride_w, pad_h, pad_w;
-	int64_t depth;                   /* elements of the kernel of one output channel: channels * kernel_h * kernel_w */
-	int64_t chunk;                   /* the most elements of the depth that are computed at a time */
-	int64_t places;                  /* elements of a result's channel: out_h * out_w */
-	int64_t most_rows, most_columns; /* the most of a piece, which has whole rows of the result or a part of one row */
-	bool grouped;                    /* a piece is GROUP whole samples; the last may have fewer */
-	int64_t group;                   /* the most samples of a piece; 1 unless grouped */
-	int64_t pieces;                  /* the pieces of all samples */
-	bool pointwise;                  /* the columns are the sample itself */
-};
 
 /* Chooses pieces and chunks. Unless pointwise, a piece's columns have about the bytes of a panel of B, or fewer. */
 static void choose_pieces(struct conv *c)
@@ -99,10 +86,14 @@ static int64_t columns_count(const struct conv *c)
 
 int64_t conv_scratch(const struct attrs *attrs, const struct type *v, const struct type *a, const struct type *y)
 {
-	const struct conv c = conv_of_types(attrs, v, a, y);
+	const struct conv c = conv_of_types(attrs, v, a, y), turned = conv_turned(&c);
 	if (c.pieces == 0)
 		return 0;
-	return (columns_count(&c) + (c.grouped ? c.outs * c.group * c.places : 0)) * (int64_t)c.size;
+	const int64_t columns = (columns_count(&c) + (c.grouped ? c.outs * c.group * c.places : 0)) * (int64_t)c.size;
+	const int64_t result = direct_fits(&c) ? direct_scratch(&c) : columns;
+	const int64_t input = direct_fits(&turned) ? direct_scratch(&turned) : columns;
+	const int64_t weights = direct_kernel_fits(&c) ? direct_kernel_scratch(&c) : columns;
+	return greater(greater(result, input), weights);
 }
 
 /* A piece of the result: ROWS by COLUMNS contiguous places of one sample, or all places of SAMPLES samples. */
@@ -392,7 +383,10 @@ static void convolve(const struct op_call *call, void *y, const void *v, const v
 	struct shared shared = {
 		conv_of_types(call->attrs, call->v, call->a, call->y), call->scratch, writable(v), writable(a), y, false};
 	shared.c.loops = call->kernels->loops;
-	team_run(call->team, shared.c.pieces, 1, convolve_pieces, &shared);
+	if (direct_fits(&shared.c))
+		direct_convolve(&shared.c, call->team, call->scratch, y, v, a, false);
+	else
+		team_run(call->team, shared.c.pieces, 1, convolve_pieces, &shared);
 }
 
 /* Returns the channels of a team's piece: as many as fit in a quarter of the depth, held in 128 .. 256; at least 1. */
@@ -415,11 +409,16 @@ static void differentiate_convolution(const struct op_call *call, void *dv, void
 	                        false};
 	const int64_t channels = channels_together(&shared.c);
 	shared.c.loops = call->kernels->loops;
-	if (da) {
+	const struct conv turned = conv_turned(&shared.c);
+	if (da && direct_kernel_fits(&shared.c)) {
+		direct_kernel(&shared.c, call->team, call->scratch, da, needs[0], g);
+	} else if (da) {
 		memset(da, 0, (size_t)type_bytes(call->a));
 		team_run(call->team, shared.c.channels, channels, gradient_channels, &shared);
 	}
-	if (dv) {
+	if (dv && direct_fits(&turned)) {
+		direct_convolve(&turned, call->team, call->scratch, dv, g, needs[1], true);
+	} else if (dv) {
 		memset(dv, 0, (size_t)type_bytes(call->v));
 		shared.v = dv;
 		shared.kernel = writable(needs[1]);

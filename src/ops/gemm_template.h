@@ -21,6 +21,8 @@
  */
 _Static_assert(PRODUCT_STRIPE % GEMM_ROWS == 0, "PRODUCT_STRIPE rows are whole tiles");
 
+_Static_assert(2 * VECTOR_BYTES <= TILE_BYTES, "a tile reads at most TILE_BYTES of a row of B at once");
+
 enum {
 	N(TILE_M) = GEMM_ROWS,
 	N(TILE_N) = 2 * N(LANES),
@@ -133,11 +135,15 @@ static void N(pack_b)(REAL *to, const REAL *b, int64_t row, int64_t column, int6
 	}
 }
 
-/* A tile of C, and its stripes of A and B of depth DEPTH. B is packed. Rows of A read in place begin A_ROW apart. */
+/*
+ * A tile of C, and its stripes of A and B of depth DEPTH. Rows of A read in place begin A_ROW apart. B is packed, or its
+ * row p begins at B_AT[p].
+ */
 struct N(tile) {
 	REAL *c;
 	int64_t ldc;
 	const REAL *a, *b;
+	const int64_t *b_at;
 	int64_t a_row, depth;
 	int rows, columns;
 	bool add;
@@ -145,12 +151,14 @@ struct N(tile) {
 
 /*
  * Computes the tile T. Element (i, p) of its stripe of A is at i * ROW + p * COLUMN. Only HEIGHT rows of the tile and
- * VECTORS of its two vectors are computed. Every caller passes constants for HEIGHT and VECTORS.
+ * VECTORS of its two vectors are computed. APART: B is not packed. Every caller passes constants for these three.
  */
 static inline __attribute__((always_inline)) void N(tile_of)(const struct N(tile) *t, const int64_t row,
-                                                             const int64_t column, const int height, const int vectors)
+                                                             const int64_t column, const int height, const int vectors,
+                                                             const bool apart)
 {
 	const REAL *const a = t->a, *const b = t->b;
+	const int64_t *const b_at = t->b_at;
 	REAL *const c = t->c;
 	const int64_t ldc = t->ldc, depth = t->depth;
 	const bool add = t->add;
@@ -159,8 +167,8 @@ static inline __attribute__((always_inline)) void N(tile_of)(const struct N(tile
 	for (int i = 0; i < height; i++)
 		sum[i][0] = sum[i][1] = (N(vector)){0};
 	for (int64_t p = 0; p < depth; p++) {
-		const N(vector) b0 = *(const N(loose) *)(b + p * N(TILE_N));
-		const N(vector) b1 = *(const N(loose) *)(b + p * N(TILE_N) + N(LANES));
+		const REAL *const line = b + (apart ? b_at[p] : p * N(TILE_N));
+		const N(vector) b0 = *(const N(loose) *)line, b1 = *(const N(loose) *)(line + N(LANES));
 #pragma GCC unroll 16
 		for (int i = 0; i < height; i++) {
 			const N(vector) x = a[i * row + p * column] - (N(vector)){0};
@@ -197,38 +205,50 @@ static inline __attribute__((always_inline)) void N(tile_of)(const struct N(tile
  * Computes the tile of a packed stripe of A. If one vector holds all columns, only one of each row is computed. Else,
  * if a third or two thirds of the tile hold all rows, only these are computed (one or two rows if TILE_M is 4).
  */
-static __attribute__((noinline)) void N(tile_packed)(const struct N(tile) *t)
+static inline __attribute__((always_inline)) void N(tile_of_packed)(const struct N(tile) *t, const bool apart)
 {
 	enum { THIRD = N(TILE_M) / 3 };
 	if (t->columns <= (int)N(LANES))
-		N(tile_of)(t, 1, N(TILE_M), N(TILE_M), 1);
+		N(tile_of)(t, 1, N(TILE_M), N(TILE_M), 1, apart);
 	else if (t->rows <= THIRD)
-		N(tile_of)(t, 1, N(TILE_M), THIRD, 2);
+		N(tile_of)(t, 1, N(TILE_M), THIRD, 2, apart);
 	else if (t->rows <= 2 * THIRD)
-		N(tile_of)(t, 1, N(TILE_M), 2 * THIRD, 2);
+		N(tile_of)(t, 1, N(TILE_M), 2 * THIRD, 2, apart);
 	else
-		N(tile_of)(t, 1, N(TILE_M), N(TILE_M), 2);
+		N(tile_of)(t, 1, N(TILE_M), N(TILE_M), 2, apart);
 }
 
-/* Computes the tile of TILE_M rows of A that are read in place. */
-static __attribute__((noinline)) void N(tile_in_place)(const struct N(tile) *t)
+/* Computes the tile of rows of A that are read in place: all of a tile, or a third or two. */
+static inline __attribute__((always_inline)) void N(tile_of_rows)(const struct N(tile) *t, const bool apart)
 {
-	if (t->columns > (int)N(LANES))
-		N(tile_of)(t, t->a_row, 1, N(TILE_M), 2);
+	enum { THIRD = N(TILE_M) / 3 };
+	if (t->rows == THIRD)
+		N(tile_of)(t, t->a_row, 1, THIRD, 2, apart);
+	else if (t->rows == 2 * THIRD)
+		N(tile_of)(t, t->a_row, 1, 2 * THIRD, 2, apart);
+	else if (t->columns > (int)N(LANES))
+		N(tile_of)(t, t->a_row, 1, N(TILE_M), 2, apart);
 	else
-		N(tile_of)(t, t->a_row, 1, N(TILE_M), 1);
+		N(tile_of)(t, t->a_row, 1, N(TILE_M), 1, apart);
 }
+
+typedef void N(tile_function)(const struct N(tile) *t);
+static __attribute__((noinline)) void N(tile_packed)(const struct N(tile) *t) { N(tile_of_packed)(t, false); }
+static __attribute__((noinline)) void N(tile_in_place)(const struct N(tile) *t) { N(tile_of_rows)(t, false); }
+static __attribute__((noinline)) void N(tile_packed_apart)(const struct N(tile) *t) { N(tile_of_packed)(t, true); }
+static __attribute__((noinline)) void N(tile_in_place_apart)(const struct N(tile) *t) { N(tile_of_rows)(t, true); }
 
 /*
- * Returns how many of a block's HEIGHT rows are read in place: those of all whole tiles, or
- * none. Packing costs about as much as the product with one stripe of B: a few do not repay it.
+ * Returns how many of a block's HEIGHT rows are read in place: those of all whole tiles, and a third or two thirds of one,
+ * or none. Packing costs about as much as the product with one stripe of B: a few do not repay it.
  */
 static int64_t N(rows_in_place)(int64_t row, int64_t column, int64_t height, int64_t width)
 {
 	enum { SHARED = 32, SET_BYTES = 4096 };
 	if (column != 1 || row * (int64_t)sizeof(REAL) % SET_BYTES == 0 || width > SHARED * (int64_t)N(TILE_N))
 		return 0;
-	return height / N(TILE_M) * N(TILE_M);
+	const int64_t rest = height % N(TILE_M), third = N(TILE_M) / 3;
+	return rest == third || rest == 2 * third ? height : height - rest;
 }
 
 /* C = A B (+ C) by strides: element (i, p) of A lies at i * a_row + p * a_column, and B's likewise. */
@@ -238,6 +258,7 @@ struct N(strided) {
 	int64_t a_row, a_column;
 	const REAL *b;
 	int64_t b_row, b_column;
+	const int64_t *b_at; /* or NULL; B's row p begins at B_AT[p], and b_column is 1 */
 	bool accumulate, sparse;
 	REAL *c;
 	int64_t ldc;
@@ -304,11 +325,12 @@ static void N(find_depths)(struct N(depths) *depths, const struct N(strided) *bl
                            const REAL *packed, const REAL *panel)
 {
 	const int64_t k = block->k, all = N(TILE_M) * k, stripes = (block->m + N(TILE_M) - 1) / N(TILE_M);
-	const int64_t across = (block->n + N(TILE_N) - 1) / N(TILE_N), placed = in_place / N(TILE_M);
+	const int64_t across = (block->n + N(TILE_N) - 1) / N(TILE_N), placed = (in_place + N(TILE_M) - 1) / N(TILE_M);
 	bool less_a = false, less_b = false;
 	for (int64_t s = 0; s < stripes; s++) {
 		const struct N(region) stripe = {packed + (s - placed) * all, 0, 1, 0};
-		const struct N(region) there = {block->a + s * N(TILE_M) * block->a_row, block->a_row, N(TILE_M), 0};
+		const int64_t left = in_place - s * N(TILE_M), rows = left < N(TILE_M) ? left : N(TILE_M);
+		const struct N(region) there = {block->a + s * N(TILE_M) * block->a_row, block->a_row, rows, 0};
 		depths->a[s] = (struct N(depth)){0, k};
 		if (block->sparse)
 			less_a |= N(find_depth)(&depths->a[s], s < placed ? &there : &stripe, s < placed ? 1 : N(TILE_M), k);
@@ -336,7 +358,7 @@ static void N(prefetch_c)(const struct N(tile) *t)
 	}
 }
 
-/* Computes BLOCK, whose B is packed in PANEL. Packs into PACKED the rows of A that are not read in place. */
+/* Computes BLOCK, whose B is packed in PANEL, unless it has B_AT. Packs into PACKED the rows of A that are not read in place. */
 static void N(multiply_block)(const struct N(strided) *block, REAL *packed, const REAL *panel)
 {
 	const int64_t width = block->n, row = block->a_row;
@@ -345,6 +367,8 @@ static void N(multiply_block)(const struct N(strided) *block, REAL *packed, cons
 	N(pack_a)(packed, block->a + in_place * row, row, block->a_column, block->m - in_place, block->k);
 	N(find_depths)(&depths, block, in_place, packed, panel);
 	struct N(tile) t = {.ldc = block->ldc, .a_row = row, .add = block->accumulate};
+	N(tile_function) *const tile_in_place = block->b_at ? N(tile_in_place_apart) : N(tile_in_place);
+	N(tile_function) *const tile_packed = block->b_at ? N(tile_packed_apart) : N(tile_packed);
 	for (int64_t j = 0; j < width; j += N(TILE_N)) {
 		const struct N(depth) *const across = &depths.b[j / N(TILE_N)], *down = depths.a;
 		t.columns = width - j < N(TILE_N) ? (int)(width - j) : N(TILE_N);
@@ -353,15 +377,16 @@ static void N(multiply_block)(const struct N(strided) *block, REAL *packed, cons
 			const int64_t end = down->end < across->end ? down->end : across->end;
 			t.rows = block->m - i < N(TILE_M) ? (int)(block->m - i) : N(TILE_M);
 			t.depth = end > begin ? end - begin : 0;
-			t.b = panel + j * block->k + begin * N(TILE_N);
+			t.b = block->b_at ? block->b + j : panel + j * block->k + begin * N(TILE_N);
+			t.b_at = block->b_at ? block->b_at + begin : NULL;
 			t.c = block->c + i * block->ldc + j;
 			N(prefetch_c)(&t);
 			if (i < in_place) {
 				t.a = block->a + i * row + begin;
-				N(tile_in_place)(&t);
+				tile_in_place(&t);
 			} else {
 				t.a = packed + (i - in_place) * block->k + begin * N(TILE_M);
-				N(tile_packed)(&t);
+				tile_packed(&t);
 			}
 		}
 	}
@@ -375,7 +400,10 @@ static void N(multiply_panels)(const struct N(strided) *x, REAL *packed, REAL *p
 		for (int64_t p = 0; p < x->k; p += PACK_K) {
 			block.k = x->k - p < PACK_K ? x->k - p : PACK_K;
 			block.accumulate = x->accumulate || p > 0;
-			N(pack_b)(panel, x->b + p * x->b_row + j * x->b_column, x->b_row, x->b_column, block.n, block.k);
+			block.b = x->b + j;
+			block.b_at = x->b_at ? x->b_at + p : NULL;
+			if (!x->b_at)
+				N(pack_b)(panel, x->b + p * x->b_row + j * x->b_column, x->b_row, x->b_column, block.n, block.k);
 			for (int64_t i = 0; i < x->m; i += N(PACK_M)) {
 				block.m = x->m - i < N(PACK_M) ? x->m - i : N(PACK_M);
 				block.a = x->a + i * x->a_row + p * x->a_column;
@@ -530,4 +558,12 @@ static void N(gemm)(const struct product *product, bool tiles)
 		N(add_rows)(&(vector_product){x.c, 1, x.b, x.b_row, x.a, x.a_column, x.n, x.k, x.accumulate});
 	else
 		N(gemm_packed)(&x);
+}
+
+static void N(gemm_apart)(const struct product *product, const int64_t *b_at)
+{
+	_Alignas(64) REAL packed[N(PACK_M) * PACK_K];
+	struct N(strided) x = N(strided_of)(product);
+	x.b_at = b_at;
+	N(multiply_panels)(&x, packed, NULL);
 }

@@ -181,7 +181,10 @@ struct loops {
 	void (*clear_rows)(const struct rows *to, size_t n, size_t rows);
 	/* Our own product; M, N, K > 0. If TILES, a vector goes as a matrix: C's bits do not depend on M and N. */
 	void (*gemm)(const struct product *product, bool tiles);
+	/* The same by tiles, where B's row p begins at its element B_AT[p]. Up to TILE_BYTES after each row are read. */
+	void (*gemm_apart)(const struct product *product, const int64_t *b_at);
 };
+enum { TILE_BYTES = 128 };
 
 /* One step of a run in registers: a cheap operation with at most a scalar, or the end of a loop over earlier steps. */
 struct run_step {

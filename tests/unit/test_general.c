@@ -1128,7 +1128,13 @@ START_TEST(test_convolutions_in_pieces)
 		{"conv2d padding=1", SHAPE(4, 40, 30, 7, 7), SHAPE(4, 3, 30, 3, 3)}, /* several samples */
 		{"conv2d stride=2 padding=2", SHAPE(4, 25, 40, 6, 9), SHAPE(4, 2, 40, 3, 3)},
 		{"conv1d padding=2", SHAPE(3, 2000, 3, 8), SHAPE(3, 5, 3, 4)},
-		{"conv2d", SHAPE(4, 2, 300, 25, 20), SHAPE(4, 3, 300, 1, 1)}, /* no columns */
+		/* without columns: blocks of several rows, two blocks of channels, the second with fewer; long rows */
+		{"conv2d padding=1", SHAPE(4, 2, 64, 40, 32), SHAPE(4, 37, 64, 3, 3)},
+		{"conv2d padding=0,1", SHAPE(4, 1, 60, 21, 30), SHAPE(4, 28, 60, 2, 3)},
+		{"conv2d padding=2,0", SHAPE(4, 1, 32, 9, 18), SHAPE(4, 5, 32, 3, 3)},
+		{"conv1d padding=2", SHAPE(3, 3, 32, 640), SHAPE(3, 5, 32, 4)},
+		{"conv2d padding=4", SHAPE(4, 1, 32, 20, 27), SHAPE(4, 12, 32, 3, 2)}, /* more padding than kernel */
+		{"conv2d", SHAPE(4, 2, 300, 25, 20), SHAPE(4, 3, 300, 1, 1)},          /* no columns */
 		{"conv2d", SHAPE(4, 70, 300, 2, 3), SHAPE(4, 3, 300, 1, 1)},
 	};
 	const struct sample *sample = &several[_i];
@@ -1520,7 +1526,7 @@ int main(void)
 	tcase_add_loop_test(tests, test_windows, 0, NEIGHBOURS);
 	tcase_add_test(tests, test_transposed_matrices);
 	tcase_add_test(tests, test_lines_together);
-	tcase_add_loop_test(tests, test_convolutions_in_pieces, 0, 8);
+	tcase_add_loop_test(tests, test_convolutions_in_pieces, 0, 13);
 	tcase_add_test(tests, test_extremes);
 	tcase_add_test(tests, test_philox);
 	tcase_add_loop_test(tests, test_dropout_streams, 0, 2);
