@@ -133,8 +133,9 @@ static void compile_call(struct compiler *c, const struct instr *instr)
 				round_up(scratch, ARRAY_ALIGN),
 				fold_scratch((struct fold_op){OP_sum, false}, values[instr->v].type, values[instr->out].type));
 	} else if (launch->kind == LAUNCH_CALL && !launch->use) {
-		scratch = op_scratch(instr->op, instr->attrs, instr->of.v, instr->of.a, instr->of.y, back);
-		team_scratch = op_team_scratch(instr->op, instr->attrs, instr->of.v, instr->of.a, instr->of.y, back);
+		const enum scratch_use use = !back ? SCRATCH_FORWARD : instr->out_a == NO_VALUE ? SCRATCH_BACK_V : SCRATCH_BACK;
+		scratch = op_scratch(instr->op, instr->attrs, instr->of.v, instr->of.a, instr->of.y, use);
+		team_scratch = op_team_scratch(instr->op, instr->attrs, instr->of.v, instr->of.a, instr->of.y, use);
 		if (launch->folds) {
 			launch->state = c->out->states;
 			c->out->states += instr_state(instr);

@@ -490,7 +490,7 @@ void fold_blocks(const struct op_call *call, void *y, const void *v, const void 
 {
 	const bool norm = op_normalizes(call->op);
 	const int64_t count = fold_count(call->op, call->v, call->y);
-	const int64_t own = op_scratch(call->op, call->attrs, call->v, call->a, call->y, false);
+	const int64_t own = op_scratch(call->op, call->attrs, call->v, call->a, call->y, SCRATCH_FORWARD);
 	const struct fold_op fold = {call->op, false};
 	const int64_t size = fold_parts(fold) * count;
 	double *const state = (double *)(void *)((char *)call->scratch + round_up(own, ARRAY_ALIGN));
@@ -510,7 +510,7 @@ void fold_blocks_back(const struct op_call *call, void *dv, const void *g, const
 {
 	const struct fold_op fold = {call->op, true};
 	const int64_t count = fold_count(call->op, call->v, call->y);
-	const int64_t own = op_scratch(call->op, call->attrs, call->v, NULL, call->y, true);
+	const int64_t own = op_scratch(call->op, call->attrs, call->v, NULL, call->y, SCRATCH_BACK);
 	const int64_t size = fold_parts(fold) * count;
 	double *const state = (double *)(void *)((char *)call->scratch + round_up(own, ARRAY_ALIGN));
 	double *const block = state + size, *const statistics = block + size;

@@ -90,8 +90,9 @@ op_gather *op_gather_get(enum op op, const struct attrs *attrs)
 }
 
 int64_t op_scratch(enum op op, const struct attrs *attrs, const struct type *v, const struct type *a,
-                   const struct type *result, bool backward)
+                   const struct type *result, enum scratch_use use)
 {
+	const bool backward = use != SCRATCH_FORWARD;
 	if (has_no_elements(result))
 		return 0;
 	if (is_reduction(op))
@@ -114,21 +115,21 @@ int64_t op_scratch(enum op op, const struct attrs *attrs, const struct type *v, 
 	case OP_mse:
 	case OP_mae:
 	case OP_huber:
-		return backward ? loss_scratch(v, a) : 0;
+		return backward ? loss_scratch(v, a, use == SCRATCH_BACK) : 0;
 	default:
 		return 0;
 	}
 }
 
 int64_t op_team_scratch(enum op op, const struct attrs *attrs, const struct type *v, const struct type *a,
-                        const struct type *result, bool backward)
+                        const struct type *result, enum scratch_use use)
 {
 	if (op_table[op].scope == SCOPE_SUM || has_no_elements(result))
 		return 0; /* no team shares a sum, a mean or a loss */
 	/* If axes are moved, scratch is the copy that all members read, and its lines need no panels. */
 	if (is_reduction(op) && reduction_named(attrs, &v->shape).moved)
 		return 0;
-	return op_scratch(op, attrs, v, a, result, backward);
+	return op_scratch(op, attrs, v, a, result, use);
 }
 
 bool op_check_operand(enum op op, const struct type *v, const struct type *a, const void *adata,

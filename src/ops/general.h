@@ -51,12 +51,15 @@ typedef void op_vjp(const struct op_call *call, void *dv, void *da, const void *
 /* Return a general operation's functions, which accept arrays without elements. NULL for an element-wise operation. */
 op_forward *op_forward_get(enum op op);
 op_vjp *op_vjp_get(enum op op);
-/* Returns the bytes of scratch of this use's forward function or, if BACKWARD, derivative; INT64_MAX if too many. */
+/* What scratch is for: the forward function, the derivative, or the derivative by v alone. */
+enum scratch_use { SCRATCH_FORWARD, SCRATCH_BACK, SCRATCH_BACK_V };
+
+/* Returns the bytes of scratch of this USE of an operation; INT64_MAX if too many. */
 int64_t op_scratch(enum op op, const struct attrs *attrs, const struct type *v, const struct type *a,
-                   const struct type *result, bool backward);
+                   const struct type *result, enum scratch_use use);
 /* Returns the bytes of scratch that each member of a team beside the caller needs for this use. */
 int64_t op_team_scratch(enum op op, const struct attrs *attrs, const struct type *v, const struct type *a,
-                        const struct type *result, bool backward);
+                        const struct type *result, enum scratch_use use);
 
 /*
  * Makes elements FIRST .. FIRST + N - 1 of the result at TO from the whole array FROM: of Y from V or, if BACK, of dv

@@ -117,8 +117,8 @@ void sum_partial_loss(const struct op_call *call, double *hi, double *lo, const 
 double loss_divisor(const struct op_call *call);
 /* Returns where K, which a loss keeps of the whole call, begins for V's row ROW, a multiple of 4. */
 void *loss_kept_at(const struct op_call *call, void *k, int64_t row);
-/* Return the bytes of scratch of a loss's derivative, and of a convolution or its derivative. */
-int64_t loss_scratch(const struct type *v, const struct type *a);
+/* Return the bytes of scratch of a loss's derivative, by the target too if BY_A, and of a convolution or its derivative. */
+int64_t loss_scratch(const struct type *v, const struct type *a, bool by_a);
 int64_t conv_scratch(const struct attrs *attrs, const struct type *v, const struct type *a, const struct type *y);
 
 /* Returns element I of an array of DTYPE as a double. Here and below DTYPE is F32 or F64. */

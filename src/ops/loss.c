@@ -20,10 +20,11 @@ static struct type broadcast_type(const struct type *v, const struct type *a)
 	return type;
 }
 
-int64_t loss_scratch(const struct type *v, const struct type *a)
+int64_t loss_scratch(const struct type *v, const struct type *a, bool by_a)
 {
 	const struct type type = broadcast_type(v, a);
-	if (shape_count(&type.shape) == shape_count(&v->shape) && shape_count(&type.shape) == shape_count(&a->shape))
+	const int64_t count = shape_count(&type.shape);
+	if (count == shape_count(&v->shape) && (!by_a || count == shape_count(&a->shape)))
 		return 0;
 	const int64_t bytes = type_bytes(&type);
 	return bytes > INT64_MAX / 2 ? INT64_MAX : 2 * bytes;

@@ -273,7 +273,7 @@ static struct op_call call_of(const struct setup *s, bool backward)
 {
 	struct op_call call = {s->op, &s->attrs,  &s->v, &s->a, &s->y, 0, s->v.shape.ndim ? s->v.shape.dim[0] : 1,
 	                       NULL,  s->kernels, 0,     0,     NULL,  0, 0};
-	int64_t bytes = op_scratch(s->op, &s->attrs, &s->v, &s->a, &s->y, backward);
+	int64_t bytes = op_scratch(s->op, &s->attrs, &s->v, &s->a, &s->y, backward ? SCRATCH_BACK : SCRATCH_FORWARD);
 	ck_assert_int_ge(bytes, 0);
 	ck_assert_int_eq(posix_memalign(&call.scratch, 64, bytes ? (size_t)bytes : 1), 0);
 	memset(call.scratch, 0xff, (size_t)bytes); /* NaN */
@@ -1159,7 +1159,7 @@ START_TEST(test_convolutions_in_pieces)
 			/* a piece fits in scratch, so there is more than one piece */
 			const int64_t columns =
 				shape_count(&s.a.shape) / s.a.shape.dim[0] * (shape_count(&s.y.shape) / s.y.shape.dim[1]);
-			ck_assert_int_lt(op_scratch(s.op, &s.attrs, &s.v, &s.a, &s.y, false),
+			ck_assert_int_lt(op_scratch(s.op, &s.attrs, &s.v, &s.a, &s.y, SCRATCH_FORWARD),
 			                 columns * (int64_t)element_size(tables[k]->dtype));
 			free(y);
 			free(dv);

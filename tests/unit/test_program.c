@@ -162,7 +162,8 @@ static void naive_element(struct naive *n, const struct instr *instr)
 static void naive_general(struct naive *n, const struct instr *instr)
 {
 	const struct type *v = instr->of.v;
-	int64_t scratch = op_scratch(instr->op, instr->attrs, v, instr->of.a, instr->of.y, instr->kind == INSTR_VJP);
+	int64_t scratch = op_scratch(instr->op, instr->attrs, v, instr->of.a, instr->of.y,
+	                             instr->kind == INSTR_VJP ? SCRATCH_BACK : SCRATCH_FORWARD);
 	struct op_call call = {.op = instr->op,
 	                       .attrs = instr->attrs,
 	                       .v = v,
