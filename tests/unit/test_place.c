@@ -37,6 +37,20 @@ START_TEST(pool_takes_the_best_hole)
 }
 END_TEST
 
+/* The value of a loss takes no part of a state's hole, so the next state fits there. */
+START_TEST(pool_keeps_large_holes_whole)
+{
+	struct pool pool;
+	pool_init(&pool, &allocator_system);
+	const int64_t state = 1100 * ARRAY_ALIGN, at = pool_get(&pool, state), above = pool_get(&pool, state);
+	ck_assert(pool_put(&pool, at, state));
+	ck_assert_int_eq(pool_get(&pool, 1), above + state);
+	ck_assert_int_eq(pool_get(&pool, state), at);
+	ck_assert_int_eq(pool.peak, 2 * state + ARRAY_ALIGN);
+	pool_free(&pool);
+}
+END_TEST
+
 START_TEST(pool_joins_neighbours)
 {
 	/* Three arrays below one that stays, freed in every order, are one hole. */
@@ -526,6 +540,7 @@ int main(void)
 	TCase *pool = suite_make_case(suite, "pool"), *arrays = suite_make_case(suite, "arrays");
 	tcase_set_timeout(arrays, 300);
 	tcase_add_test(pool, pool_takes_the_best_hole);
+	tcase_add_test(pool, pool_keeps_large_holes_whole);
 	tcase_add_test(pool, pool_joins_neighbours);
 	tcase_add_test(pool, pool_refuses_to_overflow);
 	tcase_add_test(pool, pool_against_a_map);
