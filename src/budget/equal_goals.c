@@ -35,22 +35,31 @@ static enum status make_schedule(const struct search *s, int64_t bytes, size_t m
 	                                                                             : STATUS_OK;
 }
 
-/* Sets *BEST to whether no schedule within BYTES beyond costs->fixed takes less forward time than TIME. */
-static enum status is_best(const struct search *s, int64_t bytes, size_t most_cells, double time, bool *best)
+size_t search_equal_cells(const struct search *s, const struct budget_goal *goal)
 {
-	double least;
-	*best = true;
-	if (!s->equal->unproven)
-		return STATUS_OK;
-	TRY_ALLOC(budget_bound(s->costs, bytes, most_cells, s->context.allocator, &least), s->context.diags);
-	*best = time <= least * (1 + 1e-8);
-	return STATUS_OK;
+	if (!s->judge)
+		return EQUAL_CELLS_MOST;
+	const int64_t cells = lesser(greater(CELLS_LEAST, (goal->bytes - s->costs->fixed) / 8), EQUAL_CELLS_MOST);
+	return (size_t)lesser(cells, (int64_t)s->effort.cells);
 }
 
 /* Returns the forward time of GOAL's schedule. */
 static double forward_time(const struct search *s, const struct budget_goal *goal)
 {
 	return goal->time - s->time + s->sums[s->costs->steps];
+}
+
+/* Sets whether GOAL's schedule is exact, and near, by a bound for the time of all schedules within GOAL's bytes. */
+static enum status compare_with_bound(const struct search *s, struct budget_goal *goal)
+{
+	const double time = forward_time(s, goal);
+	double least;
+	const bool bounded = budget_bound(s->costs, goal->bytes - s->costs->fixed, search_equal_cells(s, goal),
+	                                  s->context.allocator, &least);
+	TRY_ALLOC(bounded, s->context.diags);
+	goal->exact = time <= least * (1 + 1e-8);
+	goal->near = s->judge && time <= least * 1.01;
+	return STATUS_OK;
 }
 
 /* Offers GOAL the best schedule within its bytes. *SOLVED: there is none better, or none at all. */
@@ -68,7 +77,8 @@ static enum status offer_best(const struct search *s, struct budget_goal *goal, 
 		status = goal_offer(s, goal, &c);
 	schedule_free(c.schedule);
 	TRY(status);
-	TRY(is_best(s, bytes, EQUAL_CELLS_MOST, forward_time(s, goal), &goal->exact));
+	goal->exact = !s->equal->unproven;
+	TRY(goal->exact ? STATUS_OK : compare_with_bound(s, goal));
 	*solved = goal->exact;
 	return STATUS_OK;
 }
@@ -103,8 +113,8 @@ static enum status find_least(const struct search *s, int64_t below, int64_t *le
 	return STATUS_OK;
 }
 
-/* Returns the bytes between two rungs. *EXACT: they divide all sizes of the steps. Else there are RUNGS of them. */
-static int64_t rung_bytes(const struct search *s, bool *exact)
+/* Returns the bytes between two rungs. */
+static int64_t rung_bytes(const struct search *s)
 {
 	int64_t unit = s->costs->output;
 	for (size_t run = 0; run < s->costs->run_count; run++) {
@@ -114,62 +124,47 @@ static int64_t rung_bytes(const struct search *s, bool *exact)
 		for (size_t i = 0; i < sizeof sizes / sizeof *sizes && s->costs->runs[run].count > 0; i++)
 			unit = common_divisor(unit, sizes[i]);
 	}
-	*exact = unit > s->range / RUNGS;
 	return greater(unit, s->range / RUNGS + 1);
 }
 
-size_t search_equal_cells(const struct search *s, const struct budget_goal *goal)
-{
-	if (!s->judge)
-		return EQUAL_CELLS_MOST;
-	const int64_t cells = lesser(greater(CELLS_LEAST, (goal->bytes - s->costs->fixed) / 8), EQUAL_CELLS_MOST);
-	return (size_t)lesser(cells, (int64_t)s->effort.cells);
-}
-
 /*
- * Offers GOAL the best schedule within BYTES by the cost walk. *EXCESS: by so many bytes the judge says it is large; all
- * BYTES if the table would be too large. *HOLES: the cost walk says that it fits, so another one as fast may.
+ * Offers GOAL the best schedule within BYTES by the cost walk. *BELOW is 0 if it fits or is slow. Else schedules of BELOW
+ * bytes or more need not be tried: by so many bytes the judge says it is too large, and all those of its own bytes or more
+ * take as much time.
  */
-static enum status offer_rung(const struct search *s, struct budget_goal *goal, int64_t bytes, int64_t *excess,
-                              bool *holes)
+static enum status offer_rung(const struct search *s, struct budget_goal *goal, int64_t bytes, int64_t *below)
 {
 	struct candidate c = {.family = &from_equal};
 	enum equal_result result;
 	TRY(make_schedule(s, bytes, search_equal_cells(s, goal), &c.schedule, &result));
-	*excess = result == EQUAL_TOO_LARGE ? bytes : 0;
-	*holes = false;
+	*below = result == EQUAL_TOO_LARGE ? 1 : 0;
 	if (!c.schedule)
 		return STATUS_OK;
 	enum status status = candidate_measure(s, &c, false);
 	if (!status)
 		status = goal_offer(s, goal, &c);
-	*holes = c.result == TOO_LARGE && c.walked <= goal->bytes;
-	if (c.result == TOO_LARGE)
-		*excess = c.judged ? greater(c.judgement.peak - goal->bytes, 1) : 1;
 	schedule_free(c.schedule);
+	if (c.result == TOO_LARGE) {
+		const int64_t excess = c.judged ? greater(c.judgement.peak - goal->bytes, 1) : 1;
+		*below = greater(lesser(bytes - excess + 1, c.walked > 0 ? c.walked - s->costs->fixed : bytes), 1);
+	}
 	return status;
 }
 
 /*
- * Looks for the highest rung whose schedule fits GOAL: downwards from its reach by as many bytes as the judge says are
- * too many, then by bisection. GOAL is exact if the rungs are, no table was too large, no schedule of that rung's bytes
- * is faster, and the rung above does not fit by the cost walk either.
+ * Looks for the highest rung whose schedule fits GOAL: downwards from its reach, past those that need not be tried, then by
+ * bisection.
  */
 static enum status climb(const struct search *s, struct budget_goal *goal)
 {
-	bool exact, holes, above = false; /* above: HOLES of rung HIGH */
-	const int64_t unit = rung_bytes(s, &exact), reach = lesser(goal_reach(s, goal), s->range);
-	int64_t low = 0, high = reach / unit + 1, excess; /* rung HIGH does not fit, rung LOW does or is 0 */
+	const int64_t unit = rung_bytes(s), reach = lesser(goal_reach(s, goal), s->range);
+	int64_t low = 0, high = reach / unit + 1, below; /* rung HIGH does not fit, rung LOW does or is 0 */
 	for (int64_t rung = high - 1, tries = 0; rung > low && tries < CLIMBS; tries++) {
-		TRY(offer_rung(s, goal, rung * unit, &excess, &holes));
-		exact &= excess < rung * unit;
-		above = excess == 0 ? above : holes;
-		*(excess == 0 ? &low : &high) = rung;
-		rung = low > 0 ? low + (high - low) / 2 : greater(rung - ceil_div(excess, unit), 1);
+		TRY(offer_rung(s, goal, rung * unit, &below));
+		*(below == 0 ? &low : &high) = rung;
+		rung = low > 0 ? low + (high - low) / 2 : ceil_div(below, unit) - 1;
 	}
-	goal->exact = exact && !above && low > 0 && high == low + 1 && goal->schedule && goal->family.kind == POLICY_budget;
-	return goal->exact ? is_best(s, low * unit, search_equal_cells(s, goal), forward_time(s, goal), &goal->exact)
-	                   : STATUS_OK;
+	return goal->schedule && goal->family.kind == POLICY_budget ? compare_with_bound(s, goal) : STATUS_OK;
 }
 
 enum status search_equal_judged(const struct search *s)

@@ -52,7 +52,8 @@ bool equal_costs(const struct step_cost *a, const struct step_cost *b)
 	return !(a->forward < b->forward || a->forward > b->forward) && a->state == b->state &&
 	       a->residual == b->residual && a->forward_temporary == b->forward_temporary &&
 	       a->record_temporary == b->record_temporary && a->backward_temporary == b->backward_temporary &&
-	       a->keeps_input == b->keeps_input && a->keeps_output == b->keeps_output;
+	       a->last_temporary == b->last_temporary && a->keeps_input == b->keeps_input &&
+	       a->keeps_output == b->keeps_output;
 }
 
 bool equal_steps_apply(const struct step_costs *costs)

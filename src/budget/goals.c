@@ -135,6 +135,7 @@ enum status goal_offer(const struct search *s, struct budget_goal *goal, struct 
 	                             .schedule = copy,
 	                             .least = goal->least,
 	                             .exact = goal->exact,
+	                             .near = goal->near,
 	                             .family = *c->family,
 	                             .time = c->time,
 	                             .walked = c->walked,

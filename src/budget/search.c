@@ -72,23 +72,51 @@ static bool all_settled(const struct search *s)
 	return settled;
 }
 
+/* Sets S->equal. With a judge, also sets S->costs to costs nearer to it (last_temporary). False if out of memory. */
+static bool find_equal(struct search *s)
+{
+	const struct step_costs *costs = s->costs;
+	if (!equal_chain_find(&s->chain, costs))
+		return true;
+	s->equal = &s->chain;
+	const struct step_cost equal = s->chain.cost;
+	if (!s->judge)
+		return true;
+	struct step_run *runs = arena_array(s->context.arena, costs->run_count, sizeof *runs);
+	for (size_t i = 0; i < costs->run_count && runs; i++) {
+		runs[i] = costs->runs[i];
+		if (equal_costs(&runs[i].cost, &equal))
+			runs[i].cost.record_temporary = equal.last_temporary;
+	}
+	s->nearer = *costs;
+	s->nearer.runs = runs;
+	s->costs = &s->nearer;
+	return runs && equal_chain_find(&s->chain, s->costs);
+}
+
+static bool need_no_tables(const struct search *s)
+{
+	bool none = true;
+	for (size_t i = 0; i < s->count; i++)
+		none &= s->goals[i].near || goal_is_settled(s, &s->goals[i]);
+	return none;
+}
+
 static enum status search_all(struct search *s)
 {
 	const int64_t steps = s->costs->steps;
-	struct equal_chain chain;
 	bool open, solved = false;
 	TRY(offer_save_all(s, &open));
 	if (!open || steps <= 1)
 		return STATUS_OK;
-	s->equal = equal_chain_find(&chain, s->costs) ? &chain : NULL;
+	TRY_ALLOC(find_equal(s), s->context.diags);
 	if (s->equal)
 		TRY(s->judge ? search_equal_judged(s) : search_equal(s, &solved));
 	if (solved)
 		return STATUS_OK;
-	s->closed =
-		s->equal && (!s->judge || equal_steps_apply(s->costs)); /* a judge may see holes around a head or a tail */
+	s->closed = s->equal != NULL;
 	const bool tables = steps <= MANY || (s->sums && !equal_steps_apply(s->costs));
-	TRY(tables && !all_settled(s) ? search_tables(s) : STATUS_OK);
+	TRY(tables && !need_no_tables(s) ? search_tables(s) : STATUS_OK);
 	s->closed &= !families_are_certain(s);
 	if (all_settled(s))
 		return STATUS_OK;
@@ -100,20 +128,21 @@ static enum status search_all(struct search *s)
  * Sets the effort, by costs in additions as they were measured:
  *   - the bounds of all tables: 160 * blocks^3;
  *   - to make, time, walk and judge a schedule: 400 for each step. Even without a judge, WALKED bounds all of these;
+ *   - a sum of a table: 15; a budget has up to three large tables;
  *   - a cell of a table of equal steps: 750 for all tables of a budget.
- * Each part takes at most a quarter of the allowed work. But equal steps are to be exact: their tables may take
- * LEAST_EQUAL, a tenth of a second or two.
+ * Each part takes about a quarter of the allowed work, the tables all of it. But equal steps are to be exact: their tables
+ * may take LEAST_EQUAL, a tenth of a second or two.
  */
 static void set_effort(struct search *s)
 {
-	static const double least = 1e8, least_equal = 1e9, unlimited = 1e12, walked = 2.4e10;
+	static const double least = 1e8, least_sums = 8e6, least_equal = 1e9, unlimited = 1e12, walked = 2.4e10;
 	const double steps = (double)s->costs->steps, work = s->judge ? fmax(s->judge->run / 10, least) : unlimited;
 	const double blocks = fmin(cbrt(work / 160), BLOCKS), walks = fmin(work, walked) / 4 / (400 * steps);
 	const double tries = fmin(walks, TRIES);
 	s->effort = (struct effort){.blocks = (int64_t)blocks,
 	                            .parts = blocks < BLOCKS ? (int64_t)pow(blocks, 1.5) : MANY,
 	                            .tries = (int64_t)fmax(tries, 2),
-	                            .sums = fmin(work / 12, 7e8),
+	                            .sums = fmin(fmax(work / 40, least_sums), 7e8),
 	                            .cells = (size_t)(fmax(work, least_equal) / 750),
 	                            .thin = fmax(450 / walks, 1)};
 }
@@ -190,9 +219,9 @@ enum status budget_search(const struct context *context, const struct step_costs
 	for (size_t i = 0; i < count; i++)
 		goals[i] = (struct budget_goal){.bytes = goals[i].bytes, .least = INT64_MAX};
 	enum status status = search_begin(&s) ? search_all(&s) : diag_memory(context->diags);
-	arena_free(&arena);
 	for (size_t i = 0; i < count && !status; i++)
 		status = set_gap(&s, &goals[i]);
+	arena_free(&arena);
 	for (size_t i = 0; i < count && status; i++) {
 		schedule_free(goals[i].schedule);
 		goals[i].schedule = NULL;

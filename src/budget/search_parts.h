@@ -15,6 +15,7 @@
 #define BUDGET_SEARCH_PARTS_H
 
 #include "budget/budget.h"
+#include "budget/equal_chain.h"
 
 enum {
 	MANY = 3200, /* the most parts of a chain; up to so many steps, each step is a part */
@@ -57,7 +58,9 @@ struct search {
 	struct budget_goal *goals;
 	size_t count;
 	struct effort effort;
-	const struct equal_chain *equal; /* what costs are; NULL: no such chain */
+	struct step_costs nearer; /* with a judge and equal steps: what costs are (find_equal) */
+	struct equal_chain chain;
+	const struct equal_chain *equal; /* `chain`, which the costs are; NULL: they are no such chain */
 	bool closed;         /* nothing else is tried for exact goals: the tables of equal steps have their schedules */
 	double *sums;        /* sums[i]: forward time of the first i steps; NULL beyond GROUPED or GROUPED_EQUAL steps */
 	double time;         /* save-all's, by the cost walk */

@@ -38,12 +38,12 @@ static int64_t needed_range(const struct search *s, const struct budget_goal *go
 
 static int64_t smallest_tables(const struct search *s) { return s->judge ? tables_least : tables_walked; }
 
-/* True if tables of s->table_bytes are offered to GOAL. Exact tables that reach it already are enough. */
+/* True if tables of s->table_bytes are offered to GOAL. Exact tables that reach it already are enough, and so is a near goal. */
 static bool wants_tables(const struct search *s, const struct budget_goal *goal)
 {
 	const int64_t available = goal->bytes - s->costs->fixed;
 	const bool allowed = s->table_bytes <= smallest_tables(s) || s->table_bytes / 4 * 5 <= available;
-	return !goal_is_settled(s, goal) && available > 0 && allowed && needed_range(s, goal) >= s->exact;
+	return !goal->near && !goal_is_settled(s, goal) && available > 0 && allowed && needed_range(s, goal) >= s->exact;
 }
 
 /*

@@ -209,6 +209,10 @@ static struct step_cost cost_of_step(const struct compiled_chain *compiled, cons
 		else
 			cost.keeps_input = true;
 	}
+	/* The steps before the last make the state after them, but hold the residuals of one step less. */
+	const int64_t made = cost.keeps_output ? 0 : cost.state;
+	cost.last_temporary =
+		greater(form->record_only.workspace - made, form->record.workspace - lesser(cost.residual, made));
 	return cost;
 }
 

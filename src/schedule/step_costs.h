@@ -16,8 +16,13 @@ struct step_cost {
 	int64_t forward_temporary;  /* bytes of workspace while the step runs forward */
 	int64_t record_temporary;   /* bytes of workspace while the step is recorded */
 	int64_t backward_temporary; /* bytes of workspace while its backward pass runs */
-	bool keeps_input;           /* its residuals include the state before it, which `residual` does not count */
-	bool keeps_output;          /* its residuals include the state after it, which `residual` counts */
+	/*
+	 * What record_temporary may be in place of itself where a judge knows more (budget.h): the last of equal steps that are
+	 * recorded together does not make the state after it. Below 0 where that state is larger than the workspace.
+	 */
+	int64_t last_temporary;
+	bool keeps_input;  /* its residuals include the state before it, which `residual` does not count */
+	bool keeps_output; /* its residuals include the state after it, which `residual` counts */
 };
 
 /* COUNT equal steps one after another. */

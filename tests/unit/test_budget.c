@@ -670,6 +670,27 @@ START_TEST(judged_equal_steps_need_no_other_tables)
 }
 END_TEST
 
+/* Nor with a loss behind them, whose sizes have no common unit with theirs. The judge rejects the first rungs. */
+START_TEST(judged_losses_need_no_other_tables)
+{
+	for (int64_t bytes = 4000; bytes < 40000; bytes += 777) {
+		const struct step_cost step = {
+			.forward = 1, .backward = 1, .state = 800, .residual = 790, .record_temporary = 7, .last_temporary = 7};
+		const struct step_cost loss = {.forward = 1, .backward = 1, .state = 800, .residual = 801};
+		struct step_run runs[] = {{step, 300}, {loss, 1}};
+		struct step_costs costs = {.runs = runs, .run_count = 2, .steps = 301, .output = 8};
+		const struct budget_judge judge = {judge_by_walk, &costs, 0.9, 800, 1e12};
+		struct budget_goal goal = {.bytes = bytes};
+		const struct plan best = plan_within(&costs, bytes);
+		if (best.status)
+			continue;
+		ck_assert_uint_le(bytes_to_search(&costs, &judge, &goal), 1 << 20);
+		ck_assert(goal.exact || goal.near);
+		ck_assert_double_le(goal.counters.evaluations, best.evaluations * 1.01);
+	}
+}
+END_TEST
+
 /* All zero: nothing to gain, nothing to fail on. */
 START_TEST(empty_costs)
 {
@@ -708,6 +729,7 @@ int main(void)
 	tcase_add_test(tcase, two_thousand_unequal_steps);
 	tcase_add_test(tcase, tables_follow_the_budget);
 	tcase_add_test(tcase, judged_equal_steps_need_no_other_tables);
+	tcase_add_test(tcase, judged_losses_need_no_other_tables);
 	tcase_add_test(tcase, empty_costs);
 	return suite_run(suite);
 }
