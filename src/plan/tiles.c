@@ -29,6 +29,11 @@ enum {
 	PRODUCT_CACHE = 8 << 20,    /* likewise, if the chain has products */
 	PRODUCT_LEAST = 5 * PRODUCT_STRIPE, /* matrix rows of a product in a forward tile */
 	PRODUCT_MOST = 42 * PRODUCT_STRIPE,
+	/* of a weight beyond PRODUCT_CACHE, which each tile reads from memory and packs: the matrix rows, the least tiles of an
+	 * array, and the weight by a tile's widest value */
+	HEAVY_MOST = 84 * PRODUCT_STRIPE,
+	HEAVY_TILES = 8,
+	HEAVY_SHARE = 4,
 	STATES = 1 << 18,         /* bytes of the states of a forward chunk */
 	PARTIALS = 1 << 20,       /* bytes of the sums and states that the tiles of a gradient chunk make apart */
 	BLOCK_BYTES = 1024 << 10, /* of the values of a block of sums */
@@ -53,6 +58,7 @@ struct row_cost {
 	double bytes;        /* of the values made from a row, loops unrolled, and twice of the input */
 	double widest;       /* of the largest value, for all rows */
 	int64_t matrix_rows; /* the fewest matrix rows that a row gives to a product by one matrix; 0: no such product */
+	double weight;       /* bytes of the largest matrix of such a product */
 	bool products;       /* the chain has a matrix product or a convolution, of any kind */
 	bool elements;       /* every operation goes element by element */
 };
@@ -63,6 +69,8 @@ static void add_op(struct row_cost *row, const struct body *body, const struct i
 		const int64_t rows = product_rows(instr->op, body->values[instr->v].type, body->values[instr->a].type);
 		if (rows > 0 && (row->matrix_rows == 0 || rows < row->matrix_rows))
 			row->matrix_rows = rows;
+		if (rows > 0)
+			row->weight = fmax(row->weight, (double)type_bytes(body->values[instr->a].type));
 	}
 	row->products |= op_is_product(instr->op);
 	row->elements &= op_table[instr->op].scope == SCOPE_ELEM;
@@ -243,12 +251,20 @@ static int64_t tiles_for_each(const struct tiles *tiles, const struct row_cost *
 	return row->products ? ceil_div(ceil_div(tiles->rows, tiles->tile), threads) : INT64_MAX;
 }
 
-/* Returns the rows of a forward tile that stays in the cache while row by row operations run on it; at least 1. */
+/*
+ * Returns the rows of a forward tile that stays in the cache while row by row operations run on it; at least 1. With
+ * heavy weights that matters less than how often tiles read and pack these.
+ */
 static int64_t cached_rows(const struct row_cost *row, int64_t rows)
 {
-	const double fit = (row->products ? PRODUCT_CACHE : TILE_CACHE) / (3 * row->widest / (double)rows);
+	const double each = row->widest / (double)rows;
+	const bool heavy = row->weight > PRODUCT_CACHE;
+	double fit = (row->products ? PRODUCT_CACHE : TILE_CACHE) / (3 * each);
 	const int64_t least = rows_for_products(row, PRODUCT_LEAST);
-	const int64_t most = least ? rows_for_products(row, PRODUCT_MOST) : rows;
+	const int64_t most = least ? rows_for_products(row, heavy ? HEAVY_MOST : PRODUCT_MOST) : rows;
+	if (heavy)
+		fit = fmax(fit, fmin(row->weight / (HEAVY_SHARE * each),
+		                     (double)round_up(ceil_div(rows, HEAVY_TILES), PRODUCT_STRIPE)));
 	return (int64_t)fmax(fmin(fit, (double)most), (double)(least ? least : 1));
 }
 

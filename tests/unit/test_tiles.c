@@ -71,7 +71,7 @@ START_TEST(rows_go_by_the_cache)
 }
 END_TEST
 
-/* 60 to 504 rows of a matrix, whatever --tile says: the bits of a row follow from how many there are. */
+/* 60 to 1008 rows of a matrix, whatever --tile says: the bits of a row follow from how many there are. */
 START_TEST(products_go_by_their_rows)
 {
 	struct tiles p = cut("param w: f32[64,64]\nmatmul w", 100000, 64, &streams);
@@ -80,6 +80,13 @@ START_TEST(products_go_by_their_rows)
 	check(&p, 100000, 504, 504);
 	p = cut("param w: f32[20000,2]\nmatmul w", 1000, 20000, &streams);
 	check(&p, 1000, 60, 60);
+	/* each tile reads and packs a heavy weight: tiles are larger, but there are eight where the array has the rows */
+	p = cut("param w: f32[4096,4096]\nmatmul w", 100000, 4096, &streams);
+	check(&p, 100000, 1008, 1008);
+	p = cut("param w: f32[4096,4096]\nmatmul w", 2048, 4096, &streams);
+	check(&p, 2048, 264, 264);
+	p = cut("param w: f32[4096,4096]\nmatmul w", 900, 4096, &streams);
+	check(&p, 900, 170, 170);
 }
 END_TEST
 
