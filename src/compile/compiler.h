@@ -52,6 +52,7 @@ struct draft {
 struct instr_plan {
 	bool live;       /* it is compiled: its result is needed, it is in a loop, or it is an ACCUMULATE */
 	bool block_loop; /* a LOOP that iterates within each block of a group */
+	bool alias;      /* a reshape without a launch: its result and its input are one array */
 	bool gather;     /* a kernel op of a group reads its input, an array, at other places than it writes */
 	int32_t launch;  /* its launch, or NO_LAUNCH */
 	/* of a VJP whose call adds the derivative by its operand to a param's gradient: 1 + the ACCUMULATE, which is dead */
@@ -69,6 +70,7 @@ struct value_plan {
 	uint32_t reg;         /* index of its register in the draft, plus draft.first */
 	uint32_t fill;        /* index of the kernel op that broadcasts it, plus draft.first */
 	uint32_t moved_by;    /* 1 + the last LOOP launch that moves its pointer, or 0 */
+	uint32_t alias;       /* another value, in whose array it lies in another shape; NO_VALUE: none */
 };
 
 struct compiler {
@@ -87,6 +89,14 @@ struct compiler {
 	int64_t register_bytes;        /* of all registers of the group that needs most */
 	struct draft draft;
 };
+
+/* Returns the value in whose array VALUE lies: itself unless it is an alias. NO_VALUE for NO_VALUE. */
+static inline uint32_t array_value(const struct compiler *c, uint32_t value)
+{
+	while (value != NO_VALUE && c->values[value].alias != NO_VALUE)
+		value = c->values[value].alias;
+	return value;
+}
 
 /* True if instruction I becomes kernel ops of a group: it is element-wise, a gather or a block loop. */
 static inline bool instr_fuses(const struct compiler *c, size_t i)

@@ -4,6 +4,9 @@
  * Element-wise instructions that follow one another on one shape are one group. A loop is a part of a group if all its
  * instructions are element-wise on one shape and none depends on its counter or an inner one (a block loop).
  *
+ * A reshape is no launch if its result and its input can be one array: then one is the other's alias, and who reads or
+ * makes the alias reads or makes that array.
+ *
  * A gather, such as laplacian or roll, makes each element from others of an array. It joins the group of its result's shape
  * unless that group makes the array, which must be whole before. Every other live instruction is a launch of its own
  * over whole arrays.
@@ -36,6 +39,46 @@ static void find_live(struct compiler *c, bool *wanted)
 			for (uint32_t k = 0; k < instr->loop.carry_count; k++)
 				wanted[instr->loop.carries[k].init] = wanted[instr->loop.carries[k].result] = true;
 		}
+	}
+}
+
+/* Marks in FIXED the values that loops carry, by 2, and outs, by 1. */
+static void find_fixed(const struct body *body, uint8_t *fixed)
+{
+	for (size_t i = 0; i < body->out_count; i++)
+		fixed[body->outs[i].value] = 1;
+	for (size_t i = 0; i < body->instr_count; i++) {
+		const struct instr *instr = &body->instrs[i];
+		for (uint32_t k = 0; instr->kind == INSTR_LOOP && k < instr->loop.carry_count; k++) {
+			const struct carry *carry = &instr->loop.carries[k];
+			fixed[carry->init] = fixed[carry->inner] = fixed[carry->result] = fixed[carry->final] = 2;
+		}
+	}
+}
+
+/*
+ * Makes aliases of reshapes. The result is an alias of the input. If the result is an out, the input, which an
+ * instruction makes, is an alias of it. FIXED is zeroed memory by value.
+ */
+static void find_aliases(struct compiler *c, uint8_t *fixed)
+{
+	const struct body *body = c->body;
+	for (size_t i = 0; i < body->value_count; i++)
+		c->values[i].alias = NO_VALUE;
+	find_fixed(body, fixed);
+	for (size_t i = 0; i < body->instr_count; i++) {
+		const struct instr *instr = &body->instrs[i];
+		const bool back = instr->kind == INSTR_VJP;
+		if (!c->instrs[i].live || (instr->kind != INSTR_OP && !back) || instr->use || !op_only_reshapes(instr->op))
+			continue;
+		const uint32_t from = array_value(c, back ? instr->g : instr->v), to = instr->out;
+		const bool into = fixed[to] == 1 && !fixed[from] && body->values[from].from == FROM_INSTR;
+		if (fixed[from] == 2 || (fixed[to] && !into))
+			continue;
+		c->values[into ? from : to].alias = into ? to : from;
+		c->values[from].array = c->values[to].array = true;
+		c->instrs[i].live = false;
+		c->instrs[i].alias = true;
 	}
 }
 
@@ -110,6 +153,7 @@ static void find_groups(struct compiler *c)
 	for (size_t i = 0; i < body->instr_count; i++) {
 		const struct instr *instr = &body->instrs[i];
 		c->instrs[i].launch = NO_LAUNCH;
+		open = c->instrs[i].alias ? NULL : open; /* a group that reads the alias must not make its array */
 		if (!c->instrs[i].live)
 			continue;
 		if (!instr_fuses(c, i)) {
@@ -134,7 +178,7 @@ static void find_groups(struct compiler *c)
 /* Notes that launch AT, a group if FUSED, reads VALUE, which needs an array unless that group makes it. */
 static void note_value_read(struct compiler *c, uint32_t value, int32_t at, bool fused)
 {
-	struct value_plan *v = &c->values[value];
+	struct value_plan *v = &c->values[array_value(c, value)];
 	v->reads++;
 	v->last_read = at > v->last_read ? at : v->last_read;
 	v->array |= !fused || v->made_in != at;
@@ -143,8 +187,9 @@ static void note_value_read(struct compiler *c, uint32_t value, int32_t at, bool
 /* Notes that launch AT, a group if FUSED, makes VALUE, which needs an array unless FUSED. */
 static void note_value_made(struct compiler *c, uint32_t value, int32_t at, bool fused)
 {
-	c->values[value].made_in = at;
-	c->values[value].array |= !fused;
+	struct value_plan *v = &c->values[array_value(c, value)];
+	v->made_in = at;
+	v->array |= !fused;
 }
 
 /* Notes what LOOP reads and makes by its carries. It begins in launch BEGIN and ends in END, one launch if fused. */
@@ -209,9 +254,11 @@ static void join_sums(struct compiler *c)
 bool plan_groups(struct compiler *c)
 {
 	bool *wanted = arena_array(&c->scratch_arena, c->body->value_count + 1, sizeof *wanted);
-	if (!wanted)
+	uint8_t *fixed = arena_array(&c->scratch_arena, c->body->value_count + 1, sizeof *fixed);
+	if (!wanted || !fixed)
 		return false;
 	find_live(c, wanted);
+	find_aliases(c, fixed);
 	join_sums(c);
 	for (size_t i = 0; i < c->body->value_count; i++)
 		c->values[i].made_in = NO_LAUNCH;

@@ -20,6 +20,7 @@ static uint32_t add_entry(struct compiler *c, struct entry entry)
 
 uint32_t compiler_entry(struct compiler *c, uint32_t value)
 {
+	value = array_value(c, value);
 	if (value == NO_VALUE)
 		return NO_VALUE;
 	if (c->values[value].entry == NO_VALUE) {
@@ -204,7 +205,7 @@ static bool compile_loop(struct compiler *c, const struct instr *loop)
  */
 static void note_loop_read(struct compiler *c, struct launch *loop, uint32_t value, size_t *capacity)
 {
-	struct value_plan *v = &c->values[value];
+	struct value_plan *v = &c->values[array_value(c, value)];
 	const size_t begin = (size_t)(loop - c->launches);
 	if (v->made_in < (int64_t)begin)
 		v->last_read = (int32_t)greater(v->last_read, loop->match);

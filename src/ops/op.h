@@ -237,6 +237,8 @@ bool op_runs_along(enum op op, const struct type *v, const struct type *a);
 /* True if OP is element-wise and dv / g exists and is one number for all V. The operand must be a number or absent. */
 bool op_derivative_is_number(enum op op);
 /* True if OP can be computed tile by tile where it reduces the leading axis (fold_begin). */
+/* True if the result has the elements of the input in their order: one array can be both. */
+static inline bool op_only_reshapes(enum op op) { return op == OP_reshape || op == OP_flatten; }
 static inline bool op_folds(enum op op) { return op_table[op].scope == SCOPE_SUM || op_table[op].scope == SCOPE_FOLD; }
 /* True if OP is a NORM along the leading axis: softmax, log_softmax, layernorm and rmsnorm. */
 static inline bool op_normalizes(enum op op)
