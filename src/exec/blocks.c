@@ -4,6 +4,7 @@
  */
 #include "exec/blocks.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/checked.h"
@@ -67,6 +68,22 @@ static void run_gather(const struct piece *b, const struct kernel_op *kernel_op,
 	                                       b->first, (int64_t)b->n, factor != 1 || tail.add ? &tail : NULL);
 }
 
+/*
+ * Returns KERNEL_OP's operation or, if that divides by a power of two, mul, and sets *NUMBER to the inverse. Both round
+ * the same quotient, and a division takes several times as long.
+ */
+static enum op cheapest_op(const struct kernel_op *kernel_op, double *number)
+{
+	enum { MOST = 120 }; /* a float's exponent may be that large */
+	int exponent;
+	const bool divides = kernel_op->op == OP_div && kernel_op->form == 1 &&
+	                     (kernel_op->kind == KERNEL_OP_FORWARD || kernel_op->kind == KERNEL_OP_VJP_V);
+	if (!divides || fabs(frexp(*number, &exponent)) != 0.5 || exponent < -MOST || exponent > MOST)
+		return kernel_op->op;
+	*number = 1 / *number;
+	return OP_mul;
+}
+
 static void run_kernel_op(const struct piece *b, const struct kernel_op *kernel_op)
 {
 	const struct kernels *kernels = b->call->kernels[kernel_op->wide];
@@ -112,7 +129,7 @@ static void run_kernel_op(const struct piece *b, const struct kernel_op *kernel_
 	                                 : kernel_op->kind == KERNEL_OP_VJP_V ? kernels->vjp_v
 	                                 : kernel_op->kind == KERNEL_OP_VJP_A ? kernels->vjp_a
 	                                                                      : kernels->forward;
-	table[kernel_op->op][kernel_op->form](&args);
+	table[cheapest_op(kernel_op, &args.scalar)][kernel_op->form](&args);
 }
 
 static void run_piece(const struct piece *b)
