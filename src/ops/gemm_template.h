@@ -110,12 +110,11 @@ static inline void N(copy_stripe_row)(REAL *to, const REAL *from)
 }
 
 /*
- * Packs B[K,N] into stripes: TILE_N columns, row by row. If B's rows are contiguous they are read in order, and
- * later rows are prefetched: the weights of several layers do not all stay in a near cache.
+ * Packs B[K,N] into stripes: TILE_N columns, row by row. If B's rows are contiguous they are read in order. The
+ * processor prefetches them: it did so no better with prefetches of later rows.
  */
 static void N(pack_b)(REAL *to, const REAL *b, int64_t row, int64_t column, int64_t n, int64_t k)
 {
-	enum { AHEAD = 32, LINE = 64 / sizeof(REAL) };
 	const int last = (int)(n % N(TILE_N));
 	if (last > 0)
 		memset(to + (n - last) * k, 0, sizeof(REAL) * (size_t)(N(TILE_N) * k));
@@ -125,9 +124,6 @@ static void N(pack_b)(REAL *to, const REAL *b, int64_t row, int64_t column, int6
 		return;
 	}
 	for (int64_t p = 0; p < k; p++) {
-		if (p + AHEAD < k)
-			for (int64_t j = 0; j < n; j += LINE)
-				__builtin_prefetch(b + (p + AHEAD) * row + j);
 		for (int64_t j = 0; j < n - last; j += N(TILE_N))
 			N(copy_stripe_row)(to + j * k + p * N(TILE_N), b + p * row + j);
 		for (int64_t j = n - last; j < n; j++)
