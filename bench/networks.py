@@ -77,7 +77,13 @@ def resnet(random, blocks, batch, channels, size):
     return random.standard_normal((batch, channels, size, size), dtype=np.float32), params, chain
 
 
-# name, case of networks_peers.py, arrays and chain, (pass, threads); the peers' gradients of consts are not compared
+def heat(random, size, steps):
+    """Linear steps: no backward pass reads a state. The peers know the number of steps."""
+    assert steps == 200
+    return random.standard_normal((size, size), dtype=np.float32), {}, f"repeat {steps} {{ add {{ laplacian; mul 0.1 }} }}; mse 0"
+
+
+# name, case of networks_peers.py, arrays and chain, (pass, threads), options; the peers' gradients of consts are not compared
 CASES = (
     ("GPT-like, 6 layers, 8 x 128 x 256", "gpt", lambda r: gpt(r, 6, 8, 128, 256),
      (("forward", 1), ("forward", 2), ("gradient", 1), ("gradient", 2))),
@@ -88,6 +94,8 @@ CASES = (
     ("4 x (matmul 1024, tanh), 4096 rows", "mlp", lambda r: mlp(r, 4, 1024, 4096), (("gradient", 1), ("gradient", 2))),
     ("RNN, 500 steps of 64 x 256", "rnn", lambda r: rnn(r, 500, 64, 256), (("gradient", 1), ("gradient", 2))),
     ("ResNet, 4 blocks, 16 x 64 x 32^2", "resnet", lambda r: resnet(r, 4, 16, 64, 32), (("gradient", 1), ("gradient", 2))),
+    ("heat 1024^2, 200 steps, revolve:20", "heat", lambda r: heat(r, 1024, 200), (("gradient", 1), ("gradient", 2)),
+     "--policy", "revolve:20"),
 )
 
 
@@ -139,8 +147,8 @@ def ours_of(ckptc, folder, how, threads, params):
     """The command, and the files that it makes by the names of a peer's results."""
     path = lambda name: os.path.join(folder, name)
     command = [ckptc, "grad" if how == "gradient" else "run", "--threads", str(threads), "-i", path("x.npy")]
-    command += ["--params", path("params.npz")] if params else []
-    command += ["-o", path("y.npy"), *(["--grads", path("g.npz")] if how == "gradient" and "const W0" not in params else [])]
+    command += ["--params", path("params.npz")] if "param" in params or "const" in params else []
+    command += ["-o", path("y.npy"), *(["--grads", path("g.npz")] if how == "gradient" and "param" in params else [])]
     return [*command, path("net.ck")]
 
 
@@ -202,15 +210,15 @@ def compare(title, how, commands, peers, folder, settings):
 
 def measure(case, how, threads, folder, settings):
     """The rows of one network, pass and number of threads."""
-    name, peer_case, arrays, _ = case
+    name, peer_case, arrays, _, *options = case
     x, params, chain = arrays(np.random.default_rng(6))
     np.save(os.path.join(folder, "x.npy"), x)
     np.savez(os.path.join(folder, "params.npz"), **params)
     with open(os.path.join(folder, "net.ck"), "w", encoding="ascii") as file:
         file.write(chain + "\n")
-    commands = {"ckptc": ours_of(settings["ckptc"], folder, how, threads, chain)}
+    commands = {"ckptc": ours_of(settings["ckptc"], folder, how, threads, chain) + options}
     if settings["old"]:
-        commands["the other build"] = ours_of(settings["old"], folder, how, threads, chain)
+        commands["the other build"] = ours_of(settings["old"], folder, how, threads, chain) + options
     wanted = [] if settings["old"] or not peer_case else PEERS
     peers = [Peer(p, settings["python"], peer_case, how, threads, folder) for p in wanted]
     try:

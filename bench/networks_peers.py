@@ -48,7 +48,12 @@ def torch_step(x, params):
             x = torch.tanh(x @ p["W"] + row)
         return x
 
-    f = {"gpt": gpt, "resnet": resnet, "mlp": layers, "rnn": rnn, "product": lambda x, p: x @ p["W"]}[CASE]
+    def heat(x, p):
+        for _ in range(200):
+            x = x + 0.1 * (x.roll(1, 0) + x.roll(-1, 0) + x.roll(1, 1) + x.roll(-1, 1) - 4 * x)
+        return (x * x).mean()
+
+    f = {"gpt": gpt, "resnet": resnet, "mlp": layers, "rnn": rnn, "heat": heat, "product": lambda x, p: x @ p["W"]}[CASE]
     if FRAMEWORK == "torch.compile":
         f = torch.compile(f)
     params = {key: torch.from_numpy(value) for key, value in params.items()}
@@ -103,7 +108,12 @@ def jax_step(x, params):
     def rnn(x, p, xs):
         return jax.lax.scan(lambda x, row: (jnp.tanh(x @ p["W"] + row), None), x, xs)[0]
 
-    f = {"gpt": gpt, "resnet": resnet, "mlp": layers, "rnn": rnn, "product": lambda x, p, _: x @ p["W"]}[CASE]
+    def heat(x, p, _):
+        step = lambda x, _: (x + 0.1 * (jnp.roll(x, 1, 0) + jnp.roll(x, -1, 0) + jnp.roll(x, 1, 1) + jnp.roll(x, -1, 1) - 4 * x), None)
+        segment = jax.checkpoint(lambda x, _: (jax.lax.scan(step, x, None, 20)[0], None))
+        return jnp.square(jax.lax.scan(segment, x, None, 10)[0]).mean()
+
+    f = {"gpt": gpt, "resnet": resnet, "mlp": layers, "rnn": rnn, "heat": heat, "product": lambda x, p, _: x @ p["W"]}[CASE]
     const = next((params.pop(key) for key in ("mask", "xs") if key in params), np.zeros(0))
     if PASS == "forward":
         compiled = jax.jit(f)

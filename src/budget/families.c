@@ -96,7 +96,7 @@ static double bytes_of_every(const struct search *s, const struct sizes *sizes, 
 {
 	const int64_t steps = s->costs->steps;
 	double states = 0, most = 0;
-	for (int64_t i = 0; i < steps; i += number) {
+	for (int64_t i = s->costs->head; i < steps; i += number) {
 		most = fmax(most, states + sizes->residuals[lesser(i + number, steps)] - sizes->residuals[i]);
 		states += (double)sizes->states[i];
 	}
@@ -110,11 +110,12 @@ static double bytes_of_every(const struct search *s, const struct sizes *sizes, 
 static enum status offer_every_below(const struct search *s, const struct sizes *sizes, struct budget_goal *goal,
                                      int64_t most)
 {
-	const int64_t steps = s->costs->steps;
+	const int64_t steps = s->costs->steps, head = s->costs->head;
 	int64_t tries = s->effort.tries;
 	for (int64_t number = lesser(most, steps - 1); number > 0 && tries > 0; number--) {
-		/* all but the last segment run twice */
-		const double time = s->time + s->sums[(steps - 1) / number * number];
+		/* all but the head and the last segment run twice */
+		const int64_t last = steps > head ? head + (steps - 1 - head) / number * number : head;
+		const double time = s->time + s->sums[last] - s->sums[head];
 		const bool reached = families_are_certain(s) || bytes_of_every(s, sizes, number) <= (double)goal_reach(s, goal);
 		if (!goal_is_faster(goal, time) || !reached)
 			continue;

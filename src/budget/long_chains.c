@@ -56,8 +56,9 @@ static struct choice choice_of(const struct choices *c, int64_t length, int64_t 
 	const __int128 states = (__int128)large->state * (snapshots + 3), kept = (__int128)large->residual * length;
 	const __int128 recorded = kept + greater(large->record_temporary, large->backward_temporary);
 	const __int128 most = recorded > large->forward_temporary ? recorded : large->forward_temporary;
-	return (struct choice){saturated(c->costs->fixed + states + most), policy_evaluations(&policy, c->costs->steps),
-	                       length, snapshots};
+	const __int128 evaluations =
+		(__int128)policy_evaluations(&policy, c->costs->steps - c->costs->head) + c->costs->head;
+	return (struct choice){saturated(c->costs->fixed + states + most), saturated(evaluations), length, snapshots};
 }
 
 /* Adds the choice of LENGTH and SNAPSHOTS to TO. False, and it is not added, if its bytes exceed to->most. */

@@ -56,7 +56,7 @@ struct record {
 	size_t first;
 };
 
-/* Recorded steps and their residuals, the latest on top. */
+/* Recorded steps that have residuals, and these, the latest on top. */
 struct records {
 	struct record *items;
 	size_t count, capacity;

@@ -167,6 +167,8 @@ static bool hold_residuals(struct machine *m, const struct step *step, const str
 {
 	struct records *r = &m->records;
 	const struct linear *linear = &machine_compiled_step(m, step)->linear;
+	if (linear->residual_count == 0) /* nothing to find again */
+		return true;
 	if (!machine_grow(m, (void **)&r->residuals, &r->residual_capacity, r->residual_count + linear->residual_count,
 	                  sizeof *r->residuals) ||
 	    !machine_grow(m, (void **)&r->items, &r->capacity, r->count + 1, sizeof *r->items))
@@ -276,8 +278,8 @@ enum status machine_reverse(struct machine *m, int64_t index)
 	const struct compiled_step *compiled = machine_compiled_step(m, step);
 	const struct linear *linear = &compiled->linear;
 	struct records *r = &m->records;
-	assert(r->count && r->items[r->count - 1].step == index);
-	const size_t first = r->items[--r->count].first;
+	assert(linear->residual_count == 0 || (r->count && r->items[r->count - 1].step == index));
+	const size_t first = linear->residual_count ? r->items[--r->count].first : r->residual_count;
 	struct machine_call call = {.kind = CALL_BACKWARD,
 	                            .program = &compiled->backward,
 	                            .compiled = compiled,

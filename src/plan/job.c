@@ -143,6 +143,22 @@ enum status job_finish(struct job *job)
 	return STATUS_OK;
 }
 
+/*
+ * Adds the steps of COUNT ITEMS to *HEAD up to the first whose backward pass reads a residual or a state. Returns
+ * whether there is such a step.
+ */
+static bool count_head(const struct compiled_chain *compiled, const struct item *items, size_t count, int64_t *head)
+{
+	for (const struct item *item = items; item < items + count; item++) {
+		const int64_t before = *head;
+		if (item->step ? compiled_step_of(compiled, item->step)->linear.residual_count > 0
+		               : count_head(compiled, item->items, item->count, head))
+			return true;
+		*head = before + item->steps;
+	}
+	return false;
+}
+
 enum status job_set_costs(struct job *job)
 {
 	struct step_costs *costs = &job->costs;
@@ -152,6 +168,8 @@ enum status job_set_costs(struct job *job)
 	job_fixed_bytes(job, &worker, &all);
 	const int64_t fixed = saturated_add(worker, all / job->tiles.workers);
 	TRY(compiled_costs(&job->context, &job->tile.compiled, in_order, fixed, costs));
+	(void)count_head(&job->tile.compiled, job->tile.lowered.items, job->tile.lowered.item_count, &costs->head);
+	costs->head = costs->head > costs->steps / 2 ? costs->head : 0;
 	double bytes = (double)fixed, states = 0; /* huge arrays exceed int64 */
 	for (size_t i = 0; i < costs->run_count; i++) {
 		const struct step_cost *cost = &costs->runs[i].cost;

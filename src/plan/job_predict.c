@@ -67,6 +67,7 @@ static enum status predict_short(const struct job *job, const struct tile_plan *
 	item.iterations = item.steps = steps;
 	lowered.items = &item;
 	lowered.steps = costs.steps = run.count = steps;
+	costs.head = costs.head ? steps : 0; /* all steps are equal */
 	costs.runs = &run;
 	compiled.lowered = &lowered;
 	struct schedule *schedule = policy_schedule(policy, &costs, job->context.allocator);
@@ -97,7 +98,8 @@ static enum status predict_long(const struct job *job, const struct tile_plan *t
 	    lowered->items[0].step || lowered->items[0].count != 1 || !lowered->items[0].items[0].step ||
 	    job->costs.run_count != 1 || !shorten(job, lowered->steps, &s))
 		return STATUS_OK;
-	int64_t steps = lowered->steps, evaluations = policy_evaluations(&job->scheduled, steps);
+	const bool once = policy_is(&job->scheduled, TRAIT_HEAD) && job->costs.head;
+	int64_t steps = lowered->steps, evaluations = once ? steps : policy_evaluations(&job->scheduled, steps);
 	for (int i = 0; i < SHORT_CHAINS; i++)
 		TRY(predict_short(job, tile, &s.policy, s.first + i * s.stride, &c[i]));
 	int64_t peak[] = {c[0].peak_bytes, c[1].peak_bytes, c[2].peak_bytes};

@@ -41,6 +41,8 @@ struct schedule;
 bool schedule_next(struct schedule *schedule, struct action *action);
 /* Goes back to the first action. */
 void schedule_rewind(struct schedule *schedule);
+/* Makes SCHEDULE that of STEPS and of its own steps after them: the former are recorded first, and reversed last. Rewinds it. */
+void schedule_add_head(struct schedule *schedule, int64_t steps);
 /* Returns another schedule of the same actions, at the first one, for schedule_free; NULL if out of memory. */
 struct schedule *schedule_copy(const struct schedule *schedule);
 /*

@@ -29,7 +29,9 @@ struct schedule {
 	const struct allocator *allocator;
 	size_t size;
 	int64_t slots, disk_slots;
-	struct action_queue queue; /* empty when `emit` is called */
+	int64_t head; /* steps before those that `emit` counts from 0 (schedule_add_head) */
+	enum { HEAD_AHEAD, HEAD_RECORDED, HEAD_REVERSED } stage; /* of the head, if it has steps */
+	struct action_queue queue;                               /* empty when `emit` is called */
 };
 
 /*

@@ -110,10 +110,10 @@ static int64_t states_on_disk(const struct policy *policy, const struct step_cos
 	return policy->disk_bytes / greater(step_costs_largest_state(costs), 1);
 }
 
-struct schedule *policy_schedule(const struct policy *policy, const struct step_costs *costs,
-                                 const struct allocator *allocator)
+/* Returns the schedule of POLICY over STEPS steps, the last ones of COSTS. */
+static struct schedule *cut_schedule(const struct policy *policy, const struct step_costs *costs, int64_t steps,
+                                     const struct allocator *allocator)
 {
-	const int64_t steps = costs->steps;
 	const struct policy made = as_family(policy, steps);
 	switch (made.kind) {
 	case POLICY_recursive:
@@ -127,6 +127,16 @@ struct schedule *policy_schedule(const struct policy *policy, const struct step_
 	default:
 		return segments_schedule(allocator, steps, made.number, made.max_checkpoints);
 	}
+}
+
+struct schedule *policy_schedule(const struct policy *policy, const struct step_costs *costs,
+                                 const struct allocator *allocator)
+{
+	const int64_t head = policy_is(policy, TRAIT_HEAD) ? costs->head : 0;
+	struct schedule *schedule = cut_schedule(policy, costs, costs->steps - head, allocator);
+	if (schedule)
+		schedule_add_head(schedule, head);
+	return schedule;
 }
 
 int64_t policy_evaluations(const struct policy *policy, int64_t steps)

@@ -25,6 +25,11 @@ enum policy_trait {
 	TRAIT_LIMITED = 2,  /* takes --max-checkpoints */
 	TRAIT_ON_DISK = 4,  /* may keep states on disk */
 	TRAIT_COSTS = 8,    /* chooses by the costs of steps */
+	/*
+	 * Leaves out the head of a chain: steps whose backward passes read no states and no residuals, if they are more than
+	 * half of all. Then to record them keeps nothing, and nothing needs their states again.
+	 */
+	TRAIT_HEAD = 16,
 };
 
 struct policy {

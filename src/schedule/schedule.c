@@ -26,19 +26,40 @@ void *schedule_create(const struct allocator *allocator, const struct schedule *
 bool schedule_next(struct schedule *schedule, struct action *action)
 {
 	struct action_queue *queue = &schedule->queue;
+	const int64_t head = schedule->head;
+	if (head > 0 && schedule->stage == HEAD_AHEAD) {
+		schedule->stage = HEAD_RECORDED;
+		*action = (struct action){ACT_RECORD, 0, head, 0};
+		return true;
+	}
 	if (queue->head == queue->count) {
 		queue->head = queue->count = 0;
 		schedule->emit(schedule);
 	}
-	if (queue->head == queue->count)
-		return false;
-	*action = queue->actions[queue->head++];
-	return true;
+	if (queue->head < queue->count) {
+		*action = queue->actions[queue->head++];
+		action->begin += head;
+		action->end += head;
+		return true;
+	}
+	const bool reverse = head > 0 && schedule->stage == HEAD_RECORDED;
+	if (reverse) {
+		schedule->stage = HEAD_REVERSED;
+		*action = (struct action){ACT_BACKWARD, 0, head, 0};
+	}
+	return reverse;
+}
+
+void schedule_add_head(struct schedule *schedule, int64_t steps)
+{
+	schedule->head = steps;
+	schedule_rewind(schedule);
 }
 
 void schedule_rewind(struct schedule *schedule)
 {
 	schedule->queue.head = schedule->queue.count = 0;
+	schedule->stage = HEAD_AHEAD;
 	schedule->rewind(schedule);
 }
 

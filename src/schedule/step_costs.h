@@ -35,6 +35,7 @@ struct step_costs {
 	const struct step_run *runs;
 	size_t run_count;
 	int64_t steps;                  /* the sum of counts */
+	int64_t head;                   /* the first so many steps are recorded at once (TRAIT_HEAD) */
 	int64_t output;                 /* bytes of state n */
 	int64_t fixed;                  /* bytes held throughout: params, I/O blocks, accumulators */
 	double spill_write, spill_read; /* time to write a state to disk, and to read it */

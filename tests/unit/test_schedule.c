@@ -736,6 +736,31 @@ START_TEST(oracle_rejects)
 }
 END_TEST
 
+/* The head of a chain is recorded first and reversed last. Policies cut the other steps as they cut a shorter chain. */
+START_TEST(heads_run_once)
+{
+	static const char *const all[] = {"every:3", "sqrt", "recursive", "revolve:3"};
+	for (size_t p = 0; p < sizeof all / sizeof *all; p++)
+		for (int64_t head = 0; head <= 23; head++) {
+			struct step_costs costs = uniform(23);
+			struct action a, b;
+			costs.head = head;
+			struct schedule *schedule = schedule_of(all[p], 0, &costs), *copy = schedule_copy(schedule);
+			const struct verdict verdict = verdict_of(schedule, &costs);
+			ck_assert_msg(!verdict.wrong, "%s after %lld: %s", all[p], (long long)head, verdict.wrong);
+			ck_assert_int_eq(verdict.evaluations, head + closed_form(all[p], 0, 23 - head));
+			schedule_rewind(schedule);
+			while (schedule_next(schedule, &a)) {
+				ck_assert(schedule_next(copy, &b));
+				ck_assert(a.kind == b.kind && a.begin == b.begin && a.end == b.end && a.slot == b.slot);
+			}
+			ck_assert(!schedule_next(copy, &b));
+			schedule_free(schedule);
+			schedule_free(copy);
+		}
+}
+END_TEST
+
 START_TEST(rewinds)
 {
 	static const char *const all[] = {"every:3", "recursive", "revolve:3", "online:3", "disk-revolve:2", "budget:100"};
@@ -913,6 +938,7 @@ int main(void)
 	tcase_add_test(tcase, more_disk_takes_no_more_time);
 	tcase_add_test(tcase, oracle_rejects);
 	tcase_add_loop_test(tcase, verifier_is_the_oracle, 0, 22);
+	tcase_add_test(tcase, heads_run_once);
 	tcase_add_test(tcase, rewinds);
 	tcase_add_test(tcase, allocation_fails);
 	return suite_run(suite);
