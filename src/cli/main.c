@@ -88,9 +88,19 @@ static struct text_list names_of(struct session *s, bool ops)
 	return list;
 }
 
+/* True if this process prints what all ranks would print alike. No rank waits for another then. */
+static bool prints(struct session *s)
+{
+	bool first;
+	s->launched = ranks_launched(&first);
+	return s->launched == 1 || first;
+}
+
 static enum status print_version(struct session *s)
 {
 	struct text_file *file;
+	if (!prints(s))
+		return STATUS_OK;
 	TRY(session_open_text(s, &file, NULL, false));
 	text_printf(&file->text, "ckptc " PACKAGE_VERSION "%s\n", ranks_built() ? " (with MPI)" : "");
 	return session_close_text(file);
@@ -118,13 +128,13 @@ static const char *described_elsewhere(const char *topic)
 static enum status help_on(struct session *s, const char *topic)
 {
 	if (!topic || is_help(topic))
-		return help_print(s, NULL);
+		return prints(s) ? help_print(s, NULL) : STATUS_OK;
 	const struct command *command = find_command(topic);
 	const enum op op = op_find(topic);
 	if (command)
-		return help_print(s, command);
+		return prints(s) ? help_print(s, command) : STATUS_OK;
 	if (op != OP_COUNT)
-		return help_print_op(s, op);
+		return prints(s) ? help_print_op(s, op) : STATUS_OK;
 	const char *elsewhere = described_elsewhere(topic);
 	const enum status status = usage_error(s, "no command and no operation is named '%s'", topic);
 	if (elsewhere)
@@ -189,7 +199,7 @@ static enum status dispatch(struct session *s, int argc, char **argv)
 		                    "`ckptc --help` lists the commands");
 	TRY(session_parse(s, argv + 2));
 	if (s->line.given[OPTION_HELP])
-		return help_print(s, s->command);
+		return prints(s) ? help_print(s, s->command) : STATUS_OK;
 	if (s->line.given[OPTION_VERSION])
 		return print_version(s);
 	TRY(check_stack(s));

@@ -3,7 +3,7 @@
  * the notice of a failure too: it tests its request, and yields the processor, then sleeps, between tests.
  *
  * A message that is sent is copied, so that its sender need not wait for the receiver. At most PENDING_MOST bytes of
- * copies wait at once.
+ * copies wait at once. Memory of a few messages is kept for later ones, which often have the same size.
  */
 #include <mpi.h>
 #include <pthread.h>
@@ -11,11 +11,20 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 
 #include "ranks/calls.h"
 
-enum { PIECE = 1 << 30, PENDING_MOST = 64 << 20, TESTS = 2000, YIELDS = 200, SLEEP = 50000 };
+enum {
+	PIECE = 1 << 30,
+	PENDING_MOST = 64 << 20,
+	TESTS = 2000,
+	YIELDS = 200,
+	SLEEP = 50000,
+	ROOM = 80 << 20,
+	SPARES = 8
+};
 
 static struct {
 	int index, count;
@@ -26,6 +35,8 @@ static struct {
 	struct pending *pending;    /* sends */
 	struct pending *expected; /* messages that receive has not asked for yet, the first of each sender and tag first */
 	size_t pending_bytes;
+	struct pending *spare; /* for later messages, at most SPARES */
+	int spares;
 } mpi = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 enum { NOTICE, SETTLE };
@@ -34,9 +45,41 @@ struct pending {
 	struct pending *next;
 	MPI_Request request;
 	int from, tag; /* of a message that is expected */
-	size_t size;
+	size_t size, capacity;
 	char data[];
 };
+
+/* Returns memory for a message of SIZE bytes, or NULL. The caller has the lock. */
+static struct pending *get_pending(size_t size)
+{
+	struct pending **link = &mpi.spare;
+	while (*link && ((*link)->capacity < size || (*link)->capacity / 2 > size))
+		link = &(*link)->next;
+	struct pending *p = *link;
+	if (p) {
+		*link = p->next;
+		mpi.spares--;
+	} else {
+		p = malloc(sizeof *p + size);
+		if (p)
+			p->capacity = size;
+	}
+	if (p)
+		p->size = size;
+	return p;
+}
+
+/* Keeps the memory of P, a message that has ended. The caller has the lock. */
+static void put_pending(struct pending *p)
+{
+	if (mpi.spares == SPARES) {
+		free(p);
+		return;
+	}
+	p->next = mpi.spare;
+	mpi.spare = p;
+	mpi.spares++;
+}
 
 static bool good(void)
 {
@@ -67,9 +110,20 @@ static bool wait_for(MPI_Request *request, bool heeds)
 	}
 }
 
+/* True if the address space is not limited, or has ROOM left. Where it is too small, Open MPI waits for ever. */
+static bool has_room(void)
+{
+	void *room = mmap(NULL, ROOM, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (room != MAP_FAILED)
+		munmap(room, ROOM);
+	return room != MAP_FAILED;
+}
+
 static const char *start(int *index, int *count)
 {
 	int provided = 0, given = 0;
+	if (!has_room())
+		return "MPI needs 80 MiB of address space, and the limit (ulimit -v) leaves less";
 	MPI_Initialized(&given);
 	if (!given && MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &provided) != MPI_SUCCESS)
 		return "MPI does not start";
@@ -110,7 +164,7 @@ static void free_pending(void)
 		}
 		*link = p->next;
 		mpi.pending_bytes -= p->size;
-		free(p);
+		put_pending(p);
 	}
 }
 
@@ -119,10 +173,9 @@ static bool send_piece(int to, int tag, const void *data, size_t size)
 {
 	pthread_mutex_lock(&mpi.lock);
 	free_pending();
-	struct pending *p = mpi.pending_bytes + size > PENDING_MOST ? NULL : malloc(sizeof *p + size);
+	struct pending *p = mpi.pending_bytes + size > PENDING_MOST ? NULL : get_pending(size);
 	if (p) {
 		memcpy(p->data, data, size);
-		p->size = size;
 		mpi.pending_bytes += size;
 		MPI_Isend(p->data, (int)size, MPI_BYTE, to, tag, mpi.messages, &p->request);
 		p->next = mpi.pending;
@@ -148,18 +201,18 @@ static bool send(int to, int tag, const void *data, size_t size)
 
 static void expect(int from, int tag, size_t size)
 {
-	struct pending *p = size > PIECE ? NULL : malloc(sizeof *p + size), **link = &mpi.expected;
-	if (!p)
-		return;
-	p->from = from;
-	p->tag = tag;
-	p->size = size;
-	p->next = NULL;
+	struct pending **link = &mpi.expected;
 	pthread_mutex_lock(&mpi.lock);
-	while (*link)
-		link = &(*link)->next;
-	*link = p;
-	MPI_Irecv(p->data, (int)size, MPI_BYTE, from, tag, mpi.messages, &p->request);
+	struct pending *p = size > PIECE ? NULL : get_pending(size);
+	if (p) {
+		p->from = from;
+		p->tag = tag;
+		p->next = NULL;
+		while (*link)
+			link = &(*link)->next;
+		*link = p;
+		MPI_Irecv(p->data, (int)size, MPI_BYTE, from, tag, mpi.messages, &p->request);
+	}
 	pthread_mutex_unlock(&mpi.lock);
 }
 
@@ -184,7 +237,9 @@ static bool receive(int from, int tag, void *data, size_t size)
 		return false; /* the message may still arrive, so its memory stays */
 	if (p) {
 		memcpy(data, p->data, size);
-		free(p);
+		pthread_mutex_lock(&mpi.lock);
+		put_pending(p);
+		pthread_mutex_unlock(&mpi.lock);
 		return true;
 	}
 	for (size_t done = 0, n; done < size; done += n) {
