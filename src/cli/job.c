@@ -114,6 +114,8 @@ enum status gradient_row(struct session *s, const struct gradient_result *result
 	                           .counted = result->counted,
 	                           .copied_bytes = result->copied_bytes,
 	                           .stored = s->set.store != DTYPE_COUNT,
+	                           .journalled = s->journal,
+	                           .resumed = result->resumed,
 	                           .store_error = result->store_error};
 	TRY_ALLOC(because_describe(&result->because, s->chain.source, &s->arena, &row->whole_because), &s->diags);
 	if (result->job.policy->kind != POLICY_save_all)

@@ -7,8 +7,8 @@
 
 #include <string.h>
 
+#include "base/checked.h"
 #include "compile/launch.h"
-
 #include "exec/blocks.h"
 #include "exec/neighbours.h"
 #include "exec/owned.h"
@@ -244,17 +244,41 @@ static void run_back_fold(struct machine_state *m, const struct launch *launch, 
 	fold_partial_rows_back(call, folded_rows(m, call), m->e->fold + launch->state, frame_at(m, launch->g), needs);
 }
 
+/*
+ * The same among ranks that exchange rows. The rank goes on with the state of the ranks before it. The last one keeps
+ * that of all rows; the others keep that of no row, since states of tiles are added in the end.
+ */
+static enum status run_shared_fold(struct machine_state *m, const struct op_call *call, double *state,
+                                   const void *const needs[MAX_NEEDS])
+{
+	static void *const nothing[MAX_KEEPS];
+	const struct fold_op fold = {call->op, false};
+	const int64_t count = fold_count(call->op, call->v, call->y);
+	const size_t size = (size_t)(fold_parts(fold) * count) * sizeof *state;
+	struct op_call some = *call;
+	bool passed;
+	TRY(neighbours_get_state(m->e->neighbours, state, size, &some.more));
+	fold_partial_rows(&some, folded_rows(m, call), state, needs[0], needs[1], nothing);
+	TRY(neighbours_pass_state(m->e->neighbours, state, size, &passed));
+	if (passed)
+		fold_begin(fold, state, count);
+	return STATUS_OK;
+}
+
 /* Adds the rows that the tile owns to its state of a SUM or FOLD. All rows leave what the derivative needs in KEEP. */
-static void run_fold(struct machine_state *m, const struct launch *launch, const struct op_call *call,
-                     const void *const needs[MAX_NEEDS], void *const keep[MAX_KEEPS])
+static enum status run_fold(struct machine_state *m, const struct launch *launch, const struct op_call *call,
+                            const void *const needs[MAX_NEEDS], void *const keep[MAX_KEEPS])
 {
 	static void *const nothing[MAX_KEEPS];
 	double *const state = m->e->fold + launch->state;
 	if (m->e->windows && keep[0])
 		op_forward_get(launch->instr->op)(call, frame_at(m, launch->out), needs[0], needs[1], keep);
+	if (m->e->neighbours)
+		return run_shared_fold(m, call, state, needs);
 	fold_partial_rows(call, folded_rows(m, call), state, needs[0], needs[1], m->e->windows ? nothing : keep);
 	if (!m->e->fold_ends)
 		fold_finish(call, false, frame_at(m, launch->out), state, shape_count(&call->y->shape));
+	return STATUS_OK;
 }
 
 /* Returns the index of INSTR, a dropout or call of a program, in STREAM, the number of its stream; 0 for others. */
@@ -313,7 +337,7 @@ static enum status run_program(struct machine_state *m, const struct launch *lau
 	return STATUS_OK;
 }
 
-static void run_call(struct machine_state *m, const struct launch *launch)
+static enum status run_call(struct machine_state *m, const struct launch *launch)
 {
 	const struct instr *instr = launch->instr;
 	const struct type *v = instr->of.v;
@@ -338,31 +362,57 @@ static void run_call(struct machine_state *m, const struct launch *launch)
 		needs[k] = frame_at(m, launch->needs[k]);
 	if (instr->kind == INSTR_VJP && launch->sum) {
 		run_product(m, launch, &call, needs);
-		return;
+		return STATUS_OK;
 	}
 	call.block = launch->folds ? m->e->block : 0;
 	call.blocks = m->e->blocks;
 	if (instr->kind == INSTR_VJP && m->e->fold && launch->folds) {
 		run_back_fold(m, launch, &call, needs);
-		return;
+		return STATUS_OK;
 	}
 	if (instr->kind == INSTR_VJP && needs[4] && op_folds_back(instr->op)) {
 		fold_apply_back(&call, frame_at(m, launch->out), frame_at(m, launch->g), needs, needs[4]);
-		return;
+		return STATUS_OK;
 	}
 	if (instr->kind == INSTR_VJP) {
 		run_vjp(m, launch, &call, needs);
-		return;
+		return STATUS_OK;
 	}
-	if (m->e->fold && launch->folds) {
-		run_fold(m, launch, &call, needs, keep);
-		return;
-	}
+	if (m->e->fold && launch->folds)
+		return run_fold(m, launch, &call, needs, keep);
 	if (op_normalizes(instr->op) && needs[3]) {
 		fold_apply(&call, frame_at(m, launch->out), needs[0], needs[3], keep[0]);
-		return;
+		return STATUS_OK;
 	}
 	op_forward_get(instr->op)(&call, frame_at(m, launch->out), needs[0], needs[1], keep);
+	return STATUS_OK;
+}
+
+/* Sums by blocks. Among ranks that exchange rows, each adds its own to the state of the ranks before it. */
+static enum status run_sum_by_blocks(struct machine_state *m, const struct launch *launch)
+{
+	const struct type *from = m->program->frame->entries[launch->needs[0]].type;
+	const struct type *to = m->program->frame->entries[launch->out].type;
+	const struct fold_op fold = {OP_sum, false};
+	struct attrs attrs;
+	sum_to_attrs(&attrs, to, from);
+	const struct op_call call = {.op = OP_sum,
+	                             .attrs = &attrs,
+	                             .v = from,
+	                             .y = to,
+	                             .scratch = m->workspace + m->program->frame->scratch,
+	                             .kernels = m->kernels[from->dtype == DTYPE_F64],
+	                             .block = m->e->sum_block};
+	const int64_t count = fold_count(OP_sum, from, to), size = fold_parts(fold) * count;
+	double *const state = (double *)(void *)((char *)call.scratch + round_up(type_bytes(from), ARRAY_ALIGN));
+	bool have, passed;
+	TRY(neighbours_get_state(m->e->neighbours, state, (size_t)size * sizeof *state, &have));
+	if (!have)
+		fold_begin(fold, state, count);
+	fold_add_rows(&call, folded_rows(m, &call), state, state + size, m->frame[launch->needs[0]]);
+	TRY(neighbours_pass_state(m->e->neighbours, state, (size_t)size * sizeof *state, &passed));
+	fold_finish(&call, false, m->frame[launch->out], state, count);
+	return STATUS_OK;
 }
 
 static void run_sum_to(struct machine_state *m, const struct launch *launch)
@@ -602,10 +652,13 @@ enum status evaluate(const struct evaluation *e)
 			if (launch->use)
 				TRY(run_program(&m, launch));
 			else
-				run_call(&m, launch);
+				TRY(run_call(&m, launch));
 			break;
 		case LAUNCH_SUM_TO:
-			run_sum_to(&m, launch);
+			if (launch->folds && e->sum_block)
+				TRY(run_sum_by_blocks(&m, launch));
+			else
+				run_sum_to(&m, launch);
 			break;
 		case LAUNCH_ACCUMULATE:
 			run_accumulate(&m, launch);

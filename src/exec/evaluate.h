@@ -70,6 +70,7 @@ struct evaluation {
 	double *fold;
 	bool fold_ends;
 	int64_t block, blocks; /* of struct op_call, for the operations that fold */
+	int64_t sum_block;     /* rows of a block, by which sums over rows of cotangents go; 0: they are made at once */
 	/*
 	 * By stream (struct loop_part): the dropouts, or calls, that the `repeat while`s so far have not run of their most
 	 * iterations. Zeroed by the caller; NULL: the program has no such loop.

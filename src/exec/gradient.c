@@ -73,7 +73,8 @@ enum status gradient_make_job(struct run *run, bool keep)
 	const double begun = clock_seconds();
 	const struct context context = {run->context.allocator, &result->job_arena, run->context.diags};
 	struct job_options options = run->options->job;
-	TRY(ranks_broadcast(run->ranks, &options.memory_available, sizeof options.memory_available));
+	if (!keep) /* all ranks plan; later rank 0 alone may plan again */
+		TRY(ranks_broadcast(run->ranks, &options.memory_available, sizeof options.memory_available));
 	if (run->conditions.watching) {
 		watched_portion(run, &options);
 		options.unpredicted = keep && (!run->gradient->options->spill || run->workers[0].walk.kept.ahead);

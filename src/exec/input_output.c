@@ -22,14 +22,14 @@ static enum status read_input(struct worker *worker, void *to, const struct type
 	struct run *run = worker->run;
 	if (run->tiles->tiled) {
 		memcpy(to, tile_in(worker, worker->input, run->tiles->input_row), (size_t)type_bytes(type));
-		return STATUS_OK;
+		return resume_wanted(run) ? resume_open(worker, type, to) : STATUS_OK;
 	}
 	if (run->conditions.input.block)
 		conditions_take_input(run, to, (size_t)type_bytes(type));
 	else
 		TRY(reader_read(run->reader, to, type->dtype, shape_count(&type->shape), worker->diags));
 	if (run->gradient->options->journal)
-		TRY(resume_open(worker, to));
+		TRY(resume_open(worker, type, to));
 	return input_output_begin_outputs(run, worker->diags);
 }
 

@@ -170,8 +170,13 @@ static bool is_spill_name(const char *name)
 static enum status name_spill_file(struct journal *journal, const char *name, const struct context *context)
 {
 	journal->spill_path = arena_printf(context->arena, "%s/%s", journal->directory, name);
+	const char *path = journal->path, *rank = strrchr(path, '.');
 	journal->remedy =
-		arena_printf(context->arena, "remove %s and %s to start again", journal->path, journal->spill_path);
+		journal->ranks > 1 && rank
+			? arena_printf(context->arena,
+	                       "remove %.*s.0 to .%d, and the spill files in %s that they name, to start again",
+	                       (int)(rank - path), path, journal->ranks - 1, journal->directory)
+			: arena_printf(context->arena, "remove %s and %s to start again", path, journal->spill_path);
 	TRY_ALLOC(journal->spill_path && journal->remedy, context->diags);
 	return STATUS_OK;
 }
@@ -319,7 +324,8 @@ static enum status begin(struct journal *journal, const struct context *context)
 		return failed(journal, "write", diags);
 	TRY(name_spill_file(journal, name, context));
 	journal->spill_fd = io_open(journal->spill_path, O_RDWR | O_CREAT | O_EXCL, 0600);
-	if (journal->spill_fd >= 0)
+	journal->begun = journal->spill_fd >= 0;
+	if (journal->begun)
 		return STATUS_OK;
 	return diag_file(diags, STATUS_IO, directory, -1, "cannot create the spill file: %s", strerror(errno));
 }
@@ -378,7 +384,7 @@ enum status journal_open(const struct context *context, struct journal *journal,
 	char file[PATH_MAX];
 	journal->fd = journal->spill_fd = -1;
 	journal->number = journal->point_slot = journal->image_slot = -1;
-	journal->goes_on = false;
+	journal->goes_on = journal->begun = false;
 	if (!output_follow(journal->path, file)) /* the target is removed at the end, the link stays */
 		return failed(journal, "open", context->diags);
 	journal->file = arena_printf(context->arena, "%s", file);
@@ -419,11 +425,16 @@ void journal_remove(struct journal *journal, struct diags *diags)
 	journal_finish(journal);
 	remove_file(journal->spill_path, "the spill file", diags);
 	remove_file(journal->file, "the journal", diags);
+	journal->begun = false;
 	journal_close(journal);
 }
 
 void journal_close(struct journal *journal)
 {
+	if (journal->begun && journal->number < 0) { /* nothing resumes from it */
+		unlink(journal->spill_path);
+		unlink(journal->file);
+	}
 	if (journal->fd >= 0)
 		close(journal->fd);
 	journal->fd = -1;

@@ -49,6 +49,7 @@ struct journal {
 	/* Set by the caller. */
 	const char *path;      /* of the journal, as on the command line */
 	const char *directory; /* of the spill file */
+	int ranks;             /* those whose journals are PATH's, which ends in the number of this one; or 1 */
 	int64_t wanted;        /* bytes that must be free in DIRECTORY for a new spill file */
 	struct journal_identity {
 		uint64_t parts[JOURNAL_PARTS]; /* hashes by hash_bytes; VALUE_WANTED is 0 or 1, no COTANGENT 0 */
@@ -62,6 +63,7 @@ struct journal {
 	int64_t number;                  /* of the last durable point, or -1 */
 	int64_t point_slot;              /* its slot, or -1 */
 	int64_t image_slot;              /* the slot of the last durable image, or -1 */
+	bool begun;                      /* journal_open has begun a new one */
 	bool goes_on;                    /* when the journal was opened, there was a point to resume from */
 };
 
@@ -80,7 +82,7 @@ enum status journal_read_costs(const struct context *context, const char *path, 
 void journal_finish(const struct journal *journal);
 /* Finishes and closes the journal, and removes both files. Warns of a file that stays. */
 void journal_remove(struct journal *journal, struct diags *diags);
-/* Closes the journal and keeps the files for a later command. */
+/* Closes the journal and keeps the files for a later command, unless this one has begun them and they have no point. */
 void journal_close(struct journal *journal);
 
 #endif

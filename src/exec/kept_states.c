@@ -110,7 +110,7 @@ static enum status on_disk(void *context, enum machine_disk access, int64_t slot
 	if (!kept->ahead) /* nobody knew whether the loop runs so long that a state goes to disk */
 		TRY(open_spill(worker, worker->diags));
 	TRY(kept_states_set_pieces(worker, arrays, count, 0));
-	kept->spill.number = access == MACHINE_SPILL_ALONE ? worker->walk.resuming.points : -1;
+	kept->spill.number = access == MACHINE_SPILL_ALONE && !worker->neighbours ? worker->walk.resuming.points : -1;
 	if (access != MACHINE_FETCH)
 		return spill_write(&kept->spill, place, kept->pieces, kept->piece_count, worker->diags);
 	TRY(spill_read(&kept->spill, place, kept->pieces, kept->piece_count, worker->diags));

@@ -3,7 +3,7 @@
 #include "base/checked.h"
 #include "exec/wave.h"
 
-enum { TAG_DOWN = 128, TAG_UP }; /* of messages; others are those of shares.c */
+enum { TAG_DOWN = 128, TAG_UP, TAG_STATE }; /* of messages; others are those of shares.c */
 
 void neighbours_begin(struct neighbours *n, int64_t tile_row)
 {
@@ -88,6 +88,18 @@ static enum status exchange(struct neighbours *n, char *array, const struct type
 	}
 	set_right_rows(n, array, halo);
 	return STATUS_OK;
+}
+
+enum status neighbours_get_state(struct neighbours *n, double *state, size_t size, bool *have)
+{
+	*have = n && n->ranks->index > 0;
+	return *have ? ranks_receive(n->ranks, n->ranks->index - 1, TAG_STATE, state, size) : STATUS_OK;
+}
+
+enum status neighbours_pass_state(struct neighbours *n, const double *state, size_t size, bool *passed)
+{
+	*passed = n && n->ranks->index < n->ranks->count - 1;
+	return *passed ? ranks_send(n->ranks, n->ranks->index + 1, TAG_STATE, state, size) : STATUS_OK;
 }
 
 /* A launch while its right rows are counted: those that its results have. */

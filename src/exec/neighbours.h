@@ -40,6 +40,12 @@ void neighbours_written(struct neighbours *n, const void *array, bool right);
 /* Says that array TO is a copy of FROM. */
 void neighbours_copied(struct neighbours *n, const void *to, const void *from);
 /*
+ * Of a sum over all rows: sets STATE, SIZE bytes, to that of the ranks before this one, and returns true in *HAVE unless this is
+ * the first; passes it on to the next one, if there is one. They fail with STATUS_OTHER_RANK.
+ */
+enum status neighbours_get_state(struct neighbours *n, double *state, size_t size, bool *have);
+enum status neighbours_pass_state(struct neighbours *n, const double *state, size_t size, bool *passed);
+/*
  * Comes before LAUNCH of PROGRAM, whose arrays FRAME has: exchanges what it needs, and counts what it leaves. Fails with
  * STATUS_OTHER_RANK. N may be NULL in these three.
  */

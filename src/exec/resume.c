@@ -12,6 +12,10 @@
  * nothing. If the first sweep ends before that, it reads the output back from the spill file, and writes it. At the
  * point it reads back the state or the image.
  *
+ * Ranks that exchange rows have images of the same moments, and no other points. Rank 0 decides at some moments whether
+ * all write one. After an image they wait for one another. So their last images are one apart at most, and no state on
+ * disk is replaced that a rank needs from there on.
+ *
  * Invariants: the gradient has the bits of a command that was not killed. The states that are read after the last
  * durable point are on disk: before the state of a slot is replaced, an image is written.
  */
@@ -30,6 +34,7 @@
  */
 enum { POINT_SHARE = 10, FIRST_SHARE = 2, LATENCY = 4 << 20 };
 static const double ASSUMED_RATE = 5e-9; /* seconds a byte, before the first image */
+static const double DECISION = 0.1;      /* seconds between decisions of ranks, at most */
 
 static uint64_t hash_text(uint64_t hash, const char *text)
 {
@@ -82,18 +87,22 @@ size_t resume_sums(const struct gradient_result *result, size_t i, struct spill_
 	return count;
 }
 
-/* Returns the bytes of an image beside the slab's arrays: sums, and the largest error of the store. */
-static int64_t bytes_of_sums(const struct gradient_result *result)
+/* Returns the bytes of an image beside the slab's arrays: sums, a loss so far, and the largest error of the store. */
+static int64_t bytes_of_sums(const struct worker *worker)
 {
+	const struct gradient_result *result = worker->run->gradient->result;
 	struct spill_piece pieces[2];
-	int64_t bytes = sizeof(double);
+	int64_t bytes = (int64_t)sizeof(double) * (1 + (worker_state(worker) ? worker->run->tiles->state : 0));
 	for (size_t i = 0; i < result->param_count; i++)
 		for (size_t k = resume_sums(result, i, pieces); k > 0; k--)
 			bytes += (int64_t)pieces[k - 1].size;
 	return bytes;
 }
 
-bool resume_wanted(const struct run *run) { return run->gradient->options->journal && !run->tiles->tiled; }
+bool resume_wanted(const struct run *run)
+{
+	return run->gradient->options->journal && (!run->tiles->tiled || run->tiles->exchanged);
+}
 
 /* True if a program of RUN keeps records, which end with it. */
 static bool keeps_records(const struct run *run)
@@ -104,33 +113,91 @@ static bool keeps_records(const struct run *run)
 	return keeps;
 }
 
-enum status resume_open(struct worker *worker, const void *input)
+/* Fails if another array follows. A window is read in its place, so bytes of the array itself follow. */
+static enum status refuse_more(const struct worker *worker)
+{
+	const struct run *run = worker->run;
+	const struct reader *reader = run->reader;
+	const int64_t end = reader->data + reader->count * (int64_t)dtype_size(reader->type.dtype);
+	const unsigned char *more;
+	size_t got = run->tiles->tiled && reader->input->size > end;
+	if (!run->tiles->tiled)
+		TRY(input_peek(reader->input, 1, &more, &got, worker->diags));
+	if (!got || reader->text) /* whose bytes are read where they lie */
+		return STATUS_OK;
+	return diag_file(worker->diags, STATUS_DATA, reader->input->name, run->tiles->tiled ? end : reader->input->offset,
+	                 "another array follows, and a journal is of one");
+}
+
+/* Returns the last point up to point MOST of which SPILL has an image. 0: it has no image; -1: all are later. */
+static int64_t point_up_to(const struct spill *spill, int64_t most)
+{
+	int64_t last = 0, found = -1;
+	for (int64_t slot = JOURNAL_IMAGE_A; slot <= JOURNAL_IMAGE_B; slot++) {
+		const int64_t number = spill_holds(spill, slot) ? spill->regions[slot].number : 0;
+		last = greater(last, number);
+		found = number > 0 && number <= most ? greater(found, number) : found;
+	}
+	return last > 0 ? found : 0;
+}
+
+enum status resume_common_point(const struct run *run, const struct spill *spill, int64_t *number, int64_t *slot)
+{
+	int64_t last;
+	*number = INT64_MAX;
+	do {
+		last = *number;
+		*number = point_up_to(spill, last);
+		TRY(shares_least(run, number));
+	} while (*number > 0 && *number < last);
+	*slot = spill_holds(spill, JOURNAL_IMAGE_A) && spill->regions[JOURNAL_IMAGE_A].number == *number ? JOURNAL_IMAGE_A
+	                                                                                                 : JOURNAL_IMAGE_B;
+	if (*number >= 0)
+		return STATUS_OK;
+	const struct journal *journal = run->gradient->result->journal;
+	diag_file(run->context.diags, STATUS_DATA, journal->path, -1, "the journals of the ranks are of different runs");
+	return diag_hint(run->context.diags, "%s", journal->remedy);
+}
+
+/* Lets ranks that exchange rows resume from the last image of all of them, or begin together. */
+static enum status agree_on_point(const struct worker *worker, struct journal *journal)
+{
+	int64_t number, slot;
+	if (!worker->neighbours)
+		return STATUS_OK;
+	TRY(resume_common_point(worker->run, &worker->walk.kept.spill, &number, &slot));
+	journal->goes_on = number > 0;
+	journal->number = number;
+	journal->point_slot = journal->image_slot = slot;
+	return STATUS_OK;
+}
+
+enum status resume_open(struct worker *worker, const struct type *type, const void *input)
 {
 	struct run *run = worker->run;
 	struct resuming *resuming = &worker->walk.resuming;
 	struct spill *spill = &worker->walk.kept.spill;
 	const struct context context = {run->context.allocator, run->gradient->arena, worker->diags};
-	const unsigned char *more;
-	size_t got = 0;
-	TRY(input_peek(run->reader->input, 1, &more, &got, worker->diags));
-	if (got && !run->reader->text) /* whose bytes are read where they lie */
-		return diag_file(worker->diags, STATUS_DATA, run->reader->input->name, run->reader->input->offset,
-		                 "another array follows, and a journal is of one");
+	const int64_t cut[] = {run->tiles->tile, run->tiles->window, ranks_count(run->ranks), ranks_index(run->ranks)};
+	TRY(refuse_more(worker));
 	struct journal *journal = run->gradient->result->journal = arena_alloc(context.arena, sizeof *journal);
 	TRY_ALLOC(journal, worker->diags);
-	resuming->sums = bytes_of_sums(run->gradient->result);
+	resuming->sums = bytes_of_sums(worker);
 	const int64_t image = run->gradient->job->slabs + resuming->sums;
 	*journal = (struct journal){.path = run->gradient->options->journal,
 	                            .directory = run->gradient->options->spill,
+	                            .ranks = worker->neighbours ? ranks_count(run->ranks) : 1,
 	                            .wanted = saturated_add(run->gradient->job->predicted.spill_bytes, 2 * image)};
-	TRY(resume_identify(run, hash_array(HASH_START, &run->gradient->job->input, input), journal->identity.parts,
-	                    worker->diags));
+	TRY(resume_identify(run, hash_array(HASH_START, type, input), journal->identity.parts, worker->diags));
+	if (worker->neighbours)
+		journal->identity.parts[JOURNAL_TILES] = hash_bytes(HASH_START, cut, sizeof cut);
 	if (run->options->job.costs == costs_of)
 		costs_keep(run->options->job.costs_context, &journal->costs);
 	TRY(journal_open(&context, journal, spill));
 	for (int64_t slot = JOURNAL_IMAGE_A; slot <= JOURNAL_IMAGE_B; slot++)
 		TRY(spill_reserve(spill, slot, (slot - JOURNAL_IMAGE_A) * image, (size_t)image, worker->diags));
-	resuming->skips = journal->goes_on;
+	TRY(agree_on_point(worker, journal));
+	resuming->skips = run->gradient->result->resumed = journal->goes_on;
 	resuming->recordless = keeps_records(run);
 	resuming->last = clock_seconds();
 	resuming->rate = ASSUMED_RATE;
@@ -139,11 +206,17 @@ enum status resume_open(struct worker *worker, const void *input)
 }
 
 /* Adds the data outside the slab to the pieces of an image: sums, and the store's largest error. */
-static void add_sums(struct kept_states *kept, const struct gradient_result *result)
+static void add_sums(struct worker *worker)
 {
+	struct kept_states *kept = &worker->walk.kept;
+	const struct gradient_result *result = worker->run->gradient->result;
 	for (size_t i = 0; i < result->param_count; i++)
-		kept->piece_count += resume_sums(result, i, kept->pieces + kept->piece_count);
+		if (totals_adds(worker->run, i)) /* another rank adds to others, perhaps now, and in the same memory */
+			kept->piece_count += resume_sums(result, i, kept->pieces + kept->piece_count);
 	kept->pieces[kept->piece_count++] = (struct spill_piece){&kept->error, sizeof kept->error};
+	if (worker_state(worker))
+		kept->pieces[kept->piece_count++] =
+			(struct spill_piece){worker_state(worker), (size_t)worker->run->tiles->state * sizeof(double)};
 }
 
 /* Writes the pieces of an image, which are set, to the slot that has not the last one. */
@@ -165,6 +238,38 @@ static enum status write_image(struct worker *worker)
 	return STATUS_OK;
 }
 
+/* True if it is time for an image of MOMENT, before which CLOCK seconds have passed since the last point. */
+static bool is_due(const struct resuming *resuming, const struct machine_moment *moment, double clock)
+{
+	const double bytes = (double)moment->bytes + (double)resuming->sums + LATENCY;
+	return clock >= resuming->share * resuming->rate * bytes;
+}
+
+/*
+ * The same for ranks that exchange rows. They ask rank 0 at some moments alone, which are a tenth of a second apart or
+ * so, and before a state is replaced on disk. If a rank has failed, there is no image, and the next exchange fails.
+ */
+static bool decide(struct worker *worker, const struct machine_moment *moment, bool replaces)
+{
+	struct resuming *resuming = &worker->walk.resuming;
+	const double now = clock_seconds();
+	struct {
+		int64_t due, step;
+	} first = {replaces || is_due(resuming, moment, now - resuming->last), resuming->step};
+	if (moment->slot < 0 && resuming->points < resuming->next)
+		return false;
+	first.step = now - resuming->asked < DECISION / 2 ? 2 * first.step + 1 : first.step;
+	first.step = now - resuming->asked > DECISION ? first.step / 2 : first.step;
+	resuming->asked = now;
+	int64_t keeps = -(int64_t)replaces; /* after a resumed run ranks may hold different states */
+	if (ranks_broadcast(worker->run->ranks, &first, sizeof first) ||
+	    (moment->slot >= 0 && shares_least(worker->run, &keeps)))
+		return false;
+	resuming->step = first.step;
+	resuming->next = resuming->points + first.step;
+	return first.due || keeps < 0;
+}
+
 /* True if MOMENT is the point from which the run resumes, or if its image should be written. */
 static bool on_moment(void *context, const struct machine_moment *moment)
 {
@@ -175,10 +280,11 @@ static bool on_moment(void *context, const struct machine_moment *moment)
 		return resuming->points == worker->run->gradient->result->journal->number;
 	if (moment->recorded && resuming->recordless)
 		return false;
-	if (moment->slot >= 0 && spill_holds(&worker->walk.kept.spill, kept_states_slot(worker, moment->slot)))
-		return true;
-	const double bytes = (double)moment->bytes + (double)resuming->sums + LATENCY;
-	return clock_seconds() - resuming->last >= resuming->share * resuming->rate * bytes;
+	const bool replaces =
+		moment->slot >= 0 && spill_holds(&worker->walk.kept.spill, kept_states_slot(worker, moment->slot));
+	if (worker->neighbours)
+		return decide(worker, moment, replaces);
+	return replaces || is_due(resuming, moment, clock_seconds() - resuming->last);
 }
 
 /* Writes an image with ARRAYS or, at the end of skipping, reads it. */
@@ -189,11 +295,15 @@ static enum status on_point(void *context, const struct machine_array *arrays, s
 	struct kept_states *kept = &worker->walk.kept;
 	wave_run(worker->wave);
 	evaluate_deferred(&worker->deferred);
-	TRY(kept_states_set_pieces(worker, arrays, count, 2 * result->param_count + 1));
-	add_sums(kept, result);
-	if (!worker->walk.resuming.skips)
-		return write_image(worker);
+	TRY(kept_states_set_pieces(worker, arrays, count, 2 * result->param_count + 2));
+	add_sums(worker);
+	if (!worker->walk.resuming.skips) {
+		TRY(write_image(worker));
+		return worker->neighbours ? shares_meet(worker->run) : STATUS_OK;
+	}
 	worker->walk.resuming.skips = false;
+	if (worker->neighbours)
+		neighbours_begin(worker->neighbours, worker->tile_row);
 	return spill_read(&kept->spill, result->journal->point_slot, kept->pieces, kept->piece_count, worker->diags);
 }
 

@@ -122,6 +122,7 @@ struct gradient_result {
 	double planning;                /* seconds spent in job_make */
 	bool has_job;
 	struct journal *journal; /* the open journal, or NULL */
+	bool resumed;            /* from a point of it */
 };
 
 /*

@@ -177,9 +177,11 @@ struct resuming {
 	bool recordless;                /* a program keeps records, which are in no image */
 	int64_t points;                 /* moments that can be points, so far */
 	int64_t sums;                   /* bytes of an image beside the slab's arrays */
-	double last;                    /* when the last point was written or, before the first, the run began */
-	double rate;                    /* seconds a byte to write an image, as last measured or at first assumed */
-	double share;                   /* so many times as long must pass before the next image */
+	int64_t next, step; /* of ranks that exchange rows: the moment at which they decide next; moments up to it */
+	double asked;       /* when they decided last */
+	double last;        /* when the last point was written or, before the first, the run began */
+	double rate;        /* seconds a byte to write an image, as last measured or at first assumed */
+	double share;       /* so many times as long must pass before the next image */
 };
 
 /* How a worker of a gradient run walks the schedule. */
@@ -343,14 +345,20 @@ int64_t kept_states_next_fetch(struct worker *worker);
 /* Returns the spill file's slot for the schedule's disk slot SLOT. */
 int64_t kept_states_slot(const struct worker *worker, int64_t slot);
 
-/* resume.c: with a journal and without tiles there is one worker and one tile. */
+/* resume.c: with a journal and without tiles there is one worker and one tile. So there is where ranks exchange rows. */
 
-/* True if the run has a journal and no tiles. */
+/* True if the run has a journal and no tiles, or one on each rank. */
 bool resume_wanted(const struct run *run);
 /* Wraps the worker's hooks in hooks that may skip. */
 void resume_hook(struct worker *worker);
-/* Opens the journal of the run, whose whole input is at INPUT. If the run resumes, the worker begins to skip. */
-enum status resume_open(struct worker *worker, const void *input);
+/* Opens the journal of the run, whose input or its window is at INPUT, of TYPE. If the run resumes, the worker begins to skip. */
+enum status resume_open(struct worker *worker, const struct type *type, const void *input);
+/*
+ * Sets *NUMBER to the last point of which all ranks have an image, 0 if there is none, and *SLOT to that of SPILL's. That
+ * need not be any rank's last: a rank may have a point of a run that others did not reach, and later runs have other
+ * points. Fails with STATUS_DATA if ranks have no common point.
+ */
+enum status resume_common_point(const struct run *run, const struct spill *spill, int64_t *number, int64_t *slot);
 /* Hashes everything that decides the bits of the gradient and the contents of a point. INPUT is a hash of the input. */
 enum status resume_identify(const struct run *run, uint64_t input, uint64_t parts[JOURNAL_PARTS], struct diags *diags);
 /* Sets PIECES to the sums of param I, and returns their number. */
@@ -358,7 +366,7 @@ size_t resume_sums(const struct gradient_result *result, size_t i, struct spill_
 
 /* tile_journal.c */
 
-/* True if the run has tiles and a journal. */
+/* True if the run has tiles and a journal, and ranks exchange no rows. */
 bool tile_journal_wanted(const struct run *run);
 /*
  * Opens the journal of the run, which then resumes from the last point of all ranks: run->begun, sums and outputs are as
@@ -407,6 +415,8 @@ enum status totals_open(struct run *run);
 enum status totals_begin_array(struct run *run);
 /* Sets *REUSED, by param: the current array's gradient is written over the param. */
 enum status reuse_find(const struct run *run, const bool **reused);
+/* True if this rank adds to the gradient of param I: the last rank alone adds what ranks that exchange rows sum together. */
+bool totals_adds(const struct run *run, size_t i);
 /* Directs the gradients of the worker's tile to the totals, or to sums apart, which it zeroes. */
 void totals_aim(struct worker *worker);
 /* Directs the gradients of all PARAMS to the totals: an addition to them belongs to no tile. Rank 0 alone adds to shared ones. */

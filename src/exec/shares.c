@@ -225,7 +225,7 @@ void shares_pass_addition(struct worker *worker, uint32_t param, const struct su
 void shares_pass_tile(struct worker *worker)
 {
 	struct run *run = worker->run;
-	for (size_t i = 0; shares_sends(run) && i < run->params->count && !worker->turn.lost; i++)
+	for (size_t i = 0; shares_sends(run) && turns_of(worker) && i < run->params->count && !worker->turn.lost; i++)
 		if (kind_of(run, i) == SUM_SHARED && !by_addition(worker, (uint32_t)i))
 			worker->turn.lost = exchange_sum(run, i, worker->chunk, TAG_TILE, pass_part) != STATUS_OK;
 }
@@ -300,10 +300,10 @@ static enum status move_sums(struct run *run, int from, int to)
 {
 	if (run->tiles->folds || passes_fold(run))
 		TRY(move(run, from, to, state_of(run), state_size(run)));
-	if (run->turns.shared)
-		return say_added(run, from, to);
+	TRY(say_added(run, from, to));
 	for (size_t i = 0; run->gradient && i < run->params->count; i++) {
-		if (kind_of(run, i) == SUM_NONE || kind_of(run, i) == SUM_ROWS)
+		const enum sum_kind kind = kind_of(run, i);
+		if (kind == SUM_NONE || kind == SUM_ROWS || (run->turns.shared && kind != SUM_ONCE))
 			continue;
 		const struct param_sums *sums = totals_of(run, i);
 		TRY(move(run, from, to, sums->heads, sum_bytes(run, i)));

@@ -44,7 +44,7 @@ struct tile_journal {
 
 bool tile_journal_wanted(const struct run *run)
 {
-	return run->gradient && run->gradient->options->journal && run->tiles->tiled;
+	return run->gradient && run->gradient->options->journal && run->tiles->tiled && !run->tiles->exchanged;
 }
 
 /* Sets the pieces of the image before chunk DONE. DONE 0: those of the largest image. */
@@ -186,52 +186,16 @@ static enum status copy_rows(struct run *run, int64_t done)
 	return tj->hash == hash ? STATUS_OK : spill_damaged(&tj->spill, tj->rows_at, "not as it was written", diags);
 }
 
-/* Returns the last point up to point MOST of which this rank has an image. 0: it has no image; -1: all are later. */
-static int64_t point_up_to(const struct tile_journal *tj, int64_t most)
-{
-	int64_t last = 0, found = -1;
-	for (int64_t slot = JOURNAL_IMAGE_A; slot <= JOURNAL_IMAGE_B; slot++) {
-		const int64_t number = spill_holds(&tj->spill, slot) ? tj->spill.regions[slot].number : 0;
-		last = greater(last, number);
-		found = number > 0 && number <= most ? greater(found, number) : found;
-	}
-	return last > 0 ? found : 0;
-}
-
-/*
- * Sets *NUMBER to the last point of which all ranks have an image. That need not be any rank's last: a rank may have a
- * point of a run that others did not reach, and later runs have other points.
- */
-static enum status common_point(const struct run *run, int64_t *number)
-{
-	int64_t last;
-	*number = INT64_MAX;
-	do {
-		last = *number;
-		*number = point_up_to(run->gradient->tile_journal, last);
-		TRY(shares_least(run, number));
-	} while (*number > 0 && *number < last);
-	return STATUS_OK;
-}
-
 /* Resumes from the last point that all ranks have, if there is one. */
 static enum status resume(struct run *run)
 {
 	struct tile_journal *tj = run->gradient->tile_journal;
-	const struct journal *journal = run->gradient->result->journal;
 	const int64_t chunks = tiles_chunks(run->tiles);
 	int64_t number;
-	TRY(common_point(run, &number));
+	TRY(resume_common_point(run, &tj->spill, &number, &tj->slot));
 	if (number == 0)
 		return STATUS_OK;
-	if (number < 0) {
-		diag_file(run->context.diags, STATUS_DATA, journal->path, -1,
-		          "the journals of the ranks are of different runs");
-		return diag_hint(run->context.diags, "%s", journal->remedy);
-	}
-	tj->slot = spill_holds(&tj->spill, JOURNAL_IMAGE_A) && tj->spill.regions[JOURNAL_IMAGE_A].number == number
-	               ? JOURNAL_IMAGE_A
-	               : JOURNAL_IMAGE_B;
+	run->gradient->result->resumed = true;
 	const int64_t pass = (number - 1) / chunks, done = number - pass * chunks;
 	run->passes.current = (uint32_t)pass;
 	set_pieces(run, done);
@@ -253,6 +217,7 @@ enum status tile_journal_open(struct run *run)
 	TRY_ALLOC(journal, context.diags);
 	*journal = (struct journal){.path = run->gradient->options->journal,
 	                            .directory = run->gradient->options->spill,
+	                            .ranks = ranks_count(run->ranks),
 	                            .wanted = saturated_add(tj->rows_at, shares_items(run) * tj->item)};
 	TRY(identify(run, journal));
 	if (run->options->job.costs == costs_of)

@@ -140,6 +140,12 @@ void totals_aim_all(const struct run *run, struct bound_param *params)
 		params[i].gradient = in_order(run, i) ? NULL : params[i].gradient;
 }
 
+bool totals_adds(const struct run *run, size_t i)
+{
+	const bool last = ranks_index(run->ranks) == ranks_count(run->ranks) - 1;
+	return !run->tiles->exchanged || last || run->gradient->job->sums.kinds[i] == SUM_ROWS;
+}
+
 void totals_aim(struct worker *worker)
 {
 	const struct run *run = worker->run;
@@ -148,6 +154,8 @@ void totals_aim(struct worker *worker)
 	aim(run, worker->params);
 	for (size_t i = 0; i < run->params->count; i++) {
 		struct bound_param *bound = &worker->params[i];
+		if (!totals_adds(run, i))
+			bound->gradient = NULL;
 		if (job->sums.kinds[i] != SUM_APART)
 			continue;
 		const int64_t bytes = job_apart_bytes(job, i);

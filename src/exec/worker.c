@@ -147,6 +147,7 @@ enum status worker_evaluate(struct worker *worker, struct evaluation *evaluation
 	evaluation->tile_row = worker->tile_row;
 	evaluation->flat = run->tiles->flat;
 	evaluation->block = run->tiles->block;
+	evaluation->sum_block = run->tiles->sum_block;
 	evaluation->blocks = run->tiles->block ? ceil_div(run->whole->whole_rows, run->tiles->block) : 0;
 	evaluation->spare = run->gradient ? run->gradient->spare : NULL;
 	evaluation->turns = turns_of(worker);

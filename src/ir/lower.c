@@ -193,7 +193,8 @@ static enum status end_streaming(struct lowering *l)
 	lowered->streamed_params = l->rows ? l->cut : streaming->along;
 	lowered->folds = streaming->folds;
 	const bool tiles = streaming->streamable && !lowered->portion.blocks;
-	const bool blocks = !l->rows && streaming->folds && !tiles && !streaming->because.reason;
+	const bool folds = !l->rows && streaming->folds && !tiles && !streaming->because.reason;
+	const bool blocks = folds || (tiles && streaming->neighbours); /* these may be an array that ranks share */
 	for (size_t i = 0; blocks && i < lowered->distinct_count; i++)
 		((struct body *)(uintptr_t)lowered->distinct[i]->body)->blocks = true;
 	lowered->streamable = streaming->streamable;

@@ -486,6 +486,16 @@ static struct row_range block_at(const struct op_call *call, int64_t first)
 	return (struct row_range){first, last ? left : lesser(left, call->block)};
 }
 
+void fold_add_rows(const struct op_call *call, struct row_range rows, double *state, double *block, const void *v)
+{
+	const int64_t count = fold_count(call->op, call->v, call->y);
+	for (int64_t end = rows.first + rows.count; rows.first < end; rows.first += rows.count) {
+		rows.count = lesser(call->block, end - rows.first);
+		fold_partial_rows(call, rows, block, v, NULL, NULL);
+		fold_add((struct fold_op){call->op, false}, state, block, count);
+	}
+}
+
 void fold_blocks(const struct op_call *call, void *y, const void *v, const void *a, void *const keep[MAX_KEEPS])
 {
 	const bool norm = op_normalizes(call->op);

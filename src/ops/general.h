@@ -12,6 +12,7 @@
 
 enum { TEAM_PIECE = 1 << 15 }; /* elements of a piece that is worth waking another member of a team for */
 
+enum { LOSS_PIECE = 1024 }; /* elements that losses sum at a time */
 struct op_call {
 	enum op op;
 	const struct attrs *attrs;
@@ -25,6 +26,7 @@ struct op_call {
 	struct team *team;             /* shares the work in pieces that follow from shapes alone; NULL: the caller alone */
 	int64_t block;  /* V's leading axis is folded by blocks of so many rows (fold_blocks); 0: V is one block */
 	int64_t blocks; /* the most of them: the last has all rows that are left; 0: any number */
+	bool more;      /* fold_partial of a loss adds to the state: V follows, after pieces of LOSS_PIECE elements */
 };
 /* COUNT rows of V, from row FIRST on. */
 struct row_range {
@@ -119,6 +121,8 @@ void fold_partial_rows(const struct op_call *call, struct row_range rows, double
                        void *const keep[MAX_KEEPS]);
 void fold_partial_rows_back(const struct op_call *call, struct row_range rows, double *state, const void *g,
                             const void *const needs[MAX_NEEDS]);
+/* Adds ROWS of V to STATE, block by block from their first on. BLOCK has room for a block's state. Of FOLDs without an A. */
+void fold_add_rows(const struct op_call *call, struct row_range rows, double *state, double *block, const void *v);
 void fold_add(struct fold_op fold, double *state, const double *from, int64_t count);
 void fold_finish(const struct op_call *call, bool back, void *y, const double *state, int64_t count);
 /* Stores in Y the rows V by the STATISTICS. KEPT, if not NULL, gets the array that a NORM keeps for its derivative. */

@@ -11,8 +11,6 @@
 #include "base/checked.h"
 #include "ops/lines.h"
 
-enum { PIECE = 1024 };
-
 static struct type broadcast_type(const struct type *v, const struct type *a)
 {
 	struct type type = *v;
@@ -87,9 +85,9 @@ static void sum_differences(const struct op_call *call, double *hi, double *lo, 
 	const size_t size = element_size(type.dtype);
 	const int64_t count = shape_count(&type.shape);
 	const bool whole_v = shape_count(&call->v->shape) == count, whole_a = shape_count(&call->a->shape) == count;
-	for (int64_t i = 0; i < count; i += PIECE) {
-		_Alignas(64) double from_v[PIECE], from_a[PIECE], d[PIECE];
-		const int64_t n = count - i < PIECE ? count - i : PIECE;
+	for (int64_t i = 0; i < count; i += LOSS_PIECE) {
+		_Alignas(64) double from_v[LOSS_PIECE], from_a[LOSS_PIECE], d[LOSS_PIECE];
+		const int64_t n = count - i < LOSS_PIECE ? count - i : LOSS_PIECE;
 		if (!whole_v)
 			broadcast_fill(call->kernels, from_v, &(struct broadcast){v, call->v, &type}, i, n);
 		if (!whole_a)
@@ -138,7 +136,8 @@ static void sum_rows(const struct op_call *call, double *hi, double *lo, const v
 
 void sum_partial_loss(const struct op_call *call, double *hi, double *lo, const void *v, const void *a, void *k)
 {
-	hi[0] = lo[0] = 0;
+	if (!call->more)
+		hi[0] = lo[0] = 0;
 	(call->op == OP_cross_entropy ? sum_rows : sum_differences)(call, hi, lo, v, a, k);
 }
 

@@ -224,6 +224,7 @@ static enum status find_cut(struct job *job, bool streamable, struct arena *aren
 	                           .whole = options->whole_bytes,
 	                           .gradient = true,
 	                           .sums = job->sums.any,
+	                           .value = options->want_value,
 	                           .alike = !options->costs_measured,
 	                           .ordered = job->sums.ordered,
 	                           .apart = job->sums.apart};
@@ -251,12 +252,13 @@ static enum status cut_array(struct job *job)
 	arena_free(&arena);
 	allocator_trim(); /* the body may be large */
 	TRY(status);
-	const int64_t block = job->tiles.block;
+	const int64_t block = job->tiles.block, sum_block = job->tiles.sum_block;
 	if (!job->tiles.tiled) {
 		const struct because because = job->tiles.because;
 		tiles_keep_whole(&job->tiles, &job->whole);
 		job->tiles.because = because;
 	}
+	job->tiles.sum_block = sum_block;
 	job->tiles.block = block; /* so that folds have the bits of a forward run */
 	job_settle_sums(job);
 	return job->tiles.folds && !job->options.unexecuted ? lower_forward(job, job->context.arena, &job->forward)

@@ -10,6 +10,9 @@
  * A long sum has a head and a tail (ops/kernels.h). Tiles of SUM_SHARED wait for one another: tile T adds its part of
  * an element once tile T - 1 has. If a tile reads an element twice, tile T waits for all additions of tile T - 1. So
  * small sums are made apart, and a tile's sum is added when the tile ends.
+ *
+ * Ranks that exchange rows make the sums over all rows together (exec/neighbours.h). So the last one alone adds them to
+ * params' gradients, which are those of one tile.
  */
 #include <string.h>
 
@@ -190,8 +193,8 @@ void job_settle_sums(struct job *job)
 {
 	struct sums *sums = &job->sums;
 	const struct tiles *tiles = &job->tiles;
-	sums->ordered &= tiles->workers > 1 || job->options.ranks > 1;
-	if (tiles->tiled && tiles->tile < tiles->rows)
+	sums->ordered &= (tiles->workers > 1 || job->options.ranks > 1) && !tiles->exchanged;
+	if (tiles->tiled && tiles->tile < tiles->rows && !tiles->exchanged)
 		return;
 	for (size_t i = 0; i < job->chain->param_count; i++) {
 		if (sums->kinds[i] != SUM_NONE && (!tiles->tiled || sums->kinds[i] != SUM_ROWS))

@@ -52,6 +52,9 @@ enum {
 	EXCHANGED_GOOD = 8,        /* windows serve if those of a rank have so many times the rows around them */
 	EXCHANGED_SHARE = 16,      /* they are at most this share of a tile, unless an operation reads more, */
 	EXCHANGED_BYTES = 8 << 20, /* and at most so many bytes */
+	SUM_BYTES = 16 << 10,      /* of the input's rows of a block of sums, at least */
+	SUM_ROWS = 64,             /* at least, but there are SUM_BLOCKS of them: to add up blocks takes a row's time */
+	SUM_BLOCKS = 16,
 };
 
 struct row_cost {
@@ -347,17 +350,55 @@ static bool cut_windows(struct tiles *tiles, const struct lowered *whole, const 
 	return false;
 }
 
-/* True if all rows of BODY are as many as the input's, and no other array has WINDOW rows. */
-static bool keeps_rows(const struct lowered *whole, int64_t window)
+/* True if the derivative of INSTR by its operand is a sum over rows that the operation makes itself. */
+static bool sums_operand(const struct body *body, const struct instr *instr)
+{
+	const struct value *a = instr->kind == INSTR_OP && instr->a != NO_VALUE ? &body->values[instr->a] : NULL;
+	return a && a->active && !a->streamed && op_table[instr->op].scope != SCOPE_ELEM;
+}
+
+/*
+ * True if ranks can exchange rows of WHOLE, by what the chain and the types say: all arrays of rows have as many as the
+ * input, sums can be added up block by block, and no stage multiplies matrices or has a rule against windows.
+ */
+static bool can_exchange(const struct lowered *whole, const struct tile_wants *wants)
+{
+	const struct row_reach *reach = &whole->reach;
+	const struct body *body = whole->whole;
+	bool can = reach->most > 0 && !whole->conditions && !(reach->wraps && (reach->ends || reach->draws)) &&
+	           !cost_of_row(whole, whole->whole_rows).matrix_rows;
+	for (size_t i = 0; i < body->value_count && can; i++) {
+		const struct type *type = body->values[i].type;
+		can = !body->values[i].streamed || type->shape.dim[0] == whole->whole_rows;
+	}
+	for (size_t i = 0; i < body->instr_count && can && wants->sums; i++)
+		can = !sums_operand(body, &body->instrs[i]);
+	return can;
+}
+
+/* True if an array of WHOLE that has no rows has ROWS of them: it would be taken for a window. */
+static bool has_other(const struct lowered *whole, int64_t rows)
 {
 	const struct body *body = whole->whole;
 	for (size_t i = 0; i < body->value_count; i++) {
 		const struct value *value = &body->values[i];
-		const int64_t rows = value->type->shape.ndim ? value->type->shape.dim[0] : 0;
-		if (value->streamed ? rows != whole->whole_rows : rows == window)
-			return false;
+		if (!value->streamed && value->type->shape.ndim > 0 && value->type->shape.dim[0] == rows)
+			return true;
 	}
-	return true;
+	return false;
+}
+
+/* Returns the rows of which a rank's are a multiple: a block of sums, made of whole pieces of a loss. */
+static int64_t exchanged_unit(const struct lowered *whole, const struct tile_wants *wants)
+{
+	const int64_t bytes = type_bytes(&whole->input) / whole->whole_rows;
+	int64_t unit = LOSS_PIECE;
+	for (int64_t elements = shape_count(&whole->input.shape) / whole->whole_rows; elements % 2 == 0 && unit > 1;
+	     elements /= 2)
+		unit /= 2;
+	unit = whole->sums ? unit : 1;
+	const int64_t least = lesser(SUM_ROWS, ceil_div(whole->whole_rows, SUM_BLOCKS));
+	return wants->sums ? round_up(greater(SUM_BYTES / greater(bytes, 1), least), unit) : unit;
 }
 
 /* Returns the rows of ROW bytes around a tile of TILE rows that are worth fewer exchanges. */
@@ -369,29 +410,40 @@ static int64_t exchanged_rows(const struct row_reach *reach, int64_t tile, int64
 	return greater(reach->most, good - good % reach->most);
 }
 
+/* True if the value of WHOLE is the sum of a loss of as many elements as the input, or no sum over rows. */
+static bool sums_by_pieces(const struct lowered *whole)
+{
+	const struct body *body = whole->whole;
+	const struct instr *fold = whole->fold == NO_VALUE ? NULL : &body->instrs[whole->fold];
+	const bool loss = fold && op_table[fold->op].scope == SCOPE_SUM && fold->op != OP_sum && fold->op != OP_mean;
+	const int64_t count = shape_count(&whole->input.shape);
+	return !whole->sums || (loss && shape_count(&body->values[fold->v].type->shape) == count &&
+	                        (fold->a == NO_VALUE || shape_count(&body->values[fold->a].type->shape) <= count));
+}
+
 /*
  * Sets TILES to one window a rank, between which rows are exchanged, if that can be and the windows that TILES has, if
  * CUT, have more rows around their tiles than is good. Returns whether it has.
  */
 static bool cut_exchanged(struct tiles *tiles, const struct lowered *whole, const struct tile_wants *wants, bool cut)
 {
-	const struct row_reach *reach = &whole->reach;
-	const struct row_cost cost = cost_of_row(whole, whole->whole_rows);
-	const int64_t rows = whole->whole_rows, ranks = wants->ranks, tile = ceil_div(rows, ranks);
-	const bool fixed = cost.matrix_rows || wants->sums || tiles->block || whole->conditions;
-	if (!wants->gradient || ranks < 2 || fixed || !wants->alike || reach->most < 1 ||
-	    (reach->wraps && (reach->ends || reach->draws)))
+	const int64_t rows = whole->whole_rows, ranks = greater(wants->ranks, 1);
+	if (!wants->gradient || tiles->block || !can_exchange(whole, wants))
 		return false;
-	if (cut && (tiles->folds || wants->rows || tile >= EXCHANGED_GOOD * (tiles->window - tiles->tile)))
+	const int64_t unit = exchanged_unit(whole, wants), tile = round_up(ceil_div(rows, ranks), unit);
+	const bool fixed = tiles->folds || wants->rows || wants->sums;
+	if (cut && (fixed || tile >= EXCHANGED_GOOD * (tiles->window - tiles->tile)))
 		return false;
-	const int64_t halo = exchanged_rows(reach, tile, type_bytes(&whole->input) / rows);
+	tiles->sum_block = wants->sums ? unit : 0;
+	const int64_t halo = exchanged_rows(&whole->reach, tile, type_bytes(&whole->input) / rows);
 	const int64_t last = rows - (ranks - 1) * tile; /* rows of the last tile */
-	if (last < halo || tile + 2 * halo > rows || halo > tile || !keeps_rows(whole, tile + 2 * halo))
+	if (ranks < 2 || !wants->alike || last < halo || tile + 2 * halo > rows || has_other(whole, tile + 2 * halo) ||
+	    (wants->value && !sums_by_pieces(whole)))
 		return false;
 	tiles->tile = tile;
 	tiles->window = tile + 2 * halo;
 	tiles->before = tiles->exchanged = halo;
-	tiles->wraps = reach->wraps;
+	tiles->wraps = whole->reach.wraps;
 	tiles->because.reason = NULL;
 	return true;
 }
@@ -481,6 +533,7 @@ void tiles_cut(struct tiles *tiles, const struct lowered *whole, const struct ti
 		tiles->passes = tiles->tiled ? tiles->passes : 0;
 	}
 	tiles->flat = tiles->tiled && whole->flat;
+	tiles->sum_block = windows.sum_block;
 	if (!tiles->tiled)
 		tiles->because = windows.because.reason ? windows.because : whole->because;
 	set_rows(tiles, whole);

@@ -20,7 +20,8 @@
  *
  * If the stages together read so many rows around a row that windows would be most of the array, a gradient on several
  * ranks has one tile for each rank. Its window is less deep than the stages reach. The ranks beside it have the rows
- * around the tile, and send those of a value whenever too few of them are right (exec/neighbours.h).
+ * around the tile, and send those of a value whenever too few of them are right (exec/neighbours.h). Sums over rows go by
+ * blocks of a tile, also in the array that one process has whole.
  */
 #ifndef PLAN_TILES_H
 #define PLAN_TILES_H
@@ -36,6 +37,7 @@ struct tile_wants {
 	bool read_anywhere, write_anywhere;
 	/* A gradient: SUMS of params go over the tiles. If ORDERED, a tile waits for additions of the tile before. */
 	bool gradient, sums, ordered;
+	bool value;    /* the gradient's output is wanted */
 	bool alike;    /* all ranks have the same schedule, as they must to exchange rows */
 	int64_t apart; /* bytes of the sums that each tile makes apart */
 	int64_t block; /* of a gradient in passes: the rows of the forward run's blocks; else 0 */
@@ -59,6 +61,7 @@ struct tiles {
 	int64_t window;                /* rows of a window; without windows those of a tile */
 	int64_t before;                /* rows of a window before its tile, away from the ends of the array */
 	int64_t exchanged;             /* rows that ranks send one another of a value of these windows, or 0: see below */
+	int64_t sum_block;             /* rows of a block of sums over rows, if these windows could be exchanged; else 0 */
 	int64_t outputs;               /* rows of the output; without windows as many as of the input */
 	struct because because;        /* why the array is not cut; without a reason if it is, or need not be whole */
 	int workers;                   /* of each rank: from 1 to the lesser of threads and its chunks */

@@ -31,7 +31,8 @@ struct figures {
 	int64_t saved_bytes; /* below 0 if the policy stores more than save-all, as states of a chain that keeps none */
 	double overhead, reduction, efficiency; /* efficiency: reduction / overhead, NAN if overhead is 0 */
 	double gap;                             /* NAN if it is unknown */
-	const char *front;                      /* the text of the last column */
+	const char *resumed;
+	const char *front; /* the text of the last column */
 	bool infeasible;
 };
 
@@ -47,7 +48,8 @@ enum {
 	READS = 256,
 	HALO = 512,
 	WHOLE_ARRAY = 1024,
-	COPIED = 2048
+	COPIED = 2048,
+	JOURNALLED = 4096
 };
 
 static struct figures figures_of(const struct policy_row *row, struct arena *arena)
@@ -61,6 +63,7 @@ static struct figures figures_of(const struct policy_row *row, struct arena *are
 	                        .reduction = reduction,
 	                        .efficiency = overhead > 0 ? reduction / overhead : (double)NAN,
 	                        .gap = row->counters.bounded ? row->counters.gap_percent : (double)NAN,
+	                        .resumed = row->resumed ? "yes" : "no",
 	                        .front = row->least_bytes ? arena_printf(arena, "%s", row_infeasible(row, least))
 	                                 : row->knee      ? "pareto, knee"
 	                                 : row->pareto    ? "pareto"
@@ -76,7 +79,7 @@ static unsigned groups_of(const struct policy_row *row)
 	       (row->stored ? STORED : 0) | (row->conditional ? COUNTED : 0) | (row->counters.bounded ? BOUNDED : 0) |
 	       (row->counters.bounded && row->counters.gap_percent > 0 ? INEXACT : 0) | (row->counters.passes ? READS : 0) |
 	       (row->counters.halo_rows ? HALO : 0) | (row->whole_because ? WHOLE_ARRAY : 0) |
-	       (row->copied_bytes ? COPIED : 0);
+	       (row->copied_bytes ? COPIED : 0) | (row->journalled ? JOURNALLED : 0);
 }
 
 /* A field has several entries if its place, its heading or its group depends on the format. */
@@ -115,6 +118,8 @@ static const struct field figure_fields[] = {
 	{"halo_rows", "halo rows", IN_JSON | IN_LINES | IN_FIGURES, READS, FIELD(figures, WHOLE, row.counters.halo_rows)},
 	{"whole_because", NULL, IN_JSON, READS, FIELD(figures, TEXT, row.whole_because)},
 	{"copied_bytes", "copied bytes", IN_JSON | IN_LINES | IN_FIGURES, COPIED, FIELD(figures, WHOLE, row.copied_bytes)},
+	{"resumed", NULL, IN_JSON | IN_LINES, JOURNALLED, FIELD(figures, FLAG, row.resumed)},
+	{"resumed", NULL, IN_FIGURES, JOURNALLED, FIELD(figures, TEXT, resumed)},
 	{"halo_rows", "halo rows", IN_TABLE, HALO, FIELD(figures, WHOLE, row.counters.halo_rows)},
 	{"front", "", IN_ROWS, 0, FIELD(figures, TEXT, front)},
 	{"gap_percent", NULL, IN_CSV, FEASIBLE, FIELD(figures, NUMBER, gap), "%.2f"},
@@ -165,6 +170,7 @@ void report_stats(struct report *report, const struct policy_row *measured, cons
 	static const int widths[2] = {13, 15};
 	struct figures m = figures_of(measured, report->arena), p = figures_of(predicted, report->arena);
 	p.row.store_error = NAN; /* a plan does not predict it */
+	p.resumed = m.resumed;
 	const void *both[] = {&m, &p};
 	const unsigned groups = groups_of(measured);
 	struct records line;

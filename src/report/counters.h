@@ -18,6 +18,8 @@ struct policy_row {
 	bool pareto, knee;
 	bool stored;         /* checkpoints were kept in another type (--store-dtype) */
 	double store_error;  /* if STORED: the largest |value - kept value|; NAN if unknown */
+	bool journalled;     /* of a run with --journal */
+	bool resumed;        /* if JOURNALLED: it continued from a point of the journal */
 	bool conditional;    /* of a run of a chain with `repeat while`s */
 	int64_t counted;     /* if CONDITIONAL: their iterations, if a forward pass counted them before; else 0 */
 	int64_t least_bytes; /* above 0: the policy is an infeasible budget, without figures; the least budget that works */

@@ -272,7 +272,8 @@ static double noise(uint64_t *state)
 static struct op_call call_of(const struct setup *s, bool backward)
 {
 	struct op_call call = {s->op, &s->attrs,  &s->v, &s->a, &s->y, 0, s->v.shape.ndim ? s->v.shape.dim[0] : 1,
-	                       NULL,  s->kernels, 0,     0,     NULL,  0, 0};
+	                       NULL,  s->kernels, 0,     0,     NULL,  0, 0,
+	                       false};
 	int64_t bytes = op_scratch(s->op, &s->attrs, &s->v, &s->a, &s->y, backward ? SCRATCH_BACK : SCRATCH_FORWARD);
 	ck_assert_int_ge(bytes, 0);
 	ck_assert_int_eq(posix_memalign(&call.scratch, 64, bytes ? (size_t)bytes : 1), 0);

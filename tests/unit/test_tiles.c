@@ -163,6 +163,43 @@ static bool first_slice(const char *text, struct slice *rows)
 	return tiles_first_slice(&chain, &input, rows);
 }
 
+#define STEPS(N) "repeat " #N " { add { laplacian boundary=zero; mul 0.1 }; sin }"
+
+/* A deep gradient has one window a rank, and blocks of sums of which a rank's rows are a multiple. */
+START_TEST(rows_that_ranks_exchange)
+{
+	struct tile_wants wants = {.threads = 2, .ranks = 3, .gradient = true, .alike = true};
+	struct tiles p = cut(STEPS(200), 3000, 1000, &wants);
+	check(&p, 3000, 1000, 1000);
+	ck_assert_int_eq(p.exchanged, 62);
+	ck_assert_int_eq(p.window, 1000 + 2 * 62);
+	ck_assert_int_eq(p.workers, 1);
+	p = cut(STEPS(20), 3000, 1000, &wants); /* windows are good */
+	ck_assert(p.windows && !p.exchanged);
+	p = cut("pad 1 1 axis=0; " STEPS(200), 3000, 1000, &wants);
+	ck_assert(!p.exchanged);
+	p = cut(STEPS(200) "; mean", 3000, 1000, &wants);
+	ck_assert(p.exchanged > 0 && p.folds);
+	wants.value = true;
+	p = cut(STEPS(200) "; mean", 3000, 1000, &wants);
+	ck_assert(!p.tiled && p.because.reason);
+	p = cut(STEPS(200) "; mse 0.5", 3001, 24, &wants); /* 1024 elements begin at each 128th row */
+	check(&p, 3001, 1024, 1024);
+	wants.sums = true;
+	p = cut(STEPS(200), 3000, 1000, &wants);
+	check(&p, 3000, 1024, 1024);
+	ck_assert_int_eq(p.sum_block, 64);
+	wants.ranks = 1;
+	p = cut(STEPS(200), 3000, 1000, &wants);
+	ck_assert(!p.tiled);
+	ck_assert_int_eq(p.sum_block, 64);
+	wants.ranks = 3;
+	wants.alike = false;
+	p = cut(STEPS(200), 3000, 1000, &wants);
+	ck_assert(!p.exchanged);
+}
+END_TEST
+
 START_TEST(first_slices)
 {
 	struct slice rows;
@@ -262,6 +299,7 @@ int main(void)
 	tcase_add_test(tcase, tiles_that_are_asked_for);
 	tcase_add_test(tcase, sums_go_by_blocks);
 	tcase_add_test(tcase, whole_arrays);
+	tcase_add_test(tcase, rows_that_ranks_exchange);
 	tcase_add_test(tcase, first_slices);
 	tcase_add_test(tcase, lowerings_of_a_job);
 	return suite_run(suite);
