@@ -159,6 +159,8 @@ static bool count_head(const struct compiled_chain *compiled, const struct item 
 	return false;
 }
 
+enum { HEAD_STATE = 64 << 10 /* bytes: smaller states save too little for a schedule other than the policy's own */ };
+
 enum status job_set_costs(struct job *job)
 {
 	struct step_costs *costs = &job->costs;
@@ -169,7 +171,8 @@ enum status job_set_costs(struct job *job)
 	const int64_t fixed = saturated_add(worker, all / job->tiles.workers);
 	TRY(compiled_costs(&job->context, &job->tile.compiled, in_order, fixed, costs));
 	(void)count_head(&job->tile.compiled, job->tile.lowered.items, job->tile.lowered.item_count, &costs->head);
-	costs->head = costs->head > costs->steps / 2 ? costs->head : 0;
+	if (costs->head <= costs->steps / 2 || step_costs_largest_state(costs) < HEAD_STATE)
+		costs->head = 0;
 	double bytes = (double)fixed, states = 0; /* huge arrays exceed int64 */
 	for (size_t i = 0; i < costs->run_count; i++) {
 		const struct step_cost *cost = &costs->runs[i].cost;

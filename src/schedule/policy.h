@@ -27,7 +27,7 @@ enum policy_trait {
 	TRAIT_COSTS = 8,    /* chooses by the costs of steps */
 	/*
 	 * Leaves out the head of a chain: steps whose backward passes read no states and no residuals, if they are more than
-	 * half of all. Then to record them keeps nothing, and nothing needs their states again.
+	 * half of all and a state has 64 KiB or more. Then to record them keeps nothing, and nothing needs their states again.
 	 */
 	TRAIT_HEAD = 16,
 };
