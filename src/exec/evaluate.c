@@ -245,7 +245,7 @@ static void run_back_fold(struct machine_state *m, const struct launch *launch, 
 }
 
 /*
- * The same among ranks that exchange rows. The rank goes on with the state of the ranks before it. The last one keeps
+ * The same among ranks that exchange rows. The rank continues from the state of the ranks before it. The last one keeps
  * that of all rows; the others keep that of no row, since states of tiles are added in the end.
  */
 static enum status run_shared_fold(struct machine_state *m, const struct op_call *call, double *state,

@@ -25,7 +25,7 @@ struct conv {
 
 /*
  * Returns the convolution that computes C's derivative by the input: of the cotangent, by the kernel with its axes turned
- * around. Its padding is negative if C's is wider than the kernel.
+ * around. Its padding is negative if C's is wider than the kernel. Its pieces and chunks are C's, which say nothing of it.
  */
 struct conv conv_turned(const struct conv *c);
 /* True if direct_convolve computes C, and if direct_kernel computes its derivative by the kernel. */

@@ -736,6 +736,17 @@ START_TEST(oracle_rejects)
 }
 END_TEST
 
+/* Both have the same actions from here on. */
+static void check_same_actions(struct schedule *one, struct schedule *other)
+{
+	struct action a, b;
+	while (schedule_next(one, &a)) {
+		ck_assert(schedule_next(other, &b));
+		ck_assert(a.kind == b.kind && a.begin == b.begin && a.end == b.end && a.slot == b.slot);
+	}
+	ck_assert(!schedule_next(other, &b));
+}
+
 /* The head of a chain is recorded first and reversed last. Policies cut the other steps as they cut a shorter chain. */
 START_TEST(heads_run_once)
 {
@@ -743,18 +754,13 @@ START_TEST(heads_run_once)
 	for (size_t p = 0; p < sizeof all / sizeof *all; p++)
 		for (int64_t head = 0; head <= 23; head++) {
 			struct step_costs costs = uniform(23);
-			struct action a, b;
 			costs.head = head;
 			struct schedule *schedule = schedule_of(all[p], 0, &costs), *copy = schedule_copy(schedule);
 			const struct verdict verdict = verdict_of(schedule, &costs);
 			ck_assert_msg(!verdict.wrong, "%s after %lld: %s", all[p], (long long)head, verdict.wrong);
 			ck_assert_int_eq(verdict.evaluations, head + closed_form(all[p], 0, 23 - head));
 			schedule_rewind(schedule);
-			while (schedule_next(schedule, &a)) {
-				ck_assert(schedule_next(copy, &b));
-				ck_assert(a.kind == b.kind && a.begin == b.begin && a.end == b.end && a.slot == b.slot);
-			}
-			ck_assert(!schedule_next(copy, &b));
+			check_same_actions(schedule, copy);
 			schedule_free(schedule);
 			schedule_free(copy);
 		}
@@ -768,15 +774,11 @@ START_TEST(rewinds)
 		for (int stop = 0; stop < 60; stop += 7) {
 			struct step_costs costs = uniform(23);
 			struct schedule *once = schedule_of(all[p], 0, &costs), *again = schedule_of(all[p], 0, &costs);
-			struct action a, b;
+			struct action b;
 			for (int i = 0; i < stop; i++)
 				(void)schedule_next(again, &b);
 			schedule_rewind(again);
-			while (schedule_next(once, &a)) {
-				ck_assert(schedule_next(again, &b));
-				ck_assert(a.kind == b.kind && a.begin == b.begin && a.end == b.end && a.slot == b.slot);
-			}
-			ck_assert(!schedule_next(again, &b));
+			check_same_actions(once, again);
 			schedule_free(once);
 			schedule_free(again);
 		}
