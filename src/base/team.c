@@ -1,15 +1,30 @@
 /*
- * A thread waits for a loop, claims pieces by an atomic counter until none is left, and reports that it is done. The
- * caller claims pieces too, then waits for the threads. One lock guards all else that changes during a loop.
+ * A thread waits for a loop and enters it. It claims pieces by an atomic counter until none is left, and leaves. The caller
+ * claims pieces too, then closes the loop and waits for the threads that are inside. So it waits for no thread that has
+ * not woken yet.
+ *
+ * A wake-up takes as long as a small piece. So whoever waits looks again and again for some microseconds before it sleeps,
+ * if each member may have a processor of its own. If others keep the processors busy, it soon gives that up.
+ *
+ * Invariant: the fields of a loop change only while the loop is closed and nobody is inside.
  */
 #include "base/team.h"
 
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
 
 #include "base/checked.h"
 #include "base/system.h"
+
+/* Those that sleep until a condition has come. */
+struct sleepers {
+	pthread_cond_t wake;
+	atomic_int count;
+};
 
 struct member {
 	struct team *team;
@@ -30,14 +45,75 @@ struct team {
 	size_t size; /* bytes of this block, the threads' memory included */
 	int threads; /* besides the caller: those wanted; after team_start, those that run */
 	int started;
-	pthread_mutex_t lock;
-	pthread_cond_t begun, done;
-	uint64_t loops; /* number of loops begun so far */
-	int busy;       /* threads that have not finished the current loop */
-	bool closing;
+	bool may_spin;
+	unsigned misses;      /* the caller's, of wait_until */
+	pthread_mutex_t lock; /* of those that sleep */
+	struct sleepers begun, done;
+	_Atomic uint64_t loops;    /* number of loops begun so far */
+	atomic_bool open, closing; /* the last loop may be entered; the team ends */
+	atomic_int inside;         /* threads that have entered a loop */
 	struct loop loop;
 	struct member member[];
 };
+
+/* SEEN is the number of loops that the caller has seen. */
+typedef bool condition(struct team *team, uint64_t seen);
+static bool has_loop(struct team *team, uint64_t seen)
+{
+	return atomic_load(&team->loops) != seen || atomic_load(&team->closing);
+}
+static bool is_alone(struct team *team, uint64_t seen)
+{
+	(void)seen;
+	return atomic_load(&team->inside) == 0;
+}
+
+/* Looks for SPIN_SECONDS whether HAS_COME. Returns whether it has. */
+static bool spin(struct team *team, condition *has_come, uint64_t seen)
+{
+	const double SPIN_SECONDS = 50e-6;
+	enum { LOOKS = 32 }; /* between two looks at the clock */
+	const double end = clock_seconds() + SPIN_SECONDS;
+	do {
+		for (int i = 0; i < LOOKS; i++) {
+			if (has_come(team, seen))
+				return true;
+#if defined(__SSE2__)
+			_mm_pause();
+#endif
+		}
+	} while (clock_seconds() < end);
+	return false;
+}
+
+/* Returns once HAS_COME. *MISSES counts this thread's last waits that were not ended while it spun. */
+static void wait_until(struct team *team, struct sleepers *sleepers, condition *has_come, uint64_t seen,
+                       unsigned *misses)
+{
+	enum { MISSES_MOST = 4, TRY_AGAIN = 64 }; /* after so many misses, it spins at each TRY_AGAIN-th wait */
+	if (has_come(team, seen))
+		return;
+	const bool spins = team->may_spin && (*misses < MISSES_MOST || *misses % TRY_AGAIN == 0);
+	*misses = spins && spin(team, has_come, seen) ? 0 : *misses + 1;
+	if (*misses == 0)
+		return;
+	pthread_mutex_lock(&team->lock);
+	atomic_fetch_add(&sleepers->count, 1);
+	while (!has_come(team, seen))
+		pthread_cond_wait(&sleepers->wake, &team->lock);
+	atomic_fetch_sub(&sleepers->count, 1);
+	pthread_mutex_unlock(&team->lock);
+}
+
+/* Wakes SLEEPERS, whose condition has come. Whoever sleeps has counted itself before it looked for the last time. */
+static void wake(struct team *team, struct sleepers *sleepers)
+{
+	if (atomic_load(&sleepers->count) == 0)
+		return;
+	pthread_mutex_lock(&team->lock);
+	pthread_cond_broadcast(&sleepers->wake);
+	pthread_mutex_unlock(&team->lock);
+}
 
 static void run_pieces(struct loop *loop, void *memory)
 {
@@ -54,22 +130,20 @@ static void *member_main(void *context)
 	struct member *member = context;
 	struct team *team = member->team;
 	uint64_t seen = 0;
-	pthread_mutex_lock(&team->lock);
+	unsigned misses = 0;
 	for (;;) {
-		while (!team->closing && team->loops == seen)
-			pthread_cond_wait(&team->begun, &team->lock);
-		if (team->closing)
-			break;
-		seen = team->loops;
-		pthread_mutex_unlock(&team->lock);
-		flush_end(team->loop.denormals);
-		run_pieces(&team->loop, member->memory);
-		pthread_mutex_lock(&team->lock);
-		if (--team->busy == 0)
-			pthread_cond_signal(&team->done);
+		wait_until(team, &team->begun, has_loop, seen, &misses);
+		if (atomic_load(&team->closing))
+			return NULL;
+		seen = atomic_load(&team->loops);
+		atomic_fetch_add(&team->inside, 1);
+		if (atomic_load(&team->open)) {
+			flush_end(team->loop.denormals);
+			run_pieces(&team->loop, member->memory);
+		}
+		if (atomic_fetch_sub(&team->inside, 1) == 1)
+			wake(team, &team->done);
 	}
-	pthread_mutex_unlock(&team->lock);
-	return NULL;
 }
 
 enum status team_open(struct team **made, int members, int64_t bytes, const struct allocator *allocator,
@@ -88,8 +162,8 @@ enum status team_open(struct team **made, int members, int64_t bytes, const stru
 	for (size_t i = 0; i < others; i++)
 		team->member[i] = (struct member){.team = team, .memory = memory + i * each};
 	pthread_mutex_init(&team->lock, NULL);
-	pthread_cond_init(&team->begun, NULL);
-	pthread_cond_init(&team->done, NULL);
+	pthread_cond_init(&team->begun.wake, NULL);
+	pthread_cond_init(&team->done.wake, NULL);
 	*made = team;
 	return STATUS_OK;
 }
@@ -98,22 +172,21 @@ void team_close(struct team *team)
 {
 	if (!team)
 		return;
-	pthread_mutex_lock(&team->lock);
-	team->closing = true;
-	pthread_cond_broadcast(&team->begun);
-	pthread_mutex_unlock(&team->lock);
+	atomic_store(&team->closing, true);
+	wake(team, &team->begun);
 	for (int i = 0; i < team->started; i++)
 		pthread_join(team->member[i].thread, NULL);
 	pthread_mutex_destroy(&team->lock);
-	pthread_cond_destroy(&team->begun);
-	pthread_cond_destroy(&team->done);
+	pthread_cond_destroy(&team->begun.wake);
+	pthread_cond_destroy(&team->done.wake);
 	allocator_put(team->allocator, team, team->size);
 }
 
 int team_start(struct team *team)
 {
-	if (!team)
-		return 1;
+	if (!team || team->started == team->threads)
+		return 1 + (team ? team->started : 0);
+	team->may_spin = system_processors() > team->threads;
 	/* Signals go to the caller's thread, which may block them; SIGPIPE goes to the thread that writes. */
 	sigset_t all, before;
 	sigfillset(&all);
@@ -132,23 +205,19 @@ int team_start(struct team *team)
 
 void team_begin(struct team *team, int64_t count, int64_t grain, team_part *part, void *context)
 {
-	const int others = team_start(team) - 1;
-	pthread_mutex_lock(&team->lock);
+	team_start(team);
 	team->loop = (struct loop){
 		.count = count, .grain = grain, .part = part, .context = context, .denormals = flush_begin(false)};
-	team->loops++;
-	team->busy = others;
-	pthread_cond_broadcast(&team->begun);
-	pthread_mutex_unlock(&team->lock);
+	atomic_store(&team->open, true);
+	atomic_fetch_add(&team->loops, 1);
+	wake(team, &team->begun);
 }
 
 void team_wait(struct team *team)
 {
 	run_pieces(&team->loop, NULL);
-	pthread_mutex_lock(&team->lock);
-	while (team->busy > 0)
-		pthread_cond_wait(&team->done, &team->lock);
-	pthread_mutex_unlock(&team->lock);
+	atomic_store(&team->open, false);
+	wait_until(team, &team->done, is_alone, 0, &team->misses);
 }
 
 void team_run(struct team *team, int64_t count, int64_t grain, team_part *part, void *context)

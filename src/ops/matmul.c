@@ -122,20 +122,28 @@ static void multiply_piece(void *context, void *memory MAYBE_UNUSED, int64_t beg
 static int64_t piece_extent(const struct product *product, bool *by_columns)
 {
 	/* COLUMNS: what our kernel packs at once; LEAST_WORK: multiplications, some tens of microseconds */
-	enum { ROWS = 512, LEAST = 96, COLUMNS = 384, LEAST_WORK = 1 << 20 };
+	enum { ROWS = 512, FEW_ROWS = 96, LEAST = 96, COLUMNS = 384, LEAST_COLUMNS = 64, LEAST_WORK = 1 << 20 };
 	const int64_t m = product->m, n = product->n;
 	/* The gradient of a weight has few rows and columns, and each element sums many products. */
 	const bool summed = product->a.transposed && product->k >= 2 * ROWS;
 	const bool wide = m < 2 * ROWS && n >= 2 * COLUMNS && m * product->k >= LEAST_WORK / COLUMNS;
-	*by_columns = summed ? n >= 2 * LEAST && n > m : wide;
+	/* Few rows are packed again for each piece at little cost. */
+	const bool few = m <= FEW_ROWS && n < 2 * COLUMNS && n * m * product->k >= 2 * LEAST_WORK;
+	*by_columns = summed ? n >= 2 * LEAST && n > m : wide || few;
+	if (few && !summed)
+		return round_up(greater(LEAST_WORK / (m * product->k), LEAST_COLUMNS), LEAST_COLUMNS);
 	return summed ? LEAST : wide ? COLUMNS : m >= 2 * ROWS ? ROWS : m + 1;
 }
 
 static void multiply_shared(struct team *team, const struct stack *stack, struct product product)
 {
 	struct shared_product shared = {.stack = stack, .all = product};
-	const int64_t grain = piece_extent(&product, &shared.by_columns);
-	team_run(team, shared.by_columns ? product.n : product.m, grain, multiply_piece, &shared);
+	int64_t grain = piece_extent(&product, &shared.by_columns);
+	const int64_t extent = shared.by_columns ? product.n : product.m;
+	/* One row or column alone would be a product with a vector, which adds in another order. */
+	while (grain < extent && extent % grain == 1)
+		grain += PRODUCT_STRIPE;
+	team_run(team, extent, grain, multiply_piece, &shared);
 }
 
 static struct factor transposed(struct factor factor)
