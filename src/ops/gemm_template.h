@@ -110,8 +110,8 @@ static inline void N(copy_stripe_row)(REAL *to, const REAL *from)
 }
 
 /*
- * Packs B[K,N] into stripes: TILE_N columns, row by row. If B's rows are contiguous they are read in order. The
- * processor prefetches them: it did so no better with prefetches of later rows.
+ * Packs B[K,N] into stripes: TILE_N columns, row by row. If B's rows are contiguous they are read in order. Here the
+ * processor prefetches them: it did so no better with prefetches of later rows. The tiles before prefetch the panel.
  */
 static void N(pack_b)(REAL *to, const REAL *b, int64_t row, int64_t column, int64_t n, int64_t k)
 {
@@ -247,6 +247,29 @@ static int64_t N(rows_in_place)(int64_t row, int64_t column, int64_t height, int
 	return rest == third || rest == 2 * third ? height : height - rest;
 }
 
+/*
+ * The panel of B that is packed next: RUNS runs of LENGTH contiguous elements, STEP apart. Each tile prefetches some LINES,
+ * so that the panel comes from memory while tiles are computed. RUN and AT are where the next tile continues.
+ */
+struct N(ahead) {
+	const REAL *from;
+	int64_t step, runs, length, run, at;
+	int64_t lines;
+};
+
+static void N(prefetch_ahead)(struct N(ahead) *to)
+{
+	enum { LINE = 64 / sizeof(REAL) };
+	for (int64_t i = 0; i < to->lines && to->run < to->runs; i++) {
+		__builtin_prefetch(to->from + to->run * to->step + to->at, 0, 2);
+		to->at += LINE;
+		if (to->at >= to->length) {
+			to->at = 0;
+			to->run++;
+		}
+	}
+}
+
 /* C = A B (+ C) by strides: element (i, p) of A lies at i * a_row + p * a_column, and B's likewise. */
 struct N(strided) {
 	int64_t m, n, k;
@@ -258,6 +281,7 @@ struct N(strided) {
 	bool accumulate, sparse;
 	REAL *c;
 	int64_t ldc;
+	struct N(ahead) *ahead; /* multiply_panels sets it */
 };
 
 /* The part of a stripe's depth outside of which the stripe has zeros alone. */
@@ -377,6 +401,7 @@ static void N(multiply_block)(const struct N(strided) *block, REAL *packed, cons
 			t.b_at = block->b_at ? block->b_at + begin : NULL;
 			t.c = block->c + i * block->ldc + j;
 			N(prefetch_c)(&t);
+			N(prefetch_ahead)(block->ahead);
 			if (i < in_place) {
 				t.a = block->a + i * row + begin;
 				tile_in_place(&t);
@@ -388,12 +413,33 @@ static void N(multiply_block)(const struct N(strided) *block, REAL *packed, cons
 	}
 }
 
+/* Returns the panel of B that comes after that of BLOCK, which begins at column J and depth P of X. */
+static struct N(ahead) N(panel_after)(const struct N(strided) *x, int64_t j, int64_t p)
+{
+	enum { LINE = 64 / sizeof(REAL), MOST_LINES = 16 };
+	const bool below = p + PACK_K < x->k;
+	const int64_t row = below ? p + PACK_K : 0, column = below ? j : j + N(PACK_N);
+	int64_t n = x->n - column < N(PACK_N) ? x->n - column : N(PACK_N), k = x->k - row < PACK_K ? x->k - row : PACK_K;
+	if (x->b_at || n <= 0)
+		return (struct N(ahead)){0};
+	const int64_t tiles = (x->m + N(TILE_M) - 1) / N(TILE_M) * (N(PACK_N) / N(TILE_N));
+	const int64_t lines = n * k / LINE / tiles + 1;
+	const bool rows = x->b_column == 1;
+	return (struct N(ahead)){.from = x->b + row * x->b_row + column * x->b_column,
+	                         .step = rows ? x->b_row : x->b_column,
+	                         .runs = rows ? k : n,
+	                         .length = rows ? n : k,
+	                         .lines = lines < MOST_LINES ? lines : MOST_LINES};
+}
+
 static void N(multiply_panels)(const struct N(strided) *x, REAL *packed, REAL *panel)
 {
 	for (int64_t j = 0; j < x->n; j += N(PACK_N)) {
 		struct N(strided) block = *x;
 		block.n = x->n - j < N(PACK_N) ? x->n - j : N(PACK_N);
 		for (int64_t p = 0; p < x->k; p += PACK_K) {
+			struct N(ahead) ahead = N(panel_after)(x, j, p);
+			block.ahead = &ahead;
 			block.k = x->k - p < PACK_K ? x->k - p : PACK_K;
 			block.accumulate = x->accumulate || p > 0;
 			block.b = x->b + j;
