@@ -456,11 +456,21 @@ static void N(multiply_panels)(const struct N(strided) *x, REAL *packed, REAL *p
 	}
 }
 
-/* A function touches each page of its frame (-fstack-clash-protection). So small products have small buffers. */
+/*
+ * A function touches each page of its frame (-fstack-clash-protection). That takes as long as a small product. So the
+ * buffers are as large as X needs them: one stripe of A if its rows are read in place.
+ */
 static __attribute__((noinline)) void N(multiply_large)(const struct N(strided) *x)
 {
-	_Alignas(64) REAL packed[N(PACK_M) * PACK_K], panel[N(PACK_N) * PACK_K];
-	N(multiply_panels)(x, packed, panel);
+	const int64_t width = x->n < N(PACK_N) ? x->n : N(PACK_N), depth = x->k < PACK_K ? x->k : PACK_K;
+	const bool in_place = N(rows_in_place)(x->a_row, x->a_column, N(TILE_M), width) > 0;
+	const int64_t height = in_place ? 1 : x->m < N(PACK_M) ? x->m : N(PACK_M);
+	const int64_t rows = (height + N(TILE_M) - 1) / N(TILE_M) * N(TILE_M);
+	const int64_t columns = (width + N(TILE_N) - 1) / N(TILE_N) * N(TILE_N);
+	struct {
+		_Alignas(64) REAL line[64 / sizeof(REAL)];
+	} packed[rows * depth * (int64_t)sizeof(REAL) / 64 + 1], panel[columns * depth * (int64_t)sizeof(REAL) / 64 + 1];
+	N(multiply_panels)(x, packed->line, panel->line);
 }
 
 enum { N(SMALL) = 8192 / (int)sizeof(REAL) };
