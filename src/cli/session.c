@@ -243,6 +243,7 @@ enum status session_bind(struct session *s, bool data, enum dtype compute)
 	                                       .special = s->line.given[OPTION_SPECIAL],
 	                                       .cast = s->line.given[OPTION_CAST],
 	                                       .threads = s->set.threads,
+	                                       .leaves = s->leaves,
 	                                       .data = data,
 	                                       .compute = compute,
 	                                       .ranks = s->ranks,

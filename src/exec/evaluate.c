@@ -53,7 +53,7 @@ const void *param_place(const struct bound_param *param, const struct param_ref 
                         int64_t first_row)
 {
 	const int64_t offset = param_offset(param, ref, counters, first_row - param->begins);
-	return (const char *)param->data + (size_t)offset * dtype_size(param->dtype);
+	return param->stored ? NULL : (const char *)param->data + (size_t)offset * dtype_size(param->dtype);
 }
 
 /* param_place without const: the frame also holds arrays that are written; params are not. */
@@ -337,6 +337,13 @@ static enum status run_program(struct machine_state *m, const struct launch *lau
 	return STATUS_OK;
 }
 
+/* Returns the param in a file that ENTRY is; NULL if it is none. */
+static struct stored_operand *stored_at(const struct machine_state *m, uint32_t entry)
+{
+	const struct entry *at = entry == NO_VALUE ? NULL : &m->program->frame->entries[entry];
+	return at && at->kind == ENTRY_PARAM ? m->e->params[own_param(m->e->own, &at->param)->param].stored : NULL;
+}
+
 static enum status run_call(struct machine_state *m, const struct launch *launch)
 {
 	const struct instr *instr = launch->instr;
@@ -384,6 +391,9 @@ static enum status run_call(struct machine_state *m, const struct launch *launch
 		fold_apply(&call, frame_at(m, launch->out), needs[0], needs[3], keep[0]);
 		return STATUS_OK;
 	}
+	struct stored_operand *const stored = stored_at(m, launch->needs[1]);
+	if (stored)
+		return stored_multiply(stored, &call, frame_at(m, launch->out), needs[0], m->e->diags);
 	op_forward_get(instr->op)(&call, frame_at(m, launch->out), needs[0], needs[1], keep);
 	return STATUS_OK;
 }

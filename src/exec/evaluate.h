@@ -8,11 +8,12 @@
 
 /* A param's array in its computing type. */
 struct bound_param {
-	const struct shape *shape; /* of the whole array; each worker has its list of these structs */
-	const void *data;          /* NULL if only types are wanted */
-	enum dtype dtype;          /* F32 or F64 */
-	bool streamed;             /* cut into tiles: the tile's first row reads the param's row FIRST_ROW */
-	int64_t begins;            /* the first row that DATA has; not 0 for a window that goes around the param's end */
+	const struct shape *shape;     /* of the whole array; each worker has its list of these structs */
+	const void *data;              /* NULL if only types are wanted */
+	enum dtype dtype;              /* F32 or F64 */
+	bool streamed;                 /* cut into tiles: the tile's first row reads the param's row FIRST_ROW */
+	struct stored_operand *stored; /* DATA is NULL, and one product reads the values from a file; or NULL */
+	int64_t begins; /* the first row that DATA has; not 0 for a window that goes around the param's end */
 	/*
 	 * The gradient of the whole array, in the computing type. NULL: it is not wanted. With TAILS, GRADIENT has the heads
 	 * of long sums (ops/kernels.h). ONCE: no element of it is made twice, and they are written, not added.
@@ -20,6 +21,9 @@ struct bound_param {
 	void *gradient, *tails;
 	bool once;
 };
+/* stored_operand.c: computes CALL, a product of V by the param OPERAND, to Y. Fails with STATUS_IO or STATUS_DATA. */
+enum status stored_multiply(struct stored_operand *operand, const struct op_call *call, void *y, const void *v,
+                            struct diags *diags);
 static inline struct type bound_type(const struct bound_param *param)
 {
 	return (struct type){param->dtype, *param->shape};

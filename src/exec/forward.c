@@ -51,7 +51,6 @@ enum status forward_prepare(struct run *run)
 	*forward = (struct forward_pass){.bytes = run->params->bytes, .counters = forward->counters};
 	open_input_part(run, &portion);
 	TRY(lower(&run->context, &forward->whole, run->chain, &portion, &run->input, LOWER_RUN));
-	TRY(params_check(run->params, forward->whole.whole, NULL, run->chain, run->context.diags));
 	tiles_cut(&forward->tiles, &forward->whole,
 	          &(struct tile_wants){.rows = run->options->job.tile,
 	                               .threads = run->options->job.threads,
@@ -61,6 +60,8 @@ enum status forward_prepare(struct run *run)
 	                               .write_anywhere = writer_seekable(run->options->value)});
 	run->whole = &forward->whole;
 	run->tiles = &forward->tiles;
+	TRY(stored_operands_open(run, forward->whole.whole));
+	TRY(params_check(run->params, forward->whole.whole, NULL, run->chain, run->context.diags));
 	if (run->tiles->passes && run->tiles->block)
 		return passes_open_forward(run);
 	TRY(compile_tile(run, &forward->tile, run->tiles->window));

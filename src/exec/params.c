@@ -256,6 +256,12 @@ static void convert_values(void *to, enum dtype compute, const void *from, enum 
 		convert_to_file(to, compute, from, held, count);
 }
 
+static enum status fail_memory(const struct chain *chain, const struct param *param, size_t size, struct diags *diags)
+{
+	return diag_at(diags, STATUS_LIMIT, chain->source, param->span, "out of memory: %s '%s' has %zu bytes",
+	               word_of(param), param->name, size);
+}
+
 static enum status new_array(const struct binder *b, const struct param *param, struct array *array,
                              const struct type *type, enum dtype held)
 {
@@ -263,10 +269,7 @@ static enum status new_array(const struct binder *b, const struct param *param, 
 	array->type.dtype = held;
 	array->size = (size_t)type_bytes(&array->type);
 	array->data = allocator_get(b->params->allocator, array->size, 1);
-	if (array->data)
-		return STATUS_OK;
-	return diag_at(b->diags, STATUS_LIMIT, b->chain->source, param->span, "out of memory: %s '%s' has %zu bytes",
-	               word_of(param), param->name, array->size);
+	return array->data ? STATUS_OK : fail_memory(b->chain, param, array->size, b->diags);
 }
 
 /* Fills HELD from INIT, for a param of DTYPE, piece by piece: doubles of all values would take thrice the memory. */
@@ -326,15 +329,32 @@ static enum status load_values(const struct binder *b, const struct param *param
 	return STATUS_OK;
 }
 
+/* Loads SOURCE's array, which is left in its file, unless PARAM has the type that it has there. */
+static enum status keep_stored(const struct binder *b, const struct param *param, struct param_source *source)
+{
+	struct stored_array **const stored = &b->params->stored[param - b->chain->params];
+	const enum dtype to = b->options->dtype, have = source->array.type.dtype;
+	if (!*stored || (!param->weak && source->type.dtype == have && (to == DTYPE_COUNT || to == have)))
+		return STATUS_OK;
+	TRY(new_array(b, param, &source->array, &source->array.type, have));
+	TRY(stored_load(*stored, source->array.data, b->loader.team, b->loader.context));
+	stored_close(*stored);
+	*stored = NULL;
+	return STATUS_OK;
+}
+
 static enum status bind_param(struct binder *b, size_t index, struct param_source *source)
 {
 	struct param *param = &b->chain->params[index];
 	struct array array = {.data = NULL}, exact = {.data = NULL};
-	TRY(find_source(b, param, source));
+	const enum status found = find_source(b, param, source);
+	b->params->stored[index] = source->array.stored;
+	TRY(found);
 	TRY(find_type(b, param, source));
 	TRY(check_random(b, param, source->init));
+	TRY(keep_stored(b, param, source));
 	enum status status = STATUS_OK;
-	if (b->options->data && !param->weak)
+	if (b->options->data && !param->weak && !b->params->stored[index])
 		status = load_values(b, param, source, &array);
 	if (b->options->data && param->weak) { /* the exact values, and a block that holds them in either computing type */
 		const enum dtype compute = source->type.dtype;
@@ -372,6 +392,7 @@ enum status params_bind(const struct context *context, struct params *params, st
 	                              .cast = options->cast || !options->data,
 	                              .types = !options->data,
 	                              .threads = options->threads,
+	                              .leaves = options->ranks ? 0 : options->leaves,
 	                              .context = context},
 	                   .types = {.kept = context->arena, .scratch = context->arena},
 	                   .arena = context->arena,
@@ -385,7 +406,8 @@ enum status params_bind(const struct context *context, struct params *params, st
 	params->arrays = arena_array(b.arena, n + 1, sizeof *params->arrays);
 	params->exact = arena_array(b.arena, n + 1, sizeof *params->exact);
 	params->sizes = arena_array(b.arena, n + 1, sizeof *params->sizes);
-	TRY_ALLOC(b.places && params->bound && params->arrays && params->exact && params->sizes, b.diags);
+	params->stored = arena_array(b.arena, n + 1, sizeof *params->stored);
+	TRY_ALLOC(b.places && params->bound && params->arrays && params->exact && params->sizes && params->stored, b.diags);
 	enum status status = params_match(context, &b.loader, chain, options, b.places);
 	for (size_t i = 0; i < n && status == STATUS_OK; i++) {
 		struct param_source source = {.none = false};
@@ -395,6 +417,22 @@ enum status params_bind(const struct context *context, struct params *params, st
 	loader_close(&b.loader);
 	if (status == STATUS_OK)
 		params_settle(params, chain, dtype_compute(options->compute));
+	return status;
+}
+
+enum status params_load(const struct context *context, struct params *params, const struct chain *chain, size_t index,
+                        struct team *team)
+{
+	struct stored_array *const stored = params->stored[index];
+	const size_t size = (size_t)stored->bytes;
+	params->arrays[index] = allocator_get(params->allocator, size, 1);
+	if (!params->arrays[index])
+		return fail_memory(chain, &chain->params[index], size, context->diags);
+	params->sizes[index] = size;
+	params->bound[index].data = params->arrays[index];
+	params->stored[index] = NULL;
+	const enum status status = stored_load(stored, params->arrays[index], team, context);
+	stored_close(stored);
 	return status;
 }
 
@@ -448,6 +486,8 @@ enum status params_check(const struct params *params, const struct body *body, c
 void params_free(struct params *params)
 {
 	for (size_t i = 0; params->sizes && i < params->count; i++) {
+		if (params->stored[i])
+			stored_close(params->stored[i]);
 		allocator_put(params->allocator, params->arrays[i], params->sizes[i]);
 		allocator_put(params->allocator, params->exact[i], params->sizes[i]);
 	}

@@ -23,6 +23,7 @@ struct params_options {
 	const char *directory;     /* of the chain's file, for load() */
 	bool special, cast;        /* special: reads devices and FIFOs; cast: rounds integers beyond 2^53 */
 	int threads;               /* as of struct loader */
+	int64_t leaves;            /* likewise; then the caller calls params_load for what it needs in memory */
 	bool data;                 /* loads the data; else types only (residuals, plan, explain) */
 	enum dtype compute;        /* of weak params, until params_settle changes it */
 	enum dtype dtype;          /* of all other params; DTYPE_COUNT: as declared, or as in the file */
@@ -34,9 +35,10 @@ struct params {
 	size_t count;
 	int64_t bytes; /* of all arrays, also if their data are not loaded */
 	const struct allocator *allocator;
-	void **arrays; /* in the computing type; a weak param's have room for doubles */
-	void **exact;  /* weak params as doubles */
-	size_t *sizes; /* of these arrays, as allocated; of a weak param, of each */
+	void **arrays;                /* in the computing type; a weak param's have room for doubles */
+	void **exact;                 /* weak params as doubles */
+	size_t *sizes;                /* of these arrays, as allocated; of a weak param, of each */
+	struct stored_array **stored; /* of params that are left in their files: their arrays are NULL; else NULL */
 };
 
 /* Returns the path of the file that INIT, an INIT_LOAD of a chain in DIRECTORY, loads. NULL if out of memory. */
@@ -51,6 +53,9 @@ const char *params_file(const struct init *init, const char *directory, struct a
  */
 enum status params_bind(const struct context *context, struct params *params, struct chain *chain,
                         const struct params_options *options);
+/* Loads the values of param INDEX, which is left in its file, by the threads of TEAM. Fails as params_bind does. */
+enum status params_load(const struct context *context, struct params *params, const struct chain *chain, size_t index,
+                        struct team *team);
 /* Converts the weak params from their exact values to COMPUTE (F32 or F64), once the input's type is known. */
 void params_settle(struct params *params, const struct chain *chain, enum dtype compute);
 /*

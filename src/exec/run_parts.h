@@ -59,7 +59,8 @@ struct forward_pass {
 	struct lowered whole;
 	struct tiles tiles;
 	struct tile_program tile, rest;
-	int64_t bytes; /* of all array storage, params included */
+	int64_t bytes;      /* of all array storage, params in memory included */
+	struct slab blocks; /* for the rows of params that stay in their files */
 	struct run_counters *counters;
 };
 
@@ -399,6 +400,11 @@ enum status watched_boundary(void *context, int64_t position, const int64_t *off
 /* Grows the worker's slab to END bytes at least, if a schedule that was not planned needs more. */
 enum status watched_reach(struct worker *worker, int64_t end);
 void watched_close(struct run *run);
+
+/* stored_operand.c */
+
+/* Loads the params that are left in their files, but those that one product of BODY, the chain's, may read there. */
+enum status stored_operands_open(struct run *run, const struct body *body);
 
 /* gradient.c */
 

@@ -141,13 +141,20 @@ static uint32_t multiply(uint32_t a, uint32_t b)
 	return product;
 }
 
-uint32_t zip_crc_join(uint32_t first, uint32_t second, size_t size)
+uint32_t zip_crc_power(size_t size)
 {
-	uint32_t moved = first, power = UINT32_C(1) << 23; /* x^8; then its squares */
+	uint32_t moved = UINT32_C(1) << 31, power = UINT32_C(1) << 23; /* 1; x^8, then its squares */
 	for (; size > 0; size >>= 1, power = multiply(power, power))
 		if (size & 1)
 			moved = multiply(moved, power);
-	return moved ^ second;
+	return moved;
+}
+
+uint32_t zip_crc_move(uint32_t crc, uint32_t power) { return multiply(crc, power); }
+
+uint32_t zip_crc_join(uint32_t first, uint32_t second, size_t size)
+{
+	return zip_crc_move(first, zip_crc_power(size)) ^ second;
 }
 
 int64_t zip_piece_bytes(size_t size)

@@ -6,6 +6,8 @@
 #ifndef IO_FILES_H
 #define IO_FILES_H
 
+#include <stdatomic.h>
+
 #include "base/diag.h"
 #include "base/team.h"
 #include "io/array.h"
@@ -15,6 +17,7 @@ struct array {
 	void *data;       /* in the dtype dtype_compute(type.dtype); from the loader's allocator, for array_free */
 	size_t size;      /* bytes of DATA, at least 1; 0 if that is NULL */
 	bool text;        /* it comes from text: a single number also fits a shape without axes */
+	struct stored_array *stored; /* where the values are, if the loader left them there: DATA is NULL; else NULL */
 };
 /* True if ARRAY has SHAPE, in which an extent below 0 stands for any, or if the exception of TEXT applies. */
 bool array_fits(const struct array *array, const struct shape *shape);
@@ -26,12 +29,18 @@ struct loader {
 	bool cast;    /* integers beyond 2^53 are rounded; else they are an error */
 	bool types;   /* the caller needs types alone: DATA is NULL for a regular npy file and for safetensors */
 	int threads;  /* share large members of an npz; below 2: the caller reads alone */
+	/*
+	 * Arrays of at least so many bytes are left in their files, if these have the bytes that memory would; 0: none is.
+	 * At most LOADER_LEFT are. The caller closes them by stored_close.
+	 */
+	int64_t leaves;
 	const struct context *context;
 	/* Private; the caller zeroes them. */
 	struct team *team; /* as threads says, once an archive is open */
 	struct archive *kept[LOADER_KEPT];
-	size_t opened;
+	size_t opened, left;
 };
+enum { LOADER_LEFT = 64 };
 /*
  * Loads the array at PATH. KEY names the member of an npz or the tensor of a safetensors file; NULL is the only one.
  * Fails with STATUS_DATA if there are several (the names in a hint), or if KEY is given for npy or text. Fails with
@@ -52,6 +61,39 @@ bool array_open_rows(const struct loader *loader, struct input *input, struct re
 /* Loads a single array, and closes LOADER. */
 enum status array_load(struct loader *loader, struct array *array, const char *path, const char *key);
 void array_free(struct array *array, const struct allocator *allocator);
+
+/* stored.c: arrays that stay in their files */
+
+/* Little-endian f32 or f64 in C order: BYTES of them, from byte AT of a file on, which INPUT keeps open. */
+struct stored_array {
+	struct input input;
+	int64_t at, bytes;
+	struct input_stamp stamp; /* of the file when it was opened */
+	const char *member;       /* of an npz, whose checksum is CRC; that of its bytes before AT is BEFORE. Or NULL */
+	uint32_t crc, before;
+};
+void stored_close(struct stored_array *array);
+/* A read of all of ARRAY, in parts. */
+struct stored_read {
+	const struct stored_array *array;
+	struct zip_crc *tables;
+	_Atomic uint32_t crc;   /* of the parts so far, each moved to its place */
+	_Atomic int64_t failed; /* 1 + the first byte of a part that could not be read; or 0 */
+};
+enum status stored_read_open(struct stored_read *read, const struct stored_array *array, const struct context *context);
+/* A part: ROWS rows of BYTES each, which begin at byte AT of the array and STRIDE apart. */
+struct stored_part {
+	int64_t at, rows, bytes, stride;
+};
+/* Reads PART to TO, row after row, in any thread. False if that fails: stored_read_end says why. */
+bool stored_read_part(struct stored_read *read, const struct stored_part *part, void *to);
+/*
+ * Ends a read of all bytes, each once; another one may follow. Fails with STATUS_IO or STATUS_DATA if a part could not be
+ * read, the checksum is wrong, or the file has changed since it was opened.
+ */
+enum status stored_read_end(struct stored_read *read, struct diags *diags);
+/* Reads all of ARRAY to TO, in pieces that TEAM shares. Fails as stored_read_end does. */
+enum status stored_load(const struct stored_array *array, void *to, struct team *team, const struct context *context);
 
 /* An array in the caller's memory, in C order and in the dtype of TYPE. NAME is for messages. */
 struct memory_array {

@@ -158,6 +158,12 @@ uint32_t zip_crc_add_shared(struct team *team, const struct zip_crc *tables, uin
                             size_t size);
 /* Returns the CRC-32 of bytes whose own is FIRST, followed by SIZE bytes whose own is SECOND. */
 uint32_t zip_crc_join(uint32_t first, uint32_t second, size_t size);
+/*
+ * The CRC-32 of a whole is the exclusive or of those of its parts, each moved by the bytes that follow the part. A move
+ * multiplies a CRC by the power of the number of bytes.
+ */
+uint32_t zip_crc_power(size_t size);
+uint32_t zip_crc_move(uint32_t crc, uint32_t power);
 
 /* A file of several arrays, npz or safetensors, that load.c opens and keeps open. */
 struct zip_member;
@@ -195,12 +201,22 @@ enum status archive_names(const struct archive *archive, const char *const **nam
 /* Reports that ARCHIVE has no KEY, or, if KEY is NULL, that it has several. Returns STATUS_DATA, or STATUS_LIMIT. */
 enum status archive_lacks(const struct archive *archive, const char *key);
 /* Load member or tensor KEY of ARCHIVE, or, if KEY is NULL, the only one. */
-enum status npz_load(const struct loader *loader, struct array *array, struct archive *archive, const char *key);
-enum status tensors_load(const struct loader *loader, struct array *array, struct archive *archive, const char *key);
+enum status npz_load(struct loader *loader, struct array *array, struct archive *archive, const char *key);
+enum status tensors_load(struct loader *loader, struct array *array, struct archive *archive, const char *key);
 
 /* Loads the array that READER has begun. */
 enum status load_begun(const struct loader *loader, struct array *array, struct reader *reader);
-/* Loads the only array of INPUT, npy (|V2 is bf16) or text by its content. Fails with STATUS_DATA if there are more. */
-enum status load_stream(const struct loader *loader, struct array *array, struct input *input);
+/*
+ * Loads the only array of INPUT, npy (|V2 is bf16) or text by its content. Fails with STATUS_DATA if there are more. WHERE
+ * is INPUT's place in a file, if the array may stay there: SIZE bytes, from WHERE->at on; else NULL.
+ */
+enum status load_stream(struct loader *loader, struct array *array, struct input *input,
+                        const struct stored_array *where);
+/*
+ * Leaves the array that READER has begun in the file WHERE, whose byte WHERE->at is READER's first, if LOADER may: sets
+ * array->stored.
+ */
+enum status stored_leave(struct loader *loader, struct array *array, const struct reader *reader,
+                         const struct stored_array *where);
 
 #endif

@@ -62,7 +62,8 @@ bool array_fits(const struct array *array, const struct shape *shape)
 	return fits;
 }
 
-enum status load_stream(const struct loader *loader, struct array *array, struct input *input)
+enum status load_stream(struct loader *loader, struct array *array, struct input *input,
+                        const struct stored_array *where)
 {
 	struct diags *diags = loader->context->diags;
 	struct reader reader;
@@ -74,7 +75,9 @@ enum status load_stream(const struct loader *loader, struct array *array, struct
 	array->text = reader.format == FORMAT_TEXT || reader.format == FORMAT_CSV;
 	/* A pipe is read to its end, so that its writer does not fail. A member of an npz has no size, but a PULL. */
 	const bool enough = loader->types && reader.format == FORMAT_NPY && (input->size >= 0 || input->pull);
-	if (!status && !enough) {
+	if (!status && where && reader.format == FORMAT_NPY && where->bytes == reader.data + type_bytes(&reader.type))
+		status = stored_leave(loader, array, &reader, where);
+	if (!status && !enough && !array->stored) {
 		status = load_begun(loader, array, &reader);
 		if (!status)
 			status = reader_next(&reader, &end, diags);
@@ -176,9 +179,10 @@ enum status loader_load(struct loader *loader, struct array *array, const char *
 	TRY(find_archive(loader, path, &input, &archive));
 	if (archive)
 		return (archive->members ? npz_load : tensors_load)(loader, array, archive, key);
+	const struct stored_array where = {.input = input, .bytes = input.size};
 	const enum status status = key ? diag_file(loader->context->diags, STATUS_DATA, input.name, -1,
 	                                           "is neither npz nor safetensors, so it has no '%s'", key)
-	                               : load_stream(loader, array, &input);
+	                               : load_stream(loader, array, &input, input.size < 0 ? NULL : &where);
 	input_close(&input);
 	return status;
 }

@@ -357,7 +357,7 @@ static enum status begin_stream(struct member_stream *s)
 	return result == Z_OK ? STATUS_OK : damaged(s, diags, "zlib does not begin");
 }
 
-static enum status load_member(const struct loader *loader, struct array *array, struct archive *archive,
+static enum status load_member(struct loader *loader, struct array *array, struct archive *archive,
                                const struct zip_member *member, const char *key)
 {
 	const struct context *context = loader->context;
@@ -369,8 +369,10 @@ static enum status load_member(const struct loader *loader, struct array *array,
 	TRY_ALLOC(input.name, context->diags);
 	zip_crc_init(&s.tables);
 	enum status status = begin_stream(&s);
+	const struct stored_array where = {
+		.input = archive->input, .at = s.at, .bytes = member->size, .member = member->name, .crc = member->crc};
 	if (!status)
-		status = load_stream(loader, array, &input);
+		status = load_stream(loader, array, &input, s.inflates ? NULL : &where);
 	input_close(&input);
 	if (s.inflates)
 		s.inflate_end(&s.inflater);
@@ -403,7 +405,7 @@ static const struct zip_member *find_member(const struct archive *archive, const
 	return first;
 }
 
-enum status npz_load(const struct loader *loader, struct array *array, struct archive *archive, const char *key)
+enum status npz_load(struct loader *loader, struct array *array, struct archive *archive, const char *key)
 {
 	struct diags *diags = loader->context->diags;
 	const char *path = archive->input.name;

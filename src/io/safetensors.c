@@ -131,7 +131,7 @@ static enum status check_tensors(const struct json_text *header, int64_t size)
 	                   : diag_file(context->diags, STATUS_DATA, file, data + end, "trailing bytes after the tensors");
 }
 
-enum status tensors_load(const struct loader *loader, struct array *array, struct archive *archive, const char *key)
+enum status tensors_load(struct loader *loader, struct array *array, struct archive *archive, const char *key)
 {
 	struct diags *diags = archive->context->diags;
 	struct type type;
@@ -155,7 +155,8 @@ enum status tensors_load(const struct loader *loader, struct array *array, struc
 	const struct reader_options options = {.format = FORMAT_RAW, .cast = loader->cast};
 	reader_init(&reader, &archive->input, &options, archive->context->arena);
 	TRY(reader_begin_at(&reader, &type, archive->data + begin, diags));
-	return load_begun(loader, array, &reader);
+	TRY(stored_leave(loader, array, &reader, &(struct stored_array){.input = archive->input}));
+	return array->stored ? STATUS_OK : load_begun(loader, array, &reader);
 }
 
 /* Reads SIZE bytes of the header from byte OFFSET of INPUT on. */

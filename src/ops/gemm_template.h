@@ -21,6 +21,7 @@
  */
 _Static_assert(PRODUCT_STRIPE % GEMM_ROWS == 0, "PRODUCT_STRIPE rows are whole tiles");
 
+_Static_assert(PRODUCT_DEPTH % PACK_K == 0, "PRODUCT_DEPTH products are whole chains of additions");
 _Static_assert(2 * VECTOR_BYTES <= TILE_BYTES, "a tile reads at most TILE_BYTES of a row of B at once");
 
 enum {

@@ -187,6 +187,27 @@ int64_t product_piece_bytes(const struct type *a);
  */
 void product_pieces(const struct op_call *call, const void *g, const void *const needs[MAX_NEEDS],
                     matrix_piece_function *function, void *context);
+/*
+ * The rows of a product's operand, a matrix that is not in memory. READ stores at TO, row after row, the LENGTH elements
+ * from COLUMN on of the COUNT rows from ROW on. It runs in any thread, and returns false if it fails. BLOCKS is memory
+ * for LANES threads, product_rows_bytes() bytes of each.
+ */
+struct operand_part {
+	int64_t row, count, column, length;
+};
+struct operand_rows {
+	bool (*read)(void *context, const struct operand_part *part, void *to);
+	void *context;
+	char *blocks;
+	int lanes;
+};
+/*
+ * Returns the bytes of a thread's block of rows in a product of OP by such an operand of type A, for LANES threads; 0 if
+ * product_from_rows computes none, or blocks are not small beside the operand. blas_load has been called.
+ */
+int64_t product_rows_bytes(enum op op, const struct type *v, const struct type *a, int lanes);
+/* Computes as forward_NAME does, with the same bits. False if a part could not be read. */
+bool product_from_rows(const struct op_call *call, void *y, const void *v, const struct operand_rows *a);
 /* Computes PRODUCT in the calling thread: by OpenBLAS if it is loaded and its ints hold all LDs, else by our own. */
 void gemm(enum dtype dtype, const struct product *product);
 

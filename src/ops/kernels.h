@@ -51,6 +51,9 @@ struct product {
 /* A multiple of the rows of C in a register tile of any set (12, 6 or 4). plan/tiles.c has bounds in such stripes. */
 enum { PRODUCT_STRIPE = 12 };
 
+/* Our own product adds to C once for so many products of an element: so parts of K that begin there have the same bits. */
+enum { PRODUCT_DEPTH = 256 };
+
 /* Rows of an array: each begins ROW elements after the row before. A row's elements lie STEP apart, which is not 0. */
 struct rows {
 	void *at;

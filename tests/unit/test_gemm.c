@@ -318,6 +318,94 @@ START_TEST(test_pieces)
 }
 END_TEST
 
+/* A matrix of COLUMNS elements of SIZE bytes, as a product's operand_rows; it fails to read row FAILS. */
+struct matrix {
+	const char *data;
+	int64_t columns, fails;
+	size_t size;
+	_Atomic int64_t elements; /* read so far */
+};
+
+static bool read_matrix(void *context, const struct operand_part *part, void *to)
+{
+	struct matrix *m = context;
+	for (int64_t i = 0; i < part->count; i++)
+		memcpy((char *)to + (size_t)(i * part->length) * m->size,
+		       m->data + (size_t)((part->row + i) * m->columns + part->column) * m->size,
+		       (size_t)part->length * m->size);
+	m->elements += part->count * part->length;
+	return m->fails < part->row || m->fails >= part->row + part->count;
+}
+
+/* A product by a matrix whose rows are read has the bits of that by one in memory. Returns false if it is not computed. */
+static bool check_rows(enum op op, enum dtype dtype, const int64_t sizes[3], int members)
+{
+	const size_t size = dtype == DTYPE_F64 ? 8 : 4;
+	const int64_t rows = sizes[0], k = op == OP_linear ? sizes[2] : sizes[1], n = op == OP_linear ? sizes[1] : sizes[2];
+	const struct type v = {dtype, {2, {rows, k}}}, a = {dtype, {2, {sizes[1], sizes[2]}}}, y = {dtype, {2, {rows, n}}};
+	struct team *team;
+	struct diags diags;
+	ck_assert_int_eq(team_open(&team, members, 0, &allocator_system, &diags), STATUS_OK);
+	const int64_t block = product_rows_bytes(op, &v, &a, members);
+	if (!block) {
+		team_close(team);
+		return false;
+	}
+	ck_assert_int_le(block, type_bytes(&a) / 4);
+	char *x = malloc((size_t)type_bytes(&v)), *w = malloc((size_t)type_bytes(&a)),
+		 *blocks = malloc((size_t)(block * members));
+	char *want = malloc((size_t)type_bytes(&y)), *have = malloc((size_t)type_bytes(&y));
+	uint64_t seed = 5;
+	for (int64_t i = 0; i < rows * k; i++)
+		set(dtype, x, i, noise(&seed));
+	for (int64_t i = 0; i < sizes[1] * sizes[2]; i++)
+		set(dtype, w, i, noise(&seed));
+	memset(have, 0xff, (size_t)type_bytes(&y));
+	const struct op_call call = {.op = op, .v = &v, .a = &a, .y = &y, .kernels = kernels_get(dtype), .team = team};
+	op_forward_get(op)(&call, want, x, w, NULL);
+	struct matrix matrix = {w, sizes[2], -1, size, 0};
+	struct operand_rows operand = {read_matrix, &matrix, blocks, members};
+	ck_assert(product_from_rows(&call, have, x, &operand));
+	ck_assert_msg(!memcmp(have, want, (size_t)type_bytes(&y)), "op %d, dtype %d, %ld rows by %ld x %ld", (int)op,
+	              (int)dtype, (long)rows, (long)sizes[1], (long)sizes[2]);
+	ck_assert_int_eq(matrix.elements, sizes[1] * sizes[2]);
+	matrix.fails = sizes[1] - 1;
+	ck_assert(!product_from_rows(&call, have, x, &operand));
+	free(x), free(w), free(blocks), free(want), free(have);
+	team_close(team);
+	return true;
+}
+
+START_TEST(test_rows)
+{
+	static const int64_t sizes[][3] = {{64, 1024, 1000},  {1, 2048, 1030}, {7, 4100, 833}, {3, 1281, 5000},
+	                                   {1100, 1025, 770}, {13, 9000, 129}, {2, 70000, 20}};
+	setenv("CKPTC_BLAS", "none", 1);
+	int checked = 0;
+	for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+		for (int form = 0; form < 4; form++)
+			checked += check_rows(form & 1 ? OP_linear : OP_matmul, form & 2 ? DTYPE_F64 : DTYPE_F32, sizes[i],
+			                      1 + (int)(i + (size_t)form) % 3);
+	ck_assert_int_ge(checked, 16);
+}
+END_TEST
+
+/* No rows are read for a dot, a stack of matrices, few rows, or one row alone in the last block. */
+START_TEST(test_rows_refused)
+{
+	const struct type v = {DTYPE_F32, {2, {8, 4096}}}, w = {DTYPE_F32, {2, {4096, 4096}}};
+	const struct type few = {DTYPE_F32, {2, {512, 4096}}}, odd = {DTYPE_F32, {2, {4097, 4096}}};
+	const struct type stack = {DTYPE_F32, {3, {2, 4096, 4096}}}, vector = {DTYPE_F32, {1, {4096}}};
+	setenv("CKPTC_BLAS", "none", 1);
+	ck_assert_int_gt(product_rows_bytes(OP_linear, &v, &w, 2), 0);
+	ck_assert_int_eq(product_rows_bytes(OP_dot, &v, &w, 2), 0);
+	ck_assert_int_eq(product_rows_bytes(OP_matmul, &v, &stack, 2), 0);
+	ck_assert_int_eq(product_rows_bytes(OP_matmul, &v, &vector, 2), 0);
+	ck_assert_int_eq(product_rows_bytes(OP_linear, &v, &few, 2), 0);
+	ck_assert_int_eq(product_rows_bytes(OP_linear, &v, &odd, 2), 0);
+}
+END_TEST
+
 #if !defined(__SANITIZE_ADDRESS__) /* its own mappings exceed any limit */
 /* With a limit our own product serves. If CKPTC_BLAS wants OpenBLAS and its buffers cannot be mapped, that fails. */
 #if !defined(__SANITIZE_ADDRESS__) /* its own mappings exceed any limit */
@@ -360,6 +448,8 @@ int main(void)
 	tcase_add_test(tests, test_place);
 	tcase_add_test(tests, test_sparse);
 	tcase_add_loop_test(tests, test_pieces, 0, 2);
+	tcase_add_test(tests, test_rows);
+	tcase_add_test(tests, test_rows_refused);
 #if !defined(__SANITIZE_ADDRESS__)
 	tcase_add_loop_test(tests, test_no_room, 0, 3);
 #endif

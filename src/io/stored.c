@@ -1,0 +1,147 @@
+/*
+ * Arrays that stay in their files until their values are used. A read takes them in parts, by any threads, in any order.
+ * The checksum of an npz's member is made of those of the parts.
+ */
+#include "io/formats.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/checked.h"
+
+/* Sets *CRC to the checksum of the SIZE bytes of INPUT from byte AT on. */
+static enum status sum_bytes(const struct input *input, int64_t at, int64_t size, uint32_t *crc, struct diags *diags)
+{
+	struct zip_crc tables;
+	unsigned char block[4096];
+	zip_crc_init(&tables);
+	for (size_t got = 0; size > 0; at += (int64_t)got, size -= (int64_t)got) {
+		TRY(input_read_at(input, at, block, (size_t)lesser(size, sizeof block), &got, diags));
+		if (got == 0)
+			return STATUS_OK; /* the read of the values will find it */
+		*crc = zip_crc_add(&tables, *crc, block, got);
+	}
+	return STATUS_OK;
+}
+
+enum status stored_leave(struct loader *loader, struct array *array, const struct reader *reader,
+                         const struct stored_array *where)
+{
+	const struct context *context = loader->context;
+	const int64_t bytes = type_bytes(&reader->type);
+	if (!loader->leaves || bytes < loader->leaves || loader->left == LOADER_LEFT || !reader->direct)
+		return STATUS_OK;
+	struct stored_array *made = arena_alloc(context->arena, sizeof *made);
+	TRY_ALLOC(made, context->diags);
+	*made = *where;
+	made->at = where->at + reader->data;
+	made->bytes = bytes;
+	if (where->member)
+		TRY(sum_bytes(&where->input, where->at, reader->data, &made->before, context->diags));
+	made->input.buffer = NULL;
+	made->input.owned = true;
+	made->input.fd = fcntl(where->input.fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+	if (made->input.fd < 0)
+		return STATUS_OK; /* it is loaded */
+	made->stamp = input_stamp(&made->input);
+	array->stored = made;
+	loader->left++;
+	return STATUS_OK;
+}
+
+void stored_close(struct stored_array *array) { input_close(&array->input); }
+
+enum status stored_read_open(struct stored_read *read, const struct stored_array *array, const struct context *context)
+{
+	*read = (struct stored_read){.array = array, .tables = arena_alloc(context->arena, sizeof *read->tables)};
+	TRY_ALLOC(read->tables, context->diags);
+	zip_crc_init(read->tables);
+	return STATUS_OK;
+}
+
+/* Reads SIZE bytes from byte AT on to TO, and moves *CRC, that of the bytes STRIDE before them, to their place. */
+static bool read_bytes(const struct stored_read *read, int64_t at, void *to, size_t size, uint32_t *crc, uint32_t power)
+{
+	const struct stored_array *array = read->array;
+	size_t got;
+	if (!io_read_at(array->input.fd, array->input.base + array->at + at, to, size, &got) || got < size)
+		return false;
+	if (array->member)
+		*crc = zip_crc_move(*crc, power) ^ zip_crc_add(read->tables, 0, to, size);
+	return true;
+}
+
+bool stored_read_part(struct stored_read *read, const struct stored_part *part, void *to)
+{
+	struct stored_part p = *part;
+	if (p.bytes == p.stride) { /* rows without gaps are read by blocks */
+		p.bytes = p.stride = lesser(p.rows * part->bytes, ZIP_BLOCK);
+		p.rows = p.rows * part->bytes / p.bytes;
+	}
+	const uint32_t power = read->array->member ? zip_crc_power((size_t)p.stride) : 0;
+	const int64_t end = part->at + (part->rows - 1) * part->stride + part->bytes,
+				  rest = part->rows * part->bytes - p.rows * p.bytes;
+	uint32_t crc = 0;
+	bool good = true;
+	for (int64_t i = 0; i < p.rows && good; i++)
+		good = read_bytes(read, p.at + i * p.stride, (char *)to + i * p.bytes, (size_t)p.bytes, &crc, power);
+	if (good && rest)
+		good = read_bytes(read, end - rest, (char *)to + p.rows * p.bytes, (size_t)rest, &crc,
+		                  zip_crc_power((size_t)rest));
+	if (!good)
+		atomic_store(&read->failed, 1 + part->at);
+	else if (read->array->member)
+		atomic_fetch_xor(&read->crc, zip_crc_move(crc, zip_crc_power((size_t)(read->array->bytes - end))));
+	return good;
+}
+
+/* Reports why a part from byte AT on could not be read. */
+static enum status report_part(const struct stored_array *array, int64_t at, struct diags *diags)
+{
+	unsigned char block[4096];
+	for (size_t got = 1; got > 0; at += (int64_t)got)
+		TRY(input_read_at(&array->input, array->at + at, block, (size_t)lesser(array->bytes - at, sizeof block), &got,
+		                  diags));
+	return diag_file(diags, STATUS_DATA, array->input.name, array->at + at,
+	                 "the file changed while it was read: it ends after %lld of %lld bytes of array data",
+	                 (long long)at, (long long)array->bytes);
+}
+
+enum status stored_read_end(struct stored_read *read, struct diags *diags)
+{
+	const struct stored_array *array = read->array;
+	const int64_t failed = atomic_exchange(&read->failed, 0);
+	const uint32_t crc = atomic_exchange(&read->crc, 0);
+	if (failed)
+		return report_part(array, failed - 1, diags);
+	if (array->member && zip_crc_join(array->before, crc, (size_t)array->bytes) != array->crc)
+		return diag_file(diags, STATUS_DATA, array->input.name, -1, "member '%s' is damaged: its checksum is wrong",
+		                 array->member);
+	const struct input_stamp now = input_stamp(&array->input);
+	if (now.size == array->stamp.size && now.modified == array->stamp.modified)
+		return STATUS_OK;
+	return diag_file(diags, STATUS_DATA, array->input.name, -1, "the file changed while it was read");
+}
+
+/* A read of the whole array to memory. */
+struct whole_read {
+	struct stored_read read;
+	char *to;
+};
+
+/* A team_part. */
+static void read_bytes_shared(void *context, void *memory, int64_t begin, int64_t end)
+{
+	struct whole_read *whole = context;
+	(void)memory;
+	stored_read_part(&whole->read, &(struct stored_part){begin, 1, end - begin, end - begin}, whole->to + begin);
+}
+
+enum status stored_load(const struct stored_array *array, void *to, struct team *team, const struct context *context)
+{
+	struct whole_read whole = {.to = to};
+	TRY(stored_read_open(&whole.read, array, context));
+	team_run(team, array->bytes, zip_piece_bytes((size_t)array->bytes), read_bytes_shared, &whole);
+	return stored_read_end(&whole.read, context->diags);
+}
