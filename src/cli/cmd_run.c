@@ -21,6 +21,7 @@ static const struct field run_fields[] = {
 	{"whole_because", NULL, IN_JSON | IN_FIGURES, 0, FIELD(run_row, TEXT, whole_because)},
 	{"threads", NULL, IN_JSON | IN_FIGURES, 0, FIELD(run_row, WHOLE, threads)},
 	{"peak_bytes", NULL, IN_JSON | IN_FIGURES, 0, FIELD(run_row, WHOLE, counters.peak_bytes)},
+	{"chunks", NULL, IN_JSON | IN_FIGURES, 0, FIELD(run_row, WHOLE, counters.chunks)},
 	{"isa", NULL, IN_JSON | IN_FIGURES, 0, FIELD(run_row, TEXT, isa)},
 	{"blas", NULL, IN_JSON | IN_FIGURES, 0, FIELD(run_row, TEXT, blas)},
 };

@@ -485,8 +485,10 @@ static void run_accumulate(struct machine_state *m, const struct launch *launch)
 
 static void copy_carried(const struct machine_state *m, const struct carried *c, char *to, const char *from)
 {
-	wave_run(m->e->wave);
-	memcpy(to, from, (size_t)c->bytes);
+	if (!wave_copy(m->e->wave, to, from, m->program->frame->entries[c->inner].type, m->e->team)) {
+		wave_run(m->e->wave);
+		memcpy(to, from, (size_t)c->bytes);
+	}
 	neighbours_copied(m->e->neighbours, to, from);
 }
 

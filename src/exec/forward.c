@@ -43,6 +43,37 @@ static void open_input_part(struct run *run, struct portion *portion)
 	portion->before = 1;
 }
 
+static struct tile_wants wants_of(const struct run *run)
+{
+	return (struct tile_wants){.rows = run->options->job.tile,
+	                           .threads = run->options->job.threads,
+	                           .ranks = run->options->job.ranks,
+	                           .whole = run->options->job.whole_bytes,
+	                           .read_anywhere = reader_seekable(run->reader),
+	                           .write_anywhere = writer_seekable(run->options->value),
+	                           .carries = !run->options->apart};
+}
+
+/*
+ * Compiles the program of a tile, of the cut by WANTS. If tiles carry rows that the program cannot carry, or on windows
+ * that have too few rows in common for it, the array is cut again.
+ */
+static enum status compile_window(struct run *run, struct tile_wants wants)
+{
+	struct forward_pass *forward = run->forward;
+	for (int64_t depth = 0;;) {
+		TRY(compile_tile(run, &forward->tile, run->tiles->window));
+		if (!run->tiles->carries)
+			return STATUS_OK;
+		TRY(carried_find_depth(run, &depth));
+		if (depth >= 0 && depth <= run->tiles->window - run->tiles->tile)
+			return STATUS_OK;
+		wants.carries = depth >= 0 && !wants.depth;
+		wants.depth = depth;
+		tiles_cut(&forward->tiles, &forward->whole, &wants);
+	}
+}
+
 enum status forward_prepare(struct run *run)
 {
 	struct forward_pass *forward = run->forward;
@@ -51,20 +82,15 @@ enum status forward_prepare(struct run *run)
 	*forward = (struct forward_pass){.bytes = run->params->bytes, .counters = forward->counters};
 	open_input_part(run, &portion);
 	TRY(lower(&run->context, &forward->whole, run->chain, &portion, &run->input, LOWER_RUN));
-	tiles_cut(&forward->tiles, &forward->whole,
-	          &(struct tile_wants){.rows = run->options->job.tile,
-	                               .threads = run->options->job.threads,
-	                               .ranks = run->options->job.ranks,
-	                               .whole = run->options->job.whole_bytes,
-	                               .read_anywhere = reader_seekable(run->reader),
-	                               .write_anywhere = writer_seekable(run->options->value)});
+	const struct tile_wants wants = wants_of(run);
+	tiles_cut(&forward->tiles, &forward->whole, &wants);
 	run->whole = &forward->whole;
 	run->tiles = &forward->tiles;
 	TRY(stored_operands_open(run, forward->whole.whole));
 	TRY(params_check(run->params, forward->whole.whole, NULL, run->chain, run->context.diags));
 	if (run->tiles->passes && run->tiles->block)
 		return passes_open_forward(run);
-	TRY(compile_tile(run, &forward->tile, run->tiles->window));
+	TRY(compile_window(run, wants));
 	if (run->tiles->rest)
 		TRY(compile_tile(run, &forward->rest, run->tiles->rest));
 	if (run->tiles->folds)
@@ -134,6 +160,7 @@ void forward_count_array(struct run *run)
 	const int64_t bytes = run->forward->bytes + (int64_t)reader_memory(run->reader, tiles->workers);
 	counters->arrays++;
 	counters->copied_bytes += run->reader->copy.bytes;
+	counters->chunks += tiles_chunks(tiles);
 	counters->tiles += ceil_div(tiles->rows, tiles->tile);
 	counters->tile_rows = tiles->tiled ? ceil_div(tiles->tile, tiles->flat ? tiles->rows / whole : 1) : whole;
 	if (tiles->because.reason)

@@ -265,6 +265,7 @@ static void count_run(const struct halos *h)
 	struct run_counters *counters = h->run->forward->counters;
 	counters->arrays++;
 	counters->tiles += STRIPS * ranks_count(h->run->ranks);
+	counters->chunks += STRIPS * ranks_count(h->run->ranks);
 	counters->tile_rows = h->least + (h->rows > STRIPS * ranks_count(h->run->ranks) * h->least);
 	counters->halo_rows = 2 * h->halo;
 	counters->passes = greater(counters->passes, 1);

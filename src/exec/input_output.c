@@ -144,7 +144,7 @@ enum status input_output_read_chunk(void *context, int index, int64_t chunk, str
 	const struct tiles *tiles = run->tiles;
 	const enum dtype dtype = dtype_compute(run->input.dtype);
 	const int64_t count = elements(&run->input, tiles_rows_of(tiles, chunk), tiles->input_row);
-	if (!worker->input)
+	if (!worker->input || tiles->carries)
 		return STATUS_OK;
 	if (tiles->windows)
 		return windows_read(context, index, chunk, diags);
@@ -186,7 +186,6 @@ enum status input_output_put_rows(struct worker *worker, int64_t chunk, struct d
 {
 	struct run *run = worker->run;
 	const struct tiles *tiles = run->tiles;
-	const struct type *type = &run->whole->output;
 	const int64_t rows = tiles_rows_of(tiles, chunk);
 	struct writer *gradient = worker->gradient ? run->gradient->options->gradient : NULL;
 	if (gradient && passes_write(run))
@@ -195,12 +194,18 @@ enum status input_output_put_rows(struct worker *worker, int64_t chunk, struct d
 		               diags));
 	if (!worker->value || tiles->folds || !passes_write(run) || tiles->output_row == 0)
 		return STATUS_OK;
-	const enum dtype dtype = dtype_compute(type->dtype);
 	const struct owned_rows owned = tiles_owned_output(tiles, chunk);
-	const int64_t count = elements(type, owned.count, tiles->output_row);
 	const char *value = worker->value + (run->forward ? owned.first * tiles->output_row : 0);
-	const int64_t first = elements(type, first_row(tiles, chunk), tiles->output_row);
-	return write_rows(run, run->options->value, first, value, dtype, count, diags);
+	return input_output_write_rows(run, first_row(tiles, chunk), owned.count, value, diags);
+}
+
+enum status input_output_write_rows(struct run *run, int64_t first, int64_t count, const char *from,
+                                    struct diags *diags)
+{
+	const struct type *type = &run->whole->output;
+	const int64_t row = run->tiles->output_row;
+	return write_rows(run, run->options->value, elements(type, first, row), from, dtype_compute(type->dtype),
+	                  elements(type, count, row), diags);
 }
 
 enum status input_output_write_chunk(struct worker *worker, int64_t chunk, struct diags *diags)

@@ -68,18 +68,25 @@ static enum status write_chunk(struct run *run, int index, int64_t item, struct 
 	for (int64_t tile = 0; adds && tile < tiles_of(run->tiles, chunk); tile++)
 		totals_add(worker, tile);
 	TRY(adds ? shares_pass_sums(run, chunk) : STATUS_OK);
+	if (run->tiles->carries)
+		return STATUS_OK;
 	TRY(input_output_write_chunk(worker, chunk, diags));
 	TRY(tile_journal_keep(worker, chunk, diags));
+	run_report_rows(run, tiles_rows_of(run->tiles, chunk));
+	return STATUS_OK;
+}
+
+void run_report_rows(struct run *run, int64_t rows)
+{
 	/* The actions of a gradient that is not tiled show its progress instead. */
 	if (!run->options->progress || (run->gradient && !run->tiles->tiled))
-		return STATUS_OK;
+		return;
 	pthread_mutex_lock(&run->lock);
-	run->rows_done += tiles_rows_of(run->tiles, chunk);
-	const double rows = (double)run->tiles->rows / (shares_rows(run) ? ranks_count(run->ranks) : 1);
-	const double done = fmin((double)run->rows_done / rows / fmax(run->tiles->passes, 1), 1);
+	run->rows_done += rows;
+	const double all = (double)run->tiles->rows / (shares_rows(run) ? ranks_count(run->ranks) : 1);
+	const double done = fmin((double)run->rows_done / all / fmax(run->tiles->passes, 1), 1);
 	run->options->progress(run->options->progress_context, NULL, done, 0, 0);
 	pthread_mutex_unlock(&run->lock);
-	return STATUS_OK;
 }
 
 static enum status write_item(void *context, int index, int64_t item, struct diags *diags)
@@ -114,7 +121,7 @@ static void warn_small_tiles(const struct run *run)
 	enum { WARN_RATIO = 32 };
 	const struct tiles *tiles = run->tiles;
 	const int64_t halo = tiles_halo(tiles);
-	if (!run->options->job.tile || halo < WARN_RATIO * tiles->tile || ranks_index(run->ranks) > 0)
+	if (!run->options->job.tile || tiles->carries || halo < WARN_RATIO * tiles->tile || ranks_index(run->ranks) > 0)
 		return;
 	diag_warn(run->context.diags, "each tile of %lld rows reads and computes %lld rows around it as well",
 	          (long long)tiles->tile, (long long)halo);

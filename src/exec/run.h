@@ -34,6 +34,7 @@ struct run_options {
 
 struct run_counters {
 	int64_t arrays, tiles, tile_rows; /* tile_rows: of the last array's tiles */
+	int64_t chunks;                   /* of all arrays */
 	int64_t halo_rows;                /* that each of these reads beside its own */
 	int64_t passes;                   /* the most times that an array was read */
 	struct because because; /* of the last array that had to be in memory whole; without a reason: there was none */

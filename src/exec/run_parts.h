@@ -4,6 +4,7 @@
  *     run.c           the arrays of a stream; their chunks, shared among workers
  *     input_output.c  the array's input, and its outputs
  *     windows.c       the rows around a tile, from a file or from a stream
+ *     carried.c       windows of a forward run, each of which goes on where the one before stopped
  *     worker.c        a worker's memory, and its calls of the evaluator
  *     forward.c       a forward run: a tile is one program
  *     passes.c        a forward run in passes: a tile is one program in each pass
@@ -287,6 +288,11 @@ struct spill_piece passes_left(const struct run *run);
 bool passes_fold(const struct run *run);
 bool passes_write(const struct run *run);
 
+/* run.c */
+
+/* Reports the progress of a run by ROWS more rows. */
+void run_report_rows(struct run *run, int64_t rows);
+
 /* input_output.c */
 
 /* The machine's hook: exchanges arrays with the worker's blocks; without tiles, with the reader and the writers. */
@@ -311,6 +317,9 @@ enum status input_output_write_chunk(struct worker *worker, int64_t chunk, struc
 enum status input_output_put_rows(struct worker *worker, int64_t chunk, struct diags *diags);
 /* Sets ROWS to these rows of a gradient run, and returns their number. */
 size_t input_output_rows(const struct worker *worker, int64_t chunk, struct spill_piece rows[2]);
+/* Writes COUNT rows of the output from row FIRST on, which are the next in order unless the run writes anywhere. */
+enum status input_output_write_rows(struct run *run, int64_t first, int64_t count, const char *from,
+                                    struct diags *diags);
 enum status input_output_end_array(struct run *run);
 
 /* windows.c */
@@ -325,8 +334,21 @@ void windows_end(struct run *run);
 /* Reads the window of CHUNK to the input block of worker INDEX: from a file, or from the stream and the last window. */
 enum status windows_read(struct run *run, int index, int64_t chunk, struct diags *diags);
 
+/* Reads COUNT rows from row FIRST on, around the ends of the array, to TO. */
+enum status windows_read_rows(struct run *run, int64_t first, int64_t count, char *to, struct diags *diags);
+
 /* Lets the worker's streamed params have the rows of its window, if that goes around the end of the array. */
 void windows_aim_params(struct worker *worker);
+
+/* carried.c: of tiles that carry rows */
+
+/*
+ * Sets *DEPTH to the rows that two windows must have in common, of which the run's tile has a program; -1: that cannot
+ * carry rows.
+ */
+enum status carried_find_depth(const struct run *run, int64_t *depth);
+/* Reads, computes and writes CHUNK. */
+enum status carried_run_chunk(struct worker *worker, int64_t chunk);
 
 /* kept_states.c */
 

@@ -16,7 +16,12 @@
  * sides. Once all strips are done these rows follow, stage by stage. All rows that they read are there, and none has been
  * overwritten, by the same lags. If a stage reads around the ends of the axis, the ends meet as two strips do.
  *
- * Invariant: the bits of a row are those of the stages one after another, for any strips and lags.
+ * A wave may carry rows from one window of an array to the next, TILE rows further on (exec/carried.c). Then each stage of
+ * the first window leaves out its last rows, as many as its lag. In the next window it goes on from there, once the rows
+ * that it still reads have moved to where that window has them. So lags count from the window's input, and stay the
+ * same from window to window. They also count from the stages that have run before in the window.
+ *
+ * Invariant: the bits of a row are those of the stages one after another, for any strips, windows and lags.
  */
 #include "exec/wave.h"
 
@@ -29,15 +34,21 @@
 enum {
 	WAVE_STAGES = 128,
 	WAVE_ARRAYS = 384,
-	WAVE_POINTERS = 4096,  /* in the copies of frames */
-	WAVE_USES = 64,        /* of arrays by one stage */
-	WAVE_FRAME = 256,      /* pointers of the frame of the program that runs */
-	PART_BYTES = 64 << 10, /* of an array, in the rows that a stage computes at a time */
+	WAVE_POINTERS = 4096,   /* in the copies of frames */
+	WAVE_USES = 64,         /* of arrays by one stage */
+	WAVE_FRAME = 256,       /* pointers of the frame of the program that runs */
+	PART_BYTES = 64 << 10,  /* of an array, in the rows that a stage computes at a time */
+	COPY_LEAST = 256 << 10, /* bytes of an array whose copy waits */
 };
 
+/* A group of kernel ops or, if TO is not NULL, a copy of an array. */
 struct wave_stage {
-	struct group_call call;
-	int64_t rows, row; /* of the leading axis; elements of one */
+	union {
+		struct group_call call;
+		const char *from;
+	};
+	char *to;
+	int64_t rows, row; /* of the leading axis; elements of one, or bytes if it is a copy */
 	int64_t lag;
 };
 
@@ -52,10 +63,10 @@ struct wave_use {
 struct wave_array {
 	const char *base;
 	int64_t bytes, row_bytes;
-	int64_t written;     /* the lag of the last stage that writes it; -1: none */
-	int64_t read;        /* the most of lag + halo of the stages that read it; -1: none */
-	int64_t first, last; /* the least and the most lag of the stages that use it */
-	bool whole;          /* a stage reads all of it */
+	int64_t written; /* the lag of the last stage that writes it; -1: none */
+	int64_t read;    /* the most of lag + halo of the stages that read it; -1: none */
+	int64_t last;    /* the most lag of the stages that wait and use it; -1: none does */
+	bool whole;      /* a stage reads all of it */
 };
 
 struct wave {
@@ -74,19 +85,25 @@ struct wave {
 	struct wave_use uses[WAVE_USES]; /* of the call that is being added */
 	size_t use_count;
 	struct team *team;
-	int64_t members;   /* of the team */
-	int64_t rows;      /* the most of a stage */
-	int64_t most;      /* the most lag of a stage */
-	int64_t part;      /* rows that a stage computes at a time */
-	int64_t footprint; /* bytes between the first and the last use of each array, summed */
-	int64_t cache;     /* the most that FOOTPRINT may be */
-	bool wraps;        /* a stage reads around the ends of the axis: then all have ROWS rows */
+	int64_t members;           /* of the team */
+	int64_t rows;              /* the most of a stage */
+	int64_t most;              /* the most lag of a stage */
+	int64_t part;              /* rows that a stage computes at a time */
+	int64_t footprint;         /* bytes between the first and the last use of each array, summed */
+	int64_t cache;             /* the most that FOOTPRINT may be */
+	bool wraps;                /* a stage reads around the ends of the axis: then all have ROWS rows */
+	struct wave_window window; /* of a wave that carries rows; else its rows are 0 */
+	bool failed;               /* the stages of the window cannot carry rows */
 };
 _Static_assert(sizeof(struct wave) + ARRAY_ALIGN <= WAVE_LISTS, "a wave has the bytes that programs report");
 
+/* Forgets the stages that wait, and the arrays of stages that have run unless WAVE carries rows. */
 static void forget(struct wave *wave)
 {
-	wave->count = wave->array_count = wave->pointer_count = 0;
+	wave->count = wave->pointer_count = 0;
+	wave->array_count = wave->window.rows ? wave->array_count : 0;
+	for (size_t i = 0; i < wave->array_count; i++)
+		wave->arrays[i].last = -1;
 	wave->frame = NULL;
 	wave->rows = wave->most = wave->footprint = 0;
 	wave->wraps = false;
@@ -98,6 +115,7 @@ struct wave *wave_open(int64_t bytes, const struct allocator *allocator)
 	if (!wave)
 		return NULL;
 	const size_t end = sizeof *wave + ARRAY_ALIGN - 1;
+	wave->window.rows = 0;
 	forget(wave);
 	wave->size = (size_t)bytes;
 	wave->registers = (char *)wave + end - ((uintptr_t)wave + end) % ARRAY_ALIGN;
@@ -117,7 +135,9 @@ static void run_rows(const struct wave_stage *stage, void *memory, int64_t begin
 {
 	begin = greater(begin, 0);
 	end = lesser(end, stage->rows);
-	if (begin < end)
+	if (begin < end && stage->to)
+		memcpy(stage->to + begin * stage->row, stage->from + begin * stage->row, (size_t)((end - begin) * stage->row));
+	else if (begin < end)
 		group_run_part(&stage->call, memory, begin * stage->row, end * stage->row);
 }
 
@@ -157,12 +177,29 @@ static void run_seam(void *context, void *memory, int64_t strip, int64_t next)
 	}
 }
 
+/* Runs the stages on the rows of the window that they have not computed yet. */
+static void run_window(const struct wave *wave)
+{
+	const struct wave_window *window = &wave->window;
+	const int64_t end = window->last ? greater(wave->rows, window->rows) + wave->most : window->rows;
+	for (int64_t t = window->done; t < end; t += wave->part)
+		for (size_t i = 0; i < wave->count; i++) {
+			const struct wave_stage *stage = &wave->stages[i];
+			const int64_t done = window->done ? window->done - stage->lag : 0;
+			run_rows(stage, NULL, greater(t - stage->lag, done),
+			         lesser(t - stage->lag + wave->part, window->last ? stage->rows : window->rows - stage->lag));
+		}
+}
+
 void wave_run(struct wave *wave)
 {
 	if (!wave || wave->count == 0)
 		return;
 	struct strips strips = {wave, wave->members};
-	if (wave->count == 1) {
+	if (wave->window.rows) {
+		if (!wave->window.dry)
+			run_window(wave);
+	} else if (wave->count == 1 && !wave->stages[0].to) {
 		group_run(&wave->stages[0].call, wave->team);
 	} else {
 		team_run(wave->team, strips.count, 1, run_strip, &strips);
@@ -197,8 +234,10 @@ static bool note_uses(struct wave *wave, const struct group_call *call, const st
 		                       .row_bytes = arg->bits ? row * arg->bits / 8 : row << arg->shift,
 		                       .writes = k >= KERNEL_OP_READS,
 		                       .whole = arg->kind == ARG_SCALAR || m->kind == KERNEL_OP_FILL};
-		if (entries[arg->index].kind == ENTRY_PARAM) /* no stage writes it */
+		if (entries[arg->index].kind == ENTRY_PARAM) { /* no stage writes it */
+			good = !wave->window.rows || m->kind != KERNEL_OP_GATHER || arg != &m->v;
 			continue;
+		}
 		good = !arg->bits || row % 8 == 0;
 		if (m->kind == KERNEL_OP_GATHER && arg == &m->v) {
 			const bool back = m->instr->kind == INSTR_VJP;
@@ -214,27 +253,36 @@ static bool note_uses(struct wave *wave, const struct group_call *call, const st
 	return good;
 }
 
-/* Returns the array of WAVE that shares bytes with USE, or NULL. *OTHER: it is cut into rows in another way. */
+/*
+ * Returns the array of WAVE that shares bytes with USE, or NULL. *OTHER: it is cut into rows in another way, or there are
+ * several. The array and the use may have different numbers of rows.
+ */
 static struct wave_array *array_of(struct wave *wave, const struct wave_use *use, bool *other)
 {
+	struct wave_array *found = NULL;
 	for (size_t i = 0; i < wave->array_count; i++) {
 		struct wave_array *array = &wave->arrays[i];
 		if (use->base >= array->base + array->bytes || array->base >= use->base + use->bytes)
 			continue;
-		*other |= array->base != use->base || array->bytes != use->bytes ||
-		          (array->row_bytes != use->row_bytes && !use->whole && !array->whole);
-		return array;
+		*other |=
+			found || array->base != use->base || (array->row_bytes != use->row_bytes && !use->whole && !array->whole);
+		found = array;
 	}
-	return NULL;
+	return found;
 }
 
-/* Returns the lag of a stage with the uses that are being added; -1: it cannot join the stages that wait. */
-static int64_t lag_of(struct wave *wave)
+/* Returns the lag of a stage of ROWS rows with the uses that are being added; -1: it cannot join the other stages. */
+static int64_t lag_of(struct wave *wave, int64_t rows)
 {
-	int64_t lag = 0;
+	const bool carries = wave->window.rows > 0;
+	/* The last rows that a stage lacks would be missing in the next window. */
+	int64_t lag = greater(wave->window.rows - rows, 0);
 	bool apart = false;
 	for (const struct wave_use *use = wave->uses; use < wave->uses + wave->use_count; use++) {
 		const struct wave_array *array = array_of(wave, use, &apart);
+		if (carries && !use->writes) /* the input has the rows of the window, and no more */
+			lag = greater(lag, use->halo);
+		apart |= carries && use->whole;
 		if (!array)
 			continue;
 		apart |= (use->whole && array->written >= 0) || (array->whole && use->writes);
@@ -257,6 +305,13 @@ char **wave_frame(struct wave *wave, void *memory, size_t count)
 	return memory;
 }
 
+/* Returns how many more rows of ARRAY, NULL if it is a new one, must stay in the cache once a stage at LAG has USE. */
+static int64_t more_rows(const struct wave *wave, const struct wave_use *use, const struct wave_array *array,
+                         int64_t lag)
+{
+	return array && array->last >= 0 ? greater(lag - array->last, 0) : wave->part + use->halo;
+}
+
 /* Adds the uses by a stage of lag LAG to the arrays of WAVE. There is capacity. */
 static void add_arrays(struct wave *wave, int64_t lag)
 {
@@ -265,11 +320,11 @@ static void add_arrays(struct wave *wave, int64_t lag)
 		struct wave_array *array = array_of(wave, use, &other);
 		if (!array) {
 			array = &wave->arrays[wave->array_count++];
-			*array = (struct wave_array){use->base, use->bytes, use->row_bytes, -1, -1, lag, lag, use->whole};
-			wave->footprint += (wave->part + use->halo) * use->row_bytes;
+			*array = (struct wave_array){use->base, use->bytes, use->row_bytes, -1, -1, -1, use->whole};
 		}
-		wave->footprint += (greater(lag, array->last) - array->last) * array->row_bytes;
+		wave->footprint += more_rows(wave, use, array, lag) * use->row_bytes;
 		array->last = greater(lag, array->last);
+		array->bytes = greater(array->bytes, use->bytes);
 		array->whole |= use->whole;
 		if (use->writes)
 			array->written = greater(lag, array->written);
@@ -302,7 +357,7 @@ static int64_t footprint_with(struct wave *wave, int64_t lag)
 	for (const struct wave_use *use = wave->uses; use < wave->uses + wave->use_count; use++) {
 		bool other = false;
 		const struct wave_array *array = array_of(wave, use, &other);
-		footprint += (array ? greater(lag - array->last, 0) : wave->part + use->halo) * use->row_bytes;
+		footprint += more_rows(wave, use, array, lag) * use->row_bytes;
 	}
 	return footprint;
 }
@@ -325,11 +380,41 @@ static bool list_uses(struct wave *wave, const struct group_call *call, bool *wr
 {
 	const struct launch *launch = call->launch;
 	wave->use_count = 0;
-	if (!launch_may_wait(launch) || launch->registers * launch->register_bytes > wave->register_bytes)
+	if ((!wave->window.rows && !launch_may_wait(launch)) ||
+	    launch->registers * launch->register_bytes > wave->register_bytes)
 		return false;
 	for (size_t i = 0; i < launch->kernel_op_count; i++)
 		if (!note_uses(wave, call, &launch->kernel_ops[i], launch->count / launch->rows, wraps))
 			return false;
+	*wraps &= !wave->window.rows; /* rows near the ends of a window may be wrong */
+	return true;
+}
+
+/* Lets STAGE wait, whose uses are being added; after the stages that wait have run, if it cannot join them. */
+static bool join(struct wave *wave, struct wave_stage *stage, bool wraps, bool moved, struct team *team)
+{
+	stage->lag = lag_of(wave, stage->rows);
+	wave->failed |= wave->window.rows && (stage->lag < 0 || wave->array_count + wave->use_count > WAVE_ARRAYS);
+	if (wave->failed)
+		return wave->window.dry;
+	if (!may_join(wave, stage->rows, stage->lag, wraps) || (!stage->to && !copy_frame(wave, &stage->call, moved))) {
+		wave_run(wave);
+		stage->lag = wave->window.rows ? stage->lag : 0;
+		if (!stage->to && !copy_frame(wave, &stage->call, true))
+			return false;
+	}
+	if (wave->count == 0) {
+		wave->team = team;
+		wave->members = team ? team_start(team) : 1;
+		wave->part = greater(1, PART_BYTES / (stage->to ? stage->row : 4 * stage->row));
+	}
+	if (!stage->to)
+		stage->call.registers = wave->registers;
+	add_arrays(wave, stage->lag);
+	wave->stages[wave->count++] = *stage;
+	wave->rows = greater(wave->rows, stage->rows);
+	wave->most = greater(wave->most, stage->lag);
+	wave->wraps |= wraps;
 	return true;
 }
 
@@ -340,26 +425,89 @@ bool wave_add(struct wave *wave, const struct group_call *call, bool moved, stru
 	bool wraps = false;
 	if (!list_uses(wave, call, &wraps)) {
 		wave_run(wave);
-		return false;
+		wave->failed = wave->window.rows > 0;
+		return wave->window.dry;
 	}
 	stage.row = launch->count / launch->rows;
-	stage.lag = lag_of(wave);
-	if (!may_join(wave, stage.rows, stage.lag, wraps) || !copy_frame(wave, &stage.call, moved)) {
-		wave_run(wave);
-		stage.lag = 0;
-		if (!copy_frame(wave, &stage.call, true))
+	return join(wave, &stage, wraps, moved, team);
+}
+
+bool wave_copy(struct wave *wave, char *to, const char *from, const struct type *type, struct team *team)
+{
+	const int64_t rows = type->shape.ndim > 0 ? type->shape.dim[0] : 1, bytes = type_bytes(type);
+	if (!wave || (!wave->window.rows && (rows < 2 || bytes < COPY_LEAST || bytes % rows)))
+		return false;
+	struct wave_stage stage = {.from = from, .to = to, .rows = rows, .row = bytes / rows};
+	wave->uses[0] = (struct wave_use){.base = from, .bytes = bytes, .row_bytes = stage.row};
+	wave->uses[1] = (struct wave_use){.base = to, .bytes = bytes, .row_bytes = stage.row, .writes = true};
+	wave->use_count = 2;
+	return join(wave, &stage, false, false, team);
+}
+
+/* True if the groups of PROGRAM are all that it runs, and all write arrays of rows. */
+static bool has_rows_alone(const struct program *program)
+{
+	const struct body *body = program->body;
+	for (size_t i = 0; i < program->launch_count; i++) {
+		const struct launch *launch = &program->launches[i];
+		const bool loops = launch->kind == LAUNCH_LOOP || launch->kind == LAUNCH_END;
+		if (launch->kind != LAUNCH_GROUP && (!loops || launch->conditional))
 			return false;
+		for (size_t k = 0; !loops && k < launch->kernel_op_count; k++)
+			for (size_t out = KERNEL_OP_READS; out < KERNEL_OP_ARGS; out++) {
+				const struct arg *arg = &launch->kernel_ops[k].args[out];
+				if (arg->kind == ARG_ARRAY && (arg->value >= body->value_count || !body->values[arg->value].streamed))
+					return false;
+			}
 	}
-	if (wave->count == 0) {
-		wave->team = team;
-		wave->members = team ? team_start(team) : 1;
-		wave->part = greater(1, PART_BYTES / (4 * stage.row));
+	return program->launch_count > 0;
+}
+
+int64_t wave_window_bytes(const struct program *program)
+{
+	int64_t registers = 0;
+	if (!has_rows_alone(program))
+		return 0;
+	for (size_t i = 0; i < program->launch_count; i++) {
+		const struct launch *launch = &program->launches[i];
+		if (launch->kind == LAUNCH_GROUP)
+			registers = greater(registers, launch->registers * launch->register_bytes);
 	}
-	stage.call.registers = wave->registers;
-	add_arrays(wave, stage.lag);
-	wave->stages[wave->count++] = stage;
-	wave->rows = greater(wave->rows, stage.rows);
-	wave->most = greater(wave->most, stage.lag);
-	wave->wraps |= wraps;
-	return true;
+	return WAVE_LISTS + registers;
+}
+
+void wave_begin_window(struct wave *wave, const struct wave_window *window)
+{
+	wave->window = *window;
+	wave->failed = false;
+	wave->array_count = 0;
+	forget(wave);
+}
+
+int64_t wave_lag(const struct wave *wave, const void *array)
+{
+	for (size_t i = 0; i < wave->array_count; i++)
+		if (wave->arrays[i].base == array)
+			return greater(wave->arrays[i].written, 0);
+	return 0;
+}
+
+int64_t wave_depth(const struct wave *wave)
+{
+	int64_t most = 0;
+	for (size_t i = 0; i < wave->array_count; i++)
+		most = greater(most, greater(wave->arrays[i].read, wave->arrays[i].written));
+	return wave->failed || wave->array_count == 0 ? -1 : most;
+}
+
+void wave_move_window(struct wave *wave, int64_t rows)
+{
+	for (size_t i = 0; i < wave->array_count; i++) {
+		const struct wave_array *array = &wave->arrays[i];
+		char *const base = (char *)(uintptr_t)array->base;
+		const int64_t first = wave->window.rows - array->read;
+		if (array->read > 0)
+			memmove(base + (first - rows) * array->row_bytes, base + first * array->row_bytes,
+			        (size_t)(array->read * array->row_bytes));
+	}
 }

@@ -18,6 +18,8 @@ void wave_close(struct wave *wave, const struct allocator *allocator);
  * wave_run before anything else reads or writes the arrays, or the particulars change.
  */
 bool wave_add(struct wave *wave, const struct group_call *call, bool moved, struct team *team);
+/* Lets a copy of FROM, an array of TYPE, to TO wait, as wave_add does. Returns false if it cannot, or WAVE is NULL. */
+bool wave_copy(struct wave *wave, char *to, const char *from, const struct type *type, struct team *team);
 /*
  * Returns where the frame of COUNT pointers of a program lies while that runs. It is in WAVE or, if that is NULL or the
  * frame is long, at MEMORY. Runs the groups that wait if they use that.
@@ -25,5 +27,29 @@ bool wave_add(struct wave *wave, const struct group_call *call, bool moved, stru
 char **wave_frame(struct wave *wave, void *memory, size_t count);
 /* Runs the groups that wait. WAVE may be NULL. */
 void wave_run(struct wave *wave);
+
+/*
+ * A window that carries rows. The input of its program is in the window's ROWS rows. An earlier window had the first DONE of them,
+ * where wave_move_window has moved what this one still reads; 0: this is the first.
+ */
+struct wave_window {
+	int64_t rows, done;
+	bool last; /* stages compute all rows that they have; else they leave out as many of ROWS as their lag */
+	bool dry;  /* nothing runs and no array is read: only lags are found */
+};
+
+/* Returns the bytes of a wave for windows of PROGRAM that carry rows; 0 if it does more than make arrays of rows in groups. */
+int64_t wave_window_bytes(const struct program *program);
+/* Begins a window. The caller evaluates the program without a team, all of whose groups wait, and calls wave_run. */
+void wave_begin_window(struct wave *wave, const struct wave_window *window);
+/* After wave_run: the last rows of the window that were left out of ARRAY, which a group has written. */
+int64_t wave_lag(const struct wave *wave, const void *array);
+/*
+ * After wave_run: the most rows of an array that the next window reads again. Two windows have at least so many in
+ * common. -1: the arrays do not allow that rows are carried.
+ */
+int64_t wave_depth(const struct wave *wave);
+/* After wave_run: moves what the next window reads, which begins ROWS rows further on. */
+void wave_move_window(struct wave *wave, int64_t rows);
 
 #endif

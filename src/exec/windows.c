@@ -25,16 +25,22 @@ static enum status read_rows(struct run *run, int64_t first, int64_t count, char
 	return reader_read_at(run->reader, run->input_part.first + first * row, to, dtype, count * row, diags);
 }
 
+enum status windows_read_rows(struct run *run, int64_t first, int64_t count, char *to, struct diags *diags)
+{
+	const struct tiles *tiles = run->tiles;
+	first = (first + tiles->rows) % tiles->rows;
+	const int64_t behind = lesser(count, tiles->rows - first);
+	TRY(read_rows(run, first, behind, to, diags));
+	return behind < count ? read_rows(run, 0, count - behind, to + behind * tiles->input_row, diags) : STATUS_OK;
+}
+
 enum status windows_read(struct run *run, int index, int64_t chunk, struct diags *diags)
 {
 	const struct tiles *tiles = run->tiles;
 	const int64_t begin = tiles_window_begin(tiles, chunk * tiles->tile), row = tiles->input_row;
 	char *const to = run->workers[index].input;
-	if (run->read_anywhere || run->passes.copy.complete) {
-		const int64_t behind = lesser(tiles->window, tiles->rows - begin);
-		TRY(read_rows(run, begin, behind, to, diags));
-		return behind < tiles->window ? read_rows(run, 0, tiles->window - behind, to + behind * row, diags) : STATUS_OK;
-	}
+	if (run->read_anywhere || run->passes.copy.complete)
+		return windows_read_rows(run, begin, tiles->window, to, diags);
 	int64_t kept = 0;
 	if (chunk > 0) {
 		const int64_t before = tiles_window_begin(tiles, (chunk - 1) * tiles->tile);

@@ -28,6 +28,8 @@ static int64_t wave_bytes(const struct run *run)
 	if (run->gradient)
 		return job_wave_bytes(run->gradient->job);
 	const struct program *tile = &run->forward->tile.program, *rest = &run->forward->rest.program;
+	if (run->tiles->carries)
+		return wave_window_bytes(tile);
 	if (run->passes.levels)
 		return tiles_wave(run->tiles) ? run->passes.programs->wave : 0;
 	const bool joins = tiles_wave(run->tiles) && (tile->launch_count > 1 || rest->launch_count > 1);
@@ -170,6 +172,8 @@ enum status worker_run_chunk(void *run, int index, int64_t chunk, struct diags *
 	const int64_t count = tiles_of(tiles, chunk);
 	worker->diags = diags;
 	worker->chunk = chunk;
+	if (tiles->carries)
+		return carried_run_chunk(worker, chunk);
 	for (worker->tile = 0; worker->tile < count; worker->tile++) {
 		worker->tile_row = (chunk * tiles->per_chunk + worker->tile) * tiles->tile;
 		worker->first_row = tiles_window_begin(tiles, worker->tile_row);

@@ -48,6 +48,11 @@ enum {
 	WINDOW_RATIO = 4,       /* the least rows of a tile, by those that its window adds, */
 	WINDOW_GOOD_RATIO = 16, /* and if WINDOW_MOST allows */
 	WINDOW_UNIT = 8,        /* rows of a fixed tile: elements of bits in a byte */
+	/* Tiles that carry rows: */
+	CARRYING_BYTES = 1 << 20, /* of input, */
+	CARRYING_RATIO = 2,       /* or the rows that two windows have in common, by those of a tile, if that is more */
+	CARRYING_TILES = 16,      /* the least tiles of a chunk, */
+	CARRYING_GOOD_RATIO = 64, /* and the least rows of one, by those around it */
 	/* Rows that ranks exchange: */
 	EXCHANGED_GOOD = 8,        /* windows serve if those of a rank have so many times the rows around them */
 	EXCHANGED_SHARE = 16,      /* they are at most this share of a tile, unless an operation reads more, */
@@ -176,6 +181,36 @@ static int64_t window_tile(const struct lowered *whole, bool fixed, int64_t halo
 	const int64_t products = rows_for_products(&cost, PRODUCT_BLOCK_LEAST);
 	const int64_t tile = (int64_t)fmin(fmax(good, (double)halo * WINDOW_RATIO), rows);
 	return fixed ? round_up(greater(tile, products), WINDOW_UNIT) : greater(tile, 2);
+}
+
+/* Returns the rows of a tile that carries rows, whose window has at least MORE more. */
+static int64_t carrying_tile(const struct lowered *whole, const struct tile_wants *wants, int64_t more)
+{
+	const int64_t row = greater(type_bytes(&whole->input) / whole->whole_rows, 1);
+	return wants->rows ? greater(wants->rows, 2) : greater(CARRYING_BYTES / row, more / CARRYING_RATIO + 1);
+}
+
+/* Lets TILES, which are windows of a forward run, carry rows if they can: then the window has DEPTH rows beside a tile. */
+static void carry_rows(struct tiles *tiles, const struct lowered *whole, const struct tile_wants *wants)
+{
+	const int64_t rows = whole->whole_rows, deep = whole->reach.before + whole->reach.after;
+	const int64_t depth = greater(deep, wants->depth), tile = carrying_tile(whole, wants, depth);
+	const bool alone = wants->threads <= 1 && wants->ranks <= 1;
+	if (!wants->carries || !(alone || (wants->read_anywhere && wants->write_anywhere)) || tile + depth >= rows)
+		return;
+	tiles->carries = true;
+	tiles->tile = tile;
+	tiles->window = tile + depth;
+	tiles->after = whole->reach.after;
+}
+
+/* Returns the rows of a chunk of windows: of one tile or, if they carry rows, so many that those around it do not matter. */
+static int64_t window_chunk(const struct tiles *tiles, const struct tile_wants *wants)
+{
+	const int64_t workers = greater(wants->threads, 1) * greater(wants->ranks, 1);
+	const int64_t good = greater(CARRYING_TILES * tiles->tile, CARRYING_GOOD_RATIO * tiles_halo(tiles));
+	const int64_t each = ceil_div(tiles->rows, workers);
+	return !tiles->carries ? 1 : workers > 1 ? lesser(good, each) : each;
 }
 
 /* Returns the most bytes of an array that is not cut into windows. */
@@ -342,8 +377,11 @@ static bool cut_windows(struct tiles *tiles, const struct lowered *whole, const 
 	tiles->window += greater(rows - tiles->window, 0) % unit; /* the last one begins at a multiple of UNIT too */
 	tiles->before = before;
 	tiles->wraps = reach->wraps;
-	if (tiles->window < (wanted || shared ? rows : ceil_div(rows, 2)))
+	if (tiles->window < (wanted || shared ? rows : ceil_div(rows, 2))) {
+		if (!both)
+			carry_rows(tiles, whole, wants);
 		return true;
+	}
 	if (bytes > limit || shared)
 		tiles->because = (struct because){"the rows that it and other stages read around a row are most of the array",
 		                                  reach->deepest};
@@ -539,10 +577,12 @@ void tiles_cut(struct tiles *tiles, const struct lowered *whole, const struct ti
 	set_rows(tiles, whole);
 	if (tiles->windows) {
 		tiles->tile = windows.tile;
-		set_chunks(tiles, 1, 1, wants);
+		tiles->carries = windows.carries;
+		tiles->before = windows.before;
+		tiles->after = windows.after;
+		set_chunks(tiles, window_chunk(tiles, wants), INT64_MAX, wants);
 		tiles->rest = 0;
 		tiles->window = windows.window;
-		tiles->before = windows.before;
 		tiles->wraps = windows.wraps;
 		tiles->exchanged = windows.exchanged;
 	} else if (tiles->tiled && wants->gradient)

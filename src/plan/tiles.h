@@ -18,6 +18,9 @@
  *                  [---.-------.---]
  *                          [---.-------.---]
  *
+ * In a forward run whose rows are read and written in any order, or by one thread, the tiles of a chunk carry rows
+ * (exec/carried.c): each goes on where the one before it ended, and the rows around the chunk alone are computed twice.
+ *
  * If the stages together read so many rows around a row that windows would be most of the array, a gradient on several
  * ranks has one tile for each rank. Its window is less deep than the stages reach. The ranks beside it have the rows
  * around the tile, and send those of a value whenever too few of them are right (exec/neighbours.h). Sums over rows go by
@@ -35,6 +38,8 @@ struct tile_wants {
 	int ranks; /* processes that share the chunks (ranks/ranks.h), each with so many threads; 0: one */
 	/* A forward run: the input can be read, and the output written, in any order. */
 	bool read_anywhere, write_anywhere;
+	bool carries;  /* its tiles may carry rows, */
+	int64_t depth; /* of which two windows then have at least so many in common; 0: not known yet */
 	/* A gradient: SUMS of params go over the tiles. If ORDERED, a tile waits for additions of the tile before. */
 	bool gradient, sums, ordered;
 	bool value;    /* the gradient's output is wanted */
@@ -56,10 +61,12 @@ struct tiles {
 	int64_t rest;                  /* rows of the last tile if it has fewer; else 0 */
 	int64_t per_chunk;             /* tiles of a chunk; the last chunk may have fewer */
 	int64_t input_row, output_row; /* bytes of a row, of the whole array if not tiled; OUTPUT_ROW is 0 if tiles fold */
-	bool windows;                  /* a tile runs on a window; a chunk is one tile, and REST is 0 */
+	bool windows;                  /* a tile runs on a window; a chunk is one tile unless CARRIES, and REST is 0 */
+	bool carries;                  /* the tiles of a chunk carry rows: only the chunk has rows around it */
 	bool wraps;                    /* windows go around the ends of the array */
 	int64_t window;                /* rows of a window; without windows those of a tile */
 	int64_t before;                /* rows of a window before its tile, away from the ends of the array */
+	int64_t after;                 /* rows that a chunk of tiles that carry rows reads after its own */
 	int64_t exchanged;             /* rows that ranks send one another of a value of these windows, or 0: see below */
 	int64_t sum_block;             /* rows of a block of sums over rows, if these windows could be exchanged; else 0 */
 	int64_t outputs;               /* rows of the output; without windows as many as of the input */
@@ -94,8 +101,11 @@ int64_t tiles_window_begin(const struct tiles *tiles, int64_t first);
 struct owned_rows tiles_owned(const struct tiles *tiles, int64_t first, int64_t rows);
 /* Returns the rows of the output that chunk CHUNK owns. FIRST is in the tile's array if tiles have windows, else 0. */
 struct owned_rows tiles_owned_output(const struct tiles *tiles, int64_t chunk);
-/* Returns the rows of windows around their tiles, both sides together. */
-static inline int64_t tiles_halo(const struct tiles *tiles) { return tiles->windows ? tiles->window - tiles->tile : 0; }
+/* Returns the rows of windows around their tiles, or of chunks of tiles that carry rows, both sides together. */
+static inline int64_t tiles_halo(const struct tiles *tiles)
+{
+	return tiles->carries ? tiles->before + tiles->after : tiles->windows ? tiles->window - tiles->tile : 0;
+}
 /* True if groups on TILES may wait in a wave. Tiles of rows do not need it: they are made to fit the cache. */
 static inline bool tiles_wave(const struct tiles *tiles) { return !tiles->tiled || tiles->windows; }
 /* Returns the bytes of the rows of params that a window around the end of the array reads; 0 if no window does. */
