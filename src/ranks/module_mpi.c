@@ -5,6 +5,7 @@
  * A message that is sent is copied, so that its sender need not wait for the receiver. At most PENDING_MOST bytes of
  * copies wait at once. Memory of a few messages is kept for later ones, which often have the same size.
  */
+#include <malloc.h>
 #include <mpi.h>
 #include <pthread.h>
 #include <sched.h>
@@ -12,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <time.h>
 
 #include "ranks/calls.h"
@@ -110,9 +112,18 @@ static bool wait_for(MPI_Request *request, bool heeds)
 	}
 }
 
-/* True if the address space is not limited, or has ROOM left. Where it is too small, Open MPI waits for ever. */
+/*
+ * True if the address space is not limited, or has ROOM left. Where it is too small, Open MPI waits for ever. An arena of
+ * malloc for each of its threads would reserve 64 MiB more.
+ */
 static bool has_room(void)
 {
+	struct rlimit space;
+	if (getrlimit(RLIMIT_AS, &space) != 0 || space.rlim_cur == RLIM_INFINITY)
+		return true;
+#ifdef M_ARENA_MAX
+	mallopt(M_ARENA_MAX, 1);
+#endif
 	void *room = mmap(NULL, ROOM, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (room != MAP_FAILED)
 		munmap(room, ROOM);
