@@ -11,6 +11,7 @@ struct beside {
 	struct session *session;
 	struct opened_output *value, *events; /* NULL: not open */
 	struct watch watch;
+	struct early_gradients early;
 };
 
 /* Opens --events, unless it is open. This empties a regular file, so it waits for the first event or the run's end. */
@@ -149,7 +150,8 @@ static enum status finish(struct session *s, struct beside *beside, struct gradi
 	else
 		warn_unstored(s, &result->measured, result->store_error);
 	if (ranks_index(s->ranks) == 0)
-		TRY(gradient_files_put(s, result)); /* last: it may hold a lock from here until the session ends */
+		TRY(gradient_files_put(s, result,
+		                       &beside->early)); /* last: it may hold a lock from here until the session ends */
 	if (beside->value)
 		TRY(session_put(s, beside->value));
 	if (beside->events)
@@ -168,6 +170,7 @@ enum status command_grad(struct session *s)
 	struct gradient_result result = {0};
 	struct progress progress;
 	TRY(open_all(s, &beside, &result));
+	TRY(early_gradients_open(s, &beside.early, &result));
 	const struct run_options options = {.job = session_job_options(s, &s->set.policy),
 	                                    .dtype = s->set.dtype,
 	                                    .flush_denormals = s->line.given[OPTION_FAST_MATH],
@@ -181,6 +184,8 @@ enum status command_grad(struct session *s)
 	                                          .cast = s->line.given[OPTION_CAST],
 	                                          .spill = s->line.values[OPTION_SPILL],
 	                                          .journal = s->journal,
+	                                          .written = early_gradients_write,
+	                                          .written_context = &beside.early,
 	                                          .reuse_params = true,
 	                                          .event = s->line.given[OPTION_EVENTS] ? put_event : NULL,
 	                                          .event_context = &beside,
@@ -190,6 +195,7 @@ enum status command_grad(struct session *s)
 	const struct run_subject subject = {&s->chain, &s->bound, &s->in.reader, s->programs, s->ranks};
 	enum status status = run_gradient(&s->context, &subject, &options, &gradient, &result);
 	progress_end(&progress);
+	early_gradients_close(&beside.early);
 	if (!status)
 		status = finish(s, &beside, &result);
 	gradient_free(&result);

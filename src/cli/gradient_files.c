@@ -152,22 +152,84 @@ static enum status put_npz(struct session *s, struct output *output, const struc
 	return status;
 }
 
-/* Writes the gradients of all params, not consts, to the archive at PATH. With --accumulate, RESULT's data change. */
-static enum status write_archive(struct session *s, const struct gradient_result *result, const char *path)
+/* Sets ARRAYS to the gradients of all params, not consts. Returns their number. */
+static size_t list_gradients(const struct session *s, const struct gradient_result *result, struct named_array *arrays)
 {
-	struct opened_output *out;
-	struct named_array *arrays = arena_array(&s->arena, result->param_count + 1, sizeof *arrays);
-	const char *metadata = NULL;
 	size_t count = 0;
-	TRY_ALLOC(arrays, &s->diags);
 	for (size_t i = 0; i < result->param_count; i++) {
 		const struct param_gradient *g = &result->params[i];
 		if (s->chain.params[i].differentiated)
-			arrays[count++] = (struct named_array){s->chain.params[i].name, written_type(g), g->data};
+			arrays[count++] = (struct named_array){s->chain.params[i].name, written_type(g), g->data, NULL};
 	}
+	return count;
+}
+
+enum status early_gradients_open(struct session *s, struct early_gradients *early, const struct gradient_result *result)
+{
+	const char *path = s->line.values[OPTION_GRADS];
+	const size_t count = s->chain.param_count + 1;
+	*early = (struct early_gradients){.session = s, .result = result};
+	if (!path || !path_ends(path, NPZ_ENDING) || !output_replaces(path) || s->line.given[OPTION_ACCUMULATE] ||
+	    s->line.given[OPTION_JOURNAL] || s->ranks || s->set.threads < 2)
+		return STATUS_OK;
+	early->arrays = arena_array(&s->arena, count, sizeof *early->arrays);
+	early->crcs = arena_array(&s->arena, count, sizeof *early->crcs);
+	TRY_ALLOC(early->arrays && early->crcs, &s->diags);
+	TRY(team_open(&early->team, 2, 0, s->allocator, &s->diags));
+	const enum status status = session_open_output(s, &early->out, path, false);
+	if (status)
+		early_gradients_close(early);
+	return status;
+}
+
+static void await_values(struct early_gradients *early)
+{
+	if (early->values && npz_values_end(early->values, early->team, &early->crcs[early->index]))
+		early->arrays[early->index].written = &early->crcs[early->index];
+	early->values = NULL;
+}
+
+void early_gradients_write(void *context, size_t param, const void *gradient)
+{
+	struct early_gradients *early = context;
+	const struct type type = written_type(&early->result->params[param]);
+	if (!early->out || !early->out->output.seekable || dtype_compute(type.dtype) != type.dtype ||
+	    !convert_little_endian())
+		return;
+	await_values(early);
+	early->index = 0;
+	for (size_t i = 0; i < param; i++)
+		early->index += early->session->chain.params[i].differentiated;
+	if (!early->arrays->name)
+		list_gradients(early->session, early->result, early->arrays);
+	early->arrays[early->index].data = gradient;
+	early->values =
+		npz_values_begin(&early->session->arena, &early->out->output, early->arrays, early->index, early->team);
+}
+
+void early_gradients_close(struct early_gradients *early)
+{
+	if (early->team)
+		await_values(early);
+	team_close(early->team);
+	early->team = NULL;
+}
+
+/* Writes the gradients of all params, not consts, to the archive at PATH. With --accumulate, RESULT's data change. */
+static enum status write_archive(struct session *s, const struct gradient_result *result,
+                                 const struct early_gradients *early, const char *path)
+{
+	struct opened_output *out = early->out;
+	struct named_array *arrays = arena_array(&s->arena, result->param_count + 1, sizeof *arrays);
+	const char *metadata = NULL;
+	TRY_ALLOC(arrays, &s->diags);
+	const size_t count = list_gradients(s, result, arrays);
+	for (size_t i = 0; i < count && out; i++)
+		arrays[i].written = early->arrays[i].written;
 	if (s->line.given[OPTION_ACCUMULATE])
 		TRY(add_archive(s, path, arrays, count, &metadata));
-	TRY(session_open_output(s, &out, path, false));
+	if (!out)
+		TRY(session_open_output(s, &out, path, false));
 	if (path_ends(path, TENSORS_ENDING))
 		TRY(tensors_put(&s->context, &out->output, arrays, count, metadata));
 	else
@@ -187,13 +249,14 @@ static enum status lock_files(struct session *s)
 	return lock_folders(&s->context, &s->locks, paths.items, paths.count);
 }
 
-enum status gradient_files_put(struct session *s, const struct gradient_result *result)
+enum status gradient_files_put(struct session *s, const struct gradient_result *result,
+                               const struct early_gradients *early)
 {
 	if (s->line.given[OPTION_ACCUMULATE])
 		TRY(lock_files(s));
 	for (size_t i = 0; i < s->line.grads.count; i++)
 		TRY(write_param_gradient(s, result, s->line.grads.items[i]));
-	return s->line.given[OPTION_GRADS] ? write_archive(s, result, s->line.values[OPTION_GRADS]) : STATUS_OK;
+	return s->line.given[OPTION_GRADS] ? write_archive(s, result, early, s->line.values[OPTION_GRADS]) : STATUS_OK;
 }
 
 /* Fails with STATUS_USAGE if the file of --grads PATH has the ending of another format. */

@@ -8,9 +8,32 @@
 /* Fails with STATUS_USAGE if --grads, --grad or --accumulate are wrong for the chain, which is loaded. */
 enum status gradient_files_check(struct session *session);
 /*
+ * The file of --grads, to which large gradients go as soon as they are complete: a thread writes them while others compute.
+ * The rest of the file is written in the end.
+ */
+struct early_gradients {
+	struct session *session;
+	const struct gradient_result *result;
+	struct opened_output *out;  /* NULL: all is written in the end */
+	struct team *team;          /* the caller and the thread that writes */
+	struct named_array *arrays; /* of the file */
+	uint32_t *crcs;             /* of ARRAYS that are written */
+	struct npz_values *values;  /* being written; or NULL */
+	size_t index;               /* in ARRAYS, of VALUES */
+};
+/* Opens the file if gradients of RESULT, which the run will set, may be written early: to an npz, by several threads. */
+enum status early_gradients_open(struct session *session, struct early_gradients *early,
+                                 const struct gradient_result *result);
+/* Begins to write PARAM's gradient: a gradient_options.written. */
+void early_gradients_write(void *early, size_t param, const void *gradient);
+/* Waits for what is being written. */
+void early_gradients_close(struct early_gradients *early);
+/*
  * Writes the files, which session_commit renames. With --accumulate, first locks their folders, and waits for other
  * commands that have; the session keeps the locks. RESULT's gradients may change.
+ * EARLY has gradients that are written already.
  */
-enum status gradient_files_put(struct session *session, const struct gradient_result *result);
+enum status gradient_files_put(struct session *session, const struct gradient_result *result,
+                               const struct early_gradients *early);
 
 #endif

@@ -194,22 +194,30 @@ static void add_piece(void *context, const struct matrix_piece *piece)
 		to->e->turns->end(to->e->turns->context, to->index, &place);
 }
 
-/* Runs the derivatives of a product by its value and by a param. The latter is added to the param's gradient. */
-static void run_product(struct machine_state *m, const struct launch *launch, const struct op_call *call,
-                        const void *const needs[MAX_NEEDS])
+/* Runs the derivatives of a product by its value and by a param. The latter is added to the param's gradient TO. */
+static void run_product_to(struct machine_state *m, const struct launch *launch, const struct op_call *call,
+                           const void *const needs[MAX_NEEDS], struct addition *to)
 {
-	struct addition to = addition_of(m, launch);
 	const int64_t count = shape_count(&call->a->shape);
-	const size_t at = (size_t)to.offset * dtype_size(call->a->dtype);
-	void *const place = !launch->whole ? NULL : to.param->once ? (char *)to.param->gradient + at : m->e->spare;
+	const size_t at = (size_t)to->offset * dtype_size(call->a->dtype);
+	void *const place = !launch->whole ? NULL : to->param->once ? (char *)to->param->gradient + at : m->e->spare;
 	op_vjp_get(launch->instr->op)(call, frame_at(m, launch->out), place, frame_at(m, launch->g), needs);
-	if (launch->whole && !to.param->once)
-		add_piece(&to, &(struct matrix_piece){m->e->spare, 0, count, 1, count});
+	if (launch->whole && !to->param->once)
+		add_piece(to, &(struct matrix_piece){m->e->spare, 0, count, 1, count});
 	if (launch->whole)
 		return;
 	struct owned_call owned;
 	owned_call_of(&owned, call, owned_of(m, call->v), false, needs, frame_at(m, launch->g));
-	product_pieces(&owned.call, owned.g, owned.needs, add_piece, &to);
+	product_pieces(&owned.call, owned.g, owned.needs, add_piece, to);
+}
+
+static void run_product(struct machine_state *m, const struct launch *launch, const struct op_call *call,
+                        const void *const needs[MAX_NEEDS])
+{
+	struct addition to = addition_of(m, launch);
+	run_product_to(m, launch, call, needs, &to);
+	if (to.param->final && m->e->written)
+		m->e->written(m->e->written_context, to.index, to.param->gradient);
 }
 
 /* Runs the derivative of LAUNCH. That by an operand that all rows read is a sum over the rows that the tile owns. */

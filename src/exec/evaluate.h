@@ -20,6 +20,7 @@ struct bound_param {
 	 */
 	void *gradient, *tails;
 	bool once;
+	bool final; /* one product makes it, and nothing reads the param afterwards: evaluation.written is called then */
 };
 /* stored_operand.c: computes CALL, a product of V by the param OPERAND, to Y. Fails with STATUS_IO or STATUS_DATA. */
 enum status stored_multiply(struct stored_operand *operand, const struct op_call *call, void *y, const void *v,
@@ -82,16 +83,18 @@ struct evaluation {
 	uint64_t *skipped;
 	int64_t *iterations; /* gets those of each `repeat while`, by its number; NULL: not wanted */
 	const struct instr *
-		*unfinished;               /* gets the last WHILE whose number is above 0 after the most iterations; or NULL */
-	void *spare;                   /* for a gradient that a program makes whole, if it is not ONCE: added from here */
-	const struct turns *turns;     /* NULL: nobody else adds to gradients */
-	struct program_set *programs;  /* of the chain; NULL if it has none */
-	int worker;                    /* the caller's, for PROGRAMS */
-	struct deferred *deferred;     /* the worker's; NULL: all additions are made at once */
-	struct diags *diags;           /* for PROGRAMS */
-	struct wave *wave;             /* lets groups wait (exec/wave.h): the caller calls wave_run; NULL: none waits */
-	struct neighbours *neighbours; /* of a window whose rows ranks exchange (exec/neighbours.h); else NULL */
-	struct team *team;             /* its threads have program->member bytes each; NULL: the caller alone */
+		*unfinished;           /* gets the last WHILE whose number is above 0 after the most iterations; or NULL */
+	void *spare;               /* for a gradient that a program makes whole, if it is not ONCE: added from here */
+	const struct turns *turns; /* NULL: nobody else adds to gradients */
+	void (*written)(void *context, size_t param, const void *gradient); /* or NULL */
+	void *written_context;
+	struct program_set *programs;     /* of the chain; NULL if it has none */
+	int worker;                       /* the caller's, for PROGRAMS */
+	struct deferred *deferred;        /* the worker's; NULL: all additions are made at once */
+	struct diags *diags;              /* for PROGRAMS */
+	struct wave *wave;                /* lets groups wait (exec/wave.h): the caller calls wave_run; NULL: none waits */
+	struct neighbours *neighbours;    /* of a window whose rows ranks exchange (exec/neighbours.h); else NULL */
+	struct team *team;                /* its threads have program->member bytes each; NULL: the caller alone */
 	const struct kernels *kernels[2]; /* F32, F64; NULL: evaluate finds them, which takes time */
 };
 

@@ -72,6 +72,12 @@ struct gradient_options {
 	/* Receives each event (plan/timeline.h), one at a time. NULL: not wanted, and events cost nothing. */
 	enum status (*trace)(void *context, const struct event *event);
 	void *trace_context;
+	/*
+	 * Called if PARAM's gradient is complete while the run goes on, if not for all params. It has the type of its entry in
+	 * result->params, and stays until the params are freed. One call at a time. NULL: not wanted.
+	 */
+	void (*written)(void *context, size_t param, const void *gradient);
+	void *written_context;
 	bool reuse_params; /* the caller does not need the params afterwards: gradients may be written over them */
 	bool compare;      /* compare recomputed states with those of the first sweep */
 };

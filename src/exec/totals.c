@@ -130,6 +130,7 @@ static void aim(const struct run *run, struct bound_param *params)
 		bound->gradient = totals_of(run, i)->heads;
 		bound->tails = totals_of(run, i)->tails;
 		bound->once = job_sums_once(job, i) && run->gradient->result->arrays == 0;
+		bound->final = bound->gradient == run->params->arrays[i]; /* as reuse_find says */
 	}
 }
 

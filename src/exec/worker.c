@@ -153,6 +153,10 @@ enum status worker_evaluate(struct worker *worker, struct evaluation *evaluation
 	evaluation->blocks = run->tiles->block ? ceil_div(run->whole->whole_rows, run->tiles->block) : 0;
 	evaluation->spare = run->gradient ? run->gradient->spare : NULL;
 	evaluation->turns = turns_of(worker);
+	if (run->gradient) {
+		evaluation->written = run->gradient->options->written;
+		evaluation->written_context = run->gradient->options->written_context;
+	}
 	evaluation->wave = worker->wave;
 	evaluation->neighbours = worker->neighbours;
 	evaluation->team = run->tiles->workers > 1 || run->unteamed ? NULL : run->team;

@@ -107,7 +107,8 @@ enum status array_copy(const struct loader *loader, struct array *array, const s
 struct named_array {
 	const char *name;
 	struct type type;
-	const void *data; /* in the computing type */
+	const void *data;        /* in the computing type */
+	const uint32_t *written; /* the checksum of values that are in the npz already; NULL: npz_put writes them */
 };
 /* Writes an array as npy. Like npz_put it does not commit OUTPUT. */
 enum status array_put(const struct context *context, struct output *output, const struct type *type, const void *data);
@@ -117,6 +118,16 @@ enum status array_put(const struct context *context, struct output *output, cons
  */
 enum status npz_put(const struct context *context, struct output *output, const struct named_array *arrays,
                     size_t count, struct team *team);
+/*
+ * The values of a member that are written before npz_put, while those of others are not known. They are in the computing
+ * type of f32 or f64, and OUTPUT is seekable. npz_values_begin writes those of ARRAYS[INDEX], whose types are those that
+ * npz_put will get, by a thread of TEAM, which is not NULL. npz_values_end waits for them. It returns false if they could
+ * not be written: npz_put then reports why. npz_values_begin returns NULL if out of memory.
+ */
+struct npz_values;
+struct npz_values *npz_values_begin(struct arena *arena, struct output *output, const struct named_array *arrays,
+                                    size_t index, struct team *team);
+bool npz_values_end(struct npz_values *values, struct team *team, uint32_t *crc);
 /* The bytes of a member's name that a chain's names have no place for. They stand for '_': "layer.0/W" is layer_0_W. */
 #define MEMBER_SIGNS "./"
 /* True if MEMBER is NAME, once '_' has replaced the bytes of MEMBER_SIGNS. */

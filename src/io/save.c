@@ -85,11 +85,11 @@ static enum status put_local(const struct context *context, struct output *outpu
 }
 
 /* Values that a team writes in pieces. Those that are WHOLE are written, and have checksums. */
-struct shared_values {
-	const struct saved_member *member;
+struct npz_values {
+	const struct zip_crc *tables;
 	struct output *output;
 	const char *data;
-	int64_t at, piece; /* the output's byte where they begin; bytes of a piece */
+	int64_t size, at, piece; /* in bytes; the output's byte where they begin; bytes of a piece */
 	struct {
 		bool whole;
 		uint32_t crc;
@@ -99,14 +99,14 @@ struct shared_values {
 /* A team_part. */
 static void put_piece(void *context, void *memory, int64_t begin, int64_t end)
 {
-	struct shared_values *v = context;
+	struct npz_values *v = context;
 	const int64_t piece = begin / v->piece;
 	uint32_t crc = 0;
 	(void)memory;
 	for (int64_t next; begin < end; begin = next) {
 		next = lesser(begin + ZIP_BLOCK, end);
 		const size_t size = (size_t)(next - begin);
-		crc = zip_crc_add(v->member->tables, crc, v->data + begin, size);
+		crc = zip_crc_add(v->tables, crc, v->data + begin, size);
 		if (!output_try_at(v->output, v->at + begin, v->data + begin, size))
 			return;
 	}
@@ -114,21 +114,64 @@ static void put_piece(void *context, void *memory, int64_t begin, int64_t end)
 	v->pieces[piece].whole = true;
 }
 
-/* Writes the SIZE bytes of WRITER's values, at DATA, and adds their checksum to M's. */
+/* Writes the values A of WRITER, if they are not written yet, and adds their checksum to M's. */
 static enum status put_values(const struct context *context, struct writer *writer, struct saved_member *m,
-                              const char *data, int64_t size)
+                              const struct named_array *a)
 {
-	struct shared_values v = {m, writer->output, data, writer->data, zip_piece_bytes((size_t)size), {{0}}};
+	const int64_t size = type_bytes(&a->type);
+	struct npz_values v = {m->tables, writer->output, a->data, size, writer->data, zip_piece_bytes((size_t)size),
+	                       {{0}}};
+	if (a->written) {
+		m->crc = zip_crc_join(m->crc, *a->written, (size_t)size);
+		return writer_end(writer, context->diags);
+	}
 	team_run(m->team, size, v.piece, put_piece, &v);
 	for (int64_t at = 0; at < size; at += v.piece) {
 		const int64_t end = lesser(at + v.piece, size);
 		if (!v.pieces[at / v.piece].whole) /* once more, for the message */
-			TRY(output_write_at(v.output, v.at + at, data + at, (size_t)(end - at), context->diags));
+			TRY(output_write_at(v.output, v.at + at, v.data + at, (size_t)(end - at), context->diags));
 		if (!v.pieces[at / v.piece].whole)
-			v.pieces[at / v.piece].crc = zip_crc_add(m->tables, 0, data + at, (size_t)(end - at));
+			v.pieces[at / v.piece].crc = zip_crc_add(m->tables, 0, v.data + at, (size_t)(end - at));
 		m->crc = zip_crc_join(m->crc, v.pieces[at / v.piece].crc, (size_t)(end - at));
 	}
 	return writer_end(writer, context->diags);
+}
+
+struct npz_values *npz_values_begin(struct arena *arena, struct output *output, const struct named_array *arrays,
+                                    size_t index, struct team *team)
+{
+	char header[NPY_HEADER_MOST];
+	struct output place = *output; /* where the values begin */
+	struct zip_crc *tables = arena_alloc(arena, sizeof *tables);
+	struct npz_values *v = arena_alloc(arena, sizeof *v);
+	if (!tables || !v)
+		return NULL;
+	zip_crc_init(tables);
+	for (size_t i = 0; i <= index; i++) {
+		const struct type *type = &arrays[i].type;
+		const size_t name = strlen(arrays[i].name) + strlen(".npy");
+		place.offset += (int64_t)(ZIP_LOCAL_BYTES + name + LOCAL_EXTRA + npy_make_header(type, header));
+		place.offset += i < index ? shape_count(&type->shape) * (int64_t)dtype_size(type->dtype) : 0;
+	}
+	const int64_t size = type_bytes(&arrays[index].type);
+	output_reserve(&place, size);
+	*v = (struct npz_values){tables, output, arrays[index].data, size, place.offset, zip_piece_bytes((size_t)size),
+	                         {{0}}};
+	team_begin(team, size, v->piece, put_piece, v);
+	return v;
+}
+
+bool npz_values_end(struct npz_values *values, struct team *team, uint32_t *crc)
+{
+	team_wait(team);
+	*crc = 0;
+	for (int64_t at = 0; at < values->size; at += values->piece) {
+		if (!values->pieces[at / values->piece].whole)
+			return false;
+		*crc = zip_crc_join(*crc, values->pieces[at / values->piece].crc,
+		                    (size_t)lesser(values->size - at, values->piece));
+	}
+	return true;
 }
 
 /* Writes the local header of M, then the npy, then the checksum to the header. */
@@ -146,7 +189,7 @@ static enum status put_in_pieces(const struct context *context, struct output *o
 	m->size = (uint64_t)(checked.offset + type_bytes(&a->type));
 	TRY(put_local(context, output, m));
 	TRY(writer_begin(&writer, &a->type, context->diags));
-	TRY(put_values(context, &writer, m, a->data, type_bytes(&a->type)));
+	TRY(put_values(context, &writer, m, a));
 	put_fields(crc, "4", (uint64_t[]){m->crc});
 	return output_write_at(output, (int64_t)m->offset + CHECKSUM_AT, crc, sizeof crc, context->diags);
 }

@@ -210,7 +210,7 @@ START_TEST(npz_of_many_members)
 	static const double values[2] = {3, 4};
 	for (int i = 0; i < MANY; i++) {
 		snprintf(names[i], sizeof names[i], "m%d", i);
-		arrays[i] = (struct named_array){names[i], {DTYPE_F64, {0}}, &values[i == MANY - 1]};
+		arrays[i] = (struct named_array){names[i], {DTYPE_F64, {0}}, &values[i == MANY - 1], NULL};
 	}
 	ck_assert_int_eq(npz_save(path, arrays, MANY, &arena, &diags), STATUS_OK);
 	ck_assert_int_eq(load(path, "m65536"), STATUS_OK);
@@ -457,8 +457,8 @@ END_TEST
 
 static const float weights[6] = {0, 1, 2, 3, 4, 5};
 static const double bias = 2.5;
-static const struct named_array two[2] = {{"W", {DTYPE_F32, {2, {2, 3}}}, weights},
-                                          {"b", {DTYPE_F64, {0, {0}}}, &bias}};
+static const struct named_array two[2] = {{"W", {DTYPE_F32, {2, {2, 3}}}, weights, NULL},
+                                          {"b", {DTYPE_F64, {0, {0}}}, &bias, NULL}};
 
 /* Returns the CRC-32 of SIZE bytes after those of CRC, bit by bit. */
 static uint32_t crc_by_bits(uint32_t crc, const unsigned char *p, size_t size)
@@ -513,11 +513,11 @@ START_TEST(tensors_saved_and_loaded)
 {
 	static const double doubles[2] = {1, 1e300};
 	static const char metadata[] = "{\"by\":\"me\"}";
-	const struct named_array arrays[] = {{"h", {DTYPE_F16, {2, {3, 1}}}, weights},
-	                                     {"q\"\\\n", {DTYPE_BF16, {1, {5}}}, weights},
-	                                     {"none", {DTYPE_F32, {2, {0, 3}}}, weights},
-	                                     {"w", {DTYPE_F32, {2, {2, 3}}}, weights},
-	                                     {"d", {DTYPE_F64, {1, {2}}}, doubles}};
+	const struct named_array arrays[] = {{"h", {DTYPE_F16, {2, {3, 1}}}, weights, NULL},
+	                                     {"q\"\\\n", {DTYPE_BF16, {1, {5}}}, weights, NULL},
+	                                     {"none", {DTYPE_F32, {2, {0, 3}}}, weights, NULL},
+	                                     {"w", {DTYPE_F32, {2, {2, 3}}}, weights, NULL},
+	                                     {"d", {DTYPE_F64, {1, {2}}}, doubles, NULL}};
 	enum { COUNT = sizeof arrays / sizeof *arrays };
 	for (int count = 0; count <= COUNT; count++) {
 		ck_assert_int_eq(tensors_save(path, arrays, (size_t)count, count % 2 ? metadata : NULL, &arena, &diags),
@@ -572,9 +572,9 @@ START_TEST(saved_and_loaded)
 	static float values[10007];
 	for (int i = 0; i < 10007; i++)
 		values[i] = (float)(i % 2000) - 1000;
-	struct named_array arrays[3] = {{"h", {DTYPE_F16, {1, {10007}}}, values},
-	                                {"\xc3\xbc", {DTYPE_F32, {2, {10007, 1}}}, values},
-	                                {"none", {DTYPE_F32, {1, {0}}}, values}};
+	struct named_array arrays[3] = {{"h", {DTYPE_F16, {1, {10007}}}, values, NULL},
+	                                {"\xc3\xbc", {DTYPE_F32, {2, {10007, 1}}}, values, NULL},
+	                                {"none", {DTYPE_F32, {1, {0}}}, values, NULL}};
 	ck_assert_int_eq(npz_save(path, arrays, 3, &arena, &diags), STATUS_OK);
 	for (int i = 0; i < 3; i++) {
 		ck_assert_int_eq(load(path, arrays[i].name), STATUS_OK);
@@ -588,6 +588,44 @@ START_TEST(saved_and_loaded)
 	array_free(&array, &counting);
 	if (!suite_lacks("/dev/full"))
 		ck_assert_int_eq(array_save("/dev/full", &arrays[1].type, values, &arena, &diags), STATUS_IO);
+}
+END_TEST
+
+/* Members whose values a thread writes first, the last of them before the others: the file is npz_put's own. */
+START_TEST(values_written_early)
+{
+	enum { SIZE = 5 << 20, COUNT = 3 };
+	static float values[COUNT][SIZE / 4];
+	struct named_array arrays[COUNT] = {{"ab", {DTYPE_F32, {1, {SIZE / 4}}}, values[0], NULL},
+	                                    {"small", {DTYPE_F16, {2, {3, 1}}}, values[1], NULL},
+	                                    {"c", {DTYPE_F32, {2, {2, SIZE / 8}}}, values[2], NULL}};
+	uint32_t crcs[COUNT];
+	struct npz_values *early;
+	struct output output;
+	struct team *team;
+	for (size_t i = 0; i < COUNT * (size_t)(SIZE / 4); i++)
+		values[i / (SIZE / 4)][i % (SIZE / 4)] = (float)(i % 99991);
+	ck_assert_int_eq(npz_save(path, arrays, COUNT, &arena, &diags), STATUS_OK);
+	char *const want = malloc(3 * SIZE), *const have = malloc(3 * SIZE);
+	const size_t size = file_read(path, want, 3 * SIZE);
+	ck_assert_int_eq(team_open(&team, 2, 0, &counting, &diags), STATUS_OK);
+	ck_assert_int_eq(output_open(&output, path, &arena, &diags), STATUS_OK);
+	const struct context context = {&counting, &arena, &diags};
+	static const size_t order[] = {2, 0};
+	for (size_t k = 0; k < 2; k++) {
+		const size_t i = order[k];
+		early = npz_values_begin(&arena, &output, arrays, i, team);
+		ck_assert_ptr_nonnull(early);
+		ck_assert(npz_values_end(early, team, &crcs[i]));
+		arrays[i].written = &crcs[i];
+	}
+	arrays[0].data = arrays[2].data = NULL;
+	ck_assert_int_eq(npz_put(&context, &output, arrays, COUNT, NULL), STATUS_OK);
+	ck_assert_int_eq(output_commit(&output, &diags), STATUS_OK);
+	team_close(team);
+	ck_assert_uint_eq(file_read(path, have, 3 * SIZE), size);
+	ck_assert(!memcmp(have, want, size));
+	free(want), free(have);
 }
 END_TEST
 
@@ -651,6 +689,7 @@ int main(void)
 	tcase_add_test(tcase, tensors_as_the_package_saves_them);
 	tcase_add_test(tcase, members_are_names);
 	tcase_add_test(tcase, saved_and_loaded);
+	tcase_add_test(tcase, values_written_early);
 	tcase_add_loop_test(tcase, short_memory, 0, 6);
 	return suite_run(suite);
 }
