@@ -7,6 +7,7 @@
  *     fuse.c        a group as kernel ops
  *     registers.c   which registers of a group share a place
  *     runs.c        makes one kernel op of a chain of cheap ones
+ *     joined.c      which launches run together, block of lines by block of lines
  *     places.c      where arrays lie: in those of ins and outs, or in the workspace
  *
  * Except same_register, each function below that returns a bool returns false if out of memory.
@@ -62,14 +63,16 @@ struct instr_plan {
 struct value_plan {
 	int32_t made_in;   /* the launch that makes it; NO_LAUNCH for ins and params */
 	int32_t last_read; /* the last launch that reads it, or the END of a loop that reads it from before; or NO_LAUNCH */
-	uint32_t reads : 30;  /* how often live instructions, carries and outs read it */
+	uint32_t reads : 29;  /* how often live instructions, carries and outs read it */
 	bool array : 1;       /* it needs an array: no group makes it, or it leaves its group */
+	bool over : 1;        /* another value has it as PLACE */
 	bool array_final : 1; /* it is the final of a loop over whole arrays */
 	uint32_t entry;       /* index of its entry in the frame, or NO_VALUE */
 	uint32_t same_as;     /* a block loop's final, or a result made in place: the inner in whose register it lies */
 	uint32_t reg;         /* index of its register in the draft, plus draft.first */
 	uint32_t fill;        /* index of the kernel op that broadcasts it, plus draft.first */
 	uint32_t moved_by;    /* 1 + the last LOOP launch that moves its pointer, or 0 */
+	uint32_t place;       /* another value of the same joined launches, over which it is written; NO_VALUE: none */
 	uint32_t alias;       /* another value, in whose array it lies in another shape; NO_VALUE: none */
 };
 
@@ -126,6 +129,10 @@ void place_registers(struct draft *d);
 uint32_t compact_registers(struct draft *d);
 
 bool make_runs(struct compiler *c);
+
+enum { MOST_JOINED = 16 };
+/* Joins launches that work line by line on arrays of one size. */
+bool join_launches(struct compiler *c);
 
 /* Puts workspace arrays into those of outs and owned ins, or at offsets from BEGIN on. False beyond POOL_MOST, too. */
 bool place_arrays(struct compiler *c, int64_t begin);

@@ -118,6 +118,9 @@ struct launch {
 	bool whole;      /* CALL: the derivative that goes to SUM is made at once, not in pieces */
 	bool folds;      /* CALL: body_folds() */
 	bool v_streamed; /* CALL: V's leading axis is the streamed one, on which it gets the tile's first row */
+	uint32_t joined; /* how many launches after it run with it, block of lines by block of lines (joined.c) */
+	uint32_t mask; /* of the first of these, a stack of products: the entry of the array that hides some; or NO_VALUE */
+	const struct instr *scale; /* multiplies or divides those products by a number before the mask is added; or NULL */
 	union {
 		struct { /* GROUP */
 			struct kernel_op *kernel_ops;

@@ -74,9 +74,25 @@ static void note_group(struct reuser *l, const struct launch *group)
 	}
 }
 
-/* True if LAUNCH is a group without loops, reads entry W block by block, and not after a kernel op has written OUT. */
+/* True if LAUNCH, a call, may write its result over the array of entry W. log_softmax reads the cotangent last. */
+static bool works_in_place(const struct launch *launch, uint32_t w)
+{
+	const struct instr *instr = launch->instr;
+	if (launch->use || launch->folds || !op_normalizes(instr->op) || instr->op == OP_log_softmax)
+		return false;
+	if (instr->kind == INSTR_VJP)
+		return launch->needs[4] == NO_VALUE && (w == launch->g || w == launch->needs[2]) && w != launch->needs[3];
+	return launch->needs[3] == NO_VALUE && w == launch->needs[0];
+}
+
+/*
+ * True if LAUNCH is a group without loops, reads entry W block by block, and not after a kernel op has written OUT; or if
+ * it is an operation along an axis, which reads a line of W before it writes that line of OUT.
+ */
 static bool reads_before(struct reuser *l, const struct launch *launch, uint32_t w, uint32_t out)
 {
+	if (launch->kind == LAUNCH_CALL && launch->out == out)
+		return works_in_place(launch, w);
 	if (launch->kind == LAUNCH_GROUP && l->group != launch)
 		note_group(l, launch);
 	return launch->kind == LAUNCH_GROUP && !l->loops && use_of(l, w)->read <= use_of(l, out)->written;
@@ -104,17 +120,21 @@ static void reuse_out(struct reuser *l, uint32_t value)
 	const struct value_plan *goes = &c->values[value];
 	const struct entry *out = &c->frame->entries[goes->entry];
 	int64_t from = 0;
+	uint32_t before = NO_VALUE; /* the entry that was there before FROM */
 	if (out->kind != ENTRY_OUT || goes->made_in < 0 || dtype_bits(out->type->dtype) || goes->array_final ||
 	    goes->same_as != NO_VALUE || l->within_loop[goes->made_in])
 		return;
 	for (const struct value_plan *v = c->values; v < c->values + c->body->value_count; v++) {
 		struct entry *w = reusable(c, v);
-		if (!w || v->made_in < from || v->made_in >= goes->made_in || v->last_read > goes->made_in ||
-		    !type_equal(w->type, out->type))
+		if (!w || v->made_in >= goes->made_in || v->last_read > goes->made_in || !type_equal(w->type, out->type))
+			continue;
+		if (v->made_in < from && (v->made_in < from - 1 || before == NO_VALUE ||
+		                          !reads_before(l, &c->launches[v->made_in], before, v->entry)))
 			continue;
 		if (v->last_read == goes->made_in && !reads_before(l, &c->launches[goes->made_in], v->entry, goes->entry))
 			continue;
 		from = v->last_read + 1;
+		before = v->entry;
 		w->kind = ENTRY_OUT;
 		w->port = out->port;
 	}
@@ -181,7 +201,8 @@ static void reuse_in(struct reuser *l, uint32_t port)
 {
 	struct compiler *c = l->c;
 	const uint32_t value = c->body->ins[port].value, in = c->values[value].entry;
-	const int64_t read = c->values[value].last_read;
+	int64_t read = c->values[value].last_read;
+	uint32_t before = in; /* the entry that was there until READ */
 	if (in == NO_VALUE || c->frame->entries[in].kind != ENTRY_IN || read < 0 || l->within_loop[read])
 		return;
 	const struct type *type = c->frame->entries[in].type;
@@ -195,7 +216,7 @@ static void reuse_in(struct reuser *l, uint32_t port)
 		if (at == l->count || compare_types(candidate->type, type) != 0)
 			return;
 		const uint32_t entry = c->values[candidate->value].entry;
-		if (candidate->made == read && !reads_before(l, &c->launches[read], in, entry)) {
+		if (candidate->made == read && !reads_before(l, &c->launches[read], before, entry)) {
 			at++;
 			continue;
 		}
@@ -204,7 +225,47 @@ static void reuse_in(struct reuser *l, uint32_t port)
 		c->out->takes_cotangent |= c->body->ins[port].kind == PORT_COTANGENT;
 		l->candidates[at].next = at + 1;
 		const int64_t taken = c->values[candidate->value].last_read;
-		at = taken > read ? first_candidate(l, type, taken + 1) : at + 1;
+		at = taken > read ? first_candidate(l, type, taken) : at + 1;
+		before = taken > read ? entry : before;
+		read = greater(read, taken);
+	}
+}
+
+/* Returns the first launch of those that run together with launch AT, and the last. */
+static int64_t first_joined(const struct compiler *c, int64_t at)
+{
+	int64_t first = at;
+	while (first > 0 && c->launches[first].joined == 0 && at - first < MOST_JOINED)
+		first--;
+	return first + c->launches[first].joined >= at ? first : at;
+}
+static int64_t last_joined(const struct compiler *c, int64_t at)
+{
+	const int64_t first = first_joined(c, at);
+	return first + c->launches[first].joined;
+}
+
+/*
+ * Lets results of joined launches be written over each other, where the launch that makes one is the last that reads the
+ * other. A chain of them has the place of its first, which lives as long as they do.
+ */
+static void write_over(struct reuser *l)
+{
+	struct compiler *c = l->c;
+	for (uint32_t v = 0; v < c->body->value_count; v++) {
+		const int64_t at = c->values[v].made_in;
+		const struct entry *entry = reusable(c, &c->values[v]);
+		if (!entry || at == first_joined(c, at))
+			continue;
+		for (uint32_t w = 0; w < c->body->value_count && c->values[v].place == NO_VALUE; w++) {
+			const struct entry *other = reusable(c, &c->values[w]);
+			if (other && c->values[w].last_read == at && c->values[w].made_in >= first_joined(c, at) &&
+			    c->values[w].made_in < at && !c->values[w].over && type_equal(other->type, entry->type) &&
+			    reads_before(l, &c->launches[at], c->values[w].entry, c->values[v].entry)) {
+				c->values[v].place = w;
+				c->values[w].over = true;
+			}
+		}
 	}
 }
 
@@ -228,8 +289,10 @@ static bool reuse_arrays(struct compiler *c)
 		    body_goes_on(c->body, value) == NO_VALUE)
 			reuse_out(&l, value);
 	}
-	if (!c->owned)
+	if (!c->owned) {
+		write_over(&l);
 		return true;
+	}
 	if (!list_candidates(&l))
 		return false;
 	for (size_t i = 0; i < c->body->out_count; i++) {
@@ -241,6 +304,7 @@ static bool reuse_arrays(struct compiler *c)
 	for (uint32_t i = 0; i < c->body->in_count; i++)
 		if (c->owned[i] && !l.goes_out[c->body->ins[i].value])
 			reuse_in(&l, i);
+	write_over(&l);
 	return true;
 }
 
@@ -261,6 +325,17 @@ static int64_t last_read_of(const struct compiler *c, const struct launch *loop,
 	return last;
 }
 
+/* Returns the last launch that reads VALUE, or a value that is written over it. */
+static int64_t last_over(const struct compiler *c, uint32_t value)
+{
+	for (uint32_t v = 0; c->values[value].over && v < c->body->value_count;) {
+		const bool next = c->values[v].place == value;
+		value = next ? v : value;
+		v = next ? 0 : v + 1;
+	}
+	return greater(c->values[value].made_in, c->values[value].last_read);
+}
+
 /*
  * Lists the arrays of the workspace and returns their number. A carried value has two: one is free after the loop,
  * and the other holds the final until its last read. Which one that is depends on the iterations: of a `repeat while`,
@@ -272,10 +347,10 @@ static size_t list_placed(struct compiler *c, struct placed *list)
 	for (size_t i = 0; i < c->body->value_count; i++) {
 		const struct value_plan *value = &c->values[i];
 		struct entry *entry = value->entry == NO_VALUE ? NULL : &c->frame->entries[value->entry];
-		if (entry && entry->kind == ENTRY_WORKSPACE && value->made_in >= 0)
+		if (entry && entry->kind == ENTRY_WORKSPACE && value->made_in >= 0 && value->place == NO_VALUE)
 			list[count++] = (struct placed){type_bytes(entry->type),
-			                                value->made_in,
-			                                greater(value->made_in, value->last_read),
+			                                first_joined(c, value->made_in),
+			                                last_joined(c, last_over(c, (uint32_t)i)),
 			                                &entry->offset,
 			                                0,
 			                                0};
@@ -324,6 +399,13 @@ bool place_arrays(struct compiler *c, int64_t begin)
 		}
 		for (uint32_t i = dead[l]; i && good; i = list[i - 1].next_dead)
 			good = pool_put(&pool, *list[i - 1].offset - begin, list[i - 1].bytes);
+	}
+	for (size_t v = 0; v < c->body->value_count; v++) {
+		uint32_t first = (uint32_t)v;
+		while (c->values[first].place != NO_VALUE)
+			first = c->values[first].place;
+		if (first != v)
+			c->frame->entries[c->values[v].entry].offset = c->frame->entries[c->values[first].entry].offset;
 	}
 	c->out->workspace = begin + pool.peak;
 	pool_free(&pool);

@@ -1,6 +1,6 @@
 /*
  * From a body to a program: groups and launches (groups.c, launches.c), the kernel ops of
- * each group (fuse.c, registers.c, runs.c), and the places of arrays (places.c).
+ * each group (fuse.c, registers.c, runs.c), joined launches (joined.c), and the places of arrays (places.c).
  *
  *     workspace:  | frame: pointers | op scratch | block registers | arrays |
  */
@@ -32,7 +32,7 @@ static bool compile_body(struct compiler *c)
 	c->launches = arena_array(c->arena, c->launch_limit + 1, sizeof *c->launches);
 	if (!c->frame->entries || !c->launches || !draft_reserve(c))
 		return false;
-	if (!compile_launches(c) || c->scratch > POOL_MOST || c->team_scratch > POOL_MOST)
+	if (!compile_launches(c) || !join_launches(c) || c->scratch > POOL_MOST || c->team_scratch > POOL_MOST)
 		return false;
 	c->frame->scratch = round_up((int64_t)(c->frame->count * sizeof(void *)), ARRAY_ALIGN);
 	c->frame->registers = c->frame->scratch + round_up(c->scratch, ARRAY_ALIGN);
@@ -115,6 +115,8 @@ void program_dump(const struct program *program, diag_write *write, void *contex
 		if (l->kind == LAUNCH_GROUP)
 			text_printf(&text, "%lld elements, blocks of %lld, %u registers", (long long)l->count, (long long)l->block,
 			            l->registers);
+		if (l->joined)
+			text_printf(&text, ", joined with %u%s", l->joined, l->mask != NO_VALUE ? ", masked" : "");
 		text_put(&text, "\n");
 		for (size_t k = 0; l->kind == LAUNCH_GROUP && k < l->kernel_op_count; k++) {
 			const struct kernel_op *m = &l->kernel_ops[k];

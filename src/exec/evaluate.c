@@ -10,6 +10,7 @@
 #include "base/checked.h"
 #include "compile/launch.h"
 #include "exec/blocks.h"
+#include "exec/joined.h"
 #include "exec/neighbours.h"
 #include "exec/owned.h"
 #include "exec/wave.h"
@@ -81,14 +82,26 @@ static void open_frame(struct machine_state *m)
 	}
 }
 
+static struct group_call group_call_of(const struct machine_state *m, const struct launch *launch)
+{
+	return (struct group_call){.launch = launch,
+	                           .program = m->program,
+	                           .own = m->e->own,
+	                           .frame = m->frame,
+	                           .registers = m->workspace + m->program->frame->registers,
+	                           .kernels = {m->kernels[0], m->kernels[1]}};
+}
+
+/* Runs the launches that are joined to LAUNCH, too. False, with nothing done, if LAUNCH runs alone. */
+static bool run_joined(const struct machine_state *m, const struct launch *launch)
+{
+	const struct group_call call = group_call_of(m, launch);
+	return launch->joined > 0 && !m->e->neighbours && joined_run(&call, m->e->team);
+}
+
 static void run_group(struct machine_state *m, const struct launch *launch)
 {
-	const struct group_call call = {.launch = launch,
-	                                .program = m->program,
-	                                .own = m->e->own,
-	                                .frame = m->frame,
-	                                .registers = m->workspace + m->program->frame->registers,
-	                                .kernels = {m->kernels[0], m->kernels[1]}};
+	const struct group_call call = group_call_of(m, launch);
 	const bool moved = m->moved;
 	m->moved = false;
 	if (!m->e->wave || !wave_add(m->e->wave, &call, moved, m->e->team))
@@ -664,6 +677,10 @@ enum status evaluate(const struct evaluation *e)
 		const struct launch *launch = &e->program->launches[i];
 		settle(&m, launch);
 		TRY(neighbours_launch(e->neighbours, e->program, launch, m.frame));
+		if (run_joined(&m, launch)) {
+			i += launch->joined;
+			continue;
+		}
 		switch (launch->kind) {
 		case LAUNCH_GROUP:
 			run_group(&m, launch);

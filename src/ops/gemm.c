@@ -177,6 +177,7 @@ enum status blas_load(int threads, struct diags *diags)
 	return diag_hint(diags, "CKPTC_BLAS=openblas asks for it; without that ckptc's own product serves");
 }
 
+bool gemm_is_own(void) { return !blas.sgemm; }
 const char *blas_name(void) { return blas.sgemm ? "openblas" : "own"; }
 
 /*

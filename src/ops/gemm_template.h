@@ -29,6 +29,7 @@ enum {
 	N(TILE_N) = 2 * N(LANES),
 	N(PACK_M) = PACK_A_BYTES / PACK_K / (int)sizeof(REAL) / N(TILE_M) * N(TILE_M),
 	N(PACK_N) = PACK_B_BYTES / PACK_K / (int)sizeof(REAL) / N(TILE_N) * N(TILE_N),
+	N(MOST_N) = 8 * N(PACK_N), /* columns of a panel of B that is less than PACK_K deep */
 };
 
 /*
@@ -291,7 +292,7 @@ struct N(depth) {
 };
 /* Those of a block's stripes of A and of B. */
 struct N(depths) {
-	struct N(depth) a[N(PACK_M) / N(TILE_M)], b[N(PACK_N) / N(TILE_N)];
+	struct N(depth) a[N(PACK_M) / N(TILE_M)], b[N(MOST_N) / N(TILE_N)];
 };
 
 /* ROWS rows of LENGTH elements, ROW elements apart. */
@@ -414,6 +415,18 @@ static void N(multiply_block)(const struct N(strided) *block, REAL *packed, cons
 	}
 }
 
+/* Computes ROWS, whose B is packed in PANEL, block by block. */
+static void N(multiply_rows)(const struct N(strided) *rows, REAL *packed, const REAL *panel)
+{
+	struct N(strided) block = *rows;
+	for (int64_t i = 0; i < rows->m; i += N(PACK_M)) {
+		block.m = rows->m - i < N(PACK_M) ? rows->m - i : N(PACK_M);
+		block.a = rows->a + i * rows->a_row;
+		block.c = rows->c + i * rows->ldc;
+		N(multiply_block)(&block, packed, panel);
+	}
+}
+
 /* Returns the panel of B that comes after that of BLOCK, which begins at column J and depth P of X. */
 static struct N(ahead) N(panel_after)(const struct N(strided) *x, int64_t j, int64_t p)
 {
@@ -447,12 +460,9 @@ static void N(multiply_panels)(const struct N(strided) *x, REAL *packed, REAL *p
 			block.b_at = x->b_at ? x->b_at + p : NULL;
 			if (!x->b_at)
 				N(pack_b)(panel, x->b + p * x->b_row + j * x->b_column, x->b_row, x->b_column, block.n, block.k);
-			for (int64_t i = 0; i < x->m; i += N(PACK_M)) {
-				block.m = x->m - i < N(PACK_M) ? x->m - i : N(PACK_M);
-				block.a = x->a + i * x->a_row + p * x->a_column;
-				block.c = x->c + i * x->ldc + j;
-				N(multiply_block)(&block, packed, panel);
-			}
+			block.a = x->a + p * x->a_column;
+			block.c = x->c + j;
+			N(multiply_rows)(&block, packed, panel);
 		}
 	}
 }
@@ -611,6 +621,30 @@ static void N(gemm)(const struct product *product, bool tiles)
 		N(add_rows)(&(vector_product){x.c, 1, x.b, x.b_row, x.a, x.a_column, x.n, x.k, x.accumulate});
 	else
 		N(gemm_packed)(&x);
+}
+
+/* A B that fits in one panel is packed once for all blocks. */
+static void N(gemm_blocks)(const struct product *product, const struct row_blocks *blocks)
+{
+	_Alignas(64) REAL packed[N(PACK_M) * PACK_K], panel[N(PACK_N) * PACK_K];
+	struct N(strided) x = N(strided_of)(product);
+	struct N(ahead) nothing = {0};
+	const int64_t stripes = (x.n + N(TILE_N) - 1) / N(TILE_N);
+	const bool fits = x.k <= PACK_K && x.n <= N(MOST_N) && stripes * N(TILE_N) * x.k <= N(PACK_N) * PACK_K;
+	x.ahead = &nothing;
+	if (fits)
+		N(pack_b)(panel, x.b, x.b_row, x.b_column, x.n, x.k);
+	for (int64_t i = 0; i < product->m; i += x.m) {
+		x.m = product->m - i < blocks->rows ? product->m - i : blocks->rows;
+		x.n = blocks->columns(blocks->context, i, x.m);
+		if (fits)
+			N(multiply_rows)(&x, packed, panel);
+		else
+			N(multiply_panels)(&x, packed, panel);
+		x.a += x.m * x.a_row;
+		x.c += x.m * x.ldc;
+		blocks->done(blocks->context, i, x.m);
+	}
 }
 
 static void N(gemm_apart)(const struct product *product, const int64_t *b_at)

@@ -208,6 +208,10 @@ struct operand_rows {
 int64_t product_rows_bytes(enum op op, const struct type *v, const struct type *a, int lanes);
 /* Computes as forward_NAME does, with the same bits. False if a part could not be read. */
 bool product_from_rows(const struct op_call *call, void *y, const void *v, const struct operand_rows *a);
+/* Returns the product that makes matrix INDEX of the Y of CALL, a matmul or linear of a stack of matrices. */
+struct product product_of_matrix(const struct op_call *call, void *y, const void *v, const void *a, int64_t index);
+/* True if gemm computes all products by our own kernel. Then a row's bits do not depend on the rows beside it. */
+bool gemm_is_own(void);
 /* Computes PRODUCT in the calling thread: by OpenBLAS if it is loaded and its ints hold all LDs, else by our own. */
 void gemm(enum dtype dtype, const struct product *product);
 

@@ -48,6 +48,17 @@ struct product {
 	bool accumulate, sparse;
 };
 
+/*
+ * Blocks of at most ROWS rows of a product. COLUMNS returns how many of the first columns of the COUNT rows from FIRST on
+ * are to be computed. DONE is called once they are.
+ */
+struct row_blocks {
+	int64_t rows;
+	int64_t (*columns)(void *context, int64_t first, int64_t count);
+	void (*done)(void *context, int64_t first, int64_t count);
+	void *context;
+};
+
 /* A multiple of the rows of C in a register tile of any set (12, 6 or 4). plan/tiles.c has bounds in such stripes. */
 enum { PRODUCT_STRIPE = 12 };
 
@@ -184,6 +195,8 @@ struct loops {
 	void (*clear_rows)(const struct rows *to, size_t n, size_t rows);
 	/* Our own product; M, N, K > 0. If TILES, a vector goes as a matrix: C's bits do not depend on M and N. */
 	void (*gemm)(const struct product *product, bool tiles);
+	/* The same by tiles and block by block. */
+	void (*gemm_blocks)(const struct product *product, const struct row_blocks *blocks);
 	/* The same by tiles, where B's row p begins at its element B_AT[p]. Up to TILE_BYTES after each row are read. */
 	void (*gemm_apart)(const struct product *product, const int64_t *b_at);
 };

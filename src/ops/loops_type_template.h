@@ -799,6 +799,7 @@ const struct loops TYPED(ISA_LOOPS) = {
 	.add_rows = N(add_to_rows),
 	.clear_rows = N(clear_rows),
 	.gemm = N(gemm),
+	.gemm_blocks = N(gemm_blocks),
 	.gemm_apart = N(gemm_apart),
 };
 

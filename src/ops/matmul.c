@@ -176,6 +176,13 @@ static struct product product_of(const struct stack *p, enum product_part part, 
 	return product;
 }
 
+struct product product_of_matrix(const struct op_call *call, void *y, const void *v, const void *a, int64_t index)
+{
+	const struct stack p = stack_of(call);
+	const void *const arrays[3] = {v, a, y};
+	return product_of(&p, PART_RESULT, arrays, index);
+}
+
 /* The stack of products that make PART. */
 struct shared_stack {
 	const struct stack *stack;

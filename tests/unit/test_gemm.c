@@ -195,6 +195,57 @@ START_TEST(test_place)
 }
 END_TEST
 
+/* The first columns of each block, fewer the earlier it is. */
+static int64_t some_columns(void *context, int64_t first, int64_t count)
+{
+	(void)context;
+	return 20 + first + count;
+}
+
+/* Notes that DONE was called for all rows up to a block's end. */
+static void note_rows(void *context, int64_t first, int64_t count)
+{
+	int64_t *rows = context;
+	ck_assert_int_eq(first, *rows);
+	*rows += count;
+}
+
+/* A product in blocks of rows has the bits of the whole one in the columns that are wanted, and writes no others. */
+START_TEST(test_blocks)
+{
+	enum { M = 40, N = 60, MOST_K = 300 };
+	static double a[M * MOST_K], b[MOST_K * N], whole[M * N], part[M * N], untouched[M * N];
+	static const int64_t depths[] = {16, MOST_K};
+	struct way ways[10];
+	const size_t count = ways_of(ways, false);
+	memset(untouched, 0x11, sizeof untouched);
+	for (size_t w = 0; w < 2 * count; w++) {
+		const struct way *way = &ways[w / 2];
+		const int64_t k = depths[w % 2];
+		const size_t size = way->dtype == DTYPE_F64 ? 8 : 4;
+		uint64_t seed = 1;
+		int64_t rows = 0;
+		if (!way->own)
+			continue;
+		for (int64_t i = 0; i < M * k; i++)
+			set(way->dtype, a, i, noise(&seed));
+		for (int64_t i = 0; i < k * N; i++)
+			set(way->dtype, b, i, noise(&seed));
+		struct product product = {M, N, k, {a, k, false}, {b, N, false}, whole, N, false, false};
+		multiply(way, &product);
+		product.c = memcpy(part, untouched, sizeof part);
+		way->own->loops->gemm_blocks(&product, &(struct row_blocks){12, some_columns, note_rows, &rows});
+		ck_assert_int_eq(rows, M);
+		for (int64_t i = 0; i < M; i++) {
+			const int64_t end = i / 12 * 12 + 12, columns = 20 + (end < M ? end : M);
+			const size_t at = (size_t)(i * N) * size, wanted = (size_t)columns * size;
+			ck_assert_mem_eq((char *)part + at, (char *)whole + at, wanted);
+			ck_assert_mem_eq((char *)part + at + wanted, (char *)untouched + at + wanted, (size_t)N * size - wanted);
+		}
+	}
+}
+END_TEST
+
 /*
  * Zeros below or above the diagonal of A (side 0, 1) or B (2, 3), of both signs: a sparse product has the bits of any
  * other, also where a NaN or an infinity in the other factor meets them.
@@ -446,6 +497,7 @@ int main(void)
 	tcase_add_loop_test(tests, test_products, 0, 2);
 	tcase_add_loop_test(tests, test_special_values, 0, 2);
 	tcase_add_test(tests, test_place);
+	tcase_add_test(tests, test_blocks);
 	tcase_add_test(tests, test_sparse);
 	tcase_add_loop_test(tests, test_pieces, 0, 2);
 	tcase_add_test(tests, test_rows);
