@@ -219,6 +219,10 @@ static void run_product_to(struct machine_state *m, const struct launch *launch,
 		add_piece(to, &(struct matrix_piece){m->e->spare, 0, count, 1, count});
 	if (launch->whole)
 		return;
+	if (!m->e->windows) {
+		product_pieces(call, frame_at(m, launch->g), needs, add_piece, &to);
+		return;
+	}
 	struct owned_call owned;
 	owned_call_of(&owned, call, owned_of(m, call->v), false, needs, frame_at(m, launch->g));
 	product_pieces(&owned.call, owned.g, owned.needs, add_piece, to);

@@ -37,9 +37,10 @@ typedef void dgemv(int order, int ta, int m, int n, double alpha, const double *
 /* The OpenBLAS of the process. blas_load writes it before threads multiply; after that it is only read. */
 static struct {
 	pthread_mutex_t lock;
-	bool chosen;  /* whether OpenBLAS is used, as sgemm says, stays so */
-	int reserved; /* OpenBLAS has buffers for so many threads */
-	sgemm *sgemm; /* NULL if OpenBLAS is not used; then the others do not matter */
+	const struct kernels *own[2]; /* of f32 and f64; NULL before blas_load */
+	bool chosen;                  /* whether OpenBLAS is used, as sgemm says, stays so */
+	int reserved;                 /* OpenBLAS has buffers for so many threads */
+	sgemm *sgemm;                 /* NULL if OpenBLAS is not used; then the others do not matter */
 	dgemm *dgemm;
 	sgemv *sgemv;
 	dgemv *dgemv;
@@ -168,6 +169,8 @@ enum status blas_load(int threads, struct diags *diags)
 {
 	pthread_mutex_lock(&blas.lock);
 	const bool there = choose_product(threads > 1 ? threads : 1);
+	blas.own[0] = kernels_get(DTYPE_F32);
+	blas.own[1] = kernels_get(DTYPE_F64);
 	pthread_mutex_unlock(&blas.lock);
 	if (there)
 		return STATUS_OK;
@@ -235,7 +238,8 @@ void gemm(enum dtype dtype, const struct product *p)
 		return;
 	}
 	if (!blas.sgemm || p->a.ld > INT_MAX || p->b.ld > INT_MAX || p->ldc > INT_MAX) {
-		kernels_get(dtype)->loops->gemm(p, false);
+		const struct kernels *own = blas.own[dtype == DTYPE_F64];
+		(own ? own : kernels_get(dtype))->loops->gemm(p, false);
 		return;
 	}
 	for (int64_t at = 0; at < p->k; at += MOST_EXTENT)

@@ -58,7 +58,11 @@ static struct stack stack_of(const struct op_call *call)
 	const bool swapped = call->op == OP_dot;
 	const struct shape *a = swapped ? &call->a->shape : &call->v->shape;
 	const struct shape *b = swapped ? &call->v->shape : &call->a->shape;
-	struct stack p = {.dtype = call->v->dtype, .size = element_size(call->v->dtype), .count = 1};
+	struct stack p; /* not cleared: its shape and steps are large, and most products are no stack */
+	p.dtype = call->v->dtype;
+	p.size = element_size(call->v->dtype);
+	p.count = 1;
+	p.stack.ndim = 0;
 	p.transpose_b = call->op == OP_linear && b->ndim > 1;
 	p.m = a->ndim > 1 ? a->dim[a->ndim - 2] : 1;
 	p.k = a->dim[a->ndim - 1];
