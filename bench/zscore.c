@@ -22,7 +22,7 @@ static float means[COLUMNS], factors[COLUMNS];
 static void *run(void *thread)
 {
 	float block[FLOATS];
-	double (*sum)[COLUMNS] = thread;
+	double(*sum)[COLUMNS] = thread;
 	for (long i; (i = atomic_fetch_add(&next, 1)) < blocks;) {
 		const ssize_t size = pread(in, block, BYTES, HEADER + i * BYTES);
 		float one[COLUMNS] = {0}, two[COLUMNS] = {0};
@@ -57,7 +57,8 @@ int main(int argc, char **argv)
 	struct stat stat;
 	in = open(argv[1], O_RDONLY);
 	out = open(argv[2], O_RDWR | O_CREAT | O_TRUNC, 0666);
-	if (argc < 3 || fstat(in, &stat) || pread(in, header, HEADER, 0) != HEADER || pwrite(out, header, HEADER, 0) != HEADER)
+	if (argc < 3 || fstat(in, &stat) || pread(in, header, HEADER, 0) != HEADER ||
+	    pwrite(out, header, HEADER, 0) != HEADER)
 		return 1;
 	rows = (stat.st_size - HEADER) / 4 / COLUMNS;
 	blocks = (stat.st_size - HEADER + BYTES - 1) / BYTES;

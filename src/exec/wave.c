@@ -115,7 +115,8 @@ struct wave *wave_open(int64_t bytes, const struct allocator *allocator)
 	if (!wave)
 		return NULL;
 	const size_t end = sizeof *wave + ARRAY_ALIGN - 1;
-	wave->window.rows = 0;
+	wave->window = (struct wave_window){.rows = 0};
+	wave->failed = false;
 	forget(wave);
 	wave->size = (size_t)bytes;
 	wave->registers = (char *)wave + end - ((uintptr_t)wave + end) % ARRAY_ALIGN;
@@ -505,9 +506,11 @@ void wave_move_window(struct wave *wave, int64_t rows)
 	for (size_t i = 0; i < wave->array_count; i++) {
 		const struct wave_array *array = &wave->arrays[i];
 		char *const base = (char *)(uintptr_t)array->base;
+		/* An array may have fewer rows than the window. Stages have left out more of its rows than it lacks. */
 		const int64_t first = wave->window.rows - array->read;
-		if (array->read > 0)
+		const int64_t end = lesser(wave->window.rows, array->bytes / array->row_bytes);
+		if (array->read > 0 && first < end)
 			memmove(base + (first - rows) * array->row_bytes, base + first * array->row_bytes,
-			        (size_t)(array->read * array->row_bytes));
+			        (size_t)((end - first) * array->row_bytes));
 	}
 }
