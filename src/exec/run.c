@@ -199,6 +199,7 @@ static enum status run_array(struct run *run)
 
 static enum status run_arrays(struct run *run)
 {
+	TRY(shares_check_input(run));
 	for (bool end = false;;) {
 		TRY(reader_next(run->reader, &end, run->context.diags));
 		if (end)

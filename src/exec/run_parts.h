@@ -502,6 +502,8 @@ enum status shares_move_sums(struct run *run, int64_t chunk);
 /* True if the current array is cut into chunks that several ranks share; if they also send one another what tiles add to. */
 bool shares_rows(const struct run *run);
 bool shares_sends(const struct run *run);
+/* Fails if RUN has ranks and no regular file as input: standard input is there for rank 0 alone. Comes before a read. */
+enum status shares_check_input(const struct run *run);
 /* Fails if RUN's rows are shared but its input or its outputs cannot be read or written at any place. */
 enum status shares_begin_array(struct run *run);
 /* Gets what the chunk before CHUNK has left in the state of the reduction; passes that state on to the next chunk. */

@@ -54,12 +54,26 @@ static void warn_alone(const struct run *run)
 		diag_warn(run->context.diags, "%s: %s", what, reason);
 }
 
+static enum status refuse(const struct run *run, const char *wrong)
+{
+	return diag_file(run->context.diags, STATUS_USAGE, NULL, -1, "ranks read and write rows in their places: %s",
+	                 wrong);
+}
+
+static enum status refuse_input(const struct run *run)
+{
+	return refuse(run, "the input must be a regular file (-i FILE), npy in C order, raw, text or csv");
+}
+
+enum status shares_check_input(const struct run *run)
+{
+	return run->ranks && run->reader->input->size < 0 ? refuse_input(run) : STATUS_OK;
+}
+
 enum status shares_begin_array(struct run *run)
 {
-	struct diags *diags = run->context.diags;
 	const struct writer *gradient = run->gradient ? run->gradient->options->gradient : NULL;
 	const struct writer *value = run->tiles->output_row > 0 ? run->options->value : NULL;
-	const char *wrong = NULL;
 	if (!run->ranks)
 		return STATUS_OK;
 	if (!run->tiles->tiled) {
@@ -68,11 +82,10 @@ enum status shares_begin_array(struct run *run)
 		return STATUS_OK;
 	}
 	if (!reader_seekable(run->reader))
-		wrong = "the input must be a regular file (-i FILE), npy in C order, raw, text or csv";
-	else if ((value && !writer_seekable(value)) || (gradient && !writer_seekable(gradient)))
-		wrong = "the output must be a regular file (-o FILE), npy or raw";
-	return wrong ? diag_file(diags, STATUS_USAGE, NULL, -1, "ranks read and write rows in their places: %s", wrong)
-	             : STATUS_OK;
+		return refuse_input(run);
+	if ((value && !writer_seekable(value)) || (gradient && !writer_seekable(gradient)))
+		return refuse(run, "the output must be a regular file (-o FILE), npy or raw");
+	return STATUS_OK;
 }
 
 /* Gets SIZE bytes from the owner of the chunk before CHUNK, or passes them to that of the next chunk, if there is one. */
