@@ -22,6 +22,7 @@ static const struct {
 	const char *name, *text;
 } parts[JOURNAL_PARTS] = {
 	[JOURNAL_CHAIN] = {"chain", "another chain"},
+	[JOURNAL_RANKS] = {"ranks", "another number of ranks"},
 	[JOURNAL_POLICY] = {"policy", "another --policy"},
 	[JOURNAL_TYPES] = {"types", "another --dtype, --store-dtype or --fast-math"},
 	[JOURNAL_VALUE_WANTED] = {"value", "--value where this has none, or without it"},
@@ -31,7 +32,7 @@ static const struct {
 	[JOURNAL_OBJECTS] = {"objects", "other contents of a shared object of --program"},
 	[JOURNAL_PARAMS] = {"params", "other params"},
 	[JOURNAL_INPUT] = {"input", "another input"},
-	[JOURNAL_TILES] = {"tiles", "another --tile or --threads, or on another number of ranks"},
+	[JOURNAL_TILES] = {"tiles", "another --tile or --threads"},
 };
 /* LINE_MOST: bytes of the longest line without its checksum, with a NUL. SUM: " :" and the checksum's 16 hexadecimal
  * digits. BLOCK: bytes that are read at once; any line and its checksum fit. */

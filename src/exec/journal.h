@@ -22,6 +22,7 @@
 
 enum journal_part {
 	JOURNAL_CHAIN,
+	JOURNAL_RANKS, /* before those that the rows of a rank decide */
 	JOURNAL_POLICY,
 	JOURNAL_TYPES,
 	JOURNAL_VALUE_WANTED,

@@ -178,7 +178,8 @@ enum status resume_open(struct worker *worker, const struct type *type, const vo
 	struct resuming *resuming = &worker->walk.resuming;
 	struct spill *spill = &worker->walk.kept.spill;
 	const struct context context = {run->context.allocator, run->gradient->arena, worker->diags};
-	const int64_t cut[] = {run->tiles->tile, run->tiles->window, ranks_count(run->ranks), ranks_index(run->ranks)};
+	const int64_t cut[] = {run->tiles->tile, run->tiles->window, ranks_index(run->ranks)};
+	const int ranks = worker->neighbours ? ranks_count(run->ranks) : 1;
 	TRY(refuse_more(worker));
 	struct journal *journal = run->gradient->result->journal = arena_alloc(context.arena, sizeof *journal);
 	TRY_ALLOC(journal, worker->diags);
@@ -186,9 +187,10 @@ enum status resume_open(struct worker *worker, const struct type *type, const vo
 	const int64_t image = run->gradient->job->slabs + resuming->sums;
 	*journal = (struct journal){.path = run->gradient->options->journal,
 	                            .directory = run->gradient->options->spill,
-	                            .ranks = worker->neighbours ? ranks_count(run->ranks) : 1,
+	                            .ranks = ranks,
 	                            .wanted = saturated_add(run->gradient->job->predicted.spill_bytes, 2 * image)};
 	TRY(resume_identify(run, hash_array(HASH_START, type, input), journal->identity.parts, worker->diags));
+	journal->identity.parts[JOURNAL_RANKS] = (uint64_t)ranks;
 	if (worker->neighbours)
 		journal->identity.parts[JOURNAL_TILES] = hash_bytes(HASH_START, cut, sizeof cut);
 	if (run->options->job.costs == costs_of)

@@ -138,8 +138,8 @@ static enum status identify(const struct run *run, struct journal *journal)
 	TRY(hash_file(run, &input));
 	type_format(&run->input, type);
 	input = hash_bytes(input, type, strlen(type));
-	const int64_t cut[] = {tiles->tile, tiles->per_chunk, tiles->window, ranks_count(run->ranks),
-	                       ranks_index(run->ranks)};
+	const int64_t cut[] = {tiles->tile, tiles->per_chunk, tiles->window, ranks_index(run->ranks)};
+	journal->identity.parts[JOURNAL_RANKS] = (uint64_t)ranks_count(run->ranks);
 	journal->identity.parts[JOURNAL_TILES] = hash_bytes(HASH_START, cut, sizeof cut);
 	return resume_identify(run, input, journal->identity.parts, run->context.diags);
 }
