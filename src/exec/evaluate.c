@@ -220,7 +220,7 @@ static void run_product_to(struct machine_state *m, const struct launch *launch,
 	if (launch->whole)
 		return;
 	if (!m->e->windows) {
-		product_pieces(call, frame_at(m, launch->g), needs, add_piece, &to);
+		product_pieces(call, frame_at(m, launch->g), needs, add_piece, to);
 		return;
 	}
 	struct owned_call owned;
