@@ -69,11 +69,13 @@ struct value_plan {
 	bool array_final : 1; /* it is the final of a loop over whole arrays */
 	uint32_t entry;       /* index of its entry in the frame, or NO_VALUE */
 	uint32_t same_as;     /* a block loop's final, or a result made in place: the inner in whose register it lies */
-	uint32_t reg;         /* index of its register in the draft, plus draft.first */
-	uint32_t fill;        /* index of the kernel op that broadcasts it, plus draft.first */
-	uint32_t moved_by;    /* 1 + the last LOOP launch that moves its pointer, or 0 */
-	uint32_t place;       /* another value of the same joined launches, over which it is written; NO_VALUE: none */
-	uint32_t alias;       /* another value, in whose array it lies in another shape; NO_VALUE: none */
+	union {
+		uint32_t reg;   /* before place_arrays: index of its register in the draft, plus draft.first */
+		uint32_t place; /* after: another value of the same joined launches, over which it is written; or NO_VALUE */
+	};
+	uint32_t fill;     /* index of the kernel op that broadcasts it, plus draft.first */
+	uint32_t moved_by; /* 1 + the last LOOP launch that moves its pointer, or 0 */
+	uint32_t alias;    /* another value, in whose array it lies in another shape; NO_VALUE: none */
 };
 
 struct compiler {

@@ -212,7 +212,7 @@ static void find_spans(struct compiler *c)
 	const struct body *body = c->body;
 	for (size_t i = 0; i < body->value_count; i++) {
 		c->values[i].last_read = NO_LAUNCH;
-		c->values[i].entry = c->values[i].same_as = c->values[i].place = NO_VALUE;
+		c->values[i].entry = c->values[i].same_as = NO_VALUE;
 	}
 	for (size_t i = 0; i < body->instr_count; i++) {
 		const struct instr *instr = &body->instrs[i];

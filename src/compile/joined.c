@@ -32,7 +32,7 @@ static int64_t last_extent(const struct type *type)
 static bool is_stack(const struct launch *launch)
 {
 	const struct instr *instr = launch->instr;
-	if (launch->kind != LAUNCH_CALL || instr->kind != INSTR_OP || launch->use ||
+	if (launch->kind != LAUNCH_CALL || instr->kind != INSTR_OP || launch->use || launch->folds ||
 	    (instr->op != OP_matmul && instr->op != OP_linear) || instr->of.v->shape.ndim < 3 ||
 	    instr->of.a->shape.ndim < 3 || product_in_pieces(instr->op, instr->of.v, instr->of.a))
 		return false;
@@ -177,7 +177,7 @@ bool join_launches(struct compiler *c)
 		if (r.count < 2)
 			continue;
 		struct launch *first = &c->launches[r.first];
-		first->joined = (uint32_t)r.count - 1;
+		first->joined = (uint8_t)(r.count - 1);
 		first->mask = NO_VALUE;
 		for (size_t i = 0; i < r.count; i++)
 			keep_others(&r, first + i);

@@ -118,9 +118,7 @@ struct launch {
 	bool whole;      /* CALL: the derivative that goes to SUM is made at once, not in pieces */
 	bool folds;      /* CALL: body_folds() */
 	bool v_streamed; /* CALL: V's leading axis is the streamed one, on which it gets the tile's first row */
-	uint32_t joined; /* how many launches after it run with it, block of lines by block of lines (joined.c) */
-	uint32_t mask; /* of the first of these, a stack of products: the entry of the array that hides some; or NO_VALUE */
-	const struct instr *scale; /* multiplies or divides those products by a number before the mask is added; or NULL */
+	uint8_t joined;  /* how many launches after it run with it, block of lines by block of lines (joined.c) */
 	union {
 		struct { /* GROUP */
 			struct kernel_op *kernel_ops;
@@ -135,7 +133,12 @@ struct launch {
 			const struct param_ref *sum; /* where it adds, a CALL the derivative by A; or NULL */
 			uint32_t out, out_a, keep[MAX_KEEPS], needs[MAX_NEEDS], g; /* entries, NO_VALUE where none */
 			const struct launch_use *use;                              /* CALL of a program; else NULL */
-			int64_t state; /* of a CALL that folds: where its state begins among those of the program */
+			uint32_t mask; /* of a stack of products that others join: the array's entry that hides some, or NO_VALUE */
+			union {
+				int64_t state; /* of a CALL that folds: where its state begins among those of the program */
+				/* of such a stack: what multiplies or divides its products by a number before the mask is added; or NULL */
+				const struct instr *scale;
+			};
 		};
 		struct { /* LOOP; an END has MATCH and CARRIED too, a WHILE LOOP, MATCH and CONDITION */
 			const struct instr *loop;

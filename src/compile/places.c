@@ -372,6 +372,8 @@ static size_t list_placed(struct compiler *c, struct placed *list)
 
 bool place_arrays(struct compiler *c, int64_t begin)
 {
+	for (size_t i = 0; i < c->body->value_count; i++)
+		c->values[i].place = NO_VALUE;
 	if (!reuse_arrays(c))
 		return false;
 	size_t limit = c->frame->count + 1;

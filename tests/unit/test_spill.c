@@ -427,7 +427,7 @@ static void put_line(FILE *file, const char *line)
 /* Whoever can give a run a journal can't have it remove or write a file that is not its own. */
 START_TEST(a_journal_names_no_other_file)
 {
-	static const char *const parts[] = {"chain",   "policy",  "types",   "value",  "cotangent",
+	static const char *const parts[] = {"chain",   "ranks",   "policy",  "types",  "value", "cotangent",
 	                                    "version", "targets", "objects", "params", "input"};
 	char victim[128], line[160];
 	snprintf(victim, sizeof victim, "%s/victim", folder);
