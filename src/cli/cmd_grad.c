@@ -149,9 +149,8 @@ static enum status finish(struct session *s, struct beside *beside, struct gradi
 		TRY(put_grad_stats(s, result));
 	else
 		warn_unstored(s, &result->measured, result->store_error);
-	if (ranks_index(s->ranks) == 0)
-		TRY(gradient_files_put(s, result,
-		                       &beside->early)); /* last: it may hold a lock from here until the session ends */
+	if (ranks_index(s->ranks) == 0) /* last: it may hold a lock from here until the session ends */
+		TRY(gradient_files_put(s, result, &beside->early));
 	if (beside->value)
 		TRY(session_put(s, beside->value));
 	if (beside->events)

@@ -106,8 +106,7 @@ struct session {
 	struct opened_output *whole, **whole_end; /* files that wait for session_commit, in order */
 	struct lock_list locks;                   /* of --accumulate */
 	struct params bound;
-	int64_t
-		leaves; /* for session_bind: params of so many bytes may stay in their files; 0: none does (struct loader) */
+	int64_t leaves; /* for session_bind: params of so many bytes may stay in their files; 0: none (struct loader) */
 	struct program_set *programs; /* of the chain; NULL if it has none */
 	int launched;                 /* processes that the launcher has started; 1 without a launcher */
 	struct ranks *ranks;          /* that run the command together; NULL: it runs alone */

@@ -182,10 +182,8 @@ static void run_lines(void *context, void *memory, int64_t begin, int64_t end)
 
 bool joined_run(const struct group_call *call, struct team *team)
 {
-	enum {
-		BLOCK_BYTES = 192 << 10,
-		MOST_LINES = 96
-	}; /* of an array, in a block; MOST_LINES has whole PRODUCT_STRIPEs */
+	/* Of an array, in a block. MOST_LINES are whole PRODUCT_STRIPEs. */
+	enum { BLOCK_BYTES = 192 << 10, MOST_LINES = 96 };
 	const struct instr *instr = call->launch->instr;
 	const struct shape *y = &instr->of.y->shape;
 	const bool products = op_is_product(instr->op);

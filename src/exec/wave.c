@@ -17,7 +17,7 @@
  * overwritten, by the same lags. If a stage reads around the ends of the axis, the ends meet as two strips do.
  *
  * A wave may carry rows from one window of an array to the next, TILE rows further on (exec/carried.c). Then each stage of
- * the first window leaves out its last rows, as many as its lag. In the next window it goes on from there, once the rows
+ * the first window leaves out its last rows, as many as its lag. In the next window it continues from there, once the rows
  * that it still reads have moved to where that window has them. So lags count from the window's input, and stay the
  * same from window to window. They also count from the stages that have run before in the window.
  *
