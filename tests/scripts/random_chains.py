@@ -187,7 +187,7 @@ class Generator:
         if not shape:
             return "tanh"
         axis = r.randrange(-len(shape), len(shape))
-        kind = r.randrange(11)
+        kind = r.randrange(13)
         if kind < 2:
             return f"{r.choice(['softmax', 'log_softmax', 'layernorm', 'rmsnorm'])} axis={axis}"
         if kind == 2:
@@ -216,7 +216,37 @@ class Generator:
         if kind == 10 and 3 <= len(shape) <= 4 and 0 not in shape and shape[1] < 9:
             kernel = [shape[1], shape[1]] + [3] * (len(shape) - 2)
             return f"conv{len(shape) - 2}d {self.param(kernel)} padding=1; tanh"
+        if kind == 11 and len(shape) == 3 and 0 not in shape and max(shape[1:]) < 40:
+            return self.attention(shape)
+        if kind == 12 and len(shape) > 1 and 0 < shape[-1] < 40:
+            return self.layer(shape)
         return "sin"
+
+    def attention(self, shape):
+        """Attention of each element of the first axis, with two heads where that is possible."""
+        r = self.r
+        _, tokens, columns = shape
+        heads, name = 2 - columns % 2, self.fresh("n")
+        split = f"reshape -1 {tokens} {heads} {columns // heads}; transpose axes=[0,2,1,3]"
+        query, key, value = (r.choice([split, f"matmul {self.param([columns, columns])}; {split}"]) for _ in range(3))
+        scores = r.choice([f"matmul {{ use {name}; {key}; transpose axes=[0,1,3,2] }}", f"linear {{ use {name}; {key} }}"])
+        scale = r.choice(["", "div 2; ", "mul 0.3; "])
+        mask = ""
+        if r.random() < 0.6:
+            mask = self.fresh("t")
+            rows = ", ".join(f"[{', '.join('0' if j <= i else '-inf' for j in range(tokens))}]" for i in range(tokens))
+            self.declared.append(f"const {mask}: {self.dtype}[{tokens},{tokens}] = [{rows}]")
+            mask = f"add {mask}; "
+        return (f"add {{ name {name}; {query}; {scores}; {scale}{mask}softmax; matmul {{ use {name}; {value} }}; "
+                f"transpose axes=[0,2,1,3]; reshape -1 {tokens} {columns} }}; tanh")
+
+    def layer(self, shape):
+        """Two products with bias and gelu between, a residual addition, and a layernorm."""
+        r, between = self.r, self.r.randint(1, 9)
+        last = r.choice(["", f"; add {self.param(shape[-1:])}"])
+        return (f"add {{ matmul {self.param([shape[-1], between])}; add {self.param([between])}; "
+                f"{r.choice(['gelu', 'gelu tanh=true', 'tanh', 'silu'])}; matmul {self.param([between, shape[-1]])}{last} }}; "
+                f"{r.choice(['layernorm', 'rmsnorm', 'tanh'])}")
 
     def permutation(self, shape):
         """A transpose, the one that undoes it, and the shape between."""
