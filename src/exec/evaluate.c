@@ -183,34 +183,70 @@ static void prefetch_sum(const struct bound_param *param, int64_t first, int64_t
 		__builtin_prefetch(tail + at, 1);
 }
 
-/* Adds PIECE to the gradient at CONTEXT, an addition. A matrix_piece_function. */
-static void add_piece(void *context, const struct matrix_piece *piece)
+static struct sum_place place_of(const struct addition *to, const struct matrix_piece *piece)
 {
-	enum { AHEAD = 8 }; /* rows */
-	const struct addition *to = context;
-	const struct bound_param *param = to->param;
-	const size_t size = dtype_size(param->dtype), count = (size_t)piece->columns;
-	if (!param->gradient)
-		return;
-	const struct sum_place place = {to->offset + piece->first, piece->rows, piece->columns, piece->width};
+	return (struct sum_place){to->offset + piece->first, piece->rows, piece->columns, piece->width};
+}
+
+static void begin_addition(const struct addition *to, const struct matrix_piece *piece)
+{
+	const struct sum_place place = place_of(to, piece);
 	if (to->e->deferred)
 		evaluate_deferred(to->e->deferred);
 	if (to->e->turns)
 		to->e->turns->begin(to->e->turns->context, to->index, &place);
-	for (int64_t row = 0; row < piece->rows; row++) {
-		if (param->tails && row + AHEAD < piece->rows)
-			prefetch_sum(param, place.first + (row + AHEAD) * place.width, piece->columns);
-		add_elements(to->loops, param, place.first + row * place.width,
-		             (const char *)piece->data + (size_t)row * count * size, count);
-	}
+}
+
+static void end_addition(const struct addition *to, const struct matrix_piece *piece)
+{
+	const struct sum_place place = place_of(to, piece);
 	if (to->e->turns)
 		to->e->turns->end(to->e->turns->context, to->index, &place);
+}
+
+static void add_rows(const struct addition *to, const struct matrix_piece *piece)
+{
+	enum { AHEAD = 8 }; /* rows */
+	const struct bound_param *param = to->param;
+	const size_t size = dtype_size(param->dtype), count = (size_t)piece->columns;
+	const int64_t first = to->offset + piece->first;
+	for (int64_t row = 0; row < piece->rows; row++) {
+		if (param->tails && row + AHEAD < piece->rows)
+			prefetch_sum(param, first + (row + AHEAD) * piece->width, piece->columns);
+		add_elements(to->loops, param, first + row * piece->width,
+		             (const char *)piece->data + (size_t)row * count * size, count);
+	}
+}
+
+/* True if a product adds to PARAM's gradient itself: there is no tail. */
+static bool adds_in_place(const struct bound_param *param) { return param->gradient && !param->tails && !param->once; }
+
+/* Returns the gradient at CONTEXT, an addition, once PIECE may be added to it. As begin of struct piece_user. */
+static void *begin_piece(void *context, const struct matrix_piece *piece)
+{
+	const struct addition *to = context;
+	begin_addition(to, piece);
+	return (char *)to->param->gradient + (size_t)to->offset * dtype_size(to->param->dtype);
+}
+
+/* Adds PIECE to the gradient at CONTEXT, an addition, unless it is there. As end of struct piece_user. */
+static void add_piece(void *context, const struct matrix_piece *piece)
+{
+	const struct addition *to = context;
+	if (!to->param->gradient)
+		return;
+	if (piece->data) {
+		begin_addition(to, piece);
+		add_rows(to, piece);
+	}
+	end_addition(to, piece);
 }
 
 /* Runs the derivatives of a product by its value and by a param. The latter is added to the param's gradient TO. */
 static void run_product_to(struct machine_state *m, const struct launch *launch, const struct op_call *call,
                            const void *const needs[MAX_NEEDS], struct addition *to)
 {
+	const struct piece_user user = {adds_in_place(to->param) ? begin_piece : NULL, add_piece, to};
 	const int64_t count = shape_count(&call->a->shape);
 	const size_t at = (size_t)to->offset * dtype_size(call->a->dtype);
 	void *const place = !launch->whole ? NULL : to->param->once ? (char *)to->param->gradient + at : m->e->spare;
@@ -220,12 +256,12 @@ static void run_product_to(struct machine_state *m, const struct launch *launch,
 	if (launch->whole)
 		return;
 	if (!m->e->windows) {
-		product_pieces(call, frame_at(m, launch->g), needs, add_piece, to);
+		product_pieces(call, frame_at(m, launch->g), needs, &user);
 		return;
 	}
 	struct owned_call owned;
 	owned_call_of(&owned, call, owned_of(m, call->v), false, needs, frame_at(m, launch->g));
-	product_pieces(&owned.call, owned.g, owned.needs, add_piece, to);
+	product_pieces(&owned.call, owned.g, owned.needs, &user);
 }
 
 static void run_product(struct machine_state *m, const struct launch *launch, const struct op_call *call,

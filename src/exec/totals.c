@@ -3,7 +3,7 @@
  * says which kind of sum each param has.
  *
  *   SUM_ROWS, SUM_ONCE   a tile writes or adds to the total, which no other tile touches
- *   SUM_SHARED           tiles add to the total, each after the tile before (turns.c)
+ *   SUM_PLAIN, _SHARED   tiles add to the total, each after the tile before (turns.c)
  *   SUM_APART            a tile makes a sum of its own, which is added to the total in the order of tiles
  *
  * So the result does not depend on the number of workers. The totals are the gradients themselves, in the computing
@@ -46,7 +46,7 @@ enum status totals_open(struct run *run)
 static bool in_order(const struct run *run, size_t i)
 {
 	const enum sum_kind kind = run->gradient->job->sums.kinds[i];
-	return kind == SUM_SHARED || kind == SUM_APART;
+	return kind == SUM_PLAIN || kind == SUM_SHARED || kind == SUM_APART;
 }
 
 int64_t totals_shareable(const struct run *run)
@@ -58,11 +58,12 @@ int64_t totals_shareable(const struct run *run)
 		const struct param_sums *sums = in_order(run, i) ? totals_of(run, i) : NULL;
 		may = !sums || !sums->heads || sums->shared;
 		if (sums && !sums->heads)
-			bytes = saturated_add(bytes, round_up(job_sum_bytes(job, i), ARRAY_ALIGN));
+			bytes = saturated_add(bytes, round_up(job_long_bytes(job, i), ARRAY_ALIGN));
 	}
 	return may ? bytes : -1;
 }
 
+/* Plain sums have memory for tails here too, which later arrays need. */
 void totals_share(const struct run *run, char *memory)
 {
 	for (size_t i = 0; i < run->params->count; i++) {
@@ -70,14 +71,14 @@ void totals_share(const struct run *run, char *memory)
 		if (!in_order(run, i) || totals_of(run, i)->heads)
 			continue;
 		*totals_of(run, i) = (struct param_sums){memory, memory + type_bytes(&type), true};
-		memory += round_up(job_sum_bytes(run->gradient->job, i), ARRAY_ALIGN);
+		memory += round_up(job_long_bytes(run->gradient->job, i), ARRAY_ALIGN);
 	}
 }
 
 /*
- * The gradient of a first array has no tails if it is written once. A later array is added to it. So it needs tails,
- * and memory for the largest gradient that a program makes whole. A plan covers the first array, and here they are
- * added to it.
+ * The gradient of a first array has no tails if it is written once, or a plain sum. A later array is added to it. So it
+ * needs tails, and memory for the largest gradient that a program makes whole. A plan covers the first array, and here
+ * they are added to it.
  */
 enum status totals_begin_array(struct run *run)
 {
@@ -91,12 +92,13 @@ enum status totals_begin_array(struct run *run)
 		struct param_sums *sums = kind == SUM_NONE ? NULL : totals_of(run, i);
 		const struct type type = bound_type(&run->params->bound[i]);
 		const size_t bytes = sums ? (size_t)type_bytes(&type) : 0;
-		const bool later = job_sums_once(job, i) && run->gradient->result->arrays > 0;
+		const bool first = run->gradient->result->arrays == 0, once = !first && job_sums_once(job, i);
+		const bool later = once || (!first && job_sums_plain(job, i));
 		if (sums && reused[i])
 			sums->heads = run->params->arrays[i];
 		if (sums && !sums->heads)
 			TRY_ALLOC(sums->heads = arena_alloc(arena, bytes), run->context.diags);
-		most = greater(most, later ? (int64_t)bytes : 0);
+		most = greater(most, once ? (int64_t)bytes : 0);
 		if (!sums || sums->tails || !(later || job_sums_long(job, i)))
 			continue;
 		TRY_ALLOC(sums->tails = arena_alloc(arena, bytes / 2), run->context.diags);
@@ -120,6 +122,7 @@ static char *apart_of(const struct worker *worker, int64_t tile)
 static void aim(const struct run *run, struct bound_param *params)
 {
 	const struct job *job = run->gradient->job;
+	const bool first = run->gradient->result->arrays == 0;
 	for (size_t i = 0; i < run->params->count; i++) {
 		struct bound_param *bound = &params[i];
 		const enum sum_kind kind = job->sums.kinds[i];
@@ -128,8 +131,8 @@ static void aim(const struct run *run, struct bound_param *params)
 		if (kind == SUM_NONE)
 			continue;
 		bound->gradient = totals_of(run, i)->heads;
-		bound->tails = totals_of(run, i)->tails;
-		bound->once = job_sums_once(job, i) && run->gradient->result->arrays == 0;
+		bound->tails = first && job_sums_plain(job, i) ? NULL : totals_of(run, i)->tails;
+		bound->once = first && job_sums_once(job, i);
 		bound->final = bound->gradient == run->params->arrays[i]; /* as reuse_find says */
 	}
 }

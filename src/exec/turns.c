@@ -1,5 +1,5 @@
 /*
- * The order in which tiles add to gradients that all workers share (SUM_SHARED). Every tile makes the same additions to
+ * The order in which tiles add to gradients that all workers share (SUM_PLAIN and SUM_SHARED). Every tile makes the same additions to
  * a param in the same order. So if a tile makes an element once at most, its Nth addition to a param waits for the Nth
  * of the tile before. Otherwise it waits for the end of the tile before.
  *
@@ -105,7 +105,8 @@ void turns_pass_chunk(const struct run *run, int64_t chunk)
 
 static bool is_shared(const struct worker *worker, uint32_t param)
 {
-	return worker->run->gradient->job->sums.kinds[param] == SUM_SHARED;
+	const enum sum_kind kind = worker->run->gradient->job->sums.kinds[param];
+	return kind == SUM_PLAIN || kind == SUM_SHARED;
 }
 
 /* Waits for the turn of the worker's next addition to PARAM. */

@@ -170,23 +170,28 @@ const char *blas_name(void);
 int64_t product_rows(enum op op, const struct type *v, const struct type *a);
 /*
  * A piece of a matrix: ROWS by COLUMNS elements at DATA, row after row. The first is element FIRST of the matrix, whose
- * rows have WIDTH elements.
+ * rows have WIDTH elements. DATA is NULL if the piece was added where it belongs.
  */
 struct matrix_piece {
 	const void *data;
 	int64_t first, width, rows, columns;
 };
-typedef void matrix_piece_function(void *context, const struct matrix_piece *piece);
+/* What becomes of pieces. BEGIN returns the matrix that PIECE is added to. It may be NULL: END gets each piece's data. */
+struct piece_user {
+	void *(*begin)(void *context, const struct matrix_piece *piece);
+	void (*end)(void *context, const struct matrix_piece *piece);
+	void *context;
+};
 /* True if the derivative of OP, whose operand has type A and whose V has type V, by the operand is one product. */
 bool product_in_pieces(enum op op, const struct type *v, const struct type *a);
 /* Returns the bytes of scratch, the caller's and of each further member of a team, that product_pieces needs. */
 int64_t product_piece_bytes(const struct type *a);
 /*
- * Computes the derivative by the operand, as vjp_NAME does, but piece by piece: calls FUNCTION for each piece, in order.
- * A team calls it in any order, and in several threads. The pieces follow from the types.
+ * Computes the derivative by the operand, as vjp_NAME does, but piece by piece: calls USER's functions before and after
+ * each piece, in order. A team calls them in any order, and in several threads. The pieces follow from the types.
  */
 void product_pieces(const struct op_call *call, const void *g, const void *const needs[MAX_NEEDS],
-                    matrix_piece_function *function, void *context);
+                    const struct piece_user *user);
 /*
  * The rows of a product's operand, a matrix that is not in memory. READ stores at TO, row after row, the LENGTH elements
  * from COLUMN on of the COUNT rows from ROW on. It runs in any thread, and returns false if it fails. BLOCKS is memory

@@ -249,7 +249,13 @@ static void vjp_product(const struct op_call *call, void *dv, void *dw, const vo
  * Pieces of about as many rows as columns cost least: each packs its rows of one factor, and its columns of the other.
  * They have up to a fourth of the matrix, so that small params do not have large pieces.
  */
-enum { PIECE_LEAST = 128 << 10, PIECE_MOST = 504 << 10, PIECE_COLUMNS = 384, COLUMN_UNIT = 32 };
+enum {
+	PIECE_LEAST = 128 << 10,
+	PIECE_MOST = 504 << 10,
+	PLACED_MOST = 2 << 20, /* of a piece that is added in place: it need not stay in the cache */
+	PIECE_COLUMNS = 384,
+	COLUMN_UNIT = 32,
+};
 
 bool product_in_pieces(enum op op, const struct type *v, const struct type *a)
 {
@@ -273,8 +279,7 @@ struct pieces {
 	const struct op_call *call;
 	struct product all;
 	int64_t rows, columns, across; /* of a piece; pieces side by side */
-	matrix_piece_function *function;
-	void *context;
+	const struct piece_user *user;
 };
 
 /* Computes pieces BEGIN .. END-1: a team_part. */
@@ -290,24 +295,28 @@ static void run_pieces(void *context, void *memory, int64_t begin, int64_t end)
 		part.n = lesser(part.n - column, p->columns);
 		part.a.data = element_at(part.a.data, size, part.a.transposed ? row : row * part.a.ld);
 		part.b.data = element_at(part.b.data, size, part.b.transposed ? column * part.b.ld : column);
-		part.c = memory ? memory : p->call->scratch;
-		part.ldc = part.n;
+		struct matrix_piece piece = {NULL, row * p->all.n + column, p->all.n, part.m, part.n};
+		char *const sum = p->user->begin ? p->user->begin(p->user->context, &piece) : NULL;
+		part.accumulate = sum;
+		part.c = sum ? element_of(sum, size, piece.first) : memory ? memory : p->call->scratch;
+		part.ldc = sum ? piece.width : part.n;
 		gemm(dtype, &part);
-		p->function(p->context, &(struct matrix_piece){part.c, row * p->all.n + column, p->all.n, part.m, part.n});
+		piece.data = sum ? NULL : part.c;
+		p->user->end(p->user->context, &piece);
 	}
 }
 
 void product_pieces(const struct op_call *call, const void *g, const void *const needs[MAX_NEEDS],
-                    matrix_piece_function *function, void *context)
+                    const struct piece_user *user)
 {
 	const struct stack stack = stack_of(call);
 	const bool left = call->op == OP_dot;
 	const void *const arrays[3] = {left ? NULL : needs[0], left ? needs[0] : NULL, g};
-	struct pieces p = {.call = call, .function = function, .context = context};
+	struct pieces p = {.call = call, .user = user};
 	p.all = product_of(&stack, left ? PART_LEFT : PART_RIGHT, arrays, 0);
 	if (shape_count(&call->a->shape) == 0)
 		return;
-	const int64_t most = product_piece_bytes(call->a) / (int64_t)stack.size;
+	const int64_t bytes = user->begin ? PLACED_MOST : product_piece_bytes(call->a), most = bytes / (int64_t)stack.size;
 	p.columns = part_of(p.all.n, lesser(most, PIECE_COLUMNS), COLUMN_UNIT);
 	p.rows = part_of(p.all.m, most / p.columns, PRODUCT_STRIPE);
 	p.across = ceil_div(p.all.n, p.columns);

@@ -51,11 +51,12 @@ struct tile_plan {
 };
 
 /* How the gradient of a param is summed over the reads, tiles and arrays (job_sums.c). */
-enum sum_kind { SUM_NONE, SUM_ROWS, SUM_ONCE, SUM_SHARED, SUM_APART };
+enum sum_kind { SUM_NONE, SUM_ROWS, SUM_ONCE, SUM_PLAIN, SUM_SHARED, SUM_APART };
 
 struct sums {
 	enum sum_kind *kinds; /* by param */
 	bool *once;           /* by param: no tile makes an element twice */
+	bool *products;       /* by param: only products of V and one matrix read it */
 	bool *written;        /* by param: SUM_ONCE */
 	int64_t apart;        /* bytes of a tile's sums that are made apart */
 	bool any;             /* there are sums over tiles */
@@ -134,8 +135,9 @@ enum status job_useless_blocks(const struct job *job, struct span_list *list);
 enum status job_residuals(const struct job *job, struct held_list *list);
 /* True if param I is streamed and JOB has tiles: its gradient has rows, which are not summed. */
 bool job_has_rows(const struct job *job, size_t i);
-/* True if elements of param I's gradient are written, for the first array; if they are long sums for every array. */
+/* True if elements of param I's gradient are, for the first array, written or plain sums; if they are always long sums. */
 bool job_sums_once(const struct job *job, size_t i);
+bool job_sums_plain(const struct job *job, size_t i);
 bool job_sums_long(const struct job *job, size_t i);
 /* True if tiles of JOB read their rows of the cotangent from its file. */
 bool job_reads_cotangent(const struct job *job);
@@ -143,6 +145,8 @@ bool job_reads_cotangent(const struct job *job);
 int64_t job_wave_bytes(const struct job *job);
 /* Returns the bytes of the sums of param I's gradient, for all tiles together. 0 for a const. */
 int64_t job_sum_bytes(const struct job *job, size_t i);
+/* Returns the bytes of a long sum of param I. */
+int64_t job_long_bytes(const struct job *job, size_t i);
 /* Returns the bytes of the sums of param I's gradient that each tile makes apart, a multiple of ARRAY_ALIGN, or 0. */
 int64_t job_apart_bytes(const struct job *job, size_t i);
 

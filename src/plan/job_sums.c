@@ -5,11 +5,15 @@
  *                                                          are written or long sums, as those of the whole array
  *     one tile, no element read twice         SUM_ONCE     the elements, written where they stay
  *     few elements, some of them read twice   SUM_APART    a long sum, and one more for each tile
+ *     few tiles, each element one product's   SUM_PLAIN    the elements, to which products of tiles add in their order
  *     all others                              SUM_SHARED   a long sum, to which the tiles add in their order
  *
- * A long sum has a head and a tail (ops/kernels.h). Tiles of SUM_SHARED wait for one another: tile T adds its part of
- * an element once tile T - 1 has. If a tile reads an element twice, tile T waits for all additions of tile T - 1. So
- * small sums are made apart, and a tile's sum is added when the tile ends.
+ * A long sum has a head and a tail (ops/kernels.h). The product of a tile adds up hundreds of rows in the type. So it may
+ * add to the sum of a few tiles in the type, too, and no tail is needed.
+ *
+ * Tiles of SUM_PLAIN and SUM_SHARED wait for one another: tile T adds its part of an element once tile T - 1 has. If a
+ * tile reads an element twice, tile T waits for all additions of tile T - 1. So small sums are made apart, and a tile's
+ * sum is added when the tile ends.
  *
  * Ranks that exchange rows make the sums over all rows together (exec/neighbours.h). So the last one alone adds them to
  * params' gradients, which are those of one tile.
@@ -21,6 +25,7 @@
 
 enum {
 	APART_MOST = 64 << 10, /* bytes of a param whose sums are made apart */
+	PLAIN_TILES = 8,       /* the most tiles whose products add up in the type */
 	APART_SHARE = 16,      /* all such params are at most this fraction of the params' bytes, or APART_MOST */
 };
 
@@ -43,8 +48,9 @@ static struct type held_type(const struct job *job, size_t i)
 	return param_type(&job->chain->params[i], &job->input);
 }
 
-/* Returns the bytes of a long sum of param I. */
-static int64_t long_bytes(const struct job *job, size_t i)
+bool job_sums_plain(const struct job *job, size_t i) { return job->sums.kinds[i] == SUM_PLAIN; }
+
+int64_t job_long_bytes(const struct job *job, size_t i)
 {
 	const struct type type = held_type(job, i);
 	return saturated_add(type_bytes(&type), round_up(type_bytes(&type) / 2, sizeof(double)));
@@ -54,12 +60,12 @@ int64_t job_sum_bytes(const struct job *job, size_t i)
 {
 	const enum sum_kind kind = job->sums.kinds[i];
 	const struct type type = held_type(job, i);
-	return kind == SUM_NONE ? 0 : job_sums_long(job, i) ? long_bytes(job, i) : type_bytes(&type);
+	return kind == SUM_NONE ? 0 : job_sums_long(job, i) ? job_long_bytes(job, i) : type_bytes(&type);
 }
 
 int64_t job_apart_bytes(const struct job *job, size_t i)
 {
-	return job->sums.kinds[i] == SUM_APART ? round_up(long_bytes(job, i), ARRAY_ALIGN) : 0;
+	return job->sums.kinds[i] == SUM_APART ? round_up(job_long_bytes(job, i), ARRAY_ALIGN) : 0;
 }
 
 /* The reads of params in a forward body. */
@@ -71,6 +77,7 @@ struct reads {
 	bool *seen, *whole; /* by param: it is read so far; it is read otherwise than by a constant leading index */
 	uint64_t **parts;   /* by param: a bit for each leading index that is such a constant; NULL: none */
 	bool *once;         /* by param: none of its elements is read twice */
+	bool *products;     /* by param: only products of V and one matrix read it */
 	bool failed;        /* out of memory */
 };
 
@@ -108,13 +115,16 @@ static bool is_apart(struct reads *reads, const struct param_ref *ref)
 	return !again;
 }
 
-static void note_read(struct reads *reads, uint32_t index)
+/* Notes that INSTR, which may be NULL, reads value INDEX. */
+static void note_read(struct reads *reads, const struct instr *instr, uint32_t index)
 {
 	const struct value *value = index == NO_VALUE ? NULL : &reads->body->values[index];
 	if (!value || value->from != FROM_PARAM)
 		return;
 	const bool apart = is_apart(reads, &value->param);
 	reads->once[value->param.param] &= apart && varies(reads, &value->param);
+	reads->products[value->param.param] &=
+		instr && instr->kind == INSTR_OP && index == instr->a && product_in_pieces(instr->op, instr->of.v, instr->of.a);
 }
 
 static void note_instr(struct reads *reads, const struct instr *instr)
@@ -122,21 +132,21 @@ static void note_instr(struct reads *reads, const struct instr *instr)
 	if (instr->kind == INSTR_LOOP) {
 		reads->levels[reads->depth++] = instr->level;
 		for (uint32_t c = 0; c < instr->loop.carry_count; c++) {
-			note_read(reads, instr->loop.carries[c].init); /* counts as a read in every iteration */
-			note_read(reads, instr->loop.carries[c].result);
+			note_read(reads, NULL, instr->loop.carries[c].init); /* counts as a read in every iteration */
+			note_read(reads, NULL, instr->loop.carries[c].result);
 		}
 	} else if (instr->kind == INSTR_END) {
 		reads->depth--;
 	} else {
 		for (uint32_t k = 0; k < instr_value_count(instr); k++)
-			note_read(reads, instr_value(instr, k));
+			note_read(reads, instr, instr_value(instr, k));
 		if (instr->op == OP_identity) /* the copy that `use` makes: it may have several readers, so it counts twice */
-			note_read(reads, instr->v);
+			note_read(reads, instr, instr->v);
 	}
 }
 
-/* Sets ONCE, by param: no element of it is read twice in FORWARD, which may be NULL. */
-static enum status find_reads(const struct job *job, const struct body *forward, bool **once)
+/* Sets once and products of SUMS from FORWARD, which may be NULL. */
+static enum status find_reads(const struct job *job, const struct body *forward, struct sums *sums)
 {
 	const size_t count = job->chain->param_count;
 	struct arena *arena = job->context.arena;
@@ -145,15 +155,18 @@ static enum status find_reads(const struct job *job, const struct body *forward,
 	                      .seen = arena_array(arena, count + 1, sizeof *reads.seen),
 	                      .whole = arena_array(arena, count + 1, sizeof *reads.whole),
 	                      .parts = arena_array(arena, count + 1, sizeof *reads.parts),
-	                      .once = arena_array(arena, count + 1, sizeof *reads.once)};
-	TRY_ALLOC(reads.seen && reads.whole && reads.parts && reads.once, job->context.diags);
+	                      .once = arena_array(arena, count + 1, sizeof *reads.once),
+	                      .products = arena_array(arena, count + 1, sizeof *reads.products)};
+	TRY_ALLOC(reads.seen && reads.whole && reads.parts && reads.once && reads.products, job->context.diags);
 	memset(reads.once, true, count * sizeof *reads.once);
+	memset(reads.products, true, count * sizeof *reads.products);
 	for (size_t i = 0; forward && i < forward->instr_count; i++)
 		note_instr(&reads, &forward->instrs[i]);
 	for (size_t i = 0; forward && i < forward->out_count; i++)
-		note_read(&reads, forward->outs[i].value);
+		note_read(&reads, NULL, forward->outs[i].value);
 	TRY_ALLOC(!reads.failed, job->context.diags);
-	*once = reads.once;
+	sums->once = reads.once;
+	sums->products = reads.products;
 	return STATUS_OK;
 }
 
@@ -162,7 +175,7 @@ enum status job_find_sums(struct job *job, const struct body *forward)
 	const size_t count = job->chain->param_count;
 	struct sums *sums = &job->sums;
 	int64_t all = 0, apart = 0;
-	TRY(find_reads(job, forward, &sums->once));
+	TRY(find_reads(job, forward, sums));
 	sums->kinds = arena_array(job->context.arena, count + 1, sizeof *sums->kinds);
 	sums->written = arena_array(job->context.arena, count + 1, sizeof *sums->written);
 	TRY_ALLOC(sums->kinds && sums->written, job->context.diags);
@@ -194,7 +207,12 @@ void job_settle_sums(struct job *job)
 	struct sums *sums = &job->sums;
 	const struct tiles *tiles = &job->tiles;
 	sums->ordered &= (tiles->workers > 1 || job->options.ranks > 1) && !tiles->exchanged;
-	if (tiles->tiled && tiles->tile < tiles->rows && !tiles->exchanged)
+	const bool few = ceil_div(tiles->rows, tiles->tile) <= PLAIN_TILES;
+	const bool several = tiles->tiled && tiles->tile < tiles->rows && !tiles->exchanged;
+	for (size_t i = 0; several && few && i < job->chain->param_count; i++)
+		if (sums->kinds[i] == SUM_SHARED && sums->once[i] && sums->products[i])
+			sums->kinds[i] = SUM_PLAIN;
+	if (several)
 		return;
 	for (size_t i = 0; i < job->chain->param_count; i++) {
 		if (sums->kinds[i] != SUM_NONE && (!tiles->tiled || sums->kinds[i] != SUM_ROWS))
