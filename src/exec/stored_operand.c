@@ -21,15 +21,16 @@ static bool read_rows(void *context, const struct operand_part *part, void *to)
 {
 	struct stored_operand *operand = context;
 	const int64_t size = operand->size, stride = operand->columns * size;
-	return stored_read_part(
-		&operand->read,
-		&(struct stored_part){part->row * stride + part->column * size, part->count, part->length * size, stride}, to);
+	return stored_read_part(&operand->read,
+	                        &(struct stored_part){part->row * stride + part->column * size, part->count,
+	                                              part->length * size, stride, part->pitch * size},
+	                        to);
 }
 
 enum status stored_multiply(struct stored_operand *operand, const struct op_call *call, void *y, const void *v,
                             struct diags *diags)
 {
-	product_from_rows(call, y, v, &operand->rows); /* stored_read_end says what has failed */
+	product_from_rows(call, false, y, v, &operand->rows); /* stored_read_end says what has failed */
 	return stored_read_end(&operand->read, diags);
 }
 
@@ -73,7 +74,7 @@ static enum status open_operand(struct run *run, size_t index, const struct inst
 	struct bound_param *bound = &run->params->bound[index];
 	const struct type type = bound_type(bound);
 	const int lanes = (int)greater(run->options->job.threads, 1);
-	*bytes = product_rows_bytes(instr->op, instr->of.v, &type, lanes);
+	*bytes = product_rows_bytes(instr->op, false, instr->of.v, &type, lanes);
 	if (!*bytes)
 		return STATUS_OK;
 	struct stored_operand *operand = arena_alloc(run->context.arena, sizeof *operand);

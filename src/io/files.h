@@ -81,11 +81,11 @@ struct stored_read {
 	_Atomic int64_t failed; /* 1 + the first byte of a part that could not be read; or 0 */
 };
 enum status stored_read_open(struct stored_read *read, const struct stored_array *array, const struct context *context);
-/* A part: ROWS rows of BYTES each, which begin at byte AT of the array and STRIDE apart. */
+/* A part: ROWS rows of BYTES each, which begin at byte AT of the array and STRIDE apart. In memory they are PITCH apart. */
 struct stored_part {
-	int64_t at, rows, bytes, stride;
+	int64_t at, rows, bytes, stride, pitch;
 };
-/* Reads PART to TO, row after row, in any thread. False if that fails: stored_read_end says why. */
+/* Reads PART to TO, in any thread. False if that fails: stored_read_end says why. */
 bool stored_read_part(struct stored_read *read, const struct stored_part *part, void *to);
 /*
  * Ends a read of all bytes, each once; another one may follow. Fails with STATUS_IO or STATUS_DATA if a part could not be

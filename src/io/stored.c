@@ -6,6 +6,7 @@
 
 #include <fcntl.h>
 #include <string.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "base/checked.h"
@@ -60,38 +61,68 @@ enum status stored_read_open(struct stored_read *read, const struct stored_array
 	return STATUS_OK;
 }
 
-/* Reads SIZE bytes from byte AT on to TO, and moves *CRC, that of the bytes STRIDE before them, to their place. */
-static bool read_bytes(const struct stored_read *read, int64_t at, void *to, size_t size, uint32_t *crc, uint32_t power)
+/* A part's rows that one system call reads at most. */
+enum { ROWS_AT_ONCE = 16 };
+
+/* Reads COUNT rows of PART from row FIRST on to TO. They follow one another in the file, or COUNT is 1. */
+static bool read_rows(const struct stored_array *array, const struct stored_part *part, int64_t first, int64_t count,
+                      char *to)
 {
-	const struct stored_array *array = read->array;
-	size_t got;
-	if (!io_read_at(array->input.fd, array->input.base + array->at + at, to, size, &got) || got < size)
+	const int64_t at = array->input.base + array->at + part->at + first * part->stride;
+	struct iovec rows[ROWS_AT_ONCE];
+	for (int64_t i = 0; i < count; i++)
+		rows[i] = (struct iovec){to + i * part->pitch, (size_t)part->bytes};
+	if (count > 1 && preadv(array->input.fd, rows, (int)count, at) == count * part->bytes)
+		return true;
+	for (int64_t i = 0; i < count; i++) {
+		size_t got;
+		if (!io_read_at(array->input.fd, at + i * part->stride, rows[i].iov_base, rows[i].iov_len, &got) ||
+		    got < rows[i].iov_len)
+			return false;
+	}
+	return true;
+}
+
+/* As read_rows. Moves *CRC, that of the rows before, by POWER to the end of these rows, and adds theirs. */
+static bool read_checked(const struct stored_read *read, const struct stored_part *part, int64_t first, int64_t count,
+                         char *to, uint32_t *crc, uint32_t power)
+{
+	uint32_t own = 0;
+	if (!read_rows(read->array, part, first, count, to))
 		return false;
-	if (array->member)
-		*crc = zip_crc_move(*crc, power) ^ zip_crc_add(read->tables, 0, to, size);
+	if (!read->array->member)
+		return true;
+	for (int64_t i = 0; i < count; i++)
+		own = zip_crc_add(read->tables, own, to + i * part->pitch, (size_t)part->bytes);
+	*crc = zip_crc_move(*crc, power) ^ own;
 	return true;
 }
 
 bool stored_read_part(struct stored_read *read, const struct stored_part *part, void *to)
 {
 	struct stored_part p = *part;
-	if (p.bytes == p.stride) { /* rows without gaps are read by blocks */
-		p.bytes = p.stride = lesser(p.rows * part->bytes, ZIP_BLOCK);
+	if (p.bytes == p.stride && p.bytes == p.pitch) { /* rows without gaps are read by blocks */
+		p.bytes = p.stride = p.pitch = lesser(p.rows * part->bytes, ZIP_BLOCK);
 		p.rows = p.rows * part->bytes / p.bytes;
 	}
-	const uint32_t power = read->array->member ? zip_crc_power((size_t)p.stride) : 0;
-	const int64_t end = part->at + (part->rows - 1) * part->stride + part->bytes,
-				  rest = part->rows * part->bytes - p.rows * p.bytes;
+	const int64_t end = part->at + (part->rows - 1) * part->stride + part->bytes;
+	const int64_t rest = part->rows * part->bytes - p.rows * p.bytes;
+	const int64_t most = p.bytes == p.stride ? greater(1, lesser(ROWS_AT_ONCE, ZIP_BLOCK / p.bytes)) : 1;
+	const bool checked = read->array->member;
+	const uint32_t power = checked ? zip_crc_power((size_t)(most * p.stride)) : 0;
 	uint32_t crc = 0;
 	bool good = true;
-	for (int64_t i = 0; i < p.rows && good; i++)
-		good = read_bytes(read, p.at + i * p.stride, (char *)to + i * p.bytes, (size_t)p.bytes, &crc, power);
+	for (int64_t i = 0, count; i < p.rows && good; i += count) {
+		count = lesser(most, p.rows - i);
+		good = read_checked(read, &p, i, count, (char *)to + i * p.pitch, &crc,
+		                    count < most && checked ? zip_crc_power((size_t)(count * p.stride)) : power);
+	}
 	if (good && rest)
-		good = read_bytes(read, end - rest, (char *)to + p.rows * p.bytes, (size_t)rest, &crc,
-		                  zip_crc_power((size_t)rest));
+		good = read_checked(read, &(struct stored_part){end - rest, 1, rest, rest, rest}, 0, 1,
+		                    (char *)to + p.rows * p.bytes, &crc, zip_crc_power((size_t)rest));
 	if (!good)
 		atomic_store(&read->failed, 1 + part->at);
-	else if (read->array->member)
+	else if (checked)
 		atomic_fetch_xor(&read->crc, zip_crc_move(crc, zip_crc_power((size_t)(read->array->bytes - end))));
 	return good;
 }
@@ -135,7 +166,8 @@ static void read_bytes_shared(void *context, void *memory, int64_t begin, int64_
 {
 	struct whole_read *whole = context;
 	(void)memory;
-	stored_read_part(&whole->read, &(struct stored_part){begin, 1, end - begin, end - begin}, whole->to + begin);
+	stored_read_part(&whole->read, &(struct stored_part){begin, 1, end - begin, end - begin, end - begin},
+	                 whole->to + begin);
 }
 
 enum status stored_load(const struct stored_array *array, void *to, struct team *team, const struct context *context)

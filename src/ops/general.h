@@ -193,12 +193,12 @@ int64_t product_piece_bytes(const struct type *a);
 void product_pieces(const struct op_call *call, const void *g, const void *const needs[MAX_NEEDS],
                     const struct piece_user *user);
 /*
- * The rows of a product's operand, a matrix that is not in memory. READ stores at TO, row after row, the LENGTH elements
- * from COLUMN on of the COUNT rows from ROW on. It runs in any thread, and returns false if it fails. BLOCKS is memory
- * for LANES threads, product_rows_bytes() bytes of each.
+ * The rows of a product's operand, a matrix that is not in memory. READ stores at TO the LENGTH elements from COLUMN on of
+ * the COUNT rows from ROW on. There a row begins PITCH elements after the one before. READ runs in any thread, and returns
+ * false if it fails. BLOCKS is memory for LANES threads, product_rows_bytes() bytes of each.
  */
 struct operand_part {
-	int64_t row, count, column, length;
+	int64_t row, count, column, length, pitch;
 };
 struct operand_rows {
 	bool (*read)(void *context, const struct operand_part *part, void *to);
@@ -207,12 +207,18 @@ struct operand_rows {
 	int lanes;
 };
 /*
- * Returns the bytes of a thread's block of rows in a product of OP by such an operand of type A, for LANES threads; 0 if
- * product_from_rows computes none, or blocks are not small beside the operand. blas_load has been called.
+ * Returns the bytes of a thread's block of rows in a product of OP by such an operand of type A, for LANES threads, or in
+ * its derivative by V, whose type is V, if BACK. Returns 0 if product_from_rows computes none, or blocks are not small
+ * beside the operand. blas_load has been called.
  */
-int64_t product_rows_bytes(enum op op, const struct type *v, const struct type *a, int lanes);
-/* Computes as forward_NAME does, with the same bits. False if a part could not be read. */
-bool product_from_rows(const struct op_call *call, void *y, const void *v, const struct operand_rows *a);
+int64_t product_rows_bytes(enum op op, bool back, const struct type *v, const struct type *a, int lanes);
+/*
+ * Computes as forward_NAME does, with the same bits; if BACK, as vjp_NAME does: then V is the cotangent of the result, and
+ * Y that of CALL's V. False if a part could not be read.
+ */
+bool product_from_rows(const struct op_call *call, bool back, void *y, const void *v, const struct operand_rows *a);
+/* Returns that product, of a matmul or linear by one matrix, without the matrix. */
+struct product product_by_operand(const struct op_call *call, void *y, const void *v, bool back);
 /* Returns the product that makes matrix INDEX of the Y of CALL, a matmul or linear of a stack of matrices. */
 struct product product_of_matrix(const struct op_call *call, void *y, const void *v, const void *a, int64_t index);
 /* True if gemm computes all products by our own kernel. Then a row's bits do not depend on the rows beside it. */

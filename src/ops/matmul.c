@@ -187,6 +187,13 @@ struct product product_of_matrix(const struct op_call *call, void *y, const void
 	return product_of(&p, PART_RESULT, arrays, index);
 }
 
+struct product product_by_operand(const struct op_call *call, void *y, const void *v, bool back)
+{
+	const struct stack p = stack_of(call);
+	const void *const arrays[3] = {back ? y : v, NULL, back ? v : y};
+	return product_of(&p, back ? PART_LEFT : PART_RESULT, arrays, 0);
+}
+
 /* The stack of products that make PART. */
 struct shared_stack {
 	const struct stack *stack;
@@ -321,112 +328,6 @@ void product_pieces(const struct op_call *call, const void *g, const void *const
 	p.rows = part_of(p.all.m, most / p.columns, PRODUCT_STRIPE);
 	p.across = ceil_div(p.all.n, p.columns);
 	team_run(call->team, ceil_div(p.all.m, p.rows) * p.across, 1, run_pieces, &p);
-}
-
-/*
- * Products by an operand whose rows are read in blocks. A thread reads a block to its own memory, multiplies by it while
- * it is in the cache, and reads the next: a block that another core has written costs more than to read it from the file.
- * The rows are columns of B if B is transposed; a block then makes some columns of C. Else a thread takes some columns of
- * all rows, and each block of PRODUCT_DEPTH rows adds to those columns of C.
- */
-enum { BLOCK_BYTES = 4 << 20, BLOCK_UNIT = 128, SEGMENT_LEAST = 2 << 10, SEGMENT_MOST = 16 << 10, LEAST_BLOCKS = 4 };
-
-/* How threads share the matrix: each takes pieces of ROWS by COLUMNS elements. */
-struct sharing {
-	int64_t rows, columns;
-};
-
-/*
- * Shares a matrix of COLUMNS, of SIZE bytes each. ACROSS: its rows are B's. No piece has one column: its product would be
- * one with a vector, whose sums have another order.
- */
-static struct sharing share_rows(bool across, int64_t columns, int64_t size, int lanes)
-{
-	const int64_t row = columns * size;
-	if (!across)
-		return (struct sharing){greater(1, BLOCK_BYTES / (BLOCK_UNIT * row)) * BLOCK_UNIT, columns};
-	const int64_t segment = greater(lesser(ceil_div(row, lanes), SEGMENT_MOST), SEGMENT_LEAST);
-	struct sharing sharing = {PRODUCT_DEPTH, round_up(segment / size, COLUMN_UNIT)};
-	while (columns % sharing.columns == 1)
-		sharing.columns += COLUMN_UNIT;
-	sharing.columns = lesser(sharing.columns, columns);
-	return sharing;
-}
-
-int64_t product_rows_bytes(enum op op, const struct type *v, const struct type *a, int lanes)
-{
-	const struct shape *shape = &a->shape;
-	if (product_rows(op, v, a) == 0 || shape->ndim < 2 || v->dtype != a->dtype || strcmp(blas_name(), "own") != 0)
-		return 0;
-	const int64_t rows = shape->dim[shape->ndim - 2], columns = shape->dim[shape->ndim - 1];
-	const struct sharing sharing = share_rows(op == OP_matmul, columns, (int64_t)element_size(a->dtype), lanes);
-	if (columns < 2 || (op == OP_linear && rows % sharing.rows == 1) || rows / LEAST_BLOCKS < sharing.rows)
-		return 0;
-	return sharing.rows * sharing.columns * (int64_t)element_size(a->dtype);
-}
-
-struct streamed {
-	const struct operand_rows *operand;
-	struct stack stack;
-	struct product all;
-	int64_t rows, columns; /* of the operand */
-	struct sharing sharing;
-	int64_t pieces;
-	_Atomic int64_t next; /* piece to be taken */
-	_Atomic bool failed;
-};
-
-/* Multiplies by the operand's PART, which is at BLOCK. */
-static void multiply_part_of(const struct streamed *s, const struct operand_part *part, void *block)
-{
-	const size_t size = s->stack.size;
-	struct product p = s->all;
-	p.b.data = block;
-	p.b.ld = part->length;
-	if (p.b.transposed) {
-		p.n = part->count;
-		p.c = element_of(p.c, size, part->row);
-	} else {
-		p.n = part->length;
-		p.k = part->count;
-		p.a.data = element_at(p.a.data, size, p.a.transposed ? part->row * p.a.ld : part->row);
-		p.c = element_of(p.c, size, part->column);
-		p.accumulate |= part->row > 0;
-	}
-	gemm(s->stack.dtype, &p);
-}
-
-/* Takes pieces until none is left: all rows of some columns of B, or some rows of a transposed one. A team_part. */
-static void run_lane(void *context, void *memory MAYBE_UNUSED, int64_t begin, int64_t end MAYBE_UNUSED)
-{
-	struct streamed *s = context;
-	char *const block = s->operand->blocks + begin * s->sharing.rows * s->sharing.columns * (int64_t)s->stack.size;
-	for (int64_t piece; (piece = s->next++) < s->pieces;) {
-		const bool down = s->all.b.transposed;
-		const int64_t column = down ? 0 : piece * s->sharing.columns, first = down ? piece * s->sharing.rows : 0;
-		const int64_t last = down ? lesser(first + s->sharing.rows, s->rows) : s->rows;
-		for (int64_t row = first; row < last && !s->failed; row += s->sharing.rows) {
-			const struct operand_part part = {row, lesser(last - row, s->sharing.rows), column,
-			                                  lesser(s->columns - column, s->sharing.columns)};
-			if (s->operand->read(s->operand->context, &part, block))
-				multiply_part_of(s, &part, block);
-			else
-				s->failed = true;
-		}
-	}
-}
-
-bool product_from_rows(const struct op_call *call, void *y, const void *v, const struct operand_rows *a)
-{
-	struct streamed s = {.operand = a, .stack = stack_of(call)};
-	const void *const arrays[3] = {v, a->blocks, y};
-	s.all = product_of(&s.stack, PART_RESULT, arrays, 0);
-	s.columns = s.all.b.ld;
-	s.rows = s.all.b.transposed ? s.all.n : s.all.k;
-	s.sharing = share_rows(!s.all.b.transposed, s.columns, (int64_t)s.stack.size, a->lanes);
-	s.pieces = s.all.b.transposed ? ceil_div(s.rows, s.sharing.rows) : ceil_div(s.columns, s.sharing.columns);
-	team_run(call->team, a->lanes, 1, run_lane, &s);
-	return !s.failed;
 }
 
 #define PRODUCT(NAME, A, B)                                                                                            \

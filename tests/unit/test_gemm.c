@@ -402,7 +402,7 @@ static bool read_matrix(void *context, const struct operand_part *part, void *to
 {
 	struct matrix *m = context;
 	for (int64_t i = 0; i < part->count; i++)
-		memcpy((char *)to + (size_t)(i * part->length) * m->size,
+		memcpy((char *)to + (size_t)(i * part->pitch) * m->size,
 		       m->data + (size_t)((part->row + i) * m->columns + part->column) * m->size,
 		       (size_t)part->length * m->size);
 	m->elements += part->count * part->length;
@@ -418,7 +418,7 @@ static bool check_rows(enum op op, enum dtype dtype, const int64_t sizes[3], int
 	struct team *team;
 	struct diags diags;
 	ck_assert_int_eq(team_open(&team, members, 0, &allocator_system, &diags), STATUS_OK);
-	const int64_t block = product_rows_bytes(op, &v, &a, members);
+	const int64_t block = product_rows_bytes(op, false, &v, &a, members);
 	if (!block) {
 		team_close(team);
 		return false;
@@ -437,12 +437,12 @@ static bool check_rows(enum op op, enum dtype dtype, const int64_t sizes[3], int
 	op_forward_get(op)(&call, want, x, w, NULL);
 	struct matrix matrix = {w, sizes[2], -1, size, 0};
 	struct operand_rows operand = {read_matrix, &matrix, blocks, members};
-	ck_assert(product_from_rows(&call, have, x, &operand));
+	ck_assert(product_from_rows(&call, false, have, x, &operand));
 	ck_assert_msg(!memcmp(have, want, (size_t)type_bytes(&y)), "op %d, dtype %d, %ld rows by %ld x %ld", (int)op,
 	              (int)dtype, (long)rows, (long)sizes[1], (long)sizes[2]);
 	ck_assert_int_eq(matrix.elements, sizes[1] * sizes[2]);
 	matrix.fails = sizes[1] - 1;
-	ck_assert(!product_from_rows(&call, have, x, &operand));
+	ck_assert(!product_from_rows(&call, false, have, x, &operand));
 	free(x), free(w), free(blocks), free(want), free(have);
 	team_close(team);
 	return true;
@@ -469,12 +469,12 @@ START_TEST(test_rows_refused)
 	const struct type few = {DTYPE_F32, {2, {512, 4096}}}, odd = {DTYPE_F32, {2, {4097, 4096}}};
 	const struct type stack = {DTYPE_F32, {3, {2, 4096, 4096}}}, vector = {DTYPE_F32, {1, {4096}}};
 	setenv("CKPTC_BLAS", "none", 1);
-	ck_assert_int_gt(product_rows_bytes(OP_linear, &v, &w, 2), 0);
-	ck_assert_int_eq(product_rows_bytes(OP_dot, &v, &w, 2), 0);
-	ck_assert_int_eq(product_rows_bytes(OP_matmul, &v, &stack, 2), 0);
-	ck_assert_int_eq(product_rows_bytes(OP_matmul, &v, &vector, 2), 0);
-	ck_assert_int_eq(product_rows_bytes(OP_linear, &v, &few, 2), 0);
-	ck_assert_int_eq(product_rows_bytes(OP_linear, &v, &odd, 2), 0);
+	ck_assert_int_gt(product_rows_bytes(OP_linear, false, &v, &w, 2), 0);
+	ck_assert_int_eq(product_rows_bytes(OP_dot, false, &v, &w, 2), 0);
+	ck_assert_int_eq(product_rows_bytes(OP_matmul, false, &v, &stack, 2), 0);
+	ck_assert_int_eq(product_rows_bytes(OP_matmul, false, &v, &vector, 2), 0);
+	ck_assert_int_eq(product_rows_bytes(OP_linear, false, &v, &few, 2), 0);
+	ck_assert_int_eq(product_rows_bytes(OP_linear, false, &v, &odd, 2), 0);
 }
 END_TEST
 

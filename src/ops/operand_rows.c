@@ -1,0 +1,153 @@
+/*
+ * Products by an operand whose rows are read in blocks. A thread reads a block to its own memory, multiplies by it while
+ * it is in the cache, and reads the next: a block that another core has written costs more than to read it from the file.
+ *
+ * If the rows are those of B, a block has PRODUCT_DEPTH rows of B, whole ones unless they are long. Threads take the
+ * blocks in turn, and add a block to C strip by strip: each strip after the block above has been added to it. So all read
+ * and multiply at the same time, whole rows of B, and C's sums have their order. B is multiplied where it lies. A thread
+ * waits only for blocks that others have taken before, so it does so in a team of any size.
+ *
+ * If B is transposed, the rows are its columns. A block then makes some columns of C.
+ */
+#include <sched.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "base/checked.h"
+#include "ops/lines.h"
+
+enum { BLOCK_BYTES = 4 << 20, BLOCK_UNIT = 128, LEAST_BLOCKS = 4, COLUMN_UNIT = 32 };
+/* Bytes of a block's row: many threads have short ones, so that all blocks are some MiB. */
+enum { ROW_LEAST = 2 << 10, ROW_MOST = 16 << 10, ROWS_MOST = 64 << 10 };
+/* Columns of a strip: many share the packing of A, but threads wait for the first strip. */
+enum { STRIP_LEAST = 128, STRIP_MOST = 512, STRIPS = 256 };
+
+/* A block has ROWS rows of LENGTH elements, PITCH apart, and strips of STRIP columns. */
+struct blocks {
+	int64_t rows, length, pitch, strip;
+};
+
+/*
+ * Cuts a matrix of COLUMNS, of SIZE bytes each. ACROSS: its rows are B's. A block's rows that are multiplied in place lie
+ * apart such that they share no set of the cache. Those of few rows are cut, so that a block is small beside the matrix.
+ */
+static struct blocks cut_rows(bool across, int64_t rows, int64_t columns, int64_t size, int lanes)
+{
+	enum { SET_BYTES = 4096, APART = TILE_BYTES };
+	if (!across)
+		return (struct blocks){greater(1, BLOCK_BYTES / (BLOCK_UNIT * columns * size)) * BLOCK_UNIT, columns, columns,
+		                       0};
+	const int64_t fair = lesser(greater(ceil_div(columns, 4 * lanes), STRIP_LEAST), STRIP_MOST);
+	const int64_t strip = round_up(greater(fair, ceil_div(columns, STRIPS)), COLUMN_UNIT);
+	const int64_t row = rows > (LEAST_BLOCKS + 1) * PRODUCT_DEPTH ? ROW_MOST : lesser(ROW_MOST, columns * size / 2);
+	const int64_t most = lesser(row, greater(ROWS_MOST / lanes, ROW_LEAST));
+	const int64_t length = lesser(columns, greater(1, most / (strip * size)) * strip);
+	const int64_t pitch = round_up(length * size, APART) + APART;
+	return (struct blocks){PRODUCT_DEPTH, length, (pitch % SET_BYTES ? pitch : pitch + APART) / size, strip};
+}
+
+int64_t product_rows_bytes(enum op op, bool back, const struct type *v, const struct type *a, int lanes)
+{
+	const struct shape *shape = &a->shape;
+	if (product_rows(op, v, a) == 0 || shape->ndim < 2 || v->dtype != a->dtype || !gemm_is_own())
+		return 0;
+	const bool across = (op == OP_matmul) != back;
+	const int64_t rows = shape->dim[shape->ndim - 2], columns = shape->dim[shape->ndim - 1];
+	const struct blocks blocks = cut_rows(across, rows, columns, (int64_t)element_size(a->dtype), lanes);
+	const int64_t bytes = blocks.rows * blocks.pitch * (int64_t)element_size(a->dtype);
+	if (columns < 2 || (!across && rows % blocks.rows == 1) || bytes > type_bytes(a) / LEAST_BLOCKS)
+		return 0;
+	return bytes;
+}
+
+struct streamed {
+	const struct operand_rows *operand;
+	enum dtype dtype;
+	size_t size;
+	struct product all;
+	int64_t rows, columns; /* of the operand */
+	struct blocks blocks;
+	int64_t down, count;           /* blocks one below another; all */
+	_Atomic int64_t next;          /* block to be taken */
+	_Atomic int64_t added[STRIPS]; /* blocks that have been added to a strip of C */
+	_Atomic bool failed;
+};
+
+/* Multiplies by PART, some columns of a transposed B, which is at BLOCK. */
+static void multiply_columns(const struct streamed *s, const struct operand_part *part, void *block)
+{
+	struct product p = s->all;
+	p.b.data = block;
+	p.b.ld = part->pitch;
+	p.n = part->count;
+	p.c = element_of(p.c, s->size, part->row);
+	gemm(s->dtype, &p);
+}
+
+/* Waits until COUNT blocks have been added to STRIP. False if a block could not be read. */
+static bool await_strip(struct streamed *s, int64_t strip, int64_t count)
+{
+	enum { LOOKS = 1000 }; /* before others may use the processor */
+	for (int looks = 0; s->added[strip] < count && !s->failed; looks++)
+		if (looks >= LOOKS)
+			sched_yield();
+	return !s->failed;
+}
+
+/* Adds the product by PART, some rows of B, which is at BLOCK, to C strip by strip. */
+static void add_rows_of(struct streamed *s, const struct operand_part *part, void *block)
+{
+	const struct loops *loops = kernels_get(s->dtype)->loops;
+	int64_t at[PRODUCT_DEPTH];
+	for (int64_t i = 0; i < part->count; i++)
+		at[i] = i * part->pitch;
+	for (int64_t column = 0; column < part->length; column += s->blocks.strip) {
+		const int64_t strip = (part->column + column) / s->blocks.strip, above = part->row / PRODUCT_DEPTH;
+		struct product p = s->all;
+		p.n = lesser(part->length - column, s->blocks.strip);
+		p.k = part->count;
+		p.a.data = element_at(p.a.data, s->size, p.a.transposed ? part->row * p.a.ld : part->row);
+		p.b = (struct factor){element_at(block, s->size, column), part->pitch, false};
+		p.c = element_of(p.c, s->size, part->column + column);
+		p.accumulate |= above > 0;
+		if (!await_strip(s, strip, above))
+			return;
+		if (p.m == 1)
+			gemm(s->dtype, &p);
+		else
+			loops->gemm_apart(&p, at);
+		s->added[strip] = above + 1;
+	}
+}
+
+/* Takes blocks until none is left. A team_part. */
+static void run_lane(void *context, void *memory MAYBE_UNUSED, int64_t begin, int64_t end MAYBE_UNUSED)
+{
+	struct streamed *s = context;
+	const struct blocks *b = &s->blocks;
+	void *const block = s->operand->blocks + begin * b->rows * b->pitch * (int64_t)s->size;
+	for (int64_t i; (i = s->next++) < s->count && !s->failed;) {
+		const int64_t row = i % s->down * b->rows, column = i / s->down * b->length;
+		const struct operand_part part = {row, lesser(s->rows - row, b->rows), column,
+		                                  lesser(s->columns - column, b->length), b->pitch};
+		if (!s->operand->read(s->operand->context, &part, block))
+			s->failed = true;
+		else if (s->all.b.transposed)
+			multiply_columns(s, &part, block);
+		else
+			add_rows_of(s, &part, block);
+	}
+}
+
+bool product_from_rows(const struct op_call *call, bool back, void *y, const void *v, const struct operand_rows *a)
+{
+	struct streamed s = {.operand = a, .dtype = call->v->dtype, .size = element_size(call->v->dtype)};
+	s.all = product_by_operand(call, y, v, back);
+	s.columns = s.all.b.ld;
+	s.rows = s.all.b.transposed ? s.all.n : s.all.k;
+	s.blocks = cut_rows(!s.all.b.transposed, s.rows, s.columns, (int64_t)s.size, a->lanes);
+	s.down = ceil_div(s.rows, s.blocks.rows);
+	s.count = s.down * ceil_div(s.columns, s.blocks.length);
+	team_run(call->team, a->lanes, 1, run_lane, &s);
+	return !s.failed;
+}
