@@ -178,6 +178,11 @@ def piece(f, low, high, odd):
         worst, p = remez(lambda a: f(at(a)) / at(a) - 1, lambda a: at(a) / f(at(a)), low, high, 5)
         return [mpf(0), mpf(0)] + p, worst
     middle = (low + high) / 2
+    if f(low) > 0 > f(high):  # next to the zero, f(c) and r are exact, and r p(r) is all the rest
+        c = nearest_float(findroot(f, middle))
+        slope = lambda r: (f(c + r) - f(c)) / r if abs(r) > mpf(10) ** -12 else diff(f, c)
+        worst, p = remez(slope, lambda r: 1 / abs(slope(r)), low - c, high - c, 5)
+        return [c, f(c)] + p, worst
     if f(high) > f(low) * mpf('1.1'):  # where |f(c + r) - f(c)| / f(c + r) is as great at both ends
         middle = findroot(lambda c: f(c) - 2 / (1 / f(low) + 1 / f(high)), middle)
     trials = [nearest_float(middle + (high - low) / 4 * i / 4000) for i in range(-4000, 4001)]
@@ -186,7 +191,7 @@ def piece(f, low, high, odd):
     c = min(nearest, key=lambda c: far(c) + off_floats(diff(f, c)) / 4)
     value, slope = f(c), nearest_float(diff(f, c))
     rest = lambda r: (f(c + r) - value - slope * r) / r ** 2 if abs(r) > mpf(10) ** -12 else diff(f, c, 2) / 2
-    weight = lambda r: max(r ** 2 / f(c + r), mpf(10) ** -12)
+    weight = lambda r: max(r ** 2 / abs(f(c + r)), mpf(10) ** -12)
     worst, p = remez(rest, weight, low - c, high - c, 4)
     return [c, value, slope] + p, worst
 
@@ -208,6 +213,8 @@ PIECES = {
     'erf_pieces': (erf, '3.75', '3.97', True),
     # of the normal distribution, beside exp(-a^2 / 2)
     'tail_pieces': (lambda a: erfc(a / sqrt(mpf(2))) / 2 * exp(a * a / 2), '1.03', '14.4', False),
+    # of gelu's derivative at -a, beside exp(-a^2 / 2)
+    'slope_pieces': (lambda a: erfc(a / sqrt(mpf(2))) / 2 * exp(a * a / 2) - a / sqrt(2 * pi), '0.83', '14.6', False),
 }
 
 

@@ -726,6 +726,45 @@ START_TEST(test_float_lanes)
 }
 END_TEST
 
+/* Checks gelu's derivative at the MOST floats from the one with BITS on, each STRIDE after the one before. */
+static void check_gelu_slopes(const struct kernels *kernels, uint32_t bits, uint32_t stride)
+{
+	const bool fma = !strcmp(kernels->isa, "avx2") || !strcmp(kernels->isa, "avx512");
+	const struct kernel_args args = {.out = whole.dv.bytes, .v = in_v.bytes, .g = in_g.bytes, .n = MOST};
+	for (size_t i = 0; i < MOST; i++) {
+		const uint32_t number = bits + stride * (uint32_t)i;
+		memcpy(in_v.bytes + i * sizeof number, &number, sizeof number);
+		put(kernels, in_g.bytes, i, 1);
+	}
+	kernels->vjp_v[OP_gelu][0](&args);
+	for (size_t i = 0; i < MOST; i++) {
+		const real v = get(kernels, in_v.bytes, i), gauss = expl(-v * v / 2) / sqrtl(2 * acosl(-1));
+		const real want = erfcl(-v * sqrtl(0.5L)) / 2 + v * gauss;
+		const double have = get(kernels, whole.dv.bytes, i), error = ulps(kernels, have, want);
+		/* the sum of doubles cancels around the zero */
+		const double most = fma ? 2.17 : 0.51 + ldexp((double)fabsl(v * gauss / want), -10);
+		ck_assert_msg(error <= most, "gelu's derivative, %s at %a: %.4f ulp", kernels->isa, (double)v, error);
+	}
+}
+
+/* The derivative has a zero near -0.75. There it is as precise, relative to itself, as elsewhere. */
+START_TEST(test_gelu_slopes)
+{
+	const struct kernels *tables[4];
+	const size_t count = kernels_all(DTYPE_F32, tables);
+	const float zero = -0.7517916F, most = 17;
+	uint32_t at_zero, end;
+	memcpy(&at_zero, &zero, sizeof zero);
+	memcpy(&end, &most, sizeof most);
+	for (size_t table = 0; table < count; table++) {
+		check_gelu_slopes(tables[table], at_zero - MOST / 2, 1);
+		for (uint32_t sign = 0; sign < 2; sign++)
+			for (uint32_t bits = 0; bits < end; bits += 6007 * MOST)
+				check_gelu_slopes(tables[table], bits | sign << 31, 6007);
+	}
+}
+END_TEST
+
 /* Arithmetic has the bits of C's operators in the type, denormals and signed zeros included. */
 #define ARITHMETIC(NAME, TYPE, DTYPE, SQRT)                                                                            \
 	START_TEST(NAME)                                                                                                   \
@@ -1415,6 +1454,7 @@ int main(void)
 	tcase_add_test(tcase, test_special_values);
 	tcase_add_test(tcase, test_errors_in_ulp);
 	tcase_add_test(tcase, test_float_lanes);
+	tcase_add_test(tcase, test_gelu_slopes);
 	tcase_add_test(tcase, test_arithmetic_f32);
 	tcase_add_test(tcase, test_arithmetic_f64);
 	tcase_add_test(tcase, test_powers_at_the_ends);
