@@ -37,6 +37,9 @@ static double scalar_of(const struct piece *b, const struct kernel_op *kernel_op
 	return wide ? *(const double *)from : (double)*(const float *)from;
 }
 
+/* True if the particulars have OP's constants where they have another's operand. */
+static bool has_constants(enum op op) { return op_table[op].class == OP_CLASS_UNARY && op_table[op].arguments[0]; }
+
 /* Runs the steps of KERNEL_OP, a run, with the numbers of the step of the chain. */
 static void run_steps(const struct piece *b, const struct kernel_op *kernel_op, const struct kernels *kernels)
 {
@@ -50,8 +53,11 @@ static void run_steps(const struct piece *b, const struct kernel_op *kernel_op, 
 	struct run_step steps[count];
 	memcpy(steps, kernel_op->steps, count * sizeof *steps);
 	for (size_t i = 0; i < count; i++)
-		if (steps[i].op != OP_COUNT && steps[i].target != NO_VALUE)
+		if (steps[i].op != OP_COUNT && steps[i].target != NO_VALUE) {
 			steps[i].scalar = own->scalars[steps[i].target];
+			if (has_constants(steps[i].op))
+				memcpy(steps[i].number, own->scalars + steps[i].target, sizeof steps[i].number);
+		}
 	kernels->run(out, v, steps, count, b->n);
 }
 
@@ -125,6 +131,8 @@ static void run_kernel_op(const struct piece *b, const struct kernel_op *kernel_
 	                           .scalar = scalar_of(b, kernel_op),
 	                           .number = {kernel_op->number[0], kernel_op->number[1]},
 	                           .n = b->n};
+	if (kernel_op->own_scalar != NO_VALUE && has_constants(kernel_op->op))
+		memcpy(args.number, b->call->own->scalars + kernel_op->own_scalar, sizeof args.number);
 	kernel *const(*const table)[2] = kernel_op->kind == KERNEL_OP_KEEP    ? kernels->forward_keep
 	                                 : kernel_op->kind == KERNEL_OP_VJP_V ? kernels->vjp_v
 	                                 : kernel_op->kind == KERNEL_OP_VJP_A ? kernels->vjp_a

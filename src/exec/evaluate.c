@@ -409,8 +409,9 @@ static enum status run_call(struct machine_state *m, const struct launch *launch
 {
 	const struct instr *instr = launch->instr;
 	const struct type *v = instr->of.v;
+	struct attrs attrs;
 	struct op_call call = {.op = instr->op,
-	                       .attrs = instr->attrs,
+	                       .attrs = own_attrs(m->e->own, instr, &attrs),
 	                       .v = v,
 	                       .a = instr->of.a,
 	                       .y = instr->of.y,

@@ -34,13 +34,15 @@ static void run_along(const struct joined *j, const struct launch *launch, struc
 	const struct instr *instr = launch->instr;
 	const struct type type = {instr->of.v->dtype, {.ndim = 2, .dim = {lines.count, j->line}}};
 	const size_t size = dtype_size(type.dtype), first = (size_t)lines.first * size, longs = first * (size_t)j->line;
-	struct attrs attrs = *instr->attrs;
+	struct attrs attrs;
 	const struct op_call call = {.op = instr->op,
 	                             .attrs = &attrs,
 	                             .v = &type,
 	                             .y = &type,
 	                             .whole = lines.count,
 	                             .kernels = j->call.kernels[type.dtype == DTYPE_F64]};
+	if (own_attrs(j->call.own, instr, &attrs) != &attrs)
+		memcpy(&attrs, instr->attrs, attrs_size(instr->attrs, instr->op));
 	attrs.axis[0] = -1;
 	if (instr->kind == INSTR_VJP) {
 		const void *const needs[MAX_NEEDS] = {at_line(j, launch->needs[0], longs), NULL,

@@ -18,6 +18,17 @@ static const struct {
               [INSTR_WHILE] = {"while", false},
               [INSTR_END] = {"end", false}};
 
+const struct attrs *own_attrs(const struct particulars *own, const struct instr *instr, struct attrs *copy)
+{
+	size_t count;
+	if (instr->own_scalar == NO_VALUE)
+		return instr->attrs;
+	memcpy(copy, instr->attrs, attrs_size(instr->attrs, instr->op));
+	double *constants = attrs_constants(copy, instr->op, &count);
+	memcpy(constants, own->scalars + instr->own_scalar, count * sizeof *constants);
+	return copy;
+}
+
 void body_init(struct body *body, struct arena *arena)
 {
 	*body = (struct body){.arena = arena};

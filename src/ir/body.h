@@ -133,7 +133,8 @@ struct instr {
 	bool a_streamed : 1;           /* A has one row for each row of the operation's V, which is streamed */
 	bool recomputed : 1;           /* a forward operation in a backward body */
 	const struct program_use *use; /* OP_PROGRAM: the call; else NULL */
-	uint32_t own_scalar;           /* the index of SCALAR in each step's particulars; NO_VALUE: SCALAR is it */
+	/* The index of SCALAR, or of the first of ATTRS' constants, in each step's particulars; NO_VALUE: here they are. */
+	uint32_t own_scalar;
 	union {
 		struct {
 			const struct attrs *attrs;
@@ -197,7 +198,7 @@ struct body {
  */
 struct particulars {
 	const uint32_t *slots; /* the slots of the body's ports, ascending; NULL: the body is not shared, and has its own */
-	const double *scalars; /* by own_scalar */
+	const double *scalars; /* by own_scalar: numbers that are operands, and constants of operations */
 	const struct param_ref *params;
 	const struct stream *const *streams; /* by own_stream */
 	const struct span *spans;            /* of the stages */
@@ -205,7 +206,10 @@ struct particulars {
 };
 extern const struct naming NAMED_BY_STEP;
 
-/* Return what REF, INSTR's stream or SPAN of a body means with the particulars OWN; itself if OWN is NULL or the body is not shared. */
+/*
+ * Return what REF, INSTR's stream, its arguments or SPAN of a body means with the particulars OWN; itself if OWN is NULL or
+ * the body is not shared. COPY may be used for the arguments.
+ */
 static inline const struct param_ref *own_param(const struct particulars *own, const struct param_ref *ref)
 {
 	return own && own->slots ? &own->params[ref->param] : ref;
@@ -214,6 +218,7 @@ static inline const struct stream *own_stream(const struct particulars *own, con
 {
 	return instr->own_stream == NO_VALUE ? instr->stream : own->streams[instr->own_stream];
 }
+const struct attrs *own_attrs(const struct particulars *own, const struct instr *instr, struct attrs *copy);
 static inline struct span own_span(const struct particulars *own, struct span span)
 {
 	return own && own->slots ? own->spans[span.begin] : span;

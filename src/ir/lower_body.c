@@ -260,10 +260,9 @@ enum status lowering_convert(struct lowering *l, uint32_t *value, enum dtype dty
 	if (old.type->dtype == dtype_compute(dtype) && !half)
 		return STATUS_OK;
 	struct attrs attrs;
-	memset(&attrs, 0, sizeof attrs);
 	attrs_default(&attrs, OP_cast);
 	attrs.dtype = half ? dtype : dtype_compute(dtype);
-	const struct attrs *kept = byte_set_keep(&l->kept, &attrs, sizeof attrs, NULL);
+	const struct attrs *kept = byte_set_keep(&l->kept, &attrs, attrs_size(&attrs, OP_cast), NULL);
 	TRY_ALLOC(kept, l->context->diags);
 	struct type type = *old.type;
 	type.dtype = dtype_compute(dtype);

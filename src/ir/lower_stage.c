@@ -224,13 +224,14 @@ static enum status attrs_for(struct lowering *l, const struct node *node, const 
 	if (!half && !tile && !node->deferred)
 		return STATUS_OK;
 	struct attrs attrs;
-	memcpy(&attrs, node->attrs, sizeof attrs);
+	memset(&attrs, 0, sizeof attrs);
+	memcpy(&attrs, node->attrs, attrs_size(node->attrs, node->op));
 	TRY(set_deferred(l, node, &attrs));
 	if (tile)
 		set_for_tile(l, node->op, v, &attrs);
 	for (int i = 0; i < 2 && half; i++)
 		attrs.number[i] = rounded_to(dtype, attrs.number[i]);
-	*found = byte_set_keep(&l->kept, &attrs, sizeof attrs, NULL);
+	*found = byte_set_keep(&l->kept, &attrs, attrs_size(&attrs, node->op), NULL);
 	TRY_ALLOC(*found, l->context->diags);
 	return STATUS_OK;
 }

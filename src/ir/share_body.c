@@ -36,7 +36,7 @@ static int compare_slots(const void *a, const void *b)
 static bool collect_begin(struct collected *to, const struct body *body, struct arena *arena)
 {
 	*to = (struct collected){.slots = arena_array(arena, body->in_count + body->out_count + 1, sizeof *to->slots),
-	                         .scalars = arena_array(arena, body->instr_count + 1, sizeof *to->scalars),
+	                         .scalars = arena_array(arena, MOST_CONSTANTS * body->instr_count + 1, sizeof *to->scalars),
 	                         .params = arena_array(arena, body->value_count + 1, sizeof *to->params),
 	                         .streams = arena_array(arena, body->instr_count + 1, sizeof *to->streams),
 	                         .spans = arena_array(arena, body->instr_count + 1, sizeof *to->spans),
@@ -95,6 +95,24 @@ static void take_scalar(struct collected *to, struct instr *instr)
 	to->scalars[to->scalar_count] = instr->scalar;
 	instr->scalar = 0;
 	instr->own_scalar = (uint32_t)to->scalar_count++;
+}
+
+/* Equal arguments but for constants are one pointer, as bytes are compared. */
+static bool take_constants(struct lowering *l, struct collected *to, struct instr *instr)
+{
+	struct attrs attrs;
+	size_t count;
+	double *constants = attrs_constants(&attrs, instr->op, &count);
+	if (instr->kind != INSTR_OP || !instr->attrs || count == 0)
+		return true;
+	const size_t size = attrs_size(instr->attrs, instr->op);
+	memcpy(&attrs, instr->attrs, size);
+	memcpy(to->scalars + to->scalar_count, constants, count * sizeof *constants);
+	memset(constants, 0, count * sizeof *constants);
+	instr->own_scalar = (uint32_t)to->scalar_count;
+	to->scalar_count += count;
+	instr->attrs = byte_set_keep(&l->kept, &attrs, size, NULL);
+	return instr->attrs != NULL;
 }
 
 static void take_stream(struct collected *to, struct body *body, struct instr *instr)
@@ -184,7 +202,7 @@ bool lowering_share_body(struct lowering *l, struct draft_step *draft)
 			take_scalar(&collected, &body.instrs[i]);
 			take_stream(&collected, &body, &body.instrs[i]);
 			take_span(&collected, &body.instrs[i]);
-			good &= take_use(l, &body.instrs[i]);
+			good &= take_constants(l, &collected, &body.instrs[i]) && take_use(l, &body.instrs[i]);
 		}
 		body.own_params = (uint32_t)collected.param_count;
 		good = good && keep_particulars(l, &collected, &draft->own, body.value_count);

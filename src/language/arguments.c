@@ -255,7 +255,6 @@ enum status resolver_operation(struct resolver *r, const struct statement *s, en
 	struct attrs attrs;
 	TRY_ALLOC(node, r->context->diags);
 	node->op = op;
-	memset(&attrs, 0, sizeof attrs); /* bytes are compared */
 	attrs_default(&attrs, op);
 	const struct operand *operand = s->operands;
 	if (info->operands == 1) {
@@ -272,7 +271,7 @@ enum status resolver_operation(struct resolver *r, const struct statement *s, en
 	for (; operand; operand = operand->next, placed++)
 		TRY(placed < most ? set_positional(r, node, operand, placed) : refuse_operand(r, s, node, operand, most));
 	TRY(set_options(r, s, node, placed, least));
-	node->attrs = byte_set_keep(&r->kept_attrs, &attrs, sizeof attrs, NULL);
+	node->attrs = byte_set_keep(&r->kept_attrs, &attrs, attrs_size(&attrs, op), NULL);
 	TRY_ALLOC(node->attrs, r->context->diags);
 	resolver_append(r, node);
 	return STATUS_OK;

@@ -396,8 +396,7 @@ void attrs_default(struct attrs *attrs, enum op op)
 {
 	const char *text = op_table[op].arguments;
 	struct token token;
-	*attrs =
-		(struct attrs){.step = 1, .dx = {.one = 1}, .order = 2, .delta = 1, .stride = {1, 1}, .dtype = DTYPE_COUNT};
+	memset(attrs, 0, sizeof *attrs); /* bytes are compared */
 	while (next_token(&text, &token)) {
 		if (!token.has_value || means_absent(token.value))
 			continue;
@@ -410,6 +409,30 @@ void attrs_default(struct attrs *attrs, enum op op)
 		}
 		a.whole = (int64_t)a.number; /* the defaults in the table are small */
 		store_argument(attrs, find_argument(token.name), &a);
+	}
+}
+
+size_t attrs_size(const struct attrs *attrs, enum op op)
+{
+	if (op == OP_reshape)
+		return sizeof *attrs;
+	return offsetof(struct attrs, axis) + (size_t)(attrs->axis_count ? attrs->axis_count : 1) * sizeof attrs->axis[0];
+}
+
+double *attrs_constants(struct attrs *attrs, enum op op, size_t *count)
+{
+	*count = 1;
+	switch (op) {
+	case OP_layernorm:
+	case OP_rmsnorm:
+		return &attrs->eps;
+	case OP_huber:
+		return &attrs->delta;
+	case OP_dropout:
+		return &attrs->p;
+	default:
+		*count = op_table[op].class == OP_CLASS_UNARY && op_table[op].arguments[0] ? MOST_CONSTANTS : 0;
+		return attrs->number;
 	}
 }
 

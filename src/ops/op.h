@@ -107,24 +107,47 @@ struct numbers {
 	double one;
 };
 
-/* The arguments of one use of an operation; arguments.def says which member each one sets. */
+/*
+ * The arguments of one use of an operation; arguments.def says which member each one sets. Operations with members of one
+ * union have no argument in common. A chain has many of these, so attrs_keep leaves out what they do not use.
+ */
 struct attrs {
 	double number[2]; /* P(0), P(1) of element-wise rows: slope, or lo and hi, or tanh */
-	bool has_axis;    /* false: all axes */
-	int axis_count;
-	int axis[MAX_DIMS]; /* as written: a negative one counts from the end */
+	union {
+		double eps, delta;
+		enum dtype dtype; /* cast */
+		int64_t shift;
+		struct { /* slice */
+			struct slice_bound start, stop;
+			int64_t step;
+		};
+		struct { /* pad */
+			double value;
+			int64_t before, after;
+		};
+		struct { /* stencils */
+			union {
+				struct numbers dx, weights;
+			};
+			int64_t order;
+			enum boundary boundary;
+		};
+		struct { /* convolutions; conv1d reads [0] alone */
+			int64_t stride[2], padding[2];
+		};
+		struct { /* dropout */
+			double p;
+			int64_t seed;
+			struct slice_bound stream; /* not given: by the place in the forward pass */
+		};
+	};
 	bool keepdims;
-	double eps, value, delta, p;
-	struct numbers dx, weights;
-	int64_t order;
-	int64_t seed;
-	struct slice_bound start, stop, stream; /* stream: not given: by the place in the forward pass */
-	int64_t step;
-	int64_t before, after, shift;
-	int64_t stride[2], padding[2]; /* conv1d reads [0] alone */
-	enum boundary boundary;
-	enum dtype dtype;   /* cast */
-	struct shape shape; /* reshape, as written, -1 allowed */
+	bool has_axis;  /* false: all axes */
+	int axis_count; /* the first of which are in AXIS */
+	union {
+		int axis[MAX_DIMS]; /* as written: a negative one counts from the end */
+		struct shape shape; /* reshape, as written, -1 allowed */
+	};
 };
 
 /* The value of an argument, given by position or by name. */
@@ -146,6 +169,14 @@ struct argument {
 struct argument argument_of_double(double number);
 /* Sets ATTRS to the defaults of OP. */
 void attrs_default(struct attrs *attrs, enum op op);
+/* Returns how many of the first bytes of ATTRS OP uses. */
+size_t attrs_size(const struct attrs *attrs, enum op op);
+/*
+ * Returns where ATTRS has the constants of OP and stores their number: arguments that decide on values alone, not on
+ * types, on rows that are read, or on how they are computed.
+ */
+enum { MOST_CONSTANTS = 2 };
+double *attrs_constants(struct attrs *attrs, enum op op, size_t *count);
 /* Stores the least and the most positional arguments of OP. The operand does not count. */
 void op_positionals(enum op op, int *least, int *most);
 /* Returns the name of OP's argument INDEX, from 0, options included, stored in NAME; "operand" if there is none. */
