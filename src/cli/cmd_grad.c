@@ -118,6 +118,8 @@ static enum status open_all(struct session *s, struct beside *beside, struct gra
 	TRY(check_grad_options(s));
 	TRY(outputs_probe(s));
 	TRY(session_open_input(s));
+	if (!s->programs && !s->chain.has_conditions && !s->line.given[OPTION_JOURNAL])
+		s->leaves = PARAM_LEAVES;
 	TRY(session_bind(s, true, s->set.dtype == DTYPE_COUNT ? DTYPE_F32 : s->set.dtype));
 	TRY(session_open_costs(s));
 	TRY(session_open_arrays(s));
@@ -185,6 +187,10 @@ enum status command_grad(struct session *s)
 	                                          .journal = s->journal,
 	                                          .written = early_gradients_write,
 	                                          .written_context = &beside.early,
+	                                          .begin_rows = early_gradients_begin_rows,
+	                                          .put_rows = early_gradients_put_rows,
+	                                          .end_rows = early_gradients_end_rows,
+	                                          .rows_context = &beside.early,
 	                                          .reuse_params = true,
 	                                          .event = s->line.given[OPTION_EVENTS] ? put_event : NULL,
 	                                          .event_context = &beside,

@@ -79,13 +79,12 @@ enum status command_dump(struct session *s)
 
 enum status command_run(struct session *s)
 {
-	enum { LEAVES = 4 << 20 }; /* smaller params take no time worth saving */
 	if (s->line.given[OPTION_DUMP])
 		return command_dump(s);
 	TRY(session_load_chain(s));
 	TRY(outputs_probe(s));
 	TRY(session_open_input(s));
-	s->leaves = LEAVES;
+	s->leaves = PARAM_LEAVES;
 	TRY(session_bind(s, true, s->set.dtype == DTYPE_COUNT ? DTYPE_F32 : s->set.dtype));
 	TRY(session_open_arrays(s));
 	TRY(outputs_check_apart(s, NULL, NULL));

@@ -170,12 +170,14 @@ enum status early_gradients_open(struct session *s, struct early_gradients *earl
 	const size_t count = s->chain.param_count + 1;
 	*early = (struct early_gradients){.session = s, .result = result};
 	if (!path || !path_ends(path, NPZ_ENDING) || !output_replaces(path) || s->line.given[OPTION_ACCUMULATE] ||
-	    s->line.given[OPTION_JOURNAL] || s->ranks || s->set.threads < 2)
+	    s->line.given[OPTION_JOURNAL] || s->ranks)
 		return STATUS_OK;
 	early->arrays = arena_array(&s->arena, count, sizeof *early->arrays);
 	early->crcs = arena_array(&s->arena, count, sizeof *early->crcs);
-	TRY_ALLOC(early->arrays && early->crcs, &s->diags);
-	TRY(team_open(&early->team, 2, 0, s->allocator, &s->diags));
+	early->rows = arena_array(&s->arena, count, sizeof *early->rows);
+	TRY_ALLOC(early->arrays && early->crcs && early->rows, &s->diags);
+	if (s->set.threads > 1)
+		TRY(team_open(&early->team, 2, 0, s->allocator, &s->diags));
 	const enum status status = session_open_output(s, &early->out, path, false);
 	if (status)
 		early_gradients_close(early);
@@ -189,22 +191,60 @@ static void await_values(struct early_gradients *early)
 	early->values = NULL;
 }
 
+/* True if PARAM's gradient may be written before the rest of the file. Sets *INDEX to its place among the file's arrays. */
+static bool is_early(struct early_gradients *early, size_t param, size_t *index)
+{
+	const struct type type = written_type(&early->result->params[param]);
+	*index = 0;
+	if (!early->out || !early->out->output.seekable || dtype_compute(type.dtype) != type.dtype ||
+	    !convert_little_endian())
+		return false;
+	for (size_t i = 0; i < param; i++)
+		*index += early->session->chain.params[i].differentiated;
+	if (!early->arrays->name)
+		list_gradients(early->session, early->result, early->arrays);
+	return true;
+}
+
 void early_gradients_write(void *context, size_t param, const void *gradient)
 {
 	struct early_gradients *early = context;
-	const struct type type = written_type(&early->result->params[param]);
-	if (!early->out || !early->out->output.seekable || dtype_compute(type.dtype) != type.dtype ||
-	    !convert_little_endian())
+	size_t index;
+	if (!early->team || !is_early(early, param, &index))
 		return;
 	await_values(early);
-	early->index = 0;
-	for (size_t i = 0; i < param; i++)
-		early->index += early->session->chain.params[i].differentiated;
-	if (!early->arrays->name)
-		list_gradients(early->session, early->result, early->arrays);
-	early->arrays[early->index].data = gradient;
+	early->index = index;
+	early->arrays[index].data = gradient;
 	early->values =
 		npz_values_begin(&early->session->arena, &early->out->output, early->arrays, early->index, early->team);
+}
+
+bool early_gradients_begin_rows(void *context, size_t param)
+{
+	struct early_gradients *early = context;
+	const struct session *s = early->session;
+	size_t index;
+	/* --grad wants a gradient in memory */
+	return !s->line.grads.count && is_early(early, param, &index) &&
+	       npz_rows_open(&early->rows[index], &early->out->output, early->arrays, index, &s->context) == STATUS_OK;
+}
+
+bool early_gradients_put_rows(void *context, size_t param, int64_t at, const void *from, size_t size)
+{
+	struct early_gradients *early = context;
+	size_t index;
+	return is_early(early, param, &index) && npz_put_rows(&early->rows[index], at, from, size);
+}
+
+enum status early_gradients_end_rows(void *context, size_t param, struct diags *diags)
+{
+	struct early_gradients *early = context;
+	size_t index;
+	if (!is_early(early, param, &index) || !early->rows[index].output)
+		return STATUS_OK;
+	TRY(npz_rows_end(&early->rows[index], &early->crcs[index], diags));
+	early->arrays[index].written = &early->crcs[index];
+	return STATUS_OK;
 }
 
 void early_gradients_close(struct early_gradients *early)
@@ -216,14 +256,16 @@ void early_gradients_close(struct early_gradients *early)
 }
 
 /* Writes the gradients of all params, not consts, to the archive at PATH. With --accumulate, RESULT's data change. */
-static enum status write_archive(struct session *s, const struct gradient_result *result,
-                                 const struct early_gradients *early, const char *path)
+static enum status write_archive(struct session *s, const struct gradient_result *result, struct early_gradients *early,
+                                 const char *path)
 {
 	struct opened_output *out = early->out;
 	struct named_array *arrays = arena_array(&s->arena, result->param_count + 1, sizeof *arrays);
 	const char *metadata = NULL;
 	TRY_ALLOC(arrays, &s->diags);
 	const size_t count = list_gradients(s, result, arrays);
+	for (size_t i = 0; i < result->param_count && out; i++)
+		TRY(s->chain.params[i].differentiated ? early_gradients_end_rows(early, i, &s->diags) : STATUS_OK);
 	for (size_t i = 0; i < count && out; i++)
 		arrays[i].written = early->arrays[i].written;
 	if (s->line.given[OPTION_ACCUMULATE])
@@ -249,8 +291,7 @@ static enum status lock_files(struct session *s)
 	return lock_folders(&s->context, &s->locks, paths.items, paths.count);
 }
 
-enum status gradient_files_put(struct session *s, const struct gradient_result *result,
-                               const struct early_gradients *early)
+enum status gradient_files_put(struct session *s, const struct gradient_result *result, struct early_gradients *early)
 {
 	if (s->line.given[OPTION_ACCUMULATE])
 		TRY(lock_files(s));

@@ -15,17 +15,22 @@ struct early_gradients {
 	struct session *session;
 	const struct gradient_result *result;
 	struct opened_output *out;  /* NULL: all is written in the end */
-	struct team *team;          /* the caller and the thread that writes */
+	struct team *team;          /* the caller and the thread that writes; NULL: the run has one thread */
 	struct named_array *arrays; /* of the file */
 	uint32_t *crcs;             /* of ARRAYS that are written */
+	struct npz_rows *rows;      /* of ARRAYS that are written row by row; others have no output */
 	struct npz_values *values;  /* being written; or NULL */
 	size_t index;               /* in ARRAYS, of VALUES */
 };
-/* Opens the file if gradients of RESULT, which the run will set, may be written early: to an npz, by several threads. */
+/* Opens the file if gradients of RESULT, which the run will set, may be written early: to an npz. */
 enum status early_gradients_open(struct session *session, struct early_gradients *early,
                                  const struct gradient_result *result);
 /* Begins to write PARAM's gradient: a gradient_options.written. */
 void early_gradients_write(void *early, size_t param, const void *gradient);
+/* The begin_rows, put_rows and end_rows of struct gradient_options. */
+bool early_gradients_begin_rows(void *early, size_t param);
+bool early_gradients_put_rows(void *early, size_t param, int64_t at, const void *from, size_t size);
+enum status early_gradients_end_rows(void *early, size_t param, struct diags *diags);
 /* Waits for what is being written. */
 void early_gradients_close(struct early_gradients *early);
 /*
@@ -34,6 +39,6 @@ void early_gradients_close(struct early_gradients *early);
  * EARLY has gradients that are written already.
  */
 enum status gradient_files_put(struct session *session, const struct gradient_result *result,
-                               const struct early_gradients *early);
+                               struct early_gradients *early);
 
 #endif

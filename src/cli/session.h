@@ -88,6 +88,9 @@ struct opened_output {
 	struct opened_output *before, *after; /* the output opened before; the output that is renamed next */
 };
 
+/* Smaller params take no time worth saving. */
+enum { PARAM_LEAVES = 4 << 20 };
+
 struct session {
 	const struct allocator *allocator;
 	struct arena arena;
@@ -106,7 +109,8 @@ struct session {
 	struct opened_output *whole, **whole_end; /* files that wait for session_commit, in order */
 	struct lock_list locks;                   /* of --accumulate */
 	struct params bound;
-	int64_t leaves; /* for session_bind: params of so many bytes may stay in their files; 0: none (struct loader) */
+	/* for session_bind: params of so many bytes, such as PARAM_LEAVES, may stay in their files; 0: none (struct loader) */
+	int64_t leaves;
 	struct program_set *programs; /* of the chain; NULL if it has none */
 	int launched;                 /* processes that the launcher has started; 1 without a launcher */
 	struct ranks *ranks;          /* that run the command together; NULL: it runs alone */

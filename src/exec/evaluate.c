@@ -398,11 +398,21 @@ static enum status run_program(struct machine_state *m, const struct launch *lau
 	return STATUS_OK;
 }
 
-/* Returns the param in a file that ENTRY is; NULL if it is none. */
-static struct stored_operand *stored_at(const struct machine_state *m, uint32_t entry)
+/* Returns the param in a file by which LAUNCH multiplies, or to whose gradient its derivative goes; NULL if there is none. */
+static struct stored_operand *stored_at(const struct machine_state *m, const struct launch *launch)
 {
-	const struct entry *at = entry == NO_VALUE ? NULL : &m->program->frame->entries[entry];
-	return at && at->kind == ENTRY_PARAM ? m->e->params[own_param(m->e->own, &at->param)->param].stored : NULL;
+	const uint32_t operand = launch->needs[1];
+	const struct entry *at = operand == NO_VALUE ? NULL : &m->program->frame->entries[operand];
+	const struct param_ref *ref = at && at->kind == ENTRY_PARAM ? &at->param : launch->sum;
+	return ref ? m->e->params[own_param(m->e->own, ref)->param].stored : NULL;
+}
+
+/* Runs the derivatives of LAUNCH, a product by the param STORED, which is in a file. */
+static enum status run_stored_back(struct machine_state *m, const struct launch *launch, const struct op_call *call,
+                                   struct stored_operand *stored)
+{
+	const struct derivative_arrays of = {frame_at(m, launch->needs[0]), frame_at(m, launch->g)};
+	return stored_multiply_back(stored, call, frame_at(m, launch->out), &of, m->e->diags);
 }
 
 static enum status run_call(struct machine_state *m, const struct launch *launch)
@@ -429,6 +439,11 @@ static enum status run_call(struct machine_state *m, const struct launch *launch
 		keep[k] = frame_at(m, launch->keep[k]);
 	for (int k = 0; k < MAX_NEEDS; k++)
 		needs[k] = frame_at(m, launch->needs[k]);
+	struct stored_operand *const stored = stored_at(m, launch);
+	if (stored && instr->kind == INSTR_VJP)
+		return run_stored_back(m, launch, &call, stored);
+	if (stored)
+		return stored_multiply(stored, &call, frame_at(m, launch->out), needs[0], m->e->diags);
 	if (instr->kind == INSTR_VJP && launch->sum) {
 		run_product(m, launch, &call, needs);
 		return STATUS_OK;
@@ -453,9 +468,6 @@ static enum status run_call(struct machine_state *m, const struct launch *launch
 		fold_apply(&call, frame_at(m, launch->out), needs[0], needs[3], keep[0]);
 		return STATUS_OK;
 	}
-	struct stored_operand *const stored = stored_at(m, launch->needs[1]);
-	if (stored)
-		return stored_multiply(stored, &call, frame_at(m, launch->out), needs[0], m->e->diags);
 	op_forward_get(instr->op)(&call, frame_at(m, launch->out), needs[0], needs[1], keep);
 	return STATUS_OK;
 }

@@ -130,12 +130,13 @@ enum status gradient_prepare(struct run *run)
 	TRY(agree(run));
 	if (run->gradient->options->journal)
 		TRY(refuse_sums(run));
+	TRY(totals_open(run));
+	TRY(stored_operands_open(run, NULL));
 	for (size_t i = 0; i < run->whole->distinct_count; i++)
 		TRY(params_check(run->params, run->whole->distinct[i]->body, &run->whole->distinct[i]->own, run->chain,
 		                 context->diags));
 	if (job->tile.compiled.uses_gemm || (job->passes && job->passes->programs.uses_gemm))
 		TRY(blas_load(run->options->job.threads, context->diags));
-	TRY(totals_open(run));
 	TRY(turns_open(run));
 	if (job->tiles.folds)
 		TRY(reduction_open(context, &run->reduction, &job->forward, run->options->value != NULL, &bytes));

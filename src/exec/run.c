@@ -101,8 +101,7 @@ static void release(struct run *run)
 	for (int i = 0; i < run->open; i++)
 		worker_close(&run->workers[i]);
 	slab_put(&run->reduction.slab, run->context.allocator);
-	if (run->forward)
-		slab_put(&run->forward->blocks, run->context.allocator);
+	slab_put(&run->blocks, run->context.allocator);
 	run->reduction = (struct reduction){.state = NULL};
 	passes_close(run);
 	tile_journal_close(run);
@@ -219,7 +218,7 @@ static enum status run_arrays(struct run *run)
 		TRY(halos_run(run, &type, &changed));
 		if (changed)
 			continue;
-		if (run->forward && run->forward->blocks.block) /* params are in files, which the array before has read */
+		if (run->blocks.block) /* params are in files, which the array before has read */
 			release(run);
 		TRY(prepare(run, &type));
 		TRY(run_array(run));

@@ -60,8 +60,7 @@ struct forward_pass {
 	struct lowered whole;
 	struct tiles tiles;
 	struct tile_program tile, rest;
-	int64_t bytes;      /* of all array storage, params in memory included */
-	struct slab blocks; /* for the rows of params that stay in their files */
+	int64_t bytes; /* of all array storage, params in memory included */
 	struct run_counters *counters;
 };
 
@@ -124,7 +123,8 @@ struct run {
 	const struct tiles *tiles;
 	struct reduction reduction; /* where tiles fold */
 	struct passes passes;
-	struct team *team; /* the workers; without tiles, the threads that share each operation */
+	struct team *team;  /* the workers; without tiles, the threads that share each operation */
+	struct slab blocks; /* for the rows of params that stay in their files */
 	struct worker *workers;
 	int open; /* workers to close: the last may have failed to open */
 	struct conditions conditions;
@@ -425,7 +425,10 @@ void watched_close(struct run *run);
 
 /* stored_operand.c */
 
-/* Loads the params that are left in their files, but those that one product of BODY, the chain's, may read there. */
+/*
+ * Loads the params that are left in their files, but those that one product of BODY, a forward run's chain, may read there.
+ * BODY is NULL for a gradient: there the steps' products may, if the gradients of such params can go to their file.
+ */
 enum status stored_operands_open(struct run *run, const struct body *body);
 
 /* gradient.c */

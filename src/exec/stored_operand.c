@@ -1,9 +1,11 @@
 /*
- * Params that a forward run leaves in their files. A large param that one product alone reads, once, as the weights of a
- * layer, need not be in memory: the product reads its rows in blocks (product_from_rows).
+ * Params that a run leaves in their files. A large param that one product alone reads, once, as the weights of a layer,
+ * need not be in memory: the product reads its rows in blocks (product_from_rows). So does the product's derivative by the
+ * value. The derivative by the param is the whole gradient: its rows go to where they stay (struct gradient_options).
  *
- * Invariant: such a param is read once in a run, from its first byte to its last. So its array is one tile, and the first
- * of the stream. Another array that follows finds all params in memory.
+ * Invariant: such a param is read from its first byte to its last by each product. So its array is one tile, and the first
+ * of the stream. Another array that follows finds all params in memory. The plan does not know of params in files: it
+ * counts the gradients' memory, of which blocks take less.
  */
 #include <string.h>
 
@@ -14,6 +16,8 @@ struct stored_operand {
 	struct stored_read read;
 	struct operand_rows rows;
 	int64_t columns, size; /* of the matrix; bytes of an element */
+	size_t param;
+	const struct gradient_options *gradient; /* gets the rows of the gradient; NULL: it is not wanted */
 };
 
 /* An operand_rows.read. */
@@ -27,94 +31,196 @@ static bool read_rows(void *context, const struct operand_part *part, void *to)
 	                        to);
 }
 
+/* An operand_rows.write. */
+static bool write_rows(void *context, const struct operand_part *part, const void *from)
+{
+	const struct stored_operand *operand = context;
+	const int64_t stride = operand->columns * operand->size;
+	return operand->gradient->put_rows(operand->gradient->rows_context, operand->param, part->row * stride, from,
+	                                   (size_t)(part->count * stride));
+}
+
 enum status stored_multiply(struct stored_operand *operand, const struct op_call *call, void *y, const void *v,
                             struct diags *diags)
 {
-	product_from_rows(call, false, y, v, &operand->rows); /* stored_read_end says what has failed */
+	product_from_rows(call, y, v, &operand->rows); /* stored_read_end says what has failed */
 	return stored_read_end(&operand->read, diags);
 }
 
-enum { NOT_READ = UINT32_MAX, READ_OTHERWISE = UINT32_MAX - 1 };
-
-/* Notes in READERS that BY reads VALUE, if that is a param or a part of one. */
-static void note_reader(const struct body *body, uint32_t *readers, uint32_t value, uint32_t by)
+enum status stored_multiply_back(struct stored_operand *operand, const struct op_call *call, void *dv,
+                                 const struct derivative_arrays *of, struct diags *diags)
 {
-	const struct value *of = &body->values[value];
-	if (of->from != FROM_PARAM)
-		return;
-	uint32_t *const reader = &readers[of->param.param];
-	*reader = *reader == NOT_READ && of->param.count == 0 ? by : READ_OTHERWISE;
+	if (dv) {
+		product_back_from_rows(call, dv, of->g, &operand->rows);
+		TRY(stored_read_end(&operand->read, diags));
+	}
+	if (operand->gradient && !product_back_to_rows(call, of->v, of->g, &operand->rows))
+		return operand->gradient->end_rows(operand->gradient->rows_context, operand->param, diags);
+	return STATUS_OK;
 }
 
-/* Sets READERS, by param: the instruction of BODY that alone reads it, whole, as its operand and once. */
-static void find_readers(const struct body *body, uint32_t *readers)
+/* What reads a param: the product READER as its operand, whole. MADE: a product's derivative is its gradient. */
+struct reading {
+	const struct instr *reader;
+	bool made, otherwise;
+};
+
+/* READINGS by param, of a forward run's body, or (STEP) of the bodies of a gradient's steps. */
+struct readings {
+	const struct step *step;
+	const struct body *body;
+	struct reading *of;
+};
+
+/* Returns what reads the param that VALUE is or is a part of; NULL if it is none. */
+static struct reading *reading_of(const struct readings *r, uint32_t value, bool *whole)
+{
+	const struct value *of = value == NO_VALUE ? NULL : &r->body->values[value];
+	if (!of || of->from != FROM_PARAM)
+		return NULL;
+	const struct param_ref *ref = r->step ? step_param(r->step, &of->param) : &of->param;
+	*whole = ref->count == 0;
+	return &r->of[ref->param];
+}
+
+/* Notes that BY, or what is no product (NULL), reads VALUE. A gradient's steps may run a product again, or backward. */
+static void note_reader(const struct readings *r, uint32_t value, const struct instr *by)
+{
+	bool whole;
+	struct reading *reading = reading_of(r, value, &whole);
+	if (!reading)
+		return;
+	const struct instr *before = reading->reader;
+	const bool same = before && by && r->step && before->op == by->op && type_equal(before->of.v, by->of.v);
+	reading->otherwise |= !by || !whole || (before && !same);
+	reading->reader = before ? before : by;
+}
+
+/* Notes what an ACCUMULATE adds to a gradient: a derivative that a product makes may go to its file. */
+static void note_addition(const struct readings *r, const struct instr *instr)
+{
+	const struct param_ref *ref = r->step ? step_param(r->step, &instr->param) : &instr->param;
+	const struct value *from = &r->body->values[instr->v];
+	const struct instr *maker = from->from == FROM_INSTR ? &r->body->instrs[from->instr] : NULL;
+	struct reading *reading = &r->of[ref->param];
+	const bool product = maker && maker->kind == INSTR_VJP && maker->out_a == instr->v && ref->count == 0 &&
+	                     product_in_pieces(maker->op, maker->of.v, maker->of.a);
+	reading->otherwise |= !product || reading->made;
+	reading->made = true;
+}
+
+static void find_readers(const struct readings *r)
 {
 	int loops = 0;
-	for (uint32_t i = 0; i < body->instr_count; i++) {
-		const struct instr *instr = &body->instrs[i];
+	for (uint32_t i = 0; i < r->body->instr_count; i++) {
+		const struct instr *instr = &r->body->instrs[i];
 		uint32_t reads[INSTR_READS];
 		const size_t count = instr_reads(instr, reads);
 		loops += (instr->kind == INSTR_LOOP) - (instr->kind == INSTR_END);
-		for (size_t k = 0; k < count; k++) {
-			const bool operand = instr->kind == INSTR_OP && reads[k] == instr->a && instr->v != instr->a && !loops;
-			note_reader(body, readers, reads[k], operand ? i : READ_OTHERWISE);
-		}
+		const bool product = (instr->kind == INSTR_OP || instr->kind == INSTR_VJP) && !loops && instr->v != instr->a;
+		for (size_t k = 0; k < count; k++)
+			note_reader(r, reads[k], product && reads[k] == instr->a ? instr : NULL);
 		for (uint32_t c = 0; instr->kind == INSTR_LOOP && c < instr->loop.carry_count; c++) {
-			note_reader(body, readers, instr->loop.carries[c].init, READ_OTHERWISE);
-			note_reader(body, readers, instr->loop.carries[c].result, READ_OTHERWISE);
+			note_reader(r, instr->loop.carries[c].init, NULL);
+			note_reader(r, instr->loop.carries[c].result, NULL);
 		}
+		if (instr->kind == INSTR_ACCUMULATE)
+			note_addition(r, instr);
 	}
-	for (size_t i = 0; i < body->out_count; i++)
-		note_reader(body, readers, body->outs[i].value, READ_OTHERWISE);
+	for (size_t i = 0; i < r->body->out_count; i++)
+		note_reader(r, r->body->outs[i].value, NULL);
 }
 
-/* Lets param INDEX stay in its file if INSTR, which reads it, can. Sets *BYTES to a thread's memory for its blocks, or 0. */
-static enum status open_operand(struct run *run, size_t index, const struct instr *instr, int64_t *bytes)
+/* Returns a thread's memory for blocks of param INDEX if its reader can read it in its file; else 0. */
+static int64_t block_bytes(const struct run *run, size_t index, const struct reading *reading)
+{
+	const struct type type = bound_type(&run->params->bound[index]);
+	const int lanes = (int)greater(run->options->job.threads, 1);
+	const struct instr *by = reading->reader;
+	if (!by || reading->otherwise)
+		return 0;
+	const int64_t bytes = product_rows_bytes(by->op, PART_RESULT, by->of.v, &type, lanes);
+	const int64_t back = run->gradient ? product_rows_bytes(by->op, PART_LEFT, by->of.v, &type, lanes) : bytes;
+	return bytes && back ? greater(bytes, back) : 0;
+}
+
+/* Lets param INDEX stay in its file. If MADE, its gradient goes to where it stays. */
+static enum status open_operand(struct run *run, size_t index, bool made)
 {
 	struct bound_param *bound = &run->params->bound[index];
 	const struct type type = bound_type(bound);
-	const int lanes = (int)greater(run->options->job.threads, 1);
-	*bytes = product_rows_bytes(instr->op, false, instr->of.v, &type, lanes);
-	if (!*bytes)
-		return STATUS_OK;
 	struct stored_operand *operand = arena_alloc(run->context.arena, sizeof *operand);
 	TRY_ALLOC(operand, run->context.diags);
+	*operand = (struct stored_operand){.param = index, .gradient = made ? run->gradient->options : NULL};
 	TRY(stored_read_open(&operand->read, run->params->stored[index], &run->context));
-	operand->rows = (struct operand_rows){.read = read_rows, .context = operand, .lanes = lanes};
+	operand->rows = (struct operand_rows){.read = read_rows,
+	                                      .write = write_rows,
+	                                      .context = operand,
+	                                      .lanes = (int)greater(run->options->job.threads, 1)};
 	operand->columns = type.shape.dim[type.shape.ndim - 1];
 	operand->size = (int64_t)dtype_size(type.dtype);
 	bound->stored = operand;
 	return STATUS_OK;
 }
 
-/* Loads all params that are left in their files, but those of READERS whose products read them there. */
-static enum status load_others(struct run *run, const struct body *body, const uint32_t *readers)
+/* True if the gradient of param INDEX, if it has one, can go to where it stays. */
+static bool may_leave(const struct run *run, size_t index, const struct reading *reading)
+{
+	if (!run->gradient)
+		return true;
+	const struct gradient_options *options = run->gradient->options;
+	const struct sums *sums = &run->gradient->job->sums;
+	if (sums->kinds[index] == SUM_NONE)
+		return sums->once[index];
+	return sums->kinds[index] == SUM_ONCE && reading->made && options->begin_rows &&
+	       options->begin_rows(options->rows_context, index);
+}
+
+/* Loads all params that are left in their files, but those of READINGS, if not NULL, whose products read them there. */
+static enum status load_others(struct run *run, const struct reading *readings)
 {
 	struct params *params = run->params;
 	struct team *team;
-	int64_t most = 0, bytes = 0;
+	int64_t most = 0;
 	TRY(team_open(&team, run->options->job.threads, 0, run->context.allocator, run->context.diags));
 	enum status status = STATUS_OK;
 	for (size_t i = 0; i < params->count && !status; i++) {
 		params->bound[i].stored = NULL;
-		if (params->stored[i] && readers && readers[i] < READ_OTHERWISE)
-			status = open_operand(run, i, &body->instrs[readers[i]], &bytes);
-		if (params->stored[i] && !params->bound[i].stored && !status)
+		const int64_t bytes = params->stored[i] && readings ? block_bytes(run, i, &readings[i]) : 0;
+		if (bytes && may_leave(run, i, &readings[i]))
+			status = open_operand(run, i, readings[i].made);
+		else if (params->stored[i])
 			status = params_load(&run->context, params, run->chain, i, team);
-		if (params->bound[i].stored)
+		if (params->bound[i].stored && run->forward)
 			run->forward->bytes -= params->stored[i]->bytes;
 		most = params->bound[i].stored ? greater(most, bytes) : most;
 	}
 	team_close(team);
 	TRY(status);
-	most *= greater(run->options->job.threads, 1);
-	if (most)
-		TRY(slab_get(&run->forward->blocks, most, run->context.allocator, run->context.diags));
+	const int64_t all = most * greater(run->options->job.threads, 1);
+	if (all)
+		TRY(slab_get(&run->blocks, all, run->context.allocator, run->context.diags));
 	for (size_t i = 0; i < params->count; i++)
-		if (params->bound[i].stored)
-			params->bound[i].stored->rows.blocks = run->forward->blocks.base;
-	run->forward->bytes += most;
+		if (params->bound[i].stored) {
+			params->bound[i].stored->rows.blocks = run->blocks.base;
+			params->bound[i].stored->rows.bytes = most;
+		}
+	if (run->forward)
+		run->forward->bytes += all;
 	return STATUS_OK;
+}
+
+/* True if nothing but products of whole arrays reads params, and they are read for this array alone. */
+static bool may_stay(const struct run *run)
+{
+	const struct tiles *tiles = run->tiles;
+	if (run->ranks || run->programs || tiles->block || tiles->windows || tiles->folds || tiles->rows > tiles->tile)
+		return false;
+	if (!run->gradient)
+		return run->forward->counters->arrays == 0;
+	const struct gradient_options *options = run->gradient->options;
+	return !options->journal && !options->compare && !run->chain->has_conditions && !run->gradient->job->passes &&
+	       run->gradient->result->arrays == 0 && reader_is_last(run->reader);
 }
 
 enum status stored_operands_open(struct run *run, const struct body *body)
@@ -125,13 +231,23 @@ enum status stored_operands_open(struct run *run, const struct body *body)
 		any |= params->stored[i] != NULL;
 	if (!any)
 		return STATUS_OK;
-	if (run->gradient || run->ranks || run->programs || run->forward->counters->arrays > 0 || run->tiles->block ||
-	    run->tiles->windows || run->tiles->folds || run->tiles->rows > run->tiles->tile)
-		return load_others(run, NULL, NULL);
-	uint32_t *readers = arena_array(run->context.arena, params->count, sizeof *readers);
-	TRY_ALLOC(readers, run->context.diags);
-	memset(readers, 0xff, params->count * sizeof *readers); /* NOT_READ */
-	find_readers(body, readers);
+	if (!may_stay(run))
+		return load_others(run, NULL);
+	struct readings readings = {.body = body,
+	                            .of = arena_array(run->context.arena, params->count, sizeof *readings.of)};
+	TRY_ALLOC(readings.of, run->context.diags);
 	TRY(blas_load(run->options->job.threads, run->context.diags));
-	return load_others(run, body, readers);
+	if (body)
+		find_readers(&readings);
+	const struct compiled_chain *compiled = body ? NULL : &run->gradient->job->tile.compiled;
+	for (size_t i = 0; compiled && i < compiled->lowered->distinct_count; i++) {
+		readings.step = compiled->lowered->distinct[i];
+		const struct body *const bodies[] = {readings.step->body,
+		                                     compiled_step_of(compiled, readings.step)->linear.backward};
+		for (int k = 0; k < 2; k++) {
+			readings.body = bodies[k];
+			find_readers(&readings);
+		}
+	}
+	return load_others(run, readings.of);
 }

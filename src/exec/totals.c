@@ -7,7 +7,8 @@
  *   SUM_APART            a tile makes a sum of its own, which is added to the total in the order of tiles
  *
  * So the result does not depend on the number of workers. The totals are the gradients themselves, in the computing
- * type: they stay where they are, some in the memory of their params (reuse.c). Where several additions meet in an element, it is the head of a long sum.
+ * type: they stay where they are, some in the memory of their params (reuse.c). Where several
+ * additions meet in an element, it is the head of a long sum. Gradients of params in files go to a file (stored_operand.c).
  *
  * Invariant: totals cover all arrays of the stream so far. A streamed param's rows are added up, array after array, in
  * the computing type.
@@ -94,6 +95,8 @@ enum status totals_begin_array(struct run *run)
 		const size_t bytes = sums ? (size_t)type_bytes(&type) : 0;
 		const bool first = run->gradient->result->arrays == 0, once = !first && job_sums_once(job, i);
 		const bool later = once || (!first && job_sums_plain(job, i));
+		if (run->params->bound[i].stored)
+			continue;
 		if (sums && reused[i])
 			sums->heads = run->params->arrays[i];
 		if (sums && !sums->heads)
@@ -133,7 +136,7 @@ static void aim(const struct run *run, struct bound_param *params)
 		bound->gradient = totals_of(run, i)->heads;
 		bound->tails = first && job_sums_plain(job, i) ? NULL : totals_of(run, i)->tails;
 		bound->once = first && job_sums_once(job, i);
-		bound->final = bound->gradient == run->params->arrays[i]; /* as reuse_find says */
+		bound->final = bound->gradient && bound->gradient == run->params->arrays[i]; /* as reuse_find says */
 	}
 }
 

@@ -128,6 +128,21 @@ struct npz_values;
 struct npz_values *npz_values_begin(struct arena *arena, struct output *output, const struct named_array *arrays,
                                     size_t index, struct team *team);
 bool npz_values_end(struct npz_values *values, struct team *team, uint32_t *crc);
+/*
+ * The same in parts, which any threads write in any order. npz_rows_open reserves space. npz_put_rows writes SIZE bytes from
+ * byte AT of the values on; false if that fails. npz_rows_end sets *CRC once all are written, or fails with STATUS_IO.
+ */
+struct npz_rows {
+	struct zip_crc *tables;
+	struct output *output;
+	int64_t size, at; /* in bytes; the output's byte where the values begin */
+	_Atomic uint32_t crc;
+	_Atomic int failed; /* errno of a write; 0: none has failed */
+};
+enum status npz_rows_open(struct npz_rows *rows, struct output *output, const struct named_array *arrays, size_t index,
+                          const struct context *context);
+bool npz_put_rows(struct npz_rows *rows, int64_t at, const void *from, size_t size);
+enum status npz_rows_end(struct npz_rows *rows, uint32_t *crc, struct diags *diags);
 /* The bytes of a member's name that a chain's names have no place for. They stand for '_': "layer.0/W" is layer_0_W. */
 #define MEMBER_SIGNS "./"
 /* True if MEMBER is NAME, once '_' has replaced the bytes of MEMBER_SIGNS. */

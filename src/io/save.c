@@ -6,6 +6,7 @@
  */
 #include "io/formats.h"
 
+#include <errno.h>
 #include <string.h>
 
 #include "base/checked.h"
@@ -137,26 +138,31 @@ static enum status put_values(const struct context *context, struct writer *writ
 	return writer_end(writer, context->diags);
 }
 
-struct npz_values *npz_values_begin(struct arena *arena, struct output *output, const struct named_array *arrays,
-                                    size_t index, struct team *team)
+/* Returns where the values of ARRAYS[INDEX] begin in OUTPUT, to which nothing is written yet, and reserves their space. */
+static int64_t reserve_values(const struct output *output, const struct named_array *arrays, size_t index)
 {
 	char header[NPY_HEADER_MOST];
-	struct output place = *output; /* where the values begin */
-	struct zip_crc *tables = arena_alloc(arena, sizeof *tables);
-	struct npz_values *v = arena_alloc(arena, sizeof *v);
-	if (!tables || !v)
-		return NULL;
-	zip_crc_init(tables);
+	struct output place = *output;
 	for (size_t i = 0; i <= index; i++) {
 		const struct type *type = &arrays[i].type;
 		const size_t name = strlen(arrays[i].name) + strlen(".npy");
 		place.offset += (int64_t)(ZIP_LOCAL_BYTES + name + LOCAL_EXTRA + npy_make_header(type, header));
 		place.offset += i < index ? shape_count(&type->shape) * (int64_t)dtype_size(type->dtype) : 0;
 	}
-	const int64_t size = type_bytes(&arrays[index].type);
-	output_reserve(&place, size);
-	*v = (struct npz_values){tables, output, arrays[index].data, size, place.offset, zip_piece_bytes((size_t)size),
-	                         {{0}}};
+	output_reserve(&place, type_bytes(&arrays[index].type));
+	return place.offset;
+}
+
+struct npz_values *npz_values_begin(struct arena *arena, struct output *output, const struct named_array *arrays,
+                                    size_t index, struct team *team)
+{
+	struct zip_crc *tables = arena_alloc(arena, sizeof *tables);
+	struct npz_values *v = arena_alloc(arena, sizeof *v);
+	if (!tables || !v)
+		return NULL;
+	zip_crc_init(tables);
+	const int64_t size = type_bytes(&arrays[index].type), at = reserve_values(output, arrays, index);
+	*v = (struct npz_values){tables, output, arrays[index].data, size, at, zip_piece_bytes((size_t)size), {{0}}};
 	team_begin(team, size, v->piece, put_piece, v);
 	return v;
 }
@@ -172,6 +178,41 @@ bool npz_values_end(struct npz_values *values, struct team *team, uint32_t *crc)
 		                    (size_t)lesser(values->size - at, values->piece));
 	}
 	return true;
+}
+
+enum status npz_rows_open(struct npz_rows *rows, struct output *output, const struct named_array *arrays, size_t index,
+                          const struct context *context)
+{
+	*rows = (struct npz_rows){.tables = arena_alloc(context->arena, sizeof *rows->tables), .output = output};
+	TRY_ALLOC(rows->tables, context->diags);
+	zip_crc_init(rows->tables);
+	rows->size = type_bytes(&arrays[index].type);
+	rows->at = reserve_values(output, arrays, index);
+	return STATUS_OK;
+}
+
+bool npz_put_rows(struct npz_rows *rows, int64_t at, const void *from, size_t size)
+{
+	uint32_t crc = 0;
+	for (size_t done = 0, piece; done < size; done += piece) {
+		const char *next = (const char *)from + done;
+		piece = size - done < ZIP_BLOCK ? size - done : ZIP_BLOCK;
+		crc = zip_crc_add(rows->tables, crc, next, piece);
+		if (!output_try_at(rows->output, rows->at + at + (int64_t)done, next, piece)) {
+			rows->failed = errno;
+			return false;
+		}
+	}
+	const size_t after = (size_t)(rows->size - at) - size;
+	atomic_fetch_xor(&rows->crc, zip_crc_move(crc, zip_crc_power(after)));
+	return true;
+}
+
+enum status npz_rows_end(struct npz_rows *rows, uint32_t *crc, struct diags *diags)
+{
+	*crc = rows->crc;
+	errno = rows->failed;
+	return rows->failed ? output_failed(rows->output, diags) : STATUS_OK;
 }
 
 /* Writes the local header of M, then the npy, then the checksum to the header. */

@@ -243,7 +243,7 @@ enum status input_check_stamp(const struct input *input, const struct input_stam
 	return diag_file(diags, STATUS_DATA, input->name, -1, "the file changed while it was read");
 }
 
-static enum status write_failed(const struct output *output, struct diags *diags)
+enum status output_failed(const struct output *output, struct diags *diags)
 {
 	return system_error(output->name, -1, "cannot write", diags);
 }
@@ -330,7 +330,7 @@ static enum status open_temporary(struct output *output, const char *target, con
 	if (!output->nameless)
 		output->fd = make_temporary(temporary, -1, mode);
 	if (output->fd < 0)
-		return write_failed(output, diags);
+		return output_failed(output, diags);
 	output->temporary = temporary;
 	output->seekable = true;
 	if (!old)
@@ -339,7 +339,7 @@ static enum status open_temporary(struct output *output, const char *target, con
 		errno = 0; /* only root can give files away: the new one then stays ours */
 	/* set-id bits were granted to the old contents */
 	if (fchmod(output->fd, old->st_mode & 07777 & ~(mode_t)(S_ISUID | S_ISGID)) != 0) {
-		enum status status = write_failed(output, diags);
+		enum status status = output_failed(output, diags);
 		output_abort(output);
 		return status;
 	}
@@ -376,7 +376,7 @@ static enum status continue_file(struct output *output, int fd, struct diags *di
 	struct stat st;
 	output->fd = fd;
 	if (fd < 0 || fstat(fd, &st) != 0)
-		return write_failed(output, diags);
+		return output_failed(output, diags);
 	if (S_ISFIFO(st.st_mode))
 		fcntl(fd, F_SETPIPE_SZ, PIPE_SIZE);
 	const off_t at = S_ISREG(st.st_mode) ? lseek(fd, 0, SEEK_CUR) : -1;
@@ -443,7 +443,7 @@ enum status output_open(struct output *output, const char *path, struct arena *a
 		errno = EISDIR;
 	else if (there ? access(path, W_OK) == 0 && realpath(path, target) : errno == ENOENT && output_follow(path, target))
 		return open_temporary(output, target, there ? &st : NULL, diags);
-	return write_failed(output, diags);
+	return output_failed(output, diags);
 }
 
 enum status output_join(struct output *output, const char *name, const char *path, int64_t base, struct arena *arena,
@@ -453,7 +453,7 @@ enum status output_join(struct output *output, const char *name, const char *pat
 		.fd = -1, .name = name, .owned = true, .seekable = path, .joined = true, .base = base, .arena = arena};
 	if (path)
 		output->fd = io_open(path, O_WRONLY, 0);
-	return path && output->fd < 0 ? write_failed(output, diags) : STATUS_OK;
+	return path && output->fd < 0 ? output_failed(output, diags) : STATUS_OK;
 }
 
 bool output_share(struct output *output, bool together, char path[PATH_MAX])
@@ -535,7 +535,7 @@ bool output_try_at(struct output *output, int64_t offset, const void *from, size
 
 enum status output_write_at(struct output *output, int64_t offset, const void *from, size_t size, struct diags *diags)
 {
-	return output_try_at(output, offset, from, size) ? STATUS_OK : write_failed(output, diags);
+	return output_try_at(output, offset, from, size) ? STATUS_OK : output_failed(output, diags);
 }
 
 /* A rename is durable when its directory is on disk. The file is complete by then, so a failure is not reported. */
@@ -556,7 +556,7 @@ enum status output_flush(struct output *output, struct diags *diags)
 {
 	if ((output->temporary || (output->joined && output->fd >= 0)) && fsync(output->fd) &&
 	    errno != EINVAL) /* some file systems have no fsync */
-		return write_failed(output, diags);
+		return output_failed(output, diags);
 	output->flushed = true;
 	return STATUS_OK;
 }
@@ -580,16 +580,16 @@ enum status output_commit(struct output *output, struct diags *diags)
 	if (!output->owned) { /* standard output: some file systems report errors only at close */
 		const int copy = output->fd == 1 ? dup(1) : -1;
 		const bool full = output->fd != 1 || (copy < 0 && errno == EMFILE); /* no descriptor is left to close */
-		return full || (copy >= 0 && close(copy) == 0) ? STATUS_OK : write_failed(output, diags);
+		return full || (copy >= 0 && close(copy) == 0) ? STATUS_OK : output_failed(output, diags);
 	}
 	enum status status = output->flushed ? STATUS_OK : output_flush(output, diags);
 	if (!status && output->temporary && !name_target(output))
-		status = write_failed(output, diags);
+		status = output_failed(output, diags);
 	const int fd = output->fd;
 	if (!status) {
 		output->fd = -1;
 		if (fd >= 0 && close(fd) != 0 && !output->temporary) /* a flushed file is written */
-			status = write_failed(output, diags);
+			status = output_failed(output, diags);
 	}
 	if (status) {
 		output_abort(output);

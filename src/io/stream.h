@@ -121,6 +121,8 @@ enum { IO_NEXT = -1 };
 enum status output_write_at(struct output *output, int64_t offset, const void *from, size_t size, struct diags *diags);
 /* The same without a message. False and errno on failure. */
 bool output_try_at(struct output *output, int64_t offset, const void *from, size_t size);
+/* Reports that a write has failed, as errno says. Returns STATUS_IO. */
+enum status output_failed(const struct output *output, struct diags *diags);
 static inline enum status output_write(struct output *output, const void *from, size_t size, struct diags *diags)
 {
 	return output_write_at(output, IO_NEXT, from, size, diags);

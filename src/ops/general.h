@@ -194,31 +194,42 @@ void product_pieces(const struct op_call *call, const void *g, const void *const
                     const struct piece_user *user);
 /*
  * The rows of a product's operand, a matrix that is not in memory. READ stores at TO the LENGTH elements from COLUMN on of
- * the COUNT rows from ROW on. There a row begins PITCH elements after the one before. READ runs in any thread, and returns
- * false if it fails. BLOCKS is memory for LANES threads, product_rows_bytes() bytes of each.
+ * the COUNT rows from ROW on. There a row begins PITCH elements after the one before. WRITE gets whole rows of the
+ * operand's derivative. Both run in any thread, and return false if they fail. BLOCKS is memory for LANES threads, BYTES
+ * of each: at least product_rows_bytes().
  */
 struct operand_part {
 	int64_t row, count, column, length, pitch;
 };
 struct operand_rows {
 	bool (*read)(void *context, const struct operand_part *part, void *to);
+	bool (*write)(void *context, const struct operand_part *part, const void *from);
 	void *context;
 	char *blocks;
+	int64_t bytes;
 	int lanes;
 };
 /*
- * Returns the bytes of a thread's block of rows in a product of OP by such an operand of type A, for LANES threads, or in
- * its derivative by V, whose type is V, if BACK. Returns 0 if product_from_rows computes none, or blocks are not small
- * beside the operand. blas_load has been called.
+ * A product makes the result Z = A op(B); the derivative by A, G op(B)'; or that by B, A' G, or G' A if B is transposed.
+ * A is the V of a matmul or linear.
  */
-int64_t product_rows_bytes(enum op op, bool back, const struct type *v, const struct type *a, int lanes);
+enum product_part { PART_RESULT, PART_LEFT, PART_RIGHT };
 /*
- * Computes as forward_NAME does, with the same bits; if BACK, as vjp_NAME does: then V is the cotangent of the result, and
- * Y that of CALL's V. False if a part could not be read.
+ * Returns the bytes of a thread's block of rows in the product of OP that makes PART, the result or PART_LEFT, by such an
+ * operand of type A, for LANES threads. V is the type of V. Returns 0 if product_from_rows computes none, or blocks are not
+ * small beside the operand. blas_load has been called.
  */
-bool product_from_rows(const struct op_call *call, bool back, void *y, const void *v, const struct operand_rows *a);
-/* Returns that product, of a matmul or linear by one matrix, without the matrix. */
-struct product product_by_operand(const struct op_call *call, void *y, const void *v, bool back);
+int64_t product_rows_bytes(enum op op, enum product_part part, const struct type *v, const struct type *a, int lanes);
+/*
+ * Computes Y as forward_NAME does, with the same bits; or, for PART_LEFT, DV as vjp_NAME does of the cotangent G. False if
+ * rows could not be read.
+ */
+bool product_from_rows(const struct op_call *call, void *y, const void *v, const struct operand_rows *a);
+bool product_back_from_rows(const struct op_call *call, void *dv, const void *g, const struct operand_rows *a);
+/* Computes the derivative by the operand as vjp_NAME does, and writes its rows. False if that fails. */
+bool product_back_to_rows(const struct op_call *call, const void *v, const void *g, const struct operand_rows *a);
+/* Returns the product that makes PART, of a matmul or linear by one matrix. ARRAYS: V, the operand, and Y or G. */
+struct product product_by_operand(const struct op_call *call, enum product_part part, const void *const arrays[3]);
 /* Returns the product that makes matrix INDEX of the Y of CALL, a matmul or linear of a stack of matrices. */
 struct product product_of_matrix(const struct op_call *call, void *y, const void *v, const void *a, int64_t index);
 /* True if gemm computes all products by our own kernel. Then a row's bits do not depend on the rows beside it. */

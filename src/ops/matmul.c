@@ -155,9 +155,6 @@ static struct factor transposed(struct factor factor)
 	return (struct factor){factor.data, factor.ld, !factor.transposed};
 }
 
-/* The result Z = A op(B); the gradient of A, G op(B)'; the gradient of B, A' G, or G' A if B is transposed. */
-enum product_part { PART_RESULT, PART_LEFT, PART_RIGHT };
-
 /* Returns the product of matrix I of the stack that makes PART; the arrays are those of multiply_stack. */
 static struct product product_of(const struct stack *p, enum product_part part, const void *const arrays[3], int64_t i)
 {
@@ -187,11 +184,10 @@ struct product product_of_matrix(const struct op_call *call, void *y, const void
 	return product_of(&p, PART_RESULT, arrays, index);
 }
 
-struct product product_by_operand(const struct op_call *call, void *y, const void *v, bool back)
+struct product product_by_operand(const struct op_call *call, enum product_part part, const void *const arrays[3])
 {
 	const struct stack p = stack_of(call);
-	const void *const arrays[3] = {back ? y : v, NULL, back ? v : y};
-	return product_of(&p, back ? PART_LEFT : PART_RESULT, arrays, 0);
+	return product_of(&p, part, arrays, 0);
 }
 
 /* The stack of products that make PART. */

@@ -8,6 +8,8 @@
  * waits only for blocks that others have taken before, so it does so in a team of any size.
  *
  * If B is transposed, the rows are its columns. A block then makes some columns of C.
+ *
+ * The derivative by the operand is made in blocks of whole rows, each of which is written while it is in the cache.
  */
 #include <sched.h>
 #include <stdatomic.h>
@@ -16,7 +18,7 @@
 #include "base/checked.h"
 #include "ops/lines.h"
 
-enum { BLOCK_BYTES = 4 << 20, BLOCK_UNIT = 128, LEAST_BLOCKS = 4, COLUMN_UNIT = 32 };
+enum { BLOCK_BYTES = 4 << 20, BLOCKS_BYTES = 16 << 20, BLOCK_UNIT = 128, LEAST_BLOCKS = 4, COLUMN_UNIT = 32 };
 /* Bytes of a block's row: many threads have short ones, so that all blocks are some MiB. */
 enum { ROW_LEAST = 2 << 10, ROW_MOST = 16 << 10, ROWS_MOST = 64 << 10 };
 /* Columns of a strip: many share the packing of A, but threads wait for the first strip. */
@@ -34,9 +36,9 @@ struct blocks {
 static struct blocks cut_rows(bool across, int64_t rows, int64_t columns, int64_t size, int lanes)
 {
 	enum { SET_BYTES = 4096, APART = TILE_BYTES };
+	const int64_t block = lesser(BLOCK_BYTES, BLOCKS_BYTES / lanes);
 	if (!across)
-		return (struct blocks){greater(1, BLOCK_BYTES / (BLOCK_UNIT * columns * size)) * BLOCK_UNIT, columns, columns,
-		                       0};
+		return (struct blocks){greater(1, block / (BLOCK_UNIT * columns * size)) * BLOCK_UNIT, columns, columns, 0};
 	const int64_t fair = lesser(greater(ceil_div(columns, 4 * lanes), STRIP_LEAST), STRIP_MOST);
 	const int64_t strip = round_up(greater(fair, ceil_div(columns, STRIPS)), COLUMN_UNIT);
 	const int64_t row = rows > (LEAST_BLOCKS + 1) * PRODUCT_DEPTH ? ROW_MOST : lesser(ROW_MOST, columns * size / 2);
@@ -46,16 +48,17 @@ static struct blocks cut_rows(bool across, int64_t rows, int64_t columns, int64_
 	return (struct blocks){PRODUCT_DEPTH, length, (pitch % SET_BYTES ? pitch : pitch + APART) / size, strip};
 }
 
-int64_t product_rows_bytes(enum op op, bool back, const struct type *v, const struct type *a, int lanes)
+int64_t product_rows_bytes(enum op op, enum product_part part, const struct type *v, const struct type *a, int lanes)
 {
 	const struct shape *shape = &a->shape;
-	if (product_rows(op, v, a) == 0 || shape->ndim < 2 || v->dtype != a->dtype || !gemm_is_own())
+	if (product_rows(op, v, a) == 0 || shape->ndim < 2 || v->dtype != a->dtype || shape_count(&v->shape) == 0 ||
+	    !gemm_is_own())
 		return 0;
-	const bool across = (op == OP_matmul) != back;
+	const bool across = (op == OP_matmul) == (part == PART_RESULT);
 	const int64_t rows = shape->dim[shape->ndim - 2], columns = shape->dim[shape->ndim - 1];
 	const struct blocks blocks = cut_rows(across, rows, columns, (int64_t)element_size(a->dtype), lanes);
 	const int64_t bytes = blocks.rows * blocks.pitch * (int64_t)element_size(a->dtype);
-	if (columns < 2 || (!across && rows % blocks.rows == 1) || bytes > type_bytes(a) / LEAST_BLOCKS)
+	if (columns < 2 || (!across && rows % blocks.rows == 1) || bytes > type_bytes(a) / greater(LEAST_BLOCKS, lanes))
 		return 0;
 	return bytes;
 }
@@ -125,7 +128,7 @@ static void run_lane(void *context, void *memory MAYBE_UNUSED, int64_t begin, in
 {
 	struct streamed *s = context;
 	const struct blocks *b = &s->blocks;
-	void *const block = s->operand->blocks + begin * b->rows * b->pitch * (int64_t)s->size;
+	void *const block = s->operand->blocks + begin * s->operand->bytes;
 	for (int64_t i; (i = s->next++) < s->count && !s->failed;) {
 		const int64_t row = i % s->down * b->rows, column = i / s->down * b->length;
 		const struct operand_part part = {row, lesser(s->rows - row, b->rows), column,
@@ -139,15 +142,58 @@ static void run_lane(void *context, void *memory MAYBE_UNUSED, int64_t begin, in
 	}
 }
 
-bool product_from_rows(const struct op_call *call, bool back, void *y, const void *v, const struct operand_rows *a)
+static bool multiply(const struct op_call *call, enum product_part part, const void *const arrays[3],
+                     const struct operand_rows *a)
 {
 	struct streamed s = {.operand = a, .dtype = call->v->dtype, .size = element_size(call->v->dtype)};
-	s.all = product_by_operand(call, y, v, back);
+	s.all = product_by_operand(call, part, arrays);
 	s.columns = s.all.b.ld;
 	s.rows = s.all.b.transposed ? s.all.n : s.all.k;
 	s.blocks = cut_rows(!s.all.b.transposed, s.rows, s.columns, (int64_t)s.size, a->lanes);
 	s.down = ceil_div(s.rows, s.blocks.rows);
 	s.count = s.down * ceil_div(s.columns, s.blocks.length);
 	team_run(call->team, a->lanes, 1, run_lane, &s);
+	return !s.failed;
+}
+
+bool product_from_rows(const struct op_call *call, void *y, const void *v, const struct operand_rows *a)
+{
+	return multiply(call, PART_RESULT, (const void *const[3]){v, NULL, y}, a);
+}
+
+bool product_back_from_rows(const struct op_call *call, void *dv, const void *g, const struct operand_rows *a)
+{
+	return multiply(call, PART_LEFT, (const void *const[3]){dv, NULL, g}, a);
+}
+
+/* Computes blocks of rows of the derivative until none is left, and writes each. A team_part. */
+static void write_lane(void *context, void *memory MAYBE_UNUSED, int64_t begin, int64_t end MAYBE_UNUSED)
+{
+	struct streamed *s = context;
+	const struct loops *loops = kernels_get(s->dtype)->loops;
+	struct product p = s->all;
+	p.c = s->operand->blocks + begin * s->operand->bytes;
+	for (int64_t i; (i = s->next++) < s->count && !s->failed;) {
+		const int64_t row = i * s->blocks.rows;
+		const struct operand_part part = {row, lesser(s->rows - row, s->blocks.rows), 0, s->columns, s->columns};
+		p.m = part.count;
+		p.a.data = element_at(s->all.a.data, s->size, p.a.transposed ? row : row * p.a.ld);
+		loops->gemm(&p, true);
+		if (!s->operand->write(s->operand->context, &part, p.c))
+			s->failed = true;
+	}
+}
+
+bool product_back_to_rows(const struct op_call *call, const void *v, const void *g, const struct operand_rows *a)
+{
+	struct streamed s = {.operand = a, .dtype = call->v->dtype, .size = element_size(call->v->dtype)};
+	s.all = product_by_operand(call, PART_RIGHT, (const void *const[3]){v, NULL, g});
+	s.columns = s.all.n;
+	s.rows = s.all.m;
+	s.blocks.rows = greater(1, lesser(BLOCK_BYTES, a->bytes) / (s.columns * (int64_t)s.size));
+	if (s.blocks.rows > PRODUCT_STRIPE)
+		s.blocks.rows -= s.blocks.rows % PRODUCT_STRIPE;
+	s.count = ceil_div(s.rows, s.blocks.rows);
+	team_run(call->team, a->lanes, 1, write_lane, &s);
 	return !s.failed;
 }

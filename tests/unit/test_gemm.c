@@ -390,12 +390,13 @@ START_TEST(test_pieces)
 }
 END_TEST
 
-/* A matrix of COLUMNS elements of SIZE bytes, as a product's operand_rows; it fails to read row FAILS. */
+/* A matrix of COLUMNS elements of SIZE bytes, as a product's operand_rows; it fails at row FAILS. */
 struct matrix {
 	const char *data;
 	int64_t columns, fails;
 	size_t size;
-	_Atomic int64_t elements; /* read so far */
+	_Atomic int64_t elements; /* read or written so far */
+	char *to;
 };
 
 static bool read_matrix(void *context, const struct operand_part *part, void *to)
@@ -409,6 +410,39 @@ static bool read_matrix(void *context, const struct operand_part *part, void *to
 	return m->fails < part->row || m->fails >= part->row + part->count;
 }
 
+/* The derivative by a matrix, whose rows are written to TO. */
+static bool write_matrix(void *context, const struct operand_part *part, const void *from)
+{
+	struct matrix *m = context;
+	ck_assert(part->column == 0 && part->length == m->columns && part->pitch == m->columns);
+	memcpy(m->to + (size_t)(part->row * m->columns) * m->size, from, (size_t)(part->count * m->columns) * m->size);
+	m->elements += part->count * part->length;
+	return m->fails < part->row || m->fails >= part->row + part->count;
+}
+
+/* The derivatives of CALL, of V by the rows of OPERAND or by W, have the same bits. V, W and G are its arrays. */
+static void check_back(const struct op_call *call, const void *const arrays[3], struct operand_rows *operand)
+{
+	struct matrix *matrix = operand->context;
+	const size_t v_bytes = (size_t)type_bytes(call->v), a_bytes = (size_t)type_bytes(call->a);
+	char *dv = malloc(v_bytes), *da = malloc(a_bytes), *have = malloc(v_bytes);
+	matrix->to = malloc(a_bytes);
+	matrix->elements = 0;
+	matrix->fails = -1;
+	op_vjp_get(call->op)(call, dv, da, arrays[2], (const void *const[MAX_NEEDS]){arrays[0], arrays[1]});
+	memset(have, 0xff, v_bytes);
+	memset(matrix->to, 0xff, a_bytes);
+	ck_assert(product_back_from_rows(call, have, arrays[2], operand));
+	ck_assert(!memcmp(have, dv, v_bytes));
+	ck_assert(product_back_to_rows(call, arrays[0], arrays[2], operand));
+	ck_assert(!memcmp(matrix->to, da, a_bytes));
+	ck_assert_int_eq(matrix->elements, 2 * shape_count(&call->a->shape));
+	matrix->fails = 1;
+	ck_assert(!product_back_from_rows(call, have, arrays[2], operand));
+	ck_assert(!product_back_to_rows(call, arrays[0], arrays[2], operand));
+	free(dv), free(da), free(have), free(matrix->to);
+}
+
 /* A product by a matrix whose rows are read has the bits of that by one in memory. Returns false if it is not computed. */
 static bool check_rows(enum op op, enum dtype dtype, const int64_t sizes[3], int members)
 {
@@ -418,8 +452,9 @@ static bool check_rows(enum op op, enum dtype dtype, const int64_t sizes[3], int
 	struct team *team;
 	struct diags diags;
 	ck_assert_int_eq(team_open(&team, members, 0, &allocator_system, &diags), STATUS_OK);
-	const int64_t block = product_rows_bytes(op, false, &v, &a, members);
-	if (!block) {
+	const int64_t forward = product_rows_bytes(op, PART_RESULT, &v, &a, members);
+	const int64_t back = product_rows_bytes(op, PART_LEFT, &v, &a, members), block = back > forward ? back : forward;
+	if (!forward) {
 		team_close(team);
 		return false;
 	}
@@ -435,14 +470,21 @@ static bool check_rows(enum op op, enum dtype dtype, const int64_t sizes[3], int
 	memset(have, 0xff, (size_t)type_bytes(&y));
 	const struct op_call call = {.op = op, .v = &v, .a = &a, .y = &y, .kernels = kernels_get(dtype), .team = team};
 	op_forward_get(op)(&call, want, x, w, NULL);
-	struct matrix matrix = {w, sizes[2], -1, size, 0};
-	struct operand_rows operand = {read_matrix, &matrix, blocks, members};
-	ck_assert(product_from_rows(&call, false, have, x, &operand));
+	struct matrix matrix = {w, sizes[2], -1, size, 0, NULL};
+	struct operand_rows operand = {.read = read_matrix,
+	                               .write = write_matrix,
+	                               .context = &matrix,
+	                               .blocks = blocks,
+	                               .bytes = block,
+	                               .lanes = members};
+	ck_assert(product_from_rows(&call, have, x, &operand));
 	ck_assert_msg(!memcmp(have, want, (size_t)type_bytes(&y)), "op %d, dtype %d, %ld rows by %ld x %ld", (int)op,
 	              (int)dtype, (long)rows, (long)sizes[1], (long)sizes[2]);
 	ck_assert_int_eq(matrix.elements, sizes[1] * sizes[2]);
 	matrix.fails = sizes[1] - 1;
-	ck_assert(!product_from_rows(&call, false, have, x, &operand));
+	ck_assert(!product_from_rows(&call, have, x, &operand));
+	if (back)
+		check_back(&call, (const void *const[3]){x, w, want}, &operand);
 	free(x), free(w), free(blocks), free(want), free(have);
 	team_close(team);
 	return true;
@@ -469,12 +511,12 @@ START_TEST(test_rows_refused)
 	const struct type few = {DTYPE_F32, {2, {512, 4096}}}, odd = {DTYPE_F32, {2, {4097, 4096}}};
 	const struct type stack = {DTYPE_F32, {3, {2, 4096, 4096}}}, vector = {DTYPE_F32, {1, {4096}}};
 	setenv("CKPTC_BLAS", "none", 1);
-	ck_assert_int_gt(product_rows_bytes(OP_linear, false, &v, &w, 2), 0);
-	ck_assert_int_eq(product_rows_bytes(OP_dot, false, &v, &w, 2), 0);
-	ck_assert_int_eq(product_rows_bytes(OP_matmul, false, &v, &stack, 2), 0);
-	ck_assert_int_eq(product_rows_bytes(OP_matmul, false, &v, &vector, 2), 0);
-	ck_assert_int_eq(product_rows_bytes(OP_linear, false, &v, &few, 2), 0);
-	ck_assert_int_eq(product_rows_bytes(OP_linear, false, &v, &odd, 2), 0);
+	ck_assert_int_gt(product_rows_bytes(OP_linear, PART_RESULT, &v, &w, 2), 0);
+	ck_assert_int_eq(product_rows_bytes(OP_dot, PART_RESULT, &v, &w, 2), 0);
+	ck_assert_int_eq(product_rows_bytes(OP_matmul, PART_RESULT, &v, &stack, 2), 0);
+	ck_assert_int_eq(product_rows_bytes(OP_matmul, PART_RESULT, &v, &vector, 2), 0);
+	ck_assert_int_eq(product_rows_bytes(OP_linear, PART_RESULT, &v, &few, 2), 0);
+	ck_assert_int_eq(product_rows_bytes(OP_linear, PART_RESULT, &v, &odd, 2), 0);
 }
 END_TEST
 
