@@ -5,10 +5,12 @@ skipped. BENCH_CASES=networks:MLP restricts the rows to names with MLP. BENCH_PR
 on a busy machine `chrt -f 1` lets them run before other programs.
 
 ckptc's time is that of the whole process, files included. A peer's is that of a step in a process that has compiled it,
-on arrays in memory. They take turns. Gradients and values are compared with those of each peer.
+on arrays in memory. They take turns. Gradients and values are compared with those of each peer. The MLP has a bare program
+beside it (mlp.c), which reads and writes the same files.
 """
 import os
 import resource
+import shutil
 import subprocess
 import sys
 import time
@@ -138,7 +140,7 @@ class Peer:
 def run_ours(command):
     """Runs COMMAND. Returns its elapsed and its processor seconds."""
     before, begun = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-    subprocess.run([*PREFIX, *command], check=True)
+    subprocess.run([*PREFIX, *command], check=True, stdout=subprocess.DEVNULL)
     elapsed, after = time.perf_counter() - begun, resource.getrusage(resource.RUSAGE_CHILDREN)
     return elapsed, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
@@ -150,6 +152,17 @@ def ours_of(ckptc, folder, how, threads, params):
     command += ["--params", path("params.npz")] if "param" in params or "const" in params else []
     command += ["-o", path("y.npy"), *(["--grads", path("g.npz")] if how == "gradient" and "param" in params else [])]
     return [*command, path("net.ck")]
+
+
+def bare_of(folder, how, threads):
+    """The command of mlp.c, a bare program, on the same files; None if it cannot be compiled."""
+    source, made = os.path.join(os.path.dirname(os.path.abspath(__file__)), "mlp.c"), os.path.join(folder, "mlp")
+    compiler = shutil.which("cc")
+    build = [compiler, "-O3", "-march=native", "-o", made, source, "-l:libopenblas.so.0", "-lm"]
+    if not compiler or subprocess.run(build, stderr=subprocess.DEVNULL, check=False).returncode != 0:
+        return None
+    files = [os.path.join(folder, name) for name in ("params.npz", "x.npy")]
+    return [made, *files, str(threads), *([os.path.join(folder, "bare.out")] if how == "gradient" else [])]
 
 
 def results_of(folder, how):
@@ -184,7 +197,7 @@ def compare(title, how, commands, peers, folder, settings):
     times = {by: [] for by in commands}
     for _ in range(settings["runs"] + 1):
         for by, command in commands.items():
-            for made in ("y.npy", "g.npz"):
+            for made in ("y.npy", "g.npz", "bare.out"):
                 if os.path.exists(os.path.join(folder, made)):
                     os.unlink(os.path.join(folder, made))
             times[by].append(run_ours(command))
@@ -219,6 +232,9 @@ def measure(case, how, threads, folder, settings):
     commands = {"ckptc": ours_of(settings["ckptc"], folder, how, threads, chain) + options}
     if settings["old"]:
         commands["the other build"] = ours_of(settings["old"], folder, how, threads, chain) + options
+    if name.startswith("MLP"):
+        bare = bare_of(folder, how, threads)
+        commands |= {"mlp.c, OpenBLAS": bare} if bare else {}
     wanted = [] if settings["old"] or not peer_case else PEERS
     peers = [Peer(p, settings["python"], peer_case, how, threads, folder) for p in wanted]
     try:
