@@ -407,12 +407,27 @@ static struct stored_operand *stored_at(const struct machine_state *m, const str
 	return ref ? m->e->params[own_param(m->e->own, ref)->param].stored : NULL;
 }
 
-/* Runs the derivatives of LAUNCH, a product by the param STORED, which is in a file. */
-static enum status run_stored_back(struct machine_state *m, const struct launch *launch, const struct op_call *call,
-                                   struct stored_operand *stored)
+/* Runs LAUNCH, a product by the param STORED, which is in a file, or its derivatives. */
+static enum status run_stored(struct machine_state *m, const struct launch *launch, const struct op_call *call,
+                              struct stored_operand *stored)
 {
-	const struct derivative_arrays of = {frame_at(m, launch->needs[0]), frame_at(m, launch->g)};
-	return stored_multiply_back(stored, call, frame_at(m, launch->out), &of, m->e->diags);
+	void *const v = frame_at(m, launch->needs[0]), *const out = frame_at(m, launch->out);
+	if (launch->instr->kind != INSTR_VJP)
+		return stored_multiply(stored, call, out, v, m->e->diags);
+	return stored_multiply_back(stored, call, out, &(struct derivative_arrays){v, frame_at(m, launch->g)}, m->e->diags);
+}
+
+static void run_derivative(struct machine_state *m, const struct launch *launch, const struct op_call *call,
+                           const void *const needs[MAX_NEEDS])
+{
+	if (launch->sum)
+		run_product(m, launch, call, needs);
+	else if (m->e->fold && launch->folds)
+		run_back_fold(m, launch, call, needs);
+	else if (needs[4] && op_folds_back(launch->instr->op))
+		fold_apply_back(call, frame_at(m, launch->out), frame_at(m, launch->g), needs, needs[4]);
+	else
+		run_vjp(m, launch, call, needs);
 }
 
 static enum status run_call(struct machine_state *m, const struct launch *launch)
@@ -440,26 +455,12 @@ static enum status run_call(struct machine_state *m, const struct launch *launch
 	for (int k = 0; k < MAX_NEEDS; k++)
 		needs[k] = frame_at(m, launch->needs[k]);
 	struct stored_operand *const stored = stored_at(m, launch);
-	if (stored && instr->kind == INSTR_VJP)
-		return run_stored_back(m, launch, &call, stored);
 	if (stored)
-		return stored_multiply(stored, &call, frame_at(m, launch->out), needs[0], m->e->diags);
-	if (instr->kind == INSTR_VJP && launch->sum) {
-		run_product(m, launch, &call, needs);
-		return STATUS_OK;
-	}
+		return run_stored(m, launch, &call, stored);
 	call.block = launch->folds ? m->e->block : 0;
 	call.blocks = m->e->blocks;
-	if (instr->kind == INSTR_VJP && m->e->fold && launch->folds) {
-		run_back_fold(m, launch, &call, needs);
-		return STATUS_OK;
-	}
-	if (instr->kind == INSTR_VJP && needs[4] && op_folds_back(instr->op)) {
-		fold_apply_back(&call, frame_at(m, launch->out), frame_at(m, launch->g), needs, needs[4]);
-		return STATUS_OK;
-	}
 	if (instr->kind == INSTR_VJP) {
-		run_vjp(m, launch, &call, needs);
+		run_derivative(m, launch, &call, needs);
 		return STATUS_OK;
 	}
 	if (m->e->fold && launch->folds)

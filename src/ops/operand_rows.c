@@ -7,7 +7,8 @@
  * and multiply at the same time, whole rows of B, and C's sums have their order. B is multiplied where it lies. A thread
  * waits only for blocks that others have taken before, so it does so in a team of any size.
  *
- * If B is transposed, the rows are its columns. A block then makes some columns of C.
+ * If B is transposed, the rows are its columns. A block then makes some columns of C. If C has few rows, to pack the block costs
+ * more than to compute the transposed columns, as the product of the block, where it lies, and A'.
  *
  * The derivative by the operand is made in blocks of whole rows, each of which is written while it is in the cache.
  */
@@ -24,41 +25,52 @@ enum { ROW_LEAST = 2 << 10, ROW_MOST = 16 << 10, ROWS_MOST = 64 << 10 };
 /* Columns of a strip: many share the packing of A, but threads wait for the first strip. */
 enum { STRIP_LEAST = 128, STRIP_MOST = 512, STRIPS = 256 };
 
-/* A block has ROWS rows of LENGTH elements, PITCH apart, and strips of STRIP columns. */
+/* A block has ROWS rows of LENGTH elements, PITCH apart, and strips of STRIP columns; or C's transposed columns are after it. */
 struct blocks {
 	int64_t rows, length, pitch, strip;
+	bool turned;
 };
+enum { TURNED_MOST = 256 }; /* rows of C */
+
+/* Returns the least distance, in elements of SIZE bytes, of rows of LENGTH with a gap after each that share no set of the cache. */
+static int64_t pitch_of(int64_t length, int64_t size)
+{
+	enum { SET_BYTES = 4096 };
+	const int64_t bytes = round_up(length * size, TILE_BYTES) + TILE_BYTES;
+	return (bytes % SET_BYTES ? bytes : bytes + TILE_BYTES) / size;
+}
 
 /*
- * Cuts a matrix of COLUMNS, of SIZE bytes each. ACROSS: its rows are B's. A block's rows that are multiplied in place lie
- * apart such that they share no set of the cache. Those of few rows are cut, so that a block is small beside the matrix.
+ * Cuts a matrix of ROWS by COLUMNS, of SIZE bytes each, for a C of M rows. ACROSS: its rows are B's. Rows of a matrix of few are
+ * cut, so that a block is small beside the matrix.
  */
-static struct blocks cut_rows(bool across, int64_t rows, int64_t columns, int64_t size, int lanes)
+static struct blocks cut_rows(bool across, int64_t m, const int64_t dim[2], int64_t size, int lanes)
 {
-	enum { SET_BYTES = 4096, APART = TILE_BYTES };
-	const int64_t block = lesser(BLOCK_BYTES, BLOCKS_BYTES / lanes);
-	if (!across)
-		return (struct blocks){greater(1, block / (BLOCK_UNIT * columns * size)) * BLOCK_UNIT, columns, columns, 0};
+	const int64_t rows = dim[0], columns = dim[1], block = lesser(BLOCK_BYTES, BLOCKS_BYTES / lanes);
+	if (!across) {
+		const bool turned = m > 1 && m <= TURNED_MOST;
+		return (struct blocks){greater(1, block / (BLOCK_UNIT * columns * size)) * BLOCK_UNIT, columns,
+		                       turned ? pitch_of(columns, size) : columns, 0, turned};
+	}
 	const int64_t fair = lesser(greater(ceil_div(columns, 4 * lanes), STRIP_LEAST), STRIP_MOST);
 	const int64_t strip = round_up(greater(fair, ceil_div(columns, STRIPS)), COLUMN_UNIT);
 	const int64_t row = rows > (LEAST_BLOCKS + 1) * PRODUCT_DEPTH ? ROW_MOST : lesser(ROW_MOST, columns * size / 2);
 	const int64_t most = lesser(row, greater(ROWS_MOST / lanes, ROW_LEAST));
 	const int64_t length = lesser(columns, greater(1, most / (strip * size)) * strip);
-	const int64_t pitch = round_up(length * size, APART) + APART;
-	return (struct blocks){PRODUCT_DEPTH, length, (pitch % SET_BYTES ? pitch : pitch + APART) / size, strip};
+	return (struct blocks){PRODUCT_DEPTH, length, pitch_of(length, size), strip, false};
 }
 
 int64_t product_rows_bytes(enum op op, enum product_part part, const struct type *v, const struct type *a, int lanes)
 {
 	const struct shape *shape = &a->shape;
-	if (product_rows(op, v, a) == 0 || shape->ndim < 2 || v->dtype != a->dtype || shape_count(&v->shape) == 0 ||
-	    !gemm_is_own())
+	const int64_t size = (int64_t)element_size(a->dtype), count = shape_count(&v->shape);
+	if (product_rows(op, v, a) == 0 || shape->ndim < 2 || v->dtype != a->dtype || count == 0 || !gemm_is_own())
 		return 0;
 	const bool across = (op == OP_matmul) == (part == PART_RESULT);
-	const int64_t rows = shape->dim[shape->ndim - 2], columns = shape->dim[shape->ndim - 1];
-	const struct blocks blocks = cut_rows(across, rows, columns, (int64_t)element_size(a->dtype), lanes);
-	const int64_t bytes = blocks.rows * blocks.pitch * (int64_t)element_size(a->dtype);
-	if (columns < 2 || (!across && rows % blocks.rows == 1) || bytes > type_bytes(a) / greater(LEAST_BLOCKS, lanes))
+	const int64_t *const dim = &shape->dim[shape->ndim - 2], m = count / v->shape.dim[v->shape.ndim - 1];
+	const struct blocks blocks = cut_rows(across, m, dim, size, lanes);
+	const int64_t bytes = blocks.rows * (blocks.pitch + (blocks.turned ? m : 0)) * size;
+	if (dim[1] < 2 || (!across && dim[0] % blocks.rows == 1) || bytes > type_bytes(a) / greater(LEAST_BLOCKS, lanes))
 		return 0;
 	return bytes;
 }
@@ -79,12 +91,26 @@ struct streamed {
 /* Multiplies by PART, some columns of a transposed B, which is at BLOCK. */
 static void multiply_columns(const struct streamed *s, const struct operand_part *part, void *block)
 {
+	const struct loops *loops = kernels_get(s->dtype)->loops;
 	struct product p = s->all;
 	p.b.data = block;
 	p.b.ld = part->pitch;
 	p.n = part->count;
 	p.c = element_of(p.c, s->size, part->row);
-	gemm(s->dtype, &p);
+	if (!s->blocks.turned) {
+		gemm(s->dtype, &p);
+		return;
+	}
+	void *const made = element_of(block, s->size, s->blocks.rows * s->blocks.pitch);
+	loops->gemm(&(struct product){.m = p.n,
+	                              .n = p.m,
+	                              .k = p.k,
+	                              .a = {block, part->pitch, false},
+	                              .b = {p.a.data, p.a.ld, !p.a.transposed},
+	                              .c = made,
+	                              .ldc = p.m},
+	            true);
+	loops->transpose(p.c, p.ldc, made, p.m, p.n, p.m);
 }
 
 /* Waits until COUNT blocks have been added to STRIP. False if a block could not be read. */
@@ -149,7 +175,7 @@ static bool multiply(const struct op_call *call, enum product_part part, const v
 	s.all = product_by_operand(call, part, arrays);
 	s.columns = s.all.b.ld;
 	s.rows = s.all.b.transposed ? s.all.n : s.all.k;
-	s.blocks = cut_rows(!s.all.b.transposed, s.rows, s.columns, (int64_t)s.size, a->lanes);
+	s.blocks = cut_rows(!s.all.b.transposed, s.all.m, (const int64_t[2]){s.rows, s.columns}, (int64_t)s.size, a->lanes);
 	s.down = ceil_div(s.rows, s.blocks.rows);
 	s.count = s.down * ceil_div(s.columns, s.blocks.length);
 	team_run(call->team, a->lanes, 1, run_lane, &s);
