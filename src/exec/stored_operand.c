@@ -50,13 +50,10 @@ enum status stored_multiply(struct stored_operand *operand, const struct op_call
 enum status stored_multiply_back(struct stored_operand *operand, const struct op_call *call, void *dv,
                                  const struct derivative_arrays *of, struct diags *diags)
 {
-	if (dv) {
-		product_back_from_rows(call, dv, of->g, &operand->rows);
+	const bool good = product_back_by_rows(call, dv, of->v, of->g, &operand->rows);
+	if (dv)
 		TRY(stored_read_end(&operand->read, diags));
-	}
-	if (operand->gradient && !product_back_to_rows(call, of->v, of->g, &operand->rows))
-		return operand->gradient->end_rows(operand->gradient->rows_context, operand->param, diags);
-	return STATUS_OK;
+	return good ? STATUS_OK : operand->gradient->end_rows(operand->gradient->rows_context, operand->param, diags);
 }
 
 /* What reads a param: the product READER as its operand, whole. MADE: a product's derivative is its gradient. */
@@ -154,7 +151,7 @@ static enum status open_operand(struct run *run, size_t index, bool made)
 	*operand = (struct stored_operand){.param = index, .gradient = made ? run->gradient->options : NULL};
 	TRY(stored_read_open(&operand->read, run->params->stored[index], &run->context));
 	operand->rows = (struct operand_rows){.read = read_rows,
-	                                      .write = write_rows,
+	                                      .write = made ? write_rows : NULL,
 	                                      .context = operand,
 	                                      .lanes = (int)greater(run->options->job.threads, 1)};
 	operand->columns = type.shape.dim[type.shape.ndim - 1];

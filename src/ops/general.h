@@ -194,7 +194,7 @@ void product_pieces(const struct op_call *call, const void *g, const void *const
                     const struct piece_user *user);
 /*
  * The rows of a product's operand, a matrix that is not in memory. READ stores at TO the LENGTH elements from COLUMN on of
- * the COUNT rows from ROW on. There a row begins PITCH elements after the one before. WRITE gets whole rows of the
+ * the COUNT rows from ROW on. There a row begins PITCH elements after the one before. WRITE, if not NULL, gets whole rows of the
  * operand's derivative. Both run in any thread, and return false if they fail. BLOCKS is memory for LANES threads, BYTES
  * of each: at least product_rows_bytes().
  */
@@ -220,14 +220,14 @@ enum product_part { PART_RESULT, PART_LEFT, PART_RIGHT };
  * small beside the operand. blas_load has been called.
  */
 int64_t product_rows_bytes(enum op op, enum product_part part, const struct type *v, const struct type *a, int lanes);
-/*
- * Computes Y as forward_NAME does, with the same bits; or, for PART_LEFT, DV as vjp_NAME does of the cotangent G. False if
- * rows could not be read.
- */
+/* Computes Y as forward_NAME does, with the same bits. False if rows could not be read. */
 bool product_from_rows(const struct op_call *call, void *y, const void *v, const struct operand_rows *a);
-bool product_back_from_rows(const struct op_call *call, void *dv, const void *g, const struct operand_rows *a);
-/* Computes the derivative by the operand as vjp_NAME does, and writes its rows. False if that fails. */
-bool product_back_to_rows(const struct op_call *call, const void *v, const void *g, const struct operand_rows *a);
+/*
+ * Computes the derivatives of the cotangent G as vjp_NAME does, with the same bits: DV unless it is NULL, and, if A has
+ * WRITE, that by the operand, whose rows it writes. False if rows could not be read or written.
+ */
+bool product_back_by_rows(const struct op_call *call, void *dv, const void *v, const void *g,
+                          const struct operand_rows *a);
 /* Returns the product that makes PART, of a matmul or linear by one matrix. ARRAYS: V, the operand, and Y or G. */
 struct product product_by_operand(const struct op_call *call, enum product_part part, const void *const arrays[3]);
 /* Returns the product that makes matrix INDEX of the Y of CALL, a matmul or linear of a stack of matrices. */

@@ -52,7 +52,8 @@ static struct blocks cut_rows(bool across, int64_t m, const int64_t dim[2], int6
 		return (struct blocks){greater(1, block / (BLOCK_UNIT * columns * size)) * BLOCK_UNIT, columns,
 		                       turned ? pitch_of(columns, size) : columns, 0, turned};
 	}
-	const int64_t fair = lesser(greater(ceil_div(columns, 4 * lanes), STRIP_LEAST), STRIP_MOST);
+	const int64_t share = lanes > 1 ? ceil_div(columns, 2 * lanes) : columns;
+	const int64_t fair = lesser(greater(share, STRIP_LEAST), STRIP_MOST);
 	const int64_t strip = round_up(greater(fair, ceil_div(columns, STRIPS)), COLUMN_UNIT);
 	const int64_t row = rows > (LEAST_BLOCKS + 1) * PRODUCT_DEPTH ? ROW_MOST : lesser(ROW_MOST, columns * size / 2);
 	const int64_t most = lesser(row, greater(ROWS_MOST / lanes, ROW_LEAST));
@@ -149,77 +150,96 @@ static void add_rows_of(struct streamed *s, const struct operand_part *part, voi
 	}
 }
 
-/* Takes blocks until none is left. A team_part. */
-static void run_lane(void *context, void *memory MAYBE_UNUSED, int64_t begin, int64_t end MAYBE_UNUSED)
+/* Takes a block, reads it to BLOCK and multiplies by it. False if none is left. */
+static bool read_block(struct streamed *s, void *block)
 {
-	struct streamed *s = context;
 	const struct blocks *b = &s->blocks;
-	void *const block = s->operand->blocks + begin * s->operand->bytes;
-	for (int64_t i; (i = s->next++) < s->count && !s->failed;) {
-		const int64_t row = i % s->down * b->rows, column = i / s->down * b->length;
-		const struct operand_part part = {row, lesser(s->rows - row, b->rows), column,
-		                                  lesser(s->columns - column, b->length), b->pitch};
-		if (!s->operand->read(s->operand->context, &part, block))
-			s->failed = true;
-		else if (s->all.b.transposed)
-			multiply_columns(s, &part, block);
-		else
-			add_rows_of(s, &part, block);
-	}
+	const int64_t i = s->next++;
+	if (i >= s->count || s->failed)
+		return false;
+	const int64_t row = i % s->down * b->rows, column = i / s->down * b->length;
+	const struct operand_part part = {row, lesser(s->rows - row, b->rows), column,
+	                                  lesser(s->columns - column, b->length), b->pitch};
+	if (!s->operand->read(s->operand->context, &part, block))
+		s->failed = true;
+	else if (s->all.b.transposed)
+		multiply_columns(s, &part, block);
+	else
+		add_rows_of(s, &part, block);
+	return true;
 }
 
-static bool multiply(const struct op_call *call, enum product_part part, const void *const arrays[3],
-                     const struct operand_rows *a)
+/* Takes a block of rows of the derivative, computes it at BLOCK and writes it. False if none is left. */
+static bool write_block(struct streamed *s, void *block)
+{
+	const int64_t i = s->next++, row = i * s->blocks.rows;
+	if (i >= s->count || s->failed)
+		return false;
+	const struct operand_part part = {row, lesser(s->rows - row, s->blocks.rows), 0, s->columns, s->columns};
+	struct product p = s->all;
+	p.c = block;
+	p.m = part.count;
+	p.a.data = element_at(p.a.data, s->size, p.a.transposed ? row : row * p.a.ld);
+	kernels_get(s->dtype)->loops->gemm(&p, true);
+	if (!s->operand->write(s->operand->context, &part, block))
+		s->failed = true;
+	return true;
+}
+
+/* READ multiplies by the operand, WRITE makes its derivative; NULL: that is not wanted. */
+struct streams {
+	struct streamed *read, *write;
+};
+
+/* Takes blocks of both in turn until none is left. So threads write at different times: a file has one writer. A team_part. */
+static void run_lane(void *context, void *memory MAYBE_UNUSED, int64_t begin, int64_t end MAYBE_UNUSED)
+{
+	const struct streams *s = context;
+	const struct operand_rows *operand = (s->read ? s->read : s->write)->operand;
+	void *const block = operand->blocks + begin * operand->bytes;
+	bool reads = s->read, writes = s->write;
+	for (bool odd = begin % 2; reads || writes; odd = !odd)
+		if (odd)
+			writes = writes && write_block(s->write, block);
+		else
+			reads = reads && read_block(s->read, block);
+}
+
+static struct streamed streamed_of(const struct op_call *call, enum product_part part, const void *const arrays[3],
+                                   const struct operand_rows *a)
 {
 	struct streamed s = {.operand = a, .dtype = call->v->dtype, .size = element_size(call->v->dtype)};
 	s.all = product_by_operand(call, part, arrays);
+	if (part == PART_RIGHT) {
+		s.columns = s.all.n;
+		s.rows = s.all.m;
+		const int64_t rows = lesser(BLOCK_BYTES, a->bytes) / (s.columns * (int64_t)s.size);
+		s.blocks.rows = greater(1, rows > PRODUCT_STRIPE ? rows - rows % PRODUCT_STRIPE : rows);
+		s.count = ceil_div(s.rows, s.blocks.rows);
+		return s;
+	}
 	s.columns = s.all.b.ld;
 	s.rows = s.all.b.transposed ? s.all.n : s.all.k;
 	s.blocks = cut_rows(!s.all.b.transposed, s.all.m, (const int64_t[2]){s.rows, s.columns}, (int64_t)s.size, a->lanes);
 	s.down = ceil_div(s.rows, s.blocks.rows);
 	s.count = s.down * ceil_div(s.columns, s.blocks.length);
-	team_run(call->team, a->lanes, 1, run_lane, &s);
-	return !s.failed;
+	return s;
 }
 
 bool product_from_rows(const struct op_call *call, void *y, const void *v, const struct operand_rows *a)
 {
-	return multiply(call, PART_RESULT, (const void *const[3]){v, NULL, y}, a);
-}
-
-bool product_back_from_rows(const struct op_call *call, void *dv, const void *g, const struct operand_rows *a)
-{
-	return multiply(call, PART_LEFT, (const void *const[3]){dv, NULL, g}, a);
-}
-
-/* Computes blocks of rows of the derivative until none is left, and writes each. A team_part. */
-static void write_lane(void *context, void *memory MAYBE_UNUSED, int64_t begin, int64_t end MAYBE_UNUSED)
-{
-	struct streamed *s = context;
-	const struct loops *loops = kernels_get(s->dtype)->loops;
-	struct product p = s->all;
-	p.c = s->operand->blocks + begin * s->operand->bytes;
-	for (int64_t i; (i = s->next++) < s->count && !s->failed;) {
-		const int64_t row = i * s->blocks.rows;
-		const struct operand_part part = {row, lesser(s->rows - row, s->blocks.rows), 0, s->columns, s->columns};
-		p.m = part.count;
-		p.a.data = element_at(s->all.a.data, s->size, p.a.transposed ? row : row * p.a.ld);
-		loops->gemm(&p, true);
-		if (!s->operand->write(s->operand->context, &part, p.c))
-			s->failed = true;
-	}
-}
-
-bool product_back_to_rows(const struct op_call *call, const void *v, const void *g, const struct operand_rows *a)
-{
-	struct streamed s = {.operand = a, .dtype = call->v->dtype, .size = element_size(call->v->dtype)};
-	s.all = product_by_operand(call, PART_RIGHT, (const void *const[3]){v, NULL, g});
-	s.columns = s.all.n;
-	s.rows = s.all.m;
-	s.blocks.rows = greater(1, lesser(BLOCK_BYTES, a->bytes) / (s.columns * (int64_t)s.size));
-	if (s.blocks.rows > PRODUCT_STRIPE)
-		s.blocks.rows -= s.blocks.rows % PRODUCT_STRIPE;
-	s.count = ceil_div(s.rows, s.blocks.rows);
-	team_run(call->team, a->lanes, 1, write_lane, &s);
+	struct streamed s = streamed_of(call, PART_RESULT, (const void *const[3]){v, NULL, y}, a);
+	team_run(call->team, a->lanes, 1, run_lane, &(struct streams){.read = &s});
 	return !s.failed;
+}
+
+bool product_back_by_rows(const struct op_call *call, void *dv, const void *v, const void *g,
+                          const struct operand_rows *a)
+{
+	struct streamed left = streamed_of(call, PART_LEFT, (const void *const[3]){dv, NULL, g}, a);
+	struct streamed right = streamed_of(call, PART_RIGHT, (const void *const[3]){v, NULL, g}, a);
+	struct streams streams = {dv ? &left : NULL, a->write ? &right : NULL};
+	if (dv || a->write)
+		team_run(call->team, a->lanes, 1, run_lane, &streams);
+	return !left.failed && !right.failed;
 }

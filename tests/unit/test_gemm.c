@@ -432,14 +432,22 @@ static void check_back(const struct op_call *call, const void *const arrays[3], 
 	op_vjp_get(call->op)(call, dv, da, arrays[2], (const void *const[MAX_NEEDS]){arrays[0], arrays[1]});
 	memset(have, 0xff, v_bytes);
 	memset(matrix->to, 0xff, a_bytes);
-	ck_assert(product_back_from_rows(call, have, arrays[2], operand));
+	ck_assert(product_back_by_rows(call, have, arrays[0], arrays[2], operand));
 	ck_assert(!memcmp(have, dv, v_bytes));
-	ck_assert(product_back_to_rows(call, arrays[0], arrays[2], operand));
 	ck_assert(!memcmp(matrix->to, da, a_bytes));
 	ck_assert_int_eq(matrix->elements, 2 * shape_count(&call->a->shape));
+	memset(matrix->to, 0xff, a_bytes);
+	ck_assert(product_back_by_rows(call, NULL, arrays[0], arrays[2], operand));
+	ck_assert(!memcmp(matrix->to, da, a_bytes));
+	operand->write = NULL;
+	memset(have, 0xff, v_bytes);
+	ck_assert(product_back_by_rows(call, have, arrays[0], arrays[2], operand));
+	ck_assert(!memcmp(have, dv, v_bytes));
+	ck_assert_int_eq(matrix->elements, 4 * shape_count(&call->a->shape));
 	matrix->fails = 1;
-	ck_assert(!product_back_from_rows(call, have, arrays[2], operand));
-	ck_assert(!product_back_to_rows(call, arrays[0], arrays[2], operand));
+	ck_assert(!product_back_by_rows(call, have, arrays[0], arrays[2], operand));
+	operand->write = write_matrix;
+	ck_assert(!product_back_by_rows(call, NULL, arrays[0], arrays[2], operand));
 	free(dv), free(da), free(have), free(matrix->to);
 }
 
