@@ -80,7 +80,7 @@ static struct reading *reading_of(const struct readings *r, uint32_t value, bool
 	return &r->of[ref->param];
 }
 
-/* Notes that BY, or what is no product (NULL), reads VALUE. A gradient's steps may run a product again, or backward. */
+/* Notes a reader of VALUE: the product BY, or, if BY is NULL, something else. Steps may run a product again, or backward. */
 static void note_reader(const struct readings *r, uint32_t value, const struct instr *by)
 {
 	bool whole;

@@ -1,16 +1,16 @@
 /*
  * Products by an operand whose rows are read in blocks. A thread reads a block to its own memory, multiplies by it while
- * it is in the cache, and reads the next: a block that another core has written costs more than to read it from the file.
+ * it is in the cache, and reads the next. A block that another core has written costs more than a read of the file.
  *
  * If the rows are those of B, a block has PRODUCT_DEPTH rows of B, whole ones unless they are long. Threads take the
- * blocks in turn, and add a block to C strip by strip: each strip after the block above has been added to it. So all read
- * and multiply at the same time, whole rows of B, and C's sums have their order. B is multiplied where it lies. A thread
- * waits only for blocks that others have taken before, so it does so in a team of any size.
+ * blocks in order, and add a block to C strip by strip. Each strip waits until the block above has been added to it. So
+ * all threads read and multiply at the same time, and C's sums have their order. B is multiplied where it lies. A thread
+ * waits only for blocks that other threads have taken. So a team of any size ends.
  *
- * If B is transposed, the rows are its columns. A block then makes some columns of C. If C has few rows, to pack the block costs
- * more than to compute the transposed columns, as the product of the block, where it lies, and A'.
+ * If B is transposed, the rows are its columns, and a block makes some columns of C. If C has few rows, packing the block
+ * would cost too much. Then the thread multiplies the block, where it lies, by A', and transposes the result.
  *
- * The derivative by the operand is made in blocks of whole rows, each of which is written while it is in the cache.
+ * The derivative by the operand is made in blocks of whole rows. Each block is written while it is in the cache.
  */
 #include <sched.h>
 #include <stdatomic.h>
@@ -22,8 +22,8 @@
 enum { BLOCK_BYTES = 4 << 20, BLOCKS_BYTES = 16 << 20, BLOCK_UNIT = 128, LEAST_BLOCKS = 4, COLUMN_UNIT = 32 };
 /* Bytes of a block's row: many threads have short ones, so that all blocks are some MiB. */
 enum { ROW_LEAST = 2 << 10, ROW_MOST = 16 << 10, ROWS_MOST = 64 << 10 };
-/* Columns of a strip: many share the packing of A, but threads wait for the first strip. */
-enum { STRIP_LEAST = 128, STRIP_MOST = 512, STRIPS = 256 };
+/* Columns of a strip, the most of which A is packed for at once: threads wait for the first strip. */
+enum { STRIP_LEAST = 128, STRIP_MOST = 384, STRIPS = 256 };
 
 /* A block has ROWS rows of LENGTH elements, PITCH apart, and strips of STRIP columns; or C's transposed columns are after it. */
 struct blocks {
@@ -57,7 +57,7 @@ static struct blocks cut_rows(bool across, int64_t m, const int64_t dim[2], int6
 	const int64_t strip = round_up(greater(fair, ceil_div(columns, STRIPS)), COLUMN_UNIT);
 	const int64_t row = rows > (LEAST_BLOCKS + 1) * PRODUCT_DEPTH ? ROW_MOST : lesser(ROW_MOST, columns * size / 2);
 	const int64_t most = lesser(row, greater(ROWS_MOST / lanes, ROW_LEAST));
-	const int64_t length = lesser(columns, greater(1, most / (strip * size)) * strip);
+	const int64_t part = greater(1, most / (strip * size)) * strip, length = columns * size <= most ? columns : part;
 	return (struct blocks){PRODUCT_DEPTH, length, pitch_of(length, size), strip, false};
 }
 
@@ -191,7 +191,10 @@ struct streams {
 	struct streamed *read, *write;
 };
 
-/* Takes blocks of both in turn until none is left. So threads write at different times: a file has one writer. A team_part. */
+/*
+ * Takes blocks of both alternately until none is left. Neighbouring lanes begin with different ones: threads that write to
+ * one file at the same time wait for each other. A team_part.
+ */
 static void run_lane(void *context, void *memory MAYBE_UNUSED, int64_t begin, int64_t end MAYBE_UNUSED)
 {
 	const struct streams *s = context;
