@@ -86,6 +86,8 @@ static enum status compile_step(const struct context *context, struct compiled_s
 		struct program *program = &compiled->programs[i];
 		if (program == &compiled->backward_shared && !compiled->backward.takes_cotangent)
 			*program = compiled->backward; /* neither writes over a cotangent */
+		else if (program == &compiled->record && linear->record->out_count == forward->out_count)
+			*program = compiled->forward; /* nothing is kept but what the state has */
 		else
 			TRY(compile_program(context, program, programs[i].body, programs[i].owned, written, unexecuted));
 	}

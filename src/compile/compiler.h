@@ -89,6 +89,7 @@ struct compiler {
 	struct frame_plan *frame;
 	struct launch *launches;
 	size_t launch_count, launch_limit;
+	bool brief; /* LAUNCHES, FRAME's entries and kernel ops are made in scratch_arena, and copied at their lengths */
 	int64_t scratch, team_scratch; /* the most bytes that an operation needs, and each further member of its team */
 	const bool *owned, *written;   /* by in, by param, or NULL: see program_compile */
 	int64_t register_bytes;        /* of all registers of the group that needs most */

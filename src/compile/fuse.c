@@ -68,8 +68,8 @@ bool draft_reserve(struct compiler *c)
 	size_t steps = d->kernel_op_limit + 2 * UNROLLED_STEPS * loops;
 	if (steps > RUN_MAX_STEPS)
 		steps = RUN_MAX_STEPS;
-	/* The only group of a body keeps its draft's list, which may be long: there is no second one at any time. */
-	d->stays = c->launch_limit == 1 + c->body->out_count;
+	/* The only group of a long body keeps its draft's list: there is no second one at any time. */
+	d->stays = c->launch_limit == 1 + c->body->out_count && !c->brief;
 	d->kernel_ops = arena_array(d->stays ? c->arena : arena, d->kernel_op_limit + 1, sizeof *d->kernel_ops);
 	d->registers = arena_array(arena, (size_t)d->register_limit + 1, sizeof *d->registers);
 	d->places = arena_array(arena, (size_t)d->register_limit + 1, sizeof *d->places);

@@ -177,22 +177,23 @@ static void make_recording_bodies(struct lineariser *l)
 static bool begin_bodies(struct lineariser *l)
 {
 	const struct body *from = l->step->body;
+	struct arena *lists = body_is_brief(from) ? &l->scratch : l->arena;
 	struct body *body = arena_alloc(l->arena, sizeof *body), *back = arena_alloc(l->arena, sizeof *back);
 	if (!body || !back)
 		return false;
 	*body = *from;
-	body->arena = l->arena;
+	body->arena = lists;
 	body->value_capacity = from->value_count + 1;
 	for (size_t i = 0; i < from->instr_count; i++)
 		body->value_capacity += MAX_KEEPS * (op_table[from->instrs[i].op].keeps[0].kind != KEEP_NOTHING);
 	body->instr_capacity = from->instr_count + 1;
-	body->values = arena_array(l->arena, body->value_capacity, sizeof *body->values);
-	body->instrs = arena_array(l->arena, body->instr_capacity, sizeof *body->instrs);
-	body_init(back, l->arena);
+	body->values = arena_array(lists, body->value_capacity, sizeof *body->values);
+	body->instrs = arena_array(lists, body->instr_capacity, sizeof *body->instrs);
+	body_init(back, lists);
 	back->blocks = l->step->body->blocks;
 	back->levels = from->levels;
 	back->value_capacity = body->value_capacity;
-	back->values = arena_array(l->arena, back->value_capacity, sizeof *back->values);
+	back->values = arena_array(lists, back->value_capacity, sizeof *back->values);
 	l->body = body;
 	l->back = back;
 	l->values = arena_array(&l->scratch, body->value_capacity, sizeof *l->values);
@@ -206,6 +207,47 @@ static bool begin_bodies(struct lineariser *l)
 	for (size_t i = 0; i < body->value_capacity; i++)
 		l->values[i].mapped = l->values[i].cotangent = NO_VALUE;
 	return true;
+}
+
+/* Returns the COUNT items of SIZE bytes at ITEMS, copied to ARENA. */
+static void *keep_list(struct arena *arena, const void *items, size_t count, size_t size)
+{
+	void *kept = arena_array(arena, count, size);
+	return kept && count ? memcpy(kept, items, count * size) : kept;
+}
+
+/* Copies the lists of BODY from the scratch arena. Those that are as in the step's body are the same. */
+static void keep_body(struct lineariser *l, struct body *body)
+{
+	const struct body *from = l->step->body;
+	struct arena *arena = body->arena = l->arena;
+	const bool same_values = body->value_count == from->value_count && from->value_count > 0 &&
+	                         !memcmp(body->values, from->values, from->value_count * sizeof *from->values);
+	const bool same_instrs = body->instr_count == from->instr_count && from->instr_count > 0 &&
+	                         !memcmp(body->instrs, from->instrs, from->instr_count * sizeof *from->instrs);
+	body->value_capacity = body->value_count;
+	body->values = same_values ? from->values : keep_list(arena, body->values, body->value_count, sizeof *body->values);
+	body->instr_capacity = body->instr_count;
+	body->instrs = same_instrs ? from->instrs : keep_list(arena, body->instrs, body->instr_count, sizeof *body->instrs);
+	if (body->ins != from->ins)
+		body->ins = keep_list(arena, body->ins, body->in_capacity = body->in_count, sizeof *body->ins);
+	body->outs = keep_list(arena, body->outs, body->out_capacity = body->out_count, sizeof *body->outs);
+}
+
+/* Keeps the bodies of a brief step, at their lengths: a written-out chain has many of them. */
+static void keep_bodies(struct lineariser *l)
+{
+	if (!body_is_brief(l->step->body))
+		return;
+	struct body *only = l->out->record_only;
+	keep_body(l, l->body);
+	keep_body(l, l->back);
+	only->arena = l->arena;
+	only->values = l->body->values;
+	only->value_capacity = only->value_count;
+	only->instrs = l->body->instrs;
+	only->instr_capacity = only->instr_count;
+	only->outs = keep_list(l->arena, only->outs, only->out_capacity = only->out_count, sizeof *only->outs);
 }
 
 /* Lists the operations that read each residual, and the params that the backward body reads. */
@@ -240,7 +282,7 @@ enum status linearise(const struct context *context, struct linear *linear, cons
                       const struct policy *policy)
 {
 	static void (*const parts[])(struct lineariser *) = {mark_reached,          add_keeps, regions_plan, backward_make,
-	                                                     make_recording_bodies, note_uses};
+	                                                     make_recording_bodies, note_uses, keep_bodies};
 	struct lineariser l = {.arena = context->arena, .out = linear, .step = step, .policy = policy};
 	*linear = (struct linear){.step = step};
 	arena_init(&l.scratch, context->arena->allocator);

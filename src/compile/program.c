@@ -6,6 +6,8 @@
  */
 #include "compile/program.h"
 
+#include <string.h>
+
 #include "base/checked.h"
 #include "base/pool.h"
 #include "base/text.h"
@@ -20,6 +22,19 @@ static size_t most_entries(const struct compiler *c)
 	return count;
 }
 
+/* Copies the entries and launches from the scratch arena, where there were as many as there might have been. */
+static bool keep_lists(struct compiler *c)
+{
+	const size_t entries = c->frame->count * sizeof *c->frame->entries,
+				 launches = c->launch_count * sizeof *c->launches;
+	char *kept = arena_alloc(c->arena, entries + launches);
+	if (!kept)
+		return false;
+	c->frame->entries = memcpy(kept, c->frame->entries, entries);
+	c->launches = memcpy(kept + entries, c->launches, launches);
+	return true;
+}
+
 static bool compile_body(struct compiler *c)
 {
 	c->instrs = arena_array(&c->scratch_arena, c->body->instr_count + 1, sizeof *c->instrs);
@@ -28,8 +43,10 @@ static bool compile_body(struct compiler *c)
 	c->frame = arena_alloc(c->arena, sizeof *c->frame);
 	if (!c->instrs || !c->values || !c->counter_level || !c->frame || !plan_groups(c))
 		return false;
-	c->frame->entries = arena_array(c->arena, most_entries(c) + 1, sizeof(struct entry));
-	c->launches = arena_array(c->arena, c->launch_limit + 1, sizeof *c->launches);
+	c->brief = body_is_brief(c->body);
+	struct arena *lists = c->brief ? &c->scratch_arena : c->arena;
+	c->frame->entries = arena_array(lists, most_entries(c) + 1, sizeof(struct entry));
+	c->launches = arena_array(lists, c->launch_limit + 1, sizeof *c->launches);
 	if (!c->frame->entries || !c->launches || !draft_reserve(c))
 		return false;
 	if (!compile_launches(c) || !join_launches(c) || c->scratch > POOL_MOST || c->team_scratch > POOL_MOST)
@@ -41,7 +58,7 @@ static bool compile_body(struct compiler *c)
 	c->out->member = greater(c->register_bytes, c->team_scratch);
 	for (size_t i = 0; i < c->body->value_count; i++)
 		c->out->widest = greater(c->out->widest, type_bytes(c->body->values[i].type));
-	return true;
+	return !c->brief || keep_lists(c);
 }
 
 bool launch_may_wait(const struct launch *launch)

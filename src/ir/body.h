@@ -225,6 +225,15 @@ static inline struct span own_span(const struct particulars *own, struct span sp
 }
 
 void body_init(struct body *body, struct arena *arena);
+/*
+ * True if lists that are made of BODY are copied at their lengths, once these are known. A written-out chain has many brief
+ * bodies. Lists of longer ones stay where they are, since a copy takes as much again.
+ */
+static inline bool body_is_brief(const struct body *body)
+{
+	enum { MOST_INSTRS = 64 };
+	return body->instr_count <= MOST_INSTRS;
+}
 /* These return NO_VALUE, NULL or false where memory is short (arena->failed). */
 uint32_t body_add_value(struct body *body, const struct type *type);
 struct instr *body_add_instr(struct body *body, enum instr_kind kind);

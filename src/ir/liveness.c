@@ -292,6 +292,10 @@ static bool finish_iterations(struct lowering *l, const struct draft_item *loop,
 /* Fills ITEMS, in order, with the items of one iteration of LIST. */
 static bool finish_items(struct lowering *l, const struct draft_item *list, struct sets *sets, struct item_list *items)
 {
+	items->items = arena_array(l->context->arena, list->count, sizeof *items->items);
+	items->capacity = list->count; /* a loop may become several items */
+	if (!items->items)
+		return false;
 	for (size_t i = list->count; i-- > 0;) {
 		const struct draft_item *draft = &list->items[i];
 		if (draft->draft) {
