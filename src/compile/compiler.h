@@ -23,10 +23,12 @@ enum { UNROLLED_STEPS = 32 };
 
 /* A register of the group that is being made. */
 struct draft_register {
-	uint32_t begin, end; /* its first and last kernel op; END is their number if it lives through all blocks */
+	/* Its first and last kernel op; END is their number if it lives through all blocks. In drop_copies 1 + its maker. */
+	uint32_t begin, end;
 	uint32_t place;
 	uint8_t shift, bits; /* as in struct arg */
 	bool touched;        /* a kernel op uses it */
+	struct arg same;     /* what has replaced it; ARG_NONE: nothing (drop_copies) */
 };
 
 /* A place of the register file. HOLDS is the register last put there; NEXT: 1 + the next place of its list, or 0. */

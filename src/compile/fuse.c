@@ -468,22 +468,33 @@ static bool is_copy(const struct kernel_op *m)
 	       (m->kind == KERNEL_OP_VJP_A && m->op == OP_add);
 }
 
-/* Returns the kernel op of D that makes register REG, or NULL. */
-static struct kernel_op *maker_of(struct draft *d, const struct arg *reg)
+/* Returns ARG or, if that is a register that another argument has replaced, that one. */
+static struct arg replaced(const struct draft *d, struct arg arg)
 {
-	for (struct kernel_op *m = d->kernel_ops; m < d->kernel_ops + d->kernel_op_count; m++)
-		if (same_register(&m->out, reg))
-			return m;
-	return NULL;
+	while (arg.kind == ARG_REGISTER && d->registers[arg.index].same.kind != ARG_NONE)
+		arg = d->registers[arg.index].same;
+	return arg;
 }
 
-/* Makes FROM, a register of D, TO wherever it stands. */
-static void rename_register(struct draft *d, struct arg from, struct arg to)
+static void replace_args(const struct draft *d, struct kernel_op *m)
 {
-	for (struct kernel_op *m = d->kernel_ops; m < d->kernel_ops + d->kernel_op_count; m++)
-		for (size_t a = 0; a < KERNEL_OP_ARGS; a++)
-			if (same_register(&m->args[a], &from))
-				m->args[a] = to;
+	for (size_t a = 0; a < KERNEL_OP_ARGS; a++)
+		m->args[a] = replaced(d, m->args[a]);
+}
+
+/* Notes that kernel op INDEX of D makes a register, if it does. */
+static void note_maker(struct draft *d, size_t index)
+{
+	const struct arg *out = &d->kernel_ops[index].out;
+	if (out->kind == ARG_REGISTER)
+		d->registers[out->index].begin = (uint32_t)index + 1;
+}
+
+/* Returns the kernel op of D that makes REG, if that is a register with one; else NULL. */
+static struct kernel_op *maker_of(struct draft *d, const struct arg *reg)
+{
+	const uint32_t noted = reg->kind == ARG_REGISTER ? d->registers[reg->index].begin : 0;
+	return noted ? &d->kernel_ops[noted - 1] : NULL;
 }
 
 /*
@@ -496,19 +507,27 @@ static void drop_copies(struct draft *d)
 	for (size_t i = 0; i < d->kernel_op_count; i++)
 		if (d->kernel_ops[i].kind == KERNEL_OP_LOOP) /* a register may have another value in each iteration */
 			return;
+	for (size_t i = 0; i < d->fills; i++)
+		note_maker(d, i);
 	for (size_t i = d->fills; i < d->kernel_op_count; i++) {
-		const struct kernel_op m = d->kernel_ops[i];
+		struct kernel_op m = d->kernel_ops[i];
+		replace_args(d, &m);
 		struct kernel_op *maker = is_copy(&m) ? maker_of(d, &m.g) : NULL;
 		const bool array = m.out.kind == ARG_ARRAY;
 		if (!is_copy(&m) || (array && (!maker || maker->kind == KERNEL_OP_FILL))) {
-			d->kernel_ops[count++] = m;
+			d->kernel_ops[count] = m;
+			note_maker(d, count++);
 			continue;
 		}
 		if (maker)
 			maker->single &= m.single;
-		rename_register(d, array ? m.g : m.out, array ? m.out : m.g);
+		const struct arg from = array ? m.g : m.out;
+		if (from.kind == ARG_REGISTER)
+			d->registers[from.index].same = array ? m.out : m.g;
 	}
 	d->kernel_op_count = count;
+	for (size_t i = 0; i < count; i++)
+		replace_args(d, &d->kernel_ops[i]);
 }
 
 static void add_kernel_ops(struct compiler *c, size_t first, size_t end)
