@@ -7,7 +7,7 @@
 void *owner_make(const struct ckptc_allocator *allocator, size_t size)
 {
 	const struct allocator from =
-		allocator ? (struct allocator){allocator->resize, allocator->context} : allocator_system;
+		allocator ? (struct allocator){allocator->resize, allocator->context, false} : allocator_system;
 	struct owner *owner = allocator_get(&from, 1, size);
 	if (!owner)
 		return NULL;

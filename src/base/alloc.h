@@ -17,9 +17,12 @@ struct allocator {
 	 */
 	void *(*resize)(void *context, void *block, size_t old_size, size_t new_size);
 	void *context;
+	bool zeroes; /* RESIZE zeroes blocks of at least ALLOCATOR_ZEROED bytes when it allocates them */
 };
 
 extern const struct allocator allocator_system;
+
+enum { ALLOCATOR_ZEROED = 4 << 20 };
 
 /* The alignment in bytes of arrays and scratch: a cache line, the widest vector. An allocator may give blocks less. */
 enum { ARRAY_ALIGN = 64 };

@@ -102,7 +102,8 @@ static void *take_block(struct arena *arena, size_t size)
 void *arena_alloc(struct arena *arena, size_t size)
 {
 	void *block = take_block(arena, size);
-	return block ? memset(block, 0, size) : NULL;
+	const bool zeroed = arena->allocator->zeroes && size >= ALLOCATOR_ZEROED; /* it has a new chunk of its own */
+	return block && !zeroed ? memset(block, 0, size) : block;
 }
 
 void *arena_array(struct arena *arena, size_t count, size_t size)

@@ -58,7 +58,7 @@ static void *failing_resize(void *context, void *block, size_t old_size, size_t 
 
 static inline struct allocator failing_allocator(struct failing *failing)
 {
-	return (struct allocator){failing_resize, failing};
+	return (struct allocator){.resize = failing_resize, .context = failing};
 }
 
 #endif

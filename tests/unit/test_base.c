@@ -21,7 +21,7 @@ static char rendered[1 << 20];
 static size_t rendered_length;
 
 static struct failing counts;
-static const struct allocator counting = {failing_resize, &counts};
+static const struct allocator counting = {.resize = failing_resize, .context = &counts};
 
 static void setup(void)
 {
@@ -153,6 +153,36 @@ START_TEST(arena_blocks_are_aligned_zeroed_and_apart)
 	ck_assert_ptr_nonnull(large);
 	ck_assert_uint_eq(large[(3 << 20) - 1], 0);
 	ck_assert(!arena.failed);
+}
+END_TEST
+
+/* True if the SIZE bytes at BLOCK are 0. */
+static bool is_zeroed(const char *block, size_t size)
+{
+	size_t i = 0;
+	while (i < size && block[i] == 0)
+		i++;
+	return i == size;
+}
+
+/* The system's allocator zeroes a large block, and the arena does not. The blocks before it were freed full of ones. */
+START_TEST(arena_blocks_of_the_system_are_zeroed)
+{
+	struct allocator_cap cap;
+	const struct allocator capped = allocator_capped(&cap, (size_t)1 << 30);
+	const size_t sizes[] = {ALLOCATOR_ZEROED - 1, ALLOCATOR_ZEROED, ALLOCATOR_ZEROED + 5, 3 * ALLOCATOR_ZEROED};
+	ck_assert(allocator_system.zeroes && capped.zeroes);
+	for (int round = 0; round < 4; round++) {
+		struct arena dirtied;
+		arena_init(&dirtied, round % 2 ? &capped : &allocator_system);
+		for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+			char *block = arena_alloc(&dirtied, sizes[i]);
+			ck_assert_ptr_nonnull(block);
+			ck_assert(is_zeroed(block, sizes[i]));
+			memset(block, 0xff, sizes[i]);
+		}
+		arena_free(&dirtied);
+	}
 }
 END_TEST
 
@@ -873,6 +903,7 @@ int main(void)
 	tcase_add_test(tcase, a_cap_holds_for_all_blocks_together);
 	tcase_add_test(tcase, a_cap_that_is_overshot_lets_go);
 	tcase_add_test(tcase, arena_blocks_are_aligned_zeroed_and_apart);
+	tcase_add_test(tcase, arena_blocks_of_the_system_are_zeroed);
 	tcase_add_test(tcase, arena_refuses_what_overflows);
 	tcase_add_test(tcase, arena_text_and_growth);
 	tcase_add_test(tcase, arena_long_arrays_grow_in_place);

@@ -19,7 +19,7 @@
 static char folder[] = "/tmp/test_load.XXXXXX", path[200];
 
 static struct failing counts;
-static const struct allocator counting = {failing_resize, &counts};
+static const struct allocator counting = {.resize = failing_resize, .context = &counts};
 
 static void setup(void)
 {

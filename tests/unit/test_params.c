@@ -18,7 +18,7 @@ static struct params params;
 static char folder[] = "/tmp/test_params.XXXXXX";
 
 static struct failing counts;
-static const struct allocator counting = {failing_resize, &counts};
+static const struct allocator counting = {.resize = failing_resize, .context = &counts};
 
 static void setup(void)
 {

@@ -7,7 +7,7 @@
 #include "suite.h"
 
 static struct failing counts;
-static const struct allocator counting = {failing_resize, &counts};
+static const struct allocator counting = {.resize = failing_resize, .context = &counts};
 
 /*
  * Reports on TEXT, PAD bytes being taken of the arena's chunk before. SAID: operations

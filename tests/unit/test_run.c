@@ -17,7 +17,7 @@ static char folder[] = "/tmp/test_run.XXXXXX";
 static char in_path[64], out_path[64];
 
 static struct failing counts;
-static const struct allocator counting = {failing_resize, &counts};
+static const struct allocator counting = {.resize = failing_resize, .context = &counts};
 
 struct feed {
 	int fd;
