@@ -4,7 +4,8 @@
  *
  * The blocking is Goto's (Goto and van de Geijn 2008, "Anatomy of
  * high-performance matrix multiplication"). A panel of B, PACK_K by PACK_N, is
- * packed into stripes that a tile reads in order. A block of A, PACK_M by PACK_K, is packed
+ * packed into stripes that a tile reads in order. If B's rows are contiguous, the first tile of a
+ * stripe packs it: its products hide the wait for B. A block of A, PACK_M by PACK_K, is packed
  * too in three cases: it is transposed, enough columns share that work, or its rows would fall into
  * one set of the cache. Of other blocks only the last rows, which fill no tile, are packed. A
  * tile of C, TILE_M rows by two vectors, stays in registers. Stripes at the edges are filled up
@@ -54,18 +55,25 @@ static void N(pack_rows)(REAL *to, const REAL *a, int64_t row, int64_t k)
 			to[p * N(TILE_M) + r] = a[r * row + p];
 }
 
-/* Packs A[M,K] into stripes. Element (i, p) lies at i + p * COLUMN: A's transpose is read in order, M elements at a time. */
+/*
+ * Packs A[M,K] into stripes. Element (i, p) lies at i + p * COLUMN: A's transpose is read in order, M elements at a time.
+ * Stripes begin at the same place of a page, so DEPTH columns of one are written before the next stripe.
+ */
 static void N(pack_transposed_a)(REAL *to, const REAL *a, int64_t column, int64_t m, int64_t k)
 {
-	enum { AHEAD = 16, LINE = 64 / sizeof(REAL) };
+	enum { DEPTH = 8, LINE = 64 / sizeof(REAL) };
 	const int64_t whole = m - m % N(TILE_M);
-	for (int64_t p = 0; p < k; p++, to += N(TILE_M), a += column) {
-		for (int64_t i = 0; i < m && p + AHEAD < k; i += LINE)
-			__builtin_prefetch(a + AHEAD * column + i);
-		for (int64_t i = 0; i < whole; i += N(TILE_M))
-			memcpy(to + i * k, a + i, sizeof(REAL) * N(TILE_M));
+	for (int64_t p = 0; p < k; p += DEPTH, to += DEPTH * N(TILE_M), a += DEPTH * column) {
+		const int depth = k - p < DEPTH ? (int)(k - p) : DEPTH;
+		for (int64_t i = 0; i < whole; i += N(TILE_M)) {
+			for (int q = 0; q < depth; q++) {
+				__builtin_prefetch(a + (q + DEPTH) * column + i);
+				memcpy(to + i * k + q * N(TILE_M), a + i + q * column, sizeof(REAL) * N(TILE_M));
+			}
+		}
 		for (int64_t i = whole; i < m; i++)
-			to[whole * k + i - whole] = a[i];
+			for (int q = 0; q < depth; q++)
+				to[whole * k + i - whole + q * N(TILE_M)] = a[i + q * column];
 	}
 }
 
@@ -134,39 +142,52 @@ static void N(pack_b)(REAL *to, const REAL *b, int64_t row, int64_t column, int6
 }
 
 /*
- * A tile of C, and its stripes of A and B of depth DEPTH. Rows of A read in place begin A_ROW apart. B is packed, or its
- * row p begins at B_AT[p].
+ * A tile of C, and its stripes of A and B of depth DEPTH. Rows of A read in place begin A_ROW apart. B is packed; or its
+ * row p begins at B_AT[p]; or its rows begin B_ROW apart, and the tile packs them to PACK.
  */
 struct N(tile) {
 	REAL *c;
 	int64_t ldc;
 	const REAL *a, *b;
 	const int64_t *b_at;
-	int64_t a_row, depth;
+	REAL *pack;
+	int64_t a_row, b_row, depth;
 	int rows, columns;
 	bool add;
 };
 
+/* Where a tile finds its stripe of B: packed, at B_AT, or in rows that it packs. */
+enum N(stripe_form) { N(PACKED), N(APART), N(FRESH) };
+
 /*
  * Computes the tile T. Element (i, p) of its stripe of A is at i * ROW + p * COLUMN. Only HEIGHT rows of the tile and
- * VECTORS of its two vectors are computed. APART: B is not packed. Every caller passes constants for these three.
+ * VECTORS of its two vectors are computed. Every caller passes constants for these two and FORM.
+ * A prefetch behind the end of B does nothing.
  */
 static inline __attribute__((always_inline)) void N(tile_of)(const struct N(tile) *t, const int64_t row,
                                                              const int64_t column, const int height, const int vectors,
-                                                             const bool apart)
+                                                             const enum N(stripe_form) form)
 {
+	enum { AHEAD = 32 };
 	const REAL *const a = t->a, *const b = t->b;
+	REAL *const pack = t->pack;
 	const int64_t *const b_at = t->b_at;
 	REAL *const c = t->c;
-	const int64_t ldc = t->ldc, depth = t->depth;
+	const int64_t ldc = t->ldc, depth = t->depth, b_row = t->b_row;
 	const bool add = t->add;
 	N(vector) sum[N(TILE_M)][2];
 #pragma GCC unroll 16
 	for (int i = 0; i < height; i++)
 		sum[i][0] = sum[i][1] = (N(vector)){0};
 	for (int64_t p = 0; p < depth; p++) {
-		const REAL *const line = b + (apart ? b_at[p] : p * N(TILE_N));
+		const REAL *const line = b + (form == N(APART) ? b_at[p] : p * (form == N(FRESH) ? b_row : N(TILE_N)));
 		const N(vector) b0 = *(const N(loose) *)line, b1 = *(const N(loose) *)(line + N(LANES));
+		if (form == N(FRESH)) {
+			*(N(loose) *)(pack + p * N(TILE_N)) = b0;
+			*(N(loose) *)(pack + p * N(TILE_N) + N(LANES)) = b1;
+			__builtin_prefetch(line + AHEAD * b_row, 0, 2);
+			__builtin_prefetch(line + AHEAD * b_row + N(TILE_N) - 1, 0, 2);
+		}
 #pragma GCC unroll 16
 		for (int i = 0; i < height; i++) {
 			const N(vector) x = a[i * row + p * column] - (N(vector)){0};
@@ -203,38 +224,43 @@ static inline __attribute__((always_inline)) void N(tile_of)(const struct N(tile
  * Computes the tile of a packed stripe of A. If one vector holds all columns, only one of each row is computed. Else,
  * if a third or two thirds of the tile hold all rows, only these are computed (one or two rows if TILE_M is 4).
  */
-static inline __attribute__((always_inline)) void N(tile_of_packed)(const struct N(tile) *t, const bool apart)
+static inline __attribute__((always_inline)) void N(tile_of_packed)(const struct N(tile) *t, const enum N(stripe_form) form)
 {
 	enum { THIRD = N(TILE_M) / 3 };
 	if (t->columns <= (int)N(LANES))
-		N(tile_of)(t, 1, N(TILE_M), N(TILE_M), 1, apart);
+		N(tile_of)(t, 1, N(TILE_M), N(TILE_M), 1, form);
 	else if (t->rows <= THIRD)
-		N(tile_of)(t, 1, N(TILE_M), THIRD, 2, apart);
+		N(tile_of)(t, 1, N(TILE_M), THIRD, 2, form);
 	else if (t->rows <= 2 * THIRD)
-		N(tile_of)(t, 1, N(TILE_M), 2 * THIRD, 2, apart);
+		N(tile_of)(t, 1, N(TILE_M), 2 * THIRD, 2, form);
 	else
-		N(tile_of)(t, 1, N(TILE_M), N(TILE_M), 2, apart);
+		N(tile_of)(t, 1, N(TILE_M), N(TILE_M), 2, form);
 }
 
 /* Computes the tile of rows of A that are read in place: all of a tile, or a third or two. */
-static inline __attribute__((always_inline)) void N(tile_of_rows)(const struct N(tile) *t, const bool apart)
+static inline __attribute__((always_inline)) void N(tile_of_rows)(const struct N(tile) *t, const enum N(stripe_form) form)
 {
 	enum { THIRD = N(TILE_M) / 3 };
 	if (t->rows == THIRD)
-		N(tile_of)(t, t->a_row, 1, THIRD, 2, apart);
+		N(tile_of)(t, t->a_row, 1, THIRD, 2, form);
 	else if (t->rows == 2 * THIRD)
-		N(tile_of)(t, t->a_row, 1, 2 * THIRD, 2, apart);
+		N(tile_of)(t, t->a_row, 1, 2 * THIRD, 2, form);
 	else if (t->columns > (int)N(LANES))
-		N(tile_of)(t, t->a_row, 1, N(TILE_M), 2, apart);
+		N(tile_of)(t, t->a_row, 1, N(TILE_M), 2, form);
 	else
-		N(tile_of)(t, t->a_row, 1, N(TILE_M), 1, apart);
+		N(tile_of)(t, t->a_row, 1, N(TILE_M), 1, form);
 }
 
 typedef void N(tile_function)(const struct N(tile) *t);
-static __attribute__((noinline)) void N(tile_packed)(const struct N(tile) *t) { N(tile_of_packed)(t, false); }
-static __attribute__((noinline)) void N(tile_in_place)(const struct N(tile) *t) { N(tile_of_rows)(t, false); }
-static __attribute__((noinline)) void N(tile_packed_apart)(const struct N(tile) *t) { N(tile_of_packed)(t, true); }
-static __attribute__((noinline)) void N(tile_in_place_apart)(const struct N(tile) *t) { N(tile_of_rows)(t, true); }
+#define TILE(NAME, KIND, FORM)                                                                                         \
+	static __attribute__((noinline)) void N(NAME)(const struct N(tile) *t) { N(KIND)(t, N(FORM)); }
+TILE(tile_packed, tile_of_packed, PACKED)
+TILE(tile_packed_apart, tile_of_packed, APART)
+TILE(tile_packed_fresh, tile_of_packed, FRESH)
+TILE(tile_in_place, tile_of_rows, PACKED)
+TILE(tile_in_place_apart, tile_of_rows, APART)
+TILE(tile_in_place_fresh, tile_of_rows, FRESH)
+#undef TILE
 
 /*
  * Returns how many of a block's HEIGHT rows are read in place: those of all whole tiles, and a third or two thirds of one,
@@ -281,10 +307,14 @@ struct N(strided) {
 	int64_t b_row, b_column;
 	const int64_t *b_at; /* or NULL; B's row p begins at B_AT[p], and b_column is 1 */
 	bool accumulate, sparse;
+	bool fresh; /* of a block: the first tiles of its whole stripes of B pack them */
 	REAL *c;
 	int64_t ldc;
 	struct N(ahead) *ahead; /* multiply_panels sets it */
 };
+
+/* True if the first tiles of X's whole stripes of B pack them. A sparse product looks at the stripes before. */
+static bool N(is_fresh)(const struct N(strided) *x) { return !x->b_at && x->b_column == 1 && !x->sparse; }
 
 /* The part of a stripe's depth outside of which the stripe has zeros alone. */
 struct N(depth) {
@@ -380,17 +410,20 @@ static void N(prefetch_c)(const struct N(tile) *t)
 	}
 }
 
-/* Computes BLOCK, whose B is packed in PANEL, unless it has B_AT. Packs into PACKED the rows of A that are not read in place. */
-static void N(multiply_block)(const struct N(strided) *block, REAL *packed, const REAL *panel)
+/*
+ * Computes BLOCK, whose B is packed in PANEL, or is packed there now if it is fresh, unless it has B_AT. Packs into PACKED
+ * the rows of A that are not read in place.
+ */
+static void N(multiply_block)(const struct N(strided) *block, REAL *packed, REAL *panel)
 {
 	const int64_t width = block->n, row = block->a_row;
 	const int64_t in_place = N(rows_in_place)(row, block->a_column, block->m, width);
 	struct N(depths) depths;
 	N(pack_a)(packed, block->a + in_place * row, row, block->a_column, block->m - in_place, block->k);
 	N(find_depths)(&depths, block, in_place, packed, panel);
-	struct N(tile) t = {.ldc = block->ldc, .a_row = row, .add = block->accumulate};
-	N(tile_function) *const tile_in_place = block->b_at ? N(tile_in_place_apart) : N(tile_in_place);
-	N(tile_function) *const tile_packed = block->b_at ? N(tile_packed_apart) : N(tile_packed);
+	struct N(tile) t = {.ldc = block->ldc, .a_row = row, .b_row = block->b_row, .add = block->accumulate};
+	static N(tile_function) *const tiles[][3] = {{N(tile_packed), N(tile_packed_apart), N(tile_packed_fresh)},
+	                                            {N(tile_in_place), N(tile_in_place_apart), N(tile_in_place_fresh)}};
 	for (int64_t j = 0; j < width; j += N(TILE_N)) {
 		const struct N(depth) *const across = &depths.b[j / N(TILE_N)], *down = depths.a;
 		t.columns = width - j < N(TILE_N) ? (int)(width - j) : N(TILE_N);
@@ -399,24 +432,22 @@ static void N(multiply_block)(const struct N(strided) *block, REAL *packed, cons
 			const int64_t end = down->end < across->end ? down->end : across->end;
 			t.rows = block->m - i < N(TILE_M) ? (int)(block->m - i) : N(TILE_M);
 			t.depth = end > begin ? end - begin : 0;
-			t.b = block->b_at ? block->b + j : panel + j * block->k + begin * N(TILE_N);
+			const bool fresh = block->fresh && i == 0 && t.columns == N(TILE_N);
+			const enum N(stripe_form) form = block->b_at ? N(APART) : fresh ? N(FRESH) : N(PACKED);
+			t.pack = panel + j * block->k;
+			t.b = form == N(PACKED) ? t.pack + begin * N(TILE_N) : block->b + j;
 			t.b_at = block->b_at ? block->b_at + begin : NULL;
 			t.c = block->c + i * block->ldc + j;
 			N(prefetch_c)(&t);
 			N(prefetch_ahead)(block->ahead);
-			if (i < in_place) {
-				t.a = block->a + i * row + begin;
-				tile_in_place(&t);
-			} else {
-				t.a = packed + (i - in_place) * block->k + begin * N(TILE_M);
-				tile_packed(&t);
-			}
+			t.a = i < in_place ? block->a + i * row + begin : packed + (i - in_place) * block->k + begin * N(TILE_M);
+			tiles[i < in_place][form](&t);
 		}
 	}
 }
 
-/* Computes ROWS, whose B is packed in PANEL, block by block. */
-static void N(multiply_rows)(const struct N(strided) *rows, REAL *packed, const REAL *panel)
+/* Computes ROWS, whose B is packed in PANEL or is fresh, block by block. */
+static void N(multiply_rows)(const struct N(strided) *rows, REAL *packed, REAL *panel)
 {
 	struct N(strided) block = *rows;
 	for (int64_t i = 0; i < rows->m; i += N(PACK_M)) {
@@ -424,6 +455,7 @@ static void N(multiply_rows)(const struct N(strided) *rows, REAL *packed, const 
 		block.a = rows->a + i * rows->a_row;
 		block.c = rows->c + i * rows->ldc;
 		N(multiply_block)(&block, packed, panel);
+		block.fresh = false;
 	}
 }
 
@@ -434,7 +466,7 @@ static struct N(ahead) N(panel_after)(const struct N(strided) *x, int64_t j, int
 	const bool below = p + PACK_K < x->k;
 	const int64_t row = below ? p + PACK_K : 0, column = below ? j : j + N(PACK_N);
 	int64_t n = x->n - column < N(PACK_N) ? x->n - column : N(PACK_N), k = x->k - row < PACK_K ? x->k - row : PACK_K;
-	if (x->b_at || n <= 0)
+	if (x->b_at || n <= 0 || N(is_fresh)(x))
 		return (struct N(ahead)){0};
 	const int64_t tiles = (x->m + N(TILE_M) - 1) / N(TILE_M) * (N(PACK_N) / N(TILE_N));
 	const int64_t lines = n * k / LINE / tiles + 1;
@@ -456,10 +488,12 @@ static void N(multiply_panels)(const struct N(strided) *x, REAL *packed, REAL *p
 			block.ahead = &ahead;
 			block.k = x->k - p < PACK_K ? x->k - p : PACK_K;
 			block.accumulate = x->accumulate || p > 0;
-			block.b = x->b + j;
+			block.b = x->b_at ? x->b + j : x->b + p * x->b_row + j * x->b_column;
 			block.b_at = x->b_at ? x->b_at + p : NULL;
-			if (!x->b_at)
-				N(pack_b)(panel, x->b + p * x->b_row + j * x->b_column, x->b_row, x->b_column, block.n, block.k);
+			block.fresh = N(is_fresh)(x);
+			const int64_t whole = block.fresh ? block.n / N(TILE_N) * N(TILE_N) : 0;
+			if (!x->b_at && whole < block.n)
+				N(pack_b)(panel + whole * block.k, block.b + whole * x->b_column, x->b_row, x->b_column, block.n - whole, block.k);
 			block.a = x->a + p * x->a_column;
 			block.c = x->c + j;
 			N(multiply_rows)(&block, packed, panel);

@@ -247,9 +247,24 @@ START_TEST(test_blocks)
 END_TEST
 
 /*
- * Zeros below or above the diagonal of A (side 0, 1) or B (2, 3), of both signs: a sparse product has the bits of any
- * other, also where a NaN or an infinity in the other factor meets them.
+ * Zeros of both signs in A (sides 0 to 3) or B (4 to 7): below the diagonal, above it, outside a band, and all but some
+ * whole lines. A sparse product has the bits of any other, also where a NaN or an infinity in the other factor meets them.
  */
+static bool is_hidden(int kind, int line, int p)
+{
+	const int diagonal = 4 * line;
+	switch (kind) {
+	case 0:
+		return p > diagonal;
+	case 1:
+		return p < diagonal;
+	case 2:
+		return p > diagonal + 20 || p + 20 < diagonal;
+	default:
+		return line % 40 < 24;
+	}
+}
+
 static void check_sparse(const struct way *way, int side, int form, double other)
 {
 	enum { M = 70, N = 75, K = 300 };
@@ -259,15 +274,15 @@ static void check_sparse(const struct way *way, int side, int form, double other
 	uint64_t seed = 1;
 	for (int i = 0; i < M; i++)
 		for (int p = 0; p < K; p++) {
-			const bool zero = side == 0 ? p > 4 * i : side == 1 && p < 4 * i;
+			const bool zero = side < 4 && is_hidden(side, i, p);
 			set(dtype, a, ta ? p * M + i : i * K + p, zero ? (p % 2 ? 0.0 : -0.0) : noise(&seed));
 		}
 	for (int p = 0; p < K; p++)
 		for (int j = 0; j < N; j++) {
-			const bool zero = side == 2 ? p > 4 * j : side == 3 && p < 4 * j;
+			const bool zero = side >= 4 && is_hidden(side - 4, j, p);
 			set(dtype, b, tb ? j * K + p : p * N + j, zero ? (p % 2 ? 0.0 : -0.0) : noise(&seed));
 		}
-	if (side < 2)
+	if (side < 4)
 		set(dtype, b, tb ? 7 * K + 150 : 150 * N + 7, other);
 	else
 		set(dtype, a, ta ? 150 * M + 7 : 7 * K + 150, other);
@@ -284,7 +299,7 @@ START_TEST(test_sparse)
 	struct way ways[10];
 	const size_t count = ways_of(ways, false);
 	for (size_t w = 0; w < count; w++)
-		for (int side = 0; side < 4; side++)
+		for (int side = 0; side < 8; side++)
 			for (int form = 0; form < 4; form++) {
 				check_sparse(&ways[w], side, form, 0.5);
 				check_sparse(&ways[w], side, form, (double)NAN);
