@@ -173,6 +173,7 @@ enum status session_open_input(struct session *s)
 	TRY(input_open(&s->in.input, s->line.values[OPTION_INPUT], false, &s->arena, &s->diags));
 	s->in.open = true;
 	s->set.reading.anywhere = (s->ranks || s->line.given[OPTION_JOURNAL]) && s->set.reading.copies;
+	s->set.reading.threads = s->set.threads;
 	reader_init(&s->in.reader, &s->in.input, &s->set.reading, &s->arena);
 	if (s->chain.input_type.given)
 		s->in.reader.declared = s->chain.input_type.type.dtype;

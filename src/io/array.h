@@ -31,6 +31,7 @@ struct reader_options {
 	bool one_pass;     /* --one-pass: such a copy is an error */
 	bool overwritten;  /* an output may overwrite the input, so that all is read before the first write */
 	const char *spill; /* --spill */
+	int threads;       /* count the rows of a text in a file; below 2: the caller counts alone */
 };
 
 struct reader {

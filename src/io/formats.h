@@ -59,6 +59,8 @@ struct text_file {
 	struct mark marks[TEXT_MARKS]; /* the first is of the first number; later ones are of rows, or in the first row */
 };
 
+static inline bool text_is_blank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\f' || c == '\v'; }
+
 /* A scan reads the numbers of a text in order, from any number of a file on. */
 struct scan;
 /*
@@ -76,12 +78,21 @@ enum status scan_read(struct scan *scan, double *to, size_t count, size_t *got, 
 bool scan_done(const struct scan *scan);
 struct text_size scan_size(const struct scan *scan);
 /*
- * Sets the size and the marks of the file of SCAN, which has read nothing. It checks the first
- * numbers alone, and so refuses data of another kind early.
+ * Counts and marks the numbers of the first row of SCAN's file, of which SCAN has read nothing. Sets NEXT->at and NEXT->line to the
+ * line after it. Checks the first numbers alone, and so refuses data of another kind early.
  */
-enum status scan_count(struct scan *scan);
+enum status scan_first_row(struct scan *scan, struct mark *next);
+/*
+ * Counts and marks the rows of READER's text from LINE on, the line after the first row. options.threads share the text. Fails
+ * with STATUS_DATA if the file cannot be read as far as it was when it was opened.
+ */
+enum status text_count_rows(const struct reader *reader, const struct mark *line, struct diags *diags);
+/* Adds a mark to TEXT, unless the last is near. If there are too many, every other one is left. */
+void text_add_mark(struct text_file *text, const struct mark *mark);
 /* Makes number ELEMENT of the file of SCAN the next, once its rows are counted. Fails with STATUS_DATA as scan_read. */
 enum status scan_seek(struct scan *scan, int64_t element, struct diags *diags);
+/* Fails with STATUS_DATA if the row of the number that was read last has more of them. */
+enum status scan_end_row(struct scan *scan, struct diags *diags);
 int64_t scan_next(const struct scan *scan);  /* the number that is read next */
 struct scan **scan_link(struct scan *scan);  /* for a list of scans */
 size_t scan_memory(void);                    /* bytes of a scan, unless a word is longer than a window */

@@ -94,8 +94,10 @@ static enum status open_text(struct reader *r, struct text_size *size, struct di
 	TRY_ALLOC(text, diags);
 	*text = (struct text_file){.first = r->input->offset, .gap = FIRST_GAP};
 	pthread_mutex_init(&text->lock, NULL);
+	struct mark next;
 	const enum status status = scan_open(&text->idle, r, text, diags);
-	TRY(status ? status : scan_count(text->idle));
+	TRY(status ? status : scan_first_row(text->idle, &next));
+	TRY(text_count_rows(r, &next, diags));
 	*size = text->size;
 	r->held_size = sizeof *text;
 	return STATUS_OK;
@@ -160,6 +162,8 @@ static enum status read_from(struct scan *scan, const struct reader *r, int64_t 
 	size_t got = 0;
 	TRY(scan_seek(scan, first, diags));
 	TRY(scan_read(scan, to, count, &got, diags));
+	if ((first + (int64_t)count) % r->text->size.columns == 0) /* another scan may read the next row */
+		TRY(scan_end_row(scan, diags));
 	const bool same = got == count && (first + (int64_t)count < r->count) == !scan_done(scan);
 	return same ? STATUS_OK : scan_file_changed(r->input, diags);
 }

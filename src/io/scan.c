@@ -101,8 +101,6 @@ static enum status end_row(struct scan *s, size_t at)
 	return STATUS_OK;
 }
 
-static bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\f' || c == '\v'; }
-
 enum status scan_out_of_memory(const struct input *input, size_t read, struct diags *diags)
 {
 	diag_file(diags, STATUS_LIMIT, input->name, (int64_t)read,
@@ -177,7 +175,7 @@ static enum status fill(struct scan *s)
 static bool read_plain(struct scan *s, double *to)
 {
 	const char *last = s->text + s->length, *end = number_read(s->text + s->at, last, to);
-	if (!end || (end < last ? *end != '\n' && *end != ',' && !is_blank(*end) : !s->end))
+	if (!end || (end < last ? *end != '\n' && *end != ',' && !text_is_blank(*end) : !s->end))
 		return false;
 	s->at = (size_t)(end - s->text);
 	return true;
@@ -190,7 +188,7 @@ static enum status read_word(struct scan *s, double *to)
 	for (;;) {
 		const char *word = s->text + s->at;
 		const size_t most = s->length - s->at;
-		while (size < most && word[size] != '\n' && word[size] != ',' && !is_blank(word[size]))
+		while (size < most && word[size] != '\n' && word[size] != ',' && !text_is_blank(word[size]))
 			size++;
 		if (size < most || s->end || memchr(word, 0, size)) /* there may be no end of such a word */
 			break;
@@ -239,6 +237,13 @@ void scan_close(struct scan *s)
 	allocator_put(a, s, sizeof *s);
 }
 
+static void pass_line_end(struct scan *s)
+{
+	s->at++;
+	s->line++;
+	s->line_begin = s->begin + (int64_t)s->at;
+}
+
 enum status scan_read(struct scan *s, double *to, size_t count, size_t *got, struct diags *diags)
 {
 	s->diags = diags;
@@ -251,15 +256,13 @@ enum status scan_read(struct scan *s, double *to, size_t count, size_t *got, str
 		if (c == '\n') {
 			TRY(end_row(s, s->at));
 			s->comma = true;
-			s->line++;
-			s->at++;
-			s->line_begin = s->begin + (int64_t)s->at;
+			pass_line_end(s);
 		} else if (c == ',') {
 			if (s->comma)
 				return text_error(s, s->at, s->at + 1, "an empty field");
 			s->comma = true;
 			s->at++;
-		} else if (is_blank(c)) {
+		} else if (text_is_blank(c)) {
 			s->at++;
 		} else {
 			if (s->csv && !s->comma)
@@ -284,34 +287,16 @@ int64_t scan_bytes(const struct scan *s) { return s->begin + (int64_t)s->length;
 struct scan **scan_link(struct scan *s) { return &s->link; }
 int64_t scan_next(const struct scan *s) { return s->next; }
 
-/* Adds a mark to TEXT, unless the last is near. If there are too many, every other one is left. */
-static void add_mark(struct text_file *text, struct mark mark)
+void text_add_mark(struct text_file *text, const struct mark *mark)
 {
-	if (text->mark_count > 0 && mark.at - text->marks[text->mark_count - 1].at < text->gap)
+	if (text->mark_count > 0 && mark->at - text->marks[text->mark_count - 1].at < text->gap)
 		return;
 	if (text->mark_count == TEXT_MARKS) {
 		text->gap *= 2;
 		for (text->mark_count = 0; text->mark_count < TEXT_MARKS / 2; text->mark_count++)
 			text->marks[text->mark_count] = text->marks[2 * text->mark_count];
 	}
-	text->marks[text->mark_count++] = mark;
-}
-
-/*
- * Counts the words of the first row that begin between AT and END, parts of the line of MARK, which lie in the window.
- * Marks some. *IN_WORD: the byte before AT was a word's.
- */
-static void count_words(struct scan *s, const char *at, const char *end, bool *in_word, struct mark mark)
-{
-	for (; at < end; at++) {
-		const bool word = *at != ',' && !is_blank(*at);
-		if (word && !*in_word) {
-			mark.element = s->file->size.columns++;
-			mark.at = s->begin + (at - s->text);
-			add_mark(s->file, mark);
-		}
-		*in_word = word;
-	}
+	text->marks[text->mark_count++] = *mark;
 }
 
 /* Checks the numbers of the first window. */
@@ -325,43 +310,49 @@ static enum status check_window(struct scan *s)
 	return STATUS_OK;
 }
 
-/* Counts the lines that end in the window, and begins the next. *BLANK: the line has no word so far. */
-static void count_window(struct scan *s, bool *blank, bool *in_word, struct mark *line)
+/*
+ * Counts the words of the first row that begin in the window, and marks some. True at the row's end. *IN_WORD: the byte
+ * before the window was a word's. LINE: the line of the window's next byte.
+ */
+static bool count_words(struct scan *s, bool *in_word, struct mark *line)
 {
 	struct text_size *size = &s->file->size;
-	const char *at = s->text + s->at, *const end = s->text + s->length;
-	while (at < end) {
-		while (*blank && at < end && is_blank(*at))
-			at++;
-		const char *line_end = memchr(at, '\n', (size_t)(end - at)), *const stop = line_end ? line_end : end;
-		if (*blank && stop > at && ++size->rows > 1)
-			add_mark(s->file, (struct mark){(size->rows - 1) * size->columns, s->begin + (at - s->text),
-			                                line->line_begin, line->line});
-		*blank &= stop == at;
-		if (size->rows == 1)
-			count_words(s, at, stop, in_word, *line);
-		at = stop + (line_end != NULL);
-		if (line_end) {
-			*blank = true;
+	for (; s->at < s->length; s->at++) {
+		const char c = s->text[s->at];
+		line->at = s->begin + (int64_t)s->at;
+		if (c == '\n') {
 			line->line++;
-			line->line_begin = s->begin + (at - s->text);
+			line->line_begin = ++line->at;
+			*in_word = false;
+			if (size->columns > 0)
+				return true;
+			continue;
 		}
+		const bool word = c != ',' && !text_is_blank(c);
+		if (word && !*in_word) {
+			line->element = size->columns++;
+			text_add_mark(s->file, line);
+		}
+		*in_word = word;
 	}
-	s->at = s->length;
+	return false;
 }
 
-enum status scan_count(struct scan *s)
+enum status scan_first_row(struct scan *s, struct mark *next)
 {
-	bool blank = true, in_word = false;
-	struct mark line = {.line = 1};
+	bool in_word = false;
+	*next = (struct mark){.line = 1};
 	TRY(check_window(s));
 	TRY(begin_scan(s));
-	for (;;) {
-		count_window(s, &blank, &in_word, &line);
-		if (s->end)
-			return begin_scan(s);
+	while (!count_words(s, &in_word, next)) {
+		if (s->end) {
+			next->at = s->begin + (int64_t)s->length;
+			break;
+		}
 		TRY(fill(s));
 	}
+	s->file->size.rows = s->file->size.columns > 0;
+	return begin_scan(s);
 }
 
 /* Returns the last mark of TEXT that is not beyond number ELEMENT. */
@@ -399,17 +390,70 @@ static enum status go_to(struct scan *s, const struct mark *mark)
 	return s->at <= s->length ? STATUS_OK : scan_file_changed(s->input, s->diags);
 }
 
+/* Goes to the first word of the next row, without a look at the words before it. */
+static enum status next_row(struct scan *s)
+{
+	for (bool passed = false;;) {
+		if (s->at == s->length) {
+			if (s->end)
+				return scan_file_changed(s->input, s->diags);
+			TRY(fill(s));
+			continue;
+		}
+		const char c = s->text[s->at];
+		if (c == '\n') {
+			pass_line_end(s);
+			passed = true;
+		} else if (!passed) {
+			const char *line_end = memchr(s->text + s->at, '\n', s->length - s->at);
+			s->at = line_end ? (size_t)(line_end - s->text) : s->length;
+		} else if (text_is_blank(c)) {
+			s->at++;
+		} else {
+			return STATUS_OK;
+		}
+	}
+}
+
+/* Goes to row ROW, or stays if it is the current one. Whoever reads the numbers between checks them. */
+static enum status skip_to_row(struct scan *s, int64_t row)
+{
+	const int64_t columns = s->file->size.columns, here = s->next / columns;
+	if (row == here)
+		return STATUS_OK;
+	for (int64_t at = here; at < row; at++)
+		TRY(next_row(s));
+	s->next = row * columns;
+	s->columns = columns;
+	s->rows = 1;
+	s->in_row = 0;
+	s->comma = true;
+	return STATUS_OK;
+}
+
 enum status scan_seek(struct scan *s, int64_t element, struct diags *diags)
 {
 	double skipped[512];
 	size_t got = 1;
 	const struct mark *mark = mark_before(s->file, element);
 	s->diags = diags;
-	if (s->next > element || s->next < mark->element)
+	if (s->next == element)
+		return STATUS_OK;
+	if (s->next == 0 || s->next > element || s->next < mark->element)
 		TRY(go_to(s, mark));
+	TRY(skip_to_row(s, element / s->file->size.columns));
 	while (s->next < element && got > 0)
 		TRY(scan_read(s, skipped, (size_t)lesser(sizeof skipped / sizeof *skipped, element - s->next), &got, diags));
 	return s->next == element ? STATUS_OK : scan_file_changed(s->input, diags);
+}
+
+enum status scan_end_row(struct scan *s, struct diags *diags)
+{
+	const int64_t next = s->next;
+	double value;
+	for (size_t got = 1; s->in_row > 0 && got > 0;)
+		TRY(scan_read(s, &value, 1, &got, diags));
+	return s->next == next ? STATUS_OK : scan_file_changed(s->input, diags);
 }
 
 enum status scan_file_changed(const struct input *input, struct diags *diags)

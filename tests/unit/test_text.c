@@ -633,6 +633,143 @@ START_TEST(long_lines)
 }
 END_TEST
 
+/*
+ * Texts of more than a piece for each of three threads. Number N of a text is N, so a number that is read shows whether
+ * the rows before it were counted right. Line ends lie at the edges of blocks, and next to them.
+ */
+
+enum { LARGE = 5 << 20, BLOCK = 64 << 10 };
+
+struct large_text {
+	char *text;
+	size_t length, first_end; /* FIRST_END: the byte after the first row, where the blocks begin */
+	int64_t rows, columns;
+	uint64_t state;
+};
+
+/* Writes blanks, and lines of blanks, up to a few bytes before or after the edge of a block. */
+static void put_blanks(struct large_text *t)
+{
+	static const char *const blank[] = {"\n", "\r\n", "   \n", " \t\f\v\r\n"};
+	if (t->first_end && draw(&t->state) % 4 == 0) {
+		const size_t edge = BLOCK - (t->length - t->first_end) % BLOCK;
+		if (edge < 400) {
+			memset(t->text + t->length, ' ', edge + 3);
+			t->length += edge + draw(&t->state) % 4 - 1;
+		}
+	}
+	while (draw(&t->state) % 4 == 0)
+		t->length += (size_t)sprintf(t->text + t->length, "%s", blank[draw(&t->state) % 4]);
+	if (draw(&t->state) % 4000 == 0) /* lines that have whole blocks */
+		for (size_t i = 0, n = draw(&t->state) % (3 * BLOCK); i < n; i++)
+			t->text[t->length++] = i % 100 ? ' ' : '\n';
+}
+
+static void put_row(struct large_text *t, bool last)
+{
+	for (int64_t i = 0; i < t->columns; i++)
+		t->length += (size_t)sprintf(t->text + t->length, "%s%lld%*s", i ? "," : "",
+		                             (long long)(t->rows * t->columns + i), (int)(draw(&t->state) % 3), "");
+	t->rows++;
+	if (!last || draw(&t->state) % 2)
+		t->length += (size_t)sprintf(t->text + t->length, draw(&t->state) % 2 ? "\n" : "\r\n");
+	if (t->rows == 1)
+		t->first_end = t->length;
+}
+
+static void make_large(struct large_text *t)
+{
+	t->text = malloc(LARGE + (1 << 20));
+	ck_assert_ptr_nonnull(t->text);
+	while (t->length < LARGE - (1 << 20)) {
+		put_blanks(t);
+		put_row(t, false);
+	}
+	put_blanks(t);
+	put_row(t, true);
+}
+
+static void open_large(struct reader *r, const char *name, struct input *input, int threads)
+{
+	const struct reader_options options = {
+		.format = FORMAT_CSV, .assume = DTYPE_COUNT, .raw = {.shape = {.ndim = -1}}, .threads = threads};
+	bool end;
+	ck_assert_int_eq(input_open(input, name, true, &arena, &diags), STATUS_OK);
+	reader_init(r, input, &options, &arena);
+	ck_assert_int_eq(reader_next(r, &end, &diags), STATUS_OK);
+	ck_assert_ptr_nonnull(r->text);
+}
+
+START_TEST(rows_are_counted_by_threads)
+{
+	static const int64_t columns[] = {1, 2, 7, 300, 20000};
+	struct large_text t = {.columns = columns[_i % 5], .state = 100 + (uint64_t)_i};
+	char name[] = "/tmp/ckptc-text-XXXXXX";
+	struct reader readers[3];
+	struct input inputs[3];
+	make_large(&t);
+	close(mkstemp(name));
+	file_write(name, t.text, t.length);
+	free(t.text);
+	for (int i = 0; i < 3; i++) {
+		struct reader *r = &readers[i];
+		const struct text_file *text = (open_large(r, name, &inputs[i], i + 1), r->text), *one = readers[0].text;
+		ck_assert_int_eq(text->size.rows, t.rows);
+		ck_assert_int_eq(text->size.columns, t.columns);
+		ck_assert_uint_eq(text->mark_count, one->mark_count);
+		for (size_t m = 0; m < text->mark_count; m++) {
+			ck_assert_int_eq(text->marks[m].element, one->marks[m].element);
+			ck_assert_int_eq(text->marks[m].at, one->marks[m].at);
+			ck_assert_int_eq(text->marks[m].line_begin, one->marks[m].line_begin);
+			ck_assert_uint_eq(text->marks[m].line, one->marks[m].line);
+		}
+		for (int k = 0; k < 300; k++) {
+			double values[3];
+			const int64_t first = (int64_t)(draw(&t.state) % (uint64_t)(t.rows * t.columns - 3));
+			ck_assert_int_eq(reader_read_at(r, first, values, DTYPE_F64, 3, &diags), STATUS_OK);
+			for (int v = 0; v < 3; v++)
+				ck_assert_double_eq(values[v], (double)(first + v));
+		}
+	}
+	for (int i = 0; i < 3; i++) {
+		reader_free(&readers[i]);
+		input_close(&inputs[i]);
+	}
+	unlink(name);
+}
+END_TEST
+
+/* The line of an error is known however far the scan has jumped, and the numbers of a row are counted to its end. */
+START_TEST(wrong_rows_are_found_after_jumps)
+{
+	enum { ROWS = 400000, WRONG = 300000 };
+	char name[] = "/tmp/ckptc-text-XXXXXX";
+	struct reader r;
+	struct input input;
+	double values[20];
+	FILE *f = fdopen(mkstemp(name), "w");
+	ck_assert_ptr_nonnull(f);
+	for (int i = 0; i < ROWS; i++)
+		fprintf(f, i == WRONG ? "1,2,3\n" : i == WRONG + 50 ? "1,x\n" : i % 10 ? "1,2\n" : "\n1,2\n");
+	fclose(f);
+	open_large(&r, name, &input, 2);
+	ck_assert_int_eq(r.text->size.rows, ROWS);
+	/* The rows after the wrong ones: only those that are wanted are checked. */
+	ck_assert_int_eq(reader_read_at(&r, 2 * (WRONG + 51), values, DTYPE_F64, 4, &diags), STATUS_OK);
+	/* The wrong row is the last that is read, and has one number more. */
+	ck_assert_int_eq(reader_read_at(&r, 2 * (WRONG - 1), values, DTYPE_F64, 4, &diags), STATUS_DATA);
+	ck_assert_str_eq(scratch_message(), "a row of 3 numbers after rows of 2");
+	ck_assert_uint_eq(diags.last->span.line, WRONG + 1 + WRONG / 10);
+	ck_assert_int_eq(reader_read_at(&r, 2 * (WRONG + 45), values, DTYPE_F64, 20, &diags), STATUS_DATA);
+	ck_assert_str_eq(scratch_message(), "'x' is not a number");
+	ck_assert_uint_eq(diags.last->span.line, WRONG + 51 + WRONG / 10 + 4);
+	ck_assert_uint_eq(diags.last->span.column, 3);
+	reader_free(&r);
+	input_close(&input);
+	unlink(name);
+}
+END_TEST
+
 /* Text that has been printed reads back the same, through all blocks. */
 START_TEST(round_trip)
 {
@@ -709,6 +846,8 @@ int main(void)
 	tcase_add_loop_test(tcase, errors_are_shown, 0, sizeof errors / sizeof *errors);
 	tcase_add_test(tcase, long_lines);
 	tcase_add_test(tcase, round_trip);
+	tcase_add_loop_test(tcase, rows_are_counted_by_threads, 0, 15);
+	tcase_add_test(tcase, wrong_rows_are_found_after_jumps);
 	tcase_add_loop_test(tcase, displays, 0, sizeof shown / sizeof *shown);
 	tcase_add_test(tcase, displays_are_rounded);
 	return suite_run(suite);
