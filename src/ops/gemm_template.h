@@ -313,8 +313,16 @@ struct N(strided) {
 	struct N(ahead) *ahead; /* multiply_panels sets it */
 };
 
-/* True if the first tiles of X's whole stripes of B pack them. A sparse product looks at the stripes before. */
-static bool N(is_fresh)(const struct N(strided) *x) { return !x->b_at && x->b_column == 1 && !x->sparse; }
+/*
+ * True if the first tiles of X's whole stripes of B pack them. It pays for few rows: a stripe is read in short pieces, far
+ * apart, and packing a whole panel of a B that is not in the cache reads it faster. A sparse product looks at the stripes
+ * before.
+ */
+static bool N(is_fresh)(const struct N(strided) *x)
+{
+	enum { ROWS_MOST = 128 };
+	return !x->b_at && x->b_column == 1 && !x->sparse && x->m <= ROWS_MOST;
+}
 
 /* The part of a stripe's depth outside of which the stripe has zeros alone. */
 struct N(depth) {

@@ -109,7 +109,7 @@ struct numbers {
 
 /*
  * The arguments of one use of an operation; arguments.def says which member each one sets. Operations with members of one
- * union have no argument in common. A chain has many of these, so attrs_keep leaves out what they do not use.
+ * union have no argument in common. A chain has many of these. So it keeps only the bytes that each uses (attrs_size).
  */
 struct attrs {
 	double number[2]; /* P(0), P(1) of element-wise rows: slope, or lo and hi, or tanh */
