@@ -175,7 +175,8 @@ enum status early_gradients_open(struct session *s, struct early_gradients *earl
 	early->arrays = arena_array(&s->arena, count, sizeof *early->arrays);
 	early->crcs = arena_array(&s->arena, count, sizeof *early->crcs);
 	early->rows = arena_array(&s->arena, count, sizeof *early->rows);
-	TRY_ALLOC(early->arrays && early->crcs && early->rows, &s->diags);
+	early->tables = zip_crc_tables(&s->arena);
+	TRY_ALLOC(early->arrays && early->crcs && early->rows && early->tables, &s->diags);
 	if (s->set.threads > 1)
 		TRY(team_open(&early->team, 2, 0, s->allocator, &s->diags));
 	const enum status status = session_open_output(s, &early->out, path, false);
@@ -225,8 +226,10 @@ bool early_gradients_begin_rows(void *context, size_t param)
 	const struct session *s = early->session;
 	size_t index;
 	/* --grad wants a gradient in memory */
-	return !s->line.grads.count && is_early(early, param, &index) &&
-	       npz_rows_open(&early->rows[index], &early->out->output, early->arrays, index, &s->context) == STATUS_OK;
+	if (s->line.grads.count || !is_early(early, param, &index))
+		return false;
+	npz_rows_open(&early->rows[index], early->tables, &early->out->output, early->arrays, index);
+	return true;
 }
 
 bool early_gradients_put_rows(void *context, size_t param, int64_t at, const void *from, size_t size)

@@ -18,9 +18,10 @@ struct early_gradients {
 	struct team *team;          /* the caller and the thread that writes; NULL: the run has one thread */
 	struct named_array *arrays; /* of the file */
 	uint32_t *crcs;             /* of ARRAYS that are written */
-	struct npz_rows *rows;      /* of ARRAYS that are written row by row; others have no output */
-	struct npz_values *values;  /* being written; or NULL */
-	size_t index;               /* in ARRAYS, of VALUES */
+	const struct zip_crc *tables;
+	struct npz_rows *rows;     /* of ARRAYS that are written row by row; others have no output */
+	struct npz_values *values; /* being written; or NULL */
+	size_t index;              /* in ARRAYS, of VALUES */
 };
 /* Opens the file if gradients of RESULT, which the run will set, may be written early: to an npz. */
 enum status early_gradients_open(struct session *session, struct early_gradients *early,

@@ -486,10 +486,10 @@ enum status params_check(const struct params *params, const struct body *body, c
 void params_free(struct params *params)
 {
 	for (size_t i = 0; params->sizes && i < params->count; i++) {
-		if (params->stored[i])
+		if (params->stored && params->stored[i])
 			stored_close(params->stored[i]);
-		allocator_put(params->allocator, params->arrays[i], params->sizes[i]);
-		allocator_put(params->allocator, params->exact[i], params->sizes[i]);
+		allocator_put(params->allocator, params->arrays ? params->arrays[i] : NULL, params->sizes[i]);
+		allocator_put(params->allocator, params->exact ? params->exact[i] : NULL, params->sizes[i]);
 	}
 	params->sizes = NULL;
 	params->count = 0;

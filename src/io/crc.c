@@ -30,6 +30,14 @@ void zip_crc_init(struct zip_crc *tables)
 			table[k][b] = table[k - 1][b] >> 8 ^ table[0][table[k - 1][b] & 0xff];
 }
 
+struct zip_crc *zip_crc_tables(struct arena *arena)
+{
+	struct zip_crc *tables = arena_alloc(arena, sizeof *tables);
+	if (tables)
+		zip_crc_init(tables);
+	return tables;
+}
+
 /* Returns the remainder of CRC, that of earlier bytes, followed by the SIZE bytes at P. */
 static uint32_t add_by_tables(const struct zip_crc *tables, uint32_t crc, const unsigned char *p, size_t size)
 {

@@ -77,8 +77,8 @@ void stored_close(struct stored_array *array);
 struct stored_read {
 	const struct stored_array *array;
 	struct zip_crc *tables;
-	_Atomic uint32_t crc;   /* of the parts so far, each moved to its place */
-	_Atomic int64_t failed; /* 1 + the first byte of a part that could not be read; or 0 */
+	_Atomic uint32_t crc; /* of the parts so far, each moved to its place */
+	_Atomic int failed;   /* errno of a part that could not be read, -1 if the file ends before it; or 0 */
 };
 enum status stored_read_open(struct stored_read *read, const struct stored_array *array, const struct context *context);
 /* A part: ROWS rows of BYTES each, which begin at byte AT of the array and STRIDE apart. In memory they are PITCH apart. */
@@ -133,14 +133,16 @@ bool npz_values_end(struct npz_values *values, struct team *team, uint32_t *crc)
  * byte AT of the values on; false if that fails. npz_rows_end sets *CRC once all are written, or fails with STATUS_IO.
  */
 struct npz_rows {
-	struct zip_crc *tables;
+	const struct zip_crc *tables;
 	struct output *output;
 	int64_t size, at; /* in bytes; the output's byte where the values begin */
 	_Atomic uint32_t crc;
 	_Atomic int failed; /* errno of a write; 0: none has failed */
 };
-enum status npz_rows_open(struct npz_rows *rows, struct output *output, const struct named_array *arrays, size_t index,
-                          const struct context *context);
+/* Returns the tables of checksums, or NULL if out of memory. */
+struct zip_crc *zip_crc_tables(struct arena *arena);
+void npz_rows_open(struct npz_rows *rows, const struct zip_crc *tables, struct output *output,
+                   const struct named_array *arrays, size_t index);
 bool npz_put_rows(struct npz_rows *rows, int64_t at, const void *from, size_t size);
 enum status npz_rows_end(struct npz_rows *rows, uint32_t *crc, struct diags *diags);
 /* The bytes of a member's name that a chain's names have no place for. They stand for '_': "layer.0/W" is layer_0_W. */

@@ -156,11 +156,10 @@ static int64_t reserve_values(const struct output *output, const struct named_ar
 struct npz_values *npz_values_begin(struct arena *arena, struct output *output, const struct named_array *arrays,
                                     size_t index, struct team *team)
 {
-	struct zip_crc *tables = arena_alloc(arena, sizeof *tables);
+	const struct zip_crc *tables = zip_crc_tables(arena);
 	struct npz_values *v = arena_alloc(arena, sizeof *v);
 	if (!tables || !v)
 		return NULL;
-	zip_crc_init(tables);
 	const int64_t size = type_bytes(&arrays[index].type), at = reserve_values(output, arrays, index);
 	*v = (struct npz_values){tables, output, arrays[index].data, size, at, zip_piece_bytes((size_t)size), {{0}}};
 	team_begin(team, size, v->piece, put_piece, v);
@@ -180,15 +179,13 @@ bool npz_values_end(struct npz_values *values, struct team *team, uint32_t *crc)
 	return true;
 }
 
-enum status npz_rows_open(struct npz_rows *rows, struct output *output, const struct named_array *arrays, size_t index,
-                          const struct context *context)
+void npz_rows_open(struct npz_rows *rows, const struct zip_crc *tables, struct output *output,
+                   const struct named_array *arrays, size_t index)
 {
-	*rows = (struct npz_rows){.tables = arena_alloc(context->arena, sizeof *rows->tables), .output = output};
-	TRY_ALLOC(rows->tables, context->diags);
-	zip_crc_init(rows->tables);
-	rows->size = type_bytes(&arrays[index].type);
-	rows->at = reserve_values(output, arrays, index);
-	return STATUS_OK;
+	*rows = (struct npz_rows){.tables = tables,
+	                          .output = output,
+	                          .size = type_bytes(&arrays[index].type),
+	                          .at = reserve_values(output, arrays, index)};
 }
 
 bool npz_put_rows(struct npz_rows *rows, int64_t at, const void *from, size_t size)

@@ -4,6 +4,7 @@
  */
 #include "io/formats.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/uio.h>
@@ -55,16 +56,16 @@ void stored_close(struct stored_array *array) { input_close(&array->input); }
 
 enum status stored_read_open(struct stored_read *read, const struct stored_array *array, const struct context *context)
 {
-	*read = (struct stored_read){.array = array, .tables = arena_alloc(context->arena, sizeof *read->tables)};
+	*read = (struct stored_read){.array = array, .tables = zip_crc_tables(context->arena)};
 	TRY_ALLOC(read->tables, context->diags);
-	zip_crc_init(read->tables);
 	return STATUS_OK;
 }
 
 /* A part's rows that one system call reads at most. */
 enum { ROWS_AT_ONCE = 16 };
+enum { AT_END = -1 }; /* a part's failure: the file ends before it does */
 
-/* Reads COUNT rows of PART from row FIRST on to TO. They follow one another in the file, or COUNT is 1. */
+/* Reads COUNT rows of PART from row FIRST on to TO. They follow one another in the file, or COUNT is 1. If it fails, errno is 0 at the file's end. */
 static bool read_rows(const struct stored_array *array, const struct stored_part *part, int64_t first, int64_t count,
                       char *to)
 {
@@ -76,6 +77,7 @@ static bool read_rows(const struct stored_array *array, const struct stored_part
 		return true;
 	for (int64_t i = 0; i < count; i++) {
 		size_t got;
+		errno = 0;
 		if (!io_read_at(array->input.fd, at + i * part->stride, rows[i].iov_base, rows[i].iov_len, &got) ||
 		    got < rows[i].iov_len)
 			return false;
@@ -121,31 +123,35 @@ bool stored_read_part(struct stored_read *read, const struct stored_part *part, 
 		good = read_checked(read, &(struct stored_part){end - rest, 1, rest, rest, rest}, 0, 1,
 		                    (char *)to + p.rows * p.bytes, &crc, zip_crc_power((size_t)rest));
 	if (!good)
-		atomic_store(&read->failed, 1 + part->at);
+		atomic_store(&read->failed, errno ? errno : AT_END);
 	else if (checked)
 		atomic_fetch_xor(&read->crc, zip_crc_move(crc, zip_crc_power((size_t)(read->array->bytes - end))));
 	return good;
 }
 
-/* Reports why a part from byte AT on could not be read. */
-static enum status report_part(const struct stored_array *array, int64_t at, struct diags *diags)
+/* Reports why a part could not be read: FAILED is errno or AT_END. */
+static enum status report_part(const struct stored_array *array, int failed, struct diags *diags)
 {
-	unsigned char block[4096];
-	for (size_t got = 1; got > 0; at += (int64_t)got)
-		TRY(input_read_at(&array->input, array->at + at, block, (size_t)lesser(array->bytes - at, sizeof block), &got,
-		                  diags));
-	return diag_file(diags, STATUS_DATA, array->input.name, array->at + at,
+	const struct input *input = &array->input;
+	const int64_t end = input_stamp(input).size - input->base - array->at;
+	if (failed != AT_END) {
+		errno = failed;
+		return input_failed(input, -1, diags);
+	}
+	if (end < 0 || end >= array->bytes)
+		return diag_file(diags, STATUS_DATA, input->name, -1, "the file changed while it was read");
+	return diag_file(diags, STATUS_DATA, input->name, array->at + end,
 	                 "the file changed while it was read: it ends after %lld of %lld bytes of array data",
-	                 (long long)at, (long long)array->bytes);
+	                 (long long)end, (long long)array->bytes);
 }
 
 enum status stored_read_end(struct stored_read *read, struct diags *diags)
 {
 	const struct stored_array *array = read->array;
-	const int64_t failed = atomic_exchange(&read->failed, 0);
+	const int failed = atomic_exchange(&read->failed, 0);
 	const uint32_t crc = atomic_exchange(&read->crc, 0);
 	if (failed)
-		return report_part(array, failed - 1, diags);
+		return report_part(array, failed, diags);
 	if (array->member && zip_crc_join(array->before, crc, (size_t)array->bytes) != array->crc)
 		return diag_file(diags, STATUS_DATA, array->input.name, -1, "member '%s' is damaged: its checksum is wrong",
 		                 array->member);

@@ -222,8 +222,13 @@ enum status input_read_at(const struct input *input, int64_t offset, void *to, s
                           struct diags *diags)
 {
 	if (!io_read_at(input->fd, input->base + offset, to, size, got))
-		return system_error(input->name, offset + (int64_t)*got, "cannot read", diags);
+		return input_failed(input, offset + (int64_t)*got, diags);
 	return STATUS_OK;
+}
+
+enum status input_failed(const struct input *input, int64_t offset, struct diags *diags)
+{
+	return system_error(input->name, offset, "cannot read", diags);
 }
 
 struct input_stamp input_stamp(const struct input *input)

@@ -61,6 +61,8 @@ bool io_read_at(int fd, int64_t offset, void *to, size_t size, size_t *got);
 /* Reads SIZE bytes of a regular file, from byte OFFSET of INPUT on, from any thread. *GOT < SIZE only at the end. */
 enum status input_read_at(const struct input *input, int64_t offset, void *to, size_t size, size_t *got,
                           struct diags *diags);
+/* Reports that a read at byte OFFSET of INPUT, or -1, has failed, as errno says. Returns STATUS_IO. */
+enum status input_failed(const struct input *input, int64_t offset, struct diags *diags);
 
 /*
  * A sink of bytes. A regular file, or a path without a file, is replaced as a whole unless it is opened live. The bytes

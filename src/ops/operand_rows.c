@@ -46,7 +46,8 @@ static int64_t pitch_of(int64_t length, int64_t size)
  */
 static struct blocks cut_rows(bool across, int64_t m, const int64_t dim[2], int64_t size, int lanes)
 {
-	const int64_t rows = dim[0], columns = dim[1], block = lesser(BLOCK_BYTES, BLOCKS_BYTES / lanes);
+	const int64_t rows = dim[0], columns = dim[1],
+				  block = lesser(lesser(BLOCK_BYTES, BLOCKS_BYTES / lanes), rows * columns * size / (LEAST_BLOCKS + 1));
 	if (!across) {
 		const bool turned = m > 1 && m <= TURNED_MOST;
 		return (struct blocks){greater(1, block / (BLOCK_UNIT * columns * size)) * BLOCK_UNIT, columns,
