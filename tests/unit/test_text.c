@@ -667,9 +667,10 @@ static void put_blanks(struct large_text *t)
 
 static void put_row(struct large_text *t, bool last)
 {
+	static const char blank[] = " \t\v\f\r";
 	for (int64_t i = 0; i < t->columns; i++)
-		t->length += (size_t)sprintf(t->text + t->length, "%s%lld%*s", i ? "," : "",
-		                             (long long)(t->rows * t->columns + i), (int)(draw(&t->state) % 3), "");
+		t->length += (size_t)sprintf(t->text + t->length, "%s%lld%.1s", i ? "," : "",
+		                             (long long)(t->rows * t->columns + i), &blank[draw(&t->state) % sizeof blank]);
 	t->rows++;
 	if (!last || draw(&t->state) % 2)
 		t->length += (size_t)sprintf(t->text + t->length, draw(&t->state) % 2 ? "\n" : "\r\n");
@@ -679,7 +680,7 @@ static void put_row(struct large_text *t, bool last)
 
 static void make_large(struct large_text *t)
 {
-	t->text = malloc(LARGE + (1 << 20));
+	t->text = malloc(2 * LARGE);
 	ck_assert_ptr_nonnull(t->text);
 	while (t->length < LARGE - (1 << 20)) {
 		put_blanks(t);
@@ -702,8 +703,8 @@ static void open_large(struct reader *r, const char *name, struct input *input, 
 
 START_TEST(rows_are_counted_by_threads)
 {
-	static const int64_t columns[] = {1, 2, 7, 300, 20000};
-	struct large_text t = {.columns = columns[_i % 5], .state = 100 + (uint64_t)_i};
+	static const int64_t columns[] = {1, 2, 7, 300, 20000, 250000};
+	struct large_text t = {.columns = columns[_i % 6], .state = 100 + (uint64_t)_i};
 	char name[] = "/tmp/ckptc-text-XXXXXX";
 	struct reader readers[3];
 	struct input inputs[3];
@@ -846,7 +847,7 @@ int main(void)
 	tcase_add_loop_test(tcase, errors_are_shown, 0, sizeof errors / sizeof *errors);
 	tcase_add_test(tcase, long_lines);
 	tcase_add_test(tcase, round_trip);
-	tcase_add_loop_test(tcase, rows_are_counted_by_threads, 0, 15);
+	tcase_add_loop_test(tcase, rows_are_counted_by_threads, 0, 18);
 	tcase_add_test(tcase, wrong_rows_are_found_after_jumps);
 	tcase_add_loop_test(tcase, displays, 0, sizeof shown / sizeof *shown);
 	tcase_add_test(tcase, displays_are_rounded);
