@@ -1,7 +1,7 @@
 /*
- * The order in which tiles add to gradients that all workers share (SUM_PLAIN and SUM_SHARED). Every tile makes the same additions to
- * a param in the same order. So if a tile makes an element once at most, its Nth addition to a param waits for the Nth
- * of the tile before. Otherwise it waits for the end of the tile before.
+ * The order in which tiles add to gradients that all workers share (SUM_PLAIN and SUM_SHARED). Every tile makes the same
+ * additions to a param in the same order. So if a tile makes an element once at most, its Nth addition to a param waits
+ * for the Nth of the tile before. Otherwise it waits for the end of the tile before.
  *
  * Each worker shows on a board which tile it runs, and how many additions to each param it has made for that tile:
  *

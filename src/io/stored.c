@@ -65,7 +65,10 @@ enum status stored_read_open(struct stored_read *read, const struct stored_array
 enum { ROWS_AT_ONCE = 16 };
 enum { AT_END = -1 }; /* a part's failure: the file ends before it does */
 
-/* Reads COUNT rows of PART from row FIRST on to TO. They follow one another in the file, or COUNT is 1. If it fails, errno is 0 at the file's end. */
+/*
+ * Reads COUNT rows of PART from row FIRST on to TO. They follow one another in the file, or COUNT is 1. False if that
+ * fails: errno is 0 if the file ends before the rows do.
+ */
 static bool read_rows(const struct stored_array *array, const struct stored_part *part, int64_t first, int64_t count,
                       char *to)
 {
