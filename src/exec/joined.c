@@ -79,20 +79,12 @@ static void run_from(const struct joined *j, void *memory, struct row_range line
 /* Returns how many of the first elements of LINES of the mask AT have all of these that are not -inf. */
 static int64_t visible_columns(const struct loops *loops, const char *at, int64_t n, int64_t lines)
 {
-	const size_t size = element_size(loops->dtype);
-	int64_t visible = 0;
-	for (int64_t i = lines; i-- > 0 && visible < n;) {
-		const char *line = at + (size_t)(i * n) * size;
-		int64_t end = n;
-		double largest;
-		loops->largest(&largest, line + (size_t)visible * size, (size_t)(n - visible), 1);
-		if (largest == -INFINITY)
-			continue;
-		while (end > visible && element_get(loops->dtype, line, (size_t)end - 1) == -INFINITY)
-			end--;
-		visible = end;
+	size_t visible = 0;
+	for (int64_t i = 0; i < lines; i++) {
+		const size_t shown = loops->shown(element_at(at, element_size(loops->dtype), i * n), (size_t)n);
+		visible = shown > visible ? shown : visible;
 	}
-	return visible;
+	return (int64_t)visible;
 }
 
 /* Sets what the mask shows of each block of a matrix: whole register tiles. All of it if there are too many blocks. */

@@ -17,14 +17,43 @@ static void walk_axis(const struct op_call *call, const struct line_arrays *arra
 		lines_walk(call, &view, arrays, function, call->scratch);
 }
 
+/*
+ * Sets in SHOWN how many of the first elements of each line softmax computes: what follows is -inf, behind a mask, and its
+ * exponentials are 0. Returns false if that is each line as a whole. LARGEST has the lines' largest elements.
+ */
+static bool find_shown(const struct loops *loops, struct lines lines, const double *largest, size_t shown[LINES_SOME])
+{
+	enum { LEAST = 64 }; /* in a shorter line, a call costs more than what it saves */
+	bool less = false;
+	for (size_t i = 0; i < lines.count && lines.n >= LEAST; i++) {
+		const void *line = element_at(lines.data, element_size(loops->dtype), (int64_t)(i * lines.n));
+		shown[i] = isfinite(largest[i]) ? loops->shown(line, lines.n) : lines.n;
+		less |= shown[i] < lines.n;
+	}
+	return less;
+}
+
 LINES(softmax_lines)
 {
+	const size_t size = element_size(loops->dtype);
 	double largest[LINES_SOME], sum[LINES_SOME];
+	size_t shown[LINES_SOME];
 	loops->largest(largest, at->in[0], n, count);
-	loops->subtract(at->out, at->in[0], largest, n, count);
-	lines_exp(call, at->out, at->out, n * count);
-	loops->sum.values(sum, at->out, n, count);
-	loops->divide(at->out, at->out, sum, n, count);
+	if (!find_shown(loops, (struct lines){at->in[0], n, count}, largest, shown)) {
+		loops->subtract(at->out, at->in[0], largest, n, count);
+		lines_exp(call, at->out, at->out, n * count);
+		loops->sum.values(sum, at->out, n, count);
+		loops->divide(at->out, at->out, sum, n, count);
+		return;
+	}
+	for (size_t i = 0; i < count; i++) {
+		char *const line = element_of(at->out, size, (int64_t)(i * n));
+		loops->subtract(line, element_at(at->in[0], size, (int64_t)(i * n)), &largest[i], shown[i], 1);
+		lines_exp(call, line, line, shown[i]);
+		memset(line + shown[i] * size, 0, (n - shown[i]) * size);
+		loops->sum.values(&sum[i], line, n, 1);
+		loops->divide(line, line, &sum[i], shown[i], 1);
+	}
 }
 
 FORWARD(softmax) { walk_axis(call, &(struct line_arrays){.in = {v}, .out = y}, softmax_lines); }

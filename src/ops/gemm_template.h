@@ -18,7 +18,7 @@
  * Of a sparse product's tile only the depths are computed where neither stripe has zeros alone. A sum that begins with 0
  * stays 0 while products of 0 and finite numbers are added, and no such product changes a sum that is not 0.
  *
- * The packed blocks are on the stack (some 512 KiB): nothing is allocated.
+ * The packed blocks are on the stack (512 KiB, with AVX2 640): nothing is allocated.
  */
 _Static_assert(PRODUCT_STRIPE % GEMM_ROWS == 0, "PRODUCT_STRIPE rows are whole tiles");
 

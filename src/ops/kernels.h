@@ -157,6 +157,8 @@ struct loops {
 	/* out[i] = the largest or smallest element of line i, or a NaN if it has one; N > 0 */
 	void (*largest)(double *out, const void *v, size_t n, size_t count);
 	void (*smallest)(double *out, const void *v, size_t n, size_t count);
+	/* Returns how many of the first elements of a line of N hold all that are not -inf. */
+	size_t (*shown)(const void *v, size_t n);
 	/* out[i] = the product of line i, one element after another; 1 if N is 0 */
 	void (*products)(double *out, const void *v, size_t n, size_t count);
 	/* In line i: out = v - p[i]; out = v / p[i]; out = v * p[i]. P is rounded to the type first. */

@@ -10,6 +10,7 @@
 #define ISA_LOOPS loops_avx2
 #define VECTOR_BYTES 32
 #define GEMM_ROWS 6
+#define GEMM_B_KIB 512
 #define MULTIPLY_ADD_f32(A, B, C) _mm256_fmadd_ps(A, B, C)
 #define MULTIPLY_ADD_f64(A, B, C) _mm256_fmadd_pd(A, B, C)
 #define MULTIPLY_LOW(A, B) ((random_lanes)_mm256_mul_epu32((__m256i)(A), (__m256i)(B)))

@@ -10,6 +10,7 @@
 #define ISA_LOOPS loops_avx512
 #define VECTOR_BYTES 64
 #define GEMM_ROWS 12
+#define GEMM_B_KIB 384
 #define MULTIPLY_ADD_f32(A, B, C) _mm512_fmadd_ps(A, B, C)
 #define MULTIPLY_ADD_f64(A, B, C) _mm512_fmadd_pd(A, B, C)
 #define MULTIPLY_LOW(A, B) ((random_lanes)_mm512_mul_epu32((__m512i)(A), (__m512i)(B)))

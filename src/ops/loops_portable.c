@@ -7,6 +7,7 @@
 #define ISA_LOOPS loops_portable
 #define VECTOR_BYTES 16
 #define GEMM_ROWS 4
+#define GEMM_B_KIB 384
 #define MULTIPLY_ADD_f32(A, B, C) ((A) * (B) + (C))
 #define MULTIPLY_ADD_f64(A, B, C) ((A) * (B) + (C))
 #if defined(__SSE2__)

@@ -1,7 +1,7 @@
 /*
  * The inner loops of one instruction set. The includer, loops_ISA.c, defines ISA_LOOPS, the
- * name of the tables, and VECTOR_BYTES; for the matrix product GEMM_ROWS and
- * MULTIPLY_ADD_f32, _f64; for random words MULTIPLY_LOW.
+ * name of the tables, and VECTOR_BYTES; for the matrix product GEMM_ROWS,
+ * GEMM_B_KIB (of a packed panel of B) and MULTIPLY_ADD_f32, _f64; for random words MULTIPLY_LOW.
  *
  * The compiler makes vectors of these loops at -O3. It must not reassociate a sum,
  * so the lanes of a sum are written out. The pragma ivdep promises that a result
@@ -28,7 +28,7 @@ enum {
 	/* of a matrix product (gemm_template.h) */
 	PACK_K = 256,
 	PACK_A_BYTES = 128 << 10,
-	PACK_B_BYTES = 384 << 10,
+	PACK_B_BYTES = GEMM_B_KIB << 10,
 };
 
 static inline double fold_lanes(double lane[SUM_LANES])

@@ -272,6 +272,20 @@ enum { N(SUM_VECTORS) = SUM_LANES / N(LANES) };
 EXTREME_OF(largest, >)
 EXTREME_OF(smallest, <)
 
+static size_t N(shown)(const void *v, size_t n)
+{
+	const REAL *const x = v;
+	for (int other = 0; n >= SUM_LANES; n -= SUM_LANES) {
+		for (size_t i = n - SUM_LANES; i < n; i++)
+			other |= x[i] != -(REAL)INFINITY;
+		if (other)
+			break;
+	}
+	while (n > 0 && x[n - 1] == -(REAL)INFINITY)
+		n--;
+	return n;
+}
+
 /* Defines NAME: out[i] = EXPRESSION, which reads x[i], the old out[i] as y[i], and the line's number q */
 #define BY_NUMBER(NAME, EXPRESSION)                                                                                    \
 	static void N(NAME)(void *out, const void *v, const double *p, size_t n, size_t count)                             \
@@ -780,6 +794,7 @@ const struct loops TYPED(ISA_LOOPS) = {
 	.to_f64 = N(to_f64),
 	.largest = N(largest),
 	.smallest = N(smallest),
+	.shown = N(shown),
 	.products = N(products),
 	.subtract = N(subtract),
 	.divide = N(divide),

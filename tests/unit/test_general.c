@@ -514,6 +514,46 @@ START_TEST(test_sets_agree)
 }
 END_TEST
 
+/* softmax of lines whose ends a mask hides has the bits of its steps on whole lines. So have lines with NaN and infinities. */
+START_TEST(test_hidden_ends)
+{
+	enum { COUNT = 40, LONGEST = 300 };
+	static const int extents[] = {1, 63, 64, 65, 128, LONGEST};
+	for (int type = 0; type < 2; type++)
+		for (size_t e = 0; e < sizeof extents / sizeof *extents; e++) {
+			const struct kernels *tables[4];
+			const size_t count = kernels_all(type ? DTYPE_F64 : DTYPE_F32, tables), n = (size_t)extents[e];
+			for (size_t table = 0; table < count; table++) {
+				const struct sample sample = {"softmax", SHAPE(2, COUNT, extents[e]), SHAPE0};
+				const struct loops *loops = tables[table]->loops;
+				struct setup s;
+				double largest[COUNT], sum[COUNT];
+				ck_assert(begin(&s, &sample, tables[table]));
+				struct arrays x = arrays_of(&s, 3);
+				for (size_t line = 0; line < COUNT; line++)
+					for (size_t i = n * line / (COUNT - 1); i < n; i++)
+						set(&s.v, x.v, line * n + i, -INFINITY);
+				set(&s.v, x.v, 20 * n, NAN);
+				set(&s.v, x.v, 21 * n, INFINITY);
+				set(&s.v, x.v, 22 * n + n / 4, -INFINITY);
+				set(&s.v, x.v, 23 * n + n - 1, NAN);
+				forward(&s, x.y, x.v, x.a, NULL);
+				void *want = malloc((size_t)type_bytes(&s.y));
+				ck_assert_ptr_nonnull(want);
+				loops->largest(largest, x.v, n, COUNT);
+				loops->subtract(want, x.v, largest, n, COUNT);
+				tables[table]->forward[OP_exp][0](&(struct kernel_args){.out = want, .v = want, .n = n * COUNT});
+				loops->sum.values(sum, want, n, COUNT);
+				loops->divide(want, want, sum, n, COUNT);
+				ck_assert_msg(!memcmp(want, x.y, (size_t)type_bytes(&s.y)), "%zu in a line, %s", n, tables[table]->isa);
+				free(want);
+				arrays_free(&x);
+				arena_free(&s.arena);
+			}
+		}
+}
+END_TEST
+
 /* Sets one extent after another to 0, where the shapes still fit. No access is out of bounds, and gradients are written. */
 START_TEST(test_empty)
 {
@@ -1516,6 +1556,7 @@ int main(void)
 	tcase_add_loop_test(tests, test_slopes, 0, SAMPLES);
 	tcase_add_test(tests, test_slopes_of_blas);
 	tcase_add_loop_test(tests, test_sets_agree, 0, SAMPLES);
+	tcase_add_test(tests, test_hidden_ends);
 	tcase_add_loop_test(tests, test_empty, 0, SAMPLES);
 	tcase_add_test(tests, test_empty_and_endless);
 	tcase_add_test(tests, test_gradients_of_empty_results);
