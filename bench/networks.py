@@ -6,7 +6,7 @@ on a busy machine `chrt -f 1` lets them run before other programs.
 
 ckptc's time is that of the whole process, files included. A peer's is that of a step in a process that has compiled it,
 on arrays in memory. They take turns. Gradients and values are compared with those of each peer. The MLP has a bare program
-beside it (mlp.c), which reads and writes the same files.
+beside it (mlp.c), which reads and writes the same files, and the GPT-like networks one that does their products alone (gpt.c).
 """
 import os
 import resource
@@ -20,6 +20,7 @@ import numpy as np
 HERE = os.path.dirname(os.path.abspath(__file__))
 PREFIX = os.environ.get("BENCH_PREFIX", "").split()
 PEERS = ("torch", "torch.compile", "JAX")
+BARE = {"MLP": "mlp.c", "GPT-like": "gpt.c"}
 HEAD = """
 | network | pass, threads | by | least s | median s | processor s | peak RSS MiB | ckptc by it, median ratio | difference |
 |---|---|---|---|---|---|---|---|---|"""
@@ -137,11 +138,13 @@ class Peer:
             return int(rest[0]) / 1024, dict(file)
 
 
-def run_ours(command):
-    """Runs COMMAND. Returns its elapsed and its processor seconds."""
+def run_command(command):
+    """Runs COMMAND. Returns its elapsed and its processor seconds: those that it prints, if it is a bare program."""
     before, begun = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-    subprocess.run([*PREFIX, *command], check=True, stdout=subprocess.DEVNULL)
+    printed = subprocess.run([*PREFIX, *command], check=True, stdout=subprocess.PIPE, text=True).stdout.split()
     elapsed, after = time.perf_counter() - begun, resource.getrusage(resource.RUSAGE_CHILDREN)
+    if os.path.basename(command[0]) == "bare":
+        return float(printed[0]), float(printed[1])
     return elapsed, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
@@ -154,15 +157,22 @@ def ours_of(ckptc, folder, how, threads, params):
     return [*command, path("net.ck")]
 
 
-def bare_of(folder, how, threads):
-    """The command of mlp.c, a bare program, on the same files; None if it cannot be compiled."""
-    source, made = os.path.join(os.path.dirname(os.path.abspath(__file__)), "mlp.c"), os.path.join(folder, "mlp")
-    compiler = shutil.which("cc")
+def bare_of(case, folder, how, threads):
+    """
+    By its name, the command of the bare program that CASE has: mlp.c on the same files; gpt.c, products alone on arrays in
+    memory. Empty if there is none, or it cannot be compiled.
+    """
+    name, compiler = BARE.get(case.split()[0].strip(","), ""), shutil.which("cc")
+    source, made = os.path.join(HERE, name), os.path.join(folder, "bare")
     build = [compiler, "-O3", "-march=native", "-o", made, source, "-l:libopenblas.so.0", "-lm"]
-    if not compiler or subprocess.run(build, stderr=subprocess.DEVNULL, check=False).returncode != 0:
-        return None
-    files = [os.path.join(folder, name) for name in ("params.npz", "x.npy")]
-    return [made, *files, str(threads), *([os.path.join(folder, "bare.out")] if how == "gradient" else [])]
+    if not name or not compiler or subprocess.run(build, stderr=subprocess.DEVNULL, check=False).returncode != 0:
+        return {}
+    if name == "gpt.c":
+        sizes = [word for word in case.replace(",", "").split() if word.isdigit()]
+        return {name + ", products alone": [made, *sizes, str(threads), how]}
+    files = [os.path.join(folder, file) for file in ("params.npz", "x.npy")]
+    out = [os.path.join(folder, "bare.out")] if how == "gradient" else []
+    return {name + ", OpenBLAS": [made, *files, str(threads), *out]}
 
 
 def results_of(folder, how):
@@ -200,10 +210,10 @@ def compare(title, how, commands, peers, folder, settings):
             for made in ("y.npy", "g.npz", "bare.out"):
                 if os.path.exists(os.path.join(folder, made)):
                     os.unlink(os.path.join(folder, made))
-            times[by].append(run_ours(command))
+            times[by].append(run_command(command))
         for peer in peers:
             peer.there = peer.there and peer.step()
-    run_ours(commands["ckptc"])
+    run_command(commands["ckptc"])
     results = results_of(folder, how)
     for by, command in commands.items():
         ratio = f"{median([a[0] / b[0] for a, b in zip(times['ckptc'][1:], times[by][1:])]):.2f}"
@@ -232,9 +242,7 @@ def measure(case, how, threads, folder, settings):
     commands = {"ckptc": ours_of(settings["ckptc"], folder, how, threads, chain) + options}
     if settings["old"]:
         commands["the other build"] = ours_of(settings["old"], folder, how, threads, chain) + options
-    if name.startswith("MLP"):
-        bare = bare_of(folder, how, threads)
-        commands |= {"mlp.c, OpenBLAS": bare} if bare else {}
+    commands |= bare_of(name, folder, how, threads)
     wanted = [] if settings["old"] or not peer_case else PEERS
     peers = [Peer(p, settings["python"], peer_case, how, threads, folder) for p in wanted]
     try:
