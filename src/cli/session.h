@@ -89,7 +89,7 @@ struct opened_output {
 };
 
 /* Smaller params take no time worth saving. */
-enum { PARAM_LEAVES = 4 << 20 };
+enum { PARAM_LEAVES = 1 << 20 };
 
 struct session {
 	const struct allocator *allocator;

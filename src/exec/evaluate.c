@@ -407,6 +407,18 @@ static struct stored_operand *stored_at(const struct machine_state *m, const str
 	return ref ? m->e->params[own_param(m->e->own, ref)->param].stored : NULL;
 }
 
+/* Reads the part of a param by which LAUNCH multiplies from the file of STORED, and sets *OPERAND to it. */
+static enum status read_operand(const struct machine_state *m, const struct launch *launch,
+                                struct stored_operand *stored, const void **operand)
+{
+	const struct entry *entry = &m->program->frame->entries[launch->needs[1]];
+	const struct param_ref *ref = own_param(m->e->own, &entry->param);
+	const struct bound_param *param = &m->e->params[ref->param];
+	const int64_t first = param_offset(param, ref, m->counters, 0);
+	return stored_read_operand(stored, first * (int64_t)dtype_size(param->dtype), type_bytes(entry->type), m->e->team,
+	                           operand, m->e->diags);
+}
+
 /* Runs LAUNCH, a product by the param STORED, which is in a file, or its derivatives. */
 static enum status run_stored(struct machine_state *m, const struct launch *launch, const struct op_call *call,
                               struct stored_operand *stored)
@@ -455,8 +467,10 @@ static enum status run_call(struct machine_state *m, const struct launch *launch
 	for (int k = 0; k < MAX_NEEDS; k++)
 		needs[k] = frame_at(m, launch->needs[k]);
 	struct stored_operand *const stored = stored_at(m, launch);
-	if (stored)
+	if (stored && !stored_in_parts(stored))
 		return run_stored(m, launch, &call, stored);
+	if (stored)
+		TRY(read_operand(m, launch, stored, &needs[1]));
 	call.block = launch->folds ? m->e->block : 0;
 	call.blocks = m->e->blocks;
 	if (instr->kind == INSTR_VJP) {

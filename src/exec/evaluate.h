@@ -22,7 +22,15 @@ struct bound_param {
 	bool once;
 	bool final; /* one product makes it, and nothing reads the param afterwards: evaluation.written is called then */
 };
-/* stored_operand.c: computes CALL, a product of V by the param OPERAND, to Y. Fails with STATUS_IO or STATUS_DATA. */
+/* stored_operand.c: true if OPERAND is read by parts; else its products call stored_multiply and stored_multiply_back. */
+bool stored_in_parts(const struct stored_operand *operand);
+/*
+ * Sets *PART to a copy of the BYTES bytes of OPERAND from byte AT on, until the next call for an operand of this worker. TEAM
+ * reads them. Fails with STATUS_IO or STATUS_DATA.
+ */
+enum status stored_read_operand(struct stored_operand *operand, int64_t at, int64_t bytes, struct team *team,
+                                const void **part, struct diags *diags);
+/* Computes CALL, a product of V by the param OPERAND, to Y. Fails with STATUS_IO or STATUS_DATA. */
 enum status stored_multiply(struct stored_operand *operand, const struct op_call *call, void *y, const void *v,
                             struct diags *diags);
 /*

@@ -425,6 +425,8 @@ void watched_close(struct run *run);
 
 /* stored_operand.c */
 
+/* Returns what WORKER reads of OPERAND, a param's (struct bound_param), or NULL. */
+struct stored_operand *stored_operand_of(struct stored_operand *operand, int worker);
 /*
  * Loads the params that are left in their files, but those that one product of BODY, a forward run's chain, may read there.
  * BODY is NULL for a gradient: there the steps' products may, if the gradients of such params can go to their file.

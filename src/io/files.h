@@ -79,6 +79,7 @@ struct stored_read {
 	struct zip_crc *tables;
 	_Atomic uint32_t crc; /* of the parts so far, each moved to its place */
 	_Atomic int failed;   /* errno of a part that could not be read, -1 if the file ends before it; or 0 */
+	bool right; /* the checksum was, of an earlier read: it is not made again while the file does not change */
 };
 enum status stored_read_open(struct stored_read *read, const struct stored_array *array, const struct context *context);
 /* A part: ROWS rows of BYTES each, which begin at byte AT of the array and STRIDE apart. In memory they are PITCH apart. */
@@ -87,6 +88,8 @@ struct stored_part {
 };
 /* Reads PART to TO, in any thread. False if that fails: stored_read_end says why. */
 bool stored_read_part(struct stored_read *read, const struct stored_part *part, void *to);
+/* The same for BYTES bytes from byte AT of the array on, in pieces that TEAM shares. */
+bool stored_read_bytes(struct stored_read *read, int64_t at, int64_t bytes, void *to, struct team *team);
 /*
  * Ends a read of all bytes, each once; another one may follow. Fails with STATUS_IO or STATUS_DATA if a part could not be
  * read, the checksum is wrong, or the file has changed since it was opened.

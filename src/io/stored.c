@@ -95,7 +95,7 @@ static bool read_checked(const struct stored_read *read, const struct stored_par
 	uint32_t own = 0;
 	if (!read_rows(read->array, part, first, count, to))
 		return false;
-	if (!read->array->member)
+	if (!read->array->member || read->right)
 		return true;
 	for (int64_t i = 0; i < count; i++)
 		own = zip_crc_add(read->tables, own, to + i * part->pitch, (size_t)part->bytes);
@@ -113,7 +113,7 @@ bool stored_read_part(struct stored_read *read, const struct stored_part *part, 
 	const int64_t end = part->at + (part->rows - 1) * part->stride + part->bytes;
 	const int64_t rest = part->rows * part->bytes - p.rows * p.bytes;
 	const int64_t most = p.bytes == p.stride ? greater(1, lesser(ROWS_AT_ONCE, ZIP_BLOCK / p.bytes)) : 1;
-	const bool checked = read->array->member;
+	const bool checked = read->array->member && !read->right;
 	const uint32_t power = checked ? zip_crc_power((size_t)(most * p.stride)) : 0;
 	uint32_t crc = 0;
 	bool good = true;
@@ -155,34 +155,44 @@ enum status stored_read_end(struct stored_read *read, struct diags *diags)
 	const uint32_t crc = atomic_exchange(&read->crc, 0);
 	if (failed)
 		return report_part(array, failed, diags);
-	if (array->member && zip_crc_join(array->before, crc, (size_t)array->bytes) != array->crc)
+	if (array->member && !read->right && zip_crc_join(array->before, crc, (size_t)array->bytes) != array->crc)
 		return diag_file(diags, STATUS_DATA, array->input.name, -1, "member '%s' is damaged: its checksum is wrong",
 		                 array->member);
+	read->right = true;
 	const struct input_stamp now = input_stamp(&array->input);
 	if (now.size == array->stamp.size && now.modified == array->stamp.modified)
 		return STATUS_OK;
 	return diag_file(diags, STATUS_DATA, array->input.name, -1, "the file changed while it was read");
 }
 
-/* A read of the whole array to memory. */
-struct whole_read {
-	struct stored_read read;
+/* A read of bytes from AT on. */
+struct shared_bytes {
+	struct stored_read *read;
+	int64_t at;
 	char *to;
 };
 
 /* A team_part. */
 static void read_bytes_shared(void *context, void *memory, int64_t begin, int64_t end)
 {
-	struct whole_read *whole = context;
+	const struct shared_bytes *shared = context;
+	const int64_t bytes = end - begin;
 	(void)memory;
-	stored_read_part(&whole->read, &(struct stored_part){begin, 1, end - begin, end - begin, end - begin},
-	                 whole->to + begin);
+	stored_read_part(shared->read, &(struct stored_part){shared->at + begin, 1, bytes, bytes, bytes},
+	                 shared->to + begin);
+}
+
+bool stored_read_bytes(struct stored_read *read, int64_t at, int64_t bytes, void *to, struct team *team)
+{
+	struct shared_bytes shared = {read, at, to};
+	team_run(team, bytes, ZIP_BLOCK, read_bytes_shared, &shared);
+	return !read->failed;
 }
 
 enum status stored_load(const struct stored_array *array, void *to, struct team *team, const struct context *context)
 {
-	struct whole_read whole = {.to = to};
-	TRY(stored_read_open(&whole.read, array, context));
-	team_run(team, array->bytes, zip_piece_bytes((size_t)array->bytes), read_bytes_shared, &whole);
-	return stored_read_end(&whole.read, context->diags);
+	struct stored_read read;
+	TRY(stored_read_open(&read, array, context));
+	stored_read_bytes(&read, 0, array->bytes, to, team);
+	return stored_read_end(&read, context->diags);
 }

@@ -159,7 +159,22 @@ class Network:
         return [made] if made else body * layers
 
     def wide_layers(self):
-        """Products by matrices that `run` leaves in their files: more than 4 MiB each. A few rows."""
+        """Products by matrices that `run` leaves in their files. A few rows."""
+        return self.wide_loop() if self.r.random() < 0.5 else self.wide_matrices()
+
+    def wide_loop(self):
+        """Stacks of more than 1 MiB, of which each tile of a few reads one layer after another."""
+        r = self.r
+        self.layers, self.columns = r.randint(2, 4), r.choice([256, 300])
+        wide = r.choice([520, 768])
+        self.put("x", [*r.choice([[1], [5], [16], [3, 7], [500], [1000], [1700], [3, 480], [2500]]), self.columns], 1.2, 0)
+        inner = [self.product(self.columns, wide), *self.bias(wide), r.choice(ACTIVATIONS), self.product(wide, self.columns)]
+        body = [*self.norm(0.5), *([Nested("add", inner)] if r.random() < 0.5 else inner), *self.norm(0.3)]
+        made, self.layers = Loop(self.layers, self.variables, body), 0
+        return [made, self.product(self.columns, self.columns)] if r.random() < 0.3 else [made]
+
+    def wide_matrices(self):
+        """More than 4 MiB each, which a single tile reads block by block."""
         r = self.r
         rows, columns, wide = r.choice([1, 2, 5, 16, 70]), r.choice([96, 800, 1500]), r.choice([3000, 11008])
         while columns * wide * {"f16": 2, "f32": 4, "f64": 8}[self.dtype] <= 4 << 20:
