@@ -154,6 +154,39 @@ TABLES = {
 }
 
 
+GELU_LAST = mpf('14.7')
+tail = lambda a: erfc(a / sqrt(mpf(2))) / 2 * exp(a * a / 2)  # of the normal distribution, beside exp(-a^2 / 2)
+gelu_slope = lambda a: tail(a) - a / sqrt(2 * pi)  # gelu's derivative at -a, likewise
+GELU_ZERO = findroot(gelu_slope, mpf('0.75'))
+# With these numbers the constant terms are all but floats: 1 and the first coefficient of SLOPE_FLOAT.
+GELU_SHIFT, GELU_CENTRE, SLOPE_CENTRE = (mpf(float.fromhex(x)) for x in ('0x1.4c7p+0', '0x1.00d80ap+2', '0x1.0023p+2'))
+
+
+def centred(f, centre):
+    """f of a, as a function of t = (a - centre) / (a + centre)"""
+    return lambda t: f(centre * (1 + t) / (1 - t))
+
+
+def gelu_last(centre):
+    return (GELU_LAST - centre) / (GELU_LAST + centre)
+
+
+def tail_tail(t):  # p of 2 (a + shift) tail(a) = 1 + p t
+    f = centred(lambda a: 2 * (a + GELU_SHIFT) * tail(a), GELU_CENTRE)
+    return (f(t) - 1) / t if abs(t) > mpf(10) ** -8 else diff(f, mpf(0))
+
+
+def slope_over_zero(a):
+    far = GELU_ZERO - a
+    return gelu_slope(a) / far if abs(far) > mpf(10) ** -12 else -diff(gelu_slope, GELU_ZERO)
+
+
+TABLES['TAIL_FLOAT'] = (tail_tail, lambda t: max(abs(t), mpf(10) ** -4) / (1 + t * tail_tail(t)), -1,
+                        gelu_last(GELU_CENTRE), 9)
+TABLES['SLOPE_FLOAT'] = (centred(slope_over_zero, SLOPE_CENTRE), lambda t: 1 / centred(slope_over_zero, SLOPE_CENTRE)(t),
+                         -1, gelu_last(SLOPE_CENTRE), 9)
+
+
 def nearest_float(x):
     """x rounded to 24 bits, which is a float unless it is denormal or too large."""
     return mpf(0) if x == 0 else mp.ldexp(mp.nint(mp.ldexp(x, 24 - mp.frexp(x)[1])), mp.frexp(x)[1] - 24)
@@ -211,10 +244,8 @@ PIECES = {
     # name: (function, scale, last, odd)
     'tanh_pieces': (tanh, '1.65', '9.02', True),
     'erf_pieces': (erf, '3.75', '3.97', True),
-    # of the normal distribution, beside exp(-a^2 / 2)
-    'tail_pieces': (lambda a: erfc(a / sqrt(mpf(2))) / 2 * exp(a * a / 2), '1.03', '14.4', False),
-    # of gelu's derivative at -a, beside exp(-a^2 / 2)
-    'slope_pieces': (lambda a: erfc(a / sqrt(mpf(2))) / 2 * exp(a * a / 2) - a / sqrt(2 * pi), '0.83', '14.6', False),
+    'tail_pieces': (tail, '1.03', '14.4', False),
+    'slope_pieces': (gelu_slope, '0.83', '14.6', False),
 }
 
 

@@ -14,6 +14,7 @@
 #define ISA_BYTES 64
 #define ISA_FMA 1
 #define ISA_SCALEF 1
+#define ISA_LOOKUP 1
 #define ISA_TILE 16
 #define ISA_SELECT 1
 #define ISA_SLEEF(NAME, ULP) Sleef_finz_##NAME##d8_##ULP##avx512f

@@ -3,7 +3,7 @@
  * with a relative error of about 2^-34, and the result is rounded once. So the largest
  * error is about 0.501 ulp (0.507 for expm1), denormal results included. With FMA the
  * functions that are the most frequent in deep chains have another polynomial, in float
- * lanes, and err by at most 0.89 ulp (silu 1.6, gelu 1.8, its derivative 2.2). That is faster: a vector has
+ * lanes, and err by at most 0.89 ulp (silu 1.6, gelu 1.8, its derivative 2.3). That is faster: a vector has
  * twice as many lanes, nothing is converted, and sine and cosine share a reduction.
  */
 
@@ -308,6 +308,12 @@ struct power {
 	vf rounded; /* k in its low bits */
 };
 
+/* p of exp(r) = 1 + r + p r^2, |r| <= ln2 / 2 */
+LANEWISE vf exp_tail_f(vf r)
+{
+	return POLYNOMIAL_F(r, 0x1.fffffcp-2F, 0x1.555492p-3F, 0x1.5558fp-5F, 0x1.1239d4p-7F, 0x1.6a247cp-10F);
+}
+
 /* |x| <= 200. Here and in log_join_f no square is stored: that of a small x would be denormal, which is slow. */
 LANEWISE struct power power_f(vf x)
 {
@@ -316,9 +322,8 @@ LANEWISE struct power power_f(vf x)
 	e.rounded = fma_f(x, splat_f(0x1.715476p+0F), splat_f(0x1.8p23F));
 	e.k = e.rounded - splat_f(0x1.8p23F);
 	const vf r = nfma_f(e.k, splat_f(0x1.7f7d1cp-20F), nfma_f(e.k, splat_f(0x1.62e4p-1F), x));
-	const vf p = POLYNOMIAL_F(r, 0x1.fffffcp-2F, 0x1.555492p-3F, 0x1.5558fp-5F, 0x1.1239d4p-7F, 0x1.6a247cp-10F);
 	const vf sum = splat_f(1) + r;
-	const vf rest = fma_f(r * p, r, (splat_f(1) - sum) + r);
+	const vf rest = fma_f(r * exp_tail_f(r), r, (splat_f(1) - sum) + r);
 
 	e.y = sum + rest;
 	e.low = rest - (e.y - sum);
@@ -510,6 +515,11 @@ static const struct pieces erf_pieces = {
 
 LANEWISE vf erf_f(vf x) { return odd_by_pieces_f(&erf_pieces, x); }
 
+/*
+ * gelu and its derivative have two forms. Where a lookup is one instruction, pieces of polynomials are the faster one.
+ * AVX2 needs seven micro-operations for a lookup. There one polynomial after a division takes two thirds of the time.
+ */
+#ifdef ISA_LOOKUP
 /* exp(a^2 / 2) times the normal distribution's tail beyond a */
 static const struct pieces tail_pieces = {
 	.scale = 1.03F,
@@ -596,6 +606,73 @@ LANEWISE vf gelu_derivative_plain_f(vf x)
 
 	return select_sign_f((vui)x, below, splat_f(1) - below);
 }
+#else
+/* exp(-a^2 / 2) = (1 + r + tail) 2^k, |r| <= ln2 / 2 */
+struct bell {
+	vf r, tail;
+	vf rounded; /* k in its low bits */
+};
+
+/* a in [0, 17]. The square has its rounding error beside it. b bounds a from below: no square is denormal. */
+LANEWISE struct bell bell_f(vf a)
+{
+	const vf b = greater_f(splat_f(0x1p-30F), a), half = b * splat_f(-0.5F), x = half * b, low = fma_f(half, b, -x);
+	const vf rounded = fma_f(x, splat_f(0x1.715476p+0F), splat_f(0x1.8p23F)), k = rounded - splat_f(0x1.8p23F);
+	const vf r = nfma_f(k, splat_f(0x1.62e4p-1F), x) + nfma_f(k, splat_f(0x1.7f7d1cp-20F), low);
+
+	return (struct bell){r, r * exp_tail_f(r) * r, rounded};
+}
+
+/*
+ * unit (high + low) exp(-a^2 / 2). unit is a power of two. Of the two products with powers of two only the last can be
+ * inexact: if k is not 0, |high| is in [2^-5, 8).
+ */
+LANEWISE vf times_bell_f(vf high, vf low, struct bell bell, float unit)
+{
+	const vf sum = high + low, y = fma_f(sum, bell.r, fma_f(sum, bell.tail, low)) + high;
+
+	return y * (vf)(((vui)bell.rounded << 23) + ((127U + 64) << 23)) * splat_f(unit * 0x1p-64F);
+}
+
+/* (a - centre) / (a + centre). The quotient a / (a + centre), which is precise near 0, comes first. */
+LANEWISE vf centred_f(vf a, float centre) { return fma_f(splat_f(2), a / (a + splat_f(centre)), splat_f(-1)); }
+
+/*
+ * x Phi(x) = max(x, 0) - a Phi(-a), a = |x|, which does not subtract nearly equal numbers. 2 a Phi(-a) exp(a^2 / 2) is
+ * v (1 + p t): v = a / (a + shift), p is a polynomial in t = centred_f, and p t is in [-0.21, 0.3]. v = quotient + rest /
+ * sum, where rest is exact but for its last rounding. (1 + p t) / sum is nearly 1 - 1.04 v: rest needs no second division.
+ */
+LANEWISE vf gelu_plain_f(vf x)
+{
+	const vf a = lesser_f(splat_f(14.4F), abs_f(x)), t = centred_f(a, 0x1.00d80ap+2F);
+	const vf shift = splat_f(0x1.4c7p+0F), sum = a + shift, sum_lost = a - (sum - shift);
+	const vf quotient = a / sum, rest = nfma_f(quotient, sum_lost, nfma_f(quotient, sum, a));
+	const vf pt = t * POLYNOMIAL_F(t, -0x1.2de6bcp-2F, 0x1.a5306ep-4F, 0x1.c2371p-7F, -0x1.77051ap-5F, 0x1.fc14bep-6F,
+	                               -0x1.46670cp-7F, -0x1.a0d772p-14F, 0x1.4ff92ap-10F, -0x1.7f679ap-13F, -0x1.2f5a6p-13F);
+	const vf high = fma_f(quotient, pt, quotient);
+	const vf low = fma_f(rest, nfma_f(quotient, splat_f(1.04F), splat_f(1)), fma_f(quotient, pt, quotient - high));
+
+	return greater_f(splat_f(-0.0F), x) - times_bell_f(high, low, bell_f(a), 0.5F);
+}
+
+/*
+ * With s = gelu's derivative at -|x|, that at |x| is 1 - s. s is (zero - a) h exp(-a^2 / 2), where zero is the zero of s,
+ * and h = middle + p t, p a polynomial in t = centred_f. zero is the sum of two floats, and near it zero - a is exact.
+ * So s is precise, relative to itself, around its zero.
+ */
+LANEWISE vf gelu_derivative_plain_f(vf x)
+{
+	const vf a = lesser_f(splat_f(14.6F), abs_f(x)), t = centred_f(a, 0x1.0023p+2F), middle = splat_f(0x1.d946acp-2F);
+	const vf pt = t * POLYNOMIAL_F(t, -0x1.a74126p-4F, 0x1.ef5a98p-5F, -0x1.cc7acep-6F, 0x1.3820f2p-7F, -0x1.d78daep-10F,
+	                               -0x1.4297f4p-13F, 0x1.85c1a2p-13F, -0x1.c2fa22p-17F, -0x1.0ecb14p-16F);
+	const vf h = middle + pt, h_low = pt - (h - middle);
+	const vf from_zero = splat_f(0x1.80ead2p-1F) - a, high = from_zero * h;
+	const vf low = fma_f(from_zero, h_low, fma_f(splat_f(-0x1.a03fd4p-27F), h, fma_f(from_zero, h, -high)));
+	const vf below = times_bell_f(high, low, bell_f(a), 1);
+
+	return select_sign_f((vui)x, below, splat_f(1) - below);
+}
+#endif
 #else
 LANEWISE vf exp_f(vf x) { return FROM_LANES(exp, clamp_f(x, -120, 100)); }
 LANEWISE vf tanh_f(vf x) { return copysign_f(FROM_LANES(tanh, clamp_f(x, -20, 20)), x); }

@@ -685,7 +685,7 @@ END_TEST
 
 /*
  * The functions that are computed in float lanes, at every STRIDE-th float. No error is above the largest of all
- * floats (bench/RESULTS.md), and the bits of avx2 and avx512 are the same.
+ * floats (bench/RESULTS.md), and the bits of avx2 and avx512 are the same, but for gelu, which has a form for each.
  */
 START_TEST(test_float_lanes)
 {
@@ -717,7 +717,7 @@ START_TEST(test_float_lanes)
 				              worst);
 				if (table == 0)
 					first = whole.y;
-				else if (!strcmp(kernels->isa, "avx2"))
+				else if (!strcmp(kernels->isa, "avx2") && row->op != OP_gelu)
 					ck_assert_msg(same(kernels, first.bytes, whole.y.bytes, MOST), "%s: other bits than avx512's",
 					              row->name);
 			}
