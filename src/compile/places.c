@@ -85,12 +85,31 @@ static bool works_in_place(const struct launch *launch, uint32_t w)
 	return launch->needs[3] == NO_VALUE && w == launch->needs[0];
 }
 
+/* Returns the first launch of those that run together with launch AT. */
+static int64_t first_joined(const struct compiler *c, int64_t at)
+{
+	int64_t first = at;
+	while (first > 0 && c->launches[first].joined == 0 && at - first < MOST_JOINED)
+		first--;
+	return first + c->launches[first].joined >= at ? first : at;
+}
+
+/* True if a stack of products that LAUNCH is joined to has W as its right factor: each block of lines reads all of it. */
+static bool is_right_factor(const struct compiler *c, const struct launch *launch, uint32_t w)
+{
+	const struct launch *first = &c->launches[first_joined(c, launch - c->launches)];
+	return first->joined > 0 && op_is_product(first->instr->op) && w == first->needs[1];
+}
+
 /*
  * True if LAUNCH is a group without loops, reads entry W block by block, and not after a kernel op has written OUT; or if
- * it is an operation along an axis, which reads a line of W before it writes that line of OUT.
+ * it is an operation along an axis, which reads a line of W before it writes that line of OUT. False if LAUNCH is joined
+ * to products whose right factor W is.
  */
 static bool reads_before(struct reuser *l, const struct launch *launch, uint32_t w, uint32_t out)
 {
+	if (is_right_factor(l->c, launch, w))
+		return false;
 	if (launch->kind == LAUNCH_CALL && launch->out == out)
 		return works_in_place(launch, w);
 	if (launch->kind == LAUNCH_GROUP && l->group != launch)
@@ -231,14 +250,7 @@ static void reuse_in(struct reuser *l, uint32_t port)
 	}
 }
 
-/* Returns the first launch of those that run together with launch AT, and the last. */
-static int64_t first_joined(const struct compiler *c, int64_t at)
-{
-	int64_t first = at;
-	while (first > 0 && c->launches[first].joined == 0 && at - first < MOST_JOINED)
-		first--;
-	return first + c->launches[first].joined >= at ? first : at;
-}
+/* Returns the last launch of those that run together with launch AT. */
 static int64_t last_joined(const struct compiler *c, int64_t at)
 {
 	const int64_t first = first_joined(c, at);
