@@ -1,4 +1,5 @@
-"""Random networks of the forms that ckptc computes at once: attention, ends of products, stacked layers, wide products.
+"""Random networks of the forms that ckptc computes at once: attention, ends of products, stacked layers, square and wide
+products.
 
 A network has two texts of one meaning. JOINED nests its stages, so that neighbours are in one program. SPLIT has each of
 them at the top level: where a policy cuts between all steps, each is a program of its own, and nothing is fused.
@@ -70,6 +71,8 @@ class Network:
         self.wide = r.random() < 0.2
         if self.wide:
             items = self.wide_layers()
+        elif r.random() < 0.1:
+            items = self.squares()
         else:
             self.tokens, self.heads = r.choice([7, 33, 64, 100, 100, 128]), r.choice([1, 2, 4, 4, 6])
             self.columns = self.heads * r.choice([4, 8, 12])
@@ -157,6 +160,20 @@ class Network:
         made = Loop(self.layers, self.variables, body) if self.variables else None
         layers, self.layers = self.layers, 0
         return [made] if made else body * layers
+
+    def squares(self):
+        """Products of two matrices that are computed from the same square one. The right factor takes several panels."""
+        r, n = self.r, self.r.choice([257, 300])
+        self.columns = n
+        self.put("x", [r.choice([3, 4, 5]), n, n], 1.2 / n**0.5, 0)
+        made = []
+        for layer in range(r.randint(1, 2)):
+            left, right = ([r.choice(["mul 0.5", "sin", "tanh"])] * r.randint(0, 2) for _ in range(2))
+            after = r.choice([[], ["softmax"], [f"mul r{layer}"], ["layernorm", f"add r{layer}"]])
+            inner = [f"name l{layer}", "mul 0.9", *right, f"name r{layer}", f"use l{layer}", *left,
+                     f"{r.choice(['matmul', 'linear'])} r{layer}", *after, r.choice(ACTIVATIONS)]
+            made.append(Nested("add", inner))
+        return made
 
     def wide_layers(self):
         """Products by matrices that `run` leaves in their files. A few rows."""
