@@ -10,8 +10,9 @@
  *                 costs less than the first touch of as much memory, so a few tiles may each read the file again.
  *
  * Invariant: in each tile such a param is read from its first byte to its last, each byte once, so that its checksum is
- * known. A product whose result nobody needs is left out: then the checksum is not known. The array is the first of the stream: another array that follows finds all params in memory. The
- * plan does not know of params in files: it counts the gradients' memory, of which blocks take less.
+ * known. (It is not if a product is left out, because nobody needs its result.) The array is the first of the stream:
+ * another array that follows finds all params in memory. The plan does not know of params in files: it counts the
+ * gradients' memory, of which blocks take less.
  */
 #include <string.h>
 
