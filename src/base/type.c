@@ -66,6 +66,14 @@ bool shape_equal(const struct shape *a, const struct shape *b)
 	return a->ndim == b->ndim && !memcmp(a->dim, b->dim, (size_t)a->ndim * sizeof *a->dim);
 }
 
+bool shape_fits(const struct shape *shape, const struct shape *wanted)
+{
+	bool fits = shape->ndim == wanted->ndim;
+	for (int i = 0; fits && i < shape->ndim; i++)
+		fits = wanted->dim[i] < 0 || wanted->dim[i] == shape->dim[i];
+	return fits;
+}
+
 bool shape_broadcast(const struct shape *a, const struct shape *b, struct shape *out)
 {
 	struct shape made = {.ndim = a->ndim > b->ndim ? a->ndim : b->ndim};

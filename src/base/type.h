@@ -61,6 +61,8 @@ int64_t shape_count(const struct shape *shape);
 /* Removes the leading axis. SHAPE must have at least one axis. */
 void shape_drop_leading(struct shape *shape);
 bool shape_equal(const struct shape *a, const struct shape *b);
+/* True if SHAPE is WANTED, whose extents below 0 stand for any. */
+bool shape_fits(const struct shape *shape, const struct shape *wanted);
 /* Broadcasts A and B to OUT as NumPy does. False if the shapes do not fit. OUT may be A or B. */
 bool shape_broadcast(const struct shape *a, const struct shape *b, struct shape *out);
 bool type_equal(const struct type *a, const struct type *b);

@@ -174,6 +174,10 @@ enum status session_open_input(struct session *s)
 	s->in.open = true;
 	s->set.reading.anywhere = (s->ranks || s->line.given[OPTION_JOURNAL]) && s->set.reading.copies;
 	s->set.reading.threads = s->set.threads;
+	if (s->set.reading.typed)
+		s->set.reading.text_shape = &s->set.shape.shape;
+	else if (s->chain.input_type.given)
+		s->set.reading.text_shape = &s->chain.input_type.type.shape;
 	reader_init(&s->in.reader, &s->in.input, &s->set.reading, &s->arena);
 	if (s->chain.input_type.given)
 		s->in.reader.declared = s->chain.input_type.type.dtype;

@@ -247,7 +247,7 @@ enum status input_output_load_cotangent(struct run *run)
 		TRY(array_load(&loader, array, options->cotangent, NULL));
 	if (options->cotangent_array && !array->data)
 		TRY(array_copy(&loader, array, options->cotangent_array));
-	if ((!rows && !array->data) || array_fits(array, &want->shape))
+	if ((!rows && !array->data) || array_fit(array, &want->shape))
 		return STATUS_OK;
 	return diag_file(run->context.diags, STATUS_DATA, options->cotangent, -1,
 	                 "the cotangent is %s and the chain's output is %s", type_format(&array->type, a),

@@ -202,14 +202,12 @@ static enum status find_type(const struct binder *b, struct param *param, struct
 	const bool shapeless = source->none || number || (source->init && init_needs_type(source->init->kind));
 	if ((shapeless && !declared->given) || (source->none && b->options->data))
 		return fail_shapeless(b, param, source);
+	if (declared->given && !shapeless && !array_fit(&source->array, &declared->type.shape))
+		return mismatch(b, param, source);
 	source->type = shapeless ? declared->type : source->array.type;
 	param->weak = source->weak && !declared->given;
-	if (declared->given && !shapeless) {
-		if (!array_fits(&source->array, &declared->type.shape))
-			return mismatch(b, param, source);
+	if (declared->given)
 		source->type.dtype = declared->type.dtype;
-		source->type.shape.ndim = declared->type.shape.ndim;
-	}
 	if (source->type.dtype > DTYPE_F64)
 		source->type.dtype = DTYPE_F64;
 	if (param->weak)

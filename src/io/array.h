@@ -23,7 +23,8 @@ struct reader_options {
 	bool cast;          /* --cast: integers beyond 2^53 may lose digits */
 	struct type raw;    /* --shape: the type of raw input; ndim -1: not given (then 1-D, to the end) */
 	bool typed;         /* --shape is given: arrays of other formats must have that type (text: that shape) */
-	const void *memory; /* MEMORY: the only array, of type RAW, in C order; the caller keeps it */
+	const struct shape *text_shape; /* of TEXT and CSV, if it fits (text_fit); NULL: their layout decides */
+	const void *memory;             /* MEMORY: the only array, of type RAW, in C order; the caller keeps it */
 	/* Of text, except for small ones. Where it is a file and not overwritten, none of these matters. */
 	bool types;        /* only the type matters: values are not kept */
 	bool copies;       /* they go to an unnamed file in SPILL (see input_copy_open); else they are held */
@@ -34,6 +35,13 @@ struct reader_options {
 	int threads;       /* count the rows of a text in a file; below 2: the caller counts alone */
 };
 
+/*
+ * Sets SHAPE, that of a text with COLUMNS numbers in a row, to WANTED, if that has as many numbers and its last extent is
+ * COLUMNS. A first extent below 0 stands for any. WANTED also fits if it has no extents and the text is one number, or if it
+ * is SHAPE already. Returns false, with SHAPE as before, if WANTED does not fit.
+ */
+bool text_fit(struct shape *shape, int64_t columns, const struct shape *wanted);
+
 struct reader {
 	struct input *input;
 	struct reader_options options;
@@ -41,6 +49,7 @@ struct reader {
 	enum format format; /* that of OPTIONS; AUTO until the first bytes have been seen */
 	bool begun;         /* they have been */
 	enum layout layout;
+	int64_t columns;         /* of a text: the numbers of a row; 0: it is no text */
 	struct type type;        /* the current array's, as in the file */
 	int64_t count, done;     /* numbers of its elements, and of those read in order so far */
 	bool swap, fortran;      /* SWAP: the values' byte order is not the machine's */

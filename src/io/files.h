@@ -16,11 +16,11 @@ struct array {
 	struct type type; /* as in the file */
 	void *data;       /* in the dtype dtype_compute(type.dtype); from the loader's allocator, for array_free */
 	size_t size;      /* bytes of DATA, at least 1; 0 if that is NULL */
-	bool text;        /* it comes from text: a single number also fits a shape without axes */
+	int64_t columns;  /* of a text: the numbers of a row; 0: it is no text */
 	struct stored_array *stored; /* where the values are, if the loader left them there: DATA is NULL; else NULL */
 };
-/* True if ARRAY has SHAPE, in which an extent below 0 stands for any, or if the exception of TEXT applies. */
-bool array_fits(const struct array *array, const struct shape *shape);
+/* True if ARRAY has SHAPE, in which an extent below 0 stands for any, or is a text that gets it now by text_fit. */
+bool array_fit(struct array *array, const struct shape *shape);
 
 /* Loads arrays one after the other. The latest LOADER_KEPT archives stay open in between. */
 enum { LOADER_KEPT = 16 };

@@ -51,15 +51,10 @@ enum status array_copy(const struct loader *loader, struct array *array, const s
 	return load_begun(loader, array, &reader);
 }
 
-bool array_fits(const struct array *array, const struct shape *shape)
+bool array_fit(struct array *array, const struct shape *shape)
 {
-	const struct shape *have = &array->type.shape;
-	if (shape->ndim == 0 && array->text)
-		return shape_count(have) == 1;
-	bool fits = shape->ndim == have->ndim;
-	for (int i = 0; fits && i < have->ndim; i++)
-		fits = shape->dim[i] < 0 || shape->dim[i] == have->dim[i];
-	return fits;
+	return shape_fits(&array->type.shape, shape) ||
+	       (array->columns && text_fit(&array->type.shape, array->columns, shape));
 }
 
 enum status load_stream(struct loader *loader, struct array *array, struct input *input,
@@ -73,7 +68,7 @@ enum status load_stream(struct loader *loader, struct array *array, struct input
 	reader_init(&reader, input, &options, loader->context->arena);
 	enum status status = reader_next(&reader, &end, diags);
 	array->type = reader.type;
-	array->text = reader.format == FORMAT_TEXT || reader.format == FORMAT_CSV;
+	array->columns = reader.columns;
 	/* A pipe is read to its end, so that its writer does not fail. A member of an npz has no size, but a PULL. */
 	const bool enough = loader->types && reader.format == FORMAT_NPY && (input->size >= 0 || input->pull);
 	if (!status && where && reader.format == FORMAT_NPY && where->bytes == reader.data + type_bytes(&reader.type))

@@ -128,7 +128,30 @@ enum status text_begin(struct reader *r, struct diags *diags)
 	r->type = (struct type){DTYPE_F64, {1, {size.rows * size.columns}}};
 	if (r->layout == LAYOUT_ROWS)
 		r->type.shape = (struct shape){2, {size.rows, size.columns}};
+	r->columns = size.columns;
+	if (r->options.text_shape)
+		(void)text_fit(&r->type.shape, r->columns, r->options.text_shape);
 	return STATUS_OK;
+}
+
+bool text_fit(struct shape *shape, int64_t columns, const struct shape *wanted)
+{
+	struct shape fitted = *wanted;
+	const int64_t count = shape_count(shape);
+	const int last = wanted->ndim - 1;
+	if (shape_fits(shape, wanted))
+		return true;
+	if (last >= 0 && wanted->dim[last] != columns)
+		return false;
+	if (last >= 0 && wanted->dim[0] < 0) {
+		fitted.dim[0] = 1;
+		const int64_t known = shape_count(&fitted);
+		fitted.dim[0] = known > 0 ? count / known : 0;
+	}
+	if (shape_count(&fitted) != count)
+		return false;
+	*shape = fitted;
+	return true;
 }
 
 /* Takes a scan of TEXT that nobody uses, if there is one: that which has number NEXT next, or else any. */

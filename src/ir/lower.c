@@ -239,14 +239,11 @@ enum status lower(const struct context *context, struct lowered *lowered, const 
 	static const struct portion all;
 	struct lowering l = {.context = context, .out = lowered, .chain = chain, .what = what};
 	const struct declared *declared = &chain->input_type;
-	const struct shape *want = &declared->type.shape, *have = &input->shape;
-	bool fits = want->ndim == have->ndim;
-	for (int i = 0; fits && i < want->ndim; i++)
-		fits = want->dim[i] == -1 || want->dim[i] == have->dim[i];
 	char a[TYPE_TEXT], b[TYPE_TEXT];
-	if (declared->given && !fits)
-		return LOWERING_FAIL(&l, STATUS_CHAIN, declared->span, "input '%s' is declared as %s, and the data is %s",
-		                     chain->input, type_format(&declared->type, a), type_format(input, b));
+	if (declared->given && !shape_fits(&input->shape, &declared->type.shape))
+		return LOWERING_FAIL(&l, STATUS_CHAIN, declared->span,
+		                     "input '%s' is declared as %s, and the data has shape %s", chain->input,
+		                     type_format(&declared->type, a), shape_format(&input->shape, b));
 	return lower_typed(&l, portion ? portion : &all, input);
 }
 

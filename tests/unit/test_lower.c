@@ -384,7 +384,7 @@ static const struct {
 	uint32_t line, column;
 	const char *message;
 } errors[] = {
-	{"input x: f32[*,3]\nsin", STATUS_CHAIN, 1, 10, "input 'x' is declared as f32[*,3], and the data is f32[6,4]"},
+	{"input x: f32[*,3]\nsin", STATUS_CHAIN, 1, 10, "input 'x' is declared as f32[*,3], and the data has shape [6,4]"},
 	{"add x[6]", STATUS_CHAIN, 1, 5, "index 6 is out of range for f32[6,4]"},
 	{"add x[-7]", STATUS_CHAIN, 1, 5, "index -7 is out of range for f32[6,4]"},
 	{"param w: f32[2,4]\nadd w[2]", STATUS_CHAIN, 2, 5, "index 2 is out of range for 'w', f32[2,4]"},
