@@ -99,6 +99,17 @@ static bool is_bound(const struct params_options *options, const char *name)
 	return false;
 }
 
+/*
+ * True if PARAM, which has PLACE, should have had a member. A const that the chain gives a value needs none. A param
+ * does: where training keeps params in the file, a value of the chain is no more than a start.
+ */
+static bool lacks_member(const struct param *param, const struct param_place *place,
+                         const struct params_options *options)
+{
+	const bool fixed = !param->differentiated && param->init->kind != INIT_NONE;
+	return !fixed && !place->file && !is_bound(options, param->name);
+}
+
 enum status params_match(const struct context *context, struct loader *loader, const struct chain *chain,
                          const struct params_options *options, struct param_place *places)
 {
@@ -114,7 +125,7 @@ enum status params_match(const struct context *context, struct loader *loader, c
 	TRY_ALLOC(lacking, context->diags);
 	size_t lacking_count = 0;
 	for (size_t i = 0; i < count; i++)
-		if (!places[i].file && !is_bound(options, chain->params[i].name))
+		if (lacks_member(&chain->params[i], &places[i], options))
 			lacking[lacking_count++] = chain->params[i].name;
 	if (lacking_count)
 		(void)diag_file(context->diags, STATUS_OK, options->file_count == 1 ? options->files[0] : "--params", -1,
