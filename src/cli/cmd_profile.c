@@ -400,19 +400,50 @@ struct bound_cost {
 };
 enum { COST_FAULTS, COST_FILES, COST_MEMORY, COST_PROGRAMS, COSTS };
 
+/*
+ * Scales the shares of COSTS so that their sum is at most 1, and returns the rest. They may exceed 1, as they are estimated
+ * one by one from different runs, and memory that is touched for the first time counts as page faults and as bandwidth.
+ */
+static double scale_shares(struct bound_cost costs[COSTS])
+{
+	double sum = 0;
+	for (int i = 0; i < COSTS; i++)
+		sum += costs[i].share;
+	for (int i = 0; i < COSTS && sum > 1; i++)
+		costs[i].share /= sum;
+	return fmax(1 - sum, 0);
+}
+
+/* Rounds the shares of COSTS and the REST to PERCENT, whose sum is 100. A larger share is never the smaller number. */
+static void round_shares(const struct bound_cost costs[COSTS], double rest, int percent[COSTS + 1])
+{
+	double exact[COSTS + 1];
+	int left = 100;
+	for (int i = 0; i <= COSTS; i++) {
+		exact[i] = 100 * (i < COSTS ? costs[i].share : rest);
+		percent[i] = (int)exact[i];
+		left -= percent[i];
+	}
+	for (; left > 0; left--) { /* the largest fractions are rounded up */
+		int most = 0;
+		for (int i = 1; i <= COSTS; i++)
+			most = exact[i] - percent[i] > exact[most] - percent[most] ? i : most;
+		percent[most]++;
+	}
+}
+
 /* Returns the shares of COSTS and of the REST, that of programs if the chain has any; NULL if out of memory. */
 static const char *shares_text(const struct profiler *p, const struct bound_cost costs[COSTS], double rest)
 {
 	struct arena *arena = &p->session->arena;
-	const char *programs = p->session->chain.program_count == 0
-	                           ? ""
-	                           : arena_printf(arena, "programs %.0f%%, ", 100 * costs[COST_PROGRAMS].share);
+	int percent[COSTS + 1];
+	round_shares(costs, rest, percent);
+	const char *programs =
+		p->session->chain.program_count == 0 ? "" : arena_printf(arena, "programs %d%%, ", percent[COST_PROGRAMS]);
 	if (!programs)
 		return NULL;
-	return arena_printf(
-		arena, "page faults take %.0f%% of the time, input and output %.0f%%, memory %.0f%%, %sthe rest %.0f%%",
-		100 * costs[COST_FAULTS].share, 100 * costs[COST_FILES].share, 100 * costs[COST_MEMORY].share, programs,
-		100 * fmax(rest, 0));
+	return arena_printf(arena, "page faults take %d%% of the time, input and output %d%%, memory %d%%, %sthe rest %d%%",
+	                    percent[COST_FAULTS], percent[COST_FILES], percent[COST_MEMORY], programs, percent[COSTS]);
 }
 
 /*
@@ -427,7 +458,7 @@ static enum status find_bound(struct profiler *p, struct profile_verdict *verdic
 	struct profile_row none;
 	const struct memory_ms ms = measure_memory();
 	TRY(measure_runs(p, NULL, &(struct portion){.after = count_stages(&p->session->chain)}, &none));
-	const struct bound_cost costs[COSTS] = {
+	struct bound_cost costs[COSTS] = {
 		{"page faults", "touch less memory for the first time: `ckptc plan` shows policies with a lower peak",
 	     (double)full->page_faults * ms.fault / fmax(full->cpu_ms, 1e-6)},
 		{"input and output", "chain more operations in one run; -i and -o files are faster than pipes",
@@ -436,18 +467,16 @@ static enum status find_bound(struct profiler *p, struct profile_verdict *verdic
 	     2 * (double)full->peak_bytes * ms.copy / fmax(full->gradient.middle, 1e-6)},
 		{"programs", "make the program faster; a shared object or shared memory is quicker than a pipe",
 	     fmin(full->program_ms / fmax(full->gradient.low, 1e-6), 1)}};
+	const double rest = scale_shares(costs);
 	int most = 0;
-	double rest = 1;
-	for (int i = 0; i < COSTS; i++) {
+	for (int i = 0; i < COSTS; i++)
 		most = costs[i].share > costs[most].share ? i : most;
-		rest -= costs[i].share;
-	}
 	const char *shares = shares_text(p, costs, rest);
 	if (full->gradient.middle < too_short)
 		*verdict = (struct profile_verdict){"the start of a run",
 		                                    arena_printf(arena, "a gradient takes %.3f ms", full->gradient.middle),
 		                                    "profile a larger --shape: nothing is to be gained in a run so short"};
-	else if (costs[most].share > fmax(rest, 0))
+	else if (costs[most].share > rest)
 		*verdict = (struct profile_verdict){costs[most].bound, shares, costs[most].advice};
 	else if (full->backward.middle > slow * full->forward.middle)
 		*verdict = (struct profile_verdict){
