@@ -473,6 +473,8 @@ static const char *advise(const struct wanted *w, yysymbol_kind_t found, const c
 		return "an operation is written without parentheses, as in tanh, add W and sum axis=0";
 	if (found == YYSYMBOL_NAME && CAN(NUMBER) && strchr("+-", before[-1]) && !strchr("=[", before[-2]))
 		return "an operation comes before its operand: x + W is written add W";
+	if (found == YYTRANSLATE('[') && before[-1] == '[' && before[-2] != '=' && CAN(NUMBER) && CAN_CHAR(']'))
+		return "give a list of lists a name first, as in const c = [[1, 2], [3, 4]]; matmul c";
 	if (found == YYSYMBOL_NUMBER && CAN(INPUT))
 		return "a stage begins with its operation, as in mul 2";
 	return NULL;

@@ -116,7 +116,10 @@ static enum status find_members(struct session *s, struct loader *loader, const 
 		while (k < count && (found[k] || !member_is(names[i], arrays[k].name)))
 			k++;
 		if (k == count)
-			return diag_file(&s->diags, STATUS_DATA, path, -1, "holds '%s', which would be lost", names[i]);
+			return with_hint(s,
+			                 diag_file(&s->diags, STATUS_DATA, path, -1, "holds '%s', which would be lost", names[i]),
+			                 "--accumulate writes the params of the chain alone; keep other arrays in a file of their "
+			                 "own: --params may be given twice");
 		found[k] = true;
 		arrays[k].name = names[i];
 	}

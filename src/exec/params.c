@@ -176,8 +176,14 @@ static enum status fail_shapeless(const struct binder *b, const struct param *pa
 		diag_at(b->diags, STATUS_CHAIN, b->chain->source, param->span, "%s '%s' has no value", word, name);
 		if (b->diags->library)
 			return diag_hint(b->diags, "give one by ckptc_chain_bind, or write `= zeros` or `= normal(STD, SEED)`");
-		return diag_hint(b->diags,
-		                 "give one with --param %s=FILE or =NUMBER, or write `= zeros` or `= normal(STD, SEED)`", name);
+		diag_hint(b->diags, "give one with --param %s=FILE or =NUMBER, or with --params FILE", name);
+		if (param->declared->given)
+			diag_hint_more(b->diags, "or write `= zeros` or `= normal(STD, SEED)`");
+		else if (b->options->data)
+			diag_hint_more(b->diags, "or write a type and a value: `%s %s: f32[256,256] = zeros`", word, name);
+		else
+			diag_hint_more(b->diags, "a type is enough here: `%s %s: f32[256,256]`", word, name);
+		return STATUS_CHAIN;
 	}
 	diag_at(b->diags, STATUS_CHAIN, b->chain->source, param->span, "%s '%s' needs a type: '%s' has no shape of its own",
 	        word, name, names[param->init->kind]);

@@ -149,19 +149,27 @@ static bool takes(struct resolver *r, const struct node *node, const char *name,
 }
 
 /*
- * Hints at an option for OPERAND, a number beyond the arguments that NODE takes by place. It is the first option that S
- * lacks and that takes the number, or the list of numbers that begins with it.
+ * Hints at an option for OPERAND, a number or list beyond the arguments that NODE takes by place. It is the first option
+ * that S lacks and that takes OPERAND, or the list of numbers that begins with it.
  */
 static enum status hint_option(struct resolver *r, const struct statement *s, const struct node *node,
                                const struct operand *operand)
 {
-	const char *list, *names[MAX_DIMS];
-	struct argument numbers;
-	TRY(argument_of_operands(r, operand, &numbers, &list));
-	const struct argument number = argument_of_number(&operand->number);
-	/* The value of an option is a literal, and an operand may be an expression. */
-	const char *text =
-		*operand->text == '(' ? arena_printf(r->context->arena, "%.17g", operand->number.value) : operand->text;
+	const char *list, *text, *names[MAX_DIMS];
+	struct argument numbers, number;
+	if (operand->kind == OPERAND_LIST) {
+		const char *source = r->chain->source->text + operand->span.begin;
+		const size_t length = operand->span.end - operand->span.begin;
+		list = text =
+			memchr(source, '\n', length) ? "[...]" : arena_printf(r->context->arena, "%.*s", (int)length, source);
+		TRY(argument_of_list(r, operand->list, &numbers));
+		number = numbers;
+	} else {
+		TRY(argument_of_operands(r, operand, &numbers, &list));
+		number = argument_of_number(&operand->number);
+		/* The value of an option is a literal, and an operand may be an expression. */
+		text = *operand->text == '(' ? arena_printf(r->context->arena, "%.17g", operand->number.value) : operand->text;
+	}
 	const size_t count = op_argument_names(node->op, names, MAX_DIMS, r->context->arena);
 	int least, most;
 	op_positionals(node->op, &least, &most);
@@ -205,7 +213,7 @@ static enum status refuse_operand(struct resolver *r, const struct statement *s,
 	diag_caret(r->context->diags, operand->span);
 	if (!begins_line(r->chain->source, node->span))
 		(void)RESOLVE_HINT(r, "the stage begins at %u:%u", node->span.line, node->span.column);
-	if (operand->kind == OPERAND_NUMBER)
+	if (operand->kind == OPERAND_NUMBER || operand->kind == OPERAND_LIST)
 		TRY(hint_option(r, s, node, operand));
 	const char *sign = r->chain->source->text + operand->span.begin;
 	const bool infix = strchr("+-", *sign) && (!strchr(" \t", sign[-1]) || strchr(" \t", sign[1]));
