@@ -188,6 +188,15 @@ enum status compiled_make(const struct context *context, struct compiled_chain *
 /* Returns the bytes of an array in the slab, as the machine counts them. */
 static int64_t slab_bytes(const struct type *type) { return round_up(type_bytes(type), ARRAY_ALIGN); }
 
+int64_t compiled_last_temporary(const struct compiled_chain *compiled, const struct step *step,
+                                const struct step_cost *cost)
+{
+	const struct compiled_step *form = compiled_step_of(compiled, step);
+	/* The steps before the last make the state after them, but hold the residuals of one step less. */
+	const int64_t made = cost->keeps_output ? 0 : cost->state;
+	return greater(form->record_only.workspace - made, form->record.workspace - lesser(cost->residual, made));
+}
+
 static struct step_cost cost_of_step(const struct compiled_chain *compiled, const struct step *step)
 {
 	const struct compiled_step *form = compiled_step_of(compiled, step);
@@ -211,10 +220,7 @@ static struct step_cost cost_of_step(const struct compiled_chain *compiled, cons
 		else
 			cost.keeps_input = true;
 	}
-	/* The steps before the last make the state after them, but hold the residuals of one step less. */
-	const int64_t made = cost.keeps_output ? 0 : cost.state;
-	cost.last_temporary =
-		greater(form->record_only.workspace - made, form->record.workspace - lesser(cost.residual, made));
+	cost.last_temporary = compiled_last_temporary(compiled, step, &cost);
 	return cost;
 }
 

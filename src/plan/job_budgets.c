@@ -11,6 +11,13 @@
 #include "base/pool.h"
 #include "budget/budget.h"
 
+/* What a search for a job's budgets needs. */
+struct job_search {
+	struct job *job;
+	struct step_costs costs; /* job->costs, but an array that most states share counts once (compile/lasting.c) */
+	struct budget_judge judge;
+};
+
 /* Predicts FAMILY's SCHEDULE on the memory machine, for a full tile and the rest: see struct budget_judge. */
 static enum status judge_schedule(void *context, const struct policy *family, struct schedule *schedule, int64_t most,
                                   struct judgement *judgement)
@@ -58,27 +65,35 @@ static double additions_of_run(const struct job *job)
 }
 
 /*
- * Returns the memory machine as a judge. SLACK and SHARE (struct budget_judge) lower the cost walk's bytes. SLACK is
- * the largest state, whose buffer may be reused or never made. SHARE is the product of four factors:
+ * Returns the memory machine as a judge of JOB's schedules, for a search over COSTS. SLACK and SHARE (struct
+ * budget_judge) lower the cost walk's bytes. SLACK is the largest state, whose buffer may be reused or never made.
+ * SHARE is the product of four factors:
  *
  *   - the least part of a state that a step replaces (no step that replaces nothing), since two states share the rest;
  *   - the workers' mean rows, in full tiles, if one worker has only the rest;
  *   - the bytes of --store-dtype in those of the computing type;
  *   - nine tenths, for all else.
  */
-static struct budget_judge make_judge(struct job *job)
+static struct budget_judge make_judge(struct job *job, const struct step_costs *costs)
 {
 	static const double unshared = 0.9;
 	const enum dtype store = job->options.store;
 	struct budget_judge judge = {.judge = judge_schedule, .context = job};
+	int64_t lasting = 0; /* bytes of a state's arrays that COSTS count as held throughout */
 	double share = 1;
-	for (size_t i = 0; i < job->costs.run_count; i++)
-		judge.slack = greater(judge.slack, job->costs.runs[i].cost.state);
+	for (size_t i = 0; i < costs->run_count; i++) {
+		judge.slack = greater(judge.slack, costs->runs[i].cost.state);
+		lasting = greater(lasting, job->costs.runs[i].cost.state - costs->runs[i].cost.state);
+	}
 	for (size_t i = 0; i < job->tile.lowered.distinct_count; i++) {
 		const struct step *step = job->tile.lowered.distinct[i];
 		int64_t all = 0, passing = passing_bytes(step);
 		for (uint32_t k = 0; k < step->live_in.count; k++)
 			all += type_bytes(step->in_types[k]);
+		if (passing >= lasting) {
+			all -= lasting;
+			passing -= lasting;
+		}
 		if (passing < all && (double)(all - passing) < share * (double)all)
 			share = (double)(all - passing) / (double)all;
 	}
@@ -100,12 +115,62 @@ static struct disk_offer make_offer(struct job *job, const struct budget_judge *
 	                           .staged = true};
 }
 
-/* Finds schedules for COUNT GOALS of one worker's bytes, in memory, and on disk if allowed; the caller frees them. */
-static enum status search_goals(struct job *job, const struct budget_judge *judge, struct budget_goal *goals,
-                                size_t count)
+/* Gives GOAL the schedule of OTHER, made with job->costs, if that takes less time. Frees the schedule of neither. */
+static enum status take_faster(const struct job_search *search, const struct budget_goal *other,
+                               struct budget_goal *goal)
 {
-	const struct disk_offer offer = make_offer(job, judge);
-	TRY(budget_search(&job->context, &job->costs, judge, goals, count));
+	const int64_t least = lesser(other->least, goal->least), bytes = goal->bytes - search->costs.fixed;
+	const bool faster = other->schedule && (!goal->schedule || other->time < goal->time);
+	if (faster)
+		*goal = *other;
+	goal->least = least;
+	/* The bound behind the gap must count a shared array once. */
+	return faster ? budget_gap(&search->job->context, &search->costs, greater(bytes, 0), &goal->counters) : STATUS_OK;
+}
+
+/* True if GOAL, after a search that counts shared arrays once, is searched for with job->costs too. */
+static bool wants_second(const struct job_search *search, const struct budget_goal *goal)
+{
+	enum { SHORT = 1000 }; /* steps */
+	return !goal->schedule || (search->job->costs.steps <= SHORT && goal->family.kind != POLICY_save_all);
+}
+
+/*
+ * Searches for COUNT GOALS with job->costs, which count shared arrays in each state, and takes what is faster. These
+ * costs are right for schedules that hold no states but those before the first with a shared array. Such a
+ * schedule may be the only one for few bytes, or the best of a short chain.
+ */
+static enum status search_again(const struct job_search *search, struct budget_goal *goals, size_t count)
+{
+	struct job *job = search->job;
+	const struct budget_judge judge = make_judge(job, &job->costs);
+	struct budget_goal *others = arena_array(job->context.arena, count, sizeof *others);
+	struct budget_goal **of = arena_array(job->context.arena, count, sizeof *of); /* by index in others */
+	size_t wanted = 0;
+	TRY_ALLOC(others && of, job->context.diags);
+	for (size_t i = 0; i < count; i++)
+		if (wants_second(search, &goals[i])) {
+			of[wanted] = &goals[i];
+			others[wanted++].bytes = goals[i].bytes;
+		}
+	enum status status = wanted ? budget_search(&job->context, &job->costs, &judge, others, wanted) : STATUS_OK;
+	for (size_t i = 0; i < wanted; i++) {
+		struct schedule *before = of[i]->schedule;
+		if (!status)
+			status = take_faster(search, &others[i], of[i]);
+		schedule_free(of[i]->schedule == before ? others[i].schedule : before);
+	}
+	return status;
+}
+
+/* Finds schedules for COUNT GOALS of one worker's bytes, in memory, and on disk if allowed; the caller frees them. */
+static enum status search_goals(const struct job_search *search, struct budget_goal *goals, size_t count)
+{
+	struct job *job = search->job;
+	const struct disk_offer offer = make_offer(job, &search->judge);
+	TRY(budget_search(&job->context, &search->costs, &search->judge, goals, count));
+	if (search->costs.fixed > job->costs.fixed)
+		TRY(search_again(search, goals, count));
 	for (size_t i = 0; i < count && job->options.on_disk; i++)
 		TRY(budget_offer_disk(&job->context, &offer, &goals[i]));
 	return STATUS_OK;
@@ -132,8 +197,7 @@ static enum status share_goal(const struct budget_goal *found, int64_t peak, str
  * is repeated with one byte less than the least so far, until it finds none. A goal with enough bytes for a schedule
  * found on the way gets it.
  */
-static enum status settle_least(struct job *job, const struct budget_judge *judge, struct budget_goal *goals,
-                                size_t count)
+static enum status settle_least(const struct job_search *search, struct budget_goal *goals, size_t count)
 {
 	enum status status = STATUS_OK;
 	int64_t least = INT64_MAX;
@@ -142,11 +206,11 @@ static enum status settle_least(struct job *job, const struct budget_judge *judg
 			least = lesser(goals[i].least, least);
 	for (bool lower = least < INT64_MAX; lower && !status;) {
 		struct budget_goal goal = {.bytes = least - 1};
-		status = search_goals(job, judge, &goal, 1);
+		status = search_goals(search, &goal, 1);
 		lower = !status && goal.schedule;
 		if (lower) {
 			least = goal.peak;
-			status = share_goal(&goal, least, goals, count, job->context.diags);
+			status = share_goal(&goal, least, goals, count, search->job->context.diags);
 		}
 		schedule_free(goal.schedule);
 	}
@@ -167,15 +231,17 @@ static int64_t bytes_beside_slabs(const struct job *job)
 /* Finds schedules for COUNT GOALS. Replaces their bytes, those of a whole job, by those of one worker. */
 static enum status find_schedules(struct job *job, struct budget_goal *goals, size_t count)
 {
-	const struct budget_judge judge = make_judge(job);
+	struct job_search search = {.job = job};
 	const int64_t beside = bytes_beside_slabs(job);
+	TRY(compiled_share_costs(&job->context, &job->tile.compiled, &job->costs, &search.costs));
+	search.judge = make_judge(job, &search.costs);
 	for (size_t i = 0; i < count; i++) {
 		const int64_t slabs = goals[i].bytes - beside;
 		goals[i].bytes = job->costs.fixed + (slabs < 0 ? -1 : slabs / ARRAY_ALIGN * ARRAY_ALIGN / job->tiles.workers);
 	}
-	enum status status = search_goals(job, &judge, goals, count);
+	enum status status = search_goals(&search, goals, count);
 	if (!status)
-		status = settle_least(job, &judge, goals, count);
+		status = settle_least(&search, goals, count);
 	for (size_t i = 0; i < count && status; i++) {
 		schedule_free(goals[i].schedule);
 		goals[i].schedule = NULL;
@@ -206,7 +272,7 @@ static enum status report_infeasible(struct job *job, struct budget_goal *goal)
 	(void)budget_infeasible(job->policy->number, job->least_bytes, job->options.policy->kind == POLICY_auto, diags);
 	if (job->options.may_spill && !job->options.on_disk) {
 		const int64_t least = job->least_bytes;
-		const struct budget_judge judge = make_judge(job);
+		const struct budget_judge judge = make_judge(job, &job->costs);
 		const struct disk_offer offer = make_offer(job, &judge);
 		TRY(budget_least_on_disk(&job->context, &offer, &goal->least));
 		take_goal(job, goal);
