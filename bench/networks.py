@@ -5,8 +5,9 @@ skipped. BENCH_CASES=networks:MLP restricts the rows to names with MLP. BENCH_PR
 on a busy machine `chrt -f 1` lets them run before other programs.
 
 ckptc's time is that of the whole process, files included. A peer's is that of a step in a process that has compiled it,
-on arrays in memory. They take turns. Gradients and values are compared with those of each peer. The MLP has a bare program
-beside it (mlp.c), which reads and writes the same files, and the GPT-like networks one that does their products alone (gpt.c).
+on arrays in memory. They take turns. Gradients and values are compared with those of each peer. Bare programs
+stand beside them: one for the files alone (files.c), the MLP on the same files (mlp.c), and the products of the GPT-like
+networks alone (gpt.c).
 """
 import os
 import resource
@@ -20,7 +21,6 @@ import numpy as np
 HERE = os.path.dirname(os.path.abspath(__file__))
 PREFIX = os.environ.get("BENCH_PREFIX", "").split()
 PEERS = ("torch", "torch.compile", "JAX")
-BARE = {"MLP": "mlp.c", "GPT-like": "gpt.c"}
 HEAD = """
 | network | pass, threads | by | least s | median s | processor s | peak RSS MiB | ckptc by it, median ratio | difference |
 |---|---|---|---|---|---|---|---|---|"""
@@ -143,7 +143,7 @@ def run_command(command):
     before, begun = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     printed = subprocess.run([*PREFIX, *command], check=True, stdout=subprocess.PIPE, text=True).stdout.split()
     elapsed, after = time.perf_counter() - begun, resource.getrusage(resource.RUSAGE_CHILDREN)
-    if os.path.basename(command[0]) == "bare":
+    if os.path.basename(command[0]).startswith("bare-"):
         return float(printed[0]), float(printed[1])
     return elapsed, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
@@ -157,22 +157,31 @@ def ours_of(ckptc, folder, how, threads, params):
     return [*command, path("net.ck")]
 
 
-def bare_of(case, folder, how, threads):
+def compiled(name, folder):
+    """The bare program that bench/NAME makes; None if it cannot be compiled."""
+    made, compiler = os.path.join(folder, "bare-" + name[:-2]), shutil.which("cc")
+    build = [compiler, "-O3", "-march=native", "-o", made, os.path.join(HERE, name), "-l:libopenblas.so.0", "-lm"]
+    return made if compiler and subprocess.run(build, stderr=subprocess.DEVNULL, check=False).returncode == 0 else None
+
+
+def bare_of(case, ours, folder, how, threads):
     """
-    By its name, the command of the bare program that CASE has: mlp.c on the same files; gpt.c, products alone on arrays in
-    memory. Empty if there is none, or it cannot be compiled.
+    By their names, the commands of the bare programs beside OURS: files.c, which reads the same files and writes as many
+    bytes; mlp.c on the same files; gpt.c, products alone on arrays in memory.
     """
-    name, compiler = BARE.get(case.split()[0].strip(","), ""), shutil.which("cc")
-    source, made = os.path.join(HERE, name), os.path.join(folder, "bare")
-    build = [compiler, "-O3", "-march=native", "-o", made, source, "-l:libopenblas.so.0", "-lm"]
-    if not name or not compiler or subprocess.run(build, stderr=subprocess.DEVNULL, check=False).returncode != 0:
-        return {}
-    if name == "gpt.c":
-        sizes = [word for word in case.replace(",", "").split() if word.isdigit()]
-        return {name + ", products alone": [made, *sizes, str(threads), how]}
-    files = [os.path.join(folder, file) for file in ("params.npz", "x.npy")]
-    out = [os.path.join(folder, "bare.out")] if how == "gradient" else []
-    return {name + ", OpenBLAS": [made, *files, str(threads), *out]}
+    path = lambda name: os.path.join(folder, name)
+    run_command(ours)
+    ins = [path(name) for name in ("x.npy", "params.npz") if path(name) in ours]
+    size = sum(os.path.getsize(path(name)) for name in ("y.npy", "g.npz") if path(name) in ours)
+    sizes = [word for word in case.replace(",", "").split() if word.isdigit()]
+    wanted = {"files.c, files alone": [path("bare.out"), str(size), *ins]}
+    if case.startswith("GPT"):
+        wanted["gpt.c, products alone"] = [*sizes, str(threads), how]
+    if case.startswith("MLP"):
+        out = [path("bare.out")] if how == "gradient" else []
+        wanted["mlp.c, OpenBLAS"] = [path("params.npz"), path("x.npy"), str(threads), *out]
+    programs = {name: compiled(name.split(",")[0], folder) for name in wanted}
+    return {name: [programs[name], *wanted[name]] for name in wanted if programs[name]}
 
 
 def results_of(folder, how):
@@ -242,7 +251,7 @@ def measure(case, how, threads, folder, settings):
     commands = {"ckptc": ours_of(settings["ckptc"], folder, how, threads, chain) + options}
     if settings["old"]:
         commands["the other build"] = ours_of(settings["old"], folder, how, threads, chain) + options
-    commands |= bare_of(name, folder, how, threads)
+    commands |= bare_of(name, commands["ckptc"], folder, how, threads)
     wanted = [] if settings["old"] or not peer_case else PEERS
     peers = [Peer(p, settings["python"], peer_case, how, threads, folder) for p in wanted]
     try:
