@@ -14,31 +14,14 @@
 
 #include "compile/compiler.h"
 
-/* Marks what an out, an ACCUMULATE or a live instruction needs as live. Loops stay whole. The caller zeroes WANTED. */
-static void find_live(struct compiler *c, bool *wanted)
+/* Notes which instructions are LIVE, and which levels have loops. */
+static void note_live(struct compiler *c, const bool *live)
 {
-	const struct body *body = c->body;
-	int depth = 0;
-	for (size_t i = 0; i < body->out_count; i++)
-		wanted[body->outs[i].value] = true;
-	for (size_t i = body->instr_count; i-- > 0;) {
-		const struct instr *instr = &body->instrs[i];
-		uint32_t list[INSTR_READS], made[INSTR_WRITES];
-		depth += instr->kind == INSTR_END;
-		bool live = depth > 0 || instr->kind == INSTR_ACCUMULATE || instr->kind == INSTR_LOOP;
-		size_t n = instr_writes(instr, made);
-		for (size_t k = 0; k < n; k++)
-			live |= wanted[made[k]];
-		c->instrs[i].live = live;
-		n = live ? instr_reads(instr, list) : 0;
-		for (size_t k = 0; k < n; k++)
-			wanted[list[k]] = true;
-		if (instr->kind == INSTR_LOOP) {
-			depth--;
+	for (size_t i = 0; i < c->body->instr_count; i++) {
+		const struct instr *instr = &c->body->instrs[i];
+		c->instrs[i].live = live[i];
+		if (instr->kind == INSTR_LOOP)
 			c->counter_level[instr->level] = true;
-			for (uint32_t k = 0; k < instr->loop.carry_count; k++)
-				wanted[instr->loop.carries[k].init] = wanted[instr->loop.carries[k].result] = true;
-		}
 	}
 }
 
@@ -253,11 +236,11 @@ static void join_sums(struct compiler *c)
 
 bool plan_groups(struct compiler *c)
 {
-	bool *wanted = arena_array(&c->scratch_arena, c->body->value_count + 1, sizeof *wanted);
+	const bool *live = body_find_live(c->body, &c->scratch_arena);
 	uint8_t *fixed = arena_array(&c->scratch_arena, c->body->value_count + 1, sizeof *fixed);
-	if (!wanted || !fixed)
+	if (!live || !fixed)
 		return false;
-	find_live(c, wanted);
+	note_live(c, live);
 	find_aliases(c, fixed);
 	join_sums(c);
 	for (size_t i = 0; i < c->body->value_count; i++)

@@ -10,9 +10,9 @@
  *                 costs less than the first touch of as much memory, so a few tiles may each read the file again.
  *
  * Invariant: in each tile such a param is read from its first byte to its last, each byte once, so that its checksum is
- * known. (It is not if a product is left out, because nobody needs its result.) The array is the first of the stream:
- * another array that follows finds all params in memory. The plan does not know of params in files: it counts the
- * gradients' memory, of which blocks take less.
+ * known. So a param is loaded if a product by it is left out, because nobody needs its result. The array is the first of
+ * the stream: another array that follows finds all params in memory. The plan does not know of params in files: it counts
+ * the gradients' memory, of which blocks take less.
  */
 #include <string.h>
 
@@ -24,7 +24,6 @@ struct stored_operand {
 	struct operand_rows rows;
 	int64_t columns, size; /* of the matrix; bytes of an element */
 	void *part;            /* memory for a part, of the worker that has this struct; NULL: blocks are read */
-	int64_t next;          /* the byte after the parts that the tile has read, from the first on; -1: it left out one */
 	size_t param;
 	const struct gradient_options *gradient; /* gets the rows of the gradient; NULL: it is not wanted */
 };
@@ -75,18 +74,15 @@ bool stored_in_parts(const struct stored_operand *operand) { return operand->par
 enum status stored_read_operand(struct stored_operand *operand, int64_t at, int64_t bytes, struct team *team,
                                 const void **part, struct diags *diags)
 {
-	if (at == 0)
-		operand->next = 0;
-	operand->next = at == operand->next ? at + bytes : -1; /* no product of the part before: nothing needs its result */
 	*part = operand->part;
-	if (stored_read_bytes(&operand->read, at, bytes, operand->part, team) && operand->next < operand->read.array->bytes)
+	if (stored_read_bytes(&operand->read, at, bytes, operand->part, team) && at + bytes < operand->read.array->bytes)
 		return STATUS_OK;
 	return stored_read_end(&operand->read, diags);
 }
 
 /*
- * What reads a param: products, as their operand, READER the first. WHOLE: it reads the param at once; else PARTS have been
- * read, in their order. MADE: a product's derivative is the param's gradient.
+ * What reads a param: live products, as their operand, READER the first. WHOLE: it reads the param at once; else PARTS have
+ * been read, in their order. MADE: a product's derivative is the param's gradient.
  */
 struct reading {
 	const struct instr *reader;
@@ -165,8 +161,10 @@ static void note_addition(const struct readings *r, const struct instr *instr)
 	reading->made = true;
 }
 
-static void find_readers(const struct readings *r)
+static enum status find_readers(const struct readings *r, const struct context *context)
 {
+	const bool *live = body_find_live(r->body, context->arena);
+	TRY_ALLOC(live, context->diags);
 	struct loops_around loops = {0, 0};
 	for (uint32_t i = 0; i < r->body->instr_count; i++) {
 		const struct instr *instr = &r->body->instrs[i];
@@ -175,7 +173,7 @@ static void find_readers(const struct readings *r)
 		if (instr->kind == INSTR_LOOP && loops.count++ == 0)
 			loops.iterations = instr->loop.iterations;
 		loops.count -= instr->kind == INSTR_END;
-		const bool product = (instr->kind == INSTR_OP || instr->kind == INSTR_VJP) && instr->v != instr->a;
+		const bool product = (instr->kind == INSTR_OP || instr->kind == INSTR_VJP) && instr->v != instr->a && live[i];
 		for (size_t k = 0; k < count; k++)
 			note_reader(r, reads[k], product && reads[k] == instr->a ? instr : NULL, &loops);
 		for (uint32_t c = 0; instr->kind == INSTR_LOOP && c < instr->loop.carry_count; c++) {
@@ -187,6 +185,7 @@ static void find_readers(const struct readings *r)
 	}
 	for (size_t i = 0; i < r->body->out_count; i++)
 		note_reader(r, r->body->outs[i].value, NULL, &loops);
+	return STATUS_OK;
 }
 
 static bool is_one_tile(const struct tiles *tiles) { return tiles->rows <= tiles->tile; }
@@ -360,7 +359,7 @@ enum status stored_operands_open(struct run *run, const struct body *body)
 	TRY_ALLOC(readings.of, run->context.diags);
 	TRY(blas_load(run->options->job.threads, run->context.diags));
 	if (body)
-		find_readers(&readings);
+		TRY(find_readers(&readings, &run->context));
 	const struct compiled_chain *compiled = body ? NULL : &run->gradient->job->tile.compiled;
 	for (size_t i = 0; compiled && i < compiled->lowered->distinct_count; i++) {
 		readings.step = compiled->lowered->distinct[i];
@@ -368,7 +367,7 @@ enum status stored_operands_open(struct run *run, const struct body *body)
 		                                     compiled_step_of(compiled, readings.step)->linear.backward};
 		for (int k = 0; k < 2; k++) {
 			readings.body = bodies[k];
-			find_readers(&readings);
+			TRY(find_readers(&readings, &run->context));
 		}
 	}
 	return load_others(run, readings.of);

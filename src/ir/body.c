@@ -108,6 +108,35 @@ size_t instr_writes(const struct instr *instr, uint32_t writes[INSTR_WRITES])
 	return drop_no_values(writes, instr->use && instr->kind == INSTR_VJP ? 4 + instr->use->count : 4);
 }
 
+bool *body_find_live(const struct body *body, struct arena *arena)
+{
+	int depth = 0;
+	bool *const wanted = arena_array(arena, body->value_count + 1, sizeof *wanted);
+	bool *const live = arena_array(arena, body->instr_count + 1, sizeof *live);
+	if (!wanted || !live)
+		return NULL;
+	for (size_t i = 0; i < body->out_count; i++)
+		wanted[body->outs[i].value] = true;
+	for (size_t i = body->instr_count; i-- > 0;) {
+		const struct instr *instr = &body->instrs[i];
+		uint32_t list[INSTR_READS], made[INSTR_WRITES];
+		depth += instr->kind == INSTR_END;
+		live[i] = depth > 0 || instr->kind == INSTR_ACCUMULATE;
+		size_t n = instr_writes(instr, made);
+		for (size_t k = 0; k < n; k++)
+			live[i] |= wanted[made[k]];
+		n = live[i] ? instr_reads(instr, list) : 0;
+		for (size_t k = 0; k < n; k++)
+			wanted[list[k]] = true;
+		if (instr->kind != INSTR_LOOP)
+			continue;
+		depth--;
+		for (uint32_t k = 0; k < instr->loop.carry_count; k++)
+			wanted[instr->loop.carries[k].init] = wanted[instr->loop.carries[k].result] = true;
+	}
+	return live;
+}
+
 uint32_t body_goes_on(const struct body *body, uint32_t value)
 {
 	const struct value *out = &body->values[value];

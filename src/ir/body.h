@@ -245,6 +245,11 @@ const char *instr_word(enum instr_kind kind);
 enum { INSTR_READS = 6 + PROGRAM_OPERANDS, INSTR_WRITES = 2 + MAX_KEEPS + PROGRAM_OPERANDS };
 size_t instr_reads(const struct instr *instr, uint32_t reads[INSTR_READS]);
 size_t instr_writes(const struct instr *instr, uint32_t writes[INSTR_WRITES]);
+/*
+ * Returns for each instruction of BODY whether it is live: it is an ACCUMULATE or in a loop, or an out or a live
+ * instruction needs its result. NULL if ARENA is out of memory.
+ */
+bool *body_find_live(const struct body *body, struct arena *arena);
 /* Returns the name of INSTR's operation, or of the program that it calls. */
 static inline const char *instr_name(const struct instr *instr)
 {
