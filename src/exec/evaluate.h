@@ -33,13 +33,13 @@ enum status stored_read_operand(struct stored_operand *operand, int64_t at, int6
 /* Computes CALL, a product of V by the param OPERAND, to Y. Fails with STATUS_IO or STATUS_DATA. */
 enum status stored_multiply(struct stored_operand *operand, const struct op_call *call, void *y, const void *v,
                             struct diags *diags);
+struct derivative_arrays {
+	const void *v, *g; /* of the product, and its result's cotangent */
+};
 /*
  * Computes the derivatives of CALL, such a product: that by V to DV, if not NULL, and that by OPERAND to where its gradient
  * stays. Fails in the same ways.
  */
-struct derivative_arrays {
-	const void *v, *g; /* of the product, and its result's cotangent */
-};
 enum status stored_multiply_back(struct stored_operand *operand, const struct op_call *call, void *dv,
                                  const struct derivative_arrays *of, struct diags *diags);
 static inline struct type bound_type(const struct bound_param *param)
