@@ -8,7 +8,7 @@
  *     counts     it is wrong: what it computes depends on how often it was called
  *     fails:N    the forward call N fails
  *     exits:N    the forward call N calls exit; exits:open: so does open
- *     slow       each call takes a millisecond
+ *     slow:N     each call takes N milliseconds; slow: one
  *     tells      it reports each call on standard error
  *     shows      it reports which arrays a backward call of a record has
  */
@@ -74,14 +74,17 @@ static const char *step_forward(void *context, int64_t number, const void *x, co
 	struct context *c = context;
 	const struct ckptc_step_signature *s = c->signature;
 	const char *fails = strstr(words(), "fails:"), *exits = strstr(words(), "exits:");
+	const char *slow = strstr(words(), "slow");
 	if (has("tells"))
 		fprintf(stderr, "forward %lld\n", (long long)number);
 	if (fails && atoll(fails + strlen("fails:")) == number)
 		return "it fails on purpose";
 	if (exits && atoll(exits + strlen("exits:")) == number)
 		exit(0);
-	if (has("slow"))
-		nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+	if (slow)
+		nanosleep(
+			&(struct timespec){.tv_nsec = 1000000 * (slow[strlen("slow")] == ':' ? atol(slow + strlen("slow:")) : 1)},
+			NULL);
 	c->calls++;
 	for (int64_t i = 0; i < s->x.count; i++) {
 		const double v = get(x, s->x.bytes, i), a = s->operand_count ? get(operands[0], s->x.bytes, SCALAR ? 0 : i) : 1;
