@@ -8,6 +8,15 @@
 #if defined(__x86_64__)
 #include <immintrin.h>
 
+/*
+ * GCC leaves a long expression's operations in order, and each waits for the one before. Zen 1 looks ahead by less than one
+ * such expression: scheduled, functions of floats take 0.84 to 1.02 of their time. loops_avx2.c is not scheduled: a
+ * product's tile would be short of registers.
+ */
+#ifndef __clang__
+#pragma GCC optimize("schedule-insns", "sched-pressure")
+#endif
+
 #define ISA avx2
 #define ISA_LOOPS loops_avx2
 #define ISA_BYTES 32

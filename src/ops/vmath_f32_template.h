@@ -647,8 +647,9 @@ LANEWISE vf gelu_plain_f(vf x)
 	const vf a = lesser_f(splat_f(14.4F), abs_f(x)), t = centred_f(a, 0x1.00d80ap+2F);
 	const vf shift = splat_f(0x1.4c7p+0F), sum = a + shift, sum_lost = a - (sum - shift);
 	const vf quotient = a / sum, rest = nfma_f(quotient, sum_lost, nfma_f(quotient, sum, a));
-	const vf pt = t * POLYNOMIAL_F(t, -0x1.2de6bcp-2F, 0x1.a5306ep-4F, 0x1.c2371p-7F, -0x1.77051ap-5F, 0x1.fc14bep-6F,
-	                               -0x1.46670cp-7F, -0x1.a0d772p-14F, 0x1.4ff92ap-10F, -0x1.7f679ap-13F, -0x1.2f5a6p-13F);
+	const vf pt = t * POLYNOMIAL_HALVES_F(t, -0x1.2de6bcp-2F, 0x1.a5306ep-4F, 0x1.c2371p-7F, -0x1.77051ap-5F,
+	                                      0x1.fc14bep-6F, -0x1.46670cp-7F, -0x1.a0d772p-14F, 0x1.4ff92ap-10F,
+	                                      -0x1.7f679ap-13F, -0x1.2f5a6p-13F);
 	const vf high = fma_f(quotient, pt, quotient);
 	const vf low = fma_f(rest, nfma_f(quotient, splat_f(1.04F), splat_f(1)), fma_f(quotient, pt, quotient - high));
 
@@ -663,8 +664,9 @@ LANEWISE vf gelu_plain_f(vf x)
 LANEWISE vf gelu_derivative_plain_f(vf x)
 {
 	const vf a = lesser_f(splat_f(14.6F), abs_f(x)), t = centred_f(a, 0x1.0023p+2F), middle = splat_f(0x1.d946acp-2F);
-	const vf pt = t * POLYNOMIAL_F(t, -0x1.a74126p-4F, 0x1.ef5a98p-5F, -0x1.cc7acep-6F, 0x1.3820f2p-7F, -0x1.d78daep-10F,
-	                               -0x1.4297f4p-13F, 0x1.85c1a2p-13F, -0x1.c2fa22p-17F, -0x1.0ecb14p-16F);
+	const vf pt = t * POLYNOMIAL_HALVES_F(t, -0x1.a74126p-4F, 0x1.ef5a98p-5F, -0x1.cc7acep-6F, 0x1.3820f2p-7F,
+	                                      -0x1.d78daep-10F, -0x1.4297f4p-13F, 0x1.85c1a2p-13F, -0x1.c2fa22p-17F,
+	                                      -0x1.0ecb14p-16F);
 	const vf h = middle + pt, h_low = pt - (h - middle);
 	const vf from_zero = splat_f(0x1.80ead2p-1F) - a, high = from_zero * h;
 	const vf low = fma_f(from_zero, h_low, fma_f(splat_f(-0x1.a03fd4p-27F), h, fma_f(from_zero, h, -high)));
