@@ -7,8 +7,8 @@
  * packed into stripes that a tile reads in order. If B's rows are contiguous, the first tile of a
  * stripe packs it: its products hide the wait for B. A block of A, PACK_M by PACK_K, is packed
  * too in three cases: it is transposed, enough columns share that work, or its rows would fall into
- * one set of the cache. Of other blocks only the last rows, which fill no tile, are packed. A
- * tile of C, TILE_M rows by two vectors, stays in registers. Stripes at the edges are filled up
+ * one set of the cache. The tiles of the first stripe of B do that, likewise. Of other blocks only the last rows, which fill
+ * no tile, are packed. A tile of C, TILE_M rows by two vectors, stays in registers. Stripes at the edges are filled up
  * with zeros, and the part of a tile outside C is not written.
  *
  * For each PACK_K products an element of C has one chain of additions, in order of k, which is
@@ -142,16 +142,17 @@ static void N(pack_b)(REAL *to, const REAL *b, int64_t row, int64_t column, int6
 }
 
 /*
- * A tile of C, and its stripes of A and B of depth DEPTH. Rows of A read in place begin A_ROW apart. B is packed; or its
- * row p begins at B_AT[p]; or its rows begin B_ROW apart, and the tile packs them to PACK.
+ * A tile of C, and its stripes of A and B of depth DEPTH. A is packed; or its element (i, p) lies at i * A_ROW + p *
+ * A_COLUMN, is read there, and perhaps packed to PACK_A. B is packed; or its row p begins at B_AT[p]; or its rows begin B_ROW
+ * apart, and the tile packs them to PACK_B.
  */
 struct N(tile) {
 	REAL *c;
 	int64_t ldc;
 	const REAL *a, *b;
 	const int64_t *b_at;
-	REAL *pack;
-	int64_t a_row, b_row, depth;
+	REAL *pack_a, *pack_b;
+	int64_t a_row, a_column, b_row, depth;
 	int rows, columns;
 	bool add;
 };
@@ -161,16 +162,17 @@ enum N(stripe_form) { N(PACKED), N(APART), N(FRESH) };
 
 /*
  * Computes the tile T. Element (i, p) of its stripe of A is at i * ROW + p * COLUMN. Only HEIGHT rows of the tile and
- * VECTORS of its two vectors are computed. Every caller passes constants for these two and FORM.
+ * VECTORS of its two vectors are computed. If FRESH, the stripe of A is packed. Every caller passes constants for these
+ * three and FORM.
  * A prefetch behind the end of B does nothing.
  */
 static inline __attribute__((always_inline)) void N(tile_of)(const struct N(tile) *t, const int64_t row,
                                                              const int64_t column, const int height, const int vectors,
-                                                             const enum N(stripe_form) form)
+                                                             const enum N(stripe_form) form, const bool fresh)
 {
 	enum { AHEAD = 32 };
 	const REAL *const a = t->a, *const b = t->b;
-	REAL *const pack = t->pack;
+	REAL *const pack_a = t->pack_a, *const pack_b = t->pack_b;
 	const int64_t *const b_at = t->b_at;
 	REAL *const c = t->c;
 	const int64_t ldc = t->ldc, depth = t->depth, b_row = t->b_row;
@@ -183,10 +185,19 @@ static inline __attribute__((always_inline)) void N(tile_of)(const struct N(tile
 		const REAL *const line = b + (form == N(APART) ? b_at[p] : p * (form == N(FRESH) ? b_row : N(TILE_N)));
 		const N(vector) b0 = *(const N(loose) *)line, b1 = *(const N(loose) *)(line + N(LANES));
 		if (form == N(FRESH)) {
-			*(N(loose) *)(pack + p * N(TILE_N)) = b0;
-			*(N(loose) *)(pack + p * N(TILE_N) + N(LANES)) = b1;
+			*(N(loose) *)(pack_b + p * N(TILE_N)) = b0;
+			*(N(loose) *)(pack_b + p * N(TILE_N) + N(LANES)) = b1;
 			__builtin_prefetch(line + AHEAD * b_row, 0, 2);
 			__builtin_prefetch(line + AHEAD * b_row + N(TILE_N) - 1, 0, 2);
+		}
+		if (fresh && row == 1) {
+			memcpy(pack_a + p * N(TILE_M), a + p * column, sizeof(REAL) * N(TILE_M));
+			__builtin_prefetch(a + (p + AHEAD) * column);
+			__builtin_prefetch(a + (p + AHEAD) * column + N(TILE_M) - 1);
+		} else if (fresh) {
+#pragma GCC unroll 16
+			for (int i = 0; i < height; i++)
+				pack_a[p * N(TILE_M) + i] = a[i * row + p * column];
 		}
 #pragma GCC unroll 16
 		for (int i = 0; i < height; i++) {
@@ -228,13 +239,13 @@ static inline __attribute__((always_inline)) void N(tile_of_packed)(const struct
 {
 	enum { THIRD = N(TILE_M) / 3 };
 	if (t->columns <= (int)N(LANES))
-		N(tile_of)(t, 1, N(TILE_M), N(TILE_M), 1, form);
+		N(tile_of)(t, 1, N(TILE_M), N(TILE_M), 1, form, false);
 	else if (t->rows <= THIRD)
-		N(tile_of)(t, 1, N(TILE_M), THIRD, 2, form);
+		N(tile_of)(t, 1, N(TILE_M), THIRD, 2, form, false);
 	else if (t->rows <= 2 * THIRD)
-		N(tile_of)(t, 1, N(TILE_M), 2 * THIRD, 2, form);
+		N(tile_of)(t, 1, N(TILE_M), 2 * THIRD, 2, form, false);
 	else
-		N(tile_of)(t, 1, N(TILE_M), N(TILE_M), 2, form);
+		N(tile_of)(t, 1, N(TILE_M), N(TILE_M), 2, form, false);
 }
 
 /* Computes the tile of rows of A that are read in place: all of a tile, or a third or two. */
@@ -242,13 +253,23 @@ static inline __attribute__((always_inline)) void N(tile_of_rows)(const struct N
 {
 	enum { THIRD = N(TILE_M) / 3 };
 	if (t->rows == THIRD)
-		N(tile_of)(t, t->a_row, 1, THIRD, 2, form);
+		N(tile_of)(t, t->a_row, 1, THIRD, 2, form, false);
 	else if (t->rows == 2 * THIRD)
-		N(tile_of)(t, t->a_row, 1, 2 * THIRD, 2, form);
+		N(tile_of)(t, t->a_row, 1, 2 * THIRD, 2, form, false);
 	else if (t->columns > (int)N(LANES))
-		N(tile_of)(t, t->a_row, 1, N(TILE_M), 2, form);
+		N(tile_of)(t, t->a_row, 1, N(TILE_M), 2, form, false);
 	else
-		N(tile_of)(t, t->a_row, 1, N(TILE_M), 1, form);
+		N(tile_of)(t, t->a_row, 1, N(TILE_M), 1, form, false);
+}
+
+/* Computes a whole tile, and packs its stripe of A, whose rows or columns are contiguous. */
+static inline __attribute__((always_inline)) void N(tile_of_fresh)(const struct N(tile) *t,
+                                                                   const enum N(stripe_form) form)
+{
+	if (t->a_row == 1)
+		N(tile_of)(t, 1, t->a_column, N(TILE_M), 2, form, true);
+	else
+		N(tile_of)(t, t->a_row, 1, N(TILE_M), 2, form, true);
 }
 
 typedef void N(tile_function)(const struct N(tile) *t);
@@ -260,6 +281,9 @@ TILE(tile_packed_fresh, tile_of_packed, FRESH)
 TILE(tile_in_place, tile_of_rows, PACKED)
 TILE(tile_in_place_apart, tile_of_rows, APART)
 TILE(tile_in_place_fresh, tile_of_rows, FRESH)
+TILE(tile_fresh, tile_of_fresh, PACKED)
+TILE(tile_fresh_apart, tile_of_fresh, APART)
+TILE(tile_fresh_fresh, tile_of_fresh, FRESH)
 #undef TILE
 
 /*
@@ -419,37 +443,45 @@ static void N(prefetch_c)(const struct N(tile) *t)
 }
 
 /*
- * Computes BLOCK, whose B is packed in PANEL, or is packed there now if it is fresh, unless it has B_AT. Packs into PACKED
- * the rows of A that are not read in place.
+ * Computes BLOCK, whose B is packed in PANEL, or is packed there now if it is fresh, unless it has B_AT. The rows of A that
+ * are not read in place are packed to PACKED. The first tiles of whole stripes of A pack these: their products hide the wait
+ * for A. A sparse block looks at its stripes before, so it packs all.
  */
 static void N(multiply_block)(const struct N(strided) *block, REAL *packed, REAL *panel)
 {
-	const int64_t width = block->n, row = block->a_row;
-	const int64_t in_place = N(rows_in_place)(row, block->a_column, block->m, width);
+	enum { A_PACKED, A_IN_PLACE, A_FRESH };
+	static N(tile_function) *const tiles[][3] = {
+		[A_PACKED] = {N(tile_packed), N(tile_packed_apart), N(tile_packed_fresh)},
+		[A_IN_PLACE] = {N(tile_in_place), N(tile_in_place_apart), N(tile_in_place_fresh)},
+		[A_FRESH] = {N(tile_fresh), N(tile_fresh_apart), N(tile_fresh_fresh)}};
+	const int64_t m = block->m, width = block->n, k = block->k, row = block->a_row, column = block->a_column;
+	const int64_t in_place = N(rows_in_place)(row, column, m, width);
+	const int64_t fresh = block->sparse || width < N(TILE_N) ? in_place : m - (m - in_place) % N(TILE_M);
 	struct N(depths) depths;
-	N(pack_a)(packed, block->a + in_place * row, row, block->a_column, block->m - in_place, block->k);
+	N(pack_a)(packed + (fresh - in_place) * k, block->a + fresh * row, row, column, m - fresh, k);
 	N(find_depths)(&depths, block, in_place, packed, panel);
-	struct N(tile) t = {.ldc = block->ldc, .a_row = row, .b_row = block->b_row, .add = block->accumulate};
-	static N(tile_function) *const tiles[][3] = {{N(tile_packed), N(tile_packed_apart), N(tile_packed_fresh)},
-	                                            {N(tile_in_place), N(tile_in_place_apart), N(tile_in_place_fresh)}};
+	struct N(tile) t = {
+		.ldc = block->ldc, .a_row = row, .a_column = column, .b_row = block->b_row, .add = block->accumulate};
 	for (int64_t j = 0; j < width; j += N(TILE_N)) {
 		const struct N(depth) *const across = &depths.b[j / N(TILE_N)], *down = depths.a;
 		t.columns = width - j < N(TILE_N) ? (int)(width - j) : N(TILE_N);
-		for (int64_t i = 0; i < block->m; i += N(TILE_M), down++) {
+		t.pack_b = panel + j * k;
+		for (int64_t i = 0; i < m; i += N(TILE_M), down++) {
 			const int64_t begin = down->begin > across->begin ? down->begin : across->begin;
 			const int64_t end = down->end < across->end ? down->end : across->end;
-			t.rows = block->m - i < N(TILE_M) ? (int)(block->m - i) : N(TILE_M);
+			const bool packs_b = block->fresh && i == 0 && t.columns == N(TILE_N);
+			const enum N(stripe_form) form = block->b_at ? N(APART) : packs_b ? N(FRESH) : N(PACKED);
+			const int form_a = i < in_place ? A_IN_PLACE : j == 0 && i < fresh ? A_FRESH : A_PACKED;
+			t.rows = m - i < N(TILE_M) ? (int)(m - i) : N(TILE_M);
 			t.depth = end > begin ? end - begin : 0;
-			const bool fresh = block->fresh && i == 0 && t.columns == N(TILE_N);
-			const enum N(stripe_form) form = block->b_at ? N(APART) : fresh ? N(FRESH) : N(PACKED);
-			t.pack = panel + j * block->k;
-			t.b = form == N(PACKED) ? t.pack + begin * N(TILE_N) : block->b + j;
+			t.b = form == N(PACKED) ? t.pack_b + begin * N(TILE_N) : block->b + j;
 			t.b_at = block->b_at ? block->b_at + begin : NULL;
 			t.c = block->c + i * block->ldc + j;
+			t.pack_a = packed + (i - in_place) * k;
+			t.a = form_a == A_PACKED ? t.pack_a + begin * N(TILE_M) : block->a + i * row + begin * column;
 			N(prefetch_c)(&t);
 			N(prefetch_ahead)(block->ahead);
-			t.a = i < in_place ? block->a + i * row + begin : packed + (i - in_place) * block->k + begin * N(TILE_M);
-			tiles[i < in_place][form](&t);
+			tiles[form_a][form](&t);
 		}
 	}
 }
