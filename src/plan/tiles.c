@@ -131,6 +131,16 @@ static double weight_bytes(const struct lowered *whole)
 }
 
 /*
+ * Returns the rows, a multiple of UNIT, of a block of sums with products, where an array of ROWS rows has more than one block
+ * of BLOCK: fewer, so that the blocks are nearly equal, and their number even. Two threads then end at the same time.
+ */
+static int64_t even_blocks(int64_t rows, int64_t block, int64_t unit)
+{
+	const int64_t count = round_up(ceil_div(rows, block), 2);
+	return rows > block ? lesser(block, round_up(ceil_div(rows, count), unit)) : block;
+}
+
+/*
  * Returns the rows of a block of sums, perhaps more than the array's ROWS. A block's values stay in the second-level
  * cache. With products they have PRODUCT_BLOCK_BYTES or PRODUCT_BLOCK_WEIGHTS, since a tile reads the weights, packs
  * them for its products, and adds up their gradients.
@@ -148,7 +158,8 @@ static int64_t block_rows(const struct lowered *whole, int64_t rows)
 	const double fit = bytes / fmax(row.bytes, 1);
 	const int64_t block = greater(fit > (double)most ? most : (int64_t)fit, least);
 	const int64_t unit = product || whole->flat ? least : block > 8 ? 8 : 1;
-	return block / unit * unit;
+	return product ? even_blocks(rows, block / unit * unit, rows_for_products(&row, PRODUCT_STRIPE))
+	               : block / unit * unit;
 }
 
 /* Returns the most doubles of states that the folds of one level of WHOLE have. */

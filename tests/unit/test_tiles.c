@@ -139,6 +139,18 @@ START_TEST(sums_go_by_blocks)
 }
 END_TEST
 
+/* At most 480 rows of a matrix. More than one block are an even number, nearly equal, of whole stripes of a product. */
+START_TEST(sums_of_products_go_by_even_blocks)
+{
+	static const int64_t wanted[][2] = {{400, 400}, {480, 480}, {481, 252}, {960, 480}, {961, 252}, {4096, 420}};
+	for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
+		const struct tiles p = cut("param w: f32[64,64]\nmatmul w; sum axis=0", wanted[i][0], 64, &streams);
+		ck_assert_msg(p.tile == wanted[i][1], "%ld rows: %ld, not %ld", (long)wanted[i][0], (long)p.tile,
+		              (long)wanted[i][1]);
+	}
+}
+END_TEST
+
 /* Chains that cannot be cut into tiles, and arrays without elements. */
 START_TEST(whole_arrays)
 {
@@ -298,6 +310,7 @@ int main(void)
 	tcase_add_test(tcase, products_go_to_all_threads);
 	tcase_add_test(tcase, tiles_that_are_asked_for);
 	tcase_add_test(tcase, sums_go_by_blocks);
+	tcase_add_test(tcase, sums_of_products_go_by_even_blocks);
 	tcase_add_test(tcase, whole_arrays);
 	tcase_add_test(tcase, rows_that_ranks_exchange);
 	tcase_add_test(tcase, first_slices);
