@@ -4,10 +4,10 @@ BENCH_PEERS names a Python that has torch and jax; without it bench/run's own is
 skipped. BENCH_CASES=networks:MLP restricts the rows to names with MLP. BENCH_PREFIX begins all commands that are timed:
 on a busy machine `chrt -f 1` lets them run before other programs.
 
-ckptc's time is that of the whole process, files included. A peer's is that of a step in a process that has compiled it,
-on arrays in memory. They take turns. Gradients and values are compared with those of each peer. Bare programs
-stand beside them: one for the files alone (files.c), the MLP on the same files (mlp.c), and the products of the GPT-like
-networks alone (gpt.c).
+ckptc's time is that of the whole process, files included. A peer has two: that of a step on arrays in memory, in a
+process that has compiled it; and the same with the files, which NumPy reads and writes. They take turns. Gradients and
+values are compared with those of each peer. Bare programs stand beside them: one for the files alone (files.c), the MLP on
+the same files (mlp.c), and the GPT-like networks written by hand, or their products alone, on arrays in memory (gpt.c).
 """
 import os
 import resource
@@ -22,8 +22,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 PREFIX = os.environ.get("BENCH_PREFIX", "").split()
 PEERS = ("torch", "torch.compile", "JAX")
 HEAD = """
-| network | pass, threads | by | least s | median s | processor s | peak RSS MiB | ckptc by it, median ratio | difference |
-|---|---|---|---|---|---|---|---|---|"""
+| network | pass, threads | by | least s | median s | processor s | with files, median s | peak RSS MiB | ckptc by it, median ratio | with files | difference |
+|---|---|---|---|---|---|---|---|---|---|---|"""
 
 BLOCK = """const mask: f32[{t},{t}]
 param g: f32[{n},{d}]; param b: f32[{n},{d}]
@@ -123,7 +123,7 @@ class Peer:
             return False
         words = self.process.stdout.readline().split()
         self.times.append([float(w) for w in words])
-        return len(words) == 2
+        return len(words) == 3
 
     def end(self):
         self.process.kill()
@@ -141,7 +141,9 @@ class Peer:
 def run_command(command):
     """Runs COMMAND. Returns its elapsed and its processor seconds: those that it prints, if it is a bare program."""
     before, begun = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-    printed = subprocess.run([*PREFIX, *command], check=True, stdout=subprocess.PIPE, text=True).stdout.split()
+    variables = {**os.environ, "OMP_WAIT_POLICY": "passive"} # a thread that waits takes no time from OpenBLAS's
+    printed = subprocess.run([*PREFIX, *command], check=True, stdout=subprocess.PIPE, text=True,
+                             env=variables).stdout.split()
     elapsed, after = time.perf_counter() - begun, resource.getrusage(resource.RUSAGE_CHILDREN)
     if os.path.basename(command[0]).startswith("bare-"):
         return float(printed[0]), float(printed[1])
@@ -160,14 +162,15 @@ def ours_of(ckptc, folder, how, threads, params):
 def compiled(name, folder):
     """The bare program that bench/NAME makes; None if it cannot be compiled."""
     made, compiler = os.path.join(folder, "bare-" + name[:-2]), shutil.which("cc")
-    build = [compiler, "-O3", "-march=native", "-o", made, os.path.join(HERE, name), "-l:libopenblas.so.0", "-lm"]
+    flags = ["-O3", "-march=native", *(["-ffast-math", "-fopenmp"] if name == "gpt.c" else [])]
+    build = [compiler, *flags, "-o", made, os.path.join(HERE, name), "-l:libopenblas.so.0", "-lm"]
     return made if compiler and subprocess.run(build, stderr=subprocess.DEVNULL, check=False).returncode == 0 else None
 
 
 def bare_of(case, ours, folder, how, threads):
     """
     By their names, the commands of the bare programs beside OURS: files.c, which reads the same files and writes as many
-    bytes; mlp.c on the same files; gpt.c, products alone on arrays in memory.
+    bytes; mlp.c on the same files; gpt.c on arrays in memory, whole and with its products alone.
     """
     path = lambda name: os.path.join(folder, name)
     run_command(ours)
@@ -176,7 +179,8 @@ def bare_of(case, ours, folder, how, threads):
     sizes = [word for word in case.replace(",", "").split() if word.isdigit()]
     wanted = {"files.c, files alone": [path("bare.out"), str(size), *ins]}
     if case.startswith("GPT"):
-        wanted["gpt.c, products alone"] = [*sizes, str(threads), how]
+        wanted["gpt.c, products alone"] = [path("params.npz"), path("x.npy"), *sizes, str(threads), how]
+        wanted["gpt.c, by hand"] = [*wanted["gpt.c, products alone"], path("bare.out")]
     if case.startswith("MLP"):
         out = [path("bare.out")] if how == "gradient" else []
         wanted["mlp.c, OpenBLAS"] = [path("params.npz"), path("x.npy"), str(threads), *out]
@@ -193,6 +197,18 @@ def results_of(folder, how):
     return found
 
 
+def bare_results(folder, command, how):
+    """What gpt.c wrote: y, or the gradients by x and by the params, in the order of params.npz."""
+    run_command(command)
+    values = np.fromfile(os.path.join(folder, "bare.out"), np.float32)
+    x, found = np.load(os.path.join(folder, "x.npy")), {}
+    with np.load(os.path.join(folder, "params.npz")) as file:
+        shapes = {"y": x.shape} if how == "forward" else {"x": x.shape} | {k: file[k].shape for k in file if k != "mask"}
+    for key, shape in shapes.items():
+        found[key], values = values[: np.prod(shape)].reshape(shape), values[np.prod(shape):]
+    return found
+
+
 def difference(ours, theirs):
     """
     The most, over the arrays, of |ours - theirs| / |theirs| as vectors. An element can differ by much where a relu's
@@ -206,9 +222,16 @@ def median(values):
     return sorted(values)[len(values) // 2]
 
 
-def print_row(title, by, times, rss, ratio="", error=""):
+def ratio_of(times, others, i=0):
+    """The median by turns of elapsed seconds and number I of the other's."""
+    return f"{median([a[0] / b[i] for a, b in zip(times, others)]):.2f}"
+
+
+def print_row(title, by, times, rss, ratios=("", ""), error=""):
     least, middle, processor = min(t[0] for t in times), median([t[0] for t in times]), min(t[1] for t in times)
-    print(f"| {title} | {by} | {least:.3f} | {middle:.3f} | {processor:.3f} | {rss:.0f} | {ratio} | {error} |", flush=True)
+    files = f"{median([t[2] for t in times]):.3f}" if len(times[0]) > 2 else ""
+    numbers = f"{least:.3f} | {middle:.3f} | {processor:.3f} | {files} | {rss:.0f} | {ratios[0]} | {ratios[1]} | {error}"
+    print(f"| {title} | {by} | {numbers} |", flush=True)
 
 
 def compare(title, how, commands, peers, folder, settings):
@@ -224,19 +247,19 @@ def compare(title, how, commands, peers, folder, settings):
             peer.there = peer.there and peer.step()
     run_command(commands["ckptc"])
     results = results_of(folder, how)
+    ours = times["ckptc"][1:]
     for by, command in commands.items():
-        ratio = f"{median([a[0] / b[0] for a, b in zip(times['ckptc'][1:], times[by][1:])]):.2f}"
         rss = settings["rss"](" ".join(command)) / 1024
-        print_row(title, by, times[by][1:], rss, ratio if by != "ckptc" else "")
+        error = f"{difference(results, bare_results(folder, command, how)):.1e}" if by == "gpt.c, by hand" else ""
+        print_row(title, by, times[by][1:], rss, (ratio_of(ours, times[by][1:]) if by != "ckptc" else "", ""), error)
     for peer in peers:
         if not peer.there:
-            print(f"| {title} | {peer.name} | missing | | | | | |", flush=True)
+            print(f"| {title} | {peer.name} | missing | | | | | | | |", flush=True)
             continue
         steps = peer.times[2:]
         rss, theirs = peer.finish()
-        ratio = median([a[0] / b[0] for a, b in zip(times["ckptc"][1:], steps)])
         error = difference(results, theirs)
-        print_row(title, peer.name, steps, rss, f"{ratio:.2f}", f"{error:.1e}")
+        print_row(title, peer.name, steps, rss, (ratio_of(ours, steps), ratio_of(ours, steps, 2)), f"{error:.1e}")
         assert error < 1e-2, title
 
 

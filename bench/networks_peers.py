@@ -1,8 +1,9 @@
 """The networks of bench/networks.py in PyTorch and JAX: networks_peers.py FRAMEWORK CASE PASS THREADS FOLDER.
 
-Reads x.npy and params.npz from FOLDER. For each line of its input takes one step, and prints its seconds. At the end
-prints the KiB of VmHWM. The first step, which compiles, is not printed. A step ends with the results as arrays of NumPy;
-those of the last one go to FOLDER/peer.npz.
+For each line of its input reads x.npy and params.npz from FOLDER, takes one step, and writes its results to
+FOLDER/peer.npz. Prints the seconds of the step, elapsed and of the processor, and the seconds elapsed with the files. At
+the end prints the KiB of VmHWM. The first two steps, which compile, are not printed. A step begins and ends with arrays of
+NumPy.
 """
 import os
 import sys
@@ -18,7 +19,7 @@ def load():
         return np.load(os.path.join(FOLDER, "x.npy")), dict(file)
 
 
-def torch_step(x, params):
+def torch_step():
     import torch
     from torch.nn import functional as F
     torch.set_num_threads(int(THREADS))
@@ -56,23 +57,20 @@ def torch_step(x, params):
     f = {"gpt": gpt, "resnet": resnet, "mlp": layers, "rnn": rnn, "heat": heat, "product": lambda x, p: x @ p["W"]}[CASE]
     if FRAMEWORK == "torch.compile":
         f = torch.compile(f)
-    params = {key: torch.from_numpy(value) for key, value in params.items()}
-    trained = {key: value.requires_grad_(key not in ("xs", "mask")) for key, value in params.items()}
 
-    def forward():
+    def forward(x, params):
         with torch.inference_mode():
-            return {"y": f(torch.from_numpy(x), params).numpy()}
+            return {"y": f(torch.from_numpy(x), {key: torch.from_numpy(value) for key, value in params.items()}).numpy()}
 
-    def gradient():
+    def gradient(x, params):
         v = torch.from_numpy(x).requires_grad_(True)
-        for p in trained.values():
-            p.grad = None
+        trained = {key: torch.from_numpy(value).requires_grad_(key not in ("xs", "mask")) for key, value in params.items()}
         f(v, trained).sum().backward()
         return {"x": v.grad.numpy()} | {k: p.grad.numpy() for k, p in trained.items() if p.grad is not None}
     return forward if PASS == "forward" else gradient
 
 
-def jax_step(x, params):
+def jax_step():
     import jax
     import jax.numpy as jnp
 
@@ -114,31 +112,35 @@ def jax_step(x, params):
         return jnp.square(jax.lax.scan(segment, x, None, 10)[0]).mean()
 
     f = {"gpt": gpt, "resnet": resnet, "mlp": layers, "rnn": rnn, "heat": heat, "product": lambda x, p, _: x @ p["W"]}[CASE]
-    const = next((params.pop(key) for key in ("mask", "xs") if key in params), np.zeros(0))
-    if PASS == "forward":
-        compiled = jax.jit(f)
-        return lambda: {"y": np.asarray(compiled(x, params, const))}
-    compiled = jax.jit(jax.grad(lambda x, p, c: f(x, p, c).sum(), (0, 1)))
+    compiled = jax.jit(f if PASS == "forward" else jax.grad(lambda x, p, c: f(x, p, c).sum(), (0, 1)))
 
-    def gradient():
+    def step(x, params):
+        const = next((params.pop(key) for key in ("mask", "xs") if key in params), np.zeros(0))
+        if PASS == "forward":
+            return {"y": np.asarray(compiled(x, params, const))}
         dx, dp = jax.block_until_ready(compiled(x, params, const))
         return {"x": np.asarray(dx)} | {k: np.asarray(g) for k, g in dp.items()}
-    return gradient
+    return step
 
 
 GPT = ["g", "b", "Q", "K", "V", "O", "h", "c", "U", "ub", "D", "db"]
 
 
 def main():
-    x, params = load()
-    step = (jax_step if FRAMEWORK == "JAX" else torch_step)(x, params)
-    step(), step()
-    results = {}
+    step = (jax_step if FRAMEWORK == "JAX" else torch_step)()
+    path = os.path.join(FOLDER, "peer.npz")
+    step(*load()), step(*load())
     for _ in sys.stdin:
-        begun = time.perf_counter(), time.process_time()
-        results = step()
-        print(time.perf_counter() - begun[0], time.process_time() - begun[1], flush=True)
-    np.savez(os.path.join(FOLDER, "peer.npz"), **results)
+        if os.path.exists(path):
+            os.unlink(path)
+        begun = time.perf_counter()
+        arrays = load()
+        loaded = time.perf_counter(), time.process_time()
+        results = step(*arrays)
+        took = time.perf_counter() - loaded[0], time.process_time() - loaded[1]
+        np.savez(path, **results)
+        print(*took, time.perf_counter() - begun, flush=True)
+        del arrays, results
     with open("/proc/self/status", encoding="ascii") as file:
         print(next(line.split()[1] for line in file if line.startswith("VmHWM")))
 
