@@ -1,9 +1,10 @@
 /*
- * gpt NPZ X LAYERS BATCH LENGTH WIDTH THREADS forward|gradient [OUT]: the GPT-like network of bench/networks.py written by
- * hand, without ckptc: products by OpenBLAS, and loops that the compiler makes vectors of (-ffast-math, functions of glibc's
- * libmvec). All arrays are in memory, and all states are kept. It prints the seconds of a second round, elapsed and of the
- * processor. The results go to OUT as plain f32: y; or the gradients of the sum by x and by the params, in NPZ's order.
- * Without OUT, it does the products alone. bench/networks.py compares.
+ * gpt NPZ X LAYERS BATCH LENGTH WIDTH THREADS forward|gradient [OUT]: the GPT-like network of bench/networks.py, written by
+ * hand. OpenBLAS multiplies. The compiler makes vectors of the other loops (-ffast-math, functions of glibc's libmvec). All
+ * arrays are in memory, and all states are kept. bench/networks.py compares.
+ *
+ * It prints the seconds of a second round, elapsed and of the processor. The results go to OUT as plain f32: y; or the
+ * gradients of the sum, by x and by the params in NPZ's order. Without OUT, it does the products alone.
  *
  * X has BATCH * LENGTH rows of WIDTH columns. A head has 64 columns. Of attention's products, blocks of 64 rows have the
  * columns that a causal mask leaves.

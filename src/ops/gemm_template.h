@@ -2,14 +2,16 @@
  * Our own matrix product, for one type of one instruction set; included by
  * loops_type_template.h.
  *
- * The blocking is Goto's (Goto and van de Geijn 2008, "Anatomy of
- * high-performance matrix multiplication"). A panel of B, PACK_K by PACK_N, is
- * packed into stripes that a tile reads in order. If B's rows are contiguous, the first tile of a
- * stripe packs it: its products hide the wait for B. A block of A, PACK_M by PACK_K, is packed
- * too in three cases: it is transposed, enough columns share that work, or its rows would fall into
- * one set of the cache. The tiles of the first stripe of B do that, likewise. Of other blocks only the last rows, which fill
- * no tile, are packed. A tile of C, TILE_M rows by two vectors, stays in registers. Stripes at the edges are filled up
- * with zeros, and the part of a tile outside C is not written.
+ * The blocking is Goto's (Goto and van de Geijn 2008, "Anatomy of high-performance matrix multiplication"). A panel of B,
+ * PACK_K by PACK_N, is packed into stripes that a tile reads in order. If B's rows are contiguous, the first tile of a
+ * stripe packs it: its products hide the wait for B.
+ *
+ * A block of A, PACK_M by PACK_K, is packed too in three cases: it is transposed; enough columns share that work; or its
+ * rows would fall into one set of the cache. The tiles of the first stripe of B pack it, likewise. Of other blocks only
+ * the last rows, which fill no tile, are packed.
+ *
+ * A tile of C, TILE_M rows by two vectors, stays in registers. Stripes at the edges are filled up with zeros, and the part
+ * of a tile outside C is not written.
  *
  * For each PACK_K products an element of C has one chain of additions, in order of k, which is
  * then added to C. So an element's bits do not depend on its index in C. A product with a vector

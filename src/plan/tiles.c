@@ -131,8 +131,8 @@ static double weight_bytes(const struct lowered *whole)
 }
 
 /*
- * Returns the rows, a multiple of UNIT, of a block of sums with products, where an array of ROWS rows has more than one block
- * of BLOCK: fewer, so that the blocks are nearly equal, and their number even. Two threads then end at the same time.
+ * Returns the rows of a block of sums with products, at most BLOCK. If an array of ROWS rows has more than one, the blocks
+ * are nearly equal, and their number even. So two threads end at the same time. The rows are a multiple of UNIT, or BLOCK.
  */
 static int64_t even_blocks(int64_t rows, int64_t block, int64_t unit)
 {
