@@ -1,10 +1,11 @@
 /*
- * gpt NPZ X LAYERS BATCH LENGTH WIDTH THREADS forward|gradient [OUT]: the GPT-like network of bench/networks.py, written by
- * hand. OpenBLAS multiplies. The compiler makes vectors of the other loops (-ffast-math, functions of glibc's libmvec). All
- * arrays are in memory, and all states are kept. bench/networks.py compares.
+ * gpt NPZ X LAYERS BATCH LENGTH WIDTH THREADS forward|gradient once|again|products OUT: the GPT-like network of
+ * bench/networks.py, written by hand. OpenBLAS multiplies. The compiler makes vectors of the other loops (-ffast-math,
+ * functions of glibc's libmvec). All states are kept. bench/networks.py compares.
  *
- * It prints the seconds of a second round, elapsed and of the processor. The results go to OUT as plain f32: y; or the
- * gradients of the sum, by x and by the params in NPZ's order. Without OUT, it does the products alone.
+ * It prints seconds, elapsed and of the processor: of all it does with `once`; of a second step on arrays in memory with
+ * `again`; of the products alone in a second step with `products`. The results go to OUT as plain f32: y; or the gradients of
+ * the sum, by x and by the params in NPZ's order.
  *
  * X has BATCH * LENGTH rows of WIDTH columns. A head has 64 columns. Of attention's products, blocks of 64 rows have the
  * columns that a causal mask leaves.
@@ -182,6 +183,9 @@ static void for_heads(void f(const struct kept *k, int sample, int head), const 
 	openblas_set_num_threads(threads);
 }
 
+/* The normal distribution's function. Unlike 1 + erff, erfcf is precise for negative U, as ckptc's gelu is. */
+static inline float share_below(float u) { return 0.5F * erfcf(-0.70710678F * u); }
+
 /* GELU = gelu(UP + the shift of LAYER). UP gets the shift, too. */
 static void activate(float *up, float *gelu, int layer)
 {
@@ -191,7 +195,7 @@ static void activate(float *up, float *gelu, int layer)
 		for (int j = 0; j < columns; j++) {
 			const size_t at = (size_t)i * (size_t)columns + (size_t)j;
 			const float u = up[at] += params[UB][layer * columns + j];
-			gelu[at] = u * 0.5F * (1 + erff(u * 0.70710678F));
+			gelu[at] = u * share_below(u);
 		}
 }
 
@@ -206,7 +210,7 @@ static void activate_back(const float *up, int layer)
 		for (int j = 0; j < columns; j++) {
 			const size_t at = (size_t)i * (size_t)columns + (size_t)j;
 			const float u = up[at];
-			dup[at] *= 0.5F * (1 + erff(u * 0.70710678F)) + u * 0.39894228F * expf(-0.5F * u * u);
+			dup[at] *= share_below(u) + u * 0.39894228F * expf(-0.5F * u * u);
 			sum[j] += dup[at];
 		}
 }
@@ -316,25 +320,33 @@ static double now(clockid_t clock)
 
 int main(int argc, char **argv)
 {
-	if (argc < 9)
+	double begin = now(CLOCK_MONOTONIC), used = 0;
+	if (argc < 11)
 		return 2;
 	layers = atoi(argv[3]), batch = atoi(argv[4]), length = atoi(argv[5]), width = atoi(argv[6]),
 	threads = atoi(argv[7]);
-	rows = batch * length, gradient = !strcmp(argv[8], "gradient"), whole = argc > 9;
+	rows = batch * length, gradient = !strcmp(argv[8], "gradient"), whole = strcmp(argv[9], "products") != 0;
+	const bool once = !strcmp(argv[9], "once");
 	openblas_set_num_threads(threads), omp_set_num_threads(threads);
 	allocate();
 	read_params(argv[1]);
-	FILE *const x = fopen(argv[2], "r"), *const out = whole ? fopen(argv[9], "w") : NULL;
-	if (!x || (whole && !out))
+	FILE *const x = fopen(argv[2], "r"), *const out = fopen(argv[10], "w");
+	if (!x || !out)
 		return 4;
 	read_npy(x, 0, kept[0].x, (size_t)rows * (size_t)width);
 	step();
-	const double begin = now(CLOCK_MONOTONIC), used = now(CLOCK_PROCESS_CPUTIME_ID);
-	step();
-	printf("%.3f %.3f\n", now(CLOCK_MONOTONIC) - begin, now(CLOCK_PROCESS_CPUTIME_ID) - used);
-	if (out)
-		fwrite(gradient ? dx : end, sizeof *dx, (size_t)rows * (size_t)width, out);
-	for (int i = 0; out && gradient && i < PARAMS; i++)
+	if (!once) {
+		begin = now(CLOCK_MONOTONIC), used = now(CLOCK_PROCESS_CPUTIME_ID);
+		step();
+	}
+	double end_of = now(CLOCK_MONOTONIC), used_by = now(CLOCK_PROCESS_CPUTIME_ID);
+	fwrite(gradient ? dx : end, sizeof *dx, (size_t)rows * (size_t)width, out);
+	for (int i = 0; gradient && i < PARAMS; i++)
 		fwrite(gradients[i], sizeof *gradients[i], (size_t)layers * sizes[i], out);
-	return out && fclose(out) != 0 ? 5 : 0;
+	if (fclose(out) != 0)
+		return 5;
+	if (once)
+		end_of = now(CLOCK_MONOTONIC), used_by = now(CLOCK_PROCESS_CPUTIME_ID);
+	printf("%.3f %.3f\n", end_of - begin, used_by - used);
+	return 0;
 }

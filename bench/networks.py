@@ -7,7 +7,8 @@ on a busy machine `chrt -f 1` lets them run before other programs.
 ckptc's time is that of the whole process, files included. A peer has two: that of a step on arrays in memory, in a
 process that has compiled it; and the same with the files, which NumPy reads and writes. They take turns. Gradients and
 values are compared with those of each peer. Bare programs stand beside them: one for the files alone (files.c), the MLP on
-the same files (mlp.c), and the GPT-like networks written by hand, or their products alone, on arrays in memory (gpt.c).
+the same files (mlp.c), and the GPT-like networks written by hand (gpt.c): whole; a second step on arrays in memory; and its
+products alone.
 """
 import os
 import resource
@@ -170,7 +171,7 @@ def compiled(name, folder):
 def bare_of(case, ours, folder, how, threads):
     """
     By their names, the commands of the bare programs beside OURS: files.c, which reads the same files and writes as many
-    bytes; mlp.c on the same files; gpt.c on arrays in memory, whole and with its products alone.
+    bytes; mlp.c on the same files; gpt.c on the same files, or a second step, or its products alone.
     """
     path = lambda name: os.path.join(folder, name)
     run_command(ours)
@@ -179,8 +180,9 @@ def bare_of(case, ours, folder, how, threads):
     sizes = [word for word in case.replace(",", "").split() if word.isdigit()]
     wanted = {"files.c, files alone": [path("bare.out"), str(size), *ins]}
     if case.startswith("GPT"):
-        wanted["gpt.c, products alone"] = [path("params.npz"), path("x.npy"), *sizes, str(threads), how]
-        wanted["gpt.c, by hand"] = [*wanted["gpt.c, products alone"], path("bare.out")]
+        network = [path("params.npz"), path("x.npy"), *sizes, str(threads), how]
+        kinds = {"products alone": "products", "by hand, a second step": "again", "by hand": "once"}
+        wanted |= {f"gpt.c, {name}": [*network, kind, path("bare.out")] for name, kind in kinds.items()}
     if case.startswith("MLP"):
         out = [path("bare.out")] if how == "gradient" else []
         wanted["mlp.c, OpenBLAS"] = [path("params.npz"), path("x.npy"), str(threads), *out]

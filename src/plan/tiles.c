@@ -132,7 +132,8 @@ static double weight_bytes(const struct lowered *whole)
 
 /*
  * Returns the rows of a block of sums with products, at most BLOCK. If an array of ROWS rows has more than one, the blocks
- * are nearly equal, and their number even. So two threads end at the same time. The rows are a multiple of UNIT, or BLOCK.
+ * are nearly equal, and their number is even, unless the rounding to UNIT takes one away. So two threads end at the same
+ * time.
  */
 static int64_t even_blocks(int64_t rows, int64_t block, int64_t unit)
 {
