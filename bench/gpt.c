@@ -343,7 +343,7 @@ int main(int argc, char **argv)
 	fwrite(gradient ? dx : end, sizeof *dx, (size_t)rows * (size_t)width, out);
 	for (int i = 0; gradient && i < PARAMS; i++)
 		fwrite(gradients[i], sizeof *gradients[i], (size_t)layers * sizes[i], out);
-	if (fclose(out) != 0)
+	if (ferror(out) || fclose(out) != 0)
 		return 5;
 	if (once)
 		end_of = now(CLOCK_MONOTONIC), used_by = now(CLOCK_PROCESS_CPUTIME_ID);

@@ -25,7 +25,7 @@ HORNER(polynomial, vd, double, d)
 #if ISA_FMA
 HORNER(polynomial_f, vf, float, f)
 
-/* The same in half the time, if others wait for it: even and odd powers are two chains of operations, in x^2. */
+/* The same but for rounding, with half the wait: even and odd powers are two chains of operations, in x^2. */
 LANEWISE vf polynomial_halves_f(vf x, const float *c, int count)
 {
 	const vf z = x * x;

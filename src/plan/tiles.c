@@ -157,10 +157,9 @@ static int64_t block_rows(const struct lowered *whole, int64_t rows)
 	const int64_t least = product ? product : whole->flat ? 512 : 1;
 	const int64_t most = product ? rows_for_products(&row, PRODUCT_BLOCK_MOST) : 1 << 16;
 	const double fit = bytes / fmax(row.bytes, 1);
-	const int64_t block = greater(fit > (double)most ? most : (int64_t)fit, least);
-	const int64_t unit = product || whole->flat ? least : block > 8 ? 8 : 1;
-	return product ? even_blocks(rows, block / unit * unit, rows_for_products(&row, PRODUCT_STRIPE))
-	               : block / unit * unit;
+	const int64_t good = greater(fit > (double)most ? most : (int64_t)fit, least);
+	const int64_t unit = product || whole->flat ? least : good > 8 ? 8 : 1, block = good / unit * unit;
+	return product ? even_blocks(rows, block, rows_for_products(&row, PRODUCT_STRIPE)) : block;
 }
 
 /* Returns the most doubles of states that the folds of one level of WHOLE have. */

@@ -82,9 +82,7 @@ static const char *step_forward(void *context, int64_t number, const void *x, co
 	if (exits && atoll(exits + strlen("exits:")) == number)
 		exit(0);
 	if (slow)
-		nanosleep(
-			&(struct timespec){.tv_nsec = 1000000 * (slow[strlen("slow")] == ':' ? atol(slow + strlen("slow:")) : 1)},
-			NULL);
+		nanosleep(&(struct timespec){.tv_nsec = 1000000 * (strncmp(slow, "slow:", 5) ? 1 : atol(slow + 5))}, NULL);
 	c->calls++;
 	for (int64_t i = 0; i < s->x.count; i++) {
 		const double v = get(x, s->x.bytes, i), a = s->operand_count ? get(operands[0], s->x.bytes, SCALAR ? 0 : i) : 1;
