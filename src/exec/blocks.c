@@ -179,13 +179,28 @@ static void run_part(void *context, void *memory, int64_t begin, int64_t end)
 	group_run_part(context, memory, begin, end);
 }
 
+/* Returns what an element of LAUNCH, a group, costs: 1 for its memory, and 1 and more for each kernel op. */
+static double element_cost(const struct launch *launch)
+{
+	const double SIMPLE = 8; /* additions that a kernel op does while it waits for memory */
+	double cost = 1;
+	for (size_t i = 0; i < launch->kernel_op_count; i++) {
+		const struct kernel_op *op = &launch->kernel_ops[i];
+		const bool forward = op->kind == KERNEL_OP_FORWARD || op->kind == KERNEL_OP_KEEP;
+		cost += 1 + (forward ? op_table[op->op].flops / SIMPLE : 0);
+	}
+	return cost;
+}
+
 void group_run(const struct group_call *call, struct team *team)
 {
+	const double MOST_COST = 8;
 	const struct launch *launch = call->launch;
-	const int64_t least = TEAM_PIECE / (launch->kernel_op_count < 8 ? (int64_t)launch->kernel_op_count + 1 : 8);
-	struct group_call own = *call; /* a team_part's context is not const */
-	if (!team)
+	const int64_t least = (int64_t)(TEAM_PIECE / fmin(element_cost(launch), MOST_COST));
+	const int64_t pieces = launch->count / least & -2; /* an even number, so that two threads get equal parts */
+	struct group_call own = *call;                     /* a team_part's context is not const */
+	if (!team || pieces < 2)
 		group_run_part(call, NULL, 0, launch->count);
 	else
-		team_run(team, launch->count, (least / launch->block + 1) * launch->block, run_part, &own);
+		team_run(team, launch->count, round_up(ceil_div(launch->count, pieces), launch->block), run_part, &own);
 }
