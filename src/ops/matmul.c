@@ -250,7 +250,7 @@ static void vjp_product(const struct op_call *call, void *dv, void *dw, const vo
 
 /*
  * Pieces of about as many rows as columns cost least: each packs its rows of one factor, and its columns of the other.
- * They have up to a fourth of the matrix, so that small params do not have large pieces.
+ * They have up to an eighth of the matrix, so that small params do not have large pieces.
  */
 enum {
 	PIECE_LEAST = 128 << 10,
@@ -268,7 +268,7 @@ bool product_in_pieces(enum op op, const struct type *v, const struct type *a)
 int64_t product_piece_bytes(const struct type *a)
 {
 	const int64_t bytes = type_bytes(a);
-	return lesser(bytes, lesser(greater(bytes / 4, PIECE_LEAST), PIECE_MOST));
+	return lesser(bytes, lesser(greater(bytes / 8, PIECE_LEAST), PIECE_MOST));
 }
 
 /* Returns the least multiple of UNIT that cuts EXTENT in as few parts as MOST, itself at least one UNIT, does. */
