@@ -204,17 +204,17 @@ static void end_addition(const struct addition *to, const struct matrix_piece *p
 		to->e->turns->end(to->e->turns->context, to->index, &place);
 }
 
-static void add_rows(const struct addition *to, const struct matrix_piece *piece)
+/* Adds the rows of PIECE, each PITCH elements after the one before. */
+static void add_rows(const struct addition *to, const struct matrix_piece *piece, int64_t pitch)
 {
 	enum { AHEAD = 8 }; /* rows */
 	const struct bound_param *param = to->param;
-	const size_t size = dtype_size(param->dtype), count = (size_t)piece->columns;
-	const int64_t first = to->offset + piece->first;
+	const int64_t size = (int64_t)dtype_size(param->dtype), first = to->offset + piece->first;
 	for (int64_t row = 0; row < piece->rows; row++) {
 		if (param->tails && row + AHEAD < piece->rows)
 			prefetch_sum(param, first + (row + AHEAD) * piece->width, piece->columns);
-		add_elements(to->loops, param, first + row * piece->width,
-		             (const char *)piece->data + (size_t)row * count * size, count);
+		add_elements(to->loops, param, first + row * piece->width, (const char *)piece->data + row * pitch * size,
+		             (size_t)piece->columns);
 	}
 }
 
@@ -237,8 +237,28 @@ static void add_piece(void *context, const struct matrix_piece *piece)
 		return;
 	if (piece->data) {
 		begin_addition(to, piece);
-		add_rows(to, piece);
+		add_rows(to, piece, piece->columns);
 	}
+	end_addition(to, piece);
+}
+
+/* Returns the block of the param at CONTEXT, an addition. As begin of struct piece_user. */
+static void *begin_block_piece(void *context, const struct matrix_piece *piece MAYBE_UNUSED)
+{
+	const struct addition *to = context;
+	return to->param->block->sum;
+}
+
+/* Adds PIECE of the block of the param at CONTEXT, an addition, to the gradient, if the block has enough rows. */
+static void end_block_piece(void *context, const struct matrix_piece *piece)
+{
+	const struct addition *to = context;
+	struct matrix_piece part = *piece;
+	if (to->param->block->rows < BLOCK_ROWS)
+		return;
+	part.data = (const char *)to->param->block->sum + (size_t)piece->first * dtype_size(to->param->dtype);
+	begin_addition(to, piece);
+	add_rows(to, &part, piece->width);
 	end_addition(to, piece);
 }
 
@@ -246,7 +266,9 @@ static void add_piece(void *context, const struct matrix_piece *piece)
 static void run_product_to(struct machine_state *m, const struct launch *launch, const struct op_call *call,
                            const void *const needs[MAX_NEEDS], struct addition *to)
 {
-	const struct piece_user user = {adds_in_place(to->param) ? begin_piece : NULL, add_piece, to};
+	const bool in_place = adds_in_place(to->param);
+	struct piece_user user = {in_place ? begin_piece : NULL, add_piece, to, .large = in_place};
+	struct block_sum *const block = to->param->gradient ? to->param->block : NULL;
 	const int64_t count = shape_count(&call->a->shape);
 	const size_t at = (size_t)to->offset * dtype_size(call->a->dtype);
 	void *const place = !launch->whole ? NULL : to->param->once ? (char *)to->param->gradient + at : m->e->spare;
@@ -255,8 +277,14 @@ static void run_product_to(struct machine_state *m, const struct launch *launch,
 		add_piece(to, &(struct matrix_piece){m->e->spare, 0, count, 1, count});
 	if (launch->whole)
 		return;
+	if (block) {
+		user = (struct piece_user){begin_block_piece, end_block_piece, to, .new = block->rows == 0};
+		block->rows += product_depth(call->op, call->v, call->a);
+	}
 	if (!m->e->windows) {
 		product_pieces(call, frame_at(m, launch->g), needs, &user);
+		if (block && block->rows >= BLOCK_ROWS)
+			block->rows = 0;
 		return;
 	}
 	struct owned_call owned;

@@ -6,6 +6,16 @@
 #include "plan/tiles.h"
 #include "programs/programs.h"
 
+/*
+ * What products of few rows have added to a param's gradient since the block began: a sum of the param's type and shape,
+ * over ROWS rows. SUM is undefined if these are 0. A block of BLOCK_ROWS rows or more is added to the long sum.
+ */
+struct block_sum {
+	void *sum;
+	int64_t rows;
+};
+enum { BLOCK_ROWS = 512 };
+
 /* A param's array in its computing type. */
 struct bound_param {
 	const struct shape *shape;     /* of the whole array; each worker has its list of these structs */
@@ -19,6 +29,7 @@ struct bound_param {
 	 * of long sums (ops/kernels.h). ONCE: no element of it is made twice, and they are written, not added.
 	 */
 	void *gradient, *tails;
+	struct block_sum *block; /* products add to it first; NULL: they add to the gradient */
 	bool once;
 	bool final; /* one product makes it, and nothing reads the param afterwards: evaluation.written is called then */
 };

@@ -215,6 +215,7 @@ enum status gradient_run_tile(struct worker *worker)
 	wave_run(worker->wave);
 	TRY(status);
 	evaluate_deferred(&worker->deferred);
+	totals_end_blocks(worker);
 	/* As in a plan, the counters are a full tile's if the worker has one. The bytes are the most of all its tiles. */
 	const struct counters before = walk->measured;
 	if (worker->rows == run->tiles->window || !walk->counted)

@@ -75,7 +75,7 @@ enum status resume_identify(const struct run *run, uint64_t input, uint64_t part
 	return programs_identify(run->programs, &parts[JOURNAL_TARGETS], &parts[JOURNAL_OBJECTS], diags);
 }
 
-size_t resume_sums(const struct gradient_result *result, size_t i, struct spill_piece pieces[2])
+size_t resume_sums(const struct gradient_result *result, size_t i, struct spill_piece pieces[SUM_PIECES])
 {
 	const struct param_gradient *g = &result->params[i];
 	const struct param_sums *sums = &g->of[g->type.dtype == DTYPE_F64]; /* a journal covers one array */
@@ -84,6 +84,10 @@ size_t resume_sums(const struct gradient_result *result, size_t i, struct spill_
 		pieces[count++] = (struct spill_piece){sums->heads, g->size};
 	if (sums->tails)
 		pieces[count++] = (struct spill_piece){sums->tails, g->size / 2};
+	if (sums->block) {
+		pieces[count++] = (struct spill_piece){sums->block->sum, g->size};
+		pieces[count++] = (struct spill_piece){&sums->block->rows, sizeof sums->block->rows};
+	}
 	return count;
 }
 
@@ -91,7 +95,7 @@ size_t resume_sums(const struct gradient_result *result, size_t i, struct spill_
 static int64_t bytes_of_sums(const struct worker *worker)
 {
 	const struct gradient_result *result = worker->run->gradient->result;
-	struct spill_piece pieces[2];
+	struct spill_piece pieces[SUM_PIECES];
 	int64_t bytes = (int64_t)sizeof(double) * (1 + (worker_state(worker) ? worker->run->tiles->state : 0));
 	for (size_t i = 0; i < result->param_count; i++)
 		for (size_t k = resume_sums(result, i, pieces); k > 0; k--)
@@ -297,7 +301,7 @@ static enum status on_point(void *context, const struct machine_array *arrays, s
 	struct kept_states *kept = &worker->walk.kept;
 	wave_run(worker->wave);
 	evaluate_deferred(&worker->deferred);
-	TRY(kept_states_set_pieces(worker, arrays, count, 2 * result->param_count + 2));
+	TRY(kept_states_set_pieces(worker, arrays, count, SUM_PIECES * result->param_count + 2));
 	add_sums(worker);
 	if (!worker->walk.resuming.skips) {
 		TRY(write_image(worker));

@@ -106,11 +106,12 @@ struct state_hashes {
 
 /*
  * The part of a param's gradient that arrays of one computing type make: sums in that type. With TAILS they are the
- * heads of long sums (ops/kernels.h). SHARED: they lie in memory that all ranks share.
+ * heads of long sums (ops/kernels.h). SHARED: they lie in memory that all ranks share. BLOCK is NULL if the sums have none.
  */
 struct param_sums {
 	void *heads, *tails;
 	bool shared;
+	struct block_sum *block;
 };
 
 /* The gradient of a param. DATA is NULL if the param is not differentiated. */

@@ -384,8 +384,9 @@ enum status resume_open(struct worker *worker, const struct type *type, const vo
 enum status resume_common_point(const struct run *run, const struct spill *spill, int64_t *number, int64_t *slot);
 /* Hashes everything that decides the bits of the gradient and the contents of a point. INPUT is a hash of the input. */
 enum status resume_identify(const struct run *run, uint64_t input, uint64_t parts[JOURNAL_PARTS], struct diags *diags);
+enum { SUM_PIECES = 4 }; /* of an image, for the sums of a param */
 /* Sets PIECES to the sums of param I, and returns their number. */
-size_t resume_sums(const struct gradient_result *result, size_t i, struct spill_piece pieces[2]);
+size_t resume_sums(const struct gradient_result *result, size_t i, struct spill_piece pieces[SUM_PIECES]);
 
 /* tile_journal.c */
 
@@ -454,6 +455,8 @@ bool totals_adds(const struct run *run, size_t i);
 void totals_aim(struct worker *worker);
 /* Directs the gradients of all PARAMS to the totals: an addition to them belongs to no tile. Rank 0 alone adds to shared ones. */
 void totals_aim_all(const struct run *run, struct bound_param *params);
+/* Adds the blocks that the worker's tile has begun to the totals. */
+void totals_end_blocks(const struct worker *worker);
 /* Adds the apart sums of the chunk's tile TILE to the totals. Calls come in the order of tiles. */
 void totals_add(const struct worker *worker, int64_t tile);
 /* Returns the bytes of the sums that ranks may share, if no earlier array has made them; -1: they may not be shared. */

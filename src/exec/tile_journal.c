@@ -95,7 +95,7 @@ static enum status plan_file(struct run *run)
 	struct tile_journal *tj = run->gradient->tile_journal = arena_alloc(&run->arena, sizeof *tj);
 	TRY_ALLOC(tj, run->context.diags);
 	tj->spill = (struct spill){.fd = -1, .allocator = run->context.allocator};
-	tj->pieces = arena_array(&run->arena, 2 * run->params->count + 4, sizeof *tj->pieces);
+	tj->pieces = arena_array(&run->arena, SUM_PIECES * run->params->count + 4, sizeof *tj->pieces);
 	TRY_ALLOC(tj->pieces, run->context.diags);
 	tj->slot = JOURNAL_IMAGE_B;
 	set_pieces(run, 0);

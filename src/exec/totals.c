@@ -3,7 +3,7 @@
  * says which kind of sum each param has.
  *
  *   SUM_ROWS, SUM_ONCE   a tile writes or adds to the total, which no other tile touches
- *   SUM_PLAIN, _SHARED   tiles add to the total, each after the tile before (turns.c)
+ *   SUM_PLAIN, _SHARED   tiles add to the total, each after the tile before (turns.c). An only tile may add in blocks
  *   SUM_APART            a tile makes a sum of its own, which is added to the total in the order of tiles
  *
  * So the result does not depend on the number of workers. The totals are the gradients themselves, in the computing
@@ -71,7 +71,7 @@ void totals_share(const struct run *run, char *memory)
 		const struct type type = bound_type(&run->params->bound[i]);
 		if (!in_order(run, i) || totals_of(run, i)->heads)
 			continue;
-		*totals_of(run, i) = (struct param_sums){memory, memory + type_bytes(&type), true};
+		*totals_of(run, i) = (struct param_sums){memory, memory + type_bytes(&type), true, NULL};
 		memory += round_up(job_long_bytes(run->gradient->job, i), ARRAY_ALIGN);
 	}
 }
@@ -101,6 +101,10 @@ enum status totals_begin_array(struct run *run)
 			sums->heads = run->params->arrays[i];
 		if (sums && !sums->heads)
 			TRY_ALLOC(sums->heads = arena_alloc(arena, bytes), run->context.diags);
+		if (sums && !sums->block && job->sums.blocks[i]) {
+			TRY_ALLOC(sums->block = arena_alloc(arena, sizeof *sums->block), run->context.diags);
+			TRY_ALLOC(sums->block->sum = arena_alloc(arena, bytes), run->context.diags);
+		}
 		most = greater(most, once ? (int64_t)bytes : 0);
 		if (!sums || sums->tails || !(later || job_sums_long(job, i)))
 			continue;
@@ -135,6 +139,7 @@ static void aim(const struct run *run, struct bound_param *params)
 			continue;
 		bound->gradient = totals_of(run, i)->heads;
 		bound->tails = first && job_sums_plain(job, i) ? NULL : totals_of(run, i)->tails;
+		bound->block = job->sums.blocks[i] ? totals_of(run, i)->block : NULL;
 		bound->once = first && job_sums_once(job, i);
 		bound->final = bound->gradient && bound->gradient == run->params->arrays[i]; /* as reuse_find says */
 	}
@@ -170,6 +175,20 @@ void totals_aim(struct worker *worker)
 		bound->gradient = memset(next, 0, (size_t)bytes);
 		bound->tails = next + type_bytes(&type);
 		next += bytes;
+	}
+}
+
+void totals_end_blocks(const struct worker *worker)
+{
+	const struct run *run = worker->run;
+	for (size_t i = 0; i < run->params->count; i++) {
+		const struct bound_param *param = &worker->params[i];
+		const struct type type = bound_type(param);
+		if (!param->block || param->block->rows == 0)
+			continue;
+		run->kernels[type.dtype == DTYPE_F64]->loops->accumulate_long(param->gradient, param->tails, param->block->sum,
+		                                                              NULL, (size_t)shape_count(&type.shape));
+		param->block->rows = 0;
 	}
 }
 

@@ -176,14 +176,20 @@ struct matrix_piece {
 	const void *data;
 	int64_t first, width, rows, columns;
 };
-/* What becomes of pieces. BEGIN returns the matrix that PIECE is added to. It may be NULL: END gets each piece's data. */
+/*
+ * What becomes of pieces. BEGIN returns the matrix that PIECE is added to or, if NEW, stored in. It may be NULL: END gets each
+ * piece's data. LARGE: pieces need not stay in the cache, and no team shares them.
+ */
 struct piece_user {
 	void *(*begin)(void *context, const struct matrix_piece *piece);
 	void (*end)(void *context, const struct matrix_piece *piece);
 	void *context;
+	bool new, large;
 };
 /* True if the derivative of OP, whose operand has type A and whose V has type V, by the operand is one product. */
 bool product_in_pieces(enum op op, const struct type *v, const struct type *a);
+/* Returns how many products an element of such a derivative sums: the rows of V. */
+int64_t product_depth(enum op op, const struct type *v, const struct type *a);
 /* Returns the bytes of scratch, the caller's and of each further member of a team, that product_pieces needs. */
 int64_t product_piece_bytes(const struct type *a);
 /*

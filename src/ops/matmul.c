@@ -265,6 +265,12 @@ bool product_in_pieces(enum op op, const struct type *v, const struct type *a)
 	return op_is_dot(op) && is_one_matrix(op == OP_dot ? &v->shape : &a->shape);
 }
 
+int64_t product_depth(enum op op, const struct type *v, const struct type *a)
+{
+	const struct stack p = stack_of(&(struct op_call){.op = op, .v = v, .a = a}); /* no stack, so it needs no Y */
+	return op == OP_dot ? p.n : p.m;
+}
+
 int64_t product_piece_bytes(const struct type *a)
 {
 	const int64_t bytes = type_bytes(a);
@@ -300,7 +306,7 @@ static void run_pieces(void *context, void *memory, int64_t begin, int64_t end)
 		part.b.data = element_at(part.b.data, size, part.b.transposed ? column * part.b.ld : column);
 		struct matrix_piece piece = {NULL, row * p->all.n + column, p->all.n, part.m, part.n};
 		char *const sum = p->user->begin ? p->user->begin(p->user->context, &piece) : NULL;
-		part.accumulate = sum;
+		part.accumulate = sum && !p->user->new;
 		part.c = sum ? element_of(sum, size, piece.first) : memory ? memory : p->call->scratch;
 		part.ldc = sum ? piece.width : part.n;
 		gemm(dtype, &part);
@@ -319,7 +325,7 @@ void product_pieces(const struct op_call *call, const void *g, const void *const
 	p.all = product_of(&stack, left ? PART_LEFT : PART_RIGHT, arrays, 0);
 	if (shape_count(&call->a->shape) == 0)
 		return;
-	const int64_t bytes = user->begin ? PLACED_MOST : product_piece_bytes(call->a), most = bytes / (int64_t)stack.size;
+	const int64_t bytes = user->large ? PLACED_MOST : product_piece_bytes(call->a), most = bytes / (int64_t)stack.size;
 	p.columns = part_of(p.all.n, lesser(most, PIECE_COLUMNS), COLUMN_UNIT);
 	p.rows = part_of(p.all.m, most / p.columns, PRODUCT_STRIPE);
 	p.across = ceil_div(p.all.n, p.columns);

@@ -57,10 +57,11 @@ struct sums {
 	enum sum_kind *kinds; /* by param */
 	bool *once;           /* by param: no tile makes an element twice */
 	bool *products;       /* by param: only products of V and one matrix read it */
-	bool *written;        /* by param: SUM_ONCE */
-	int64_t apart;        /* bytes of a tile's sums that are made apart */
-	bool any;             /* there are sums over tiles */
-	bool ordered;         /* several workers add to shared sums, in the order of tiles */
+	bool *blocks;  /* by param: such products of few rows read all of it; then (job_settle_sums) they add in blocks */
+	bool *written; /* by param: SUM_ONCE */
+	int64_t apart; /* bytes of a tile's sums that are made apart */
+	bool any;      /* there are sums over tiles */
+	bool ordered;  /* several workers add to shared sums, in the order of tiles */
 };
 
 struct job {
@@ -143,7 +144,7 @@ bool job_sums_long(const struct job *job, size_t i);
 bool job_reads_cotangent(const struct job *job);
 /* Returns the bytes of a worker's wave (exec/wave.h), or 0. */
 int64_t job_wave_bytes(const struct job *job);
-/* Returns the bytes of the sums of param I's gradient, for all tiles together. 0 for a const. */
+/* Returns the bytes of the sums of param I's gradient, for all tiles together, and of its block. 0 for a const. */
 int64_t job_sum_bytes(const struct job *job, size_t i);
 /* Returns the bytes of a long sum of param I. */
 int64_t job_long_bytes(const struct job *job, size_t i);

@@ -11,6 +11,11 @@
  * A long sum has a head and a tail (ops/kernels.h). The product of a tile adds up hundreds of rows in the type. So it may
  * add to the sum of a few tiles in the type, too, and no tail is needed.
  *
+ * The steps of a recurrence multiply few rows by the same matrix, time after time. To add each product to a long sum would
+ * take a third of the product's time and more. So products of FEW_ROWS at most add up in the type, in a block
+ * (exec/evaluate.h), until they have some hundred rows. The block is then added to the long sum. A chain of one tile has
+ * blocks of BLOCKS_MOST bytes, for its first params: no more than the scratch of one product of large matrices.
+ *
  * Tiles of SUM_PLAIN and SUM_SHARED wait for one another: tile T adds its part of an element once tile T - 1 has. If a
  * tile reads an element twice, tile T waits for all additions of tile T - 1. So small sums are made apart, and a tile's
  * sum is added when the tile ends.
@@ -26,7 +31,9 @@
 enum {
 	APART_MOST = 64 << 10, /* bytes of a param whose sums are made apart */
 	PLAIN_TILES = 8,       /* the most tiles whose products add up in the type */
-	APART_SHARE = 16,      /* all such params are at most this fraction of the params' bytes, or APART_MOST */
+	FEW_ROWS = 64,
+	BLOCKS_MOST = 512 << 10, /* bytes of blocks */
+	APART_SHARE = 16,        /* all such params are at most this fraction of the params' bytes, or APART_MOST */
 };
 
 bool job_has_rows(const struct job *job, size_t i) { return job->sums.kinds[i] == SUM_ROWS; }
@@ -60,7 +67,8 @@ int64_t job_sum_bytes(const struct job *job, size_t i)
 {
 	const enum sum_kind kind = job->sums.kinds[i];
 	const struct type type = held_type(job, i);
-	return kind == SUM_NONE ? 0 : job_sums_long(job, i) ? job_long_bytes(job, i) : type_bytes(&type);
+	const int64_t bytes = job_sums_long(job, i) ? job_long_bytes(job, i) : type_bytes(&type);
+	return kind == SUM_NONE ? 0 : saturated_add(bytes, job->sums.blocks[i] ? type_bytes(&type) : 0);
 }
 
 int64_t job_apart_bytes(const struct job *job, size_t i)
@@ -78,6 +86,7 @@ struct reads {
 	uint64_t **parts;   /* by param: a bit for each leading index that is such a constant; NULL: none */
 	bool *once;         /* by param: none of its elements is read twice */
 	bool *products;     /* by param: only products of V and one matrix read it */
+	bool *blocks;       /* by param: such products read all of it, each of few rows */
 	bool failed;        /* out of memory */
 };
 
@@ -123,8 +132,11 @@ static void note_read(struct reads *reads, const struct instr *instr, uint32_t i
 		return;
 	const bool apart = is_apart(reads, &value->param);
 	reads->once[value->param.param] &= apart && varies(reads, &value->param);
-	reads->products[value->param.param] &=
+	const bool product =
 		instr && instr->kind == INSTR_OP && index == instr->a && product_in_pieces(instr->op, instr->of.v, instr->of.a);
+	reads->products[value->param.param] &= product;
+	reads->blocks[value->param.param] &=
+		product && value->param.count == 0 && product_depth(instr->op, instr->of.v, instr->of.a) <= FEW_ROWS;
 }
 
 static void note_instr(struct reads *reads, const struct instr *instr)
@@ -145,7 +157,7 @@ static void note_instr(struct reads *reads, const struct instr *instr)
 	}
 }
 
-/* Sets once and products of SUMS from FORWARD, which may be NULL. */
+/* Sets once, products and blocks of SUMS from FORWARD, which may be NULL. */
 static enum status find_reads(const struct job *job, const struct body *forward, struct sums *sums)
 {
 	const size_t count = job->chain->param_count;
@@ -156,10 +168,13 @@ static enum status find_reads(const struct job *job, const struct body *forward,
 	                      .whole = arena_array(arena, count + 1, sizeof *reads.whole),
 	                      .parts = arena_array(arena, count + 1, sizeof *reads.parts),
 	                      .once = arena_array(arena, count + 1, sizeof *reads.once),
-	                      .products = arena_array(arena, count + 1, sizeof *reads.products)};
-	TRY_ALLOC(reads.seen && reads.whole && reads.parts && reads.once && reads.products, job->context.diags);
+	                      .products = arena_array(arena, count + 1, sizeof *reads.products),
+	                      .blocks = arena_array(arena, count + 1, sizeof *reads.blocks)};
+	TRY_ALLOC(reads.seen && reads.whole && reads.parts && reads.once && reads.products && reads.blocks,
+	          job->context.diags);
 	memset(reads.once, true, count * sizeof *reads.once);
 	memset(reads.products, true, count * sizeof *reads.products);
+	memset(reads.blocks, true, count * sizeof *reads.blocks);
 	for (size_t i = 0; forward && i < forward->instr_count; i++)
 		note_instr(&reads, &forward->instrs[i]);
 	for (size_t i = 0; forward && i < forward->out_count; i++)
@@ -167,6 +182,7 @@ static enum status find_reads(const struct job *job, const struct body *forward,
 	TRY_ALLOC(!reads.failed, job->context.diags);
 	sums->once = reads.once;
 	sums->products = reads.products;
+	sums->blocks = reads.blocks;
 	return STATUS_OK;
 }
 
@@ -202,6 +218,19 @@ enum status job_find_sums(struct job *job, const struct body *forward)
 	return STATUS_OK;
 }
 
+/* Leaves blocks to the first params that have them, if there is one tile, without a window. */
+static void settle_blocks(struct job *job, bool several)
+{
+	struct sums *sums = &job->sums;
+	int64_t left = BLOCKS_MOST;
+	for (size_t i = 0; i < job->chain->param_count; i++) {
+		const struct type type = held_type(job, i);
+		const int64_t bytes = type_bytes(&type);
+		sums->blocks[i] &= !several && !job->tiles.windows && sums->kinds[i] == SUM_SHARED && bytes <= left;
+		left -= sums->blocks[i] ? bytes : 0;
+	}
+}
+
 void job_settle_sums(struct job *job)
 {
 	struct sums *sums = &job->sums;
@@ -212,12 +241,11 @@ void job_settle_sums(struct job *job)
 	for (size_t i = 0; several && few && i < job->chain->param_count; i++)
 		if (sums->kinds[i] == SUM_SHARED && sums->once[i] && sums->products[i])
 			sums->kinds[i] = SUM_PLAIN;
-	if (several)
-		return;
-	for (size_t i = 0; i < job->chain->param_count; i++) {
+	for (size_t i = 0; !several && i < job->chain->param_count; i++) {
 		if (sums->kinds[i] != SUM_NONE && (!tiles->tiled || sums->kinds[i] != SUM_ROWS))
 			sums->kinds[i] = sums->once[i] ? SUM_ONCE : SUM_SHARED;
 		sums->written[i] = sums->kinds[i] == SUM_ONCE;
 	}
-	sums->apart = 0;
+	sums->apart = several ? sums->apart : 0;
+	settle_blocks(job, several);
 }

@@ -358,13 +358,16 @@ static void check_pieces(enum op op, enum dtype dtype, int64_t m, int64_t n, int
 	}
 	const struct op_call call = {
 		.op = op, .v = &v, .a = &a, .y = &y, .scratch = scratch, .kernels = kernels_get(dtype)};
+	for (int64_t j = 0; j < counts[1]; j++)
+		set(dtype, added, j, (double)NAN);
 	ck_assert(product_in_pieces(op, &v, &a));
+	ck_assert_int_eq(product_depth(op, &v, &a), m);
 	product_pieces(&call, arrays[2], (const void *const[MAX_NEEDS]){arrays[0]},
-	               &(struct piece_user){NULL, collect, &to});
-	to.added = added;
+	               &(struct piece_user){.end = collect, .context = &to});
+	to.added = added; /* which is first written, then added to, in pieces of another size */
 	for (int i = 0; i < 2; i++)
 		product_pieces(&call, arrays[2], (const void *const[MAX_NEEDS]){arrays[0]},
-		               &(struct piece_user){place, collect, &to});
+		               &(struct piece_user){place, collect, &to, .new = i == 0, .large = i == 1});
 	for (int64_t i = 0; i < k * n; i++) {
 		const int64_t row = i / a.shape.dim[1], column = i % a.shape.dim[1];
 		const int64_t in = dot || linear ? column : row, out = dot || linear ? row : column;
