@@ -26,6 +26,7 @@ struct machine_state {
 		*caller; /* the last call of a program; its outs in the mask ALIASED lie in the program's memory */
 	uint32_t aliased;
 	bool moved; /* the frame has changed since a group ran */
+	bool parts; /* entries are parts of params in files: the launches that read them set them */
 };
 
 static int64_t row_elements(const struct shape *shape)
@@ -64,11 +65,20 @@ static char *frame_param(const struct machine_state *m, const struct param_ref *
 	return (char *)(uintptr_t)param_place(&m->e->params[ref->param], ref, m->counters, m->e->first_row);
 }
 
+/* Returns the param of which ENTRY is a part if it is read by parts in its file; else NULL. */
+static const struct bound_param *param_in_parts(const struct machine_state *m, const struct entry *entry)
+{
+	const struct bound_param *param =
+		entry->kind == ENTRY_PARAM ? &m->e->params[own_param(m->e->own, &entry->param)->param] : NULL;
+	return param && param->stored && stored_in_parts(param->stored) ? param : NULL;
+}
+
 static void open_frame(struct machine_state *m)
 {
 	const struct frame_plan *frame = m->program->frame;
 	for (size_t i = 0; i < frame->count; i++) {
 		const struct entry *entry = &frame->entries[i];
+		m->parts |= param_in_parts(m, entry) != NULL;
 		if (entry->kind == ENTRY_IN)
 			m->frame[i] = (char *)(uintptr_t)m->e->ins[entry->port];
 		else if (entry->kind == ENTRY_OUT)
@@ -435,18 +445,6 @@ static struct stored_operand *stored_at(const struct machine_state *m, const str
 	return ref ? m->e->params[own_param(m->e->own, ref)->param].stored : NULL;
 }
 
-/* Reads the part of a param by which LAUNCH multiplies from the file of STORED, and sets *OPERAND to it. */
-static enum status read_operand(const struct machine_state *m, const struct launch *launch,
-                                struct stored_operand *stored, const void **operand)
-{
-	const struct entry *entry = &m->program->frame->entries[launch->needs[1]];
-	const struct param_ref *ref = own_param(m->e->own, &entry->param);
-	const struct bound_param *param = &m->e->params[ref->param];
-	const int64_t first = param_offset(param, ref, m->counters, 0);
-	return stored_read_operand(stored, first * (int64_t)dtype_size(param->dtype), type_bytes(entry->type), m->e->team,
-	                           operand, m->e->diags);
-}
-
 /* Runs LAUNCH, a product by the param STORED, which is in a file, or its derivatives. */
 static enum status run_stored(struct machine_state *m, const struct launch *launch, const struct op_call *call,
                               struct stored_operand *stored)
@@ -497,8 +495,6 @@ static enum status run_call(struct machine_state *m, const struct launch *launch
 	struct stored_operand *const stored = stored_at(m, launch);
 	if (stored && !stored_in_parts(stored))
 		return run_stored(m, launch, &call, stored);
-	if (stored)
-		TRY(read_operand(m, launch, stored, &needs[1]));
 	call.block = launch->folds ? m->e->block : 0;
 	call.blocks = m->e->blocks;
 	if (instr->kind == INSTR_VJP) {
@@ -754,6 +750,41 @@ static void settle(const struct machine_state *m, const struct launch *launch)
 		wave_run(m->e->wave);
 }
 
+/* Sets the frame's entry INDEX, which may be NO_VALUE, to its part of a param that is read by parts, if it is one. */
+static enum status read_part(struct machine_state *m, uint32_t index)
+{
+	const struct entry *entry = index == NO_VALUE ? NULL : &m->program->frame->entries[index];
+	const struct bound_param *param = entry ? param_in_parts(m, entry) : NULL;
+	if (!param)
+		return STATUS_OK;
+	const int64_t first = param_offset(param, own_param(m->e->own, &entry->param), m->counters, 0);
+	const int64_t at = first * (int64_t)dtype_size(param->dtype);
+	if (!stored_part(param->stored, at)) {
+		wave_run(m->e->wave); /* groups that wait read the parts that are in memory */
+		TRY(stored_read_parts(param->stored, at, m->e->team, m->e->diags));
+	}
+	char *const part = (char *)(uintptr_t)stored_part(param->stored, at);
+	m->moved |= m->frame[index] != part;
+	m->frame[index] = part;
+	return STATUS_OK;
+}
+
+/* Reads the parts of params that LAUNCH, and the launches that are joined to it, read in their files. */
+static enum status read_parts(struct machine_state *m, const struct launch *launch)
+{
+	for (const struct launch *each = launch; each <= launch + launch->joined; each++) {
+		for (int k = 0; each->kind == LAUNCH_CALL && k < MAX_NEEDS; k++)
+			TRY(read_part(m, each->needs[k]));
+		for (size_t i = 0; each->kind == LAUNCH_GROUP && i < each->kernel_op_count; i++)
+			for (int k = 0; k < KERNEL_OP_READS; k++) {
+				const struct arg *arg = &each->kernel_ops[i].args[k];
+				if (arg->kind == ARG_ARRAY || arg->kind == ARG_SCALAR)
+					TRY(read_part(m, arg->index));
+			}
+	}
+	return STATUS_OK;
+}
+
 enum status evaluate(const struct evaluation *e)
 {
 	struct machine_state m = {.e = e,
@@ -772,6 +803,7 @@ enum status evaluate(const struct evaluation *e)
 	for (size_t i = 0; i < e->program->launch_count; i++) {
 		const struct launch *launch = &e->program->launches[i];
 		settle(&m, launch);
+		TRY(m.parts ? read_parts(&m, launch) : STATUS_OK);
 		TRY(neighbours_launch(e->neighbours, e->program, launch, m.frame));
 		if (run_joined(&m, launch)) {
 			i += launch->joined;

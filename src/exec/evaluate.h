@@ -22,7 +22,7 @@ struct bound_param {
 	const void *data;              /* NULL if only types are wanted */
 	enum dtype dtype;              /* F32 or F64 */
 	bool streamed;                 /* cut into tiles: the tile's first row reads the param's row FIRST_ROW */
-	struct stored_operand *stored; /* DATA is NULL, and one product reads the values from a file; or NULL */
+	struct stored_operand *stored; /* DATA is NULL, and the values are read from a file; or NULL */
 	int64_t begins; /* the first row that DATA has; not 0 for a window that goes around the param's end */
 	/*
 	 * The gradient of the whole array, in the computing type. NULL: it is not wanted. With TAILS, GRADIENT has the heads
@@ -35,12 +35,13 @@ struct bound_param {
 };
 /* stored_operand.c: true if OPERAND is read by parts; else its products call stored_multiply and stored_multiply_back. */
 bool stored_in_parts(const struct stored_operand *operand);
+/* Returns the part of OPERAND that begins with byte AT if it is in memory; else NULL: stored_read_parts reads it. */
+const void *stored_part(const struct stored_operand *operand, int64_t at);
 /*
- * Sets *PART to a copy of the BYTES bytes of OPERAND from byte AT on, until the next call for an operand of this worker. TEAM
- * reads them. Fails with STATUS_IO or STATUS_DATA.
+ * Reads parts of OPERAND from byte AT on by the threads of TEAM, in place of those that are in memory. Fails with STATUS_IO or
+ * STATUS_DATA.
  */
-enum status stored_read_operand(struct stored_operand *operand, int64_t at, int64_t bytes, struct team *team,
-                                const void **part, struct diags *diags);
+enum status stored_read_parts(struct stored_operand *operand, int64_t at, struct team *team, struct diags *diags);
 /* Computes CALL, a product of V by the param OPERAND, to Y. Fails with STATUS_IO or STATUS_DATA. */
 enum status stored_multiply(struct stored_operand *operand, const struct op_call *call, void *y, const void *v,
                             struct diags *diags);

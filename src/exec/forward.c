@@ -119,9 +119,9 @@ enum status forward_open_worker(struct worker *worker, int64_t *slab, size_t *po
 	}
 	for (size_t i = 0; i < run->params->count; i++) {
 		worker->params[i] = run->params->bound[i];
-		worker->params[i].stored = stored_operand_of(run->params->bound[i].stored, worker->index);
 		worker->params[i].streamed = run->tiles->tiled && forward->whole.streamed_params[i];
 	}
+	stored_operands_aim(worker);
 	return STATUS_OK;
 }
 

@@ -201,6 +201,7 @@ enum status gradient_run_tile(struct worker *worker)
 	walk->plan = worker->rows < run->tiles->window ? &run->gradient->job->rest : &run->gradient->job->tile;
 	walk->kept.fetches = 0;
 	totals_aim(worker);
+	stored_operands_aim(worker);
 	windows_aim_params(worker);
 	if (worker->neighbours)
 		neighbours_begin(worker->neighbours, worker->tile_row);

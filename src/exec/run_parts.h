@@ -124,7 +124,7 @@ struct run {
 	struct reduction reduction; /* where tiles fold */
 	struct passes passes;
 	struct team *team;  /* the workers; without tiles, the threads that share each operation */
-	struct slab blocks; /* for the rows of params that stay in their files */
+	struct slab blocks; /* for what is read of params that stay in their files */
 	struct worker *workers;
 	int open; /* workers to close: the last may have failed to open */
 	struct conditions conditions;
@@ -426,11 +426,11 @@ void watched_close(struct run *run);
 
 /* stored_operand.c */
 
-/* Returns what WORKER reads of OPERAND, a param's (struct bound_param), or NULL. */
-struct stored_operand *stored_operand_of(struct stored_operand *operand, int worker);
+/* Lets the WORKER's list of params have what the worker reads of those in files. */
+void stored_operands_aim(struct worker *worker);
 /*
- * Loads the params that are left in their files, but those that one product of BODY, a forward run's chain, may read there.
- * BODY is NULL for a gradient: there the steps' products may, if the gradients of such params can go to their file.
+ * Loads the params that are left in their files, but those that BODY, a forward run's chain, may read there. BODY is NULL for
+ * a gradient: there the steps may.
  */
 enum status stored_operands_open(struct run *run, const struct body *body);
 

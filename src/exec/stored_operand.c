@@ -1,29 +1,43 @@
 /*
- * Params that a run leaves in their files. A large param that one product alone reads, once, as the weights of a layer,
- * need not be in memory. There are two ways to read it.
+ * Params that a run leaves in their files. A large param that is read once need not be in memory. There are two ways
+ * to read it.
  *
- *     in blocks   The array is one tile. The product reads the rows of the matrix in blocks (product_from_rows). So does
- *                 the product's derivative by the value. The derivative by the param is the whole gradient: its rows go
- *                 to where they stay (struct gradient_options).
- *     in parts    A forward run has few tiles. The product reads the matrix to memory that all products of a worker use,
- *                 one after another. In a `for`, the matrix is one part of a stacked param. The copy from the page cache
- *                 costs less than the first touch of as much memory, so a few tiles may each read the file again.
+ *     in blocks   The array is one tile, and one product alone reads the param, as the weights of a layer. The product
+ *                 reads the rows of the matrix in blocks (product_from_rows). So does the product's derivative by the
+ *                 value. The derivative by the param is the whole gradient: its rows go to where they stay (struct
+ *                 gradient_options).
+ *     in parts    A part is one index of the param's leading axis, as a row of a `for`. Before a launch, the evaluator
+ *                 reads the part to a buffer, which the next part gets too. Products of a worker share one buffer,
+ *                 since they run one after another. Of other operations, several may need their parts at once, so
+ *                 each param has a buffer. A forward run may have a few tiles, and each of them reads the file again:
+ *                 the copy from the page cache costs less than the first touch of as much memory. A gradient leaves
+ *                 consts in their files if no derivative reads them and the schedule executes each step once.
  *
- * Invariant: in each tile such a param is read from its first byte to its last, each byte once, so that its checksum is
- * known. So a param is loaded if a product by it is left out, because nobody needs its result. The array is the first of
- * the stream: another array that follows finds all params in memory. The plan does not know of params in files: it counts
- * the gradients' memory, of which blocks take less.
+ * Invariant: each tile reads such a param from its first byte to its last, each byte once, so that its checksum is
+ * known. So a param is loaded if an operation that reads it is left out, because nobody needs its result. The array is
+ * the first of the stream: another array that follows finds all params in memory. The plan does not know of params in
+ * files: it counts the gradients' memory, of which blocks take less.
  */
 #include <string.h>
 
 #include "base/checked.h"
 #include "exec/run_parts.h"
 
+/* Memory for parts of one param at a time. It has bytes BEGIN .. END-1 of HOLDER's array. */
+struct part_buffer {
+	char *memory;
+	const struct stored_operand *holder;
+	int64_t begin, end;
+};
+
 struct stored_operand {
 	struct stored_read read;
 	struct operand_rows rows;
 	int64_t columns, size; /* of the matrix; bytes of an element */
-	void *part;            /* memory for a part, of the worker that has this struct; NULL: blocks are read */
+	struct part_buffer
+		*buffer; /* OWN, or one that params share, of the worker that has this struct; NULL: blocks are read */
+	struct part_buffer own;
+	int64_t most; /* bytes that are read to BUFFER at once: those of some parts */
 	size_t param;
 	const struct gradient_options *gradient; /* gets the rows of the gradient; NULL: it is not wanted */
 };
@@ -64,44 +78,66 @@ enum status stored_multiply_back(struct stored_operand *operand, const struct op
 	return good ? STATUS_OK : operand->gradient->end_rows(operand->gradient->rows_context, operand->param, diags);
 }
 
-struct stored_operand *stored_operand_of(struct stored_operand *operand, int worker)
+bool stored_in_parts(const struct stored_operand *operand) { return operand->buffer; }
+
+const void *stored_part(const struct stored_operand *operand, int64_t at)
 {
-	return operand && operand->part ? operand + worker : operand;
+	const struct part_buffer *buffer = operand->buffer;
+	return buffer->holder == operand && buffer->begin <= at && at < buffer->end ? buffer->memory + (at - buffer->begin)
+	                                                                            : NULL;
 }
 
-bool stored_in_parts(const struct stored_operand *operand) { return operand->part; }
-
-enum status stored_read_operand(struct stored_operand *operand, int64_t at, int64_t bytes, struct team *team,
-                                const void **part, struct diags *diags)
+enum status stored_read_parts(struct stored_operand *operand, int64_t at, struct team *team, struct diags *diags)
 {
-	*part = operand->part;
-	if (stored_read_bytes(&operand->read, at, bytes, operand->part, team) && at + bytes < operand->read.array->bytes)
-		return STATUS_OK;
-	return stored_read_end(&operand->read, diags);
+	struct part_buffer *buffer = operand->buffer;
+	const int64_t all = operand->read.array->bytes, bytes = lesser(operand->most, all - at);
+	*buffer = (struct part_buffer){buffer->memory, operand, at, at + bytes};
+	const bool good = stored_read_bytes(&operand->read, at, bytes, buffer->memory, team);
+	return good && at + bytes < all ? STATUS_OK : stored_read_end(&operand->read, diags);
+}
+
+void stored_operands_aim(struct worker *worker)
+{
+	for (size_t i = 0; i < worker->run->params->count; i++) {
+		struct stored_operand *const first = worker->run->params->bound[i].stored;
+		worker->params[i].stored = first && first->buffer ? first + worker->index : first;
+	}
 }
 
 /*
- * What reads a param: live products, as their operand, READER the first. WHOLE: it reads the param at once; else PARTS have
- * been read, in their order. MADE: a product's derivative is the param's gradient.
+ * What reads a param. Either products have it WHOLE as their operand, READER the first. Or operations read parts of it,
+ * the first PARTS so far, in their order.
  */
 struct reading {
 	const struct instr *reader;
-	int64_t parts;
-	bool whole, made, otherwise;
+	int64_t parts, latest;       /* LATEST: the first of the parts that the last operation reads */
+	const void *loop;            /* in which it reads them; NULL: it reads one part */
+	size_t body;                 /* that has the operation: its number */
+	bool several;                /* a body reads several parts, without a loop over them */
+	bool own;                    /* a part must stay while another param's is read: not one product alone reads it */
+	bool whole, made, otherwise; /* MADE: a product's derivative is the param's gradient */
 };
+
+/* The loops around an instruction: their number, and the outermost, with the iterations that it begins with and has. */
+struct loops_around {
+	uint32_t count;
+	const void *outermost;
+	int32_t level;
+	int64_t first, iterations;
+};
+
+/* Which parts the operations of a body may read: those that follow, those that have just been noted, or none. */
+enum may_read { READ_NEXT_PARTS, READ_SAME_PARTS, READ_NO_PARTS };
 
 /* READINGS by param, of a forward run's body, or (STEP) of the bodies of a gradient's steps. */
 struct readings {
 	const struct step *step;
 	const struct body *body;
-	bool counted; /* loops run all their iterations */
+	size_t number;              /* of BODY */
+	struct loops_around around; /* STEP */
+	enum may_read may;
+	bool skips; /* operations that are left out */
 	struct reading *of;
-};
-
-/* The loops around an instruction: their number, and the iterations of the outermost. */
-struct loops_around {
-	uint32_t count;
-	int64_t iterations;
 };
 
 /* Returns the part of a param that VALUE is; NULL if it is none. */
@@ -114,23 +150,32 @@ static const struct param_ref *part_of(const struct readings *r, uint32_t value)
 }
 
 /*
- * Returns how many parts of a param the product BY in LOOPS reads, of which REF is the first or the only one, each once. 0 if
- * they are none, or not parts from FIRST on.
+ * Notes that the operation BY in LOOPS reads the part REF, or part after part if a loop's counter is the index of REF.
+ * ALONE: BY is a product by the part. Returns false if these parts neither follow those of READING nor are the last of
+ * them.
  */
-static int64_t parts_read(const struct readings *r, const struct param_ref *ref, const struct instr *by,
-                          const struct loops_around *loops, int64_t first)
+static bool note_parts(const struct readings *r, struct reading *reading, const struct param_ref *ref,
+                       const struct instr *by, bool alone, const struct loops_around *loops)
 {
-	const bool looped = loops->count > 0;
-	if (ref->count != 1 || loops->count > 1 || (looped && !r->counted) || ref->index->value != first ||
-	    ref->index->loop != (looped ? 0 : -1) || product_rows(by->op, by->of.v, by->of.a) == 0)
-		return 0;
-	return looped ? loops->iterations : 1;
+	const void *const loop = loops->count > 0 ? loops->outermost : NULL;
+	const bool checked = by->op == OP_cross_entropy; /* params_check reads the classes */
+	if (r->may == READ_NO_PARTS || by->kind != INSTR_OP || by->use || checked || ref->count != 1 || loops->count > 1 ||
+	    ref->index->loop != (loop ? loops->level : -1))
+		return false;
+	const int64_t first = ref->index->value + (loop ? loops->first : 0);
+	const bool again = reading->parts > 0 && first == reading->latest && loop == reading->loop;
+	if (!again && (r->may == READ_SAME_PARTS || first != reading->parts))
+		return false;
+	reading->several |= !again && reading->parts > 0 && reading->body == r->number;
+	reading->own |= again || !alone;
+	reading->parts += again ? 0 : loop ? loops->iterations : 1;
+	reading->latest = first;
+	reading->loop = loop;
+	reading->body = r->number;
+	return true;
 }
 
-/*
- * Notes a reader of VALUE in LOOPS: the product BY, or, if BY is NULL, something else. Steps may run a product again, or
- * backward.
- */
+/* Notes that the operation BY in LOOPS reads VALUE. BY is NULL if that may not run, or if no operation reads it. */
 static void note_reader(const struct readings *r, uint32_t value, const struct instr *by,
                         const struct loops_around *loops)
 {
@@ -139,13 +184,15 @@ static void note_reader(const struct readings *r, uint32_t value, const struct i
 		return;
 	struct reading *reading = &r->of[ref->param];
 	const struct instr *before = reading->reader;
-	const bool same = before && by && r->step && before->op == by->op && type_equal(before->of.v, by->of.v);
-	const bool whole = by && ref->count == 0 && loops->count == 0 && (!before || same);
-	const int64_t parts = by && !r->step ? parts_read(r, ref, by, loops, reading->parts) : 0;
-	reading->otherwise |= (!whole && parts == 0) || (before && whole != reading->whole);
-	reading->whole = whole;
-	reading->parts += parts;
-	reading->reader = before ? before : by;
+	const bool product = by && value == by->a && value != by->v && (by->kind == INSTR_OP || by->kind == INSTR_VJP);
+	const bool alone = product && product_rows(by->op, by->of.v, by->of.a) > 0;
+	/* Steps may run a product again, or backward. */
+	const bool same = before && product && r->step && before->op == by->op && type_equal(before->of.v, by->of.v);
+	const bool whole = product && ref->count == 0 && loops->count == 0 && (!before || same);
+	const bool part = by && !whole && note_parts(r, reading, ref, by, alone, loops);
+	reading->otherwise |= (!whole && !part) || (whole ? reading->parts > 0 : reading->whole);
+	reading->whole |= whole;
+	reading->reader = before ? before : product ? by : NULL;
 }
 
 /* Notes what an ACCUMULATE adds to a gradient: a derivative that a product makes may go to its file. */
@@ -161,21 +208,23 @@ static void note_addition(const struct readings *r, const struct instr *instr)
 	reading->made = true;
 }
 
-static enum status find_readers(const struct readings *r, const struct context *context)
+/* Notes what reads params in BODY. */
+static enum status find_readers(struct readings *r, const struct body *body, const struct context *context)
 {
-	const bool *live = body_find_live(r->body, context->arena);
+	const bool *live = body_find_live(body, context->arena);
 	TRY_ALLOC(live, context->diags);
-	struct loops_around loops = {0, 0};
-	for (uint32_t i = 0; i < r->body->instr_count; i++) {
-		const struct instr *instr = &r->body->instrs[i];
+	struct loops_around loops = r->around;
+	r->body = body;
+	r->number++;
+	for (uint32_t i = 0; i < body->instr_count; i++) {
+		const struct instr *instr = &body->instrs[i];
 		uint32_t reads[INSTR_READS];
 		const size_t count = instr_reads(instr, reads);
 		if (instr->kind == INSTR_LOOP && loops.count++ == 0)
-			loops.iterations = instr->loop.iterations;
+			loops = (struct loops_around){1, instr, instr->level, 0, instr->loop.iterations};
 		loops.count -= instr->kind == INSTR_END;
-		const bool product = (instr->kind == INSTR_OP || instr->kind == INSTR_VJP) && instr->v != instr->a && live[i];
-		for (size_t k = 0; k < count; k++)
-			note_reader(r, reads[k], product && reads[k] == instr->a ? instr : NULL, &loops);
+		for (size_t k = 0; k < count && (live[i] || !r->skips); k++)
+			note_reader(r, reads[k], live[i] ? instr : NULL, &loops);
 		for (uint32_t c = 0; instr->kind == INSTR_LOOP && c < instr->loop.carry_count; c++) {
 			note_reader(r, instr->loop.carries[c].init, NULL, &loops);
 			note_reader(r, instr->loop.carries[c].result, NULL, &loops);
@@ -183,8 +232,44 @@ static enum status find_readers(const struct readings *r, const struct context *
 		if (instr->kind == INSTR_ACCUMULATE)
 			note_addition(r, instr);
 	}
-	for (size_t i = 0; i < r->body->out_count; i++)
-		note_reader(r, r->body->outs[i].value, NULL, &loops);
+	for (size_t i = 0; i < body->out_count; i++)
+		note_reader(r, body->outs[i].value, NULL, &loops);
+	return STATUS_OK;
+}
+
+/* Notes what STEP reads. UNWANTED: one execution makes only what the derivative needs, and must read the same parts. */
+static enum status find_step_readers(struct readings *r, const struct run *run, const struct step *step, bool unwanted)
+{
+	const struct job *job = run->gradient->job;
+	const struct linear *linear = &compiled_step_of(&job->tile.compiled, step)->linear;
+	const bool once = job->predicted.evaluations == job->predicted.steps;
+	r->step = step;
+	r->may = once ? READ_NEXT_PARTS : READ_NO_PARTS;
+	r->skips = true;
+	if (unwanted)
+		TRY(find_readers(r, linear->record_only, &run->context));
+	r->skips = false;
+	if (once && unwanted)
+		r->may = READ_SAME_PARTS;
+	TRY(find_readers(r, linear->record, &run->context));
+	r->may = READ_NO_PARTS;
+	return find_readers(r, linear->backward, &run->context);
+}
+
+/* Notes what the steps of COUNT ITEMS in LOOPS read. LAST: nobody needs the result of the last of them. */
+static enum status find_item_readers(struct readings *r, const struct run *run, const struct item *items, size_t count,
+                                     const struct loops_around *loops, bool last)
+{
+	for (size_t i = 0; i < count; i++) {
+		const struct item *item = &items[i];
+		const bool unwanted = last && i + 1 == count;
+		struct loops_around inner = *loops;
+		if (!item->step && inner.count++ == 0)
+			inner = (struct loops_around){1, item, item->level, item->first, item->iterations};
+		r->around = *loops;
+		TRY(item->step ? find_step_readers(r, run, item->step, unwanted)
+		               : find_item_readers(r, run, item->items, item->count, &inner, unwanted));
+	}
 	return STATUS_OK;
 }
 
@@ -204,30 +289,46 @@ static int64_t block_bytes(const struct run *run, size_t index, const struct rea
 	return bytes && back ? greater(bytes, back) : 0;
 }
 
-/* Returns a worker's memory for a part of param INDEX if its reader can read it in its file by parts; else 0. */
-static int64_t part_bytes(const struct run *run, size_t index, const struct reading *reading)
+/* Returns a worker's memory for parts of param INDEX if its readers can read it in its file by parts; else 0. */
+static int64_t buffer_bytes(const struct run *run, size_t index, const struct reading *reading)
 {
-	const struct instr *by = reading->reader;
-	if (run->gradient || !run->params->stored[index] || !by || reading->otherwise ||
-	    (run->tiles->tiled && run->forward->whole.streamed_params[index]))
+	/* A smaller part costs more time than the memory that it saves. Of small parts, so many bytes are read at once. */
+	enum { LEAST_PART = 1 << 10, MANY_BYTES = 64 << 10 };
+	const struct type type = bound_type(&run->params->bound[index]);
+	if (!run->params->stored[index] || reading->otherwise ||
+	    (run->tiles->tiled && run->whole->streamed_params[index]) ||
+	    (run->gradient && (reading->whole || run->gradient->job->sums.kinds[index] != SUM_NONE)))
 		return 0;
 	if (reading->whole)
-		return product_rows(by->op, by->of.v, by->of.a) > 0 ? type_bytes(by->of.a) : 0;
-	return reading->parts == run->params->bound[index].shape->dim[0] ? type_bytes(by->of.a) : 0;
+		return product_rows(reading->reader->op, reading->reader->of.v, reading->reader->of.a) ? type_bytes(&type) : 0;
+	if (reading->parts == 0 || reading->parts != type.shape.dim[0] || (reading->own && reading->several))
+		return 0;
+	const int64_t part = type_bytes(&type) / reading->parts;
+	return part < LEAST_PART ? 0 : reading->own ? greater(part, MANY_BYTES / part * part) : part;
 }
 
-/* Returns a worker's memory for parts of params; 0: no param is read by parts, since that saves too little. */
-static int64_t parts_memory(const struct run *run, const struct reading *readings)
+/* Buffers of BYTES for parts. A worker has MEMORY for all, whose first SHARED bytes params share. */
+struct part_buffers {
+	int64_t *bytes; /* by param; 0: it is not read by parts */
+	int64_t memory, shared;
+};
+
+/* Sets BUFFERS' bytes, unless that saves too little. */
+static void choose_buffers(const struct run *run, const struct reading *readings, struct part_buffers *buffers)
 {
-	int64_t all = 0, most = 0;
+	int64_t all = 0;
 	for (size_t i = 0; i < run->params->count; i++) {
-		const int64_t bytes = part_bytes(run, i, &readings[i]);
-		if (bytes == 0 || block_bytes(run, i, &readings[i]))
-			continue;
-		all += run->params->stored[i]->bytes;
-		most = greater(most, round_up(bytes, ARRAY_ALIGN));
+		const int64_t bytes = block_bytes(run, i, &readings[i]) ? 0 : buffer_bytes(run, i, &readings[i]);
+		buffers->bytes[i] = bytes;
+		all += bytes ? run->params->stored[i]->bytes : 0;
+		buffers->memory += readings[i].own ? round_up(bytes, ARRAY_ALIGN) : 0;
+		buffers->shared = readings[i].own ? buffers->shared : greater(buffers->shared, round_up(bytes, ARRAY_ALIGN));
 	}
-	return all / 2 >= most * run->tiles->workers ? most : 0;
+	buffers->memory += buffers->shared;
+	if (all / 2 < buffers->memory * run->tiles->workers) {
+		buffers->memory = 0;
+		memset(buffers->bytes, 0, run->params->count * sizeof *buffers->bytes);
+	}
 }
 
 /* Lets param INDEX stay in its file, to be read by blocks. If MADE, its gradient goes to where it stays. */
@@ -250,13 +351,15 @@ static enum status open_blocks(struct run *run, size_t index, bool made)
 }
 
 /* Lets param INDEX stay in its file, to be read by parts. Each worker has a struct of its own. */
-static enum status open_parts(struct run *run, size_t index)
+static enum status open_parts(struct run *run, size_t index, int64_t buffer)
 {
 	const struct stored_array *stored = run->params->stored[index];
 	struct stored_operand *operands = arena_array(run->context.arena, (size_t)run->tiles->workers, sizeof *operands);
 	TRY_ALLOC(operands, run->context.diags);
-	for (int i = 0; i < run->tiles->workers; i++)
+	for (int i = 0; i < run->tiles->workers; i++) {
+		operands[i] = (struct stored_operand){.param = index, .most = buffer, .buffer = &operands[i].own};
 		TRY(stored_read_open(&operands[i].read, stored, &run->context));
+	}
 	run->params->bound[index].stored = operands;
 	return STATUS_OK;
 }
@@ -274,18 +377,42 @@ static bool may_leave(const struct run *run, size_t index, const struct reading 
 	       options->begin_rows(options->rows_context, index);
 }
 
-/* Gives the params that stay in their files memory: PART bytes for each worker, and BLOCK for each thread. */
-static enum status get_memory(struct run *run, const bool *in_parts, int64_t part, int64_t block)
+/* Gives worker INDEX the buffers that MEMORY has. */
+static enum status place_buffers(const struct run *run, const struct reading *readings,
+                                 const struct part_buffers *buffers, int index, char *memory)
+{
+	struct part_buffer *const shared = arena_alloc(run->context.arena, sizeof *shared);
+	TRY_ALLOC(shared, run->context.diags);
+	shared->memory = memory;
+	memory += buffers->shared;
+	for (size_t i = 0; i < run->params->count; i++) {
+		if (!buffers->bytes[i])
+			continue;
+		struct stored_operand *const operand = run->params->bound[i].stored + index;
+		if (!readings[i].own) {
+			operand->buffer = shared;
+			continue;
+		}
+		operand->own.memory = memory;
+		memory += round_up(buffers->bytes[i], ARRAY_ALIGN);
+	}
+	return STATUS_OK;
+}
+
+/* Gives the params that stay in their files memory: BUFFERS to each worker, and BLOCK bytes to each thread. */
+static enum status get_memory(struct run *run, const struct reading *readings, const struct part_buffers *buffers,
+                              int64_t block)
 {
 	const struct params *params = run->params;
-	const int64_t parts = part * run->tiles->workers, all = parts + block * greater(run->options->job.threads, 1);
+	const int64_t parts = buffers->memory * run->tiles->workers;
+	const int64_t all = parts + block * greater(run->options->job.threads, 1);
 	if (all)
 		TRY(slab_get(&run->blocks, all, run->context.allocator, run->context.diags));
+	for (int k = 0; buffers->memory && k < run->tiles->workers; k++)
+		TRY(place_buffers(run, readings, buffers, k, run->blocks.base + k * buffers->memory));
 	for (size_t i = 0; i < params->count; i++) {
 		struct stored_operand *const operand = params->bound[i].stored;
-		for (int k = 0; operand && in_parts[i] && k < run->tiles->workers; k++)
-			operand[k].part = run->blocks.base + k * part;
-		if (operand && !in_parts[i]) {
+		if (operand && !buffers->bytes[i]) {
 			operand->rows.blocks = run->blocks.base + parts;
 			operand->rows.bytes = block;
 		}
@@ -295,40 +422,38 @@ static enum status get_memory(struct run *run, const bool *in_parts, int64_t par
 	return STATUS_OK;
 }
 
-/* Loads all params that are left in their files, but those of READINGS, if not NULL, whose products read them there. */
+/* Loads all params that are left in their files, but those of READINGS, if not NULL, that are read there. */
 static enum status load_others(struct run *run, const struct reading *readings)
 {
 	struct params *params = run->params;
 	struct team *team;
-	bool *const in_parts = arena_array(run->context.arena, params->count, sizeof *in_parts);
-	TRY_ALLOC(in_parts, run->context.diags);
-	const int64_t part = readings ? parts_memory(run, readings) : 0;
+	struct part_buffers buffers = {.bytes = arena_array(run->context.arena, params->count, sizeof *buffers.bytes)};
+	TRY_ALLOC(buffers.bytes, run->context.diags);
+	if (readings)
+		choose_buffers(run, readings, &buffers);
 	int64_t block = 0;
-	bool any = false;
 	TRY(team_open(&team, run->options->job.threads, 0, run->context.allocator, run->context.diags));
 	enum status status = STATUS_OK;
 	for (size_t i = 0; i < params->count && !status; i++) {
 		params->bound[i].stored = NULL;
 		const int64_t bytes = params->stored[i] && readings ? block_bytes(run, i, &readings[i]) : 0;
-		in_parts[i] = part && !bytes && part_bytes(run, i, &readings[i]);
-		any |= in_parts[i];
-		if (in_parts[i])
-			status = open_parts(run, i);
+		if (buffers.bytes[i])
+			status = open_parts(run, i, buffers.bytes[i]);
 		else if (bytes && may_leave(run, i, &readings[i]))
 			status = open_blocks(run, i, readings[i].made);
 		else if (params->stored[i])
 			status = params_load(&run->context, params, run->chain, i, team);
 		if (params->bound[i].stored && run->forward)
 			run->forward->bytes -= params->stored[i]->bytes;
-		if (params->bound[i].stored && !in_parts[i])
+		if (params->bound[i].stored && !buffers.bytes[i])
 			block = greater(block, bytes);
 	}
 	team_close(team);
 	TRY(status);
-	return get_memory(run, in_parts, any ? part : 0, block);
+	return get_memory(run, readings, &buffers, block);
 }
 
-/* True if this array alone reads the params, in few tiles, and nothing but the products of a tile need have them. */
+/* True if this array alone reads the params, in few tiles, and nothing but the programs of a tile need have them. */
 static bool may_stay(const struct run *run)
 {
 	enum { MOST_TILES = 4 }; /* more reads of the file cost as much as memory for it */
@@ -353,22 +478,16 @@ enum status stored_operands_open(struct run *run, const struct body *body)
 		return STATUS_OK;
 	if (!may_stay(run))
 		return load_others(run, NULL);
-	struct readings readings = {.body = body,
-	                            .counted = !run->chain->has_conditions,
+	struct readings readings = {.may = run->chain->has_conditions ? READ_NO_PARTS : READ_NEXT_PARTS,
 	                            .of = arena_array(run->context.arena, params->count, sizeof *readings.of)};
 	TRY_ALLOC(readings.of, run->context.diags);
 	TRY(blas_load(run->options->job.threads, run->context.diags));
-	if (body)
-		TRY(find_readers(&readings, &run->context));
-	const struct compiled_chain *compiled = body ? NULL : &run->gradient->job->tile.compiled;
-	for (size_t i = 0; compiled && i < compiled->lowered->distinct_count; i++) {
-		readings.step = compiled->lowered->distinct[i];
-		const struct body *const bodies[] = {readings.step->body,
-		                                     compiled_step_of(compiled, readings.step)->linear.backward};
-		for (int k = 0; k < 2; k++) {
-			readings.body = bodies[k];
-			TRY(find_readers(&readings, &run->context));
-		}
+	if (body) {
+		TRY(find_readers(&readings, body, &run->context));
+	} else {
+		const struct lowered *lowered = run->gradient->job->tile.compiled.lowered;
+		TRY(find_item_readers(&readings, run, lowered->items, lowered->item_count, &readings.around,
+		                      run->options->value == NULL));
 	}
 	return load_others(run, readings.of);
 }

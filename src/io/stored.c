@@ -184,8 +184,9 @@ static void read_bytes_shared(void *context, void *memory, int64_t begin, int64_
 
 bool stored_read_bytes(struct stored_read *read, int64_t at, int64_t bytes, void *to, struct team *team)
 {
+	enum { PIECES = 8, LEAST_PIECE = 32 << 10 }; /* a smaller piece takes less time than to share it */
 	struct shared_bytes shared = {read, at, to};
-	team_run(team, bytes, ZIP_BLOCK, read_bytes_shared, &shared);
+	team_run(team, bytes, lesser(ZIP_BLOCK, greater(bytes / PIECES, LEAST_PIECE)), read_bytes_shared, &shared);
 	return !read->failed;
 }
 
