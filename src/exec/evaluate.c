@@ -272,13 +272,24 @@ static void end_block_piece(void *context, const struct matrix_piece *piece)
 	end_addition(to, piece);
 }
 
+/* Adds the derivative of CALL by a param to the param's block, which is added to the gradient TO if it has enough rows. */
+static void add_in_block(const struct op_call *call, const void *g, const void *const needs[MAX_NEEDS],
+                         struct addition *to)
+{
+	struct block_sum *const block = to->param->block;
+	const struct piece_user user = {begin_block_piece, end_block_piece, to, .new = block->rows == 0};
+	block->rows += product_depth(call->op, call->v, call->a);
+	product_pieces(call, g, needs, &user);
+	if (block->rows >= BLOCK_ROWS)
+		block->rows = 0;
+}
+
 /* Runs the derivatives of a product by its value and by a param. The latter is added to the param's gradient TO. */
 static void run_product_to(struct machine_state *m, const struct launch *launch, const struct op_call *call,
                            const void *const needs[MAX_NEEDS], struct addition *to)
 {
 	const bool in_place = adds_in_place(to->param);
-	struct piece_user user = {in_place ? begin_piece : NULL, add_piece, to, .large = in_place};
-	struct block_sum *const block = to->param->gradient ? to->param->block : NULL;
+	const struct piece_user user = {in_place ? begin_piece : NULL, add_piece, to, .large = in_place};
 	const int64_t count = shape_count(&call->a->shape);
 	const size_t at = (size_t)to->offset * dtype_size(call->a->dtype);
 	void *const place = !launch->whole ? NULL : to->param->once ? (char *)to->param->gradient + at : m->e->spare;
@@ -287,14 +298,12 @@ static void run_product_to(struct machine_state *m, const struct launch *launch,
 		add_piece(to, &(struct matrix_piece){m->e->spare, 0, count, 1, count});
 	if (launch->whole)
 		return;
-	if (block) {
-		user = (struct piece_user){begin_block_piece, end_block_piece, to, .new = block->rows == 0};
-		block->rows += product_depth(call->op, call->v, call->a);
+	if (to->param->block) {
+		add_in_block(call, frame_at(m, launch->g), needs, to);
+		return;
 	}
 	if (!m->e->windows) {
 		product_pieces(call, frame_at(m, launch->g), needs, &user);
-		if (block && block->rows >= BLOCK_ROWS)
-			block->rows = 0;
 		return;
 	}
 	struct owned_call owned;
