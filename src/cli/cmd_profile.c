@@ -448,7 +448,8 @@ static const char *shares_text(const struct profiler *p, const struct bound_cost
 
 /*
  * Finds what bounds a gradient: its start if it is TOO_SHORT. Else the COSTS are estimated; the largest is the bound if
- * it takes more than the time that they leave. Else it is the backward pass, if that is SLOW; else arithmetic.
+ * it takes more than the time that they leave. Else it is the backward pass, if that is SLOW; else arithmetic. Page faults
+ * take a share of the threads' processor time, or of the elapsed time if a program lets the threads wait longer.
  */
 static enum status find_bound(struct profiler *p, struct profile_verdict *verdict)
 {
@@ -460,7 +461,7 @@ static enum status find_bound(struct profiler *p, struct profile_verdict *verdic
 	TRY(measure_runs(p, NULL, &(struct portion){.after = count_stages(&p->session->chain)}, &none));
 	struct bound_cost costs[COSTS] = {
 		{"page faults", "touch less memory for the first time: `ckptc plan` shows policies with a lower peak",
-	     (double)full->page_faults * ms.fault / fmax(full->cpu_ms, 1e-6)},
+	     (double)full->page_faults * ms.fault / fmax(fmax(full->cpu_ms, full->gradient.middle), 1e-6)},
 		{"input and output", "chain more operations in one run; -i and -o files are faster than pipes",
 	     2 * none.gradient.middle / fmax(full->gradient.middle, 1e-6)},
 		{"memory bandwidth", "keep less: `ckptc plan` shows what sqrt, recursive or --memory would hold",
