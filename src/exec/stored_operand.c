@@ -9,8 +9,8 @@
  *     in parts    A part is one index of the param's leading axis, as a row of a `for`. Before a launch, the evaluator
  *                 reads the part to a buffer, which the next part gets too. Products of a worker share one buffer,
  *                 since they run one after another. Of other operations, several may need their parts at once, so
- *                 each param has a buffer. A forward run may have a few tiles, and each of them reads the file again:
- *                 the copy from the page cache costs less than the first touch of as much memory. A gradient leaves
+ *                 each param has a buffer. A forward run may have a few tiles, and each of them reads the file again.
+ *                 A copy from the page cache costs less than the first touch of as much memory. A gradient leaves
  *                 consts in their files if no derivative reads them and the schedule executes each step once.
  *
  * Invariant: each tile reads such a param from its first byte to its last, each byte once, so that its checksum is
@@ -111,7 +111,7 @@ void stored_operands_aim(struct worker *worker)
 struct reading {
 	const struct instr *reader;
 	int64_t parts, latest;       /* LATEST: the first of the parts that the last operation reads */
-	const void *loop;            /* in which it reads them; NULL: it reads one part */
+	const void *loop;            /* that the operation is in; NULL: it reads one part */
 	size_t body;                 /* that has the operation: its number */
 	bool several;                /* a body reads several parts, without a loop over them */
 	bool own;                    /* a part must stay while another param's is read: not one product alone reads it */

@@ -13,8 +13,8 @@
  *
  * The steps of a recurrence multiply few rows by the same matrix, time after time. To add each product to a long sum would
  * take a third of the product's time and more. So products of FEW_ROWS at most add up in the type, in a block
- * (exec/evaluate.h), until they have some hundred rows. The block is then added to the long sum. A chain of one tile has
- * blocks of BLOCKS_MOST bytes, for its first params: no more than the scratch of one product of large matrices.
+ * (exec/evaluate.h), until they have some hundred rows. The block is then added to the long sum. In a chain of one tile,
+ * the first params have blocks of BLOCKS_MOST bytes together. The scratch of a product of large matrices is as large.
  *
  * Tiles of SUM_PLAIN and SUM_SHARED wait for one another: tile T adds its part of an element once tile T - 1 has. If a
  * tile reads an element twice, tile T waits for all additions of tile T - 1. So small sums are made apart, and a tile's
