@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 
 #include <malloc.h>
+#include <pthread.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -60,11 +61,23 @@ struct allocator allocator_capped(struct allocator_cap *cap, size_t most)
 	return (struct allocator){capped_resize, cap, true};
 }
 
-void allocator_trim(void)
+static void trim(void)
 {
 #ifdef __GLIBC__
 	(void)malloc_trim(0);
 #endif
+}
+
+/*
+ * Where another malloc stands for glibc's, as with jemalloc or ASan, the first trim is what initialises glibc's. Two
+ * threads that do so at once abort when they end: each has counted itself as the main arena's only thread.
+ */
+static pthread_once_t first_trim = PTHREAD_ONCE_INIT;
+
+void allocator_trim(void)
+{
+	pthread_once(&first_trim, trim);
+	trim();
 }
 
 void *allocator_get(const struct allocator *allocator, size_t count, size_t size)

@@ -1,6 +1,7 @@
 /* Allocation, arenas, dictionaries, sources, diagnostics as they are rendered, suggestions, types, hashes. */
 #include "base/arena.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -130,6 +131,28 @@ START_TEST(a_cap_that_is_overshot_lets_go)
 		ck_assert_ptr_nonnull(again);
 		allocator_put(&capped, again, 8);
 	}
+}
+END_TEST
+
+static void *trim_with_others(void *context)
+{
+	pthread_barrier_wait(context);
+	allocator_trim();
+	return NULL;
+}
+
+/* It could fail only where malloc is not glibc's, as under ASan, and in one run of some ten. */
+START_TEST(threads_trim_at_once)
+{
+	enum { THREADS = 4 };
+	pthread_t threads[THREADS];
+	pthread_barrier_t together;
+	ck_assert_int_eq(pthread_barrier_init(&together, NULL, THREADS), 0);
+	for (int i = 0; i < THREADS; i++)
+		ck_assert_int_eq(pthread_create(&threads[i], NULL, trim_with_others, &together), 0);
+	for (int i = 0; i < THREADS; i++)
+		ck_assert_int_eq(pthread_join(threads[i], NULL), 0);
+	pthread_barrier_destroy(&together);
 }
 END_TEST
 
@@ -902,6 +925,7 @@ int main(void)
 	tcase_add_test(tcase, allocation_is_checked);
 	tcase_add_test(tcase, a_cap_holds_for_all_blocks_together);
 	tcase_add_test(tcase, a_cap_that_is_overshot_lets_go);
+	tcase_add_loop_test(tcase, threads_trim_at_once, 0, 30);
 	tcase_add_test(tcase, arena_blocks_are_aligned_zeroed_and_apart);
 	tcase_add_test(tcase, arena_blocks_of_the_system_are_zeroed);
 	tcase_add_test(tcase, arena_refuses_what_overflows);
