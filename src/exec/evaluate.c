@@ -201,8 +201,6 @@ static struct sum_place place_of(const struct addition *to, const struct matrix_
 static void begin_addition(const struct addition *to, const struct matrix_piece *piece)
 {
 	const struct sum_place place = place_of(to, piece);
-	if (to->e->deferred)
-		evaluate_deferred(to->e->deferred);
 	if (to->e->turns)
 		to->e->turns->begin(to->e->turns->context, to->index, &place);
 }
@@ -284,10 +282,21 @@ static void add_in_block(const struct op_call *call, const void *g, const void *
 		block->rows = 0;
 }
 
+/*
+ * Makes the additions that were deferred, which come before any other. Not within a piece: the threads that share a
+ * product would make them twice.
+ */
+static void end_deferred(const struct machine_state *m)
+{
+	if (m->e->deferred)
+		evaluate_deferred(m->e->deferred);
+}
+
 /* Runs the derivatives of a product by its value and by a param. The latter is added to the param's gradient TO. */
 static void run_product_to(struct machine_state *m, const struct launch *launch, const struct op_call *call,
                            const void *const needs[MAX_NEEDS], struct addition *to)
 {
+	end_deferred(m);
 	const bool in_place = adds_in_place(to->param);
 	const struct piece_user user = {in_place ? begin_piece : NULL, add_piece, to, .large = in_place};
 	const int64_t count = shape_count(&call->a->shape);
@@ -596,11 +605,13 @@ static void run_accumulate(struct machine_state *m, const struct launch *launch)
 	const struct owned_rows owned = to.param->streamed ? owned_of(m, type) : all;
 	const int64_t count = owned.count * row;
 	const char *from = m->frame[entry] + (size_t)(owned.first * row) * dtype_size(type->dtype);
-	if (!is_aliased(m, entry))
+	if (!is_aliased(m, entry)) {
+		end_deferred(m);
 		add_piece(&to, &(struct matrix_piece){from, 0, count, 1, count});
-	else if (to.param->gradient)
+	} else if (to.param->gradient) {
 		m->e->deferred->additions[m->e->deferred->count++] =
 			(struct deferred_addition){to.loops, to.param, to.offset, count, from};
+	}
 }
 
 /* Loops of launches. */
