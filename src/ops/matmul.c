@@ -277,11 +277,17 @@ int64_t product_piece_bytes(const struct type *a)
 	return lesser(bytes, lesser(greater(bytes / 8, PIECE_LEAST), PIECE_MOST));
 }
 
-/* Returns the least multiple of UNIT that cuts EXTENT in as few parts as MOST, itself at least one UNIT, does. */
+/*
+ * Cuts EXTENT in as few parts as MOST does. Returns the extent of a part: EXTENT, or a multiple of UNIT if MOST permits.
+ * One row or column is not left alone if MOST is 3 or more: a product with a vector adds in another order.
+ */
 static int64_t part_of(int64_t extent, int64_t most, int64_t unit)
 {
 	const int64_t parts = ceil_div(extent, most);
-	return lesser(round_up(ceil_div(extent, parts), unit), most);
+	int64_t part = parts > 1 ? lesser(round_up(ceil_div(extent, parts), unit), most) : extent;
+	while (part > 2 && extent % part == 1)
+		part--;
+	return part;
 }
 
 struct pieces {

@@ -124,6 +124,9 @@ static bool is_apart(struct reads *reads, const struct param_ref *ref)
 	return !again;
 }
 
+/* False for a vector also if it has two extents: its products would add row by row to what is in the block. */
+static bool is_matrix(const struct shape *shape) { return shape->ndim == 2 && shape->dim[0] > 1 && shape->dim[1] > 1; }
+
 /* Notes that INSTR, which may be NULL, reads value INDEX. */
 static void note_read(struct reads *reads, const struct instr *instr, uint32_t index)
 {
@@ -135,8 +138,8 @@ static void note_read(struct reads *reads, const struct instr *instr, uint32_t i
 	const bool product =
 		instr && instr->kind == INSTR_OP && index == instr->a && product_in_pieces(instr->op, instr->of.v, instr->of.a);
 	reads->products[value->param.param] &= product;
-	reads->blocks[value->param.param] &=
-		product && value->param.count == 0 && product_depth(instr->op, instr->of.v, instr->of.a) <= FEW_ROWS;
+	reads->blocks[value->param.param] &= product && value->param.count == 0 && is_matrix(&instr->of.a->shape) &&
+	                                     product_depth(instr->op, instr->of.v, instr->of.a) <= FEW_ROWS;
 }
 
 static void note_instr(struct reads *reads, const struct instr *instr)
