@@ -9,13 +9,7 @@
 #include "schedule_model.h"
 #include "suite.h"
 
-enum { STEPS_MOST = 50 };
-
-#ifdef __SANITIZE_ADDRESS__
-enum { CHAINS = 300 };
-#else
-enum { CHAINS = 1500 };
-#endif
+enum { STEPS_MOST = 50, CHAINS = SANITIZED ? 300 : 1500 };
 
 static const double impossible = 1e9;
 

@@ -1182,6 +1182,7 @@ START_TEST(test_convolutions_in_pieces)
 	for (int type = 0; type < 2; type++) {
 		const struct kernels *tables[4];
 		const size_t sets = kernels_all(type ? DTYPE_F64 : DTYPE_F32, tables);
+		double *y = NULL, *dv = NULL, *da = NULL;
 		for (size_t k = 0; k < sets; k++) {
 			struct setup s;
 			ck_assert(begin(&s, sample, tables[k]));
@@ -1189,9 +1190,12 @@ START_TEST(test_convolutions_in_pieces)
 			set_whole_numbers(&s.v, x.v, 2);
 			set_whole_numbers(&s.a, x.a, 3);
 			set_whole_numbers(&s.y, x.g, 4);
-			double *y = calloc(count_of(&s.y), sizeof *y), *dv = calloc(count_of(&s.v), sizeof *dv);
-			double *da = calloc(count_of(&s.a), sizeof *da);
-			convolve_plainly(&s, &x, y, dv, da);
+			if (!y) {
+				y = calloc(count_of(&s.y), sizeof *y);
+				dv = calloc(count_of(&s.v), sizeof *dv);
+				da = calloc(count_of(&s.a), sizeof *da);
+				convolve_plainly(&s, &x, y, dv, da);
+			}
 			forward(&s, x.y, x.v, x.a, NULL);
 			vjp(&s, x.dv, x.da, x.g, x.v, x.a, NULL, NULL);
 			check_equal(&s.y, x.y, y, "result");
@@ -1202,12 +1206,12 @@ START_TEST(test_convolutions_in_pieces)
 				shape_count(&s.a.shape) / s.a.shape.dim[0] * (shape_count(&s.y.shape) / s.y.shape.dim[1]);
 			ck_assert_int_lt(op_scratch(s.op, &s.attrs, &s.v, &s.a, &s.y, SCRATCH_FORWARD),
 			                 columns * (int64_t)element_size(tables[k]->dtype));
-			free(y);
-			free(dv);
-			free(da);
 			arrays_free(&x);
 			arena_free(&s.arena);
 		}
+		free(y);
+		free(dv);
+		free(da);
 	}
 }
 END_TEST

@@ -206,7 +206,7 @@ START_TEST(npz_of_many_members)
 {
 	enum { MANY = 65537 };
 	static struct named_array arrays[MANY];
-	static char names[MANY][8];
+	static char names[MANY][16];
 	static const double values[2] = {3, 4};
 	for (int i = 0; i < MANY; i++) {
 		snprintf(names[i], sizeof names[i], "m%d", i);

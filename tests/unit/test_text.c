@@ -847,7 +847,7 @@ int main(void)
 	tcase_add_loop_test(tcase, errors_are_shown, 0, sizeof errors / sizeof *errors);
 	tcase_add_test(tcase, long_lines);
 	tcase_add_test(tcase, round_trip);
-	tcase_add_loop_test(tcase, rows_are_counted_by_threads, 0, 18);
+	tcase_add_loop_test(tcase, rows_are_counted_by_threads, 0, SANITIZED ? 6 : 18);
 	tcase_add_test(tcase, wrong_rows_are_found_after_jumps);
 	tcase_add_loop_test(tcase, displays, 0, sizeof shown / sizeof *shown);
 	tcase_add_test(tcase, displays_are_rounded);
