@@ -9,7 +9,7 @@
 #include "scratch.h"
 #include "suite.h"
 
-enum { CHAINS = 400, MOST_SLOTS = 64, MOST_STEPS = 300, MOST_VALUES = 20000 };
+enum { CHAINS = SANITIZED ? 150 : 400, MOST_SLOTS = 64, MOST_STEPS = 300, MOST_VALUES = 20000 };
 
 static struct chain chain;
 static const struct type input_type = {.dtype = DTYPE_F32, .shape = {.ndim = 2, .dim = {6, 4}}};

@@ -148,7 +148,7 @@ START_TEST(written_out)
 		{"name a; amax axis=0; name b; use a",
 	     "sin; name a|name v; amax axis=0; name b; use v|mul { add a; sub b }|use a; cos|add b; roll 1 axis=0|add a"},
 	};
-	enum { SEEDS = 60 };
+	enum { SEEDS = SANITIZED ? 20 : 60 };
 	for (size_t i = 0; i < sizeof chains / sizeof *chains; i++)
 		for (uint64_t seed = 0; seed < SEEDS; seed++) {
 			scratch_setup();

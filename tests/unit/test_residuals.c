@@ -72,11 +72,12 @@ START_TEST(short_memory)
 }
 END_TEST
 
-/* Planning, short of memory at each of its first hundred requests and at some of each hundred more, says so, and nothing is left. */
+/* Planning, short of memory at each of its first EVERY requests and at some of each EVERY more, says so, and nothing is left. */
 START_TEST(plan_short_of_memory)
 {
 	static const char *const policies[] = {"save-all", "nothing",        "every:3",     "recursive", "revolve:3",
 	                                       "online:3", "disk-revolve:2", "budget:2000", "budget:1"};
+	enum { EVERY = SANITIZED ? 30 : 100 };
 	const char *text = "name h; repeat 40 { sin; name g }; mul h; mul g; layernorm";
 	const struct type input = {.dtype = DTYPE_F32, .shape = {.ndim = 1, .dim = {8}}};
 	const struct source source = {"chain", text, strlen(text)};
@@ -92,7 +93,7 @@ START_TEST(plan_short_of_memory)
 	ck_assert_int_eq(chain_resolve(&context, &chain, &syntax), STATUS_OK);
 	ck_assert_int_eq(policy_parse(&context, &policy, policies[_i]), STATUS_OK);
 	bool spared = false;
-	for (size_t n = 1; !spared; n += 1 + n / 100 * 7) {
+	for (size_t n = 1; !spared; n += 1 + n / EVERY * 7) {
 		struct failing failing = {.fail_at = n};
 		const struct allocator allocator = failing_allocator(&failing);
 		const struct job_options options = {.policy = &policy, .threads = 1, .store = DTYPE_COUNT};

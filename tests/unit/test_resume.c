@@ -162,7 +162,7 @@ START_TEST(a_run_that_is_killed_anywhere)
 	int64_t kills = 0, resumed = 0;
 	differentiate(c, NULL, 0, &whole);
 	ck_assert(whole.gradient.complete && whole.value.complete && !whole.resumed);
-	for (int64_t most = 1; is_killed(c, most); most += most < 15 && !c->disk_states ? 1 : 5) {
+	for (int64_t most = 1; is_killed(c, most); most += most < 15 && !c->disk_states ? 1 : SANITIZED ? 11 : 5) {
 		kills++;
 		if (most % 3 == 0)
 			is_killed(c, most + 4); /* it may resume, run a few steps more, and be killed again */

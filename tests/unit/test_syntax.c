@@ -927,7 +927,7 @@ END_TEST
 /* A long flat chain takes memory, and so time, in proportion to its length. */
 START_TEST(flat_chain)
 {
-	enum { STATEMENTS = 300000 };
+	enum { STATEMENTS = SANITIZED ? 60000 : 300000 };
 	struct text text = {0};
 	text_repeat(&text, "add 1\n", STATEMENTS);
 	struct failing counted = {0};
@@ -1276,7 +1276,7 @@ static void write_block(struct writer *w, int depth)
 
 START_TEST(random_programs)
 {
-	int programs = getenv("CKPTC_NIGHTLY") ? 100000 : 3000, comments = 0;
+	int programs = getenv("CKPTC_NIGHTLY") ? 100000 : SANITIZED ? 800 : 3000, comments = 0;
 	draws = 20240607;
 	for (int i = 0; i < programs; i++) {
 		struct writer w = {0};
