@@ -40,8 +40,8 @@ enum {
 	PRODUCT_BLOCK_BYTES = 4 << 20,
 	PRODUCT_BLOCK_WEIGHTS = 4,                 /* or so many times the bytes of the weights, if that is more */
 	PRODUCT_BLOCK_LEAST = 10 * PRODUCT_STRIPE, /* matrix rows; a product packs about 10 or 5 stripes at once, by type */
-	PRODUCT_BLOCK_MOST = 40 * PRODUCT_STRIPE,
-	WHOLE_BYTES = 64 << 20, /* of input: only a larger array is cut into windows */
+	PRODUCT_BLOCK_MOST = 512,                  /* matrix rows */
+	WHOLE_BYTES = 64 << 20,                    /* of input: only a larger array is cut into windows */
 	/* A tile with a window has so many bytes of input, as fractions of WHOLE_BYTES, or WINDOW_RATIO if that is more. */
 	WINDOW_LEAST = 64,
 	WINDOW_MOST = 16,
@@ -158,8 +158,8 @@ static int64_t block_rows(const struct lowered *whole, int64_t rows)
 	const int64_t most = product ? rows_for_products(&row, PRODUCT_BLOCK_MOST) : 1 << 16;
 	const double fit = bytes / fmax(row.bytes, 1);
 	const int64_t good = greater(fit > (double)most ? most : (int64_t)fit, least);
-	const int64_t unit = product || whole->flat ? least : good > 8 ? 8 : 1, block = good / unit * unit;
-	return product ? even_blocks(rows, block, rows_for_products(&row, PRODUCT_STRIPE)) : block;
+	const int64_t unit = whole->flat ? least : good > 8 ? 8 : 1;
+	return product ? even_blocks(rows, good, rows_for_products(&row, PRODUCT_STRIPE)) : good / unit * unit;
 }
 
 /* Returns the most doubles of states that the folds of one level of WHOLE have. */
