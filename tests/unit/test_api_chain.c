@@ -542,6 +542,7 @@ END_TEST
 /* A request that fails is CKPTC_LIMIT, or goes without what it was for, as a replay log does. */
 START_TEST(test_failing_allocations)
 {
+	/* by odd steps, so that one request or all further ones fail in turn */
 	for (size_t n = 1, failed = 1; failed; n += 1 + (SANITIZED ? n / 100 * 2 : 0)) {
 		struct failing failing = {.fail_at = n, .on = n % 2};
 		const struct ckptc_allocator allocator = {failing_resize, &failing};

@@ -139,7 +139,7 @@ START_TEST(sums_go_by_blocks)
 }
 END_TEST
 
-/* At most 512 rows of a matrix. More than one block are an even number, nearly equal, of whole stripes of a product. */
+/* At most 512 rows of a matrix. More than one block are an even number, nearly equal, of whole stripes of a product or of 512. */
 START_TEST(sums_of_products_go_by_even_blocks)
 {
 	static const int64_t wanted[][2] = {{400, 400},  {512, 512},  {513, 264}, {1024, 512},
