@@ -88,18 +88,22 @@ static void add_cotangent(struct lineariser *l, uint32_t value, uint32_t cotange
 {
 	const struct value *primal = &l->body->values[value];
 	uint32_t *reached = &l->values[value].cotangent;
-	const struct value *broadcast = &l->back->values[cotangent];
+	const struct type *const broadcast = l->back->values[cotangent].type;
+	const bool streamed = l->back->values[cotangent].streamed;
 	const bool has_rows =
 		primal->streamed || (primal->from == FROM_PARAM && !(from && from->a == value && !from->a_streamed));
 	/* If the tile has one row, the shapes may be equal. */
-	if (!shape_equal(&primal->type->shape, &broadcast->type->shape) || (broadcast->streamed && !has_rows)) {
+	if (!shape_equal(&primal->type->shape, &broadcast->shape) || (streamed && !has_rows)) {
 		struct instr *sum = back_instr(l, INSTR_SUM_TO, from);
 		sum->v = cotangent;
+		sum->of = (struct forward_types){broadcast, NULL, primal->type};
 		cotangent = add_made(l, &sum->out, value, value, true);
+		l->back->values[cotangent].streamed |= streamed && has_rows; /* of a param that has the rows of the value */
 	}
 	if (primal->from == FROM_PARAM) {
 		struct instr *instr = back_instr(l, INSTR_ACCUMULATE, from);
 		instr->v = cotangent;
+		instr->of = (struct forward_types){primal->type, NULL, NULL};
 		instr->param = primal->param;
 		return;
 	}

@@ -5,6 +5,7 @@
  */
 #include "exec/evaluate.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/checked.h"
@@ -532,8 +533,7 @@ static enum status run_call(struct machine_state *m, const struct launch *launch
 /* Sums by blocks. Among ranks that exchange rows, each adds its own to the state of the ranks before it. */
 static enum status run_sum_by_blocks(struct machine_state *m, const struct launch *launch)
 {
-	const struct type *from = m->program->frame->entries[launch->needs[0]].type;
-	const struct type *to = m->program->frame->entries[launch->out].type;
+	const struct type *from = launch->instr->of.v, *to = launch->instr->of.y;
 	const struct fold_op fold = {OP_sum, false};
 	struct attrs attrs;
 	sum_to_attrs(&attrs, to, from);
@@ -558,10 +558,9 @@ static enum status run_sum_by_blocks(struct machine_state *m, const struct launc
 
 static void run_sum_to(struct machine_state *m, const struct launch *launch)
 {
-	const struct entry *from = &m->program->frame->entries[launch->needs[0]];
-	const struct entry *to = &m->program->frame->entries[launch->out];
+	const struct type *to = launch->instr->of.y;
 	const char *array = m->frame[launch->needs[0]];
-	struct type type = *from->type;
+	struct type type = *launch->instr->of.v;
 	if (launch->folds && m->e->windows) {
 		const struct owned_rows owned = owned_of(m, &type);
 		array += owned.first * (type_bytes(&type) / type.shape.dim[0]);
@@ -571,11 +570,11 @@ static void run_sum_to(struct machine_state *m, const struct launch *launch)
 	char *const scratch = m->workspace + m->program->frame->scratch;
 	if (launch->folds && m->e->block && type.shape.dim[0] > m->e->block) {
 		struct attrs attrs;
-		sum_to_attrs(&attrs, to->type, &type);
+		sum_to_attrs(&attrs, to, &type);
 		op_forward_get(OP_sum)(&(struct op_call){.op = OP_sum,
 		                                         .attrs = &attrs,
 		                                         .v = &type,
-		                                         .y = to->type,
+		                                         .y = to,
 		                                         .scratch = scratch,
 		                                         .kernels = kernels,
 		                                         .block = m->e->block,
@@ -583,7 +582,7 @@ static void run_sum_to(struct machine_state *m, const struct launch *launch)
 		                       m->frame[launch->out], array, NULL, NULL);
 		return;
 	}
-	sum_to_shape(kernels, m->frame[launch->out], to->type, array, &type, scratch);
+	sum_to_shape(kernels, m->frame[launch->out], to, array, &type, scratch);
 }
 
 /* True if ENTRY's array lies in the memory of the last program that was called. */
@@ -599,7 +598,7 @@ static void run_accumulate(struct machine_state *m, const struct launch *launch)
 {
 	struct addition to = addition_of(m, launch);
 	const uint32_t entry = launch->needs[0];
-	const struct type *type = m->program->frame->entries[entry].type;
+	const struct type *type = launch->instr->of.v;
 	const int64_t row = row_elements(&type->shape);
 	const struct owned_rows all = {0, type->shape.ndim ? type->shape.dim[0] : 1};
 	const struct owned_rows owned = to.param->streamed ? owned_of(m, type) : all;
@@ -883,6 +882,22 @@ enum status evaluate(const struct evaluation *e)
 	return STATUS_OK;
 }
 
+/*
+ * Fills SLAB with NaNs in a build with ASan, and where CKPTC_POISON is set, as tests do. So an array that is read before
+ * it is written shows.
+ */
+static void poison_slab(const struct slab *slab)
+{
+#ifdef __SANITIZE_ADDRESS__
+	const bool poisons = true;
+#else
+	const bool poisons = getenv("CKPTC_POISON") != NULL;
+#endif
+	enum { ALL_BITS = 0xff };
+	if (poisons)
+		memset(slab->block, ALL_BITS, slab->size);
+}
+
 enum status slab_get(struct slab *slab, int64_t size, const struct allocator *allocator, struct diags *diags)
 {
 	slab->programs = NULL;
@@ -892,6 +907,7 @@ enum status slab_get(struct slab *slab, int64_t size, const struct allocator *al
 		return diag_file(diags, STATUS_LIMIT, NULL, -1, "out of memory: %lld bytes are wanted at once",
 		                 (long long)size);
 	slab->base = (char *)slab->block + (ARRAY_ALIGN - (uintptr_t)slab->block % ARRAY_ALIGN) % ARRAY_ALIGN;
+	poison_slab(slab);
 	return STATUS_OK;
 }
 
@@ -904,6 +920,7 @@ enum status slab_get_shared(struct slab *slab, int64_t size, struct program_set 
 	if (!memory)
 		return slab_get(slab, size, allocator, diags);
 	*slab = (struct slab){.block = memory, .base = memory, .size = (size_t)size, .programs = programs};
+	poison_slab(slab);
 	return STATUS_OK;
 }
 

@@ -112,7 +112,10 @@ static inline uint64_t stream_index(const struct stream *stream, const int64_t *
 	return index;
 }
 
-/* The types of a forward operation's v, a and y (its result), or NULL. Instructions that reverse it have the same. */
+/*
+ * The types of a forward operation's v, a and y (its result), or NULL. Instructions that reverse it have the same. A SUM_TO
+ * has those of its own v and out, an ACCUMULATE that of its v: an array may have another shape than the value in it.
+ */
 struct forward_types {
 	const struct type *v, *a, *y;
 };
