@@ -113,6 +113,8 @@ class Generator:
             self.shape = []
         elif edge < 0.14:
             self.shape[r.randrange(len(self.shape))] = 0
+        # Most stages of other chains read the whole array. These have windows, whose sums go by blocks.
+        self.neighbours = len(self.shape) > 0 and r.random() < 0.25
         self.output = self.shape  # of the whole chain, once it is made
         self.declared = []
         self.names = {"x": self.shape}
@@ -134,7 +136,9 @@ class Generator:
         return name
 
     def narrow(self, shape):
-        """A shape that broadcasts to SHAPE."""
+        """A shape that broadcasts to SHAPE. Some have all rows and one column: their gradients sum over the others."""
+        if len(shape) > 1 and self.r.random() < (0.4 if self.neighbours else 0.2):
+            return [shape[0]] + [1] * (len(shape) - 1)
         return [e if self.r.random() < 0.6 else 1 for e in shape][self.r.randint(0, len(shape)):]
 
     def operand(self, shape):
@@ -150,7 +154,7 @@ class Generator:
             return r.choice(["(pi/4)", "(1 - e^-1)", "(-2*3/5)"])
         if kind < 0.55 and fits:
             return r.choice(fits)
-        if kind < 0.62 and shape:
+        if kind < 0.62 and shape and not self.neighbours:
             op = r.choice(["mean", "sum", "logsumexp"])
             axis = r.choice(["", f" axis={r.randrange(len(shape))} keepdims=true", " keepdims=true"])
             return f"{{ tanh; {op}{axis}; sin }}"
@@ -186,8 +190,8 @@ class Generator:
         r = self.r
         if not shape:
             return "tanh"
-        axis = r.randrange(-len(shape), len(shape))
-        kind = r.randrange(13)
+        axis = 0 if self.neighbours and r.random() < 0.6 else r.randrange(-len(shape), len(shape))
+        kind = r.choice([3, 4, 4]) if self.neighbours else r.randrange(15)
         if kind < 2:
             return f"{r.choice(['softmax', 'log_softmax', 'layernorm', 'rmsnorm'])} axis={axis}"
         if kind == 2:
@@ -213,14 +217,39 @@ class Generator:
             there, back, permuted = self.permutation(shape)
             inner, _ = self.block(permuted, 3, True, r.randint(1, 2))
             return f"{there}; {inner}; {back}"
-        if kind == 10 and 3 <= len(shape) <= 4 and 0 not in shape and shape[1] < 9:
+        if kind in (10, 11) and r.random() < 0.6 and 3 <= len(shape) <= 4 and 0 not in shape and shape[1] < 9:
             kernel = [shape[1], shape[1]] + [3] * (len(shape) - 2)
             return f"conv{len(shape) - 2}d {self.param(kernel)} padding=1; tanh"
         if kind == 11 and len(shape) == 3 and 0 not in shape and max(shape[1:]) < 40:
             return self.attention(shape)
         if kind == 12 and len(shape) > 1 and 0 < shape[-1] < 40:
             return self.layer(shape)
+        if kind >= 13 and 0 not in shape:
+            return self.reshaped(shape)
         return "sin"
+
+    def other_shapes(self, shape):
+        """Shapes of as many elements, most of them with an axis more, of extent 1."""
+        at = self.r.randint(0, len(shape))
+        added = shape[:at] + [1] + shape[at:]
+        return [added, added, shape + [1], [count(shape)], [count(shape), 1], [1, count(shape)]]
+
+    def reshaped(self, shape):
+        """A few stages on another shape of the same elements; their sums go by that shape."""
+        other = self.r.choice(self.other_shapes(shape))
+        inner, _ = self.block(other, 3, True, self.r.randint(1, 2))
+        return f"reshape {' '.join(map(str, other))}; {inner}; reshape {' '.join(map(str, shape))}"
+
+    def widening(self, shape):
+        """An operand that broadcasts the value to more elements, along one of its axes of extent 1."""
+        r = self.r
+        ones = [axis for axis, extent in enumerate(shape) if extent == 1]
+        if not ones:
+            return None
+        axis = r.choice(ones)
+        wide = shape[:axis] + [r.randint(2, 4)] + shape[axis + 1:]
+        operand = r.choice([wide, wide[axis:], [wide[axis]] + [1] * (len(wide) - axis - 1)])
+        return f"{r.choice(['add', 'mul', 'sub', 'rsub'])} {self.param(operand)}; tanh", wide
 
     def attention(self, shape):
         """Attention of each element of the first axis, with two heads where that is possible."""
@@ -264,7 +293,7 @@ class Generator:
         r = self.r
         if not shape:
             return "sin", shape
-        kind = r.randrange(11)
+        kind = r.choice([2, 3]) if self.neighbours else r.randrange(14)
         axis = r.randrange(len(shape))
         if kind == 0:
             return "flatten", [count(shape)]
@@ -300,6 +329,10 @@ class Generator:
                     [shape[0], n, (shape[2] - 3) // stride + 1])
         if kind == 10 and len(shape) > 1 and 0 not in shape:
             return f"reshape {shape[0]} -1", [shape[0], count(shape[1:])]
+        if kind > 10 and 0 not in shape:
+            other = shape if 1 in shape and r.random() < 0.3 else r.choice(self.other_shapes(shape))
+            stages, wide = (self.widening(other) if count(shape) < 2000 else None) or (self.element(other), other)
+            return f"reshape {' '.join(map(str, other))}; {stages}", wide
         return f"reshape {' '.join(map(str, [1] + shape))}", [1] + shape
 
     def scope(self, shape, depth, length):
@@ -390,6 +423,9 @@ class Generator:
 
     def end(self, shape):
         r = self.r
+        if self.neighbours:
+            self.output = shape
+            return ""
         ends = ["", "", "", "mean", "sum", f"mul 0.3; {r.choice(['logsumexp', 'norm', 'prod'])}"]
         ends += [f"{loss} {self.param(shape, r.choice(['const', 'param']))}" for loss in ("mse", "mae", "huber")]
         if len(shape) == 2 and 0 < count(shape) and shape[0] < 400:
