@@ -451,12 +451,29 @@ static int64_t exchanged_unit(const struct lowered *whole, const struct tile_wan
 }
 
 /* Returns the rows of ROW bytes around a tile of TILE rows that are worth fewer exchanges. */
-static int64_t exchanged_rows(const struct row_reach *reach, int64_t tile, int64_t row)
+static int64_t good_exchange(const struct row_reach *reach, int64_t tile, int64_t row)
 {
 	const int64_t deep = greater(reach->before, reach->after) + 1;
 	const int64_t share = lesser(tile / EXCHANGED_SHARE, EXCHANGED_BYTES / greater(row, 1));
 	const int64_t good = lesser(share, deep);
 	return greater(reach->most, good - good % reach->most);
+}
+
+/*
+ * Returns the rows that ranks exchange on either side of a tile of TILE rows; 0 if there is no number that the rows of
+ * the array and of its last tile, LAST, allow. No window has as many rows as an array that has none.
+ */
+static int64_t exchanged_rows(const struct lowered *whole, int64_t tile, int64_t last)
+{
+	const int64_t row = type_bytes(&whole->input) / whole->whole_rows, least = whole->reach.most;
+	const int64_t most = lesser(last, (whole->whole_rows - tile) / 2), good = good_exchange(&whole->reach, tile, row);
+	for (int64_t halo = good; halo <= most; halo++)
+		if (!has_other(whole, tile + 2 * halo))
+			return halo;
+	for (int64_t halo = lesser(good, most + 1) - 1; halo >= least; halo--)
+		if (!has_other(whole, tile + 2 * halo))
+			return halo;
+	return 0;
 }
 
 /* True if the value of WHOLE is the sum of a loss of as many elements as the input, or no sum over rows. */
@@ -484,10 +501,10 @@ static bool cut_exchanged(struct tiles *tiles, const struct lowered *whole, cons
 	if (cut && (fixed || tile >= EXCHANGED_GOOD * (tiles->window - tiles->tile)))
 		return false;
 	tiles->sum_block = wants->sums ? unit : 0;
-	const int64_t halo = exchanged_rows(&whole->reach, tile, type_bytes(&whole->input) / rows);
-	const int64_t last = rows - (ranks - 1) * tile; /* rows of the last tile */
-	if (ranks < 2 || !wants->alike || last < halo || tile + 2 * halo > rows || has_other(whole, tile + 2 * halo) ||
-	    (wants->value && !sums_by_pieces(whole)))
+	if (ranks < 2 || !wants->alike || (wants->value && !sums_by_pieces(whole)))
+		return false;
+	const int64_t halo = exchanged_rows(whole, tile, rows - (ranks - 1) * tile);
+	if (halo == 0)
 		return false;
 	tiles->tile = tile;
 	tiles->window = tile + 2 * halo;
