@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -32,13 +33,53 @@ bool ranks_built(void)
 #endif
 }
 
+#ifdef RANKS_MODULE
+/* Writes DIRECTORY/TAIL, or a path from DIRECTORY upwards. False unless that is a file. */
+static bool find_file(char path[PATH_MAX], const char *directory, const char *tail)
+{
+	const int length = snprintf(path, PATH_MAX, "%s/%s", directory, tail);
+	return length > 0 && length < PATH_MAX && access(path, F_OK) == 0;
+}
+
+/* Writes to TAIL the path from the installed program's folder to the module: as ../lib/ckptc/ckptc-mpi.so. */
+static void find_tail(char tail[PATH_MAX])
+{
+	const char *program = RANKS_PROGRAMS, *module = RANKS_MODULE;
+	size_t same = 0, used = 0; /* SAME: up to the last slash that both have */
+	for (size_t i = 0; program[i] && program[i] == module[i]; i++)
+		same = module[i] == '/' ? i + 1 : same;
+	for (size_t i = same; program[i] && used + 3 < PATH_MAX; i++)
+		if (i == same || program[i - 1] == '/')
+			used += (size_t)snprintf(tail + used, PATH_MAX - used, "../");
+	snprintf(tail + used, PATH_MAX - used, "%s", module + same);
+}
+
+/*
+ * Returns the file of the module: beside the program that runs, as installed or as built; else where the build installs
+ * it. An installed tree may be moved, and a built one need not be installed.
+ */
+static const char *module_file(char path[PATH_MAX])
+{
+	char program[PATH_MAX], tail[PATH_MAX];
+	const ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
+	program[length > 0 ? length : 0] = 0;
+	char *slash = strrchr(program, '/');
+	find_tail(tail);
+	if (!slash)
+		return RANKS_MODULE;
+	*slash = 0;
+	return find_file(path, program, tail) || find_file(path, program, "../.libs/ckptc-mpi.so") ? path : RANKS_MODULE;
+}
+#endif
+
 /* Opens the module. NULL: there is none, and *WHY says why. */
 static const struct rank_calls *open_module(const char **why)
 {
 	const char *path = getenv("CKPTC_RANKS");
 	*why = "this build of ckptc has no MPI";
 #ifdef RANKS_MODULE
-	path = path ? path : RANKS_MODULE;
+	char found[PATH_MAX];
+	path = path ? path : module_file(found);
 #endif
 	if (!path)
 		return NULL;
