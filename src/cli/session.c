@@ -391,8 +391,11 @@ enum status session_open_arrays(struct session *s)
 enum status session_settle(struct session *s, enum status status)
 {
 	bool speaks;
+	const char *wrong = status == STATUS_OTHER_RANK ? ranks_wrong(s->ranks) : NULL;
 	if (s->settled)
 		return status;
+	if (wrong)
+		status = diag_file(&s->diags, STATUS_USAGE, NULL, -1, "all ranks run one command, but %s", wrong);
 	status = ranks_settle(s->ranks, status, &speaks);
 	s->settled = status != STATUS_OK;
 	s->silent = !speaks;

@@ -180,7 +180,7 @@ static int neighbour(const struct halos *h, int s)
 /* True if strip S has a halo from another rank. */
 static bool has_neighbour(const struct halos *h, int s) { return (s > 0 ? h->strips[s].high : h->strips[s].low) > 0; }
 
-/* Sends the outermost own rows of strip S to the rank beside it, and begins to receive that rank's. */
+/* Sends the outermost own rows of strip S to the rank beside it. */
 static enum status begin_exchange(const struct halos *h, int s)
 {
 	const struct ranks *ranks = h->run->ranks;
@@ -189,12 +189,10 @@ static enum status begin_exchange(const struct halos *h, int s)
 	const char *own = strip->from + (s > 0 ? strip_rows(strip) - 2 * h->halo : h->halo) * h->row;
 	if (!has_neighbour(h, s))
 		return STATUS_OK;
-	TRY(ranks_send(ranks, neighbour(h, s), s > 0 ? TAG_UP : TAG_DOWN, own, size));
-	ranks_expect(ranks, neighbour(h, s), s > 0 ? TAG_DOWN : TAG_UP, size);
-	return STATUS_OK;
+	return ranks_send(ranks, neighbour(h, s), s > 0 ? TAG_UP : TAG_DOWN, own, size);
 }
 
-/* Receives the halo of strip S that begin_exchange has begun to receive. */
+/* Receives the halo of strip S, which the rank beside it has sent by begin_exchange. */
 static enum status end_exchange(const struct halos *h, int s)
 {
 	const struct halo_strip *strip = &h->strips[s];

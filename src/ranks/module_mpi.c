@@ -4,6 +4,10 @@
  *
  * A message that is sent is copied, so that its sender need not wait for the receiver. At most PENDING_MOST bytes of
  * copies wait at once. Memory of a few messages is kept for later ones, which often have the same size.
+ *
+ * A message is received once its size is known, and has the size that the caller expects. Open MPI 4 copies a longer one
+ * past the end of the memory that waits for it. So nothing waits for a message that has not come, and a wait that ends
+ * because a rank has failed leaves no memory behind into which MPI writes later. Broadcasts are such messages too.
  */
 #include <malloc.h>
 #include <mpi.h>
@@ -20,22 +24,24 @@
 
 enum {
 	PIECE = 1 << 30,
+	BROADCAST_PIECE = 4 << 20, /* ranks pass a piece on while the next one comes */
 	PENDING_MOST = 64 << 20,
 	TESTS = 2000,
 	YIELDS = 200,
 	SLEEP = 50000,
 	ROOM = 80 << 20,
-	SPARES = 8
+	SPARES = 8,
+	TAG_BROADCAST = RANK_TAGS
 };
 
 static struct {
 	int index, count;
 	bool started;               /* by this module */
 	atomic_bool failed;         /* this rank has sent the notice */
+	atomic_bool differs;        /* a message had another size */
 	MPI_Comm messages, notices; /* notices: of failures; what settle sends */
-	pthread_mutex_t lock;       /* guards the lists */
+	pthread_mutex_t lock;       /* guards what follows */
 	struct pending *pending;    /* sends */
-	struct pending *expected; /* messages that receive has not asked for yet, the first of each sender and tag first */
 	size_t pending_bytes;
 	struct pending *spare; /* for later messages, at most SPARES */
 	int spares;
@@ -46,7 +52,6 @@ enum { NOTICE, SETTLE };
 struct pending {
 	struct pending *next;
 	MPI_Request request;
-	int from, tag; /* of a message that is expected */
 	size_t size, capacity;
 	char data[];
 };
@@ -150,18 +155,6 @@ static const char *start(int *index, int *count)
 	return NULL;
 }
 
-static bool broadcast(void *data, size_t size)
-{
-	for (size_t done = 0, n; done < size; done += n) {
-		MPI_Request request;
-		n = size - done < PIECE ? size - done : PIECE;
-		MPI_Ibcast((char *)data + done, (int)n, MPI_BYTE, 0, mpi.messages, &request);
-		if (!wait_for(&request, true))
-			return false;
-	}
-	return true;
-}
-
 /* Frees the sends that have ended. The caller has the lock. */
 static void free_pending(void)
 {
@@ -210,59 +203,6 @@ static bool send(int to, int tag, const void *data, size_t size)
 	return true;
 }
 
-static void expect(int from, int tag, size_t size)
-{
-	struct pending **link = &mpi.expected;
-	pthread_mutex_lock(&mpi.lock);
-	struct pending *p = size > PIECE ? NULL : get_pending(size);
-	if (p) {
-		p->from = from;
-		p->tag = tag;
-		p->next = NULL;
-		while (*link)
-			link = &(*link)->next;
-		*link = p;
-		MPI_Irecv(p->data, (int)size, MPI_BYTE, from, tag, mpi.messages, &p->request);
-	}
-	pthread_mutex_unlock(&mpi.lock);
-}
-
-/* Returns the first message from FROM with TAG that is expected, taken out of the list, or NULL. */
-static struct pending *take_expected(int from, int tag)
-{
-	struct pending *p, **link = &mpi.expected;
-	pthread_mutex_lock(&mpi.lock);
-	while (*link && ((*link)->from != from || (*link)->tag != tag))
-		link = &(*link)->next;
-	p = *link;
-	if (p)
-		*link = p->next;
-	pthread_mutex_unlock(&mpi.lock);
-	return p;
-}
-
-static bool receive(int from, int tag, void *data, size_t size)
-{
-	struct pending *p = take_expected(from, tag);
-	if (p && !wait_for(&p->request, true))
-		return false; /* the message may still arrive, so its memory stays */
-	if (p) {
-		memcpy(data, p->data, size);
-		pthread_mutex_lock(&mpi.lock);
-		put_pending(p);
-		pthread_mutex_unlock(&mpi.lock);
-		return true;
-	}
-	for (size_t done = 0, n; done < size; done += n) {
-		MPI_Request request;
-		n = size - done < PIECE ? size - done : PIECE;
-		MPI_Irecv((char *)data + done, (int)n, MPI_BYTE, from, tag, mpi.messages, &request);
-		if (!wait_for(&request, true))
-			return false;
-	}
-	return true;
-}
-
 static void fail(void)
 {
 	if (atomic_exchange(&mpi.failed, true))
@@ -275,6 +215,64 @@ static void fail(void)
 		MPI_Request_free(&request);
 	}
 }
+
+/* Waits for the next message of FROM with TAG, of SIZE bytes, and receives it. */
+static bool receive_piece(int from, int tag, void *data, int size)
+{
+	MPI_Message message;
+	MPI_Status status;
+	MPI_Request request;
+	int there = 0, have = 0;
+	for (int calls = 0; MPI_Improbe(from, tag, mpi.messages, &there, &message, &status), !there; calls++) {
+		if (calls % 16 == 15 && !good())
+			return false;
+		pause_before_test(calls);
+	}
+	MPI_Get_count(&status, MPI_BYTE, &have);
+	if (have != size) {
+		mpi.differs = true;
+		fail();
+		return false;
+	}
+	MPI_Imrecv(data, size, MPI_BYTE, &message, &request);
+	return wait_for(&request, false); /* its sender has sent it: it comes, whoever fails */
+}
+
+static bool receive(int from, int tag, void *data, size_t size)
+{
+	for (size_t done = 0, n; done < size; done += n) {
+		n = size - done < PIECE ? size - done : PIECE;
+		if (!receive_piece(from, tag, (char *)data + done, (int)n))
+			return false;
+	}
+	return true;
+}
+
+/* Passes a piece on along a binomial tree: rank I has it from I without its lowest bit, and gives it to I + lower bits. */
+static bool broadcast_piece(void *data, size_t size)
+{
+	int bit = 1;
+	for (; bit < mpi.count && !(mpi.index & bit); bit *= 2)
+		continue;
+	if (mpi.index > 0 && !receive_piece(mpi.index - bit, TAG_BROADCAST, data, (int)size))
+		return false;
+	while ((bit /= 2) > 0)
+		if (mpi.index + bit < mpi.count && !send_piece(mpi.index + bit, TAG_BROADCAST, data, size))
+			return false;
+	return good();
+}
+
+static bool broadcast(void *data, size_t size)
+{
+	for (size_t done = 0, n; done < size; done += n) {
+		n = size - done < BROADCAST_PIECE ? size - done : BROADCAST_PIECE;
+		if (!broadcast_piece((char *)data + done, n))
+			return false;
+	}
+	return true;
+}
+
+static const char *wrong(void) { return mpi.differs ? "a message has another size than the rank expects" : NULL; }
 
 static void settle(const void *mine, size_t size, void *all)
 {
@@ -307,4 +305,4 @@ static void stop(void)
 }
 
 __attribute__((visibility("default"))) const struct rank_calls ckptc_rank_calls = {
-	RANK_CALLS_VERSION, start, broadcast, send, receive, expect, good, fail, settle, stop};
+	RANK_CALLS_VERSION, start, broadcast, send, receive, good, fail, wrong, settle, stop};

@@ -147,10 +147,7 @@ void ranks_fail(const struct ranks *ranks)
 		ranks->calls->fail();
 }
 
-void ranks_expect(const struct ranks *ranks, int from, int tag, size_t size)
-{
-	ranks->calls->expect(from, tag % RANK_TAGS, size);
-}
+const char *ranks_wrong(const struct ranks *ranks) { return ranks ? ranks->calls->wrong() : NULL; }
 
 enum status ranks_check(const struct ranks *ranks)
 {

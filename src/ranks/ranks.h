@@ -34,8 +34,6 @@ enum status ranks_start(const struct context *context, struct ranks **ranks);
 enum status ranks_broadcast(const struct ranks *ranks, void *data, size_t size);
 enum status ranks_send(const struct ranks *ranks, int to, int tag, const void *data, size_t size);
 enum status ranks_receive(const struct ranks *ranks, int from, int tag, void *data, size_t size);
-/* Begins to receive a message for which a call of ranks_receive follows: it arrives in between. */
-void ranks_expect(const struct ranks *ranks, int from, int tag, size_t size);
 /*
  * Sets *MEMORY to SIZE bytes of zeros that all ranks share until the process ends, aligned as arrays are; to NULL if
  * ranks run on several machines or ask for different sizes, or if rank 0's ALLOCATOR or the system has not so much
@@ -51,6 +49,8 @@ enum status ranks_check(const struct ranks *ranks);
  * of the lowest rank that has one of its own; STATUS_OK if there is none. *SPEAKS: this rank reports it; of a success rank 0.
  */
 enum status ranks_settle(const struct ranks *ranks, enum status status, bool *speaks);
+/* Returns why a call of this rank has failed, if not by another rank's failure; else NULL. */
+const char *ranks_wrong(const struct ranks *ranks);
 void ranks_stop(const struct ranks *ranks);
 /* True if the build has a module. */
 bool ranks_built(void);
