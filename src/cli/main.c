@@ -177,6 +177,35 @@ static enum status check_stack(struct session *s)
 	return STATUS_OK;
 }
 
+/*
+ * If a launcher has started several processes, joins the ranks, which compare their command lines. s->ranks stays NULL for
+ * a command that ranks do not share: rank 0 runs it alone, and may lack MPI. *IDLE: this process has nothing to do.
+ */
+static enum status join_ranks(struct session *s, bool *idle)
+{
+	const bool *given = s->line.given;
+	const bool shares = s->command->letter & (RUN | GRAD | CHECK) && !given[OPTION_DUMP] && !given[OPTION_HELP] &&
+	                    !given[OPTION_VERSION];
+	struct diags unseen;
+	bool first;
+	diags_init(&unseen, &s->arena);
+	const struct context alone = {s->allocator, &s->arena, &unseen};
+	s->launched = ranks_launched(&first);
+	*idle = false;
+	if (s->launched == 1)
+		return STATUS_OK;
+	const enum status status = ranks_start(shares ? &s->context : &alone, &s->ranks);
+	*idle = !shares && !first;
+	if (status)
+		return shares ? status : STATUS_OK;
+	TRY(session_compare_options(s));
+	if (!shares) {
+		ranks_stop(s->ranks);
+		s->ranks = NULL;
+	}
+	return STATUS_OK;
+}
+
 static enum status dispatch(struct session *s, int argc, char **argv)
 {
 	if (argc < 2)
@@ -198,17 +227,15 @@ static enum status dispatch(struct session *s, int argc, char **argv)
 		return with_nearest(s, usage_error(s, "unknown command '%s'", name), name, names_of(s, false),
 		                    "`ckptc --help` lists the commands");
 	TRY(session_parse(s, argv + 2));
+	bool idle;
+	TRY(join_ranks(s, &idle));
+	if (idle)
+		return STATUS_OK;
 	if (s->line.given[OPTION_HELP])
-		return prints(s) ? help_print(s, s->command) : STATUS_OK;
+		return help_print(s, s->command);
 	if (s->line.given[OPTION_VERSION])
 		return print_version(s);
 	TRY(check_stack(s));
-	bool first, shares = s->command->letter & (RUN | GRAD | CHECK);
-	s->launched = ranks_launched(&first);
-	if (s->launched > 1 && shares && !s->line.given[OPTION_DUMP])
-		TRY(ranks_start(&s->context, &s->ranks));
-	else if (s->launched > 1 && !first) /* one rank does what ranks do not share */
-		return STATUS_OK;
 	s->journal = s->line.values[OPTION_JOURNAL];
 	if (s->journal && s->launched > 1)
 		TRY_ALLOC(s->journal = arena_printf(&s->arena, "%s.%d", s->journal, ranks_index(s->ranks)), &s->diags);

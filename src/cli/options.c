@@ -140,6 +140,9 @@ static enum status set_option(struct session *s, int option, const char *value)
 		return usage_error(s, "--%s has an empty file name", option_name(option));
 	line->given[option] = true;
 	line->values[option] = value;
+	const char *before = line->texts[option], *text = value ? value : "given";
+	line->texts[option] = before ? arena_printf(&s->arena, "%s, %s", before, text) : text;
+	TRY_ALLOC(line->texts[option], &s->diags);
 	struct text_list *const lists[OPTION_COUNT] = {[OPTION_POLICY] = &line->policies,
 	                                               [OPTION_ONLINE] = &line->policies,
 	                                               [OPTION_DIFF] = &line->compared,

@@ -156,7 +156,9 @@ enum status session_learn_programs(struct session *s, const struct type *type)
 enum status session_load_chain(struct session *s)
 {
 	TRY(load_source(s));
+	TRY(session_compare_chain(s));
 	TRY(chain_read(&s->context, &s->chain, &s->source));
+	TRY(session_compare_files(s));
 	TRY(bind_programs(s));
 	TRY(policy_parse_blocks(&s->context, &s->chain));
 	TRY(check_names(s, &s->set.policies));

@@ -26,7 +26,7 @@ enum option_id {
 	OPTION_COUNT
 };
 
-enum option_use { ONCE = 1, WRITTEN = 2 };
+enum option_use { ONCE = 1, WRITTEN = 2, READ = 4, OWN = 8 };
 struct option_row {
 	const char *name;
 	char short_name;
@@ -43,6 +43,7 @@ struct command_line {
 	const char *text, *file;          /* the TEXT of -e; the file CHAIN */
 	const char *values[OPTION_COUNT]; /* the last value of each option */
 	bool given[OPTION_COUNT];
+	const char *texts[OPTION_COUNT]; /* all values of each option, with ", " between two; "given" if it has none */
 	struct text_list policies, grads, compared; /* --policy and --online; --grad; the two of --diff */
 	struct text_list param_files;               /* --params */
 	struct param_binding *params;
@@ -184,6 +185,14 @@ enum status session_commit(struct session *session);
  * seen.
  */
 enum status session_settle(struct session *session, enum status status);
+/*
+ * Compare what all ranks need alike, and agree on the outcome as session_settle does: version, command and options; then
+ * the text of `source`, a chain; then the files that the chain and options name, with STATUS_DATA if they differ. Nothing
+ * happens without ranks.
+ */
+enum status session_compare_options(struct session *session);
+enum status session_compare_chain(struct session *session);
+enum status session_compare_files(struct session *session);
 /* Opens *OUT at PATH for rows of arrays. Every rank calls it: all of them write to one file, of which rank 0 has charge. */
 enum status session_open_rows(struct session *session, struct opened_output **out, const char *path);
 /* A text that is being written to a file. */

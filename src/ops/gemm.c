@@ -123,6 +123,12 @@ static bool own_is_faster(void)
 #endif
 }
 
+int blas_wanted(void)
+{
+	const char *choice = getenv("CKPTC_BLAS");
+	return choice ? 2 * !strcmp(choice, "openblas") : !space_is_limited();
+}
+
 static void load_openblas(void)
 {
 	void *library = open_with_one_thread();
@@ -145,9 +151,8 @@ static void load_openblas(void)
 /* Loads OpenBLAS, with buffers for THREADS threads, if products are to use it. False if it has no memory. */
 static bool choose_product(int threads)
 {
-	const char *choice = getenv("CKPTC_BLAS");
-	const bool wanted = choice && !strcmp(choice, "openblas");
-	if (!blas.chosen && (wanted || (!choice && !own_is_faster() && !space_is_limited()))) {
+	const bool wanted = blas_wanted() == 2;
+	if (!blas.chosen && (wanted || (blas_wanted() && !own_is_faster()))) {
 		const bool fits = can_map(CODE_MIB + threads * BUFFER_MIB);
 		if (!fits && wanted)
 			return false;
@@ -158,6 +163,8 @@ static bool choose_product(int threads)
 	return !blas.sgemm || reserve_buffers(threads);
 }
 #else
+int blas_wanted(void) { return 0; }
+
 static bool choose_product(int threads)
 {
 	(void)threads;

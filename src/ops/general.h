@@ -160,6 +160,8 @@ void broadcast_fill(const struct kernels *kernels, void *to, const struct broadc
  * STATUS_LIMIT if they cannot be mapped, and OpenBLAS was chosen by CKPTC_BLAS or by an earlier call.
  */
 enum status blas_load(int threads, struct diags *diags);
+/* Returns 2 if the environment asks for OpenBLAS, 1 if OpenBLAS may multiply, and 0 if our own products do. */
+int blas_wanted(void);
 /* Returns "openblas" or "own". */
 const char *blas_name(void);
 /*

@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { RANK_CALLS_VERSION = 3, RANK_TAGS = 1 << 20 };
+enum { RANK_CALLS_VERSION = 3, RANK_TAGS = 1 << 20, RANKS_MOST = 1 << 16 };
 
 struct rank_calls {
 	int version;

@@ -40,7 +40,7 @@ static struct {
 	atomic_bool failed;         /* this rank has sent the notice */
 	atomic_bool differs;        /* a message had another size */
 	MPI_Comm messages, notices; /* notices: of failures; what settle sends */
-	pthread_mutex_t lock;       /* guards what follows */
+	pthread_mutex_t lock;       /* guards the lists below */
 	struct pending *pending;    /* sends */
 	size_t pending_bytes;
 	struct pending *spare; /* for later messages, at most SPARES */

@@ -9,8 +9,6 @@
 
 #include "ranks/calls.h"
 
-enum { RANKS_MOST = 1 << 16 };
-
 int ranks_launched(bool *first)
 {
 	/* Open MPI, and launchers that set the variables of PMI */
@@ -93,18 +91,6 @@ static const struct rank_calls *open_module(const char **why)
 	return calls && calls->version == RANK_CALLS_VERSION ? calls : NULL;
 }
 
-/* True if all ranks have the same host name. */
-static bool on_one_host(const struct ranks *ranks)
-{
-	char mine[HOST_NAME_MAX + 1] = "", first[HOST_NAME_MAX + 1];
-	unsigned char all[RANKS_MOST], same;
-	gethostname(mine, sizeof mine - 1);
-	memcpy(first, mine, sizeof first);
-	same = ranks->calls->broadcast(first, sizeof first) && !strcmp(first, mine);
-	ranks->calls->settle(&same, 1, all);
-	return !memchr(all, false, (size_t)ranks->count);
-}
-
 enum status ranks_start(const struct context *context, struct ranks **ranks)
 {
 	const char *why;
@@ -122,8 +108,7 @@ enum status ranks_start(const struct context *context, struct ranks **ranks)
 			"`ckptc --version` says whether a build has MPI; CKPTC_RANKS names a module that lies elsewhere");
 	}
 	*ranks = made;
-	made->together = on_one_host(made);
-	return STATUS_OK;
+	return ranks_agree(context, made);
 }
 
 enum status ranks_broadcast(const struct ranks *ranks, void *data, size_t size)

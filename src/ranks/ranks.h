@@ -2,6 +2,9 @@
  * Ranks: the processes that a launcher such as mpirun starts for one command. Each owns every COUNTth chunk of rows,
  * reads it from the input and writes it to the output, which are regular files that all ranks see.
  *
+ * All ranks run one command. Right after the start they agree on the instruction set of the kernels (agree.c). Then they
+ * compare what must be equal (facts.c): what differs would end in a file of mixed results, or in a wait for ever.
+ *
  * If a rank fails, it tells the others, whose next call fails with STATUS_OTHER_RANK. ranks_settle then finds the one
  * failure that is reported. A rank that is killed ends all, by the launcher.
  */
@@ -30,6 +33,36 @@ int ranks_launched(bool *first);
  * name the file of a module in place of the installed one. Fails with STATUS_LIMIT if the build has none or it cannot be used.
  */
 enum status ranks_start(const struct context *context, struct ranks **ranks);
+/*
+ * The last part of ranks_start. Sets ranks->together. If ranks differ in instruction sets, sets CKPTC_ISA to the best one
+ * that all have. If they might multiply by different libraries, sets CKPTC_BLAS so that none takes one. So a result has
+ * the same bits on all ranks. Comes before anything asks for kernels.
+ */
+enum status ranks_agree(const struct context *context, struct ranks *ranks);
+
+/* What all ranks must have in common, such as an option. */
+struct rank_fact {
+	enum status status; /* of a failure, if it differs */
+	const char *label;  /* such as "--policy" */
+	const char *shown;  /* for messages; NULL: this rank has none */
+	uint64_t key;       /* facts with equal keys are equal; RANK_ANY equals all */
+};
+enum { RANK_ANY = 0 };
+struct rank_facts {
+	struct rank_fact *items;
+	size_t count, capacity;
+	struct arena *arena;
+};
+/* Adds a fact. SHOWN must live as long as FACTS. False if memory is short. */
+bool ranks_add_fact(struct rank_facts *facts, enum status status, const char *label, const char *shown, uint64_t key);
+/* The same, of a text, which SHOWN is and which decides. */
+bool ranks_add_text(struct rank_facts *facts, enum status status, const char *label, const char *shown);
+/*
+ * Compares FACTS with those of rank 0, in order. Fails with the status of the first that differs, which the message names
+ * with both values. All ranks call it, and then ranks_settle, so that no rank goes on alone.
+ */
+enum status ranks_compare(const struct context *context, const struct ranks *ranks, const struct rank_facts *facts);
+
 /* The calls of calls.h, for all bytes of RANKS, of any number. They fail with STATUS_OTHER_RANK alone. */
 enum status ranks_broadcast(const struct ranks *ranks, void *data, size_t size);
 enum status ranks_send(const struct ranks *ranks, int to, int tag, const void *data, size_t size);
