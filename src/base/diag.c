@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/shell.h"
 #include "base/text.h"
 
 /*
@@ -67,6 +68,19 @@ enum status diag_hint(struct diags *diags, const char *format, ...)
 	va_list arguments;
 	va_start(arguments, format);
 	diags->last->hint = arena_vprintf(diags->arena, format, arguments);
+	diags->last->command = false;
+	va_end(arguments);
+	return diags->last->status;
+}
+
+enum status diag_hint_command(struct diags *diags, const char *format, ...)
+{
+	if (!diags->last || diags->exhausted)
+		return STATUS_LIMIT;
+	va_list arguments;
+	va_start(arguments, format);
+	diags->last->hint = shell_vprintf(diags->arena, format, arguments);
+	diags->last->command = true;
 	va_end(arguments);
 	return diags->last->status;
 }
@@ -77,14 +91,16 @@ void diag_hint_more(struct diags *diags, const char *format, ...)
 	if (!diags->last || diags->exhausted)
 		return;
 	const char *before = diags->last->hint;
-	if (before && strlen(before) > LONG)
+	const bool command = before && diags->last->command;
+	if (before && !command && strlen(before) > LONG)
 		return;
 	va_list arguments;
 	va_start(arguments, format);
 	const char *more = arena_vprintf(diags->arena, format, arguments);
 	va_end(arguments);
 	if (more)
-		diags->last->hint = before ? arena_printf(diags->arena, "%s; %s", before, more) : more;
+		diags->last->hint =
+			before ? arena_printf(diags->arena, "%s; %s", command ? more : before, command ? before : more) : more;
 }
 
 void diag_caret(struct diags *diags, struct span caret)

@@ -62,6 +62,7 @@ struct diag {
 	int64_t offset;    /* byte offset in FILE, or -1 */
 	const char *message;
 	const char *hint; /* what the user can do, or NULL */
+	bool command;     /* HINT ends in a command, so nothing may follow */
 	struct diag *next;
 };
 
@@ -101,7 +102,15 @@ enum status diag_memory(struct diags *diags);
 
 /* Sets the last diagnostic's hint, and returns its status. If memory has been short, only returns STATUS_LIMIT. */
 __attribute__((format(printf, 2, 3))) enum status diag_hint(struct diags *diags, const char *format, ...);
-/* Appends "; " and the text to the last diagnostic's hint, unless that is over 200 bytes. Without a hint, sets it. */
+/*
+ * Sets the last diagnostic's hint to text that can be pasted into a shell: a command, or names of files. Each %s of
+ * FORMAT, which has no other directive, is a file's name, quoted where the shell needs it (base/shell.h).
+ */
+__attribute__((format(printf, 2, 3))) enum status diag_hint_command(struct diags *diags, const char *format, ...);
+/*
+ * Appends "; " and the text to the last diagnostic's hint, unless that is over 200 bytes. Without a hint, sets it. The
+ * text comes first if the hint is of diag_hint_command.
+ */
 __attribute__((format(printf, 2, 3))) void diag_hint_more(struct diags *diags, const char *format, ...);
 /* The last diagnostic names and underlines CARET instead of its span; if CARET has line 0, it underlines nothing. */
 void diag_caret(struct diags *diags, struct span caret);

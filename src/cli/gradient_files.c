@@ -327,9 +327,10 @@ enum status gradient_files_check(struct session *s)
 		if (!strchr(text, '='))
 			return usage_error(s, "--grad takes NAME=FILE, not '%s'", text);
 		TRY(find_param(s, text, strcspn(text, "="), &param));
-		if (path_ends(text, NPZ_ENDING) || path_ends(text, TENSORS_ENDING))
-			return with_hint(s, usage_error(s, "--grad writes npy, and '%s' ends as an archive", text),
-			                 "--grads %s writes all params", strchr(text, '=') + 1);
+		if (path_ends(text, NPZ_ENDING) || path_ends(text, TENSORS_ENDING)) {
+			usage_error(s, "--grad writes npy, and '%s' ends as an archive", text);
+			return diag_hint_command(&s->diags, "--grads %s writes all params", strchr(text, '=') + 1);
+		}
 	}
 	if (s->line.given[OPTION_ACCUMULATE] && !path && !s->line.grads.count)
 		return usage_error(s, "--accumulate needs --grads or --grad");

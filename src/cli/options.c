@@ -446,7 +446,7 @@ void session_choose_color(struct session *s, int argc, char **argv)
 static enum status refuse_file(struct session *s, enum status status, const char *file)
 {
 	if (*file && s->command->letter & DATA)
-		diag_hint(&s->diags, "arrays come from standard input, or by -i %s", file);
+		diag_hint_command(&s->diags, "arrays come from standard input, or by -i %s", file);
 	return status;
 }
 

@@ -59,8 +59,8 @@ static enum status load_source(struct session *s)
 		                 "give a file, or the chain itself with -e, as in: ckptc %s -e 'add 1; sin'", s->command->name);
 	const enum status status = session_read_file(s, file, &s->source);
 	if (status && is_chain_text(s, file))
-		diag_hint(&s->diags, "a chain that is no file is given with -e, as in: ckptc %s -e '%s'", s->command->name,
-		          file);
+		diag_hint_command(&s->diags, "a chain that is no file is given with -e, as in: ckptc %s -e %s",
+		                  s->command->name, file);
 	TRY(status);
 	const char *slash = strrchr(file, '/');
 	if (slash)

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/hash.h"
+#include "base/shell.h"
 #include "io/stream.h"
 
 static const char first_line[] = "ckptc journal 1";
@@ -172,12 +173,16 @@ static enum status name_spill_file(struct journal *journal, const char *name, co
 {
 	journal->spill_path = arena_printf(context->arena, "%s/%s", journal->directory, name);
 	const char *path = journal->path, *rank = strrchr(path, '.');
-	journal->remedy =
-		journal->ranks > 1 && rank
-			? arena_printf(context->arena,
-	                       "remove %.*s.0 to .%d, and the spill files in %s that they name, to start again",
-	                       (int)(rank - path), path, journal->ranks - 1, journal->directory)
-			: arena_printf(context->arena, "remove %s and %s to start again", path, journal->spill_path);
+	if (journal->ranks > 1 && rank) {
+		const char *first = arena_printf(context->arena, "%.*s.0", (int)(rank - path), path);
+		const char *last = arena_printf(context->arena, "%.*s.%d", (int)(rank - path), path, journal->ranks - 1);
+		TRY_ALLOC(first && last, context->diags);
+		journal->remedy =
+			shell_printf(context->arena, "remove %s to %s, and the spill files in %s that they name, to start again",
+		                 first, last, journal->directory);
+	} else {
+		journal->remedy = shell_printf(context->arena, "remove %s and %s to start again", path, journal->spill_path);
+	}
 	TRY_ALLOC(journal->spill_path && journal->remedy, context->diags);
 	return STATUS_OK;
 }
@@ -339,8 +344,8 @@ static enum status go_on(struct journal *journal, int64_t size, int64_t length, 
 	if (journal->spill_fd < 0) {
 		diag_file(diags, STATUS_IO, journal->spill_path, -1, "cannot open the spill file that the journal names: %s",
 		          strerror(errno));
-		return diag_hint(diags, "give --spill the directory of the first command, or remove %s to start again",
-		                 journal->path);
+		return diag_hint_command(diags, "give --spill the directory of the first command, or remove %s to start again",
+		                         journal->path);
 	}
 	if (fstat(journal->spill_fd, &st))
 		return diag_file(diags, STATUS_IO, journal->spill_path, -1, "cannot read the spill file: %s", strerror(errno));

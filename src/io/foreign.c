@@ -3,26 +3,28 @@
 
 #include <string.h>
 
+/* Any pickle may be one of a program that removes files: the user must know that before the command is pasted. */
 #define PICKLE                                                                                                         \
-	"pickle", "python3 -c 'import numpy; a = numpy.load(\"",                                                           \
-		"\", allow_pickle=True); numpy.savez(\"a.npz\", **a) if isinstance(a, dict) else numpy.save(\"a.npy\", a)'"
+	"pickle", "to load it runs code that the file holds; if you trust the file, convert it: "                          \
+			  "python3 -c 'import numpy, sys; a = numpy.load(sys.argv[1], allow_pickle=True); "                        \
+			  "numpy.savez(\"a.npz\", **a) if isinstance(a, dict) else numpy.save(\"a.npy\", a)' %s"
 
-/* Data of FORMAT has the LENGTH bytes of MAGIC at byte AT. COMMAND converts the file between BEFORE and AFTER. */
+/* Data of FORMAT has the LENGTH bytes of MAGIC at byte AT. HINT, a hint of diag_hint_command, converts the file. */
 static const struct foreign {
 	size_t at, length;
-	const char *magic, *format, *before, *after;
+	const char *magic, *format, *hint;
 } formats[] = {
-	{0, 2, "\x1f\x8b", "gzip", "gzip -dc ", " >a"},
-	{0, 4, "\x28\xb5\x2f\xfd", "zstd", "zstd -dc ", " >a"},
-	{0, 6, "\xfd\x37zXZ", "xz", "xz -dc ", " >a"},
-	{0, 3, "BZh", "bzip2", "bzip2 -dc ", " >a"},
-	{0, 4, "PK\3\4", "zip (npz)", "unzip -p ", " NAME.npy >a.npy"},
-	{6, 3, "\0\0{", "safetensors", "echo 0 | ckptc run --to npy -o a.npy -e 'const a = load(\"",
-     "\", \"NAME\"); use a'"},
-	{0, 8, "\x89HDF\r\n\x1a\n", "HDF5", "python3 -c 'import h5py, numpy; numpy.save(\"a.npy\", h5py.File(\"",
-     "\")[\"NAME\"])'"},
-	{0, 8, "\x89PNG\r\n\x1a\n", "PNG", "python3 -c 'import numpy, PIL.Image; numpy.save(\"a.npy\", PIL.Image.open(\"",
-     "\"))'"},
+	{0, 2, "\x1f\x8b", "gzip", "convert it: gzip -dc %s >a"},
+	{0, 4, "\x28\xb5\x2f\xfd", "zstd", "convert it: zstd -dc %s >a"},
+	{0, 6, "\xfd\x37zXZ", "xz", "convert it: xz -dc %s >a"},
+	{0, 3, "BZh", "bzip2", "convert it: bzip2 -dc %s >a"},
+	{0, 4, "PK\3\4", "zip (npz)", "convert it: unzip -p %s NAME.npy >a.npy"},
+	{6, 3, "\0\0{", "safetensors",
+     "convert it: echo 0 | ckptc run --to npy -o a.npy --param a=%s:NAME -e 'const a; use a'"},
+	{0, 8, "\x89HDF\r\n\x1a\n", "HDF5",
+     "convert it: python3 -c 'import h5py, numpy, sys; numpy.save(\"a.npy\", h5py.File(sys.argv[1])[\"NAME\"])' %s"},
+	{0, 8, "\x89PNG\r\n\x1a\n", "PNG",
+     "convert it: python3 -c 'import numpy, PIL.Image, sys; numpy.save(\"a.npy\", PIL.Image.open(sys.argv[1]))' %s"},
 	{0, 6, "cnumpy", PICKLE},
 	{0, 2, "\x80\2", PICKLE},
 	{0, 2, "\x80\3", PICKLE},
@@ -39,10 +41,11 @@ enum status foreign_refuse(const struct input *input, const unsigned char *bytes
 		diag_file(diags, STATUS_DATA, input->name, 0, "the data is %s, which ckptc does not read as an array",
 		          f->format);
 		if (input->pull) /* no command reads a member by this name */
-			return diag_hint(diags, "it is a member of an archive; one of torch.save becomes npz in Python by "
-			                        "`numpy.savez(\"a.npz\", **torch.load(\"FILE\"))`");
-		return diag_hint(diags, "convert it: %s%s%s", f->before, strcmp(input->name, "<stdin>") ? input->name : "FILE",
-		                 f->after);
+			return diag_hint_command(
+				diags,
+				"it is a member of an archive; one of torch.save becomes npz by: python3 -c 'import numpy, sys, torch; "
+				"numpy.savez(\"a.npz\", **torch.load(sys.argv[1], weights_only=True))' FILE");
+		return diag_hint_command(diags, f->hint, strcmp(input->name, "<stdin>") ? input->name : "FILE");
 	}
 	return STATUS_OK;
 }
