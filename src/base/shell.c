@@ -42,7 +42,7 @@ static bool shows_all(const char *word)
 }
 
 /* Writes WORD in single quotes to TO. A quote in it ends the quotes, is escaped, and begins them again. */
-static void put_quoted(char *to, const char *word)
+static void put_quoted_word(char *to, const char *word)
 {
 	*to++ = '\'';
 	for (; *word; word++)
@@ -51,7 +51,7 @@ static void put_quoted(char *to, const char *word)
 }
 
 /* Writes WORD to TO as text for printf, or, if DOLLAR, in $'...'. */
-static void put_escaped(char *to, const char *word, bool dollar)
+static void put_escaped_word(char *to, const char *word, bool dollar)
 {
 	size_t length;
 	to += sprintf(to, dollar ? "$'" : "\"$(printf '");
@@ -71,7 +71,7 @@ static void put_escaped(char *to, const char *word, bool dollar)
 }
 
 /* Writes WORD to TO in the shell's spelling, or "..." if that is longer than a message shows. */
-static void put_word(char to[WORD_SHOWN + 1], const char *word)
+static void put_shell_word(char to[WORD_SHOWN + 1], const char *word)
 {
 	char file[WORD_SHOWN + 1], spelt[WORD_SHOWN * BYTE_GROWTH + sizeof "\"$(printf '')\""];
 	strcpy(to, "...");
@@ -80,9 +80,9 @@ static void put_word(char to[WORD_SHOWN + 1], const char *word)
 	if (is_bare(file))
 		strcpy(spelt, file);
 	else if (shows_all(file))
-		put_quoted(spelt, file);
+		put_quoted_word(spelt, file);
 	else
-		put_escaped(spelt, file, file[strlen(file) - 1] == '\n');
+		put_escaped_word(spelt, file, file[strlen(file) - 1] == '\n');
 	if (strlen(spelt) <= WORD_SHOWN)
 		strcpy(to, spelt);
 }
@@ -95,7 +95,7 @@ const char *shell_vprintf(struct arena *arena, const char *format, va_list argum
 		const size_t length = directive ? (size_t)(directive - format) : strlen(format);
 		char word[WORD_SHOWN + 1] = "";
 		if (directive)
-			put_word(word, va_arg(arguments, const char *));
+			put_shell_word(word, va_arg(arguments, const char *));
 		made = arena_printf(arena, "%s%.*s%s", made, (int)length, format, word);
 		format += length + (directive ? 2 : 0);
 	}

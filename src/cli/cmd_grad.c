@@ -59,8 +59,6 @@ static const char *read_from(struct session *s, const char *path)
 {
 	if (s->in.open && stream_is_at(s->in.input.fd, path))
 		return "the input";
-	if (s->line.file && (strcmp(s->line.file, "-") ? is_file(path, s->line.file) : stream_is_at(0, path)))
-		return "the chain";
 	if (is_file(path, s->line.values[OPTION_COTANGENT]))
 		return "the cotangent";
 	if (s->costs && s->costs->spec && is_file(path, s->line.values[OPTION_COSTS]))
@@ -156,7 +154,7 @@ static enum status open_all(struct session *s, struct beside *beside, struct gra
 
 /*
  * Writes the rest of the outputs, warns of options without effect, and renames the files. The gradient of the input is
- * renamed last: it may replace the input, by which a journal recognises its run.
+ * renamed last, but before files of --accumulate: it may replace the input, by which a journal recognises its run.
  */
 static enum status finish(struct session *s, struct beside *beside, struct gradient_result *result)
 {

@@ -74,6 +74,13 @@ static struct type written_type(const struct param_gradient *g)
 	return type;
 }
 
+/* Ends OUT, a file of gradients. */
+static enum status put_gradients(struct session *s, struct opened_output *out)
+{
+	out->adds = s->line.given[OPTION_ACCUMULATE];
+	return session_put(s, out);
+}
+
 /* Writes the gradient that OPTION, NAME=FILE of --grad, asks for. */
 static enum status write_param_gradient(struct session *s, const struct gradient_result *result, const char *option)
 {
@@ -98,7 +105,7 @@ static enum status write_param_gradient(struct session *s, const struct gradient
 		status = array_put(&s->context, &out->output, &type, sum);
 	if (adds)
 		allocator_put(s->allocator, sum, g->size + 1);
-	return status ? status : session_put(s, out);
+	return status ? status : put_gradients(s, out);
 }
 
 /*
@@ -282,7 +289,7 @@ static enum status write_archive(struct session *s, const struct gradient_result
 		TRY(tensors_put(&s->context, &out->output, arrays, count, metadata));
 	else
 		TRY(put_npz(s, &out->output, arrays, count));
-	return session_put(s, out);
+	return put_gradients(s, out);
 }
 
 /* Locks the folders of the files that gradients are added into. */

@@ -143,8 +143,27 @@ static enum status help_on(struct session *s, const char *topic)
 	                    "`ckptc --help` lists the commands, `ckptc ops` the operations, `ckptc help grad` policies");
 }
 
-/* KiB: the least stack limit, and the most that kernels use. Arguments and environment may take a quarter of it. */
-enum { LEAST_KIB = 1024, USED_KIB = 704 };
+/*
+ * KiB: the least stack limit, and the most that kernels use. Arguments and environment may take a quarter of it. PARSE_KIB
+ * are enough to parse the command line and to report a limit below LEAST_KIB.
+ */
+enum { LEAST_KIB = 1024, USED_KIB = 704, PARSE_KIB = 128 };
+
+/* Returns the bytes of stack that RLIMIT_STACK leaves below this function's frame, or SIZE_MAX if it sets no limit. */
+static size_t stack_left(char **argv)
+{
+	struct rlimit stack;
+	const char here = 0, *top = &here;
+	/* The kernel puts the words of the arguments and then those of the environment at the stack's end. */
+	for (char **list = argv; list; list = list == argv ? environ : NULL)
+		for (char **word = list; *word; word++)
+			if ((uintptr_t)*word > (uintptr_t)top)
+				top = *word;
+	const size_t used = (uintptr_t)top - (uintptr_t)&here;
+	if (getrlimit(RLIMIT_STACK, &stack) != 0 || stack.rlim_cur == RLIM_INFINITY)
+		return SIZE_MAX;
+	return stack.rlim_cur > used ? stack.rlim_cur - used : 0;
+}
 
 /* Grows the stack to the depth that kernels may need; it does not shrink again. */
 static __attribute__((noinline)) char grow_stack(void)
@@ -256,7 +275,8 @@ static void start_after_failure(struct session *s)
 		s->silent = !first;
 }
 
-int main(int argc, char **argv)
+/* Runs the command of ARGV, and prints the diagnostics. Returns the exit status. */
+static __attribute__((noinline)) int run_command_line(int argc, char **argv)
 {
 	struct allocator_cap cap;
 	const struct allocator allocator = allocator_capped(&cap, session_memory_most());
@@ -290,4 +310,15 @@ int main(int argc, char **argv)
 	session_close(&session);
 	working = false;
 	return (int)(status || !failed ? status : STATUS_IO);
+}
+
+/* A stack that is too small to report that is a fault at the first deep call. So main itself has a small frame. */
+int main(int argc, char **argv)
+{
+	static const char text[] = "ckptc: error: the limit of the stack leaves fewer than 128 KiB; 1024 are needed\n"
+							   "ckptc: note: `ulimit -s 1024` allows them\n";
+	if (stack_left(argv) >= PARSE_KIB << 10)
+		return run_command_line(argc, argv);
+	(void)io_write_at(2, IO_NEXT, text, sizeof text - 1);
+	return STATUS_LIMIT;
 }

@@ -8,6 +8,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "exec/run.h"
 
@@ -49,18 +50,97 @@ static enum status add_place(struct session *s, struct place *places, size_t *co
 	return s->arena.failed ? diag_memory(&s->diags) : STATUS_OK;
 }
 
-enum status outputs_check(struct session *s)
+/* An option that names a file to write, and that file. */
+struct written {
+	int option;
+	const char *path;
+};
+
+/* Sets *LIST, in the arena, to the files that options name, each of --grad alone. Returns their number; -1: no memory. */
+static int list_written(struct session *s, struct written **list)
 {
-	size_t count = 0;
-	struct place *places = arena_array(&s->arena, OPTION_COUNT + s->line.grads.count, sizeof *places);
-	TRY_ALLOC(places, &s->diags);
-	for (size_t i = 0; i < OPTION_COUNT; i++)
-		if (option_table[i].use & WRITTEN)
-			TRY(add_place(s, places, &count, option_table[i].name, s->line.values[i]));
+	int count = 0;
+	*list = arena_array(&s->arena, OPTION_COUNT + s->line.grads.count, sizeof **list);
+	if (!*list)
+		return -1;
+	for (int i = 0; i < OPTION_COUNT; i++)
+		if (option_table[i].use & WRITTEN && s->line.values[i])
+			(*list)[count++] = (struct written){i, s->line.values[i]};
 	for (size_t i = 0; i < s->line.grads.count; i++) {
 		const char *equals = strchr(s->line.grads.items[i], '=');
 		if (equals)
-			TRY(add_place(s, places, &count, "grad", equals + 1));
+			(*list)[count++] = (struct written){OPTION_GRAD_OF, equals + 1};
+	}
+	return count;
+}
+
+enum status outputs_check(struct session *s)
+{
+	size_t count = 0;
+	struct written *list;
+	const int written = list_written(s, &list);
+	struct place *places = arena_array(&s->arena, written < 0 ? 1 : (size_t)written + 1, sizeof *places);
+	TRY_ALLOC(written >= 0 && places, &s->diags);
+	for (int i = 0; i < written; i++)
+		TRY(add_place(s, places, &count, option_table[list[i].option].name, list[i].path));
+	return STATUS_OK;
+}
+
+/* Sets *FILE to the chain's file. False if the chain comes from -e, or from something that is no regular file. */
+static bool chain_file(const struct session *s, struct stat *file)
+{
+	const char *path = s->line.text ? NULL : s->line.file;
+	return path && (strcmp(path, "-") ? stat(path, file) : fstat(0, file)) == 0 && S_ISREG(file->st_mode);
+}
+
+enum status outputs_check_chain(struct session *s)
+{
+	struct stat chain, file;
+	struct written *list;
+	const char *output = s->line.values[OPTION_OUTPUT];
+	if (!chain_file(s, &chain))
+		return STATUS_OK;
+	const int written = list_written(s, &list);
+	TRY_ALLOC(written >= 0, &s->diags);
+	if ((!output || !strcmp(output, "-")) && fstat(1, &file) == 0 && io_is_same_file(&chain, &file))
+		return diag_file(&s->diags, STATUS_USAGE, s->line.file, -1, "standard output would overwrite the chain");
+	for (int i = 0; i < written; i++)
+		if (stat(list[i].path, &file) == 0 && io_is_same_file(&chain, &file))
+			return diag_file(&s->diags, STATUS_USAGE, list[i].path, -1, "--%s would overwrite the chain",
+			                 option_table[list[i].option].name);
+	return STATUS_OK;
+}
+
+/* True if --param binds the param or const NAME, so that its load() in the chain reads nothing. */
+static bool is_bound(const struct session *s, const char *name)
+{
+	bool bound = false;
+	for (size_t i = 0; i < s->line.param_count; i++)
+		bound |= !strcmp(s->line.params[i].name, name);
+	return bound;
+}
+
+enum status outputs_check_loaded(struct session *s)
+{
+	struct stat loaded, file;
+	struct written *list;
+	const int written = list_written(s, &list);
+	TRY_ALLOC(written >= 0, &s->diags);
+	for (size_t k = 0; k < s->chain.param_count; k++) {
+		const struct param *param = &s->chain.params[k];
+		const bool loads = param->init->kind == INIT_LOAD && !is_bound(s, param->name);
+		const char *path = loads ? params_file(param->init, s->directory, &s->arena) : "";
+		TRY_ALLOC(path, &s->diags);
+		if (!loads || stat(path, &loaded) != 0 || !S_ISREG(loaded.st_mode))
+			continue;
+		for (int i = 0; i < written; i++) {
+			/* Gradients may be added to params: cmd_grad.c checks their files. */
+			const bool added = list[i].option == OPTION_GRADS || list[i].option == OPTION_GRAD_OF;
+			if (!added && stat(list[i].path, &file) == 0 && io_is_same_file(&loaded, &file))
+				return diag_at(&s->diags, STATUS_USAGE, s->chain.source, param->span,
+				               "--%s would overwrite '%s', which the chain loads here",
+				               option_table[list[i].option].name, list[i].path);
+		}
 	}
 	return STATUS_OK;
 }

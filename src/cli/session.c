@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/shell.h"
 #include "base/suggest.h"
 #include "exec/learn.h"
 #include "exec/run.h"
@@ -57,6 +58,8 @@ static enum status load_source(struct session *s)
 	if (!file)
 		return with_hint(s, usage_error(s, "no chain"),
 		                 "give a file, or the chain itself with -e, as in: ckptc %s -e 'add 1; sin'", s->command->name);
+	if (s->command->letter != FMT) /* its output may replace its input, as those of other commands may theirs */
+		TRY(outputs_check_chain(s));
 	const enum status status = session_read_file(s, file, &s->source);
 	if (status && is_chain_text(s, file))
 		diag_hint_command(&s->diags, "a chain that is no file is given with -e, as in: ckptc %s -e %s",
@@ -158,6 +161,7 @@ enum status session_load_chain(struct session *s)
 	TRY(load_source(s));
 	TRY(session_compare_chain(s));
 	TRY(chain_read(&s->context, &s->chain, &s->source));
+	TRY(outputs_check_loaded(s));
 	TRY(session_compare_files(s));
 	TRY(bind_programs(s));
 	TRY(policy_parse_blocks(&s->context, &s->chain));
@@ -408,9 +412,30 @@ enum status session_put(struct session *s, struct opened_output *out)
 {
 	if (!out->output.temporary && !out->output.joined)
 		return output_commit(&out->output, &s->diags);
-	*(s->whole ? s->whole_end : &s->whole) = out;
-	s->whole_end = &out->after;
+	struct opened_output **place = &s->whole;
+	while (*place && (out->adds || !(*place)->adds))
+		place = &(*place)->after;
+	out->after = *place;
+	*place = out;
 	return STATUS_OK;
+}
+
+/* Adds a note to the failure of OUT, that names the files that were replaced before. Returns the failure's status. */
+static enum status name_replaced(struct session *s, enum status status, const struct opened_output *out)
+{
+	size_t count = 0;
+	for (const struct opened_output *done = s->whole; done != out; done = done->after)
+		count++;
+	const char **names = arena_array(&s->arena, count + 1, sizeof *names);
+	if (!names || count == 0)
+		return status;
+	count = 0;
+	for (const struct opened_output *done = s->whole; done != out; done = done->after)
+		if (!done->output.joined)
+			names[count++] = shell_printf(&s->arena, "%s", done->output.name);
+	if (count > 0 && !s->arena.failed)
+		diag_hint_more(&s->diags, "these files are replaced already: %s", text_join(names, count, &s->arena));
+	return status;
 }
 
 enum status session_commit(struct session *s)
@@ -424,8 +449,12 @@ enum status session_commit(struct session *s)
 	sigfillset(&all);
 	sigprocmask(SIG_BLOCK, &all, &before);
 	enum status status = STATUS_OK;
-	for (; s->whole && !status; s->whole = s->whole->after)
-		status = output_commit(&s->whole->output, &s->diags);
+	for (struct opened_output *out = s->whole; out && !status; out = out->after) {
+		status = output_commit(&out->output, &s->diags);
+		if (status)
+			status = name_replaced(s, status, out);
+	}
+	s->whole = NULL;
 	sigprocmask(SIG_SETMASK, &before, NULL);
 	return session_settle(s, status);
 }

@@ -87,6 +87,7 @@ struct opened_output {
 	struct output output;
 	struct writer writer;                 /* for arrays */
 	struct opened_output *before, *after; /* the output opened before; the output that is renamed next */
+	bool adds;                            /* the file holds more with each run: it is renamed after those that do not */
 };
 
 /* Smaller params take no time worth saving. */
@@ -105,10 +106,10 @@ struct session {
 	struct chain chain;
 	const char *directory; /* the folder of the chain's file; "." if the chain comes from -e or standard input */
 	struct opened_input in;
-	struct opened_output *out;                /* for arrays, at --output */
-	struct opened_output *outputs;            /* all outputs, the last opened first */
-	struct opened_output *whole, **whole_end; /* files that wait for session_commit, in order */
-	struct lock_list locks;                   /* of --accumulate */
+	struct opened_output *out;     /* for arrays, at --output */
+	struct opened_output *outputs; /* all outputs, the last opened first */
+	struct opened_output *whole;   /* files that wait for session_commit, in order */
+	struct lock_list locks;        /* of --accumulate */
 	struct params bound;
 	/* for session_bind: params of so many bytes, such as PARAM_LEAVES, may stay in their files; 0: none (struct loader) */
 	int64_t leaves;
@@ -174,8 +175,10 @@ void session_make_writer(struct session *session, struct opened_output *out);
 enum status session_open_arrays(struct session *session);
 /*
  * session_put ends OUT, which is complete. A regular file keeps its temporary name until session_commit, which flushes
- * all of these files and then renames them in the order of session_put. If a flush or the command fails, or a program
- * has written more than its answers, no file is renamed. session_put closes other outputs at once.
+ * all of these files and then renames them in the order of session_put, those of --accumulate last: then a run can be
+ * repeated if another file cannot be replaced. If a flush or the command fails, or a program has written more than its
+ * answers, no file is renamed. If a rename fails, the note names the files that were replaced before. session_put closes
+ * other outputs at once.
  */
 enum status session_put(struct session *session, struct opened_output *out);
 enum status session_commit(struct session *session);
@@ -214,6 +217,13 @@ enum status session_close_text(struct text_file *file);
 void session_close(struct session *session);
 /* Fails with STATUS_USAGE if two outputs, standard output and error among them, would be one regular file. */
 enum status outputs_check(struct session *session);
+/* Fails with STATUS_USAGE if an output would be the file of the chain, by whatever path or link. */
+enum status outputs_check_chain(struct session *session);
+/*
+ * Fails with STATUS_USAGE if an output would be a file that the loaded chain reads by load(). A user who names an output
+ * may not know what the chain reads. Gradients are left to command_grad, since they may be added to params.
+ */
+enum status outputs_check_loaded(struct session *session);
 /*
  * Fails with STATUS_USAGE if binary arrays would share a file with another output: the arrays of `out` and of VALUE,
  * EVENTS (NULL: not written), or a report after them. Texts may share a file, since each line is one write. If VALUE

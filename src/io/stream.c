@@ -30,7 +30,8 @@ enum {
 	RESERVE_LEAST = 1 << 20, /* bytes: smaller files are written at once */
 	MAX_TEMPORARIES = 64,
 	NAMES_TRIED = 100,
-	MAX_LINKS = 40
+	MAX_LINKS = 40,
+	MOUNT_ROOT = 0x2000 /* STATX_ATTR_MOUNT_ROOT, which older headers lack */
 };
 
 static _Atomic(char *) temporaries[MAX_TEMPORARIES];
@@ -314,41 +315,69 @@ int io_make_nameless(const char *directory)
 	return fd;
 }
 
+/* True if PATH is a mount point. False before Linux 5.8, which does not say so: then a rename fails with EBUSY. */
+static bool is_mount_point(const char *path)
+{
+	struct statx st;
+	return statx(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW, 0, &st) == 0 && st.stx_attributes & MOUNT_ROOT;
+}
+
 /*
- * Opens a temporary beside TARGET. It gets the mode of OLD, the file to replace (NULL: none), without set-id bits, and
- * its owner where that is allowed. The temporary has no name until it is committed: even SIGKILL leaves nothing behind.
- * It has a name at once if the file system has no nameless files, or without /proc, which naming such a file needs.
+ * Makes the temporary in FOLDER, which is empty or ends in "/". It has no name until it is committed, so even SIGKILL
+ * leaves nothing behind. It has a name at once if the file system has no nameless files, or without /proc, which naming
+ * such a file needs. False, with errno, if that fails or memory is short.
  */
+static bool make_output_file(struct output *output, const char *folder, mode_t mode)
+{
+	output->temporary = arena_printf(output->arena, "%s.ckptc-%*s", folder, IO_LETTERS, "");
+	if (output->temporary && access("/proc/self/fd", X_OK) == 0)
+		output->fd = io_open(*folder ? folder : ".", O_TMPFILE | O_RDWR, mode);
+	output->nameless = output->fd >= 0;
+	if (output->temporary && !output->nameless)
+		output->fd = make_temporary(output->temporary, -1, mode);
+	if (output->fd < 0)
+		output->temporary = NULL;
+	return output->fd >= 0;
+}
+
+/*
+ * Gives the file FD the owner, the group and the mode of OLD, which it will replace, as far as the user may: only root
+ * gives files away. Set-id bits were granted to the old contents, and the group's bits to the old group. False, with
+ * errno, if the mode cannot be set.
+ */
+static bool copy_rights(int fd, const struct stat *old)
+{
+	struct stat made;
+	mode_t mode = old->st_mode & 07777 & ~(mode_t)(S_ISUID | S_ISGID);
+	if (fstat(fd, &made) != 0)
+		return false;
+	if (made.st_uid != old->st_uid && fchown(fd, old->st_uid, (gid_t)-1) != 0)
+		errno = 0; /* the new file stays ours */
+	if (made.st_gid != old->st_gid && fchown(fd, (uid_t)-1, old->st_gid) != 0)
+		mode &= ~(mode_t)S_IRWXG;
+	return fchmod(fd, mode) == 0;
+}
+
+/* Opens a temporary for TARGET, beside it. It gets the rights of OLD, the file to replace; NULL: there is none. */
 static enum status open_temporary(struct output *output, const char *target, const struct stat *old,
                                   struct diags *diags)
 {
-	const char *slash = strrchr(target, '/');
-	const int length = slash ? (int)(slash - target) + 1 : 0;
-	const char *folder = arena_printf(output->arena, "%.*s", length ? length : 1, length ? target : ".");
-	char *temporary = arena_printf(output->arena, "%.*s.ckptc-%*s", length, target, IO_LETTERS, "");
+	const char *slash = strrchr(target, '/'), *shared = getenv("TMPDIR");
+	const char *folder = arena_printf(output->arena, "%.*s", slash ? (int)(slash - target) + 1 : 0, target);
+	const char *other = arena_printf(output->arena, "%s/", shared && *shared ? shared : "/tmp");
 	output->target = arena_printf(output->arena, "%s", target);
-	TRY_ALLOC(folder && temporary && output->target, diags);
+	TRY_ALLOC(folder && other && output->target, diags);
 	const mode_t mode = old ? 0600 : 0666; /* private until it gets the old mode */
-	if (access("/proc/self/fd", X_OK) == 0)
-		output->fd = io_open(folder, O_TMPFILE | O_RDWR, mode);
-	output->nameless = output->fd >= 0;
-	if (!output->nameless)
-		output->fd = make_temporary(temporary, -1, mode);
-	if (output->fd < 0)
+	output->mounted = old && is_mount_point(target);
+	/* The folder of a mounted file may be read-only. */
+	if (!make_output_file(output, folder, mode) && !(output->mounted && make_output_file(output, other, mode)))
 		return output_failed(output, diags);
-	output->temporary = temporary;
 	output->seekable = true;
-	if (!old)
+	if (!old || copy_rights(output->fd, old))
 		return STATUS_OK;
-	if ((old->st_uid != geteuid() || old->st_gid != getegid()) && fchown(output->fd, old->st_uid, old->st_gid) != 0)
-		errno = 0; /* only root can give files away: the new one then stays ours */
-	/* set-id bits were granted to the old contents */
-	if (fchmod(output->fd, old->st_mode & 07777 & ~(mode_t)(S_ISUID | S_ISGID)) != 0) {
-		enum status status = output_failed(output, diags);
-		output_abort(output);
-		return status;
-	}
-	return STATUS_OK;
+	const enum status status = output_failed(output, diags);
+	output_abort(output);
+	return status;
 }
 
 bool output_follow(const char *path, char to[PATH_MAX])
@@ -580,6 +609,45 @@ static bool name_target(struct output *output)
 	return rename(output->temporary, output->target) == 0;
 }
 
+/*
+ * Writes the bytes of the temporary into the target. Its blocks are reserved first, so a full disk is noticed while the
+ * old bytes are there. False, with errno, on failure.
+ */
+static bool fill_target(const struct output *output)
+{
+	char block[1 << 15];
+	struct stat st;
+	const int fd = io_open(output->target, O_WRONLY, 0);
+	bool good = fd >= 0 && fstat(output->fd, &st) == 0;
+	if (good && st.st_size > 0 && fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, st.st_size) != 0)
+		good = errno == EOPNOTSUPP || errno == ENOSYS;
+	size_t got = sizeof block;
+	for (int64_t at = 0; good && got == sizeof block; at += (int64_t)got)
+		good = io_read_at(output->fd, at, block, sizeof block, &got) && io_write_at(fd, at, block, got);
+	good = good && ftruncate(fd, st.st_size) == 0 && (fsync(fd) == 0 || errno == EINVAL);
+	const int error = errno;
+	if (fd >= 0 && close(fd) != 0 && good)
+		return false;
+	errno = error;
+	return good;
+}
+
+/* Makes the temporary's bytes those of the target. */
+static enum status replace_target(struct output *output, struct diags *diags)
+{
+	if (!output->mounted && name_target(output))
+		return STATUS_OK;
+	if (!output->mounted && errno != EBUSY)
+		return output_failed(output, diags);
+	if (!fill_target(output)) {
+		output_failed(output, diags);
+		return diag_hint(diags, "it is a mount point, so it is written in place: it may hold a part of the new bytes");
+	}
+	if (!output->nameless)
+		unlink(output->temporary);
+	return STATUS_OK;
+}
+
 enum status output_commit(struct output *output, struct diags *diags)
 {
 	if (!output->owned) { /* standard output: some file systems report errors only at close */
@@ -588,8 +656,8 @@ enum status output_commit(struct output *output, struct diags *diags)
 		return full || (copy >= 0 && close(copy) == 0) ? STATUS_OK : output_failed(output, diags);
 	}
 	enum status status = output->flushed ? STATUS_OK : output_flush(output, diags);
-	if (!status && output->temporary && !name_target(output))
-		status = output_failed(output, diags);
+	if (!status && output->temporary)
+		status = replace_target(output, diags);
 	const int fd = output->fd;
 	if (!status) {
 		output->fd = -1;

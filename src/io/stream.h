@@ -67,7 +67,8 @@ enum status input_failed(const struct input *input, int64_t offset, struct diags
 /*
  * A sink of bytes. A regular file, or a path without a file, is replaced as a whole unless it is opened live. The bytes
  * go to a temporary beside it, and output_commit flushes and renames that. Without a commit nothing is left. A symbolic
- * link is followed, and its file is replaced. A device, FIFO or descriptor of this process is written directly.
+ * link is followed, and its file is replaced. A device, FIFO or descriptor of this process is written directly. A file
+ * that is a mount point, as containers have them, gets the temporary's bytes at the commit.
  */
 struct output {
 	int fd; /* -1: bytes go to PUSH */
@@ -77,6 +78,7 @@ struct output {
 	const char *target; /* the file to replace, or NULL */
 	char *temporary;    /* the path of the temporary, which FD writes; NULL: it writes in place, or is committed */
 	bool nameless;      /* the temporary has no name until it is committed */
+	bool mounted;       /* the target is a mount point, which nothing can replace: output_commit writes into it */
 	bool flushed;       /* output_flush has run; nothing may be written after that */
 	bool owned;         /* output_commit and output_abort close the descriptor */
 	bool seekable;      /* a regular file not opened for append: output_write_at takes offsets */
