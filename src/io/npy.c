@@ -1,10 +1,13 @@
 /*
- * The npy header is the literal of a Python dict. A strict parser reads it and evaluates nothing: keys come in any
- * order, each once, strings in either quotes, and a trailing comma is allowed. Every message names the byte.
+ * The npy header is the literal of a Python dict, as NumPy reads it by ast.literal_eval. A strict parser reads it and
+ * evaluates nothing. It accepts what writers make: keys in any order, of which the last counts, strings of Python 2 and 3,
+ * extents in any spelling, and every name that NumPy has for a type. Every message names the byte.
  */
 #include "io/formats.h"
 
+#include <ctype.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/checked.h"
@@ -30,10 +33,16 @@ static enum status dict_error(const struct dict *d, const char *what)
 	return diag_file(d->diags, STATUS_DATA, d->file, d->offset + (int64_t)d->token, "npy header: %s", what);
 }
 
+/* Passes white space and comments. Returns the next byte, or 0 at the end. */
 static char look(struct dict *d)
 {
-	while (d->at < d->length && strchr(" \t\r\n", d->text[d->at]) && d->text[d->at])
-		d->at++;
+	for (; d->at < d->length && d->text[d->at]; d->at++) {
+		if (d->text[d->at] == '#')
+			while (d->at + 1 < d->length && d->text[d->at + 1] != '\n')
+				d->at++;
+		else if (!strchr(" \t\r\n\f", d->text[d->at]))
+			break;
+	}
 	d->token = d->at;
 	return d->at < d->length ? d->text[d->at] : '\0';
 }
@@ -55,31 +64,81 @@ static bool accept_word(struct dict *d, const char *word)
 	return true;
 }
 
+/* Reads the bytes of an escape after its backslash. False if they make no single byte of ASCII. */
+static bool accept_escape(struct dict *d, char *to)
+{
+	static const char letters[] = "\\\'\"abfnrtv", bytes[] = "\\\'\"\a\b\f\n\r\t\v";
+	char digits[4] = "", *end;
+	const char *letter = d->at < d->length && d->text[d->at] ? strchr(letters, d->text[d->at]) : NULL;
+	if (letter) {
+		*to = bytes[letter - letters];
+		d->at++;
+		return true;
+	}
+	const bool hexadecimal = d->at < d->length && d->text[d->at] == 'x';
+	const size_t most = hexadecimal ? 2 : 3;
+	d->at += hexadecimal;
+	for (size_t i = 0; i < most && d->at < d->length && isxdigit((unsigned char)d->text[d->at]); i++)
+		digits[i] = d->text[d->at++];
+	const long value = strtol(digits, &end, hexadecimal ? 16 : 8);
+	*to = (char)value;
+	return *digits && !*end && (!hexadecimal || digits[1]) && value > 0 && value < 0x80;
+}
+
+/* Reads a string, which may have a prefix u or r, to TO, which has SIZE bytes. */
 static bool accept_string(struct dict *d, char *to, size_t size)
 {
-	char quote = look(d);
+	size_t n = 0;
+	bool raw = false;
+	if (look(d) && strchr("uUrR", d->text[d->at]) && d->length - d->at > 1 && strchr("'\"", d->text[d->at + 1]))
+		raw = strchr("rR", d->text[d->at++]);
+	const char quote = d->at < d->length ? d->text[d->at] : '\0';
 	if (quote != '\'' && quote != '"')
 		return false;
-	size_t n = 0;
-	for (d->at++; d->at < d->length && d->text[d->at] != quote; d->at++) {
-		if (n + 1 == size || d->text[d->at] == '\\' || (unsigned char)d->text[d->at] < 0x20)
+	for (d->at++; d->at < d->length && d->text[d->at] != quote;) {
+		char c = d->text[d->at++];
+		if (n + 1 == size || (unsigned char)c < 0x20 || (c == '\\' && (raw || !accept_escape(d, &c))))
 			return false;
-		to[n++] = d->text[d->at];
+		to[n++] = c;
 	}
 	to[n] = '\0';
-	if (d->at == d->length)
-		return false;
-	d->at++;
-	return true;
+	return d->at++ < d->length;
 }
 
 /* Returns the type of a NAME such as "f4", a kind and a number of bytes, or DTYPE_COUNT. */
 static enum dtype dtype_of_name(const char *name)
 {
+	const char *size = name + (*name != '\0');
+	while (*size == ' ' || (*size == '0' && size[1])) /* as NumPy's atoi */
+		size++;
 	for (enum dtype i = 0; i < DTYPE_BITS; i++)
-		if (i != DTYPE_BF16 && name[0] == dtype_name(i)[0] && name[1] == (char)('0' + dtype_size(i)) && !name[2])
+		if (i != DTYPE_BF16 && name[0] == dtype_name(i)[0] && size[0] == (char)('0' + dtype_size(i)) && !size[1])
 			return i;
 	return DTYPE_COUNT;
+}
+
+/* The letters of NumPy, which may follow a byte order, and its names, which may not. Types of C have the bytes of Linux. */
+static const struct {
+	const char *name, *type;
+} descr_names[] = {
+	{"?", "b1"},         {"b", "i1"},        {"B", "u1"},       {"h", "i2"},      {"H", "u2"},       {"i", "i4"},
+	{"I", "u4"},         {"l", "i8"},        {"L", "u8"},       {"n", "i8"},      {"N", "u8"},       {"p", "i8"},
+	{"P", "u8"},         {"q", "i8"},        {"Q", "u8"},       {"e", "f2"},      {"f", "f4"},       {"d", "f8"},
+	{"bool", "b1"},      {"bool_", "b1"},    {"bool8", "b1"},   {"int8", "i1"},   {"byte", "i1"},    {"uint8", "u1"},
+	{"ubyte", "u1"},     {"int16", "i2"},    {"short", "i2"},   {"uint16", "u2"}, {"ushort", "u2"},  {"int32", "i4"},
+	{"intc", "i4"},      {"uint32", "u4"},   {"uintc", "u4"},   {"int64", "i8"},  {"int", "i8"},     {"int_", "i8"},
+	{"long", "i8"},      {"longlong", "i8"}, {"intp", "i8"},    {"uint64", "u8"}, {"uint", "u8"},    {"ulong", "u8"},
+	{"ulonglong", "u8"}, {"uintp", "u8"},    {"float16", "f2"}, {"half", "f2"},   {"float32", "f4"}, {"single", "f4"},
+	{"float64", "f8"},   {"float", "f8"},    {"double", "f8"},  {"float_", "f8"},
+};
+
+/* Returns the type of NAME, a descr less its byte order, or DTYPE_COUNT. ORDERED: there was one. */
+static enum dtype dtype_of_descr(const char *name, bool ordered)
+{
+	for (size_t i = 0; i < sizeof descr_names / sizeof *descr_names; i++)
+		if (!strcmp(name, descr_names[i].name) && (!ordered || !name[1]))
+			return dtype_of_name(descr_names[i].type);
+	return dtype_of_name(name);
 }
 
 /* Reports that the type DESCR, of which NAME lacks the byte order, is not supported. Hints at a conversion. */
@@ -118,7 +177,8 @@ static enum status read_descr(struct dict *d, enum dtype assume, struct npy_head
 		return dict_error(d, "'descr' must be a short string");
 	char order = descr[0] && strchr("<>|=", descr[0]) ? descr[0] : '=';
 	const char *name = descr + (order == descr[0]);
-	header->type.dtype = dtype_of_name(name);
+	header->type.dtype = dtype_of_descr(name, name > descr);
+	header->void2 = false;
 	if (!strcmp(name, "V2")) {
 		header->void2 = true;
 		if (assume == DTYPE_COUNT) {
@@ -132,9 +192,56 @@ static enum status read_descr(struct dict *d, enum dtype assume, struct npy_head
 			return dict_error(d, "--assume-dtype must be of two bytes for this type");
 		header->type.dtype = assume;
 	}
-	if (header->type.dtype == DTYPE_COUNT || (order == '|' && !header->void2 && dtype_size(header->type.dtype) > 1))
+	if (header->type.dtype == DTYPE_COUNT)
 		return refuse_type(d, descr, name);
 	header->swap = order == '>' && dtype_size(header->type.dtype) > 1;
+	return STATUS_OK;
+}
+
+/* Reads the digits of a number in BASE, which may have '_' between them. Fails if there is none, or beyond 64 bits. */
+static enum status read_digits(struct dict *d, int base, int64_t *value)
+{
+	static const char digits[] = "0123456789abcdef";
+	const size_t begin = d->at;
+	for (*value = 0; d->at < d->length && d->text[d->at]; d->at++) {
+		if (d->text[d->at] == '_' && d->at > begin && d->text[d->at - 1] != '_')
+			continue;
+		const char *digit = memchr(digits, tolower((unsigned char)d->text[d->at]), (size_t)base);
+		if (!digit)
+			break;
+		if (__builtin_mul_overflow(*value, base, value) || __builtin_add_overflow(*value, digit - digits, value))
+			return dict_error(d, "an extent beyond 64 bits");
+	}
+	return d->at > begin && d->text[d->at - 1] != '_' ? STATUS_OK : dict_error(d, "an extent must be a whole number");
+}
+
+/* Reads an extent as Python spells it: 12, +12, 1_2, 0xc, 12L, or True, which is 1. */
+static enum status read_extent(struct dict *d, int64_t *extent)
+{
+	static const char prefixes[] = "xXoObB";
+	static const int bases[] = {16, 8, 2};
+	look(d);
+	*extent = accept_word(d, "True");
+	if (*extent || accept_word(d, "False"))
+		return STATUS_OK;
+	const size_t token = d->token;
+	const bool negative = accept(d, '-');
+	if (!negative)
+		(void)accept(d, '+');
+	look(d);
+	const size_t begin = d->at;
+	d->token = token;
+	const char *prefix = d->length - begin > 1 && d->text[begin] == '0' && d->text[begin + 1]
+	                         ? strchr(prefixes, d->text[begin + 1])
+	                         : NULL;
+	d->at += prefix ? 2 : 0;
+	TRY(read_digits(d, prefix ? bases[(prefix - prefixes) / 2] : 10, extent));
+	if (!prefix && d->text[begin] == '0' && *extent > 0)
+		return dict_error(d, "an extent begins with 0"); /* Python refuses it too */
+	if (negative && *extent > 0)
+		return dict_error(d, "an extent must be a whole number");
+	(void)accept(d, 'L'); /* of Python 2 */
+	d->token = token;
 	return STATUS_OK;
 }
 
@@ -144,20 +251,10 @@ static enum status read_shape(struct dict *d, struct shape *shape)
 		return dict_error(d, "'shape' must be a tuple");
 	shape->ndim = 0;
 	while (!accept(d, ')')) {
-		int64_t extent = 0;
-		size_t begin = (look(d), d->at);
-		for (; d->at < d->length && d->text[d->at] >= '0' && d->text[d->at] <= '9'; d->at++)
-			if (__builtin_mul_overflow(extent, 10, &extent) ||
-			    __builtin_add_overflow(extent, d->text[d->at] - '0', &extent))
-				return dict_error(d, "an extent beyond 64 bits");
-		if (d->at == begin)
-			return dict_error(d, "an extent must be a whole number");
-		if (d->text[begin] == '0' && extent > 0)
-			return dict_error(d, "an extent begins with 0"); /* Python refuses it too */
-		if (d->at < d->length && d->text[d->at] == 'L')
-			d->at++;
+		int64_t extent;
+		TRY(read_extent(d, &extent));
 		if (shape->ndim == MAX_DIMS)
-			return diag_file(d->diags, STATUS_LIMIT, d->file, d->offset + (int64_t)begin, "more than %d dimensions",
+			return diag_file(d->diags, STATUS_LIMIT, d->file, d->offset + (int64_t)d->token, "more than %d dimensions",
 			                 MAX_DIMS);
 		shape->dim[shape->ndim++] = extent;
 		if (!accept(d, ',')) {
@@ -181,8 +278,6 @@ static enum status read_dict_entry(struct dict *d, enum dtype assume, struct npy
 		k++;
 	if (k == 3)
 		return dict_error(d, "an unknown key");
-	if (*seen >> k & 1)
-		return dict_error(d, "a key is there twice");
 	*seen |= 1u << k;
 	if (!accept(d, ':'))
 		return dict_error(d, "expected a ':'");
@@ -190,9 +285,8 @@ static enum status read_dict_entry(struct dict *d, enum dtype assume, struct npy
 		return read_descr(d, assume, header);
 	if (k == 2)
 		return read_shape(d, &header->type.shape);
-	if (accept_word(d, "True"))
-		header->fortran = true;
-	else if (!accept_word(d, "False"))
+	header->fortran = accept_word(d, "True");
+	if (!header->fortran && !accept_word(d, "False"))
 		return dict_error(d, "'fortran_order' must be True or False");
 	return STATUS_OK;
 }

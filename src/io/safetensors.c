@@ -169,6 +169,19 @@ static enum status read_header(const struct input *input, int64_t offset, void *
 	           : diag_file(diags, STATUS_DATA, input->name, offset + (int64_t)got, "truncated safetensors header");
 }
 
+/* Fails with STATUS_DATA if NUL bytes follow the JSON of the header, as some writers pad it. */
+static enum status check_padding(const struct source *header, struct diags *diags)
+{
+	size_t end = header->length;
+	while (end > 0 && header->text[end - 1] == '\0')
+		end--;
+	if (end == header->length)
+		return STATUS_OK;
+	diag_file(diags, STATUS_DATA, header->name, LENGTH_BYTES + (int64_t)end,
+	          "the safetensors header ends in NUL padding of %zu bytes", header->length - end);
+	return diag_hint(diags, "the format pads it with blanks: write the file again, or replace these bytes by 0x20");
+}
+
 enum status tensors_open(struct archive *archive)
 {
 	const struct context *context = archive->context;
@@ -191,6 +204,8 @@ enum status tensors_open(struct archive *archive)
 	const struct source source = {input->name, text, (size_t)length};
 	archive->data = LENGTH_BYTES + (int64_t)length;
 	enum status status = read_header(input, LENGTH_BYTES, text, (size_t)length, diags);
+	if (!status)
+		status = check_padding(&source, diags);
 	if (!status)
 		status = json_open(&archive->header, &source, LENGTH_BYTES, context);
 	if (!status)
