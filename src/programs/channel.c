@@ -8,6 +8,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <math.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -23,6 +24,8 @@
 
 /* The most bytes of a number as text, with the blank after it. */
 enum { NUMBER_TEXT = 41 };
+/* Seconds for which bytes that are too many are awaited, so that a message can count them. */
+#define COUNT_SECONDS 0.02
 
 void channel_add(struct channel *channel, const char *format, ...)
 {
@@ -138,6 +141,44 @@ static enum channel_end read_ready(struct channel *channel, void *to, size_t siz
 	return read_bytes == 0 ? CHANNEL_ENDED : CHANNEL_OK;
 }
 
+/* When bytes last moved, and when the process last gave a sign of life, which standard error is too. */
+struct quiet {
+	double moved, lived, now;
+};
+
+static void note_life(struct quiet *quiet, bool moved, bool lived)
+{
+	quiet->now = clock_seconds();
+	if (moved)
+		quiet->moved = quiet->now;
+	if (moved || lived)
+		quiet->lived = quiet->now;
+}
+
+/* Returns the milliseconds for which poll may wait; -1: for ever. */
+static int wait_time(const struct channel *channel, const struct quiet *quiet)
+{
+	const bool waits = channel->waits && !channel->waited;
+	double left = waits ? quiet->moved + channel->patience - quiet->now : INFINITY;
+	if (channel->timeout > 0)
+		left = fmin(left, quiet->lived + channel->timeout - quiet->now);
+	if (!waits && channel->timeout <= 0)
+		return -1;
+	return left > 1e6 ? 1000000000 : left > 0 ? (int)(left * 1e3) + 1 : 0;
+}
+
+/* Calls channel->waits if it is time. True if the process has given no sign of life for too long. */
+static bool is_late(struct channel *channel, const struct quiet *quiet)
+{
+	if (channel->timeout > 0 && quiet->now - quiet->lived >= channel->timeout)
+		return true;
+	if (channel->waits && !channel->waited && quiet->now - quiet->moved >= channel->patience) {
+		channel->waited = true;
+		channel->waits(channel->waits_context, quiet->now - quiet->moved);
+	}
+	return false;
+}
+
 /*
  * Reads at least one byte and at most SIZE to TO, or, if SIZE is 0, sends all that is queued. While it waits it sends,
  * and passes on standard error.
@@ -145,7 +186,8 @@ static enum channel_end read_ready(struct channel *channel, void *to, size_t siz
 static enum channel_end move_bytes(struct channel *channel, void *to, size_t size, size_t *got)
 {
 	struct process *process = &channel->process;
-	double last = channel->timeout > 0 ? clock_seconds() : 0;
+	const double now = clock_seconds();
+	struct quiet quiet = {now, now, now};
 	*got = 0;
 	for (;;) {
 		bool moved = false;
@@ -153,25 +195,22 @@ static enum channel_end move_bytes(struct channel *channel, void *to, size_t siz
 			return CHANNEL_ERRNO;
 		if (size == 0 && !has_queued(channel))
 			return CHANNEL_OK;
+		note_life(&quiet, moved, false);
 		struct pollfd fds[3] = {{.fd = size > 0 ? process->output : -1, .events = POLLIN},
 		                        {.fd = process->errors, .events = POLLIN},
 		                        {.fd = has_queued(channel) ? process->input : -1, .events = POLLOUT}};
-		const double left = last + channel->timeout - (channel->timeout > 0 ? clock_seconds() : 0);
-		const int wait = channel->timeout <= 0 ? -1 : left > 1e6 ? 1000000000 : left > 0 ? (int)(left * 1e3) + 1 : 0;
-		const int ready = poll(fds, 3, wait);
+		const int ready = poll(fds, 3, wait_time(channel, &quiet));
 		if (ready < 0 && errno != EINTR)
 			return CHANNEL_ERRNO;
 		if (ready > 0 && fds[1].revents)
-			process_pass_errors(process);
+			note_life(&quiet, false, process_pass_errors(process));
 		if (ready > 0 && fds[0].revents) {
 			const enum channel_end end = read_ready(channel, to, size, got, &moved);
 			if (end || *got > 0)
 				return end;
 		}
-		moved |= ready > 0 && fds[2].revents;
-		if (moved && channel->timeout > 0)
-			last = clock_seconds();
-		else if (ready == 0 && left <= 0)
+		note_life(&quiet, ready > 0 && fds[2].revents, false);
+		if (is_late(channel, &quiet))
 			return CHANNEL_TIMEOUT;
 	}
 }
@@ -218,12 +257,21 @@ enum channel_end channel_read_line(struct channel *channel)
 	}
 }
 
+/* Adds COUNT bytes of the array that is being read to its head. */
+static void keep_head(struct channel *channel, const char *from, size_t count)
+{
+	const size_t space = CHANNEL_HEAD - channel->head_length, kept = count < space ? count : space;
+	memcpy(channel->head + channel->head_length, from, kept);
+	channel->head_length += kept;
+}
+
 static enum channel_end read_bytes(struct channel *channel, char *to, int64_t size)
 {
 	while (channel->done < size) {
 		const size_t left = (size_t)(size - channel->done), held = channel->end - channel->begin;
 		size_t got = left < held ? left : held;
 		if (got > 0) {
+			keep_head(channel, channel->received + channel->begin, got);
 			if (to)
 				memcpy(to + channel->done, channel->received + channel->begin, got);
 			channel->begin += got;
@@ -232,6 +280,8 @@ static enum channel_end read_bytes(struct channel *channel, char *to, int64_t si
 				to ? move_bytes(channel, to + channel->done, left, &got) : receive(channel, left);
 			if (end)
 				return end;
+			if (to)
+				keep_head(channel, to + channel->done, got);
 		}
 		channel->done += (int64_t)got;
 	}
@@ -247,6 +297,7 @@ static enum channel_end read_byte(struct channel *channel, char *byte)
 			return end;
 	}
 	*byte = channel->received[channel->begin++];
+	keep_head(channel, byte, 1);
 	return CHANNEL_OK;
 }
 
@@ -274,6 +325,18 @@ static enum channel_end read_word(struct channel *channel, size_t *length, bool 
 	return CHANNEL_OK;
 }
 
+/* Reads the words that are left of a line, if they follow at once, and counts them in channel->done. */
+static enum channel_end count_numbers(struct channel *channel)
+{
+	const double timeout = channel->timeout;
+	size_t length;
+	channel->timeout = COUNT_SECONDS;
+	for (bool last = false; !last && read_word(channel, &length, &last) == CHANNEL_OK && length > 0;)
+		channel->done++;
+	channel->timeout = timeout;
+	return CHANNEL_MANY;
+}
+
 /* Reads a line of COUNT numbers. */
 static enum channel_end read_numbers(struct channel *channel, void *to, enum dtype dtype, int64_t count)
 {
@@ -287,8 +350,10 @@ static enum channel_end read_numbers(struct channel *channel, void *to, enum dty
 			break;
 		if (strlen(channel->word) != length || !number_parse(channel->word, length, &value))
 			return CHANNEL_NO_NUMBER;
-		if (channel->done == count)
-			return CHANNEL_MANY;
+		if (channel->done == count) {
+			channel->done++;
+			return last ? CHANNEL_MANY : count_numbers(channel);
+		}
 		if (to && dtype == DTYPE_F32)
 			((float *)to)[channel->done] = (float)value;
 		else if (to)
@@ -301,6 +366,7 @@ static enum channel_end read_numbers(struct channel *channel, void *to, enum dty
 enum channel_end channel_read_array(struct channel *channel, void *to, const struct type *type, bool text)
 {
 	channel->done = 0;
+	channel->head_length = 0;
 	return text ? read_numbers(channel, to, type->dtype, shape_count(&type->shape))
 	            : read_bytes(channel, to, type_bytes(type));
 }
@@ -317,6 +383,7 @@ enum channel_end channel_flush(struct channel *channel)
 	const enum channel_end end = move_bytes(channel, NULL, 0, &got);
 	channel->first = channel->pieces_used = 0;
 	channel->sent_used = channel->line_begin = channel->chunk_begin = channel->chunk_end = 0;
+	channel->waited = false;
 	return end;
 }
 
@@ -332,10 +399,29 @@ size_t channel_find_surplus(struct channel *channel)
 	return channel->end - channel->begin;
 }
 
+int64_t channel_count_surplus(struct channel *channel, double seconds, bool *all)
+{
+	const double end = clock_seconds() + seconds;
+	int64_t count = (int64_t)(channel->end - channel->begin);
+	channel->head_length = 0;
+	keep_head(channel, channel->received + channel->begin, (size_t)count);
+	channel->begin = channel->end = 0;
+	channel->timeout = COUNT_SECONDS;
+	channel->waits = NULL;
+	*all = false;
+	while (!*all && clock_seconds() < end) {
+		*all = channel->process.output < 0 || receive(channel, CHANNEL_SENT) != CHANNEL_OK;
+		keep_head(channel, channel->received, channel->end);
+		count += (int64_t)channel->end;
+		channel->begin = channel->end = 0;
+	}
+	return count;
+}
+
 size_t channel_await_end(struct channel *channel, double seconds)
 {
-	process_close_input(&channel->process);
 	channel->timeout = seconds;
+	channel->waits = NULL;
 	if (channel->begin == channel->end)
 		(void)receive(channel, CHANNEL_LINE);
 	return channel->end - channel->begin;

@@ -1,15 +1,22 @@
-/* Segments of a memfd. A free one serves a request of its size or less; else the file grows. */
+/*
+ * Segments of a memfd. A free one serves a request of its size or less; else the file grows.
+ *
+ * A command that shrank the file would end ckptc, which gets SIGBUS where it reads beyond the end. So the file is sealed:
+ * it cannot shrink, and no command can add a seal, such as one that forbids to grow.
+ */
 #include "programs/memory.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/checked.h"
 
 bool memory_open(struct shared_memory *memory, const struct allocator *allocator)
 {
-	*memory = (struct shared_memory){.fd = memfd_create("ckptc", MFD_CLOEXEC), .allocator = allocator};
+	*memory =
+		(struct shared_memory){.fd = memfd_create("ckptc", MFD_CLOEXEC | MFD_ALLOW_SEALING), .allocator = allocator};
 	pthread_mutex_init(&memory->lock, NULL);
 	if (memory->fd < 0)
 		return false;
@@ -18,7 +25,18 @@ bool memory_open(struct shared_memory *memory, const struct allocator *allocator
 	if (lifted != memory->fd)
 		close(memory->fd);
 	memory->fd = lifted;
-	return lifted >= 0;
+	if (lifted >= 0 && fcntl(lifted, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_SEAL) != 0) {
+		close(lifted);
+		memory->fd = -1;
+	}
+	return memory->fd >= 0;
+}
+
+/* Grows the file to SIZE bytes. A command may have done so, as nothing forbids that. False, with errno, on failure. */
+static bool grow_file(const struct shared_memory *memory, int64_t size)
+{
+	struct stat st;
+	return fstat(memory->fd, &st) == 0 && (st.st_size >= size || ftruncate(memory->fd, size) == 0);
 }
 
 /* Returns the smallest free segment of SIZE bytes, or a new one at the end of the file; NULL if memory is short. */
@@ -34,7 +52,7 @@ static struct memory_segment *find_segment(struct shared_memory *memory, size_t 
 		return best;
 	if (!allocator_grow(memory->allocator, (void **)&memory->segments, &memory->capacity, memory->count + 1,
 	                    sizeof *memory->segments) ||
-	    ftruncate(memory->fd, memory->size + (int64_t)size) != 0)
+	    !grow_file(memory, memory->size + (int64_t)size))
 		return NULL;
 	best = &memory->segments[memory->count++];
 	*best = (struct memory_segment){.offset = memory->size, .size = size};

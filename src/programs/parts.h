@@ -63,7 +63,9 @@ struct program_backend {
 	void (*retire)(struct program *program, struct program_worker *worker);
 	/* Tells WORKER, if it runs, that no more calls come; it has some time to end while others are told. */
 	void (*hang_up)(struct program_worker *worker);
-	/* Ends WORKER's input. Fails if it has written more than its answers. */
+	/* Ends WORKER's input, if it runs. */
+	void (*end_input)(struct program_worker *worker);
+	/* Awaits the end of WORKER, whose input has ended. Fails if it has written more than its answers, or failed then. */
 	enum status (*finish)(struct program *program, struct program_worker *worker, struct diags *diags);
 	/* Ends WORKER, which is retired. */
 	void (*close)(struct program *program, struct program_worker *worker);

@@ -158,24 +158,27 @@ static void keep_byte(struct process *process, char byte)
 	process->last[process->last_length] = '\0';
 }
 
-void process_pass_errors(struct process *process)
+bool process_pass_errors(struct process *process)
 {
 	char bytes[4096];
+	bool some = false;
 	while (process->errors >= 0) {
 		const ssize_t got = read(process->errors, bytes, sizeof bytes);
 		if (got < 0 && errno == EINTR)
 			continue;
 		if (got < 0 && errno == EAGAIN)
-			return;
+			return some;
 		if (got <= 0) {
 			close_end(&process->errors);
-			return;
+			return some;
 		}
+		some = true;
 		if (process->pass)
 			process->pass(process->pass_context, bytes, (size_t)got);
 		for (ssize_t i = 0; i < got; i++)
 			keep_byte(process, bytes[i]);
 	}
+	return some;
 }
 
 void process_close_input(struct process *process) { close_end(&process->input); }
@@ -191,7 +194,7 @@ bool process_await(struct process *process, double seconds)
 	const double end = clock_seconds() + seconds;
 	for (int pause = 1;; pause = pause < 16 ? 2 * pause : 16) {
 		const bool ended = !process->pid || has_ended(process->pid);
-		process_pass_errors(process);
+		(void)process_pass_errors(process);
 		if (ended || clock_seconds() >= end)
 			return ended;
 		/* The end of standard error, which is usually that of the process, ends the pause. */

@@ -29,8 +29,8 @@ struct process {
 
 /* Starts COMMAND. SHARED becomes its descriptor 3, unless it is -1. Returns 0, or the error number of what failed. */
 int process_start(struct process *process, const char *command, int shared);
-/* Passes on what the process has written to standard error; does not wait. */
-void process_pass_errors(struct process *process);
+/* Passes on what the process has written to standard error; does not wait. True if that is something. */
+bool process_pass_errors(struct process *process);
 void process_close_input(struct process *process);
 /* Closes the process's input and output. */
 void process_hang_up(struct process *process);

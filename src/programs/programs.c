@@ -276,6 +276,11 @@ enum status programs_finish(struct program_set *set, struct diags *diags)
 {
 	for (uint32_t i = 0; set && i < set->count; i++) {
 		struct program *program = &set->programs[i];
+		for (int w = 0; program->backend && program->backend->end_input && w < set->options.workers; w++)
+			program->backend->end_input(&program->workers[w]);
+	}
+	for (uint32_t i = 0; set && i < set->count; i++) {
+		struct program *program = &set->programs[i];
 		for (int w = 0; program->backend && program->backend->finish && w < set->options.workers; w++)
 			TRY(program->backend->finish(program, &program->workers[w], diags));
 	}

@@ -31,7 +31,7 @@ struct program_binding {
 struct program_options {
 	double timeout; /* seconds for which a command may neither read nor write while an answer is due; 0: no limit */
 	int workers;    /* at least 1 */
-	/* Receives what commands write to standard error, from the threads of all workers. NULL: it is dropped. */
+	/* Receives what commands write to standard error, and notes on them, from the threads of all workers. NULL: nobody. */
 	diag_write *pass;
 	void *pass_context;
 };
@@ -130,8 +130,8 @@ void programs_forget(struct program_set *set);
 enum status programs_sum(struct program_set *set, uint32_t program, uint32_t operand, void *sum, struct diags *diags);
 
 /*
- * Tells all commands, at the end of a good run, that no more calls come. Fails if one has written more than its answers.
- * Its exit status does not matter: all answers are there. SET may be NULL.
+ * Tells all commands, at the end of a good run, that no more calls come, and awaits their ends. Fails if one has written
+ * more than its answers, or ends with a status other than 0. SET may be NULL.
  */
 enum status programs_finish(struct program_set *set, struct diags *diags);
 /*

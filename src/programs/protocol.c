@@ -5,143 +5,20 @@
  * by its offset: an array that lies elsewhere is copied to or from a slot of the worker's own staging segment.
  */
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 
 #include "base/checked.h"
-#include "programs/channel.h"
-#include "programs/parts.h"
+#include "base/system.h"
+#include "programs/command.h"
 
 enum { PROTOCOL = 1 };
-/* Seconds that a command has to end when its input ends, and when it has closed its output. */
-static const double grace = 2, grace_failed = 0.5;
-
-/* The staging slots of the arrays, each with one for every operand from OPERAND, D_OPERAND and D_OTHER on. */
-enum slot { SLOT_X, SLOT_Y, SLOT_G, SLOT_DX, SLOT_OPERAND, SLOT_D_OPERAND = SLOT_OPERAND + PROGRAM_OPERANDS };
-enum { SLOT_D_OTHER = SLOT_D_OPERAND + PROGRAM_OPERANDS, SLOTS = SLOT_D_OTHER + PROGRAM_OPERANDS };
-
+/* Seconds after which a note says what is awaited: these, or so many times what the slowest answer so far has taken. */
+static const double PATIENCE_LEAST = 5, PATIENCE_TIMES = 3;
 /* Bits of names besides operands, in the lists of `ready`. */
 enum { NAME_X = 1 << PROGRAM_OPERANDS, NAME_Y = 2 << PROGRAM_OPERANDS };
-
-struct command {
-	struct channel channel;
-	bool failed;
-	bool memory, text;                  /* how arrays travel */
-	int64_t told;                       /* bytes of shared memory that it knows of */
-	int64_t forgotten;                  /* set->forgotten at the last call */
-	const void *sent[PROGRAM_OPERANDS]; /* constant operands that it has; NULL: it must get this one */
-	char *staging;                      /* a segment of shared memory, or NULL */
-	int64_t slots[SLOTS];               /* offsets in STAGING */
-	bool other;                         /* the next aliased arrays lie in the slots from D_OTHER on */
-};
-
-/* One exchange, and what its messages name. */
-struct exchange {
-	struct program *program;
-	struct command *command;
-	int64_t number; /* of the step, or -1 */
-	struct diags *diags;
-};
-
-/* Ends the command, and reports that the exchange failed. The last line of standard error is the note. */
-__attribute__((format(printf, 3, 4))) static enum status fail(const struct exchange *e, double seconds,
-                                                              const char *format, ...)
-{
-	va_list arguments;
-	va_start(arguments, format);
-	const char *what = arena_vprintf(e->diags->arena, format, arguments);
-	va_end(arguments);
-	e->command->failed = true;
-	process_end(&e->command->channel.process, seconds);
-	TRY_ALLOC(what, e->diags);
-	const enum status status = program_failed(e->program, e->number, e->diags, "%s", what);
-	const struct process *process = &e->command->channel.process;
-	return process->last_length > 0 ? diag_hint(e->diags, "its last line on standard error: %s", process->last)
-	                                : status;
-}
-
-/* Reports that the command has closed its output: how it ended, and after what, such as "before it answered". */
-static enum status fail_ended(const struct exchange *e, const char *when)
-{
-	struct process *process = &e->command->channel.process;
-	process_end(process, grace_failed);
-	const int status = process->status, code = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
-	const int number = WIFSIGNALED(status) ? WTERMSIG(status) : code > 128 ? code - 128 : 0;
-	const char *name = sigdescr_np(number);
-	if (process->forced)
-		return fail(e, 0, "it closed its standard output, but did not end, %s", when);
-	if (WIFSIGNALED(status))
-		return fail(e, 0, "it was ended by signal %d (%s) %s", number, name ? name : "unknown", when);
-	if (name)
-		return fail(e, 0, "it ended with exit status %d, as a shell does after signal %d (%s), %s", code, number, name,
-		            when);
-	return fail(e, 0, "it ended with exit status %d%s %s", code,
-	            code == 127   ? " (no such command)"
-	            : code == 126 ? " (it cannot be executed)"
-	                          : "",
-	            when);
-}
-
-/* Reports why the answer, of which WHAT is read (a line, or an array of TYPE), did not come. */
-static enum status fail_read(const struct exchange *e, enum channel_end end, const char *what, const struct type *type)
-{
-	const struct channel *channel = &e->command->channel;
-	char text[TYPE_TEXT], when[100] = "before it answered";
-	const char *form = type ? type_format(type, text) : "";
-	const int error = errno;
-	if (type)
-		snprintf(when, sizeof when, "after %lld of the %lld %s of %.20s", (long long)channel->done,
-		         (long long)(e->command->text ? shape_count(&type->shape) : type_bytes(type)),
-		         e->command->text ? "numbers" : "bytes", what);
-	switch (end) {
-	case CHANNEL_ENDED:
-		return fail_ended(e, when);
-	case CHANNEL_TIMEOUT:
-		return fail(e, 0, "for %g s it has neither read nor written: it stopped %s", channel->timeout, when);
-	case CHANNEL_LONG:
-		return fail(e, 0, "%s of its answer is longer than %d bytes", type ? "a number" : "a line",
-		            (type ? CHANNEL_NUMBER : CHANNEL_LINE) - 1);
-	case CHANNEL_NO_NUMBER:
-		return fail(e, 0, "'%s' is no number, in its line of %s", channel->word, what);
-	case CHANNEL_FEW:
-	case CHANNEL_MANY:
-		return fail(e, 0, "its line of %s has %s numbers than its type %s", what, end == CHANNEL_FEW ? "fewer" : "more",
-		            form);
-	default:
-		return fail(e, 0, "the pipes to it failed: %s", strerror(error));
-	}
-}
-
-/* Returns the LENGTH bytes FROM as a text for a message, which a byte 0 does not end. "" if memory is short. */
-static const char *show_bytes(const struct exchange *e, const char *from, size_t length)
-{
-	char *text = arena_array(e->diags->arena, length + 1, sizeof "\\x00"), *to = text;
-	for (size_t i = 0; text && i < length; i++)
-		to += from[i] ? (*to = from[i], 1) : sprintf(to, "\\x00");
-	if (text)
-		*to = '\0';
-	return text ? text : "";
-}
-
-/* Reports bytes that no message asked for. */
-static enum status fail_surplus(const struct exchange *e)
-{
-	const struct channel *channel = &e->command->channel;
-	const char *from = channel->received + channel->begin;
-	const size_t surplus = channel->end - channel->begin;
-	return fail(e, 0, "it wrote more than its last answer: '%s'", show_bytes(e, from, surplus < 40 ? surplus : 40));
-}
-
-/* Begins an exchange: nothing may have been written since the last answer. */
-static enum status begin(const struct exchange *e)
-{
-	struct channel *channel = &e->command->channel;
-	if (e->command->failed)
-		return program_failed(e->program, e->number, e->diags, "it has failed before");
-	return channel_find_surplus(channel) > 0 ? fail_surplus(e) : STATUS_OK;
-}
 
 /* Returns the number that is all of TEXT, at most 18 digits, or -1. */
 static int64_t parse_count(const char *text)
@@ -150,41 +27,66 @@ static int64_t parse_count(const char *text)
 	return length == 0 || length > 18 || text[length] ? -1 : strtoll(text, NULL, 10);
 }
 
-/*
- * Reads the answer's line, whose first word must be WORD, and points *REST at the words after it. `error` stands in
- * place of any answer.
- */
-static enum status read_answer(const struct exchange *e, const char *word, const char *asked, char **rest)
+/* Begins an exchange: nothing may have been written since the last answer. It asks for MESSAGE, which WORD answers. */
+static enum status begin(const struct exchange *e, const char *message, const char *word)
+{
+	struct command *command = e->command;
+	struct channel *channel = &command->channel;
+	if (command->failed)
+		return program_failed(e->program, e->number, e->diags, "it has failed before");
+	if (command->asked.message && channel_find_surplus(channel) > 0)
+		return command_fail_surplus(e, false);
+	if (message)
+		command->asked = (struct asked){.message = message, .word = word, .number = e->number};
+	command->asked.word = word;
+	command->begun = clock_seconds();
+	channel->patience = fmax(PATIENCE_LEAST, PATIENCE_TIMES * command->slowest);
+	channel->waits = command_note_wait;
+	channel->waits_context = e;
+	return STATUS_OK;
+}
+
+/* Reads the answer's line, and points *REST at the words after its first. `error` stands in place of any answer. */
+static enum status read_answer(const struct exchange *e, char **rest)
 {
 	struct channel *channel = &e->command->channel;
+	const char *word = e->command->asked.word;
 	if (channel->too_long)
-		return fail(e, 0, "a message to it would exceed %d KiB", CHANNEL_SENT >> 10);
+		return command_fail(e, 0, "a message to it would exceed %d KiB", CHANNEL_SENT >> 10);
 	const enum channel_end end = channel_read_line(channel);
 	if (end)
-		return fail_read(e, end, "a line", NULL);
+		return command_fail_read(e, end);
 	char *line = channel->line + strspn(channel->line, " \t");
 	size_t length = strcspn(line, " \t\r");
 	char *after = line + length + strspn(line + length, " \t\r");
 	const bool is_text = strlen(channel->line) == channel->line_length;
 	if (is_text && length == 5 && !strncmp(line, "error", length))
-		return fail(e, grace_failed, "it reports: %s", *after ? after : "an error");
+		return command_fail(e, COMMAND_GRACE_FAILED, "it reports: %s", *after ? after : "an error");
 	if (!is_text || length != strlen(word) || strncmp(line, word, length) != 0)
-		return fail(e, 0, "it answered '%s' to '%s', where '%s' is due",
-		            is_text ? line : show_bytes(e, channel->line, channel->line_length), asked, word);
+		return command_fail_line(e);
 	for (size_t end_of = strlen(after); end_of > 0 && strchr(" \t\r", after[end_of - 1]); end_of--)
 		after[end_of - 1] = '\0';
 	*rest = after;
 	return STATUS_OK;
 }
 
-/* Sends what is left of the exchange. A command that has not read all of it failed, whatever it answered. */
+/*
+ * Sends what is left of the exchange. A command that has not read all of it failed, whatever it answered, and so did one
+ * that has written more.
+ */
 static enum status end_exchange(const struct exchange *e)
 {
-	struct channel *channel = &e->command->channel;
+	struct command *command = e->command;
+	struct channel *channel = &command->channel;
+	command->asked.word = NULL;
+	command->asked.array = NULL;
 	const enum channel_end end = channel_flush(channel);
 	if (end)
-		return fail_read(e, end, "a line", NULL);
-	return channel->deaf ? fail_ended(e, "before it had read all that was sent") : STATUS_OK;
+		return command_fail_read(e, end);
+	if (channel->deaf)
+		return command_fail_deaf(e);
+	command->slowest = fmax(command->slowest, clock_seconds() - command->begun);
+	return channel_find_surplus(channel) > 0 ? command_fail_surplus(e, false) : STATUS_OK;
 }
 
 /* Opening. */
@@ -208,8 +110,8 @@ static enum status parse_names(const struct exchange *e, const char *list, uint3
 		const size_t length = strcspn(list, ",");
 		const uint32_t bit = find_name(&e->program->types.signature, list, length) & allowed;
 		if (!bit)
-			return fail(e, 0, "in its 'ready', '%.*s' is the name of no array that is possible there", (int)length,
-			            list);
+			return command_fail(e, 0, "in its 'ready', '%.*s' is the name of no array that is possible there",
+			                    (int)length, list);
 		*mask |= bit;
 		list += length + (list[length] == ',');
 	}
@@ -238,9 +140,9 @@ static enum status parse_trait(const struct exchange *e, const char *word, struc
 	} else if (!strncmp(word, "record=", 7)) {
 		traits->record_bytes = parse_count(word + 7);
 		if (traits->record_bytes < 0)
-			return fail(e, 0, "its 'ready' has '%s': a number of bytes, of at most 18 digits, is due", word);
+			return command_fail(e, 0, "its 'ready' has '%s': a number of bytes, of at most 18 digits, is due", word);
 	} else {
-		return fail(e, 0, "its 'ready' has the word '%s', which protocol %d does not know", word, PROTOCOL);
+		return command_fail(e, 0, "its 'ready' has the word '%s', which protocol %d does not know", word, PROTOCOL);
 	}
 	return STATUS_OK;
 }
@@ -256,16 +158,16 @@ static enum status parse_ready(const struct exchange *e, char *words, struct pro
 	traits->needs_operands = (1u << e->program->types.signature.count) - 1;
 	command->memory = command->text = false;
 	if (!word || parse_count(word) != PROTOCOL)
-		return fail(e, 0, "it speaks version '%s' of the protocol, but this ckptc speaks version %d", word ? word : "",
-		            PROTOCOL);
+		return command_fail(e, 0, "it speaks version '%s' of the protocol, but this ckptc speaks version %d",
+		                    word ? word : "", PROTOCOL);
 	while ((word = strtok_r(NULL, " \t", &left)))
 		TRY(parse_trait(e, word, traits));
 	if (command->memory && command->text)
-		return fail(e, 0, "its 'ready' has both 'memory' and 'text'");
+		return command_fail(e, 0, "its 'ready' has both 'memory' and 'text'");
 	if (command->memory && e->program->set->memory.fd < 0)
-		return fail(e, 0, "it asks for shared memory, which this system does not have");
+		return command_fail(e, 0, "it asks for shared memory, which this system does not have");
 	if (traits->record_bytes >= 0 && !traits->backward)
-		return fail(e, 0, "its 'ready' has 'record' without 'backward'");
+		return command_fail(e, 0, "its 'ready' has 'record' without 'backward'");
 	return STATUS_OK;
 }
 
@@ -344,16 +246,14 @@ static enum status open_command(struct program *program, struct program_worker *
                                 struct diags *diags)
 {
 	char *words;
-	const bool started = worker->context;
-	if (!started)
+	if (!worker->context)
 		TRY(start(program, worker, diags));
 	struct command *command = worker->context;
 	const struct exchange e = {program, command, -1, diags};
 	memset(command->sent, 0, sizeof command->sent);
-	if (started)
-		TRY(begin(&e));
+	TRY(begin(&e, "open", "ready"));
 	put_open(&e);
-	TRY(read_answer(&e, "ready", "open", &words));
+	TRY(read_answer(&e, &words));
 	TRY(parse_ready(&e, words, traits));
 	TRY(end_exchange(&e));
 	if (worker == program->workers)
@@ -420,8 +320,10 @@ static void put_call(const struct exchange *e, const struct program_call *call)
 
 static enum status read_array(const struct exchange *e, void *to, const char *name, const struct type *type)
 {
+	e->command->asked.array = name;
+	e->command->asked.type = type;
 	const enum channel_end end = channel_read_array(&e->command->channel, to, type, e->command->text);
-	return end ? fail_read(e, end, name, type) : STATUS_OK;
+	return end ? command_fail_read(e, end) : STATUS_OK;
 }
 
 /* Reads the arrays of an answer. */
@@ -536,9 +438,10 @@ static enum status parse_handle(const struct exchange *e, const struct program_c
 {
 	const int64_t handle = parse_count(word);
 	if (call->kind != PROGRAM_RECORD)
-		return *word ? fail(e, 0, "it answered 'ok %s', where 'ok' alone is due", word) : STATUS_OK;
+		return *word ? command_fail(e, 0, "it answered 'ok %s', where 'ok' alone is due", word) : STATUS_OK;
 	if (handle <= 0)
-		return fail(e, 0, "it answered 'ok %s' to 'record': a handle above 0, of at most 18 digits, is due", word);
+		return command_fail(e, 0, "it answered 'ok %s' to 'record': a handle above 0, of at most 18 digits, is due",
+		                    word);
 	*call->recorded = (uint64_t)handle;
 	return STATUS_OK;
 }
@@ -552,7 +455,7 @@ static enum status call_command(struct program *program, struct program_worker *
 	if (command->forgotten != program->set->forgotten)
 		memset(command->sent, 0, sizeof command->sent);
 	command->forgotten = program->set->forgotten;
-	TRY(begin(&e));
+	TRY(begin(&e, call_words[call->kind], "ok"));
 	if (command->memory)
 		put_shared_call(&e, call);
 	else
@@ -562,7 +465,7 @@ static enum status call_command(struct program *program, struct program_worker *
 		memory_ready_next(&program->set->memory, call->y, (size_t)type_bytes(&program->types.signature.y));
 	if (call->meanwhile)
 		call->meanwhile(call->context);
-	TRY(read_answer(&e, "ok", call_words[call->kind], &rest));
+	TRY(read_answer(&e, &rest));
 	TRY(parse_handle(&e, call, rest));
 	if (!command->memory)
 		TRY(read_results(&e, call));
@@ -577,7 +480,7 @@ static enum status release_command(struct program *program, struct program_worke
 {
 	struct command *command = worker->context;
 	const struct exchange e = {program, command, -1, diags};
-	TRY(begin(&e));
+	TRY(begin(&e, NULL, NULL));
 	channel_add(&command->channel, "release %llu", (unsigned long long)handle);
 	channel_end_line(&command->channel);
 	return end_exchange(&e);
@@ -591,7 +494,7 @@ static enum status sum_command(struct program *program, struct program_worker *w
 	const struct program_signature *s = &program->types.signature;
 	const int slot = SLOT_D_OPERAND + (int)operand;
 	char *rest;
-	TRY(begin(&e));
+	TRY(begin(&e, "gradient", "ok"));
 	if (command->memory)
 		put_size(&e);
 	channel_add(&command->channel, "gradient %s", s->names[operand]);
@@ -599,9 +502,9 @@ static enum status sum_command(struct program *program, struct program_worker *w
 		channel_add(&command->channel, " d%s=%lld", s->names[operand],
 		            place(&e, sum, &s->operands[operand], slot, false));
 	channel_end_line(&command->channel);
-	TRY(read_answer(&e, "ok", "gradient", &rest));
+	TRY(read_answer(&e, &rest));
 	if (*rest)
-		return fail(&e, 0, "it answered 'ok %s' to 'gradient', where 'ok' alone is due", rest);
+		return command_fail(&e, 0, "it answered 'ok %s' to 'gradient', where 'ok' alone is due", rest);
 	if (!command->memory)
 		TRY(read_array(&e, sum, s->names[operand], &s->operands[operand]));
 	TRY(end_exchange(&e));
@@ -624,10 +527,17 @@ static void close_command(struct program *program, struct program_worker *worker
 	struct command *command = worker->context;
 	if (!command)
 		return;
-	process_end(&command->channel.process, grace);
+	process_end(&command->channel.process, COMMAND_GRACE);
 	memory_put(&program->set->memory, command->staging);
 	allocator_put(program->set->context.allocator, command, sizeof *command);
 	worker->context = NULL;
+}
+
+static void end_input(struct program_worker *worker)
+{
+	struct command *command = worker->context;
+	if (command && !command->failed)
+		process_close_input(&command->channel.process);
 }
 
 static enum status finish_command(struct program *program, struct program_worker *worker, struct diags *diags)
@@ -636,9 +546,9 @@ static enum status finish_command(struct program *program, struct program_worker
 	if (!command || command->failed)
 		return STATUS_OK;
 	const struct exchange e = {program, command, -1, diags};
-	const size_t surplus = channel_await_end(&command->channel, grace);
+	const size_t surplus = channel_await_end(&command->channel, COMMAND_GRACE);
 	command->failed = true; /* it takes no more calls */
-	return surplus > 0 ? fail_surplus(&e) : STATUS_OK;
+	return surplus > 0 ? command_fail_surplus(&e, true) : command_check_end(&e);
 }
 
 const struct program_backend command_backend = {
@@ -647,6 +557,7 @@ const struct program_backend command_backend = {
 	.release = release_command,
 	.sum = sum_command,
 	.hang_up = hang_up_command,
+	.end_input = end_input,
 	.finish = finish_command,
 	.close = close_command,
 };

@@ -1,5 +1,7 @@
 /* The step of step.c as a command with shared memory, for chains of f64. */
+#include <fcntl.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "step.c"
 
@@ -60,6 +62,10 @@ int main(void)
 		const char *wrong = NULL;
 		if (!strncmp(line, "memory", 6)) {
 			memory = mmap(NULL, (size_t)number, PROT_READ | PROT_WRITE, MAP_SHARED, 3, 0);
+			if (has("shrinks")) {
+				ftruncate(3, number + 123456);
+				fcntl(3, F_ADD_SEALS, F_SEAL_GROW);
+			}
 			continue;
 		}
 		if (!strncmp(line, "open", 4))
@@ -68,6 +74,8 @@ int main(void)
 			wrong = step_forward(context, number, array("", "x"), in, array("", "y"));
 		else
 			wrong = step_backward(context, number, array("", "x"), in, NULL, array("", "g"), 0, array("", "dx"), out);
+		if (has("shrinks"))
+			ftruncate(3, 0);
 		printf("%s%s\n", wrong ? "error " : *line == 'o' ? "ready 1 backward memory" : "ok", wrong ? wrong : "");
 		fflush(stdout);
 	}

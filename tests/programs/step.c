@@ -10,6 +10,7 @@
  *     exits:N    the forward call N calls exit; exits:open: so does open
  *     slow:N     each call takes N milliseconds; slow: one
  *     tells      it reports each call on standard error
+ *     shrinks    command.c truncates the shared memory
  *     shows      it reports which arrays a backward call of a record has
  */
 #include <stdbool.h>

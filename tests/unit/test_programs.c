@@ -181,6 +181,10 @@ static int client_main(const char *mode)
 			client.shared = mmap(NULL, (size_t)atoll(line + 7), PROT_READ | PROT_WRITE, MAP_SHARED, 3, 0);
 			if (client.shared == MAP_FAILED)
 				exit(8);
+			if (strstr(mode, "resizes"))
+				fprintf(stderr, "%s shrink, %s seal, %s grow\n", ftruncate(3, 0) ? "cannot" : "can",
+				        fcntl(3, F_ADD_SEALS, F_SEAL_GROW) ? "cannot" : "can",
+				        ftruncate(3, atoll(line + 7) + 100000) ? "cannot" : "can");
 		} else if (!strncmp(line, "forward", 7)) {
 			client_forward(line, false);
 		} else if (!strncmp(line, "record", 6)) {
@@ -538,7 +542,8 @@ static const struct {
 	{"memory,exit", "it ended with exit status 3 before it answered", "the tank is empty"},
 	{"raw,abort", "it was ended by signal 9 (Killed) before it answered", "the tank is empty"},
 	{"raw,hang", "for 0.3 s it has neither read nor written: it stopped before it answered", "the tank is empty"},
-	{"raw,few", "it ended with exit status 0 after 5 of the 80 bytes of y", "the tank is empty"},
+	{"raw,few", "it ended with exit status 0 after 5 of the 80 bytes of y, '\\x00\\x00\\x00\\x00\\x00'",
+     "the tank is empty"},
 	{"raw,silent", "it closed its standard output, but did not end, before it answered", "the tank is empty"},
 	{"raw,words", "it answered 'okay' to 'forward', where 'ok' is due", "the tank is empty"},
 	{"raw,error", "it reports: no convergence", "the tank is empty"},
@@ -560,19 +565,131 @@ START_TEST(a_failure_is_named)
 }
 END_TEST
 
+/* What follows the good answer to `forward`, of 80 bytes, when it is noticed, and what is said of it. */
+static const struct {
+	const char *after;
+	enum { AT_ONCE, AT_NEXT, AT_END } noticed;
+	const char *message, *hint;
+} surpluses[] = {
+	{"", AT_ONCE, "step 0: it wrote more than its answer to 'forward': 'aaaaa', 5 bytes",
+     "its answer is a line, y (80 bytes)"},
+	{"sleep 0.1;", AT_NEXT, "step 0: it wrote more than its answer to 'forward': 'aaaaa', 5 bytes", ""},
+	{"sleep 0.1;", AT_END, "it wrote more than its last answer: 'aaaaa', 5 bytes", ""},
+	{"sleep 0.1; head -c 3000000 /dev/zero;", AT_NEXT, "...', 3000005 bytes", ""},
+};
+
 START_TEST(bytes_after_an_answer)
 {
 	struct step s = make_step(10);
-	/* Before an answer they are wrong words; after the last they are surplus. */
-	ck_assert_int_eq(bind_command("read l; echo ready 1; read l; head -c 80 >/dev/null; read l; head -c 80 >/dev/null; "
-	                              "echo ok; head -c 85 /dev/zero | tr '\\0' 'a'; cat >/dev/null",
-	                              1, 0),
+	const char *command =
+		arena_printf(&arena,
+	                 "read l; echo ready 1; read l; head -c 80 >/dev/null; read l; head -c 80 "
+	                 ">/dev/null; (echo ok; head -c 80 /dev/zero; %s printf aaaaa) | %s; cat >/dev/null",
+	                 surpluses[_i].after, surpluses[_i].noticed == AT_ONCE ? "dd bs=99 iflag=fullblock" : "cat");
+	ck_assert_int_eq(bind_command(command, 1, 0), STATUS_OK);
+	run_ok(open_step(10));
+	enum status status = forward(&s, 0, 0, NULL);
+	if (surpluses[_i].noticed != AT_ONCE) {
+		run_ok(status);
+		usleep(300000);
+		status = surpluses[_i].noticed == AT_END ? programs_finish(set, &diags) : forward(&s, 0, 1, NULL);
+	}
+	ck_assert_int_eq(status, STATUS_PROGRAM);
+	ck_assert_msg(strstr(scratch_message(), surpluses[_i].message), "%s", scratch_message());
+	ck_assert_msg(strstr(scratch_hint(), surpluses[_i].hint), "%s", scratch_hint());
+}
+END_TEST
+
+/* What the client answers to `backward` beside dx, which alone is asked for; what the note says. */
+START_TEST(a_cotangent_that_nobody_wants)
+{
+	const struct type type = {DTYPE_F64, {.ndim = 1, .dim = {10}}};
+	const struct program_signature signature = {
+		.x = type, .y = type, .count = 1, .names = operand_names, .operands = &type, .gradient_x = true};
+	struct step s = make_step(10);
+	ck_assert_int_eq(bind_command(client_command("raw"), 1, 0), STATUS_OK);
+	run_ok(programs_open(set, 0, &signature, &traits, &diags));
+	enum status status = backward(&s, 0, 7, 0);
+	if (!status) { /* the client wrote dc after that */
+		usleep(100000);
+		status = backward(&s, 0, 6, 0);
+	}
+	ck_assert_int_eq(status, STATUS_PROGRAM);
+	ck_assert_ptr_nonnull(strstr(scratch_message(), "step 7: it wrote more than its answer to 'backward'"));
+	ck_assert_ptr_nonnull(strstr(scratch_message(), ", 80 bytes"));
+	ck_assert_str_eq(scratch_hint(),
+	                 "gradients=x: its answer is 'ok', dx (80 bytes) alone, without cotangents of operands");
+}
+END_TEST
+
+/* Commands that answer `forward` in part and then wait; what is said after 0.3 s of that. */
+static const struct {
+	const char *answer, *message, *hint;
+} partial[] = {
+	{"printf ok", "step 5: for 0.3 s nothing has come after 'ok', which has no line end", ""},
+	{"printf 'ok\\001'", "nothing has come after 'ok\\x01', which has no line end", ""},
+	{"echo ok", "for 0.3 s nothing has come after 0 of the 80 bytes of y", ""},
+	{"echo ok; echo 1.5 2", "nothing has come after 6 of the 80 bytes of y, '1.5 2\\x0a'", "has the word 'text'"},
+	{"echo ok; head -c 40 /dev/zero", "after 40 of the 80 bytes of y, '\\x00", "did it write floats of 4?"},
+	{"printf 'a line' >&2", "for 0.3 s it has neither read nor written: it stopped before it answered", "a line"},
+};
+
+START_TEST(a_part_of_an_answer_is_shown)
+{
+	struct step s = make_step(10);
+	ck_assert_int_eq(bind_command(arena_printf(&arena,
+	                                           "read l; echo ready 1; read l; head -c 80 >/dev/null; read l; head -c "
+	                                           "80 >/dev/null; %s; cat >/dev/null",
+	                                           partial[_i].answer),
+	                              1, 0.3),
 	                 STATUS_OK);
 	run_ok(open_step(10));
+	ck_assert_int_eq(forward(&s, 0, 5, NULL), STATUS_PROGRAM);
+	ck_assert_msg(strstr(scratch_message(), partial[_i].message), "%s", scratch_message());
+	ck_assert_msg(strstr(scratch_hint(), partial[_i].hint), "%s", scratch_hint());
+}
+END_TEST
+
+/* The timeout counts from the last sign of life, as text on standard error is. */
+START_TEST(standard_error_is_life)
+{
+	struct step s = make_step(1);
+	ck_assert_int_eq(bind_command("read l; echo ready 1; read l; head -c 8 >/dev/null; read l; head -c 8 >/dev/null; "
+	                              "for i in 1 2 3 4 5 6; do sleep 0.2; echo $i >&2; done; echo ok; echo 1234567",
+	                              1, 0.8),
+	                 STATUS_OK);
+	run_ok(open_step(1));
 	run_ok(forward(&s, 0, 0, NULL));
-	usleep(200000);
-	ck_assert_int_eq(_i ? programs_finish(set, &diags) : forward(&s, 0, 1, NULL), STATUS_PROGRAM);
-	ck_assert_ptr_nonnull(strstr(scratch_message(), "it wrote more than its last answer: 'aaaaa'"));
+	run_ok(programs_finish(set, &diags));
+}
+END_TEST
+
+START_TEST(the_exit_status_counts)
+{
+	ck_assert_int_eq(bind_command(_i ? "read l; echo ready 1; cat >/dev/null; kill -SEGV $$"
+	                                 : "read l; echo ready 1; cat >/dev/null; echo no disk >&2; exit 3",
+	                              1, 0),
+	                 STATUS_OK);
+	run_ok(open_step(1));
+	ck_assert_int_eq(programs_finish(set, &diags), STATUS_PROGRAM);
+	ck_assert_msg(strstr(scratch_message(), _i ? "it was ended by signal 11 (Segmentation fault) after its last answer"
+	                                           : "it ended with exit status 3 after its last answer"),
+	              "%s", scratch_message());
+	ck_assert_ptr_nonnull(strstr(scratch_hint(), _i ? "" : "no disk"));
+}
+END_TEST
+
+/* A command cannot shrink the memory that ckptc reads. It may grow it, which does no harm. */
+START_TEST(memory_is_sealed)
+{
+	ck_assert_int_eq(bind_command(arena_printf(&arena, "exec %s client memory,resizes", self), 1, 0), STATUS_OK);
+	for (int i = 0; i < 3; i++) {
+		struct step s = make_step(1000 << i);
+		run_ok(open_step(s.count));
+		run_ok(forward(&s, 0, i, NULL));
+		check_forward(&s);
+	}
+	ck_assert_ptr_nonnull(strstr(heard, "cannot shrink, cannot seal, can grow\n"));
 }
 END_TEST
 
@@ -630,8 +747,8 @@ END_TEST
 static const struct {
 	const char *line, *message;
 } wrong_lines[] = {
-	{"1 2", "its line of y has fewer numbers than its type f64[3]"},
-	{"1 2 3 4", "its line of y has more numbers than its type f64[3]"},
+	{"1 2", "its line of y has fewer numbers than its type f64[3]: 2"},
+	{"1 2 3 4", "its line of y has more numbers than its type f64[3]: 4"},
 	{"1 two 3", "'two' is no number, in its line of y"},
 	{"1 2 3x", "'3x' is no number, in its line of y"},
 	{"", "its line of y has fewer numbers"},
@@ -886,7 +1003,12 @@ static Suite *programs_suite(void)
 	tcase_add_test(commands, text_has_the_shortest_digits);
 	tcase_add_test(commands, a_child_is_clean);
 	tcase_add_loop_test(wrong, a_failure_is_named, 0, sizeof failures / sizeof *failures);
-	tcase_add_loop_test(wrong, bytes_after_an_answer, 0, 2);
+	tcase_add_loop_test(wrong, bytes_after_an_answer, 0, sizeof surpluses / sizeof *surpluses);
+	tcase_add_test(wrong, a_cotangent_that_nobody_wants);
+	tcase_add_loop_test(wrong, a_part_of_an_answer_is_shown, 0, sizeof partial / sizeof *partial);
+	tcase_add_test(wrong, standard_error_is_life);
+	tcase_add_loop_test(wrong, the_exit_status_counts, 0, 2);
+	tcase_add_test(wrong, memory_is_sealed);
 	tcase_add_test(wrong, a_closed_input_is_no_signal);
 	tcase_add_loop_test(wrong, a_command_fails_to_open, 0, sizeof wrong_commands / sizeof *wrong_commands);
 	tcase_add_loop_test(wrong, a_line_of_numbers_is_wrong, 0, sizeof wrong_lines / sizeof *wrong_lines);
