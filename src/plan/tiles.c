@@ -7,7 +7,9 @@
  * beside it. Then --tile sets the rows of a chunk, rounded up to tiles.
  *
  * Windows follow the same rules. Whether an array whose tiles are fixed has windows depends on the types alone, so its
- * sums and products do too. Tiles have several times the rows that a window adds to them.
+ * sums and products do too. Tiles have several times the rows that a window adds to them. If the chain and the types alone
+ * decide, the rows of a tile do not grow with those of the array. Tiles that carry rows compute none twice. So they are
+ * cut however deep the halo is.
  *
  * All other tiles have the rows of --tile. Without it a forward tile of element-wise operations is a chunk, and any
  * other tile is about as large as the cache allows. A chain whose rows cannot be cut runs on one tile, the whole array.
@@ -41,15 +43,16 @@ enum {
 	PRODUCT_BLOCK_WEIGHTS = 4,                 /* or so many times the bytes of the weights, if that is more */
 	PRODUCT_BLOCK_LEAST = 10 * PRODUCT_STRIPE, /* matrix rows; a product packs about 10 or 5 stripes at once, by type */
 	PRODUCT_BLOCK_MOST = 512,                  /* matrix rows */
-	WHOLE_BYTES = 64 << 20,                    /* of input: only a larger array is cut into windows */
-	/* A tile with a window has so many bytes of input, as fractions of WHOLE_BYTES, or WINDOW_RATIO if that is more. */
-	WINDOW_LEAST = 64,
-	WINDOW_MOST = 16,
+	WHOLE_BYTES = 8 << 20,                     /* of an array with rows: only a larger one is cut into windows */
+	/* The widest value of a tile with a window has so many bytes, as fractions of WHOLE_BYTES, or WINDOW_RATIO if that is
+	 * more. Groups of a window run in a wave, so the window need not fit the cache. */
+	WINDOW_LEAST = 8,
+	WINDOW_MOST = 2,
 	WINDOW_RATIO = 4,       /* the least rows of a tile, by those that its window adds, */
 	WINDOW_GOOD_RATIO = 16, /* and if WINDOW_MOST allows */
 	WINDOW_UNIT = 8,        /* rows of a fixed tile: elements of bits in a byte */
 	/* Tiles that carry rows: */
-	CARRYING_BYTES = 1 << 20, /* of input, */
+	CARRYING_BYTES = 1 << 20, /* of the widest value, */
 	CARRYING_RATIO = 2,       /* or the rows that two windows have in common, by those of a tile, if that is more */
 	CARRYING_TILES = 16,      /* the least tiles of a chunk, */
 	CARRYING_GOOD_RATIO = 64, /* and the least rows of one, by those around it */
@@ -179,40 +182,61 @@ static int64_t level_state(const struct lowered *whole)
 	return most;
 }
 
-/*
- * Returns the rows of a tile whose window has HALO more rows. LIMIT is the most bytes of an array without windows. A
- * multiple of WINDOW_UNIT if FIXED: then the rows of a tile begin at a byte in an array of bits.
- */
-static int64_t window_tile(const struct lowered *whole, bool fixed, int64_t halo, int64_t limit)
+/* Returns the bytes of a row of the input of WHOLE, or of the widest value that is made of its rows; at least 1. */
+static double widest_row(const struct lowered *whole)
 {
-	const double rows = (double)whole->whole_rows, row = fmax((double)type_bytes(&whole->input) / rows, 1);
-	const double least = (double)limit / WINDOW_LEAST / row, most = (double)limit / WINDOW_MOST / row;
-	const double good = fmin(fmax(least, (double)halo * WINDOW_GOOD_RATIO), most);
+	const struct body *body = whole->whole;
+	double widest = fmax((double)type_bytes(&whole->input) / (double)whole->whole_rows, 1);
+	for (size_t i = 0; i < body->value_count; i++) {
+		const struct type *type = body->values[i].type;
+		if (body->values[i].streamed && type->shape.dim[0] > 0)
+			widest = fmax(widest, (double)type_bytes(type) / (double)type->shape.dim[0]);
+	}
+	return widest;
+}
+
+/* Returns the most bytes of an array that is not cut into windows. */
+static int64_t whole_bytes(const struct tile_wants *wants) { return wants->whole ? wants->whole : WHOLE_BYTES; }
+
+/*
+ * Returns the rows of a tile whose window has HALO more rows. A multiple of WINDOW_UNIT if FIXED: then the rows of a tile
+ * begin at a byte in an array of bits. Else, where the halo makes tiles large and few, all threads get as many.
+ */
+static int64_t window_tile(const struct lowered *whole, const struct tile_wants *wants, bool fixed, int64_t halo)
+{
 	const struct row_cost cost = cost_of_row(whole, whole->whole_rows);
+	const double rows = (double)whole->whole_rows, row = widest_row(whole);
+	const double limit = (double)whole_bytes(wants) / row, least = limit / WINDOW_LEAST, most = limit / WINDOW_MOST;
+	const double good = fmin(fmax(least, (double)halo * WINDOW_GOOD_RATIO), most);
 	const int64_t products = rows_for_products(&cost, PRODUCT_BLOCK_LEAST);
 	const int64_t tile = (int64_t)fmin(fmax(good, (double)halo * WINDOW_RATIO), rows);
-	return fixed ? round_up(greater(tile, products), WINDOW_UNIT) : greater(tile, 2);
+	if (fixed)
+		return round_up(greater(tile, products), WINDOW_UNIT);
+	const int64_t count = round_up(ceil_div(whole->whole_rows, greater(tile, 2)), greater(wants->threads, 1));
+	return greater((double)tile > most ? ceil_div(whole->whole_rows, count) : tile, 2);
 }
 
 /* Returns the rows of a tile that carries rows, whose window has at least MORE more. */
 static int64_t carrying_tile(const struct lowered *whole, const struct tile_wants *wants, int64_t more)
 {
-	const int64_t row = greater(type_bytes(&whole->input) / whole->whole_rows, 1);
-	return wants->rows ? greater(wants->rows, 2) : greater(CARRYING_BYTES / row, more / CARRYING_RATIO + 1);
+	const int64_t good = (int64_t)(CARRYING_BYTES / widest_row(whole));
+	return wants->rows ? greater(wants->rows, 2) : greater(good, more / CARRYING_RATIO + 1);
 }
 
 /* Lets TILES, which are windows of a forward run, carry rows if they can: then the window has DEPTH rows beside a tile. */
-static void carry_rows(struct tiles *tiles, const struct lowered *whole, const struct tile_wants *wants)
+static bool carry_rows(struct tiles *tiles, const struct lowered *whole, const struct tile_wants *wants)
 {
-	const int64_t rows = whole->whole_rows, deep = whole->reach.before + whole->reach.after;
-	const int64_t depth = greater(deep, wants->depth), tile = carrying_tile(whole, wants, depth);
+	const int64_t rows = whole->whole_rows, deep = saturated_add(whole->reach.before, whole->reach.after);
+	const int64_t depth = lesser(greater(deep, wants->depth), rows), tile = carrying_tile(whole, wants, depth);
 	const bool alone = wants->threads <= 1 && wants->ranks <= 1;
 	if (!wants->carries || !(alone || (wants->read_anywhere && wants->write_anywhere)) || tile + depth >= rows)
-		return;
+		return false;
 	tiles->carries = true;
 	tiles->tile = tile;
 	tiles->window = tile + depth;
+	tiles->before = whole->reach.before;
 	tiles->after = whole->reach.after;
+	return true;
 }
 
 /* Returns the rows of a chunk of windows: of one tile or, if they carry rows, so many that those around it do not matter. */
@@ -220,12 +244,9 @@ static int64_t window_chunk(const struct tiles *tiles, const struct tile_wants *
 {
 	const int64_t workers = greater(wants->threads, 1) * greater(wants->ranks, 1);
 	const int64_t good = greater(CARRYING_TILES * tiles->tile, CARRYING_GOOD_RATIO * tiles_halo(tiles));
-	const int64_t each = ceil_div(tiles->rows, workers);
+	const int64_t each = greater(ceil_div(tiles->rows, workers), tiles_halo(tiles));
 	return !tiles->carries ? 1 : workers > 1 ? lesser(good, each) : each;
 }
-
-/* Returns the most bytes of an array that is not cut into windows. */
-static int64_t whole_bytes(const struct tile_wants *wants) { return wants->whole ? wants->whole : WHOLE_BYTES; }
 
 /* Returns the rows of a window before a tile of fixed rows: a derivative reaches as far to the other side, and one beyond. */
 static int64_t fixed_before(const struct lowered *whole)
@@ -241,7 +262,7 @@ int64_t tiles_block(const struct lowered *whole, const struct tile_wants *wants)
 	const int64_t rows = whole->whole_rows;
 	const double row = (double)type_bytes(&whole->input) / (double)rows;
 	const double state = fmin(TIMES * (double)sizeof(double) * (double)level_state(whole) / row, (double)rows);
-	const int64_t least = whole->neighbours ? window_tile(whole, true, 2 * fixed_before(whole), whole_bytes(wants))
+	const int64_t least = whole->neighbours ? window_tile(whole, wants, true, 2 * fixed_before(whole))
 	                                        : greater(block_rows(whole, rows), LEAST);
 	return round_up(greater(least, (int64_t)state), 8);
 }
@@ -369,7 +390,7 @@ static bool cut_windows(struct tiles *tiles, const struct lowered *whole, const 
 {
 	const struct row_reach *reach = &whole->reach;
 	const int64_t rows = whole->whole_rows, deep = saturated_add(reach->before, reach->after);
-	const int64_t limit = whole_bytes(wants), bytes = type_bytes(&whole->input);
+	const bool small = widest_row(whole) * (double)rows <= (double)whole_bytes(wants);
 	const bool decided = tiles->folds || cost_of_row(whole, rows).matrix_rows || (wants->gradient && wants->sums);
 	const bool fixed = decided || tiles->block, both = fixed || wants->gradient;
 	const bool shared = wants->ranks > 1 && !decided; /* each rank gets a tile at least, unless tiles are blocks */
@@ -377,25 +398,24 @@ static bool cut_windows(struct tiles *tiles, const struct lowered *whole, const 
 	const int64_t before = fixed ? fixed_before(whole) : both ? lesser(deep, rows) + 1 : reach->before;
 	const int64_t halo = both ? 2 * before : lesser(deep, rows);
 	refuse_windows(tiles, reach);
-	if (!tiles->because.reason && bytes <= limit && wants->ranks > 1 && decided)
-		tiles->because = (struct because){"an array of at most 64 MiB is summed or multiplied as one", reach->deepest};
-	if (tiles->because.reason || (bytes <= limit && !wanted && !shared))
+	if (!tiles->because.reason && small && wants->ranks > 1 && decided)
+		tiles->because = (struct because){"an array of at most 8 MiB is summed or multiplied as one", reach->deepest};
+	if (tiles->because.reason || (small && !wanted && !shared))
 		return false;
-	tiles->tile = tiles->block ? tiles->block : wanted ? greater(wanted, 2) : window_tile(whole, fixed, halo, limit);
+	tiles->wraps = reach->wraps;
+	if (!both && carry_rows(tiles, whole, wants))
+		return true;
+	tiles->tile = tiles->block ? tiles->block : wanted ? greater(wanted, 2) : window_tile(whole, wants, fixed, halo);
 	if (shared && !wanted && !fixed)
 		tiles->tile = greater(lesser(tiles->tile, ceil_div(rows, wants->ranks)), 2);
 	tiles->window = tiles->tile + halo;
 	tiles->window += greater(rows - tiles->window, 0) % unit; /* the last one begins at a multiple of UNIT too */
 	tiles->before = before;
-	tiles->wraps = reach->wraps;
-	if (tiles->window < (wanted || shared ? rows : ceil_div(rows, 2))) {
-		if (!both)
-			carry_rows(tiles, whole, wants);
+	if (tiles->window < (wanted || shared ? rows : ceil_div(rows, 2)))
 		return true;
-	}
-	if (bytes > limit || shared)
-		tiles->because = (struct because){"the rows that it and other stages read around a row are most of the array",
-		                                  reach->deepest};
+	if (!small || shared)
+		tiles->because = (struct because){
+			"tiles would be small beside the rows that it and other stages read around them", reach->deepest};
 	return false;
 }
 

@@ -266,6 +266,51 @@ enum status __wrap_lower_tile(const struct context *context, struct lowered *low
 	return __real_lower_tile(context, lowered, whole, input, what, rows);
 }
 
+/* More than 8 MiB of the widest value are cut, and tiles do not grow with the array. */
+START_TEST(windows_by_default)
+{
+	static const char *const texts[] = {"repeat 5 { add { laplacian boundary=zero; mul 0.1 } }", "roll 3; sin",
+	                                    "slice start=1; tanh", "stencil [1,2,3]; softmax", "laplacian; matmul m"};
+	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+		char text[200];
+		snprintf(text, sizeof text, "const m: f32[1024,1024]; %s", texts[i]);
+		ck_assert(!cut(text, 2048, 1024, &files).tiled);
+		const struct tiles some = cut(text, 2056, 1024, &files), more = cut(text, 205600, 1024, &files);
+		ck_assert(some.windows && more.windows);
+		ck_assert_int_eq(some.tile, more.tile);
+		ck_assert_int_eq(some.window, more.window);
+		ck_assert_int_le(some.window * some.input_row, 4 << 20);
+	}
+	const struct tiles wide = cut("const w: f32[1024]; mul w; laplacian; mean axis=1 keepdims=true", 5000, 1, &files);
+	ck_assert(wide.windows);
+	ck_assert_int_le(wide.window, 2048);
+}
+END_TEST
+
+/* Tiles that carry rows compute none twice, and are cut however deep; others have four times the rows of their halo. */
+START_TEST(windows_of_deep_chains)
+{
+	static const char *const deep = "repeat 900 { add { laplacian boundary=zero; mul 0.1 } }";
+	const struct tile_wants carrying = {.read_anywhere = true, .write_anywhere = true, .carries = true, .threads = 4};
+	const struct tile_wants gradient = {.gradient = true, .threads = 2};
+	struct tiles tiles = cut(deep, 16384, 1024, &carrying);
+	ck_assert(tiles.carries);
+	ck_assert_int_eq(tiles.window, 901 + 1800);
+	ck_assert_int_eq(tiles_chunks(&tiles), 4);
+	tiles = cut(deep, 4096, 1024, &carrying); /* a chunk has as many rows as are around it, at least */
+	ck_assert(tiles.carries);
+	ck_assert_int_eq(tiles_chunks(&tiles), 3);
+	tiles = cut(deep, 2048, 2048, &carrying);
+	ck_assert(!tiles.tiled && tiles.because.reason);
+	tiles = cut(deep, 16384, 1024, &gradient);
+	ck_assert(!tiles.tiled && tiles.because.reason);
+	tiles = cut(deep, 65536, 1024, &gradient); /* as many tiles for each thread */
+	ck_assert(tiles.windows && !tiles.carries);
+	ck_assert_int_eq(tiles_chunks(&tiles), 6);
+	ck_assert_int_le(tiles.tile, 4 * 3602);
+}
+END_TEST
+
 /* The whole array is lowered once to steps, and once to the body that says where to cut; each size of tile once. */
 START_TEST(lowerings_of_a_job)
 {
@@ -313,6 +358,8 @@ int main(void)
 	tcase_add_test(tcase, sums_go_by_blocks);
 	tcase_add_test(tcase, sums_of_products_go_by_even_blocks);
 	tcase_add_test(tcase, whole_arrays);
+	tcase_add_test(tcase, windows_by_default);
+	tcase_add_test(tcase, windows_of_deep_chains);
 	tcase_add_test(tcase, rows_that_ranks_exchange);
 	tcase_add_test(tcase, first_slices);
 	tcase_add_test(tcase, lowerings_of_a_job);
