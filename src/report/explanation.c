@@ -17,6 +17,7 @@ struct part {
 	struct arena *arena;
 	struct text_list forward, backward, saved;
 	const char **letters;   /* by value of the recording body; NULL: none yet */
+	bool *kept;             /* by value of the recording body: it is a residual */
 	uint32_t *total, *rank; /* by recorded value: number of its cotangents; by backward value: which of them, from 1 */
 	uint32_t letters_used;
 	bool macrons;
@@ -119,16 +120,14 @@ static void put_saved(struct part *part, const struct instr *instr)
 	uint32_t made[INSTR_WRITES];
 	const size_t count = instr_writes(instr, made);
 	const char *before = "  # saves ";
-	for (size_t i = 0; i < count; i++)
-		for (size_t k = 0; k < part->linear->residual_count; k++) {
-			const struct residual *residual = &part->linear->residuals[k];
-			if (residual->value != made[i])
-				continue;
-			text_printf(part->to, "%s%s", before, letter_of(part, made[i]));
-			if (made[i] != instr->out)
-				text_printf(part->to, " (%s)", linear_maker(part->body, made[i]));
-			before = ", ";
-		}
+	for (size_t i = 0; i < count; i++) {
+		if (!part->kept[made[i]])
+			continue;
+		text_printf(part->to, "%s%s", before, letter_of(part, made[i]));
+		if (made[i] != instr->out)
+			text_printf(part->to, " (%s)", linear_maker(part->body, made[i]));
+		before = ", ";
+	}
 }
 
 /* Appends WORD and the index of STREAM, with the counters that move it, outermost first, as in "stream=1+6*i0+2*i1". */
@@ -221,10 +220,13 @@ static bool make_part(struct report *report, const struct explanation *e, const 
 	text_grow_in(&part->line, part->arena);
 	part->macrons = e->macrons && report->format == REPORT_TABLE;
 	part->letters = arena_array(part->arena, linear->record->value_count + 1, sizeof *part->letters);
+	part->kept = arena_array(part->arena, linear->record->value_count + 1, sizeof *part->kept);
 	part->total = arena_array(part->arena, linear->record->value_count + 1, sizeof *part->total);
 	part->rank = arena_array(part->arena, backward->value_count + 1, sizeof *part->rank);
-	if (!part->letters || !part->total || !part->rank)
+	if (!part->letters || !part->kept || !part->total || !part->rank)
 		return false;
+	for (size_t i = 0; i < linear->residual_count; i++)
+		part->kept[linear->residuals[i].value] = true;
 	for (size_t i = 0; i < backward->value_count; i++)
 		if (backward->values[i].cotangent)
 			part->rank[i] = ++part->total[backward->values[i].primal];
