@@ -35,4 +35,18 @@ static inline void sum_add(double *hi, double *lo, double x, double x_lo)
 	*hi = sum;
 }
 
+/*
+ * Returns (HI + LO) / DIVISOR, rounded once but for some 2^-50 of a last place. So the mean of equal numbers is that number.
+ * The error of the first quotient is exact (Dekker 1971) where the quotient is normal.
+ */
+static inline double sum_quotient(double hi, double lo, double divisor)
+{
+	if (divisor == 1 || lo == 0 || !isfinite(hi))
+		return (hi + lo) / divisor;
+	double sum = hi, rest = 0;
+	sum_add(&sum, &rest, lo, 0);
+	const double quotient = sum / divisor;
+	return quotient + (fma(-quotient, divisor, sum) + rest) / divisor;
+}
+
 #endif

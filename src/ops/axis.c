@@ -8,6 +8,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/checked.h"
 #include "ops/lines.h"
 
 static void walk_axis(const struct op_call *call, const struct line_arrays *arrays, line_function *function)
@@ -42,7 +43,7 @@ LINES(softmax_lines)
 	if (!find_shown(loops, (struct lines){at->in[0], n, count}, largest, shown)) {
 		loops->subtract(at->out, at->in[0], largest, n, count);
 		lines_exp(call, at->out, at->out, n * count);
-		loops->sum.values(sum, at->out, n, count);
+		loops->sum.values(sum, NULL, at->out, n, count);
 		loops->divide(at->out, at->out, sum, n, count);
 		return;
 	}
@@ -51,7 +52,7 @@ LINES(softmax_lines)
 		loops->subtract(line, element_at(at->in[0], size, (int64_t)(i * n)), &largest[i], shown[i], 1);
 		lines_exp(call, line, line, shown[i]);
 		memset(line + shown[i] * size, 0, (n - shown[i]) * size);
-		loops->sum.values(&sum[i], line, n, 1);
+		loops->sum.values(&sum[i], NULL, line, n, 1);
 		loops->divide(line, line, &sum[i], shown[i], 1);
 	}
 }
@@ -63,8 +64,8 @@ FORWARD(softmax) { walk_axis(call, &(struct line_arrays){.in = {v}, .out = y}, s
  * of lines that go on in other blocks of rows (ops/fold.c).
  */
 
-LINES(product_sum_lines) { loops->sum.products(at->wide[0], at->in[1], at->in[0], n, count); }
-LINES(cotangent_sum_lines) { loops->sum.values(at->wide[0], at->in[1], n, count); }
+LINES(product_sum_lines) { loops->sum.products(at->wide[0], at->wide[1], at->in[1], at->in[0], n, count); }
+LINES(cotangent_sum_lines) { loops->sum.values(at->wide[0], at->wide[1], at->in[1], n, count); }
 
 /* dv = y * (g - sum(g * y)) */
 LINES(softmax_derivative_lines)
@@ -72,7 +73,7 @@ LINES(softmax_derivative_lines)
 	const void *y = at->in[0], *g = at->in[1];
 	double own[LINES_SOME];
 	if (!at->wide[0])
-		loops->sum.products(own, g, y, n, count);
+		loops->sum.products(own, NULL, g, y, n, count);
 	loops->softmax_derivative(at->out, g, y, at->wide[0] ? at->wide[0] : own, n, count);
 }
 
@@ -98,7 +99,7 @@ LINES(log_softmax_derivative_lines)
 	double own[LINES_SOME];
 	lines_exp(call, at->out, at->in[0], n * count);
 	if (!at->wide[0])
-		loops->sum.values(own, at->in[1], n, count);
+		loops->sum.values(own, NULL, at->in[1], n, count);
 	loops->log_softmax_derivative(at->out, at->in[1], at->wide[0] ? at->wide[0] : own, n, count);
 }
 
@@ -113,17 +114,17 @@ VJP(log_softmax)
  */
 LINES(normalize_lines)
 {
-	double mean[LINES_SOME] = {0}, scale[LINES_SOME];
-	if (call->op == OP_layernorm) {
-		loops->sum.values(mean, at->in[0], n, count);
-		for (size_t i = 0; i < count; i++)
-			mean[i] /= (double)n;
-		loops->sum.deviations(scale, at->in[0], mean, n, count);
-	} else {
-		loops->sum.squares(scale, at->in[0], n, count);
+	const struct lines lines = {at->in[0], n, count};
+	double mean[LINES_SOME] = {0}, rest[LINES_SOME], squares[LINES_SOME], squares_rest[LINES_SOME], scale[LINES_SOME];
+	if (call->op == OP_layernorm)
+		lines_moments(loops, lines, (struct line_moments){mean, rest, squares, squares_rest, scale});
+	else
+		lines_sum_squares(loops, lines, squares, scale);
+	for (size_t i = 0; i < count; i++) {
+		if (call->op == OP_layernorm)
+			mean[i] = sum_quotient(mean[i], rest[i], (double)n) * scale[i];
+		scale[i] = normal_scale(squares[i], scale[i], (double)n, call->attrs->eps);
 	}
-	for (size_t i = 0; i < count; i++)
-		scale[i] = 1 / sqrt(scale[i] / (double)n + call->attrs->eps);
 	if (at->out)
 		loops->normalize(at->out, at->in[0], mean, scale, n, count);
 	if (at->short_out)
@@ -139,26 +140,27 @@ LINES(normalize_sum_lines)
 {
 	const void *y = at->in[0], *g = at->in[1];
 	if (call->op == OP_layernorm)
-		loops->sum.values(at->wide[1], g, n, count);
-	loops->sum.products(at->wide[0], g, y, n, count);
+		loops->sum.values(at->wide[2], at->wide[3], g, n, count);
+	loops->sum.products(at->wide[0], at->wide[1], g, y, n, count);
 }
 
 /* dv = scale * (g - mean(g) - y * mean(g * y)); rmsnorm has no mean(g) */
 LINES(normalize_derivative_lines)
 {
 	const void *y = at->in[0], *g = at->in[1];
-	double product[LINES_SOME], sum[LINES_SOME] = {0};
+	double own[4][LINES_SOME] = {{0}};
 	struct normalization p[LINES_SOME];
 	struct line_arrays with = *at;
-	const double rows = at->wide[0] ? (double)call->whole : (double)n;
-	if (!at->wide[0]) {
-		with.wide[0] = product;
-		with.wide[1] = sum;
+	const bool given = at->wide[0] != NULL;
+	const double rows = given ? (double)call->whole : (double)n;
+	for (int k = 0; !given && k < 4; k++)
+		with.wide[k] = own[k];
+	if (!given)
 		normalize_sum_lines(call, loops, &with, n, count);
-	}
+	const double *const product = with.wide[0], *const sum = with.wide[given ? 1 : 2];
 	for (size_t i = 0; i < count; i++)
-		p[i] = (struct normalization){.mean = with.wide[1][i] / rows,
-		                              .product = with.wide[0][i] / rows,
+		p[i] = (struct normalization){.mean = sum_quotient(sum[i], own[3][i], rows),
+		                              .product = sum_quotient(product[i], own[1][i], rows),
 		                              .scale = element_get(loops->dtype, at->short_in[0], i)};
 	loops->normalize_derivative(at->out, g, y, p, n, count);
 }

@@ -4,12 +4,12 @@
  *
  *     state      parts for each element of the result, or of a row                            operations
  *     extreme    the extreme                                                                  amax amin
- *     sum        the sum, its rounding error (Neumaier 1974)                                  sum mean losses rmsnorm
+ *     sum        the sum, its rounding error (Neumaier 1974)                                  sum mean losses
  *     product    a mantissa, an exponent of 2                                                 prod
- *     squares    the sum, its error, the scale of the squares                                 norm
+ *     squares    the sum, its error, the scale of the squares                                 norm rmsnorm
  *     exponents  the sum, its error, the shift of the exponents (Milakov, Gimelshein 2018)    logsumexp softmax log_softmax
- *     moments    the sum, its error, the squared deviations, their error, the number of rows  var std layernorm
- *                (Chan, Golub, LeVeque 1979)
+ *     moments    the sum, its error, the squared deviations, their error, the number of rows, var std layernorm
+ *                the scale (Chan, Golub, LeVeque 1979)
  *     sums       two sums, each with its error                                                derivative of layernorm
  *     factors    a product, as above, and the numbers of zeros and of infinities beside it    derivative of prod
  */
@@ -43,6 +43,7 @@ static enum state_kind kind_of(struct fold_op fold)
 	case OP_prod:
 		return STATE_PRODUCT;
 	case OP_norm:
+	case OP_rmsnorm:
 		return STATE_SQUARES;
 	case OP_logsumexp:
 	case OP_softmax:
@@ -60,7 +61,7 @@ static enum state_kind kind_of(struct fold_op fold)
 int fold_parts(struct fold_op fold)
 {
 	static const int parts[] = {[STATE_EXTREME] = 1,   [STATE_SUM] = 2,     [STATE_PRODUCT] = 2, [STATE_SQUARES] = 3,
-	                            [STATE_EXPONENTS] = 3, [STATE_MOMENTS] = 5, [STATE_SUMS] = 4,    [STATE_FACTORS] = 4};
+	                            [STATE_EXPONENTS] = 3, [STATE_MOMENTS] = 6, [STATE_SUMS] = 4,    [STATE_FACTORS] = 4};
 	return parts[kind_of(fold)];
 }
 
@@ -131,9 +132,6 @@ LINES(state_lines)
 	case STATE_EXTREME:
 		(call->op == OP_amax ? loops->largest : loops->smallest)(wide[0], lines.data, n, count);
 		break;
-	case STATE_SUM: /* of rmsnorm: others do not go by lines */
-		loops->sum.squares(wide[0], lines.data, n, count);
-		break;
 	case STATE_PRODUCT:
 		for (size_t i = 0; i < count; i++)
 			multiply_line(loops->dtype, line_at(loops, lines.data, n, i), n, &wide[0][i], &wide[1][i]);
@@ -145,18 +143,12 @@ LINES(state_lines)
 		lines_largest(loops, wide[2], lines);
 		lines_sum_exp(call, loops, NULL, lines, wide[2], wide[0]);
 		break;
-	case STATE_MOMENTS: {
-		double mean[LINES_SOME];
-		loops->sum.values(wide[0], lines.data, n, count);
-		for (size_t i = 0; i < count; i++) {
-			mean[i] = wide[0][i] / (double)n;
-			wide[3][i] = 0;
+	case STATE_MOMENTS:
+		lines_moments(loops, lines, (struct line_moments){wide[0], wide[1], wide[2], wide[3], wide[5]});
+		for (size_t i = 0; i < count; i++)
 			wide[4][i] = (double)n;
-		}
-		loops->sum.deviations(wide[2], lines.data, mean, n, count);
 		break;
-	}
-	default: /* of derivatives alone */
+	default: /* sums do not go by lines; others are of derivatives alone */
 		break;
 	}
 }
@@ -179,11 +171,10 @@ void fold_partial_back(const struct op_call *call, double *state, const void *g,
 {
 	const struct fold_op fold = {call->op, true};
 	const int64_t count = fold_count(call->op, call->v, call->y);
-	const int step = kind_of(fold) == STATE_FACTORS ? 1 : 2; /* a sum's error is behind it, 0 so far */
 	struct line_arrays to = {.out = NULL};
 	memset(state, 0, (size_t)(fold_parts(fold) * count) * sizeof *state);
-	for (int i = 0; i < statistics_of(fold); i++)
-		to.wide[i] = state + i * step * count;
+	for (int i = 0; i < fold_parts(fold); i++)
+		to.wide[i] = state + i * count;
 	if (op_normalizes(call->op))
 		axis_statistics(call, to, g, needs);
 	else
@@ -277,14 +268,19 @@ static double from(const struct state_pair *p, int k) { return p->from[k * p->co
 
 static void add_moments(const struct state_pair *p)
 {
-	const double rows = *part(p, 4), more = from(p, 4);
+	const double rows = *part(p, 4), more = from(p, 4), scale = fmax(*part(p, 5), from(p, 5));
+	const double by = rows > 0 ? *part(p, 5) / scale : 1, from_by = more > 0 ? from(p, 5) / scale : 1;
+	const double sum = from(p, 0) * from_by, rest = from(p, 1) * from_by;
+	for (int k = 0; k < 4; k++)
+		*part(p, k) *= k < 2 ? by : by * by;
 	if (rows > 0 && more > 0) {
-		const double apart = (from(p, 0) + from(p, 1)) / more - (*part(p, 0) + *part(p, 1)) / rows;
+		const double apart = sum_quotient(sum, rest, more) - sum_quotient(*part(p, 0), *part(p, 1), rows);
 		sum_add(part(p, 2), part(p, 3), apart * apart * (rows * more / (rows + more)), 0);
 	}
-	sum_add(part(p, 0), part(p, 1), from(p, 0), from(p, 1));
-	sum_add(part(p, 2), part(p, 3), from(p, 2), from(p, 3));
+	sum_add(part(p, 0), part(p, 1), sum, rest);
+	sum_add(part(p, 2), part(p, 3), from(p, 2) * (from_by * from_by), from(p, 3) * (from_by * from_by));
 	*part(p, 4) = rows + more;
+	*part(p, 5) = scale;
 }
 
 static void add_factors(const struct state_pair *p)
@@ -350,12 +346,12 @@ static void finish_norm(const struct op_call *call, double *y, const double *sta
 		const double sum = hi[i] + lo[i];
 		switch (call->op) {
 		case OP_layernorm:
-			y[i] = sum / rows;
-			y[count + i] = 1 / sqrt((third[i] + fourth[i]) / rows + eps);
+			y[i] = sum_quotient(hi[i], lo[i], rows) * fourth[2 * count + i];
+			y[count + i] = normal_scale(third[i] + fourth[i], fourth[2 * count + i], rows, eps);
 			break;
 		case OP_rmsnorm:
 			y[i] = 0;
-			y[count + i] = 1 / sqrt(sum / rows + eps);
+			y[count + i] = normal_scale(sum, third[i], rows, eps);
 			break;
 		default:
 			y[i] = third[i];
@@ -372,8 +368,7 @@ static void finish_back(const struct op_call *call, double *y, const double *sta
 	for (int k = 0; k < statistics_of(fold); k++)
 		for (int64_t i = 0; i < count; i++) {
 			const double *at = state + (factors ? k : 2 * k) * count + i;
-			const double sum = factors ? at[0] : at[0] + at[count];
-			y[k * count + i] = mean ? reduction_mean(call, sum) : sum;
+			y[k * count + i] = factors ? at[0] : mean ? reduction_mean(call, at[0], at[count]) : at[0] + at[count];
 		}
 }
 
@@ -404,7 +399,8 @@ void fold_finish(const struct op_call *call, bool back, void *y, const double *s
 	case STATE_MOMENTS:
 		for (int64_t i = 0; i < count; i++)
 			element_set(dtype, y, (size_t)i,
-			            reduction_result(call->op, third[i] + third[count + i], third[2 * count + i]));
+			            reduction_result(call->op, sum_quotient(third[i], third[count + i], third[2 * count + i]),
+			                             third[3 * count + i]));
 		break;
 	default:
 		for (int64_t i = 0; i < count; i++)

@@ -72,20 +72,25 @@ struct rows {
 };
 
 /*
- * Sums of lines, in double. A line is N consecutive elements, and COUNT lines follow one another. out[i] is the sum
- * of line i. Fewer than 8 elements are added one after another, as in NumPy. Longer lines have blocks of 128; the
- * last may be shorter. In a block, lane j of 16 adds elements j, j + 16, ... Then lanes j and j + 8 are added, then
- * j + 4, j + 2, j + 1. Blocks are added pairwise.
+ * Sums of lines, in double. A line is N consecutive elements, and COUNT lines follow one another. out[i] + rest[i] is the
+ * sum of line i, where rest[i] is what the roundings lost. If REST is NULL, out[i] is the sum rounded once. A sum that is
+ * not finite has the rest 0.
+ *
+ * F64: each addition adds its rounding error to a second number (Ogita, Rump, Oishi 2005, "Accurate sum and dot
+ * product"). Up to 32 elements are added one after another. Of longer lines, lane j of 8 adds elements j, j + 8, ... Then
+ * lanes j and j + 4 are added, then j + 2, j + 1.
+ *
+ * F32: the rest is 0, since doubles sum floats well enough. Up to 7 elements are added one after another. Longer lines
+ * have blocks of 128; the last may be shorter. A block has 16 lanes, in the same way. Blocks are added pairwise.
  */
 struct line_sums {
-	double (*value)(const void *v, size_t n); /* the sum of one line; a NaN may have any bits */
-	void (*values)(double *out, const void *v, size_t n, size_t count);
-	void (*squares)(double *out, const void *v, size_t n, size_t count);
-	void (*products)(double *out, const void *v, const void *a, size_t n, size_t count);     /* of v * a */
-	void (*deviations)(double *out, const void *v, const double *p, size_t n, size_t count); /* of (v - p[i])^2 */
-	/* Each returns a sum over one line, as value does: of |v|, and of Huber's loss of v at delta P. */
-	double (*magnitudes)(const void *v, size_t n);
-	double (*huber)(const void *v, double p, size_t n);
+	void (*values)(double *out, double *rest, const void *v, size_t n, size_t count);
+	void (*squares)(double *out, double *rest, const void *v, size_t n, size_t count);
+	void (*magnitudes)(double *out, double *rest, const void *v, size_t n, size_t count); /* of |v| */
+	/* of v * a; of (v - p[i])^2; of Huber's loss of v at delta p[i] */
+	void (*products)(double *out, double *rest, const void *v, const void *a, size_t n, size_t count);
+	void (*deviations)(double *out, double *rest, const void *v, const double *p, size_t n, size_t count);
+	void (*huber)(double *out, double *rest, const void *v, const double *p, size_t n, size_t count);
 };
 
 /* For the derivative of a line's normalization: mean(g) (rmsnorm: 0), mean(g * y), the scale of the forward pass. */

@@ -1,14 +1,16 @@
 /*
  * Walks over lines, and the sums that reductions and broadcasting share.
  *
- * A contiguous line is summed pairwise in double. If inner > 1, neighbouring lines are
- * summed together, row after row, in a double with a correction for each line. Either
- * order depends on shapes alone.
+ * A contiguous line is summed by lanes (kernels.h). If inner > 1, neighbouring lines are
+ * summed together, row after row. Either way a sum has a second double for its rounding
+ * errors, and the order depends on shapes alone.
  */
 #include "ops/lines.h"
 
 #include <math.h>
 #include <string.h>
+
+#include "base/checked.h"
 
 struct axis_view axis_view_named(const struct attrs *attrs, const struct shape *shape)
 {
@@ -171,19 +173,12 @@ void sums_of(const struct kernels *kernels, const struct axis_view *view, const 
 {
 	double *const hi = sums.hi, *const lo = sums.lo;
 	const size_t size = element_size(kernels->dtype);
-	memset(lo, 0, count * sizeof *lo);
 	if (view->inner == 1) {
-		enum { LONG = 256 };
-		const struct loops *loops = kernels->loops;
-		const void *lines = element_at(v, size, first * view->n);
-		if (view->n < LONG)
-			loops->sum.values(hi, lines, (size_t)view->n, count);
-		else
-			for (size_t i = 0; i < count; i++)
-				hi[i] = loops->sum.value(line_at(loops, lines, (size_t)view->n, i), (size_t)view->n);
+		kernels->loops->sum.values(hi, lo, element_at(v, size, first * view->n), (size_t)view->n, count);
 		return;
 	}
 	memset(hi, 0, count * sizeof *hi);
+	memset(lo, 0, count * sizeof *lo);
 	for (size_t done = 0; done < count;) {
 		const int64_t o = (first + (int64_t)done) / view->inner, j = (first + (int64_t)done) % view->inner;
 		const size_t left = count - done, width = (size_t)(view->inner - j) < left ? (size_t)(view->inner - j) : left;
@@ -198,7 +193,7 @@ void sums_store(enum dtype dtype, void *out, const double *hi, const double *lo,
 {
 	if (dtype == DTYPE_F64)
 		for (size_t i = 0; i < count; i++)
-			((double *)out)[i] = (hi[i] + lo[i]) / divisor;
+			((double *)out)[i] = sum_quotient(hi[i], lo[i], divisor);
 	else
 		for (size_t i = 0; i < count; i++)
 			((float *)out)[i] = (float)((hi[i] + lo[i]) / divisor);
@@ -235,7 +230,7 @@ void lines_sum_exp(const struct op_call *call, const struct loops *loops, void *
 {
 	enum { PIECE = 1024 };
 	_Alignas(64) double piece[PIECE];
-	double part[LINES_SOME];
+	double part[LINES_SOME], part_rest[LINES_SOME], rest[LINES_SOME] = {0};
 	const size_t n = lines.n, count = lines.count, size = element_size(loops->dtype);
 	const size_t width = n < PIECE ? n : PIECE, some = n && n < PIECE ? PIECE / n : 1;
 	memset(sum, 0, count * sizeof *sum);
@@ -246,8 +241,10 @@ void lines_sum_exp(const struct op_call *call, const struct loops *loops, void *
 			void *to = out ? element_of(out, size, at) : piece;
 			loops->subtract(to, element_at(lines.data, size, at), shift + first, w, here);
 			lines_exp(call, to, to, w * here);
-			loops->sum.values(part, to, w, here);
+			loops->sum.values(part, part_rest, to, w, here);
 			for (size_t i = 0; i < here; i++)
-				sum[first + i] += part[i];
+				sum_add(&sum[first + i], &rest[first + i], part[i], part_rest[i]);
 		}
+	for (size_t i = 0; i < count; i++)
+		sum[i] += rest[i];
 }

@@ -7,12 +7,14 @@
 #ifndef OPS_LINES_H
 #define OPS_LINES_H
 
+#include <math.h>
+
 #include "ops/general.h"
 
 enum {
 	LINES_PANEL = 16,
 	LINES_SOME = 64, /* the most lines of one call of a line_function */
-	FOLD_PARTS = 5,  /* the largest fold_parts() */
+	FOLD_PARTS = 6,  /* the largest fold_parts() */
 };
 
 struct axis_view {
@@ -98,8 +100,19 @@ static inline void lines_exp(const struct op_call *call, void *out, const void *
 /* Stores the sum of each line's squares over SCALE[i] squared. SCALE[i] is 1 unless the plain sum is out of range. */
 void lines_sum_squares(const struct loops *loops, struct lines lines, double *sum, double *scale);
 
-/* Stores each line's mean, and the sum of the squared deviations from it. */
-void lines_deviations(const struct loops *loops, struct lines lines, double *mean, double *deviations);
+/*
+ * The moments of lines: a line's SUM over its SCALE, and the sum of SQUARES of deviations from the mean, over the scale
+ * squared. Each has a REST. The scale is a power of two. It is 1 unless squares are out of range.
+ */
+struct line_moments {
+	double *sum, *rest, *squares, *squares_rest, *scale;
+};
+void lines_moments(const struct loops *loops, struct lines lines, struct line_moments moments);
+/* Returns 1 / sqrt(SQUARES SCALE^2 / COUNT + EPS), with which layernorm and rmsnorm multiply. */
+static inline double normal_scale(double squares, double scale, double count, double eps)
+{
+	return 1 / sqrt(squares / count + eps / scale / scale) / scale;
+}
 /* Calls FUNCTION for the lines of V that the call's axes name, and that are reduced, with TO's other arrays. */
 void reduction_walk(const struct op_call *call, struct line_arrays to, const void *v, line_function *function);
 /* Stores the sums of a tile's lines in HI and LO. */
@@ -108,7 +121,7 @@ void sum_partial_axes(const struct op_call *call, double *hi, double *lo, const 
 double reduction_divisor(const struct op_call *call);
 /*
  * Returns the result of OP. For norm, VALUE is the sum of squares by SCALE squared. For logsumexp, VALUE is the sum of
- * exponentials, and SCALE their shift. For var and std, VALUE is the sum of squared deviations of SCALE elements.
+ * exponentials, and SCALE their shift. For var and std, VALUE is the mean squared deviation by SCALE squared.
  */
 double reduction_result(enum op op, double value, double scale);
 /* Stores the sum of a tile's losses in HI and LO, and the array kept for the derivative in K unless that is NULL. */
@@ -152,8 +165,9 @@ static inline const void *line_at(const struct loops *loops, const void *array, 
 }
 /*
  * The derivatives of reductions and of operations along an axis, from statistics of their lines. The first two store the
- * sums of a block of rows in TO's wide arrays: one for each line, but rmsnorm's and layernorm's two and prod's four. The
- * others compute a block's dv by the statistics of all rows in BY: the sums, means for var and std.
+ * sums of a block of rows in TO's wide arrays, each with its rest behind it. There is one sum for each line, but two of
+ * rmsnorm and layernorm, and prod has four numbers without a rest. The others compute a block's dv by the statistics of
+ * all rows in BY: the sums, means for var and std.
  */
 void reduction_statistics(const struct op_call *call, struct line_arrays to, const void *const needs[MAX_NEEDS]);
 void axis_statistics(const struct op_call *call, struct line_arrays to, const void *g,
@@ -162,8 +176,8 @@ void reduction_apply(const struct op_call *call, struct line_arrays by, void *dv
                      const void *const needs[MAX_NEEDS]);
 void axis_apply(const struct op_call *call, struct line_arrays by, void *dv, const void *g,
                 const void *const needs[MAX_NEEDS]);
-/* Returns SUM by the elements of the whole array that one element of the result reduces. */
-double reduction_mean(const struct op_call *call, double sum);
+/* Returns SUM + REST by the elements of the whole array that one element of the result reduces. */
+double reduction_mean(const struct op_call *call, double sum, double rest);
 /* Returns a product's MANTISSA in [0.5, 1), and adds its exponent to *EXPONENT. 0, infinities and NaN stay. */
 double product_split(double mantissa, double *exponent);
 

@@ -20,9 +20,10 @@
 enum {
 	SUM_BLOCK = 128,
 	SUM_LANES = 16,
-	SUM_FEW = 8,         /* lines of fewer elements are summed one element after another, as in NumPy */
+	SUM_FEW = 8,         /* lines of fewer floats are summed one element after another, as in NumPy */
 	SUM_SHORT = 32,      /* the longest lines that are summed side by side ... */
 	SUMS_ACROSS = 8,     /* ... and how many of them */
+	SUMS_SOME = 64,      /* lines whose rests are stored at once, a multiple of SUMS_ACROSS */
 	EXTREME_SHORT = 256, /* the longest lines whose extremes are found side by side */
 	NEIGHBOUR_VECTORS = 4, /* of a laplacian or a stencil that are computed at once */
 	/* of a matrix product (gemm_template.h) */
@@ -38,6 +39,40 @@ static inline double fold_lanes(double lane[SUM_LANES])
 			lane[j] += lane[j + width];
 	return lane[0] + lane[1];
 }
+
+/*
+ * Stores in REST, or adds to SUM if that is NULL, what the roundings of COUNT sums LOST. A sum that is not finite has
+ * lost nothing. A NaN becomes one and the same, since the compiler chooses which of two NaNs an addition returns.
+ */
+static inline __attribute__((always_inline)) void finish_sums(double *sum, double *rest, const double *lost,
+                                                              size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		const double left = fabs(sum[i]) < INFINITY ? lost[i] : 0;
+		sum[i] = sum[i] == sum[i] ? sum[i] : (double)NAN;
+		if (rest)
+			rest[i] = left;
+		else
+			sum[i] += left;
+	}
+}
+
+/* Defines the sums of COUNT lines by functions for one line and for SUMS_ACROSS short ones. */
+#define SUM_OF_LINES(NAME, TYPE)                                                                                       \
+	static inline __attribute__((always_inline, unused)) void NAME##_lines_##TYPE(                                     \
+		double *out, double *rest, const REAL *v, const REAL *a, const double *q, size_t n, size_t count)              \
+	{                                                                                                                  \
+		double lost[SUMS_SOME];                                                                                        \
+		for (size_t first = 0; first < count; first += SUMS_SOME) {                                                    \
+			const size_t end = count - first < SUMS_SOME ? count : first + SUMS_SOME;                                  \
+			size_t i = first;                                                                                          \
+			for (; 0 < n && n <= SUM_SHORT && i + SUMS_ACROSS <= end; i += SUMS_ACROSS)                                \
+				NAME##_across_##TYPE(out + i, lost + (i - first), v + i * n, a + i * n, q ? q + i : NULL, n);          \
+			for (; i < end; i++)                                                                                       \
+				out[i] = NAME##_any_##TYPE(v + i * n, a + i * n, q ? q[i] : 0, n, lost + (i - first));                 \
+			finish_sums(out + first, rest ? rest + first : NULL, lost, end - first);                                   \
+		}                                                                                                              \
+	}
 
 /* Adds blocks pairwise. `blocks` counts them. sum[b] is the sum of 2^b of them if bit b of `blocks` is set. */
 struct levels {

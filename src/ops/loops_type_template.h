@@ -100,14 +100,16 @@ static void N(transpose)(void *to, int64_t to_row, const void *from, int64_t fro
 }
 
 /*
- * Defines the sums over lines of TERM, an expression in x, in A's element w, and in the line's parameter p. A lane of a
- * block that gets no element holds -0, which adds nothing. Short lines are summed side by side, each in its own lane of
- * the vectors, by the same additions as a line alone.
+ * SUM_OF defines the sums over lines of TERM, an expression in x, in A's element w, and in the line's parameter p. A lane
+ * that gets no element adds -0, which changes nothing. Short lines are summed side by side, each in its own lane of the
+ * vectors, by the same additions as a line alone.
  */
 #define TERM_ELEMENT(I) const double x MAYBE_UNUSED = (double)v[I], w MAYBE_UNUSED = (double)a[I]
+
+#ifdef TYPE_F32
 #define SUM_OF(NAME, TERM)                                                                                             \
-	static inline __attribute__((always_inline)) double N(NAME##_block)(const REAL *v, const REAL *a,                  \
-	                                                                    double p MAYBE_UNUSED, size_t n)               \
+	static inline __attribute__((always_inline)) double NAME##_block_f32(const REAL *v, const REAL *a,                 \
+	                                                                     double p MAYBE_UNUSED, size_t n)              \
 	{                                                                                                                  \
 		double lane[SUM_LANES];                                                                                        \
 		size_t k = 0;                                                                                                  \
@@ -125,10 +127,11 @@ static void N(transpose)(void *to, int64_t to_row, const void *from, int64_t fro
 			}                                                                                                          \
 		return fold_lanes(lane);                                                                                       \
 	}                                                                                                                  \
-	static double N(NAME##_any)(const REAL *v, const REAL *a, double p MAYBE_UNUSED, size_t n)                         \
+	static double NAME##_any_f32(const REAL *v, const REAL *a, double p MAYBE_UNUSED, size_t n, double *rest)          \
 	{                                                                                                                  \
 		struct levels levels;                                                                                          \
 		size_t i = 0;                                                                                                  \
+		*rest = 0;                                                                                                     \
 		if (n < SUM_FEW) {                                                                                             \
 			double total = n ? -0.0 : 0;                                                                               \
 			for (; i < n; i++) {                                                                                       \
@@ -138,26 +141,28 @@ static void N(transpose)(void *to, int64_t to_row, const void *from, int64_t fro
 			return total;                                                                                              \
 		}                                                                                                              \
 		if (n <= SUM_BLOCK)                                                                                            \
-			return N(NAME##_block)(v, a, p, n);                                                                        \
+			return NAME##_block_f32(v, a, p, n);                                                                       \
 		levels.blocks = 0;                                                                                             \
 		for (; i + SUM_BLOCK <= n; i += SUM_BLOCK)                                                                     \
-			levels_add(&levels, N(NAME##_block)(v + i, a + i, p, SUM_BLOCK));                                          \
+			levels_add(&levels, NAME##_block_f32(v + i, a + i, p, SUM_BLOCK));                                         \
 		if (i < n)                                                                                                     \
-			levels_add(&levels, N(NAME##_block)(v + i, a + i, p, n - i));                                              \
+			levels_add(&levels, NAME##_block_f32(v + i, a + i, p, n - i));                                             \
 		return levels_total(&levels);                                                                                  \
 	}                                                                                                                  \
-	static inline __attribute__((always_inline)) void N(NAME##_across)(double *out, const REAL *v, const REAL *a,      \
-	                                                                   const double *q, size_t n)                      \
+	static inline __attribute__((always_inline)) void NAME##_across_f32(                                               \
+		double *out, double *rest, const REAL *v, const REAL *a, const double *q, size_t n)                            \
 	{                                                                                                                  \
 		const size_t lanes = n < SUM_FEW ? 1 : SUM_LANES;                                                              \
-		double lane[SUM_LANES][SUMS_ACROSS];                                                                           \
+		double lane[SUM_LANES][SUMS_ACROSS], own[SUMS_ACROSS];                                                                       \
+		for (size_t i = 0; i < SUMS_ACROSS; i++)                                                                       \
+			own[i] = q ? q[i] : 0;                                                                                     \
 		for (size_t j = 0; j < lanes; j++)                                                                             \
 			for (size_t i = 0; i < SUMS_ACROSS; i++)                                                                   \
 				lane[j][i] = -0.0;                                                                                     \
 		for (size_t j = 0; j < n; j++)                                                                                 \
 			for (size_t i = 0; i < SUMS_ACROSS; i++) {                                                                 \
 				TERM_ELEMENT(i * n + j);                                                                               \
-				const double p MAYBE_UNUSED = q ? q[i] : 0;                                                            \
+				const double p MAYBE_UNUSED = own[i];                                                                  \
 				lane[j % lanes][i] += TERM;                                                                            \
 			}                                                                                                          \
 		for (size_t width = lanes / 2; width; width /= 2)                                                              \
@@ -165,42 +170,154 @@ static void N(transpose)(void *to, int64_t to_row, const void *from, int64_t fro
 				for (size_t i = 0; i < SUMS_ACROSS; i++)                                                               \
 					lane[j][i] += lane[j + width][i];                                                                  \
 		memcpy(out, lane[0], sizeof lane[0]);                                                                          \
+		memset(rest, 0, sizeof lane[0]);                                                                               \
 	}                                                                                                                  \
-	static inline __attribute__((always_inline, unused)) void N(NAME##_lines)(                                         \
-		double *out, const REAL *v, const REAL *a, const double *q, size_t n, size_t count)                            \
-	{                                                                                                                  \
-		size_t i = 0;                                                                                                  \
-		for (; 0 < n && n <= SUM_SHORT && i + SUMS_ACROSS <= count; i += SUMS_ACROSS)                                  \
-			N(NAME##_across)(out + i, v + i * n, a + i * n, q ? q + i : NULL, n);                                      \
-		for (; i < count; i++)                                                                                         \
-			out[i] = N(NAME##_any)(v + i * n, a + i * n, q ? q[i] : 0, n);                                             \
-		for (i = 0; i < count; i++) /* the compiler chooses which of two NaNs an addition returns */                   \
-			out[i] = out[i] == out[i] ? out[i] : (double)NAN;                                                          \
+	SUM_OF_LINES(NAME, f32)
+#else
+/* Eight sums, each with a second number for the rounding errors. It becomes NaN once the sum is infinite or NaN. */
+struct wide_lanes {
+	vector_f64 sum[SUMS_ACROSS / LANES_f64], lost[SUMS_ACROSS / LANES_f64];
+};
+#define EACH_WIDE _Pragma("GCC unroll 4") for (int i = 0; i < SUMS_ACROSS / LANES_f64; i++)
+
+static inline __attribute__((always_inline)) void wide_lanes_begin(struct wide_lanes *wide)
+{
+	EACH_WIDE {
+		wide->sum[i] = -(vector_f64){0};
+		wide->lost[i] = (vector_f64){0};
 	}
+}
+
+/* Adds a term to each sum. Knuth's formula for the rounding error has no branch. */
+static inline __attribute__((always_inline)) void wide_lanes_add(struct wide_lanes *wide,
+                                                                 const double term[SUMS_ACROSS])
+{
+	EACH_WIDE {
+		const vector_f64 x = *(const loose_f64 *)(term + i * LANES_f64), old = wide->sum[i];
+		const vector_f64 sum = old + x, part = sum - old;
+		wide->lost[i] += (old - (sum - part)) + (x - part);
+		wide->sum[i] = sum;
+	}
+}
+
+static inline __attribute__((always_inline)) void wide_lanes_store(const struct wide_lanes *wide,
+                                                                   double sum[SUMS_ACROSS], double lost[SUMS_ACROSS])
+{
+	EACH_WIDE {
+		*(loose_f64 *)(sum + i * LANES_f64) = wide->sum[i];
+		*(loose_f64 *)(lost + i * LANES_f64) = wide->lost[i];
+	}
+}
+#undef EACH_WIDE
+
+/* Adds X to SUM and its rounding error to LOST. */
+static inline void wide_add(double *sum, double *lost, double x)
+{
+	const double old = *sum, all = old + x, part = all - old;
+	*lost += (old - (all - part)) + (x - part);
+	*sum = all;
+}
+
+/* Returns the sum of the lanes, which are added pairwise. */
+static inline double wide_lanes_fold(const struct wide_lanes *wide, double *rest)
+{
+	double sum[SUMS_ACROSS], lost[SUMS_ACROSS];
+	wide_lanes_store(wide, sum, lost);
+	for (int width = SUMS_ACROSS / 2; width > 0; width /= 2)
+		for (int j = 0; j < width; j++) {
+			wide_add(&sum[j], &lost[j], sum[j + width]);
+			lost[j] += lost[j + width];
+		}
+	*rest = lost[0];
+	return sum[0];
+}
+
+#define SUM_OF(NAME, TERM)                                                                                             \
+	static double NAME##_any_f64(const REAL *v, const REAL *a, double p MAYBE_UNUSED, size_t n, double *rest)          \
+	{                                                                                                                  \
+		struct wide_lanes wide;                                                                                        \
+		size_t k = 0;                                                                                                  \
+		if (n <= SUM_SHORT) {                                                                                          \
+			double total = n ? -0.0 : 0, lost = 0;                                                                     \
+			for (; k < n; k++) {                                                                                       \
+				TERM_ELEMENT(k);                                                                                       \
+				wide_add(&total, &lost, TERM);                                                                         \
+			}                                                                                                          \
+			*rest = lost;                                                                                              \
+			return total;                                                                                              \
+		}                                                                                                              \
+		wide_lanes_begin(&wide);                                                                                       \
+		double term[SUMS_ACROSS];                                                                                      \
+		for (; k + SUMS_ACROSS <= n; k += SUMS_ACROSS) {                                                               \
+			for (size_t j = 0; j < SUMS_ACROSS; j++) {                                                                 \
+				TERM_ELEMENT(k + j);                                                                                   \
+				term[j] = TERM;                                                                                        \
+			}                                                                                                          \
+			wide_lanes_add(&wide, term);                                                                               \
+		}                                                                                                              \
+		for (size_t j = 0; j < SUMS_ACROSS; j++) {                                                                     \
+			TERM_ELEMENT(k + j < n ? k + j : 0);                                                                       \
+			term[j] = k + j < n ? TERM : -0.0;                                                                         \
+		}                                                                                                              \
+		wide_lanes_add(&wide, term);                                                                                   \
+		return wide_lanes_fold(&wide, rest);                                                                           \
+	}                                                                                                                  \
+	static inline __attribute__((always_inline)) void NAME##_across_f64(                                               \
+		double *out, double *rest, const REAL *v, const REAL *a, const double *q, size_t n)                            \
+	{                                                                                                                  \
+		struct wide_lanes wide;                                                                                        \
+		double own[SUMS_ACROSS];                                                                                       \
+		for (size_t i = 0; i < SUMS_ACROSS; i++)                                                                       \
+			own[i] = q ? q[i] : 0;                                                                                     \
+		wide_lanes_begin(&wide);                                                                                       \
+		for (size_t j = 0; j < n; j++) {                                                                               \
+			double term[SUMS_ACROSS];                                                                                  \
+			for (size_t i = 0; i < SUMS_ACROSS; i++) {                                                                 \
+				TERM_ELEMENT(i * n + j);                                                                               \
+				const double p MAYBE_UNUSED = own[i];                                                                  \
+				term[i] = TERM;                                                                                        \
+			}                                                                                                          \
+			wide_lanes_add(&wide, term);                                                                               \
+		}                                                                                                              \
+		wide_lanes_store(&wide, out, rest);                                                                            \
+	}                                                                                                                  \
+	SUM_OF_LINES(NAME, f64)
+#endif
 
 SUM_OF(sum, x)
 SUM_OF(sum_squares, x *x)
 SUM_OF(sum_products, x *w)
 SUM_OF(sum_magnitudes, fabs(x))
 SUM_OF(sum_deviations, (x - p) * (x - p))
-SUM_OF(sum_huber, fabs(x) <= p ? 0.5 * (x * x) : p * (fabs(x) - 0.5 * p))
+SUM_OF(sum_huber, fabs(x) <= p ? 0.5 * x * x : p * (fabs(x) - 0.5 * p))
 
-static void N(sums)(double *out, const void *v, size_t n, size_t count) { N(sum_lines)(out, v, v, NULL, n, count); }
-static void N(sums_squares)(double *out, const void *v, size_t n, size_t count)
+#undef SUM_OF
+#undef TERM_ELEMENT
+
+static void N(sums)(double *out, double *rest, const void *v, size_t n, size_t count)
 {
-	N(sum_squares_lines)(out, v, v, NULL, n, count);
+	N(sum_lines)(out, rest, v, v, NULL, n, count);
 }
-static void N(sums_products)(double *out, const void *v, const void *a, size_t n, size_t count)
+static void N(sums_squares)(double *out, double *rest, const void *v, size_t n, size_t count)
 {
-	N(sum_products_lines)(out, v, a, NULL, n, count);
+	N(sum_squares_lines)(out, rest, v, v, NULL, n, count);
 }
-static void N(sums_deviations)(double *out, const void *v, const double *p, size_t n, size_t count)
+static void N(sums_products)(double *out, double *rest, const void *v, const void *a, size_t n, size_t count)
 {
-	N(sum_deviations_lines)(out, v, v, p, n, count);
+	N(sum_products_lines)(out, rest, v, a, NULL, n, count);
 }
-static double N(sum_value)(const void *v, size_t n) { return N(sum_any)(v, v, 0, n); }
-static double N(sum_magnitudes)(const void *v, size_t n) { return N(sum_magnitudes_any)(v, v, 0, n); }
-static double N(sum_huber)(const void *v, double p, size_t n) { return N(sum_huber_any)(v, v, p, n); }
+static void N(sums_magnitudes)(double *out, double *rest, const void *v, size_t n, size_t count)
+{
+	N(sum_magnitudes_lines)(out, rest, v, v, NULL, n, count);
+}
+static void N(sums_deviations)(double *out, double *rest, const void *v, const double *p, size_t n, size_t count)
+{
+	N(sum_deviations_lines)(out, rest, v, v, p, n, count);
+}
+static void N(sums_huber)(double *out, double *rest, const void *v, const double *p, size_t n, size_t count)
+{
+	N(sum_huber_lines)(out, rest, v, v, p, n, count);
+}
 
 /* Returns the lanes of X, rotated so that lane BY comes first. */
 static inline N(vector) N(rotated)(N(vector) x, int by)
@@ -785,7 +902,7 @@ static void N(clear_rows)(const struct rows *to, size_t n, size_t count)
 
 const struct loops TYPED(ISA_LOOPS) = {
 	.dtype = sizeof(REAL) == sizeof(float) ? DTYPE_F32 : DTYPE_F64,
-	.sum = {N(sum_value), N(sums), N(sums_squares), N(sums_products), N(sums_deviations), N(sum_magnitudes), N(sum_huber)},
+	.sum = {N(sums), N(sums_squares), N(sums_magnitudes), N(sums_products), N(sums_deviations), N(sums_huber)},
 	.accumulate = N(accumulate),
 	.accumulate_wide = N(accumulate_wide),
 	.accumulate_long = N(accumulate_long),

@@ -1,6 +1,6 @@
 /*
  * Losses: means over the whole array, tile by tile. A tile is summed in pieces of fixed
- * size (cross_entropy: in rows), each pairwise in double. The sums of the pieces are added
+ * size (cross_entropy: in rows), each by kernels.h. The sums of the pieces are added
  * with their rounding errors kept (Neumaier). At the end the sum is divided by the element
  * count of the whole array (cross_entropy: by its rows). The array kept for the derivative
  * has the broadcast shape of v and t (cross_entropy: v's shape). That of mae holds signs.
@@ -55,32 +55,37 @@ void *loss_kept_at(const struct op_call *call, void *k, int64_t row)
 	return kept_at(call, k, row * (shape_count(&type.shape) / call->v->shape.dim[0]));
 }
 
-/* Returns the sum of the losses of the N differences D, which it may overwrite. Stores what the derivative needs in K. */
-static double piece_loss(const struct op_call *call, const struct loops *loops, void *d, void *k, size_t n)
+/*
+ * Adds the sum of the losses of the N differences D, which it may overwrite, to HI and LO. Stores what the derivative
+ * needs in K.
+ */
+static void add_piece(const struct op_call *call, double *hi, double *lo, void *d, void *k, size_t n)
 {
+	const struct loops *loops = call->kernels->loops;
 	const double delta = call->attrs ? call->attrs->delta : 1;
-	double squares;
+	double sum, rest;
 	struct kernel_args args = {.out = k, .v = d, .number = {-delta, delta}, .n = n};
 	switch (call->op) {
 	case OP_mse:
 		if (k)
 			memcpy(k, d, n * element_size(loops->dtype));
-		loops->sum.squares(&squares, d, n, 1);
-		return squares;
+		loops->sum.squares(&sum, &rest, d, n, 1);
+		break;
 	case OP_mae:
 		if (k)
 			call->kernels->forward_keep[OP_abs][0](&(struct kernel_args){.out = d, .v = d, .keep = {k}, .n = n});
-		return loops->sum.magnitudes(d, n);
+		loops->sum.magnitudes(&sum, &rest, d, n, 1);
+		break;
 	default:
 		if (k)
 			call->kernels->forward[OP_clip][0](&args);
-		return loops->sum.huber(d, delta, n);
+		loops->sum.huber(&sum, &rest, d, &delta, n, 1);
 	}
+	sum_add(hi, lo, sum, rest);
 }
 
 static void sum_differences(const struct op_call *call, double *hi, double *lo, const void *v, const void *a, void *k)
 {
-	const struct loops *loops = call->kernels->loops;
 	const struct type type = broadcast_type(call->v, call->a);
 	const size_t size = element_size(type.dtype);
 	const int64_t count = shape_count(&type.shape);
@@ -96,7 +101,7 @@ static void sum_differences(const struct op_call *call, double *hi, double *lo, 
 		                                                        .v = whole_v ? element_at(v, size, i) : from_v,
 		                                                        .a = whole_a ? element_at(a, size, i) : from_a,
 		                                                        .n = (size_t)n});
-		sum_add(hi, lo, piece_loss(call, loops, d, kept_at(call, k, i), (size_t)n), 0);
+		add_piece(call, hi, lo, d, kept_at(call, k, i), (size_t)n);
 	}
 }
 

@@ -113,25 +113,63 @@ static double scaled_squares(const struct loops *loops, const void *line, size_t
 	return sum + rest;
 }
 
+/* True if a sum of squares of DTYPE may have lost squares that overflow or underflow in double. */
+static bool out_of_range(enum dtype dtype, double squares)
+{
+	return dtype == DTYPE_F64 && !(squares > 0x1p-900 && squares <= DBL_MAX);
+}
+
 void lines_sum_squares(const struct loops *loops, struct lines lines, double *sum, double *scale)
 {
-	loops->sum.squares(sum, lines.data, lines.n, lines.count);
+	loops->sum.squares(sum, NULL, lines.data, lines.n, lines.count);
 	for (size_t i = 0; i < lines.count; i++) {
 		scale[i] = 1;
-		if (!isnan(sum[i]) && !(sum[i] > 0x1p-900 && sum[i] <= DBL_MAX))
+		if (!isnan(sum[i]) && out_of_range(loops->dtype, sum[i]))
 			sum[i] = scaled_squares(loops, line_at(loops, lines.data, lines.n, i), lines.n, &scale[i]);
 	}
 }
 
-void lines_deviations(const struct loops *loops, struct lines lines, double *mean, double *deviations)
+/*
+ * Computes the moments of line I once more, of its elements over a power of two near the largest. Leaves them as they are
+ * if the line has an infinity or NaN, or its elements are equal.
+ */
+static void scale_moments(struct lines lines, size_t i, struct line_moments m)
 {
-	loops->sum.values(mean, lines.data, lines.n, lines.count);
-	for (size_t i = 0; i < lines.count; i++)
-		mean[i] /= (double)lines.n;
-	loops->sum.deviations(deviations, lines.data, mean, lines.n, lines.count);
+	const double *const line = (const double *)lines.data + i * lines.n;
+	double largest = 0;
+	int exponent = 0;
+	for (size_t j = 0; j < lines.n; j++)
+		largest = fabs(line[j]) <= largest ? largest : fabs(line[j]); /* a NaN stays, unless a number follows */
+	const bool equal = m.squares[i] == 0 && (largest == 0 || largest > 0x1p-400);
+	if (equal || !isfinite(largest))
+		return;
+	(void)frexp(largest, &exponent);
+	m.scale[i] = ldexp(1, exponent < -1000 ? -1000 : exponent - 1);
+	m.sum[i] = m.rest[i] = m.squares[i] = m.squares_rest[i] = 0;
+	for (size_t j = 0; j < lines.n; j++)
+		sum_add(&m.sum[i], &m.rest[i], line[j] / m.scale[i], 0);
+	const double mean = sum_quotient(m.sum[i], m.rest[i], (double)lines.n);
+	for (size_t j = 0; j < lines.n; j++) {
+		const double apart = line[j] / m.scale[i] - mean;
+		sum_add(&m.squares[i], &m.squares_rest[i], apart * apart, 0);
+	}
 }
 
-/* Stores the value of each of LINES, at most LINES_SOME. Of norm and logsumexp SCALE is the scale or shift, of var N. */
+void lines_moments(const struct loops *loops, struct lines lines, struct line_moments m)
+{
+	double mean[LINES_SOME];
+	loops->sum.values(m.sum, m.rest, lines.data, lines.n, lines.count);
+	for (size_t i = 0; i < lines.count; i++)
+		mean[i] = sum_quotient(m.sum[i], m.rest[i], (double)lines.n);
+	loops->sum.deviations(m.squares, m.squares_rest, lines.data, mean, lines.n, lines.count);
+	for (size_t i = 0; i < lines.count; i++) {
+		m.scale[i] = 1;
+		if (out_of_range(loops->dtype, m.squares[i]))
+			scale_moments(lines, i, m);
+	}
+}
+
+/* Stores the value of each of LINES, at most LINES_SOME, and the scale or shift of norm, var, std and logsumexp. */
 static void line_values(const struct op_call *call, const struct loops *loops, struct lines lines, double *value,
                         double *scale)
 {
@@ -149,11 +187,13 @@ static void line_values(const struct op_call *call, const struct loops *loops, s
 		lines_sum_squares(loops, lines, value, scale);
 		break;
 	case OP_var:
-	case OP_std:
-		lines_deviations(loops, lines, scale, value);
+	case OP_std: {
+		double sum[LINES_SOME], rest[LINES_SOME], squares_rest[LINES_SOME];
+		lines_moments(loops, lines, (struct line_moments){sum, rest, value, squares_rest, scale});
 		for (size_t i = 0; i < lines.count; i++)
-			scale[i] = (double)lines.n;
+			value[i] = sum_quotient(value[i], squares_rest[i], (double)lines.n);
 		break;
+	}
 	default: /* logsumexp */
 		lines_largest(loops, scale, lines);
 		lines_sum_exp(call, loops, NULL, lines, scale, value);
@@ -168,9 +208,9 @@ double reduction_result(enum op op, double value, double scale)
 	case OP_logsumexp:
 		return log(value) + scale;
 	case OP_var:
-		return value / scale;
+		return value * scale * scale;
 	case OP_std:
-		return sqrt(value / scale);
+		return sqrt(value) * scale;
 	default:
 		return value;
 	}
@@ -321,20 +361,20 @@ LINES(norm_derivative_lines)
 /* var: dv = 2 g (v - mean) / n; std: dv = g (v - mean) / (n y), 0 if y is 0 */
 LINES(variance_derivative_lines)
 {
-	double own[LINES_SOME], factor[LINES_SOME], *const mean = at->wide[0] ? at->wide[0] : own;
+	double own[LINES_SOME], rest[LINES_SOME], factor[LINES_SOME], *const mean = at->wide[0] ? at->wide[0] : own;
 	const double elements = reduced_count(call);
 	if (!at->wide[0])
-		loops->sum.values(own, at->in[0], n, count);
+		loops->sum.values(own, rest, at->in[0], n, count);
 	for (size_t i = 0; i < count; i++) {
 		const double g = element_get(loops->dtype, at->short_in[1], i) / elements;
 		const double y = call->op == OP_std ? element_get(loops->dtype, at->short_in[0], i) : 0.5;
-		own[i] = at->wide[0] ? 0 : own[i] / elements;
+		own[i] = at->wide[0] ? 0 : sum_quotient(own[i], rest[i], elements);
 		factor[i] = y == 0 ? 0 : call->op == OP_std ? g / y : 2 * g;
 	}
 	loops->normalize(at->out, at->in[0], mean, factor, n, count);
 }
 
-LINES(value_sum_lines) { loops->sum.values(at->wide[0], at->in[0], n, count); }
+LINES(value_sum_lines) { loops->sum.values(at->wide[0], at->wide[1], at->in[0], n, count); }
 
 /*
  * dv = g * exp(v - y) / sum(exp(v - y)). The sum would be 1 if y were exact, but the rounding
@@ -349,7 +389,7 @@ LINES(logsumexp_derivative_lines)
 	loops->subtract(at->out, at->in[0], factor, n, count);
 	lines_exp(call, at->out, at->out, n * count);
 	if (!at->wide[0])
-		loops->sum.values(own, at->out, n, count);
+		loops->sum.values(own, NULL, at->out, n, count);
 	for (size_t i = 0; i < count; i++)
 		factor[i] = element_get(loops->dtype, at->short_in[1], i) / (isnan(sum[i]) ? 1 : sum[i]);
 	loops->multiply(at->out, at->out, factor, n, count);
@@ -396,4 +436,7 @@ void reduction_apply(const struct op_call *call, struct line_arrays by, void *dv
 	                                                   : variance_derivative_lines);
 }
 
-double reduction_mean(const struct op_call *call, double sum) { return sum / reduced_count(call); }
+double reduction_mean(const struct op_call *call, double sum, double rest)
+{
+	return sum_quotient(sum, rest, reduced_count(call));
+}

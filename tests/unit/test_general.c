@@ -543,7 +543,7 @@ START_TEST(test_hidden_ends)
 				loops->largest(largest, x.v, n, COUNT);
 				loops->subtract(want, x.v, largest, n, COUNT);
 				tables[table]->forward[OP_exp][0](&(struct kernel_args){.out = want, .v = want, .n = n * COUNT});
-				loops->sum.values(sum, want, n, COUNT);
+				loops->sum.values(sum, NULL, want, n, COUNT);
 				loops->divide(want, want, sum, n, COUNT);
 				ck_assert_msg(!memcmp(want, x.y, (size_t)type_bytes(&s.y)), "%zu in a line, %s", n, tables[table]->isa);
 				free(want);
@@ -1045,16 +1045,16 @@ START_TEST(test_transposed_matrices)
 }
 END_TEST
 
-enum { SUMMARIES = 6, SOME_LINES = 37 };
+enum { SUMMARIES = 8, SOME_LINES = 37 };
 
-/* Stores the sums and extremes of COUNT lines. Those of one kind begin SOME_LINES after those of the kind before. */
+/* Stores the sums, extremes and two rests of COUNT lines. Those of one kind begin SOME_LINES after those of the kind before. */
 static void summarize(const struct loops *loops, double *out, const void *v, const void *a, const double *p, size_t n,
                       size_t count)
 {
-	loops->sum.values(out, v, n, count);
-	loops->sum.squares(out + SOME_LINES, v, n, count);
-	loops->sum.products(out + 2 * SOME_LINES, v, a, n, count);
-	loops->sum.deviations(out + 3 * SOME_LINES, v, p, n, count);
+	loops->sum.values(out, out + 6 * SOME_LINES, v, n, count);
+	loops->sum.squares(out + SOME_LINES, NULL, v, n, count);
+	loops->sum.products(out + 2 * SOME_LINES, out + 7 * SOME_LINES, v, a, n, count);
+	loops->sum.deviations(out + 3 * SOME_LINES, NULL, v, p, n, count);
 	loops->largest(out + 4 * SOME_LINES, v, n, count);
 	loops->smallest(out + 5 * SOME_LINES, v, n, count);
 }
@@ -1062,7 +1062,7 @@ static void summarize(const struct loops *loops, double *out, const void *v, con
 /* Stores the sums and extremes of one line, by their definitions. */
 static void summarize_plainly(enum dtype dtype, double out[SUMMARIES], const void *v, const void *a, double p, size_t n)
 {
-	memcpy(out, (const double[SUMMARIES]){0, 0, 0, 0, -INFINITY, INFINITY}, SUMMARIES * sizeof *out);
+	memcpy(out, (const double[SUMMARIES]){0, 0, 0, 0, -INFINITY, INFINITY, 0, 0}, SUMMARIES * sizeof *out);
 	for (size_t j = 0; j < n; j++) {
 		const double x = element_get(dtype, v, j);
 		out[0] += x;
