@@ -85,7 +85,13 @@ struct ckptc_plan_options {
 	int64_t tile;   /* rows of a tile; 0: chosen */
 	/* Plan for so many iterations of each `repeat while`; 0: for its max. A run counts them, and takes 0 alone. */
 	int64_t iterations;
-	int64_t reserved[3];
+	/*
+	 * Of ckptc_plan_costs alone: by element of the costs' STEPS, the time of recording the step while nobody reads the
+	 * state after it: for its reversal alone, often 0. It counts where BACKWARD follows a RECORD, for the last step of that.
+	 * NULL: the time of `forward`.
+	 */
+	const double *record;
+	int64_t reserved[2];
 };
 
 struct ckptc_plan;
@@ -112,11 +118,16 @@ struct ckptc_counters {
 	int64_t stored_bytes;      /* held when the first sweep ends */
 	int64_t peak_bytes;        /* of everything, at the highest */
 	int64_t spill_writes, spill_reads;
-	double forward_time, backward_time; /* of each step once */
-	double recomputed_time;             /* of all other forward executions */
+	double forward_time, backward_time; /* of what save-all computes */
+	double recomputed_time;             /* of all that is computed beyond that */
 	double overhead_percent; /* recomputed, and rows that tiles share, over the times above without these rows */
 	double gap_percent;      /* a budget's recomputation is at most this much above the least; below 0: unknown */
-	int64_t reserved[4];
+	/*
+	 * Evaluations that compute the step's value. A step that is recorded while nobody reads its value is none, unless its
+	 * residuals include that value.
+	 */
+	int64_t executions;
+	int64_t reserved[3];
 };
 CKPTC_API void ckptc_plan_counters(const struct ckptc_plan *plan, struct ckptc_counters *counters);
 /* Returns the policy that made the plan: "auto" and JAX's names have become ours. It lives as long as PLAN. */
@@ -128,7 +139,8 @@ CKPTC_API const char *ckptc_plan_policy(const struct ckptc_plan *plan);
  */
 enum ckptc_action_kind {
 	CKPTC_FORWARD, /* runs steps BEGIN to END-1 on the current state BEGIN; END becomes current */
-	CKPTC_RECORD,  /* as FORWARD, and keeps the residuals of each of these steps */
+	/* As FORWARD, and keeps the residuals of each of these steps. If BACKWARD or the end follows, nobody reads state END. */
+	CKPTC_RECORD,
 	CKPTC_SAVE,    /* puts the current state BEGIN into the empty memory slot SLOT; it stays current */
 	CKPTC_LOAD,    /* makes state BEGIN, which memory slot SLOT holds, the current one; the slot keeps it */
 	CKPTC_DROP,    /* empties memory slot SLOT, which holds state BEGIN */

@@ -23,7 +23,7 @@ enum status policy_read(const struct context *context, struct policy *policy, co
 	if (options->memory < 0 || options->max_checkpoints < 0 || options->disk_bytes < 0 || options->threads < 0 ||
 	    options->tile < 0 || options->iterations < 0)
 		return diag_file(context->diags, STATUS_USAGE, NULL, -1, "an option of the plan is below 0");
-	TRY(reserved_check(options->reserved, 3, context->diags));
+	TRY(reserved_check(options->reserved, 2, context->diags));
 	TRY(policy_parse(context, policy, kept));
 	policy->max_checkpoints = options->max_checkpoints;
 	return STATUS_OK;
@@ -53,8 +53,8 @@ int plan_finish(struct ckptc_plan **made, struct ckptc_plan *plan, enum status s
 	return (int)status;
 }
 
-/* Sets PLAN's spec to COSTS. */
-static enum status take_costs(struct ckptc_plan *plan, const struct ckptc_costs *costs)
+/* Sets PLAN's spec to COSTS. RECORD has the times of recording without the state after, by element, or is NULL. */
+static enum status take_costs(struct ckptc_plan *plan, const struct ckptc_costs *costs, const double *record)
 {
 	const struct context *context = &plan->owner.context;
 	if (!costs->steps && costs->step_count)
@@ -66,6 +66,7 @@ static enum status take_costs(struct ckptc_plan *plan, const struct ckptc_costs 
 		runs[i] = (struct step_run){.count = s->count,
 		                            .cost = {.forward = s->forward,
 		                                     .backward = s->backward,
+		                                     .record = record ? record[i] : s->forward,
 		                                     .state = s->state_bytes,
 		                                     .residual = s->residual_bytes,
 		                                     .forward_temporary = s->forward_temporary_bytes,
@@ -90,9 +91,10 @@ int ckptc_plan_costs(struct ckptc_plan **made, const struct ckptc_costs *costs, 
 	*made = NULL;
 	if (!plan)
 		return error_set_memory(error);
-	enum status status = take_costs(plan, costs);
+	options = options ? options : &defaults;
+	enum status status = take_costs(plan, costs, options->record);
 	if (!status)
-		status = plan_spec(plan, policy, options ? options : &defaults);
+		status = plan_spec(plan, policy, options);
 	return plan_finish(made, plan, status, error);
 }
 
@@ -122,6 +124,7 @@ void counters_show(struct ckptc_counters *to, const struct counters *c)
 {
 	*to = (struct ckptc_counters){.steps = c->steps,
 	                              .evaluations = c->evaluations,
+	                              .executions = c->executions,
 	                              .recomputed = c->evaluations - c->steps,
 	                              .checkpoints = c->checkpoints,
 	                              .stored_bytes = c->stored_bytes,

@@ -45,7 +45,7 @@ static enum status open_run(struct running *run, const struct ckptc_array *input
 	const struct chain *chain = &run->chain->chain;
 	struct type type;
 	TRY(reserved_check(run->options->reserved, 4, context->diags));
-	TRY(reserved_check(run->options->plan.reserved, 3, context->diags));
+	TRY(reserved_check(run->options->plan.reserved, 2, context->diags));
 	if (run->options->plan.iterations)
 		return diag_file(context->diags, STATUS_USAGE, NULL, -1,
 		                 "iterations are for a plan: a run has as many as its conditions say");

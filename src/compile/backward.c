@@ -246,6 +246,8 @@ static bool recompute_instr(struct lineariser *l, size_t at)
 		l->back->values[made].names = l->body->values[values[k]].names;
 		l->values[values[k]].mapped = made;
 	}
+	l->again[at] = true;
+	l->out->executed_again += wanted[0] && ends_step(l->body, at);
 	if (from->kind == INSTR_OP)
 		l->out->recompute_cost += op_cost(from->op, from->attrs, from->of.v, from->of.a, from->of.y);
 	return true;

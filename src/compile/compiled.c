@@ -180,7 +180,11 @@ enum status compiled_make(const struct context *context, struct compiled_chain *
 	}
 	for (size_t i = 0; i < count; i++) {
 		const struct linear *linear = &compiled->forms[form_of[i]].linear;
-		compiled->times[i] = (struct step_times){linear->forward_cost, linear->recompute_cost, linear->backward_cost};
+		compiled->times[i] = (struct step_times){.forward = linear->forward_cost,
+		                                         .record = linear->record_cost,
+		                                         .once = linear->once_cost,
+		                                         .recompute = linear->recompute_cost,
+		                                         .backward = linear->backward_cost};
 	}
 	return STATUS_OK;
 }
@@ -205,6 +209,7 @@ static struct step_cost cost_of_step(const struct compiled_chain *compiled, cons
 	const struct step_times *times = &compiled->times[step->id];
 	struct step_cost cost = {.forward = times->forward,
 	                         .backward = times->backward + times->recompute,
+	                         .record = times->record,
 	                         .forward_temporary = form->forward.workspace,
 	                         .record_temporary = form->record.workspace,
 	                         .backward_temporary = form->backward.workspace};

@@ -153,7 +153,8 @@ enum status joint_make(const struct context *context, struct joint *joint, const
 	struct linear linear;
 	*joint = (struct joint){.own = &step->own, .cotangent = NO_VALUE, .value = NO_VALUE};
 	TRY(linearise(context, &linear, step, NULL));
-	joint->forward_cost = linear.forward_cost;
+	joint->forward_cost = want_value ? linear.forward_cost : linear.record_cost;
+	joint->unread = want_value ? 0 : linear.record_skip;
 	joint->backward_cost = linear.backward_cost;
 	struct joining j = {.arena = context->arena, .linear = &linear, .lowered = lowered, .joint = joint};
 	const size_t values = linear.record->value_count + linear.backward->value_count + 2;

@@ -17,7 +17,8 @@ struct joint {
 	const struct particulars *own;      /* of its step; its arrays live as long as what it was made of */
 	uint32_t cotangent;                 /* the in that is the cotangent of the output, or NO_VALUE */
 	uint32_t value, gradient;           /* the outs; VALUE may be NO_VALUE */
-	double forward_cost, backward_cost; /* in additions */
+	double forward_cost, backward_cost; /* in additions; what only the value needs counts if that is wanted */
+	int64_t unread;                     /* 1 if the value of the last step is not computed */
 };
 
 /* Makes the joint body of LOWERED, by LOWER_UNROLLED. WANT_VALUE: the value is an out. STATUS_LIMIT if out of memory. */

@@ -135,7 +135,94 @@ bool add_live_outs(struct body *body, const struct step *step)
 	return true;
 }
 
-/* Drops kept values that are no residuals, makes the other residuals outs (linearise.h), and sums the forward cost. */
+/* What the live instructions of a body do. */
+struct liveness {
+	const bool *live; /* by instruction */
+	bool *needed;     /* by value: an out or a live instruction reads it */
+};
+
+/* Sets *FOUND for BODY. False if out of memory. */
+static bool find_needed(struct lineariser *l, const struct body *body, struct liveness *found)
+{
+	found->live = body_find_live(body, &l->scratch);
+	found->needed = arena_array(&l->scratch, body->value_count + 1, sizeof *found->needed);
+	if (!found->live || !found->needed)
+		return false;
+	for (size_t i = 0; i < body->out_count; i++)
+		found->needed[body->outs[i].value] = true;
+	for (size_t i = 0; i < body->instr_count; i++) {
+		uint32_t reads[INSTR_READS];
+		const size_t count = found->live[i] ? instr_reads(&body->instrs[i], reads) : 0;
+		for (size_t k = 0; k < count; k++)
+			found->needed[reads[k]] = true;
+		for (uint32_t k = 0; body->instrs[i].kind == INSTR_LOOP && k < body->instrs[i].loop.carry_count; k++) {
+			const struct carry *carry = &body->instrs[i].loop.carries[k];
+			found->needed[carry->init] = found->needed[carry->result] = true;
+		}
+	}
+	return true;
+}
+
+/* True if VALUE, which no port or param gives, is computed. A program gives its result with each call; a loop runs whole. */
+static bool is_computed(const struct liveness *found, const struct body *body, uint32_t value)
+{
+	const struct instr *instr = &body->instrs[body->values[value].instr];
+	const bool live = found->live[body->values[value].instr];
+	return instr->kind == INSTR_LOOP || instr->kind == INSTR_END || (live && (instr->use || found->needed[value]));
+}
+
+/* Returns how many steps of an unrolled BODY do not compute their values. A step without instructions has none to compute. */
+static int64_t count_skipped(const struct liveness *found, const struct body *body)
+{
+	int64_t count = 0;
+	for (size_t i = 0; i < body->instr_count; i++) {
+		const uint32_t value = body->instrs[i].out;
+		if (ends_step(body, i))
+			count += !(value == NO_VALUE ? found->live[i] : is_computed(found, body, value));
+	}
+	return count;
+}
+
+/* True if record_only computes all values of the state after the step that the step makes, and there are some. */
+static bool computes_state(const struct liveness *only, const struct body *record)
+{
+	bool any = false, all = true;
+	for (size_t i = 0; i < record->out_count && record->outs[i].kind == PORT_SLOT; i++)
+		if (record->values[record->outs[i].value].from == FROM_INSTR) {
+			any = true;
+			all &= is_computed(only, record, record->outs[i].value);
+		}
+	return any && all;
+}
+
+/* Sets what executions of the recording bodies cost, and which values they do not compute. */
+static void sum_executions(struct lineariser *l, const struct body *only)
+{
+	struct linear *out = l->out;
+	const struct body *record = l->body;
+	struct liveness all, few;
+	if (!find_needed(l, record, &all) || !find_needed(l, only, &few))
+		return;
+	const uint32_t last = record->instr_count ? record->instrs[record->instr_count - 1].step : 0;
+	for (size_t i = 0; i < record->instr_count; i++) {
+		const struct instr *instr = &record->instrs[i];
+		if (instr->kind != INSTR_OP)
+			continue;
+		const double cost = op_cost(instr->op, instr->attrs, instr->of.v, instr->of.a, instr->of.y);
+		out->forward_cost += cost;
+		out->record_cost += few.live[i] ? cost : 0;
+		out->once_cost += instr->step != last || few.live[i] || l->again[i] ? cost : 0;
+	}
+	if (l->policy) {
+		out->skipped = count_skipped(&all, record);
+		out->record_skip = count_skipped(&few, record);
+	} else {
+		out->skipped = record->out_count == 0 || record->outs[0].kind != PORT_SLOT;
+		out->record_skip = !computes_state(&few, record);
+	}
+}
+
+/* Drops kept values that are no residuals, and makes the other residuals outs (linearise.h). */
 static void make_recording_bodies(struct lineariser *l)
 {
 	const struct value_list *kept = &l->regions[0].kept;
@@ -150,8 +237,6 @@ static void make_recording_bodies(struct lineariser *l)
 		for (int k = 0; k < MAX_KEEPS; k++)
 			if (instr->out_keep[k] != NO_VALUE && !is_in_set(l, instr->out_keep[k]))
 				instr->out_keep[k] = NO_VALUE;
-		if (instr->kind == INSTR_OP)
-			l->out->forward_cost += op_cost(instr->op, instr->attrs, instr->of.v, instr->of.a, instr->of.y);
 	}
 	*only = *body;
 	only->outs = NULL;
@@ -171,6 +256,8 @@ static void make_recording_bodies(struct lineariser *l)
 	}
 	l->out->record = body;
 	l->out->record_only = only;
+	if (!l->arena->failed)
+		sum_executions(l, only);
 }
 
 /* Copies the step's body as the recording body, with capacity for kept values. The backward body is empty. */
@@ -197,6 +284,7 @@ static bool begin_bodies(struct lineariser *l)
 	l->body = body;
 	l->back = back;
 	l->values = arena_array(&l->scratch, body->value_capacity, sizeof *l->values);
+	l->again = arena_array(&l->scratch, body->instr_capacity, sizeof *l->again);
 	l->regions = arena_array(&l->scratch, body->region_count, sizeof *l->regions);
 	if (l->arena->failed || l->scratch.failed)
 		return false;

@@ -37,7 +37,8 @@ struct lineariser {
 	const struct policy *policy; /* by value, for the whole body; or NULL */
 	struct body *body; /* the recording body: its instructions keep what derivatives read, in the end residuals alone */
 	struct body *back; /* the backward body */
-	struct linear_value *values; /* these and the lists of REGIONS are in SCRATCH */
+	struct linear_value *values; /* these, AGAIN and the lists of REGIONS are in SCRATCH */
+	bool *again;                 /* by instruction: a region recomputes it */
 	struct region_plan *regions;
 	uint32_t epoch;
 	struct instr nowhere; /* takes writes once memory is out */
@@ -49,6 +50,12 @@ unsigned derivatives_of(const struct lineariser *l, const struct instr *instr);
 unsigned needs_of(const struct lineariser *l, const struct instr *instr);
 /* True if those derivatives read INSTR's value K. */
 bool needs_value(const struct lineariser *l, const struct instr *instr, uint32_t k);
+
+/* True if instruction AT of the recording body is the last of its step: it makes the step's value. */
+static inline bool ends_step(const struct body *body, size_t at)
+{
+	return at + 1 == body->instr_count || body->instrs[at + 1].step != body->instrs[at].step;
+}
 
 /* Begins an empty set of values; one set exists at a time. */
 static inline void begin_set(struct lineariser *l) { l->epoch++; }

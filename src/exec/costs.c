@@ -180,6 +180,18 @@ static enum status time_program(struct measuring *m, const struct program *progr
 	return status;
 }
 
+/* Sets TIMES to those of FORM. Recording without the value takes what a forward execution does, if that has the value. */
+static enum status time_form(struct measuring *m, const struct compiled_step *form, struct measured_times *times)
+{
+	const struct linear *linear = &form->linear;
+	TRY(time_program(m, &form->forward, &times->forward));
+	if (linear->record_skip <= linear->skipped)
+		times->record = times->forward;
+	else if (linear->record_cost > 0)
+		TRY(time_program(m, &form->record_only, &times->record));
+	return m->programs ? time_recorded(m, form, &times->backward) : time_program(m, &form->backward, &times->backward);
+}
+
 /* Makes the sums that programs hold 0 again: backward calls of measurements are in them. Overwrites the made-up params. */
 static enum status drop_sums(const struct measuring *m, const struct bound_param *params)
 {
@@ -194,11 +206,11 @@ static enum status drop_sums(const struct measuring *m, const struct bound_param
 
 /* Allocates the chain's params in SLAB, which the caller frees. Measures all forward and backward programs. */
 static enum status time_programs(struct measuring *m, struct slab *slab, const struct compiled_chain *compiled,
-                                 double (*costs)[2])
+                                 struct measured_times *costs)
 {
 	const struct chain *chain = m->lowered->chain;
 	struct bound_param *params = arena_array(m->arena, chain->param_count + 1, sizeof *params);
-	double(*times)[2] = arena_array(m->arena, compiled->form_count + 1, sizeof *times); /* by form */
+	struct measured_times *times = arena_array(m->arena, compiled->form_count + 1, sizeof *times); /* by form */
 	int64_t bytes = 0, most = 0;
 	TRY_ALLOC(params && times, m->diags);
 	for (size_t i = 0; i < chain->param_count; i++) {
@@ -223,18 +235,16 @@ static enum status time_programs(struct measuring *m, struct slab *slab, const s
 		const uint32_t form = compiled->form_of[i]; /* forms are numbered in the order of their first steps */
 		if (form == done) {
 			m->own = &compiled->lowered->distinct[i]->own;
-			TRY(time_program(m, &compiled->forms[form].forward, &times[form][0]));
-			TRY(m->programs ? time_recorded(m, &compiled->forms[form], &times[form][1])
-			                : time_program(m, &compiled->forms[form].backward, &times[form][1]));
+			TRY(time_form(m, &compiled->forms[form], &times[form]));
 			done++;
 		}
-		memcpy(costs[i], times[form], sizeof costs[i]);
+		costs[i] = times[form];
 	}
 	return drop_sums(m, params);
 }
 
 static enum status measure(struct costs_source *source, const struct compiled_chain *compiled, int64_t rows,
-                           double (*costs)[2], struct diags *diags)
+                           struct measured_times *costs, struct diags *diags)
 {
 	struct arena arena;
 	struct slab slab = {0};
@@ -261,7 +271,7 @@ static enum status measure(struct costs_source *source, const struct compiled_ch
 
 /* Finds or makes measurements. Unless the policy is by value, the input's type and ROWS determine compiled steps. */
 static enum status find_measured(struct costs_source *source, const struct compiled_chain *compiled, int64_t rows,
-                                 double (**costs)[2], struct diags *diags)
+                                 struct measured_times **costs, struct diags *diags)
 {
 	const struct type *input = &compiled->lowered->input;
 	for (struct measured_costs *m = source->measured; m && !compiled->by_value; m = m->next)
@@ -329,24 +339,55 @@ enum status costs_measure_disk(struct costs_source *source, const char *director
 	return status;
 }
 
+/* Returns PART of WHOLE; 0 if that is 0. */
+static double share(double part, double whole) { return whole > 0 ? part / whole : 0; }
+
+/* Returns the part of a forward execution's cost that a recording of LINEAR without the value takes. */
+static double record_share(const struct linear *linear)
+{
+	return linear->record_skip <= linear->skipped ? 1 : share(linear->record_cost, linear->forward_cost);
+}
+
+/* Sets COSTS, of COMPILED's one step, to the sums of the costs of the steps in the file. */
+static void sum_costs(const struct step_costs *given, const struct compiled_chain *compiled,
+                      struct measured_times *costs)
+{
+	for (size_t r = 0; r < given->run_count; r++) {
+		costs->forward += given->runs[r].cost.forward * (double)given->runs[r].count;
+		costs->backward += given->runs[r].cost.backward * (double)given->runs[r].count;
+	}
+	costs->record = costs->forward * record_share(&compiled->forms[0].linear);
+}
+
 /* Sets a compiled step's costs to the mean of its steps' costs in the file; under a policy by value, to their sum. */
 static enum status read_costs(const struct costs_source *source, const struct compiled_chain *compiled,
-                              double (*costs)[2], struct diags *diags)
+                              struct measured_times *costs, struct diags *diags)
 {
 	const struct step_costs *given = &source->spec->costs;
 	const struct lowered *lowered = compiled->lowered;
 	double *steps = arena_array(source->arena, lowered->distinct_count + 1, sizeof *steps);
 	TRY_ALLOC(steps && costs, diags);
+	if (compiled->by_value) {
+		sum_costs(given, compiled, costs);
+		return STATUS_OK;
+	}
 	int64_t step = 0;
-	for (size_t r = 0; r < given->run_count; r++)
+	for (size_t r = 0; r < given->run_count; r++) {
+		const struct step_cost *cost = &given->runs[r].cost;
 		for (int64_t i = 0; i < given->runs[r].count; i++, step++) {
-			const size_t id = compiled->by_value ? 0 : lowered_step(lowered, step, NULL)->id;
-			costs[id][0] += given->runs[r].cost.forward;
-			costs[id][1] += given->runs[r].cost.backward;
-			steps[id] += compiled->by_value && step ? 0 : 1;
+			const struct step *of = lowered_step(lowered, step, NULL);
+			const double records = source->spec->records[r] ? 1 : record_share(&compiled_step_of(compiled, of)->linear);
+			costs[of->id].forward += cost->forward;
+			costs[of->id].record += records * cost->record;
+			costs[of->id].backward += cost->backward;
+			steps[of->id]++;
 		}
-	for (size_t i = 0; i < 2 * lowered->distinct_count; i++)
-		costs[i / 2][i % 2] = steps[i / 2] > 0 ? costs[i / 2][i % 2] / steps[i / 2] : 0;
+	}
+	for (size_t i = 0; i < lowered->distinct_count; i++) {
+		costs[i].forward = share(costs[i].forward, steps[i]);
+		costs[i].record = share(costs[i].record, steps[i]);
+		costs[i].backward = share(costs[i].backward, steps[i]);
+	}
 	return STATUS_OK;
 }
 
@@ -355,7 +396,7 @@ enum status costs_of(void *context, struct compiled_chain *compiled, int64_t row
 	struct costs_source *source = context;
 	const bool given = source->spec;
 	const size_t count = compiled->lowered->distinct_count;
-	double(*costs)[2] = NULL;
+	struct measured_times *costs = NULL;
 	if (given && source->spec->costs.steps != compiled->lowered->steps)
 		return diag_file(diags, STATUS_DATA, source->name, -1, "has costs of %lld steps, and the chain has %lld",
 		                 (long long)source->spec->costs.steps, (long long)compiled->lowered->steps);
@@ -363,13 +404,16 @@ enum status costs_of(void *context, struct compiled_chain *compiled, int64_t row
 		costs = arena_array(source->arena, count + 1, sizeof *costs);
 	TRY(given ? read_costs(source, compiled, costs, diags) : find_measured(source, compiled, rows, &costs, diags));
 	for (size_t i = 0; i < count; i++) {
+		const struct linear *linear = &compiled->forms[compiled->form_of[i]].linear;
 		struct step_times *times = &compiled->times[i];
 		/* A file's backward cost excludes what blocks recompute, which costs its share of the forward cost. */
-		const double all = given ? times->forward : times->recompute + times->backward;
-		const double again = all > 0 ? times->recompute / all : 0;
-		times->recompute = again * costs[i][!given];
-		times->backward = given ? costs[i][1] : (1 - again) * costs[i][1];
-		times->forward = costs[i][0];
+		const double all = given ? linear->forward_cost : linear->recompute_cost + linear->backward_cost;
+		const double again = share(linear->recompute_cost, all);
+		times->recompute = again * (given ? costs[i].forward : costs[i].backward);
+		times->backward = given ? costs[i].backward : (1 - again) * costs[i].backward;
+		times->forward = costs[i].forward;
+		times->record = costs[i].record;
+		times->once = costs[i].forward * share(linear->once_cost, linear->forward_cost);
 	}
 	return STATUS_OK;
 }

@@ -11,8 +11,8 @@
 struct measured_costs {
 	struct type input;
 	int64_t rows;
-	size_t count;          /* of COMPILED */
-	double (*compiled)[2]; /* by compiled step, in nanoseconds: forward; backward with what it recomputes */
+	size_t count;                    /* of COMPILED */
+	struct measured_times *compiled; /* by compiled step */
 	struct measured_costs *next;
 };
 
@@ -33,12 +33,13 @@ struct costs_source {
  * Sets the costs of the steps of COMPILED: the function for job_options.costs. CONTEXT is
  * a costs_source, which serves one chain.
  *
- * Measured costs are nanoseconds: the median of a few evaluations of each distinct step's forward
- * and backward programs. They run on one core, or without tiles (ROWS 0) on the threads of a step.
+ * Measured costs are nanoseconds: the median of a few evaluations of each distinct step's forward,
+ * record_only and backward programs. They run on one core, or without tiles (ROWS 0) on the threads of a step.
  * Each pair of input type and size of tile is measured once; under a policy by value, every time.
  *
  * A file's costs have the file's unit. Steps that share a compiled step get the mean of their costs,
- * or under a policy by value the sum. STATUS_DATA if the file's number of steps is not the chain's.
+ * or under a policy by value the sum. If the file does not give the cost of recording without the value, that is the
+ * share of the forward cost that the table of operations gives it. STATUS_DATA if the file's number of steps is not the chain's.
  */
 enum status costs_of(void *context, struct compiled_chain *compiled, int64_t rows, struct diags *diags);
 /* Sets *COSTS to what SOURCE has measured last, for a journal; to none if its costs come from a file. */

@@ -222,16 +222,15 @@ static enum status read_head(struct reading *r)
 /* Adds the costs in r->line, if it has any, to COSTS. False if out of memory. */
 static bool read_costs(const struct reading *r, struct journal_costs *costs, size_t *capacity)
 {
-	double first, second;
+	struct measured_times times;
 	if (sscanf(r->line, "disk %la %la", &costs->write, &costs->read) == 2)
 		return true;
-	if (sscanf(r->line, "cost %la %la", &first, &second) != 2)
+	if (sscanf(r->line, "cost %la %la %la", &times.forward, &times.record, &times.backward) != 3)
 		return true;
-	double(*step)[2] = arena_append(r->context->arena, &costs->steps, &costs->count, capacity, sizeof *step);
-	if (step) {
-		(*step)[0] = first;
-		(*step)[1] = second;
-	}
+	struct measured_times *step =
+		arena_append(r->context->arena, &costs->steps, &costs->count, capacity, sizeof *step);
+	if (step)
+		*step = times;
 	return step != NULL;
 }
 
@@ -304,7 +303,8 @@ static bool add_costs(const struct journal *journal)
 	snprintf(line, sizeof line, "disk %a %a", costs->write, costs->read);
 	bool ok = costs->count == 0 || add_line(journal, line);
 	for (size_t i = 0; i < costs->count && ok; i++) {
-		snprintf(line, sizeof line, "cost %a %a", costs->steps[i][0], costs->steps[i][1]);
+		const struct measured_times *times = &costs->steps[i];
+		snprintf(line, sizeof line, "cost %a %a %a", times->forward, times->record, times->backward);
 		ok = add_line(journal, line);
 	}
 	return ok;

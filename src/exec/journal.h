@@ -36,11 +36,16 @@ enum journal_part {
 	JOURNAL_PARTS
 };
 
+/* A step's measured times in nanoseconds. RECORD is as in struct step_times, BACKWARD with what the step recomputes. */
+struct measured_times {
+	double forward, record, backward;
+};
+
 /* Measured costs. A resumed command takes those of the first one: others may lead to another schedule. */
 struct journal_costs {
-	double (*steps)[2]; /* by distinct step, as struct measured_costs has them */
-	size_t count;       /* 0: none */
-	double write, read; /* of a byte on disk */
+	struct measured_times *steps; /* by distinct step */
+	size_t count;                 /* 0: none */
+	double write, read;           /* of a byte on disk */
 };
 
 /* Slots of the spill file. A state has the slot JOURNAL_STATES + its disk slot. */

@@ -283,6 +283,7 @@ static bool take_forward(struct walk *w, const struct action *a)
 	for (int64_t step = a->begin, count; step < a->end; step += count) {
 		count = forward_stretch(w, step, a->end);
 		w->counters->evaluations += count;
+		w->counters->executions += count;
 		w->time += forward_range(w, step, step + count).time;
 		if (!hold_state(w, step + 1))
 			return false;
@@ -328,11 +329,13 @@ static int64_t record_stretch(struct walk *w, int64_t step, int64_t end)
 	note_peak(w, cost->record_temporary + (cost->keeps_output || cost->keeps_input ? 0 : cost->state));
 	state->begin = state->last = w->current += count; /* the current state */
 	w->counters->evaluations += count;
+	w->counters->executions += count;
 	w->time += (double)count * cost->forward;
 	return count;
 }
 
-static bool take_record(struct walk *w, const struct action *a)
+/* READ: the state after A is read. */
+static bool take_record(struct walk *w, const struct action *a, bool read)
 {
 	for (int64_t step = a->begin; step < a->end; step++) {
 		step += record_stretch(w, step, a->end);
@@ -347,8 +350,11 @@ static bool take_record(struct walk *w, const struct action *a)
 		note_peak(w, cost->record_temporary);
 		w->current = step + 1;
 		release_state(w, step);
+		const bool unread = !read && step + 1 == a->end;
 		w->counters->evaluations++;
-		w->time += cost->forward;
+		w->counters->unread += unread;
+		w->counters->executions += !unread || cost->keeps_output;
+		w->time += unread ? cost->record : cost->forward;
 	}
 	return true;
 }
@@ -406,14 +412,15 @@ static bool load_state(struct walk *w, int64_t position)
 	return true;
 }
 
-static bool walk_action(struct walk *w, const struct action *a)
+/* READ: if A is a RECORD, the state after it is read. */
+static bool walk_action(struct walk *w, const struct action *a, bool read)
 {
 	struct counters *c = w->counters;
 	switch (a->kind) {
 	case ACT_FORWARD:
 	case ACT_RECORD:
 		assert(w->current == a->begin);
-		if (!(a->kind == ACT_RECORD ? take_record(w, a) : take_forward(w, a)))
+		if (!(a->kind == ACT_RECORD ? take_record(w, a, read) : take_forward(w, a)))
 			return false;
 		if (!w->swept && w->current == w->costs->steps) {
 			w->swept = true;
@@ -447,7 +454,7 @@ static bool walk_action(struct walk *w, const struct action *a)
 }
 
 /* Walks action A in at most 64 parts and passes each to options->part. The parts' costs add up to those of A. */
-static bool walk_parts(struct walk *w, const struct action *a, const struct cost_walk_options *options)
+static bool walk_parts(struct walk *w, const struct action *a, bool read, const struct cost_walk_options *options)
 {
 	enum { PARTS = 64 };
 	bool over = a->kind == ACT_FORWARD || a->kind == ACT_RECORD || a->kind == ACT_BACKWARD;
@@ -462,7 +469,7 @@ static bool walk_parts(struct walk *w, const struct action *a, const struct cost
 			part.end = part.begin + end - begin;
 		}
 		w->high = w->bytes;
-		if (!walk_action(w, &part))
+		if (!walk_action(w, &part, read || i + 1 < parts))
 			return false;
 		w->high = greater(w->high, w->bytes);
 		if (!options->part(options->part_context, &part, from, w->time, w->high, again))
@@ -505,6 +512,7 @@ static void set_costs(struct walk *w)
 		c->forward_cost += (double)costs->runs[i].count * costs->runs[i].cost.forward;
 		c->backward_cost += (double)costs->runs[i].count * costs->runs[i].cost.backward;
 	}
+	c->forward_cost += step_costs_last_record(costs);
 	double disk = (double)c->spill_writes * costs->spill_write + (double)c->spill_reads * costs->spill_read;
 	double recomputed = w->time - disk - c->forward_cost - c->backward_cost;
 	/* The sums are in different orders, so without recomputation the rest is rounding alone. */
@@ -521,15 +529,17 @@ enum status cost_walk(const struct context *context, struct schedule *schedule, 
 	                 .cotangent = costs->steps,
 	                 .bytes = costs->fixed,
 	                 .counters = counters};
-	struct action action;
+	struct action action, next;
 	if (!options)
 		options = &plain;
 	*counters = (struct counters){.steps = costs->steps};
 	bool ok = make_ranges(&w) && set_current(&w, 0), within = true;
 	note_peak(&w, 0);
 	schedule_rewind(schedule);
-	while (ok && within && schedule_next(schedule, &action)) {
-		ok = options->part ? walk_parts(&w, &action, options) : walk_action(&w, &action);
+	for (bool more = schedule_next(schedule, &action); ok && within && more; action = next) {
+		more = schedule_next(schedule, &next);
+		const bool read = action_is_read(more ? &next : NULL);
+		ok = options->part ? walk_parts(&w, &action, read, options) : walk_action(&w, &action, read);
 		within = !options->most || counters->peak_bytes <= options->most;
 	}
 	schedule_rewind(schedule);

@@ -31,7 +31,8 @@ struct cost_walk_options {
 };
 
 /*
- * Walks SCHEDULE, which must be right, over COSTS. *TIME is the sum of all costs, writes to and reads from disk
+ * Walks SCHEDULE, which must be right, over COSTS. Nobody reads the output. The state after a step is computed where
+ * the step is recorded if it is read, or if the step's residuals include it. *TIME is the sum of all costs, writes to and reads from disk
  * included; recomputed_cost of COUNTERS is without those. spill_bytes and spill_state stay 0. If the peak exceeds
  * OPTIONS->most, the walk ends, and only peak_bytes has a meaning. OPTIONS may be NULL. STATUS_LIMIT if out of memory.
  */

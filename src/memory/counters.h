@@ -6,16 +6,19 @@
 
 /* What a schedule costs: predicted by a walk over it, or measured by a run. */
 struct counters {
-	/* evaluations: forward executions of steps, recording ones too. checkpoints: the most memory slots used at once. */
-	int64_t steps, evaluations, checkpoints;
+	/*
+	 * evaluations: forward executions of steps, recording ones too. executions: those that compute the step's value.
+	 * unread: recordings of a step while nobody reads its value. checkpoints: the most memory slots used at once.
+	 */
+	int64_t steps, evaluations, executions, unread, checkpoints;
 	int64_t stored_bytes, peak_bytes; /* stored: held by memory slots and residuals when the first sweep ends */
 	int64_t spill_writes, spill_reads;
 	int64_t spill_bytes;       /* all bytes written to disk */
 	int64_t spill_state;       /* bytes of the largest state written to disk */
 	int64_t passes, halo_rows; /* times that the input is read; rows that a tile reads beside its own. 0: no data */
 	double halo_share;         /* HALO_ROWS as a part of all rows that a tile computes on */
-	double forward_cost, backward_cost; /* of one forward and backward pass */
-	double recomputed_cost;             /* of all other forward executions */
+	double forward_cost, backward_cost; /* of save-all's forward and backward pass */
+	double recomputed_cost;             /* of all that is computed beyond these */
 	bool bounded;                       /* the schedule is that of a budget in memory: gap_percent is known */
 	double gap_percent; /* by how much its forward executions may cost more than the least by schedules of steps */
 };

@@ -26,6 +26,7 @@ static enum status run_iterations(struct machine *m, int64_t *index, int64_t per
 			limit = limit ? 2 * limit : 1;
 			since = 0;
 		}
+		const int64_t executions = m->counters->executions;
 		double cost = 0;
 		for (int64_t end = *index + period; *index < end; ++*index) {
 			cost += machine_times(m, machine_step_at(m, *index))->forward;
@@ -39,6 +40,7 @@ static enum status run_iterations(struct machine *m, int64_t *index, int64_t per
 		*index += times * cycle;
 		m->state.position = *index;
 		m->counters->evaluations += times * cycle;
+		m->counters->executions += times * (since + 1) * (m->counters->executions - executions);
 		machine_count_forward(m, (double)(times * (since + 1)), cost);
 		return STATUS_OK;
 	}

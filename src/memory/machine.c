@@ -58,11 +58,11 @@ static enum status begin_machine(struct machine *m)
 /* Records the steps of ACTION. The state after them is made if NEXT, which may be NULL, or the output needs it. */
 static enum status record_steps(struct machine *m, const struct action *action, const struct action *next)
 {
-	const bool unwanted = !next || next->kind == ACT_BACKWARD;
 	const bool output = m->first_sweep && action->end == machine_step_count(m) && m->options->want_value;
+	const bool read = output || action_is_read(next);
 	for (int64_t i = action->begin; i < action->end; i++) {
 		const bool last = i + 1 == action->end;
-		TRY(machine_forward(m, i, last && unwanted && !output ? FORWARD_RECORD_ONLY : FORWARD_RECORD));
+		TRY(machine_forward(m, i, last && !read ? FORWARD_RECORD_ONLY : FORWARD_RECORD));
 	}
 	return STATUS_OK;
 }
@@ -211,6 +211,9 @@ enum status machine_run(const struct context *context, const struct compiled_cha
 	if (status == STATUS_OK && within)
 		status = finish_machine(&m);
 	counters->peak_bytes = pool->peak;
+	/* A policy by value may compute less than save-all. And its sums are in another order. */
+	if (counters->recomputed_cost < 1e-12 * counters->forward_cost)
+		counters->recomputed_cost = 0;
 	free_machine(&m);
 	return status;
 }

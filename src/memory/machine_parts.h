@@ -85,6 +85,7 @@ enum { NO_MARK = UINT32_MAX };
 /* What a forward step of KIND does to mark FROM. */
 struct transition {
 	uint32_t from, kind, to; /* numbers of marks, and 1 + that of a kind; kind 0: a free entry */
+	uint32_t executions;     /* 0 or 1 */
 	double cost;
 };
 

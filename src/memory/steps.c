@@ -191,6 +191,24 @@ static bool hold_residuals(struct machine *m, const struct step *step, const str
 	return true;
 }
 
+/* Counts a forward execution by KIND of the step of LINEAR, which costs TIMES. */
+static void count_execution(struct machine *m, const struct linear *linear, const struct step_times *times,
+                            enum forward_kind kind)
+{
+	struct counters *c = m->counters;
+	const bool unread = kind == FORWARD_RECORD_ONLY, by_value = m->compiled->by_value;
+	const int64_t steps = by_value ? m->lowered->steps : 1;
+	c->evaluations += steps;
+	c->executions += steps - (unread ? linear->record_skip : linear->skipped);
+	c->unread += unread;
+	if (by_value && unread) {
+		c->forward_cost += times->once;
+		c->recomputed_cost += times->record - times->once; /* what recomputes adds the rest */
+	} else {
+		machine_count_forward(m, 1, unread ? times->record : times->forward);
+	}
+}
+
 enum status machine_forward(struct machine *m, int64_t index, enum forward_kind kind)
 {
 	const struct step *step = machine_step_at(m, index);
@@ -216,8 +234,7 @@ enum status machine_forward(struct machine *m, int64_t index, enum forward_kind 
 	ok = ok && (kind == FORWARD_RECORD_ONLY ? machine_drop_state(m) : advance_state(m, step, body));
 	TRY_ALLOC(ok, m->context->diags);
 	m->state.position = index + 1;
-	m->counters->evaluations += m->compiled->by_value ? m->lowered->steps : 1;
-	machine_count_forward(m, 1, machine_times(m, step)->forward);
+	count_execution(m, &compiled->linear, call.times, kind);
 	return machine_offer_point(m, -1);
 }
 
@@ -297,6 +314,7 @@ enum status machine_reverse(struct machine *m, int64_t index)
 	while (r->residual_count > first)
 		ok &= buffers_release(&m->buffers, r->residuals[--r->residual_count]);
 	m->counters->evaluations += linear->recomputed;
+	m->counters->executions += linear->executed_again;
 	m->counters->recomputed_cost += machine_times(m, step)->recompute;
 	m->counters->backward_cost += machine_times(m, step)->backward;
 	return ok ? machine_offer_point(m, -1) : machine_memory(m);

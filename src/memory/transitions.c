@@ -179,6 +179,7 @@ static int64_t follow(struct machine *m, uint32_t id, int64_t count)
 			break;
 		at = known->to;
 		cost += known->cost;
+		c->executions += known->executions;
 	}
 	if (done == 0)
 		return 0;
@@ -251,9 +252,12 @@ static enum status walk(struct machine *m, const struct step *step, int64_t inde
 	TRY_ALLOC(note_mark(m, step->live_out), m->context->diags);
 	if (from == NO_MARK || t->at == NO_MARK)
 		return STATUS_OK;
-	const double cost = machine_times(m, step)->forward;
-	return add_transition(t, (struct transition){from, t->kinds[step->id], t->at, cost}) ? STATUS_OK
-	                                                                                     : machine_memory(m);
+	const struct transition new = {.from = from,
+	                               .kind = t->kinds[step->id],
+	                               .to = t->at,
+	                               .executions = !machine_compiled_step(m, step)->linear.skipped,
+	                               .cost = machine_times(m, step)->forward};
+	return add_transition(t, new) ? STATUS_OK : machine_memory(m);
 }
 
 enum status transitions_run(struct machine *m, int64_t index, int64_t count, uint32_t id)

@@ -138,6 +138,7 @@ static enum status predict_passes(struct job *job)
 	}
 	*c = (struct counters){.steps = job->whole.steps,
 	                       .evaluations = job->whole.steps + steps - passes->distinct,
+	                       .executions = job->whole.steps + steps - passes->distinct - passes->whole.unread,
 	                       .stored_bytes = programs->results,
 	                       .forward_cost = passes->tile.forward_cost,
 	                       .backward_cost = passes->tile.backward_cost,

@@ -105,16 +105,21 @@ static enum status predict_long(const struct job *job, const struct tile_plan *t
 	int64_t peak[] = {c[0].peak_bytes, c[1].peak_bytes, c[2].peak_bytes};
 	int64_t stored[] = {c[0].stored_bytes, c[1].stored_bytes, c[2].stored_bytes};
 	int64_t held[] = {c[0].checkpoints, c[1].checkpoints, c[2].checkpoints};
+	int64_t unread[] = {c[0].unread, c[1].unread, c[2].unread};
 	const struct step *step = lowered->items[0].items[0].step;
 	const struct linear *linear = &compiled_step_of(&tile->compiled, step)->linear;
 	const struct step_times *times = &tile->compiled.times[step->id];
 	*counters = (struct counters){.steps = steps};
 	*known = evaluations >= 0 && linear->recomputed == 0 && extend(peak, &s, steps, &counters->peak_bytes) &&
-	         extend(stored, &s, steps, &counters->stored_bytes) && extend(held, &s, steps, &counters->checkpoints);
+	         extend(stored, &s, steps, &counters->stored_bytes) && extend(held, &s, steps, &counters->checkpoints) &&
+	         extend(unread, &s, steps, &counters->unread);
+	const int64_t first = !job->options.want_value; /* of `unread`: the chain's last step */
+	const int64_t again = counters->unread - first;
 	counters->evaluations = evaluations;
-	counters->forward_cost = (double)steps * times->forward;
+	counters->executions = (evaluations - counters->unread) * !linear->skipped + counters->unread * !linear->record_skip;
+	counters->forward_cost = (double)(steps - first) * times->forward + (double)first * times->record;
 	counters->backward_cost = (double)steps * times->backward;
-	counters->recomputed_cost = (double)(evaluations - steps) * times->forward;
+	counters->recomputed_cost = (double)(evaluations - steps - again) * times->forward + (double)again * times->record;
 	return STATUS_OK;
 }
 

@@ -118,7 +118,9 @@ static enum status read_object(const struct reading *r, json_t *object, const st
 	return STATUS_OK;
 }
 
-static enum status read_step(const struct reading *r, json_t *object, struct step_run *run, const char **name)
+/* *RECORDS: the cost of recording without the value was given. */
+static enum status read_step(const struct reading *r, json_t *object, struct step_run *run, const char **name,
+                             bool *records)
 {
 	struct step_cost *c = &run->cost;
 	*run = (struct step_run){.count = 1, .cost.keeps_input = true};
@@ -128,6 +130,7 @@ static enum status read_step(const struct reading *r, json_t *object, struct ste
 	                               {"residual_bytes", VALUE_BYTES, true, &c->residual},
 	                               {"forward", VALUE_COST, true, &c->forward},
 	                               {"backward", VALUE_COST, true, &c->backward},
+	                               {"record", VALUE_COST, false, &c->record},
 	                               {"forward_temporary_bytes", VALUE_BYTES, false, &c->forward_temporary},
 	                               {"record_temporary_bytes", VALUE_BYTES, false, &c->record_temporary},
 	                               {"backward_temporary_bytes", VALUE_BYTES, false, &c->backward_temporary},
@@ -137,6 +140,9 @@ static enum status read_step(const struct reading *r, json_t *object, struct ste
 	/* Unless the text says otherwise, a recording step needs as much workspace as a forward one. */
 	if (!json_object_get(object, "record_temporary_bytes"))
 		c->record_temporary = c->forward_temporary;
+	*records = json_object_get(object, "record");
+	if (!*records)
+		c->record = c->forward;
 	return STATUS_OK;
 }
 
@@ -162,13 +168,14 @@ static enum status read_steps(struct reading *r, json_t *steps)
 	struct spec *spec = r->spec;
 	size_t count = json_array_size(steps);
 	struct step_run *runs = arena_array(r->arena, count, sizeof *runs);
+	bool *records = arena_array(r->arena, count, sizeof *records);
 	spec->names = arena_array(r->arena, count, sizeof *spec->names);
-	TRY_ALLOC(runs && spec->names, r->diags);
+	TRY_ALLOC(runs && records && spec->names, r->diags);
 	__int128 sum = (__int128)spec->costs.fixed + spec->costs.output;
 	for (size_t i = 0; i < count; i++) {
 		const struct json_path step = {&list, NULL, i}, count_path = {&step, "count", 0};
 		r->object = &step;
-		TRY(read_step(r, json_array_get(steps, i), &runs[i], &spec->names[i]));
+		TRY(read_step(r, json_array_get(steps, i), &runs[i], &spec->names[i], &records[i]));
 		const enum run_fit fit = count_run(spec, &runs[i], &sum);
 		if (fit == RUN_TOO_LONG)
 			return json_wrong(&r->text, &count_path, STATUS_LIMIT, TOO_LONG, STEPS_MOST);
@@ -177,6 +184,7 @@ static enum status read_steps(struct reading *r, json_t *steps)
 	}
 	r->object = NULL;
 	spec->costs.runs = runs;
+	spec->records = records;
 	spec->costs.run_count = count;
 	return STATUS_OK;
 }
@@ -249,8 +257,8 @@ void spec_write(const struct text *text, const struct step_costs *costs, const c
 	            costs->spill_read);
 	for (size_t i = 0; i < costs->run_count; i++) {
 		const struct step_cost *c = &costs->runs[i].cost;
-		text_printf(text, "%s\n {\"count\": %lld, \"forward\": %.17g, \"backward\": %.17g, ", i ? "," : "",
-		            (long long)costs->runs[i].count, c->forward, c->backward);
+		text_printf(text, "%s\n {\"count\": %lld, \"forward\": %.17g, \"record\": %.17g, \"backward\": %.17g, ",
+		            i ? "," : "", (long long)costs->runs[i].count, c->forward, c->record, c->backward);
 		text_printf(text, "\"state_bytes\": %lld, \"residual_bytes\": %lld, ", (long long)c->state,
 		            (long long)c->residual);
 		text_printf(text, "\"forward_temporary_bytes\": %lld, \"record_temporary_bytes\": %lld, ",
@@ -276,6 +284,7 @@ static enum field_kind wrong_field(const struct step_run *run, const char **fiel
 	} fields[] = {{"count", VALUE_COUNT, run->count >= 1},
 	              {"forward", VALUE_COST, is_cost(c->forward)},
 	              {"backward", VALUE_COST, is_cost(c->backward)},
+	              {"record", VALUE_COST, is_cost(c->record)},
 	              {"state_bytes", VALUE_BYTES, is_bytes(c->state)},
 	              {"residual_bytes", VALUE_BYTES, is_bytes(c->residual)},
 	              {"forward_temporary_bytes", VALUE_BYTES, is_bytes(c->forward_temporary)},

@@ -16,6 +16,7 @@ struct spec {
 	const char *name;   /* of the chain, or NULL */
 	const char **names; /* by run of steps; NULL if the run has no name */
 	struct step_costs costs;
+	const bool *records; /* by run of steps: its "record" was given; else that is `forward` */
 	const char *unit;    /* its "time_unit" */
 	double milliseconds; /* time of a cost of 1; 0: costs are no times */
 	/* Set by the caller: */

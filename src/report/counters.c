@@ -89,6 +89,7 @@ static const struct field figure_fields[] = {
 	{"least_bytes", NULL, IN_JSON | IN_LINES, INFEASIBLE, FIELD(figures, WHOLE, row.least_bytes)},
 	{"steps", NULL, IN_JSON | IN_FIGURES, FEASIBLE, FIELD(figures, WHOLE, row.counters.steps)},
 	{"evaluations", NULL, IN_ALL | IN_FIGURES, FEASIBLE, FIELD(figures, WHOLE, row.counters.evaluations)},
+	{"executions", NULL, IN_JSON | IN_FIGURES, FEASIBLE, FIELD(figures, WHOLE, row.counters.executions)},
 	{"recomputed", NULL, IN_ALL | IN_FIGURES, FEASIBLE, FIELD(figures, WHOLE, recomputed)},
 	{"checkpoints", NULL, IN_ALL | IN_FIGURES, FEASIBLE, FIELD(figures, WHOLE, row.counters.checkpoints)},
 	{"stored_bytes", "stored bytes", IN_JSON | IN_FIGURES, FEASIBLE, FIELD(figures, WHOLE, row.counters.stored_bytes)},

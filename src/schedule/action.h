@@ -36,6 +36,9 @@ struct action {
 	int64_t slot;
 };
 
+/* True if the state that a RECORD ends with is read. NEXT is the action after it, or NULL. */
+static inline bool action_is_read(const struct action *next) { return next && next->kind != ACT_BACKWARD; }
+
 struct schedule;
 /* Writes the next action to *ACTION; false at the end. Allocates nothing. Every pass gives the same actions. */
 bool schedule_next(struct schedule *schedule, struct action *action);

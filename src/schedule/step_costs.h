@@ -11,6 +11,12 @@
 
 struct step_cost {
 	double forward, backward;
+	/*
+	 * Time of recording the step while nobody reads the state after it: of what its backward pass needs alone, often 0.
+	 * It replaces `forward` where a RECORD action ends and no other step reads that state (action_is_read). A step that
+	 * is recorded before another step of its segment costs `forward`.
+	 */
+	double record;
 	int64_t state;              /* bytes of the state before this step */
 	int64_t residual;           /* bytes of its residuals, without the state before this step */
 	int64_t forward_temporary;  /* bytes of workspace while the step runs forward */
@@ -48,6 +54,15 @@ static inline double step_costs_mean_forward(const struct step_costs *costs)
 	for (size_t i = 0; i < costs->run_count; i++)
 		forward += costs->runs[i].cost.forward * (double)costs->runs[i].count;
 	return costs->steps > 0 ? forward / (double)costs->steps : 0;
+}
+
+/* Returns what save-all's forward pass costs beside all steps once, mostly below 0: nobody reads the output of its last step. */
+static inline double step_costs_last_record(const struct step_costs *costs)
+{
+	for (size_t i = costs->run_count; i-- > 0;)
+		if (costs->runs[i].count > 0)
+			return costs->runs[i].cost.record - costs->runs[i].cost.forward;
+	return 0;
 }
 
 /* Returns the bytes of the largest state before a step. */
