@@ -217,7 +217,7 @@ static void sum_executions(struct lineariser *l, const struct body *only)
 		out->skipped = count_skipped(&all, record);
 		out->record_skip = count_skipped(&few, record);
 	} else {
-		out->skipped = record->out_count == 0 || record->outs[0].kind != PORT_SLOT;
+		out->skipped = record->instr_count > 0 && (record->out_count == 0 || record->outs[0].kind != PORT_SLOT);
 		out->record_skip = !computes_state(&few, record);
 	}
 }

@@ -199,21 +199,28 @@ static bool is_open(const struct value_plans *list, const struct job *job)
 	       list->instrs * INSTR_BYTES <= LEAST_BYTES + (double)bytes / 20;
 }
 
-/* Returns the fastest plan within JOB's budget that is faster than JOB's schedule, or NULL. Sets JOB's least bytes. */
+/*
+ * Returns the fastest plan within JOB's budget that is faster than JOB's schedule, or NULL; of equally fast ones that of
+ * the lowest peak. Sets JOB's least bytes.
+ */
 static struct value_plan *best_plan(const struct value_plans *list, struct job *job)
 {
 	static const double equal = 1e-9; /* costs are sums in different orders */
 	struct value_plan *best = NULL;
-	double least = job->schedule ? share_beside(job, &job->predicted) * (1 - equal) : (double)INFINITY;
+	const double own = job->schedule ? share_beside(job, &job->predicted) * (1 - equal) : (double)INFINITY;
+	double least = INFINITY; /* BEST's */
 	for (size_t i = 0; i < list->count; i++) {
 		struct value_plan *plan = &list->plans[i];
+		const int64_t peak = plan->counters.peak_bytes;
 		const double share = share_beside(job, &plan->counters);
 		if (!job->schedule)
-			job->least_bytes = lesser(job->least_bytes, plan->counters.peak_bytes);
-		if (plan->counters.peak_bytes > job->policy->number || share >= least)
+			job->least_bytes = lesser(job->least_bytes, peak);
+		const bool better = share < least * (1 - equal) ||
+		                    (share <= least * (1 + equal) && best && peak < best->counters.peak_bytes);
+		if (peak > job->policy->number || share >= own || (best && !better))
 			continue;
 		best = plan;
-		least = share * (1 - equal);
+		least = share;
 	}
 	return best;
 }
