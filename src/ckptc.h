@@ -141,10 +141,10 @@ enum ckptc_action_kind {
 	CKPTC_FORWARD, /* runs steps BEGIN to END-1 on the current state BEGIN; END becomes current */
 	/* As FORWARD, and keeps the residuals of each of these steps. If BACKWARD or the end follows, nobody reads state END. */
 	CKPTC_RECORD,
-	CKPTC_SAVE,    /* puts the current state BEGIN into the empty memory slot SLOT; it stays current */
-	CKPTC_LOAD,    /* makes state BEGIN, which memory slot SLOT holds, the current one; the slot keeps it */
-	CKPTC_DROP,    /* empties memory slot SLOT, which holds state BEGIN */
-	CKPTC_SPILL,   /* SAVE, LOAD and DROP for slots on disk */
+	CKPTC_SAVE,  /* puts the current state BEGIN into the empty memory slot SLOT; it stays current */
+	CKPTC_LOAD,  /* makes state BEGIN, which memory slot SLOT holds, the current one; the slot keeps it */
+	CKPTC_DROP,  /* empties memory slot SLOT, which holds state BEGIN */
+	CKPTC_SPILL, /* SAVE, LOAD and DROP for slots on disk */
 	CKPTC_FETCH,
 	CKPTC_DISCARD,
 	CKPTC_BACKWARD, /* drops the current state; reverses steps END-1 down to BEGIN and frees their residuals */

@@ -20,6 +20,10 @@
  * of the steps that run more than t times. Those that do not are at best the steps of most time for each byte, as in a
  * fractional knapsack of B_D(t) bytes. The bound is the least over D.
  *
+ * The last step of a leaf may be recorded without the state after it, which takes `record`. Unless the leaf ends the chain,
+ * that step was advanced over before. So of each step the second run counts at the lesser of both costs, and all others
+ * at `forward`; the chain's last step runs once, at `record`.
+ *
  * Of equal steps between a short head and a short tail the relaxed chain (equal_chain.c) is a second bound, mostly a far
  * higher one. The tests hold the higher of both against all schedules of short chains and against the exact times of
  * equal steps.
@@ -33,18 +37,27 @@
 #include "base/checked.h"
 #include "budget/equal_chain.h"
 
-/* COUNT equal steps: the bytes that keep the state before a step; those it holds once recorded; its time, in all and by byte. */
+/*
+ * COUNT equal steps: the bytes that keep the state before a step; those it holds once recorded; its time, and that of its
+ * second run; the one of both times for each byte by which the items are sorted.
+ */
 struct item {
-	double state, held, time, worth;
+	double state, held, time, again, worth;
 	int64_t count;
+};
+
+/* Items by falling worth, and the sums over the first of them of what they hold and of their time. */
+struct sums {
+	double *worth, *held, *time; /* HELD and TIME have one more */
+	size_t count;
 };
 
 struct bound {
 	const struct step_costs *costs;
 	struct arena *arena;
-	struct item *items; /* by falling worth, once list_items is done */
+	struct item *items;
 	size_t count;
-	double *held, *time;        /* sums over the first items */
+	struct sums first, rest;    /* of second runs, and of all later ones */
 	double beside, beside_last; /* c0; what the last step takes in the leaf that ends the chain, with no cotangent */
 	bool keeps_output;          /* some step does */
 	double *leaf;               /* c(d), for all d where it is above 0, or would be in the leaf that ends the chain */
@@ -70,7 +83,6 @@ static void add_item(struct bound *b, const struct step_cost *cost, int64_t coun
 	const bool counted = before && before->keeps_output;
 	const int64_t state = counted ? lesser(cost->state, before->residual) : cost->state;
 	const int64_t held = cost->residual + (cost->keeps_input && !counted ? cost->state : 0);
-	const double worth = held > 0 ? cost->forward / (double)held : INFINITY;
 	const int64_t backward = next + cost->state + cost->backward_temporary;
 	const int64_t record =
 		(counted || cost->keeps_input ? 0 : cost->state) + (cost->keeps_output ? 0 : next) + cost->record_temporary;
@@ -80,7 +92,11 @@ static void add_item(struct bound *b, const struct step_cost *cost, int64_t coun
 		b->beside_last = (double)greater(backward, record);
 	else
 		b->beside = fmin(b->beside, (double)greater(backward, record + next));
-	b->items[b->count++] = (struct item){(double)state, (double)held, cost->forward, worth, count};
+	b->items[b->count++] = (struct item){.state = (double)state,
+	                                     .held = (double)held,
+	                                     .time = cost->forward,
+	                                     .again = fmin(cost->forward, cost->record),
+	                                     .count = count};
 }
 
 /* Lists the steps as items, the last step first. The first step of a run has an item of its own, since the step before it is another. */
@@ -123,30 +139,37 @@ static void set_leaves(struct bound *b, double bytes)
 		}
 }
 
-/* Sorts the items by worth, and sums them up. */
-static void set_sums(struct bound *b)
+/* Sorts the items by their worth, of second runs if AGAIN, and sums them up. */
+static void set_sums(struct bound *b, struct sums *sums, bool again)
 {
+	sums->worth = arena_array(b->arena, b->count + 1, sizeof *sums->worth);
+	sums->held = arena_array(b->arena, b->count + 1, sizeof *sums->held);
+	sums->time = arena_array(b->arena, b->count + 1, sizeof *sums->time);
+	sums->count = b->count;
+	for (size_t i = 0; i < b->count; i++) {
+		struct item *item = &b->items[i];
+		item->worth = item->held > 0 ? (again ? item->again : item->time) / item->held : INFINITY;
+	}
 	qsort(b->items, b->count, sizeof *b->items, by_worth);
-	b->held = arena_array(b->arena, b->count + 1, sizeof *b->held);
-	b->time = arena_array(b->arena, b->count + 1, sizeof *b->time);
 	for (size_t i = 0; i < b->count && !b->arena->failed; i++) {
 		const struct item *item = &b->items[i];
-		b->held[i + 1] = b->held[i] + item->held * (double)item->count;
-		b->time[i + 1] = b->time[i] + item->time * (double)item->count;
+		sums->worth[i] = item->worth;
+		sums->held[i + 1] = sums->held[i] + item->held * (double)item->count;
+		sums->time[i + 1] = sums->time[i] + (again ? item->again : item->time) * (double)item->count;
 	}
 }
 
 /* Returns the time of the steps that BYTES of residuals leave out, if those of most time for each byte are in. */
-static double time_beyond(const struct bound *b, double bytes)
+static double time_beyond(const struct sums *s, double bytes)
 {
-	size_t low = 0, high = b->count; /* held[low] <= bytes */
-	if (bytes >= b->held[b->count])
+	size_t low = 0, high = s->count; /* held[low] <= bytes */
+	if (bytes >= s->held[s->count])
 		return 0;
 	while (high - low > 1) {
 		const size_t middle = low + (high - low) / 2;
-		*(b->held[middle] <= bytes ? &low : &high) = middle;
+		*(s->held[middle] <= bytes ? &low : &high) = middle;
 	}
-	return b->time[b->count] - b->time[low] - (bytes - b->held[low]) * b->items[low].worth;
+	return s->time[s->count] - s->time[low] - (bytes - s->held[low]) * s->worth[low];
 }
 
 /* Returns the least over D of the sums over t. They are summed up together, a D only while its sum is below the best. */
@@ -165,9 +188,9 @@ static double least_sum(const struct bound *b)
 		for (int64_t d = 0; d < b->depths; d++) {
 			const double last = b->leaf[b->keeps_output && t == 0 ? 0 : d] + b->beside - b->beside_last;
 			const double run = last + before; /* bytes of steps that run at most t + 1 times */
-			const double beyond = sums[d] < best ? time_beyond(b, run) : INFINITY;
+			const double beyond = sums[d] < best ? time_beyond(t == 0 ? &b->first : &b->rest, run) : INFINITY;
 			sums[d] += beyond;
-			if (beyond <= 0)
+			if (beyond <= 0 && (t > 0 || run >= b->rest.held[b->count]))
 				best = fmin(best, sums[d]);
 			open |= sums[d] < best;
 			least = fmin(least, sums[d]);
@@ -191,7 +214,7 @@ static bool raise_by_relaxed(const struct step_costs *costs, int64_t bytes, size
 		return true;
 	const enum equal_result result = equal_plan_solve(&plan, &chain, bytes, most_cells, allocator);
 	if (result == EQUAL_SOLVED)
-		*time = fmax(equal_plan_time(&plan) * (1 - 1e-9), *time);
+		*time = fmax(equal_plan_time(&plan) * (1 - 1e-9) - equal_plan_error(&plan), *time);
 	equal_plan_free(&plan);
 	return result != EQUAL_NO_MEMORY;
 }
@@ -206,9 +229,10 @@ bool budget_bound(const struct step_costs *costs, int64_t bytes, size_t most_cel
 	if (b.items) {
 		list_items(&b);
 		set_leaves(&b, (double)bytes);
-		set_sums(&b);
+		set_sums(&b, &b.first, true);
+		set_sums(&b, &b.rest, false);
 	}
-	*time = arena.failed ? 0 : b.time[b.count] + least_sum(&b) * (1 - 1e-9);
+	*time = arena.failed ? 0 : b.rest.time[b.count] + least_sum(&b) * (1 - 1e-9) + step_costs_last_record(costs);
 	const bool done = !arena.failed;
 	arena_free(&arena);
 	return done && raise_by_relaxed(costs, bytes, most_cells, allocator, time);

@@ -7,11 +7,13 @@
  * least time of the head and the first n equal steps within all bytes. w is the head's time. Times are in evaluations
  * of an equal step:
  *
- *     W(n) = min(w + V'(n, m - h),  min over k of  w + k + V(n-k, m - d) + W(k)),     W(0) = w
+ *     W(n) = min(w + V'(n, m - h),  min over k of  w + k + V(n-k, m - d) + W(k))
+ *
+ * W(0) is the time of recording the head while nobody reads the state after it.
  *
  * If the head's residuals hold the state before the equal steps, P takes the place of V'. There that state costs nothing:
  *
- *     P(n) = n if n steps can be recorded at once, else  min over k of  k + V'(n-k, m - h) + P(k)
+ *     P(n) = V'(n) if n steps can be recorded at once, else  min over k of  k + V'(n-k, m - h) + P(k)
  *
  * The whole chain's time is W with the parts that end the chain. The hulls of both terms bound the splits, as in equal_steps.c.
  *
@@ -106,6 +108,8 @@ bool equal_chain_find(struct equal_chain *chain, const struct step_costs *costs)
 	chain->head = join_steps(costs, 0, equal.begin);
 	chain->tail = join_steps(costs, equal.end, costs->steps);
 	chain->unproven = equal.begin > 1 || costs->steps - equal.end > 1 || records_before_tail(chain);
+	if (!(chain->cost.forward > 0) && chain->cost.record > 0) /* times are in its forward executions */
+		return false;
 	return others == 0 || (chain->cost.forward > 0 && chain->head.time <= LONGEST_HEAD * chain->cost.forward);
 }
 
@@ -114,7 +118,7 @@ bool equal_chain_relax(struct equal_chain *chain, const struct step_costs *costs
 	if (!equal_chain_find(chain, costs))
 		return false;
 	const int64_t first = chain->head.end, end = first + chain->steps;
-	const double head = chain->head.time, tail = chain->tail.time;
+	const double head = chain->head.time, tail = chain->tail.last;
 	int64_t state = chain->head.state;
 	if (first > 1) {
 		for (int64_t i = 0; i < first; i++)
@@ -125,7 +129,7 @@ bool equal_chain_relax(struct equal_chain *chain, const struct step_costs *costs
 	}
 	if (costs->steps - end > 1) {
 		chain->tail = join_steps(costs, end, end + 1);
-		chain->tail.time = tail;
+		chain->tail.last = tail;
 	}
 	if (records_before_tail(chain)) {
 		chain->tail.keeps_input = true;
@@ -195,15 +199,17 @@ static double time_recorded(const struct equal_plan *p, const struct opening *o,
 {
 	const struct part *head = &p->chain.head;
 	if (!o->head)
-		return n <= equal_table_recordable(&p->held, p->bytes - head_bytes(head), place, true) ? (double)n : never;
+		return n <= equal_table_recordable(&p->held, p->bytes - head_bytes(head), place, true)
+		           ? equal_table_once(&p->held, place, n)
+		           : never;
 	if (!records_head(p, place))
 		return never;
 	const double again = head->time / p->chain.cost.forward;
 	if (n == 0)
-		return again;
+		return head->last / p->chain.cost.forward;
 	if (head->keeps_output)
 		return again + (place == LAST ? p->pinned.last : p->pinned.times[n]);
-	const int32_t rest = equal_table_evaluations(&p->held, place, n);
+	const double rest = equal_table_time(&p->held, place, n);
 	return rest < EQUAL_NEVER ? again + rest : never;
 }
 
@@ -226,7 +232,7 @@ static int64_t nearest(const struct opening *o) { return o->head ? 0 : 1; }
 /* Returns the time of the split of O before the equal step K. */
 static double time_split(const struct equal_plan *p, const struct opening *o, struct equal_range r, int64_t k)
 {
-	const int32_t right = equal_table_evaluations(o->right, r.place, r.n - k);
+	const double right = equal_table_time(o->right, r.place, r.n - k);
 	const double again = o->head ? p->chain.head.time / p->chain.cost.forward : 0;
 	return right < EQUAL_NEVER && o->times[k] < never ? again + (double)k + right + o->times[k] : never;
 }
@@ -283,7 +289,7 @@ static void fill_opening(const struct equal_plan *p, struct opening *o, struct h
 	int64_t k;
 	h->left.count = h->left.near = h->right.count = h->right.near = h->middle = 0;
 	for (int64_t n = 1; n <= most && open; n++)
-		hull_add(&h->right, n, equal_table_evaluations(o->right, MIDDLE, n));
+		hull_add(&h->right, n, equal_table_time(o->right, MIDDLE, n));
 	for (int64_t n = nearest(o); n <= most; n++) {
 		const bool splits = n > nearest(o);
 		const double time = !splits ? never
@@ -335,7 +341,7 @@ enum equal_result equal_plan_solve(struct equal_plan *p, const struct equal_chai
 	p->held = p->table;
 	if (!has_steps(head)) {
 		const enum equal_result result = equal_table_solve(&p->table, p->bytes, most_cells);
-		const bool possible = equal_table_evaluations(&p->table, LAST, p->table.steps) < EQUAL_NEVER;
+		const bool possible = equal_table_time(&p->table, LAST, p->table.steps) < EQUAL_NEVER;
 		return result == EQUAL_SOLVED && !possible ? EQUAL_INFEASIBLE : result;
 	}
 	enum equal_result result = equal_table_solve(&p->held, p->bytes - head_bytes(head), most_cells);
@@ -356,12 +362,16 @@ void equal_plan_free(struct equal_plan *p)
 	p->memory = NULL;
 }
 
+double equal_plan_error(const struct equal_plan *p)
+{
+	return (p->table.error + (has_steps(&p->chain.head) ? p->held.error : 0)) * p->chain.cost.forward;
+}
+
 double equal_plan_time(const struct equal_plan *p)
 {
 	const struct part *tail = &p->chain.tail;
-	const double all =
-		has_steps(&p->chain.head) ? p->opened.last : equal_table_evaluations(&p->table, LAST, p->table.steps);
-	return (all - (has_steps(tail) ? 1 : 0)) * p->chain.cost.forward + tail->time + p->chain.once;
+	const double all = has_steps(&p->chain.head) ? p->opened.last : equal_table_time(&p->table, LAST, p->table.steps);
+	return (all - (has_steps(tail) ? 1 : 0)) * p->chain.cost.forward + tail->last + p->chain.once;
 }
 
 /* Appends the actions of R, which begins as O does. SLOT holds the state before it; -1: it is current. */

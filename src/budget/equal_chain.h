@@ -33,7 +33,7 @@ bool equal_chain_relax(struct equal_chain *chain, const struct step_costs *costs
 struct opening {
 	bool head;
 	const struct equal_table *right; /* of the right parts of splits */
-	double *times; /* in evaluations of an equal step, by the number of equal steps of a MIDDLE range */
+	double *times; /* in forward executions of an equal step, by the number of equal steps of a MIDDLE range */
 	double last;   /* of the range to the chain's end */
 };
 
@@ -55,6 +55,8 @@ struct equal_plan {
 enum equal_result equal_plan_solve(struct equal_plan *plan, const struct equal_chain *chain, int64_t bytes,
                                    size_t most_cells, const struct allocator *allocator);
 void equal_plan_free(struct equal_plan *plan);
+/* Returns by how much PLAN's schedule may be slower than the least, and its time above the least; once solved. */
+double equal_plan_error(const struct equal_plan *plan);
 /* Returns the forward time of the whole chain, once solved. */
 double equal_plan_time(const struct equal_plan *plan);
 /* Appends the actions of the best schedule, once solved. LIST fails if out of memory. */

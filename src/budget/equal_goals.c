@@ -18,21 +18,28 @@ enum {
 
 static const struct policy from_equal = {.kind = POLICY_budget};
 
-/* Makes the best schedule within BYTES beyond costs->fixed. *SCHEDULE is NULL where RESULT is not EQUAL_SOLVED. */
-static enum status make_schedule(const struct search *s, int64_t bytes, size_t most_cells, struct schedule **schedule,
-                                 enum equal_result *result)
+/* What equal_plan_solve found: RESULT, and with EQUAL_SOLVED a schedule and by how much it may be slower than the least. */
+struct found {
+	enum equal_result result;
+	struct schedule *schedule;
+	double error;
+};
+
+/* Finds the best schedule within BYTES beyond costs->fixed. */
+static enum status make_schedule(const struct search *s, int64_t bytes, size_t most_cells, struct found *found)
 {
 	struct equal_plan plan;
-	*schedule = NULL;
-	*result = equal_plan_solve(&plan, s->equal, bytes, most_cells, s->context.allocator);
-	if (*result == EQUAL_SOLVED) {
+	*found = (struct found){.result = equal_plan_solve(&plan, s->equal, bytes, most_cells, s->context.allocator)};
+	if (found->result == EQUAL_SOLVED) {
 		struct action_list list = {.allocator = s->context.allocator};
 		equal_plan_extract(&plan, &list);
-		*schedule = action_list_schedule(&list);
+		found->schedule = action_list_schedule(&list);
+		found->error = equal_plan_error(&plan);
 	}
 	equal_plan_free(&plan);
-	return *result == EQUAL_NO_MEMORY || (*result == EQUAL_SOLVED && !*schedule) ? diag_memory(s->context.diags)
-	                                                                             : STATUS_OK;
+	return found->result == EQUAL_NO_MEMORY || (found->result == EQUAL_SOLVED && !found->schedule)
+	           ? diag_memory(s->context.diags)
+	           : STATUS_OK;
 }
 
 size_t search_equal_cells(const struct search *s, const struct budget_goal *goal)
@@ -46,7 +53,7 @@ size_t search_equal_cells(const struct search *s, const struct budget_goal *goal
 /* Returns the forward time of GOAL's schedule. */
 static double forward_time(const struct search *s, const struct budget_goal *goal)
 {
-	return goal->time - s->time + s->sums[s->costs->steps];
+	return goal->time - s->time + s->once;
 }
 
 /* Sets whether GOAL's schedule is exact, and near, by a bound for the time of all schedules within GOAL's bytes. */
@@ -67,9 +74,10 @@ static enum status offer_best(const struct search *s, struct budget_goal *goal, 
 {
 	const int64_t bytes = goal->bytes - s->costs->fixed;
 	struct candidate c = {.family = &from_equal};
-	enum equal_result result;
-	TRY(make_schedule(s, bytes, EQUAL_CELLS_MOST, &c.schedule, &result));
-	*solved = result == EQUAL_INFEASIBLE && !s->equal->unproven;
+	struct found found;
+	TRY(make_schedule(s, bytes, EQUAL_CELLS_MOST, &found));
+	c.schedule = found.schedule;
+	*solved = found.result == EQUAL_INFEASIBLE && !s->equal->unproven;
 	if (!c.schedule)
 		return STATUS_OK;
 	enum status status = candidate_measure(s, &c, false);
@@ -77,7 +85,7 @@ static enum status offer_best(const struct search *s, struct budget_goal *goal, 
 		status = goal_offer(s, goal, &c);
 	schedule_free(c.schedule);
 	TRY(status);
-	goal->exact = !s->equal->unproven;
+	goal->exact = !s->equal->unproven && !(found.error > 0);
 	TRY(goal->exact ? STATUS_OK : compare_with_bound(s, goal));
 	*solved = goal->exact;
 	return STATUS_OK;
@@ -135,9 +143,10 @@ static int64_t rung_bytes(const struct search *s)
 static enum status offer_rung(const struct search *s, struct budget_goal *goal, int64_t bytes, int64_t *below)
 {
 	struct candidate c = {.family = &from_equal};
-	enum equal_result result;
-	TRY(make_schedule(s, bytes, search_equal_cells(s, goal), &c.schedule, &result));
-	*below = result == EQUAL_TOO_LARGE ? 1 : 0;
+	struct found found;
+	TRY(make_schedule(s, bytes, search_equal_cells(s, goal), &found));
+	c.schedule = found.schedule;
+	*below = found.result == EQUAL_TOO_LARGE ? 1 : 0;
 	if (!c.schedule)
 		return STATUS_OK;
 	enum status status = candidate_measure(s, &c, false);

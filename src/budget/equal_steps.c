@@ -1,23 +1,31 @@
 /*
  * The recurrence of persistent.c for steps that all cost the same. A range is then known by its number of steps and
- * by whether the chain ends with it, and time is counted in evaluations. So 10,000 steps are planned exactly.
+ * by whether the chain ends with it, and time is counted in forward executions of a step. So 10,000 steps are planned
+ * exactly.
  *
  * A step's state takes a bytes; once recorded the first step of a range holds h. With m bytes left, up to r(m)
- * steps can be recorded at once. V(n, m), the least evaluations of n steps, is n if n <= r(m). Else a state is kept:
+ * steps can be recorded at once. To record a step while nobody reads the state after it takes l executions: 1 if that costs
+ * as much as to advance over it, 0 if it costs nothing. V(n, m), the least time of n steps, is n - 1 + l if n <= r(m). Else
+ * a state is kept:
  *
  *     V(n, m) = min over k of  k + V(n-k, m - a) + V(k, m)                                                       (1)
  *
- * To record the first step, and to split the range after it, is never better than (1), since h bytes more save
- * at least one evaluation on the right. It is so only where the residuals of a step hold the state after it, but not
+ * To record the first step, and to split the range after it, is never better than (1): one step more fits in the right
+ * part there, since that has h bytes more. It is so only where the residuals of a step hold the state after it, but not
  * the state before. There the state after the first step is free as a checkpoint while the step is held:
  *
- *     R(n, m) = min over k of  (k-1) + V(n-k, m - h) + R(k, m)                                                   (2)
+ *     R(n, m) = min over k of  (k-1) + V(n-k, m - h) + R(k, m),     R(1, m) = 1                                  (2)
  *
  * and V(n, m) is the lesser of (1) and R(n, m). If h = a, (2) is the better one always.
  *
  * Not all k need be tried. The right part is never shorter than what can be recorded at once there: a longer one would
- * cost one evaluation a step, where the left part costs more. If it is longer than that, the left part is at least r(m)
- * steps. A step that is not recorded at once costs two evaluations or more, so a shorter left part could be extended.
+ * cost one execution a step, where the left part costs more. If l >= 1, and the right part is longer than that, the left
+ * part is at least r(m) steps: a step that is not recorded at once costs two executions or more, so a shorter left part
+ * could be extended. If l < 1, such a step costs 1 + l. So all shorter left parts are tried, which takes larger tables. A
+ * table that would be too large is *trimmed*: it tries the k of l >= 1, and is then mostly right, but not proven.
+ *
+ * Times are whole numbers of ticks: an execution has `unit` of them. The unit is 1 if l is a whole number. Else l is a
+ * fraction of small numbers, by its continued fraction, as near to the true l as 32 bits allow (`error`).
  *
  * A *tail* may follow the equal steps. It is recorded and reversed at once, so it runs once. So it counts as one step
  * more, without which no range is LAST. It only changes how many steps can be recorded at once there.
@@ -28,14 +36,16 @@
  */
 #include "budget/equal_steps.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/checked.h"
+#include "schedule/policy.h"
 
 /* How a range begins: in the best way, or with its first step recorded, as (2). */
 enum { BEST, RECORDED, WAYS };
 
-static const int32_t never = EQUAL_NEVER;
+static const int32_t never = INT32_MAX / 4;
 
 /* The times of ranges for which the level's bytes are left. */
 struct equal_level {
@@ -44,13 +54,13 @@ struct equal_level {
 	int64_t at_once[PLACES];      /* r: steps that can be recorded at once, at most those of the chain */
 	int64_t reach[PLACES];        /* ranges of so many steps are asked for */
 	int64_t far[PLACES][WAYS];    /* the most steps that a split can advance over; 0: none */
-	int32_t *times[PLACES][WAYS]; /* by number of steps, at_once .. reach */
+	int32_t *times[PLACES][WAYS]; /* in ticks, by number of steps, from least_kept to reach */
 };
 
 bool equal_costs(const struct step_cost *a, const struct step_cost *b)
 {
-	return !(a->forward < b->forward || a->forward > b->forward) && a->state == b->state &&
-	       a->residual == b->residual && a->forward_temporary == b->forward_temporary &&
+	return !(a->forward < b->forward || a->forward > b->forward) && !(a->record < b->record || a->record > b->record) &&
+	       a->state == b->state && a->residual == b->residual && a->forward_temporary == b->forward_temporary &&
 	       a->record_temporary == b->record_temporary && a->backward_temporary == b->backward_temporary &&
 	       a->last_temporary == b->last_temporary && a->keeps_input == b->keeps_input &&
 	       a->keeps_output == b->keeps_output;
@@ -72,8 +82,27 @@ bool equal_steps_apply(const struct step_costs *costs)
 /* True if (2) is of use: a recorded step holds the state after it, and not the one before. */
 static bool has_recorded(const struct equal_table *t) { return t->cost.keeps_output && !t->cost.keeps_input; }
 
-/* True if (2) is never worse than (1): a recorded step holds as much as a state. */
-static bool only_recorded(const struct equal_table *t) { return has_recorded(t) && t->cost.residual == t->cost.state; }
+/* True if (2) is never worse than (1): a recorded step holds as much as a state. Not for one step, unless l is 1. */
+static bool only_recorded(const struct equal_table *t)
+{
+	return has_recorded(t) && t->cost.residual == t->cost.state && t->last == t->unit;
+}
+
+/* True if left parts that are recorded at once may be shorter than they could be. */
+static bool tries_short(const struct equal_table *t) { return t->last < t->unit && !t->trimmed; }
+
+/* Returns the least number of steps for which a level's rows at PLACE have times. */
+static int64_t least_kept(const struct equal_table *t, const struct equal_level *level, int place)
+{
+	return tries_short(t) ? lesser(level->at_once[place], 1) : level->at_once[place];
+}
+
+/* Returns the ticks of N steps at PLACE that are recorded at once; WAY: the left part of a split by it. */
+static int32_t ticks_once(const struct equal_table *t, int place, int way, int64_t n)
+{
+	const bool read = (place == LAST && t->tail) || (way == RECORDED && n == 1);
+	return (int32_t)(n - 1) * t->unit + (read ? t->unit : t->last);
+}
 
 static int64_t cotangent(const struct equal_table *t, int place) { return place == LAST ? 0 : t->cost.state; }
 
@@ -169,7 +198,8 @@ static void link_right(struct equal_table *t, struct equal_level *level, int way
 		if (level->reach[place] <= level->at_once[place])
 			continue;
 		const bool all = level->far[place][way] == t->steps;
-		const int64_t before = all ? lesser(level->at_once[MIDDLE], level->reach[place] - 1) : 1;
+		const bool longest = all && !tries_short(t);
+		const int64_t before = longest ? lesser(level->at_once[MIDDLE], level->reach[place] - 1) : 1;
 		to->reach[place] = greater(level->reach[place] - before, to->reach[place]);
 	}
 }
@@ -228,7 +258,8 @@ static size_t place_times(struct equal_table *t, int32_t *cells)
 	for (size_t i = 0; i < t->count; i++)
 		for (int place = 0; place < PLACES; place++) {
 			struct equal_level *level = &t->levels[i];
-			const int64_t least = level->at_once[place], most = greater(level->reach[place], least);
+			const int64_t least = least_kept(t, level, place),
+						  most = greater(level->reach[place], level->at_once[place]);
 			for (int way = WAYS; way-- > 0;) {
 				if (has_times(t, level, place, way)) {
 					level->times[place][way] = cells ? cells + count - least : NULL;
@@ -241,14 +272,14 @@ static size_t place_times(struct equal_table *t, int32_t *cells)
 	return count;
 }
 
-/* Returns the evaluations of N steps at PLACE that begin by WAY, if LEVEL (-1: none) is left for them. */
+/* Returns the ticks of N steps at PLACE that begin by WAY, if LEVEL (-1: none) is left for them. */
 static int32_t time_at(const struct equal_table *t, int64_t level, int place, int way, int64_t n)
 {
 	const struct equal_level *at = level < 0 ? NULL : &t->levels[level];
 	if (!at || at->at_once[place] == 0)
 		return never;
 	if (n <= at->at_once[place])
-		return (int32_t)n;
+		return ticks_once(t, place, way, n);
 	return n <= at->reach[place] && at->times[place][way] ? at->times[place][way][n] : never;
 }
 
@@ -282,6 +313,7 @@ double hull_at(struct hull *h, int64_t x)
 /* Splits by (1) or (2) of ranges of N steps, for one N after another. */
 struct splitting {
 	const int32_t *left_times, *right_times;
+	int32_t unit;
 	struct hull left, right;
 	int64_t low, high; /* the k to look at */
 	int64_t saved;     /* 1 in (2) */
@@ -291,19 +323,20 @@ struct splitting {
 /* Returns the bound of the split at K. */
 static double bound_at(struct splitting *s, int64_t n, int64_t k)
 {
-	return (double)(k - s->saved) + hull_at(&s->left, k) + hull_at(&s->right, n - k);
+	return (double)((k - s->saved) * s->unit) + hull_at(&s->left, k) + hull_at(&s->right, n - k);
 }
 
 /* The hot loop. Returns the least time of the splits at FROM .. TO-1. */
 static int32_t least_between(const struct splitting *s, int64_t n, int64_t from, int64_t to)
 {
 	const int32_t *left = s->left_times, *right = s->right_times + n;
-	int32_t best = never + (int32_t)s->saved;
+	const int32_t unit = s->unit, saved = (int32_t)s->saved * unit;
+	int32_t best = never + saved;
 	for (int64_t k = from; k < to; k++) {
-		const int32_t time = (int32_t)k + left[k] + right[-k];
+		const int32_t time = (int32_t)k * unit + left[k] + right[-k];
 		best = time < best ? time : best;
 	}
-	return best - (int32_t)s->saved;
+	return best - saved;
 }
 
 /* Moves s->middle to where the bound, which is convex, is least. */
@@ -353,7 +386,8 @@ static int32_t try_splits(const struct filling *f, int64_t n, int64_t most, int6
 	int32_t best = never;
 	for (int64_t k = 1; k <= lesser(most, n - 1); k++) {
 		const int32_t left_time = time_at(f->t, f->level, MIDDLE, f->way, k);
-		const int32_t time = (int32_t)k - f->way + left_time + time_at(f->t, right, f->place, BEST, n - k);
+		const int32_t time =
+			((int32_t)k - f->way) * f->t->unit + left_time + time_at(f->t, right, f->place, BEST, n - k);
 		if (time < best) {
 			best = time;
 			*best_k = k;
@@ -367,12 +401,13 @@ static int32_t time_by_splits(const struct filling *f, struct splitting *s, int6
 {
 	const struct equal_level *level = &f->t->levels[f->level], *right = &f->t->levels[level->right[f->way]];
 	int64_t k;
-	s->low = level->at_once[MIDDLE];
+	s->low = least_kept(f->t, level, MIDDLE);
 	s->high = n - right->at_once[f->place];
 	if (level->far[f->place][f->way] < f->t->steps)
 		return try_splits(f, n, level->far[f->place][f->way], &k);
 	if (s->high < s->low) /* both parts at once */
-		return (int32_t)(s->high - s->saved + right->at_once[f->place] + s->high);
+		return (int32_t)(s->high - s->saved) * f->t->unit + ticks_once(f->t, f->place, BEST, right->at_once[f->place]) +
+		       ticks_once(f->t, MIDDLE, f->way, s->high);
 	return least_split(s, n);
 }
 
@@ -382,12 +417,14 @@ static void fill_row(const struct filling *f)
 	const struct equal_table *t = f->t;
 	const struct equal_level *level = &t->levels[f->level];
 	const int64_t right = level->right[f->way], least = level->at_once[f->place], most = level->reach[f->place];
+	const int64_t first = least_kept(t, level, f->place), first_left = least_kept(t, level, MIDDLE);
 	int32_t *times = level->times[f->place][f->way];
 	const int32_t *recorded = f->way == BEST && has_recorded(t) ? level->times[f->place][RECORDED] : NULL;
 	const bool open = right >= 0 && t->levels[right].at_once[f->place] > 0 && level->at_once[MIDDLE] > 0;
 	const bool growing = f->place == MIDDLE; /* the left parts are ranges of the same row */
-	struct splitting s = {.saved = f->way == RECORDED};
-	times[least] = (int32_t)least;
+	struct splitting s = {.unit = t->unit, .saved = f->way == RECORDED};
+	for (int64_t n = first; n <= least; n++)
+		times[n] = ticks_once(t, f->place, f->way, n);
 	if (open && most > least) {
 		const struct equal_level *to = &t->levels[right];
 		s.left_times = level->times[MIDDLE][f->way];
@@ -396,26 +433,89 @@ static void fill_row(const struct filling *f)
 		s.right = (struct hull){.corners = t->cells + t->steps + 1, .heights = t->heights + t->steps + 1};
 		for (int64_t x = to->at_once[f->place]; x <= greater(to->reach[f->place], to->at_once[f->place]); x++)
 			hull_add(&s.right, x, s.right_times[x]);
-		for (int64_t x = level->at_once[MIDDLE]; x <= (growing ? least : level->reach[MIDDLE]); x++)
+		for (int64_t x = first_left; x <= (growing ? least : level->reach[MIDDLE]); x++)
 			hull_add(&s.left, x, s.left_times[x]);
 	}
 	for (int64_t n = f->level == 0 && f->place == LAST && !t->all ? most : least + 1; n <= most; n++) {
 		const int32_t split = open ? time_by_splits(f, &s, n) : never;
-		times[n] = (int32_t)lesser(split, recorded ? recorded[n] : never);
+		times[n] = (int32_t)lesser(lesser(split, never), recorded ? recorded[n] : never);
 		if (growing && open)
 			hull_add(&s.left, n, times[n]);
 	}
 }
 
+/* Returns a number of executions that is enough for the steps of T within BYTES: one step after another from few states. */
+static double enough_time(const struct equal_table *t, int64_t bytes)
+{
+	const struct step_cost *cost = &t->cost;
+	const int64_t workspace =
+		greater(cost->forward_temporary, greater(cost->record_temporary, cost->backward_temporary));
+	int64_t needed = 3 * cost->state + cost->residual + workspace;
+	if (t->tail)
+		needed = greater(needed, 2 * cost->state + greater(part_bytes(t->tail, 0, false), 0));
+	const int64_t states = (bytes - needed) / cost->state;
+	const double steps = (double)t->steps;
+	if (bytes < needed || states < 1)
+		return steps * (steps + 1) / 2;
+	return (double)policy_evaluations(&(struct policy){.kind = POLICY_revolve, .number = states}, t->steps);
+}
+
+/*
+ * Sets the ticks of T: LAST / UNIT is the last convergent of l's continued fraction whose unit keeps each time that matters
+ * below a quarter of `never`.
+ */
+static void set_ticks(struct equal_table *t, int64_t bytes)
+{
+	const double steps = (double)t->steps, limit = (double)never / 4;
+	const double l = fmin(t->cost.forward > 0 ? t->cost.record / t->cost.forward : 1, floor(limit / steps));
+	const double most = limit / fmax(enough_time(t, bytes), steps * l);
+	double rest = l, number = 1, unit = 0, number_before = 0, unit_before = 1;
+	for (int i = 0; i < 40; i++) {
+		const double whole = floor(rest), next_unit = whole * unit + unit_before;
+		const double next_number = whole * number + number_before;
+		if (i > 0 && next_unit > most)
+			break;
+		number_before = number;
+		unit_before = unit;
+		number = next_number;
+		unit = next_unit;
+		if (fabs(number / unit - l) <= 1e-12 * l)
+			break;
+		rest = 1 / (rest - whole);
+	}
+	t->last = (int32_t)number;
+	t->unit = (int32_t)unit;
+	const double error = fabs(number / unit - (t->cost.forward > 0 ? t->cost.record / t->cost.forward : 1));
+	t->error = error > 1e-12 * fmax(l, 1) ? 2 * steps * error : 0;
+}
+
+/* Lists the levels of T within BYTES. *TIMES: the number of their cells. False if out of memory. */
+static bool make_levels(struct equal_table *t, int64_t bytes, size_t *times)
+{
+	t->count = 0;
+	if (!list_levels(t, bytes))
+		return false;
+	*times = place_times(t, NULL);
+	return true;
+}
+
 enum equal_result equal_table_solve(struct equal_table *t, int64_t bytes, size_t most_cells)
 {
+	size_t times;
+	set_ticks(t, bytes);
 	if (!feasible(t, bytes))
 		return EQUAL_INFEASIBLE;
-	if (!list_levels(t, bytes))
+	if (!make_levels(t, bytes, &times))
 		return EQUAL_NO_MEMORY;
-	const size_t hulls = 2 * ((size_t)t->steps + 1), times = place_times(t, NULL);
+	if (times > most_cells && tries_short(t)) {
+		t->trimmed = true;
+		t->error = INFINITY;
+		if (!make_levels(t, bytes, &times))
+			return EQUAL_NO_MEMORY;
+	}
 	if (times > most_cells)
 		return EQUAL_TOO_LARGE;
+	const size_t hulls = 2 * ((size_t)t->steps + 1);
 	t->cell_count = times + hulls;
 	t->cells = allocator_get(t->allocator, t->cell_count, sizeof *t->cells);
 	t->heights = allocator_get(t->allocator, hulls, sizeof *t->heights);
@@ -430,9 +530,15 @@ enum equal_result equal_table_solve(struct equal_table *t, int64_t bytes, size_t
 	return EQUAL_SOLVED;
 }
 
-int32_t equal_table_evaluations(const struct equal_table *t, enum equal_place place, int64_t n)
+double equal_table_time(const struct equal_table *t, enum equal_place place, int64_t n)
 {
-	return time_at(t, t->count ? 0 : -1, place, BEST, n);
+	const int32_t ticks = time_at(t, t->count ? 0 : -1, place, BEST, n);
+	return ticks < never ? (double)ticks / t->unit : EQUAL_NEVER;
+}
+
+double equal_table_once(const struct equal_table *t, enum equal_place place, int64_t n)
+{
+	return (double)ticks_once(t, place, BEST, n) / t->unit;
 }
 
 void equal_table_free(struct equal_table *t)

@@ -20,8 +20,8 @@ enum equal_place { MIDDLE, LAST, PLACES };
 struct equal_level;
 
 /*
- * The least evaluations of ranges of equal steps, by the bytes that are left for a range. If there is a tail, it counts
- * as the last one of STEPS, and as one evaluation.
+ * The least time of ranges of equal steps, by the bytes that are left for a range. Times are in forward executions of a
+ * step. If there is a tail, it counts as the last one of STEPS, and as one execution.
  */
 struct equal_table {
 	/* Set by the caller: */
@@ -32,6 +32,11 @@ struct equal_table {
 	bool all;                /* ranges of any length are asked for; else those of all steps alone */
 	const struct allocator *allocator;
 	/* Set by equal_table_solve: */
+	double
+		error; /* the schedule may take so much more than the least, and its time is so much above the least at most */
+	int32_t unit; /* ticks of a forward execution: the table's times are in ticks */
+	int32_t last; /* ticks of recording a step while nobody reads the state after it */
+	bool trimmed; /* splits were left out, so that the table is small: then the error is unknown, and infinite */
 	struct equal_level *levels; /* by falling bytes */
 	size_t count, capacity;
 	int32_t *cells; /* of all levels, after the corners of two hulls */
@@ -42,7 +47,7 @@ struct equal_table {
 enum equal_result { EQUAL_SOLVED, EQUAL_INFEASIBLE, EQUAL_TOO_LARGE, EQUAL_NO_MEMORY };
 
 /*
- * Finds the least evaluations of ranges within BYTES. A step's state must take a byte or more. TOO_LARGE: the table would
+ * Finds the least times of ranges within BYTES. A step's state must take a byte or more. TOO_LARGE: the table would
  * have more than MOST_CELLS numbers of 4 bytes. The caller frees TABLE, whatever the result.
  */
 enum equal_result equal_table_solve(struct equal_table *table, int64_t bytes, size_t most_cells);
@@ -54,11 +59,13 @@ struct equal_range {
 	enum equal_place place;
 };
 
-/* The evaluations of ranges that are not possible: those of others are fewer. */
-enum { EQUAL_NEVER = INT32_MAX / 4 };
+/* Times above any that is possible are this at least. */
+#define EQUAL_NEVER 1e15
 
-/* Returns the evaluations of N steps at PLACE within all bytes of TABLE, once solved. */
-int32_t equal_table_evaluations(const struct equal_table *table, enum equal_place place, int64_t n);
+/* Returns the time of N steps at PLACE within all bytes of TABLE, once solved. */
+double equal_table_time(const struct equal_table *table, enum equal_place place, int64_t n);
+/* Returns the time of N steps at PLACE that are recorded at once, once solved. */
+double equal_table_once(const struct equal_table *table, enum equal_place place, int64_t n);
 /* Appends the actions of RANGE within all bytes. SLOT holds the state before it; -1: it is current. */
 void equal_table_extract(const struct equal_table *table, struct equal_range range, int64_t slot,
                          struct action_list *list);

@@ -103,6 +103,17 @@ static double bytes_of_every(const struct search *s, const struct sizes *sizes, 
 	return most;
 }
 
+/* Returns the time that every:NUMBER takes beyond save-all's: all but the head and the last segment run twice. */
+static double recomputation_of_every(const struct search *s, int64_t number)
+{
+	const int64_t steps = s->costs->steps, head = s->costs->head;
+	const int64_t last = steps > head ? head + (steps - 1 - head) / number * number : head;
+	double time = s->sums[last] - s->sums[head];
+	for (int64_t end = head + number; end <= last; end += number)
+		time -= s->unread[end - 1];
+	return time;
+}
+
 /*
  * Offers GOAL every:N for N from MOST down, if what every:N holds is in reach and its time is less than that of GOAL's
  * schedule, but no more often than the effort allows.
@@ -110,12 +121,10 @@ static double bytes_of_every(const struct search *s, const struct sizes *sizes, 
 static enum status offer_every_below(const struct search *s, const struct sizes *sizes, struct budget_goal *goal,
                                      int64_t most)
 {
-	const int64_t steps = s->costs->steps, head = s->costs->head;
+	const int64_t steps = s->costs->steps;
 	int64_t tries = s->effort.tries;
 	for (int64_t number = lesser(most, steps - 1); number > 0 && tries > 0; number--) {
-		/* all but the head and the last segment run twice */
-		const int64_t last = steps > head ? head + (steps - 1 - head) / number * number : head;
-		const double time = s->time + s->sums[last] - s->sums[head];
+		const double time = s->time + recomputation_of_every(s, number);
 		const bool reached = families_are_certain(s) || bytes_of_every(s, sizes, number) <= (double)goal_reach(s, goal);
 		if (!goal_is_faster(goal, time) || !reached)
 			continue;

@@ -54,14 +54,18 @@ bool goal_wants(const struct search *s, const struct budget_goal *goal, const st
 
 static double time_of(const struct search *s, struct schedule *schedule)
 {
-	struct action action;
+	struct action action, next;
 	double forward = 0;
 	schedule_rewind(schedule);
-	while (schedule_next(schedule, &action))
+	for (bool more = schedule_next(schedule, &action); more; action = next) {
+		more = schedule_next(schedule, &next);
 		if (action.kind == ACT_FORWARD || action.kind == ACT_RECORD)
 			forward += s->sums[action.end] - s->sums[action.begin];
+		if (action.kind == ACT_RECORD && !action_is_read(more ? &next : NULL))
+			forward -= s->unread[action.end - 1];
+	}
 	schedule_rewind(schedule);
-	return forward + s->time - s->sums[s->costs->steps];
+	return forward + s->time - s->once;
 }
 
 /* Returns the cost walk's bytes above which no goal wants a candidate of TIME; 0: no limit. *WANTED: a goal may. */

@@ -8,9 +8,10 @@
  * the cotangent at j. State i is current, or in a slot that is given up. Either part i is recorded at
  * once and its residuals, h(i) quanta, are held:
  *
- *     V(i, j, m) = f(i) + V(i+1, j, m - h(i))
+ *     V(i, j, m) = f(i) + V(i+1, j, m - h(i)),     V(i, i+1, m) = l(i)
  *
- * or state i, a(i) quanta, is kept in a slot and the parts up to some k are advanced over:
+ * where l(i) is the time of recording part i while nobody reads the state after it: the range needs no more of its last part.
+ * Or state i, a(i) quanta, is kept in a slot and the parts up to some k are advanced over:
  *
  *     V(i, j, m) = min over k of  F(i, k) + V(k, j, m - a(i)) + V(i, k, m)
  *
@@ -40,6 +41,7 @@ struct part part_of_step(const struct step_cost *cost, int64_t next, int64_t beg
 	return (struct part){.begin = begin,
 	                     .end = begin + 1,
 	                     .time = cost->forward,
+	                     .last = cost->record,
 	                     .state = cost->state,
 	                     .next = next,
 	                     .residual = cost->residual,
@@ -63,6 +65,7 @@ struct part part_join(const struct part *parts, int64_t count)
 		whole.record = greater(whole.record, whole.residual + (counted ? 0 : part->state) + part->record);
 		whole.backward = greater(whole.backward, whole.residual + kept + part->backward);
 		whole.residual += part->residual + kept;
+		whole.last = whole.time + part->last;
 		whole.time += part->time;
 	}
 	whole.end = parts[count - 1].end;
@@ -276,7 +279,7 @@ static void fill_range(struct table *t, struct range r)
 	const int64_t held = held_quanta(t, r), record = record_level(t, r), state = quanta_of(t, state_of(t, r));
 	float best = never;
 	for (int64_t m = row->low; m <= row->high; m++)
-		*cell_at(row, m) = m < record ? never : (float)part->time + (rest ? time_at(rest, m - held) : 0);
+		*cell_at(row, m) = m < record ? never : rest ? (float)part->time + time_at(rest, m - held) : (float)part->last;
 	for (struct split split = first_split(t, r); split.k < r.j; next_split(t, r, &split))
 		take_split(row, split_level(t, r, state, &split), (float)(t->sums[split.k] - t->sums[r.i]),
 		           row_at(t, split.k, r.j, false), state, row_at(t, r.i, split.k, r.pin));

@@ -14,7 +14,8 @@
  */
 struct part {
 	int64_t begin, end;
-	double time;         /* to advance over it once, in any unit */
+	double time;         /* to advance over it once, in any unit; also to record it while the state after it is read */
+	double last;         /* to record it while nobody reads the state after it */
 	int64_t state, next; /* bytes of the states before and after */
 	int64_t residual;    /* bytes that the part holds once recorded, without the state before it */
 	bool keeps_input, keeps_output;

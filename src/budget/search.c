@@ -53,6 +53,7 @@ static enum status offer_save_all(struct search *s, bool *open)
 	TRY_ALLOC(c.schedule, s->context.diags);
 	enum status status = cost_walk(&s->context, c.schedule, s->costs, NULL, counters, &s->time);
 	c.time = s->time;
+	s->once = counters->forward_cost;
 	c.judgement.peak = counters->peak_bytes;
 	s->range = c.judgement.peak - s->costs->fixed;
 	for (size_t i = 0; i < s->count && !status; i++) {
@@ -157,28 +158,37 @@ static bool search_begin(struct search *s)
 	if (costs->steps > (equal_steps_apply(costs) ? GROUPED_EQUAL : GROUPED))
 		return !arena->failed;
 	double *sum = s->sums = arena_array(arena, (size_t)costs->steps + 1, sizeof *s->sums);
-	for (size_t run = 0; !arena->failed && run < costs->run_count; run++)
-		for (int64_t i = 0; i < costs->runs[run].count; i++, sum++)
-			sum[1] = sum[0] + costs->runs[run].cost.forward;
+	double *unread = s->unread = arena_array(arena, (size_t)costs->steps + 1, sizeof *s->unread);
+	for (size_t run = 0; !arena->failed && run < costs->run_count; run++) {
+		const struct step_cost *cost = &costs->runs[run].cost;
+		for (int64_t i = 0; i < costs->runs[run].count; i++, sum++) {
+			sum[1] = sum[0] + cost->forward;
+			*unread++ = cost->forward - cost->record;
+		}
+	}
 	return !arena->failed;
 }
 
-/* budget_gap, with tables of at most MOST_CELLS. */
-static enum status gap_within(const struct context *context, const struct step_costs *costs, int64_t bytes,
-                              size_t most_cells, struct counters *counters)
+/*
+ * Sets the gap of COUNTERS from LEAST, a bound for the forward time by the cost walk, where the schedule takes TIME. The
+ * counters may have more, which no schedule saves: the output's value, and what regions recompute.
+ */
+static void gap_from(struct counters *counters, double time, double least)
 {
-	double least, time = counters->forward_cost + counters->recomputed_cost;
-	if (!budget_bound(costs, bytes, most_cells, context->allocator, &least))
-		return diag_memory(context->diags);
+	least += counters->forward_cost + counters->recomputed_cost - time;
+	time = counters->forward_cost + counters->recomputed_cost;
 	counters->bounded = true;
 	counters->gap_percent = time > least && least > 0 ? 100 * (time - least) / least : 0;
-	return STATUS_OK;
 }
 
 enum status budget_gap(const struct context *context, const struct step_costs *costs, int64_t bytes,
                        struct counters *counters)
 {
-	return gap_within(context, costs, bytes, EQUAL_CELLS_MOST, counters);
+	double least;
+	if (!budget_bound(costs, bytes, EQUAL_CELLS_MOST, context->allocator, &least))
+		return diag_memory(context->diags);
+	gap_from(counters, counters->forward_cost + counters->recomputed_cost, least);
+	return STATUS_OK;
 }
 
 /*
@@ -200,9 +210,13 @@ static enum status set_gap(const struct search *s, struct budget_goal *goal)
 	if (!goal->schedule || (!s->judge && !s->sums))
 		return STATUS_OK;
 	goal->counters.bounded = true;
-	return goal->exact
-	           ? STATUS_OK
-	           : gap_within(&s->context, s->costs, walked_bytes(s, goal), search_equal_cells(s, goal), &goal->counters);
+	if (goal->exact)
+		return STATUS_OK;
+	double least;
+	if (!budget_bound(s->costs, walked_bytes(s, goal), search_equal_cells(s, goal), s->context.allocator, &least))
+		return diag_memory(s->context.diags);
+	gap_from(&goal->counters, goal->time - s->time + s->once, least);
+	return STATUS_OK;
 }
 
 enum status budget_search(const struct context *context, const struct step_costs *costs,

@@ -63,6 +63,8 @@ struct search {
 	const struct equal_chain *equal; /* `chain`, which the costs are; NULL: they are no such chain */
 	bool closed;         /* nothing else is tried for exact goals: the tables of equal steps have their schedules */
 	double *sums;        /* sums[i]: forward time of the first i steps; NULL beyond GROUPED or GROUPED_EQUAL steps */
+	double *unread;      /* where SUMS are, by step: what recording it costs less if nobody reads the state after it */
+	double once;         /* forward time of save-all */
 	double time;         /* save-all's, by the cost walk */
 	int64_t range;       /* save-all's peak by the cost walk, beyond costs->fixed */
 	int64_t table_bytes; /* limit on the bytes of the current tables */

@@ -67,7 +67,7 @@ static struct part *make_parts(const struct search *s, int64_t *count)
 		int64_t beyond = after < end ? after->cost.state : costs->output;
 		for (int64_t i = 0; i < run->count; i++, step++) {
 			struct part part = part_of_step(&run->cost, i + 1 < run->count ? run->cost.state : beyond, step);
-			total += part.time;
+			total += part.time + part.last;
 			if (step % together) {
 				struct part pair[2] = {parts[filled - 1], part};
 				parts[filled - 1] = part_join(pair, 2);
@@ -77,8 +77,11 @@ static struct part *make_parts(const struct search *s, int64_t *count)
 		}
 	}
 	/* Tables are in floats, so a part's time is its share of the whole. If no step takes time, steps are counted. */
-	for (int64_t i = 0; i < *count; i++)
-		parts[i].time = total > 0 ? parts[i].time / total : (double)(parts[i].end - parts[i].begin) / (double)step;
+	for (int64_t i = 0; i < *count; i++) {
+		const double steps = (double)(parts[i].end - parts[i].begin) / (double)step;
+		parts[i].time = total > 0 ? parts[i].time / total : steps;
+		parts[i].last = total > 0 ? parts[i].last / total : steps;
+	}
 	return parts;
 }
 

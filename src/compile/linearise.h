@@ -48,9 +48,10 @@ struct linear {
 	size_t residual_count;
 	struct param_ref *params; /* params and parts of params that the backward body reads */
 	size_t param_count;
-	int64_t recomputed;                   /* steps of which a region executes a part again, summed over the regions */
-	int64_t executed_again;       /* those of `recomputed` whose value is computed again */
-	int64_t skipped, record_skip; /* steps whose value `record`, or a forward execution, and record_only do not compute */
+	int64_t recomputed;     /* steps of which a region executes a part again, summed over the regions */
+	int64_t executed_again; /* those of `recomputed` whose value is computed again */
+	int64_t skipped,
+		record_skip; /* steps whose value `record`, or a forward execution, and record_only do not compute */
 	double forward_cost, record_cost; /* of one forward execution, and of one of record_only */
 	/* With a policy: forward_cost without what the last step computes for its value alone. */
 	double once_cost;

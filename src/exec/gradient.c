@@ -245,9 +245,9 @@ enum status gradient_begin_array(struct run *run)
 static enum status count_ranks(struct run *run, struct counters *measured)
 {
 	struct gradient_result *result = run->gradient->result;
-	int64_t *const counts[] = {&measured->evaluations,  &measured->executions,   &measured->checkpoints,
-	                           &measured->stored_bytes, &measured->peak_bytes,   &measured->spill_writes,
-	                           &measured->spill_reads,  &measured->spill_bytes,  &measured->spill_state};
+	int64_t *const counts[] = {&measured->evaluations,  &measured->executions,  &measured->checkpoints,
+	                           &measured->stored_bytes, &measured->peak_bytes,  &measured->spill_writes,
+	                           &measured->spill_reads,  &measured->spill_bytes, &measured->spill_state};
 	for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
 		TRY(shares_most(run, counts[i]));
 	int64_t bits; /* of numbers that are not negative, the larger has the larger bits */

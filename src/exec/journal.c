@@ -227,8 +227,7 @@ static bool read_costs(const struct reading *r, struct journal_costs *costs, siz
 		return true;
 	if (sscanf(r->line, "cost %la %la %la", &times.forward, &times.record, &times.backward) != 3)
 		return true;
-	struct measured_times *step =
-		arena_append(r->context->arena, &costs->steps, &costs->count, capacity, sizeof *step);
+	struct measured_times *step = arena_append(r->context->arena, &costs->steps, &costs->count, capacity, sizeof *step);
 	if (step)
 		*step = times;
 	return step != NULL;

@@ -116,7 +116,8 @@ static enum status predict_long(const struct job *job, const struct tile_plan *t
 	const int64_t first = !job->options.want_value; /* of `unread`: the chain's last step */
 	const int64_t again = counters->unread - first;
 	counters->evaluations = evaluations;
-	counters->executions = (evaluations - counters->unread) * !linear->skipped + counters->unread * !linear->record_skip;
+	counters->executions =
+		(evaluations - counters->unread) * !linear->skipped + counters->unread * !linear->record_skip;
 	counters->forward_cost = (double)(steps - first) * times->forward + (double)first * times->record;
 	counters->backward_cost = (double)steps * times->backward;
 	counters->recomputed_cost = (double)(evaluations - steps - again) * times->forward + (double)again * times->record;

@@ -215,8 +215,8 @@ static struct value_plan *best_plan(const struct value_plans *list, struct job *
 		const double share = share_beside(job, &plan->counters);
 		if (!job->schedule)
 			job->least_bytes = lesser(job->least_bytes, peak);
-		const bool better = share < least * (1 - equal) ||
-		                    (share <= least * (1 + equal) && best && peak < best->counters.peak_bytes);
+		const bool better =
+			share < least * (1 - equal) || (share <= least * (1 + equal) && best && peak < best->counters.peak_bytes);
 		if (peak > job->policy->number || share >= own || (best && !better))
 			continue;
 		best = plan;

@@ -20,6 +20,7 @@ struct verdict {
 	const char *wrong; /* what is wrong with the action after ACTIONS ones; NULL if the schedule is right */
 	int64_t actions;
 	int64_t evaluations, most_repeated; /* of all steps; of one step */
+	int64_t executions;
 	int64_t checkpoints, spill_writes, spill_reads;
 	double time;
 	int64_t peak, stored; /* bytes; -1 beyond SUMMED steps, as summing takes a time of their square */
@@ -36,6 +37,7 @@ struct oracle {
 	int64_t slot_count, disk_count;
 	int64_t *runs; /* executions of each step */
 	int64_t current, cotangent, in_slots;
+	int64_t unread; /* the recorded step whose state after it nobody has read yet, or -1 */
 	bool swept, reversing;
 	struct verdict verdict;
 };
@@ -71,6 +73,17 @@ static inline void oracle_set_current(struct oracle *o, int64_t position)
 	o->current = position;
 }
 
+/* Something reads the current state, which may be that after a recorded step: that step must have computed it. */
+static inline void oracle_read(struct oracle *o)
+{
+	if (o->unread >= 0 && o->unread + 1 == o->current) {
+		const struct step_cost *cost = &o->steps[o->unread];
+		o->verdict.executions += !cost->keeps_output;
+		o->verdict.time += cost->forward - cost->record;
+	}
+	o->unread = -1;
+}
+
 static inline const char *oracle_run(struct oracle *o, const struct action *a)
 {
 	if (o->current != a->begin)
@@ -84,13 +97,16 @@ static inline const char *oracle_run(struct oracle *o, const struct action *a)
 			return "the residuals of a step are held already";
 		if (record && step >= o->cotangent)
 			return "a step is recorded that was reversed already";
+		oracle_read(o);
 		o->held[step + 1]++;
 		o->recorded[step] |= record;
 		oracle_see(o, record ? cost->record_temporary : cost->forward_temporary);
 		o->held[step + 1]--;
 		oracle_set_current(o, step + 1);
 		o->verdict.evaluations++;
-		o->verdict.time += cost->forward;
+		o->unread = record ? step : -1;
+		o->verdict.executions += !record || cost->keeps_output;
+		o->verdict.time += record ? cost->record : cost->forward;
 		if (++o->runs[step] > o->verdict.most_repeated)
 			o->verdict.most_repeated = o->runs[step];
 	}
@@ -109,6 +125,7 @@ static inline const char *oracle_reverse(struct oracle *o, const struct action *
 		return "its end is not after its begin";
 	if (a->end != o->cotangent)
 		return "the cotangent is not at the end of what is reversed";
+	o->unread = -1;
 	oracle_set_current(o, -1);
 	o->reversing = true;
 	for (int64_t step = a->end; step-- > a->begin;) {
@@ -133,6 +150,7 @@ static inline const char *oracle_use_slot(struct oracle *o, const struct action 
 			return "the slot is not empty";
 		if (o->current != a->begin)
 			return "the current state is another one";
+		oracle_read(o);
 		*slot = a->begin;
 		o->held[a->begin] += !disk;
 		o->in_slots += !disk;
@@ -154,6 +172,7 @@ static inline const char *oracle_use_slot(struct oracle *o, const struct action 
 	}
 	if (!o->swept)
 		return "a state is brought back before the first sweep is done";
+	o->unread = -1;
 	if (disk)
 		oracle_set_current(o, -1);
 	oracle_set_current(o, a->begin);
@@ -210,6 +229,7 @@ static inline void oracle_begin(struct oracle *o, const struct schedule *schedul
 	                     .slot_count = schedule_slots(schedule),
 	                     .disk_count = schedule_disk_slots(schedule),
 	                     .current = -1,
+	                     .unread = -1,
 	                     .cotangent = costs->steps};
 	o->slots = malloc(((size_t)o->slot_count + 1) * sizeof *o->slots);
 	o->disk = malloc(((size_t)o->disk_count + 1) * sizeof *o->disk);
@@ -289,6 +309,7 @@ static inline struct step_costs random_costs(uint64_t *seed, struct step_run *st
 		store[i].count = 1 + draw(seed, longest);
 		costs.steps += store[i].count;
 		*cost = (struct step_cost){.forward = (double)(1 + draw(seed, 9)),
+		                           .record = (double)draw(seed, 10),
 		                           .backward = (double)draw(seed, 9),
 		                           .state = quantum * draw(seed, 12),
 		                           .residual = quantum * draw(seed, 14),

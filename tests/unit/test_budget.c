@@ -371,8 +371,8 @@ END_TEST
 START_TEST(one_step_of_most_bytes)
 {
 	struct step_run store[2] = {
-		{.cost = {.forward = 1, .backward = 1, .state = 64, .residual = 64}, .count = 200},
-		{.cost = {.forward = 1, .backward = 1, .state = 64, .residual = 10000000}, .count = 1},
+		{.cost = {.forward = 1, .record = 1, .backward = 1, .state = 64, .residual = 64}, .count = 200},
+		{.cost = {.forward = 1, .record = 1, .backward = 1, .state = 64, .residual = 10000000}, .count = 1},
 	};
 	struct step_costs costs = {.runs = store, .run_count = 2, .steps = 201, .output = 64};
 	struct schedule *every = schedule_of("every:200", 0, &costs);
@@ -397,6 +397,7 @@ START_TEST(more_disk_is_no_slower)
 		const struct context context = {&allocator_system, &arena, &diags};
 		for (int64_t i = 0; i < steps; i++)
 			store[i] = (struct step_run){.cost = {.forward = (double)(1 + draw(&seed, 9)),
+			                                      .record = (double)draw(&seed, 10),
 			                                      .state = 1 + draw(&seed, 9),
 			                                      .residual = draw(&seed, 9)},
 			                             .count = 1};
@@ -433,14 +434,15 @@ START_TEST(no_policy_is_better_over_runs)
 		struct step_costs costs = {.runs = store, .run_count = 2 + (size_t)draw(&seed, 4), .output = 8};
 		for (size_t i = 0; i < costs.run_count; i++) {
 			store[i] = (struct step_run){.cost = {.forward = (double)(1 + draw(&seed, 9)),
+			                                      .record = (double)draw(&seed, 10),
 			                                      .state = 1 + draw(&seed, 100),
 			                                      .residual = draw(&seed, 2) * draw(&seed, 300),
 			                                      .keeps_input = draw(&seed, 2)},
 			                             .count = draw(&seed, 3) ? LONG_RUN + draw(&seed, LONG_RUN / 2) : 1};
 			if (round == 0)
-				store[i] =
-					(struct step_run){.cost = {.forward = 1, .state = i == 1 ? 800 : 8, .residual = i == 1 ? 800 : 8},
-				                      .count = i == 1 ? 1 : LONG_RUN};
+				store[i] = (struct step_run){
+					.cost = {.forward = 1, .record = 1, .state = i == 1 ? 800 : 8, .residual = i == 1 ? 800 : 8},
+					.count = i == 1 ? 1 : LONG_RUN};
 			costs.steps += store[i].count;
 		}
 		for (size_t p = round % 2; p < sizeof others / sizeof *others; p += nightly() ? 1 : 2) {
@@ -459,6 +461,7 @@ START_TEST(long_equal_chain)
 {
 	static const int64_t budgets[] = {60000, 400000, 4000000, 40000000, 400000000, 4000000000};
 	struct step_run run = {.cost = {.forward = 1,
+	                                .record = 1,
 	                                .backward = 2,
 	                                .state = 4096,
 	                                .residual = 4096,
@@ -493,33 +496,34 @@ END_TEST
 struct plain {
 	struct step_cost cost;
 	int64_t bytes;
-	int32_t *memo;
+	double *memo; /* 1 more; 0: not known yet */
 };
 
-enum { IMPOSSIBLE = INT32_MAX / 4 };
+static const double impossible = 1e15;
 
-static int32_t plain_evaluations(struct plain *p, int64_t n, int64_t m, bool pin, bool last)
+static double plain_time(struct plain *p, int64_t n, int64_t m, bool pin, bool last)
 {
 	const struct step_cost *c = &p->cost;
 	if (m < 0)
-		return IMPOSSIBLE;
-	int32_t *known = &p->memo[((n * (p->bytes + 1) + m) * 2 + pin) * 2 + last], best = IMPOSSIBLE;
-	if (*known)
-		return *known;
+		return impossible;
+	double *known = &p->memo[((n * (p->bytes + 1) + m) * 2 + pin) * 2 + last], best = impossible;
+	if (*known > 0)
+		return *known - 1;
 	const int64_t state = pin ? 0 : c->state, cotangent = last ? 0 : c->state, input = c->keeps_input ? state : 0;
 	const int64_t record = state + c->residual + (c->keeps_output ? 0 : c->state) + c->record_temporary + cotangent;
 	const int64_t backward = input + c->residual + 2 * c->state + c->backward_temporary;
 	if (m >= record && m >= backward)
-		best = 1 + (n > 1 ? plain_evaluations(p, n - 1, m - c->residual - input, c->keeps_output, last) : 0);
+		best = n == 1 ? c->record : c->forward + plain_time(p, n - 1, m - c->residual - input, c->keeps_output, last);
 	for (int64_t k = 1; k < n; k++) {
 		if (m < state + (k > 1 ? 2 : 1) * c->state + c->forward_temporary + cotangent)
 			break;
-		const int32_t right = plain_evaluations(p, n - k, m - state, false, last);
-		const int32_t left = plain_evaluations(p, k, m, pin, false);
-		if (right < IMPOSSIBLE && (int32_t)k + right + left < best)
-			best = (int32_t)k + right + left;
+		const double right = plain_time(p, n - k, m - state, false, last);
+		const double left = plain_time(p, k, m, pin, false);
+		best = fmin(best, (double)k * c->forward + right + left);
 	}
-	return *known = best < IMPOSSIBLE ? best : IMPOSSIBLE;
+	best = fmin(best, impossible);
+	*known = best + 1;
+	return best;
 }
 
 static void compare_with_recurrence(const struct step_cost *cost, int64_t steps, int64_t bytes)
@@ -527,13 +531,14 @@ static void compare_with_recurrence(const struct step_cost *cost, int64_t steps,
 	struct step_run run = {*cost, steps};
 	struct step_costs costs = {.runs = &run, .run_count = 1, .steps = steps, .output = cost->state};
 	struct plain plain = {*cost, bytes, calloc((size_t)((steps + 1) * (bytes + 1) * 4), sizeof *plain.memo)};
-	const int32_t best = plain_evaluations(&plain, steps, bytes, false, true);
+	const double best = plain_time(&plain, steps, bytes, false, true);
+	const bool possible = best < impossible;
 	const struct plan plan = plan_within(&costs, bytes);
-	ck_assert_msg(best == IMPOSSIBLE ? plan.status == STATUS_LIMIT : plan.evaluations == best,
-	              "%lld steps of %lld and %lld bytes in %lld: %lld, not %d", (long long)steps, (long long)cost->state,
-	              (long long)cost->residual, (long long)bytes, (long long)plan.evaluations, best);
-	ck_assert(best == IMPOSSIBLE || (plan.exact && bound_of(&costs, bytes) < best + 1e-6));
-	if (best == IMPOSSIBLE && steps > 3) { /* then what is named is the least */
+	ck_assert_msg(possible ? plan.status == STATUS_OK && fabs(plan.time - best) < 1e-6 : plan.status == STATUS_LIMIT,
+	              "%lld steps of %lld and %lld bytes, %g to record, in %lld: %g, not %g", (long long)steps,
+	              (long long)cost->state, (long long)cost->residual, cost->record, (long long)bytes, plan.time, best);
+	ck_assert(!possible || (plan.exact && bound_of(&costs, bytes) < best + 1e-6));
+	if (!possible && steps > 3) { /* then what is named is the least */
 		ck_assert_int_gt(plan.least, bytes);
 		ck_assert_int_eq(plan_within(&costs, plan.least).status, STATUS_OK);
 		ck_assert_int_eq(plan_within(&costs, plan.least - 1).status, STATUS_LIMIT);
@@ -547,7 +552,10 @@ START_TEST(equal_steps_are_exact)
 	const int rounds = nightly() ? 20000 : 1500;
 	for (int i = 0; i < rounds; i++) {
 		const int64_t steps = 1 + draw(&seed, i % 50 ? 30 : 120);
-		struct step_cost cost = {.forward = 1, .state = draw(&seed, 7), .keeps_output = draw(&seed, 10) < 6};
+		struct step_cost cost = {.forward = 12, .record = 12, .state = draw(&seed, 7)};
+		if (draw(&seed, 2))
+			cost.record = draw(&seed, 3) ? (double)draw(&seed, 20) : 0;
+		cost.keeps_output = draw(&seed, 10) < 6;
 		cost.residual = draw(&seed, 4) ? draw(&seed, 4 * cost.state + 4) : 0;
 		cost.residual += cost.keeps_output ? cost.state : 0;
 		cost.keeps_input = draw(&seed, 3) == 0;
@@ -571,6 +579,7 @@ START_TEST(ten_thousand_equal_steps)
 	} cases[] = {{1, 1, 8, 165725, true}, {1, 1, 64, 28275, true}, {2, 3, 40, 46106, false}};
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		struct step_run run = {.cost = {.forward = 1,
+		                                .record = 1,
 		                                .state = cases[i].state,
 		                                .residual = cases[i].residual,
 		                                .keeps_input = cases[i].keeps_input,
@@ -597,6 +606,8 @@ START_TEST(two_thousand_unequal_steps)
 		                                      .residual = draw(&seed, 200000),
 		                                      .keeps_input = draw(&seed, 2)},
 		                             .count = 1};
+	for (int i = 0; i < 2000; i++)
+		store[i].cost.record = store[i].cost.forward;
 	struct plan plan = plan_within(&costs, 20000000);
 	ck_assert_int_eq(plan.status, STATUS_OK);
 	ck_assert_int_ge(plan.peak, 19000000);
@@ -632,6 +643,7 @@ START_TEST(tables_follow_the_budget)
 	struct step_costs costs = {.runs = store, .run_count = 2000, .steps = 2000, .output = 4000};
 	for (int i = 0; i < 2000; i++)
 		store[i] = (struct step_run){.cost = {.forward = (double)(1 + draw(&seed, 9)),
+		                                      .record = (double)draw(&seed, 10),
 		                                      .backward = 1,
 		                                      .state = 4000 + 4000 * draw(&seed, 12) + draw(&seed, 3),
 		                                      .residual = 4000 * draw(&seed, 14) + draw(&seed, 3)},
@@ -661,7 +673,8 @@ START_TEST(judged_equal_steps_need_no_other_tables)
 {
 	static const int64_t counts[] = {1000, 2000};
 	for (size_t i = 0; i < 2; i++) {
-		struct step_run run = {.cost = {.forward = 1, .backward = 1, .state = 80, .residual = 80}, .count = counts[i]};
+		struct step_run run = {.cost = {.forward = 1, .record = 1, .backward = 1, .state = 80, .residual = 80},
+		                       .count = counts[i]};
 		struct step_costs costs = {.runs = &run, .run_count = 1, .steps = counts[i], .output = 80};
 		const struct budget_judge judge = {judge_by_walk, &costs, 1, 0, 1e12};
 		struct budget_goal goal = {.bytes = 1760};
@@ -676,9 +689,14 @@ END_TEST
 START_TEST(judged_losses_need_no_other_tables)
 {
 	for (int64_t bytes = 4000; bytes < 40000; bytes += 777) {
-		const struct step_cost step = {
-			.forward = 1, .backward = 1, .state = 800, .residual = 790, .record_temporary = 7, .last_temporary = 7};
-		const struct step_cost loss = {.forward = 1, .backward = 1, .state = 800, .residual = 801};
+		const struct step_cost step = {.forward = 1,
+		                               .record = 1,
+		                               .backward = 1,
+		                               .state = 800,
+		                               .residual = 790,
+		                               .record_temporary = 7,
+		                               .last_temporary = 7};
+		const struct step_cost loss = {.forward = 1, .record = 1, .backward = 1, .state = 800, .residual = 801};
 		struct step_run runs[] = {{step, 300}, {loss, 1}};
 		struct step_costs costs = {.runs = runs, .run_count = 2, .steps = 301, .output = 8};
 		const struct budget_judge judge = {judge_by_walk, &costs, 0.9, 800, 1e12};

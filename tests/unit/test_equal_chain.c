@@ -17,7 +17,7 @@ static const double impossible = 1e9;
 struct plain {
 	struct step_cost steps[STEPS_MOST];
 	int64_t count, output, bytes;
-	double *memo; /* 0: not known yet */
+	double *memo; /* 1 more; 0: not known yet */
 };
 
 static int64_t state_at(const struct plain *p, int64_t i) { return i < p->count ? p->steps[i].state : p->output; }
@@ -28,7 +28,7 @@ static double plain_time(struct plain *p, int64_t i, int64_t j, int64_t m, bool 
 		return impossible;
 	double *known = &p->memo[(((i * (p->count + 1) + j) * 2) + pin) * (p->bytes + 1) + m];
 	if (*known > 0)
-		return *known;
+		return *known - 1;
 	const struct step_cost *c = &p->steps[i];
 	const int64_t state = pin ? 0 : c->state, cotangent = j < p->count ? state_at(p, j) : 0, next = state_at(p, i + 1);
 	const int64_t input = c->keeps_input ? state : 0;
@@ -36,7 +36,7 @@ static double plain_time(struct plain *p, int64_t i, int64_t j, int64_t m, bool 
 	const int64_t backward = input + c->residual + next + c->state + c->backward_temporary;
 	double best = impossible, ahead = 0;
 	if (m >= record && m >= backward)
-		best = c->forward + (j > i + 1 ? plain_time(p, i + 1, j, m - c->residual - input, c->keeps_output) : 0);
+		best = j == i + 1 ? c->record : c->forward + plain_time(p, i + 1, j, m - c->residual - input, c->keeps_output);
 	for (int64_t k = i + 1; k < j; k++) {
 		const struct step_cost *over = &p->steps[k - 1];
 		const int64_t before = k - 1 > i ? over->state : 0;
@@ -46,7 +46,9 @@ static double plain_time(struct plain *p, int64_t i, int64_t j, int64_t m, bool 
 		const double right = plain_time(p, k, j, m - state, false), left = plain_time(p, i, k, m, pin);
 		best = right < impossible && left < impossible && ahead + right + left < best ? ahead + right + left : best;
 	}
-	return *known = best < impossible ? best : impossible;
+	best = best < impossible ? best : impossible;
+	*known = best + 1;
+	return best;
 }
 
 static double best_time(const struct step_costs *costs, int64_t bytes)
@@ -103,6 +105,7 @@ static void compare(const struct step_costs *costs, int64_t bytes)
 static struct step_cost random_cost(uint64_t *seed, bool temporary)
 {
 	struct step_cost cost = {.forward = (double)(1 + draw(seed, 5)),
+	                         .record = (double)draw(seed, 7),
 	                         .state = draw(seed, 7),
 	                         .residual = draw(seed, 4) ? draw(seed, 12) : 0,
 	                         .keeps_input = draw(seed, 3) == 0,

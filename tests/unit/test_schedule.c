@@ -19,6 +19,7 @@ static struct step_run uniform_run;
 static struct step_costs uniform(int64_t steps)
 {
 	uniform_run = (struct step_run){.cost = {.forward = 1,
+	                                         .record = 1,
 	                                         .backward = 2,
 	                                         .state = 10,
 	                                         .residual = 7,
@@ -125,6 +126,7 @@ START_TEST(cost_walk_is_the_oracle)
 		ck_assert_int_eq(c->peak_bytes, verdict.peak);
 		ck_assert_int_eq(c->stored_bytes, verdict.stored);
 		ck_assert_int_eq(c->evaluations, verdict.evaluations);
+		ck_assert_int_eq(c->executions, verdict.executions);
 		ck_assert_int_eq(c->checkpoints, verdict.checkpoints);
 		ck_assert_int_eq(c->spill_writes, verdict.spill_writes);
 		ck_assert_int_eq(c->spill_reads, verdict.spill_reads);
@@ -606,7 +608,8 @@ START_TEST(more_disk_takes_no_more_time)
 		                           .spill_write = (double)draw(&seed, 9),
 		                           .spill_read = (double)draw(&seed, 9)};
 		for (int64_t i = 0; i < steps; i++)
-			runs[i] = (struct step_run){.cost = {.forward = (double)(1 + draw(&seed, 9)), .state = 10}, .count = 1};
+			runs[i] = (struct step_run){.cost = {.forward = (double)(1 + draw(&seed, 9)), .record = 1, .state = 10},
+			                            .count = 1};
 		double fewer[50];
 		for (int64_t s = 1; s < 6; s++) {
 			double before = 1e300;
