@@ -15,6 +15,7 @@
 #include <dlfcn.h>
 #include <limits.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -34,13 +35,16 @@ typedef void sgemv(int order, int ta, int m, int n, float alpha, const float *a,
 typedef void dgemv(int order, int ta, int m, int n, double alpha, const double *a, int lda, const double *x, int step_x,
                    double beta, double *y, int step_y);
 
-/* The OpenBLAS of the process. blas_load writes it before threads multiply; after that it is only read. */
+/*
+ * The OpenBLAS of the process. The first blas_load writes it before threads multiply. After that it is only read, but for
+ * OWN: other threads may multiply while a later blas_load writes that.
+ */
 static struct {
 	pthread_mutex_t lock;
-	const struct kernels *own[2]; /* of f32 and f64; NULL before blas_load */
-	bool chosen;                  /* whether OpenBLAS is used, as sgemm says, stays so */
-	int reserved;                 /* OpenBLAS has buffers for so many threads */
-	sgemm *sgemm;                 /* NULL if OpenBLAS is not used; then the others do not matter */
+	_Atomic(const struct kernels *) own[2]; /* of f32 and f64; NULL before blas_load */
+	bool chosen;                            /* whether OpenBLAS is used, as sgemm says, stays so */
+	int reserved;                           /* OpenBLAS has buffers for so many threads */
+	sgemm *sgemm;                           /* NULL if OpenBLAS is not used; then the others do not matter */
 	dgemm *dgemm;
 	sgemv *sgemv;
 	dgemv *dgemv;
@@ -176,8 +180,8 @@ enum status blas_load(int threads, struct diags *diags)
 {
 	pthread_mutex_lock(&blas.lock);
 	const bool there = choose_product(threads > 1 ? threads : 1);
-	blas.own[0] = kernels_get(DTYPE_F32);
-	blas.own[1] = kernels_get(DTYPE_F64);
+	atomic_store_explicit(&blas.own[0], kernels_get(DTYPE_F32), memory_order_relaxed);
+	atomic_store_explicit(&blas.own[1], kernels_get(DTYPE_F64), memory_order_relaxed);
 	pthread_mutex_unlock(&blas.lock);
 	if (there)
 		return STATUS_OK;
@@ -245,7 +249,7 @@ void gemm(enum dtype dtype, const struct product *p)
 		return;
 	}
 	if (!blas.sgemm || p->a.ld > INT_MAX || p->b.ld > INT_MAX || p->ldc > INT_MAX) {
-		const struct kernels *own = blas.own[dtype == DTYPE_F64];
+		const struct kernels *own = atomic_load_explicit(&blas.own[dtype == DTYPE_F64], memory_order_relaxed);
 		(own ? own : kernels_get(dtype))->loops->gemm(p, false);
 		return;
 	}
