@@ -347,6 +347,17 @@ static enum status keep_stored(const struct binder *b, const struct param *param
 	return STATUS_OK;
 }
 
+/* Returns the one copy of TYPE, or NULL. Bytes of a set are compared, so those between and beyond its fields are zeros. */
+static const struct type *keep_type(struct binder *b, const struct type *type)
+{
+	struct type whole;
+	memset(&whole, 0, sizeof whole);
+	whole.dtype = type->dtype;
+	whole.shape.ndim = type->shape.ndim;
+	memcpy(whole.shape.dim, type->shape.dim, (size_t)type->shape.ndim * sizeof *whole.shape.dim);
+	return byte_set_keep(&b->types, &whole, sizeof whole, NULL);
+}
+
 static enum status bind_param(struct binder *b, size_t index, struct param_source *source)
 {
 	struct param *param = &b->chain->params[index];
@@ -374,7 +385,7 @@ static enum status bind_param(struct binder *b, size_t index, struct param_sourc
 	TRY(status);
 	if (!param->weak && b->options->dtype != DTYPE_COUNT)
 		source->type.dtype = b->options->dtype;
-	param->type = byte_set_keep(&b->types, &source->type, sizeof source->type, NULL);
+	param->type = keep_type(b, &source->type);
 	TRY_ALLOC(param->type, b->diags);
 	b->params->bound[index] = (struct bound_param){
 		.shape = &param->type->shape, .dtype = dtype_compute(param->type->dtype), .data = array.data};
