@@ -207,6 +207,7 @@ enum status command_grad(struct session *s)
 	                                          .cotangent = s->line.values[OPTION_COTANGENT],
 	                                          .special = s->line.given[OPTION_SPECIAL],
 	                                          .cast = s->line.given[OPTION_CAST],
+	                                          .missing = s->set.reading.missing,
 	                                          .spill = s->line.values[OPTION_SPILL],
 	                                          .journal = s->journal,
 	                                          .written = early_gradients_write,

@@ -277,6 +277,17 @@ static enum status parse_shape(struct session *s)
 	return STATUS_OK;
 }
 
+static enum status parse_missing(struct session *s)
+{
+	const char *text = s->line.values[OPTION_MISSING];
+	if (!text)
+		return STATUS_OK;
+	if (!number_parse(text, strlen(text), &s->set.missing))
+		return usage_error(s, "--missing takes a number, such as nan or 0, not '%s'", text);
+	s->set.reading.missing = &s->set.missing;
+	return STATUS_OK;
+}
+
 /* Sets the options whose value is a word from a list. */
 static enum status understand_words(struct session *s)
 {
@@ -417,6 +428,7 @@ static enum status understand(struct session *s)
 	TRY(understand_spill_limit(s));
 	TRY(understand_policies(s));
 	TRY(parse_shape(s));
+	TRY(parse_missing(s));
 	TRY(outputs_check(s));
 	reading->cast = s->line.given[OPTION_CAST];
 	reading->raw = s->set.shape;

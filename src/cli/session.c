@@ -253,6 +253,7 @@ enum status session_bind(struct session *s, bool data, enum dtype compute)
 	                                       .directory = s->directory,
 	                                       .special = s->line.given[OPTION_SPECIAL],
 	                                       .cast = s->line.given[OPTION_CAST],
+	                                       .missing = s->set.reading.missing,
 	                                       .threads = s->set.threads,
 	                                       .leaves = s->leaves,
 	                                       .data = data,

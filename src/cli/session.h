@@ -73,6 +73,7 @@ struct settings {
 	struct policy_list policies, compared;
 	struct type shape; /* --shape; ndim -1: not given */
 	struct reader_options reading;
+	double missing; /* of --missing; reading.missing points to it */
 	enum format to;
 };
 

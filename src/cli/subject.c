@@ -9,9 +9,9 @@
 enum status subject_open(struct subject *subject, struct session *s)
 {
 	static const enum option_id others[] = {
-		OPTION_INPUT,   OPTION_FROM,    OPTION_ASSUME, OPTION_CAST,      OPTION_SHAPE,     OPTION_DTYPE,
-		OPTION_PARAM,   OPTION_PARAMS,  OPTION_STORE,  OPTION_THREADS,   OPTION_TILE,      OPTION_COSTS,
-		OPTION_JOURNAL, OPTION_SPECIAL, OPTION_VALUE,  OPTION_COTANGENT, OPTION_SAVE_COSTS};
+		OPTION_INPUT,   OPTION_FROM,    OPTION_ASSUME,  OPTION_CAST,    OPTION_SHAPE,     OPTION_DTYPE,
+		OPTION_PARAM,   OPTION_PARAMS,  OPTION_STORE,   OPTION_THREADS, OPTION_TILE,      OPTION_COSTS,
+		OPTION_JOURNAL, OPTION_MISSING, OPTION_SPECIAL, OPTION_VALUE,   OPTION_COTANGENT, OPTION_SAVE_COSTS};
 	*subject = (struct subject){.session = s, .has_spec = s->line.given[OPTION_SPEC]};
 	if (!subject->has_spec) {
 		TRY(session_load_chain(s));

@@ -230,7 +230,8 @@ enum status input_output_load_cotangent(struct run *run)
 	struct array *array = &run->gradient->cotangent;
 	const struct type *want = &run->whole->output;
 	char a[TYPE_TEXT], b[TYPE_TEXT];
-	struct loader loader = {.special = options->special, .cast = options->cast, .context = &run->context};
+	struct loader loader = {
+		.special = options->special, .cast = options->cast, .missing = options->missing, .context = &run->context};
 	const bool rows = job_reads_cotangent(run->gradient->job);
 	if (rows && !run->gradient->seed_open) {
 		struct loader kept = loader;

@@ -405,6 +405,7 @@ enum status params_bind(const struct context *context, struct params *params, st
 	                   .options = options,
 	                   .loader = {.special = options->special,
 	                              .cast = options->cast || !options->data,
+	                              .missing = options->missing,
 	                              .types = !options->data,
 	                              .threads = options->threads,
 	                              .leaves = options->ranks ? 0 : options->leaves,

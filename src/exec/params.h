@@ -22,7 +22,8 @@ struct params_options {
 	size_t file_count;
 	const char *directory;     /* of the chain's file, for load() */
 	bool special, cast;        /* special: reads devices and FIFOs; cast: rounds integers beyond 2^53 */
-	int threads;               /* as of struct loader */
+	const double *missing;     /* as of struct loader */
+	int threads;               /* likewise */
 	int64_t leaves;            /* likewise; then the caller calls params_load for what it needs in memory */
 	bool data;                 /* loads the data; else types only (residuals, plan, explain) */
 	enum dtype compute;        /* of weak params, until params_settle changes it */

@@ -64,6 +64,7 @@ struct gradient_options {
 	const struct memory_array *cotangent_array; /* or NULL */
 	bool special;                               /* --allow-special-files */
 	bool cast;                                  /* --cast, of the cotangent */
+	const double *missing;                      /* --missing, of the cotangent */
 	const char *spill;                          /* --spill DIR, or NULL */
 	const char *journal;                        /* the file of --journal, of this rank, or NULL; with SPILL */
 	/* Receives a line of JSON for each gradient that is ready, in backward order; or NULL. */

@@ -18,11 +18,12 @@ enum format { FORMAT_AUTO, FORMAT_NPY, FORMAT_TEXT, FORMAT_CSV, FORMAT_RAW, FORM
 enum layout { LAYOUT_LINE, LAYOUT_COLUMN, LAYOUT_ROWS };
 
 struct reader_options {
-	enum format format; /* --from; AUTO: npy if it begins like npy, else text */
-	enum dtype assume;  /* --assume-dtype: the type of |V2 or raw; DTYPE_COUNT: not given */
-	bool cast;          /* --cast: integers beyond 2^53 may lose digits */
-	struct type raw;    /* --shape: the type of raw input; ndim -1: not given (then 1-D, to the end) */
-	bool typed;         /* --shape is given: arrays of other formats must have that type (text: that shape) */
+	enum format format;    /* --from; AUTO: npy if it begins like npy, else text */
+	enum dtype assume;     /* --assume-dtype: the type of |V2 or raw; DTYPE_COUNT: not given */
+	bool cast;             /* --cast: integers beyond 2^53 may lose digits */
+	const double *missing; /* --missing: stands for the missing fields of a text; NULL: these are an error */
+	struct type raw;       /* --shape: the type of raw input; ndim -1: not given (then 1-D, to the end) */
+	bool typed;            /* --shape is given: arrays of other formats must have that type (text: that shape) */
 	const struct shape *text_shape; /* of TEXT and CSV, if it fits (text_fit); NULL: their layout decides */
 	const void *memory;             /* MEMORY: the only array, of type RAW, in C order; the caller keeps it */
 	/* Of text, except for small ones. Where it is a file and not overwritten, none of these matters. */

@@ -1,8 +1,8 @@
 /*
  * Counts the rows of a text in a file, before any is read. Threads share the text in blocks.
  *
- * A block has the lines that begin in it. Whether a line is a row follows from its first byte that is not blank, so no
- * block needs to know the one before.
+ * A block has the lines that begin in it. Whether a line is a row follows from its first byte that is not blank: "#" begins
+ * a comment. So no block needs to know the one before.
  */
 #include "base/checked.h"
 #include "base/team.h"
@@ -52,7 +52,7 @@ static void count_window(struct block *block, struct place *place, const char *t
 			text++;
 		if (text == stop)
 			return;
-		if (*text != '\n' && block->rows++ == 0)
+		if (*text != '\n' && *text != '#' && block->rows++ == 0)
 			block->first = (struct mark){0, first + (text - begin), place->line_begin, (uint32_t)(block->lines - 1)};
 		place->in_line = true;
 	}

@@ -25,10 +25,11 @@ bool array_fit(struct array *array, const struct shape *shape);
 /* Loads arrays one after the other. The latest LOADER_KEPT archives stay open in between. */
 enum { LOADER_KEPT = 16 };
 struct loader {
-	bool special; /* devices and FIFOs may be read */
-	bool cast;    /* integers beyond 2^53 are rounded; else they are an error */
-	bool types;   /* the caller needs types alone: DATA is NULL for a regular npy file and for safetensors */
-	int threads;  /* share large members of an npz; below 2: the caller reads alone */
+	bool special;          /* devices and FIFOs may be read */
+	bool cast;             /* integers beyond 2^53 are rounded; else they are an error */
+	const double *missing; /* as of struct reader_options */
+	bool types;            /* the caller needs types alone: DATA is NULL for a regular npy file and for safetensors */
+	int threads;           /* share large members of an npz; below 2: the caller reads alone */
 	/*
 	 * Arrays of at least so many bytes are left in their files, if these have the bytes that memory would; 0: none is.
 	 * At most LOADER_LEFT are. The caller closes them by stored_close.

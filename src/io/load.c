@@ -62,8 +62,11 @@ enum status load_stream(struct loader *loader, struct array *array, struct input
 {
 	struct diags *diags = loader->context->diags;
 	struct reader reader;
-	struct reader_options options = {
-		.assume = DTYPE_BF16, .cast = loader->cast, .raw = {.shape = {.ndim = -1}}, .threads = loader->threads};
+	struct reader_options options = {.assume = DTYPE_BF16,
+	                                 .cast = loader->cast,
+	                                 .missing = loader->missing,
+	                                 .raw = {.shape = {.ndim = -1}},
+	                                 .threads = loader->threads};
 	bool end;
 	reader_init(&reader, input, &options, loader->context->arena);
 	enum status status = reader_next(&reader, &end, diags);

@@ -1,6 +1,7 @@
 /*
  * The numbers of a text: rows of numbers with white space or commas between them; csv must have commas. Empty lines are
- * no rows. An error names line and column, and may hint at what the text is instead.
+ * no rows, and "#" begins a comment that ends with its line. An error names line and column, and may hint at what the
+ * text is instead. A field is missing if it is empty, NA, N/A or null: then it is the number of --missing, or an error.
  *
  * A scan holds a window of the text, from which it reads numbers in order. The window has what messages show: some bytes
  * around the word that is read next. It grows only if a word does not fit.
@@ -16,6 +17,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 enum { AROUND = 4096, KEEP = 2 * AROUND, WINDOW = 64 << 10 };
 
@@ -28,10 +30,12 @@ struct scan {
 	int64_t next;           /* the number that is read next */
 	char *text;             /* the window: LENGTH bytes of CAPACITY, and a zero byte */
 	size_t length, capacity, at;
-	int64_t begin;      /* the window's first byte, counted as the next from that of the text */
-	int64_t line_begin; /* the current line's first byte */
-	bool end;           /* the text ends with the window */
-	bool comma;         /* a number must come before the next comma */
+	int64_t begin;         /* the window's first byte, counted as the next from that of the text */
+	int64_t line_begin;    /* the current line's first byte */
+	bool end;              /* the text ends with the window */
+	bool comma;            /* a number must come before the next comma */
+	bool comment;          /* the next byte is of a comment */
+	const double *missing; /* stands for a missing field; NULL: that is an error */
 	uint32_t line;
 	int64_t in_row; /* numbers so far in the row */
 	int64_t rows, columns;
@@ -86,13 +90,21 @@ static enum status row_error(struct scan *s, size_t at)
 	return report(s, line < 0 ? s->head : s->text + line, shown, (struct span){0, shown, s->line, 1}, message);
 }
 
+/* Adds the option for missing fields to the last error, and returns its status. The library has no options. */
+static enum status hint_missing(struct scan *s, enum status status)
+{
+	if (!s->diags->library)
+		diag_hint(s->diags, "--missing VALUE reads missing fields as VALUE: --missing nan, or --missing 0");
+	return status;
+}
+
 /* Ends a row at byte AT of the window, the line end or the end of the text. */
 static enum status end_row(struct scan *s, size_t at)
 {
 	if (s->in_row == 0)
 		return STATUS_OK;
 	if (s->comma)
-		return text_error(s, at, at + (at < s->length), "a row ends in a comma");
+		return hint_missing(s, text_error(s, at, at + (at < s->length), "a row ends in a comma"));
 	if (s->rows > 0 && s->in_row != s->columns)
 		return row_error(s, at);
 	s->columns = s->in_row;
@@ -106,6 +118,16 @@ enum status scan_out_of_memory(const struct input *input, size_t read, struct di
 	diag_file(diags, STATUS_LIMIT, input->name, (int64_t)read,
 	          "out of memory: it is read whole, and has more bytes than these");
 	return diag_hint(diags, "npy, or raw data with --shape, is read in parts if the chain works row by row");
+}
+
+/* True if the LENGTH bytes of WORD stand for a missing field. */
+static bool is_missing(const char *word, size_t length)
+{
+	static const char *const words[] = {"NA", "N/A", "null"};
+	bool missing = false;
+	for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+		missing |= strlen(words[i]) == length && !strncasecmp(words[i], word, length);
+	return missing;
 }
 
 /* Reports that the bytes from AT to END are no number, with a hint. */
@@ -126,7 +148,9 @@ static enum status not_a_number(struct scan *s, size_t at, size_t end)
 		shown--;
 	status =
 		text_error(s, at, end, "'%.*s%s' is not a number", (int)shown, s->text + at, shown < end - at ? "..." : "");
-	if (end - at > 2 && c == '"' && strchr("+-.0123456789", s->text[at + 1]))
+	if (is_missing(s->text + at, end - at))
+		hint_missing(s, status);
+	else if (end - at > 2 && c == '"' && strchr("+-.0123456789", s->text[at + 1]))
 		diag_hint(s->diags, "numbers have no quotes; remove them by tr -d '\"'");
 	else if (s->line == 1 && s->in_row == 0 && (isalpha(c) || c == '_' || c == '"'))
 		diag_hint(s->diags, "remove a header line of names, as with: tail -n +2");
@@ -171,11 +195,14 @@ static enum status fill(struct scan *s)
 	return STATUS_OK;
 }
 
+/* True if C may follow a word. */
+static bool ends_word(char c) { return c == '\n' || c == ',' || c == '#' || text_is_blank(c); }
+
 /* Reads the number at the window's next byte, if it is a plain one that ends in the window. */
 static bool read_plain(struct scan *s, double *to)
 {
 	const char *last = s->text + s->length, *end = number_read(s->text + s->at, last, to);
-	if (!end || (end < last ? *end != '\n' && *end != ',' && !text_is_blank(*end) : !s->end))
+	if (!end || (end < last ? !ends_word(*end) : !s->end))
 		return false;
 	s->at = (size_t)(end - s->text);
 	return true;
@@ -188,13 +215,15 @@ static enum status read_word(struct scan *s, double *to)
 	for (;;) {
 		const char *word = s->text + s->at;
 		const size_t most = s->length - s->at;
-		while (size < most && word[size] != '\n' && word[size] != ',' && !text_is_blank(word[size]))
+		while (size < most && !ends_word(word[size]))
 			size++;
 		if (size < most || s->end || memchr(word, 0, size)) /* there may be no end of such a word */
 			break;
 		TRY(fill(s));
 	}
-	if (!number_parse(s->text + s->at, size, to))
+	if (s->missing && is_missing(s->text + s->at, size))
+		*to = *s->missing;
+	else if (!number_parse(s->text + s->at, size, to))
 		return not_a_number(s, s->at, s->at + size);
 	s->at += size;
 	return STATUS_OK;
@@ -205,7 +234,7 @@ static enum status begin_scan(struct scan *s)
 {
 	s->length = s->at = 0;
 	s->begin = s->line_begin = s->in_row = s->rows = s->columns = s->next = 0;
-	s->end = false;
+	s->end = s->comment = false;
 	s->comma = true;
 	s->line = 1;
 	TRY(fill(s));
@@ -221,6 +250,7 @@ enum status scan_open(struct scan **scan, const struct reader *reader, struct te
 	*s = (struct scan){.input = reader->input,
 	                   .arena = reader->arena,
 	                   .csv = reader->format == FORMAT_CSV,
+	                   .missing = reader->options.missing,
 	                   .first = file ? file->first : reader->input->offset,
 	                   .file = file,
 	                   .capacity = WINDOW,
@@ -244,26 +274,61 @@ static void pass_line_end(struct scan *s)
 	s->line_begin = s->begin + (int64_t)s->at;
 }
 
+/* Passes the bytes of a comment that are in the window. The line end stays. */
+static void pass_comment(struct scan *s)
+{
+	const char *line_end = memchr(s->text + s->at, '\n', s->length - s->at);
+	s->at = line_end ? (size_t)(line_end - s->text) : s->length;
+	s->comment = !line_end;
+}
+
+/* True if a field that is read as s->missing is before C: it is empty, since a comma comes before it, or it is a row's first. */
+static bool lacks_field(const struct scan *s, char c)
+{
+	return s->missing && s->comma && (c == ',' || (s->in_row > 0 && (c == '\n' || c == '#')));
+}
+
+/* Adds the missing field to TO. */
+static void add_missing(struct scan *s, double *to)
+{
+	*to = *s->missing;
+	s->next++;
+	s->in_row++;
+	s->comma = false;
+}
+
 enum status scan_read(struct scan *s, double *to, size_t count, size_t *got, struct diags *diags)
 {
 	s->diags = diags;
 	for (*got = 0;;) {
-		if (s->at + AROUND >= s->length && !s->end)
+		if (s->at + AROUND >= s->length && !s->end) {
 			TRY(fill(s));
+			if (s->comment) {
+				pass_comment(s);
+				continue;
+			}
+		}
+		const char c = s->at < s->length ? s->text[s->at] : '\n';
+		if (lacks_field(s, c)) {
+			if (*got == count)
+				return STATUS_OK;
+			add_missing(s, &to[(*got)++]);
+		}
 		if (s->at == s->length)
 			return end_row(s, s->at);
-		const char c = s->text[s->at];
 		if (c == '\n') {
 			TRY(end_row(s, s->at));
 			s->comma = true;
 			pass_line_end(s);
 		} else if (c == ',') {
 			if (s->comma)
-				return text_error(s, s->at, s->at + 1, "an empty field");
+				return hint_missing(s, text_error(s, s->at, s->at + 1, "an empty field"));
 			s->comma = true;
 			s->at++;
 		} else if (text_is_blank(c)) {
 			s->at++;
+		} else if (c == '#') {
+			pass_comment(s);
 		} else {
 			if (s->csv && !s->comma)
 				return text_error(s, s->at, s->at + 1, "expected a comma before the next number");
@@ -279,7 +344,7 @@ enum status scan_read(struct scan *s, double *to, size_t count, size_t *got, str
 	}
 }
 
-bool scan_done(const struct scan *s) { return s->end && s->at == s->length; }
+bool scan_done(const struct scan *s) { return s->end && s->at == s->length && !lacks_field(s, '\n'); }
 struct text_size scan_size(const struct scan *s) { return (struct text_size){s->rows, s->columns}; }
 size_t scan_memory(void) { return sizeof(struct scan) + WINDOW; }
 int64_t scan_bytes(const struct scan *s) { return s->begin + (int64_t)s->length; }
@@ -337,17 +402,32 @@ static int count_run(const char *text)
 }
 
 /*
- * Counts the words that begin in the window in runs of bytes, as far as no line ends and no mark is wanted. The first word
- * has been counted.
+ * Counts the words that begin in the window in runs of bytes, as far as no line or comment is there and no mark is wanted.
+ * The first word has been counted.
  */
 static void count_runs(struct scan *s)
 {
 	const struct text_file *text = s->file;
 	const char *line_end = memchr(s->text + s->at, '\n', s->length - s->at);
-	const int64_t end = line_end ? line_end - s->text : (int64_t)s->length;
+	const char *comment =
+		memchr(s->text + s->at, '#', line_end ? (size_t)(line_end - s->text) - s->at : s->length - s->at);
+	const int64_t end = comment ? comment - s->text : line_end ? line_end - s->text : (int64_t)s->length;
 	const int64_t stop = lesser(end, text->marks[text->mark_count - 1].at + text->gap - s->begin);
 	for (; (int64_t)s->at + RUN <= stop; s->at += RUN)
 		s->file->size.columns += count_run(s->text + s->at);
+}
+
+/*
+ * True if a number of the first row begins with C, the window's next byte: a word, or a missing field. s->comma says
+ * whether a comma or nothing is before it. A field is missing only if s->missing says what it is.
+ */
+static bool begins_field(struct scan *s, char c)
+{
+	const bool word = !is_separator(c) && (s->file->size.columns == 0 || is_separator(s->text[s->at - 1]));
+	const bool missing = s->missing && s->comma && c == ',';
+	if (word || c == ',')
+		s->comma = c == ',';
+	return word || missing;
 }
 
 /*
@@ -359,7 +439,11 @@ static bool count_words(struct scan *s, struct mark *line)
 	struct text_size *size = &s->file->size;
 	int64_t marks = -1; /* their number before the last runs */
 	for (; s->at < s->length; s->at++) {
-		if (size->columns > 0 && marks != (int64_t)s->file->mark_count) {
+		if (s->comment || s->text[s->at] == '#')
+			pass_comment(s);
+		if (s->at == s->length)
+			break;
+		if (size->columns > 0 && !s->missing && marks != (int64_t)s->file->mark_count) {
 			marks = (int64_t)s->file->mark_count;
 			count_runs(s);
 			if (s->at == s->length)
@@ -372,7 +456,7 @@ static bool count_words(struct scan *s, struct mark *line)
 			line->line_begin = ++line->at;
 			if (size->columns > 0)
 				return true;
-		} else if (!is_separator(c) && (size->columns == 0 || is_separator(s->text[s->at - 1]))) {
+		} else if (begins_field(s, c)) {
 			line->element = size->columns++;
 			text_add_mark(s->file, line);
 		}
@@ -392,6 +476,7 @@ enum status scan_first_row(struct scan *s, struct mark *next)
 		}
 		TRY(fill(s));
 	}
+	s->file->size.columns += s->missing && s->comma && s->file->size.columns > 0;
 	s->file->size.rows = s->file->size.columns > 0;
 	return begin_scan(s);
 }
@@ -421,7 +506,7 @@ static enum status go_to(struct scan *s, const struct mark *mark)
 	s->rows = mark->element >= s->columns;
 	s->in_row = s->rows ? 0 : mark->element;
 	s->next = mark->element;
-	s->end = false;
+	s->end = s->comment = false;
 	s->comma = true;
 	size_t got;
 	if (s->line_begin < s->begin)
@@ -445,7 +530,8 @@ static enum status next_row(struct scan *s)
 		if (c == '\n') {
 			pass_line_end(s);
 			passed = true;
-		} else if (!passed) {
+		} else if (!passed || c == '#') {
+			passed = s->comment = false;
 			const char *line_end = memchr(s->text + s->at, '\n', s->length - s->at);
 			s->at = line_end ? (size_t)(line_end - s->text) : s->length;
 		} else if (text_is_blank(c)) {

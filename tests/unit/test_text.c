@@ -563,6 +563,7 @@ static void collect(void *context, const char *text, size_t length)
 }
 
 /* What is wrong, as it is shown. */
+#define NOTE "ckptc: note: --missing VALUE reads missing fields as VALUE: --missing nan, or --missing 0\n"
 static const struct {
 	const char *in;
 	size_t length; /* 0: to the NUL */
@@ -576,14 +577,15 @@ static const struct {
      "ckptc: in.txt:2:1: error: a row of 1 numbers after rows of 2\n    2 | 3\n      | ^\n"},
 	{"1\n2\n\n3 4\n5\n", 0, FORMAT_TEXT,
      "ckptc: in.txt:4:1: error: a row of 2 numbers after rows of 1\n    4 | 3 4\n      | ^~~\n"},
-	{"1 2\n# 3\n", 0, FORMAT_TEXT, "ckptc: in.txt:2:1: error: '#' is not a number\n    2 | # 3\n      | ^\n"},
+	{"1 2\n% 3\n", 0, FORMAT_TEXT, "ckptc: in.txt:2:1: error: '%' is not a number\n    2 | % 3\n      | ^\n"},
+	{"1 NA\n", 0, FORMAT_TEXT, "ckptc: in.txt:1:3: error: 'NA' is not a number\n    1 | 1 NA\n      |   ^~\n" NOTE},
 	{"a,b\n1,2\n", 0, FORMAT_CSV,
      "ckptc: in.txt:1:1: error: 'a' is not a number\n    1 | a,b\n      | ^\n"
      "ckptc: note: remove a header line of names, as with: tail -n +2\n"},
-	{"1,,2\n", 0, FORMAT_CSV, "ckptc: in.txt:1:3: error: an empty field\n    1 | 1,,2\n      |   ^\n"},
-	{",1\n", 0, FORMAT_CSV, "ckptc: in.txt:1:1: error: an empty field\n    1 | ,1\n      | ^\n"},
-	{"1,2,\n", 0, FORMAT_CSV, "ckptc: in.txt:1:5: error: a row ends in a comma\n    1 | 1,2,\n      |     ^\n"},
-	{"1,2,", 0, FORMAT_CSV, "ckptc: in.txt:1:5: error: a row ends in a comma\n    1 | 1,2,\n      |     ^\n"},
+	{"1,,2\n", 0, FORMAT_CSV, "ckptc: in.txt:1:3: error: an empty field\n    1 | 1,,2\n      |   ^\n" NOTE},
+	{",1\n", 0, FORMAT_CSV, "ckptc: in.txt:1:1: error: an empty field\n    1 | ,1\n      | ^\n" NOTE},
+	{"1,2,\n", 0, FORMAT_CSV, "ckptc: in.txt:1:5: error: a row ends in a comma\n    1 | 1,2,\n      |     ^\n" NOTE},
+	{"1,2,", 0, FORMAT_CSV, "ckptc: in.txt:1:5: error: a row ends in a comma\n    1 | 1,2,\n      |     ^\n" NOTE},
 	{"1 2,3\n", 0, FORMAT_CSV,
      "ckptc: in.txt:1:3: error: expected a comma before the next number\n    1 | 1 2,3\n      |   ^\n"},
 	{"1;2\n", 0, FORMAT_TEXT,
