@@ -258,6 +258,8 @@ CKPTC_API int ckptc_chain_bind(struct ckptc_chain *chain, const char *name, cons
 /*
  * Binds the chain's program NAME to TARGET, as --program does: a shared object if it ends in ".so", else a command. Each
  * run starts commands, one a thread, and ends them. What they write to standard error is dropped but for the last line.
+ * A shared object runs in the caller's process. Its changes of floating-point control and of the thread's signal mask
+ * are undone. What else it does to the process is the caller's matter: exit, faults, handlers, the working directory.
  */
 CKPTC_API int ckptc_chain_program(struct ckptc_chain *chain, const char *name, const char *target,
                                   struct ckptc_error *error);

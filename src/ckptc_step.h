@@ -6,7 +6,12 @@
  * The object exports one variable, `const struct ckptc_step ckptc_step`. A function returns NULL if all went well, else
  * a text that says what did not; the text must stay valid until the next call. Arrays are contiguous, in C order, of
  * float or double as their types say. They do not overlap, and are valid during the call only. One context serves one
- * thread at a time. ckptc-program(7) has an example.
+ * thread at a time.
+ *
+ * A function must return: no exit, no longjmp, no C++ exception that leaves it. It finds the floating-point control of its
+ * caller, such as the rounding mode, and may change that for itself. The command restores it after the call, and the
+ * signals too. libckptc restores the floating-point control and the thread's signal mask; all else belongs to the process
+ * that calls libckptc. ckptc-program(7) says more, and has an example.
  */
 #ifndef CKPTC_STEP_H
 #define CKPTC_STEP_H

@@ -61,6 +61,39 @@ void flush_end(unsigned before)
 	(void)before;
 }
 
+#if defined(__x86_64__)
+
+/* fegetenv and fesetenv take 160 ns. These functions take 10 ns if nothing has changed. */
+struct float_state float_state_get(void)
+{
+	struct float_state state = {.sse = _mm_getcsr()};
+	__asm__ volatile("fnstcw %0" : "=m"(state.x87));
+	return state;
+}
+
+void float_state_set(const struct float_state *state)
+{
+	const struct float_state now = float_state_get();
+	if (now.sse != state->sse)
+		_mm_setcsr(state->sse);
+	if (now.x87 != state->x87)
+		__asm__ volatile("fnclex; fldcw %0" ::"m"(state->x87)); /* a pending exception would trap */
+	__asm__ volatile("emms"); /* a value that an object has left there makes later results NaN */
+}
+
+#else
+
+struct float_state float_state_get(void)
+{
+	struct float_state state;
+	fegetenv(&state.all);
+	return state;
+}
+
+void float_state_set(const struct float_state *state) { fesetenv(&state->all); }
+
+#endif
+
 /*
  * clang 14 has no __builtin_cpu_supports for F16C. glibc asks the processor at program start, and newer versions of
  * glibc publish the answer. In a virtual machine a further cpuid instruction traps to the host, which takes about 4 us.

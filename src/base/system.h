@@ -2,6 +2,9 @@
 #ifndef BASE_SYSTEM_H
 #define BASE_SYSTEM_H
 
+#if !defined(__x86_64__)
+#include <fenv.h>
+#endif
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -20,6 +23,19 @@ int64_t system_cache_bytes(void);
  */
 unsigned flush_begin(bool wanted);
 void flush_end(unsigned before);
+
+/* How this thread rounds, what it takes for zero, which exceptions trap, and so on. */
+struct float_state {
+#if defined(__x86_64__)
+	unsigned sse;
+	unsigned short x87;
+#else
+	fenv_t all;
+#endif
+};
+struct float_state float_state_get(void);
+/* Makes STATE this thread's again, and empties the x87 stack. It does not raise exceptions. */
+void float_state_set(const struct float_state *state);
 
 /* True if the processor converts between halves and floats (F16C), and the system saves the registers for that. */
 bool processor_has_f16c(void);

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "cli/job.h"
@@ -33,16 +34,66 @@ static void write_error(void *context, const char *text, size_t length)
 	*failed |= !io_write_at(2, IO_NEXT, text, length) && errno != EBADF;
 }
 
-static void on_signal(int number)
+/* True while only main may end the program. */
+static volatile bool working;
+/* The process that does so. A shared object may make others of it. */
+static pid_t process;
+
+static void put_error(const char *text) { (void)io_write_at(2, IO_NEXT, text, strlen(text)); }
+
+/*
+ * If this thread runs a function of a shared object of --program, reports that it ended as WHAT and DETAIL say, leaves no
+ * temporaries, and exits with STATUS_PROGRAM. Else returns. It is async-signal-safe.
+ */
+static void end_for_object(const char *what, const char *detail)
 {
+	char call[1024];
+	if (!working || getpid() != process || !programs_describe_call(call, sizeof call))
+		return;
+	working = false;
 	io_cleanup();
 	programs_cleanup();
+	put_error("ckptc: error: ");
+	put_error(call);
+	put_error(what);
+	put_error(detail);
+	put_error("\n");
+	syscall(SYS_exit_group, STATUS_PROGRAM);
+}
+
+/* Returns a text for signal NUMBER. */
+static const char *describe_signal(int number)
+{
+	const char *text = sigdescr_np(number);
+	return number == SIGABRT ? "it called abort, as a C++ exception does that nothing catches"
+	       : text            ? text
+	                         : "a signal";
+}
+
+/* A signal that ends the program. One that a shared object sends itself is a failure of that, but for SIGPIPE. */
+static void on_signal(int number, siginfo_t *info, void *context)
+{
+	(void)context;
+	if (getpid() == process) {
+		if (number != SIGPIPE && (info->si_code == SI_USER || info->si_code == SI_TKILL) && info->si_pid == process)
+			end_for_object("it was ended by a signal: ", describe_signal(number));
+		io_cleanup();
+		programs_cleanup();
+	}
 	signal(number, SIG_DFL);
 	raise(number);
 }
 
-/* True while only main may end the program. */
-static volatile bool working;
+/* A fault, in a shared object or in ckptc, which then ends as if there were no handler. */
+static void on_fault(int number)
+{
+	if (number == SIGABRT)
+		end_for_object(describe_signal(number), "");
+	else
+		end_for_object("it was ended by a signal: ", describe_signal(number));
+	signal(number, SIG_DFL);
+	raise(number);
+}
 
 /*
  * A shared object of --program may call exit, which is a failure of that program. A library that gets no memory may do
@@ -51,22 +102,55 @@ static volatile bool working;
  */
 static void end_for_library(void)
 {
-	static const char text[] = "ckptc: error: out of memory: a library ended the program\n";
-	struct arena arena;
-	struct diags diags;
-	bool failed = false;
-	if (!working)
+	end_for_object("it called exit", "");
+	if (!working || getpid() != process)
 		return;
 	io_cleanup();
 	programs_cleanup();
-	arena_init(&arena, &allocator_system);
-	diags_init(&diags, &arena);
-	const enum status status = programs_report_exit(&diags);
-	if (status)
-		diags_render(&diags, false, write_error, &failed);
-	else
-		(void)io_write_at(2, IO_NEXT, text, sizeof text - 1);
-	_exit(status ? (int)status : STATUS_LIMIT);
+	put_error("ckptc: error: out of memory: a library ended the program\n");
+	_exit(STATUS_LIMIT);
+}
+
+static void end_for_thread(void) { end_for_object("it ended the thread", ""); }
+
+/* A shared object that calls _exit or _Exit calls these functions, as the program's come before the C library's. */
+__attribute__((visibility("default"))) void _exit(int status)
+{
+	end_for_object("it called _exit", "");
+	for (;;)
+		syscall(SYS_exit_group, status);
+}
+
+__attribute__((visibility("default"))) void _Exit(int status) { _exit(status); }
+
+/* Handles faults, if the command line binds a shared object. Elsewhere they are bugs, whose core may be wanted. */
+static void watch_objects(struct session *s)
+{
+	static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS};
+	bool bound = false;
+	for (size_t i = 0; i < s->line.program_count; i++)
+		bound |= programs_is_object(s->line.programs[i].target);
+	if (!bound)
+		return;
+	s->ended = end_for_thread;
+	at_quick_exit(end_for_library);
+	for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)
+		sigaction(faults[i], &(struct sigaction){.sa_handler = on_fault, .sa_flags = SA_ONSTACK | SA_NODEFER}, NULL);
+}
+
+/* Handles signals that end a program, unless they are ignored: the handler removes temporary files and ends programs. */
+static void watch_signals(void)
+{
+	static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGQUIT, SIGALRM, SIGUSR1, SIGUSR2, SIGXCPU};
+	const struct sigaction ending = {.sa_sigaction = on_signal, .sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK};
+	struct sigaction before;
+	for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
+		if (sigaction(signals[i], NULL, &before) == 0 && before.sa_handler != SIG_IGN)
+			sigaction(signals[i], &ending, NULL);
+	/* With SIGCHLD ignored, the system would not say how a program ended. */
+	signal(SIGCHLD, SIG_DFL);
+	/* With SIGXFSZ ignored, a write beyond the limit of file sizes is an error, which is reported. */
+	signal(SIGXFSZ, SIG_IGN);
 }
 
 static const struct command *find_command(const char *name)
@@ -255,6 +339,7 @@ static enum status dispatch(struct session *s, int argc, char **argv)
 	if (s->line.given[OPTION_VERSION])
 		return print_version(s);
 	TRY(check_stack(s));
+	watch_objects(s);
 	s->journal = s->line.values[OPTION_JOURNAL];
 	if (s->journal && s->launched > 1)
 		TRY_ALLOC(s->journal = arena_printf(&s->arena, "%s.%d", s->journal, ranks_index(s->ranks)), &s->diags);
@@ -281,16 +366,9 @@ static __attribute__((noinline)) int run_command_line(int argc, char **argv)
 	struct allocator_cap cap;
 	const struct allocator allocator = allocator_capped(&cap, session_memory_most());
 	struct session session = {.allocator = &allocator};
-	/* Signals that end a program, unless ignored. Their handler removes temporary files and ends programs first. */
-	static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGQUIT, SIGALRM, SIGUSR1, SIGUSR2, SIGXCPU};
-	for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
-		if (signal(signals[i], on_signal) == SIG_IGN)
-			signal(signals[i], SIG_IGN);
+	process = getpid();
+	watch_signals();
 	working = atexit(end_for_library) == 0;
-	/* With SIGCHLD ignored, the system would not say how a program ended. */
-	signal(SIGCHLD, SIG_DFL);
-	/* With SIGXFSZ ignored, a write beyond the limit of file sizes is an error, which is reported. */
-	signal(SIGXFSZ, SIG_IGN);
 	arena_init(&session.arena, session.allocator);
 	diags_init(&session.diags, &session.arena);
 	session.context = (struct context){&allocator, &session.arena, &session.diags};

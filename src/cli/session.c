@@ -139,7 +139,7 @@ static enum status bind_programs(struct session *s)
 {
 	const bool computes = s->command->letter & (RUN | GRAD | CHECK | PROFILE) && !s->line.given[OPTION_DUMP];
 	const struct program_options options = {
-		.timeout = s->set.program_timeout, .workers = s->set.program_workers, .pass = pass_on};
+		.timeout = s->set.program_timeout, .workers = s->set.program_workers, .pass = pass_on, .ended = s->ended};
 	const char **names = arena_array(&s->arena, s->chain.program_count + 1, sizeof *names);
 	TRY_ALLOC(names, &s->diags);
 	if (s->chain.program_count == 0 && s->line.program_count == 0)

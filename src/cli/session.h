@@ -115,6 +115,7 @@ struct session {
 	/* for session_bind: params of so many bytes, such as PARAM_LEAVES, may stay in their files; 0: none (struct loader) */
 	int64_t leaves;
 	struct program_set *programs; /* of the chain; NULL if it has none */
+	void (*ended)(void);          /* of struct program_options */
 	int launched;                 /* processes that the launcher has started; 1 without a launcher */
 	struct ranks *ranks;          /* that run the command together; NULL: it runs alone */
 	const char *journal;          /* of --journal and of this rank; or NULL */

@@ -6,6 +6,7 @@
 #define PROGRAMS_PARTS_H
 
 #include "ckptc_step.h"
+#include "programs/guard.h"
 #include "programs/memory.h"
 #include "programs/programs.h"
 
@@ -45,7 +46,9 @@ struct program_set {
 	uint32_t count;
 	struct shared_memory memory; /* if there are commands */
 	bool has_commands;
-	int64_t forgotten; /* how often constant operands have changed */
+	int64_t forgotten;  /* how often constant operands have changed */
+	struct guard guard; /* if there are shared objects */
+	bool has_objects;
 };
 
 struct program_backend {
@@ -75,6 +78,7 @@ extern const struct program_backend shared_object_backend, command_backend;
 
 /* Opens program->target, a shared object. */
 enum status shared_object_load(struct program *program, struct diags *diags);
+void shared_object_unload(struct program *program);
 /* Continues *HASH with the contents of the file of PROGRAM, a shared object. */
 enum status shared_object_hash(const struct program *program, uint64_t *hash, struct diags *diags);
 

@@ -2,7 +2,6 @@
 #include "programs/programs.h"
 
 #include <assert.h>
-#include <dlfcn.h>
 #include <string.h>
 
 #include "base/hash.h"
@@ -29,7 +28,7 @@ bool program_returns(const struct program *program, uint32_t operand)
 	return program->types.signature.gradients & ~program->traits.sums & 1u << operand;
 }
 
-static bool is_shared_object(const char *target)
+bool programs_is_object(const char *target)
 {
 	const size_t length = strlen(target);
 	return length > 3 && !strcmp(target + length - 3, ".so");
@@ -59,9 +58,13 @@ static enum status bind_program(struct program_set *set, const struct program_bi
 	if (!binding->target[0])
 		return diag_file(diags, STATUS_USAGE, NULL, -1, "--program: no command is given for '%s'", binding->name);
 	program->target = binding->target;
-	program->backend = is_shared_object(program->target) ? &shared_object_backend : &command_backend;
-	if (program->backend == &shared_object_backend)
+	program->backend = programs_is_object(program->target) ? &shared_object_backend : &command_backend;
+	if (program->backend == &shared_object_backend) {
+		if (!set->has_objects)
+			guard_begin(&set->guard, set->options.ended);
+		set->has_objects = true;
 		return shared_object_load(program, diags);
+	}
 	if (!set->has_commands)
 		(void)memory_open(&set->memory, set->context.allocator); /* a command that asks for it will fail */
 	set->has_commands = true;
@@ -104,7 +107,7 @@ enum status programs_identify(const struct program_set *set, uint64_t *targets, 
 			continue;
 		*targets = hash_bytes(*targets, program->name, strlen(program->name) + 1);
 		*targets = hash_bytes(*targets, program->target, strlen(program->target) + 1);
-		if (is_shared_object(program->target))
+		if (programs_is_object(program->target))
 			TRY(shared_object_hash(program, objects, diags));
 	}
 	return STATUS_OK;
@@ -301,8 +304,10 @@ void programs_close(struct program_set *set)
 		for (int w = 0; program->backend && program->backend->close && w < set->options.workers; w++)
 			program->backend->close(program, &program->workers[w]);
 		if (program->library)
-			dlclose(program->library);
+			shared_object_unload(program);
 	}
+	if (set && set->has_objects)
+		guard_end(&set->guard);
 	if (set && set->has_commands)
 		memory_close(&set->memory);
 }

@@ -34,10 +34,17 @@ struct program_options {
 	/* Receives what commands write to standard error, and notes on them, from the threads of all workers. NULL: nobody. */
 	diag_write *pass;
 	void *pass_context;
+	/*
+	 * A thread calls it that a function of a shared object has ended; it must end the process. It also says that the
+	 * process is the command's own, so handlers of signals are put back after calls. NULL: those are the caller's matter.
+	 */
+	void (*ended)(void);
 };
 
 struct program_set;
 
+/* True if TARGET is a shared object. */
+bool programs_is_object(const char *target);
 /*
  * Binds the programs NAMES of a chain, COUNT of them, by BINDINGS, a list of BOUND. Fails with STATUS_USAGE if a binding
  * names no program of the chain (the nearest name is a hint) or one twice, with STATUS_PROGRAM if a shared object cannot
@@ -140,10 +147,11 @@ enum status programs_finish(struct program_set *set, struct diags *diags);
  */
 void programs_close(struct program_set *set);
 /*
- * For a handler of exit: if the thread runs a function of a shared object, which has called exit, reports that, and
- * returns STATUS_PROGRAM. Else returns STATUS_OK.
+ * For handlers of signals and of exit: if this thread runs a function of a shared object, writes "program 'step'
+ * (./step.so): step 3: " to TO, of SIZE bytes, and returns true. So it does in a thread that an object may have started,
+ * while others run such functions. It is async-signal-safe.
  */
-enum status programs_report_exit(struct diags *diags);
+bool programs_describe_call(char *to, size_t size);
 /* Ends all commands of this process. It is async-signal-safe, for handlers of signals that end it. */
 void programs_cleanup(void);
 

@@ -1,6 +1,6 @@
 /*
- * Steps of a shared object. Its functions are called as they are, with the arrays where they lie: a call costs what a
- * call of a function costs.
+ * Steps of a shared object. Its functions are called as they are, with the arrays where they lie, so a call costs little
+ * more than a call of a function. programs/guard.h puts back what they change.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -12,21 +12,6 @@
 #include "io/stream.h"
 #include "programs/parts.h"
 
-/* The call in which this thread is; PROGRAM is NULL if it is in none. */
-static _Thread_local struct calling {
-	const struct program *program;
-	int64_t number; /* of the step, or -1 */
-} calling;
-
-static void enter(const struct program *program, int64_t number) { calling = (struct calling){program, number}; }
-
-static void leave(void) { calling.program = NULL; }
-
-enum status programs_report_exit(struct diags *diags)
-{
-	return calling.program ? program_failed(calling.program, calling.number, diags, "it called exit") : STATUS_OK;
-}
-
 /* Returns what WRONG, a text of the object, says in a message. */
 static const char *report(const char *wrong) { return *wrong ? wrong : "it reports an error"; }
 
@@ -36,7 +21,10 @@ enum status shared_object_load(struct program *program, struct diags *diags)
 	if (!strchr(path, '/')) /* dlopen looks for such a name in the system's folders */
 		path = arena_printf(program->set->context.arena, "./%s", path);
 	TRY_ALLOC(path, diags);
+	struct float_state floats;
+	guard_enter(program, -1, true, &floats); /* its constructors run */
 	program->library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	guard_leave(program, &floats);
 	if (!program->library) {
 		const char *why = dlerror();
 		return program_failed(program, -1, diags, "cannot load it: %s", why ? why : "for no known reason");
@@ -50,6 +38,14 @@ enum status shared_object_load(struct program *program, struct diags *diags)
 	if (!step->open || !step->forward)
 		return program_failed(program, -1, diags, "its ckptc_step lacks '%s'", step->open ? "forward" : "open");
 	return STATUS_OK;
+}
+
+void shared_object_unload(struct program *program)
+{
+	struct float_state floats;
+	guard_enter(program, -1, true, &floats);
+	dlclose(program->library);
+	guard_leave(program, &floats);
 }
 
 enum status shared_object_hash(const struct program *program, uint64_t *hash, struct diags *diags)
@@ -102,9 +98,10 @@ static enum status open_context(struct program *program, struct program_worker *
 	struct ckptc_step_traits said = {.needs_x = 1, .needs_operands = all};
 	if (worker == program->workers) /* the types of the other workers are the same */
 		describe_types(program);
-	enter(program, -1);
+	struct float_state floats;
+	guard_enter(program, -1, true, &floats);
 	const char *wrong = step->open(&program->types.step, &said, &worker->context);
-	leave();
+	guard_leave(program, &floats);
 	if (wrong)
 		return program_failed(program, -1, diags, "%s", report(wrong));
 	*traits = (struct program_traits){.bound = true,
@@ -122,10 +119,10 @@ static enum status open_context(struct program *program, struct program_worker *
 		wrong = "its traits have sums, which need 'gradient' in ckptc_step";
 	if (!wrong)
 		return STATUS_OK;
-	enter(program, -1);
+	guard_enter(program, -1, true, &floats);
 	if (step->close)
 		step->close(worker->context);
-	leave();
+	guard_leave(program, &floats);
 	return program_failed(program, -1, diags, "%s", wrong);
 }
 
@@ -133,10 +130,11 @@ static enum status call_context(struct program *program, struct program_worker *
                                 struct diags *diags)
 {
 	const struct ckptc_step *step = program->step;
+	struct float_state floats;
 	const char *wrong = NULL;
 	if (call->meanwhile)
 		call->meanwhile(call->context);
-	enter(program, call->number);
+	guard_enter(program, call->number, false, &floats);
 	if (call->kind == PROGRAM_FORWARD)
 		wrong = step->forward(worker->context, call->number, call->x, call->operands, call->y);
 	else if (call->kind == PROGRAM_RECORD)
@@ -144,7 +142,7 @@ static enum status call_context(struct program *program, struct program_worker *
 	else
 		wrong = step->backward(worker->context, call->number, call->x, call->operands, call->y, call->g, call->handle,
 		                       call->dx, call->doperands);
-	leave();
+	guard_leave(program, &floats);
 	if (!wrong && call->kind == PROGRAM_RECORD && *call->recorded == 0)
 		wrong = "its record has the handle 0";
 	return wrong ? program_failed(program, call->number, diags, "%s", report(wrong)) : STATUS_OK;
@@ -153,19 +151,21 @@ static enum status call_context(struct program *program, struct program_worker *
 static enum status release_record(struct program *program, struct program_worker *worker, uint64_t handle,
                                   struct diags *diags)
 {
+	struct float_state floats;
 	(void)diags;
-	enter(program, -1);
+	guard_enter(program, -1, false, &floats);
 	program->step->release(worker->context, handle);
-	leave();
+	guard_leave(program, &floats);
 	return STATUS_OK;
 }
 
 static enum status get_sum(struct program *program, struct program_worker *worker, uint32_t operand, void *sum,
                            struct diags *diags)
 {
-	enter(program, -1);
+	struct float_state floats;
+	guard_enter(program, -1, false, &floats);
 	const char *wrong = program->step->gradient(worker->context, operand, sum);
-	leave();
+	guard_leave(program, &floats);
 	return wrong ? program_failed(program, -1, diags, "gradient of '%s': %s", program->types.signature.names[operand],
 	                              report(wrong))
 	             : STATUS_OK;
@@ -173,10 +173,11 @@ static enum status get_sum(struct program *program, struct program_worker *worke
 
 static void close_context(struct program *program, struct program_worker *worker)
 {
-	enter(program, -1);
+	struct float_state floats;
+	guard_enter(program, -1, true, &floats);
 	if (worker->opening && program->step->close)
 		program->step->close(worker->context);
-	leave();
+	guard_leave(program, &floats);
 	worker->context = NULL;
 }
 

@@ -1,0 +1,193 @@
+/*
+ * A shared object that harms whoever loads it: y = 2 x, for x of f64. HOSTILE, in the environment, is WHERE:WHAT. WHERE is
+ * load, open, close, forward (call 2) or backward (call 2). WHAT is one of the names in harm(), at the end of which it
+ * goes on, or ends.
+ */
+#include <fcntl.h>
+#include <fenv.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#if defined(__SSE2__)
+#include <xmmintrin.h>
+#endif
+
+#include "ckptc_step.h"
+
+static volatile int zero;
+
+static int overflow(int depth)
+{
+	volatile char deep[4096];
+	deep[0] = (char)depth;
+	return overflow(depth + 1) + deep[0];
+}
+
+static void *end_process(void *what)
+{
+	if (!strcmp(what, "thread_exit"))
+		exit(0);
+	if (!strcmp(what, "thread__exit"))
+		_exit(0);
+	*(volatile int *)(uintptr_t)zero = 1;
+	return NULL;
+}
+
+/* Changes how the thread rounds, and what it takes for zero. */
+static void change_floats(void)
+{
+	fesetround(FE_UPWARD);
+#if defined(__SSE2__)
+	_mm_setcsr(_mm_getcsr() | 0x8040);
+#endif
+#if defined(__x86_64__)
+	feenableexcept(FE_INVALID | FE_DIVBYZERO);
+	__asm__ volatile("movd %0, %%mm0" ::"r"(1) : "mm0"); /* the x87 stack is full now */
+#endif
+}
+
+/* Makes ckptc deaf to signals. */
+static void change_signals(void)
+{
+	static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, SIGCHLD};
+	sigset_t all;
+	for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+		signal(numbers[i], SIG_IGN);
+	sigfillset(&all);
+	pthread_sigmask(SIG_BLOCK, &all, NULL);
+	usleep(1000); /* ckptc restores these after a call that takes long */
+}
+
+/* Waits to be ended. */
+static void wait_long(void)
+{
+	fprintf(stderr, "it waits\n");
+	for (int i = 0; i < 3000; i++)
+		usleep(10000);
+}
+
+static void fail_in_child(void)
+{
+	int status;
+	const pid_t pid = fork();
+	if (pid == 0)
+		_exit(3);
+	if (waitpid(pid, &status, 0) != pid || !WIFEXITED(status) || WEXITSTATUS(status) != 3)
+		abort();
+}
+
+static void map_nothing(void)
+{
+	FILE *file = tmpfile();
+	volatile char *at = mmap(NULL, 4096, PROT_READ, MAP_SHARED, fileno(file), 0);
+	(void)*at;
+}
+
+static void harm(const char *what)
+{
+	pthread_t thread;
+	if (!strcmp(what, "floats"))
+		change_floats();
+	else if (!strcmp(what, "signals"))
+		change_signals();
+	else if (!strcmp(what, "waits"))
+		wait_long();
+	else if (!strcmp(what, "chdir"))
+		(void)!chdir("/");
+	else if (!strcmp(what, "child"))
+		fail_in_child();
+	else if (!strcmp(what, "exit"))
+		exit(0);
+	else if (!strcmp(what, "_exit"))
+		_exit(0);
+	else if (!strcmp(what, "_Exit"))
+		_Exit(0);
+	else if (!strcmp(what, "quick_exit"))
+		quick_exit(0);
+	else if (!strcmp(what, "pthread_exit"))
+		pthread_exit(NULL);
+	else if (!strcmp(what, "abort"))
+		abort();
+	else if (!strcmp(what, "segv"))
+		*(volatile int *)(uintptr_t)zero = 1;
+	else if (!strcmp(what, "bus"))
+		map_nothing();
+	else if (!strcmp(what, "fpe"))
+		zero = raise(SIGFPE);
+	else if (!strcmp(what, "ill"))
+		__builtin_trap();
+	else if (!strcmp(what, "overflow"))
+		overflow(0);
+	else if (!strcmp(what, "term"))
+		raise(SIGTERM);
+	else if (!strcmp(what, "default")) /* without a handler the fault would end ckptc */
+		signal(SIGSEGV, SIG_DFL);
+	else if (!strncmp(what, "thread", 6) && pthread_create(&thread, NULL, end_process, (void *)what) == 0)
+		pthread_join(thread, NULL);
+	else
+		abort();
+}
+
+static void harm_in(const char *where)
+{
+	const char *hostile = getenv("HOSTILE");
+	for (const char *at = hostile; at; at = strchr(at, ' ') ? strchr(at, ' ') + 1 : NULL) {
+		char what[20] = "";
+		sscanf(strchr(at, ':') + 1, "%19[^ ]", what);
+		if (!strncmp(at, where, strlen(where)) && at[strlen(where)] == ':')
+			harm(what);
+	}
+}
+
+__attribute__((constructor)) static void load(void) { harm_in("load"); }
+
+static const char *open_step(const struct ckptc_step_signature *signature, struct ckptc_step_traits *traits,
+                             void **made)
+{
+	harm_in("open");
+	traits->needs_x = 0;
+	*made = (void *)(uintptr_t)signature;
+	return NULL;
+}
+
+static void twice(const struct ckptc_step_signature *s, const void *from, void *to)
+{
+	for (int64_t i = 0; i < s->x.count; i++)
+		((double *)to)[i] = 2 * ((const double *)from)[i];
+}
+
+static const char *forward(void *context, int64_t number, const void *x, const void *const *operands, void *y)
+{
+	(void)operands;
+	twice(context, x, y);
+	if (number == 2)
+		harm_in("forward");
+	return NULL;
+}
+
+static const char *backward(void *context, int64_t number, const void *x, const void *const *operands, const void *y,
+                            const void *g, uint64_t handle, void *dx, void *const *doperands)
+{
+	(void)x, (void)operands, (void)y, (void)handle, (void)doperands;
+	twice(context, g, dx);
+	if (number == 2)
+		harm_in("backward");
+	return NULL;
+}
+
+static void close_step(void *context)
+{
+	(void)context;
+	harm_in("close");
+}
+
+const struct ckptc_step ckptc_step = {
+	.version = CKPTC_STEP_VERSION, .open = open_step, .forward = forward, .backward = backward, .close = close_step};
