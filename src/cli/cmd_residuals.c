@@ -12,7 +12,7 @@ enum status put_job_residuals(struct session *s, const struct job *job, const ch
 	struct text_file *file;
 	TRY(job_residuals(job, &list));
 	TRY(session_open_text(s, &file, path, to_stderr));
-	report_residuals(&file->report, &s->chain, &list);
+	report_residuals(&file->report, &s->chain, &list, s->line.given[OPTION_EXPAND]);
 	return session_close_text(file);
 }
 

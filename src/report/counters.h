@@ -65,8 +65,11 @@ struct kept_list {
 /* Writes what only the first list holds and what only the second holds; in JSON and tables, the figures of both too. */
 void report_difference(struct report *report, struct kept_list lists[2]);
 
-/* Writes the rows of LIST, in JSON and tables with the sum of their bytes; lines as JAX's print_saved_residuals. */
-void report_residuals(struct report *report, const struct chain *chain, const struct held_list *list);
+/*
+ * Writes the rows of LIST, in JSON and tables with the sum of their bytes; lines as JAX's print_saved_residuals. Unless
+ * EXPAND, a table has equal rows once, with their number and the bytes of all.
+ */
+void report_residuals(struct report *report, const struct chain *chain, const struct held_list *list, bool expand);
 /* Returns "output of sin from f.ck:6:9 (g)", "named 'a' from ..." or "from the argument W1". NULL if out of memory. */
 const char *residual_describe(const struct chain *chain, const struct held *row, struct arena *arena);
 

@@ -1,5 +1,6 @@
 #include <string.h>
 
+#include "base/hash.h"
 #include "report/counters.h"
 
 #include <math.h>
@@ -108,30 +109,106 @@ static const char *shortened(const char *text, struct arena *arena)
 	return arena_strndup(arena, kept.text, kept.used);
 }
 
-void report_residuals(struct report *report, const struct chain *chain, const struct held_list *list)
+/* Rows of the table by group: rows that a reader could not tell apart, as those of a loop's iterations. */
+struct groups {
+	struct byte_set known;
+	struct held *rows; /* the first of each group, with the bytes of all */
+	int64_t *times;    /* number of rows of a group */
+	size_t count;
+	int64_t *key; /* scratch */
+	size_t key_capacity;
+};
+
+/* Writes all that the row of HELD shows to GROUPS' key. Returns its length in bytes; 0 if out of memory. */
+static size_t write_key(struct groups *groups, const struct held *held)
 {
+	const struct origin *o = &held->origin;
+	const struct naming *named = o->shown;
+	const struct span *span = named ? &named->span : &o->span;
+	const struct shape *shape = &held->type->shape;
+	const void *const names[] = {named ? named->name : NULL, named ? named->def : o->def, o->op};
+	const size_t words = 8 + sizeof names / sizeof *names + (size_t)shape->ndim + held->used_by.count;
+	size_t count = 0;
+	if (words > groups->key_capacity) {
+		groups->key = arena_array(groups->known.scratch, 2 * words, sizeof *groups->key);
+		groups->key_capacity = groups->key ? 2 * words : 0;
+	}
+	int64_t *key = groups->key;
+	if (!key)
+		return 0;
+	key[count++] = held->type->dtype;
+	key[count++] = shape->ndim;
+	for (int axis = 0; axis < shape->ndim; axis++)
+		key[count++] = shape->dim[axis];
+	key[count++] = held->bytes;
+	key[count++] = o->argument;
+	key[count++] = o->argument ? (int64_t)o->param : -1;
+	key[count++] = (int64_t)span->line;
+	key[count++] = (int64_t)span->column;
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+		key[count++] = (int64_t)(intptr_t)names[i];
+	for (size_t i = 0; i < held->used_by.count; i++)
+		key[count++] = (int64_t)(intptr_t)held->used_by.names[i];
+	return count * sizeof *key;
+}
+
+/* Groups the rows of LIST, in the order of their first ones. Returns false if out of memory. */
+static bool group_rows(struct groups *groups, const struct held_list *list, struct arena *arena)
+{
+	*groups = (struct groups){.known = {.kept = arena, .scratch = arena},
+	                          .rows = arena_array(arena, list->count + 1, sizeof *groups->rows),
+	                          .times = arena_array(arena, list->count + 1, sizeof *groups->times)};
+	if (!groups->rows || !groups->times)
+		return false;
+	for (size_t i = 0; i < list->count; i++) {
+		const size_t bytes = write_key(groups, &list->rows[i]);
+		size_t at;
+		if (!bytes || !byte_set_keep(&groups->known, groups->key, bytes, &at))
+			return false;
+		if (at == groups->count) {
+			groups->rows[groups->count++] = list->rows[i];
+		} else {
+			groups->rows[at].bytes += list->rows[i].bytes;
+		}
+		groups->times[at]++;
+	}
+	return true;
+}
+
+static void put_row(struct records *records, const struct chain *chain, const struct held *held, int64_t times,
+                    int64_t total)
+{
+	struct report *report = records->report;
 	struct arena *arena = report->arena;
+	struct residual_row row = held_row(chain, held, arena);
+	char type[TYPE_TEXT];
+	row.type = arena_printf(arena, "%s", type_format(held->type, type));
+	row.users = join_users(held, arena);
+	row.share = total ? 100.0 * (double)held->bytes / (double)total : 0;
+	if (report->format == REPORT_TABLE && row.text)
+		row.text = shortened(row.text, arena);
+	if (times > 1 && row.text)
+		row.text = arena_printf(arena, "%s x%lld", row.text, (long long)times);
+	if (!arena->failed)
+		records_put(records, &row, 0);
+}
+
+void report_residuals(struct report *report, const struct chain *chain, const struct held_list *list, bool expand)
+{
+	const bool table = report->format == REPORT_TABLE, grouped = table && !expand;
+	struct groups groups;
 	struct records records;
-	struct residual_row row;
 	int64_t total = 0;
 	for (size_t i = 0; i < list->count; i++)
 		total += list->rows[i].bytes;
+	if (grouped && !group_rows(&groups, list, report->arena))
+		return; /* the arena's `failed` is set */
 	records_begin(&records, report, &residual_kind, 0);
-	for (size_t i = 0; i < list->count; i++) {
-		const struct held *held = &list->rows[i];
-		char type[TYPE_TEXT];
-		row = held_row(chain, held, arena);
-		row.type = arena_printf(arena, "%s", type_format(held->type, type));
-		row.users = join_users(held, arena);
-		row.share = total ? 100.0 * (double)held->bytes / (double)total : 0;
-		if (report->format == REPORT_TABLE && row.text)
-			row.text = shortened(row.text, arena);
-		if (!arena->failed)
-			records_put(&records, &row, 0);
-	}
-	row = (struct residual_row){.type = "total", .bytes = total, .share = list->count ? 100 : (double)NAN};
-	row.text = arena_printf(arena, "%zu residual%s", list->count, list->count == 1 ? "" : "s");
-	if (report->format == REPORT_TABLE)
+	for (size_t i = 0; i < (grouped ? groups.count : list->count); i++)
+		put_row(&records, chain, grouped ? &groups.rows[i] : &list->rows[i], grouped ? groups.times[i] : 1, total);
+	struct residual_row row = {.type = "total", .bytes = total, .share = list->count ? 100 : (double)NAN};
+	row.text = arena_printf(report->arena, "%zu residual%s", list->count, list->count == 1 ? "" : "s");
+	if (table)
 		records_put(&records, &row, 0);
 	records_end(&records);
 	report_whole(report, "total_bytes", total);
