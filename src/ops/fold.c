@@ -5,7 +5,7 @@
  *     state      parts for each element of the result, or of a row                            operations
  *     extreme    the extreme                                                                  amax amin
  *     sum        the sum, its rounding error (Neumaier 1974)                                  sum mean losses
- *     product    a mantissa, an exponent of 2                                                 prod
+ *     product    a number, and an exponent of 2 that is 0 within its range                    prod
  *     squares    the sum, its error, the scale of the squares                                 norm rmsnorm
  *     exponents  the sum, its error, the shift of the exponents (Milakov, Gimelshein 2018)    logsumexp softmax log_softmax
  *     moments    the sum, its error, the squared deviations, their error, the number of rows, var std layernorm
@@ -97,30 +97,6 @@ void fold_begin(struct fold_op fold, double *state, int64_t count)
 		state[i] = 1;
 }
 
-double product_split(double mantissa, double *exponent)
-{
-	int e = 0;
-	const double m = frexp(mantissa, &e);
-	*exponent += m == 0 || !isfinite(m) ? 0 : e;
-	return m;
-}
-
-/* Multiplies N elements one after another. Powers of 2 leave the product before it could overflow or underflow. */
-static void multiply_line(enum dtype dtype, const void *v, size_t n, double *mantissa, double *exponent)
-{
-	double m = 1, e = 0;
-	for (size_t j = 0; j < n; j++) {
-		double x = element_get(dtype, v, j);
-		if (!(fabs(x) > 0x1p-400 && fabs(x) < 0x1p400))
-			x = product_split(x, &e);
-		m *= x;
-		if (!(fabs(m) > 0x1p-400 && fabs(m) < 0x1p400))
-			m = product_split(m, &e);
-	}
-	*mantissa = m;
-	*exponent = e;
-}
-
 LINES(state_lines)
 {
 	const struct lines lines = {at->in[0], n, count};
@@ -133,8 +109,7 @@ LINES(state_lines)
 		(call->op == OP_amax ? loops->largest : loops->smallest)(wide[0], lines.data, n, count);
 		break;
 	case STATE_PRODUCT:
-		for (size_t i = 0; i < count; i++)
-			multiply_line(loops->dtype, line_at(loops, lines.data, n, i), n, &wide[0][i], &wide[1][i]);
+		loops->products(wide[0], wide[1], lines.data, n, count);
 		break;
 	case STATE_SQUARES:
 		lines_sum_squares(loops, lines, wide[0], wide[2]);
@@ -285,8 +260,9 @@ static void add_moments(const struct state_pair *p)
 
 static void add_factors(const struct state_pair *p)
 {
-	*part(p, 1) += from(p, 1);
-	*part(p, 0) = product_split(*part(p, 0) * from(p, 0), part(p, 1));
+	const struct split_product one = split(*part(p, 0)), other = split(from(p, 0));
+	*part(p, 0) = one.mantissa * other.mantissa;
+	*part(p, 1) += from(p, 1) + one.exponent + other.exponent;
 }
 
 static void add_state(enum op op, enum state_kind kind, const struct state_pair *p)
@@ -394,7 +370,7 @@ void fold_finish(const struct op_call *call, bool back, void *y, const double *s
 		break;
 	case STATE_PRODUCT:
 		for (int64_t i = 0; i < count; i++)
-			element_set(dtype, y, (size_t)i, ldexp(hi[i], (int)fmax(-5000, fmin(lo[i], 5000))));
+			element_set(dtype, y, (size_t)i, split_value((struct split_product){hi[i], lo[i]}));
 		break;
 	case STATE_MOMENTS:
 		for (int64_t i = 0; i < count; i++)

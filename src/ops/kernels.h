@@ -164,8 +164,8 @@ struct loops {
 	void (*smallest)(double *out, const void *v, size_t n, size_t count);
 	/* Returns how many of the first elements of a line of N hold all that are not -inf. */
 	size_t (*shown)(const void *v, size_t n);
-	/* out[i] = the product of line i, one element after another; 1 if N is 0 */
-	void (*products)(double *out, const void *v, size_t n, size_t count);
+	/* mantissa[i] * 2^exponent[i] = the product of line i, one element after another; 1 if N is 0 */
+	void (*products)(double *mantissa, double *exponent, const void *v, size_t n, size_t count);
 	/* In line i: out = v - p[i]; out = v / p[i]; out = v * p[i]. P is rounded to the type first. */
 	void (*subtract)(void *out, const void *v, const double *p, size_t n, size_t count);
 	void (*divide)(void *out, const void *v, const double *p, size_t n, size_t count);

@@ -8,6 +8,7 @@
 #define OPS_LINES_H
 
 #include <math.h>
+#include <string.h>
 
 #include "ops/general.h"
 
@@ -121,7 +122,8 @@ void sum_partial_axes(const struct op_call *call, double *hi, double *lo, const 
 double reduction_divisor(const struct op_call *call);
 /*
  * Returns the result of OP. For norm, VALUE is the sum of squares by SCALE squared. For logsumexp, VALUE is the sum of
- * exponentials, and SCALE their shift. For var and std, VALUE is the mean squared deviation by SCALE squared.
+ * exponentials, and SCALE their shift. For var and std, VALUE is the mean squared deviation by SCALE squared. For prod,
+ * SCALE is the exponent.
  */
 double reduction_result(enum op op, double value, double scale);
 /* Stores the sum of a tile's losses in HI and LO, and the array kept for the derivative in K unless that is NULL. */
@@ -178,8 +180,45 @@ void axis_apply(const struct op_call *call, struct line_arrays by, void *dv, con
                 const void *const needs[MAX_NEEDS]);
 /* Returns SUM + REST by the elements of the whole array that one element of the result reduces. */
 double reduction_mean(const struct op_call *call, double sum, double rest);
-/* Returns a product's MANTISSA in [0.5, 1), and adds its exponent to *EXPONENT. 0, infinities and NaN stay. */
-double product_split(double mantissa, double *exponent);
+/* A product MANTISSA * 2^EXPONENT. The exponent is whole. */
+struct split_product {
+	double mantissa, exponent;
+};
+/* Returns X with a mantissa in [0.5, 1). 0, infinities and NaN are their own mantissas. */
+static inline struct split_product split(double x)
+{
+	int exponent = 0;
+	const double mantissa = frexp(x, &exponent);
+	return (struct split_product){mantissa, x == 0 || !isfinite(x) ? 0 : exponent};
+}
+/* True if X, and its product with another such number, are far from the ends of a double's range. */
+static inline bool is_moderate(double x) { return fabs(x) > 0x1p-400 && fabs(x) < 0x1p400; }
+/* Returns P X. Only a number near the ends of a double's range is split, which rounds nothing. */
+static inline struct split_product split_times(struct split_product p, double x)
+{
+	if (!is_moderate(x)) {
+		const struct split_product s = split(x);
+		x = s.mantissa;
+		p.exponent += s.exponent;
+	}
+	p.mantissa *= x;
+	if (!is_moderate(p.mantissa)) {
+		const struct split_product s = split(p.mantissa);
+		p.mantissa = s.mantissa;
+		p.exponent += s.exponent;
+	}
+	return p;
+}
+/* Returns P as one double. A power of two that is a normal number is made of its bits, since ldexp is slow. */
+static inline double split_value(struct split_product p)
+{
+	if (!(fabs(p.exponent) < 1022))
+		return ldexp(p.mantissa, (int)fmax(-5000, fmin(p.exponent, 5000)));
+	const uint64_t bits = (uint64_t)(1023 + (int)p.exponent) << 52;
+	double power;
+	memcpy(&power, &bits, sizeof power);
+	return p.mantissa * power;
+}
 
 /* Casts const away for a function that can copy either way. The caller has it only read ARRAY. */
 static inline void *writable(const void *array) { return (void *)(uintptr_t)array; }

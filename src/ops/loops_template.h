@@ -40,6 +40,15 @@ static inline double fold_lanes(double lane[SUM_LANES])
 	return lane[0] + lane[1];
 }
 
+/* Returns the mantissa of a product, in [0.5, 1), and adds the exponent to *EXPONENT. 0, infinities and NaN stay. */
+static double product_split(double product, double *exponent)
+{
+	int own = 0;
+	const double mantissa = frexp(product, &own);
+	*exponent += product == 0 || !isfinite(product) ? 0 : own;
+	return mantissa;
+}
+
 /*
  * Stores in REST, or adds to SUM if that is NULL, what the roundings of COUNT sums LOST. A sum that is not finite has
  * lost nothing. A NaN becomes one and the same, since the compiler chooses which of two NaNs an addition returns.

@@ -826,25 +826,54 @@ static void N(dropout)(void *out, const void *v, size_t n, const struct dropout 
 	}
 }
 
-/* Computes several lines side by side: within a line, each product must wait for the one before it. */
-static void N(products)(double *out, const void *v, size_t n, size_t count)
+/*
+ * Multiplies N elements one after another. Powers of two leave the product, and a factor, that come near the ends of a
+ * double's range, and are counted in *EXPONENT. They round nothing.
+ */
+static double N(product_of)(const REAL *v, size_t n, double *exponent)
+{
+	double product = 1;
+	*exponent = 0;
+	for (size_t j = 0; j < n; j++) {
+		double x = (double)v[j];
+		if (!(fabs(x) > 0x1p-400 && fabs(x) < 0x1p400))
+			x = product_split(x, exponent);
+		product *= x;
+		if (!(fabs(product) > 0x1p-400 && fabs(product) < 0x1p400))
+			product = product_split(product, exponent);
+	}
+	return product;
+}
+
+/*
+ * Computes several lines side by side: within a line, each product must wait for the one before it. A line whose product
+ * comes near the ends of the range on its way is computed once more.
+ */
+static void N(products)(double *mantissa, double *exponent, const void *v, size_t n, size_t count)
 {
 	enum { AT_ONCE = 8 };
 	const REAL *line = v;
 	size_t done = 0;
 	for (; done + AT_ONCE <= count; done += AT_ONCE, line += AT_ONCE * n) {
-		double product[AT_ONCE] = {1, 1, 1, 1, 1, 1, 1, 1};
+		double product[AT_ONCE], least[AT_ONCE], most[AT_ONCE];
+		for (size_t i = 0; i < AT_ONCE; i++)
+			product[i] = least[i] = most[i] = 1;
 		for (size_t j = 0; j < n; j++)
-			for (size_t i = 0; i < AT_ONCE; i++)
+			for (size_t i = 0; i < AT_ONCE; i++) {
 				product[i] *= (double)line[i * n + j];
-		memcpy(out + done, product, sizeof product);
+				const double size = fabs(product[i]);
+				least[i] = size < least[i] ? size : least[i];
+				most[i] = size > most[i] ? size : most[i];
+			}
+		for (size_t i = 0; i < AT_ONCE; i++) {
+			exponent[done + i] = 0;
+			mantissa[done + i] = least[i] > 0x1p-900 && most[i] < 0x1p900
+			                         ? product[i]
+			                         : N(product_of)(line + i * n, n, &exponent[done + i]);
+		}
 	}
-	for (; done < count; done++, line += n) {
-		double product = 1;
-		for (size_t j = 0; j < n; j++)
-			product *= (double)line[j];
-		out[done] = product;
-	}
+	for (; done < count; done++, line += n)
+		mantissa[done] = N(product_of)(line, n, &exponent[done]);
 }
 
 static void N(copy_rows)(const struct rows *to, const struct rows *from, size_t n, size_t count)

@@ -169,7 +169,7 @@ void lines_moments(const struct loops *loops, struct lines lines, struct line_mo
 	}
 }
 
-/* Stores the value of each of LINES, at most LINES_SOME, and the scale or shift of norm, var, std and logsumexp. */
+/* Stores the value of each of LINES, at most LINES_SOME, and its scale, shift or exponent (reduction_result). */
 static void line_values(const struct op_call *call, const struct loops *loops, struct lines lines, double *value,
                         double *scale)
 {
@@ -181,7 +181,7 @@ static void line_values(const struct op_call *call, const struct loops *loops, s
 		loops->smallest(value, lines.data, lines.n, lines.count);
 		break;
 	case OP_prod:
-		loops->products(value, lines.data, lines.n, lines.count);
+		loops->products(value, scale, lines.data, lines.n, lines.count);
 		break;
 	case OP_norm:
 		lines_sum_squares(loops, lines, value, scale);
@@ -207,6 +207,8 @@ double reduction_result(enum op op, double value, double scale)
 		return sqrt(value) * scale;
 	case OP_logsumexp:
 		return log(value) + scale;
+	case OP_prod:
+		return split_value((struct split_product){value, scale});
 	case OP_var:
 		return value * scale * scale;
 	case OP_std:
@@ -268,17 +270,19 @@ struct other_products {
 enum { PRODUCTS_SOME = 256 };
 
 /* put_other_products for at most PRODUCTS_SOME elements: the stack holds the product of the elements before each. */
-static double put_few_other_products(const struct other_products *o, size_t begin, size_t end, double before,
-                                     double after)
+static struct split_product put_few_other_products(const struct other_products *o, size_t begin, size_t end,
+                                                   struct split_product before, struct split_product after)
 {
-	double products[PRODUCTS_SOME];
+	struct split_product products[PRODUCTS_SOME];
 	for (size_t j = begin; j < end; j++) {
 		products[j - begin] = before;
-		before *= element_get(o->dtype, o->v, j);
+		before = split_times(before, element_get(o->dtype, o->v, j));
 	}
 	for (size_t j = end; j-- > begin;) {
-		element_set(o->dtype, o->out, j, products[j - begin] * after);
-		after *= element_get(o->dtype, o->v, j);
+		const struct split_product *const p = &products[j - begin];
+		element_set(o->dtype, o->out, j,
+		            split_value((struct split_product){p->mantissa * after.mantissa, p->exponent + after.exponent}));
+		after = split_times(after, element_get(o->dtype, o->v, j));
 	}
 	return after;
 }
@@ -287,18 +291,19 @@ static double put_few_other_products(const struct other_products *o, size_t begi
  * Stores at each index BEGIN .. END-1 the cotangent times the line's other elements.
  * BEFORE is the product of the elements before BEGIN, AFTER the cotangent times the
  * elements from END on. Returns AFTER times the elements BEGIN .. END-1. Nothing is
- * divided, so zeros need no special case. The products are doubles, which do not
- * overflow where floats would. A long range is halved: the product of its first half
- * is computed again for the second half, as in recursive checkpointing.
+ * divided, so zeros need no special case. Exponents are apart, so that no product overflows or underflows before the
+ * result. A long range is halved: the product of its first half is computed again for the second half, as in recursive
+ * checkpointing.
  */
-static double put_other_products(const struct other_products *o, size_t begin, size_t end, double before, double after)
+static struct split_product put_other_products(const struct other_products *o, size_t begin, size_t end,
+                                               struct split_product before, struct split_product after)
 {
 	if (end - begin <= PRODUCTS_SOME)
 		return put_few_other_products(o, begin, end, before, after);
 	const size_t middle = begin + (end - begin) / 2;
-	double product = before;
+	struct split_product product = before;
 	for (size_t j = begin; j < middle; j++)
-		product *= element_get(o->dtype, o->v, j);
+		product = split_times(product, element_get(o->dtype, o->v, j));
 	after = put_other_products(o, middle, end, product, after);
 	return put_other_products(o, begin, middle, before, after);
 }
@@ -307,15 +312,15 @@ static double put_other_products(const struct other_products *o, size_t begin, s
 LINES(factor_lines)
 {
 	for (size_t i = 0; i < count; i++) {
-		double mantissa = 1, exponent = 0, zeros = 0, infinities = 0;
+		struct split_product product = {1, 0};
+		double zeros = 0, infinities = 0;
 		for (size_t j = i * n; j < (i + 1) * n; j++) {
 			const double x = element_get(loops->dtype, at->in[0], j);
 			zeros += x == 0;
 			infinities += isinf(x);
-			mantissa = product_split(mantissa * (x == 0 || isinf(x) ? copysign(1, x) : product_split(x, &exponent)),
-			                         &exponent);
+			product = split_times(product, x == 0 || isinf(x) ? copysign(1, x) : x);
 		}
-		const double made[] = {mantissa, exponent, zeros, infinities};
+		const double made[] = {product.mantissa, product.exponent, zeros, infinities};
 		for (int k = 0; k < 4; k++)
 			at->wide[k][i] = made[k];
 	}
@@ -325,10 +330,12 @@ LINES(factor_lines)
 static double other_product(double g, double x, const double statistics[4])
 {
 	const bool special = x == 0 || isinf(x);
-	const double factor = special ? copysign(1, x) : x, e = fmax(-5000, fmin(statistics[1], 5000));
-	const double others = ldexp(g * (statistics[0] / factor), (int)e);
+	const struct split_product all = split(statistics[0]), own = split(special ? copysign(1, x) : x), by = split(g);
 	const bool zero = statistics[2] - (x == 0) > 0, infinite = statistics[3] - isinf(fabs(x)) > 0;
-	return others * (zero ? 0 : 1) * (infinite ? (double)INFINITY : 1);
+	const double others = by.mantissa * (all.mantissa / own.mantissa);
+	if (zero || infinite)
+		return others * (zero ? 0 : 1) * (infinite ? (double)INFINITY : 1);
+	return split_value((struct split_product){others, statistics[1] + all.exponent + by.exponent - own.exponent});
 }
 
 LINES(prod_derivative_lines)
@@ -344,7 +351,8 @@ LINES(prod_derivative_lines)
 		return;
 	const struct other_products o = {loops->dtype, at->out, at->in[0]};
 	for (size_t i = 0; i < count; i++)
-		put_other_products(&o, i * n, (i + 1) * n, 1, element_get(loops->dtype, at->short_in[1], i));
+		put_other_products(&o, i * n, (i + 1) * n, (struct split_product){1, 0},
+		                   split_times((struct split_product){1, 0}, element_get(loops->dtype, at->short_in[1], i)));
 }
 
 /* dv = g * v / y; 0 if y is 0 */
