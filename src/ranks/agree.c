@@ -2,6 +2,7 @@
  * What ranks agree on before anything else: whether they share a machine, and what they compute with. Each tells all
  * others its processor, and the kernels that it may choose, by CKPTC_ISA and the processor (ops/kernels.h).
  */
+#include <fcntl.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +15,7 @@
 
 /* What a rank tells the others: bytes, so that all machines read it alike. Sets of instruction sets have a bit for each. */
 struct nature {
-	unsigned char beside;    /* this rank has the host name of rank 0 */
+	unsigned char beside;    /* this rank runs on the machine of rank 0 */
 	unsigned char processor; /* the instruction sets of its processor */
 	unsigned char allowed;   /* those that are no better than the one it has chosen */
 	unsigned char library;   /* what multiplies matrices (blas_wanted) */
@@ -47,13 +48,30 @@ static struct nature nature_of(bool beside)
 	return mine;
 }
 
-/* True if this rank has the host name of rank 0. */
+/* A machine: its name, and what its kernel has drawn at its start, since names may be equal. */
+struct machine {
+	char host[HOST_NAME_MAX + 1], boot[64];
+};
+
+static struct machine this_machine(void)
+{
+	struct machine machine;
+	memset(&machine, 0, sizeof machine); /* bytes are compared */
+	gethostname(machine.host, sizeof machine.host - 1);
+	const int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+	if (fd < 0 || read(fd, machine.boot, sizeof machine.boot) < 0)
+		machine.boot[0] = 0;
+	if (fd >= 0)
+		close(fd);
+	return machine;
+}
+
+/* True if this rank runs on the machine of rank 0. */
 static bool is_beside(const struct ranks *ranks)
 {
-	char mine[HOST_NAME_MAX + 1] = "", first[HOST_NAME_MAX + 1];
-	gethostname(mine, sizeof mine - 1);
-	memcpy(first, mine, sizeof first);
-	return ranks->calls->broadcast(first, sizeof first) && !strcmp(first, mine);
+	const struct machine mine = this_machine();
+	struct machine first = mine;
+	return ranks->calls->broadcast(&first, sizeof first) && !memcmp(&first, &mine, sizeof mine);
 }
 
 /* Sets CKPTC_ISA to the best of the sets that ALLOWED has, unless the kernels are of that set. */
