@@ -122,8 +122,11 @@ static enum status choose_policies(struct planning *p, size_t *others)
 	struct session *s = p->session;
 	const struct policy_list *given = &s->set.policies;
 	const char *sweep = s->line.values[OPTION_SWEEP];
-	/* Of the usual, those by value are omitted with --spec, and if they would unroll over LONG_BY_VALUE steps. */
-	enum { SWEEP_DENSE = 32, SWEEP_PERCENT = 25, LONG_BY_VALUE = 100000 };
+	/*
+	 * Of the usual, those by value are omitted with --spec, and if they would unroll over LONG_BY_VALUE steps. Revolve
+	 * takes several seconds to walk over LONG_WALK unequal steps.
+	 */
+	enum { SWEEP_DENSE = 32, SWEEP_PERCENT = 25, LONG_BY_VALUE = 100000, LONG_WALK = 4000000 };
 	static const struct {
 		enum policy_kind kind;
 		int64_t number;
@@ -136,9 +139,16 @@ static enum status choose_policies(struct planning *p, size_t *others)
 		TRY(add_policy(p, &given->items[i]));
 	if (s->set.memory && !given->count)
 		TRY(add_policy(p, &s->set.policy));
-	for (size_t i = 0; i < sizeof usual / sizeof *usual && !given->count && !s->set.memory && !sweep; i++)
-		if (!(left_out && policy_table[usual[i].kind].traits & TRAIT_BY_VALUE))
+	const bool listed = !given->count && !s->set.memory && !sweep;
+	const bool walks = p->subject.has_spec && p->subject.spec.costs.run_count > 1 && steps > LONG_WALK;
+	for (size_t i = 0; i < sizeof usual / sizeof *usual && listed; i++)
+		if (!(left_out && policy_table[usual[i].kind].traits & TRAIT_BY_VALUE) &&
+		    !(walks && usual[i].kind == POLICY_revolve))
 			TRY(add_numbered(p, usual[i].kind, usual[i].number));
+	if (walks && listed) {
+		diag_warn(&s->diags, "the rows of revolve are left out: %lld unequal steps take long to plan", (long long)steps);
+		diag_hint(&s->diags, "--policy revolve:2 plans one of them");
+	}
 	*others = p->count;
 	if (sweep && !strcmp(sweep, "memory"))
 		return sweep_memory(p);

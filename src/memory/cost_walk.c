@@ -143,8 +143,11 @@ static int64_t bytes_of_state(struct walk *w, int64_t position)
 static size_t find_span(const struct held_spans *spans, int64_t position)
 {
 	size_t low = 0, high = spans->count;
-	if (high > 0 && spans->items[high - 1].last < position)
-		return high;
+	for (size_t near = 0; high > 0 && near < 4; near++) { /* a schedule works near the latest checkpoint */
+		if (spans->items[high - 1].last < position)
+			return high;
+		high--;
+	}
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
 		if (spans->items[middle].last < position)

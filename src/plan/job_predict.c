@@ -1,51 +1,11 @@
 /*
  * What a schedule counts on one tile: the machine runs it, without data.
  *
- * A chain of LONG_CHAIN steps or more is an exception if it is one loop over one step. The policy must be save-all,
- * every, sqrt or revolve, without --max-checkpoints. Then the bytes held grow in proportion to the number of whole
- * segments, or stay as they are once all snapshots are in use. So three short chains of the same step, with the same
- * last segment, say what the long one holds. The machine runs the whole chain if their values do not lie on one line,
- * if the lengths do not suit, or if a derivative recomputes.
+ * A chain of LONG_CHAIN steps or more is an exception if it is one loop over one step: short chains of the same step say
+ * what it holds (plan/short_chains.h). The machine runs the whole chain if they do not, or if a derivative recomputes.
  */
 #include "plan/job_parts.h"
-
-#include <math.h>
-
-enum { LONG_CHAIN = 20000, SHORT_CHAINS = 3 };
-
-struct shortening {
-	struct policy policy;  /* of the short chains */
-	int64_t first, stride; /* steps of the shortest chain; each other has STRIDE more than the one before */
-};
-
-static bool shorten(const struct job *job, int64_t steps, struct shortening *s)
-{
-	const struct policy policy = policy_on_steps(&job->scheduled, steps);
-	*s = (struct shortening){.policy = policy};
-	int64_t period = policy.number, length = policy.length > 1 ? policy.length : 1;
-	switch (policy.kind) {
-	case POLICY_save_all:
-		s->first = s->stride = 64;
-		break;
-	case POLICY_sqrt:
-		period = (int64_t)ceil(sqrt((double)steps));
-		s->policy = (struct policy){.kind = POLICY_every, .number = period};
-		/* fall through */
-	case POLICY_every:
-		s->stride = 2 * period;
-		s->first = s->stride + steps % period;
-		break;
-	case POLICY_revolve:
-		s->stride = (4 * period + 8) * length;
-		s->first = s->stride + steps % length;
-		break;
-	default:
-		return false;
-	}
-	int64_t last = s->first + (SHORT_CHAINS - 1) * s->stride;
-	return policy.max_checkpoints == 0 && last < steps / 2 &&
-	       (policy.kind == POLICY_revolve || (steps - s->first) % (s->stride / 2 > 0 ? s->stride / 2 : 1) == 0);
-}
+#include "plan/short_chains.h"
 
 /* Runs SCHEDULE without data on COMPILED, the steps of a tile of JOB. May stop above MOST bytes; 0: no bound. */
 static enum status predict(const struct job *job, const struct compiled_chain *compiled, struct schedule *schedule,
@@ -77,26 +37,16 @@ static enum status predict_short(const struct job *job, const struct tile_plan *
 	return status;
 }
 
-/* Extrapolates Y to STEPS. False if the three values are not on a line or their rise is odd. */
-static bool extend(const int64_t y[SHORT_CHAINS], const struct shortening *s, int64_t steps, int64_t *value)
-{
-	int64_t rise = y[1] - y[0], half = s->stride / 2 > 0 ? s->stride / 2 : 1;
-	if (y[2] - y[1] != rise || (rise && rise % (s->stride / half)))
-		return false;
-	*value = y[0] + (rise ? rise / (s->stride / half) * ((steps - s->first) / half) : 0);
-	return true;
-}
-
 static enum status predict_long(const struct job *job, const struct tile_plan *tile, struct counters *counters,
                                 bool *known)
 {
 	const struct lowered *lowered = &tile->lowered;
-	struct shortening s;
+	struct short_chains s;
 	struct counters c[SHORT_CHAINS];
 	*known = false;
-	if (policy_by_value(&job->scheduled) || lowered->steps < LONG_CHAIN || lowered->item_count != 1 ||
-	    lowered->items[0].step || lowered->items[0].count != 1 || !lowered->items[0].items[0].step ||
-	    job->costs.run_count != 1 || !shorten(job, lowered->steps, &s))
+	if (policy_by_value(&job->scheduled) || lowered->item_count != 1 || lowered->items[0].step ||
+	    lowered->items[0].count != 1 || !lowered->items[0].items[0].step || job->costs.run_count != 1 ||
+	    !short_chains_of(&job->scheduled, lowered->steps, &s))
 		return STATUS_OK;
 	const bool once = policy_is(&job->scheduled, TRAIT_HEAD) && job->costs.head;
 	int64_t steps = lowered->steps, evaluations = once ? steps : policy_evaluations(&job->scheduled, steps);
@@ -110,9 +60,11 @@ static enum status predict_long(const struct job *job, const struct tile_plan *t
 	const struct linear *linear = &compiled_step_of(&tile->compiled, step)->linear;
 	const struct step_times *times = &tile->compiled.times[step->id];
 	*counters = (struct counters){.steps = steps};
-	*known = evaluations >= 0 && linear->recomputed == 0 && extend(peak, &s, steps, &counters->peak_bytes) &&
-	         extend(stored, &s, steps, &counters->stored_bytes) && extend(held, &s, steps, &counters->checkpoints) &&
-	         extend(unread, &s, steps, &counters->unread);
+	*known = evaluations >= 0 && linear->recomputed == 0 &&
+	         short_chains_extend(peak, &s, steps, &counters->peak_bytes) &&
+	         short_chains_extend(stored, &s, steps, &counters->stored_bytes) &&
+	         short_chains_extend(held, &s, steps, &counters->checkpoints) &&
+	         short_chains_extend(unread, &s, steps, &counters->unread);
 	const int64_t first = !job->options.want_value; /* of `unread`: the chain's last step */
 	const int64_t again = counters->unread - first;
 	counters->evaluations = evaluations;
