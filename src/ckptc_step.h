@@ -10,7 +10,7 @@
  *
  * A function must return: no exit, no longjmp, no C++ exception that leaves it. It finds the floating-point control of its
  * caller, such as the rounding mode, and may change that for itself. The command restores it after the call, and the
- * signals too. libckptc restores the floating-point control and the thread's signal mask; all else belongs to the process
+ * signals too; the working directory is not the command's matter. libckptc restores the floating-point control and the thread's signal mask; all else belongs to the process
  * that calls libckptc. ckptc-program(7) says more, and has an example.
  */
 #ifndef CKPTC_STEP_H

@@ -67,7 +67,7 @@ static uint64_t hash_samples(int fd, int64_t size)
 static uint64_t file_key(const struct session *s, const char *path, int64_t *size)
 {
 	struct stat status;
-	if (stat(path, &status) != 0 || !S_ISREG(status.st_mode))
+	if (io_stat(path, &status) != 0 || !S_ISREG(status.st_mode))
 		return RANK_ANY;
 	*size = status.st_size;
 	const uint64_t place[] = {(uint64_t)status.st_size, (uint64_t)status.st_dev, (uint64_t)status.st_ino};
@@ -75,7 +75,7 @@ static uint64_t file_key(const struct session *s, const char *path, int64_t *siz
 	if (s->ranks->together) {
 		key = hash_bytes(HASH_START, place, sizeof place);
 	} else {
-		const int fd = open(path, O_RDONLY | O_CLOEXEC);
+		const int fd = io_open(path, O_RDONLY, 0);
 		if (fd < 0)
 			return RANK_ANY;
 		const uint64_t samples = hash_samples(fd, *size);

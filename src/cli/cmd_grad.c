@@ -32,7 +32,7 @@ static enum status put_event(void *context, const char *line)
 static bool is_file(const char *path, const char *read)
 {
 	struct stat a, b;
-	return read && !stat(path, &a) && !stat(read, &b) && io_is_same_file(&a, &b);
+	return read && !io_stat(path, &a) && !io_stat(read, &b) && io_is_same_file(&a, &b);
 }
 
 /* True if the run reads a param or const from the file at PATH. */

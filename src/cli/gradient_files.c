@@ -47,7 +47,7 @@ static enum status find_param(struct session *s, const char *name, size_t length
 static bool is_there(const char *path)
 {
 	struct stat st;
-	return strcmp(path, "-") != 0 && (stat(path, &st) == 0 || errno != ENOENT);
+	return strcmp(path, "-") != 0 && (io_stat(path, &st) == 0 || errno != ENOENT);
 }
 
 /* For --accumulate: adds the file at PATH, or its member KEY, to DATA, which has the computing type of TYPE. */

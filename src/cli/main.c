@@ -123,19 +123,25 @@ __attribute__((visibility("default"))) void _exit(int status)
 
 __attribute__((visibility("default"))) void _Exit(int status) { _exit(status); }
 
-/* Handles faults, if the command line binds a shared object. Elsewhere they are bugs, whose core may be wanted. */
-static void watch_objects(struct session *s)
+/*
+ * If the command line binds a shared object, holds the working directory and handles faults. Elsewhere faults are bugs,
+ * whose core may be wanted.
+ */
+static enum status watch_objects(struct session *s)
 {
 	static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS};
 	bool bound = false;
 	for (size_t i = 0; i < s->line.program_count; i++)
 		bound |= programs_is_object(s->line.programs[i].target);
 	if (!bound)
-		return;
+		return STATUS_OK;
+	if (!io_hold_directory())
+		return diag_file(&s->diags, STATUS_IO, NULL, -1, "cannot open the working directory: %s", strerror(errno));
 	s->ended = end_for_thread;
 	at_quick_exit(end_for_library);
 	for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)
 		sigaction(faults[i], &(struct sigaction){.sa_handler = on_fault, .sa_flags = SA_ONSTACK | SA_NODEFER}, NULL);
+	return STATUS_OK;
 }
 
 /* Handles signals that end a program, unless they are ignored: the handler removes temporary files and ends programs. */
@@ -339,7 +345,7 @@ static enum status dispatch(struct session *s, int argc, char **argv)
 	if (s->line.given[OPTION_VERSION])
 		return print_version(s);
 	TRY(check_stack(s));
-	watch_objects(s);
+	TRY(watch_objects(s));
 	s->journal = s->line.values[OPTION_JOURNAL];
 	if (s->journal && s->launched > 1)
 		TRY_ALLOC(s->journal = arena_printf(&s->arena, "%s.%d", s->journal, ranks_index(s->ranks)), &s->diags);

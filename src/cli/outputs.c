@@ -19,14 +19,15 @@ struct place {
 static const char *real_place(struct session *s, const char *path)
 {
 	char real[PATH_MAX];
-	if (realpath(path, real))
+	if (io_real_path(path, real))
 		return arena_printf(&s->arena, "%s", real);
 	char target[PATH_MAX];
 	if (!output_follow(path, target))
 		return NULL;
 	const char *slash = strrchr(target, '/');
 	const char *folder = slash ? arena_printf(&s->arena, "%.*s/", (int)(slash - target), target) : ".";
-	return folder && realpath(folder, real) ? arena_printf(&s->arena, "%s/%s", real, slash ? slash + 1 : target) : NULL;
+	return folder && io_real_path(folder, real) ? arena_printf(&s->arena, "%s/%s", real, slash ? slash + 1 : target)
+	                                            : NULL;
 }
 
 static enum status add_place(struct session *s, struct place *places, size_t *count, const char *option,
@@ -90,7 +91,7 @@ enum status outputs_check(struct session *s)
 static bool chain_file(const struct session *s, struct stat *file)
 {
 	const char *path = s->line.text ? NULL : s->line.file;
-	return path && (strcmp(path, "-") ? stat(path, file) : fstat(0, file)) == 0 && S_ISREG(file->st_mode);
+	return path && (strcmp(path, "-") ? io_stat(path, file) : fstat(0, file)) == 0 && S_ISREG(file->st_mode);
 }
 
 enum status outputs_check_chain(struct session *s)
@@ -105,7 +106,7 @@ enum status outputs_check_chain(struct session *s)
 	if ((!output || !strcmp(output, "-")) && fstat(1, &file) == 0 && io_is_same_file(&chain, &file))
 		return diag_file(&s->diags, STATUS_USAGE, s->line.file, -1, "standard output would overwrite the chain");
 	for (int i = 0; i < written; i++)
-		if (stat(list[i].path, &file) == 0 && io_is_same_file(&chain, &file))
+		if (io_stat(list[i].path, &file) == 0 && io_is_same_file(&chain, &file))
 			return diag_file(&s->diags, STATUS_USAGE, list[i].path, -1, "--%s would overwrite the chain",
 			                 option_table[list[i].option].name);
 	return STATUS_OK;
@@ -131,12 +132,12 @@ enum status outputs_check_loaded(struct session *s)
 		const bool loads = param->init->kind == INIT_LOAD && !is_bound(s, param->name);
 		const char *path = loads ? params_file(param->init, s->directory, &s->arena) : "";
 		TRY_ALLOC(path, &s->diags);
-		if (!loads || stat(path, &loaded) != 0 || !S_ISREG(loaded.st_mode))
+		if (!loads || io_stat(path, &loaded) != 0 || !S_ISREG(loaded.st_mode))
 			continue;
 		for (int i = 0; i < written; i++) {
 			/* Gradients may be added to params: cmd_grad.c checks their files. */
 			const bool added = list[i].option == OPTION_GRADS || list[i].option == OPTION_GRAD_OF;
-			if (!added && stat(list[i].path, &file) == 0 && io_is_same_file(&loaded, &file))
+			if (!added && io_stat(list[i].path, &file) == 0 && io_is_same_file(&loaded, &file))
 				return diag_at(&s->diags, STATUS_USAGE, s->chain.source, param->span,
 				               "--%s would overwrite '%s', which the chain loads here",
 				               option_table[list[i].option].name, list[i].path);

@@ -43,7 +43,7 @@ static bool is_chain_text(struct session *s, const char *file)
 	struct diags told;
 	diags_init(&told, &s->arena);
 	const struct context context = {s->arena.allocator, &s->arena, &told};
-	return access(file, F_OK) != 0 && syntax_parse(&context, &syntax, &source) == STATUS_OK;
+	return io_access(file, F_OK) != 0 && syntax_parse(&context, &syntax, &source) == STATUS_OK;
 }
 
 /* Sets s->source to the chain's text, and s->directory. */

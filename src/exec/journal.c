@@ -373,7 +373,7 @@ static enum status lock(struct journal *journal, struct diags *diags)
 		if (!locked || fstat(journal->fd, &held))
 			return failed(journal, "lock", diags);
 		/* Another command may have removed the file: then its lock guards nothing. */
-		const bool there = stat(journal->file, &named) == 0;
+		const bool there = io_stat(journal->file, &named) == 0;
 		if (!there && errno != ENOENT)
 			return failed(journal, "lock", diags);
 		if (there && io_is_same_file(&held, &named))
@@ -400,14 +400,14 @@ enum status journal_open(const struct context *context, struct journal *journal,
 	struct reading reading = {.journal = journal, .spill = spill, .context = context};
 	TRY(read_all(&reading));
 	if (journal->spill_path && !journal->goes_on)
-		unlink(journal->spill_path); /* it holds nothing to resume from, or the command was done */
+		io_unlink(journal->spill_path); /* it holds nothing to resume from, or the command was done */
 	const enum status status =
 		journal->goes_on ? go_on(journal, spill->end, reading.at, context->diags) : begin(journal, context);
 	if (status) {
 		if (journal->spill_fd >= 0)
 			close(journal->spill_fd);
 		if (!journal->goes_on) /* nothing resumes from it */
-			unlink(journal->file);
+			io_unlink(journal->file);
 		return status;
 	}
 	spill->fd = journal->spill_fd;
@@ -421,7 +421,7 @@ enum status journal_open(const struct context *context, struct journal *journal,
 /* Removes the file at PATH. Warns if that fails, unless the file is gone already. */
 static void remove_file(const char *path, const char *what, struct diags *diags)
 {
-	if (unlink(path) && errno != ENOENT)
+	if (io_unlink(path) && errno != ENOENT)
 		diag_warn(diags, "cannot remove %s %s: %s", what, path, strerror(errno));
 }
 
@@ -437,8 +437,8 @@ void journal_remove(struct journal *journal, struct diags *diags)
 void journal_close(struct journal *journal)
 {
 	if (journal->begun && journal->number < 0) { /* nothing resumes from it */
-		unlink(journal->spill_path);
-		unlink(journal->file);
+		io_unlink(journal->spill_path);
+		io_unlink(journal->file);
 	}
 	if (journal->fd >= 0)
 		close(journal->fd);

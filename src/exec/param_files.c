@@ -16,7 +16,7 @@ enum status params_split(const char *value, struct arena *arena, struct diags *d
 	struct stat st;
 	*place = (struct param_place){value, NULL};
 	const char *last = strrchr(value, ':');
-	if (!last || stat(value, &st) == 0)
+	if (!last || io_stat(value, &st) == 0)
 		return STATUS_OK;
 	/* The longest beginning that is a file; if none is, the longest. */
 	for (const char *colon = last; colon >= value; colon--) {
@@ -24,7 +24,7 @@ enum status params_split(const char *value, struct arena *arena, struct diags *d
 			continue;
 		const char *file = arena_strndup(arena, value, (size_t)(colon - value));
 		TRY_ALLOC(file, diags);
-		const bool there = stat(file, &st) == 0;
+		const bool there = io_stat(file, &st) == 0;
 		if (colon == last || there)
 			*place = (struct param_place){file, colon + 1};
 		if (there)

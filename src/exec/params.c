@@ -95,7 +95,7 @@ static enum status source_file(struct binder *b, const struct param *param, cons
 	struct stat st;
 	source->text = key ? arena_printf(b->arena, "%s(%s)", path, key) : path;
 	TRY_ALLOC(source->text, b->diags);
-	source->none = !b->options->data && param->declared->given && strcmp(path, "-") != 0 && stat(path, &st) != 0 &&
+	source->none = !b->options->data && param->declared->given && strcmp(path, "-") != 0 && io_stat(path, &st) != 0 &&
 	               errno == ENOENT;
 	if (source->none)
 		return STATUS_OK;

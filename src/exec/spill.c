@@ -5,6 +5,7 @@
 #include "exec/spill.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -108,8 +109,10 @@ static void stage(struct spill *spill, int64_t slot, const struct spill_region *
 enum status spill_check_room(const char *directory, int64_t wanted, struct diags *diags)
 {
 	struct statvfs fs;
-	struct stat file;
-	int error = stat(directory, &file) ? errno : !S_ISDIR(file.st_mode) ? ENOTDIR : statvfs(directory, &fs) ? errno : 0;
+	const int fd = io_open(directory, O_PATH | O_DIRECTORY, 0);
+	const int error = fd < 0 || fstatvfs(fd, &fs) ? errno : 0;
+	if (fd >= 0)
+		close(fd);
 	if (error)
 		return diag_file(diags, STATUS_IO, directory, -1, "cannot spill here: %s", strerror(error));
 	double free_bytes = (double)fs.f_bavail * (double)fs.f_frsize;

@@ -263,7 +263,7 @@ bool array_open_rows(const struct loader *loader, struct input *input, struct re
 	bool end = true, more = false;
 	diags_init(&ignored, context->arena);
 	struct stat file; /* to open a FIFO would disturb its writer */
-	if (stat(path, &file) || !S_ISREG(file.st_mode) || input_open(input, path, true, context->arena, &ignored))
+	if (io_stat(path, &file) || !S_ISREG(file.st_mode) || input_open(input, path, true, context->arena, &ignored))
 		return false;
 	reader_init(reader, input, &options, context->arena);
 	bool good = input->size >= 0 && !reader_next(reader, &end, &ignored) && !end && reader->format == FORMAT_NPY &&

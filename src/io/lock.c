@@ -43,13 +43,13 @@ static bool lock_file(struct folder_lock *lock)
 			return false;
 		const bool locked = wait_for_lock(fd) && !fstat(fd, &held);
 		/* The holder before may have removed it: then the lock guards nothing. */
-		if (locked && (stat(lock->file, &named) || !io_is_same_file(&held, &named))) {
+		if (locked && (io_stat(lock->file, &named) || !io_is_same_file(&held, &named))) {
 			close(fd);
 			continue;
 		}
 		const int error = errno;
 		if (!locked)
-			unlink(lock->file); /* nobody can have locked it */
+			io_unlink(lock->file); /* nobody can have locked it */
 		close(locked ? lock->fd : fd);
 		lock->fd = locked ? fd : lock->fd;
 		errno = error;
@@ -85,7 +85,7 @@ static enum status add_folder(const struct context *context, struct lock_list *l
 	char target[PATH_MAX];
 	if (!output_replaces(path))
 		return STATUS_OK;
-	if (!realpath(path, target) && !output_follow(path, target))
+	if (!io_real_path(path, target) && !output_follow(path, target))
 		return diag_file(context->diags, STATUS_IO, path, -1, "cannot write: %s", strerror(errno));
 	const char *slash = strrchr(target, '/');
 	struct folder_lock *lock = &locks->items[locks->count];
@@ -124,7 +124,7 @@ void lock_release(struct lock_list *locks)
 	for (size_t i = 0; i < locks->count; i++) {
 		struct folder_lock *lock = &locks->items[i];
 		if (lock->file) {
-			unlink(lock->file);
+			io_unlink(lock->file);
 			io_exchange_temporary(lock->file, NULL);
 		}
 		close(lock->fd);

@@ -51,7 +51,7 @@ void io_cleanup(void)
 	for (int i = 0; i < MAX_TEMPORARIES; i++) {
 		char *path = atomic_exchange(&temporaries[i], NULL);
 		if (path)
-			unlink(path);
+			io_unlink(path);
 	}
 }
 
@@ -65,20 +65,6 @@ static void wait_for(int fd, short events)
 {
 	struct pollfd p = {.fd = fd, .events = events};
 	poll(&p, 1, -1);
-}
-
-int io_open(const char *path, int flags, mode_t mode)
-{
-	int fd;
-	do /* open may wait for the other end of a FIFO, hence EINTR */
-		fd = open(path, flags | O_CLOEXEC | O_NOCTTY, mode);
-	while (fd < 0 && errno == EINTR);
-	if (fd < 0 || fd > 2)
-		return fd;
-	const int lifted = fcntl(fd, F_DUPFD_CLOEXEC, 3), error = errno;
-	close(fd);
-	errno = error;
-	return lifted;
 }
 
 enum status input_open(struct input *input, const char *path, bool regular_only, struct arena *arena,
@@ -254,14 +240,6 @@ enum status output_failed(const struct output *output, struct diags *diags)
 	return system_error(output->name, -1, "cannot write", diags);
 }
 
-/* Gives FD, a file made with O_TMPFILE, the name PATH. */
-static bool link_nameless(int fd, const char *path)
-{
-	char self[64];
-	snprintf(self, sizeof self, "/proc/self/fd/%d", fd);
-	return linkat(AT_FDCWD, self, AT_FDCWD, path, AT_SYMLINK_FOLLOW) == 0;
-}
-
 bool io_choose_letters(char *name)
 {
 	static const char letters[] = "abcdefghijklmnopqrstuvwxyz012345";
@@ -287,7 +265,9 @@ static int make_temporary(char *path, int fd, mode_t mode)
 			errno = EMFILE;
 			return -1;
 		}
-		const int made = fd < 0 ? io_open(path, O_RDWR | O_CREAT | O_EXCL, mode) : link_nameless(fd, path) ? fd : -1;
+		const int made = fd < 0                            ? io_open(path, O_RDWR | O_CREAT | O_EXCL, mode)
+		                 : io_link_nameless(fd, path) == 0 ? fd
+		                                                   : -1;
 		if (made >= 0)
 			return made;
 		io_exchange_temporary(path, NULL);
@@ -309,7 +289,7 @@ int io_make_nameless(const char *directory)
 	}
 	fd = make_temporary(path, -1, 0600);
 	if (fd >= 0) {
-		unlink(path);
+		io_unlink(path);
 		io_exchange_temporary(path, NULL);
 	}
 	return fd;
@@ -330,7 +310,7 @@ static bool is_mount_point(const char *path)
 static bool make_output_file(struct output *output, const char *folder, mode_t mode)
 {
 	output->temporary = arena_printf(output->arena, "%s.ckptc-%*s", folder, IO_LETTERS, "");
-	if (output->temporary && access("/proc/self/fd", X_OK) == 0)
+	if (output->temporary && io_access("/proc/self/fd", X_OK) == 0)
 		output->fd = io_open(*folder ? folder : ".", O_TMPFILE | O_RDWR, mode);
 	output->nameless = output->fd >= 0;
 	if (output->temporary && !output->nameless)
@@ -388,7 +368,7 @@ bool output_follow(const char *path, char to[PATH_MAX])
 		return false;
 	}
 	for (int iteration = 0; iteration < MAX_LINKS; iteration++) {
-		ssize_t n = readlink(to, link, sizeof link - 1);
+		ssize_t n = io_read_link(to, link, sizeof link - 1);
 		if (n < 0)
 			return true;
 		link[n] = '\0';
@@ -451,13 +431,13 @@ bool stream_is_one(int a, int b)
 bool stream_is_at(int fd, const char *path)
 {
 	struct stat x, y;
-	return fstat(fd, &x) == 0 && stat(path, &y) == 0 && io_is_same_file(&x, &y);
+	return fstat(fd, &x) == 0 && io_stat(path, &y) == 0 && io_is_same_file(&x, &y);
 }
 
 bool output_replaces(const char *path)
 {
 	struct stat st;
-	return output_descriptor(path) < 0 && (stat(path, &st) != 0 || S_ISREG(st.st_mode) || S_ISDIR(st.st_mode));
+	return output_descriptor(path) < 0 && (io_stat(path, &st) != 0 || S_ISREG(st.st_mode) || S_ISDIR(st.st_mode));
 }
 
 enum status output_open(struct output *output, const char *path, struct arena *arena, struct diags *diags)
@@ -470,12 +450,13 @@ enum status output_open(struct output *output, const char *path, struct arena *a
 		return continue_file(output, fcntl(output_descriptor(path), F_DUPFD_CLOEXEC, 3), diags);
 	struct stat st;
 	char target[PATH_MAX];
-	const bool there = stat(path, &st) == 0;
+	const bool there = io_stat(path, &st) == 0;
 	if (there && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode))
 		return continue_file(output, io_open(path, O_WRONLY, 0), diags);
 	if (there && S_ISDIR(st.st_mode))
 		errno = EISDIR;
-	else if (there ? access(path, W_OK) == 0 && realpath(path, target) : errno == ENOENT && output_follow(path, target))
+	else if (there ? io_access(path, W_OK) == 0 && io_real_path(path, target)
+	               : errno == ENOENT && output_follow(path, target))
 		return open_temporary(output, target, there ? &st : NULL, diags);
 	return output_failed(output, diags);
 }
@@ -599,14 +580,14 @@ enum status output_flush(struct output *output, struct diags *diags)
 static bool name_target(struct output *output)
 {
 	if (output->nameless) {
-		if (link_nameless(output->fd, output->target))
+		if (io_link_nameless(output->fd, output->target) == 0)
 			return true;
 		if (errno != EEXIST || make_temporary(output->temporary, output->fd, 0) < 0)
 			return false;
 		output->nameless = false;
 	}
 	/* The rename follows the link at once: until then a kill would leave the temporary. */
-	return rename(output->temporary, output->target) == 0;
+	return io_rename(output->temporary, output->target) == 0;
 }
 
 /*
@@ -644,7 +625,7 @@ static enum status replace_target(struct output *output, struct diags *diags)
 		return diag_hint(diags, "it is a mount point, so it is written in place: it may hold a part of the new bytes");
 	}
 	if (!output->nameless)
-		unlink(output->temporary);
+		io_unlink(output->temporary);
 	return STATUS_OK;
 }
 
@@ -680,7 +661,7 @@ void output_abort(struct output *output)
 		close(output->fd);
 	output->fd = -1;
 	if (output->temporary && !output->nameless) {
-		unlink(output->temporary);
+		io_unlink(output->temporary);
 		io_exchange_temporary(output->temporary, NULL);
 	}
 	output->temporary = NULL;

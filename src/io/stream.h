@@ -6,6 +6,7 @@
 #define IO_STREAM_H
 
 #include "base/diag.h"
+#include "io/paths.h"
 
 #include <limits.h>
 #include <stdbool.h>
@@ -145,11 +146,6 @@ void output_abort(struct output *output);
 
 /* Writes SIZE bytes to FD, at byte OFFSET or IO_NEXT. Waits until FD is ready. On failure returns false, sets errno. */
 bool io_write_at(int fd, int64_t offset, const void *from, size_t size);
-/*
- * Calls open, again if a signal interrupts it. The descriptor is above the standard ones, so a data file never takes
- * the place of a closed standard stream. Returns -1 and sets errno on failure.
- */
-int io_open(const char *path, int flags, mode_t mode);
 enum { IO_LETTERS = 10 };
 /* Writes IO_LETTERS random characters to NAME. Returns false and sets errno on failure. */
 bool io_choose_letters(char *name);

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "base/system.h"
+#include "io/paths.h"
 #include "programs/programs.h"
 
 extern char **environ;
@@ -90,6 +91,8 @@ static int spawn(pid_t *pid, const char *command, const int fds[FIRST_FREE])
 	}
 	sigfillset(&all);
 	sigemptyset(&none);
+	if (io_directory() >= 0)
+		error = posix_spawn_file_actions_addfchdir_np(&actions, io_directory());
 	for (int i = 0; i < FIRST_FREE && !error; i++)
 		if (fds[i] >= 0)
 			error = posix_spawn_file_actions_adddup2(&actions, fds[i], i);

@@ -22,6 +22,8 @@ enum status shared_object_load(struct program *program, struct diags *diags)
 		path = arena_printf(program->set->context.arena, "./%s", path);
 	TRY_ALLOC(path, diags);
 	struct float_state floats;
+	if (io_directory() >= 0 && fchdir(io_directory()) != 0) /* another object may have changed it */
+		return program_failed(program, -1, diags, "cannot return to the working directory: %s", strerror(errno));
 	guard_enter(program, -1, true, &floats); /* its constructors run */
 	program->library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
 	guard_leave(program, &floats);

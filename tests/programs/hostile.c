@@ -102,6 +102,8 @@ static void harm(const char *what)
 		wait_long();
 	else if (!strcmp(what, "chdir"))
 		(void)!chdir("/");
+	else if (!strcmp(what, "umask"))
+		umask(0777);
 	else if (!strcmp(what, "child"))
 		fail_in_child();
 	else if (!strcmp(what, "exit"))
