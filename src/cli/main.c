@@ -70,7 +70,7 @@ static const char *describe_signal(int number)
 	                         : "a signal";
 }
 
-/* A signal that ends the program. One that a shared object sends itself is a failure of that, but for SIGPIPE. */
+/* Ends the program by a signal. If a shared object has sent it, other than SIGPIPE, that is a failure of the object. */
 static void on_signal(int number, siginfo_t *info, void *context)
 {
 	(void)context;

@@ -80,8 +80,8 @@ enum channel_end channel_flush(struct channel *channel);
 size_t channel_find_surplus(struct channel *channel);
 /*
  * Reads and drops bytes that no message asked for, until none has come for some hundredths of a second, for SECONDS at
- * most. Returns their number with those of channel_find_surplus, whose first CHANNEL_HEAD are in `head`. *ALL: no more
- * came.
+ * most. Returns their number with those of channel_find_surplus, whose first CHANNEL_HEAD are in `head`. Sets *ALL if
+ * these are all.
  */
 int64_t channel_count_surplus(struct channel *channel, double seconds, bool *all);
 /* Waits until the process, whose input is closed, closes its output, for a time. Returns as channel_find_surplus. */

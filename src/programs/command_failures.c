@@ -44,7 +44,7 @@ static long long size_of(const struct exchange *e, const struct type *type)
 	return e->command->text ? (long long)shape_count(&type->shape) : (long long)type_bytes(type);
 }
 
-/* Writes to TO, of SIZE bytes, which part of what is awaited has come: "" if none has. */
+/* Writes to TO, of SIZE bytes, a text on the part of the awaited line or array that has come: "" if none has. */
 static void describe_part(const struct exchange *e, char *to, size_t size)
 {
 	const struct channel *channel = &e->command->channel;

@@ -16,7 +16,7 @@ static const int fault_signals[GUARD_FAULTS] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL,
 
 /* Bytes of the stack on which a thread handles faults, such as the overflow of its own. */
 enum { FAULT_STACK = 64 << 10 };
-/* Seconds after which what takes system calls, some 3 us, is put back again. */
+/* Seconds after which signals are put back again. Their system calls take some 3 us. */
 static const double PERIOD = 200e-6;
 
 /* The call in which this thread is; PROGRAM is NULL if it is in none. */

@@ -35,8 +35,8 @@ void guard_begin(struct guard *guard, void (*ended)(void));
 void guard_end(struct guard *guard);
 
 /*
- * The thread begins a call of PROGRAM for the step NUMBER, or -1. ALL: the object is likely to change all that it ever
- * will, so all is put back after the call.
+ * The thread begins a call of PROGRAM for the step NUMBER, or -1. ALL: signals are put back after the call,
+ * however short it is.
  */
 void guard_enter(const struct program *program, int64_t number, bool all, struct float_state *floats);
 /* The thread ends that call. */

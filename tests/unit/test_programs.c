@@ -4,6 +4,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <fenv.h>
 #include <math.h>
 #include <poll.h>
 #include <signal.h>
@@ -914,7 +915,7 @@ static const char *make_object(const char *code)
 	fputs(code, file);
 	fclose(file);
 	ck_assert_int_eq(
-		system(arena_printf(&arena, "cc -shared -fPIC -I%s/src -o %s %s", top ? top : ".", object, source)), 0);
+		system(arena_printf(&arena, "cc -shared -fPIC -I%s/src -o %s %s -lm", top ? top : ".", object, source)), 0);
 	return object;
 }
 
@@ -983,6 +984,59 @@ START_TEST(a_shared_object_is_wrong)
 }
 END_TEST
 
+/* An object that changes what belongs to the thread and the process, as it is loaded and in each call. */
+static const char changing_code[] =
+	"#include <fenv.h>\n#include <signal.h>\n"
+	"__attribute__((constructor)) static void change(void) { sigset_t all; sigfillset(&all);\n"
+	"  sigprocmask(SIG_BLOCK, &all, 0); fesetround(FE_DOWNWARD); signal(SIGTERM, SIG_IGN); }\n"
+	"static const char *op(const struct ckptc_step_signature *s, struct ckptc_step_traits *t, void **c)\n"
+	"{ change(); return 0; }\n"
+	"static const char *fo(void *k, int64_t number, const void *x, const void *const *o, void *y)\n"
+	"{ const char *wrong = fegetround() == FE_UPWARD ? 0 : \"rounding is lost\"; change(); return wrong; "
+	"}\n"
+	"const struct ckptc_step ckptc_step = {CKPTC_STEP_VERSION, op, fo};\n";
+
+static void check_thread(void)
+{
+	sigset_t mask;
+	pthread_sigmask(SIG_SETMASK, NULL, &mask);
+	ck_assert_int_eq(sigismember(&mask, SIGTERM), 0);
+	ck_assert_int_eq(sigismember(&mask, SIGUSR1), 1);
+	ck_assert_int_eq(fegetround(), FE_UPWARD);
+}
+
+static void end_never(void) {}
+
+/* The thread's state is put back to what it was. Handlers are the caller's matter, unless the process is the command's. */
+START_TEST(a_thread_keeps_its_state)
+{
+	const struct program_binding binding = {"step", make_object(changing_code)};
+	const struct program_options options = {.workers = 1, .ended = _i ? end_never : NULL};
+	struct step s = make_step(10);
+	signal(SIGTERM, SIG_DFL);
+	sigset_t mask;
+	sigemptyset(&mask);
+	sigaddset(&mask, SIGUSR1);
+	pthread_sigmask(SIG_SETMASK, &mask, NULL);
+	fesetround(FE_UPWARD);
+	run_ok(programs_bind(&scratch, names, 1, &binding, 1, &options, &set));
+	check_thread();
+	run_ok(open_step(10));
+	check_thread();
+	for (int i = 0; i < 3; i++) {
+		usleep(300); /* signals are put back 5,000 times a second */
+		run_ok(forward(&s, 0, i, NULL));
+		check_thread();
+	}
+	programs_close(set);
+	set = NULL;
+	struct sigaction term;
+	sigaction(SIGTERM, NULL, &term);
+	ck_assert(term.sa_handler == (_i ? SIG_DFL : SIG_IGN));
+	fesetround(FE_TONEAREST);
+}
+END_TEST
+
 static Suite *programs_suite(void)
 {
 	Suite *suite = suite_create("programs");
@@ -1017,6 +1071,7 @@ static Suite *programs_suite(void)
 	tcase_add_test(wrong, failed_allocations_are_reported);
 	if (system("command -v cc >/dev/null") == 0) {
 		tcase_add_test(objects, a_shared_object_computes);
+		tcase_add_loop_test(objects, a_thread_keeps_its_state, 0, 2);
 		tcase_add_loop_test(objects, a_shared_object_is_wrong, 0, sizeof wrong_objects / sizeof *wrong_objects);
 	}
 	return suite;
