@@ -2,8 +2,8 @@
  * General operations that go element by element.
  *
  * cast to f32 or f64 converts between the computing types. A value cast to f16 or
- * bf16 is rounded to that type and held as f32. The cotangent is converted to v's
- * computing type.
+ * bf16 is rounded to that type and held as f32. Its cotangent is rounded to that type
+ * too, as JAX's, and converted to v's computing type.
  *
  * dropout keeps element i of the whole array if its random word is at least p * 2^32.
  * That is word i mod 4 of Philox 4x32-10, with the seed as key and the counter i / 4 +
@@ -29,30 +29,35 @@ static void convert_elements(enum dtype to_type, void *to, enum dtype from_type,
 		kernels_get(from_type)->loops->to_f32(to, from, n);
 }
 
-FORWARD(cast)
+/* The same, of elements rounded to SHORT_TYPE first if that is F16 or BF16. The rounded values are exact in f32. */
+static void round_elements(enum dtype to_type, void *to, enum dtype from_type, const void *from, size_t n,
+                           enum dtype short_type)
 {
-	const enum dtype to = call->attrs->dtype, from = dtype_compute(call->v->dtype), held = dtype_compute(to);
-	const size_t n = (size_t)shape_count(&call->v->shape);
-	if (to != DTYPE_F16 && to != DTYPE_BF16) {
-		convert_elements(held, y, from, v, n);
+	enum { PIECE = 512 };
+	if (short_type != DTYPE_F16 && short_type != DTYPE_BF16) {
+		convert_elements(to_type, to, from_type, from, n);
 		return;
 	}
-	/* Rounding in the type of v rounds once: the rounded values are exact in f32. */
-	const struct kernels *kernels = kernels_get(from);
-	enum { PIECE = 512 };
+	const struct kernels *kernels = kernels_get(from_type);
 	for (size_t i = 0; i < n; i += PIECE) {
 		_Alignas(64) double piece[PIECE];
 		const size_t width = n - i < PIECE ? n - i : PIECE;
-		const void *source = element_at(v, element_size(from), (int64_t)i);
-		kernels->round[to](&(struct kernel_args){.out = piece, .v = source, .n = width});
-		convert_elements(held, element_of(y, element_size(held), (int64_t)i), from, piece, width);
+		const void *source = element_at(from, element_size(from_type), (int64_t)i);
+		kernels->round[short_type](&(struct kernel_args){.out = piece, .v = source, .n = width});
+		convert_elements(to_type, element_of(to, element_size(to_type), (int64_t)i), from_type, piece, width);
 	}
+}
+
+FORWARD(cast)
+{
+	const enum dtype to = call->attrs->dtype;
+	round_elements(dtype_compute(to), y, dtype_compute(call->v->dtype), v, (size_t)shape_count(&call->v->shape), to);
 }
 
 VJP(cast)
 {
-	convert_elements(dtype_compute(call->v->dtype), dv, dtype_compute(call->attrs->dtype), g,
-	                 (size_t)shape_count(&call->v->shape));
+	const enum dtype from = call->attrs->dtype;
+	round_elements(dtype_compute(call->v->dtype), dv, dtype_compute(from), g, (size_t)shape_count(&call->v->shape), from);
 }
 
 static void drop_elements(const struct op_call *call, void *to, const void *from)

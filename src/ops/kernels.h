@@ -170,6 +170,8 @@ struct loops {
 	void (*subtract)(void *out, const void *v, const double *p, size_t n, size_t count);
 	void (*divide)(void *out, const void *v, const double *p, size_t n, size_t count);
 	void (*multiply)(void *out, const void *v, const double *p, size_t n, size_t count);
+	/* out = v * p[i], in double, rounded once: P may be beyond the type's range */
+	void (*multiply_wide)(void *out, const void *v, const double *p, size_t n, size_t count);
 	/* out = (v - mean[i]) * scale[i], in double, rounded once */
 	void (*normalize)(void *out, const void *v, const double *mean, const double *scale, size_t n, size_t count);
 	/* normalize along the other axis: out[i] = (v[i] - mean[i]) * scale[i] */

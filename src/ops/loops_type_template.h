@@ -410,13 +410,14 @@ static size_t N(shown)(const void *v, size_t n)
 		const REAL *x = v;                                                                                             \
 		REAL *y = out;                                                                                                 \
 		EACH_LINE((x += n, y += n)) {                                                                                  \
-			const REAL q = (REAL)p[line];                                                                              \
+			const REAL q MAYBE_UNUSED = (REAL)p[line];                                                                 \
 			EACH y[i] = EXPRESSION;                                                                                    \
 		}                                                                                                              \
 	}
 BY_NUMBER(subtract, x[i] - q)
 BY_NUMBER(divide, x[i] / q)
 BY_NUMBER(multiply, x[i] * q)
+BY_NUMBER(multiply_wide, (REAL)((double)x[i] * p[line]))
 BY_NUMBER(log_softmax_derivative, x[i] - y[i] * q)
 
 static void N(normalize)(void *out, const void *v, const double *means, const double *scales, size_t n, size_t count)
@@ -945,6 +946,7 @@ const struct loops TYPED(ISA_LOOPS) = {
 	.subtract = N(subtract),
 	.divide = N(divide),
 	.multiply = N(multiply),
+	.multiply_wide = N(multiply_wide),
 	.normalize = N(normalize),
 	.normalize_row = N(normalize_row),
 	.softmax_derivative = N(softmax_derivative),

@@ -160,7 +160,7 @@ static void scale(const struct op_call *call, void *to, const void *k, double fa
 {
 	const struct loops *loops = call->kernels->loops;
 	if (call->op != OP_mae) {
-		loops->multiply(to, k, &factor, n, 1);
+		loops->multiply_wide(to, k, &factor, n, 1);
 		return;
 	}
 	loops->fill(to, factor, n);
@@ -185,7 +185,7 @@ static void scale_to(const struct op_call *call, void *to, const struct type *to
 static void vjp_loss(const struct op_call *call, void *dv, void *da, const void *g, const void *k)
 {
 	const struct type type = broadcast_type(call->v, call->a);
-	const double factor = (call->op == OP_mse ? 2 : 1) * element_get(call->v->dtype, g, 0) / loss_divisor(call);
+	const double factor = element_get(call->v->dtype, g, 0) / (loss_divisor(call) / (call->op == OP_mse ? 2 : 1));
 	if (dv)
 		scale_to(call, dv, call->v, &type, k, factor);
 	if (da)
@@ -201,6 +201,22 @@ DIFFERENCE(mae)
 DIFFERENCE(huber)
 LOSS(cross_entropy)
 
+/*
+ * Returns p - 1 for element AT of a ROW of N probabilities. If p is near 1, that is less exact than the sum of the others,
+ * which is 0 only if they are.
+ */
+static double less_one(const struct loops *loops, const void *row, int64_t at, int64_t n)
+{
+	const size_t size = element_size(loops->dtype);
+	const double p = element_get(loops->dtype, row, (size_t)at);
+	double before, behind;
+	if (!(p > 0.5))
+		return p - 1;
+	loops->sum.values(&before, NULL, row, (size_t)at, 1);
+	loops->sum.values(&behind, NULL, element_at(row, size, at + 1), (size_t)(n - at - 1), 1);
+	return -(before + behind);
+}
+
 /* dv = g (softmax - onehot) / rows; NaN in a row without a class */
 VJP(cross_entropy)
 {
@@ -212,12 +228,13 @@ VJP(cross_entropy)
 		memset(da, 0, (size_t)rows * element_size(call->a->dtype));
 	if (!dv)
 		return;
-	call->kernels->loops->multiply(dv, softmax, &factor, (size_t)(rows * n), 1);
+	call->kernels->loops->multiply_wide(dv, softmax, &factor, (size_t)(rows * n), 1);
 	for (int64_t i = 0; i < rows; i++) {
 		const int64_t class = class_of(call->a->dtype, classes, i, n), at = i * n + (class < 0 ? 0 : class);
 		if (class < 0)
 			call->kernels->loops->fill(element_of(dv, element_size(dtype), i * n), NAN, (size_t)n);
 		else
-			element_set(dtype, dv, (size_t)at, (element_get(dtype, softmax, (size_t)at) - 1) * factor);
+			element_set(dtype, dv, (size_t)at,
+			            factor * less_one(call->kernels->loops, element_at(softmax, element_size(dtype), i * n), class, n));
 	}
 }

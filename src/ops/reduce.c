@@ -355,6 +355,16 @@ LINES(prod_derivative_lines)
 		                   split_times((struct split_product){1, 0}, element_get(loops->dtype, at->short_in[1], i)));
 }
 
+/* Returns G V / Y, where |V| is at most Y. The quotient may underflow, though the result does not. */
+static double norm_share(double g, double v, double y)
+{
+	const double share = v / y;
+	if (v == 0 || !(fabs(share) < 0x1p-1000))
+		return g * share;
+	const struct split_product a = split(g), b = split(v), c = split(y);
+	return split_value((struct split_product){a.mantissa * b.mantissa / c.mantissa, a.exponent + b.exponent - c.exponent});
+}
+
 /* dv = g * v / y; 0 if y is 0 */
 LINES(norm_derivative_lines)
 {
@@ -362,7 +372,21 @@ LINES(norm_derivative_lines)
 	for (size_t i = 0; i < count; i++) {
 		const double y = element_get(dtype, at->short_in[0], i), g = element_get(dtype, at->short_in[1], i);
 		for (size_t j = i * n; j < (i + 1) * n; j++)
-			element_set(dtype, at->out, j, y == 0 ? 0 : g * (element_get(dtype, at->in[0], j) / y));
+			element_set(dtype, at->out, j, y == 0 ? 0 : norm_share(g, element_get(dtype, at->in[0], j), y));
+	}
+}
+
+/* Stores the derivatives of line I, whose factor g / (n y) may overflow or underflow though they do not. */
+static void put_deviations(const struct op_call *call, const struct line_arrays *at, size_t i, double mean, size_t n)
+{
+	const enum dtype dtype = call->kernels->dtype;
+	const double y = call->op == OP_std ? element_get(dtype, at->short_in[0], i) : 0.5;
+	const struct split_product g = split(element_get(dtype, at->short_in[1], i) / reduced_count(call)), over = split(y);
+	for (size_t j = i * n; j < (i + 1) * n; j++) {
+		const struct split_product d = split(element_get(dtype, at->in[0], j) - mean);
+		element_set(dtype, at->out, j,
+		            split_value((struct split_product){g.mantissa * d.mantissa / over.mantissa,
+		                                               g.exponent + d.exponent - over.exponent}));
 	}
 }
 
@@ -377,12 +401,28 @@ LINES(variance_derivative_lines)
 		const double g = element_get(loops->dtype, at->short_in[1], i) / elements;
 		const double y = call->op == OP_std ? element_get(loops->dtype, at->short_in[0], i) : 0.5;
 		own[i] = at->wide[0] ? 0 : sum_quotient(own[i], rest[i], elements);
-		factor[i] = y == 0 ? 0 : call->op == OP_std ? g / y : 2 * g;
+		factor[i] = y == 0 ? 0 : g / y;
 	}
 	loops->normalize(at->out, at->in[0], mean, factor, n, count);
+	for (size_t i = 0; i < count; i++)
+		if (factor[i] != 0 && !is_moderate(factor[i]))
+			put_deviations(call, at, i, mean[i], n);
 }
 
 LINES(value_sum_lines) { loops->sum.values(at->wide[0], at->wide[1], at->in[0], n, count); }
+
+/* Stores the derivatives of line I that FACTOR makes large enough, though their exponentials may underflow. */
+static void put_small_exponentials(const struct op_call *call, const struct line_arrays *at, size_t i, double factor,
+                                   size_t n)
+{
+	const enum dtype dtype = call->kernels->dtype;
+	const double y = element_get(dtype, at->short_in[0], i), least = dtype == DTYPE_F64 ? -700 : -86;
+	for (size_t j = i * n; j < (i + 1) * n; j++) {
+		const double apart = element_get(dtype, at->in[0], j) - y, root = exp(apart / 2);
+		if (apart < least)
+			element_set(dtype, at->out, j, factor * root * root);
+	}
+}
 
 /*
  * dv = g * exp(v - y) / sum(exp(v - y)). The sum would be 1 if y were exact, but the rounding
@@ -400,7 +440,10 @@ LINES(logsumexp_derivative_lines)
 		loops->sum.values(own, NULL, at->out, n, count);
 	for (size_t i = 0; i < count; i++)
 		factor[i] = element_get(loops->dtype, at->short_in[1], i) / (isnan(sum[i]) ? 1 : sum[i]);
-	loops->multiply(at->out, at->out, factor, n, count);
+	loops->multiply_wide(at->out, at->out, factor, n, count);
+	for (size_t i = 0; i < count; i++)
+		if (fabs(factor[i]) > 1 && isfinite(factor[i]))
+			put_small_exponentials(call, at, i, factor[i], n);
 }
 
 LINES(exponent_sum_lines)

@@ -1455,9 +1455,15 @@ START_TEST(test_casts)
 				ck_assert_msg(isnan(want) ? isnan(got) : got == want && !signbit(got) == !signbit(want), "%d %zu: %a",
 				              i, j, got);
 			}
-			vjp(&s, x.dv, NULL, x.g, NULL, NULL, NULL, NULL);
+			/* a cotangent of that type is a value of that type */
 			for (size_t j = 0; j < 6; j++)
-				ck_assert(get(&s.v, x.dv, j) == get(&s.y, x.g, j));
+				set(&s.y, x.g, j, (double)values[j]);
+			vjp(&s, x.dv, NULL, x.g, NULL, NULL, NULL, NULL);
+			for (size_t j = 0; j < 6; j++) {
+				const double got = get(&s.v, x.dv, j), want = i ? brain[j] : half[j];
+				ck_assert_msg(isnan(want) ? isnan(got) : got == want && !signbit(got) == !signbit(want), "%d %zu: %a",
+				              i, j, got);
+			}
 			arrays_free(&x);
 			arena_free(&s.arena);
 		}
