@@ -30,6 +30,38 @@ static struct ckptc_plan *plan_of(const char *policy, const struct ckptc_plan_op
 	return plan;
 }
 
+START_TEST(test_record_costs)
+{
+	const struct ckptc_step_cost steps[] = {
+		{.count = 1, .forward = 3, .backward = 1, .state_bytes = 8, .residual_bytes = 24, .drops_input = 1},
+		{.count = 3, .forward = 5, .backward = 1, .state_bytes = 8, .residual_bytes = 0}};
+	const double record[] = {3, 0};
+	const struct ckptc_costs two = {steps, 2, 0, -1, -1, -1};
+	const struct ckptc_plan_options options = {.record = record};
+	struct ckptc_plan *plan;
+	struct ckptc_counters with, without;
+	ck_assert_int_eq(ckptc_plan_costs(&plan, &two, "every:1", &options, NULL), CKPTC_OK);
+	ckptc_plan_counters(plan, &with);
+	ckptc_plan_free(plan);
+	ck_assert_int_eq(ckptc_plan_costs(&plan, &two, "every:1", NULL, NULL), CKPTC_OK);
+	ckptc_plan_counters(plan, &without);
+	ckptc_plan_free(plan);
+	/* The first three steps are recorded again, each while nothing reads the state after it, as the last step is. */
+	ck_assert_int_eq(with.evaluations, 7);
+	ck_assert_int_eq(with.executions, 3);
+	ck_assert_int_eq(without.executions, 3);
+	ck_assert_double_eq(with.forward_time, 13);
+	ck_assert_double_eq(with.recomputed_time, 3);
+	ck_assert_double_eq(without.forward_time, 18);
+	ck_assert_double_eq(without.recomputed_time, 13);
+	const double negative[] = {3, -1};
+	const struct ckptc_plan_options wrong = {.record = negative};
+	struct ckptc_error error;
+	ck_assert_int_eq(ckptc_plan_costs(&plan, &two, "sqrt", &wrong, &error), CKPTC_DATA);
+	ck_assert_msg(strstr(error.message, "steps[1]: 'record'"), "%s", error.message);
+}
+END_TEST
+
 START_TEST(test_counters)
 {
 	const struct ckptc_step_cost ten = {
@@ -486,6 +518,7 @@ int main(void)
 	TCase *tests = suite_make_case(suite, "api");
 	tcase_set_timeout(tests, 120);
 	tcase_add_test(tests, test_counters);
+	tcase_add_test(tests, test_record_costs);
 	tcase_add_test(tests, test_json);
 	tcase_add_test(tests, test_errors);
 	tcase_add_test(tests, test_execute);
