@@ -11,6 +11,7 @@
 #include "base/hash.h"
 #include "ranks/ranks.h"
 
+enum { NO_TEXT = RANK_ANY + 1, FIRST_KEY }; /* keys: of a fact without a text, and the least of a text */
 enum {
 	SHOWN_MOST = 100,
 	SHOWN_BEFORE = 24
@@ -27,8 +28,10 @@ bool ranks_add_fact(struct rank_facts *facts, enum status status, const char *la
 
 bool ranks_add_text(struct rank_facts *facts, enum status status, const char *label, const char *shown)
 {
-	const uint64_t key = shown ? hash_bytes(HASH_START, shown, strlen(shown)) : 0;
-	return ranks_add_fact(facts, status, label, shown, key == RANK_ANY ? 1 : key);
+	uint64_t key = shown ? hash_bytes(HASH_START, shown, strlen(shown)) : NO_TEXT;
+	if (shown && key < FIRST_KEY)
+		key += FIRST_KEY;
+	return ranks_add_fact(facts, status, label, shown, key);
 }
 
 /* Returns FACTS as a message of *SIZE bytes, or NULL. */
@@ -108,7 +111,7 @@ enum status ranks_compare(const struct context *context, const struct ranks *ran
 	TRY(ranks_broadcast(ranks, message, size));
 	const char *at = message, *const end = message + size;
 	for (size_t i = 0; i < facts->count || at < end; i++) {
-		struct rank_fact first = {.label = ""}, none = {.status = STATUS_USAGE};
+		struct rank_fact first = {.label = ""}, none = {.status = STATUS_USAGE, .key = NO_TEXT};
 		if (at < end)
 			at = unpack(at, &first);
 		const struct rank_fact *own = i < facts->count ? &facts->items[i] : &none;
