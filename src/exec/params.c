@@ -491,10 +491,13 @@ enum status params_check(const struct params *params, const struct body *body, c
 		struct type part;
 		const struct type type = bound_type(bound);
 		const size_t first = (size_t)part_of(&type, ref, &part) * dtype_size(dtype_compute(part.dtype));
-		char message[OP_CHECK_TEXT];
-		if (bound->data && !op_check_operand(instr->op, instr->of.v, &part, (const char *)bound->data + first, message))
-			return diag_at(diags, STATUS_DATA, chain->source, own_span(own, instr->span), "'%s': %s", instr_name(instr),
-			               message);
+		struct operand_wrong wrong;
+		if (!bound->data ||
+		    op_check_operand(instr->op, instr->attrs, instr->of.v, &part, (const char *)bound->data + first, &wrong))
+			continue;
+		diag_at(diags, STATUS_DATA, chain->source, own_span(own, instr->span), "'%s': %s", instr_name(instr),
+		        wrong.message);
+		return *wrong.hint ? diag_hint(diags, "%s", wrong.hint) : STATUS_DATA;
 	}
 	return STATUS_OK;
 }

@@ -240,7 +240,7 @@ static enum status attrs_for(struct lowering *l, const struct node *node, const 
 static enum status lower_operand(struct lowering *l, const struct node *node, struct operands *in)
 {
 	struct found found;
-	char message[OP_CHECK_TEXT];
+	struct operand_wrong wrong;
 	const struct value *v = &l->body->values[in->v];
 	const enum dtype dtype = v->dtype;
 	if (node->operand.kind == REF_NONE)
@@ -249,8 +249,11 @@ static enum status lower_operand(struct lowering *l, const struct node *node, st
 	switch (found.kind) {
 	case FOUND_NONE: /* an argument is given to each name that the def reads */
 	case FOUND_NUMBER:
-		if (!op_check_operand(node->op, v->type, &(struct type){.dtype = DTYPE_F64}, &found.number, message))
-			return LOWERING_FAIL(l, STATUS_CHAIN, node->operand.span, "'%s': %s", op_table[node->op].name, message);
+		if (!op_check_operand(node->op, node->attrs, v->type, &(struct type){.dtype = DTYPE_F64}, &found.number,
+		                      &wrong)) {
+			LOWERING_FAIL(l, STATUS_CHAIN, node->operand.span, "'%s': %s", op_table[node->op].name, wrong.message);
+			return *wrong.hint ? diag_hint(l->context->diags, "%s", wrong.hint) : STATUS_CHAIN;
+		}
 		found.number = rounded_to(dtype, found.number);
 		if (op_table[node->op].class == OP_CLASS_GENERAL)
 			return lowering_add_constant(l, found.number, dtype, node->operand.span, &in->a);

@@ -132,19 +132,22 @@ int64_t op_team_scratch(enum op op, const struct attrs *attrs, const struct type
 	return op_scratch(op, attrs, v, a, result, use);
 }
 
-bool op_check_operand(enum op op, const struct type *v, const struct type *a, const void *adata,
-                      char message[OP_CHECK_TEXT])
+bool op_check_operand(enum op op, const struct attrs *attrs, const struct type *v, const struct type *a,
+                      const void *adata, struct operand_wrong *wrong)
 {
 	if (op != OP_cross_entropy || v->shape.ndim < 1)
 		return true;
 	const int64_t classes = v->shape.dim[v->shape.ndim - 1], rows = shape_count(&a->shape);
 	for (int64_t i = 0; i < rows; i++) {
 		const double x = element_get(dtype_compute(a->dtype), adata, (size_t)i);
-		if (x >= 0 && x < (double)classes && x == floor(x))
+		if ((x >= 0 && x < (double)classes && x == floor(x)) || loss_ignores(attrs, x))
 			continue;
-		snprintf(message, OP_CHECK_TEXT,
+		snprintf(wrong->message, sizeof wrong->message,
 		         "element %lld of the classes is %.17g, and the classes are the integers 0 to %lld", (long long)i, x,
 		         (long long)classes - 1);
+		wrong->hint[0] = '\0';
+		if (x < 0 && x == floor(x) && x >= -0x1p53)
+			snprintf(wrong->hint, sizeof wrong->hint, "ignore=%lld leaves out the rows of that class", (long long)x);
 		return false;
 	}
 	return true;

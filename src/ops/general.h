@@ -89,13 +89,16 @@ op_gather *op_gather_get(enum op op, const struct attrs *attrs);
 
 /*
  * True if ADATA can be OP's operand on a value of type V. ADATA has type A and is held in
- * A's computing type. cross_entropy's classes must be integers from 0 to V's last extent less 1.
- * Otherwise MESSAGE names the first wrong element. No caller checks a computed operand: one wrong
- * class makes the loss NaN.
+ * A's computing type. cross_entropy's classes must be integers from 0 to V's last extent less 1, or the one that ATTRS
+ * ignores. Otherwise WRONG gets a message, which names the first wrong element, and a hint, which may be empty. No caller
+ * checks a computed operand: one wrong class makes the loss NaN.
  */
 enum { OP_CHECK_TEXT = 160 };
-bool op_check_operand(enum op op, const struct type *v, const struct type *a, const void *adata,
-                      char message[OP_CHECK_TEXT]);
+struct operand_wrong {
+	char message[OP_CHECK_TEXT], hint[OP_CHECK_TEXT];
+};
+bool op_check_operand(enum op op, const struct attrs *attrs, const struct type *v, const struct type *a,
+                      const void *adata, struct operand_wrong *wrong);
 
 /*
  * A SUM, FOLD or NORM operation, block by block along the leading axis, or (BACK) its derivative, if op_folds_back. A

@@ -129,6 +129,11 @@ double reduction_result(enum op op, double value, double scale);
 /* Stores the sum of a tile's losses in HI and LO, and the array kept for the derivative in K unless that is NULL. */
 void sum_partial_loss(const struct op_call *call, double *hi, double *lo, const void *v, const void *a, void *k);
 /* Returns the number by which the sum of all tiles is divided. */
+/* True if cross_entropy with these ATTRS, which may be NULL, ignores rows of CLASS. */
+static inline bool loss_ignores(const struct attrs *attrs, double class)
+{
+	return attrs && attrs->ignore.given && class == (double)attrs->ignore.at;
+}
 double loss_divisor(const struct op_call *call);
 /* Returns where K, which a loss keeps of the whole call, begins for V's row ROW, a multiple of 4. */
 void *loss_kept_at(const struct op_call *call, void *k, int64_t row);

@@ -2,7 +2,7 @@
  * Losses: means over the whole array, tile by tile. A tile is summed in pieces of fixed
  * size (cross_entropy: in rows), each by kernels.h. The sums of the pieces are added
  * with their rounding errors kept (Neumaier). At the end the sum is divided by the element
- * count of the whole array (cross_entropy: by its rows). The array kept for the derivative
+ * count of the whole array (cross_entropy: by its rows, less those whose class it ignores). The array kept for the derivative
  * has the broadcast shape of v and t (cross_entropy: v's shape). That of mae holds signs.
  */
 #include <math.h>
@@ -106,13 +106,28 @@ static void sum_differences(const struct op_call *call, double *hi, double *lo, 
 }
 
 /*
- * Returns the class of row I, or -1 if element I of CLASSES is not an integer from 0 to N - 1.
- * CLASSES has its own computing type DTYPE, because f32 does not hold all integers.
+ * Returns the class of row I, NO_CLASS if element I of CLASSES is not an integer from 0 to N - 1, or IGNORED. CLASSES has
+ * its own computing type, because f32 does not hold all integers.
  */
-static int64_t class_of(enum dtype dtype, const void *classes, int64_t i, int64_t n)
+enum { NO_CLASS = -1, IGNORED = -2 };
+static int64_t class_of(const struct op_call *call, const void *classes, int64_t i, int64_t n)
 {
-	const double x = element_get(dtype, classes, (size_t)i);
-	return x >= 0 && x < (double)n && x == floor(x) ? (int64_t)x : -1;
+	const double x = element_get(call->a->dtype, classes, (size_t)i);
+	if (loss_ignores(call->attrs, x))
+		return IGNORED;
+	return x >= 0 && x < (double)n && x == floor(x) ? (int64_t)x : NO_CLASS;
+}
+
+/* Returns the divisor of a loss of CLASSES. If rows may be ignored, they are the whole array's (op_scope). */
+static double rows_divisor(const struct op_call *call, const void *classes)
+{
+	double count = 0;
+	if (!call->attrs || !call->attrs->ignore.given)
+		return loss_divisor(call);
+	const int64_t rows = shape_count(&call->a->shape);
+	for (int64_t i = 0; i < rows; i++)
+		count += !loss_ignores(call->attrs, element_get(call->a->dtype, classes, (size_t)i));
+	return count;
 }
 
 /* Adds -log_softmax(row)[class] of each row to HI and LO. Stores the softmax in K unless that is NULL. */
@@ -132,7 +147,9 @@ static void sum_rows(const struct op_call *call, double *hi, double *lo, const v
 		if (kept)
 			loops->divide(kept, kept, sum, (size_t)n, (size_t)here);
 		for (int64_t i = 0; i < here; i++) {
-			const int64_t class = class_of(call->a->dtype, a, first + i, n);
+			const int64_t class = class_of(call, a, first + i, n);
+			if (class == IGNORED)
+				continue;
 			const double logit = class < 0 ? NAN : element_get(dtype, v, (size_t)((first + i) * n + class));
 			sum_add(hi, lo, log(sum[i]) - (logit - largest[i]), 0);
 		}
@@ -152,7 +169,8 @@ static void forward_loss(const struct op_call *call, void *y, const void *v, con
 	double sum[2];
 	sum_partial_loss(call, &sum[0], &sum[1], v, a, k);
 	if (y)
-		fold_finish(call, false, y, sum, 1);
+		sums_store(call->v->dtype, y, &sum[0], &sum[1],
+		           call->op == OP_cross_entropy ? rows_divisor(call, a) : loss_divisor(call), 1);
 }
 
 /* Stores the N elements of K times FACTOR in TO. */
@@ -217,22 +235,23 @@ static double less_one(const struct loops *loops, const void *row, int64_t at, i
 	return -(before + behind);
 }
 
-/* dv = g (softmax - onehot) / rows; NaN in a row without a class */
+/* dv = g (softmax - onehot) / rows; NaN in a row without a class, 0 in one that is ignored */
 VJP(cross_entropy)
 {
 	const enum dtype dtype = call->v->dtype;
-	const double factor = element_get(dtype, g, 0) / loss_divisor(call);
 	const int64_t n = call->v->shape.dim[call->v->shape.ndim - 1], rows = shape_count(&call->a->shape);
 	const void *classes = needs[1], *softmax = needs[3];
 	if (da)
 		memset(da, 0, (size_t)rows * element_size(call->a->dtype));
 	if (!dv)
 		return;
+	const double factor = element_get(dtype, g, 0) / rows_divisor(call, classes);
 	call->kernels->loops->multiply_wide(dv, softmax, &factor, (size_t)(rows * n), 1);
 	for (int64_t i = 0; i < rows; i++) {
-		const int64_t class = class_of(call->a->dtype, classes, i, n), at = i * n + (class < 0 ? 0 : class);
+		const int64_t class = class_of(call, classes, i, n), at = i * n + (class < 0 ? 0 : class);
 		if (class < 0)
-			call->kernels->loops->fill(element_of(dv, element_size(dtype), i * n), NAN, (size_t)n);
+			call->kernels->loops->fill(element_of(dv, element_size(dtype), i * n), class == IGNORED ? 0 : NAN,
+			                           (size_t)n);
 		else
 			element_set(dtype, dv, (size_t)at,
 			            factor * less_one(call->kernels->loops, element_at(softmax, element_size(dtype), i * n), class, n));

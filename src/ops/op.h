@@ -115,7 +115,8 @@ struct attrs {
 	double number[2]; /* P(0), P(1) of element-wise rows: slope, or lo and hi, or tanh */
 	union {
 		double eps, delta;
-		enum dtype dtype; /* cast */
+		enum dtype dtype;          /* cast */
+		struct slice_bound ignore; /* cross_entropy: a class; not given: none */
 		int64_t shift;
 		struct { /* slice */
 			struct slice_bound start, stop;

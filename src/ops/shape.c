@@ -415,7 +415,8 @@ enum scope op_scope(enum op op, const struct attrs *attrs, const struct type *v,
 	case OP_huber:
 		return loss_scope(&v->shape, &a->shape, a_streamed);
 	case OP_cross_entropy:
-		return ndim >= 2 && a_streamed ? SCOPE_SUM : SCOPE_ALL;
+		/* The divisor counts the rows of the whole array that are not ignored, which no tile knows. */
+		return ndim >= 2 && a_streamed && !attrs->ignore.given ? SCOPE_SUM : SCOPE_ALL;
 	default:
 		if (info->scope == SCOPE_ELEM || op_is_product(op))
 			return info->scope;

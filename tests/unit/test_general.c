@@ -1411,14 +1411,17 @@ END_TEST
 START_TEST(test_classes)
 {
 	const struct type v = {DTYPE_F32, SHAPE(2, 3, 5)}, t = {DTYPE_F64, SHAPE(1, 3)};
-	char message[OP_CHECK_TEXT] = "";
-	ck_assert(op_check_operand(OP_cross_entropy, &v, &t, (double[]){0, 4, 2}, message));
-	ck_assert(op_check_operand(OP_mse, &v, &t, (double[]){0, 9, NAN}, message));
-	static const double wrong[] = {5, -1, 0.5, NAN, INFINITY};
-	for (size_t i = 0; i < 5; i++) {
-		ck_assert(!op_check_operand(OP_cross_entropy, &v, &t, (double[]){0, wrong[i], 2}, message));
-		ck_assert_ptr_nonnull(strstr(message, "element 1"));
-		ck_assert_ptr_nonnull(strstr(message, "0 to 4"));
+	struct attrs none = {.keepdims = false}, ignore = {.ignore = {true, -7}};
+	struct operand_wrong wrong;
+	ck_assert(op_check_operand(OP_cross_entropy, &none, &v, &t, (double[]){0, 4, 2}, &wrong));
+	ck_assert(op_check_operand(OP_cross_entropy, &ignore, &v, &t, (double[]){0, -7, 2}, &wrong));
+	ck_assert(op_check_operand(OP_mse, &none, &v, &t, (double[]){0, 9, NAN}, &wrong));
+	static const double classes[] = {5, -1, 0.5, NAN, INFINITY, -7};
+	for (size_t i = 0; i < 6; i++) {
+		ck_assert(!op_check_operand(OP_cross_entropy, &none, &v, &t, (double[]){0, classes[i], 2}, &wrong));
+		ck_assert_ptr_nonnull(strstr(wrong.message, "element 1"));
+		ck_assert_ptr_nonnull(strstr(wrong.message, "0 to 4"));
+		ck_assert_int_eq(*wrong.hint != '\0', classes[i] < 0);
 	}
 	/* a computed class out of range: the loss is NaN, and so is that row of the gradient */
 	const struct sample sample = {"cross_entropy", SHAPE(2, 2, 3), SHAPE(1, 2)};
