@@ -46,6 +46,19 @@ static bool is_chain_text(struct session *s, const char *file)
 	return io_access(file, F_OK) != 0 && syntax_parse(&context, &syntax, &source) == STATUS_OK;
 }
 
+/* Gives all ranks the chain that rank 0 has read from standard input, which the launcher gives to that rank alone. */
+static enum status share_source(struct session *s)
+{
+	uint64_t length = s->source.length;
+	char *text = (char *)(uintptr_t)s->source.text; /* rank 0 only sends it */
+	TRY(ranks_broadcast(s->ranks, &length, sizeof length));
+	if (ranks_index(s->ranks) > 0)
+		TRY_ALLOC(text = arena_array(&s->arena, length + 1, 1), &s->diags);
+	s->source.text = text;
+	s->source.length = length;
+	return ranks_broadcast(s->ranks, text, length);
+}
+
 /* Sets s->source to the chain's text, and s->directory. */
 static enum status load_source(struct session *s)
 {
@@ -68,9 +81,10 @@ static enum status load_source(struct session *s)
 	const char *slash = strrchr(file, '/');
 	if (slash)
 		s->directory = slash == file ? "/" : arena_strndup(&s->arena, file, (size_t)(slash - file));
-	if (!strcmp(file, "-"))
-		s->source.name = "<stdin>";
-	return STATUS_OK;
+	if (strcmp(file, "-") != 0)
+		return STATUS_OK;
+	s->source.name = "<stdin>";
+	return share_source(s);
 }
 
 enum status session_load_syntax(struct session *s)
