@@ -118,6 +118,8 @@ static bool take_cotangents(struct lowering *l, struct step *step, struct set *b
 			}
 		cot_value[i] = taker;
 		cot_to[i] = taker == NO_VALUE ? class : NO_VALUE;
+		if (cot_to[i] != slot)
+			l->lists.moved[step->moved_count++] = i;
 		if (taker == NO_VALUE)
 			set_add(before, class);
 		else
@@ -130,7 +132,8 @@ static bool take_cotangents(struct lowering *l, struct step *step, struct set *b
 	step->cot_to = keep_list(l, cot_to, count, sizeof *cot_to);
 	step->cot_value = keep_list(l, cot_value, count, sizeof *cot_value);
 	step->cot_read.slots = keep_list(l, read, step->cot_read.count, sizeof *read);
-	return step->cot_to && step->cot_value && step->cot_read.slots;
+	step->moved = keep_list(l, l->lists.moved, step->moved_count, sizeof *step->moved);
+	return step->cot_to && step->cot_value && step->moved && step->cot_read.slots;
 }
 
 /*
@@ -342,6 +345,7 @@ static bool lists_init(struct lowering *l)
 	const size_t count = l->state.count;
 	l->lists = (struct slot_lists){.cot_to = arena_array(&l->scratch, count, sizeof *l->lists.cot_to),
 	                               .cot_value = arena_array(&l->scratch, count, sizeof *l->lists.cot_value),
+	                               .moved = arena_array(&l->scratch, count, sizeof *l->lists.moved),
 	                               .read = arena_array(&l->scratch, count, sizeof *l->lists.read),
 	                               .class_in = arena_array(&l->scratch, count, sizeof *l->lists.class_in),
 	                               .alias_in = arena_array(&l->scratch, count, sizeof *l->lists.alias_in),

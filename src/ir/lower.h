@@ -15,10 +15,15 @@ struct slot_list {
 };
 static inline bool has_slot(struct slot_list list, uint32_t slot)
 {
-	for (uint32_t i = 0; i < list.count; i++)
-		if (list.slots[i] == slot)
-			return true;
-	return false;
+	uint32_t low = 0, high = list.count;
+	while (low < high) {
+		const uint32_t middle = low + (high - low) / 2;
+		if (list.slots[middle] < slot)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < list.count && list.slots[low] == slot;
 }
 
 /*
@@ -37,7 +42,9 @@ struct step {
 	const bool *alias_in;               /* by live_in: an earlier one is of the same class, so both are one array */
 	const uint32_t *cot_to;    /* by cot_out: the slot before that gets it unchanged; NO_VALUE: the body reads it */
 	const uint32_t *cot_value; /* by cot_out: the body's value whose cotangent it is; NO_VALUE where cot_to is a slot */
-	struct slot_list cot_read; /* those of cot_out that have a value */
+	const uint32_t *moved;     /* the indexes in cot_out of all but those that pass to the same slot */
+	uint32_t moved_count;
+	struct slot_list cot_read;          /* those of cot_out that have a value */
 	const struct type *const *in_types; /* of live_in's slots */
 	const struct type *const *out_types;
 	struct span span;

@@ -164,7 +164,7 @@ struct attempts {
 
 /* Lists of a step that liveness makes, with capacity for all slots, before the steps share them. */
 struct slot_lists {
-	uint32_t *cot_to, *cot_value, *read, *class_in;
+	uint32_t *cot_to, *cot_value, *moved, *read, *class_in;
 	bool *alias_in;
 	const struct type **types;
 };

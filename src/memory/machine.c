@@ -22,6 +22,7 @@ static bool make_tables(struct machine *m)
 	const size_t slots = m->lowered->slot_count;
 	m->state.buffers = arena_array(&m->arena, slots, sizeof *m->state.buffers);
 	m->state.held = arena_array(&m->arena, slots, sizeof *m->state.held);
+	m->state.held_at = arena_array(&m->arena, slots, sizeof *m->state.held_at);
 	m->cotangent = arena_array(&m->arena, slots, sizeof *m->cotangent);
 	m->ports.by_slot = arena_array(&m->arena, slots, sizeof *m->ports.by_slot);
 	for (size_t i = 0; i < slots && !m->arena.failed; i++)
@@ -137,14 +138,14 @@ static bool drop_dead_slots(struct machine *m)
 {
 	struct state *s = &m->state;
 	const struct slot_list live = machine_step_at(m, s->position)->live_in;
-	size_t still = 0;
 	bool ok = true;
-	for (size_t i = 0; i < s->held_count; i++)
-		if (has_slot(live, s->held[i]))
-			s->held[still++] = s->held[i];
-		else
-			ok &= buffers_move(&m->buffers, &s->buffers[s->held[i]], NO_BUFFER);
-	s->held_count = still;
+	for (size_t i = s->held_count; i-- > 0;) {
+		const uint32_t slot = s->held[i];
+		if (has_slot(live, slot))
+			continue;
+		ok &= buffers_move(&m->buffers, &s->buffers[slot], NO_BUFFER);
+		state_remove_held(s, slot);
+	}
 	return ok;
 }
 

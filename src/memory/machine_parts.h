@@ -24,7 +24,26 @@ struct state {
 	int32_t *buffers; /* by slot; NO_BUFFER where it holds none */
 	uint32_t *held;   /* the slots that hold a buffer, in any order: few of many */
 	size_t held_count;
+	uint32_t *held_at;     /* by slot that holds a buffer: its index in `held` */
+	const uint32_t *known; /* the slots of a step's list that are those in `held`; NULL: nobody has looked */
 };
+
+/* Adds SLOT, which holds no buffer yet, to the slots of S that hold one. */
+static inline void state_add_held(struct state *s, uint32_t slot)
+{
+	s->held_at[slot] = (uint32_t)s->held_count;
+	s->held[s->held_count++] = slot;
+	s->known = NULL;
+}
+
+/* Removes SLOT, which holds a buffer no longer, from the slots of S that hold one. */
+static inline void state_remove_held(struct state *s, uint32_t slot)
+{
+	const uint32_t last = s->held[--s->held_count];
+	s->held[s->held_at[slot]] = last;
+	s->held_at[last] = s->held_at[slot];
+	s->known = NULL;
+}
 
 /* A state in a memory slot. */
 struct snapshot {

@@ -11,7 +11,7 @@ bool machine_set_state(struct machine *m, uint32_t slot, int32_t id)
 	if (id == s->buffers[slot])
 		return true;
 	if (s->buffers[slot] == NO_BUFFER)
-		s->held[s->held_count++] = slot;
+		state_add_held(s, slot);
 	return buffers_move(&m->buffers, &s->buffers[slot], id);
 }
 
@@ -22,6 +22,7 @@ bool machine_drop_state(struct machine *m)
 	while (s->held_count)
 		ok &= buffers_move(&m->buffers, &s->buffers[s->held[--s->held_count]], NO_BUFFER);
 	s->exists = false;
+	s->known = NULL;
 	return ok;
 }
 

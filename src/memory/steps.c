@@ -129,15 +129,39 @@ static void hold_outs(struct machine *m, const struct body *body)
 		buffers_hold(&m->buffers, m->ports.out_buffers[i]);
 }
 
-/* Makes the current state the one after STEP, whose BODY has run. False if out of memory. */
-static bool advance_state(struct machine *m, const struct step *step, const struct body *body)
+static bool drop_slot(struct machine *m, uint32_t slot)
+{
+	struct state *s = &m->state;
+	if (s->buffers[slot] == NO_BUFFER)
+		return true;
+	state_remove_held(s, slot);
+	return buffers_move(&m->buffers, &s->buffers[slot], NO_BUFFER);
+}
+
+/*
+ * Releases the slots that STEP leaves dead, and those to which BODY has written nothing. The current state has the slots
+ * of STEP alone, so STEP reads those that it leaves dead.
+ */
+static bool drop_dead_ports(struct machine *m, const struct step *step, const struct body *body)
+{
+	bool ok = true;
+	for (size_t i = 0; i < step->body->in_count; i++) {
+		const uint32_t slot = step_slot(step, &step->body->ins[i]);
+		ok &= has_slot(step->live_out, slot) || drop_slot(m, slot);
+	}
+	for (size_t i = 0; i < body->out_count; i++)
+		if (body->outs[i].kind == PORT_SLOT && m->ports.out_buffers[i] == NO_BUFFER)
+			ok &= drop_slot(m, step_slot(step, &body->outs[i]));
+	return ok;
+}
+
+/* Releases the slots that STEP leaves dead or that BODY, which has run, writes nothing to; whatever else is held. */
+static bool drop_dead_slots_of(struct machine *m, const struct step *step, const struct body *body)
 {
 	struct state *s = &m->state;
 	const int32_t *out_buffers = m->ports.out_buffers;
 	int32_t *next = m->ports.by_slot; /* by slot that holds a buffer before or after STEP: the one after */
 	bool ok = true;
-	/* Hold the outs until every slot has its buffer, so that no buffer that stays is freed meanwhile. */
-	hold_outs(m, body);
 	for (size_t i = 0; i < s->held_count; i++)
 		next[s->held[i]] = NO_BUFFER;
 	for (uint32_t i = 0; i < step->live_out.count; i++)
@@ -145,20 +169,40 @@ static bool advance_state(struct machine *m, const struct step *step, const stru
 	for (size_t i = 0; i < body->out_count; i++)
 		if (body->outs[i].kind == PORT_SLOT)
 			next[step_slot(step, &body->outs[i])] = out_buffers[i];
-	size_t still = 0;
-	for (size_t i = 0; i < s->held_count; i++) {
+	for (size_t i = s->held_count; i-- > 0;) {
 		const uint32_t slot = s->held[i];
 		if (next[slot] != s->buffers[slot])
 			ok &= buffers_move(&m->buffers, &s->buffers[slot], next[slot]);
-		if (next[slot] != NO_BUFFER)
-			s->held[still++] = slot;
+		if (next[slot] == NO_BUFFER)
+			state_remove_held(s, slot);
 	}
-	s->held_count = still;
-	for (size_t i = 0; i < body->out_count; i++)
-		if (body->outs[i].kind == PORT_SLOT && out_buffers[i] != NO_BUFFER)
-			ok &= machine_set_state(m, step_slot(step, &body->outs[i]), out_buffers[i]);
+	return ok;
+}
+
+/*
+ * Makes the current state the one after STEP, whose BODY has run. False if out of memory. A step may leave thousands of
+ * slots as they are. So only the slots of its ports are looked at, if the state before is known to have STEP's slots.
+ */
+static bool advance_state(struct machine *m, const struct step *step, const struct body *body)
+{
+	struct state *s = &m->state;
+	const int32_t *out_buffers = m->ports.out_buffers;
+	const bool known = s->known && s->known == step->live_in.slots && s->held_count == step->live_in.count;
+	bool ok = true;
+	/* Hold the outs until every slot has its buffer, so that no buffer that stays is freed meanwhile. */
+	hold_outs(m, body);
+	ok &= known ? drop_dead_ports(m, step, body) : drop_dead_slots_of(m, step, body);
+	bool live = true;
+	for (size_t i = 0; i < body->out_count; i++) {
+		if (body->outs[i].kind != PORT_SLOT || out_buffers[i] == NO_BUFFER)
+			continue;
+		const uint32_t slot = step_slot(step, &body->outs[i]);
+		live &= has_slot(step->live_out, slot);
+		ok &= machine_set_state(m, slot, out_buffers[i]);
+	}
 	for (size_t i = 0; i < body->out_count; i++)
 		ok &= buffers_release(&m->buffers, out_buffers[i]);
+	s->known = live && s->held_count == step->live_out.count ? step->live_out.slots : NULL;
 	return ok;
 }
 
@@ -271,18 +315,20 @@ static bool set_backward_ins(struct machine *m, const struct step *step, const s
 /* Sets the cotangents to those of the state before STEP, whose backward BODY has run. False if out of memory. */
 static bool reverse_cotangents(struct machine *m, const struct step *step, const struct body *body)
 {
-	int32_t *passed = m->ports.by_slot; /* by index in cot_out */
+	int32_t *passed = m->ports.by_slot; /* by index in step->moved */
 	bool ok = true;
 	hold_outs(m, body);
-	for (uint32_t i = 0; i < step->cot_out.count; i++) {
-		passed[i] = m->cotangent[step->cot_out.slots[i]];
-		m->cotangent[step->cot_out.slots[i]] = NO_BUFFER;
+	for (uint32_t i = 0; i < step->moved_count; i++) {
+		const uint32_t slot = step->cot_out.slots[step->moved[i]];
+		passed[i] = m->cotangent[slot];
+		m->cotangent[slot] = NO_BUFFER;
 	}
-	for (uint32_t i = 0; i < step->cot_out.count; i++) {
-		if (step->cot_to[i] == NO_VALUE)
+	for (uint32_t i = 0; i < step->moved_count; i++) {
+		const uint32_t to = step->cot_to[step->moved[i]];
+		if (to == NO_VALUE)
 			ok &= buffers_release(&m->buffers, passed[i]);
 		else
-			m->cotangent[step->cot_to[i]] = passed[i];
+			m->cotangent[to] = passed[i];
 	}
 	for (size_t i = 0; i < body->out_count; i++)
 		m->cotangent[step_slot(step, &body->outs[i])] = m->ports.out_buffers[i];

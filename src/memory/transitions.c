@@ -230,7 +230,7 @@ bool transitions_settle(struct machine *m)
 		return false;
 	for (uint32_t k = 0; k < list.count; k++) {
 		s->buffers[list.slots[k]] = ids[k];
-		s->held[s->held_count++] = list.slots[k];
+		state_add_held(s, list.slots[k]);
 	}
 	s->exists = true;
 	t->made = true;
