@@ -25,7 +25,8 @@
  * at `forward`; the chain's last step runs once, at `record`.
  *
  * Of equal steps between a short head and a short tail the relaxed chain (equal_chain.c) is a second bound, mostly a far
- * higher one. The tests hold the higher of both against all schedules of short chains and against the exact times of
+ * higher one. Of few steps of any kind their fronts (fronts.c) are a third one, mostly the least time itself. The tests
+ * hold the highest against all schedules of short chains and against the exact times of
  * equal steps.
  */
 #include "budget/bound.h"
@@ -219,8 +220,21 @@ static bool raise_by_relaxed(const struct step_costs *costs, int64_t bytes, size
 	return result != EQUAL_NO_MEMORY;
 }
 
-bool budget_bound(const struct step_costs *costs, int64_t bytes, size_t most_cells, const struct allocator *allocator,
-                  double *time)
+/* Raises *TIME to that of the fronts of COSTS, of few steps. False if out of memory. */
+static bool raise_by_fronts(const struct step_costs *costs, int64_t bytes, struct fronts_limits limits,
+                            const struct allocator *allocator, double *time)
+{
+	struct fronts f;
+	bool done = fronts_begin(&f, costs, bytes, limits, allocator);
+	done = done && fronts_close(&f) != FRONTS_NO_MEMORY;
+	if (done)
+		*time = fmax(f.ends[f.count] + f.least * (1 - 1e-9), *time);
+	fronts_free(&f);
+	return done;
+}
+
+bool budget_bound(const struct step_costs *costs, int64_t bytes, struct bound_limits limits,
+                  const struct allocator *allocator, double *time)
 {
 	struct arena arena;
 	arena_init(&arena, allocator);
@@ -233,7 +247,9 @@ bool budget_bound(const struct step_costs *costs, int64_t bytes, size_t most_cel
 		set_sums(&b, &b.rest, false);
 	}
 	*time = arena.failed ? 0 : b.rest.time[b.count] + least_sum(&b) * (1 - 1e-9) + step_costs_last_record(costs);
-	const bool done = !arena.failed;
+	bool done = !arena.failed;
 	arena_free(&arena);
-	return done && raise_by_relaxed(costs, bytes, most_cells, allocator, time);
+	if (done && costs->steps > 0 && costs->steps <= FRONTS_STEPS_MOST)
+		done = raise_by_fronts(costs, bytes, limits.fronts, allocator, time);
+	return done && raise_by_relaxed(costs, bytes, limits.cells, allocator, time);
 }

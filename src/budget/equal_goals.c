@@ -61,7 +61,7 @@ static enum status compare_with_bound(const struct search *s, struct budget_goal
 {
 	const double time = forward_time(s, goal);
 	double least;
-	const bool bounded = budget_bound(s->costs, goal->bytes - s->costs->fixed, search_equal_cells(s, goal),
+	const bool bounded = budget_bound(s->costs, goal->bytes - s->costs->fixed, search_bound_limits(s, goal),
 	                                  s->context.allocator, &least);
 	TRY_ALLOC(bounded, s->context.diags);
 	goal->exact = time <= least * (1 + 1e-8);

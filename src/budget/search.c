@@ -7,6 +7,8 @@
  *     no tables follow, unless there is a judge, and a head or a tail. The policies of families.c then follow only with
  *     a judge and for at most NUMBERED steps;
  *   - the persistent schedule of least peak (persistent.c), for at most LEAST_PARTS parts;
+ *   - the best persistent schedules of at most FRONTS_STEPS_MOST steps (front_goals.c). No tables follow where they are
+ *     within a percent of the best;
  *   - the best persistent schedules for a memory in quanta (tables.c);
  *   - recursive, sqrt, every:N, revolve:S and online:S (families.c), with numbers of a fixed set;
  *   - binomial checkpointing of parts of q steps with S snapshots (schedule/revolve.c), for
@@ -95,7 +97,7 @@ static bool find_equal(struct search *s)
 	return runs && equal_chain_find(&s->chain, s->costs);
 }
 
-static bool need_no_tables(const struct search *s)
+bool search_needs_no_tables(const struct search *s)
 {
 	bool none = true;
 	for (size_t i = 0; i < s->count; i++)
@@ -117,7 +119,7 @@ static enum status search_all(struct search *s)
 		return STATUS_OK;
 	s->closed = s->equal != NULL;
 	const bool tables = steps <= MANY || (s->sums && !equal_steps_apply(s->costs));
-	TRY(tables && !need_no_tables(s) ? search_tables(s) : STATUS_OK);
+	TRY(tables && !search_needs_no_tables(s) ? search_tables(s) : STATUS_OK);
 	s->closed &= !families_are_certain(s);
 	if (all_settled(s))
 		return STATUS_OK;
@@ -130,7 +132,8 @@ static enum status search_all(struct search *s)
  *   - the bounds of all tables: 160 * blocks^3;
  *   - to make, time, walk and judge a schedule: 400 for each step. Even without a judge, WALKED bounds all of these;
  *   - a sum of a table: 15; a budget has up to three large tables;
- *   - a cell of a table of equal steps: 750 for all tables of a budget.
+ *   - a cell of a table of equal steps: 750 for all tables of a budget;
+ *   - a point of fronts that is compared: 40.
  * Each part takes about a quarter of the allowed work, the tables all of it. But equal steps are to be exact: their tables
  * may take LEAST_EQUAL, a tenth of a second or two.
  */
@@ -145,6 +148,7 @@ static void set_effort(struct search *s)
 	                            .tries = (int64_t)fmax(tries, 2),
 	                            .sums = fmin(fmax(work / 40, least_sums), 7e8),
 	                            .cells = (size_t)(fmax(work, least_equal) / 750),
+	                            .points = (int64_t)fmin(work / 160, FRONTS_COMPARED_MOST),
 	                            .thin = fmax(450 / walks, 1)};
 }
 
@@ -169,6 +173,11 @@ static bool search_begin(struct search *s)
 	return !arena->failed;
 }
 
+struct bound_limits search_bound_limits(const struct search *s, const struct budget_goal *goal)
+{
+	return (struct bound_limits){search_equal_cells(s, goal), search_fronts_limits(s, goal)};
+}
+
 /*
  * Sets the gap of COUNTERS from LEAST, a bound for the forward time by the cost walk, where the schedule takes TIME. The
  * counters may have more, which no schedule saves: the output's value, and what regions recompute.
@@ -184,8 +193,9 @@ static void gap_from(struct counters *counters, double time, double least)
 enum status budget_gap(const struct context *context, const struct step_costs *costs, int64_t bytes,
                        struct counters *counters)
 {
+	const struct bound_limits limits = {EQUAL_CELLS_MOST, {FRONTS_COMPARED_MOST, FRONTS_HELD_MOST}};
 	double least;
-	if (!budget_bound(costs, bytes, EQUAL_CELLS_MOST, context->allocator, &least))
+	if (!budget_bound(costs, bytes, limits, context->allocator, &least))
 		return diag_memory(context->diags);
 	gap_from(counters, counters->forward_cost + counters->recomputed_cost, least);
 	return STATUS_OK;
@@ -213,7 +223,7 @@ static enum status set_gap(const struct search *s, struct budget_goal *goal)
 	if (goal->exact)
 		return STATUS_OK;
 	double least;
-	if (!budget_bound(s->costs, walked_bytes(s, goal), search_equal_cells(s, goal), s->context.allocator, &least))
+	if (!budget_bound(s->costs, walked_bytes(s, goal), search_bound_limits(s, goal), s->context.allocator, &least))
 		return diag_memory(s->context.diags);
 	gap_from(&goal->counters, goal->time - s->time + s->once, least);
 	return STATUS_OK;

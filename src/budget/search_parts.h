@@ -5,6 +5,7 @@
  *     goals.c        who judges a candidate, and which goals take it
  *     tables.c       the schedules of tables (persistent.h)
  *     equal_goals.c  the schedules of chains of equal steps (equal_steps.h)
+ *     front_goals.c  the schedules of chains of few steps (fronts.h)
  *     families.c     the schedules of other policies
  *     long_chains.c  binomial schedules, chosen by closed forms
  *
@@ -14,6 +15,7 @@
 #ifndef BUDGET_SEARCH_PARTS_H
 #define BUDGET_SEARCH_PARTS_H
 
+#include "budget/bound.h"
 #include "budget/budget.h"
 #include "budget/equal_chain.h"
 
@@ -48,6 +50,7 @@ struct effort {
 	int64_t tries;         /* see TRIES */
 	double sums;           /* the most that are compared to make a table */
 	size_t cells;          /* the most of a table of equal steps */
+	int64_t points;        /* the most that fronts compare */
 	double thin;           /* by so many times fewer numbers are tried than otherwise; 1 or more */
 };
 
@@ -92,6 +95,8 @@ bool goal_wants(const struct search *s, const struct budget_goal *goal, const st
 enum status goal_offer(const struct search *s, struct budget_goal *goal, struct candidate *c);
 /* Offers SCHEDULE, which FAMILY made, to all goals, and frees it. STATUS_LIMIT if it is NULL. At most GROUPED steps. */
 enum status search_offer(const struct search *s, const struct policy *family, struct schedule *schedule);
+/* True if no goal gets anything from tables. */
+bool search_needs_no_tables(const struct search *s);
 /* Returns the number after NUMBER in a fixed set: every one up to DENSE, then each about PERCENT percent larger. */
 int64_t search_next_number(int64_t number, int64_t dense, int64_t percent);
 /*
@@ -108,6 +113,11 @@ enum status search_equal(const struct search *s, bool *solved);
 enum status search_equal_judged(const struct search *s);
 /* Returns the most numbers that the tables of s->equal may have for GOAL. */
 size_t search_equal_cells(const struct search *s, const struct budget_goal *goal);
+/* Offers the goals that are not settled the best schedules that fronts.h finds. At most FRONTS_STEPS_MOST steps. */
+enum status search_fronts(const struct search *s);
+struct fronts_limits search_fronts_limits(const struct search *s, const struct budget_goal *goal);
+/* Returns how much work a bound for GOAL may take. */
+struct bound_limits search_bound_limits(const struct search *s, const struct budget_goal *goal);
 /* Returns the largest number that divides both A and B; the other one if one is 0. */
 int64_t common_divisor(int64_t a, int64_t b);
 /* Offers schedules of other policies (families.c), of chains of at most GROUPED steps. */

@@ -462,6 +462,10 @@ enum status search_tables(struct search *s)
 		least_peak_extract(parts, count, &list);
 		TRY(search_offer(s, &from_tables, action_list_schedule(&list)));
 	}
+	if (s->costs->steps <= FRONTS_STEPS_MOST)
+		TRY(search_fronts(s));
+	if (search_needs_no_tables(s))
+		return STATUS_OK;
 	const bool made = blocks_make(s, &b, parts, count);
 	const enum status status = made ? offer_tables(s, &b) : diag_memory(s->context.diags);
 	tables_free(&b.bounds, &b);

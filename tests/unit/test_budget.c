@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "budget/bound.h"
+#include "budget/fronts.h"
 #include "failing.h"
 #include "processor.h"
 #include "schedule_model.h"
@@ -69,7 +70,8 @@ static struct plan plan_within(const struct step_costs *costs, int64_t bytes)
 static double bound_of(const struct step_costs *costs, int64_t bytes)
 {
 	double time;
-	ck_assert(budget_bound(costs, bytes - costs->fixed, 64 << 20, &allocator_system, &time));
+	const struct bound_limits limits = {64 << 20, {FRONTS_COMPARED_MOST, FRONTS_HELD_MOST}};
+	ck_assert(budget_bound(costs, bytes - costs->fixed, limits, &allocator_system, &time));
 	for (size_t i = 0; i < costs->run_count; i++)
 		time += costs->runs[i].cost.backward * (double)costs->runs[i].count;
 	return time;
@@ -145,6 +147,29 @@ static int all_schedules(const struct step_costs *costs)
 	return count;
 }
 
+/* The schedule that fronts lead to takes BEST time or, if they are thin, more. They never claim more than BEST. */
+static void compare_fronts(const struct step_costs *costs, int64_t bytes, double best, int64_t width)
+{
+	const struct fronts_limits limits = {FRONTS_COMPARED_MOST, FRONTS_HELD_MOST};
+	struct fronts f;
+	double extra, backward = 0;
+	ck_assert(fronts_begin(&f, costs, bytes - costs->fixed, limits, &allocator_system));
+	for (size_t i = 0; i < costs->run_count; i++)
+		backward += costs->runs[i].cost.backward * (double)costs->runs[i].count;
+	const double once = f.ends[f.count] + backward;
+	ck_assert_int_eq(fronts_solve(&f, 1e9, width), FRONTS_SOLVED);
+	ck_assert_msg(once + f.least < best + 1e-9, "fronts of %lld points claim %g, not %g", (long long)width,
+	              once + f.least, best);
+	ck_assert(f.thinned || once + f.least > best - 1e-9);
+	struct schedule *schedule = fronts_extract(&f, f.bytes, &extra);
+	const struct verdict verdict = verdict_of(schedule, costs);
+	ck_assert_msg(!verdict.wrong && verdict.peak <= bytes, "%s", verdict.wrong ? verdict.wrong : "too large");
+	ck_assert(verdict.time < once + extra + 1e-9 && verdict.time > once + extra - 1e-9);
+	ck_assert(f.thinned || verdict.time < best + 1e-9);
+	schedule_free(schedule);
+	fronts_free(&f);
+}
+
 /* Each run of the costs is one step, of up to seven. */
 static void compare_with_all(const struct step_costs *costs)
 {
@@ -164,6 +189,8 @@ static void compare_with_all(const struct step_costs *costs)
 		struct plan plan = plan_within(costs, bytes);
 		ck_assert_int_eq(plan.status, STATUS_OK);
 		ck_assert_msg(plan.exact && plan.gap <= 0, "%g %% in %lld bytes", plan.gap, (long long)bytes);
+		compare_fronts(costs, bytes, best, 1 + bytes % 4);
+		compare_fronts(costs, bytes, best, 1000);
 		ck_assert_msg(bound_of(costs, bytes) < best + 1e-9, "a bound above %g in %lld bytes", best, (long long)bytes);
 		ck_assert_msg(plan.time < best + 1e-9 && plan.time > best - 1e-9, "%g in %lld bytes, not %g", plan.time,
 		              (long long)bytes, best);
@@ -177,6 +204,27 @@ START_TEST(as_good_as_any)
 	for (int i = 0; i < rounds; i++) {
 		struct step_run store[7];
 		struct step_costs costs = random_costs(&seed, store, i % 4 ? 6 : 7, 1, draw(&seed, 2) ? 1 : 16);
+		compare_with_all(&costs);
+	}
+}
+END_TEST
+
+/* Measured bytes have no common unit. */
+START_TEST(measured_steps_as_good_as_any)
+{
+	uint64_t seed = 14;
+	for (int i = 0; i < (nightly() ? 2000 : 60); i++) {
+		struct step_run store[7];
+		struct step_costs costs = random_costs(&seed, store, 7, 1, 1 + draw(&seed, 1000));
+		for (size_t k = 0; k < costs.run_count; k++) {
+			struct step_cost *cost = &store[k].cost;
+			cost->forward += 1e-3 * (double)draw(&seed, 1000);
+			cost->state += draw(&seed, 1000);
+			cost->residual += draw(&seed, 100000) + (cost->keeps_output ? 1000 : 0);
+			cost->forward_temporary = draw(&seed, 20000);
+			cost->record_temporary = draw(&seed, 20000);
+			cost->backward_temporary = draw(&seed, 20000);
+		}
 		compare_with_all(&costs);
 	}
 }
@@ -594,6 +642,37 @@ START_TEST(ten_thousand_equal_steps)
 }
 END_TEST
 
+/* 64 unlike steps are planned exactly, with any budget. */
+START_TEST(sixty_four_unequal_steps)
+{
+	uint64_t seed = 44;
+	static struct step_run store[64];
+	struct step_costs costs = {.runs = store, .run_count = 64, .steps = 64, .output = 77, .fixed = 1000};
+	for (int i = 0; i < 64; i++) {
+		const int64_t state = 1 + draw(&seed, 1000000);
+		const double forward = 1 + 0.01 * (double)draw(&seed, 1000);
+		store[i] = (struct step_run){.cost = {.forward = forward,
+		                                      .backward = 3,
+		                                      .record = draw(&seed, 3) ? forward : 0.1,
+		                                      .state = state,
+		                                      .residual = draw(&seed, 3000000),
+		                                      .forward_temporary = draw(&seed, state),
+		                                      .record_temporary = draw(&seed, state),
+		                                      .backward_temporary = draw(&seed, state),
+		                                      .keeps_input = draw(&seed, 2)},
+		                             .count = 1};
+	}
+	const int64_t least = plan_within(&costs, 1).least;
+	for (int64_t k = SANITIZED ? 8 : 0; k < 10; k++) {
+		const struct plan plan = plan_within(&costs, least + (80000000 - least) * k / 10);
+		ck_assert_int_eq(plan.status, STATUS_OK);
+		ck_assert_msg(plan.exact && plan.gap <= 0, "%g %%", plan.gap);
+		if (nightly()) /* 0.02 to 0.2 s */
+			ck_assert_msg(plan.seconds < 1, "%g s", plan.seconds);
+	}
+}
+END_TEST
+
 START_TEST(two_thousand_unequal_steps)
 {
 	uint64_t seed = 41;
@@ -711,6 +790,36 @@ START_TEST(judged_losses_need_no_other_tables)
 }
 END_TEST
 
+/* With a judge, few unequal steps are as good as without one, or they say by how much they are not. */
+START_TEST(judged_unequal_steps)
+{
+	uint64_t seed = 45;
+	for (int i = 0; i < (nightly() ? 400 : 20); i++) {
+		struct step_run store[24];
+		const int64_t steps = i % 2 ? 14 : 24;
+		struct step_costs costs = {.runs = store, .run_count = (size_t)steps, .steps = steps, .output = 4, .fixed = 99};
+		for (int64_t k = 0; k < steps; k++)
+			store[k] = (struct step_run){.cost = {.forward = 1 + 0.01 * (double)draw(&seed, 300),
+			                                      .backward = 3,
+			                                      .record = 0.01 * (double)draw(&seed, 400),
+			                                      .state = 1000 + draw(&seed, 1000),
+			                                      .residual = 1 + draw(&seed, 40000),
+			                                      .backward_temporary = draw(&seed, 9000),
+			                                      .keeps_input = draw(&seed, 2)},
+			                             .count = 1};
+		const int64_t bytes = plan_within(&costs, 1).least + draw(&seed, steps * 12000);
+		const struct plan best = plan_within(&costs, bytes);
+		const struct budget_judge judge = {judge_by_walk, &costs, 0.9, 800, i % 4 < 2 ? 0 : 1e12};
+		struct budget_goal goal = {.bytes = bytes};
+		(void)bytes_to_search(&costs, &judge, &goal);
+		ck_assert_int_le(goal.peak, bytes);
+		ck_assert_msg(goal.counters.gap_percent < 2, "%g %%", goal.counters.gap_percent);
+		const double forward = goal.counters.forward_cost + goal.counters.recomputed_cost;
+		ck_assert(forward / (1 + goal.counters.gap_percent / 100) <= best.time - goal.counters.backward_cost + 1e-9);
+	}
+}
+END_TEST
+
 /* All zero: nothing to gain, nothing to fail on. */
 START_TEST(empty_costs)
 {
@@ -732,6 +841,7 @@ int main(void)
 	TCase *tcase = suite_make_case(suite, "budget");
 	tcase_set_timeout(tcase, 3600);
 	tcase_add_test(tcase, as_good_as_any);
+	tcase_add_test(tcase, measured_steps_as_good_as_any);
 	tcase_add_test(tcase, equal_steps_as_good_as_any);
 	tcase_add_test(tcase, save_all_where_it_fits);
 	tcase_add_test(tcase, short_chains);
@@ -746,10 +856,12 @@ int main(void)
 	tcase_add_test(tcase, long_equal_chain);
 	tcase_add_test(tcase, equal_steps_are_exact);
 	tcase_add_test(tcase, ten_thousand_equal_steps);
+	tcase_add_test(tcase, sixty_four_unequal_steps);
 	tcase_add_test(tcase, two_thousand_unequal_steps);
 	tcase_add_test(tcase, tables_follow_the_budget);
 	tcase_add_test(tcase, judged_equal_steps_need_no_other_tables);
 	tcase_add_test(tcase, judged_losses_need_no_other_tables);
+	tcase_add_test(tcase, judged_unequal_steps);
 	tcase_add_test(tcase, empty_costs);
 	return suite_run(suite);
 }

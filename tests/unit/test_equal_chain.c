@@ -89,7 +89,8 @@ static void compare(const struct step_costs *costs, int64_t bytes)
 	const enum equal_result result = equal_plan_solve(&plan, &chain, bytes, EQUAL_CELLS_MOST, &allocator_system);
 	ck_assert(result == EQUAL_SOLVED || result == EQUAL_INFEASIBLE);
 	const double time = result == EQUAL_SOLVED ? equal_plan_time(&plan) : impossible;
-	ck_assert(budget_bound(costs, bytes, EQUAL_CELLS_MOST, &allocator_system, &bound));
+	const struct bound_limits limits = {EQUAL_CELLS_MOST, {FRONTS_COMPARED_MOST, FRONTS_HELD_MOST}};
+	ck_assert(budget_bound(costs, bytes, limits, &allocator_system, &bound));
 	ck_assert_msg(chain.unproven ? time > best - 1e-6 : time < best + 1e-6 && time > best - 1e-6,
 	              "%lld of %lld steps, %lld bytes: %g, not %g", (long long)chain.steps, (long long)costs->steps,
 	              (long long)bytes, time, best);
