@@ -42,7 +42,7 @@ struct budget_goal {
 	struct policy family;      /* the policy that made the schedule; the fields below mean nothing without one */
 	bool exact;                /* no persistent schedule within BYTES takes less time by the cost walk */
 	bool near;                 /* none takes as little as a percent less: tables would take longer than they save */
-	double time;               /* sum of the steps' costs, forward and backward; long: forward executions of steps */
+	double time;               /* sum of the steps' costs, forward and backward; long: in mean forward executions */
 	int64_t walked;            /* its peak by the cost walk; 0: not walked */
 	int64_t peak;              /* by the judge, else by the cost walk; long without a judge: an upper bound */
 	struct counters counters;  /* by the judge, else by the cost walk; long without a judge: zeros */

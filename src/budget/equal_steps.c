@@ -21,7 +21,8 @@
  * Not all k need be tried. The right part is never shorter than what can be recorded at once there: a longer one would
  * cost one execution a step, where the left part costs more. If l >= 1, and the right part is longer than that, the left
  * part is at least r(m) steps: a step that is not recorded at once costs two executions or more, so a shorter left part
- * could be extended. If l < 1, such a step costs 1 + l. So all shorter left parts are tried, which takes larger tables. A
+ * could be extended. If l < 1, such a step may cost 1 + l, where a state is kept for it alone. If h <= a, the step itself
+ * is kept in place of that state, for less time. Else all shorter left parts are tried, which takes larger tables. A
  * table that would be too large is *trimmed*: it tries the k of l >= 1, and is then mostly right, but not proven.
  *
  * Times are whole numbers of ticks: an execution has `unit` of them. The unit is 1 if l is a whole number. Else l is a
@@ -88,8 +89,18 @@ static bool only_recorded(const struct equal_table *t)
 	return has_recorded(t) && t->cost.residual == t->cost.state && t->last == t->unit;
 }
 
-/* True if left parts that are recorded at once may be shorter than they could be. */
-static bool tries_short(const struct equal_table *t) { return t->last < t->unit && !t->trimmed; }
+/*
+ * True if left parts that are recorded at once may be shorter than they could be. Not so where a recorded step holds no more
+ * than a state, and recording it needs no more bytes than advancing over it.
+ */
+static bool tries_short(const struct equal_table *t)
+{
+	const struct step_cost *cost = &t->cost;
+	const int64_t held = cost->residual + (cost->keeps_input ? cost->state : 0);
+	const int64_t workspace = greater(cost->record_temporary, cost->backward_temporary);
+	const bool in_place = held <= cost->state && !cost->keeps_output && workspace <= cost->forward_temporary;
+	return t->last < t->unit && !t->trimmed && !in_place;
+}
 
 /* Returns the least number of steps for which a level's rows at PLACE have times. */
 static int64_t least_kept(const struct equal_table *t, const struct equal_level *level, int place)

@@ -29,14 +29,16 @@ static struct step_cost largest_cost(const struct step_costs *costs)
 	return large;
 }
 
-/* Parts of LENGTH steps with SNAPSHOTS, the bytes that are enough for them, and their forward executions of steps. */
+/* Parts of LENGTH steps with SNAPSHOTS, the bytes that are enough for them, and their time in mean forward executions. */
 struct choice {
-	int64_t bytes, evaluations, length, snapshots;
+	int64_t bytes, length, snapshots;
+	double time;
 };
 
 struct choices {
 	const struct step_costs *costs;
 	struct step_cost large;
+	double saved; /* what a mean step costs less, in forward executions, if nothing reads the state after it */
 	int64_t most; /* limit on a choice's bytes */
 	struct choice *rows;
 	size_t capacity, count;
@@ -56,9 +58,13 @@ static struct choice choice_of(const struct choices *c, int64_t length, int64_t 
 	const __int128 states = (__int128)large->state * (snapshots + 3), kept = (__int128)large->residual * length;
 	const __int128 recorded = kept + greater(large->record_temporary, large->backward_temporary);
 	const __int128 most = recorded > large->forward_temporary ? recorded : large->forward_temporary;
-	const __int128 evaluations =
-		(__int128)policy_evaluations(&policy, c->costs->steps - c->costs->head) + c->costs->head;
-	return (struct choice){saturated(c->costs->fixed + states + most), saturated(evaluations), length, snapshots};
+	const int64_t steps = c->costs->steps - c->costs->head;
+	const double evaluations = (double)policy_evaluations(&policy, steps) + (double)c->costs->head;
+	/* Nothing reads the state after the last step of a part. */
+	return (struct choice){.bytes = saturated(c->costs->fixed + states + most),
+	                       .length = length,
+	                       .snapshots = snapshots,
+	                       .time = evaluations - c->saved * (double)ceil_div(steps, length)};
 }
 
 /* Adds the choice of LENGTH and SNAPSHOTS to TO. False, and it is not added, if its bytes exceed to->most. */
@@ -94,17 +100,17 @@ static int by_bytes(const void *a, const void *b)
 	const struct choice *x = a, *y = b;
 	if (x->bytes != y->bytes)
 		return x->bytes < y->bytes ? -1 : 1;
-	return (x->evaluations > y->evaluations) - (x->evaluations < y->evaluations);
+	return (x->time > y->time) - (x->time < y->time);
 }
 
-/* Sorts COUNT CHOICES to their Pareto front: rising bytes, falling evaluations. Returns the number of choices left. */
+/* Sorts COUNT CHOICES to their Pareto front: rising bytes, falling times. Returns the number of choices left. */
 static size_t keep_front(struct choice *choices, size_t count)
 {
 	size_t kept = 0;
 	if (count)
 		qsort(choices, count, sizeof *choices, by_bytes);
 	for (size_t i = 0; i < count; i++)
-		if (kept == 0 || choices[i].evaluations < choices[kept - 1].evaluations)
+		if (kept == 0 || choices[i].time < choices[kept - 1].time)
 			choices[kept++] = choices[i];
 	return kept;
 }
@@ -119,7 +125,7 @@ static enum status offer_choice(const struct search *s, struct budget_goal *goal
 	const struct policy family = policy_of(choice->length, choice->snapshots);
 	const bool bound = !s->judge && !s->sums;
 	struct candidate c = {.family = &family,
-	                      .time = (double)choice->evaluations,
+	                      .time = choice->time,
 	                      .judged = bound,
 	                      .most = INT64_MAX,
 	                      .judgement.peak = choice->bytes,
@@ -213,9 +219,21 @@ static enum status offer_smallest(const struct search *s, struct budget_goal *go
 	return offer_choice(s, goal, &smallest, &fits);
 }
 
+/* Returns what a step's recording costs less than its forward execution on average, over the latter; 0 if that is 0. */
+static double mean_saved(const struct step_costs *costs)
+{
+	double forward = 0, record = 0;
+	for (size_t i = 0; i < costs->run_count; i++) {
+		forward += costs->runs[i].cost.forward * (double)costs->runs[i].count;
+		record += costs->runs[i].cost.record * (double)costs->runs[i].count;
+	}
+	return forward > 0 ? 1 - record / forward : 0;
+}
+
 enum status search_long(const struct search *s)
 {
-	struct choices choices = {.costs = s->costs, .large = largest_cost(s->costs), .arena = s->context.arena};
+	struct choices choices = {
+		.costs = s->costs, .large = largest_cost(s->costs), .saved = mean_saved(s->costs), .arena = s->context.arena};
 	const struct choice smallest = choice_of(&choices, 1, 1);
 	for (size_t i = 0; i < s->count; i++)
 		if (!goal_is_settled(s, &s->goals[i]))

@@ -225,7 +225,8 @@ static enum status set_gap(const struct search *s, struct budget_goal *goal)
 	double least;
 	if (!budget_bound(s->costs, walked_bytes(s, goal), search_bound_limits(s, goal), s->context.allocator, &least))
 		return diag_memory(s->context.diags);
-	gap_from(&goal->counters, goal->time - s->time + s->once, least);
+	const struct counters *c = &goal->counters;
+	gap_from(&goal->counters, s->sums ? goal->time - s->time + s->once : c->forward_cost + c->recomputed_cost, least);
 	return STATUS_OK;
 }
 

@@ -235,8 +235,9 @@ static enum status on_planned_call(void *context, const struct machine_call *cal
 	struct planner *planner = context;
 	const struct linear *linear = &call->compiled->linear;
 	struct event event = event_of_call(&planner->job->tile.compiled, call);
+	const bool unread = call->program == &call->compiled->record_only;
 	if (event.kind != EVENT_BACKWARD)
-		return add_event(planner, &event, call->times->forward);
+		return add_event(planner, &event, unread ? call->times->record : call->times->forward);
 	/* What a backward call recomputes becomes an event of its own, before it. */
 	if (linear->recomputed) {
 		struct event again = event;
