@@ -57,7 +57,8 @@ FORWARD(cast)
 VJP(cast)
 {
 	const enum dtype from = call->attrs->dtype;
-	round_elements(dtype_compute(call->v->dtype), dv, dtype_compute(from), g, (size_t)shape_count(&call->v->shape), from);
+	round_elements(dtype_compute(call->v->dtype), dv, dtype_compute(from), g, (size_t)shape_count(&call->v->shape),
+	               from);
 }
 
 static void drop_elements(const struct op_call *call, void *to, const void *from)

@@ -254,6 +254,7 @@ VJP(cross_entropy)
 			                           (size_t)n);
 		else
 			element_set(dtype, dv, (size_t)at,
-			            factor * less_one(call->kernels->loops, element_at(softmax, element_size(dtype), i * n), class, n));
+			            factor *
+			                less_one(call->kernels->loops, element_at(softmax, element_size(dtype), i * n), class, n));
 	}
 }

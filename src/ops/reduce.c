@@ -362,7 +362,8 @@ static double norm_share(double g, double v, double y)
 	if (v == 0 || !(fabs(share) < 0x1p-1000))
 		return g * share;
 	const struct split_product a = split(g), b = split(v), c = split(y);
-	return split_value((struct split_product){a.mantissa * b.mantissa / c.mantissa, a.exponent + b.exponent - c.exponent});
+	return split_value(
+		(struct split_product){a.mantissa * b.mantissa / c.mantissa, a.exponent + b.exponent - c.exponent});
 }
 
 /* dv = g * v / y; 0 if y is 0 */
@@ -405,7 +406,7 @@ LINES(variance_derivative_lines)
 	}
 	loops->normalize(at->out, at->in[0], mean, factor, n, count);
 	for (size_t i = 0; i < count; i++)
-		if (factor[i] != 0 && !is_moderate(factor[i]))
+		if (!is_moderate(factor[i]) && (call->op == OP_var || element_get(loops->dtype, at->short_in[0], i) != 0))
 			put_deviations(call, at, i, mean[i], n);
 }
 

@@ -418,7 +418,10 @@ LANEWISE vd gelu_tanh_derivative_d(vd x)
 	const vd near = clamp_d(x, -40, 40);
 	const vd high = gelu_tanh_argument(near, &low);
 	vd s;
-	const vd rest = sigmoid_rest(high, x < splat_d(0), &s);
+	vd rest = sigmoid_rest(high, x < splat_d(0), &s);
+	const vd by_low = s * rest * low; /* the sigmoid's derivative times what its argument lacks */
+	s = s + by_low;
+	rest = rest - by_low;
 	const vd dw = splat_d(0x1.9884533d43651p+0) * (splat_d(1) + splat_d(3 * 0.044715) * near * near);
 	return s + x * s * (rest * dw);
 }
@@ -426,10 +429,11 @@ LANEWISE vd gelu_tanh_derivative_d(vd x)
 /* The normal distribution function, |x| <= 40; *GAUSS: exp(-x^2 / 2). erfc' corrects for `low`, u's rounding error. */
 LANEWISE vd normal_d(vd x, vd *gauss)
 {
-	vd low;
+	vd low, square_low;
 	const vd u = two_product(x, splat_d(-0x1.6a09e667f3bcdp-1), &low);
 	low += x * splat_d(0x1.bdd3413b26456p-55);
-	*gauss = exp_d(-(u * u));
+	const vd square = two_product(u, u, &square_low);
+	*gauss = exp_shifted(-square, -square_low - splat_d(2) * u * low, 0);
 	return splat_d(0.5) * (erfc_sleef(u) - low * splat_d(0x1.20dd750429b6dp+0) * *gauss);
 }
 

@@ -45,7 +45,8 @@ LANEWISE vd product_d(vd a, vd b, vd c)
 {
 	const vd part = a * b;
 	vd y = part * c;
-	const vl far = ~(is_moderate(part) & is_moderate(c)) | ((part == splat_d(0)) & (a != splat_d(0)) & (b != splat_d(0)));
+	const vl far =
+		~(is_moderate(part) & is_moderate(c)) | ((part == splat_d(0)) & (a != splat_d(0)) & (b != splat_d(0)));
 
 	if (__builtin_expect(bits_d(far) != 0, 0)) {
 		vd result = y;
@@ -103,15 +104,16 @@ LANEWISE vl is_power_over(vd x, vd a)
 	return (a < splat_d(0.5)) & (x != splat_d(0)) & (abs_d(x) < splat_d(INFINITY));
 }
 
-/* The power is the square of that of half the exponent. An integer A that is even makes the sign of X's odd power. */
+/* The power is the fourth one of a root, which is in range. An integer A that is even makes the sign of X's odd power. */
 COLD void pow_slope_far(vl lanes, const vd from[3], vd *y)
 {
 	for (int i = 0; i < LANES_D; i++) {
-		const double x = from[1][i], a = from[2][i], over = a < 0.5 ? 1 : 0;
+		const double x = from[1][i], a = from[2][i];
+		const bool over = a < 0.5;
 		if (!lanes[i] || x == 0 || !isfinite(x) || !isfinite(a) || (x < 0 && a != floor(a)))
 			continue;
-		const double root = pow(fabs(x), (a - 1 + over) / 2), sign = x < 0 && a == 2 * floor(a / 2) ? -1 : 1;
-		(*y)[i] = sign * ratio_of((const double[]){from[0][i], a, root, root, over == 0 ? 1 : fabs(x)}, 4, 5);
+		const double root = pow(fabs(x), (over ? a : a - 1) / 4), sign = x < 0 && a == 2 * floor(a / 2) ? -1 : 1;
+		(*y)[i] = sign * ratio_of((const double[]){from[0][i], a, root, root, root, root, over ? fabs(x) : 1}, 6, 7);
 	}
 }
 LANEWISE vd pow_slope_d(vd g, vd x, vd a)
@@ -122,7 +124,8 @@ LANEWISE vd pow_slope_d(vd g, vd x, vd a)
 	const vd part = g * a;
 	vd y = part * power;
 	const vl far = ~(is_moderate(part) & is_moderate(power)) | ((part == splat_d(0)) & (g != splat_d(0))) |
-	               (power == splat_d(0));
+	               (power == splat_d(0)) |
+	               ((x < splat_d(0)) & (abs_d(a) >= splat_d(0x1p53))); /* a - 1 is odd, and a rounded */
 
 	if (__builtin_expect(bits_d(far) != 0, 0)) {
 		vd result = y;
@@ -212,14 +215,16 @@ TIMES_SLOPE(times_exp, BELOW(d, -700) | ((x > splat_d(700)) & (x < splat_d(INFIN
             exp_d(splat_d(0.5) * x), splat_d(1))
 TIMES_SLOPE_F(times_exp, BELOW(f, -86) | ((x > splat_f(88)) & (x < splat_f(INFINITY))), exp_f(x))
 
-/* g exp(-x^2), with the rounding error of the square in the exponent */
-LANEWISE vd gauss_root(vd x)
+/* exp(-PART x^2), with the rounding error of the square in the exponent; PART is a power of two */
+LANEWISE vd gauss_root(vd x, double part)
 {
 	vd low;
 	const vd square = two_product(clamp_d(x, -60, 60), clamp_d(x, -60, 60), &low);
-	return exp_shifted(splat_d(-0.5) * square, splat_d(-0.5) * low, 0);
+	return exp_shifted(splat_d(-part) * square, splat_d(-part) * low, 0);
 }
-TIMES_SLOPE(times_gauss, (abs_d(x) > splat_d(26)) & (abs_d(x) < splat_d(INFINITY)), gauss_d(x), gauss_root(x), splat_d(1))
+/* g exp(-x^2) */
+TIMES_SLOPE(times_gauss, (abs_d(x) > splat_d(26)) & (abs_d(x) < splat_d(INFINITY)), gauss_d(x), gauss_root(x, 0.5),
+            splat_d(1))
 LANEWISE vd times_gauss_lane(vd g, vd x) { return g * gauss_lane(x); }
 LANEWISE vf times_gauss_f(vf g, vf x) { return FROM_LANES_2(times_gauss, g, x); }
 
@@ -239,7 +244,7 @@ LANEWISE vd gelu_slope_lane(vd g, vd x)
 	const vd near = clamp_d(x, -24, 0);
 	return g * exp_lane(splat_d(-0.5) * near * near) * (splat_d(0x1.9884533d43651p-2) * gelu_tail_factor(near));
 }
-TIMES_SLOPE(gelu_slope, BELOW(d, -36), gelu_derivative_d(x), gauss_root(x * splat_d(0x1.6a09e667f3bcdp-1)),
+TIMES_SLOPE(gelu_slope, BELOW(d, -36), gelu_derivative_d(x), gauss_root(x, 0.25),
             splat_d(0x1.9884533d43651p-2) * gelu_tail_factor(clamp_d(x, -60, 0)))
 TIMES_SLOPE_F(gelu_slope, BELOW(f, -12), gelu_derivative_f(x))
 
@@ -254,8 +259,7 @@ LANEWISE vd gelu_tanh_root(vd x)
 LANEWISE vd gelu_tanh_tail_factor(vd x)
 {
 	const vd near = clamp_d(x, -40, 40);
-	return splat_d(1) +
-	       near * (splat_d(0x1.9884533d43651p+0) * (splat_d(1) + splat_d(3 * 0.044715) * near * near));
+	return splat_d(1) + near * (splat_d(0x1.9884533d43651p+0) * (splat_d(1) + splat_d(3 * 0.044715) * near * near));
 }
 TIMES_SLOPE(gelu_tanh_slope, BELOW(d, -20.5), gelu_tanh_derivative_d(x), gelu_tanh_root(x), gelu_tanh_tail_factor(x))
 TIMES_SLOPE_F(gelu_tanh_slope, BELOW(f, -9.5F), gelu_tanh_derivative_f(x))
