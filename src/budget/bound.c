@@ -205,19 +205,40 @@ static double least_sum(const struct bound *b)
 	return least;
 }
 
-/* Raises *TIME to that of the relaxed chain, if COSTS have one whose tables are small enough. False if out of memory. */
+/* Raises *TIME to that of CHAIN, if its tables are small enough. *KNOWN: they are, and complete. False if out of memory. */
+static bool raise_by_chain(const struct equal_chain *chain, int64_t bytes, size_t most_cells,
+                           const struct allocator *allocator, double *time, bool *known)
+{
+	struct equal_plan plan;
+	const enum equal_result result = equal_plan_solve(&plan, chain, bytes, most_cells, allocator);
+	const double error = result == EQUAL_SOLVED ? equal_plan_error(&plan) : 0;
+	*known = result != EQUAL_TOO_LARGE && isfinite(error);
+	if (result == EQUAL_SOLVED && *known)
+		*time = fmax(equal_plan_time(&plan) * (1 - 1e-9) - error, *time);
+	equal_plan_free(&plan);
+	return result != EQUAL_NO_MEMORY;
+}
+
+/*
+ * Raises *TIME to that of the relaxed chain, if COSTS have one whose tables are small enough. Else workspaces are lowered to
+ * that of a forward execution, with which some chains have small tables. False if out of memory.
+ */
 static bool raise_by_relaxed(const struct step_costs *costs, int64_t bytes, size_t most_cells,
                              const struct allocator *allocator, double *time)
 {
 	struct equal_chain chain;
-	struct equal_plan plan;
+	bool known;
 	if (!equal_chain_relax(&chain, costs))
 		return true;
-	const enum equal_result result = equal_plan_solve(&plan, &chain, bytes, most_cells, allocator);
-	if (result == EQUAL_SOLVED)
-		*time = fmax(equal_plan_time(&plan) * (1 - 1e-9) - equal_plan_error(&plan), *time);
-	equal_plan_free(&plan);
-	return result != EQUAL_NO_MEMORY;
+	if (!raise_by_chain(&chain, bytes, most_cells, allocator, time, &known))
+		return false;
+	struct step_cost *cost = &chain.cost;
+	const int64_t most = cost->forward_temporary;
+	if (known || (cost->record_temporary <= most && cost->backward_temporary <= most))
+		return true;
+	cost->record_temporary = lesser(cost->record_temporary, most);
+	cost->backward_temporary = lesser(cost->backward_temporary, most);
+	return raise_by_chain(&chain, bytes, most_cells, allocator, time, &known);
 }
 
 /* Raises *TIME to that of the fronts of COSTS, of few steps. False if out of memory. */
