@@ -58,7 +58,7 @@ struct written {
 };
 
 /* Sets *LIST, in the arena, to the files that options name, each of --grad alone. Returns their number; -1: no memory. */
-static int list_written(struct session *s, struct written **list)
+static int list_outputs(struct session *s, struct written **list)
 {
 	int count = 0;
 	*list = arena_array(&s->arena, OPTION_COUNT + s->line.grads.count, sizeof **list);
@@ -79,7 +79,7 @@ enum status outputs_check(struct session *s)
 {
 	size_t count = 0;
 	struct written *list;
-	const int written = list_written(s, &list);
+	const int written = list_outputs(s, &list);
 	struct place *places = arena_array(&s->arena, written < 0 ? 1 : (size_t)written + 1, sizeof *places);
 	TRY_ALLOC(written >= 0 && places, &s->diags);
 	for (int i = 0; i < written; i++)
@@ -101,7 +101,7 @@ enum status outputs_check_chain(struct session *s)
 	const char *output = s->line.values[OPTION_OUTPUT];
 	if (!chain_file(s, &chain))
 		return STATUS_OK;
-	const int written = list_written(s, &list);
+	const int written = list_outputs(s, &list);
 	TRY_ALLOC(written >= 0, &s->diags);
 	if ((!output || !strcmp(output, "-")) && fstat(1, &file) == 0 && io_is_same_file(&chain, &file))
 		return diag_file(&s->diags, STATUS_USAGE, s->line.file, -1, "standard output would overwrite the chain");
@@ -113,7 +113,7 @@ enum status outputs_check_chain(struct session *s)
 }
 
 /* True if --param binds the param or const NAME, so that its load() in the chain reads nothing. */
-static bool is_bound(const struct session *s, const char *name)
+static bool binds_param(const struct session *s, const char *name)
 {
 	bool bound = false;
 	for (size_t i = 0; i < s->line.param_count; i++)
@@ -125,11 +125,11 @@ enum status outputs_check_loaded(struct session *s)
 {
 	struct stat loaded, file;
 	struct written *list;
-	const int written = list_written(s, &list);
+	const int written = list_outputs(s, &list);
 	TRY_ALLOC(written >= 0, &s->diags);
 	for (size_t k = 0; k < s->chain.param_count; k++) {
 		const struct param *param = &s->chain.params[k];
-		const bool loads = param->init->kind == INIT_LOAD && !is_bound(s, param->name);
+		const bool loads = param->init->kind == INIT_LOAD && !binds_param(s, param->name);
 		const char *path = loads ? params_file(param->init, s->directory, &s->arena) : "";
 		TRY_ALLOC(path, &s->diags);
 		if (!loads || io_stat(path, &loaded) != 0 || !S_ISREG(loaded.st_mode))
