@@ -146,7 +146,8 @@ static enum status choose_policies(struct planning *p, size_t *others)
 		    !(walks && usual[i].kind == POLICY_revolve))
 			TRY(add_numbered(p, usual[i].kind, usual[i].number));
 	if (walks && listed) {
-		diag_warn(&s->diags, "the rows of revolve are left out: %lld unequal steps take long to plan", (long long)steps);
+		diag_warn(&s->diags, "the rows of revolve are left out: %lld unequal steps take long to plan",
+		          (long long)steps);
 		diag_hint(&s->diags, "--policy revolve:2 plans one of them");
 	}
 	*others = p->count;

@@ -245,7 +245,8 @@ static bool note_uses(struct wave *wave, const struct group_call *call, const st
 			const struct halo forward = op_halo(m->op, m->instr->attrs, m->instr->of.v);
 			const struct halo halo = back ? halo_of_derivative(forward) : forward;
 			use.halo = greater(halo.before, halo.after);
-			const struct type *gathered = back ? m->instr->of.y : m->instr->of.v; /* the array may be of another shape */
+			const struct type *gathered =
+				back ? m->instr->of.y : m->instr->of.v; /* the array may be of another shape */
 			use.row_bytes = use.bytes / greater(gathered->shape.dim[0], 1);
 			use.whole = op_scope(m->op, m->instr->attrs, m->instr->of.v, NULL, false) > SCOPE_NEIGHBOUR;
 			*wraps |= halo.wraps;
