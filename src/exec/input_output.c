@@ -160,12 +160,20 @@ enum status input_output_read_chunk(void *context, int index, int64_t chunk, str
 	return reader_read_at(run->reader, first, worker->input, dtype, count, diags);
 }
 
-/* Writes COUNT elements from element FIRST on, which are the next in order unless the run writes anywhere. */
-static enum status write_rows(const struct run *run, struct writer *writer, int64_t first, const void *from,
-                              enum dtype dtype, int64_t count, struct diags *diags)
+/* COUNT rows of an array from row FIRST on, of ROW bytes each: they are in memory AT. */
+struct computed_rows {
+	const char *at;
+	int64_t first, count, row;
+};
+
+/* Writes ROWS of an array of TYPE, which are the next in order unless the run writes anywhere. */
+static enum status write_rows(const struct run *run, struct writer *writer, const struct type *type,
+                              const struct computed_rows *rows, struct diags *diags)
 {
-	return run->write_anywhere || shares_rows(run) ? writer_write_at(writer, first, from, dtype, count, diags)
-	                                               : writer_write(writer, from, dtype, count, diags);
+	const enum dtype dtype = dtype_compute(type->dtype);
+	const int64_t first = elements(type, rows->first, rows->row), count = elements(type, rows->count, rows->row);
+	return run->write_anywhere || shares_rows(run) ? writer_write_at(writer, first, rows->at, dtype, count, diags)
+	                                               : writer_write(writer, rows->at, dtype, count, diags);
 }
 
 size_t input_output_rows(const struct worker *worker, int64_t chunk, struct spill_piece rows[2])
@@ -186,12 +194,11 @@ enum status input_output_put_rows(struct worker *worker, int64_t chunk, struct d
 {
 	struct run *run = worker->run;
 	const struct tiles *tiles = run->tiles;
-	const int64_t rows = tiles_rows_of(tiles, chunk);
 	struct writer *gradient = worker->gradient ? run->gradient->options->gradient : NULL;
+	const struct computed_rows rows = {worker->gradient, first_row(tiles, chunk), tiles_rows_of(tiles, chunk),
+	                                   tiles->input_row};
 	if (gradient && passes_write(run))
-		TRY(write_rows(run, gradient, elements(&run->input, first_row(tiles, chunk), tiles->input_row),
-		               worker->gradient, dtype_compute(run->input.dtype), elements(&run->input, rows, tiles->input_row),
-		               diags));
+		TRY(write_rows(run, gradient, &run->input, &rows, diags));
 	if (!worker->value || tiles->folds || !passes_write(run) || tiles->output_row == 0)
 		return STATUS_OK;
 	const struct owned_rows owned = tiles_owned_output(tiles, chunk);
@@ -202,10 +209,8 @@ enum status input_output_put_rows(struct worker *worker, int64_t chunk, struct d
 enum status input_output_write_rows(struct run *run, int64_t first, int64_t count, const char *from,
                                     struct diags *diags)
 {
-	const struct type *type = &run->whole->output;
-	const int64_t row = run->tiles->output_row;
-	return write_rows(run, run->options->value, elements(type, first, row), from, dtype_compute(type->dtype),
-	                  elements(type, count, row), diags);
+	const struct computed_rows rows = {from, first, count, run->tiles->output_row};
+	return write_rows(run, run->options->value, &run->whole->output, &rows, diags);
 }
 
 enum status input_output_write_chunk(struct worker *worker, int64_t chunk, struct diags *diags)
