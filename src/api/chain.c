@@ -199,10 +199,10 @@ enum status chain_bind_programs(const struct context *context, const struct ckpt
                                 struct program_set **set)
 {
 	const struct program_options options = {.workers = threads > 0 ? threads : 1};
+	const struct program_bindings bindings = {chain->programs, chain->program_count};
 	const char **names = program_names(context, &chain->chain);
 	TRY_ALLOC(names, context->diags);
-	return programs_bind(context, names, (uint32_t)chain->chain.program_count, chain->programs, chain->program_count,
-	                     &options, set);
+	return programs_bind(context, names, (uint32_t)chain->chain.program_count, &bindings, &options, set);
 }
 
 enum status chain_read_policy(const struct context *context, const struct ckptc_chain *chain, const char *text,

@@ -160,8 +160,8 @@ static enum status bind_programs(struct session *s)
 		return STATUS_OK;
 	for (size_t i = 0; i < s->chain.program_count; i++)
 		names[i] = s->chain.programs[i].name;
-	TRY(programs_bind(&s->context, names, (uint32_t)s->chain.program_count, s->line.programs, s->line.program_count,
-	                  &options, &s->programs));
+	const struct program_bindings bindings = {s->line.programs, s->line.program_count};
+	TRY(programs_bind(&s->context, names, (uint32_t)s->chain.program_count, &bindings, &options, &s->programs));
 	return computes ? programs_demand(&s->chain, false, s->programs, &s->diags) : STATUS_OK;
 }
 

@@ -72,7 +72,7 @@ static enum status bind_program(struct program_set *set, const struct program_bi
 }
 
 enum status programs_bind(const struct context *context, const char *const *names, uint32_t count,
-                          const struct program_binding *bindings, size_t bound, const struct program_options *options,
+                          const struct program_bindings *bindings, const struct program_options *options,
                           struct program_set **set)
 {
 	struct program_set *made = arena_alloc(context->arena, sizeof *made);
@@ -87,8 +87,8 @@ enum status programs_bind(const struct context *context, const char *const *name
 		TRY_ALLOC(workers, context->diags);
 		made->programs[i] = (struct program){.set = made, .name = names[i], .workers = workers};
 	}
-	for (size_t i = 0; i < bound; i++) {
-		const enum status status = bind_program(made, &bindings[i], names, context->diags);
+	for (size_t i = 0; i < bindings->count; i++) {
+		const enum status status = bind_program(made, &bindings->list[i], names, context->diags);
 		if (status) {
 			programs_close(made);
 			return status;

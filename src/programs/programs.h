@@ -28,6 +28,12 @@ struct program_binding {
 	const char *name, *target;
 };
 
+/* All that a command gives. */
+struct program_bindings {
+	const struct program_binding *list;
+	size_t count;
+};
+
 struct program_options {
 	double timeout; /* seconds for which a command may neither read nor write while an answer is due; 0: no limit */
 	int workers;    /* at least 1 */
@@ -46,13 +52,13 @@ struct program_set;
 /* True if TARGET is a shared object. */
 bool programs_is_object(const char *target);
 /*
- * Binds the programs NAMES of a chain, COUNT of them, by BINDINGS, a list of BOUND. Fails with STATUS_USAGE if a binding
+ * Binds the programs NAMES of a chain, COUNT of them, by BINDINGS. Fails with STATUS_USAGE if a binding
  * names no program of the chain (the nearest name is a hint) or one twice, with STATUS_PROGRAM if a shared object cannot
  * be opened, or is of another version. The set lives in the context's arena, and its buffers in the allocator, until
  * programs_close. Names and targets must outlive it.
  */
 enum status programs_bind(const struct context *context, const char *const *names, uint32_t count,
-                          const struct program_binding *bindings, size_t bound, const struct program_options *options,
+                          const struct program_bindings *bindings, const struct program_options *options,
                           struct program_set **set);
 /*
  * Hashes what is bound, for comparing two commands: to *TARGETS the names and targets of the programs, to *OBJECTS the

@@ -249,7 +249,7 @@ static enum status bind_command(const char *target, int workers, double timeout)
 {
 	const struct program_binding binding = {"step", target};
 	const struct program_options options = {.timeout = timeout, .workers = workers, .pass = hear};
-	return programs_bind(&scratch, names, 1, &binding, 1, &options, &set);
+	return programs_bind(&scratch, names, 1, &(struct program_bindings){&binding, 1}, &options, &set);
 }
 
 static const char *const operand_names[] = {"c"};
@@ -852,17 +852,22 @@ START_TEST(nothing_is_left)
 }
 END_TEST
 
-START_TEST(names_are_checked)
+static enum status bind_list(const struct program_binding *list, size_t count)
 {
 	const struct program_options options = {.workers = 1};
+	return programs_bind(&scratch, names, 1, &(struct program_bindings){list, count}, &options, &set);
+}
+
+START_TEST(names_are_checked)
+{
 	const struct program_binding other = {"stp", "cat"}, twice[] = {{"step", "cat"}, {"step", "cat"}},
 								 none = {"step", ""};
-	ck_assert_int_eq(programs_bind(&scratch, names, 1, &other, 1, &options, &set), STATUS_USAGE);
+	ck_assert_int_eq(bind_list(&other, 1), STATUS_USAGE);
 	ck_assert_str_eq(scratch_message(), "--program: the chain has no program 'stp'");
 	ck_assert_str_eq(scratch_hint(), "did you mean 'step'?");
-	ck_assert_int_eq(programs_bind(&scratch, names, 1, twice, 2, &options, &set), STATUS_USAGE);
-	ck_assert_int_eq(programs_bind(&scratch, names, 1, &none, 1, &options, &set), STATUS_USAGE);
-	ck_assert_int_eq(programs_bind(&scratch, names, 1, NULL, 0, &options, &set), STATUS_OK);
+	ck_assert_int_eq(bind_list(twice, 2), STATUS_USAGE);
+	ck_assert_int_eq(bind_list(&none, 1), STATUS_USAGE);
+	ck_assert_int_eq(bind_list(NULL, 0), STATUS_OK);
 	ck_assert(!programs_bound(set, 0));
 	ck_assert_int_eq(bind_command("cat", 1, 0), STATUS_OK);
 	const char *const clashes[][2] = {{"c", "dc"}, {"x", "a"}, {"gradients", "b"}, {"a", "a"}, {"g", "b"}, {"dx", "b"}};
