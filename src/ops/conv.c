@@ -384,7 +384,7 @@ static void convolve(const struct op_call *call, void *y, const void *v, const v
 		conv_of_types(call->attrs, call->v, call->a, call->y), call->scratch, writable(v), writable(a), y, false};
 	shared.c.loops = call->kernels->loops;
 	if (direct_fits(&shared.c))
-		direct_convolve(&shared.c, call->team, call->scratch, y, v, a, false);
+		direct_convolve(&shared.c, call->team, call->scratch, y, v, a);
 	else
 		team_run(call->team, shared.c.pieces, 1, convolve_pieces, &shared);
 }
@@ -417,7 +417,7 @@ static void differentiate_convolution(const struct op_call *call, void *dv, void
 		team_run(call->team, shared.c.channels, channels, gradient_channels, &shared);
 	}
 	if (dv && direct_fits(&turned)) {
-		direct_convolve(&turned, call->team, call->scratch, dv, g, needs[1], true);
+		direct_convolve(&turned, call->team, call->scratch, dv, g, needs[1]);
 	} else if (dv) {
 		memset(dv, 0, (size_t)type_bytes(call->v));
 		shared.v = dv;

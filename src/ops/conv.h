@@ -21,6 +21,7 @@ struct conv {
 	int64_t group;                   /* the most samples of a piece; 1 unless grouped */
 	int64_t pieces;                  /* the pieces of all samples */
 	bool pointwise;                  /* the columns are the sample itself */
+	bool turned;                     /* made by conv_turned */
 };
 
 /*
@@ -36,10 +37,10 @@ int64_t direct_scratch(const struct conv *c);
 int64_t direct_kernel_scratch(const struct conv *c);
 /*
  * Computes Y, [samples, outs, out_h, out_w], from V, [samples, channels, height, width], and WEIGHTS, [outs, channels,
- * kernel_h, kernel_w]. If TURNED, C is conv_turned's, and WEIGHTS those of the other: [channels, outs, kernel_h, kernel_w].
+ * kernel_h, kernel_w]. If C is turned, WEIGHTS are those of the other: [channels, outs, kernel_h, kernel_w].
  */
 void direct_convolve(const struct conv *c, struct team *team, void *scratch, void *y, const void *v,
-                     const void *weights, bool turned);
+                     const void *weights);
 /* Computes DK, the derivative by the kernel, from V and the cotangent G of the result. */
 void direct_kernel(const struct conv *c, struct team *team, void *scratch, void *dk, const void *v, const void *g);
 

@@ -41,6 +41,7 @@ struct conv conv_turned(const struct conv *c)
 	t.pad_w = c->kernel_w - 1 - c->pad_w;
 	t.depth = t.channels * c->kernel_h * c->kernel_w;
 	t.places = t.out_h * t.out_w;
+	t.turned = true;
 	return t;
 }
 
@@ -163,7 +164,7 @@ static void turn_kernel(const struct conv *c, void *to, const void *weights)
 }
 
 void direct_convolve(const struct conv *c, struct team *team, void *scratch, void *y, const void *v,
-                     const void *weights, bool turned)
+                     const void *weights)
 {
 	int64_t *const at = scratch;
 	char *const own_kernel = (char *)scratch + aligned(c->depth * (int64_t)sizeof *at);
@@ -172,7 +173,7 @@ void direct_convolve(const struct conv *c, struct team *team, void *scratch, voi
 	s.own = direct_scratch(c) - s.block.bytes;
 	for (int64_t d = 0, plane = c->kernel_h * c->kernel_w; d < c->depth; d++)
 		at[d] = d / plane * s.block.plane + d % plane / c->kernel_w * s.block.width + d % c->kernel_w;
-	if (turned) {
+	if (c->turned) {
 		turn_kernel(c, own_kernel, weights);
 		s.kernel = own_kernel;
 	}
