@@ -88,18 +88,26 @@ static bool read_rows(const struct stored_array *array, const struct stored_part
 	return true;
 }
 
-/* As read_rows. Moves *CRC, that of the rows before, by POWER to the end of these rows, and adds theirs. */
-static bool read_checked(const struct stored_read *read, const struct stored_part *part, int64_t first, int64_t count,
-                         char *to, uint32_t *crc, uint32_t power)
+/* The read of a part: the next rows go TO there. CRC is the checksum of the rows before, if the read is checked. */
+struct part_read {
+	const struct stored_read *read;
+	char *to;
+	bool checked;
+	uint32_t crc;
+};
+
+/* As read_rows. Moves the checksum of the rows before by POWER to the end of these rows, and adds theirs. */
+static bool read_checked(struct part_read *r, const struct stored_part *part, int64_t first, int64_t count,
+                         uint32_t power)
 {
 	uint32_t own = 0;
-	if (!read_rows(read->array, part, first, count, to))
+	if (!read_rows(r->read->array, part, first, count, r->to))
 		return false;
-	if (!read->array->member || read->right)
-		return true;
-	for (int64_t i = 0; i < count; i++)
-		own = zip_crc_add(read->tables, own, to + i * part->pitch, (size_t)part->bytes);
-	*crc = zip_crc_move(*crc, power) ^ own;
+	for (int64_t i = 0; r->checked && i < count; i++)
+		own = zip_crc_add(r->read->tables, own, r->to + i * part->pitch, (size_t)part->bytes);
+	if (r->checked)
+		r->crc = zip_crc_move(r->crc, power) ^ own;
+	r->to += count * part->pitch;
 	return true;
 }
 
@@ -113,22 +121,21 @@ bool stored_read_part(struct stored_read *read, const struct stored_part *part, 
 	const int64_t end = part->at + (part->rows - 1) * part->stride + part->bytes;
 	const int64_t rest = part->rows * part->bytes - p.rows * p.bytes;
 	const int64_t most = p.bytes == p.stride ? greater(1, lesser(ROWS_AT_ONCE, ZIP_BLOCK / p.bytes)) : 1;
-	const bool checked = read->array->member && !read->right;
-	const uint32_t power = checked ? zip_crc_power((size_t)(most * p.stride)) : 0;
-	uint32_t crc = 0;
+	struct part_read r = {.read = read, .to = to, .checked = read->array->member && !read->right};
+	const uint32_t power = r.checked ? zip_crc_power((size_t)(most * p.stride)) : 0;
 	bool good = true;
 	for (int64_t i = 0, count; i < p.rows && good; i += count) {
 		count = lesser(most, p.rows - i);
-		good = read_checked(read, &p, i, count, (char *)to + i * p.pitch, &crc,
-		                    count < most && checked ? zip_crc_power((size_t)(count * p.stride)) : power);
+		good = read_checked(&r, &p, i, count,
+		                    count < most && r.checked ? zip_crc_power((size_t)(count * p.stride)) : power);
 	}
 	if (good && rest)
-		good = read_checked(read, &(struct stored_part){end - rest, 1, rest, rest, rest}, 0, 1,
-		                    (char *)to + p.rows * p.bytes, &crc, zip_crc_power((size_t)rest));
+		good = read_checked(&r, &(struct stored_part){end - rest, 1, rest, rest, rest}, 0, 1,
+		                    zip_crc_power((size_t)rest));
 	if (!good)
 		atomic_store(&read->failed, errno ? errno : AT_END);
-	else if (checked)
-		atomic_fetch_xor(&read->crc, zip_crc_move(crc, zip_crc_power((size_t)(read->array->bytes - end))));
+	else if (r.checked)
+		atomic_fetch_xor(&read->crc, zip_crc_move(r.crc, zip_crc_power((size_t)(read->array->bytes - end))));
 	return good;
 }
 
