@@ -159,20 +159,24 @@ struct N(tile) {
 	bool add;
 };
 
+/* Where a tile finds its stripe of A: packed, in rows, or in rows or columns that it packs. */
+enum N(a_form) { N(A_PACKED), N(A_ROWS), N(A_FRESH_ROWS), N(A_FRESH_COLUMNS) };
 /* Where a tile finds its stripe of B: packed, at B_AT, or in rows that it packs. */
 enum N(stripe_form) { N(PACKED), N(APART), N(FRESH) };
 
 /*
- * Computes the tile T. Element (i, p) of its stripe of A is at i * ROW + p * COLUMN. Only HEIGHT rows of the tile and
- * VECTORS of its two vectors are computed. If FRESH, the stripe of A is packed. Every caller passes constants for these
- * three and FORM.
+ * Computes the tile T, whose stripes have the forms A_FORM and FORM. Only HEIGHT rows of the tile and VECTORS of its two
+ * vectors are computed. Every caller passes constants for these four.
  * A prefetch behind the end of B does nothing.
  */
-static inline __attribute__((always_inline)) void N(tile_of)(const struct N(tile) *t, const int64_t row,
-                                                             const int64_t column, const int height, const int vectors,
-                                                             const enum N(stripe_form) form, const bool fresh)
+static inline __attribute__((always_inline)) void N(tile_of)(const struct N(tile) *t, const enum N(a_form) a_form,
+                                                             const int height, const int vectors,
+                                                             const enum N(stripe_form) form)
 {
 	enum { AHEAD = 32 };
+	const bool fresh = a_form == N(A_FRESH_ROWS) || a_form == N(A_FRESH_COLUMNS);
+	const int64_t row = a_form == N(A_PACKED) || a_form == N(A_FRESH_COLUMNS) ? 1 : t->a_row;
+	const int64_t column = a_form == N(A_PACKED) ? N(TILE_M) : a_form == N(A_FRESH_COLUMNS) ? t->a_column : 1;
 	const REAL *const a = t->a, *const b = t->b;
 	REAL *const pack_a = t->pack_a, *const pack_b = t->pack_b;
 	const int64_t *const b_at = t->b_at;
@@ -192,7 +196,7 @@ static inline __attribute__((always_inline)) void N(tile_of)(const struct N(tile
 			__builtin_prefetch(line + AHEAD * b_row, 0, 2);
 			__builtin_prefetch(line + AHEAD * b_row + N(TILE_N) - 1, 0, 2);
 		}
-		if (fresh && row == 1) {
+		if (a_form == N(A_FRESH_COLUMNS)) {
 			memcpy(pack_a + p * N(TILE_M), a + p * column, sizeof(REAL) * N(TILE_M));
 			__builtin_prefetch(a + (p + AHEAD) * column);
 			__builtin_prefetch(a + (p + AHEAD) * column + N(TILE_M) - 1);
@@ -241,13 +245,13 @@ static inline __attribute__((always_inline)) void N(tile_of_packed)(const struct
 {
 	enum { THIRD = N(TILE_M) / 3 };
 	if (t->columns <= (int)N(LANES))
-		N(tile_of)(t, 1, N(TILE_M), N(TILE_M), 1, form, false);
+		N(tile_of)(t, N(A_PACKED), N(TILE_M), 1, form);
 	else if (t->rows <= THIRD)
-		N(tile_of)(t, 1, N(TILE_M), THIRD, 2, form, false);
+		N(tile_of)(t, N(A_PACKED), THIRD, 2, form);
 	else if (t->rows <= 2 * THIRD)
-		N(tile_of)(t, 1, N(TILE_M), 2 * THIRD, 2, form, false);
+		N(tile_of)(t, N(A_PACKED), 2 * THIRD, 2, form);
 	else
-		N(tile_of)(t, 1, N(TILE_M), N(TILE_M), 2, form, false);
+		N(tile_of)(t, N(A_PACKED), N(TILE_M), 2, form);
 }
 
 /* Computes the tile of rows of A that are read in place: all of a tile, or a third or two. */
@@ -255,13 +259,13 @@ static inline __attribute__((always_inline)) void N(tile_of_rows)(const struct N
 {
 	enum { THIRD = N(TILE_M) / 3 };
 	if (t->rows == THIRD)
-		N(tile_of)(t, t->a_row, 1, THIRD, 2, form, false);
+		N(tile_of)(t, N(A_ROWS), THIRD, 2, form);
 	else if (t->rows == 2 * THIRD)
-		N(tile_of)(t, t->a_row, 1, 2 * THIRD, 2, form, false);
+		N(tile_of)(t, N(A_ROWS), 2 * THIRD, 2, form);
 	else if (t->columns > (int)N(LANES))
-		N(tile_of)(t, t->a_row, 1, N(TILE_M), 2, form, false);
+		N(tile_of)(t, N(A_ROWS), N(TILE_M), 2, form);
 	else
-		N(tile_of)(t, t->a_row, 1, N(TILE_M), 1, form, false);
+		N(tile_of)(t, N(A_ROWS), N(TILE_M), 1, form);
 }
 
 /* Computes a whole tile, and packs its stripe of A, whose rows or columns are contiguous. */
@@ -269,9 +273,9 @@ static inline __attribute__((always_inline)) void N(tile_of_fresh)(const struct 
                                                                    const enum N(stripe_form) form)
 {
 	if (t->a_row == 1)
-		N(tile_of)(t, 1, t->a_column, N(TILE_M), 2, form, true);
+		N(tile_of)(t, N(A_FRESH_COLUMNS), N(TILE_M), 2, form);
 	else
-		N(tile_of)(t, t->a_row, 1, N(TILE_M), 2, form, true);
+		N(tile_of)(t, N(A_FRESH_ROWS), N(TILE_M), 2, form);
 }
 
 typedef void N(tile_function)(const struct N(tile) *t);
