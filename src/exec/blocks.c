@@ -64,14 +64,18 @@ static void run_steps(const struct piece *b, const struct kernel_op *kernel_op, 
 static void run_gather(const struct piece *b, const struct kernel_op *kernel_op, const struct kernels *kernels)
 {
 	const struct instr *instr = kernel_op->instr;
-	const bool back = instr->kind == INSTR_VJP;
 	const struct op_call call = {
 		.op = instr->op, .attrs = instr->attrs, .v = instr->of.v, .y = instr->of.y, .kernels = kernels};
 	const double factor =
 		kernel_op->own_scalar == NO_VALUE ? kernel_op->factor : b->call->own->scalars[kernel_op->own_scalar];
-	const struct gather_tail tail = {factor, place(b, &kernel_op->a)};
-	op_gather_get(instr->op, instr->attrs)(&call, back, place(b, &kernel_op->out), b->call->frame[kernel_op->v.index],
-	                                       b->first, (int64_t)b->n, factor != 1 || tail.add ? &tail : NULL);
+	const struct gather_part part = {.back = instr->kind == INSTR_VJP,
+	                                 .to = place(b, &kernel_op->out),
+	                                 .from = b->call->frame[kernel_op->v.index],
+	                                 .first = b->first,
+	                                 .n = (int64_t)b->n,
+	                                 .factor = factor,
+	                                 .add = place(b, &kernel_op->a)};
+	op_gather_get(instr->op, instr->attrs)(&call, &part);
 }
 
 /*

@@ -64,19 +64,21 @@ int64_t op_team_scratch(enum op op, const struct attrs *attrs, const struct type
                         const struct type *result, enum scratch_use use);
 
 /*
- * Makes elements FIRST .. FIRST + N - 1 of the result at TO from the whole array FROM: of Y from V or, if BACK, of dv
- * from g. It needs no scratch, and the bits are those of the whole result. TAIL, which may be NULL, multiplies them by
- * FACTOR, and adds them to the N elements at ADD unless that is NULL; TO may be ADD.
+ * Elements FIRST .. FIRST + N - 1 of a result. A gather makes them at TO from the whole array FROM: of Y from V or, if
+ * BACK, of dv from g. The tail multiplies them by FACTOR, and adds them to the N elements at ADD unless that is NULL; TO
+ * may be ADD. Of an operation that takes no tail, FACTOR is 1 and ADD is NULL.
  */
-struct gather_tail {
+struct gather_part {
+	bool back;
+	void *to;
+	const void *from;
+	int64_t first, n;
 	double factor;
 	const void *add;
 };
-typedef void op_gather(const struct op_call *call, bool back, void *to, const void *from, int64_t first, int64_t n,
-                       const struct gather_tail *tail);
-#define GATHER(NAME)                                                                                                   \
-	void gather_##NAME(const struct op_call *call, bool back, void *to, const void *from, int64_t first, int64_t n,    \
-	                   const struct gather_tail *tail)
+/* Makes PART. It needs no scratch, and the bits are those of the whole result. */
+typedef void op_gather(const struct op_call *call, const struct gather_part *part);
+#define GATHER(NAME) void gather_##NAME(const struct op_call *call, const struct gather_part *part)
 GATHER(laplacian);
 GATHER(stencil);
 GATHER(slice);

@@ -232,19 +232,19 @@ void laplacian_row(const struct laplacian *l, void *out, const struct laplacian_
 enum { PIECE = 2048 }; /* the most elements of a row that a gather makes at once, unless in pairs of rows */
 static const double no_values[PIECE];
 
-/* Makes N elements, at most PIECE, of row ROW of the array FROM, beginning with element COLUMN. */
-static void make_piece(const struct laplacian *l, void *to, const void *from, int64_t row, int64_t column, int64_t n,
-                       const struct kernels *kernels, const struct gather_tail *tail)
+/* Makes P, which lies in one row and has at most PIECE elements. */
+static void make_piece(const struct laplacian *l, const struct kernels *kernels, const struct gather_part *p)
 {
 	double buffer[PIECE]; /* holds elements of either type */
 	struct laplacian_slabs slabs;
-	void *out = tail ? buffer : to;
-	laplacian_slabs(l, from, row / l->rows, &slabs);
-	laplacian_row(l, out, &slabs, row % l->rows, column, n);
+	const int64_t row = p->first / l->n;
+	const bool tail = p->factor != 1 || p->add;
+	laplacian_slabs(l, p->from, row / l->rows, &slabs);
+	laplacian_row(l, tail ? buffer : p->to, &slabs, row % l->rows, p->first % l->n, p->n);
 	if (tail)
-		l->loops->multiply(tail->add ? buffer : to, buffer, &tail->factor, (size_t)n, 1);
-	if (tail && tail->add)
-		kernels->forward[OP_add][0](&(struct kernel_args){.out = to, .v = tail->add, .a = buffer, .n = (size_t)n});
+		l->loops->multiply(p->add ? buffer : p->to, buffer, &p->factor, (size_t)p->n, 1);
+	if (p->add)
+		kernels->forward[OP_add][0](&(struct kernel_args){.out = p->to, .v = p->add, .a = buffer, .n = (size_t)p->n});
 }
 
 /*
@@ -259,14 +259,14 @@ static int64_t count_pairs(const struct laplacian *l, int64_t row, int64_t left)
 	return i > 0 ? lesser(left / l->n, l->axes[0].n - 1 - i) / 2 : 0;
 }
 
-/* Makes 2 PAIRS rows of the result at TO. The rows of V at the same places begin at FROM. */
-static void make_pairs(const struct laplacian *l, char *to, const char *from, int64_t pairs,
-                       const struct gather_tail *tail)
+/* Makes P, which is pairs of whole rows. */
+static void make_pairs(const struct laplacian *l, const struct gather_part *p)
 {
 	const int64_t bytes = l->n * (int64_t)l->size;
-	const char *add = tail ? tail->add : NULL;
-	struct row_pair pair = {.n = (size_t)l->n, .scale = tail ? tail->factor : 1};
-	for (; pairs > 0; pairs--) {
+	char *to = p->to;
+	const char *from = element_at(p->from, l->size, p->first), *add = p->add;
+	struct row_pair pair = {.n = (size_t)l->n, .scale = p->factor};
+	for (int64_t pairs = p->n / l->n / 2; pairs > 0; pairs--) {
 		pair.before = from - bytes;
 		for (int r = 0; r < 2; r++) {
 			pair.out[r] = to;
@@ -286,20 +286,20 @@ static void make_pairs(const struct laplacian *l, char *to, const char *from, in
 GATHER(laplacian)
 {
 	struct laplacian l;
-	laplacian_begin(&l, call->attrs, &call->v->shape, call->kernels->loops, back);
+	struct gather_part p = *part;
+	laplacian_begin(&l, call->attrs, &call->v->shape, call->kernels->loops, part->back);
 	l.zeros = no_values;
-	for (int64_t at = first, end = first + n, most; at < end; at += most) {
-		const int64_t row = at / l.n, column = at % l.n;
-		const int64_t pairs = column == 0 ? count_pairs(&l, row, end - at) : 0;
-		char *const out = element_of(to, l.size, at - first);
-		struct gather_tail moved = {1, NULL};
-		if (tail)
-			moved = (struct gather_tail){tail->factor, tail->add ? element_at(tail->add, l.size, at - first) : NULL};
-		most = pairs ? 2 * pairs * l.n : lesser(lesser(PIECE, l.n - column), end - at);
+	for (int64_t left = part->n; left > 0; left -= p.n) {
+		const int64_t column = p.first % l.n;
+		const int64_t pairs = column == 0 ? count_pairs(&l, p.first / l.n, left) : 0;
+		p.n = pairs ? 2 * pairs * l.n : lesser(lesser(PIECE, l.n - column), left);
 		if (pairs)
-			make_pairs(&l, out, element_at(from, l.size, at), pairs, &moved);
+			make_pairs(&l, &p);
 		else
-			make_piece(&l, out, from, row, column, most, call->kernels, tail ? &moved : NULL);
+			make_piece(&l, call->kernels, &p);
+		p.first += p.n;
+		p.to = element_of(p.to, l.size, p.n);
+		p.add = p.add ? element_at(p.add, l.size, p.n) : NULL;
 	}
 }
 

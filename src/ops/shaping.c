@@ -91,21 +91,21 @@ struct shift {
 	double value;
 };
 
-/* Makes elements FIRST .. FIRST + N - 1 of the result at OUT from the whole array V. */
-static void shift_elements(const struct loops *loops, const struct shift *s, void *out, const void *v, int64_t first,
-                           int64_t n)
+/* Makes PART of the result of S. */
+static void shift_elements(const struct loops *loops, const struct shift *s, const struct gather_part *part)
 {
 	const size_t size = element_size(loops->dtype);
-	for (int64_t at = first, end = first + n, count; at < end; at += count) {
+	for (int64_t at = part->first, end = at + part->n, count; at < end; at += count) {
 		const int64_t row = at / s->to, i = at % s->to;
 		const bool before = i < s->by, behind = !before && i - s->by >= s->from;
 		const int64_t stop = before ? lesser(s->by, s->to) : behind ? s->to : lesser(s->by + s->from, s->to);
-		void *const to = element_of(out, size, at - first);
+		void *const to = element_of(part->to, size, at - part->first);
 		count = lesser(stop - i, end - at);
 		if ((before || behind) && !s->wraps)
 			loops->fill(to, s->value, (size_t)count);
 		else
-			memcpy(to, element_at(v, size, row * s->from + i - s->by + (before ? s->from : 0)), (size_t)count * size);
+			memcpy(to, element_at(part->from, size, row * s->from + i - s->by + (before ? s->from : 0)),
+			       (size_t)count * size);
 	}
 }
 
@@ -120,26 +120,24 @@ static struct shift shift_along(const struct op_call *call, bool back, int64_t b
 GATHER(slice)
 {
 	const struct axis_view view = axis_view_named(call->attrs, &call->v->shape);
-	const struct shift s = shift_along(call, back, -slice_of(call->attrs, view.n).start);
-	(void)tail;
-	shift_elements(call->kernels->loops, &s, to, from, first, n);
+	const struct shift s = shift_along(call, part->back, -slice_of(call->attrs, view.n).start);
+	shift_elements(call->kernels->loops, &s, part);
 }
 
 GATHER(pad)
 {
-	struct shift s = shift_along(call, back, call->attrs->before);
-	(void)tail;
+	struct shift s = shift_along(call, part->back, call->attrs->before);
 	s.value = call->attrs->value;
-	shift_elements(call->kernels->loops, &s, to, from, first, n);
+	shift_elements(call->kernels->loops, &s, part);
 }
 
 GATHER(roll)
 {
-	struct shift s = shift_along(call, back, call->attrs->shift % axis_view_named(call->attrs, &call->v->shape).n);
-	(void)tail;
+	struct shift s =
+		shift_along(call, part->back, call->attrs->shift % axis_view_named(call->attrs, &call->v->shape).n);
 	s.wraps = true;
 	s.by = s.by < 0 ? s.by + s.from : s.by;
-	shift_elements(call->kernels->loops, &s, to, from, first, n);
+	shift_elements(call->kernels->loops, &s, part);
 }
 
 /* What move_rows does with a part of a whole array's rows: copies it out, copies it in, or adds it to them. */
@@ -217,8 +215,18 @@ static void copy_part(const struct op_call *call, bool take, const void *part, i
 	copy_stretches(size, take ? &inside : &around, take ? &around : &inside, n, place.rows);
 }
 
-FORWARD(pad) { gather_pad(call, false, y, v, 0, shape_count(&call->y->shape), NULL); }
-VJP(pad) { gather_pad(call, true, dv, g, 0, shape_count(&call->v->shape), NULL); }
+/* Makes all of Y at TO from V at FROM or, if BACK, all of dv from g. */
+static void gather_all(const struct op_call *call, op_gather *gather, bool back, void *to, const void *from)
+{
+	gather(call, &(struct gather_part){.back = back,
+	                                   .to = to,
+	                                   .from = from,
+	                                   .n = shape_count(back ? &call->v->shape : &call->y->shape),
+	                                   .factor = 1});
+}
+
+FORWARD(pad) { gather_all(call, gather_pad, false, y, v); }
+VJP(pad) { gather_all(call, gather_pad, true, dv, g); }
 
 /* Copies FIRST and SECOND to their concatenation WHOLE or, if TAKE, from there. Either may be NULL. */
 static void copy_both(const struct op_call *call, bool take, const void *first, const void *second, const void *whole)
@@ -235,5 +243,5 @@ static void copy_both(const struct op_call *call, bool take, const void *first, 
 FORWARD(concat) { copy_both(call, false, v, a, y); }
 VJP(concat) { copy_both(call, true, dv, da, g); }
 
-FORWARD(roll) { gather_roll(call, false, y, v, 0, shape_count(&call->y->shape), NULL); }
-VJP(roll) { gather_roll(call, true, dv, g, 0, shape_count(&call->v->shape), NULL); }
+FORWARD(roll) { gather_all(call, gather_roll, false, y, v); }
+VJP(roll) { gather_all(call, gather_roll, true, dv, g); }

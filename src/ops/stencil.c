@@ -20,8 +20,9 @@ struct stencil {
 	int64_t half, low, high; /* weights on a side; indices LOW .. HIGH - 1 are not near an end */
 	bool mirrored;           /* the adjoint of reflect */
 	const void *v;
-	void *y;                 /* element FIRST of the result, and those behind it */
-	struct gather_tail tail; /* whose ADD begins with element FIRST too */
+	void *y;         /* element FIRST of the result, and those behind it */
+	double factor;   /* as in struct gather_part, like ADD */
+	const void *add; /* begins with element FIRST too */
 	int64_t first;
 	double *weights; /* by place; the terms of an element: */
 	double *term_weights;
@@ -97,8 +98,8 @@ static void stencil_elements(struct stencil *s, int64_t begin, int64_t end)
 			add_term(s, s->weights[s->mirrored ? h - k : h + k], begin + k * inner);
 		if (!inside)
 			list_terms(s, i, begin - i * inner);
-		const struct weighted_sum sum = {s->terms, s->term_weights, s->count, s->tail.factor,
-		                                 s->tail.add ? element_at(s->tail.add, s->size, begin - s->first) : NULL};
+		const struct weighted_sum sum = {s->terms, s->term_weights, s->count, s->factor,
+		                                 s->add ? element_at(s->add, s->size, begin - s->first) : NULL};
 		s->loops->weighted(element_of(s->y, s->size, begin - s->first), &sum, (size_t)(next - begin));
 	}
 }
@@ -128,12 +129,8 @@ static void stencil_piece(void *context, void *memory, int64_t begin, int64_t en
 
 static struct stencil stencil_begin(const struct op_call *call, void *y, const void *v, bool adjoint)
 {
-	struct stencil s = {.call = call,
-	                    .loops = call->kernels->loops,
-	                    .size = element_size(call->v->dtype),
-	                    .v = v,
-	                    .y = y,
-	                    .tail = {1, NULL}};
+	struct stencil s = {
+		.call = call, .loops = call->kernels->loops, .size = element_size(call->v->dtype), .v = v, .y = y, .factor = 1};
 	s.view = axis_view_named(call->attrs, &call->v->shape);
 	s.half = call->attrs->weights.count / 2;
 	s.mirrored = adjoint && call->attrs->boundary == BOUNDARY_REFLECT;
@@ -145,12 +142,12 @@ static struct stencil stencil_begin(const struct op_call *call, void *y, const v
 GATHER(stencil)
 {
 	double scratch[3 * STENCIL_GATHERED]; /* stencil_scratch() bytes or more */
-	struct stencil s = stencil_begin(call, to, from, back);
-	s.first = first;
-	if (tail)
-		s.tail = *tail;
-	use_scratch(&s, scratch, back);
-	stencil_elements(&s, first, first + n);
+	struct stencil s = stencil_begin(call, part->to, part->from, part->back);
+	s.first = part->first;
+	s.factor = part->factor;
+	s.add = part->add;
+	use_scratch(&s, scratch, part->back);
+	stencil_elements(&s, part->first, part->first + part->n);
 }
 
 static void run_stencil(const struct op_call *call, void *y, const void *v, bool adjoint)

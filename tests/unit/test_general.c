@@ -838,9 +838,15 @@ static void check_gather(const struct setup *s, bool back, const struct type *ty
 		const size_t first = (size_t)((noise(&state) + 1) / 2 * (double)count);
 		const size_t n = trial ? (size_t)((noise(&state) + 1) / 2 * (double)(count - first + 1)) : count - first;
 		const int way = op_takes_tail(s->op) ? trial % 4 : 0; /* 3: in the place of what is added */
-		const struct gather_tail tail = {factor, way > 1 ? way == 3 ? part : sums + first * size : NULL};
 		memcpy(part, sums + first * size, n * size);
-		op_gather_get(s->op, &s->attrs)(&call, back, part, from, (int64_t)first, (int64_t)n, way ? &tail : NULL);
+		op_gather_get(s->op, &s->attrs)(
+			&call, &(struct gather_part){.back = back,
+		                                 .to = part,
+		                                 .from = from,
+		                                 .first = (int64_t)first,
+		                                 .n = (int64_t)n,
+		                                 .factor = way ? factor : 1,
+		                                 .add = way > 1 ? way == 3 ? part : sums + first * size : NULL});
 		for (size_t i = 0; i < n; i++) {
 			double want = get(type, whole, first + i);
 			if (way)
