@@ -373,13 +373,13 @@ struct wanted {
 	int count;
 };
 
-static void want(struct wanted *w, const char *word, const yysymbol_kind_t *kinds)
+static void want_word(struct wanted *w, const char *word, const yysymbol_kind_t *kinds)
 {
 	w->words[w->count++] = word;
 	for (; *kinds != YYSYMBOL_YYEMPTY; kinds++)
 		w->is[*kinds] = false;
 }
-#define WANT(w, word, ...) want(w, word, (const yysymbol_kind_t[]){__VA_ARGS__, YYSYMBOL_YYEMPTY})
+#define WANT(w, word, ...) want_word(w, word, (const yysymbol_kind_t[]){__VA_ARGS__, YYSYMBOL_YYEMPTY})
 #define STAGE_KINDS YYSYMBOL_NAME, YYSYMBOL_NAMING, YYSYMBOL_REPEAT, YYSYMBOL_FOR, YYSYMBOL_CHECKPOINT
 #define DECLARATION_KINDS YYSYMBOL_INPUT, YYSYMBOL_PARAM, YYSYMBOL_CONST, YYSYMBOL_DEF, YYSYMBOL_EXPORT, YYSYMBOL_PROGRAM
 #define NUMBER_KINDS YYSYMBOL_NUMBER, KIND_MINUS, KIND_PLUS

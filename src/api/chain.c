@@ -107,8 +107,8 @@ const char *ckptc_chain_param(const struct ckptc_chain *chain, size_t index)
 }
 
 /* Finds NAME among COUNT NAMES of things that are WHAT. Fails with STATUS_USAGE, and suggests one, if it is none. */
-static enum status find_name(const struct context *context, const char *const *names, size_t count, const char *what,
-                             const char **name)
+static enum status find_declared(const struct context *context, const char *const *names, size_t count,
+                                 const char *what, const char **name)
 {
 	for (size_t i = 0; i < count; i++)
 		if (!strcmp(names[i], *name)) {
@@ -137,7 +137,7 @@ static enum status bind_array(const struct context *context, struct ckptc_chain 
 	TRY_ALLOC(names, context->diags);
 	for (size_t k = 0; k < chain->chain.param_count; k++)
 		names[k] = chain->chain.params[k].name;
-	TRY(find_name(context, names, chain->chain.param_count, "param or const", &made.name));
+	TRY(find_declared(context, names, chain->chain.param_count, "param or const", &made.name));
 	TRY(array_type(array, made.name, false, &made.type, context->diags));
 	size_t i = 0;
 	while (i < chain->array_count && chain->arrays[i].name != made.name)
@@ -147,13 +147,13 @@ static enum status bind_array(const struct context *context, struct ckptc_chain 
 	return STATUS_OK;
 }
 
-static enum status bind_program(const struct context *context, struct ckptc_chain *chain, const char *name,
-                                const char *target)
+static enum status bind_target(const struct context *context, struct ckptc_chain *chain, const char *name,
+                               const char *target)
 {
 	const char **names = program_names(context, &chain->chain);
 	const char *kept = arena_printf(&chain->owner.arena, "%s", target);
 	TRY_ALLOC(names && kept, context->diags);
-	TRY(find_name(context, names, chain->chain.program_count, "program", &name));
+	TRY(find_declared(context, names, chain->chain.program_count, "program", &name));
 	size_t i = 0;
 	while (i < chain->program_count && chain->programs[i].name != name)
 		i++;
@@ -163,8 +163,8 @@ static enum status bind_program(const struct context *context, struct ckptc_chai
 }
 
 /* Binds NAME to ARRAY or to TARGET, the one that is not NULL. WHAT is its name in ckptc.h. */
-static int bind_name(struct ckptc_chain *chain, const char *name, const struct ckptc_array *array, const char *target,
-                     const char *what, struct ckptc_error *error)
+static int bind_declared(struct ckptc_chain *chain, const char *name, const struct ckptc_array *array,
+                         const char *target, const char *what, struct ckptc_error *error)
 {
 	struct arena arena;
 	struct diags diags;
@@ -178,7 +178,7 @@ static int bind_name(struct ckptc_chain *chain, const char *name, const struct c
 	else if (target && !target[0])
 		status = diag_file(&diags, STATUS_USAGE, NULL, -1, "'%s' is empty", what);
 	else
-		status = array ? bind_array(&context, chain, name, array) : bind_program(&context, chain, name, target);
+		status = array ? bind_array(&context, chain, name, array) : bind_target(&context, chain, name, target);
 	error_set(error, status, &diags);
 	arena_free(&arena);
 	return (int)status;
@@ -187,12 +187,12 @@ static int bind_name(struct ckptc_chain *chain, const char *name, const struct c
 int ckptc_chain_bind(struct ckptc_chain *chain, const char *name, const struct ckptc_array *array,
                      struct ckptc_error *error)
 {
-	return bind_name(chain, name, array, NULL, "array", error);
+	return bind_declared(chain, name, array, NULL, "array", error);
 }
 
 int ckptc_chain_program(struct ckptc_chain *chain, const char *name, const char *target, struct ckptc_error *error)
 {
-	return bind_name(chain, name, NULL, target, "target", error);
+	return bind_declared(chain, name, NULL, target, "target", error);
 }
 
 enum status chain_bind_programs(const struct context *context, const struct ckptc_chain *chain, int threads,

@@ -30,7 +30,7 @@ enum status policy_read(const struct context *context, struct policy *policy, co
 }
 
 /* Plans plan->spec under plan->policy. */
-static enum status plan_spec(struct ckptc_plan *plan, const char *policy, const struct ckptc_plan_options *options)
+static enum status plan_by_policy(struct ckptc_plan *plan, const char *policy, const struct ckptc_plan_options *options)
 {
 	double time;
 	plan->steps = plan->spec.costs.steps;
@@ -94,7 +94,7 @@ int ckptc_plan_costs(struct ckptc_plan **made, const struct ckptc_costs *costs, 
 	options = options ? options : &defaults;
 	enum status status = take_costs(plan, costs, options->record);
 	if (!status)
-		status = plan_spec(plan, policy, options);
+		status = plan_by_policy(plan, policy, options);
 	return plan_finish(made, plan, status, error);
 }
 
@@ -108,7 +108,7 @@ int ckptc_plan_spec(struct ckptc_plan **made, const char *json, size_t length, c
 	const struct source source = {"<costs>", json ? json : "", json ? length : 0};
 	enum status status = spec_read(&plan->spec, &source, &plan->owner.arena, &plan->owner.diags);
 	if (!status)
-		status = plan_spec(plan, policy, options ? options : &defaults);
+		status = plan_by_policy(plan, policy, options ? options : &defaults);
 	return plan_finish(made, plan, status, error);
 }
 

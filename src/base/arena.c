@@ -44,7 +44,7 @@ void arena_free(struct arena *arena)
 }
 
 /* Records that memory is short, and returns NULL. */
-static void *fail(struct arena *arena)
+static void *fail_allocation(struct arena *arena)
 {
 	arena->failed = true;
 	return NULL;
@@ -57,7 +57,7 @@ static struct arena_chunk *put_chunk(struct arena *arena, struct arena_chunk **l
 	const struct allocator *allocator = arena->allocator;
 	struct arena_chunk *made = allocator->resize(allocator->context, chunk, chunk ? chunk->size : 0, size);
 	if (!made)
-		return fail(arena);
+		return fail_allocation(arena);
 	if (!chunk)
 		*made = (struct arena_chunk){.next = *list};
 	made->size = size;
@@ -81,7 +81,7 @@ static void *take_block(struct arena *arena, size_t size)
 {
 	size_t own;
 	if (!own_size(size, &own))
-		return fail(arena);
+		return fail_allocation(arena);
 	if (own > LARGEST_CHUNK) {
 		struct arena_chunk *chunk = put_chunk(arena, &arena->own, NULL, own);
 		return chunk ? (char *)chunk + HEADER : NULL;
@@ -109,7 +109,7 @@ void *arena_alloc(struct arena *arena, size_t size)
 void *arena_array(struct arena *arena, size_t count, size_t size)
 {
 	size_t bytes;
-	return checked_mul(count, size, &bytes) ? arena_alloc(arena, bytes) : fail(arena);
+	return checked_mul(count, size, &bytes) ? arena_alloc(arena, bytes) : fail_allocation(arena);
 }
 
 char *arena_strndup(struct arena *arena, const char *text, size_t length)
@@ -147,7 +147,7 @@ void *arena_grow(struct arena *arena, void *array, size_t count, size_t *capacit
 		const size_t wanted = *capacity ? 2 * *capacity : 2;
 		size_t bytes, old, own;
 		if (!checked_mul(wanted, size, &bytes))
-			return fail(arena);
+			return fail_allocation(arena);
 		if (own_size(*capacity * size, &old) && own_size(bytes, &own) && old > LARGEST_CHUNK) {
 			struct arena_chunk *chunk = put_chunk(arena, &arena->own, (void *)((char *)array - HEADER), own);
 			array = chunk ? (char *)chunk + HEADER : NULL;

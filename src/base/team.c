@@ -106,7 +106,7 @@ static void wait_until(struct team *team, struct sleepers *sleepers, condition *
 }
 
 /* Wakes SLEEPERS, whose condition has come. Whoever sleeps has counted itself before it looked for the last time. */
-static void wake(struct team *team, struct sleepers *sleepers)
+static void wake_sleepers(struct team *team, struct sleepers *sleepers)
 {
 	if (atomic_load(&sleepers->count) == 0)
 		return;
@@ -142,7 +142,7 @@ static void *member_main(void *context)
 			run_pieces(&team->loop, member->memory);
 		}
 		if (atomic_fetch_sub(&team->inside, 1) == 1)
-			wake(team, &team->done);
+			wake_sleepers(team, &team->done);
 	}
 }
 
@@ -173,7 +173,7 @@ void team_close(struct team *team)
 	if (!team)
 		return;
 	atomic_store(&team->closing, true);
-	wake(team, &team->begun);
+	wake_sleepers(team, &team->begun);
 	for (int i = 0; i < team->started; i++)
 		pthread_join(team->member[i].thread, NULL);
 	pthread_mutex_destroy(&team->lock);
@@ -210,7 +210,7 @@ void team_begin(struct team *team, int64_t count, int64_t grain, team_part *part
 		.count = count, .grain = grain, .part = part, .context = context, .denormals = flush_begin(false)};
 	atomic_store(&team->open, true);
 	atomic_fetch_add(&team->loops, 1);
-	wake(team, &team->begun);
+	wake_sleepers(team, &team->begun);
 }
 
 void team_wait(struct team *team)

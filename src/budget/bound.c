@@ -78,8 +78,8 @@ static int by_worth(const void *a, const void *b)
 }
 
 /* Adds COUNT steps like COST. The steps before them are like BEFORE (NULL: none), the states after take NEXT bytes. */
-static void add_item(struct bound *b, const struct step_cost *cost, int64_t count, int64_t next,
-                     const struct step_cost *before)
+static void add_steps(struct bound *b, const struct step_cost *cost, int64_t count, int64_t next,
+                      const struct step_cost *before)
 {
 	const bool counted = before && before->keeps_output;
 	const int64_t state = counted ? lesser(cost->state, before->residual) : cost->state;
@@ -116,10 +116,10 @@ static void list_items(struct bound *b)
 		b->keeps_output |= run->cost.keeps_output;
 		const struct step_cost *first = before > 0 ? &costs->runs[before - 1].cost : NULL;
 		if (run->count > 1) {
-			add_item(b, &run->cost, 1, next, &run->cost);
-			add_item(b, &run->cost, run->count - 2, run->cost.state, &run->cost);
+			add_steps(b, &run->cost, 1, next, &run->cost);
+			add_steps(b, &run->cost, run->count - 2, run->cost.state, &run->cost);
 		}
-		add_item(b, &run->cost, 1, run->count > 1 ? run->cost.state : next, first);
+		add_steps(b, &run->cost, 1, run->count > 1 ? run->cost.state : next, first);
 		next = run->cost.state;
 	}
 	if (b->costs->steps == 1)

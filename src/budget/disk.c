@@ -12,8 +12,8 @@ struct disk_plan {
 	struct judgement judged;
 };
 
-static struct schedule *make_schedule(const struct context *context, const struct disk_offer *offer,
-                                      struct policy *family, int64_t snapshots)
+static struct schedule *make_disk_schedule(const struct context *context, const struct disk_offer *offer,
+                                           struct policy *family, int64_t snapshots)
 {
 	if (!policy_make(family, POLICY_disk_revolve, snapshots, context->arena))
 		return NULL;
@@ -26,7 +26,7 @@ static enum status judge_plan(const struct context *context, const struct disk_o
 {
 	struct policy family;
 	double time;
-	struct schedule *schedule = make_schedule(context, offer, &family, plan->snapshots);
+	struct schedule *schedule = make_disk_schedule(context, offer, &family, plan->snapshots);
 	TRY_ALLOC(schedule, context->diags);
 	const struct budget_judge *judge = offer->judge;
 	enum status status = judge ? judge->judge(judge->context, &family, schedule, most, &plan->judged)
@@ -130,7 +130,7 @@ enum status budget_offer_disk(const struct context *context, const struct disk_o
 	schedule_free(goal->schedule);
 	goal->counters = *c;
 	goal->peak = plan.judged.peak;
-	goal->schedule = make_schedule(context, &limit, &goal->family, plan.snapshots);
+	goal->schedule = make_disk_schedule(context, &limit, &goal->family, plan.snapshots);
 	TRY_ALLOC(goal->schedule, context->diags);
 	return STATUS_OK;
 }

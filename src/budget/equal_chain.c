@@ -178,7 +178,7 @@ static void count_states(struct equal_plan *p)
 
 /* Ranges that begin with the head. */
 
-static int64_t cotangent(const struct equal_plan *p, enum equal_place place)
+static int64_t cotangent_at(const struct equal_plan *p, enum equal_place place)
 {
 	return place == LAST ? 0 : p->chain.cost.state;
 }
@@ -190,7 +190,7 @@ static int64_t head_bytes(const struct part *head) { return head->residual + (he
 static bool records_head(const struct equal_plan *p, enum equal_place place)
 {
 	const struct part *head = &p->chain.head;
-	return head->state + head->record + cotangent(p, place) <= p->bytes &&
+	return head->state + head->record + cotangent_at(p, place) <= p->bytes &&
 	       (head->keeps_input ? head->state : 0) + head->backward <= p->bytes;
 }
 
@@ -221,9 +221,9 @@ static int64_t farthest(const struct equal_plan *p, const struct opening *o, enu
 	const int64_t inner = 2 * p->chain.cost.state + p->chain.cost.forward_temporary;
 	if (!o->head)
 		return equal_table_advances(&p->held, rest, place);
-	if (head->forward_first + cotangent(p, place) > rest)
+	if (head->forward_first + cotangent_at(p, place) > rest)
 		return -1;
-	return inner + cotangent(p, place) <= rest ? p->held.steps : 0;
+	return inner + cotangent_at(p, place) <= rest ? p->held.steps : 0;
 }
 
 /* Returns the least k of a split of O: P has none that advances over nothing. */

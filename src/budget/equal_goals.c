@@ -26,7 +26,7 @@ struct found {
 };
 
 /* Finds the best schedule within BYTES beyond costs->fixed. */
-static enum status make_schedule(const struct search *s, int64_t bytes, size_t most_cells, struct found *found)
+static enum status make_equal_schedule(const struct search *s, int64_t bytes, size_t most_cells, struct found *found)
 {
 	struct equal_plan plan;
 	*found = (struct found){.result = equal_plan_solve(&plan, s->equal, bytes, most_cells, s->context.allocator)};
@@ -75,7 +75,7 @@ static enum status offer_best(const struct search *s, struct budget_goal *goal, 
 	const int64_t bytes = goal->bytes - s->costs->fixed;
 	struct candidate c = {.family = &from_equal};
 	struct found found;
-	TRY(make_schedule(s, bytes, EQUAL_CELLS_MOST, &found));
+	TRY(make_equal_schedule(s, bytes, EQUAL_CELLS_MOST, &found));
 	c.schedule = found.schedule;
 	*solved = found.result == EQUAL_INFEASIBLE && !s->equal->unproven;
 	if (!c.schedule)
@@ -140,11 +140,11 @@ static int64_t rung_bytes(const struct search *s)
  * bytes or more need not be tried: by so many bytes the judge says it is too large, and all those of its own bytes or more
  * take as much time.
  */
-static enum status offer_rung(const struct search *s, struct budget_goal *goal, int64_t bytes, int64_t *below)
+static enum status offer_equal_rung(const struct search *s, struct budget_goal *goal, int64_t bytes, int64_t *below)
 {
 	struct candidate c = {.family = &from_equal};
 	struct found found;
-	TRY(make_schedule(s, bytes, search_equal_cells(s, goal), &found));
+	TRY(make_equal_schedule(s, bytes, search_equal_cells(s, goal), &found));
 	c.schedule = found.schedule;
 	*below = found.result == EQUAL_TOO_LARGE ? 1 : 0;
 	if (!c.schedule)
@@ -169,7 +169,7 @@ static enum status climb(const struct search *s, struct budget_goal *goal)
 	const int64_t unit = rung_bytes(s), reach = lesser(goal_reach(s, goal), s->range);
 	int64_t low = 0, high = reach / unit + 1, below; /* rung HIGH does not fit, rung LOW does or is 0 */
 	for (int64_t rung = high - 1, tries = 0; rung > low && tries < CLIMBS; tries++) {
-		TRY(offer_rung(s, goal, rung * unit, &below));
+		TRY(offer_equal_rung(s, goal, rung * unit, &below));
 		*(below == 0 ? &low : &high) = rung;
 		rung = low > 0 ? low + (high - low) / 2 : ceil_div(below, unit) - 1;
 	}

@@ -115,7 +115,7 @@ static int32_t ticks_once(const struct equal_table *t, int place, int way, int64
 	return (int32_t)(n - 1) * t->unit + (read ? t->unit : t->last);
 }
 
-static int64_t cotangent(const struct equal_table *t, int place) { return place == LAST ? 0 : t->cost.state; }
+static int64_t cotangent_held(const struct equal_table *t, int place) { return place == LAST ? 0 : t->cost.state; }
 
 /* Returns the bytes with which PART can be recorded, and reversed at the end; PIN: see persistent.c. */
 static int64_t part_bytes(const struct part *part, int64_t cotangent_bytes, bool pin)
@@ -128,7 +128,7 @@ static int64_t part_bytes(const struct part *part, int64_t cotangent_bytes, bool
 static int64_t record_bytes(const struct equal_table *t, int place, bool pin)
 {
 	const struct part part = part_of_step(&t->cost, t->cost.state, 0);
-	return part_bytes(&part, cotangent(t, place), pin);
+	return part_bytes(&part, cotangent_held(t, place), pin);
 }
 
 /* Returns how many steps that hold NEXT bytes each can be recorded if all but the last of them may hold BYTES. */
@@ -165,7 +165,7 @@ static int64_t taken(const struct equal_table *t, int way) { return way == BEST 
 
 int64_t equal_table_advances(const struct equal_table *t, int64_t bytes, enum equal_place place)
 {
-	const int64_t rest = bytes - t->cost.state - t->cost.forward_temporary - cotangent(t, place);
+	const int64_t rest = bytes - t->cost.state - t->cost.forward_temporary - cotangent_held(t, place);
 	if (rest < t->cost.state) /* of more than one step: the states on both sides, neither of them the range's own */
 		return rest < 0 ? 0 : 1;
 	return t->steps;
@@ -332,7 +332,7 @@ struct splitting {
 };
 
 /* Returns the bound of the split at K. */
-static double bound_at(struct splitting *s, int64_t n, int64_t k)
+static double bound_of_split(struct splitting *s, int64_t n, int64_t k)
 {
 	return (double)((k - s->saved) * s->unit) + hull_at(&s->left, k) + hull_at(&s->right, n - k);
 }
@@ -354,28 +354,28 @@ static int32_t least_between(const struct splitting *s, int64_t n, int64_t from,
 static void find_middle(struct splitting *s, int64_t n)
 {
 	int64_t k = greater(s->low, lesser(s->middle + 1, s->high));
-	double here = bound_at(s, n, k);
-	for (int64_t to = k + 1; to <= s->high && bound_at(s, n, to) < here; to++)
-		here = bound_at(s, n, k = to);
-	for (int64_t to = k - 1; to >= s->low && bound_at(s, n, to) < here; to--)
-		here = bound_at(s, n, k = to);
+	double here = bound_of_split(s, n, k);
+	for (int64_t to = k + 1; to <= s->high && bound_of_split(s, n, to) < here; to++)
+		here = bound_of_split(s, n, k = to);
+	for (int64_t to = k - 1; to >= s->low && bound_of_split(s, n, to) < here; to--)
+		here = bound_of_split(s, n, k = to);
 	s->middle = k;
 }
 
 /* Returns the least time of N steps over the splits at s->low .. s->high. */
-static int32_t least_split(struct splitting *s, int64_t n)
+static int32_t least_split_time(struct splitting *s, int64_t n)
 {
 	enum { CHUNK = 32 };
 	find_middle(s, n);
 	int64_t from = greater(s->middle - CHUNK / 2, s->low), to = lesser(s->middle + CHUNK / 2, s->high + 1);
 	int32_t best = least_between(s, n, from, to);
 	/* times are whole numbers: a bound above best - 1 does not allow a lesser one */
-	while (from > s->low && bound_at(s, n, from - 1) < best - 1 + 1e-6) {
+	while (from > s->low && bound_of_split(s, n, from - 1) < best - 1 + 1e-6) {
 		const int64_t before = greater(from - CHUNK, s->low);
 		best = (int32_t)lesser(least_between(s, n, before, from), best);
 		from = before;
 	}
-	while (to <= s->high && bound_at(s, n, to) < best - 1 + 1e-6) {
+	while (to <= s->high && bound_of_split(s, n, to) < best - 1 + 1e-6) {
 		const int64_t after = lesser(to + CHUNK, s->high + 1);
 		best = (int32_t)lesser(least_between(s, n, to, after), best);
 		to = after;
@@ -419,7 +419,7 @@ static int32_t time_by_splits(const struct filling *f, struct splitting *s, int6
 	if (s->high < s->low) /* both parts at once */
 		return (int32_t)(s->high - s->saved) * f->t->unit + ticks_once(f->t, f->place, BEST, right->at_once[f->place]) +
 		       ticks_once(f->t, MIDDLE, f->way, s->high);
-	return least_split(s, n);
+	return least_split_time(s, n);
 }
 
 /* Fills the row of F. The cells and heights of its table begin with memory for two hulls. */
@@ -584,8 +584,8 @@ int64_t equal_table_index(const struct equal_table *t, int64_t step)
 }
 
 /* Appends an action over N of T's steps from BEGIN on. */
-static void list_steps(const struct equal_table *t, enum action_kind kind, int64_t begin, int64_t n,
-                       struct action_list *list)
+static void append_steps(const struct equal_table *t, enum action_kind kind, int64_t begin, int64_t n,
+                         struct action_list *list)
 {
 	action_list_push(list, kind, equal_table_index(t, begin), equal_table_index(t, begin + n), 0);
 }
@@ -601,8 +601,8 @@ static void list_at_once(const struct equal_table *t, struct stretch r, int64_t 
 {
 	list_record(t, r.begin, slot, list);
 	if (r.n > 1)
-		list_steps(t, ACT_RECORD, r.begin + 1, r.n - 1, list);
-	list_steps(t, ACT_BACKWARD, r.begin, r.n, list);
+		append_steps(t, ACT_RECORD, r.begin + 1, r.n - 1, list);
+	append_steps(t, ACT_BACKWARD, r.begin, r.n, list);
 }
 
 static bool at_once(const struct equal_table *t, struct stretch r)
@@ -631,7 +631,7 @@ static void list_recorded(const struct equal_table *t, struct stretch r, int64_t
 			r.n = 1;
 		} else {
 			slot = action_list_keep(list, equal_table_index(t, r.begin + 1), slot);
-			list_steps(t, ACT_FORWARD, r.begin + 1, k - 1, list);
+			append_steps(t, ACT_FORWARD, r.begin + 1, k - 1, list);
 			list_right(t, &r, RECORDED, k, list);
 			r.n = k;
 		}
@@ -639,7 +639,7 @@ static void list_recorded(const struct equal_table *t, struct stretch r, int64_t
 	}
 	if (r.n > 1)
 		list_at_once(t, (struct stretch){r.level, r.begin + 1, r.n - 1, r.place}, slot, list);
-	list_steps(t, ACT_BACKWARD, r.begin, 1, list);
+	append_steps(t, ACT_BACKWARD, r.begin, 1, list);
 }
 
 /* Appends the actions of R. The state before it is in SLOT; -1: it is current. At most a call deep for each level. */
@@ -653,7 +653,7 @@ static void list_range(const struct equal_table *t, struct stretch r, int64_t sl
 		}
 		const int64_t k = best_split(t, r, BEST);
 		slot = action_list_keep(list, equal_table_index(t, r.begin), slot);
-		list_steps(t, ACT_FORWARD, r.begin, k, list);
+		append_steps(t, ACT_FORWARD, r.begin, k, list);
 		list_right(t, &r, BEST, k, list);
 		r.n = k;
 		r.place = MIDDLE;

@@ -49,20 +49,23 @@ static struct front *front_of(const struct fronts *f, struct front_range r)
 
 static int64_t cotangent_bytes(const struct fronts *f, int64_t j) { return j < f->count ? f->parts[j].state : 0; }
 
-static int64_t state_bytes(const struct fronts *f, struct front_range r) { return r.pin ? 0 : f->parts[r.i].state; }
+static int64_t front_state_bytes(const struct fronts *f, struct front_range r)
+{
+	return r.pin ? 0 : f->parts[r.i].state;
+}
 
 /* Returns the bytes that R's first step holds once recorded. */
 static int64_t recorded_bytes(const struct fronts *f, struct front_range r)
 {
 	const struct part *part = &f->parts[r.i];
-	return part->residual + (part->keeps_input ? state_bytes(f, r) : 0);
+	return part->residual + (part->keeps_input ? front_state_bytes(f, r) : 0);
 }
 
 /* Returns the bytes that R needs to record its first step now and to reverse it at the end. */
 static int64_t bytes_to_record(const struct fronts *f, struct front_range r)
 {
 	const struct part *part = &f->parts[r.i];
-	const int64_t state = state_bytes(f, r), record = state + part->record + cotangent_bytes(f, r.j);
+	const int64_t state = front_state_bytes(f, r), record = state + part->record + cotangent_bytes(f, r.j);
 	return greater(record, (part->keeps_input ? state : 0) + part->backward);
 }
 
@@ -83,7 +86,7 @@ static void set_beside(struct fronts *f)
 			int64_t *after = &f->beside[i + 1][f->parts[i].keeps_output];
 			*after = lesser(*after, held + recorded_bytes(f, r));
 			for (int64_t k = i + 1; k < f->count; k++)
-				f->beside[k][0] = lesser(f->beside[k][0], held + state_bytes(f, r));
+				f->beside[k][0] = lesser(f->beside[k][0], held + front_state_bytes(f, r));
 		}
 }
 
@@ -230,7 +233,7 @@ static int64_t split_before(struct fronts *f, struct front_range r, int64_t k, i
 	const struct front *rights = front_of(f, (struct front_range){k, r.j, false});
 	const struct front *lefts = front_of(f, (struct front_range){r.i, k, r.pin});
 	const double advance = extra_of_advance(f, r.i, k);
-	const int64_t state = state_bytes(f, r);
+	const int64_t state = front_state_bytes(f, r);
 	struct front_point *to = f->option;
 	int64_t bytes;
 	double extra;
@@ -264,7 +267,7 @@ static bool solve_range(struct fronts *f, struct front_range r)
 		return true;
 	int64_t n = record_first(f, r);
 	for (int64_t k = r.i + 1; k < r.j && f->starts[k - 1] - f->starts[r.i] <= extra; k++) {
-		const int64_t all = state_bytes(f, r) + need + cotangent_bytes(f, r.j);
+		const int64_t all = front_state_bytes(f, r) + need + cotangent_bytes(f, r.j);
 		if (all > bytes)
 			break;
 		if (extra_of_advance(f, r.i, k) <= extra)
@@ -309,7 +312,7 @@ static double extra_within(const struct front *front, int64_t bytes)
 static int64_t best_choice(const struct fronts *f, struct front_range r, int64_t bytes)
 {
 	const struct front *rest = front_of(f, (struct front_range){r.i + 1, r.j, f->parts[r.i].keeps_output});
-	const int64_t state = state_bytes(f, r), around = state + cotangent_bytes(f, r.j);
+	const int64_t state = front_state_bytes(f, r), around = state + cotangent_bytes(f, r.j);
 	int64_t best = 0, need = f->parts[r.i].forward_first;
 	double least = bytes < bytes_to_record(f, r) ? INFINITY : extra_within(rest, bytes - recorded_bytes(f, r));
 	for (int64_t k = r.i + 1; k < r.j && around + need <= bytes; k++) {
@@ -335,7 +338,7 @@ static double extract_range(const struct fronts *f, struct front_range r, int64_
 		slot = action_list_keep(list, r.i, slot);
 		action_list_push(list, ACT_FORWARD, r.i, k, 0);
 		extra += extra_of_advance(f, r.i, k);
-		extra += extract_range(f, (struct front_range){k, r.j, false}, bytes - state_bytes(f, r), -1, list);
+		extra += extract_range(f, (struct front_range){k, r.j, false}, bytes - front_state_bytes(f, r), -1, list);
 		r.j = k;
 	}
 	action_list_record(list, r.i, r.i + 1, slot);

@@ -114,7 +114,7 @@ static const struct row *root_of(const struct table *t, bool pin) { return row_a
 static float *cell_at(const struct row *row, int64_t m) { return row->cells + (m - row->low); }
 
 /* Returns ROW's time at any level M; `never` below LOW. */
-static float time_at(const struct row *row, int64_t m)
+static float time_of_row(const struct row *row, int64_t m)
 {
 	return m < row->low ? never : *cell_at(row, lesser(m, row->high));
 }
@@ -279,7 +279,9 @@ static void fill_range(struct table *t, struct range r)
 	const int64_t held = held_quanta(t, r), record = record_level(t, r), state = quanta_of(t, state_of(t, r));
 	float best = never;
 	for (int64_t m = row->low; m <= row->high; m++)
-		*cell_at(row, m) = m < record ? never : rest ? (float)part->time + time_at(rest, m - held) : (float)part->last;
+		*cell_at(row, m) = m < record ? never
+		                   : rest     ? (float)part->time + time_of_row(rest, m - held)
+		                              : (float)part->last;
 	for (struct split split = first_split(t, r); split.k < r.j; next_split(t, r, &split))
 		take_split(row, split_level(t, r, state, &split), (float)(t->sums[split.k] - t->sums[r.i]),
 		           row_at(t, split.k, r.j, false), state, row_at(t, r.i, split.k, r.pin));
@@ -386,7 +388,7 @@ void table_measure(const struct table *t, int64_t top, struct table_size *size)
 
 int64_t table_least(const struct table *t) { return root_of(t, false)->low; }
 
-double table_time(const struct table *t, int64_t level) { return (double)time_at(root_of(t, false), level); }
+double table_time(const struct table *t, int64_t level) { return (double)time_of_row(root_of(t, false), level); }
 
 /* Returns V's choice for R, of at least two parts, at level M: 0 to record the first part, else the k of a split. */
 static int64_t choice_at(const struct table *t, struct range r, int64_t m)
@@ -396,13 +398,13 @@ static int64_t choice_at(const struct table *t, struct range r, int64_t m)
 	float least_time = never;
 	if (m >= record_level(t, r))
 		least_time = (float)t->parts[r.i].time +
-		             time_at(row_at(t, r.i + 1, r.j, t->parts[r.i].keeps_output), m - held_quanta(t, r));
+		             time_of_row(row_at(t, r.i + 1, r.j, t->parts[r.i].keeps_output), m - held_quanta(t, r));
 	for (struct split split = first_split(t, r); split.k < r.j; next_split(t, r, &split)) {
 		if (m < split_level(t, r, held, &split))
 			continue;
-		const float right = time_at(row_at(t, split.k, r.j, false), m - held);
+		const float right = time_of_row(row_at(t, split.k, r.j, false), m - held);
 		const float time =
-			(float)(t->sums[split.k] - t->sums[r.i]) + right + time_at(row_at(t, r.i, split.k, r.pin), m);
+			(float)(t->sums[split.k] - t->sums[r.i]) + right + time_of_row(row_at(t, r.i, split.k, r.pin), m);
 		if (time < least_time) {
 			least_time = time;
 			best = split.k;
@@ -422,7 +424,7 @@ static int64_t choose(const struct table *t, struct range r, int64_t *m)
 	}
 	/* A row never rises: its time at M may be that of a lower level. */
 	*m = lesser(*m, row->high);
-	while (*m > row->low && time_at(row, *m - 1) <= time_at(row, *m))
+	while (*m > row->low && time_of_row(row, *m - 1) <= time_of_row(row, *m))
 		--*m;
 	return r.j == r.i + 1 ? 0 : choice_at(t, r, *m);
 }
@@ -431,14 +433,14 @@ static int64_t choose(const struct table *t, struct range r, int64_t *m)
  * Appends the actions of R at level M. SLOT holds the state before R; -1: that state is the current one. The
  * recursion is at most one call deep for each part of the outer table and of one inner table.
  */
-static void extract(const struct table *t, struct range r, int64_t m, int64_t slot, struct action_list *list)
+static void append_range(const struct table *t, struct range r, int64_t m, int64_t slot, struct action_list *list)
 {
 	const struct part *part = &t->parts[r.i];
 	/* The left side of a split is R with an earlier end: the next iteration. */
 	for (;;) {
 		if (is_block(t, r)) {
 			const struct table *inner = &t->inner[r.i];
-			extract(inner, (struct range){0, inner->count, r.pin && inner->pins}, m, slot, list);
+			append_range(inner, (struct range){0, inner->count, r.pin && inner->pins}, m, slot, list);
 			return;
 		}
 		const int64_t k = choose(t, r, &m);
@@ -446,18 +448,18 @@ static void extract(const struct table *t, struct range r, int64_t m, int64_t sl
 			break;
 		slot = action_list_keep(list, part->begin, slot);
 		action_list_push(list, ACT_FORWARD, part->begin, t->parts[k].begin, 0);
-		extract(t, (struct range){k, r.j, false}, m - quanta_of(t, state_of(t, r)), -1, list);
+		append_range(t, (struct range){k, r.j, false}, m - quanta_of(t, state_of(t, r)), -1, list);
 		r.j = k;
 	}
 	action_list_record(list, part->begin, part->end, slot);
 	if (r.j > r.i + 1)
-		extract(t, (struct range){r.i + 1, r.j, part->keeps_output}, m - held_quanta(t, r), -1, list);
+		append_range(t, (struct range){r.i + 1, r.j, part->keeps_output}, m - held_quanta(t, r), -1, list);
 	action_list_push(list, ACT_BACKWARD, part->begin, part->end, 0);
 }
 
 void table_extract(const struct table *table, int64_t level, struct action_list *list)
 {
-	extract(table, (struct range){0, table->count, false}, level, -1, list);
+	append_range(table, (struct range){0, table->count, false}, level, -1, list);
 }
 
 void least_peak_extract(const struct part *parts, int64_t count, struct action_list *list)

@@ -102,7 +102,7 @@ static const char *describe_file(struct session *s, const char *path, int64_t si
 }
 
 /* Adds the file at PATH, which may be NULL. */
-static bool add_file(struct session *s, struct rank_facts *facts, const char *label, const char *path)
+static bool add_file_fact(struct session *s, struct rank_facts *facts, const char *label, const char *path)
 {
 	int64_t size = 0;
 	const uint64_t key = path ? file_key(s, path, &size) : RANK_ANY;
@@ -122,7 +122,7 @@ static const char *param_path(struct session *s, const struct param *param)
 }
 
 /* True if the value of OPTION is one of its words, and no file. */
-static bool is_word(const struct session *s, int option)
+static bool has_listed_word(const struct session *s, int option)
 {
 	const char *value = s->line.values[option], *at = option_words(option, s->command->letter);
 	for (size_t length; value && *at; at += length + (at[length] == ' ')) {
@@ -142,15 +142,15 @@ enum status session_compare_files(struct session *s)
 	for (int i = 0; i < OPTION_COUNT && added; i++) {
 		const char *label = arena_printf(&s->arena, "the file of --%s", option_table[i].name);
 		if (option_table[i].use & READ)
-			added = is_word(s, i) ? label && ranks_add_text(&facts, STATUS_USAGE, label, s->line.values[i])
-			                      : add_file(s, &facts, label, s->line.values[i]);
+			added = has_listed_word(s, i) ? label && ranks_add_text(&facts, STATUS_USAGE, label, s->line.values[i])
+			                              : add_file_fact(s, &facts, label, s->line.values[i]);
 	}
 	for (size_t i = 0; i < s->line.param_files.count && added; i++)
-		added = add_file(s, &facts, "the file of --params", s->line.param_files.items[i]);
+		added = add_file_fact(s, &facts, "the file of --params", s->line.param_files.items[i]);
 	for (size_t i = 0; i < s->chain.param_count && added; i++) {
 		const struct param *param = &s->chain.params[i];
 		const char *label = arena_printf(&s->arena, "the file of '%s'", param->name);
-		added = add_file(s, &facts, label, param_path(s, param));
+		added = add_file_fact(s, &facts, label, param_path(s, param));
 	}
 	TRY_ALLOC(added, &s->diags);
 	return compare(s, &facts);

@@ -72,7 +72,7 @@ struct written {
 	int64_t count;
 };
 
-static void on_progress(void *context, const struct action *action, double done, int64_t live, int64_t peak)
+static void show_progress(void *context, const struct action *action, double done, int64_t live, int64_t peak)
 {
 	struct checker *c = context;
 	(void)action, (void)live, (void)peak;
@@ -85,7 +85,7 @@ static enum status run_on_input(struct checker *c, const struct job_options *job
 {
 	struct session *s = c->session;
 	const struct run_options options = {
-		.job = *job, .dtype = DTYPE_F64, .progress = c->progress.on ? on_progress : NULL, .progress_context = c};
+		.job = *job, .dtype = DTYPE_F64, .progress = c->progress.on ? show_progress : NULL, .progress_context = c};
 	const struct trial trial = {s, c->in, c->out, arena, options, .compare = true};
 	struct input input;
 	struct reader reader;
@@ -317,7 +317,8 @@ struct verdict {
 };
 
 /* Compares the bits of OTHER with BASE, its counters with its plan, and recomputed states with the first ones. */
-static void judge(struct checker *c, const struct gradient *base, const struct gradient *other, struct verdict *verdict)
+static void judge_gradient(struct checker *c, const struct gradient *base, const struct gradient *other,
+                           struct verdict *verdict)
 {
 	const struct counters *p = &other->result.predicted, *m = &other->result.measured;
 	const struct state_hashes *again = &other->result.recomputed;
@@ -347,7 +348,7 @@ static enum status check_run(struct checker *c, const struct gradient *base, con
 	c->what = what;
 	if (is_mine(c)) {
 		TRY(differentiate(c, policy, threads, tile, &other));
-		judge(c, base, &other, &verdict);
+		judge_gradient(c, base, &other, &verdict);
 		outcome_free(&other);
 	}
 	TRY(end_task(c, &verdict, sizeof verdict));
@@ -493,7 +494,7 @@ static enum status check_forward(struct checker *c, const struct program_decl *p
 }
 
 /* Gives all ranks the input, which rank 0 reads. */
-static enum status read_input(struct checker *c)
+static enum status share_input(struct checker *c)
 {
 	struct session *s = c->session;
 	const bool first = ranks_index(s->ranks) == 0;
@@ -512,7 +513,7 @@ enum status command_check(struct session *s)
 {
 	struct checker c = {.session = s, .what = "check", .all = 2 * GRADIENT};
 	TRY(session_load_chain(s));
-	TRY(read_input(&c));
+	TRY(share_input(&c));
 	s->set.dtype = DTYPE_F64; /* for params, too */
 	TRY(session_bind(s, true, DTYPE_F64));
 	TRY(session_open_report(s, &c.report));

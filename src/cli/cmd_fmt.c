@@ -1,7 +1,7 @@
 /* ckptc fmt: the chain in canonical form. */
 #include "cli/session.h"
 
-static void count(void *context, const char *text, size_t length)
+static void count_bytes(void *context, const char *text, size_t length)
 {
 	size_t *bytes = context;
 	(void)text;
@@ -15,7 +15,7 @@ enum status command_fmt(struct session *s)
 	if (!s->line.file && !s->line.text)
 		s->line.file = "-";
 	TRY(session_load_syntax(s));
-	syntax_format(&s->syntax, count, &bytes);
+	syntax_format(&s->syntax, count_bytes, &bytes);
 	if (bytes > MAX_SOURCE) /* ckptc would refuse to read it */
 		return diag_file(&s->diags, STATUS_LIMIT, s->source.name, -1,
 		                 "in canonical form it has %zu bytes, beyond the limit of %d MiB", bytes, MAX_SOURCE >> 20);

@@ -55,7 +55,7 @@ static bool has_params(struct session *s, const char *path)
 }
 
 /* Returns what the run reads from the file at PATH, such as "the input"; NULL if it does not read that file. */
-static const char *read_from(struct session *s, const char *path)
+static const char *describe_read(struct session *s, const char *path)
 {
 	if (s->in.open && stream_is_at(s->in.input.fd, path))
 		return "the input";
@@ -97,7 +97,7 @@ static enum status open_beside(struct session *s, struct beside *beside)
 		return STATUS_OK;
 	if (!output_replaces(events))
 		return open_events(beside);
-	const char *read = read_from(s, events);
+	const char *read = describe_read(s, events);
 	return read ? diag_file(&s->diags, STATUS_USAGE, events, -1, "--events would overwrite %s", read) : STATUS_OK;
 }
 

@@ -165,7 +165,7 @@ static int compare_times(const void *a, const void *b)
 }
 
 /* Returns the spread of COUNT times, which it sorts. */
-static struct spread spread_of(double *times, int count)
+static struct spread spread_of_times(double *times, int count)
 {
 	qsort(times, (size_t)count, sizeof *times, compare_times);
 	return (struct spread){(times[(count - 1) / 2] + times[count / 2]) / 2, times[count / 4],
@@ -174,7 +174,7 @@ static struct spread spread_of(double *times, int count)
 
 static void set_gradient(struct profile_row *row, double *times, int count)
 {
-	row->gradient = spread_of(times, count);
+	row->gradient = spread_of_times(times, count);
 	row->spread_percent = 100 * (row->gradient.high - row->gradient.low) / fmax(row->gradient.middle, 1e-6);
 }
 
@@ -259,8 +259,8 @@ static enum status measure_pairs(struct profiler *p, const struct portion *porti
 		backward[count] = both[count] - forward[count];
 		spent += forward[count] + both[count];
 	}
-	row->forward = spread_of(forward, count);
-	row->backward = spread_of(backward, count);
+	row->forward = spread_of_times(forward, count);
+	row->backward = spread_of_times(backward, count);
 	set_gradient(row, both, count);
 	if (row->backward.middle <= 0) /* noise has hidden it */
 		row->backward.middle = (double)NAN;

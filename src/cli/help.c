@@ -70,7 +70,7 @@ enum status help_print_op(struct session *s, enum op op)
 }
 
 /* Writes a line for each word that OPTION takes with COMMAND. */
-static void put_values(const struct text *text, const struct command *command, int option)
+static void put_choices(const struct text *text, const struct command *command, int option)
 {
 	for (const char *at = option_words(option, command->letter); *at;) {
 		const size_t length = strcspn(at, " ");
@@ -92,7 +92,7 @@ enum status help_print_options(struct session *s)
 			const char letter[] = {row->short_name, '\0'};
 			text_printf(&file->text, "option\t%s\t--%s\t%s\t%s\t%s\n", command_table[c].name, row->name, row->argument,
 			            row->help, letter);
-			put_values(&file->text, &command_table[c], i);
+			put_choices(&file->text, &command_table[c], i);
 		}
 	}
 	for (int op = 0; op < OP_COUNT; op++)

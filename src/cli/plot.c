@@ -128,7 +128,7 @@ enum status watch_open(struct session *s, struct watch *watch, const struct grad
  * Adds EVENT to the timeline if it belongs to the first tile of an array; each array replaces the one before. The
  * timeline begins at the tile's first step: reading the input may take most of a short run, and is not drawn.
  */
-static enum status follow(struct watch *watch, const struct event *event)
+static enum status follow_event(struct watch *watch, const struct event *event)
 {
 	struct session *s = watch->session;
 	const int64_t steps = watch->result->job.whole.steps;
@@ -163,7 +163,7 @@ enum status watch_event(void *context, const struct event *event)
 	struct watch *watch = context;
 	if (watch->trace_file)
 		trace_put(&watch->trace, &watch->result->job, event);
-	return watch->plot && event->worker == 0 ? follow(watch, event) : STATUS_OK;
+	return watch->plot && event->worker == 0 ? follow_event(watch, event) : STATUS_OK;
 }
 
 enum status watch_close(struct watch *watch)

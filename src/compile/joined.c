@@ -105,7 +105,7 @@ static bool joins(struct joint_run *r, const struct launch *launch)
 }
 
 /* Keeps the array of ENTRY to the last launch of R. */
-static void keep(const struct joint_run *r, uint32_t entry)
+static void keep_array(const struct joint_run *r, uint32_t entry)
 {
 	const int32_t last = (int32_t)(r->first + r->count - 1);
 	if (entry != NO_VALUE && r->c->values[r->owner[entry]].last_read < last)
@@ -118,10 +118,10 @@ static void keep_others(const struct joint_run *r, const struct launch *launch)
 		for (size_t k = 0; k < KERNEL_OP_READS; k++) {
 			const struct kernel_op *m = &launch->kernel_ops[i];
 			if (m->args[k].kind == ARG_SCALAR || (m->kind == KERNEL_OP_FILL && m->args[k].kind == ARG_ARRAY))
-				keep(r, m->args[k].index);
+				keep_array(r, m->args[k].index);
 		}
 	for (int k = 0; launch->kind == LAUNCH_CALL && is_stack(launch) && k < 2; k++)
-		keep(r, launch->needs[k]);
+		keep_array(r, launch->needs[k]);
 }
 
 /* Returns the only instruction that reads VALUE, if that is an OP of the launch after R's first; else NULL. */

@@ -45,7 +45,10 @@ static void join_values(struct joining *j)
 		body->values[i].streamed |= is_cut_param(j, &body->values[i]);
 }
 
-static uint32_t map(const struct joining *j, uint32_t value) { return value == NO_VALUE ? NO_VALUE : j->mapped[value]; }
+static uint32_t map_value(const struct joining *j, uint32_t value)
+{
+	return value == NO_VALUE ? NO_VALUE : j->mapped[value];
+}
 
 /* Lets the recording instruction keep what INSTR of the backward body would recompute. */
 static void keep_again(const struct joining *j, const struct instr *instr)
@@ -93,10 +96,10 @@ static bool join_instrs(struct joining *j)
 		*instr = back->instrs[i];
 		uint32_t *const reads[] = {&instr->v, &instr->a, &instr->y, &instr->k, &instr->l, &instr->g};
 		for (size_t k = 0; k < sizeof reads / sizeof *reads; k++)
-			*reads[k] = map(j, *reads[k]);
+			*reads[k] = map_value(j, *reads[k]);
 		uint32_t *const outs[] = {&instr->out, &instr->out_a};
 		for (size_t k = 0; k < sizeof outs / sizeof *outs; k++) {
-			*outs[k] = map(j, *outs[k]);
+			*outs[k] = map_value(j, *outs[k]);
 			if (*outs[k] != NO_VALUE)
 				body->values[*outs[k]].instr = at;
 		}
@@ -142,7 +145,7 @@ static void join_ports(struct joining *j, bool want_value)
 		joint->value = own_out(j, record->outs[0].value, NO_VALUE);
 		(void)body_add_out(body, PORT_SLOT, 0, joint->value);
 	}
-	joint->gradient = own_out(j, map(j, back->outs[0].value), joint->value);
+	joint->gradient = own_out(j, map_value(j, back->outs[0].value), joint->value);
 	(void)body_add_out(body, PORT_COTANGENT, 0, joint->gradient);
 }
 

@@ -54,7 +54,7 @@ static void move_slot(struct walk *w, uint32_t from, uint32_t to)
 }
 
 /* Moves the walk from the state before STEP to the one after it; the other way if BACK. */
-static void pass_step(struct walk *w, const struct step *step, bool back)
+static void move_walk(struct walk *w, const struct step *step, bool back)
 {
 	const struct body *body = step->body;
 	const struct slot_list before = step->live_in, after = step->live_out;
@@ -109,7 +109,7 @@ static bool pass_steps(struct walk *w, const struct step *step, int64_t position
 	const int64_t sign = back ? -1 : 1, looks = lesser(count, (int64_t)step->live_in.count + 1);
 	bool any = true;
 	for (int64_t i = 1; i <= looks && any; i++) {
-		pass_step(w, step, back);
+		move_walk(w, step, back);
 		any = note_state(w, entered, position + sign * i);
 	}
 	return any && note_state(w, entered, position + sign * count);

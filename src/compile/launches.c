@@ -61,7 +61,7 @@ struct launch *compiler_launch(struct compiler *c, enum launch_kind kind)
 }
 
 /* True if VALUE, which INSTR makes, is read only by one of the ACCUMULATEs that follow INSTR. */
-static bool is_summed(const struct compiler *c, const struct instr *instr, uint32_t value)
+static bool is_only_accumulated(const struct compiler *c, const struct instr *instr, uint32_t value)
 {
 	const struct instr *end = c->body->instrs + c->body->instr_count;
 	if (value == NO_VALUE || c->values[value].reads != 1)
@@ -80,7 +80,7 @@ static const struct launch_use *compile_use(struct compiler *c, const struct ins
 		const bool has = k < instr->use->count;
 		use->operands[k] = has ? compiler_entry(c, instr->use->operands[k]) : NO_VALUE;
 		use->outs[k] = has ? compiler_entry(c, instr->use->outs[k]) : NO_VALUE;
-		use->summed |= (uint32_t)(has && is_summed(c, instr, instr->use->outs[k])) << k;
+		use->summed |= (uint32_t)(has && is_only_accumulated(c, instr, instr->use->outs[k])) << k;
 	}
 	return use;
 }

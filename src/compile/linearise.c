@@ -142,7 +142,7 @@ struct liveness {
 };
 
 /* Sets *FOUND for BODY. False if out of memory. */
-static bool find_needed(struct lineariser *l, const struct body *body, struct liveness *found)
+static bool find_needed_values(struct lineariser *l, const struct body *body, struct liveness *found)
 {
 	found->live = body_find_live(body, &l->scratch);
 	found->needed = arena_array(&l->scratch, body->value_count + 1, sizeof *found->needed);
@@ -201,7 +201,7 @@ static void sum_executions(struct lineariser *l, const struct body *only)
 	struct linear *out = l->out;
 	const struct body *record = l->body;
 	struct liveness all, few;
-	if (!find_needed(l, record, &all) || !find_needed(l, only, &few))
+	if (!find_needed_values(l, record, &all) || !find_needed_values(l, only, &few))
 		return;
 	const uint32_t last = record->instr_count ? record->instrs[record->instr_count - 1].step : 0;
 	for (size_t i = 0; i < record->instr_count; i++) {
@@ -298,14 +298,14 @@ static bool begin_bodies(struct lineariser *l)
 }
 
 /* Returns the COUNT items of SIZE bytes at ITEMS, copied to ARENA. */
-static void *keep_list(struct arena *arena, const void *items, size_t count, size_t size)
+static void *copy_list(struct arena *arena, const void *items, size_t count, size_t size)
 {
 	void *kept = arena_array(arena, count, size);
 	return kept && count ? memcpy(kept, items, count * size) : kept;
 }
 
 /* Copies the lists of BODY from the scratch arena. Those that are as in the step's body are the same. */
-static void keep_body(struct lineariser *l, struct body *body)
+static void copy_body_lists(struct lineariser *l, struct body *body)
 {
 	const struct body *from = l->step->body;
 	struct arena *arena = body->arena = l->arena;
@@ -314,12 +314,12 @@ static void keep_body(struct lineariser *l, struct body *body)
 	const bool same_instrs = body->instr_count == from->instr_count && from->instr_count > 0 &&
 	                         !memcmp(body->instrs, from->instrs, from->instr_count * sizeof *from->instrs);
 	body->value_capacity = body->value_count;
-	body->values = same_values ? from->values : keep_list(arena, body->values, body->value_count, sizeof *body->values);
+	body->values = same_values ? from->values : copy_list(arena, body->values, body->value_count, sizeof *body->values);
 	body->instr_capacity = body->instr_count;
-	body->instrs = same_instrs ? from->instrs : keep_list(arena, body->instrs, body->instr_count, sizeof *body->instrs);
+	body->instrs = same_instrs ? from->instrs : copy_list(arena, body->instrs, body->instr_count, sizeof *body->instrs);
 	if (body->ins != from->ins)
-		body->ins = keep_list(arena, body->ins, body->in_capacity = body->in_count, sizeof *body->ins);
-	body->outs = keep_list(arena, body->outs, body->out_capacity = body->out_count, sizeof *body->outs);
+		body->ins = copy_list(arena, body->ins, body->in_capacity = body->in_count, sizeof *body->ins);
+	body->outs = copy_list(arena, body->outs, body->out_capacity = body->out_count, sizeof *body->outs);
 }
 
 /* Keeps the bodies of a brief step, at their lengths: a written-out chain has many of them. */
@@ -328,18 +328,18 @@ static void keep_bodies(struct lineariser *l)
 	if (!body_is_brief(l->step->body))
 		return;
 	struct body *only = l->out->record_only;
-	keep_body(l, l->body);
-	keep_body(l, l->back);
+	copy_body_lists(l, l->body);
+	copy_body_lists(l, l->back);
 	only->arena = l->arena;
 	only->values = l->body->values;
 	only->value_capacity = only->value_count;
 	only->instrs = l->body->instrs;
 	only->instr_capacity = only->instr_count;
-	only->outs = keep_list(l->arena, only->outs, only->out_capacity = only->out_count, sizeof *only->outs);
+	only->outs = copy_list(l->arena, only->outs, only->out_capacity = only->out_count, sizeof *only->outs);
 }
 
 /* Lists the operations that read each residual, and the params that the backward body reads. */
-static void note_uses(struct lineariser *l)
+static void list_readers(struct lineariser *l)
 {
 	struct linear *out = l->out;
 	const struct body *back = l->back;
@@ -369,8 +369,8 @@ static void note_uses(struct lineariser *l)
 enum status linearise(const struct context *context, struct linear *linear, const struct step *step,
                       const struct policy *policy)
 {
-	static void (*const parts[])(struct lineariser *) = {mark_reached,          add_keeps, regions_plan, backward_make,
-	                                                     make_recording_bodies, note_uses, keep_bodies};
+	static void (*const parts[])(struct lineariser *) = {
+		mark_reached, add_keeps, regions_plan, backward_make, make_recording_bodies, list_readers, keep_bodies};
 	struct lineariser l = {.arena = context->arena, .out = linear, .step = step, .policy = policy};
 	*linear = (struct linear){.step = step};
 	arena_init(&l.scratch, context->arena->allocator);

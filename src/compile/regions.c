@@ -61,7 +61,7 @@ static bool is_saved(const struct lineariser *l, uint32_t region, uint32_t value
 	}
 }
 
-static void need(struct lineariser *l, struct value_list *list, uint32_t value)
+static void need_value(struct lineariser *l, struct value_list *list, uint32_t value)
 {
 	if (value != NO_VALUE && l->body->values[value].from != FROM_PARAM && add_to_set(l, value))
 		push(l, list, value);
@@ -76,17 +76,17 @@ static void collect_needs(struct lineariser *l, uint32_t id, struct value_list *
 		if (inner != id) {
 			const struct value_list *kept = &l->regions[inner].kept;
 			for (size_t k = 0; k < kept->count; k++)
-				need(l, needs, kept->items[k]);
+				need_value(l, needs, kept->items[k]);
 			i = region_at(l, inner)->end - 1;
 			continue;
 		}
 		const struct instr *instr = &l->body->instrs[i];
 		const unsigned reads = needs_of(l, instr);
 		for (uint32_t k = 0; k < instr_value_count(instr); k++)
-			need(l, needs, needs_value(l, instr, k) ? instr_value(instr, k) : NO_VALUE);
-		need(l, needs, reads & NEED_Y ? instr->out : NO_VALUE);
+			need_value(l, needs, needs_value(l, instr, k) ? instr_value(instr, k) : NO_VALUE);
+		need_value(l, needs, reads & NEED_Y ? instr->out : NO_VALUE);
 		for (int k = 0; k < MAX_KEEPS; k++)
-			need(l, needs, instr->out_keep[k]);
+			need_value(l, needs, instr->out_keep[k]);
 	}
 }
 
@@ -113,7 +113,7 @@ void regions_plan(struct lineariser *l)
 				continue;
 			const struct instr *instr = &l->body->instrs[v->instr];
 			for (uint32_t k = 0; k < instr_value_count(instr); k++)
-				need(l, &needs, instr_value(instr, k));
+				need_value(l, &needs, instr_value(instr, k));
 		}
 	}
 }

@@ -18,7 +18,7 @@ struct piece {
 	size_t n;
 };
 
-static inline void *place(const struct piece *b, const struct arg *arg)
+static inline void *address_of(const struct piece *b, const struct arg *arg)
 {
 	if (arg->kind == ARG_REGISTER)
 		return b->registers + (int64_t)arg->index * b->call->launch->register_bytes;
@@ -45,7 +45,7 @@ static void run_steps(const struct piece *b, const struct kernel_op *kernel_op, 
 {
 	const struct particulars *own = b->call->own;
 	const size_t count = kernel_op->step_count;
-	void *out = place(b, &kernel_op->out), *v = place(b, &kernel_op->v);
+	void *out = address_of(b, &kernel_op->out), *v = address_of(b, &kernel_op->v);
 	if (!own || !own->slots) {
 		kernels->run(out, v, kernel_op->steps, count, b->n);
 		return;
@@ -69,12 +69,12 @@ static void run_gather(const struct piece *b, const struct kernel_op *kernel_op,
 	const double factor =
 		kernel_op->own_scalar == NO_VALUE ? kernel_op->factor : b->call->own->scalars[kernel_op->own_scalar];
 	const struct gather_part part = {.back = instr->kind == INSTR_VJP,
-	                                 .to = place(b, &kernel_op->out),
+	                                 .to = address_of(b, &kernel_op->out),
 	                                 .from = b->call->frame[kernel_op->v.index],
 	                                 .first = b->first,
 	                                 .n = (int64_t)b->n,
 	                                 .factor = factor,
-	                                 .add = place(b, &kernel_op->a)};
+	                                 .add = address_of(b, &kernel_op->a)};
 	op_gather_get(instr->op, instr->attrs)(&call, &part);
 }
 
@@ -103,17 +103,17 @@ static void run_kernel_op(const struct piece *b, const struct kernel_op *kernel_
 		run_steps(b, kernel_op, kernels);
 		return;
 	case KERNEL_OP_ZERO:
-		memset(place(b, &kernel_op->out), 0, b->n * width);
+		memset(address_of(b, &kernel_op->out), 0, b->n * width);
 		return;
 	case KERNEL_OP_COPY: {
-		void *to = place(b, &kernel_op->out), *from = place(b, &kernel_op->v);
+		void *to = address_of(b, &kernel_op->out), *from = address_of(b, &kernel_op->v);
 		if (to != from)
 			memcpy(to, from, b->n * width);
 		return;
 	}
 	case KERNEL_OP_FILL:
 		if (!kernel_op->once || b->first == b->begin)
-			broadcast_fill(kernels, place(b, &kernel_op->out),
+			broadcast_fill(kernels, address_of(b, &kernel_op->out),
 			               &(struct broadcast){b->call->frame[kernel_op->v.index], kernel_op->from, kernel_op->to},
 			               b->first,
 			               kernel_op->once ? lesser(b->call->launch->block, b->end - b->begin) : (int64_t)b->n);
@@ -124,14 +124,14 @@ static void run_kernel_op(const struct piece *b, const struct kernel_op *kernel_
 	default:
 		break;
 	}
-	struct kernel_args args = {.out = place(b, &kernel_op->out),
-	                           .keep = {place(b, &kernel_op->keep[0]), place(b, &kernel_op->keep[1])},
-	                           .v = place(b, &kernel_op->v),
-	                           .a = place(b, &kernel_op->a),
-	                           .y = place(b, &kernel_op->y),
-	                           .k = place(b, &kernel_op->k),
-	                           .l = place(b, &kernel_op->l),
-	                           .g = place(b, &kernel_op->g),
+	struct kernel_args args = {.out = address_of(b, &kernel_op->out),
+	                           .keep = {address_of(b, &kernel_op->keep[0]), address_of(b, &kernel_op->keep[1])},
+	                           .v = address_of(b, &kernel_op->v),
+	                           .a = address_of(b, &kernel_op->a),
+	                           .y = address_of(b, &kernel_op->y),
+	                           .k = address_of(b, &kernel_op->k),
+	                           .l = address_of(b, &kernel_op->l),
+	                           .g = address_of(b, &kernel_op->g),
 	                           .scalar = scalar_of(b, kernel_op),
 	                           .number = {kernel_op->number[0], kernel_op->number[1]},
 	                           .n = b->n};

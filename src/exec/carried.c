@@ -73,7 +73,7 @@ struct stretch {
 	int64_t read_begin, read_end;
 };
 
-static struct stretch stretch_of(const struct tiles *tiles, int64_t chunk)
+static struct stretch stretch_of_chunk(const struct tiles *tiles, int64_t chunk)
 {
 	struct stretch s = {.begin = chunk * tiles->per_chunk * tiles->tile};
 	s.end = s.begin + tiles_rows_of(tiles, chunk);
@@ -101,7 +101,7 @@ enum status carried_run_chunk(struct worker *worker, int64_t chunk)
 {
 	struct run *run = worker->run;
 	const struct tiles *tiles = run->tiles;
-	const struct stretch s = stretch_of(tiles, chunk);
+	const struct stretch s = stretch_of_chunk(tiles, chunk);
 	int64_t begin = s.read_begin, next = tiles->window, written = s.begin;
 	worker->tile = 0;
 	worker->tile_row = s.begin;

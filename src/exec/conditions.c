@@ -38,7 +38,7 @@ static enum status open_counting(struct run *run, const struct context *context,
 	                 context->diags);
 }
 
-static enum status count(struct run *run, const struct counting *c, int64_t *iterations)
+static enum status count_iterations(struct run *run, const struct counting *c, int64_t *iterations)
 {
 	const void *ins[2] = {run->conditions.input.base, run->conditions.input.base};
 	void *outs[1] = {c->slab.base + round_up(c->program.workspace, ARRAY_ALIGN)};
@@ -82,7 +82,7 @@ static enum status run_counting(struct run *run, const struct context *context, 
 	TRY(reader_read(run->reader, run->conditions.input.base, input.dtype, shape_count(&input.shape), context->diags));
 	int64_t *iterations = arena_array(context->arena, c->lowered.conditions + 1, sizeof *iterations);
 	TRY_ALLOC(iterations, context->diags);
-	TRY(count(run, c, iterations));
+	TRY(count_iterations(run, c, iterations));
 	return keep_counts(run, iterations, c->lowered.conditions, changed);
 }
 

@@ -25,7 +25,7 @@ static int compare_doubles(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-static void fill(char *at, const struct type *type)
+static void fill_array(char *at, const struct type *type)
 {
 	const int64_t count = shape_count(&type->shape);
 	if (dtype_bits(type->dtype))
@@ -54,7 +54,7 @@ static void fill_ins(const struct evaluation *e, const bool *filled)
 	const struct body *body = e->program->body;
 	for (size_t i = 0; i < body->in_count; i++)
 		if (!filled || filled[i])
-			fill((char *)(uintptr_t)e->ins[i], body->values[body->ins[i].value].type);
+			fill_array((char *)(uintptr_t)e->ins[i], body->values[body->ins[i].value].type);
 }
 
 /*
@@ -144,7 +144,7 @@ static const void *find_residual(const struct linear *linear, const struct evalu
 }
 
 /* Sets *MEDIAN to the time of FORM's backward program, on what its recording program makes: a program's records. */
-static enum status time_recorded(struct measuring *m, const struct compiled_step *form, double *median)
+static enum status time_backward(struct measuring *m, const struct compiled_step *form, double *median)
 {
 	const struct body *body = form->backward.body;
 	const int64_t bytes = form->record.workspace + form->backward.workspace + port_bytes(form->record.body);
@@ -189,7 +189,7 @@ static enum status time_form(struct measuring *m, const struct compiled_step *fo
 		times->record = times->forward;
 	else if (linear->record_cost > 0)
 		TRY(time_program(m, &form->record_only, &times->record));
-	return m->programs ? time_recorded(m, form, &times->backward) : time_program(m, &form->backward, &times->backward);
+	return m->programs ? time_backward(m, form, &times->backward) : time_program(m, &form->backward, &times->backward);
 }
 
 /* Makes the sums that programs hold 0 again: backward calls of measurements are in them. Overwrites the made-up params. */
@@ -226,7 +226,7 @@ static enum status time_programs(struct measuring *m, struct slab *slab, const s
 	char *next = slab->base + most;
 	for (size_t i = 0; i < chain->param_count; i++) {
 		const struct type type = bound_type(&params[i]);
-		fill(next, &type);
+		fill_array(next, &type);
 		params[i].data = next;
 		next += room(&type);
 	}

@@ -194,21 +194,21 @@ static void prefetch_sum(const struct bound_param *param, int64_t first, int64_t
 		__builtin_prefetch(tail + at, 1);
 }
 
-static struct sum_place place_of(const struct addition *to, const struct matrix_piece *piece)
+static struct sum_place sum_place_of(const struct addition *to, const struct matrix_piece *piece)
 {
 	return (struct sum_place){to->offset + piece->first, piece->rows, piece->columns, piece->width};
 }
 
 static void begin_addition(const struct addition *to, const struct matrix_piece *piece)
 {
-	const struct sum_place place = place_of(to, piece);
+	const struct sum_place place = sum_place_of(to, piece);
 	if (to->e->turns)
 		to->e->turns->begin(to->e->turns->context, to->index, &place);
 }
 
 static void end_addition(const struct addition *to, const struct matrix_piece *piece)
 {
-	const struct sum_place place = place_of(to, piece);
+	const struct sum_place place = sum_place_of(to, piece);
 	if (to->e->turns)
 		to->e->turns->end(to->e->turns->context, to->index, &place);
 }
@@ -677,8 +677,9 @@ static bool is_place(const struct machine_state *m, const struct launch *loop, c
 }
 
 /*
- * exchange, if a result is the value that the loop carries under another name, as in a leapfrog. Values then change places
- * among those of the loop with as many bytes. Each of these values has two, so some are free for results and copies.
+ * swap_results, if a result is the value that the loop carries under another name, as in a leapfrog. Values then change
+ * places among those of the loop with as many bytes. Each of these values has two, so some are free for results and
+ * copies.
  */
 static void rotate(struct machine_state *m, const struct launch *loop)
 {
@@ -709,7 +710,7 @@ static void rotate(struct machine_state *m, const struct launch *loop)
 }
 
 /* Makes the results the next iteration's values. Swaps pointers, after a copy if the body left a result elsewhere. */
-static void exchange(struct machine_state *m, const struct launch *loop)
+static void swap_results(struct machine_state *m, const struct launch *loop)
 {
 	m->moved = true;
 	if (loop->rotates) {
@@ -763,7 +764,7 @@ static bool ends_loop(const struct machine_state *m, const struct launch *launch
 }
 
 /* Runs the groups that wait before LAUNCH if it may use their arrays otherwise than in a group. */
-static void settle(const struct machine_state *m, const struct launch *launch)
+static void run_waiting_groups(const struct machine_state *m, const struct launch *launch)
 {
 	if (launch->kind != LAUNCH_GROUP && launch->kind != LAUNCH_LOOP && launch->kind != LAUNCH_END)
 		wave_run(m->e->wave);
@@ -821,7 +822,7 @@ enum status evaluate(const struct evaluation *e)
 	open_frame(&m);
 	for (size_t i = 0; i < e->program->launch_count; i++) {
 		const struct launch *launch = &e->program->launches[i];
-		settle(&m, launch);
+		run_waiting_groups(&m, launch);
 		TRY(m.parts ? read_parts(&m, launch) : STATUS_OK);
 		TRY(neighbours_launch(e->neighbours, e->program, launch, m.frame));
 		if (run_joined(&m, launch)) {
@@ -868,7 +869,7 @@ enum status evaluate(const struct evaluation *e)
 		}
 		case LAUNCH_END: {
 			const struct launch *loop = &e->program->launches[launch->match];
-			exchange(&m, loop);
+			swap_results(&m, loop);
 			if (++m.counters[loop->level] < loop->iterations) {
 				move_dynamic(&m, loop);
 				i = launch->match;

@@ -105,7 +105,7 @@ static enum status refuse_sums(const struct run *run)
 }
 
 /* Fails if ranks that exchange rows do not have the same plan, as they have with the same options. */
-static enum status agree(const struct run *run)
+static enum status compare_plans(const struct run *run)
 {
 	const struct job *job = run->gradient->job;
 	const struct counters *c = &job->predicted;
@@ -127,7 +127,7 @@ enum status gradient_prepare(struct run *run)
 	const struct context *context = &run->context;
 	int64_t bytes = 0; /* unused: the job has counted them */
 	TRY(gradient_make_job(run, false));
-	TRY(agree(run));
+	TRY(compare_plans(run));
 	if (run->gradient->options->journal)
 		TRY(refuse_sums(run));
 	TRY(totals_open(run));

@@ -159,13 +159,13 @@ static bool is_simple(const struct chain *chain)
 	       chain->program_count == 0 && !chain->has_conditions;
 }
 
-static int64_t first_row(const struct halos *h, int64_t strip, int64_t strips)
+static int64_t first_row_of_strip(const struct halos *h, int64_t strip, int64_t strips)
 {
 	return h->least * strip + lesser(h->rows % strips, strip);
 }
 
 /* Cuts the array into strips of nearly as many rows each. */
-static void cut_array(struct halos *h)
+static void cut_strips(struct halos *h)
 {
 	const int64_t strips = STRIPS * (int64_t)ranks_count(h->run->ranks);
 	h->rows = h->type.shape.dim[0];
@@ -173,8 +173,8 @@ static void cut_array(struct halos *h)
 	h->least = h->rows / strips;
 	for (int64_t i = 0; i < STRIPS; i++) {
 		const int64_t strip = STRIPS * (int64_t)ranks_index(h->run->ranks) + i;
-		h->strips[i] =
-			(struct halo_strip){.begin = first_row(h, strip, strips), .end = first_row(h, strip + 1, strips)};
+		h->strips[i] = (struct halo_strip){.begin = first_row_of_strip(h, strip, strips),
+		                                   .end = first_row_of_strip(h, strip + 1, strips)};
 	}
 }
 
@@ -188,7 +188,7 @@ enum status halos_plan(struct halos *h, bool *fits)
 	if (!run->ranks || run->gradient || options->job.portion.before || !is_simple(run->chain) || type->shape.ndim < 1 ||
 	    type->dtype != dtype_compute(type->dtype) || !reader_seekable(run->reader) || !writer_seekable(options->value))
 		return STATUS_OK;
-	cut_array(h);
+	cut_strips(h);
 	TRY(find_halo(h, &options->job.portion, &halo));
 	if (halo <= 0 || h->least < 1 || 2 * halo <= STRIPS * h->least / WINDOWS_GOOD || h->least * h->row > HELD_MOST)
 		return STATUS_OK;

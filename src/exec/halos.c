@@ -27,7 +27,7 @@ static int64_t strip_rows(const struct halo_strip *strip)
 }
 
 /* Compiles STEP for strip S. Strips of equal rows share programs. */
-static enum status compile_step(struct halos *h, struct halo_step *step, int s)
+static enum status compile_for_strip(struct halos *h, struct halo_step *step, int s)
 {
 	const struct run *run = h->run;
 	const struct context context = {run->context.allocator, &h->arena, run->context.diags};
@@ -81,7 +81,7 @@ static enum status open_steps(struct halos *h)
 	bool uses_gemm = false;
 	for (size_t i = 0; i < STRIPS * h->count; i++) {
 		struct halo_step *step = &h->steps[i / STRIPS];
-		TRY(compile_step(h, step, i % STRIPS));
+		TRY(compile_for_strip(h, step, i % STRIPS));
 		const struct program *program = step->programs[i % STRIPS];
 		workspace = greater(workspace, program->workspace);
 		wave = greater(wave, program->wave);
@@ -98,7 +98,7 @@ static enum status open_steps(struct halos *h)
 }
 
 /* Reads COUNT rows from row FIRST on, around the end of the array, to TO. */
-static enum status read_rows(const struct halos *h, int64_t first, int64_t count, char *to)
+static enum status read_rows_around(const struct halos *h, int64_t first, int64_t count, char *to)
 {
 	const struct run *run = h->run;
 	const int64_t elements = h->row / (int64_t)dtype_size(h->type.dtype);
@@ -114,7 +114,7 @@ static enum status read_strips(struct halos *h)
 {
 	TRY(reader_check_size(h->run->reader, h->run->context.diags));
 	for (const struct halo_strip *strip = h->strips; strip < h->strips + STRIPS; strip++)
-		TRY(read_rows(h, strip->begin - strip->low, strip_rows(strip), strip->from));
+		TRY(read_rows_around(h, strip->begin - strip->low, strip_rows(strip), strip->from));
 	h->valid = h->halo;
 	return STATUS_OK;
 }
@@ -258,7 +258,7 @@ static enum status write_strips(struct halos *h)
 	return writer_end(writer, diags);
 }
 
-static void count_run(const struct halos *h)
+static void count_forward_pass(const struct halos *h)
 {
 	struct run_counters *counters = h->run->forward->counters;
 	counters->arrays++;
@@ -270,7 +270,7 @@ static void count_run(const struct halos *h)
 	counters->peak_bytes = greater(counters->peak_bytes, h->bytes);
 }
 
-static enum status run_array(struct halos *h)
+static enum status run_strips(struct halos *h)
 {
 	const struct run *run = h->run;
 	h->bytes = run->params->bytes + 2 * STRIPS * h->halo * h->row; /* a copy of each message waits on either side */
@@ -282,7 +282,7 @@ static enum status run_array(struct halos *h)
 	flush_end(before);
 	TRY(status);
 	TRY(write_strips(h));
-	count_run(h);
+	count_forward_pass(h);
 	return reader_skip(run->reader, run->context.diags);
 }
 
@@ -292,7 +292,7 @@ enum status halos_run(struct run *run, const struct type *type, bool *ran)
 	arena_init(&h.arena, run->context.allocator);
 	enum status status = halos_plan(&h, ran);
 	if (!status && *ran)
-		status = run_array(&h);
+		status = run_strips(&h);
 	wave_close(h.wave, run->context.allocator);
 	team_close(h.team);
 	slab_put(&h.slab, run->context.allocator);

@@ -135,7 +135,10 @@ static int64_t elements(const struct type *type, int64_t rows, int64_t row)
 	return rows * (row / (int64_t)dtype_size(dtype_compute(type->dtype)));
 }
 
-static int64_t first_row(const struct tiles *tiles, int64_t chunk) { return chunk * tiles->per_chunk * tiles->tile; }
+static int64_t first_row_of_chunk(const struct tiles *tiles, int64_t chunk)
+{
+	return chunk * tiles->per_chunk * tiles->tile;
+}
 
 enum status input_output_read_chunk(void *context, int index, int64_t chunk, struct diags *diags)
 {
@@ -151,12 +154,14 @@ enum status input_output_read_chunk(void *context, int index, int64_t chunk, str
 	struct input_copy *copy = run->passes.levels && run->passes.copy.fd >= 0 ? &run->passes.copy : NULL;
 	const int64_t size = (int64_t)dtype_size(dtype);
 	if (copy && copy->complete)
-		return input_copy_read(copy, first_row(tiles, chunk) * tiles->input_row, worker->input, count * size, diags);
+		return input_copy_read(copy, first_row_of_chunk(tiles, chunk) * tiles->input_row, worker->input, count * size,
+		                       diags);
 	if (!run->read_anywhere)
 		TRY(reader_read(run->reader, worker->input, dtype, count, diags));
 	if (!run->read_anywhere)
 		return copy ? input_copy_write(copy, worker->input, count * size, diags) : STATUS_OK;
-	const int64_t first = run->input_part.first + elements(&run->input, first_row(tiles, chunk), tiles->input_row);
+	const int64_t first =
+		run->input_part.first + elements(&run->input, first_row_of_chunk(tiles, chunk), tiles->input_row);
 	return reader_read_at(run->reader, first, worker->input, dtype, count, diags);
 }
 
@@ -195,7 +200,7 @@ enum status input_output_put_rows(struct worker *worker, int64_t chunk, struct d
 	struct run *run = worker->run;
 	const struct tiles *tiles = run->tiles;
 	struct writer *gradient = worker->gradient ? run->gradient->options->gradient : NULL;
-	const struct computed_rows rows = {worker->gradient, first_row(tiles, chunk), tiles_rows_of(tiles, chunk),
+	const struct computed_rows rows = {worker->gradient, first_row_of_chunk(tiles, chunk), tiles_rows_of(tiles, chunk),
 	                                   tiles->input_row};
 	if (gradient && passes_write(run))
 		TRY(write_rows(run, gradient, &run->input, &rows, diags));
@@ -203,7 +208,7 @@ enum status input_output_put_rows(struct worker *worker, int64_t chunk, struct d
 		return STATUS_OK;
 	const struct owned_rows owned = tiles_owned_output(tiles, chunk);
 	const char *value = worker->value + (run->forward ? owned.first * tiles->output_row : 0);
-	return input_output_write_rows(run, first_row(tiles, chunk), owned.count, value, diags);
+	return input_output_write_rows(run, first_row_of_chunk(tiles, chunk), owned.count, value, diags);
 }
 
 enum status input_output_write_rows(struct run *run, int64_t first, int64_t count, const char *from,

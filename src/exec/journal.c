@@ -40,7 +40,7 @@ static const struct {
 enum { LINE_MOST = 8192, SUM = 18, BLOCK = 64 << 10 };
 static const char spill_word[] = "spill ", spill_prefix[] = "ckptc-", spill_suffix[] = ".spill", last_line[] = "done";
 
-static enum status failed(const struct journal *journal, const char *what, struct diags *diags)
+static enum status fail_journal(const struct journal *journal, const char *what, struct diags *diags)
 {
 	return diag_file(diags, STATUS_IO, journal->path, -1, "cannot %s the journal: %s", what, strerror(errno));
 }
@@ -121,7 +121,7 @@ static enum status find_finished(struct reading *r, int64_t length)
 	if (length <= (int64_t)size)
 		return STATUS_OK;
 	if (!io_read_at(r->journal->fd, length - (int64_t)size - 1, last, size + 1, &got))
-		return failed(r->journal, "read", r->context->diags);
+		return fail_journal(r->journal, "read", r->context->diags);
 	r->finished = got == size + 1 && last[0] == '\n' && !memcmp(last + 1, line, size);
 	return STATUS_OK;
 }
@@ -132,7 +132,7 @@ static enum status read_block(struct reading *r)
 	r->used = 0;
 	if (io_read_at(r->journal->fd, r->at, r->block, BLOCK, &r->length))
 		return STATUS_OK;
-	return failed(r->journal, "read", r->context->diags);
+	return fail_journal(r->journal, "read", r->context->diags);
 }
 
 /* Reads the next line to r->line, without its checksum; sets r->ended if there is none. */
@@ -161,7 +161,7 @@ static enum status next_line(struct reading *r)
 	return STATUS_OK;
 }
 
-/* True if begin makes names like NAME, in the directory of --spill. Other files must not be opened or removed. */
+/* True if begin_journal makes names like NAME in the folder of --spill. Other files must not be opened or removed. */
 static bool is_spill_name(const char *name)
 {
 	const size_t prefix = strlen(spill_prefix), length = strlen(name);
@@ -220,7 +220,7 @@ static enum status read_head(struct reading *r)
 }
 
 /* Adds the costs in r->line, if it has any, to COSTS. False if out of memory. */
-static bool read_costs(const struct reading *r, struct journal_costs *costs, size_t *capacity)
+static bool read_line_costs(const struct reading *r, struct journal_costs *costs, size_t *capacity)
 {
 	struct measured_times times;
 	if (sscanf(r->line, "disk %la %la", &costs->write, &costs->read) == 2)
@@ -249,7 +249,7 @@ enum status journal_read_costs(const struct context *context, const char *path, 
 	bool memory = true;
 	for (bool good = !read_block(&r); good && memory && !r.ended && strncmp(r.line, "blob ", 5);) {
 		good = !next_line(&r);
-		memory = !good || r.ended || read_costs(&r, costs, &capacity);
+		memory = !good || r.ended || read_line_costs(&r, costs, &capacity);
 	}
 	close(journal.fd);
 	TRY_ALLOC(memory, context->diags);
@@ -274,13 +274,13 @@ static enum status read_blob(struct reading *r)
 	return STATUS_OK;
 }
 
-static enum status read_all(struct reading *r)
+static enum status read_blocks(struct reading *r)
 {
 	struct stat st;
 	const struct journal *journal = r->journal;
 	struct diags *diags = r->context->diags;
 	if (fstat(journal->fd, &st))
-		return failed(journal, "read", diags);
+		return fail_journal(journal, "read", diags);
 	if (!S_ISREG(st.st_mode))
 		return diag_file(diags, STATUS_IO, journal->path, -1, "is no regular file: a journal must outlive its run");
 	r->block = arena_alloc(r->context->arena, BLOCK);
@@ -310,7 +310,7 @@ static bool add_costs(const struct journal *journal)
 }
 
 /* Writes the head, then creates the spill file: after a kill at any moment, the next command knows what to remove. */
-static enum status begin(struct journal *journal, const struct context *context)
+static enum status begin_journal(struct journal *journal, const struct context *context)
 {
 	struct diags *diags = context->diags;
 	const char *directory = journal->directory;
@@ -326,7 +326,7 @@ static enum status begin(struct journal *journal, const struct context *context)
 	snprintf(line, sizeof line, "%s%s", spill_word, name);
 	ok = ok && add_line(journal, line) && add_costs(journal);
 	if (!ok || fdatasync(journal->fd))
-		return failed(journal, "write", diags);
+		return fail_journal(journal, "write", diags);
 	TRY(name_spill_file(journal, name, context));
 	journal->spill_fd = io_open(journal->spill_path, O_RDWR | O_CREAT | O_EXCL, 0600);
 	journal->begun = journal->spill_fd >= 0;
@@ -336,7 +336,7 @@ static enum status begin(struct journal *journal, const struct context *context)
 }
 
 /* Opens the spill file, which must have at least SIZE bytes, and cuts the journal after its first LENGTH bytes. */
-static enum status go_on(struct journal *journal, int64_t size, int64_t length, struct diags *diags)
+static enum status continue_journal(struct journal *journal, int64_t size, int64_t length, struct diags *diags)
 {
 	struct stat st;
 	journal->spill_fd = io_open(journal->spill_path, O_RDWR | O_NOFOLLOW | O_NONBLOCK, 0);
@@ -355,7 +355,7 @@ static enum status go_on(struct journal *journal, int64_t size, int64_t length, 
 		          "the spill file is short: the journal names %lld bytes of it", (long long)size);
 		return diag_hint(diags, "%s", journal->remedy);
 	}
-	return ftruncate(journal->fd, (off_t)length) ? failed(journal, "write", diags) : STATUS_OK;
+	return ftruncate(journal->fd, (off_t)length) ? fail_journal(journal, "write", diags) : STATUS_OK;
 }
 
 /* Opens the journal's file, or creates it, and locks it. */
@@ -366,16 +366,16 @@ static enum status lock(struct journal *journal, struct diags *diags)
 		struct stat held, named;
 		journal->fd = io_open(journal->file, O_RDWR | O_CREAT | O_APPEND | O_NONBLOCK, 0600);
 		if (journal->fd < 0)
-			return failed(journal, "open", diags);
+			return fail_journal(journal, "open", diags);
 		const bool locked = !flock(journal->fd, LOCK_EX | LOCK_NB);
 		if (!locked && errno == EWOULDBLOCK)
 			return diag_file(diags, STATUS_IO, journal->path, -1, "another process has this journal");
 		if (!locked || fstat(journal->fd, &held))
-			return failed(journal, "lock", diags);
+			return fail_journal(journal, "lock", diags);
 		/* Another command may have removed the file: then its lock guards nothing. */
 		const bool there = io_stat(journal->file, &named) == 0;
 		if (!there && errno != ENOENT)
-			return failed(journal, "lock", diags);
+			return fail_journal(journal, "lock", diags);
 		if (there && io_is_same_file(&held, &named))
 			return STATUS_OK;
 		close(journal->fd);
@@ -391,18 +391,18 @@ enum status journal_open(const struct context *context, struct journal *journal,
 	journal->number = journal->point_slot = journal->image_slot = -1;
 	journal->goes_on = journal->begun = false;
 	if (!output_follow(journal->path, file)) /* the target is removed at the end, the link stays */
-		return failed(journal, "open", context->diags);
+		return fail_journal(journal, "open", context->diags);
 	journal->file = arena_printf(context->arena, "%s", file);
 	TRY_ALLOC(journal->file, context->diags);
 	TRY(name_spill_file(journal, "ckptc-LETTERS.spill", context)); /* the note until the name is read */
 	journal->spill_path = NULL;
 	TRY(lock(journal, context->diags));
 	struct reading reading = {.journal = journal, .spill = spill, .context = context};
-	TRY(read_all(&reading));
+	TRY(read_blocks(&reading));
 	if (journal->spill_path && !journal->goes_on)
 		io_unlink(journal->spill_path); /* it holds nothing to resume from, or the command was done */
-	const enum status status =
-		journal->goes_on ? go_on(journal, spill->end, reading.at, context->diags) : begin(journal, context);
+	const enum status status = journal->goes_on ? continue_journal(journal, spill->end, reading.at, context->diags)
+	                                            : begin_journal(journal, context);
 	if (status) {
 		if (journal->spill_fd >= 0)
 			close(journal->spill_fd);

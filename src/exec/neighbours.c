@@ -13,7 +13,7 @@ void neighbours_begin(struct neighbours *n, int64_t tile_row)
 }
 
 /* Returns where N counts the array at OFFSET. Another array may be counted there. */
-static struct right_rows *place_of(struct neighbours *n, int64_t offset)
+static struct right_rows *rows_counted_at(struct neighbours *n, int64_t offset)
 {
 	const uint64_t hash = (uint64_t)offset / ARRAY_ALIGN * UINT64_C(0x9e3779b97f4a7c15);
 	return &n->arrays[hash >> 32 & (NEIGHBOURS_ARRAYS - 1)];
@@ -30,7 +30,7 @@ static int64_t right_rows(struct neighbours *n, const void *array)
 	if (!in_slab(n, array))
 		return n->tiles->exchanged;
 	const int64_t offset = (const char *)array - n->begin;
-	const struct right_rows *place = place_of(n, offset);
+	const struct right_rows *place = rows_counted_at(n, offset);
 	return place->offset == offset ? place->rows : 0;
 }
 
@@ -38,7 +38,7 @@ static void set_right_rows(struct neighbours *n, const void *array, int64_t rows
 {
 	const int64_t offset = (const char *)array - n->begin;
 	if (in_slab(n, array))
-		*place_of(n, offset) = (struct right_rows){offset, rows};
+		*rows_counted_at(n, offset) = (struct right_rows){offset, rows};
 }
 
 void neighbours_written(struct neighbours *n, const void *array, bool right)

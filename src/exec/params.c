@@ -294,8 +294,8 @@ static void fill_literal(const struct init *init, struct array *held, enum dtype
 }
 
 /* Sets HELD to SOURCE's values in the computing type. Takes SOURCE's array if it has that type, else makes one. */
-static enum status fill(const struct binder *b, const struct param *param, struct param_source *source,
-                        struct array *held)
+static enum status fill_held(const struct binder *b, const struct param *param, struct param_source *source,
+                             struct array *held)
 {
 	const enum dtype want = dtype_compute(source->type.dtype);
 	if (!source->init && dtype_compute(source->array.type.dtype) == want) {
@@ -319,7 +319,7 @@ static enum status load_values(const struct binder *b, const struct param *param
                                struct array *array)
 {
 	const enum dtype to = b->options->dtype;
-	TRY(fill(b, param, source, array));
+	TRY(fill_held(b, param, source, array));
 	if (param->declared->given)
 		values_round(array->data, array->type.dtype, (size_t)shape_count(&array->type.shape),
 		             param->declared->type.dtype);
@@ -374,7 +374,7 @@ static enum status bind_param(struct binder *b, size_t index, struct param_sourc
 	if (b->options->data && param->weak) { /* the exact values, and a block that holds them in either computing type */
 		const enum dtype compute = source->type.dtype;
 		source->type.dtype = DTYPE_F64;
-		status = fill(b, param, source, &exact);
+		status = fill_held(b, param, source, &exact);
 		if (!status)
 			status = new_array(b, param, &array, &source->type, DTYPE_F64);
 		source->type.dtype = compute;
@@ -468,7 +468,7 @@ void params_settle(struct params *params, const struct chain *chain, enum dtype 
  * Returns the first element of the part REF of an array of TYPE, and sets *PART to its
  * type. If a loop counter selects the part, *PART covers all parts that it may select.
  */
-static int64_t part_of(const struct type *type, const struct param_ref *ref, struct type *part)
+static int64_t select_part(const struct type *type, const struct param_ref *ref, struct type *part)
 {
 	int64_t first = 0;
 	*part = *type;
@@ -490,7 +490,7 @@ enum status params_check(const struct params *params, const struct body *body, c
 		const struct bound_param *bound = &params->bound[ref->param];
 		struct type part;
 		const struct type type = bound_type(bound);
-		const size_t first = (size_t)part_of(&type, ref, &part) * dtype_size(dtype_compute(part.dtype));
+		const size_t first = (size_t)select_part(&type, ref, &part) * dtype_size(dtype_compute(part.dtype));
 		struct operand_wrong wrong;
 		if (!bound->data ||
 		    op_check_operand(instr->op, instr->attrs, instr->of.v, &part, (const char *)bound->data + first, &wrong))

@@ -242,7 +242,7 @@ static enum status open_copy(struct run *run)
 }
 
 /* Checks that nobody has changed the file that all passes have read. */
-static enum status check_input(const struct run *run)
+static enum status check_file_unchanged(const struct run *run)
 {
 	const struct passes *passes = &run->passes;
 	if (passes->programs->count < 2 || passes->copy.fd >= 0 || run->copied || run->reader->held)
@@ -323,5 +323,5 @@ enum status passes_run(struct run *run, const struct pipeline *pipeline)
 		passes->copy.bytes;
 	run->read_anywhere = anywhere;
 	TRY(write_result(run));
-	return check_input(run);
+	return check_file_unchanged(run);
 }

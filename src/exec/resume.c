@@ -316,7 +316,7 @@ static enum status on_point(void *context, const struct machine_array *arrays, s
 /* The hooks of a worker that may skip. */
 
 /* A skipped backward call still reports the gradients that it completes. */
-static enum status on_call(void *context, const struct machine_call *call)
+static enum status skip_call(void *context, const struct machine_call *call)
 {
 	struct worker *worker = context;
 	if (!worker->walk.resuming.skips)
@@ -347,15 +347,15 @@ static enum status on_exchange(void *context, enum machine_input_output which, i
 	return resuming->computing.input_output(context, which, offset, type);
 }
 
-static enum status on_convert(void *context, int64_t to, int64_t from, const struct type *type, bool narrow)
+static enum status skip_convert(void *context, int64_t to, int64_t from, const struct type *type, bool narrow)
 {
 	const struct resuming *resuming = &((const struct worker *)context)->walk.resuming;
 	return resuming->skips ? STATUS_OK : resuming->computing.convert(context, to, from, type, narrow);
 }
 
 /* Skipped fetches are counted: the worker reads ahead from the right slot once it computes. */
-static enum status on_disk(void *context, enum machine_disk access, int64_t slot, const struct machine_array *arrays,
-                           size_t count)
+static enum status skip_disk(void *context, enum machine_disk access, int64_t slot, const struct machine_array *arrays,
+                             size_t count)
 {
 	struct worker *worker = context;
 	struct kept_states *kept = &worker->walk.kept;
@@ -378,10 +378,10 @@ void resume_hook(struct worker *worker)
 {
 	struct machine_hooks *hooks = &worker->walk.hooks;
 	worker->walk.resuming.computing = *hooks;
-	hooks->call = on_call;
+	hooks->call = skip_call;
 	hooks->input_output = on_exchange;
-	hooks->convert = on_convert;
-	hooks->disk = on_disk;
+	hooks->convert = skip_convert;
+	hooks->disk = skip_disk;
 	hooks->wants_point = on_moment;
 	hooks->point = on_point;
 }

@@ -23,7 +23,7 @@ static const struct param_ref *param_of(const struct reuse *r, uint32_t value)
 	return is ? step_param(r->step, &r->body->values[value].param) : NULL;
 }
 
-static void refuse(const struct reuse *r, uint32_t value)
+static void refuse_value(const struct reuse *r, uint32_t value)
 {
 	const struct param_ref *ref = param_of(r, value);
 	if (ref)
@@ -38,10 +38,10 @@ static void look_at_instr(const struct reuse *r, const struct instr *instr)
 	const struct param_ref *ref = product ? param_of(r, instr->a) : NULL;
 	for (size_t i = 0; i < count; i++)
 		if (!ref || reads[i] != instr->a || instr->v == instr->a)
-			refuse(r, reads[i]);
+			refuse_value(r, reads[i]);
 	for (uint32_t c = 0; instr->kind == INSTR_LOOP && c < instr->loop.carry_count; c++) {
-		refuse(r, instr->loop.carries[c].init);
-		refuse(r, instr->loop.carries[c].result);
+		refuse_value(r, instr->loop.carries[c].init);
+		refuse_value(r, instr->loop.carries[c].result);
 	}
 	if (instr->kind == INSTR_ACCUMULATE) {
 		const struct param_ref *sum = step_param(r->step, &instr->param);
@@ -59,7 +59,7 @@ static void look_at_steps(struct reuse *r)
 		for (size_t k = 0; k < r->body->instr_count; k++)
 			look_at_instr(r, &r->body->instrs[k]);
 		for (size_t k = 0; k < r->body->out_count; k++)
-			refuse(r, r->body->outs[k].value);
+			refuse_value(r, r->body->outs[k].value);
 	}
 }
 

@@ -33,7 +33,7 @@ void run_follow_format(struct writer *writer, const struct reader *reader)
 }
 
 /* Returns STATUS, of worker INDEX. If it is a failure, no worker of any rank waits for this one. */
-static enum status report(struct run *run, int index, enum status status)
+static enum status report_status(struct run *run, int index, enum status status)
 {
 	if (status)
 		turns_fail(&run->workers[index]);
@@ -42,18 +42,18 @@ static enum status report(struct run *run, int index, enum status status)
 	return status;
 }
 
-static enum status read_item(void *context, int index, int64_t item, struct diags *diags)
+static enum status read_for_worker(void *context, int index, int64_t item, struct diags *diags)
 {
 	struct run *run = context;
 	enum status status = ranks_check(run->ranks);
 	if (!status)
 		status = input_output_read_chunk(run, index, shares_chunk(run, item), diags);
-	return report(run, index, status);
+	return report_status(run, index, status);
 }
 
-static enum status compute_item(void *context, int index, int64_t item, struct diags *diags)
+static enum status compute_for_worker(void *context, int index, int64_t item, struct diags *diags)
 {
-	return report(context, index, worker_run_chunk(context, index, shares_chunk(context, item), diags));
+	return report_status(context, index, worker_run_chunk(context, index, shares_chunk(context, item), diags));
 }
 
 /* Adds sums up in the order of chunks: a run that has any sums writes chunks in order. */
@@ -89,9 +89,9 @@ void run_report_rows(struct run *run, int64_t rows)
 	pthread_mutex_unlock(&run->lock);
 }
 
-static enum status write_item(void *context, int index, int64_t item, struct diags *diags)
+static enum status write_for_worker(void *context, int index, int64_t item, struct diags *diags)
 {
-	return report(context, index, write_chunk(context, index, item, diags));
+	return report_status(context, index, write_chunk(context, index, item, diags));
 }
 
 static void release(struct run *run)
@@ -172,9 +172,9 @@ static enum status run_array(struct run *run)
 	                                  .read_in_order = !run->read_anywhere,
 	                                  .write_in_order = !run->write_anywhere,
 	                                  .dealt = run->gradient != NULL,
-	                                  .read = read_item,
-	                                  .compute = compute_item,
-	                                  .write = write_item,
+	                                  .read = read_for_worker,
+	                                  .compute = compute_for_worker,
+	                                  .write = write_for_worker,
 	                                  .context = run,
 	                                  .flush_denormals = run->options->flush_denormals,
 	                                  .allocator = run->context.allocator};

@@ -54,7 +54,7 @@ static void warn_alone(const struct run *run)
 		diag_warn(run->context.diags, "%s: %s", what, reason);
 }
 
-static enum status refuse(const struct run *run, const char *wrong)
+static enum status refuse_sharing(const struct run *run, const char *wrong)
 {
 	return diag_file(run->context.diags, STATUS_USAGE, NULL, -1, "ranks read and write rows in their places: %s",
 	                 wrong);
@@ -62,7 +62,7 @@ static enum status refuse(const struct run *run, const char *wrong)
 
 static enum status refuse_input(const struct run *run)
 {
-	return refuse(run, "the input must be a regular file (-i FILE), npy in C order, raw, text or csv");
+	return refuse_sharing(run, "the input must be a regular file (-i FILE), npy in C order, raw, text or csv");
 }
 
 enum status shares_check_input(const struct run *run)
@@ -84,7 +84,7 @@ enum status shares_begin_array(struct run *run)
 	if (!reader_seekable(run->reader))
 		return refuse_input(run);
 	if ((value && !writer_seekable(value)) || (gradient && !writer_seekable(gradient)))
-		return refuse(run, "the output must be a regular file (-o FILE), npy or raw");
+		return refuse_sharing(run, "the output must be a regular file (-o FILE), npy or raw");
 	return STATUS_OK;
 }
 
@@ -103,22 +103,25 @@ static enum status pass(const struct run *run, int64_t chunk, int tag, const voi
 	return ranks_send(run->ranks, owner(run, chunk + 1), tag, data, size);
 }
 
-static size_t state_size(const struct run *run) { return (size_t)run->tiles->state * sizeof(double); }
+static size_t folded_bytes(const struct run *run) { return (size_t)run->tiles->state * sizeof(double); }
 
 /* The state of the reduction, or those of the folds of a pass. */
-static double *state_of(const struct run *run) { return run->passes.levels ? run->passes.state : run->reduction.state; }
+static double *folded_state(const struct run *run)
+{
+	return run->passes.levels ? run->passes.state : run->reduction.state;
+}
 
 enum status shares_get_state(struct run *run, int64_t chunk)
 {
-	return get(run, chunk, TAG_STATE, state_of(run), state_size(run));
+	return get(run, chunk, TAG_STATE, folded_state(run), folded_bytes(run));
 }
 
 enum status shares_pass_state(struct run *run, int64_t chunk)
 {
-	return pass(run, chunk, TAG_STATE, state_of(run), state_size(run));
+	return pass(run, chunk, TAG_STATE, folded_state(run), folded_bytes(run));
 }
 
-static enum sum_kind kind_of(const struct run *run, size_t i) { return run->gradient->job->sums.kinds[i]; }
+static enum sum_kind sum_kind_of(const struct run *run, size_t i) { return run->gradient->job->sums.kinds[i]; }
 
 static size_t sum_bytes(const struct run *run, size_t i)
 {
@@ -148,7 +151,7 @@ static enum status exchange_sum(struct run *run, size_t i, int64_t chunk, int ta
 static enum status exchange_apart(struct run *run, int64_t chunk, exchange *one)
 {
 	for (size_t i = 0; run->gradient && shares_rows(run) && i < run->params->count; i++)
-		if (kind_of(run, i) == SUM_APART)
+		if (sum_kind_of(run, i) == SUM_APART)
 			TRY(exchange_sum(run, i, chunk, TAG_SUMS, one));
 	return STATUS_OK;
 }
@@ -167,7 +170,7 @@ enum status shares_pass_sums(struct run *run, int64_t chunk)
 }
 
 /* Copies the part at PLACE of an array of elements of SIZE bytes, from the array to PACKED or back. */
-static void copy_part(char *array, char *packed, const struct sum_place *place, size_t size, bool back)
+static void pack_part(char *array, char *packed, const struct sum_place *place, size_t size, bool back)
 {
 	const size_t bytes = (size_t)place->columns * size;
 	for (int64_t row = 0; row < place->rows; row++, packed += bytes) {
@@ -207,9 +210,9 @@ static enum status move_part(struct worker *worker, uint32_t param, const struct
 	TRY(reserve(worker, all) ? STATUS_OK : STATUS_LIMIT);
 	if (gets)
 		TRY(get(run, worker->chunk, tag, worker->turn.part, all));
-	copy_part(sums->heads, worker->turn.part, place, size, gets);
+	pack_part(sums->heads, worker->turn.part, place, size, gets);
 	if (sums->tails)
-		copy_part(sums->tails, worker->turn.part + heads, place, size / 2, gets);
+		pack_part(sums->tails, worker->turn.part + heads, place, size / 2, gets);
 	return gets ? STATUS_OK : pass(run, worker->chunk, tag, worker->turn.part, all);
 }
 
@@ -239,12 +242,12 @@ void shares_pass_tile(struct worker *worker)
 {
 	struct run *run = worker->run;
 	for (size_t i = 0; shares_sends(run) && turns_of(worker) && i < run->params->count && !worker->turn.lost; i++)
-		if (kind_of(run, i) == SUM_SHARED && !by_addition(worker, (uint32_t)i))
+		if (sum_kind_of(run, i) == SUM_SHARED && !by_addition(worker, (uint32_t)i))
 			worker->turn.lost = exchange_sum(run, i, worker->chunk, TAG_TILE, pass_part) != STATUS_OK;
 }
 
 /* Copies what rank FROM has at DATA to rank TO. */
-static enum status move(const struct run *run, int from, int to, void *data, size_t size)
+static enum status move_data(const struct run *run, int from, int to, void *data, size_t size)
 {
 	const int index = ranks_index(run->ranks);
 	if (from == to || (index != to && index != from))
@@ -261,7 +264,7 @@ static enum status collect_rows(struct run *run, size_t i)
 	char *at = totals_of(run, i)->heads;
 	for (int64_t chunk = 0; chunk < tiles_chunks(tiles); chunk++) {
 		const size_t bytes = (size_t)tiles_rows_of(tiles, chunk) * row;
-		TRY(move(run, owner(run, chunk), 0, at, bytes));
+		TRY(move_data(run, owner(run, chunk), 0, at, bytes));
 		at += bytes;
 	}
 	return STATUS_OK;
@@ -271,15 +274,15 @@ enum status shares_spread_state(struct run *run)
 {
 	if (!shares_rows(run))
 		return STATUS_OK;
-	TRY(move(run, owner(run, tiles_chunks(run->tiles) - 1), 0, state_of(run), state_size(run)));
-	return ranks_broadcast(run->ranks, state_of(run), state_size(run));
+	TRY(move_data(run, owner(run, tiles_chunks(run->tiles) - 1), 0, folded_state(run), folded_bytes(run)));
+	return ranks_broadcast(run->ranks, folded_state(run), folded_bytes(run));
 }
 
 enum status shares_most(const struct run *run, int64_t *value)
 {
 	for (int i = 1; shares_rows(run) && i < ranks_count(run->ranks); i++) {
 		int64_t other = *value;
-		TRY(move(run, i, 0, &other, sizeof other));
+		TRY(move_data(run, i, 0, &other, sizeof other));
 		*value = greater(*value, other);
 	}
 	return STATUS_OK;
@@ -297,7 +300,7 @@ enum status shares_least(const struct run *run, int64_t *value)
 static enum status say_added(const struct run *run, int from, int to)
 {
 	bool added = true;
-	return run->turns.shared ? move(run, from, to, &added, sizeof added) : STATUS_OK;
+	return run->turns.shared ? move_data(run, from, to, &added, sizeof added) : STATUS_OK;
 }
 
 enum status shares_meet(const struct run *run)
@@ -312,16 +315,16 @@ enum status shares_await_sums(struct run *run) { return say_added(run, owner(run
 static enum status move_sums(struct run *run, int from, int to)
 {
 	if (run->tiles->folds || passes_fold(run))
-		TRY(move(run, from, to, state_of(run), state_size(run)));
+		TRY(move_data(run, from, to, folded_state(run), folded_bytes(run)));
 	TRY(say_added(run, from, to));
 	for (size_t i = 0; run->gradient && i < run->params->count; i++) {
-		const enum sum_kind kind = kind_of(run, i);
+		const enum sum_kind kind = sum_kind_of(run, i);
 		if (kind == SUM_NONE || kind == SUM_ROWS || (run->turns.shared && kind != SUM_ONCE))
 			continue;
 		const struct param_sums *sums = totals_of(run, i);
-		TRY(move(run, from, to, sums->heads, sum_bytes(run, i)));
+		TRY(move_data(run, from, to, sums->heads, sum_bytes(run, i)));
 		if (sums->tails)
-			TRY(move(run, from, to, sums->tails, sum_bytes(run, i) / 2));
+			TRY(move_data(run, from, to, sums->tails, sum_bytes(run, i) / 2));
 	}
 	return STATUS_OK;
 }
@@ -336,7 +339,7 @@ enum status shares_collect(struct run *run)
 	if (!shares_rows(run))
 		return STATUS_OK;
 	for (size_t i = 0; run->gradient && i < run->params->count; i++)
-		if (kind_of(run, i) == SUM_ROWS)
+		if (sum_kind_of(run, i) == SUM_ROWS)
 			TRY(collect_rows(run, i));
 	return move_sums(run, owner(run, tiles_chunks(run->tiles) - 1), 0);
 }

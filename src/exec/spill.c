@@ -17,7 +17,7 @@
 /* HANDED_OVER: from so many bytes on the thread writes or reads a state. For fewer, waking it would take longer. */
 enum { NOT_STAGED = -1, HANDED_OVER = 64 << 10 };
 
-static enum status failed(const struct spill_failure *failure, struct diags *diags)
+static enum status fail_spill(const struct spill_failure *failure, struct diags *diags)
 {
 	return diag_file(diags, STATUS_IO, failure->path, -1, "cannot %s: %s", failure->what, strerror(failure->error));
 }
@@ -93,10 +93,10 @@ static void read_staged(void *context, void *memory, int64_t begin, int64_t end)
 }
 
 /* Waits for the team, and reports its failure. */
-static enum status settle(struct spill *spill, struct diags *diags)
+static enum status settle_team(struct spill *spill, struct diags *diags)
 {
 	team_wait(spill->team);
-	return spill->failure.error ? failed(&spill->failure, diags) : STATUS_OK;
+	return spill->failure.error ? fail_spill(&spill->failure, diags) : STATUS_OK;
 }
 
 static void stage(struct spill *spill, int64_t slot, const struct spill_region *r, team_part *part)
@@ -138,7 +138,7 @@ enum status spill_create(struct spill *spill, const char *directory, struct diag
 	                               : "run the command again; if that fails too, choose another --spill DIR";
 	spill->fd = io_make_nameless(directory);
 	const struct spill_failure failure = {directory, "create the spill file", errno};
-	return spill->fd >= 0 ? STATUS_OK : failed(&failure, diags);
+	return spill->fd >= 0 ? STATUS_OK : fail_spill(&failure, diags);
 }
 
 void spill_close(struct spill *spill)
@@ -179,8 +179,8 @@ enum status spill_reserve(struct spill *spill, int64_t slot, int64_t offset, siz
 }
 
 /* Gives SLOT the pieces' checksum and a region, a new one at the end if its last is too small. NULL: out of memory. */
-static const struct spill_region *place(struct spill *spill, int64_t slot, const struct spill_piece *pieces,
-                                        size_t count)
+static const struct spill_region *place_state(struct spill *spill, int64_t slot, const struct spill_piece *pieces,
+                                              size_t count)
 {
 	struct spill_region *r = region_of(spill, slot);
 	if (!r)
@@ -202,8 +202,8 @@ enum status spill_write(struct spill *spill, int64_t slot, const struct spill_pi
 	const size_t size = total_size(pieces, count);
 	if (size < HANDED_OVER || size > spill->staging_size)
 		return spill_write_at_once(spill, slot, pieces, count, diags);
-	TRY(settle(spill, diags));
-	const struct spill_region *r = place(spill, slot, pieces, count);
+	TRY(settle_team(spill, diags));
+	const struct spill_region *r = place_state(spill, slot, pieces, count);
 	TRY_ALLOC(r, diags);
 	char *next = spill->staging;
 	for (size_t i = 0; i < count; next += pieces[i++].size)
@@ -215,18 +215,18 @@ enum status spill_write(struct spill *spill, int64_t slot, const struct spill_pi
 enum status spill_write_at_once(struct spill *spill, int64_t slot, const struct spill_piece *pieces, size_t count,
                                 struct diags *diags)
 {
-	TRY(settle(spill, diags));
-	const struct spill_region *r = place(spill, slot, pieces, count);
+	TRY(settle_team(spill, diags));
+	const struct spill_region *r = place_state(spill, slot, pieces, count);
 	TRY_ALLOC(r, diags);
 	if (spill->staged == slot)
 		spill->staged = NOT_STAGED;
 	const struct spill_failure failure = write_region(spill, slot, r, pieces, count);
-	return failure.error ? failed(&failure, diags) : STATUS_OK;
+	return failure.error ? fail_spill(&failure, diags) : STATUS_OK;
 }
 
 enum status spill_failed(const struct spill *spill, const char *what, struct diags *diags)
 {
-	return failed(&(struct spill_failure){spill->name, what, errno}, diags);
+	return fail_spill(&(struct spill_failure){spill->name, what, errno}, diags);
 }
 
 enum status spill_damaged(const struct spill *spill, int64_t at, const char *what, struct diags *diags)
@@ -238,7 +238,7 @@ enum status spill_damaged(const struct spill *spill, int64_t at, const char *wha
 enum status spill_read(struct spill *spill, int64_t slot, const struct spill_piece *pieces, size_t count,
                        struct diags *diags)
 {
-	TRY(settle(spill, diags));
+	TRY(settle_team(spill, diags));
 	const struct spill_region *r = region_of(spill, slot);
 	TRY_ALLOC(r, diags);
 	const bool right = r->size == total_size(pieces, count);

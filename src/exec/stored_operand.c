@@ -43,7 +43,7 @@ struct stored_operand {
 };
 
 /* An operand_rows.read. */
-static bool read_rows(void *context, const struct operand_part *part, void *to)
+static bool read_param_rows(void *context, const struct operand_part *part, void *to)
 {
 	struct stored_operand *operand = context;
 	const int64_t size = operand->size, stride = operand->columns * size;
@@ -54,7 +54,7 @@ static bool read_rows(void *context, const struct operand_part *part, void *to)
 }
 
 /* An operand_rows.write. */
-static bool write_rows(void *context, const struct operand_part *part, const void *from)
+static bool write_gradient_rows(void *context, const struct operand_part *part, const void *from)
 {
 	const struct stored_operand *operand = context;
 	const int64_t stride = operand->columns * operand->size;
@@ -209,7 +209,7 @@ static void note_addition(const struct readings *r, const struct instr *instr)
 }
 
 /* Notes what reads params in BODY. */
-static enum status find_readers(struct readings *r, const struct body *body, const struct context *context)
+static enum status note_readers(struct readings *r, const struct body *body, const struct context *context)
 {
 	const bool *live = body_find_live(body, context->arena);
 	TRY_ALLOC(live, context->diags);
@@ -247,13 +247,13 @@ static enum status find_step_readers(struct readings *r, const struct run *run, 
 	r->may = once ? READ_NEXT_PARTS : READ_NO_PARTS;
 	r->skips = true;
 	if (unwanted)
-		TRY(find_readers(r, linear->record_only, &run->context));
+		TRY(note_readers(r, linear->record_only, &run->context));
 	r->skips = false;
 	if (once && unwanted)
 		r->may = READ_SAME_PARTS;
-	TRY(find_readers(r, linear->record, &run->context));
+	TRY(note_readers(r, linear->record, &run->context));
 	r->may = READ_NO_PARTS;
-	return find_readers(r, linear->backward, &run->context);
+	return note_readers(r, linear->backward, &run->context);
 }
 
 /* Notes what the steps of COUNT ITEMS in LOOPS read. LAST: nobody needs the result of the last of them. */
@@ -332,7 +332,7 @@ static void choose_buffers(const struct run *run, const struct reading *readings
 }
 
 /* Lets param INDEX stay in its file, to be read by blocks. If MADE, its gradient goes to where it stays. */
-static enum status open_blocks(struct run *run, size_t index, bool made)
+static enum status leave_in_file(struct run *run, size_t index, bool made)
 {
 	struct bound_param *bound = &run->params->bound[index];
 	const struct type type = bound_type(bound);
@@ -340,8 +340,8 @@ static enum status open_blocks(struct run *run, size_t index, bool made)
 	TRY_ALLOC(operand, run->context.diags);
 	*operand = (struct stored_operand){.param = index, .gradient = made ? run->gradient->options : NULL};
 	TRY(stored_read_open(&operand->read, run->params->stored[index], &run->context));
-	operand->rows = (struct operand_rows){.read = read_rows,
-	                                      .write = made ? write_rows : NULL,
+	operand->rows = (struct operand_rows){.read = read_param_rows,
+	                                      .write = made ? write_gradient_rows : NULL,
 	                                      .context = operand,
 	                                      .lanes = (int)greater(run->options->job.threads, 1)};
 	operand->columns = type.shape.dim[type.shape.ndim - 1];
@@ -440,7 +440,7 @@ static enum status load_others(struct run *run, const struct reading *readings)
 		if (buffers.bytes[i])
 			status = open_parts(run, i, buffers.bytes[i]);
 		else if (bytes && may_leave(run, i, &readings[i]))
-			status = open_blocks(run, i, readings[i].made);
+			status = leave_in_file(run, i, readings[i].made);
 		else if (params->stored[i])
 			status = params_load(&run->context, params, run->chain, i, team);
 		if (params->bound[i].stored && run->forward)
@@ -483,7 +483,7 @@ enum status stored_operands_open(struct run *run, const struct body *body)
 	TRY_ALLOC(readings.of, run->context.diags);
 	TRY(blas_load(run->options->job.threads, run->context.diags));
 	if (body) {
-		TRY(find_readers(&readings, body, &run->context));
+		TRY(note_readers(&readings, body, &run->context));
 	} else {
 		const struct lowered *lowered = run->gradient->job->tile.compiled.lowered;
 		TRY(find_item_readers(&readings, run, lowered->items, lowered->item_count, &readings.around,

@@ -68,24 +68,24 @@ static void set_pieces(struct run *run, int64_t done)
 }
 
 /* Returns the bytes of a row of param I; 0 if its gradient has no rows. */
-static int64_t row_of(const struct run *run, size_t i)
+static int64_t gradient_row(const struct run *run, size_t i)
 {
 	const struct type type = bound_type(&run->params->bound[i]);
 	return run->gradient->job->sums.kinds[i] == SUM_ROWS ? type_bytes(&type) / run->tiles->rows : 0;
 }
 
 /* Sets the pieces of the rows of CHUNK, in the worker's blocks and in the gradients of params. */
-static void set_rows(const struct worker *worker, int64_t chunk)
+static void set_row_pieces(const struct worker *worker, int64_t chunk)
 {
 	const struct run *run = worker->run;
 	const struct tiles *tiles = run->tiles;
 	struct tile_journal *tj = run->gradient->tile_journal;
 	tj->piece_count = input_output_rows(worker, chunk, tj->pieces);
 	for (size_t i = 0; i < run->params->count; i++)
-		if (row_of(run, i) > 0)
+		if (gradient_row(run, i) > 0)
 			tj->pieces[tj->piece_count++] = (struct spill_piece){
-				(char *)totals_of(run, i)->heads + chunk * tiles->per_chunk * tiles->tile * row_of(run, i),
-				(size_t)(tiles_rows_of(tiles, chunk) * row_of(run, i))};
+				(char *)totals_of(run, i)->heads + chunk * tiles->per_chunk * tiles->tile * gradient_row(run, i),
+				(size_t)(tiles_rows_of(tiles, chunk) * gradient_row(run, i))};
 }
 
 /* Allocates run->gradient->tile_journal, and plans its spill file. */
@@ -106,7 +106,7 @@ static enum status plan_file(struct run *run)
 	if (run->options->value)
 		tj->item += tiles_value_rows(tiles, true) * tiles->output_row;
 	for (size_t i = 0; i < run->params->count; i++)
-		tj->item += tiles->tile * tiles->per_chunk * row_of(run, i);
+		tj->item += tiles->tile * tiles->per_chunk * gradient_row(run, i);
 	return spill_open(&tj->spill, 0, run->context.allocator, run->context.diags);
 }
 
@@ -170,7 +170,7 @@ static enum status copy_rows(struct run *run, int64_t done)
 		const int64_t chunk = shares_chunk(run, item);
 		int64_t at = tj->rows_at + item * tj->item;
 		TRY(ranks_check(run->ranks));
-		set_rows(&run->workers[0], chunk);
+		set_row_pieces(&run->workers[0], chunk);
 		for (size_t i = 0; i < tj->piece_count; at += (int64_t)tj->pieces[i++].size) {
 			const struct spill_piece *rows = &tj->pieces[i];
 			size_t got = 0;
@@ -242,7 +242,7 @@ enum status tile_journal_keep(struct worker *worker, int64_t chunk, struct diags
 	struct tile_journal *tj = run->gradient ? run->gradient->tile_journal : NULL;
 	if (!tj || !passes_write(run))
 		return STATUS_OK;
-	set_rows(worker, chunk);
+	set_row_pieces(worker, chunk);
 	int64_t at = tj->rows_at + shares_before(run, chunk) * tj->item;
 	for (size_t i = 0; i < tj->piece_count; at += (int64_t)tj->pieces[i++].size) {
 		if (!io_write_at(tj->spill.fd, at, tj->pieces[i].data, tj->pieces[i].size))

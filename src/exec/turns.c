@@ -40,7 +40,7 @@ static int64_t slot_size(const struct run *run)
 }
 
 /* Returns the slot of worker INDEX of rank RANK. */
-static atomic_int_least64_t *slot_of(const struct run *run, int64_t rank, int64_t index)
+static atomic_int_least64_t *worker_slot(const struct run *run, int64_t rank, int64_t index)
 {
 	return run->turns.board->slots + (rank * run->tiles->workers + index) * slot_size(run);
 }
@@ -67,7 +67,7 @@ static bool has_come(const struct awaited *awaited)
 }
 
 /* Wakes those that wait, after a change of the board. */
-static void wake(struct turn_board *board)
+static void wake_waiting(struct turn_board *board)
 {
 	atomic_fetch_add(&board->moves, 1);
 	if (atomic_load(&board->waiters) > 0)
@@ -100,7 +100,7 @@ enum status turns_wait_chunk(const struct run *run, int64_t chunk)
 void turns_pass_chunk(const struct run *run, int64_t chunk)
 {
 	atomic_store(&run->turns.board->chunks, run->turns.begun + chunk + 1);
-	wake(run->turns.board);
+	wake_waiting(run->turns.board);
 }
 
 static bool is_shared(const struct worker *worker, uint32_t param)
@@ -116,14 +116,14 @@ static enum status wait_turn(const struct worker *worker, uint32_t param)
 	const int64_t chunk = worker->chunk - (worker->tile == 0), ranks = shares_rows(run) ? ranks_count(run->ranks) : 1;
 	if (chunk < run->begun)
 		return STATUS_OK;
-	const atomic_int_least64_t *other = slot_of(run, chunk % ranks, chunk / ranks % run->tiles->workers);
+	const atomic_int_least64_t *other = worker_slot(run, chunk % ranks, chunk / ranks % run->tiles->workers);
 	const bool once = run->gradient->job->sums.once[param];
 	const struct awaited awaited = {other, once ? other + 1 + param : NULL, number_of(worker) - 1,
 	                                atomic_load(&worker->turn.additions[param])};
 	return other == worker->turn.at ? STATUS_OK : wait_for(run, &awaited);
 }
 
-static void begin(void *context, uint32_t param, const struct sum_place *place)
+static void begin_turn(void *context, uint32_t param, const struct sum_place *place)
 {
 	struct worker *worker = context;
 	if (!is_shared(worker, param) || worker->turn.lost)
@@ -142,7 +142,7 @@ static void end(void *context, uint32_t param, const struct sum_place *place)
 	if (shares_sends(worker->run))
 		shares_pass_addition(worker, param, place);
 	atomic_fetch_add(&worker->turn.additions[param], 1);
-	wake(worker->run->turns.board);
+	wake_waiting(worker->run->turns.board);
 }
 
 enum status turns_open(struct run *run)
@@ -166,8 +166,8 @@ enum status turns_open(struct run *run)
 void turns_open_worker(struct worker *worker)
 {
 	const struct run *run = worker->run;
-	worker->turn.hooks = (struct turns){begin, end, worker};
-	worker->turn.at = slot_of(run, shares_rows(run) ? ranks_index(run->ranks) : 0, worker->index);
+	worker->turn.hooks = (struct turns){begin_turn, end, worker};
+	worker->turn.at = worker_slot(run, shares_rows(run) ? ranks_index(run->ranks) : 0, worker->index);
 	worker->turn.additions = worker->turn.at + 1;
 }
 
@@ -183,22 +183,22 @@ const struct turns *turns_of(const struct worker *worker)
 }
 
 /* Says that the worker runs TILE from now on. Its additions are cleared first: nobody takes them for that tile's. */
-static void move(struct worker *worker, int64_t tile)
+static void begin_tile(struct worker *worker, int64_t tile)
 {
 	if (!turns_of(worker))
 		return;
 	for (size_t i = 0; i < worker->run->params->count; i++)
 		atomic_store(&worker->turn.additions[i], 0);
 	atomic_store(worker->turn.at, tile);
-	wake(worker->run->turns.board);
+	wake_waiting(worker->run->turns.board);
 }
 
-void turns_begin_tile(struct worker *worker) { move(worker, number_of(worker)); }
+void turns_begin_tile(struct worker *worker) { begin_tile(worker, number_of(worker)); }
 
 void turns_end_tile(struct worker *worker)
 {
 	shares_pass_tile(worker);
-	move(worker, number_of(worker) + 1);
+	begin_tile(worker, number_of(worker) + 1);
 }
 
-void turns_fail(struct worker *worker) { move(worker, INT64_MAX); }
+void turns_fail(struct worker *worker) { begin_tile(worker, INT64_MAX); }

@@ -17,7 +17,7 @@
 enum { FIRST_ITERATIONS = 64, MORE = 8 };
 
 /* True if the run's options leave the number of steps open. */
-static bool is_open(const struct run *run)
+static bool leaves_steps_open(const struct run *run)
 {
 	const struct job_options *job = &run->options->job;
 	const struct gradient_options *gradient = run->gradient->options;
@@ -27,7 +27,7 @@ static bool is_open(const struct run *run)
 }
 
 /* Checks that the chain can run on TYPE, and sets *WATCHES if its only `repeat while` can be watched. */
-static enum status look(struct run *run, const struct context *context, const struct type *type, bool *watches)
+static enum status look_for_loop(struct run *run, const struct context *context, const struct type *type, bool *watches)
 {
 	struct lowered forward, steps;
 	struct portion portion = run->options->job.portion;
@@ -53,12 +53,12 @@ enum status watched_begin(struct run *run, const struct type *type, bool *watche
 	struct arena arena;
 	*watches = false;
 	run->conditions.by_pass = true;
-	if (!is_open(run))
+	if (!leaves_steps_open(run))
 		return STATUS_OK;
 	arena_init(&arena, run->context.allocator);
 	const struct context context = {run->context.allocator, &arena, run->context.diags};
 	params_settle(run->params, run->chain, dtype_compute(type->dtype));
-	const enum status status = look(run, &context, type, watches);
+	const enum status status = look_for_loop(run, &context, type, watches);
 	arena_free(&arena);
 	watched_close(run);
 	run->conditions.watching = *watches;
@@ -146,7 +146,7 @@ static enum status evaluate_condition(struct worker *worker, const struct watche
 }
 
 /* Makes the job again, for the iterations that are known now, or for more. The walk continues with it. */
-static enum status go_on(struct worker *worker, struct machine_switch *to)
+static enum status continue_loop(struct worker *worker, struct machine_switch *to)
 {
 	struct run *run = worker->run;
 	const struct job *job = run->gradient->job;
@@ -195,9 +195,9 @@ enum status watched_boundary(void *context, int64_t position, const int64_t *off
 		if (iteration + 1 < run->conditions.iterations)
 			return STATUS_OK;
 		run->conditions.iterations *= MORE;
-		return go_on(worker, to);
+		return continue_loop(worker, to);
 	}
 	run->unmet = above ? watched->node : NULL;
 	TRY(end_watch(run, iteration, worker->diags));
-	return go_on(worker, to);
+	return continue_loop(worker, to);
 }

@@ -98,7 +98,7 @@ struct wave {
 _Static_assert(sizeof(struct wave) + ARRAY_ALIGN <= WAVE_LISTS, "a wave has the bytes that programs report");
 
 /* Forgets the stages that wait, and the arrays of stages that have run unless WAVE carries rows. */
-static void forget(struct wave *wave)
+static void forget_stages(struct wave *wave)
 {
 	wave->count = wave->pointer_count = 0;
 	wave->array_count = wave->window.rows ? wave->array_count : 0;
@@ -117,7 +117,7 @@ struct wave *wave_open(int64_t bytes, const struct allocator *allocator)
 	const size_t end = sizeof *wave + ARRAY_ALIGN - 1;
 	wave->window = (struct wave_window){.rows = 0};
 	wave->failed = false;
-	forget(wave);
+	forget_stages(wave);
 	wave->size = (size_t)bytes;
 	wave->registers = (char *)wave + end - ((uintptr_t)wave + end) % ARRAY_ALIGN;
 	wave->register_bytes = bytes - WAVE_LISTS;
@@ -179,7 +179,7 @@ static void run_seam(void *context, void *memory, int64_t strip, int64_t next)
 }
 
 /* Runs the stages on the rows of the window that they have not computed yet. */
-static void run_window(const struct wave *wave)
+static void run_stages(const struct wave *wave)
 {
 	const struct wave_window *window = &wave->window;
 	const int64_t end = window->last ? greater(wave->rows, window->rows) + wave->most : window->rows;
@@ -199,7 +199,7 @@ void wave_run(struct wave *wave)
 	struct strips strips = {wave, wave->members};
 	if (wave->window.rows) {
 		if (!wave->window.dry)
-			run_window(wave);
+			run_stages(wave);
 	} else if (wave->count == 1 && !wave->stages[0].to) {
 		group_run(&wave->stages[0].call, wave->team);
 	} else {
@@ -207,7 +207,7 @@ void wave_run(struct wave *wave)
 		if (wave->most > 0 && (strips.count > 1 || wave->wraps))
 			team_run(wave->team, strips.count, 1, run_seam, &strips);
 	}
-	forget(wave);
+	forget_stages(wave);
 }
 
 /* Adds USE to the uses of the call that is being added. Returns false if they are too many. */
@@ -394,7 +394,7 @@ static bool list_uses(struct wave *wave, const struct group_call *call, bool *wr
 }
 
 /* Lets STAGE wait, whose uses are being added; after the stages that wait have run, if it cannot join them. */
-static bool join(struct wave *wave, struct wave_stage *stage, bool wraps, bool moved, struct team *team)
+static bool join_wave(struct wave *wave, struct wave_stage *stage, bool wraps, bool moved, struct team *team)
 {
 	stage->lag = lag_of(wave, stage->rows);
 	wave->failed |= wave->window.rows && (stage->lag < 0 || wave->array_count + wave->use_count > WAVE_ARRAYS);
@@ -432,7 +432,7 @@ bool wave_add(struct wave *wave, const struct group_call *call, bool moved, stru
 		return wave->window.dry;
 	}
 	stage.row = launch->count / launch->rows;
-	return join(wave, &stage, wraps, moved, team);
+	return join_wave(wave, &stage, wraps, moved, team);
 }
 
 bool wave_copy(struct wave *wave, char *to, const char *from, const struct type *type, struct team *team)
@@ -444,7 +444,7 @@ bool wave_copy(struct wave *wave, char *to, const char *from, const struct type 
 	wave->uses[0] = (struct wave_use){.base = from, .bytes = bytes, .row_bytes = stage.row};
 	wave->uses[1] = (struct wave_use){.base = to, .bytes = bytes, .row_bytes = stage.row, .writes = true};
 	wave->use_count = 2;
-	return join(wave, &stage, false, false, team);
+	return join_wave(wave, &stage, false, false, team);
 }
 
 /* True if the groups of PROGRAM are all that it runs, and all write arrays of rows. */
@@ -484,7 +484,7 @@ void wave_begin_window(struct wave *wave, const struct wave_window *window)
 	wave->window = *window;
 	wave->failed = false;
 	wave->array_count = 0;
-	forget(wave);
+	forget_stages(wave);
 }
 
 int64_t wave_lag(const struct wave *wave, const void *array)

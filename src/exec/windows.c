@@ -10,7 +10,7 @@
 #include "exec/run_parts.h"
 
 /* Reads COUNT rows from row FIRST of the array on to TO. */
-static enum status read_rows(struct run *run, int64_t first, int64_t count, char *to, struct diags *diags)
+static enum status read_window_rows(struct run *run, int64_t first, int64_t count, char *to, struct diags *diags)
 {
 	const enum dtype dtype = dtype_compute(run->input.dtype);
 	const int64_t row = run->tiles->input_row / (int64_t)dtype_size(dtype);
@@ -30,8 +30,8 @@ enum status windows_read_rows(struct run *run, int64_t first, int64_t count, cha
 	const struct tiles *tiles = run->tiles;
 	first = (first + tiles->rows) % tiles->rows;
 	const int64_t behind = lesser(count, tiles->rows - first);
-	TRY(read_rows(run, first, behind, to, diags));
-	return behind < count ? read_rows(run, 0, count - behind, to + behind * tiles->input_row, diags) : STATUS_OK;
+	TRY(read_window_rows(run, first, behind, to, diags));
+	return behind < count ? read_window_rows(run, 0, count - behind, to + behind * tiles->input_row, diags) : STATUS_OK;
 }
 
 enum status windows_read(struct run *run, int index, int64_t chunk, struct diags *diags)
@@ -48,7 +48,7 @@ enum status windows_read(struct run *run, int index, int64_t chunk, struct diags
 		memmove(to, run->workers[run->last_reader].input + (begin - before) * row, (size_t)(kept * row));
 	}
 	run->last_reader = index;
-	return kept < tiles->window ? read_rows(run, begin + kept, tiles->window - kept, to + kept * row, diags)
+	return kept < tiles->window ? read_window_rows(run, begin + kept, tiles->window - kept, to + kept * row, diags)
 	                            : STATUS_OK;
 }
 

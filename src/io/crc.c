@@ -179,7 +179,7 @@ struct shared_bytes {
 };
 
 /* A team_part. */
-static void add_piece(void *context, void *memory, int64_t begin, int64_t end)
+static void checksum_piece(void *context, void *memory, int64_t begin, int64_t end)
 {
 	struct shared_bytes *shared = context;
 	(void)memory;
@@ -192,7 +192,7 @@ uint32_t zip_crc_add_shared(struct team *team, const struct zip_crc *tables, uin
 	struct shared_bytes shared = {.tables = tables, .data = data, .piece = zip_piece_bytes(size)};
 	if (!team || (int64_t)size <= shared.piece)
 		return zip_crc_add(tables, crc, data, size);
-	team_run(team, (int64_t)size, shared.piece, add_piece, &shared);
+	team_run(team, (int64_t)size, shared.piece, checksum_piece, &shared);
 	for (int64_t at = 0; at < (int64_t)size; at += shared.piece)
 		crc = zip_crc_join(crc, shared.crcs[at / shared.piece], (size_t)lesser((int64_t)size - at, shared.piece));
 	return crc;

@@ -7,7 +7,7 @@
 
 #include "io/stream.h"
 
-static enum status fail(const struct input_copy *copy, const char *what, struct diags *diags)
+static enum status fail_copy(const struct input_copy *copy, const char *what, struct diags *diags)
 {
 	const int error = errno;
 	diag_file(diags, STATUS_IO, copy->directory, -1, "cannot %s a copy of the input: %s", what, strerror(error));
@@ -19,13 +19,13 @@ enum status input_copy_open(struct input_copy *copy, const char *directory, cons
 	const char *set = getenv("TMPDIR");
 	*copy = (struct input_copy){.directory = directory ? directory : set && *set ? set : "/tmp", .why = why};
 	copy->fd = io_make_nameless(copy->directory);
-	return copy->fd < 0 ? fail(copy, "make", diags) : STATUS_OK;
+	return copy->fd < 0 ? fail_copy(copy, "make", diags) : STATUS_OK;
 }
 
 enum status input_copy_write(struct input_copy *copy, const void *from, int64_t size, struct diags *diags)
 {
 	if (!io_write_at(copy->fd, copy->bytes, from, (size_t)size))
-		return fail(copy, "write", diags);
+		return fail_copy(copy, "write", diags);
 	copy->bytes += size;
 	return STATUS_OK;
 }
@@ -35,7 +35,7 @@ enum status input_copy_read(const struct input_copy *copy, int64_t offset, void 
 	size_t got = 0;
 	errno = 0;
 	if (!io_read_at(copy->fd, offset, to, (size_t)size, &got) || got < (size_t)size)
-		return fail(copy, "read", diags);
+		return fail_copy(copy, "read", diags);
 	return STATUS_OK;
 }
 

@@ -18,7 +18,7 @@ struct folder_lock {
 	char *file; /* the path of the lock file, where the folder itself cannot be locked; else NULL */
 };
 
-static enum status failed(const char *folder, struct diags *diags)
+static enum status fail_lock(const char *folder, struct diags *diags)
 {
 	diag_file(diags, STATUS_IO, folder, -1, "cannot lock this folder: %s", strerror(errno));
 	return diag_hint(diags, "--accumulate adds into files of folders that can be read and locked");
@@ -58,7 +58,7 @@ static bool lock_file(struct folder_lock *lock)
 }
 
 /* Waits for LOCK, whose folder is open. */
-static enum status hold(struct folder_lock *lock, struct arena *arena, struct diags *diags)
+static enum status hold_lock(struct folder_lock *lock, struct arena *arena, struct diags *diags)
 {
 	if (wait_for_lock(lock->fd))
 		return STATUS_OK;
@@ -69,7 +69,7 @@ static enum status hold(struct folder_lock *lock, struct arena *arena, struct di
 		return STATUS_OK;
 	}
 	lock->file = NULL; /* it may be another command's */
-	return failed(lock->path, diags);
+	return fail_lock(lock->path, diags);
 }
 
 static int by_inode(const void *a, const void *b)
@@ -93,10 +93,10 @@ static enum status add_folder(const struct context *context, struct lock_list *l
 	TRY_ALLOC(lock->path, context->diags);
 	lock->fd = io_open(lock->path, O_RDONLY | O_DIRECTORY, 0);
 	if (lock->fd < 0)
-		return failed(lock->path, context->diags);
+		return fail_lock(lock->path, context->diags);
 	locks->count++;
 	if (fstat(lock->fd, &lock->st))
-		return failed(lock->path, context->diags);
+		return fail_lock(lock->path, context->diags);
 	for (const struct folder_lock *other = locks->items; other < lock; other++)
 		if (io_is_same_file(&other->st, &lock->st)) {
 			close(lock->fd);
@@ -115,7 +115,7 @@ enum status lock_folders(const struct context *context, struct lock_list *locks,
 		TRY(add_folder(context, locks, paths[i]));
 	qsort(locks->items, locks->count, sizeof *locks->items, by_inode);
 	for (size_t i = 0; i < locks->count; i++)
-		TRY(hold(&locks->items[i], context->arena, context->diags));
+		TRY(hold_lock(&locks->items[i], context->arena, context->diags));
 	return STATUS_OK;
 }
 

@@ -34,7 +34,7 @@ static enum status dict_error(const struct dict *d, const char *what)
 }
 
 /* Passes white space and comments. Returns the next byte, or 0 at the end. */
-static char look(struct dict *d)
+static char peek(struct dict *d)
 {
 	for (; d->at < d->length && d->text[d->at]; d->at++) {
 		if (d->text[d->at] == '#')
@@ -49,7 +49,7 @@ static char look(struct dict *d)
 
 static bool accept(struct dict *d, char c)
 {
-	if (look(d) != c || c == '\0')
+	if (peek(d) != c || c == '\0')
 		return false;
 	d->at++;
 	return true;
@@ -58,7 +58,7 @@ static bool accept(struct dict *d, char c)
 static bool accept_word(struct dict *d, const char *word)
 {
 	size_t length = strlen(word);
-	if (look(d) != word[0] || d->length - d->at < length || memcmp(d->text + d->at, word, length) != 0)
+	if (peek(d) != word[0] || d->length - d->at < length || memcmp(d->text + d->at, word, length) != 0)
 		return false;
 	d->at += length;
 	return true;
@@ -90,7 +90,7 @@ static bool accept_string(struct dict *d, char *to, size_t size)
 {
 	size_t n = 0;
 	bool raw = false;
-	if (look(d) && strchr("uUrR", d->text[d->at]) && d->length - d->at > 1 && strchr("'\"", d->text[d->at + 1]))
+	if (peek(d) && strchr("uUrR", d->text[d->at]) && d->length - d->at > 1 && strchr("'\"", d->text[d->at + 1]))
 		raw = strchr("rR", d->text[d->at++]);
 	const char quote = d->at < d->length ? d->text[d->at] : '\0';
 	if (quote != '\'' && quote != '"')
@@ -169,7 +169,7 @@ static enum status refuse_type(const struct dict *d, const char *descr, const ch
 static enum status read_descr(struct dict *d, enum dtype assume, struct npy_header *header)
 {
 	char descr[64];
-	if (look(d) == '[') {
+	if (peek(d) == '[') {
 		dict_error(d, "a structured type is not supported");
 		return diag_hint(d->diags, "save one of its fields as an array");
 	}
@@ -220,7 +220,7 @@ static enum status read_extent(struct dict *d, int64_t *extent)
 {
 	static const char prefixes[] = "xXoObB";
 	static const int bases[] = {16, 8, 2};
-	look(d);
+	peek(d);
 	*extent = accept_word(d, "True");
 	if (*extent || accept_word(d, "False"))
 		return STATUS_OK;
@@ -228,7 +228,7 @@ static enum status read_extent(struct dict *d, int64_t *extent)
 	const bool negative = accept(d, '-');
 	if (!negative)
 		(void)accept(d, '+');
-	look(d);
+	peek(d);
 	const size_t begin = d->at;
 	d->token = token;
 	const char *prefix = d->length - begin > 1 && d->text[begin] == '0' && d->text[begin + 1]
@@ -260,7 +260,7 @@ static enum status read_shape(struct dict *d, struct shape *shape)
 		if (!accept(d, ',')) {
 			if (shape->ndim == 1)
 				return dict_error(d, "'shape' must be a tuple");
-			if (look(d) != ')')
+			if (peek(d) != ')')
 				return dict_error(d, "expected a comma or ')'");
 		}
 	}
@@ -301,10 +301,10 @@ enum status npy_parse_dict(const struct source *dict, int64_t offset, enum dtype
 		return dict_error(&d, "not a dict");
 	while (!accept(&d, '}')) {
 		TRY(read_dict_entry(&d, assume, header, &seen));
-		if (!accept(&d, ',') && look(&d) != '}')
+		if (!accept(&d, ',') && peek(&d) != '}')
 			return dict_error(&d, "expected a comma or '}'");
 	}
-	if (look(&d) != '\0' || d.at != d.length)
+	if (peek(&d) != '\0' || d.at != d.length)
 		return dict_error(&d, "text after the dict");
 	if (seen != 7)
 		return dict_error(&d, "'descr', 'fortran_order' and 'shape' must be there");

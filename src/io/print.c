@@ -159,7 +159,7 @@ static void put_word(struct printer *p, const char *word, int depth)
 }
 
 /* Separates two elements by a blank, and two blocks by a line end for each axis within them. */
-static void separate(struct printer *p, int axis)
+static void separate_elements(struct printer *p, int axis)
 {
 	const int inner = p->shape->ndim - 1 - axis;
 	if (inner > 0)
@@ -175,10 +175,10 @@ static void print_axis(struct printer *p, int axis, int64_t offset)
 	p->line[p->used++] = '[';
 	for (int64_t i = 0; i < extent; i++) {
 		if (i > 0)
-			separate(p, axis);
+			separate_elements(p, axis);
 		if (p->summarised && extent > 2 * EDGE && i == EDGE) {
 			put_word(p, "...", axis + 1);
-			separate(p, axis);
+			separate_elements(p, axis);
 			i = extent - EDGE;
 		}
 		if (axis + 1 < p->shape->ndim) {

@@ -39,7 +39,7 @@ static void write_bytes(void *context, const char *bytes, size_t length)
 	pen->length += length;
 }
 
-static void put_string(const struct text *text, const char *string)
+static void put_json_string(const struct text *text, const char *string)
 {
 	text_put(text, "\"");
 	for (const char *c = string; *c; c++)
@@ -55,7 +55,7 @@ static void put_tensor(const struct text *text, const struct tensor *tensor)
 	static const char *const names[] = {
 		[DTYPE_F16] = "F16", [DTYPE_BF16] = "BF16", [DTYPE_F32] = "F32", [DTYPE_F64] = "F64"};
 	const struct type *type = &tensor->array->type;
-	put_string(text, tensor->array->name);
+	put_json_string(text, tensor->array->name);
 	text_printf(text, ":{\"dtype\":\"%s\",\"shape\":[", names[type->dtype]);
 	for (int i = 0; i < type->shape.ndim; i++)
 		text_printf(text, "%s%" PRId64, i ? "," : "", type->shape.dim[i]);
@@ -124,9 +124,9 @@ static void put_metadata(const struct text *text, json_t *metadata)
 		if (!json_is_string(value)) /* the format allows strings alone */
 			continue;
 		text_put(text, separator);
-		put_string(text, key);
+		put_json_string(text, key);
 		text_put(text, ":");
-		put_string(text, json_string_value(value));
+		put_json_string(text, json_string_value(value));
 		separator = ",";
 	}
 	text_put(text, *separator == '{' ? "{}" : "}");

@@ -45,7 +45,7 @@ struct scan {
 };
 
 /* Reports an error at bytes BEGIN .. END-1 of a copy of the LENGTH bytes of TEXT, as the text is freed. */
-static enum status report(struct scan *s, const char *text, size_t length, struct span span, const char *message)
+static enum status report_error(struct scan *s, const char *text, size_t length, struct span span, const char *message)
 {
 	if (s->file)
 		pthread_mutex_lock(&s->file->lock); /* other scans have the same arena */
@@ -76,7 +76,7 @@ __attribute__((format(printf, 4, 5))) static enum status text_error(struct scan 
 	va_end(arguments);
 	const struct span span = {(uint32_t)(begin - first), (uint32_t)((end < last ? end : last) - first), s->line,
 	                          column < UINT32_MAX ? (uint32_t)column : UINT32_MAX};
-	return report(s, s->text + first, last - first, span, message);
+	return report_error(s, s->text + first, last - first, span, message);
 }
 
 /* Reports that the row that ends at byte AT of the window has another number of numbers than those before. */
@@ -87,7 +87,7 @@ static enum status row_error(struct scan *s, size_t at)
 	char message[160];
 	snprintf(message, sizeof message, "a row of %lld numbers after rows of %lld", (long long)s->in_row,
 	         (long long)s->columns);
-	return report(s, line < 0 ? s->head : s->text + line, shown, (struct span){0, shown, s->line, 1}, message);
+	return report_error(s, line < 0 ? s->head : s->text + line, shown, (struct span){0, shown, s->line, 1}, message);
 }
 
 /* Adds the option for missing fields to the last error, and returns its status. The library has no options. */
@@ -160,7 +160,7 @@ static enum status not_a_number(struct scan *s, size_t at, size_t end)
 }
 
 /* Moves the window on, past all but KEEP of the bytes that have been read. */
-static enum status fill(struct scan *s)
+static enum status move_window(struct scan *s)
 {
 	const struct allocator *a = s->arena->allocator;
 	const size_t gone = s->at > KEEP ? s->at - KEEP : 0;
@@ -209,7 +209,7 @@ static bool read_plain(struct scan *s, double *to)
 }
 
 /* Reads the word at the window's next byte as a number. */
-static enum status read_word(struct scan *s, double *to)
+static enum status read_number(struct scan *s, double *to)
 {
 	size_t size = 0;
 	for (;;) {
@@ -219,7 +219,7 @@ static enum status read_word(struct scan *s, double *to)
 			size++;
 		if (size < most || s->end || memchr(word, 0, size)) /* there may be no end of such a word */
 			break;
-		TRY(fill(s));
+		TRY(move_window(s));
 	}
 	if (s->missing && is_missing(s->text + s->at, size))
 		*to = *s->missing;
@@ -237,7 +237,7 @@ static enum status begin_scan(struct scan *s)
 	s->end = s->comment = false;
 	s->comma = true;
 	s->line = 1;
-	TRY(fill(s));
+	TRY(move_window(s));
 	s->at = s->length >= 3 && !memcmp(s->text, "\xef\xbb\xbf", 3) ? 3 : 0;
 	return STATUS_OK;
 }
@@ -302,7 +302,7 @@ enum status scan_read(struct scan *s, double *to, size_t count, size_t *got, str
 	s->diags = diags;
 	for (*got = 0;;) {
 		if (s->at + AROUND >= s->length && !s->end) {
-			TRY(fill(s));
+			TRY(move_window(s));
 			if (s->comment) {
 				pass_comment(s);
 				continue;
@@ -335,7 +335,7 @@ enum status scan_read(struct scan *s, double *to, size_t count, size_t *got, str
 			if (*got == count)
 				return STATUS_OK;
 			if (!read_plain(s, &to[*got]))
-				TRY(read_word(s, &to[*got]));
+				TRY(read_number(s, &to[*got]));
 			++*got;
 			s->next++;
 			s->in_row++;
@@ -390,7 +390,7 @@ static uint64_t separators(uint64_t eight)
 }
 
 /* Returns how many words begin in the RUN bytes of TEXT. TEXT[-1] is readable. */
-static int count_run(const char *text)
+static int count_word_starts(const char *text)
 {
 	uint64_t eight, before, counts = 0; /* a count in each byte */
 	for (int i = 0; i < RUN; i += (int)sizeof eight) {
@@ -414,7 +414,7 @@ static void count_runs(struct scan *s)
 	const int64_t end = comment ? comment - s->text : line_end ? line_end - s->text : (int64_t)s->length;
 	const int64_t stop = lesser(end, text->marks[text->mark_count - 1].at + text->gap - s->begin);
 	for (; (int64_t)s->at + RUN <= stop; s->at += RUN)
-		s->file->size.columns += count_run(s->text + s->at);
+		s->file->size.columns += count_word_starts(s->text + s->at);
 }
 
 /*
@@ -474,7 +474,7 @@ enum status scan_first_row(struct scan *s, struct mark *next)
 			next->at = s->begin + (int64_t)s->length;
 			break;
 		}
-		TRY(fill(s));
+		TRY(move_window(s));
 	}
 	s->file->size.columns += s->missing && s->comma && s->file->size.columns > 0;
 	s->file->size.rows = s->file->size.columns > 0;
@@ -511,7 +511,7 @@ static enum status go_to(struct scan *s, const struct mark *mark)
 	size_t got;
 	if (s->line_begin < s->begin)
 		TRY(input_read_at(s->input, s->first + s->line_begin, s->head, KEEP, &got, s->diags));
-	TRY(fill(s));
+	TRY(move_window(s));
 	s->at = (size_t)(mark->at - s->begin);
 	return s->at <= s->length ? STATUS_OK : scan_file_changed(s->input, s->diags);
 }
@@ -523,7 +523,7 @@ static enum status next_row(struct scan *s)
 		if (s->at == s->length) {
 			if (s->end)
 				return scan_file_changed(s->input, s->diags);
-			TRY(fill(s));
+			TRY(move_window(s));
 			continue;
 		}
 		const char c = s->text[s->at];

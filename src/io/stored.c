@@ -13,7 +13,8 @@
 #include "base/checked.h"
 
 /* Sets *CRC to the checksum of the SIZE bytes of INPUT from byte AT on. */
-static enum status sum_bytes(const struct input *input, int64_t at, int64_t size, uint32_t *crc, struct diags *diags)
+static enum status checksum_bytes(const struct input *input, int64_t at, int64_t size, uint32_t *crc,
+                                  struct diags *diags)
 {
 	struct zip_crc tables;
 	unsigned char block[4096];
@@ -40,7 +41,7 @@ enum status stored_leave(struct loader *loader, struct array *array, const struc
 	made->at = where->at + reader->data;
 	made->bytes = bytes;
 	if (where->member)
-		TRY(sum_bytes(&where->input, where->at, reader->data, &made->before, context->diags));
+		TRY(checksum_bytes(&where->input, where->at, reader->data, &made->before, context->diags));
 	made->input.buffer = NULL;
 	made->input.owned = true;
 	made->input.fd = fcntl(where->input.fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
@@ -130,8 +131,8 @@ bool stored_read_part(struct stored_read *read, const struct stored_part *part, 
 		                    count < most && r.checked ? zip_crc_power((size_t)(count * p.stride)) : power);
 	}
 	if (good && rest)
-		good = read_checked(&r, &(struct stored_part){end - rest, 1, rest, rest, rest}, 0, 1,
-		                    zip_crc_power((size_t)rest));
+		good =
+			read_checked(&r, &(struct stored_part){end - rest, 1, rest, rest, rest}, 0, 1, zip_crc_power((size_t)rest));
 	if (!good)
 		atomic_store(&read->failed, errno ? errno : AT_END);
 	else if (r.checked)
@@ -140,7 +141,7 @@ bool stored_read_part(struct stored_read *read, const struct stored_part *part, 
 }
 
 /* Reports why a part could not be read: FAILED is errno or AT_END. */
-static enum status report_part(const struct stored_array *array, int failed, struct diags *diags)
+static enum status report_failed_part(const struct stored_array *array, int failed, struct diags *diags)
 {
 	const struct input *input = &array->input;
 	const int64_t end = input_stamp(input).size - input->base - array->at;
@@ -161,7 +162,7 @@ enum status stored_read_end(struct stored_read *read, struct diags *diags)
 	const int failed = atomic_exchange(&read->failed, 0);
 	const uint32_t crc = atomic_exchange(&read->crc, 0);
 	if (failed)
-		return report_part(array, failed, diags);
+		return report_failed_part(array, failed, diags);
 	if (array->member && !read->right && zip_crc_join(array->before, crc, (size_t)array->bytes) != array->crc)
 		return diag_file(diags, STATUS_DATA, array->input.name, -1, "member '%s' is damaged: its checksum is wrong",
 		                 array->member);

@@ -61,7 +61,7 @@ static enum status system_error(const char *name, int64_t offset, const char *wh
 }
 
 /* Waits until a non-blocking descriptor is ready. */
-static void wait_for(int fd, short events)
+static void wait_until_ready(int fd, short events)
 {
 	struct pollfd p = {.fd = fd, .events = events};
 	poll(&p, 1, -1);
@@ -126,7 +126,7 @@ static enum status read_some(struct input *input, void *to, size_t size, size_t 
 			return STATUS_OK;
 		}
 		if (errno == EAGAIN || errno == EWOULDBLOCK)
-			wait_for(input->fd, POLLIN);
+			wait_until_ready(input->fd, POLLIN);
 		else if (errno != EINTR)
 			return system_error(input->name, input->offset, "cannot read", diags);
 	}
@@ -505,7 +505,7 @@ bool io_write_at(int fd, int64_t offset, const void *from, size_t size)
 		if (n > 0)
 			done += (size_t)n;
 		else if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
-			wait_for(fd, POLLOUT);
+			wait_until_ready(fd, POLLOUT);
 		else if (n == 0 || errno != EINTR)
 			return false;
 	}

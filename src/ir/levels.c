@@ -108,10 +108,13 @@ static void see_needed(void *context, uint32_t value)
 	visit->needed |= visit->levels->needed[value];
 }
 
-static void need(void *context, uint32_t value) { ((const struct visit *)context)->levels->needed[value] = true; }
+static void mark_needed(void *context, uint32_t value)
+{
+	((const struct visit *)context)->levels->needed[value] = true;
+}
 
 /* Marks a result that the unit reads, if it exists before the unit's part begins. */
-static void pass_on(void *context, uint32_t value)
+static void mark_passed(void *context, uint32_t value)
 {
 	const struct visit *visit = context;
 	const struct levels *s = visit->levels;
@@ -120,7 +123,7 @@ static void pass_on(void *context, uint32_t value)
 }
 
 /* Sets level and rows of all values, and lists all folds. What a loss keeps for its derivative does not wait for it. */
-static void find_reach(struct levels *s)
+static void set_levels(struct levels *s)
 {
 	const struct body *body = s->body;
 	uint32_t more = 0;
@@ -177,8 +180,8 @@ static void see_unit(struct levels *s, struct unit unit)
 	each_made(body, unit, see_needed, &visit);
 	if (!visit.needed)
 		return;
-	each_read(body, unit, need, &visit);
-	each_read(body, unit, pass_on, &visit);
+	each_read(body, unit, mark_needed, &visit);
+	each_read(body, unit, mark_passed, &visit);
 	if (fold && (instr_makes_rows(instr) || s->needed[fold->result]))
 		s->needed[fold->result] = s->passed[fold->result] = true;
 }
@@ -226,7 +229,7 @@ bool levels_find(struct levels *s, const struct body *body, struct arena *arena)
 	s->rows = marks;
 	s->needed = marks + count;
 	s->passed = s->needed + count;
-	find_reach(s);
+	set_levels(s);
 	find_needed(s);
 	return true;
 }
@@ -300,7 +303,7 @@ static bool accumulates_here(const struct extraction *x, uint32_t index)
 	return x->pass == (s->level[instr->v] > 1 ? s->level[instr->v] : 1);
 }
 
-static void want(void *context, uint32_t value) { ((const struct extraction *)context)->wanted[value] = true; }
+static void want_value(void *context, uint32_t value) { ((const struct extraction *)context)->wanted[value] = true; }
 
 struct wanted_visit {
 	const struct extraction *x;
@@ -327,9 +330,9 @@ static void take_instructions(struct extraction *x)
 		for (uint32_t k = unit.first; visit.wanted && k <= unit.last; k++)
 			x->taken[k] = true;
 		if (here)
-			each_folded(x->from, unit, want, x);
+			each_folded(x->from, unit, want_value, x);
 		else if (visit.wanted)
-			each_read(x->from, unit, want, x);
+			each_read(x->from, unit, want_value, x);
 		if (visit.wanted && !here && fold_of(s, unit.first) && instr_makes_rows(&x->from->instrs[unit.first]))
 			x->wanted[fold_of(s, unit.first)->result] = true;
 		i = unit.first;

@@ -103,7 +103,7 @@ static bool is_unset(const struct lowering *l, const struct ref *ref)
 }
 
 /* Finds what REF refers to, without its index. */
-static enum status find_name(struct lowering *l, const struct ref *ref, struct found *found)
+static enum status find_referent(struct lowering *l, const struct ref *ref, struct found *found)
 {
 	switch (ref->kind) {
 	case REF_NONE:
@@ -134,7 +134,7 @@ static enum status find_name(struct lowering *l, const struct ref *ref, struct f
 
 enum status lowering_find_ref(struct lowering *l, const struct ref *ref, struct found *found)
 {
-	TRY(find_name(l, ref, found));
+	TRY(find_referent(l, ref, found));
 	if (!ref_has_element(ref))
 		return STATUS_OK;
 	if (found->kind == FOUND_PARAM)

@@ -34,7 +34,7 @@ static enum status lower_ref(struct lowering *l, const struct ref *ref, uint32_t
 }
 
 /* Returns the type of PROGRAM's result on V; *DTYPE is its logical dtype. */
-static struct type result_of(const struct program_decl *program, const struct value *v, enum dtype *dtype)
+static struct type program_result(const struct program_decl *program, const struct value *v, enum dtype *dtype)
 {
 	*dtype = program->type.given ? program->type.type.dtype : v->dtype;
 	return program->type.given ? program->type.type : *v->type;
@@ -62,7 +62,7 @@ enum status lower_program(struct lowering *l, const struct node *node)
 	instr->use = byte_set_keep(&l->kept, &use, sizeof use, NULL);
 	TRY_ALLOC(instr->use, l->context->diags);
 	enum dtype dtype;
-	const struct type type = result_of(program, &l->body->values[v], &dtype);
+	const struct type type = program_result(program, &l->body->values[v], &dtype);
 	if (!type_addressable(&type))
 		return LOWERING_FAIL(l, STATUS_LIMIT, node->span, "the result of '%s' is too large to address", program->name);
 	TRY(lowering_draw(l, instr, 1 + node->program));

@@ -34,7 +34,7 @@ static bool spreads(enum op op, const struct value *v, const struct value *a)
 }
 
 /* Returns the param that A is, or is converted from. NULL if it is neither. */
-static const struct value *param_of(const struct body *body, const struct value *a)
+static const struct value *source_param(const struct body *body, const struct value *a)
 {
 	const struct instr *cast = a->from == FROM_INSTR ? &body->instrs[a->instr] : NULL;
 	if (cast && cast->kind == INSTR_OP && cast->op == OP_cast)
@@ -49,7 +49,7 @@ static const struct value *param_of(const struct body *body, const struct value 
 static bool note_operand(struct lowering *l, const struct instr *instr, const struct value *v, struct value *a)
 {
 	struct streaming *streaming = &l->streaming;
-	const struct value *param = param_of(l->body, a);
+	const struct value *param = source_param(l->body, a);
 	if (!v->streamed) {
 		if (a->streamed && spreads(instr->op, v, a))
 			lowering_mix_rows(l);
@@ -82,7 +82,7 @@ static bool is_flat(const struct body *body, const struct instr *instr, const st
 		return op_table[instr->op].scope == SCOPE_ELEM;
 	/* A tile has one axis: an operand of more axes would broadcast it to more. */
 	const bool sized = a && (shape_count(&a->type->shape) != 1 || (!a->streamed && a->type->shape.ndim > 1));
-	return !sized || (a->streamed && !param_of(body, a) && shape_equal(&a->type->shape, &v->type->shape));
+	return !sized || (a->streamed && !source_param(body, a) && shape_equal(&a->type->shape, &v->type->shape));
 }
 
 /* Records how INSTR, whose result has type RESULT, combines rows. Sets its a_streamed, and streamed of its result. */

@@ -27,7 +27,7 @@ struct collected {
 	bool named;
 };
 
-static int compare_slots(const void *a, const void *b)
+static int compare_numbers(const void *a, const void *b)
 {
 	const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
 	return (x > y) - (x < y);
@@ -53,14 +53,14 @@ static void take_slots(struct collected *to, struct body *body)
 	for (int k = 0; k < 2; k++)
 		for (size_t i = 0; i < counts[k]; i++)
 			to->slots[count++] = lists[k][i].index;
-	qsort(to->slots, count, sizeof *to->slots, compare_slots);
+	qsort(to->slots, count, sizeof *to->slots, compare_numbers);
 	for (size_t i = 0; i < count; i++)
 		if (i == 0 || to->slots[i] != to->slots[to->slot_count - 1])
 			to->slots[to->slot_count++] = to->slots[i];
 	for (int k = 0; k < 2; k++)
 		for (size_t i = 0; i < counts[k]; i++) {
 			const uint32_t *slot =
-				bsearch(&lists[k][i].index, to->slots, to->slot_count, sizeof *to->slots, compare_slots);
+				bsearch(&lists[k][i].index, to->slots, to->slot_count, sizeof *to->slots, compare_numbers);
 			lists[k][i].index = (uint32_t)(slot - to->slots);
 		}
 }
@@ -144,7 +144,7 @@ static void take_span(struct collected *to, struct instr *instr)
 	instr->span = (struct span){.begin = (uint32_t)to->span_count - 1};
 }
 
-static const void *keep(struct lowering *l, const void *items, size_t count, size_t size)
+static const void *keep_items(struct lowering *l, const void *items, size_t count, size_t size)
 {
 	return byte_set_keep(&l->kept, items, count * size, NULL);
 }
@@ -152,13 +152,13 @@ static const void *keep(struct lowering *l, const void *items, size_t count, siz
 /* Keeps what the particulars are, for OWN. */
 static bool keep_particulars(struct lowering *l, const struct collected *from, struct particulars *own, size_t values)
 {
-	*own = (struct particulars){.slots = keep(l, from->slots, from->slot_count, sizeof *from->slots),
-	                            .scalars = keep(l, from->scalars, from->scalar_count, sizeof *from->scalars),
-	                            .params = keep(l, from->params, from->param_count, sizeof *from->params),
-	                            .streams = keep(l, from->streams, from->stream_count, sizeof *from->streams),
-	                            .spans = keep(l, from->spans, from->span_count, sizeof *from->spans)};
+	*own = (struct particulars){.slots = keep_items(l, from->slots, from->slot_count, sizeof *from->slots),
+	                            .scalars = keep_items(l, from->scalars, from->scalar_count, sizeof *from->scalars),
+	                            .params = keep_items(l, from->params, from->param_count, sizeof *from->params),
+	                            .streams = keep_items(l, from->streams, from->stream_count, sizeof *from->streams),
+	                            .spans = keep_items(l, from->spans, from->span_count, sizeof *from->spans)};
 	if (from->named)
-		own->naming = keep(l, from->naming, values, sizeof *from->naming);
+		own->naming = keep_items(l, from->naming, values, sizeof *from->naming);
 	return own->slots && own->scalars && own->params && own->streams && own->spans && (own->naming || !from->named);
 }
 
@@ -174,11 +174,11 @@ static const struct body *keep_body(struct lowering *l, const struct body *body)
 	kept.out_count = body->out_count;
 	kept.own_params = body->own_params;
 	kept.levels = body->levels;
-	kept.values = (struct value *)(uintptr_t)keep(l, body->values, body->value_count, sizeof *body->values);
-	kept.instrs = (struct instr *)(uintptr_t)keep(l, body->instrs, body->instr_count, sizeof *body->instrs);
-	kept.regions = (struct region *)(uintptr_t)keep(l, body->regions, body->region_count, sizeof *body->regions);
-	kept.ins = (struct port *)(uintptr_t)keep(l, body->ins, body->in_count, sizeof *body->ins);
-	kept.outs = (struct port *)(uintptr_t)keep(l, body->outs, body->out_count, sizeof *body->outs);
+	kept.values = (struct value *)(uintptr_t)keep_items(l, body->values, body->value_count, sizeof *body->values);
+	kept.instrs = (struct instr *)(uintptr_t)keep_items(l, body->instrs, body->instr_count, sizeof *body->instrs);
+	kept.regions = (struct region *)(uintptr_t)keep_items(l, body->regions, body->region_count, sizeof *body->regions);
+	kept.ins = (struct port *)(uintptr_t)keep_items(l, body->ins, body->in_count, sizeof *body->ins);
+	kept.outs = (struct port *)(uintptr_t)keep_items(l, body->outs, body->out_count, sizeof *body->outs);
 	if (!kept.values || !kept.instrs || !kept.regions || !kept.ins || !kept.outs)
 		return NULL;
 	return byte_set_keep(&l->kept, &kept, sizeof kept, NULL);

@@ -16,7 +16,7 @@ const struct program_decl *resolver_find_program(const struct resolver *r, const
 }
 
 /* True if NAME cannot be an operand of S: messages to programs call another array so (ckptc-program(7)). */
-static bool is_taken(const struct statement *s, const char *name)
+static bool is_reserved(const struct statement *s, const char *name)
 {
 	static const char *const taken[] = {"x", "y", "g", "dx", "gradients"};
 	for (size_t i = 0; i < sizeof taken / sizeof *taken; i++)
@@ -34,7 +34,7 @@ static enum status check_operands(struct resolver *r, const struct statement *s)
 		return diag_at(r->context->diags, STATUS_LIMIT, r->chain->source, s->name_span,
 		               "a program has at most %d operands", PROGRAM_OPERANDS);
 	for (const struct name_list *n = s->names; n; n = n->next) {
-		if (is_taken(s, n->name))
+		if (is_reserved(s, n->name))
 			return RESOLVE_FAIL(r, n->span,
 			                    "'%s' can't be an operand's name: messages to programs call another array so", n->name);
 		for (const struct name_list *before = s->names; before != n; before = before->next)

@@ -52,7 +52,7 @@ struct walk {
 
 enum { BLOCK = 32 }; /* runs in a leaf, so that the tree is smaller than the costs */
 
-static struct forward_range join(struct forward_range a, struct forward_range b)
+static struct forward_range join_ranges(struct forward_range a, struct forward_range b)
 {
 	return (struct forward_range){a.time + b.time, a.need > b.need ? a.need : b.need};
 }
@@ -76,7 +76,7 @@ static struct forward_range whole_runs(const struct walk *w, size_t first, size_
 {
 	struct forward_range range = {0};
 	for (size_t run = first; run < last; run++)
-		range = join(range, part_of_run(w, run, w->starts[run], w->starts[run + 1]));
+		range = join_ranges(range, part_of_run(w, run, w->starts[run], w->starts[run + 1]));
 	return range;
 }
 
@@ -86,9 +86,9 @@ static struct forward_range whole_blocks(const struct walk *w, size_t first, siz
 	struct forward_range range = {0};
 	for (first += w->blocks, last += w->blocks; first < last; first /= 2, last /= 2) {
 		if (first % 2)
-			range = join(range, w->ranges[first++]);
+			range = join_ranges(range, w->ranges[first++]);
 		if (last % 2)
-			range = join(range, w->ranges[--last]);
+			range = join_ranges(range, w->ranges[--last]);
 	}
 	return range;
 }
@@ -113,13 +113,13 @@ static struct forward_range forward_range(const struct walk *w, int64_t begin, i
 	if (first == last)
 		return part_of_run(w, first, begin, end);
 	struct forward_range range =
-		join(part_of_run(w, first, begin, w->starts[first + 1]), part_of_run(w, last, w->starts[last], end));
+		join_ranges(part_of_run(w, first, begin, w->starts[first + 1]), part_of_run(w, last, w->starts[last], end));
 	const size_t low = first / BLOCK + 1, high = last / BLOCK; /* the blocks between */
 	if (low >= high)
-		return join(range, whole_runs(w, first + 1, last));
-	range = join(range, whole_runs(w, first + 1, low * BLOCK));
-	range = join(range, whole_runs(w, high * BLOCK, last));
-	return join(range, whole_blocks(w, low, high));
+		return join_ranges(range, whole_runs(w, first + 1, last));
+	range = join_ranges(range, whole_runs(w, first + 1, low * BLOCK));
+	range = join_ranges(range, whole_runs(w, high * BLOCK, last));
+	return join_ranges(range, whole_blocks(w, low, high));
 }
 
 static const struct step_cost *cost_of(struct walk *w, int64_t step)
@@ -495,7 +495,7 @@ static bool make_ranges(struct walk *w)
 	for (size_t k = 0; k < w->blocks; k++)
 		w->ranges[w->blocks + k] = whole_runs(w, k * BLOCK, (k + 1) * BLOCK < runs ? (k + 1) * BLOCK : runs);
 	for (size_t i = w->blocks; i-- > 1;)
-		w->ranges[i] = join(w->ranges[2 * i], w->ranges[2 * i + 1]);
+		w->ranges[i] = join_ranges(w->ranges[2 * i], w->ranges[2 * i + 1]);
 	return true;
 }
 

@@ -152,7 +152,7 @@ static bool add_transition(struct transitions *t, struct transition new)
 }
 
 /* Forgets all marks, kinds and transitions; for good if they were not worth their memory. */
-static void forget(struct machine *m)
+static void forget_transitions(struct machine *m)
 {
 	struct transitions *t = &m->transitions;
 	uint32_t *kinds = t->kinds;
@@ -165,7 +165,7 @@ static void forget(struct machine *m)
 }
 
 /* Follows known transitions from step ID on, at most COUNT. Returns their number. The walk has counted their peaks. */
-static int64_t follow(struct machine *m, uint32_t id, int64_t count)
+static int64_t follow_transitions(struct machine *m, uint32_t id, int64_t count)
 {
 	struct transitions *t = &m->transitions;
 	struct counters *c = m->counters;
@@ -243,7 +243,7 @@ static enum status walk(struct machine *m, const struct step *step, int64_t inde
 	struct transitions *t = &m->transitions;
 	bool ok = transitions_settle(m);
 	if (ok && (t->count >= MOST_TRANSITIONS || t->words >= MOST_WORDS)) {
-		forget(m);
+		forget_transitions(m);
 		ok = note_mark(m, step->live_in) && number_kind(m, step);
 	}
 	TRY_ALLOC(ok, m->context->diags);
@@ -272,7 +272,7 @@ enum status transitions_run(struct machine *m, int64_t index, int64_t count, uin
 	for (int64_t i = 0, done; i < count; i += done) {
 		const struct step *step = distinct[id + i];
 		TRY_ALLOC(t->off || t->kinds[step->id] || number_kind(m, step), m->context->diags);
-		done = follow(m, step->id, count - i);
+		done = follow_transitions(m, step->id, count - i);
 		if (done > 0)
 			continue;
 		TRY(walk(m, step, index + i));

@@ -130,7 +130,7 @@ static void set_side(struct differences *d, int side, const void *row, bool twic
 }
 
 /* Adds to D the pairs of other rows and slabs. */
-static void add_rows(const struct laplacian *l, struct differences *d, const struct place *p)
+static void add_other_rows(const struct laplacian *l, struct differences *d, const struct place *p)
 {
 	for (int a = 0; a < l->count; a++) {
 		const struct laplacian_axis *axis = &l->axes[a];
@@ -190,7 +190,7 @@ static void plain_row(const struct laplacian *l, void *out, const struct place *
 	const double ends[2] = {value_at_end(l, own, 0), value_at_end(l, own, 1)};
 	d.pairs = 0;
 	d.doubles = false;
-	add_rows(l, &d, p);
+	add_other_rows(l, &d, p);
 	l->loops->differences_2d(out, d.sides[0][0], own, d.sides[1][0], ends, (size_t)l->n);
 	if (l->divisor != 1)
 		l->loops->divide(out, out, &l->divisor, (size_t)l->n, 1);
@@ -221,7 +221,7 @@ void laplacian_row(const struct laplacian *l, void *out, const struct laplacian_
 		d.divisor = l->divisor;
 		d.pairs = 0;
 		d.doubles = false;
-		add_rows(l, &d, &(struct place){slabs, row, at});
+		add_other_rows(l, &d, &(struct place){slabs, row, at});
 		if (!inside)
 			extend(l, extended, own, at, end - at);
 		add_own(l, &d, inside ? d.centre : element_at(extended, l->size, l->width));

@@ -59,7 +59,7 @@ void *loss_kept_at(const struct op_call *call, void *k, int64_t row)
  * Adds the sum of the losses of the N differences D, which it may overwrite, to HI and LO. Stores what the derivative
  * needs in K.
  */
-static void add_piece(const struct op_call *call, double *hi, double *lo, void *d, void *k, size_t n)
+static void add_losses(const struct op_call *call, double *hi, double *lo, void *d, void *k, size_t n)
 {
 	const struct loops *loops = call->kernels->loops;
 	const double delta = call->attrs ? call->attrs->delta : 1;
@@ -101,7 +101,7 @@ static void sum_differences(const struct op_call *call, double *hi, double *lo, 
 		                                                        .v = whole_v ? element_at(v, size, i) : from_v,
 		                                                        .a = whole_a ? element_at(a, size, i) : from_a,
 		                                                        .n = (size_t)n});
-		add_piece(call, hi, lo, d, kept_at(call, k, i), (size_t)n);
+		add_losses(call, hi, lo, d, kept_at(call, k, i), (size_t)n);
 	}
 }
 

@@ -281,7 +281,7 @@ int64_t product_piece_bytes(const struct type *a)
  * Cuts EXTENT in as few parts as MOST does. Returns the extent of a part: EXTENT, or a multiple of UNIT if MOST permits.
  * One row or column is not left alone if MOST is 3 or more: a product with a vector adds in another order.
  */
-static int64_t part_of(int64_t extent, int64_t most, int64_t unit)
+static int64_t extent_of_part(int64_t extent, int64_t most, int64_t unit)
 {
 	const int64_t parts = ceil_div(extent, most);
 	int64_t part = parts > 1 ? lesser(round_up(ceil_div(extent, parts), unit), most) : extent;
@@ -298,7 +298,7 @@ struct pieces {
 };
 
 /* Computes pieces BEGIN .. END-1: a team_part. */
-static void run_pieces(void *context, void *memory, int64_t begin, int64_t end)
+static void multiply_pieces(void *context, void *memory, int64_t begin, int64_t end)
 {
 	const struct pieces *p = context;
 	const enum dtype dtype = p->call->v->dtype;
@@ -332,10 +332,10 @@ void product_pieces(const struct op_call *call, const void *g, const void *const
 	if (shape_count(&call->a->shape) == 0)
 		return;
 	const int64_t bytes = user->large ? PLACED_MOST : product_piece_bytes(call->a), most = bytes / (int64_t)stack.size;
-	p.columns = part_of(p.all.n, lesser(most, PIECE_COLUMNS), COLUMN_UNIT);
-	p.rows = part_of(p.all.m, most / p.columns, PRODUCT_STRIPE);
+	p.columns = extent_of_part(p.all.n, lesser(most, PIECE_COLUMNS), COLUMN_UNIT);
+	p.rows = extent_of_part(p.all.m, most / p.columns, PRODUCT_STRIPE);
 	p.across = ceil_div(p.all.n, p.columns);
-	team_run(call->team, ceil_div(p.all.m, p.rows) * p.across, 1, run_pieces, &p);
+	team_run(call->team, ceil_div(p.all.m, p.rows) * p.across, 1, multiply_pieces, &p);
 }
 
 #define PRODUCT(NAME, A, B)                                                                                            \

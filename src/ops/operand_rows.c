@@ -44,7 +44,7 @@ static int64_t pitch_of(int64_t length, int64_t size)
  * Cuts a matrix of ROWS by COLUMNS, of SIZE bytes each, for a C of M rows. ACROSS: its rows are B's. Rows of a matrix of few are
  * cut, so that a block is small beside the matrix.
  */
-static struct blocks cut_rows(bool across, int64_t m, const int64_t dim[2], int64_t size, int lanes)
+static struct blocks cut_blocks(bool across, int64_t m, const int64_t dim[2], int64_t size, int lanes)
 {
 	const int64_t rows = dim[0], columns = dim[1],
 				  block = lesser(lesser(BLOCK_BYTES, BLOCKS_BYTES / lanes), rows * columns * size / (LEAST_BLOCKS + 1));
@@ -70,7 +70,7 @@ int64_t product_rows_bytes(enum op op, enum product_part part, const struct type
 		return 0;
 	const bool across = (op == OP_matmul) == (part == PART_RESULT);
 	const int64_t *const dim = &shape->dim[shape->ndim - 2], m = count / v->shape.dim[v->shape.ndim - 1];
-	const struct blocks blocks = cut_rows(across, m, dim, size, lanes);
+	const struct blocks blocks = cut_blocks(across, m, dim, size, lanes);
 	const int64_t bytes = blocks.rows * (blocks.pitch + (blocks.turned ? m : 0)) * size;
 	if (dim[1] < 2 || (!across && dim[0] % blocks.rows == 1) || bytes > type_bytes(a) / greater(LEAST_BLOCKS, lanes))
 		return 0;
@@ -152,7 +152,7 @@ static void add_rows_of(struct streamed *s, const struct operand_part *part, voi
 }
 
 /* Takes a block, reads it to BLOCK and multiplies by it. False if none is left. */
-static bool read_block(struct streamed *s, void *block)
+static bool multiply_block(struct streamed *s, void *block)
 {
 	const struct blocks *b = &s->blocks;
 	const int64_t i = s->next++;
@@ -206,7 +206,7 @@ static void run_lane(void *context, void *memory MAYBE_UNUSED, int64_t begin, in
 		if (odd)
 			writes = writes && write_block(s->write, block);
 		else
-			reads = reads && read_block(s->read, block);
+			reads = reads && multiply_block(s->read, block);
 }
 
 static struct streamed streamed_of(const struct op_call *call, enum product_part part, const void *const arrays[3],
@@ -224,7 +224,8 @@ static struct streamed streamed_of(const struct op_call *call, enum product_part
 	}
 	s.columns = s.all.b.ld;
 	s.rows = s.all.b.transposed ? s.all.n : s.all.k;
-	s.blocks = cut_rows(!s.all.b.transposed, s.all.m, (const int64_t[2]){s.rows, s.columns}, (int64_t)s.size, a->lanes);
+	s.blocks =
+		cut_blocks(!s.all.b.transposed, s.all.m, (const int64_t[2]){s.rows, s.columns}, (int64_t)s.size, a->lanes);
 	s.down = ceil_div(s.rows, s.blocks.rows);
 	s.count = s.down * ceil_div(s.columns, s.blocks.length);
 	return s;

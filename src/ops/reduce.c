@@ -114,7 +114,7 @@ static double scaled_squares(const struct loops *loops, const void *line, size_t
 }
 
 /* True if a sum of squares of DTYPE may have lost squares that overflow or underflow in double. */
-static bool out_of_range(enum dtype dtype, double squares)
+static bool loses_squares(enum dtype dtype, double squares)
 {
 	return dtype == DTYPE_F64 && !(squares > 0x1p-900 && squares <= DBL_MAX);
 }
@@ -124,7 +124,7 @@ void lines_sum_squares(const struct loops *loops, struct lines lines, double *su
 	loops->sum.squares(sum, NULL, lines.data, lines.n, lines.count);
 	for (size_t i = 0; i < lines.count; i++) {
 		scale[i] = 1;
-		if (!isnan(sum[i]) && out_of_range(loops->dtype, sum[i]))
+		if (!isnan(sum[i]) && loses_squares(loops->dtype, sum[i]))
 			sum[i] = scaled_squares(loops, line_at(loops, lines.data, lines.n, i), lines.n, &scale[i]);
 	}
 }
@@ -164,7 +164,7 @@ void lines_moments(const struct loops *loops, struct lines lines, struct line_mo
 	loops->sum.deviations(m.squares, m.squares_rest, lines.data, mean, lines.n, lines.count);
 	for (size_t i = 0; i < lines.count; i++) {
 		m.scale[i] = 1;
-		if (out_of_range(loops->dtype, m.squares[i]))
+		if (loses_squares(loops->dtype, m.squares[i]))
 			scale_moments(lines, i, m);
 	}
 }

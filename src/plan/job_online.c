@@ -11,7 +11,7 @@ enum { MOST_SNAPSHOTS = 1 << 16 }; /* with these, two sweeps cover 2 * 10^9 step
 enum { MORE_ITERATIONS = 64 };
 
 /* Sets *PEAK to the bytes of JOB under online:SNAPSHOTS. ENDS: no chain takes more, for it keeps every state. */
-static enum status judge(const struct job *job, int64_t snapshots, int64_t *peak, bool *ends)
+static enum status judge_snapshots(const struct job *job, int64_t snapshots, int64_t *peak, bool *ends)
 {
 	struct job trial = {.schedule = NULL};
 	struct job_options options = job->options;
@@ -40,13 +40,13 @@ enum status job_choose_online(struct job *job, struct policy *policy)
 	const int64_t bytes = job->options.memory, limit = job->options.policy->max_checkpoints;
 	int64_t most = 1, peak;
 	bool ends = false;
-	TRY(judge(job, 1, &peak, &ends));
+	TRY(judge_snapshots(job, 1, &peak, &ends));
 	job->least_bytes = peak > bytes ? peak : 0;
 	if (peak > bytes)
 		return budget_infeasible(bytes, peak, true, job->context.diags);
 	int64_t beyond = 2;
 	for (; !ends && beyond <= MOST_SNAPSHOTS; beyond *= 2) {
-		TRY(judge(job, beyond, &peak, &ends));
+		TRY(judge_snapshots(job, beyond, &peak, &ends));
 		if (peak > bytes) {
 			ends = false;
 			break;
@@ -56,7 +56,7 @@ enum status job_choose_online(struct job *job, struct policy *policy)
 	while (beyond - most > 1 && !ends) { /* MOST fits; BEYOND does not, or is above MOST_SNAPSHOTS */
 		const int64_t middle = most + (beyond - most) / 2;
 		bool ignored;
-		TRY(judge(job, middle, &peak, &ignored));
+		TRY(judge_snapshots(job, middle, &peak, &ignored));
 		*(peak > bytes ? &beyond : &most) = middle;
 	}
 	most = limit ? lesser(most, limit) : most;

@@ -190,7 +190,7 @@ static double share_beside(const struct job *job, const struct counters *c)
 }
 
 /* True if a policy by value could serve JOB, and its region may be made. */
-static bool is_open(const struct value_plans *list, const struct job *job)
+static bool may_serve(const struct value_plans *list, const struct job *job)
 {
 	const int64_t bytes = job->schedule ? job->policy->number : greater(job->policy->number, job->least_bytes);
 	const struct counters *c = &job->predicted;
@@ -203,7 +203,7 @@ static bool is_open(const struct value_plans *list, const struct job *job)
  * Returns the fastest plan within JOB's budget that is faster than JOB's schedule, or NULL; of equally fast ones that of
  * the lowest peak. Sets JOB's least bytes.
  */
-static struct value_plan *best_plan(const struct value_plans *list, struct job *job)
+static struct value_plan *best_value_plan(const struct value_plans *list, struct job *job)
 {
 	static const double equal = 1e-9; /* costs are sums in different orders */
 	struct value_plan *best = NULL;
@@ -264,13 +264,13 @@ enum status job_offer_values(const struct context *context, const struct job *ba
 	bool open = false;
 	list.instrs = count_instrs(lowered->items, lowered->item_count, &list.dots);
 	for (size_t i = 0; i < count; i++)
-		open |= is_open(&list, &jobs[i]);
+		open |= may_serve(&list, &jobs[i]);
 	if (!open)
 		return STATUS_OK;
 	TRY_ALLOC(list_policies(&list, run), context->diags);
 	TRY(plan_values(&list));
 	for (size_t i = 0; i < count; i++) {
-		struct value_plan *best = is_open(&list, &jobs[i]) ? best_plan(&list, &jobs[i]) : NULL;
+		struct value_plan *best = may_serve(&list, &jobs[i]) ? best_value_plan(&list, &jobs[i]) : NULL;
 		TRY(best ? take_plan(&list, best, &jobs[i]) : STATUS_OK);
 	}
 	return STATUS_OK;

@@ -137,7 +137,7 @@ static void close_slot(struct timeline *timeline, int disk, struct event *open)
 	open->begin = -1;
 }
 
-static bool hold(struct timeline *timeline, const struct event *event)
+static bool hold_event(struct timeline *timeline, const struct event *event)
 {
 	const bool disk = event->kind == EVENT_DISK_SAVE || event->kind == EVENT_DISK_DROP;
 	struct event *open;
@@ -162,7 +162,7 @@ bool timeline_add(struct timeline *timeline, const struct event *event)
 	const bool back = event->kind == EVENT_BACKWARD;
 	int first, last;
 	if (event->kind >= EVENT_SAVE && event->kind <= EVENT_DISK_DROP)
-		return hold(timeline, event);
+		return hold_event(timeline, event);
 	if (event->kind > EVENT_FETCH)
 		return true;
 	timeline->end = fmax(timeline->end, event->to);

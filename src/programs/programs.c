@@ -116,8 +116,8 @@ enum status programs_identify(const struct program_set *set, uint64_t *targets, 
 bool programs_bound(const struct program_set *set, uint32_t program) { return set->programs[program].backend; }
 
 /* Fails if two arrays of a message would have one name. */
-static enum status check_names(const struct program *program, const struct program_signature *signature,
-                               struct diags *diags)
+static enum status check_operand_names(const struct program *program, const struct program_signature *signature,
+                                       struct diags *diags)
 {
 	static const char *const reserved[] = {"x", "y", "g", "dx", "gradients"};
 	for (uint32_t i = 0; i < signature->count; i++) {
@@ -192,7 +192,7 @@ enum status programs_open(struct program_set *set, uint32_t index, const struct 
 {
 	struct program *program = &set->programs[index];
 	struct program_worker *first;
-	TRY(check_names(program, signature, diags));
+	TRY(check_operand_names(program, signature, diags));
 	if (program->opening == 0 || !same_signature(signature, &program->types.signature)) {
 		retire_workers(program);
 		keep_signature(&program->types, signature);

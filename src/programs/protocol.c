@@ -28,7 +28,7 @@ static int64_t parse_count(const char *text)
 }
 
 /* Begins an exchange: nothing may have been written since the last answer. It asks for MESSAGE, which WORD answers. */
-static enum status begin(const struct exchange *e, const char *message, const char *word)
+static enum status open_exchange(const struct exchange *e, const char *message, const char *word)
 {
 	struct command *command = e->command;
 	struct channel *channel = &command->channel;
@@ -74,7 +74,7 @@ static enum status read_answer(const struct exchange *e, char **rest)
  * Sends what is left of the exchange. A command that has not read all of it failed, whatever it answered, and so did one
  * that has written more.
  */
-static enum status end_exchange(const struct exchange *e)
+static enum status close_exchange(const struct exchange *e)
 {
 	struct command *command = e->command;
 	struct channel *channel = &command->channel;
@@ -222,7 +222,7 @@ static enum status make_command(struct program *program, struct program_worker *
 	return STATUS_OK;
 }
 
-static enum status start(struct program *program, struct program_worker *worker, struct diags *diags)
+static enum status start_worker(struct program *program, struct program_worker *worker, struct diags *diags)
 {
 	TRY(make_command(program, worker, diags));
 	struct command *command = worker->context;
@@ -247,15 +247,15 @@ static enum status open_command(struct program *program, struct program_worker *
 {
 	char *words;
 	if (!worker->context)
-		TRY(start(program, worker, diags));
+		TRY(start_worker(program, worker, diags));
 	struct command *command = worker->context;
 	const struct exchange e = {program, command, -1, diags};
 	memset(command->sent, 0, sizeof command->sent);
-	TRY(begin(&e, "open", "ready"));
+	TRY(open_exchange(&e, "open", "ready"));
 	put_open(&e);
 	TRY(read_answer(&e, &words));
 	TRY(parse_ready(&e, words, traits));
-	TRY(end_exchange(&e));
+	TRY(close_exchange(&e));
 	if (worker == program->workers)
 		program->shares = command->memory;
 	return command->memory ? make_staging(&e) : STATUS_OK;
@@ -346,7 +346,7 @@ static enum status read_results(const struct exchange *e, const struct program_c
 /* Calls by shared memory. */
 
 /* Returns the offset of the array of TYPE at AT, or of SLOT, to which it is copied if COPY. */
-static long long place(const struct exchange *e, const void *at, const struct type *type, int slot, bool copy)
+static long long place_array(const struct exchange *e, const void *at, const struct type *type, int slot, bool copy)
 {
 	struct shared_memory *memory = &e->program->set->memory;
 	const size_t bytes = (size_t)type_bytes(type);
@@ -399,23 +399,23 @@ static void put_shared_call(const struct exchange *e, const struct program_call 
 	alias(e->command, call);
 	add_call(channel, call);
 	if (!backward || (reads && traits->needs_x))
-		channel_add(channel, " x=%lld", place(e, call->x, &s->x, SLOT_X, true));
+		channel_add(channel, " x=%lld", place_array(e, call->x, &s->x, SLOT_X, true));
 	for (int i = 0; i < (int)s->count; i++)
 		if (reads_operand(e->program, call, (uint32_t)i)) {
 			const bool copy = must_send(e->command, call, (uint32_t)i);
 			channel_add(channel, " %s=%lld", s->names[i],
-			            place(e, call->operands[i], &s->operands[i], SLOT_OPERAND + i, copy));
+			            place_array(e, call->operands[i], &s->operands[i], SLOT_OPERAND + i, copy));
 		}
 	if (!backward || (reads && traits->needs_y))
-		channel_add(channel, " y=%lld", place(e, call->y, &s->y, SLOT_Y, backward));
+		channel_add(channel, " y=%lld", place_array(e, call->y, &s->y, SLOT_Y, backward));
 	if (backward)
-		channel_add(channel, " g=%lld", place(e, call->g, &s->y, SLOT_G, true));
+		channel_add(channel, " g=%lld", place_array(e, call->g, &s->y, SLOT_G, true));
 	if (backward && s->gradient_x)
-		channel_add(channel, " dx=%lld", place(e, call->dx, &s->x, SLOT_DX, false));
+		channel_add(channel, " dx=%lld", place_array(e, call->dx, &s->x, SLOT_DX, false));
 	for (int i = 0; backward && i < (int)s->count; i++)
 		if (program_returns(e->program, (uint32_t)i))
 			channel_add(channel, " d%s=%lld", s->names[i],
-			            place(e, gradient_of(call, i), &s->operands[i], SLOT_D_OPERAND + i, false));
+			            place_array(e, gradient_of(call, i), &s->operands[i], SLOT_D_OPERAND + i, false));
 	channel_end_line(channel);
 }
 
@@ -455,7 +455,7 @@ static enum status call_command(struct program *program, struct program_worker *
 	if (command->forgotten != program->set->forgotten)
 		memset(command->sent, 0, sizeof command->sent);
 	command->forgotten = program->set->forgotten;
-	TRY(begin(&e, call_words[call->kind], "ok"));
+	TRY(open_exchange(&e, call_words[call->kind], "ok"));
 	if (command->memory)
 		put_shared_call(&e, call);
 	else
@@ -469,7 +469,7 @@ static enum status call_command(struct program *program, struct program_worker *
 	TRY(parse_handle(&e, call, rest));
 	if (!command->memory)
 		TRY(read_results(&e, call));
-	TRY(end_exchange(&e));
+	TRY(close_exchange(&e));
 	if (command->memory)
 		fetch_results(&e, call);
 	return STATUS_OK;
@@ -480,10 +480,10 @@ static enum status release_command(struct program *program, struct program_worke
 {
 	struct command *command = worker->context;
 	const struct exchange e = {program, command, -1, diags};
-	TRY(begin(&e, NULL, NULL));
+	TRY(open_exchange(&e, NULL, NULL));
 	channel_add(&command->channel, "release %llu", (unsigned long long)handle);
 	channel_end_line(&command->channel);
-	return end_exchange(&e);
+	return close_exchange(&e);
 }
 
 static enum status sum_command(struct program *program, struct program_worker *worker, uint32_t operand, void *sum,
@@ -494,20 +494,20 @@ static enum status sum_command(struct program *program, struct program_worker *w
 	const struct program_signature *s = &program->types.signature;
 	const int slot = SLOT_D_OPERAND + (int)operand;
 	char *rest;
-	TRY(begin(&e, "gradient", "ok"));
+	TRY(open_exchange(&e, "gradient", "ok"));
 	if (command->memory)
 		put_size(&e);
 	channel_add(&command->channel, "gradient %s", s->names[operand]);
 	if (command->memory)
 		channel_add(&command->channel, " d%s=%lld", s->names[operand],
-		            place(&e, sum, &s->operands[operand], slot, false));
+		            place_array(&e, sum, &s->operands[operand], slot, false));
 	channel_end_line(&command->channel);
 	TRY(read_answer(&e, &rest));
 	if (*rest)
 		return command_fail(&e, 0, "it answered 'ok %s' to 'gradient', where 'ok' alone is due", rest);
 	if (!command->memory)
 		TRY(read_array(&e, sum, s->names[operand], &s->operands[operand]));
-	TRY(end_exchange(&e));
+	TRY(close_exchange(&e));
 	if (command->memory)
 		fetch(&e, sum, &s->operands[operand], slot);
 	return STATUS_OK;

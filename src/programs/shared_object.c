@@ -13,7 +13,7 @@
 #include "programs/parts.h"
 
 /* Returns what WRONG, a text of the object, says in a message. */
-static const char *report(const char *wrong) { return *wrong ? wrong : "it reports an error"; }
+static const char *error_text(const char *wrong) { return *wrong ? wrong : "it reports an error"; }
 
 enum status shared_object_load(struct program *program, struct diags *diags)
 {
@@ -105,7 +105,7 @@ static enum status open_context(struct program *program, struct program_worker *
 	const char *wrong = step->open(&program->types.step, &said, &worker->context);
 	guard_leave(program, &floats);
 	if (wrong)
-		return program_failed(program, -1, diags, "%s", report(wrong));
+		return program_failed(program, -1, diags, "%s", error_text(wrong));
 	*traits = (struct program_traits){.bound = true,
 	                                  .backward = step->backward,
 	                                  .needs_x = said.needs_x,
@@ -147,7 +147,7 @@ static enum status call_context(struct program *program, struct program_worker *
 	guard_leave(program, &floats);
 	if (!wrong && call->kind == PROGRAM_RECORD && *call->recorded == 0)
 		wrong = "its record has the handle 0";
-	return wrong ? program_failed(program, call->number, diags, "%s", report(wrong)) : STATUS_OK;
+	return wrong ? program_failed(program, call->number, diags, "%s", error_text(wrong)) : STATUS_OK;
 }
 
 static enum status release_record(struct program *program, struct program_worker *worker, uint64_t handle,
@@ -169,7 +169,7 @@ static enum status get_sum(struct program *program, struct program_worker *worke
 	const char *wrong = program->step->gradient(worker->context, operand, sum);
 	guard_leave(program, &floats);
 	return wrong ? program_failed(program, -1, diags, "gradient of '%s': %s", program->types.signature.names[operand],
-	                              report(wrong))
+	                              error_text(wrong))
 	             : STATUS_OK;
 }
 

@@ -105,7 +105,7 @@ static void pause_before_test(int calls)
 }
 
 /* Waits for REQUEST. False: a rank has failed. HEEDS: that ends the wait. */
-static bool wait_for(MPI_Request *request, bool heeds)
+static bool wait_for_request(MPI_Request *request, bool heeds)
 {
 	for (int calls = 0, done = 0;; calls++) {
 		MPI_Test(request, &done, MPI_STATUS_IGNORE);
@@ -135,7 +135,7 @@ static bool has_room(void)
 	return room != MAP_FAILED;
 }
 
-static const char *start(int *index, int *count)
+static const char *start_mpi(int *index, int *count)
 {
 	int provided = 0, given = 0;
 	if (!has_room())
@@ -190,7 +190,7 @@ static bool send_piece(int to, int tag, const void *data, size_t size)
 		return true;
 	MPI_Request request;
 	MPI_Isend(data, (int)size, MPI_BYTE, to, tag, mpi.messages, &request);
-	return wait_for(&request, true);
+	return wait_for_request(&request, true);
 }
 
 static bool send(int to, int tag, const void *data, size_t size)
@@ -235,10 +235,10 @@ static bool receive_piece(int from, int tag, void *data, int size)
 		return false;
 	}
 	MPI_Imrecv(data, size, MPI_BYTE, &message, &request);
-	return wait_for(&request, false); /* its sender has sent it: it comes, whoever fails */
+	return wait_for_request(&request, false); /* its sender has sent it: it comes, whoever fails */
 }
 
-static bool receive(int from, int tag, void *data, size_t size)
+static bool receive_from(int from, int tag, void *data, size_t size)
 {
 	for (size_t done = 0, n; done < size; done += n) {
 		n = size - done < PIECE ? size - done : PIECE;
@@ -282,13 +282,13 @@ static void settle(const void *mine, size_t size, void *all)
 		if (i == mpi.index)
 			continue;
 		MPI_Isend(mine, (int)size, MPI_BYTE, i, SETTLE, mpi.notices, &request);
-		wait_for(&request, false);
+		wait_for_request(&request, false);
 	}
 	for (int i = 0; i < mpi.count; i++) {
 		if (i == mpi.index)
 			continue;
 		MPI_Irecv((char *)all + (size_t)i * size, (int)size, MPI_BYTE, i, SETTLE, mpi.notices, &request);
-		wait_for(&request, false);
+		wait_for_request(&request, false);
 	}
 }
 
@@ -305,4 +305,4 @@ static void stop(void)
 }
 
 __attribute__((visibility("default"))) const struct rank_calls ckptc_rank_calls = {
-	RANK_CALLS_VERSION, start, broadcast, send, receive, good, fail, wrong, settle, stop};
+	RANK_CALLS_VERSION, start_mpi, broadcast, send, receive_from, good, fail, wrong, settle, stop};

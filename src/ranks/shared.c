@@ -23,7 +23,7 @@ struct offer {
 	uint64_t token[2];
 };
 
-static char *map(int fd, int64_t size)
+static char *map_memory(int fd, int64_t size)
 {
 	void *at = fd < 0 ? MAP_FAILED : mmap(NULL, (size_t)size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	return at == MAP_FAILED ? NULL : at;
@@ -39,7 +39,7 @@ static char *make(struct offer *offer, int64_t size, const struct allocator *all
 	allocator_put(allocator, block, (size_t)size);
 	*fd = block ? memfd_create("ckptc-ranks", MFD_CLOEXEC) : -1;
 	const bool whole = *fd >= 0 && fallocate(*fd, 0, 0, size) == 0;
-	char *at = whole && getrandom(offer->token, sizeof offer->token, 0) > 0 ? map(*fd, size) : NULL;
+	char *at = whole && getrandom(offer->token, sizeof offer->token, 0) > 0 ? map_memory(*fd, size) : NULL;
 	if (!at)
 		return NULL;
 	memcpy(at, offer->token, sizeof offer->token);
@@ -50,7 +50,7 @@ static char *make(struct offer *offer, int64_t size, const struct allocator *all
 }
 
 /* Maps the file of OFFER. NULL: this rank does not see it, or needs another size than SIZE. */
-static char *join(const struct offer *offer, int64_t size)
+static char *map_offer(const struct offer *offer, int64_t size)
 {
 	char path[64];
 	struct stat status;
@@ -58,7 +58,7 @@ static char *join(const struct offer *offer, int64_t size)
 	if (offer->size != size || stat(path, &status) != 0 || !S_ISREG(status.st_mode) || status.st_size != size)
 		return NULL;
 	const int fd = open(path, O_RDWR | O_CLOEXEC);
-	char *at = map(fd, size);
+	char *at = map_memory(fd, size);
 	if (fd >= 0)
 		close(fd);
 	if (!at || !memcmp(at, offer->token, sizeof offer->token))
@@ -96,7 +96,7 @@ enum status ranks_share(const struct ranks *ranks, int64_t size, const struct al
 		at = make(&offer, whole, allocator, &fd);
 	enum status status = ranks_broadcast(ranks, &offer, sizeof offer);
 	if (ranks->index > 0 && !status)
-		at = join(&offer, whole);
+		at = map_offer(&offer, whole);
 	bool have = at != NULL;
 	if (!status)
 		status = agree(ranks, &have);

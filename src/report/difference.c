@@ -112,7 +112,7 @@ static void put_groups(struct records *records, const struct kept_list *list)
 	}
 }
 
-static int64_t sum_bytes(const struct kept_list *list)
+static int64_t total_bytes(const struct kept_list *list)
 {
 	int64_t bytes = 0;
 	for (size_t i = 0; i < list->count; i++)
@@ -124,7 +124,7 @@ static int64_t sum_bytes(const struct kept_list *list)
 static void report_side(struct report *report, const struct kept_list *list, const char *other)
 {
 	const bool table = report->format == REPORT_TABLE;
-	const int64_t bytes = sum_bytes(list);
+	const int64_t bytes = total_bytes(list);
 	struct records records;
 	report_open(report, NULL, '{');
 	report_text(report, "policy", list->row.policy);
@@ -168,7 +168,7 @@ void report_difference(struct report *report, struct kept_list lists[2])
 {
 	struct records records;
 	for (int s = 0; s < 2; s++) {
-		lists[s].total = sum_bytes(&lists[s]);
+		lists[s].total = total_bytes(&lists[s]);
 		if (lists[s].count)
 			qsort(lists[s].rows, lists[s].count, sizeof *lists[s].rows, compare_kept);
 	}

@@ -64,7 +64,7 @@ static double memory_time(const struct disk_exact *d, struct disk_part r, int64_
 }
 
 /* Returns D of R if its first state is ON_DISK, else T. *SPLIT: the k of the minimum; 0: memory alone. */
-static double disk_time(const struct disk_exact *d, struct disk_part r, bool on_disk, int64_t *split)
+static double least_time(const struct disk_exact *d, struct disk_part r, bool on_disk, int64_t *split)
 {
 	const int64_t free = on_disk ? r.free : level_below(d, r.free);
 	const double own = on_disk ? d->read_time : d->write_time + d->read_time;
@@ -90,8 +90,8 @@ static void fill_exact(const struct disk_exact *d)
 				d->memory[cell(d, i, i + length, s)] = memory_time(d, (struct disk_part){i, i + length, s}, &split);
 			for (int64_t free = 0; free <= top_level(d); free++) {
 				const struct disk_part part = {i, i + length, free};
-				d->current[cell(d, i, i + length, free)] = disk_time(d, part, false, &split);
-				d->read[cell(d, i, i + length, free)] = disk_time(d, part, true, &split);
+				d->current[cell(d, i, i + length, free)] = least_time(d, part, false, &split);
+				d->read[cell(d, i, i + length, free)] = least_time(d, part, true, &split);
 			}
 		}
 }
@@ -113,7 +113,7 @@ static void list_in_memory(const struct disk_exact *d, struct disk_part r)
 static void list_on_disk(const struct disk_exact *d, struct disk_part r, int64_t places)
 {
 	int64_t split;
-	(void)disk_time(d, r, false, &split);
+	(void)least_time(d, r, false, &split);
 	if (split) {
 		action_list_push(d->list, ACT_SPILL, r.begin, r.begin, places);
 		d->list->disk_slots = greater(d->list->disk_slots, places + 1);
@@ -121,7 +121,7 @@ static void list_on_disk(const struct disk_exact *d, struct disk_part r, int64_t
 	}
 	for (bool written = split; split; r.end = split) {
 		if (!written)
-			(void)disk_time(d, r, true, &split);
+			(void)least_time(d, r, true, &split);
 		if (!written)
 			action_list_push(d->list, ACT_FETCH, r.begin, r.begin, places);
 		if (!split) {

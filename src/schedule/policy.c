@@ -211,7 +211,7 @@ bool policy_make(struct policy *policy, enum policy_kind kind, int64_t number, s
 	return policy->text != NULL;
 }
 
-static enum status parse_count(const struct context *context, struct policy *policy, const char *text)
+static enum status parse_limit(const struct context *context, struct policy *policy, const char *text)
 {
 	int64_t number = 0;
 	for (const char *c = text; *c; c++)
@@ -228,7 +228,7 @@ static bool name_character(char c, bool first)
 	return c == '_' || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (!first && c >= '0' && c <= '9');
 }
 
-static enum status parse_names(const struct context *context, struct policy *policy, const char *text)
+static enum status parse_value_names(const struct context *context, struct policy *policy, const char *text)
 {
 	size_t capacity = 0;
 	for (const char *at = text;; at++) {
@@ -288,14 +288,14 @@ static enum status parse_one(const struct context *context, bool block, struct p
 		return given ? diag_file(context->diags, STATUS_USAGE, NULL, -1, "policy '%s' takes no argument", name)
 		             : STATUS_OK;
 	case TAKES_NAMES:
-		return parse_names(context, policy, argument);
+		return parse_value_names(context, policy, argument);
 	case TAKES_BYTES:
 		if (!*argument)
 			return wrong_argument(context, policy->kind, "needs a size");
 		TRY(bytes_parse(argument, &policy->number, context->diags));
 		return policy->number < 1 ? wrong_argument(context, policy->kind, "needs at least 1 byte") : STATUS_OK;
 	default:
-		return parse_count(context, policy, argument);
+		return parse_limit(context, policy, argument);
 	}
 }
 

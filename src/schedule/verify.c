@@ -80,7 +80,7 @@ static enum status not_current(const struct verifier *v, const struct action *a,
 	                      : broken(v, a, diags, "the current state is state ", v->current);
 }
 
-static enum status run_steps(struct verifier *v, const struct action *a, struct diags *diags)
+static enum status verify_steps(struct verifier *v, const struct action *a, struct diags *diags)
 {
 	if (a->begin < 0 || a->end <= a->begin || a->end > v->steps)
 		return broken(v, a, diags, "it must run one of the steps or more, and these end at ", v->steps);
@@ -165,7 +165,7 @@ static enum status interpret(struct verifier *v, const struct action *a, struct 
 	switch (a->kind) {
 	case ACT_FORWARD:
 	case ACT_RECORD:
-		return run_steps(v, a, diags);
+		return verify_steps(v, a, diags);
 	case ACT_BACKWARD:
 		return reverse_steps(v, a, diags);
 	case ACT_SAVE:
