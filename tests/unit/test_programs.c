@@ -1024,7 +1024,7 @@ START_TEST(a_thread_keeps_its_state)
 	sigaddset(&mask, SIGUSR1);
 	pthread_sigmask(SIG_SETMASK, &mask, NULL);
 	fesetround(FE_UPWARD);
-	run_ok(programs_bind(&scratch, names, 1, &binding, 1, &options, &set));
+	run_ok(programs_bind(&scratch, names, 1, &(struct program_bindings){&binding, 1}, &options, &set));
 	check_thread();
 	run_ok(open_step(10));
 	check_thread();
