@@ -21,6 +21,18 @@ static enum status compare(struct session *s, const struct rank_facts *facts)
 	return session_settle(s, ranks_compare(&s->context, s->ranks, facts));
 }
 
+/* Returns the items of LIST with ", " between two; NULL if there are none, or memory is short. */
+static const char *join_texts(const struct text_list *list, struct arena *arena)
+{
+	size_t size = 1;
+	for (size_t i = 0; i < list->count; i++)
+		size += strlen(list->items[i]) + 2;
+	char *joined = list->count ? arena_array(arena, size, 1) : NULL, *at = joined;
+	for (size_t i = 0; i < list->count && joined; i++)
+		at = stpcpy(stpcpy(at, i ? ", " : ""), list->items[i]);
+	return joined;
+}
+
 enum status session_compare_options(struct session *s)
 {
 	struct rank_facts facts = {.arena = &s->arena};
@@ -32,9 +44,9 @@ enum status session_compare_options(struct session *s)
 		const struct option_row *option = &option_table[i];
 		const char *label = arena_printf(&s->arena, "--%s", option->name);
 		if (!(option->use & (OWN | READ)))
-			added = label && ranks_add_text(&facts, STATUS_USAGE, label, s->line.texts[i]);
+			added = label && ranks_add_text(&facts, STATUS_USAGE, label, join_texts(&s->line.texts[i], &s->arena));
 	}
-	TRY_ALLOC(added, &s->diags);
+	TRY_ALLOC(added && !s->arena.failed, &s->diags);
 	return compare(s, &facts);
 }
 

@@ -140,9 +140,7 @@ static enum status set_option(struct session *s, int option, const char *value)
 		return usage_error(s, "--%s has an empty file name", option_name(option));
 	line->given[option] = true;
 	line->values[option] = value;
-	const char *before = line->texts[option], *text = value ? value : "given";
-	line->texts[option] = before ? arena_printf(&s->arena, "%s, %s", before, text) : text;
-	TRY_ALLOC(line->texts[option], &s->diags);
+	TRY_ALLOC(text_list_add(&line->texts[option], value ? value : "given", &s->arena), &s->diags);
 	struct text_list *const lists[OPTION_COUNT] = {[OPTION_POLICY] = &line->policies,
 	                                               [OPTION_ONLINE] = &line->policies,
 	                                               [OPTION_DIFF] = &line->compared,
@@ -391,6 +389,15 @@ static enum status understand_spill_limit(struct session *s)
 	return s->line.given[OPTION_SPILL] ? STATUS_OK : usage_error(s, "--spill-limit needs --spill");
 }
 
+/* Only a table of residuals is listed in full. */
+static enum status understand_expand(struct session *s)
+{
+	const bool *given = s->line.given;
+	if (!given[OPTION_EXPAND] || given[OPTION_RESIDUALS] || !(s->command->letter & (RUN | GRAD)))
+		return STATUS_OK;
+	return usage_error(s, "--expand needs --residuals, whose table it lists in full");
+}
+
 static enum status understand_programs(struct session *s)
 {
 	const char *timeout = s->line.values[OPTION_TIMEOUT];
@@ -426,6 +433,7 @@ static enum status understand(struct session *s)
 	if (memory && s->set.memory <= 0)
 		return usage_error(s, "--memory takes at least 1 byte, not '%s'", memory);
 	TRY(understand_spill_limit(s));
+	TRY(understand_expand(s));
 	TRY(understand_policies(s));
 	TRY(parse_shape(s));
 	TRY(parse_missing(s));

@@ -43,7 +43,7 @@ struct command_line {
 	const char *text, *file;          /* the TEXT of -e; the file CHAIN */
 	const char *values[OPTION_COUNT]; /* the last value of each option */
 	bool given[OPTION_COUNT];
-	const char *texts[OPTION_COUNT]; /* all values of each option, with ", " between two; "given" if it has none */
+	struct text_list texts[OPTION_COUNT];       /* all values of each option; "given" if it has none */
 	struct text_list policies, grads, compared; /* --policy and --online; --grad; the two of --diff */
 	struct text_list param_files;               /* --params */
 	struct param_binding *params;

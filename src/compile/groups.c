@@ -234,14 +234,26 @@ static void join_sums(struct compiler *c)
 	}
 }
 
+/* Finds live instructions and aliases. What that needs is freed at once: a long body has much of it. */
+static bool find_live_and_aliases(struct compiler *c)
+{
+	struct arena arena;
+	arena_init(&arena, c->scratch_arena.allocator);
+	const bool *live = body_find_live(c->body, &arena);
+	uint8_t *fixed = arena_array(&arena, c->body->value_count + 1, sizeof *fixed);
+	if (live && fixed) {
+		note_live(c, live);
+		find_aliases(c, fixed);
+	}
+	const bool good = !arena.failed;
+	arena_free(&arena);
+	return good;
+}
+
 bool plan_groups(struct compiler *c)
 {
-	const bool *live = body_find_live(c->body, &c->scratch_arena);
-	uint8_t *fixed = arena_array(&c->scratch_arena, c->body->value_count + 1, sizeof *fixed);
-	if (!live || !fixed)
+	if (!find_live_and_aliases(c))
 		return false;
-	note_live(c, live);
-	find_aliases(c, fixed);
 	join_sums(c);
 	for (size_t i = 0; i < c->body->value_count; i++)
 		c->values[i].made_in = NO_LAUNCH;

@@ -142,10 +142,10 @@ struct liveness {
 };
 
 /* Sets *FOUND for BODY. False if out of memory. */
-static bool find_needed_values(struct lineariser *l, const struct body *body, struct liveness *found)
+static bool find_needed_values(const struct body *body, struct arena *arena, struct liveness *found)
 {
-	found->live = body_find_live(body, &l->scratch);
-	found->needed = arena_array(&l->scratch, body->value_count + 1, sizeof *found->needed);
+	found->live = body_find_live(body, arena);
+	found->needed = arena_array(arena, body->value_count + 1, sizeof *found->needed);
 	if (!found->live || !found->needed)
 		return false;
 	for (size_t i = 0; i < body->out_count; i++)
@@ -195,14 +195,14 @@ static bool computes_state(const struct liveness *only, const struct body *recor
 	return any && all;
 }
 
-/* Sets what executions of the recording bodies cost, and which values they do not compute. */
-static void sum_executions(struct lineariser *l, const struct body *only)
+/*
+ * Sets what executions of the recording body cost, by what is live of ALL of it and, where nobody reads the value, of a
+ * FEW instructions. Sets which values they do not compute.
+ */
+static void sum_executions(struct lineariser *l, const struct liveness *all, const struct liveness *few)
 {
 	struct linear *out = l->out;
 	const struct body *record = l->body;
-	struct liveness all, few;
-	if (!find_needed_values(l, record, &all) || !find_needed_values(l, only, &few))
-		return;
 	const uint32_t last = record->instr_count ? record->instrs[record->instr_count - 1].step : 0;
 	for (size_t i = 0; i < record->instr_count; i++) {
 		const struct instr *instr = &record->instrs[i];
@@ -210,16 +210,28 @@ static void sum_executions(struct lineariser *l, const struct body *only)
 			continue;
 		const double cost = op_cost(instr->op, instr->attrs, instr->of.v, instr->of.a, instr->of.y);
 		out->forward_cost += cost;
-		out->record_cost += few.live[i] ? cost : 0;
-		out->once_cost += instr->step != last || few.live[i] || l->again[i] ? cost : 0;
+		out->record_cost += few->live[i] ? cost : 0;
+		out->once_cost += instr->step != last || few->live[i] || l->again[i] ? cost : 0;
 	}
 	if (l->policy) {
-		out->skipped = count_skipped(&all, record);
-		out->record_skip = count_skipped(&few, record);
+		out->skipped = count_skipped(all, record);
+		out->record_skip = count_skipped(few, record);
 	} else {
 		out->skipped = record->instr_count > 0 && (record->out_count == 0 || record->outs[0].kind != PORT_SLOT);
-		out->record_skip = !computes_state(&few, record);
+		out->record_skip = !computes_state(few, record);
 	}
+}
+
+/* sum_executions, with ONLY as the body whose value nobody reads. What it needs is freed: long bodies have much of it. */
+static void count_executions(struct lineariser *l, const struct body *only)
+{
+	struct arena arena;
+	struct liveness all, few;
+	arena_init(&arena, l->scratch.allocator);
+	if (find_needed_values(l->body, &arena, &all) && find_needed_values(only, &arena, &few))
+		sum_executions(l, &all, &few);
+	l->scratch.failed |= arena.failed;
+	arena_free(&arena);
 }
 
 /* Drops kept values that are no residuals, and makes the other residuals outs (linearise.h). */
@@ -257,7 +269,7 @@ static void make_recording_bodies(struct lineariser *l)
 	l->out->record = body;
 	l->out->record_only = only;
 	if (!l->arena->failed)
-		sum_executions(l, only);
+		count_executions(l, only);
 }
 
 /* Copies the step's body as the recording body, with capacity for kept values. The backward body is empty. */

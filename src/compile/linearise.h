@@ -53,7 +53,7 @@ struct linear {
 	int64_t skipped,
 		record_skip; /* steps whose value `record`, or a forward execution, and record_only do not compute */
 	double forward_cost, record_cost; /* of one forward execution, and of one of record_only */
-	/* With a policy: forward_cost without what the last step computes for its value alone. */
+	/* Without what the last step computes for its value alone, but with what regions of it recompute. */
 	double once_cost;
 	double recompute_cost, backward_cost; /* of the backward body's forward operations, and of its derivatives */
 };

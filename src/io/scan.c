@@ -94,7 +94,7 @@ static enum status row_error(struct scan *s, size_t at)
 static enum status hint_missing(struct scan *s, enum status status)
 {
 	if (!s->diags->library)
-		diag_hint(s->diags, "--missing VALUE reads missing fields as VALUE: --missing nan, or --missing 0");
+		diag_hint(s->diags, "--missing NUMBER reads missing fields as NUMBER: --missing nan, or --missing 0");
 	return status;
 }
 

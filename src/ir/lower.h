@@ -43,12 +43,12 @@ struct step {
 	const uint32_t *cot_to;    /* by cot_out: the slot before that gets it unchanged; NO_VALUE: the body reads it */
 	const uint32_t *cot_value; /* by cot_out: the body's value whose cotangent it is; NO_VALUE where cot_to is a slot */
 	const uint32_t *moved;     /* the indexes in cot_out of all but those that pass to the same slot */
-	uint32_t moved_count;
-	struct slot_list cot_read;          /* those of cot_out that have a value */
+	struct slot_list cot_read; /* those of cot_out that have a value */
 	const struct type *const *in_types; /* of live_in's slots */
 	const struct type *const *out_types;
 	struct span span;
-	uint32_t id; /* from 0, in the order in which distinct steps first run */
+	uint32_t moved_count; /* of MOVED */
+	uint32_t id;          /* from 0, in the order in which distinct steps first run */
 };
 
 /* The functions below take STEP, and a part of its body or of the bodies that linearisation makes of it. */

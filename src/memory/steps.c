@@ -245,7 +245,7 @@ static void count_execution(struct machine *m, const struct linear *linear, cons
 	c->evaluations += steps;
 	c->executions += steps - (unread ? linear->record_skip : linear->skipped);
 	c->unread += unread;
-	if (by_value && unread) {
+	if (unread && m->first_sweep) {
 		c->forward_cost += times->once;
 		c->recomputed_cost += times->record - times->once; /* what recomputes adds the rest */
 	} else {

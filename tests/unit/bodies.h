@@ -340,6 +340,10 @@ static inline void add_plain(struct model *m, int level)
 	instr->v = v;
 	instr->a = a;
 	instr->param = ref;
+	if (kind == INSTR_SUM_TO || kind == INSTR_ACCUMULATE)
+		instr->of.v = m->body.values[v].type;
+	if (kind == INSTR_SUM_TO)
+		instr->of.y = type;
 	if (kind == INSTR_ACCUMULATE)
 		return;
 	uint32_t out = add_made(m, type, at);

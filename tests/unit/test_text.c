@@ -563,7 +563,7 @@ static void collect(void *context, const char *text, size_t length)
 }
 
 /* What is wrong, as it is shown. */
-#define NOTE "ckptc: note: --missing VALUE reads missing fields as VALUE: --missing nan, or --missing 0\n"
+#define NOTE "ckptc: note: --missing NUMBER reads missing fields as NUMBER: --missing nan, or --missing 0\n"
 static const struct {
 	const char *in;
 	size_t length; /* 0: to the NUL */
