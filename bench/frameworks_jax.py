@@ -36,9 +36,16 @@ def attention(p, x, heads=4):
     return (dropout(weights, p["key"]) @ v).swapaxes(1, 2).reshape(n, t, d) @ p["out"]
 
 
-def block(p, x):
-    x = x + attention(p, layernorm(x, p["g"]))
+def attend(p, x):
+    return x + attention(p, layernorm(x, p["g"]))
+
+
+def feed(p, x):
     return x + dropout(jax.nn.gelu(layernorm(x, p["h"]) @ p["up"]), p["key2"]) @ p["down"]
+
+
+def block(p, x):
+    return feed(p, attend(p, x))
 
 
 def cross_entropy(p, logits):
@@ -65,6 +72,13 @@ def transformer(key):
     tokens = lambda key: jax.random.randint(key, (batch, length), 0, words)
     last = {"words": first["words"], "g": jnp.ones(width), "targets": tokens(keys[99])}
     return [embed, *[block] * 12, word_loss], [first, *params, last], lambda: tokens(keys[98])
+
+
+def halves(key):
+    """Eleven blocks of the transformer, each in two steps."""
+    _, (first, *params, last), batch = transformer(key)
+    parts = [{k: p[k] for k in keys} for p in params[:11] for keys in (("qkv", "out", "g", "key"), ("up", "down", "h", "key2"))]
+    return [embed, *[attend, feed] * 11, word_loss], [first, *parts, last], batch
 
 
 def conv(x, k, stride=1):
@@ -150,7 +164,7 @@ def skips(key):
     return [enter, *[middle] * 9, leave], [*params, {}], lambda: jax.random.normal(key, (256, 128))
 
 
-MODELS = {"transformer": transformer, "ResNet": resnet, "MLP": mlp, "skips": skips}
+MODELS = {"transformer": transformer, "halves": halves, "ResNet": resnet, "MLP": mlp, "skips": skips}
 
 
 @functools.lru_cache(1)

@@ -58,6 +58,34 @@ def transformer():
     return steps, lambda: torch.randint(words, (batch, length)), [mask, loss.keywords["targets"]], torch.optim.AdamW
 
 
+class Attend(nn.Module):
+    def __init__(self, width, mask):
+        super().__init__()
+        self.norm, self.attention = nn.LayerNorm(width), nn.MultiheadAttention(width, 4, 0.1, batch_first=True)
+        self.mask = mask
+
+    def forward(self, x):
+        h = self.norm(x)
+        return x + self.attention(h, h, h, attn_mask=self.mask, is_causal=True, need_weights=False)[0]
+
+
+class Feed(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        up, down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+        self.body = nn.Sequential(nn.LayerNorm(width), up, nn.GELU(), nn.Dropout(0.1), down)
+
+    def forward(self, x):
+        return x + self.body(x)
+
+
+def halves():
+    """Eleven blocks of a transformer, each in two steps."""
+    (embed, *_, loss), batch, (mask, targets), optimizer = transformer()
+    parts = [step for _ in range(11) for step in (Attend(128, mask), Feed(128))]
+    return [embed, *parts, loss], batch, [mask, targets], optimizer
+
+
 def resnet():
     stem = nn.Sequential(nn.Conv2d(3, 16, 3, 1, 1, bias=False), nn.BatchNorm2d(16), nn.ReLU())
     widths = [(16, 16, 1)] * 4 + [(16, 32, 2)] + [(32, 32, 1)] * 3 + [(32, 64, 2)] + [(64, 64, 1)] * 3
@@ -92,7 +120,7 @@ def skips():
     return steps, lambda: torch.randn(256, 128), [], None
 
 
-MODELS = {"transformer": transformer, "ResNet": resnet, "MLP": mlp, "skips": skips}
+MODELS = {"transformer": transformer, "halves": halves, "ResNet": resnet, "MLP": mlp, "skips": skips}
 
 
 def build(model):
