@@ -82,25 +82,43 @@ VJP(softmax) { walk_axis(call, &(struct line_arrays){.in = {needs[2], g}, .out =
 LINES(log_softmax_lines)
 {
 	static const double zeros[LINES_SOME];
-	double largest[LINES_SOME], sum[LINES_SOME];
+	double largest[LINES_SOME], sum[LINES_SOME], rest[LINES_SOME];
 	lines_largest(loops, largest, (struct lines){at->in[0], n, count});
 	loops->subtract(at->out, at->in[0], largest, n, count);
-	lines_sum_exp(call, loops, NULL, (struct lines){at->out, n, count}, zeros, sum);
+	lines_sum_exp(call, loops, NULL, (struct lines){at->out, n, count}, zeros, (struct wide_sums){sum, rest});
 	for (size_t i = 0; i < count; i++)
-		sum[i] = log(sum[i]);
+		sum[i] = log_of_sum(sum[i], rest[i]);
 	loops->subtract(at->out, at->out, sum, n, count);
 }
 
 FORWARD(log_softmax) { walk_axis(call, &(struct line_arrays){.in = {v}, .out = y}, log_softmax_lines); }
 
+/* Makes the derivatives of line I again where SUM makes what they take from g large, though exp(y) underflows. */
+static void put_small_shares(const struct loops *loops, const struct line_arrays *at, size_t i, double sum, size_t n)
+{
+	const double underflows = loops->dtype == DTYPE_F64 ? -700 : -86;
+	double smallest;
+	loops->smallest(&smallest, line_at(loops, at->in[0], n, i), n, 1);
+	if (!(smallest < underflows))
+		return;
+	for (size_t j = i * n; j < (i + 1) * n; j++) {
+		const double y = element_get(loops->dtype, at->in[0], j), root = exp(y / 2);
+		if (y < underflows)
+			element_set(loops->dtype, at->out, j, element_get(loops->dtype, at->in[1], j) - sum * root * root);
+	}
+}
+
 /* dv = g - exp(y) * sum(g) */
 LINES(log_softmax_derivative_lines)
 {
-	double own[LINES_SOME];
+	double own[LINES_SOME], *const sum = at->wide[0] ? at->wide[0] : own;
 	lines_exp(call, at->out, at->in[0], n * count);
 	if (!at->wide[0])
 		loops->sum.values(own, NULL, at->in[1], n, count);
-	loops->log_softmax_derivative(at->out, at->in[1], at->wide[0] ? at->wide[0] : own, n, count);
+	loops->log_softmax_derivative(at->out, at->in[1], sum, n, count);
+	for (size_t i = 0; i < count; i++)
+		if (fabs(sum[i]) > 1 && isfinite(sum[i]))
+			put_small_shares(loops, at, i, sum[i], n);
 }
 
 VJP(log_softmax)
@@ -115,7 +133,8 @@ VJP(log_softmax)
 LINES(normalize_lines)
 {
 	const struct lines lines = {at->in[0], n, count};
-	double mean[LINES_SOME] = {0}, rest[LINES_SOME], squares[LINES_SOME], squares_rest[LINES_SOME], scale[LINES_SOME];
+	double mean[LINES_SOME] = {0}, rest[LINES_SOME], squares[LINES_SOME], squares_rest[LINES_SOME] = {0},
+		   scale[LINES_SOME];
 	if (call->op == OP_layernorm)
 		lines_moments(loops, lines, (struct line_moments){mean, rest, squares, squares_rest, scale});
 	else
@@ -123,7 +142,7 @@ LINES(normalize_lines)
 	for (size_t i = 0; i < count; i++) {
 		if (call->op == OP_layernorm)
 			mean[i] = sum_quotient(mean[i], rest[i], (double)n) * scale[i];
-		scale[i] = normal_scale(squares[i], scale[i], (double)n, call->attrs->eps);
+		scale[i] = normal_scale(squares[i] + squares_rest[i], scale[i], (double)n, call->attrs->eps);
 	}
 	if (at->out)
 		loops->normalize(at->out, at->in[0], mean, scale, n, count);
@@ -142,6 +161,21 @@ LINES(normalize_sum_lines)
 	if (call->op == OP_layernorm)
 		loops->sum.values(at->wide[2], at->wide[3], g, n, count);
 	loops->sum.products(at->wide[0], at->wide[1], g, y, n, count);
+}
+
+/*
+ * Makes the derivatives of line I again where the scale makes them large, though what it multiplies underflows. That is
+ * computed times 2^700.
+ */
+static void put_large_slopes(const struct line_arrays *at, size_t i, const struct normalization *p, size_t n)
+{
+	const double *const y = at->in[0], *const g = at->in[1];
+	double *const dv = at->out;
+	for (size_t j = i * n; j < (i + 1) * n; j++) {
+		const double apart = g[j] - p->mean;
+		if (fabs(apart) < 0x1p-800)
+			dv[j] = (apart * 0x1p700 - y[j] * (p->product * 0x1p700)) * (p->scale * 0x1p-700);
+	}
 }
 
 /* dv = scale * (g - mean(g) - y * mean(g * y)); rmsnorm has no mean(g) */
@@ -163,6 +197,9 @@ LINES(normalize_derivative_lines)
 		                              .product = sum_quotient(product[i], own[1][i], rows),
 		                              .scale = element_get(loops->dtype, at->short_in[0], i)};
 	loops->normalize_derivative(at->out, g, y, p, n, count);
+	for (size_t i = 0; i < count && loops->dtype == DTYPE_F64; i++)
+		if (p[i].scale > 0x1p100 && fabs(p[i].product) < 0x1p-200)
+			put_large_slopes(at, i, &p[i], n);
 }
 
 VJP(layernorm)

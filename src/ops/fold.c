@@ -116,7 +116,7 @@ LINES(state_lines)
 		break;
 	case STATE_EXPONENTS:
 		lines_largest(loops, wide[2], lines);
-		lines_sum_exp(call, loops, NULL, lines, wide[2], wide[0]);
+		lines_sum_exp(call, loops, NULL, lines, wide[2], (struct wide_sums){wide[0], wide[1]});
 		break;
 	case STATE_MOMENTS:
 		lines_moments(loops, lines, (struct line_moments){wide[0], wide[1], wide[2], wide[3], wide[5]});
@@ -241,15 +241,28 @@ struct state_pair {
 static double *part(const struct state_pair *p, int k) { return p->state + k * p->count + p->i; }
 static double from(const struct state_pair *p, int k) { return p->from[k * p->count + p->i]; }
 
+/* Returns (HI + LO) / N less the same of the OTHER sum and number, as exact as if neither mean were rounded. */
+static double mean_difference(const double sum[2], double n, const double other[2], double m)
+{
+	const double mean = sum_quotient(sum[0], sum[1], n), other_mean = sum_quotient(other[0], other[1], m);
+	const double rest = (fma(-mean, n, sum[0]) + sum[1]) / n,
+				 other_rest = (fma(-other_mean, m, other[0]) + other[1]) / m;
+	return isfinite(mean) && isfinite(other_mean) ? (mean - other_mean) + (rest - other_rest) : mean - other_mean;
+}
+
 static void add_moments(const struct state_pair *p)
 {
-	const double rows = *part(p, 4), more = from(p, 4), scale = fmax(*part(p, 5), from(p, 5));
-	const double by = rows > 0 ? *part(p, 5) / scale : 1, from_by = more > 0 ? from(p, 5) / scale : 1;
+	const double rows = *part(p, 4), more = from(p, 4);
+	/* A block of zeros has no scale of its own: that of the others stays. */
+	const double own = *part(p, 0) == 0 && *part(p, 2) == 0 ? 0 : *part(p, 5);
+	const double other = from(p, 0) == 0 && from(p, 2) == 0 ? 0 : from(p, 5);
+	const double scale = own == 0 && other == 0 ? 1 : fmax(own, other), by = own / scale, from_by = other / scale;
 	const double sum = from(p, 0) * from_by, rest = from(p, 1) * from_by;
 	for (int k = 0; k < 4; k++)
 		*part(p, k) *= k < 2 ? by : by * by;
 	if (rows > 0 && more > 0) {
-		const double apart = sum_quotient(sum, rest, more) - sum_quotient(*part(p, 0), *part(p, 1), rows);
+		const double block[] = {sum, rest}, before[] = {*part(p, 0), *part(p, 1)};
+		const double apart = mean_difference(block, more, before, rows);
 		sum_add(part(p, 2), part(p, 3), apart * apart * (rows * more / (rows + more)), 0);
 	}
 	sum_add(part(p, 0), part(p, 1), sum, rest);
@@ -331,7 +344,7 @@ static void finish_norm(const struct op_call *call, double *y, const double *sta
 			break;
 		default:
 			y[i] = third[i];
-			y[count + i] = call->op == OP_log_softmax ? log(sum) : isinf(sum) ? (double)NAN : sum;
+			y[count + i] = call->op == OP_log_softmax ? log_of_sum(hi[i], lo[i]) : isinf(sum) ? (double)NAN : sum;
 		}
 	}
 }
@@ -379,8 +392,10 @@ void fold_finish(const struct op_call *call, bool back, void *y, const double *s
 			                             third[3 * count + i]));
 		break;
 	default:
-		for (int64_t i = 0; i < count; i++)
-			element_set(dtype, y, (size_t)i, reduction_result(call->op, hi[i] + lo[i], third[i]));
+		for (int64_t i = 0; i < count; i++) {
+			const double value = call->op == OP_logsumexp ? log_of_sum(hi[i], lo[i]) : hi[i] + lo[i];
+			element_set(dtype, y, (size_t)i, reduction_result(call->op, value, third[i]));
+		}
 	}
 }
 

@@ -224,16 +224,51 @@ void lines_largest(const struct loops *loops, double *largest, struct lines line
 		largest[i] = lines.n > 0 && isfinite(largest[i]) ? largest[i] : 0;
 }
 
+enum { EXP_PIECE = 1024 };
+
+/* Returns the sum of exp(x - SHIFT) over the N elements x of LINE, of floats, but the first that is 1. */
+static double other_exponentials(const struct op_call *call, const struct loops *loops, const void *line, size_t n,
+                                 double shift)
+{
+	_Alignas(64) float piece[EXP_PIECE];
+	double others = 0;
+	bool found = false;
+	for (size_t j = 0, w; j < n; j += w) {
+		w = n - j < EXP_PIECE ? n - j : EXP_PIECE;
+		loops->subtract(piece, element_at(line, sizeof *piece, (int64_t)j), &shift, w, 1);
+		lines_exp(call, piece, piece, w);
+		for (size_t i = 0; i < w; i++) {
+			others += found || piece[i] != 1 ? (double)piece[i] : 0;
+			found |= piece[i] == 1;
+		}
+	}
+	return others;
+}
+
+/*
+ * Stores the rest of a sum. Those of f64 have theirs. One of f32 is made again if it is so near 1 that what is above 1 has
+ * lost bits that a float holds.
+ */
+static void finish_exponentials(const struct op_call *call, const struct loops *loops, struct lines lines,
+                                const double shift[LINES_SOME], struct wide_sums sums)
+{
+	for (size_t i = 0; i < lines.count && loops->dtype == DTYPE_F32; i++)
+		if (sums.hi[i] >= 1 && sums.hi[i] < 1 + 0x1p-16) {
+			const void *line = line_at(loops, lines.data, lines.n, i);
+			sums.lo[i] = other_exponentials(call, loops, line, lines.n, shift[i]);
+			sums.hi[i] = 1;
+		}
+}
+
 /* Cuts long lines into pieces, and groups short ones, to stay in the cache. A sum's bits follow from its line alone. */
 void lines_sum_exp(const struct op_call *call, const struct loops *loops, void *out, struct lines lines,
-                   const double shift[LINES_SOME], double sum[LINES_SOME])
+                   const double shift[LINES_SOME], struct wide_sums sums)
 {
-	enum { PIECE = 1024 };
-	_Alignas(64) double piece[PIECE];
+	_Alignas(64) double piece[EXP_PIECE];
 	double part[LINES_SOME], part_rest[LINES_SOME], rest[LINES_SOME] = {0};
 	const size_t n = lines.n, count = lines.count, size = element_size(loops->dtype);
-	const size_t width = n < PIECE ? n : PIECE, some = n && n < PIECE ? PIECE / n : 1;
-	memset(sum, 0, count * sizeof *sum);
+	const size_t width = n < EXP_PIECE ? n : EXP_PIECE, some = n && n < EXP_PIECE ? EXP_PIECE / n : 1;
+	memset(sums.hi, 0, count * sizeof *sums.hi);
 	for (size_t first = 0; first < count; first += some)
 		for (size_t j = 0; j < n; j += width) {
 			const size_t here = count - first < some ? count - first : some, w = n - j < width ? n - j : width;
@@ -243,8 +278,13 @@ void lines_sum_exp(const struct op_call *call, const struct loops *loops, void *
 			lines_exp(call, to, to, w * here);
 			loops->sum.values(part, part_rest, to, w, here);
 			for (size_t i = 0; i < here; i++)
-				sum_add(&sum[first + i], &rest[first + i], part[i], part_rest[i]);
+				sum_add(&sums.hi[first + i], &rest[first + i], part[i], part_rest[i]);
 		}
 	for (size_t i = 0; i < count; i++)
-		sum[i] += rest[i];
+		if (sums.lo)
+			sums.lo[i] = rest[i];
+		else
+			sums.hi[i] += rest[i];
+	if (sums.lo)
+		finish_exponentials(call, loops, lines, shift, sums);
 }

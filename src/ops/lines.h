@@ -85,11 +85,17 @@ struct lines {
 	size_t n, count;
 };
 /*
- * Stores in SUM[i] the sum of exp(x - SHIFT[i]) over the elements x of line i, for at most
- * LINES_SOME lines. Stores the exponentials in OUT unless it is NULL.
+ * Stores in SUMS the sum of exp(x - SHIFT[i]) over the elements x of line i, for at most LINES_SOME lines. Stores the
+ * exponentials in OUT unless it is NULL. Of a sum near 1, the rest is as exact as the sum less 1. SUMS.lo may be NULL: SUMS.hi
+ * gets all.
  */
 void lines_sum_exp(const struct op_call *call, const struct loops *loops, void *out, struct lines lines,
-                   const double shift[LINES_SOME], double sum[LINES_SOME]);
+                   const double shift[LINES_SOME], struct wide_sums sums);
+/* Returns log(HI + LO), precisely too where one element is so far above the others that their sum is 1. */
+static inline double log_of_sum(double hi, double lo)
+{
+	return hi > 0.5 && hi < 2 ? log1p((hi - 1) + lo) : log(hi + lo);
+}
 /* Stores the shift of each line for lines_sum_exp in LARGEST: its largest element if that is finite, else 0. */
 void lines_largest(const struct loops *loops, double *largest, struct lines lines);
 /* out[i] = exp(v[i]) for N elements; OUT may be V */
@@ -109,9 +115,14 @@ struct line_moments {
 	double *sum, *rest, *squares, *squares_rest, *scale;
 };
 void lines_moments(const struct loops *loops, struct lines lines, struct line_moments moments);
-/* Returns 1 / sqrt(SQUARES SCALE^2 / COUNT + EPS), with which layernorm and rmsnorm multiply. */
+/*
+ * Returns 1 / sqrt(SQUARES SCALE^2 / COUNT + EPS), with which layernorm and rmsnorm multiply. Where EPS over the square of
+ * the scale is beyond the range, the squares are nothing beside it.
+ */
 static inline double normal_scale(double squares, double scale, double count, double eps)
 {
+	if (isinf(eps / scale / scale) && isfinite(squares))
+		return 1 / sqrt(eps);
 	return 1 / sqrt(squares / count + eps / scale / scale) / scale;
 }
 /* Calls FUNCTION for the lines of V that the call's axes name, and that are reduced, with TO's other arrays. */
@@ -121,8 +132,8 @@ void sum_partial_axes(const struct op_call *call, double *hi, double *lo, const 
 /* Returns the number by which the sums are divided: 1, or for a mean the elements of a line of the whole array. */
 double reduction_divisor(const struct op_call *call);
 /*
- * Returns the result of OP. For norm, VALUE is the sum of squares by SCALE squared. For logsumexp, VALUE is the sum of
- * exponentials, and SCALE their shift. For var and std, VALUE is the mean squared deviation by SCALE squared. For prod,
+ * Returns the result of OP. For norm, VALUE is the sum of squares by SCALE squared. For logsumexp, VALUE is the log of the
+ * sum of exponentials, and SCALE their shift. For var and std, VALUE is the mean squared deviation by SCALE squared. For prod,
  * SCALE is the exponent.
  */
 double reduction_result(enum op op, double value, double scale);

@@ -138,20 +138,22 @@ static void sum_rows(const struct op_call *call, double *hi, double *lo, const v
 	const size_t size = element_size(dtype);
 	const int64_t n = call->v->shape.dim[call->v->shape.ndim - 1], rows = shape_count(&call->a->shape);
 	for (int64_t first = 0; first < rows; first += LINES_SOME) {
-		double largest[LINES_SOME], sum[LINES_SOME];
+		double largest[LINES_SOME], sum[LINES_SOME], rest[LINES_SOME], all[LINES_SOME];
 		const int64_t here = rows - first < LINES_SOME ? rows - first : LINES_SOME;
 		void *kept = k ? element_of(k, size, first * n) : NULL;
 		const struct lines lines = {element_at(v, size, first * n), (size_t)n, (size_t)here};
 		lines_largest(loops, largest, lines);
-		lines_sum_exp(call, loops, kept, lines, largest, sum);
+		lines_sum_exp(call, loops, kept, lines, largest, (struct wide_sums){sum, rest});
+		for (int64_t i = 0; i < here; i++)
+			all[i] = sum[i] + rest[i];
 		if (kept)
-			loops->divide(kept, kept, sum, (size_t)n, (size_t)here);
+			loops->divide(kept, kept, all, (size_t)n, (size_t)here);
 		for (int64_t i = 0; i < here; i++) {
 			const int64_t class = class_of(call, a, first + i, n);
 			if (class == IGNORED)
 				continue;
 			const double logit = class < 0 ? NAN : element_get(dtype, v, (size_t)((first + i) * n + class));
-			sum_add(hi, lo, log(sum[i]) - (logit - largest[i]), 0);
+			sum_add(hi, lo, log_of_sum(sum[i], rest[i]) - (logit - largest[i]), 0);
 		}
 	}
 }
@@ -173,21 +175,33 @@ static void forward_loss(const struct op_call *call, void *y, const void *v, con
 		           call->op == OP_cross_entropy ? rows_divisor(call, a) : loss_divisor(call), 1);
 }
 
-/* Stores the N elements of K times FACTOR in TO. */
-static void scale(const struct op_call *call, void *to, const void *k, double factor, size_t n)
+/*
+ * Stores the N elements of K times FACTOR in TO. A factor that is no normal number is applied in three steps: its mantissa,
+ * and a power of two in two halves. So a product that is normal keeps its precision.
+ */
+static void scale(const struct op_call *call, void *to, const void *k, struct split_product factor, size_t n)
 {
 	const struct loops *loops = call->kernels->loops;
-	if (call->op != OP_mae) {
-		loops->multiply_wide(to, k, &factor, n, 1);
-		return;
+	const double whole = split_value(factor);
+	if (call->op == OP_mae) {
+		loops->fill(to, whole, n);
+	} else if (isnormal(whole) || !isnormal(factor.mantissa)) {
+		loops->multiply_wide(to, k, &whole, n, 1);
+	} else {
+		const int half = (int)factor.exponent / 2;
+		const double first = ldexp(1, half), second = ldexp(1, (int)factor.exponent - half);
+		loops->multiply_wide(to, k, &factor.mantissa, n, 1);
+		loops->multiply_wide(to, to, &first, n, 1);
+		loops->multiply_wide(to, to, &second, n, 1);
 	}
-	loops->fill(to, factor, n);
+	if (call->op != OP_mae)
+		return;
 	call->kernels->vjp_v[OP_abs][0](&(struct kernel_args){.out = to, .g = to, .k = k, .n = n});
 }
 
 /* Stores K times FACTOR in TO, summed over the axes along which TO's shape was broadcast. */
 static void scale_to(const struct op_call *call, void *to, const struct type *to_type, const struct type *type,
-                     const void *k, double factor)
+                     const void *k, struct split_product factor)
 {
 	const int64_t count = shape_count(&type->shape);
 	if (count == shape_count(&to_type->shape)) {
@@ -203,11 +217,14 @@ static void scale_to(const struct op_call *call, void *to, const struct type *to
 static void vjp_loss(const struct op_call *call, void *dv, void *da, const void *g, const void *k)
 {
 	const struct type type = broadcast_type(call->v, call->a);
-	const double factor = element_get(call->v->dtype, g, 0) / (loss_divisor(call) / (call->op == OP_mse ? 2 : 1));
+	struct split_product factor = split(element_get(call->v->dtype, g, 0));
+	const struct split_product mean = split(factor.mantissa / (loss_divisor(call) / (call->op == OP_mse ? 2 : 1)));
+	factor = (struct split_product){mean.mantissa, factor.exponent + mean.exponent};
 	if (dv)
 		scale_to(call, dv, call->v, &type, k, factor);
+	factor.mantissa = -factor.mantissa;
 	if (da)
-		scale_to(call, da, call->a, &type, k, -factor);
+		scale_to(call, da, call->a, &type, k, factor);
 }
 
 #define LOSS(NAME)                                                                                                     \

@@ -194,9 +194,13 @@ static void line_values(const struct op_call *call, const struct loops *loops, s
 			value[i] = sum_quotient(value[i], squares_rest[i], (double)lines.n);
 		break;
 	}
-	default: /* logsumexp */
+	default: { /* logsumexp */
+		double rest[LINES_SOME];
 		lines_largest(loops, scale, lines);
-		lines_sum_exp(call, loops, NULL, lines, scale, value);
+		lines_sum_exp(call, loops, NULL, lines, scale, (struct wide_sums){value, rest});
+		for (size_t i = 0; i < lines.count; i++)
+			value[i] = log_of_sum(value[i], rest[i]);
+	}
 	}
 }
 
@@ -206,7 +210,7 @@ double reduction_result(enum op op, double value, double scale)
 	case OP_norm:
 		return sqrt(value) * scale;
 	case OP_logsumexp:
-		return log(value) + scale;
+		return value + scale;
 	case OP_prod:
 		return split_value((struct split_product){value, scale});
 	case OP_var:
@@ -382,11 +386,12 @@ static void put_deviations(const struct op_call *call, const struct line_arrays 
 {
 	const enum dtype dtype = call->kernels->dtype;
 	const double y = call->op == OP_std ? element_get(dtype, at->short_in[0], i) : 0.5;
-	const struct split_product g = split(element_get(dtype, at->short_in[1], i) / reduced_count(call)), over = split(y);
+	const struct split_product g = split(element_get(dtype, at->short_in[1], i)), over = split(y);
+	const double each = g.mantissa / reduced_count(call);
 	for (size_t j = i * n; j < (i + 1) * n; j++) {
 		const struct split_product d = split(element_get(dtype, at->in[0], j) - mean);
 		element_set(dtype, at->out, j,
-		            split_value((struct split_product){g.mantissa * d.mantissa / over.mantissa,
+		            split_value((struct split_product){each * d.mantissa / over.mantissa,
 		                                               g.exponent + d.exponent - over.exponent}));
 	}
 }
@@ -452,7 +457,7 @@ LINES(exponent_sum_lines)
 	double shift[LINES_SOME];
 	for (size_t i = 0; i < count; i++)
 		shift[i] = element_get(loops->dtype, at->short_in[0], i);
-	lines_sum_exp(call, loops, NULL, (struct lines){at->in[0], n, count}, shift, at->wide[0]);
+	lines_sum_exp(call, loops, NULL, (struct lines){at->in[0], n, count}, shift, (struct wide_sums){at->wide[0], NULL});
 }
 
 #define REDUCTION(NAME, DERIVATIVE)                                                                                    \
