@@ -198,7 +198,7 @@ LINES(normalize_derivative_lines)
 		                              .scale = element_get(loops->dtype, at->short_in[0], i)};
 	loops->normalize_derivative(at->out, g, y, p, n, count);
 	for (size_t i = 0; i < count && loops->dtype == DTYPE_F64; i++)
-		if (p[i].scale > 0x1p100 && fabs(p[i].product) < 0x1p-200)
+		if (p[i].scale > 1 && fabs(p[i].product) < 0x1p-200)
 			put_large_slopes(at, i, &p[i], n);
 }
 

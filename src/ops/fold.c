@@ -250,13 +250,27 @@ static double mean_difference(const double sum[2], double n, const double other[
 	return isfinite(mean) && isfinite(other_mean) ? (mean - other_mean) + (rest - other_rest) : mean - other_mean;
 }
 
+/*
+ * Returns the SCALE of a block's moments, but a power of two near its numbers where their squares could leave the range. A
+ * block of zeros has none: the scale of the others stays.
+ */
+static double moments_scale(double sum, double squares, double scale)
+{
+	const double size = fmax(fabs(sum), sqrt(squares));
+	int exponent = 0;
+	if (size == 0 || (size > 0x1p-400 && size < 0x1p400 && squares > 0) || !isfinite(size))
+		return size == 0 ? 0 : scale;
+	(void)frexp(size, &exponent);
+	return scale * ldexp(1, exponent < 1000 ? exponent : 1000);
+}
+
 static void add_moments(const struct state_pair *p)
 {
 	const double rows = *part(p, 4), more = from(p, 4);
-	/* A block of zeros has no scale of its own: that of the others stays. */
-	const double own = *part(p, 0) == 0 && *part(p, 2) == 0 ? 0 : *part(p, 5);
-	const double other = from(p, 0) == 0 && from(p, 2) == 0 ? 0 : from(p, 5);
-	const double scale = own == 0 && other == 0 ? 1 : fmax(own, other), by = own / scale, from_by = other / scale;
+	const double own = moments_scale(*part(p, 0), *part(p, 2), *part(p, 5));
+	const double other = moments_scale(from(p, 0), from(p, 2), from(p, 5));
+	const double scale = own == 0 && other == 0 ? 1 : fmax(own, other);
+	const double by = own == 0 ? 0 : *part(p, 5) / scale, from_by = other == 0 ? 0 : from(p, 5) / scale;
 	const double sum = from(p, 0) * from_by, rest = from(p, 1) * from_by;
 	for (int k = 0; k < 4; k++)
 		*part(p, k) *= k < 2 ? by : by * by;

@@ -121,7 +121,7 @@ void lines_moments(const struct loops *loops, struct lines lines, struct line_mo
  */
 static inline double normal_scale(double squares, double scale, double count, double eps)
 {
-	if (isinf(eps / scale / scale) && isfinite(squares))
+	if (squares == 0 || (isinf(eps / scale / scale) && isfinite(squares)))
 		return 1 / sqrt(eps);
 	return 1 / sqrt(squares / count + eps / scale / scale) / scale;
 }

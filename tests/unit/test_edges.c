@@ -1,8 +1,8 @@
 /*
  * Derivatives at the edges: every row of ops.def on numbers of any exponent, on every instruction set and in both types.
  * The wider type is long double, whose exponents hold all intermediate values. It evaluates the rows of element-wise
- * operations as they stand in ops.def, so a new row joins by itself. Those of reductions, of operations along an axis
- * and of losses have formulas below. No derivative is infinite, NaN or 0 where the true one is a normal number.
+ * operations as they stand in ops.def, so a new row joins by itself. Reductions, operations along an axis and losses
+ * have a test of their own, test_edges_lines. No derivative is infinite, NaN or 0 where the true one is a normal number.
  */
 #include "ops/general.h"
 

@@ -83,7 +83,7 @@ static struct moments moments_of(const struct line *x)
 		m.variance += m.deviation[j] * m.deviation[j];
 	}
 	m.variance /= (real)x->n;
-	m.moved = fabsl(m.mean) * (x->dtype == DTYPE_F64 ? 1 : 0x1p-29L) + loose(x) * size;
+	m.moved = fmaxl(fabsl(m.mean), DBL_MIN) * (x->dtype == DTYPE_F64 ? 1 : 0x1p-29L) + loose(x) * size;
 	return m;
 }
 
@@ -243,7 +243,8 @@ static void true_normalization(const struct line *x, struct truth *t)
 		t->y_size[j] = scale * (rough * fabsl(m.deviation[j]) + m.moved);
 		g_mean += x->op == OP_layernorm ? x->g[j] / n : 0;
 		product += x->g[j] * t->y[j] / n;
-		const bool kept = t->y[j] == 0 || is_normal(x->dtype, t->y[j]);
+		const real term = x->g[j] * t->y[j] / n; /* a sum of derivatives cannot hold one that underflows */
+		const bool kept = t->y[j] == 0 || (is_normal(x->dtype, t->y[j]) && (term == 0 || is_normal(DTYPE_F64, term)));
 		error += fabsl(x->g[j]) / n * (kept ? t->y_size[j] : fabsl(t->y[j]) / epsilon_of(x->dtype));
 	}
 	for (size_t j = 0; j < x->n && !is_normal(x->dtype, scale); j++)
@@ -291,7 +292,7 @@ static void true_difference(const struct line *x, struct truth *t)
 		t->dv[j] = lost ? 0 : x->g[0] * slope / n;
 		t->dv_size[j] = 3 * fabsl(t->dv[j]);
 	}
-	t->y[0] = sum / n;
+	t->y[0] = is_normal(x->dtype, sum) || x->dtype == DTYPE_F32 ? sum / n : 0;
 	t->y_size[0] = 3 * t->y[0] * (1 + loose(x));
 }
 
