@@ -94,7 +94,7 @@ void lines_sum_exp(const struct op_call *call, const struct loops *loops, void *
 /* Returns log(HI + LO), precisely too where one element is so far above the others that their sum is 1. */
 static inline double log_of_sum(double hi, double lo)
 {
-	return hi > 0.5 && hi < 2 ? log1p((hi - 1) + lo) : log(hi + lo);
+	return hi > 0.75 && hi < 1.25 ? log1p((hi - 1) + lo) : log(hi + lo);
 }
 /* Stores the shift of each line for lines_sum_exp in LARGEST: its largest element if that is finite, else 0. */
 void lines_largest(const struct loops *loops, double *largest, struct lines lines);
