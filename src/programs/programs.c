@@ -279,6 +279,8 @@ enum status programs_finish(struct program_set *set, struct diags *diags)
 {
 	for (uint32_t i = 0; set && i < set->count; i++) {
 		struct program *program = &set->programs[i];
+		if (program->backend)
+			retire_workers(program); /* a shared object may end the process as it closes */
 		for (int w = 0; program->backend && program->backend->end_input && w < set->options.workers; w++)
 			program->backend->end_input(&program->workers[w]);
 	}
