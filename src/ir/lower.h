@@ -13,7 +13,8 @@ struct slot_list {
 	const uint32_t *slots;
 	uint32_t count;
 };
-static inline bool has_slot(struct slot_list list, uint32_t slot)
+/* Returns the index of SLOT in LIST, or NO_VALUE. */
+static inline uint32_t slot_place(struct slot_list list, uint32_t slot)
 {
 	uint32_t low = 0, high = list.count;
 	while (low < high) {
@@ -23,8 +24,9 @@ static inline bool has_slot(struct slot_list list, uint32_t slot)
 		else
 			high = middle;
 	}
-	return low < list.count && list.slots[low] == slot;
+	return low < list.count && list.slots[low] == slot ? low : NO_VALUE;
 }
+static inline bool has_slot(struct slot_list list, uint32_t slot) { return slot_place(list, slot) != NO_VALUE; }
 
 /*
  * A step leads from one state to the next. Slot 0 of a state is the current value, slot 1 + i is chain->variables[i].

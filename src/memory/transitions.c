@@ -81,20 +81,6 @@ static bool note_mark(struct machine *m, struct slot_list list)
 	return true;
 }
 
-/* Returns where SLOT stands in LIST, or NO_VALUE. */
-static uint32_t place_of(struct slot_list list, uint32_t slot)
-{
-	uint32_t low = 0, high = list.count;
-	while (low < high) {
-		const uint32_t middle = low + (high - low) / 2;
-		if (list.slots[middle] < slot)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low < list.count && list.slots[low] == slot ? low : NO_VALUE;
-}
-
 /* Sets the kind of STEP. False if out of memory. */
 static bool number_kind(struct machine *m, const struct step *step)
 {
@@ -108,11 +94,11 @@ static bool number_kind(struct machine *m, const struct step *step)
 	key[count++] = m->compiled->form_of[step->id];
 	memcpy(&key[count++], &machine_times(m, step)->forward, sizeof *key);
 	for (size_t i = 0; i < body->in_count; i++)
-		key[count++] = place_of(step->live_in, step_slot(step, &body->ins[i]));
+		key[count++] = slot_place(step->live_in, step_slot(step, &body->ins[i]));
 	for (size_t i = 0; i < body->out_count; i++)
-		key[count++] = place_of(step->live_out, step_slot(step, &body->outs[i]));
+		key[count++] = slot_place(step->live_out, step_slot(step, &body->outs[i]));
 	for (uint32_t i = 0; i < step->live_out.count; i++)
-		key[count++] = place_of(step->live_in, step->live_out.slots[i]);
+		key[count++] = slot_place(step->live_in, step->live_out.slots[i]);
 	const size_t known = t->known_kinds.count;
 	if (!byte_set_keep(&t->known_kinds, key, count * sizeof *key, &number))
 		return false;
