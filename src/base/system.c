@@ -78,7 +78,8 @@ void float_state_set(const struct float_state *state)
 		_mm_setcsr(state->sse);
 	if (now.x87 != state->x87)
 		__asm__ volatile("fnclex; fldcw %0" ::"m"(state->x87)); /* a pending exception would trap */
-	__asm__ volatile("emms"); /* a value that an object has left there makes later results NaN */
+	/* A value that an object has left in an x87 register makes later results NaN. Functions rely on the direction flag. */
+	__asm__ volatile("emms; cld" ::: "cc");
 }
 
 #else

@@ -100,6 +100,10 @@ static void harm(const char *what)
 		change_signals();
 	else if (!strcmp(what, "waits"))
 		wait_long();
+#ifdef __x86_64__
+	else if (!strcmp(what, "direction"))
+		__asm__ volatile("std" ::: "cc");
+#endif
 	else if (!strcmp(what, "chdir"))
 		(void)!chdir("/");
 	else if (!strcmp(what, "umask"))
