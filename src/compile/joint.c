@@ -156,6 +156,8 @@ enum status joint_make(const struct context *context, struct joint *joint, const
 	struct linear linear;
 	*joint = (struct joint){.own = &step->own, .cotangent = NO_VALUE, .value = NO_VALUE};
 	TRY(linearise(context, &linear, step, NULL));
+	if (linear.backward->out_count == 0 || linear.record->out_count == 0) /* the gradient is 0: no body is made */
+		return STATUS_OK;
 	joint->forward_cost = want_value ? linear.forward_cost : linear.record_cost;
 	joint->unread = want_value ? 0 : linear.record_skip;
 	joint->backward_cost = linear.backward_cost;

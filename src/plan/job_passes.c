@@ -30,6 +30,10 @@ static enum status join_whole(const struct job *job, struct joint_passes *passes
 	uint32_t folds = 0;
 	TRY(lower(&job->context, &lowered, job->chain, &job->whole.portion, &job->input, LOWER_UNROLLED));
 	TRY(joint_make(&job->context, &passes->whole, &lowered, job->options.want_value));
+	if (!whole->body) {
+		because->reason = "its gradient is 0, so its folds are not computed again";
+		return STATUS_OK;
+	}
 	TRY(joint_refuses(&job->context, whole, because));
 	for (size_t i = 0; i < whole->body->instr_count; i++)
 		folds += body_folds(whole->body, &whole->body->instrs[i]);
