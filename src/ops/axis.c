@@ -163,25 +163,37 @@ LINES(normalize_sum_lines)
 	loops->sum.products(at->wide[0], at->wide[1], g, y, n, count);
 }
 
-/*
- * Makes the derivatives of line I again where the scale makes them large, though what it multiplies underflows. That is
- * computed times 2^700.
- */
+/* True if the scale of P makes derivatives of doubles large, though what it multiplies may underflow. */
+static bool has_large_slopes(const struct loops *loops, const struct normalization *p)
+{
+	return loops->dtype == DTYPE_F64 && p->scale > 1 && fabs(p->product) < 0x1p-200;
+}
+
+/* Makes the derivatives of line I, which has large slopes. What would underflow is multiplied by 2^700. */
 static void put_large_slopes(const struct line_arrays *at, size_t i, const struct normalization *p, size_t n)
 {
 	const double *const y = at->in[0], *const g = at->in[1];
-	double *const dv = at->out;
+	double *const dv = at->out; /* may be Y or G */
 	for (size_t j = i * n; j < (i + 1) * n; j++) {
 		const double apart = g[j] - p->mean;
-		if (fabs(apart) < 0x1p-800)
-			dv[j] = (apart * 0x1p700 - y[j] * (p->product * 0x1p700)) * (p->scale * 0x1p-700);
+		dv[j] = fabs(apart) < 0x1p-800 ? (apart * 0x1p700 - y[j] * (p->product * 0x1p700)) * (p->scale * 0x1p-700)
+		                               : p->scale * (apart - y[j] * p->product);
 	}
+}
+
+/* Makes the derivatives of COUNT lines from FIRST on, which have no large slopes. */
+static void put_slopes(const struct loops *loops, const struct line_arrays *at, size_t first,
+                       const struct normalization *p, size_t n, size_t count)
+{
+	if (count)
+		loops->normalize_derivative(element_of(at->out, element_size(loops->dtype), (int64_t)(n * first)),
+		                            line_at(loops, at->in[1], n, first), line_at(loops, at->in[0], n, first), p + first,
+		                            n, count);
 }
 
 /* dv = scale * (g - mean(g) - y * mean(g * y)); rmsnorm has no mean(g) */
 LINES(normalize_derivative_lines)
 {
-	const void *y = at->in[0], *g = at->in[1];
 	double own[4][LINES_SOME] = {{0}};
 	struct normalization p[LINES_SOME];
 	struct line_arrays with = *at;
@@ -196,10 +208,15 @@ LINES(normalize_derivative_lines)
 		p[i] = (struct normalization){.mean = sum_quotient(sum[i], own[3][i], rows),
 		                              .product = sum_quotient(product[i], own[1][i], rows),
 		                              .scale = element_get(loops->dtype, at->short_in[0], i)};
-	loops->normalize_derivative(at->out, g, y, p, n, count);
-	for (size_t i = 0; i < count && loops->dtype == DTYPE_F64; i++)
-		if (p[i].scale > 1 && fabs(p[i].product) < 0x1p-200)
-			put_large_slopes(at, i, &p[i], n);
+	size_t done = 0;
+	for (size_t i = 0; i < count; i++) {
+		if (!has_large_slopes(loops, &p[i]))
+			continue;
+		put_slopes(loops, at, done, p, n, i - done);
+		put_large_slopes(at, i, &p[i], n);
+		done = i + 1;
+	}
+	put_slopes(loops, at, done, p, n, count - done);
 }
 
 VJP(layernorm)

@@ -493,6 +493,19 @@ static struct op_call edge_call(const struct edge_case *c, const struct kernels 
 	return call;
 }
 
+/* A normalization's derivative has the same bits where it is written over the cotangent, or over the value. */
+static void check_in_place(const struct op_call *call, const struct edge_arrays *x)
+{
+	static struct edge_arrays over;
+	const size_t bytes = (size_t)type_bytes(call->v);
+	memcpy(over.g, x->g, bytes);
+	op_vjp_get(call->op)(call, over.g, NULL, over.g, (const void *const[MAX_NEEDS]){x->v, NULL, x->y, x->k});
+	ck_assert_msg(memcmp(over.g, x->dv, bytes) == 0, "%s: dv over g", op_table[call->op].name);
+	memcpy(over.y, x->y, bytes);
+	op_vjp_get(call->op)(call, over.y, NULL, x->g, (const void *const[MAX_NEEDS]){x->v, NULL, over.y, x->k});
+	ck_assert_msg(memcmp(over.y, x->dv, bytes) == 0, "%s: dv over y", op_table[call->op].name);
+}
+
 static void run_case(const struct edge_case *c, const struct kernels *kernels, struct edge_arrays *x)
 {
 	const struct op_info *info = &op_table[c->row->op];
@@ -515,6 +528,8 @@ static void run_case(const struct edge_case *c, const struct kernels *kernels, s
 	call = edge_call(c, kernels, true);
 	const void *const needs[MAX_NEEDS] = {x->v, x->a, x->y, x->k};
 	op_vjp_get(call.op)(&call, x->dv, both ? x->da : NULL, x->g, needs);
+	if (op_normalizes(call.op) && call.op != OP_log_softmax)
+		check_in_place(&call, x);
 	free(call.scratch);
 }
 
