@@ -340,12 +340,9 @@ static void add_residuals(struct lineariser *l)
 static void add_seeds(struct lineariser *l)
 {
 	const struct step *step = l->step;
-	uint32_t count = 0;
-	for (uint32_t i = 0; i < step->cot_out.count; i++) {
+	for (uint32_t i = 0; i < step->cot_read.count; i++) {
 		const uint32_t value = step->cot_value[i];
-		if (value == NO_VALUE)
-			continue;
-		const uint32_t id = back_input(l, PORT_COTANGENT, count++, value);
+		const uint32_t id = back_input(l, PORT_COTANGENT, i, value);
 		if (l->body->values[value].active)
 			add_cotangent(l, value, id, NULL);
 	}

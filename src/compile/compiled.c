@@ -107,7 +107,7 @@ struct form_finder {
 static bool find_form(struct form_finder *f, const struct step *step, size_t *form)
 {
 	const struct body *body = step->body;
-	const size_t most = 1 + body->out_count + body->in_count + step->cot_out.count + body->own_params;
+	const size_t most = 1 + body->out_count + body->in_count + step->cot_read.count + body->own_params;
 	size_t count = 0;
 	if (most > f->capacity) {
 		f->capacity = 2 * most;
@@ -120,9 +120,8 @@ static bool find_form(struct form_finder *f, const struct step *step, size_t *fo
 		f->key[count++] = has_slot(step->live_out, step_slot(step, &body->outs[i]));
 	for (size_t i = 0; i < body->in_count; i++)
 		f->key[count++] = has_slot(step->cot_in, step_slot(step, &body->ins[i]));
-	for (uint32_t i = 0; i < step->cot_out.count; i++)
-		if (step->cot_value[i] != NO_VALUE)
-			f->key[count++] = step->cot_value[i];
+	for (uint32_t i = 0; i < step->cot_read.count; i++)
+		f->key[count++] = step->cot_value[i];
 	for (uint32_t i = 0; f->written && i < body->own_params; i++)
 		f->key[count++] = f->written[step->own.params[i].param];
 	return byte_set_keep(&f->known, f->key, count * sizeof *f->key, form);
@@ -207,14 +206,13 @@ static struct step_cost cost_of_step(const struct compiled_chain *compiled, cons
 	const struct linear *linear = &form->linear;
 	const struct body *record = linear->record;
 	const struct step_times *times = &compiled->times[step->id];
-	struct step_cost cost = {.forward = times->forward,
+	struct step_cost cost = {.state = step->bytes.slab,
+	                         .forward = times->forward,
 	                         .backward = times->backward + times->recompute,
 	                         .record = times->record,
 	                         .forward_temporary = form->forward.workspace,
 	                         .record_temporary = form->record.workspace,
 	                         .backward_temporary = form->backward.workspace};
-	for (uint32_t i = 0; i < step->live_in.count; i++)
-		cost.state += step->alias_in[i] ? 0 : slab_bytes(step->in_types[i]);
 	for (size_t i = 0; i < linear->residual_count; i++) {
 		const struct residual *residual = &linear->residuals[i];
 		/* Outs of slots come first. */

@@ -50,9 +50,8 @@ static void mark_reached(struct lineariser *l)
 {
 	const struct body *body = l->body;
 	const struct step *step = l->step;
-	for (uint32_t i = 0; i < step->cot_out.count; i++)
-		if (step->cot_value[i] != NO_VALUE)
-			l->values[step->cot_value[i]].reached |= body->values[step->cot_value[i]].active;
+	for (uint32_t i = 0; i < step->cot_read.count; i++)
+		l->values[step->cot_value[i]].reached |= body->values[step->cot_value[i]].active;
 	for (size_t i = 0; i < body->in_count; i++)
 		l->values[body->ins[i].value].reached |= has_slot(step->cot_in, step_slot(step, &body->ins[i]));
 	for (size_t i = body->instr_count; i-- > 0;) {

@@ -1,78 +1,85 @@
 /*
  * Makes steps of drafts, from the last to the first, with two sets of slots. A slot is live if the output depends on
- * its value. The other set has the slots whose values have a cotangent.
+ * its value. The other set has the classes whose values have a cotangent.
  *
  * The walk begins with the last iteration of a loop. Until an iteration has equal sets before and after it, each is a
  * loop of its own. All earlier iterations share the steps of that one.
+ *
+ * A step changes only what its draft touches: the slots of its ports and those whose classes it changes. So nothing
+ * here looks at all slots of a state. Both sets are persistent maps, which the steps keep.
  */
 #include "ir/lowering.h"
 
+#include <stdlib.h>
 #include <string.h>
+
+#include "base/checked.h"
 
 static const uint32_t UNNUMBERED = UINT32_MAX;
 
-/* A set of slots. */
-struct set {
-	bool *has;      /* by slot */
-	uint32_t *list; /* its slots, ascending */
-	uint32_t count;
+/* The live slots, and the sums of their bytes. Sums are unsigned, since those of arrays too large for a run may wrap. */
+struct live_set {
+	const struct slot_map *map;
+	uint32_t *first;       /* by class: its lowest live slot; NO_SLOT: none */
+	uint32_t *next, *prev; /* by live slot: the neighbours in its class's list, ascending; NO_SLOT ends it */
+	uint64_t slab, slots, once;
 };
 
 struct sets {
-	struct set live, cot;
+	struct live_set live;
+	const struct slot_map *cot;
 };
 
-static bool set_init(struct set *set, struct lowering *l)
+/* Adds ENTRY to the list of its class. */
+static void link_entry(struct live_set *live, const struct slot_map *entry)
 {
-	*set = (struct set){arena_array(&l->scratch, l->state.count, sizeof *set->has),
-	                    arena_array(&l->scratch, l->state.count, sizeof *set->list), 0};
-	return set->has && set->list;
+	const int64_t bytes = type_bytes(entry->type);
+	uint32_t before = NO_SLOT, after = live->first[entry->class];
+	live->slots += (uint64_t)bytes;
+	live->once += after == NO_SLOT ? (uint64_t)bytes : 0;
+	live->slab += after == NO_SLOT ? (uint64_t)round_up(bytes, ARRAY_ALIGN) : 0;
+	for (; after != NO_SLOT && after < entry->slot; after = live->next[after])
+		before = after;
+	live->next[entry->slot] = after;
+	live->prev[entry->slot] = before;
+	*(before == NO_SLOT ? &live->first[entry->class] : &live->next[before]) = entry->slot;
+	if (after != NO_SLOT)
+		live->prev[after] = entry->slot;
 }
 
-static void set_add(struct set *set, uint32_t slot)
+/* Removes ENTRY from the list of its class. */
+static void unlink_entry(struct live_set *live, const struct slot_map *entry)
 {
-	if (set->has[slot])
+	const int64_t bytes = type_bytes(entry->type);
+	const uint32_t before = live->prev[entry->slot], after = live->next[entry->slot];
+	*(before == NO_SLOT ? &live->first[entry->class] : &live->next[before]) = after;
+	if (after != NO_SLOT)
+		live->prev[after] = before;
+	const bool none = live->first[entry->class] == NO_SLOT;
+	live->slots -= (uint64_t)bytes;
+	live->once -= none ? (uint64_t)bytes : 0;
+	live->slab -= none ? (uint64_t)round_up(bytes, ARRAY_ALIGN) : 0;
+}
+
+/* Makes ENTRY that of SLOT in LIVE; NULL: SLOT is not live. Sets the arena's `failed` if memory is short. */
+static void set_live(struct lowering *l, struct live_set *live, uint32_t slot, const struct slot_map *entry)
+{
+	const struct slot_map *old = slot_map_find(live->map, slot);
+	if (old && entry && old->type == entry->type && old->class == entry->class)
 		return;
-	set->has[slot] = true;
-	uint32_t at = set->count++;
-	for (; at > 0 && set->list[at - 1] > slot; at--)
-		set->list[at] = set->list[at - 1];
-	set->list[at] = slot;
+	if (old)
+		unlink_entry(live, old);
+	if (entry)
+		link_entry(live, entry);
+	live->map =
+		entry ? slot_map_put(l->context->arena, live->map, entry) : slot_map_remove(l->context->arena, live->map, slot);
 }
 
-static void set_remove(struct set *set, uint32_t slot)
+/* Returns the entry of SLOT as it is in l->state. */
+static struct slot_map entry_of_slot(const struct lowering *l, uint32_t slot)
 {
-	if (!set->has[slot])
-		return;
-	set->has[slot] = false;
-	uint32_t at = 0;
-	while (set->list[at] != slot)
-		at++;
-	memmove(&set->list[at], &set->list[at + 1], (--set->count - at) * sizeof *set->list);
-}
-
-static void set_empty(struct set *set)
-{
-	while (set->count)
-		set->has[set->list[--set->count]] = false;
-}
-
-static void set_fill(struct set *set, struct slot_list list)
-{
-	set_empty(set);
-	for (uint32_t i = 0; i < list.count; i++)
-		set_add(set, list.slots[i]);
-}
-
-static bool set_equals(const struct set *set, struct slot_list list)
-{
-	return set->count == list.count && memcmp(set->list, list.slots, list.count * sizeof *list.slots) == 0;
-}
-
-/* Returns SET as a list, whose slots are NULL where memory is short. */
-static struct slot_list list_of(struct lowering *l, const struct set *set)
-{
-	return (struct slot_list){byte_set_keep(&l->kept, set->list, set->count * sizeof *set->list, NULL), set->count};
+	const struct slot *now = &l->state.slots[slot];
+	return (struct slot_map){.slot = slot, .count = 1, .type = now->type, .class = now->class};
 }
 
 /* A list of items in reverse order: the last comes first, until finish_items reverses the list. */
@@ -95,45 +102,98 @@ static const void *keep_list(struct lowering *l, const void *items, size_t count
 	return byte_set_keep(&l->kept, items, count * size, NULL);
 }
 
+static int compare_touched(const void *a, const void *b)
+{
+	const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+	return (x > y) - (x < y);
+}
+
+static void touch_slot(struct touched *touched, uint32_t slot)
+{
+	if (!touched->listed[slot])
+		touched->slots[touched->count++] = slot;
+	touched->listed[slot] = true;
+}
+
+/* Lists the slots that DRAFT, whose step is STEP, touches. Notes by slot what its body reads and writes there. */
+static struct touched *begin_touched(struct lowering *l, const struct draft_step *draft, const struct step *step)
+{
+	struct touched *touched = &l->touched_slots;
+	const struct body *body = step->body;
+	touched->count = 0;
+	for (size_t i = 0; i < body->in_count; i++) {
+		const uint32_t slot = step_slot(step, &body->ins[i]);
+		touch_slot(touched, slot);
+		touched->read_as[slot] = body->ins[i].value;
+	}
+	for (size_t i = 0; i < body->out_count; i++) {
+		const uint32_t slot = step_slot(step, &body->outs[i]);
+		touch_slot(touched, slot);
+		touched->written_as[slot] = body->outs[i].value;
+	}
+	for (const struct change *c = draft->changes; c; c = c->next)
+		touch_slot(touched, c->slot);
+	qsort(touched->slots, touched->count, sizeof *touched->slots, compare_touched);
+	return touched;
+}
+
+static void end_touched(struct touched *touched)
+{
+	for (uint32_t i = 0; i < touched->count; i++) {
+		touched->listed[touched->slots[i]] = false;
+		touched->read_as[touched->slots[i]] = touched->written_as[touched->slots[i]] = NO_VALUE;
+	}
+}
+
 /*
  * Finds where each cotangent after STEP goes: to the value that the body writes to the slot, or as which it reads the
- * slot's class. Otherwise it passes to that class, in BEFORE. COT marks the values, a written one only if active.
+ * slot's class. Otherwise it passes to that class. *BEFORE, those after STEP, become those that pass. COT marks the
+ * values, a written one only if active.
  */
-static bool take_cotangents(struct lowering *l, struct step *step, struct set *before, bool *cot)
+static bool take_cotangents(struct lowering *l, struct step *step, const struct slot_map **before, bool *cot)
 {
-	const struct body *body = step->body;
-	const uint32_t count = step->cot_out.count;
-	uint32_t *read_as = l->state.work; /* by class */
-	uint32_t *cot_to = l->lists.cot_to, *cot_value = l->lists.cot_value, *read = l->lists.read;
-	for (size_t i = 0; i < body->in_count; i++)
-		read_as[step_slot(step, &body->ins[i])] = body->ins[i].value;
-	for (uint32_t i = 0; i < count; i++) {
-		const uint32_t slot = step->cot_out.slots[i], class = l->state.slots[slot].class;
-		uint32_t taker = read_as[class];
-		bool written = false;
-		for (size_t k = 0; k < body->out_count; k++)
-			if (step_slot(step, &body->outs[k]) == slot) {
-				written = true;
-				taker = body->outs[k].value;
-			}
-		cot_value[i] = taker;
-		cot_to[i] = taker == NO_VALUE ? class : NO_VALUE;
-		if (cot_to[i] != slot)
-			l->lists.moved[step->moved_count++] = i;
-		if (taker == NO_VALUE)
-			set_add(before, class);
-		else
-			cot[taker] |= !written || body->values[taker].active;
-		if (taker != NO_VALUE)
-			read[step->cot_read.count++] = slot;
+	const struct touched *touched = &l->touched_slots;
+	struct arena *arena = l->context->arena;
+	uint32_t *read = l->lists.read, *value = l->lists.value;
+	for (uint32_t i = 0; i < touched->count; i++) {
+		const uint32_t slot = touched->slots[i], class = l->state.slots[slot].class;
+		const bool written = touched->written_as[slot] != NO_VALUE;
+		const uint32_t taker = written ? touched->written_as[slot] : touched->read_as[class];
+		if (!has_slot(step->cot_out, slot) || (taker == NO_VALUE && class == slot))
+			continue;
+		*before = slot_map_remove(arena, *before, slot);
+		if (taker == NO_VALUE) {
+			*before = slot_map_put(arena, *before, &(struct slot_map){.slot = class});
+			continue;
+		}
+		cot[taker] |= !written || step->body->values[taker].active;
+		value[step->cot_read.count] = taker;
+		read[step->cot_read.count++] = slot;
 	}
-	for (size_t i = 0; i < body->in_count; i++)
-		read_as[step_slot(step, &body->ins[i])] = NO_VALUE;
-	step->cot_to = keep_list(l, cot_to, count, sizeof *cot_to);
-	step->cot_value = keep_list(l, cot_value, count, sizeof *cot_value);
+	step->cot_value = keep_list(l, value, step->cot_read.count, sizeof *value);
 	step->cot_read.slots = keep_list(l, read, step->cot_read.count, sizeof *read);
-	step->moved = keep_list(l, l->lists.moved, step->moved_count, sizeof *step->moved);
-	return step->cot_to && step->cot_value && step->moved && step->cot_read.slots;
+	return step->cot_value && step->cot_read.slots;
+}
+
+/* Lists the classes that move. A cotangent may stand for a class that has no live slot but its lowest one. */
+static bool list_moved(struct lowering *l, struct step *step)
+{
+	const struct touched *touched = &l->touched_slots;
+	struct class_move *moved = l->lists.moved;
+	bool *listed = l->lists.listed;
+	for (uint32_t i = 0; i < touched->count; i++) {
+		const uint32_t slot = touched->slots[i], before = l->state.slots[slot].class;
+		const struct slot_map *entry = slot_map_find(step->live_out, slot);
+		const uint32_t after = entry ? entry->class : has_slot(step->cot_out, slot) ? slot : before;
+		if (touched->written_as[slot] != NO_VALUE || after == before || listed[before])
+			continue;
+		listed[before] = true;
+		moved[step->moved_count++] = (struct class_move){before, after};
+	}
+	for (uint32_t i = 0; i < step->moved_count; i++)
+		listed[moved[i].before] = false;
+	step->moved = keep_list(l, moved, step->moved_count, sizeof *moved);
+	return step->moved != NULL;
 }
 
 /*
@@ -157,10 +217,9 @@ static void mark_back(const struct body *body, bool *needed, bool *cot)
 	}
 }
 
-/* Replaces SETS, the sets after STEP, by those before it. Returns false where memory is short. */
-static bool flow_back(struct lowering *l, struct step *step, struct sets *sets)
+/* Makes l->marks those of the values of BODY, all false. Returns false where memory is short. */
+static bool begin_marks(struct lowering *l, const struct body *body)
 {
-	const struct body *body = step->body;
 	struct value_marks *marks = &l->marks;
 	const size_t count = body->value_count;
 	if (count >= marks->capacity) { /* a body may have no values, but memset wants an array */
@@ -168,37 +227,59 @@ static bool flow_back(struct lowering *l, struct step *step, struct sets *sets)
 		marks->needed = arena_array(&l->scratch, marks->capacity, sizeof *marks->needed);
 		marks->cot = arena_array(&l->scratch, marks->capacity, sizeof *marks->cot);
 	}
-	bool *needed = marks->needed, *cot = marks->cot;
-	set_empty(&sets->cot);
 	if (l->scratch.failed)
 		return false;
-	memset(needed, 0, count * sizeof *needed);
-	memset(cot, 0, count * sizeof *cot);
-	if (!take_cotangents(l, step, &sets->cot, cot))
-		return false;
-	for (size_t i = 0; i < body->out_count; i++)
-		needed[body->outs[i].value] |= sets->live.has[step_slot(step, &body->outs[i])];
-	mark_back(body, needed, cot);
-	for (size_t i = 0; i < body->out_count; i++)
-		set_remove(&sets->live, step_slot(step, &body->outs[i]));
-	for (size_t i = 0; i < body->in_count; i++) {
-		if (needed[body->ins[i].value])
-			set_add(&sets->live, step_slot(step, &body->ins[i]));
-		if (cot[body->ins[i].value])
-			set_add(&sets->cot, step_slot(step, &body->ins[i]));
-	}
+	memset(marks->needed, 0, count * sizeof *marks->needed);
+	memset(marks->cot, 0, count * sizeof *marks->cot);
 	return true;
 }
 
-static const struct type *const *types_of(struct lowering *l, struct slot_list list)
+/* Moves SETS over the slots that STEP touches, by l->marks. Describes the state before STEP. */
+static void flow_slots(struct lowering *l, struct step *step, struct sets *sets)
 {
-	const struct type **types = l->lists.types;
-	for (uint32_t i = 0; list.slots && i < list.count; i++)
-		types[i] = l->state.slots[list.slots[i]].type;
-	return keep_list(l, types, list.count, sizeof(const struct type *));
+	const struct touched *touched = &l->touched_slots;
+	struct live_set *live = &sets->live;
+	for (uint32_t i = 0; i < touched->count; i++) {
+		const uint32_t slot = touched->slots[i], value = touched->read_as[slot];
+		const bool stays = touched->written_as[slot] == NO_VALUE && has_slot(step->live_out, slot);
+		const struct slot_map entry = entry_of_slot(l, slot);
+		set_live(l, live, slot, stays || (value != NO_VALUE && l->marks.needed[value]) ? &entry : NULL);
+		if (value != NO_VALUE && l->marks.cot[value])
+			sets->cot = slot_map_put(l->context->arena, sets->cot, &(struct slot_map){.slot = slot});
+	}
+	uint64_t passing = live->once;
+	for (uint32_t i = 0; i < touched->count; i++) {
+		const uint32_t slot = touched->slots[i];
+		const struct slot_map *entry = slot_map_find(live->map, slot);
+		if (entry && live->first[entry->class] == slot &&
+		    (touched->written_as[slot] != NO_VALUE || !has_slot(step->live_out, slot)))
+			passing -= (uint64_t)type_bytes(entry->type);
+	}
+	step->live_in = live->map;
+	step->cot_in = sets->cot;
+	step->bytes = (struct state_bytes){(int64_t)live->slab, (int64_t)live->slots, (int64_t)passing};
 }
 
-/* Makes a step of DRAFT with the lists of the state after it. */
+/* Replaces SETS, the sets after STEP, which is new, by those before it. Returns false where memory is short. */
+static bool flow_back(struct lowering *l, struct step *step, struct sets *sets)
+{
+	const struct body *body = step->body;
+	if (!begin_marks(l, body) || !take_cotangents(l, step, &sets->cot, l->marks.cot) || !list_moved(l, step))
+		return false;
+	struct step_in *ins = l->lists.ins;
+	for (size_t i = 0; i < body->out_count; i++)
+		l->marks.needed[body->outs[i].value] |= has_slot(step->live_out, step_slot(step, &body->outs[i]));
+	mark_back(body, l->marks.needed, l->marks.cot);
+	flow_slots(l, step, sets);
+	for (size_t i = 0; i < body->in_count; i++) {
+		const uint32_t slot = step_slot(step, &body->ins[i]);
+		ins[i] = (struct step_in){.held = sets->live.first[slot] != NO_SLOT, .dies = !has_slot(step->live_out, slot)};
+	}
+	step->ins = keep_list(l, ins, body->in_count, sizeof *ins);
+	return step->ins && !l->context->arena->failed;
+}
+
+/* Makes a step of DRAFT with the sets after it. */
 static struct step *new_step(struct lowering *l, const struct draft_step *draft, const struct sets *sets)
 {
 	struct step *step = arena_alloc(l->context->arena, sizeof *step);
@@ -208,66 +289,63 @@ static struct step *new_step(struct lowering *l, const struct draft_step *draft,
 	step->own = draft->own;
 	step->span = draft->span;
 	step->id = UNNUMBERED;
+	step->live_out = sets->live.map;
+	step->cot_out = sets->cot;
 	l->out->distinct_count++;
-	step->live_out = list_of(l, &sets->live);
-	step->cot_out = list_of(l, &sets->cot);
-	step->out_types = types_of(l, step->live_out);
-	return step->live_out.slots && step->cot_out.slots && step->out_types ? step : NULL;
+	return step;
 }
 
-/* Describes in STEP, which is new, the state before it, l->state.slots. SETS become those before it. */
-static bool begin_step(struct lowering *l, struct step *step, struct sets *sets)
+/* Replaces SETS, the sets after STEP, by those before it, which it has already. */
+static void flow_again(struct lowering *l, const struct step *step, struct sets *sets)
 {
-	if (!flow_back(l, step, sets))
-		return false;
-	const struct slot_list in = step->live_in = list_of(l, &sets->live);
-	uint32_t *class_in = l->lists.class_in;
-	bool *alias_in = l->lists.alias_in;
-	step->cot_in = list_of(l, &sets->cot);
-	if (!in.slots || !step->cot_in.slots)
-		return false;
-	uint32_t *first = l->state.work; /* by class; NO_VALUE before its first slot */
-	for (uint32_t i = 0; i < in.count; i++) {
-		const uint32_t class = class_in[i] = l->state.slots[in.slots[i]].class;
-		alias_in[i] = first[class] != NO_VALUE;
-		first[class] = i;
-	}
-	for (uint32_t i = 0; i < in.count; i++)
-		first[class_in[i]] = NO_VALUE;
-	step->in_types = types_of(l, in);
-	step->class_in = keep_list(l, class_in, in.count, sizeof *class_in);
-	step->alias_in = keep_list(l, alias_in, in.count, sizeof *alias_in);
-	return step->in_types && step->class_in && step->alias_in;
+	const struct touched *touched = &l->touched_slots;
+	for (uint32_t i = 0; i < touched->count; i++)
+		set_live(l, &sets->live, touched->slots[i], slot_map_find(step->live_in, touched->slots[i]));
+	sets->live.map = step->live_in;
+	sets->cot = step->cot_in;
 }
 
 /* Returns a step of DRAFT: draft->last if it has SETS after it. Undoes DRAFT's changes. SETS become those before it. */
 static struct step *finish_step(struct lowering *l, struct draft_step *draft, struct sets *sets)
 {
 	struct step *step = draft->last;
-	const bool old = step && set_equals(&sets->live, step->live_out) && set_equals(&sets->cot, step->cot_out);
+	const bool old = step && slot_map_equal(sets->live.map, step->live_out) && slot_map_equal(sets->cot, step->cot_out);
 	if (!old)
 		step = draft->last = new_step(l, draft, sets);
 	for (const struct change *c = draft->changes; c; c = c->next)
 		l->state.slots[c->slot] = c->before;
-	if (!old)
-		return step && begin_step(l, step, sets) ? step : NULL;
-	set_fill(&sets->live, step->live_in);
-	set_fill(&sets->cot, step->cot_in);
-	return step;
+	if (!step)
+		return NULL;
+	struct touched *touched = begin_touched(l, draft, step);
+	bool good = true;
+	if (old)
+		flow_again(l, step, sets);
+	else
+		good = flow_back(l, step, sets);
+	end_touched(touched);
+	return good && !l->context->arena->failed ? step : NULL;
 }
 
 static bool finish_items(struct lowering *l, const struct draft_item *list, struct sets *sets, struct item_list *items);
 
+static void keep_live(struct lowering *l, struct live_set *live, uint32_t slot)
+{
+	const struct slot_map entry = entry_of_slot(l, slot);
+	if (!has_slot(live->map, slot))
+		set_live(l, live, slot, &entry);
+}
+
 /* Adds to LIVE, before an iteration of a watched LOOP, what its condition and the steps after the loop read. */
-static void keep_watched(const struct lowering *l, const struct draft_item *loop, struct slot_list after,
-                         struct set *live)
+static void keep_watched(struct lowering *l, const struct draft_item *loop, const struct slot_map *after,
+                         struct live_set *live)
 {
 	const struct body *condition = loop->condition;
 	for (size_t i = 0; condition && i < condition->in_count; i++)
-		set_add(live, condition->ins[i].index);
-	for (uint32_t i = 0; condition && i < after.count; i++)
-		if (l->state.slots[after.slots[i]].type)
-			set_add(live, after.slots[i]);
+		keep_live(l, live, condition->ins[i].index);
+	struct slot_walk walk = slot_walk_begin(condition ? after : NULL);
+	for (const struct slot_map *entry = slot_walk_next(&walk); entry; entry = slot_walk_next(&walk))
+		if (l->state.slots[entry->slot].type)
+			keep_live(l, live, entry->slot);
 }
 
 static bool finish_iterations(struct lowering *l, const struct draft_item *loop, struct sets *sets,
@@ -275,18 +353,18 @@ static bool finish_iterations(struct lowering *l, const struct draft_item *loop,
 {
 	int64_t per_iteration = loop->iterations ? loop->steps / loop->iterations : 0;
 	for (int64_t left = loop->iterations; left > 0;) {
-		const struct slot_list live = list_of(l, &sets->live), cot = list_of(l, &sets->cot);
+		const struct slot_map *live = sets->live.map, *cot = sets->cot;
 		struct item_list body = {0};
-		if (!live.slots || !cot.slots || !finish_items(l, loop, sets, &body))
+		if (!finish_items(l, loop, sets, &body))
 			return false;
 		keep_watched(l, loop, live, &sets->live);
-		bool stable = set_equals(&sets->live, live) && set_equals(&sets->cot, cot);
+		bool stable = slot_map_equal(sets->live.map, live) && slot_map_equal(sets->cot, cot);
 		struct item item = {
 			.items = body.items, .count = body.count, .level = loop->level, .iterations = stable ? left : 1};
 		left -= item.iterations;
 		item.first = loop->first + left;
 		item.steps = per_iteration * item.iterations;
-		if (!add_front(l, items, item))
+		if (l->context->arena->failed || !add_front(l, items, item))
 			return false;
 	}
 	return true;
@@ -340,29 +418,36 @@ static void number_steps(const struct step **distinct, uint32_t *numbered, struc
 	}
 }
 
-static bool lists_init(struct lowering *l)
+/* Makes the arrays by slot that the walk needs. Returns false where memory is short. */
+static bool begin_walk(struct lowering *l, struct live_set *live)
 {
+	struct arena *arena = &l->scratch;
 	const size_t count = l->state.count;
-	l->lists = (struct slot_lists){.cot_to = arena_array(&l->scratch, count, sizeof *l->lists.cot_to),
-	                               .cot_value = arena_array(&l->scratch, count, sizeof *l->lists.cot_value),
-	                               .moved = arena_array(&l->scratch, count, sizeof *l->lists.moved),
-	                               .read = arena_array(&l->scratch, count, sizeof *l->lists.read),
-	                               .class_in = arena_array(&l->scratch, count, sizeof *l->lists.class_in),
-	                               .alias_in = arena_array(&l->scratch, count, sizeof *l->lists.alias_in),
-	                               .types = arena_array(&l->scratch, count, sizeof *l->lists.types)};
-	return !l->scratch.failed;
+	uint32_t **const numbers[] = {&l->touched_slots.read_as, &l->touched_slots.written_as, &live->first, &live->next,
+	                              &live->prev};
+	l->touched_slots.slots = arena_array(arena, count, sizeof *l->touched_slots.slots);
+	l->touched_slots.listed = arena_array(arena, count, sizeof *l->touched_slots.listed);
+	l->lists = (struct step_lists){.read = arena_array(arena, count, sizeof *l->lists.read),
+	                               .value = arena_array(arena, count, sizeof *l->lists.value),
+	                               .moved = arena_array(arena, count, sizeof *l->lists.moved),
+	                               .listed = arena_array(arena, count, sizeof *l->lists.listed),
+	                               .ins = arena_array(arena, count, sizeof *l->lists.ins)};
+	for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+		if ((*numbers[i] = arena_array(arena, count, sizeof **numbers[i])))
+			memset(*numbers[i], 0xff, count * sizeof **numbers[i]); /* NO_VALUE or NO_SLOT */
+	return !arena->failed;
 }
 
 enum status lowering_finish_steps(struct lowering *l, const struct draft_item *list)
 {
 	struct lowered *out = l->out;
-	struct sets sets;
-	TRY_ALLOC(set_init(&sets.live, l) && set_init(&sets.cot, l) && lists_init(l), l->context->diags);
-	set_add(&sets.live, 0);
+	struct sets sets = {0};
+	TRY_ALLOC(begin_walk(l, &sets.live), l->context->diags);
+	keep_live(l, &sets.live, 0);
 	if (l->state.slots[0].active)
-		set_add(&sets.cot, 0);
+		sets.cot = slot_map_put(l->context->arena, NULL, &(struct slot_map){.slot = 0});
 	struct item_list items = {0};
-	TRY_ALLOC(finish_items(l, list, &sets, &items), l->context->diags);
+	TRY_ALLOC(!l->context->arena->failed && finish_items(l, list, &sets, &items), l->context->diags);
 	out->items = items.items;
 	out->item_count = items.count;
 	out->steps = list->steps;

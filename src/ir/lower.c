@@ -91,7 +91,6 @@ static enum status init_lowering(struct lowering *l, const struct type *input)
 	const size_t count = l->state.count, params = l->chain->param_count, loops = l->chain->loop_count + 1;
 	struct slot *slots = l->state.slots = arena_array(arena, count, sizeof *slots);
 	l->state.next_same = new_numbers(l, count);
-	l->state.work = new_numbers(l, count);
 	env->now = new_numbers(l, count);
 	env->port = new_numbers(l, count);
 	env->touched = new_numbers(l, count);

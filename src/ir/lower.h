@@ -7,26 +7,32 @@
 #define IR_LOWER_H
 
 #include "ir/body.h"
+#include "ir/slot_map.h"
 
 /* A list of slots in ascending order. */
 struct slot_list {
 	const uint32_t *slots;
 	uint32_t count;
 };
-/* Returns the index of SLOT in LIST, or NO_VALUE. */
-static inline uint32_t slot_place(struct slot_list list, uint32_t slot)
-{
-	uint32_t low = 0, high = list.count;
-	while (low < high) {
-		const uint32_t middle = low + (high - low) / 2;
-		if (list.slots[middle] < slot)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low < list.count && list.slots[low] == slot ? low : NO_VALUE;
-}
-static inline bool has_slot(struct slot_list list, uint32_t slot) { return slot_place(list, slot) != NO_VALUE; }
+static inline bool has_slot(const struct slot_map *map, uint32_t slot) { return slot_map_find(map, slot) != NULL; }
+
+/* A class of slots of which the lowest slot changes, since a step writes to that or gives its value to a lower one. */
+struct class_move {
+	uint32_t before, after; /* the class in the states before and after */
+};
+
+/* What becomes of an in of a step's body. */
+struct step_in {
+	bool held; /* a slot of its class is in the state before */
+	bool dies; /* its own slot is not in the state after */
+};
+
+/* The bytes of the arrays of a state. */
+struct state_bytes {
+	int64_t slab;    /* as they lie in the slab, each array once */
+	int64_t slots;   /* of each slot: an array counts once for each slot that holds it */
+	int64_t passing; /* of arrays that the state after the step has in the same slot, each once */
+};
 
 /*
  * A step leads from one state to the next. Slot 0 of a state is the current value, slot 1 + i is chain->variables[i].
@@ -34,20 +40,20 @@ static inline bool has_slot(struct slot_list list, uint32_t slot) { return slot_
  * Slots that are known to hold the same value form a class, and its lowest slot stands for it. A body reads a class
  * once, as that slot, and a class has one cotangent, stored for that slot. So cotangents are added in the same order
  * whether a chain is reversed step by step or in one body.
+ *
+ * States may have thousands of slots, of which a step touches few. So whatever a step has is as long as its ports, or
+ * shared with other steps.
  */
 struct step {
 	const struct body *body; /* its ins are the slots that it reads, its outs the slots that it writes */
 	struct particulars own;
-	struct slot_list live_in, live_out; /* the states before and after */
-	struct slot_list cot_in, cot_out;   /* slots that have a cotangent before and after */
-	const uint32_t *class_in;           /* by live_in: the lowest slot of its class in the state before */
-	const bool *alias_in;               /* by live_in: an earlier one is of the same class, so both are one array */
-	const uint32_t *cot_to;    /* by cot_out: the slot before that gets it unchanged; NO_VALUE: the body reads it */
-	const uint32_t *cot_value; /* by cot_out: the body's value whose cotangent it is; NO_VALUE where cot_to is a slot */
-	const uint32_t *moved;     /* the indexes in cot_out of all but those that pass to the same slot */
-	struct slot_list cot_read; /* those of cot_out that have a value */
-	const struct type *const *in_types; /* of live_in's slots */
-	const struct type *const *out_types;
+	const struct slot_map *live_in, *live_out; /* the states before and after */
+	const struct slot_map *cot_in, *cot_out;   /* classes that have a cotangent before and after */
+	const struct step_in *ins;                 /* by in of the body */
+	struct slot_list cot_read;      /* the cotangents after that the body reads; others pass to the same class before */
+	const uint32_t *cot_value;      /* by cot_read: the body's value whose cotangent it is */
+	const struct class_move *moved; /* of live slots that the step does not write */
+	struct state_bytes bytes;       /* of the state before */
 	struct span span;
 	uint32_t moved_count; /* of MOVED */
 	uint32_t id;          /* from 0, in the order in which distinct steps first run */

@@ -110,7 +110,6 @@ struct state {
 	size_t count;
 	struct slot *slots;
 	uint32_t *next_same; /* by slot: the next higher one of its class; NO_SLOT ends the list */
-	uint32_t *work;      /* by slot: NO_VALUE between uses */
 	uint32_t *lowest;    /* by value of the body that ends: the class that holds it, or NO_SLOT */
 	size_t lowest_capacity;
 };
@@ -162,11 +161,21 @@ struct attempts {
 	size_t next, count, capacity;
 };
 
-/* Lists of a step that liveness makes, with capacity for all slots, before the steps share them. */
-struct slot_lists {
-	uint32_t *cot_to, *cot_value, *moved, *read, *class_in;
-	bool *alias_in;
-	const struct type **types;
+/* What liveness notes of the step that it walks. The arrays have space for all slots. */
+struct touched {
+	uint32_t *slots; /* the slots that the step touches, ascending */
+	uint32_t count;
+	bool *listed;         /* by slot: it is in SLOTS */
+	uint32_t *read_as;    /* by slot: the value as which the body reads it; NO_VALUE: it does not */
+	uint32_t *written_as; /* by slot: the value that the body writes to it; NO_VALUE: none */
+};
+
+/* Lists of a step that liveness makes, before the steps share them. */
+struct step_lists {
+	uint32_t *read, *value;
+	struct class_move *moved;
+	bool *listed; /* by class: it is in MOVED */
+	struct step_in *ins;
 };
 
 /* By value of the step that liveness walks: what mark_back passes on. */
@@ -195,7 +204,8 @@ struct lowering {
 	struct body *body;
 	struct body draft; /* the body of each draft step in turn, in the scratch arena */
 	struct environment env;
-	struct slot_lists lists;
+	struct touched touched_slots;
+	struct step_lists lists;
 	struct value_marks marks;
 	uint32_t region;     /* the innermost checkpoint block here, an index into the body's regions */
 	int32_t level;       /* number of loops around this place that bodies or lists of steps keep */

@@ -18,7 +18,8 @@ int32_t buffers_make_at(struct buffers *b, const struct type *type, int64_t size
 			return NO_BUFFER;
 		id = (int32_t)b->count++;
 	}
-	b->items[id] = (struct buffer){.offset = offset, .size = size, .type = type, .step = -1, .sequence = b->sequence++};
+	b->items[id] = (struct buffer){
+		.offset = offset, .size = size, .type = type, .copy = NO_BUFFER, .step = -1, .sequence = b->sequence++};
 	return id;
 }
 

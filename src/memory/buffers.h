@@ -17,6 +17,7 @@ struct buffer {
 	int64_t offset, size;
 	int32_t holds;     /* number of its holders */
 	int32_t next_free; /* once it is freed: the next freed buffer, or NO_BUFFER */
+	int32_t copy;      /* scratch of states.c: its converted copy; else NO_BUFFER */
 	bool narrow;       /* a checkpoint's copy of an array: its `size` bytes have fewer bits an element than `type` */
 	bool stored;       /* snapshots or residuals held it at the end of the first sweep */
 	const struct type *type;

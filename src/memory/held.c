@@ -9,6 +9,8 @@
 
 #include <stdlib.h>
 
+#include "base/checked.h"
+
 /* The step that first reads an array of a kept state, or -1. CLASS is the array's class in the state before it. */
 struct reader {
 	int64_t step;
@@ -19,9 +21,10 @@ static const struct reader nobody = {.step = -1};
 
 struct reader_walk {
 	struct machine *m;
-	struct reader *first; /* by slot of the state at the walk's position; nobody if it is not live or never read */
-	struct reader *best;  /* scratch, by class of the state before; nobody between steps */
-	bool *written;        /* scratch, by slot */
+	struct reader
+		*first; /* by class of the state at the walk's position; nobody if it has no live slot or is never read */
+	struct reader *best; /* scratch, by class of the state before: the same */
+	bool *written;       /* scratch, by slot: false between steps */
 };
 
 static struct reader *make_nobodies(struct machine *m, size_t count)
@@ -51,6 +54,32 @@ static bool body_reads(const struct body *body, uint32_t value)
 	return false;
 }
 
+/* Finds in walk->best the first readers of the classes that STEP reads or writes, which is at POSITION. */
+static void find_best(struct reader_walk *walk, const struct step *step, int64_t position)
+{
+	const struct body *body = step->body;
+	struct reader *first = walk->first, *best = walk->best;
+	for (size_t i = 0; i < body->out_count; i++)
+		best[step_slot(step, &body->outs[i])] = nobody;
+	for (size_t i = 0; i < body->in_count; i++) {
+		const uint32_t class = step_slot(step, &body->ins[i]);
+		best[class] = walk->written[class] ? nobody : first[class];
+	}
+	for (uint32_t i = 0; i < step->moved_count; i++)
+		best[step->moved[i].before] = first[step->moved[i].after];
+	for (size_t i = 0; i < body->out_count; i++) {
+		const struct value *value = &body->values[body->outs[i].value];
+		const struct slot_map *out = slot_map_find(step->live_out, step_slot(step, &body->outs[i]));
+		if (value->from == FROM_PORT && out)
+			take_earlier(&best[step_slot(step, &body->ins[value->port])], first[out->class]);
+	}
+	for (size_t i = 0; i < body->in_count; i++) {
+		const uint32_t class = step_slot(step, &body->ins[i]);
+		if (step->ins[i].held && body_reads(body, body->ins[i].value))
+			best[class] = (struct reader){.step = position, .class = class};
+	}
+}
+
 /* Moves the walk from the state after the step at POSITION to the state before it. */
 static void pass_step(struct reader_walk *walk, int64_t position)
 {
@@ -59,28 +88,17 @@ static void pass_step(struct reader_walk *walk, int64_t position)
 	struct reader *first = walk->first, *best = walk->best;
 	for (size_t i = 0; i < body->out_count; i++)
 		walk->written[step_slot(step, &body->outs[i])] = true;
-	for (size_t k = 0; k < step->live_in.count; k++)
-		if (!walk->written[step->live_in.slots[k]])
-			take_earlier(&best[step->class_in[k]], first[step->live_in.slots[k]]);
-	for (size_t i = 0; i < body->in_count; i++) {
-		const struct port *in = &body->ins[i];
-		const uint32_t slot = step_slot(step, in);
-		if (body_reads(body, in->value))
-			best[slot] = (struct reader){.step = position, .class = slot};
-		for (size_t k = 0; k < body->out_count; k++)
-			if (body->outs[k].value == in->value)
-				take_earlier(&best[slot], first[step_slot(step, &body->outs[k])]);
-	}
+	find_best(walk, step, position);
+	for (uint32_t i = 0; i < step->moved_count; i++)
+		first[step->moved[i].after] = nobody;
+	for (uint32_t i = 0; i < step->moved_count; i++)
+		first[step->moved[i].before] = best[step->moved[i].before];
+	for (size_t i = 0; i < body->out_count; i++)
+		first[step_slot(step, &body->outs[i])] = best[step_slot(step, &body->outs[i])];
+	for (size_t i = 0; i < body->in_count; i++)
+		first[step_slot(step, &body->ins[i])] = best[step_slot(step, &body->ins[i])];
 	for (size_t i = 0; i < body->out_count; i++)
 		walk->written[step_slot(step, &body->outs[i])] = false;
-	for (size_t k = 0; k < step->live_out.count; k++)
-		first[step->live_out.slots[k]] = nobody;
-	for (size_t k = 0; k < step->live_in.count; k++)
-		first[step->live_in.slots[k]] = best[step->class_in[k]];
-	for (size_t k = 0; k < step->live_in.count; k++)
-		best[step->class_in[k]] = nobody;
-	for (size_t i = 0; i < body->in_count; i++)
-		best[step_slot(step, &body->ins[i])] = nobody;
 }
 
 static int last_first(const void *a, const void *b)
@@ -89,8 +107,45 @@ static int last_first(const void *a, const void *b)
 	return (*p)->position > (*q)->position ? -1 : (*p)->position < (*q)->position;
 }
 
-/* Returns, by memory slot, the first reader of each of its arrays; NULL where unused. NULL if out of memory. */
-static struct reader **find_readers(struct machine *m)
+/* A reader of BUFFER after the state in memory slot RANK, the lowest of those with that reader. */
+struct found_reader {
+	int32_t buffer;
+	int64_t rank;
+	struct reader reader;
+};
+
+struct found_readers {
+	struct found_reader *items;
+	size_t count, capacity;
+	size_t *latest; /* by buffer: 1 + the index of the item that was added or met last; 0: none */
+};
+
+/* Adds READER of BUFFER, in the state of memory slot RANK. Most arrays have the reader that they have in the next state. */
+static bool add_first_reader(struct machine *m, struct found_readers *found, int32_t buffer, int64_t rank,
+                             const struct reader *reader)
+{
+	const size_t latest = found->latest[buffer];
+	struct found_reader *item = latest ? &found->items[latest - 1] : NULL;
+	if (item && item->reader.step == reader->step) {
+		item->rank = lesser(rank, item->rank);
+		return true;
+	}
+	item = arena_append(m->context->arena, &found->items, &found->count, &found->capacity, sizeof *item);
+	if (!item)
+		return false;
+	*item = (struct found_reader){buffer, rank, *reader};
+	found->latest[buffer] = found->count;
+	return true;
+}
+
+static int by_rank(const void *a, const void *b)
+{
+	const struct found_reader *p = a, *q = b;
+	return p->rank < q->rank ? -1 : p->rank > q->rank;
+}
+
+/* Finds the first reader after each kept state of each of its arrays. False if out of memory. */
+static bool find_readers(struct machine *m, struct found_readers *found)
 {
 	struct arena *arena = m->context->arena;
 	const struct snapshots *all = &m->snapshots;
@@ -100,9 +155,9 @@ static struct reader **find_readers(struct machine *m)
 	                           .best = make_nobodies(m, slots),
 	                           .written = arena_array(arena, slots + 1, sizeof *walk.written)};
 	const struct snapshot **order = arena_array(arena, all->memory_capacity + 1, sizeof *order);
-	struct reader **readers = arena_array(arena, all->memory_capacity + 1, sizeof *readers);
-	if (!walk.first || !walk.best || !walk.written || !order || !readers)
-		return NULL;
+	found->latest = arena_array(arena, m->buffers.count + 1, sizeof *found->latest);
+	if (!walk.first || !walk.best || !walk.written || !order || !found->latest)
+		return false;
 	size_t count = 0;
 	for (size_t i = 0; i < all->memory_capacity; i++)
 		if (all->memory[i].used)
@@ -113,20 +168,19 @@ static struct reader **find_readers(struct machine *m)
 		const struct snapshot *s = order[i];
 		while (at > s->position)
 			pass_step(&walk, --at);
-		struct reader *own = readers[s - all->memory] = arena_array(arena, s->count + 1, sizeof *own);
-		if (!own)
-			return NULL;
-		for (size_t k = 0; k < s->count; k++)
-			own[k] = walk.first[s->slots[k]];
+		struct slot_walk live = slot_walk_begin(at < machine_step_count(m) ? machine_step_at(m, at)->live_in : NULL);
+		for (const struct slot_map *entry; (entry = slot_walk_next(&live));)
+			if (walk.first[entry->class].step >= 0 &&
+			    !add_first_reader(m, found, tree_get(&m->trees, s->tree, entry->slot, NULL), s - all->memory,
+			                      &walk.first[entry->class]))
+				return false;
 	}
-	return readers;
+	return true;
 }
 
 /* Adds to USERS the operations of READER's step that read the array. False if out of memory. */
 static bool add_readers(struct machine *m, struct op_names *users, const struct reader *reader)
 {
-	if (reader->step < 0)
-		return true;
 	const struct step *step = machine_step_at(m, reader->step);
 	const struct body *body = step->body;
 	uint32_t value = NO_VALUE;
@@ -142,15 +196,15 @@ static bool add_readers(struct machine *m, struct op_names *users, const struct 
 /* Adds to USERS[buffer] the operations that read the buffer. False if out of memory. */
 static bool add_users(struct machine *m, struct op_names *users)
 {
-	const struct snapshots *s = &m->snapshots;
 	const struct records *r = &m->records;
-	struct reader **readers = find_readers(m);
-	if (!readers)
+	struct found_readers found = {0};
+	if (!find_readers(m, &found))
 		return false;
-	for (size_t i = 0; i < s->memory_capacity; i++)
-		for (size_t k = 0; s->memory[i].used && k < s->memory[i].count; k++)
-			if (!add_readers(m, &users[s->memory[i].buffers[k]], &readers[i][k]))
-				return false;
+	if (found.count)
+		qsort(found.items, found.count, sizeof *found.items, by_rank);
+	for (size_t i = 0; i < found.count; i++)
+		if (!add_readers(m, &users[found.items[i].buffer], &found.items[i].reader))
+			return false;
 	for (size_t k = 0; k < r->count; k++) {
 		const struct linear *linear = &machine_compiled_step(m, machine_step_at(m, r->items[k].step))->linear;
 		for (size_t i = 0; i < linear->residual_count; i++) {
@@ -173,14 +227,26 @@ static int64_t store(struct buffers *buffers, int32_t id)
 	return buffers->items[id].size;
 }
 
+/* Marks the buffers below node ID, at SHIFT, as stored, unless it has been seen. Returns the sum of their bytes. */
+static int64_t store_node(struct machine *m, int32_t id, int shift)
+{
+	int64_t bytes = 0;
+	if (id == NO_TREE || m->trees.nodes[id].seen)
+		return 0;
+	struct tree_node *node = &m->trees.nodes[id];
+	node->seen = true;
+	for (int i = 0; i < TREE_PARTS; i++)
+		bytes += shift ? store_node(m, node->parts[i], shift - TREE_BITS) : store(&m->buffers, node->parts[i]);
+	return bytes;
+}
+
 /* Marks the buffers that snapshots and residuals hold as stored. Returns the sum of their bytes. */
 static int64_t store_all(struct machine *m)
 {
 	const struct snapshots *s = &m->snapshots;
 	int64_t bytes = 0;
 	for (size_t i = 0; i < s->memory_capacity; i++)
-		for (size_t k = 0; s->memory[i].used && k < s->memory[i].count; k++)
-			bytes += store(&m->buffers, s->memory[i].buffers[k]);
+		bytes += s->memory[i].used ? store_node(m, s->memory[i].tree.root, m->trees.top) : 0;
 	for (size_t i = 0; i < m->records.residual_count; i++)
 		bytes += store(&m->buffers, m->records.residuals[i]);
 	return bytes;
@@ -233,6 +299,6 @@ enum status machine_end_first_sweep(struct machine *m)
 	TRY(m->options->held ? report_held(m) : STATUS_OK);
 	if (!m->options->want_value || !m->state.exists)
 		return STATUS_OK;
-	const struct buffer *out = &m->buffers.items[m->state.buffers[0]];
+	const struct buffer *out = &m->buffers.items[machine_buffer(m, 0)];
 	return machine_exchange(m, MACHINE_OUTPUT, out->offset, out->type);
 }

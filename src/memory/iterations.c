@@ -18,7 +18,7 @@ static enum status run_iterations(struct machine *m, int64_t *index, int64_t per
 {
 	enum { HOLES = 64 }; /* with more, a mark takes longer than an iteration */
 	struct marks *marks = &m->marks;
-	const struct slot_list live = machine_step_at(m, *index)->live_in; /* before and after each iteration */
+	const struct slot_map *live = machine_step_at(m, *index)->live_in; /* before and after each iteration */
 	size_t length = 0;
 	for (int64_t since = 0, limit = 0; m->buffers.pool.count <= HOLES && *index + period <= until; since++) {
 		if (since == limit) {

@@ -20,13 +20,12 @@ static bool list_steps(struct machine *m)
 static bool make_tables(struct machine *m)
 {
 	const size_t slots = m->lowered->slot_count;
-	m->state.buffers = arena_array(&m->arena, slots, sizeof *m->state.buffers);
-	m->state.held = arena_array(&m->arena, slots, sizeof *m->state.held);
-	m->state.held_at = arena_array(&m->arena, slots, sizeof *m->state.held_at);
+	trees_init(&m->trees, &m->buffers, slots);
+	m->state.tree.root = NO_TREE;
 	m->cotangent = arena_array(&m->arena, slots, sizeof *m->cotangent);
 	m->ports.by_slot = arena_array(&m->arena, slots, sizeof *m->ports.by_slot);
 	for (size_t i = 0; i < slots && !m->arena.failed; i++)
-		m->state.buffers[i] = m->cotangent[i] = NO_BUFFER;
+		m->cotangent[i] = NO_BUFFER;
 	return !m->arena.failed;
 }
 
@@ -34,7 +33,9 @@ static bool make_tables(struct machine *m)
 static const struct type *first_input_type(struct machine *m, const struct step **first)
 {
 	*first = machine_step_count(m) ? machine_step_at(m, 0) : NULL;
-	return *first && (*first)->live_in.count ? (*first)->in_types[0] : &m->lowered->begins;
+	struct slot_walk walk = slot_walk_begin(*first ? (*first)->live_in : NULL);
+	const struct slot_map *lowest = slot_walk_next(&walk);
+	return lowest ? lowest->type : &m->lowered->begins;
 }
 
 static enum status begin_machine(struct machine *m)
@@ -51,8 +52,9 @@ static enum status begin_machine(struct machine *m)
 	TRY_ALLOC(id != NO_BUFFER, m->context->diags);
 	m->state.exists = true;
 	bool ok = machine_set_state(m, 0, id);
-	for (uint32_t i = 0; first && i < first->live_in.count; i++)
-		ok &= machine_set_state(m, first->live_in.slots[i], id);
+	struct slot_walk walk = slot_walk_begin(first ? first->live_in : NULL);
+	for (const struct slot_map *entry; (entry = slot_walk_next(&walk));)
+		ok &= machine_set_state(m, entry->slot, id);
 	return ok ? machine_exchange(m, MACHINE_INPUT, m->buffers.items[id].offset, type) : machine_memory(m);
 }
 
@@ -119,6 +121,7 @@ static void free_machine(struct machine *m)
 {
 	const struct allocator *a = m->context->allocator;
 	struct snapshots *s = &m->snapshots;
+	trees_free(&m->trees);
 	buffers_free(&m->buffers);
 	allocator_put(a, s->memory, s->memory_capacity * sizeof *s->memory);
 	allocator_put(a, s->disk, s->disk_capacity * sizeof *s->disk);
@@ -133,22 +136,6 @@ static void free_machine(struct machine *m)
 	arena_free(&m->arena);
 }
 
-/* Releases the slots of the current state that the next step and those after it do not read. */
-static bool drop_dead_slots(struct machine *m)
-{
-	struct state *s = &m->state;
-	const struct slot_list live = machine_step_at(m, s->position)->live_in;
-	bool ok = true;
-	for (size_t i = s->held_count; i-- > 0;) {
-		const uint32_t slot = s->held[i];
-		if (has_slot(live, slot))
-			continue;
-		ok &= buffers_move(&m->buffers, &s->buffers[slot], NO_BUFFER);
-		state_remove_held(s, slot);
-	}
-	return ok;
-}
-
 /* Calls the boundary hook after DONE actions of *SCHEDULE. If the walk goes on elsewhere, so does *SCHEDULE. */
 static enum status cross_boundary(struct machine *m, struct schedule **schedule, int64_t done)
 {
@@ -159,7 +146,7 @@ static enum status cross_boundary(struct machine *m, struct schedule **schedule,
 	int64_t *offsets = allocator_get(m->context->allocator, m->lowered->slot_count, sizeof *offsets);
 	TRY_ALLOC(offsets, m->context->diags);
 	for (size_t i = 0; i < m->lowered->slot_count; i++)
-		offsets[i] = buffers_offset(&m->buffers, m->state.buffers[i]);
+		offsets[i] = buffers_offset(&m->buffers, machine_buffer(m, (uint32_t)i));
 	const enum status status = m->hooks->boundary(m->hooks->context, m->state.position, offsets, &to);
 	allocator_put(m->context->allocator, offsets, m->lowered->slot_count * sizeof *offsets);
 	TRY(status);
@@ -172,7 +159,7 @@ static enum status cross_boundary(struct machine *m, struct schedule **schedule,
 	schedule_rewind(to.schedule);
 	while (done-- > 0 && schedule_next(to.schedule, &action))
 		;
-	return drop_dead_slots(m) ? STATUS_OK : machine_memory(m);
+	return machine_drop_others(m, machine_step_at(m, m->state.position)->live_in) ? STATUS_OK : machine_memory(m);
 }
 
 enum status machine_run(const struct context *context, const struct compiled_chain *compiled, struct schedule *schedule,

@@ -6,6 +6,7 @@
  *     transitions.c  without hooks, forward steps whose effect on memory is known
  *     steps.c        one step, forward, recorded or backward: one call
  *     states.c       the current state; states in slots and on disk
+ *     state_tree.c   states, which share what is equal in them
  *     held.c         the arrays that are held when the first sweep ends
  *     buffers.c      buffers in the slab
  */
@@ -16,42 +17,20 @@
 #include "memory/buffers.h"
 #include "memory/hooks.h"
 #include "memory/machine.h"
+#include "memory/state_tree.h"
 
-/* The current state. */
+/* The current state. It has the live slots of its position; the first one, or one before a condition, may have more. */
 struct state {
 	bool exists;
 	int64_t position;
-	int32_t *buffers; /* by slot; NO_BUFFER where it holds none */
-	uint32_t *held;   /* the slots that hold a buffer, in any order: few of many */
-	size_t held_count;
-	uint32_t *held_at;     /* by slot that holds a buffer: its index in `held` */
-	const uint32_t *known; /* the slots of a step's list that are those in `held`; NULL: nobody has looked */
+	struct state_tree tree;
 };
-
-/* Adds SLOT, which holds no buffer yet, to the slots of S that hold one. */
-static inline void state_add_held(struct state *s, uint32_t slot)
-{
-	s->held_at[slot] = (uint32_t)s->held_count;
-	s->held[s->held_count++] = slot;
-	s->known = NULL;
-}
-
-/* Removes SLOT, which holds a buffer no longer, from the slots of S that hold one. */
-static inline void state_remove_held(struct state *s, uint32_t slot)
-{
-	const uint32_t last = s->held[--s->held_count];
-	s->held[s->held_at[slot]] = last;
-	s->held_at[last] = s->held_at[slot];
-	s->known = NULL;
-}
 
 /* A state in a memory slot. */
 struct snapshot {
 	bool used;
 	int64_t position;
-	int32_t *buffers; /* by index in `slots` */
-	uint32_t *slots;  /* the live slots of that position */
-	size_t count, capacity;
+	struct state_tree tree;
 };
 
 /* A state on disk. */
@@ -88,6 +67,7 @@ struct call_ports {
 	int64_t *ins, *outs; /* as in struct machine_call */
 	const struct param_ref **out_params;
 	int32_t *in_buffers, *out_buffers;
+	bool *in_shared; /* a snapshot has the in's buffer too, which may have one holder all the same */
 	size_t capacity;
 	int32_t *made; /* by value of the body: 1 + the buffer that it gets as an out, or 0 */
 	size_t made_capacity;
@@ -132,13 +112,14 @@ struct machine {
 	const struct machine_options *options;
 	const struct machine_hooks *hooks;
 	struct counters *counters;
-	struct arena arena;        /* of tables that do not grow with the steps, and of snapshots' lists */
+	struct arena arena;        /* of tables that do not grow with the steps */
 	const struct step **steps; /* by index, or NULL: see list_steps */
 	int64_t levels[MAX_LOOPS]; /* if `steps` is NULL: counters of the loops around the step that was looked up last */
 	bool alone;                /* nobody asks for calls or names: forward steps need not all be walked */
 	bool first_sweep;
 	bool seeded; /* machine_seed has run */
 	struct buffers buffers;
+	struct state_trees trees;
 	struct state state;
 	int32_t *cotangent; /* by slot; NO_BUFFER: none, or it is zero */
 	struct snapshots snapshots;
@@ -163,6 +144,12 @@ static inline const struct step *machine_step_at(struct machine *m, int64_t inde
 static inline const struct compiled_step *machine_compiled_step(const struct machine *m, const struct step *step)
 {
 	return compiled_step_of(m->compiled, step);
+}
+
+/* Returns the buffer of SLOT in the current state, or NO_BUFFER. */
+static inline int32_t machine_buffer(const struct machine *m, uint32_t slot)
+{
+	return tree_get(&m->trees, m->state.tree, slot, NULL);
 }
 
 static inline const struct step_times *machine_times(const struct machine *m, const struct step *step)
@@ -212,10 +199,10 @@ enum status machine_forward_steps(struct machine *m, int64_t begin, int64_t end)
 /* transitions.c. The functions that return a bool or a size_t return false or 0 if out of memory. */
 
 /*
- * Serialises the allocator's state into *MARK; LIST has the slots of the current state. Returns its length in int64s.
+ * Serialises the allocator's state into *MARK; LIVE has the slots of the current state. Returns its length in int64s.
  * Two equal marks mean that later buffers get equal offsets, as long as only the state is held and released.
  */
-size_t machine_write_mark(struct machine *m, struct slot_list list, int64_t **mark, size_t *capacity);
+size_t machine_write_mark(struct machine *m, const struct slot_map *live, int64_t **mark, size_t *capacity);
 /*
  * Runs COUNT steps from INDEX on forward, whose ids begin with ID and follow one another. Keeps nothing. The state's
  * buffers are made by transitions_settle, which must be called before anything else looks at them. The caller
@@ -228,8 +215,13 @@ void transitions_free(struct transitions *t);
 
 /* states.c. The functions that return a bool return false if out of memory. */
 
-/* Makes SLOT of the current state hold buffer ID, which is not NO_BUFFER, and releases what SLOT held before. */
-bool machine_set_state(struct machine *m, uint32_t slot, int32_t id);
+/* Makes SLOT of the current state hold buffer ID, which may be NO_BUFFER, and releases what SLOT held before. */
+static inline bool machine_set_state(struct machine *m, uint32_t slot, int32_t id)
+{
+	return tree_set(&m->trees, &m->state.tree, slot, id);
+}
+/* Releases the slots of the current state that LIVE lacks. */
+bool machine_drop_others(struct machine *m, const struct slot_map *live);
 /* Releases the buffers of the current state; then none exists. */
 bool machine_drop_state(struct machine *m);
 /* Makes empty memory slot SLOT hold the current state: its buffers, or copies of them in options->store. */

@@ -5,26 +5,24 @@
 
 #include "base/checked.h"
 
-bool machine_set_state(struct machine *m, uint32_t slot, int32_t id)
-{
-	struct state *s = &m->state;
-	if (id == s->buffers[slot])
-		return true;
-	if (s->buffers[slot] == NO_BUFFER)
-		state_add_held(s, slot);
-	return buffers_move(&m->buffers, &s->buffers[slot], id);
-}
+enum { LISTED = NO_BUFFER - 1 }; /* list_written has listed the array of a class */
 
 bool machine_drop_state(struct machine *m)
 {
-	struct state *s = &m->state;
+	m->state.exists = false;
+	return tree_release(&m->trees, &m->state.tree);
+}
+
+/* Releases the slots of *TREE that LIVE lacks. False if out of memory. */
+static bool drop_slots(struct machine *m, struct state_tree *tree, const struct slot_map *live)
+{
 	bool ok = true;
-	while (s->held_count)
-		ok &= buffers_move(&m->buffers, &s->buffers[s->held[--s->held_count]], NO_BUFFER);
-	s->exists = false;
-	s->known = NULL;
+	for (uint32_t slot = 0; (slot = tree_next(&m->trees, *tree, slot)) != NO_MORE_SLOTS; slot++)
+		ok &= has_slot(live, slot) || tree_set(&m->trees, tree, slot, NO_BUFFER);
 	return ok;
 }
+
+bool machine_drop_others(struct machine *m, const struct slot_map *live) { return drop_slots(m, &m->state.tree, live); }
 
 struct type machine_narrow_type(const struct machine *m, const struct type *type)
 {
@@ -52,40 +50,51 @@ static enum status convert_buffer(struct machine *m, int32_t from, int32_t *copy
 	return m->hooks->convert(m->hooks->context, to->offset, of.offset, of.type, to->narrow);
 }
 
-static bool reserve_snapshot(struct machine *m, struct snapshot *s, size_t count)
+/* Sets *COPY to convert_buffer's of FROM. If an earlier slot of the state holds FROM, that is the same buffer. */
+static enum status convert_once(struct machine *m, int32_t from, int32_t *copy)
 {
-	if (s->capacity < count) {
-		s->capacity = count > 2 * s->capacity ? count : 2 * s->capacity;
-		s->buffers = arena_array(&m->arena, s->capacity, sizeof *s->buffers);
-		s->slots = arena_array(&m->arena, s->capacity, sizeof *s->slots);
+	const int32_t known = m->buffers.items[from].copy;
+	*copy = known;
+	TRY(known == NO_BUFFER ? convert_buffer(m, from, copy) : STATUS_OK);
+	m->buffers.items[from].copy = *copy;
+	return STATUS_OK;
+}
+
+/* Makes *TO a tree of converted copies of FROM's buffers, each once. */
+static enum status convert_tree(struct machine *m, struct state_tree from, struct state_tree *to)
+{
+	const struct state_trees *trees = &m->trees;
+	int32_t copy;
+	*to = (struct state_tree){.root = NO_TREE};
+	for (uint32_t slot = 0; (slot = tree_next(trees, from, slot)) != NO_MORE_SLOTS; slot++) {
+		TRY(convert_once(m, tree_get(trees, from, slot, NULL), &copy));
+		TRY_ALLOC(tree_set(&m->trees, to, slot, copy), m->context->diags);
 	}
-	return !m->arena.failed;
+	for (uint32_t slot = 0; (slot = tree_next(trees, from, slot)) != NO_MORE_SLOTS; slot++)
+		m->buffers.items[tree_get(trees, from, slot, NULL)].copy = NO_BUFFER;
+	return STATUS_OK;
 }
 
 enum status machine_save(struct machine *m, int64_t slot)
 {
-	static const uint32_t output[1] = {0};
+	static const struct slot_map output = {.slot = 0, .count = 1};
 	struct snapshots *all = &m->snapshots;
-	const bool narrow = m->options->store != DTYPE_COUNT, ends = m->state.position == machine_step_count(m);
-	const struct step *step = ends ? NULL : machine_step_at(m, m->state.position);
-	const uint32_t *live = step ? step->live_in.slots : output;
-	const size_t count = step ? step->live_in.count : 1;
-	TRY_ALLOC(machine_grow(m, (void **)&all->memory, &all->memory_capacity, (size_t)slot + 1, sizeof *all->memory) &&
-	              reserve_snapshot(m, &all->memory[slot], count),
+	const bool ends = m->state.position == machine_step_count(m);
+	const struct slot_map *live = ends ? &output : machine_step_at(m, m->state.position)->live_in;
+	TRY_ALLOC(machine_grow(m, (void **)&all->memory, &all->memory_capacity, (size_t)slot + 1, sizeof *all->memory),
 	          m->context->diags);
 	struct snapshot *s = &all->memory[slot];
 	assert(!s->used && m->state.exists);
 	s->used = true;
 	s->position = m->state.position;
-	s->count = count;
-	for (size_t i = 0; i < count; i++) {
-		const int32_t full = s->buffers[i] = m->state.buffers[live[i]];
-		s->slots[i] = live[i];
-		for (size_t k = 0; narrow && k < i; k++)
-			if (m->state.buffers[live[k]] == full)
-				s->buffers[i] = s->buffers[k];
-		TRY(narrow && s->buffers[i] == full ? convert_buffer(m, full, &s->buffers[i]) : STATUS_OK);
-		buffers_hold(&m->buffers, s->buffers[i]);
+	struct state_tree tree = tree_hold(&m->trees, m->state.tree);
+	if (tree.count > slot_map_count(live))
+		TRY_ALLOC(drop_slots(m, &tree, live), m->context->diags);
+	if (m->options->store != DTYPE_COUNT) {
+		TRY(convert_tree(m, tree, &s->tree));
+		TRY_ALLOC(tree_release(&m->trees, &tree), m->context->diags);
+	} else {
+		s->tree = tree;
 	}
 	m->counters->checkpoints = greater(m->counters->checkpoints, ++all->used);
 	return STATUS_OK;
@@ -96,15 +105,10 @@ enum status machine_load(struct machine *m, int64_t slot)
 	const struct snapshot *s = &m->snapshots.memory[slot];
 	assert((size_t)slot < m->snapshots.memory_capacity && s->used);
 	TRY_ALLOC(machine_drop_state(m), m->context->diags);
-	for (size_t i = 0; i < s->count; i++) {
-		int32_t id = s->buffers[i];
-		const bool narrow = m->buffers.items[id].narrow;
-		for (size_t k = 0; narrow && k < i; k++)
-			if (s->buffers[k] == s->buffers[i])
-				id = m->state.buffers[s->slots[k]];
-		TRY(narrow && id == s->buffers[i] ? convert_buffer(m, id, &id) : STATUS_OK);
-		TRY_ALLOC(machine_set_state(m, s->slots[i], id), m->context->diags);
-	}
+	if (m->options->store != DTYPE_COUNT)
+		TRY(convert_tree(m, s->tree, &m->state.tree));
+	else
+		m->state.tree = tree_hold(&m->trees, s->tree);
 	m->state.exists = true;
 	m->state.position = s->position;
 	return STATUS_OK;
@@ -113,13 +117,10 @@ enum status machine_load(struct machine *m, int64_t slot)
 enum status machine_drop(struct machine *m, int64_t slot)
 {
 	struct snapshot *s = &m->snapshots.memory[slot];
-	bool ok = true;
 	assert(s->used);
-	for (size_t i = 0; i < s->count; i++)
-		ok &= buffers_release(&m->buffers, s->buffers[i]);
 	s->used = false;
 	m->snapshots.used--;
-	return ok ? STATUS_OK : machine_memory(m);
+	return tree_release(&m->trees, &s->tree) ? STATUS_OK : machine_memory(m);
 }
 
 static bool append_array(struct machine *m, size_t *count, struct machine_array array)
@@ -152,6 +153,14 @@ enum status machine_offer_point(struct machine *m, int64_t slot)
 	return m->hooks->point(m->hooks->context, m->snapshots.arrays, count);
 }
 
+/* Makes scratch m->ports.by_slot NO_BUFFER for each class of the state before STEP. */
+static void begin_classes(struct machine *m, const struct step *step)
+{
+	struct slot_walk walk = slot_walk_begin(step->live_in);
+	for (const struct slot_map *entry; (entry = slot_walk_next(&walk));)
+		m->ports.by_slot[entry->class] = NO_BUFFER;
+}
+
 enum status machine_spill(struct machine *m, int64_t slot)
 {
 	struct snapshots *s = &m->snapshots;
@@ -162,10 +171,13 @@ enum status machine_spill(struct machine *m, int64_t slot)
 	TRY_ALLOC(machine_grow(m, (void **)&s->disk, &s->disk_capacity, (size_t)slot + 1, sizeof *s->disk),
 	          m->context->diags);
 	s->disk[slot] = (struct disk_state){m->state.position, step};
-	for (uint32_t i = 0; i < step->live_in.count; i++) {
-		const int32_t id = m->state.buffers[step->live_in.slots[i]];
-		if (step->alias_in[i])
+	begin_classes(m, step);
+	struct slot_walk walk = slot_walk_begin(step->live_in);
+	for (const struct slot_map *entry; (entry = slot_walk_next(&walk));) {
+		const int32_t id = machine_buffer(m, entry->slot);
+		if (m->ports.by_slot[entry->class] != NO_BUFFER)
 			continue;
+		m->ports.by_slot[entry->class] = id;
 		bytes += m->buffers.items[id].size;
 		TRY_ALLOC(add_array(m, &count, id), m->context->diags);
 	}
@@ -177,38 +189,34 @@ enum status machine_spill(struct machine *m, int64_t slot)
 	return m->hooks && m->hooks->disk ? m->hooks->disk(m->hooks->context, access, slot, s->arrays, count) : STATUS_OK;
 }
 
-/* Gives live slot I of the state before STEP an earlier slot's buffer of its class, or a new one, counted in *COUNT. */
-static enum status make_fetched(struct machine *m, const struct step *step, uint32_t i, size_t *count)
+/* Gives the slot of ENTRY in the current state the buffer of its class, or a new one, counted in *COUNT. */
+static enum status make_fetched(struct machine *m, const struct slot_map *entry, size_t *count)
 {
-	int32_t id = NO_BUFFER;
-	for (uint32_t k = 0; step->alias_in[i] && k < i; k++)
-		if (step->class_in[k] == step->class_in[i])
-			id = m->state.buffers[step->live_in.slots[k]];
-	if (id == NO_BUFFER) {
-		id = buffers_make(&m->buffers, step->in_types[i], type_bytes(step->in_types[i]));
-		TRY_ALLOC(id != NO_BUFFER && add_array(m, count, id), m->context->diags);
-		m->buffers.items[id].step = m->state.position - 1;
+	int32_t *id = &m->ports.by_slot[entry->class];
+	if (*id == NO_BUFFER) {
+		*id = buffers_make(&m->buffers, entry->type, type_bytes(entry->type));
+		TRY_ALLOC(*id != NO_BUFFER && add_array(m, count, *id), m->context->diags);
+		m->buffers.items[*id].step = m->state.position - 1;
 	}
-	return machine_set_state(m, step->live_in.slots[i], id) ? STATUS_OK : machine_memory(m);
+	return machine_set_state(m, entry->slot, *id) ? STATUS_OK : machine_memory(m);
 }
 
 /*
- * Lists, in *COUNT arrays, those of the state before WRITTEN, as they lie on disk. The current state, before STEP, has
- * some of them: the walk has gone on with another chain, which needs no more (struct machine_hooks).
+ * Lists, in *COUNT arrays, those of the state before WRITTEN, as they lie on disk. The current state has some of them, by
+ * class in m->ports.by_slot: the walk has gone on with another chain, which needs no more (struct machine_hooks).
  */
-static bool list_written(struct machine *m, const struct step *written, const struct step *step, size_t *count)
+static bool list_written(struct machine *m, const struct step *written, size_t *count)
 {
 	*count = 0;
-	for (uint32_t i = 0; i < written->live_in.count; i++) {
-		int32_t id = NO_BUFFER;
-		if (written->alias_in[i])
+	struct slot_walk walk = slot_walk_begin(written->live_in);
+	for (const struct slot_map *entry; (entry = slot_walk_next(&walk));) {
+		int32_t *id = &m->ports.by_slot[entry->class];
+		if (*id == LISTED)
 			continue;
-		for (uint32_t k = 0; k < step->live_in.count && id == NO_BUFFER; k++)
-			if (step->class_in[k] == written->class_in[i])
-				id = m->state.buffers[step->live_in.slots[k]];
-		if (id != NO_BUFFER ? !add_array(m, count, id)
-		                    : !append_array(m, count, (struct machine_array){-1, type_bytes(written->in_types[i])}))
+		if (*id != NO_BUFFER ? !add_array(m, count, *id)
+		                     : !append_array(m, count, (struct machine_array){-1, type_bytes(entry->type)}))
 			return false;
+		*id = LISTED;
 	}
 	return true;
 }
@@ -222,11 +230,14 @@ enum status machine_fetch(struct machine *m, int64_t slot)
 	m->state.exists = true;
 	m->counters->spill_reads++;
 	const struct step *step = machine_step_at(m, m->state.position);
-	for (uint32_t i = 0; i < step->live_in.count; i++)
-		TRY(make_fetched(m, step, i, &count));
+	begin_classes(m, from->step);
+	begin_classes(m, step);
+	struct slot_walk walk = slot_walk_begin(step->live_in);
+	for (const struct slot_map *entry; (entry = slot_walk_next(&walk));)
+		TRY(make_fetched(m, entry, &count));
 	if (!m->hooks || !m->hooks->disk)
 		return STATUS_OK;
 	if (step != from->step)
-		TRY_ALLOC(list_written(m, from->step, step, &count), m->context->diags);
+		TRY_ALLOC(list_written(m, from->step, &count), m->context->diags);
 	return m->hooks->disk(m->hooks->context, MACHINE_FETCH, slot, m->snapshots.arrays, count);
 }

@@ -13,15 +13,17 @@ static bool reserve_ports(struct machine *m, const struct body *body)
 		p->outs = arena_array(&m->arena, p->capacity, sizeof *p->outs);
 		p->out_params = arena_array(&m->arena, p->capacity, sizeof *p->out_params);
 		p->in_buffers = arena_array(&m->arena, p->capacity, sizeof *p->in_buffers);
+		p->in_shared = arena_array(&m->arena, p->capacity, sizeof *p->in_shared);
 		p->out_buffers = arena_array(&m->arena, p->capacity, sizeof *p->out_buffers);
 	}
 	return !m->arena.failed &&
 	       machine_grow(m, (void **)&p->made, &p->made_capacity, body->value_count + 1, sizeof *p->made);
 }
 
-static void set_in(struct machine *m, size_t port, int32_t id)
+static void set_in(struct machine *m, size_t port, int32_t id, bool shared)
 {
 	m->ports.in_buffers[port] = id;
+	m->ports.in_shared[port] = shared;
 	m->ports.ins[port] = buffers_offset(&m->buffers, id);
 }
 
@@ -58,7 +60,7 @@ static void note_names(struct machine *m, const struct step *step)
 	for (size_t i = 0; i < body->in_count; i++) {
 		const uint32_t value = body->ins[i].value;
 		const struct naming *names = step_names(step, value, body->values[value].names);
-		const int32_t id = m->state.buffers[step_slot(step, &body->ins[i])];
+		const int32_t id = machine_buffer(m, step_slot(step, &body->ins[i]));
 		if (id == NO_BUFFER || !has_better_name(&m->buffers.items[id], names))
 			continue;
 		m->buffers.items[id].names = names;
@@ -71,7 +73,8 @@ static int32_t reusable_in(const struct machine *m, const struct body *body, uin
 {
 	const uint32_t port = body_goes_on(body, value);
 	const int32_t id = port == NO_VALUE ? NO_BUFFER : m->ports.in_buffers[port];
-	return id != NO_BUFFER && m->buffers.items[id].holds == 1 ? id : NO_BUFFER;
+	const bool alone = id != NO_BUFFER && m->buffers.items[id].holds == 1 && !m->ports.in_shared[port];
+	return alone ? id : NO_BUFFER;
 }
 
 /*
@@ -129,80 +132,26 @@ static void hold_outs(struct machine *m, const struct body *body)
 		buffers_hold(&m->buffers, m->ports.out_buffers[i]);
 }
 
-static bool drop_slot(struct machine *m, uint32_t slot)
-{
-	struct state *s = &m->state;
-	if (s->buffers[slot] == NO_BUFFER)
-		return true;
-	state_remove_held(s, slot);
-	return buffers_move(&m->buffers, &s->buffers[slot], NO_BUFFER);
-}
-
-/*
- * Releases the slots that STEP leaves dead, and those to which BODY has written nothing. The current state has the slots
- * of STEP alone, so STEP reads those that it leaves dead.
- */
-static bool drop_dead_ports(struct machine *m, const struct step *step, const struct body *body)
-{
-	bool ok = true;
-	for (size_t i = 0; i < step->body->in_count; i++) {
-		const uint32_t slot = step_slot(step, &step->body->ins[i]);
-		ok &= has_slot(step->live_out, slot) || drop_slot(m, slot);
-	}
-	for (size_t i = 0; i < body->out_count; i++)
-		if (body->outs[i].kind == PORT_SLOT && m->ports.out_buffers[i] == NO_BUFFER)
-			ok &= drop_slot(m, step_slot(step, &body->outs[i]));
-	return ok;
-}
-
-/* Releases the slots that STEP leaves dead or that BODY, which has run, writes nothing to; whatever else is held. */
-static bool drop_dead_slots_of(struct machine *m, const struct step *step, const struct body *body)
-{
-	struct state *s = &m->state;
-	const int32_t *out_buffers = m->ports.out_buffers;
-	int32_t *next = m->ports.by_slot; /* by slot that holds a buffer before or after STEP: the one after */
-	bool ok = true;
-	for (size_t i = 0; i < s->held_count; i++)
-		next[s->held[i]] = NO_BUFFER;
-	for (uint32_t i = 0; i < step->live_out.count; i++)
-		next[step->live_out.slots[i]] = s->buffers[step->live_out.slots[i]];
-	for (size_t i = 0; i < body->out_count; i++)
-		if (body->outs[i].kind == PORT_SLOT)
-			next[step_slot(step, &body->outs[i])] = out_buffers[i];
-	for (size_t i = s->held_count; i-- > 0;) {
-		const uint32_t slot = s->held[i];
-		if (next[slot] != s->buffers[slot])
-			ok &= buffers_move(&m->buffers, &s->buffers[slot], next[slot]);
-		if (next[slot] == NO_BUFFER)
-			state_remove_held(s, slot);
-	}
-	return ok;
-}
-
 /*
  * Makes the current state the one after STEP, whose BODY has run. False if out of memory. A step may leave thousands of
- * slots as they are. So only the slots of its ports are looked at, if the state before is known to have STEP's slots.
+ * slots as they are, so only those of its ports are looked at, unless the state has slots that STEP knows nothing of.
  */
 static bool advance_state(struct machine *m, const struct step *step, const struct body *body)
 {
-	struct state *s = &m->state;
 	const int32_t *out_buffers = m->ports.out_buffers;
-	const bool known = s->known && s->known == step->live_in.slots && s->held_count == step->live_in.count;
 	bool ok = true;
 	/* Hold the outs until every slot has its buffer, so that no buffer that stays is freed meanwhile. */
 	hold_outs(m, body);
-	ok &= known ? drop_dead_ports(m, step, body) : drop_dead_slots_of(m, step, body);
-	bool live = true;
-	for (size_t i = 0; i < body->out_count; i++) {
-		if (body->outs[i].kind != PORT_SLOT || out_buffers[i] == NO_BUFFER)
-			continue;
-		const uint32_t slot = step_slot(step, &body->outs[i]);
-		live &= has_slot(step->live_out, slot);
-		ok &= machine_set_state(m, slot, out_buffers[i]);
-	}
+	if (m->state.tree.count > slot_map_count(step->live_in))
+		ok &= machine_drop_others(m, step->live_out);
+	for (size_t i = 0; i < step->body->in_count; i++)
+		if (step->ins[i].dies)
+			ok &= machine_set_state(m, step_slot(step, &step->body->ins[i]), NO_BUFFER);
+	for (size_t i = 0; i < body->out_count; i++)
+		if (body->outs[i].kind == PORT_SLOT)
+			ok &= machine_set_state(m, step_slot(step, &body->outs[i]), out_buffers[i]);
 	for (size_t i = 0; i < body->out_count; i++)
 		ok &= buffers_release(&m->buffers, out_buffers[i]);
-	s->known = live && s->held_count == step->live_out.count ? step->live_out.slots : NULL;
 	return ok;
 }
 
@@ -268,8 +217,11 @@ enum status machine_forward(struct machine *m, int64_t index, enum forward_kind 
 	                            .step = index};
 	const struct body *body = call.program->body;
 	TRY_ALLOC(reserve_ports(m, body), m->context->diags);
-	for (size_t i = 0; i < body->in_count; i++)
-		set_in(m, i, m->state.buffers[step_slot(step, &body->ins[i])]);
+	for (size_t i = 0; i < body->in_count; i++) {
+		bool shared;
+		const int32_t id = tree_get(&m->trees, m->state.tree, step_slot(step, &body->ins[i]), &shared);
+		set_in(m, i, id, shared);
+	}
 	note_names(m, step);
 	TRY_ALLOC(place_outs(m, step, body, index), m->context->diags);
 	TRY(make_call(m, &call));
@@ -287,9 +239,9 @@ enum status machine_seed(struct machine *m)
 	const int64_t steps = machine_step_count(m);
 	const struct step *last = steps ? machine_step_at(m, steps - 1) : NULL;
 	m->seeded = true;
-	if (last && last->cot_out.count == 0)
+	if (last && !last->cot_out)
 		return STATUS_OK;
-	const struct type *type = last ? last->out_types[0] : &m->lowered->begins;
+	const struct type *type = last ? slot_map_find(last->live_out, 0)->type : &m->lowered->begins;
 	const int32_t id = buffers_make(&m->buffers, type, type_bytes(type));
 	TRY_ALLOC(id != NO_BUFFER, m->context->diags);
 	buffers_hold(&m->buffers, id);
@@ -306,7 +258,7 @@ static bool set_backward_ins(struct machine *m, const struct step *step, const s
 		const bool residual = port->kind == PORT_RESIDUAL;
 		const int32_t id =
 			residual ? m->records.residuals[first + port->index] : m->cotangent[step->cot_read.slots[port->index]];
-		set_in(m, i, id);
+		set_in(m, i, id, false);
 		shared |= !residual && id != NO_BUFFER && m->buffers.items[id].holds > 1;
 	}
 	return shared;
@@ -315,21 +267,17 @@ static bool set_backward_ins(struct machine *m, const struct step *step, const s
 /* Sets the cotangents to those of the state before STEP, whose backward BODY has run. False if out of memory. */
 static bool reverse_cotangents(struct machine *m, const struct step *step, const struct body *body)
 {
-	int32_t *passed = m->ports.by_slot; /* by index in step->moved */
+	int32_t *passed = m->ports.by_slot; /* by class before */
 	bool ok = true;
 	hold_outs(m, body);
+	for (uint32_t i = 0; i < step->cot_read.count; i++)
+		ok &= buffers_move(&m->buffers, &m->cotangent[step->cot_read.slots[i]], NO_BUFFER);
 	for (uint32_t i = 0; i < step->moved_count; i++) {
-		const uint32_t slot = step->cot_out.slots[step->moved[i]];
-		passed[i] = m->cotangent[slot];
-		m->cotangent[slot] = NO_BUFFER;
+		passed[step->moved[i].before] = m->cotangent[step->moved[i].after];
+		m->cotangent[step->moved[i].after] = NO_BUFFER;
 	}
-	for (uint32_t i = 0; i < step->moved_count; i++) {
-		const uint32_t to = step->cot_to[step->moved[i]];
-		if (to == NO_VALUE)
-			ok &= buffers_release(&m->buffers, passed[i]);
-		else
-			m->cotangent[to] = passed[i];
-	}
+	for (uint32_t i = 0; i < step->moved_count; i++)
+		m->cotangent[step->moved[i].before] = passed[step->moved[i].before];
 	for (size_t i = 0; i < body->out_count; i++)
 		m->cotangent[step_slot(step, &body->outs[i])] = m->ports.out_buffers[i];
 	return ok;

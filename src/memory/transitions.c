@@ -20,7 +20,8 @@ enum {
 	MOST_TRANSITIONS = 1 << 14, /* with more, all are forgotten; so with more words of marks and kinds: */
 	MOST_WORDS = 1 << 16,
 	MOST_MARK = 256, /* words; a larger mark takes longer than a step */
-	WORTH = 4,       /* steps that must be followed for each that is walked */
+	MOST_SLOTS = MOST_MARK / 2,
+	WORTH = 4, /* steps that must be followed for each that is walked */
 };
 
 /* A mark's words: the top of the pool, the number of holes, the holes, then two for each slot. See slot_words. */
@@ -28,11 +29,11 @@ static const int64_t *slot_words(const int64_t *mark, size_t k) { return mark + 
 static bool held_apart(const int64_t *words) { return words[0] & 1; }
 static int64_t offset_of(const int64_t *words) { return words[0] >> 1; }
 
-size_t machine_write_mark(struct machine *m, struct slot_list list, int64_t **mark, size_t *capacity)
+size_t machine_write_mark(struct machine *m, const struct slot_map *live, int64_t **mark, size_t *capacity)
 {
 	struct buffers *b = &m->buffers;
 	const struct pool *pool = &b->pool;
-	const size_t count = 2 + 2 * (pool->count + list.count);
+	const size_t count = 2 + 2 * (pool->count + slot_map_count(live));
 	if (!machine_grow(m, (void **)mark, capacity, count, sizeof **mark))
 		return 0;
 	int64_t *to = *mark;
@@ -42,31 +43,35 @@ size_t machine_write_mark(struct machine *m, struct slot_list list, int64_t **ma
 		*to++ = pool->holes[i].offset;
 		*to++ = pool->holes[i].size;
 	}
-	for (int pass = 0; pass < 3; pass++) /* without the state's own holds, those of others are left */
-		for (uint32_t k = 0; k < list.count; k++) {
-			const int32_t id = m->state.buffers[list.slots[k]];
+	for (int pass = 0; pass < 3; pass++) { /* without the state's own holds, those of others are left */
+		struct slot_walk walk = slot_walk_begin(live);
+		for (const struct slot_map *entry; (entry = slot_walk_next(&walk));) {
+			bool shared;
+			const int32_t id = tree_get(&m->trees, m->state.tree, entry->slot, &shared);
 			struct buffer *buffer = id == NO_BUFFER ? NULL : &b->items[id];
 			if (buffer && pass != 1) {
 				buffer->holds += pass ? 1 : -1;
 			} else if (pass == 1) {
-				*to++ = buffer ? 2 * buffer->offset + (buffer->holds > 0) : -1;
+				*to++ = buffer ? 2 * buffer->offset + (buffer->holds > 0 || shared) : -1;
 				*to++ = buffer ? buffer->size : 0;
 			}
 		}
+	}
 	return count;
 }
 
-/* Sets the mark of the current state, whose slots are LIST, if it is small enough. False if out of memory. */
-static bool note_mark(struct machine *m, struct slot_list list)
+/* Sets the mark of the current state, whose slots are LIVE, if it is small enough. False if out of memory. */
+static bool note_mark(struct machine *m, const struct slot_map *live)
 {
 	struct transitions *t = &m->transitions;
 	size_t number;
 	t->at = NO_MARK;
 	t->made = true;
 	/* The first state may have a slot that no step reads. */
-	if (t->off || m->state.held_count != list.count || 2 + 2 * (m->buffers.pool.count + list.count) > MOST_MARK)
+	const size_t slots = slot_map_count(live);
+	if (t->off || m->state.tree.count != slots || 2 + 2 * (m->buffers.pool.count + slots) > MOST_MARK)
 		return true;
-	const size_t count = machine_write_mark(m, list, &m->marks.now, &m->marks.now_capacity);
+	const size_t count = machine_write_mark(m, live, &m->marks.now, &m->marks.now_capacity);
 	const int64_t *mark = count ? byte_set_keep(&t->known_marks, m->marks.now, count * sizeof *mark, &number) : NULL;
 	if (!mark)
 		return false;
@@ -81,12 +86,40 @@ static bool note_mark(struct machine *m, struct slot_list list)
 	return true;
 }
 
-/* Sets the kind of STEP. False if out of memory. */
+/* Lists the slots of MAP, of at most MOST_SLOTS, in LIST. Returns their number. */
+static size_t list_slots(const struct slot_map *map, uint32_t list[MOST_SLOTS])
+{
+	size_t count = 0;
+	struct slot_walk walk = slot_walk_begin(map);
+	for (const struct slot_map *entry; (entry = slot_walk_next(&walk));)
+		list[count++] = entry->slot;
+	return count;
+}
+
+/* Returns the index of SLOT in LIST, which ascends, or NO_VALUE. */
+static uint32_t place_of(const uint32_t *list, size_t count, uint32_t slot)
+{
+	size_t low = 0, high = count;
+	while (low < high) {
+		const size_t middle = low + (high - low) / 2;
+		if (list[middle] < slot)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < count && list[low] == slot ? (uint32_t)low : NO_VALUE;
+}
+
+/* Sets the kind of STEP, unless its states have too many slots for marks. False if out of memory. */
 static bool number_kind(struct machine *m, const struct step *step)
 {
 	struct transitions *t = &m->transitions;
 	const struct body *body = machine_compiled_step(m, step)->forward.body;
-	const size_t most = 2 + body->in_count + body->out_count + step->live_out.count;
+	if (slot_map_count(step->live_in) > MOST_SLOTS || slot_map_count(step->live_out) > MOST_SLOTS)
+		return true;
+	uint32_t in[MOST_SLOTS], out[MOST_SLOTS];
+	const size_t ins = list_slots(step->live_in, in), outs = list_slots(step->live_out, out);
+	const size_t most = 2 + body->in_count + body->out_count + outs;
 	size_t count = 0, number;
 	if (!machine_grow(m, (void **)&m->marks.now, &m->marks.now_capacity, most, sizeof *m->marks.now))
 		return false;
@@ -94,11 +127,11 @@ static bool number_kind(struct machine *m, const struct step *step)
 	key[count++] = m->compiled->form_of[step->id];
 	memcpy(&key[count++], &machine_times(m, step)->forward, sizeof *key);
 	for (size_t i = 0; i < body->in_count; i++)
-		key[count++] = slot_place(step->live_in, step_slot(step, &body->ins[i]));
+		key[count++] = place_of(in, ins, step_slot(step, &body->ins[i]));
 	for (size_t i = 0; i < body->out_count; i++)
-		key[count++] = slot_place(step->live_out, step_slot(step, &body->outs[i]));
-	for (uint32_t i = 0; i < step->live_out.count; i++)
-		key[count++] = slot_place(step->live_in, step->live_out.slots[i]);
+		key[count++] = place_of(out, outs, step_slot(step, &body->outs[i]));
+	for (size_t i = 0; i < outs; i++)
+		key[count++] = place_of(in, ins, out[i]);
 	const size_t known = t->known_kinds.count;
 	if (!byte_set_keep(&t->known_kinds, key, count * sizeof *key, &number))
 		return false;
@@ -179,46 +212,44 @@ static int64_t follow_transitions(struct machine *m, uint32_t id, int64_t count)
 	return done;
 }
 
-/* Returns a buffer for slot K of MARK, where BEFORE has those of the earlier slots; NO_BUFFER if out of memory. */
-static int32_t make_marked(struct machine *m, const int64_t *mark, uint32_t k, const int32_t *before)
+/* Returns a buffer of TYPE for slot K of MARK, where BEFORE has those of the earlier slots; NO_BUFFER if out of memory. */
+static int32_t make_marked(struct machine *m, const int64_t *mark, uint32_t k, const int32_t *before,
+                           const struct type *type)
 {
-	const struct state *s = &m->state;
+	const struct state_tree state = m->state.tree;
 	const int64_t *words = slot_words(mark, k);
 	const int64_t offset = offset_of(words);
 	for (uint32_t i = 0; i < k; i++)
 		if (offset_of(slot_words(mark, i)) == offset)
 			return before[i];
 	/* Others have held it since before the first step that was followed. */
-	for (size_t i = 0; held_apart(words) && i < s->held_count; i++)
-		if (buffers_offset(&m->buffers, s->buffers[s->held[i]]) == offset)
-			return s->buffers[s->held[i]];
+	for (uint32_t slot = 0; held_apart(words) && (slot = tree_next(&m->trees, state, slot)) != NO_MORE_SLOTS; slot++)
+		if (buffers_offset(&m->buffers, machine_buffer(m, slot)) == offset)
+			return machine_buffer(m, slot);
 	assert(!held_apart(words));
-	return buffers_make_at(&m->buffers, m->transitions.after->out_types[k], words[1], offset);
+	return buffers_make_at(&m->buffers, type, words[1], offset);
 }
 
 bool transitions_settle(struct machine *m)
 {
 	struct transitions *t = &m->transitions;
-	struct state *s = &m->state;
 	if (t->made)
 		return true;
 	const int64_t *mark = t->marks[t->at];
-	const struct slot_list list = t->after->live_out;
-	int32_t *ids = m->ports.by_slot; /* by place in LIST */
-	for (uint32_t k = 0; k < list.count; k++) {
-		ids[k] = make_marked(m, mark, k, ids);
-		if (ids[k] == NO_BUFFER)
+	struct state_tree made = {.root = NO_TREE};
+	int32_t *ids = m->ports.by_slot; /* by place in the state */
+	uint32_t k = 0;
+	struct slot_walk walk = slot_walk_begin(t->after->live_out);
+	for (const struct slot_map *entry; (entry = slot_walk_next(&walk)); k++) {
+		ids[k] = make_marked(m, mark, k, ids, entry->type);
+		if (ids[k] == NO_BUFFER || !tree_set(&m->trees, &made, entry->slot, ids[k]))
 			return false;
-		buffers_hold(&m->buffers, ids[k]);
 	}
 	if (!machine_drop_state(m) ||
 	    !pool_set(&m->buffers.pool, mark[0], (const struct hole *)(mark + 2), (size_t)mark[1]))
 		return false;
-	for (uint32_t k = 0; k < list.count; k++) {
-		s->buffers[list.slots[k]] = ids[k];
-		state_add_held(s, list.slots[k]);
-	}
-	s->exists = true;
+	m->state.tree = made;
+	m->state.exists = true;
 	t->made = true;
 	return true;
 }

@@ -43,20 +43,6 @@ static enum status judge_schedule(void *context, const struct policy *family, st
 	return status;
 }
 
-/* Returns the bytes of the state before STEP that are in the state after it too, as the same arrays. */
-static int64_t passing_bytes(const struct step *step)
-{
-	int64_t bytes = 0;
-	for (uint32_t i = 0; i < step->live_in.count; i++) {
-		const uint32_t slot = step->live_in.slots[i];
-		bool passes = has_slot(step->live_out, slot) && !step->alias_in[i];
-		for (size_t k = 0; k < step->body->out_count; k++)
-			passes &= step_slot(step, &step->body->outs[k]) != slot;
-		bytes += passes ? type_bytes(step->in_types[i]) : 0;
-	}
-	return bytes;
-}
-
 /* Returns the cost of JOB's run without recomputation, in additions. */
 static double additions_of_run(const struct job *job)
 {
@@ -87,9 +73,7 @@ static struct budget_judge make_judge(struct job *job, const struct step_costs *
 	}
 	for (size_t i = 0; i < job->tile.lowered.distinct_count; i++) {
 		const struct step *step = job->tile.lowered.distinct[i];
-		int64_t all = 0, passing = passing_bytes(step);
-		for (uint32_t k = 0; k < step->live_in.count; k++)
-			all += type_bytes(step->in_types[k]);
+		int64_t all = step->bytes.slots, passing = step->bytes.passing;
 		if (passing >= lasting) {
 			all -= lasting;
 			passing -= lasting;

@@ -27,7 +27,8 @@ struct graph {
 	struct arena *arena;
 	struct edge *edges;
 	size_t edge_count, edge_capacity;
-	struct end *slots, *next; /* where each slot's value or cotangent comes from, before and after a part */
+	struct end *slots; /* by slot: where its value or cotangent comes from */
+	struct end *next;  /* scratch: the same of the slots that a part changes, after that */
 	size_t slot_count;
 };
 
@@ -76,6 +77,20 @@ static void add_reads(struct graph *g, const struct body *body, const struct ste
 	}
 }
 
+/* Notes in g->next the nodes of BODY's outs, slots or cotangents of STEP, or, if SET, makes those the slots' nodes. */
+static void note_outs(struct graph *g, const struct body *body, const struct step *step, enum end_kind kind, bool set)
+{
+	for (size_t i = 0; i < body->out_count; i++) {
+		if (body->outs[i].kind == PORT_RESIDUAL)
+			continue;
+		const uint32_t slot = step_slot(step, &body->outs[i]);
+		if (set)
+			g->slots[slot] = g->next[slot];
+		else
+			g->next[slot] = source_of(g, body, step, kind, body->outs[i].value);
+	}
+}
+
 static void follow_forward(struct graph *g, const struct step *step)
 {
 	const struct linear *linear = &compiled_step_of(g->compiled, step)->linear;
@@ -84,22 +99,25 @@ static void follow_forward(struct graph *g, const struct step *step)
 	for (size_t i = 0; i < linear->residual_count; i++)
 		add_edge(g, source_of(g, body, step, END_FORWARD, linear->residuals[i].value),
 		         (struct end){END_SAVED, step->id, (uint32_t)i});
-	memcpy(g->next, g->slots, g->slot_count * sizeof *g->slots);
-	for (size_t i = 0; i < body->out_count; i++)
-		if (body->outs[i].kind == PORT_SLOT)
-			g->next[step_slot(step, &body->outs[i])] = source_of(g, body, step, END_FORWARD, body->outs[i].value);
+	note_outs(g, body, step, END_FORWARD, false);
+	note_outs(g, body, step, END_FORWARD, true);
 }
 
 static void follow_back(struct graph *g, const struct step *step)
 {
+	static const struct end none;
 	const struct body *body = compiled_step_of(g->compiled, step)->linear.backward;
 	add_reads(g, body, step, END_BACKWARD);
-	memset(g->next, 0, g->slot_count * sizeof *g->next);
-	for (uint32_t i = 0; i < step->cot_out.count; i++)
-		if (step->cot_to[i] != NO_VALUE)
-			g->next[step->cot_to[i]] = g->slots[step->cot_out.slots[i]];
-	for (size_t i = 0; i < body->out_count; i++)
-		g->next[step_slot(step, &body->outs[i])] = source_of(g, body, step, END_BACKWARD, body->outs[i].value);
+	for (uint32_t i = 0; i < step->moved_count; i++)
+		g->next[step->moved[i].before] = g->slots[step->moved[i].after];
+	note_outs(g, body, step, END_BACKWARD, false);
+	for (uint32_t i = 0; i < step->cot_read.count; i++)
+		g->slots[step->cot_read.slots[i]] = none;
+	for (uint32_t i = 0; i < step->moved_count; i++)
+		g->slots[step->moved[i].after] = none;
+	for (uint32_t i = 0; i < step->moved_count; i++)
+		g->slots[step->moved[i].before] = g->next[step->moved[i].before];
+	note_outs(g, body, step, END_BACKWARD, true);
 }
 
 /* Walks ITEMS, in reverse if BACK. If AGAIN, walks each loop of several iterations twice, the second time not AGAIN. */
@@ -108,10 +126,7 @@ static void walk_items(struct graph *g, const struct item *items, size_t count, 
 	for (size_t i = 0; i < count; i++) {
 		const struct item *item = &items[back ? count - 1 - i : i];
 		if (item->step) {
-			struct end *old = g->slots;
 			(back ? follow_back : follow_forward)(g, item->step);
-			g->slots = g->next;
-			g->next = old;
 			continue;
 		}
 		if (item->iterations > 0)
@@ -199,7 +214,9 @@ void report_dot(const struct chain *chain, const struct compiled_chain *compiled
 	walk_items(&g, lowered->items, lowered->item_count, false, true);
 	add_edge(&g, g.slots[0], (struct end){.kind = END_OUT});
 	memset(g.slots, 0, g.slot_count * sizeof *g.slots);
-	g.slots[0] = (struct end){.kind = END_SEED};
+	const struct item *last = lowered->item_count ? &lowered->items[lowered->item_count - 1] : NULL;
+	if (!last || lowered_step(lowered, last->start + last->steps - 1, NULL)->cot_out)
+		g.slots[0] = (struct end){.kind = END_SEED};
 	walk_items(&g, lowered->items, lowered->item_count, true, true);
 	add_edge(&g, g.slots[0], (struct end){.kind = END_GRADIENT});
 	text_put(text, "digraph chain {\n  rankdir=TB; node [shape=box, fontname=\"monospace\", fillcolor=gray92];\n");

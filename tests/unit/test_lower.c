@@ -3,6 +3,7 @@
  * Also portions of chains, which chains can run in tiles, and the message at each limit. test_lower_random.c has the
  * oracles.
  */
+#include "base/checked.h"
 #include "body_text.h"
 #include "chains.h"
 #include "failing.h"
@@ -144,32 +145,37 @@ START_TEST(slots_of_one_value_are_a_class)
 	chain_make(&chain, "sin; name a; name b; cos; add b; mul a", &arena, &diags);
 	const struct lowered lowered = lower_portion(NULL, LOWER_STEPS);
 	const struct step *cosine = lowered_step(&lowered, 3, NULL), *add = lowered_step(&lowered, 4, NULL);
-	ck_assert_uint_eq(cosine->live_in.count, 2);
-	ck_assert_uint_eq(cosine->live_in.slots[1], A);
-	ck_assert_uint_eq(cosine->class_in[1], 0); /* the current value, which is named, has not changed yet */
-	ck_assert(!cosine->alias_in[0] && cosine->alias_in[1]);
-	ck_assert_uint_eq(add->live_in.count, 2);
-	ck_assert_uint_eq(add->live_in.slots[1], A);
-	ck_assert_uint_eq(add->class_in[1], A);
-	ck_assert(!add->alias_in[1]);
+	const int64_t bytes = type_bytes(slot_map_find(cosine->live_in, 0)->type);
+	ck_assert_uint_eq(cosine->live_in->count, 2);
+	ck_assert_uint_eq(slot_map_find(cosine->live_in, A)->class, 0); /* the current value has not changed yet */
+	ck_assert_int_eq(cosine->bytes.slots, 2 * bytes);
+	ck_assert_int_eq(cosine->bytes.slab, round_up(bytes, ARRAY_ALIGN));
+	ck_assert_uint_eq(cosine->moved_count, 1);
+	ck_assert_uint_eq(cosine->moved[0].before, 0);
+	ck_assert_uint_eq(cosine->moved[0].after, A);
+	ck_assert_uint_eq(add->live_in->count, 2);
+	ck_assert_uint_eq(slot_map_find(add->live_in, A)->class, A);
+	ck_assert_int_eq(add->bytes.slab, 2 * round_up(bytes, ARRAY_ALIGN));
+	ck_assert_int_eq(add->bytes.passing, bytes);
 	ck_assert_uint_eq(step_slot(add, &add->body->ins[1]), A);
 	/* The class has one cotangent: from `mul a` past `add b`, whose own part is added to it in the body. */
-	ck_assert_uint_eq(add->cot_out.count, 2);
-	ck_assert_uint_eq(add->cot_out.slots[1], A);
-	ck_assert_uint_eq(add->cot_to[1], NO_VALUE);
+	ck_assert_uint_eq(add->cot_out->count, 2);
+	ck_assert_uint_eq(add->cot_read.count, 2);
+	ck_assert_uint_eq(add->cot_read.slots[1], A);
 	ck_assert_uint_eq(add->cot_value[1], add->body->ins[1].value);
-	ck_assert_uint_eq(add->cot_in.count, 2);
-	ck_assert_uint_eq(add->cot_in.slots[1], A);
+	ck_assert_uint_eq(add->cot_in->count, 2);
+	ck_assert(has_slot(add->cot_in, A));
 	/* The cotangent of a passes a step that does not read it. */
 	const struct step *mul = lowered_step(&lowered, 5, NULL);
-	ck_assert_uint_eq(mul->cot_out.count, 1);
-	ck_assert_uint_eq(mul->cot_in.count, 2);
+	ck_assert_uint_eq(mul->cot_out->count, 1);
+	ck_assert_uint_eq(mul->cot_in->count, 2);
 	chain_make(&chain, "sin; name a; cos; tanh; mul a", &arena, &diags);
 	const struct lowered passing = lower_portion(NULL, LOWER_STEPS);
 	const struct step *tanh = lowered_step(&passing, 3, NULL);
-	ck_assert_uint_eq(tanh->cot_out.count, 2);
-	ck_assert_uint_eq(tanh->cot_to[1], A);
-	ck_assert_uint_eq(tanh->cot_value[1], NO_VALUE);
+	ck_assert_uint_eq(tanh->cot_out->count, 2);
+	ck_assert(has_slot(tanh->cot_out, A) && has_slot(tanh->cot_in, A));
+	ck_assert_uint_eq(tanh->cot_read.count, 1);
+	ck_assert_uint_eq(tanh->cot_read.slots[0], 0);
 }
 END_TEST
 

@@ -346,9 +346,9 @@ START_TEST(steps_compute_what_the_chain_means)
 	for (int64_t i = 0; i < lowered.steps; i++) {
 		const struct step *step = lowered_step(&lowered, i, counters);
 		ck_assert_ptr_nonnull(step);
-		for (uint32_t k = 0; k < step->live_in.count; k++)
-			ck_assert_msg(slots[step->live_in.slots[k]] == slots[step->class_in[k]], "a class holds two values:\n%s",
-			              random_text.text);
+		struct slot_walk walk = slot_walk_begin(step->live_in);
+		for (const struct slot_map *entry; (entry = slot_walk_next(&walk));)
+			ck_assert_msg(slots[entry->slot] == slots[entry->class], "a class holds two values:\n%s", random_text.text);
 		execute_body(whole_body(step), slots, counters);
 	}
 	ck_assert_msg(slots[0] == meaning_of_chain(), "the steps compute something else:\n%s", random_text.text);
@@ -389,11 +389,18 @@ static bool reaches_output(int64_t first, uint32_t slot)
 	return marked & 1;
 }
 
-static bool is_in(const uint32_t *list, uint32_t count, uint32_t slot)
+/* True if SLOT is among those that a walk over MAP meets, in order, and the map finds it. */
+static bool is_in(const struct slot_map *map, uint32_t slot)
 {
+	uint32_t count = 0, last = 0;
 	bool in = false;
-	for (uint32_t i = 0; i < count; i++)
-		in |= list[i] == slot;
+	struct slot_walk walk = slot_walk_begin(map);
+	for (const struct slot_map *entry; (entry = slot_walk_next(&walk)); last = entry->slot) {
+		ck_assert(count++ == 0 || entry->slot > last);
+		in |= entry->slot == slot;
+	}
+	ck_assert_uint_eq(count, slot_map_count(map));
+	ck_assert(in == has_slot(map, slot));
 	return in;
 }
 
@@ -405,10 +412,10 @@ START_TEST(live_slots_are_those_that_reach_the_output)
 		const struct step *step = lowered_step(&lowered, i, NULL);
 		for (uint32_t slot = 0; slot < lowered.slot_count; slot++) {
 			const bool live = reaches_output(i, slot), after = reaches_output(i + 1, slot);
-			ck_assert_msg(live == is_in(step->live_in.slots, step->live_in.count, slot),
-			              "slot %u before step %d of\n%s", slot, (int)i, random_text.text);
-			ck_assert_msg(after == is_in(step->live_out.slots, step->live_out.count, slot),
-			              "slot %u after step %d of\n%s", slot, (int)i, random_text.text);
+			ck_assert_msg(live == is_in(step->live_in, slot), "slot %u before step %d of\n%s", slot, (int)i,
+			              random_text.text);
+			ck_assert_msg(after == is_in(step->live_out, slot), "slot %u after step %d of\n%s", slot, (int)i,
+			              random_text.text);
 		}
 	}
 }
@@ -508,7 +515,7 @@ START_TEST(cotangents_are_of_values_that_the_output_derives_from)
 		const struct step *step = lowered_step(&lowered, i, NULL);
 		const uint64_t wanted = slots_with_cotangents(i);
 		for (uint32_t slot = 0; slot < lowered.slot_count; slot++)
-			ck_assert_msg((wanted >> slot & 1) == is_in(step->cot_in.slots, step->cot_in.count, slot),
+			ck_assert_msg((wanted >> slot & 1) == is_in(step->cot_in, slot),
 			              "cotangent of slot %u before step %d of\n%s", slot, (int)i, random_text.text);
 	}
 }
@@ -523,14 +530,14 @@ START_TEST(steps_fit_together)
 		const struct step *step = lowered_step(&lowered, i, NULL);
 		ck_assert_ptr_eq(lowered.distinct[step->id], step);
 		if (before) {
-			ck_assert_uint_eq(before->live_out.count, step->live_in.count);
-			ck_assert_uint_eq(before->cot_out.count, step->cot_in.count);
-			for (uint32_t k = 0; k < step->live_in.count; k++) {
-				ck_assert_uint_eq(before->live_out.slots[k], step->live_in.slots[k]);
-				ck_assert_ptr_eq(before->out_types[k], step->in_types[k]);
+			ck_assert(slot_map_equal(before->live_out, step->live_in));
+			ck_assert(slot_map_equal(before->cot_out, step->cot_in));
+			struct slot_walk walk = slot_walk_begin(step->live_in);
+			for (const struct slot_map *entry; (entry = slot_walk_next(&walk));) {
+				const struct slot_map *out = slot_map_find(before->live_out, entry->slot);
+				ck_assert_ptr_eq(out->type, entry->type);
+				ck_assert_uint_eq(out->class, entry->class);
 			}
-			for (uint32_t k = 0; k < step->cot_in.count; k++)
-				ck_assert_uint_eq(before->cot_out.slots[k], step->cot_in.slots[k]);
 		}
 		before = step;
 	}

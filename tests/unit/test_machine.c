@@ -198,13 +198,14 @@ START_TEST(classes_go_by_the_lowest)
 		for (int64_t index = 0; index < lowered.steps; index++) {
 			const struct step *step = lowered_step(&lowered, index, levels);
 			int64_t after[SLOTS];
-			for (uint32_t k = 0; k < step->live_in.count; k++) {
+			struct slot_walk walk = slot_walk_begin(step->live_in);
+			for (const struct slot_map *entry; (entry = slot_walk_next(&walk));) {
 				uint32_t lowest = 0;
-				while (value[lowest] != value[step->live_in.slots[k]])
+				while (value[lowest] != value[entry->slot])
 					lowest++;
-				ck_assert_msg(step->class_in[k] == lowest, "%s: step %lld, slot %u: class %u, not %u", chains[i],
-				              (long long)index, step->live_in.slots[k], step->class_in[k], lowest);
-				aliases += step->alias_in[k];
+				ck_assert_msg(entry->class == lowest, "%s: step %lld, slot %u: class %u, not %u", chains[i],
+				              (long long)index, entry->slot, entry->class, lowest);
+				aliases += entry->class != entry->slot;
 			}
 			memcpy(after, value, sizeof after);
 			for (size_t k = 0; k < step->body->out_count; k++) {

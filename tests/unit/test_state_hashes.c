@@ -9,10 +9,11 @@ static const struct type doubles = {.dtype = DTYPE_F64, .shape = {.ndim = 1, .di
 static struct value values[2] = {{.type = &doubles}, {.type = &doubles}};
 static struct port forward[] = {{PORT_SLOT, 0, 0}, {PORT_SLOT, 2, 1}},
 				   backward[] = {{PORT_SLOT, 2, 1}, {PORT_SLOT, 0, 0}};
-static const uint32_t live[] = {0, 2};
+static const struct slot_map first = {.slot = 0, .count = 1}, last = {.slot = 2, .count = 1};
+static const struct slot_map live = {.slot = 2, .count = 2, .low = &first, .high = &last}; /* they differ in bit 1 */
 static struct body body = {.values = values, .value_count = 2, .outs = forward, .out_count = 2};
 static struct program program = {.body = &body};
-static const struct step step = {.live_out = {live, 2}};
+static const struct step step = {.live_out = &live};
 static struct compiled_step code = {.linear = {.step = &step}};
 static struct machine_call call = {.program = &program, .compiled = &code, .step = 4};
 static struct state_hashes recompute;
