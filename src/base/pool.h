@@ -5,18 +5,12 @@
 #ifndef BASE_POOL_H
 #define BASE_POOL_H
 
-#include "base/alloc.h"
-
-#include <stdbool.h>
-#include <stdint.h>
-
-struct hole {
-	int64_t offset, size;
-};
+#include "base/sorted.h"
 
 struct pool {
-	struct hole *holes; /* free places, by offset; none touches another or TOP */
-	size_t count, capacity;
+	struct sorted holes; /* free places, by offset and size; none touches another or TOP */
+	struct sorted sizes; /* the same by size and offset, if there are many (INDEXED) */
+	bool indexed;
 	int64_t top;  /* the bytes from here on are free */
 	int64_t peak; /* the highest top so far: the bytes that the slab needs */
 	const struct allocator *allocator;
@@ -31,7 +25,7 @@ void pool_free(struct pool *pool);
 int64_t pool_get(struct pool *pool, int64_t size);
 /* Frees OFFSET, which pool_get returned for SIZE bytes. False, with nothing changed, if memory for holes is short. */
 bool pool_put(struct pool *pool, int64_t offset, int64_t size);
-/* Makes the COUNT HOLES and the bytes from TOP on the free places. The peak stays. False if out of memory, as above. */
-bool pool_set(struct pool *pool, int64_t top, const struct hole *holes, size_t count);
+/* Makes the COUNT HOLES and the bytes from TOP on the free places. The peak stays. False if out of memory. */
+bool pool_set(struct pool *pool, int64_t top, const struct pair *holes, size_t count);
 
 #endif

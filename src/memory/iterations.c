@@ -20,7 +20,7 @@ static enum status run_iterations(struct machine *m, int64_t *index, int64_t per
 	struct marks *marks = &m->marks;
 	const struct slot_map *live = machine_step_at(m, *index)->live_in; /* before and after each iteration */
 	size_t length = 0;
-	for (int64_t since = 0, limit = 0; m->buffers.pool.count <= HOLES && *index + period <= until; since++) {
+	for (int64_t since = 0, limit = 0; m->buffers.pool.holes.count <= HOLES && *index + period <= until; since++) {
 		if (since == limit) {
 			length = machine_write_mark(m, live, &marks->earlier, &marks->earlier_capacity);
 			limit = limit ? 2 * limit : 1;

@@ -144,8 +144,9 @@ enum status machine_offer_point(struct machine *m, int64_t slot)
 	size_t count = 0;
 	if (!m->hooks || !m->hooks->wants_point)
 		return STATUS_OK;
-	for (size_t i = 0; i < pool->count; i++)
-		moment.bytes -= pool->holes[i].size;
+	const struct pair *hole;
+	for (struct place at = {0, 0}; (hole = sorted_at(&pool->holes, at)); at = sorted_after(&pool->holes, at))
+		moment.bytes -= hole->second;
 	if (!m->hooks->wants_point(m->hooks->context, &moment))
 		return STATUS_OK;
 	for (size_t i = 0; i < m->buffers.count; i++)

@@ -33,15 +33,16 @@ size_t machine_write_mark(struct machine *m, const struct slot_map *live, int64_
 {
 	struct buffers *b = &m->buffers;
 	const struct pool *pool = &b->pool;
-	const size_t count = 2 + 2 * (pool->count + slot_map_count(live));
+	const size_t count = 2 + 2 * (pool->holes.count + slot_map_count(live));
 	if (!machine_grow(m, (void **)mark, capacity, count, sizeof **mark))
 		return 0;
 	int64_t *to = *mark;
 	*to++ = pool->top;
-	*to++ = (int64_t)pool->count;
-	for (size_t i = 0; i < pool->count; i++) {
-		*to++ = pool->holes[i].offset;
-		*to++ = pool->holes[i].size;
+	*to++ = (int64_t)pool->holes.count;
+	const struct pair *hole;
+	for (struct place at = {0, 0}; (hole = sorted_at(&pool->holes, at)); at = sorted_after(&pool->holes, at)) {
+		*to++ = hole->first;
+		*to++ = hole->second;
 	}
 	for (int pass = 0; pass < 3; pass++) { /* without the state's own holds, those of others are left */
 		struct slot_walk walk = slot_walk_begin(live);
@@ -69,7 +70,7 @@ static bool note_mark(struct machine *m, const struct slot_map *live)
 	t->made = true;
 	/* The first state may have a slot that no step reads. */
 	const size_t slots = slot_map_count(live);
-	if (t->off || m->state.tree.count != slots || 2 + 2 * (m->buffers.pool.count + slots) > MOST_MARK)
+	if (t->off || m->state.tree.count != slots || 2 + 2 * (m->buffers.pool.holes.count + slots) > MOST_MARK)
 		return true;
 	const size_t count = machine_write_mark(m, live, &m->marks.now, &m->marks.now_capacity);
 	const int64_t *mark = count ? byte_set_keep(&t->known_marks, m->marks.now, count * sizeof *mark, &number) : NULL;
@@ -246,7 +247,7 @@ bool transitions_settle(struct machine *m)
 			return false;
 	}
 	if (!machine_drop_state(m) ||
-	    !pool_set(&m->buffers.pool, mark[0], (const struct hole *)(mark + 2), (size_t)mark[1]))
+	    !pool_set(&m->buffers.pool, mark[0], (const struct pair *)(mark + 2), (size_t)mark[1]))
 		return false;
 	m->state.tree = made;
 	m->state.exists = true;

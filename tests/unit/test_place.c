@@ -26,13 +26,13 @@ START_TEST(pool_takes_the_best_hole)
 		at[i] = pool_get(&pool, units[i] * ARRAY_ALIGN);
 	for (int i = 0; i < 8; i += 2)
 		ck_assert(pool_put(&pool, at[i], units[i] * ARRAY_ALIGN));
-	ck_assert_uint_eq(pool.count, 4);
+	ck_assert_uint_eq(pool.holes.count, 4);
 	ck_assert_int_eq(pool_get(&pool, 2 * ARRAY_ALIGN), at[4]); /* not the larger one below */
 	ck_assert_int_eq(pool_get(&pool, 1), at[2]);               /* the lower of two equals */
 	ck_assert_int_eq(pool_get(&pool, ARRAY_ALIGN), at[6]);
 	ck_assert_int_eq(pool_get(&pool, ARRAY_ALIGN), at[0]); /* a part of the large one */
 	ck_assert_int_eq(pool_get(&pool, 2 * ARRAY_ALIGN), at[0] + ARRAY_ALIGN);
-	ck_assert_uint_eq(pool.count, 0);
+	ck_assert_uint_eq(pool.holes.count, 0);
 	pool_free(&pool);
 }
 END_TEST
@@ -63,12 +63,12 @@ START_TEST(pool_joins_neighbours)
 			at[k] = pool_get(&pool, 100);
 		for (int k = 0; k < 3; k++)
 			ck_assert(pool_put(&pool, at[orders[i][k]], 100));
-		ck_assert_uint_eq(pool.count, 1);
-		ck_assert_int_eq(pool.holes[0].offset, 0);
-		ck_assert_int_eq(pool.holes[0].size, 3 * 2 * ARRAY_ALIGN);
+		ck_assert_uint_eq(pool.holes.count, 1);
+		ck_assert_int_eq(sorted_at(&pool.holes, (struct place){0, 0})->first, 0);
+		ck_assert_int_eq(sorted_at(&pool.holes, (struct place){0, 0})->second, 3 * 2 * ARRAY_ALIGN);
 		/* Without the one that stays there is nothing. */
 		ck_assert(pool_put(&pool, at[3], 100));
-		ck_assert_uint_eq(pool.count, 0);
+		ck_assert_uint_eq(pool.holes.count, 0);
 		ck_assert_int_eq(pool.top, 0);
 		ck_assert_int_eq(pool.peak, 4 * 2 * ARRAY_ALIGN);
 		pool_free(&pool);
@@ -92,9 +92,16 @@ START_TEST(pool_refuses_to_overflow)
 }
 END_TEST
 
-enum { UNITS = 4096, MOST_ARRAYS = 64 };
+enum { UNITS = 40000, MOST_ARRAYS = 1200 };
 
-/* The lowest of the smallest gaps of at least SIZE units below TOP, or TOP. */
+/* Phases of STEPS steps: in one that fills the pool FULL of 100 steps get an array, in the next one EMPTY. */
+static const struct {
+	size_t most; /* arrays */
+	int steps, phase;
+	uint32_t full, empty;
+} loads[] = {{64, 20000, 1000, 60, 40}, {MOST_ARRAYS, 8000, 2000, 90, 20}};
+
+/* The lowest of the smallest gaps of at least SIZE units below TOP; TOP if there is none, or if it is far larger. */
 static int64_t best_gap(const bool *used, int64_t top, int64_t size)
 {
 	int64_t best = top, best_size = INT64_MAX;
@@ -108,7 +115,7 @@ static int64_t best_gap(const bool *used, int64_t top, int64_t size)
 		}
 		i = end + 1;
 	}
-	return best;
+	return best < top && best_size * ARRAY_ALIGN / 1024 <= size * ARRAY_ALIGN ? best : top;
 }
 
 START_TEST(pool_against_a_map)
@@ -118,24 +125,26 @@ START_TEST(pool_against_a_map)
 	struct {
 		int64_t at, units;
 	} arrays[MOST_ARRAYS];
-	size_t count = 0;
+	size_t count = 0, most_holes = 0;
 	int64_t peak = 0;
 	m.random = 7;
 	memset(used, 0, sizeof used);
 	pool_init(&pool, &allocator_system);
-	for (int step = 0; step < 20000; step++) {
-		int64_t top = UNITS;
+	int64_t top = 0;
+	for (int step = 0; step < loads[_i].steps; step++) {
 		while (top > 0 && !used[top - 1])
 			top--;
 		ck_assert_int_eq(pool.top, top * ARRAY_ALIGN);
 		ck_assert_int_eq(pool.peak, peak * ARRAY_ALIGN);
-		if (count < MOST_ARRAYS && draw(&m, 100) < (step / 1000 % 2 ? 40u : 60u)) {
+		if (count < loads[_i].most && draw(&m, 100) < (step / loads[_i].phase % 2 ? loads[_i].empty : loads[_i].full)) {
 			const int64_t units = 1 + draw(&m, 30), wanted = best_gap(used, top, units);
 			const int64_t at = pool_get(&pool, units * ARRAY_ALIGN - draw(&m, ARRAY_ALIGN));
 			ck_assert_msg(at == wanted * ARRAY_ALIGN, "step %d: %lld, not %lld", step, (long long)at,
 			              (long long)wanted * ARRAY_ALIGN);
 			memset(used + wanted, true, (size_t)units);
-			peak = wanted + units > peak ? wanted + units : peak;
+			top = wanted + units > top ? wanted + units : top;
+			peak = top > peak ? top : peak;
+			ck_assert_int_le(top, UNITS);
 			arrays[count].at = wanted;
 			arrays[count++].units = units;
 		} else if (count) {
@@ -144,7 +153,9 @@ START_TEST(pool_against_a_map)
 			memset(used + arrays[i].at, false, (size_t)arrays[i].units);
 			arrays[i] = arrays[--count];
 		}
+		most_holes = pool.holes.count > most_holes ? pool.holes.count : most_holes;
 	}
+	ck_assert_uint_gt(most_holes, loads[_i].most > SORTED_BLOCK ? 2 * SORTED_BLOCK : 1);
 	pool_free(&pool);
 }
 END_TEST
@@ -563,7 +574,7 @@ int main(void)
 	tcase_add_test(pool, pool_keeps_large_holes_whole);
 	tcase_add_test(pool, pool_joins_neighbours);
 	tcase_add_test(pool, pool_refuses_to_overflow);
-	tcase_add_test(pool, pool_against_a_map);
+	tcase_add_loop_test(pool, pool_against_a_map, 0, sizeof loads / sizeof *loads);
 	tcase_add_test(arrays, random_bodies);
 	tcase_add_test(arrays, an_outs_array_is_reused_before_the_out_is_made);
 	tcase_add_test(arrays, an_owned_ins_array_is_reused_after_its_last_read);
