@@ -9,6 +9,29 @@
 
 #include <string.h>
 
+static void list_touched(struct marks *marks, const struct step *step, const struct port *ports, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		const uint32_t slot = step_slot(step, &ports[i]);
+		if (!marks->listed[slot])
+			marks->slots[marks->count++] = slot;
+		marks->listed[slot] = true;
+	}
+}
+
+/* Lists in m->marks the slots that the PERIOD steps from INDEX on read and write. All others keep their buffers. */
+static void list_touched_slots(struct machine *m, int64_t index, int64_t period)
+{
+	struct marks *marks = &m->marks;
+	while (marks->count > 0)
+		marks->listed[marks->slots[--marks->count]] = false;
+	for (int64_t i = index; i < index + period; i++) {
+		const struct step *step = machine_step_at(m, i);
+		list_touched(marks, step, step->body->ins, step->body->in_count);
+		list_touched(marks, step, step->body->outs, step->body->out_count);
+	}
+}
+
 /*
  * Runs iterations of PERIOD steps each from *INDEX on, until the allocator's state repeats. Then counts as
  * many further cycles as fit before UNTIL. Stops early if no iteration fits, or beyond HOLES holes. Moves
@@ -18,11 +41,11 @@ static enum status run_iterations(struct machine *m, int64_t *index, int64_t per
 {
 	enum { HOLES = 64 }; /* with more, a mark takes longer than an iteration */
 	struct marks *marks = &m->marks;
-	const struct slot_map *live = machine_step_at(m, *index)->live_in; /* before and after each iteration */
 	size_t length = 0;
+	list_touched_slots(m, *index, period);
 	for (int64_t since = 0, limit = 0; m->buffers.pool.holes.count <= HOLES && *index + period <= until; since++) {
 		if (since == limit) {
-			length = machine_write_mark(m, live, &marks->earlier, &marks->earlier_capacity);
+			length = machine_write_mark(m, marks->slots, marks->count, &marks->earlier, &marks->earlier_capacity);
 			limit = limit ? 2 * limit : 1;
 			since = 0;
 		}
@@ -32,7 +55,7 @@ static enum status run_iterations(struct machine *m, int64_t *index, int64_t per
 			cost += machine_times(m, machine_step_at(m, *index))->forward;
 			TRY(machine_forward(m, *index, FORWARD_ONLY));
 		}
-		const size_t count = machine_write_mark(m, live, &marks->now, &marks->now_capacity);
+		const size_t count = machine_write_mark(m, marks->slots, marks->count, &marks->now, &marks->now_capacity);
 		TRY_ALLOC(length && count, m->context->diags);
 		if (count != length || memcmp(marks->earlier, marks->now, count * sizeof *marks->now) != 0)
 			continue;

@@ -23,6 +23,8 @@ static bool make_tables(struct machine *m)
 	trees_init(&m->trees, &m->buffers, slots);
 	m->state.tree.root = NO_TREE;
 	m->cotangent = arena_array(&m->arena, slots, sizeof *m->cotangent);
+	m->marks.slots = arena_array(&m->arena, slots, sizeof *m->marks.slots);
+	m->marks.listed = arena_array(&m->arena, slots, sizeof *m->marks.listed);
 	m->ports.by_slot = arena_array(&m->arena, slots, sizeof *m->ports.by_slot);
 	for (size_t i = 0; i < slots && !m->arena.failed; i++)
 		m->cotangent[i] = NO_BUFFER;

@@ -78,6 +78,9 @@ struct call_ports {
 struct marks {
 	int64_t *earlier, *now;
 	size_t earlier_capacity, now_capacity;
+	uint32_t *slots; /* those that the iteration reads and writes */
+	size_t count;
+	bool *listed; /* by slot: it is in `slots` */
 };
 
 enum { NO_MARK = UINT32_MAX };
@@ -199,10 +202,10 @@ enum status machine_forward_steps(struct machine *m, int64_t begin, int64_t end)
 /* transitions.c. The functions that return a bool or a size_t return false or 0 if out of memory. */
 
 /*
- * Serialises the allocator's state into *MARK; LIVE has the slots of the current state. Returns its length in int64s.
- * Two equal marks mean that later buffers get equal offsets, as long as only the state is held and released.
+ * Serialises the allocator's state into *MARK, with the buffers of COUNT SLOTS. Returns its length in int64s. Two equal
+ * marks mean that later buffers get equal offsets, as long as only buffers of these slots are held and released.
  */
-size_t machine_write_mark(struct machine *m, const struct slot_map *live, int64_t **mark, size_t *capacity);
+size_t machine_write_mark(struct machine *m, const uint32_t *slots, size_t count, int64_t **mark, size_t *capacity);
 /*
  * Runs COUNT steps from INDEX on forward, whose ids begin with ID and follow one another. Keeps nothing. The state's
  * buffers are made by transitions_settle, which must be called before anything else looks at them. The caller

@@ -29,12 +29,12 @@ static const int64_t *slot_words(const int64_t *mark, size_t k) { return mark + 
 static bool held_apart(const int64_t *words) { return words[0] & 1; }
 static int64_t offset_of(const int64_t *words) { return words[0] >> 1; }
 
-size_t machine_write_mark(struct machine *m, const struct slot_map *live, int64_t **mark, size_t *capacity)
+size_t machine_write_mark(struct machine *m, const uint32_t *slots, size_t count, int64_t **mark, size_t *capacity)
 {
 	struct buffers *b = &m->buffers;
 	const struct pool *pool = &b->pool;
-	const size_t count = 2 + 2 * (pool->holes.count + slot_map_count(live));
-	if (!machine_grow(m, (void **)mark, capacity, count, sizeof **mark))
+	const size_t words = 2 + 2 * (pool->holes.count + count);
+	if (!machine_grow(m, (void **)mark, capacity, words, sizeof **mark))
 		return 0;
 	int64_t *to = *mark;
 	*to++ = pool->top;
@@ -45,10 +45,9 @@ size_t machine_write_mark(struct machine *m, const struct slot_map *live, int64_
 		*to++ = hole->second;
 	}
 	for (int pass = 0; pass < 3; pass++) { /* without the state's own holds, those of others are left */
-		struct slot_walk walk = slot_walk_begin(live);
-		for (const struct slot_map *entry; (entry = slot_walk_next(&walk));) {
+		for (size_t k = 0; k < count; k++) {
 			bool shared;
-			const int32_t id = tree_get(&m->trees, m->state.tree, entry->slot, &shared);
+			const int32_t id = tree_get(&m->trees, m->state.tree, slots[k], &shared);
 			struct buffer *buffer = id == NO_BUFFER ? NULL : &b->items[id];
 			if (buffer && pass != 1) {
 				buffer->holds += pass ? 1 : -1;
@@ -58,6 +57,16 @@ size_t machine_write_mark(struct machine *m, const struct slot_map *live, int64_
 			}
 		}
 	}
+	return words;
+}
+
+/* Lists the slots of MAP, of at most MOST_SLOTS, in LIST. Returns their number. */
+static size_t list_slots(const struct slot_map *map, uint32_t list[MOST_SLOTS])
+{
+	size_t count = 0;
+	struct slot_walk walk = slot_walk_begin(map);
+	for (const struct slot_map *entry; (entry = slot_walk_next(&walk));)
+		list[count++] = entry->slot;
 	return count;
 }
 
@@ -72,7 +81,8 @@ static bool note_mark(struct machine *m, const struct slot_map *live)
 	const size_t slots = slot_map_count(live);
 	if (t->off || m->state.tree.count != slots || 2 + 2 * (m->buffers.pool.holes.count + slots) > MOST_MARK)
 		return true;
-	const size_t count = machine_write_mark(m, live, &m->marks.now, &m->marks.now_capacity);
+	uint32_t list[MOST_SLOTS];
+	const size_t count = machine_write_mark(m, list, list_slots(live, list), &m->marks.now, &m->marks.now_capacity);
 	const int64_t *mark = count ? byte_set_keep(&t->known_marks, m->marks.now, count * sizeof *mark, &number) : NULL;
 	if (!mark)
 		return false;
@@ -85,16 +95,6 @@ static bool note_mark(struct machine *m, const struct slot_map *live)
 	}
 	t->at = (uint32_t)number;
 	return true;
-}
-
-/* Lists the slots of MAP, of at most MOST_SLOTS, in LIST. Returns their number. */
-static size_t list_slots(const struct slot_map *map, uint32_t list[MOST_SLOTS])
-{
-	size_t count = 0;
-	struct slot_walk walk = slot_walk_begin(map);
-	for (const struct slot_map *entry; (entry = slot_walk_next(&walk));)
-		list[count++] = entry->slot;
-	return count;
 }
 
 /* Returns the index of SLOT in LIST, which ascends, or NO_VALUE. */
