@@ -141,13 +141,31 @@ void report_row(struct report *report, const char *key, const struct policy_row 
 	report_record(report, key, &figure_kind, &figures, groups_of(row));
 }
 
+/* Returns why all ROWS, apart from infeasible ones, need the whole array; NULL if that is not one text. */
+static const char *common_reason(const struct policy_row *rows, size_t count)
+{
+	const char *reason = NULL;
+	for (size_t i = 0; i < count; i++) {
+		const char *own = rows[i].whole_because;
+		if (rows[i].least_bytes)
+			continue;
+		if (!own || (reason && strcmp(reason, own) != 0))
+			return NULL;
+		reason = own;
+	}
+	return reason;
+}
+
 void report_policies(struct report *report, const struct policy_row *rows, size_t count)
 {
+	const char *reason = report->format == REPORT_TABLE ? common_reason(rows, count) : NULL;
 	const bool in_columns = report->format != REPORT_JSON && report->format != REPORT_LINES;
 	struct records records;
 	unsigned groups = FEASIBLE;
 	for (size_t i = 0; i < count; i++)
 		groups |= groups_of(&rows[i]);
+	if (reason)
+		groups &= ~(unsigned)WHOLE_ARRAY;
 	records_begin(&records, report, &figure_kind, groups);
 	for (size_t i = 0; i < count; i++) {
 		const struct figures figures = figures_of(&rows[i], report->arena);
@@ -155,6 +173,11 @@ void report_policies(struct report *report, const struct policy_row *rows, size_
 		records_put(&records, &figures, in_columns && own & FEASIBLE ? groups : own);
 	}
 	records_end(&records);
+	if (reason) { /* in each row it would make the table too wide */
+		text_put(report->text, "whole array, because ");
+		diag_escape(reason, report->text->write, report->text->context);
+		text_put(report->text, "\n");
+	}
 	/* In JSON the front and the knee stand beside the rows, so that a row has the keys that grad --stats prints. */
 	const char *knee = NULL;
 	report_open(report, "pareto", '[');

@@ -41,7 +41,10 @@ const char *row_infeasible(const struct policy_row *row, char text[ROW_TEXT]);
 
 /* Writes ROW as a JSON object, the value of KEY; NULL: alone. Writes nothing in other formats. */
 void report_row(struct report *report, const char *key, const struct policy_row *row);
-/* Writes COUNT ROWS; in JSON {"policies":[...],"pareto":[NAME...],"knee":NAME}. */
+/*
+ * Writes COUNT ROWS; in JSON {"policies":[...],"pareto":[NAME...],"knee":NAME}. If all rows of a table need the whole
+ * array for one reason, a line after it says why; else a column does.
+ */
 void report_policies(struct report *report, const struct policy_row *rows, size_t count);
 /* Writes the counters of one run: MEASURED beside PREDICTED, but MEASURED alone in JSON and lines. */
 void report_stats(struct report *report, const struct policy_row *measured, const struct policy_row *predicted);
