@@ -16,6 +16,7 @@ enum {
 	CLIMBS = 24,           /* the most schedules tried for a goal */
 };
 
+static const double ROUNDING = 1e-8; /* a share of the time that is no difference */
 static const struct policy from_equal = {.kind = POLICY_budget};
 
 /* What equal_plan_solve found: RESULT, and with EQUAL_SOLVED a schedule and by how much it may be slower than the least. */
@@ -64,7 +65,7 @@ static enum status compare_with_bound(const struct search *s, struct budget_goal
 	const bool bounded = budget_bound(s->costs, goal->bytes - s->costs->fixed, search_bound_limits(s, goal),
 	                                  s->context.allocator, &least);
 	TRY_ALLOC(bounded, s->context.diags);
-	goal->exact = time <= least * (1 + 1e-8);
+	goal->exact = time <= least * (1 + ROUNDING);
 	goal->near = s->judge && time <= least * 1.01;
 	return STATUS_OK;
 }
@@ -85,7 +86,7 @@ static enum status offer_best(const struct search *s, struct budget_goal *goal, 
 		status = goal_offer(s, goal, &c);
 	schedule_free(c.schedule);
 	TRY(status);
-	goal->exact = !s->equal->unproven && !(found.error > 0);
+	goal->exact = !s->equal->unproven && found.error <= ROUNDING * forward_time(s, goal);
 	TRY(goal->exact ? STATUS_OK : compare_with_bound(s, goal));
 	*solved = goal->exact;
 	return STATUS_OK;

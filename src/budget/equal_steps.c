@@ -22,11 +22,14 @@
  * cost one execution a step, where the left part costs more. If l >= 1, and the right part is longer than that, the left
  * part is at least r(m) steps: a step that is not recorded at once costs two executions or more, so a shorter left part
  * could be extended. If l < 1, such a step may cost 1 + l, where a state is kept for it alone. If h <= a, the step itself
- * is kept in place of that state, for less time. Else all shorter left parts are tried, which takes larger tables. A
- * table that would be too large is *trimmed*: it tries the k of l >= 1, and is then mostly right, but not proven.
+ * is kept in place of that state, for less time. Else all shorter left parts are tried. Where that takes large tables,
+ * prices (equal_dual.c) give a bound and a schedule. If the schedule takes more than the bound, tables of the few ranges
+ * that a better one can have follow. Prices do not serve ranges before which a head runs. There a table that would be too
+ * large is *trimmed*: it tries the k of l >= 1, and is then mostly right, but not proven.
  *
  * Times are whole numbers of ticks: an execution has `unit` of them. The unit is 1 if l is a whole number. Else l is a
- * fraction of small numbers, by its continued fraction, as near to the true l as 32 bits allow (`error`).
+ * fraction of small numbers, by its continued fraction, as near to the true l as 32 bits allow (`error`). Times of `never`
+ * or more are all alike.
  *
  * A *tail* may follow the equal steps. It is recorded and reversed at once, so it runs once. So it counts as one step
  * more, without which no range is LAST. It only changes how many steps can be recorded at once there.
@@ -41,22 +44,14 @@
 #include <string.h>
 
 #include "base/checked.h"
+#include "budget/equal_dual.h"
 #include "schedule/policy.h"
-
-/* How a range begins: in the best way, or with its first step recorded, as (2). */
-enum { BEST, RECORDED, WAYS };
 
 static const int32_t never = INT32_MAX / 4;
 
-/* The times of ranges for which the level's bytes are left. */
-struct equal_level {
-	int64_t bytes;
-	int64_t right[WAYS];          /* the level of the right part in (1) and in (2); -1: none */
-	int64_t at_once[PLACES];      /* r: steps that can be recorded at once, at most those of the chain */
-	int64_t reach[PLACES];        /* ranges of so many steps are asked for */
-	int64_t far[PLACES][WAYS];    /* the most steps that a split can advance over; 0: none */
-	int32_t *times[PLACES][WAYS]; /* in ticks, by number of steps, from least_kept to reach */
-};
+enum {
+	WHOLE_ROWS = 32
+}; /* rows that try short parts have all lengths only if they take so many times less than they may */
 
 bool equal_costs(const struct step_cost *a, const struct step_cost *b)
 {
@@ -80,13 +75,12 @@ bool equal_steps_apply(const struct step_costs *costs)
 	return first && costs->output == first->state;
 }
 
-/* True if (2) is of use: a recorded step holds the state after it, and not the one before. */
-static bool has_recorded(const struct equal_table *t) { return t->cost.keeps_output && !t->cost.keeps_input; }
+bool equal_table_has_recorded(const struct equal_table *t) { return t->cost.keeps_output && !t->cost.keeps_input; }
 
 /* True if (2) is never worse than (1): a recorded step holds as much as a state. Not for one step, unless l is 1. */
 static bool only_recorded(const struct equal_table *t)
 {
-	return has_recorded(t) && t->cost.residual == t->cost.state && t->last == t->unit;
+	return equal_table_has_recorded(t) && t->cost.residual == t->cost.state && t->last == t->unit;
 }
 
 /*
@@ -108,11 +102,16 @@ static int64_t least_kept(const struct equal_table *t, const struct equal_level 
 	return tries_short(t) ? lesser(level->at_once[place], 1) : level->at_once[place];
 }
 
+/* True if the state after N steps at PLACE that are recorded at once is read; WAY: they are the left part of a split by it. */
+static bool is_read(const struct equal_table *t, int place, int way, int64_t n)
+{
+	return (place == LAST && t->tail) || (way == RECORDED && n == 1);
+}
+
 /* Returns the ticks of N steps at PLACE that are recorded at once; WAY: the left part of a split by it. */
 static int32_t ticks_once(const struct equal_table *t, int place, int way, int64_t n)
 {
-	const bool read = (place == LAST && t->tail) || (way == RECORDED && n == 1);
-	return (int32_t)(n - 1) * t->unit + (read ? t->unit : t->last);
+	return (int32_t)(n - 1) * t->unit + (is_read(t, place, way, n) ? t->unit : t->last);
 }
 
 static int64_t cotangent_held(const struct equal_table *t, int place) { return place == LAST ? 0 : t->cost.state; }
@@ -182,7 +181,7 @@ static int64_t advances(const struct equal_table *t, int64_t bytes, int place, i
 static bool splits(const struct equal_table *t, const struct equal_level *level, int way)
 {
 	const bool more = level->reach[MIDDLE] > level->at_once[MIDDLE] || level->reach[LAST] > level->at_once[LAST];
-	return more && level->at_once[MIDDLE] > 0 && (way == BEST ? !only_recorded(t) : has_recorded(t));
+	return more && level->at_once[MIDDLE] > 0 && (way == BEST ? !only_recorded(t) : equal_table_has_recorded(t));
 }
 
 /* Appends the level of BYTES. False if out of memory. */
@@ -259,7 +258,8 @@ static bool list_levels(struct equal_table *t, int64_t bytes)
 /* True if LEVEL has times of its own for ranges at PLACE that begin by WAY. */
 static bool has_times(const struct equal_table *t, const struct equal_level *level, int place, int way)
 {
-	return level->at_once[place] > 0 && level->reach[place] > 0 && (way == BEST ? !only_recorded(t) : has_recorded(t));
+	return level->at_once[place] > 0 && level->to[place] >= level->from[place] &&
+	       (way == BEST ? !only_recorded(t) : equal_table_has_recorded(t));
 }
 
 /* Points the times of all levels at their places in CELLS; not if CELLS is NULL. Returns the number of cells. */
@@ -269,12 +269,10 @@ static size_t place_times(struct equal_table *t, int32_t *cells)
 	for (size_t i = 0; i < t->count; i++)
 		for (int place = 0; place < PLACES; place++) {
 			struct equal_level *level = &t->levels[i];
-			const int64_t least = least_kept(t, level, place),
-						  most = greater(level->reach[place], level->at_once[place]);
 			for (int way = WAYS; way-- > 0;) {
 				if (has_times(t, level, place, way)) {
-					level->times[place][way] = cells ? cells + count - least : NULL;
-					count += (size_t)(most - least + 1);
+					level->times[place][way] = cells ? cells + count - level->from[place] : NULL;
+					count += (size_t)(level->to[place] - level->from[place] + 1);
 				} else if (way == BEST) {
 					level->times[place][way] = level->times[place][RECORDED];
 				}
@@ -291,7 +289,7 @@ static int32_t time_at(const struct equal_table *t, int64_t level, int place, in
 		return never;
 	if (n <= at->at_once[place])
 		return ticks_once(t, place, way, n);
-	return n <= at->reach[place] && at->times[place][way] ? at->times[place][way][n] : never;
+	return n >= at->from[place] && n <= at->to[place] && at->times[place][way] ? at->times[place][way][n] : never;
 }
 
 void hull_add(struct hull *h, int64_t x, double height)
@@ -407,19 +405,28 @@ static int32_t try_splits(const struct filling *f, int64_t n, int64_t most, int6
 	return best;
 }
 
+/* Returns the length of the shortest right part, with TO's bytes left, that is tried. */
+static int64_t least_right(const struct equal_table *t, const struct equal_level *to, int place)
+{
+	return t->windows ? to->from[place] : to->at_once[place];
+}
+
 /* Returns the least time of N steps by the splits of F. */
 static int32_t time_by_splits(const struct filling *f, struct splitting *s, int64_t n)
 {
 	const struct equal_level *level = &f->t->levels[f->level], *right = &f->t->levels[level->right[f->way]];
 	int64_t k;
-	s->low = least_kept(f->t, level, MIDDLE);
-	s->high = n - right->at_once[f->place];
 	if (level->far[f->place][f->way] < f->t->steps)
 		return try_splits(f, n, level->far[f->place][f->way], &k);
-	if (s->high < s->low) /* both parts at once */
-		return (int32_t)(s->high - s->saved) * f->t->unit + ticks_once(f->t, f->place, BEST, right->at_once[f->place]) +
-		       ticks_once(f->t, MIDDLE, f->way, s->high);
-	return least_split_time(s, n);
+	s->low = greater(level->from[MIDDLE], n - right->to[f->place]);
+	s->high = lesser(n - least_right(f->t, right, f->place), f->place == MIDDLE ? n - 1 : level->to[MIDDLE]);
+	if (s->high >= s->low)
+		return least_split_time(s, n);
+	if (f->t->windows)
+		return never;
+	s->high = n - right->at_once[f->place]; /* both parts at once */
+	return (int32_t)(s->high - s->saved) * f->t->unit + ticks_once(f->t, f->place, BEST, right->at_once[f->place]) +
+	       ticks_once(f->t, MIDDLE, f->way, s->high);
 }
 
 /* Fills the row of F. The cells and heights of its table begin with memory for two hulls. */
@@ -427,27 +434,28 @@ static void fill_row(const struct filling *f)
 {
 	const struct equal_table *t = f->t;
 	const struct equal_level *level = &t->levels[f->level];
-	const int64_t right = level->right[f->way], least = level->at_once[f->place], most = level->reach[f->place];
-	const int64_t first = least_kept(t, level, f->place), first_left = least_kept(t, level, MIDDLE);
+	const struct equal_level *to = level->right[f->way] < 0 ? NULL : &t->levels[level->right[f->way]];
+	const int64_t most = level->to[f->place], least = lesser(level->at_once[f->place], most);
 	int32_t *times = level->times[f->place][f->way];
-	const int32_t *recorded = f->way == BEST && has_recorded(t) ? level->times[f->place][RECORDED] : NULL;
-	const bool open = right >= 0 && t->levels[right].at_once[f->place] > 0 && level->at_once[MIDDLE] > 0;
+	const int32_t *recorded = f->way == BEST && equal_table_has_recorded(t) ? level->times[f->place][RECORDED] : NULL;
+	const bool open =
+		to && to->at_once[f->place] > 0 && to->to[f->place] >= to->from[f->place] && level->at_once[MIDDLE] > 0;
 	const bool growing = f->place == MIDDLE; /* the left parts are ranges of the same row */
 	struct splitting s = {.unit = t->unit, .saved = f->way == RECORDED};
-	for (int64_t n = first; n <= least; n++)
+	for (int64_t n = level->from[f->place]; n <= least; n++)
 		times[n] = ticks_once(t, f->place, f->way, n);
 	if (open && most > least) {
-		const struct equal_level *to = &t->levels[right];
 		s.left_times = level->times[MIDDLE][f->way];
 		s.right_times = to->times[f->place][BEST];
 		s.left = (struct hull){.corners = t->cells, .heights = t->heights};
 		s.right = (struct hull){.corners = t->cells + t->steps + 1, .heights = t->heights + t->steps + 1};
-		for (int64_t x = to->at_once[f->place]; x <= greater(to->reach[f->place], to->at_once[f->place]); x++)
+		for (int64_t x = least_right(t, to, f->place); x <= to->to[f->place]; x++)
 			hull_add(&s.right, x, s.right_times[x]);
-		for (int64_t x = first_left; x <= (growing ? least : level->reach[MIDDLE]); x++)
+		for (int64_t x = level->from[MIDDLE]; x <= (growing ? least : level->to[MIDDLE]); x++)
 			hull_add(&s.left, x, s.left_times[x]);
 	}
-	for (int64_t n = f->level == 0 && f->place == LAST && !t->all ? most : least + 1; n <= most; n++) {
+	const int64_t first = f->level == 0 && f->place == LAST && !t->all ? most : least + 1;
+	for (int64_t n = greater(first, level->from[f->place]); n <= most; n++) {
 		const int32_t split = open ? time_by_splits(f, &s, n) : never;
 		times[n] = (int32_t)lesser(lesser(split, never), recorded ? recorded[n] : never);
 		if (growing && open)
@@ -472,14 +480,13 @@ static double enough_time(const struct equal_table *t, int64_t bytes)
 }
 
 /*
- * Sets the ticks of T: LAST / UNIT is the last convergent of l's continued fraction whose unit keeps each time that matters
- * below a quarter of `never`.
+ * Sets the ticks of T: LAST / UNIT is the last convergent of l's continued fraction whose unit keeps times of TIME well below
+ * `never`, and so those of the best schedule if that takes TIME. False if no unit does.
  */
-static void set_ticks(struct equal_table *t, int64_t bytes)
+static bool set_ticks(struct equal_table *t, double time)
 {
-	const double steps = (double)t->steps, limit = (double)never / 4;
-	const double l = fmin(t->cost.forward > 0 ? t->cost.record / t->cost.forward : 1, floor(limit / steps));
-	const double most = limit / fmax(enough_time(t, bytes), steps * l);
+	const double steps = (double)t->steps, limit = 0.8 * (double)never, l = fmin(t->record, floor(limit / steps));
+	const double most = limit / fmax(time, steps * fmax(l, 1));
 	double rest = l, number = 1, unit = 0, number_before = 0, unit_before = 1;
 	for (int i = 0; i < 40; i++) {
 		const double whole = floor(rest), next_unit = whole * unit + unit_before;
@@ -496,8 +503,18 @@ static void set_ticks(struct equal_table *t, int64_t bytes)
 	}
 	t->last = (int32_t)number;
 	t->unit = (int32_t)unit;
-	const double error = fabs(number / unit - (t->cost.forward > 0 ? t->cost.record / t->cost.forward : 1));
+	const double error = fabs(number / unit - t->record);
 	t->error = error > 1e-12 * fmax(l, 1) ? 2 * steps * error : 0;
+	return most >= 1;
+}
+
+/* Makes the rows of LEVEL those of all ranges that are asked for. */
+static void set_whole_rows(const struct equal_table *t, struct equal_level *level)
+{
+	for (int place = 0; place < PLACES; place++) {
+		level->from[place] = least_kept(t, level, place);
+		level->to[place] = level->reach[place] > 0 ? greater(level->reach[place], level->at_once[place]) : -1;
+	}
 }
 
 /* Lists the levels of T within BYTES. *TIMES: the number of their cells. False if out of memory. */
@@ -506,43 +523,131 @@ static bool make_levels(struct equal_table *t, int64_t bytes, size_t *times)
 	t->count = 0;
 	if (!list_levels(t, bytes))
 		return false;
+	for (size_t i = 0; i < t->count; i++)
+		set_whole_rows(t, &t->levels[i]);
 	*times = place_times(t, NULL);
 	return true;
 }
 
-enum equal_result equal_table_solve(struct equal_table *t, int64_t bytes, size_t most_cells)
+/* Allocates the cells of T, TIMES of them beside the hulls, and fills all rows. False if out of memory. */
+static bool fill_rows(struct equal_table *t, size_t times)
 {
-	size_t times;
-	set_ticks(t, bytes);
-	if (!feasible(t, bytes))
-		return EQUAL_INFEASIBLE;
-	if (!make_levels(t, bytes, &times))
-		return EQUAL_NO_MEMORY;
-	if (times > most_cells && tries_short(t)) {
-		t->trimmed = true;
-		t->error = INFINITY;
-		if (!make_levels(t, bytes, &times))
-			return EQUAL_NO_MEMORY;
-	}
-	if (times > most_cells)
-		return EQUAL_TOO_LARGE;
 	const size_t hulls = 2 * ((size_t)t->steps + 1);
 	t->cell_count = times + hulls;
 	t->cells = allocator_get(t->allocator, t->cell_count, sizeof *t->cells);
 	t->heights = allocator_get(t->allocator, hulls, sizeof *t->heights);
 	if (!t->cells || !t->heights)
-		return EQUAL_NO_MEMORY;
+		return false;
 	(void)place_times(t, t->cells + hulls);
 	for (size_t i = t->count; i-- > 0;)
 		for (int place = 0; place < PLACES; place++)
 			for (int way = WAYS; way-- > 0;)
 				if (has_times(t, &t->levels[i], place, way))
 					fill_row(&(struct filling){t, (int64_t)i, place, way});
+	return true;
+}
+
+/* Frees the prices of T, whose rows have times from now on. */
+static void drop_dual(struct equal_table *t)
+{
+	if (t->dual) {
+		equal_dual_free(t->dual);
+		allocator_put(t->allocator, t->dual, sizeof *t->dual);
+	}
+	t->dual = NULL;
+}
+
+/*
+ * Sets the rows of T to the times of ranges that schedules of at most TIME can have. False, with *RESULT as it was, if they
+ * are more than a quarter of MOST_CELLS; false, with EQUAL_NO_MEMORY, if out of memory.
+ */
+static bool search_windows(struct equal_table *t, double time, size_t most_cells, enum equal_result *result)
+{
+	allocator_put(t->allocator, t->cells, t->cell_count * sizeof *t->cells);
+	allocator_put(t->allocator, t->heights, 2 * ((size_t)t->steps + 1) * sizeof *t->heights);
+	t->cells = NULL;
+	t->heights = NULL;
+	t->cell_count = 0;
+	t->windows = equal_dual_windows(t->dual, t, time);
+	const size_t times = place_times(t, NULL);
+	if (t->windows && times > most_cells / 4)
+		return false;
+	if (!t->windows || !fill_rows(t, times))
+		*result = EQUAL_NO_MEMORY;
+	return *result != EQUAL_NO_MEMORY;
+}
+
+/* Looks for the best schedule of T: its prices have one that takes more than their bound. */
+static enum equal_result solve_windows(struct equal_table *t, size_t most_cells)
+{
+	enum equal_result result = EQUAL_SOLVED;
+	const double bound = t->dual->bound, ticks = t->error;
+	t->error = t->dual_time - bound;
+	for (double excess = 1; search_windows(t, fmin(bound + excess, t->dual_time), most_cells, &result); excess *= 4) {
+		const double time = (double)time_at(t, 0, LAST, BEST, t->steps) / t->unit;
+		if (time > bound + excess + ticks && bound + excess < t->dual_time)
+			continue;
+		t->error = fmin(ticks, t->error);
+		if (time < t->dual_time * (1 - 1e-9))
+			drop_dual(t);
+		break;
+	}
+	return result;
+}
+
+/* Finds a schedule by prices, and the best one if its windows fit in MOST_CELLS. */
+static enum equal_result solve_by_prices(struct equal_table *t, size_t most_cells)
+{
+	t->dual = allocator_get(t->allocator, 1, sizeof *t->dual);
+	if (!t->dual)
+		return EQUAL_NO_MEMORY;
+	const enum equal_result result = equal_dual_solve(t->dual, t, most_cells);
+	if (result != EQUAL_SOLVED)
+		return result;
+	t->dual_time = equal_table_walk_time(t);
+	if (t->dual_time < 0)
+		return EQUAL_NO_MEMORY;
+	if (t->dual_time >= EQUAL_NEVER)
+		return EQUAL_TOO_LARGE;
+	const bool fits = set_ticks(t, t->dual_time);
+	if (t->dual_time > t->dual->bound + 1e-9 * t->dual_time)
+		return fits ? solve_windows(t, most_cells) : EQUAL_SOLVED;
+	t->error = 0;
 	return EQUAL_SOLVED;
+}
+
+enum equal_result equal_table_solve(struct equal_table *t, int64_t bytes, size_t most_cells)
+{
+	size_t times;
+	t->record = t->cost.forward > 0 ? t->cost.record / t->cost.forward : 1;
+	const bool fits = set_ticks(t, enough_time(t, bytes));
+	if (!feasible(t, bytes))
+		return EQUAL_INFEASIBLE;
+	if (!make_levels(t, bytes, &times))
+		return EQUAL_NO_MEMORY;
+	const bool whole = fits && times <= (tries_short(t) ? most_cells / WHOLE_ROWS : most_cells);
+	if (!t->all && !(whole && !(t->error > 0))) {
+		const enum equal_result result = solve_by_prices(t, most_cells);
+		if (result != EQUAL_TOO_LARGE)
+			return result;
+		drop_dual(t);
+		(void)set_ticks(t, enough_time(t, bytes));
+	}
+	if (times > most_cells && tries_short(t)) {
+		t->trimmed = true;
+		t->error = INFINITY;
+		if (!make_levels(t, bytes, &times))
+			return EQUAL_NO_MEMORY;
+	}
+	if (times > most_cells || !fits)
+		return EQUAL_TOO_LARGE;
+	return fill_rows(t, times) ? EQUAL_SOLVED : EQUAL_NO_MEMORY;
 }
 
 double equal_table_time(const struct equal_table *t, enum equal_place place, int64_t n)
 {
+	if (t->dual)
+		return place == LAST && n == t->steps ? t->dual_time : EQUAL_NEVER;
 	const int32_t ticks = time_at(t, t->count ? 0 : -1, place, BEST, n);
 	return ticks < never ? (double)ticks / t->unit : EQUAL_NEVER;
 }
@@ -552,116 +657,29 @@ double equal_table_once(const struct equal_table *t, enum equal_place place, int
 	return (double)ticks_once(t, place, BEST, n) / t->unit;
 }
 
+double equal_table_once_by(const struct equal_table *t, enum equal_place place, enum equal_way way, int64_t n)
+{
+	return (double)(n - 1) + (is_read(t, place, way, n) ? 1 : t->record);
+}
+
+struct equal_choice equal_table_choose(const struct equal_table *t, int64_t level, enum equal_place place,
+                                       enum equal_way way, int64_t n)
+{
+	struct equal_choice choice = {way, 0};
+	if (way == BEST && equal_table_has_recorded(t) &&
+	    time_at(t, level, place, BEST, n) == time_at(t, level, place, RECORDED, n))
+		return (struct equal_choice){RECORDED, 0};
+	(void)try_splits(&(struct filling){t, level, place, way}, n, t->levels[level].far[place][way], &choice.k);
+	return choice;
+}
+
 void equal_table_free(struct equal_table *t)
 {
+	drop_dual(t);
 	allocator_put(t->allocator, t->levels, t->capacity * sizeof *t->levels);
 	allocator_put(t->allocator, t->cells, t->cell_count * sizeof *t->cells);
 	allocator_put(t->allocator, t->heights, 2 * ((size_t)t->steps + 1) * sizeof *t->heights);
 	t->levels = NULL;
 	t->cells = NULL;
 	t->heights = NULL;
-}
-
-/* N steps from BEGIN at PLACE, with the bytes of LEVEL left for them. */
-struct stretch {
-	int64_t level, begin, n;
-	int place;
-};
-
-static void list_range(const struct equal_table *t, struct stretch r, int64_t slot, struct action_list *list);
-
-/* Appends the part right of K of a split of R by WAY. */
-static void list_right(const struct equal_table *t, const struct stretch *r, int way, int64_t k,
-                       struct action_list *list)
-{
-	const int64_t right = t->levels[r->level].right[way];
-	list_range(t, (struct stretch){right, r->begin + k, r->n - k, r->place}, -1, list);
-}
-
-int64_t equal_table_index(const struct equal_table *t, int64_t step)
-{
-	return t->tail && step == t->steps ? t->tail->end : t->first + step;
-}
-
-/* Appends an action over N of T's steps from BEGIN on. */
-static void append_steps(const struct equal_table *t, enum action_kind kind, int64_t begin, int64_t n,
-                         struct action_list *list)
-{
-	action_list_push(list, kind, equal_table_index(t, begin), equal_table_index(t, begin + n), 0);
-}
-
-/* Appends: records the step BEGIN, from SLOT unless it is -1. */
-static void list_record(const struct equal_table *t, int64_t begin, int64_t slot, struct action_list *list)
-{
-	action_list_record(list, equal_table_index(t, begin), equal_table_index(t, begin + 1), slot);
-}
-
-/* Records all steps of R at once, from slot SLOT unless it is -1, and reverses them. */
-static void list_at_once(const struct equal_table *t, struct stretch r, int64_t slot, struct action_list *list)
-{
-	list_record(t, r.begin, slot, list);
-	if (r.n > 1)
-		append_steps(t, ACT_RECORD, r.begin + 1, r.n - 1, list);
-	append_steps(t, ACT_BACKWARD, r.begin, r.n, list);
-}
-
-static bool at_once(const struct equal_table *t, struct stretch r)
-{
-	return r.n <= t->levels[r.level].at_once[r.place];
-}
-
-/* Returns the k of the best split of R by WAY. */
-static int64_t best_split(const struct equal_table *t, struct stretch r, int way)
-{
-	int64_t k = 0;
-	(void)try_splits(&(struct filling){t, r.level, r.place, way}, r.n, t->levels[r.level].far[r.place][way], &k);
-	return k;
-}
-
-/* Appends the actions of R by (2). The state before R is in SLOT; -1: it is current. */
-static void list_recorded(const struct equal_table *t, struct stretch r, int64_t slot, struct action_list *list)
-{
-	list_record(t, r.begin, slot, list);
-	slot = -1; /* now of the state after the first step */
-	while (!at_once(t, r)) {
-		const int64_t k = best_split(t, r, RECORDED);
-		if (k == 1) {
-			const int64_t right = t->levels[r.level].right[RECORDED];
-			list_range(t, (struct stretch){right, r.begin + 1, r.n - 1, r.place}, slot, list);
-			r.n = 1;
-		} else {
-			slot = action_list_keep(list, equal_table_index(t, r.begin + 1), slot);
-			append_steps(t, ACT_FORWARD, r.begin + 1, k - 1, list);
-			list_right(t, &r, RECORDED, k, list);
-			r.n = k;
-		}
-		r.place = MIDDLE;
-	}
-	if (r.n > 1)
-		list_at_once(t, (struct stretch){r.level, r.begin + 1, r.n - 1, r.place}, slot, list);
-	append_steps(t, ACT_BACKWARD, r.begin, 1, list);
-}
-
-/* Appends the actions of R. The state before it is in SLOT; -1: it is current. At most a call deep for each level. */
-static void list_range(const struct equal_table *t, struct stretch r, int64_t slot, struct action_list *list)
-{
-	while (!at_once(t, r)) {
-		const int32_t time = time_at(t, r.level, r.place, BEST, r.n);
-		if (has_recorded(t) && time == time_at(t, r.level, r.place, RECORDED, r.n)) {
-			list_recorded(t, r, slot, list);
-			return;
-		}
-		const int64_t k = best_split(t, r, BEST);
-		slot = action_list_keep(list, equal_table_index(t, r.begin), slot);
-		append_steps(t, ACT_FORWARD, r.begin, k, list);
-		list_right(t, &r, BEST, k, list);
-		r.n = k;
-		r.place = MIDDLE;
-	}
-	list_at_once(t, r, slot, list);
-}
-
-void equal_table_extract(const struct equal_table *t, struct equal_range r, int64_t slot, struct action_list *list)
-{
-	list_range(t, (struct stretch){0, r.begin, r.n, r.place}, slot, list);
 }

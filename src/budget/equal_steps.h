@@ -17,7 +17,21 @@ bool equal_costs(const struct step_cost *a, const struct step_cost *b);
 /* Which ranges: those in the middle of the chain, or those that end it, before whose first backward is no cotangent. */
 enum equal_place { MIDDLE, LAST, PLACES };
 
-struct equal_level;
+/* How a range begins: in the best way, or with its first step recorded, as (2) of equal_steps.c. */
+enum equal_way { BEST, RECORDED, WAYS };
+
+/* The times of ranges for which the level's bytes are left. */
+struct equal_level {
+	int64_t bytes;
+	int64_t right[WAYS];              /* the level of the right part in (1) and in (2); -1: none */
+	int64_t at_once[PLACES];          /* r: steps that can be recorded at once, at most those of the chain */
+	int64_t reach[PLACES];            /* ranges of so many steps are asked for */
+	int64_t far[PLACES][WAYS];        /* the most steps that a split can advance over; 0: none */
+	int64_t from[PLACES], to[PLACES]; /* the lengths of ranges that have times; none if TO is less */
+	int32_t *times[PLACES][WAYS];     /* in ticks, by number of steps */
+};
+
+struct equal_dual;
 
 /*
  * The least time of ranges of equal steps, by the bytes that are left for a range. Times are in forward executions of a
@@ -34,9 +48,13 @@ struct equal_table {
 	/* Set by equal_table_solve: */
 	double
 		error; /* the schedule may take so much more than the least, and its time is so much above the least at most */
-	int32_t unit; /* ticks of a forward execution: the table's times are in ticks */
-	int32_t last; /* ticks of recording a step while nobody reads the state after it */
-	bool trimmed; /* splits were left out, so that the table is small: then the error is unknown, and infinite */
+	int32_t unit;  /* ticks of a forward execution: the table's times are in ticks */
+	int32_t last;  /* ticks of recording a step while nobody reads the state after it */
+	double record; /* l: a step's time if nobody reads the state after it */
+	bool windows;  /* the rows have the ranges of the best schedules alone */
+	bool trimmed;  /* splits were left out, so that the table is small: then the error is unknown, and infinite */
+	struct equal_dual *dual;    /* NULL: the levels have times. Else schedules follow its estimates. */
+	double dual_time;           /* with DUAL: the time of its schedule for all steps */
 	struct equal_level *levels; /* by falling bytes */
 	size_t count, capacity;
 	int32_t *cells; /* of all levels, after the corners of two hulls */
@@ -44,6 +62,7 @@ struct equal_table {
 	double *heights; /* of the corners */
 };
 
+/* EQUAL_SOLVED: the schedule is the best but for `error`. */
 enum equal_result { EQUAL_SOLVED, EQUAL_INFEASIBLE, EQUAL_TOO_LARGE, EQUAL_NO_MEMORY };
 
 /*
@@ -69,6 +88,10 @@ double equal_table_once(const struct equal_table *table, enum equal_place place,
 /* Appends the actions of RANGE within all bytes. SLOT holds the state before it; -1: it is current. */
 void equal_table_extract(const struct equal_table *table, struct equal_range range, int64_t slot,
                          struct action_list *list);
+/* Returns the time of N steps at PLACE that are recorded at once; WAY: the left part of a split by it. */
+double equal_table_once_by(const struct equal_table *table, enum equal_place place, enum equal_way way, int64_t n);
+/* True if (2) is of use: a recorded step holds the state after it, and not the one before. */
+bool equal_table_has_recorded(const struct equal_table *table);
 /* Returns the index of the chain's step that is STEP of TABLE's. */
 int64_t equal_table_index(const struct equal_table *table, int64_t step);
 /*
@@ -78,6 +101,20 @@ int64_t equal_table_index(const struct equal_table *table, int64_t step);
 int64_t equal_table_recordable(const struct equal_table *table, int64_t bytes, enum equal_place place, bool pin);
 /* Returns the most steps that can be advanced over with BYTES left beside the state before them: 0, 1, or all. */
 int64_t equal_table_advances(const struct equal_table *table, int64_t bytes, enum equal_place place);
+
+/* The k of a split by WAY. */
+struct equal_choice {
+	enum equal_way way;
+	int64_t k;
+};
+/*
+ * Returns the choice of TABLE, which has times, for N steps at PLACE with the bytes of LEVEL. They begin by WAY, and cannot
+ * be recorded at once.
+ */
+struct equal_choice equal_table_choose(const struct equal_table *table, int64_t level, enum equal_place place,
+                                       enum equal_way way, int64_t n);
+/* equal_walk.c: returns the time of the schedule of all steps of TABLE; below 0 if out of memory, EQUAL_NEVER if it finds none. */
+double equal_table_walk_time(const struct equal_table *table);
 
 /* The lower convex hull of points: its corners by rising x. */
 struct hull {

@@ -103,6 +103,33 @@ static void compare(const struct step_costs *costs, int64_t bytes)
 	equal_plan_free(&plan);
 }
 
+static int approximate; /* of the plans below, those that are no more than near the least */
+
+/* Compares the plan of COSTS by prices, in tables that are too small for all lengths of ranges. */
+static void compare_prices(const struct step_costs *costs, int64_t bytes)
+{
+	enum { FEW_CELLS = 1 << 14 };
+	struct equal_chain chain;
+	struct equal_plan plan;
+	ck_assert(equal_chain_find(&chain, costs));
+	if (chain.unproven)
+		return;
+	const double best = best_time(costs, bytes);
+	const enum equal_result result = equal_plan_solve(&plan, &chain, bytes, FEW_CELLS, &allocator_system);
+	if (result == EQUAL_SOLVED) {
+		const double time = equal_plan_time(&plan), error = equal_plan_error(&plan);
+		ck_assert_msg(time > best - 1e-6 && time - error < best + 1e-6, "%lld steps, %lld bytes: %g - %g, not %g",
+		              (long long)costs->steps, (long long)bytes, time, error, best);
+		ck_assert(best < impossible);
+		check_schedule(&plan, costs, bytes, time);
+		solved++;
+		approximate += error > 0;
+	} else {
+		ck_assert(result == EQUAL_TOO_LARGE || best >= impossible);
+	}
+	equal_plan_free(&plan);
+}
+
 static struct step_cost random_cost(uint64_t *seed, bool temporary)
 {
 	struct step_cost cost = {.forward = (double)(1 + draw(seed, 5)),
@@ -171,6 +198,26 @@ START_TEST(others_are_bounded)
 }
 END_TEST
 
+/* Where the tables of all ranges are large, prices lead to the best schedules too, or the error says by how much not. */
+START_TEST(prices_are_exact)
+{
+	const int64_t rounds = getenv("CKPTC_NIGHTLY") ? 20000 : CHAINS;
+	uint64_t seed = 13;
+	solved = approximate = 0;
+	for (int64_t round = 0; round < rounds; round++) {
+		struct step_run store[2];
+		const int64_t tail = draw(&seed, 2), count = 20 + draw(&seed, 28);
+		const struct step_costs costs = random_chain(&seed, store, 0, count, tail);
+		store[0].cost.record = store[0].cost.forward * (double)draw(&seed, 9) / 8;
+		const int64_t held = (count / 2) * (store[0].cost.state + store[0].cost.residual) / 2;
+		for (int i = 0; i < 3; i++)
+			compare_prices(&costs, 2 * store[0].cost.state + draw(&seed, held + 40));
+	}
+	ck_assert_int_gt(solved, rounds);
+	ck_assert_int_lt(approximate, solved / 50);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("equal_chain");
@@ -178,5 +225,6 @@ int main(void)
 	tcase_set_timeout(tcase, 3600);
 	tcase_add_test(tcase, a_step_at_each_end_is_exact);
 	tcase_add_test(tcase, others_are_bounded);
+	tcase_add_test(tcase, prices_are_exact);
 	return suite_run(suite);
 }
