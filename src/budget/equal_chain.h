@@ -17,7 +17,7 @@ struct equal_chain {
 };
 
 enum {
-	EQUAL_MOST = 10000,          /* the most equal steps of such a chain */
+	EQUAL_MOST = 200000,         /* the most equal steps of such a chain */
 	EQUAL_CELLS_MOST = 64 << 20, /* the most numbers in the tables of a plan */
 };
 

@@ -547,6 +547,15 @@ static bool fill_rows(struct equal_table *t, size_t times)
 	return true;
 }
 
+static void free_cells(struct equal_table *t)
+{
+	allocator_put(t->allocator, t->cells, t->cell_count * sizeof *t->cells);
+	allocator_put(t->allocator, t->heights, 2 * ((size_t)t->steps + 1) * sizeof *t->heights);
+	t->cells = NULL;
+	t->heights = NULL;
+	t->cell_count = 0;
+}
+
 /* Frees the prices of T, whose rows have times from now on. */
 static void drop_dual(struct equal_table *t)
 {
@@ -563,11 +572,7 @@ static void drop_dual(struct equal_table *t)
  */
 static bool search_windows(struct equal_table *t, double time, size_t most_cells, enum equal_result *result)
 {
-	allocator_put(t->allocator, t->cells, t->cell_count * sizeof *t->cells);
-	allocator_put(t->allocator, t->heights, 2 * ((size_t)t->steps + 1) * sizeof *t->heights);
-	t->cells = NULL;
-	t->heights = NULL;
-	t->cell_count = 0;
+	free_cells(t);
 	t->windows = equal_dual_windows(t->dual, t, time);
 	const size_t times = place_times(t, NULL);
 	if (t->windows && times > most_cells / 4)
@@ -616,8 +621,29 @@ static enum equal_result solve_by_prices(struct equal_table *t, size_t most_cell
 	return EQUAL_SOLVED;
 }
 
+/* Makes T as it was before its prices: all ranges that are asked for have times. */
+static void reset_rows(struct equal_table *t)
+{
+	drop_dual(t);
+	free_cells(t);
+	t->windows = false;
+	for (size_t i = 0; i < t->count; i++)
+		set_whole_rows(t, &t->levels[i]);
+	(void)place_times(t, NULL);
+}
+
+/* True if prices serve T: they know all its steps alone. Sets *RESULT to what they find. */
+static bool solved_by_prices(struct equal_table *t, size_t most_cells, bool whole, enum equal_result *result)
+{
+	if (t->all)
+		return false;
+	*result = solve_by_prices(t, most_cells);
+	return *result == EQUAL_NO_MEMORY || (*result != EQUAL_TOO_LARGE && !(whole && t->error > 0));
+}
+
 enum equal_result equal_table_solve(struct equal_table *t, int64_t bytes, size_t most_cells)
 {
+	enum equal_result result;
 	size_t times;
 	t->record = t->cost.forward > 0 ? t->cost.record / t->cost.forward : 1;
 	const bool fits = set_ticks(t, enough_time(t, bytes));
@@ -625,14 +651,12 @@ enum equal_result equal_table_solve(struct equal_table *t, int64_t bytes, size_t
 		return EQUAL_INFEASIBLE;
 	if (!make_levels(t, bytes, &times))
 		return EQUAL_NO_MEMORY;
-	const bool whole = fits && times <= (tries_short(t) ? most_cells / WHOLE_ROWS : most_cells);
-	if (!t->all && !(whole && !(t->error > 0))) {
-		const enum equal_result result = solve_by_prices(t, most_cells);
-		if (result != EQUAL_TOO_LARGE)
-			return result;
-		drop_dual(t);
-		(void)set_ticks(t, enough_time(t, bytes));
-	}
+	const bool rounded = t->error > 0, whole = fits && times <= most_cells;
+	if ((!whole || rounded || times > most_cells / WHOLE_ROWS) &&
+	    solved_by_prices(t, most_cells, whole && !rounded, &result))
+		return result;
+	reset_rows(t);
+	(void)set_ticks(t, enough_time(t, bytes));
 	if (times > most_cells && tries_short(t)) {
 		t->trimmed = true;
 		t->error = INFINITY;
@@ -676,10 +700,7 @@ struct equal_choice equal_table_choose(const struct equal_table *t, int64_t leve
 void equal_table_free(struct equal_table *t)
 {
 	drop_dual(t);
+	free_cells(t);
 	allocator_put(t->allocator, t->levels, t->capacity * sizeof *t->levels);
-	allocator_put(t->allocator, t->cells, t->cell_count * sizeof *t->cells);
-	allocator_put(t->allocator, t->heights, 2 * ((size_t)t->steps + 1) * sizeof *t->heights);
 	t->levels = NULL;
-	t->cells = NULL;
-	t->heights = NULL;
 }

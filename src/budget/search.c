@@ -75,11 +75,14 @@ static bool all_settled(const struct search *s)
 	return settled;
 }
 
-/* Sets S->equal. With a judge, also sets S->costs to costs nearer to it (last_temporary). False if out of memory. */
+/*
+ * Sets S->equal, if candidates can be timed. With a judge, also sets S->costs to costs nearer to it (last_temporary). False
+ * if out of memory.
+ */
 static bool find_equal(struct search *s)
 {
 	const struct step_costs *costs = s->costs;
-	if (!equal_chain_find(&s->chain, costs))
+	if (!s->sums || !equal_chain_find(&s->chain, costs))
 		return true;
 	s->equal = &s->chain;
 	const struct step_cost equal = s->chain.cost;
