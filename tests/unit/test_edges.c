@@ -1,19 +1,16 @@
 /*
- * Derivatives at the edges: every row of ops.def on numbers of any exponent, on every instruction set and in both types.
- * The wider type is long double, whose exponents hold all intermediate values. It evaluates the rows of element-wise
- * operations as they stand in ops.def, so a new row joins by itself. Reductions, operations along an axis and losses
- * have a test of their own, test_edges_lines. No derivative is infinite, NaN or 0 where the true one is a normal number.
+ * Values and derivatives at the edges: every element-wise row of ops.def on numbers of any exponent, on every instruction set
+ * and in both types. The wider type is long double, whose exponents hold all intermediate values. It evaluates the rows as
+ * they stand in ops.def, so a new row joins by itself. General operations are in test_edges_lines and test_edges_linear. No
+ * value or derivative is infinite, NaN or 0 where the true one is a normal number.
  */
 #include "ops/general.h"
 
-#include <float.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "suite.h"
-
-typedef long double real;
+#include "wide_numbers.h"
 
 /* ---- the functions of ops.def in long double ---- */
 
@@ -115,22 +112,13 @@ static const struct row {
 /* ---- numbers ---- */
 
 static uint64_t state;
-static double unit(void)
-{
-	state = state * 6364136223846793005U + 1442695040888963407U;
-	return (double)(state >> 11) * 0x1p-53;
-}
-
-static real least_of(enum dtype dtype) { return dtype == DTYPE_F64 ? (real)DBL_MIN : (real)FLT_MIN; }
-static real most_of(enum dtype dtype) { return dtype == DTYPE_F64 ? (real)DBL_MAX : (real)FLT_MAX; }
-static real epsilon_of(enum dtype dtype) { return dtype == DTYPE_F64 ? 0x1p-53L : 0x1p-24L; }
-static double rounded(enum dtype dtype, double x) { return dtype == DTYPE_F64 ? x : (double)(float)x; }
+static double unit(void) { return wide_unit(&state); }
 
 /* Returns a normal number with an exponent of 2 up to MOST, or down to its negative. */
 static double wide_number(enum dtype dtype, int most)
 {
 	const double x = ldexp(1 + unit(), (int)(unit() * (2 * most + 1)) - most);
-	return rounded(dtype, unit() < 0.5 ? -x : x);
+	return wide_rounded(dtype, unit() < 0.5 ? -x : x);
 }
 
 /* Returns a number of any exponent, one around 1, one very near 1, or one at which exponentials end. */
@@ -140,22 +128,10 @@ static double any_number(enum dtype dtype)
 	if (kind < 0.4)
 		return wide_number(dtype, dtype == DTYPE_F64 ? 1021 : 125);
 	if (kind < 0.6)
-		return rounded(dtype, sign * ldexp(unit(), (int)(unit() * 8)));
+		return wide_rounded(dtype, sign * ldexp(unit(), (int)(unit() * 8)));
 	if (kind < 0.7)
-		return rounded(dtype, sign * (1 + (unit() < 0.5 ? -1 : 1) * ldexp(1, -(int)(unit() * 52))));
-	return rounded(dtype, sign * unit() * (kind < 0.8 ? 60 : dtype == DTYPE_F64 ? 1500 : 200));
-}
-
-static void put(enum dtype dtype, void *array, size_t i, double x)
-{
-	if (dtype == DTYPE_F64)
-		((double *)array)[i] = x;
-	else
-		((float *)array)[i] = (float)x;
-}
-static double get(enum dtype dtype, const void *array, size_t i)
-{
-	return dtype == DTYPE_F64 ? ((const double *)array)[i] : (double)((const float *)array)[i];
+		return wide_rounded(dtype, sign * (1 + (unit() < 0.5 ? -1 : 1) * ldexp(1, -(int)(unit() * 52))));
+	return wide_rounded(dtype, sign * unit() * (kind < 0.8 ? 60 : dtype == DTYPE_F64 ? 1500 : 200));
 }
 
 /* ---- element-wise operations ---- */
@@ -179,85 +155,143 @@ static real most_error(enum op op, enum dtype dtype)
 enum { MANY = 512 };
 struct lanes {
 	_Alignas(64) double v[MANY], a[MANY], g[MANY], y[MANY], k[MANY], l[MANY], slope[MANY];
+	struct point point[MANY];
+};
+/* How many numbers were compared, and the worst error in half units of the last place. */
+struct tally {
+	long normal;
+	real worst;
 };
 
-/* Draws numbers, computes a row's derivative by the operand or by v, and compares. Returns how many were normal. */
-static long check_row(const struct kernels *kernels, const struct row *row, int operand, int variant, real *worst)
+static bool is_normal(enum dtype dtype, real x)
 {
-	static struct lanes x;
+	return fabsl(x) > 4 * least_of(dtype) && fabsl(x) < most_of(dtype) / 4;
+}
+
+/* Draws numbers, and computes a row's value and what its derivative keeps. ARGS are set for the derivative. */
+static struct kernel_args run_row(const struct kernels *kernels, const struct row *row, int variant, struct lanes *x)
+{
 	const enum dtype dtype = kernels->dtype;
-	const struct op_info *info = &op_table[row->op];
-	kernel *const slope = (operand ? kernels->vjp_a : kernels->vjp_v)[row->op][0];
 	kernel *const keep = kernels->forward_keep[row->op][0], *const forward = kernels->forward[row->op][0];
-	struct kernel_args args = {.out = x.y, .keep = {x.k, x.l}, .v = x.v, .a = x.a, .n = MANY};
-	struct point point[MANY];
-	long normal = 0;
+	struct kernel_args args = {.out = x->y, .keep = {x->k, x->l}, .v = x->v, .a = x->a, .n = MANY};
 	args.number[0] = row->op == OP_clip ? -1 : row->op == OP_gelu ? variant : 0.25;
 	args.number[1] = 1.5;
 	for (size_t i = 0; i < MANY; i++) {
-		point[i] =
+		x->point[i] =
 			(struct point){any_number(dtype), any_number(dtype), any_number(dtype), {args.number[0], args.number[1]}};
-		put(dtype, x.v, i, (double)point[i].v);
-		put(dtype, x.a, i, (double)point[i].a);
-		put(dtype, x.g, i, (double)point[i].g);
+		wide_put(dtype, x->v, i, (double)x->point[i].v);
+		wide_put(dtype, x->a, i, (double)x->point[i].a);
+		wide_put(dtype, x->g, i, (double)x->point[i].g);
 	}
 	(keep ? keep : forward)(&args);
-	args.out = x.slope;
-	args.y = x.y;
-	args.k = x.k;
-	args.l = x.l;
-	args.g = x.g;
-	slope(&args);
-	for (size_t i = 0; i < MANY; i++) {
-		const unsigned needs = operand ? info->needs_a : info->needs_v;
-		const real y = row->value(&point[i]), want = row->slope[operand](&point[i]),
-				   scale = scale_of(row->op, &point[i], want);
-		const double have = get(dtype, x.slope, i);
-		/* an output that is kept, and a value, must be normal: it stands for its input */
-		const bool lost = (needs & NEED_Y && !(fabsl(y) > 2 * least_of(dtype) && fabsl(y) < most_of(dtype) / 2)) ||
-		                  (info->keeps[0].kind == KEEP_VALUE &&
-		                   !(fabs(get(dtype, x.k, i)) > 2 * (double)least_of(dtype) && isfinite(get(dtype, x.k, i))));
-		if (lost || !(fabsl(want) > 4 * least_of(dtype) && fabsl(want) < most_of(dtype) / 4) ||
-		    (keeps_output_alone(row->op) && fabsl(point[i].v) > 1))
-			continue;
-		normal++;
-		*worst = fmaxl(*worst, fabsl(have - want) / scale / epsilon_of(dtype));
-		ck_assert_msg(have != 0 && fabsl(have - want) <= most_error(row->op, dtype) * epsilon_of(dtype) * scale,
-		              "d%c of %s, %s %s, at v=%a a=%a g=%a: %a, not %La", operand ? 'a' : 'v', info->name, kernels->isa,
-		              dtype == DTYPE_F64 ? "f64" : "f32", (double)point[i].v, (double)point[i].a, (double)point[i].g,
-		              have, want);
-	}
-	return normal;
+	args.out = x->slope;
+	args.y = x->y;
+	args.k = x->k;
+	args.l = x->l;
+	args.g = x->g;
+	return args;
 }
 
-START_TEST(derivatives_of_elements)
+/* Compares HAVE at POINT to WANT, which errs by at most MOST half units of SCALE's last place. */
+static void compare(const struct kernels *kernels, const char *what, enum op op, const struct point *point, double have,
+                    real want, real scale, real most, struct tally *tally)
+{
+	const enum dtype dtype = kernels->dtype;
+	const real error = fabsl(have - want) / scale / epsilon_of(dtype);
+	tally->normal++;
+	tally->worst = fmaxl(tally->worst, error);
+	ck_assert_msg(have != 0 && error <= most, "%s of %s, %s %s, at v=%a a=%a g=%a: %a, not %La", what,
+	              op_table[op].name, kernels->isa, dtype == DTYPE_F64 ? "f64" : "f32", (double)point->v,
+	              (double)point->a, (double)point->g, have, want);
+}
+
+/* Half units of the last place: a result that is rounded once; functions; those made of several (ckptc-chain(5)). */
+static real most_value_error(enum op op)
+{
+	const bool several = op == OP_sigmoid || op == OP_softplus || op == OP_silu || op == OP_gelu;
+	const bool exact = op != OP_pow && (op_table[op].operands || op == OP_sqrt || op == OP_reciprocal);
+	return several ? 8 : exact ? 1.001L : 2;
+}
+
+static void check_values(const struct kernels *kernels, const struct row *row, int variant, struct tally *tally)
+{
+	static struct lanes x;
+	run_row(kernels, row, variant, &x);
+	for (size_t i = 0; i < MANY; i++) {
+		const real want = row->value(&x.point[i]);
+		if (is_normal(kernels->dtype, want))
+			compare(kernels, "value", row->op, &x.point[i], wide_get(kernels->dtype, x.y, i), want, fabsl(want),
+			        most_value_error(row->op), tally);
+	}
+}
+
+/* True if a kept value, or an output that is kept, is no normal number at lane I. It stands for its input. */
+static bool lost(const struct row *row, unsigned needs, const struct lanes *x, enum dtype dtype, size_t i)
+{
+	const real y = row->value(&x->point[i]);
+	const double k = wide_get(dtype, x->k, i);
+	return (needs & NEED_Y && !(fabsl(y) > 2 * least_of(dtype) && fabsl(y) < most_of(dtype) / 2)) ||
+	       (op_table[row->op].keeps[0].kind == KEEP_VALUE && !(fabs(k) > 2 * (double)least_of(dtype) && isfinite(k)));
+}
+
+/* Compares a row's derivative by v or, if OPERAND, by the operand. */
+static void check_slopes(const struct kernels *kernels, const struct row *row, int operand, int variant,
+                         struct tally *tally)
+{
+	static struct lanes x;
+	const enum dtype dtype = kernels->dtype;
+	const unsigned needs = operand ? op_table[row->op].needs_a : op_table[row->op].needs_v;
+	const struct kernel_args args = run_row(kernels, row, variant, &x);
+	(operand ? kernels->vjp_a : kernels->vjp_v)[row->op][0](&args);
+	for (size_t i = 0; i < MANY; i++) {
+		const struct point *point = &x.point[i];
+		const real want = row->slope[operand](point);
+		if (is_normal(dtype, want) && !lost(row, needs, &x, dtype, i) &&
+		    !(keeps_output_alone(row->op) && fabsl(point->v) > 1))
+			compare(kernels, operand ? "da" : "dv", row->op, point, wide_get(dtype, x.slope, i), want,
+			        scale_of(row->op, point, want), most_error(row->op, dtype), tally);
+	}
+}
+
+enum { PARTS = 3 }; /* derivatives by v and by the operand, and values */
+
+/* Checks one PART of a row on all sets of a type. */
+static void check_part(const struct row *row, int type, int part)
 {
 	const int rounds = SANITIZED ? 4 : 24;
-	for (int type = 0; type < 2; type++) {
-		const struct kernels *tables[4];
-		const size_t sets = kernels_all(type ? DTYPE_F64 : DTYPE_F32, tables);
+	const struct kernels *tables[4];
+	const size_t sets = kernels_all(type ? DTYPE_F64 : DTYPE_F32, tables);
+	struct tally tally = {0};
+	for (size_t table = 0; table < sets; table++)
+		for (int round = 0; round < rounds; round++)
+			if (part == 2)
+				check_values(tables[table], row, round % 2, &tally);
+			else if ((part ? tables[table]->vjp_a : tables[table]->vjp_v)[row->op][0])
+				check_slopes(tables[table], row, part, round % 2, &tally);
+	if (tally.normal && getenv("EDGES_TABLE"))
+		printf("%s %s %-13s %7ld numbers, worst error %5.2Lf ulp\n", type ? "f64" : "f32",
+		       part == 2 ? "y "
+		       : part    ? "da"
+		                 : "dv",
+		       op_table[row->op].name, tally.normal, tally.worst / 2);
+}
+
+START_TEST(elements_at_edges)
+{
+	for (int type = 0; type < 2; type++)
 		for (size_t r = 0; r < sizeof rows / sizeof *rows; r++)
-			for (int operand = 0; operand < 2; operand++) {
-				real worst = 0;
-				long normal = 0;
+			for (int part = 0; part < PARTS; part++) {
 				state = r + 1;
-				for (size_t table = 0; table < sets; table++)
-					for (int round = 0; round < rounds; round++)
-						if ((operand ? tables[table]->vjp_a : tables[table]->vjp_v)[rows[r].op][0])
-							normal += check_row(tables[table], &rows[r], operand, round % 2, &worst);
-				if (normal && getenv("EDGES_TABLE"))
-					printf("%s d%c %-13s %7ld derivatives, worst error %5.2Lf ulp\n", type ? "f64" : "f32",
-					       operand ? 'a' : 'v', op_table[rows[r].op].name, normal, worst / 2);
+				check_part(&rows[r], type, part);
 			}
-	}
 }
 END_TEST
 
 int main(void)
 {
 	Suite *suite = suite_create("edges");
-	TCase *tests = suite_make_case(suite, "derivatives");
+	TCase *tests = suite_make_case(suite, "elements");
 	tcase_set_timeout(tests, 120);
-	tcase_add_test(tests, derivatives_of_elements);
+	tcase_add_test(tests, elements_at_edges);
 	return suite_run(suite);
 }

@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "edge_lines.h"
 #include "suite.h"
 #include "wide_numbers.h"
 
@@ -321,25 +322,8 @@ static const struct edge_row {
 	bool exponential; /* half its lines are numbers around 0, at which exponentials end */
 	void (*truth)(const struct line *, struct truth *);
 } edge_rows[] = {
-	{OP_sum, REDUCES, false, true_sum},
-	{OP_mean, REDUCES, false, true_sum},
-	{OP_var, REDUCES, false, true_variance},
-	{OP_std, REDUCES, false, true_variance},
-	{OP_amax, REDUCES, false, true_extreme},
-	{OP_amin, REDUCES, false, true_extreme},
-	{OP_prod, REDUCES, false, true_product},
-	{OP_logsumexp, REDUCES, true, true_logsumexp},
-	{OP_norm, REDUCES, false, true_norm},
-	{OP_softmax, ALONG, true, true_softmax},
-	{OP_log_softmax, ALONG, true, true_log_softmax},
-	{OP_layernorm, ALONG, false, true_normalization},
-	{OP_rmsnorm, ALONG, false, true_normalization},
-	{OP_cumsum, ALONG, false, true_cumsum},
-	{OP_mse, LOSES, false, true_difference},
-	{OP_mae, LOSES, false, true_difference},
-	{OP_huber, LOSES, false, true_difference},
-	{OP_cross_entropy, LOSES, true, true_cross_entropy},
-};
+#define EDGE_ROW(NAME, SHAPE, EXPONENTIAL, TRUTH) {OP_##NAME, SHAPE, EXPONENTIAL, TRUTH},
+	EDGE_LINES(EDGE_ROW)};
 
 /* ---- drawing ---- */
 

@@ -1,0 +1,320 @@
+/*
+ * Samples of the general operations, each an operation with its arguments and shapes that fit, and how to run one on blocks of
+ * exactly its size.
+ */
+#ifndef TESTS_SAMPLES_H
+#define TESTS_SAMPLES_H
+
+#include "ops/general.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "asserts.h"
+#include "base/arena.h"
+
+struct sample {
+	const char *text;
+	struct shape v, a;
+};
+#define SHAPE0                                                                                                         \
+	{                                                                                                                  \
+		0                                                                                                              \
+	}
+#define SHAPE(N, ...)                                                                                                  \
+	{                                                                                                                  \
+		N, { __VA_ARGS__ }                                                                                             \
+	}
+
+static const struct sample samples[] = {
+	{"matmul", SHAPE(2, 3, 4), SHAPE(2, 4, 5)},
+	{"matmul", SHAPE(1, 4), SHAPE(1, 4)},
+	{"matmul", SHAPE(1, 4), SHAPE(2, 4, 3)},
+	{"matmul", SHAPE(2, 3, 4), SHAPE(1, 4)},
+	{"matmul", SHAPE(3, 2, 3, 4), SHAPE(2, 4, 5)},
+	{"matmul", SHAPE(3, 2, 3, 4), SHAPE(3, 2, 4, 5)},
+	{"matmul", SHAPE(3, 2, 3, 4), SHAPE(3, 1, 4, 5)},
+	{"matmul", SHAPE(3, 1, 3, 4), SHAPE(3, 2, 4, 5)},
+	{"matmul", SHAPE(2, 3, 4), SHAPE(4, 2, 1, 4, 2)},
+	{"matmul", SHAPE(4, 2, 1, 3, 4), SHAPE(4, 1, 3, 4, 2)},
+	{"matmul", SHAPE(1, 4), SHAPE(3, 2, 4, 3)},
+	{"matmul", SHAPE(3, 2, 3, 4), SHAPE(1, 4)},
+	{"matmul", SHAPE(2, 40, 70), SHAPE(2, 70, 50)},
+	{"linear", SHAPE(2, 3, 4), SHAPE(2, 5, 4)},
+	{"linear", SHAPE(1, 4), SHAPE(2, 5, 4)},
+	{"linear", SHAPE(2, 3, 4), SHAPE(1, 4)},
+	{"linear", SHAPE(3, 2, 3, 4), SHAPE(2, 5, 4)},
+	{"linear", SHAPE(3, 2, 3, 4), SHAPE(3, 2, 5, 4)},
+	{"dot", SHAPE(1, 4), SHAPE(2, 5, 4)},
+	{"dot", SHAPE(2, 4, 3), SHAPE(2, 5, 4)},
+	{"dot", SHAPE(1, 4), SHAPE(1, 4)},
+	{"dot", SHAPE(2, 4, 3), SHAPE(1, 4)},
+	{"dot", SHAPE(3, 2, 4, 3), SHAPE(2, 5, 4)},
+	{"dot", SHAPE(3, 2, 4, 3), SHAPE(3, 2, 5, 4)},
+	{"transpose", SHAPE(1, 4), SHAPE0},
+	{"transpose", SHAPE(2, 35, 40), SHAPE0},
+	{"transpose", SHAPE(4, 2, 3, 4, 5), SHAPE0},
+	{"transpose axes=0,2,1", SHAPE(3, 3, 5, 18), SHAPE0},
+	{"transpose axes=1,2,0", SHAPE(3, 3, 5, 18), SHAPE0},
+	{"transpose axes=-2,0,-1,1", SHAPE(4, 2, 3, 4, 5), SHAPE0},
+	{"transpose axes=0,2,1,3", SHAPE(4, 2, 3, 4, 5), SHAPE0},
+#define REDUCE(NAME)                                                                                                   \
+	{NAME, SHAPE(2, 3, 4), SHAPE0}, {NAME, SHAPE0, SHAPE0}, {NAME " axis=0", SHAPE(2, 3, 20), SHAPE0},                 \
+		{NAME " axis=-1", SHAPE(2, 3, 33), SHAPE0}, {NAME " axis=1", SHAPE(3, 2, 3, 4), SHAPE0},                       \
+		{NAME " axis=0,2", SHAPE(3, 2, 3, 4), SHAPE0}, {NAME " axis=0,2 keepdims=true", SHAPE(4, 2, 3, 2, 2), SHAPE0}, \
+		{NAME " axis=1,3", SHAPE(4, 2, 3, 2, 2), SHAPE0}, {NAME " axis=1 keepdims=true", SHAPE(2, 3, 4), SHAPE0},      \
+	{                                                                                                                  \
+		NAME " axis=0", SHAPE(2, 1, 4), SHAPE0                                                                         \
+	}
+	REDUCE("sum"),
+	REDUCE("mean"),
+	REDUCE("amax"),
+	REDUCE("amin"),
+	REDUCE("prod"),
+	REDUCE("logsumexp"),
+	REDUCE("var"),
+	REDUCE("std"),
+	REDUCE("norm"),
+#define ALONG(NAME)                                                                                                    \
+	{NAME, SHAPE(2, 3, 5), SHAPE0}, {NAME " axis=0", SHAPE(2, 3, 5), SHAPE0},                                          \
+		{NAME " axis=1", SHAPE(3, 2, 3, 37), SHAPE0},                                                                  \
+	{                                                                                                                  \
+		NAME, SHAPE(1, 300), SHAPE0                                                                                    \
+	}
+	ALONG("softmax"),
+	ALONG("log_softmax"),
+	ALONG("layernorm"),
+	ALONG("layernorm eps=0.1"),
+	ALONG("rmsnorm"),
+	ALONG("cumsum"),
+	{"softmax", SHAPE(2, 5, 1100), SHAPE0},
+	{"reshape 2 -1", SHAPE(2, 3, 4), SHAPE0},
+	{"flatten", SHAPE(2, 3, 4), SHAPE0},
+	{"slice start=1 stop=3", SHAPE(2, 4, 3), SHAPE0},
+	{"slice axis=1 start=-1 step=-2", SHAPE(3, 2, 5, 2), SHAPE0},
+	{"slice step=-1", SHAPE(1, 5), SHAPE0},
+	{"slice axis=-1 start=1 step=2", SHAPE(2, 3, 6), SHAPE0},
+	{"slice axis=1 start=1 step=3", SHAPE(2, 4, 7), SHAPE0},
+	{"slice axis=1 step=-1", SHAPE(2, 3, 40), SHAPE0},
+	{"pad 1 2", SHAPE(2, 3, 2), SHAPE0},
+	{"pad 0 2 axis=-1 value=7", SHAPE(2, 3, 2), SHAPE0},
+	{"concat", SHAPE(2, 2, 3), SHAPE(2, 4, 3)},
+	{"concat axis=1", SHAPE(3, 2, 3, 2), SHAPE(3, 2, 1, 2)},
+	{"roll 1", SHAPE(2, 5, 2), SHAPE0},
+	{"roll -7 axis=1", SHAPE(2, 2, 5), SHAPE0},
+#define STENCIL(TEXT)                                                                                                  \
+	{"laplacian " TEXT, SHAPE(1, 7), SHAPE0}, {"laplacian " TEXT, SHAPE(2, 5, 6), SHAPE0},                             \
+		{"laplacian " TEXT, SHAPE(3, 3, 4, 5), SHAPE0}, {"laplacian axes=0 " TEXT, SHAPE(2, 5, 6), SHAPE0},            \
+		{"laplacian axes=1 " TEXT, SHAPE(2, 5, 6), SHAPE0}, {"laplacian axes=0,1 " TEXT, SHAPE(3, 3, 4, 2), SHAPE0},   \
+		{"laplacian axes=0,2 " TEXT, SHAPE(3, 3, 2, 4), SHAPE0}, {"laplacian " TEXT, SHAPE(2, 1, 3), SHAPE0},          \
+		{"laplacian " TEXT, SHAPE(2, 3, 1), SHAPE0}, {"laplacian " TEXT, SHAPE(2, 2, 2), SHAPE0},                      \
+		{"laplacian " TEXT, SHAPE(1, 3), SHAPE0},                                                                      \
+	{                                                                                                                  \
+		"laplacian " TEXT, SHAPE(1, 4), SHAPE0                                                                         \
+	}
+	STENCIL(""),
+	STENCIL("boundary=zero dx=0.5"),
+	STENCIL("boundary=reflect dx=2"),
+	STENCIL("order=4 dx=0.3"),
+	STENCIL("order=8 boundary=zero"),
+	STENCIL("order=4 boundary=reflect"),
+	STENCIL("order=8 boundary=reflect"),
+	{"laplacian dx=0.5,2 order=6", SHAPE(2, 5, 40), SHAPE0},
+	{"laplacian axes=1,0 dx=0.5,2", SHAPE(2, 40, 5), SHAPE0},
+	{"laplacian order=6 boundary=reflect", SHAPE(1, 60), SHAPE0},
+#define WEIGHTED(TEXT)                                                                                                 \
+	{"stencil 0.5,-2,3 " TEXT, SHAPE(1, 70), SHAPE0}, {"stencil 0.5,-2,3 axis=1 " TEXT, SHAPE(3, 2, 5, 3), SHAPE0},    \
+		{"stencil 1,2,4,-8,16 axis=-1 " TEXT, SHAPE(2, 3, 9), SHAPE0},                                                 \
+		{"stencil 1,2,4,-8,16 " TEXT, SHAPE(2, 2, 3), SHAPE0},                                                         \
+		{"stencil 1,2,4,-8,16,0.1,0.2 " TEXT, SHAPE(2, 1, 5), SHAPE0},                                                 \
+	{                                                                                                                  \
+		"stencil 1,2,4,-8,16,0.1,0.2,0.3,0.4 " TEXT, SHAPE(1, 3), SHAPE0                                               \
+	}
+	WEIGHTED(""),
+	WEIGHTED("boundary=zero"),
+	WEIGHTED("boundary=reflect"),
+	{"conv1d", SHAPE(3, 2, 3, 8), SHAPE(3, 4, 3, 3)},
+	{"conv1d stride=2 padding=1", SHAPE(3, 2, 1, 9), SHAPE(3, 2, 1, 4)},
+	{"conv1d stride=3 padding=4", SHAPE(3, 1, 2, 5), SHAPE(3, 2, 2, 3)},
+	{"conv2d", SHAPE(4, 2, 2, 5, 6), SHAPE(4, 3, 2, 3, 3)},
+	{"conv2d stride=2,1 padding=0,2", SHAPE(4, 1, 2, 5, 4), SHAPE(4, 2, 2, 2, 3)},
+	{"conv2d stride=1,3 padding=3", SHAPE(4, 2, 1, 3, 4), SHAPE(4, 1, 1, 1, 1)},
+	{"conv2d padding=1", SHAPE(4, 1, 1, 20, 19), SHAPE(4, 1, 1, 3, 3)},
+	{"dropout 0.3 seed=7", SHAPE(2, 9, 11), SHAPE0},
+	{"dropout 0", SHAPE(1, 5), SHAPE0},
+#define LOSS(NAME)                                                                                                     \
+	{NAME, SHAPE(2, 3, 4), SHAPE(2, 3, 4)}, {NAME, SHAPE(2, 3, 4), SHAPE(1, 4)}, {NAME, SHAPE(1, 4), SHAPE(2, 3, 4)},  \
+		{NAME, SHAPE(2, 3, 1), SHAPE(2, 1, 4)}, {NAME, SHAPE(2, 3, 4), SHAPE0}, {NAME, SHAPE0, SHAPE0},                \
+	{                                                                                                                  \
+		NAME, SHAPE(2, 50, 60), SHAPE(2, 50, 1)                                                                        \
+	}
+	LOSS("mse"),
+	LOSS("mae"),
+	LOSS("huber"),
+	LOSS("huber delta=0.3"),
+	{"cross_entropy", SHAPE(2, 3, 5), SHAPE(1, 3)},
+	{"cross_entropy", SHAPE(1, 5), SHAPE0},
+	{"cross_entropy", SHAPE(3, 2, 3, 4), SHAPE(2, 2, 3)},
+	{"cast f64", SHAPE(2, 3, 4), SHAPE0},
+};
+enum { SAMPLES = sizeof samples / sizeof *samples };
+
+/* ---- running one ---- */
+
+struct setup {
+	enum op op;
+	struct attrs attrs;
+	struct type v, a, y, k;
+	struct arena arena;
+	const struct kernels *kernels;
+};
+
+/* "conv2d stride=2,1": positionals are numbers or words; lists are written with commas. */
+static inline void set_arguments(struct setup *s, const char *text)
+{
+	char copy[128], *rest = copy;
+	snprintf(copy, sizeof copy, "%s", text);
+	const char *token = strtok_r(copy, " ", &rest);
+	s->op = op_find(token);
+	ck_assert_msg(s->op < OP_COUNT, "%s", token);
+	attrs_default(&s->attrs, s->op);
+	for (int place = 0; (token = strtok_r(NULL, " ", &rest));) {
+		int64_t list[16];
+		double *numbers = arena_array(&s->arena, 16, sizeof *numbers); /* attributes refer to them */
+		const char *equals = strchr(token, '='), *value = equals ? equals + 1 : token;
+		struct complaint complaint = {.arena = &s->arena};
+		char name[32] = "", *end;
+		snprintf(name, sizeof name, "%.*s", equals ? (int)(equals - token) : 0, token);
+		struct argument a = {.kind = ARGUMENT_NUMBER,
+		                     .number = strtod(value, &end),
+		                     .word = value,
+		                     .integers = list,
+		                     .numbers = numbers};
+		a.integer = a.number == floor(a.number);
+		a.whole = a.integer ? (int64_t)a.number : 0;
+		if (*end == ',') {
+			a.kind = ARGUMENT_LIST;
+			for (const char *at = value; a.count < 16; at = end + 1) {
+				numbers[a.count] = strtod(at, &end);
+				a.integers = numbers[a.count] == floor(numbers[a.count]) ? a.integers : NULL;
+				list[a.count] = (int64_t)numbers[a.count];
+				a.count++;
+				if (*end != ',')
+					break;
+			}
+		} else if (!strcmp(value, "true") || !strcmp(value, "false")) {
+			a.kind = ARGUMENT_BOOL;
+			a.boolean = value[0] == 't';
+		} else if (*end) {
+			a.kind = ARGUMENT_WORD;
+		}
+		enum status status = attrs_set(&s->attrs, s->op, *name ? name : NULL, *name ? 0 : place++, &a, &complaint);
+		ck_assert_msg(status == STATUS_OK, "%s: %s", text, complaint.message ? complaint.message : "?");
+	}
+}
+
+/* Returns false if the shapes do not fit. */
+static inline bool begin(struct setup *s, const struct sample *sample, const struct kernels *kernels)
+{
+	struct complaint complaint = {.arena = &s->arena};
+	memset(s, 0, sizeof *s);
+	arena_init(&s->arena, &allocator_system);
+	set_arguments(s, sample->text);
+	s->kernels = kernels;
+	s->v = (struct type){kernels->dtype, sample->v};
+	s->a = (struct type){kernels->dtype, sample->a};
+	if (op_infer(s->op, &s->attrs, &s->v, op_table[s->op].operands ? &s->a : NULL, &s->y, &complaint)) {
+		arena_free(&s->arena);
+		return false;
+	}
+	s->k = op_keep_type(s->op, &s->attrs, &s->v, &s->a, &s->y, 0);
+	return true;
+}
+
+static inline size_t count_of(const struct type *type) { return (size_t)shape_count(&type->shape); }
+static inline bool wide(const struct type *type) { return dtype_compute(type->dtype) == DTYPE_F64; }
+
+static inline void *block_of(const struct type *type)
+{
+	void *block = NULL;
+	size_t bytes = (size_t)type_bytes(type);
+	ck_assert_int_eq(posix_memalign(&block, 64, bytes ? bytes : 1), 0);
+	memset(block, 0x7f, bytes);
+	return block;
+}
+
+static inline double get(const struct type *type, const void *array, size_t i)
+{
+	return wide(type) ? ((const double *)array)[i] : (double)((const float *)array)[i];
+}
+
+static inline void set(const struct type *type, void *array, size_t i, double value)
+{
+	if (wide(type))
+		((double *)array)[i] = value;
+	else
+		((float *)array)[i] = (float)value;
+}
+
+static inline double noise(uint64_t *state)
+{
+	*state = *state * 6364136223846793005U + 1442695040888963407U;
+	return (double)(*state >> 33) / 0x1p30 - 1;
+}
+
+static inline struct op_call call_of(const struct setup *s, bool backward)
+{
+	struct op_call call = {s->op, &s->attrs,  &s->v, &s->a, &s->y, 0, s->v.shape.ndim ? s->v.shape.dim[0] : 1,
+	                       NULL,  s->kernels, 0,     0,     NULL,  0, 0,
+	                       false};
+	int64_t bytes = op_scratch(s->op, &s->attrs, &s->v, &s->a, &s->y, backward ? SCRATCH_BACK : SCRATCH_FORWARD);
+	ck_assert_int_ge(bytes, 0);
+	ck_assert_int_eq(posix_memalign(&call.scratch, 64, bytes ? (size_t)bytes : 1), 0);
+	memset(call.scratch, 0xff, (size_t)bytes); /* NaN */
+	return call;
+}
+
+static inline bool keeps(const struct setup *s) { return op_table[s->op].keeps[0].kind != KEEP_NOTHING; }
+
+static inline void forward(const struct setup *s, void *y, const void *v, const void *a, void *k)
+{
+	struct op_call call = call_of(s, false);
+	void *const keep[MAX_KEEPS] = {k, NULL};
+	op_forward_get(s->op)(&call, y, v, a, keep);
+	free(call.scratch);
+}
+
+/* The derivative gets the arrays that its row declares, and no other. */
+static inline void vjp(const struct setup *s, void *dv, void *da, const void *g, const void *v, const void *a,
+                       const void *y, const void *k)
+{
+	struct op_call call = call_of(s, true);
+	const struct op_info *info = &op_table[s->op];
+	unsigned bits = (dv ? info->needs_v : 0) | (da ? info->needs_a : 0);
+	const void *const needs[MAX_NEEDS] = {bits & NEED_V ? v : NULL, bits & NEED_A ? a : NULL, bits & NEED_Y ? y : NULL,
+	                                      bits & NEED_K ? k : NULL, NULL};
+	op_vjp_get(s->op)(&call, dv, da, g, needs);
+	free(call.scratch);
+}
+
+/* Returns the operation that TEXT begins with. */
+static inline enum op op_named(const char *text)
+{
+	char name[32];
+	snprintf(name, sizeof name, "%.*s", (int)strcspn(text, " "), text);
+	return op_find(name);
+}
+
+/* Has OpenBLAS multiply, if it is installed. Returns whether it does. */
+static inline bool load_blas(struct arena *arena)
+{
+	struct diags diags;
+	arena_init(arena, &allocator_system);
+	diags_init(&diags, arena);
+	ck_assert_int_eq(blas_load(1, &diags), STATUS_OK);
+	return !strcmp(blas_name(), "openblas");
+}
+
+#endif
