@@ -126,6 +126,7 @@ def log1p_cubic_weight(f):
     return max(abs(f ** 3 / log1p(f)), mpf(10) ** -9) if f else mpf(10) ** -9
 
 
+ZEROS = {}  # of the tables' functions times their argument
 TABLES = {
     # name: (function, weight, low, high, degree)
     'EXP_EVEN': (cosh_tail, lambda z: z if z else mpf(10) ** -30, 0, Z, 2),
@@ -185,6 +186,31 @@ TABLES['TAIL_FLOAT'] = (tail_tail, lambda t: max(abs(t), mpf(10) ** -4) / (1 + t
                         gelu_last(GELU_CENTRE), 9)
 TABLES['SLOPE_FLOAT'] = (centred(slope_over_zero, SLOPE_CENTRE), lambda t: 1 / centred(slope_over_zero, SLOPE_CENTRE)(t),
                          -1, gelu_last(SLOPE_CENTRE), 9)
+
+# Around their zeros, as functions of the distance to it: derivatives of gelu, of its form by tanh, and of silu.
+CUBIC, SLOPE = mpf('0.044715'), 2 * sqrt(2 / pi)
+sigmoid = lambda x: 1 / (1 + exp(-x))
+gelu_tanh = lambda x: SLOPE * (x + CUBIC * x ** 3)
+DERIVATIVES = {
+    'GELU_DOUBLE': lambda x: erfc(-x / sqrt(mpf(2))) / 2 + x * exp(-x * x / 2) / sqrt(2 * pi),
+    'GELU_TANH_DOUBLE': lambda x: sigmoid(gelu_tanh(x)) * (1 + x * sigmoid(-gelu_tanh(x)) * SLOPE *
+                                                           (1 + 3 * CUBIC * x * x)),
+    'SILU_DOUBLE': lambda x: sigmoid(x) * (1 + x * sigmoid(-x)),
+}
+
+
+def over_zero(f, zero):
+    at = diff(f, zero)
+    return lambda t: f(zero + t) / t if abs(t) > mpf(10) ** -20 else at
+
+
+for name, f in DERIVATIVES.items():
+    zero = findroot(f, -1)
+    low, high, degree = {'SILU_DOUBLE': ('-2.2', '-0.7', 18), 'GELU_DOUBLE': ('-1.5', '-0.25', 17),
+                         'GELU_TANH_DOUBLE': ('-1.5', '-0.25', 19)}[name]
+    slope = over_zero(f, zero)
+    TABLES[name] = (slope, lambda t, slope=slope: 1 / slope(t), mpf(low) - zero, mpf(high) - zero, degree)
+    ZEROS[name] = zero
 
 
 def nearest_float(x):
@@ -258,6 +284,9 @@ def main():
         worst, c = remez(function, weight, low, high, degree)
         print('/* %s: degree %d on [%s, %s], error 2^%s */' %
               (name, degree, mp.nstr(mpf(low), 6), mp.nstr(mpf(high), 6), mp.nstr(log(worst, 2), 5)))
+        if name in ZEROS:
+            first = float(ZEROS[name])
+            print('/* zero at %s + %s */' % (first.hex(), float(ZEROS[name] - first).hex()))
         print('#define %s(X) %s' % (name, ', '.join('X(%s)' % float(x).hex() for x in c)))
 
 

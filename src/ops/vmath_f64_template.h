@@ -371,59 +371,86 @@ LANEWISE vd times_sigmoid(vd x, vd high, vd low)
 
 LANEWISE vd silu_d(vd x) { return times_sigmoid(x, x, splat_d(0)); }
 
-/* 1 - sigmoid(x); *S: sigmoid(x) */
-LANEWISE vd sigmoid_rest(vd x, vl negative, vd *s)
+/* 1 - sigmoid(x + low); *S: sigmoid(x + low) */
+LANEWISE vd sigmoid_rest(vd x, vd low, vd *s)
 {
-	const vd z = exp_d(-abs_d(x));
+	const vl negative = x < splat_d(0);
+	const vd z = exp_shifted(-abs_d(x), select_d(negative, low, -low), 0);
 	const vd half = splat_d(1) / (splat_d(1) + z);
 
 	*s = select_d(negative, z * half, half);
 	return select_d(negative, half, z * half);
 }
 
+/*
+ * Defines NAME_near_zero(x), a derivative around its zero, ZERO + REST: a polynomial (coefficients.py) times the distance to
+ * the zero. The terms of the derivative's formula cancel there.
+ */
+#define NEAR_ZERO(NAME, ZERO, REST, ...)                                                                               \
+	LANEWISE vd NAME##_near_zero(vd x)                                                                                 \
+	{                                                                                                                  \
+		const vd t = (x - splat_d(ZERO)) - splat_d(REST);                                                              \
+		return t * POLYNOMIAL_HALVES(t, __VA_ARGS__);                                                                  \
+	}
+/* y, but F(x) in lanes where LOW < x < HIGH */
+#define BETWEEN(LOW, HIGH, F, X, Y) select_d((X > splat_d(LOW)) & (X < splat_d(HIGH)), F(X), Y)
+NEAR_ZERO(silu, -0x1.474973c84120bp+0, -0x1.f8d74bc9ac154p-54, 0x1.be1410460527fp-3, 0x1.2c563458cc0adp-3,
+          0x1.353eb573ca439p-6, -0x1.f2d0e32bc2c92p-7, -0x1.b0f82c498e624p-8, 0x1.098e92bab3576p-13,
+          0x1.a2a7caf037725p-11, 0x1.8574d118ad516p-13, -0x1.57238d999714fp-15, -0x1.f2d88ee32d834p-16,
+          -0x1.8af3f4a0e8d1ep-19, 0x1.3adfa65b6440dp-19, 0x1.cdabe40406838p-21, -0x1.0544cc922ad76p-25,
+          -0x1.8d465e9ccce8fp-24, -0x1.45a361c340fa0p-26, 0x1.277a26f010e63p-28, 0x1.7ed0087f3c1f1p-29,
+          0x1.dad5f8af89c93p-32)
+
 LANEWISE vd silu_derivative_d(vd x)
 {
 	vd s;
-	const vd rest = sigmoid_rest(x, x < splat_d(0), &s);
-	return fma_d(x * s, rest, s);
+	const vd rest = sigmoid_rest(x, splat_d(0), &s);
+	return BETWEEN(-2.2, -0.7, silu_near_zero, x, s * fma_d(x, rest, splat_d(1)));
 }
 
-/* 2 sqrt(2/pi) (x + 0.044715 x^3) as a sum of two doubles */
-LANEWISE vd gelu_tanh_argument(vd x, vd *low)
+/* w = linear (1 + cubic) = 2 sqrt(2/pi) (x + 0.044715 x^3); HIGH + LOW is w, and CUBIC_LOW what the rounding of CUBIC lost */
+struct gelu_argument {
+	vd high, low, linear, cubic, cubic_low;
+};
+LANEWISE struct gelu_argument gelu_tanh_argument(vd x)
 {
-	vd square_low, cubic_low, sum_low, scaled_low, product_low;
+	struct gelu_argument w;
+	vd square_low, sum_low, linear_low, product_low;
 	const vd square = two_product(x, x, &square_low);
-	const vd cubic = two_product(splat_d(0x1.6e4e26d4801f7p-5), square, &cubic_low);
-	cubic_low += splat_d(0x1.6e4e26d4801f7p-5) * square_low + splat_d(0x1.441355475a31ap-59) * square;
-	const vd sum = two_sum(splat_d(1), cubic, &sum_low);
-	sum_low += cubic_low;
-	const vd scaled = two_product(x, splat_d(0x1.9884533d43651p+0), &scaled_low);
-	scaled_low -= x * splat_d(0x1.cbc0d30ebfd15p-54);
-	const vd product = two_product(scaled, sum, &product_low);
-	*low = product_low + (scaled * sum_low + scaled_low * sum);
-	return product;
+	w.cubic = two_product(splat_d(0x1.6e4e26d4801f7p-5), square, &w.cubic_low);
+	w.cubic_low += splat_d(0x1.6e4e26d4801f7p-5) * square_low + splat_d(0x1.441355475a31ap-59) * square;
+	const vd sum = two_sum(splat_d(1), w.cubic, &sum_low);
+	sum_low += w.cubic_low;
+	w.linear = two_product(x, splat_d(0x1.9884533d43651p+0), &linear_low);
+	linear_low -= x * splat_d(0x1.cbc0d30ebfd15p-54);
+	w.high = two_product(w.linear, sum, &product_low);
+	w.low = product_low + (w.linear * sum_low + linear_low * sum);
+	return w;
 }
 
 LANEWISE vd gelu_tanh_d(vd x)
 {
-	vd low;
-	const vd high = gelu_tanh_argument(clamp_d(x, -40, 40), &low);
-	return times_sigmoid(x, high, low);
+	const struct gelu_argument w = gelu_tanh_argument(clamp_d(x, -40, 40));
+	return times_sigmoid(x, w.high, w.low);
 }
 
-/* dw uses a clamped x: the square of a large x would overflow, and s or `rest` is 0 there. At infinity x * 0 is NaN. */
+NEAR_ZERO(gelu_tanh, -0x1.81429f9e97e4dp-1, 0x1.4f523ed77dbdcp-55, 0x1.b8bacd2c96b91p-2, 0x1.8cd1a2b2fff33p-2, -0x1.029615edb0723p-6, -0x1.d2b77346472d4p-4, -0x1.104a83edc322fp-6, 0x1.427996dc3ead7p-6, 0x1.58c9ed72b58fdp-8, -0x1.3d8d6428158cfp-9, -0x1.e63f2a4366107p-11, 0x1.14bf8ed5ae88ap-12, 0x1.04939e87924e7p-13, -0x1.253c9ea839c14p-15, -0x1.0ba6bbd27912ap-16, 0x1.8d34711236fd6p-18, 0x1.47d9d2e411517p-19, -0x1.08365acc9240ap-20, -0x1.e19e7133c10eap-22, 0x1.011f646c70b84p-23, 0x1.689655a3382b3p-24, 0x1.4d9e3a62a85a6p-27)
+
+/*
+ * With z = exp(-|w|), and x w' = w + 2 linear cubic: (1 + z (1 + x w')) / (1 + z)^2 for w > 0, z (z + 1 + x w') / (1 + z)^2
+ * for w < 0. At infinity, x - x is NaN.
+ */
 LANEWISE vd gelu_tanh_derivative_d(vd x)
 {
-	vd low;
-	const vd near = clamp_d(x, -40, 40);
-	const vd high = gelu_tanh_argument(near, &low);
-	vd s;
-	vd rest = sigmoid_rest(high, x < splat_d(0), &s);
-	const vd by_low = s * rest * low; /* the sigmoid's derivative times what its argument lacks */
-	s = s + by_low;
-	rest = rest - by_low;
-	const vd dw = splat_d(0x1.9884533d43651p+0) * (splat_d(1) + splat_d(3 * 0.044715) * near * near);
-	return s + x * s * (rest * dw);
+	const struct gelu_argument w = gelu_tanh_argument(clamp_d(x, -40, 40));
+	const vl negative = w.high < splat_d(0);
+	const vd z = exp_shifted(-abs_d(w.high), select_d(negative, w.low, -w.low), 0), sum = splat_d(1) + z;
+	vd product_low, product_rest, lost;
+	const vd twice = w.linear + w.linear, product = two_product(twice, w.cubic, &product_low);
+	const vd grown = two_sum(splat_d(1), two_sum(w.high, product, &product_rest), &lost);
+	const vd rest = (lost + product_rest + product_low) + fma_d(twice, w.cubic_low, w.low);
+	const vd above = select_d(negative, z * (grown + (z + rest)), fma_d(z, grown + rest, splat_d(1)));
+	return BETWEEN(-1.5, -0.25, gelu_tanh_near_zero, x, above / (sum * sum) + (x - x));
 }
 
 /* The normal distribution function, |x| <= 40; *GAUSS: exp(-x^2 / 2). erfc' corrects for `low`, u's rounding error. */
@@ -459,9 +486,13 @@ LANEWISE vd gelu_d(vd x)
 	return repaired_d(x < splat_d(-37), x, x * normal_d(clamp_d(x, -40, 40), &gauss), gelu_tail);
 }
 
+NEAR_ZERO(gelu, -0x1.80ead197f00b4p-1, 0x1.13e74c58cada8p-56, 0x1.b9d98fa5a3215p-2, 0x1.8d9a941de3ac6p-2, -0x1.2a2ef9bb864e6p-6, -0x1.d2fa4c17c8059p-4, -0x1.e408824500935p-7, 0x1.3e346def51fb8p-6, 0x1.297b9d71c382bp-8, -0x1.258a6d8c21bf3p-9, -0x1.8680f823e806dp-11, 0x1.86c8659acf610p-13, 0x1.69613f017e9a2p-14, -0x1.784a4f8d7a440p-17, -0x1.0406140e7ee78p-17, 0x1.cfeb7760b13a1p-22, 0x1.3317b94bf00d8p-21, 0x1.437240a484c7fp-30, -0x1.35ee362cf43c8p-25, -0x1.436ada268f42fp-28)
+
 LANEWISE vd gelu_derivative_d(vd x)
 {
 	vd gauss;
 	const vd phi = normal_d(clamp_d(x, -40, 40), &gauss);
-	return phi + x * (gauss * splat_d(0x1.9884533d43651p-2));
+	return BETWEEN(-1.5, -0.25, gelu_near_zero, x, fma_d(x, gauss * splat_d(0x1.9884533d43651p-2), phi));
 }
+#undef NEAR_ZERO
+#undef BETWEEN

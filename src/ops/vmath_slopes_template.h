@@ -252,9 +252,8 @@ TIMES_SLOPE_F(gelu_slope, BELOW(f, -12), gelu_derivative_f(x))
 LANEWISE vd gelu_tanh_slope_lane(vd g, vd x) { return g * gelu_tanh_derivative_lane(x); }
 LANEWISE vd gelu_tanh_root(vd x)
 {
-	vd low;
-	const vd high = gelu_tanh_argument(clamp_d(x, -40, 40), &low);
-	return exp_shifted(splat_d(0.5) * high, splat_d(0.5) * low, 0);
+	const struct gelu_argument w = gelu_tanh_argument(clamp_d(x, -40, 40));
+	return exp_shifted(splat_d(0.5) * w.high, splat_d(0.5) * w.low, 0);
 }
 LANEWISE vd gelu_tanh_tail_factor(vd x)
 {

@@ -17,29 +17,32 @@
 	LANEWISE VECTOR NAME(VECTOR x, const REAL *c, int count)                                                           \
 	{                                                                                                                  \
 		VECTOR sum = splat_##TYPE(c[count - 1]);                                                                       \
-		_Pragma("GCC unroll 16")                                                                                       \
+		_Pragma("GCC unroll 24")                                                                                       \
 		for (int i = count - 2; i >= 0; i--)                                                                           \
 			sum = fma_##TYPE(sum, x, splat_##TYPE(c[i]));                                                              \
 		return sum;                                                                                                    \
 	}
 HORNER(polynomial, vd, double, d)
+/* The same but for rounding, with half the wait: even and odd powers are two chains of operations, in x^2. */
+#define HORNER_HALVES(NAME, VECTOR, REAL, TYPE)                                                                        \
+	LANEWISE VECTOR NAME(VECTOR x, const REAL *c, int count)                                                           \
+	{                                                                                                                  \
+		const VECTOR z = x * x;                                                                                        \
+		VECTOR half[2] = {splat_##TYPE(c[(count - 1) / 2 * 2]), splat_##TYPE(c[count / 2 * 2 - 1])};                   \
+		_Pragma("GCC unroll 24")                                                                                       \
+		for (int i = count - 3; i >= 0; i--)                                                                           \
+			half[i % 2] = fma_##TYPE(half[i % 2], z, splat_##TYPE(c[i]));                                              \
+		return fma_##TYPE(half[1], x, half[0]);                                                                        \
+	}
+HORNER_HALVES(polynomial_halves, vd, double, d)
 #if ISA_FMA
 HORNER(polynomial_f, vf, float, f)
-
-/* The same but for rounding, with half the wait: even and odd powers are two chains of operations, in x^2. */
-LANEWISE vf polynomial_halves_f(vf x, const float *c, int count)
-{
-	const vf z = x * x;
-	vf half[2] = {splat_f(c[(count - 1) / 2 * 2]), splat_f(c[count / 2 * 2 - 1])};
-#pragma GCC unroll 16
-	for (int i = count - 3; i >= 0; i--)
-		half[i % 2] = fma_f(half[i % 2], z, splat_f(c[i]));
-	return fma_f(half[1], x, half[0]);
-}
+HORNER_HALVES(polynomial_halves_f, vf, float, f)
 #endif
 #define COEFFICIENTS(REAL, ...)                                                                                        \
 	(const REAL[]){__VA_ARGS__}, (int)(sizeof((const REAL[]){__VA_ARGS__}) / sizeof(REAL))
 #define POLYNOMIAL(X, ...) polynomial(X, COEFFICIENTS(double, __VA_ARGS__))
+#define POLYNOMIAL_HALVES(X, ...) polynomial_halves(X, COEFFICIENTS(double, __VA_ARGS__))
 #define POLYNOMIAL_F(X, ...) polynomial_f(X, COEFFICIENTS(float, __VA_ARGS__))
 #define POLYNOMIAL_HALVES_F(X, ...) polynomial_halves_f(X, COEFFICIENTS(float, __VA_ARGS__))
 
