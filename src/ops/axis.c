@@ -67,14 +67,53 @@ FORWARD(softmax) { walk_axis(call, &(struct line_arrays){.in = {v}, .out = y}, s
 LINES(product_sum_lines) { loops->sum.products(at->wide[0], at->wide[1], at->in[1], at->in[0], n, count); }
 LINES(cotangent_sum_lines) { loops->sum.values(at->wide[0], at->wide[1], at->in[1], n, count); }
 
-/* dv = y * (g - sum(g * y)) */
+/*
+ * Sets PLACE[i] to the index of the element of line i that is above BOUND, if that can be only one; else to N. A line that
+ * goes on in other blocks has none.
+ */
+static void find_dominant(const struct loops *loops, const struct line_arrays *at, double bound, struct lines lines,
+                          size_t place[LINES_SOME])
+{
+	double largest[LINES_SOME];
+	if (lines.n > 0 && !at->wide[0])
+		loops->largest(largest, lines.data, lines.n, lines.count);
+	for (size_t i = 0; i < lines.count; i++) {
+		place[i] = lines.n;
+		if (lines.n == 0 || at->wide[0] || !(largest[i] > bound))
+			continue;
+		for (place[i] = 0; element_get(loops->dtype, lines.data, i * lines.n + place[i]) != largest[i];)
+			place[i]++;
+	}
+}
+
+/* Returns the sum of LINE's N elements but that at PLACE. */
+static double sum_of_others(const struct loops *loops, const void *line, size_t n, size_t place)
+{
+	double before, before_rest, behind, behind_rest;
+	loops->sum.values(&before, &before_rest, line, place, 1);
+	loops->sum.values(&behind, &behind_rest, element_at(line, element_size(loops->dtype), (int64_t)place + 1),
+	                  n - place - 1, 1);
+	sum_add(&before, &before_rest, behind, behind_rest);
+	return before + before_rest;
+}
+
+/*
+ * dv = y * (g - sum(g * y)). If one y is so near 1 that the difference cancels, its derivative is less the sum of the
+ * others, since all together are 0.
+ */
 LINES(softmax_derivative_lines)
 {
 	const void *y = at->in[0], *g = at->in[1];
 	double own[LINES_SOME];
+	size_t place[LINES_SOME];
+	find_dominant(loops, at, 0.5, (struct lines){y, n, count}, place);
 	if (!at->wide[0])
 		loops->sum.products(own, NULL, g, y, n, count);
 	loops->softmax_derivative(at->out, g, y, at->wide[0] ? at->wide[0] : own, n, count);
+	for (size_t i = 0; i < count; i++)
+		if (place[i] < n)
+			element_set(loops->dtype, at->out, i * n + place[i],
+			            0 - sum_of_others(loops, line_at(loops, at->out, n, i), n, place[i]));
 }
 
 VJP(softmax) { walk_axis(call, &(struct line_arrays){.in = {needs[2], g}, .out = dv}, softmax_derivative_lines); }
@@ -85,7 +124,7 @@ LINES(log_softmax_lines)
 	double largest[LINES_SOME], sum[LINES_SOME], rest[LINES_SOME];
 	lines_largest(loops, largest, (struct lines){at->in[0], n, count});
 	loops->subtract(at->out, at->in[0], largest, n, count);
-	lines_sum_exp(call, loops, NULL, (struct lines){at->out, n, count}, zeros, (struct wide_sums){sum, rest});
+	lines_sum_exp(call, loops, NULL, (struct lines){at->out, n, count}, zeros, (struct wide_sums){sum, rest, NULL});
 	for (size_t i = 0; i < count; i++)
 		sum[i] = log_of_sum(sum[i], rest[i]);
 	loops->subtract(at->out, at->out, sum, n, count);
@@ -96,7 +135,8 @@ FORWARD(log_softmax) { walk_axis(call, &(struct line_arrays){.in = {v}, .out = y
 /* Makes the derivatives of line I again where SUM makes what they take from g large, though exp(y) underflows. */
 static void put_small_shares(const struct loops *loops, const struct line_arrays *at, size_t i, double sum, size_t n)
 {
-	const double underflows = loops->dtype == DTYPE_F64 ? -700 : -86;
+	const bool all = loops->dtype == DTYPE_F32 && !(fabs(sum) < 0x1p100); /* the sum of floats may be none */
+	const double underflows = all ? 1 : loops->dtype == DTYPE_F64 ? -700 : -86;
 	double smallest;
 	loops->smallest(&smallest, line_at(loops, at->in[0], n, i), n, 1);
 	if (!(smallest < underflows))
@@ -108,17 +148,28 @@ static void put_small_shares(const struct loops *loops, const struct line_arrays
 	}
 }
 
-/* dv = g - exp(y) * sum(g) */
+/*
+ * dv = g - exp(y) * sum(g). If one y is so near 0 that the difference may cancel, its derivative is that of the others'
+ * cotangents: -others - expm1(y) * sum(g).
+ */
 LINES(log_softmax_derivative_lines)
 {
 	double own[LINES_SOME], *const sum = at->wide[0] ? at->wide[0] : own;
+	size_t place[LINES_SOME];
+	find_dominant(loops, at, -0.6875, (struct lines){at->in[0], n, count}, place);
 	lines_exp(call, at->out, at->in[0], n * count);
 	if (!at->wide[0])
 		loops->sum.values(own, NULL, at->in[1], n, count);
 	loops->log_softmax_derivative(at->out, at->in[1], sum, n, count);
-	for (size_t i = 0; i < count; i++)
+	for (size_t i = 0; i < count; i++) {
 		if (fabs(sum[i]) > 1 && isfinite(sum[i]))
 			put_small_shares(loops, at, i, sum[i], n);
+		if (place[i] < n && isfinite(sum[i])) {
+			const double others = sum_of_others(loops, line_at(loops, at->in[1], n, i), n, place[i]);
+			const double y = element_get(loops->dtype, at->in[0], i * n + place[i]);
+			element_set(loops->dtype, at->out, i * n + place[i], (0 - others) - expm1(y) * sum[i]);
+		}
+	}
 }
 
 VJP(log_softmax)
@@ -158,9 +209,10 @@ FORWARD(layernorm)
 LINES(normalize_sum_lines)
 {
 	const void *y = at->in[0], *g = at->in[1];
+	const struct lines lines = {g, n, count};
 	if (call->op == OP_layernorm)
-		loops->sum.values(at->wide[2], at->wide[3], g, n, count);
-	loops->sum.products(at->wide[0], at->wide[1], g, y, n, count);
+		lines_sums(loops, lines, NULL, (struct wide_sums){at->wide[2], at->wide[3], at->wide[5]});
+	lines_sums(loops, lines, y, (struct wide_sums){at->wide[0], at->wide[1], at->wide[4]});
 }
 
 /* True if the scale of P makes derivatives of doubles large, though what it multiplies may underflow. */
@@ -194,20 +246,20 @@ static void put_slopes(const struct loops *loops, const struct line_arrays *at, 
 /* dv = scale * (g - mean(g) - y * mean(g * y)); rmsnorm has no mean(g) */
 LINES(normalize_derivative_lines)
 {
-	double own[4][LINES_SOME] = {{0}};
+	const void *y = at->in[0], *g = at->in[1];
+	double own[2][LINES_SOME] = {{0}};
 	struct normalization p[LINES_SOME];
-	struct line_arrays with = *at;
 	const bool given = at->wide[0] != NULL;
-	const double rows = given ? (double)call->whole : (double)n;
-	for (int k = 0; !given && k < 4; k++)
-		with.wide[k] = own[k];
-	if (!given)
-		normalize_sum_lines(call, loops, &with, n, count);
-	const double *const product = with.wide[0], *const sum = with.wide[given ? 1 : 2];
+	const double *const product = given ? at->wide[0] : own[0], *const mean = given ? at->wide[1] : own[1];
+	if (!given) {
+		const struct lines lines = {g, n, count};
+		lines_means(loops, lines, y, (double)n, own[0]);
+		if (call->op == OP_layernorm)
+			lines_means(loops, lines, NULL, (double)n, own[1]);
+	}
 	for (size_t i = 0; i < count; i++)
-		p[i] = (struct normalization){.mean = sum_quotient(sum[i], own[3][i], rows),
-		                              .product = sum_quotient(product[i], own[1][i], rows),
-		                              .scale = element_get(loops->dtype, at->short_in[0], i)};
+		p[i] = (struct normalization){
+			.mean = mean[i], .product = product[i], .scale = element_get(loops->dtype, at->short_in[0], i)};
 	size_t done = 0;
 	for (size_t i = 0; i < count; i++) {
 		if (!has_large_slopes(loops, &p[i]))

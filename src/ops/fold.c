@@ -4,13 +4,14 @@
  *
  *     state      parts for each element of the result, or of a row                            operations
  *     extreme    the extreme                                                                  amax amin
- *     sum        the sum, its rounding error (Neumaier 1974)                                  sum mean losses
+ *     sum        the sum, its rounding error (Neumaier 1974)                                  sum
+ *     mean       the sum, its error, a scale that keeps it in range                           mean losses
  *     product    a number, and an exponent of 2 that is 0 within its range                    prod
  *     squares    the sum, its error, the scale of the squares                                 norm rmsnorm
  *     exponents  the sum, its error, the shift of the exponents (Milakov, Gimelshein 2018)    logsumexp softmax log_softmax
  *     moments    the sum, its error, the squared deviations, their error, the number of rows, var std layernorm
  *                the scale (Chan, Golub, LeVeque 1979)
- *     sums       two sums, each with its error                                                derivative of layernorm
+ *     means      two sums, each with its error, and their scales                              derivative of layernorm
  *     factors    a product, as above, and the numbers of zeros and of infinities beside it    derivative of prod
  */
 #include <math.h>
@@ -22,18 +23,20 @@
 enum state_kind {
 	STATE_EXTREME,
 	STATE_SUM,
+	STATE_MEAN,
 	STATE_PRODUCT,
 	STATE_SQUARES,
 	STATE_EXPONENTS,
 	STATE_MOMENTS,
-	STATE_SUMS,
+	STATE_MEANS,
 	STATE_FACTORS
 };
 
 static enum state_kind kind_of(struct fold_op fold)
 {
 	if (fold.back)
-		return fold.op == OP_layernorm || fold.op == OP_rmsnorm ? STATE_SUMS
+		return fold.op == OP_layernorm || fold.op == OP_rmsnorm ? STATE_MEANS
+		       : fold.op == OP_var || fold.op == OP_std         ? STATE_MEAN
 		       : fold.op == OP_prod                             ? STATE_FACTORS
 		                                                        : STATE_SUM;
 	switch (fold.op) {
@@ -53,22 +56,25 @@ static enum state_kind kind_of(struct fold_op fold)
 	case OP_var:
 	case OP_std:
 		return STATE_MOMENTS;
-	default:
+	case OP_sum:
 		return STATE_SUM;
+	default: /* mean and losses */
+		return STATE_MEAN;
 	}
 }
 
 int fold_parts(struct fold_op fold)
 {
-	static const int parts[] = {[STATE_EXTREME] = 1,   [STATE_SUM] = 2,     [STATE_PRODUCT] = 2, [STATE_SQUARES] = 3,
-	                            [STATE_EXPONENTS] = 3, [STATE_MOMENTS] = 6, [STATE_SUMS] = 4,    [STATE_FACTORS] = 4};
+	static const int parts[] = {
+		[STATE_EXTREME] = 1, [STATE_SUM] = 2,   [STATE_PRODUCT] = 2, [STATE_SQUARES] = 3, [STATE_EXPONENTS] = 3,
+		[STATE_MOMENTS] = 6, [STATE_MEANS] = 6, [STATE_FACTORS] = 4, [STATE_MEAN] = 3};
 	return parts[kind_of(fold)];
 }
 
 /* Returns the doubles of the statistics for each element of a row: see finish_norm and finish_back. */
 static int statistics_of(struct fold_op fold)
 {
-	return !fold.back ? 2 : kind_of(fold) == STATE_FACTORS ? 4 : kind_of(fold) == STATE_SUMS ? 2 : 1;
+	return !fold.back ? 2 : kind_of(fold) == STATE_FACTORS ? 4 : kind_of(fold) == STATE_MEANS ? 2 : 1;
 }
 
 int64_t fold_count(enum op op, const struct type *v, const struct type *y)
@@ -116,7 +122,7 @@ LINES(state_lines)
 		break;
 	case STATE_EXPONENTS:
 		lines_largest(loops, wide[2], lines);
-		lines_sum_exp(call, loops, NULL, lines, wide[2], (struct wide_sums){wide[0], wide[1]});
+		lines_sum_exp(call, loops, NULL, lines, wide[2], (struct wide_sums){wide[0], wide[1], NULL});
 		break;
 	case STATE_MOMENTS:
 		lines_moments(loops, lines, (struct line_moments){wide[0], wide[1], wide[2], wide[3], wide[5]});
@@ -134,12 +140,15 @@ void fold_partial(const struct op_call *call, double *state, const void *v, cons
 	struct line_arrays to = {.out = NULL};
 	for (int i = 0; i < fold_parts((struct fold_op){call->op, false}); i++)
 		to.wide[i] = state + i * count;
-	if (call->op == OP_sum || call->op == OP_mean)
-		sum_partial_axes(call, state, state + count, v);
-	else if (op_table[call->op].scope == SCOPE_SUM)
-		sum_partial_loss(call, state, state + count, v, a, keep ? keep[0] : NULL);
-	else
+	if (call->op == OP_sum || call->op == OP_mean) {
+		sum_partial_axes(call, (struct wide_sums){to.wide[0], to.wide[1], to.wide[2]}, v);
+	} else if (op_table[call->op].scope == SCOPE_SUM) {
+		struct mean_sum sum = call->more ? (struct mean_sum){state[0], state[1], state[2]} : (struct mean_sum){0};
+		sum_partial_loss(call, &sum, v, a, keep ? keep[0] : NULL);
+		memcpy(state, (const double[]){sum.hi, sum.lo, sum.scale}, sizeof sum);
+	} else {
 		reduction_walk(call, to, v, state_lines);
+	}
 }
 
 void fold_partial_back(const struct op_call *call, double *state, const void *g, const void *const needs[MAX_NEEDS])
@@ -285,6 +294,16 @@ static void add_moments(const struct state_pair *p)
 	*part(p, 5) = scale;
 }
 
+/* Adds the sum whose parts are K[0], K[1], and whose scale is K[2]. */
+static void add_mean(const struct state_pair *p, const int k[3])
+{
+	struct mean_sum sum = {*part(p, k[0]), *part(p, k[1]), *part(p, k[2])};
+	mean_add(&sum, (struct mean_sum){from(p, k[0]), from(p, k[1]), from(p, k[2])});
+	*part(p, k[0]) = sum.hi;
+	*part(p, k[1]) = sum.lo;
+	*part(p, k[2]) = sum.scale;
+}
+
 static void add_factors(const struct state_pair *p)
 {
 	const struct split_product one = split(*part(p, 0)), other = split(from(p, 0));
@@ -304,9 +323,12 @@ static void add_state(enum op op, enum state_kind kind, const struct state_pair 
 	case STATE_SUM:
 		sum_add(first, part(p, 1), from(p, 0), from(p, 1));
 		break;
-	case STATE_SUMS:
-		sum_add(first, part(p, 1), from(p, 0), from(p, 1));
-		sum_add(part(p, 2), part(p, 3), from(p, 2), from(p, 3));
+	case STATE_MEAN:
+		add_mean(p, (const int[]){0, 1, 2});
+		break;
+	case STATE_MEANS:
+		add_mean(p, (const int[]){0, 1, 4});
+		add_mean(p, (const int[]){2, 3, 5});
 		break;
 	case STATE_FACTORS:
 		*part(p, 2) += from(p, 2);
@@ -363,15 +385,25 @@ static void finish_norm(const struct op_call *call, double *y, const double *sta
 	}
 }
 
-/* Stores the statistics of a derivative: the sums, for var and std the mean, for prod the state. */
+/* Stores the statistics of a derivative: the sum, the mean or means, for prod the state. */
 static void finish_back(const struct op_call *call, double *y, const double *state, int64_t count)
 {
 	const struct fold_op fold = {call->op, true};
-	const bool mean = call->op == OP_var || call->op == OP_std, factors = kind_of(fold) == STATE_FACTORS;
+	const enum state_kind kind = kind_of(fold);
+	const double rows = (double)call->whole;
 	for (int k = 0; k < statistics_of(fold); k++)
 		for (int64_t i = 0; i < count; i++) {
-			const double *at = state + (factors ? k : 2 * k) * count + i;
-			y[k * count + i] = factors ? at[0] : mean ? reduction_mean(call, at[0], at[count]) : at[0] + at[count];
+			const double *at = state + (kind == STATE_FACTORS ? k : 2 * k) * count + i;
+			const double scale = state[(kind == STATE_MEANS ? 4 + k : kind == STATE_MEAN ? 2 : 0) * count + i];
+			double *const to = &y[k * count + i];
+			if (kind == STATE_FACTORS)
+				*to = at[0];
+			else if (kind == STATE_SUM)
+				*to = at[0] + at[count];
+			else if (kind == STATE_MEAN)
+				*to = reduction_mean(call, (struct mean_sum){at[0], at[count], scale});
+			else
+				*to = sum_quotient(at[0], at[count], rows) * scale;
 		}
 }
 
@@ -393,7 +425,10 @@ void fold_finish(const struct op_call *call, bool back, void *y, const double *s
 		elements_set(dtype, y, hi, (size_t)count);
 		break;
 	case STATE_SUM:
-		sums_store(dtype, y, hi, lo, axes ? reduction_divisor(call) : loss_divisor(call), (size_t)count);
+	case STATE_MEAN:
+		sums_store(dtype, y,
+		           (struct wide_sums){writable(hi), writable(lo), call->op == OP_sum ? NULL : writable(third)},
+		           axes ? reduction_divisor(call) : loss_divisor(call), (size_t)count);
 		break;
 	case STATE_PRODUCT:
 		for (int64_t i = 0; i < count; i++)

@@ -10,8 +10,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/checked.h"
-
 struct axis_view axis_view_named(const struct attrs *attrs, const struct shape *shape)
 {
 	int axis = 0;
@@ -168,6 +166,68 @@ struct reduction reduction_named(const struct attrs *attrs, const struct shape *
 	return reduction_of(shape, reduced);
 }
 
+/* Elements STEP apart, each multiplied by OTHER's unless that is NULL. */
+struct far_line {
+	const double *v, *other;
+	size_t n;
+	int64_t step;
+};
+
+/* Stores the sum of LINE over SUM_FAR in *HI and *LO. Returns false if an element or a product is not finite. */
+static bool sum_far(const struct far_line *line, double *hi, double *lo)
+{
+	double sum = 0, rest = 0;
+	for (size_t i = 0; i < line->n; i++) {
+		const int64_t at = (int64_t)i * line->step;
+		const double x = line->v[at] / SUM_FAR, term = line->other ? x * line->other[at] : x;
+		if (!isfinite(term))
+			return false;
+		sum_add(&sum, &rest, term, 0);
+	}
+	*hi = sum;
+	*lo = rest;
+	return true;
+}
+
+/* Sets the scale of sum I. Makes the sum again of smaller elements if it is beyond the range, and LINE's elements are not. */
+static void set_scale(enum dtype dtype, struct wide_sums sums, size_t i, struct far_line line)
+{
+	sums.scale[i] = 1;
+	if (dtype == DTYPE_F64 && !isfinite(sums.hi[i]) && sum_far(&line, &sums.hi[i], &sums.lo[i]))
+		sums.scale[i] = SUM_FAR;
+}
+
+/* Sets the scales of sums_of. */
+static void set_scales(const struct kernels *kernels, const struct axis_view *view, const void *v, int64_t first,
+                       size_t count, struct wide_sums sums)
+{
+	for (size_t i = 0; i < count; i++) {
+		const int64_t line = first + (int64_t)i, o = line / view->inner, j = line % view->inner;
+		const void *at = element_at(v, element_size(kernels->dtype), o * view->n * view->inner + j);
+		set_scale(kernels->dtype, sums, i, (struct far_line){at, NULL, (size_t)view->n, view->inner});
+	}
+}
+
+void lines_sums(const struct loops *loops, struct lines lines, const void *other, struct wide_sums sums)
+{
+	if (other)
+		loops->sum.products(sums.hi, sums.lo, lines.data, other, lines.n, lines.count);
+	else
+		loops->sum.values(sums.hi, sums.lo, lines.data, lines.n, lines.count);
+	for (size_t i = 0; i < lines.count; i++)
+		set_scale(loops->dtype, sums, i,
+		          (struct far_line){line_at(loops, lines.data, lines.n, i),
+		                            other ? line_at(loops, other, lines.n, i) : NULL, lines.n, 1});
+}
+
+void lines_means(const struct loops *loops, struct lines lines, const void *other, double count, double *mean)
+{
+	double rest[LINES_SOME], scale[LINES_SOME];
+	lines_sums(loops, lines, other, (struct wide_sums){mean, rest, scale});
+	for (size_t i = 0; i < lines.count; i++)
+		mean[i] = sum_quotient(mean[i], rest[i], count) * scale[i];
+}
+
 void sums_of(const struct kernels *kernels, const struct axis_view *view, const void *v, int64_t first, size_t count,
              struct wide_sums sums)
 {
@@ -175,6 +235,8 @@ void sums_of(const struct kernels *kernels, const struct axis_view *view, const 
 	const size_t size = element_size(kernels->dtype);
 	if (view->inner == 1) {
 		kernels->loops->sum.values(hi, lo, element_at(v, size, first * view->n), (size_t)view->n, count);
+		if (sums.scale)
+			set_scales(kernels, view, v, first, count, sums);
 		return;
 	}
 	memset(hi, 0, count * sizeof *hi);
@@ -187,16 +249,18 @@ void sums_of(const struct kernels *kernels, const struct axis_view *view, const 
 			                                element_at(v, size, (o * view->n + i) * view->inner + j), width);
 		done += width;
 	}
+	if (sums.scale)
+		set_scales(kernels, view, v, first, count, sums);
 }
 
-void sums_store(enum dtype dtype, void *out, const double *hi, const double *lo, double divisor, size_t count)
+void sums_store(enum dtype dtype, void *out, struct wide_sums sums, double divisor, size_t count)
 {
 	if (dtype == DTYPE_F64)
 		for (size_t i = 0; i < count; i++)
-			((double *)out)[i] = sum_quotient(hi[i], lo[i], divisor);
+			((double *)out)[i] = sum_quotient(sums.hi[i], sums.lo[i], divisor) * (sums.scale ? sums.scale[i] : 1);
 	else
 		for (size_t i = 0; i < count; i++)
-			((float *)out)[i] = (float)((hi[i] + lo[i]) / divisor);
+			((float *)out)[i] = (float)((sums.hi[i] + sums.lo[i]) / divisor);
 }
 
 void reduction_sums(const struct kernels *kernels, const struct reduction *reduction, void *to, const void *from,
@@ -209,10 +273,11 @@ void reduction_sums(const struct kernels *kernels, const struct reduction *reduc
 		from = scratch;
 	}
 	for (int64_t i = 0; i < outs; i += SUMS_BLOCK) {
-		double hi[SUMS_BLOCK], lo[SUMS_BLOCK];
+		double hi[SUMS_BLOCK], lo[SUMS_BLOCK], scale[SUMS_BLOCK];
+		const struct wide_sums sums = {hi, lo, divisor == 1 ? NULL : scale};
 		const size_t count = outs - i < SUMS_BLOCK ? (size_t)(outs - i) : SUMS_BLOCK;
-		sums_of(kernels, &reduction->view, from, i, count, (struct wide_sums){hi, lo});
-		sums_store(kernels->dtype, element_of(to, size, i), hi, lo, divisor, count);
+		sums_of(kernels, &reduction->view, from, i, count, sums);
+		sums_store(kernels->dtype, element_of(to, size, i), sums, divisor, count);
 	}
 }
 

@@ -10,6 +10,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/checked.h"
 #include "ops/general.h"
 
 enum {
@@ -65,16 +66,38 @@ struct reduction reduction_of(const struct shape *shape, const bool reduced[MAX_
 /* Returns the reduction of the axes that ATTRS name. */
 struct reduction reduction_named(const struct attrs *attrs, const struct shape *shape);
 
-/* Sums HI[i] + LO[i]; LO has the rounding errors of HI, or zeros. */
+/*
+ * Sums HI[i] + LO[i], times SCALE[i] unless SCALE is NULL; LO has the rounding errors of HI, or zeros. The scale is 1, but
+ * SUM_FAR where a sum of finite doubles is beyond their range: their mean is not.
+ */
 enum { SUMS_BLOCK = 512 };
+#define SUM_FAR 0x1p64
 struct wide_sums {
-	double *hi, *lo;
+	double *hi, *lo, *scale;
 };
+/* The sum that a mean is made of, or of none: all zeros. */
+struct mean_sum {
+	double hi, lo, scale;
+};
+/* Adds X, the sum of a block, to SUM, which leaves the range only if X does. */
+static inline void mean_add(struct mean_sum *sum, struct mean_sum x)
+{
+	const struct mean_sum before = *sum;
+	double scale = before.scale > x.scale ? before.scale : x.scale;
+	for (; x.scale > 0; scale = SUM_FAR) {
+		const double by = before.scale == scale ? 1 : before.scale / scale,
+					 x_by = x.scale == scale ? 1 : x.scale / scale;
+		*sum = (struct mean_sum){before.hi * by, before.lo * by, scale};
+		sum_add(&sum->hi, &sum->lo, x.hi * x_by, x.lo * x_by);
+		if (isfinite(sum->hi) || scale == SUM_FAR || !isfinite(before.hi) || !isfinite(x.hi))
+			return;
+	}
+}
 /* Stores the sums of lines FIRST .. FIRST + COUNT - 1 of VIEW in SUMS. COUNT is at most SUMS_BLOCK. */
 void sums_of(const struct kernels *kernels, const struct axis_view *view, const void *v, int64_t first, size_t count,
              struct wide_sums sums);
-/* out[i] = (hi[i] + lo[i]) / divisor, rounded to DTYPE */
-void sums_store(enum dtype dtype, void *out, const double *hi, const double *lo, double divisor, size_t count);
+/* out[i] = the sum i / divisor, rounded to DTYPE */
+void sums_store(enum dtype dtype, void *out, struct wide_sums sums, double divisor, size_t count);
 /* Stores the sums of FROM, divided by DIVISOR, in TO. If axes are moved, SCRATCH holds as many elements as FROM. */
 void reduction_sums(const struct kernels *kernels, const struct reduction *reduction, void *to, const void *from,
                     double divisor, void *scratch);
@@ -84,6 +107,10 @@ struct lines {
 	const void *data;
 	size_t n, count;
 };
+/* Stores the sums of LINES, each element multiplied by OTHER's unless that is NULL. SUMS has scales. */
+void lines_sums(const struct loops *loops, struct lines lines, const void *other, struct wide_sums sums);
+/* Stores such sums divided by COUNT in MEAN. */
+void lines_means(const struct loops *loops, struct lines lines, const void *other, double count, double *mean);
 /*
  * Stores in SUMS the sum of exp(x - SHIFT[i]) over the elements x of line i, for at most LINES_SOME lines. Stores the
  * exponentials in OUT unless it is NULL. Of a sum near 1, the rest is as exact as the sum less 1. SUMS.lo may be NULL: SUMS.hi
@@ -127,8 +154,8 @@ static inline double normal_scale(double squares, double scale, double count, do
 }
 /* Calls FUNCTION for the lines of V that the call's axes name, and that are reduced, with TO's other arrays. */
 void reduction_walk(const struct op_call *call, struct line_arrays to, const void *v, line_function *function);
-/* Stores the sums of a tile's lines in HI and LO. */
-void sum_partial_axes(const struct op_call *call, double *hi, double *lo, const void *v);
+/* Stores the sums of a tile's lines. Those of a mean have scales. */
+void sum_partial_axes(const struct op_call *call, struct wide_sums sums, const void *v);
 /* Returns the number by which the sums are divided: 1, or for a mean the elements of a line of the whole array. */
 double reduction_divisor(const struct op_call *call);
 /*
@@ -137,8 +164,8 @@ double reduction_divisor(const struct op_call *call);
  * SCALE is the exponent.
  */
 double reduction_result(enum op op, double value, double scale);
-/* Stores the sum of a tile's losses in HI and LO, and the array kept for the derivative in K unless that is NULL. */
-void sum_partial_loss(const struct op_call *call, double *hi, double *lo, const void *v, const void *a, void *k);
+/* Adds the sum of a tile's losses to SUM. Stores the array kept for the derivative in K unless that is NULL. */
+void sum_partial_loss(const struct op_call *call, struct mean_sum *sum, const void *v, const void *a, void *k);
 /* Returns the number by which the sum of all tiles is divided. */
 /* True if cross_entropy with these ATTRS, which may be NULL, ignores rows of CLASS. */
 static inline bool loss_ignores(const struct attrs *attrs, double class)
@@ -183,9 +210,9 @@ static inline const void *line_at(const struct loops *loops, const void *array, 
 }
 /*
  * The derivatives of reductions and of operations along an axis, from statistics of their lines. The first two store the
- * sums of a block of rows in TO's wide arrays, each with its rest behind it. There is one sum for each line, but two of
- * rmsnorm and layernorm, and prod has four numbers without a rest. The others compute a block's dv by the statistics of
- * all rows in BY: the sums, means for var and std.
+ * sums of a block of rows in TO's wide arrays, each with its rest behind it. There is one sum for each line, and of var and std
+ * its scale. rmsnorm and layernorm have two sums, and then their scales; prod has four numbers without a rest. The others
+ * compute a block's dv by the statistics of all rows in BY: the sums; the means for var, std, rmsnorm and layernorm.
  */
 void reduction_statistics(const struct op_call *call, struct line_arrays to, const void *const needs[MAX_NEEDS]);
 void axis_statistics(const struct op_call *call, struct line_arrays to, const void *g,
@@ -194,8 +221,8 @@ void reduction_apply(const struct op_call *call, struct line_arrays by, void *dv
                      const void *const needs[MAX_NEEDS]);
 void axis_apply(const struct op_call *call, struct line_arrays by, void *dv, const void *g,
                 const void *const needs[MAX_NEEDS]);
-/* Returns SUM + REST by the elements of the whole array that one element of the result reduces. */
-double reduction_mean(const struct op_call *call, double sum, double rest);
+/* Returns SUM by the elements of the whole array that one element of the result reduces. */
+double reduction_mean(const struct op_call *call, struct mean_sum sum);
 /* A product MANTISSA * 2^EXPONENT. The exponent is whole. */
 struct split_product {
 	double mantissa, exponent;

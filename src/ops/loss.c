@@ -55,36 +55,56 @@ void *loss_kept_at(const struct op_call *call, void *k, int64_t row)
 	return kept_at(call, k, row * (shape_count(&type.shape) / call->v->shape.dim[0]));
 }
 
+static double loss_delta(const struct op_call *call) { return call->attrs ? call->attrs->delta : 1; }
+
+/* Stores in TO the sum of the losses of the N differences D over SUM_FAR. Returns false if one of them is not finite. */
+static bool sum_far_losses(const struct op_call *call, struct mean_sum *to, const double *d, size_t n)
+{
+	const double delta = loss_delta(call);
+	struct mean_sum sum = {0, 0, SUM_FAR};
+	for (size_t i = 0; i < n; i++) {
+		const double size = fabs(d[i]), inside = call->op == OP_mse ? size * size : 0.5 * size * size;
+		const bool outside = call->op == OP_mae || (call->op == OP_huber && size > delta);
+		const double loss = outside ? (call->op == OP_mae ? size : delta * (size - 0.5 * delta)) : inside;
+		if (!isfinite(loss))
+			return false;
+		sum_add(&sum.hi, &sum.lo, loss / SUM_FAR, 0);
+	}
+	*to = sum;
+	return true;
+}
+
 /*
- * Adds the sum of the losses of the N differences D, which it may overwrite, to HI and LO. Stores what the derivative
- * needs in K.
+ * Adds the sum of the losses of the N differences D, which it may overwrite, to TO. Stores what the derivative needs in K.
  */
-static void add_losses(const struct op_call *call, double *hi, double *lo, void *d, void *k, size_t n)
+static void add_losses(const struct op_call *call, struct mean_sum *to, void *d, void *k, size_t n)
 {
 	const struct loops *loops = call->kernels->loops;
-	const double delta = call->attrs ? call->attrs->delta : 1;
-	double sum, rest;
+	const double delta = loss_delta(call);
+	struct mean_sum piece = {.scale = 1};
 	struct kernel_args args = {.out = k, .v = d, .number = {-delta, delta}, .n = n};
 	switch (call->op) {
 	case OP_mse:
 		if (k)
 			memcpy(k, d, n * element_size(loops->dtype));
-		loops->sum.squares(&sum, &rest, d, n, 1);
+		loops->sum.squares(&piece.hi, &piece.lo, d, n, 1);
 		break;
 	case OP_mae:
 		if (k)
 			call->kernels->forward_keep[OP_abs][0](&(struct kernel_args){.out = d, .v = d, .keep = {k}, .n = n});
-		loops->sum.magnitudes(&sum, &rest, d, n, 1);
+		loops->sum.magnitudes(&piece.hi, &piece.lo, d, n, 1);
 		break;
 	default:
 		if (k)
 			call->kernels->forward[OP_clip][0](&args);
-		loops->sum.huber(&sum, &rest, d, &delta, n, 1);
+		loops->sum.huber(&piece.hi, &piece.lo, d, &delta, n, 1);
 	}
-	sum_add(hi, lo, sum, rest);
+	if (loops->dtype == DTYPE_F64 && !isfinite(piece.hi))
+		sum_far_losses(call, &piece, d, n);
+	mean_add(to, piece);
 }
 
-static void sum_differences(const struct op_call *call, double *hi, double *lo, const void *v, const void *a, void *k)
+static void sum_differences(const struct op_call *call, struct mean_sum *sum, const void *v, const void *a, void *k)
 {
 	const struct type type = broadcast_type(call->v, call->a);
 	const size_t size = element_size(type.dtype);
@@ -101,7 +121,7 @@ static void sum_differences(const struct op_call *call, double *hi, double *lo, 
 		                                                        .v = whole_v ? element_at(v, size, i) : from_v,
 		                                                        .a = whole_a ? element_at(a, size, i) : from_a,
 		                                                        .n = (size_t)n});
-		add_losses(call, hi, lo, d, kept_at(call, k, i), (size_t)n);
+		add_losses(call, sum, d, kept_at(call, k, i), (size_t)n);
 	}
 }
 
@@ -130,8 +150,8 @@ static double rows_divisor(const struct op_call *call, const void *classes)
 	return count;
 }
 
-/* Adds -log_softmax(row)[class] of each row to HI and LO. Stores the softmax in K unless that is NULL. */
-static void sum_rows(const struct op_call *call, double *hi, double *lo, const void *v, const void *a, void *k)
+/* Adds -log_softmax(row)[class] of each row to LOSSES. Stores the softmax in K unless that is NULL. */
+static void sum_rows(const struct op_call *call, struct mean_sum *losses, const void *v, const void *a, void *k)
 {
 	const struct loops *loops = call->kernels->loops;
 	const enum dtype dtype = call->v->dtype;
@@ -143,7 +163,7 @@ static void sum_rows(const struct op_call *call, double *hi, double *lo, const v
 		void *kept = k ? element_of(k, size, first * n) : NULL;
 		const struct lines lines = {element_at(v, size, first * n), (size_t)n, (size_t)here};
 		lines_largest(loops, largest, lines);
-		lines_sum_exp(call, loops, kept, lines, largest, (struct wide_sums){sum, rest});
+		lines_sum_exp(call, loops, kept, lines, largest, (struct wide_sums){sum, rest, NULL});
 		for (int64_t i = 0; i < here; i++)
 			all[i] = sum[i] + rest[i];
 		if (kept)
@@ -153,25 +173,23 @@ static void sum_rows(const struct op_call *call, double *hi, double *lo, const v
 			if (class == IGNORED)
 				continue;
 			const double logit = class < 0 ? NAN : element_get(dtype, v, (size_t)((first + i) * n + class));
-			sum_add(hi, lo, log_of_sum(sum[i], rest[i]) - (logit - largest[i]), 0);
+			mean_add(losses, (struct mean_sum){log_of_sum(sum[i], rest[i]) - (logit - largest[i]), 0, 1});
 		}
 	}
 }
 
-void sum_partial_loss(const struct op_call *call, double *hi, double *lo, const void *v, const void *a, void *k)
+void sum_partial_loss(const struct op_call *call, struct mean_sum *sum, const void *v, const void *a, void *k)
 {
-	if (!call->more)
-		hi[0] = lo[0] = 0;
-	(call->op == OP_cross_entropy ? sum_rows : sum_differences)(call, hi, lo, v, a, k);
+	(call->op == OP_cross_entropy ? sum_rows : sum_differences)(call, sum, v, a, k);
 }
 
 /* Y is NULL if a recomputation needs only the kept array. */
 static void forward_loss(const struct op_call *call, void *y, const void *v, const void *a, void *k)
 {
-	double sum[2];
-	sum_partial_loss(call, &sum[0], &sum[1], v, a, k);
+	struct mean_sum sum = {0};
+	sum_partial_loss(call, &sum, v, a, k);
 	if (y)
-		sums_store(call->v->dtype, y, &sum[0], &sum[1],
+		sums_store(call->v->dtype, y, (struct wide_sums){&sum.hi, &sum.lo, &sum.scale},
 		           call->op == OP_cross_entropy ? rows_divisor(call, a) : loss_divisor(call), 1);
 }
 

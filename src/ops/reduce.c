@@ -22,14 +22,14 @@ static const void *reduced_last(const struct op_call *call, const struct reducti
 
 /* sum and mean */
 
-void sum_partial_axes(const struct op_call *call, double *hi, double *lo, const void *v)
+void sum_partial_axes(const struct op_call *call, struct wide_sums sums, const void *v)
 {
 	const struct reduction r = reduction_named(call->attrs, &call->v->shape);
 	const int64_t outs = r.view.outer * r.view.inner;
 	v = reduced_last(call, &r, v);
 	for (int64_t i = 0; i < outs; i += SUMS_BLOCK)
 		sums_of(call->kernels, &r.view, v, i, outs - i < SUMS_BLOCK ? (size_t)(outs - i) : SUMS_BLOCK,
-		        (struct wide_sums){hi + i, lo + i});
+		        (struct wide_sums){sums.hi + i, sums.lo + i, sums.scale ? sums.scale + i : NULL});
 }
 
 /* Returns the elements that the whole array has for each element of the result. */
@@ -197,7 +197,7 @@ static void line_values(const struct op_call *call, const struct loops *loops, s
 	default: { /* logsumexp */
 		double rest[LINES_SOME];
 		lines_largest(loops, scale, lines);
-		lines_sum_exp(call, loops, NULL, lines, scale, (struct wide_sums){value, rest});
+		lines_sum_exp(call, loops, NULL, lines, scale, (struct wide_sums){value, rest, NULL});
 		for (size_t i = 0; i < lines.count; i++)
 			value[i] = log_of_sum(value[i], rest[i]);
 	}
@@ -399,14 +399,13 @@ static void put_deviations(const struct op_call *call, const struct line_arrays 
 /* var: dv = 2 g (v - mean) / n; std: dv = g (v - mean) / (n y), 0 if y is 0 */
 LINES(variance_derivative_lines)
 {
-	double own[LINES_SOME], rest[LINES_SOME], factor[LINES_SOME], *const mean = at->wide[0] ? at->wide[0] : own;
+	double own[LINES_SOME], factor[LINES_SOME], *const mean = at->wide[0] ? at->wide[0] : own;
 	const double elements = reduced_count(call);
 	if (!at->wide[0])
-		loops->sum.values(own, rest, at->in[0], n, count);
+		lines_means(loops, (struct lines){at->in[0], n, count}, NULL, elements, own);
 	for (size_t i = 0; i < count; i++) {
 		const double g = element_get(loops->dtype, at->short_in[1], i) / elements;
 		const double y = call->op == OP_std ? element_get(loops->dtype, at->short_in[0], i) : 0.5;
-		own[i] = at->wide[0] ? 0 : sum_quotient(own[i], rest[i], elements);
 		factor[i] = y == 0 ? 0 : g / y;
 	}
 	loops->normalize(at->out, at->in[0], mean, factor, n, count);
@@ -415,7 +414,11 @@ LINES(variance_derivative_lines)
 			put_deviations(call, at, i, mean[i], n);
 }
 
-LINES(value_sum_lines) { loops->sum.values(at->wide[0], at->wide[1], at->in[0], n, count); }
+LINES(value_sum_lines)
+{
+	lines_sums(loops, (struct lines){at->in[0], n, count}, NULL,
+	           (struct wide_sums){at->wide[0], at->wide[1], at->wide[2]});
+}
 
 /* Stores the derivatives of line I that FACTOR makes large enough, though their exponentials may underflow. */
 static void put_small_exponentials(const struct op_call *call, const struct line_arrays *at, size_t i, double factor,
@@ -457,7 +460,8 @@ LINES(exponent_sum_lines)
 	double shift[LINES_SOME];
 	for (size_t i = 0; i < count; i++)
 		shift[i] = element_get(loops->dtype, at->short_in[0], i);
-	lines_sum_exp(call, loops, NULL, (struct lines){at->in[0], n, count}, shift, (struct wide_sums){at->wide[0], NULL});
+	lines_sum_exp(call, loops, NULL, (struct lines){at->in[0], n, count}, shift,
+	              (struct wide_sums){at->wide[0], NULL, NULL});
 }
 
 #define REDUCTION(NAME, DERIVATIVE)                                                                                    \
@@ -493,7 +497,7 @@ void reduction_apply(const struct op_call *call, struct line_arrays by, void *dv
 	                                                   : variance_derivative_lines);
 }
 
-double reduction_mean(const struct op_call *call, double sum, double rest)
+double reduction_mean(const struct op_call *call, struct mean_sum sum)
 {
-	return sum_quotient(sum, rest, reduced_count(call));
+	return sum_quotient(sum.hi, sum.lo, reduced_count(call)) * sum.scale;
 }

@@ -6,7 +6,7 @@
  * An error is measured in half units of the last place of the SIZE of the result: its magnitude, and where terms cancel,
  * as in sums, deviations from a mean and g - sum(g y), that of the terms as far as an element's rounding moves them.
  *
- * Left out, because the program does not promise them (ckptc-chain(5)): sums, in f64, of magnitudes beyond the range;
+ * Left out, because the program does not promise them (ckptc-chain(5)): sums, but not means, of magnitudes beyond the range;
  * derivatives from an output or a kept array that is no normal number; layernorm and rmsnorm whose scale is none, where
  * eps is 0.
  */
@@ -29,6 +29,7 @@ struct line {
 	size_t n;
 	real v[LONGEST], a[LONGEST], g[LONGEST];
 	real eps, delta;
+	bool folded; /* in blocks of rows */
 };
 /* The true values and derivatives by v, and by a. SIZE is what an error is measured by. A derivative of 0 is not compared. */
 struct truth {
@@ -61,9 +62,9 @@ static real sum_magnitudes_line(const real *v, size_t n)
 
 static void true_sum(const struct line *x, struct truth *t)
 {
-	const real count = x->op == OP_mean ? (real)x->n : 1;
-	t->y[0] = sum_line(x->v, x->n) / count;
-	t->y_size[0] = fabsl(t->y[0]) + loose(x) * sum_magnitudes_line(x->v, x->n) / count;
+	const real count = x->op == OP_mean ? (real)x->n : 1, magnitudes = sum_magnitudes_line(x->v, x->n) / count;
+	t->y[0] = magnitudes < most_of(x->dtype) ? sum_line(x->v, x->n) / count : 0;
+	t->y_size[0] = fabsl(t->y[0]) + loose(x) * magnitudes;
 	for (size_t j = 0; j < x->n; j++) {
 		t->dv[j] = x->g[0] / count;
 		t->dv_size[j] = fabsl(t->dv[j]);
@@ -210,6 +211,20 @@ static void true_softmax(const struct line *x, struct truth *t)
 		t->dv[j] = is_normal(x->dtype, e.share[j]) ? e.share[j] * (x->g[j] - product) : 0;
 		t->dv_size[j] = e.share[j] * (magnitudes + (most + e.depth[j]) * fabsl(x->g[j] - product));
 	}
+	/* one whose share is near 1 follows from the others: no term of its own cancels */
+	for (size_t j = 0; j < x->n && !x->folded; j++)
+		if (e.share[j] > 0.5L) {
+			t->dv[j] = t->dv_size[j] = 0;
+			for (size_t k = 0; k < x->n; k++) {
+				const real part = k == j ? 0 : e.share[j] * e.share[k] * (x->g[j] - x->g[k]);
+				t->dv[j] += part;
+				t->dv_size[j] += k == j ? 0 : t->dv_size[k] + e.share[k] * (most + e.depth[k]) * fabsl(x->g[j]);
+				const bool kept =
+					is_normal(x->dtype, e.share[k]) || e.share[k] * (fabsl(x->g[j]) + fabsl(x->g[k])) == 0;
+				t->dv_size[j] +=
+					kept ? 0 : least_of(x->dtype) * (fabsl(x->g[j]) + fabsl(x->g[k])) / epsilon_of(x->dtype);
+			}
+		}
 }
 
 static void true_log_softmax(const struct line *x, struct truth *t)
@@ -219,8 +234,21 @@ static void true_log_softmax(const struct line *x, struct truth *t)
 	for (size_t j = 0; j < x->n; j++) {
 		t->y[j] = -e.depth[j] - e.log;
 		t->y_size[j] = e.depth[j] + e.log * (3 + e.mean_depth);
-		t->dv[j] = x->g[j] - e.share[j] * sum;
+		t->dv[j] = magnitudes < most_of(x->dtype) ? x->g[j] - e.share[j] * sum : 0;
 		t->dv_size[j] = fabsl(x->g[j]) + e.share[j] * (fabsl(sum) * (3 + t->y_size[j]) + magnitudes * loose(x));
+		if (!(e.share[j] > 0.51L) || x->folded)
+			continue;
+		/* one whose share is near 1: its own cotangent is all but taken back, and the rest of 1 is expm1 of the output */
+		real others = 0, other_magnitudes = 0, rest = 0;
+		for (size_t k = 0; k < x->n; k++) {
+			others += k == j ? 0 : x->g[k];
+			other_magnitudes += k == j ? 0 : fabsl(x->g[k]);
+			rest += k == j ? 0 : e.share[k];
+		}
+		const bool kept = is_normal(x->dtype, t->y[j]) || t->y[j] == 0;
+		t->dv[j] = kept && magnitudes < most_of(x->dtype) ? rest * sum - others : 0;
+		t->dv_size[j] = other_magnitudes * (1 + loose(x)) +
+		                rest * (fabsl(sum) * (3 + t->y_size[j] / e.log) + magnitudes * loose(x));
 	}
 }
 
@@ -330,10 +358,10 @@ static const struct edge_row {
 static uint64_t seed;
 static double draw(void) { return wide_unit(&seed); }
 
-/* Returns a number whose exponent is within SPREAD of CENTRE, and none that a sum of a line would overflow with. */
+/* Returns a number whose exponent is within SPREAD of CENTRE. A line's sum may be beyond the range, its mean is not. */
 static real number_near(enum dtype dtype, int centre, int spread)
 {
-	const int most = dtype == DTYPE_F64 ? 1012 : 116, least = dtype == DTYPE_F64 ? -1021 : -125;
+	const int most = dtype == DTYPE_F64 ? 1021 : 125, least = dtype == DTYPE_F64 ? -1021 : -125;
 	int exponent = centre + (int)(draw() * (2 * spread + 1)) - spread;
 	exponent = exponent > most ? most : exponent < least ? least : exponent;
 	return wide_rounded(dtype, (draw() < 0.5 ? -1 : 1) * ldexp(1 + draw(), exponent));
@@ -444,6 +472,7 @@ static void draw_case(struct edge_case *c, const struct edge_row *row, enum dtyp
 		x->dtype = dtype;
 		x->op = row->op;
 		x->n = c->n;
+		x->folded = c->block != 0;
 		x->eps = row->shape == ALONG ? (real)c->attrs.eps : 0;
 		x->delta = row->op == OP_huber ? (real)wide_rounded(dtype, c->attrs.delta) : 0;
 		if (row->op == OP_huber)
