@@ -189,11 +189,17 @@ static bool sum_far(const struct far_line *line, double *hi, double *lo)
 	return true;
 }
 
-/* Sets the scale of sum I. Makes the sum again of smaller elements if it is beyond the range, and LINE's elements are not. */
-static void set_scale(enum dtype dtype, struct wide_sums sums, size_t i, struct far_line line)
+/* True if sum I of DTYPE may be beyond the range though LINE's elements are not. Sets its scale to 1. */
+static bool begin_scale(enum dtype dtype, struct wide_sums sums, size_t i)
 {
 	sums.scale[i] = 1;
-	if (dtype == DTYPE_F64 && !isfinite(sums.hi[i]) && sum_far(&line, &sums.hi[i], &sums.lo[i]))
+	return dtype == DTYPE_F64 && !isfinite(sums.hi[i]);
+}
+
+/* Makes sum I again of smaller elements, unless LINE's are not finite. */
+static void set_scale(struct wide_sums sums, size_t i, struct far_line line)
+{
+	if (sum_far(&line, &sums.hi[i], &sums.lo[i]))
 		sums.scale[i] = SUM_FAR;
 }
 
@@ -202,9 +208,11 @@ static void set_scales(const struct kernels *kernels, const struct axis_view *vi
                        size_t count, struct wide_sums sums)
 {
 	for (size_t i = 0; i < count; i++) {
+		if (!begin_scale(kernels->dtype, sums, i))
+			continue;
 		const int64_t line = first + (int64_t)i, o = line / view->inner, j = line % view->inner;
 		const void *at = element_at(v, element_size(kernels->dtype), o * view->n * view->inner + j);
-		set_scale(kernels->dtype, sums, i, (struct far_line){at, NULL, (size_t)view->n, view->inner});
+		set_scale(sums, i, (struct far_line){at, NULL, (size_t)view->n, view->inner});
 	}
 }
 
@@ -215,9 +223,10 @@ void lines_sums(const struct loops *loops, struct lines lines, const void *other
 	else
 		loops->sum.values(sums.hi, sums.lo, lines.data, lines.n, lines.count);
 	for (size_t i = 0; i < lines.count; i++)
-		set_scale(loops->dtype, sums, i,
-		          (struct far_line){line_at(loops, lines.data, lines.n, i),
-		                            other ? line_at(loops, other, lines.n, i) : NULL, lines.n, 1});
+		if (begin_scale(loops->dtype, sums, i))
+			set_scale(sums, i,
+			          (struct far_line){line_at(loops, lines.data, lines.n, i),
+			                            other ? line_at(loops, other, lines.n, i) : NULL, lines.n, 1});
 }
 
 void lines_means(const struct loops *loops, struct lines lines, const void *other, double count, double *mean)

@@ -148,6 +148,8 @@ void lines_moments(const struct loops *loops, struct lines lines, struct line_mo
  */
 static inline double normal_scale(double squares, double scale, double count, double eps)
 {
+	if (scale == 1 && squares > 0)
+		return 1 / sqrt(squares / count + eps);
 	if (squares == 0 || (isinf(eps / scale / scale) && isfinite(squares)))
 		return 1 / sqrt(eps);
 	return 1 / sqrt(squares / count + eps / scale / scale) / scale;

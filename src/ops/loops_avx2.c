@@ -14,5 +14,8 @@
 #define MULTIPLY_ADD_f32(A, B, C) _mm256_fmadd_ps(A, B, C)
 #define MULTIPLY_ADD_f64(A, B, C) _mm256_fmadd_pd(A, B, C)
 #define MULTIPLY_LOW(A, B) ((random_lanes)_mm256_mul_epu32((__m256i)(A), (__m256i)(B)))
+#define ADD_BESIDE(A, B, ONE) _mm256_fmadd_pd(A, ONE, B)
+#define SUBTRACT_BESIDE(A, B, ONE) _mm256_fmsub_pd(A, ONE, B)
+#define HIDE(ONE) __asm__("" : "+x"(ONE))
 #include "ops/loops_template.h"
 #endif

@@ -1,7 +1,7 @@
 /*
  * The inner loops of one instruction set. The includer, loops_ISA.c, defines ISA_LOOPS, the
  * name of the tables, and VECTOR_BYTES; for the matrix product GEMM_ROWS,
- * GEMM_B_KIB (of a packed panel of B) and MULTIPLY_ADD_f32, _f64; for random words MULTIPLY_LOW.
+ * GEMM_B_KIB (of a packed panel of B) and MULTIPLY_ADD_f32, _f64; for random words MULTIPLY_LOW; for sums ADD_BESIDE.
  *
  * The compiler makes vectors of these loops at -O3. It must not reassociate a sum,
  * so the lanes of a sum are written out. The pragma ivdep promises that a result
@@ -12,6 +12,16 @@
 #include <string.h>
 
 #define TYPED(NAME) N(NAME)
+
+/*
+ * A + B and A - B, by multiplying A by ONE. Zen has two pipes that add and two that multiply and add, so a chain of additions
+ * takes half the time if some of them are made there. HIDE keeps the compiler from knowing that ONE is 1.
+ */
+#ifndef ADD_BESIDE
+#define ADD_BESIDE(A, B, ONE) ((A) + (B))
+#define SUBTRACT_BESIDE(A, B, ONE) ((A) - (B))
+#define HIDE(ONE)
+#endif
 
 /* EACH loops over a line; the result may be the block that it reads. EACH_LINE loops over lines or rows. */
 #define EACH _Pragma("GCC ivdep") for (size_t i = 0; i < n; i++)

@@ -41,6 +41,15 @@ static inline N(vector) N(interleave)(N(vector) a, N(vector) b, N(lanes) order)
 #endif
 }
 
+/* Returns the lanes of X, rotated so that lane BY comes first. */
+static inline __attribute__((always_inline)) N(vector) N(rotated)(N(vector) x, int by)
+{
+	N(lanes) order;
+	for (int i = 0; i < N(LANES); i++)
+		order[i] = (i + by) % N(LANES);
+	return N(interleave)(x, x, order);
+}
+
 /*
  * Transposes a square of LANES by LANES, of which only the first ROWS are read; the others are zeros. Interleaving the
  * two halves of the rows rotates the bits of an element's index by one. log2(LANES) such rounds exchange the bits of its
@@ -174,11 +183,15 @@ static void N(transpose)(void *to, int64_t to_row, const void *from, int64_t fro
 	}                                                                                                                  \
 	SUM_OF_LINES(NAME, f32)
 #else
-/* Eight sums, each with a second number for the rounding errors. It becomes NaN once the sum is infinite or NaN. */
+/*
+ * Eight sums, each with a second number for the rounding errors. It becomes NaN once the sum is infinite or NaN. ONE is 1:
+ * see ADD_BESIDE.
+ */
+enum { WIDE_VECTORS = SUMS_ACROSS / LANES_f64 };
 struct wide_lanes {
-	vector_f64 sum[SUMS_ACROSS / LANES_f64], lost[SUMS_ACROSS / LANES_f64];
+	vector_f64 sum[WIDE_VECTORS], lost[WIDE_VECTORS], one;
 };
-#define EACH_WIDE _Pragma("GCC unroll 4") for (int i = 0; i < SUMS_ACROSS / LANES_f64; i++)
+#define EACH_WIDE _Pragma("GCC unroll 4") for (int i = 0; i < WIDE_VECTORS; i++)
 
 static inline __attribute__((always_inline)) void wide_lanes_begin(struct wide_lanes *wide)
 {
@@ -186,18 +199,24 @@ static inline __attribute__((always_inline)) void wide_lanes_begin(struct wide_l
 		wide->sum[i] = -(vector_f64){0};
 		wide->lost[i] = (vector_f64){0};
 	}
+	wide->one = (vector_f64){0} + 1;
+	HIDE(wide->one);
 }
 
-/* Adds a term to each sum. Knuth's formula for the rounding error has no branch. */
+/* Adds X to *SUM, and the rounding error to *LOST. Knuth's formula for the error has no branch. */
+static inline __attribute__((always_inline)) void wide_vector_add(vector_f64 *sum, vector_f64 *lost, vector_f64 x,
+                                                                  vector_f64 one MAYBE_UNUSED)
+{
+	const vector_f64 old = *sum, all = old + x, part = SUBTRACT_BESIDE(all, old, one);
+	*lost += ADD_BESIDE(SUBTRACT_BESIDE(old, all - part, one), x - part, one);
+	*sum = all;
+}
+
+/* Adds a term to each sum. */
 static inline __attribute__((always_inline)) void wide_lanes_add(struct wide_lanes *wide,
                                                                  const double term[SUMS_ACROSS])
 {
-	EACH_WIDE {
-		const vector_f64 x = *(const loose_f64 *)(term + i * LANES_f64), old = wide->sum[i];
-		const vector_f64 sum = old + x, part = sum - old;
-		wide->lost[i] += (old - (sum - part)) + (x - part);
-		wide->sum[i] = sum;
-	}
+	EACH_WIDE wide_vector_add(&wide->sum[i], &wide->lost[i], *(const loose_f64 *)(term + i * LANES_f64), wide->one);
 }
 
 static inline __attribute__((always_inline)) void wide_lanes_store(const struct wide_lanes *wide,
@@ -218,18 +237,24 @@ static inline void wide_add(double *sum, double *lost, double x)
 	*sum = all;
 }
 
-/* Returns the sum of the lanes, which are added pairwise. */
-static inline double wide_lanes_fold(const struct wide_lanes *wide, double *rest)
+/* Returns the sum of the lanes, which are added pairwise: lane j and j + 4, then j + 2, j + 1. */
+static inline __attribute__((always_inline)) double wide_lanes_fold(struct wide_lanes *wide, double *rest)
 {
-	double sum[SUMS_ACROSS], lost[SUMS_ACROSS];
-	wide_lanes_store(wide, sum, lost);
-	for (int width = SUMS_ACROSS / 2; width > 0; width /= 2)
-		for (int j = 0; j < width; j++) {
-			wide_add(&sum[j], &lost[j], sum[j + width]);
-			lost[j] += lost[j + width];
+	vector_f64 *const sum = wide->sum, *const lost = wide->lost;
+	_Pragma("GCC unroll 4") for (int width = WIDE_VECTORS / 2; width > 0; width /= 2)
+		_Pragma("GCC unroll 4") for (int i = 0; i < width; i++)
+		{
+			wide_vector_add(&sum[i], &lost[i], sum[i + width], wide->one);
+			lost[i] += lost[i + width];
 		}
-	*rest = lost[0];
-	return sum[0];
+	_Pragma("GCC unroll 4") for (int width = LANES_f64 / 2; width > 0; width /= 2)
+	{
+		const vector_f64 other = rotated_f64(lost[0], width);
+		wide_vector_add(&sum[0], &lost[0], rotated_f64(sum[0], width), wide->one);
+		lost[0] += other;
+	}
+	*rest = lost[0][0];
+	return sum[0][0];
 }
 
 #define SUM_OF(NAME, TERM)                                                                                             \
@@ -255,11 +280,12 @@ static inline double wide_lanes_fold(const struct wide_lanes *wide, double *rest
 			}                                                                                                          \
 			wide_lanes_add(&wide, term);                                                                               \
 		}                                                                                                              \
-		for (size_t j = 0; j < SUMS_ACROSS; j++) {                                                                     \
+		for (size_t j = 0; j < SUMS_ACROSS && k < n; j++) {                                                            \
 			TERM_ELEMENT(k + j < n ? k + j : 0);                                                                       \
 			term[j] = k + j < n ? TERM : -0.0;                                                                         \
 		}                                                                                                              \
-		wide_lanes_add(&wide, term);                                                                                   \
+		if (k < n)                                                                                                     \
+			wide_lanes_add(&wide, term);                                                                               \
 		return wide_lanes_fold(&wide, rest);                                                                           \
 	}                                                                                                                  \
 	static inline __attribute__((always_inline)) void NAME##_across_f64(                                               \
@@ -317,15 +343,6 @@ static void N(sums_deviations)(double *out, double *rest, const void *v, const d
 static void N(sums_huber)(double *out, double *rest, const void *v, const double *p, size_t n, size_t count)
 {
 	N(sum_huber_lines)(out, rest, v, v, p, n, count);
-}
-
-/* Returns the lanes of X, rotated so that lane BY comes first. */
-static inline N(vector) N(rotated)(N(vector) x, int by)
-{
-	N(lanes) order;
-	for (int i = 0; i < N(LANES); i++)
-		order[i] = (i + by) % N(LANES);
-	return N(interleave)(x, x, order);
 }
 
 /* Returns the first element of each of LANES lines, which are N long. */
