@@ -187,10 +187,12 @@ int team_start(struct team *team)
 	if (!team || team->started == team->threads)
 		return 1 + (team ? team->started : 0);
 	team->may_spin = system_processors() > team->threads;
-	/* Signals go to the caller's thread, which may block them; SIGPIPE goes to the thread that writes. */
+	/* Signals go to the caller's thread, which may block them; SIGPIPE and faults go to the thread that causes them. */
+	static const int causes[] = {SIGPIPE, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS};
 	sigset_t all, before;
 	sigfillset(&all);
-	sigdelset(&all, SIGPIPE);
+	for (size_t i = 0; i < sizeof causes / sizeof *causes; i++)
+		sigdelset(&all, causes[i]);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	while (team->started < team->threads) {
 		struct member *next = &team->member[team->started];

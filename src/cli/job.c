@@ -201,7 +201,7 @@ void warn_unassumed(struct session *s)
 
 bool progress_begin(struct progress *progress, const struct session *session, const char *name)
 {
-	const bool wanted = session->line.given[OPTION_PROGRESS] || isatty(2);
+	const bool wanted = session->line.given[OPTION_PROGRESS] || isatty(io_standard(2));
 	*progress =
 		(struct progress){.name = name, .on = wanted && ranks_index(session->ranks) == 0, .begun = clock_seconds()};
 	return progress->on;
@@ -218,7 +218,7 @@ static void draw(struct progress *progress, const char *what, double done, int64
 	int n = peak ? snprintf(line, sizeof line, "\r%s %3.0f%%%s, %s of %s\033[K", what, 100 * done, left,
 	                        text_bytes(live, bytes), text_bytes(peak, most))
 	             : snprintf(line, sizeof line, "\r%s %3.0f%%%s\033[K", what, 100 * done, left);
-	if (n > 0 && write(2, line, (size_t)n) == n)
+	if (n > 0 && write(io_standard(2), line, (size_t)n) == n)
 		progress->drawn = true;
 	progress->last = time;
 }
@@ -244,7 +244,7 @@ void progress_policy(struct progress *progress, const char *policy, size_t done,
 
 void progress_end(struct progress *progress)
 {
-	if (progress->drawn && write(2, "\r\033[K", 4) != 4)
+	if (progress->drawn && write(io_standard(2), "\r\033[K", 4) != 4)
 		progress->on = false;
 	progress->drawn = false;
 }

@@ -1,14 +1,12 @@
-/* Finds the command, runs it, prints the diagnostics, and exits. No other file prints diagnostics or exits. */
+/* Finds the command, runs it, prints the diagnostics, and exits. ends.c exits for others. */
 #include <assert.h>
 #include <errno.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
+#include "cli/ends.h"
 #include "cli/job.h"
 #include "programs/programs.h"
 #include "ranks/ranks.h"
@@ -31,132 +29,7 @@ const size_t command_count = sizeof command_table / sizeof *command_table;
 static void write_error(void *context, const char *text, size_t length)
 {
 	bool *failed = context;
-	*failed |= !io_write_at(2, IO_NEXT, text, length) && errno != EBADF;
-}
-
-/* True while only main may end the program. */
-static volatile bool working;
-/* The process that does so. A shared object may make others of it. */
-static pid_t process;
-
-static void put_error(const char *text) { (void)io_write_at(2, IO_NEXT, text, strlen(text)); }
-
-/*
- * If this thread runs a function of a shared object of --program, reports that it ended as WHAT and DETAIL say, leaves no
- * temporaries, and exits with STATUS_PROGRAM. Else returns. It is async-signal-safe.
- */
-static void end_for_object(const char *what, const char *detail)
-{
-	char call[1024];
-	if (!working || getpid() != process || !programs_describe_call(call, sizeof call))
-		return;
-	working = false;
-	io_cleanup();
-	programs_cleanup();
-	put_error("ckptc: error: ");
-	put_error(call);
-	put_error(what);
-	put_error(detail);
-	put_error("\n");
-	syscall(SYS_exit_group, STATUS_PROGRAM);
-}
-
-/* Returns a text for signal NUMBER. */
-static const char *describe_signal(int number)
-{
-	const char *text = sigdescr_np(number);
-	return number == SIGABRT ? "it called abort, as a C++ exception does that nothing catches"
-	       : text            ? text
-	                         : "a signal";
-}
-
-/* Ends the program by a signal. If a shared object has sent it, other than SIGPIPE, that is a failure of the object. */
-static void on_signal(int number, siginfo_t *info, void *context)
-{
-	(void)context;
-	if (getpid() == process) {
-		if (number != SIGPIPE && (info->si_code == SI_USER || info->si_code == SI_TKILL) && info->si_pid == process)
-			end_for_object("it was ended by a signal: ", describe_signal(number));
-		io_cleanup();
-		programs_cleanup();
-	}
-	signal(number, SIG_DFL);
-	raise(number);
-}
-
-/* A fault, in a shared object or in ckptc, which then ends as if there were no handler. */
-static void on_fault(int number)
-{
-	if (number == SIGABRT)
-		end_for_object(describe_signal(number), "");
-	else
-		end_for_object("it was ended by a signal: ", describe_signal(number));
-	signal(number, SIG_DFL);
-	raise(number);
-}
-
-/*
- * A shared object of --program may call exit, which is a failure of that program. A library that gets no memory may do
- * so too: libgfortran does while it is loaded for OpenBLAS. This handler makes each the status that it is, and leaves no
- * temporaries.
- */
-static void end_for_library(void)
-{
-	end_for_object("it called exit", "");
-	if (!working || getpid() != process)
-		return;
-	io_cleanup();
-	programs_cleanup();
-	put_error("ckptc: error: out of memory: a library ended the program\n");
-	_exit(STATUS_LIMIT);
-}
-
-static void end_for_thread(void) { end_for_object("it ended the thread", ""); }
-
-/* A shared object that calls _exit or _Exit calls these functions, as the program's come before the C library's. */
-__attribute__((visibility("default"))) void _exit(int status)
-{
-	end_for_object("it called _exit", "");
-	for (;;)
-		syscall(SYS_exit_group, status);
-}
-
-__attribute__((visibility("default"))) void _Exit(int status) { _exit(status); }
-
-/*
- * If the command line binds a shared object, holds the working directory and handles faults. Elsewhere faults are bugs,
- * whose core may be wanted.
- */
-static enum status watch_objects(struct session *s)
-{
-	static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS};
-	bool bound = false;
-	for (size_t i = 0; i < s->line.program_count; i++)
-		bound |= programs_is_object(s->line.programs[i].target);
-	if (!bound)
-		return STATUS_OK;
-	if (!io_hold_directory())
-		return diag_file(&s->diags, STATUS_IO, NULL, -1, "cannot open the working directory: %s", strerror(errno));
-	s->ended = end_for_thread;
-	at_quick_exit(end_for_library);
-	for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)
-		sigaction(faults[i], &(struct sigaction){.sa_handler = on_fault, .sa_flags = SA_ONSTACK | SA_NODEFER}, NULL);
-	return STATUS_OK;
-}
-
-/* Handles signals that end a program, unless they are ignored: the handler removes temporary files and ends programs. */
-static void watch_signals(void)
-{
-	static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGQUIT, SIGALRM, SIGUSR1, SIGUSR2, SIGXCPU};
-	const struct sigaction ending = {.sa_sigaction = on_signal, .sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK};
-	struct sigaction before;
-	for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
-		if (sigaction(signals[i], NULL, &before) == 0 && before.sa_handler != SIG_IGN)
-			sigaction(signals[i], &ending, NULL);
-	/* With SIGCHLD ignored, the system would not say how a program ended. */
-	signal(SIGCHLD, SIG_DFL);
-	/* With SIGXFSZ ignored, a write beyond the limit of file sizes is an error, which is reported. */
-	signal(SIGXFSZ, SIG_IGN);
+	*failed |= !io_write_at(io_standard(2), IO_NEXT, text, length) && errno != EBADF;
 }
 
 static const struct command *find_command(const char *name)
@@ -345,7 +218,7 @@ static enum status dispatch(struct session *s, int argc, char **argv)
 	if (s->line.given[OPTION_VERSION])
 		return print_version(s);
 	TRY(check_stack(s));
-	TRY(watch_objects(s));
+	TRY(ends_watch_objects(s));
 	s->journal = s->line.values[OPTION_JOURNAL];
 	if (s->journal && s->launched > 1)
 		TRY_ALLOC(s->journal = arena_printf(&s->arena, "%s.%d", s->journal, ranks_index(s->ranks)), &s->diags);
@@ -372,9 +245,7 @@ static __attribute__((noinline)) int run_command_line(int argc, char **argv)
 	struct allocator_cap cap;
 	const struct allocator allocator = allocator_capped(&cap, session_memory_most());
 	struct session session = {.allocator = &allocator};
-	process = getpid();
-	watch_signals();
-	working = atexit(end_for_library) == 0;
+	ends_begin();
 	arena_init(&session.arena, session.allocator);
 	diags_init(&session.diags, &session.arena);
 	session.context = (struct context){&allocator, &session.arena, &session.diags};
@@ -392,7 +263,7 @@ static __attribute__((noinline)) int run_command_line(int argc, char **argv)
 		diags_render(&session.diags, session.set.color, write_error, &failed);
 	ranks_stop(session.ranks);
 	session_close(&session);
-	working = false;
+	ends_finish();
 	return (int)(status || !failed ? status : STATUS_IO);
 }
 

@@ -459,7 +459,7 @@ void session_choose_color(struct session *s, int argc, char **argv)
 		else if (!strcmp(argv[i], "--color") && i + 1 < argc)
 			when = argv[++i];
 	const bool never = !strcmp(when, "never") || (plain && *plain) || (terminal && !strcmp(terminal, "dumb"));
-	s->set.color = !strcmp(when, "always") || (isatty(2) && !never);
+	s->set.color = !strcmp(when, "always") || (isatty(io_standard(2)) && !never);
 }
 
 /* Adds a hint, as FILE may have been meant as the input. Returns STATUS. */

@@ -37,9 +37,9 @@ static enum status add_place(struct session *s, struct place *places, size_t *co
 	const bool to_stdout = !output || !strcmp(output, "-");
 	if (!path || !output_replaces(path))
 		return STATUS_OK;
-	const char *stream = to_stdout && stream_is_at(1, path) ? "standard output"
-	                     : stream_is_at(2, path)            ? "standard error"
-	                                                        : NULL;
+	const char *stream = to_stdout && stream_is_at(io_standard(1), path) ? "standard output"
+	                     : stream_is_at(io_standard(2), path)            ? "standard error"
+	                                                                     : NULL;
 	if (stream)
 		return usage_error(s, "--%s would be written to '%s', which is %s", option, path, stream);
 	const struct place place = {option, path, real_place(s, path)};
@@ -91,7 +91,8 @@ enum status outputs_check(struct session *s)
 static bool chain_file(const struct session *s, struct stat *file)
 {
 	const char *path = s->line.text ? NULL : s->line.file;
-	return path && (strcmp(path, "-") ? io_stat(path, file) : fstat(0, file)) == 0 && S_ISREG(file->st_mode);
+	return path && (strcmp(path, "-") ? io_stat(path, file) : fstat(io_standard(0), file)) == 0 &&
+	       S_ISREG(file->st_mode);
 }
 
 enum status outputs_check_chain(struct session *s)
@@ -103,7 +104,7 @@ enum status outputs_check_chain(struct session *s)
 		return STATUS_OK;
 	const int written = list_outputs(s, &list);
 	TRY_ALLOC(written >= 0, &s->diags);
-	if ((!output || !strcmp(output, "-")) && fstat(1, &file) == 0 && io_is_same_file(&chain, &file))
+	if ((!output || !strcmp(output, "-")) && fstat(io_standard(1), &file) == 0 && io_is_same_file(&chain, &file))
 		return diag_file(&s->diags, STATUS_USAGE, s->line.file, -1, "standard output would overwrite the chain");
 	for (int i = 0; i < written; i++)
 		if (io_stat(list[i].path, &file) == 0 && io_is_same_file(&chain, &file))

@@ -140,7 +140,7 @@ static void pass_on(void *context, const char *text, size_t length)
 {
 	(void)context;
 	while (length > 0) {
-		const ssize_t n = write(2, text, length);
+		const ssize_t n = write(io_standard(2), text, length);
 		if (n <= 0)
 			return; /* nobody reads messages: that is no error */
 		text += n;
@@ -306,7 +306,7 @@ enum status session_bind_types(struct session *s, struct type *type)
 		*type = s->set.shape;
 	} else if (standard && declared_whole(&s->chain.input_type)) {
 		*type = s->chain.input_type.type;
-	} else if (standard && isatty(0)) {
+	} else if (standard && isatty(io_standard(0))) {
 		return with_hint(
 			s, usage_error(s, "the type of the input is not known"),
 			"give --shape f32[64,256], declare it in the chain (input x: f32[64,256]), or pipe the data in");
@@ -504,7 +504,8 @@ enum status session_open_text(struct session *s, struct text_file **opened, cons
 	file->report = (struct report){.text = &file->text, .format = s->set.format, .arena = &s->arena};
 	if (path || !to_stderr || ranks_index(s->ranks) > 0)
 		return session_open_output(s, &file->out, path, false);
-	return session_own_output(s, &file->out, &(struct output){.fd = 2, .name = "<stderr>", .arena = &s->arena});
+	return session_own_output(s, &file->out,
+	                          &(struct output){.fd = io_standard(2), .name = "<stderr>", .arena = &s->arena});
 }
 
 enum status session_open_report(struct session *s, struct text_file **file)

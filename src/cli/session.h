@@ -114,15 +114,15 @@ struct session {
 	struct params bound;
 	/* for session_bind: params of so many bytes, such as PARAM_LEAVES, may stay in their files; 0: none (struct loader) */
 	int64_t leaves;
-	struct program_set *programs; /* of the chain; NULL if it has none */
-	void (*ended)(void);          /* of struct program_options */
-	int launched;                 /* processes that the launcher has started; 1 without a launcher */
-	struct ranks *ranks;          /* that run the command together; NULL: it runs alone */
-	const char *journal;          /* of --journal and of this rank; or NULL */
-	bool settled;                 /* the ranks have agreed on a failure: see session_settle */
-	bool silent;                  /* another rank reports for all */
-	struct costs_source *costs;   /* of --costs; NULL: the costs of the table */
-	struct job job;               /* made by session_make_job */
+	struct program_set *programs;    /* of the chain; NULL if it has none */
+	void (*ended)(const char *what); /* of struct program_options */
+	int launched;                    /* processes that the launcher has started; 1 without a launcher */
+	struct ranks *ranks;             /* that run the command together; NULL: it runs alone */
+	const char *journal;             /* of --journal and of this rank; or NULL */
+	bool settled;                    /* the ranks have agreed on a failure: see session_settle */
+	bool silent;                     /* another rank reports for all */
+	struct costs_source *costs;      /* of --costs; NULL: the costs of the table */
+	struct job job;                  /* made by session_make_job */
 };
 
 typedef enum status command_function(struct session *session);

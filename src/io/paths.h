@@ -17,6 +17,16 @@ struct stat;
 bool io_hold_directory(void);
 /* Returns the descriptor of that directory, or AT_FDCWD. */
 int io_directory(void);
+/*
+ * Moves the standard streams to descriptors that io_standard returns. Afterwards descriptor 0 is empty, and 1 is standard
+ * error, as 2 is: what a shared object reads and writes there leaves input and output alone. Paths such as /dev/stdin mean
+ * the streams that were moved. Returns false and sets errno on failure.
+ */
+bool io_hold_standard(void);
+/* Returns the descriptor of standard stream NUMBER: 0, 1 or 2. It is async-signal-safe. */
+int io_standard(int number);
+/* Returns the descriptor that PATH names, such as /dev/stdout or /dev/fd/5, or -1. */
+int io_descriptor_of(const char *path);
 
 /*
  * Calls open, again if a signal interrupts it. The descriptor is above the standard ones, so a data file never takes

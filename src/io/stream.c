@@ -73,8 +73,7 @@ enum status input_open(struct input *input, const char *path, bool regular_only,
 	const bool standard = !path || !strcmp(path, "-");
 	*input = (struct input){.name = standard ? "<stdin>" : path, .size = -1, .owned = !standard, .arena = arena};
 	struct stat st;
-	if (!standard)
-		input->fd = io_open(path, O_RDONLY | (regular_only ? O_NONBLOCK : 0), 0);
+	input->fd = standard ? io_standard(0) : io_open(path, O_RDONLY | (regular_only ? O_NONBLOCK : 0), 0);
 	if (input->fd < 0)
 		return system_error(path, -1, "cannot open", diags);
 	enum status status = STATUS_OK;
@@ -401,20 +400,9 @@ static enum status continue_file(struct output *output, int fd, struct diags *di
 
 int output_descriptor(const char *path)
 {
-	static const char *const folders[] = {"/dev/fd/", "/proc/self/fd/"};
-	if (!strcmp(path, "-") || !strcmp(path, "/dev/stdout"))
-		return 1;
-	if (!strcmp(path, "/dev/stderr"))
-		return 2;
-	for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
-		const char *number = path + strlen(folders[i]);
-		if (strncmp(path, folders[i], strlen(folders[i])) != 0)
-			continue;
-		const size_t digits = strspn(number, "0123456789");
-		if (digits > 0 && digits < 9 && !number[digits])
-			return atoi(number);
-	}
-	return -1;
+	if (!strcmp(path, "-"))
+		return io_standard(1);
+	return strcmp(path, "/dev/stdin") ? io_descriptor_of(path) : -1;
 }
 
 bool io_is_same_file(const struct stat *a, const struct stat *b)
@@ -445,7 +433,7 @@ enum status output_open(struct output *output, const char *path, struct arena *a
 	const bool standard = !path || !strcmp(path, "-");
 	*output = (struct output){.fd = -1, .name = standard ? "<stdout>" : path, .owned = !standard, .arena = arena};
 	if (standard)
-		return continue_file(output, 1, diags);
+		return continue_file(output, io_standard(1), diags);
 	if (output_descriptor(path) >= 0)
 		return continue_file(output, fcntl(output_descriptor(path), F_DUPFD_CLOEXEC, 3), diags);
 	struct stat st;

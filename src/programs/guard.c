@@ -5,8 +5,10 @@
 #include "programs/guard.h"
 
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "programs/parts.h"
 
@@ -16,16 +18,18 @@ static const int fault_signals[GUARD_FAULTS] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL,
 
 /* Bytes of the stack on which a thread handles faults, such as the overflow of its own. */
 enum { FAULT_STACK = 64 << 10 };
+/* The most bytes of a text of an object. */
+enum { TEXT_MOST = 64 << 10 };
 /* Seconds after which signals are put back again. Their system calls take some 3 us. */
 static const double PERIOD = 200e-6;
 
-/* The call in which this thread is; PROGRAM is NULL if it is in none. */
+/* What this thread calls. */
 static _Thread_local struct calling {
-	const struct program *program;
-	int64_t number;                /* of the step, or -1 */
-	const struct program_set *set; /* of the last call; NULL: there was none */
-	sigset_t mask;                 /* the thread's own, before the first call of SET */
-	double checked;                /* when MASK was put back last; 0: never */
+	const struct object_call *call; /* NULL: no function of an object */
+	const struct program_set *set;  /* of the last call; NULL: there was none */
+	sigset_t mask;                  /* the thread's own, before the first call of SET */
+	double checked;                 /* when MASK was put back last */
+	bool changed;                   /* the object has changed MASK or a handler since */
 } calling;
 
 /* The call that began last, and how many run. */
@@ -37,7 +41,7 @@ static struct {
 
 /* At the beginning of a thread's FAULT_STACK. */
 struct thread_record {
-	void (*ended)(void);
+	void (*ended)(const char *what);
 };
 
 /* Ends RECORD with its thread. In a call, a function of the object has ended the thread. */
@@ -45,18 +49,32 @@ static void end_record(void *record)
 {
 	const stack_t none = {.ss_flags = SS_DISABLE};
 	stack_t stack;
-	if (calling.program)
-		((struct thread_record *)record)->ended();
+	if (calling.call)
+		((struct thread_record *)record)->ended("it ended the thread");
 	if (sigaltstack(NULL, &stack) == 0 && stack.ss_sp == record)
 		sigaltstack(&none, NULL);
 	munmap(record, FAULT_STACK);
 }
 
-void guard_begin(struct guard *guard, void (*ended)(void))
+/* Returns a page of which a child process finds zeros in place of a one, or NULL. */
+static const char *make_page(void)
 {
-	*guard = (struct guard){.ended = ended};
+	char *page = mmap(NULL, 1, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (page == MAP_FAILED)
+		return NULL;
+	*page = 1;
+	if (madvise(page, 1, MADV_WIPEONFORK) == 0)
+		return page;
+	munmap(page, 1);
+	return NULL;
+}
+
+void guard_begin(struct guard *guard, void (*ended)(const char *what))
+{
+	*guard = (struct guard){.ended = ended, .process = getpid()};
 	if (!ended)
 		return;
+	guard->page = make_page();
 	for (int i = 0; i < GUARD_SIGNALS; i++)
 		sigaction(kept_signals[i], NULL, &guard->signals[i]);
 	for (int i = 0; i < GUARD_FAULTS; i++)
@@ -67,6 +85,8 @@ void guard_begin(struct guard *guard, void (*ended)(void))
 void guard_end(struct guard *guard)
 {
 	calling.set = NULL;
+	if (guard->page)
+		munmap((void *)(uintptr_t)guard->page, 1);
 	if (!guard->has_key)
 		return;
 	void *record = pthread_getspecific(guard->key);
@@ -93,22 +113,30 @@ static void make_record(const struct guard *guard)
 		end_record(record);
 }
 
-void guard_enter(const struct program *program, int64_t number, bool all, struct float_state *floats)
+/* The calling thread runs functions of SET's objects from now on. */
+static void adopt_thread(const struct program_set *set)
 {
-	if (calling.set != program->set) {
-		pthread_sigmask(SIG_SETMASK, NULL, &calling.mask);
-		calling.checked = clock_seconds();
-		calling.set = program->set;
-		if (program->set->guard.has_key && !pthread_getspecific(program->set->guard.key))
-			make_record(&program->set->guard);
-	}
-	calling.checked = all ? 0 : calling.checked;
-	calling.number = number;
-	calling.program = program;
-	atomic_store_explicit(&latest_call.number, number, memory_order_relaxed);
-	atomic_store_explicit(&latest_call.program, program, memory_order_relaxed);
+	pthread_sigmask(SIG_SETMASK, NULL, &calling.mask);
+	calling.checked = clock_seconds();
+	calling.set = set;
+	if (set->guard.has_key && !pthread_getspecific(set->guard.key))
+		make_record(&set->guard);
+}
+
+void guard_enter(struct object_call *call)
+{
+	const struct program_set *set = call->program->set;
+	if (calling.set != set)
+		adopt_thread(set);
+	calling.changed |= call->all;
+	atomic_store_explicit(&latest_call.number, call->number, memory_order_relaxed);
+	atomic_store_explicit(&latest_call.program, call->program, memory_order_relaxed);
 	atomic_fetch_add(&latest_call.running, 1);
-	*floats = float_state_get();
+	watch_enter(&call->worker->watched, call->subject, call->number);
+	call->floats = float_state_get();
+	calling.call = call;
+	if (set->guard.ended)
+		pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, NULL);
 }
 
 /*
@@ -127,19 +155,54 @@ static void restore_handlers(const struct guard *guard)
 	}
 }
 
-void guard_leave(const struct program *program, const struct float_state *floats)
+/* True in a process that the object has made. */
+static bool is_child(const struct guard *guard) { return guard->page ? !*guard->page : getpid() != guard->process; }
+
+/* Puts signals back: pending ones come now, while the thread still counts as the object's. */
+static void restore_signals(const struct guard *guard, double now)
 {
-	const struct guard *guard = &program->set->guard;
-	float_state_set(floats);
-	calling.program = NULL;
-	atomic_fetch_sub(&latest_call.running, 1);
-	const double now = clock_seconds();
-	if (now - calling.checked < PERIOD)
-		return;
-	calling.checked = now;
 	if (guard->ended)
 		restore_handlers(guard);
 	pthread_sigmask(SIG_SETMASK, &calling.mask, NULL);
+	calling.checked = now;
+	calling.changed = false; /* last: this function has called programs_note_signals itself */
+}
+
+void guard_leave(struct object_call *call)
+{
+	const struct guard *guard = &call->program->set->guard;
+	float_state_set(&call->floats);
+	if (guard->ended && is_child(guard))
+		guard->ended(NULL);
+	if (guard->ended) {
+		pthread_testcancel();
+		pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+	}
+	const double now = clock_seconds();
+	if (calling.changed || now - calling.checked >= PERIOD)
+		restore_signals(guard, now);
+	calling.call = NULL;
+	watch_leave(&call->worker->watched);
+	atomic_fetch_sub(&latest_call.running, 1);
+}
+
+void guard_end_for(const struct program *program, const char *subject, int64_t number, double seconds)
+{
+	char what[120];
+	snprintf(what, sizeof what, "for %g s %s not returned", seconds, subject);
+	calling.call = &(struct object_call){.program = program, .number = number};
+	program->set->guard.ended(what);
+	calling.call = NULL;
+}
+
+void programs_note_signals(void) { calling.changed = true; }
+
+const char *guard_copy_text(struct object_call *call, const char *text, struct arena *arena)
+{
+	call->reads_text = true;
+	const char *copy = arena_printf(arena, "%.*s", TEXT_MOST, *text ? text : "it reports an error");
+	call->reads_text = false;
+	return copy ? copy : "it reports an error";
 }
 
 /* Appends PIECE to TO, of SIZE bytes, with a question mark for each control code. */
@@ -151,12 +214,24 @@ static void append(char *to, size_t size, const char *piece)
 	to[used] = '\0';
 }
 
-bool programs_describe_call(char *to, size_t size)
+/* Sets *PROGRAM and *NUMBER to those of the call that WHOSE says. *PROGRAM is NULL if there is none. */
+static void find_call(enum program_whose whose, const struct program **program, int64_t *number)
 {
-	const bool other = !calling.set && atomic_load(&latest_call.running) > 0;
-	const struct program *program = other ? atomic_load(&latest_call.program) : calling.program;
-	int64_t number = other ? atomic_load(&latest_call.number) : calling.number;
+	const bool may_be_object = whose != PROGRAM_THIS_THREADS && !calling.set && atomic_load(&latest_call.running) > 0;
+	*program = calling.call ? calling.call->program : NULL;
+	*number = calling.call ? calling.call->number : -1;
+	if (*program || !(may_be_object || whose == PROGRAM_LATEST))
+		return;
+	*program = atomic_load(&latest_call.program);
+	*number = atomic_load(&latest_call.number);
+}
+
+bool programs_describe_call(enum program_whose whose, char *to, size_t size)
+{
+	const struct program *program;
+	int64_t number;
 	char digits[24], *at = digits + sizeof digits - 1;
+	find_call(whose, &program, &number);
 	*to = '\0';
 	if (!program)
 		return false;
@@ -165,14 +240,15 @@ bool programs_describe_call(char *to, size_t size)
 	append(to, size, "' (");
 	append(to, size, program->target);
 	append(to, size, "): ");
-	if (number < 0)
-		return true;
 	*at = '\0';
-	do
-		*--at = (char)('0' + number % 10);
-	while ((number /= 10) > 0);
-	append(to, size, "step ");
-	append(to, size, at);
-	append(to, size, ": ");
+	for (int64_t rest = number; rest > 0 || (rest == 0 && !*at); rest /= 10)
+		*--at = (char)('0' + rest % 10);
+	if (*at) {
+		append(to, size, "step ");
+		append(to, size, at);
+		append(to, size, ": ");
+	}
+	if (calling.call && calling.call->reads_text)
+		append(to, size, "it returned a text that cannot be read: ");
 	return true;
 }

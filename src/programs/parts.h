@@ -21,9 +21,10 @@ struct program_types {
 };
 
 struct program_worker {
-	int64_t opening; /* the value of program->opening whose types it has; 0: none */
-	double seconds;  /* for which calls of it have taken */
-	void *context;   /* of the shared object, if OPENING is not 0; or a struct command, NULL before it starts */
+	int64_t opening;        /* the value of program->opening whose types it has; 0: none */
+	double seconds;         /* for which calls of it have taken */
+	struct watched watched; /* if it is an object's */
+	void *context;          /* of the shared object, if OPENING is not 0; or a struct command, NULL before it starts */
 };
 
 struct program {
@@ -49,6 +50,7 @@ struct program_set {
 	int64_t forgotten;  /* how often constant operands have changed */
 	struct guard guard; /* if there are shared objects */
 	bool has_objects;
+	struct watcher *watcher; /* of the objects; or NULL */
 };
 
 struct program_backend {
@@ -78,6 +80,7 @@ extern const struct program_backend shared_object_backend, command_backend;
 
 /* Opens program->target, a shared object. */
 enum status shared_object_load(struct program *program, struct diags *diags);
+/* Does nothing if it is not open. */
 void shared_object_unload(struct program *program);
 /* Continues *HASH with the contents of the file of PROGRAM, a shared object. */
 enum status shared_object_hash(const struct program *program, uint64_t *hash, struct diags *diags);
@@ -92,6 +95,8 @@ enum status command_attach(struct program *program, struct program_worker *worke
 /* Reports that PROGRAM failed; NUMBER is the step, or -1 for none. Returns STATUS_PROGRAM. */
 __attribute__((format(printf, 4, 5))) enum status program_failed(const struct program *program, int64_t number,
                                                                  struct diags *diags, const char *format, ...);
+/* Returns the seconds after which a note says what is awaited, if the slowest answer so far has taken SLOWEST. */
+double program_patience(double slowest);
 /* True if a backward call returns the cotangent by OPERAND: it is wanted, and the program does not add it up. */
 bool program_returns(const struct program *program, uint32_t operand);
 

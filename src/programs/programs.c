@@ -2,6 +2,7 @@
 #include "programs/programs.h"
 
 #include <assert.h>
+#include <math.h>
 #include <string.h>
 
 #include "base/hash.h"
@@ -22,6 +23,11 @@ enum status program_failed(const struct program *program, int64_t number, struct
 	return diag_file(diags, STATUS_PROGRAM, NULL, -1, "program '%s' (%s): step %lld: %s", program->name,
 	                 program->target, (long long)number, what);
 }
+
+/* Seconds: at least the first, or so many times what the slowest answer so far has taken. */
+static const double PATIENCE_LEAST = 5, PATIENCE_TIMES = 3;
+
+double program_patience(double slowest) { return fmax(PATIENCE_LEAST, PATIENCE_TIMES * slowest); }
 
 bool program_returns(const struct program *program, uint32_t operand)
 {
@@ -59,15 +65,26 @@ static enum status bind_program(struct program_set *set, const struct program_bi
 		return diag_file(diags, STATUS_USAGE, NULL, -1, "--program: no command is given for '%s'", binding->name);
 	program->target = binding->target;
 	program->backend = programs_is_object(program->target) ? &shared_object_backend : &command_backend;
-	if (program->backend == &shared_object_backend) {
-		if (!set->has_objects)
-			guard_begin(&set->guard, set->options.ended);
-		set->has_objects = true;
-		return shared_object_load(program, diags);
-	}
-	if (!set->has_commands)
+	set->has_objects |= programs_is_object(program->target);
+	set->has_commands |= !programs_is_object(program->target);
+	return STATUS_OK;
+}
+
+/* Binds the programs of SET, then loads those that are shared objects. */
+static enum status bind_all(struct program_set *set, const struct program_bindings *bindings, const char *const *names,
+                            struct diags *diags)
+{
+	for (size_t i = 0; i < bindings->count; i++)
+		TRY(bind_program(set, &bindings->list[i], names, diags));
+	if (set->has_commands)
 		(void)memory_open(&set->memory, set->context.allocator); /* a command that asks for it will fail */
-	set->has_commands = true;
+	if (!set->has_objects)
+		return STATUS_OK;
+	guard_begin(&set->guard, set->options.ended);
+	set->watcher = watch_begin(set);
+	for (uint32_t i = 0; i < set->count; i++)
+		if (set->programs[i].backend == &shared_object_backend)
+			TRY(shared_object_load(&set->programs[i], diags));
 	return STATUS_OK;
 }
 
@@ -87,15 +104,12 @@ enum status programs_bind(const struct context *context, const char *const *name
 		TRY_ALLOC(workers, context->diags);
 		made->programs[i] = (struct program){.set = made, .name = names[i], .workers = workers};
 	}
-	for (size_t i = 0; i < bindings->count; i++) {
-		const enum status status = bind_program(made, &bindings->list[i], names, context->diags);
-		if (status) {
-			programs_close(made);
-			return status;
-		}
-	}
-	*set = made;
-	return STATUS_OK;
+	const enum status status = bind_all(made, bindings, names, context->diags);
+	if (status)
+		programs_close(made);
+	else
+		*set = made;
+	return status;
 }
 
 enum status programs_identify(const struct program_set *set, uint64_t *targets, uint64_t *objects, struct diags *diags)
@@ -288,6 +302,7 @@ enum status programs_finish(struct program_set *set, struct diags *diags)
 		struct program *program = &set->programs[i];
 		for (int w = 0; program->backend && program->backend->finish && w < set->options.workers; w++)
 			TRY(program->backend->finish(program, &program->workers[w], diags));
+		shared_object_unload(program); /* which may end the process, too */
 	}
 	return STATUS_OK;
 }
@@ -305,9 +320,10 @@ void programs_close(struct program_set *set)
 		struct program *program = &set->programs[i];
 		for (int w = 0; program->backend && program->backend->close && w < set->options.workers; w++)
 			program->backend->close(program, &program->workers[w]);
-		if (program->library)
-			shared_object_unload(program);
+		shared_object_unload(program);
 	}
+	if (set)
+		watch_end(set->watcher);
 	if (set && set->has_objects)
 		guard_end(&set->guard);
 	if (set && set->has_commands)

@@ -41,10 +41,11 @@ struct program_options {
 	diag_write *pass;
 	void *pass_context;
 	/*
-	 * A thread calls it that a function of a shared object has ended; it must end the process. It also says that the
-	 * process is the command's own, so handlers of signals are put back after calls. NULL: those are the caller's matter.
+	 * Ends the process, as WHAT says of a function of a shared object. The thread that runs the function calls it, or one
+	 * that watches. A child process that leaves a call calls it too, and must end. It also says that the process is the
+	 * command's own, so signals and cancellation are put back after calls. NULL: those are the caller's matter.
 	 */
-	void (*ended)(void);
+	void (*ended)(const char *what);
 };
 
 struct program_set;
@@ -152,12 +153,19 @@ enum status programs_finish(struct program_set *set, struct diags *diags);
  * with the processes that they started. None is left.
  */
 void programs_close(struct program_set *set);
+/* Whose call of a function of a shared object is meant. */
+enum program_whose {
+	PROGRAM_THIS_THREADS, /* that of this thread */
+	PROGRAM_THREADS, /* likewise; or, in a thread that an object may have started, the one that began last and runs */
+	PROGRAM_LATEST,  /* likewise; or the one that began last */
+};
 /*
- * For handlers of signals and of exit: if this thread runs a function of a shared object, writes "program 'step'
- * (./step.so): step 3: " to TO, of SIZE bytes, and returns true. So it does in a thread that an object may have started,
- * while others run such functions. It is async-signal-safe.
+ * For handlers of signals and of exit: if there is such a call, writes "program 'step' (./step.so): step 3: " to TO, of
+ * SIZE bytes, and returns true. It is async-signal-safe.
  */
-bool programs_describe_call(char *to, size_t size);
+bool programs_describe_call(enum program_whose whose, char *to, size_t size);
+/* An object has changed the signals of this thread or the process. If this thread is in a call, they are put back after it. */
+void programs_note_signals(void);
 /* Ends all commands of this process. It is async-signal-safe, for handlers of signals that end it. */
 void programs_cleanup(void);
 

@@ -15,8 +15,6 @@
 #include "programs/command.h"
 
 enum { PROTOCOL = 1 };
-/* Seconds after which a note says what is awaited: these, or so many times what the slowest answer so far has taken. */
-static const double PATIENCE_LEAST = 5, PATIENCE_TIMES = 3;
 /* Bits of names besides operands, in the lists of `ready`. */
 enum { NAME_X = 1 << PROGRAM_OPERANDS, NAME_Y = 2 << PROGRAM_OPERANDS };
 
@@ -40,7 +38,7 @@ static enum status open_exchange(const struct exchange *e, const char *message, 
 		command->asked = (struct asked){.message = message, .word = word, .number = e->number};
 	command->asked.word = word;
 	command->begun = clock_seconds();
-	channel->patience = fmax(PATIENCE_LEAST, PATIENCE_TIMES * command->slowest);
+	channel->patience = program_patience(command->slowest);
 	channel->waits = command_note_wait;
 	channel->waits_context = e;
 	return STATUS_OK;

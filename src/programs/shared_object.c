@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <link.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -12,8 +13,25 @@
 #include "io/stream.h"
 #include "programs/parts.h"
 
-/* Returns what WRONG, a text of the object, says in a message. */
-static const char *error_text(const char *wrong) { return *wrong ? wrong : "it reports an error"; }
+/*
+ * Ends CALL. TEXT is NULL, or the error that the function returned. ABOUT is "", or stands before that in the message.
+ */
+static enum status end_call(struct object_call *call, const char *text, const char *about, struct diags *diags)
+{
+	text = text ? guard_copy_text(call, text, diags->arena) : NULL;
+	guard_leave(call);
+	return text ? program_failed(call->program, call->number, diags, "%s%s", about, text) : STATUS_OK;
+}
+
+/* Returns the bytes of the variable or function at ADDRESS; SIZE_MAX if its object does not say. */
+static size_t symbol_size(const void *address)
+{
+	Dl_info info;
+	void *symbol = NULL;
+	const bool found = dladdr1(address, &info, &symbol, RTLD_DL_SYMENT) && symbol;
+	const size_t size = found ? (size_t)((const ElfW(Sym) *)symbol)->st_size : 0;
+	return size ? size : SIZE_MAX;
+}
 
 enum status shared_object_load(struct program *program, struct diags *diags)
 {
@@ -21,12 +39,12 @@ enum status shared_object_load(struct program *program, struct diags *diags)
 	if (!strchr(path, '/')) /* dlopen looks for such a name in the system's folders */
 		path = arena_printf(program->set->context.arena, "./%s", path);
 	TRY_ALLOC(path, diags);
-	struct float_state floats;
+	struct object_call call = {program, program->workers, "its constructors have", .number = -1, .all = true};
 	if (io_directory() >= 0 && fchdir(io_directory()) != 0) /* another object may have changed it */
 		return program_failed(program, -1, diags, "cannot return to the working directory: %s", strerror(errno));
-	guard_enter(program, -1, true, &floats); /* its constructors run */
+	guard_enter(&call); /* its constructors run */
 	program->library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-	guard_leave(program, &floats);
+	guard_leave(&call);
 	if (!program->library) {
 		const char *why = dlerror();
 		return program_failed(program, -1, diags, "cannot load it: %s", why ? why : "for no known reason");
@@ -34,6 +52,11 @@ enum status shared_object_load(struct program *program, struct diags *diags)
 	const struct ckptc_step *step = program->step = dlsym(program->library, "ckptc_step");
 	if (!step)
 		return program_failed(program, -1, diags, "it exports no variable 'ckptc_step'");
+	const size_t size = symbol_size(step);
+	if (size < sizeof *step)
+		return program_failed(program, -1, diags,
+		                      "its 'ckptc_step' has %zu bytes; a variable of the type struct ckptc_step has %zu", size,
+		                      sizeof *step);
 	if (step->version != CKPTC_STEP_VERSION)
 		return program_failed(program, -1, diags, "it is made for version %d of ckptc_step.h, but this is version %d",
 		                      step->version, CKPTC_STEP_VERSION);
@@ -44,10 +67,13 @@ enum status shared_object_load(struct program *program, struct diags *diags)
 
 void shared_object_unload(struct program *program)
 {
-	struct float_state floats;
-	guard_enter(program, -1, true, &floats);
+	struct object_call call = {program, program->workers, "its destructors have", .number = -1, .all = true};
+	if (!program->library)
+		return;
+	guard_enter(&call);
 	dlclose(program->library);
-	guard_leave(program, &floats);
+	guard_leave(&call);
+	program->library = NULL;
 }
 
 enum status shared_object_hash(const struct program *program, uint64_t *hash, struct diags *diags)
@@ -92,20 +118,44 @@ static const struct ckptc_step_signature *describe_types(struct program *program
 	return &types->step;
 }
 
+static void call_close(struct program *program, struct program_worker *worker)
+{
+	struct object_call call = {program, worker, "its function 'close' has", .number = -1, .all = true};
+	if (!program->step->close)
+		return;
+	guard_enter(&call);
+	program->step->close(worker->context);
+	guard_leave(&call);
+}
+
+static void close_context(struct program *program, struct program_worker *worker)
+{
+	if (worker->opening)
+		call_close(program, worker);
+	worker->context = NULL;
+}
+
+/* Returns what is wrong with the traits SAID, or NULL. */
+static const char *check_traits(const struct ckptc_step *step, const struct ckptc_step_traits *said, uint32_t all)
+{
+	if (said->record_bytes < 0 || (said->needs_operands | said->sums) & ~all)
+		return "its traits have a negative number of bytes, or a bit for an operand that the step has not";
+	if (step->record && !(step->release && step->backward))
+		return "its ckptc_step has 'record', which needs 'release' and 'backward'";
+	return said->sums && !step->gradient ? "its traits have sums, which need 'gradient' in ckptc_step" : NULL;
+}
+
 static enum status open_context(struct program *program, struct program_worker *worker, struct program_traits *traits,
                                 struct diags *diags)
 {
 	const struct ckptc_step *step = program->step;
 	const uint32_t all = (1u << program->types.signature.count) - 1;
 	struct ckptc_step_traits said = {.needs_x = 1, .needs_operands = all};
+	struct object_call call = {program, worker, "its function 'open' has", .number = -1, .all = true};
 	if (worker == program->workers) /* the types of the other workers are the same */
 		describe_types(program);
-	struct float_state floats;
-	guard_enter(program, -1, true, &floats);
-	const char *wrong = step->open(&program->types.step, &said, &worker->context);
-	guard_leave(program, &floats);
-	if (wrong)
-		return program_failed(program, -1, diags, "%s", error_text(wrong));
+	guard_enter(&call);
+	TRY(end_call(&call, step->open(&program->types.step, &said, &worker->context), "", diags));
 	*traits = (struct program_traits){.bound = true,
 	                                  .backward = step->backward,
 	                                  .needs_x = said.needs_x,
@@ -113,30 +163,25 @@ static enum status open_context(struct program *program, struct program_worker *
 	                                  .needs_operands = said.needs_operands,
 	                                  .record_bytes = step->record ? said.record_bytes : -1,
 	                                  .sums = said.sums};
-	if (said.record_bytes < 0 || (said.needs_operands | said.sums) & ~all)
-		wrong = "its traits have a negative number of bytes, or a bit for an operand that the step has not";
-	else if (step->record && !(step->release && step->backward))
-		wrong = "its ckptc_step has 'record', which needs 'release' and 'backward'";
-	else if (said.sums && !step->gradient)
-		wrong = "its traits have sums, which need 'gradient' in ckptc_step";
+	const char *wrong = check_traits(step, &said, all);
 	if (!wrong)
 		return STATUS_OK;
-	guard_enter(program, -1, true, &floats);
-	if (step->close)
-		step->close(worker->context);
-	guard_leave(program, &floats);
+	call_close(program, worker);
 	return program_failed(program, -1, diags, "%s", wrong);
 }
 
 static enum status call_context(struct program *program, struct program_worker *worker, const struct program_call *call,
                                 struct diags *diags)
 {
+	static const char *const names[] = {[PROGRAM_FORWARD] = "its function 'forward' has",
+	                                    [PROGRAM_RECORD] = "its function 'record' has",
+	                                    [PROGRAM_BACKWARD] = "its function 'backward' has"};
 	const struct ckptc_step *step = program->step;
-	struct float_state floats;
-	const char *wrong = NULL;
+	struct object_call guarded = {program, worker, names[call->kind], .number = call->number};
+	const char *wrong;
 	if (call->meanwhile)
 		call->meanwhile(call->context);
-	guard_enter(program, call->number, false, &floats);
+	guard_enter(&guarded);
 	if (call->kind == PROGRAM_FORWARD)
 		wrong = step->forward(worker->context, call->number, call->x, call->operands, call->y);
 	else if (call->kind == PROGRAM_RECORD)
@@ -144,43 +189,30 @@ static enum status call_context(struct program *program, struct program_worker *
 	else
 		wrong = step->backward(worker->context, call->number, call->x, call->operands, call->y, call->g, call->handle,
 		                       call->dx, call->doperands);
-	guard_leave(program, &floats);
 	if (!wrong && call->kind == PROGRAM_RECORD && *call->recorded == 0)
 		wrong = "its record has the handle 0";
-	return wrong ? program_failed(program, call->number, diags, "%s", error_text(wrong)) : STATUS_OK;
+	return end_call(&guarded, wrong, "", diags);
 }
 
 static enum status release_record(struct program *program, struct program_worker *worker, uint64_t handle,
                                   struct diags *diags)
 {
-	struct float_state floats;
+	struct object_call call = {program, worker, "its function 'release' has", .number = -1};
 	(void)diags;
-	guard_enter(program, -1, false, &floats);
+	guard_enter(&call);
 	program->step->release(worker->context, handle);
-	guard_leave(program, &floats);
+	guard_leave(&call);
 	return STATUS_OK;
 }
 
 static enum status get_sum(struct program *program, struct program_worker *worker, uint32_t operand, void *sum,
                            struct diags *diags)
 {
-	struct float_state floats;
-	guard_enter(program, -1, false, &floats);
-	const char *wrong = program->step->gradient(worker->context, operand, sum);
-	guard_leave(program, &floats);
-	return wrong ? program_failed(program, -1, diags, "gradient of '%s': %s", program->types.signature.names[operand],
-	                              error_text(wrong))
-	             : STATUS_OK;
-}
-
-static void close_context(struct program *program, struct program_worker *worker)
-{
-	struct float_state floats;
-	guard_enter(program, -1, true, &floats);
-	if (worker->opening && program->step->close)
-		program->step->close(worker->context);
-	guard_leave(program, &floats);
-	worker->context = NULL;
+	struct object_call call = {program, worker, "its function 'gradient' has", .number = -1};
+	const char *about = arena_printf(diags->arena, "gradient of '%s': ", program->types.signature.names[operand]);
+	TRY_ALLOC(about, diags);
+	guard_enter(&call);
+	return end_call(&call, program->step->gradient(worker->context, operand, sum), about, diags);
 }
 
 const struct program_backend shared_object_backend = {

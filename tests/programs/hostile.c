@@ -1,7 +1,7 @@
 /*
  * A shared object that harms whoever loads it: y = 2 x, for x of f64. HOSTILE, in the environment, is WHERE:WHAT. WHERE is
- * load, open, close, forward (call 2) or backward (call 2). WHAT is one of the names in harm(), at the end of which it
- * goes on, or ends.
+ * load, open, close, unload, forward (call 2) or backward (call 2). WHAT is one of the names in harm(), at the end of which
+ * it goes on, or ends.
  */
 #include <fcntl.h>
 #include <fenv.h>
@@ -14,6 +14,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #if defined(__SSE2__)
@@ -37,6 +38,8 @@ static void *end_process(void *what)
 		exit(0);
 	if (!strcmp(what, "thread__exit"))
 		_exit(0);
+	if (!strcmp(what, "thread_overflow"))
+		overflow(0);
 	*(volatile int *)(uintptr_t)zero = 1;
 	return NULL;
 }
@@ -91,6 +94,147 @@ static void map_nothing(void)
 	(void)*at;
 }
 
+/* Runs another program in the place of this one, by the function that WHAT names. */
+static void replace_process(const char *what)
+{
+	char name[] = "true", *const arguments[] = {name, NULL};
+	if (!strcmp(what, "execl"))
+		execl("/bin/true", name, (char *)NULL);
+	else if (!strcmp(what, "execlp"))
+		execlp(name, name, (char *)NULL);
+	else if (!strcmp(what, "execle"))
+		execle("/bin/true", name, (char *)NULL, environ);
+	else if (!strcmp(what, "execv"))
+		execv("/bin/true", arguments);
+	else if (!strcmp(what, "execvp"))
+		execvp(name, arguments);
+	else if (!strcmp(what, "execvpe"))
+		execvpe(name, arguments, environ);
+	else if (!strcmp(what, "execve"))
+		execve("/bin/true", arguments, environ);
+	else if (!strcmp(what, "fexecve"))
+		fexecve(open("/bin/true", O_RDONLY), arguments, environ);
+	else if (!strcmp(what, "daemon"))
+		(void)!daemon(1, 1);
+	else if (!strcmp(what, "execveat"))
+		execveat(AT_FDCWD, "/bin/true", arguments, environ, 0);
+}
+
+static void on_any(int number) { (void)number; }
+
+/* Sends itself the signal in WHAT after it has made SIGNAL the default, or blocked it, as the prefix says. */
+static void send_signal(const char *what)
+{
+	const int number = atoi(what + strcspn(what, "0123456789"));
+	struct sigaction once = {.sa_handler = on_any, .sa_flags = (int)SA_RESETHAND};
+	sigset_t all;
+	sigfillset(&all);
+	if (!strncmp(what, "default", 7))
+		signal(number, SIG_DFL);
+	else if (!strncmp(what, "ignore", 6))
+		signal(number, SIG_IGN);
+	else if (!strncmp(what, "block", 5))
+		sigprocmask(SIG_BLOCK, &all, NULL);
+	else if (!strncmp(what, "mask", 4))
+		pthread_sigmask(SIG_SETMASK, &all, NULL);
+	else if (!strncmp(what, "once", 4)) {
+		sigaction(number, &once, NULL);
+		raise(number);
+	}
+	if (strstr(what, "kill"))
+		kill(getpid(), number);
+	else if (number == SIGSEGV)
+		*(volatile int *)(uintptr_t)zero = 1;
+	else
+		raise(number);
+}
+
+/* Writes to standard output, by the way that WHAT names. */
+static void write_output(const char *what)
+{
+	if (!strcmp(what, "printf"))
+		printf("it prints\n");
+	else if (!strcmp(what, "write"))
+		write(1, "it prints\n", 10);
+	else if (!strcmp(what, "close1"))
+		close(1);
+	else if (!strcmp(what, "dup2"))
+		dup2(open("/dev/null", O_RDWR), 1);
+	else if (!strcmp(what, "freopen"))
+		fclose(freopen("/dev/null", "w", stdout));
+	else if (!strcmp(what, "stderr")) {
+		dup2(open("/dev/null", O_RDWR), 2);
+		abort();
+	} else {
+		char byte;
+		while (read(0, &byte, 1) > 0)
+			printf("it reads\n");
+	}
+}
+
+/* Makes a process that returns to ckptc, as this one does. */
+static void fork_and_return(const char *what)
+{
+	int status;
+	const pid_t pid = !strcmp(what, "fork_raw") ? (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0) : fork();
+	if (pid > 0)
+		waitpid(pid, &status, 0);
+}
+
+static void run_others(void)
+{
+	char name[] = "true", *const arguments[] = {name, NULL};
+	int status = 1;
+	if (system("exit 3") != 3 << 8)
+		abort();
+	const pid_t pid = vfork();
+	if (pid == 0) {
+		execvp(name, arguments);
+		_exit(5);
+	}
+	if (waitpid(pid, &status, 0) != pid || status != 0)
+		abort();
+}
+
+static void cancel(const char *what)
+{
+	if (!strcmp(what, "cancel_later")) {
+		pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+		pthread_cancel(pthread_self());
+		return;
+	}
+	pthread_cancel(pthread_self());
+	if (!strcmp(what, "cancel"))
+		pthread_testcancel();
+}
+
+/* Is sent SIGALRM by the system. */
+static void await_alarm(void)
+{
+	const struct itimerval soon = {.it_value.tv_usec = 10000};
+	setitimer(ITIMER_REAL, &soon, NULL);
+	for (int i = 0; i < 100; i++)
+		usleep(10000);
+}
+
+/* What `forward` and `backward` return. */
+static const char *answer;
+
+/* Sets ANSWER to a text, or to something that is none. */
+static void answer_text(const char *what)
+{
+	static char text[100001];
+	char *pages = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	memset(text, 'x', sizeof text - 1);
+	memset(pages, 'x', 8192);
+	mprotect(pages + 4096, 4096, PROT_NONE);
+	answer = !strcmp(what, "text_wild")   ? (const char *)(uintptr_t)64
+	         : !strcmp(what, "text_end")  ? pages + 4000
+	         : !strcmp(what, "text_long") ? text
+	         : !strcmp(what, "text_none") ? ""
+	                                      : "no \x1b[31mred\n\xff";
+}
+
 static void harm(const char *what)
 {
 	pthread_t thread;
@@ -134,6 +278,22 @@ static void harm(const char *what)
 		overflow(0);
 	else if (!strcmp(what, "term"))
 		raise(SIGTERM);
+	else if (what[strcspn(what, "0123456789")] && strncmp(what, "close", 5) && strncmp(what, "dup", 3))
+		send_signal(what);
+	else if (!strncmp(what, "exec", 4) || !strcmp(what, "fexecve") || !strcmp(what, "daemon"))
+		replace_process(what);
+	else if (!strcmp(what, "alarm"))
+		await_alarm();
+	else if (!strncmp(what, "text", 4))
+		answer_text(what);
+	else if (!strncmp(what, "fork", 4))
+		fork_and_return(what);
+	else if (!strcmp(what, "others"))
+		run_others();
+	else if (!strncmp(what, "cancel", 6))
+		cancel(what);
+	else if (strstr("printf write close1 dup2 freopen stderr read0", what))
+		write_output(what);
 	else if (!strcmp(what, "default")) /* without a handler the fault would end ckptc */
 		signal(SIGSEGV, SIG_DFL);
 	else if (!strncmp(what, "thread", 6) && pthread_create(&thread, NULL, end_process, (void *)what) == 0)
@@ -154,6 +314,7 @@ static void harm_in(const char *where)
 }
 
 __attribute__((constructor)) static void load(void) { harm_in("load"); }
+__attribute__((destructor)) static void unload(void) { harm_in("unload"); }
 
 static const char *open_step(const struct ckptc_step_signature *signature, struct ckptc_step_traits *traits,
                              void **made)
@@ -176,7 +337,7 @@ static const char *forward(void *context, int64_t number, const void *x, const v
 	twice(context, x, y);
 	if (number == 2)
 		harm_in("forward");
-	return NULL;
+	return answer;
 }
 
 static const char *backward(void *context, int64_t number, const void *x, const void *const *operands, const void *y,
@@ -186,7 +347,7 @@ static const char *backward(void *context, int64_t number, const void *x, const 
 	twice(context, g, dx);
 	if (number == 2)
 		harm_in("backward");
-	return NULL;
+	return answer;
 }
 
 static void close_step(void *context)
