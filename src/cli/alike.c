@@ -133,18 +133,6 @@ static const char *param_path(struct session *s, const struct param *param)
 	return param->init->kind == INIT_LOAD ? params_file(param->init, s->directory, &s->arena) : NULL;
 }
 
-/* True if the value of OPTION is one of its words, and no file. */
-static bool has_listed_word(const struct session *s, int option)
-{
-	const char *value = s->line.values[option], *at = option_words(option, s->command->letter);
-	for (size_t length; value && *at; at += length + (at[length] == ' ')) {
-		length = strcspn(at, " ");
-		if (strlen(value) == length && !memcmp(at, value, length))
-			return true;
-	}
-	return false;
-}
-
 enum status session_compare_files(struct session *s)
 {
 	struct rank_facts facts = {.arena = &s->arena};
@@ -154,8 +142,8 @@ enum status session_compare_files(struct session *s)
 	for (int i = 0; i < OPTION_COUNT && added; i++) {
 		const char *label = arena_printf(&s->arena, "the file of --%s", option_table[i].name);
 		if (option_table[i].use & READ)
-			added = has_listed_word(s, i) ? label && ranks_add_text(&facts, STATUS_USAGE, label, s->line.values[i])
-			                              : add_file_fact(s, &facts, label, s->line.values[i]);
+			added = option_is_word(s, i) ? label && ranks_add_text(&facts, STATUS_USAGE, label, s->line.values[i])
+			                             : add_file_fact(s, &facts, label, s->line.values[i]);
 	}
 	for (size_t i = 0; i < s->line.param_files.count && added; i++)
 		added = add_file_fact(s, &facts, "the file of --params", s->line.param_files.items[i]);

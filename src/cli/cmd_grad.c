@@ -1,6 +1,5 @@
 /* ckptc grad: the gradients of the input and of params. */
 #include <string.h>
-#include <sys/stat.h>
 
 #include "cli/gradient_files.h"
 #include "cli/job.h"
@@ -29,62 +28,6 @@ static enum status put_event(void *context, const char *line)
 	return output_write(&beside->events->output, line, strlen(line), &beside->session->diags);
 }
 
-static bool is_file(const char *path, const char *read)
-{
-	struct stat a, b;
-	return read && !io_stat(path, &a) && !io_stat(read, &b) && io_is_same_file(&a, &b);
-}
-
-/* True if the run reads a param or const from the file at PATH. */
-static bool has_params(struct session *s, const char *path)
-{
-	for (size_t i = 0; i < s->line.param_count; i++) {
-		struct param_place place;
-		if (!params_split(s->line.params[i].value, &s->arena, &s->diags, &place) && is_file(path, place.file))
-			return true;
-	}
-	for (size_t i = 0; i < s->line.param_files.count; i++)
-		if (is_file(path, s->line.param_files.items[i]))
-			return true;
-	for (size_t i = 0; i < s->chain.param_count; i++) {
-		const struct init *init = s->chain.params[i].init;
-		if (init->kind == INIT_LOAD && is_file(path, params_file(init, s->directory, &s->arena)))
-			return true;
-	}
-	return false;
-}
-
-/* Returns what the run reads from the file at PATH, such as "the input"; NULL if it does not read that file. */
-static const char *describe_read(struct session *s, const char *path)
-{
-	if (s->in.open && stream_is_at(s->in.input.fd, path))
-		return "the input";
-	if (is_file(path, s->line.values[OPTION_COTANGENT]))
-		return "the cotangent";
-	if (s->costs && s->costs->spec && is_file(path, s->line.values[OPTION_COSTS]))
-		return "the costs";
-	return has_params(s, path) ? "a param's file" : NULL;
-}
-
-/* Refuses gradients over the file of a param, if they would replace the param and not be added to it. */
-static enum status check_replaced(struct session *s, const char *option, const char *path)
-{
-	if (!path || s->line.given[OPTION_ACCUMULATE] || !has_params(s, path))
-		return STATUS_OK;
-	return with_hint(
-		s,
-		diag_file(&s->diags, STATUS_USAGE, path, -1, "%s would replace the params in this file by gradients", option),
-		"--accumulate adds the gradients to the params; else name another file");
-}
-
-static enum status check_all_replaced(struct session *s)
-{
-	TRY(check_replaced(s, "--grads", s->line.values[OPTION_GRADS]));
-	for (size_t i = 0; i < s->line.grads.count; i++)
-		TRY(check_replaced(s, "--grad", strchr(s->line.grads.items[i], '=') + 1));
-	return STATUS_OK;
-}
-
 static enum status open_beside(struct session *s, struct beside *beside)
 {
 	const char *value = s->line.values[OPTION_VALUE], *events = s->line.values[OPTION_EVENTS];
@@ -93,12 +36,7 @@ static enum status open_beside(struct session *s, struct beside *beside)
 		TRY(session_open_rows(s, &beside->value, value));
 		session_make_writer(s, beside->value);
 	}
-	if (!events)
-		return STATUS_OK;
-	if (!output_replaces(events))
-		return open_events(beside);
-	const char *read = describe_read(s, events);
-	return read ? diag_file(&s->diags, STATUS_USAGE, events, -1, "--events would overwrite %s", read) : STATUS_OK;
+	return events && !output_replaces(events) ? open_events(beside) : STATUS_OK;
 }
 
 static enum status put_grad_stats(struct session *s, const struct gradient_result *result)
@@ -116,7 +54,6 @@ static enum status put_grad_stats(struct session *s, const struct gradient_resul
 static enum status check_grad_options(struct session *s)
 {
 	TRY(gradient_files_check(s));
-	TRY(check_all_replaced(s));
 	if (s->set.policy.kind == POLICY_disk_revolve && !s->line.given[OPTION_SPILL])
 		return usage_error(s, "policy '%s' needs --spill DIR", s->set.policy.text);
 	if (!s->line.given[OPTION_JOURNAL])

@@ -32,6 +32,17 @@ const char *option_words(int option, unsigned command)
 	return "";
 }
 
+bool option_is_word(const struct session *s, int option)
+{
+	const char *value = s->line.values[option], *at = option_words(option, s->command->letter);
+	for (size_t length; value && *at; at += length + (at[length] == ' ')) {
+		length = strcspn(at, " ");
+		if (strlen(value) == length && !memcmp(at, value, length))
+			return true;
+	}
+	return false;
+}
+
 enum status usage_error(struct session *s, const char *format, ...)
 {
 	va_list arguments;
@@ -438,6 +449,7 @@ static enum status understand(struct session *s)
 	TRY(parse_shape(s));
 	TRY(parse_missing(s));
 	TRY(outputs_check(s));
+	TRY(outputs_check_read(s));
 	reading->cast = s->line.given[OPTION_CAST];
 	reading->raw = s->set.shape;
 	reading->typed = s->line.given[OPTION_SHAPE];

@@ -87,30 +87,100 @@ enum status outputs_check(struct session *s)
 	return STATUS_OK;
 }
 
-/* Sets *FILE to the chain's file. False if the chain comes from -e, or from something that is no regular file. */
-static bool chain_file(const struct session *s, struct stat *file)
+/* A file that the command reads. */
+struct read_file {
+	const char *what; /* in messages */
+	const char *path; /* "-": standard input */
+	bool is_input, is_param;
+	bool is_array;             /* alone in its file, and named by an option: --output may replace it by another array */
+	const struct param *loads; /* its load() names the file; else NULL */
+};
+
+static bool find_file(const struct read_file *read, struct stat *file)
 {
-	const char *path = s->line.text ? NULL : s->line.file;
-	return path && (strcmp(path, "-") ? io_stat(path, file) : fstat(io_standard(0), file)) == 0 &&
+	return (strcmp(read->path, "-") ? io_stat(read->path, file) : fstat(io_standard(0), file)) == 0 &&
 	       S_ISREG(file->st_mode);
 }
 
-enum status outputs_check_chain(struct session *s)
+/* Fails, as OUTPUT would be written over the file of READ, unless it may be. */
+static enum status refuse_output(struct session *s, const struct read_file *read, const struct written *output)
 {
-	struct stat chain, file;
+	const char *name = option_table[output->option].name;
+	const bool gradients = output->option == OPTION_GRADS || output->option == OPTION_GRAD_OF;
+	if (output->option == OPTION_OUTPUT && read->is_array && s->command->letter & (RUN | GRAD))
+		return STATUS_OK;
+	if (gradients && read->is_param && s->line.given[OPTION_ACCUMULATE])
+		return STATUS_OK;
+	if (gradients && read->is_param)
+		return with_hint(s,
+		                 diag_file(&s->diags, STATUS_USAGE, output->path, -1,
+		                           "--%s would replace the params in this file by gradients", name),
+		                 "--accumulate adds the gradients to the params; else name another file");
+	if (read->loads)
+		return diag_at(&s->diags, STATUS_USAGE, s->chain.source, read->loads->span,
+		               "--%s would overwrite '%s', which the chain loads here", name, output->path);
+	return diag_file(&s->diags, STATUS_USAGE, output->path, -1, "--%s would overwrite %s", name, read->what);
+}
+
+/* Compares READ with each output by device and inode, so through all links. */
+static enum status check_read(struct session *s, const struct read_file *read)
+{
+	struct stat file, other;
 	struct written *list;
 	const char *output = s->line.values[OPTION_OUTPUT];
-	if (!chain_file(s, &chain))
+	const bool prints = !output || !strcmp(output, "-");
+	if (!find_file(read, &file))
 		return STATUS_OK;
+	/* Arrays may go to a descriptor of the input behind what was read: session_open_arrays looks at the position. */
+	if (prints && !read->is_input && fstat(io_standard(1), &other) == 0 && io_is_same_file(&file, &other))
+		return diag_file(&s->diags, STATUS_USAGE, read->path, -1, "standard output would overwrite %s", read->what);
 	const int written = list_outputs(s, &list);
 	TRY_ALLOC(written >= 0, &s->diags);
-	if ((!output || !strcmp(output, "-")) && fstat(io_standard(1), &file) == 0 && io_is_same_file(&chain, &file))
-		return diag_file(&s->diags, STATUS_USAGE, s->line.file, -1, "standard output would overwrite the chain");
 	for (int i = 0; i < written; i++)
-		if (io_stat(list[i].path, &file) == 0 && io_is_same_file(&chain, &file))
-			return diag_file(&s->diags, STATUS_USAGE, list[i].path, -1, "--%s would overwrite the chain",
-			                 option_table[list[i].option].name);
+		if (!(read->is_input && output_descriptor(list[i].path) >= 0) && io_stat(list[i].path, &other) == 0 &&
+		    io_is_same_file(&file, &other))
+			TRY(refuse_output(s, read, &list[i]));
 	return STATUS_OK;
+}
+
+static enum status check_bound(struct session *s)
+{
+	for (size_t i = 0; i < s->line.param_count; i++) {
+		struct param_place place;
+		TRY(params_split(s->line.params[i].value, &s->arena, &s->diags, &place));
+		const struct read_file read = {
+			.what = "a param's file", .path = place.file, .is_param = true, .is_array = !place.member};
+		if (place.file)
+			TRY(check_read(s, &read));
+	}
+	for (size_t i = 0; i < s->line.param_files.count; i++)
+		TRY(check_read(
+			s, &(struct read_file){.what = "a param's file", .path = s->line.param_files.items[i], .is_param = true}));
+	for (size_t i = 0; i < s->line.program_count; i++)
+		if (programs_is_object(s->line.programs[i].target))
+			TRY(check_read(s, &(struct read_file){.what = "a program", .path = s->line.programs[i].target}));
+	return STATUS_OK;
+}
+
+enum status outputs_check_read(struct session *s)
+{
+	const char *const *values = s->line.values;
+	const char *chain = s->line.text ? NULL : s->line.file, *input = values[OPTION_INPUT];
+	if (!input && s->command->letter & (RUN | GRAD | CHECK) && !session_makes_input(s) &&
+	    !(chain && !strcmp(chain, "-")))
+		input = "-";
+	const struct read_file files[] = {
+		/* The output of fmt may replace its input, as those of other commands may theirs. */
+		{.what = "the chain", .path = s->command->letter == FMT ? NULL : chain},
+		{.what = "the input", .path = input, .is_input = true, .is_array = true},
+		{.what = "the cotangent", .path = values[OPTION_COTANGENT], .is_array = true},
+		{.what = "the costs", .path = option_is_word(s, OPTION_COSTS) ? NULL : values[OPTION_COSTS]},
+		{.what = "the costs", .path = values[OPTION_SPEC]},
+	};
+	for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+		if (files[i].path)
+			TRY(check_read(s, &files[i]));
+	return check_bound(s);
 }
 
 /* True if --param binds the param or const NAME, so that its load() in the chain reads nothing. */
@@ -124,25 +194,16 @@ static bool binds_param(const struct session *s, const char *name)
 
 enum status outputs_check_loaded(struct session *s)
 {
-	struct stat loaded, file;
-	struct written *list;
-	const int written = list_outputs(s, &list);
-	TRY_ALLOC(written >= 0, &s->diags);
 	for (size_t k = 0; k < s->chain.param_count; k++) {
 		const struct param *param = &s->chain.params[k];
-		const bool loads = param->init->kind == INIT_LOAD && !binds_param(s, param->name);
-		const char *path = loads ? params_file(param->init, s->directory, &s->arena) : "";
-		TRY_ALLOC(path, &s->diags);
-		if (!loads || io_stat(path, &loaded) != 0 || !S_ISREG(loaded.st_mode))
+		if (param->init->kind != INIT_LOAD || binds_param(s, param->name))
 			continue;
-		for (int i = 0; i < written; i++) {
-			/* Gradients may be added to params: cmd_grad.c checks their files. */
-			const bool added = list[i].option == OPTION_GRADS || list[i].option == OPTION_GRAD_OF;
-			if (!added && io_stat(list[i].path, &file) == 0 && io_is_same_file(&loaded, &file))
-				return diag_at(&s->diags, STATUS_USAGE, s->chain.source, param->span,
-				               "--%s would overwrite '%s', which the chain loads here",
-				               option_table[list[i].option].name, list[i].path);
-		}
+		const struct read_file read = {.what = "a param's file",
+		                               .path = params_file(param->init, s->directory, &s->arena),
+		                               .is_param = true,
+		                               .loads = param};
+		TRY_ALLOC(read.path, &s->diags);
+		TRY(check_read(s, &read));
 	}
 	return STATUS_OK;
 }

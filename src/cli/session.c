@@ -71,8 +71,6 @@ static enum status load_source(struct session *s)
 	if (!file)
 		return with_hint(s, usage_error(s, "no chain"),
 		                 "give a file, or the chain itself with -e, as in: ckptc %s -e 'add 1; sin'", s->command->name);
-	if (s->command->letter != FMT) /* its output may replace its input, as those of other commands may theirs */
-		TRY(outputs_check_chain(s));
 	const enum status status = session_read_file(s, file, &s->source);
 	if (status && is_chain_text(s, file))
 		diag_hint_command(&s->diags, "a chain that is no file is given with -e, as in: ckptc %s -e %s",

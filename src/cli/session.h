@@ -37,6 +37,9 @@ struct option_row {
 extern const struct option_row option_table[OPTION_COUNT]; /* indexed by option_id */
 /* Returns the words that OPTION takes with the command of this letter, with a space between two; "" if any text. */
 const char *option_words(int option, unsigned command);
+struct session;
+/* True if the value of OPTION is one of its words, and no file. */
+bool option_is_word(const struct session *session, int option);
 
 /* The options as given. NULL, 0 or false if an option was not given; a value is NULL, too, if an option has none. */
 struct command_line {
@@ -219,12 +222,13 @@ enum status session_close_text(struct text_file *file);
 void session_close(struct session *session);
 /* Fails with STATUS_USAGE if two outputs, standard output and error among them, would be one regular file. */
 enum status outputs_check(struct session *session);
-/* Fails with STATUS_USAGE if an output would be the file of the chain, by whatever path or link. */
-enum status outputs_check_chain(struct session *session);
 /*
- * Fails with STATUS_USAGE if an output would be a file that the loaded chain reads by load(). A user who names an output
- * may not know what the chain reads. Gradients are left to command_grad, since they may be added to params.
+ * Fails with STATUS_USAGE if an output would be the file of the chain, or a file that an option names to be read, by
+ * whatever path or link. But the arrays of --output may replace an array that is alone in its file, such as the input, and
+ * --accumulate adds gradients to params.
  */
+enum status outputs_check_read(struct session *session);
+/* The same for files that the loaded chain reads by load(). A user who names --output may not know what the chain reads. */
 enum status outputs_check_loaded(struct session *session);
 /*
  * Fails with STATUS_USAGE if binary arrays would share a file with another output: the arrays of `out` and of VALUE,
