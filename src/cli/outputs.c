@@ -96,7 +96,7 @@ struct read_file {
 	const struct param *loads; /* its load() names the file; else NULL */
 };
 
-static bool find_file(const struct read_file *read, struct stat *file)
+static bool stat_read(const struct read_file *read, struct stat *file)
 {
 	return (strcmp(read->path, "-") ? io_stat(read->path, file) : fstat(io_standard(0), file)) == 0 &&
 	       S_ISREG(file->st_mode);
@@ -129,7 +129,7 @@ static enum status check_read(struct session *s, const struct read_file *read)
 	struct written *list;
 	const char *output = s->line.values[OPTION_OUTPUT];
 	const bool prints = !output || !strcmp(output, "-");
-	if (!find_file(read, &file))
+	if (!stat_read(read, &file))
 		return STATUS_OK;
 	/* Arrays may go to a descriptor of the input behind what was read: session_open_arrays looks at the position. */
 	if (prints && !read->is_input && fstat(io_standard(1), &other) == 0 && io_is_same_file(&file, &other))
