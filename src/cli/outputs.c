@@ -92,7 +92,7 @@ struct read_file {
 	const char *what; /* in messages */
 	const char *path; /* "-": standard input */
 	bool is_input, is_param;
-	bool is_array;             /* alone in its file, and named by an option: --output may replace it by another array */
+	bool is_array, is_costs;   /* alone in its file, and named by an option: an output of its kind may replace it */
 	const struct param *loads; /* its load() names the file; else NULL */
 };
 
@@ -108,6 +108,8 @@ static enum status refuse_output(struct session *s, const struct read_file *read
 	const char *name = option_table[output->option].name;
 	const bool gradients = output->option == OPTION_GRADS || output->option == OPTION_GRAD_OF;
 	if (output->option == OPTION_OUTPUT && read->is_array && s->command->letter & (RUN | GRAD))
+		return STATUS_OK;
+	if (output->option == OPTION_SAVE_COSTS && read->is_costs)
 		return STATUS_OK;
 	if (gradients && read->is_param && s->line.given[OPTION_ACCUMULATE])
 		return STATUS_OK;
@@ -174,8 +176,8 @@ enum status outputs_check_read(struct session *s)
 		{.what = "the chain", .path = s->command->letter == FMT ? NULL : chain},
 		{.what = "the input", .path = input, .is_input = true, .is_array = true},
 		{.what = "the cotangent", .path = values[OPTION_COTANGENT], .is_array = true},
-		{.what = "the costs", .path = option_is_word(s, OPTION_COSTS) ? NULL : values[OPTION_COSTS]},
-		{.what = "the costs", .path = values[OPTION_SPEC]},
+		{.what = "the costs", .path = option_is_word(s, OPTION_COSTS) ? NULL : values[OPTION_COSTS], .is_costs = true},
+		{.what = "the costs", .path = values[OPTION_SPEC], .is_costs = true},
 	};
 	for (size_t i = 0; i < sizeof files / sizeof *files; i++)
 		if (files[i].path)

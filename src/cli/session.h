@@ -224,8 +224,8 @@ void session_close(struct session *session);
 enum status outputs_check(struct session *session);
 /*
  * Fails with STATUS_USAGE if an output would be the file of the chain, or a file that an option names to be read, by
- * whatever path or link. But the arrays of --output may replace an array that is alone in its file, such as the input, and
- * --accumulate adds gradients to params.
+ * whatever path or link. But the arrays of --output may replace an array that is alone in its file, such as the input,
+ * --save-costs costs, and --accumulate adds gradients to params.
  */
 enum status outputs_check_read(struct session *session);
 /* The same for files that the loaded chain reads by load(). A user who names --output may not know what the chain reads. */
