@@ -1,8 +1,8 @@
 /*
  * Three spellings of a word, the first that is right: bare, in single quotes, and "$(printf '...')" with octal escapes.
  * The last has no byte that a message would escape, and no "!", which interactive shells expand in double quotes.
- * The substitution drops newlines at the end. So a word that ends in one is written as $'...', which dash and other
- * shells older than POSIX of 2024 do not know.
+ * The substitution drops newlines at the end. Each of them is written as ${IFS#??} behind it: IFS is a blank, a tab and a
+ * newline unless somebody has changed it. ($'...' is shorter, but dash and other shells before POSIX of 2024 do not know it.)
  */
 #include "base/shell.h"
 
@@ -14,7 +14,7 @@
 #include "base/text.h"
 
 /* Bytes of a word that a message shows whole (see diags_render), and the most bytes that a byte of a word becomes. */
-enum { WORD_SHOWN = 400, BYTE_GROWTH = 4 };
+enum { WORD_SHOWN = 400, BYTE_GROWTH = 9 };
 
 /* True if a message shows the character at TEXT as it is. Sets *LENGTH to its bytes, 1 if they are no character. */
 static bool shows_character(const char *text, size_t *length)
@@ -50,24 +50,28 @@ static void put_quoted_word(char *to, const char *word)
 	strcpy(to, "'");
 }
 
-/* Writes WORD to TO as text for printf, or, if DOLLAR, in $'...'. */
-static void put_escaped_word(char *to, const char *word, bool dollar)
+/* Writes WORD to TO in double quotes, as text for printf and newlines after that. */
+static void put_escaped_word(char *to, const char *word)
 {
-	size_t length;
-	to += sprintf(to, dollar ? "$'" : "\"$(printf '");
-	for (; *word; word += length) {
-		const bool shown = shows_character(word, &length) && !strchr("\\'\"$`!%", *word);
+	static const char newline[] = "${IFS#??}";
+	size_t length, last = strlen(word);
+	while (last > 0 && word[last - 1] == '\n')
+		last--;
+	to += sprintf(to, "\"$(printf '");
+	for (const char *at = word; at < word + last; at += length) {
+		const bool shown = shows_character(at, &length) && !strchr("\\'\"$`!%", *at);
 		if (shown)
-			to += sprintf(to, "%.*s", (int)length, word);
-		else if (*word == '%')
-			to += sprintf(to, dollar ? "%%" : "%%%%");
-		else if (*word == '\n')
-			to += sprintf(to, "\\n");
+			to += sprintf(to, "%.*s", (int)length, at);
+		else if (*at == '%' || *at == '\n')
+			to += sprintf(to, *at == '%' ? "%%%%" : "\\n");
 		else
 			for (size_t i = 0; i < length; i++)
-				to += sprintf(to, "\\%03o", (unsigned char)word[i]);
+				to += sprintf(to, "\\%03o", (unsigned char)at[i]);
 	}
-	strcpy(to, dollar ? "'" : "')\"");
+	to += sprintf(to, "')");
+	for (; word[last]; last++)
+		to += sprintf(to, "%s", newline);
+	strcpy(to, "\"");
 }
 
 /* Writes WORD to TO in the shell's spelling, or "..." if that is longer than a message shows. */
@@ -82,7 +86,7 @@ static void put_shell_word(char to[WORD_SHOWN + 1], const char *word)
 	else if (shows_all(file))
 		put_quoted_word(spelt, file);
 	else
-		put_escaped_word(spelt, file, file[strlen(file) - 1] == '\n');
+		put_escaped_word(spelt, file);
 	if (strlen(spelt) <= WORD_SHOWN)
 		strcpy(to, spelt);
 }

@@ -9,6 +9,8 @@
 			  "python3 -c 'import numpy, sys; a = numpy.load(sys.argv[1], allow_pickle=True); "                        \
 			  "numpy.savez(\"a.npz\", **a) if isinstance(a, dict) else numpy.save(\"a.npy\", a)' %s"
 
+static const char safetensors_magic[] = "\0\0{";
+
 /* Data of FORMAT has the LENGTH bytes of MAGIC at byte AT. HINT, a hint of diag_hint_command, converts the file. */
 static const struct foreign {
 	size_t at, length;
@@ -19,8 +21,7 @@ static const struct foreign {
 	{0, 6, "\xfd\x37zXZ", "xz", "convert it: xz -dc %s >a"},
 	{0, 3, "BZh", "bzip2", "convert it: bzip2 -dc %s >a"},
 	{0, 4, "PK\3\4", "zip (npz)", "convert it: unzip %s"},
-	{6, 3, "\0\0{", "safetensors",
-     "convert it: echo 0 | ckptc run --to npy -o a.npy --param a=%s:NAME -e 'const a; use a'"},
+	{6, 3, safetensors_magic, "safetensors", NULL},
 	{0, 8, "\x89HDF\r\n\x1a\n", "HDF5",
      "convert it: python3 -c 'import h5py, numpy, sys; h5py.File(sys.argv[1]).visititems(lambda n, d: "
      "numpy.save(n.replace(\"/\", \"_\"), d) if isinstance(d, h5py.Dataset) else None)' %s"},
@@ -32,6 +33,60 @@ static const struct foreign {
 	{0, 2, "\x80\4", PICKLE},
 	{0, 2, "\x80\5", PICKLE},
 };
+
+/* Returns the end of the JSON value at AT, before END: a string, an object, a list or a number. NULL: it is not all there. */
+static const char *skip_value(const char *at, const char *end)
+{
+	int depth = 0;
+	bool quoted = false;
+	for (; at < end; at++) {
+		if (quoted && *at == '\\')
+			at++;
+		else if (*at == '"')
+			quoted = !quoted;
+		else if (!quoted && (*at == '{' || *at == '['))
+			depth++;
+		else if (!quoted && (*at == '}' || *at == ']'))
+			depth--;
+		if (!quoted && depth <= 0 && strchr("\"}]", *at))
+			return at < end ? at + 1 : NULL;
+	}
+	return NULL;
+}
+
+/*
+ * Returns the name of the first tensor of INPUT, a regular file of safetensors, in ARENA. NULL if it is not within the first
+ * bytes, or is spelled with escapes.
+ */
+static const char *first_tensor(const struct input *input, struct arena *arena)
+{
+	char bytes[16 << 10];
+	size_t got;
+	if (input->size < 0 || !io_read_at(input->fd, input->base, bytes, sizeof bytes, &got))
+		return NULL;
+	const char *const end = bytes + got, *at = memchr(bytes, '"', got);
+	while (at) {
+		const char *const after = skip_value(at, end), *const value =
+														   after ? memchr(after, '{', (size_t)(end - after)) : NULL;
+		const size_t length = after ? (size_t)(after - at) - 2 : 0;
+		if (after && (length != strlen("__metadata__") || memcmp(at + 1, "__metadata__", length) != 0))
+			return memchr(at, '\\', length + 1) ? NULL : arena_strndup(arena, at + 1, length);
+		at = value ? skip_value(value, end) : NULL;
+		at = at ? memchr(at, '"', (size_t)(end - at)) : NULL;
+	}
+	return NULL;
+}
+
+/* Gives the failure the command that converts the first tensor of INPUT, called FILE. */
+static enum status hint_tensor(const struct input *input, const char *file, struct diags *diags)
+{
+	const char *tensor = first_tensor(input, diags->arena);
+	const char *bound =
+		arena_printf(diags->arena, "a=%s%s:%s", *file == '-' ? "./" : "", file, tensor ? tensor : "NAME");
+	TRY_ALLOC(bound, diags);
+	return diag_hint_command(diags, "convert it: echo 0 | ckptc run --to npy -o a.npy --param %s -e 'const a; use a'",
+	                         bound);
+}
 
 enum status foreign_refuse(const struct input *input, const unsigned char *bytes, size_t got, struct diags *diags)
 {
@@ -46,7 +101,8 @@ enum status foreign_refuse(const struct input *input, const unsigned char *bytes
 				diags,
 				"it is a member of an archive; one of torch.save becomes npz by: python3 -c 'import numpy, sys, torch; "
 				"numpy.savez(\"a.npz\", **torch.load(sys.argv[1], weights_only=True))' FILE");
-		return diag_hint_command(diags, f->hint, strcmp(input->name, "<stdin>") ? input->name : "FILE");
+		const char *file = strcmp(input->name, "<stdin>") ? input->name : "FILE";
+		return f->hint ? diag_hint_command(diags, f->hint, file) : hint_tensor(input, file, diags);
 	}
 	return STATUS_OK;
 }
