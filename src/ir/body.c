@@ -151,14 +151,14 @@ static bool carry_is_read(const struct carry *carry, const bool *read)
 	return read[carry->inner] || read[carry->final];
 }
 
-/* A derivative shows by the value that it reads with the cotangent, V or Y, whether its rows are streamed. */
+/* A derivative shows by the value that it reads with the cotangent, V, A or Y, whether its rows are streamed. */
 static bool derivative_folds(const struct body *body, const struct instr *instr)
 {
-	const uint32_t seen = op_normalizes(instr->op) ? instr->y : instr->v;
+	const uint32_t seen = op_normalizes(instr->op) ? instr->y : instr->v != NO_VALUE ? instr->v : instr->a;
 	const bool reads = instr->l == NO_VALUE && seen != NO_VALUE && body->values[seen].streamed;
 	if (instr->use || !reads || !op_folds_back(instr->op))
 		return false;
-	const enum scope scope = op_scope(instr->op, instr->attrs, instr->of.v, NULL, false);
+	const enum scope scope = op_scope(instr->op, instr->attrs, instr->of.v, instr->of.a, instr->a_streamed);
 	return scope == SCOPE_FOLD || scope == SCOPE_NORM;
 }
 

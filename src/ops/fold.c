@@ -6,6 +6,7 @@
  *     extreme    the extreme                                                                  amax amin
  *     sum        the sum, its rounding error (Neumaier 1974)                                  sum
  *     mean       the sum, its error, a scale that keeps it in range                           mean losses
+ *     counted    the same, and the number of rows that count                                  cross_entropy
  *     product    a number, and an exponent of 2 that is 0 within its range                    prod
  *     squares    the sum, its error, the scale of the squares                                 norm rmsnorm
  *     exponents  the sum, its error, the shift of the exponents (Milakov, Gimelshein 2018)    logsumexp softmax log_softmax
@@ -24,6 +25,7 @@ enum state_kind {
 	STATE_EXTREME,
 	STATE_SUM,
 	STATE_MEAN,
+	STATE_COUNTED,
 	STATE_PRODUCT,
 	STATE_SQUARES,
 	STATE_EXPONENTS,
@@ -43,6 +45,8 @@ static enum state_kind kind_of(struct fold_op fold)
 	case OP_amax:
 	case OP_amin:
 		return STATE_EXTREME;
+	case OP_cross_entropy:
+		return STATE_COUNTED;
 	case OP_prod:
 		return STATE_PRODUCT;
 	case OP_norm:
@@ -66,8 +70,8 @@ static enum state_kind kind_of(struct fold_op fold)
 int fold_parts(struct fold_op fold)
 {
 	static const int parts[] = {
-		[STATE_EXTREME] = 1, [STATE_SUM] = 2,   [STATE_PRODUCT] = 2, [STATE_SQUARES] = 3, [STATE_EXPONENTS] = 3,
-		[STATE_MOMENTS] = 6, [STATE_MEANS] = 6, [STATE_FACTORS] = 4, [STATE_MEAN] = 3};
+		[STATE_EXTREME] = 1, [STATE_SUM] = 2,       [STATE_MEAN] = 3,    [STATE_COUNTED] = 4, [STATE_PRODUCT] = 2,
+		[STATE_SQUARES] = 3, [STATE_EXPONENTS] = 3, [STATE_MOMENTS] = 6, [STATE_MEANS] = 6,   [STATE_FACTORS] = 4};
 	return parts[kind_of(fold)];
 }
 
@@ -140,15 +144,12 @@ void fold_partial(const struct op_call *call, double *state, const void *v, cons
 	struct line_arrays to = {.out = NULL};
 	for (int i = 0; i < fold_parts((struct fold_op){call->op, false}); i++)
 		to.wide[i] = state + i * count;
-	if (call->op == OP_sum || call->op == OP_mean) {
+	if (call->op == OP_sum || call->op == OP_mean)
 		sum_partial_axes(call, (struct wide_sums){to.wide[0], to.wide[1], to.wide[2]}, v);
-	} else if (op_table[call->op].scope == SCOPE_SUM) {
-		struct mean_sum sum = call->more ? (struct mean_sum){state[0], state[1], state[2]} : (struct mean_sum){0};
-		sum_partial_loss(call, &sum, v, a, keep ? keep[0] : NULL);
-		memcpy(state, (const double[]){sum.hi, sum.lo, sum.scale}, sizeof sum);
-	} else {
+	else if (op_table[call->op].scope == SCOPE_SUM)
+		loss_partial(call, state, v, a, keep ? keep[0] : NULL);
+	else
 		reduction_walk(call, to, v, state_lines);
-	}
 }
 
 void fold_partial_back(const struct op_call *call, double *state, const void *g, const void *const needs[MAX_NEEDS])
@@ -161,6 +162,8 @@ void fold_partial_back(const struct op_call *call, double *state, const void *g,
 		to.wide[i] = state + i * count;
 	if (op_normalizes(call->op))
 		axis_statistics(call, to, g, needs);
+	else if (call->op == OP_cross_entropy)
+		memcpy(state, (const double[]){loss_rows(call, needs[1]), 0}, 2 * sizeof *state);
 	else
 		reduction_statistics(call, to, needs);
 }
@@ -196,13 +199,16 @@ void fold_partial_rows(const struct op_call *call, struct row_range rows, double
 void fold_partial_rows_back(const struct op_call *call, struct row_range rows, double *state, const void *g,
                             const void *const needs[MAX_NEEDS])
 {
-	const bool norm = op_normalizes(call->op);
-	const int64_t at = rows.first * (type_bytes(call->v) / call->v->shape.dim[0]);
+	const bool norm = op_normalizes(call->op), a = needs[1] != NULL;
+	const int64_t all = call->v->shape.dim[0], at = rows.first * (type_bytes(call->v) / all);
 	const struct type v_type = with_rows(call->v, rows.count);
-	const void *here[MAX_NEEDS] = {needs[0] ? element_at(needs[0], 1, at) : NULL, NULL,
+	const struct type a_type = a ? with_rows(call->a, rows.count) : (struct type){0};
+	const void *here[MAX_NEEDS] = {needs[0] ? element_at(needs[0], 1, at) : NULL,
+	                               a ? element_at(needs[1], 1, rows.first * (type_bytes(call->a) / all)) : NULL,
 	                               norm ? element_at(needs[2], 1, at) : needs[2], needs[3]};
 	struct op_call some = *call;
 	some.v = &v_type;
+	some.a = a ? &a_type : call->a;
 	if (rows.count == 0)
 		fold_begin((struct fold_op){call->op, true}, state, fold_count(call->op, call->v, call->y));
 	else
@@ -323,6 +329,10 @@ static void add_state(enum op op, enum state_kind kind, const struct state_pair 
 	case STATE_SUM:
 		sum_add(first, part(p, 1), from(p, 0), from(p, 1));
 		break;
+	case STATE_COUNTED:
+		*part(p, 3) += from(p, 3);
+		add_mean(p, (const int[]){0, 1, 2});
+		break;
 	case STATE_MEAN:
 		add_mean(p, (const int[]){0, 1, 2});
 		break;
@@ -426,9 +436,10 @@ void fold_finish(const struct op_call *call, bool back, void *y, const double *s
 		break;
 	case STATE_SUM:
 	case STATE_MEAN:
+	case STATE_COUNTED:
 		sums_store(dtype, y,
 		           (struct wide_sums){writable(hi), writable(lo), call->op == OP_sum ? NULL : writable(third)},
-		           axes ? reduction_divisor(call) : loss_divisor(call), (size_t)count);
+		           axes ? reduction_divisor(call) : loss_divisor(call, state), (size_t)count);
 		break;
 	case STATE_PRODUCT:
 		for (int64_t i = 0; i < count; i++)
@@ -501,6 +512,8 @@ void fold_apply_back(const struct op_call *call, void *dv, const void *g, const 
 		by.wide[i] = writable(statistics + i * count);
 	if (op_normalizes(call->op))
 		axis_apply(call, by, dv, g, needs);
+	else if (call->op == OP_cross_entropy)
+		loss_apply(call, dv, g, needs, statistics[0]);
 	else
 		reduction_apply(call, by, dv, g, needs);
 }

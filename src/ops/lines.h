@@ -166,15 +166,22 @@ double reduction_divisor(const struct op_call *call);
  * SCALE is the exponent.
  */
 double reduction_result(enum op op, double value, double scale);
-/* Adds the sum of a tile's losses to SUM. Stores the array kept for the derivative in K unless that is NULL. */
-void sum_partial_loss(const struct op_call *call, struct mean_sum *sum, const void *v, const void *a, void *k);
-/* Returns the number by which the sum of all tiles is divided. */
+/*
+ * Stores the state of a tile's losses: their sum, as struct mean_sum, and the number of rows that count, of
+ * cross_entropy alone. K gets the array kept for the derivative unless it is NULL.
+ */
+void loss_partial(const struct op_call *call, double *state, const void *v, const void *a, void *k);
+/* Returns the number by which the sum of STATE, that of all tiles, is divided. */
+double loss_divisor(const struct op_call *call, const double *state);
+/* Returns the number of CLASSES that cross_entropy does not ignore. */
+double loss_rows(const struct op_call *call, const void *classes);
+/* Stores cross_entropy's derivative by V. ROWS of the whole array count. */
+void loss_apply(const struct op_call *call, void *dv, const void *g, const void *const needs[MAX_NEEDS], double rows);
 /* True if cross_entropy with these ATTRS, which may be NULL, ignores rows of CLASS. */
 static inline bool loss_ignores(const struct attrs *attrs, double class)
 {
 	return attrs && attrs->ignore.given && class == (double)attrs->ignore.at;
 }
-double loss_divisor(const struct op_call *call);
 /* Returns where K, which a loss keeps of the whole call, begins for V's row ROW, a multiple of 4. */
 void *loss_kept_at(const struct op_call *call, void *k, int64_t row);
 /* Return the bytes of scratch of a loss's derivative, by the target too if BY_A, and of a convolution or its derivative. */

@@ -2,8 +2,8 @@
  * Losses: means over the whole array, tile by tile. A tile is summed in pieces of fixed
  * size (cross_entropy: in rows), each by kernels.h. The sums of the pieces are added
  * with their rounding errors kept (Neumaier). At the end the sum is divided by the element
- * count of the whole array (cross_entropy: by its rows, less those whose class it ignores). The array kept for the derivative
- * has the broadcast shape of v and t (cross_entropy: v's shape). That of mae holds signs.
+ * count of the whole array (cross_entropy: by the rows that it does not ignore, which tiles count). The array kept for the
+ * derivative has the broadcast shape of v and t (cross_entropy: v's shape). That of mae holds signs.
  */
 #include <math.h>
 #include <string.h>
@@ -28,17 +28,21 @@ int64_t loss_scratch(const struct type *v, const struct type *a, bool by_a)
 	return bytes > INT64_MAX / 2 ? INT64_MAX : 2 * bytes;
 }
 
-/* Counts the elements (cross_entropy: rows) of the whole array: WHOLE replaces V's leading extent if A keeps it. */
-double loss_divisor(const struct op_call *call)
+/* Counts the elements of the whole array: WHOLE replaces V's leading extent if A keeps it. */
+static double count_whole(const struct op_call *call)
 {
-	const struct type type = call->op == OP_cross_entropy ? *call->v : broadcast_type(call->v, call->a);
+	const struct type type = broadcast_type(call->v, call->a);
 	const struct shape *shape = &type.shape, *v = &call->v->shape;
-	const int end = shape->ndim - (call->op == OP_cross_entropy);
 	const bool leading = v->ndim > 0 && v->ndim == shape->ndim && v->dim[0] == shape->dim[0];
 	double count = 1;
-	for (int i = 0; i < end; i++)
+	for (int i = 0; i < shape->ndim; i++)
 		count *= (double)(i == 0 && leading ? call->whole : shape->dim[i]);
 	return count;
+}
+
+double loss_divisor(const struct op_call *call, const double *state)
+{
+	return call->op == OP_cross_entropy ? state[3] : count_whole(call);
 }
 
 /* Returns where K, the array kept for the derivative or NULL, has element I, a multiple of 4. */
@@ -138,20 +142,21 @@ static int64_t class_of(const struct op_call *call, const void *classes, int64_t
 	return x >= 0 && x < (double)n && x == floor(x) ? (int64_t)x : NO_CLASS;
 }
 
-/* Returns the divisor of a loss of CLASSES. If rows may be ignored, they are the whole array's (op_scope). */
-static double rows_divisor(const struct op_call *call, const void *classes)
+double loss_rows(const struct op_call *call, const void *classes)
 {
-	double count = 0;
-	if (!call->attrs || !call->attrs->ignore.given)
-		return loss_divisor(call);
 	const int64_t rows = shape_count(&call->a->shape);
+	double count = 0;
 	for (int64_t i = 0; i < rows; i++)
 		count += !loss_ignores(call->attrs, element_get(call->a->dtype, classes, (size_t)i));
 	return count;
 }
 
-/* Adds -log_softmax(row)[class] of each row to LOSSES. Stores the softmax in K unless that is NULL. */
-static void sum_rows(const struct op_call *call, struct mean_sum *losses, const void *v, const void *a, void *k)
+/*
+ * Adds -log_softmax(row)[class] of each row that counts to LOSSES, and the number of these rows to *COUNTED. Stores the
+ * softmax in K unless that is NULL.
+ */
+static void sum_rows(const struct op_call *call, struct mean_sum *losses, double *counted, const void *v, const void *a,
+                     void *k)
 {
 	const struct loops *loops = call->kernels->loops;
 	const enum dtype dtype = call->v->dtype;
@@ -174,23 +179,37 @@ static void sum_rows(const struct op_call *call, struct mean_sum *losses, const 
 				continue;
 			const double logit = class < 0 ? NAN : element_get(dtype, v, (size_t)((first + i) * n + class));
 			mean_add(losses, (struct mean_sum){log_of_sum(sum[i], rest[i]) - (logit - largest[i]), 0, 1});
+			++*counted;
 		}
 	}
 }
 
-void sum_partial_loss(const struct op_call *call, struct mean_sum *sum, const void *v, const void *a, void *k)
+void loss_partial(const struct op_call *call, double *state, const void *v, const void *a, void *k)
 {
-	(call->op == OP_cross_entropy ? sum_rows : sum_differences)(call, sum, v, a, k);
+	enum { SUM_PARTS = 3 };
+	struct mean_sum sum = {0};
+	double counted = 0;
+	if (call->more) {
+		sum = (struct mean_sum){state[0], state[1], state[2]};
+		counted = call->op == OP_cross_entropy ? state[SUM_PARTS] : 0;
+	}
+	if (call->op == OP_cross_entropy)
+		sum_rows(call, &sum, &counted, v, a, k);
+	else
+		sum_differences(call, &sum, v, a, k);
+	memcpy(state, (const double[]){sum.hi, sum.lo, sum.scale}, sizeof sum);
+	if (call->op == OP_cross_entropy)
+		state[SUM_PARTS] = counted;
 }
 
 /* Y is NULL if a recomputation needs only the kept array. */
 static void forward_loss(const struct op_call *call, void *y, const void *v, const void *a, void *k)
 {
-	struct mean_sum sum = {0};
-	sum_partial_loss(call, &sum, v, a, k);
+	double state[4];
+	loss_partial(call, state, v, a, k);
 	if (y)
-		sums_store(call->v->dtype, y, (struct wide_sums){&sum.hi, &sum.lo, &sum.scale},
-		           call->op == OP_cross_entropy ? rows_divisor(call, a) : loss_divisor(call), 1);
+		sums_store(call->v->dtype, y, (struct wide_sums){&state[0], &state[1], &state[2]}, loss_divisor(call, state),
+		           1);
 }
 
 /*
@@ -236,7 +255,7 @@ static void vjp_loss(const struct op_call *call, void *dv, void *da, const void 
 {
 	const struct type type = broadcast_type(call->v, call->a);
 	struct split_product factor = split(element_get(call->v->dtype, g, 0));
-	const struct split_product mean = split(factor.mantissa / (loss_divisor(call) / (call->op == OP_mse ? 2 : 1)));
+	const struct split_product mean = split(factor.mantissa / (count_whole(call) / (call->op == OP_mse ? 2 : 1)));
 	factor = (struct split_product){mean.mantissa, factor.exponent + mean.exponent};
 	if (dv)
 		scale_to(call, dv, call->v, &type, k, factor);
@@ -271,18 +290,14 @@ static double less_one(const struct loops *loops, const void *row, int64_t at, i
 }
 
 /* dv = g (softmax - onehot) / rows; NaN in a row without a class, 0 in one that is ignored */
-VJP(cross_entropy)
+void loss_apply(const struct op_call *call, void *dv, const void *g, const void *const needs[MAX_NEEDS], double rows)
 {
 	const enum dtype dtype = call->v->dtype;
-	const int64_t n = call->v->shape.dim[call->v->shape.ndim - 1], rows = shape_count(&call->a->shape);
+	const int64_t n = call->v->shape.dim[call->v->shape.ndim - 1], count = shape_count(&call->a->shape);
 	const void *classes = needs[1], *softmax = needs[3];
-	if (da)
-		memset(da, 0, (size_t)rows * element_size(call->a->dtype));
-	if (!dv)
-		return;
-	const double factor = element_get(dtype, g, 0) / rows_divisor(call, classes);
-	call->kernels->loops->multiply_wide(dv, softmax, &factor, (size_t)(rows * n), 1);
-	for (int64_t i = 0; i < rows; i++) {
+	const double factor = element_get(dtype, g, 0) / rows;
+	call->kernels->loops->multiply_wide(dv, softmax, &factor, (size_t)(count * n), 1);
+	for (int64_t i = 0; i < count; i++) {
 		const int64_t class = class_of(call, classes, i, n), at = i * n + (class < 0 ? 0 : class);
 		if (class < 0)
 			call->kernels->loops->fill(element_of(dv, element_size(dtype), i * n), class == IGNORED ? 0 : NAN,
@@ -292,4 +307,16 @@ VJP(cross_entropy)
 			            factor *
 			                less_one(call->kernels->loops, element_at(softmax, element_size(dtype), i * n), class, n));
 	}
+}
+
+/* Of a tile only if no row is ignored: fold_apply_back has the rows of the whole array. */
+VJP(cross_entropy)
+{
+	const double rows = (double)shape_count(&call->a->shape);
+	const double whole = call->v->shape.ndim < 2 ? 1 : rows / (double)call->v->shape.dim[0] * (double)call->whole;
+	const bool ignores = call->attrs && call->attrs->ignore.given;
+	if (da)
+		memset(da, 0, (size_t)rows * element_size(call->a->dtype));
+	if (dv)
+		loss_apply(call, dv, g, needs, ignores ? loss_rows(call, needs[1]) : whole);
 }

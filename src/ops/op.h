@@ -277,11 +277,14 @@ static inline bool op_normalizes(enum op op)
 {
 	return op == OP_softmax || op == OP_log_softmax || op == OP_layernorm || op == OP_rmsnorm;
 }
-/* True if the derivative of OP along the leading axis needs statistics of all rows, beside the cotangent of the result. */
+/*
+ * True if the derivative of OP along the leading axis needs statistics of all rows, beside the cotangent of the result. That
+ * of cross_entropy does so if it ignores a class: op_scope is FOLD then.
+ */
 static inline bool op_folds_back(enum op op)
 {
 	return op_normalizes(op) || op == OP_amax || op == OP_amin || op == OP_prod || op == OP_logsumexp || op == OP_var ||
-	       op == OP_std;
+	       op == OP_std || op == OP_cross_entropy;
 }
 /* Returns the cost of one forward execution, in additions. */
 double op_cost(enum op op, const struct attrs *attrs, const struct type *v, const struct type *a,

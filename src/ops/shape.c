@@ -415,8 +415,8 @@ enum scope op_scope(enum op op, const struct attrs *attrs, const struct type *v,
 	case OP_huber:
 		return loss_scope(&v->shape, &a->shape, a_streamed);
 	case OP_cross_entropy:
-		/* The divisor counts the rows of the whole array that are not ignored, which no tile knows. */
-		return ndim >= 2 && a_streamed && !attrs->ignore.given ? SCOPE_SUM : SCOPE_ALL;
+		/* If rows are ignored, the divisor is known at the end. So the derivative of a tile waits for it. */
+		return ndim < 2 || !a_streamed ? SCOPE_ALL : attrs->ignore.given ? SCOPE_FOLD : SCOPE_SUM;
 	default:
 		if (info->scope == SCOPE_ELEM || op_is_product(op))
 			return info->scope;

@@ -359,6 +359,7 @@ static const struct sample folds[] = {
 	{"mae", SHAPE(2, 700, 3), SHAPE(1, 3)},
 	{"huber delta=0.5", SHAPE(2, 700, 3), SHAPE(2, 700, 1)},
 	{"cross_entropy", SHAPE(2, 700, 5), SHAPE(1, 700)},
+	{"cross_entropy ignore=3", SHAPE(2, 700, 5), SHAPE(1, 700)},
 	{"amax", SHAPE(2, 700, 3), SHAPE0},
 	{"amin axis=0", SHAPE(2, 700, 3), SHAPE0},
 	{"norm axis=0,2", SHAPE(3, 700, 2, 3), SHAPE0},
@@ -387,7 +388,7 @@ static void check_back_fold(struct setup *s, const struct arrays *x)
 	const struct fold_op fold = {s->op, true};
 	const bool wide = s->v.dtype == DTYPE_F64;
 	const int64_t count = fold_count(s->op, &s->v, &s->y), parts = fold_parts(fold) * count;
-	const size_t row = count_of(&s->v) / 700, size = wide ? 8 : 4;
+	const size_t row = count_of(&s->v) / 700, row_a = count_of(&s->a) / 700, size = wide ? 8 : 4;
 	const struct type statistics = fold_type(fold, &s->v, &s->y);
 	double *state = calloc((size_t)parts, sizeof *state), *part = calloc((size_t)parts, sizeof *part);
 	void *made = block_of(&statistics), *dv = block_of(&s->v);
@@ -396,8 +397,12 @@ static void check_back_fold(struct setup *s, const struct arrays *x)
 		for (int64_t first = 0; first < 700; first += 128) {
 			struct setup t = *s;
 			t.v.shape.dim[0] = 700 - first < 128 ? 700 - first : 128;
+			if (row_a)
+				t.a.shape.dim[0] = t.v.shape.dim[0];
 			const size_t at = (size_t)first * row * size;
-			const void *const needs[MAX_NEEDS] = {(const char *)x->v + at, NULL, x->y, NULL, NULL};
+			const void *const needs[MAX_NEEDS] = {(const char *)x->v + at,
+			                                      row_a ? (const char *)x->a + (size_t)first * row_a * size : NULL,
+			                                      x->y, keeps(s) ? (const char *)x->k + at : NULL, NULL};
 			struct op_call call = call_of(&t, true);
 			call.whole = 700;
 			if (pass)
@@ -466,7 +471,8 @@ START_TEST(test_folds_by_tiles)
 			                        (type ? 4e-16 : 1.2e-7) * (1 + fabs(get(&s.y, y, i))));
 		if (op_folds_back(s.op))
 			check_back_fold(&s, &x);
-		if (op_table[s.op].scope == SCOPE_SUM) /* in the others ties and roundings depend on all rows */
+		/* In the others ties, roundings and counts depend on all rows. */
+		if (op_scope(s.op, &s.attrs, &s.v, &s.a, streamed) == SCOPE_SUM)
 			ck_assert_mem_eq(slope, x.dv, (size_t)type_bytes(&s.v));
 		if (keeps(&s))
 			ck_assert_mem_eq(kept, x.k, (size_t)type_bytes(&s.k));
