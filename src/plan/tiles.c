@@ -48,7 +48,8 @@ enum {
 	 * more. Groups of a window run in a wave, so the window need not fit the cache. */
 	WINDOW_LEAST = 8,
 	WINDOW_MOST = 2,
-	WINDOW_RATIO = 4,       /* the least rows of a tile, by those that its window adds, */
+	WINDOW_RATIO = 6,       /* rows of a tile, by those that its window adds, */
+	WINDOW_FIXED_RATIO = 4, /* of a fixed tile, */
 	WINDOW_GOOD_RATIO = 16, /* and if WINDOW_MOST allows */
 	WINDOW_UNIT = 8,        /* rows of a fixed tile: elements of bits in a byte */
 	/* Tiles that carry rows: */
@@ -200,7 +201,8 @@ static int64_t whole_bytes(const struct tile_wants *wants) { return wants->whole
 
 /*
  * Returns the rows of a tile whose window has HALO more rows. A multiple of WINDOW_UNIT if FIXED: then the rows of a tile
- * begin at a byte in an array of bits. Else, where the halo makes tiles large and few, all threads get as many.
+ * begin at a byte in an array of bits. Else, where the halo makes tiles large and few, all threads get as many. The tiles are
+ * nearly equal then, since the last window has as many rows as the others.
  */
 static int64_t window_tile(const struct lowered *whole, const struct tile_wants *wants, bool fixed, int64_t halo)
 {
@@ -209,11 +211,13 @@ static int64_t window_tile(const struct lowered *whole, const struct tile_wants 
 	const double limit = (double)whole_bytes(wants) / row, least = limit / WINDOW_LEAST, most = limit / WINDOW_MOST;
 	const double good = fmin(fmax(least, (double)halo * WINDOW_GOOD_RATIO), most);
 	const int64_t products = rows_for_products(&cost, PRODUCT_BLOCK_LEAST);
-	const int64_t tile = (int64_t)fmin(fmax(good, (double)halo * WINDOW_RATIO), rows);
+	const int64_t ratio = fixed ? WINDOW_FIXED_RATIO : WINDOW_RATIO;
+	const int64_t tile = (int64_t)fmin(fmax(good, (double)(halo * ratio)), rows);
 	if (fixed)
 		return round_up(greater(tile, products), WINDOW_UNIT);
-	const int64_t count = round_up(ceil_div(whole->whole_rows, greater(tile, 2)), greater(wants->threads, 1));
-	return greater((double)tile > most ? ceil_div(whole->whole_rows, count) : tile, 2);
+	const int64_t count = greater(whole->whole_rows / greater(tile, 2), 1);
+	const int64_t shared = round_up(count, greater(wants->threads, 1));
+	return greater((double)tile > most ? ceil_div(whole->whole_rows, shared) : tile, 2);
 }
 
 /* Returns the rows of a tile that carries rows, whose window has at least MORE more. */
