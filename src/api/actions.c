@@ -40,14 +40,12 @@ int ckptc_actions_new(struct ckptc_actions **made, const struct ckptc_plan *plan
 	return error_set(error, STATUS_OK, NULL);
 }
 
-static bool kind_is_on_steps(int kind) { return kind == ACT_FORWARD || kind == ACT_RECORD || kind == ACT_BACKWARD; }
-
 size_t ckptc_actions_read(struct ckptc_actions *actions, struct ckptc_action *to, size_t most)
 {
 	struct action a;
 	size_t count = 0;
 	while (count < most && plan_next(actions->plan, actions->schedule, &a)) {
-		const bool steps = kind_is_on_steps(a.kind);
+		const bool steps = action_is_on_steps(a.kind);
 		to[count++] = (struct ckptc_action){
 			.kind = (int)a.kind, .begin = a.begin, .end = steps ? a.end : 0, .slot = steps ? 0 : a.slot};
 	}
@@ -177,7 +175,7 @@ int ckptc_execute(const struct ckptc_plan *plan, const struct ckptc_callbacks *c
 		stop = error_set(error, STATUS_USAGE, &actions->owner.diags);
 	}
 	while (!missing && !stop && plan_next(plan, actions->schedule, &a))
-		stop = kind_is_on_steps(a.kind) ? call_steps(callbacks, context, &a) : call_slot(callbacks, context, &a);
+		stop = action_is_on_steps(a.kind) ? call_steps(callbacks, context, &a) : call_slot(callbacks, context, &a);
 	if (stop && !missing && error) {
 		*error = (struct ckptc_error){.status = CKPTC_STOPPED};
 		snprintf(error->message, sizeof error->message, "action %s stopped: the callback returned %d",

@@ -1,4 +1,4 @@
-/* Integer arithmetic for sizes that come from input, and compensated sums. checked_* return false on overflow. */
+/* Integer arithmetic for sizes that come from input, orders, and compensated sums. checked_* return false on overflow. */
 #ifndef BASE_CHECKED_H
 #define BASE_CHECKED_H
 
@@ -21,6 +21,18 @@ static inline int64_t saturated(__int128 value) { return value > INT64_MAX ? INT
 static inline bool checked_mul_i64(int64_t a, int64_t b, int64_t *product)
 {
 	return !__builtin_mul_overflow(a, b, product);
+}
+
+/* For qsort and bsearch: the order of two uint32_t, and that of two doubles. */
+static inline int compare_indices(const void *a, const void *b)
+{
+	const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+	return (x > y) - (x < y);
+}
+static inline int compare_doubles(const void *a, const void *b)
+{
+	const double x = *(const double *)a, y = *(const double *)b;
+	return (x > y) - (x < y);
 }
 
 /*

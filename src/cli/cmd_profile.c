@@ -12,6 +12,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 
+#include "base/checked.h"
 #include "base/system.h"
 #include "cli/plot.h"
 #include "cli/trial.h"
@@ -158,16 +159,10 @@ static bool wants_run(int count, double spent)
 	return count < LEAST_RUNS || (count < MOST_RUNS && spent < enough);
 }
 
-static int compare_times(const void *a, const void *b)
-{
-	const double x = *(const double *)a, y = *(const double *)b;
-	return (x > y) - (x < y);
-}
-
 /* Returns the spread of COUNT times, which it sorts. */
 static struct spread spread_of_times(double *times, int count)
 {
-	qsort(times, (size_t)count, sizeof *times, compare_times);
+	qsort(times, (size_t)count, sizeof *times, compare_doubles);
 	return (struct spread){(times[(count - 1) / 2] + times[count / 2]) / 2, times[count / 4],
 	                       times[count - 1 - count / 4]};
 }

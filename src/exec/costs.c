@@ -19,12 +19,6 @@ static const double enough = 2e8; /* nanoseconds of evaluations after which a pr
 
 static double nanoseconds(void) { return 1e9 * clock_seconds(); }
 
-static int compare_doubles(const void *a, const void *b)
-{
-	const double x = *(const double *)a, y = *(const double *)b;
-	return (x > y) - (x < y);
-}
-
 static void fill_array(char *at, const struct type *type)
 {
 	const int64_t count = shape_count(&type->shape);

@@ -52,7 +52,7 @@ static enum status on_progress(void *context, const struct action *action, int64
 	if (!run->options->progress || run->tiles->tiled)
 		return STATUS_OK;
 	const struct counters *all = &run->gradient->job->predicted;
-	if (action->kind == ACT_FORWARD || action->kind == ACT_RECORD || action->kind == ACT_BACKWARD)
+	if (action_is_on_steps(action->kind))
 		run->gradient->actions_done += (double)(action->end - action->begin);
 	const bool known = !run->conditions.watching;
 	const double done = known ? run->gradient->actions_done / (double)(all->evaluations + all->steps + 1) : 0;

@@ -101,16 +101,10 @@ static bool regroup_classes(struct lowering *l, struct draft_step *draft)
 	return true;
 }
 
-static int compare_slots(const void *a, const void *b)
-{
-	const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-	return (x > y) - (x < y);
-}
-
 bool lowering_end_step(struct lowering *l, struct draft_step *draft)
 {
 	const struct environment *env = &l->env;
-	qsort(env->touched, env->touched_count, sizeof *env->touched, compare_slots);
+	qsort(env->touched, env->touched_count, sizeof *env->touched, compare_indices);
 	for (size_t i = 0; i < env->touched_count; i++) {
 		const uint32_t slot = env->touched[i], now = env->now[slot];
 		if (!env->written[slot] || now == NO_VALUE)

@@ -10,6 +10,8 @@
  */
 #include "ir/lowering.h"
 
+#include "base/checked.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,12 +28,6 @@ struct collected {
 	size_t slot_count, scalar_count, param_count, stream_count, span_count;
 	bool named;
 };
-
-static int compare_numbers(const void *a, const void *b)
-{
-	const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-	return (x > y) - (x < y);
-}
 
 static bool collect_begin(struct collected *to, const struct body *body, struct arena *arena)
 {
@@ -53,14 +49,14 @@ static void take_slots(struct collected *to, struct body *body)
 	for (int k = 0; k < 2; k++)
 		for (size_t i = 0; i < counts[k]; i++)
 			to->slots[count++] = lists[k][i].index;
-	qsort(to->slots, count, sizeof *to->slots, compare_numbers);
+	qsort(to->slots, count, sizeof *to->slots, compare_indices);
 	for (size_t i = 0; i < count; i++)
 		if (i == 0 || to->slots[i] != to->slots[to->slot_count - 1])
 			to->slots[to->slot_count++] = to->slots[i];
 	for (int k = 0; k < 2; k++)
 		for (size_t i = 0; i < counts[k]; i++) {
 			const uint32_t *slot =
-				bsearch(&lists[k][i].index, to->slots, to->slot_count, sizeof *to->slots, compare_numbers);
+				bsearch(&lists[k][i].index, to->slots, to->slot_count, sizeof *to->slots, compare_indices);
 			lists[k][i].index = (uint32_t)(slot - to->slots);
 		}
 }

@@ -460,7 +460,7 @@ static bool walk_action(struct walk *w, const struct action *a, bool read)
 static bool walk_parts(struct walk *w, const struct action *a, bool read, const struct cost_walk_options *options)
 {
 	enum { PARTS = 64 };
-	bool over = a->kind == ACT_FORWARD || a->kind == ACT_RECORD || a->kind == ACT_BACKWARD;
+	bool over = action_is_on_steps(a->kind);
 	int64_t steps = over ? a->end - a->begin : 1, parts = steps < PARTS ? steps : PARTS;
 	for (int64_t i = 0; i < parts; i++) {
 		struct action part = *a;

@@ -284,7 +284,7 @@ static bool on_part(void *context, const struct action *part, double from, doubl
 			timeline->end = to; /* a write to disk takes time */
 		return timeline_add(timeline, &event);
 	}
-	if (part->kind != ACT_FORWARD && part->kind != ACT_RECORD && part->kind != ACT_BACKWARD)
+	if (!action_is_on_steps(part->kind))
 		return true;
 	event = (struct event){.kind = part->kind == ACT_BACKWARD ? EVENT_BACKWARD
 	                               : again                    ? EVENT_RECOMPUTE

@@ -418,16 +418,11 @@ static const struct field action_fields[] = {
 	{"slot", NULL, IN_JSON | IN_CSV, ON_STATE, FIELD(action_row, WHOLE, action.slot)},
 };
 
-static bool action_is_on_steps(const struct action *action)
-{
-	return action->kind == ACT_FORWARD || action->kind == ACT_RECORD || action->kind == ACT_BACKWARD;
-}
-
 static void put_action_line(const void *record, const struct text *text)
 {
 	const struct action_row *row = record;
 	const struct action *action = &row->action;
-	if (action_is_on_steps(action))
+	if (action_is_on_steps(action->kind))
 		text_printf(text, "%-9s steps %lld to %lld\n", row->name, (long long)action->begin, (long long)action->end - 1);
 	else if (action->kind == ACT_DROP || action->kind == ACT_DISCARD)
 		text_printf(text, "%-9s slot %lld\n", row->name, (long long)action->slot);
@@ -451,7 +446,7 @@ static void put_actions(struct report *report, struct schedule *schedule, const 
 		row.name = action_name(row.action.kind);
 		row.action.begin *= each;
 		row.action.end *= each;
-		records_put(&records, &row, action_is_on_steps(&row.action) ? ON_STEPS : ON_STATE);
+		records_put(&records, &row, action_is_on_steps(row.action.kind) ? ON_STEPS : ON_STATE);
 	}
 	records_end(&records);
 }

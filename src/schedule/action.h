@@ -36,6 +36,11 @@ struct action {
 	int64_t slot;
 };
 
+/* True if BEGIN and END of such an action are steps. The other actions have a state and a slot. */
+static inline bool action_is_on_steps(enum action_kind kind)
+{
+	return kind == ACT_FORWARD || kind == ACT_RECORD || kind == ACT_BACKWARD;
+}
 /* True if the state that a RECORD ends with is read. NEXT is the action after it, or NULL. */
 static inline bool action_is_read(const struct action *next) { return next && next->kind != ACT_BACKWARD; }
 

@@ -52,17 +52,12 @@ void verifier_free(struct verifier *v)
 
 int64_t verifier_actions(const struct verifier *v) { return v->actions; }
 
-static bool is_on_steps(enum action_kind kind)
-{
-	return kind == ACT_FORWARD || kind == ACT_RECORD || kind == ACT_BACKWARD;
-}
-
 /* Reports that ACTION breaks a rule: WHAT, about NUMBER if WHAT ends in a space. */
 static enum status broken(const struct verifier *v, const struct action *a, struct diags *diags, const char *what,
                           int64_t number)
 {
 	char action[96], about[32] = "";
-	if (is_on_steps(a->kind))
+	if (action_is_on_steps(a->kind))
 		snprintf(action, sizeof action, "%s %lld to %lld", action_name(a->kind), (long long)a->begin,
 		         (long long)a->end);
 	else
@@ -160,7 +155,7 @@ static enum status interpret(struct verifier *v, const struct action *a, struct 
 {
 	struct slot_table *table =
 		a->kind == ACT_SAVE || a->kind == ACT_LOAD || a->kind == ACT_DROP ? &v->memory : &v->disk;
-	if (!is_on_steps(a->kind) && (a->slot < 0 || a->begin < 0))
+	if (!action_is_on_steps(a->kind) && (a->slot < 0 || a->begin < 0))
 		return broken(v, a, diags, "a state and a slot have numbers from 0 on", 0);
 	switch (a->kind) {
 	case ACT_FORWARD:
