@@ -248,24 +248,63 @@ static enum status parse_value_names(const struct context *context, struct polic
 	}
 }
 
+/* A policy as people write it: a name of LENGTH bytes, and an argument at ARGUMENT of COUNT bytes; -1: none. */
+struct spelling {
+	size_t length, argument;
+	ptrdiff_t count;
+};
+
 /*
- * Returns a copy of TEXT in which JAX's names of policies are ours, or NULL if out of memory. Ours are shorter, so the
- * copy needs no more bytes.
+ * Returns how the LENGTH bytes at TEXT name a policy: every:3, every=3, every(3) or every-3. sqrt(N) is sqrt: N is what its
+ * name says.
+ */
+static struct spelling spelling_of(const char *text, size_t length)
+{
+	const size_t name = strcspn(text, ":=(+");
+	struct spelling spelling = {name, name + 1, (ptrdiff_t)length - (ptrdiff_t)name - 1};
+	const struct spelling bare = {length, length, -1};
+	if (name < length && text[name] == '(') {
+		spelling.count--;
+		if (length == strlen("sqrt(N)") && !memcmp(text, "sqrt(N)", length))
+			spelling.count = -1;
+		return text[length - 1] == ')' ? spelling : bare;
+	}
+	if (name < length)
+		return spelling;
+	size_t dash = length;
+	while (dash > 0 && text[dash] != '-')
+		dash--;
+	const enum policy_kind kind = policy_find(text, dash);
+	const bool number = dash + 1 < length && text[dash + 1] >= '0' && text[dash + 1] <= '9';
+	if (!number || kind == POLICY_COUNT || policy_table[kind].takes == TAKES_NONE)
+		return bare;
+	return (struct spelling){dash, dash + 1, (ptrdiff_t)(length - dash) - 1};
+}
+
+/*
+ * Returns a copy of TEXT in which other names and spellings of policies are ours, or NULL if out of memory. Ours are
+ * shorter, so the copy fits the bytes of TEXT.
  */
 static char *in_our_names(const char *text, struct arena *arena)
 {
 	char *copy = arena_strndup(arena, text, strlen(text)), *to = copy;
 	for (const char *at = copy; copy; at++) {
-		const size_t length = strcspn(at, ":+"), rest = strcspn(at + length, "+");
-		const enum policy_kind kind = policy_find(at, length);
-		const char *name = kind < POLICY_COUNT ? policy_table[kind].name : at;
-		const size_t named = kind < POLICY_COUNT ? strlen(name) : length;
-		assert(named <= length);
+		const size_t length = strcspn(at, "+");
+		const struct spelling spelling = spelling_of(at, length);
+		const enum policy_kind kind = policy_find(at, spelling.length);
+		const char *name = kind < POLICY_COUNT ? policy_table[kind].name : at, *end = at + length;
+		const size_t named = kind < POLICY_COUNT ? strlen(name) : spelling.length;
+		assert(named <= spelling.length);
 		memmove(to, name, named);
-		memmove(to + named, at + length, rest + 1); /* with the '+' or the NUL */
-		to += named + rest + 1;
-		at += length + rest;
-		if (!*at)
+		to += named;
+		if (spelling.count >= 0) {
+			*to++ = ':';
+			memmove(to, at + spelling.argument, (size_t)spelling.count);
+			to += spelling.count;
+		}
+		at = end;
+		*to++ = *end;
+		if (!*end)
 			break;
 	}
 	return copy;
