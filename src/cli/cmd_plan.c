@@ -84,13 +84,13 @@ static enum status add_numbered(struct planning *p, enum policy_kind kind, int64
 static enum status try_policy(struct planning *p, const struct policy **policy, struct policy_row *row)
 {
 	struct session *s = p->session;
-	struct diags told;
-	diags_init(&told, &s->arena);
-	const enum status status = subject_plan(&p->subject, policy, row, NULL, &told);
-	if (status == STATUS_LIMIT && row->least_bytes > 0 && !told.exhausted)
+	struct diags own;
+	diags_init(&own, &s->arena);
+	const enum status status = subject_plan(&p->subject, policy, row, NULL, &own);
+	if (status == STATUS_LIMIT && row->least_bytes > 0 && !own.exhausted)
 		return STATUS_OK;
 	row->least_bytes = 0;
-	diags_take(&s->diags, &told);
+	diags_take(&s->diags, &own);
 	return status;
 }
 

@@ -40,9 +40,9 @@ static bool is_chain_text(struct session *s, const char *file)
 {
 	const struct source source = {file, file, strlen(file)};
 	struct syntax syntax;
-	struct diags told;
-	diags_init(&told, &s->arena);
-	const struct context context = {s->arena.allocator, &s->arena, &told};
+	struct diags own;
+	diags_init(&own, &s->arena);
+	const struct context context = {s->arena.allocator, &s->arena, &own};
 	return io_access(file, F_OK) != 0 && syntax_parse(&context, &syntax, &source) == STATUS_OK;
 }
 

@@ -111,16 +111,16 @@ void conditions_warn(struct run *run)
 {
 	const struct instr *loop = run->unfinished;
 	const struct node *node = run->unmet;
-	const struct diag *told = run->context.diags->first;
+	const struct diag *known = run->context.diags->first;
 	run->unfinished = NULL;
 	run->unmet = NULL;
 	if ((!loop && !node) || run->options->job.portion.counted) /* a portion of the loop was wanted */
 		return;
 	const struct span span = loop ? loop->span : node->span;
 	const int64_t max = loop ? loop->loop.iterations : node->count;
-	while (told && (told->status || told->source != run->chain->source || told->span.begin != span.begin))
-		told = told->next;
-	if (!told) /* else for an array before */
+	while (known && (known->status || known->source != run->chain->source || known->span.begin != span.begin))
+		known = known->next;
+	if (!known) /* else for an array before */
 		(void)diag_at(run->context.diags, STATUS_OK, run->chain->source, span,
 		              "`repeat while` ended at max=%lld with its condition still above 0", (long long)max);
 }

@@ -280,12 +280,12 @@ static int64_t block_bytes(const struct run *run, size_t index, const struct rea
 {
 	enum { LEAST_BYTES = 4 << 20 }; /* of the param */
 	const struct type type = bound_type(&run->params->bound[index]);
-	const int lanes = (int)greater(run->options->job.threads, 1);
+	const int threads = (int)greater(run->options->job.threads, 1);
 	const struct instr *by = reading->reader;
 	if (!by || reading->otherwise || !reading->whole || !is_one_tile(run->tiles) || type_bytes(&type) < LEAST_BYTES)
 		return 0;
-	const int64_t bytes = product_rows_bytes(by->op, PART_RESULT, by->of.v, &type, lanes);
-	const int64_t back = run->gradient ? product_rows_bytes(by->op, PART_LEFT, by->of.v, &type, lanes) : bytes;
+	const int64_t bytes = product_rows_bytes(by->op, PART_RESULT, by->of.v, &type, threads);
+	const int64_t back = run->gradient ? product_rows_bytes(by->op, PART_LEFT, by->of.v, &type, threads) : bytes;
 	return bytes && back ? greater(bytes, back) : 0;
 }
 
@@ -343,7 +343,7 @@ static enum status leave_in_file(struct run *run, size_t index, bool made)
 	operand->rows = (struct operand_rows){.read = read_param_rows,
 	                                      .write = made ? write_gradient_rows : NULL,
 	                                      .context = operand,
-	                                      .lanes = (int)greater(run->options->job.threads, 1)};
+	                                      .threads = (int)greater(run->options->job.threads, 1)};
 	operand->columns = type.shape.dim[type.shape.ndim - 1];
 	operand->size = (int64_t)dtype_size(type.dtype);
 	bound->stored = operand;

@@ -208,7 +208,7 @@ void product_pieces(const struct op_call *call, const void *g, const void *const
 /*
  * The rows of a product's operand, a matrix that is not in memory. READ stores at TO the LENGTH elements from COLUMN on of
  * the COUNT rows from ROW on. There a row begins PITCH elements after the one before. WRITE, if not NULL, gets whole rows of the
- * operand's derivative. Both run in any thread, and return false if they fail. BLOCKS is memory for LANES threads, BYTES
+ * operand's derivative. Both run in any thread, and return false if they fail. BLOCKS is memory for THREADS threads, BYTES
  * of each: at least product_rows_bytes().
  */
 struct operand_part {
@@ -220,7 +220,7 @@ struct operand_rows {
 	void *context;
 	char *blocks;
 	int64_t bytes;
-	int lanes;
+	int threads;
 };
 /*
  * A product makes the result Z = A op(B); the derivative by A, G op(B)'; or that by B, A' G, or G' A if B is transposed.
@@ -229,10 +229,10 @@ struct operand_rows {
 enum product_part { PART_RESULT, PART_LEFT, PART_RIGHT };
 /*
  * Returns the bytes of a thread's block of rows in the product of OP that makes PART, the result or PART_LEFT, by such an
- * operand of type A, for LANES threads. V is the type of V. Returns 0 if product_from_rows computes none, or blocks are not
+ * operand of type A, for THREADS threads. V is the type of V. Returns 0 if product_from_rows computes none, or blocks are not
  * small beside the operand. blas_load has been called.
  */
-int64_t product_rows_bytes(enum op op, enum product_part part, const struct type *v, const struct type *a, int lanes);
+int64_t product_rows_bytes(enum op op, enum product_part part, const struct type *v, const struct type *a, int threads);
 /* Computes Y as forward_NAME does, with the same bits. False if rows could not be read. */
 bool product_from_rows(const struct op_call *call, void *y, const void *v, const struct operand_rows *a);
 /*

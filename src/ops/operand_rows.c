@@ -44,25 +44,26 @@ static int64_t pitch_of(int64_t length, int64_t size)
  * Cuts a matrix of ROWS by COLUMNS, of SIZE bytes each, for a C of M rows. ACROSS: its rows are B's. Rows of a matrix of few are
  * cut, so that a block is small beside the matrix.
  */
-static struct blocks cut_blocks(bool across, int64_t m, const int64_t dim[2], int64_t size, int lanes)
+static struct blocks cut_blocks(bool across, int64_t m, const int64_t dim[2], int64_t size, int threads)
 {
 	const int64_t rows = dim[0], columns = dim[1],
-				  block = lesser(lesser(BLOCK_BYTES, BLOCKS_BYTES / lanes), rows * columns * size / (LEAST_BLOCKS + 1));
+				  block =
+					  lesser(lesser(BLOCK_BYTES, BLOCKS_BYTES / threads), rows * columns * size / (LEAST_BLOCKS + 1));
 	if (!across) {
 		const bool turned = m > 1 && m <= TURNED_MOST;
 		return (struct blocks){greater(1, block / (BLOCK_UNIT * columns * size)) * BLOCK_UNIT, columns,
 		                       turned ? pitch_of(columns, size) : columns, 0, turned};
 	}
-	const int64_t share = lanes > 1 ? ceil_div(columns, 2 * lanes) : columns;
+	const int64_t share = threads > 1 ? ceil_div(columns, 2 * threads) : columns;
 	const int64_t fair = lesser(greater(share, STRIP_LEAST), STRIP_MOST);
 	const int64_t strip = round_up(greater(fair, ceil_div(columns, STRIPS)), COLUMN_UNIT);
 	const int64_t row = rows > (LEAST_BLOCKS + 1) * PRODUCT_DEPTH ? ROW_MOST : lesser(ROW_MOST, columns * size / 2);
-	const int64_t most = lesser(row, greater(ROWS_MOST / lanes, ROW_LEAST));
+	const int64_t most = lesser(row, greater(ROWS_MOST / threads, ROW_LEAST));
 	const int64_t part = greater(1, most / (strip * size)) * strip, length = columns * size <= most ? columns : part;
 	return (struct blocks){PRODUCT_DEPTH, length, pitch_of(length, size), strip, false};
 }
 
-int64_t product_rows_bytes(enum op op, enum product_part part, const struct type *v, const struct type *a, int lanes)
+int64_t product_rows_bytes(enum op op, enum product_part part, const struct type *v, const struct type *a, int threads)
 {
 	const struct shape *shape = &a->shape;
 	const int64_t size = (int64_t)element_size(a->dtype), count = shape_count(&v->shape);
@@ -70,9 +71,9 @@ int64_t product_rows_bytes(enum op op, enum product_part part, const struct type
 		return 0;
 	const bool across = (op == OP_matmul) == (part == PART_RESULT);
 	const int64_t *const dim = &shape->dim[shape->ndim - 2], m = count / v->shape.dim[v->shape.ndim - 1];
-	const struct blocks blocks = cut_blocks(across, m, dim, size, lanes);
+	const struct blocks blocks = cut_blocks(across, m, dim, size, threads);
 	const int64_t bytes = blocks.rows * (blocks.pitch + (blocks.turned ? m : 0)) * size;
-	if (dim[1] < 2 || (!across && dim[0] % blocks.rows == 1) || bytes > type_bytes(a) / greater(LEAST_BLOCKS, lanes))
+	if (dim[1] < 2 || (!across && dim[0] % blocks.rows == 1) || bytes > type_bytes(a) / greater(LEAST_BLOCKS, threads))
 		return 0;
 	return bytes;
 }
@@ -193,10 +194,10 @@ struct streams {
 };
 
 /*
- * Takes blocks of both alternately until none is left. Neighbouring lanes begin with different ones: threads that write to
+ * Takes blocks of both alternately until none is left. Neighbouring threads begin with different ones: threads that write to
  * one file at the same time wait for each other. A team_part.
  */
-static void run_lane(void *context, void *memory MAYBE_UNUSED, int64_t begin, int64_t end MAYBE_UNUSED)
+static void run_thread(void *context, void *memory MAYBE_UNUSED, int64_t begin, int64_t end MAYBE_UNUSED)
 {
 	const struct streams *s = context;
 	const struct operand_rows *operand = (s->read ? s->read : s->write)->operand;
@@ -225,7 +226,7 @@ static struct streamed streamed_of(const struct op_call *call, enum product_part
 	s.columns = s.all.b.ld;
 	s.rows = s.all.b.transposed ? s.all.n : s.all.k;
 	s.blocks =
-		cut_blocks(!s.all.b.transposed, s.all.m, (const int64_t[2]){s.rows, s.columns}, (int64_t)s.size, a->lanes);
+		cut_blocks(!s.all.b.transposed, s.all.m, (const int64_t[2]){s.rows, s.columns}, (int64_t)s.size, a->threads);
 	s.down = ceil_div(s.rows, s.blocks.rows);
 	s.count = s.down * ceil_div(s.columns, s.blocks.length);
 	return s;
@@ -234,7 +235,7 @@ static struct streamed streamed_of(const struct op_call *call, enum product_part
 bool product_from_rows(const struct op_call *call, void *y, const void *v, const struct operand_rows *a)
 {
 	struct streamed s = streamed_of(call, PART_RESULT, (const void *const[3]){v, NULL, y}, a);
-	team_run(call->team, a->lanes, 1, run_lane, &(struct streams){.read = &s});
+	team_run(call->team, a->threads, 1, run_thread, &(struct streams){.read = &s});
 	return !s.failed;
 }
 
@@ -245,6 +246,6 @@ bool product_back_by_rows(const struct op_call *call, void *dv, const void *v, c
 	struct streamed right = streamed_of(call, PART_RIGHT, (const void *const[3]){v, NULL, g}, a);
 	struct streams streams = {dv ? &left : NULL, a->write ? &right : NULL};
 	if (dv || a->write)
-		team_run(call->team, a->lanes, 1, run_lane, &streams);
+		team_run(call->team, a->threads, 1, run_thread, &streams);
 	return !left.failed && !right.failed;
 }

@@ -30,7 +30,7 @@ struct command {
 	struct asked asked;
 	double begun, slowest;              /* when the exchange began; seconds that the slowest one has taken */
 	bool memory, text;                  /* how arrays travel */
-	int64_t told;                       /* bytes of shared memory that it knows of */
+	int64_t announced;                  /* bytes of shared memory that the command has been sent */
 	int64_t forgotten;                  /* set->forgotten at the last call */
 	const void *sent[PROGRAM_OPERANDS]; /* constant operands that it has; NULL: it must get this one */
 	char *staging;                      /* a segment of shared memory, or NULL */

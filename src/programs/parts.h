@@ -66,7 +66,7 @@ struct program_backend {
 	                   struct diags *diags);
 	/* Ends what the last `open` began, before program->types change. */
 	void (*retire)(struct program *program, struct program_worker *worker);
-	/* Tells WORKER, if it runs, that no more calls come; it has some time to end while others are told. */
+	/* Announces the end of calls to WORKER, if it runs. The worker has some time to end while others get the announcement. */
 	void (*hang_up)(struct program_worker *worker);
 	/* Ends WORKER's input, if it runs. */
 	void (*end_input)(struct program_worker *worker);

@@ -369,11 +369,11 @@ static void fetch(const struct exchange *e, void *at, const struct type *type, i
 static void put_size(const struct exchange *e)
 {
 	const int64_t size = memory_size(&e->program->set->memory);
-	if (size != e->command->told) {
+	if (size != e->command->announced) {
 		channel_add(&e->command->channel, "memory %lld", (long long)size);
 		channel_end_line(&e->command->channel);
 	}
-	e->command->told = size;
+	e->command->announced = size;
 }
 
 /* Replaces the arrays that may be aliased with the command's own slots: other slots than in the last call. */

@@ -503,7 +503,7 @@ static bool check_rows(enum op op, enum dtype dtype, const int64_t sizes[3], int
 	                               .context = &matrix,
 	                               .blocks = blocks,
 	                               .bytes = block,
-	                               .lanes = members};
+	                               .threads = members};
 	ck_assert(product_from_rows(&call, have, x, &operand));
 	ck_assert_msg(!memcmp(have, want, (size_t)type_bytes(&y)), "op %d, dtype %d, %ld rows by %ld x %ld", (int)op,
 	              (int)dtype, (long)rows, (long)sizes[1], (long)sizes[2]);
