@@ -39,6 +39,18 @@ static inline const struct slot_map *slot_map_find(const struct slot_map *map, u
 	return map && map->slot == slot ? map : NULL;
 }
 
+/* Returns the number of slots of MAP below SLOT; UINT32_MAX if SLOT is not in it. */
+static inline uint32_t slot_map_rank(const struct slot_map *map, uint32_t slot)
+{
+	uint32_t rank = 0;
+	while (map && map->count > 1) {
+		const bool high = slot & map->slot & -map->slot;
+		rank += high ? map->low->count : 0;
+		map = high ? map->high : map->low;
+	}
+	return map && map->slot == slot ? rank : UINT32_MAX;
+}
+
 /* Returns MAP with ENTRY, whose slot may be in it already; only its slot, type and class are read. Sets arena->failed. */
 const struct slot_map *slot_map_put(struct arena *arena, const struct slot_map *map, const struct slot_map *entry);
 /* Returns MAP without SLOT. Sets arena->failed if memory is short. */

@@ -97,42 +97,27 @@ static bool note_mark(struct machine *m, const struct slot_map *live)
 	return true;
 }
 
-/* Returns the index of SLOT in LIST, which ascends, or NO_VALUE. */
-static uint32_t place_of(const uint32_t *list, size_t count, uint32_t slot)
-{
-	size_t low = 0, high = count;
-	while (low < high) {
-		const size_t middle = low + (high - low) / 2;
-		if (list[middle] < slot)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low < count && list[low] == slot ? (uint32_t)low : NO_VALUE;
-}
-
-/* Sets the kind of STEP, unless its states have too many slots for marks. False if out of memory. */
+/*
+ * Sets the kind of STEP. False if out of memory. The slots of STEP's ports have their places in the states before and
+ * after it; all others pass in their order.
+ */
 static bool number_kind(struct machine *m, const struct step *step)
 {
 	struct transitions *t = &m->transitions;
-	const struct body *body = machine_compiled_step(m, step)->forward.body;
-	if (slot_map_count(step->live_in) > MOST_SLOTS || slot_map_count(step->live_out) > MOST_SLOTS)
-		return true;
-	uint32_t in[MOST_SLOTS], out[MOST_SLOTS];
-	const size_t ins = list_slots(step->live_in, in), outs = list_slots(step->live_out, out);
-	const size_t most = 2 + body->in_count + body->out_count + outs;
+	const struct body *body = step->body, *forward = machine_compiled_step(m, step)->forward.body;
+	const size_t most = 4 + body->in_count + forward->out_count;
 	size_t count = 0, number;
 	if (!machine_grow(m, (void **)&m->marks.now, &m->marks.now_capacity, most, sizeof *m->marks.now))
 		return false;
 	int64_t *key = m->marks.now;
 	key[count++] = m->compiled->form_of[step->id];
 	memcpy(&key[count++], &machine_times(m, step)->forward, sizeof *key);
+	key[count++] = slot_map_count(step->live_in);
+	key[count++] = slot_map_count(step->live_out);
 	for (size_t i = 0; i < body->in_count; i++)
-		key[count++] = place_of(in, ins, step_slot(step, &body->ins[i]));
-	for (size_t i = 0; i < body->out_count; i++)
-		key[count++] = place_of(out, outs, step_slot(step, &body->outs[i]));
-	for (size_t i = 0; i < outs; i++)
-		key[count++] = place_of(in, ins, out[i]);
+		key[count++] = 2 * (int64_t)slot_map_rank(step->live_in, step_slot(step, &body->ins[i])) + step->ins[i].dies;
+	for (size_t i = 0; i < forward->out_count; i++)
+		key[count++] = slot_map_rank(step->live_out, step_slot(step, &forward->outs[i]));
 	const size_t known = t->known_kinds.count;
 	if (!byte_set_keep(&t->known_kinds, key, count * sizeof *key, &number))
 		return false;
