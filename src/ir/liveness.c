@@ -115,7 +115,10 @@ static void touch_slot(struct touched *touched, uint32_t slot)
 	touched->listed[slot] = true;
 }
 
-/* Lists the slots that DRAFT, whose step is STEP, touches. Notes by slot what its body reads and writes there. */
+/*
+ * Lists the slots of STEP's ports, and those of the state after it whose class changes by DRAFT. Notes by slot what the
+ * body reads and writes there.
+ */
 static struct touched *begin_touched(struct lowering *l, const struct draft_step *draft, const struct step *step)
 {
 	struct touched *touched = &l->touched_slots;
@@ -132,7 +135,8 @@ static struct touched *begin_touched(struct lowering *l, const struct draft_step
 		touched->written_as[slot] = body->outs[i].value;
 	}
 	for (const struct change *c = draft->changes; c; c = c->next)
-		touch_slot(touched, c->slot);
+		if (has_slot(step->live_out, c->slot) || has_slot(step->cot_out, c->slot))
+			touch_slot(touched, c->slot);
 	qsort(touched->slots, touched->count, sizeof *touched->slots, compare_touched);
 	return touched;
 }
