@@ -60,16 +60,22 @@ static void take_lesser(struct equal_least *best, struct equal_least other)
 	best->high = greater(best->high, other.high);
 }
 
-/* Returns the least value of NODE's ranges that are recorded at once, at PRICE. */
+/*
+ * Returns the least value of NODE's ranges that are recorded at once, at PRICE. The value is linear in the length, but for
+ * one step in (2).
+ */
 static struct equal_least value_at_once(const struct equal_table *t, struct equal_node node, double price)
 {
-	const int64_t most = t->levels[node.level].at_once[node.place], lengths[] = {1, 2, most};
-	struct equal_least best = {.value = beyond_all};
-	for (int i = 0; i < 3; i++) /* between the last two the value is linear */
-		if (lengths[i] <= most) {
-			const double time = equal_table_once_by(t, node.place, node.way, lengths[i]);
-			take_lesser(&best, (struct equal_least){time - price * (double)lengths[i], lengths[i], lengths[i]});
-		}
+	const int64_t most = t->levels[node.level].at_once[node.place];
+	if (most == 0)
+		return (struct equal_least){.value = beyond_all};
+	const int64_t least = price > 1 ? most : 1;
+	const double time = equal_table_once_by(t, node.place, node.way, least);
+	struct equal_least best = {time - price * (double)least, least, price < 1 || price > 1 ? least : most};
+	if (node.way == RECORDED && most > 1 && price <= 1)
+		take_lesser(&best, (struct equal_least){1 + t->record - 2 * price, 2, 2});
+	if (node.way == RECORDED && least > 1)
+		take_lesser(&best, (struct equal_least){1 - price, 1, 1});
 	return best;
 }
 
@@ -174,20 +180,25 @@ struct corner {
 	double n, time, price;
 };
 
-/* Sets DUAL's first price and its bound: by secants of the corners around the length, and by halves in turn. */
-static enum equal_result find_price(struct equal_dual *d, size_t most)
+/*
+ * Sets DUAL's first price and its bound: by secants of the corners around the length, and at times by halves. MOST: the most
+ * nodes at one price. About MOST_SET values are set in all.
+ */
+static enum equal_result find_price(struct equal_dual *d, size_t most, size_t most_set)
 {
 	const struct equal_table *t = d->table;
 	struct equal_priced *p = &d->priced[0];
 	const double n = (double)d->steps, most_price = n + 3;
 	struct corner below = {0}, above = {.n = -1};
-	double price = 2.5;
+	double price = 2; /* most corners of large budgets are there, or just above */
+	size_t set = 0;
 	d->bound = 0;
-	for (int round = 0; round < ROUNDS; round++) {
+	for (int round = 0; round < ROUNDS && (set < most_set || above.n < 0); round++) {
 		const enum equal_result result = set_price(t, p, price, 0, most);
 		if (result != EQUAL_SOLVED)
 			return result;
 		const struct equal_least root = root_at(t, p);
+		set += nodes_of_depth(t, p->depth);
 		if (root.value >= beyond_all)
 			return EQUAL_INFEASIBLE;
 		const double low = (double)root.low, high = (double)root.high;
@@ -201,10 +212,10 @@ static enum equal_result find_price(struct equal_dual *d, size_t most)
 		if (above.n < 0) {
 			if (price >= most_price)
 				return EQUAL_INFEASIBLE;
-			price = fmin(2 * price, most_price);
+			price = fmin(price < 4 ? price + 1 : 2 * price, most_price);
 		} else {
 			const double secant = (above.time - below.time) / (above.n - below.n);
-			const bool secant_known = below.n > 0 && (round % 2 == 0 || above.price - below.price < 1e-6);
+			const bool secant_known = below.n > 0 && (round % 4 != 3 || above.price - below.price < 1e-6);
 			const double next = secant_known ? secant : (below.price + above.price) / 2;
 			if (!(next > below.price && next < above.price))
 				return EQUAL_SOLVED;
@@ -219,7 +230,7 @@ enum equal_result equal_dual_solve(struct equal_dual *d, const struct equal_tabl
 	static const double shifts[EQUAL_PRICES - 1] = {1, -1, 0.25, -0.25, 0.04, -0.04, 0.004, -0.004};
 	const size_t each = sizeof(struct equal_least) / sizeof(int32_t);
 	*d = (struct equal_dual){.table = t, .steps = t->steps, .count = 1};
-	enum equal_result result = find_price(d, most_cells / each);
+	enum equal_result result = find_price(d, most_cells / each, most_cells / 2);
 	const size_t used = nodes_of_depth(t, d->priced[0].depth + 2) * each;
 	for (int i = 0; i + 1 < EQUAL_PRICES && result == EQUAL_SOLVED; i++) {
 		const double price = d->priced[0].price + shifts[i];
@@ -419,6 +430,12 @@ static void set_window_rows(const struct windows *w, struct equal_table *table)
 			table->levels[level].from[place] = to > 0 ? from : 1;
 			table->levels[level].to[place] = to;
 		}
+}
+
+size_t equal_dual_window_work(const struct equal_dual *d, double time)
+{
+	const double excess = fmin(fmax(time - d->bound, 0), (double)d->steps);
+	return 2 * WINDOW_SHIFTS * nodes_of_depth(d->table, d->priced[0].depth + (int64_t)excess);
 }
 
 bool equal_dual_windows(const struct equal_dual *d, struct equal_table *table, double time)

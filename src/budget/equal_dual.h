@@ -53,4 +53,7 @@ int64_t equal_dual_split(const struct equal_dual *dual, struct equal_node node, 
  */
 bool equal_dual_windows(const struct equal_dual *dual, struct equal_table *table, double time);
 
+/* Returns about how many values equal_dual_windows sets. */
+size_t equal_dual_window_work(const struct equal_dual *dual, double time);
+
 #endif

@@ -568,11 +568,13 @@ static void drop_dual(struct equal_table *t)
 
 /*
  * Sets the rows of T to the times of ranges that schedules of at most TIME can have. False, with *RESULT as it was, if they
- * are more than a quarter of MOST_CELLS; false, with EQUAL_NO_MEMORY, if out of memory.
+ * are, or take the work of, more than a quarter of MOST_CELLS; false, with EQUAL_NO_MEMORY, if out of memory.
  */
 static bool search_windows(struct equal_table *t, double time, size_t most_cells, enum equal_result *result)
 {
 	free_cells(t);
+	if (equal_dual_window_work(t->dual, time) > most_cells / 4)
+		return false;
 	t->windows = equal_dual_windows(t->dual, t, time);
 	const size_t times = place_times(t, NULL);
 	if (t->windows && times > most_cells / 4)
