@@ -67,23 +67,10 @@ FORWARD(softmax) { walk_axis(call, &(struct line_arrays){.in = {v}, .out = y}, s
 LINES(product_sum_lines) { loops->sum.products(at->wide[0], at->wide[1], at->in[1], at->in[0], n, count); }
 LINES(cotangent_sum_lines) { loops->sum.values(at->wide[0], at->wide[1], at->in[1], n, count); }
 
-/*
- * Sets PLACE[i] to the index of the element of line i that is above BOUND, if that can be only one; else to N. A line that
- * goes on in other blocks has none.
- */
-static void find_dominant(const struct loops *loops, const struct line_arrays *at, double bound, struct lines lines,
-                          size_t place[LINES_SOME])
+/* Returns the index of the element of line I, of N, that is above BOUND; N if none is, or the line goes on in other blocks. */
+static size_t find_dominant(const struct loops *loops, const struct line_arrays *at, double bound, size_t i, size_t n)
 {
-	double largest[LINES_SOME];
-	if (lines.n > 0 && !at->wide[0])
-		loops->largest(largest, lines.data, lines.n, lines.count);
-	for (size_t i = 0; i < lines.count; i++) {
-		place[i] = lines.n;
-		if (lines.n == 0 || at->wide[0] || !(largest[i] > bound))
-			continue;
-		for (place[i] = 0; element_get(loops->dtype, lines.data, i * lines.n + place[i]) != largest[i];)
-			place[i]++;
-	}
+	return at->wide[0] ? n : loops->find_above(line_at(loops, at->in[0], n, i), bound, n);
 }
 
 /* Returns the sum of LINE's N elements but that at PLACE. */
@@ -105,15 +92,15 @@ LINES(softmax_derivative_lines)
 {
 	const void *y = at->in[0], *g = at->in[1];
 	double own[LINES_SOME];
-	size_t place[LINES_SOME];
-	find_dominant(loops, at, 0.5, (struct lines){y, n, count}, place);
 	if (!at->wide[0])
 		loops->sum.products(own, NULL, g, y, n, count);
 	loops->softmax_derivative(at->out, g, y, at->wide[0] ? at->wide[0] : own, n, count);
-	for (size_t i = 0; i < count; i++)
-		if (place[i] < n)
-			element_set(loops->dtype, at->out, i * n + place[i],
-			            0 - sum_of_others(loops, line_at(loops, at->out, n, i), n, place[i]));
+	for (size_t i = 0; i < count; i++) {
+		const size_t place = find_dominant(loops, at, 0.5, i, n);
+		if (place < n)
+			element_set(loops->dtype, at->out, i * n + place,
+			            0 - sum_of_others(loops, line_at(loops, at->out, n, i), n, place));
+	}
 }
 
 VJP(softmax) { walk_axis(call, &(struct line_arrays){.in = {needs[2], g}, .out = dv}, softmax_derivative_lines); }
@@ -137,11 +124,8 @@ static void put_small_shares(const struct loops *loops, const struct line_arrays
 {
 	const bool all = loops->dtype == DTYPE_F32 && !(fabs(sum) < 0x1p100); /* the sum of floats may be none */
 	const double underflows = all ? 1 : loops->dtype == DTYPE_F64 ? -700 : -86;
-	double smallest;
-	loops->smallest(&smallest, line_at(loops, at->in[0], n, i), n, 1);
-	if (!(smallest < underflows))
-		return;
-	for (size_t j = i * n; j < (i + 1) * n; j++) {
+	const size_t first = loops->find_below(line_at(loops, at->in[0], n, i), underflows, n);
+	for (size_t j = i * n + first; j < (i + 1) * n; j++) {
 		const double y = element_get(loops->dtype, at->in[0], j), root = exp(y / 2);
 		if (y < underflows)
 			element_set(loops->dtype, at->out, j, element_get(loops->dtype, at->in[1], j) - sum * root * root);
@@ -155,8 +139,6 @@ static void put_small_shares(const struct loops *loops, const struct line_arrays
 LINES(log_softmax_derivative_lines)
 {
 	double own[LINES_SOME], *const sum = at->wide[0] ? at->wide[0] : own;
-	size_t place[LINES_SOME];
-	find_dominant(loops, at, -0.6875, (struct lines){at->in[0], n, count}, place);
 	lines_exp(call, at->out, at->in[0], n * count);
 	if (!at->wide[0])
 		loops->sum.values(own, NULL, at->in[1], n, count);
@@ -164,10 +146,11 @@ LINES(log_softmax_derivative_lines)
 	for (size_t i = 0; i < count; i++) {
 		if (fabs(sum[i]) > 1 && isfinite(sum[i]))
 			put_small_shares(loops, at, i, sum[i], n);
-		if (place[i] < n && isfinite(sum[i])) {
-			const double others = sum_of_others(loops, line_at(loops, at->in[1], n, i), n, place[i]);
-			const double y = element_get(loops->dtype, at->in[0], i * n + place[i]);
-			element_set(loops->dtype, at->out, i * n + place[i], (0 - others) - expm1(y) * sum[i]);
+		const size_t place = find_dominant(loops, at, -0.6875, i, n);
+		if (place < n && isfinite(sum[i])) {
+			const double others = sum_of_others(loops, line_at(loops, at->in[1], n, i), n, place);
+			const double y = element_get(loops->dtype, at->in[0], i * n + place);
+			element_set(loops->dtype, at->out, i * n + place, (0 - others) - expm1(y) * sum[i]);
 		}
 	}
 }

@@ -105,6 +105,7 @@ struct dropout {
 	double scale;
 };
 
+enum { PRODUCTS_SOME = 128 };
 enum { MAX_PAIRS = 4 * MAX_DIMS };
 /* Pairs of rows: those on one side of a row and those on the other. If DOUBLES, rows count TIMES. */
 struct differences {
@@ -164,8 +165,17 @@ struct loops {
 	void (*smallest)(double *out, const void *v, size_t n, size_t count);
 	/* Returns how many of the first elements of a line of N hold all that are not -inf. */
 	size_t (*shown)(const void *v, size_t n);
+	/* Return the index of the first element of a line of N that is above or below BOUND, rounded to the type; N if none is. */
+	size_t (*find_above)(const void *v, double bound, size_t n);
+	size_t (*find_below)(const void *v, double bound, size_t n);
 	/* mantissa[i] * 2^exponent[i] = the product of line i, one element after another; 1 if N is 0 */
 	void (*products)(double *mantissa, double *exponent, const void *v, size_t n, size_t count);
+	/*
+	 * Stores at each of N indices, at most PRODUCTS_SOME, BEFORE times the elements of V before it, times the elements behind
+	 * it, *AFTER and POWER. *AFTER becomes its product with all elements. Returns false if one of these products comes near the
+	 * ends of a double's range: what is stored is wrong then.
+	 */
+	bool (*other_products)(void *out, const void *v, double before, double *after, double power, size_t n);
 	/* In line i: out = v - p[i]; out = v / p[i]; out = v * p[i]. P is rounded to the type first. */
 	void (*subtract)(void *out, const void *v, const double *p, size_t n, size_t count);
 	void (*divide)(void *out, const void *v, const double *p, size_t n, size_t count);

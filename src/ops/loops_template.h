@@ -93,6 +93,10 @@ static inline __attribute__((always_inline)) void finish_sums(double *sum, doubl
 		}                                                                                                              \
 	}
 
+/* Doubles and integers as wide as the registers. They alias arrays. */
+typedef double wide_vector __attribute__((vector_size(VECTOR_BYTES), may_alias));
+typedef long long wide_bits __attribute__((vector_size(VECTOR_BYTES), may_alias));
+
 /* Adds blocks pairwise. `blocks` counts them. sum[b] is the sum of 2^b of them if bit b of `blocks` is set. */
 struct levels {
 	double sum[64];

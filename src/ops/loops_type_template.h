@@ -420,6 +420,30 @@ static size_t N(shown)(const void *v, size_t n)
 	return n;
 }
 
+/* Defines the search for the first element that is ABOVE or below a bound. */
+#define FIND(NAME, ABOVE)                                                                                              \
+	static size_t N(NAME)(const void *v, double bound, size_t n)                                                       \
+	{                                                                                                                  \
+		enum { BLOCK = 4 * SUM_LANES };                                                                                \
+		const REAL *const x = v, limit = (REAL)bound;                                                                  \
+		size_t i = 0;                                                                                                  \
+		for (; i + BLOCK <= n; i += BLOCK) {                                                                           \
+			N(lanes) any = {0};                                                                                        \
+			LANE_INTEGER found = 0;                                                                                    \
+			for (size_t j = 0; j < BLOCK; j += N(LANES))                                                               \
+				any |= *(const N(loose) *)(x + i + j) ABOVE limit;                                                     \
+			for (int j = 0; j < N(LANES); j++)                                                                         \
+				found |= any[j];                                                                                       \
+			if (found)                                                                                                 \
+				break;                                                                                                 \
+		}                                                                                                              \
+		while (i < n && !(x[i] ABOVE limit))                                                                           \
+			i++;                                                                                                       \
+		return i;                                                                                                      \
+	}
+FIND(find_above, >)
+FIND(find_below, <)
+
 /* Defines NAME: out[i] = EXPRESSION, which reads x[i], the old out[i] as y[i], and the line's number q */
 #define BY_NUMBER(NAME, EXPRESSION)                                                                                    \
 	static void N(NAME)(void *out, const void *v, const double *p, size_t n, size_t count)                             \
@@ -845,13 +869,11 @@ static void N(dropout)(void *out, const void *v, size_t n, const struct dropout 
 }
 
 /*
- * Multiplies N elements one after another. Powers of two leave the product, and a factor, that come near the ends of a
- * double's range, and are counted in *EXPONENT. They round nothing.
+ * Multiplies PRODUCT by N elements one after another. Powers of two leave the product, and a factor, that come near the ends
+ * of a double's range, and are added to *EXPONENT. They round nothing.
  */
-static double N(product_of)(const REAL *v, size_t n, double *exponent)
+static double N(product_of)(double product, const REAL *v, size_t n, double *exponent)
 {
-	double product = 1;
-	*exponent = 0;
 	for (size_t j = 0; j < n; j++) {
 		double x = (double)v[j];
 		if (!(fabs(x) > 0x1p-400 && fabs(x) < 0x1p400))
@@ -863,35 +885,108 @@ static double N(product_of)(const REAL *v, size_t n, double *exponent)
 	return product;
 }
 
+/* True if the product of N elements of V, at most 64, and of a number within 2^-100 and 2^100 is far from a double's ends. */
+static bool N(is_moderate)(const REAL *v, size_t n)
+{
+	const REAL least = (REAL)0x1p-14, most = (REAL)0x1p14;
+	const LANE_INTEGER magnitude = (LANE_INTEGER)(((uint64_t)1 << (sizeof(REAL) * 8 - 1)) - 1);
+	N(lanes) far = {0};
+	LANE_INTEGER any = 0;
+	size_t k = 0;
+	for (; k + N(LANES) <= n; k += N(LANES)) {
+		const N(vector) size = (N(vector))((N(lanes))(*(const N(loose) *)(v + k)) & magnitude);
+		far |= (size < least) | (size > most);
+	}
+	for (int i = 0; i < N(LANES); i++)
+		any |= far[i];
+	for (; k < n; k++)
+		any |= FABS(v[k]) < least || FABS(v[k]) > most;
+	return !any;
+}
+
+/* Multiplies PRODUCT[i] by the N elements at V + i * STEP, for AT_ONCE lines. Within a line, each product waits for the last. */
+static inline __attribute__((always_inline)) void N(multiply_lines)(double *product, const REAL *v, size_t step, size_t n,
+                                                                    const size_t at_once)
+{
+	double here[8];
+	for (size_t i = 0; i < at_once; i++)
+		here[i] = product[i];
+	for (size_t j = 0; j < n; j++)
+		for (size_t i = 0; i < at_once; i++)
+			here[i] *= (double)v[i * step + j];
+	for (size_t i = 0; i < at_once; i++)
+		product[i] = here[i];
+}
+
 /*
- * Computes several lines side by side: within a line, each product must wait for the one before it. A line whose product
- * comes near the ends of the range on its way is computed once more.
+ * Computes up to eight lines side by side, in blocks of 64 elements. Where a block has elements far from 1, it is multiplied
+ * by product_of. The bits are the same: only powers of two leave a product.
  */
+static void N(products_some)(double *mantissa, double *exponent, const REAL *v, size_t n, size_t count)
+{
+	enum { BLOCK = 64 };
+	for (size_t i = 0; i < count; i++) {
+		mantissa[i] = 1;
+		exponent[i] = 0;
+	}
+	for (size_t k = 0; k < n; k += BLOCK) {
+		const size_t width = n - k < BLOCK ? n - k : BLOCK;
+		bool moderate = true;
+		for (size_t i = 0; i < count && moderate; i++)
+			moderate = N(is_moderate)(v + i * n + k, width);
+		if (moderate && count == 8)
+			N(multiply_lines)(mantissa, v + k, n, width, 8);
+		else if (moderate && count >= 4)
+			N(multiply_lines)(mantissa, v + k, n, width, 4);
+		for (size_t i = !moderate || count < 4 ? 0 : count == 8 ? 8 : 4; i < count; i++)
+			if (moderate)
+				N(multiply_lines)(mantissa + i, v + i * n + k, n, width, 1);
+			else
+				mantissa[i] = N(product_of)(mantissa[i], v + i * n + k, width, &exponent[i]);
+		for (size_t i = 0; i < count; i++)
+			if (!(fabs(mantissa[i]) > 0x1p-100 && fabs(mantissa[i]) < 0x1p100))
+				mantissa[i] = product_split(mantissa[i], &exponent[i]);
+	}
+}
+
+/* The two chains of products run side by side. */
+static bool N(other_products)(void *out, const void *v, double before, double *after, double power, size_t n)
+{
+	_Alignas(64) double ahead[PRODUCTS_SOME], behind[PRODUCTS_SOME];
+	const REAL *const x = v;
+	REAL *const y = out;
+	double product = before, others = *after;
+	wide_bits far = {0};
+	long long any = 0;
+	for (size_t j = n; j < PRODUCTS_SOME && j < n + sizeof far / 8; j++)
+		ahead[j] = behind[j] = 1;
+	for (size_t j = 0, k = n; k-- > 0; j++) {
+		ahead[j] = product;
+		behind[k] = others;
+		product *= (double)x[j];
+		others *= (double)x[k];
+	}
+	for (size_t j = 0; j < n; j += sizeof far / 8) {
+		const wide_vector one = (wide_vector)(*(const wide_bits *)(ahead + j) & INT64_MAX);
+		const wide_vector other = (wide_vector)(*(const wide_bits *)(behind + j) & INT64_MAX);
+		far |= (one < 0x1p-400) | (one > 0x1p400) | (other < 0x1p-400) | (other > 0x1p400);
+	}
+	for (size_t i = 0; i < sizeof far / 8; i++)
+		any |= far[i];
+	if (any || !(fabs(product) > 0x1p-400 && fabs(product) < 0x1p400 && fabs(others) > 0x1p-400 && fabs(others) < 0x1p400))
+		return false;
+	for (size_t j = 0; j < n; j++)
+		y[j] = (REAL)(ahead[j] * behind[j] * power);
+	*after = others;
+	return true;
+}
+
 static void N(products)(double *mantissa, double *exponent, const void *v, size_t n, size_t count)
 {
-	enum { AT_ONCE = 8 };
-	const REAL *line = v;
-	size_t done = 0;
-	for (; done + AT_ONCE <= count; done += AT_ONCE, line += AT_ONCE * n) {
-		double product[AT_ONCE], least[AT_ONCE], most[AT_ONCE];
-		for (size_t i = 0; i < AT_ONCE; i++)
-			product[i] = least[i] = most[i] = 1;
-		for (size_t j = 0; j < n; j++)
-			for (size_t i = 0; i < AT_ONCE; i++) {
-				product[i] *= (double)line[i * n + j];
-				const double size = fabs(product[i]);
-				least[i] = size < least[i] ? size : least[i];
-				most[i] = size > most[i] ? size : most[i];
-			}
-		for (size_t i = 0; i < AT_ONCE; i++) {
-			exponent[done + i] = 0;
-			mantissa[done + i] = least[i] > 0x1p-900 && most[i] < 0x1p900
-			                         ? product[i]
-			                         : N(product_of)(line + i * n, n, &exponent[done + i]);
-		}
+	for (size_t done = 0, some; done < count; done += some) {
+		some = count - done < 8 ? count - done : 8;
+		N(products_some)(mantissa + done, exponent + done, (const REAL *)v + done * n, n, some);
 	}
-	for (; done < count; done++, line += n)
-		mantissa[done] = N(product_of)(line, n, &exponent[done]);
 }
 
 static void N(copy_rows)(const struct rows *to, const struct rows *from, size_t n, size_t count)
@@ -959,7 +1054,10 @@ const struct loops TYPED(ISA_LOOPS) = {
 	.largest = N(largest),
 	.smallest = N(smallest),
 	.shown = N(shown),
+	.find_above = N(find_above),
+	.find_below = N(find_below),
 	.products = N(products),
+	.other_products = N(other_products),
 	.subtract = N(subtract),
 	.divide = N(divide),
 	.multiply = N(multiply),

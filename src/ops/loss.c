@@ -222,6 +222,8 @@ static void scale(const struct op_call *call, void *to, const void *k, struct sp
 	const double whole = split_value(factor);
 	if (call->op == OP_mae) {
 		loops->fill(to, whole, n);
+	} else if (loops->dtype == DTYPE_F64 ? isnormal(whole) : isnormal((float)whole)) {
+		loops->multiply(to, k, &whole, n, 1);
 	} else if (isnormal(whole) || !isnormal(factor.mantissa)) {
 		loops->multiply_wide(to, k, &whole, n, 1);
 	} else {

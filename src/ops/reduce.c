@@ -266,27 +266,56 @@ LINES(extreme_derivative_lines)
 
 /* The lines V, and OUT for the derivative of a line's product at each index. */
 struct other_products {
-	enum dtype dtype;
+	const struct loops *loops;
 	void *out;
 	const void *v;
 };
 
-enum { PRODUCTS_SOME = 256 };
+/* Returns P Q, with a mantissa in [0.5, 1) unless it is 0, infinite or NaN. */
+static struct split_product products_multiplied(struct split_product p, struct split_product q)
+{
+	const struct split_product one = split(p.mantissa), other = split(q.mantissa);
+	const struct split_product both = split(one.mantissa * other.mantissa);
+	return (struct split_product){both.mantissa,
+	                              both.exponent + one.exponent + other.exponent + p.exponent + q.exponent};
+}
+
+/*
+ * put_few_other_products without exponents of their own. *AFTER is replaced. Returns false if a product comes near the ends
+ * of the range: what is stored then is wrong.
+ */
+static bool put_plain_products(const struct other_products *o, size_t begin, size_t end, struct split_product before,
+                               struct split_product *after)
+{
+	const struct split_product one = {1, 0}, from = products_multiplied(before, one),
+							   back = products_multiplied(*after, one);
+	const double power = split_value((struct split_product){1, from.exponent + back.exponent});
+	double others = back.mantissa;
+	const size_t size = element_size(o->loops->dtype);
+	if (!isnormal(power) ||
+	    !o->loops->other_products(element_of(o->out, size, (int64_t)begin), element_at(o->v, size, (int64_t)begin),
+	                              from.mantissa, &others, power, end - begin))
+		return false;
+	*after = (struct split_product){others, back.exponent};
+	return true;
+}
 
 /* put_other_products for at most PRODUCTS_SOME elements: the stack holds the product of the elements before each. */
 static struct split_product put_few_other_products(const struct other_products *o, size_t begin, size_t end,
                                                    struct split_product before, struct split_product after)
 {
 	struct split_product products[PRODUCTS_SOME];
+	if (put_plain_products(o, begin, end, before, &after))
+		return after;
 	for (size_t j = begin; j < end; j++) {
 		products[j - begin] = before;
-		before = split_times(before, element_get(o->dtype, o->v, j));
+		before = split_times(before, element_get(o->loops->dtype, o->v, j));
 	}
 	for (size_t j = end; j-- > begin;) {
 		const struct split_product *const p = &products[j - begin];
-		element_set(o->dtype, o->out, j,
+		element_set(o->loops->dtype, o->out, j,
 		            split_value((struct split_product){p->mantissa * after.mantissa, p->exponent + after.exponent}));
-		after = split_times(after, element_get(o->dtype, o->v, j));
+		after = split_times(after, element_get(o->loops->dtype, o->v, j));
 	}
 	return after;
 }
@@ -305,9 +334,10 @@ static struct split_product put_other_products(const struct other_products *o, s
 	if (end - begin <= PRODUCTS_SOME)
 		return put_few_other_products(o, begin, end, before, after);
 	const size_t middle = begin + (end - begin) / 2;
-	struct split_product product = before;
-	for (size_t j = begin; j < middle; j++)
-		product = split_times(product, element_get(o->dtype, o->v, j));
+	const void *const first = element_at(o->v, element_size(o->loops->dtype), (int64_t)begin);
+	struct split_product product;
+	o->loops->products(&product.mantissa, &product.exponent, first, middle - begin, 1);
+	product = products_multiplied(before, product);
 	after = put_other_products(o, middle, end, product, after);
 	return put_other_products(o, begin, middle, before, after);
 }
@@ -353,7 +383,7 @@ LINES(prod_derivative_lines)
 	}
 	if (at->wide[0])
 		return;
-	const struct other_products o = {loops->dtype, at->out, at->in[0]};
+	const struct other_products o = {loops, at->out, at->in[0]};
 	for (size_t i = 0; i < count; i++)
 		put_other_products(&o, i * n, (i + 1) * n, (struct split_product){1, 0},
 		                   split_times((struct split_product){1, 0}, element_get(loops->dtype, at->short_in[1], i)));
@@ -370,14 +400,27 @@ static double norm_share(double g, double v, double y)
 		(struct split_product){a.mantissa * b.mantissa / c.mantissa, a.exponent + b.exponent - c.exponent});
 }
 
-/* dv = g * v / y; 0 if y is 0 */
+/* dv = g * v / y; 0 if y is 0. Of doubles, a small quotient makes a line be computed again. */
 LINES(norm_derivative_lines)
 {
 	const enum dtype dtype = loops->dtype;
+	const double *const v = at->in[0];
 	for (size_t i = 0; i < count; i++) {
 		const double y = element_get(dtype, at->short_in[0], i), g = element_get(dtype, at->short_in[1], i);
-		for (size_t j = i * n; j < (i + 1) * n; j++)
-			element_set(dtype, at->out, j, y == 0 ? 0 : norm_share(g, element_get(dtype, at->in[0], j), y));
+		double least = INFINITY;
+		if (y == 0)
+			loops->fill(element_of(at->out, element_size(dtype), (int64_t)(i * n)), 0, n);
+		else if (dtype == DTYPE_F32)
+			for (size_t j = i * n; j < (i + 1) * n; j++)
+				((float *)at->out)[j] = (float)(g * ((double)((const float *)at->in[0])[j] / y));
+		else
+			for (size_t j = i * n; j < (i + 1) * n; j++) {
+				const double share = v[j] / y, size = v[j] == 0 ? INFINITY : fabs(share);
+				((double *)at->out)[j] = g * share;
+				least = size < least ? size : least;
+			}
+		for (size_t j = i * n; least < 0x1p-1000 && j < (i + 1) * n; j++)
+			((double *)at->out)[j] = norm_share(g, v[j], y);
 	}
 }
 
