@@ -384,6 +384,7 @@ void session_make_writer(struct session *s, struct opened_output *out)
 	struct writer_options options = {.format = s->set.to != FORMAT_AUTO ? s->set.to : s->in.reader.format,
 	                                 .layout = s->in.reader.layout,
 	                                 /* a launcher of ranks may give them a terminal whatever its own output is */
+	                                 .late = true,
 	                                 .display = s->set.to == FORMAT_AUTO && !s->ranks && isatty(out->output.fd),
 	                                 .reader = over ? &s->in.reader : NULL};
 	if (options.display)

@@ -115,6 +115,7 @@ struct writer_options {
 	struct kept_array *memory; /* MEMORY: gets the only array, in C order */
 	enum layout layout;        /* TEXT, CSV: of an array of one dimension; COLUMN: a number a line */
 	bool display;              /* TEXT, CSV on a terminal: as NumPy prints arrays */
+	bool late; /* NPY: the header is written with the first elements, so that a failure before them leaves nothing */
 	bool deferred; /* TEXT, CSV: held until writer_finish, as another writer writes to the same place first */
 	const struct reader *reader; /* the reader of the file that the output overwrites; NULL: there is none */
 };
@@ -124,9 +125,11 @@ struct writer {
 	struct writer_options options;
 	struct type type;
 	int64_t count, done;
-	int64_t data; /* byte of OUTPUT where the current array's values begin */
-	int index;    /* number of arrays begun so far */
-	char *text;   /* formatted text that is not written yet */
+	int64_t data;                 /* byte of OUTPUT where the current array's values begin */
+	int index;                    /* number of arrays begun so far */
+	char *header;                 /* of the current array, if it may be late */
+	_Atomic size_t header_length; /* 0: it is written */
+	char *text;                   /* formatted text that is not written yet */
 	size_t text_used, text_size;
 	void *held; /* the whole array as doubles, for a terminal; or NULL */
 	struct arena *arena;

@@ -2,6 +2,7 @@
 #include "io/formats.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -113,6 +114,25 @@ static enum status check_place(const struct writer *w, size_t header, struct dia
 	return diag_hint(diags, "-o FILE may name the input: the output replaces it when it is complete");
 }
 
+/* Writes the header of LENGTH bytes, or keeps it if it may be late. */
+static enum status begin_npy(struct writer *w, const char *header, size_t length, struct diags *diags)
+{
+	if (!w->options.late)
+		return output_write(w->output, header, length, diags);
+	w->header = w->header ? w->header : arena_alloc(w->arena, NPY_HEADER_MOST);
+	TRY_ALLOC(w->header, diags);
+	memcpy(w->header, header, length);
+	w->header_length = length;
+	return STATUS_OK;
+}
+
+/* Writes the header, unless that is done. Of several threads, one does. */
+static enum status need_header(struct writer *w, struct diags *diags)
+{
+	const size_t length = w->header_length ? atomic_exchange(&w->header_length, 0) : 0;
+	return length ? output_write(w->output, w->header, length, diags) : STATUS_OK;
+}
+
 enum status writer_begin(struct writer *w, const struct type *type, struct diags *diags)
 {
 	w->type = *type;
@@ -124,14 +144,14 @@ enum status writer_begin(struct writer *w, const struct type *type, struct diags
 	const size_t length = w->options.format == FORMAT_NPY ? npy_make_header(type, header) : 0;
 	TRY(check_place(w, length, diags));
 	if (w->options.format == FORMAT_NPY) {
-		TRY(output_write(w->output, header, length, diags));
+		TRY(begin_npy(w, header, length, diags));
 	} else if (w->options.display) {
 		w->held = allocator_get(w->arena->allocator, (size_t)w->count * sizeof(double) + 1, 1);
 		TRY_ALLOC(w->held, diags);
 	}
 	if (has_plain_values(w))
-		output_reserve(w->output, w->count * (int64_t)dtype_size(type->dtype));
-	w->data = w->output->offset;
+		output_reserve(w->output, w->count * (int64_t)dtype_size(type->dtype) + (int64_t)w->header_length);
+	w->data = w->output->offset + (int64_t)w->header_length;
 	w->index++;
 	return STATUS_OK;
 }
@@ -141,6 +161,7 @@ static enum status write_values(struct writer *w, int64_t offset, const void *fr
                                 struct diags *diags)
 {
 	const size_t size = dtype_size(w->type.dtype), width = dtype_size(compute);
+	TRY(need_header(w, diags));
 	if (w->type.dtype == compute && convert_little_endian())
 		return output_write_at(w->output, offset, from, (size_t)count * size, diags);
 	_Alignas(64) double block[VALUE_BLOCK];
@@ -235,6 +256,7 @@ enum status writer_end(struct writer *w, struct diags *diags)
 		w->options.memory->complete = true;
 		return STATUS_OK;
 	}
+	TRY(need_header(w, diags));
 	if (writer_seekable(w) && w->done < w->count) {
 		/* Its values were written at their places: the next array goes behind them. */
 		int64_t end = w->data + w->count * (int64_t)dtype_size(w->type.dtype);
