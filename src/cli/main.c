@@ -270,8 +270,8 @@ static __attribute__((noinline)) int run_command_line(int argc, char **argv)
 /* A stack that is too small to report that is a fault at the first deep call. So main itself has a small frame. */
 int main(int argc, char **argv)
 {
-	static const char text[] = "ckptc: error: the limit of the stack leaves fewer than 128 KiB; 1024 are needed\n"
-							   "ckptc: note: `ulimit -s 1024` allows them\n";
+	static const char text[] = "ckptc: error: less than 128 KiB of stack are left; 1024 KiB are needed\n"
+							   "ckptc: note: run `ulimit -s 1024` before ckptc\n";
 	if (stack_left(argv) >= PARSE_KIB << 10)
 		return run_command_line(argc, argv);
 	(void)io_write_at(2, IO_NEXT, text, sizeof text - 1);

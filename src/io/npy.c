@@ -85,16 +85,23 @@ static bool accept_escape(struct dict *d, char *to)
 	return *digits && !*end && (!hexadecimal || digits[1]) && value > 0 && value < 0x80;
 }
 
-/* Reads a string, which may have a prefix u or r, to TO, which has SIZE bytes. */
-static bool accept_string(struct dict *d, char *to, size_t size)
+/* True if a string literal, which may have a prefix u or r, is next. */
+static bool begins_string(struct dict *d)
 {
-	size_t n = 0;
+	const char c = peek(d);
+	const bool prefixed = c && strchr("uUrR", c) && d->length - d->at > 1;
+	const char quote = prefixed ? d->text[d->at + 1] : c;
+	return quote == '\'' || quote == '"';
+}
+
+/* Adds a string literal to the *USED bytes of TO, which has SIZE. */
+static bool accept_literal(struct dict *d, char *to, size_t size, size_t *used)
+{
+	size_t n = *used;
 	bool raw = false;
 	if (peek(d) && strchr("uUrR", d->text[d->at]) && d->length - d->at > 1 && strchr("'\"", d->text[d->at + 1]))
 		raw = strchr("rR", d->text[d->at++]);
-	const char quote = d->at < d->length ? d->text[d->at] : '\0';
-	if (quote != '\'' && quote != '"')
-		return false;
+	const char quote = d->text[d->at];
 	for (d->at++; d->at < d->length && d->text[d->at] != quote;) {
 		char c = d->text[d->at++];
 		if (n + 1 == size || (unsigned char)c < 0x20 || (c == '\\' && (raw || !accept_escape(d, &c))))
@@ -102,7 +109,72 @@ static bool accept_string(struct dict *d, char *to, size_t size)
 		to[n++] = c;
 	}
 	to[n] = '\0';
+	*used = n;
 	return d->at++ < d->length;
+}
+
+/* Reads a string to TO, which has SIZE bytes. */
+static bool accept_string(struct dict *d, char *to, size_t size)
+{
+	size_t used = 0;
+	return begins_string(d) && accept_literal(d, to, size, &used);
+}
+
+/* Reads one string or several, one after another, which Python joins. */
+static bool accept_strings(struct dict *d, char *to, size_t size)
+{
+	size_t used = 0;
+	bool good = begins_string(d);
+	const size_t token = d->token;
+	while (good && begins_string(d))
+		good = accept_literal(d, to, size, &used);
+	d->token = token;
+	return good;
+}
+
+/* Returns the bytes of the value that begins at d->token, up to the comma after it. */
+static int value_length(const struct dict *d)
+{
+	char quote = '\0';
+	int depth = 0;
+	size_t at = d->token;
+	for (; at < d->length; at++) {
+		const char c = d->text[at];
+		if (quote) {
+			quote = c == quote ? '\0' : quote;
+			continue;
+		}
+		quote = c == '\'' || c == '"' ? c : '\0';
+		depth += c == '(' || c == '[' || c == '{';
+		if (depth == 0 && (c == ',' || c == '}'))
+			break;
+		depth -= c == ')' || c == ']' || c == '}';
+	}
+	return (int)(at - d->token);
+}
+
+/* Reports that WHAT, the value at d->token, is not supported. */
+static enum status refuse_value(const struct dict *d, const char *what)
+{
+	return diag_file(d->diags, STATUS_DATA, d->file, d->offset + (int64_t)d->token,
+	                 "npy header: %s is not supported: %.*s", what, value_length(d), d->text + d->token);
+}
+
+/* Refuses a list of fields, with a command for the first of them if its name is a plain one. */
+static enum status refuse_structure(struct dict *d)
+{
+	static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_";
+	struct dict copy = *d;
+	char name[64], script[200];
+	const bool named = accept(&copy, '[') && accept(&copy, '(') && accept_string(&copy, name, sizeof name) && *name &&
+	                   !name[strspn(name, plain)];
+	const enum status status = refuse_value(d, "a structured type");
+	if (!named || !d->file)
+		return diag_hint(d->diags, "save one of its fields as an array");
+	snprintf(script, sizeof script, "import numpy, sys; numpy.save(\"a.npy\", numpy.load(sys.argv[1])[\"%s\"])", name);
+	diag_hint_command(d->diags, "save one of its fields as an array: python3 -c %s %s", script,
+	                  strcmp(d->file, "<stdin>") ? d->file : "FILE");
+	return status;
 }
 
 /* Returns the type of a NAME such as "f4", a kind and a number of bytes, or DTYPE_COUNT. */
@@ -169,12 +241,17 @@ static enum status refuse_type(const struct dict *d, const char *descr, const ch
 static enum status read_descr(struct dict *d, enum dtype assume, struct npy_header *header)
 {
 	char descr[64];
-	if (peek(d) == '[') {
-		dict_error(d, "a structured type is not supported");
-		return diag_hint(d->diags, "save one of its fields as an array");
-	}
-	if (!accept_string(d, descr, sizeof descr))
+	if (peek(d) == '[')
+		return refuse_structure(d);
+	if (peek(d) == '(') {
+		struct dict copy = *d;
+		if (!(accept(&copy, '(') && accept_strings(&copy, descr, sizeof descr) && accept(&copy, ')')))
+			return refuse_value(d, "a type with a shape of its own");
+		copy.token = d->token;
+		*d = copy;
+	} else if (!accept_strings(d, descr, sizeof descr)) {
 		return dict_error(d, "'descr' must be a short string");
+	}
 	char order = descr[0] && strchr("<>|=", descr[0]) ? descr[0] : '=';
 	const char *name = descr + (order == descr[0]);
 	header->type.dtype = dtype_of_descr(name, name > descr);

@@ -103,6 +103,9 @@ static enum status end_row(struct scan *s, size_t at)
 {
 	if (s->in_row == 0)
 		return STATUS_OK;
+	if (s->comma && s->rows > 0 && s->in_row + 1 != s->columns) /* --missing would not help */
+		return text_error(s, at, at + (at < s->length), "a row of %lld fields after rows of %lld: it ends in a comma",
+		                  (long long)s->in_row + 1, (long long)s->columns);
 	if (s->comma)
 		return hint_missing(s, text_error(s, at, at + (at < s->length), "a row ends in a comma"));
 	if (s->rows > 0 && s->in_row != s->columns)
@@ -130,6 +133,24 @@ static bool is_missing(const char *word, size_t length)
 	return missing;
 }
 
+/* True if C is a control code other than white space. */
+static bool is_control(unsigned char c) { return (c < 0x20 && !strchr("\t\n\v\f\r", c)) || c == 0 || c == 0x7f; }
+
+/* True if bytes from AT on are not those of a text. */
+static bool looks_binary(const struct scan *s, size_t at)
+{
+	const size_t left = s->length - at, end = at + (left < AROUND ? left : AROUND);
+	while (at < end && !is_control((unsigned char)s->text[at]))
+		at++;
+	return at < end;
+}
+
+static void hint_binary(struct scan *s)
+{
+	diag_hint(s->diags, "npy data begins with \\x93NUMPY, text holds numbers%s",
+	          s->diags->library ? "" : "; --from raw reads plain binary values");
+}
+
 /* Reports that the bytes from AT to END are no number, with a hint. */
 static enum status not_a_number(struct scan *s, size_t at, size_t end)
 {
@@ -140,15 +161,17 @@ static enum status not_a_number(struct scan *s, size_t at, size_t end)
 	enum status status;
 	if (c < 0x20 || c == 0x7f) {
 		status = text_error(s, at, at + 1, "byte 0x%02x is neither a number nor white space", c);
-		return diag_hint(s->diags, "npy data begins with \\x93NUMPY, text holds numbers%s",
-		                 s->diags->library ? "" : "; --from raw reads plain binary values");
+		hint_binary(s);
+		return status;
 	}
 	size_t shown = end - at > 40 ? 40 : end - at;
 	while (shown > 1 && shown < end - at && ((unsigned char)s->text[at + shown] & 0xc0) == 0x80)
 		shown--;
 	status =
 		text_error(s, at, end, "'%.*s%s' is not a number", (int)shown, s->text + at, shown < end - at ? "..." : "");
-	if (is_missing(s->text + at, end - at))
+	if (looks_binary(s, at))
+		hint_binary(s);
+	else if (is_missing(s->text + at, end - at))
 		hint_missing(s, status);
 	else if (end - at > 2 && c == '"' && strchr("+-.0123456789", s->text[at + 1]))
 		diag_hint(s->diags, "numbers have no quotes; remove them by tr -d '\"'");
