@@ -154,7 +154,7 @@ static int value_length(const struct dict *d)
 }
 
 /* Reports that WHAT, the value at d->token, is not supported. */
-static enum status refuse_value(const struct dict *d, const char *what)
+static enum status refuse_descr(const struct dict *d, const char *what)
 {
 	return diag_file(d->diags, STATUS_DATA, d->file, d->offset + (int64_t)d->token,
 	                 "npy header: %s is not supported: %.*s", what, value_length(d), d->text + d->token);
@@ -168,7 +168,7 @@ static enum status refuse_structure(struct dict *d)
 	char name[64], script[200];
 	const bool named = accept(&copy, '[') && accept(&copy, '(') && accept_string(&copy, name, sizeof name) && *name &&
 	                   !name[strspn(name, plain)];
-	const enum status status = refuse_value(d, "a structured type");
+	const enum status status = refuse_descr(d, "a structured type");
 	if (!named || !d->file)
 		return diag_hint(d->diags, "save one of its fields as an array");
 	snprintf(script, sizeof script, "import numpy, sys; numpy.save(\"a.npy\", numpy.load(sys.argv[1])[\"%s\"])", name);
@@ -246,7 +246,7 @@ static enum status read_descr(struct dict *d, enum dtype assume, struct npy_head
 	if (peek(d) == '(') {
 		struct dict copy = *d;
 		if (!(accept(&copy, '(') && accept_strings(&copy, descr, sizeof descr) && accept(&copy, ')')))
-			return refuse_value(d, "a type with a shape of its own");
+			return refuse_descr(d, "a type with a shape of its own");
 		copy.token = d->token;
 		*d = copy;
 	} else if (!accept_strings(d, descr, sizeof descr)) {
