@@ -1,7 +1,8 @@
 /*
  * A shared object that harms whoever loads it: y = 2 x, for x of f64. HOSTILE, in the environment, is WHERE:WHAT. WHERE is
  * load, open, close, unload, forward (call 2) or backward (call 2). WHAT is one of the names in harm(), at the end of which
- * it goes on, or ends.
+ * it goes on, or ends. With RECORDS, the step has an operand whose gradient, zeros, it adds up, and WHERE may be record
+ * (call 2), release or gradient.
  */
 #include <fcntl.h>
 #include <fenv.h>
@@ -321,6 +322,10 @@ static const char *open_step(const struct ckptc_step_signature *signature, struc
 {
 	harm_in("open");
 	traits->needs_x = 0;
+#ifdef RECORDS
+	traits->record_bytes = 8;
+	traits->sums = 1;
+#endif
 	*made = (void *)(uintptr_t)signature;
 	return NULL;
 }
@@ -356,5 +361,40 @@ static void close_step(void *context)
 	harm_in("close");
 }
 
-const struct ckptc_step ckptc_step = {
-	.version = CKPTC_STEP_VERSION, .open = open_step, .forward = forward, .backward = backward, .close = close_step};
+#ifdef RECORDS
+static const char *record(void *context, int64_t number, const void *x, const void *const *operands, void *y,
+                          uint64_t *handle)
+{
+	(void)operands;
+	twice(context, x, y);
+	*handle = (uint64_t)number + 1;
+	if (number == 2)
+		harm_in("record");
+	return answer;
+}
+
+static void release(void *context, uint64_t handle)
+{
+	(void)context, (void)handle;
+	harm_in("release");
+}
+
+static const char *gradient(void *context, uint32_t operand, void *sum)
+{
+	const struct ckptc_step_signature *s = context;
+	memset(sum, 0, (size_t)(s->operands[operand].count * s->operands[operand].bytes));
+	harm_in("gradient");
+	return answer;
+}
+#endif
+
+const struct ckptc_step ckptc_step = {.version = CKPTC_STEP_VERSION,
+                                      .open = open_step,
+                                      .forward = forward,
+                                      .backward = backward,
+#ifdef RECORDS
+                                      .record = record,
+                                      .release = release,
+                                      .gradient = gradient,
+#endif
+                                      .close = close_step};
