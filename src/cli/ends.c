@@ -26,6 +26,9 @@ static atomic_bool working;
 static pid_t command_process;
 /* True once ends_watch_objects has prepared for objects; true if a timer ran before. */
 static bool watching, has_timer;
+/* True once main has ended. Destructors of objects that stay loaded still run; STATUS is that of the process. */
+static atomic_bool finished;
+static int final_status;
 static struct sigaction own_actions[NSIG];
 
 static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS};
@@ -43,15 +46,30 @@ const struct sigaction *ends_action(int number)
 	return number > 0 && number < NSIG && own_actions[number].sa_sigaction ? &own_actions[number] : NULL;
 }
 
-bool ends_watches(void) { return watching && working && getpid() == command_process; }
+bool ends_watches(void) { return watching && (working || finished) && getpid() == command_process; }
 
 static void put_error(const char *text) { (void)io_write_at(io_standard(2), IO_NEXT, text, strlen(text)); }
+
+/* Ends the process for an object that would change its status after main. Returns if main has not ended. */
+static void end_late(const char *what, const char *detail)
+{
+	if (!finished)
+		return;
+	put_error("ckptc: error: a shared object of --program, at the end of the process: ");
+	put_error(what);
+	put_error(detail);
+	put_error("\n");
+	syscall(SYS_exit_group, final_status ? final_status : STATUS_PROGRAM);
+}
 
 /* Ends the process for the function of an object that WHOSE says, if there is one. */
 static void end_for(enum program_whose whose, const char *what, const char *detail)
 {
 	char call[1024];
-	if (getpid() != command_process || !programs_describe_call(whose, call, sizeof call))
+	if (getpid() != command_process)
+		return;
+	end_late(what, detail);
+	if (!programs_describe_call(whose, call, sizeof call))
 		return;
 	if (!atomic_exchange(&working, false))
 		return;
@@ -122,6 +140,8 @@ static void on_signal(int number, siginfo_t *info, void *context)
  */
 static void end_for_library(void)
 {
+	if (finished)
+		return;
 	ends_for_object("it called exit", "");
 	if (!working || getpid() != command_process)
 		return;
@@ -201,4 +221,9 @@ void ends_begin(void)
 	working = atexit(end_for_library) == 0;
 }
 
-void ends_finish(void) { working = false; }
+void ends_finish(int status)
+{
+	working = false;
+	final_status = status;
+	finished = watching;
+}

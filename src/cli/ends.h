@@ -14,8 +14,8 @@ void ends_begin(void);
  * standard streams, and handles all signals that end a process. Elsewhere faults are bugs, whose core may be wanted.
  */
 enum status ends_watch_objects(struct session *session);
-/* Main ends the process now. */
-void ends_finish(void);
+/* Main ends the process with STATUS now. */
+void ends_finish(int status);
 
 /* True in the command's own process while it may run functions of shared objects. */
 bool ends_watches(void);

@@ -1,7 +1,8 @@
 /*
  * A shared object of --program runs in the command's process. It finds these functions before those of the C library:
  *
- *     exec*, daemon, _exit, abort       would end the command without a message
+ *     exec*, daemon, exit, _exit, abort, would end the command without a message
+ *     pthread_exit
  *     sigaction, signal, sysv_signal    a signal whose default is to end the process keeps the command's handler, which
  *                                       reports the end. So does a fault that is to be ignored.
  *     sigprocmask, pthread_sigmask      never block faults: the system ends a process that has a blocked one
@@ -38,6 +39,8 @@ static struct {
 	int (*execveat)(int, const char *, char *const *, char *const *, int);
 	int (*daemon)(int, int);
 	void (*abort)(void);
+	void (*exit)(int);
+	void (*pthread_exit)(void *);
 	int (*pthread_create)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
 } library;
 
@@ -56,6 +59,8 @@ void interposed_find(void)
 	library_find(RTLD_NEXT, "execveat", &library.execveat);
 	library_find(RTLD_NEXT, "daemon", &library.daemon);
 	library_find(RTLD_NEXT, "abort", &library.abort);
+	library_find(RTLD_NEXT, "exit", &library.exit);
+	library_find(RTLD_NEXT, "pthread_exit", &library.pthread_exit);
 	library_find(RTLD_NEXT, "pthread_create", &library.pthread_create);
 	library_find(RTLD_NEXT, "sigaction", &library.sigaction);
 }
@@ -313,6 +318,25 @@ EXPORTED void abort(void)
 	library.abort();
 	for (;;)
 		_exit(127);
+}
+
+EXPORTED void exit(int status)
+{
+	end_for_call("exit");
+	library.exit(status);
+	for (;;)
+		_exit(status);
+}
+
+/* The end of the main thread may be that of the process, after main too. */
+EXPORTED void pthread_exit(void *result)
+{
+	need_library();
+	if (gettid() == getpid())
+		ends_for_object("it ended the thread", "");
+	library.pthread_exit(result);
+	for (;;)
+		_exit(0);
 }
 
 EXPORTED void _exit(int status)

@@ -263,8 +263,9 @@ static __attribute__((noinline)) int run_command_line(int argc, char **argv)
 		diags_render(&session.diags, session.set.color, write_error, &failed);
 	ranks_stop(session.ranks);
 	session_close(&session);
-	ends_finish();
-	return (int)(status || !failed ? status : STATUS_IO);
+	status = status || !failed ? status : STATUS_IO;
+	ends_finish((int)status);
+	return (int)status;
 }
 
 /* A stack that is too small to report that is a fault at the first deep call. So main itself has a small frame. */
