@@ -118,8 +118,8 @@ struct ckptc_counters {
 	int64_t stored_bytes;      /* held when the first sweep ends */
 	int64_t peak_bytes;        /* of everything, at the highest */
 	int64_t spill_writes, spill_reads;
-	double forward_time, backward_time; /* of what save-all computes */
-	double recomputed_time;             /* of all that is computed beyond that */
+	double forward_time, backward_time; /* of save-all's passes */
+	double recomputed_time;             /* of all other computations */
 	double overhead_percent; /* recomputed, and rows that tiles share, over the times above without these rows */
 	double gap_percent;      /* a budget's recomputation is at most this much above the least; below 0: unknown */
 	/*
@@ -257,7 +257,7 @@ CKPTC_API int ckptc_chain_bind(struct ckptc_chain *chain, const char *name, cons
                                struct ckptc_error *error);
 /*
  * Binds the chain's program NAME to TARGET, as --program does: a shared object if it ends in ".so", else a command. Each
- * run starts commands, one a thread, and ends them. What they write to standard error is dropped but for the last line.
+ * run starts commands, one a thread, and ends them. Of their standard error, the last line alone is kept.
  * A shared object runs in the caller's process. Its changes of floating-point control and of the thread's signal mask
  * are undone. What else it does to the process is the caller's matter: exit, faults, handlers, the working directory.
  */

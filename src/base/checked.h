@@ -48,8 +48,8 @@ static inline void sum_add(double *hi, double *lo, double x, double x_lo)
 }
 
 /*
- * Returns (HI + LO) / DIVISOR, rounded once but for some 2^-50 of a last place. So the mean of equal numbers is that number.
- * The error of the first quotient is exact (Dekker 1971) where the quotient is normal.
+ * Returns (HI + LO) / DIVISOR, with an error of half a last place and some 2^-50 of one. So the mean of equal numbers is
+ * that number. The error of the first quotient is exact (Dekker 1971) where the quotient is normal.
  */
 static inline double sum_quotient(double hi, double lo, double divisor)
 {

@@ -129,7 +129,7 @@ static void list_items(struct bound *b)
 /* Sets c(d) for BYTES. */
 static void set_leaves(struct bound *b, double bytes)
 {
-	const double least = fmin(b->beside, b->beside_last); /* a leaf that takes no more has no residuals */
+	const double least = fmin(b->beside, b->beside_last); /* a leaf within these bytes has no residuals */
 	double left = bytes;
 	qsort(b->items, b->count, sizeof *b->items, by_state);
 	b->leaf = arena_array(b->arena, (size_t)b->costs->steps, sizeof *b->leaf);

@@ -26,7 +26,7 @@ enum {
  * head takes far longer than one of them.
  */
 bool equal_chain_find(struct equal_chain *chain, const struct step_costs *costs);
-/* Sets CHAIN to one that takes no more time than that of COSTS within any bytes. False where equal_chain_find is. */
+/* Sets CHAIN to equal steps that take at most the time of COSTS, within any bytes. False where equal_chain_find is. */
 bool equal_chain_relax(struct equal_chain *chain, const struct step_costs *costs);
 
 /* Ranges that begin with the head, or after it while its residuals hold the state before the equal steps. */

@@ -84,8 +84,8 @@ static bool only_recorded(const struct equal_table *t)
 }
 
 /*
- * True if left parts that are recorded at once may be shorter than they could be. Not so where a recorded step holds no more
- * than a state, and recording it needs no more bytes than advancing over it.
+ * True if left parts that are recorded at once may be shorter than they could be. False if a recorded step holds at most
+ * the bytes of a state, and recording it needs at most the bytes of advancing over it.
  */
 static bool tries_short(const struct equal_table *t)
 {

@@ -115,8 +115,8 @@ static double recomputation_of_every(const struct search *s, int64_t number)
 }
 
 /*
- * Offers GOAL every:N for N from MOST down, if what every:N holds is in reach and its time is less than that of GOAL's
- * schedule, but no more often than the effort allows.
+ * Offers GOAL every:N for N from MOST down, if the bytes of every:N are in reach and its time is less than the time of
+ * GOAL's schedule. It stops when the effort is spent.
  */
 static enum status offer_every_below(const struct search *s, const struct sizes *sizes, struct budget_goal *goal,
                                      int64_t most)

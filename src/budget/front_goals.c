@@ -32,7 +32,7 @@ static double extra_of_goal(const struct search *s, const struct fronts *f, cons
 	return goal->schedule ? fmax(goal->time - backward - f->ends[f->count], 0) : INFINITY;
 }
 
-/* Offers SCHEDULE, which is freed, to GOAL. *RESULT is that of goal_offer. */
+/* Offers SCHEDULE to GOAL, and frees it. *RESULT is the answer of goal_offer. */
 static enum status offer_schedule(const struct search *s, struct budget_goal *goal, struct schedule *schedule,
                                   enum offered *result)
 {

@@ -4,7 +4,7 @@
  * recording the first step moves a front by the bytes that the step holds. A split adds two fronts, of which one is moved
  * by the bytes of a state. The minimum of all these is the range's front.
  *
- * Times are *extra*: beyond what save-all takes for the range, so they are sums of costs of advancing alone. A range is a
+ * Times are *extra*: beyond save-all's time for the range. So they are sums of costs of advancing alone. A range is a
  * node of a schedule's tree at most once. So extra times of a schedule's ranges add up. That bounds the fronts:
  *   - of a schedule with at most `most` extra time, no range has more. A range that does not end the chain is the left
  *     side of a split, which has advanced over the range once before. So it has at most `most` less that time;
@@ -13,8 +13,8 @@
  * With both limits, fronts of 64 steps have some hundred points, where sums of 64 sizes have 2^64.
  *
  * A front of more than `width` points is thinned. Neighbouring points become one, of the first one's bytes and the last
- * one's extra time. So it claims too little time, never too much: what follows from it is a lower bound. The schedule is
- * made from the fronts again, and takes the time that it takes. Its distance from the bound is the gap.
+ * one's extra time. So a front claims too little time, never too much, and gives a lower bound. The schedule is made from
+ * the fronts again, with its true time. Its distance from the bound is the gap.
  *
  * The limit `most` is unknown at first. It grows until there is a schedule. Where none is left below a limit, that limit is
  * a lower bound. A schedule from thin fronts is the limit of the next ones, which have more points.

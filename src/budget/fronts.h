@@ -23,8 +23,8 @@ struct fronts_limits {
 };
 
 /*
- * A range of steps can be reversed in BYTES with EXTRA time: beyond an execution of each step, the last of which is
- * recorded while nobody reads the state after it.
+ * A range of steps can be reversed in BYTES with EXTRA time. Extra time is beyond one execution of each step; the last
+ * step is recorded while nobody reads the state after it.
  */
 struct front_point {
 	int64_t bytes;

@@ -10,7 +10,8 @@
  *
  *     V(i, j, m) = f(i) + V(i+1, j, m - h(i)),     V(i, i+1, m) = l(i)
  *
- * where l(i) is the time of recording part i while nobody reads the state after it: the range needs no more of its last part.
+ * where l(i) is the time of recording part i while nobody reads the state after it, since the range needs no value of its
+ * last part.
  * Or state i, a(i) quanta, is kept in a slot and the parts up to some k are advanced over:
  *
  *     V(i, j, m) = min over k of  F(i, k) + V(k, j, m - a(i)) + V(i, k, m)

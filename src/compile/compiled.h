@@ -29,7 +29,7 @@ struct compiled_step {
 
 /*
  * The costs of a step: of a forward execution, of the backward body's forward operations and of its derivatives. RECORD is
- * that of recording without the state after it (struct step_cost). If the step is the whole chain, ONCE is the forward
+ * the cost of recording without the state after it (struct step_cost). If the step is the whole chain, ONCE is the forward
  * cost of save-all where nobody reads the output.
  */
 struct step_times {

@@ -78,7 +78,7 @@ static bool make_fold(const struct joining *j, struct instr *sum)
 	return true;
 }
 
-/* Copies the instructions of both bodies, but for those that recompute. */
+/* Copies the instructions of both bodies, except those that recompute. */
 static bool join_instrs(struct joining *j)
 {
 	const struct body *record = j->linear->record, *back = j->linear->backward;

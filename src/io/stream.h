@@ -55,7 +55,7 @@ struct input_stamp {
 };
 /* Returns the stamp of INPUT now; zeros if it is no regular file. */
 struct input_stamp input_stamp(const struct input *input);
-/* Fails with STATUS_DATA if the stamp of INPUT is no more STAMP: somebody has changed the file since. */
+/* Fails with STATUS_DATA if the stamp of INPUT differs from STAMP: somebody has changed the file since. */
 enum status input_check_stamp(const struct input *input, const struct input_stamp *stamp, struct diags *diags);
 /* Reads SIZE bytes of FD from OFFSET on. *GOT < SIZE only at the end. On failure returns false, and sets errno. */
 bool io_read_at(int fd, int64_t offset, void *to, size_t size, size_t *got);

@@ -18,8 +18,8 @@ struct counters {
 	int64_t passes, halo_rows; /* times that the input is read; rows that a tile reads beside its own. 0: no data */
 	double halo_share;         /* HALO_ROWS as a part of all rows that a tile computes on */
 	double forward_cost, backward_cost; /* of save-all's forward and backward pass */
-	double recomputed_cost;             /* of all that is computed beyond these */
-	bool bounded;                       /* the schedule is that of a budget in memory: gap_percent is known */
+	double recomputed_cost;             /* of all other computations */
+	bool bounded;                       /* the schedule is a budget's, in memory: gap_percent is known */
 	double gap_percent; /* by how much its forward executions may cost more than the least by schedules of steps */
 };
 

@@ -256,7 +256,7 @@ struct state_pair {
 static double *part(const struct state_pair *p, int k) { return p->state + k * p->count + p->i; }
 static double from(const struct state_pair *p, int k) { return p->from[k * p->count + p->i]; }
 
-/* Returns (HI + LO) / N less the same of the OTHER sum and number, as exact as if neither mean were rounded. */
+/* Returns the mean SUM / N less the mean OTHER / M, as exact as if neither mean were rounded. A sum is HI + LO. */
 static double mean_difference(const double sum[2], double n, const double other[2], double m)
 {
 	const double mean = sum_quotient(sum[0], sum[1], n), other_mean = sum_quotient(other[0], other[1], m);

@@ -7,8 +7,8 @@
  * the product accumulates: else a NaN in it does not matter.
  *
  * Its buffers need some 130 MiB of address space for each calling thread, and it loops for ever if they cannot be
- * mapped. So they are reserved before threads call it. Where the address space is limited, our kernel serves instead.
- * That a limit is set decides, not what is left of it: else the bits would depend on the number of threads.
+ * mapped. So blas_load reserves the buffers before threads call it. Where the address space is limited, our kernel serves
+ * instead. The limit decides, not the space that is left: else the bits would depend on the number of threads.
  */
 #include "ops/general.h"
 
@@ -36,8 +36,8 @@ typedef void dgemv(int order, int ta, int m, int n, double alpha, const double *
                    double beta, double *y, int step_y);
 
 /*
- * The OpenBLAS of the process. The first blas_load writes it before threads multiply. After that it is only read, but for
- * OWN: other threads may multiply while a later blas_load writes that.
+ * The OpenBLAS of the process. The first blas_load writes it before threads multiply. Later calls write OWN alone: other
+ * threads may multiply at that time.
  */
 static struct {
 	pthread_mutex_t lock;

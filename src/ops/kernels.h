@@ -49,8 +49,8 @@ struct product {
 };
 
 /*
- * Blocks of at most ROWS rows of a product. COLUMNS returns how many of the first columns of the COUNT rows from FIRST on
- * are to be computed. DONE is called once they are.
+ * Blocks of at most ROWS rows of a product. For the COUNT rows from FIRST on, COLUMNS returns the number of first columns
+ * that are wanted. DONE is called once they are computed.
  */
 struct row_blocks {
 	int64_t rows;

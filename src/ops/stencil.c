@@ -3,9 +3,9 @@
  *
  *     y[i] = w[0] v[i - h] + w[1] v[i - h + 1] + ... + w[2h] v[i + h]
  *
- * added in this order. The weights are rounded to the computing type. Outside of the axis, `boundary` is that of
- * laplacian; terms that are zero there are left out. The adjoint has the weights in reverse order. That of `reflect`
- * differs near the ends, where the weights of all paths from an element to another are added first.
+ * added in this order. The weights are rounded to the computing type. Outside of the axis, `boundary` means the same as
+ * for laplacian; terms that are zero there are left out. The adjoint has the weights in reverse order. The adjoint of
+ * `reflect` differs near the ends, where the weights of all paths from an element to another are added first.
  *
  * An array is planes, one for each index of the axes before the axis. In a plane, all elements but those near the ends of
  * the axis are one run: each neighbour lies a fixed number of elements away.
@@ -108,7 +108,7 @@ static void stencil_elements(struct stencil *s, int64_t begin, int64_t end)
 struct stencil_job {
 	const struct stencil *stencil;
 	bool adjoint;
-	int64_t parts; /* in each row, if rows are computed in columns; else 0 */
+	int64_t parts; /* number of parts of a row, if rows are computed in columns; else 0 */
 };
 
 /* Computes elements or, of long rows, parts of rows: first all rows' first parts. */

@@ -8,8 +8,8 @@
  *
  * Windows follow the same rules. Whether an array whose tiles are fixed has windows depends on the types alone, so its
  * sums and products do too. Tiles have several times the rows that a window adds to them. If the chain and the types alone
- * decide, the rows of a tile do not grow with those of the array. Tiles that carry rows compute none twice. So they are
- * cut however deep the halo is.
+ * decide, the rows of a tile do not grow with those of the array. Tiles that carry rows compute none twice, and are cut
+ * at any depth of the halo.
  *
  * All other tiles have the rows of --tile. Without it a forward tile of element-wise operations is a chunk, and any
  * other tile is about as large as the cache allows. A chain whose rows cannot be cut runs on one tile, the whole array.

@@ -180,7 +180,7 @@ static bool is_late(struct channel *channel, const struct quiet *quiet)
 }
 
 /*
- * Reads at least one byte and at most SIZE to TO, or, if SIZE is 0, sends all that is queued. While it waits it sends,
+ * Reads at least one byte and at most SIZE to TO. If SIZE is 0, sends the whole queue. While it waits it sends,
  * and passes on standard error.
  */
 static enum channel_end move_bytes(struct channel *channel, void *to, size_t size, size_t *got)

@@ -68,7 +68,7 @@ __attribute__((format(printf, 2, 3))) void channel_add(struct channel *channel, 
 void channel_end_line(struct channel *channel);
 /* Queues an array of TYPE, as a line of numbers if TEXT, else as bytes. FROM must live until channel_flush. */
 void channel_put_array(struct channel *channel, const void *from, const struct type *type, bool text);
-/* Sends what the pipe takes at once of what is queued. */
+/* Sends as much of the queue as the pipe takes at once. */
 void channel_start(struct channel *channel);
 /* Reads a line to channel->line, without its end. */
 enum channel_end channel_read_line(struct channel *channel);

@@ -144,8 +144,8 @@ void programs_forget(struct program_set *set);
 enum status programs_sum(struct program_set *set, uint32_t program, uint32_t operand, void *sum, struct diags *diags);
 
 /*
- * Tells all commands, at the end of a good run, that no more calls come, and awaits their ends. Fails if one has written
- * more than its answers, or ends with a status other than 0. SET may be NULL.
+ * Ends the input of all commands after a good run, and awaits their ends. Fails if a command has written more than its
+ * answers, or ends with a status other than 0. SET may be NULL.
  */
 enum status programs_finish(struct program_set *set, struct diags *diags);
 /*

@@ -545,7 +545,7 @@ static enum status finish_command(struct program *program, struct program_worker
 		return STATUS_OK;
 	const struct exchange e = {program, command, -1, diags};
 	const size_t surplus = channel_await_end(&command->channel, COMMAND_GRACE);
-	command->failed = true; /* it takes no more calls */
+	command->failed = true; /* further calls fail */
 	return surplus > 0 ? command_fail_surplus(&e, true) : command_check_end(&e);
 }
 

@@ -12,7 +12,8 @@
 struct step_cost {
 	double forward, backward;
 	/*
-	 * Time of recording the step while nobody reads the state after it: of what its backward pass needs alone, often 0.
+	 * Time of recording the step while nobody reads the state after it. Only what its backward pass needs is computed then,
+	 * often nothing.
 	 * It replaces `forward` where a RECORD action ends and no other step reads that state (action_is_read). A step that
 	 * is recorded before another step of its segment costs `forward`.
 	 */
