@@ -65,7 +65,7 @@ static void unlink_entry(struct live_set *live, const struct slot_map *entry)
 static void set_live(struct lowering *l, struct live_set *live, uint32_t slot, const struct slot_map *entry)
 {
 	const struct slot_map *old = slot_map_find(live->map, slot);
-	if (old && entry && old->type == entry->type && old->class == entry->class)
+	if (l->context->arena->failed || (old && entry && old->type == entry->type && old->class == entry->class))
 		return;
 	if (old)
 		unlink_entry(live, old);

@@ -20,8 +20,6 @@ static bool list_steps(struct machine *m)
 static bool make_tables(struct machine *m)
 {
 	const size_t slots = m->lowered->slot_count;
-	trees_init(&m->trees, &m->buffers, slots);
-	m->state.tree.root = NO_TREE;
 	m->cotangent = arena_array(&m->arena, slots, sizeof *m->cotangent);
 	m->marks.slots = arena_array(&m->arena, slots, sizeof *m->marks.slots);
 	m->marks.listed = arena_array(&m->arena, slots, sizeof *m->marks.listed);
@@ -47,6 +45,8 @@ static enum status begin_machine(struct machine *m)
 	transitions_init(&m->transitions, m->context->allocator);
 	m->buffers.free = NO_BUFFER;
 	pool_init(&m->buffers.pool, m->context->allocator);
+	trees_init(&m->trees, &m->buffers, m->lowered->slot_count);
+	m->state.tree.root = NO_TREE;
 	TRY_ALLOC(list_steps(m) && make_tables(m), m->context->diags);
 	m->alone = !m->hooks && !m->options->held && !m->compiled->by_value;
 	const struct type *type = first_input_type(m, &first);
