@@ -220,6 +220,20 @@ static bool raise_by_chain(const struct equal_chain *chain, int64_t bytes, size_
 }
 
 /*
+ * Raises *TIME to that of CHAIN's steps after its head, which prices bound where the head makes tables too large. A schedule
+ * of the chain is one of these steps with a state more: the state after the head takes the place of what is held before it.
+ */
+static bool raise_after_head(const struct equal_chain *chain, int64_t bytes, size_t most_cells,
+                             const struct allocator *allocator, double *time)
+{
+	struct equal_chain rest = *chain;
+	bool known;
+	rest.once += fmin(chain->head.time, chain->head.last);
+	rest.head = (struct part){.begin = chain->head.end, .end = chain->head.end};
+	return raise_by_chain(&rest, bytes + chain->cost.state, most_cells, allocator, time, &known);
+}
+
+/*
  * Raises *TIME to that of the relaxed chain, if COSTS have one whose tables are small enough. Else workspaces are lowered to
  * that of a forward execution, with which some chains have small tables. False if out of memory.
  */
@@ -231,6 +245,8 @@ static bool raise_by_relaxed(const struct step_costs *costs, int64_t bytes, size
 	if (!equal_chain_relax(&chain, costs))
 		return true;
 	if (!raise_by_chain(&chain, bytes, most_cells, allocator, time, &known))
+		return false;
+	if (!known && chain.head.end > chain.head.begin && !raise_after_head(&chain, bytes, most_cells, allocator, time))
 		return false;
 	struct step_cost *cost = &chain.cost;
 	const int64_t most = cost->forward_temporary;

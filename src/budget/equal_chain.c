@@ -101,7 +101,7 @@ bool equal_chain_find(struct equal_chain *chain, const struct step_costs *costs)
 	const struct stretch_found equal = longest_stretch(costs);
 	const int64_t steps = equal.end - equal.begin, others = costs->steps - steps;
 	*chain = (struct equal_chain){0};
-	if (steps < 1 || steps > EQUAL_MOST || SHORT * others > steps)
+	if (steps < 1 || steps > (equal.begin > 0 ? EQUAL_HEADED_MOST : EQUAL_MOST) || SHORT * others > steps)
 		return false;
 	chain->cost = *equal.cost;
 	chain->steps = steps;

@@ -18,11 +18,12 @@ struct equal_chain {
 
 enum {
 	EQUAL_MOST = 200000,         /* the most equal steps of such a chain */
+	EQUAL_HEADED_MOST = 10000,   /* the same after a head: there all lengths of ranges have times */
 	EQUAL_CELLS_MOST = 64 << 20, /* the most numbers in the tables of a plan */
 };
 
 /*
- * Sets CHAIN to what COSTS are. False if there are more than EQUAL_MOST equal steps, or too few beside the others, or if the
+ * Sets CHAIN to what COSTS are. False if there are more equal steps than the above, or too few beside the others, or if the
  * head takes far longer than one of them.
  */
 bool equal_chain_find(struct equal_chain *chain, const struct step_costs *costs);

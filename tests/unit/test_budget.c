@@ -642,6 +642,26 @@ START_TEST(ten_thousand_equal_steps)
 }
 END_TEST
 
+/* So they are where to record a step costs less than to advance over it, and where there are more of them. */
+START_TEST(many_equal_steps_that_record_for_less)
+{
+	static const struct {
+		int64_t steps, bytes;
+		double record, time;
+	} cases[] = {{10000, 500000, 0, 15003},
+	             {10000, 500000, 0.5, 17501},
+	             {10000, 900000, 0.9, 16139.5},
+	             {20000, 900000, 0.37, 34331.52}};
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		struct step_run run = {.cost = {.forward = 1, .record = cases[i].record, .state = 100, .residual = 233},
+		                       .count = cases[i].steps};
+		struct step_costs costs = {.runs = &run, .run_count = 1, .steps = run.count, .output = 100};
+		struct plan plan = plan_within(&costs, cases[i].bytes);
+		ck_assert_msg(plan.exact && fabs(plan.time - cases[i].time) < 1e-6 * plan.time, "%.9g", plan.time);
+	}
+}
+END_TEST
+
 /* 64 unlike steps are planned exactly, with any budget. */
 START_TEST(sixty_four_unequal_steps)
 {
@@ -856,6 +876,7 @@ int main(void)
 	tcase_add_test(tcase, long_equal_chain);
 	tcase_add_test(tcase, equal_steps_are_exact);
 	tcase_add_test(tcase, ten_thousand_equal_steps);
+	tcase_add_test(tcase, many_equal_steps_that_record_for_less);
 	tcase_add_test(tcase, sixty_four_unequal_steps);
 	tcase_add_test(tcase, two_thousand_unequal_steps);
 	tcase_add_test(tcase, tables_follow_the_budget);

@@ -95,6 +95,9 @@ static void compare(const struct step_costs *costs, int64_t bytes)
 	              "%lld of %lld steps, %lld bytes: %g, not %g", (long long)chain.steps, (long long)costs->steps,
 	              (long long)bytes, time, best);
 	ck_assert_msg(best >= impossible || bound < best + 1e-6, "a bound of %g above %g", bound, best);
+	const struct bound_limits few = {1 << 10, {1, 1}}; /* tables are too large */
+	ck_assert(budget_bound(costs, bytes, few, &allocator_system, &bound));
+	ck_assert_msg(best >= impossible || bound < best + 1e-6, "a bound of %g above %g", bound, best);
 	if (result == EQUAL_SOLVED)
 		check_schedule(&plan, costs, bytes, time);
 	solved += result == EQUAL_SOLVED;
