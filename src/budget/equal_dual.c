@@ -12,8 +12,7 @@
  * least value can have n steps in all. This is Everett's generalised Lagrange multiplier method, 1963, where the hull's
  * corners are found by the secants of their neighbours.
  *
- * A good schedule follows the estimates at some prices: of each split, those k are tried that give one part a length of
- * least value. The *excess* of a schedule is what it takes beyond the bound. It is a sum over its splits and its leaves. So a
+ * A good schedule follows the estimates at some prices. It tries the k of a split that give one part a length of least value. The *excess* of a schedule is what it takes beyond the bound. It is a sum over its splits and its leaves. So a
  * schedule that is better than a known one has small excesses everywhere. Each node's ranges of small excess are a
  * *window*, from the values at further prices. The tables of equal_steps.c then find the best schedule within the windows.
  */
@@ -45,7 +44,7 @@ static size_t node_index(const struct equal_table *t, const struct equal_priced 
 	return row * ((size_t)p->depth + 1) + (size_t)(node.place == LAST ? p->depth : node.times);
 }
 
-/* Takes OTHER into BEST: the lesser value, and the lengths of both if their values are equal but for rounding. */
+/* Makes BEST the one of lesser value. It gets the lengths of both if their values are equal but for rounding. */
 static void take_lesser(struct equal_least *best, struct equal_least other)
 {
 	const double rounding = 1e-9 + 1e-13 * fabs(best->value);
@@ -61,8 +60,8 @@ static void take_lesser(struct equal_least *best, struct equal_least other)
 }
 
 /*
- * Returns the least value of NODE's ranges that are recorded at once, at PRICE. The value is linear in the length, but for
- * one step in (2).
+ * Returns the least value of NODE's ranges that are recorded at once, at PRICE. From two steps on in (2), and from one step
+ * on elsewhere, it is linear in the length.
  */
 static struct equal_least value_at_once(const struct equal_table *t, struct equal_node node, double price)
 {
