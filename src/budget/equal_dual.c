@@ -12,9 +12,10 @@
  * least value can have n steps in all. This is Everett's generalised Lagrange multiplier method, 1963, where the hull's
  * corners are found by the secants of their neighbours.
  *
- * A good schedule follows the estimates at some prices. It tries the k of a split that give one part a length of least value. The *excess* of a schedule is what it takes beyond the bound. It is a sum over its splits and its leaves. So a
- * schedule that is better than a known one has small excesses everywhere. Each node's ranges of small excess are a
- * *window*, from the values at further prices. The tables of equal_steps.c then find the best schedule within the windows.
+ * A good schedule follows the estimates at some prices. It tries the k of a split that give one part a length of least value.
+ * The *excess* of a schedule is what it takes beyond the bound, a sum over its splits and its leaves. So a schedule that is
+ * better than a known one has small excesses everywhere. Each node's ranges of small excess are a *window*, from the values
+ * at further prices. The tables of equal_steps.c then find the best schedule within the windows.
  */
 #include "budget/equal_dual.h"
 
