@@ -6,6 +6,7 @@
 
 #include "budget/bound.h"
 #include "budget/equal_chain.h"
+#include "failing.h"
 #include "schedule_model.h"
 #include "suite.h"
 
@@ -221,6 +222,26 @@ START_TEST(prices_are_exact)
 }
 END_TEST
 
+/* Each request for memory of a plan by prices and windows may fail. */
+START_TEST(out_of_memory)
+{
+	const struct equal_chain chain = {
+		.cost = {.forward = 10, .record = 9, .state = 3, .residual = 10}, .steps = 400, .head = {0}};
+	enum equal_result result = EQUAL_NO_MEMORY;
+	size_t request = 0;
+	while (result == EQUAL_NO_MEMORY) {
+		struct failing failing = {.fail_at = ++request};
+		const struct allocator allocator = failing_allocator(&failing);
+		struct equal_plan plan;
+		result = equal_plan_solve(&plan, &chain, 300, 1 << 17, &allocator);
+		ck_assert(result == EQUAL_NO_MEMORY || result == EQUAL_SOLVED);
+		equal_plan_free(&plan);
+		ck_assert_uint_eq(failing.live, 0);
+	}
+	ck_assert_uint_gt(request, 15);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("equal_chain");
@@ -229,5 +250,6 @@ int main(void)
 	tcase_add_test(tcase, a_step_at_each_end_is_exact);
 	tcase_add_test(tcase, others_are_bounded);
 	tcase_add_test(tcase, prices_are_exact);
+	tcase_add_test(tcase, out_of_memory);
 	return suite_run(suite);
 }
