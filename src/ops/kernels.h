@@ -77,7 +77,8 @@ struct rows {
  * not finite has the rest 0.
  *
  * F64: each addition adds its rounding error to a second number (Ogita, Rump, Oishi 2005, "Accurate sum and dot
- * product"). Up to 32 elements are added one after another. Of longer lines, lane j of 8 adds elements j, j + 8, ... Then
+ * product"); if terms are never negative by Dekker's formula, within one unit of the last place of the sum. Up to 32
+ * elements are added one after another. Of longer lines, lane j of 8 adds elements j, j + 8, ... Then
  * lanes j and j + 4 are added, then j + 2, j + 1.
  *
  * F32: the rest is 0, since doubles sum floats well enough. Up to 7 elements are added one after another. Longer lines
