@@ -81,10 +81,10 @@ static void need_library(void)
 		interposed_find();
 }
 
-int interposed_sigaction(int number, const struct sigaction *new, struct sigaction *old)
+int interposed_sigaction(int number, const struct sigaction *wanted, struct sigaction *old)
 {
 	need_library();
-	return library.sigaction(number, new, old);
+	return library.sigaction(number, wanted, old);
 }
 
 /* Handlers of objects for one signal each, which SA_RESETHAND asks for. Afterwards the command's own handler serves. */
@@ -100,29 +100,30 @@ static void on_once(int number, siginfo_t *info, void *context)
 		handler->sa_handler(number);
 }
 
-/* Returns the action that an object gets if it asks for NEW. KEPT has space for it. */
-static const struct sigaction *allowed_action(int number, const struct sigaction *new, struct sigaction *kept)
+/* Returns the action that an object gets if it asks for WANTED. KEPT has space for it. */
+static const struct sigaction *allowed_action(int number, const struct sigaction *wanted, struct sigaction *kept)
 {
-	const bool plain = !(new->sa_flags &SA_SIGINFO);
-	const bool ends = plain && (new->sa_handler == SIG_DFL || (new->sa_handler == SIG_IGN &&ends_is_fault(number)));
+	const bool plain = !(wanted->sa_flags & SA_SIGINFO);
+	const bool ends =
+		plain && (wanted->sa_handler == SIG_DFL || (wanted->sa_handler == SIG_IGN && ends_is_fault(number)));
 	if (ends)
 		return ends_action(number);
-	if (!(new->sa_flags &(int)SA_RESETHAND))
-		return new;
-	once[number] = *kept = *new;
+	if (!(wanted->sa_flags & (int)SA_RESETHAND))
+		return wanted;
+	once[number] = *kept = *wanted;
 	kept->sa_sigaction = on_once;
-	kept->sa_flags = (new->sa_flags & ~(int)SA_RESETHAND) | SA_SIGINFO;
+	kept->sa_flags = (wanted->sa_flags & ~(int)SA_RESETHAND) | SA_SIGINFO;
 	return kept;
 }
 
-EXPORTED int sigaction(int number, const struct sigaction *new, struct sigaction *old)
+EXPORTED int sigaction(int number, const struct sigaction *wanted, struct sigaction *old)
 {
 	struct sigaction kept, before;
 	need_library();
-	const bool changes = new &&ends_watches() && ends_action(number);
+	const bool changes = wanted && ends_watches() && ends_action(number);
 	const bool was_once = number > 0 && number < NSIG;
 	const struct sigaction last = was_once ? once[number] : (struct sigaction){0};
-	const int result = library.sigaction(number, changes ? allowed_action(number, new, &kept) : new, &before);
+	const int result = library.sigaction(number, changes ? allowed_action(number, wanted, &kept) : wanted, &before);
 	if (changes)
 		programs_note_signals();
 	if (!result && old)
@@ -132,8 +133,8 @@ EXPORTED int sigaction(int number, const struct sigaction *new, struct sigaction
 
 static sighandler_t set_handler(int number, sighandler_t handler, int flags)
 {
-	struct sigaction old, new = {.sa_handler = handler, .sa_flags = flags};
-	return sigaction(number, &new, &old) == 0 ? old.sa_handler : SIG_ERR;
+	struct sigaction old, wanted = {.sa_handler = handler, .sa_flags = flags};
+	return sigaction(number, &wanted, &old) == 0 ? old.sa_handler : SIG_ERR;
 }
 
 EXPORTED sighandler_t signal(int number, sighandler_t handler) { return set_handler(number, handler, SA_RESTART); }
