@@ -92,15 +92,16 @@ LINES(softmax_derivative_lines)
 {
 	const void *y = at->in[0], *g = at->in[1];
 	double own[LINES_SOME];
+	size_t dominant[LINES_SOME];
 	if (!at->wide[0])
 		loops->sum.products(own, NULL, g, y, n, count);
-	loops->softmax_derivative(at->out, g, y, at->wide[0] ? at->wide[0] : own, n, count);
-	for (size_t i = 0; i < count; i++) {
-		const size_t place = find_dominant(loops, at, 0.5, i, n);
-		if (place < n)
-			element_set(loops->dtype, at->out, i * n + place,
-			            0 - sum_of_others(loops, line_at(loops, at->out, n, i), n, place));
-	}
+	for (size_t i = 0; i < count; i++)
+		dominant[i] = find_dominant(loops, at, 0.5, i, n);
+	loops->softmax_derivative(at->out, g, y, at->wide[0] ? at->wide[0] : own, n, count); /* may write over Y */
+	for (size_t i = 0; i < count; i++)
+		if (dominant[i] < n)
+			element_set(loops->dtype, at->out, i * n + dominant[i],
+			            0 - sum_of_others(loops, line_at(loops, at->out, n, i), n, dominant[i]));
 }
 
 VJP(softmax) { walk_axis(call, &(struct line_arrays){.in = {needs[2], g}, .out = dv}, softmax_derivative_lines); }
