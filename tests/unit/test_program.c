@@ -934,7 +934,7 @@ START_TEST(sums_at_end)
 		m.body.values[v].type = m.body.instrs[m.body.instr_count - 1].of.y = m.number;
 		m.body.values[v].streamed = false;
 		compile_by_hand(&m, &program, v);
-		double x[160], y = -77, state[2], sum = 0;
+		double x[160], y = -77, state[3], sum = 0; /* the sum, its error, its scale */
 		for (int i = 0; i < 160; i++)
 			sum += x[i] = i * 0.25;
 		const void *ins[] = {x, NULL, NULL, NULL};
