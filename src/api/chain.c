@@ -5,8 +5,8 @@
 
 #include "api/plan.h"
 #include "base/suggest.h"
-#include "exec/learn.h"
 #include "exec/run.h"
+#include "programs/learn.h"
 #include "report/counters.h"
 
 /* The public dtypes are ours. */

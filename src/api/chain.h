@@ -3,8 +3,8 @@
 #define API_CHAIN_H
 
 #include "api/owner.h"
-#include "exec/params.h"
 #include "language/chain.h"
+#include "load/params.h"
 #include "plan/job.h"
 #include "programs/programs.h"
 

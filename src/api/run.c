@@ -3,8 +3,8 @@
 
 #include "api/chain.h"
 #include "api/plan.h"
-#include "exec/learn.h"
 #include "exec/run.h"
+#include "programs/learn.h"
 
 struct ckptc_result {
 	struct owner owner;

@@ -16,8 +16,8 @@
 #include "base/checked.h"
 #include "base/system.h"
 #include "cli/trial.h"
-#include "exec/derivative.h"
-#include "exec/learn.h"
+#include "measure/derivative.h"
+#include "programs/learn.h"
 
 enum { SAMPLES = 48, FEW_SAMPLES = 2, QUADRATIC_STEPS = 5000 };
 /* GRADIENT: about the forward runs in whose time a gradient runs. */
@@ -432,7 +432,7 @@ static enum status check_arrays(struct checker *c, const struct gradient *base)
 	TRY(check_array(c, s->chain.input, c->input, c->count, base->input.values));
 	for (size_t i = 0; i < s->chain.param_count; i++) {
 		const struct param *param = &s->chain.params[i];
-		const struct bound_param *bound = &s->bound.bound[i];
+		const struct bound_array *bound = &s->bound.bound[i];
 		/* Change the exact values of a weak param: each run converts them again. */
 		const void *values = param->weak ? s->bound.exact[i] : bound->data;
 		if (param->differentiated && holds_classes(&base->result.job, i)) {

@@ -8,8 +8,8 @@
 
 #include "base/shell.h"
 #include "base/suggest.h"
-#include "exec/learn.h"
 #include "exec/run.h"
+#include "programs/learn.h"
 
 enum status session_read_file(struct session *s, const char *path, struct source *source)
 {

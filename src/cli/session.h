@@ -2,11 +2,11 @@
 #ifndef CLI_SESSION_H
 #define CLI_SESSION_H
 
-#include "exec/costs.h"
-#include "exec/params.h"
 #include "io/array.h"
 #include "io/lock.h"
 #include "language/chain.h"
+#include "load/params.h"
+#include "measure/costs.h"
 #include "programs/programs.h"
 #include "ranks/ranks.h"
 #include "report/record.h"

@@ -32,7 +32,7 @@ static enum status walk_program(const struct run *run, struct wave *wave, const 
 	TRY(evaluate(&(struct evaluation){.program = program,
 	                                  .ins = in,
 	                                  .outs = &out,
-	                                  .params = run->params->bound,
+	                                  .params = run->bound,
 	                                  .counters = counters,
 	                                  .workspace = slab->base,
 	                                  .wave = wave,

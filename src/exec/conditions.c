@@ -7,8 +7,8 @@
 #include "base/checked.h"
 #include "base/system.h"
 #include "base/team.h"
-#include "exec/learn.h"
 #include "exec/run_parts.h"
+#include "programs/learn.h"
 
 /* One forward pass: the chain as a program, and its memory: | workspace | output | */
 struct counting {
@@ -46,7 +46,7 @@ static enum status count_iterations(struct run *run, const struct counting *c, i
 	const enum status status = evaluate(&(struct evaluation){.program = &c->program,
 	                                                         .ins = ins,
 	                                                         .outs = outs,
-	                                                         .params = run->params->bound,
+	                                                         .params = run->bound,
 	                                                         .workspace = c->slab.base,
 	                                                         .skipped = c->skipped,
 	                                                         .iterations = iterations,
@@ -92,7 +92,7 @@ enum status conditions_count(struct run *run, const struct type *type, bool *cha
 	struct arena arena;
 	arena_init(&arena, run->context.allocator);
 	const struct context context = {run->context.allocator, &arena, run->context.diags};
-	params_settle(run->params, run->chain, dtype_compute(type->dtype));
+	run_bind_params(run, dtype_compute(type->dtype));
 	const enum status status = run_counting(run, &context, type, &c, changed);
 	team_close(c.team);
 	slab_put(&c.slab, context.allocator);

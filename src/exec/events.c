@@ -150,7 +150,7 @@ static enum status say_params(struct run *run, int64_t step, struct diags *diags
 {
 	for (size_t i = 0; i < run->params->count; i++) {
 		const struct param *param = &run->chain->params[i];
-		const struct type type = bound_type(&run->params->bound[i]);
+		const struct type type = bound_type(&run->bound[i]);
 		if (run->gradient->first_use[i] == step && param->differentiated)
 			TRY(say(run, param->name, &type, step, diags));
 	}

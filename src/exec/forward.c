@@ -118,7 +118,7 @@ enum status forward_open_worker(struct worker *worker, int64_t *slab, size_t *po
 		TRY_ALLOC(worker->skipped, run->context.diags);
 	}
 	for (size_t i = 0; i < run->params->count; i++) {
-		worker->params[i] = run->params->bound[i];
+		worker->params[i] = run->bound[i];
 		worker->params[i].streamed = run->tiles->tiled && forward->whole.streamed_params[i];
 	}
 	stored_operands_aim(worker);

@@ -133,7 +133,7 @@ static enum status run_step(struct halos *h, const struct halo_step *step, int s
 	TRY(evaluate(&(struct evaluation){.program = program,
 	                                  .ins = &in,
 	                                  .outs = &out,
-	                                  .params = run->params->bound,
+	                                  .params = run->bound,
 	                                  .counters = counters,
 	                                  .workspace = h->slab.base,
 	                                  .diags = run->context.diags,
@@ -274,7 +274,7 @@ static enum status run_strips(struct halos *h)
 {
 	const struct run *run = h->run;
 	h->bytes = run->params->bytes + 2 * STRIPS * h->halo * h->row; /* a copy of each message waits on either side */
-	params_settle(run->params, run->chain, h->type.dtype);
+	run_bind_params(h->run, h->type.dtype);
 	TRY(open_steps(h));
 	TRY(read_strips(h));
 	const unsigned before = flush_begin(run->options->flush_denormals);

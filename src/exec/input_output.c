@@ -319,7 +319,7 @@ enum status input_output_end_array(struct run *run)
 		TRY(input_output_begin_outputs(run, diags));
 	if (value && run->tiles->folds) {
 		const struct type *type = &run->reduction.output;
-		const void *out = reduction_finish(&run->reduction, run->params->bound, run->options->flush_denormals);
+		const void *out = reduction_finish(&run->reduction, run->bound, run->options->flush_denormals);
 		TRY(writer_write(value, out, type->dtype, shape_count(&type->shape), diags));
 	}
 	if (gradient)

@@ -270,7 +270,7 @@ static enum status begin_between(struct run *run)
 	struct passes *passes = &run->passes;
 	const uint32_t seed = passes->joint ? passes->joint->whole.cotangent : NO_VALUE;
 	for (size_t i = 0; i < run->params->count; i++)
-		passes->params[i] = run->params->bound[i];
+		passes->params[i] = run->bound[i];
 	if (run->gradient)
 		totals_aim_all(run, passes->params);
 	if (seed != NO_VALUE && passes->results[seed])

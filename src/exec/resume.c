@@ -24,7 +24,6 @@
 #include "base/checked.h"
 #include "base/hash.h"
 #include "base/system.h"
-#include "exec/costs.h"
 #include "exec/run_parts.h"
 
 /*
@@ -68,8 +67,8 @@ enum status resume_identify(const struct run *run, uint64_t input, uint64_t part
 	for (size_t i = 0; i < sizeof version / sizeof *version; i++)
 		parts[JOURNAL_VERSION] = hash_text(parts[JOURNAL_VERSION], version[i]);
 	for (size_t i = 0; i < run->params->count; i++) {
-		const struct type type = bound_type(&run->params->bound[i]);
-		parts[JOURNAL_PARAMS] = hash_array(parts[JOURNAL_PARAMS], &type, run->params->bound[i].data);
+		const struct type type = bound_type(&run->bound[i]);
+		parts[JOURNAL_PARAMS] = hash_array(parts[JOURNAL_PARAMS], &type, run->bound[i].data);
 	}
 	parts[JOURNAL_INPUT] = input;
 	return programs_identify(run->programs, &parts[JOURNAL_TARGETS], &parts[JOURNAL_OBJECTS], diags);
@@ -197,8 +196,8 @@ enum status resume_open(struct worker *worker, const struct type *type, const vo
 	journal->identity.parts[JOURNAL_RANKS] = (uint64_t)ranks;
 	if (worker->neighbours)
 		journal->identity.parts[JOURNAL_TILES] = hash_bytes(HASH_START, cut, sizeof cut);
-	if (run->options->job.costs == costs_of)
-		costs_keep(run->options->job.costs_context, &journal->costs);
+	if (run->gradient->options->keep_costs)
+		run->gradient->options->keep_costs(run->options->job.costs_context, &journal->costs);
 	TRY(journal_open(&context, journal, spill));
 	for (int64_t slot = JOURNAL_IMAGE_A; slot <= JOURNAL_IMAGE_B; slot++)
 		TRY(spill_reserve(spill, slot, (slot - JOURNAL_IMAGE_A) * image, (size_t)image, worker->diags));

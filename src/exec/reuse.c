@@ -84,7 +84,7 @@ enum status reuse_find(const struct run *run, const bool **reused)
 	*reused = r.reused;
 	bool any = false;
 	for (size_t i = 0; i < count && may_reuse(run); i++) {
-		const struct type type = bound_type(&run->params->bound[i]);
+		const struct type type = bound_type(&run->bound[i]);
 		r.reused[i] = run->gradient->job->sums.kinds[i] == SUM_ONCE && !run->chain->params[i].weak &&
 		              type_bytes(&type) >= LEAST_BYTES;
 		any |= r.reused[i];

@@ -9,9 +9,9 @@
 #include <string.h>
 
 #include "base/system.h"
-#include "exec/learn.h"
 #include "exec/pipeline.h"
 #include "exec/run_parts.h"
+#include "programs/learn.h"
 
 struct type run_input_type(const struct chain *chain, const struct type *file, enum dtype dtype)
 {
@@ -127,6 +127,17 @@ static void warn_small_tiles(const struct run *run)
 	diag_hint(run->context.diags, "larger tiles do less work twice: --tile %lld, or none", (long long)halo);
 }
 
+void run_bind_params(struct run *run, enum dtype compute)
+{
+	params_settle(run->params, run->chain, compute);
+	for (size_t i = 0; i < run->params->count; i++) {
+		const struct bound_array *from = &run->params->bound[i];
+		run->bound[i].shape = from->shape;
+		run->bound[i].data = from->data;
+		run->bound[i].dtype = from->dtype;
+	}
+}
+
 /* Makes RUN ready for arrays of TYPE, unless it is. */
 static enum status prepare(struct run *run, const struct type *type)
 {
@@ -137,7 +148,7 @@ static enum status prepare(struct run *run, const struct type *type)
 	run->ready = true;
 	run->made_for = run->input = *type;
 	run->input_part = (struct input_part){.part = false};
-	params_settle(run->params, run->chain, dtype_compute(type->dtype));
+	run_bind_params(run, dtype_compute(type->dtype));
 	TRY(programs_learn(&run->context, run->chain, &run->options->job.portion, &run->input, run->gradient,
 	                   run->programs));
 	TRY(programs_demand(run->chain, run->gradient, run->programs, run->context.diags));
@@ -239,6 +250,8 @@ static enum status run_stream(const struct context *context, const struct run_su
 	                  .gradient = gradient,
 	                  .kernels = {kernels_get(DTYPE_F32), kernels_get(DTYPE_F64)}};
 	run.context = (struct context){context->allocator, &run.arena, context->diags};
+	run.bound = arena_array(context->arena, subject->params->count + 1, sizeof *run.bound);
+	TRY_ALLOC(run.bound, context->diags);
 	pthread_mutex_init(&run.lock, NULL);
 	if (run.programs)
 		programs_forget(run.programs);

@@ -5,7 +5,7 @@
 #ifndef EXEC_RUN_H
 #define EXEC_RUN_H
 
-#include "exec/params.h"
+#include "load/params.h"
 #include "plan/job.h"
 #include "plan/timeline.h"
 
@@ -57,6 +57,8 @@ void run_follow_format(struct writer *writer, const struct reader *reader);
 enum status run_forward(const struct context *context, const struct run_subject *subject,
                         const struct run_options *options, struct run_counters *counters);
 
+struct journal_costs; /* exec/journal.h */
+
 /* What a gradient run reads and writes besides the input and options->value. */
 struct gradient_options {
 	struct writer *gradient;                    /* of the input; NULL: not wanted */
@@ -67,6 +69,8 @@ struct gradient_options {
 	const double *missing;                      /* --missing, of the cotangent */
 	const char *spill;                          /* --spill DIR, or NULL */
 	const char *journal;                        /* the file of --journal, of this rank, or NULL; with SPILL */
+	/* Sets *COSTS to those that were measured for the job, by its costs_context: a new journal keeps them. Or NULL. */
+	void (*keep_costs)(void *context, struct journal_costs *costs);
 	/* Receives a line of JSON for each gradient that is ready, in backward order; or NULL. */
 	enum status (*event)(void *context, const char *line);
 	void *event_context;

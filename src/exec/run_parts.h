@@ -106,6 +106,7 @@ struct conditions {
 struct run {
 	const struct chain *chain;
 	struct params *params;
+	struct bound_param *bound; /* as programs read PARAMS, by index in the chain */
 	struct reader *reader;
 	struct program_set *programs; /* or NULL */
 	const struct ranks *ranks;    /* or NULL */
@@ -289,6 +290,9 @@ bool passes_fold(const struct run *run);
 bool passes_write(const struct run *run);
 
 /* run.c */
+
+/* Sets what programs read of the params to their arrays. Weak params are converted to COMPUTE (F32 or F64). */
+void run_bind_params(struct run *run, enum dtype compute);
 
 /* Reports the progress of a run by ROWS more rows. */
 void run_report_rows(struct run *run, int64_t rows);

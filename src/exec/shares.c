@@ -125,7 +125,7 @@ static enum sum_kind sum_kind_of(const struct run *run, size_t i) { return run->
 
 static size_t sum_bytes(const struct run *run, size_t i)
 {
-	const struct type type = bound_type(&run->params->bound[i]);
+	const struct type type = bound_type(&run->bound[i]);
 	return (size_t)type_bytes(&type);
 }
 
@@ -203,7 +203,7 @@ static enum status move_part(struct worker *worker, uint32_t param, const struct
 {
 	struct run *run = worker->run;
 	const struct param_sums *sums = totals_of(run, param);
-	const size_t size = dtype_size(run->params->bound[param].dtype), count = (size_t)(place->rows * place->columns);
+	const size_t size = dtype_size(run->bound[param].dtype), count = (size_t)(place->rows * place->columns);
 	const size_t heads = count * size, all = heads + (sums->tails ? heads / 2 : 0);
 	/* the number of the addition belongs to this tile, and so to the message that it gets; the next tile's is the same */
 	const int tag = addition_tag(worker, worker->chunk + (gets ? 0 : 1), param);

@@ -99,7 +99,7 @@ enum status stored_read_parts(struct stored_operand *operand, int64_t at, struct
 void stored_operands_aim(struct worker *worker)
 {
 	for (size_t i = 0; i < worker->run->params->count; i++) {
-		struct stored_operand *const first = worker->run->params->bound[i].stored;
+		struct stored_operand *const first = worker->run->bound[i].stored;
 		worker->params[i].stored = first && first->buffer ? first + worker->index : first;
 	}
 }
@@ -279,7 +279,7 @@ static bool is_one_tile(const struct tiles *tiles) { return tiles->rows <= tiles
 static int64_t block_bytes(const struct run *run, size_t index, const struct reading *reading)
 {
 	enum { LEAST_BYTES = 4 << 20 }; /* of the param */
-	const struct type type = bound_type(&run->params->bound[index]);
+	const struct type type = bound_type(&run->bound[index]);
 	const int threads = (int)greater(run->options->job.threads, 1);
 	const struct instr *by = reading->reader;
 	if (!by || reading->otherwise || !reading->whole || !is_one_tile(run->tiles) || type_bytes(&type) < LEAST_BYTES)
@@ -294,7 +294,7 @@ static int64_t buffer_bytes(const struct run *run, size_t index, const struct re
 {
 	/* A smaller part costs more time than the memory that it saves. Of small parts, so many bytes are read at once. */
 	enum { LEAST_PART = 1 << 10, MANY_BYTES = 64 << 10 };
-	const struct type type = bound_type(&run->params->bound[index]);
+	const struct type type = bound_type(&run->bound[index]);
 	if (!run->params->stored[index] || reading->otherwise ||
 	    (run->tiles->tiled && run->whole->streamed_params[index]) ||
 	    (run->gradient && (reading->whole || run->gradient->job->sums.kinds[index] != SUM_NONE)))
@@ -334,7 +334,7 @@ static void choose_buffers(const struct run *run, const struct reading *readings
 /* Lets param INDEX stay in its file, to be read by blocks. If MADE, its gradient goes to where it stays. */
 static enum status leave_in_file(struct run *run, size_t index, bool made)
 {
-	struct bound_param *bound = &run->params->bound[index];
+	struct bound_param *bound = &run->bound[index];
 	const struct type type = bound_type(bound);
 	struct stored_operand *operand = arena_alloc(run->context.arena, sizeof *operand);
 	TRY_ALLOC(operand, run->context.diags);
@@ -360,7 +360,7 @@ static enum status open_parts(struct run *run, size_t index, int64_t buffer)
 		operands[i] = (struct stored_operand){.param = index, .most = buffer, .buffer = &operands[i].own};
 		TRY(stored_read_open(&operands[i].read, stored, &run->context));
 	}
-	run->params->bound[index].stored = operands;
+	run->bound[index].stored = operands;
 	return STATUS_OK;
 }
 
@@ -388,7 +388,7 @@ static enum status place_buffers(const struct run *run, const struct reading *re
 	for (size_t i = 0; i < run->params->count; i++) {
 		if (!buffers->bytes[i])
 			continue;
-		struct stored_operand *const operand = run->params->bound[i].stored + index;
+		struct stored_operand *const operand = run->bound[i].stored + index;
 		if (!readings[i].own) {
 			operand->buffer = shared;
 			continue;
@@ -411,7 +411,7 @@ static enum status get_memory(struct run *run, const struct reading *readings, c
 	for (int k = 0; buffers->memory && k < run->tiles->workers; k++)
 		TRY(place_buffers(run, readings, buffers, k, run->blocks.base + k * buffers->memory));
 	for (size_t i = 0; i < params->count; i++) {
-		struct stored_operand *const operand = params->bound[i].stored;
+		struct stored_operand *const operand = run->bound[i].stored;
 		if (operand && !buffers->bytes[i]) {
 			operand->rows.blocks = run->blocks.base + parts;
 			operand->rows.bytes = block;
@@ -422,10 +422,17 @@ static enum status get_memory(struct run *run, const struct reading *readings, c
 	return STATUS_OK;
 }
 
+static enum status load_param(struct run *run, size_t index, struct team *team)
+{
+	TRY(params_load(&run->context, run->params, run->chain, index, team));
+	run->bound[index].data = run->params->bound[index].data;
+	return STATUS_OK;
+}
+
 /* Loads all params that are left in their files, but those of READINGS, if not NULL, that are read there. */
 static enum status load_others(struct run *run, const struct reading *readings)
 {
-	struct params *params = run->params;
+	const struct params *params = run->params;
 	struct team *team;
 	struct part_buffers buffers = {.bytes = arena_array(run->context.arena, params->count, sizeof *buffers.bytes)};
 	TRY_ALLOC(buffers.bytes, run->context.diags);
@@ -435,17 +442,17 @@ static enum status load_others(struct run *run, const struct reading *readings)
 	TRY(team_open(&team, run->options->job.threads, 0, run->context.allocator, run->context.diags));
 	enum status status = STATUS_OK;
 	for (size_t i = 0; i < params->count && !status; i++) {
-		params->bound[i].stored = NULL;
+		run->bound[i].stored = NULL;
 		const int64_t bytes = params->stored[i] && readings ? block_bytes(run, i, &readings[i]) : 0;
 		if (buffers.bytes[i])
 			status = open_parts(run, i, buffers.bytes[i]);
 		else if (bytes && may_leave(run, i, &readings[i]))
 			status = leave_in_file(run, i, readings[i].made);
 		else if (params->stored[i])
-			status = params_load(&run->context, params, run->chain, i, team);
-		if (params->bound[i].stored && run->forward)
+			status = load_param(run, i, team);
+		if (run->bound[i].stored && run->forward)
 			run->forward->bytes -= params->stored[i]->bytes;
-		if (params->bound[i].stored && !buffers.bytes[i])
+		if (run->bound[i].stored && !buffers.bytes[i])
 			block = greater(block, bytes);
 	}
 	team_close(team);

@@ -23,7 +23,6 @@
 #include "base/checked.h"
 #include "base/hash.h"
 #include "base/system.h"
-#include "exec/costs.h"
 #include "exec/run_parts.h"
 
 /* SHARE, FIRST_SHARE: as many times as a point takes, the chunks before it take; in a resumed run before its first point.
@@ -70,7 +69,7 @@ static void set_pieces(struct run *run, int64_t done)
 /* Returns the bytes of a row of param I; 0 if its gradient has no rows. */
 static int64_t gradient_row(const struct run *run, size_t i)
 {
-	const struct type type = bound_type(&run->params->bound[i]);
+	const struct type type = bound_type(&run->bound[i]);
 	return run->gradient->job->sums.kinds[i] == SUM_ROWS ? type_bytes(&type) / run->tiles->rows : 0;
 }
 
@@ -220,8 +219,8 @@ enum status tile_journal_open(struct run *run)
 	                            .ranks = ranks_count(run->ranks),
 	                            .wanted = saturated_add(tj->rows_at, shares_items(run) * tj->item)};
 	TRY(identify(run, journal));
-	if (run->options->job.costs == costs_of)
-		costs_keep(run->options->job.costs_context, &journal->costs);
+	if (run->gradient->options->keep_costs)
+		run->gradient->options->keep_costs(run->options->job.costs_context, &journal->costs);
 	TRY(journal_open(&context, journal, &tj->spill));
 	for (int64_t slot = JOURNAL_IMAGE_A; slot <= JOURNAL_IMAGE_B; slot++)
 		TRY(spill_reserve(&tj->spill, slot, (slot - JOURNAL_IMAGE_A) * tj->image, (size_t)tj->image, context.diags));

@@ -21,7 +21,7 @@
 
 struct param_sums *totals_of(const struct run *run, size_t i)
 {
-	return &run->gradient->result->params[i].of[run->params->bound[i].dtype == DTYPE_F64];
+	return &run->gradient->result->params[i].of[run->bound[i].dtype == DTYPE_F64];
 }
 
 enum status totals_open(struct run *run)
@@ -37,7 +37,7 @@ enum status totals_open(struct run *run)
 		const struct param *param = &run->chain->params[i];
 		if (!param->differentiated || result->arrays > 0)
 			continue;
-		g->type = bound_type(&run->params->bound[i]);
+		g->type = bound_type(&run->bound[i]);
 		g->written = param->weak ? run->gradient->job->input.dtype : param->type->dtype;
 		g->size = (size_t)type_bytes(&g->type);
 	}
@@ -68,7 +68,7 @@ int64_t totals_shareable(const struct run *run)
 void totals_share(const struct run *run, char *memory)
 {
 	for (size_t i = 0; i < run->params->count; i++) {
-		const struct type type = bound_type(&run->params->bound[i]);
+		const struct type type = bound_type(&run->bound[i]);
 		if (!in_order(run, i) || totals_of(run, i)->heads)
 			continue;
 		*totals_of(run, i) = (struct param_sums){memory, memory + type_bytes(&type), true, NULL};
@@ -91,11 +91,11 @@ enum status totals_begin_array(struct run *run)
 	for (size_t i = 0; i < run->chain->param_count; i++) {
 		const enum sum_kind kind = job->sums.kinds[i];
 		struct param_sums *sums = kind == SUM_NONE ? NULL : totals_of(run, i);
-		const struct type type = bound_type(&run->params->bound[i]);
+		const struct type type = bound_type(&run->bound[i]);
 		const size_t bytes = sums ? (size_t)type_bytes(&type) : 0;
 		const bool first = run->gradient->result->arrays == 0, once = !first && job_sums_once(job, i);
 		const bool later = once || (!first && job_sums_plain(job, i));
-		if (run->params->bound[i].stored)
+		if (run->bound[i].stored)
 			continue;
 		if (sums && reused[i])
 			sums->heads = run->params->arrays[i];
@@ -133,7 +133,7 @@ static void aim(const struct run *run, struct bound_param *params)
 	for (size_t i = 0; i < run->params->count; i++) {
 		struct bound_param *bound = &params[i];
 		const enum sum_kind kind = job->sums.kinds[i];
-		*bound = run->params->bound[i]; /* its gradient is directed nowhere yet */
+		*bound = run->bound[i]; /* its gradient is directed nowhere yet */
 		bound->streamed = kind == SUM_ROWS || (job->tiles.tiled && job->whole.streamed_params[i]);
 		if (kind == SUM_NONE)
 			continue;
@@ -197,7 +197,7 @@ void totals_add(const struct worker *worker, int64_t tile)
 	const struct run *run = worker->run;
 	const char *next = run->gradient ? apart_of(worker, tile) : NULL;
 	for (size_t i = 0; next && i < run->params->count; i++) {
-		const struct type type = bound_type(&run->params->bound[i]);
+		const struct type type = bound_type(&run->bound[i]);
 		if (run->gradient->job->sums.kinds[i] != SUM_APART)
 			continue;
 		const struct param_sums *total = totals_of(run, i);
@@ -211,7 +211,7 @@ void totals_add(const struct worker *worker, int64_t tile)
 static enum status add_program_sum(const struct run *run, uint32_t index, uint32_t operand)
 {
 	const uint32_t param = run->chain->programs[index].params[operand];
-	const struct type type = bound_type(&run->params->bound[param]);
+	const struct type type = bound_type(&run->bound[param]);
 	const struct param_sums *total = totals_of(run, param);
 	const struct loops *loops = run->kernels[type.dtype == DTYPE_F64]->loops;
 	const size_t count = (size_t)shape_count(&type.shape), bytes = (size_t)type_bytes(&type);

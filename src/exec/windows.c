@@ -107,7 +107,7 @@ void windows_aim_params(struct worker *worker)
 		struct bound_param *param = &worker->params[i];
 		const struct type type = bound_type(param);
 		const int64_t row = type_bytes(&type) / greater(tiles->rows, 1);
-		const char *from = run->params->bound[i].data;
+		const char *from = run->bound[i].data;
 		if (!param->streamed)
 			continue;
 		param->data = from;

@@ -17,7 +17,7 @@ struct param {
 	const struct declared *declared;
 	const struct init *init; /* INIT_NONE: --param gives the value; for types alone, a declared type is enough */
 	struct span span;        /* of the name */
-	/* Set by the caller (exec/params.h) before lowering, once for all inputs: */
+	/* Set by the caller (load/params.h) before lowering, once for all inputs: */
 	bool weak; /* a number, a list or a 0-d array without a declared type: takes the other operand's dtype */
 	const struct type *type; /* equal ones are one */
 };

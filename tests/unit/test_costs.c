@@ -1,5 +1,5 @@
 /* Costs that are measured: for each type of input its own, and once. */
-#include "exec/costs.h"
+#include "measure/costs.h"
 
 #include "chains.h"
 #include "scratch.h"

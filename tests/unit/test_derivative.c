@@ -1,5 +1,5 @@
 /* Judges derivatives by differences, on functions whose derivatives on both sides are known: on kinks, beside kinks, and without kinks. */
-#include "exec/derivative.h"
+#include "measure/derivative.h"
 
 #include <math.h>
 #include <stdlib.h>

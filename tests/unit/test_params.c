@@ -1,5 +1,5 @@
 /* Params and consts: every form of init, declared types, weak ones, bindings, messages. */
-#include "exec/params.h"
+#include "load/params.h"
 
 #include <math.h>
 #include <stdio.h>

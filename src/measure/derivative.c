@@ -10,7 +10,7 @@
  * Invariant: the judged derivative decides whether more than the first step is evaluated.
  * If so, the chosen step and the verdict `kink` do not depend on it.
  */
-#include "exec/derivative.h"
+#include "measure/derivative.h"
 
 #include <float.h>
 #include <math.h>

@@ -1,6 +1,6 @@
 /* The costs of steps under --costs. Without --costs they are the flops and bytes of the operations' table. */
-#ifndef EXEC_COSTS_H
-#define EXEC_COSTS_H
+#ifndef MEASURE_COSTS_H
+#define MEASURE_COSTS_H
 
 #include "exec/journal.h"
 #include "plan/job.h"
@@ -42,8 +42,11 @@ struct costs_source {
  * share of the forward cost that the table of operations gives it. STATUS_DATA if the file's number of steps is not the chain's.
  */
 enum status costs_of(void *context, struct compiled_chain *compiled, int64_t rows, struct diags *diags);
-/* Sets *COSTS to what SOURCE has measured last, for a journal; to none if its costs come from a file. */
-void costs_keep(const struct costs_source *source, struct journal_costs *costs);
+/*
+ * Sets *COSTS to what CONTEXT, a costs_source, has measured last; to none if its costs come from a file: the function for
+ * gradient_options.keep_costs.
+ */
+void costs_keep(void *context, struct journal_costs *costs);
 /*
  * Sets SOURCE's spill costs, in nanoseconds a byte: measures a durable write of 32 MiB to
  * DIRECTORY and a read. Fails with STATUS_IO; with STATUS_LIMIT if out of memory.

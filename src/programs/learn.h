@@ -1,6 +1,6 @@
 /* What programs say of themselves, before a chain with calls of them is planned or run. */
-#ifndef EXEC_LEARN_H
-#define EXEC_LEARN_H
+#ifndef PROGRAMS_LEARN_H
+#define PROGRAMS_LEARN_H
 
 #include "ir/lower.h"
 #include "programs/programs.h"

@@ -2,8 +2,8 @@
  * Checks a derivative against values of the function. Central differences give the reference; smaller steps follow if
  * they disagree. At a kink, any value between the one-sided derivatives is right.
  */
-#ifndef EXEC_DERIVATIVE_H
-#define EXEC_DERIVATIVE_H
+#ifndef MEASURE_DERIVATIVE_H
+#define MEASURE_DERIVATIVE_H
 
 #include "base/diag.h"
 

@@ -2,7 +2,7 @@
  * Measures the time of programs. Time does not depend on values, so all arrays of numbers hold 0.5.
  * Measurements are kept, except under a policy by value, whose programs depend on the policy.
  */
-#include "exec/costs.h"
+#include "measure/costs.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -290,8 +290,9 @@ static enum status find_measured(struct costs_source *source, const struct compi
 	return status;
 }
 
-void costs_keep(const struct costs_source *source, struct journal_costs *costs)
+void costs_keep(void *context, struct journal_costs *costs)
 {
+	const struct costs_source *source = context;
 	const struct measured_costs *last = source->measured;
 	if (last)
 		*costs = (struct journal_costs){last->compiled, last->count, source->spill.write, source->spill.read};

@@ -2,11 +2,11 @@
  * The arrays of params and consts, in the computing types. Their values come from the
  * chain's init, from --param or from files.
  */
-#ifndef EXEC_PARAMS_H
-#define EXEC_PARAMS_H
+#ifndef LOAD_PARAMS_H
+#define LOAD_PARAMS_H
 
-#include "exec/evaluate.h"
 #include "io/files.h"
+#include "ir/body.h"
 #include "ranks/ranks.h"
 
 struct param_binding { /* --param NAME=FILE, NAME=FILE:MEMBER or NAME=3.5 */
@@ -31,8 +31,19 @@ struct params_options {
 	const struct ranks *ranks; /* rank 0 reads files, and gives all others the arrays; NULL: there are no others */
 };
 
+/* A param's array in its computing type. */
+struct bound_array {
+	const struct shape *shape;
+	const void *data; /* NULL if only types are wanted, or if the param is left in its file */
+	enum dtype dtype; /* F32 or F64 */
+};
+static inline struct type bound_array_type(const struct bound_array *array)
+{
+	return (struct type){array->dtype, *array->shape};
+}
+
 struct params {
-	struct bound_param *bound; /* by index in chain->params */
+	struct bound_array *bound; /* by index in chain->params */
 	size_t count;
 	int64_t bytes; /* of all arrays, also if their data are not loaded */
 	const struct allocator *allocator;

@@ -4,7 +4,7 @@
  * Invariant: a bound array is held in the computing type of its param's dtype, and all its extents are known.
  * Values arrive as doubles or floats and are rounded once, to the declared dtype. Then --dtype may convert them.
  */
-#include "exec/params.h"
+#include "load/params.h"
 
 #include <errno.h>
 #include <math.h>
@@ -387,9 +387,9 @@ static enum status bind_param(struct binder *b, size_t index, struct param_sourc
 		source->type.dtype = b->options->dtype;
 	param->type = keep_type(b, &source->type);
 	TRY_ALLOC(param->type, b->diags);
-	b->params->bound[index] = (struct bound_param){
+	b->params->bound[index] = (struct bound_array){
 		.shape = &param->type->shape, .dtype = dtype_compute(param->type->dtype), .data = array.data};
-	const struct type bound = bound_type(&b->params->bound[index]);
+	const struct type bound = bound_array_type(&b->params->bound[index]);
 	/* A weak param has exact doubles, and a copy in F32 or F64. */
 	const int64_t bytes = param->weak ? 16 * shape_count(&bound.shape) : type_bytes(&bound);
 	b->params->bytes = saturated_add(b->params->bytes, bytes);
@@ -487,9 +487,9 @@ enum status params_check(const struct params *params, const struct body *body, c
 		if (instr->kind != INSTR_OP || instr->a == NO_VALUE || body->values[instr->a].from != FROM_PARAM)
 			continue;
 		const struct param_ref *ref = own_param(own, &body->values[instr->a].param);
-		const struct bound_param *bound = &params->bound[ref->param];
+		const struct bound_array *bound = &params->bound[ref->param];
 		struct type part;
-		const struct type type = bound_type(bound);
+		const struct type type = bound_array_type(bound);
 		const size_t first = (size_t)select_part(&type, ref, &part) * dtype_size(dtype_compute(part.dtype));
 		struct operand_wrong wrong;
 		if (!bound->data ||

@@ -3,7 +3,7 @@
  *
  * Members are looked up by their names as a chain can spell them: '_' replaces each '.' and '/' (member_is).
  */
-#include "exec/params.h"
+#include "load/params.h"
 
 #include <string.h>
 #include <sys/stat.h>

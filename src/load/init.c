@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/checked.h"
-#include "exec/params.h"
+#include "load/params.h"
 
 /* Ten rounds of Philox 4x32; the constants are the paper's. */
 static void philox(const uint32_t key[2], uint64_t counter, uint32_t out[4])
