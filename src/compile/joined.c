@@ -32,7 +32,7 @@ static int64_t last_extent(const struct type *type)
 static bool is_stack(const struct launch *launch)
 {
 	const struct instr *instr = launch->instr;
-	if (launch->kind != LAUNCH_CALL || instr->kind != INSTR_OP || launch->use || launch->folds ||
+	if (!launch_is_call(launch) || instr->kind != INSTR_OP || launch->use || launch->folds ||
 	    (instr->op != OP_matmul && instr->op != OP_linear) || instr->of.v->shape.ndim < 3 ||
 	    instr->of.a->shape.ndim < 3 || product_in_pieces(instr->op, instr->of.v, instr->of.a))
 		return false;
@@ -46,7 +46,7 @@ static bool is_along_lines(const struct launch *launch)
 {
 	const struct instr *instr = launch->instr;
 	int axis = 0;
-	if (launch->kind != LAUNCH_CALL || launch->use || launch->folds || !op_normalizes(instr->op))
+	if (!launch_is_call(launch) || launch->use || launch->folds || !op_normalizes(instr->op))
 		return false;
 	const int ndim = instr->of.v->shape.ndim;
 	const uint32_t statistics = launch->needs[instr->kind == INSTR_VJP ? 4 : 3];
@@ -120,7 +120,7 @@ static void keep_others(const struct joint_run *r, const struct launch *launch)
 			if (m->args[k].kind == ARG_SCALAR || (m->kind == KERNEL_OP_FILL && m->args[k].kind == ARG_ARRAY))
 				keep_array(r, m->args[k].index);
 		}
-	for (int k = 0; launch->kind == LAUNCH_CALL && is_stack(launch) && k < 2; k++)
+	for (int k = 0; launch_is_call(launch) && is_stack(launch) && k < 2; k++)
 		keep_array(r, launch->needs[k]);
 }
 

@@ -86,7 +86,16 @@ struct kernel_op {
 
 enum launch_kind {
 	LAUNCH_GROUP,
-	LAUNCH_CALL,
+	/* Calls: */
+	LAUNCH_OPERATION,
+	LAUNCH_PRODUCT,
+	LAUNCH_FOLD,          /* body_folds() */
+	LAUNCH_NORMALIZATION, /* of a NORM whose statistics are given */
+	LAUNCH_VJP,           /* a derivative of none of the following */
+	LAUNCH_PRODUCT_VJP,
+	LAUNCH_FOLD_VJP,    /* body_folds() */
+	LAUNCH_APPLIED_VJP, /* of an operation that folds back, whose statistics are given */
+	LAUNCH_PROGRAM,     /* a step that another program computes, forward or backward */
 	LAUNCH_SUM_TO,
 	LAUNCH_ACCUMULATE,
 	LAUNCH_COPY,
@@ -115,9 +124,9 @@ struct launch_use {
 
 struct launch {
 	enum launch_kind kind;
-	bool whole;      /* CALL: the derivative that goes to SUM is made at once, not in pieces */
-	bool folds;      /* CALL: body_folds() */
-	bool v_streamed; /* CALL: V's leading axis is the streamed one, on which it gets the tile's first row */
+	bool whole;      /* PRODUCT_VJP: the derivative that goes to SUM is made at once, not in pieces */
+	bool folds;      /* a call: body_folds(); SUM_TO: it sums over rows */
+	bool v_streamed; /* a call: V's leading axis is the streamed one, on which it gets the tile's first row */
 	uint8_t joined;  /* how many launches after it run with it, block of lines by block of lines (joined.c) */
 	union {
 		struct { /* GROUP */
@@ -128,14 +137,14 @@ struct launch {
 			int64_t register_bytes; /* of one register */
 			uint32_t registers;
 		};
-		struct {                         /* CALL, SUM_TO, ACCUMULATE, COPY */
+		struct {                         /* calls, SUM_TO, ACCUMULATE, COPY */
 			const struct instr *instr;   /* NULL: a COPY, from needs[0] to OUT */
-			const struct param_ref *sum; /* where it adds, a CALL the derivative by A; or NULL */
+			const struct param_ref *sum; /* where it adds, a PRODUCT_VJP the derivative by A; or NULL */
 			uint32_t out, out_a, keep[MAX_KEEPS], needs[MAX_NEEDS], g; /* entries, NO_VALUE where none */
-			const struct launch_use *use;                              /* CALL of a program; else NULL */
+			const struct launch_use *use;                              /* PROGRAM; else NULL */
 			uint32_t mask; /* of a stack of products that others join: the array's entry that hides some, or NO_VALUE */
 			union {
-				int64_t state; /* of a CALL that folds: where its state begins among those of the program */
+				int64_t state; /* of a FOLD or FOLD_VJP: where its state begins among those of the program */
 				/* of such a stack: what multiplies or divides its products by a number before the mask is added; or NULL */
 				const struct instr *scale;
 			};
@@ -155,6 +164,10 @@ struct launch {
 	};
 };
 
+static inline bool launch_is_call(const struct launch *launch)
+{
+	return launch->kind >= LAUNCH_OPERATION && launch->kind <= LAUNCH_PROGRAM;
+}
 /* True if LAUNCH, a group, may wait in a wave (exec/wave.h): its arrays are large, and its registers fit. */
 bool launch_may_wait(const struct launch *launch);
 /* The bytes of a wave beside its block registers, those of the largest group that waits in it. */

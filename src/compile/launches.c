@@ -100,14 +100,26 @@ static bool is_streamed(const struct compiler *c, const struct instr *instr)
 	return streamed;
 }
 
+static enum launch_kind kind_of_launch(const struct body *body, const struct instr *instr)
+{
+	if (instr->kind == INSTR_SUM_TO || instr->kind == INSTR_ACCUMULATE)
+		return instr->kind == INSTR_SUM_TO ? LAUNCH_SUM_TO : LAUNCH_ACCUMULATE;
+	const bool back = instr->kind == INSTR_VJP;
+	if (instr->use)
+		return LAUNCH_PROGRAM;
+	if (op_is_product(instr->op))
+		return back ? LAUNCH_PRODUCT_VJP : LAUNCH_PRODUCT;
+	if (body_folds(body, instr))
+		return back ? LAUNCH_FOLD_VJP : LAUNCH_FOLD;
+	if (back)
+		return instr->l != NO_VALUE && op_folds_back(instr->op) ? LAUNCH_APPLIED_VJP : LAUNCH_VJP;
+	return instr->k != NO_VALUE && op_normalizes(instr->op) ? LAUNCH_NORMALIZATION : LAUNCH_OPERATION;
+}
+
 static void compile_call(struct compiler *c, const struct instr *instr)
 {
-	static const enum launch_kind kinds[] = {[INSTR_OP] = LAUNCH_CALL,
-	                                         [INSTR_VJP] = LAUNCH_CALL,
-	                                         [INSTR_SUM_TO] = LAUNCH_SUM_TO,
-	                                         [INSTR_ACCUMULATE] = LAUNCH_ACCUMULATE};
 	const bool back = instr->kind == INSTR_VJP;
-	struct launch *launch = compiler_launch(c, kinds[instr->kind]);
+	struct launch *launch = compiler_launch(c, kind_of_launch(c->body, instr));
 	const struct value *values = c->body->values;
 	const uint32_t needs[MAX_NEEDS] = {instr->v, instr->a, instr->y, instr->k, instr->l};
 	launch->instr = instr;
@@ -125,7 +137,7 @@ static void compile_call(struct compiler *c, const struct instr *instr)
 	launch->v_streamed = is_streamed(c, instr);
 	launch->folds = instr->kind == INSTR_SUM_TO
 	                    ? launch->v_streamed && instr->out != NO_VALUE && !values[instr->out].streamed
-	                    : body_folds(c->body, instr);
+	                    : launch->kind == LAUNCH_FOLD || launch->kind == LAUNCH_FOLD_VJP;
 	int64_t scratch = 0, team_scratch = 0;
 	if (launch->kind == LAUNCH_SUM_TO) {
 		scratch = type_bytes(values[instr->v].type);
@@ -133,7 +145,7 @@ static void compile_call(struct compiler *c, const struct instr *instr)
 			scratch = saturated_add(
 				round_up(scratch, ARRAY_ALIGN),
 				fold_scratch((struct fold_op){OP_sum, false}, values[instr->v].type, values[instr->out].type));
-	} else if (launch->kind == LAUNCH_CALL && !launch->use) {
+	} else if (launch_is_call(launch) && !launch->use) {
 		const enum scratch_use use = !back ? SCRATCH_FORWARD : instr->out_a == NO_VALUE ? SCRATCH_BACK_V : SCRATCH_BACK;
 		scratch = op_scratch(instr->op, instr->attrs, instr->of.v, instr->of.a, instr->of.y, use);
 		team_scratch = op_team_scratch(instr->op, instr->attrs, instr->of.v, instr->of.a, instr->of.y, use);

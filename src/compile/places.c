@@ -110,7 +110,7 @@ static bool reads_before(struct reuser *l, const struct launch *launch, uint32_t
 {
 	if (is_right_factor(l->c, launch, w))
 		return false;
-	if (launch->kind == LAUNCH_CALL && launch->out == out)
+	if (launch_is_call(launch) && launch->out == out)
 		return works_in_place(launch, w);
 	if (launch->kind == LAUNCH_GROUP && l->group != launch)
 		note_group(l, launch);

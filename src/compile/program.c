@@ -122,13 +122,17 @@ enum status program_compile(const struct context *context, struct program *progr
 
 void program_dump(const struct program *program, diag_write *write, void *context)
 {
-	static const char *const kinds[] = {"group", "call", "sum_to", "accumulate", "copy", "loop", "while", "end"};
+	static const char *const kinds[] = {
+		[LAUNCH_GROUP] = "group", [LAUNCH_SUM_TO] = "sum_to", [LAUNCH_ACCUMULATE] = "accumulate",
+		[LAUNCH_COPY] = "copy",   [LAUNCH_LOOP] = "loop",     [LAUNCH_WHILE] = "while",
+		[LAUNCH_END] = "end"};
 	static const char *const kernel_ops[] = {"forward", "keep", "vjp_v",  "vjp_a", "add",  "zero",
 	                                         "copy",    "fill", "gather", "run",   "loop", "end"};
 	const struct text text = {write, context};
 	for (size_t i = 0; i < program->launch_count; i++) {
 		const struct launch *l = &program->launches[i];
-		text_printf(&text, "  %s %s", kinds[l->kind], l->kind == LAUNCH_CALL ? instr_name(l->instr) : "");
+		text_printf(&text, "  %s %s", launch_is_call(l) ? "call" : kinds[l->kind],
+		            launch_is_call(l) ? instr_name(l->instr) : "");
 		if (l->kind == LAUNCH_GROUP)
 			text_printf(&text, "%lld elements, blocks of %lld, %u registers", (long long)l->count, (long long)l->block,
 			            l->registers);

@@ -161,7 +161,7 @@ static enum status count_group(struct counting *c, const struct launch *launch)
 
 static enum status count_call(struct counting *c, const struct launch *launch)
 {
-	const int64_t halo = launch->kind == LAUNCH_CALL ? halo_of(launch->instr) : 0;
+	const int64_t halo = launch_is_call(launch) ? halo_of(launch->instr) : 0;
 	for (int k = 0; k < MAX_NEEDS; k++)
 		TRY(make_right(c, launch->needs[k], halo));
 	TRY(make_right(c, launch->g, halo));

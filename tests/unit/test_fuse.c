@@ -84,7 +84,7 @@ START_TEST(a_general_operation_is_a_barrier)
 	begin(20, 8);
 	const uint32_t x = m.visible[0], s = unary(OP_sin, x), t = unary(OP_cos, s);
 	const struct launch *launches = compile_out(binary(OP_mul, unary(OP_tanh, unary(OP_softmax, t)), s));
-	check_kinds((const enum launch_kind[]){LAUNCH_GROUP, LAUNCH_CALL, LAUNCH_GROUP}, 3);
+	check_kinds((const enum launch_kind[]){LAUNCH_GROUP, LAUNCH_OPERATION, LAUNCH_GROUP}, 3);
 	/* s and t cross the barrier, so both are arrays. */
 	ck_assert_int_eq(launches[0].kernel_ops[0].out.kind, ARG_ARRAY);
 	ck_assert_int_eq(launches[0].kernel_ops[1].out.kind, ARG_ARRAY);
@@ -165,7 +165,7 @@ START_TEST(a_loop_with_a_barrier_is_a_loop_of_launches)
 	uint32_t inner;
 	const size_t loop = hand_loop(&m, 7, 1, m.visible[0], &inner);
 	const struct launch *launches = compile_out(hand_end(&m, loop, unary(OP_sin, unary(OP_softmax, inner))));
-	check_kinds((const enum launch_kind[]){LAUNCH_LOOP, LAUNCH_CALL, LAUNCH_GROUP, LAUNCH_END}, 4);
+	check_kinds((const enum launch_kind[]){LAUNCH_LOOP, LAUNCH_OPERATION, LAUNCH_GROUP, LAUNCH_END}, 4);
 	ck_assert_int_eq(launches[0].iterations, 7);
 	ck_assert_uint_eq(launches[0].match, 3);
 	ck_assert_uint_eq(launches[3].match, 0);

@@ -372,7 +372,7 @@ static bool may_follow(const struct life *first, const struct life *then)
 	if (first->dies < then->made)
 		return true;
 	const struct launch *launch = first->dies == then->made ? &program.launches[then->made] : NULL;
-	if (launch && launch->kind == LAUNCH_CALL)
+	if (launch && launch_is_call(launch))
 		return op_normalizes(launch->instr->op) && launch->instr->op != OP_log_softmax;
 	return launch && launch->kind == LAUNCH_GROUP && first->read <= then->written;
 }

@@ -1,0 +1,318 @@
+/*
+ * Launches that call operations, or steps of other programs. On a window, what sums over rows takes those that the tile
+ * owns (exec/owned.h).
+ */
+#include "base/checked.h"
+#include "exec/evaluator.h"
+#include "exec/neighbours.h"
+#include "exec/owned.h"
+
+/* A call of an operation, with the arrays that it reads and keeps. */
+struct launch_call {
+	struct op_call call;
+	struct attrs attrs; /* of the call, if a step has its own */
+	const void *needs[MAX_NEEDS];
+	void *keep[MAX_KEEPS];
+};
+
+/* Returns the index of INSTR, a dropout or call of a program, in STREAM, the number of its stream; 0 for others. */
+static uint64_t index_of(const struct evaluator *ev, const struct instr *instr, size_t stream)
+{
+	const struct stream *own = own_stream(ev->e->own, instr);
+	const bool named = !own || (instr->attrs && instr->attrs->stream.given);
+	const uint64_t index = own ? stream_index(own, ev->counters) : 0;
+	return ev->e->skipped && !named ? index - ev->e->skipped[stream] : index;
+}
+
+/* Sets C to the call of LAUNCH, by blocks of rows if it folds. */
+static void begin_call(const struct evaluator *ev, const struct launch *launch, struct launch_call *c)
+{
+	const struct instr *instr = launch->instr;
+	const struct type *v = instr->of.v;
+	const bool flat = ev->e->flat;
+	c->call = (struct op_call){.op = instr->op,
+	                           .attrs = own_attrs(ev->e->own, instr, &c->attrs),
+	                           .v = v,
+	                           .a = instr->of.a,
+	                           .y = instr->of.y,
+	                           .whole = v->shape.ndim ? v->shape.dim[0] : 1,
+	                           .scratch = ev->workspace + ev->program->frame->scratch,
+	                           .iteration = instr->level < 0 ? 0 : ev->counters[instr->level],
+	                           .stream = index_of(ev, instr, 0),
+	                           .team = ev->e->team,
+	                           .kernels = ev->kernels[v->dtype == DTYPE_F64],
+	                           .block = launch->folds ? ev->e->block : 0,
+	                           .blocks = ev->e->blocks};
+	if (launch->v_streamed) {
+		c->call.first = flat ? ev->e->first_row : ev->e->first_row * row_elements(&v->shape);
+		c->call.whole += flat ? 0 : ev->e->outside;
+	}
+	for (int k = 0; k < MAX_KEEPS; k++)
+		c->keep[k] = frame_at(ev, launch->keep[k]);
+	for (int k = 0; k < MAX_NEEDS; k++)
+		c->needs[k] = frame_at(ev, launch->needs[k]);
+}
+
+static void forward(const struct evaluator *ev, const struct launch *launch, struct launch_call *c)
+{
+	op_forward_get(c->call.op)(&c->call, frame_at(ev, launch->out), c->needs[0], c->needs[1], c->keep);
+}
+
+/* Runs the derivative of LAUNCH. That by an operand that all rows read is a sum over the rows that the tile owns. */
+static void backward(const struct evaluator *ev, const struct launch *launch, const struct launch_call *c)
+{
+	op_vjp *const vjp = op_vjp_get(c->call.op);
+	void *const dv = frame_at(ev, launch->out), *const da = frame_at(ev, launch->out_a);
+	const void *const g = frame_at(ev, launch->g);
+	struct owned_call owned;
+	if (!ev->e->windows || !launch->v_streamed || launch->instr->a_streamed || !da) {
+		vjp(&c->call, dv, da, g, c->needs);
+		return;
+	}
+	owned_call_of(&owned, &c->call, owned_of(ev, c->call.v), false, c->needs, g);
+	if (dv)
+		vjp(&c->call, dv, NULL, g, c->needs);
+	vjp(&owned.call, NULL, da, owned.g, owned.needs);
+}
+
+enum status run_operation(struct evaluator *ev, const struct launch *launch)
+{
+	struct launch_call c;
+	begin_call(ev, launch, &c);
+	forward(ev, launch, &c);
+	return STATUS_OK;
+}
+
+enum status run_vjp(struct evaluator *ev, const struct launch *launch)
+{
+	struct launch_call c;
+	begin_call(ev, launch, &c);
+	backward(ev, launch, &c);
+	return STATUS_OK;
+}
+
+/* Products. */
+
+/* Returns the param in a file by which LAUNCH multiplies, or to whose gradient its derivative goes; NULL if there is none. */
+static struct stored_operand *stored_at(const struct evaluator *ev, const struct launch *launch)
+{
+	const uint32_t operand = launch->needs[1];
+	const struct entry *at = operand == NO_VALUE ? NULL : &ev->program->frame->entries[operand];
+	const struct param_ref *ref = at && at->kind == ENTRY_PARAM ? &at->param : launch->sum;
+	struct stored_operand *const stored = ref ? ev->e->params[own_param(ev->e->own, ref)->param].stored : NULL;
+	return stored && !stored_in_parts(stored) ? stored : NULL;
+}
+
+enum status run_product(struct evaluator *ev, const struct launch *launch)
+{
+	struct stored_operand *const stored = stored_at(ev, launch);
+	struct launch_call c;
+	begin_call(ev, launch, &c);
+	if (stored)
+		return stored_multiply(stored, &c.call, frame_at(ev, launch->out), c.needs[0], ev->e->diags);
+	forward(ev, launch, &c);
+	return STATUS_OK;
+}
+
+enum status run_product_vjp(struct evaluator *ev, const struct launch *launch)
+{
+	struct stored_operand *const stored = stored_at(ev, launch);
+	struct launch_call c;
+	begin_call(ev, launch, &c);
+	if (stored)
+		return stored_multiply_back(stored, &c.call, frame_at(ev, launch->out),
+		                            &(struct derivative_arrays){c.needs[0], frame_at(ev, launch->g)}, ev->e->diags);
+	if (launch->sum)
+		add_product(ev, launch, &c.call, c.needs);
+	else
+		backward(ev, launch, &c);
+	return STATUS_OK;
+}
+
+/* Operations that fold. */
+
+/* Returns the rows of the V of CALL that the tile owns. */
+static struct row_range folded_rows(const struct evaluator *ev, const struct op_call *call)
+{
+	const struct owned_rows owned = owned_of(ev, call->v);
+	return (struct row_range){owned.first, owned.count};
+}
+
+/*
+ * Adds the rows of the tile to the state of CALL among ranks that exchange rows. The rank continues from the state of the ranks before it. The last one keeps
+ * that of all rows; the others keep that of no row, since states of tiles are added in the end.
+ */
+static enum status run_shared_fold(struct evaluator *ev, const struct op_call *call, double *state,
+                                   const void *const needs[MAX_NEEDS])
+{
+	static void *const nothing[MAX_KEEPS];
+	const struct fold_op fold = {call->op, false};
+	const int64_t count = fold_count(call->op, call->v, call->y);
+	const size_t size = (size_t)(fold_parts(fold) * count) * sizeof *state;
+	struct op_call some = *call;
+	bool passed;
+	TRY(neighbours_get_state(ev->e->neighbours, state, size, &some.more));
+	fold_partial_rows(&some, folded_rows(ev, call), state, needs[0], needs[1], nothing);
+	TRY(neighbours_pass_state(ev->e->neighbours, state, size, &passed));
+	if (passed)
+		fold_begin(fold, state, count);
+	return STATUS_OK;
+}
+
+/* A tile adds the rows that it owns to its state of a fold. All rows leave what the derivative needs. */
+enum status run_fold(struct evaluator *ev, const struct launch *launch)
+{
+	static void *const nothing[MAX_KEEPS];
+	struct launch_call c;
+	begin_call(ev, launch, &c);
+	if (!ev->e->fold || (ev->e->windows && c.keep[0]))
+		forward(ev, launch, &c);
+	if (!ev->e->fold)
+		return STATUS_OK;
+	double *const state = ev->e->fold + launch->state;
+	if (ev->e->neighbours)
+		return run_shared_fold(ev, &c.call, state, c.needs);
+	fold_partial_rows(&c.call, folded_rows(ev, &c.call), state, c.needs[0], c.needs[1],
+	                  ev->e->windows ? nothing : c.keep);
+	if (!ev->e->fold_ends)
+		fold_finish(&c.call, false, frame_at(ev, launch->out), state, shape_count(&c.call.y->shape));
+	return STATUS_OK;
+}
+
+enum status run_fold_vjp(struct evaluator *ev, const struct launch *launch)
+{
+	struct launch_call c;
+	begin_call(ev, launch, &c);
+	if (ev->e->fold)
+		fold_partial_rows_back(&c.call, folded_rows(ev, &c.call), ev->e->fold + launch->state, frame_at(ev, launch->g),
+		                       c.needs);
+	else
+		backward(ev, launch, &c);
+	return STATUS_OK;
+}
+
+/* Makes the rows of a NORM from the statistics of all rows. */
+enum status run_normalization(struct evaluator *ev, const struct launch *launch)
+{
+	struct launch_call c;
+	begin_call(ev, launch, &c);
+	fold_apply(&c.call, frame_at(ev, launch->out), c.needs[0], c.needs[3], c.keep[0]);
+	return STATUS_OK;
+}
+
+/* Makes the rows of a derivative that folds from the statistics of all rows. */
+enum status run_applied_vjp(struct evaluator *ev, const struct launch *launch)
+{
+	struct launch_call c;
+	begin_call(ev, launch, &c);
+	fold_apply_back(&c.call, frame_at(ev, launch->out), frame_at(ev, launch->g), c.needs, c.needs[4]);
+	return STATUS_OK;
+}
+
+/* Sums by blocks. Among ranks that exchange rows, each adds its own to the state of the ranks before it. */
+static enum status sum_by_blocks(struct evaluator *ev, const struct launch *launch)
+{
+	const struct type *from = launch->instr->of.v, *to = launch->instr->of.y;
+	const struct fold_op fold = {OP_sum, false};
+	struct attrs attrs;
+	sum_to_attrs(&attrs, to, from);
+	const struct op_call call = {.op = OP_sum,
+	                             .attrs = &attrs,
+	                             .v = from,
+	                             .y = to,
+	                             .scratch = ev->workspace + ev->program->frame->scratch,
+	                             .kernels = ev->kernels[from->dtype == DTYPE_F64],
+	                             .block = ev->e->sum_block};
+	const int64_t count = fold_count(OP_sum, from, to), size = fold_parts(fold) * count;
+	double *const state = (double *)(void *)((char *)call.scratch + round_up(type_bytes(from), ARRAY_ALIGN));
+	bool have, passed;
+	TRY(neighbours_get_state(ev->e->neighbours, state, (size_t)size * sizeof *state, &have));
+	if (!have)
+		fold_begin(fold, state, count);
+	fold_add_rows(&call, folded_rows(ev, &call), state, state + size, ev->frame[launch->needs[0]]);
+	TRY(neighbours_pass_state(ev->e->neighbours, state, (size_t)size * sizeof *state, &passed));
+	fold_finish(&call, false, ev->frame[launch->out], state, count);
+	return STATUS_OK;
+}
+
+enum status run_sum_to(struct evaluator *ev, const struct launch *launch)
+{
+	if (launch->folds && ev->e->sum_block)
+		return sum_by_blocks(ev, launch);
+	const struct type *to = launch->instr->of.y;
+	const char *array = ev->frame[launch->needs[0]];
+	struct type type = *launch->instr->of.v;
+	if (launch->folds && ev->e->windows) {
+		const struct owned_rows owned = owned_of(ev, &type);
+		array += owned.first * (type_bytes(&type) / type.shape.dim[0]);
+		type.shape.dim[0] = owned.count;
+	}
+	const struct kernels *kernels = ev->kernels[type.dtype == DTYPE_F64];
+	char *const scratch = ev->workspace + ev->program->frame->scratch;
+	if (launch->folds && ev->e->block && type.shape.dim[0] > ev->e->block) {
+		struct attrs attrs;
+		sum_to_attrs(&attrs, to, &type);
+		op_forward_get(OP_sum)(&(struct op_call){.op = OP_sum,
+		                                         .attrs = &attrs,
+		                                         .v = &type,
+		                                         .y = to,
+		                                         .scratch = scratch,
+		                                         .kernels = kernels,
+		                                         .block = ev->e->block,
+		                                         .blocks = ev->e->blocks},
+		                       ev->frame[launch->out], array, NULL, NULL);
+		return STATUS_OK;
+	}
+	sum_to_shape(kernels, ev->frame[launch->out], to, array, &type, scratch);
+	return STATUS_OK;
+}
+
+/* evaluate_deferred, for struct program_call. */
+static void add_meanwhile(void *context) { evaluate_deferred(context); }
+
+/* Calls the program of LAUNCH: forward, recording if its record is wanted, or backward. */
+enum status run_program(struct evaluator *ev, const struct launch *launch)
+{
+	const struct instr *instr = launch->instr;
+	const struct program_use *use = instr->use;
+	const uint64_t *record = (const uint64_t *)(const void *)frame_at(ev, launch->needs[3]);
+	const void *operands[PROGRAM_OPERANDS];
+	void *doperands[PROGRAM_OPERANDS];
+	struct program_call call = {.program = use->index,
+	                            .kind = launch->keep[0] == NO_VALUE ? PROGRAM_FORWARD : PROGRAM_RECORD,
+	                            .number = (int64_t)index_of(ev, instr, 1 + use->index),
+	                            .x = frame_at(ev, launch->needs[0]),
+	                            .operands = operands,
+	                            .constant = use->program->constant,
+	                            .y = frame_at(ev, launch->out),
+	                            .recorded = (uint64_t *)(void *)frame_at(ev, launch->keep[0])};
+	for (uint32_t k = 0; k < use->count; k++) {
+		operands[k] = frame_at(ev, launch->use->operands[k]);
+		doperands[k] = frame_at(ev, launch->use->outs[k]);
+	}
+	if (instr->kind == INSTR_VJP) {
+		call.kind = PROGRAM_BACKWARD;
+		call.y = frame_at(ev, launch->needs[2]);
+		call.g = frame_at(ev, launch->g);
+		call.handle = record ? *record : 0;
+		call.dx = frame_at(ev, launch->out);
+		call.doperands = doperands;
+		call.aliased = ev->e->deferred && !ev->e->turns ? launch->use->summed : 0;
+	}
+	if (ev->e->deferred && ev->e->deferred->count > 0) {
+		call.meanwhile = add_meanwhile;
+		call.context = ev->e->deferred;
+	}
+	TRY(programs_call(ev->e->programs, ev->e->worker, &call, ev->e->diags));
+	ev->caller = launch;
+	ev->aliased = 0;
+	for (uint32_t k = 0; k < use->count; k++) {
+		const uint32_t entry = launch->use->outs[k];
+		if (!(call.aliased >> k & 1) || doperands[k] == ev->frame[entry])
+			continue;
+		ev->frame[entry] = doperands[k];
+		ev->moved = true;
+		ev->aliased |= 1u << k;
+	}
+	return STATUS_OK;
+}

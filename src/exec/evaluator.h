@@ -1,0 +1,77 @@
+/*
+ * Private to the evaluator:
+ *
+ *     evaluate.c     the frame, and the walk over launches
+ *     calls.c        operations, and calls of programs
+ *     additions.c    what goes to the gradients of params
+ *     loops.c        loops over whole arrays
+ *
+ * A launch's kind, which the compiler chooses, is a function of these files (launch_function in evaluate.c).
+ */
+#ifndef EXEC_EVALUATOR_H
+#define EXEC_EVALUATOR_H
+
+#include "compile/launch.h"
+#include "exec/evaluate.h"
+
+struct evaluator {
+	const struct evaluation *e;
+	const struct program *program;
+	char **frame;
+	char *workspace;
+	const struct kernels *kernels[2]; /* F32, F64 */
+	int64_t *counters;                /* by level: the iteration, from 0 on, of each open loop */
+	size_t next;                      /* the launch after the one that runs; loops change it */
+	const struct launch
+		*caller; /* the last call of a program; its outs in the mask ALIASED lie in the program's memory */
+	uint32_t aliased;
+	bool moved; /* the frame has changed since a group ran */
+	bool parts; /* entries are parts of params in files: the launches that read them set them */
+};
+
+typedef enum status launch_function(struct evaluator *ev, const struct launch *launch);
+
+/* The array of an entry, NULL for NO_VALUE. */
+static inline char *frame_at(const struct evaluator *ev, uint32_t entry)
+{
+	return entry == NO_VALUE ? NULL : ev->frame[entry];
+}
+static inline int64_t row_elements(const struct shape *shape)
+{
+	int64_t count = 1;
+	for (int i = 1; i < shape->ndim; i++)
+		count *= shape->dim[i];
+	return count;
+}
+/* Returns the rows that the tile owns of a streamed value of TYPE: all if it has no window. */
+static inline struct owned_rows owned_of(const struct evaluator *ev, const struct type *type)
+{
+	const int64_t rows = type->shape.ndim ? type->shape.dim[0] : 1;
+	return ev->e->windows ? tiles_owned(ev->e->windows, ev->e->tile_row, rows) : (struct owned_rows){0, rows};
+}
+
+/* evaluate.c */
+
+/* Returns the number of PARAM's elements before its part REF, with loops at COUNTERS, in the tile from FIRST_ROW on. */
+int64_t param_offset(const struct bound_param *param, const struct param_ref *ref, const int64_t *counters,
+                     int64_t first_row);
+/* As param_place, without const: the frame also holds arrays that are written; params are not. */
+char *frame_param(const struct evaluator *ev, const struct param_ref *shared);
+
+/* calls.c */
+launch_function run_operation, run_product, run_fold, run_normalization, run_vjp, run_product_vjp, run_fold_vjp,
+	run_applied_vjp, run_program, run_sum_to;
+
+/* additions.c */
+launch_function run_accumulate;
+/*
+ * Runs the derivatives of the product CALL by its value and by LAUNCH's param, to whose gradient the latter is added. The
+ * evaluation's WRITTEN is told of a gradient that is final.
+ */
+void add_product(struct evaluator *ev, const struct launch *launch, const struct op_call *call,
+                 const void *const needs[MAX_NEEDS]);
+
+/* loops.c */
+launch_function run_loop, run_while, run_end;
+
+#endif
