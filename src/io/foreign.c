@@ -7,26 +7,31 @@
 #define PICKLE                                                                                                         \
 	"pickle", "to load it runs code that the file holds; if you trust the file, convert it: "                          \
 			  "python3 -c 'import numpy, sys; a = numpy.load(sys.argv[1], allow_pickle=True); "                        \
-			  "numpy.savez(\"a.npz\", **a) if isinstance(a, dict) else numpy.save(\"a.npy\", a)' %s"
+			  "numpy.savez(open(\"a.npz\", \"xb\"), **a) if isinstance(a, dict) else numpy.save(open(\"a.npy\", "      \
+	          "\"xb\"), a)' %s"
 
 static const char safetensors_magic[] = "\0\0{";
 
-/* Data of FORMAT has the LENGTH bytes of MAGIC at byte AT. HINT, a hint of diag_hint_command, converts the file. */
+/*
+ * Data of FORMAT has the LENGTH bytes of MAGIC at byte AT. HINT, a hint of diag_hint_command, converts the file, and replaces
+ * no other.
+ */
 static const struct foreign {
 	size_t at, length;
 	const char *magic, *format, *hint;
 } formats[] = {
-	{0, 2, "\x1f\x8b", "gzip", "convert it: gzip -dc %s >a"},
-	{0, 4, "\x28\xb5\x2f\xfd", "zstd", "convert it: zstd -dc %s >a"},
-	{0, 6, "\xfd\x37zXZ", "xz", "convert it: xz -dc %s >a"},
-	{0, 3, "BZh", "bzip2", "convert it: bzip2 -dc %s >a"},
+	{0, 2, "\x1f\x8b", "gzip", "convert it: (set -C; gzip -dc %s >a)"},
+	{0, 4, "\x28\xb5\x2f\xfd", "zstd", "convert it: (set -C; zstd -dc %s >a)"},
+	{0, 6, "\xfd\x37zXZ", "xz", "convert it: (set -C; xz -dc %s >a)"},
+	{0, 3, "BZh", "bzip2", "convert it: (set -C; bzip2 -dc %s >a)"},
 	{0, 4, "PK\3\4", "zip (npz)", "convert it: unzip %s"},
 	{6, 3, safetensors_magic, "safetensors", NULL},
 	{0, 8, "\x89HDF\r\n\x1a\n", "HDF5",
      "convert it: python3 -c 'import h5py, numpy, sys; h5py.File(sys.argv[1]).visititems(lambda n, d: "
-     "numpy.save(n.replace(\"/\", \"_\"), d) if isinstance(d, h5py.Dataset) else None)' %s"},
+     "numpy.save(open(n.replace(\"/\", \"_\") + \".npy\", \"xb\"), d) if isinstance(d, h5py.Dataset) else None)' %s"},
 	{0, 8, "\x89PNG\r\n\x1a\n", "PNG",
-     "convert it: python3 -c 'import numpy, PIL.Image, sys; numpy.save(\"a.npy\", PIL.Image.open(sys.argv[1]))' %s"},
+     "convert it: python3 -c 'import numpy, PIL.Image, sys; numpy.save(open(\"a.npy\", \"xb\"), "
+     "PIL.Image.open(sys.argv[1]))' %s"},
 	{0, 6, "cnumpy", PICKLE},
 	{0, 2, "\x80\2", PICKLE},
 	{0, 2, "\x80\3", PICKLE},
@@ -100,7 +105,7 @@ enum status foreign_refuse(const struct input *input, const unsigned char *bytes
 			return diag_hint_command(
 				diags,
 				"it is a member of an archive; one of torch.save becomes npz by: python3 -c 'import numpy, sys, torch; "
-				"numpy.savez(\"a.npz\", **torch.load(sys.argv[1], weights_only=True))' FILE");
+				"numpy.savez(open(\"a.npz\", \"xb\"), **torch.load(sys.argv[1], weights_only=True))' FILE");
 		const char *file = strcmp(input->name, "<stdin>") ? input->name : "FILE";
 		return f->hint ? diag_hint_command(diags, f->hint, file) : hint_tensor(input, file, diags);
 	}
