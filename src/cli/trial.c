@@ -42,7 +42,7 @@ enum status trial_end_input(struct session *s)
 
 enum status trial_open_file(struct session *s, struct opened_output **file)
 {
-	const int fd = memfd_create("ckptc", MFD_CLOEXEC);
+	const int fd = io_lifted(memfd_create("ckptc", MFD_CLOEXEC));
 	if (fd < 0)
 		return diag_file(&s->diags, STATUS_IO, NULL, -1, "cannot make a file in memory: %s", strerror(errno));
 	return session_own_output(s, file, &(struct output){.fd = fd, .name = "<memory>", .owned = true});

@@ -97,6 +97,11 @@ int io_open(const char *path, int flags, mode_t mode)
 		fd = held ? openat(io_directory(), path, flags | O_CLOEXEC | O_NOCTTY, mode)
 		          : open(path, flags | O_CLOEXEC | O_NOCTTY, mode);
 	while (fd < 0 && errno == EINTR);
+	return io_lifted(fd);
+}
+
+int io_lifted(int fd)
+{
 	if (fd < 0 || fd > 2)
 		return fd;
 	const int lifted = fcntl(fd, F_DUPFD_CLOEXEC, 3), error = errno;

@@ -33,6 +33,8 @@ int io_descriptor_of(const char *path);
  * the place of a closed standard stream. Returns -1 and sets errno on failure.
  */
 int io_open(const char *path, int flags, mode_t mode);
+/* Returns FD, or in place of a standard one a duplicate above those. -1 and errno if that fails; -1 for -1. */
+int io_lifted(int fd);
 int io_stat(const char *path, struct stat *st);
 int io_access(const char *path, int mode);
 /* It is async-signal-safe. */

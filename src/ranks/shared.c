@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "io/paths.h"
 #include "ranks/calls.h"
 #include "ranks/ranks.h"
 
@@ -37,7 +38,7 @@ static char *make(struct offer *offer, int64_t size, const struct allocator *all
 {
 	void *block = allocator_get(allocator, (size_t)size, 1);
 	allocator_put(allocator, block, (size_t)size);
-	*fd = block ? memfd_create("ckptc-ranks", MFD_CLOEXEC) : -1;
+	*fd = block ? io_lifted(memfd_create("ckptc-ranks", MFD_CLOEXEC)) : -1;
 	const bool whole = *fd >= 0 && fallocate(*fd, 0, 0, size) == 0;
 	char *at = whole && getrandom(offer->token, sizeof offer->token, 0) > 0 ? map_memory(*fd, size) : NULL;
 	if (!at)
