@@ -168,8 +168,7 @@ enum status outputs_check_read(struct session *s)
 {
 	const char *const *values = s->line.values;
 	const char *chain = s->line.text ? NULL : s->line.file, *input = values[OPTION_INPUT];
-	if (!input && s->command->letter != FMT && !session_makes_input(s) &&
-	    !(chain && !strcmp(chain, "-")))
+	if (!input && s->command->letter != FMT && !session_makes_input(s) && !(chain && !strcmp(chain, "-")))
 		input = "-";
 	const struct read_file files[] = {
 		/* The output of fmt may replace its input, as those of other commands may theirs. */

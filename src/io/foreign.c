@@ -8,7 +8,7 @@
 	"pickle", "to load it runs code that the file holds; if you trust the file, convert it: "                          \
 			  "python3 -c 'import numpy, sys; a = numpy.load(sys.argv[1], allow_pickle=True); "                        \
 			  "numpy.savez(open(\"a.npz\", \"xb\"), **a) if isinstance(a, dict) else numpy.save(open(\"a.npy\", "      \
-	          "\"xb\"), a)' %s"
+			  "\"xb\"), a)' %s"
 
 static const char safetensors_magic[] = "\0\0{";
 
