@@ -159,7 +159,7 @@ GELU_LAST = mpf('14.7')
 tail = lambda a: erfc(a / sqrt(mpf(2))) / 2 * exp(a * a / 2)  # of the normal distribution, beside exp(-a^2 / 2)
 gelu_slope = lambda a: tail(a) - a / sqrt(2 * pi)  # gelu's derivative at -a, likewise
 GELU_ZERO = findroot(gelu_slope, mpf('0.75'))
-# With these numbers the constant terms are all but floats: 1 and the first coefficient of SLOPE_FLOAT.
+# These numbers make the constant terms nearly floats: 1 and the first coefficient of SLOPE_FLOAT.
 GELU_SHIFT, GELU_CENTRE, SLOPE_CENTRE = (mpf(float.fromhex(x)) for x in ('0x1.4c7p+0', '0x1.00d80ap+2', '0x1.0023p+2'))
 
 

@@ -47,7 +47,7 @@ struct team {
 	int started;
 	bool may_spin;
 	unsigned misses;      /* the caller's, of wait_until */
-	pthread_mutex_t lock; /* of those that sleep */
+	pthread_mutex_t lock; /* taken by those that sleep */
 	struct sleepers begun, done;
 	_Atomic uint64_t loops;    /* number of loops begun so far */
 	atomic_bool open, closing; /* the last loop may be entered; the team ends */

@@ -45,7 +45,7 @@ static size_t node_index(const struct equal_table *t, const struct equal_priced 
 	return row * ((size_t)p->depth + 1) + (size_t)(node.place == LAST ? p->depth : node.times);
 }
 
-/* Makes BEST the one of lesser value. It gets the lengths of both if their values are equal but for rounding. */
+/* Makes BEST the one of lesser value. It gets the lengths of both if their values differ by rounding alone. */
 static void take_lesser(struct equal_least *best, struct equal_least other)
 {
 	const double rounding = 1e-9 + 1e-13 * fabs(best->value);
