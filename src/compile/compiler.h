@@ -113,6 +113,8 @@ static inline bool instr_fuses(const struct compiler *c, size_t i)
 }
 /* Returns the shape that INSTR, one that fuses or a loop, walks; NULL if it has none. */
 const struct shape *group_shape(const struct compiler *c, const struct instr *instr);
+/* True if the leading axis of that shape is the streamed one. */
+bool group_streams(const struct compiler *c, const struct instr *instr);
 /* Fills c->instrs, c->counter_level and c->launch_limit, and of c->values all but reg, fill and moved_by. */
 bool plan_groups(struct compiler *c);
 

@@ -561,6 +561,7 @@ bool compile_group(struct compiler *c, size_t first, size_t end)
 	struct draft *d = &c->draft;
 	struct launch *launch = compiler_launch(c, LAUNCH_GROUP);
 	const struct shape *shape = group_shape(c, &c->body->instrs[first]);
+	launch->streamed = group_streams(c, &c->body->instrs[first]) ? STREAMED_V : 0;
 	launch->count = shape_count(shape);
 	launch->rows = shape->ndim > 0 ? shape->dim[0] : 1;
 	/* From here on, reg and fill of values in earlier groups are below d->first. */

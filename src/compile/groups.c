@@ -78,6 +78,22 @@ const struct shape *group_shape(const struct compiler *c, const struct instr *in
 	return instr_writes(instr, made) ? &values[made[0]].type->shape : NULL;
 }
 
+bool group_streams(const struct compiler *c, const struct instr *instr)
+{
+	const struct value *values = c->body->values;
+	uint32_t made[INSTR_WRITES];
+	if (instr->kind == INSTR_LOOP)
+		return instr->loop.carry_count && values[instr->loop.carries[0].inner].streamed;
+	return instr_writes(instr, made) && values[made[0]].streamed;
+}
+
+/* True if INSTR and the group of OTHER walk the same elements. */
+static bool walks_alike(const struct compiler *c, const struct instr *instr, const struct instr *other)
+{
+	return (!c->body->cut || group_streams(c, instr) == group_streams(c, other)) &&
+	       shape_equal(group_shape(c, instr), group_shape(c, other));
+}
+
 /*
  * True if the loop at AT iterates within each block of a group. It has a carry, all its instructions work element by
  * element on one shape, and none reads its counter. The same then holds for the loops in it.
@@ -93,8 +109,8 @@ static bool is_block_loop(const struct compiler *c, size_t at)
 		if (instr->kind == INSTR_LOOP)
 			whole = instr->loop.carry_count > 0;
 		else if (instr->kind != INSTR_END)
-			whole = instr_is_element(instr) && instr_writes(instr, made) > 0 &&
-			        shape_equal(group_shape(c, instr), shape) && shape_equal(&values[made[0]].type->shape, shape);
+			whole = instr_is_element(instr) && instr_writes(instr, made) > 0 && walks_alike(c, instr, loop) &&
+			        shape_equal(&values[made[0]].type->shape, shape);
 		for (uint32_t k = 0; instr->kind == INSTR_LOOP && k < instr->loop.carry_count; k++)
 			whole &= shape_equal(&values[instr->loop.carries[k].inner].type->shape, shape);
 		for (size_t r = instr_reads(instr, list); r-- > 0;) {
@@ -131,7 +147,7 @@ static uint32_t gathered(const struct instr *instr) { return instr->kind == INST
 static void find_groups(struct compiler *c)
 {
 	const struct body *body = c->body;
-	const struct shape *open = NULL; /* the shape of the group that may still grow */
+	const struct instr *open = NULL; /* of the group that may still grow */
 	int32_t launch = -1;
 	for (size_t i = 0; i < body->instr_count; i++) {
 		const struct instr *instr = &body->instrs[i];
@@ -144,11 +160,10 @@ static void find_groups(struct compiler *c)
 			open = NULL;
 			continue;
 		}
-		const struct shape *shape = group_shape(c, instr);
 		const bool makes = c->instrs[i].gather && c->values[gathered(instr)].made_in == launch;
-		if (!open || !shape_equal(open, shape) || makes) {
+		if (!open || !walks_alike(c, instr, open) || makes) {
 			launch++;
-			open = shape;
+			open = instr;
 		}
 		for (size_t end = c->instrs[i].block_loop ? instr->loop.match : i; i < end; i++)
 			c->instrs[i].launch = launch;

@@ -122,12 +122,15 @@ struct launch_use {
 	uint32_t summed; /* mask of OUTS: read by an ACCUMULATE alone, before another program is called */
 };
 
+/* The arrays of a launch whose rows are the tile's: V, A and Y of an operation, or (V) all that another launch reads. */
+enum { STREAMED_V = 1, STREAMED_A = 2, STREAMED_Y = 4 };
+
 struct launch {
 	enum launch_kind kind;
-	bool whole;      /* PRODUCT_VJP: the derivative that goes to SUM is made at once, not in pieces */
-	bool folds;      /* a call: body_folds(); SUM_TO: it sums over rows */
-	bool v_streamed; /* a call: V's leading axis is the streamed one, on which it gets the tile's first row */
-	uint8_t joined;  /* how many launches after it run with it, block of lines by block of lines (joined.c) */
+	uint8_t streamed; /* mask of the arrays whose leading axis is the streamed one */
+	bool whole;       /* PRODUCT_VJP: the derivative that goes to SUM is made at once, not in pieces */
+	bool folds;       /* a call: body_folds(); SUM_TO: it sums over rows */
+	uint8_t joined;   /* how many launches after it run with it, block of lines by block of lines (joined.c) */
 	union {
 		struct { /* GROUP */
 			struct kernel_op *kernel_ops;

@@ -100,6 +100,16 @@ static bool is_streamed(const struct compiler *c, const struct instr *instr)
 	return streamed;
 }
 
+/* Returns the arrays of INSTR that are streamed. */
+static uint8_t streamed_arrays(const struct compiler *c, const struct instr *instr)
+{
+	const struct value *values = c->body->values;
+	const uint32_t y = instr->kind == INSTR_VJP ? instr->g : instr->out;
+	const bool v = is_streamed(c, instr), a = instr->a != NO_VALUE && values[instr->a].streamed;
+	const bool rows = y == NO_VALUE ? v && !body_folds(c->body, instr) : values[y].streamed;
+	return (uint8_t)((v ? STREAMED_V : 0) | (a || instr->a_streamed ? STREAMED_A : 0) | (rows ? STREAMED_Y : 0));
+}
+
 static enum launch_kind kind_of_launch(const struct body *body, const struct instr *instr)
 {
 	if (instr->kind == INSTR_SUM_TO || instr->kind == INSTR_ACCUMULATE)
@@ -134,9 +144,9 @@ static void compile_call(struct compiler *c, const struct instr *instr)
 	launch->g = compiler_entry(c, instr->g);
 	for (int k = 0; k < MAX_KEEPS; k++)
 		launch->keep[k] = compiler_entry(c, instr->out_keep[k]);
-	launch->v_streamed = is_streamed(c, instr);
+	launch->streamed = streamed_arrays(c, instr);
 	launch->folds = instr->kind == INSTR_SUM_TO
-	                    ? launch->v_streamed && instr->out != NO_VALUE && !values[instr->out].streamed
+	                    ? (launch->streamed & STREAMED_V) && instr->out != NO_VALUE && !values[instr->out].streamed
 	                    : launch->kind == LAUNCH_FOLD || launch->kind == LAUNCH_FOLD_VJP;
 	int64_t scratch = 0, team_scratch = 0;
 	if (launch->kind == LAUNCH_SUM_TO) {
@@ -271,6 +281,7 @@ static void copy_outs(struct compiler *c)
 			continue;
 		const uint32_t out = add_entry(c, (struct entry){.kind = ENTRY_OUT, .port = (uint32_t)i, .type = value->type});
 		*compiler_launch(c, LAUNCH_COPY) = (struct launch){.kind = LAUNCH_COPY,
+		                                                   .streamed = value->streamed ? STREAMED_V : 0,
 		                                                   .out = out,
 		                                                   .out_a = NO_VALUE,
 		                                                   .keep = {NO_VALUE, NO_VALUE},

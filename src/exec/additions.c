@@ -216,12 +216,12 @@ enum status run_accumulate(struct evaluator *ev, const struct launch *launch)
 {
 	struct addition to = addition_of(ev, launch);
 	const uint32_t entry = launch->needs[0];
-	const struct type *type = launch->instr->of.v;
-	const int64_t row = row_elements(&type->shape);
-	const struct owned_rows all = {0, type->shape.ndim ? type->shape.dim[0] : 1};
-	const struct owned_rows owned = to.param->streamed ? owned_of(ev, type) : all;
+	const struct type type = type_with_rows(ev, launch, STREAMED_V, launch->instr->of.v);
+	const int64_t row = row_elements(&type.shape);
+	const struct owned_rows all = {0, type.shape.ndim ? type.shape.dim[0] : 1};
+	const struct owned_rows owned = to.param->streamed ? owned_of(ev, &type) : all;
 	const int64_t count = owned.count * row;
-	const char *from = ev->frame[entry] + (size_t)(owned.first * row) * dtype_size(type->dtype);
+	const char *from = ev->frame[entry] + (size_t)(owned.first * row) * dtype_size(type.dtype);
 	if (!is_aliased(ev, entry)) {
 		end_deferred(ev);
 		add_piece(&to, &(struct matrix_piece){from, 0, count, 1, count});

@@ -201,10 +201,10 @@ void group_run(const struct group_call *call, struct team *team)
 	const double MOST_COST = 8;
 	const struct launch *launch = call->launch;
 	const int64_t least = (int64_t)(TEAM_PIECE / fmin(element_cost(launch), MOST_COST));
-	const int64_t pieces = launch->count / least & -2; /* an even number, so that two threads get equal parts */
-	struct group_call own = *call;                     /* a team_part's context is not const */
+	const int64_t pieces = call->count / least & -2; /* an even number, so that two threads get equal parts */
+	struct group_call own = *call;                   /* a team_part's context is not const */
 	if (!team || pieces < 2)
-		group_run_part(call, NULL, 0, launch->count);
+		group_run_part(call, NULL, 0, call->count);
 	else
-		team_run(team, launch->count, round_up(ceil_div(launch->count, pieces), launch->block), run_part, &own);
+		team_run(team, call->count, round_up(ceil_div(call->count, pieces), launch->block), run_part, &own);
 }

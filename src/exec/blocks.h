@@ -7,6 +7,7 @@
 /* One execution of a group: LAUNCH of PROGRAM on the arrays at FRAME. */
 struct group_call {
 	const struct launch *launch;
+	int64_t count; /* of elements: the launch's, or fewer rows of them */
 	const struct program *program;
 	const struct particulars *own; /* as in struct evaluation */
 	char **frame;

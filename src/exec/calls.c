@@ -10,7 +10,8 @@
 /* A call of an operation, with the arrays that it reads and keeps. */
 struct launch_call {
 	struct op_call call;
-	struct attrs attrs; /* of the call, if a step has its own */
+	struct attrs attrs;   /* of the call, if a step has its own */
+	struct type fewer[3]; /* V, A and Y, if the evaluation has fewer rows */
 	const void *needs[MAX_NEEDS];
 	void *keep[MAX_KEEPS];
 };
@@ -24,6 +25,22 @@ static uint64_t index_of(const struct evaluator *ev, const struct instr *instr, 
 	return ev->e->skipped && !named ? index - ev->e->skipped[stream] : index;
 }
 
+/* Lets C have the evaluation's rows, which are fewer than the program's. */
+static void cut_rows_of_call(const struct evaluator *ev, const struct launch *launch, struct launch_call *c)
+{
+	const struct instr *instr = launch->instr;
+	c->fewer[0] = type_with_rows(ev, launch, STREAMED_V, instr->of.v);
+	c->call.v = &c->fewer[0];
+	if (instr->of.a) {
+		c->fewer[1] = type_with_rows(ev, launch, STREAMED_A, instr->of.a);
+		c->call.a = &c->fewer[1];
+	}
+	if (instr->of.y) {
+		c->fewer[2] = type_with_rows(ev, launch, STREAMED_Y, instr->of.y);
+		c->call.y = &c->fewer[2];
+	}
+}
+
 /* Sets C to the call of LAUNCH, by blocks of rows if it folds. */
 static void begin_call(const struct evaluator *ev, const struct launch *launch, struct launch_call *c)
 {
@@ -35,7 +52,6 @@ static void begin_call(const struct evaluator *ev, const struct launch *launch, 
 	                           .v = v,
 	                           .a = instr->of.a,
 	                           .y = instr->of.y,
-	                           .whole = v->shape.ndim ? v->shape.dim[0] : 1,
 	                           .scratch = ev->workspace + ev->program->frame->scratch,
 	                           .iteration = instr->level < 0 ? 0 : ev->counters[instr->level],
 	                           .stream = index_of(ev, instr, 0),
@@ -43,7 +59,10 @@ static void begin_call(const struct evaluator *ev, const struct launch *launch, 
 	                           .kernels = ev->kernels[v->dtype == DTYPE_F64],
 	                           .block = launch->folds ? ev->e->block : 0,
 	                           .blocks = ev->e->blocks};
-	if (launch->v_streamed) {
+	if (ev->e->rows)
+		cut_rows_of_call(ev, launch, c);
+	c->call.whole = v->shape.ndim ? c->call.v->shape.dim[0] : 1;
+	if (launch->streamed & STREAMED_V) {
 		c->call.first = flat ? ev->e->first_row : ev->e->first_row * row_elements(&v->shape);
 		c->call.whole += flat ? 0 : ev->e->outside;
 	}
@@ -65,7 +84,7 @@ static void backward(const struct evaluator *ev, const struct launch *launch, co
 	void *const dv = frame_at(ev, launch->out), *const da = frame_at(ev, launch->out_a);
 	const void *const g = frame_at(ev, launch->g);
 	struct owned_call owned;
-	if (!ev->e->windows || !launch->v_streamed || launch->instr->a_streamed || !da) {
+	if (!ev->e->windows || !(launch->streamed & STREAMED_V) || launch->instr->a_streamed || !da) {
 		vjp(&c->call, dv, da, g, c->needs);
 		return;
 	}
@@ -239,9 +258,9 @@ enum status run_sum_to(struct evaluator *ev, const struct launch *launch)
 {
 	if (launch->folds && ev->e->sum_block)
 		return sum_by_blocks(ev, launch);
-	const struct type *to = launch->instr->of.y;
+	const struct type made = type_with_rows(ev, launch, STREAMED_Y, launch->instr->of.y), *to = &made;
 	const char *array = ev->frame[launch->needs[0]];
-	struct type type = *launch->instr->of.v;
+	struct type type = type_with_rows(ev, launch, STREAMED_V, launch->instr->of.v);
 	if (launch->folds && ev->e->windows) {
 		const struct owned_rows owned = owned_of(ev, &type);
 		array += owned.first * (type_bytes(&type) / type.shape.dim[0]);

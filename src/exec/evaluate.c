@@ -66,7 +66,9 @@ static void open_frame(struct evaluator *ev)
 
 static struct group_call group_call_of(const struct evaluator *ev, const struct launch *launch)
 {
+	const bool fewer = ev->e->rows && launch->streamed;
 	return (struct group_call){.launch = launch,
+	                           .count = fewer ? launch->count / launch->rows * ev->e->rows : launch->count,
 	                           .program = ev->program,
 	                           .own = ev->e->own,
 	                           .frame = ev->frame,
@@ -78,7 +80,7 @@ static struct group_call group_call_of(const struct evaluator *ev, const struct 
 static bool run_joined(const struct evaluator *ev, const struct launch *launch)
 {
 	const struct group_call call = group_call_of(ev, launch);
-	return launch->joined > 0 && !ev->e->neighbours && joined_run(&call, ev->e->team);
+	return launch->joined > 0 && !ev->e->neighbours && !ev->e->rows && joined_run(&call, ev->e->team);
 }
 
 static enum status run_group(struct evaluator *ev, const struct launch *launch)
@@ -135,8 +137,8 @@ static enum status read_parts(struct evaluator *ev, const struct launch *launch)
 
 static enum status run_copy(struct evaluator *ev, const struct launch *launch)
 {
-	memcpy(ev->frame[launch->out], ev->frame[launch->needs[0]],
-	       (size_t)type_bytes(ev->program->frame->entries[launch->out].type));
+	const struct type type = type_with_rows(ev, launch, STREAMED_V, ev->program->frame->entries[launch->out].type);
+	memcpy(ev->frame[launch->out], ev->frame[launch->needs[0]], (size_t)type_bytes(&type));
 	return STATUS_OK;
 }
 

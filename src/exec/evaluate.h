@@ -92,8 +92,9 @@ struct evaluation {
 	const struct particulars *own; /* of the step; NULL: the program shares no body */
 	const int64_t *counters;       /* of the loops around a step, for program->levels levels; NULL: all are 0 */
 	void *workspace;               /* program->workspace bytes, 64-byte aligned */
-	int64_t first_row;             /* of this tile, or of its window, in the whole streamed axis */
-	int64_t outside;               /* rows of the whole streamed axis beside those that the program's arrays have */
+	int64_t rows;      /* of the streamed arrays, if they have fewer than PROGRAM has been compiled for; or 0 */
+	int64_t first_row; /* of this tile, or of its window, in the whole streamed axis */
+	int64_t outside;   /* rows of the whole streamed axis beside those that the program's arrays have */
 	const struct tiles *windows; /* if the program runs on a window; else NULL: sums are over all rows of the arrays */
 	int64_t tile_row;            /* the first row of the window's tile in the whole streamed axis */
 	bool flat;                   /* rows are elements (see struct lowered) */

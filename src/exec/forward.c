@@ -1,5 +1,5 @@
 /*
- * A forward run: the chain is one body, compiled for each size of tile, and a tile is one evaluation of its program. If
+ * A forward run: the chain is one body, compiled for a tile, and a tile is one evaluation of its program. If
  * tiles fold, the program of a tile ends at the fold. The instructions after it run once (exec/reduction.h).
  */
 #include <string.h>
@@ -8,9 +8,10 @@
 #include "base/team.h"
 #include "exec/run_parts.h"
 
-static enum status compile_tile(const struct run *run, struct tile_program *tile, int64_t rows)
+static enum status compile_tile(struct run *run)
 {
-	const struct forward_pass *forward = run->forward;
+	struct forward_pass *forward = run->forward;
+	struct tile_program *tile = &forward->tile;
 	struct type input = run->input;
 	if (run->tiles->flat) {
 		input.shape.ndim = 1;
@@ -19,7 +20,8 @@ static enum status compile_tile(const struct run *run, struct tile_program *tile
 	if (tiles_are_whole(run->tiles, &forward->whole))
 		tile->lowered = forward->whole;
 	else
-		TRY(lower_tile(&run->context, &tile->lowered, &forward->whole, &input, LOWER_RUN, rows));
+		TRY(lower_tile(&run->context, &tile->lowered, &forward->whole, &input, LOWER_RUN, run->tiles->window));
+	tile->lowered.whole->cut = run->tiles->rest > 0;
 	const struct body *body = tile->lowered.whole;
 	if (run->tiles->folds)
 		body = reduction_head(body, forward->whole.fold, run->context.arena);
@@ -62,7 +64,7 @@ static enum status compile_window(struct run *run, struct tile_wants wants)
 {
 	struct forward_pass *forward = run->forward;
 	for (int64_t depth = 0;;) {
-		TRY(compile_tile(run, &forward->tile, run->tiles->window));
+		TRY(compile_tile(run));
 		if (!run->tiles->carries)
 			return STATUS_OK;
 		TRY(carried_find_depth(run, &depth));
@@ -91,15 +93,12 @@ enum status forward_prepare(struct run *run)
 	if (run->tiles->passes && run->tiles->block)
 		return passes_open_forward(run);
 	TRY(compile_window(run, wants));
-	if (run->tiles->rest)
-		TRY(compile_tile(run, &forward->rest, run->tiles->rest));
 	if (run->tiles->folds)
 		TRY(reduction_open(&run->context, &run->reduction, &forward->whole, true, &forward->bytes));
 	if (program->uses_gemm || run->reduction.program.uses_gemm)
 		TRY(blas_load(run->options->job.threads, run->context.diags));
 	const int workers = run->tiles->workers, threads = tiles_members(run->tiles, run->options->job.threads);
-	const int64_t member = greater(program->member, forward->rest.program.member);
-	const int64_t each = workers > 1 ? 0 : round_up(member, ARRAY_ALIGN);
+	const int64_t each = workers > 1 ? 0 : round_up(program->member, ARRAY_ALIGN);
 	const int members = workers > 1 ? workers : team_members(threads, program->widest, each);
 	forward->bytes += (members - 1) * each;
 	return team_open(&run->team, members, each, run->context.allocator, run->context.diags);
@@ -109,7 +108,7 @@ enum status forward_open_worker(struct worker *worker, int64_t *slab, size_t *po
 {
 	const struct run *run = worker->run;
 	const struct forward_pass *forward = run->forward;
-	*slab = round_up(greater(forward->tile.program.workspace, forward->rest.program.workspace), ARRAY_ALIGN);
+	*slab = round_up(forward->tile.program.workspace, ARRAY_ALIGN);
 	*ports = run->passes.levels ? run->passes.programs->ports : forward->tile.lowered.whole->in_count;
 	if (run->passes.levels)
 		*slab = run->passes.programs->workspace;
@@ -132,8 +131,7 @@ enum status forward_run_tile(struct worker *worker)
 	const struct tiles *tiles = run->tiles;
 	if (run->passes.levels)
 		return passes_run_tile(worker);
-	const bool full = worker->rows == tiles->window;
-	const struct tile_program *tile = full ? &run->forward->tile : &run->forward->rest;
+	const struct tile_program *tile = &run->forward->tile;
 	if (tile->passes)
 		return STATUS_OK;
 	for (size_t i = 0; i < tile->lowered.whole->in_count; i++)
@@ -143,6 +141,7 @@ enum status forward_run_tile(struct worker *worker)
 	if (worker->skipped)
 		memset(worker->skipped, 0, (1 + run->chain->program_count) * sizeof *worker->skipped);
 	const enum status status = worker_evaluate(worker, &(struct evaluation){.program = &tile->program,
+	                                                                        .rows = worker_fewer_rows(worker),
 	                                                                        .counters = counters,
 	                                                                        .workspace = worker->slab.base,
 	                                                                        .skipped = worker->skipped,

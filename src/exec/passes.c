@@ -62,14 +62,12 @@ enum status passes_open_forward(struct run *run)
 {
 	const struct lowered *whole = run->whole;
 	struct pass_list *programs = arena_alloc(run->context.arena, sizeof *programs);
-	struct lowered tile, rest = {0};
+	struct lowered tile;
 	int64_t bytes;
 	TRY_ALLOC(programs, run->context.diags);
 	TRY(lower_tile(&run->context, &tile, whole, &run->input, LOWER_RUN, run->tiles->window));
-	if (run->tiles->rest)
-		TRY(lower_tile(&run->context, &rest, whole, &run->input, LOWER_RUN, run->tiles->rest));
 	programs->levels = whole->levels;
-	TRY(pass_list_make(&run->context, programs, tile.whole, rest.whole));
+	TRY(pass_list_make(&run->context, programs, tile.whole));
 	TRY(passes_open(run, programs, NULL, &bytes));
 	run->forward->bytes += bytes;
 	if (programs->uses_gemm)
@@ -97,7 +95,10 @@ static enum status find_in(struct worker *worker, const struct joint *joint, uin
 		return STATUS_OK;
 	char *const seed = worker->slab.base + run->passes.programs->workspace;
 	*in = seed;
-	return input_output_read_seed(worker, seed, joint->body->values[value].type);
+	struct type type = *joint->body->values[value].type;
+	if (joint->body->values[value].streamed && worker_fewer_rows(worker))
+		type.shape.dim[0] = worker->rows;
+	return input_output_read_seed(worker, seed, &type);
 }
 
 /* Returns where the rows of out VALUE of the worker's tile go. */
@@ -115,10 +116,9 @@ enum status passes_run_tile(struct worker *worker)
 	const struct run *run = worker->run;
 	const struct pass *pass = current_pass(run);
 	const struct joint_passes *joints = run->passes.joint;
-	const bool full = worker->rows == run->tiles->window;
-	const struct body_part *part = full ? &pass->tile : &pass->rest;
-	const struct program *program = full ? &pass->tile_program : &pass->rest_program;
-	const struct joint *joint = !joints ? NULL : full ? &joints->tile : &joints->rest;
+	const struct body_part *part = &pass->tile;
+	const struct program *program = &pass->tile_program;
+	const struct joint *joint = joints ? &joints->tile : NULL;
 	/* A fold leaves a state and no out, but may use its memory. */
 	char *memory = worker->slab.base + round_up(program->workspace, ARRAY_ALIGN);
 	for (size_t i = 0; i < part->body->in_count; i++)
@@ -130,6 +130,7 @@ enum status passes_run_tile(struct worker *worker)
 	}
 	windows_aim_params(worker);
 	struct evaluation evaluation = {.program = program,
+	                                .rows = worker_fewer_rows(worker),
 	                                .own = joint ? joint->own : NULL,
 	                                .counters = counters,
 	                                .workspace = worker->slab.base,

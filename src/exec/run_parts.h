@@ -48,7 +48,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-/* One size of tile of a forward run, compiled. */
+/* The tile of a forward run, compiled. The last tile may have fewer rows. */
 struct tile_program {
 	struct lowered lowered;
 	struct program program;
@@ -59,7 +59,7 @@ struct tile_program {
 struct forward_pass {
 	struct lowered whole;
 	struct tiles tiles;
-	struct tile_program tile, rest;
+	struct tile_program tile;
 	int64_t bytes; /* of all array storage, params in memory included */
 	struct run_counters *counters;
 };
@@ -249,6 +249,8 @@ enum status worker_run_chunk(void *run, int index, int64_t chunk, struct diags *
 void worker_close(struct worker *worker);
 /* Evaluates on the worker's ins and outs. The caller sets EVALUATION's program, counters, workspace and folds. */
 enum status worker_evaluate(struct worker *worker, struct evaluation *evaluation);
+/* Returns the rows of the current tile if it is the last and has fewer than the others; else 0. */
+int64_t worker_fewer_rows(const struct worker *worker);
 /* Returns where the current tile leaves its state of the reduction; NULL if tiles do not fold. */
 double *worker_state(const struct worker *worker);
 

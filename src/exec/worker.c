@@ -27,13 +27,12 @@ static int64_t wave_bytes(const struct run *run)
 {
 	if (run->gradient)
 		return job_wave_bytes(run->gradient->job);
-	const struct program *tile = &run->forward->tile.program, *rest = &run->forward->rest.program;
+	const struct program *tile = &run->forward->tile.program;
 	if (run->tiles->carries)
 		return wave_window_bytes(tile);
 	if (run->passes.levels)
 		return tiles_wave(run->tiles) ? run->passes.programs->wave : 0;
-	const bool joins = tiles_wave(run->tiles) && (tile->launch_count > 1 || rest->launch_count > 1);
-	return joins ? greater(tile->wave, rest->wave) : 0;
+	return tiles_wave(run->tiles) && tile->launch_count > 1 ? tile->wave : 0;
 }
 
 /* Allocates the blocks that a chunk is read to, and the blocks of its tiles' results. */
@@ -129,6 +128,11 @@ void worker_close(struct worker *worker)
 	if (worker->run->gradient)
 		gradient_close_worker(worker);
 	arena_free(&worker->arena);
+}
+
+int64_t worker_fewer_rows(const struct worker *worker)
+{
+	return worker->rows < worker->run->tiles->window ? worker->rows : 0;
 }
 
 double *worker_state(const struct worker *worker)

@@ -47,13 +47,6 @@ static enum status join_whole(const struct job *job, struct joint_passes *passes
 	return STATUS_OK;
 }
 
-static enum status join_tile(const struct job *job, struct joint *joint, int64_t rows)
-{
-	struct lowered lowered;
-	TRY(lower_tile(&job->context, &lowered, &job->whole, &job->input, LOWER_UNROLLED, rows));
-	return joint_make(&job->context, joint, &lowered, job->options.want_value);
-}
-
 /* Counts the steps of which some pass runs a part on tiles. */
 static enum status count_distinct(const struct job *job, struct joint_passes *passes)
 {
@@ -72,20 +65,21 @@ static enum status count_distinct(const struct job *job, struct joint_passes *pa
 	return STATUS_OK;
 }
 
-/* Makes the bodies and the programs of tiles. Sets *BECAUSE if a tile's body is not like the whole array's. */
-static enum status join_tiles(struct job *job, struct joint_passes *passes, struct because *because)
+/* Makes the body and the programs of a tile. Sets *BECAUSE if a tile's body is not like the whole array's. */
+static enum status join_tile(struct job *job, struct joint_passes *passes, struct because *because)
 {
 	const struct tiles *tiles = &job->tiles;
 	const struct levels *levels = &passes->levels;
-	TRY(join_tile(job, &passes->tile, tiles->window));
-	TRY(tiles->rest ? join_tile(job, &passes->rest, tiles->rest) : STATUS_OK);
-	if (!levels_fit(levels, passes->tile.body) || (tiles->rest && !levels_fit(levels, passes->rest.body))) {
+	struct lowered lowered;
+	TRY(lower_tile(&job->context, &lowered, &job->whole, &job->input, LOWER_UNROLLED, tiles->window));
+	TRY(joint_make(&job->context, &passes->tile, &lowered, job->options.want_value));
+	if (!levels_fit(levels, passes->tile.body)) {
 		because->reason = "a tile's gradient has other operations than the array's";
 		return STATUS_OK;
 	}
 	passes->programs.levels = levels;
 	passes->programs.apart = tiles->windows;
-	TRY(pass_list_make(&job->context, &passes->programs, passes->tile.body, passes->rest.body));
+	TRY(pass_list_make(&job->context, &passes->programs, passes->tile.body));
 	const uint32_t seed = passes->whole.cotangent;
 	if (seed != NO_VALUE && levels->rows[seed])
 		passes->seed = round_up(type_bytes(passes->tile.body->values[seed].type), ARRAY_ALIGN);
@@ -115,7 +109,7 @@ enum status job_cut_passes(struct job *job, const struct lowered *forward, struc
 		struct lowered both = *forward;
 		both.levels = &passes->levels;
 		tiles_cut(&job->tiles, &both, wants);
-		TRY(join_tiles(job, passes, &because));
+		TRY(join_tile(job, passes, &because));
 	}
 	if (job->passes)
 		return STATUS_OK;

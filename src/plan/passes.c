@@ -48,9 +48,12 @@ static void count_steps(struct pass *pass)
 
 /* Makes the rows' part of pass INDEX of BODY, that of a tile, and compiles it. */
 static enum status make_rows(const struct context *context, struct pass_list *list, uint32_t index,
-                             const struct body *body, struct body_part *part, struct program *program)
+                             const struct body *body)
 {
+	struct body_part *part = &list->passes[index].tile;
+	struct program *program = &list->passes[index].tile_program;
 	TRY_ALLOC(levels_rows(list->levels, body, index + 1, context->arena, part), context->diags);
+	part->body->cut = !list->apart; /* all windows have equally many rows */
 	TRY(program_compile(context, program, part->body, NULL, NULL));
 	int64_t bytes = round_up(program->workspace, ARRAY_ALIGN);
 	for (size_t k = 0; k < part->body->out_count; k++)
@@ -65,14 +68,12 @@ static enum status make_rows(const struct context *context, struct pass_list *li
 }
 
 static enum status make_pass(const struct context *context, struct pass_list *list, uint32_t index,
-                             const struct body *tile, const struct body *rest)
+                             const struct body *tile)
 {
 	struct pass *pass = &list->passes[index];
 	int64_t state = 0;
 	TRY(list_folds(context, list->levels, index + 1, pass));
-	TRY(make_rows(context, list, index, tile, &pass->tile, &pass->tile_program));
-	if (rest)
-		TRY(make_rows(context, list, index, rest, &pass->rest, &pass->rest_program));
+	TRY(make_rows(context, list, index, tile));
 	TRY_ALLOC(levels_between(list->levels, index + 1, context->arena, &pass->between), context->diags);
 	TRY(program_compile(context, &pass->between_program, pass->between.body, NULL, NULL));
 	for (uint32_t i = 0; i < pass->fold_count; i++)
@@ -84,15 +85,14 @@ static enum status make_pass(const struct context *context, struct pass_list *li
 	return STATUS_OK;
 }
 
-enum status pass_list_make(const struct context *context, struct pass_list *list, const struct body *tile,
-                           const struct body *rest)
+enum status pass_list_make(const struct context *context, struct pass_list *list, const struct body *tile)
 {
 	const struct levels *levels = list->levels;
 	list->count = levels_passes(levels);
 	list->passes = arena_array(context->arena, list->count, sizeof *list->passes);
 	TRY_ALLOC(list->passes, context->diags);
 	for (uint32_t i = 0; i < list->count; i++)
-		TRY(make_pass(context, list, i, tile, rest));
+		TRY(make_pass(context, list, i, tile));
 	for (uint32_t i = 0; i < levels->value_count; i++)
 		list->results = saturated_add(list->results, pass_list_result(list, i));
 	return STATUS_OK;

@@ -7,8 +7,8 @@
 #include "ir/levels.h"
 
 struct pass {
-	struct body_part tile, rest, between;
-	struct program tile_program, rest_program, between_program;
+	struct body_part tile, between;
+	struct program tile_program, between_program;
 	const struct fold **folds; /* in the order of tile_program's states */
 	uint32_t fold_count;
 	int64_t steps; /* number of steps of which the pass runs a part forward */
@@ -30,11 +30,10 @@ struct pass_list {
 };
 
 /*
- * Makes the programs of list->levels for the bodies of a TILE and of the REST, NULL if there is none. The caller has set
- * list->levels and list->apart, and the rest of LIST to zero.
+ * Makes the programs of list->levels for the body of a TILE. The caller has set list->levels and list->apart, and the rest
+ * of LIST to zero.
  */
-enum status pass_list_make(const struct context *context, struct pass_list *list, const struct body *tile,
-                           const struct body *rest);
+enum status pass_list_make(const struct context *context, struct pass_list *list, const struct body *tile);
 /* True if out K of a tile's program in PASS lies in LIST's workspace: that of a fold, or if outs are apart. */
 bool pass_out_apart(const struct pass_list *list, const struct pass *pass, size_t k);
 /* Returns the bytes of RESULT, a value of the body of LIST's levels that a part leaves to others. */
@@ -42,9 +41,9 @@ int64_t pass_list_result(const struct pass_list *list, uint32_t result);
 /* Returns the bytes of out K of BODY as an array. */
 int64_t pass_out_bytes(const struct body *body, size_t k);
 
-/* A gradient in passes: the joint bodies of the whole array, a tile and the rest, and their programs. */
+/* A gradient in passes: the joint bodies of the whole array and of a tile, and their programs. */
 struct joint_passes {
-	struct joint whole, tile, rest;
+	struct joint whole, tile;
 	struct levels levels;
 	struct pass_list programs;
 	int64_t seed;     /* bytes of a tile's rows of the cotangent; 0 if it has none */
