@@ -247,20 +247,23 @@ EXPORTED int execvp(const char *file, char *const *arguments)
 	return library.execvpe(file, arguments, environ);
 }
 
-/* Returns how many arguments FIRST and those of LIST before NULL are. */
-static size_t count_arguments(const char *first, va_list list)
+/*
+ * Runs FILE by EXECUTE, with the arguments FIRST and those of LIST up to NULL. The environment is this process's or, if
+ * ITS_OWN, the argument after NULL.
+ */
+static int execute_list(int (*execute)(const char *, char *const *, char *const *), const char *file, const char *first,
+                        va_list *list, bool its_own)
 {
+	va_list counted;
 	size_t count = 0;
-	for (const char *argument = first; argument; argument = va_arg(list, const char *))
+	va_copy(counted, *list);
+	for (const char *argument = first; argument; argument = va_arg(counted, const char *))
 		count++;
-	return count;
-}
-
-/* Writes FIRST, those of LIST and their NULL to ARGUMENTS. */
-static void copy_arguments(char **arguments, const char *first, va_list list)
-{
-	for (const char *argument = first; (*arguments++ = (char *)(uintptr_t)argument);)
-		argument = va_arg(list, const char *);
+	va_end(counted);
+	char *arguments[count + 1], **to = arguments;
+	for (const char *argument = first; (*to++ = (char *)(uintptr_t)argument);)
+		argument = va_arg(*list, const char *);
+	return execute(file, arguments, its_own ? va_arg(*list, char *const *) : environ);
 }
 
 EXPORTED int execl(const char *path, const char *first, ...)
@@ -268,12 +271,9 @@ EXPORTED int execl(const char *path, const char *first, ...)
 	va_list list;
 	end_for_call("execl");
 	va_start(list, first);
-	char *arguments[count_arguments(first, list) + 1];
+	const int result = execute_list(library.execve, path, first, &list, false);
 	va_end(list);
-	va_start(list, first);
-	copy_arguments(arguments, first, list);
-	va_end(list);
-	return library.execve(path, arguments, environ);
+	return result;
 }
 
 EXPORTED int execlp(const char *file, const char *first, ...)
@@ -281,12 +281,9 @@ EXPORTED int execlp(const char *file, const char *first, ...)
 	va_list list;
 	end_for_call("execlp");
 	va_start(list, first);
-	char *arguments[count_arguments(first, list) + 1];
+	const int result = execute_list(library.execvpe, file, first, &list, false);
 	va_end(list);
-	va_start(list, first);
-	copy_arguments(arguments, first, list);
-	va_end(list);
-	return library.execvpe(file, arguments, environ);
+	return result;
 }
 
 EXPORTED int execle(const char *path, const char *first, ...)
@@ -294,13 +291,9 @@ EXPORTED int execle(const char *path, const char *first, ...)
 	va_list list;
 	end_for_call("execle");
 	va_start(list, first);
-	char *arguments[count_arguments(first, list) + 1];
+	const int result = execute_list(library.execve, path, first, &list, true);
 	va_end(list);
-	va_start(list, first);
-	copy_arguments(arguments, first, list);
-	char *const *variables = va_arg(list, char *const *);
-	va_end(list);
-	return library.execve(path, arguments, variables);
+	return result;
 }
 
 EXPORTED int daemon(int stays, int keeps)
