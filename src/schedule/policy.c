@@ -6,6 +6,8 @@
 
 #include <assert.h>
 #include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/checked.h"
@@ -254,10 +256,7 @@ struct spelling {
 	ptrdiff_t count;
 };
 
-/*
- * Returns how the LENGTH bytes at TEXT name a policy: every:3, every=3, every(3) or every-3. sqrt(N) is sqrt: N is what its
- * name says.
- */
+/* Returns how the LENGTH bytes at TEXT name a policy: every:3, every=3, every(3) or every-3. */
 static struct spelling spelling_of(const char *text, size_t length)
 {
 	const size_t name = strcspn(text, ":=(+");
@@ -265,8 +264,6 @@ static struct spelling spelling_of(const char *text, size_t length)
 	const struct spelling bare = {length, length, -1};
 	if (name < length && text[name] == '(') {
 		spelling.count--;
-		if (length == strlen("sqrt(N)") && !memcmp(text, "sqrt(N)", length))
-			spelling.count = -1;
 		return text[length - 1] == ')' ? spelling : bare;
 	}
 	if (name < length)
@@ -282,18 +279,39 @@ static struct spelling spelling_of(const char *text, size_t length)
 }
 
 /*
- * Returns a copy of TEXT in which other names and spellings of policies are ours, or NULL if out of memory. Ours are
- * shorter, so the copy fits the bytes of TEXT.
+ * Sets TO to what the LENGTH bytes at TEXT are in the names of the table if they are sqrt of something: every:5 for sqrt(20),
+ * sqrt for sqrt(N), where N is what its name says. Returns false if they are not.
+ */
+static bool in_steps(const char *text, size_t length, char to[static 32])
+{
+	char steps[20] = "";
+	const size_t digits = length - strlen("sqrt()");
+	if (length <= strlen("sqrt()") || digits >= sizeof steps || memcmp(text, "sqrt(", 5) || text[length - 1] != ')')
+		return false;
+	memcpy(steps, text + 5, digits);
+	const long long count = strspn(steps, "0123456789") == digits ? strtoll(steps, NULL, 10) : 0;
+	if (count > 0)
+		sprintf(to, "every:%lld", (long long)ceil(sqrt((double)count)));
+	else if (!strcmp(steps, "N"))
+		strcpy(to, "sqrt");
+	return count > 0 || !strcmp(steps, "N");
+}
+
+/*
+ * Returns a copy of TEXT in which other names and spellings of policies are ours, or NULL if out of memory. Ours are no
+ * longer, so the copy fits the bytes of TEXT.
  */
 static char *in_our_names(const char *text, struct arena *arena)
 {
 	char *copy = arena_strndup(arena, text, strlen(text)), *to = copy;
 	for (const char *at = copy; copy; at++) {
 		const size_t length = strcspn(at, "+");
-		const struct spelling spelling = spelling_of(at, length);
+		char steps[32];
+		const bool counted = in_steps(at, length, steps);
+		const struct spelling spelling = counted ? (struct spelling){length, 0, -1} : spelling_of(at, length);
 		const enum policy_kind kind = policy_find(at, spelling.length);
-		const char *name = kind < POLICY_COUNT ? policy_table[kind].name : at, *end = at + length;
-		const size_t named = kind < POLICY_COUNT ? strlen(name) : spelling.length;
+		const char *name = counted ? steps : kind < POLICY_COUNT ? policy_table[kind].name : at, *end = at + length;
+		const size_t named = counted || kind < POLICY_COUNT ? strlen(name) : spelling.length;
 		assert(named <= spelling.length);
 		memmove(to, name, named);
 		to += named;
