@@ -4,6 +4,9 @@
  *
  * Steps have one form if they have one body, of which the same outs are live, and the same cotangents come and are
  * wanted. They differ in their particulars (ir/body.h) alone.
+ *
+ * A program may write over the arrays that it owns: residuals that are part of no state, and cotangents. If something
+ * else holds a cotangent, the program backward_shared runs, which leaves cotangents as they are.
  */
 #ifndef COMPILE_COMPILED_H
 #define COMPILE_COMPILED_H

@@ -7,9 +7,9 @@
  * A reshape is no launch if its result and its input can be one array: then one is the other's alias, and who reads or
  * makes the alias reads or makes that array.
  *
- * A gather, such as laplacian or roll, makes each element from others of an array. It joins the group of its result's shape
- * unless that group makes the array, which must be whole before. Every other live instruction is a launch of its own
- * over whole arrays.
+ * A gather, such as laplacian or roll, makes each element from others of an array (op_gather_get). It joins the group
+ * of its result's shape unless that group makes the array, which must be whole before. So v + 0.1 * laplacian(v) is
+ * one walk over the rows. Every other live instruction is a launch of its own over whole arrays.
  */
 
 #include "compile/compiler.h"

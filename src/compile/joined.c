@@ -8,8 +8,16 @@
  *     scaled, masked   group                   scores by lines; the mask
  *     probabilities    call softmax            by lines
  *
- * Only a stack of products may come first; an operation along the last axis and a group may stand anywhere. Invariant: what
- * a joined launch reads otherwise than by lines is live to the last of them, and is none of their results.
+ * Only a stack of products may come first; an operation along the last axis and a group may stand anywhere. A product
+ * by one matrix is joined with no launch: that saved no time (bench/RESULTS.md, "What was tried"). `--dump plan`
+ * shows which launches are joined.
+ *
+ * Joined launches may write over each other's results, which then have one array in the plan (places.c). That relies
+ * on their order: a launch reads a line of an array before it writes the same line. No launch writes over the right
+ * factor of the products, since each block of lines reads the whole factor.
+ *
+ * Invariant: an array that a joined launch does not read by lines is live to the last of them, and is none of their
+ * results.
  */
 #include "compile/compiler.h"
 

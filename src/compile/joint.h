@@ -3,6 +3,9 @@
  * of cotangents over rows are folds of it, as those of the forward pass are, so passes run it (ir/levels.h). Nothing is
  * recomputed: what a checkpoint region recomputes is the value that the recording part made.
  *
+ * The gradient of a param has two kinds of parts. A sum over rows is a fold, and is added once. The part that a
+ * product makes is added tile by tile in the last pass.
+ *
  *     ins     the input; the cotangent of the output, if anything reads it
  *     outs    the value, if it is wanted; the gradient of the input
  */

@@ -1,6 +1,9 @@
 /*
  * The parts of a program: launches, kernel ops, and the frame, a table of pointers to arrays.
  * Only the compiler and the evaluator (exec/evaluate.c) know them.
+ *
+ * Launches and kernel ops are small: fields of different kinds share bytes. A reader of a field of one kind checks
+ * the kind first.
  */
 #ifndef COMPILE_LAUNCH_H
 #define COMPILE_LAUNCH_H

@@ -35,7 +35,10 @@ struct naming {
 	const struct naming *next;
 };
 
-/* A written-out chain has several values and instructions a stage, so the fields of different kinds share bytes. */
+/*
+ * A written-out chain has several values and instructions a stage, so the fields of different kinds share bytes, here
+ * and in struct instr. A reader of a field of one kind checks the kind first.
+ */
 struct value {
 	const struct type *type; /* F32, F64 or BITS; interned: within a lowering one pointer, except of kept values */
 	enum dtype dtype : 8;    /* the logical dtype: f16 and bf16 are held as F32 */

@@ -9,6 +9,9 @@
  *
  * A NORM is a fold in one pass: it makes statistics. In later passes it makes rows of them. So is a derivative that
  * folds. A forward run has such a body, and a gradient has one (compile/joint.h).
+ *
+ * If no value with rows depends on a fold, a forward run reads its input once, and the stages after the fold run
+ * once. A derivative of the fold may read all rows again, so the gradient of such a chain may have more passes.
  */
 #ifndef IR_LEVELS_H
 #define IR_LEVELS_H

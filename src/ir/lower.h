@@ -59,7 +59,10 @@ struct step {
 	uint32_t id;          /* from 0, in the order in which distinct steps first run */
 };
 
-/* The functions below take STEP, and a part of its body or of the bodies that linearisation makes of it. */
+/*
+ * The functions below take STEP, and a part of its body or of the bodies that linearisation makes of it. They give
+ * the particulars of STEP, which its body lacks since steps share it (share_body.c).
+ */
 
 /* Returns the slot of PORT, a PORT_SLOT or a cotangent that the backward pass makes. */
 static inline uint32_t step_slot(const struct step *step, const struct port *port)

@@ -2,6 +2,8 @@
  * One body for all steps that differ in their particulars alone (struct particulars). A chain that is written out has
  * as many steps as stages. Most have the same few bodies, so each of these is linearised and compiled once.
  *
+ * So a stage of a written-out chain takes hundreds of bytes, not thousands. tests/scripts/check-memory bounds them.
+ *
  * The draft's body lies in the scratch arena. Its particulars are moved to the step, and its parts are then kept once
  * each by their bytes. What two steps share is never written again.
  *

@@ -196,7 +196,10 @@ struct chain {
  * declaration is wrong; STATUS_LIMIT beyond MAX_OPERATIONS (a loop's body counts once), MAX_INHERITED or MAX_DIMS.
  */
 enum status chain_resolve(const struct context *context, struct chain *chain, const struct syntax *syntax);
-/* Parses and resolves SOURCE, which must outlive CHAIN, and frees the rest of the syntax tree. */
+/*
+ * Parses and resolves SOURCE, which must outlive CHAIN. Frees the parts of the syntax tree that CHAIN does not need,
+ * since tests/scripts/check-memory bounds the bytes of a stage.
+ */
 enum status chain_read(const struct context *context, struct chain *chain, const struct source *source);
 /* Writes CHAIN as text, for --dump chain: params, then nodes, without operations' arguments and bodies of defs. */
 void chain_dump(const struct chain *chain, diag_write *write, void *context);

@@ -1,4 +1,13 @@
-/* The programs of a run in passes (ir/levels.h), and the bytes that they need. */
+/*
+ * The programs of a run in passes (ir/levels.h), and the bytes that they need.
+ *
+ * A tile is the block by which a whole array folds (fold_blocks in ops/fold.c). So passes give the bits of the whole
+ * array, and `grad --value` those of `run` (tests/scripts/check-passes).
+ *
+ * If rows meet their neighbours too, a pass runs on windows (plan/tiles.h). All passes have the same windows, as deep
+ * as all stages reach. A gradient reaches as far as the stages do to both sides, since the result of a fold is the
+ * same for all rows. The last window owns all rows that are left. So does the last block of a whole array.
+ */
 #ifndef PLAN_PASSES_H
 #define PLAN_PASSES_H
 
