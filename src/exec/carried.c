@@ -9,8 +9,9 @@
  *                                      [-----------]
  *                                              [-----------]
  *
- * Before the run, a walk of the program on arrays that nothing reads tells whether the wave can carry its rows, and how
- * many rows windows must have in common for it.
+ * Before the run, a walk of the program on arrays that nothing reads finds whether the wave can carry its rows, and
+ * how many rows windows must have in common for it. If a launch other than a group runs, such as a product, no rows
+ * are carried: windows overlap, and each computes all of its rows.
  *
  * Invariant: a chunk reads each row once, in order, and writes each of its own once, in order.
  */

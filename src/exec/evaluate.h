@@ -7,8 +7,9 @@
 #include "programs/programs.h"
 
 /*
- * What products of few rows have added to a param's gradient since the block began: a sum of the param's type and shape,
- * over ROWS rows. SUM is undefined if these are 0. A block of BLOCK_ROWS rows or more is added to the long sum.
+ * What products of few rows have added to a param's gradient since the block began: a sum of the param's type and
+ * shape, over ROWS rows. SUM is undefined if these are 0. A block of BLOCK_ROWS rows or more is added to the long
+ * sum. An image in a journal has the block too.
  */
 struct block_sum {
 	void *sum;
@@ -71,8 +72,9 @@ struct turns {
 };
 
 /*
- * Additions to gradients that wait for the next call of a program, which hides their time. Nothing else is added before.
- * Their arrays lie in the memory of the program (struct program_call).
+ * Additions to gradients that wait for the next call of a program, which hides their time. Any other addition to a
+ * gradient, and any read of one, makes these additions first. Their arrays lie in the memory of the program (struct
+ * program_call).
  */
 struct deferred {
 	struct deferred_addition {

@@ -8,6 +8,11 @@
  *
  * Invariant: all ranks run the same launches on arrays at the same offsets. So they count the same rows, and exchange
  * the same arrays at the same launches. An array at an end of the whole is counted as if rows followed there.
+ * Measured costs would give ranks different schedules, so with them no rows are exchanged (struct tile_wants, alike).
+ *
+ * A sum over rows goes by blocks of a tile (struct tiles, sum_block), also if one process has the whole array. Each
+ * rank adds its blocks to the state of the ranks before it. The last rank adds the sum to the gradient of a param. A
+ * loss goes from rank to rank in the same way, by its own pieces.
  */
 #ifndef EXEC_NEIGHBOURS_H
 #define EXEC_NEIGHBOURS_H
@@ -35,7 +40,10 @@ struct neighbours {
 
 /* Begins the tile from row TILE_ROW on, of which no array is counted yet. */
 void neighbours_begin(struct neighbours *n, int64_t tile_row);
-/* Says that ARRAY has been written elsewhere than by a launch. It has all rows of the window if RIGHT, else its own alone. */
+/*
+ * Records that ARRAY has been written elsewhere than by a launch. Each hook that writes an array of the slab calls
+ * it. ARRAY has all rows of the window if RIGHT, else its own alone.
+ */
 void neighbours_written(struct neighbours *n, const void *array, bool right);
 /* Says that array TO is a copy of FROM. */
 void neighbours_copied(struct neighbours *n, const void *to, const void *from);

@@ -1,6 +1,9 @@
 /*
  * A wave: groups of kernel ops that wait, and then run together over a few rows at a time. So what one group makes is
  * still in the second-level cache when the next reads it. Iterations of a loop and steps of a schedule join one wave.
+ *
+ * A wave knows groups by the arrays that they read and write. It knows neither steps nor loops, and the machine knows
+ * no waves. So a hook or a launch that reads or writes an array in another way calls wave_run first.
  */
 #ifndef EXEC_WAVE_H
 #define EXEC_WAVE_H
