@@ -1,5 +1,6 @@
 /*
  * Streams of arrays: npy, text, csv and raw, read and written in pieces of any size, in C order, as float or double.
+ * Arrays in the memory of a caller of libckptc are one more format (FORMAT_MEMORY).
  *
  * The end of text and csv gives their shape (io/read_text.c). The reader holds two other kinds of arrays whole. The end of
  * raw values from a pipe without --shape gives their shape. An npy array in Fortran order is transposed if that order

@@ -1,7 +1,8 @@
 /*
- * Calls of the system that take a path of the user. A relative path begins at the working directory in which the program
- * began. A shared object of --program may change that of the process, and the umask. So io_hold_directory keeps both before
- * such an object is loaded. No other file makes these calls. They return what the calls of the system return, and set errno.
+ * Calls of the system that take a path of the user. A relative path begins at the working directory in which the
+ * program began. A shared object of --program may change that of the process, and the umask. So io_hold_directory
+ * keeps both before such an object is loaded. No other file makes these calls (tests/scripts/check-exits). They
+ * return what the calls of the system return, and set errno.
  */
 #ifndef IO_PATHS_H
 #define IO_PATHS_H
@@ -18,9 +19,10 @@ bool io_hold_directory(void);
 /* Returns the descriptor of that directory, or AT_FDCWD. */
 int io_directory(void);
 /*
- * Moves the standard streams to descriptors that io_standard returns. Afterwards descriptor 0 is empty, and 1 is standard
- * error, as 2 is: what a shared object reads and writes there leaves input and output alone. Paths such as /dev/stdin mean
- * the streams that were moved. Returns false and sets errno on failure.
+ * Moves the standard streams to descriptors that io_standard returns. Afterwards descriptor 0 is empty, and 1 is
+ * standard error, as 2 is: what a shared object reads and writes there leaves input and output alone. So other files
+ * ask io_standard for the descriptors of these streams. Paths such as /dev/stdin mean the streams that were moved.
+ * Returns false and sets errno on failure.
  */
 bool io_hold_standard(void);
 /* Returns the descriptor of standard stream NUMBER: 0, 1 or 2. It is async-signal-safe. */

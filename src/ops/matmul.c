@@ -3,6 +3,10 @@
  * A is the left factor (dot's operand); linear transposes B unless it is a vector. A stack is
  * computed matrix by matrix. If B is one matrix for the whole stack, the stack of A is one tall
  * matrix. The gradient of a broadcast factor is summed over the stack, in order.
+ *
+ * Stacks of products, such as attention's, are sparse (struct product): they skip the zeros that a masked softmax
+ * leaves, if the other factor is finite. A product by one matrix is not, since its tiles would decide what is
+ * skipped.
  */
 #include <math.h>
 #include <string.h>

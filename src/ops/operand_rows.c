@@ -11,6 +11,9 @@
  * would cost too much. Then the thread multiplies the block, where it lies, by A', and transposes the result.
  *
  * The derivative by the operand is made in blocks of whole rows. Each block is written while it is in the cache.
+ *
+ * Invariant: the bits are those of a matrix in memory. PRODUCT_DEPTH products end a chain of additions of our kernel,
+ * and OpenBLAS computes no product by blocks.
  */
 #include <sched.h>
 #include <stdatomic.h>

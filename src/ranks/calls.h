@@ -1,6 +1,7 @@
 /*
- * What a module of ranks exports, as `ckptc_rank_calls`. The program opens the module when a launcher has started it
- * as one of several processes. So the program itself depends on no MPI, and its start loads none.
+ * What a module of ranks exports, as `ckptc_rank_calls`. The program opens the module only if the environment shows
+ * that a launcher has started it as one of several processes (ranks_launched). So the program itself depends on no
+ * MPI, and its start loads none. A second binary would do as well, but two programs would have to be kept alike.
  *
  * All functions but fail may wait. A function that returns a bool returns false once a rank has called fail. Then
  * the only calls that may follow are fail, settle and stop. Several threads may call send, receive, good and fail at once.
