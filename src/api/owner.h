@@ -1,6 +1,9 @@
 /*
  * What every object of the library begins with: its memory and its messages. An object is one block of its allocator.
  * All else that lives as long is in its arena. So a failed call frees what it made at one place.
+ *
+ * The library has no way of its own to plan or to run. It converts the structs of its caller to those of plan/spec.h,
+ * plan/job.h and exec/run.h, and diagnostics to struct ckptc_error. The command calls the same functions.
  */
 #ifndef API_OWNER_H
 #define API_OWNER_H

@@ -2,6 +2,9 @@
  * What all ranks of a command have in common: the facts that they compare right after the start (ranks/ranks.h). Options
  * come from options.def, so a new one is compared unless its row says OWN.
  *
+ * If each rank reads a value for itself, and the value decides which messages are sent, it must be a fact
+ * here. Otherwise a rank could wait for ever for a message that no rank sends.
+ *
  * Files are compared where ranks have them, since rank 0 alone reads params. On one machine they must be one file. On
  * several machines they have equal sizes, and equal bytes at some places.
  */

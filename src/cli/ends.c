@@ -2,8 +2,10 @@
  * Ends of the process other than a return from main. Handlers of signals and of exit find what they need in variables of
  * this file, since they get no argument.
  *
- * An end in a function of a shared object is a failure of that object: a fault, a signal that the process sends itself, or
- * a call of a function of cli/interposed.c. Other signals end the command as if it had no handler, but leave no temporaries.
+ * An end in a function of a shared object is a failure of that object: a fault, a signal that the process sends
+ * itself, or a call of a function of cli/interposed.c. Other signals end the command as if it had no handler, but
+ * leave no temporaries. One end has no handler: a system call of the object, past the C library, that ends the
+ * process.
  */
 #include "cli/ends.h"
 
