@@ -1,6 +1,11 @@
 /*
  * Steps of a shared object. Its functions are called as they are, with the arrays where they lie, so a call costs little
  * more than a call of a function. programs/guard.h puts back what they change.
+ *
+ * The object runs in the process of ckptc, since a call must not take longer than a microsecond. A parent process
+ * that supervises would see every end of the object's process. But signals, the exit status and locks would belong to
+ * the wrong process: a journal could stay locked after its command was killed. So calls have guards, cli/ends.c
+ * handles the ends, cli/interposed.c replaces functions of the C library, and watch.c looks for calls that take long.
  */
 #include <dlfcn.h>
 #include <errno.h>
