@@ -1,6 +1,6 @@
 /*
  * A forward run: the chain is one body, compiled for a tile, and a tile is one evaluation of its program. If
- * tiles fold, the program of a tile ends at the fold. The instructions after it run once (exec/reduction.h).
+ * tiles fold, each pass has a program of a tile (exec/passes.h).
  */
 #include <string.h>
 
@@ -23,9 +23,6 @@ static enum status compile_tile(struct run *run)
 		TRY(lower_tile(&run->context, &tile->lowered, &forward->whole, &input, LOWER_RUN, run->tiles->window));
 	tile->lowered.whole->cut = run->tiles->rest > 0;
 	const struct body *body = tile->lowered.whole;
-	if (run->tiles->folds)
-		body = reduction_head(body, forward->whole.fold, run->context.arena);
-	TRY_ALLOC(body, run->context.diags);
 	tile->passes = body->values[body->outs[0].value].from == FROM_PORT;
 	return program_compile(&run->context, &tile->program, body, NULL, NULL);
 }
@@ -76,10 +73,20 @@ static enum status compile_window(struct run *run, struct tile_wants wants)
 	}
 }
 
+/* Opens the team: the workers or, if there is one, the threads that share SHARED on its tiles. NULL: no threads do. */
+static enum status open_forward_team(struct run *run, const struct program *shared)
+{
+	const int workers = run->tiles->workers, threads = run->options->job.threads;
+	const int64_t each = workers > 1 || !shared ? 0 : round_up(shared->member, ARRAY_ALIGN);
+	const int members = workers > 1 || !shared ? workers : team_members(threads, shared->widest, each);
+	run->forward->bytes += (members - 1) * each;
+	return team_open(&run->team, members, each, run->context.allocator, run->context.diags);
+}
+
 enum status forward_prepare(struct run *run)
 {
 	struct forward_pass *forward = run->forward;
-	const struct program *program = &forward->tile.program;
+	const struct program *shared = &forward->tile.program;
 	struct portion portion = run->options->job.portion;
 	*forward = (struct forward_pass){.bytes = run->params->bytes, .counters = forward->counters};
 	open_input_part(run, &portion);
@@ -90,18 +97,13 @@ enum status forward_prepare(struct run *run)
 	run->tiles = &forward->tiles;
 	TRY(stored_operands_open(run, forward->whole.whole));
 	TRY(params_check(run->params, forward->whole.whole, NULL, run->chain, run->context.diags));
-	if (run->tiles->passes && run->tiles->block)
-		return passes_open_forward(run);
-	TRY(compile_window(run, wants));
-	if (run->tiles->folds)
-		TRY(reduction_open(&run->context, &run->reduction, &forward->whole, true, &forward->bytes));
-	if (program->uses_gemm || run->reduction.program.uses_gemm)
+	TRY(run->tiles->folds ? passes_open_forward(run) : compile_window(run, wants));
+	const struct pass_list *list = run->passes.programs;
+	if (list)
+		shared = list->count == 1 ? &list->passes[0].tile_program : NULL;
+	if (list ? list->uses_gemm : shared->uses_gemm)
 		TRY(blas_load(run->options->job.threads, run->context.diags));
-	const int workers = run->tiles->workers, threads = tiles_members(run->tiles, run->options->job.threads);
-	const int64_t each = workers > 1 ? 0 : round_up(program->member, ARRAY_ALIGN);
-	const int members = workers > 1 ? workers : team_members(threads, program->widest, each);
-	forward->bytes += (members - 1) * each;
-	return team_open(&run->team, members, each, run->context.allocator, run->context.diags);
+	return open_forward_team(run, shared);
 }
 
 enum status forward_open_worker(struct worker *worker, int64_t *slab, size_t *ports)
@@ -145,9 +147,7 @@ enum status forward_run_tile(struct worker *worker)
 	                                                                        .counters = counters,
 	                                                                        .workspace = worker->slab.base,
 	                                                                        .skipped = worker->skipped,
-	                                                                        .unfinished = &worker->run->unfinished,
-	                                                                        .fold = worker_state(worker),
-	                                                                        .fold_ends = true});
+	                                                                        .unfinished = &worker->run->unfinished});
 	wave_run(worker->wave);
 	return status;
 }

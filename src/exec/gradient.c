@@ -34,7 +34,7 @@ static enum status on_call(void *context, const struct machine_call *call)
 	                                                 .counters = call->counters,
 	                                                 .workspace = worker->slab.base + call->workspace,
 	                                                 .fold = swept ? worker_state(worker) : NULL,
-	                                                 .fold_ends = worker->run->reduction.passes}));
+	                                                 .fold_ends = passes_end(worker->run)}));
 	if (call->kind == CALL_BACKWARD)
 		return gradient_events_step(worker->run, call->step, worker->diags);
 	if (worker->walk.recompute.hashes) {
@@ -138,10 +138,10 @@ enum status gradient_prepare(struct run *run)
 	if (job->tile.compiled.uses_gemm || (job->passes && job->passes->programs.uses_gemm))
 		TRY(blas_load(run->options->job.threads, context->diags));
 	TRY(turns_open(run));
-	if (job->tiles.folds)
-		TRY(reduction_open(context, &run->reduction, &job->forward, run->options->value != NULL, &bytes));
 	if (job->passes)
 		TRY(passes_open(run, &job->passes->programs, job->passes, &bytes));
+	else if (job->tiles.folds && run->options->value)
+		TRY(passes_open_levels(run, job->forward.levels, NULL, &bytes));
 	TRY(input_output_load_cotangent(run));
 	TRY(gradient_events_open(run));
 	allocator_trim();
@@ -208,7 +208,7 @@ enum status gradient_run_tile(struct worker *worker)
 	if (walk->recompute.hashes)
 		state_hashes_begin(&walk->recompute);
 	TRY(trace_tile(worker, false));
-	if (run->passes.levels) {
+	if (run->passes.joint) {
 		TRY(passes_run_tile(worker));
 		return trace_tile(worker, true);
 	}

@@ -63,7 +63,7 @@ static enum status read_cotangent(const struct run *run, int64_t first, void *to
 enum status input_output_read_seed(const struct worker *worker, void *to, const struct type *type)
 {
 	const struct run *run = worker->run;
-	const bool sliced = run->tiles->tiled && !run->tiles->folds;
+	const bool sliced = run->tiles->tiled && run->tiles->output_row > 0;
 	const int64_t row = sliced && !run->tiles->flat ? shape_count(&type->shape) / type->shape.dim[0] : 1;
 	return read_cotangent(run, sliced ? worker->first_row * row : 0, to, type, worker->diags);
 }
@@ -124,7 +124,7 @@ enum status input_output_exchange(void *context, enum machine_input_output which
 		return input_output_read_seed(worker, at, type);
 	else if (!run->tiles->tiled)
 		return writer_write(run->options->value, at, type->dtype, shape_count(&type->shape), worker->diags);
-	else if (!run->tiles->folds) /* a tile that folds has left a state instead */
+	else if (run->tiles->output_row > 0) /* else a tile has left a state instead */
 		input_output_copy_owned(worker, tile_in(worker, worker->value, run->tiles->output_row), at, type);
 	return STATUS_OK;
 }
@@ -189,7 +189,7 @@ size_t input_output_rows(const struct worker *worker, int64_t chunk, struct spil
 	if (run->gradient->options->gradient)
 		rows[count++] =
 			(struct spill_piece){worker->gradient, (size_t)(tiles_rows_of(tiles, chunk) * tiles->input_row)};
-	if (worker->value && !tiles->folds)
+	if (worker->value && tiles->output_row > 0)
 		rows[count++] =
 			(struct spill_piece){worker->value, (size_t)(tiles_owned_output(tiles, chunk).count * tiles->output_row)};
 	return count;
@@ -204,7 +204,7 @@ enum status input_output_put_rows(struct worker *worker, int64_t chunk, struct d
 	                                   tiles->input_row};
 	if (gradient && passes_write(run))
 		TRY(write_rows(run, gradient, &run->input, &rows, diags));
-	if (!worker->value || tiles->folds || !passes_write(run) || tiles->output_row == 0)
+	if (!worker->value || !passes_write(run) || tiles->output_row == 0)
 		return STATUS_OK;
 	const struct owned_rows owned = tiles_owned_output(tiles, chunk);
 	const char *value = worker->value + (run->forward ? owned.first * tiles->output_row : 0);
@@ -221,16 +221,11 @@ enum status input_output_write_rows(struct run *run, int64_t first, int64_t coun
 enum status input_output_write_chunk(struct worker *worker, int64_t chunk, struct diags *diags)
 {
 	struct run *run = worker->run;
-	const struct tiles *tiles = run->tiles;
 	TRY(input_output_put_rows(worker, chunk, diags));
-	if (!tiles->folds && !passes_fold(run))
+	if (!passes_fold(run))
 		return STATUS_OK;
 	TRY(shares_get_state(run, chunk));
-	for (int64_t tile = 0; tiles->folds && tile < tiles_of(tiles, chunk); tile++)
-		fold_add(instr_fold(run->reduction.fold), run->reduction.state, worker->states + tile * tiles->state,
-		         run->reduction.count);
-	if (passes_fold(run))
-		passes_add_chunk(worker, chunk);
+	passes_add_chunk(worker, chunk);
 	return shares_pass_state(run, chunk);
 }
 
@@ -296,7 +291,7 @@ enum status input_output_begin_array(struct run *run)
 	if (run->gradient)
 		return windows_begin(run);
 	run->read_anywhere |= seekable && (run->input_part.part || several);
-	run->write_anywhere = several && !run->tiles->folds && writer_seekable(run->options->value);
+	run->write_anywhere = several && writer_seekable(run->options->value);
 	TRY(reach_window(run));
 	TRY(windows_begin(run));
 	return run->passes.levels ? STATUS_OK : input_output_begin_outputs(run, run->context.diags);
@@ -317,11 +312,6 @@ enum status input_output_end_array(struct run *run)
 	if (!run->outputs_begun &&
 	    shares_rows(run)) /* a rank without a chunk: where the next array goes follows from this one */
 		TRY(input_output_begin_outputs(run, diags));
-	if (value && run->tiles->folds) {
-		const struct type *type = &run->reduction.output;
-		const void *out = reduction_finish(&run->reduction, run->bound, run->options->flush_denormals);
-		TRY(writer_write(value, out, type->dtype, shape_count(&type->shape), diags));
-	}
 	if (gradient)
 		TRY(writer_end(gradient, diags));
 	if (value)

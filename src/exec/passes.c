@@ -14,7 +14,15 @@ bool passes_fold(const struct run *run) { return run->passes.levels && current_p
 bool passes_write(const struct run *run)
 {
 	const struct passes *passes = &run->passes;
-	return !passes->levels || (passes->levels->last && passes->current + 1 == passes->programs->count);
+	if (!passes->levels || (run->gradient && !passes->joint)) /* a schedule makes rows of gradients */
+		return true;
+	return passes->levels->last && passes->current + 1 == passes->programs->count;
+}
+
+bool passes_end(const struct run *run)
+{
+	const struct pass_list *programs = run->passes.programs;
+	return programs && programs->passes[programs->count - 1].between.body->instr_count == 0;
 }
 
 static const struct instr *instr_of(const struct passes *passes, const struct fold *fold)
@@ -58,21 +66,25 @@ enum status passes_open(struct run *run, const struct pass_list *programs, const
 	return allocate(run, bytes);
 }
 
+enum status passes_open_levels(struct run *run, const struct levels *levels, const struct body *tile, int64_t *bytes)
+{
+	struct pass_list *programs = arena_alloc(run->context.arena, sizeof *programs);
+	TRY_ALLOC(programs, run->context.diags);
+	programs->levels = levels;
+	TRY(pass_list_make(&run->context, programs, tile));
+	return passes_open(run, programs, NULL, bytes);
+}
+
 enum status passes_open_forward(struct run *run)
 {
 	const struct lowered *whole = run->whole;
-	struct pass_list *programs = arena_alloc(run->context.arena, sizeof *programs);
-	struct lowered tile;
+	struct lowered tile = *whole;
 	int64_t bytes;
-	TRY_ALLOC(programs, run->context.diags);
-	TRY(lower_tile(&run->context, &tile, whole, &run->input, LOWER_RUN, run->tiles->window));
-	programs->levels = whole->levels;
-	TRY(pass_list_make(&run->context, programs, tile.whole));
-	TRY(passes_open(run, programs, NULL, &bytes));
+	if (!tiles_are_whole(run->tiles, whole))
+		TRY(lower_tile(&run->context, &tile, whole, &run->input, LOWER_RUN, run->tiles->window));
+	TRY(passes_open_levels(run, whole->levels, tile.whole, &bytes));
 	run->forward->bytes += bytes;
-	if (programs->uses_gemm)
-		TRY(blas_load(run->options->job.threads, run->context.diags));
-	return team_open(&run->team, run->tiles->workers, 0, run->context.allocator, run->context.diags);
+	return STATUS_OK;
 }
 
 void passes_close(struct run *run)
@@ -134,7 +146,7 @@ enum status passes_run_tile(struct worker *worker)
 	                                .own = joint ? joint->own : NULL,
 	                                .counters = counters,
 	                                .workspace = worker->slab.base,
-	                                .fold = pass->fold_count ? worker->states + worker->tile * run->tiles->state : NULL,
+	                                .fold = worker_state(worker),
 	                                .fold_ends = true};
 	const enum status status = worker_evaluate(worker, &evaluation);
 	wave_run(worker->wave);
@@ -272,7 +284,7 @@ static enum status begin_between(struct run *run)
 	const uint32_t seed = passes->joint ? passes->joint->whole.cotangent : NO_VALUE;
 	for (size_t i = 0; i < run->params->count; i++)
 		passes->params[i] = run->bound[i];
-	if (run->gradient)
+	if (passes->joint)
 		totals_aim_all(run, passes->params);
 	if (seed != NO_VALUE && passes->results[seed])
 		TRY(input_output_read_whole_seed(run, passes->results[seed], passes->levels->body->values[seed].type));
@@ -290,7 +302,7 @@ static enum status run_pass(struct run *run, const struct pipeline *pipeline, bo
 	each.write_in_order = pipeline->write_in_order || passes_fold(run);
 	if (run->begun == 0) /* else the journal has states */
 		begin_states(passes, current_pass(run));
-	if (passes_write(run) && !run->outputs_begun) /* before workers write anywhere */
+	if (passes_write(run) && !run->outputs_begun && !each.write_in_order) /* workers write anywhere */
 		TRY(input_output_begin_outputs(run, run->context.diags));
 	TRY(tile_journal_wanted(run) ? tile_journal_run(run, &each) : pipeline_run(&each, run->context.diags));
 	run->begun = 0;

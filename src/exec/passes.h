@@ -1,7 +1,7 @@
 /*
- * A run in passes over its input (ir/levels.h), forward or a gradient. All tiles of a pass leave states of its folds,
- * which are added in the order of tiles. Between two passes, the
- * values without rows that depend on the results are computed once.
+ * A run whose tiles fold, forward or a gradient, in passes over its input (ir/levels.h). All tiles of a pass leave states
+ * of its folds, which are added in the order of tiles. After a pass, the values without rows that depend on the results
+ * are computed once. In a gradient of one pass the tiles' schedules leave the states, if the output is wanted.
  */
 #ifndef EXEC_PASSES_H
 #define EXEC_PASSES_H
@@ -11,9 +11,9 @@
 #include "plan/passes.h"
 
 struct passes {
-	const struct levels *levels; /* NULL: the run has one pass */
+	const struct levels *levels; /* NULL: the run has one pass, and no states are wanted */
 	const struct pass_list *programs;
-	const struct joint_passes *joint; /* of a gradient; else NULL */
+	const struct joint_passes *joint; /* of a gradient whose tiles run in passes; else NULL */
 	uint32_t current;                 /* the index of the pass that runs */
 	int64_t steps;                    /* that the passes of the current array have run, in part */
 	struct slab slab;

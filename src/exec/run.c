@@ -100,9 +100,7 @@ static void release(struct run *run)
 		return;
 	for (int i = 0; i < run->open; i++)
 		worker_close(&run->workers[i]);
-	slab_put(&run->reduction.slab, run->context.allocator);
 	slab_put(&run->blocks, run->context.allocator);
-	run->reduction = (struct reduction){.state = NULL};
 	passes_close(run);
 	tile_journal_close(run);
 	windows_end(run);
@@ -167,8 +165,6 @@ static enum status run_array(struct run *run)
 {
 	run->rows_done = run->begun = 0;
 	run->outputs_begun = false;
-	if (run->tiles->folds)
-		fold_begin(instr_fold(run->reduction.fold), run->reduction.state, run->reduction.count);
 	if (run->gradient)
 		TRY(gradient_begin_array(run));
 	else

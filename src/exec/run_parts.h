@@ -7,7 +7,7 @@
  *     carried.c       windows of a forward run, each of which goes on where the one before stopped
  *     worker.c        a worker's memory, and its calls of the evaluator
  *     forward.c       a forward run: a tile is one program
- *     passes.c        a forward run in passes: a tile is one program in each pass
+ *     passes.c        tiles that fold, in passes: in a forward run a tile is one program in each pass
  *     gradient.c      a gradient run: a tile is a schedule, which the machine walks
  *     conditions.c    the iterations of each `repeat while`, counted before a gradient
  *     watched_loop.c  the same, found by the first sweep of online:S
@@ -37,7 +37,6 @@
 #include "exec/neighbours.h"
 #include "exec/passes.h"
 #include "exec/pipeline.h"
-#include "exec/reduction.h"
 #include "exec/run.h"
 #include "exec/spill.h"
 #include "exec/wave.h"
@@ -122,7 +121,6 @@ struct run {
 	struct arena arena;
 	const struct lowered *whole;
 	const struct tiles *tiles;
-	struct reduction reduction; /* where tiles fold */
 	struct passes passes;
 	struct team *team;  /* the workers; without tiles, the threads that share each operation */
 	struct slab blocks; /* for what is read of params that stay in their files */
@@ -222,7 +220,7 @@ struct worker {
 	struct slab blocks;
 	char *input, *gradient, *value;
 	char *apart;                   /* tile after tile: its sums of the gradients of params that are made apart */
-	double *states;                /* tile after tile: its state of the reduction */
+	double *states;                /* tile after tile: its states of folds */
 	char *param_rows;              /* of streamed params, for a window that goes around the end of the array */
 	uint64_t *skipped;             /* of struct evaluation, in a forward run; or NULL */
 	struct slab slab;              /* the machine's arrays, or a forward program's workspace */
@@ -251,7 +249,7 @@ void worker_close(struct worker *worker);
 enum status worker_evaluate(struct worker *worker, struct evaluation *evaluation);
 /* Returns the rows of the current tile if it is the last and has fewer than the others; else 0. */
 int64_t worker_fewer_rows(const struct worker *worker);
-/* Returns where the current tile leaves its state of the reduction; NULL if tiles do not fold. */
+/* Returns where the current tile leaves its states of folds; NULL if nobody wants them. */
 double *worker_state(const struct worker *worker);
 
 /* forward.c and gradient.c: the two kinds of runs. */
@@ -273,8 +271,10 @@ enum status gradient_count_array(struct run *run);
 
 /* passes.c */
 
-/* Compiles the passes of a forward run, allocates their results, and opens the team. Counts bytes in run->forward. */
+/* Compiles the passes of a forward run whose tiles fold, and allocates their results. Counts bytes in run->forward. */
 enum status passes_open_forward(struct run *run);
+/* Does the same for LEVELS and the body of a TILE, or NULL: then the schedule of a tile leaves states. Sets the BYTES. */
+enum status passes_open_levels(struct run *run, const struct levels *levels, const struct body *tile, int64_t *bytes);
 /* Allocates the results of PROGRAMS, those of a gradient if JOINT is set, which must outlive the run. Sets the BYTES. */
 enum status passes_open(struct run *run, const struct pass_list *programs, const struct joint_passes *joint,
                         int64_t *bytes);
@@ -287,9 +287,11 @@ enum status passes_run_tile(struct worker *worker);
 void passes_add_chunk(const struct worker *worker, int64_t chunk);
 /* Returns the states of the current pass, and the results that passes so far have left. */
 struct spill_piece passes_left(const struct run *run);
-/* True if the current pass makes states; if it makes rows of outputs. Without passes the latter is true. */
+/* True if the current pass makes states; if it makes rows of outputs. Without passes only the latter is true. */
 bool passes_fold(const struct run *run);
 bool passes_write(const struct run *run);
+/* True if the output is a fold's result, so that no tile needs a result of its own rows. */
+bool passes_end(const struct run *run);
 
 /* run.c */
 
@@ -511,7 +513,7 @@ enum status shares_least(const struct run *run, int64_t *value);
 enum status shares_meet(const struct run *run);
 /* Sets rank 0's *VALUE to the greatest value of all ranks. */
 enum status shares_most(const struct run *run, int64_t *value);
-/* Gives the sums so far to the owner of CHUNK. The owner of the chunk before has them. */
+/* Gives the sums and states so far to the owner of CHUNK. The owner of the chunk before has them. */
 enum status shares_move_sums(struct run *run, int64_t chunk);
 /* True if the current array is cut into chunks that several ranks share; if they also send one another what tiles add to. */
 bool shares_rows(const struct run *run);
@@ -520,7 +522,7 @@ bool shares_sends(const struct run *run);
 enum status shares_check_input(const struct run *run);
 /* Fails if RUN's rows are shared but its input or its outputs cannot be read or written at any place. */
 enum status shares_begin_array(struct run *run);
-/* Gets what the chunk before CHUNK has left in the state of the reduction; passes that state on to the next chunk. */
+/* Gets what the chunk before CHUNK has left in the states of the pass; passes these on to the next chunk. */
 enum status shares_get_state(struct run *run, int64_t chunk);
 enum status shares_pass_state(struct run *run, int64_t chunk);
 /* Gives all ranks the states of the pass that has ended. */
@@ -538,7 +540,7 @@ void shares_pass_addition(struct worker *worker, uint32_t param, const struct su
 void shares_pass_tile(struct worker *worker);
 /* After the last chunk of a pass, rank 0 waits until all have added to the sums that ranks share. */
 enum status shares_await_sums(struct run *run);
-/* After the last chunk, rank 0 gets the state of the reduction and all gradients of params. */
+/* After the last chunk, rank 0 gets all gradients of params. */
 enum status shares_collect(struct run *run);
 
 /* events.c: these do nothing unless a trace or events are wanted. */

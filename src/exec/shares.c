@@ -6,8 +6,7 @@
  * Ranks of one machine keep the sums of params in memory that they share, and say whose turn it is on the board of
  * turns.c: then no sums are sent. Otherwise there are messages:
  *
- *     the state of the reduction         a message for each chunk
- *     the states of the folds of a pass  likewise, and one to all ranks after the pass
+ *     the states of the folds of a pass  a message for each chunk, and one to all ranks after the pass
  *     sums made apart                    a message for each chunk and param
  *     shared sums, each element once     a message for each addition, of the elements that it adds to
  *     other shared sums                  a message for each tile and param
@@ -105,20 +104,14 @@ static enum status pass(const struct run *run, int64_t chunk, int tag, const voi
 
 static size_t folded_bytes(const struct run *run) { return (size_t)run->tiles->state * sizeof(double); }
 
-/* The state of the reduction, or those of the folds of a pass. */
-static double *folded_state(const struct run *run)
-{
-	return run->passes.levels ? run->passes.state : run->reduction.state;
-}
-
 enum status shares_get_state(struct run *run, int64_t chunk)
 {
-	return get(run, chunk, TAG_STATE, folded_state(run), folded_bytes(run));
+	return get(run, chunk, TAG_STATE, run->passes.state, folded_bytes(run));
 }
 
 enum status shares_pass_state(struct run *run, int64_t chunk)
 {
-	return pass(run, chunk, TAG_STATE, folded_state(run), folded_bytes(run));
+	return pass(run, chunk, TAG_STATE, run->passes.state, folded_bytes(run));
 }
 
 static enum sum_kind sum_kind_of(const struct run *run, size_t i) { return run->gradient->job->sums.kinds[i]; }
@@ -274,8 +267,8 @@ enum status shares_spread_state(struct run *run)
 {
 	if (!shares_rows(run))
 		return STATUS_OK;
-	TRY(move_data(run, owner(run, tiles_chunks(run->tiles) - 1), 0, folded_state(run), folded_bytes(run)));
-	return ranks_broadcast(run->ranks, folded_state(run), folded_bytes(run));
+	TRY(move_data(run, owner(run, tiles_chunks(run->tiles) - 1), 0, run->passes.state, folded_bytes(run)));
+	return ranks_broadcast(run->ranks, run->passes.state, folded_bytes(run));
 }
 
 enum status shares_most(const struct run *run, int64_t *value)
@@ -311,11 +304,9 @@ enum status shares_meet(const struct run *run)
 
 enum status shares_await_sums(struct run *run) { return say_added(run, owner(run, tiles_chunks(run->tiles) - 1), 0); }
 
-/* Copies the state of the reduction or of the pass, and the sums of params that are not shared, from rank FROM to rank TO. */
+/* Copies the sums of params that are not shared from rank FROM to rank TO. */
 static enum status move_sums(struct run *run, int from, int to)
 {
-	if (run->tiles->folds || passes_fold(run))
-		TRY(move_data(run, from, to, folded_state(run), folded_bytes(run)));
 	TRY(say_added(run, from, to));
 	for (size_t i = 0; run->gradient && i < run->params->count; i++) {
 		const enum sum_kind kind = sum_kind_of(run, i);
@@ -331,7 +322,11 @@ static enum status move_sums(struct run *run, int from, int to)
 
 enum status shares_move_sums(struct run *run, int64_t chunk)
 {
-	return shares_rows(run) ? move_sums(run, owner(run, chunk - 1), owner(run, chunk)) : STATUS_OK;
+	if (!shares_rows(run))
+		return STATUS_OK;
+	if (passes_fold(run))
+		TRY(move_data(run, owner(run, chunk - 1), owner(run, chunk), run->passes.state, folded_bytes(run)));
+	return move_sums(run, owner(run, chunk - 1), owner(run, chunk));
 }
 
 enum status shares_collect(struct run *run)

@@ -3,8 +3,8 @@
  * begun. Each rank has a journal and a spill file of its own, and all ranks write a point together:
  *
  *     spill file   |image A|image B|rows of its first chunk|of its second|...
- *     image        sums of params and the state of the reduction, in the file of the rank that owns the chunk before the
- *                  point; a hash of the rows so far
+ *     image        sums of params, in the file of the rank that owns the chunk before the point; states of folds, and
+ *                  results of passes so far; a hash of the rows so far
  *     rows         of outputs, and of gradients of streamed params
  *
  * In a run in passes, a point lies in a pass or at its end. All ranks have images of all that passes have left, since they
@@ -51,15 +51,12 @@ static void set_pieces(struct run *run, int64_t done)
 {
 	struct tile_journal *tj = run->gradient->tile_journal;
 	const struct gradient_result *result = run->gradient->result;
-	const bool own = run->passes.levels && !run->turns.shared; /* between passes, each rank adds to its own sums */
+	const bool own = run->passes.joint && !run->turns.shared; /* between passes, each rank adds to its own sums */
 	const bool all = done == 0 || own || shares_owns(run, done - 1);
 	tj->piece_count = 0;
 	for (size_t i = 0; i < result->param_count && all; i++)
 		if (run->gradient->job->sums.kinds[i] != SUM_ROWS)
 			tj->piece_count += resume_sums(result, i, tj->pieces + tj->piece_count);
-	if (all && run->tiles->folds)
-		tj->pieces[tj->piece_count++] =
-			(struct spill_piece){run->reduction.state, (size_t)run->tiles->state * sizeof(double)};
 	if (run->passes.levels)
 		tj->pieces[tj->piece_count++] = passes_left(run);
 	tj->pieces[tj->piece_count++] = (struct spill_piece){&tj->hash, sizeof tj->hash};

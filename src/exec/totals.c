@@ -1,5 +1,5 @@
 /*
- * Totals over the tiles: the gradients of params (exec/reduction.h has the output that all rows meet in). job_sums.c
+ * Totals over the tiles: the gradients of params (exec/passes.h has the output that all rows meet in). job_sums.c
  * says which kind of sum each param has.
  *
  *   SUM_ROWS, SUM_ONCE   a tile writes or adds to the total, which no other tile touches

@@ -13,14 +13,12 @@
 #include "base/checked.h"
 #include "exec/run_parts.h"
 
-/* Returns the bytes of a chunk's output block. A forward tile that folds writes no result, but may use the block. */
+/* Returns the bytes of a chunk's output block. */
 static int64_t value_bytes(const struct run *run)
 {
 	const struct tiles *tiles = run->tiles;
 	if (run->gradient && !run->options->value)
 		return 0;
-	if (run->forward && tiles->folds)
-		return round_up(type_bytes(&run->reduction.folded), ARRAY_ALIGN);
 	return round_up(tiles_value_rows(tiles, run->gradient) * tiles->output_row, ARRAY_ALIGN);
 }
 
@@ -139,8 +137,8 @@ int64_t worker_fewer_rows(const struct worker *worker)
 
 double *worker_state(const struct worker *worker)
 {
-	const struct tiles *tiles = worker->run->tiles;
-	return tiles->folds ? worker->states + worker->tile * tiles->state : NULL;
+	const struct run *run = worker->run;
+	return passes_fold(run) ? worker->states + worker->tile * run->tiles->state : NULL;
 }
 
 enum status worker_evaluate(struct worker *worker, struct evaluation *evaluation)

@@ -171,8 +171,8 @@ struct lowered {
 	struct body *whole; /* loops kept where types allow */
 	/*
 	 * The index of the SUM or FOLD over rows in WHOLE that splits it, or NO_VALUE. All before it is row-wise, and all
-	 * after it depends only on its result, on params and on numbers. A forward run reads tiles up to it even if the
-	 * chain is not streamable, since only a derivative would need the tiles again.
+	 * after it depends only on its result, on params and on numbers. So LEVELS has one pass, which makes no rows. A forward
+	 * run reads tiles up to it even if the chain is not streamable, since only a derivative would need the tiles again.
 	 */
 	uint32_t fold;
 	struct row_reach reach;

@@ -51,7 +51,7 @@ static enum status make_tile(struct job *job, struct tile_plan *tile, int64_t ro
 	return job->options.costs(job->options.costs_context, &tile->compiled, rows, job->context.diags);
 }
 
-/* Bytes of the reduction's state that one tile leaves; 0 if tiles do not fold. All tiles' total has as many. */
+/* Bytes of the states that one tile leaves; 0 if tiles do not fold. All tiles' total has as many. */
 static int64_t state_bytes(const struct job *job) { return job->tiles.state * (int64_t)sizeof(double); }
 
 bool job_reads_cotangent(const struct job *job)
@@ -244,7 +244,7 @@ static enum status find_cut(struct job *job, bool streamable, struct arena *aren
  * Cuts the array into tiles, or leaves it whole. The steps decide whether rows can be cut. The body of a forward pass
  * decides where, so that forward passes and gradients have the same blocks of sums. The steps' bodies cannot decide
  * that: whether a param's element is read twice depends on the loops around a step, which are outside its body. Only
- * the forward body has the reduction of the tiles. A job without that reduction does not keep the body.
+ * the forward body has the fold of the tiles. A job that makes no value of that fold does not keep the body.
  */
 static enum status cut_array(struct job *job)
 {
@@ -264,8 +264,8 @@ static enum status cut_array(struct job *job)
 	job->tiles.sum_block = sum_block;
 	job->tiles.block = block; /* so that folds have the bits of a forward run */
 	job_settle_sums(job);
-	return job->tiles.folds && !job->options.unexecuted ? lower_forward(job, job->context.arena, &job->forward)
-	                                                    : STATUS_OK;
+	const bool needed = job->tiles.folds && !job->passes && job->options.want_value && !job->options.unexecuted;
+	return needed ? lower_forward(job, job->context.arena, &job->forward) : STATUS_OK;
 }
 
 static enum status resolve_auto(struct job *job)

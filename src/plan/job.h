@@ -71,7 +71,7 @@ struct job {
 	struct type input;           /* of the whole array, its logical dtype */
 	const struct policy *policy; /* the policy to plan, for reports; `auto` has become a budget or save-all */
 	struct lowered whole;        /* steps with whole types, for reports */
-	struct lowered forward;      /* the forward pass of the whole array, for tiles that fold; unset if unexecuted */
+	struct lowered forward;      /* the forward pass of the whole array, if its value is folded from tiles of steps */
 	struct tiles tiles;
 	int team;                    /* threads that share each step if there is one worker; else 1 */
 	int64_t member_bytes;        /* workspace of each thread of the team beyond the first */

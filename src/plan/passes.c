@@ -73,7 +73,7 @@ static enum status make_pass(const struct context *context, struct pass_list *li
 	struct pass *pass = &list->passes[index];
 	int64_t state = 0;
 	TRY(list_folds(context, list->levels, index + 1, pass));
-	TRY(make_rows(context, list, index, tile));
+	TRY(tile ? make_rows(context, list, index, tile) : STATUS_OK);
 	TRY_ALLOC(levels_between(list->levels, index + 1, context->arena, &pass->between), context->diags);
 	TRY(program_compile(context, &pass->between_program, pass->between.body, NULL, NULL));
 	for (uint32_t i = 0; i < pass->fold_count; i++)
@@ -81,7 +81,8 @@ static enum status make_pass(const struct context *context, struct pass_list *li
 	list->state = greater(list->state, state);
 	list->between = greater(list->between, round_up(pass->between_program.workspace, ARRAY_ALIGN));
 	list->uses_gemm |= pass->between_program.uses_gemm;
-	count_steps(pass);
+	if (tile)
+		count_steps(pass);
 	return STATUS_OK;
 }
 

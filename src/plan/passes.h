@@ -39,8 +39,8 @@ struct pass_list {
 };
 
 /*
- * Makes the programs of list->levels for the body of a TILE. The caller has set list->levels and list->apart, and the rest
- * of LIST to zero.
+ * Makes the programs of list->levels for the body of a TILE. TILE is NULL if others make the states of a tile. The caller
+ * has set list->levels and list->apart, and the rest of LIST to zero.
  */
 enum status pass_list_make(const struct context *context, struct pass_list *list, const struct body *tile);
 /* True if out K of a tile's program in PASS lies in LIST's workspace: that of a fold, or if outs are apart. */

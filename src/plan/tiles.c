@@ -271,12 +271,6 @@ int64_t tiles_block(const struct lowered *whole, const struct tile_wants *wants)
 	return round_up(greater(least, (int64_t)state), 8);
 }
 
-int64_t tiles_state(const struct lowered *whole)
-{
-	const struct instr *fold = &whole->whole->instrs[whole->fold];
-	return instr_state(fold);
-}
-
 /* Returns the rows of a forward tile that folds: as many as those of a gradient, in one pass or in several. */
 static int64_t fold_rows(const struct lowered *whole, const struct tile_wants *wants)
 {
@@ -286,10 +280,9 @@ static int64_t fold_rows(const struct lowered *whole, const struct tile_wants *w
 static void set_rows(struct tiles *tiles, const struct lowered *whole)
 {
 	tiles->rows = tiles->flat ? shape_count(&whole->input.shape) : tiles->tiled ? whole->whole_rows : 1;
-	tiles->state = tiles->folds ? tiles_state(whole) : tiles->passes > 0 && tiles->block ? level_state(whole) : 0;
+	tiles->state = tiles->folds ? level_state(whole) : 0;
 	tiles->input_row = type_bytes(&whole->input) / tiles->rows;
-	const struct body *body = tiles->tiled && tiles->block ? whole->whole : NULL;
-	const bool rowless = tiles->folds || (body && !body->values[body->outs[0].value].streamed);
+	const bool rowless = tiles->folds && !whole->whole->values[whole->whole->outs[0].value].streamed;
 	tiles->outputs = tiles->windows && !rowless ? whole->output.shape.dim[0] : tiles->rows;
 	tiles->output_row = rowless ? 0 : type_bytes(&whole->output) / tiles->outputs;
 	tiles->tile = tiles->window = tiles->per_chunk = tiles->workers = 1;
@@ -345,12 +338,13 @@ static int64_t cached_rows(const struct row_cost *row, int64_t rows)
 static void cut_forward(struct tiles *tiles, const struct lowered *whole, const struct tile_wants *wants)
 {
 	const int64_t wanted = wanted_rows(tiles, whole, wants->rows);
-	const bool files = wants->read_anywhere && (tiles->folds || wants->write_anywhere);
+	const bool one = tiles->folds && !tiles->block; /* a single fold, and no output with rows */
+	const bool files = wants->read_anywhere && (one || wants->write_anywhere);
 	const int64_t row = greater(greater(tiles->input_row, tiles->output_row), 1);
 	const int64_t chunk = wanted ? wanted : greater((files ? FILE_CHUNK : STREAM_CHUNK) / row, 1);
 	const struct row_cost cost = cost_of_row(whole, tiles->rows);
 	int64_t most = INT64_MAX;
-	if (tiles->folds) {
+	if (one) {
 		tiles->tile = fold_rows(whole, wants);
 		most = STATES / (int64_t)sizeof(double) / (tiles->state + 1);
 	} else if (tiles->block) {
@@ -598,9 +592,9 @@ void tiles_cut(struct tiles *tiles, const struct lowered *whole, const struct ti
 		const int64_t rows = whole->flat ? shape_count(&whole->input.shape) : whole->whole_rows;
 		/* If the stages after the sum read more than the sum, tiles have no derivative. */
 		tiles->tiled = whole->streamable && rows > 0 && !(whole->sums && whole->fold == NO_VALUE);
-		tiles->folds = tiles->tiled && whole->sums;
 		tiles->block = wants->block;
-		tiles->tiled |= tiles->block > 0;
+		tiles->folds = tiles->block > 0 || (tiles->tiled && whole->sums);
+		tiles->tiled |= tiles->folds;
 		tiles->passes = tiles->block ? (int)levels_passes(whole->levels) : tiles->tiled;
 	} else if (shape_count(&whole->input.shape) > 0) {
 		const bool made = body->values[body->outs[0].value].from != FROM_PARAM;
@@ -610,12 +604,12 @@ void tiles_cut(struct tiles *tiles, const struct lowered *whole, const struct ti
 		tiles->tiled = tiles->folds || (whole->streamable && !whole->sums && made);
 		if (!tiles->tiled && whole->levels) {
 			tiles->block = tiles_block(whole, wants);
-			tiles->tiled = tiles->block < whole->whole_rows;
+			tiles->tiled = tiles->folds = tiles->block < whole->whole_rows;
 		}
 		tiles->passes = !tiles->tiled ? 0 : tiles->block ? (int)levels_passes(whole->levels) : 1;
 	}
 	if (tiles->tiled && whole->neighbours) {
-		windows.folds = tiles->folds;
+		windows.folds = tiles->folds && !tiles->block;
 		windows.block = tiles->block;
 		tiles->tiled = cut_windows(&windows, whole, wants);
 		tiles->tiled = tiles->windows = cut_exchanged(&windows, whole, wants, tiles->tiled) || tiles->tiled;

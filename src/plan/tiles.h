@@ -52,15 +52,15 @@ struct tile_wants {
 struct tiles {
 	bool tiled;                    /* false: one chunk and one tile, the whole array */
 	bool flat;                     /* rows are elements */
-	bool folds;                    /* a tile leaves a state of the chain's reduction over rows, and no output */
-	int64_t state;                 /* doubles of that state; 0 if tiles do not fold; the most of a pass */
+	bool folds;                    /* a tile leaves states of folds over rows (ir/levels.h) */
+	int64_t state;                 /* doubles of these states, the most of a pass; 0 if tiles do not fold */
 	int passes;                    /* number of times that a run reads the input; 0 if it is not tiled */
 	int64_t block;                 /* rows of a block, if folds go by blocks; else 0 */
 	int64_t rows;                  /* of the streamed axis, or elements; 1 where not tiled */
 	int64_t tile;                  /* rows of a tile; 1 where not tiled */
 	int64_t rest;                  /* rows of the last tile if it has fewer; else 0 */
 	int64_t per_chunk;             /* tiles of a chunk; the last chunk may have fewer */
-	int64_t input_row, output_row; /* bytes of a row, of the whole array if not tiled; OUTPUT_ROW is 0 if tiles fold */
+	int64_t input_row, output_row; /* bytes of a row, of the whole array if not tiled; OUTPUT_ROW may be 0 */
 	bool windows;                  /* a tile runs on a window; a chunk is one tile unless CARRIES, and REST is 0 */
 	bool carries;                  /* the tiles of a chunk carry rows: only the chunk has rows around it */
 	bool wraps;                    /* windows go around the ends of the array */
@@ -113,8 +113,6 @@ int64_t tiles_param_bytes(const struct tiles *tiles, const struct lowered *whole
 /* Return the rows of a chunk's blocks of input and output. The output's have those of the window in a forward run. */
 int64_t tiles_input_rows(const struct tiles *tiles);
 int64_t tiles_value_rows(const struct tiles *tiles, bool gradient);
-/* Returns the doubles of the state of WHOLE's reduction, for one tile as for all. WHOLE must have a fold. */
-int64_t tiles_state(const struct lowered *whole);
 /*
  * True if CHAIN begins with a slice, of step 1, of rows of its input, of type INPUT, and uses neither the other rows
  * nor their number. Then *ROWS, at least one, are all rows that the run reads, and the first stage need not run.
