@@ -73,6 +73,17 @@ static enum status compile_window(struct run *run, struct tile_wants wants)
 	}
 }
 
+static enum status compile_passes(struct run *run)
+{
+	const struct lowered *whole = run->whole;
+	struct lowered tile = *whole;
+	if (!tiles_are_whole(run->tiles, whole))
+		TRY(lower_tile(&run->context, &tile, whole, &run->input, LOWER_RUN, run->tiles->window));
+	TRY(passes_open_levels(run, whole->levels, tile.whole));
+	run->forward->bytes += passes_bytes(run);
+	return STATUS_OK;
+}
+
 /* Opens the team: the workers or, if there is one, the threads that share SHARED on its tiles. NULL: no threads do. */
 static enum status open_forward_team(struct run *run, const struct program *shared)
 {
@@ -97,7 +108,7 @@ enum status forward_prepare(struct run *run)
 	run->tiles = &forward->tiles;
 	TRY(stored_operands_open(run, forward->whole.whole));
 	TRY(params_check(run->params, forward->whole.whole, NULL, run->chain, run->context.diags));
-	TRY(run->tiles->folds ? passes_open_forward(run) : compile_window(run, wants));
+	TRY(run->tiles->folds ? compile_passes(run) : compile_window(run, wants));
 	const struct pass_list *list = run->passes.programs;
 	if (list)
 		shared = list->count == 1 ? &list->passes[0].tile_program : NULL;

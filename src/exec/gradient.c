@@ -125,7 +125,6 @@ enum status gradient_prepare(struct run *run)
 {
 	const struct job *job = run->gradient->job;
 	const struct context *context = &run->context;
-	int64_t bytes = 0; /* unused: the job has counted them */
 	TRY(gradient_make_job(run, false));
 	TRY(compare_plans(run));
 	if (run->gradient->options->journal)
@@ -139,9 +138,9 @@ enum status gradient_prepare(struct run *run)
 		TRY(blas_load(run->options->job.threads, context->diags));
 	TRY(turns_open(run));
 	if (job->passes)
-		TRY(passes_open(run, &job->passes->programs, job->passes, &bytes));
+		TRY(passes_open(run, &job->passes->programs, job->passes));
 	else if (job->tiles.folds && run->options->value)
-		TRY(passes_open_levels(run, job->forward.levels, NULL, &bytes));
+		TRY(passes_open_levels(run, job->forward.levels, NULL));
 	TRY(input_output_load_cotangent(run));
 	TRY(gradient_events_open(run));
 	allocator_trim();
@@ -265,8 +264,7 @@ static void measure_passes(const struct run *run, struct counters *measured, int
 	measured->executions = measured->evaluations - job->passes->whole.unread;
 	for (int i = 0; i < run->open; i++)
 		*peak += (int64_t)run->workers[i].slab.size - ARRAY_ALIGN;
-	*peak += (int64_t)run->passes.slab.size - ARRAY_ALIGN -
-	         round_up(job->passes->programs.state * (int64_t)sizeof(double), ARRAY_ALIGN);
+	*peak += passes_bytes(run) - round_up(job->passes->programs.state * (int64_t)sizeof(double), ARRAY_ALIGN);
 	*stored = job->passes->programs.results;
 }
 

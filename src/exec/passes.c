@@ -38,17 +38,17 @@ static int64_t count_of(const struct passes *passes, const struct fold *fold)
 }
 
 /* Allocates the results that parts pass on, the states of a pass, and the memory of the programs between passes. */
-static enum status allocate(struct run *run, int64_t *bytes)
+static enum status allocate(struct run *run)
 {
 	struct passes *passes = &run->passes;
 	const struct pass_list *list = passes->programs;
 	const int64_t state = round_up(list->state * (int64_t)sizeof(double), ARRAY_ALIGN);
 	const uint32_t count = passes->levels->value_count;
-	*bytes = saturated_add(state, saturated_add(list->results, list->between));
+	const int64_t bytes = saturated_add(state, saturated_add(list->results, list->between));
 	passes->results = arena_array(run->context.arena, count + 1, sizeof(char *));
 	passes->params = arena_array(run->context.arena, run->params->count + 1, sizeof *passes->params);
 	TRY_ALLOC(passes->results && passes->params, run->context.diags);
-	TRY(slab_get(&passes->slab, *bytes, run->context.allocator, run->context.diags));
+	TRY(slab_get(&passes->slab, bytes, run->context.allocator, run->context.diags));
 	char *at = passes->slab.base + state;
 	passes->state = (double *)(void *)passes->slab.base;
 	for (uint32_t i = 0; i < count; i++) {
@@ -59,33 +59,22 @@ static enum status allocate(struct run *run, int64_t *bytes)
 	return STATUS_OK;
 }
 
-enum status passes_open(struct run *run, const struct pass_list *programs, const struct joint_passes *joint,
-                        int64_t *bytes)
+enum status passes_open(struct run *run, const struct pass_list *programs, const struct joint_passes *joint)
 {
 	run->passes = (struct passes){.levels = programs->levels, .programs = programs, .joint = joint, .copy.fd = -1};
-	return allocate(run, bytes);
+	return allocate(run);
 }
 
-enum status passes_open_levels(struct run *run, const struct levels *levels, const struct body *tile, int64_t *bytes)
+enum status passes_open_levels(struct run *run, const struct levels *levels, const struct body *tile)
 {
 	struct pass_list *programs = arena_alloc(run->context.arena, sizeof *programs);
 	TRY_ALLOC(programs, run->context.diags);
 	programs->levels = levels;
 	TRY(pass_list_make(&run->context, programs, tile));
-	return passes_open(run, programs, NULL, bytes);
+	return passes_open(run, programs, NULL);
 }
 
-enum status passes_open_forward(struct run *run)
-{
-	const struct lowered *whole = run->whole;
-	struct lowered tile = *whole;
-	int64_t bytes;
-	if (!tiles_are_whole(run->tiles, whole))
-		TRY(lower_tile(&run->context, &tile, whole, &run->input, LOWER_RUN, run->tiles->window));
-	TRY(passes_open_levels(run, whole->levels, tile.whole, &bytes));
-	run->forward->bytes += bytes;
-	return STATUS_OK;
-}
+int64_t passes_bytes(const struct run *run) { return (int64_t)run->passes.slab.size - ARRAY_ALIGN; }
 
 void passes_close(struct run *run)
 {

@@ -271,13 +271,12 @@ enum status gradient_count_array(struct run *run);
 
 /* passes.c */
 
-/* Compiles the passes of a forward run whose tiles fold, and allocates their results. Counts bytes in run->forward. */
-enum status passes_open_forward(struct run *run);
-/* Does the same for LEVELS and the body of a TILE, or NULL: then the schedule of a tile leaves states. Sets the BYTES. */
-enum status passes_open_levels(struct run *run, const struct levels *levels, const struct body *tile, int64_t *bytes);
-/* Allocates the results of PROGRAMS, those of a gradient if JOINT is set, which must outlive the run. Sets the BYTES. */
-enum status passes_open(struct run *run, const struct pass_list *programs, const struct joint_passes *joint,
-                        int64_t *bytes);
+/* Allocates the results of PROGRAMS, those of a gradient if JOINT is set, which must outlive the run. */
+enum status passes_open(struct run *run, const struct pass_list *programs, const struct joint_passes *joint);
+/* Does so for programs that it compiles, of LEVELS and the body of a TILE. TILE is NULL if a schedule leaves states. */
+enum status passes_open_levels(struct run *run, const struct levels *levels, const struct body *tile);
+/* Returns the bytes that the results, the states of a pass and the programs between passes need. */
+int64_t passes_bytes(const struct run *run);
 void passes_close(struct run *run);
 /* Runs all passes of the current array by PIPELINE, which is set for the last. */
 enum status passes_run(struct run *run, const struct pipeline *pipeline);
