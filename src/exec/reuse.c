@@ -69,7 +69,7 @@ static bool may_reuse(const struct run *run)
 {
 	const struct gradient_options *options = run->gradient->options;
 	return options->reuse_params && !options->journal && !options->compare && !run->ranks && !run->programs &&
-	       !run->chain->has_conditions && !run->passes.levels && !run->tiles->windows &&
+	       !run->chain->has_conditions && !run->gradient->job->passes && !run->tiles->windows &&
 	       run->gradient->result->arrays == 0 && reader_is_last(run->reader);
 }
 
