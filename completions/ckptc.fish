@@ -145,6 +145,7 @@ complete -c ckptc -n "__fish_seen_subcommand_from plan; and not __fish_seen_subc
 complete -c ckptc -n "__fish_seen_subcommand_from plan; and not __fish_seen_subcommand_from help" -l format -x -a "table json csv lines" -d "format of reports: table, json, csv or lines"
 complete -c ckptc -n "__fish_seen_subcommand_from plan; and not __fish_seen_subcommand_from help" -l cotangent -r -F -d "the cotangent of the output (default: ones)"
 complete -c ckptc -n "__fish_seen_subcommand_from plan; and not __fish_seen_subcommand_from help" -l value -r -F -d "write the forward value too"
+complete -c ckptc -n "__fish_seen_subcommand_from plan; and not __fish_seen_subcommand_from help" -l run -d "what a forward run takes: tiles, passes and peak_bytes"
 complete -c ckptc -n "__fish_seen_subcommand_from plan; and not __fish_seen_subcommand_from help" -l schedule -d "print the actions of the policy's schedule"
 complete -c ckptc -n "__fish_seen_subcommand_from plan; and not __fish_seen_subcommand_from help" -l sweep -x -a "every memory" -d "plan a range of policies: every (every:N) or memory (budget:BYTES)"
 complete -c ckptc -n "__fish_seen_subcommand_from plan; and not __fish_seen_subcommand_from help" -l online -x -d "the policy online:S"

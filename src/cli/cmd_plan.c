@@ -282,6 +282,20 @@ static enum status print_difference(struct planning *p)
 	return session_close_text(file);
 }
 
+/* Fails with STATUS_USAGE if an option speaks of a backward pass, which a forward run lacks. */
+static enum status check_run_options(struct session *s)
+{
+	static const int others[] = {OPTION_POLICY,     OPTION_MEMORY,   OPTION_COSTS,   OPTION_CHECKPOINTS,
+	                             OPTION_SAVE_COSTS, OPTION_STORE,    OPTION_JOURNAL, OPTION_COTANGENT,
+	                             OPTION_VALUE,      OPTION_SCHEDULE, OPTION_SWEEP,   OPTION_ONLINE,
+	                             OPTION_DIFF,       OPTION_SPEC,     OPTION_PLOT,    OPTION_ITERATIONS};
+	for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+		if (s->line.given[others[i]])
+			return usage_error(s, "--%s contradicts --run: a forward run has no backward pass",
+			                   option_table[others[i]].name);
+	return STATUS_OK;
+}
+
 /* Fails with STATUS_USAGE if two options contradict each other, or a value is wrong. */
 static enum status check_plan_options(struct session *s)
 {
@@ -313,6 +327,10 @@ static enum status check_plan_options(struct session *s)
 enum status command_plan(struct session *s)
 {
 	struct planning p = {.session = s};
+	if (s->line.given[OPTION_RUN]) {
+		TRY(check_run_options(s));
+		return command_plan_run(s);
+	}
 	const struct policy *all = &policy_save_all;
 	TRY(check_plan_options(s));
 	TRY(plot_open(s, &p.plot));

@@ -1,4 +1,4 @@
-/* ckptc run: the forward pass; and --dump, which prints the result of a phase of ckptc. */
+/* ckptc run: the forward pass; plan --run, which predicts it; and --dump, which prints the result of a phase of ckptc. */
 #include <string.h>
 
 #include "cli/job.h"
@@ -27,18 +27,46 @@ static const struct field run_fields[] = {
 };
 static const struct record_kind run_kind = RECORD_KIND(NULL, run_fields, NULL);
 
-static enum status put_run_stats(struct session *s, const struct run_counters *counters)
+/* Those that a plan has too. */
+static const struct field planned_fields[] = {
+	{"tiles", NULL, IN_JSON | IN_FIGURES, 0, FIELD(run_row, WHOLE, counters.tiles)},
+	{"tile_rows", NULL, IN_JSON | IN_FIGURES, 0, FIELD(run_row, WHOLE, counters.tile_rows)},
+	{"halo_rows", NULL, IN_JSON | IN_FIGURES, 0, FIELD(run_row, WHOLE, counters.halo_rows)},
+	{"passes", NULL, IN_JSON | IN_FIGURES, 0, FIELD(run_row, WHOLE, counters.passes)},
+	{"whole_because", NULL, IN_JSON | IN_FIGURES, 0, FIELD(run_row, TEXT, whole_because)},
+	{"threads", NULL, IN_JSON | IN_FIGURES, 0, FIELD(run_row, WHOLE, threads)},
+	{"peak_bytes", NULL, IN_JSON | IN_FIGURES, 0, FIELD(run_row, WHOLE, counters.peak_bytes)},
+	{"chunks", NULL, IN_JSON | IN_FIGURES, 0, FIELD(run_row, WHOLE, counters.chunks)},
+};
+static const struct record_kind planned_kind = RECORD_KIND(NULL, planned_fields, NULL);
+
+/* Prints COUNTERS of a run to FILE, by KIND, and closes it. */
+static enum status put_figures(struct session *s, struct text_file *file, const struct record_kind *kind,
+                               const struct run_counters *counters)
 {
-	struct text_file *file;
-	TRY(session_open_text(s, &file, s->line.values[OPTION_STATS], true));
 	const char *because = NULL;
 	TRY_ALLOC(because_describe(&counters->because, s->chain.source, &s->arena, &because), &s->diags);
 	const struct run_row row = {*counters, s->set.threads, because, kernels_get(DTYPE_F32)->isa, blas_name()};
 	if (s->set.format == REPORT_JSON)
-		report_record(&file->report, NULL, &run_kind, &row, 0);
+		report_record(&file->report, NULL, kind, &row, 0);
 	else
-		report_figures(&file->report, &run_kind, 0, (const void *[]){&row}, 1, (const int[]){12, 0});
+		report_figures(&file->report, kind, 0, (const void *[]){&row}, 1, (const int[]){12, 0});
 	return session_close_text(file);
+}
+
+enum status command_plan_run(struct session *s)
+{
+	struct text_file *file;
+	struct type type;
+	struct run_counters counters;
+	const struct run_options options = {.job = {.threads = s->set.threads, .tile = s->set.tile}};
+	TRY(session_load_chain(s));
+	s->leaves = PARAM_LEAVES;
+	TRY(session_bind_types(s, &type));
+	const struct run_subject subject = {&s->chain, &s->bound, s->in.open ? &s->in.reader : NULL, s->programs, NULL};
+	TRY(run_plan_forward(&s->context, &subject, &options, &type, &counters));
+	TRY(session_open_report(s, &file));
+	return put_figures(s, file, &planned_kind, &counters);
 }
 
 enum status command_dump(struct session *s)
@@ -104,8 +132,11 @@ enum status command_run(struct session *s)
 	progress_end(&progress);
 	TRY(status);
 	TRY(writer_finish(&s->out->writer, &s->diags));
-	if (s->line.given[OPTION_STATS])
-		TRY(put_run_stats(s, &counters));
+	if (s->line.given[OPTION_STATS]) {
+		struct text_file *file;
+		TRY(session_open_text(s, &file, s->line.values[OPTION_STATS], true));
+		TRY(put_figures(s, file, &run_kind, &counters));
+	}
 	if (s->line.given[OPTION_RESIDUALS])
 		TRY(put_residuals(s, &s->in.reader.type, s->line.values[OPTION_RESIDUALS], true));
 	return session_put(s, s->out);

@@ -287,6 +287,8 @@ static bool declared_whole(const struct declared *declared)
 /* Says what a plan takes for the iterations of `repeat while`s, which only data decide. */
 static void warn_iterations(struct session *s)
 {
+	if (s->line.given[OPTION_RUN]) /* a forward run takes the same bytes for any number */
+		return;
 	if (s->chain.has_conditions && !s->set.iterations) {
 		diag_warn(&s->diags,
 		          "each `repeat while` is planned to run its max of iterations: the figures are at most these");

@@ -260,6 +260,6 @@ enum status help_print_options(struct session *session);
 command_function command_run, command_grad, command_residuals, command_plan, command_explain, command_check,
 	command_profile, command_ops, command_fmt;
 /* Runs `--dump syntax|chain|plan|schedule` of run and grad. */
-command_function command_dump;
+command_function command_dump, command_plan_run;
 
 #endif

@@ -35,7 +35,7 @@ static void open_input_part(struct run *run, struct portion *portion)
 {
 	struct shape *shape = &run->input.shape;
 	struct slice rows;
-	if (run->options->value->options.reader || !tiles_first_slice(run->chain, &run->input, &rows))
+	if (run->ends.in_place || !tiles_first_slice(run->chain, &run->input, &rows))
 		return;
 	run->input_part = (struct input_part){.part = true, .first = rows.start * (shape_count(shape) / shape->dim[0])};
 	shape->dim[0] = rows.count;
@@ -48,8 +48,8 @@ static struct tile_wants wants_of(const struct run *run)
 	                           .threads = run->options->job.threads,
 	                           .ranks = run->options->job.ranks,
 	                           .whole = run->options->job.whole_bytes,
-	                           .read_anywhere = reader_seekable(run->reader),
-	                           .write_anywhere = writer_seekable(run->options->value),
+	                           .read_anywhere = run->ends.read_anywhere,
+	                           .write_anywhere = run->ends.write_anywhere,
 	                           .carries = !run->options->apart};
 }
 
@@ -73,58 +73,73 @@ static enum status compile_window(struct run *run, struct tile_wants wants)
 	}
 }
 
+/* Compiles the programs of the passes of tiles that fold. */
 static enum status compile_passes(struct run *run)
 {
 	const struct lowered *whole = run->whole;
 	struct lowered tile = *whole;
 	if (!tiles_are_whole(run->tiles, whole))
 		TRY(lower_tile(&run->context, &tile, whole, &run->input, LOWER_RUN, run->tiles->window));
-	TRY(passes_open_levels(run, whole->levels, tile.whole));
-	run->forward->bytes += passes_bytes(run);
-	return STATUS_OK;
+	return passes_compile(run, whole->levels, tile.whole, &run->forward->passes);
 }
 
-/* Opens the team: the workers or, if there is one, the threads that share SHARED on its tiles. NULL: no threads do. */
-static enum status open_forward_team(struct run *run, const struct program *shared)
+/* Sets the members of the team: the workers or, if there is one, the threads that share the one program of its tiles. */
+static void count_team(const struct run *run, struct forward_pass *forward)
 {
-	const int workers = run->tiles->workers, threads = run->options->job.threads;
-	const int64_t each = workers > 1 || !shared ? 0 : round_up(shared->member, ARRAY_ALIGN);
-	const int members = workers > 1 || !shared ? workers : team_members(threads, shared->widest, each);
-	run->forward->bytes += (members - 1) * each;
-	return team_open(&run->team, members, each, run->context.allocator, run->context.diags);
+	const int workers = run->tiles->workers;
+	const struct pass_list *list = forward->passes;
+	const struct program *shared = list ? &list->passes[0].tile_program : &forward->tile.program;
+	const bool shares = workers == 1 && (!list || list->count == 1);
+	forward->member = shares ? round_up(shared->member, ARRAY_ALIGN) : 0;
+	forward->members = shares ? team_members(run->options->job.threads, shared->widest, forward->member) : workers;
 }
 
-enum status forward_prepare(struct run *run)
+/* Returns the bytes of a worker's slab. */
+static int64_t worker_slab_bytes(const struct forward_pass *forward)
+{
+	return forward->passes ? forward->passes->workspace : round_up(forward->tile.program.workspace, ARRAY_ALIGN);
+}
+
+enum status forward_plan(struct run *run)
 {
 	struct forward_pass *forward = run->forward;
-	const struct program *shared = &forward->tile.program;
 	struct portion portion = run->options->job.portion;
-	*forward = (struct forward_pass){.bytes = run->params->bytes, .counters = forward->counters};
+	*forward = (struct forward_pass){.counters = forward->counters};
 	open_input_part(run, &portion);
 	TRY(lower(&run->context, &forward->whole, run->chain, &portion, &run->input, LOWER_RUN));
 	const struct tile_wants wants = wants_of(run);
 	tiles_cut(&forward->tiles, &forward->whole, &wants);
 	run->whole = &forward->whole;
 	run->tiles = &forward->tiles;
-	TRY(stored_operands_open(run, forward->whole.whole));
-	TRY(params_check(run->params, forward->whole.whole, NULL, run->chain, run->context.diags));
+	TRY(stored_operands_plan(run, forward->whole.whole));
 	TRY(run->tiles->folds ? compile_passes(run) : compile_window(run, wants));
-	const struct pass_list *list = run->passes.programs;
-	if (list)
-		shared = list->count == 1 ? &list->passes[0].tile_program : NULL;
-	if (list ? list->uses_gemm : shared->uses_gemm)
+	count_team(run, forward);
+	const int64_t passes = forward->passes ? pass_list_bytes(forward->passes) : 0;
+	const int64_t worker = worker_slab_bytes(forward) + worker_wave_bytes(run) + worker_block_bytes(run);
+	forward->bytes = run->params->bytes - stored_left(run) + stored_bytes(run) + passes +
+	                 (forward->members - 1) * forward->member + run->tiles->workers * worker;
+	return STATUS_OK;
+}
+
+enum status forward_prepare(struct run *run)
+{
+	const struct forward_pass *forward = run->forward;
+	TRY(forward_plan(run));
+	const struct pass_list *list = forward->passes;
+	TRY(stored_operands_open(run));
+	TRY(params_check(run->params, forward->whole.whole, NULL, run->chain, run->context.diags));
+	TRY(list ? passes_open(run, list, NULL) : STATUS_OK);
+	if (list ? list->uses_gemm : forward->tile.program.uses_gemm)
 		TRY(blas_load(run->options->job.threads, run->context.diags));
-	return open_forward_team(run, shared);
+	return team_open(&run->team, forward->members, forward->member, run->context.allocator, run->context.diags);
 }
 
 enum status forward_open_worker(struct worker *worker, int64_t *slab, size_t *ports)
 {
 	const struct run *run = worker->run;
 	const struct forward_pass *forward = run->forward;
-	*slab = round_up(forward->tile.program.workspace, ARRAY_ALIGN);
-	*ports = run->passes.levels ? run->passes.programs->ports : forward->tile.lowered.whole->in_count;
-	if (run->passes.levels)
-		*slab = run->passes.programs->workspace;
+	*slab = worker_slab_bytes(forward);
+	*ports = forward->passes ? forward->passes->ports : forward->tile.lowered.whole->in_count;
 	if (run->chain->has_conditions) {
 		worker->skipped = arena_array(&worker->arena, 1 + run->chain->program_count, sizeof *worker->skipped);
 		TRY_ALLOC(worker->skipped, run->context.diags);
@@ -163,14 +178,13 @@ enum status forward_run_tile(struct worker *worker)
 	return status;
 }
 
-void forward_count_array(struct run *run)
+void forward_count_array(const struct run *run)
 {
 	const struct tiles *tiles = run->tiles;
 	struct run_counters *counters = run->forward->counters;
 	const int64_t whole = run->forward->whole.whole_rows;
-	const int64_t bytes = run->forward->bytes + (int64_t)reader_memory(run->reader, tiles->workers);
+	const int64_t bytes = run->forward->bytes + (run->reader ? (int64_t)reader_memory(run->reader, tiles->workers) : 0);
 	counters->arrays++;
-	counters->copied_bytes += run->reader->copy.bytes;
 	counters->chunks += tiles_chunks(tiles);
 	counters->tiles += ceil_div(tiles->rows, tiles->tile);
 	counters->tile_rows = tiles->tiled ? ceil_div(tiles->tile, tiles->flat ? tiles->rows / whole : 1) : whole;

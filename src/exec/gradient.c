@@ -125,12 +125,14 @@ enum status gradient_prepare(struct run *run)
 {
 	const struct job *job = run->gradient->job;
 	const struct context *context = &run->context;
+	const struct pass_list *list = NULL;
 	TRY(gradient_make_job(run, false));
 	TRY(compare_plans(run));
 	if (run->gradient->options->journal)
 		TRY(refuse_sums(run));
 	TRY(totals_open(run));
-	TRY(stored_operands_open(run, NULL));
+	TRY(stored_operands_plan(run, NULL));
+	TRY(stored_operands_open(run));
 	for (size_t i = 0; i < run->whole->distinct_count; i++)
 		TRY(params_check(run->params, run->whole->distinct[i]->body, &run->whole->distinct[i]->own, run->chain,
 		                 context->diags));
@@ -138,9 +140,10 @@ enum status gradient_prepare(struct run *run)
 		TRY(blas_load(run->options->job.threads, context->diags));
 	TRY(turns_open(run));
 	if (job->passes)
-		TRY(passes_open(run, &job->passes->programs, job->passes));
+		list = &job->passes->programs;
 	else if (job->tiles.folds && run->options->value)
-		TRY(passes_open_levels(run, job->forward.levels, NULL));
+		TRY(passes_compile(run, job->forward.levels, NULL, &list));
+	TRY(list ? passes_open(run, list, job->passes) : STATUS_OK);
 	TRY(input_output_load_cotangent(run));
 	TRY(gradient_events_open(run));
 	allocator_trim();
@@ -264,7 +267,8 @@ static void measure_passes(const struct run *run, struct counters *measured, int
 	measured->executions = measured->evaluations - job->passes->whole.unread;
 	for (int i = 0; i < run->open; i++)
 		*peak += (int64_t)run->workers[i].slab.size - ARRAY_ALIGN;
-	*peak += passes_bytes(run) - round_up(job->passes->programs.state * (int64_t)sizeof(double), ARRAY_ALIGN);
+	*peak += (int64_t)run->passes.slab.size - ARRAY_ALIGN -
+	         round_up(job->passes->programs.state * (int64_t)sizeof(double), ARRAY_ALIGN);
 	*stored = job->passes->programs.results;
 }
 

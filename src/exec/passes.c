@@ -44,11 +44,10 @@ static enum status allocate(struct run *run)
 	const struct pass_list *list = passes->programs;
 	const int64_t state = round_up(list->state * (int64_t)sizeof(double), ARRAY_ALIGN);
 	const uint32_t count = passes->levels->value_count;
-	const int64_t bytes = saturated_add(state, saturated_add(list->results, list->between));
 	passes->results = arena_array(run->context.arena, count + 1, sizeof(char *));
 	passes->params = arena_array(run->context.arena, run->params->count + 1, sizeof *passes->params);
 	TRY_ALLOC(passes->results && passes->params, run->context.diags);
-	TRY(slab_get(&passes->slab, bytes, run->context.allocator, run->context.diags));
+	TRY(slab_get(&passes->slab, pass_list_bytes(list), run->context.allocator, run->context.diags));
 	char *at = passes->slab.base + state;
 	passes->state = (double *)(void *)passes->slab.base;
 	for (uint32_t i = 0; i < count; i++) {
@@ -65,16 +64,15 @@ enum status passes_open(struct run *run, const struct pass_list *programs, const
 	return allocate(run);
 }
 
-enum status passes_open_levels(struct run *run, const struct levels *levels, const struct body *tile)
+enum status passes_compile(struct run *run, const struct levels *levels, const struct body *tile,
+                           const struct pass_list **made)
 {
 	struct pass_list *programs = arena_alloc(run->context.arena, sizeof *programs);
 	TRY_ALLOC(programs, run->context.diags);
 	programs->levels = levels;
-	TRY(pass_list_make(&run->context, programs, tile));
-	return passes_open(run, programs, NULL);
+	*made = programs;
+	return pass_list_make(&run->context, programs, tile);
 }
-
-int64_t passes_bytes(const struct run *run) { return (int64_t)run->passes.slab.size - ARRAY_ALIGN; }
 
 void passes_close(struct run *run)
 {

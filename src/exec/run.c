@@ -136,20 +136,30 @@ void run_bind_params(struct run *run, enum dtype compute)
 	}
 }
 
+/* Sets what RUN knows of arrays of TYPE before it has a plan for them. */
+static enum status begin_type(struct run *run, const struct type *type)
+{
+	arena_init(&run->arena, run->context.allocator);
+	run->ready = true;
+	run->made_for = run->input = *type;
+	run->input_part = (struct input_part){.part = false};
+	run_bind_params(run, dtype_compute(type->dtype));
+	return programs_learn(&run->context, run->chain, &run->options->job.portion, &run->input, run->gradient,
+	                      run->programs);
+}
+
 /* Makes RUN ready for arrays of TYPE, unless it is. */
 static enum status prepare(struct run *run, const struct type *type)
 {
 	if (run->ready && type_equal(&run->made_for, type))
 		return STATUS_OK;
 	release(run);
-	arena_init(&run->arena, run->context.allocator);
-	run->ready = true;
-	run->made_for = run->input = *type;
-	run->input_part = (struct input_part){.part = false};
-	run_bind_params(run, dtype_compute(type->dtype));
-	TRY(programs_learn(&run->context, run->chain, &run->options->job.portion, &run->input, run->gradient,
-	                   run->programs));
+	TRY(begin_type(run, type));
 	TRY(programs_demand(run->chain, run->gradient, run->programs, run->context.diags));
+	if (run->forward)
+		run->ends = (struct run_ends){.read_anywhere = reader_seekable(run->reader),
+		                              .write_anywhere = writer_seekable(run->options->value),
+		                              .in_place = run->options->value->options.reader != NULL};
 	TRY(run->gradient ? gradient_prepare(run) : forward_prepare(run));
 	warn_small_tiles(run);
 	run->workers = arena_array(&run->arena, (size_t)run->tiles->workers, sizeof *run->workers);
@@ -165,10 +175,12 @@ static enum status run_array(struct run *run)
 {
 	run->rows_done = run->begun = 0;
 	run->outputs_begun = false;
-	if (run->gradient)
+	if (run->gradient) {
 		TRY(gradient_begin_array(run));
-	else
+	} else {
 		forward_count_array(run);
+		run->forward->counters->copied_bytes += run->reader->copy.bytes;
+	}
 	TRY(input_output_begin_array(run));
 	if (tile_journal_wanted(run))
 		TRY(tile_journal_open(run));
@@ -232,52 +244,85 @@ static enum status run_arrays(struct run *run)
 	}
 }
 
-static enum status run_stream(const struct context *context, const struct run_subject *subject,
-                              const struct run_options *options, struct forward_pass *forward,
-                              struct gradient_pass *gradient)
+/* Sets RUN to one of SUBJECT, with the context's arena for what outlives the arrays of a type. */
+static enum status begin_run(struct run *run, const struct context *context, const struct run_subject *subject,
+                             const struct run_options *options)
 {
-	struct run run = {.chain = subject->chain,
-	                  .params = subject->params,
-	                  .reader = subject->reader,
-	                  .programs = subject->programs,
-	                  .ranks = subject->ranks,
-	                  .options = options,
-	                  .forward = forward,
-	                  .gradient = gradient,
-	                  .kernels = {kernels_get(DTYPE_F32), kernels_get(DTYPE_F64)}};
-	run.context = (struct context){context->allocator, &run.arena, context->diags};
-	run.bound = arena_array(context->arena, subject->params->count + 1, sizeof *run.bound);
-	TRY_ALLOC(run.bound, context->diags);
-	pthread_mutex_init(&run.lock, NULL);
-	if (run.programs)
-		programs_forget(run.programs);
-	const enum status status = run_arrays(&run);
-	release(&run);
-	if (gradient)
-		input_output_close_cotangent(&run);
-	slab_put(&run.conditions.input, context->allocator);
-	watched_close(&run);
-	pthread_mutex_destroy(&run.lock);
+	*run = (struct run){.chain = subject->chain,
+	                    .params = subject->params,
+	                    .reader = subject->reader,
+	                    .programs = subject->programs,
+	                    .ranks = subject->ranks,
+	                    .options = options,
+	                    .kernels = {kernels_get(DTYPE_F32), kernels_get(DTYPE_F64)}};
+	run->context = (struct context){context->allocator, &run->arena, context->diags};
+	run->bound = arena_array(context->arena, subject->params->count + 1, sizeof *run->bound);
+	TRY_ALLOC(run->bound, context->diags);
+	return STATUS_OK;
+}
+
+/* Runs RUN, opened, over the arrays of its stream, and closes it. */
+static enum status run_stream(struct run *run)
+{
+	pthread_mutex_init(&run->lock, NULL);
+	if (run->programs)
+		programs_forget(run->programs);
+	const enum status status = run_arrays(run);
+	release(run);
+	if (run->gradient)
+		input_output_close_cotangent(run);
+	slab_put(&run->conditions.input, run->context.allocator);
+	watched_close(run);
+	pthread_mutex_destroy(&run->lock);
 	return status;
 }
 
 enum status run_forward(const struct context *context, const struct run_subject *subject,
                         const struct run_options *options, struct run_counters *counters)
 {
+	struct run run;
 	struct forward_pass forward = {.counters = counters};
 	*counters = (struct run_counters){0};
-	return run_stream(context, subject, options, &forward, NULL);
+	TRY(begin_run(&run, context, subject, options));
+	run.forward = &forward;
+	return run_stream(&run);
+}
+
+enum status run_plan_forward(const struct context *context, const struct run_subject *subject,
+                             const struct run_options *options, const struct type *type, struct run_counters *counters)
+{
+	struct run run;
+	struct forward_pass forward = {.counters = counters};
+	const struct reader *reader = subject->reader;
+	*counters = (struct run_counters){0};
+	TRY(begin_run(&run, context, subject, options));
+	run.forward = &forward;
+	/* Of a text a run has a file or makes a copy, and it writes one in order. */
+	const bool text = reader && (reader->format == FORMAT_TEXT || reader->format == FORMAT_CSV);
+	run.ends.read_anywhere = !reader || text || reader_seekable(reader);
+	run.ends.write_anywhere = run.ends.read_anywhere && !text;
+	enum status status = begin_type(&run, type);
+	if (!status)
+		status = forward_plan(&run);
+	if (!status)
+		forward_count_array(&run);
+	arena_free(&run.arena);
+	return status;
 }
 
 enum status run_gradient(const struct context *context, const struct run_subject *subject,
                          const struct run_options *options, const struct gradient_options *gradient,
                          struct gradient_result *result)
 {
+	struct run run;
 	struct gradient_pass pass = {
 		.options = gradient, .result = result, .job = &result->job, .arena = context->arena, .begun = clock_seconds()};
 	memset(result, 0, sizeof *result);
 	arena_init(&result->job_arena, context->allocator);
-	const enum status status = run_stream(context, subject, options, NULL, &pass);
+	enum status status = begin_run(&run, context, subject, options);
+	run.gradient = &pass;
+	if (!status)
+		status = run_stream(&run);
 	if (status == STATUS_OK)
 		totals_finish(result, ranks_index(subject->ranks) == 0);
 	return status;

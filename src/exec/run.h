@@ -57,6 +57,14 @@ void run_follow_format(struct writer *writer, const struct reader *reader);
 enum status run_forward(const struct context *context, const struct run_subject *subject,
                         const struct run_options *options, struct run_counters *counters);
 
+/*
+ * Writes to COUNTERS what run_forward would count on an array of TYPE, but for copied_bytes. Reads no data, and needs the
+ * params' types alone. It is a run from a file to a file; from a pipe to a pipe if the subject's reader, which may be NULL,
+ * reads one. options->value is not read. Fails as run_forward does before it writes.
+ */
+enum status run_plan_forward(const struct context *context, const struct run_subject *subject,
+                             const struct run_options *options, const struct type *type, struct run_counters *counters);
+
 struct journal_costs; /* exec/journal.h */
 
 /* What a gradient run reads and writes besides the input and options->value. */

@@ -59,7 +59,10 @@ struct forward_pass {
 	struct lowered whole;
 	struct tiles tiles;
 	struct tile_program tile;
-	int64_t bytes; /* of all array storage, params in memory included */
+	const struct pass_list *passes; /* if tiles fold, in place of TILE's program; else NULL */
+	int members;                    /* of the team, */
+	int64_t member;                 /* with so many bytes each */
+	int64_t bytes;                  /* of all array storage, params in memory included; not the reader's */
 	struct run_counters *counters;
 };
 
@@ -102,6 +105,11 @@ struct conditions {
 	size_t program_count;
 };
 
+/* Where a forward run reads and writes: whether in any order, and whether the output is written over the input. */
+struct run_ends {
+	bool read_anywhere, write_anywhere, in_place;
+};
+
 struct run {
 	const struct chain *chain;
 	struct params *params;
@@ -122,8 +130,10 @@ struct run {
 	const struct lowered *whole;
 	const struct tiles *tiles;
 	struct passes passes;
-	struct team *team;  /* the workers; without tiles, the threads that share each operation */
-	struct slab blocks; /* for what is read of params that stay in their files */
+	struct team *team; /* the workers; without tiles, the threads that share each operation */
+	struct run_ends ends;
+	const struct stays *stays; /* the choice of stored_operand.c; NULL: no param is in its file */
+	struct slab blocks;        /* for what is read of params that stay in their files */
 	struct worker *workers;
 	int open; /* workers to close: the last may have failed to open */
 	struct conditions conditions;
@@ -242,6 +252,9 @@ struct worker {
 
 /* Allocates all that worker INDEX needs. The caller calls worker_close, after a failure too. */
 enum status worker_open(struct worker *worker, struct run *run, int index);
+/* Return the bytes of a worker's wave (0: it needs none), and of its blocks for a chunk. */
+int64_t worker_wave_bytes(const struct run *run);
+int64_t worker_block_bytes(const struct run *run);
 /* Runs the tiles of CHUNK in worker INDEX of RUN: the pipeline's compute. */
 enum status worker_run_chunk(void *run, int index, int64_t chunk, struct diags *diags);
 void worker_close(struct worker *worker);
@@ -254,6 +267,8 @@ double *worker_state(const struct worker *worker);
 
 /* forward.c and gradient.c: the two kinds of runs. */
 
+/* Cuts the array, compiles the programs, and counts the bytes of a forward run, which needs run->ends. Allocates nothing. */
+enum status forward_plan(struct run *run);
 /* Makes RUN, without its workers, ready for arrays of type run->made_for. */
 enum status forward_prepare(struct run *run);
 enum status gradient_prepare(struct run *run);
@@ -265,18 +280,17 @@ enum status forward_run_tile(struct worker *worker);
 enum status gradient_run_tile(struct worker *worker);
 /* Begin: resets counters, and allocates sums, before an array is computed. Count: add an array to the run's, a forward run before it. */
 enum status gradient_begin_array(struct run *run);
-void forward_count_array(struct run *run);
+void forward_count_array(const struct run *run);
 /* Of several ranks, rank 0 gets the most of each counter. */
 enum status gradient_count_array(struct run *run);
 
 /* passes.c */
 
+/* Sets *MADE to the programs of LEVELS for the body of a TILE, or NULL: then the schedule of a tile leaves states. */
+enum status passes_compile(struct run *run, const struct levels *levels, const struct body *tile,
+                           const struct pass_list **made);
 /* Allocates the results of PROGRAMS, those of a gradient if JOINT is set, which must outlive the run. */
 enum status passes_open(struct run *run, const struct pass_list *programs, const struct joint_passes *joint);
-/* Does so for programs that it compiles, of LEVELS and the body of a TILE. TILE is NULL if a schedule leaves states. */
-enum status passes_open_levels(struct run *run, const struct levels *levels, const struct body *tile);
-/* Returns the bytes that the results, the states of a pass and the programs between passes need. */
-int64_t passes_bytes(const struct run *run);
 void passes_close(struct run *run);
 /* Runs all passes of the current array by PIPELINE, which is set for the last. */
 enum status passes_run(struct run *run, const struct pipeline *pipeline);
@@ -436,10 +450,15 @@ void watched_close(struct run *run);
 /* Lets the WORKER's list of params have what the worker reads of those in files. */
 void stored_operands_aim(struct worker *worker);
 /*
- * Loads the params that are left in their files, but those that BODY, a forward run's chain, may read there. BODY is NULL for
- * a gradient: there the steps may.
+ * Chooses which params stay in their files: BODY, a forward run's chain, reads them there. BODY is NULL for a gradient: there
+ * the steps do.
  */
-enum status stored_operands_open(struct run *run, const struct body *body);
+enum status stored_operands_plan(struct run *run, const struct body *body);
+/* Return the bytes of the params that stay, and of the memory that reads them. */
+int64_t stored_left(const struct run *run);
+int64_t stored_bytes(const struct run *run);
+/* Loads the other params that are left in their files, and allocates that memory. */
+enum status stored_operands_open(struct run *run);
 
 /* gradient.c */
 

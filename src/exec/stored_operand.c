@@ -307,27 +307,45 @@ static int64_t buffer_bytes(const struct run *run, size_t index, const struct re
 	return part < LEAST_PART ? 0 : reading->own ? greater(part, MANY_BYTES / part * part) : part;
 }
 
-/* Buffers of BYTES for parts. A worker has MEMORY for all, whose first SHARED bytes params share. */
-struct part_buffers {
-	int64_t *bytes; /* by param; 0: it is not read by parts */
+/* True if the gradient of param INDEX, if it has one, can go to where it stays. */
+static bool may_leave(const struct run *run, size_t index, const struct reading *reading)
+{
+	if (!run->gradient)
+		return true;
+	const struct gradient_options *options = run->gradient->options;
+	const struct sums *sums = &run->gradient->job->sums;
+	if (sums->kinds[index] == SUM_NONE)
+		return sums->once[index];
+	return sums->kinds[index] == SUM_ONCE && reading->made && options->begin_rows &&
+	       options->begin_rows(options->rows_context, index);
+}
+
+/* How params are read in their files. A worker has MEMORY for parts, whose first SHARED bytes params share. */
+struct stays {
+	struct reading *readings; /* by param */
+	int64_t *parts;           /* by param: bytes of a buffer for parts; 0: it is not read by parts */
+	int64_t *blocks;          /* by param: bytes of a thread's memory for blocks; 0: it is not read by blocks */
 	int64_t memory, shared;
+	int64_t block; /* the most of BLOCKS */
 };
 
-/* Sets BUFFERS' bytes, unless that saves too little. */
-static void choose_buffers(const struct run *run, const struct reading *readings, struct part_buffers *buffers)
+/* Chooses the params that are read by parts, unless that saves too little. */
+static void choose_parts(const struct run *run, struct stays *stays)
 {
 	int64_t all = 0;
 	for (size_t i = 0; i < run->params->count; i++) {
-		const int64_t bytes = block_bytes(run, i, &readings[i]) ? 0 : buffer_bytes(run, i, &readings[i]);
-		buffers->bytes[i] = bytes;
+		const bool own = stays->readings[i].own;
+		const int64_t bytes = stays->blocks[i] ? 0 : buffer_bytes(run, i, &stays->readings[i]);
+		const int64_t memory = round_up(bytes, ARRAY_ALIGN);
+		stays->parts[i] = bytes;
 		all += bytes ? run->params->stored[i]->bytes : 0;
-		buffers->memory += readings[i].own ? round_up(bytes, ARRAY_ALIGN) : 0;
-		buffers->shared = readings[i].own ? buffers->shared : greater(buffers->shared, round_up(bytes, ARRAY_ALIGN));
+		stays->memory += own ? memory : 0;
+		stays->shared = own ? stays->shared : greater(stays->shared, memory);
 	}
-	buffers->memory += buffers->shared;
-	if (all / 2 < buffers->memory * run->tiles->workers) {
-		buffers->memory = 0;
-		memset(buffers->bytes, 0, run->params->count * sizeof *buffers->bytes);
+	stays->memory += stays->shared;
+	if (all / 2 < stays->memory * run->tiles->workers) {
+		stays->memory = 0;
+		memset(stays->parts, 0, run->params->count * sizeof *stays->parts);
 	}
 }
 
@@ -364,61 +382,43 @@ static enum status open_parts(struct run *run, size_t index, int64_t buffer)
 	return STATUS_OK;
 }
 
-/* True if the gradient of param INDEX, if it has one, can go to where it stays. */
-static bool may_leave(const struct run *run, size_t index, const struct reading *reading)
-{
-	if (!run->gradient)
-		return true;
-	const struct gradient_options *options = run->gradient->options;
-	const struct sums *sums = &run->gradient->job->sums;
-	if (sums->kinds[index] == SUM_NONE)
-		return sums->once[index];
-	return sums->kinds[index] == SUM_ONCE && reading->made && options->begin_rows &&
-	       options->begin_rows(options->rows_context, index);
-}
-
 /* Gives worker INDEX the buffers that MEMORY has. */
-static enum status place_buffers(const struct run *run, const struct reading *readings,
-                                 const struct part_buffers *buffers, int index, char *memory)
+static enum status place_buffers(const struct run *run, int index, char *memory)
 {
+	const struct stays *stays = run->stays;
 	struct part_buffer *const shared = arena_alloc(run->context.arena, sizeof *shared);
 	TRY_ALLOC(shared, run->context.diags);
 	shared->memory = memory;
-	memory += buffers->shared;
+	memory += stays->shared;
 	for (size_t i = 0; i < run->params->count; i++) {
-		if (!buffers->bytes[i])
+		if (!stays->parts[i])
 			continue;
 		struct stored_operand *const operand = run->bound[i].stored + index;
-		if (!readings[i].own) {
+		if (!stays->readings[i].own) {
 			operand->buffer = shared;
 			continue;
 		}
 		operand->own.memory = memory;
-		memory += round_up(buffers->bytes[i], ARRAY_ALIGN);
+		memory += round_up(stays->parts[i], ARRAY_ALIGN);
 	}
 	return STATUS_OK;
 }
 
-/* Gives the params that stay in their files memory: BUFFERS to each worker, and BLOCK bytes to each thread. */
-static enum status get_memory(struct run *run, const struct reading *readings, const struct part_buffers *buffers,
-                              int64_t block)
+/* Gives the params that stay in their files memory: buffers to each worker, and blocks to each thread. */
+static enum status get_memory(struct run *run)
 {
-	const struct params *params = run->params;
-	const int64_t parts = buffers->memory * run->tiles->workers;
-	const int64_t all = parts + block * greater(run->options->job.threads, 1);
+	const struct stays *stays = run->stays;
+	const int64_t parts = stays->memory * run->tiles->workers, all = stored_bytes(run);
 	if (all)
 		TRY(slab_get(&run->blocks, all, run->context.allocator, run->context.diags));
-	for (int k = 0; buffers->memory && k < run->tiles->workers; k++)
-		TRY(place_buffers(run, readings, buffers, k, run->blocks.base + k * buffers->memory));
-	for (size_t i = 0; i < params->count; i++) {
-		struct stored_operand *const operand = run->bound[i].stored;
-		if (operand && !buffers->bytes[i]) {
-			operand->rows.blocks = run->blocks.base + parts;
-			operand->rows.bytes = block;
+	for (int k = 0; stays->memory && k < run->tiles->workers; k++)
+		TRY(place_buffers(run, k, run->blocks.base + k * stays->memory));
+	for (size_t i = 0; i < run->params->count; i++) {
+		if (stays->blocks[i]) {
+			run->bound[i].stored->rows.blocks = run->blocks.base + parts;
+			run->bound[i].stored->rows.bytes = stays->block;
 		}
 	}
-	if (run->forward)
-		run->forward->bytes += all;
 	return STATUS_OK;
 }
 
@@ -429,35 +429,26 @@ static enum status load_param(struct run *run, size_t index, struct team *team)
 	return STATUS_OK;
 }
 
-/* Loads all params that are left in their files, but those of READINGS, if not NULL, that are read there. */
-static enum status load_others(struct run *run, const struct reading *readings)
+enum status stored_operands_open(struct run *run)
 {
-	const struct params *params = run->params;
+	const struct stays *stays = run->stays;
 	struct team *team;
-	struct part_buffers buffers = {.bytes = arena_array(run->context.arena, params->count, sizeof *buffers.bytes)};
-	TRY_ALLOC(buffers.bytes, run->context.diags);
-	if (readings)
-		choose_buffers(run, readings, &buffers);
-	int64_t block = 0;
+	if (!stays)
+		return STATUS_OK;
 	TRY(team_open(&team, run->options->job.threads, 0, run->context.allocator, run->context.diags));
 	enum status status = STATUS_OK;
-	for (size_t i = 0; i < params->count && !status; i++) {
+	for (size_t i = 0; i < run->params->count && !status; i++) {
 		run->bound[i].stored = NULL;
-		const int64_t bytes = params->stored[i] && readings ? block_bytes(run, i, &readings[i]) : 0;
-		if (buffers.bytes[i])
-			status = open_parts(run, i, buffers.bytes[i]);
-		else if (bytes && may_leave(run, i, &readings[i]))
-			status = leave_in_file(run, i, readings[i].made);
-		else if (params->stored[i])
+		if (stays->parts[i])
+			status = open_parts(run, i, stays->parts[i]);
+		else if (stays->blocks[i])
+			status = leave_in_file(run, i, stays->readings[i].made);
+		else if (run->params->stored[i])
 			status = load_param(run, i, team);
-		if (run->bound[i].stored && run->forward)
-			run->forward->bytes -= params->stored[i]->bytes;
-		if (run->bound[i].stored && !buffers.bytes[i])
-			block = greater(block, bytes);
 	}
 	team_close(team);
 	TRY(status);
-	return get_memory(run, readings, &buffers, block);
+	return get_memory(run);
 }
 
 /* True if this array alone reads the params, in few tiles, and nothing but the programs of a tile need have them. */
@@ -475,26 +466,65 @@ static bool may_stay(const struct run *run)
 	       run->gradient->result->arrays == 0 && reader_is_last(run->reader);
 }
 
-enum status stored_operands_open(struct run *run, const struct body *body)
+/* Chooses how params are read in their files, by READINGS. */
+static void choose_stays(const struct run *run, struct stays *stays)
+{
+	for (size_t i = 0; i < run->params->count; i++) {
+		const struct reading *reading = &stays->readings[i];
+		const int64_t bytes = run->params->stored[i] ? block_bytes(run, i, reading) : 0;
+		stays->blocks[i] = bytes && may_leave(run, i, reading) ? bytes : 0;
+		stays->block = greater(stays->block, stays->blocks[i]);
+	}
+	choose_parts(run, stays);
+}
+
+/* Finds what reads the params of RUN: instructions of BODY or, if that is NULL, of a gradient's steps. */
+static enum status find_readings(const struct run *run, const struct body *body, struct reading *readings)
+{
+	struct readings found = {.may = run->chain->has_conditions ? READ_NO_PARTS : READ_NEXT_PARTS, .of = readings};
+	if (body)
+		return note_readers(&found, body, &run->context);
+	const struct lowered *lowered = run->gradient->job->tile.compiled.lowered;
+	return find_item_readers(&found, run, lowered->items, lowered->item_count, &found.around,
+	                         run->options->value == NULL);
+}
+
+enum status stored_operands_plan(struct run *run, const struct body *body)
 {
 	const struct params *params = run->params;
+	struct arena *arena = run->context.arena;
 	bool any = false;
+	run->stays = NULL;
 	for (size_t i = 0; i < params->count; i++)
 		any |= params->stored[i] != NULL;
 	if (!any)
 		return STATUS_OK;
+	struct stays *stays = arena_alloc(arena, sizeof *stays);
+	TRY_ALLOC(stays, run->context.diags);
+	*stays = (struct stays){.readings = arena_array(arena, params->count, sizeof *stays->readings),
+	                        .parts = arena_array(arena, params->count, sizeof *stays->parts),
+	                        .blocks = arena_array(arena, params->count, sizeof *stays->blocks)};
+	TRY_ALLOC(stays->readings && stays->parts && stays->blocks, run->context.diags);
+	run->stays = stays;
 	if (!may_stay(run))
-		return load_others(run, NULL);
-	struct readings readings = {.may = run->chain->has_conditions ? READ_NO_PARTS : READ_NEXT_PARTS,
-	                            .of = arena_array(run->context.arena, params->count, sizeof *readings.of)};
-	TRY_ALLOC(readings.of, run->context.diags);
+		return STATUS_OK;
 	TRY(blas_load(run->options->job.threads, run->context.diags));
-	if (body) {
-		TRY(note_readers(&readings, body, &run->context));
-	} else {
-		const struct lowered *lowered = run->gradient->job->tile.compiled.lowered;
-		TRY(find_item_readers(&readings, run, lowered->items, lowered->item_count, &readings.around,
-		                      run->options->value == NULL));
-	}
-	return load_others(run, readings.of);
+	TRY(find_readings(run, body, stays->readings));
+	choose_stays(run, stays);
+	return STATUS_OK;
+}
+
+int64_t stored_bytes(const struct run *run)
+{
+	const struct stays *stays = run->stays;
+	return stays ? stays->memory * run->tiles->workers + stays->block * greater(run->options->job.threads, 1) : 0;
+}
+
+int64_t stored_left(const struct run *run)
+{
+	int64_t bytes = 0;
+	for (size_t i = 0; run->stays && i < run->params->count; i++)
+		if (run->stays->parts[i] || run->stays->blocks[i])
+			bytes += run->params->stored[i]->bytes;
+	return bytes;
 }

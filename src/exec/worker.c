@@ -22,42 +22,60 @@ static int64_t value_bytes(const struct run *run)
 	return round_up(tiles_value_rows(tiles, run->gradient) * tiles->output_row, ARRAY_ALIGN);
 }
 
-/* Returns the bytes of a worker's wave; 0: it needs none. A forward run of one launch has none to join. */
-static int64_t wave_bytes(const struct run *run)
+/* A forward run of one launch has no groups to join. */
+int64_t worker_wave_bytes(const struct run *run)
 {
 	if (run->gradient)
 		return job_wave_bytes(run->gradient->job);
-	const struct program *tile = &run->forward->tile.program;
+	const struct forward_pass *forward = run->forward;
+	const struct program *tile = &forward->tile.program;
 	if (run->tiles->carries)
 		return wave_window_bytes(tile);
-	if (run->passes.levels)
-		return tiles_wave(run->tiles) ? run->passes.programs->wave : 0;
+	if (forward->passes)
+		return tiles_wave(run->tiles) ? forward->passes->wave : 0;
 	return tiles_wave(run->tiles) && tile->launch_count > 1 ? tile->wave : 0;
+}
+
+/* The bytes of the blocks of a worker, in their order. */
+struct block_bytes {
+	int64_t input, gradient, value, apart, states, params;
+};
+
+static struct block_bytes blocks_of(const struct run *run)
+{
+	const struct tiles *tiles = run->tiles;
+	const int64_t rows = run->gradient ? tiles->tile * tiles->per_chunk : 0;
+	return (struct block_bytes){.input = round_up(tiles_input_rows(tiles) * tiles->input_row, ARRAY_ALIGN),
+	                            .gradient = round_up(rows * tiles->input_row, ARRAY_ALIGN),
+	                            .value = value_bytes(run),
+	                            .apart = run->gradient ? tiles->per_chunk * run->gradient->job->sums.apart : 0,
+	                            .states = tiles->per_chunk * tiles->state * (int64_t)sizeof(double),
+	                            .params = tiles_param_bytes(tiles, run->whole)};
+}
+
+int64_t worker_block_bytes(const struct run *run)
+{
+	const struct block_bytes b = blocks_of(run);
+	return b.input + b.gradient + b.value + b.apart + b.states + b.params;
 }
 
 /* Allocates the blocks that a chunk is read to, and the blocks of its tiles' results. */
 static enum status open_blocks(struct worker *worker)
 {
 	struct run *run = worker->run;
-	const struct tiles *tiles = run->tiles;
-	const int64_t input = round_up(tiles_input_rows(tiles) * tiles->input_row, ARRAY_ALIGN);
-	const int64_t rows = run->gradient ? tiles->tile * tiles->per_chunk : 0, value = value_bytes(run);
-	const int64_t gradient = round_up(rows * tiles->input_row, ARRAY_ALIGN);
-	const int64_t apart = run->gradient ? tiles->per_chunk * run->gradient->job->sums.apart : 0;
-	const int64_t states = tiles->per_chunk * tiles->state * (int64_t)sizeof(double);
-	const int64_t params = tiles_param_bytes(tiles, run->whole),
-				  bytes = input + gradient + value + apart + states + params;
-	TRY(slab_get_shared(&worker->blocks, bytes, run->programs, run->context.allocator, run->context.diags));
+	const struct block_bytes bytes = blocks_of(run);
+	TRY(slab_get_shared(&worker->blocks, worker_block_bytes(run), run->programs, run->context.allocator,
+	                    run->context.diags));
 	worker->input = worker->blocks.base;
-	worker->gradient = run->gradient ? worker->input + input : NULL;
-	worker->value = run->options->value ? worker->input + input + gradient : NULL;
-	worker->apart = run->gradient ? worker->input + input + gradient + value : NULL;
-	worker->states = (double *)(void *)(worker->input + input + gradient + value + apart);
-	worker->param_rows = worker->input + bytes - params;
+	char *const gradient = worker->input + bytes.input, *const value = gradient + bytes.gradient;
+	char *const apart = value + bytes.value;
+	worker->gradient = run->gradient ? gradient : NULL;
+	worker->value = run->options->value ? value : NULL;
+	worker->apart = run->gradient ? apart : NULL;
+	worker->states = (double *)(void *)(apart + bytes.apart);
+	worker->param_rows = apart + bytes.apart + bytes.states;
 	if (run->forward && run->forward->tile.passes)
 		worker->value = worker->input;
-	if (run->forward)
-		run->forward->bytes += bytes;
 	return STATUS_OK;
 }
 
@@ -98,7 +116,7 @@ enum status worker_open(struct worker *worker, struct run *run, int index)
 	size_t ports = 0;
 	*worker = (struct worker){.run = run, .index = index, .diags = context->diags, .walk.kept.spill.fd = -1};
 	arena_init(&worker->arena, context->allocator);
-	const int64_t wave = wave_bytes(run);
+	const int64_t wave = worker_wave_bytes(run);
 	if (wave && !run->options->apart)
 		TRY_ALLOC(worker->wave = wave_open(wave, context->allocator), context->diags);
 	worker->params = arena_array(&run->arena, run->params->count + 1, sizeof *worker->params);
@@ -114,8 +132,6 @@ enum status worker_open(struct worker *worker, struct run *run, int index)
 		hint_at_less(run);
 	if (!status && run->gradient && run->tiles->exchanged)
 		status = open_neighbours(worker);
-	if (run->forward)
-		run->forward->bytes += slab + wave;
 	return status;
 }
 

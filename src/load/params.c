@@ -333,15 +333,17 @@ static enum status load_values(const struct binder *b, const struct param *param
 	return STATUS_OK;
 }
 
-/* Loads SOURCE's array, which is left in its file, unless PARAM has the type that it has there. */
+/* Loads SOURCE's array, which is left in its file, if data are wanted, unless PARAM has the type that it has there. */
 static enum status keep_stored(const struct binder *b, const struct param *param, struct param_source *source)
 {
 	struct stored_array **const stored = &b->params->stored[param - b->chain->params];
 	const enum dtype to = b->options->dtype, have = source->array.type.dtype;
 	if (!*stored || (!param->weak && source->type.dtype == have && (to == DTYPE_COUNT || to == have)))
 		return STATUS_OK;
-	TRY(new_array(b, param, &source->array, &source->array.type, have));
-	TRY(stored_load(*stored, source->array.data, b->loader.team, b->loader.context));
+	if (b->options->data) {
+		TRY(new_array(b, param, &source->array, &source->array.type, have));
+		TRY(stored_load(*stored, source->array.data, b->loader.team, b->loader.context));
+	}
 	stored_close(*stored);
 	*stored = NULL;
 	return STATUS_OK;

@@ -14,6 +14,12 @@ bool pass_out_apart(const struct pass_list *list, const struct pass *pass, size_
 	return k < pass->fold_count || list->apart;
 }
 
+int64_t pass_list_bytes(const struct pass_list *list)
+{
+	const int64_t state = round_up(list->state * (int64_t)sizeof(double), ARRAY_ALIGN);
+	return saturated_add(state, saturated_add(list->results, list->between));
+}
+
 int64_t pass_list_result(const struct pass_list *list, uint32_t result)
 {
 	const struct body *types = list->passes[0].between.body; /* has the types of statistics too */

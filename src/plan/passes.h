@@ -45,6 +45,8 @@ struct pass_list {
 enum status pass_list_make(const struct context *context, struct pass_list *list, const struct body *tile);
 /* True if out K of a tile's program in PASS lies in LIST's workspace: that of a fold, or if outs are apart. */
 bool pass_out_apart(const struct pass_list *list, const struct pass *pass, size_t k);
+/* Returns the bytes beside those of tiles: states, results, and workspace of the programs between passes. */
+int64_t pass_list_bytes(const struct pass_list *list);
 /* Returns the bytes of RESULT, a value of the body of LIST's levels that a part leaves to others. */
 int64_t pass_list_result(const struct pass_list *list, uint32_t result);
 /* Returns the bytes of out K of BODY as an array. */
