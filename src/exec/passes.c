@@ -22,7 +22,7 @@ bool passes_write(const struct run *run)
 bool passes_end(const struct run *run)
 {
 	const struct pass_list *programs = run->passes.programs;
-	return programs && programs->passes[programs->count - 1].between.body->instr_count == 0;
+	return programs && programs->passes[programs->count - 1].between.body->out_count == 0;
 }
 
 static const struct instr *instr_of(const struct passes *passes, const struct fold *fold)
@@ -200,7 +200,7 @@ static void finish_pass(struct run *run, const struct pass *pass)
 		ins[i] = passes->results[between->ins[i]];
 	for (size_t i = 0; i < between->body->out_count; i++)
 		outs[i] = passes->results[between->outs[i]];
-	if (between->body->instr_count) /* it calls no program, so it cannot fail */
+	if (between->body->instr_count + between->body->out_count > 0) /* it calls no program, so it cannot fail */
 		(void)evaluate(&(struct evaluation){.program = &pass->between_program,
 		                                    .ins = ins,
 		                                    .outs = outs,

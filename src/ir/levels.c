@@ -194,6 +194,9 @@ static void find_needed(struct levels *s)
 		const uint32_t out = body->outs[i].value;
 		need_last(s, out);
 		s->passed[out] |= !s->rows[out];
+		if (!s->rows[out] && s->level[out] == 0)
+			s->level[out] = 1; /* of params alone: it is made after the first pass */
+		s->passes = s->level[out] > s->passes ? s->level[out] : s->passes;
 	}
 	for (size_t i = 0; i < body->in_count; i++)
 		s->passed[body->ins[i].value] |= !s->rows[body->ins[i].value];

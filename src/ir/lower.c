@@ -18,13 +18,11 @@ static struct body *begin_whole(struct lowering *l)
 	return body;
 }
 
-static const char *const without_rows = "the output does not depend on the rows of the input";
-
 /* Records the output's type. If it is not streamed and there is no SUM or FOLD, only params make it: no tiles. */
 static void note_output(struct lowering *l)
 {
 	if (!l->state.slots[0].streamed && l->streaming.fold == NO_VALUE)
-		lowering_need_whole(l, (struct span){0}, without_rows);
+		lowering_need_whole(l, (struct span){0}, "the output does not depend on the rows of the input");
 	l->out->output = *l->state.slots[0].type;
 	l->out->output.dtype = l->state.slots[0].dtype;
 }
@@ -175,10 +173,8 @@ static enum status find_levels(struct lowering *l)
 		lowered->because.reason = "its folds have too many levels for passes over the input";
 	if (!lowered->because.reason && levels->last && !lowered->whole->values[lowered->whole->outs[0].value].streamed)
 		lowered->because.reason = "a loop makes the output beside rows";
-	if (!lowered->because.reason && levels->count > 0)
+	if (!lowered->because.reason && (levels->count > 0 || (lowered->fold != NO_VALUE && !lowered->neighbours)))
 		lowered->levels = levels;
-	else if (lowered->fold != NO_VALUE) /* of which the output does not depend */
-		lowered->because.reason = without_rows;
 	lowered->fold = lowered->levels ? lowered->fold : NO_VALUE;
 	lowered->whole->blocks = lowered->levels && lowered->neighbours; /* a whole array has the blocks of windows */
 	return STATUS_OK;

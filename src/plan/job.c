@@ -231,11 +231,12 @@ static enum status find_cut(struct job *job, bool streamable, struct arena *aren
 	                           .alike = !options->costs_measured,
 	                           .ordered = job->sums.ordered,
 	                           .apart = job->sums.apart};
+	const bool folds = forward.levels && forward.levels->count > 0;
 	if (streamable)
 		tiles_cut(&job->tiles, &forward, &wants);
-	else if (forward.levels && !job->whole.streamable)
+	else if (folds && !job->whole.streamable)
 		return job_cut_passes(job, &forward, &wants);
-	else if (forward.levels)
+	else if (folds)
 		job->tiles.block = tile_of_sum(&forward, &wants);
 	return STATUS_OK;
 }
