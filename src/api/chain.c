@@ -6,7 +6,7 @@
 #include "api/plan.h"
 #include "base/suggest.h"
 #include "exec/run.h"
-#include "programs/learn.h"
+#include "external/learn.h"
 #include "report/counters.h"
 
 /* The public dtypes are ours. */
@@ -158,7 +158,7 @@ static enum status bind_target(const struct context *context, struct ckptc_chain
 	while (i < chain->program_count && chain->programs[i].name != name)
 		i++;
 	chain->program_count += i == chain->program_count;
-	chain->programs[i] = (struct program_binding){name, kept};
+	chain->programs[i] = (struct external_binding){name, kept};
 	return STATUS_OK;
 }
 
@@ -196,13 +196,13 @@ int ckptc_chain_program(struct ckptc_chain *chain, const char *name, const char 
 }
 
 enum status chain_bind_programs(const struct context *context, const struct ckptc_chain *chain, int threads,
-                                struct program_set **set)
+                                struct external_set **set)
 {
-	const struct program_options options = {.workers = threads > 0 ? threads : 1};
-	const struct program_bindings bindings = {chain->programs, chain->program_count};
+	const struct external_options options = {.workers = threads > 0 ? threads : 1};
+	const struct external_bindings bindings = {chain->programs, chain->program_count};
 	const char **names = program_names(context, &chain->chain);
 	TRY_ALLOC(names, context->diags);
-	return programs_bind(context, names, (uint32_t)chain->chain.program_count, &bindings, &options, set);
+	return external_bind(context, names, (uint32_t)chain->chain.program_count, &bindings, &options, set);
 }
 
 enum status chain_read_policy(const struct context *context, const struct ckptc_chain *chain, const char *text,
@@ -286,7 +286,7 @@ static enum status plan_chain(struct ckptc_plan *plan, struct ckptc_chain *chain
 	struct arena arena;
 	struct type type;
 	struct params params = {0};
-	struct program_set *programs = NULL;
+	struct external_set *programs = NULL;
 	struct job job;
 	TRY(chain_read_policy(owner, chain, policy, options, &plan->policy));
 	TRY(array_type(input, "input", false, &type, owner->diags));
@@ -297,7 +297,7 @@ static enum status plan_chain(struct ckptc_plan *plan, struct ckptc_chain *chain
 	if (!status && chain->chain.program_count)
 		status = chain_bind_programs(&context, chain, 1, &programs);
 	if (!status)
-		status = programs_learn(&context, &chain->chain, NULL, &type, true, programs);
+		status = external_learn(&context, &chain->chain, NULL, &type, true, programs);
 	struct job_options job_options = chain_job_options(options, &plan->policy, params.bytes);
 	job_options.unexecuted = true;
 	job_options.portion.most = options->iterations;
@@ -307,7 +307,7 @@ static enum status plan_chain(struct ckptc_plan *plan, struct ckptc_chain *chain
 			status = take_residuals(plan, chain, &job);
 		job_free(&job);
 	}
-	programs_close(programs);
+	external_close(programs);
 	params_free(&params);
 	arena_free(&arena);
 	return status;

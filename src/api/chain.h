@@ -3,10 +3,10 @@
 #define API_CHAIN_H
 
 #include "api/owner.h"
+#include "external/external.h"
 #include "language/chain.h"
 #include "load/params.h"
 #include "plan/job.h"
-#include "programs/programs.h"
 
 struct ckptc_chain {
 	struct owner owner;
@@ -15,7 +15,7 @@ struct ckptc_chain {
 	const char *directory;
 	struct memory_array *arrays; /* bound by name; as many as the chain has params fit */
 	size_t array_count;
-	struct program_binding *programs; /* likewise */
+	struct external_binding *programs; /* likewise */
 	size_t program_count;
 };
 
@@ -27,9 +27,9 @@ void array_show(struct ckptc_array *array, const struct type *type, const void *
 /* Binds the params of CHAIN for an input of TYPE: types alone, unless DATA. The caller calls params_free. */
 enum status chain_bind_params(const struct context *context, struct ckptc_chain *chain, const struct type *type,
                               bool data, struct params *params);
-/* Binds the programs of CHAIN, with as many processes as threads. The caller calls programs_close on *SET, or NULL. */
+/* Binds the programs of CHAIN, with as many processes as threads. The caller calls external_close on *SET, or NULL. */
 enum status chain_bind_programs(const struct context *context, const struct ckptc_chain *chain, int threads,
-                                struct program_set **set);
+                                struct external_set **set);
 /* Reads TEXT as policy_read does, for CHAIN. STATUS_USAGE too if it names a value that the chain lacks. */
 enum status chain_read_policy(const struct context *context, const struct ckptc_chain *chain, const char *text,
                               const struct ckptc_plan_options *options, struct policy *policy);

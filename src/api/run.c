@@ -4,7 +4,7 @@
 #include "api/chain.h"
 #include "api/plan.h"
 #include "exec/run.h"
-#include "programs/learn.h"
+#include "external/learn.h"
 
 struct ckptc_result {
 	struct owner owner;
@@ -21,7 +21,7 @@ struct running {
 	const struct ckptc_run_options *options;
 	struct type type; /* of the input, as the chain sees it */
 	struct params params;
-	struct program_set *programs; /* or NULL */
+	struct external_set *programs; /* or NULL */
 	struct input input;
 	struct reader reader;
 	struct writer value, gradient;
@@ -54,7 +54,7 @@ static enum status open_run(struct running *run, const struct ckptc_array *input
 	TRY(chain_bind_params(context, run->chain, &run->type, true, &run->params));
 	if (chain->program_count)
 		TRY(chain_bind_programs(context, run->chain, run->options->plan.threads, &run->programs));
-	TRY(programs_demand(chain, false, run->programs, context->diags));
+	TRY(external_demand(chain, false, run->programs, context->diags));
 	run->input = (struct input){.fd = -1, .name = "input", .arena = context->arena};
 	const struct reader_options reading = {.format = FORMAT_MEMORY, .raw = type, .memory = input->data};
 	reader_init(&run->reader, &run->input, &reading, context->arena);
@@ -137,8 +137,8 @@ static int make_result(struct ckptc_result **made, const struct running *asked, 
 		run.options = &defaults;
 	enum status status = kind(&run, input);
 	if (!status && run.programs)
-		status = programs_finish(run.programs, &run.result->owner.diags);
-	programs_close(run.programs);
+		status = external_finish(run.programs, &run.result->owner.diags);
+	external_close(run.programs);
 	params_free(&run.params);
 	error_set(error, status, &run.result->owner.diags);
 	if (status)

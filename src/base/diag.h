@@ -25,7 +25,7 @@ enum status {
 	STATUS_DATA = 4,    /* wrong data: npy, text, npz, safetensors, costs */
 	STATUS_IO = 5,      /* the system failed to read or write */
 	STATUS_LIMIT = 6,   /* out of memory, or beyond a documented limit */
-	STATUS_PROGRAM = 7, /* an external program failed (programs/programs.h) */
+	STATUS_PROGRAM = 7, /* an external program failed (external/external.h) */
 	/* Another rank has failed, which reports it (ranks/ranks.h). It needs no diagnostic, and no process exits with it. */
 	STATUS_OTHER_RANK = 8,
 };

@@ -16,8 +16,8 @@
 #include "base/checked.h"
 #include "base/system.h"
 #include "cli/trial.h"
+#include "external/learn.h"
 #include "measure/derivative.h"
-#include "programs/learn.h"
 
 enum { SAMPLES = 48, FEW_SAMPLES = 2, QUADRATIC_STEPS = 5000 };
 /* GRADIENT: about the forward runs in whose time a gradient runs. */
@@ -544,7 +544,7 @@ enum status command_check(struct session *s)
 	TRY(trial_open_file(s, &c.out));
 	struct report *report = &c.report->report;
 	records_begin(&c.records, report, &check_kind, JUDGED | SKIPPED);
-	TRY(programs_learn(&s->context, &s->chain, NULL, &c.type, true, s->programs));
+	TRY(external_learn(&s->context, &s->chain, NULL, &c.type, true, s->programs));
 	const struct program_decl *forward = find_forward_only(&s->chain);
 	(void)progress_begin(&c.progress, s, "check");
 	const enum status status = forward ? check_forward(&c, forward) : check_backward(&c);

@@ -95,7 +95,7 @@ static enum status open_all(struct session *s, struct beside *beside, struct gra
  */
 static enum status finish(struct session *s, struct beside *beside, struct gradient_result *result)
 {
-	TRY(programs_finish(s->programs, &s->diags)); /* before a file gets its place, or a report is written */
+	TRY(external_finish(s->programs, &s->diags)); /* before a file gets its place, or a report is written */
 	TRY(writer_finish(&s->out->writer, &s->diags));
 	if (beside->value)
 		TRY(writer_finish(&beside->value->writer, &s->diags));

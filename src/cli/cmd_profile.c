@@ -131,7 +131,7 @@ static enum status run_once(struct profiler *p, const struct policy *policy, con
 	trial.options.job.want_value = false;
 	trial.options.job.portion = counted_portion(p, *portion);
 	const struct usage begun = usage_now();
-	const double called = programs_seconds(s->programs), since = now_ms();
+	const double called = external_seconds(s->programs), since = now_ms();
 	const enum status status = trial_run(&trial, policy ? &result : NULL);
 	*ms = now_ms() - since - 1e3 * result.planning; /* a gradient's planning is not counted */
 	if (row->runs == 0 || *ms < row->gradient.low) {
@@ -139,7 +139,7 @@ static enum status run_once(struct profiler *p, const struct policy *policy, con
 		row->gradient.low = *ms;
 		row->page_faults = now.faults - begun.faults;
 		row->cpu_ms = now.cpu_ms - begun.cpu_ms;
-		row->program_ms = 1e3 * (programs_seconds(s->programs) - called);
+		row->program_ms = 1e3 * (external_seconds(s->programs) - called);
 	}
 	row->runs++;
 	row->steps = result.measured.steps;

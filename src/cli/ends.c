@@ -19,8 +19,8 @@
 #include <unistd.h>
 
 #include "cli/interposed.h"
+#include "external/external.h"
 #include "io/stream.h"
-#include "programs/programs.h"
 
 /* True while only main may end the program. */
 static atomic_bool working;
@@ -65,18 +65,18 @@ static void end_late(const char *what, const char *detail)
 }
 
 /* Ends the process for the function of an object that WHOSE says, if there is one. */
-static void end_for(enum program_whose whose, const char *what, const char *detail)
+static void end_for(enum external_whose whose, const char *what, const char *detail)
 {
 	char call[1024];
 	if (getpid() != command_process)
 		return;
 	end_late(what, detail);
-	if (!programs_describe_call(whose, call, sizeof call))
+	if (!external_describe_call(whose, call, sizeof call))
 		return;
 	if (!atomic_exchange(&working, false))
 		return;
 	io_cleanup();
-	programs_cleanup();
+	external_cleanup();
 	put_error("ckptc: error: ");
 	put_error(call);
 	put_error(what);
@@ -85,9 +85,9 @@ static void end_for(enum program_whose whose, const char *what, const char *deta
 	syscall(SYS_exit_group, STATUS_PROGRAM);
 }
 
-void ends_for_object(const char *what, const char *detail) { end_for(PROGRAM_THREADS, what, detail); }
+void ends_for_object(const char *what, const char *detail) { end_for(EXTERNAL_THREADS, what, detail); }
 
-/* For struct program_options. */
+/* For struct external_options. */
 static void end_for_thread(const char *what)
 {
 	ends_for_object(what, "");
@@ -124,12 +124,12 @@ static void on_signal(int number, siginfo_t *info, void *context)
 		if (number == SIGABRT)
 			ends_for_object("it called abort, as a C++ exception does that nothing catches", "");
 		else if (is_threads || is_sent_here(number, info))
-			end_for(number == SIGPIPE ? PROGRAM_THIS_THREADS
-			        : is_threads      ? PROGRAM_THREADS
-			                          : PROGRAM_LATEST,
+			end_for(number == SIGPIPE ? EXTERNAL_THIS_THREADS
+			        : is_threads      ? EXTERNAL_THREADS
+			                          : EXTERNAL_LATEST,
 			        "it was ended by a signal: ", text ? text : "one of real time");
 		io_cleanup();
-		programs_cleanup();
+		external_cleanup();
 	}
 	interposed_sigaction(number, &(struct sigaction){.sa_handler = SIG_DFL}, NULL);
 	raise(number);
@@ -148,7 +148,7 @@ static void end_for_library(void)
 	if (!working || getpid() != command_process)
 		return;
 	io_cleanup();
-	programs_cleanup();
+	external_cleanup();
 	put_error("ckptc: error: out of memory: a library ended the program\n");
 	_exit(STATUS_LIMIT);
 }
@@ -190,7 +190,7 @@ enum status ends_watch_objects(struct session *s)
 {
 	bool bound = false;
 	for (size_t i = 0; i < s->line.program_count; i++)
-		bound |= programs_is_object(s->line.programs[i].target);
+		bound |= external_is_object(s->line.programs[i].target);
 	if (!bound)
 		return STATUS_OK;
 	if (!io_hold_directory())

@@ -24,7 +24,7 @@
 
 #include "base/system.h"
 #include "cli/ends.h"
-#include "programs/programs.h"
+#include "external/external.h"
 
 #define EXPORTED __attribute__((visibility("default")))
 
@@ -125,7 +125,7 @@ EXPORTED int sigaction(int number, const struct sigaction *wanted, struct sigact
 	const struct sigaction last = was_once ? once[number] : (struct sigaction){0};
 	const int result = library.sigaction(number, changes ? allowed_action(number, wanted, &kept) : wanted, &before);
 	if (changes)
-		programs_note_signals();
+		external_note_signals();
 	if (!result && old)
 		*old = before.sa_flags & SA_SIGINFO && before.sa_sigaction == on_once ? last : before;
 	return result;
@@ -156,7 +156,7 @@ static const sigset_t *allowed_mask(int how, const sigset_t *set, sigset_t *kept
 	for (int number = 1; number < NSIG; number++)
 		if (ends_is_fault(number))
 			sigdelset(kept, number);
-	programs_note_signals();
+	external_note_signals();
 	return kept;
 }
 

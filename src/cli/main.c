@@ -8,7 +8,7 @@
 
 #include "cli/ends.h"
 #include "cli/job.h"
-#include "programs/programs.h"
+#include "external/external.h"
 #include "ranks/ranks.h"
 
 const struct command command_table[] = {

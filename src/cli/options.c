@@ -129,10 +129,10 @@ static enum status add_program(struct session *s, const char *value)
 	if (!equals || equals == value || !equals[1])
 		return usage_error(s, "--program takes NAME=COMMAND or NAME=FILE.so, not '%s'", value);
 	const char *name = arena_strndup(&s->arena, value, (size_t)(equals - value));
-	struct program_binding *added =
+	struct external_binding *added =
 		arena_append(&s->arena, &line->programs, &line->program_count, &line->program_capacity, sizeof *added);
 	TRY_ALLOC(name && added, &s->diags);
-	*added = (struct program_binding){name, equals + 1};
+	*added = (struct external_binding){name, equals + 1};
 	return STATUS_OK;
 }
 

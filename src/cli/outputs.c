@@ -159,7 +159,7 @@ static enum status check_bound(struct session *s)
 		TRY(check_read(
 			s, &(struct read_file){.what = "a param's file", .path = s->line.param_files.items[i], .is_param = true}));
 	for (size_t i = 0; i < s->line.program_count; i++)
-		if (programs_is_object(s->line.programs[i].target))
+		if (external_is_object(s->line.programs[i].target))
 			TRY(check_read(s, &(struct read_file){.what = "a program", .path = s->line.programs[i].target}));
 	return STATUS_OK;
 }

@@ -9,7 +9,7 @@
 #include "base/shell.h"
 #include "base/suggest.h"
 #include "exec/run.h"
-#include "programs/learn.h"
+#include "external/learn.h"
 
 enum status session_read_file(struct session *s, const char *path, struct source *source)
 {
@@ -150,7 +150,7 @@ static void pass_on(void *context, const char *text, size_t length)
 static enum status bind_programs(struct session *s)
 {
 	const bool computes = s->command->letter & (RUN | GRAD | CHECK | PROFILE) && !s->line.given[OPTION_DUMP];
-	const struct program_options options = {
+	const struct external_options options = {
 		.timeout = s->set.program_timeout, .workers = s->set.program_workers, .pass = pass_on, .ended = s->ended};
 	const char **names = arena_array(&s->arena, s->chain.program_count + 1, sizeof *names);
 	TRY_ALLOC(names, &s->diags);
@@ -158,14 +158,14 @@ static enum status bind_programs(struct session *s)
 		return STATUS_OK;
 	for (size_t i = 0; i < s->chain.program_count; i++)
 		names[i] = s->chain.programs[i].name;
-	const struct program_bindings bindings = {s->line.programs, s->line.program_count};
-	TRY(programs_bind(&s->context, names, (uint32_t)s->chain.program_count, &bindings, &options, &s->programs));
-	return computes ? programs_demand(&s->chain, false, s->programs, &s->diags) : STATUS_OK;
+	const struct external_bindings bindings = {s->line.programs, s->line.program_count};
+	TRY(external_bind(&s->context, names, (uint32_t)s->chain.program_count, &bindings, &options, &s->programs));
+	return computes ? external_demand(&s->chain, false, s->programs, &s->diags) : STATUS_OK;
 }
 
 enum status session_learn_programs(struct session *s, const struct type *type)
 {
-	return programs_learn(&s->context, &s->chain, NULL, type, s->command->letter & BACKWARDS, s->programs);
+	return external_learn(&s->context, &s->chain, NULL, type, s->command->letter & BACKWARDS, s->programs);
 }
 
 enum status session_load_chain(struct session *s)
@@ -209,7 +209,7 @@ static bool runs_programs(const struct session *s)
 	for (size_t i = 0; i < s->set.policies.count; i++)
 		searches |= policy_is(&s->set.policies.items[i], TRAIT_COSTS);
 	for (uint32_t i = 0; i < s->chain.program_count; i++)
-		if (!programs_bound(s->programs, i))
+		if (!external_bound(s->programs, i))
 			return false;
 	return searches && s->chain.program_count && !(s->chain.has_conditions && s->set.memory);
 }
@@ -456,7 +456,7 @@ static enum status name_replaced(struct session *s, enum status status, const st
 
 enum status session_commit(struct session *s)
 {
-	TRY(programs_finish(s->programs, &s->diags));
+	TRY(external_finish(s->programs, &s->diags));
 	for (struct opened_output *out = s->whole; out; out = out->after)
 		TRY(output_flush(&out->output, &s->diags));
 	TRY(session_settle(s, STATUS_OK));
@@ -536,6 +536,6 @@ void session_close(struct session *s)
 	lock_release(&s->locks);
 	job_free(&s->job);
 	params_free(&s->bound);
-	programs_close(s->programs);
+	external_close(s->programs);
 	arena_free(&s->arena);
 }

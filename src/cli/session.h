@@ -2,12 +2,12 @@
 #ifndef CLI_SESSION_H
 #define CLI_SESSION_H
 
+#include "external/external.h"
 #include "io/array.h"
 #include "io/lock.h"
 #include "language/chain.h"
 #include "load/params.h"
 #include "measure/costs.h"
-#include "programs/programs.h"
 #include "ranks/ranks.h"
 #include "report/record.h"
 #include "schedule/policy.h"
@@ -51,7 +51,7 @@ struct command_line {
 	struct text_list param_files;               /* --params */
 	struct param_binding *params;
 	size_t param_count, param_capacity;
-	struct program_binding *programs; /* --program */
+	struct external_binding *programs; /* --program */
 	size_t program_count, program_capacity;
 };
 
@@ -117,8 +117,8 @@ struct session {
 	struct params bound;
 	/* for session_bind: params of so many bytes, such as PARAM_LEAVES, may stay in their files; 0: none (struct loader) */
 	int64_t leaves;
-	struct program_set *programs;    /* of the chain; NULL if it has none */
-	void (*ended)(const char *what); /* of struct program_options */
+	struct external_set *programs;   /* of the chain; NULL if it has none */
+	void (*ended)(const char *what); /* of struct external_options */
 	int launched;                    /* processes that the launcher has started; 1 without a launcher */
 	struct ranks *ranks;             /* that run the command together; NULL: it runs alone */
 	const char *journal;             /* of --journal and of this rank; or NULL */

@@ -136,9 +136,9 @@ static struct instr *derivative_of(struct lineariser *l, enum instr_kind kind, s
 }
 
 /* Returns a copy of the call of FROM, a call of a program, without outs. NULL if out of memory. */
-static struct program_use *copy_use(struct lineariser *l, const struct instr *from)
+static struct external_use *copy_use(struct lineariser *l, const struct instr *from)
 {
-	struct program_use *use = arena_alloc(l->arena, sizeof *use);
+	struct external_use *use = arena_alloc(l->arena, sizeof *use);
 	if (!use)
 		return NULL;
 	*use = *from->use;
@@ -149,7 +149,7 @@ static struct program_use *copy_use(struct lineariser *l, const struct instr *fr
 static void reverse_program(struct lineariser *l, size_t at, unsigned bits)
 {
 	const struct instr *from = &l->body->instrs[at];
-	struct program_use *use = copy_use(l, from);
+	struct external_use *use = copy_use(l, from);
 	if (!use)
 		return;
 	for (uint32_t k = 0; k < use->count; k++)
@@ -230,7 +230,7 @@ static bool recompute_instr(struct lineariser *l, size_t at)
 		return false;
 	wanted[0] |= from->use != NULL; /* a program gives its result each time */
 	const uint32_t v = mapped(l, from->v), a = mapped(l, from->a);
-	struct program_use *use = from->use ? copy_use(l, from) : NULL;
+	struct external_use *use = from->use ? copy_use(l, from) : NULL;
 	for (uint32_t k = 0; use && k < use->count; k++)
 		use->operands[k] = mapped(l, use->operands[k]);
 	struct instr *instr = back_instr(l, from->kind, from);

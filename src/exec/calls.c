@@ -286,31 +286,31 @@ enum status run_sum_to(struct evaluator *ev, const struct launch *launch)
 	return STATUS_OK;
 }
 
-/* evaluate_deferred, for struct program_call. */
+/* evaluate_deferred, for struct external_call. */
 static void add_meanwhile(void *context) { evaluate_deferred(context); }
 
 /* Calls the program of LAUNCH: forward, recording if its record is wanted, or backward. */
 enum status run_program(struct evaluator *ev, const struct launch *launch)
 {
 	const struct instr *instr = launch->instr;
-	const struct program_use *use = instr->use;
+	const struct external_use *use = instr->use;
 	const uint64_t *record = (const uint64_t *)(const void *)frame_at(ev, launch->needs[3]);
 	const void *operands[PROGRAM_OPERANDS];
 	void *doperands[PROGRAM_OPERANDS];
-	struct program_call call = {.program = use->index,
-	                            .kind = launch->keep[0] == NO_VALUE ? PROGRAM_FORWARD : PROGRAM_RECORD,
-	                            .number = (int64_t)index_of(ev, instr, 1 + use->index),
-	                            .x = frame_at(ev, launch->needs[0]),
-	                            .operands = operands,
-	                            .constant = use->program->constant,
-	                            .y = frame_at(ev, launch->out),
-	                            .recorded = (uint64_t *)(void *)frame_at(ev, launch->keep[0])};
+	struct external_call call = {.program = use->index,
+	                             .kind = launch->keep[0] == NO_VALUE ? EXTERNAL_FORWARD : EXTERNAL_RECORD,
+	                             .number = (int64_t)index_of(ev, instr, 1 + use->index),
+	                             .x = frame_at(ev, launch->needs[0]),
+	                             .operands = operands,
+	                             .constant = use->program->constant,
+	                             .y = frame_at(ev, launch->out),
+	                             .recorded = (uint64_t *)(void *)frame_at(ev, launch->keep[0])};
 	for (uint32_t k = 0; k < use->count; k++) {
 		operands[k] = frame_at(ev, launch->use->operands[k]);
 		doperands[k] = frame_at(ev, launch->use->outs[k]);
 	}
 	if (instr->kind == INSTR_VJP) {
-		call.kind = PROGRAM_BACKWARD;
+		call.kind = EXTERNAL_BACKWARD;
 		call.y = frame_at(ev, launch->needs[2]);
 		call.g = frame_at(ev, launch->g);
 		call.handle = record ? *record : 0;
@@ -322,7 +322,7 @@ enum status run_program(struct evaluator *ev, const struct launch *launch)
 		call.meanwhile = add_meanwhile;
 		call.context = ev->e->deferred;
 	}
-	TRY(programs_call(ev->e->programs, ev->e->worker, &call, ev->e->diags));
+	TRY(external_call(ev->e->programs, ev->e->worker, &call, ev->e->diags));
 	ev->caller = launch;
 	ev->aliased = 0;
 	for (uint32_t k = 0; k < use->count; k++) {

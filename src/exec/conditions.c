@@ -8,7 +8,7 @@
 #include "base/system.h"
 #include "base/team.h"
 #include "exec/run_parts.h"
-#include "programs/learn.h"
+#include "external/learn.h"
 
 /* One forward pass: the chain as a program, and its memory: | workspace | output | */
 struct counting {
@@ -25,7 +25,7 @@ static enum status open_counting(struct run *run, const struct context *context,
 	const int threads = run->options->job.threads;
 	c->skipped = arena_array(context->arena, 1 + run->chain->program_count, sizeof *c->skipped);
 	TRY_ALLOC(c->skipped, context->diags);
-	TRY(programs_learn(context, run->chain, &run->options->job.portion, type, true, run->programs));
+	TRY(external_learn(context, run->chain, &run->options->job.portion, type, true, run->programs));
 	TRY(lower(context, &c->lowered, run->chain, &run->options->job.portion, type, LOWER_RUN));
 	TRY(params_check(run->params, c->lowered.whole, NULL, run->chain, context->diags));
 	TRY(program_compile(context, &c->program, c->lowered.whole, NULL, NULL));

@@ -3,8 +3,8 @@
 #define EXEC_EVALUATE_H
 
 #include "compile/program.h"
+#include "external/external.h"
 #include "plan/tiles.h"
-#include "programs/programs.h"
 
 /*
  * What products of few rows have added to a param's gradient since the block began: a sum of the param's type and
@@ -120,7 +120,7 @@ struct evaluation {
 	const struct turns *turns; /* NULL: nobody else adds to gradients */
 	void (*written)(void *context, size_t param, const void *gradient); /* or NULL */
 	void *written_context;
-	struct program_set *programs;     /* of the chain; NULL if it has none */
+	struct external_set *programs;    /* of the chain; NULL if it has none */
 	int worker;                       /* the caller's, for PROGRAMS */
 	struct deferred *deferred;        /* the worker's; NULL: all additions are made at once */
 	struct diags *diags;              /* for PROGRAMS */
@@ -133,23 +133,23 @@ struct evaluation {
 /* Returns the address of PARAM's part REF, with loops at COUNTERS. A streamed param's tile begins at row FIRST_ROW. */
 const void *param_place(const struct bound_param *param, const struct param_ref *ref, const int64_t *counters,
                         int64_t first_row);
-/* Runs the program. Allocates nothing. Fails only as programs_call and neighbours_launch do. */
+/* Runs the program. Allocates nothing. Fails only as external_call and neighbours_launch do. */
 enum status evaluate(const struct evaluation *evaluation);
 /* Makes the additions that evaluations have deferred. */
 void evaluate_deferred(struct deferred *deferred);
 
 /* One block of ARRAY_ALIGN aligned memory. */
 struct slab {
-	void *block;                  /* as allocated */
-	char *base;                   /* aligned */
-	size_t size;                  /* of block */
-	struct program_set *programs; /* whose commands share it; NULL: it is an allocator's */
+	void *block;                   /* as allocated */
+	char *base;                    /* aligned */
+	size_t size;                   /* of block */
+	struct external_set *programs; /* whose commands share it; NULL: it is an allocator's */
 };
 
 /* Allocates SIZE bytes, not zeroed. Fails with STATUS_LIMIT and the size if out of memory. The caller frees SLAB. */
 enum status slab_get(struct slab *slab, int64_t size, const struct allocator *allocator, struct diags *diags);
 /* The same, in memory that the commands of PROGRAMS share if one of them asks for that. PROGRAMS may be NULL. */
-enum status slab_get_shared(struct slab *slab, int64_t size, struct program_set *programs,
+enum status slab_get_shared(struct slab *slab, int64_t size, struct external_set *programs,
                             const struct allocator *allocator, struct diags *diags);
 void slab_put(struct slab *slab, const struct allocator *allocator);
 

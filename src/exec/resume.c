@@ -71,7 +71,7 @@ enum status resume_identify(const struct run *run, uint64_t input, uint64_t part
 		parts[JOURNAL_PARAMS] = hash_array(parts[JOURNAL_PARAMS], &type, run->bound[i].data);
 	}
 	parts[JOURNAL_INPUT] = input;
-	return programs_identify(run->programs, &parts[JOURNAL_TARGETS], &parts[JOURNAL_OBJECTS], diags);
+	return external_identify(run->programs, &parts[JOURNAL_TARGETS], &parts[JOURNAL_OBJECTS], diags);
 }
 
 size_t resume_sums(const struct gradient_result *result, size_t i, struct spill_piece pieces[SUM_PIECES])

@@ -11,7 +11,7 @@
 #include "base/system.h"
 #include "exec/pipeline.h"
 #include "exec/run_parts.h"
-#include "programs/learn.h"
+#include "external/learn.h"
 
 struct type run_input_type(const struct chain *chain, const struct type *file, enum dtype dtype)
 {
@@ -144,7 +144,7 @@ static enum status begin_type(struct run *run, const struct type *type)
 	run->made_for = run->input = *type;
 	run->input_part = (struct input_part){.part = false};
 	run_bind_params(run, dtype_compute(type->dtype));
-	return programs_learn(&run->context, run->chain, &run->options->job.portion, &run->input, run->gradient,
+	return external_learn(&run->context, run->chain, &run->options->job.portion, &run->input, run->gradient,
 	                      run->programs);
 }
 
@@ -155,7 +155,7 @@ static enum status prepare(struct run *run, const struct type *type)
 		return STATUS_OK;
 	release(run);
 	TRY(begin_type(run, type));
-	TRY(programs_demand(run->chain, run->gradient, run->programs, run->context.diags));
+	TRY(external_demand(run->chain, run->gradient, run->programs, run->context.diags));
 	if (run->forward)
 		run->ends = (struct run_ends){.read_anywhere = reader_seekable(run->reader),
 		                              .write_anywhere = writer_seekable(run->options->value),
@@ -266,7 +266,7 @@ static enum status run_stream(struct run *run)
 {
 	pthread_mutex_init(&run->lock, NULL);
 	if (run->programs)
-		programs_forget(run->programs);
+		external_forget(run->programs);
 	const enum status status = run_arrays(run);
 	release(run);
 	if (run->gradient)

@@ -13,8 +13,8 @@ struct run_subject {
 	const struct chain *chain;
 	struct params *params; /* bound; the run settles weak ones to each array's computing type */
 	struct reader *reader;
-	struct program_set *programs; /* NULL: none is bound; the run opens them for the types of each array */
-	const struct ranks *ranks;    /* that share the rows; NULL: there are no others */
+	struct external_set *programs; /* NULL: none is bound; the run opens them for the types of each array */
+	const struct ranks *ranks;     /* that share the rows; NULL: there are no others */
 };
 
 struct run_options {

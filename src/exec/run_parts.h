@@ -115,8 +115,8 @@ struct run {
 	struct params *params;
 	struct bound_param *bound; /* as programs read PARAMS, by index in the chain */
 	struct reader *reader;
-	struct program_set *programs; /* or NULL */
-	const struct ranks *ranks;    /* or NULL */
+	struct external_set *programs; /* or NULL */
+	const struct ranks *ranks;     /* or NULL */
 	const struct run_options *options;
 	struct context context;           /* its arena is the type's */
 	const struct kernels *kernels[2]; /* F32, F64 */

@@ -33,12 +33,12 @@ enum status slab_get(struct slab *slab, int64_t size, const struct allocator *al
 	return STATUS_OK;
 }
 
-enum status slab_get_shared(struct slab *slab, int64_t size, struct program_set *programs,
+enum status slab_get_shared(struct slab *slab, int64_t size, struct external_set *programs,
                             const struct allocator *allocator, struct diags *diags)
 {
 	void *memory = NULL;
 	if (programs)
-		TRY(programs_memory(programs, (size_t)size, &memory, diags));
+		TRY(external_memory(programs, (size_t)size, &memory, diags));
 	if (!memory)
 		return slab_get(slab, size, allocator, diags);
 	*slab = (struct slab){.block = memory, .base = memory, .size = (size_t)size, .programs = programs};
@@ -49,7 +49,7 @@ enum status slab_get_shared(struct slab *slab, int64_t size, struct program_set 
 void slab_put(struct slab *slab, const struct allocator *allocator)
 {
 	if (slab->programs)
-		programs_memory_put(slab->programs, slab->block);
+		external_memory_put(slab->programs, slab->block);
 	else
 		allocator_put(allocator, slab->block, slab->size);
 	slab->block = NULL;

@@ -217,7 +217,7 @@ static enum status add_program_sum(const struct run *run, uint32_t index, uint32
 	const size_t count = (size_t)shape_count(&type.shape), bytes = (size_t)type_bytes(&type);
 	void *sum = allocator_get(run->context.allocator, bytes + 1, 1);
 	TRY_ALLOC(sum, run->context.diags);
-	const enum status status = programs_sum(run->programs, index, operand, sum, run->context.diags);
+	const enum status status = external_sum(run->programs, index, operand, sum, run->context.diags);
 	if (!status && total->tails)
 		loops->accumulate_long(total->heads, total->tails, sum, NULL, count);
 	else if (!status)

@@ -124,7 +124,7 @@ struct forward_types {
 };
 
 /* A call of a program, beside its instruction's V and OUT. The one value that its forward pass may keep is a record. */
-struct program_use {
+struct external_use {
 	const struct program_decl *program;
 	uint32_t index;                             /* of PROGRAM in chain->programs */
 	uint32_t count;                             /* number of operands */
@@ -136,9 +136,9 @@ struct program_use {
 struct instr {
 	enum instr_kind kind : 8;
 	enum op op : 16;
-	bool a_streamed : 1;           /* A has one row for each row of the operation's V, which is streamed */
-	bool recomputed : 1;           /* a forward operation in a backward body */
-	const struct program_use *use; /* OP_PROGRAM: the call; else NULL */
+	bool a_streamed : 1;            /* A has one row for each row of the operation's V, which is streamed */
+	bool recomputed : 1;            /* a forward operation in a backward body */
+	const struct external_use *use; /* OP_PROGRAM: the call; else NULL */
 	/* The index of SCALAR, or of the first of ATTRS' constants, in each step's particulars; NO_VALUE: here they are. */
 	uint32_t own_scalar;
 	union {

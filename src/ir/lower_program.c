@@ -43,7 +43,7 @@ static struct type program_result(const struct program_decl *program, const stru
 enum status lower_program(struct lowering *l, const struct node *node)
 {
 	const struct program_decl *program = &l->chain->programs[node->program];
-	struct program_use use;
+	struct external_use use;
 	memset(&use, 0, sizeof use); /* bytes are compared */
 	memset(use.operands, 0xff, sizeof use.operands);
 	memset(use.outs, 0xff, sizeof use.outs);

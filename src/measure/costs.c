@@ -37,7 +37,7 @@ struct measuring {
 	const struct particulars *own; /* of the step that is measured */
 	const struct allocator *allocator;
 	struct team *team;
-	struct program_set *programs;
+	struct external_set *programs;
 	struct arena *arena;
 	struct diags *diags;
 };
@@ -193,7 +193,7 @@ static enum status drop_sums(const struct measuring *m, const struct bound_param
 	for (uint32_t i = 0; m->programs && i < chain->program_count; i++)
 		for (uint32_t k = 0; k < chain->programs[i].operand_count; k++)
 			if (chain->programs[i].traits.sums >> k & 1)
-				TRY(programs_sum(m->programs, i, k, (void *)(uintptr_t)params[chain->programs[i].params[k]].data,
+				TRY(external_sum(m->programs, i, k, (void *)(uintptr_t)params[chain->programs[i].params[k]].data,
 				                 m->diags));
 	return STATUS_OK;
 }
@@ -259,7 +259,7 @@ static enum status measure(struct costs_source *source, const struct compiled_ch
 	slab_put(&slab, source->allocator);
 	arena_free(&arena);
 	if (source->programs)
-		programs_forget(source->programs); /* the params that they have are made up */
+		external_forget(source->programs); /* the params that they have are made up */
 	return status;
 }
 

@@ -3,9 +3,9 @@
 #define MEASURE_COSTS_H
 
 #include "exec/journal.h"
+#include "external/external.h"
 #include "plan/job.h"
 #include "plan/spec.h"
-#include "programs/programs.h"
 
 /* The measured costs of all steps, for one input type and one size of tile. */
 struct measured_costs {
@@ -22,9 +22,9 @@ struct costs_source {
 	struct measured_costs *measured;
 	struct spill_costs spill;
 	bool spill_known;
-	int threads;                  /* of the run whose steps are measured */
-	struct program_set *programs; /* of the chain, or NULL */
-	struct journal_costs kept;    /* of the journal that the run resumes from: they are not measured again */
+	int threads;                   /* of the run whose steps are measured */
+	struct external_set *programs; /* of the chain, or NULL */
+	struct journal_costs kept;     /* of the journal that the run resumes from: they are not measured again */
 	const struct allocator *allocator;
 	struct arena *arena;
 };

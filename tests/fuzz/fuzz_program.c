@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "programs/parts.h"
+#include "external/parts.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -65,10 +65,10 @@ enum { OPERANDS = 2, MOST = 8 }; /* MOST: elements of an array */
 
 /* What one input computes with. */
 struct trial {
-	struct program_set *set;
-	struct program_signature signature;
+	struct external_set *set;
+	struct external_signature signature;
 	struct program_traits traits;
-	struct program_call call;
+	struct external_call call;
 	uint64_t handles[2];
 	void *own[OPERANDS], *doperands[OPERANDS]; /* a call may replace DOPERANDS */
 	struct diags *diags;
@@ -83,7 +83,7 @@ static enum status call(struct trial *t)
 	t->call.meanwhile = count;
 	t->call.context = &done;
 	memcpy(t->doperands, t->own, sizeof t->own);
-	TRY(programs_call(t->set, 0, &t->call, t->diags));
+	TRY(external_call(t->set, 0, &t->call, t->diags));
 	if (done != 1)
 		abort();
 	return STATUS_OK;
@@ -92,7 +92,7 @@ static enum status call(struct trial *t)
 static enum status record(struct trial *t)
 {
 	for (int i = 0; i < 2; i++) {
-		t->call.kind = PROGRAM_RECORD;
+		t->call.kind = EXTERNAL_RECORD;
 		t->call.recorded = &t->handles[i];
 		TRY(call(t));
 		if (t->handles[i] == 0)
@@ -104,28 +104,28 @@ static enum status record(struct trial *t)
 /* Computes steps of every kind. Returns the first failure. */
 static enum status compute(struct trial *t)
 {
-	TRY(programs_open(t->set, 0, &t->signature, &t->traits, t->diags));
+	TRY(external_open(t->set, 0, &t->signature, &t->traits, t->diags));
 	for (int i = 0; i < 3; i++) { /* the second call has its operands */
-		t->call.kind = PROGRAM_FORWARD;
+		t->call.kind = EXTERNAL_FORWARD;
 		t->call.number = i;
 		TRY(call(t));
 		if (i == 1)
-			programs_forget(t->set);
+			external_forget(t->set);
 	}
 	const bool records = t->traits.record_bytes >= 0;
 	if (records)
 		TRY(record(t));
 	if (t->traits.backward) {
-		t->call.kind = PROGRAM_BACKWARD;
+		t->call.kind = EXTERNAL_BACKWARD;
 		t->call.handle = records ? t->handles[0] : 0;
 		TRY(call(t));
 		t->call.handle = 0;
 	}
 	if (records)
-		TRY(programs_release(t->set, 0, 0, t->handles[1], t->diags));
+		TRY(external_release(t->set, 0, 0, t->handles[1], t->diags));
 	for (uint32_t i = 0; i < t->signature.count; i++)
 		if (t->traits.sums & 1u << i)
-			TRY(programs_sum(t->set, 0, i, t->own[i], t->diags));
+			TRY(external_sum(t->set, 0, i, t->own[i], t->diags));
 	return STATUS_OK;
 }
 
@@ -138,7 +138,7 @@ static enum status compute_all(struct trial *t, bool again)
 		t->call.dx = NULL;
 		TRY(compute(t));
 	}
-	return programs_finish(t->set, t->diags);
+	return external_finish(t->set, t->diags);
 }
 
 /* Computes with arrays of program memory if SHARES and the program does so, else with others. */
@@ -147,25 +147,25 @@ static enum status try(struct trial *t, bool shares, bool again)
 	double arrays[4 + 2 * OPERANDS][MOST] = {{0.5}}, (*at)[MOST] = arrays;
 	void *memory = NULL;
 	if (shares) {
-		TRY(programs_open(t->set, 0, &t->signature, &t->traits, t->diags));
-		TRY(programs_memory(t->set, sizeof arrays, &memory, t->diags));
+		TRY(external_open(t->set, 0, &t->signature, &t->traits, t->diags));
+		TRY(external_memory(t->set, sizeof arrays, &memory, t->diags));
 		at = memory ? memory : at;
 	}
 	const void *const operands[] = {at[4], at[5]};
 	t->own[0] = at[6];
 	t->own[1] = at[7];
-	t->call = (struct program_call){.x = at[0],
-	                                .operands = operands,
-	                                .constant = 1,
-	                                .aliased = t->signature.gradients,
-	                                .y = at[1],
-	                                .g = at[2],
-	                                .dx = at[3],
-	                                .doperands = t->doperands};
+	t->call = (struct external_call){.x = at[0],
+	                                 .operands = operands,
+	                                 .constant = 1,
+	                                 .aliased = t->signature.gradients,
+	                                 .y = at[1],
+	                                 .g = at[2],
+	                                 .dx = at[3],
+	                                 .doperands = t->doperands};
 	const enum status status = compute_all(t, again);
 	if (status && !call(t)) /* it has failed before */
 		abort();
-	programs_memory_put(t->set, memory);
+	external_memory_put(t->set, memory);
 	return status;
 }
 
@@ -182,8 +182,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	                                    .operands = operands,
 	                                    .gradient_x = true,
 	                                    .gradients = choice & 16 && choice & 32 ? 3 : 0}};
-	const struct program_binding binding = {"step", "fuzz"};
-	const struct program_options options = {.timeout = 0.01, .workers = 1}; /* an answer may be too short */
+	const struct external_binding binding = {"step", "fuzz"};
+	const struct external_options options = {.timeout = 0.01, .workers = 1}; /* an answer may be too short */
 	struct arena arena;
 	struct diags diags;
 	int in[2], out[2];
@@ -195,7 +195,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct client client = {data + (size > 0), size > 0 ? size - 1 : 0, in[0], out[1]};
 	signal(SIGPIPE, SIG_IGN);
 	pthread_t thread;
-	if (programs_bind(&context, names, 1, &binding, 1, &options, &trial.set) ||
+	if (external_bind(&context, names, 1, &binding, 1, &options, &trial.set) ||
 	    command_attach(&trial.set->programs[0], &trial.set->programs[0].workers[0], in[1], out[0], &diags) ||
 	    pthread_create(&thread, NULL, answer, &client) != 0)
 		abort();
@@ -203,7 +203,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	const enum status status = try(&trial, choice & 64, choice & 128);
 	if (status ? status != STATUS_PROGRAM || diags.errors < 1 || diags.errors > 2 : diags.errors != 0)
 		abort();
-	programs_close(trial.set);
+	external_close(trial.set);
 	pthread_join(thread, NULL);
 	arena_free(&arena);
 	return 0;

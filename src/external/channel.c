@@ -4,7 +4,7 @@
  * A write to a process that has closed its input raises SIGPIPE, for which ckptc has a handler that ends it. So the
  * writing thread blocks the signal, and takes it where it was raised.
  */
-#include "programs/channel.h"
+#include "external/channel.h"
 
 #include <assert.h>
 #include <errno.h>

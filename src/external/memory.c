@@ -4,7 +4,7 @@
  * A command that shrank the file would end ckptc, which gets SIGBUS where it reads beyond the end. So the file is sealed:
  * it cannot shrink, and no command can add a seal, such as one that forbids to grow.
  */
-#include "programs/memory.h"
+#include "external/memory.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>

@@ -1,5 +1,5 @@
 /* A call is the same as before if the worker's counter is: the function and the number of the step then are, too. */
-#include "programs/watch.h"
+#include "external/watch.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -7,14 +7,14 @@
 #include <stdio.h>
 #include <time.h>
 
-#include "programs/parts.h"
+#include "external/parts.h"
 
 /* Seconds between two looks, at most; and their part of the timeout. */
 static const double PAUSE = 0.25, PAUSE_PART = 0.1;
 enum { STACK_BYTES = 128 << 10 };
 
 struct watcher {
-	struct program_set *set;
+	struct external_set *set;
 	pthread_t thread;
 	pthread_mutex_t lock;
 	pthread_cond_t wake; /* of ENDS */
@@ -22,9 +22,9 @@ struct watcher {
 	double slowest; /* seconds that the slowest call has taken, as far as it was seen */
 };
 
-static void note_call(const struct program *program, const char *subject, int64_t number, double seconds)
+static void note_call(const struct external *program, const char *subject, int64_t number, double seconds)
 {
-	const struct program_options *options = &program->set->options;
+	const struct external_options *options = &program->set->options;
 	char step[40] = "", text[600];
 	if (number >= 0)
 		snprintf(step, sizeof step, "step %lld: ", (long long)number);
@@ -35,9 +35,9 @@ static void note_call(const struct program *program, const char *subject, int64_
 }
 
 /* Looks at WORKER of PROGRAM. */
-static void look(struct watcher *watcher, const struct program *program, struct program_worker *worker, double now)
+static void look(struct watcher *watcher, const struct external *program, struct external_worker *worker, double now)
 {
-	const struct program_options *options = &watcher->set->options;
+	const struct external_options *options = &watcher->set->options;
 	struct watched *w = &worker->watched;
 	const uint64_t calls = atomic_load_explicit(&w->calls, memory_order_acquire);
 	const char *subject = atomic_load(&w->subject);
@@ -55,7 +55,7 @@ static void look(struct watcher *watcher, const struct program *program, struct 
 	const double seconds = now - w->since;
 	if (options->timeout > 0 && options->ended && seconds >= options->timeout)
 		guard_end_for(program, subject, number, options->timeout);
-	if (options->pass && !w->noted && seconds >= program_patience(watcher->slowest)) {
+	if (options->pass && !w->noted && seconds >= external_patience(watcher->slowest)) {
 		w->noted = true;
 		note_call(program, subject, number, seconds);
 	}
@@ -77,7 +77,7 @@ static struct timespec next_look(const struct watcher *watcher)
 static void *watch_main(void *context)
 {
 	struct watcher *watcher = context;
-	struct program_set *set = watcher->set;
+	struct external_set *set = watcher->set;
 	pthread_mutex_lock(&watcher->lock);
 	while (!watcher->ends) {
 		const struct timespec at = next_look(watcher);
@@ -107,7 +107,7 @@ static bool start_thread(struct watcher *watcher)
 	return good;
 }
 
-struct watcher *watch_begin(struct program_set *set)
+struct watcher *watch_begin(struct external_set *set)
 {
 	pthread_condattr_t clock;
 	struct watcher *watcher = arena_alloc(set->context.arena, sizeof *watcher);

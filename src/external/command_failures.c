@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#include "programs/command.h"
+#include "external/command.h"
 
 /* Bytes of what came that a message shows, of that as text, and of what describe_part writes. */
 enum { SHOWN = CHANNEL_HEAD, SHOWN_TEXT = 4 * SHOWN + 4, PART_TEXT = SHOWN_TEXT + 120 };
@@ -21,7 +21,7 @@ enum status command_fail(const struct exchange *e, double seconds, const char *f
 	e->command->failed = true;
 	process_end(&e->command->channel.process, seconds);
 	TRY_ALLOC(what, e->diags);
-	const enum status status = program_failed(e->program, e->number, e->diags, "%s", what);
+	const enum status status = external_failed(e->program, e->number, e->diags, "%s", what);
 	const struct process *process = &e->command->channel.process;
 	return process->last_length > 0 ? diag_hint(e->diags, "its last line on standard error: %s", process->last)
 	                                : status;
@@ -173,7 +173,7 @@ static int64_t add_part(char *to, size_t size, bool is_part, const char *name, c
  */
 static int64_t list_parts(const struct exchange *e, char *parts, size_t size, int64_t *bytes)
 {
-	const struct program_signature *s = &e->program->types.signature;
+	const struct external_signature *s = &e->program->types.signature;
 	const char *message = e->command->asked.message;
 	int64_t others = 0;
 	*parts = '\0';
@@ -184,7 +184,7 @@ static int64_t list_parts(const struct exchange *e, char *parts, size_t size, in
 		return 0;
 	*(s->gradient_x ? bytes : &others) += add_part(parts, size, s->gradient_x, "dx", &s->x);
 	for (uint32_t i = 0; i < s->count; i++) {
-		const bool is_part = program_returns(e->program, i);
+		const bool is_part = external_returns(e->program, i);
 		char name[44];
 		snprintf(name, sizeof name, "d%.40s", s->names[i]);
 		*(is_part ? bytes : &others) += add_part(parts, size, is_part, name, &s->operands[i]);
@@ -195,7 +195,7 @@ static int64_t list_parts(const struct exchange *e, char *parts, size_t size, in
 /* Adds to the failure which answer was due, and what COUNT bytes after it may have been meant for. */
 static enum status guess_many(const struct exchange *e, enum status status, int64_t count)
 {
-	const struct program_signature *s = &e->program->types.signature;
+	const struct external_signature *s = &e->program->types.signature;
 	const struct command *command = e->command;
 	const bool backward = !strcmp(command->asked.message, "backward");
 	char parts[400];

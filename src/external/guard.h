@@ -10,27 +10,27 @@
  *     cancellation               the thread can be cancelled during the call alone
  *
  * A child process that the object has made does not leave the call. A handler can ask in which call its thread is
- * (programs_describe_call).
+ * (external_describe_call).
  */
-#ifndef PROGRAMS_GUARD_H
-#define PROGRAMS_GUARD_H
+#ifndef EXTERNAL_GUARD_H
+#define EXTERNAL_GUARD_H
 
 #include <pthread.h>
 #include <signal.h>
 
 #include "base/arena.h"
 #include "base/system.h"
-#include "programs/watch.h"
+#include "external/watch.h"
 
-struct program;
-struct program_worker;
+struct external;
+struct external_worker;
 
 /* Signals whose handlers the command needs, and signals of faults. */
 enum { GUARD_SIGNALS = 8, GUARD_FAULTS = 7 };
 
 /* What the process had before an object was loaded. */
 struct guard {
-	void (*ended)(const char *what); /* of struct program_options */
+	void (*ended)(const char *what); /* of struct external_options */
 	pid_t process;
 	const char *page; /* begins with 1, or with 0 in a child process; NULL: the system has no such pages */
 	struct sigaction signals[GUARD_SIGNALS], faults[GUARD_FAULTS];
@@ -44,8 +44,8 @@ void guard_end(struct guard *guard);
 
 /* A call of a function of an object. */
 struct object_call {
-	const struct program *program;
-	struct program_worker *worker;
+	const struct external *program;
+	struct external_worker *worker;
 	const char *subject;       /* of a sentence, such as "its function 'open' has" */
 	int64_t number;            /* of the step, or -1 */
 	bool all;                  /* signals are put back after the call, however short it is */
@@ -59,6 +59,6 @@ const char *guard_copy_text(struct object_call *call, const char *text, struct a
 /* The thread ends CALL. */
 void guard_leave(struct object_call *call);
 /* Ends the process in the place of the thread in which PROGRAM runs for SECONDS now. SUBJECT and NUMBER are the call's. */
-void guard_end_for(const struct program *program, const char *subject, int64_t number, double seconds);
+void guard_end_for(const struct external *program, const char *subject, int64_t number, double seconds);
 
 #endif

@@ -2,11 +2,11 @@
  * A process's standard input and output as a channel of lines and arrays. Each read also writes what is queued and
  * passes on standard error, so neither side waits for the other for ever.
  */
-#ifndef PROGRAMS_CHANNEL_H
-#define PROGRAMS_CHANNEL_H
+#ifndef EXTERNAL_CHANNEL_H
+#define EXTERNAL_CHANNEL_H
 
 #include "base/type.h"
-#include "programs/process.h"
+#include "external/process.h"
 
 /* Bytes of the lines that one exchange sends, of a line that it receives, and of a number in such a text. */
 enum { CHANNEL_SENT = 64 << 10, CHANNEL_LINE = 4 << 10, CHANNEL_NUMBER = 400 };

@@ -1,6 +1,6 @@
 /*
  * Steps of a shared object. Its functions are called as they are, with the arrays where they lie, so a call costs little
- * more than a call of a function. programs/guard.h puts back what they change.
+ * more than a call of a function. external/guard.h puts back what they change.
  *
  * The object runs in the process of ckptc, since a call must not take longer than a microsecond. A parent process
  * that supervises would see every end of the object's process. But signals, the exit status and locks would belong to
@@ -15,8 +15,8 @@
 #include <unistd.h>
 
 #include "base/hash.h"
+#include "external/parts.h"
 #include "io/stream.h"
-#include "programs/parts.h"
 
 /*
  * Ends CALL. TEXT is NULL, or the error that the function returned. ABOUT is "", or stands before that in the message.
@@ -25,7 +25,7 @@ static enum status end_call(struct object_call *call, const char *text, const ch
 {
 	text = text ? guard_copy_text(call, text, diags->arena) : NULL;
 	guard_leave(call);
-	return text ? program_failed(call->program, call->number, diags, "%s%s", about, text) : STATUS_OK;
+	return text ? external_failed(call->program, call->number, diags, "%s%s", about, text) : STATUS_OK;
 }
 
 /* Returns the bytes of the variable or function at ADDRESS; SIZE_MAX if its object does not say. */
@@ -38,7 +38,7 @@ static size_t symbol_size(const void *address)
 	return size ? size : SIZE_MAX;
 }
 
-enum status shared_object_load(struct program *program, struct diags *diags)
+enum status shared_object_load(struct external *program, struct diags *diags)
 {
 	const char *path = program->target;
 	if (!strchr(path, '/')) /* dlopen looks for such a name in the system's folders */
@@ -46,31 +46,31 @@ enum status shared_object_load(struct program *program, struct diags *diags)
 	TRY_ALLOC(path, diags);
 	struct object_call call = {program, program->workers, "its constructors have", .number = -1, .all = true};
 	if (io_directory() >= 0 && fchdir(io_directory()) != 0) /* another object may have changed it */
-		return program_failed(program, -1, diags, "cannot return to the working directory: %s", strerror(errno));
+		return external_failed(program, -1, diags, "cannot return to the working directory: %s", strerror(errno));
 	guard_enter(&call); /* its constructors run */
 	program->library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
 	guard_leave(&call);
 	if (!program->library) {
 		const char *why = dlerror();
-		return program_failed(program, -1, diags, "cannot load it: %s", why ? why : "for no known reason");
+		return external_failed(program, -1, diags, "cannot load it: %s", why ? why : "for no known reason");
 	}
 	const struct ckptc_step *step = program->step = dlsym(program->library, "ckptc_step");
 	if (!step)
-		return program_failed(program, -1, diags, "it exports no variable 'ckptc_step'");
+		return external_failed(program, -1, diags, "it exports no variable 'ckptc_step'");
 	const size_t size = symbol_size(step);
 	if (size < sizeof *step)
-		return program_failed(program, -1, diags,
-		                      "its 'ckptc_step' has %zu bytes; a variable of the type struct ckptc_step has %zu", size,
-		                      sizeof *step);
+		return external_failed(program, -1, diags,
+		                       "its 'ckptc_step' has %zu bytes; a variable of the type struct ckptc_step has %zu", size,
+		                       sizeof *step);
 	if (step->version != CKPTC_STEP_VERSION)
-		return program_failed(program, -1, diags, "it is made for version %d of ckptc_step.h, but this is version %d",
-		                      step->version, CKPTC_STEP_VERSION);
+		return external_failed(program, -1, diags, "it is made for version %d of ckptc_step.h, but this is version %d",
+		                       step->version, CKPTC_STEP_VERSION);
 	if (!step->open || !step->forward)
-		return program_failed(program, -1, diags, "its ckptc_step lacks '%s'", step->open ? "forward" : "open");
+		return external_failed(program, -1, diags, "its ckptc_step lacks '%s'", step->open ? "forward" : "open");
 	return STATUS_OK;
 }
 
-void shared_object_unload(struct program *program)
+void shared_object_unload(struct external *program)
 {
 	struct object_call call = {program, program->workers, "its destructors have", .number = -1, .all = true};
 	if (!program->library)
@@ -81,7 +81,7 @@ void shared_object_unload(struct program *program)
 	program->library = NULL;
 }
 
-enum status shared_object_hash(const struct program *program, uint64_t *hash, struct diags *diags)
+enum status shared_object_hash(const struct external *program, uint64_t *hash, struct diags *diags)
 {
 	unsigned char block[16 << 10];
 	size_t got = sizeof block;
@@ -94,7 +94,7 @@ enum status shared_object_hash(const struct program *program, uint64_t *hash, st
 	const int error = errno;
 	if (fd >= 0)
 		close(fd);
-	return good ? STATUS_OK : program_failed(program, -1, diags, "cannot read it: %s", strerror(error));
+	return good ? STATUS_OK : external_failed(program, -1, diags, "cannot read it: %s", strerror(error));
 }
 
 static struct ckptc_step_type step_type(const struct type *type)
@@ -106,10 +106,10 @@ static struct ckptc_step_type step_type(const struct type *type)
 }
 
 /* Describes PROGRAM's types as ckptc_step.h does. */
-static const struct ckptc_step_signature *describe_types(struct program *program)
+static const struct ckptc_step_signature *describe_types(struct external *program)
 {
-	struct program_types *types = &program->types;
-	const struct program_signature *from = &types->signature;
+	struct external_types *types = &program->types;
+	const struct external_signature *from = &types->signature;
 	for (uint32_t i = 0; i < from->count; i++)
 		types->step_operands[i] = step_type(&from->operands[i]);
 	types->step = (struct ckptc_step_signature){.name = program->name,
@@ -123,7 +123,7 @@ static const struct ckptc_step_signature *describe_types(struct program *program
 	return &types->step;
 }
 
-static void call_close(struct program *program, struct program_worker *worker)
+static void call_close(struct external *program, struct external_worker *worker)
 {
 	struct object_call call = {program, worker, "its function 'close' has", .number = -1, .all = true};
 	if (!program->step->close)
@@ -133,7 +133,7 @@ static void call_close(struct program *program, struct program_worker *worker)
 	guard_leave(&call);
 }
 
-static void close_context(struct program *program, struct program_worker *worker)
+static void close_context(struct external *program, struct external_worker *worker)
 {
 	if (worker->opening)
 		call_close(program, worker);
@@ -150,7 +150,7 @@ static const char *check_traits(const struct ckptc_step *step, const struct ckpt
 	return said->sums && !step->gradient ? "its traits have sums, which need 'gradient' in ckptc_step" : NULL;
 }
 
-static enum status open_context(struct program *program, struct program_worker *worker, struct program_traits *traits,
+static enum status open_context(struct external *program, struct external_worker *worker, struct program_traits *traits,
                                 struct diags *diags)
 {
 	const struct ckptc_step *step = program->step;
@@ -172,34 +172,34 @@ static enum status open_context(struct program *program, struct program_worker *
 	if (!wrong)
 		return STATUS_OK;
 	call_close(program, worker);
-	return program_failed(program, -1, diags, "%s", wrong);
+	return external_failed(program, -1, diags, "%s", wrong);
 }
 
-static enum status call_context(struct program *program, struct program_worker *worker, const struct program_call *call,
-                                struct diags *diags)
+static enum status call_context(struct external *program, struct external_worker *worker,
+                                const struct external_call *call, struct diags *diags)
 {
-	static const char *const names[] = {[PROGRAM_FORWARD] = "its function 'forward' has",
-	                                    [PROGRAM_RECORD] = "its function 'record' has",
-	                                    [PROGRAM_BACKWARD] = "its function 'backward' has"};
+	static const char *const names[] = {[EXTERNAL_FORWARD] = "its function 'forward' has",
+	                                    [EXTERNAL_RECORD] = "its function 'record' has",
+	                                    [EXTERNAL_BACKWARD] = "its function 'backward' has"};
 	const struct ckptc_step *step = program->step;
 	struct object_call guarded = {program, worker, names[call->kind], .number = call->number};
 	const char *wrong;
 	if (call->meanwhile)
 		call->meanwhile(call->context);
 	guard_enter(&guarded);
-	if (call->kind == PROGRAM_FORWARD)
+	if (call->kind == EXTERNAL_FORWARD)
 		wrong = step->forward(worker->context, call->number, call->x, call->operands, call->y);
-	else if (call->kind == PROGRAM_RECORD)
+	else if (call->kind == EXTERNAL_RECORD)
 		wrong = step->record(worker->context, call->number, call->x, call->operands, call->y, call->recorded);
 	else
 		wrong = step->backward(worker->context, call->number, call->x, call->operands, call->y, call->g, call->handle,
 		                       call->dx, call->doperands);
-	if (!wrong && call->kind == PROGRAM_RECORD && *call->recorded == 0)
+	if (!wrong && call->kind == EXTERNAL_RECORD && *call->recorded == 0)
 		wrong = "its record has the handle 0";
 	return end_call(&guarded, wrong, "", diags);
 }
 
-static enum status release_record(struct program *program, struct program_worker *worker, uint64_t handle,
+static enum status release_record(struct external *program, struct external_worker *worker, uint64_t handle,
                                   struct diags *diags)
 {
 	struct object_call call = {program, worker, "its function 'release' has", .number = -1};
@@ -210,7 +210,7 @@ static enum status release_record(struct program *program, struct program_worker
 	return STATUS_OK;
 }
 
-static enum status get_sum(struct program *program, struct program_worker *worker, uint32_t operand, void *sum,
+static enum status get_sum(struct external *program, struct external_worker *worker, uint32_t operand, void *sum,
                            struct diags *diags)
 {
 	struct object_call call = {program, worker, "its function 'gradient' has", .number = -1};
@@ -220,7 +220,7 @@ static enum status get_sum(struct program *program, struct program_worker *worke
 	return end_call(&call, program->step->gradient(worker->context, operand, sum), about, diags);
 }
 
-const struct program_backend shared_object_backend = {
+const struct external_backend shared_object_backend = {
 	.open = open_context,
 	.call = call_context,
 	.release = release_record,

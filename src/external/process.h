@@ -1,10 +1,10 @@
 /*
  * A command that runs beside ckptc: /bin/sh runs it, in a process group of its own, with default signals and no
  * descriptors but standard input, output and error, and 3 for shared memory. It never outlives ckptc: it sees the end
- * of its input, and programs_cleanup or process_end end the group.
+ * of its input, and external_cleanup or process_end end the group.
  */
-#ifndef PROGRAMS_PROCESS_H
-#define PROGRAMS_PROCESS_H
+#ifndef EXTERNAL_PROCESS_H
+#define EXTERNAL_PROCESS_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -12,7 +12,7 @@
 
 #include "base/checked.h"
 #include "base/system.h"
-#include "programs/command.h"
+#include "external/command.h"
 
 enum { PROTOCOL = 1 };
 /* Bits of names besides operands, in the lists of `ready`. */
@@ -31,14 +31,14 @@ static enum status open_exchange(const struct exchange *e, const char *message, 
 	struct command *command = e->command;
 	struct channel *channel = &command->channel;
 	if (command->failed)
-		return program_failed(e->program, e->number, e->diags, "it has failed before");
+		return external_failed(e->program, e->number, e->diags, "it has failed before");
 	if (command->asked.message && channel_find_surplus(channel) > 0)
 		return command_fail_surplus(e, false);
 	if (message)
 		command->asked = (struct asked){.message = message, .word = word, .number = e->number};
 	command->asked.word = word;
 	command->begun = clock_seconds();
-	channel->patience = program_patience(command->slowest);
+	channel->patience = external_patience(command->slowest);
 	channel->waits = command_note_wait;
 	channel->waits_context = e;
 	return STATUS_OK;
@@ -90,7 +90,7 @@ static enum status close_exchange(const struct exchange *e)
 /* Opening. */
 
 /* Returns the bit of the name that is the LENGTH bytes at TEXT; 0 if there is none. */
-static uint32_t find_name(const struct program_signature *signature, const char *text, size_t length)
+static uint32_t find_name(const struct external_signature *signature, const char *text, size_t length)
 {
 	if (length == 1 && (*text == 'x' || *text == 'y'))
 		return *text == 'x' ? NAME_X : NAME_Y;
@@ -172,7 +172,7 @@ static enum status parse_ready(const struct exchange *e, char *words, struct pro
 /* Gives every array a slot of COMMAND's staging segment, whose pages are used only by arrays that are copied. */
 static enum status make_staging(const struct exchange *e)
 {
-	const struct program_signature *s = &e->program->types.signature;
+	const struct external_signature *s = &e->program->types.signature;
 	const struct type *types[SLOTS] = {&s->x, &s->y, &s->y, &s->x};
 	struct command *command = e->command;
 	int64_t bytes = 0;
@@ -190,7 +190,7 @@ static enum status make_staging(const struct exchange *e)
 
 static void put_open(const struct exchange *e)
 {
-	const struct program_signature *s = &e->program->types.signature;
+	const struct external_signature *s = &e->program->types.signature;
 	struct channel *channel = &e->command->channel;
 	char type[TYPE_TEXT];
 	channel_add(channel, "open %d %s x=%s", PROTOCOL, e->program->name, type_format(&s->x, type));
@@ -208,9 +208,9 @@ static void put_open(const struct exchange *e)
 }
 
 /* Makes the command of WORKER, which does not run yet. */
-static enum status make_command(struct program *program, struct program_worker *worker, struct diags *diags)
+static enum status make_command(struct external *program, struct external_worker *worker, struct diags *diags)
 {
-	struct program_set *set = program->set;
+	struct external_set *set = program->set;
 	struct command *command = worker->context = allocator_get(set->context.allocator, 1, sizeof *command);
 	TRY_ALLOC(command, diags);
 	memset(command, 0, sizeof *command);
@@ -220,16 +220,16 @@ static enum status make_command(struct program *program, struct program_worker *
 	return STATUS_OK;
 }
 
-static enum status start_worker(struct program *program, struct program_worker *worker, struct diags *diags)
+static enum status start_worker(struct external *program, struct external_worker *worker, struct diags *diags)
 {
 	TRY(make_command(program, worker, diags));
 	struct command *command = worker->context;
 	const int error = process_start(&command->channel.process, program->target, program->set->memory.fd);
 	command->failed = error != 0;
-	return error ? program_failed(program, -1, diags, "cannot start it: %s", strerror(error)) : STATUS_OK;
+	return error ? external_failed(program, -1, diags, "cannot start it: %s", strerror(error)) : STATUS_OK;
 }
 
-enum status command_attach(struct program *program, struct program_worker *worker, int input, int output,
+enum status command_attach(struct external *program, struct external_worker *worker, int input, int output,
                            struct diags *diags)
 {
 	TRY(make_command(program, worker, diags));
@@ -240,7 +240,7 @@ enum status command_attach(struct program *program, struct program_worker *worke
 	return STATUS_OK;
 }
 
-static enum status open_command(struct program *program, struct program_worker *worker, struct program_traits *traits,
+static enum status open_command(struct external *program, struct external_worker *worker, struct program_traits *traits,
                                 struct diags *diags)
 {
 	char *words;
@@ -264,19 +264,22 @@ static enum status open_command(struct program *program, struct program_worker *
 static const char *const call_words[] = {"forward", "record", "backward"};
 
 /* Returns where CALL wants the gradient by operand I, or NULL. */
-static void *gradient_of(const struct program_call *call, int i) { return call->doperands ? call->doperands[i] : NULL; }
+static void *gradient_of(const struct external_call *call, int i)
+{
+	return call->doperands ? call->doperands[i] : NULL;
+}
 
 /* True if CALL reads operand I. With a handle these are constant operands alone: a record need not hold them. */
-static bool reads_operand(const struct program *program, const struct program_call *call, uint32_t i)
+static bool reads_operand(const struct external *program, const struct external_call *call, uint32_t i)
 {
-	if (call->kind != PROGRAM_BACKWARD)
+	if (call->kind != EXTERNAL_BACKWARD)
 		return true;
 	return (program->traits.needs_operands & 1u << i) &&
 	       (!call->handle || ((call->constant & 1u << i) && call->operands && call->operands[i]));
 }
 
 /* True if the command must get operand I again. Records that it has it. */
-static bool must_send(struct command *command, const struct program_call *call, uint32_t i)
+static bool must_send(struct command *command, const struct external_call *call, uint32_t i)
 {
 	const void *constant = call->constant & 1u << i ? call->operands[i] : NULL;
 	const bool must = !constant || command->sent[i] != constant;
@@ -285,7 +288,7 @@ static bool must_send(struct command *command, const struct program_call *call, 
 }
 
 /* Appends the first words of CALL's line. */
-static void add_call(struct channel *channel, const struct program_call *call)
+static void add_call(struct channel *channel, const struct external_call *call)
 {
 	channel_add(channel, "%s %lld", call_words[call->kind], (long long)call->number);
 	if (call->handle)
@@ -293,13 +296,13 @@ static void add_call(struct channel *channel, const struct program_call *call)
 }
 
 /* Queues CALL with its arrays. */
-static void put_call(const struct exchange *e, const struct program_call *call)
+static void put_call(const struct exchange *e, const struct external_call *call)
 {
-	const struct program_signature *s = &e->program->types.signature;
+	const struct external_signature *s = &e->program->types.signature;
 	const struct program_traits *traits = &e->program->traits;
 	struct command *command = e->command;
 	struct channel *channel = &command->channel;
-	const bool backward = call->kind == PROGRAM_BACKWARD;
+	const bool backward = call->kind == EXTERNAL_BACKWARD;
 	for (uint32_t i = 0; i < s->count; i++)
 		if (reads_operand(e->program, call, i) && must_send(command, call, i)) {
 			channel_add(channel, "set %s", s->names[i]);
@@ -325,17 +328,17 @@ static enum status read_array(const struct exchange *e, void *to, const char *na
 }
 
 /* Reads the arrays of an answer. */
-static enum status read_results(const struct exchange *e, const struct program_call *call)
+static enum status read_results(const struct exchange *e, const struct external_call *call)
 {
-	const struct program_signature *s = &e->program->types.signature;
-	if (call->kind != PROGRAM_BACKWARD)
+	const struct external_signature *s = &e->program->types.signature;
+	if (call->kind != EXTERNAL_BACKWARD)
 		return read_array(e, call->y, "y", &s->y);
 	if (s->gradient_x)
 		TRY(read_array(e, call->dx, "dx", &s->x));
 	for (int i = 0; i < (int)s->count; i++) {
 		char name[32];
 		snprintf(name, sizeof name, "d%s", s->names[i]);
-		if (program_returns(e->program, (uint32_t)i))
+		if (external_returns(e->program, (uint32_t)i))
 			TRY(read_array(e, gradient_of(call, i), name, &s->operands[i]));
 	}
 	return STATUS_OK;
@@ -377,7 +380,7 @@ static void put_size(const struct exchange *e)
 }
 
 /* Replaces the arrays that may be aliased with the command's own slots: other slots than in the last call. */
-static void alias(struct command *command, const struct program_call *call)
+static void alias(struct command *command, const struct external_call *call)
 {
 	const int first = command->other ? SLOT_D_OTHER : SLOT_D_OPERAND;
 	for (int i = 0; i < PROGRAM_OPERANDS; i++)
@@ -387,12 +390,12 @@ static void alias(struct command *command, const struct program_call *call)
 }
 
 /* Queues CALL with the offsets of its arrays, and copies those that it reads. */
-static void put_shared_call(const struct exchange *e, const struct program_call *call)
+static void put_shared_call(const struct exchange *e, const struct external_call *call)
 {
-	const struct program_signature *s = &e->program->types.signature;
+	const struct external_signature *s = &e->program->types.signature;
 	const struct program_traits *traits = &e->program->traits;
 	struct channel *channel = &e->command->channel;
-	const bool backward = call->kind == PROGRAM_BACKWARD, reads = !backward || !call->handle;
+	const bool backward = call->kind == EXTERNAL_BACKWARD, reads = !backward || !call->handle;
 	put_size(e);
 	alias(e->command, call);
 	add_call(channel, call);
@@ -411,31 +414,31 @@ static void put_shared_call(const struct exchange *e, const struct program_call 
 	if (backward && s->gradient_x)
 		channel_add(channel, " dx=%lld", place_array(e, call->dx, &s->x, SLOT_DX, false));
 	for (int i = 0; backward && i < (int)s->count; i++)
-		if (program_returns(e->program, (uint32_t)i))
+		if (external_returns(e->program, (uint32_t)i))
 			channel_add(channel, " d%s=%lld", s->names[i],
 			            place_array(e, gradient_of(call, i), &s->operands[i], SLOT_D_OPERAND + i, false));
 	channel_end_line(channel);
 }
 
-static void fetch_results(const struct exchange *e, const struct program_call *call)
+static void fetch_results(const struct exchange *e, const struct external_call *call)
 {
-	const struct program_signature *s = &e->program->types.signature;
-	if (call->kind != PROGRAM_BACKWARD) {
+	const struct external_signature *s = &e->program->types.signature;
+	if (call->kind != EXTERNAL_BACKWARD) {
 		fetch(e, call->y, &s->y, SLOT_Y);
 		return;
 	}
 	if (s->gradient_x)
 		fetch(e, call->dx, &s->x, SLOT_DX);
 	for (int i = 0; i < (int)s->count; i++)
-		if (program_returns(e->program, (uint32_t)i))
+		if (external_returns(e->program, (uint32_t)i))
 			fetch(e, gradient_of(call, i), &s->operands[i], SLOT_D_OPERAND + i);
 }
 
 /* Reads the word after `ok`: a handle after `record`, else none. */
-static enum status parse_handle(const struct exchange *e, const struct program_call *call, const char *word)
+static enum status parse_handle(const struct exchange *e, const struct external_call *call, const char *word)
 {
 	const int64_t handle = parse_count(word);
-	if (call->kind != PROGRAM_RECORD)
+	if (call->kind != EXTERNAL_RECORD)
 		return *word ? command_fail(e, 0, "it answered 'ok %s', where 'ok' alone is due", word) : STATUS_OK;
 	if (handle <= 0)
 		return command_fail(e, 0, "it answered 'ok %s' to 'record': a handle above 0, of at most 18 digits, is due",
@@ -444,8 +447,8 @@ static enum status parse_handle(const struct exchange *e, const struct program_c
 	return STATUS_OK;
 }
 
-static enum status call_command(struct program *program, struct program_worker *worker, const struct program_call *call,
-                                struct diags *diags)
+static enum status call_command(struct external *program, struct external_worker *worker,
+                                const struct external_call *call, struct diags *diags)
 {
 	struct command *command = worker->context;
 	const struct exchange e = {program, command, call->number, diags};
@@ -459,7 +462,7 @@ static enum status call_command(struct program *program, struct program_worker *
 	else
 		put_call(&e, call);
 	channel_start(&command->channel);
-	if (command->memory && call->kind != PROGRAM_BACKWARD)
+	if (command->memory && call->kind != EXTERNAL_BACKWARD)
 		memory_ready_next(&program->set->memory, call->y, (size_t)type_bytes(&program->types.signature.y));
 	if (call->meanwhile)
 		call->meanwhile(call->context);
@@ -473,7 +476,7 @@ static enum status call_command(struct program *program, struct program_worker *
 	return STATUS_OK;
 }
 
-static enum status release_command(struct program *program, struct program_worker *worker, uint64_t handle,
+static enum status release_command(struct external *program, struct external_worker *worker, uint64_t handle,
                                    struct diags *diags)
 {
 	struct command *command = worker->context;
@@ -484,12 +487,12 @@ static enum status release_command(struct program *program, struct program_worke
 	return close_exchange(&e);
 }
 
-static enum status sum_command(struct program *program, struct program_worker *worker, uint32_t operand, void *sum,
+static enum status sum_command(struct external *program, struct external_worker *worker, uint32_t operand, void *sum,
                                struct diags *diags)
 {
 	struct command *command = worker->context;
 	const struct exchange e = {program, command, -1, diags};
-	const struct program_signature *s = &program->types.signature;
+	const struct external_signature *s = &program->types.signature;
 	const int slot = SLOT_D_OPERAND + (int)operand;
 	char *rest;
 	TRY(open_exchange(&e, "gradient", "ok"));
@@ -513,14 +516,14 @@ static enum status sum_command(struct program *program, struct program_worker *w
 
 /* The end. */
 
-static void hang_up_command(struct program_worker *worker)
+static void hang_up_command(struct external_worker *worker)
 {
 	struct command *command = worker->context;
 	if (command)
 		process_hang_up(&command->channel.process);
 }
 
-static void close_command(struct program *program, struct program_worker *worker)
+static void close_command(struct external *program, struct external_worker *worker)
 {
 	struct command *command = worker->context;
 	if (!command)
@@ -531,14 +534,14 @@ static void close_command(struct program *program, struct program_worker *worker
 	worker->context = NULL;
 }
 
-static void end_input(struct program_worker *worker)
+static void end_input(struct external_worker *worker)
 {
 	struct command *command = worker->context;
 	if (command && !command->failed)
 		process_close_input(&command->channel.process);
 }
 
-static enum status finish_command(struct program *program, struct program_worker *worker, struct diags *diags)
+static enum status finish_command(struct external *program, struct external_worker *worker, struct diags *diags)
 {
 	struct command *command = worker->context;
 	if (!command || command->failed)
@@ -549,7 +552,7 @@ static enum status finish_command(struct program *program, struct program_worker
 	return surplus > 0 ? command_fail_surplus(&e, true) : command_check_end(&e);
 }
 
-const struct program_backend command_backend = {
+const struct external_backend command_backend = {
 	.open = open_command,
 	.call = call_command,
 	.release = release_command,

@@ -2,7 +2,7 @@
  * Learns programs. A first lowering, whose result is dropped, shows the types of each call. A program has one signature:
  * that of its first call. A gradient is asked for where any call has an active value.
  */
-#include "programs/learn.h"
+#include "external/learn.h"
 
 #include <string.h>
 
@@ -10,7 +10,7 @@ enum { VARIOUS = UINT32_MAX }; /* operands that are no whole param, or several *
 
 /* A program's calls so far. */
 struct learned {
-	struct program_signature signature; /* of COUNT operands; x has no dtype (DTYPE_COUNT) before the first call */
+	struct external_signature signature; /* of COUNT operands; x has no dtype (DTYPE_COUNT) before the first call */
 	struct type operands[PROGRAM_OPERANDS];
 	const char *names[PROGRAM_OPERANDS];
 	uint32_t params[PROGRAM_OPERANDS]; /* by operand: the param that it is, or VARIOUS */
@@ -24,12 +24,12 @@ struct learner {
 	bool backward;
 };
 
-static void begin_signature(struct learned *to, const struct program_use *use, const struct type *x,
+static void begin_signature(struct learned *to, const struct external_use *use, const struct type *x,
                             const struct type *y)
 {
 	const struct name_list *name = use->program->operands;
-	to->signature =
-		(struct program_signature){.x = *x, .y = *y, .count = use->count, .names = to->names, .operands = to->operands};
+	to->signature = (struct external_signature){
+		.x = *x, .y = *y, .count = use->count, .names = to->names, .operands = to->operands};
 	for (uint32_t i = 0; i < use->count; i++, name = name->next) {
 		to->names[i] = name->name;
 		to->operands[i] = *use->types[i];
@@ -37,7 +37,7 @@ static void begin_signature(struct learned *to, const struct program_use *use, c
 }
 
 /* Reports that the call at SPAN has the type IS where the first one has WAS. */
-static enum status refuse_types(const struct learner *l, const struct program_use *use, struct span span,
+static enum status refuse_types(const struct learner *l, const struct external_use *use, struct span span,
                                 const struct type *was, const struct type *is)
 {
 	char a[TYPE_TEXT], b[TYPE_TEXT];
@@ -52,7 +52,7 @@ static enum status refuse_types(const struct learner *l, const struct program_us
 static enum status learn_call(struct learner *l, const struct body *body, const struct particulars *own,
                               const struct instr *instr)
 {
-	const struct program_use *use = instr->use;
+	const struct external_use *use = instr->use;
 	struct learned *to = &l->learned[use->index];
 	const struct span span = own_span(own, instr->span);
 	const bool first = to->signature.x.dtype == DTYPE_COUNT;
@@ -84,7 +84,7 @@ static enum status learn_body(struct learner *l, const struct body *body, const 
 }
 
 /* Opens program INDEX, and sets what the chain knows of it. */
-static enum status open_program(struct learner *l, uint32_t index, struct program_set *set)
+static enum status open_program(struct learner *l, uint32_t index, struct external_set *set)
 {
 	const struct learned *from = &l->learned[index];
 	struct program_decl *program = &l->chain->programs[index];
@@ -94,9 +94,9 @@ static enum status open_program(struct learner *l, uint32_t index, struct progra
 		program->params[i] = from->params[i];
 		program->constant |= (uint32_t)(from->params[i] != VARIOUS) << i;
 	}
-	if (!set || !programs_bound(set, index))
+	if (!set || !external_bound(set, index))
 		return STATUS_OK;
-	TRY(programs_open(set, index, &from->signature, &program->traits, l->context->diags));
+	TRY(external_open(set, index, &from->signature, &program->traits, l->context->diags));
 	program->traits.sums &= from->signature.gradients;
 	for (uint32_t i = 0; i < program->operand_count; i++) {
 		if (!(program->traits.sums & ~program->constant & 1u << i))
@@ -125,8 +125,8 @@ static enum status learn(struct learner *l, const struct portion *portion, const
 	return learn(l, portion, input);
 }
 
-enum status programs_learn(const struct context *context, const struct chain *chain, const struct portion *portion,
-                           const struct type *input, bool backward, struct program_set *set)
+enum status external_learn(const struct context *context, const struct chain *chain, const struct portion *portion,
+                           const struct type *input, bool backward, struct external_set *set)
 {
 	struct arena arena;
 	const size_t count = chain->program_count;
@@ -147,11 +147,11 @@ enum status programs_learn(const struct context *context, const struct chain *ch
 	return status;
 }
 
-enum status programs_demand(const struct chain *chain, bool backward, struct program_set *set, struct diags *diags)
+enum status external_demand(const struct chain *chain, bool backward, struct external_set *set, struct diags *diags)
 {
 	for (uint32_t i = 0; i < chain->program_count; i++) {
 		const struct program_decl *program = &chain->programs[i];
-		if (!set || !programs_bound(set, i)) {
+		if (!set || !external_bound(set, i)) {
 			diag_at(diags, STATUS_USAGE, chain->source, program->span, "nothing computes the program '%s'",
 			        program->name);
 			return diags->library ? diag_hint(diags, "bind it by ckptc_chain_program")

@@ -3,14 +3,14 @@
  * takes longer than --program-timeout. It wakes several times a second, and looks which calls are the same as before. So a
  * call costs no look at a clock.
  */
-#ifndef PROGRAMS_WATCH_H
-#define PROGRAMS_WATCH_H
+#ifndef EXTERNAL_WATCH_H
+#define EXTERNAL_WATCH_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-struct program_set;
+struct external_set;
 struct watcher;
 
 /* What the watcher sees of a worker, which runs one call at a time. */
@@ -42,7 +42,7 @@ static inline void watch_leave(struct watched *watched)
  * Watches the objects of SET, if its options want notes or have a timeout. Returns NULL if they do not, or if no thread can
  * be started: then nothing is noted.
  */
-struct watcher *watch_begin(struct program_set *set);
+struct watcher *watch_begin(struct external_set *set);
 /* WATCHER may be NULL. */
 void watch_end(struct watcher *watcher);
 

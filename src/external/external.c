@@ -1,5 +1,5 @@
 /* Binds programs, checks what they are called for, and opens their workers as they are first used. */
-#include "programs/programs.h"
+#include "external/external.h"
 
 #include <assert.h>
 #include <math.h>
@@ -8,9 +8,10 @@
 #include "base/hash.h"
 #include "base/suggest.h"
 #include "base/system.h"
-#include "programs/parts.h"
+#include "external/parts.h"
 
-enum status program_failed(const struct program *program, int64_t number, struct diags *diags, const char *format, ...)
+enum status external_failed(const struct external *program, int64_t number, struct diags *diags, const char *format,
+                            ...)
 {
 	va_list arguments;
 	va_start(arguments, format);
@@ -27,21 +28,21 @@ enum status program_failed(const struct program *program, int64_t number, struct
 /* Seconds: at least the first, or so many times what the slowest answer so far has taken. */
 static const double PATIENCE_LEAST = 5, PATIENCE_TIMES = 3;
 
-double program_patience(double slowest) { return fmax(PATIENCE_LEAST, PATIENCE_TIMES * slowest); }
+double external_patience(double slowest) { return fmax(PATIENCE_LEAST, PATIENCE_TIMES * slowest); }
 
-bool program_returns(const struct program *program, uint32_t operand)
+bool external_returns(const struct external *program, uint32_t operand)
 {
 	return program->types.signature.gradients & ~program->traits.sums & 1u << operand;
 }
 
-bool programs_is_object(const char *target)
+bool external_is_object(const char *target)
 {
 	const size_t length = strlen(target);
 	return length > 3 && !strcmp(target + length - 3, ".so");
 }
 
 /* Returns the program called NAME, or NULL. */
-static struct program *find_program(const struct program_set *set, const char *name)
+static struct external *find_program(const struct external_set *set, const char *name)
 {
 	for (uint32_t i = 0; i < set->count; i++)
 		if (!strcmp(set->programs[i].name, name))
@@ -49,10 +50,10 @@ static struct program *find_program(const struct program_set *set, const char *n
 	return NULL;
 }
 
-static enum status bind_program(struct program_set *set, const struct program_binding *binding,
+static enum status bind_program(struct external_set *set, const struct external_binding *binding,
                                 const char *const *names, struct diags *diags)
 {
-	struct program *program = find_program(set, binding->name);
+	struct external *program = find_program(set, binding->name);
 	if (!program) {
 		const enum status status =
 			diag_file(diags, STATUS_USAGE, NULL, -1, "--program: the chain has no program '%s'", binding->name);
@@ -64,15 +65,15 @@ static enum status bind_program(struct program_set *set, const struct program_bi
 	if (!binding->target[0])
 		return diag_file(diags, STATUS_USAGE, NULL, -1, "--program: no command is given for '%s'", binding->name);
 	program->target = binding->target;
-	program->backend = programs_is_object(program->target) ? &shared_object_backend : &command_backend;
-	set->has_objects |= programs_is_object(program->target);
-	set->has_commands |= !programs_is_object(program->target);
+	program->backend = external_is_object(program->target) ? &shared_object_backend : &command_backend;
+	set->has_objects |= external_is_object(program->target);
+	set->has_commands |= !external_is_object(program->target);
 	return STATUS_OK;
 }
 
 /* Binds the programs of SET, then loads those that are shared objects. */
-static enum status bind_all(struct program_set *set, const struct program_bindings *bindings, const char *const *names,
-                            struct diags *diags)
+static enum status bind_all(struct external_set *set, const struct external_bindings *bindings,
+                            const char *const *names, struct diags *diags)
 {
 	for (size_t i = 0; i < bindings->count; i++)
 		TRY(bind_program(set, &bindings->list[i], names, diags));
@@ -88,49 +89,49 @@ static enum status bind_all(struct program_set *set, const struct program_bindin
 	return STATUS_OK;
 }
 
-enum status programs_bind(const struct context *context, const char *const *names, uint32_t count,
-                          const struct program_bindings *bindings, const struct program_options *options,
-                          struct program_set **set)
+enum status external_bind(const struct context *context, const char *const *names, uint32_t count,
+                          const struct external_bindings *bindings, const struct external_options *options,
+                          struct external_set **set)
 {
-	struct program_set *made = arena_alloc(context->arena, sizeof *made);
+	struct external_set *made = arena_alloc(context->arena, sizeof *made);
 	*set = NULL;
 	TRY_ALLOC(made, context->diags);
-	*made = (struct program_set){.context = *context, .options = *options, .count = count};
+	*made = (struct external_set){.context = *context, .options = *options, .count = count};
 	made->context.diags = NULL;
 	made->programs = arena_array(context->arena, count, sizeof *made->programs);
 	TRY_ALLOC(made->programs || count == 0, context->diags);
 	for (uint32_t i = 0; i < count; i++) {
-		struct program_worker *workers = arena_array(context->arena, (size_t)options->workers, sizeof *workers);
+		struct external_worker *workers = arena_array(context->arena, (size_t)options->workers, sizeof *workers);
 		TRY_ALLOC(workers, context->diags);
-		made->programs[i] = (struct program){.set = made, .name = names[i], .workers = workers};
+		made->programs[i] = (struct external){.set = made, .name = names[i], .workers = workers};
 	}
 	const enum status status = bind_all(made, bindings, names, context->diags);
 	if (status)
-		programs_close(made);
+		external_close(made);
 	else
 		*set = made;
 	return status;
 }
 
-enum status programs_identify(const struct program_set *set, uint64_t *targets, uint64_t *objects, struct diags *diags)
+enum status external_identify(const struct external_set *set, uint64_t *targets, uint64_t *objects, struct diags *diags)
 {
 	*targets = *objects = HASH_START;
 	for (uint32_t i = 0; set && i < set->count; i++) {
-		const struct program *program = &set->programs[i];
+		const struct external *program = &set->programs[i];
 		if (!program->target)
 			continue;
 		*targets = hash_bytes(*targets, program->name, strlen(program->name) + 1);
 		*targets = hash_bytes(*targets, program->target, strlen(program->target) + 1);
-		if (programs_is_object(program->target))
+		if (external_is_object(program->target))
 			TRY(shared_object_hash(program, objects, diags));
 	}
 	return STATUS_OK;
 }
 
-bool programs_bound(const struct program_set *set, uint32_t program) { return set->programs[program].backend; }
+bool external_bound(const struct external_set *set, uint32_t program) { return set->programs[program].backend; }
 
 /* Fails if two arrays of a message would have one name. */
-static enum status check_operand_names(const struct program *program, const struct program_signature *signature,
+static enum status check_operand_names(const struct external *program, const struct external_signature *signature,
                                        struct diags *diags)
 {
 	static const char *const reserved[] = {"x", "y", "g", "dx", "gradients"};
@@ -150,7 +151,7 @@ static enum status check_operand_names(const struct program *program, const stru
 	return STATUS_OK;
 }
 
-static bool same_signature(const struct program_signature *a, const struct program_signature *b)
+static bool same_signature(const struct external_signature *a, const struct external_signature *b)
 {
 	bool same = type_equal(&a->x, &b->x) && type_equal(&a->y, &b->y) && a->count == b->count &&
 	            a->gradient_x == b->gradient_x && a->gradients == b->gradients;
@@ -159,7 +160,7 @@ static bool same_signature(const struct program_signature *a, const struct progr
 	return same;
 }
 
-static void keep_signature(struct program_types *types, const struct program_signature *signature)
+static void keep_signature(struct external_types *types, const struct external_signature *signature)
 {
 	types->signature = *signature;
 	for (uint32_t i = 0; i < signature->count; i++) {
@@ -170,7 +171,7 @@ static void keep_signature(struct program_types *types, const struct program_sig
 	types->signature.names = types->names;
 }
 
-static void retire_workers(struct program *program)
+static void retire_workers(struct external *program)
 {
 	for (int i = 0; i < program->set->options.workers; i++) {
 		if (program->backend->retire)
@@ -186,9 +187,10 @@ static bool same_traits(const struct program_traits *a, const struct program_tra
 }
 
 /* Returns in *WORKER that of INDEX, which knows the program's types. */
-static enum status ready_worker(struct program *program, int index, struct program_worker **worker, struct diags *diags)
+static enum status ready_worker(struct external *program, int index, struct external_worker **worker,
+                                struct diags *diags)
 {
-	struct program_worker *ready = *worker = &program->workers[index];
+	struct external_worker *ready = *worker = &program->workers[index];
 	struct program_traits traits;
 	if (ready->opening == program->opening)
 		return STATUS_OK;
@@ -197,15 +199,15 @@ static enum status ready_worker(struct program *program, int index, struct progr
 	if (index == 0)
 		program->traits = traits;
 	else if (!same_traits(&program->traits, &traits))
-		return program_failed(program, -1, diags, "two workers of it have different traits");
+		return external_failed(program, -1, diags, "two workers of it have different traits");
 	return STATUS_OK;
 }
 
-enum status programs_open(struct program_set *set, uint32_t index, const struct program_signature *signature,
+enum status external_open(struct external_set *set, uint32_t index, const struct external_signature *signature,
                           struct program_traits *traits, struct diags *diags)
 {
-	struct program *program = &set->programs[index];
-	struct program_worker *first;
+	struct external *program = &set->programs[index];
+	struct external_worker *first;
 	TRY(check_operand_names(program, signature, diags));
 	if (program->opening == 0 || !same_signature(signature, &program->types.signature)) {
 		retire_workers(program);
@@ -217,10 +219,10 @@ enum status programs_open(struct program_set *set, uint32_t index, const struct 
 	return STATUS_OK;
 }
 
-enum status programs_call(struct program_set *set, int worker, const struct program_call *call, struct diags *diags)
+enum status external_call(struct external_set *set, int worker, const struct external_call *call, struct diags *diags)
 {
-	struct program *program = &set->programs[call->program];
-	struct program_worker *ready;
+	struct external *program = &set->programs[call->program];
+	struct external_worker *ready;
 	TRY(ready_worker(program, worker, &ready, diags));
 	const double begun = clock_seconds();
 	const enum status status = program->backend->call(program, ready, call, diags);
@@ -228,7 +230,7 @@ enum status programs_call(struct program_set *set, int worker, const struct prog
 	return status;
 }
 
-double programs_seconds(const struct program_set *set)
+double external_seconds(const struct external_set *set)
 {
 	double seconds = 0;
 	for (uint32_t i = 0; set && i < set->count; i++)
@@ -237,9 +239,9 @@ double programs_seconds(const struct program_set *set)
 	return seconds;
 }
 
-enum status programs_release(struct program_set *set, int worker, uint32_t index, uint64_t handle, struct diags *diags)
+enum status external_release(struct external_set *set, int worker, uint32_t index, uint64_t handle, struct diags *diags)
 {
-	struct program *program = &set->programs[index];
+	struct external *program = &set->programs[index];
 	return program->backend->release(program, &program->workers[worker], handle, diags);
 }
 
@@ -253,9 +255,9 @@ static void add_values(void *to, const void *from, int64_t count, enum dtype dty
 			((double *)to)[i] += ((const double *)from)[i];
 }
 
-enum status programs_sum(struct program_set *set, uint32_t index, uint32_t operand, void *sum, struct diags *diags)
+enum status external_sum(struct external_set *set, uint32_t index, uint32_t operand, void *sum, struct diags *diags)
 {
-	struct program *program = &set->programs[index];
+	struct external *program = &set->programs[index];
 	const struct type *type = &program->types.operands[operand];
 	const size_t bytes = (size_t)type_bytes(type);
 	void *part = NULL;
@@ -272,7 +274,7 @@ enum status programs_sum(struct program_set *set, uint32_t index, uint32_t opera
 	return status;
 }
 
-enum status programs_memory(struct program_set *set, size_t size, void **memory, struct diags *diags)
+enum status external_memory(struct external_set *set, size_t size, void **memory, struct diags *diags)
 {
 	bool wanted = false;
 	for (uint32_t i = 0; i < set->count; i++)
@@ -281,25 +283,25 @@ enum status programs_memory(struct program_set *set, size_t size, void **memory,
 	return *memory || !wanted ? STATUS_OK : diag_memory(diags);
 }
 
-void programs_memory_put(struct program_set *set, void *memory)
+void external_memory_put(struct external_set *set, void *memory)
 {
 	if (memory)
 		memory_put(&set->memory, memory);
 }
 
-void programs_forget(struct program_set *set) { set->forgotten++; }
+void external_forget(struct external_set *set) { set->forgotten++; }
 
-enum status programs_finish(struct program_set *set, struct diags *diags)
+enum status external_finish(struct external_set *set, struct diags *diags)
 {
 	for (uint32_t i = 0; set && i < set->count; i++) {
-		struct program *program = &set->programs[i];
+		struct external *program = &set->programs[i];
 		if (program->backend)
 			retire_workers(program); /* a shared object may end the process as it closes */
 		for (int w = 0; program->backend && program->backend->end_input && w < set->options.workers; w++)
 			program->backend->end_input(&program->workers[w]);
 	}
 	for (uint32_t i = 0; set && i < set->count; i++) {
-		struct program *program = &set->programs[i];
+		struct external *program = &set->programs[i];
 		for (int w = 0; program->backend && program->backend->finish && w < set->options.workers; w++)
 			TRY(program->backend->finish(program, &program->workers[w], diags));
 		shared_object_unload(program); /* which may end the process, too */
@@ -307,17 +309,17 @@ enum status programs_finish(struct program_set *set, struct diags *diags)
 	return STATUS_OK;
 }
 
-void programs_close(struct program_set *set)
+void external_close(struct external_set *set)
 {
 	for (uint32_t i = 0; set && i < set->count; i++) {
-		struct program *program = &set->programs[i];
+		struct external *program = &set->programs[i];
 		if (program->backend)
 			retire_workers(program);
 		for (int w = 0; program->backend && program->backend->hang_up && w < set->options.workers; w++)
 			program->backend->hang_up(&program->workers[w]);
 	}
 	for (uint32_t i = 0; set && i < set->count; i++) {
-		struct program *program = &set->programs[i];
+		struct external *program = &set->programs[i];
 		for (int w = 0; program->backend && program->backend->close && w < set->options.workers; w++)
 			program->backend->close(program, &program->workers[w]);
 		shared_object_unload(program);

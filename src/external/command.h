@@ -1,14 +1,14 @@
 /*
- * A command that answers messages (programs/protocol.c), and what its failures say (programs/command_failures.c).
+ * A command that answers messages (external/protocol.c), and what its failures say (external/command_failures.c).
  *
  * An exchange is one call of the backend. It may send several lines and arrays, and has at most one answer: a line, which
  * arrays may follow.
  */
-#ifndef PROGRAMS_COMMAND_H
-#define PROGRAMS_COMMAND_H
+#ifndef EXTERNAL_COMMAND_H
+#define EXTERNAL_COMMAND_H
 
-#include "programs/channel.h"
-#include "programs/parts.h"
+#include "external/channel.h"
+#include "external/parts.h"
 
 /* The staging slots of the arrays, each with one for every operand from OPERAND, D_OPERAND and D_OTHER on. */
 enum slot { SLOT_X, SLOT_Y, SLOT_G, SLOT_DX, SLOT_OPERAND, SLOT_D_OPERAND = SLOT_OPERAND + PROGRAM_OPERANDS };
@@ -40,7 +40,7 @@ struct command {
 
 /* One exchange, and what its messages name. */
 struct exchange {
-	struct program *program;
+	struct external *program;
 	struct command *command;
 	int64_t number; /* of the step, or -1 */
 	struct diags *diags;

@@ -14,9 +14,9 @@
 #include <sys/wait.h>
 
 #include "base/system.h"
+#include "external/external.h"
+#include "external/memory.h"
 #include "failing.h"
-#include "programs/memory.h"
-#include "programs/programs.h"
 #include "scratch.h"
 #include "suite.h"
 
@@ -220,7 +220,7 @@ static void hear(void *context, const char *text, size_t length)
 	heard_used += length;
 }
 
-static struct program_set *set;
+static struct external_set *set;
 static struct program_traits traits;
 static struct failing failing;
 static struct allocator counted;
@@ -238,7 +238,7 @@ static void setup(void)
 
 static void teardown(void)
 {
-	programs_close(set);
+	external_close(set);
 	scratch_teardown();
 	ck_assert_uint_eq(failing.live, 0);
 	ck_assert_int_eq(waitpid(-1, NULL, WNOHANG), -1); /* no child, no zombie */
@@ -247,9 +247,9 @@ static void teardown(void)
 
 static enum status bind_command(const char *target, int workers, double timeout)
 {
-	const struct program_binding binding = {"step", target};
-	const struct program_options options = {.timeout = timeout, .workers = workers, .pass = hear};
-	return programs_bind(&scratch, names, 1, &(struct program_bindings){&binding, 1}, &options, &set);
+	const struct external_binding binding = {"step", target};
+	const struct external_options options = {.timeout = timeout, .workers = workers, .pass = hear};
+	return external_bind(&scratch, names, 1, &(struct external_bindings){&binding, 1}, &options, &set);
 }
 
 static const char *const operand_names[] = {"c"};
@@ -257,14 +257,14 @@ static const char *const operand_names[] = {"c"};
 static enum status open_step(int64_t count)
 {
 	const struct type type = {DTYPE_F64, {.ndim = 1, .dim = {count}}};
-	const struct program_signature signature = {.x = type,
-	                                            .y = type,
-	                                            .count = 1,
-	                                            .names = operand_names,
-	                                            .operands = &type,
-	                                            .gradient_x = true,
-	                                            .gradients = 1};
-	return programs_open(set, 0, &signature, &traits, &diags);
+	const struct external_signature signature = {.x = type,
+	                                             .y = type,
+	                                             .count = 1,
+	                                             .names = operand_names,
+	                                             .operands = &type,
+	                                             .gradient_x = true,
+	                                             .gradients = 1};
+	return external_open(set, 0, &signature, &traits, &diags);
 }
 
 static const char *client_command(const char *mode) { return arena_printf(&arena, "exec %s client %s", self, mode); }
@@ -300,30 +300,30 @@ static struct step make_step(int64_t count)
 static enum status forward(const struct step *s, int worker, int64_t number, uint64_t *recorded)
 {
 	const void *const operands[] = {s->c};
-	const struct program_call call = {.kind = recorded ? PROGRAM_RECORD : PROGRAM_FORWARD,
-	                                  .number = number,
-	                                  .x = s->x,
-	                                  .operands = operands,
-	                                  .constant = 1,
-	                                  .y = s->y,
-	                                  .recorded = recorded};
-	return programs_call(set, worker, &call, &diags);
+	const struct external_call call = {.kind = recorded ? EXTERNAL_RECORD : EXTERNAL_FORWARD,
+	                                   .number = number,
+	                                   .x = s->x,
+	                                   .operands = operands,
+	                                   .constant = 1,
+	                                   .y = s->y,
+	                                   .recorded = recorded};
+	return external_call(set, worker, &call, &diags);
 }
 
 static enum status backward(const struct step *s, int worker, int64_t number, uint64_t handle)
 {
 	const void *const operands[] = {s->c};
 	void *doperands[] = {s->dc};
-	const struct program_call call = {.kind = PROGRAM_BACKWARD,
-	                                  .number = number,
-	                                  .x = handle ? NULL : s->x,
-	                                  .operands = operands,
-	                                  .constant = 1,
-	                                  .g = s->g,
-	                                  .dx = s->dx,
-	                                  .doperands = doperands,
-	                                  .handle = handle};
-	return programs_call(set, worker, &call, &diags);
+	const struct external_call call = {.kind = EXTERNAL_BACKWARD,
+	                                   .number = number,
+	                                   .x = handle ? NULL : s->x,
+	                                   .operands = operands,
+	                                   .constant = 1,
+	                                   .g = s->g,
+	                                   .dx = s->dx,
+	                                   .doperands = doperands,
+	                                   .handle = handle};
+	return external_call(set, worker, &call, &diags);
 }
 
 static void check_forward(const struct step *s)
@@ -368,9 +368,9 @@ START_TEST(a_command_computes)
 		memset(s.dx, 0, (size_t)count * 8);
 		run_ok(backward(&s, 1, 1, handle));
 		check_backward(&s, false);
-		run_ok(programs_release(set, 1, 0, handle, &diags));
+		run_ok(external_release(set, 1, 0, handle, &diags));
 	}
-	run_ok(programs_finish(set, &diags));
+	run_ok(external_finish(set, &diags));
 }
 END_TEST
 
@@ -385,10 +385,10 @@ START_TEST(a_command_sums)
 		run_ok(backward(&s, n % 2, n, 0));
 		check_backward(&s, true);
 	}
-	run_ok(programs_sum(set, 0, 0, sum, &diags));
+	run_ok(external_sum(set, 0, 0, sum, &diags));
 	for (int i = 0; i < 100; i++)
 		ck_assert(sum[i] == s.g[i] * s.x[i] * s.x[i] + s.g[i] * s.x[i] * s.x[i] + s.g[i] * s.x[i] * s.x[i]);
-	run_ok(programs_sum(set, 0, 0, sum, &diags));
+	run_ok(external_sum(set, 0, 0, sum, &diags));
 	for (int i = 0; i < 100; i++)
 		ck_assert(sum[i] == 0);
 }
@@ -400,7 +400,7 @@ START_TEST(operands_are_sent_again)
 	open_client(modes[_i], 10, 0);
 	run_ok(forward(&s, 0, 0, NULL));
 	s.c[3] = 40;
-	programs_forget(set);
+	external_forget(set);
 	run_ok(forward(&s, 0, 1, NULL));
 	check_forward(&s);
 	s = make_step(20); /* other types: a new open */
@@ -415,8 +415,8 @@ START_TEST(shared_arrays_are_not_copied)
 	void *at, *other;
 	struct step s = make_step(1000);
 	open_client("memory", 1000, 0);
-	run_ok(programs_memory(set, 8000 * 4, &at, &diags));
-	run_ok(programs_memory(set, 8000, &other, &diags));
+	run_ok(external_memory(set, 8000 * 4, &at, &diags));
+	run_ok(external_memory(set, 8000, &other, &diags));
 	ck_assert(at && other);
 	memcpy(at, s.x, 8000);
 	s.x = at;
@@ -429,13 +429,13 @@ START_TEST(shared_arrays_are_not_copied)
 	check_forward(&s);
 	run_ok(backward(&s, 1, 0, 0));
 	check_backward(&s, false);
-	programs_memory_put(set, at);
-	run_ok(programs_memory(set, 100, &at, &diags));
+	external_memory_put(set, at);
+	run_ok(external_memory(set, 100, &at, &diags));
 	ck_assert_int_eq(((char *)at)[0], 0);
 	/* Nobody else asks for it. */
-	programs_close(set);
+	external_close(set);
 	open_client("raw", 10, 0);
-	run_ok(programs_memory(set, 100, &at, &diags));
+	run_ok(external_memory(set, 100, &at, &diags));
 	ck_assert_ptr_null(at);
 }
 END_TEST
@@ -502,16 +502,16 @@ START_TEST(gradients_are_aliased)
 			s.x[i] = 1;
 			s.g[i] = aliasing.call + 1;
 		}
-		run_ok(programs_call(set, 0,
-		                     &(struct program_call){.kind = PROGRAM_BACKWARD,
-		                                            .x = s.x,
-		                                            .operands = operands,
-		                                            .g = s.g,
-		                                            .dx = s.dx,
-		                                            .doperands = doperands,
-		                                            .aliased = 1,
-		                                            .meanwhile = _i ? NULL : look_meanwhile,
-		                                            .context = &aliasing},
+		run_ok(external_call(set, 0,
+		                     &(struct external_call){.kind = EXTERNAL_BACKWARD,
+		                                             .x = s.x,
+		                                             .operands = operands,
+		                                             .g = s.g,
+		                                             .dx = s.dx,
+		                                             .doperands = doperands,
+		                                             .aliased = 1,
+		                                             .meanwhile = _i ? NULL : look_meanwhile,
+		                                             .context = &aliasing},
 		                     &diags));
 		ck_assert((doperands[0] == s.dc) == (_i > 0));
 		aliasing.aliased[aliasing.call] = doperands[0];
@@ -528,7 +528,7 @@ START_TEST(standard_error_passes_through)
 	open_client("raw,noisy", 300000, 0);
 	run_ok(forward(&s, 0, 0, NULL));
 	check_forward(&s);
-	programs_close(set);
+	external_close(set);
 	set = NULL;
 	ck_assert_uint_gt(heard_used, 1000000);
 	ck_assert_ptr_nonnull(strstr(heard, "noise 99999\n"));
@@ -593,7 +593,7 @@ START_TEST(bytes_after_an_answer)
 	if (surpluses[_i].noticed != AT_ONCE) {
 		run_ok(status);
 		usleep(300000);
-		status = surpluses[_i].noticed == AT_END ? programs_finish(set, &diags) : forward(&s, 0, 1, NULL);
+		status = surpluses[_i].noticed == AT_END ? external_finish(set, &diags) : forward(&s, 0, 1, NULL);
 	}
 	ck_assert_int_eq(status, STATUS_PROGRAM);
 	ck_assert_msg(strstr(scratch_message(), surpluses[_i].message), "%s", scratch_message());
@@ -605,11 +605,11 @@ END_TEST
 START_TEST(a_cotangent_that_nobody_wants)
 {
 	const struct type type = {DTYPE_F64, {.ndim = 1, .dim = {10}}};
-	const struct program_signature signature = {
+	const struct external_signature signature = {
 		.x = type, .y = type, .count = 1, .names = operand_names, .operands = &type, .gradient_x = true};
 	struct step s = make_step(10);
 	ck_assert_int_eq(bind_command(client_command("raw"), 1, 0), STATUS_OK);
-	run_ok(programs_open(set, 0, &signature, &traits, &diags));
+	run_ok(external_open(set, 0, &signature, &traits, &diags));
 	enum status status = backward(&s, 0, 7, 0);
 	if (!status) { /* the client wrote dc after that */
 		usleep(100000);
@@ -661,7 +661,7 @@ START_TEST(standard_error_is_life)
 	                 STATUS_OK);
 	run_ok(open_step(1));
 	run_ok(forward(&s, 0, 0, NULL));
-	run_ok(programs_finish(set, &diags));
+	run_ok(external_finish(set, &diags));
 }
 END_TEST
 
@@ -672,7 +672,7 @@ START_TEST(the_exit_status_counts)
 	                              1, 0),
 	                 STATUS_OK);
 	run_ok(open_step(1));
-	ck_assert_int_eq(programs_finish(set, &diags), STATUS_PROGRAM);
+	ck_assert_int_eq(external_finish(set, &diags), STATUS_PROGRAM);
 	ck_assert_msg(strstr(scratch_message(), _i ? "it was ended by signal 11 (Segmentation fault) after its last answer"
 	                                           : "it ended with exit status 3 after its last answer"),
 	              "%s", scratch_message());
@@ -780,7 +780,7 @@ START_TEST(text_has_the_shortest_digits)
 	run_ok(open_step(4));
 	run_ok(forward(&s, 0, 0, NULL));
 	ck_assert(s.y[0] == 1 && isnan(s.y[1]) && s.y[2] == -INFINITY && s.y[3] == 2000);
-	programs_close(set);
+	external_close(set);
 	set = NULL;
 	ck_assert_str_eq(heard, "got 0.1 -0 inf 1e+300\n");
 }
@@ -800,7 +800,7 @@ START_TEST(a_child_is_clean)
 	                              1, 0),
 	                 STATUS_OK);
 	run_ok(open_step(10));
-	programs_close(set);
+	external_close(set);
 	set = NULL;
 	sigemptyset(&block);
 	sigprocmask(SIG_SETMASK, &block, NULL);
@@ -839,9 +839,9 @@ START_TEST(nothing_is_left)
 	ck_assert_int_gt(count_processes("7654.321"), 0);
 	const double begin = clock_seconds();
 	if (_i)
-		programs_close(set), set = NULL;
+		external_close(set), set = NULL;
 	else
-		programs_cleanup();
+		external_cleanup();
 	ck_assert(clock_seconds() - begin < 6);
 	/* The kernel ends a killed process of the group that is nobody's child here when it comes to it. */
 	int count = count_processes("7654.321");
@@ -852,30 +852,30 @@ START_TEST(nothing_is_left)
 }
 END_TEST
 
-static enum status bind_list(const struct program_binding *list, size_t count)
+static enum status bind_list(const struct external_binding *list, size_t count)
 {
-	const struct program_options options = {.workers = 1};
-	return programs_bind(&scratch, names, 1, &(struct program_bindings){list, count}, &options, &set);
+	const struct external_options options = {.workers = 1};
+	return external_bind(&scratch, names, 1, &(struct external_bindings){list, count}, &options, &set);
 }
 
 START_TEST(names_are_checked)
 {
-	const struct program_binding other = {"stp", "cat"}, twice[] = {{"step", "cat"}, {"step", "cat"}},
-								 none = {"step", ""};
+	const struct external_binding other = {"stp", "cat"}, twice[] = {{"step", "cat"}, {"step", "cat"}},
+								  none = {"step", ""};
 	ck_assert_int_eq(bind_list(&other, 1), STATUS_USAGE);
 	ck_assert_str_eq(scratch_message(), "--program: the chain has no program 'stp'");
 	ck_assert_str_eq(scratch_hint(), "did you mean 'step'?");
 	ck_assert_int_eq(bind_list(twice, 2), STATUS_USAGE);
 	ck_assert_int_eq(bind_list(&none, 1), STATUS_USAGE);
 	ck_assert_int_eq(bind_list(NULL, 0), STATUS_OK);
-	ck_assert(!programs_bound(set, 0));
+	ck_assert(!external_bound(set, 0));
 	ck_assert_int_eq(bind_command("cat", 1, 0), STATUS_OK);
 	const char *const clashes[][2] = {{"c", "dc"}, {"x", "a"}, {"gradients", "b"}, {"a", "a"}, {"g", "b"}, {"dx", "b"}};
 	const struct type types[2] = {{DTYPE_F64, {0}}, {DTYPE_F64, {0}}};
 	for (size_t i = 0; i < sizeof clashes / sizeof *clashes; i++) {
-		const struct program_signature signature = {
+		const struct external_signature signature = {
 			.x = types[0], .y = types[0], .count = 2, .names = clashes[i], .operands = types};
-		ck_assert_int_eq(programs_open(set, 0, &signature, &traits, &diags), STATUS_CHAIN);
+		ck_assert_int_eq(external_open(set, 0, &signature, &traits, &diags), STATUS_CHAIN);
 	}
 }
 END_TEST
@@ -893,7 +893,7 @@ START_TEST(failed_allocations_are_reported)
 		failing.fail_at = 0;
 		s = make_step(10);
 		status = status ? status : forward(&s, 0, 0, NULL);
-		programs_close(set);
+		external_close(set);
 		set = NULL;
 		ck_assert(status == STATUS_OK || status == STATUS_LIMIT);
 		scratch_teardown();
@@ -968,7 +968,7 @@ START_TEST(a_shared_object_computes)
 	run_ok(open_step(10));
 	run_ok(forward(&s, 0, 0, NULL));
 	check_forward(&s);
-	run_ok(programs_finish(set, &diags));
+	run_ok(external_finish(set, &diags));
 }
 END_TEST
 
@@ -1015,8 +1015,8 @@ static void end_never(const char *what) { (void)what; }
 /* The thread's state is put back to what it was. Handlers are the caller's matter, unless the process is the command's. */
 START_TEST(a_thread_keeps_its_state)
 {
-	const struct program_binding binding = {"step", make_object(changing_code)};
-	const struct program_options options = {.workers = 1, .ended = _i ? end_never : NULL};
+	const struct external_binding binding = {"step", make_object(changing_code)};
+	const struct external_options options = {.workers = 1, .ended = _i ? end_never : NULL};
 	struct step s = make_step(10);
 	signal(SIGTERM, SIG_DFL);
 	sigset_t mask;
@@ -1024,7 +1024,7 @@ START_TEST(a_thread_keeps_its_state)
 	sigaddset(&mask, SIGUSR1);
 	pthread_sigmask(SIG_SETMASK, &mask, NULL);
 	fesetround(FE_UPWARD);
-	run_ok(programs_bind(&scratch, names, 1, &(struct program_bindings){&binding, 1}, &options, &set));
+	run_ok(external_bind(&scratch, names, 1, &(struct external_bindings){&binding, 1}, &options, &set));
 	check_thread();
 	run_ok(open_step(10));
 	check_thread();
@@ -1033,7 +1033,7 @@ START_TEST(a_thread_keeps_its_state)
 		run_ok(forward(&s, 0, i, NULL));
 		check_thread();
 	}
-	programs_close(set);
+	external_close(set);
 	set = NULL;
 	struct sigaction term;
 	sigaction(SIGTERM, NULL, &term);

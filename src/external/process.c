@@ -4,7 +4,7 @@
  * A process that has ended stays a zombie until its group is killed: its number, which is the group's, cannot be given
  * to another process before. The list of processes is global, since a signal handler has no other way to find them.
  */
-#include "programs/process.h"
+#include "external/process.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,8 +17,8 @@
 #include <unistd.h>
 
 #include "base/system.h"
+#include "external/external.h"
 #include "io/paths.h"
-#include "programs/programs.h"
 
 extern char **environ;
 
@@ -226,7 +226,7 @@ void process_end(struct process *process, double seconds)
 	close_end(&process->errors);
 }
 
-void programs_cleanup(void)
+void external_cleanup(void)
 {
 	pid_t pids[PROCESSES_MOST];
 	int count = 0;

@@ -2,8 +2,8 @@
  * Memory that ckptc shares with its commands: one nameless file, which they get as descriptor 3. Its segments never
  * move. It only grows, but the pages of a segment that was given back are free. Any thread may call these functions.
  */
-#ifndef PROGRAMS_MEMORY_H
-#define PROGRAMS_MEMORY_H
+#ifndef EXTERNAL_MEMORY_H
+#define EXTERNAL_MEMORY_H
 
 #include <pthread.h>
 

@@ -2,7 +2,7 @@
  * The records of calls are global, since a handler of a signal or of exit has no other way to find them. A thread that the
  * object has started is in no call of its own: if it ends the process, the call that began last is named.
  */
-#include "programs/guard.h"
+#include "external/guard.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "programs/parts.h"
+#include "external/parts.h"
 
 /* No SIGALRM, SIGUSR1 and SIGUSR2: an object that handles these sends them to itself, and they would end the command. */
 static const int kept_signals[GUARD_SIGNALS] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, SIGXCPU, SIGCHLD, SIGXFSZ};
@@ -26,7 +26,7 @@ static const double PERIOD = 200e-6;
 /* What this thread calls. */
 static _Thread_local struct calling {
 	const struct object_call *call; /* NULL: no function of an object */
-	const struct program_set *set;  /* of the last call; NULL: there was none */
+	const struct external_set *set; /* of the last call; NULL: there was none */
 	sigset_t mask;                  /* the thread's own, before the first call of SET */
 	double checked;                 /* when MASK was put back last */
 	bool changed;                   /* the object has changed MASK or a handler since */
@@ -34,7 +34,7 @@ static _Thread_local struct calling {
 
 /* The call that began last, and how many run. */
 static struct {
-	_Atomic(const struct program *) program;
+	_Atomic(const struct external *) program;
 	_Atomic int64_t number;
 	atomic_int running;
 } latest_call;
@@ -114,7 +114,7 @@ static void make_record(const struct guard *guard)
 }
 
 /* The calling thread runs functions of SET's objects from now on. */
-static void adopt_thread(const struct program_set *set)
+static void adopt_thread(const struct external_set *set)
 {
 	pthread_sigmask(SIG_SETMASK, NULL, &calling.mask);
 	calling.checked = clock_seconds();
@@ -125,7 +125,7 @@ static void adopt_thread(const struct program_set *set)
 
 void guard_enter(struct object_call *call)
 {
-	const struct program_set *set = call->program->set;
+	const struct external_set *set = call->program->set;
 	if (calling.set != set)
 		adopt_thread(set);
 	calling.changed |= call->all;
@@ -165,7 +165,7 @@ static void restore_signals(const struct guard *guard, double now)
 		restore_handlers(guard);
 	pthread_sigmask(SIG_SETMASK, &calling.mask, NULL);
 	calling.checked = now;
-	calling.changed = false; /* last: this function has called programs_note_signals itself */
+	calling.changed = false; /* last: this function has called external_note_signals itself */
 }
 
 void guard_leave(struct object_call *call)
@@ -186,7 +186,7 @@ void guard_leave(struct object_call *call)
 	atomic_fetch_sub(&latest_call.running, 1);
 }
 
-void guard_end_for(const struct program *program, const char *subject, int64_t number, double seconds)
+void guard_end_for(const struct external *program, const char *subject, int64_t number, double seconds)
 {
 	char what[120];
 	snprintf(what, sizeof what, "for %g s %s not returned", seconds, subject);
@@ -195,7 +195,7 @@ void guard_end_for(const struct program *program, const char *subject, int64_t n
 	calling.call = NULL;
 }
 
-void programs_note_signals(void) { calling.changed = true; }
+void external_note_signals(void) { calling.changed = true; }
 
 const char *guard_copy_text(struct object_call *call, const char *text, struct arena *arena)
 {
@@ -215,20 +215,20 @@ static void append(char *to, size_t size, const char *piece)
 }
 
 /* Sets *PROGRAM and *NUMBER to those of the call that WHOSE says. *PROGRAM is NULL if there is none. */
-static void find_call(enum program_whose whose, const struct program **program, int64_t *number)
+static void find_call(enum external_whose whose, const struct external **program, int64_t *number)
 {
-	const bool may_be_object = whose != PROGRAM_THIS_THREADS && !calling.set && atomic_load(&latest_call.running) > 0;
+	const bool may_be_object = whose != EXTERNAL_THIS_THREADS && !calling.set && atomic_load(&latest_call.running) > 0;
 	*program = calling.call ? calling.call->program : NULL;
 	*number = calling.call ? calling.call->number : -1;
-	if (*program || !(may_be_object || whose == PROGRAM_LATEST))
+	if (*program || !(may_be_object || whose == EXTERNAL_LATEST))
 		return;
 	*program = atomic_load(&latest_call.program);
 	*number = atomic_load(&latest_call.number);
 }
 
-bool programs_describe_call(enum program_whose whose, char *to, size_t size)
+bool external_describe_call(enum external_whose whose, char *to, size_t size)
 {
-	const struct program *program;
+	const struct external *program;
 	int64_t number;
 	char digits[24], *at = digits + sizeof digits - 1;
 	find_call(whose, &program, &number);
