@@ -495,4 +495,3 @@ LANEWISE vd gelu_derivative_d(vd x)
 	return BETWEEN(-1.5, -0.25, gelu_near_zero, x, fma_d(x, gauss * splat_d(0x1.9884533d43651p-2), phi));
 }
 #undef NEAR_ZERO
-#undef BETWEEN

@@ -208,6 +208,11 @@ LANEWISE vf pow_slope_f(vf g, vf x, vf a)
 		return y;                                                                                                      \
 	}
 #define BELOW(TYPE, BOUND) ((x < splat_##TYPE(BOUND)) & (x > splat_##TYPE(-INFINITY)))
+/*
+ * True in lanes of floats so near to the ZERO of a derivative that its terms cancel: the double lanes have some 34 bits of
+ * each. The polynomial around the zero, which derivatives of doubles use, replaces them there.
+ */
+#define BESIDE(ZERO) (abs_f(x - splat_f((float)(ZERO))) < splat_f(0x1p-8F))
 
 /* g exp(x) */
 LANEWISE vd times_exp_lane(vd g, vd x) { return g * exp_lane(clamp_d(x, -300, 300)); }
@@ -229,9 +234,12 @@ LANEWISE vd times_gauss_lane(vd g, vd x) { return g * gauss_lane(x); }
 LANEWISE vf times_gauss_f(vf g, vf x) { return FROM_LANES_2(times_gauss, g, x); }
 
 /* g silu'(x), which is near exp(x) (1 + x) for x far below 0 */
-LANEWISE vd silu_slope_lane(vd g, vd x) { return g * silu_derivative_lane(x); }
+LANEWISE vd silu_slope_lane(vd g, vd x)
+{
+	return g * BETWEEN(-2.2, -0.7, silu_near_zero, x, silu_derivative_lane(x));
+}
 TIMES_SLOPE(silu_slope, BELOW(d, -690), silu_derivative_d(x), exp_d(splat_d(0.5) * x), splat_d(1) + x)
-TIMES_SLOPE_F(silu_slope, BELOW(f, -80), silu_derivative_f(x))
+TIMES_SLOPE_F(silu_slope, BELOW(f, -80) | BESIDE(-0x1.474973c84120bp+0), silu_derivative_f(x))
 
 /* x + Phi(x) / phi(x) for x far below 0, by Mills' ratio (gelu_tail). gelu'(x) is phi(x) times that. */
 LANEWISE vd gelu_tail_factor(vd x)
@@ -239,17 +247,23 @@ LANEWISE vd gelu_tail_factor(vd x)
 	const vd w = splat_d(1) / (x * x);
 	return x - POLYNOMIAL(w, 1.0, -1.0, 3.0, -15.0, 105.0, -945.0, 10395.0) / x;
 }
+/* gelu'(x) of floats below -12 or, without FMA, beside its zero */
 LANEWISE vd gelu_slope_lane(vd g, vd x)
 {
 	const vd near = clamp_d(x, -24, 0);
-	return g * exp_lane(splat_d(-0.5) * near * near) * (splat_d(0x1.9884533d43651p-2) * gelu_tail_factor(near));
+	const vd tail = exp_lane(splat_d(-0.5) * near * near) * (splat_d(0x1.9884533d43651p-2) * gelu_tail_factor(near));
+	return g * BETWEEN(-1.5, -0.25, gelu_near_zero, x, tail);
 }
 TIMES_SLOPE(gelu_slope, BELOW(d, -36), gelu_derivative_d(x), gauss_root(x, 0.25),
             splat_d(0x1.9884533d43651p-2) * gelu_tail_factor(clamp_d(x, -60, 0)))
-TIMES_SLOPE_F(gelu_slope, BELOW(f, -12), gelu_derivative_f(x))
+TIMES_SLOPE_F(gelu_slope, ISA_FMA ? BELOW(f, -12) : BELOW(f, -12) | BESIDE(-0x1.80ead197f00b4p-1),
+              gelu_derivative_f(x))
 
 /* The same with the approximation by tanh, which is near exp(w) (1 + x w') for x far below 0. */
-LANEWISE vd gelu_tanh_slope_lane(vd g, vd x) { return g * gelu_tanh_derivative_lane(x); }
+LANEWISE vd gelu_tanh_slope_lane(vd g, vd x)
+{
+	return g * BETWEEN(-1.5, -0.25, gelu_tanh_near_zero, x, gelu_tanh_derivative_lane(x));
+}
 LANEWISE vd gelu_tanh_root(vd x)
 {
 	const struct gelu_argument w = gelu_tanh_argument(clamp_d(x, -40, 40));
@@ -261,5 +275,7 @@ LANEWISE vd gelu_tanh_tail_factor(vd x)
 	return splat_d(1) + near * (splat_d(0x1.9884533d43651p+0) * (splat_d(1) + splat_d(3 * 0.044715) * near * near));
 }
 TIMES_SLOPE(gelu_tanh_slope, BELOW(d, -20.5), gelu_tanh_derivative_d(x), gelu_tanh_root(x), gelu_tanh_tail_factor(x))
-TIMES_SLOPE_F(gelu_tanh_slope, BELOW(f, -9.5F), gelu_tanh_derivative_f(x))
+TIMES_SLOPE_F(gelu_tanh_slope, BELOW(f, -9.5F) | BESIDE(-0x1.81429f9e97e4dp-1), gelu_tanh_derivative_f(x))
 #undef BELOW
+#undef BESIDE
+#undef BETWEEN

@@ -121,6 +121,17 @@ static double wide_number(enum dtype dtype, int most)
 	return wide_rounded(dtype, unit() < 0.5 ? -x : x);
 }
 
+/*
+ * Returns a number beside a zero of the derivative of silu, gelu or gelu tanh=true. Those of floats may be next to it. Long
+ * doubles have few bits of derivatives of doubles there.
+ */
+static double number_beside_zero(enum dtype dtype)
+{
+	static const double zeros[] = {-0x1.474973c84120bp+0, -0x1.80ead197f00b4p-1, -0x1.81429f9e97e4dp-1};
+	const double zero = zeros[(int)(unit() * 3)], sign = unit() < 0.5 ? -1 : 1;
+	return wide_rounded(dtype, zero + sign * (1 + unit()) * ldexp(1, -(int)(unit() * (dtype == DTYPE_F64 ? 8 : 26))));
+}
+
 /* Returns a number of any exponent, one around 1, one very near 1, or one at which exponentials end. */
 static double any_number(enum dtype dtype)
 {
@@ -131,8 +142,10 @@ static double any_number(enum dtype dtype)
 		return wide_rounded(dtype, sign * ldexp(unit(), (int)(unit() * 8)));
 	if (kind < 0.7)
 		return wide_rounded(dtype, sign * (1 + (unit() < 0.5 ? -1 : 1) * ldexp(1, -(int)(unit() * 52))));
-	if (kind < 0.75)
-		return wide_rounded(dtype, -3 * unit()); /* where derivatives of gelu and silu have a zero */
+	if (kind < 0.72)
+		return wide_rounded(dtype, -3 * unit());
+	if (kind < 0.78)
+		return number_beside_zero(dtype);
 	return wide_rounded(dtype, sign * unit() * (kind < 0.85 ? 60 : dtype == DTYPE_F64 ? 1500 : 200));
 }
 
