@@ -65,7 +65,11 @@ FORWARD(softmax) { walk_axis(call, &(struct line_arrays){.in = {v}, .out = y}, s
  */
 
 LINES(product_sum_lines) { loops->sum.products(at->wide[0], at->wide[1], at->in[1], at->in[0], n, count); }
-LINES(cotangent_sum_lines) { loops->sum.values(at->wide[0], at->wide[1], at->in[1], n, count); }
+LINES(cotangent_sum_lines)
+{
+	lines_sums(loops, (struct lines){at->in[1], n, count}, NULL,
+	           (struct wide_sums){at->wide[0], at->wide[1], at->wide[2]});
+}
 
 /* Returns the index of the element of line I, of N, that is above BOUND; N if none is, or the line goes on in other blocks. */
 static size_t find_dominant(const struct loops *loops, const struct line_arrays *at, double bound, size_t i, size_t n)
@@ -84,6 +88,25 @@ static double sum_of_others(const struct loops *loops, const void *line, size_t 
 	return before + before_rest;
 }
 
+/* Makes the derivatives of lines by their SUMS of g * y. A line is made by doubles if its difference may leave the range. */
+static void put_share_slopes(const struct loops *loops, const struct line_arrays *at, const double *sums, size_t n,
+                             size_t count)
+{
+	const enum dtype dtype = loops->dtype;
+	for (size_t i = 0, some; i < count; i += some) {
+		const void *y = line_at(loops, at->in[0], n, i), *g = line_at(loops, at->in[1], n, i);
+		void *to = element_of(at->out, element_size(dtype), (int64_t)(i * n));
+		some = count_near(dtype, sums + i, count - i);
+		if (some > 0)
+			loops->softmax_derivative(to, g, y, sums + i, n, some);
+		for (size_t j = 0; some == 0 && j < n; j++) {
+			const double apart = element_get(dtype, g, j) / SUM_FAR - sums[i] / SUM_FAR;
+			element_set(dtype, to, j, element_get(dtype, y, j) * apart * SUM_FAR);
+		}
+		some = some > 0 ? some : 1;
+	}
+}
+
 /*
  * dv = y * (g - sum(g * y)). If one y is so near 1 that the difference cancels, its derivative is less the sum of the
  * others, since all together are 0.
@@ -97,7 +120,7 @@ LINES(softmax_derivative_lines)
 		loops->sum.products(own, NULL, g, y, n, count);
 	for (size_t i = 0; i < count; i++)
 		dominant[i] = find_dominant(loops, at, 0.5, i, n);
-	loops->softmax_derivative(at->out, g, y, at->wide[0] ? at->wide[0] : own, n, count); /* may write over Y */
+	put_share_slopes(loops, at, at->wide[0] ? at->wide[0] : own, n, count); /* may write over Y */
 	for (size_t i = 0; i < count; i++)
 		if (dominant[i] < n)
 			element_set(loops->dtype, at->out, i * n + dominant[i],
@@ -133,23 +156,46 @@ static void put_small_shares(const struct loops *loops, const struct line_arrays
 	}
 }
 
+/* Makes the derivatives of line I where the sum of cotangents, SUM times SUM_FAR, is beyond the range of doubles. */
+static void put_far_shares(const struct loops *loops, const struct line_arrays *at, size_t i, double sum, size_t n)
+{
+	const double *const y = (const double *)at->in[0] + i * n, *const g = (const double *)at->in[1] + i * n;
+	double *const dv = (double *)at->out + i * n, others = 0, rest = 0;
+	const size_t place = find_dominant(loops, at, -0.6875, i, n);
+	for (size_t j = 0; j < n; j++) {
+		const double root = exp(y[j] / 2), half = sum * root, share = half * (root * SUM_FAR);
+		sum_add(&others, &rest, j == place ? 0 : g[j] / SUM_FAR, 0);
+		dv[j] = is_far(DTYPE_F64, share) ? (g[j] / SUM_FAR - half * root) * SUM_FAR : g[j] - share;
+	}
+	if (place < n)
+		dv[place] = (-(others + rest) - expm1(y[place]) * sum) * SUM_FAR;
+}
+
 /*
  * dv = g - exp(y) * sum(g). If one y is so near 0 that the difference may cancel, its derivative is that of the others'
  * cotangents: -others - expm1(y) * sum(g).
  */
 LINES(log_softmax_derivative_lines)
 {
-	double own[LINES_SOME], *const sum = at->wide[0] ? at->wide[0] : own;
+	double own[2][LINES_SOME], rest[LINES_SOME];
+	const double *const sum = at->wide[0] ? at->wide[0] : own[0], *const by = at->wide[0] ? at->wide[1] : own[1];
 	lines_exp(call, at->out, at->in[0], n * count);
 	if (!at->wide[0])
-		loops->sum.values(own, NULL, at->in[1], n, count);
+		lines_sums(loops, (struct lines){at->in[1], n, count}, NULL, (struct wide_sums){own[0], rest, own[1]});
+	for (size_t i = 0; !at->wide[0] && i < count; i++)
+		own[0][i] += rest[i];
 	loops->log_softmax_derivative(at->out, at->in[1], sum, n, count);
 	for (size_t i = 0; i < count; i++) {
+		const size_t place = find_dominant(loops, at, -0.6875, i, n);
+		const double others = place < n ? sum_of_others(loops, line_at(loops, at->in[1], n, i), n, place) : 0;
+		const bool far = by[i] == SUM_FAR;
+		if (far || (isfinite(sum[i]) && !isfinite(others))) {
+			put_far_shares(loops, at, i, far ? sum[i] : sum[i] / SUM_FAR, n);
+			continue;
+		}
 		if (fabs(sum[i]) > 1 && isfinite(sum[i]))
 			put_small_shares(loops, at, i, sum[i], n);
-		const size_t place = find_dominant(loops, at, -0.6875, i, n);
 		if (place < n && isfinite(sum[i])) {
-			const double others = sum_of_others(loops, line_at(loops, at->in[1], n, i), n, place);
 			const double y = element_get(loops->dtype, at->in[0], i * n + place);
 			element_set(loops->dtype, at->out, i * n + place, (0 - others) - expm1(y) * sum[i]);
 		}
@@ -180,7 +226,7 @@ LINES(normalize_lines)
 		scale[i] = normal_scale(squares[i] + squares_rest[i], scale[i], (double)n, call->attrs->eps);
 	}
 	if (at->out)
-		loops->normalize(at->out, at->in[0], mean, scale, n, count);
+		lines_normalize(loops, at->out, lines, mean, scale);
 	if (at->short_out)
 		elements_set(loops->dtype, at->short_out, scale, count);
 }
@@ -199,25 +245,50 @@ LINES(normalize_sum_lines)
 	lines_sums(loops, lines, y, (struct wide_sums){at->wide[0], at->wide[1], at->wide[4]});
 }
 
-/* True if the scale of P makes derivatives of doubles large, though what it multiplies may underflow. */
-static bool has_large_slopes(const struct loops *loops, const struct normalization *p)
+/* True if cotangents of doubles are so large that derivatives by P may leave the range on their way. */
+static bool has_far_slopes(const struct normalization *p)
 {
-	return loops->dtype == DTYPE_F64 && p->scale > 1 && fabs(p->product) < 0x1p-200;
+	return is_far(DTYPE_F64, p->mean) || is_far(DTYPE_F64, p->product);
 }
 
-/* Makes the derivatives of line I, which has large slopes. What would underflow is multiplied by 2^700. */
-static void put_large_slopes(const struct line_arrays *at, size_t i, const struct normalization *p, size_t n)
+/*
+ * True if the scale of P makes derivatives of doubles large, though what it multiplies may underflow: by a small product, or in
+ * an element whose output is small. A scale up to 2^24 brings what that loses at most 2^24 above the least number.
+ */
+static bool has_large_slopes(const struct loops *loops, const struct normalization *p)
+{
+	return loops->dtype == DTYPE_F64 && ((p->scale > 1 && fabs(p->product) < 0x1p-200) || p->scale > 0x1p24);
+}
+
+/* Returns the derivative of cotangent G and output Y where terms, or their difference, may be beyond the range. */
+static double far_slope(double g, double y, const struct normalization *p)
+{
+	const double plain = (g - p->mean) - y * p->product;
+	const double less = (g / SUM_FAR - p->mean / SUM_FAR) - y * (p->product / SUM_FAR);
+	return isfinite(plain) ? p->scale * plain : p->scale * less * SUM_FAR;
+}
+
+/* Returns it where the scale is above 1. What would underflow is multiplied by 2^700. */
+static double large_slope(double g, double y, const struct normalization *p)
+{
+	const double apart = g - p->mean;
+	const bool small =
+		fabs(apart) < 0x1p-800 && fabs(p->product) < 0x1p300; /* by a larger product, Y cannot underflow */
+	return small ? (apart * 0x1p700 - y * (p->product * 0x1p700)) * (p->scale * 0x1p-700)
+	             : p->scale * (apart - y * p->product);
+}
+
+/* Makes the derivatives of line I, which has far or large slopes. */
+static void put_scaled_slopes(const struct line_arrays *at, size_t i, const struct normalization *p, size_t n)
 {
 	const double *const y = at->in[0], *const g = at->in[1];
 	double *const dv = at->out; /* may be Y or G */
-	for (size_t j = i * n; j < (i + 1) * n; j++) {
-		const double apart = g[j] - p->mean;
-		dv[j] = fabs(apart) < 0x1p-800 ? (apart * 0x1p700 - y[j] * (p->product * 0x1p700)) * (p->scale * 0x1p-700)
-		                               : p->scale * (apart - y[j] * p->product);
-	}
+	const bool far = has_far_slopes(p);
+	for (size_t j = i * n; j < (i + 1) * n; j++)
+		dv[j] = far ? far_slope(g[j], y[j], p) : large_slope(g[j], y[j], p);
 }
 
-/* Makes the derivatives of COUNT lines from FIRST on, which have no large slopes. */
+/* Makes the derivatives of COUNT lines from FIRST on, which have neither far nor large slopes. */
 static void put_slopes(const struct loops *loops, const struct line_arrays *at, size_t first,
                        const struct normalization *p, size_t n, size_t count)
 {
@@ -246,10 +317,10 @@ LINES(normalize_derivative_lines)
 			.mean = mean[i], .product = product[i], .scale = element_get(loops->dtype, at->short_in[0], i)};
 	size_t done = 0;
 	for (size_t i = 0; i < count; i++) {
-		if (!has_large_slopes(loops, &p[i]))
+		if (!has_large_slopes(loops, &p[i]) && !has_far_slopes(&p[i]))
 			continue;
 		put_slopes(loops, at, done, p, n, i - done);
-		put_large_slopes(at, i, &p[i], n);
+		put_scaled_slopes(at, i, &p[i], n);
 		done = i + 1;
 	}
 	put_slopes(loops, at, done, p, n, count - done);

@@ -5,7 +5,8 @@
  *     state      parts for each element of the result, or of a row                            operations
  *     extreme    the extreme                                                                  amax amin
  *     sum        the sum, its rounding error (Neumaier 1974)                                  sum
- *     mean       the sum, its error, a scale that keeps it in range                           mean losses
+ *     mean       the sum, its error, a scale that keeps it in range                           mean losses, derivatives of
+ *                                                                                             var std log_softmax
  *     counted    the same, and the number of rows that count                                  cross_entropy
  *     product    a number, and an exponent of 2 that is 0 within its range                    prod
  *     squares    the sum, its error, the scale of the squares                                 norm rmsnorm
@@ -37,10 +38,10 @@ enum state_kind {
 static enum state_kind kind_of(struct fold_op fold)
 {
 	if (fold.back)
-		return fold.op == OP_layernorm || fold.op == OP_rmsnorm ? STATE_MEANS
-		       : fold.op == OP_var || fold.op == OP_std         ? STATE_MEAN
-		       : fold.op == OP_prod                             ? STATE_FACTORS
-		                                                        : STATE_SUM;
+		return fold.op == OP_layernorm || fold.op == OP_rmsnorm                      ? STATE_MEANS
+		       : fold.op == OP_var || fold.op == OP_std || fold.op == OP_log_softmax ? STATE_MEAN
+		       : fold.op == OP_prod                                                  ? STATE_FACTORS
+		                                                                             : STATE_SUM;
 	switch (fold.op) {
 	case OP_amax:
 	case OP_amin:
@@ -75,10 +76,11 @@ int fold_parts(struct fold_op fold)
 	return parts[kind_of(fold)];
 }
 
-/* Returns the doubles of the statistics for each element of a row: see finish_norm and finish_back. */
+/* Returns the doubles of the statistics for each element of a row: see finish_norm and statistic_back. */
 static int statistics_of(struct fold_op fold)
 {
-	return !fold.back ? 2 : kind_of(fold) == STATE_FACTORS ? 4 : kind_of(fold) == STATE_MEANS ? 2 : 1;
+	const bool two = !fold.back || kind_of(fold) == STATE_MEANS || fold.op == OP_log_softmax;
+	return two ? 2 : kind_of(fold) == STATE_FACTORS ? 4 : 1;
 }
 
 int64_t fold_count(enum op op, const struct type *v, const struct type *y)
@@ -276,7 +278,8 @@ static double moments_scale(double sum, double squares, double scale)
 	if (size == 0 || (size > 0x1p-400 && size < 0x1p400 && squares > 0) || !isfinite(size))
 		return size == 0 ? 0 : scale;
 	(void)frexp(size, &exponent);
-	return scale * ldexp(1, exponent < 1000 ? exponent : 1000);
+	const double near = scale * ldexp(1, exponent < 1000 ? exponent : 1000);
+	return isfinite(near) ? near : scale; /* numbers over a scale so large are moderate */
 }
 
 static void add_moments(const struct state_pair *p)
@@ -395,26 +398,29 @@ static void finish_norm(const struct op_call *call, double *y, const double *sta
 	}
 }
 
-/* Stores the statistics of a derivative: the sum, the mean or means, for prod the state. */
+/* Returns statistic K of a derivative: the sum, with its scale for log_softmax, the mean or means, for prod the state. */
+static double statistic_back(const struct op_call *call, const double *state, int64_t count, int k)
+{
+	switch (kind_of((struct fold_op){call->op, true})) {
+	case STATE_FACTORS:
+		return state[k * count];
+	case STATE_MEANS:
+		return sum_quotient(state[2 * k * count], state[(2 * k + 1) * count], (double)call->whole) *
+		       state[(4 + k) * count];
+	case STATE_MEAN:
+		if (call->op != OP_log_softmax)
+			return reduction_mean(call, (struct mean_sum){state[0], state[count], state[2 * count]});
+		return k == 0 ? state[0] + state[count] : state[2 * count];
+	default:
+		return state[0] + state[count];
+	}
+}
+
 static void finish_back(const struct op_call *call, double *y, const double *state, int64_t count)
 {
-	const struct fold_op fold = {call->op, true};
-	const enum state_kind kind = kind_of(fold);
-	const double rows = (double)call->whole;
-	for (int k = 0; k < statistics_of(fold); k++)
-		for (int64_t i = 0; i < count; i++) {
-			const double *at = state + (kind == STATE_FACTORS ? k : 2 * k) * count + i;
-			const double scale = state[(kind == STATE_MEANS ? 4 + k : kind == STATE_MEAN ? 2 : 0) * count + i];
-			double *const to = &y[k * count + i];
-			if (kind == STATE_FACTORS)
-				*to = at[0];
-			else if (kind == STATE_SUM)
-				*to = at[0] + at[count];
-			else if (kind == STATE_MEAN)
-				*to = reduction_mean(call, (struct mean_sum){at[0], at[count], scale});
-			else
-				*to = sum_quotient(at[0], at[count], rows) * scale;
-		}
+	for (int k = 0; k < statistics_of((struct fold_op){call->op, true}); k++)
+		for (int64_t i = 0; i < count; i++)
+			y[k * count + i] = statistic_back(call, state + i, count, k);
 }
 
 void fold_finish(const struct op_call *call, bool back, void *y, const double *state, int64_t count)
@@ -466,15 +472,23 @@ struct rows_to_normalize {
 	const char *v;
 	const double *statistics;
 	int64_t count;
+	bool far; /* a mean is */
 };
 
 static void normalize_rows(void *context, void *memory MAYBE_UNUSED, int64_t begin, int64_t end)
 {
 	const struct rows_to_normalize *r = context;
 	const int64_t bytes = r->count * (int64_t)element_size(r->loops->dtype);
-	for (int64_t row = begin; row < end; row++)
-		r->loops->normalize_row(r->y + row * bytes, r->v + row * bytes, r->statistics, r->statistics + r->count,
-		                        (size_t)r->count);
+	const double *const mean = r->statistics, *const scale = mean + r->count;
+	for (int64_t row = begin; row < end; row++) {
+		const char *v = r->v + row * bytes;
+		char *y = r->y + row * bytes;
+		if (!r->far)
+			r->loops->normalize_row(y, v, mean, scale, (size_t)r->count);
+		for (int64_t j = 0; r->far && j < r->count; j++)
+			element_set(r->loops->dtype, y, (size_t)j,
+			            normalized(element_get(r->loops->dtype, v, (size_t)j), mean[j], scale[j]));
+	}
 }
 
 LINES(apply_lines)
@@ -494,7 +508,8 @@ void fold_apply(const struct op_call *call, void *y, const void *v, const double
 	const struct axis_view view = axis_view_named(call->attrs, &call->v->shape);
 	const struct line_arrays arrays = {
 		.in = {v}, .out = y, .wide = {writable(statistics), writable(statistics + count)}};
-	struct rows_to_normalize rows = {call->kernels->loops, y, v, statistics, count};
+	const bool far = count_near(DTYPE_F64, statistics, (size_t)count) < (size_t)count;
+	struct rows_to_normalize rows = {call->kernels->loops, y, v, statistics, count, far};
 	if (y && (call->op == OP_layernorm || call->op == OP_rmsnorm))
 		team_run(call->team, view.n, TEAM_PIECE / greater(count, 1) + 1, normalize_rows, &rows);
 	else if (y)

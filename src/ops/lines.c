@@ -237,6 +237,21 @@ void lines_means(const struct loops *loops, struct lines lines, const void *othe
 		mean[i] = sum_quotient(mean[i], rest[i], count) * scale[i];
 }
 
+void lines_normalize(const struct loops *loops, void *out, struct lines lines, const double *mean, const double *scale)
+{
+	const size_t n = lines.n, size = element_size(loops->dtype);
+	for (size_t i = 0, some; i < lines.count; i += some) {
+		const void *from = line_at(loops, lines.data, n, i);
+		void *to = element_of(out, size, (int64_t)(i * n));
+		some = count_near(DTYPE_F64, mean + i, lines.count - i);
+		if (some > 0)
+			loops->normalize(to, from, mean + i, scale + i, n, some);
+		for (size_t j = 0; some == 0 && j < n; j++)
+			element_set(loops->dtype, to, j, normalized(element_get(loops->dtype, from, j), mean[i], scale[i]));
+		some = some > 0 ? some : 1;
+	}
+}
+
 void sums_of(const struct kernels *kernels, const struct axis_view *view, const void *v, int64_t first, size_t count,
              struct wide_sums sums)
 {

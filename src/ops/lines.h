@@ -131,6 +131,25 @@ static inline void lines_exp(const struct op_call *call, void *out, const void *
 	call->kernels->forward[OP_exp][0](&(struct kernel_args){.out = out, .v = v, .n = n});
 }
 
+/* True if the difference of X and another finite number of DTYPE may be beyond the type's range. That over SUM_FAR is not. */
+static inline bool is_far(enum dtype dtype, double x) { return fabs(x) >= (dtype == DTYPE_F64 ? 0x1p960 : 0x1p100); }
+/* Returns how many of the first of COUNT numbers X of DTYPE are not far. */
+static inline size_t count_near(enum dtype dtype, const double *x, size_t count)
+{
+	size_t i = 0;
+	while (i < count && !is_far(dtype, x[i]))
+		i++;
+	return i;
+}
+/* Returns (X - MEAN) SCALE, in the range wherever the result is. */
+static inline double normalized(double x, double mean, double scale)
+{
+	const double part = is_far(DTYPE_F64, mean) ? SUM_FAR : 1;
+	return (x / part - mean / part) * (scale * part);
+}
+/* Stores LINES, each less MEAN[i] and times SCALE[i], in OUT, which may be their array. */
+void lines_normalize(const struct loops *loops, void *out, struct lines lines, const double *mean, const double *scale);
+
 /* Stores the sum of each line's squares over SCALE[i] squared. SCALE[i] is 1 unless the plain sum is out of range. */
 void lines_sum_squares(const struct loops *loops, struct lines lines, double *sum, double *scale);
 
@@ -219,9 +238,10 @@ static inline const void *line_at(const struct loops *loops, const void *array, 
 }
 /*
  * The derivatives of reductions and of operations along an axis, from statistics of their lines. The first two store the
- * sums of a block of rows in TO's wide arrays, each with its rest behind it. There is one sum for each line, and of var and std
- * its scale. rmsnorm and layernorm have two sums, and then their scales; prod has four numbers without a rest. The others
- * compute a block's dv by the statistics of all rows in BY: the sums; the means for var, std, rmsnorm and layernorm.
+ * sums of a block of rows in TO's wide arrays, each with its rest behind it. There is one sum for each line, and of var, std
+ * and log_softmax its scale. rmsnorm and layernorm have two sums, and then their scales; prod has four numbers without a
+ * rest. The others compute a block's dv by the statistics of all rows in BY: the sums; of log_softmax the scales, too; the
+ * means for var, std, rmsnorm and layernorm.
  */
 void reduction_statistics(const struct op_call *call, struct line_arrays to, const void *const needs[MAX_NEEDS]);
 void axis_statistics(const struct op_call *call, struct line_arrays to, const void *g,

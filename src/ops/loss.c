@@ -61,28 +61,45 @@ void *loss_kept_at(const struct op_call *call, void *k, int64_t row)
 
 static double loss_delta(const struct op_call *call) { return call->attrs ? call->attrs->delta : 1; }
 
-/* Stores in TO the sum of the losses of the N differences D over SUM_FAR. Returns false if one of them is not finite. */
-static bool sum_far_losses(const struct op_call *call, struct mean_sum *to, const double *d, size_t n)
+/* Elements of V and of the target A, and their differences D, which are rounded to the type. */
+struct loss_piece {
+	const void *v, *a;
+	void *d;
+	size_t n;
+};
+
+/* Returns the loss of V and A over SUM_FAR. It is in the range wherever the mean over any array is. */
+static double far_loss(const struct op_call *call, double v, double a)
 {
-	const double delta = loss_delta(call);
-	struct mean_sum sum = {0, 0, SUM_FAR};
-	for (size_t i = 0; i < n; i++) {
-		const double size = fabs(d[i]), inside = call->op == OP_mse ? size * size : 0.5 * size * size;
-		const bool outside = call->op == OP_mae || (call->op == OP_huber && size > delta);
-		const double loss = outside ? (call->op == OP_mae ? size : delta * (size - 0.5 * delta)) : inside;
-		if (!isfinite(loss))
-			return false;
-		sum_add(&sum.hi, &sum.lo, loss / SUM_FAR, 0);
-	}
-	*to = sum;
-	return true;
+	const double part = 0x1p32, size = fabs(v / part - a / part), delta = loss_delta(call);
+	if (call->op == OP_mae)
+		return size / part;
+	if (call->op == OP_mse)
+		return size * size;
+	return size * part <= delta ? 0.5 * size * size : delta * ((size - 0.5 * (delta / part)) / part);
 }
 
-/*
- * Adds the sum of the losses of the N differences D, which it may overwrite, to TO. Stores what the derivative needs in K.
- */
-static void add_losses(const struct op_call *call, struct mean_sum *to, void *d, void *k, size_t n)
+/* Stores in TO the sum of the losses of PIECE, whose plain sum is beyond the range. Leaves TO if one of them is not finite. */
+static void sum_far_losses(const struct op_call *call, struct mean_sum *to, const struct loss_piece *piece)
 {
+	const enum dtype dtype = call->v->dtype;
+	struct mean_sum sum = {0, 0, SUM_FAR};
+	for (size_t i = 0; i < piece->n; i++) {
+		const double loss = far_loss(call, element_get(dtype, piece->v, i), element_get(dtype, piece->a, i));
+		if (!isfinite(loss))
+			return;
+		sum_add(&sum.hi, &sum.lo, loss, 0);
+	}
+	*to = sum;
+	if (dtype == DTYPE_F32) /* doubles hold all sums of floats */
+		*to = (struct mean_sum){sum.hi * SUM_FAR, sum.lo * SUM_FAR, 1};
+}
+
+/* Adds the sum of PIECE's losses to TO. Stores what the derivative needs in K. The differences may be overwritten. */
+static void add_losses(const struct op_call *call, struct mean_sum *to, const struct loss_piece *from, void *k)
+{
+	void *const d = from->d;
+	const size_t n = from->n;
 	const struct loops *loops = call->kernels->loops;
 	const double delta = loss_delta(call);
 	struct mean_sum piece = {.scale = 1};
@@ -103,8 +120,8 @@ static void add_losses(const struct op_call *call, struct mean_sum *to, void *d,
 			call->kernels->forward[OP_clip][0](&args);
 		loops->sum.huber(&piece.hi, &piece.lo, d, &delta, n, 1);
 	}
-	if (loops->dtype == DTYPE_F64 && !isfinite(piece.hi))
-		sum_far_losses(call, &piece, d, n);
+	if (!isfinite(piece.hi))
+		sum_far_losses(call, &piece, from);
 	mean_add(to, piece);
 }
 
@@ -117,15 +134,14 @@ static void sum_differences(const struct op_call *call, struct mean_sum *sum, co
 	for (int64_t i = 0; i < count; i += LOSS_PIECE) {
 		_Alignas(64) double from_v[LOSS_PIECE], from_a[LOSS_PIECE], d[LOSS_PIECE];
 		const int64_t n = count - i < LOSS_PIECE ? count - i : LOSS_PIECE;
+		const struct loss_piece piece = {whole_v ? element_at(v, size, i) : from_v,
+		                                 whole_a ? element_at(a, size, i) : from_a, d, (size_t)n};
 		if (!whole_v)
 			broadcast_fill(call->kernels, from_v, &(struct broadcast){v, call->v, &type}, i, n);
 		if (!whole_a)
 			broadcast_fill(call->kernels, from_a, &(struct broadcast){a, call->a, &type}, i, n);
-		call->kernels->forward[OP_sub][0](&(struct kernel_args){.out = d,
-		                                                        .v = whole_v ? element_at(v, size, i) : from_v,
-		                                                        .a = whole_a ? element_at(a, size, i) : from_a,
-		                                                        .n = (size_t)n});
-		add_losses(call, sum, d, kept_at(call, k, i), (size_t)n);
+		call->kernels->forward[OP_sub][0](&(struct kernel_args){.out = d, .v = piece.v, .a = piece.a, .n = piece.n});
+		add_losses(call, sum, &piece, kept_at(call, k, i));
 	}
 }
 
@@ -149,6 +165,15 @@ double loss_rows(const struct op_call *call, const void *classes)
 	for (int64_t i = 0; i < rows; i++)
 		count += !loss_ignores(call->attrs, element_get(call->a->dtype, classes, (size_t)i));
 	return count;
+}
+
+/* Returns the loss of a row: LOG, of its sum of exponentials by the LARGEST element, less what LOGIT is above that. */
+static struct mean_sum row_loss(double log, double logit, double largest)
+{
+	const double loss = log - (logit - largest);
+	if (isfinite(loss) || !isfinite(log) || !isfinite(logit))
+		return (struct mean_sum){loss, 0, 1};
+	return (struct mean_sum){largest / SUM_FAR - logit / SUM_FAR, 0, SUM_FAR};
 }
 
 /*
@@ -178,7 +203,7 @@ static void sum_rows(const struct op_call *call, struct mean_sum *losses, double
 			if (class == IGNORED)
 				continue;
 			const double logit = class < 0 ? NAN : element_get(dtype, v, (size_t)((first + i) * n + class));
-			mean_add(losses, (struct mean_sum){log_of_sum(sum[i], rest[i]) - (logit - largest[i]), 0, 1});
+			mean_add(losses, row_loss(log_of_sum(sum[i], rest[i]), logit, largest[i]));
 			++*counted;
 		}
 	}
@@ -213,8 +238,8 @@ static void forward_loss(const struct op_call *call, void *y, const void *v, con
 }
 
 /*
- * Stores the N elements of K times FACTOR in TO. A factor that is no normal number is applied in three steps: its mantissa,
- * and a power of two in two halves. So a product that is normal keeps its precision.
+ * Stores the N elements of K times FACTOR in TO. A factor that is no normal number is applied in three steps: half of its
+ * power of two, its mantissa, and the other half. So a product that is normal keeps its precision.
  */
 static void scale(const struct op_call *call, void *to, const void *k, struct split_product factor, size_t n)
 {
@@ -229,8 +254,8 @@ static void scale(const struct op_call *call, void *to, const void *k, struct sp
 	} else {
 		const int half = (int)factor.exponent / 2;
 		const double first = ldexp(1, half), second = ldexp(1, (int)factor.exponent - half);
-		loops->multiply_wide(to, k, &factor.mantissa, n, 1);
-		loops->multiply_wide(to, to, &first, n, 1);
+		loops->multiply_wide(to, k, &first, n, 1);
+		loops->multiply_wide(to, to, &factor.mantissa, n, 1);
 		loops->multiply_wide(to, to, &second, n, 1);
 	}
 	if (call->op != OP_mae)

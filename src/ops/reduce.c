@@ -424,18 +424,20 @@ LINES(norm_derivative_lines)
 	}
 }
 
-/* Stores the derivatives of line I, whose factor g / (n y) may overflow or underflow though they do not. */
+/* Stores the derivatives of line I, whose factor g / (n y) or deviations may overflow or underflow though they do not. */
 static void put_deviations(const struct op_call *call, const struct line_arrays *at, size_t i, double mean, size_t n)
 {
 	const enum dtype dtype = call->kernels->dtype;
 	const double y = call->op == OP_std ? element_get(dtype, at->short_in[0], i) : 0.5;
 	const struct split_product g = split(element_get(dtype, at->short_in[1], i)), over = split(y);
-	const double each = g.mantissa / reduced_count(call);
+	const double each = g.mantissa / reduced_count(call), part = is_far(DTYPE_F64, mean) ? SUM_FAR : 1;
+	const struct split_product of_part = split(part);
 	for (size_t j = i * n; j < (i + 1) * n; j++) {
-		const struct split_product d = split(element_get(dtype, at->in[0], j) - mean);
-		element_set(dtype, at->out, j,
-		            split_value((struct split_product){each * d.mantissa / over.mantissa,
-		                                               g.exponent + d.exponent - over.exponent}));
+		const struct split_product d = split(element_get(dtype, at->in[0], j) / part - mean / part);
+		const double mantissa = each * d.mantissa * of_part.mantissa / over.mantissa;
+		element_set(
+			dtype, at->out, j,
+			split_value((struct split_product){mantissa, g.exponent + d.exponent + of_part.exponent - over.exponent}));
 	}
 }
 
@@ -453,7 +455,8 @@ LINES(variance_derivative_lines)
 	}
 	loops->normalize(at->out, at->in[0], mean, factor, n, count);
 	for (size_t i = 0; i < count; i++)
-		if (!is_moderate(factor[i]) && (call->op == OP_var || element_get(loops->dtype, at->short_in[0], i) != 0))
+		if ((!is_moderate(factor[i]) || is_far(DTYPE_F64, mean[i])) &&
+		    (call->op == OP_var || element_get(loops->dtype, at->short_in[0], i) != 0))
 			put_deviations(call, at, i, mean[i], n);
 }
 
@@ -484,18 +487,27 @@ static void put_small_exponentials(const struct op_call *call, const struct line
 LINES(logsumexp_derivative_lines)
 {
 	double factor[LINES_SOME], own[LINES_SOME], *const sum = at->wide[0] ? at->wide[0] : own;
+	bool half[LINES_SOME];
 	for (size_t i = 0; i < count; i++)
 		factor[i] = element_get(loops->dtype, at->short_in[0], i);
 	loops->subtract(at->out, at->in[0], factor, n, count);
 	lines_exp(call, at->out, at->out, n * count);
 	if (!at->wide[0])
 		loops->sum.values(own, NULL, at->out, n, count);
-	for (size_t i = 0; i < count; i++)
-		factor[i] = element_get(loops->dtype, at->short_in[1], i) / (isnan(sum[i]) ? 1 : sum[i]);
+	for (size_t i = 0; i < count; i++) {
+		const double g = element_get(loops->dtype, at->short_in[1], i), by = isnan(sum[i]) ? 1 : sum[i];
+		factor[i] = g / by;
+		half[i] = isinf(factor[i]) && isfinite(g); /* a sum just below 1 */
+		factor[i] = half[i] ? g / 2 / by : factor[i];
+	}
 	loops->multiply_wide(at->out, at->out, factor, n, count);
-	for (size_t i = 0; i < count; i++)
+	for (size_t i = 0; i < count; i++) {
+		void *const line = element_of(at->out, element_size(loops->dtype), (int64_t)(i * n));
 		if (fabs(factor[i]) > 1 && isfinite(factor[i]))
 			put_small_exponentials(call, at, i, factor[i], n);
+		if (half[i])
+			loops->multiply_wide(line, line, &(double){2}, n, 1);
+	}
 }
 
 LINES(exponent_sum_lines)

@@ -28,8 +28,8 @@ struct line {
 	enum op op;
 	size_t n;
 	real v[LONGEST], a[LONGEST], g[LONGEST];
-	real eps, delta;
-	bool folded; /* in blocks of rows */
+	real eps, delta, rows; /* rows: over which the loss is a mean */
+	bool folded;           /* in blocks of rows */
 };
 /* The true values and derivatives by v, and by a. SIZE is what an error is measured by. A derivative of 0 is not compared. */
 struct truth {
@@ -38,7 +38,7 @@ struct truth {
 
 static bool is_normal(enum dtype dtype, real x)
 {
-	return fabsl(x) > 4 * least_of(dtype) && fabsl(x) < most_of(dtype) / 4;
+	return fabsl(x) > 4 * least_of(dtype) && fabsl(x) < most_of(dtype) * 0.999L;
 }
 /* The error of a sum in double (f32) and of this test's in long double, of N terms, over half a last place. */
 static real loose(const struct line *x) { return (real)x->n * (x->dtype == DTYPE_F64 ? 0x1p-10L : 0x1p-28L); }
@@ -234,7 +234,7 @@ static void true_log_softmax(const struct line *x, struct truth *t)
 	for (size_t j = 0; j < x->n; j++) {
 		t->y[j] = -e.depth[j] - e.log;
 		t->y_size[j] = e.depth[j] + e.log * (3 + e.mean_depth);
-		t->dv[j] = magnitudes < most_of(x->dtype) ? x->g[j] - e.share[j] * sum : 0;
+		t->dv[j] = x->g[j] - e.share[j] * sum;
 		t->dv_size[j] = fabsl(x->g[j]) + e.share[j] * (fabsl(sum) * (3 + t->y_size[j]) + magnitudes * loose(x));
 		if (!(e.share[j] > 0.51L) || x->folded)
 			continue;
@@ -246,7 +246,7 @@ static void true_log_softmax(const struct line *x, struct truth *t)
 			rest += k == j ? 0 : e.share[k];
 		}
 		const bool kept = is_normal(x->dtype, t->y[j]) || t->y[j] == 0;
-		t->dv[j] = kept && magnitudes < most_of(x->dtype) ? rest * sum - others : 0;
+		t->dv[j] = kept ? rest * sum - others : 0;
 		t->dv_size[j] = other_magnitudes * (1 + loose(x)) +
 		                rest * (fabsl(sum) * (3 + t->y_size[j] / e.log) + magnitudes * loose(x));
 	}
@@ -276,15 +276,18 @@ static void true_normalization(const struct line *x, struct truth *t)
 		const bool kept = t->y[j] == 0 || (is_normal(x->dtype, t->y[j]) && (term == 0 || is_normal(DTYPE_F64, term)));
 		error += fabsl(x->g[j]) / n * (kept ? t->y_size[j] : fabsl(t->y[j]) / epsilon_of(x->dtype));
 	}
-	for (size_t j = 0; j < x->n && !is_normal(x->dtype, scale); j++)
-		t->y[j] = t->dv[j] = 0;
+	for (size_t j = 0; j < x->n && !(scale < most_of(x->dtype)); j++)
+		t->y[j] = 0;
 	const real g_size = x->op == OP_layernorm ? loose(x) * sum_magnitudes_line(x->g, x->n) / n : 0;
 	for (size_t j = 0; j < x->n; j++) {
-		const bool kept = is_normal(x->dtype, scale) && (t->y[j] == 0 || is_normal(x->dtype, t->y[j]));
+		const bool kept = scale < most_of(x->dtype) && (t->y[j] == 0 || is_normal(x->dtype, t->y[j]));
 		t->dv[j] = kept ? scale * (x->g[j] - g_mean - t->y[j] * product) : 0;
-		t->dv_size[j] = scale * (fabsl(x->g[j] - g_mean) + g_size + fabsl(g_mean) + t->y_size[j] * fabsl(product) +
-		                         fabsl(t->y[j]) * error) +
-		                rough * fabsl(t->dv[j]);
+		t->dv_size[j] =
+			scale * (fabsl(x->g[j] - g_mean) + g_size + fabsl(g_mean) + t->y_size[j] * fabsl(product) +
+		             fabsl(t->y[j]) * error) +
+			(rough + (is_normal(x->dtype, scale) ? 0 : 2)) * fabsl(t->dv[j]); /* a kept scale below has 21 bits */
+		if (x->dtype == DTYPE_F64 && scale < 0x1p25L)
+			t->dv_size[j] += scale * DBL_MIN; /* what the underflow of y times the product takes */
 	}
 }
 
@@ -302,7 +305,7 @@ static void true_cumsum(const struct line *x, struct truth *t)
 	}
 }
 
-/* ---- losses: means over one line; cross_entropy has one row ---- */
+/* ---- losses: means over one line, or of cross_entropy over lines ---- */
 
 static void true_difference(const struct line *x, struct truth *t)
 {
@@ -317,11 +320,11 @@ static void true_difference(const struct line *x, struct truth *t)
 		                                                 : (x->op == OP_mae ? 1 : x->delta) * (d > 0   ? 1
 		                                                                                       : d < 0 ? -1
 		                                                                                               : 0);
-		const bool lost = x->op != OP_mae && d != 0 && !is_normal(x->dtype, d);
+		const bool lost = x->op == OP_mse && size > most_of(x->dtype); /* mse keeps the difference */
 		t->dv[j] = lost ? 0 : x->g[0] * slope / n;
 		t->dv_size[j] = 3 * fabsl(t->dv[j]);
 	}
-	t->y[0] = is_normal(x->dtype, sum) || x->dtype == DTYPE_F32 ? sum / n : 0;
+	t->y[0] = sum / n;
 	t->y_size[0] = 3 * t->y[0] * (1 + loose(x));
 }
 
@@ -336,7 +339,7 @@ static void true_cross_entropy(const struct line *x, struct truth *t)
 	t->y_size[0] = e.depth[class] + e.log * (3 + e.mean_depth);
 	for (size_t j = 0; j < x->n; j++) {
 		const real factor = j == class ? -rest : e.share[j];
-		t->dv[j] = is_normal(x->dtype, factor) ? x->g[0] * factor : 0;
+		t->dv[j] = is_normal(x->dtype, factor) ? x->g[0] / x->rows * factor : 0;
 		t->dv_size[j] = fabsl(t->dv[j]) * (6 + (j == class ? 0 : e.depth[j]) + e.mean_depth);
 	}
 }
@@ -358,27 +361,35 @@ static const struct edge_row {
 static uint64_t seed;
 static double draw(void) { return wide_unit(&seed); }
 
+/* Returns X rounded, or the largest number of its sign if that is beyond the range. */
+static real held(enum dtype dtype, real x)
+{
+	const real most = most_of(dtype);
+	return wide_rounded(dtype, (double)fmaxl(-most, fminl(x, most)));
+}
+
 /* Returns a number whose exponent is within SPREAD of CENTRE. A line's sum may be beyond the range, its mean is not. */
 static real number_near(enum dtype dtype, int centre, int spread)
 {
-	const int most = dtype == DTYPE_F64 ? 1021 : 125, least = dtype == DTYPE_F64 ? -1021 : -125;
+	const int most = dtype == DTYPE_F64 ? 1023 : 127, least = dtype == DTYPE_F64 ? -1021 : -125;
 	int exponent = centre + (int)(draw() * (2 * spread + 1)) - spread;
 	exponent = exponent > most ? most : exponent < least ? least : exponent;
-	return wide_rounded(dtype, (draw() < 0.5 ? -1 : 1) * ldexp(1 + draw(), exponent));
+	return held(dtype, (draw() < 0.5 ? -1 : 1) * ldexpl(1 + (real)draw(), exponent));
 }
 
 /* Fills a line: of one exponent, of near ones, or of any; of equal elements; with zeros; with one element unlike the others. */
 static void draw_numbers(enum dtype dtype, real *to, size_t n)
 {
 	static const int spreads[] = {0, 3, 40, 400, 2100};
-	const int whole = dtype == DTYPE_F64 ? 1021 : 125, spread = spreads[(int)(draw() * 5)];
-	const int centre = draw() < 0.3 ? (draw() < 0.5 ? whole : -whole) : (int)(draw() * 2 * whole) - whole;
+	const int whole = dtype == DTYPE_F64 ? 1023 : 127, spread = spreads[(int)(draw() * 5)];
+	const int ends[] = {whole, -whole, whole / 2}; /* squares of the last come to the end of the range */
+	const int centre = draw() < 0.3 ? ends[(int)(draw() * 3)] : (int)(draw() * 2 * whole) - whole;
 	const double kind = draw(), base = draw() < 0.5 ? 1 : -1;
 	const real same = number_near(dtype, centre, 0);
 	for (size_t j = 0; j < n; j++) {
 		to[j] = kind < 0.1 ? same : number_near(dtype, centre, spread);
 		if (kind > 0.1 && kind < 0.2) /* near to each other, so that deviations cancel */
-			to[j] = wide_rounded(dtype, (double)(same * (1 + (real)base * ldexpl((real)draw(), -(int)(draw() * 50)))));
+			to[j] = held(dtype, same * (1 + (real)base * ldexpl((real)draw(), -(int)(draw() * 50))));
 		if (kind > 0.9 && draw() < 0.3)
 			to[j] = 0;
 	}
@@ -408,7 +419,7 @@ static void draw_line(const struct edge_row *row, struct line *x)
 		x->a[0] = (real)(int)(draw() * (double)x->n);
 	for (size_t j = 0; j < x->n && row->shape == LOSES && row->op != OP_cross_entropy; j++)
 		if (draw() < 0.3) /* a target near the value */
-			x->a[j] = wide_rounded(x->dtype, (double)(x->v[j] * (1 + ldexpl((real)draw(), -(int)(draw() * 30)))));
+			x->a[j] = held(x->dtype, x->v[j] * (1 + ldexpl((real)draw(), -(int)(draw() * 30))));
 }
 
 /* ---- running ---- */
@@ -433,6 +444,19 @@ struct edge_score {
 	real value, slope; /* the worst errors */
 };
 
+/* Makes the losses of lines the one loss of line 0, their mean. */
+static void join_losses(struct edge_case *c)
+{
+	struct truth *const all = c->truths;
+	for (size_t i = 1; i < c->count; i++) {
+		all[0].y[0] += all[i].y[0];
+		all[0].y_size[0] += all[i].y_size[0];
+		all[i].y[0] = 0; /* is not compared */
+	}
+	all[0].y[0] /= (real)c->count;
+	all[0].y_size[0] /= (real)c->count;
+}
+
 static void draw_case(struct edge_case *c, const struct edge_row *row, enum dtype dtype, int round)
 {
 	static const size_t lengths[] = {1, 2, 3, 5, 8, 9, 17, 33, 64, 65, LONGEST};
@@ -440,7 +464,7 @@ static void draw_case(struct edge_case *c, const struct edge_row *row, enum dtyp
 	c->n = lengths[(int)(draw() * 11)];
 	c->axis = row->shape == LOSES ? 0 : round % 3 != 0 ? 0 : 1;
 	c->block = round % 3 == 2 && row->op != OP_cumsum && row->op != OP_cross_entropy ? BLOCK_ROWS : 0;
-	c->count = row->shape == LOSES ? 1 : 1 + (size_t)(draw() * LINES_MOST);
+	c->count = row->shape == LOSES && row->op != OP_cross_entropy ? 1 : 1 + (size_t)(draw() * LINES_MOST);
 	attrs_default(&c->attrs, row->op);
 	const int64_t n = (int64_t)c->n, m = (int64_t)c->count;
 	c->v = (struct type){dtype, {2, {c->axis ? m : n, c->axis ? n : m}}};
@@ -458,8 +482,8 @@ static void draw_case(struct edge_case *c, const struct edge_row *row, enum dtyp
 		c->attrs.axis[0] = c->axis;
 	}
 	if (row->op == OP_cross_entropy) {
-		c->v.shape = (struct shape){2, {1, n}};
-		c->a.shape = (struct shape){1, {1}};
+		c->v.shape = (struct shape){2, {m, n}};
+		c->a.shape = (struct shape){1, {m}};
 	}
 	if (row->op == OP_layernorm || row->op == OP_rmsnorm)
 		c->attrs.eps = draw() < 0.5 ? 0 : 1e-5;
@@ -473,14 +497,19 @@ static void draw_case(struct edge_case *c, const struct edge_row *row, enum dtyp
 		x->op = row->op;
 		x->n = c->n;
 		x->folded = c->block != 0;
+		x->rows = row->op == OP_cross_entropy ? (real)m : 1;
 		x->eps = row->shape == ALONG ? (real)c->attrs.eps : 0;
 		x->delta = row->op == OP_huber ? (real)wide_rounded(dtype, c->attrs.delta) : 0;
 		if (row->op == OP_huber)
 			c->attrs.delta = (double)x->delta;
 		draw_line(row, x);
+		if (row->shape == LOSES)
+			x->g[0] = c->lines[0].g[0];
 		memset(&c->truths[i], 0, sizeof c->truths[i]);
 		row->truth(x, &c->truths[i]);
 	}
+	if (row->shape == LOSES)
+		join_losses(c);
 }
 
 /* Returns the index of element J of line I. */
@@ -529,7 +558,9 @@ static void run_case(const struct edge_case *c, const struct kernels *kernels, s
 			wide_put(dtype, x->v, place_of(c, i, j), (double)line->v[j]);
 			if (c->row->shape == ALONG)
 				wide_put(dtype, x->g, place_of(c, i, j), (double)line->g[j]);
-			if (c->row->shape == LOSES)
+			if (c->row->op == OP_cross_entropy)
+				wide_put(dtype, x->a, i, (double)line->a[0]);
+			else if (c->row->shape == LOSES)
 				wide_put(dtype, x->a, j, (double)line->a[j]);
 			if (c->row->shape != ALONG && j == 0)
 				wide_put(dtype, x->g, i, (double)line->g[0]);
@@ -553,7 +584,7 @@ static void compare(const struct edge_case *c, const struct kernels *kernels, co
                     double have, real want, real size, long *count, real *worst)
 {
 	const enum dtype dtype = kernels->dtype;
-	if (!is_normal(dtype, want) || !(size < most_of(dtype) / 4))
+	if (!is_normal(dtype, want) || !(size < most_of(dtype) * 0.999L))
 		return;
 	const real error = fabsl(have - want) / size / epsilon_of(dtype);
 	++*count;
