@@ -137,7 +137,7 @@ static double any_number(enum dtype dtype)
 {
 	const double kind = unit(), sign = unit() < 0.5 ? -1 : 1;
 	if (kind < 0.4)
-		return wide_number(dtype, dtype == DTYPE_F64 ? 1021 : 125);
+		return wide_number(dtype, dtype == DTYPE_F64 ? 1023 : 127);
 	if (kind < 0.6)
 		return wide_rounded(dtype, sign * ldexp(unit(), (int)(unit() * 8)));
 	if (kind < 0.7)
@@ -170,7 +170,7 @@ struct tally {
 
 static bool is_normal(enum dtype dtype, real x)
 {
-	return fabsl(x) > 4 * least_of(dtype) && fabsl(x) < most_of(dtype) / 4;
+	return fabsl(x) > 4 * least_of(dtype) && fabsl(x) < most_of(dtype) * 0.999L;
 }
 
 /* Draws numbers, and computes a row's value and what its derivative keeps. ARGS are set for the derivative. */
@@ -235,7 +235,7 @@ static bool lost(const struct row *row, unsigned needs, const struct lanes *x, e
 {
 	const real y = row->value(&x->point[i]);
 	const double k = wide_get(dtype, x->k, i);
-	return (needs & NEED_Y && !(fabsl(y) > 2 * least_of(dtype) && fabsl(y) < most_of(dtype) / 2)) ||
+	return (needs & NEED_Y && !(fabsl(y) > 2 * least_of(dtype) && fabsl(y) < most_of(dtype) * 0.999L)) ||
 	       (op_table[row->op].keeps[0].kind == KEEP_VALUE && !(fabs(k) > 2 * (double)least_of(dtype) && isfinite(k)));
 }
 
