@@ -92,6 +92,8 @@ struct line_sums {
 	void (*products)(double *out, double *rest, const void *v, const void *a, size_t n, size_t count);
 	void (*deviations)(double *out, double *rest, const void *v, const double *p, size_t n, size_t count);
 	void (*huber)(double *out, double *rest, const void *v, const double *p, size_t n, size_t count);
+	/* out[i] + rest[i] = the sum of column i of COUNT rows of N elements, ROW elements apart, added one after another */
+	void (*rows)(double *out, double *rest, const void *v, int64_t row, size_t n, size_t count);
 };
 
 /* For the derivative of a line's normalization: mean(g) (rmsnorm: 0), mean(g * y), the scale of the forward pass. */
@@ -152,8 +154,6 @@ struct loops {
 	struct line_sums sum;
 	/* dst[i] += src[i]; of two NaNs src's stays */
 	void (*accumulate)(void *dst, const void *src, size_t n);
-	/* hi[i] += src[i] in double, of two NaNs hi's stays; adds the rounding errors to lo[i] if LO (Neumaier's sum) */
-	void (*accumulate_wide)(double *hi, double *lo, const void *src, size_t n);
 	/* Adds src[i] to the long sum heads[i] and tails[i]; of two NaNs the sum's stays. SRC_TAILS NULL: of zeros. */
 	void (*accumulate_long)(void *heads, void *tails, const void *src, const void *src_tails, size_t n);
 	/* dst[i] = value */

@@ -263,14 +263,11 @@ void sums_of(const struct kernels *kernels, const struct axis_view *view, const 
 			set_scales(kernels, view, v, first, count, sums);
 		return;
 	}
-	memset(hi, 0, count * sizeof *hi);
-	memset(lo, 0, count * sizeof *lo);
 	for (size_t done = 0; done < count;) {
 		const int64_t o = (first + (int64_t)done) / view->inner, j = (first + (int64_t)done) % view->inner;
 		const size_t left = count - done, width = (size_t)(view->inner - j) < left ? (size_t)(view->inner - j) : left;
-		for (int64_t i = 0; i < view->n; i++)
-			kernels->loops->accumulate_wide(hi + done, lo + done,
-			                                element_at(v, size, (o * view->n + i) * view->inner + j), width);
+		kernels->loops->sum.rows(hi + done, lo + done, element_at(v, size, o * view->n * view->inner + j), view->inner,
+		                         width, (size_t)view->n);
 		done += width;
 	}
 	if (sums.scale)

@@ -34,6 +34,7 @@ enum {
 	SUM_SHORT = 32,      /* the longest lines that are summed side by side ... */
 	SUMS_ACROSS = 8,     /* ... and how many of them */
 	SUMS_SOME = 64,      /* lines whose rests are stored at once, a multiple of SUMS_ACROSS */
+	PREFETCH = 128,      /* doubles that are asked for ahead of a sum: processors ask for none in the next page */
 	EXTREME_SHORT = 256, /* the longest lines whose extremes are found side by side */
 	NEIGHBOUR_VECTORS = 4, /* of a laplacian or a stencil that are computed at once */
 	/* of a matrix product (gemm_template.h) */
@@ -95,7 +96,28 @@ static inline __attribute__((always_inline)) void finish_sums(double *sum, doubl
 
 /* Doubles and integers as wide as the registers. They alias arrays. */
 typedef double wide_vector __attribute__((vector_size(VECTOR_BYTES), may_alias));
+typedef double wide_loose __attribute__((vector_size(VECTOR_BYTES), aligned(8), may_alias));
 typedef long long wide_bits __attribute__((vector_size(VECTOR_BYTES), may_alias));
+
+/*
+ * Adds X to *SUM, and the rounding error to *LOST. Knuth's formula for the error has no branch. ONE is 1: see ADD_BESIDE. Once
+ * the sum is infinite or NaN, *LOST is NaN (finish_sums).
+ */
+static inline __attribute__((always_inline)) void wide_vector_add(wide_vector *sum, wide_vector *lost, wide_vector x,
+                                                                  wide_vector one MAYBE_UNUSED)
+{
+	const wide_vector old = *sum, all = old + x, part = SUBTRACT_BESIDE(all, old, one);
+	*lost += ADD_BESIDE(SUBTRACT_BESIDE(old, all - part, one), x - part, one);
+	*sum = all;
+}
+
+/* Adds X to SUM and its rounding error to LOST, as wide_vector_add does. Dekker's formula serves if no term is NEGATIVE. */
+static inline __attribute__((always_inline)) void wide_add(double *sum, double *lost, double x, bool negative)
+{
+	const double old = *sum, all = old + x, part = all - old;
+	*lost += negative ? (old - (all - part)) + (x - part) : x - part;
+	*sum = all;
+}
 
 /* Adds blocks pairwise. `blocks` counts them. sum[b] is the sum of 2^b of them if bit b of `blocks` is set. */
 struct levels {

@@ -189,27 +189,18 @@ static void N(transpose)(void *to, int64_t to_row, const void *from, int64_t fro
  */
 enum { WIDE_VECTORS = SUMS_ACROSS / LANES_f64 };
 struct wide_lanes {
-	vector_f64 sum[WIDE_VECTORS], lost[WIDE_VECTORS], one;
+	wide_vector sum[WIDE_VECTORS], lost[WIDE_VECTORS], one;
 };
 #define EACH_WIDE _Pragma("GCC unroll 4") for (int i = 0; i < WIDE_VECTORS; i++)
 
 static inline __attribute__((always_inline)) void wide_lanes_begin(struct wide_lanes *wide)
 {
 	EACH_WIDE {
-		wide->sum[i] = -(vector_f64){0};
-		wide->lost[i] = (vector_f64){0};
+		wide->sum[i] = -(wide_vector){0};
+		wide->lost[i] = (wide_vector){0};
 	}
-	wide->one = (vector_f64){0} + 1;
+	wide->one = (wide_vector){0} + 1;
 	HIDE(wide->one);
-}
-
-/* Adds X to *SUM, and the rounding error to *LOST. Knuth's formula for the error has no branch. */
-static inline __attribute__((always_inline)) void wide_vector_add(vector_f64 *sum, vector_f64 *lost, vector_f64 x,
-                                                                  vector_f64 one MAYBE_UNUSED)
-{
-	const vector_f64 old = *sum, all = old + x, part = SUBTRACT_BESIDE(all, old, one);
-	*lost += ADD_BESIDE(SUBTRACT_BESIDE(old, all - part, one), x - part, one);
-	*sum = all;
 }
 
 /*
@@ -220,7 +211,7 @@ static inline __attribute__((always_inline)) void wide_lanes_add(struct wide_lan
                                                                  const double term[SUMS_ACROSS], bool negative)
 {
 	EACH_WIDE {
-		const vector_f64 x = *(const loose_f64 *)(term + i * LANES_f64), old = wide->sum[i];
+		const wide_vector x = *(const loose_f64 *)(term + i * LANES_f64), old = wide->sum[i];
 		if (negative) {
 			wide_vector_add(&wide->sum[i], &wide->lost[i], x, wide->one);
 		} else {
@@ -240,18 +231,10 @@ static inline __attribute__((always_inline)) void wide_lanes_store(const struct 
 }
 #undef EACH_WIDE
 
-/* Adds X to SUM and its rounding error to LOST, as wide_lanes_add does. */
-static inline __attribute__((always_inline)) void wide_add(double *sum, double *lost, double x, bool negative)
-{
-	const double old = *sum, all = old + x, part = all - old;
-	*lost += negative ? (old - (all - part)) + (x - part) : x - part;
-	*sum = all;
-}
-
 /* Returns the sum of the lanes, which are added pairwise: lane j and j + 4, then j + 2, j + 1. */
 static inline __attribute__((always_inline)) double wide_lanes_fold(struct wide_lanes *wide, double *rest)
 {
-	vector_f64 *const sum = wide->sum, *const lost = wide->lost;
+	wide_vector *const sum = wide->sum, *const lost = wide->lost;
 	_Pragma("GCC unroll 4") for (int width = WIDE_VECTORS / 2; width > 0; width /= 2)
 		_Pragma("GCC unroll 4") for (int i = 0; i < width; i++)
 		{
@@ -260,7 +243,7 @@ static inline __attribute__((always_inline)) double wide_lanes_fold(struct wide_
 		}
 	_Pragma("GCC unroll 4") for (int width = LANES_f64 / 2; width > 0; width /= 2)
 	{
-		const vector_f64 other = rotated_f64(lost[0], width);
+		const wide_vector other = rotated_f64(lost[0], width);
 		wide_vector_add(&sum[0], &lost[0], rotated_f64(sum[0], width), wide->one);
 		lost[0] += other;
 	}
@@ -285,6 +268,7 @@ static inline __attribute__((always_inline)) double wide_lanes_fold(struct wide_
 		wide_lanes_begin(&wide);                                                                                       \
 		double term[SUMS_ACROSS];                                                                                      \
 		for (; k + SUMS_ACROSS <= n; k += SUMS_ACROSS) {                                                               \
+			__builtin_prefetch(v + k + PREFETCH);                                                                      \
 			for (size_t j = 0; j < SUMS_ACROSS; j++) {                                                                 \
 				TERM_ELEMENT(k + j);                                                                                   \
 				term[j] = TERM;                                                                                        \
@@ -517,18 +501,44 @@ static void N(accumulate)(void *dst, const void *src, size_t n)
 	EACH to[i] = from[i] == from[i] ? to[i] + from[i] : from[i];
 }
 
-/* Neumaier's sum. Knuth's formula for the rounding error of hi + x has no branch; the error is 0 for infinities. */
-static void N(accumulate_wide)(double *hi, double *lo, const void *src, size_t n)
+typedef REAL N(half) __attribute__((vector_size(VECTOR_BYTES / 8 * sizeof(REAL)), aligned(sizeof(REAL)), may_alias));
+
+/* Adds COUNT rows from V on to the sums of two vectors of columns. */
+static inline __attribute__((always_inline)) void N(add_rows_to)(double *hi, double *lo, const REAL *v, int64_t row,
+                                                                 const size_t count)
 {
-	const REAL *from = src;
-	EACH {
-		const double h = hi[i], x = (double)from[i]; /* of two NaNs the first one stays */
-		const double sum = h == h ? h + x : h, part = sum - h;
-		const double error = (h - (sum - part)) + (x - part);
-		hi[i] = sum;
-		if (lo)
-			lo[i] += fabs(sum) < INFINITY ? error : 0;
+	enum { WIDE = VECTOR_BYTES / 8 };
+	wide_loose *const sums = (wide_loose *)hi, *const losts = (wide_loose *)lo;
+	wide_vector sum[2] = {sums[0], sums[1]}, lost[2] = {losts[0], losts[1]}, one = (wide_vector){0} + 1;
+	HIDE(one);
+	_Pragma("GCC unroll 8") for (size_t r = 0; r < count; r++, v += row)
+		_Pragma("GCC unroll 2") for (int j = 0; j < 2; j++)
+			wide_vector_add(&sum[j], &lost[j], __builtin_convertvector(((const N(half) *)v)[j], wide_vector), one);
+	_Pragma("GCC unroll 2") for (int j = 0; j < 2; j++) {
+		sums[j] = sum[j];
+		losts[j] = lost[j];
 	}
+}
+
+/* Some rows at a time, so that their sums are in registers. */
+static void N(sums_rows)(double *hi, double *lo, const void *v, int64_t row, size_t n, size_t count)
+{
+	enum { ROWS = 8, WIDTH = 2 * VECTOR_BYTES / 8 };
+	const REAL *x = v;
+	memset(hi, 0, n * sizeof *hi);
+	memset(lo, 0, n * sizeof *lo);
+	for (size_t r = 0, some; r < count; r += some, x += (int64_t)some * row) {
+		size_t i = 0;
+		some = count - r < ROWS ? 1 : ROWS;
+		for (; some == ROWS && i + WIDTH <= n; i += WIDTH)
+			N(add_rows_to)(hi + i, lo + i, x + i, row, ROWS);
+		for (; some == 1 && i + WIDTH <= n; i += WIDTH)
+			N(add_rows_to)(hi + i, lo + i, x + i, row, 1);
+		for (; i < n; i++)
+			for (size_t k = 0; k < some; k++)
+				wide_add(&hi[i], &lo[i], (double)x[i + k * (size_t)row], true);
+	}
+	finish_sums(hi, lo, lo, n);
 }
 
 /* Returns 2^e, where HEAD is in [2^e, 2^(e+1)), or its reciprocal; powers that are no normal number become 0. */
@@ -1055,9 +1065,9 @@ static void N(clear_rows)(const struct rows *to, size_t n, size_t count)
 
 const struct loops TYPED(ISA_LOOPS) = {
 	.dtype = sizeof(REAL) == sizeof(float) ? DTYPE_F32 : DTYPE_F64,
-	.sum = {N(sums), N(sums_squares), N(sums_magnitudes), N(sums_products), N(sums_deviations), N(sums_huber)},
+	.sum = {N(sums), N(sums_squares), N(sums_magnitudes), N(sums_products), N(sums_deviations), N(sums_huber),
+	        N(sums_rows)},
 	.accumulate = N(accumulate),
-	.accumulate_wide = N(accumulate_wide),
 	.accumulate_long = N(accumulate_long),
 	.fill = N(fill),
 	.to_f32 = N(to_f32),

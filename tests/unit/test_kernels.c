@@ -1277,37 +1277,49 @@ START_TEST(test_sums)
 			kernels->loops->sum.values(&sum[1], NULL, v, 0, 1);
 			ck_assert(fabsl(sum[0] - exact) < (type ? 0x1p-36L : 1e-10L) && sum[1] == 0);
 
-			/* accumulate, plain and wide: adding and subtracting 1e16 loses nothing */
-			double hi[77], lo[77];
 			unsigned char dst[77 * 8];
 			for (size_t n = 0; n <= 77; n += 7) {
 				for (size_t i = 0; i < n; i++)
-					hi[i] = lo[i] = 0, put(kernels, dst, i, (double)i);
+					put(kernels, dst, i, (double)i);
 				kernels->loops->accumulate(dst, v, n);
 				for (size_t i = 0; i < n; i++)
 					ck_assert(get(kernels, dst, i) ==
 					          (type ? (double)i + get(kernels, v, i) : (double)((float)i + (float)get(kernels, v, i))));
-				double big = 0x1p60, small = 1;
-				unsigned char block[77 * 8];
-				const double terms[] = {small, big, small, -big, 0.5};
-				for (size_t t = 0; t < 5; t++) {
-					kernels->loops->fill(block, terms[t], n);
-					kernels->loops->accumulate_wide(hi, lo, block, n);
-				}
-				for (size_t i = 0; i < n; i++)
-					ck_assert(hi[i] + lo[i] == 2.5);
-				kernels->loops->fill(block, INFINITY, n);
-				kernels->loops->accumulate_wide(hi, lo, block, n);
-				kernels->loops->accumulate_wide(hi, lo, dst, n);
-				for (size_t i = 0; i < n; i++)
-					ck_assert(hi[i] + lo[i] == INFINITY);
-				memset(hi, 0, sizeof hi);
-				kernels->loops->accumulate_wide(hi, NULL, dst, n);
-				for (size_t i = 0; i < n; i++)
-					ck_assert(hi[i] == get(kernels, dst, i));
 			}
 		}
 	free(v);
+}
+END_TEST
+
+/* Sums of columns: adding and subtracting 2^60 loses nothing, in any number of rows; of infinities and NaN nothing is lost. */
+START_TEST(sums_of_columns)
+{
+	enum { WIDEST = 77, APART = 80, HIGHEST = 19 };
+	static const double terms[] = {1, 0x1p60, 1, -0x1p60, 0.5};
+	const struct kernels *tables[4];
+	for (int type = 0; type < 2; type++)
+		for (size_t table = 0, count = tables_of(type, tables); table < count; table++)
+			for (size_t n = 0; n <= WIDEST; n += 7)
+				for (size_t high = 0; high <= HIGHEST; high++) {
+					const struct kernels *const kernels = tables[table];
+					double v[HIGHEST * APART], hi[WIDEST], rest[WIDEST], want = 0;
+					for (size_t i = 0; i < HIGHEST * APART; i++)
+						put(kernels, v, i,
+						    i % APART < n ? terms[i / APART % 5] * (double)(i % APART + 1) : (double)NAN);
+					for (size_t r = 0; r < high; r++)
+						want += r % 5 == 1 || r % 5 == 3 ? 0 : terms[r % 5];
+					want += high % 5 == 2 || high % 5 == 3 ? 0x1p60 : 0;
+					kernels->loops->sum.rows(hi, rest, v, APART, n, high);
+					for (size_t i = 0; i < n; i++)
+						ck_assert_msg(hi[i] + rest[i] == want * (double)(i + 1),
+						              "%s %s, column %zu of %zu, %zu rows: %a + %a", kernels->isa, dtype_label(kernels),
+						              i, n, high, hi[i], rest[i]);
+					for (size_t i = 0; i < n && high > 1; i++)
+						put(kernels, v, i, i % 2 ? INFINITY : (double)NAN);
+					kernels->loops->sum.rows(hi, rest, v, APART, n, high);
+					for (size_t i = 0; i < n && high > 1; i++)
+						ck_assert((i % 2 ? hi[i] == INFINITY : isnan(hi[i])) && rest[i] == 0);
+				}
 }
 END_TEST
 
@@ -1490,6 +1502,7 @@ int main(void)
 	tcase_add_test(tcase, test_needs_are_used);
 	tcase_add_test(tcase, test_runs);
 	tcase_add_test(tcase, test_sums);
+	tcase_add_test(tcase, sums_of_columns);
 	tcase_add_test(tcase, long_sums);
 	tcase_add_test(tcase, long_sums_at_ends);
 	tcase_add_test(tcase, test_conversions);
