@@ -121,7 +121,7 @@ LINES(state_lines)
 		(call->op == OP_amax ? loops->largest : loops->smallest)(wide[0], lines.data, n, count);
 		break;
 	case STATE_PRODUCT:
-		loops->products(wide[0], wide[1], lines.data, n, count);
+		loops->products(wide[0], wide[1], lines.data, n, n, count);
 		break;
 	case STATE_SQUARES:
 		lines_sum_squares(loops, lines, wide[0], wide[2]);

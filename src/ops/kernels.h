@@ -108,7 +108,15 @@ struct dropout {
 	double scale;
 };
 
-enum { PRODUCTS_SOME = 128 };
+/*
+ * For COUNT pieces of lines: what stands before the first element of each, behind the last, and a power of two. BEFORE and
+ * AFTER are within 2^-100 and 2^100, or are 0, infinite or NaN.
+ */
+enum { PRODUCTS_SOME = 64, PRODUCT_PIECES = 4 };
+struct product_ends {
+	double before[PRODUCT_PIECES], after[PRODUCT_PIECES], power[PRODUCT_PIECES];
+};
+
 enum { MAX_PAIRS = 4 * MAX_DIMS };
 /* Pairs of rows: those on one side of a row and those on the other. If DOUBLES, rows count TIMES. */
 struct differences {
@@ -169,14 +177,15 @@ struct loops {
 	/* Return the index of the first element of a line of N that is above or below BOUND, rounded to the type; N if none is. */
 	size_t (*find_above)(const void *v, double bound, size_t n);
 	size_t (*find_below)(const void *v, double bound, size_t n);
-	/* mantissa[i] * 2^exponent[i] = the product of line i, one element after another; 1 if N is 0 */
-	void (*products)(double *mantissa, double *exponent, const void *v, size_t n, size_t count);
+	/* mantissa[i] * 2^exponent[i] = the product of line i, one element after another; 1 if N is 0. Lines begin STEP apart. */
+	void (*products)(double *mantissa, double *exponent, const void *v, size_t step, size_t n, size_t count);
 	/*
-	 * Stores at each of N indices, at most PRODUCTS_SOME, BEFORE times the elements of V before it, times the elements behind
-	 * it, *AFTER and POWER. *AFTER becomes its product with all elements. Returns false if one of these products comes near the
-	 * ends of a double's range: what is stored is wrong then.
+	 * Stores at each index of COUNT pieces, at most PRODUCT_PIECES, the product of BEFORE, the other elements of the piece,
+	 * AFTER and POWER. Pieces have N elements, at most PRODUCTS_SOME, and begin STEP apart. OUT may be V. Returns false, and
+	 * stores nothing, if an element is so far from 1 that a product may come near the ends of a double's range.
 	 */
-	bool (*other_products)(void *out, const void *v, double before, double *after, double power, size_t n);
+	bool (*other_products)(void *out, const void *v, size_t step, const struct product_ends *ends, size_t n,
+	                       size_t count);
 	/* In line i: out = v - p[i]; out = v / p[i]; out = v * p[i]. P is rounded to the type first. */
 	void (*subtract)(void *out, const void *v, const double *p, size_t n, size_t count);
 	void (*divide)(void *out, const void *v, const double *p, size_t n, size_t count);

@@ -906,10 +906,11 @@ static double N(product_of)(double product, const REAL *v, size_t n, double *exp
 	return product;
 }
 
-/* True if the product of N elements of V, at most 64, and of a number within 2^-100 and 2^100 is far from a double's ends. */
-static bool N(is_moderate)(const REAL *v, size_t n)
+/* True if the magnitudes of N elements of V are within 2^-EXPONENT and 2^EXPONENT, at most 126. */
+static bool N(is_moderate)(const REAL *v, size_t n, int exponent)
 {
-	const REAL least = (REAL)0x1p-14, most = (REAL)0x1p14;
+	const double bound = (double)((uint64_t)1 << exponent % 64) * (exponent < 64 ? 1 : 0x1p64);
+	const REAL least = (REAL)(1 / bound), most = (REAL)bound;
 	const LANE_INTEGER magnitude = (LANE_INTEGER)(((uint64_t)1 << (sizeof(REAL) * 8 - 1)) - 1);
 	N(lanes) far = {0};
 	LANE_INTEGER any = 0;
@@ -923,6 +924,17 @@ static bool N(is_moderate)(const REAL *v, size_t n)
 	for (; k < n; k++)
 		any |= FABS(v[k]) < least || FABS(v[k]) > most;
 	return !any;
+}
+
+/* The same for COUNT pieces of N elements that begin STEP apart. */
+static bool N(are_moderate)(const REAL *v, size_t step, size_t n, size_t count, int exponent)
+{
+	if (step == n)
+		return N(is_moderate)(v, n * count, exponent);
+	for (size_t i = 0; i < count; i++)
+		if (!N(is_moderate)(v + i * step, n, exponent))
+			return false;
+	return true;
 }
 
 /* Multiplies PRODUCT[i] by the N elements at V + i * STEP, for AT_ONCE lines. Within a line, each product waits for the last. */
@@ -943,7 +955,8 @@ static inline __attribute__((always_inline)) void N(multiply_lines)(double *prod
  * Computes up to eight lines side by side, in blocks of 64 elements. Where a block has elements far from 1, it is multiplied
  * by product_of. The bits are the same: only powers of two leave a product.
  */
-static void N(products_some)(double *mantissa, double *exponent, const REAL *v, size_t n, size_t count)
+static void N(products_some)(double *mantissa, double *exponent, const REAL *v, size_t step, size_t n,
+                             size_t count)
 {
 	enum { BLOCK = 64 };
 	for (size_t i = 0; i < count; i++) {
@@ -952,61 +965,71 @@ static void N(products_some)(double *mantissa, double *exponent, const REAL *v, 
 	}
 	for (size_t k = 0; k < n; k += BLOCK) {
 		const size_t width = n - k < BLOCK ? n - k : BLOCK;
-		bool moderate = true;
-		for (size_t i = 0; i < count && moderate; i++)
-			moderate = N(is_moderate)(v + i * n + k, width);
+		const bool moderate = N(are_moderate)(v + k, step, width, count, 14);
 		if (moderate && count == 8)
-			N(multiply_lines)(mantissa, v + k, n, width, 8);
+			N(multiply_lines)(mantissa, v + k, step, width, 8);
 		else if (moderate && count >= 4)
-			N(multiply_lines)(mantissa, v + k, n, width, 4);
+			N(multiply_lines)(mantissa, v + k, step, width, 4);
 		for (size_t i = !moderate || count < 4 ? 0 : count == 8 ? 8 : 4; i < count; i++)
 			if (moderate)
-				N(multiply_lines)(mantissa + i, v + i * n + k, n, width, 1);
+				N(multiply_lines)(mantissa + i, v + i * step + k, step, width, 1);
 			else
-				mantissa[i] = N(product_of)(mantissa[i], v + i * n + k, width, &exponent[i]);
+				mantissa[i] = N(product_of)(mantissa[i], v + i * step + k, width, &exponent[i]);
 		for (size_t i = 0; i < count; i++)
 			if (!(fabs(mantissa[i]) > 0x1p-100 && fabs(mantissa[i]) < 0x1p100))
 				mantissa[i] = product_split(mantissa[i], &exponent[i]);
 	}
 }
 
-/* The two chains of products run side by side. */
-static bool N(other_products)(void *out, const void *v, double before, double *after, double power, size_t n)
+/* Computes AT_ONCE pieces side by side, since each product waits for the one before. */
+static inline __attribute__((always_inline)) void N(others_of)(REAL *y, const REAL *x, size_t step,
+                                                               const struct product_ends *ends, size_t n,
+                                                               const size_t at_once)
 {
-	_Alignas(64) double ahead[PRODUCTS_SOME], behind[PRODUCTS_SOME];
+	double ahead[PRODUCTS_SOME][PRODUCT_PIECES], before[PRODUCT_PIECES], after[PRODUCT_PIECES], power[PRODUCT_PIECES];
+	for (size_t i = 0; i < at_once; i++) {
+		before[i] = ends->before[i];
+		after[i] = ends->after[i];
+		power[i] = ends->power[i];
+	}
+	for (size_t j = 0; j < n; j++)
+		for (size_t i = 0; i < at_once; i++) {
+			ahead[j][i] = before[i];
+			before[i] *= (double)x[i * step + j];
+		}
+	for (size_t j = n; j-- > 0;)
+		for (size_t i = 0; i < at_once; i++) {
+			const double own = (double)x[i * step + j];
+			y[i * step + j] = (REAL)(ahead[j][i] * after[i] * power[i]);
+			after[i] *= own;
+		}
+}
+
+/* Products of N elements stay within 2^-768 and 2^768, and so within 2^-968 and 2^968 with what stands around them. */
+static bool N(other_products)(void *out, const void *v, size_t step, const struct product_ends *ends, size_t n,
+                              size_t count)
+{
 	const REAL *const x = v;
 	REAL *const y = out;
-	double product = before, others = *after;
-	wide_bits far = {0};
-	long long any = 0;
-	for (size_t j = n; j < PRODUCTS_SOME && j < n + sizeof far / 8; j++)
-		ahead[j] = behind[j] = 1;
-	for (size_t j = 0, k = n; k-- > 0; j++) {
-		ahead[j] = product;
-		behind[k] = others;
-		product *= (double)x[j];
-		others *= (double)x[k];
-	}
-	for (size_t j = 0; j < n; j += sizeof far / 8) {
-		const wide_vector one = (wide_vector)(*(const wide_bits *)(ahead + j) & INT64_MAX);
-		const wide_vector other = (wide_vector)(*(const wide_bits *)(behind + j) & INT64_MAX);
-		far |= (one < 0x1p-400) | (one > 0x1p400) | (other < 0x1p-400) | (other > 0x1p400);
-	}
-	for (size_t i = 0; i < sizeof far / 8; i++)
-		any |= far[i];
-	if (any || !(fabs(product) > 0x1p-400 && fabs(product) < 0x1p400 && fabs(others) > 0x1p-400 && fabs(others) < 0x1p400))
+	const int exponent = n < 7 ? 126 : (int)(768 / n);
+	if (!N(are_moderate)(x, step, n, count, exponent))
 		return false;
-	for (size_t j = 0; j < n; j++)
-		y[j] = (REAL)(ahead[j] * behind[j] * power);
-	*after = others;
+	if (count == PRODUCT_PIECES) {
+		N(others_of)(y, x, step, ends, n, PRODUCT_PIECES);
+		return true;
+	}
+	for (size_t i = 0; i < count; i++) {
+		const struct product_ends own = {{ends->before[i]}, {ends->after[i]}, {ends->power[i]}};
+		N(others_of)(y + i * step, x + i * step, step, &own, n, 1);
+	}
 	return true;
 }
 
-static void N(products)(double *mantissa, double *exponent, const void *v, size_t n, size_t count)
+static void N(products)(double *mantissa, double *exponent, const void *v, size_t step, size_t n, size_t count)
 {
 	for (size_t done = 0, some; done < count; done += some) {
 		some = count - done < 8 ? count - done : 8;
-		N(products_some)(mantissa + done, exponent + done, (const REAL *)v + done * n, n, some);
+		N(products_some)(mantissa + done, exponent + done, (const REAL *)v + done * step, step, n, some);
 	}
 }
 

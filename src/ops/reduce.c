@@ -181,7 +181,7 @@ static void line_values(const struct op_call *call, const struct loops *loops, s
 		loops->smallest(value, lines.data, lines.n, lines.count);
 		break;
 	case OP_prod:
-		loops->products(value, scale, lines.data, lines.n, lines.count);
+		loops->products(value, scale, lines.data, lines.n, lines.n, lines.count);
 		break;
 	case OP_norm:
 		lines_sum_squares(loops, lines, value, scale);
@@ -264,80 +264,145 @@ LINES(extreme_derivative_lines)
 	}
 }
 
-/* The lines V, and OUT for the derivative of a line's product at each index. */
+/* The array V, and OUT for the product of the other elements of the line at each index. */
 struct other_products {
 	const struct loops *loops;
 	void *out;
 	const void *v;
 };
 
-/* Returns P Q, with a mantissa in [0.5, 1) unless it is 0, infinite or NaN. */
+/* COUNT pieces of N elements that follow one another from element BEGIN on. */
+struct product_pieces {
+	size_t begin, n, count;
+};
+
+/* Returns P with a mantissa within 2^-100 and 2^100, unless that is 0, infinite or NaN. */
+static struct split_product narrowed(struct split_product p)
+{
+	if (fabs(p.mantissa) > 0x1p-100 && fabs(p.mantissa) < 0x1p100)
+		return p;
+	const struct split_product s = split(p.mantissa);
+	return (struct split_product){s.mantissa, s.exponent + p.exponent};
+}
+
 static struct split_product products_multiplied(struct split_product p, struct split_product q)
 {
-	const struct split_product one = split(p.mantissa), other = split(q.mantissa);
-	const struct split_product both = split(one.mantissa * other.mantissa);
-	return (struct split_product){both.mantissa,
-	                              both.exponent + one.exponent + other.exponent + p.exponent + q.exponent};
+	p = narrowed(p);
+	q = narrowed(q);
+	return narrowed((struct split_product){p.mantissa * q.mantissa, p.exponent + q.exponent});
 }
 
-/*
- * put_few_other_products without exponents of their own. *AFTER is replaced. Returns false if a product comes near the ends
- * of the range: what is stored then is wrong.
- */
-static bool put_plain_products(const struct other_products *o, size_t begin, size_t end, struct split_product before,
-                               struct split_product *after)
+/* Stores the products of PIECES. */
+static void multiply_pieces(const struct other_products *o, struct product_pieces pieces,
+                            struct split_product *products)
 {
-	const struct split_product one = {1, 0}, from = products_multiplied(before, one),
-							   back = products_multiplied(*after, one);
-	const double power = split_value((struct split_product){1, from.exponent + back.exponent});
-	double others = back.mantissa;
-	const size_t size = element_size(o->loops->dtype);
-	if (!isnormal(power) ||
-	    !o->loops->other_products(element_of(o->out, size, (int64_t)begin), element_at(o->v, size, (int64_t)begin),
-	                              from.mantissa, &others, power, end - begin))
-		return false;
-	*after = (struct split_product){others, back.exponent};
-	return true;
+	double mantissa[PRODUCTS_SOME], exponent[PRODUCTS_SOME];
+	o->loops->products(mantissa, exponent, line_at(o->loops, o->v, 1, pieces.begin), pieces.n, pieces.n, pieces.count);
+	for (size_t i = 0; i < pieces.count; i++)
+		products[i] = (struct split_product){mantissa[i], exponent[i]};
 }
 
-/* put_other_products for at most PRODUCTS_SOME elements: the stack holds the product of the elements before each. */
-static struct split_product put_few_other_products(const struct other_products *o, size_t begin, size_t end,
-                                                   struct split_product before, struct split_product after)
+/* Stores the other products of a piece whose products may come near the ends of the range: exponents are apart. */
+static void put_far_products(const struct other_products *o, size_t begin, size_t n, struct split_product before,
+                             struct split_product after)
 {
 	struct split_product products[PRODUCTS_SOME];
-	if (put_plain_products(o, begin, end, before, &after))
-		return after;
-	for (size_t j = begin; j < end; j++) {
-		products[j - begin] = before;
-		before = split_times(before, element_get(o->loops->dtype, o->v, j));
+	for (size_t j = 0; j < n; j++) {
+		products[j] = before;
+		before = split_times(before, element_get(o->loops->dtype, o->v, begin + j));
 	}
-	for (size_t j = end; j-- > begin;) {
-		const struct split_product *const p = &products[j - begin];
-		element_set(o->loops->dtype, o->out, j,
-		            split_value((struct split_product){p->mantissa * after.mantissa, p->exponent + after.exponent}));
-		after = split_times(after, element_get(o->loops->dtype, o->v, j));
+	for (size_t j = n; j-- > 0;) {
+		const double own = element_get(o->loops->dtype, o->v, begin + j);
+		element_set(o->loops->dtype, o->out, begin + j,
+		            split_value((struct split_product){products[j].mantissa * after.mantissa,
+		                                               products[j].exponent + after.exponent}));
+		after = split_times(after, own);
 	}
+}
+
+/* The same for pieces whose products are far from the ends. Else returns false, and stores nothing. */
+static bool put_near_products(const struct other_products *o, struct product_pieces pieces,
+                              const struct split_product *before, const struct split_product *after)
+{
+	struct product_ends ends;
+	for (size_t i = 0; i < pieces.count; i++) {
+		const struct split_product from = narrowed(before[i]), back = narrowed(after[i]);
+		ends.before[i] = from.mantissa;
+		ends.after[i] = back.mantissa;
+		ends.power[i] = split_value((struct split_product){1, from.exponent + back.exponent});
+		if (!isnormal(ends.power[i]))
+			return false;
+	}
+	return o->loops->other_products(element_of(o->out, element_size(o->loops->dtype), (int64_t)pieces.begin),
+	                                line_at(o->loops, o->v, 1, pieces.begin), pieces.n, &ends, pieces.n, pieces.count);
+}
+
+/* Stores the other products of PIECES, each between BEFORE and AFTER. */
+static void put_pieces(const struct other_products *o, struct product_pieces pieces, const struct split_product *before,
+                       const struct split_product *after)
+{
+	for (size_t i = 0, some; i < pieces.count; i += some) {
+		some = pieces.count - i < PRODUCT_PIECES ? pieces.count - i : PRODUCT_PIECES;
+		const struct product_pieces here = {pieces.begin + i * pieces.n, pieces.n, some};
+		if (put_near_products(o, here, before + i, after + i))
+			continue;
+		for (size_t k = i; k < i + some; k++) {
+			const struct product_pieces one = {pieces.begin + k * pieces.n, pieces.n, 1};
+			if (some == 1 || !put_near_products(o, one, before + k, after + k))
+				put_far_products(o, one.begin, one.n, before[k], after[k]);
+		}
+	}
+}
+
+enum { PRODUCTS_MOST = PRODUCTS_SOME * PRODUCTS_SOME };
+
+/* put_other_products for at most PRODUCTS_MOST elements: the stack holds the products around each piece. */
+static struct split_product put_some_products(const struct other_products *o, size_t begin, size_t end,
+                                              struct split_product before, struct split_product after)
+{
+	struct split_product own[PRODUCTS_SOME], ahead[PRODUCTS_SOME], behind[PRODUCTS_SOME], rest;
+	const size_t all = end - begin, n = all < PRODUCT_PIECES ? 1 : all / PRODUCT_PIECES,
+				 width = n < PRODUCTS_SOME ? n : PRODUCTS_SOME;
+	const struct product_pieces pieces = {begin, width, all / width};
+	const struct product_pieces last = {begin + pieces.count * width, all - pieces.count * width, 1};
+	multiply_pieces(o, pieces, own);
+	for (size_t i = 0; i < pieces.count; i++) {
+		ahead[i] = before;
+		before = products_multiplied(before, own[i]);
+	}
+	if (last.n > 0) {
+		multiply_pieces(o, last, &rest);
+		put_pieces(o, last, &before, &after);
+		after = products_multiplied(after, rest);
+	}
+	for (size_t i = pieces.count; i-- > 0;) {
+		behind[i] = after;
+		after = products_multiplied(after, own[i]);
+	}
+	put_pieces(o, pieces, ahead, behind);
 	return after;
 }
 
 /*
- * Stores at each index BEGIN .. END-1 the cotangent times the line's other elements.
- * BEFORE is the product of the elements before BEGIN, AFTER the cotangent times the
- * elements from END on. Returns AFTER times the elements BEGIN .. END-1. Nothing is
- * divided, so zeros need no special case. Exponents are apart, so that no product overflows or underflows before the
- * result. A long range is halved: the product of its first half is computed again for the second half, as in recursive
- * checkpointing.
+ * Stores at each index BEGIN .. END-1 the cotangent times the line's other elements. BEFORE is the product of the elements
+ * before BEGIN, AFTER the cotangent times the elements from END on. Returns AFTER times the elements BEGIN .. END-1. Nothing
+ * is divided, so zeros need no special case. A long range is halved: the product of its first half is computed again for
+ * the second half, as in recursive checkpointing.
  */
 static struct split_product put_other_products(const struct other_products *o, size_t begin, size_t end,
                                                struct split_product before, struct split_product after)
 {
-	if (end - begin <= PRODUCTS_SOME)
-		return put_few_other_products(o, begin, end, before, after);
-	const size_t middle = begin + (end - begin) / 2;
-	const void *const first = element_at(o->v, element_size(o->loops->dtype), (int64_t)begin);
-	struct split_product product;
-	o->loops->products(&product.mantissa, &product.exponent, first, middle - begin, 1);
-	product = products_multiplied(before, product);
+	if (end - begin <= PRODUCTS_MOST)
+		return put_some_products(o, begin, end, before, after);
+	const size_t middle = begin + (end - begin) / 2 / PRODUCTS_SOME * PRODUCTS_SOME;
+	struct split_product product = before, own[PRODUCTS_SOME];
+	for (size_t at = begin, some; at < middle; at += some * PRODUCTS_SOME) {
+		const size_t left = (middle - at) / PRODUCTS_SOME;
+		some = left < PRODUCTS_SOME ? left : PRODUCTS_SOME;
+		multiply_pieces(o, (struct product_pieces){at, PRODUCTS_SOME, some}, own);
+		for (size_t i = 0; i < some; i++)
+			product = products_multiplied(product, own[i]);
+	}
 	after = put_other_products(o, middle, end, product, after);
 	return put_other_products(o, begin, middle, before, after);
 }
@@ -345,18 +410,22 @@ static struct split_product put_other_products(const struct other_products *o, s
 /* Stores the mantissa and the exponent of the product of the other elements, the number of zeros, that of infinities. */
 LINES(factor_lines)
 {
+	double *const *const to = at->wide;
+	memset(to[2], 0, count * sizeof *to[2]);
+	memset(to[3], 0, count * sizeof *to[3]);
+	loops->products(to[0], to[1], at->in[0], n, n, count);
 	for (size_t i = 0; i < count; i++) {
+		if (to[0][i] != 0 && isfinite(to[0][i]))
+			continue;
 		struct split_product product = {1, 0};
-		double zeros = 0, infinities = 0;
 		for (size_t j = i * n; j < (i + 1) * n; j++) {
 			const double x = element_get(loops->dtype, at->in[0], j);
-			zeros += x == 0;
-			infinities += isinf(x);
+			to[2][i] += x == 0;
+			to[3][i] += isinf(x);
 			product = split_times(product, x == 0 || isinf(x) ? copysign(1, x) : x);
 		}
-		const double made[] = {product.mantissa, product.exponent, zeros, infinities};
-		for (int k = 0; k < 4; k++)
-			at->wide[k][i] = made[k];
+		to[0][i] = product.mantissa;
+		to[1][i] = product.exponent;
 	}
 }
 
@@ -372,21 +441,52 @@ static double other_product(double g, double x, const double statistics[4])
 	return split_value((struct split_product){others, statistics[1] + all.exponent + by.exponent - own.exponent});
 }
 
-LINES(prod_derivative_lines)
+/* Stores the derivatives of line I by its STATISTICS. Returns false if an element or a number is not moderate. */
+static bool put_quotients(const struct loops *loops, const struct line_arrays *at, size_t i, double g,
+                          const double statistics[4], size_t n)
 {
-	for (size_t i = 0; at->wide[0] && i < count; i++) {
+	const struct split_product all = split(statistics[0]), by = split(g);
+	const double power = split_value((struct split_product){1, statistics[1] + all.exponent + by.exponent});
+	bool far = statistics[2] > 0 || statistics[3] > 0 || !isnormal(power);
+	for (size_t j = i * n; j < (i + 1) * n; j++)
+		far |= !is_moderate(element_get(loops->dtype, at->in[0], j));
+	if (far)
+		return false;
+	for (size_t j = i * n; j < (i + 1) * n; j++)
+		element_set(loops->dtype, at->out, j,
+		            by.mantissa * (all.mantissa / element_get(loops->dtype, at->in[0], j)) * power);
+	return true;
+}
+
+LINES(quotient_lines)
+{
+	for (size_t i = 0; i < count; i++) {
 		const double statistics[] = {at->wide[0][i], at->wide[1][i], at->wide[2][i], at->wide[3][i]};
 		const double g = element_get(loops->dtype, at->short_in[1], i);
+		if (put_quotients(loops, at, i, g, statistics, n))
+			continue;
 		for (size_t j = i * n; j < (i + 1) * n; j++)
 			element_set(loops->dtype, at->out, j,
 			            other_product(g, element_get(loops->dtype, at->in[0], j), statistics));
 	}
-	if (at->wide[0])
-		return;
+}
+
+LINES(prod_derivative_lines)
+{
 	const struct other_products o = {loops, at->out, at->in[0]};
-	for (size_t i = 0; i < count; i++)
-		put_other_products(&o, i * n, (i + 1) * n, (struct split_product){1, 0},
-		                   split_times((struct split_product){1, 0}, element_get(loops->dtype, at->short_in[1], i)));
+	struct split_product before[LINES_SOME], after[LINES_SOME];
+	if (at->wide[0]) {
+		quotient_lines(call, loops, at, n, count);
+		return;
+	}
+	for (size_t i = 0; i < count; i++) {
+		before[i] = (struct split_product){1, 0};
+		after[i] = split_times(before[i], element_get(loops->dtype, at->short_in[1], i));
+	}
+	if (n > 0 && n <= PRODUCTS_SOME)
+		put_pieces(&o, (struct product_pieces){0, n, count}, before, after);
+	for (size_t i = 0; i < count && n > PRODUCTS_SOME; i++)
+		put_other_products(&o, i * n, (i + 1) * n, before[i], after[i]);
 }
 
 /* Returns G V / Y, where |V| is at most Y. The quotient may underflow, though the result does not. */
