@@ -109,8 +109,8 @@ struct dropout {
 };
 
 /*
- * For COUNT pieces of lines: what stands before the first element of each, behind the last, and a power of two. BEFORE and
- * AFTER are within 2^-100 and 2^100, or are 0, infinite or NaN.
+ * The factors around pieces of lines: BEFORE a piece's first element, AFTER its last, and a POWER of two. BEFORE and AFTER
+ * are within 2^-100 and 2^100, or are 0, infinite or NaN.
  */
 enum { PRODUCTS_SOME = 64, PRODUCT_PIECES = 4 };
 struct product_ends {

@@ -503,41 +503,52 @@ static void N(accumulate)(void *dst, const void *src, size_t n)
 
 typedef REAL N(half) __attribute__((vector_size(VECTOR_BYTES / 8 * sizeof(REAL)), aligned(sizeof(REAL)), may_alias));
 
-/* Adds COUNT rows from V on to the sums of two vectors of columns. */
+/* Adds COUNT rows from V on to the sums of VECTORS vectors of columns, at most two. */
 static inline __attribute__((always_inline)) void N(add_rows_to)(double *hi, double *lo, const REAL *v, int64_t row,
-                                                                 const size_t count)
+                                                                 const size_t count, const int vectors)
 {
-	enum { WIDE = VECTOR_BYTES / 8 };
 	wide_loose *const sums = (wide_loose *)hi, *const losts = (wide_loose *)lo;
-	wide_vector sum[2] = {sums[0], sums[1]}, lost[2] = {losts[0], losts[1]}, one = (wide_vector){0} + 1;
+	wide_vector sum[2], lost[2], one = (wide_vector){0} + 1;
 	HIDE(one);
+	_Pragma("GCC unroll 2") for (int j = 0; j < vectors; j++) {
+		sum[j] = sums[j];
+		lost[j] = losts[j];
+	}
 	_Pragma("GCC unroll 8") for (size_t r = 0; r < count; r++, v += row)
-		_Pragma("GCC unroll 2") for (int j = 0; j < 2; j++)
+		_Pragma("GCC unroll 2") for (int j = 0; j < vectors; j++)
 			wide_vector_add(&sum[j], &lost[j], __builtin_convertvector(((const N(half) *)v)[j], wide_vector), one);
-	_Pragma("GCC unroll 2") for (int j = 0; j < 2; j++) {
+	_Pragma("GCC unroll 2") for (int j = 0; j < vectors; j++) {
 		sums[j] = sum[j];
 		losts[j] = lost[j];
 	}
 }
 
-/* Some rows at a time, so that their sums are in registers. */
+/* Adds COUNT rows of N elements, and keeps the sums of two vectors of columns in registers meanwhile. */
+static inline __attribute__((always_inline)) void N(sum_columns)(double *hi, double *lo, const REAL *v, int64_t row,
+                                                                   size_t n, const size_t count)
+{
+	enum { WIDE = VECTOR_BYTES / 8 };
+	size_t i = 0;
+	for (; i + 2 * WIDE <= n; i += 2 * WIDE)
+		N(add_rows_to)(hi + i, lo + i, v + i, row, count, 2);
+	for (; i + WIDE <= n; i += WIDE)
+		N(add_rows_to)(hi + i, lo + i, v + i, row, count, 1);
+	for (; i < n; i++)
+		for (size_t r = 0; r < count; r++)
+			wide_add(&hi[i], &lo[i], (double)v[(int64_t)i + (int64_t)r * row], true);
+}
+
 static void N(sums_rows)(double *hi, double *lo, const void *v, int64_t row, size_t n, size_t count)
 {
-	enum { ROWS = 8, WIDTH = 2 * VECTOR_BYTES / 8 };
+	enum { ROWS = 8 };
 	const REAL *x = v;
+	size_t done = 0;
 	memset(hi, 0, n * sizeof *hi);
 	memset(lo, 0, n * sizeof *lo);
-	for (size_t r = 0, some; r < count; r += some, x += (int64_t)some * row) {
-		size_t i = 0;
-		some = count - r < ROWS ? 1 : ROWS;
-		for (; some == ROWS && i + WIDTH <= n; i += WIDTH)
-			N(add_rows_to)(hi + i, lo + i, x + i, row, ROWS);
-		for (; some == 1 && i + WIDTH <= n; i += WIDTH)
-			N(add_rows_to)(hi + i, lo + i, x + i, row, 1);
-		for (; i < n; i++)
-			for (size_t k = 0; k < some; k++)
-				wide_add(&hi[i], &lo[i], (double)x[i + k * (size_t)row], true);
-	}
+	for (; done + ROWS <= count; done += ROWS)
+		N(sum_columns)(hi, lo, x + (int64_t)done * row, row, n, ROWS);
+	for (; done < count; done++)
+		N(sum_columns)(hi, lo, x + (int64_t)done * row, row, n, 1);
 	finish_sums(hi, lo, lo, n);
 }
 

@@ -51,12 +51,36 @@ FORWARD(sum)
 	reduction_sums(call->kernels, &r, y, v, reduction_divisor(call), call->scratch);
 }
 
+/* Stores the quotients of G by DIVISOR at the elements of TO that VIEW sums. There are fewer quotients than elements. */
+static void spread_quotients(const struct loops *loops, const struct axis_view *view, void *to, const void *g,
+                             double divisor)
+{
+	enum { COPY = 4096 };
+	const size_t size = element_size(loops->dtype), n = (size_t)view->n, inner = (size_t)view->inner, all = n * inner;
+	for (int64_t o = 0; o < view->outer && all > 0; o++) {
+		char *const first = element_of(to, size, o * (int64_t)all);
+		loops->divide(first, element_at(g, size, o * (int64_t)inner), &divisor, inner, 1);
+		if (inner == 1)
+			loops->fill(first, element_get(loops->dtype, first, 0), n);
+		for (size_t done = inner, some; inner > 1 && done < all; done += some) {
+			some = done < COPY ? done : COPY / inner * inner > inner ? COPY / inner * inner : inner;
+			some = all - done < some ? all - done : some;
+			memcpy(first + done * size, first, some * size);
+		}
+	}
+}
+
 /* Each element's derivative is the cotangent of the result that sums it, divided by the divisor. */
 VJP(sum)
 {
+	const struct reduction r = reduction_named(call->attrs, &call->v->shape);
 	struct type kept = *call->v;
 	const int64_t count = shape_count(&call->v->shape);
 	const double divisor = reduction_divisor(call);
+	if (divisor != 1 && !r.moved) {
+		spread_quotients(call->kernels->loops, &r.view, dv, g, divisor);
+		return;
+	}
 	for (int i = 0; i < kept.shape.ndim; i++)
 		if (axis_named(call->attrs, i, kept.shape.ndim))
 			kept.shape.dim[i] = 1;
@@ -293,8 +317,8 @@ static struct split_product products_multiplied(struct split_product p, struct s
 }
 
 /* Stores the products of PIECES. */
-static void multiply_pieces(const struct other_products *o, struct product_pieces pieces,
-                            struct split_product *products)
+static void products_of_pieces(const struct other_products *o, struct product_pieces pieces,
+                               struct split_product *products)
 {
 	double mantissa[PRODUCTS_SOME], exponent[PRODUCTS_SOME];
 	o->loops->products(mantissa, exponent, line_at(o->loops, o->v, 1, pieces.begin), pieces.n, pieces.n, pieces.count);
@@ -338,8 +362,8 @@ static bool put_near_products(const struct other_products *o, struct product_pie
 }
 
 /* Stores the other products of PIECES, each between BEFORE and AFTER. */
-static void put_pieces(const struct other_products *o, struct product_pieces pieces, const struct split_product *before,
-                       const struct split_product *after)
+static void put_others_of_pieces(const struct other_products *o, struct product_pieces pieces,
+                                 const struct split_product *before, const struct split_product *after)
 {
 	for (size_t i = 0, some; i < pieces.count; i += some) {
 		some = pieces.count - i < PRODUCT_PIECES ? pieces.count - i : PRODUCT_PIECES;
@@ -365,21 +389,21 @@ static struct split_product put_some_products(const struct other_products *o, si
 				 width = n < PRODUCTS_SOME ? n : PRODUCTS_SOME;
 	const struct product_pieces pieces = {begin, width, all / width};
 	const struct product_pieces last = {begin + pieces.count * width, all - pieces.count * width, 1};
-	multiply_pieces(o, pieces, own);
+	products_of_pieces(o, pieces, own);
 	for (size_t i = 0; i < pieces.count; i++) {
 		ahead[i] = before;
 		before = products_multiplied(before, own[i]);
 	}
 	if (last.n > 0) {
-		multiply_pieces(o, last, &rest);
-		put_pieces(o, last, &before, &after);
+		products_of_pieces(o, last, &rest);
+		put_others_of_pieces(o, last, &before, &after);
 		after = products_multiplied(after, rest);
 	}
 	for (size_t i = pieces.count; i-- > 0;) {
 		behind[i] = after;
 		after = products_multiplied(after, own[i]);
 	}
-	put_pieces(o, pieces, ahead, behind);
+	put_others_of_pieces(o, pieces, ahead, behind);
 	return after;
 }
 
@@ -399,7 +423,7 @@ static struct split_product put_other_products(const struct other_products *o, s
 	for (size_t at = begin, some; at < middle; at += some * PRODUCTS_SOME) {
 		const size_t left = (middle - at) / PRODUCTS_SOME;
 		some = left < PRODUCTS_SOME ? left : PRODUCTS_SOME;
-		multiply_pieces(o, (struct product_pieces){at, PRODUCTS_SOME, some}, own);
+		products_of_pieces(o, (struct product_pieces){at, PRODUCTS_SOME, some}, own);
 		for (size_t i = 0; i < some; i++)
 			product = products_multiplied(product, own[i]);
 	}
@@ -484,7 +508,7 @@ LINES(prod_derivative_lines)
 		after[i] = split_times(before[i], element_get(loops->dtype, at->short_in[1], i));
 	}
 	if (n > 0 && n <= PRODUCTS_SOME)
-		put_pieces(&o, (struct product_pieces){0, n, count}, before, after);
+		put_others_of_pieces(&o, (struct product_pieces){0, n, count}, before, after);
 	for (size_t i = 0; i < count && n > PRODUCTS_SOME; i++)
 		put_other_products(&o, i * n, (i + 1) * n, before[i], after[i]);
 }
