@@ -920,8 +920,11 @@ static double N(product_of)(double product, const REAL *v, size_t n, double *exp
 /* True if the magnitudes of N elements of V are within 2^-EXPONENT and 2^EXPONENT, at most 126. */
 static bool N(is_moderate)(const REAL *v, size_t n, int exponent)
 {
-	const double bound = (double)((uint64_t)1 << exponent % 64) * (exponent < 64 ? 1 : 0x1p64);
-	const REAL least = (REAL)(1 / bound), most = (REAL)bound;
+	const LANE_INTEGER bias = ((LANE_INTEGER)1 << (sizeof(REAL) * 8 - 2 - N(FRACTION))) - 1;
+	const LANE_INTEGER bits[2] = {(bias - exponent) << N(FRACTION), (bias + exponent) << N(FRACTION)};
+	REAL least, most; /* 2^-EXPONENT and 2^EXPONENT */
+	memcpy(&least, &bits[0], sizeof least);
+	memcpy(&most, &bits[1], sizeof most);
 	const LANE_INTEGER magnitude = (LANE_INTEGER)(((uint64_t)1 << (sizeof(REAL) * 8 - 1)) - 1);
 	N(lanes) far = {0};
 	LANE_INTEGER any = 0;

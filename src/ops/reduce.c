@@ -353,7 +353,8 @@ static bool put_near_products(const struct other_products *o, struct product_pie
 		const struct split_product from = narrowed(before[i]), back = narrowed(after[i]);
 		ends.before[i] = from.mantissa;
 		ends.after[i] = back.mantissa;
-		ends.power[i] = split_value((struct split_product){1, from.exponent + back.exponent});
+		const double exponent = from.exponent + back.exponent;
+		ends.power[i] = exponent == 0 ? 1 : split_value((struct split_product){1, exponent});
 		if (!isnormal(ends.power[i]))
 			return false;
 	}
