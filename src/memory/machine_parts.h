@@ -102,6 +102,7 @@ struct transitions {
 	size_t count, capacity;
 	size_t words;             /* of marks and kinds */
 	int64_t followed;         /* steps */
+	int64_t written;          /* words of marks, with those of marks that were known */
 	uint32_t at;              /* the mark of the current state, or NO_MARK */
 	bool made;                /* the state's buffers are those of the mark */
 	bool off;                 /* no more are noted */

@@ -21,7 +21,9 @@ enum {
 	MOST_WORDS = 1 << 16,
 	MOST_MARK = 256, /* words; a larger mark takes longer than a step */
 	MOST_SLOTS = MOST_MARK / 2,
-	WORTH = 4, /* steps that must be followed for each that is walked */
+	WORTH = 4,          /* steps that must be followed for each that is walked */
+	UNPAID_MOST = 8192, /* words of marks that may be written beside those that followed steps pay for */
+	PAID = 64,          /* words that take as long to write as a followed step saves */
 };
 
 /* A mark's words: the top of the pool, the number of holes, the holes, then two for each slot. See slot_words. */
@@ -77,6 +79,7 @@ static bool note_mark(struct machine *m, const struct slot_map *live)
 	size_t number;
 	t->at = NO_MARK;
 	t->made = true;
+	t->off |= t->written > UNPAID_MOST + PAID * t->followed;
 	/* The first state may have a slot that no step reads. */
 	const size_t slots = slot_map_count(live);
 	if (t->off || m->state.tree.count != slots || 2 + 2 * (m->buffers.pool.holes.count + slots) > MOST_MARK)
@@ -86,6 +89,7 @@ static bool note_mark(struct machine *m, const struct slot_map *live)
 	const int64_t *mark = count ? byte_set_keep(&t->known_marks, m->marks.now, count * sizeof *mark, &number) : NULL;
 	if (!mark)
 		return false;
+	t->written += (int64_t)count;
 	if (number == t->mark_count) {
 		const int64_t **added = arena_append(&t->arena, &t->marks, &t->mark_count, &t->mark_capacity, sizeof *added);
 		if (!added)
