@@ -23,7 +23,8 @@ struct judgement {
  * bytes. A walked schedule beyond the reach is judged only if it may be the least so far, although it might fit.
  *
  * RUN is the predicted cost of the run that follows, in additions of numbers. The search takes about a tenth of that,
- * but some milliseconds in any case. It counts its own work by what it does, and reads no clock.
+ * but some milliseconds in any case. It counts its own work by what it does, and reads no clock. With a limit MOST, a goal
+ * may find no schedule although one fits: then the caller searches without.
  */
 struct budget_judge {
 	enum status (*judge)(void *context, const struct policy *family, struct schedule *schedule, int64_t most,
@@ -32,6 +33,9 @@ struct budget_judge {
 	double share;
 	int64_t slack;
 	double run;
+	double step; /* additions in the time in which it walks a step */
+	double
+		most; /* additions that may be done for a goal; 0: no limit, even if that finds no more than a run is worth */
 };
 
 /* A budget of BYTES, and the fastest schedule that was found for it. Long: over 200,000 steps, and not save-all. */

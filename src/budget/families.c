@@ -31,7 +31,7 @@ static enum status offer_largest(const struct search *s, struct budget_goal *goa
 {
 	int64_t beyond = s->costs->steps;
 	*fits = least;
-	while (beyond - *fits > 1 && !goal_is_settled(s, goal)) {
+	while (beyond - *fits > 1 && !goal_is_settled(s, goal) && search_goes_on(s, goal)) {
 		const struct policy family = {.kind = kind, .number = *fits + (beyond - *fits) / 2};
 		struct candidate c = {.family = &family,
 		                      .schedule = policy_schedule(&family, s->costs, s->context.allocator),
@@ -56,7 +56,7 @@ static enum status offer_families(const struct search *s)
 	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
 		bool numbered = policy_table[kinds[i]].argument != NULL;
 		int64_t most = !numbered ? 1 : steps <= NUMBERED || kinds[i] == POLICY_every ? steps - 1 : 0;
-		for (int64_t number = 1; number <= most; number = next_number(s, number, 24, 20))
+		for (int64_t number = 1; number <= most && search_continues(s); number = next_number(s, number, 24, 20))
 			TRY(offer_family(s, &(struct policy){.kind = kinds[i], .number = number}));
 	}
 	return STATUS_OK;
@@ -66,7 +66,8 @@ static enum status offer_parts(const struct search *s)
 {
 	const int64_t steps = s->costs->steps;
 	for (int64_t length = 1; length <= steps; length = next_number(s, length, 4, 40))
-		for (int64_t kept = 1; kept < ceil_div(steps, length); kept = next_number(s, kept, 8, 30))
+		for (int64_t kept = 1; kept < ceil_div(steps, length) && search_continues(s);
+		     kept = next_number(s, kept, 8, 30))
 			TRY(offer_family(s, &(struct policy){.kind = POLICY_revolve, .number = kept, .length = length}));
 	return STATUS_OK;
 }
@@ -123,7 +124,7 @@ static enum status offer_every_below(const struct search *s, const struct sizes 
 {
 	const int64_t steps = s->costs->steps;
 	int64_t tries = s->effort.tries;
-	for (int64_t number = lesser(most, steps - 1); number > 0 && tries > 0; number--) {
+	for (int64_t number = lesser(most, steps - 1); number > 0 && tries > 0 && search_goes_on(s, goal); number--) {
 		const double time = s->time + recomputation_of_every(s, number);
 		const bool reached = families_are_certain(s) || bytes_of_every(s, sizes, number) <= (double)goal_reach(s, goal);
 		if (!goal_is_faster(goal, time) || !reached)

@@ -72,7 +72,7 @@ static enum status descend(const struct search *s, const struct fronts *f, struc
 	const struct front *whole = fronts_whole(f);
 	const int64_t each = ceil_div(greater(whole->count, 1), s->effort.tries);
 	*done = false;
-	for (int64_t k = whole->count - 1; k >= 0 && !*done; k -= each) {
+	for (int64_t k = whole->count - 1; k >= 0 && !*done && search_goes_on(s, goal); k -= each) {
 		enum offered result = TOO_LARGE;
 		double extra;
 		if (whole->points[k].extra > before)
@@ -118,6 +118,7 @@ enum status search_fronts(const struct search *s)
 		enum status status = begun ? STATUS_OK : diag_memory(s->context.diags);
 		if (!status)
 			status = s->judge ? climb_fronts(s, &f, goal) : offer_closest(s, &f, goal);
+		search_spend(s, goal, (double)(f.limits.compared - f.left.compared) * POINT_WORK);
 		fronts_free(&f);
 		TRY(status);
 	}

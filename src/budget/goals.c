@@ -35,10 +35,20 @@ static int64_t most_wanted(const struct budget_goal *goal)
 	return goal->bytes > goal->least || goal->schedule ? goal->bytes : goal->least;
 }
 
-/* True if a candidate of TIME is faster than GOAL's schedule, and GOAL is not settled. */
+/* True if a candidate of TIME is faster than GOAL's schedule, and more is tried for GOAL. */
 static bool likes_time(const struct search *s, const struct budget_goal *goal, double time)
 {
-	return !goal_is_settled(s, goal) && goal_is_faster(goal, time);
+	return !goal_is_settled(s, goal) && search_goes_on(s, goal) && goal_is_faster(goal, time);
+}
+
+void goal_charge(const struct search *s, const struct budget_goal *goal, const struct candidate *c)
+{
+	double work = c->actions * ACTION_WORK;
+	if (likes_time(s, goal, c->time))
+		work += c->actions * WALK_WORK;
+	if (s->judge && goal_wants(s, goal, c))
+		work += c->steps * s->judge->step;
+	search_spend(s, goal, work);
 }
 
 bool goal_wants(const struct search *s, const struct budget_goal *goal, const struct candidate *c)
@@ -52,20 +62,30 @@ bool goal_wants(const struct search *s, const struct budget_goal *goal, const st
 	return expected <= goal->bytes || expected < goal->least;
 }
 
-static double time_of(const struct search *s, struct schedule *schedule)
+/*
+ * Sets the time of C's schedule, and what goal_charge needs. Every step that is recorded or reversed is walked. Of those
+ * that are advanced over, the memory machine has mostly met their like before: a fourth counts.
+ */
+static void set_time(const struct search *s, struct candidate *c)
 {
+	struct schedule *schedule = c->schedule;
 	struct action action, next;
 	double forward = 0;
+	c->actions = c->steps = 0;
 	schedule_rewind(schedule);
 	for (bool more = schedule_next(schedule, &action); more; action = next) {
 		more = schedule_next(schedule, &next);
+		c->actions++;
+		if (action_is_on_steps(action.kind))
+			c->steps += (double)(action.end - action.begin) / (action.kind == ACT_FORWARD ? 4 : 1);
 		if (action.kind == ACT_FORWARD || action.kind == ACT_RECORD)
 			forward += s->sums[action.end] - s->sums[action.begin];
 		if (action.kind == ACT_RECORD && !action_is_read(more ? &next : NULL))
 			forward -= s->unread[action.end - 1];
 	}
 	schedule_rewind(schedule);
-	return forward + s->time - s->once;
+	c->time = forward + s->time - s->once;
+	c->timed = true;
 }
 
 /* Returns the cost walk's bytes above which no goal wants a candidate of TIME; 0: no limit. *WANTED: a goal may. */
@@ -91,8 +111,7 @@ enum status candidate_measure(const struct search *s, struct candidate *c, bool 
 	struct counters counters;
 	double time;
 	bool wanted;
-	c->time = time_of(s, c->schedule);
-	c->timed = true;
+	set_time(s, c);
 	options.most = most_walked(s, c->time, &wanted);
 	if (!fully && !wanted)
 		return STATUS_OK;
@@ -103,7 +122,7 @@ enum status candidate_measure(const struct search *s, struct candidate *c, bool 
 	if (!s->judge) {
 		c->judged = true;
 		c->most = options.most ? options.most : INT64_MAX;
-		c->judgement = (struct judgement){counters.peak_bytes, counters};
+		c->judgement = (struct judgement){.peak = counters.peak_bytes, .counters = counters};
 	}
 	return status;
 }
@@ -122,6 +141,7 @@ bool candidate_is_large(const struct budget_goal *goal, const struct candidate *
 enum status goal_offer(const struct search *s, struct budget_goal *goal, struct candidate *c)
 {
 	c->result = goal_is_faster(goal, c->time) ? TOO_LARGE : SLOWER;
+	goal_charge(s, goal, c);
 	if (!goal_wants(s, goal, c))
 		return STATUS_OK;
 	if (s->judge && must_ask(goal, c)) {

@@ -29,7 +29,8 @@
  *
  * Small tables are made for all budgets, and finer ones for budgets that leave the steps more bytes than the finer tables
  * take. If there is a judge, a run follows: thus planning takes at most the memory of the run or of small tables.
- * Before a short run less is tried (struct effort): planning takes at most about a tenth of the run's predicted cost.
+ * Before a short run less is tried (struct effort): planning takes at most about a tenth of the run's predicted cost. A run
+ * may end the search where its work is spent. Then the invariant does not hold, and the gap says what is lost.
  * If the cost walk is the judge, tables whose quantum divides all sizes are exact, as far as their levels reach. They
  * may be large even for small budgets, if each part is a step.
  *
@@ -66,13 +67,23 @@ static enum status offer_save_all(struct search *s, bool *open)
 	return status;
 }
 
-/* True if nothing else is tried for any goal. */
-static bool all_settled(const struct search *s)
+void search_spend(const struct search *s, const struct budget_goal *goal, double work)
 {
-	bool settled = true;
+	s->left[goal - s->goals] -= work;
+}
+
+bool search_goes_on(const struct search *s, const struct budget_goal *goal)
+{
+	enum { LATER = 3 }; /* a goal without a schedule gets so many times the work in addition */
+	return s->left[goal - s->goals] > (goal->schedule ? 0 : -LATER * s->effort.most);
+}
+
+bool search_continues(const struct search *s)
+{
+	bool any = false;
 	for (size_t i = 0; i < s->count; i++)
-		settled &= goal_is_settled(s, &s->goals[i]);
-	return settled;
+		any |= !goal_is_settled(s, &s->goals[i]) && search_goes_on(s, &s->goals[i]);
+	return any;
 }
 
 /*
@@ -104,7 +115,7 @@ bool search_needs_no_tables(const struct search *s)
 {
 	bool none = true;
 	for (size_t i = 0; i < s->count; i++)
-		none &= s->goals[i].near || goal_is_settled(s, &s->goals[i]);
+		none &= s->goals[i].near || goal_is_settled(s, &s->goals[i]) || !search_goes_on(s, &s->goals[i]);
 	return none;
 }
 
@@ -124,7 +135,7 @@ static enum status search_all(struct search *s)
 	const bool tables = steps <= MANY || (s->sums && !equal_steps_apply(s->costs));
 	TRY(tables && !search_needs_no_tables(s) ? search_tables(s) : STATUS_OK);
 	s->closed &= !families_are_certain(s);
-	if (all_settled(s))
+	if (!search_continues(s))
 		return STATUS_OK;
 	TRY(s->sums ? search_families(s) : STATUS_OK);
 	return steps <= MANY ? STATUS_OK : search_long(s);
@@ -134,11 +145,14 @@ static enum status search_all(struct search *s)
  * Sets the effort, by costs in additions as they were measured:
  *   - the bounds of all tables: 160 * blocks^3;
  *   - to make, time, walk and judge a schedule: 400 for each step. Even without a judge, WALKED bounds all of these;
- *   - a sum of a table: 15; a budget has up to three large tables;
+ *   - a sum of a table: SUM_WORK; a budget has up to three large tables;
  *   - a cell of a table of equal steps: 750 for all tables of a budget;
- *   - a point of fronts that is compared: 40.
+ *   - a point of fronts that is compared: POINT_WORK.
  * Each part takes about a quarter of the allowed work, the tables all of it. But equal steps are to be exact: their tables
  * may take LEAST_EQUAL, a tenth of a second or two.
+ *
+ * So the sets of candidates do not depend on a budget. What is then done for a goal is counted (search_spend), and ends
+ * once the judge's limit is reached.
  */
 static void set_effort(struct search *s)
 {
@@ -151,8 +165,9 @@ static void set_effort(struct search *s)
 	                            .tries = (int64_t)fmax(tries, 2),
 	                            .sums = fmin(fmax(work / 40, least_sums), 7e8),
 	                            .cells = (size_t)(fmax(work, least_equal) / 750),
-	                            .points = (int64_t)fmin(work / 160, FRONTS_COMPARED_MOST),
-	                            .thin = fmax(450 / walks, 1)};
+	                            .points = (int64_t)fmin(work / (4 * POINT_WORK), FRONTS_COMPARED_MOST),
+	                            .thin = fmax(450 / walks, 1),
+	                            .most = s->judge && s->judge->most > 0 ? s->judge->most : INFINITY};
 }
 
 /* Allocates the arrays of S, and fills its sums for at most GROUPED steps, or GROUPED_EQUAL equal ones. False if out of memory. */
@@ -161,6 +176,9 @@ static bool search_begin(struct search *s)
 	struct arena *arena = s->context.arena;
 	const struct step_costs *costs = s->costs;
 	s->levels = arena_array(arena, s->count, sizeof *s->levels);
+	s->left = arena_array(arena, s->count, sizeof *s->left);
+	for (size_t i = 0; i < s->count && s->left; i++)
+		s->left[i] = s->effort.most;
 	s->rests = arena_array(arena, s->count, sizeof *s->rests);
 	if (costs->steps > (equal_steps_apply(costs) ? GROUPED_EQUAL : GROUPED))
 		return !arena->failed;

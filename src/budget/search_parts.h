@@ -24,8 +24,14 @@ enum {
 	/* The most steps of chains with tables, if unequal, and with families.c. Over longer ones only save-all is walked. */
 	GROUPED = 200000,
 	GROUPED_EQUAL = 50000,
-	BLOCKS = 160,    /* the most blocks of tables */
-	TRIES = 150,     /* about the most schedules of a long ladder that each pass over it tries */
+	BLOCKS = 160, /* the most blocks of tables */
+	TRIES = 150,  /* about the most schedules of a long ladder that each pass over it tries */
+	/* Additions in the time in which a sum of a table and a point of a front are compared, in which an action of a */
+	/* schedule is made and timed, and in which the cost walk takes it: */
+	SUM_WORK = 15,
+	POINT_WORK = 40,
+	ACTION_WORK = 100,
+	WALK_WORK = 500,
 	NUMBERED = 1000, /* the most steps of a chain for which families.c tries revolve:S and online:S */
 };
 
@@ -38,6 +44,8 @@ struct candidate {
 	bool timed, judged;
 	bool certain; /* judged even where the walk takes more than a goal's reach */
 	double time;
+	double actions; /* of the schedule, once timed */
+	double steps;   /* about how many steps a judge walks */
 	int64_t walked; /* peak by the cost walk; 0: not walked */
 	int64_t most;   /* limit of the last judge or walk: a judged peak above it may be too low */
 	struct judgement judgement;
@@ -52,6 +60,7 @@ struct effort {
 	size_t cells;          /* the most of a table of equal steps */
 	int64_t points;        /* the most that fronts compare */
 	double thin;           /* by so many times fewer numbers are tried than otherwise; 1 or more */
+	double most;           /* additions for a goal; INFINITY: no limit */
 };
 
 struct search {
@@ -72,10 +81,20 @@ struct search {
 	int64_t range;       /* save-all's peak by the cost walk, beyond costs->fixed */
 	int64_t table_bytes; /* limit on the bytes of the current tables */
 	int64_t exact;       /* exact tables reach to these bytes beyond costs->fixed; 0: there are none */
+	double *left;        /* by goal: additions that may still be done for it: see search_spend */
 	int64_t *levels;     /* by goal: levels of the current grid that are offered to it */
 	int64_t *rests;      /* by goal: rest of the grid that it still needs, or -1 */
 };
 
+/* Takes WORK, in additions, from what may still be done for GOAL: what it would take if GOAL were alone. */
+void search_spend(const struct search *s, const struct budget_goal *goal, double work);
+/*
+ * True if more is tried for GOAL. Once its work is spent, a goal keeps the schedule that it has. A goal without one gets
+ * more work.
+ */
+bool search_goes_on(const struct search *s, const struct budget_goal *goal);
+/* True if more is tried for some goal that is not settled. */
+bool search_continues(const struct search *s);
 /* True if nothing else is tried for GOAL: its schedule is save-all, or is exact and exact goals are closed. */
 bool goal_is_settled(const struct search *s, const struct budget_goal *goal);
 /* True if TIME is less than that of GOAL's schedule by more than rounding, or GOAL has no schedule. */
@@ -87,6 +106,8 @@ int64_t goal_reach(const struct search *s, const struct budget_goal *goal);
  * is no judge. The walk may stop above the bytes that any goal wants. FULLY: C is always walked, to its end.
  */
 enum status candidate_measure(const struct search *s, struct candidate *c, bool fully);
+/* Takes what it costs to offer C to GOAL from GOAL's work: to make it, to walk it, and to judge it. */
+void goal_charge(const struct search *s, const struct budget_goal *goal, const struct candidate *c);
 /* True if C's judgement shows that C does not fit GOAL and cannot lower GOAL's least. False without a judgement. */
 bool candidate_is_large(const struct budget_goal *goal, const struct candidate *c);
 /* True if C, which is timed, is faster than GOAL's schedule and, as far as walked, may fit or lower GOAL's least. */

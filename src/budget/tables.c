@@ -43,7 +43,8 @@ static bool wants_tables(const struct search *s, const struct budget_goal *goal)
 {
 	const int64_t available = goal->bytes - s->costs->fixed;
 	const bool allowed = s->table_bytes <= smallest_tables(s) || s->table_bytes / 4 * 5 <= available;
-	return !goal->near && !goal_is_settled(s, goal) && available > 0 && allowed && needed_range(s, goal) >= s->exact;
+	return !goal->near && !goal_is_settled(s, goal) && search_goes_on(s, goal) && available > 0 && allowed &&
+	       needed_range(s, goal) >= s->exact;
 }
 
 /*
@@ -174,18 +175,25 @@ static bool blocks_make(const struct search *s, struct blocks *b, const struct p
 	return tables_make(&b->bounds, b, &b->probe, table_bound);
 }
 
+/* Sets SIZE to that of B's tables up to RANGE bytes, on a grid of one byte. */
+static void measure_tables(const struct blocks *b, int64_t range, struct table_size *size)
+{
+	*size = (struct table_size){0};
+	for (int64_t i = 0; b->bounds.inner && i < b->count; i++)
+		table_measure(&b->bounds.inner[i], range / b->probe.quantum, size);
+	table_measure(&b->bounds.outer, range / b->probe.quantum, size);
+	size->cells *= (double)b->probe.quantum;
+	size->work *= (double)b->probe.quantum;
+}
+
 /*
  * Returns the least quantum with which tables up to RANGE bytes, and SLACK levels more, take at most TABLE_BYTES and
  * the effort's sums, and RANGE at most LEVELS_MOST levels; 0 if none. Rounding adds up to two levels to a row's range.
  */
 static int64_t quantum_within(const struct blocks *b, int64_t range, int64_t table_bytes)
 {
-	struct table_size size = {0};
-	for (int64_t i = 0; b->bounds.inner && i < b->count; i++)
-		table_measure(&b->bounds.inner[i], range / b->probe.quantum, &size);
-	table_measure(&b->bounds.outer, range / b->probe.quantum, &size);
-	size.cells *= (double)b->probe.quantum; /* on a grid of one byte */
-	size.work *= (double)b->probe.quantum;
+	struct table_size size;
+	measure_tables(b, range, &size);
 	const double each = 3 + ROW;
 	const double cells = (double)table_bytes / sizeof(float) - (double)size.rows * each - (double)size.open * SLACK;
 	if (cells <= 0)
@@ -236,6 +244,8 @@ static enum status offer_rung(const struct search *s, struct budget_goal *goal, 
 	c->result = goal_is_faster(goal, c->time) ? TOO_LARGE : SLOWER;
 	if (!status && !large)
 		status = goal_offer(s, goal, c);
+	else
+		goal_charge(s, goal, c);
 	schedule_free(c->schedule);
 	c->schedule = NULL;
 	return status;
@@ -254,11 +264,11 @@ static enum status offer_ladder(const struct search *s, struct budget_goal *goal
 	for (;; below = greater(below - coarse, 0)) {
 		const bool reaches = grid->rest + (l->rungs[below].level - SLACK) * grid->quantum <= reach;
 		TRY(reaches ? offer_rung(s, goal, l, below) : STATUS_OK);
-		if (below == 0 || (reaches && l->rungs[below].result != TOO_LARGE))
+		if (below == 0 || !search_goes_on(s, goal) || (reaches && l->rungs[below].result != TOO_LARGE))
 			break;
 		above = below;
 	}
-	for (int64_t k = above - 1; k > below; k -= ceil_div(coarse, tries)) {
+	for (int64_t k = above - 1; k > below && search_goes_on(s, goal); k -= ceil_div(coarse, tries)) {
 		TRY(offer_rung(s, goal, l, k));
 		if (l->rungs[k].result != TOO_LARGE)
 			break;
@@ -297,6 +307,17 @@ static enum status offer_table(const struct search *s, const struct table *table
 	return status;
 }
 
+/* Takes the work of tables of QUANTUM, with as many levels as s->levels has for a goal, from that goal's. */
+static void charge_tables(const struct search *s, const struct blocks *b, int64_t quantum)
+{
+	for (size_t i = 0; i < s->count; i++) {
+		struct table_size size = {0};
+		if (s->levels[i] > 0)
+			measure_tables(b, s->levels[i] * quantum, &size);
+		search_spend(s, &s->goals[i], size.work / (double)quantum * SUM_WORK);
+	}
+}
+
 /* Solves tables of QUANTUM and REST with as many levels as s->levels needs, and offers them. */
 static enum status solve_and_offer(const struct search *s, struct blocks *b, int64_t quantum, int64_t rest)
 {
@@ -305,6 +326,7 @@ static enum status solve_and_offer(const struct search *s, struct blocks *b, int
 		grid.levels = greater(s->levels[i], grid.levels);
 	if (grid.levels == 0)
 		return STATUS_OK;
+	charge_tables(s, b, quantum);
 	const bool solved = tables_make(&b->solved, b, &grid, table_solve);
 	enum status status = solved ? offer_table(s, &b->solved.outer) : diag_memory(s->context.diags);
 	tables_free(&b->solved, b);

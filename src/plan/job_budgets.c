@@ -7,9 +7,14 @@
  */
 #include "plan/job_parts.h"
 
+#include <math.h>
+
 #include "base/checked.h"
 #include "base/pool.h"
 #include "budget/budget.h"
+
+/* Additions in the time in which the memory machine walks a step, as measured, and in which any run may be planned. */
+static const double STEP_WORK = 3000, LEAST_PLANNING = 2e8;
 
 /* What a search for a job's budgets needs. */
 struct job_search {
@@ -50,6 +55,12 @@ static double additions_of_run(const struct job *job)
 	return job->tile.additions * tiles / (job->tiles.workers * job->team);
 }
 
+/* True if the costs of SEARCH are not those of its job: an array is in most states. */
+static bool counts_shared_once(const struct job_search *search)
+{
+	return search->costs.fixed > search->job->costs.fixed;
+}
+
 /*
  * Returns the memory machine as a judge of JOB's schedules, for a search over COSTS. SLACK and SHARE (struct
  * budget_judge) lower the cost walk's bytes. SLACK is the largest state, whose buffer may be reused or never made.
@@ -87,6 +98,9 @@ static struct budget_judge make_judge(struct job *job, const struct step_costs *
 		share *= (double)dtype_size(store) / (double)dtype_size(dtype_compute(job->input.dtype));
 	judge.share = share * unshared;
 	judge.run = additions_of_run(job);
+	judge.step = STEP_WORK;
+	if (!job->options.unexecuted)
+		judge.most = fmax(judge.run / 10, LEAST_PLANNING);
 	return judge;
 }
 
@@ -127,10 +141,11 @@ static bool wants_second(const struct job_search *search, const struct budget_go
 static enum status search_again(const struct job_search *search, struct budget_goal *goals, size_t count)
 {
 	struct job *job = search->job;
-	const struct budget_judge judge = make_judge(job, &job->costs);
+	struct budget_judge judge = make_judge(job, &job->costs);
 	struct budget_goal *others = arena_array(job->context.arena, count, sizeof *others);
 	struct budget_goal **of = arena_array(job->context.arena, count, sizeof *of); /* by index in others */
 	size_t wanted = 0;
+	judge.most = search->judge.most;
 	TRY_ALLOC(others && of, job->context.diags);
 	for (size_t i = 0; i < count; i++)
 		if (wants_second(search, &goals[i])) {
@@ -153,7 +168,7 @@ static enum status search_goals(const struct job_search *search, struct budget_g
 	struct job *job = search->job;
 	const struct disk_offer offer = make_offer(job, &search->judge);
 	TRY(budget_search(&job->context, &search->costs, &search->judge, goals, count));
-	if (search->costs.fixed > job->costs.fixed)
+	if (counts_shared_once(search))
 		TRY(search_again(search, goals, count));
 	for (size_t i = 0; i < count && job->options.on_disk; i++)
 		TRY(budget_offer_disk(&job->context, &offer, &goals[i]));
@@ -212,20 +227,54 @@ static int64_t bytes_beside_slabs(const struct job *job)
 	return all + job->tiles.workers * worker;
 }
 
-/* Finds schedules for COUNT GOALS. Replaces their bytes, those of a whole job, by those of one worker. */
-static enum status find_schedules(struct job *job, struct budget_goal *goals, size_t count)
+/*
+ * Searches without a limit on the work for those of COUNT GOALS that have no schedule, nor a job of JOBS (NULL: none) that
+ * has one. Settles the least bytes of those that still have none.
+ */
+static enum status search_fully(struct job_search *search, struct budget_goal *goals, const struct job *jobs,
+                                size_t count)
 {
-	struct job_search search = {.job = job};
+	struct budget_goal *open = arena_array(search->job->context.arena, count, sizeof *open);
+	const bool limited = search->judge.most > 0;
+	size_t wanted = 0;
+	TRY_ALLOC(open, search->job->context.diags);
+	for (size_t i = 0; i < count; i++)
+		if (!goals[i].schedule && !(jobs && jobs[i].schedule))
+			open[wanted++] = goals[i];
+	if (!wanted)
+		return STATUS_OK;
+	search->judge.most = 0;
+	enum status status = limited ? search_goals(search, open, wanted) : STATUS_OK;
+	if (!status)
+		status = settle_least(search, open, wanted);
+	for (size_t i = 0, next = 0; i < count; i++)
+		if (!goals[i].schedule && !(jobs && jobs[i].schedule))
+			goals[i] = open[next++];
+	return status;
+}
+
+/*
+ * True if a policy by value that fits ends the search for JOB. A full search for schedules of steps takes longer than such
+ * policies. With a journal, such a policy is taken only if no schedule of steps fits.
+ */
+static bool settles_last(const struct job *job) { return !job->options.resumable || job->tiles.tiled; }
+
+/* Finds schedules for COUNT GOALS. Replaces their bytes, those of a whole job, by those of one worker. */
+static enum status find_schedules(struct job *job, struct job_search *search, struct budget_goal *goals, size_t count)
+{
 	const int64_t beside = bytes_beside_slabs(job);
-	TRY(compiled_share_costs(&job->context, &job->tile.compiled, &job->costs, &search.costs));
-	search.judge = make_judge(job, &search.costs);
+	*search = (struct job_search){.job = job};
+	TRY(compiled_share_costs(&job->context, &job->tile.compiled, &job->costs, &search->costs));
+	search->judge = make_judge(job, &search->costs);
+	if (counts_shared_once(search)) /* two searches share what planning may take */
+		search->judge.most /= 2;
 	for (size_t i = 0; i < count; i++) {
 		const int64_t slabs = goals[i].bytes - beside;
 		goals[i].bytes = job->costs.fixed + (slabs < 0 ? -1 : slabs / ARRAY_ALIGN * ARRAY_ALIGN / job->tiles.workers);
 	}
-	enum status status = search_goals(&search, goals, count);
-	if (!status)
-		status = settle_least(&search, goals, count);
+	enum status status = search_goals(search, goals, count);
+	if (!status && !settles_last(job))
+		status = search_fully(search, goals, NULL, count);
 	for (size_t i = 0; i < count && status; i++) {
 		schedule_free(goals[i].schedule);
 		goals[i].schedule = NULL;
@@ -245,6 +294,25 @@ static void take_goal(struct job *job, const struct budget_goal *goal)
 	const int64_t slabs = job->tiles.workers * (goal->least - job->costs.fixed);
 	job->least_bytes =
 		bytes_beside_slabs(job) + (job->tiles.workers <= ARRAY_ALIGN ? round_up(slabs, ARRAY_ALIGN) : slabs);
+}
+
+/*
+ * Searches fully for those of COUNT JOBS that have no schedule, whose GOALS have none either. A job that still has none
+ * gets the least bytes that work.
+ */
+static enum status settle_jobs(struct job_search *search, struct budget_goal *goals, struct job *jobs, size_t count)
+{
+	if (!settles_last(search->job))
+		return STATUS_OK;
+	const enum status status = search_fully(search, goals, jobs, count);
+	for (size_t i = 0; i < count; i++) {
+		if (jobs[i].schedule)
+			continue;
+		const int64_t least = jobs[i].least_bytes; /* by policies by value */
+		take_goal(&jobs[i], &goals[i]);
+		jobs[i].least_bytes = lesser(jobs[i].least_bytes, least);
+	}
+	return status;
 }
 
 /* Reports that nothing fits the budget, with what would. GOAL is that of JOB's search. Returns STATUS_LIMIT. */
@@ -274,13 +342,15 @@ enum status job_make_budget(struct job *job)
 {
 	const bool is_auto = job->options.policy->kind == POLICY_auto;
 	struct budget_goal goal = {.bytes = job->policy->number};
-	TRY(find_schedules(job, &goal, 1));
+	struct job_search search;
+	TRY(find_schedules(job, &search, &goal, 1));
 	take_goal(job, &goal);
 	/* Without --memory `auto` is save-all if the search chose that. */
 	if (is_auto && !job->options.memory && goal.schedule && goal.family.kind == POLICY_save_all)
 		job->policy = &policy_save_all;
 	else
 		TRY(job_offer_values(&job->context, job, additions_of_run(job), job, 1));
+	TRY(settle_jobs(&search, &goal, job, 1));
 	if (job->schedule)
 		return policy_by_value(&job->scheduled) ? STATUS_OK : job_finish(job);
 	return report_infeasible(job, &goal);
@@ -311,6 +381,7 @@ enum status job_make_budgets(const struct context *context, const struct chain *
 	struct job_options own = *options;
 	struct job *first = arena_alloc(context->arena, sizeof *first); /* what is compiled refers to it */
 	struct budget_goal *goals = arena_array(context->arena, count, sizeof *goals);
+	struct job_search search;
 	enum status status = STATUS_OK;
 	TRY_ALLOC(goals && first, context->diags);
 	own.policy = jobs[0].policy;
@@ -320,7 +391,7 @@ enum status job_make_budgets(const struct context *context, const struct chain *
 	TRY(job_set_costs(first));
 	for (size_t i = 0; i < count; i++)
 		goals[i].bytes = jobs[i].policy->number;
-	TRY(find_schedules(first, goals, count));
+	TRY(find_schedules(first, &search, goals, count));
 	for (size_t i = 0; i < count; i++) {
 		const struct policy *policy = jobs[i].policy;
 		jobs[i] = *first;
@@ -328,6 +399,8 @@ enum status job_make_budgets(const struct context *context, const struct chain *
 		take_goal(&jobs[i], &goals[i]);
 	}
 	status = job_offer_values(context, first, additions_of_run(first), jobs, count);
+	if (!status)
+		status = settle_jobs(&search, goals, jobs, count);
 	for (size_t i = 0; i < count && !status; i++)
 		if (jobs[i].schedule && !policy_by_value(&jobs[i].scheduled))
 			status = job_finish(&jobs[i]);
