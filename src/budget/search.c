@@ -74,7 +74,7 @@ void search_spend(const struct search *s, const struct budget_goal *goal, double
 
 bool search_goes_on(const struct search *s, const struct budget_goal *goal)
 {
-	enum { LATER = 3 }; /* a goal without a schedule gets so many times the work in addition */
+	enum { LATER = 1 }; /* a goal without a schedule gets so many times the work in addition */
 	return s->left[goal - s->goals] > (goal->schedule ? 0 : -LATER * s->effort.most);
 }
 
@@ -145,7 +145,7 @@ static enum status search_all(struct search *s)
  * Sets the effort, by costs in additions as they were measured:
  *   - the bounds of all tables: 160 * blocks^3;
  *   - to make, time, walk and judge a schedule: 400 for each step. Even without a judge, WALKED bounds all of these;
- *   - a sum of a table: SUM_WORK; a budget has up to three large tables;
+ *   - a sum of a table: 15; a budget has up to three large tables;
  *   - a cell of a table of equal steps: 750 for all tables of a budget;
  *   - a point of fronts that is compared: POINT_WORK.
  * Each part takes about a quarter of the allowed work, the tables all of it. But equal steps are to be exact: their tables

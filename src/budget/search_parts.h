@@ -28,7 +28,7 @@ enum {
 	TRIES = 150,  /* about the most schedules of a long ladder that each pass over it tries */
 	/* Additions in the time in which a sum of a table and a point of a front are compared, in which an action of a */
 	/* schedule is made and timed, and in which the cost walk takes it: */
-	SUM_WORK = 15,
+	SUM_WORK = 4,
 	POINT_WORK = 40,
 	ACTION_WORK = 100,
 	WALK_WORK = 500,
