@@ -367,6 +367,8 @@ double equal_plan_error(const struct equal_plan *p)
 	return (p->table.error + (has_steps(&p->chain.head) ? p->held.error : 0)) * p->chain.cost.forward;
 }
 
+double equal_plan_work(const struct equal_plan *p) { return p->table.work + p->held.work; }
+
 double equal_plan_time(const struct equal_plan *p)
 {
 	const struct part *tail = &p->chain.tail;

@@ -58,6 +58,8 @@ enum equal_result equal_plan_solve(struct equal_plan *plan, const struct equal_c
 void equal_plan_free(struct equal_plan *plan);
 /* Returns by how much PLAN's schedule may be slower than the least, and its time above the least; once solved. */
 double equal_plan_error(const struct equal_plan *plan);
+/* Returns the additions of numbers in the time that solving took, whatever the result, once PLAN is freed. */
+double equal_plan_work(const struct equal_plan *plan);
 /* Returns the forward time of the whole chain, once solved. */
 double equal_plan_time(const struct equal_plan *plan);
 /* Appends the actions of the best schedule, once solved. LIST fails if out of memory. */

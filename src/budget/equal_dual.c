@@ -166,6 +166,7 @@ static enum equal_result set_price(const struct equal_table *t, struct equal_pri
 	}
 	if (!p->least)
 		return EQUAL_NO_MEMORY;
+	p->set += count;
 	price_all(t, p);
 	return EQUAL_SOLVED;
 }
@@ -239,6 +240,14 @@ enum equal_result equal_dual_solve(struct equal_dual *d, const struct equal_tabl
 		result = set_price(t, &d->priced[d->count++], price, 0, most_cells / each);
 	}
 	return result;
+}
+
+size_t equal_dual_values(const struct equal_dual *d)
+{
+	size_t set = 0;
+	for (int i = 0; i < d->count; i++)
+		set += d->priced[i].set;
+	return set;
 }
 
 void equal_dual_free(struct equal_dual *d)

@@ -21,6 +21,7 @@ struct equal_priced {
 	int64_t depth; /* ranges that are advanced over fewer times have values */
 	struct equal_least *least;
 	size_t count;
+	size_t set; /* values, in all, at all prices that were tried */
 };
 
 struct equal_dual {
@@ -44,6 +45,8 @@ struct equal_node {
  */
 enum equal_result equal_dual_solve(struct equal_dual *dual, const struct equal_table *table, size_t most_cells);
 void equal_dual_free(struct equal_dual *dual);
+/* Returns how many values were set in all. */
+size_t equal_dual_values(const struct equal_dual *dual);
 /* Returns an estimate of the time of N steps of NODE: a lower bound, mostly a high one. */
 double equal_dual_estimate(const struct equal_dual *dual, struct equal_node node, int64_t n);
 /* Returns the k of a good split of N steps of NODE by its way, 0 if there is none. *TIME: its estimate. */

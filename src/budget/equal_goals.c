@@ -23,7 +23,7 @@ static const struct policy from_equal = {.kind = POLICY_budget};
 struct found {
 	enum equal_result result;
 	struct schedule *schedule;
-	double error;
+	double error, work;
 };
 
 /* Finds the best schedule within BYTES beyond costs->fixed. */
@@ -38,6 +38,7 @@ static enum status make_equal_schedule(const struct search *s, int64_t bytes, si
 		found->error = equal_plan_error(&plan);
 	}
 	equal_plan_free(&plan);
+	found->work = equal_plan_work(&plan);
 	return found->result == EQUAL_NO_MEMORY || (found->result == EQUAL_SOLVED && !found->schedule)
 	           ? diag_memory(s->context.diags)
 	           : STATUS_OK;
@@ -146,6 +147,7 @@ static enum status offer_equal_rung(const struct search *s, struct budget_goal *
 	struct candidate c = {.family = &from_equal};
 	struct found found;
 	TRY(make_equal_schedule(s, bytes, search_equal_cells(s, goal), &found));
+	search_spend(s, goal, found.work);
 	c.schedule = found.schedule;
 	*below = found.result == EQUAL_TOO_LARGE ? 1 : 0;
 	if (!c.schedule)
@@ -169,7 +171,7 @@ static enum status climb(const struct search *s, struct budget_goal *goal)
 {
 	const int64_t unit = rung_bytes(s), reach = lesser(goal_reach(s, goal), s->range);
 	int64_t low = 0, high = reach / unit + 1, below; /* rung HIGH does not fit, rung LOW does or is 0 */
-	for (int64_t rung = high - 1, tries = 0; rung > low && tries < CLIMBS; tries++) {
+	for (int64_t rung = high - 1, tries = 0; rung > low && tries < CLIMBS && search_goes_on(s, goal); tries++) {
 		TRY(offer_equal_rung(s, goal, rung * unit, &below));
 		*(below == 0 ? &low : &high) = rung;
 		rung = low > 0 ? low + (high - low) / 2 : ceil_div(below, unit) - 1;

@@ -50,8 +50,12 @@
 static const int32_t never = INT32_MAX / 4;
 
 enum {
-	WHOLE_ROWS = 32
-}; /* rows that try short parts have all lengths only if they take so many times less than they may */
+	WHOLE_ROWS = 32, /* rows that try short parts have all lengths only if they take so many times less than they may */
+	/* Additions in the time in which a cell is made, a split is tried, and a value at a price is set: */
+	CELL_WORK = 40,
+	SPLIT_WORK = 3,
+	VALUE_WORK = 60,
+};
 
 bool equal_costs(const struct step_cost *a, const struct step_cost *b)
 {
@@ -326,6 +330,7 @@ struct splitting {
 	struct hull left, right;
 	int64_t low, high; /* the k to look at */
 	int64_t saved;     /* 1 in (2) */
+	int64_t tried;     /* splits, in all */
 	int64_t middle;    /* where the bound was least for the N before */
 };
 
@@ -336,8 +341,9 @@ static double bound_of_split(struct splitting *s, int64_t n, int64_t k)
 }
 
 /* The hot loop. Returns the least time of the splits at FROM .. TO-1. */
-static int32_t least_between(const struct splitting *s, int64_t n, int64_t from, int64_t to)
+static int32_t least_between(struct splitting *s, int64_t n, int64_t from, int64_t to)
 {
+	s->tried += to - from;
 	const int32_t *left = s->left_times, *right = s->right_times + n;
 	const int32_t unit = s->unit, saved = (int32_t)s->saved * unit;
 	int32_t best = never + saved;
@@ -429,8 +435,11 @@ static int32_t time_by_splits(const struct filling *f, struct splitting *s, int6
 	       ticks_once(f->t, MIDDLE, f->way, s->high);
 }
 
-/* Fills the row of F. The cells and heights of its table begin with memory for two hulls. */
-static void fill_row(const struct filling *f)
+/*
+ * Fills the row of F, but stops once more than MOST splits are tried. Returns how many were. The cells and heights of its
+ * table begin with memory for two hulls.
+ */
+static int64_t fill_row(const struct filling *f, int64_t most_tried)
 {
 	const struct equal_table *t = f->t;
 	const struct equal_level *level = &t->levels[f->level];
@@ -455,12 +464,13 @@ static void fill_row(const struct filling *f)
 			hull_add(&s.left, x, s.left_times[x]);
 	}
 	const int64_t first = f->level == 0 && f->place == LAST && !t->all ? most : least + 1;
-	for (int64_t n = greater(first, level->from[f->place]); n <= most; n++) {
+	for (int64_t n = greater(first, level->from[f->place]); n <= most && s.tried <= most_tried; n++) {
 		const int32_t split = open ? time_by_splits(f, &s, n) : never;
 		times[n] = (int32_t)lesser(lesser(split, never), recorded ? recorded[n] : never);
 		if (growing && open)
 			hull_add(&s.left, n, times[n]);
 	}
+	return s.tried;
 }
 
 /* Returns a number of executions that is enough for the steps of T within BYTES: one step after another from few states. */
@@ -529,22 +539,28 @@ static bool make_levels(struct equal_table *t, int64_t bytes, size_t *times)
 	return true;
 }
 
-/* Allocates the cells of T, TIMES of them beside the hulls, and fills all rows. False if out of memory. */
-static bool fill_rows(struct equal_table *t, size_t times)
+/*
+ * Allocates the cells of T, TIMES of them beside the hulls, and fills all rows. TOO_LARGE: more than EACH_CELL splits are tried
+ * for each of MOST_CELLS numbers, as where l is a fraction of large numbers.
+ */
+static enum equal_result fill_rows(struct equal_table *t, size_t times, size_t most_cells)
 {
+	enum { EACH_CELL = 64 };
+	int64_t left = (int64_t)most_cells * EACH_CELL;
 	const size_t hulls = 2 * ((size_t)t->steps + 1);
 	t->cell_count = times + hulls;
 	t->cells = allocator_get(t->allocator, t->cell_count, sizeof *t->cells);
 	t->heights = allocator_get(t->allocator, hulls, sizeof *t->heights);
 	if (!t->cells || !t->heights)
-		return false;
+		return EQUAL_NO_MEMORY;
 	(void)place_times(t, t->cells + hulls);
-	for (size_t i = t->count; i-- > 0;)
+	for (size_t i = t->count; i-- > 0 && left >= 0;)
 		for (int place = 0; place < PLACES; place++)
 			for (int way = WAYS; way-- > 0;)
-				if (has_times(t, &t->levels[i], place, way))
-					fill_row(&(struct filling){t, (int64_t)i, place, way});
-	return true;
+				if (has_times(t, &t->levels[i], place, way) && left >= 0)
+					left -= fill_row(&(struct filling){t, (int64_t)i, place, way}, left);
+	t->work += (double)times * CELL_WORK + ((double)most_cells * EACH_CELL - (double)left) * SPLIT_WORK;
+	return left >= 0 ? EQUAL_SOLVED : EQUAL_TOO_LARGE;
 }
 
 static void free_cells(struct equal_table *t)
@@ -560,6 +576,7 @@ static void free_cells(struct equal_table *t)
 static void drop_dual(struct equal_table *t)
 {
 	if (t->dual) {
+		t->work += (double)equal_dual_values(t->dual) * VALUE_WORK;
 		equal_dual_free(t->dual);
 		allocator_put(t->allocator, t->dual, sizeof *t->dual);
 	}
@@ -579,9 +596,10 @@ static bool search_windows(struct equal_table *t, double time, size_t most_cells
 	const size_t times = place_times(t, NULL);
 	if (t->windows && times > most_cells / 4)
 		return false;
-	if (!t->windows || !fill_rows(t, times))
+	const enum equal_result filled = t->windows ? fill_rows(t, times, most_cells / 4) : EQUAL_NO_MEMORY;
+	if (filled == EQUAL_NO_MEMORY)
 		*result = EQUAL_NO_MEMORY;
-	return *result != EQUAL_NO_MEMORY;
+	return filled == EQUAL_SOLVED;
 }
 
 /* Looks for the best schedule of T: its prices have one that takes more than their bound. */
@@ -634,6 +652,15 @@ static void reset_rows(struct equal_table *t)
 	(void)place_times(t, NULL);
 }
 
+/* Gives T, whose rows took too long, the schedule of its prices, if they serve it. The error is the distance from their bound. */
+static enum equal_result settle_for_prices(struct equal_table *t, size_t most_cells)
+{
+	if (t->all)
+		return EQUAL_TOO_LARGE;
+	reset_rows(t);
+	return solve_by_prices(t, most_cells);
+}
+
 /* True if prices serve T: they know all its steps alone. Sets *RESULT to what they find. */
 static bool solved_by_prices(struct equal_table *t, size_t most_cells, bool whole, enum equal_result *result)
 {
@@ -667,7 +694,8 @@ enum equal_result equal_table_solve(struct equal_table *t, int64_t bytes, size_t
 	}
 	if (times > most_cells || !fits)
 		return EQUAL_TOO_LARGE;
-	return fill_rows(t, times) ? EQUAL_SOLVED : EQUAL_NO_MEMORY;
+	result = fill_rows(t, times, most_cells);
+	return result == EQUAL_TOO_LARGE ? settle_for_prices(t, most_cells) : result;
 }
 
 double equal_table_time(const struct equal_table *t, enum equal_place place, int64_t n)

@@ -50,6 +50,7 @@ struct equal_table {
 		error; /* the schedule may take so much more than the least, and its time is so much above the least at most */
 	int32_t unit;  /* ticks of a forward execution: the table's times are in ticks */
 	int32_t last;  /* ticks of recording a step while nobody reads the state after it */
+	double work;   /* additions that solving took; those of prices once they are dropped */
 	double record; /* l: a step's time if nobody reads the state after it */
 	bool windows;  /* the rows have the ranges of the best schedules alone */
 	bool trimmed;  /* splits were left out, so that the table is small: then the error is unknown, and infinite */

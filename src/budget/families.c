@@ -154,6 +154,15 @@ static enum status offer_every(const struct search *s, const struct sizes *sizes
 	return offer_every_below(s, sizes, goal, fits + s->effort.tries / 2);
 }
 
+enum status search_quickly(const struct search *s)
+{
+	int64_t fits;
+	for (size_t i = 0; i < s->count; i++)
+		if (!s->goals[i].schedule)
+			TRY(offer_largest(s, &s->goals[i], POLICY_revolve, 0, &fits));
+	return STATUS_OK;
+}
+
 enum status search_families(const struct search *s)
 {
 	struct sizes sizes;

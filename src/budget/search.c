@@ -132,6 +132,9 @@ static enum status search_all(struct search *s)
 	if (solved)
 		return STATUS_OK;
 	s->closed = s->equal != NULL;
+	/* The work may be spent before tables have more than the schedule of least peak, which may be very slow. */
+	if (s->sums && isfinite(s->effort.most) && steps > FRONTS_STEPS_MOST)
+		TRY(search_quickly(s));
 	const bool tables = steps <= MANY || (s->sums && !equal_steps_apply(s->costs));
 	TRY(tables && !search_needs_no_tables(s) ? search_tables(s) : STATUS_OK);
 	s->closed &= !families_are_certain(s);
@@ -159,7 +162,7 @@ static void set_effort(struct search *s)
 	static const double least = 1e8, least_sums = 8e6, least_equal = 1e9, unlimited = 1e12, walked = 2.4e10;
 	const double steps = (double)s->costs->steps, work = s->judge ? fmax(s->judge->run / 10, least) : unlimited;
 	const double blocks = fmin(cbrt(work / 160), BLOCKS), walks = fmin(work, walked) / 4 / (400 * steps);
-	const double tries = fmin(walks, TRIES);
+	const double tries = fmin(walks, TRIES), most = s->judge && s->judge->most > 0 ? s->judge->most : INFINITY;
 	s->effort = (struct effort){.blocks = (int64_t)blocks,
 	                            .parts = blocks < BLOCKS ? (int64_t)pow(blocks, 1.5) : MANY,
 	                            .tries = (int64_t)fmax(tries, 2),
@@ -167,7 +170,7 @@ static void set_effort(struct search *s)
 	                            .cells = (size_t)(fmax(work, least_equal) / 750),
 	                            .points = (int64_t)fmin(work / (4 * POINT_WORK), FRONTS_COMPARED_MOST),
 	                            .thin = fmax(450 / walks, 1),
-	                            .most = s->judge && s->judge->most > 0 ? s->judge->most : INFINITY};
+	                            .most = equal_steps_apply(s->costs) ? fmax(most, least_equal) : most};
 }
 
 /* Allocates the arrays of S, and fills its sums for at most GROUPED steps, or GROUPED_EQUAL equal ones. False if out of memory. */

@@ -141,6 +141,8 @@ struct fronts_limits search_fronts_limits(const struct search *s, const struct b
 struct bound_limits search_bound_limits(const struct search *s, const struct budget_goal *goal);
 /* Returns the largest number that divides both A and B; the other one if one is 0. */
 int64_t common_divisor(int64_t a, int64_t b);
+/* Offers each goal without a schedule the largest revolve:S that fits: few schedules, and none of them very slow. */
+enum status search_quickly(const struct search *s);
 /* Offers schedules of other policies (families.c), of chains of at most GROUPED steps. */
 enum status search_families(const struct search *s);
 /* True if the judge sees every policy of another family that is faster: the walk may take far more than the judge. */
