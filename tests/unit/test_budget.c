@@ -775,7 +775,7 @@ START_TEST(judged_equal_steps_need_no_other_tables)
 		struct step_run run = {.cost = {.forward = 1, .record = 1, .backward = 1, .state = 80, .residual = 80},
 		                       .count = counts[i]};
 		struct step_costs costs = {.runs = &run, .run_count = 1, .steps = counts[i], .output = 80};
-		const struct budget_judge judge = {judge_by_walk, &costs, 1, 0, 1e12};
+		const struct budget_judge judge = {.judge = judge_by_walk, .context = &costs, .share = 1, .run = 1e12};
 		struct budget_goal goal = {.bytes = 1760};
 		ck_assert_uint_le(bytes_to_search(&costs, &judge, &goal), 1 << 20);
 		ck_assert(goal.exact);
@@ -798,7 +798,8 @@ START_TEST(judged_losses_need_no_other_tables)
 		const struct step_cost loss = {.forward = 1, .record = 1, .backward = 1, .state = 800, .residual = 801};
 		struct step_run runs[] = {{step, 300}, {loss, 1}};
 		struct step_costs costs = {.runs = runs, .run_count = 2, .steps = 301, .output = 8};
-		const struct budget_judge judge = {judge_by_walk, &costs, 0.9, 800, 1e12};
+		const struct budget_judge judge = {
+			.judge = judge_by_walk, .context = &costs, .share = 0.9, .slack = 800, .run = 1e12};
 		struct budget_goal goal = {.bytes = bytes};
 		const struct plan best = plan_within(&costs, bytes);
 		if (best.status)
@@ -829,13 +830,98 @@ START_TEST(judged_unequal_steps)
 			                             .count = 1};
 		const int64_t bytes = plan_within(&costs, 1).least + draw(&seed, steps * 12000);
 		const struct plan best = plan_within(&costs, bytes);
-		const struct budget_judge judge = {judge_by_walk, &costs, 0.9, 800, i % 4 < 2 ? 0 : 1e12};
+		const struct budget_judge judge = {
+			.judge = judge_by_walk, .context = &costs, .share = 0.9, .slack = 800, .run = i % 4 < 2 ? 0 : 1e12};
 		struct budget_goal goal = {.bytes = bytes};
 		(void)bytes_to_search(&costs, &judge, &goal);
 		ck_assert_int_le(goal.peak, bytes);
 		ck_assert_msg(goal.counters.gap_percent < 2, "%g %%", goal.counters.gap_percent);
 		const double forward = goal.counters.forward_cost + goal.counters.recomputed_cost;
 		ck_assert(forward / (1 + goal.counters.gap_percent / 100) <= best.time - goal.counters.backward_cost + 1e-9);
+	}
+}
+END_TEST
+
+/* A judge that counts the steps that it walks: a fourth of those that are advanced over, as the search takes them. */
+struct counting_judge {
+	struct step_costs costs;
+	double steps;
+};
+
+static enum status judge_and_count(void *context, const struct policy *family, struct schedule *schedule, int64_t most,
+                                   struct judgement *judgement)
+{
+	struct counting_judge *judge = context;
+	struct action action;
+	schedule_rewind(schedule);
+	while (schedule_next(schedule, &action))
+		if (action_is_on_steps(action.kind))
+			judge->steps += (double)(action.end - action.begin) / (action.kind == ACT_FORWARD ? 4 : 1);
+	schedule_rewind(schedule);
+	return judge_by_walk(&judge->costs, family, schedule, most, judgement);
+}
+
+static void search_limited(struct counting_judge *counting, double most, struct budget_goal *goals, size_t count)
+{
+	struct arena arena;
+	struct diags diags;
+	const struct budget_judge judge = {.judge = judge_and_count,
+	                                   .context = counting,
+	                                   .share = 0.5,
+	                                   .slack = 800,
+	                                   .run = 1e6,
+	                                   .step = 3000,
+	                                   .most = most};
+	arena_init(&arena, &allocator_system);
+	diags_init(&diags, &arena);
+	counting->steps = 0;
+	const struct context context = {&allocator_system, &arena, &diags};
+	ck_assert_int_eq(budget_search(&context, &counting->costs, &judge, goals, count), STATUS_OK);
+	arena_free(&arena);
+}
+
+/*
+ * A limit ends the search: the judge walks no more steps than it allows, beside one schedule more in each stage. A goal then
+ * has the schedule that it has alone, and its gap is true.
+ */
+START_TEST(limited_searches)
+{
+	enum { STEPS = 300, GOALS = 3 };
+	uint64_t seed = 47;
+	static struct step_run store[STEPS];
+	struct counting_judge counting = {{.runs = store, .run_count = STEPS, .steps = STEPS, .output = 400}, 0};
+	for (int i = 0; i < STEPS; i++) {
+		const double forward = (double)(1 + draw(&seed, 9));
+		store[i] = (struct step_run){.cost = {.forward = forward,
+		                                      .record = forward,
+		                                      .backward = 1,
+		                                      .state = 400 + draw(&seed, 600),
+		                                      .residual = draw(&seed, 2000)},
+		                             .count = 1};
+	}
+	static const int64_t bytes[GOALS] = {20000, 60000, 200000};
+	struct plan bests[GOALS];
+	for (int i = 0; i < GOALS; i++)
+		bests[i] = plan_within(&counting.costs, bytes[i]);
+	for (double most = 2e7; most < 1e10; most *= 10) {
+		struct budget_goal together[GOALS] = {{.bytes = bytes[0]}, {.bytes = bytes[1]}, {.bytes = bytes[2]}};
+		search_limited(&counting, most, together, GOALS);
+		for (int i = 0; i < GOALS; i++) {
+			struct budget_goal alone = {.bytes = bytes[i]};
+			search_limited(&counting, most, &alone, 1);
+			ck_assert_ptr_nonnull(alone.schedule);
+			ck_assert_msg(counting.steps * 3000 <= most + 8 * 4 * STEPS * 3000, "%g of %g", counting.steps * 3000,
+			              most);
+			ck_assert(fabs(alone.time - together[i].time) < 1e-9 && alone.peak == together[i].peak);
+			const struct plan best = bests[i];
+			const double forward = alone.counters.forward_cost + alone.counters.recomputed_cost;
+			ck_assert(forward / (1 + alone.counters.gap_percent / 100) <=
+			          best.time - alone.counters.backward_cost + 1e-9);
+			if (most > 1e9)
+				ck_assert_double_le(alone.time, 1.05 * best.time);
+			schedule_free(alone.schedule);
+			schedule_free(together[i].schedule);
+		}
 	}
 }
 END_TEST
@@ -883,6 +969,7 @@ int main(void)
 	tcase_add_test(tcase, judged_equal_steps_need_no_other_tables);
 	tcase_add_test(tcase, judged_losses_need_no_other_tables);
 	tcase_add_test(tcase, judged_unequal_steps);
+	tcase_add_test(tcase, limited_searches);
 	tcase_add_test(tcase, empty_costs);
 	return suite_run(suite);
 }
