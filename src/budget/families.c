@@ -157,9 +157,13 @@ static enum status offer_every(const struct search *s, const struct sizes *sizes
 enum status search_quickly(const struct search *s)
 {
 	int64_t fits;
-	for (size_t i = 0; i < s->count; i++)
-		if (!s->goals[i].schedule)
-			TRY(offer_largest(s, &s->goals[i], POLICY_revolve, 0, &fits));
+	for (size_t i = 0; i < s->count; i++) {
+		struct budget_goal *goal = &s->goals[i];
+		if (!goal->schedule)
+			TRY(search_within_bound(s, goal));
+		if (!goal->schedule)
+			TRY(offer_largest(s, goal, POLICY_revolve, 0, &fits));
+	}
 	return STATUS_OK;
 }
 

@@ -230,10 +230,26 @@ static double mean_saved(const struct step_costs *costs)
 	return forward > 0 ? 1 - record / forward : 0;
 }
 
+static struct choices begin_choices(const struct search *s)
+{
+	return (struct choices){
+		.costs = s->costs, .large = largest_cost(s->costs), .saved = mean_saved(s->costs), .arena = s->context.arena};
+}
+
+enum status search_within_bound(const struct search *s, struct budget_goal *goal)
+{
+	struct choices choices = begin_choices(s);
+	bool fits;
+	choices.most = goal->bytes;
+	list_choices(&choices);
+	TRY_ALLOC(!choices.arena->failed, s->context.diags);
+	const size_t front = keep_front(choices.rows, choices.count);
+	return front ? offer_choice(s, goal, &choices.rows[front - 1], &fits) : STATUS_OK;
+}
+
 enum status search_long(const struct search *s)
 {
-	struct choices choices = {
-		.costs = s->costs, .large = largest_cost(s->costs), .saved = mean_saved(s->costs), .arena = s->context.arena};
+	struct choices choices = begin_choices(s);
 	const struct choice smallest = choice_of(&choices, 1, 1);
 	for (size_t i = 0; i < s->count; i++)
 		if (!goal_is_settled(s, &s->goals[i]))

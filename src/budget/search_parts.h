@@ -141,7 +141,12 @@ struct fronts_limits search_fronts_limits(const struct search *s, const struct b
 struct bound_limits search_bound_limits(const struct search *s, const struct budget_goal *goal);
 /* Returns the largest number that divides both A and B; the other one if one is 0. */
 int64_t common_divisor(int64_t a, int64_t b);
-/* Offers each goal without a schedule the largest revolve:S that fits: few schedules, and none of them very slow. */
+/* Offers GOAL the fastest binomial checkpointing of parts whose bound is within its bytes: one schedule, if there is one. */
+enum status search_within_bound(const struct search *s, struct budget_goal *goal);
+/*
+ * Offers each goal without a schedule few schedules, none of them very slow: one that certainly fits (search_within_bound),
+ * and if there is none, the largest revolve:S that fits.
+ */
 enum status search_quickly(const struct search *s);
 /* Offers schedules of other policies (families.c), of chains of at most GROUPED steps. */
 enum status search_families(const struct search *s);
