@@ -541,12 +541,14 @@ static bool make_levels(struct equal_table *t, int64_t bytes, size_t *times)
 
 /*
  * Allocates the cells of T, TIMES of them beside the hulls, and fills all rows. TOO_LARGE: more than EACH_CELL splits are tried
- * for each of MOST_CELLS numbers, as where l is a fraction of large numbers.
+ * for each of MOST_CELLS numbers. That happens where l is a fraction of large numbers. With MANY_CELLS no run waits, or a
+ * long one: then the table is exact, however long it takes.
  */
 static enum equal_result fill_rows(struct equal_table *t, size_t times, size_t most_cells)
 {
-	enum { EACH_CELL = 64 };
-	int64_t left = (int64_t)most_cells * EACH_CELL;
+	enum { EACH_CELL = 64, MANY_CELLS = 1 << 24 };
+	const int64_t most = most_cells < MANY_CELLS ? (int64_t)most_cells * EACH_CELL : INT64_MAX / 2;
+	int64_t left = most;
 	const size_t hulls = 2 * ((size_t)t->steps + 1);
 	t->cell_count = times + hulls;
 	t->cells = allocator_get(t->allocator, t->cell_count, sizeof *t->cells);
@@ -559,7 +561,7 @@ static enum equal_result fill_rows(struct equal_table *t, size_t times, size_t m
 			for (int way = WAYS; way-- > 0;)
 				if (has_times(t, &t->levels[i], place, way) && left >= 0)
 					left -= fill_row(&(struct filling){t, (int64_t)i, place, way}, left);
-	t->work += (double)times * CELL_WORK + ((double)most_cells * EACH_CELL - (double)left) * SPLIT_WORK;
+	t->work += (double)times * CELL_WORK + (double)(most - left) * SPLIT_WORK;
 	return left >= 0 ? EQUAL_SOLVED : EQUAL_TOO_LARGE;
 }
 
@@ -652,15 +654,6 @@ static void reset_rows(struct equal_table *t)
 	(void)place_times(t, NULL);
 }
 
-/* Gives T, whose rows took too long, the schedule of its prices, if they serve it. The error is the distance from their bound. */
-static enum equal_result settle_for_prices(struct equal_table *t, size_t most_cells)
-{
-	if (t->all)
-		return EQUAL_TOO_LARGE;
-	reset_rows(t);
-	return solve_by_prices(t, most_cells);
-}
-
 /* True if prices serve T: they know all its steps alone. Sets *RESULT to what they find. */
 static bool solved_by_prices(struct equal_table *t, size_t most_cells, bool whole, enum equal_result *result)
 {
@@ -694,8 +687,7 @@ enum equal_result equal_table_solve(struct equal_table *t, int64_t bytes, size_t
 	}
 	if (times > most_cells || !fits)
 		return EQUAL_TOO_LARGE;
-	result = fill_rows(t, times, most_cells);
-	return result == EQUAL_TOO_LARGE ? settle_for_prices(t, most_cells) : result;
+	return fill_rows(t, times, most_cells);
 }
 
 double equal_table_time(const struct equal_table *t, enum equal_place place, int64_t n)
