@@ -100,12 +100,14 @@ static bool is_streamed(const struct compiler *c, const struct instr *instr)
 	return streamed;
 }
 
-/* Returns the arrays of INSTR that are streamed. */
+/* Returns the arrays of INSTR that are streamed. A param with rows is not marked so, but the result of its cast is. */
 static uint8_t streamed_arrays(const struct compiler *c, const struct instr *instr)
 {
 	const struct value *values = c->body->values;
-	const uint32_t y = instr->kind == INSTR_VJP ? instr->g : instr->out;
-	const bool v = is_streamed(c, instr), a = instr->a != NO_VALUE && values[instr->a].streamed;
+	const bool back = instr->kind == INSTR_VJP;
+	const uint32_t y = back ? instr->g : instr->out;
+	const bool cast = (back || instr->kind == INSTR_OP) && instr->op == OP_cast && y != NO_VALUE && values[y].streamed;
+	const bool v = cast || is_streamed(c, instr), a = instr->a != NO_VALUE && values[instr->a].streamed;
 	const bool rows = y == NO_VALUE ? v && !body_folds(c->body, instr) : values[y].streamed;
 	return (uint8_t)((v ? STREAMED_V : 0) | (a || instr->a_streamed ? STREAMED_A : 0) | (rows ? STREAMED_Y : 0));
 }
