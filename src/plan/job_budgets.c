@@ -14,7 +14,7 @@
 #include "budget/budget.h"
 
 /* Additions in the time in which the memory machine walks a step, as measured, and in which any run may be planned. */
-static const double STEP_WORK = 3000, LEAST_PLANNING = 4e8;
+static const double STEP_WORK = 3000, LEAST_PLANNING = 3e9;
 
 /* What a search for a job's budgets needs. */
 struct job_search {
