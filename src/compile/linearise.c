@@ -377,15 +377,24 @@ static void list_readers(struct lineariser *l)
 	}
 }
 
+bool lineariser_begin(struct lineariser *l)
+{
+	if (!begin_bodies(l))
+		return false;
+	mark_reached(l);
+	add_keeps(l);
+	return !l->arena->failed && !l->scratch.failed;
+}
+
 enum status linearise(const struct context *context, struct linear *linear, const struct step *step,
                       const struct policy *policy)
 {
-	static void (*const parts[])(struct lineariser *) = {
-		mark_reached, add_keeps, regions_plan, backward_make, make_recording_bodies, list_readers, keep_bodies};
+	static void (*const parts[])(struct lineariser *) = {regions_plan, backward_make, make_recording_bodies,
+	                                                     list_readers, keep_bodies};
 	struct lineariser l = {.arena = context->arena, .out = linear, .step = step, .policy = policy};
 	*linear = (struct linear){.step = step};
 	arena_init(&l.scratch, context->arena->allocator);
-	bool good = begin_bodies(&l);
+	bool good = lineariser_begin(&l);
 	for (size_t i = 0; i < sizeof parts / sizeof *parts && good; i++) {
 		parts[i](&l);
 		good = !l.arena->failed && !l.scratch.failed;

@@ -2,6 +2,7 @@
  * Private to linearisation:
  *
  *     linearise.c   the order of the parts; recording bodies; origins and readers of residuals
+ *     survey.c      what policies keep and recompute, without bodies
  *     regions.c     which values each checkpoint region keeps, and which it recomputes
  *     backward.c    the list of residuals, and the backward body
  */
@@ -67,6 +68,12 @@ static inline bool add_to_set(struct lineariser *l, uint32_t value)
 	l->values[value].stamp = l->epoch;
 	return added;
 }
+
+/*
+ * linearise.c: does what no policy changes. Makes the bodies, finds the values that cotangents reach, and lets
+ * instructions keep values. The caller has set arena, scratch, out and step. False if out of memory.
+ */
+bool lineariser_begin(struct lineariser *l);
 
 /* regions.c */
 

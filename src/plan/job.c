@@ -25,30 +25,36 @@ static enum status count_additions(struct job *job, struct tile_plan *tile)
 	return status;
 }
 
-static enum status make_tile(struct job *job, struct tile_plan *tile, int64_t rows)
+/* Lowers TILE, of ROWS rows, for the policies by which tiles are compiled: those by value, or those of steps. */
+static enum status lower_rows(struct job *job, struct tile_plan *tile, int64_t rows)
 {
 	struct type input = job->input;
-	const struct policy *policy = job_tile_policy(job);
-	const bool by_value = policy_by_value(policy), whole = tiles_are_whole(&job->tiles, &job->whole);
+	const bool by_value = policy_by_value(job_tile_policy(job)), whole = tiles_are_whole(&job->tiles, &job->whole);
 	const enum lower_what what = by_value ? LOWER_UNROLLED : LOWER_STEPS;
 	if (job->tiles.flat) {
 		input.shape.ndim = 1;
 		input.shape.dim[0] = job->tiles.rows;
 	}
 	tile->rows = rows;
-	if (whole && !by_value)
-		tile->lowered = job->whole;
-	else
-		TRY(whole ? lower(&job->context, &tile->lowered, job->chain, &job->whole.portion, &input, what)
-		          : lower_tile(&job->context, &tile->lowered, &job->whole, &input, what, rows));
+	if (!whole)
+		return lower_tile(&job->context, &tile->lowered, &job->whole, &input, what, rows);
+	if (by_value)
+		return lower(&job->context, &tile->lowered, job->chain, &job->whole.portion, &input, what);
+	tile->lowered = job->whole;
+	return STATUS_OK;
+}
+
+static enum status compile_rows(struct job *job, struct tile_plan *tile)
+{
+	const struct policy *policy = job_tile_policy(job);
 	const bool unexecuted = job->options.unexecuted || job->passes; /* passes have programs of their own */
 	TRY(compiled_make(&job->context, &tile->compiled, &tile->lowered, policy, job->sums.written,
 	                  unexecuted && !job->options.costs)); /* costs may be measured */
-	if (policy->kind == POLICY_budget || (job->options.unexecuted && !by_value))
+	if (policy->kind == POLICY_budget || (job->options.unexecuted && !policy_by_value(policy)))
 		TRY(count_additions(job, tile)); /* a budget may come from an unexecuted job of another policy */
 	if (!job->options.costs)
 		return STATUS_OK;
-	return job->options.costs(job->options.costs_context, &tile->compiled, rows, job->context.diags);
+	return job->options.costs(job->options.costs_context, &tile->compiled, tile->rows, job->context.diags);
 }
 
 /* Bytes of the states that one tile leaves; 0 if tiles do not fold. All tiles' total has as many. */
@@ -286,11 +292,19 @@ static enum status resolve_auto(struct job *job)
 	return STATUS_OK;
 }
 
-static enum status make_tiles(struct job *job)
+static enum status lower_tiles(struct job *job)
 {
 	const struct tiles *tiles = &job->tiles;
-	TRY(make_tile(job, &job->tile, tiles->tiled ? tiles->window : 0));
-	TRY(tiles->rest ? make_tile(job, &job->rest, tiles->rest) : STATUS_OK);
+	TRY(lower_rows(job, &job->tile, tiles->tiled ? tiles->window : 0));
+	return tiles->rest ? lower_rows(job, &job->rest, tiles->rest) : STATUS_OK;
+}
+
+/* Compiles the tiles, which are lowered. */
+static enum status compile_tiles(struct job *job)
+{
+	const struct tiles *tiles = &job->tiles;
+	TRY(compile_rows(job, &job->tile));
+	TRY(tiles->rest ? compile_rows(job, &job->rest) : STATUS_OK);
 	const struct compiled_chain *compiled = &job->tile.compiled;
 	const int64_t member = job->passes ? 0 : greater(compiled->member, job->rest.compiled.member);
 	job->member_bytes = tiles->workers > 1 ? 0 : member;
@@ -307,7 +321,8 @@ enum status job_prepare(const struct context *context, struct job *job, const st
 	TRY(lower(context, &job->whole, chain, &portion, input, LOWER_STEPS));
 	TRY(resolve_auto(job));
 	TRY(cut_array(job));
-	return make_tiles(job);
+	TRY(lower_tiles(job));
+	return compile_tiles(job);
 }
 
 static enum status plan(struct job *job)
@@ -348,8 +363,9 @@ enum status job_make(const struct context *context, struct job *job, const struc
 	return status;
 }
 
-enum status job_make_from(const struct context *context, struct job *job, const struct job *base,
-                          const struct job_options *options)
+/* Sets JOB to what it has of BASE, with OPTIONS. */
+static enum status begin_from(const struct context *context, struct job *job, const struct job *base,
+                              const struct job_options *options)
 {
 	*job = (struct job){.context = *context,
 	                    .options = *options,
@@ -364,14 +380,34 @@ enum status job_make_from(const struct context *context, struct job *job, const 
 	                    .rest = base->rest,
 	                    .sums = base->sums,
 	                    .passes = base->passes};
-	enum status status = resolve_auto(job);
-	if (!status && (policy_by_value(job->policy) || policy_by_value(base->policy)) && job->policy != base->policy)
-		status = make_tiles(job);
+	return resolve_auto(job);
+}
+
+enum status job_make_from(const struct context *context, struct job *job, const struct job *base,
+                          const struct job_options *options)
+{
+	enum status status = begin_from(context, job, base, options);
+	const bool by_value = !status && policy_by_value(job->policy);
+	if (!status && by_value != policy_by_value(base->policy))
+		status = lower_tiles(job);
+	if (!status && (by_value || policy_by_value(base->policy)) && job->policy != base->policy)
+		status = compile_tiles(job);
 	if (!status)
 		status = plan(job);
 	if (status)
 		job_free(job);
 	return status;
+}
+
+enum status job_lower_region(const struct context *context, struct job *region, const struct job *base)
+{
+	static const struct policy nothing = {.kind = POLICY_nothing};
+	struct job_options options = base->options;
+	options.policy = &nothing;
+	options.unexecuted = true;
+	options.costs = NULL;
+	TRY(begin_from(context, region, base, &options));
+	return lower_tiles(region);
 }
 
 bool job_saves_nothing(const struct job *job, bool opened)
@@ -386,7 +422,9 @@ bool job_saves_nothing(const struct job *job, bool opened)
 	other.options.portion.opened = opened;
 	other.options.unexecuted = true;
 	enum status status =
-		opened ? job_prepare(&other.context, &other, job->chain, &job->input, &other.options) : make_tiles(&other);
+		opened ? job_prepare(&other.context, &other, job->chain, &job->input, &other.options) : lower_tiles(&other);
+	if (!status && !opened)
+		status = compile_tiles(&other);
 	if (!status)
 		status = plan(&other);
 	job_free(&other);

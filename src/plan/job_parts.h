@@ -39,9 +39,14 @@ enum status job_predict_tile(struct job *job, struct tile_plan *tile, int64_t mo
 /* Makes the schedule for the budget of job->policy, and finishes JOB. STATUS_LIMIT if infeasible. */
 enum status job_make_budget(struct job *job);
 /*
+ * Sets REGION to a job by value on the chain and tiles of BASE, lowered but not compiled. It serves as the base of
+ * job_make_from for policies by value, and needs no freeing. BASE must outlive it. STATUS_LIMIT if out of memory.
+ */
+enum status job_lower_region(const struct context *context, struct job *region, const struct job *base);
+/*
  * Offers policies by value to COUNT JOBS, budgets with their searches' schedules and counters, or without a schedule. A
  * job that one serves better becomes a finished job under it, with the budget as its policy. A job without a schedule
- * may get fewer least_bytes. BASE is one of JOBS, or the job that they were made from. RUN is the cost of the run, in
+ * may get fewer least_bytes. The gaps then count these policies, too. BASE is one of JOBS, or the job that they were made from. RUN is the cost of the run, in
  * additions (struct budget_judge). Fails with STATUS_LIMIT if out of memory, or with the status of options->costs.
  */
 enum status job_offer_values(const struct context *context, const struct job *base, double run, struct job *jobs,
