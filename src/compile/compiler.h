@@ -65,9 +65,8 @@ struct instr_plan {
 struct value_plan {
 	int32_t made_in;   /* the launch that makes it; NO_LAUNCH for ins and params */
 	int32_t last_read; /* the last launch that reads it, or the END of a loop that reads it from before; or NO_LAUNCH */
-	uint32_t reads : 29;  /* how often live instructions, carries and outs read it */
+	uint32_t reads : 30;  /* how often live instructions, carries and outs read it */
 	bool array : 1;       /* it needs an array: no group makes it, or it leaves its group */
-	bool over : 1;        /* another value has it as PLACE */
 	bool array_final : 1; /* it is the final of a loop over whole arrays */
 	uint32_t entry;       /* index of its entry in the frame, or NO_VALUE */
 	uint32_t same_as;     /* a block loop's final, or a result made in place: the inner in whose register it lies */
@@ -75,7 +74,10 @@ struct value_plan {
 		uint32_t reg;   /* before place_arrays: index of its register in the draft, plus draft.first */
 		uint32_t place; /* after: another value of the same joined launches, over which it is written; or NO_VALUE */
 	};
-	uint32_t fill;     /* index of the kernel op that broadcasts it, plus draft.first */
+	union {
+		uint32_t fill; /* before place_arrays: index of the kernel op that broadcasts it, plus draft.first */
+		uint32_t over; /* after: the value that has it as PLACE, or NO_VALUE */
+	};
 	uint32_t moved_by; /* 1 + the last LOOP launch that moves its pointer, or 0 */
 	uint32_t alias;    /* another value, in whose array it lies in another shape; NO_VALUE: none */
 };

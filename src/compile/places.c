@@ -39,6 +39,8 @@ struct reuser {
 	bool *goes_out;             /* by value: an out, or an in that an out reuses */
 	struct candidate *candidates;
 	size_t count;
+	uint32_t *first_made,
+		*next_made; /* by launch and by value: 1 + the next value that the launch makes; NULL: no lists */
 };
 
 static struct use *use_of(struct reuser *l, uint32_t entry)
@@ -257,28 +259,59 @@ static int64_t last_joined(const struct compiler *c, int64_t at)
 	return first + c->launches[first].joined;
 }
 
+/* Lists the values by the launch that makes them, each list ascending. False if out of memory. */
+static bool list_makers(struct reuser *l)
+{
+	struct compiler *c = l->c;
+	l->first_made = arena_array(&c->scratch_arena, c->launch_count + 1, sizeof *l->first_made);
+	l->next_made = arena_array(&c->scratch_arena, c->body->value_count + 1, sizeof *l->next_made);
+	if (!l->first_made || !l->next_made)
+		return false;
+	for (size_t v = c->body->value_count; v-- > 0;) {
+		if (c->values[v].made_in < 0)
+			continue;
+		l->next_made[v] = l->first_made[c->values[v].made_in];
+		l->first_made[c->values[v].made_in] = (uint32_t)v + 1;
+	}
+	return true;
+}
+
+/* Returns the first value over which launch AT may write value V: one made in the launches FIRST .. AT-1; or NO_VALUE. */
+static uint32_t find_place(struct reuser *l, uint32_t v, int64_t first, int64_t at)
+{
+	struct compiler *c = l->c;
+	const struct entry *entry = reusable(c, &c->values[v]);
+	uint32_t place = NO_VALUE;
+	for (int64_t launch = first; launch < at; launch++)
+		for (uint32_t w = l->first_made[launch]; w && w - 1 < place; w = l->next_made[w - 1]) {
+			const struct value_plan *value = &c->values[w - 1];
+			const struct entry *other = reusable(c, value);
+			if (other && value->last_read == at && value->over == NO_VALUE && type_equal(other->type, entry->type) &&
+			    reads_before(l, &c->launches[at], value->entry, c->values[v].entry))
+				place = w - 1;
+		}
+	return place;
+}
+
 /*
  * Lets results of joined launches be written over each other, where the launch that makes one is the last that reads the
- * other. A chain of them has the place of its first, which lives as long as they do.
+ * other. A chain of them has the place of its first, which lives as long as they do. False if out of memory.
  */
-static void write_over(struct reuser *l)
+static bool write_over(struct reuser *l)
 {
 	struct compiler *c = l->c;
 	for (uint32_t v = 0; v < c->body->value_count; v++) {
 		const int64_t at = c->values[v].made_in;
-		const struct entry *entry = reusable(c, &c->values[v]);
-		if (!entry || at == first_joined(c, at))
+		if (!reusable(c, &c->values[v]) || at == first_joined(c, at))
 			continue;
-		for (uint32_t w = 0; w < c->body->value_count && c->values[v].place == NO_VALUE; w++) {
-			const struct entry *other = reusable(c, &c->values[w]);
-			if (other && c->values[w].last_read == at && c->values[w].made_in >= first_joined(c, at) &&
-			    c->values[w].made_in < at && !c->values[w].over && type_equal(other->type, entry->type) &&
-			    reads_before(l, &c->launches[at], c->values[w].entry, c->values[v].entry)) {
-				c->values[v].place = w;
-				c->values[w].over = true;
-			}
-		}
+		if (!l->first_made && !list_makers(l))
+			return false;
+		const uint32_t place = find_place(l, v, first_joined(c, at), at);
+		c->values[v].place = place;
+		if (place != NO_VALUE)
+			c->values[place].over = v;
 	}
+	return true;
 }
 
 static bool reuse_arrays(struct compiler *c)
@@ -301,10 +334,8 @@ static bool reuse_arrays(struct compiler *c)
 		    body_goes_on(c->body, value) == NO_VALUE)
 			reuse_out(&l, value);
 	}
-	if (!c->owned) {
-		write_over(&l);
-		return true;
-	}
+	if (!c->owned)
+		return write_over(&l);
 	if (!list_candidates(&l))
 		return false;
 	for (size_t i = 0; i < c->body->out_count; i++) {
@@ -316,8 +347,7 @@ static bool reuse_arrays(struct compiler *c)
 	for (uint32_t i = 0; i < c->body->in_count; i++)
 		if (c->owned[i] && !l.goes_out[c->body->ins[i].value])
 			reuse_in(&l, i);
-	write_over(&l);
-	return true;
+	return write_over(&l);
 }
 
 /* An array that has a place from launch MADE through launch DIES. */
@@ -340,11 +370,8 @@ static int64_t last_read_of(const struct compiler *c, const struct launch *loop,
 /* Returns the last launch that reads VALUE, or a value that is written over it. */
 static int64_t last_over(const struct compiler *c, uint32_t value)
 {
-	for (uint32_t v = 0; c->values[value].over && v < c->body->value_count;) {
-		const bool next = c->values[v].place == value;
-		value = next ? v : value;
-		v = next ? 0 : v + 1;
-	}
+	while (c->values[value].over != NO_VALUE)
+		value = c->values[value].over;
 	return greater(c->values[value].made_in, c->values[value].last_read);
 }
 
@@ -385,7 +412,7 @@ static size_t list_placed(struct compiler *c, struct placed *list)
 bool place_arrays(struct compiler *c, int64_t begin)
 {
 	for (size_t i = 0; i < c->body->value_count; i++)
-		c->values[i].place = NO_VALUE;
+		c->values[i].place = c->values[i].over = NO_VALUE;
 	if (!reuse_arrays(c))
 		return false;
 	size_t limit = c->frame->count + 1;
