@@ -29,33 +29,44 @@ struct use {
 };
 static const int64_t never_written = INT64_MAX - 1, read_otherwise = INT64_MAX; /* a FILL, a GATHER or a scalar */
 
+/* The uses in a group. */
+struct notes {
+	const struct launch *group;
+	size_t number;    /* how many groups were noted here */
+	bool loops;       /* the group has KERNEL_OP_LOOP */
+	struct use *uses; /* by entry */
+};
+
+/*
+ * A chain of values goes from launch to launch, and the next chain begins at the first again. So a long group keeps its
+ * notes while short ones are noted.
+ */
+enum { SHORT_NOTES, LONG_NOTES, NOTES, LONG_GROUP = 64 };
+
 struct reuser {
 	struct compiler *c;
-	const struct launch *group; /* the group whose uses are noted */
-	size_t number;              /* how many groups were noted */
-	bool loops;                 /* the group has KERNEL_OP_LOOP */
-	struct use *uses;           /* by entry */
-	bool *within_loop;          /* by launch: it begins a loop over whole arrays, or is in one */
-	bool *goes_out;             /* by value: an out, or an in that an out reuses */
+	struct notes notes[NOTES];
+	bool *within_loop; /* by launch: it begins a loop over whole arrays, or is in one */
+	bool *goes_out;    /* by value: an out, or an in that an out reuses */
 	struct candidate *candidates;
 	size_t count;
 	uint32_t *first_made,
 		*next_made; /* by launch and by value: 1 + the next value that the launch makes; NULL: no lists */
 };
 
-static struct use *use_of(struct reuser *l, uint32_t entry)
+static struct use *use_of(struct notes *notes, uint32_t entry)
 {
-	struct use *use = &l->uses[entry];
-	if (use->number != l->number)
-		*use = (struct use){l->number, -1, never_written};
+	struct use *use = &notes->uses[entry];
+	if (use->number != notes->number)
+		*use = (struct use){notes->number, -1, never_written};
 	return use;
 }
 
-static void note_group(struct reuser *l, const struct launch *group)
+static void note_group(struct notes *notes, const struct launch *group)
 {
-	l->group = group;
-	l->number++;
-	l->loops = false;
+	notes->group = group;
+	notes->number++;
+	notes->loops = false;
 	for (size_t i = 0; i < group->kernel_op_count; i++) {
 		const struct kernel_op *m = &group->kernel_ops[i];
 		const int64_t at = (int64_t)i;
@@ -66,13 +77,13 @@ static void note_group(struct reuser *l, const struct launch *group)
 			const bool otherwise =
 				m->kind == KERNEL_OP_FILL || arg->kind == ARG_SCALAR || (m->kind == KERNEL_OP_GATHER && k == 0);
 			const int64_t read = otherwise ? read_otherwise : at;
-			struct use *use = use_of(l, arg->index);
+			struct use *use = use_of(notes, arg->index);
 			if (k < KERNEL_OP_READS)
 				use->read = greater(read, use->read);
 			else if (at < use->written)
 				use->written = at;
 		}
-		l->loops |= m->kind == KERNEL_OP_LOOP;
+		notes->loops |= m->kind == KERNEL_OP_LOOP;
 	}
 }
 
@@ -114,9 +125,12 @@ static bool reads_before(struct reuser *l, const struct launch *launch, uint32_t
 		return false;
 	if (launch_is_call(launch) && launch->out == out)
 		return works_in_place(launch, w);
-	if (launch->kind == LAUNCH_GROUP && l->group != launch)
-		note_group(l, launch);
-	return launch->kind == LAUNCH_GROUP && !l->loops && use_of(l, w)->read <= use_of(l, out)->written;
+	if (launch->kind != LAUNCH_GROUP)
+		return false;
+	struct notes *notes = &l->notes[launch->kernel_op_count > LONG_GROUP ? LONG_NOTES : SHORT_NOTES];
+	if (notes->group != launch)
+		note_group(notes, launch);
+	return !notes->loops && use_of(notes, w)->read <= use_of(notes, out)->written;
 }
 
 /* Returns V's entry if V is an array of the workspace alone, made and read by launches; else NULL. */
@@ -319,9 +333,13 @@ static bool reuse_arrays(struct compiler *c)
 	struct reuser l = {.c = c};
 	l.within_loop = arena_array(&c->scratch_arena, c->launch_count + 1, sizeof *l.within_loop);
 	l.goes_out = arena_array(&c->scratch_arena, c->body->value_count + 1, sizeof *l.goes_out);
-	l.uses = arena_array(&c->scratch_arena, c->frame->count + 1, sizeof *l.uses);
-	if (!l.within_loop || !l.goes_out || !l.uses)
+	if (!l.within_loop || !l.goes_out)
 		return false;
+	for (size_t i = 0; i < NOTES; i++) {
+		l.notes[i].uses = arena_array(&c->scratch_arena, c->frame->count + 1, sizeof *l.notes[i].uses);
+		if (!l.notes[i].uses)
+			return false;
+	}
 	int depth = 0;
 	for (size_t i = 0; i < c->launch_count; i++) {
 		depth += (c->launches[i].kind == LAUNCH_LOOP) - (c->launches[i].kind == LAUNCH_END);
