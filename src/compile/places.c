@@ -87,6 +87,15 @@ static void note_group(struct notes *notes, const struct launch *group)
 	}
 }
 
+/* Returns the notes of GROUP. */
+static struct notes *notes_of(struct reuser *l, const struct launch *group)
+{
+	struct notes *notes = &l->notes[group->kernel_op_count > LONG_GROUP ? LONG_NOTES : SHORT_NOTES];
+	if (notes->group != group)
+		note_group(notes, group);
+	return notes;
+}
+
 /* True if LAUNCH, a call, may write its result over the array of entry W. log_softmax reads the cotangent last. */
 static bool works_in_place(const struct launch *launch, uint32_t w)
 {
@@ -127,9 +136,7 @@ static bool reads_before(struct reuser *l, const struct launch *launch, uint32_t
 		return works_in_place(launch, w);
 	if (launch->kind != LAUNCH_GROUP)
 		return false;
-	struct notes *notes = &l->notes[launch->kernel_op_count > LONG_GROUP ? LONG_NOTES : SHORT_NOTES];
-	if (notes->group != launch)
-		note_group(notes, launch);
+	struct notes *notes = notes_of(l, launch);
 	return !notes->loops && use_of(notes, w)->read <= use_of(notes, out)->written;
 }
 
@@ -228,6 +235,29 @@ static size_t first_candidate(const struct reuser *l, const struct type *type, i
 }
 
 /*
+ * Returns the next candidate after AT, of the same type, that the launch of AT may write over entry W. A group may do so
+ * once it has read W, and its candidates stand in the order in which it writes them.
+ */
+static size_t next_in_launch(struct reuser *l, size_t at, uint32_t w)
+{
+	const struct candidate *from = &l->candidates[at];
+	const struct launch *launch = &l->c->launches[from->made];
+	if (launch->kind != LAUNCH_GROUP)
+		return at + 1;
+	struct notes *notes = notes_of(l, launch);
+	size_t low = at + 1, high = low;
+	for (size_t step = 1;
+	     high < l->count && l->candidates[high].made == from->made &&
+	     compare_types(l->candidates[high].type, from->type) == 0 &&
+	     use_of(notes, l->c->values[l->candidates[high].value].entry)->written < use_of(notes, w)->read;
+	     step *= 2) {
+		low = high + 1;
+		high += step;
+	}
+	return low;
+}
+
+/*
  * Puts values of the workspace into the array of in PORT, after its last read, which is in no loop: nobody reads it
  * after this program. They have its type and live one after another. The launch of the last read may make the first
  * if reads_before allows.
@@ -252,7 +282,7 @@ static void reuse_in(struct reuser *l, uint32_t port)
 			return;
 		const uint32_t entry = c->values[candidate->value].entry;
 		if (candidate->made == read && !reads_before(l, &c->launches[read], before, entry)) {
-			at++;
+			at = next_in_launch(l, at, before);
 			continue;
 		}
 		c->frame->entries[entry].kind = ENTRY_IN;
@@ -291,7 +321,7 @@ static bool list_makers(struct reuser *l)
 }
 
 /* Returns the first value over which launch AT may write value V: one made in the launches FIRST .. AT-1; or NO_VALUE. */
-static uint32_t find_place(struct reuser *l, uint32_t v, int64_t first, int64_t at)
+static uint32_t place_over(struct reuser *l, uint32_t v, int64_t first, int64_t at)
 {
 	struct compiler *c = l->c;
 	const struct entry *entry = reusable(c, &c->values[v]);
@@ -320,7 +350,7 @@ static bool write_over(struct reuser *l)
 			continue;
 		if (!l->first_made && !list_makers(l))
 			return false;
-		const uint32_t place = find_place(l, v, first_joined(c, at), at);
+		const uint32_t place = place_over(l, v, first_joined(c, at), at);
 		c->values[v].place = place;
 		if (place != NO_VALUE)
 			c->values[place].over = v;

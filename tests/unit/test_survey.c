@@ -88,10 +88,10 @@ START_TEST(written_chains)
 		"param W: f32[4,4]; cumsum axis=0; repeat 3 { checkpoint { sin; name a; matmul W; name b; exp; name c; cos } }",
 		"cumsum axis=0; repeat 40 { sin; name a; tanh; name b }; name c",
 		"param W: f32[4,4]; cumsum axis=0; repeat 9 { sin; name a; relu }; matmul W; repeat 9 { name b; abs; tanh }; "
-	    "name c",
+		"name c",
 		"name a; sin; stop_gradient; name b; sin; softmax; name c; add a; flatten; exp; reshape -1 4; layernorm",
 		"param W: f32[4,4]; checkpoint policy=dots { matmul W; sin; checkpoint { name a; tanh; matmul W; exp }; name b "
-	    "}; name c",
+		"}; name c",
 		"roll 1; name a; tanh; laplacian; name b; mul a; add { sin; name c; mul b }; sum axis=0; softmax",
 		"name a; add 1; name b; neg; name c",
 	};
