@@ -58,9 +58,11 @@ void survey_end(struct survey *s)
 /* Adds to MARK that region ID keeps VALUE, or recomputes it. The order does not count. */
 static void add_mark(uint64_t mark[2], uint32_t id, uint32_t value, bool kept)
 {
-	const uint32_t words[] = {id, value, kept};
-	mark[0] += hash_bytes(HASH_START, words, sizeof words);
-	mark[1] += hash_bytes(HASH_GOLDEN, words, sizeof words);
+	uint64_t word = ((uint64_t)id << 33 | (uint64_t)value << 1 | kept) * HASH_GOLDEN;
+	word = (word ^ word >> 32) * HASH_GOLDEN;
+	mark[0] += word ^ word >> 29;
+	word = (word ^ word >> 31) * HASH_GOLDEN;
+	mark[1] += word ^ word >> 32;
 }
 
 /* Counts in FIGURES what region ID keeps and recomputes. */
