@@ -17,25 +17,30 @@ static int64_t next_number(const struct search *s, int64_t number, int64_t dense
 
 bool families_are_certain(const struct search *s) { return s->judge && s->costs->steps <= NUMBERED; }
 
+bool family_is_certain(const struct search *s, const struct policy *family)
+{
+	const bool few = family->kind == POLICY_sqrt || family->kind == POLICY_recursive || family->kind == POLICY_every;
+	return family->kind != POLICY_budget && (families_are_certain(s) || (few && s->judge && s->costs->steps <= MANY));
+}
+
 static enum status offer_family(const struct search *s, const struct policy *family)
 {
 	return search_offer(s, family, policy_schedule(family, s->costs, s->context.allocator));
 }
 
 /*
- * Offers GOAL the policy of KIND, of which larger numbers take more bytes and less time, with numbers from LEAST on.
- * *FITS is the largest that fits, found by bisection, or LEAST.
+ * Offers GOAL the policy of KIND with numbers from *FITS on towards BEYOND, which take more and more bytes, mostly, and less
+ * time. *FITS becomes the last that fits, found by bisection, or stays.
  */
-static enum status offer_largest(const struct search *s, struct budget_goal *goal, enum policy_kind kind, int64_t least,
-                                 int64_t *fits)
+static enum status offer_last(const struct search *s, struct budget_goal *goal, enum policy_kind kind, int64_t beyond,
+                              int64_t *fits)
 {
-	int64_t beyond = s->costs->steps;
-	*fits = least;
-	while (beyond - *fits > 1 && !goal_is_settled(s, goal) && search_goes_on(s, goal)) {
+	const int64_t most = kind == POLICY_every ? MANY : NUMBERED; /* to judge revolve:S takes longer */
+	while ((beyond - *fits > 1 || *fits - beyond > 1) && !goal_is_settled(s, goal) && search_goes_on(s, goal)) {
 		const struct policy family = {.kind = kind, .number = *fits + (beyond - *fits) / 2};
 		struct candidate c = {.family = &family,
 		                      .schedule = policy_schedule(&family, s->costs, s->context.allocator),
-		                      .certain = families_are_certain(s)};
+		                      .certain = s->judge && s->costs->steps <= most};
 		TRY_ALLOC(c.schedule, s->context.diags);
 		enum status status = candidate_measure(s, &c, true);
 		if (!status)
@@ -45,6 +50,14 @@ static enum status offer_largest(const struct search *s, struct budget_goal *goa
 		*(c.result == TOO_LARGE ? &beyond : fits) = family.number;
 	}
 	return STATUS_OK;
+}
+
+/* offer_last, of numbers from LEAST up. */
+static enum status offer_largest(const struct search *s, struct budget_goal *goal, enum policy_kind kind, int64_t least,
+                                 int64_t *fits)
+{
+	*fits = least;
+	return offer_last(s, goal, kind, s->costs->steps, fits);
 }
 
 /* Offers the policies of `kinds`. Only every:N is cheap enough to try with a number over more than NUMBERED steps. */
@@ -116,17 +129,17 @@ static double recomputation_of_every(const struct search *s, int64_t number)
 }
 
 /*
- * Offers GOAL every:N for N from MOST down, if the bytes of every:N are in reach and its time is less than the time of
- * GOAL's schedule. It stops when the effort is spent.
+ * Offers GOAL every:N for N from MOST down, if every:N takes at most REACH bytes and less time than GOAL's schedule. It
+ * stops when the effort is spent.
  */
 static enum status offer_every_below(const struct search *s, const struct sizes *sizes, struct budget_goal *goal,
-                                     int64_t most)
+                                     int64_t most, double reach)
 {
 	const int64_t steps = s->costs->steps;
 	int64_t tries = s->effort.tries;
 	for (int64_t number = lesser(most, steps - 1); number > 0 && tries > 0 && search_goes_on(s, goal); number--) {
 		const double time = s->time + recomputation_of_every(s, number);
-		const bool reached = families_are_certain(s) || bytes_of_every(s, sizes, number) <= (double)goal_reach(s, goal);
+		const bool reached = families_are_certain(s) || bytes_of_every(s, sizes, number) <= reach;
 		if (!goal_is_faster(goal, time) || !reached)
 			continue;
 		TRY(offer_family(s, &(struct policy){.kind = POLICY_every, .number = number}));
@@ -136,22 +149,29 @@ static enum status offer_every_below(const struct search *s, const struct sizes 
 }
 
 /*
- * Offers GOAL every:N. From the N of fewest bytes on, more steps in a segment mostly take more bytes. The largest such N
- * that fits is found by bisection, and those around it are tried. Where few steps have most of the bytes, larger N fit
- * again: so the largest N of all are tried too.
+ * Offers GOAL every:N. From the N of fewest bytes on, more steps in a segment mostly take more bytes, and so do fewer,
+ * which hold more states. The last such N that fit are found by bisection, and those around them are tried. Where few
+ * steps have most of the bytes, larger N fit again: so the largest N of all are tried too.
  */
 static enum status offer_every(const struct search *s, const struct sizes *sizes, struct budget_goal *goal)
 {
+	const int64_t steps = s->costs->steps;
+	const double reach = (double)goal_reach(s, goal);
 	int64_t least = 1, fits;
 	double fewest = INFINITY;
-	for (int64_t number = 1; number < s->costs->steps; number++) {
+	for (int64_t number = 1; number < steps; number++) {
 		const double bytes = bytes_of_every(s, sizes, number);
 		least = bytes < fewest ? number : least;
 		fewest = fmin(bytes, fewest);
 	}
-	TRY(offer_every_below(s, sizes, goal, s->costs->steps - 1));
+	TRY(offer_every_below(s, sizes, goal, steps - 1, reach));
 	TRY(offer_largest(s, goal, POLICY_every, least, &fits));
-	return offer_every_below(s, sizes, goal, fits + s->effort.tries / 2);
+	TRY(offer_every_below(s, sizes, goal, fits + s->effort.tries / 2, reach));
+	fits = least;
+	TRY(offer_last(s, goal, POLICY_every, 0, &fits));
+	/* The judge has seen that FITS is in reach, whatever the walk takes it for. */
+	return offer_every_below(s, sizes, goal, lesser(fits + s->effort.tries / 2, least),
+	                         fmax(reach, bytes_of_every(s, sizes, fits)));
 }
 
 enum status search_quickly(const struct search *s)

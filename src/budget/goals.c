@@ -171,8 +171,7 @@ enum status goal_offer(const struct search *s, struct budget_goal *goal, struct 
 
 enum status search_offer(const struct search *s, const struct policy *family, struct schedule *schedule)
 {
-	struct candidate c = {
-		.family = family, .schedule = schedule, .certain = family->kind != POLICY_budget && families_are_certain(s)};
+	struct candidate c = {.family = family, .schedule = schedule, .certain = family_is_certain(s, family)};
 	TRY_ALLOC(schedule, s->context.diags);
 	enum status status = candidate_measure(s, &c, false);
 	for (size_t i = s->count; i-- > 0 && !status;)

@@ -152,6 +152,8 @@ enum status search_quickly(const struct search *s);
 enum status search_families(const struct search *s);
 /* True if the judge sees every policy of another family that is faster: the walk may take far more than the judge. */
 bool families_are_certain(const struct search *s);
+/* True if the judge sees FAMILY if it is faster: also over at most MANY steps, if it cuts without regard to snapshots. */
+bool family_is_certain(const struct search *s, const struct policy *family);
 /*
  * Offers each goal that is not settled binomial checkpointing of parts of equal length, from a fixed list of lengths
  * and snapshots (offer_choices). A goal still without a schedule is offered parts of one step with one snapshot.
