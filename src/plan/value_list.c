@@ -185,7 +185,7 @@ static enum status append_policy(struct filling *f, const struct policy *policy,
 
 static enum status survey_one(struct filling *f, const struct policy *policy, struct survey_figures *figures)
 {
-	f->work -= f->list->floor.instrs * (SURVEY_WORK + 20 * (double)f->list->name_count);
+	f->work -= f->list->floor.instrs * (SURVEY_WORK + 5 * (double)f->list->name_count);
 	return survey_policy(f->survey, policy, figures);
 }
 
