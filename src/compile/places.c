@@ -24,15 +24,15 @@ struct candidate {
 
 /* The last kernel op of a group that reads an entry (-1: none), and the first that writes it. */
 struct use {
-	size_t number; /* of the group: reuser.number */
-	int64_t read, written;
+	uint32_t number;       /* of the group: notes.number */
+	int32_t read, written; /* small: a long body has many entries */
 };
-static const int64_t never_written = INT64_MAX - 1, read_otherwise = INT64_MAX; /* a FILL, a GATHER or a scalar */
+static const int32_t never_written = INT32_MAX - 1, read_otherwise = INT32_MAX; /* a FILL, a GATHER or a scalar */
 
 /* The uses in a group. */
 struct notes {
 	const struct launch *group;
-	size_t number;    /* how many groups were noted here */
+	uint32_t number;  /* how many groups were noted here */
 	bool loops;       /* the group has KERNEL_OP_LOOP */
 	struct use *uses; /* by entry */
 };
@@ -69,17 +69,17 @@ static void note_group(struct notes *notes, const struct launch *group)
 	notes->loops = false;
 	for (size_t i = 0; i < group->kernel_op_count; i++) {
 		const struct kernel_op *m = &group->kernel_ops[i];
-		const int64_t at = (int64_t)i;
+		const int32_t at = (int32_t)i;
 		for (size_t k = 0; k < KERNEL_OP_ARGS; k++) {
 			const struct arg *arg = &m->args[k];
 			if (arg->kind != ARG_ARRAY && arg->kind != ARG_SCALAR)
 				continue;
 			const bool otherwise =
 				m->kind == KERNEL_OP_FILL || arg->kind == ARG_SCALAR || (m->kind == KERNEL_OP_GATHER && k == 0);
-			const int64_t read = otherwise ? read_otherwise : at;
+			const int32_t read = otherwise ? read_otherwise : at;
 			struct use *use = use_of(notes, arg->index);
 			if (k < KERNEL_OP_READS)
-				use->read = greater(read, use->read);
+				use->read = read > use->read ? read : use->read;
 			else if (at < use->written)
 				use->written = at;
 		}
