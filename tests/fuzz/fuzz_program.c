@@ -183,6 +183,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	                                    .gradient_x = true,
 	                                    .gradients = choice & 16 && choice & 32 ? 3 : 0}};
 	const struct external_binding binding = {"step", "fuzz"};
+	const struct external_bindings bindings = {&binding, 1};
 	const struct external_options options = {.timeout = 0.01, .workers = 1}; /* an answer may be too short */
 	struct arena arena;
 	struct diags diags;
@@ -195,7 +196,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct client client = {data + (size > 0), size > 0 ? size - 1 : 0, in[0], out[1]};
 	signal(SIGPIPE, SIG_IGN);
 	pthread_t thread;
-	if (external_bind(&context, names, 1, &binding, 1, &options, &trial.set) ||
+	if (external_bind(&context, names, 1, &bindings, &options, &trial.set) ||
 	    command_attach(&trial.set->programs[0], &trial.set->programs[0].workers[0], in[1], out[0], &diags) ||
 	    pthread_create(&thread, NULL, answer, &client) != 0)
 		abort();
