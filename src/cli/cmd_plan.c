@@ -282,17 +282,12 @@ static enum status print_difference(struct planning *p)
 	return session_close_text(file);
 }
 
-/* Fails with STATUS_USAGE if an option speaks of a backward pass, which a forward run lacks. */
+/* Fails with STATUS_USAGE if an option that `run` lacks is given with --run: it is about the backward pass. */
 static enum status check_run_options(struct session *s)
 {
-	static const int others[] = {OPTION_POLICY,     OPTION_MEMORY,   OPTION_COSTS,   OPTION_CHECKPOINTS,
-	                             OPTION_SAVE_COSTS, OPTION_STORE,    OPTION_JOURNAL, OPTION_COTANGENT,
-	                             OPTION_VALUE,      OPTION_SCHEDULE, OPTION_SWEEP,   OPTION_ONLINE,
-	                             OPTION_DIFF,       OPTION_SPEC,     OPTION_PLOT,    OPTION_ITERATIONS};
-	for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-		if (s->line.given[others[i]])
-			return usage_error(s, "--%s contradicts --run: a forward run has no backward pass",
-			                   option_table[others[i]].name);
+	for (int i = 0; i < OPTION_COUNT; i++)
+		if (i != OPTION_RUN && s->line.given[i] && !(option_table[i].commands & RUN))
+			return usage_error(s, "--%s contradicts --run: a forward run has no backward pass", option_table[i].name);
 	return STATUS_OK;
 }
 
