@@ -11,46 +11,35 @@ struct run_row {
 	const char *whole_because, *isa, *blas;
 };
 
+enum { COUNTED = 1 }; /* the group of fields that a plan lacks */
+
 static const struct field run_fields[] = {
-	{"arrays", NULL, IN_JSON | IN_FIGURES, 0, FIELD(run_row, WHOLE, counters.arrays)},
+	{"arrays", NULL, IN_JSON | IN_FIGURES, COUNTED, FIELD(run_row, WHOLE, counters.arrays)},
 	{"tiles", NULL, IN_JSON | IN_FIGURES, 0, FIELD(run_row, WHOLE, counters.tiles)},
 	{"tile_rows", NULL, IN_JSON | IN_FIGURES, 0, FIELD(run_row, WHOLE, counters.tile_rows)},
 	{"halo_rows", NULL, IN_JSON | IN_FIGURES, 0, FIELD(run_row, WHOLE, counters.halo_rows)},
 	{"passes", NULL, IN_JSON | IN_FIGURES, 0, FIELD(run_row, WHOLE, counters.passes)},
-	{"copied_bytes", NULL, IN_JSON | IN_FIGURES, 0, FIELD(run_row, WHOLE, counters.copied_bytes)},
+	{"copied_bytes", NULL, IN_JSON | IN_FIGURES, COUNTED, FIELD(run_row, WHOLE, counters.copied_bytes)},
 	{"whole_because", NULL, IN_JSON | IN_FIGURES, 0, FIELD(run_row, TEXT, whole_because)},
 	{"threads", NULL, IN_JSON | IN_FIGURES, 0, FIELD(run_row, WHOLE, threads)},
 	{"peak_bytes", NULL, IN_JSON | IN_FIGURES, 0, FIELD(run_row, WHOLE, counters.peak_bytes)},
 	{"chunks", NULL, IN_JSON | IN_FIGURES, 0, FIELD(run_row, WHOLE, counters.chunks)},
-	{"isa", NULL, IN_JSON | IN_FIGURES, 0, FIELD(run_row, TEXT, isa)},
-	{"blas", NULL, IN_JSON | IN_FIGURES, 0, FIELD(run_row, TEXT, blas)},
+	{"isa", NULL, IN_JSON | IN_FIGURES, COUNTED, FIELD(run_row, TEXT, isa)},
+	{"blas", NULL, IN_JSON | IN_FIGURES, COUNTED, FIELD(run_row, TEXT, blas)},
 };
 static const struct record_kind run_kind = RECORD_KIND(NULL, run_fields, NULL);
 
-/* Those that a plan has too. */
-static const struct field planned_fields[] = {
-	{"tiles", NULL, IN_JSON | IN_FIGURES, 0, FIELD(run_row, WHOLE, counters.tiles)},
-	{"tile_rows", NULL, IN_JSON | IN_FIGURES, 0, FIELD(run_row, WHOLE, counters.tile_rows)},
-	{"halo_rows", NULL, IN_JSON | IN_FIGURES, 0, FIELD(run_row, WHOLE, counters.halo_rows)},
-	{"passes", NULL, IN_JSON | IN_FIGURES, 0, FIELD(run_row, WHOLE, counters.passes)},
-	{"whole_because", NULL, IN_JSON | IN_FIGURES, 0, FIELD(run_row, TEXT, whole_because)},
-	{"threads", NULL, IN_JSON | IN_FIGURES, 0, FIELD(run_row, WHOLE, threads)},
-	{"peak_bytes", NULL, IN_JSON | IN_FIGURES, 0, FIELD(run_row, WHOLE, counters.peak_bytes)},
-	{"chunks", NULL, IN_JSON | IN_FIGURES, 0, FIELD(run_row, WHOLE, counters.chunks)},
-};
-static const struct record_kind planned_kind = RECORD_KIND(NULL, planned_fields, NULL);
-
-/* Prints COUNTERS of a run to FILE, by KIND, and closes it. */
-static enum status put_figures(struct session *s, struct text_file *file, const struct record_kind *kind,
+/* Prints COUNTERS of a run, or of a plan of one without GROUPS, to FILE, and closes it. */
+static enum status put_figures(struct session *s, struct text_file *file, unsigned groups,
                                const struct run_counters *counters)
 {
 	const char *because = NULL;
 	TRY_ALLOC(because_describe(&counters->because, s->chain.source, &s->arena, &because), &s->diags);
 	const struct run_row row = {*counters, s->set.threads, because, kernels_get(DTYPE_F32)->isa, blas_name()};
 	if (s->set.format == REPORT_JSON)
-		report_record(&file->report, NULL, kind, &row, 0);
+		report_record(&file->report, NULL, &run_kind, &row, groups);
 	else
-		report_figures(&file->report, kind, 0, (const void *[]){&row}, 1, (const int[]){12, 0});
+		report_figures(&file->report, &run_kind, groups, (const void *[]){&row}, 1, (const int[]){12, 0});
 	return session_close_text(file);
 }
 
@@ -66,7 +55,7 @@ enum status command_plan_run(struct session *s)
 	const struct run_subject subject = {&s->chain, &s->bound, s->in.open ? &s->in.reader : NULL, s->programs, NULL};
 	TRY(run_plan_forward(&s->context, &subject, &options, &type, &counters));
 	TRY(session_open_report(s, &file));
-	return put_figures(s, file, &planned_kind, &counters);
+	return put_figures(s, file, 0, &counters);
 }
 
 enum status command_dump(struct session *s)
@@ -135,7 +124,7 @@ enum status command_run(struct session *s)
 	if (s->line.given[OPTION_STATS]) {
 		struct text_file *file;
 		TRY(session_open_text(s, &file, s->line.values[OPTION_STATS], true));
-		TRY(put_figures(s, file, &run_kind, &counters));
+		TRY(put_figures(s, file, COUNTED, &counters));
 	}
 	if (s->line.given[OPTION_RESIDUALS])
 		TRY(put_residuals(s, &s->in.reader.type, s->line.values[OPTION_RESIDUALS], true));
