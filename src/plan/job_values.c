@@ -252,7 +252,7 @@ static enum status offer_plans(const struct value_offer *offer, struct job *job)
 static enum status fill_offer(struct value_offer *offer, double work)
 {
 	struct value_list *list = &offer->list;
-	offer->plans = (size_t)fmax(work / (list->floor.instrs * PLAN_WORK), LEAST_PLANS);
+	offer->plans = (size_t)fmax(work / (fmax(list->floor.instrs, 1) * PLAN_WORK), LEAST_PLANS);
 	TRY(job_lower_region(list->context, &offer->region, list->base));
 	const struct lowered *lowered = &offer->region.tile.lowered;
 	return lowered->distinct_count ? value_list_fill(list, lowered->distinct[0], work) : STATUS_OK;
