@@ -34,7 +34,7 @@ static enum status on_call(void *context, const struct machine_call *call)
 	                                                 .counters = call->counters,
 	                                                 .workspace = worker->slab.base + call->workspace,
 	                                                 .fold = swept ? worker_state(worker) : NULL,
-	                                                 .fold_ends = passes_end(worker->run)}));
+	                                                 .fold_ends = passes_end_in_fold(worker->run)}));
 	if (call->kind == CALL_BACKWARD)
 		return gradient_events_step(worker->run, call->step, worker->diags);
 	if (worker->walk.recompute.hashes) {

@@ -19,7 +19,7 @@ bool passes_write(const struct run *run)
 	return passes->levels->last && passes->current + 1 == passes->programs->count;
 }
 
-bool passes_end(const struct run *run)
+bool passes_end_in_fold(const struct run *run)
 {
 	const struct pass_list *programs = run->passes.programs;
 	return programs && programs->passes[programs->count - 1].between.body->out_count == 0;

@@ -304,7 +304,7 @@ struct spill_piece passes_left(const struct run *run);
 bool passes_fold(const struct run *run);
 bool passes_write(const struct run *run);
 /* True if the output is a fold's result, so that no tile needs a result of its own rows. */
-bool passes_end(const struct run *run);
+bool passes_end_in_fold(const struct run *run);
 
 /* run.c */
 
