@@ -220,8 +220,9 @@ static bool raise_by_chain(const struct equal_chain *chain, int64_t bytes, size_
 }
 
 /*
- * Raises *TIME to that of CHAIN's steps after its head, which prices bound where the head makes tables too large. A schedule
- * of the chain is one of these steps with a state more: the state after the head takes the place of what is held before it.
+ * Raises *TIME to that of CHAIN without its head. Prices bound that time where the head makes tables too large. Any schedule
+ * of CHAIN becomes one of the other steps within one state's bytes more: it keeps the state after the head, in place of all
+ * that CHAIN's schedule keeps of the head.
  */
 static bool raise_after_head(const struct equal_chain *chain, int64_t bytes, size_t most_cells,
                              const struct allocator *allocator, double *time)

@@ -34,8 +34,7 @@ struct budget_judge {
 	int64_t slack;
 	double run;
 	double step; /* additions in the time in which it walks a step */
-	double
-		most; /* additions that may be done for a goal; 0: no limit, even if that finds no more than a run is worth */
+	double most; /* additions that may be done for a goal; 0: no limit, as if a long run followed */
 };
 
 /* A budget of BYTES, and the fastest schedule that was found for it. Long: over 200,000 steps, and not save-all. */

@@ -18,11 +18,12 @@
  * The whole chain's time is W with the parts that end the chain. The hulls of both terms bound the splits, as in equal_steps.c.
  *
  * The relaxed chain bounds the time if there are several steps in the head or the tail. Its tail is the first step of the
- * tail alone. Each schedule of a range records that step, with what it holds of the equal steps, and reverses it. The
- * other steps of the tail take time but no bytes, and run once. Its head is likewise the last step of the head. To have
- * the state before that again, a schedule keeps one of the head's states, or the residuals that hold one. So the relaxed
- * head's state is the smallest of them, and the time of the steps before it is counted once. The tests hold
- * both chains against the plain recurrence.
+ * tail alone. Each schedule of a range records that step while it holds some of the equal steps, and reverses it. The
+ * other steps of the tail take time but no bytes, and run once.
+ *
+ * Its head is likewise the last step of the head. To have the state before that step again, a schedule keeps one of the
+ * head's states, or residuals that hold one. So the relaxed head's state is the smallest of these. The time of the steps
+ * before the last is counted once. The tests hold both chains against the plain recurrence.
  */
 #include "budget/equal_chain.h"
 

@@ -18,14 +18,19 @@
  *
  * and V(n, m) is the lesser of (1) and R(n, m). If h = a, (2) is the better one always.
  *
- * Not all k need be tried. The right part is never shorter than what can be recorded at once there: a longer one would
- * cost one execution a step, where the left part costs more. If l >= 1, and the right part is longer than that, the left
- * part is at least r(m) steps: a step that is not recorded at once costs two executions or more, so a shorter left part
- * could be extended. If l < 1, such a step may cost 1 + l, where a state is kept for it alone. If h <= a, the step itself
- * is kept in place of that state, for less time. Else all shorter left parts are tried. Where that takes large tables,
- * prices (equal_dual.c) give a bound and a schedule. If the schedule takes more than the bound, tables of the few ranges
- * that a better one can have follow. Prices do not serve ranges before which a head runs. There a table that would be too
- * large is *trimmed*: it tries the k of l >= 1, and is then mostly right, but not proven.
+ * Not all k need be tried:
+ *
+ *   - The right part is never shorter than the range that can be recorded at once there. A longer one would cost one
+ *     execution a step, where the left part costs more.
+ *   - If l >= 1, and the right part is longer than that, the left part is at least r(m) steps. A step that is not recorded
+ *     at once costs two executions or more, so a shorter left part could be extended.
+ *   - If l < 1, such a step may cost 1 + l, where a state is kept for it alone. If h <= a, the step itself is kept in place
+ *     of that state, for less time. Else all shorter left parts are tried.
+ *
+ * Where that takes large tables, prices (equal_dual.c) give a bound and a schedule. If the schedule takes more than the
+ * bound, tables follow, of the few ranges that a better schedule can have. Prices do not serve ranges before which a head
+ * runs. There a table that would be too large is *trimmed*: it tries the k of l >= 1. Then it is mostly right, but not
+ * proven.
  *
  * Times are whole numbers of ticks: an execution has `unit` of them. The unit is 1 if l is a whole number. Else l is a
  * fraction of small numbers, by its continued fraction, as near to the true l as 32 bits allow (`error`). Times of `never`
@@ -586,8 +591,8 @@ static void drop_dual(struct equal_table *t)
 }
 
 /*
- * Sets the rows of T to the times of ranges that schedules of at most TIME can have. False, with *RESULT as it was, if they
- * are, or take the work of, more than a quarter of MOST_CELLS; false, with EQUAL_NO_MEMORY, if out of memory.
+ * Sets the rows of T to the times of ranges that schedules of at most TIME can have. Returns false, with *RESULT as it was,
+ * if these times, or the work on them, exceed a quarter of MOST_CELLS. Returns false, with EQUAL_NO_MEMORY, if out of memory.
  */
 static bool search_windows(struct equal_table *t, double time, size_t most_cells, enum equal_result *result)
 {

@@ -50,8 +50,8 @@ struct reuser {
 	bool *goes_out;    /* by value: an out, or an in that an out reuses */
 	struct candidate *candidates;
 	size_t count;
-	uint32_t *first_made,
-		*next_made; /* by launch and by value: 1 + the next value that the launch makes; NULL: no lists */
+	uint32_t *first_made; /* by launch: 1 + the first value that it makes, or 0; NULL: no lists yet */
+	uint32_t *next_made;  /* by value: 1 + the next value of the same launch, or 0 */
 };
 
 static struct use *use_of(struct notes *notes, uint32_t entry)

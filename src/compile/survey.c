@@ -1,7 +1,7 @@
 /*
  * Surveys policies by value (survey.h). The values that cotangents reach, and those that instructions may keep, do not
- * depend on the policy. So they are found once. A policy then takes a walk through its needs (regions.c) and one through
- * the recording body, for what is computed although nobody reads the output.
+ * depend on the policy, so a survey finds them once. For a policy it then walks through the needs of regions (regions.c).
+ * It walks through the recording body too: that has the instructions that run although nobody reads the output.
  */
 #include "compile/survey.h"
 
@@ -168,13 +168,16 @@ bool survey_is_whole(const struct instr *instr)
 
 int64_t survey_bytes_between(const struct type *type, bool whole)
 {
-	enum { REGISTER = 256 };
+	enum { REGISTER = 256 }; /* the least elements of a block: LEAST_BLOCK in fuse.c */
 	const struct type part = {.dtype = type->dtype,
 	                          .shape = {.ndim = 1, .dim = {lesser(shape_count(&type->shape), REGISTER)}}};
 	return type_bytes(whole ? type : &part);
 }
 
-/* Adds VALUE, unless it is NO_VALUE or was added, to *BYTES. Updates *LARGEST. What is made before instruction WHOLE is an array. */
+/*
+ * Adds VALUE, unless it is NO_VALUE or was added, to *BYTES. Updates *LARGEST. A value that is made before instruction WHOLE
+ * is an array.
+ */
 static void add_between(struct lineariser *l, uint32_t value, size_t whole, int64_t *bytes, int64_t *largest)
 {
 	const struct value *v = value == NO_VALUE ? NULL : &l->body->values[value];

@@ -74,7 +74,7 @@ struct turns {
 /*
  * Additions to gradients that wait for the next call of a program, which hides their time. Any other addition to a
  * gradient, and any read of one, makes these additions first. Their arrays lie in the memory of the program (struct
- * program_call).
+ * external_call).
  */
 struct deferred {
 	struct deferred_addition {

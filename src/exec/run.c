@@ -297,7 +297,7 @@ enum status run_plan_forward(const struct context *context, const struct run_sub
 	*counters = (struct run_counters){0};
 	TRY(begin_run(&run, context, subject, options));
 	run.forward = &forward;
-	/* Of a text a run has a file or makes a copy, and it writes one in order. */
+	/* A run reads a text in any order, from its file or from a copy of a pipe. It writes a text in order. */
 	const bool text = reader && (reader->format == FORMAT_TEXT || reader->format == FORMAT_CSV);
 	run.ends.read_anywhere = !reader || text || reader_seekable(reader);
 	run.ends.write_anywhere = run.ends.read_anywhere && !text;

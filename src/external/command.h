@@ -66,7 +66,7 @@ enum status command_fail_line(const struct exchange *e);
 enum status command_fail_surplus(const struct exchange *e, bool last);
 /* Reports how the command, whose input has ended, ended. Returns STATUS_OK if that was with status 0, or killed here. */
 enum status command_check_end(const struct exchange *e);
-/* Writes a note on what is awaited to program_options.pass. EXCHANGE is a struct exchange. */
+/* Writes a note on what is awaited to external_options.pass. EXCHANGE is a struct exchange. */
 void command_note_wait(const void *exchange, double seconds);
 
 #endif

@@ -32,7 +32,7 @@ struct program_decl {
 	uint32_t operand_count;
 	struct declared type; /* of the result, f32 or f64; if not GIVEN, that of the current value */
 	struct span span;     /* of the name */
-	/* Set by the caller (exec/programs.h) before lowering: */
+	/* Set by the caller (external/learn.h) before lowering: */
 	struct program_traits traits;      /* until then PROGRAM_TRAITS_UNBOUND */
 	bool differentiated;               /* a gradient needs its derivative */
 	uint32_t constant;                 /* mask: operands that are one whole param or const in every call */

@@ -71,7 +71,8 @@ struct loss_piece {
 /* Returns the loss of V and A over SUM_FAR. It is in the range wherever the mean over any array is. */
 static double far_loss(const struct op_call *call, double v, double a)
 {
-	const double part = 0x1p32, size = fabs(v / part - a / part), delta = loss_delta(call);
+	const double part = 0x1p32; /* its square is SUM_FAR */
+	const double size = fabs(v / part - a / part), delta = loss_delta(call);
 	if (call->op == OP_mae)
 		return size / part;
 	if (call->op == OP_mse)
