@@ -1042,9 +1042,9 @@ START_TEST(a_thread_keeps_its_state)
 }
 END_TEST
 
-static Suite *programs_suite(void)
+static Suite *external_suite(void)
 {
-	Suite *suite = suite_create("programs");
+	Suite *suite = suite_create("external");
 	TCase *commands = suite_make_case(suite, "commands"), *wrong = suite_make_case(suite, "failures"),
 		  *objects = suite_make_case(suite, "objects");
 	TCase *const all[] = {commands, wrong, objects};
@@ -1089,7 +1089,7 @@ int main(int argc, char **argv)
 	const ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
 	if (length <= 0 || !mkdtemp(folder))
 		return EXIT_FAILURE;
-	const int status = suite_run(programs_suite());
+	const int status = suite_run(external_suite());
 	char remove[64];
 	snprintf(remove, sizeof remove, "rm -rf %s", folder);
 	return system(remove) == 0 ? status : EXIT_FAILURE;
