@@ -29,9 +29,9 @@ void survey_end(struct survey *survey);
 enum status survey_policy(struct survey *survey, const struct policy *policy, struct survey_figures *figures);
 /*
  * Between the two passes of a policy by value, all values that derivatives of the whole body read are in memory: those
- * that it does not keep have been recomputed. A value is an array. Or it is a register of a launch, which has 256 elements
- * or all, if the launch makes it and reads it in the backward pass. SURVEY_UNPLACED values at most are in neither, but in
- * registers of the processor.
+ * that it does not keep have been recomputed. A value is an array, unless one launch of the backward pass both makes it
+ * and reads it. Then it is a register of the launch, which has at least 256 elements, or all. At most SURVEY_UNPLACED
+ * values are in neither, but in registers of the processor.
  */
 enum { SURVEY_UNPLACED = 16 };
 /* Returns the bytes of a slab there under any policy, at least. What checkpoint blocks need themselves is left out. */

@@ -1,10 +1,11 @@
 /*
  * online:S without a pass that counts: the first sweep evaluates the condition of a `repeat while` before each
  * iteration. It walks the schedule of a chain with more iterations than have run. Online schedules for any two
- * numbers of steps begin with the same actions, until the shorter chain ends. So when the loop ends, or needs more
- * iterations, the machine continues with the schedule of another chain, and everything that is held stays where it
- * is. At that moment alone the slab may grow. A state that is on disk by then has the arrays of the longer chain, so
- * a fetch reads those that the shorter chain needs.
+ * numbers of steps begin with the same actions, until the shorter chain ends.
+ *
+ * So when the loop ends, or needs more iterations, the machine continues with the schedule of another chain, and
+ * everything that is held stays where it is. At that moment alone the slab may grow. A state that is on disk by then has
+ * the arrays of the longer chain, so a fetch reads those that the shorter chain needs.
  *
  * That needs a loop at the top level with a stage after it: the last step of a chain is recorded, and no step runs
  * again to be recorded. Reports of events, a journal and a limit of states on disk want the number of steps before. Else

@@ -3,10 +3,11 @@
  * and its own copy of all that changes while a tile runs.
  *
  * Invariant: all arrays of a worker lie in memory that it had before its first tile, as planned. The bits of a tile
- * depend on the tile alone, not on the worker. While tiles run, only lists of places grow: the machine's buffers and
- * holes, the replay log, the places of states on disk. Their lengths follow from the steps, not from the rows. Long
- * lines of events need memory too. If a request fails, the run fails with a message, or goes on without the replay
- * log.
+ * depend on the tile alone, not on the worker.
+ *
+ * While tiles run, only lists of places grow: the machine's buffers and holes, the replay log, the places of states on
+ * disk. Their lengths follow from the steps, not from the rows. Long lines of events need memory too. If a request
+ * fails, the run fails with a message, or goes on without the replay log.
  */
 #include <string.h>
 

@@ -5,7 +5,9 @@
  * OpenBLAS is opened when first needed, so that chains without products do not pay for its start. It runs in the
  * calling thread alone, so that the bits do not depend on the number of threads that call it. It computes small
  * products too: a tile's product is smaller than the array's, so a choice by size would let the bits depend on the
- * tiles. The old C is used only if the product accumulates: else a NaN in it does not matter.
+ * tiles.
+ *
+ * The old C is used only if the product accumulates: else a NaN in it does not matter.
  *
  * Its buffers need some 130 MiB of address space for each calling thread, and it loops for ever if they cannot be
  * mapped. So blas_load reserves the buffers before threads call it. Where the address space is limited, our kernel serves

@@ -238,10 +238,15 @@ static inline const void *line_at(const struct loops *loops, const void *array, 
 }
 /*
  * The derivatives of reductions and of operations along an axis, from statistics of their lines. The first two store the
- * sums of a block of rows in TO's wide arrays, each with its rest behind it. There is one sum for each line, and of var, std
- * and log_softmax its scale. rmsnorm and layernorm have two sums, and then their scales; prod has four numbers without a
- * rest. The others compute a block's dv by the statistics of all rows in BY: the sums; of log_softmax the scales, too; the
- * means for var, std, rmsnorm and layernorm.
+ * sums of a block of rows in TO's wide arrays, each with its rest behind it. The others compute a block's dv by the
+ * statistics of all rows in BY. For each line these are:
+ *
+ *                          TO                                   BY
+ *     var, std             the sum, its scale                   the mean
+ *     log_softmax          the sum, its scale                   the sum, its scale
+ *     rmsnorm, layernorm   two sums, then their scales          two means
+ *     prod                 four numbers without a rest          the same
+ *     others               the sum                              the sum
  */
 void reduction_statistics(const struct op_call *call, struct line_arrays to, const void *const needs[MAX_NEEDS]);
 void axis_statistics(const struct op_call *call, struct line_arrays to, const void *g,

@@ -46,7 +46,9 @@ enum status job_lower_region(const struct context *context, struct job *region, 
 /*
  * Offers policies by value to COUNT JOBS, budgets with their searches' schedules and counters, or without a schedule. A
  * job that one serves better becomes a finished job under it, with the budget as its policy. A job without a schedule
- * may get fewer least_bytes. The gaps of jobs with a schedule then count the policies that were left out, too. BASE is one
+ * may get fewer least_bytes.
+ *
+ * The gaps of jobs with a schedule then count the policies that were left out, too. BASE is one
  * of JOBS, or the job that they were made from. RUN is the cost of the run, in additions (struct budget_judge). Fails with
  * STATUS_LIMIT if out of memory, or with the status of options->costs.
  */
