@@ -29,8 +29,8 @@ static enum status offer_family(const struct search *s, const struct policy *fam
 }
 
 /*
- * Offers GOAL the policy of KIND with numbers from *FITS on towards BEYOND, which take more and more bytes, mostly, and less
- * time. *FITS becomes the last that fits, found by bisection, or stays.
+ * Offers GOAL the policy of KIND with numbers between *FITS and BEYOND. On the way to BEYOND they mostly take more and more
+ * bytes. *FITS becomes the last number that fits or is too slow, found by bisection, or stays.
  */
 static enum status offer_last(const struct search *s, struct budget_goal *goal, enum policy_kind kind, int64_t beyond,
                               int64_t *fits)
@@ -169,7 +169,7 @@ static enum status offer_every(const struct search *s, const struct sizes *sizes
 	TRY(offer_every_below(s, sizes, goal, fits + s->effort.tries / 2, reach));
 	fits = least;
 	TRY(offer_last(s, goal, POLICY_every, 0, &fits));
-	/* The judge has seen that FITS is in reach, whatever the walk takes it for. */
+	/* FITS may be in reach by the judge, whatever the walk takes it for. */
 	return offer_every_below(s, sizes, goal, lesser(fits + s->effort.tries / 2, least),
 	                         fmax(reach, bytes_of_every(s, sizes, fits)));
 }

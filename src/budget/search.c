@@ -28,11 +28,12 @@
  *     ladder.
  *
  * Small tables are made for all budgets, and finer ones for budgets that leave the steps more bytes than the finer tables
- * take. If there is a judge, a run follows: thus planning takes at most the memory of the run or of small tables.
- * Before a short run less is tried (struct effort): planning takes at most about a tenth of the run's predicted cost. A run
- * may end the search where its work is spent. Then the invariant does not hold, and the gap says what is lost.
- * If the cost walk is the judge, tables whose quantum divides all sizes are exact, as far as their levels reach. They
- * may be large even for small budgets, if each part is a step.
+ * take. If there is a judge, a run follows: thus planning takes at most the memory of the run or of small tables. If the
+ * cost walk is the judge, tables whose quantum divides all sizes are exact, as far as their levels reach. They may be large
+ * even for small budgets, if each part is a step.
+ *
+ * Before a short run less is tried (struct effort): planning takes at most about a tenth of the run's predicted cost. The
+ * search ends once a goal's work is spent. Then the invariant does not hold, and the gap says how much is lost at most.
  *
  * Chains of up to MANY steps have tables, and those of unequal steps up to GROUPED. Closed forms plan all chains of
  * more than MANY steps, beside tables.
@@ -74,8 +75,8 @@ void search_spend(const struct search *s, const struct budget_goal *goal, double
 
 bool search_goes_on(const struct search *s, const struct budget_goal *goal)
 {
-	enum { LATER = 1 }; /* a goal without a schedule gets so many times the work in addition */
-	return s->left[goal - s->goals] > (goal->schedule ? 0 : -LATER * s->effort.most);
+	/* A goal without a schedule gets as much work again. */
+	return s->left[goal - s->goals] > (goal->schedule ? 0 : -s->effort.most);
 }
 
 bool search_continues(const struct search *s)

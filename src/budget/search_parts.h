@@ -89,8 +89,8 @@ struct search {
 /* Takes WORK, in additions, from what may still be done for GOAL: what it would take if GOAL were alone. */
 void search_spend(const struct search *s, const struct budget_goal *goal, double work);
 /*
- * True if more is tried for GOAL. Once its work is spent, a goal keeps the schedule that it has. A goal without one gets
- * more work.
+ * True if more is tried for GOAL. Once its work is spent, a goal keeps the schedule that it has. A goal without one gets as
+ * much work again.
  */
 bool search_goes_on(const struct search *s, const struct budget_goal *goal);
 /* True if more is tried for some goal that is not settled. */

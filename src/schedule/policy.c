@@ -279,10 +279,10 @@ static struct spelling spelling_of(const char *text, size_t length)
 }
 
 /*
- * Sets TO to what the LENGTH bytes at TEXT are in the names of the table if they are sqrt of something: every:5 for sqrt(20),
- * sqrt for sqrt(N), where N is what its name says. Returns false if they are not.
+ * True if the LENGTH bytes at TEXT are sqrt(STEPS), with a number, or sqrt(N). Sets TO to the table's spelling: every:5 for
+ * sqrt(20), and sqrt for sqrt(N), whose N is the number of all steps.
  */
-static bool in_steps(const char *text, size_t length, char to[static 32])
+static bool spell_sqrt(const char *text, size_t length, char to[static 32])
 {
 	char steps[20] = "";
 	const size_t digits = length - strlen("sqrt()");
@@ -298,8 +298,8 @@ static bool in_steps(const char *text, size_t length, char to[static 32])
 }
 
 /*
- * Returns a copy of TEXT in which other names and spellings of policies are ours, or NULL if out of memory. Ours are no
- * longer, so the copy fits the bytes of TEXT.
+ * Returns a copy of TEXT in which other names and spellings of policies are ours, or NULL if out of memory. Ours
+ * have no more bytes, so they fit the copy.
  */
 static char *in_our_names(const char *text, struct arena *arena)
 {
@@ -307,7 +307,7 @@ static char *in_our_names(const char *text, struct arena *arena)
 	for (const char *at = copy; copy; at++) {
 		const size_t length = strcspn(at, "+");
 		char steps[32];
-		const bool counted = in_steps(at, length, steps);
+		const bool counted = spell_sqrt(at, length, steps);
 		const struct spelling spelling = counted ? (struct spelling){length, 0, -1} : spelling_of(at, length);
 		const enum policy_kind kind = policy_find(at, spelling.length);
 		const char *name = counted ? steps : kind < POLICY_COUNT ? policy_table[kind].name : at, *end = at + length;
