@@ -20,7 +20,9 @@ struct counters {
 	double forward_cost, backward_cost; /* of save-all's forward and backward pass */
 	double recomputed_cost;             /* of all other computations */
 	bool bounded;                       /* the schedule is a budget's, in memory: gap_percent is known */
-	double gap_percent; /* by how much its forward executions may cost more than the least by schedules of steps */
+	/* By how much its forward executions may cost more than the least by schedules of steps, and by the policies by value */
+	/* that a budget has left out. */
+	double gap_percent;
 };
 
 /*
