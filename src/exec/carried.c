@@ -9,16 +9,17 @@
  *                                      [-----------]
  *                                              [-----------]
  *
- * Before the run, a walk of the program on arrays that nothing reads finds whether the wave can carry its rows, and
- * how many rows windows must have in common for it. If a launch other than a group runs, such as a product, no rows
- * are carried: windows overlap, and each computes all of its rows.
+ * Before the run, a walk of the program on arrays that nothing reads or writes finds whether the wave can carry its
+ * rows, and how many rows windows must have in common for it. If a launch other than a group runs, such as a product,
+ * no rows are carried: windows overlap, and each computes all of its rows.
  *
  * Invariant: a chunk reads each row once, in order, and writes each of its own once, in order.
  */
 #include "base/checked.h"
 #include "exec/run_parts.h"
 
-static enum status walk_program(const struct run *run, struct wave *wave, const struct slab *slab)
+/* Walks the program with its workspace at WORKSPACE, where only the frame is in memory. The other arrays follow it. */
+static enum status walk_program(const struct run *run, struct wave *wave, char *workspace)
 {
 	static const int64_t counters[MAX_LOOPS];
 	const struct program *program = &run->forward->tile.program;
@@ -26,16 +27,16 @@ static enum status walk_program(const struct run *run, struct wave *wave, const 
 	const void **in = arena_array(run->context.arena, ins + 1, sizeof *in);
 	TRY_ALLOC(in, run->context.diags);
 	for (size_t i = 0; i < ins; i++)
-		in[i] = slab->base + program->workspace;
+		in[i] = workspace + program->workspace;
 	void *out =
-		slab->base + program->workspace + round_up(tiles_input_rows(run->tiles) * run->tiles->input_row, ARRAY_ALIGN);
+		workspace + program->workspace + round_up(tiles_input_rows(run->tiles) * run->tiles->input_row, ARRAY_ALIGN);
 	wave_begin_window(wave, &(struct wave_window){.rows = run->tiles->window, .dry = true});
 	TRY(evaluate(&(struct evaluation){.program = program,
 	                                  .ins = in,
 	                                  .outs = &out,
 	                                  .params = run->bound,
 	                                  .counters = counters,
-	                                  .workspace = slab->base,
+	                                  .workspace = workspace,
 	                                  .wave = wave,
 	                                  .kernels = {run->kernels[0], run->kernels[1]},
 	                                  .diags = run->context.diags}));
@@ -46,22 +47,20 @@ static enum status walk_program(const struct run *run, struct wave *wave, const 
 enum status carried_find_depth(const struct run *run, int64_t *depth)
 {
 	const struct allocator *allocator = run->context.allocator;
-	const struct tiles *tiles = run->tiles;
 	const struct program *program = &run->forward->tile.program;
 	const int64_t bytes = wave_window_bytes(program);
-	const int64_t arrays =
-		tiles_input_rows(tiles) * tiles->input_row + tiles_value_rows(tiles, false) * tiles->output_row;
-	struct slab slab;
+	struct slab frame;
 	*depth = -1;
 	if (!bytes)
 		return STATUS_OK;
 	struct wave *wave = wave_open(bytes, allocator);
 	TRY_ALLOC(wave, run->context.diags);
-	enum status status = slab_get(&slab, program->workspace + arrays + 2 * ARRAY_ALIGN, allocator, run->context.diags);
+	const int64_t pointers = (int64_t)(program->frame->count * sizeof(char *));
+	enum status status = slab_get(&frame, pointers, allocator, run->context.diags);
 	if (!status) {
-		status = walk_program(run, wave, &slab);
+		status = walk_program(run, wave, frame.base);
 		*depth = wave_depth(wave);
-		slab_put(&slab, allocator);
+		slab_put(&frame, allocator);
 	}
 	wave_close(wave, allocator);
 	return status;

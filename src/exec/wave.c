@@ -403,8 +403,10 @@ static bool join_wave(struct wave *wave, struct wave_stage *stage, bool wraps, b
 	if (!may_join(wave, stage->rows, stage->lag, wraps) || (!stage->to && !copy_frame(wave, &stage->call, moved))) {
 		wave_run(wave);
 		stage->lag = wave->window.rows ? stage->lag : 0;
-		if (!stage->to && !copy_frame(wave, &stage->call, true))
-			return false;
+		if (!stage->to && !copy_frame(wave, &stage->call, true)) {
+			wave->failed |= wave->window.rows > 0;
+			return wave->window.dry;
+		}
 	}
 	if (wave->count == 0) {
 		wave->team = team;
