@@ -11,25 +11,25 @@ struct run_row {
 	const char *whole_because, *isa, *blas;
 };
 
-enum { COUNTED = 1 }; /* the group of fields that a plan lacks */
+enum { OF_RUN = 1 }; /* the group of fields that only a run has */
 
 static const struct field run_fields[] = {
-	{"arrays", NULL, IN_JSON | IN_FIGURES, COUNTED, FIELD(run_row, WHOLE, counters.arrays)},
+	{"arrays", NULL, IN_JSON | IN_FIGURES, OF_RUN, FIELD(run_row, WHOLE, counters.arrays)},
 	{"tiles", NULL, IN_JSON | IN_FIGURES, 0, FIELD(run_row, WHOLE, counters.tiles)},
 	{"tile_rows", NULL, IN_JSON | IN_FIGURES, 0, FIELD(run_row, WHOLE, counters.tile_rows)},
 	{"halo_rows", NULL, IN_JSON | IN_FIGURES, 0, FIELD(run_row, WHOLE, counters.halo_rows)},
 	{"passes", NULL, IN_JSON | IN_FIGURES, 0, FIELD(run_row, WHOLE, counters.passes)},
-	{"copied_bytes", NULL, IN_JSON | IN_FIGURES, COUNTED, FIELD(run_row, WHOLE, counters.copied_bytes)},
+	{"copied_bytes", NULL, IN_JSON | IN_FIGURES, OF_RUN, FIELD(run_row, WHOLE, counters.copied_bytes)},
 	{"whole_because", NULL, IN_JSON | IN_FIGURES, 0, FIELD(run_row, TEXT, whole_because)},
 	{"threads", NULL, IN_JSON | IN_FIGURES, 0, FIELD(run_row, WHOLE, threads)},
 	{"peak_bytes", NULL, IN_JSON | IN_FIGURES, 0, FIELD(run_row, WHOLE, counters.peak_bytes)},
 	{"chunks", NULL, IN_JSON | IN_FIGURES, 0, FIELD(run_row, WHOLE, counters.chunks)},
-	{"isa", NULL, IN_JSON | IN_FIGURES, COUNTED, FIELD(run_row, TEXT, isa)},
-	{"blas", NULL, IN_JSON | IN_FIGURES, COUNTED, FIELD(run_row, TEXT, blas)},
+	{"isa", NULL, IN_JSON | IN_FIGURES, OF_RUN, FIELD(run_row, TEXT, isa)},
+	{"blas", NULL, IN_JSON | IN_FIGURES, OF_RUN, FIELD(run_row, TEXT, blas)},
 };
 static const struct record_kind run_kind = RECORD_KIND(NULL, run_fields, NULL);
 
-/* Prints COUNTERS of a run, or of a plan of one without GROUPS, to FILE, and closes it. */
+/* Prints COUNTERS, those of a run if GROUPS is OF_RUN, else of a plan, to FILE, and closes it. */
 static enum status put_figures(struct session *s, struct text_file *file, unsigned groups,
                                const struct run_counters *counters)
 {
@@ -124,7 +124,7 @@ enum status command_run(struct session *s)
 	if (s->line.given[OPTION_STATS]) {
 		struct text_file *file;
 		TRY(session_open_text(s, &file, s->line.values[OPTION_STATS], true));
-		TRY(put_figures(s, file, COUNTED, &counters));
+		TRY(put_figures(s, file, OF_RUN, &counters));
 	}
 	if (s->line.given[OPTION_RESIDUALS])
 		TRY(put_residuals(s, &s->in.reader.type, s->line.values[OPTION_RESIDUALS], true));
