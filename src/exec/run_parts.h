@@ -267,7 +267,7 @@ double *worker_state(const struct worker *worker);
 
 /* forward.c and gradient.c: the two kinds of runs. */
 
-/* Cuts the array, compiles the programs, and counts the bytes of a forward run, which needs run->ends. Allocates nothing. */
+/* Cuts the array, compiles the programs, and counts the bytes of a forward run, which needs run->ends. Allocates no arrays. */
 enum status forward_plan(struct run *run);
 /* Makes RUN, without its workers, ready for arrays of type run->made_for. */
 enum status forward_prepare(struct run *run);
