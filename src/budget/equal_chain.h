@@ -17,9 +17,9 @@ struct equal_chain {
 };
 
 enum {
-	EQUAL_MOST = 200000,         /* the most equal steps of such a chain */
-	EQUAL_HEADED_MOST = 10000,   /* the same after a head: there all lengths of ranges have times */
-	EQUAL_CELLS_MOST = 64 << 20, /* the most numbers in the tables of a plan */
+	EQUAL_MOST = 200000,                     /* the most equal steps of such a chain */
+	EQUAL_HEADED_MOST = 10000,               /* the same after a head: there all lengths of ranges have times */
+	EQUAL_CELLS_MOST = 4 * EQUAL_CELLS_MANY, /* the most numbers in the tables of a plan */
 };
 
 /*

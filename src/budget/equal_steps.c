@@ -546,13 +546,13 @@ static bool make_levels(struct equal_table *t, int64_t bytes, size_t *times)
 
 /*
  * Allocates the cells of T, TIMES of them beside the hulls, and fills all rows. TOO_LARGE: more than EACH_CELL splits are tried
- * for each of MOST_CELLS numbers. That happens where l is a fraction of large numbers. With MANY_CELLS no run waits, or a
+ * for each of MOST_CELLS numbers. That happens where l is a fraction of large numbers. With EQUAL_CELLS_MANY no run waits, or a
  * long one: then the table is exact, however long it takes.
  */
 static enum equal_result fill_rows(struct equal_table *t, size_t times, size_t most_cells)
 {
-	enum { EACH_CELL = 64, MANY_CELLS = 1 << 24 };
-	const int64_t most = most_cells < MANY_CELLS ? (int64_t)most_cells * EACH_CELL : INT64_MAX / 2;
+	enum { EACH_CELL = 64 };
+	const int64_t most = most_cells < EQUAL_CELLS_MANY ? (int64_t)most_cells * EACH_CELL : INT64_MAX / 2;
 	int64_t left = most;
 	const size_t hulls = 2 * ((size_t)t->steps + 1);
 	t->cell_count = times + hulls;

@@ -64,6 +64,8 @@ struct equal_table {
 };
 
 /* EQUAL_SOLVED: the schedule is the best but for `error`. */
+enum { EQUAL_CELLS_MANY = 16 << 20 }; /* a table that may have so many numbers may take any time */
+
 enum equal_result { EQUAL_SOLVED, EQUAL_INFEASIBLE, EQUAL_TOO_LARGE, EQUAL_NO_MEMORY };
 
 /*

@@ -146,7 +146,7 @@ static enum status search_all(struct search *s)
 }
 
 /*
- * Sets the effort, by costs in additions as they were measured:
+ * Sets the effort, by rough costs in additions. What a search then does is counted by those of search_parts.h:
  *   - the bounds of all tables: 160 * blocks^3;
  *   - to make, time, walk and judge a schedule: 400 for each step. Even without a judge, WALKED bounds all of these;
  *   - a sum of a table: 15; a budget has up to three large tables;

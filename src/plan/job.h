@@ -77,9 +77,11 @@ struct job {
 	int64_t member_bytes;        /* workspace of each thread of the team beyond the first */
 	struct tile_plan tile, rest; /* rest.rows 0: all tiles have equally many rows */
 	struct schedule *schedule;
-	struct policy scheduled;   /* what is carried out: the policy, or the search's choice for a budget */
-	struct step_costs costs;   /* of a tile's steps; for a policy by value one step without costs */
-	int64_t least_bytes;       /* the least feasible budget if the policy's is infeasible, else 0 */
+	struct policy scheduled; /* what is carried out: the policy, or the search's choice for a budget */
+	struct step_costs costs; /* of a tile's steps; for a policy by value one step without costs */
+	int64_t least_bytes;     /* the least feasible budget if the policy's is infeasible, else 0 */
+	double
+		untried; /* of a budget: the least recomputation, over a forward pass, of policies by value that were not tried */
 	struct counters predicted; /* peak_bytes and stored_bytes of all workers together; the others of one full tile */
 	int64_t staging; /* a worker's copy of a state on its way to disk, part of predicted.peak_bytes; 0: no copy */
 	int64_t slabs;   /* bytes, part of predicted.peak_bytes: of all workers' slabs, the blocks that hold their arrays */

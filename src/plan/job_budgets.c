@@ -311,6 +311,7 @@ static enum status settle_jobs(struct job_search *search, struct budget_goal *go
 		const int64_t least = jobs[i].least_bytes; /* by policies by value */
 		take_goal(&jobs[i], &goals[i]);
 		jobs[i].least_bytes = lesser(jobs[i].least_bytes, least);
+		job_raise_gap(&jobs[i]);
 	}
 	return status;
 }

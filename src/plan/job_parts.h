@@ -54,6 +54,8 @@ enum status job_lower_region(const struct context *context, struct job *region, 
  */
 enum status job_offer_values(const struct context *context, const struct job *base, double run, struct job *jobs,
                              size_t count);
+/* Raises the gap of JOB, a budget that policies by value were offered to, to what the best of those that were not tried may save. */
+void job_raise_gap(struct job *job);
 
 /*
  * Makes POLICY online:S with the most snapshots within job->options.memory, however often the chain's `repeat while`s

@@ -173,10 +173,10 @@ static void keep_gap(struct counters *counters, const struct counters *before)
 	counters->gap_percent = before->bounded && time > least && least > 0 ? 100 * (time - least) / least : 0;
 }
 
-/* Raises JOB's gap, if it has one, to what a policy of LEAST share would save. */
-static void raise_gap(struct job *job, double least)
+void job_raise_gap(struct job *job)
 {
 	struct counters *c = &job->predicted;
+	const double least = job->untried;
 	const double own = c->forward_cost > 0 ? c->recomputed_cost / c->forward_cost : 0;
 	if (job->schedule && c->bounded && least < own * (1 - equal_shares))
 		c->gap_percent = fmax(c->gap_percent, 100 * (own - least) / (1 + least));
@@ -235,6 +235,7 @@ static enum status offer_plans(const struct value_offer *offer, struct job *job)
 	const struct value_list *list = &offer->list;
 	struct tries tries = {offer, offer->plans, list->complete ? (double)INFINITY : list->all_share};
 	struct value_plan *best = NULL;
+	job->untried = INFINITY;
 	if (!may_serve(list, job))
 		return STATUS_OK;
 	if (list->plans && region_is_small(list, job)) {
@@ -244,7 +245,8 @@ static enum status offer_plans(const struct value_offer *offer, struct job *job)
 	} else {
 		tries.left_out = 0; /* whatever is recomputed costs something */
 	}
-	raise_gap(job, tries.left_out);
+	job->untried = tries.left_out;
+	job_raise_gap(job);
 	return STATUS_OK;
 }
 

@@ -16,7 +16,7 @@
 #include "base/hash.h"
 #include "ops/op.h"
 
-enum { ALL_SETS = 20 }; /* names, at most, of which every set is listed if the work allows that */
+enum { ALL_SETS = 14 }; /* names, at most, of which every set is listed if the work allows that: 30 MB at most */
 
 /* What a policy keeps beside values with names. UNNAMED is all-but with all names of the chain. */
 static const struct {

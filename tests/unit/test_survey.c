@@ -52,7 +52,7 @@ static void check_figures(const struct survey_figures *figures, const struct job
 static void check_chain(const char *text, int64_t rows)
 {
 	const struct type input = {.dtype = DTYPE_F32, .shape = {.ndim = 2, .dim = {rows, 4}}};
-	struct seen seen[POLICIES];
+	struct seen seen[POLICIES] = {0};
 	struct chain chain;
 	chain_make(&chain, text, &arena, &diags);
 	for (size_t i = 0; i < POLICIES; i++) {
