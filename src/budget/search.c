@@ -133,8 +133,11 @@ static enum status search_all(struct search *s)
 	if (solved)
 		return STATUS_OK;
 	s->closed = s->equal != NULL;
-	/* The work may be spent before tables have more than the schedule of least peak, which may be very slow. */
-	if (s->sums && isfinite(s->effort.most) && steps > FRONTS_STEPS_MOST)
+	/*
+	 * The work may be spent before tables have more than the schedule of least peak, which may be very slow. Where
+	 * memory has holes, all that tables find may be slower.
+	 */
+	if (s->sums && steps > FRONTS_STEPS_MOST)
 		TRY(search_quickly(s));
 	const bool tables = steps <= MANY || (s->sums && !equal_steps_apply(s->costs));
 	TRY(tables && !search_needs_no_tables(s) ? search_tables(s) : STATUS_OK);

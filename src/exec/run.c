@@ -297,9 +297,9 @@ enum status run_plan_forward(const struct context *context, const struct run_sub
 	*counters = (struct run_counters){0};
 	TRY(begin_run(&run, context, subject, options));
 	run.forward = &forward;
-	/* A run reads a text in any order, from its file or from a copy of a pipe. It writes a text in order. */
+	/* A run holds a short text. It reads others in any order, from the file or a copy of a pipe, and writes all in order. */
 	const bool text = reader && (reader->format == FORMAT_TEXT || reader->format == FORMAT_CSV);
-	run.ends.read_anywhere = !reader || text || reader_seekable(reader);
+	run.ends.read_anywhere = !reader || (text ? !reader->held : reader_seekable(reader));
 	run.ends.write_anywhere = run.ends.read_anywhere && !text;
 	enum status status = begin_type(&run, type);
 	if (!status)

@@ -149,14 +149,14 @@ enum status tensors_load(struct loader *loader, struct array *array, struct arch
 		return diag_file(diags, STATUS_DATA, archive->input.name, -1, "tensor '%s': type '%s' is not supported", key,
 		                 json_string_value(json_object_get(entry, "dtype")));
 	array->type = type;
-	if (loader->types)
+	if (loader->types && !loader->leaves)
 		return STATUS_OK;
 	struct reader reader;
 	const struct reader_options options = {.format = FORMAT_RAW, .cast = loader->cast};
 	reader_init(&reader, &archive->input, &options, archive->context->arena);
 	TRY(reader_begin_at(&reader, &type, archive->data + begin, diags));
 	TRY(stored_leave(loader, array, &reader, &(struct stored_array){.input = archive->input}));
-	return array->stored ? STATUS_OK : load_begun(loader, array, &reader);
+	return array->stored || loader->types ? STATUS_OK : load_begun(loader, array, &reader);
 }
 
 /* Reads SIZE bytes of the header from byte OFFSET of INPUT on. */
