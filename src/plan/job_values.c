@@ -2,7 +2,7 @@
  * Budgets that a policy by value serves better than the search's schedules of steps. A policy by value runs the whole
  * chain as one region, so the search (budget/) cannot propose it: it is planned as a job of its own.
  *
- * The list of policies (value_list.h) has what each recomputes, and the least that it takes. A budget compiles policies
+ * The list of policies (policy_choices.h) has what each recomputes, and the least that it takes. A budget compiles policies
  * from the fastest on, unless they take too much, until one fits. The list depends on the chain alone. So do the policies
  * that every budget may compile, and more bytes do not lose one of these.
  *
@@ -21,7 +21,7 @@
 #include <math.h>
 
 #include "base/checked.h"
-#include "plan/value_list.h"
+#include "plan/policy_choices.h"
 
 enum {
 	SHORT = 3000,       /* instructions: a region takes no more than some megabytes */
@@ -34,7 +34,7 @@ static const double LEAST_WORK = 5e8; /* additions: about a tenth of a second */
 /* What is offered to jobs. */
 struct value_offer {
 	const struct context *jobs; /* of the jobs that are made */
-	struct value_list list;
+	struct policy_choices list;
 	struct job region; /* for job_make_from, lowered if the list has plans */
 	size_t plans; /* of so many plans in the order of the list, any may be compiled; and for a job as many others */
 };
@@ -62,7 +62,7 @@ static double share_beside(const struct job *job, const struct counters *c)
 }
 
 /* Sets the counters of PLAN, unless they are known. */
-static enum status plan_value(const struct value_offer *offer, struct value_plan *plan)
+static enum status plan_value(const struct value_offer *offer, struct policy_choice *plan)
 {
 	const struct context *shared = offer->list.context;
 	struct arena arena;
@@ -86,16 +86,16 @@ static int64_t bytes_for(const struct job *job)
 }
 
 /* True if a policy by value could serve JOB, whose budget no floor exceeds. */
-static bool may_serve(const struct value_list *list, const struct job *job)
+static bool may_serve(const struct policy_choices *list, const struct job *job)
 {
 	const struct counters *c = &job->predicted;
 	return (!job->schedule ||
 	        ((!job->options.resumable || job->tiles.tiled) && (c->recomputed_cost > 0 || c->spill_writes > 0))) &&
-	       value_list_least(list, list->floor.bytes) <= bytes_for(job);
+	       policy_choices_least(list, list->floor.bytes) <= bytes_for(job);
 }
 
 /* True if a region may be made for JOB. */
-static bool region_is_small(const struct value_list *list, const struct job *job)
+static bool region_is_small(const struct policy_choices *list, const struct job *job)
 {
 	return list->floor.instrs <= SHORT || list->floor.instrs * INSTR_BYTES <= LEAST_BYTES + (double)bytes_for(job) / 20;
 }
@@ -110,7 +110,7 @@ struct tries {
 };
 
 /* Sets the counters of PLAN, unless they are known. *PLANNED: false if it may not be compiled. */
-static enum status try_plan(struct tries *tries, struct value_plan *plan, bool *planned)
+static enum status try_plan(struct tries *tries, struct policy_choice *plan, bool *planned)
 {
 	const bool any = plan->number < tries->offer->plans;
 	*planned = any || tries->left > 0;
@@ -126,16 +126,16 @@ static enum status try_plan(struct tries *tries, struct value_plan *plan, bool *
  * Sets *BEST to the fastest plan within JOB's budget that is faster than JOB's schedule, or to NULL; of equally fast ones
  * to that of the lowest peak.
  */
-static enum status find_best_plan(struct tries *tries, const struct job *job, struct value_plan **best)
+static enum status find_best_plan(struct tries *tries, const struct job *job, struct policy_choice **best)
 {
-	const struct value_list *list = &tries->offer->list;
+	const struct policy_choices *list = &tries->offer->list;
 	const double own = job->schedule ? share_beside(job, &job->predicted) * (1 - equal_shares) : (double)INFINITY;
 	int64_t most = job->policy->number; /* the next plan takes no more */
 	double least = own;                 /* and is not slower, but for rounding */
 	bool planned;
 	*best = NULL;
 	for (size_t i = 0; i < list->count && list->plans[i].share <= least + equal_shares; i++) {
-		struct value_plan *plan = &list->plans[i];
+		struct policy_choice *plan = &list->plans[i];
 		if (plan->least > most)
 			continue;
 		TRY(try_plan(tries, plan, &planned));
@@ -152,9 +152,9 @@ static enum status find_best_plan(struct tries *tries, const struct job *job, st
 /* Lowers the least bytes of JOB, which has no schedule, to the least of any plan. */
 static enum status lower_least(struct tries *tries, struct job *job)
 {
-	const struct value_list *list = &tries->offer->list;
+	const struct policy_choices *list = &tries->offer->list;
 	for (size_t i = 0; i < list->count; i++) {
-		struct value_plan *plan = &list->plans[i];
+		struct policy_choice *plan = &list->plans[i];
 		bool planned = false;
 		if (plan->least < job->least_bytes)
 			TRY(try_plan(tries, plan, &planned));
@@ -204,7 +204,7 @@ static struct policy copy_policy(const struct policy *policy, struct arena *aren
 }
 
 /* Makes of JOB, a budget, the job of PLAN. */
-static enum status take_plan(const struct value_offer *offer, struct value_plan *plan, struct job *job)
+static enum status take_plan(const struct value_offer *offer, struct policy_choice *plan, struct job *job)
 {
 	const struct context *context = offer->jobs;
 	struct job *made = arena_alloc(context->arena, sizeof *made); /* what is compiled refers to it */
@@ -232,9 +232,9 @@ static enum status take_plan(const struct value_offer *offer, struct value_plan 
 /* Offers the policies of OFFER to JOB. */
 static enum status offer_plans(const struct value_offer *offer, struct job *job)
 {
-	const struct value_list *list = &offer->list;
+	const struct policy_choices *list = &offer->list;
 	struct tries tries = {offer, offer->plans, list->complete ? (double)INFINITY : list->all_share};
-	struct value_plan *best = NULL;
+	struct policy_choice *best = NULL;
 	job->untried = INFINITY;
 	if (!may_serve(list, job))
 		return STATUS_OK;
@@ -253,11 +253,11 @@ static enum status offer_plans(const struct value_offer *offer, struct job *job)
 /* Lowers the region of OFFER, and lists the policies. WORK: additions that may be taken to list, and to compile. */
 static enum status fill_offer(struct value_offer *offer, double work)
 {
-	struct value_list *list = &offer->list;
+	struct policy_choices *list = &offer->list;
 	offer->plans = (size_t)fmax(work / (fmax(list->floor.instrs, 1) * PLAN_WORK), LEAST_PLANS);
 	TRY(job_lower_region(list->context, &offer->region, list->base));
 	const struct lowered *lowered = &offer->region.tile.lowered;
-	return lowered->distinct_count ? value_list_fill(list, lowered->distinct[0], work) : STATUS_OK;
+	return lowered->distinct_count ? policy_choices_fill(list, lowered->distinct[0], work) : STATUS_OK;
 }
 
 enum status job_offer_values(const struct context *context, const struct job *base, double run, struct job *jobs,
@@ -269,7 +269,7 @@ enum status job_offer_values(const struct context *context, const struct job *ba
 	struct value_offer offer = {.jobs = context};
 	bool open = false;
 	arena_init(&arena, context->allocator);
-	value_list_begin(&offer.list, &own, &kept);
+	policy_choices_begin(&offer.list, &own, &kept);
 	for (size_t i = 0; i < count; i++)
 		open |= may_serve(&offer.list, &jobs[i]) && region_is_small(&offer.list, &jobs[i]);
 	enum status status = open ? fill_offer(&offer, fmax(run / 40, LEAST_WORK)) : STATUS_OK;

@@ -7,7 +7,7 @@
  *
  * P+Q of the table makes no others. Of policies that do the same only the first is listed.
  */
-#include "plan/value_list.h"
+#include "plan/policy_choices.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -28,7 +28,7 @@ enum { BASES = sizeof bases / sizeof *bases };
 
 /* A list that is being filled. */
 struct filling {
-	struct value_list *list;
+	struct policy_choices *list;
 	struct survey *survey;
 	struct byte_set known; /* marks of the listed policies */
 	double work;           /* additions that surveys may still take */
@@ -92,12 +92,12 @@ static void measure_items(struct floor *floor, const struct compiled_chain *comp
 	}
 }
 
-void value_list_begin(struct value_list *list, const struct context *context, const struct job *base)
+void policy_choices_begin(struct policy_choices *list, const struct context *context, const struct job *base)
 {
 	struct job alone = *base;
 	const int64_t workers = alone.tiles.workers;
 	int64_t worker, all;
-	*list = (struct value_list){.context = context, .base = base};
+	*list = (struct policy_choices){.context = context, .base = base};
 	struct floor *floor = &list->floor;
 	measure_items(floor, &base->tile.compiled, base->tile.lowered.items, base->tile.lowered.item_count, 1, true);
 	floor->bytes = greater(floor->bytes - SURVEY_UNPLACED * floor->largest, 0);
@@ -106,7 +106,7 @@ void value_list_begin(struct value_list *list, const struct context *context, co
 	list->beside = saturated_add(all, workers * (worker - job_wave_bytes(&alone)));
 }
 
-int64_t value_list_least(const struct value_list *list, int64_t bytes)
+int64_t policy_choices_least(const struct policy_choices *list, int64_t bytes)
 {
 	const int64_t workers = list->base->tiles.workers - job_rest_alone(list->base);
 	return saturated_add(list->beside, bytes < INT64_MAX / workers ? workers * bytes : INT64_MAX);
@@ -144,7 +144,7 @@ static bool join_policies(struct policy *policy, const struct policy *p, const s
 }
 
 /* Sets POLICY to what BASE and the names of SET keep. False if out of memory. */
-static bool make_policy(const struct value_list *list, struct policy *policy, size_t base, const struct policy *set)
+static bool make_policy(const struct policy_choices *list, struct policy *policy, size_t base, const struct policy *set)
 {
 	const struct chain *chain = list->base->chain;
 	struct arena *arena = list->context->arena;
@@ -155,7 +155,7 @@ static bool make_policy(const struct value_list *list, struct policy *policy, si
 }
 
 /* Returns what share_beside is for a policy of FIGURES. */
-static double share_by_survey(const struct value_list *list, const struct survey_figures *figures)
+static double share_by_survey(const struct policy_choices *list, const struct survey_figures *figures)
 {
 	const bool reads = list->base->options.want_value;
 	const double once = reads ? figures->forward_cost : figures->once_cost;
@@ -166,12 +166,12 @@ static double share_by_survey(const struct value_list *list, const struct survey
 /* Appends POLICY with FIGURES, unless the list has a policy that does the same. */
 static enum status append_policy(struct filling *f, const struct policy *policy, const struct survey_figures *figures)
 {
-	struct value_list *list = f->list;
+	struct policy_choices *list = f->list;
 	size_t number;
 	TRY_ALLOC(byte_set_keep(&f->known, figures->mark, sizeof figures->mark, &number), list->context->diags);
 	if (number < list->count)
 		return STATUS_OK;
-	struct value_plan *plan =
+	struct policy_choice *plan =
 		arena_append(list->context->arena, &list->plans, &list->count, &list->capacity, sizeof *plan);
 	TRY_ALLOC(plan, list->context->diags);
 	plan->policy = *policy;
@@ -179,7 +179,7 @@ static enum status append_policy(struct filling *f, const struct policy *policy,
 	plan->mark[0] = figures->mark[0];
 	plan->mark[1] = figures->mark[1];
 	plan->share = share_by_survey(list, figures);
-	plan->least = value_list_least(list, greater(figures->kept_bytes, list->floor.bytes));
+	plan->least = policy_choices_least(list, greater(figures->kept_bytes, list->floor.bytes));
 	return STATUS_OK;
 }
 
@@ -192,7 +192,7 @@ static enum status survey_one(struct filling *f, const struct policy *policy, st
 /* Lists the policies of set NUMBER. */
 static enum status list_set(struct filling *f, size_t number)
 {
-	struct value_list *list = f->list;
+	struct policy_choices *list = f->list;
 	const bool named = list->base->chain->name_count > 0;
 	const char **names = arena_array(list->context->arena, list->name_count + 1, sizeof *names);
 	struct policy set = {.kind = POLICY_names, .names = names};
@@ -214,7 +214,7 @@ static enum status list_set(struct filling *f, size_t number)
 }
 
 /* Sets the names that policies by value look at. */
-static enum status find_names(struct value_list *list, struct survey *survey)
+static enum status find_names(struct policy_choices *list, struct survey *survey)
 {
 	const struct chain *chain = list->base->chain;
 	struct arena *arena = list->context->arena;
@@ -246,7 +246,7 @@ static int compare_left_out(const void *left, const void *right)
 /* Orders the names by what it costs to leave them out, beside every other value. ALL: every value is kept. */
 static enum status order_names(struct filling *f, const struct survey_figures *all)
 {
-	struct value_list *list = f->list;
+	struct policy_choices *list = f->list;
 	const size_t count = list->name_count;
 	struct left_out *order = arena_array(list->context->arena, count + 1, sizeof *order);
 	TRY_ALLOC(order, list->context->diags);
@@ -267,7 +267,7 @@ static enum status order_names(struct filling *f, const struct survey_figures *a
 
 static int compare_shares(const void *left, const void *right)
 {
-	const struct value_plan *a = left, *b = right;
+	const struct policy_choice *a = left, *b = right;
 	if (a->share != b->share)
 		return a->share < b->share ? -1 : 1;
 	if (a->least != b->least)
@@ -277,7 +277,7 @@ static int compare_shares(const void *left, const void *right)
 
 static enum status fill_list(struct filling *f)
 {
-	struct value_list *list = f->list;
+	struct policy_choices *list = f->list;
 	struct survey_figures all;
 	TRY(find_names(list, f->survey));
 	TRY(survey_one(f, &policy_save_all, &all));
@@ -293,7 +293,7 @@ static enum status fill_list(struct filling *f)
 	return STATUS_OK;
 }
 
-enum status value_list_fill(struct value_list *list, const struct step *step, double work)
+enum status policy_choices_fill(struct policy_choices *list, const struct step *step, double work)
 {
 	struct arena *arena = list->context->arena;
 	struct filling filling = {.list = list, .known = {.kept = arena, .scratch = arena}, .work = work};

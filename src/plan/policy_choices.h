@@ -2,8 +2,8 @@
  * The policies by value that budgets may take: which there are, what each recomputes, and the least that it takes. Private
  * to plan/.
  */
-#ifndef PLAN_VALUE_LIST_H
-#define PLAN_VALUE_LIST_H
+#ifndef PLAN_POLICY_CHOICES_H
+#define PLAN_POLICY_CHOICES_H
 
 #include "compile/survey.h"
 #include "plan/job_parts.h"
@@ -15,7 +15,7 @@ enum {
 };
 
 /* A policy by value: what a survey says of it, and what a job with it counts. */
-struct value_plan {
+struct policy_choice {
 	struct policy policy;
 	uint64_t mark[2];
 	double share;  /* cost of recomputation over a forward pass's, by the survey */
@@ -35,27 +35,27 @@ struct floor {
 	bool whole;      /* a step that is measured works on whole arrays: before it all values are arrays */
 };
 
-struct value_list {
+struct policy_choices {
 	const struct context *context;
 	const struct job *base;
 	struct floor floor;
 	int64_t beside;     /* bytes of a job beside its slabs, at least */
 	const char **names; /* those that a policy by value looks at */
 	size_t name_count;
-	struct value_plan *plans; /* by share */
+	struct policy_choice *plans; /* by share */
 	size_t count, capacity;
 	bool complete;    /* the list has every policy */
 	double all_share; /* of the policy that keeps every value: no other has less */
 };
 
 /* Begins LIST, without policies, for BASE, which must outlive it: sets floor and beside. */
-void value_list_begin(struct value_list *list, const struct context *context, const struct job *base);
+void policy_choices_begin(struct policy_choices *list, const struct context *context, const struct job *base);
 /* Returns the least bytes of a job by value whose slab for a full tile takes at least BYTES. */
-int64_t value_list_least(const struct value_list *list, int64_t bytes);
+int64_t policy_choices_least(const struct policy_choices *list, int64_t bytes);
 /*
  * Lists the policies for a region of STEP (LOWER_UNROLLED), as many as WORK additions allow. The list depends on the chain
  * alone. STATUS_LIMIT if out of memory.
  */
-enum status value_list_fill(struct value_list *list, const struct step *step, double work);
+enum status policy_choices_fill(struct policy_choices *list, const struct step *step, double work);
 
 #endif
