@@ -140,25 +140,22 @@ enum status command_grad(struct session *s)
 	                                    .one_pass = s->line.given[OPTION_ONE_PASS],
 	                                    .progress = progress_begin(&progress, s, "grad") ? progress_action : NULL,
 	                                    .progress_context = &progress};
-	const struct gradient_options gradient = {.gradient = &s->out->writer,
-	                                          .cotangent = s->line.values[OPTION_COTANGENT],
-	                                          .special = s->line.given[OPTION_SPECIAL],
-	                                          .cast = s->line.given[OPTION_CAST],
-	                                          .missing = s->set.reading.missing,
-	                                          .spill = s->line.values[OPTION_SPILL],
-	                                          .journal = s->journal,
-	                                          .written = early_gradients_write,
-	                                          .written_context = &beside.early,
-	                                          .begin_rows = early_gradients_begin_rows,
-	                                          .put_rows = early_gradients_put_rows,
-	                                          .end_rows = early_gradients_end_rows,
-	                                          .rows_context = &beside.early,
-	                                          .reuse_params = true,
-	                                          .event = s->line.given[OPTION_EVENTS] ? put_event : NULL,
-	                                          .event_context = &beside,
-	                                          .trace =
-	                                              beside.watch.plot || beside.watch.trace_file ? watch_event : NULL,
-	                                          .trace_context = &beside.watch};
+	const struct gradient_options gradient = {
+		.gradient = &s->out->writer,
+		.cotangent = s->line.values[OPTION_COTANGENT],
+		.special = s->line.given[OPTION_SPECIAL],
+		.cast = s->line.given[OPTION_CAST],
+		.missing = s->set.reading.missing,
+		.spill = s->line.values[OPTION_SPILL],
+		.journal = s->journal,
+		.written = early_gradients_write,
+		.written_context = &beside.early,
+		.rows = {early_gradients_begin_rows, early_gradients_put_rows, early_gradients_end_rows, &beside.early},
+		.reuse_params = true,
+		.event = s->line.given[OPTION_EVENTS] ? put_event : NULL,
+		.event_context = &beside,
+		.trace = beside.watch.plot || beside.watch.trace_file ? watch_event : NULL,
+		.trace_context = &beside.watch};
 	const struct run_subject subject = {&s->chain, &s->bound, &s->in.reader, s->programs, s->ranks};
 	enum status status = run_gradient(&s->context, &subject, &options, &gradient, &result);
 	progress_end(&progress);

@@ -28,7 +28,7 @@ enum status early_gradients_open(struct session *session, struct early_gradients
                                  const struct gradient_result *result);
 /* Begins to write PARAM's gradient: a gradient_options.written. */
 void early_gradients_write(void *early, size_t param, const void *gradient);
-/* The begin_rows, put_rows and end_rows of struct gradient_options. */
+/* The functions of struct gradient_rows. */
 bool early_gradients_begin_rows(void *early, size_t param);
 bool early_gradients_put_rows(void *early, size_t param, int64_t at, const void *from, size_t size);
 enum status early_gradients_end_rows(void *early, size_t param, struct diags *diags);

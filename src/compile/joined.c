@@ -1,7 +1,7 @@
 /*
  * Joined launches: launches in a row that work on the lines of arrays of one size. A line is the elements along the last
  * axis. The evaluator runs all of them on a block of lines before the next block, so that lines stay in the cache from one
- * launch to the next (exec/joined.h).
+ * launch to the next (evaluate/joined.h).
  *
  *     attention        launch                  reads
  *     scores           call matmul             factors; the left one by lines

@@ -1,6 +1,6 @@
 /*
  * The parts of a program: launches, kernel ops, and the frame, a table of pointers to arrays.
- * Only the compiler and the evaluator (exec/evaluate.c) know them.
+ * Only the compiler and the evaluator (evaluate/evaluate.c) know them.
  *
  * Launches and kernel ops are small: fields of different kinds share bytes. A reader of a field of one kind checks
  * the kind first.
@@ -174,7 +174,7 @@ static inline bool launch_is_call(const struct launch *launch)
 {
 	return launch->kind >= LAUNCH_OPERATION && launch->kind <= LAUNCH_PROGRAM;
 }
-/* True if LAUNCH, a group, may wait in a wave (exec/wave.h): its arrays are large, and its registers fit. */
+/* True if LAUNCH, a group, may wait in a wave (evaluate/wave.h): its arrays are large, and its registers fit. */
 bool launch_may_wait(const struct launch *launch);
 /* The bytes of a wave beside its block registers, those of the largest group that waits in it. */
 enum { WAVE_LISTS = 80 << 10 };

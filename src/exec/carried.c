@@ -1,7 +1,7 @@
 /*
  * Tiles that carry rows: a worker runs the tiles of a chunk in their order, on windows that lie one tile apart. All
  * groups of the program wait in a wave. In each window the wave continues where it stopped in the one before
- * (exec/wave.h). So no row is read or computed twice, but for those around the chunk.
+ * (evaluate/wave.h). So no row is read or computed twice, but for those around the chunk.
  *
  *     rows of the array    |-----------------------------------------------|
  *     the chunk's own              |-----------------------|

@@ -4,8 +4,8 @@
 
 #include "base/checked.h"
 #include "base/system.h"
+#include "evaluate/wave.h"
 #include "exec/run_parts.h"
-#include "exec/wave.h"
 
 static struct pass *current_pass(const struct run *run) { return &run->passes.programs->passes[run->passes.current]; }
 

@@ -6,7 +6,8 @@
 #ifndef EXEC_PASSES_H
 #define EXEC_PASSES_H
 
-#include "exec/evaluate.h"
+#include "evaluate/evaluate.h"
+#include "evaluate/slab.h"
 #include "io/array.h"
 #include "plan/passes.h"
 

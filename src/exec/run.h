@@ -5,6 +5,7 @@
 #ifndef EXEC_RUN_H
 #define EXEC_RUN_H
 
+#include "evaluate/stored.h"
 #include "load/params.h"
 #include "plan/job.h"
 #include "plan/timeline.h"
@@ -91,16 +92,8 @@ struct gradient_options {
 	 */
 	void (*written)(void *context, size_t param, const void *gradient);
 	void *written_context;
-	/*
-	 * Large gradients may go to where they stay as soon as they are computed, and have no array in memory. If begin_rows
-	 * returns true, all of PARAM's gradient comes in parts, once: SIZE bytes from byte AT on, in the computing type, by any
-	 * threads in any order. put_rows returns false if it fails; end_rows then reports why. Else the caller calls end_rows
-	 * after the run. The gradient's entry in result->params has no data. NULL: not wanted.
-	 */
-	bool (*begin_rows)(void *context, size_t param);
-	bool (*put_rows)(void *context, size_t param, int64_t at, const void *from, size_t size);
-	enum status (*end_rows)(void *context, size_t param, struct diags *diags);
-	void *rows_context;
+	/* For large gradients. The entries in result->params of those that go there have no data. Without functions: not wanted. */
+	struct gradient_rows rows;
 	bool reuse_params; /* the caller does not need the params afterwards: gradients may be written over them */
 	bool compare;      /* compare recomputed states with those of the first sweep */
 };

@@ -33,13 +33,13 @@
 #ifndef EXEC_RUN_PARTS_H
 #define EXEC_RUN_PARTS_H
 
+#include "evaluate/neighbours.h"
+#include "evaluate/wave.h"
 #include "exec/journal.h"
-#include "exec/neighbours.h"
 #include "exec/passes.h"
 #include "exec/pipeline.h"
 #include "exec/run.h"
 #include "exec/spill.h"
-#include "exec/wave.h"
 #include "io/files.h"
 #include "memory/hooks.h"
 #include "ranks/ranks.h"
@@ -132,7 +132,7 @@ struct run {
 	struct passes passes;
 	struct team *team; /* the workers; without tiles, the threads that share each operation */
 	struct run_ends ends;
-	const struct stays *stays; /* the choice of stored_operand.c; NULL: no param is in its file */
+	const struct stays *stays; /* the choice of stays.c; NULL: no param is in its file */
 	struct slab blocks;        /* for what is read of params that stay in their files */
 	struct worker *workers;
 	int open; /* workers to close: the last may have failed to open */
@@ -445,7 +445,7 @@ enum status watched_boundary(void *context, int64_t position, const int64_t *off
 enum status watched_reach(struct worker *worker, int64_t end);
 void watched_close(struct run *run);
 
-/* stored_operand.c */
+/* stays.c */
 
 /* Lets the WORKER's list of params have what the worker reads of those in files. */
 void stored_operands_aim(struct worker *worker);

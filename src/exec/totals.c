@@ -8,7 +8,7 @@
  *
  * So the result does not depend on the number of workers. The totals are the gradients themselves, in the computing
  * type: they stay where they are, some in the memory of their params (reuse.c). Where several
- * additions meet in an element, it is the head of a long sum. Gradients of params in files go to a file (stored_operand.c).
+ * additions meet in an element, it is the head of a long sum. Gradients of params in files go to a file (stays.c).
  *
  * Invariant: totals cover all arrays of the stream so far. A streamed param's rows are added up, array after array, in
  * the computing type.

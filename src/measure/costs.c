@@ -11,7 +11,8 @@
 
 #include "base/checked.h"
 #include "base/system.h"
-#include "exec/evaluate.h"
+#include "evaluate/evaluate.h"
+#include "evaluate/slab.h"
 #include "exec/spill.h"
 
 enum { TURNS = 5 };

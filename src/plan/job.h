@@ -144,7 +144,7 @@ bool job_sums_plain(const struct job *job, size_t i);
 bool job_sums_long(const struct job *job, size_t i);
 /* True if tiles of JOB read their rows of the cotangent from its file. */
 bool job_reads_cotangent(const struct job *job);
-/* Returns the bytes of a worker's wave (exec/wave.h), or 0. */
+/* Returns the bytes of a worker's wave (evaluate/wave.h), or 0. */
 int64_t job_wave_bytes(const struct job *job);
 /* Returns the bytes of the sums of param I's gradient, for all tiles together, and of its block. 0 for a const. */
 int64_t job_sum_bytes(const struct job *job, size_t i);

@@ -13,14 +13,14 @@
  *
  * The steps of a recurrence multiply few rows by the same matrix, time after time. To add each product to a long sum would
  * take a third of the product's time and more. So products of FEW_ROWS at most add up in the type, in a block
- * (exec/evaluate.h), until they have some hundred rows. The block is then added to the long sum. In a chain of one tile,
+ * (evaluate/evaluate.h), until they have some hundred rows. The block is then added to the long sum. In a chain of one tile,
  * the first params have blocks of BLOCKS_MOST bytes together. The scratch of a product of large matrices is as large.
  *
  * Tiles of SUM_PLAIN and SUM_SHARED wait for one another: tile T adds its part of an element once tile T - 1 has. If a
  * tile reads an element twice, tile T waits for all additions of tile T - 1. So small sums are made apart, and a tile's
  * sum is added when the tile ends.
  *
- * Ranks that exchange rows make the sums over all rows together (exec/neighbours.h). So the last one alone adds them to
+ * Ranks that exchange rows make the sums over all rows together (evaluate/neighbours.h). So the last one alone adds them to
  * params' gradients, which are those of one tile.
  */
 #include <string.h>

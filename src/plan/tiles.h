@@ -23,7 +23,7 @@
  *
  * If the stages together read so many rows around a row that windows would be most of the array, a gradient on several
  * ranks has one tile for each rank. Its window is less deep than the stages reach. The ranks beside it have the rows
- * around the tile, and send those of a value whenever too few of them are right (exec/neighbours.h). Sums over rows go by
+ * around the tile, and send those of a value whenever too few of them are right (evaluate/neighbours.h). Sums over rows go by
  * blocks of a tile, also in the array that one process has whole.
  */
 #ifndef PLAN_TILES_H

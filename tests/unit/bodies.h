@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/diag.h"
-#include "exec/evaluate.h"
+#include "evaluate/evaluate.h"
 
 enum { MOST_PARAMS = 16, MOST_VISIBLE = 512, MOST_ITERATIONS = 4, FIRST_ROW = 3 };
 

@@ -7,7 +7,7 @@
  * byte and each register holds. It finds a value that is overwritten too early even where
  * the numbers would hide it.
  */
-#include "exec/evaluate.h"
+#include "evaluate/evaluate.h"
 
 #include <math.h>
 #include <stdio.h>

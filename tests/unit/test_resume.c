@@ -36,7 +36,7 @@ int fdatasync(int fd)
 	return 0;
 }
 
-/* Of 12 rows each: the block of w's gradient ends after 43 of 50 iterations (exec/evaluate.h). */
+/* Of 12 rows each: the block of w's gradient ends after 43 of 50 iterations (evaluate/evaluate.h). */
 #define PRODUCTS "repeat 50 { add { laplacian; mul 0.1 }; add { matmul w; reshape 12 1 }; sin }"
 
 static const struct resumed {

@@ -23,7 +23,7 @@
  *
  * Invariant: the bits of a row are those of the stages one after another, for any strips, windows and lags.
  */
-#include "exec/wave.h"
+#include "evaluate/wave.h"
 
 #include <string.h>
 

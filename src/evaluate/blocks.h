@@ -1,6 +1,6 @@
 /* Groups of kernel ops, run on blocks of their arrays. */
-#ifndef EXEC_BLOCKS_H
-#define EXEC_BLOCKS_H
+#ifndef EVALUATE_BLOCKS_H
+#define EVALUATE_BLOCKS_H
 
 #include "compile/program.h"
 

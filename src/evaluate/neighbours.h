@@ -14,8 +14,8 @@
  * rank adds its blocks to the state of the ranks before it. The last rank adds the sum to the gradient of a param. A
  * loss goes from rank to rank in the same way, by its own pieces.
  */
-#ifndef EXEC_NEIGHBOURS_H
-#define EXEC_NEIGHBOURS_H
+#ifndef EVALUATE_NEIGHBOURS_H
+#define EVALUATE_NEIGHBOURS_H
 
 #include "compile/launch.h"
 #include "plan/tiles.h"

@@ -5,11 +5,12 @@
  */
 #include <string.h>
 
-#include "exec/blocks.h"
-#include "exec/evaluator.h"
-#include "exec/joined.h"
-#include "exec/neighbours.h"
-#include "exec/wave.h"
+#include "evaluate/blocks.h"
+#include "evaluate/evaluator.h"
+#include "evaluate/joined.h"
+#include "evaluate/neighbours.h"
+#include "evaluate/stored.h"
+#include "evaluate/wave.h"
 
 int64_t param_offset(const struct bound_param *param, const struct param_ref *ref, const int64_t *counters,
                      int64_t first_row)

@@ -5,10 +5,10 @@
  * A wave knows groups by the arrays that they read and write. It knows neither steps nor loops, and the machine knows
  * no waves. So a hook or a launch that reads or writes an array in another way calls wave_run first.
  */
-#ifndef EXEC_WAVE_H
-#define EXEC_WAVE_H
+#ifndef EVALUATE_WAVE_H
+#define EVALUATE_WAVE_H
 
-#include "exec/blocks.h"
+#include "evaluate/blocks.h"
 
 struct wave;
 

@@ -4,7 +4,7 @@
  *
  * Scores of attention that a mask of -inf hides are not computed: they are 0 in place of finite numbers.
  */
-#include "exec/joined.h"
+#include "evaluate/joined.h"
 
 #include <float.h>
 #include <math.h>

@@ -1,5 +1,4 @@
-/* Slabs: the one block of memory that a run's arrays lie in. */
-#include "exec/evaluate.h"
+#include "evaluate/slab.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,9 +4,9 @@
  */
 #include <string.h>
 
-#include "exec/evaluator.h"
-#include "exec/neighbours.h"
-#include "exec/wave.h"
+#include "evaluate/evaluator.h"
+#include "evaluate/neighbours.h"
+#include "evaluate/wave.h"
 
 static void copy_carried(const struct evaluator *ev, const struct carried *c, char *to, const char *from)
 {

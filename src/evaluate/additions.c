@@ -4,8 +4,8 @@
  */
 #include <string.h>
 
-#include "exec/evaluator.h"
-#include "exec/owned.h"
+#include "evaluate/evaluator.h"
+#include "evaluate/owned.h"
 
 /* Where a launch adds to a param's gradient: from element OFFSET on. */
 struct addition {

@@ -1,4 +1,4 @@
-#include "exec/owned.h"
+#include "evaluate/owned.h"
 
 /* Returns where row ROW of ARRAY begins. The array has V's shape and the kept elements of OP's KEEP. */
 static const void *kept_row(const struct op_call *call, int keep, const void *array, int64_t row)

@@ -1,6 +1,6 @@
 /* The evaluator runs a forward, recording or backward program on arrays in a slab. */
-#ifndef EXEC_EVALUATE_H
-#define EXEC_EVALUATE_H
+#ifndef EVALUATE_EVALUATE_H
+#define EVALUATE_EVALUATE_H
 
 #include "compile/program.h"
 #include "external/external.h"
@@ -34,27 +34,6 @@ struct bound_param {
 	bool once;
 	bool final; /* one product makes it, and nothing reads the param afterwards: evaluation.written is called then */
 };
-/* stored_operand.c: true if OPERAND is read by parts; else its products call stored_multiply and stored_multiply_back. */
-bool stored_in_parts(const struct stored_operand *operand);
-/* Returns the part of OPERAND that begins with byte AT if it is in memory; else NULL: stored_read_parts reads it. */
-const void *stored_part(const struct stored_operand *operand, int64_t at);
-/*
- * Reads parts of OPERAND from byte AT on by the threads of TEAM, in place of those that are in memory. Fails with STATUS_IO or
- * STATUS_DATA.
- */
-enum status stored_read_parts(struct stored_operand *operand, int64_t at, struct team *team, struct diags *diags);
-/* Computes CALL, a product of V by the param OPERAND, to Y. Fails with STATUS_IO or STATUS_DATA. */
-enum status stored_multiply(struct stored_operand *operand, const struct op_call *call, void *y, const void *v,
-                            struct diags *diags);
-struct derivative_arrays {
-	const void *v, *g; /* of the product, and its result's cotangent */
-};
-/*
- * Computes the derivatives of CALL, such a product: that by V to DV, if not NULL, and that by OPERAND to where its gradient
- * stays. Fails in the same ways.
- */
-enum status stored_multiply_back(struct stored_operand *operand, const struct op_call *call, void *dv,
-                                 const struct derivative_arrays *of, struct diags *diags);
 static inline struct type bound_type(const struct bound_param *param)
 {
 	return (struct type){param->dtype, *param->shape};
@@ -120,13 +99,13 @@ struct evaluation {
 	const struct turns *turns; /* NULL: nobody else adds to gradients */
 	void (*written)(void *context, size_t param, const void *gradient); /* or NULL */
 	void *written_context;
-	struct external_set *programs;    /* of the chain; NULL if it has none */
-	int worker;                       /* the caller's, for PROGRAMS */
-	struct deferred *deferred;        /* the worker's; NULL: all additions are made at once */
-	struct diags *diags;              /* for PROGRAMS */
-	struct wave *wave;                /* lets groups wait (exec/wave.h): the caller calls wave_run; NULL: none waits */
-	struct neighbours *neighbours;    /* of a window whose rows ranks exchange (exec/neighbours.h); else NULL */
-	struct team *team;                /* its threads have program->member bytes each; NULL: the caller alone */
+	struct external_set *programs; /* of the chain; NULL if it has none */
+	int worker;                    /* the caller's, for PROGRAMS */
+	struct deferred *deferred;     /* the worker's; NULL: all additions are made at once */
+	struct diags *diags;           /* for PROGRAMS */
+	struct wave *wave;             /* lets groups wait (evaluate/wave.h): the caller calls wave_run; NULL: none waits */
+	struct neighbours *neighbours; /* of a window whose rows ranks exchange (evaluate/neighbours.h); else NULL */
+	struct team *team;             /* its threads have program->member bytes each; NULL: the caller alone */
 	const struct kernels *kernels[2]; /* F32, F64; NULL: evaluate finds them, which takes time */
 };
 
@@ -137,20 +116,5 @@ const void *param_place(const struct bound_param *param, const struct param_ref 
 enum status evaluate(const struct evaluation *evaluation);
 /* Makes the additions that evaluations have deferred. */
 void evaluate_deferred(struct deferred *deferred);
-
-/* One block of ARRAY_ALIGN aligned memory. */
-struct slab {
-	void *block;                   /* as allocated */
-	char *base;                    /* aligned */
-	size_t size;                   /* of block */
-	struct external_set *programs; /* whose commands share it; NULL: it is an allocator's */
-};
-
-/* Allocates SIZE bytes, not zeroed. Fails with STATUS_LIMIT and the size if out of memory. The caller frees SLAB. */
-enum status slab_get(struct slab *slab, int64_t size, const struct allocator *allocator, struct diags *diags);
-/* The same, in memory that the commands of PROGRAMS share if one of them asks for that. PROGRAMS may be NULL. */
-enum status slab_get_shared(struct slab *slab, int64_t size, struct external_set *programs,
-                            const struct allocator *allocator, struct diags *diags);
-void slab_put(struct slab *slab, const struct allocator *allocator);
 
 #endif

@@ -21,80 +21,8 @@
 #include <string.h>
 
 #include "base/checked.h"
+#include "evaluate/stored.h"
 #include "exec/run_parts.h"
-
-/* Memory for parts of one param at a time. It has bytes BEGIN .. END-1 of HOLDER's array. */
-struct part_buffer {
-	char *memory;
-	const struct stored_operand *holder;
-	int64_t begin, end;
-};
-
-struct stored_operand {
-	struct stored_read read;
-	struct operand_rows rows;
-	int64_t columns, size; /* of the matrix; bytes of an element */
-	struct part_buffer
-		*buffer; /* OWN, or one that params share, of the worker that has this struct; NULL: blocks are read */
-	struct part_buffer own;
-	int64_t most; /* bytes that are read to BUFFER at once: those of some parts */
-	size_t param;
-	const struct gradient_options *gradient; /* gets the rows of the gradient; NULL: it is not wanted */
-};
-
-/* An operand_rows.read. */
-static bool read_param_rows(void *context, const struct operand_part *part, void *to)
-{
-	struct stored_operand *operand = context;
-	const int64_t size = operand->size, stride = operand->columns * size;
-	return stored_read_part(&operand->read,
-	                        &(struct stored_part){part->row * stride + part->column * size, part->count,
-	                                              part->length * size, stride, part->pitch * size},
-	                        to);
-}
-
-/* An operand_rows.write. */
-static bool write_gradient_rows(void *context, const struct operand_part *part, const void *from)
-{
-	const struct stored_operand *operand = context;
-	const int64_t stride = operand->columns * operand->size;
-	return operand->gradient->put_rows(operand->gradient->rows_context, operand->param, part->row * stride, from,
-	                                   (size_t)(part->count * stride));
-}
-
-enum status stored_multiply(struct stored_operand *operand, const struct op_call *call, void *y, const void *v,
-                            struct diags *diags)
-{
-	product_from_rows(call, y, v, &operand->rows); /* stored_read_end says what has failed */
-	return stored_read_end(&operand->read, diags);
-}
-
-enum status stored_multiply_back(struct stored_operand *operand, const struct op_call *call, void *dv,
-                                 const struct derivative_arrays *of, struct diags *diags)
-{
-	const bool good = product_back_by_rows(call, dv, of->v, of->g, &operand->rows);
-	if (dv)
-		TRY(stored_read_end(&operand->read, diags));
-	return good ? STATUS_OK : operand->gradient->end_rows(operand->gradient->rows_context, operand->param, diags);
-}
-
-bool stored_in_parts(const struct stored_operand *operand) { return operand->buffer; }
-
-const void *stored_part(const struct stored_operand *operand, int64_t at)
-{
-	const struct part_buffer *buffer = operand->buffer;
-	return buffer->holder == operand && buffer->begin <= at && at < buffer->end ? buffer->memory + (at - buffer->begin)
-	                                                                            : NULL;
-}
-
-enum status stored_read_parts(struct stored_operand *operand, int64_t at, struct team *team, struct diags *diags)
-{
-	struct part_buffer *buffer = operand->buffer;
-	const int64_t all = operand->read.array->bytes, bytes = lesser(operand->most, all - at);
-	*buffer = (struct part_buffer){buffer->memory, operand, at, at + bytes};
-	const bool good = stored_read_bytes(&operand->read, at, bytes, buffer->memory, team);
-	return good && at + bytes < all ? STATUS_OK : stored_read_end(&operand->read, diags);
-}
 
 void stored_operands_aim(struct worker *worker)
 {
@@ -316,8 +244,8 @@ static bool may_leave(const struct run *run, size_t index, const struct reading 
 	const struct sums *sums = &run->gradient->job->sums;
 	if (sums->kinds[index] == SUM_NONE)
 		return sums->once[index];
-	return sums->kinds[index] == SUM_ONCE && reading->made && options->begin_rows &&
-	       options->begin_rows(options->rows_context, index);
+	return sums->kinds[index] == SUM_ONCE && reading->made && options->rows.begin &&
+	       options->rows.begin(options->rows.context, index);
 }
 
 /* How params are read in their files. A worker has MEMORY for parts, whose first SHARED bytes params share. */
@@ -356,14 +284,9 @@ static enum status leave_in_file(struct run *run, size_t index, bool made)
 	const struct type type = bound_type(bound);
 	struct stored_operand *operand = arena_alloc(run->context.arena, sizeof *operand);
 	TRY_ALLOC(operand, run->context.diags);
-	*operand = (struct stored_operand){.param = index, .gradient = made ? run->gradient->options : NULL};
+	*operand = (struct stored_operand){.param = index, .gradient = made ? &run->gradient->options->rows : NULL};
 	TRY(stored_read_open(&operand->read, run->params->stored[index], &run->context));
-	operand->rows = (struct operand_rows){.read = read_param_rows,
-	                                      .write = made ? write_gradient_rows : NULL,
-	                                      .context = operand,
-	                                      .threads = (int)greater(run->options->job.threads, 1)};
-	operand->columns = type.shape.dim[type.shape.ndim - 1];
-	operand->size = (int64_t)dtype_size(type.dtype);
+	stored_set_blocks(operand, &type, (int)greater(run->options->job.threads, 1));
 	bound->stored = operand;
 	return STATUS_OK;
 }

@@ -8,11 +8,11 @@
  *
  * A launch's kind, which the compiler chooses, is a function of these files (launch_function in evaluate.c).
  */
-#ifndef EXEC_EVALUATOR_H
-#define EXEC_EVALUATOR_H
+#ifndef EVALUATE_EVALUATOR_H
+#define EVALUATE_EVALUATOR_H
 
 #include "compile/launch.h"
-#include "exec/evaluate.h"
+#include "evaluate/evaluate.h"
 
 struct evaluator {
 	const struct evaluation *e;

@@ -1,7 +1,7 @@
-#include "exec/neighbours.h"
+#include "evaluate/neighbours.h"
 
 #include "base/checked.h"
-#include "exec/wave.h"
+#include "evaluate/wave.h"
 
 enum { TAG_DOWN = 128, TAG_UP, TAG_STATE }; /* of messages; others are those of shares.c */
 

@@ -2,8 +2,8 @@
  * A program on a window (plan/tiles.h) computes rows that other tiles own. What sums over rows takes those that its own
  * tile owns. These functions do so for calls of operations, whose arrays have the rows of the window.
  */
-#ifndef EXEC_OWNED_H
-#define EXEC_OWNED_H
+#ifndef EVALUATE_OWNED_H
+#define EVALUATE_OWNED_H
 
 #include "ops/general.h"
 #include "plan/tiles.h"

@@ -2,7 +2,7 @@
  * Runs the kernel ops of a group on a part of its arrays, block by block. The values between kernel ops lie in
  * registers, which are blocks in the first-level cache.
  */
-#include "exec/blocks.h"
+#include "evaluate/blocks.h"
 
 #include <math.h>
 #include <string.h>

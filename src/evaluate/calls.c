@@ -1,11 +1,12 @@
 /*
  * Launches that call operations, or steps of other programs. On a window, what sums over rows takes those that the tile
- * owns (exec/owned.h).
+ * owns (evaluate/owned.h).
  */
 #include "base/checked.h"
-#include "exec/evaluator.h"
-#include "exec/neighbours.h"
-#include "exec/owned.h"
+#include "evaluate/evaluator.h"
+#include "evaluate/neighbours.h"
+#include "evaluate/owned.h"
+#include "evaluate/stored.h"
 
 /* A call of an operation, with the arrays that it reads and keeps. */
 struct launch_call {
