@@ -101,6 +101,7 @@ enum status carried_run_chunk(struct worker *worker, int64_t chunk)
 {
 	struct run *run = worker->run;
 	const struct tiles *tiles = run->tiles;
+	const char *const value = worker->made[OUTPUT_VALUE];
 	const struct stretch s = stretch_of_chunk(tiles, chunk);
 	int64_t begin = s.read_begin, next = tiles->window, written = s.begin;
 	worker->tile = 0;
@@ -109,12 +110,12 @@ enum status carried_run_chunk(struct worker *worker, int64_t chunk)
 		const int64_t done = tiles->window - next;
 		last = begin + tiles->window >= s.read_end;
 		TRY(ranks_check(run->ranks));
-		TRY(windows_read_rows(run, begin + done, next, worker->input + done * tiles->input_row, worker->diags));
+		TRY(rows_in_read(run, begin + done, next, worker->input + done * tiles->input_row, worker->diags));
 		TRY(run_window(worker, begin, done, last));
-		const int64_t ready = last ? s.outputs : begin + tiles->window - wave_lag(worker->wave, worker->value);
+		const int64_t ready = last ? s.outputs : begin + tiles->window - wave_lag(worker->wave, value);
 		const int64_t rows = greater(lesser(ready, s.outputs) - written, 0);
-		TRY(input_output_write_rows(run, written, rows, worker->value + (written - begin) * tiles->output_row,
-		                            worker->diags));
+		TRY(rows_out_write(run, OUTPUT_VALUE, &(struct owned_rows){written, rows},
+		                   value + (written - begin) * tiles->output_row, worker->diags));
 		run_report_rows(run, rows);
 		written += rows;
 		next = lesser(tiles->tile, s.read_end - begin - tiles->window);

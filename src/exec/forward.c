@@ -37,7 +37,8 @@ static void open_input_part(struct run *run, struct portion *portion)
 	struct slice rows;
 	if (run->ends.in_place || !tiles_first_slice(run->chain, &run->input, &rows))
 		return;
-	run->input_part = (struct input_part){.part = true, .first = rows.start * (shape_count(shape) / shape->dim[0])};
+	run->in.part = true;
+	run->in.first = rows.start * (shape_count(shape) / shape->dim[0]);
 	shape->dim[0] = rows.count;
 	portion->before = 1;
 }
@@ -164,8 +165,8 @@ enum status forward_run_tile(struct worker *worker)
 		return STATUS_OK;
 	for (size_t i = 0; i < tile->lowered.whole->in_count; i++)
 		worker->ins[i] = worker->input + worker->tile * tiles->tile * tiles->input_row;
-	windows_aim_params(worker);
-	worker->outs[0] = worker->value + worker->tile * tiles->tile * tiles->output_row;
+	rows_in_aim_params(worker);
+	worker->outs[0] = rows_out_of_tile(worker, OUTPUT_VALUE);
 	if (worker->skipped)
 		memset(worker->skipped, 0, (1 + run->chain->program_count) * sizeof *worker->skipped);
 	const enum status status = worker_evaluate(worker, &(struct evaluation){.program = &tile->program,

@@ -144,7 +144,7 @@ enum status gradient_prepare(struct run *run)
 	else if (job->tiles.folds && run->options->value)
 		TRY(passes_compile(run, job->forward.levels, NULL, &list));
 	TRY(list ? passes_open(run, list, job->passes) : STATUS_OK);
-	TRY(input_output_load_cotangent(run));
+	TRY(exchange_load_cotangent(run));
 	TRY(gradient_events_open(run));
 	allocator_trim();
 	const int members = job->tiles.workers > 1 ? job->tiles.workers : job->team;
@@ -162,7 +162,7 @@ enum status gradient_open_worker(struct worker *worker, int64_t *slab, size_t *p
 	*slab = greater(job->tile.slab, job->rest.slab);
 	walk->kept.spill = (struct spill){.fd = -1, .allocator = run->context.allocator};
 	walk->hooks = (struct machine_hooks){
-		.context = worker, .call = on_call, .input_output = input_output_exchange, .progress = on_progress};
+		.context = worker, .call = on_call, .input_output = exchange_array, .progress = on_progress};
 	if (run->conditions.watching)
 		walk->hooks.boundary = watched_boundary;
 	kept_states_hook(&walk->hooks);
@@ -204,7 +204,7 @@ enum status gradient_run_tile(struct worker *worker)
 	walk->kept.fetches = 0;
 	totals_aim(worker);
 	stored_operands_aim(worker);
-	windows_aim_params(worker);
+	rows_in_aim_params(worker);
 	if (worker->neighbours)
 		neighbours_begin(worker->neighbours, worker->tile_row);
 	if (walk->recompute.hashes)

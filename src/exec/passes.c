@@ -60,7 +60,7 @@ static enum status allocate(struct run *run)
 
 enum status passes_open(struct run *run, const struct pass_list *programs, const struct joint_passes *joint)
 {
-	run->passes = (struct passes){.levels = programs->levels, .programs = programs, .joint = joint, .copy.fd = -1};
+	run->passes = (struct passes){.levels = programs->levels, .programs = programs, .joint = joint};
 	return allocate(run);
 }
 
@@ -79,7 +79,6 @@ void passes_close(struct run *run)
 	if (!run->passes.levels)
 		return;
 	slab_put(&run->passes.slab, run->context.allocator);
-	input_copy_close(&run->passes.copy);
 	run->passes = (struct passes){.levels = NULL};
 }
 
@@ -97,16 +96,13 @@ static enum status find_in(struct worker *worker, const struct joint *joint, uin
 	struct type type = *joint->body->values[value].type;
 	if (joint->body->values[value].streamed && worker_fewer_rows(worker))
 		type.shape.dim[0] = worker->rows;
-	return input_output_read_seed(worker, seed, &type);
+	return exchange_read_cotangent(worker, seed, &type);
 }
 
-/* Returns where the rows of out VALUE of the worker's tile go. */
-static char *rows_of(const struct worker *worker, const struct joint *joint, uint32_t value)
+/* Returns the output that out VALUE of a tile makes. */
+static enum output_index output_of(const struct joint *joint, uint32_t value)
 {
-	const struct tiles *tiles = worker->run->tiles;
-	const int64_t first = worker->tile * tiles->tile;
-	return joint && value == joint->gradient ? worker->gradient + first * tiles->input_row
-	                                         : worker->value + first * tiles->output_row;
+	return joint && value == joint->gradient ? OUTPUT_GRADIENT : OUTPUT_VALUE;
 }
 
 enum status passes_run_tile(struct worker *worker)
@@ -124,10 +120,10 @@ enum status passes_run_tile(struct worker *worker)
 		TRY(find_in(worker, joint, part->ins[i], &worker->ins[i]));
 	for (size_t i = 0; i < part->body->out_count; i++) {
 		const bool apart = pass_out_apart(run->passes.programs, pass, i);
-		worker->outs[i] = apart ? memory : rows_of(worker, joint, part->outs[i]);
+		worker->outs[i] = apart ? memory : rows_out_of_tile(worker, output_of(joint, part->outs[i]));
 		memory += apart ? pass_out_bytes(part->body, i) : 0;
 	}
-	windows_aim_params(worker);
+	rows_in_aim_params(worker);
 	struct evaluation evaluation = {.program = program,
 	                                .rows = worker_fewer_rows(worker),
 	                                .own = joint ? joint->own : NULL,
@@ -138,8 +134,7 @@ enum status passes_run_tile(struct worker *worker)
 	const enum status status = worker_evaluate(worker, &evaluation);
 	wave_run(worker->wave);
 	for (size_t i = pass->fold_count; i < part->body->out_count && run->passes.programs->apart; i++)
-		input_output_copy_owned(worker, rows_of(worker, joint, part->outs[i]), worker->outs[i],
-		                        part->body->values[part->outs[i]].type);
+		rows_out_take(worker, output_of(joint, part->outs[i]), worker->outs[i], part->body->values[part->outs[i]].type);
 	return status;
 }
 
@@ -216,36 +211,11 @@ struct spill_piece passes_left(const struct run *run)
 	return (struct spill_piece){passes->slab.base, (size_t)(passes->workspace - passes->slab.base)};
 }
 
-/* Opens the copy of an array that cannot be read again. */
-static enum status open_copy(struct run *run)
-{
-	const struct run_options *options = run->options;
-	const struct writer *gradient = run->gradient ? run->gradient->options->gradient : NULL;
-	const bool in_place = (options->value && options->value->options.reader) || (gradient && gradient->options.reader);
-	const uint32_t count = run->passes.programs->count;
-	struct diags *diags = run->context.diags;
-	input_copy_close(&run->passes.copy);
-	run->passes.copy = (struct input_copy){.fd = -1};
-	run->passes.stamp = input_stamp(run->reader->input);
-	if (count < 2 || run->copied || (reader_rereadable(run->reader) && !in_place))
-		return STATUS_OK;
-	if (tile_journal_wanted(run))
-		return diag_file(diags, STATUS_USAGE, run->reader->input->name, -1,
-		                 "--journal: the chain reads its input several times, and the output is written over it");
-	if (!options->one_pass && run->tiles->wraps) /* the first window needs the last rows */
-		return windows_copy(run);
-	if (!options->one_pass)
-		return input_copy_open(&run->passes.copy, options->spill, "the chain reads its input several times", diags);
-	diag_file(diags, STATUS_USAGE, run->reader->input->name, -1,
-	          "the chain reads its input %u times, which --one-pass forbids for one that cannot be read again", count);
-	return diag_hint(diags, "a file with -i can, and without --one-pass a copy is made");
-}
-
 /* Checks that nobody has changed the file that all passes have read. */
 static enum status check_file_unchanged(const struct run *run)
 {
 	const struct passes *passes = &run->passes;
-	if (passes->programs->count < 2 || passes->copy.fd >= 0 || run->copied || run->reader->held)
+	if (passes->programs->count < 2 || run->in.copy.fd >= 0 || run->reader->held)
 		return STATUS_OK;
 	return input_check_stamp(run->reader->input, &passes->stamp, run->context.diags);
 }
@@ -259,7 +229,7 @@ static enum status write_result(struct run *run)
 	if (!run->options->value || levels->rows[output])
 		return STATUS_OK;
 	if (!run->outputs_begun)
-		TRY(input_output_begin_outputs(run, run->context.diags));
+		TRY(rows_out_begin(run, run->context.diags));
 	return writer_write(run->options->value, run->passes.results[output], type->dtype, shape_count(&type->shape),
 	                    run->context.diags);
 }
@@ -274,7 +244,7 @@ static enum status begin_between(struct run *run)
 	if (passes->joint)
 		totals_aim_all(run, passes->params);
 	if (seed != NO_VALUE && passes->results[seed])
-		TRY(input_output_read_whole_seed(run, passes->results[seed], passes->levels->body->values[seed].type));
+		TRY(exchange_read_whole_cotangent(run, passes->results[seed], passes->levels->body->values[seed].type));
 	return STATUS_OK;
 }
 
@@ -282,15 +252,15 @@ static enum status begin_between(struct run *run)
 static enum status run_pass(struct run *run, const struct pipeline *pipeline, bool anywhere)
 {
 	struct passes *passes = &run->passes;
-	const bool again = passes->current > 0, copied = passes->copy.fd >= 0;
+	const bool again = passes->current > 0, copies = run->in.copy.fd >= 0 && !run->in.copy.complete;
 	struct pipeline each = *pipeline;
-	run->read_anywhere = (anywhere || again) && !copied;
-	each.read_in_order = !again && !run->read_anywhere;
+	run->in.anywhere = (anywhere || again) && !copies;
+	each.read_in_order = !run->in.anywhere;
 	each.write_in_order = pipeline->write_in_order || passes_fold(run);
 	if (run->begun == 0) /* else the journal has states */
 		begin_states(passes, current_pass(run));
 	if (passes_write(run) && !run->outputs_begun && !each.write_in_order) /* workers write anywhere */
-		TRY(input_output_begin_outputs(run, run->context.diags));
+		TRY(rows_out_begin(run, run->context.diags));
 	TRY(tile_journal_wanted(run) ? tile_journal_run(run, &each) : pipeline_run(&each, run->context.diags));
 	run->begun = 0;
 	TRY(passes_fold(run) ? shares_spread_state(run) : STATUS_OK);
@@ -299,7 +269,7 @@ static enum status run_pass(struct run *run, const struct pipeline *pipeline, bo
 	finish_pass(run, current_pass(run));
 	flush_end(before);
 	TRY(tile_journal_wanted(run) ? shares_meet(run) : STATUS_OK); /* the next point has all that was added */
-	passes->copy.complete = copied;
+	run->in.copy.complete = run->in.copy.fd >= 0;
 	passes->steps += current_pass(run)->steps;
 	return STATUS_OK;
 }
@@ -307,8 +277,9 @@ static enum status run_pass(struct run *run, const struct pipeline *pipeline, bo
 enum status passes_run(struct run *run, const struct pipeline *pipeline)
 {
 	struct passes *passes = &run->passes;
-	const bool anywhere = run->read_anywhere;
-	TRY(open_copy(run));
+	const bool anywhere = run->in.anywhere;
+	passes->stamp = input_stamp(run->reader->input);
+	TRY(rows_in_begin_passes(run, passes->programs->count));
 	const uint32_t begin = run->begun > 0 ? passes->current : 0; /* a run that resumes has a current pass */
 	passes->steps = 0;
 	for (passes->current = 0; passes->current < begin; passes->current++)
@@ -319,9 +290,7 @@ enum status passes_run(struct run *run, const struct pipeline *pipeline)
 		passes->current++;
 	}
 	passes->current--;
-	*(run->gradient ? &run->gradient->result->copied_bytes : &run->forward->counters->copied_bytes) +=
-		passes->copy.bytes;
-	run->read_anywhere = anywhere;
+	run->in.anywhere = anywhere;
 	TRY(write_result(run));
 	return check_file_unchanged(run);
 }

@@ -22,8 +22,7 @@ struct passes {
 	double *state;  /* of all folds of the current pass, for the tiles so far */
 	char *workspace;
 	struct bound_param *params; /* of the programs between passes */
-	struct input_copy copy;
-	struct input_stamp stamp; /* of the input before the first pass */
+	struct input_stamp stamp;   /* of the input before the first pass */
 };
 
 #endif

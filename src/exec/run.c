@@ -47,7 +47,7 @@ static enum status read_for_worker(void *context, int index, int64_t item, struc
 	struct run *run = context;
 	enum status status = ranks_check(run->ranks);
 	if (!status)
-		status = input_output_read_chunk(run, index, shares_chunk(run, item), diags);
+		status = rows_in_read_chunk(run, index, shares_chunk(run, item), diags);
 	return report_status(run, index, status);
 }
 
@@ -63,14 +63,19 @@ static enum status write_chunk(struct run *run, int index, int64_t item, struct 
 	struct worker *worker = &run->workers[index];
 	const bool adds = passes_write(run);
 	if (!run->outputs_begun && passes_write(run))
-		TRY(input_output_begin_outputs(run, diags));
+		TRY(rows_out_begin(run, diags));
 	TRY(adds ? shares_get_sums(run, chunk) : STATUS_OK);
 	for (int64_t tile = 0; adds && tile < tiles_of(run->tiles, chunk); tile++)
 		totals_add(worker, tile);
 	TRY(adds ? shares_pass_sums(run, chunk) : STATUS_OK);
 	if (run->tiles->carries)
 		return STATUS_OK;
-	TRY(input_output_write_chunk(worker, chunk, diags));
+	TRY(rows_out_write_chunk(worker, chunk, diags));
+	if (passes_fold(run)) {
+		TRY(shares_get_state(run, chunk));
+		passes_add_chunk(worker, chunk);
+		TRY(shares_pass_state(run, chunk));
+	}
 	TRY(tile_journal_keep(worker, chunk, diags));
 	run_report_rows(run, tiles_rows_of(run->tiles, chunk));
 	return STATUS_OK;
@@ -103,7 +108,7 @@ static void release(struct run *run)
 	slab_put(&run->blocks, run->context.allocator);
 	passes_close(run);
 	tile_journal_close(run);
-	windows_end(run);
+	input_copy_close(&run->in.copy);
 	team_close(run->team);
 	arena_free(&run->arena);
 	run->team = NULL;
@@ -142,7 +147,7 @@ static enum status begin_type(struct run *run, const struct type *type)
 	arena_init(&run->arena, run->context.allocator);
 	run->ready = true;
 	run->made_for = run->input = *type;
-	run->input_part = (struct input_part){.part = false};
+	run->in = (struct rows_in){.copy.fd = -1};
 	run_bind_params(run, dtype_compute(type->dtype));
 	return external_learn(&run->context, run->chain, &run->options->job.portion, &run->input, run->gradient,
 	                      run->programs);
@@ -161,6 +166,7 @@ static enum status prepare(struct run *run, const struct type *type)
 		                              .write_anywhere = writer_seekable(run->options->value),
 		                              .in_place = run->options->value->options.reader != NULL};
 	TRY(run->gradient ? gradient_prepare(run) : forward_prepare(run));
+	rows_out_open(run);
 	warn_small_tiles(run);
 	run->workers = arena_array(&run->arena, (size_t)run->tiles->workers, sizeof *run->workers);
 	TRY_ALLOC(run->workers, run->context.diags);
@@ -174,21 +180,22 @@ static enum status prepare(struct run *run, const struct type *type)
 static enum status run_array(struct run *run)
 {
 	run->rows_done = run->begun = 0;
-	run->outputs_begun = false;
 	if (run->gradient) {
 		TRY(gradient_begin_array(run));
 	} else {
 		forward_count_array(run);
 		run->forward->counters->copied_bytes += run->reader->copy.bytes;
 	}
-	TRY(input_output_begin_array(run));
+	TRY(shares_begin_array(run));
+	TRY(rows_in_begin_array(run));
+	TRY(rows_out_begin_array(run));
 	if (tile_journal_wanted(run))
 		TRY(tile_journal_open(run));
 	/* A gradient's chunks are dealt, so that the plan knows which tiles each worker runs. */
 	const struct pipeline pipeline = {.items = shares_items(run),
 	                                  .workers = run->tiles->workers,
 	                                  .team = run->team,
-	                                  .read_in_order = !run->read_anywhere,
+	                                  .read_in_order = !run->in.anywhere,
 	                                  .write_in_order = !run->write_anywhere,
 	                                  .dealt = run->gradient != NULL,
 	                                  .read = read_for_worker,
@@ -207,7 +214,8 @@ static enum status run_array(struct run *run)
 		TRY(totals_add_programs(run));
 		TRY(gradient_count_array(run));
 	}
-	TRY(input_output_end_array(run));
+	TRY(rows_out_end(run));
+	TRY(rows_in_end_array(run));
 	if (run->gradient)
 		TRY(gradient_events_finish(run));
 	if (run->gradient)
@@ -270,7 +278,7 @@ static enum status run_stream(struct run *run)
 	const enum status status = run_arrays(run);
 	release(run);
 	if (run->gradient)
-		input_output_close_cotangent(run);
+		exchange_close_cotangent(run);
 	slab_put(&run->conditions.input, run->context.allocator);
 	watched_close(run);
 	pthread_mutex_destroy(&run->lock);

@@ -2,8 +2,9 @@
  * The parts of a run. Private to the files that make one:
  *
  *     run.c           the arrays of a stream; their chunks, shared among workers
- *     input_output.c  the array's input, and its outputs
- *     windows.c       the rows around a tile, from a file or from a stream
+ *     rows_in.c       the array's input, and the rows around a tile, from a file or from a stream
+ *     rows_out.c      its outputs
+ *     exchange.c      what the machine exchanges with them, and the cotangent
  *     carried.c       windows of a forward run, each of which goes on where the one before stopped
  *     worker.c        a worker's memory, and its calls of the evaluator
  *     forward.c       a forward run: a tile is one program
@@ -38,9 +39,9 @@
 #include "exec/journal.h"
 #include "exec/passes.h"
 #include "exec/pipeline.h"
+#include "exec/rows.h"
 #include "exec/run.h"
 #include "exec/spill.h"
-#include "io/files.h"
 #include "memory/hooks.h"
 #include "ranks/ranks.h"
 
@@ -83,12 +84,6 @@ struct gradient_pass {
 	double actions_done; /* forward and backward executions of steps so far, in an array that is not tiled */
 };
 
-/* The rows of the input that are read: all, or (PART) the slice that the chain begins with. */
-struct input_part {
-	bool part;
-	int64_t first; /* first element that is read */
-};
-
 /* The `repeat while`s of a gradient's chain, whose iterations a forward pass has counted for the current array. */
 struct conditions {
 	int64_t *counted; /* by number: iterations */
@@ -125,7 +120,7 @@ struct run {
 	/* For arrays of one type, made by prepare. */
 	bool ready;
 	struct type made_for, input; /* made_for: of the array; input: of its window */
-	struct input_part input_part;
+	struct rows_in in;
 	struct arena arena;
 	const struct lowered *whole;
 	const struct tiles *tiles;
@@ -138,11 +133,9 @@ struct run {
 	int open; /* workers to close: the last may have failed to open */
 	struct conditions conditions;
 	/* The current array. */
-	bool read_anywhere, write_anywhere, outputs_begun;
-	int64_t begun;          /* chunks that an earlier run has done, as the journal says */
-	bool copied;            /* windows are read from COPY */
-	struct input_copy copy; /* of a stream of which they go around the end */
-	int last_reader; /* of a stream of windows: the worker whose input block has the last window; guarded by the pipeline */
+	struct run_output outputs[OUTPUTS];
+	bool write_anywhere, outputs_begun;
+	int64_t begun;                  /* chunks that an earlier run has done, as the journal says */
 	const struct instr *unfinished; /* a WHILE that ended its loop at the most iterations; or NULL */
 	const struct node *unmet;       /* the same of a watched loop */
 	bool unteamed;                  /* operations are not shared */
@@ -228,7 +221,7 @@ struct worker {
 	struct arena arena;  /* for what grows while tiles run */
 	/* Parts of BLOCKS, for one chunk; NULL if the run does not need them. */
 	struct slab blocks;
-	char *input, *gradient, *value;
+	char *input, *made[OUTPUTS];
 	char *apart;                   /* tile after tile: its sums of the gradients of params that are made apart */
 	double *states;                /* tile after tile: its states of folds */
 	char *param_rows;              /* of streamed params, for a window that goes around the end of the array */
@@ -313,53 +306,6 @@ void run_bind_params(struct run *run, enum dtype compute);
 
 /* Reports the progress of a run by ROWS more rows. */
 void run_report_rows(struct run *run, int64_t rows);
-
-/* input_output.c */
-
-/* The machine's hook: exchanges arrays with the worker's blocks; without tiles, with the reader and the writers. */
-enum status input_output_exchange(void *context, enum machine_input_output which, int64_t offset,
-                                  const struct type *type);
-/* Loads the cotangent if it is given and not loaded yet. Fails with STATUS_DATA if its shape is not the output's. */
-enum status input_output_load_cotangent(struct run *run);
-/* Sets TO, of TYPE, to the rows of the cotangent of the worker's tile; to the cotangent of an output without rows. */
-enum status input_output_read_seed(const struct worker *worker, void *to, const struct type *type);
-enum status input_output_read_whole_seed(const struct run *run, void *to, const struct type *type);
-/* Copies the rows that the worker's tile owns of FROM, an array of TYPE on the tile's window, to TO. */
-void input_output_copy_owned(const struct worker *worker, char *to, const char *from, const struct type *type);
-/* Closes the cotangent's file, and frees the cotangent. */
-void input_output_close_cotangent(struct run *run);
-/* Sets read_anywhere and write_anywhere. A forward run also begins its output, and reads a stream up to the window. */
-enum status input_output_begin_array(struct run *run);
-enum status input_output_begin_outputs(struct run *run, struct diags *diags);
-/* The pipeline's read; CONTEXT is the run. Reads CHUNK to the input block of worker INDEX, if there is one. */
-enum status input_output_read_chunk(void *context, int index, int64_t chunk, struct diags *diags);
-enum status input_output_write_chunk(struct worker *worker, int64_t chunk, struct diags *diags);
-/* The part of it that writes rows of outputs, from the worker's blocks. */
-enum status input_output_put_rows(struct worker *worker, int64_t chunk, struct diags *diags);
-/* Sets ROWS to these rows of a gradient run, and returns their number. */
-size_t input_output_rows(const struct worker *worker, int64_t chunk, struct spill_piece rows[2]);
-/* Writes COUNT rows of the output from row FIRST on, which are the next in order unless the run writes anywhere. */
-enum status input_output_write_rows(struct run *run, int64_t first, int64_t count, const char *from,
-                                    struct diags *diags);
-enum status input_output_end_array(struct run *run);
-
-/* windows.c */
-
-/* Lets windows be read in any order if they go around the end of the array: copies a stream to an unnamed file. */
-enum status windows_begin(struct run *run);
-/* Copies the current array, all of it in order, to an unnamed file, by pieces of a worker's input block. */
-enum status windows_copy(struct run *run);
-/* Closes that file. */
-void windows_end(struct run *run);
-
-/* Reads the window of CHUNK to the input block of worker INDEX: from a file, or from the stream and the last window. */
-enum status windows_read(struct run *run, int index, int64_t chunk, struct diags *diags);
-
-/* Reads COUNT rows from row FIRST on, around the ends of the array, to TO. */
-enum status windows_read_rows(struct run *run, int64_t first, int64_t count, char *to, struct diags *diags);
-
-/* Lets the worker's streamed params have the rows of its window, if that goes around the end of the array. */
-void windows_aim_params(struct worker *worker);
 
 /* carried.c: of tiles that carry rows */
 

@@ -76,7 +76,7 @@ static void set_row_pieces(const struct worker *worker, int64_t chunk)
 	const struct run *run = worker->run;
 	const struct tiles *tiles = run->tiles;
 	struct tile_journal *tj = run->gradient->tile_journal;
-	tj->piece_count = input_output_rows(worker, chunk, tj->pieces);
+	tj->piece_count = rows_out_pieces(worker, chunk, tj->pieces);
 	for (size_t i = 0; i < run->params->count; i++)
 		if (gradient_row(run, i) > 0)
 			tj->pieces[tj->piece_count++] = (struct spill_piece){
@@ -160,7 +160,7 @@ static enum status copy_rows(struct run *run, int64_t done)
 	struct tile_journal *tj = run->gradient->tile_journal;
 	struct diags *diags = run->context.diags;
 	const uint64_t hash = tj->hash;
-	TRY(input_output_begin_outputs(run, diags));
+	TRY(rows_out_begin(run, diags));
 	tj->hash = HASH_START;
 	for (int64_t item = 0; item < shares_before(run, done); item++) {
 		const int64_t chunk = shares_chunk(run, item);
@@ -176,7 +176,7 @@ static enum status copy_rows(struct run *run, int64_t done)
 				return spill_damaged(&tj->spill, at, "short", diags);
 			tj->hash = hash_bytes(tj->hash, rows->data, rows->size);
 		}
-		TRY(input_output_put_rows(&run->workers[0], chunk, diags));
+		TRY(rows_out_write_chunk(&run->workers[0], chunk, diags));
 		run->rows_done += tiles_rows_of(run->tiles, chunk);
 	}
 	return tj->hash == hash ? STATUS_OK : spill_damaged(&tj->spill, tj->rows_at, "not as it was written", diags);

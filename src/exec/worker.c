@@ -70,13 +70,13 @@ static enum status open_blocks(struct worker *worker)
 	worker->input = worker->blocks.base;
 	char *const gradient = worker->input + bytes.input, *const value = gradient + bytes.gradient;
 	char *const apart = value + bytes.value;
-	worker->gradient = run->gradient ? gradient : NULL;
-	worker->value = run->options->value ? value : NULL;
+	worker->made[OUTPUT_GRADIENT] = run->gradient ? gradient : NULL;
+	worker->made[OUTPUT_VALUE] = run->options->value ? value : NULL;
 	worker->apart = run->gradient ? apart : NULL;
 	worker->states = (double *)(void *)(apart + bytes.apart);
 	worker->param_rows = apart + bytes.apart + bytes.states;
 	if (run->forward && run->forward->tile.passes)
-		worker->value = worker->input;
+		worker->made[OUTPUT_VALUE] = worker->input;
 	return STATUS_OK;
 }
 
