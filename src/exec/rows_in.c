@@ -15,7 +15,7 @@
 static bool is_copying(const struct rows_in *in) { return in->copy.fd >= 0 && !in->copy.complete; }
 
 /* Reads COUNT rows from row FIRST of the array on to TO. */
-static enum status read_piece(struct run *run, int64_t first, int64_t count, char *to, struct diags *diags)
+static enum status read_consecutive(struct run *run, int64_t first, int64_t count, char *to, struct diags *diags)
 {
 	struct rows_in *in = &run->in;
 	const enum dtype dtype = dtype_compute(run->input.dtype);
@@ -33,8 +33,8 @@ enum status rows_in_read(struct run *run, int64_t first, int64_t count, char *to
 	const struct tiles *tiles = run->tiles;
 	first = (first + tiles->rows) % tiles->rows;
 	const int64_t behind = lesser(count, tiles->rows - first);
-	TRY(read_piece(run, first, behind, to, diags));
-	return behind < count ? read_piece(run, 0, count - behind, to + behind * tiles->input_row, diags) : STATUS_OK;
+	TRY(read_consecutive(run, first, behind, to, diags));
+	return behind < count ? read_consecutive(run, 0, count - behind, to + behind * tiles->input_row, diags) : STATUS_OK;
 }
 
 /* Reads the next window of a stream to the input block of worker INDEX. */
@@ -50,7 +50,7 @@ static enum status read_next_window(struct run *run, int index, int64_t chunk, s
 		memmove(to, run->workers[run->in.last_reader].input + (begin - before) * row, (size_t)(kept * row));
 	}
 	run->in.last_reader = index;
-	return kept < tiles->window ? read_piece(run, begin + kept, tiles->window - kept, to + kept * row, diags)
+	return kept < tiles->window ? read_consecutive(run, begin + kept, tiles->window - kept, to + kept * row, diags)
 	                            : STATUS_OK;
 }
 
@@ -63,7 +63,7 @@ enum status rows_in_read_chunk(void *context, int index, int64_t chunk, struct d
 	if (!to || tiles->carries)
 		return STATUS_OK;
 	if (!tiles->windows)
-		return read_piece(run, first, tiles_rows_of(tiles, chunk), to, diags);
+		return read_consecutive(run, first, tiles_rows_of(tiles, chunk), to, diags);
 	if (!run->in.anywhere)
 		return read_next_window(run, index, chunk, diags);
 	return rows_in_read(run, tiles_window_begin(tiles, first), tiles->window, to, diags);
@@ -93,7 +93,7 @@ static enum status copy_array(struct run *run)
 	TRY(open_copy(run, "the first tile reads the last rows"));
 	run->in.anywhere = false;
 	for (int64_t row = 0; row < tiles->rows; row += tiles->window)
-		TRY(read_piece(run, row, lesser(tiles->window, tiles->rows - row), run->workers[0].input, diags));
+		TRY(read_consecutive(run, row, lesser(tiles->window, tiles->rows - row), run->workers[0].input, diags));
 	run->in.copy.complete = run->in.anywhere = true;
 	return STATUS_OK;
 }
