@@ -19,25 +19,32 @@ static struct right_rows *rows_counted_at(struct neighbours *n, int64_t offset)
 	return &n->arrays[hash >> 32 & (NEIGHBOURS_ARRAYS - 1)];
 }
 
-static bool in_slab(const struct neighbours *n, const void *array)
+/* Returns ARRAY's offset; -1 if it is not counted. */
+static int64_t offset_of(const struct neighbours *n, const void *array)
 {
-	return (const char *)array >= n->begin && (const char *)array < n->begin + n->size;
+	int64_t before = 0;
+	for (const struct counted_memory *m = n->memory; m < n->memory + sizeof n->memory / sizeof *n->memory; m++) {
+		if ((const char *)array >= m->begin && (const char *)array < m->begin + m->size)
+			return before + ((const char *)array - m->begin);
+		before += m->size;
+	}
+	return -1;
 }
 
 /* Returns the right rows of ARRAY on either side; n->tiles->exchanged if all are. */
 static int64_t right_rows(struct neighbours *n, const void *array)
 {
-	if (!in_slab(n, array))
+	const int64_t offset = offset_of(n, array);
+	if (offset < 0)
 		return n->tiles->exchanged;
-	const int64_t offset = (const char *)array - n->begin;
 	const struct right_rows *place = rows_counted_at(n, offset);
 	return place->offset == offset ? place->rows : 0;
 }
 
 static void set_right_rows(struct neighbours *n, const void *array, int64_t rows)
 {
-	const int64_t offset = (const char *)array - n->begin;
-	if (in_slab(n, array))
+	const int64_t offset = offset_of(n, array);
+	if (offset >= 0)
 		*rows_counted_at(n, offset) = (struct right_rows){offset, rows};
 }
 

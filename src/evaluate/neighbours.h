@@ -29,10 +29,19 @@ struct neighbours {
 	const struct ranks *ranks;
 	const struct tiles *tiles;
 	int64_t tile_row;  /* the first row of this rank's tile */
-	const char *begin; /* of the slab: offsets are the same on all ranks, addresses are not */
-	int64_t size;      /* of the slab; whatever lies elsewhere has all its rows, as params do */
+	/*
+	 * A worker's slab, and its blocks for a chunk. An array has the same offset there on all ranks, but not the same
+	 * address. Whatever lies elsewhere has all its rows, as params do.
+	 */
+	struct counted_memory {
+		const char *begin;
+		int64_t size; /* bytes */
+	} memory[2];
 	struct wave *wave;
-	/* By a hash of the offset: the right rows of the last array that was written there. All others have none. */
+	/*
+	 * By a hash of the offset: the right rows of the last array that was written there. All others have none. The
+	 * blocks' offsets follow those of the slab.
+	 */
 	struct right_rows {
 		int64_t offset, rows;
 	} arrays[NEIGHBOURS_ARRAYS];

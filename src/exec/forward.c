@@ -51,7 +51,8 @@ static struct tile_wants wants_of(const struct run *run)
 	                           .whole = run->options->job.whole_bytes,
 	                           .read_anywhere = run->ends.read_anywhere,
 	                           .write_anywhere = run->ends.write_anywhere,
-	                           .carries = !run->options->apart};
+	                           .carries = !run->options->apart,
+	                           .alike = true};
 }
 
 /*
@@ -165,6 +166,10 @@ enum status forward_run_tile(struct worker *worker)
 		return STATUS_OK;
 	for (size_t i = 0; i < tile->lowered.whole->in_count; i++)
 		worker->ins[i] = worker->input + worker->tile * tiles->tile * tiles->input_row;
+	if (worker->neighbours) {
+		neighbours_begin(worker->neighbours, worker->tile_row);
+		neighbours_written(worker->neighbours, worker->input, true);
+	}
 	rows_in_aim_params(worker);
 	worker->outs[0] = rows_out_of_tile(worker, OUTPUT_VALUE);
 	if (worker->skipped)

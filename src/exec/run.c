@@ -242,9 +242,6 @@ static enum status run_arrays(struct run *run)
 			TRY(conditions_count(run, &type, &changed));
 		if (changed)
 			release(run);
-		TRY(halos_run(run, &type, &changed));
-		if (changed)
-			continue;
 		if (run->blocks.block) /* params are in files, which the array before has read */
 			release(run);
 		TRY(prepare(run, &type));

@@ -95,7 +95,7 @@ static void hint_at_less(const struct run *run)
 		diag_hint_more(diags, "the whole array is in memory, because of %s", why);
 }
 
-/* Lets the worker's tile exchange rows, between arrays of its slab. */
+/* Lets the worker's tile exchange rows, between arrays of its slab or, in a forward run, of its blocks. */
 static enum status open_neighbours(struct worker *worker)
 {
 	const struct run *run = worker->run;
@@ -103,8 +103,8 @@ static enum status open_neighbours(struct worker *worker)
 	TRY_ALLOC(worker->neighbours, worker->diags);
 	*worker->neighbours = (struct neighbours){.ranks = run->ranks,
 	                                          .tiles = run->tiles,
-	                                          .begin = worker->slab.base,
-	                                          .size = (int64_t)worker->slab.size,
+	                                          .memory = {{worker->slab.base, (int64_t)worker->slab.size},
+	                                                     {worker->blocks.base, (int64_t)worker->blocks.size}},
 	                                          .wave = worker->wave};
 	return STATUS_OK;
 }
@@ -131,7 +131,7 @@ enum status worker_open(struct worker *worker, struct run *run, int index)
 		status = open_blocks(worker);
 	if (status)
 		hint_at_less(run);
-	if (!status && run->gradient && run->tiles->exchanged)
+	if (!status && run->tiles->exchanged)
 		status = open_neighbours(worker);
 	return status;
 }

@@ -512,7 +512,7 @@ static bool sums_by_pieces(const struct lowered *whole)
 static bool cut_exchanged(struct tiles *tiles, const struct lowered *whole, const struct tile_wants *wants, bool cut)
 {
 	const int64_t rows = whole->whole_rows, ranks = greater(wants->ranks, 1);
-	if (!wants->gradient || tiles->block || !can_exchange(whole, wants))
+	if (tiles->block || (tiles->folds && !wants->gradient) || !can_exchange(whole, wants))
 		return false;
 	const int64_t unit = exchanged_unit(whole, wants), tile = round_up(ceil_div(rows, ranks), unit);
 	const bool fixed = tiles->folds || wants->rows || wants->sums;
@@ -527,6 +527,7 @@ static bool cut_exchanged(struct tiles *tiles, const struct lowered *whole, cons
 	tiles->tile = tile;
 	tiles->window = tile + 2 * halo;
 	tiles->before = tiles->exchanged = halo;
+	tiles->carries = false;
 	tiles->wraps = whole->reach.wraps;
 	tiles->because.reason = NULL;
 	return true;
