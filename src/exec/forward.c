@@ -119,7 +119,8 @@ enum status forward_plan(struct run *run)
 	const int64_t passes = forward->passes ? pass_list_bytes(forward->passes) : 0;
 	const int64_t worker = worker_slab_bytes(forward) + worker_wave_bytes(run) + worker_block_bytes(run);
 	forward->bytes = run->params->bytes - stored_left(run) + stored_bytes(run) + passes +
-	                 (forward->members - 1) * forward->member + run->tiles->workers * worker;
+	                 (forward->members - 1) * forward->member + run->tiles->workers * worker +
+	                 tiles_message_bytes(run->tiles);
 	return STATUS_OK;
 }
 

@@ -15,9 +15,6 @@
  *     totals.c        gradients of params, added up over tiles and arrays
  *     reuse.c         those that are written over their params
  *     turns.c         the order in which workers add to gradients that they share
- *     halos.c         a forward run on ranks that keep their rows and send one another the outermost
- *     halo_steps.c    its steps, and the rows of each rank
- *     neighbours.c    the same in a gradient, whose tiles are windows: counts their right rows
  *     shares.c        the chunks of this rank, and what ranks send one another
  *     kept_states.c   states kept in reduced precision or on disk
  *     resume.c        points in a journal, and the run that resumes from one
@@ -456,11 +453,6 @@ enum status turns_wait_chunk(const struct run *run, int64_t chunk);
 void turns_pass_chunk(const struct run *run, int64_t chunk);
 /* Returns the worker's turns for struct evaluation; NULL if workers share no sums. */
 const struct turns *turns_of(const struct worker *worker);
-
-/* halos.c */
-
-/* Runs the current array, of TYPE, by parts of the chain, if it is one that ranks run so, and sets *RAN. */
-enum status halos_run(struct run *run, const struct type *type, bool *ran);
 
 /* shares.c: chunk I belongs to rank I % ranks */
 

@@ -90,8 +90,7 @@ void job_fixed_bytes(const struct job *job, int64_t *worker, int64_t *all)
 	*worker += (tiles_input_rows(tiles) + tiles->tile * tiles->per_chunk) * tiles->input_row;
 	*worker = saturated_add(*worker, options->want_value ? tiles_value_rows(tiles, true) * tiles->output_row : 0);
 	*worker = saturated_add(*worker, tiles_param_bytes(tiles, &job->whole));
-	/* copies of messages: one each way on either side */
-	*worker = saturated_add(*worker, 4 * tiles->exchanged * tiles->input_row);
+	*worker = saturated_add(*worker, tiles_message_bytes(tiles));
 	*worker = saturated_add(*worker, saturated_add(job->sums.apart, state_bytes(job)) * tiles->per_chunk);
 }
 

@@ -59,8 +59,11 @@ enum {
 	CARRYING_GOOD_RATIO = 64, /* and the least rows of one, by those around it */
 	/* Rows that ranks exchange: */
 	EXCHANGED_GOOD = 8,        /* windows serve if those of a rank have so many times the rows around them */
-	EXCHANGED_SHARE = 16,      /* they are at most this share of a tile, unless an operation reads more, */
-	EXCHANGED_BYTES = 8 << 20, /* and at most so many bytes */
+	EXCHANGED_LARGE = 8 << 20, /* bytes of a tile; a smaller one stays in the cache, and takes less time than messages */
+	EXCHANGED_LARGE_SHARE = 64, /* they are at most this share of a large tile, unless an operation reads more, */
+	EXCHANGED_SHARE = 16,       /* or of another tile, */
+	EXCHANGED_BYTES = 8 << 20,  /* and at most so many bytes: sends of so many never wait */
+	WAVE_BYTES = 304 << 10, /* rows that a wave of as many stencils takes at once, in a second-level cache of 1 MiB */
 	SUM_BYTES = 16 << 10,      /* of the input's rows of a block of sums, at least */
 	SUM_ROWS = 64,             /* at least, but there are SUM_BLOCKS of them: to add up blocks takes a row's time */
 	SUM_BLOCKS = 16,
@@ -468,12 +471,18 @@ static int64_t exchanged_unit(const struct lowered *whole, const struct tile_wan
 	return wants->sums ? round_up(greater(SUM_BYTES / greater(bytes, 1), least), unit) : unit;
 }
 
-/* Returns the rows of ROW bytes around a tile of TILE rows that are worth fewer exchanges. */
+/*
+ * Returns the rows of ROW bytes around a tile of TILE rows that are worth fewer exchanges. Steps between two exchanges
+ * of a large tile are whole waves.
+ */
 static int64_t good_exchange(const struct row_reach *reach, int64_t tile, int64_t row)
 {
 	const int64_t deep = greater(reach->before, reach->after) + 1;
-	const int64_t share = lesser(tile / EXCHANGED_SHARE, EXCHANGED_BYTES / greater(row, 1));
-	const int64_t good = lesser(share, deep);
+	const bool large = tile * row >= EXCHANGED_LARGE;
+	const int64_t bytes = EXCHANGED_BYTES / greater(row, 1), wave = WAVE_BYTES / greater(row, 1);
+	const int64_t share = lesser(tile / (large ? EXCHANGED_LARGE_SHARE : EXCHANGED_SHARE), bytes);
+	const int64_t waves = large && wave > 0 && wave <= share ? share - share % wave : share;
+	const int64_t good = lesser(waves, deep);
 	return greater(reach->most, good - good % reach->most);
 }
 

@@ -21,10 +21,10 @@
  * In a forward run whose rows are read and written in any order, or by one thread, the tiles of a chunk carry rows
  * (exec/carried.c): each goes on where the one before it ended, and the rows around the chunk alone are computed twice.
  *
- * If the stages together read so many rows around a row that windows would be most of the array, a gradient on several
- * ranks has one tile for each rank. Its window is less deep than the stages reach. The ranks beside it have the rows
- * around the tile, and send those of a value whenever too few of them are right (evaluate/neighbours.h). Sums over rows go by
- * blocks of a tile, also in the array that one process has whole.
+ * If the stages together read so many rows around a row that windows would be most of the array, several ranks have one
+ * tile each. Its window is less deep than the stages reach. The ranks beside it have the rows around the tile, and send
+ * those of a value whenever too few of them are right (evaluate/neighbours.h). In a gradient, sums over rows go by blocks
+ * of a tile, also in the array that one process has whole. In a forward run there are none.
  */
 #ifndef PLAN_TILES_H
 #define PLAN_TILES_H
@@ -43,7 +43,7 @@ struct tile_wants {
 	/* A gradient: SUMS of params go over the tiles. If ORDERED, a tile waits for additions of the tile before. */
 	bool gradient, sums, ordered;
 	bool value;    /* the gradient's output is wanted */
-	bool alike;    /* all ranks have the same schedule, as they must to exchange rows */
+	bool alike;    /* all ranks make the same calls, as they must to exchange rows */
 	int64_t apart; /* bytes of the sums that each tile makes apart */
 	int64_t block; /* of a gradient in passes: the rows of the forward run's blocks; else 0 */
 	int64_t whole; /* the most bytes of an array that stays whole rather than be cut in windows; 0: the default */
@@ -108,6 +108,11 @@ static inline int64_t tiles_halo(const struct tiles *tiles)
 }
 /* True if groups on TILES may wait in a wave. Tiles of rows do not need it: they are made to fit the cache. */
 static inline bool tiles_wave(const struct tiles *tiles) { return !tiles->tiled || tiles->windows; }
+/* Returns the bytes of the messages of rows that wait at once on a rank: one each way on either side. */
+static inline int64_t tiles_message_bytes(const struct tiles *tiles)
+{
+	return 4 * tiles->exchanged * tiles->input_row;
+}
 /* Returns the bytes of the rows of params that a window around the end of the array reads; 0 if no window does. */
 int64_t tiles_param_bytes(const struct tiles *tiles, const struct lowered *whole);
 /* Return the rows of a chunk's blocks of input and output. The output's have those of the window in a forward run. */
