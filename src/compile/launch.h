@@ -107,9 +107,13 @@ enum launch_kind {
 	LAUNCH_END
 };
 
-/* A value that a loop over whole arrays carries. It has two places: one is read while the other is written. */
+/*
+ * A value that a loop over whole arrays carries. It has two places: one is read while the other is written. The first
+ * iteration writes place 0.
+ */
 struct carried {
 	uint32_t init, inner, result, final; /* entries */
+	uint32_t array[2];                   /* the entry whose array is that place; NO_VALUE: the place has an offset */
 	int64_t offset[2];                   /* in the workspace */
 	int64_t bytes;
 	bool written;  /* the result is computed in the place to write; else it is copied there */

@@ -206,6 +206,7 @@ static bool compile_loop(struct compiler *c, const struct instr *loop)
 		to->result = compiler_entry(c, carry->result);
 		to->final = compiler_entry(c, carry->final);
 		c->frame->entries[to->inner].kind = ENTRY_CARRIED;
+		to->array[0] = to->array[1] = NO_VALUE;
 		to->bytes = type_bytes(c->body->values[carry->inner].type);
 		to->copy_out = c->frame->entries[to->final].kind == ENTRY_OUT;
 		if (!to->copy_out)
@@ -231,6 +232,7 @@ static void note_loop_read(struct compiler *c, struct launch *loop, uint32_t val
 {
 	struct value_plan *v = &c->values[array_value(c, value)];
 	const size_t begin = (size_t)(loop - c->launches);
+	v->within = (uint32_t)begin + 1;
 	if (v->made_in < (int64_t)begin)
 		v->last_read = (int32_t)greater(v->last_read, loop->match);
 	if (v->entry == NO_VALUE || !c->frame->entries[v->entry].dynamic || v->moved_by == begin + 1)
@@ -256,7 +258,11 @@ static bool end_loop(struct compiler *c, const struct instr *end)
 		for (size_t r = instr_reads(instr, reads); r-- > 0;)
 			note_loop_read(c, loop, reads[r], &capacity);
 		for (uint32_t k = 0; instr->kind == INSTR_LOOP && k < instr->loop.carry_count; k++) {
+			struct value_plan *init = &c->values[array_value(c, instr->loop.carries[k].init)];
+			const uint32_t within = init->within;
 			note_loop_read(c, loop, instr->loop.carries[k].init, &capacity);
+			if (instr == loop->loop)
+				init->within = within;
 			note_loop_read(c, loop, instr->loop.carries[k].result, &capacity);
 		}
 	}

@@ -2,7 +2,8 @@
  * Where arrays lie. An out's array is free until the out is made, and an owned in's array after its last read. Arrays
  * of the workspace that have its type lie there if they can. Every other array has a place in the workspace from the
  * launch that makes it to the last that reads it. A value that a loop over whole arrays carries has two such places
- * from the loop's begin on: one is read while the other is written.
+ * from the loop's begin on: one is read while the other is written. One of them is the array of the value that the loop
+ * begins with, if nothing else reads that from then on. The other is the array of an out, if that is the loop's final.
  *
  * Invariant: two values that are live at once share no byte. A body may have tens of thousands of ins, so the values
  * of one type that still lack a place are found by the launch that makes them.
@@ -48,6 +49,8 @@ struct reuser {
 	struct notes notes[NOTES];
 	bool *within_loop; /* by launch: it begins a loop over whole arrays, or is in one */
 	bool *goes_out;    /* by value: an out, or an in that an out reuses */
+	uint32_t *holder;  /* by entry: 1 + the entry in whose array a loop leaves it, or 0 */
+	uint32_t *carry;   /* by value: 1 + the index of the carried value whose inner it is, if place 0 may lie elsewhere */
 	struct candidate *candidates;
 	size_t count;
 	uint32_t *first_made; /* by launch: 1 + the first value that it makes, or 0; NULL: no lists yet */
@@ -62,7 +65,15 @@ static struct use *use_of(struct notes *notes, uint32_t entry)
 	return use;
 }
 
-static void note_group(struct notes *notes, const struct launch *group)
+/* Returns the entry in whose array that of ENTRY lies. */
+static uint32_t holder_of(const struct reuser *l, uint32_t entry)
+{
+	while (l->holder[entry])
+		entry = l->holder[entry] - 1;
+	return entry;
+}
+
+static void note_group(const struct reuser *l, struct notes *notes, const struct launch *group)
 {
 	notes->group = group;
 	notes->number++;
@@ -77,7 +88,7 @@ static void note_group(struct notes *notes, const struct launch *group)
 			const bool otherwise =
 				m->kind == KERNEL_OP_FILL || arg->kind == ARG_SCALAR || (m->kind == KERNEL_OP_GATHER && k == 0);
 			const int32_t read = otherwise ? read_otherwise : at;
-			struct use *use = use_of(notes, arg->index);
+			struct use *use = use_of(notes, holder_of(l, arg->index));
 			if (k < KERNEL_OP_READS)
 				use->read = read > use->read ? read : use->read;
 			else if (at < use->written)
@@ -92,7 +103,7 @@ static struct notes *notes_of(struct reuser *l, const struct launch *group)
 {
 	struct notes *notes = &l->notes[group->kernel_op_count > LONG_GROUP ? LONG_NOTES : SHORT_NOTES];
 	if (notes->group != group)
-		note_group(notes, group);
+		note_group(l, notes, group);
 	return notes;
 }
 
@@ -145,16 +156,129 @@ static struct entry *reusable(const struct compiler *c, const struct value_plan 
 {
 	struct entry *w = v->entry == NO_VALUE ? NULL : &c->frame->entries[v->entry];
 	const bool own = w && w->kind == ENTRY_WORKSPACE && v->made_in >= 0 && v->last_read >= v->made_in;
-	return own && !v->array_final && v->same_as == NO_VALUE ? w : NULL;
+	return own && !v->array_final ? w : NULL;
+}
+
+/* Returns the last launch that reads the final in a place of carried value K of LOOP. */
+static int64_t last_read_of(const struct compiler *c, const struct launch *loop, size_t k)
+{
+	const struct carry *carries = loop->loop->loop.carries;
+	int64_t last = c->values[carries[k].final].last_read;
+	for (size_t i = 0; loop->rotates && i < loop->carried_count; i++)
+		last = greater(last, c->values[carries[i].final].last_read);
+	return last;
+}
+
+/*
+ * True if PLACE of a carried value of LOOP may hold the final. The number of iterations decides: of a `repeat while`, both
+ * may hold it. If the loop rotates, each place may hold each final.
+ */
+static bool holds_final(const struct launch *loop, int place)
+{
+	const int held = loop->iterations > 0 && (loop->iterations - 1) % 2 == 1;
+	return place == held || loop->conditional || loop->rotates;
+}
+
+/* True if V is the final of an earlier loop, in a place that no other final shares. */
+static bool is_left_alone(const struct compiler *c, const struct value_plan *v)
+{
+	return v->array_final && c->frame->entries[v->entry].kind == ENTRY_CARRIED &&
+	       !c->launches[c->launches[v->made_in].match].rotates;
+}
+
+/* True if LOOP alone, and only as the init of carry K, reads that init from the loop's begin on, and may write over it. */
+static bool ends_in_loop(const struct reuser *l, const struct launch *loop, size_t k)
+{
+	const struct compiler *c = l->c;
+	const struct carry *carries = loop->loop->loop.carries;
+	const uint32_t init = array_value(c, carries[k].init);
+	const struct value_plan *v = &c->values[init];
+	const struct value *value = &c->body->values[init];
+	const bool owned = value->from == FROM_PORT && c->owned && c->owned[value->port] && !l->goes_out[init];
+	bool ends = (owned || reusable(c, v) || is_left_alone(c, v)) && v->last_read == (int64_t)loop->match &&
+	            v->within != (uint32_t)(loop - c->launches) + 1;
+	for (size_t i = 0; i < loop->carried_count && ends; i++)
+		ends = i == k || array_value(c, carries[i].init) != init;
+	return ends;
+}
+
+/*
+ * Puts places of carried values into the arrays of their inits and finals. In a loop that rotates, finals change places
+ * with one another, and keep places of their own.
+ */
+static void place_carried(struct reuser *l, const struct launch *loop)
+{
+	struct compiler *c = l->c;
+	const struct carry *carries = loop->loop->loop.carries;
+	if (loop->rotates || loop->carried_count > MOST_ROTATED)
+		return;
+	for (size_t k = 0; k < loop->carried_count; k++) {
+		struct carried *carried = &loop->carried[k];
+		struct value_plan *init = &c->values[array_value(c, carries[k].init)];
+		if (ends_in_loop(l, loop, k)) {
+			carried->array[1] = init->entry;
+			if (holds_final(loop, 1) && !carried->copy_out) {
+				init->last_read = (int32_t)greater(init->last_read, last_read_of(c, loop, k));
+				l->holder[carried->final] = init->entry + 1;
+			}
+		}
+		const int place = carried->array[1] == NO_VALUE && holds_final(loop, 1);
+		if (carried->copy_out && body_goes_on(c->body, carries[k].final) == NO_VALUE)
+			carried->array[place] = carried->final;
+		else if (!loop->conditional)
+			l->carry[carries[k].inner] = (uint32_t)k + 1;
+	}
+}
+
+/* An array of the workspace that may lie in an in's or an out's: a value's, or place 0 of a carried value. */
+struct movable {
+	const struct type *type;
+	int64_t made, dies;      /* launches */
+	uint32_t entry;          /* by which launches read it, up to the last */
+	struct carried *carried; /* or NULL */
+	bool left;               /* a loop leaves its final there */
+};
+
+/* Sets M to the array of VALUE or, if that is the inner of a carried value, to place 0. False if it must stay. */
+static bool find_movable(const struct reuser *l, uint32_t value, struct movable *m)
+{
+	struct compiler *c = l->c;
+	const struct value_plan *v = &c->values[value];
+	const struct entry *entry = reusable(c, v);
+	if (entry)
+		*m = (struct movable){entry->type, v->made_in, v->last_read, v->entry, NULL, false};
+	if (entry || !l->carry[value])
+		return entry;
+	const struct launch *loop = &c->launches[v->made_in];
+	const size_t k = l->carry[value] - 1;
+	struct carried *carried = &loop->carried[k];
+	const bool left = holds_final(loop, 0);
+	const int64_t end = (int64_t)loop->match, dies = left ? greater(end, last_read_of(c, loop, k)) : end;
+	*m = (struct movable){c->frame->entries[carried->inner].type, v->made_in, dies, carried->final, carried, left};
+	return carried->array[0] == NO_VALUE;
+}
+
+/* Puts M into the array of entry TO, an in or an out. */
+static void move_array(const struct reuser *l, const struct movable *m, uint32_t to)
+{
+	struct entry *entries = l->c->frame->entries;
+	if (m->left)
+		l->holder[m->entry] = to + 1;
+	if (m->carried) {
+		m->carried->array[0] = to;
+		return;
+	}
+	entries[m->entry].kind = entries[to].kind;
+	entries[m->entry].port = entries[to].port;
 }
 
 /* Only the arrays of the first MOST_OUTS outs are reused, since each takes a pass over the values. */
 enum { MOST_OUTS = 8 };
 
 /*
- * Puts values of the workspace into the array of out VALUE, which is unused until the launch that makes
- * VALUE. They have VALUE's type, live one after another and die before that launch. The last may also die in it if
- * reads_before allows. Does nothing if VALUE is of bits, or if a loop makes or carries it.
+ * Puts arrays of the workspace into the array of out VALUE, which is unused until the launch that makes VALUE or, if a
+ * loop leaves it there, until the loop begins. They have VALUE's type, live one after another and die before that
+ * launch. The last may also die in it if reads_before allows. Does nothing if VALUE is of bits, or if a loop makes it.
  */
 static void reuse_out(struct reuser *l, uint32_t value)
 {
@@ -163,22 +287,21 @@ static void reuse_out(struct reuser *l, uint32_t value)
 	const struct entry *out = &c->frame->entries[goes->entry];
 	int64_t from = 0;
 	uint32_t before = NO_VALUE; /* the entry that was there before FROM */
-	if (out->kind != ENTRY_OUT || goes->made_in < 0 || dtype_bits(out->type->dtype) || goes->array_final ||
-	    goes->same_as != NO_VALUE || l->within_loop[goes->made_in])
+	if (out->kind != ENTRY_OUT || goes->made_in < 0 || dtype_bits(out->type->dtype) || l->within_loop[goes->made_in])
 		return;
-	for (const struct value_plan *v = c->values; v < c->values + c->body->value_count; v++) {
-		struct entry *w = reusable(c, v);
-		if (!w || v->made_in >= goes->made_in || v->last_read > goes->made_in || !type_equal(w->type, out->type))
+	const int64_t made = goes->array_final ? (int64_t)c->launches[goes->made_in].match : goes->made_in;
+	for (uint32_t v = 0; v < c->body->value_count; v++) {
+		struct movable m;
+		if (!find_movable(l, v, &m) || m.made >= made || m.dies > made || !type_equal(m.type, out->type))
 			continue;
-		if (v->made_in < from && (v->made_in < from - 1 || before == NO_VALUE ||
-		                          !reads_before(l, &c->launches[v->made_in], before, v->entry)))
+		if (m.made < from &&
+		    (m.made < from - 1 || before == NO_VALUE || !reads_before(l, &c->launches[m.made], before, m.entry)))
 			continue;
-		if (v->last_read == goes->made_in && !reads_before(l, &c->launches[goes->made_in], v->entry, goes->entry))
+		if (m.dies == made && !reads_before(l, &c->launches[made], m.entry, goes->entry))
 			continue;
-		from = v->last_read + 1;
-		before = v->entry;
-		w->kind = ENTRY_OUT;
-		w->port = out->port;
+		from = m.dies + 1;
+		before = m.entry;
+		move_array(l, &m, goes->entry);
 	}
 }
 
@@ -202,17 +325,16 @@ static int compare_candidates(const void *left, const void *right)
 static bool list_candidates(struct reuser *l)
 {
 	const struct compiler *c = l->c;
+	struct movable m;
 	size_t most = 0;
-	for (size_t i = 0; i < c->body->value_count; i++)
-		most += reusable(c, &c->values[i]) != NULL;
+	for (uint32_t i = 0; i < c->body->value_count; i++)
+		most += find_movable(l, i, &m);
 	l->candidates = arena_array(&l->c->scratch_arena, most + 1, sizeof *l->candidates);
 	if (!l->candidates)
 		return false;
-	for (uint32_t i = 0; i < c->body->value_count; i++) {
-		const struct entry *w = reusable(c, &c->values[i]);
-		if (w)
-			l->candidates[l->count++] = (struct candidate){w->type, c->values[i].made_in, i, 0};
-	}
+	for (uint32_t i = 0; i < c->body->value_count; i++)
+		if (find_movable(l, i, &m))
+			l->candidates[l->count++] = (struct candidate){m.type, m.made, i, 0};
 	qsort(l->candidates, l->count, sizeof *l->candidates, compare_candidates);
 	for (size_t i = 0; i <= l->count; i++)
 		l->candidates[i].next = i;
@@ -278,20 +400,19 @@ static void reuse_in(struct reuser *l, uint32_t port)
 		for (; l->candidates[at].next != at; at = l->candidates[at].next)
 			l->candidates[at].next = l->candidates[l->candidates[at].next].next;
 		const struct candidate *candidate = &l->candidates[at];
-		if (at == l->count || compare_types(candidate->type, type) != 0)
+		struct movable m;
+		if (at == l->count || compare_types(candidate->type, type) != 0 || !find_movable(l, candidate->value, &m))
 			return;
-		const uint32_t entry = c->values[candidate->value].entry;
-		if (candidate->made == read && !reads_before(l, &c->launches[read], before, entry)) {
+		if (candidate->made == read && !reads_before(l, &c->launches[read], before, m.entry)) {
 			at = next_in_launch(l, at, before);
 			continue;
 		}
-		c->frame->entries[entry].kind = ENTRY_IN;
-		c->frame->entries[entry].port = port;
+		move_array(l, &m, in);
 		c->out->takes_cotangent |= c->body->ins[port].kind == PORT_COTANGENT;
 		l->candidates[at].next = at + 1;
-		const int64_t taken = c->values[candidate->value].last_read;
+		const int64_t taken = m.dies;
 		at = taken > read ? first_candidate(l, type, taken) : at + 1;
-		before = taken > read ? entry : before;
+		before = taken > read ? m.entry : before;
 		read = greater(read, taken);
 	}
 }
@@ -363,7 +484,9 @@ static bool reuse_arrays(struct compiler *c)
 	struct reuser l = {.c = c};
 	l.within_loop = arena_array(&c->scratch_arena, c->launch_count + 1, sizeof *l.within_loop);
 	l.goes_out = arena_array(&c->scratch_arena, c->body->value_count + 1, sizeof *l.goes_out);
-	if (!l.within_loop || !l.goes_out)
+	l.holder = arena_array(&c->scratch_arena, c->frame->count + 1, sizeof *l.holder);
+	l.carry = arena_array(&c->scratch_arena, c->body->value_count + 1, sizeof *l.carry);
+	if (!l.within_loop || !l.goes_out || !l.holder || !l.carry)
 		return false;
 	for (size_t i = 0; i < NOTES; i++) {
 		l.notes[i].uses = arena_array(&c->scratch_arena, c->frame->count + 1, sizeof *l.notes[i].uses);
@@ -375,6 +498,15 @@ static bool reuse_arrays(struct compiler *c)
 		depth += (c->launches[i].kind == LAUNCH_LOOP) - (c->launches[i].kind == LAUNCH_END);
 		l.within_loop[i] = depth > 0;
 	}
+	for (size_t i = 0; i < c->body->out_count; i++) {
+		const uint32_t value = c->body->outs[i].value, port = body_goes_on(c->body, value);
+		l.goes_out[value] = true;
+		if (port != NO_VALUE)
+			l.goes_out[c->body->ins[port].value] = true;
+	}
+	for (size_t i = c->launch_count; i-- > 0;) /* backwards: a loop may prolong the life of an earlier one's final */
+		if (c->launches[i].kind == LAUNCH_LOOP)
+			place_carried(&l, &c->launches[i]);
 	for (uint32_t i = 0; i < c->body->out_count && i < MOST_OUTS; i++) {
 		const uint32_t value = c->body->outs[i].value;
 		/* A value that is several outs counts once. */
@@ -386,12 +518,6 @@ static bool reuse_arrays(struct compiler *c)
 		return write_over(&l);
 	if (!list_candidates(&l))
 		return false;
-	for (size_t i = 0; i < c->body->out_count; i++) {
-		const uint32_t value = c->body->outs[i].value, port = body_goes_on(c->body, value);
-		l.goes_out[value] = true;
-		if (port != NO_VALUE)
-			l.goes_out[c->body->ins[port].value] = true;
-	}
 	for (uint32_t i = 0; i < c->body->in_count; i++)
 		if (c->owned[i] && !l.goes_out[c->body->ins[i].value])
 			reuse_in(&l, i);
@@ -405,16 +531,6 @@ struct placed {
 	uint32_t next_made, next_dead; /* 1 + the next array with the same `made`, or the same `dies`; or 0 */
 };
 
-/* Returns the last launch that reads the final in a place of carried value K of LOOP. */
-static int64_t last_read_of(const struct compiler *c, const struct launch *loop, size_t k)
-{
-	const struct carry *carries = loop->loop->loop.carries;
-	int64_t last = c->values[carries[k].final].last_read;
-	for (size_t i = 0; loop->rotates && i < loop->carried_count; i++)
-		last = greater(last, c->values[carries[i].final].last_read);
-	return last;
-}
-
 /* Returns the last launch that reads VALUE, or a value that is written over it. */
 static int64_t last_over(const struct compiler *c, uint32_t value)
 {
@@ -424,9 +540,8 @@ static int64_t last_over(const struct compiler *c, uint32_t value)
 }
 
 /*
- * Lists the arrays of the workspace and returns their number. A carried value has two: one is free after the loop,
- * and the other holds the final until its last read. Which one that is depends on the iterations: of a `repeat while`,
- * both may be it. If the loop rotates, each place may hold each final.
+ * Lists the arrays of the workspace and returns their number. A carried value has at most two: one is free after the
+ * loop, and the other holds the final until its last read.
  */
 static size_t list_placed(struct compiler *c, struct placed *list)
 {
@@ -447,11 +562,14 @@ static size_t list_placed(struct compiler *c, struct placed *list)
 		for (size_t k = 0; loop->kind == LAUNCH_LOOP && k < loop->carried_count; k++) {
 			struct carried *carried = &loop->carried[k];
 			const int64_t end = (int64_t)loop->match, read = last_read_of(c, loop, k);
-			const int held = loop->iterations > 0 && (loop->iterations - 1) % 2 == 1;
-			for (int side = 0; side < 2; side++) {
-				const int64_t dies = side == held || loop->conditional || loop->rotates ? greater(end, read) : end;
-				list[count++] = (struct placed){carried->bytes, (int64_t)i, dies, &carried->offset[side], 0, 0};
-			}
+			for (int place = 0; place < 2; place++)
+				if (carried->array[place] == NO_VALUE)
+					list[count++] = (struct placed){carried->bytes,
+					                                (int64_t)i,
+					                                holds_final(loop, place) ? greater(end, read) : end,
+					                                &carried->offset[place],
+					                                0,
+					                                0};
 		}
 	}
 	return count;

@@ -24,13 +24,19 @@ static void move_dynamic(struct evaluator *ev, const struct launch *loop)
 		ev->frame[loop->dynamic[i]] = frame_param(ev, &ev->program->frame->entries[loop->dynamic[i]].param);
 }
 
+/* Returns place WHICH of C. */
+static char *place_of(const struct evaluator *ev, const struct carried *c, size_t which)
+{
+	return c->array[which] == NO_VALUE ? ev->workspace + c->offset[which] : ev->frame[c->array[which]];
+}
+
 static void begin_loop(struct evaluator *ev, const struct launch *loop)
 {
 	for (size_t i = 0; i < loop->carried_count; i++) {
 		const struct carried *c = &loop->carried[i];
 		ev->frame[c->inner] = ev->frame[c->init];
 		if (c->written)
-			ev->frame[c->result] = ev->workspace + c->offset[0];
+			ev->frame[c->result] = place_of(ev, c, 0);
 	}
 	ev->counters[loop->level] = 0;
 	move_dynamic(ev, loop);
@@ -39,8 +45,8 @@ static void begin_loop(struct evaluator *ev, const struct launch *loop)
 /* Returns the one of C's two places that does not hold the value of the current iteration. */
 static char *other_place(const struct evaluator *ev, const struct carried *c)
 {
-	char *first = ev->workspace + c->offset[0];
-	return ev->frame[c->inner] == first ? ev->workspace + c->offset[1] : first;
+	char *first = place_of(ev, c, 0);
+	return ev->frame[c->inner] == first ? place_of(ev, c, 1) : first;
 }
 
 /* Returns a place of LOOP's for C which is none of the COUNT in USED. There is one if these are fewer than its places. */
@@ -49,7 +55,7 @@ static char *free_place(const struct evaluator *ev, const struct launch *loop, c
 {
 	for (size_t i = 0; i < 2 * (size_t)loop->carried_count; i++) {
 		const struct carried *of = &loop->carried[i / 2];
-		char *place = ev->workspace + of->offset[i % 2];
+		char *place = place_of(ev, of, i % 2);
 		size_t at = 0;
 		while (at < count && used[at] != place)
 			at++;
@@ -63,7 +69,7 @@ static char *free_place(const struct evaluator *ev, const struct launch *loop, c
 static bool is_place(const struct evaluator *ev, const struct launch *loop, const struct carried *c, const char *array)
 {
 	for (size_t i = 0; i < 2 * (size_t)loop->carried_count; i++)
-		if (loop->carried[i / 2].bytes == c->bytes && array == ev->workspace + loop->carried[i / 2].offset[i % 2])
+		if (loop->carried[i / 2].bytes == c->bytes && array == place_of(ev, &loop->carried[i / 2], i % 2))
 			return true;
 	return false;
 }
@@ -130,7 +136,7 @@ static void finish_loop(struct evaluator *ev, const struct launch *loop, bool no
 		const struct carried *c = &loop->carried[i];
 		char *value = ev->frame[none ? c->init : c->inner];
 		if (!c->copy_out)
-			ev->frame[c->final] = none ? ev->workspace + c->offset[0] : value;
+			ev->frame[c->final] = none ? place_of(ev, c, 0) : value;
 		if (ev->frame[c->final] != value)
 			copy_carried(ev, c, ev->frame[c->final], value);
 	}

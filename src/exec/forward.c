@@ -24,7 +24,11 @@ static enum status compile_tile(struct run *run)
 	tile->lowered.whole->cut = run->tiles->rest > 0;
 	const struct body *body = tile->lowered.whole;
 	tile->passes = body->values[body->outs[0].value].from == FROM_PORT;
-	return program_compile(&run->context, &tile->program, body, NULL, NULL);
+	bool *owned = arena_array(&run->arena, body->in_count + 1, sizeof *owned);
+	TRY_ALLOC(owned, run->context.diags);
+	for (size_t i = 0; i < body->in_count; i++)
+		owned[i] = body->in_count == 1 && (!run->tiles->tiled || run->tiles->exchanged);
+	return program_compile(&run->context, &tile->program, body, owned, NULL);
 }
 
 /*
