@@ -50,7 +50,7 @@ struct reuser {
 	bool *within_loop; /* by launch: it begins a loop over whole arrays, or is in one */
 	bool *goes_out;    /* by value: an out, or an in that an out reuses */
 	uint32_t *holder;  /* by entry: 1 + the entry in whose array a loop leaves it, or 0 */
-	uint32_t *carry;   /* by value: 1 + the index of the carried value whose inner it is, if place 0 may lie elsewhere */
+	uint32_t *carry; /* by value: 1 + the index of the carried value whose inner it is, if place 0 may lie elsewhere */
 	struct candidate *candidates;
 	size_t count;
 	uint32_t *first_made; /* by launch: 1 + the first value that it makes, or 0; NULL: no lists yet */
@@ -564,12 +564,9 @@ static size_t list_placed(struct compiler *c, struct placed *list)
 			const int64_t end = (int64_t)loop->match, read = last_read_of(c, loop, k);
 			for (int place = 0; place < 2; place++)
 				if (carried->array[place] == NO_VALUE)
-					list[count++] = (struct placed){carried->bytes,
-					                                (int64_t)i,
-					                                holds_final(loop, place) ? greater(end, read) : end,
-					                                &carried->offset[place],
-					                                0,
-					                                0};
+					list[count++] = (struct placed){
+						carried->bytes,          (int64_t)i, holds_final(loop, place) ? greater(end, read) : end,
+						&carried->offset[place], 0,          0};
 		}
 	}
 	return count;

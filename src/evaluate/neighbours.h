@@ -28,7 +28,7 @@ enum { NEIGHBOURS_ARRAYS = 4096 };
 struct neighbours {
 	const struct ranks *ranks;
 	const struct tiles *tiles;
-	int64_t tile_row;  /* the first row of this rank's tile */
+	int64_t tile_row; /* the first row of this rank's tile */
 	/*
 	 * A worker's slab, and its blocks for a chunk. An array has the same offset there on all ranks, but not the same
 	 * address. Whatever lies elsewhere has all its rows, as params do.

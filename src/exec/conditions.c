@@ -86,7 +86,7 @@ static enum status run_counting(struct run *run, const struct context *context, 
 	return keep_counts(run, iterations, c->lowered.conditions, changed);
 }
 
-enum status conditions_count(struct run *run, const struct type *type, bool *changed)
+static enum status count_by_pass(struct run *run, const struct type *type, bool *changed)
 {
 	struct counting c = {.team = NULL};
 	struct arena arena;
@@ -98,6 +98,15 @@ enum status conditions_count(struct run *run, const struct type *type, bool *cha
 	slab_put(&c.slab, context.allocator);
 	arena_free(&arena);
 	return status;
+}
+
+enum status conditions_find(struct run *run, const struct type *type, bool *changed)
+{
+	*changed = false;
+	if (!run->chain->has_conditions || run->options->job.portion.counted)
+		return STATUS_OK;
+	TRY(watched_begin(run, type, changed));
+	return *changed ? STATUS_OK : count_by_pass(run, type, changed);
 }
 
 void conditions_take_input(struct run *run, void *to, size_t size)

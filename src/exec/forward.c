@@ -128,7 +128,7 @@ enum status forward_plan(struct run *run)
 	return STATUS_OK;
 }
 
-enum status forward_prepare(struct run *run)
+static enum status forward_prepare(struct run *run)
 {
 	const struct forward_pass *forward = run->forward;
 	TRY(forward_plan(run));
@@ -141,7 +141,7 @@ enum status forward_prepare(struct run *run)
 	return team_open(&run->team, forward->members, forward->member, run->context.allocator, run->context.diags);
 }
 
-enum status forward_open_worker(struct worker *worker, int64_t *slab, size_t *ports)
+static enum status forward_open_worker(struct worker *worker, int64_t *slab, size_t *ports)
 {
 	const struct run *run = worker->run;
 	const struct forward_pass *forward = run->forward;
@@ -189,7 +189,7 @@ enum status forward_run_tile(struct worker *worker)
 	return status;
 }
 
-void forward_count_array(const struct run *run)
+enum status forward_count_array(struct run *run)
 {
 	const struct tiles *tiles = run->tiles;
 	struct run_counters *counters = run->forward->counters;
@@ -204,4 +204,21 @@ void forward_count_array(const struct run *run)
 	counters->passes = greater(counters->passes, tiles->passes > 0 ? tiles->passes : 1);
 	counters->halo_rows = tiles_halo(tiles);
 	counters->peak_bytes = greater(counters->peak_bytes, bytes);
+	return STATUS_OK;
 }
+
+static void close_nothing(struct worker *worker MAYBE_UNUSED) {}
+static enum status count_copy(struct run *run)
+{
+	run->forward->counters->copied_bytes += run->reader->copy.bytes;
+	return STATUS_OK;
+}
+static enum status end_nothing(struct run *run MAYBE_UNUSED) { return STATUS_OK; }
+
+const struct run_kind forward_kind = {.prepare = forward_prepare,
+                                      .open_worker = forward_open_worker,
+                                      .close_worker = close_nothing,
+                                      .run_tile = forward_run_tile,
+                                      .begin_array = forward_count_array,
+                                      .count_array = count_copy,
+                                      .end_array = end_nothing};

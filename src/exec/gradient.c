@@ -121,7 +121,7 @@ static enum status compare_plans(const struct run *run)
 	                 "ranks that exchange rows need the same options, and these ranks have other plans");
 }
 
-enum status gradient_prepare(struct run *run)
+static enum status gradient_prepare(struct run *run)
 {
 	const struct job *job = run->gradient->job;
 	const struct context *context = &run->context;
@@ -151,7 +151,7 @@ enum status gradient_prepare(struct run *run)
 	return team_open(&run->team, members, job->member_bytes, context->allocator, context->diags);
 }
 
-enum status gradient_open_worker(struct worker *worker, int64_t *slab, size_t *ports)
+static enum status gradient_open_worker(struct worker *worker, int64_t *slab, size_t *ports)
 {
 	const struct run *run = worker->run;
 	const struct job *job = run->gradient->job;
@@ -183,7 +183,7 @@ enum status gradient_open_worker(struct worker *worker, int64_t *slab, size_t *p
 	return STATUS_OK;
 }
 
-void gradient_close_worker(struct worker *worker)
+static void gradient_close_worker(struct worker *worker)
 {
 	struct walk *walk = &worker->walk;
 	spill_close(&walk->kept.spill);
@@ -193,7 +193,8 @@ void gradient_close_worker(struct worker *worker)
 		schedule_free(walk->schedule);
 }
 
-enum status gradient_run_tile(struct worker *worker)
+/* Walks the schedule on the worker's tile. */
+static enum status walk_tile(struct worker *worker)
 {
 	const struct run *run = worker->run;
 	struct walk *walk = &worker->walk;
@@ -230,7 +231,18 @@ enum status gradient_run_tile(struct worker *worker)
 	return trace_tile(worker, true);
 }
 
-enum status gradient_begin_array(struct run *run)
+static enum status gradient_run_tile(struct worker *worker)
+{
+	const bool adds = passes_write(worker->run);
+	if (adds)
+		turns_begin_tile(worker);
+	TRY(walk_tile(worker));
+	if (adds)
+		turns_end_tile(worker);
+	return worker->turn.lost ? STATUS_OTHER_RANK : STATUS_OK;
+}
+
+static enum status gradient_begin_array(struct run *run)
 {
 	run->gradient->actions_done = 0;
 	for (int i = 0; i < run->open; i++) {
@@ -272,12 +284,13 @@ static void measure_passes(const struct run *run, struct counters *measured, int
 	*stored = job->passes->programs.results;
 }
 
-enum status gradient_count_array(struct run *run)
+static enum status gradient_count_array(struct run *run)
 {
 	struct gradient_result *result = run->gradient->result;
 	const struct job *job = run->gradient->job;
 	int64_t peak = 0, stored = 0, staging = 0;
 	const struct walk *seen = NULL;
+	TRY(totals_add_programs(run));
 	result->copied_bytes += run->reader->copy.bytes;
 	for (int i = 0; i < run->open; i++) {
 		const struct walk *walk = &run->workers[i].walk;
@@ -311,3 +324,18 @@ enum status gradient_count_array(struct run *run)
 		result->counted += run->conditions.counted[i];
 	return STATUS_OK;
 }
+
+static enum status gradient_end_array(struct run *run)
+{
+	TRY(gradient_events_finish(run));
+	run->gradient->result->arrays++;
+	return STATUS_OK;
+}
+
+const struct run_kind gradient_kind = {.prepare = gradient_prepare,
+                                       .open_worker = gradient_open_worker,
+                                       .close_worker = gradient_close_worker,
+                                       .run_tile = gradient_run_tile,
+                                       .begin_array = gradient_begin_array,
+                                       .count_array = gradient_count_array,
+                                       .end_array = gradient_end_array};

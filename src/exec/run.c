@@ -165,7 +165,7 @@ static enum status prepare(struct run *run, const struct type *type)
 		run->ends = (struct run_ends){.read_anywhere = reader_seekable(run->reader),
 		                              .write_anywhere = writer_seekable(run->options->value),
 		                              .in_place = run->options->value->options.reader != NULL};
-	TRY(run->gradient ? gradient_prepare(run) : forward_prepare(run));
+	TRY(run->kind->prepare(run));
 	rows_out_open(run);
 	warn_small_tiles(run);
 	run->workers = arena_array(&run->arena, (size_t)run->tiles->workers, sizeof *run->workers);
@@ -180,12 +180,7 @@ static enum status prepare(struct run *run, const struct type *type)
 static enum status run_array(struct run *run)
 {
 	run->rows_done = run->begun = 0;
-	if (run->gradient) {
-		TRY(gradient_begin_array(run));
-	} else {
-		forward_count_array(run);
-		run->forward->counters->copied_bytes += run->reader->copy.bytes;
-	}
+	TRY(run->kind->begin_array(run));
 	TRY(shares_begin_array(run));
 	TRY(rows_in_begin_array(run));
 	TRY(rows_out_begin_array(run));
@@ -210,17 +205,10 @@ static enum status run_array(struct run *run)
 		TRY(tile_journal_wanted(run) ? tile_journal_run(run, &pipeline) : pipeline_run(&pipeline, run->context.diags));
 	TRY(shares_collect(run));
 	conditions_warn(run);
-	if (run->gradient) {
-		TRY(totals_add_programs(run));
-		TRY(gradient_count_array(run));
-	}
+	TRY(run->kind->count_array(run));
 	TRY(rows_out_end(run));
 	TRY(rows_in_end_array(run));
-	if (run->gradient)
-		TRY(gradient_events_finish(run));
-	if (run->gradient)
-		run->gradient->result->arrays++;
-	return STATUS_OK;
+	return run->kind->end_array(run);
 }
 
 static enum status run_arrays(struct run *run)
@@ -236,13 +224,8 @@ static enum status run_arrays(struct run *run)
 			run_follow_format(run->options->value, run->reader);
 		const struct type type = run_input_type(run->chain, &run->reader->type, run->options->dtype);
 		bool changed = false;
-		if (run->gradient && run->chain->has_conditions && !run->options->job.portion.counted)
-			TRY(watched_begin(run, &type, &changed));
-		if (run->gradient && run->chain->has_conditions && !run->options->job.portion.counted && !changed)
-			TRY(conditions_count(run, &type, &changed));
-		if (changed)
-			release(run);
-		if (run->blocks.block) /* params are in files, which the array before has read */
+		TRY(run->gradient ? conditions_find(run, &type, &changed) : STATUS_OK);
+		if (changed || run->blocks.block) /* or params are in files, which the array before has read */
 			release(run);
 		TRY(prepare(run, &type));
 		TRY(run_array(run));
@@ -290,6 +273,7 @@ enum status run_forward(const struct context *context, const struct run_subject 
 	*counters = (struct run_counters){0};
 	TRY(begin_run(&run, context, subject, options));
 	run.forward = &forward;
+	run.kind = &forward_kind;
 	return run_stream(&run);
 }
 
@@ -302,6 +286,7 @@ enum status run_plan_forward(const struct context *context, const struct run_sub
 	*counters = (struct run_counters){0};
 	TRY(begin_run(&run, context, subject, options));
 	run.forward = &forward;
+	run.kind = &forward_kind;
 	/* A run holds a short text. It reads others in any order, from the file or a copy of a pipe, and writes all in order. */
 	const bool text = reader && (reader->format == FORMAT_TEXT || reader->format == FORMAT_CSV);
 	run.ends.read_anywhere = !reader || (text ? !reader->held : reader_seekable(reader));
@@ -310,7 +295,7 @@ enum status run_plan_forward(const struct context *context, const struct run_sub
 	if (!status)
 		status = forward_plan(&run);
 	if (!status)
-		forward_count_array(&run);
+		status = forward_count_array(&run);
 	arena_free(&run.arena);
 	return status;
 }
@@ -326,6 +311,7 @@ enum status run_gradient(const struct context *context, const struct run_subject
 	arena_init(&result->job_arena, context->allocator);
 	enum status status = begin_run(&run, context, subject, options);
 	run.gradient = &pass;
+	run.kind = &gradient_kind;
 	if (!status)
 		status = run_stream(&run);
 	if (status == STATUS_OK)

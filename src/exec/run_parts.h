@@ -103,6 +103,7 @@ struct run_ends {
 };
 
 struct run {
+	const struct run_kind *kind;
 	const struct chain *chain;
 	struct params *params;
 	struct bound_param *bound; /* as programs read PARAMS, by index in the chain */
@@ -257,22 +258,27 @@ double *worker_state(const struct worker *worker);
 
 /* forward.c and gradient.c: the two kinds of runs. */
 
+struct run_kind {
+	/* Makes RUN, without its workers, ready for arrays of type run->made_for. */
+	enum status (*prepare)(struct run *run);
+	/* The part of worker_open. Sets *SLAB in bytes, and *PORTS to the most ports of a program. */
+	enum status (*open_worker)(struct worker *worker, int64_t *slab, size_t *ports);
+	void (*close_worker)(struct worker *worker);
+	enum status (*run_tile)(struct worker *worker);
+	/* Before an array is read: resets counters, and allocates sums. */
+	enum status (*begin_array)(struct run *run);
+	/* When it is computed: counts it. Of several ranks, rank 0 gets the most of each counter. */
+	enum status (*count_array)(struct run *run);
+	/* When its outputs are written. */
+	enum status (*end_array)(struct run *run);
+};
+extern const struct run_kind forward_kind, gradient_kind;
 /* Cuts the array, compiles the programs, and counts the bytes of a forward run, which needs run->ends. Allocates no arrays. */
 enum status forward_plan(struct run *run);
-/* Makes RUN, without its workers, ready for arrays of type run->made_for. */
-enum status forward_prepare(struct run *run);
-enum status gradient_prepare(struct run *run);
-/* The part of worker_open for that kind of run. Sets *SLAB in bytes, and *PORTS to the most ports of a program. */
-enum status forward_open_worker(struct worker *worker, int64_t *slab, size_t *ports);
-enum status gradient_open_worker(struct worker *worker, int64_t *slab, size_t *ports);
-void gradient_close_worker(struct worker *worker);
+/* Adds the array to the run's counters. */
+enum status forward_count_array(struct run *run);
+/* Runs the worker's tile by the program that serves all tiles. */
 enum status forward_run_tile(struct worker *worker);
-enum status gradient_run_tile(struct worker *worker);
-/* Begin: resets counters, and allocates sums, before an array is computed. Count: add an array to the run's, a forward run before it. */
-enum status gradient_begin_array(struct run *run);
-void forward_count_array(const struct run *run);
-/* Of several ranks, rank 0 gets the most of each counter. */
-enum status gradient_count_array(struct run *run);
 
 /* passes.c */
 
@@ -369,8 +375,11 @@ enum status tile_journal_run(struct run *run, const struct pipeline *pipeline);
 
 /* conditions.c */
 
-/* Reads the next array, of TYPE, and counts iterations by a forward pass. Tells if others than before were counted. */
-enum status conditions_count(struct run *run, const struct type *type, bool *changed);
+/*
+ * Finds how many iterations the next array, of TYPE, has, in a gradient run: by a forward pass that reads it, unless the first
+ * sweep finds them. *CHANGED: the plan for the array before does not serve.
+ */
+enum status conditions_find(struct run *run, const struct type *type, bool *changed);
 /* Copies the array that was counted to TO, SIZE bytes, and frees it. */
 void conditions_take_input(struct run *run, void *to, size_t size);
 /* Warns of run->unfinished, if it is set, and clears it. */

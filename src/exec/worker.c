@@ -122,7 +122,7 @@ enum status worker_open(struct worker *worker, struct run *run, int index)
 		TRY_ALLOC(worker->wave = wave_open(wave, context->allocator), context->diags);
 	worker->params = arena_array(&run->arena, run->params->count + 1, sizeof *worker->params);
 	TRY_ALLOC(worker->params, context->diags);
-	TRY(run->gradient ? gradient_open_worker(worker, &slab, &ports) : forward_open_worker(worker, &slab, &ports));
+	TRY(run->kind->open_worker(worker, &slab, &ports));
 	worker->ins = arena_array(&run->arena, ports + 1, sizeof *worker->ins);
 	worker->outs = arena_array(&run->arena, ports + 1, sizeof *worker->outs);
 	TRY_ALLOC(worker->ins && worker->outs, context->diags);
@@ -142,8 +142,7 @@ void worker_close(struct worker *worker)
 	wave_close(worker->wave, allocator);
 	slab_put(&worker->slab, allocator);
 	slab_put(&worker->blocks, allocator);
-	if (worker->run->gradient)
-		gradient_close_worker(worker);
+	worker->run->kind->close_worker(worker);
 	arena_free(&worker->arena);
 }
 
@@ -203,17 +202,7 @@ enum status worker_run_chunk(void *run, int index, int64_t chunk, struct diags *
 		worker->tile_row = (chunk * tiles->per_chunk + worker->tile) * tiles->tile;
 		worker->first_row = tiles_window_begin(tiles, worker->tile_row);
 		worker->rows = tiles->windows ? tiles->window : lesser(tiles->rows - worker->tile_row, tiles->tile);
-		if (!worker->run->gradient) {
-			TRY(forward_run_tile(worker));
-			continue;
-		}
-		const bool adds = passes_write(worker->run);
-		if (adds)
-			turns_begin_tile(worker);
-		TRY(gradient_run_tile(worker));
-		if (adds)
-			turns_end_tile(worker);
-		TRY(worker->turn.lost ? STATUS_OTHER_RANK : STATUS_OK);
+		TRY(worker->run->kind->run_tile(worker));
 	}
 	return STATUS_OK;
 }

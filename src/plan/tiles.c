@@ -58,14 +58,15 @@ enum {
 	CARRYING_TILES = 16,      /* the least tiles of a chunk, */
 	CARRYING_GOOD_RATIO = 64, /* and the least rows of one, by those around it */
 	/* Rows that ranks exchange: */
-	EXCHANGED_GOOD = 8,        /* windows serve if those of a rank have so many times the rows around them */
-	EXCHANGED_LARGE = 8 << 20, /* bytes of a tile; a smaller one stays in the cache, and takes less time than messages */
+	EXCHANGED_GOOD = 8, /* windows serve if those of a rank have so many times the rows around them */
+	EXCHANGED_LARGE =
+		8 << 20, /* bytes of a tile; a smaller one stays in the cache, and takes less time than messages */
 	EXCHANGED_LARGE_SHARE = 64, /* they are at most this share of a large tile, unless an operation reads more, */
 	EXCHANGED_SHARE = 32,       /* or of another tile, */
 	EXCHANGED_BYTES = 8 << 20,  /* and at most so many bytes: sends of so many never wait */
 	WAVE_BYTES = 304 << 10, /* rows that a wave of as many stencils takes at once, in a second-level cache of 1 MiB */
-	SUM_BYTES = 16 << 10,      /* of the input's rows of a block of sums, at least */
-	SUM_ROWS = 64,             /* at least, but there are SUM_BLOCKS of them: to add up blocks takes a row's time */
+	SUM_BYTES = 16 << 10,   /* of the input's rows of a block of sums, at least */
+	SUM_ROWS = 64,          /* at least, but there are SUM_BLOCKS of them: to add up blocks takes a row's time */
 	SUM_BLOCKS = 16,
 };
 

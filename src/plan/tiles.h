@@ -109,10 +109,7 @@ static inline int64_t tiles_halo(const struct tiles *tiles)
 /* True if groups on TILES may wait in a wave. Tiles of rows do not need it: they are made to fit the cache. */
 static inline bool tiles_wave(const struct tiles *tiles) { return !tiles->tiled || tiles->windows; }
 /* Returns the bytes of the messages of rows that wait at once on a rank: one each way on either side. */
-static inline int64_t tiles_message_bytes(const struct tiles *tiles)
-{
-	return 4 * tiles->exchanged * tiles->input_row;
-}
+static inline int64_t tiles_message_bytes(const struct tiles *tiles) { return 4 * tiles->exchanged * tiles->input_row; }
 /* Returns the bytes of the rows of params that a window around the end of the array reads; 0 if no window does. */
 int64_t tiles_param_bytes(const struct tiles *tiles, const struct lowered *whole);
 /* Return the rows of a chunk's blocks of input and output. The output's have those of the window in a forward run. */
