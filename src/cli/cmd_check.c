@@ -17,6 +17,7 @@
 #include "base/system.h"
 #include "cli/trial.h"
 #include "external/learn.h"
+#include "ir/reads.h"
 #include "measure/derivative.h"
 
 enum { SAMPLES = 48, FEW_SAMPLES = 2, QUADRATIC_STEPS = 5000 };
@@ -221,17 +222,13 @@ static void find_blind(struct checker *c, const struct job *job)
 /* True if a loss reads the classes of rows from param PARAM: differences would make them other numbers. */
 static bool holds_classes(const struct job *job, size_t param)
 {
+	struct reads reads = {.depth = 0};
+	struct param_read read;
 	for (size_t i = 0; i < job->whole.distinct_count; i++) {
 		const struct step *step = job->whole.distinct[i];
-		const struct body *body = step->body;
-		for (size_t k = 0; k < body->instr_count; k++) {
-			const struct instr *instr = &body->instrs[k];
-			if (instr->kind != INSTR_OP || instr->op != OP_cross_entropy)
-				continue;
-			const struct value *classes = &body->values[instr->a];
-			if (classes->from == FROM_PARAM && step_param(step, &classes->param)->param == param)
+		for (reads_begin(&reads, step->body, &step->own); reads_next(&reads, &read);)
+			if (read.ref->param == param && read_is_operand(&read) && read.by->op == OP_cross_entropy)
 				return true;
-		}
 	}
 	return false;
 }

@@ -12,6 +12,7 @@
  */
 #include "base/system.h"
 #include "exec/run_parts.h"
+#include "ir/reads.h"
 
 static double microseconds(const struct run *run) { return 1e6 * (clock_seconds() - run->gradient->begun); }
 
@@ -97,23 +98,18 @@ static bool steps_seen(const struct run *run)
 	return !run->tiles->tiled && !policy_by_value(&run->gradient->job->scheduled);
 }
 
-/* Notes that STEP, of index INDEX, uses VALUE if that is a param. */
-static void note_use(struct run *run, const struct step *step, uint32_t value, int64_t index)
+/* True if READ is of an operand whose gradient a program adds up: it is complete at the end. */
+static bool is_summed(const struct param_read *read)
 {
-	const struct value *v = value == NO_VALUE ? NULL : &step->body->values[value];
-	if (v && v->from == FROM_PARAM)
-		run->gradient->first_use[step_param(step, &v->param)->param] = index;
-}
-
-/* True if INSTR's value I is an operand whose gradient a program adds up: it is complete at the end. */
-static bool is_summed(const struct instr *instr, uint32_t i)
-{
-	return instr->use && i > 0 && instr->use->program->traits.sums >> (i - 1) & 1;
+	const struct external_use *use = read->by ? read->by->use : NULL;
+	return use && read->operand > 0 && use->program->traits.sums >> (read->operand - 1) & 1;
 }
 
 /* A step uses the params that it reads and those that it passes on in its state, where later steps read them. */
 enum status gradient_events_open(struct run *run)
 {
+	struct reads reads = {.depth = 0};
+	struct param_read read;
 	if (!run->gradient->options->event)
 		return STATUS_OK;
 	run->gradient->first_use = arena_array(&run->arena, run->params->count + 1, sizeof *run->gradient->first_use);
@@ -122,14 +118,9 @@ enum status gradient_events_open(struct run *run)
 		run->gradient->first_use[i] = UNUSED;
 	for (int64_t s = run->whole->steps; s-- > 0;) {
 		const struct step *step = lowered_step(run->whole, s, NULL);
-		const struct body *body = step->body;
-		for (size_t k = 0; k < body->instr_count; k++) {
-			for (uint32_t i = 0; i < instr_value_count(&body->instrs[k]); i++)
-				if (!is_summed(&body->instrs[k], i))
-					note_use(run, step, instr_value(&body->instrs[k], i), s);
-		}
-		for (size_t i = 0; i < body->out_count; i++)
-			note_use(run, step, body->outs[i].value, s);
+		for (reads_begin(&reads, step->body, &step->own); reads_next(&reads, &read);)
+			if (!is_summed(&read))
+				run->gradient->first_use[read.ref->param] = s;
 	}
 	return STATUS_OK;
 }

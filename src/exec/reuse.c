@@ -8,60 +8,33 @@
  * not know it: it counts memory for the gradient, as a stream of several arrays needs it.
  */
 #include "exec/run_parts.h"
+#include "ir/reads.h"
 
-/* REUSED says of each param whether its memory is reused; at first, whether that may be so. */
-struct reuse {
-	const struct run *run;
-	const struct step *step; /* whose backward body is looked at */
-	const struct body *body;
-	bool *reused, *written;
-};
-
-/* Returns the param that VALUE of the body is or is a part of; NULL if it is none. */
-static const struct param_ref *param_of(const struct reuse *r, uint32_t value)
+/*
+ * Sets REUSED of params to false if a backward body reads them otherwise than by a product's derivative, or does not
+ * write their whole gradient. A forward body reads a param of SUM_ONCE once. So its product's derivative is one, and no
+ * other step reads it.
+ */
+static enum status look_at_steps(const struct run *run, bool *reused)
 {
-	const bool is = value != NO_VALUE && r->body->values[value].from == FROM_PARAM;
-	return is ? step_param(r->step, &r->body->values[value].param) : NULL;
-}
-
-static void refuse_value(const struct reuse *r, uint32_t value)
-{
-	const struct param_ref *ref = param_of(r, value);
-	if (ref)
-		r->reused[ref->param] = false;
-}
-
-static void look_at_instr(const struct reuse *r, const struct instr *instr)
-{
-	uint32_t reads[INSTR_READS];
-	const size_t count = instr_reads(instr, reads);
-	const bool product = instr->kind == INSTR_VJP && op_is_dot(instr->op);
-	const struct param_ref *ref = product ? param_of(r, instr->a) : NULL;
-	for (size_t i = 0; i < count; i++)
-		if (!ref || reads[i] != instr->a || instr->v == instr->a)
-			refuse_value(r, reads[i]);
-	for (uint32_t c = 0; instr->kind == INSTR_LOOP && c < instr->loop.carry_count; c++) {
-		refuse_value(r, instr->loop.carries[c].init);
-		refuse_value(r, instr->loop.carries[c].result);
-	}
-	if (instr->kind == INSTR_ACCUMULATE) {
-		const struct param_ref *sum = step_param(r->step, &instr->param);
-		r->written[sum->param] |= sum->count == 0;
-	}
-}
-
-/* A forward body reads a param of SUM_ONCE once. So its product's derivative is one, and no other step reads it. */
-static void look_at_steps(struct reuse *r)
-{
-	const struct compiled_chain *compiled = &r->run->gradient->job->tile.compiled;
+	const struct compiled_chain *compiled = &run->gradient->job->tile.compiled;
+	bool *const written = arena_array(run->context.arena, run->chain->param_count + 1, sizeof *written);
+	struct reads reads = {.depth = 0};
+	struct param_read read;
+	TRY_ALLOC(written, run->context.diags);
 	for (size_t i = 0; i < compiled->lowered->distinct_count; i++) {
-		r->step = compiled->lowered->distinct[i];
-		r->body = compiled_step_of(compiled, r->step)->linear.backward;
-		for (size_t k = 0; k < r->body->instr_count; k++)
-			look_at_instr(r, &r->body->instrs[k]);
-		for (size_t k = 0; k < r->body->out_count; k++)
-			refuse_value(r, r->body->outs[k].value);
+		const struct step *step = compiled->lowered->distinct[i];
+		for (reads_begin(&reads, compiled_step_of(compiled, step)->linear.backward, &step->own);
+		     reads_next(&reads, &read);) {
+			if (read.adds)
+				written[read.ref->param] |= read.ref->count == 0;
+			else if (!read_is_operand(&read) || read.by->kind != INSTR_VJP || !op_is_dot(read.by->op))
+				reused[read.ref->param] = false;
+		}
 	}
+	for (size_t i = 0; i < run->chain->param_count; i++)
+		reused[i] &= written[i];
+	return STATUS_OK;
 }
 
 /* True if the run may destroy params: their values are read by nothing else, and by no later array. */
@@ -76,23 +49,16 @@ static bool may_reuse(const struct run *run)
 enum status reuse_find(const struct run *run, const bool **reused)
 {
 	enum { LEAST_BYTES = 1 << 20 };
-	struct arena *arena = run->context.arena;
 	const size_t count = run->chain->param_count;
-	struct reuse r = {.run = run,
-	                  .reused = arena_array(arena, count + 1, sizeof *r.reused),
-	                  .written = arena_array(arena, count + 1, sizeof *r.written)};
-	TRY_ALLOC(r.reused && r.written, run->context.diags);
-	*reused = r.reused;
+	bool *const may = arena_array(run->context.arena, count + 1, sizeof *may);
 	bool any = false;
+	TRY_ALLOC(may, run->context.diags);
+	*reused = may;
 	for (size_t i = 0; i < count && may_reuse(run); i++) {
 		const struct type type = bound_type(&run->bound[i]);
-		r.reused[i] = run->gradient->job->sums.kinds[i] == SUM_ONCE && !run->chain->params[i].weak &&
-		              type_bytes(&type) >= LEAST_BYTES;
-		any |= r.reused[i];
+		may[i] = run->gradient->job->sums.kinds[i] == SUM_ONCE && !run->chain->params[i].weak &&
+		         type_bytes(&type) >= LEAST_BYTES;
+		any |= may[i];
 	}
-	if (any)
-		look_at_steps(&r);
-	for (size_t i = 0; i < count; i++)
-		r.reused[i] &= r.written[i];
-	return STATUS_OK;
+	return any ? look_at_steps(run, may) : STATUS_OK;
 }

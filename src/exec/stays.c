@@ -23,6 +23,7 @@
 #include "base/checked.h"
 #include "evaluate/stored.h"
 #include "exec/run_parts.h"
+#include "ir/reads.h"
 
 void stored_operands_aim(struct worker *worker)
 {
@@ -46,157 +47,123 @@ struct reading {
 	bool whole, made, otherwise; /* MADE: a product's derivative is the param's gradient */
 };
 
-/* The loops around an instruction: their number, and the outermost, with the iterations that it begins with and has. */
-struct loops_around {
-	uint32_t count;
-	const void *outermost;
-	int32_t level;
-	int64_t first, iterations;
-};
-
 /* Which parts the operations of a body may read: those that follow, those that have just been noted, or none. */
 enum may_read { READ_NEXT_PARTS, READ_SAME_PARTS, READ_NO_PARTS };
 
-/* READINGS by param, of a forward run's body, or (STEP) of the bodies of a gradient's steps. */
+/* READINGS by param, of a forward run's body, or of the bodies of a gradient's steps. */
 struct readings {
-	const struct step *step;
-	const struct body *body;
-	size_t number;              /* of BODY */
-	struct loops_around around; /* STEP */
+	struct reads reads;
+	size_t body; /* the number of the body that is read */
 	enum may_read may;
+	bool steps; /* may run a product again, or backward */
 	bool skips; /* operations that are left out */
 	struct reading *of;
 };
 
-/* Returns the part of a param that VALUE is; NULL if it is none. */
-static const struct param_ref *part_of(const struct readings *r, uint32_t value)
-{
-	const struct value *of = value == NO_VALUE ? NULL : &r->body->values[value];
-	if (!of || of->from != FROM_PARAM)
-		return NULL;
-	return r->step ? step_param(r->step, &of->param) : &of->param;
-}
-
 /*
- * Notes that the operation BY in LOOPS reads the part REF, or part after part if a loop's counter is the index of REF.
- * ALONE: BY is a product by the part. Returns false if these parts neither follow those of READING nor are the last of
+ * Notes that the operation of READ reads the part REF, or part after part if a loop's counter is the index of REF.
+ * ALONE: it is a product by the part. Returns false if these parts neither follow those of READING nor are the last of
  * them.
  */
-static bool note_parts(const struct readings *r, struct reading *reading, const struct param_ref *ref,
-                       const struct instr *by, bool alone, const struct loops_around *loops)
+static bool note_parts(const struct readings *r, struct reading *reading, const struct param_read *read, bool alone)
 {
-	const void *const loop = loops->count > 0 ? loops->outermost : NULL;
-	const bool checked = by->op == OP_cross_entropy; /* params_check reads the classes */
-	if (r->may == READ_NO_PARTS || by->kind != INSTR_OP || by->use || checked || ref->count != 1 || loops->count > 1 ||
-	    ref->index->loop != (loop ? loops->level : -1))
+	const struct loop_around *loop = r->reads.depth > 0 ? r->reads.loops : NULL;
+	const struct param_ref *ref = read->ref;
+	const bool checked = read->by->op == OP_cross_entropy; /* params_check reads the classes */
+	if (r->may == READ_NO_PARTS || read->by->kind != INSTR_OP || read->by->use || checked || ref->count != 1 ||
+	    r->reads.depth > 1 || ref->index->loop != (loop ? loop->level : -1))
 		return false;
-	const int64_t first = ref->index->value + (loop ? loops->first : 0);
-	const bool again = reading->parts > 0 && first == reading->latest && loop == reading->loop;
+	const int64_t first = ref->index->value + (loop ? loop->first : 0);
+	const bool again = reading->parts > 0 && first == reading->latest && (loop ? loop->loop : NULL) == reading->loop;
 	if (!again && (r->may == READ_SAME_PARTS || first != reading->parts))
 		return false;
-	reading->several |= !again && reading->parts > 0 && reading->body == r->number;
+	reading->several |= !again && reading->parts > 0 && reading->body == r->body;
 	reading->own |= again || !alone;
-	reading->parts += again ? 0 : loop ? loops->iterations : 1;
+	reading->parts += again ? 0 : loop ? loop->iterations : 1;
 	reading->latest = first;
-	reading->loop = loop;
-	reading->body = r->number;
+	reading->loop = loop ? loop->loop : NULL;
+	reading->body = r->body;
 	return true;
 }
 
-/* Notes that the operation BY in LOOPS reads VALUE. BY is NULL if that may not run, or if no operation reads it. */
-static void note_reader(const struct readings *r, uint32_t value, const struct instr *by,
-                        const struct loops_around *loops)
+/* Notes READ. RUNS: an operation reads, and may run. */
+static void note_read(const struct readings *r, const struct param_read *read, bool runs)
 {
-	const struct param_ref *ref = part_of(r, value);
-	if (!ref)
-		return;
-	struct reading *reading = &r->of[ref->param];
-	const struct instr *before = reading->reader;
-	const bool product = by && value == by->a && value != by->v && (by->kind == INSTR_OP || by->kind == INSTR_VJP);
+	struct reading *reading = &r->of[read->ref->param];
+	const struct instr *by = read->by, *before = reading->reader;
+	const bool product = runs && read_is_operand(read);
 	const bool alone = product && product_rows(by->op, by->of.v, by->of.a) > 0;
-	/* Steps may run a product again, or backward. */
-	const bool same = before && product && r->step && before->op == by->op && type_equal(before->of.v, by->of.v);
-	const bool whole = product && ref->count == 0 && loops->count == 0 && (!before || same);
-	const bool part = by && !whole && note_parts(r, reading, ref, by, alone, loops);
+	const bool same = before && product && r->steps && before->op == by->op && type_equal(before->of.v, by->of.v);
+	const bool whole = product && read->ref->count == 0 && r->reads.depth == 0 && (!before || same);
+	const bool part = runs && !whole && note_parts(r, reading, read, alone);
 	reading->otherwise |= (!whole && !part) || (whole ? reading->parts > 0 : reading->whole);
 	reading->whole |= whole;
 	reading->reader = before ? before : product ? by : NULL;
 }
 
-/* Notes what an ACCUMULATE adds to a gradient: a derivative that a product makes may go to its file. */
-static void note_addition(const struct readings *r, const struct instr *instr)
+/* Notes an addition to a gradient: a derivative that a product makes may go to its file. */
+static void note_addition(const struct readings *r, const struct param_read *read)
 {
-	const struct param_ref *ref = r->step ? step_param(r->step, &instr->param) : &instr->param;
-	const struct value *from = &r->body->values[instr->v];
-	const struct instr *maker = from->from == FROM_INSTR ? &r->body->instrs[from->instr] : NULL;
-	struct reading *reading = &r->of[ref->param];
-	const bool product = maker && maker->kind == INSTR_VJP && maker->out_a == instr->v && ref->count == 0 &&
+	const struct body *body = r->reads.body;
+	const struct value *from = &body->values[read->by->v];
+	const struct instr *maker = from->from == FROM_INSTR ? &body->instrs[from->instr] : NULL;
+	struct reading *reading = &r->of[read->ref->param];
+	const bool product = maker && maker->kind == INSTR_VJP && maker->out_a == read->by->v && read->ref->count == 0 &&
 	                     product_in_pieces(maker->op, maker->of.v, maker->of.a);
 	reading->otherwise |= !product || reading->made;
 	reading->made = true;
 }
 
-/* Notes what reads params in BODY. */
-static enum status note_readers(struct readings *r, const struct body *body, const struct context *context)
+/* Notes what reads params in BODY, whose step has the particulars OWN. */
+static enum status note_body(struct readings *r, const struct body *body, const struct particulars *own,
+                             const struct context *context)
 {
 	const bool *live = body_find_live(body, context->arena);
+	struct param_read read;
 	TRY_ALLOC(live, context->diags);
-	struct loops_around loops = r->around;
-	r->body = body;
-	r->number++;
-	for (uint32_t i = 0; i < body->instr_count; i++) {
-		const struct instr *instr = &body->instrs[i];
-		uint32_t reads[INSTR_READS];
-		const size_t count = instr_reads(instr, reads);
-		if (instr->kind == INSTR_LOOP && loops.count++ == 0)
-			loops = (struct loops_around){1, instr, instr->level, 0, instr->loop.iterations};
-		loops.count -= instr->kind == INSTR_END;
-		for (size_t k = 0; k < count && (live[i] || !r->skips); k++)
-			note_reader(r, reads[k], live[i] ? instr : NULL, &loops);
-		for (uint32_t c = 0; instr->kind == INSTR_LOOP && c < instr->loop.carry_count; c++) {
-			note_reader(r, instr->loop.carries[c].init, NULL, &loops);
-			note_reader(r, instr->loop.carries[c].result, NULL, &loops);
-		}
-		if (instr->kind == INSTR_ACCUMULATE)
-			note_addition(r, instr);
+	r->body++;
+	for (reads_begin(&r->reads, body, own); reads_next(&r->reads, &read);) {
+		const bool runs = read.by && live[read.by - body->instrs];
+		if (read.adds)
+			note_addition(r, &read);
+		else if (runs || !read.by || !r->skips)
+			note_read(r, &read, runs);
 	}
-	for (size_t i = 0; i < body->out_count; i++)
-		note_reader(r, body->outs[i].value, NULL, &loops);
 	return STATUS_OK;
 }
 
 /* Notes what STEP reads. UNWANTED: one execution makes only what the derivative needs, and must read the same parts. */
-static enum status find_step_readers(struct readings *r, const struct run *run, const struct step *step, bool unwanted)
+static enum status note_step(struct readings *r, const struct run *run, const struct step *step, bool unwanted)
 {
 	const struct job *job = run->gradient->job;
 	const struct linear *linear = &compiled_step_of(&job->tile.compiled, step)->linear;
 	const bool once = job->predicted.evaluations == job->predicted.steps;
-	r->step = step;
 	r->may = once ? READ_NEXT_PARTS : READ_NO_PARTS;
 	r->skips = true;
 	if (unwanted)
-		TRY(note_readers(r, linear->record_only, &run->context));
+		TRY(note_body(r, linear->record_only, &step->own, &run->context));
 	r->skips = false;
 	if (once && unwanted)
 		r->may = READ_SAME_PARTS;
-	TRY(note_readers(r, linear->record, &run->context));
+	TRY(note_body(r, linear->record, &step->own, &run->context));
 	r->may = READ_NO_PARTS;
-	return note_readers(r, linear->backward, &run->context);
+	return note_body(r, linear->backward, &step->own, &run->context);
 }
 
-/* Notes what the steps of COUNT ITEMS in LOOPS read. LAST: nobody needs the result of the last of them. */
-static enum status find_item_readers(struct readings *r, const struct run *run, const struct item *items, size_t count,
-                                     const struct loops_around *loops, bool last)
+/* Notes what the steps of COUNT ITEMS read. LAST: nobody needs the result of the last of them. */
+static enum status note_items(struct readings *r, const struct run *run, const struct item *items, size_t count,
+                              bool last)
 {
 	for (size_t i = 0; i < count; i++) {
 		const struct item *item = &items[i];
 		const bool unwanted = last && i + 1 == count;
-		struct loops_around inner = *loops;
-		if (!item->step && inner.count++ == 0)
-			inner = (struct loops_around){1, item, item->level, item->first, item->iterations};
-		r->around = *loops;
-		TRY(item->step ? find_step_readers(r, run, item->step, unwanted)
-		               : find_item_readers(r, run, item->items, item->count, &inner, unwanted));
+		if (item->step) {
+			TRY(note_step(r, run, item->step, unwanted));
+			continue;
+		}
+		reads_enter(&r->reads, item, item->level, item->first, item->iterations);
+		TRY(note_items(r, run, item->items, item->count, unwanted));
+		r->reads.depth--;
 	}
 	return STATUS_OK;
 }
@@ -406,10 +373,10 @@ static enum status find_readings(const struct run *run, const struct body *body,
 {
 	struct readings found = {.may = run->chain->has_conditions ? READ_NO_PARTS : READ_NEXT_PARTS, .of = readings};
 	if (body)
-		return note_readers(&found, body, &run->context);
+		return note_body(&found, body, NULL, &run->context);
 	const struct lowered *lowered = run->gradient->job->tile.compiled.lowered;
-	return find_item_readers(&found, run, lowered->items, lowered->item_count, &found.around,
-	                         run->options->value == NULL);
+	found.steps = true;
+	return note_items(&found, run, lowered->items, lowered->item_count, run->options->value == NULL);
 }
 
 enum status stored_operands_plan(struct run *run, const struct body *body)

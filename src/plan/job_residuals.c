@@ -6,6 +6,8 @@
 
 #include <string.h>
 
+#include "ir/reads.h"
+
 /* The values that the backward pass needs from repeated steps. They are found from the last step to the first. */
 struct reach {
 	size_t slot_count;
@@ -91,24 +93,18 @@ static enum status mark_params(const struct job *job, const struct compiled_chai
 	return STATUS_OK;
 }
 
-/* Adds the operation AT of STEP's body to the USERS of the param that VALUE, which it reads, is or is a part of. */
-static bool note_user(const struct job *job, const struct step *step, size_t at, uint32_t value, struct op_names *users)
-{
-	const struct value *v = value == NO_VALUE ? NULL : &step->body->values[value];
-	return !v || v->from != FROM_PARAM ||
-	       op_names_add(job->context.arena, &users[step_param(step, &v->param)->param], op_reading(step->body, at));
-}
-
 /* Returns, by param, the operations that use it. NULL if out of memory. */
 static const struct op_names *param_users(const struct job *job)
 {
 	struct op_names *users = arena_array(job->context.arena, job->chain->param_count + 1, sizeof *users);
+	struct reads reads = {.depth = 0};
+	struct param_read read;
 	bool good = users != NULL;
 	for (size_t i = 0; i < job->whole.distinct_count && good; i++) {
 		const struct step *step = job->whole.distinct[i];
-		for (size_t k = 0; k < step->body->instr_count && good; k++)
-			good = note_user(job, step, k, step->body->instrs[k].v, users) &&
-			       note_user(job, step, k, step->body->instrs[k].a, users);
+		for (reads_begin(&reads, step->body, &step->own); good && reads_next(&reads, &read);)
+			if (read.by && !read.by->use)
+				good = op_names_add(job->context.arena, &users[read.ref->param], op_reading(step->body, reads.at));
 	}
 	return good ? users : NULL;
 }

@@ -26,6 +26,7 @@
 #include <string.h>
 
 #include "base/checked.h"
+#include "ir/reads.h"
 #include "plan/job_parts.h"
 
 enum {
@@ -76,116 +77,61 @@ int64_t job_apart_bytes(const struct job *job, size_t i)
 	return job->sums.kinds[i] == SUM_APART ? round_up(job_long_bytes(job, i), ARRAY_ALIGN) : 0;
 }
 
-/* The reads of params in a forward body. */
-struct reads {
-	const struct body *body;
-	int32_t levels[MAX_LOOPS]; /* of the open loops */
-	int depth;
-	const struct job *job;
-	bool *seen, *whole; /* by param: it is read so far; it is read otherwise than by a constant leading index */
-	uint64_t **parts;   /* by param: a bit for each leading index that is such a constant; NULL: none */
-	bool *once;         /* by param: none of its elements is read twice */
-	bool *products;     /* by param: only products of V and one matrix read it */
-	bool *blocks;       /* by param: such products read all of it, each of few rows */
-	bool failed;        /* out of memory */
+/* The elements of a param that were read so far. */
+struct seen {
+	bool any, whole; /* WHOLE: they are not known to be those of PARTS alone */
+	uint64_t *parts; /* a bit for each leading index that was read as a constant; NULL: none */
 };
 
-/* True if each iteration of each open loop reads another part of REF's param: REF is indexed by each loop's counter. */
-static bool varies(const struct reads *reads, const struct param_ref *ref)
+/* Adds REF, of param P, to SEEN. *APART: no element of it was seen before. */
+static enum status see_part(const struct job *job, struct seen *seen, const struct param_ref *ref, bool *apart)
 {
-	for (int d = 0; d < reads->depth; d++) {
-		uint32_t k = 0;
-		while (k < ref->count && ref->index[k].loop != reads->levels[d])
-			k++;
-		if (k == ref->count)
-			return false;
-	}
-	return true;
-}
-
-/* True if no earlier read has an element of REF in common with it. Remembers REF. */
-static bool is_apart(struct reads *reads, const struct param_ref *ref)
-{
-	const uint32_t p = ref->param;
-	const bool constant = ref->count > 0 && ref->index[0].loop < 0, seen = reads->seen[p];
-	reads->seen[p] = true;
-	reads->whole[p] |= !constant;
-	if (!constant || reads->whole[p])
-		return !seen;
-	const struct type type = param_type(&reads->job->chain->params[p], &reads->job->input);
-	const size_t part = (size_t)ref->index[0].value, words = (size_t)(type.shape.dim[0] / 64 + 1);
-	if (!reads->parts[p])
-		reads->parts[p] = arena_array(reads->job->context.arena, words, sizeof **reads->parts);
-	reads->failed |= !reads->parts[p];
-	if (reads->failed)
-		return false;
-	const bool again = reads->parts[p][part / 64] >> part % 64 & 1;
-	reads->parts[p][part / 64] |= UINT64_C(1) << part % 64;
-	return !again;
+	const bool constant = ref->count > 0 && ref->index[0].loop < 0;
+	*apart = !seen->any;
+	seen->any = true;
+	seen->whole |= !constant;
+	if (seen->whole)
+		return STATUS_OK;
+	const struct type type = param_type(&job->chain->params[ref->param], &job->input);
+	const size_t words = (size_t)(type.shape.dim[0] / 64 + 1);
+	if (!seen->parts)
+		seen->parts = arena_array(job->context.arena, words, sizeof *seen->parts);
+	TRY_ALLOC(seen->parts, job->context.diags);
+	uint64_t *const word = &seen->parts[ref->index[0].value / 64];
+	const uint64_t bit = UINT64_C(1) << ref->index[0].value % 64;
+	*apart = !(*word & bit);
+	*word |= bit;
+	return STATUS_OK;
 }
 
 /* False for a vector also if it has two extents: its products would add row by row to what is in the block. */
 static bool is_matrix(const struct shape *shape) { return shape->ndim == 2 && shape->dim[0] > 1 && shape->dim[1] > 1; }
 
-/* Notes that INSTR, which may be NULL, reads value INDEX. */
-static void note_read(struct reads *reads, const struct instr *instr, uint32_t index)
-{
-	const struct value *value = index == NO_VALUE ? NULL : &reads->body->values[index];
-	if (!value || value->from != FROM_PARAM)
-		return;
-	const bool apart = is_apart(reads, &value->param);
-	reads->once[value->param.param] &= apart && varies(reads, &value->param);
-	const bool product =
-		instr && instr->kind == INSTR_OP && index == instr->a && product_in_pieces(instr->op, instr->of.v, instr->of.a);
-	reads->products[value->param.param] &= product;
-	reads->blocks[value->param.param] &= product && value->param.count == 0 && is_matrix(&instr->of.a->shape) &&
-	                                     product_depth(instr->op, instr->of.v, instr->of.a) <= FEW_ROWS;
-}
-
-static void note_instr(struct reads *reads, const struct instr *instr)
-{
-	if (instr->kind == INSTR_LOOP) {
-		reads->levels[reads->depth++] = instr->level;
-		for (uint32_t c = 0; c < instr->loop.carry_count; c++) {
-			note_read(reads, NULL, instr->loop.carries[c].init); /* counts as a read in every iteration */
-			note_read(reads, NULL, instr->loop.carries[c].result);
-		}
-	} else if (instr->kind == INSTR_END) {
-		reads->depth--;
-	} else {
-		for (uint32_t k = 0; k < instr_value_count(instr); k++)
-			note_read(reads, instr, instr_value(instr, k));
-		if (instr->op == OP_identity) /* the copy that `use` makes: it may have several readers, so it counts twice */
-			note_read(reads, instr, instr->v);
-	}
-}
-
-/* Sets once, products and blocks of SUMS from FORWARD, which may be NULL. */
+/* Sets once, products and blocks of SUMS from FORWARD, which may be NULL. A copy, which `use` makes, may have several readers. */
 static enum status find_reads(const struct job *job, const struct body *forward, struct sums *sums)
 {
 	const size_t count = job->chain->param_count;
 	struct arena *arena = job->context.arena;
-	struct reads reads = {.body = forward,
-	                      .job = job,
-	                      .seen = arena_array(arena, count + 1, sizeof *reads.seen),
-	                      .whole = arena_array(arena, count + 1, sizeof *reads.whole),
-	                      .parts = arena_array(arena, count + 1, sizeof *reads.parts),
-	                      .once = arena_array(arena, count + 1, sizeof *reads.once),
-	                      .products = arena_array(arena, count + 1, sizeof *reads.products),
-	                      .blocks = arena_array(arena, count + 1, sizeof *reads.blocks)};
-	TRY_ALLOC(reads.seen && reads.whole && reads.parts && reads.once && reads.products && reads.blocks,
-	          job->context.diags);
-	memset(reads.once, true, count * sizeof *reads.once);
-	memset(reads.products, true, count * sizeof *reads.products);
-	memset(reads.blocks, true, count * sizeof *reads.blocks);
-	for (size_t i = 0; forward && i < forward->instr_count; i++)
-		note_instr(&reads, &forward->instrs[i]);
-	for (size_t i = 0; forward && i < forward->out_count; i++)
-		note_read(&reads, NULL, forward->outs[i].value);
-	TRY_ALLOC(!reads.failed, job->context.diags);
-	sums->once = reads.once;
-	sums->products = reads.products;
-	sums->blocks = reads.blocks;
+	struct seen *const seen = arena_array(arena, count + 1, sizeof *seen);
+	struct reads reads = {.depth = 0};
+	struct param_read read;
+	sums->once = arena_array(arena, count + 1, sizeof *sums->once);
+	sums->products = arena_array(arena, count + 1, sizeof *sums->products);
+	sums->blocks = arena_array(arena, count + 1, sizeof *sums->blocks);
+	TRY_ALLOC(seen && sums->once && sums->products && sums->blocks, job->context.diags);
+	for (size_t i = 0; i < count; i++)
+		sums->once[i] = sums->products[i] = sums->blocks[i] = true;
+	for (reads_begin(&reads, forward, NULL); forward && reads_next(&reads, &read);) {
+		const uint32_t p = read.ref->param;
+		const struct instr *by = read.by;
+		const bool product = read_is_operand(&read) && product_in_pieces(by->op, by->of.v, by->of.a);
+		bool apart;
+		TRY(see_part(job, &seen[p], read.ref, &apart));
+		sums->once[p] &= apart && reads_vary(&reads, &read) && !(by && by->op == OP_identity);
+		sums->products[p] &= product;
+		sums->blocks[p] &= product && read.ref->count == 0 && is_matrix(&by->of.a->shape) &&
+		                   product_depth(by->op, by->of.v, by->of.a) <= FEW_ROWS;
+	}
 	return STATUS_OK;
 }
 
