@@ -18,10 +18,10 @@ static struct body *begin_whole(struct lowering *l)
 	return body;
 }
 
-/* Records the output's type. If it is not streamed and there is no SUM or FOLD, only params make it: no tiles. */
+/* Records the output's type. If it is not streamed, and the rows never met, only params make it: no tiles. */
 static void note_output(struct lowering *l)
 {
-	if (!l->state.slots[0].streamed && l->streaming.fold == NO_VALUE)
+	if (!l->state.slots[0].streamed && !l->streaming.meets)
 		lowering_need_whole(l, (struct span){0}, "the output does not depend on the rows of the input");
 	l->out->output = *l->state.slots[0].type;
 	l->out->output.dtype = l->state.slots[0].dtype;
@@ -121,28 +121,6 @@ static enum status init_lowering(struct lowering *l, const struct type *input)
 	return STATUS_OK;
 }
 
-static bool is_made_after(const struct body *body, uint32_t value, uint32_t fold)
-{
-	const struct value *v = &body->values[value];
-	return v->from == FROM_PARAM || (v->from == FROM_INSTR && v->instr >= fold);
-}
-
-/* True if the instructions after FOLD, and the output, read only its result, theirs and params. False for NO_VALUE. */
-static bool is_cut(const struct body *body, uint32_t fold)
-{
-	bool cut = fold != NO_VALUE && is_made_after(body, body->outs[0].value, fold);
-	for (size_t i = cut ? fold + 1 : body->instr_count; i < body->instr_count; i++) {
-		const struct instr *instr = &body->instrs[i];
-		uint32_t reads[INSTR_READS];
-		const size_t count = instr_reads(instr, reads);
-		for (size_t k = 0; k < count; k++)
-			cut &= is_made_after(body, reads[k], fold);
-		for (uint32_t k = 0; instr->kind == INSTR_LOOP && k < instr->loop.carry_count; k++)
-			cut &= is_made_after(body, instr->loop.carries[k].init, fold);
-	}
-	return cut;
-}
-
 /* Sets l->first and l->end to the stages of PORTION. */
 static void find_portion(struct lowering *l, const struct portion *portion)
 {
@@ -173,9 +151,8 @@ static enum status find_levels(struct lowering *l)
 		lowered->because.reason = "its folds have too many levels for passes over the input";
 	if (!lowered->because.reason && levels->last && !lowered->whole->values[lowered->whole->outs[0].value].streamed)
 		lowered->because.reason = "a loop makes the output beside rows";
-	if (!lowered->because.reason && (levels->count > 0 || (lowered->fold != NO_VALUE && !lowered->neighbours)))
+	if (!lowered->because.reason && (levels->count > 0 || !(levels->last || lowered->neighbours)))
 		lowered->levels = levels;
-	lowered->fold = lowered->levels ? lowered->fold : NO_VALUE;
 	lowered->whole->blocks = lowered->levels && lowered->neighbours; /* a whole array has the blocks of windows */
 	return STATUS_OK;
 }
@@ -188,8 +165,6 @@ static enum status end_streaming(struct lowering *l)
 	for (size_t i = 0; i < l->chain->param_count; i++)
 		if (streaming->along[i] && streaming->whole[i])
 			lowering_need_whole(l, (struct span){0}, "a param is read both by rows and whole");
-	const bool cut = l->what == LOWER_RUN && !streaming->mixes && is_cut(lowered->whole, streaming->fold);
-	lowered->fold = cut ? streaming->fold : NO_VALUE;
 	lowered->streamed_params = l->rows ? l->cut : streaming->along;
 	lowered->folds = streaming->folds;
 	const bool tiles = streaming->streamable && !lowered->portion.blocks;
@@ -202,10 +177,9 @@ static enum status end_streaming(struct lowering *l)
 	lowered->because = streaming->because;
 	const bool reaches = l->what == LOWER_RUN && streaming->neighbours && !l->rows && !streaming->because.reason;
 	TRY_ALLOC(!reaches || reach_find(l, lowered->whole, &lowered->reach), l->context->diags);
-	lowered->sums = streaming->sums && streaming->streamable;
-	lowered->flat = streaming->flat && streaming->streamable && !streaming->sums;
+	lowered->flat = streaming->flat && streaming->streamable && !streaming->folds;
 	if (lowered->whole_rows == 1 && !lowered->flat) /* one row is no tile: a team of threads shares it */
-		lowered->streamable = lowered->sums = false;
+		lowered->streamable = false;
 	return STATUS_OK;
 }
 
@@ -215,7 +189,7 @@ static enum status lower_typed(struct lowering *l, const struct portion *portion
 	const bool rows = input->shape.ndim > 0;
 	l->whole_rows = rows ? input->shape.dim[0] : 0;
 	l->state.count = l->chain->variable_count + 1;
-	l->streaming = (struct streaming){.streamable = rows, .flat = rows, .fold = NO_VALUE};
+	l->streaming = (struct streaming){.streamable = rows, .flat = rows};
 	*l->out =
 		(struct lowered){.chain = l->chain, .input = *input, .slot_count = l->state.count, .whole_rows = l->whole_rows};
 	find_portion(l, portion);

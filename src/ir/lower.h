@@ -161,20 +161,14 @@ struct lowered {
 	struct type input, output; /* logical dtypes */
 	struct type begins;        /* the input that the first step reads: of the computing dtype, with a tile's rows */
 	int64_t whole_rows;        /* extent of the streamed axis in the whole input; 0 for a 0-d input */
-	bool streamable;           /* rows can be cut into tiles: all is row-wise; after a SUM, derivatives are numbers */
-	bool neighbours;           /* that needs windows: an operation reads neighbouring rows */
+	/* Rows can be cut into tiles: all is row-wise, or so up to one SUM, after which nothing is read but its result. */
+	bool streamable;
+	bool neighbours; /* that needs windows: an operation reads neighbouring rows */
 	struct because because;
-	bool sums; /* there is such a SUM: the next operation needs the sum over all tiles */
 	bool flat; /* element-wise, no SUM, operands scalar or streamed in the input's shape: tiles are runs of elements */
 	const bool *streamed_params; /* by param: it has one row for each row of the input, and tiles cut it too */
 	/* For LOWER_RUN: */
 	struct body *whole; /* loops kept where types allow */
-	/*
-	 * The index of the SUM or FOLD over rows in WHOLE that splits it, or NO_VALUE. All before it is row-wise, and all
-	 * after it depends only on its result, on params and on numbers. So LEVELS has one pass, which makes no rows. A forward
-	 * run reads tiles up to it even if the chain is not streamable, since only a derivative would need the tiles again.
-	 */
-	uint32_t fold;
 	struct row_reach reach;
 	uint32_t folds;              /* number of SUMs, FOLDs and NORMs over the rows */
 	const struct levels *levels; /* of those folds, if passes over the rows can run the chain forward; else NULL */
@@ -189,6 +183,9 @@ struct lowered {
 	const struct step *const *distinct; /* by id */
 	size_t distinct_count;
 };
+
+/* True if LOWERED is streamable up to a SUM. Then the derivatives of all operations after it are numbers. */
+static inline bool lowered_sums(const struct lowered *lowered) { return lowered->streamable && lowered->folds > 0; }
 
 enum lower_what { LOWER_RUN, LOWER_STEPS, LOWER_UNROLLED };
 /*

@@ -52,7 +52,7 @@ static bool note_operand(struct lowering *l, const struct instr *instr, const st
 	const struct value *param = source_param(l->body, a);
 	if (!v->streamed) {
 		if (a->streamed && spreads(instr->op, v, a))
-			lowering_mix_rows(l);
+			l->streaming.streamable = false;
 		else if (a->streamed)
 			lowering_need_whole(l, instr->span, "its operand has the rows of the input, and its value does not");
 		else if (param)
@@ -95,7 +95,7 @@ static void note_scope(struct lowering *l, struct instr *instr, const struct typ
 	instr->a_streamed = a && note_operand(l, instr, v, a);
 	streaming->flat = streaming->flat && is_flat(body, instr, v, a);
 	/* After a SUM a tile has only its part: a derivative would need the whole, and each tile would add A's gradient. */
-	if (streaming->sums && (a || !op_derivative_is_number(instr->op)))
+	if (streaming->folds && (a || v->streamed || !op_derivative_is_number(instr->op)))
 		streaming->streamable = false;
 	if (!v->streamed) {
 		body->values[instr->out].streamed = a && a->streamed && spreads(instr->op, v, a);
@@ -104,23 +104,15 @@ static void note_scope(struct lowering *l, struct instr *instr, const struct typ
 	enum scope scope = op_scope(instr->op, instr->attrs, v->type, a ? a->type : NULL, instr->a_streamed);
 	const bool kept = result->shape.ndim > 0 && result->shape.dim[0] == v->type->shape.dim[0];
 	const bool adds_axes = op_table[instr->op].class == OP_CLASS_BINARY && result->shape.ndim != v->type->shape.ndim;
-	const bool first = streaming->fold == NO_VALUE && l->level == 0;
-	const bool folds = scope == SCOPE_SUM || scope == SCOPE_FOLD || scope == SCOPE_NORM;
-	streaming->mixes |= streaming->fold != NO_VALUE;
-	streaming->folds += folds;
-	if (first && folds && scope != SCOPE_NORM) {
-		streaming->fold = body->values[instr->out].instr;
-		streaming->sums = scope == SCOPE_SUM;
-		streaming->streamable &= streaming->sums;
-	} else if (folds) {
-		lowering_mix_rows(l);
+	if (scope == SCOPE_SUM || scope == SCOPE_FOLD || scope == SCOPE_NORM) {
+		streaming->folds++;
+		streaming->meets |= scope != SCOPE_NORM && l->level == 0;
+		streaming->streamable &= scope == SCOPE_SUM && l->level == 0;
 		body->values[instr->out].streamed = scope == SCOPE_NORM;
 	} else if (scope > SCOPE_NEIGHBOUR || (scope <= SCOPE_ROW && !kept) || adds_axes) {
 		lowering_need_whole(l, instr->span, "a row of its result depends on several rows");
 	} else {
 		streaming->neighbours |= scope == SCOPE_NEIGHBOUR;
-		if (scope == SCOPE_NEIGHBOUR)
-			streaming->neighbour = instr->span;
 		body->values[instr->out].streamed = true;
 	}
 }
@@ -336,7 +328,7 @@ static enum status lower_use(struct lowering *l, const struct node *node, const 
 	uint32_t value = in->a;
 	if (a->from == FROM_PARAM)
 		l->streaming.whole[a->param.param] = true;
-	if (l->streaming.sums)
+	if (l->streaming.folds)
 		l->streaming.streamable = false;
 	if (l->what == LOWER_RUN) /* a result or a carry must not be a param */
 		TRY(lowering_copy_param(l, &value, node->span));

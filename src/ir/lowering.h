@@ -135,13 +135,10 @@ struct names {
 
 /* How far the stages so far allow tiles. */
 struct streaming {
-	bool streamable, sums, flat; /* as in struct lowered */
-	bool mixes;                  /* rows are combined, and not by one SUM or FOLD: a forward run has no tiles either */
-	bool neighbours;             /* an operation reads neighbouring rows */
-	struct span neighbour;       /* the last one */
-	struct because because;      /* as in struct lowered */
-	uint32_t fold;               /* the instruction of that SUM or FOLD; NO_VALUE before it */
-	uint32_t folds;              /* number of SUMs, FOLDs and NORMs over the rows so far */
+	bool streamable, flat, neighbours; /* as in struct lowered */
+	struct because because;            /* likewise */
+	uint32_t folds;                    /* number of SUMs, FOLDs and NORMs over the rows so far */
+	bool meets;                        /* one of them is a SUM or FOLD outside of loops, where all rows meet */
 	/* By param: a use runs along the streamed axis; a use reads all rows. WHOLE follows ALONG in memory. */
 	bool *along, *whole;
 };
@@ -283,16 +280,10 @@ enum status lowering_set_iteration(struct lowering *l, const struct loop *loop, 
 
 /* lower_stage.c */
 
-/* Notes that rows are combined so that one pass over tiles is not enough, neither forward nor for a gradient. */
-static inline void lowering_mix_rows(struct lowering *l)
-{
-	l->streaming.streamable = false;
-	l->streaming.mixes = true;
-}
-/* Does likewise for the stage at SPAN, whose rows no passes over the rows can compute, for REASON. */
+/* Notes that no passes over the rows can compute those of the stage at SPAN, for REASON. */
 static inline void lowering_need_whole(struct lowering *l, struct span span, const char *reason)
 {
-	lowering_mix_rows(l);
+	l->streaming.streamable = false;
 	if (!l->streaming.because.reason)
 		l->streaming.because = (struct because){reason, span};
 }

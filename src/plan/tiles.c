@@ -275,12 +275,6 @@ int64_t tiles_block(const struct lowered *whole, const struct tile_wants *wants)
 	return round_up(greater(least, (int64_t)state), 8);
 }
 
-/* Returns the rows of a forward tile that folds: as many as those of a gradient, in one pass or in several. */
-static int64_t fold_rows(const struct lowered *whole, const struct tile_wants *wants)
-{
-	return whole->streamable || !whole->levels ? block_rows(whole, whole->whole_rows) : tiles_block(whole, wants);
-}
-
 static void set_rows(struct tiles *tiles, const struct lowered *whole)
 {
 	tiles->rows = tiles->flat ? shape_count(&whole->input.shape) : tiles->tiled ? whole->whole_rows : 1;
@@ -342,18 +336,16 @@ static int64_t cached_rows(const struct row_cost *row, int64_t rows)
 static void cut_forward(struct tiles *tiles, const struct lowered *whole, const struct tile_wants *wants)
 {
 	const int64_t wanted = wanted_rows(tiles, whole, wants->rows);
-	const bool one = tiles->folds && !tiles->block; /* a single fold, and no output with rows */
+	const bool one = tiles->folds && tiles->output_row == 0 && whole->levels->fold_count <= 1;
 	const bool files = wants->read_anywhere && (one || wants->write_anywhere);
 	const int64_t row = greater(greater(tiles->input_row, tiles->output_row), 1);
 	const int64_t chunk = wanted ? wanted : greater((files ? FILE_CHUNK : STREAM_CHUNK) / row, 1);
 	const struct row_cost cost = cost_of_row(whole, tiles->rows);
 	int64_t most = INT64_MAX;
-	if (one) {
-		tiles->tile = fold_rows(whole, wants);
-		most = STATES / (int64_t)sizeof(double) / (tiles->state + 1);
-	} else if (tiles->block) {
-		tiles->tile = tiles->block;
-		most = tiles->state ? STATES / (int64_t)sizeof(double) / tiles->state + 1 : most;
+	if (tiles->folds) {
+		const int64_t states = STATES / (int64_t)sizeof(double);
+		tiles->tile = tiles->block ? tiles->block : block_rows(whole, tiles->rows);
+		most = one ? states / (tiles->state + 1) : tiles->state ? states / tiles->state + 1 : most;
 	} else if (wanted && !cost.matrix_rows) {
 		tiles->tile = wanted;
 	} else {
@@ -467,7 +459,7 @@ static int64_t exchanged_unit(const struct lowered *whole, const struct tile_wan
 	for (int64_t elements = shape_count(&whole->input.shape) / whole->whole_rows; elements % 2 == 0 && unit > 1;
 	     elements /= 2)
 		unit /= 2;
-	unit = whole->sums ? unit : 1;
+	unit = lowered_sums(whole) ? unit : 1;
 	const int64_t least = lesser(SUM_ROWS, ceil_div(whole->whole_rows, SUM_BLOCKS));
 	return wants->sums ? round_up(greater(SUM_BYTES / greater(bytes, 1), least), unit) : unit;
 }
@@ -508,11 +500,13 @@ static int64_t exchanged_rows(const struct lowered *whole, int64_t tile, int64_t
 static bool sums_by_pieces(const struct lowered *whole)
 {
 	const struct body *body = whole->whole;
-	const struct instr *fold = whole->fold == NO_VALUE ? NULL : &body->instrs[whole->fold];
-	const bool loss = fold && op_table[fold->op].scope == SCOPE_SUM && fold->op != OP_sum && fold->op != OP_mean;
+	if (!lowered_sums(whole))
+		return true;
+	const struct instr *fold = &body->instrs[whole->levels->folds->instr];
+	const bool loss = op_table[fold->op].scope == SCOPE_SUM && fold->op != OP_sum && fold->op != OP_mean;
 	const int64_t count = shape_count(&whole->input.shape);
-	return !whole->sums || (loss && shape_count(&body->values[fold->v].type->shape) == count &&
-	                        (fold->a == NO_VALUE || shape_count(&body->values[fold->a].type->shape) <= count));
+	return loss && shape_count(&body->values[fold->v].type->shape) == count &&
+	       (fold->a == NO_VALUE || shape_count(&body->values[fold->a].type->shape) <= count);
 }
 
 /*
@@ -601,18 +595,15 @@ void tiles_cut(struct tiles *tiles, const struct lowered *whole, const struct ti
 	*tiles = (struct tiles){.tiled = false};
 	if (wants->gradient) {
 		const int64_t rows = whole->flat ? shape_count(&whole->input.shape) : whole->whole_rows;
-		/* If the stages after the sum read more than the sum, tiles have no derivative. */
-		tiles->tiled = whole->streamable && rows > 0 && !(whole->sums && whole->fold == NO_VALUE);
+		tiles->tiled = whole->streamable && rows > 0;
 		tiles->block = wants->block;
-		tiles->folds = tiles->block > 0 || (tiles->tiled && whole->sums);
+		tiles->folds = tiles->block > 0 || (tiles->tiled && lowered_sums(whole));
 		tiles->tiled |= tiles->folds;
 		tiles->passes = tiles->block ? (int)levels_passes(whole->levels) : tiles->tiled;
 	} else if (shape_count(&whole->input.shape) > 0) {
 		const bool made = body->values[body->outs[0].value].from != FROM_PARAM;
-		const bool alone = whole->fold != NO_VALUE && !whole->neighbours; /* else passes run the fold in windows */
-		tiles->folds =
-			whole->fold != NO_VALUE && (whole->streamable || (alone && fold_rows(whole, wants) < whole->whole_rows));
-		tiles->tiled = tiles->folds || (whole->streamable && !whole->sums && made);
+		tiles->folds = lowered_sums(whole);
+		tiles->tiled = tiles->folds || (whole->streamable && made);
 		if (!tiles->tiled && whole->levels) {
 			tiles->block = tiles_block(whole, wants);
 			tiles->tiled = tiles->folds = tiles->block < whole->whole_rows;
