@@ -185,12 +185,15 @@ static void add_product_to(struct evaluator *ev, const struct launch *launch, co
 		add_in_block(call, frame_at(ev, launch->g), needs, to);
 		return;
 	}
+	struct op_call alone = *call;
+	if (ev->e->turns) /* a team calls for pieces in any order, and tiles add the Nth piece after the Nth of the tile before */
+		alone.team = NULL;
 	if (!ev->e->windows) {
-		product_pieces(call, frame_at(ev, launch->g), needs, &user);
+		product_pieces(&alone, frame_at(ev, launch->g), needs, &user);
 		return;
 	}
 	struct owned_call owned;
-	owned_call_of(&owned, call, owned_of(ev, call->v), false, needs, frame_at(ev, launch->g));
+	owned_call_of(&owned, &alone, owned_of(ev, call->v), false, needs, frame_at(ev, launch->g));
 	product_pieces(&owned.call, owned.g, owned.needs, &user);
 }
 

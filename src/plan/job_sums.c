@@ -184,9 +184,9 @@ void job_settle_sums(struct job *job)
 {
 	struct sums *sums = &job->sums;
 	const struct tiles *tiles = &job->tiles;
-	sums->ordered &= (tiles->workers > 1 || job->options.ranks > 1) && !tiles->exchanged;
 	const bool few = ceil_div(tiles->rows, tiles->tile) <= PLAIN_TILES;
 	const bool several = tiles->tiled && tiles->tile < tiles->rows && !tiles->exchanged;
+	sums->ordered &= several && (tiles->workers > 1 || job->options.ranks > 1);
 	for (size_t i = 0; several && few && i < job->chain->param_count; i++)
 		if (sums->kinds[i] == SUM_SHARED && sums->once[i] && sums->products[i])
 			sums->kinds[i] = SUM_PLAIN;
