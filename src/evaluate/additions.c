@@ -186,7 +186,8 @@ static void add_product_to(struct evaluator *ev, const struct launch *launch, co
 		return;
 	}
 	struct op_call alone = *call;
-	if (ev->e->turns) /* a team calls for pieces in any order, and tiles add the Nth piece after the Nth of the tile before */
+	if (ev->e
+	        ->turns) /* a team calls for pieces in any order, and tiles add the Nth piece after the Nth of the tile before */
 		alone.team = NULL;
 	if (!ev->e->windows) {
 		product_pieces(&alone, frame_at(ev, launch->g), needs, &user);

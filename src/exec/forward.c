@@ -132,6 +132,7 @@ static enum status forward_prepare(struct run *run)
 {
 	const struct forward_pass *forward = run->forward;
 	TRY(forward_plan(run));
+	TRY(shares_open(run));
 	const struct pass_list *list = forward->passes;
 	TRY(stored_operands_open(run));
 	TRY(params_check(run->params, forward->whole.whole, NULL, run->chain, run->context.diags));

@@ -138,7 +138,7 @@ static enum status gradient_prepare(struct run *run)
 		                 context->diags));
 	if (job->tile.compiled.uses_gemm || (job->passes && job->passes->programs.uses_gemm))
 		TRY(blas_load(run->options->job.threads, context->diags));
-	TRY(turns_open(run));
+	TRY(shares_open(run));
 	if (job->passes)
 		list = &job->passes->programs;
 	else if (job->tiles.folds && run->options->value)
@@ -170,7 +170,6 @@ static enum status gradient_open_worker(struct worker *worker, int64_t *slab, si
 		resume_hook(worker);
 	trace_hook(worker);
 	replay_open(worker);
-	turns_open_worker(worker);
 	walk->schedule = schedule_copy(job->schedule);
 	TRY_ALLOC(walk->schedule, run->context.diags);
 	if (options->spill && !job->passes)
@@ -193,8 +192,7 @@ static void gradient_close_worker(struct worker *worker)
 		schedule_free(walk->schedule);
 }
 
-/* Walks the schedule on the worker's tile. */
-static enum status walk_tile(struct worker *worker)
+static enum status gradient_run_tile(struct worker *worker)
 {
 	const struct run *run = worker->run;
 	struct walk *walk = &worker->walk;
@@ -231,17 +229,6 @@ static enum status walk_tile(struct worker *worker)
 	return trace_tile(worker, true);
 }
 
-static enum status gradient_run_tile(struct worker *worker)
-{
-	const bool adds = passes_write(worker->run);
-	if (adds)
-		turns_begin_tile(worker);
-	TRY(walk_tile(worker));
-	if (adds)
-		turns_end_tile(worker);
-	return worker->turn.lost ? STATUS_OTHER_RANK : STATUS_OK;
-}
-
 static enum status gradient_begin_array(struct run *run)
 {
 	run->gradient->actions_done = 0;
@@ -251,7 +238,6 @@ static enum status gradient_begin_array(struct run *run)
 		walk->measured = (struct counters){0};
 		walk->recompute.compared = walk->recompute.differing = 0;
 	}
-	turns_begin_array(run);
 	return totals_begin_array(run);
 }
 

@@ -55,6 +55,7 @@ static enum status allocate(struct run *run)
 		at += pass_list_result(list, i);
 	}
 	passes->workspace = at;
+	run->ordered.values[run->params->count].heads = passes->slab.base;
 	return STATUS_OK;
 }
 
@@ -144,12 +145,14 @@ static int64_t state_size(const struct passes *passes, const struct fold *fold)
 	return instr_state(instr_of(passes, fold));
 }
 
-void passes_add_chunk(const struct worker *worker, int64_t chunk)
+enum status passes_add_chunk(struct worker *worker)
 {
 	const struct run *run = worker->run;
 	const struct passes *passes = &run->passes;
 	const struct pass *pass = current_pass(run);
-	for (int64_t tile = 0; tile < tiles_of(run->tiles, chunk); tile++) {
+	const uint32_t value = (uint32_t)run->params->count;
+	TRY(ordered_begin(&worker->turn, value, NULL));
+	for (int64_t tile = 0; tile < tiles_of(run->tiles, worker->chunk); tile++) {
 		double *state = passes->state;
 		const double *from = worker->states + tile * run->tiles->state;
 		for (uint32_t i = 0; i < pass->fold_count; i++) {
@@ -158,6 +161,7 @@ void passes_add_chunk(const struct worker *worker, int64_t chunk)
 			from += state_size(passes, pass->folds[i]);
 		}
 	}
+	return ordered_end(&worker->turn, value, NULL);
 }
 
 static void begin_states(const struct passes *passes, const struct pass *pass)
@@ -261,7 +265,7 @@ static enum status run_pass(struct run *run, const struct pipeline *pipeline, bo
 		begin_states(passes, current_pass(run));
 	if (passes_write(run) && !run->outputs_begun && !each.write_in_order) /* workers write anywhere */
 		TRY(rows_out_begin(run, run->context.diags));
-	TRY(tile_journal_wanted(run) ? tile_journal_run(run, &each) : pipeline_run(&each, run->context.diags));
+	TRY(run_chunks(run, &each));
 	run->begun = 0;
 	TRY(passes_fold(run) ? shares_spread_state(run) : STATUS_OK);
 	TRY(passes_write(run) ? shares_await_sums(run) : STATUS_OK);

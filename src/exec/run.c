@@ -36,7 +36,7 @@ void run_follow_format(struct writer *writer, const struct reader *reader)
 static enum status report_status(struct run *run, int index, enum status status)
 {
 	if (status)
-		turns_fail(&run->workers[index]);
+		ordered_fail(&run->ordered, index);
 	if (status && status != STATUS_OTHER_RANK)
 		ranks_fail(run->ranks);
 	return status;
@@ -61,21 +61,13 @@ static enum status write_chunk(struct run *run, int index, int64_t item, struct 
 {
 	const int64_t chunk = shares_chunk(run, item);
 	struct worker *worker = &run->workers[index];
-	const bool adds = passes_write(run);
 	if (!run->outputs_begun && passes_write(run))
 		TRY(rows_out_begin(run, diags));
-	TRY(adds ? shares_get_sums(run, chunk) : STATUS_OK);
-	for (int64_t tile = 0; adds && tile < tiles_of(run->tiles, chunk); tile++)
-		totals_add(worker, tile);
-	TRY(adds ? shares_pass_sums(run, chunk) : STATUS_OK);
+	TRY(passes_write(run) ? totals_add(worker) : STATUS_OK);
 	if (run->tiles->carries)
 		return STATUS_OK;
 	TRY(rows_out_write_chunk(worker, chunk, diags));
-	if (passes_fold(run)) {
-		TRY(shares_get_state(run, chunk));
-		passes_add_chunk(worker, chunk);
-		TRY(shares_pass_state(run, chunk));
-	}
+	TRY(passes_fold(run) ? passes_add_chunk(worker) : STATUS_OK);
 	TRY(tile_journal_keep(worker, chunk, diags));
 	run_report_rows(run, tiles_rows_of(run->tiles, chunk));
 	return STATUS_OK;
@@ -177,6 +169,12 @@ static enum status prepare(struct run *run, const struct type *type)
 	return STATUS_OK;
 }
 
+enum status run_chunks(struct run *run, const struct pipeline *pipeline)
+{
+	ordered_begin_sweep(&run->ordered, tiles_chunks(run->tiles));
+	return tile_journal_wanted(run) ? tile_journal_run(run, pipeline) : pipeline_run(pipeline, run->context.diags);
+}
+
 static enum status run_array(struct run *run)
 {
 	run->rows_done = run->begun = 0;
@@ -202,7 +200,7 @@ static enum status run_array(struct run *run)
 	if (run->passes.levels)
 		TRY(passes_run(run, &pipeline));
 	else
-		TRY(tile_journal_wanted(run) ? tile_journal_run(run, &pipeline) : pipeline_run(&pipeline, run->context.diags));
+		TRY(run_chunks(run, &pipeline));
 	TRY(shares_collect(run));
 	conditions_warn(run);
 	TRY(run->kind->count_array(run));

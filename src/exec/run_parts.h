@@ -14,8 +14,8 @@
  *     watched_loop.c  the same, found by the first sweep of online:S
  *     totals.c        gradients of params, added up over tiles and arrays
  *     reuse.c         those that are written over their params
- *     turns.c         the order in which workers add to gradients that they share
- *     shares.c        the chunks of this rank, and what ranks send one another
+ *     ordered.h       what passes from chunk to chunk: sums of params, states of folds
+ *     shares.c        the chunks of this rank, and what ranks collect in the end
  *     kept_states.c   states kept in reduced precision or on disk
  *     resume.c        points in a journal, and the run that resumes from one
  *     tile_journal.c  the same, of a run with tiles: points between chunks
@@ -34,6 +34,7 @@
 #include "evaluate/neighbours.h"
 #include "evaluate/wave.h"
 #include "exec/journal.h"
+#include "exec/ordered.h"
 #include "exec/passes.h"
 #include "exec/pipeline.h"
 #include "exec/rows.h"
@@ -137,12 +138,8 @@ struct run {
 	const struct instr *unfinished; /* a WHILE that ended its loop at the most iterations; or NULL */
 	const struct node *unmet;       /* the same of a watched loop */
 	bool unteamed;                  /* operations are not shared */
-	struct {
-		struct turn_board *board; /* of a gradient that is summed in the order of tiles; or NULL */
-		bool shared;              /* by all ranks, as the sums are that tiles add to */
-		int64_t begun, next;      /* chunks of the arrays before the current one, and of those up to it */
-	} turns;
-	pthread_mutex_t lock; /* guards rows_done, and calls of trace and progress */
+	struct ordered ordered;         /* values: the sums of params, by index in the chain, then the state of the pass */
+	pthread_mutex_t lock;           /* guards rows_done, and calls of trace and progress */
 	int64_t rows_done;
 };
 
@@ -201,17 +198,6 @@ struct walk {
 	struct replay_log replay;
 };
 
-/* Where a worker is among the additions to shared sums. What AT and ADDITIONS have lies in the board. */
-struct turn {
-	atomic_int_least64_t *at; /* the tile that it runs; later ones have not begun, earlier ones of it have ended */
-	atomic_int_least64_t *additions; /* by param: of that tile, so far */
-	struct turns hooks;
-	/* Of several ranks: the part of a sum that is on its way. */
-	char *part;
-	size_t part_size;
-	bool lost; /* what the current tile waited for does not come: a worker or a rank has failed */
-};
-
 struct worker {
 	struct run *run;
 	int index;
@@ -236,7 +222,7 @@ struct worker {
 	int64_t tile_row;        /* its first row in the array */
 	int64_t first_row, rows; /* of the arrays on which it runs: its own, or those of its window */
 	struct walk walk;        /* of a gradient run */
-	struct turn turn;
+	struct ordered_turn turn;
 };
 
 /* worker.c */
@@ -292,8 +278,8 @@ void passes_close(struct run *run);
 enum status passes_run(struct run *run, const struct pipeline *pipeline);
 /* Runs the worker's tile in the current pass. */
 enum status passes_run_tile(struct worker *worker);
-/* Adds the states of the chunk's tiles, in order. */
-void passes_add_chunk(const struct worker *worker, int64_t chunk);
+/* Adds the states of the tiles of the worker's chunk to the state of the pass, in order. */
+enum status passes_add_chunk(struct worker *worker);
 /* Returns the states of the current pass, and the results that passes so far have left. */
 struct spill_piece passes_left(const struct run *run);
 /* True if the current pass makes states; if it makes rows of outputs. Without passes only the latter is true. */
@@ -307,6 +293,8 @@ bool passes_end_in_fold(const struct run *run);
 /* Sets what programs read of the params to their arrays. Weak params are converted to COMPUTE (F32 or F64). */
 void run_bind_params(struct run *run, enum dtype compute);
 
+/* Runs the chunks of the current array, or of a pass over it, by PIPELINE. */
+enum status run_chunks(struct run *run, const struct pipeline *pipeline);
 /* Reports the progress of a run by ROWS more rows. */
 void run_report_rows(struct run *run, int64_t rows);
 
@@ -435,8 +423,10 @@ void totals_aim(struct worker *worker);
 void totals_aim_all(const struct run *run, struct bound_param *params);
 /* Adds the blocks that the worker's tile has begun to the totals. */
 void totals_end_blocks(const struct worker *worker);
-/* Adds the apart sums of the chunk's tile TILE to the totals. Calls come in the order of tiles. */
-void totals_add(const struct worker *worker, int64_t tile);
+/* Adds the apart sums of the worker's chunk to the totals, in the order of tiles. */
+enum status totals_add(struct worker *worker);
+/* Returns how the sum of param I passes from chunk to chunk. Where it lies follows in totals_begin_array. */
+struct ordered_value totals_value(const struct run *run, size_t i);
 /* Returns the bytes of the sums that ranks may share, if no earlier array has made them; -1: they may not be shared. */
 int64_t totals_shareable(const struct run *run);
 /* Puts these sums into MEMORY. */
@@ -446,25 +436,11 @@ enum status totals_add_programs(const struct run *run);
 /* Sets the gradients of params, after the last array. Without FINISHES another rank does that in the same memory. */
 void totals_finish(struct gradient_result *result, bool finishes);
 
-/* turns.c: the order in which tiles add to shared sums */
-
-/* Makes run->turns for the job. Ranks of one machine put the sums beside them into memory that they share. */
-enum status turns_open(struct run *run);
-void turns_open_worker(struct worker *worker);
-/* Says that the chunks that follow are of another array. No worker may run. */
-void turns_begin_array(struct run *run);
-/* Say that the worker begins its current tile, has ended it, and will end none: whoever waits for it fails too. */
-void turns_begin_tile(struct worker *worker);
-void turns_end_tile(struct worker *worker);
-void turns_fail(struct worker *worker);
-/* Waits until the sums that the chunk before CHUNK made apart are added; says that CHUNK's are. Of ranks that share sums. */
-enum status turns_wait_chunk(const struct run *run, int64_t chunk);
-void turns_pass_chunk(const struct run *run, int64_t chunk);
-/* Returns the worker's turns for struct evaluation; NULL if workers share no sums. */
-const struct turns *turns_of(const struct worker *worker);
 
 /* shares.c: chunk I belongs to rank I % ranks */
 
+/* Makes run->ordered, without what its values have. Ranks of one machine put the sums of params into memory that they share. */
+enum status shares_open(struct run *run);
 /* Returns the number of this rank's chunks, and the chunk that is its item ITEM. */
 int64_t shares_items(const struct run *run);
 int64_t shares_chunk(const struct run *run, int64_t item);
@@ -480,29 +456,14 @@ enum status shares_meet(const struct run *run);
 enum status shares_most(const struct run *run, int64_t *value);
 /* Gives the sums and states so far to the owner of CHUNK. The owner of the chunk before has them. */
 enum status shares_move_sums(struct run *run, int64_t chunk);
-/* True if the current array is cut into chunks that several ranks share; if they also send one another what tiles add to. */
+/* True if the current array is cut into chunks that several ranks share. */
 bool shares_rows(const struct run *run);
-bool shares_sends(const struct run *run);
 /* Fails if RUN has ranks and no regular file as input: standard input is there for rank 0 alone. Comes before a read. */
 enum status shares_check_input(const struct run *run);
 /* Fails if RUN's rows are shared but its input or its outputs cannot be read or written at any place. */
 enum status shares_begin_array(struct run *run);
-/* Gets what the chunk before CHUNK has left in the states of the pass; passes these on to the next chunk. */
-enum status shares_get_state(struct run *run, int64_t chunk);
-enum status shares_pass_state(struct run *run, int64_t chunk);
 /* Gives all ranks the states of the pass that has ended. */
 enum status shares_spread_state(struct run *run);
-/* The same, for the sums that tiles make apart. */
-enum status shares_get_sums(struct run *run, int64_t chunk);
-enum status shares_pass_sums(struct run *run, int64_t chunk);
-/*
- * The same, for an addition of the worker's current tile to PARAM, at PLACE. If the tile makes elements of PARAM more
- * than once, the first addition gets all of it. A failure sets worker->turn.lost.
- */
-void shares_get_addition(struct worker *worker, uint32_t param, const struct sum_place *place);
-void shares_pass_addition(struct worker *worker, uint32_t param, const struct sum_place *place);
-/* Passes on the params whose elements a tile makes more than once, when the worker's tile has ended. */
-void shares_pass_tile(struct worker *worker);
 /* After the last chunk of a pass, rank 0 waits until all have added to the sums that ranks share. */
 enum status shares_await_sums(struct run *run);
 /* After the last chunk, rank 0 gets all gradients of params. */

@@ -51,7 +51,7 @@ static void set_pieces(struct run *run, int64_t done)
 {
 	struct tile_journal *tj = run->gradient->tile_journal;
 	const struct gradient_result *result = run->gradient->result;
-	const bool own = run->passes.joint && !run->turns.shared; /* between passes, each rank adds to its own sums */
+	const bool own = run->passes.joint && !run->ordered.shared; /* between passes, each rank adds to its own sums */
 	const bool all = done == 0 || own || shares_owns(run, done - 1);
 	tj->piece_count = 0;
 	for (size_t i = 0; i < result->param_count && all; i++)

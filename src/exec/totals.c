@@ -3,7 +3,7 @@
  * says which kind of sum each param has.
  *
  *   SUM_ROWS, SUM_ONCE   a tile writes or adds to the total, which no other tile touches
- *   SUM_PLAIN, _SHARED   tiles add to the total, each after the tile before (turns.c). An only tile may add in blocks
+ *   SUM_PLAIN, _SHARED   tiles add to the total, each after the tile before (ordered.h). An only tile may add in blocks
  *   SUM_APART            a tile makes a sum of its own, which is added to the total in the order of tiles
  *
  * So the result does not depend on the number of workers. The totals are the gradients themselves, in the computing
@@ -64,6 +64,20 @@ int64_t totals_shareable(const struct run *run)
 	return may ? bytes : -1;
 }
 
+struct ordered_value totals_value(const struct run *run, size_t i)
+{
+	const struct sums *sums = &run->gradient->job->sums;
+	const struct type type = bound_type(&run->bound[i]);
+	const bool added = (sums->kinds[i] == SUM_PLAIN || sums->kinds[i] == SUM_SHARED) && sums->ordered;
+	return (struct ordered_value){.unit = sums->kinds[i] == SUM_APART ? ORDERED_WHOLE
+	                                      : !added                    ? ORDERED_NEVER
+	                                      : sums->once[i]             ? ORDERED_PIECES
+	                                                                  : ORDERED_ADDITIONS,
+	                              .bytes = (size_t)type_bytes(&type),
+	                              .element = dtype_size(type.dtype),
+	                              .in_shared = in_order(run, i)};
+}
+
 /* Plain sums have memory for tails here too, which later arrays need. */
 void totals_share(const struct run *run, char *memory)
 {
@@ -117,6 +131,10 @@ enum status totals_begin_array(struct run *run)
 		run->gradient->spare_bytes = most;
 	}
 	job->predicted.peak_bytes += more;
+	for (size_t i = 0; i < run->params->count; i++) {
+		run->ordered.values[i].heads = totals_of(run, i)->heads;
+		run->ordered.values[i].tails = totals_of(run, i)->tails;
+	}
 	return STATUS_OK;
 }
 
@@ -148,7 +166,7 @@ static void aim(const struct run *run, struct bound_param *params)
 void totals_aim_all(const struct run *run, struct bound_param *params)
 {
 	aim(run, params);
-	for (size_t i = 0; run->turns.shared && ranks_index(run->ranks) > 0 && i < run->params->count; i++)
+	for (size_t i = 0; run->ordered.shared && ranks_index(run->ranks) > 0 && i < run->params->count; i++)
 		params[i].gradient = in_order(run, i) ? NULL : params[i].gradient;
 }
 
@@ -192,19 +210,25 @@ void totals_end_blocks(const struct worker *worker)
 	}
 }
 
-void totals_add(const struct worker *worker, int64_t tile)
+enum status totals_add(struct worker *worker)
 {
 	const struct run *run = worker->run;
-	const char *next = run->gradient ? apart_of(worker, tile) : NULL;
-	for (size_t i = 0; next && i < run->params->count; i++) {
+	int64_t at = 0;
+	for (uint32_t i = 0; run->gradient && worker->apart && i < run->params->count; i++) {
 		const struct type type = bound_type(&run->bound[i]);
+		const struct param_sums *total = totals_of(run, i);
 		if (run->gradient->job->sums.kinds[i] != SUM_APART)
 			continue;
-		const struct param_sums *total = totals_of(run, i);
-		run->kernels[type.dtype == DTYPE_F64]->loops->accumulate_long(
-			total->heads, total->tails, next, next + type_bytes(&type), (size_t)shape_count(&type.shape));
-		next += job_apart_bytes(run->gradient->job, i);
+		TRY(ordered_begin(&worker->turn, i, NULL));
+		for (int64_t tile = 0; tile < tiles_of(run->tiles, worker->chunk); tile++) {
+			const char *sum = apart_of(worker, tile) + at;
+			run->kernels[type.dtype == DTYPE_F64]->loops->accumulate_long(
+				total->heads, total->tails, sum, sum + type_bytes(&type), (size_t)shape_count(&type.shape));
+		}
+		TRY(ordered_end(&worker->turn, i, NULL));
+		at += job_apart_bytes(run->gradient->job, i);
 	}
+	return STATUS_OK;
 }
 
 /* Adds what program INDEX has summed of OPERAND to the param's total. */

@@ -117,6 +117,7 @@ enum status worker_open(struct worker *worker, struct run *run, int index)
 	size_t ports = 0;
 	*worker = (struct worker){.run = run, .index = index, .diags = context->diags, .walk.kept.spill.fd = -1};
 	arena_init(&worker->arena, context->allocator);
+	TRY_ALLOC(ordered_open_turn(&worker->turn, &run->ordered, &worker->arena), context->diags);
 	const int64_t wave = worker_wave_bytes(run);
 	if (wave && !run->options->apart)
 		TRY_ALLOC(worker->wave = wave_open(wave, context->allocator), context->diags);
@@ -172,7 +173,7 @@ enum status worker_evaluate(struct worker *worker, struct evaluation *evaluation
 	evaluation->sum_block = run->tiles->sum_block;
 	evaluation->blocks = run->tiles->block ? ceil_div(run->whole->whole_rows, run->tiles->block) : 0;
 	evaluation->spare = run->gradient ? run->gradient->spare : NULL;
-	evaluation->turns = turns_of(worker);
+	evaluation->turns = ordered_additions(&worker->turn);
 	if (run->gradient) {
 		evaluation->written = run->gradient->options->written;
 		evaluation->written_context = run->gradient->options->written_context;
@@ -196,6 +197,7 @@ enum status worker_run_chunk(void *run, int index, int64_t chunk, struct diags *
 	const int64_t count = tiles_of(tiles, chunk);
 	worker->diags = diags;
 	worker->chunk = chunk;
+	ordered_begin_chunk(&worker->turn, chunk, diags);
 	if (tiles->carries)
 		return carried_run_chunk(worker, chunk);
 	for (worker->tile = 0; worker->tile < count; worker->tile++) {
@@ -204,5 +206,5 @@ enum status worker_run_chunk(void *run, int index, int64_t chunk, struct diags *
 		worker->rows = tiles->windows ? tiles->window : lesser(tiles->rows - worker->tile_row, tiles->tile);
 		TRY(worker->run->kind->run_tile(worker));
 	}
-	return STATUS_OK;
+	return ordered_end_chunk(&worker->turn);
 }
