@@ -10,17 +10,14 @@
 static enum status read_input(struct worker *worker, void *to, const struct type *type)
 {
 	struct run *run = worker->run;
-	if (run->tiles->tiled) {
+	if (run->tiles->tiled)
 		memcpy(to, worker->input + worker->tile * run->tiles->tile * run->tiles->input_row, (size_t)type_bytes(type));
-		return resume_wanted(run) ? resume_open(worker, type, to) : STATUS_OK;
-	}
-	if (run->conditions.input.block)
+	else if (run->conditions.input.block)
 		conditions_take_input(run, to, (size_t)type_bytes(type));
 	else
 		TRY(reader_read(run->reader, to, type->dtype, shape_count(&type->shape), worker->diags));
-	if (run->gradient->options->journal)
-		TRY(resume_open(worker, type, to));
-	return rows_out_begin(run, worker->diags);
+	TRY(resume_open(worker, type, to));
+	return run->tiles->tiled ? STATUS_OK : rows_out_begin(run, worker->diags);
 }
 
 /*

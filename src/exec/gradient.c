@@ -128,8 +128,10 @@ static enum status gradient_prepare(struct run *run)
 	const struct pass_list *list = NULL;
 	TRY(gradient_make_job(run, false));
 	TRY(compare_plans(run));
-	if (run->gradient->options->journal)
+	if (run->gradient->options->journal) {
+		run->points.lie = job->tiles.tiled && !job->tiles.exchanged ? POINTS_BETWEEN_CHUNKS : POINTS_BETWEEN_CALLS;
 		TRY(refuse_sums(run));
+	}
 	TRY(totals_open(run));
 	TRY(stored_operands_plan(run, NULL));
 	TRY(stored_operands_open(run));
@@ -166,8 +168,7 @@ static enum status gradient_open_worker(struct worker *worker, int64_t *slab, si
 	if (run->conditions.watching)
 		walk->hooks.boundary = watched_boundary;
 	kept_states_hook(&walk->hooks);
-	if (resume_wanted(run))
-		resume_hook(worker);
+	resume_hook(worker);
 	trace_hook(worker);
 	replay_open(worker);
 	walk->schedule = schedule_copy(job->schedule);

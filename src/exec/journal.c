@@ -1,7 +1,3 @@
-/*
- * Images alternate between two slots. A new image never overwrites the last durable
- * one, so after the first a whole image is always there.
- */
 #include "exec/journal.h"
 
 #include <errno.h>
@@ -59,17 +55,6 @@ static bool add_line(const struct journal *journal, const char *line)
 	return io_write_at(journal->fd, IO_NEXT, text, seal_line(text, line));
 }
 
-/* The spill file has SLOT, and the journal names it. It is a point if NUMBER is not -1. */
-static void note_blob(struct journal *journal, int64_t slot, int64_t number)
-{
-	if (slot < JOURNAL_VALUE)
-		journal->image_slot = slot;
-	if (number < 0)
-		return;
-	journal->number = number;
-	journal->point_slot = slot;
-}
-
 /* SLOT is written: syncs the spill file, then appends and syncs the line that names SLOT. */
 static struct spill_failure note_written(void *context, int64_t slot, const struct spill_region *region)
 {
@@ -81,7 +66,7 @@ static struct spill_failure note_written(void *context, int64_t slot, const stru
 		return (struct spill_failure){journal->spill_path, "write the spill file", errno};
 	if (!add_line(journal, line) || fdatasync(journal->fd))
 		return (struct spill_failure){journal->path, "write the journal", errno};
-	note_blob(journal, slot, region->number);
+	journal->has_point |= region->number > 0;
 	return (struct spill_failure){.error = 0};
 }
 
@@ -269,8 +254,7 @@ static enum status read_blob(struct reading *r)
 		return malformed(r, "this is no journal of ckptc");
 	region.room = region.size;
 	TRY(spill_restore(r->spill, slot, &region, r->context->diags));
-	note_blob(journal, slot, region.number);
-	journal->goes_on = journal->number >= 0;
+	journal->has_point |= region.number > 0;
 	return STATUS_OK;
 }
 
@@ -388,8 +372,7 @@ enum status journal_open(const struct context *context, struct journal *journal,
 {
 	char file[PATH_MAX];
 	journal->fd = journal->spill_fd = -1;
-	journal->number = journal->point_slot = journal->image_slot = -1;
-	journal->goes_on = journal->begun = false;
+	journal->has_point = journal->begun = false;
 	if (!output_follow(journal->path, file)) /* the target is removed at the end, the link stays */
 		return fail_journal(journal, "open", context->diags);
 	journal->file = arena_printf(context->arena, "%s", file);
@@ -399,14 +382,14 @@ enum status journal_open(const struct context *context, struct journal *journal,
 	TRY(lock(journal, context->diags));
 	struct reading reading = {.journal = journal, .spill = spill, .context = context};
 	TRY(read_blocks(&reading));
-	if (journal->spill_path && !journal->goes_on)
+	if (journal->spill_path && !journal->has_point)
 		io_unlink(journal->spill_path); /* it holds nothing to resume from, or the command was done */
-	const enum status status = journal->goes_on ? continue_journal(journal, spill->end, reading.at, context->diags)
-	                                            : begin_journal(journal, context);
+	const enum status status = journal->has_point ? continue_journal(journal, spill->end, reading.at, context->diags)
+	                                              : begin_journal(journal, context);
 	if (status) {
 		if (journal->spill_fd >= 0)
 			close(journal->spill_fd);
-		if (!journal->goes_on) /* nothing resumes from it */
+		if (!journal->has_point) /* nothing resumes from it */
 			io_unlink(journal->file);
 		return status;
 	}
@@ -436,7 +419,7 @@ void journal_remove(struct journal *journal, struct diags *diags)
 
 void journal_close(struct journal *journal)
 {
-	if (journal->begun && journal->number < 0) { /* nothing resumes from it */
+	if (journal->begun && !journal->has_point) { /* nothing resumes from it */
 		io_unlink(journal->spill_path);
 		io_unlink(journal->file);
 	}

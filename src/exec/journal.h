@@ -7,7 +7,7 @@
  *   spill      the name of the spill file, which is created once this line is synced
  *   disk, cost the measured costs of a byte on disk, and of each distinct step, if there are any
  *   blob       a state, a memory image or the output that is durable in the spill file; a state or image that is a
- *              point has its number
+ *              point has its number, from 1 on; others have -1
  *   done       the outputs are written
  *
  * Invariant: a blob is synced before the journal names it, and the line is synced before the command relies on it. So
@@ -66,11 +66,8 @@ struct journal {
 	const char *file;                /* the target of PATH's links */
 	const char *spill_path, *remedy; /* REMEDY: the note how to start again */
 	int spill_fd;                    /* spill_close closes it */
-	int64_t number;                  /* of the last durable point, or -1 */
-	int64_t point_slot;              /* its slot, or -1 */
-	int64_t image_slot;              /* the slot of the last durable image, or -1 */
 	bool begun;                      /* journal_open has begun a new one */
-	bool goes_on;                    /* when the journal was opened, there was a point to resume from */
+	bool has_point;                  /* a command can resume from it; so after journal_open this one does */
 };
 
 /*

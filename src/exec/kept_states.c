@@ -35,14 +35,10 @@ static enum status on_convert(void *context, int64_t to, int64_t from, const str
 	return STATUS_OK;
 }
 
-enum status kept_states_set_pieces(struct worker *worker, const struct machine_array *arrays, size_t count, size_t more)
+enum status kept_states_set_pieces(struct worker *worker, struct spill_pieces *pieces,
+                                   const struct machine_array *arrays, size_t count)
 {
 	struct kept_states *kept = &worker->walk.kept;
-	if (kept->piece_capacity < count + more) {
-		kept->pieces = arena_array(&worker->arena, 2 * (count + more), sizeof *kept->pieces);
-		TRY_ALLOC(kept->pieces, worker->diags);
-		kept->piece_capacity = 2 * (count + more);
-	}
 	size_t unwanted = 0;
 	for (size_t i = 0; i < count; i++)
 		unwanted += arrays[i].offset < 0 ? (size_t)arrays[i].size : 0;
@@ -52,20 +48,15 @@ enum status kept_states_set_pieces(struct worker *worker, const struct machine_a
 		kept->unwanted_size = unwanted;
 	}
 	char *next = kept->unwanted;
+	pieces->count = 0;
 	for (size_t i = 0; i < count; i++) {
 		const bool wanted = arrays[i].offset >= 0;
-		kept->pieces[i] =
-			(struct spill_piece){wanted ? worker->slab.base + arrays[i].offset : next, (size_t)arrays[i].size};
+		TRY(spill_pieces_add(pieces, &worker->arena, wanted ? worker->slab.base + arrays[i].offset : next,
+		                     (size_t)arrays[i].size, worker->diags));
 		if (!wanted && arrays[i].size > 0) /* else NEXT may be NULL */
 			next += arrays[i].size;
 	}
-	kept->piece_count = count;
 	return STATUS_OK;
-}
-
-int64_t kept_states_slot(const struct worker *worker, int64_t slot)
-{
-	return resume_wanted(worker->run) ? JOURNAL_STATES + slot : slot;
 }
 
 /* The schedule's second reader runs ahead of the worker to its next fetch. */
@@ -93,7 +84,7 @@ static enum status open_spill(struct worker *worker, struct diags *diags)
 	kept->ahead = schedule_copy(job->schedule);
 	TRY_ALLOC(kept->ahead, diags);
 	TRY(spill_open(&kept->spill, (size_t)job->staging, run->context.allocator, diags));
-	if (resume_wanted(run)) /* the journal opens the file once the input is read */
+	if (run->points.lie == POINTS_BETWEEN_CALLS) /* the journal opens the file once the input is read */
 		return STATUS_OK;
 	/* each worker checks the bytes of all workers: none writes before all are open */
 	TRY(spill_check_room(options->spill, job->predicted.spill_bytes * job->tiles.workers, diags));
@@ -105,20 +96,18 @@ static enum status on_disk(void *context, enum machine_disk access, int64_t slot
 {
 	struct worker *worker = context;
 	struct kept_states *kept = &worker->walk.kept;
-	const int64_t place = kept_states_slot(worker, slot);
 	wave_run(worker->wave);
 	if (!kept->ahead) /* nobody knew whether the loop runs so long that a state goes to disk */
 		TRY(open_spill(worker, worker->diags));
-	TRY(kept_states_set_pieces(worker, arrays, count, 0));
-	kept->spill.number = access == MACHINE_SPILL_ALONE && !worker->neighbours ? worker->walk.resuming.points : -1;
+	TRY(kept_states_set_pieces(worker, &kept->pieces, arrays, count));
 	if (access != MACHINE_FETCH)
-		return spill_write(&kept->spill, place, kept->pieces, kept->piece_count, worker->diags);
-	TRY(spill_read(&kept->spill, place, kept->pieces, kept->piece_count, worker->diags));
-	for (size_t i = 0; i < kept->piece_count; i++)
-		neighbours_written(worker->neighbours, kept->pieces[i].data, false);
+		return spill_write(&kept->spill, JOURNAL_STATES + slot, &kept->pieces, worker->diags);
+	TRY(spill_read(&kept->spill, JOURNAL_STATES + slot, &kept->pieces, worker->diags));
+	for (size_t i = 0; i < kept->pieces.count; i++)
+		neighbours_written(worker->neighbours, kept->pieces.items[i].data, false);
 	const int64_t next = kept_states_next_fetch(worker);
 	if (next >= 0)
-		spill_read_ahead(&kept->spill, kept_states_slot(worker, next));
+		spill_read_ahead(&kept->spill, JOURNAL_STATES + next);
 	return STATUS_OK;
 }
 
@@ -132,7 +121,7 @@ enum status kept_states_open(struct worker *worker, struct diags *diags)
 {
 	const struct run *run = worker->run;
 	const bool spills = schedule_disk_slots(run->gradient->job->schedule) > 0 && !run->conditions.watching;
-	if (!spills && !resume_wanted(run))
+	if (!spills && run->points.lie != POINTS_BETWEEN_CALLS)
 		return spill_check_room(run->gradient->options->spill, 0, diags);
 	return open_spill(worker, diags);
 }

@@ -272,7 +272,8 @@ static enum status run_pass(struct run *run, const struct pipeline *pipeline, bo
 	const unsigned before = flush_begin(pipeline->flush_denormals);
 	finish_pass(run, current_pass(run));
 	flush_end(before);
-	TRY(tile_journal_wanted(run) ? shares_meet(run) : STATUS_OK); /* the next point has all that was added */
+	TRY(run->points.lie == POINTS_BETWEEN_CHUNKS ? shares_meet(run)
+	                                             : STATUS_OK); /* the next point has all that was added */
 	run->in.copy.complete = run->in.copy.fd >= 0;
 	passes->steps += current_pass(run)->steps;
 	return STATUS_OK;

@@ -115,7 +115,7 @@ enum status rows_in_begin_array(struct run *run)
 	const bool shared = shares_rows(run), several = tiles->workers > 1 || shared;
 	in->anywhere = shared;
 	if (reader_seekable(run->reader))
-		in->anywhere |= tiles->windows || tile_journal_wanted(run) || (run->forward && (in->part || several));
+		in->anywhere |= tiles->windows || run->points.lie == POINTS_BETWEEN_CHUNKS || (run->forward && (in->part || several));
 	TRY(run->forward ? reach_part(run) : STATUS_OK);
 	if (!tiles->wraps)
 		return STATUS_OK;
@@ -143,7 +143,7 @@ enum status rows_in_begin_passes(struct run *run, uint32_t times)
 	struct diags *diags = run->context.diags;
 	if (times < 2 || run->in.copy.fd >= 0 || (reader_rereadable(run->reader) && !is_in_place(run)))
 		return STATUS_OK;
-	if (tile_journal_wanted(run))
+	if (run->points.lie == POINTS_BETWEEN_CHUNKS)
 		return diag_file(diags, STATUS_USAGE, run->reader->input->name, -1,
 		                 "--journal: the chain reads its input several times, and the output is written over it");
 	if (run->options->one_pass)

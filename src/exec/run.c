@@ -172,7 +172,7 @@ static enum status prepare(struct run *run, const struct type *type)
 enum status run_chunks(struct run *run, const struct pipeline *pipeline)
 {
 	ordered_begin_sweep(&run->ordered, tiles_chunks(run->tiles));
-	return tile_journal_wanted(run) ? tile_journal_run(run, pipeline) : pipeline_run(pipeline, run->context.diags);
+	return tile_journal_run(run, pipeline);
 }
 
 static enum status run_array(struct run *run)
@@ -182,8 +182,7 @@ static enum status run_array(struct run *run)
 	TRY(shares_begin_array(run));
 	TRY(rows_in_begin_array(run));
 	TRY(rows_out_begin_array(run));
-	if (tile_journal_wanted(run))
-		TRY(tile_journal_open(run));
+	TRY(tile_journal_open(run));
 	/* A gradient's chunks are dealt, so that the plan knows which tiles each worker runs. */
 	const struct pipeline pipeline = {.items = shares_items(run),
 	                                  .workers = run->tiles->workers,
@@ -197,10 +196,7 @@ static enum status run_array(struct run *run)
 	                                  .context = run,
 	                                  .flush_denormals = run->options->flush_denormals,
 	                                  .allocator = run->context.allocator};
-	if (run->passes.levels)
-		TRY(passes_run(run, &pipeline));
-	else
-		TRY(run_chunks(run, &pipeline));
+	TRY(run->passes.levels ? passes_run(run, &pipeline) : run_chunks(run, &pipeline));
 	TRY(shares_collect(run));
 	conditions_warn(run);
 	TRY(run->kind->count_array(run));

@@ -17,8 +17,9 @@
  *     ordered.h       what passes from chunk to chunk: sums of params, states of folds
  *     shares.c        the chunks of this rank, and what ranks collect in the end
  *     kept_states.c   states kept in reduced precision or on disk
- *     resume.c        points in a journal, and the run that resumes from one
- *     tile_journal.c  the same, of a run with tiles: points between chunks
+ *     points.c        the points of a journal, from which a run resumes
+ *     resume.c        those between two calls of the machine
+ *     tile_journal.c  those between two chunks, of a run with tiles
  *     replay.c        the machine's calls for one tile, recorded for the others
  *     state_hashes.c  recomputed states compared with the first ones
  *     events.c        reports: of calls with their times, and of gradients that are ready
@@ -34,12 +35,13 @@
 #include "evaluate/neighbours.h"
 #include "evaluate/wave.h"
 #include "exec/journal.h"
+#include "exec/kept_states.h"
 #include "exec/ordered.h"
 #include "exec/passes.h"
 #include "exec/pipeline.h"
+#include "exec/points.h"
 #include "exec/rows.h"
 #include "exec/run.h"
-#include "exec/spill.h"
 #include "memory/hooks.h"
 #include "ranks/ranks.h"
 
@@ -74,8 +76,7 @@ struct gradient_pass {
 	struct input seed_input;
 	struct reader seed; /* of the cotangent's file, if SEED_OPEN */
 	bool seed_open;
-	struct tile_journal *tile_journal; /* or NULL */
-	void *spare;                       /* for one param's gradient, of an array that is not the first; or NULL */
+	void *spare; /* for one param's gradient, of an array that is not the first; or NULL */
 	int64_t spare_bytes;
 	int64_t *first_use;  /* by param: the first step that reads it or passes it on, or -1; only for events */
 	double begun;        /* start of the run, by clock_seconds */
@@ -124,7 +125,8 @@ struct run {
 	const struct lowered *whole;
 	const struct tiles *tiles;
 	struct passes passes;
-	struct team *team; /* the workers; without tiles, the threads that share each operation */
+	struct points points; /* of a journal */
+	struct team *team;    /* the workers; without tiles, the threads that share each operation */
 	struct run_ends ends;
 	const struct stays *stays; /* the choice of stays.c; NULL: no param is in its file */
 	struct slab blocks;        /* for what is read of params that stay in their files */
@@ -158,31 +160,6 @@ struct replay_log {
 	struct counters counters; /* of the tile */
 };
 
-/* States on disk, and in reduced precision. */
-struct kept_states {
-	struct spill spill;     /* the worker's own: workers use the same slots at the same time */
-	struct schedule *ahead; /* a second reader of the schedule, which finds the state that is fetched next */
-	int64_t fetches;        /* of this tile, so far */
-	struct spill_piece *pieces;
-	size_t piece_count, piece_capacity;
-	char *unwanted; /* for pieces that are read and dropped: UNWANTED_SIZE bytes */
-	size_t unwanted_size;
-	double error; /* the largest |value - kept value| of all tiles so far */
-};
-
-struct resuming {
-	struct machine_hooks computing; /* the hooks of a run that does not skip */
-	bool skips;                     /* computes nothing until the last durable point */
-	bool recordless;                /* a program keeps records, which are in no image */
-	int64_t points;                 /* moments that can be points, so far */
-	int64_t sums;                   /* bytes of an image beside the slab's arrays */
-	int64_t next, step; /* of ranks that exchange rows: the moment at which they decide next; moments up to it */
-	double asked;       /* when they decided last */
-	double last;        /* when the last point was written or, before the first, the run began */
-	double rate;        /* seconds a byte to write an image, as last measured or at first assumed */
-	double share;       /* so many times as long must pass before the next image */
-};
-
 /* How a worker of a gradient run walks the schedule. */
 struct walk {
 	const struct tile_plan *plan; /* of the current tile */
@@ -194,7 +171,6 @@ struct walk {
 	int64_t live; /* the top of the slab, as last traced */
 	struct state_hashes recompute;
 	struct kept_states kept;
-	struct resuming resuming;
 	struct replay_log replay;
 };
 
@@ -280,7 +256,7 @@ enum status passes_run(struct run *run, const struct pipeline *pipeline);
 enum status passes_run_tile(struct worker *worker);
 /* Adds the states of the tiles of the worker's chunk to the state of the pass, in order. */
 enum status passes_add_chunk(struct worker *worker);
-/* Returns the states of the current pass, and the results that passes so far have left. */
+/* Returns the states of the current pass, and the results that passes so far have left; nothing without passes. */
 struct spill_piece passes_left(const struct run *run);
 /* True if the current pass makes states; if it makes rows of outputs. Without passes only the latter is true. */
 bool passes_fold(const struct run *run);
@@ -307,59 +283,6 @@ void run_report_rows(struct run *run, int64_t rows);
 enum status carried_find_depth(const struct run *run, int64_t *depth);
 /* Reads, computes and writes CHUNK. */
 enum status carried_run_chunk(struct worker *worker, int64_t chunk);
-
-/* kept_states.c */
-
-void kept_states_hook(struct machine_hooks *hooks);
-/*
- * Opens the worker's spill file, if the job spills, in the directory of --spill. A journal's is opened later. That of a
- * watched loop is opened once a state goes to disk.
- */
-enum status kept_states_open(struct worker *worker, struct diags *diags);
-/* The worker continues with another schedule in the first sweep. */
-enum status kept_states_go_on(struct worker *worker, struct diags *diags);
-/* Sets the worker's pieces to COUNT ARRAYS of its slab, with capacity for MORE pieces. */
-enum status kept_states_set_pieces(struct worker *worker, const struct machine_array *arrays, size_t count,
-                                   size_t more);
-/* Counts a fetch, and returns the disk slot that is fetched next; -1: none. */
-int64_t kept_states_next_fetch(struct worker *worker);
-/* Returns the spill file's slot for the schedule's disk slot SLOT. */
-int64_t kept_states_slot(const struct worker *worker, int64_t slot);
-
-/* resume.c: with a journal and without tiles there is one worker and one tile. So there is where ranks exchange rows. */
-
-/* True if the run has a journal and no tiles, or one on each rank. */
-bool resume_wanted(const struct run *run);
-/* Wraps the worker's hooks in hooks that may skip. */
-void resume_hook(struct worker *worker);
-/* Opens the journal of the run, whose input or its window is at INPUT, of TYPE. If the run resumes, the worker begins to skip. */
-enum status resume_open(struct worker *worker, const struct type *type, const void *input);
-/*
- * Sets *NUMBER to the last point of which all ranks have an image, 0 if there is none, and *SLOT to that of SPILL's. That
- * need not be any rank's last: a rank may have a point of a run that others did not reach, and later runs have other
- * points. Fails with STATUS_DATA if ranks have no common point.
- */
-enum status resume_common_point(const struct run *run, const struct spill *spill, int64_t *number, int64_t *slot);
-/* Hashes everything that decides the bits of the gradient and the contents of a point. INPUT is a hash of the input. */
-enum status resume_identify(const struct run *run, uint64_t input, uint64_t parts[JOURNAL_PARTS], struct diags *diags);
-enum { SUM_PIECES = 4 }; /* of an image, for the sums of a param */
-/* Sets PIECES to the sums of param I, and returns their number. */
-size_t resume_sums(const struct gradient_result *result, size_t i, struct spill_piece pieces[SUM_PIECES]);
-
-/* tile_journal.c */
-
-/* True if the run has tiles and a journal, and ranks exchange no rows. */
-bool tile_journal_wanted(const struct run *run);
-/*
- * Opens the journal of the run, which then resumes from the last point of all ranks: run->begun, sums and outputs are as
- * they were there. Fails with STATUS_USAGE if the input is no file. tile_journal_close is called after a failure too.
- */
-enum status tile_journal_open(struct run *run);
-void tile_journal_close(struct run *run);
-/* Writes the rows of CHUNK, which are in the worker's blocks, to the spill file. Does nothing without a journal of tiles. */
-enum status tile_journal_keep(struct worker *worker, int64_t chunk, struct diags *diags);
-/* Runs the chunks from run->begun on by PIPELINE, and writes points between them. */
-enum status tile_journal_run(struct run *run, const struct pipeline *pipeline);
 
 /* conditions.c */
 

@@ -45,31 +45,46 @@ static uint64_t checksum(const void *from, size_t size)
 	return sum;
 }
 
-static uint64_t checksum_pieces(const struct spill_piece *pieces, size_t count)
+static uint64_t checksum_pieces(const struct spill_pieces *pieces)
 {
-	uint64_t sum = count;
-	for (size_t i = 0; i < count; i++)
-		sum = (sum ^ checksum(pieces[i].data, pieces[i].size)) * HASH_GOLDEN;
+	uint64_t sum = pieces->count;
+	for (size_t i = 0; i < pieces->count; i++)
+		sum = (sum ^ checksum(pieces->items[i].data, pieces->items[i].size)) * HASH_GOLDEN;
 	return sum;
 }
 
-static size_t total_size(const struct spill_piece *pieces, size_t count)
+enum status spill_pieces_add(struct spill_pieces *pieces, struct arena *arena, void *data, size_t size,
+                             struct diags *diags)
+{
+	struct spill_piece *piece =
+		arena_append(arena, &pieces->items, &pieces->count, &pieces->capacity, sizeof *pieces->items);
+	TRY_ALLOC(piece, diags);
+	*piece = (struct spill_piece){data, size};
+	return STATUS_OK;
+}
+
+size_t spill_pieces_bytes(const struct spill_pieces *pieces)
 {
 	size_t size = 0;
-	for (size_t i = 0; i < count; i++)
-		size += pieces[i].size;
+	for (size_t i = 0; i < pieces->count; i++)
+		size += pieces->items[i].size;
 	return size;
+}
+
+static struct spill_failure write_pieces(const struct spill *spill, int64_t at, const struct spill_pieces *pieces)
+{
+	for (size_t i = 0; i < pieces->count; at += (int64_t)pieces->items[i++].size)
+		if (!io_write_at(spill->fd, at, pieces->items[i].data, pieces->items[i].size))
+			return (struct spill_failure){spill->name, "write the spill file", errno};
+	return (struct spill_failure){.error = 0};
 }
 
 /* Writes the pieces of SLOT to its region R, in any thread. */
 static struct spill_failure write_region(const struct spill *spill, int64_t slot, const struct spill_region *r,
-                                         const struct spill_piece *pieces, size_t count)
+                                         const struct spill_pieces *pieces)
 {
-	int64_t at = r->offset;
-	for (size_t i = 0; i < count; at += (int64_t)pieces[i++].size)
-		if (!io_write_at(spill->fd, at, pieces[i].data, pieces[i].size))
-			return (struct spill_failure){spill->name, "write the spill file", errno};
-	return spill->written ? spill->written(spill->written_context, slot, r) : (struct spill_failure){.error = 0};
+	const struct spill_failure failure = write_pieces(spill, r->offset, pieces);
+	return failure.error || !spill->written ? failure : spill->written(spill->written_context, slot, r);
 }
 
 /* The loops of the team, each with one iteration. */
@@ -77,9 +92,10 @@ static struct spill_failure write_region(const struct spill *spill, int64_t slot
 static void write_staged(void *context, void *memory, int64_t begin, int64_t end)
 {
 	struct spill *spill = context;
-	const struct spill_piece piece = {spill->staging, spill->staged_region.size};
+	struct spill_piece piece = {spill->staging, spill->staged_region.size};
 	(void)memory, (void)begin, (void)end;
-	spill->failure = write_region(spill, spill->staged, &spill->staged_region, &piece, 1);
+	spill->failure =
+		write_region(spill, spill->staged, &spill->staged_region, &(struct spill_pieces){.items = &piece, .count = 1});
 }
 
 static void read_staged(void *context, void *memory, int64_t begin, int64_t end)
@@ -179,14 +195,13 @@ enum status spill_reserve(struct spill *spill, int64_t slot, int64_t offset, siz
 }
 
 /* Gives SLOT the pieces' checksum and a region, a new one at the end if its last is too small. NULL: out of memory. */
-static const struct spill_region *place_state(struct spill *spill, int64_t slot, const struct spill_piece *pieces,
-                                              size_t count)
+static const struct spill_region *place_state(struct spill *spill, int64_t slot, const struct spill_pieces *pieces)
 {
 	struct spill_region *r = region_of(spill, slot);
 	if (!r)
 		return NULL;
-	r->size = total_size(pieces, count);
-	r->checksum = checksum_pieces(pieces, count);
+	r->size = spill_pieces_bytes(pieces);
+	r->checksum = checksum_pieces(pieces);
 	r->number = spill->number;
 	if (r->room < r->size) {
 		r->offset = spill->end;
@@ -196,37 +211,31 @@ static const struct spill_region *place_state(struct spill *spill, int64_t slot,
 	return r;
 }
 
-enum status spill_write(struct spill *spill, int64_t slot, const struct spill_piece *pieces, size_t count,
-                        struct diags *diags)
+enum status spill_write(struct spill *spill, int64_t slot, const struct spill_pieces *pieces, struct diags *diags)
 {
-	const size_t size = total_size(pieces, count);
+	const size_t size = spill_pieces_bytes(pieces);
 	if (size < HANDED_OVER || size > spill->staging_size)
-		return spill_write_at_once(spill, slot, pieces, count, diags);
+		return spill_write_at_once(spill, slot, pieces, diags);
 	TRY(settle_team(spill, diags));
-	const struct spill_region *r = place_state(spill, slot, pieces, count);
+	const struct spill_region *r = place_state(spill, slot, pieces);
 	TRY_ALLOC(r, diags);
 	char *next = spill->staging;
-	for (size_t i = 0; i < count; next += pieces[i++].size)
-		memcpy(next, pieces[i].data, pieces[i].size);
+	for (size_t i = 0; i < pieces->count; next += pieces->items[i++].size)
+		memcpy(next, pieces->items[i].data, pieces->items[i].size);
 	stage(spill, slot, r, write_staged);
 	return STATUS_OK;
 }
 
-enum status spill_write_at_once(struct spill *spill, int64_t slot, const struct spill_piece *pieces, size_t count,
+enum status spill_write_at_once(struct spill *spill, int64_t slot, const struct spill_pieces *pieces,
                                 struct diags *diags)
 {
 	TRY(settle_team(spill, diags));
-	const struct spill_region *r = place_state(spill, slot, pieces, count);
+	const struct spill_region *r = place_state(spill, slot, pieces);
 	TRY_ALLOC(r, diags);
 	if (spill->staged == slot)
 		spill->staged = NOT_STAGED;
-	const struct spill_failure failure = write_region(spill, slot, r, pieces, count);
+	const struct spill_failure failure = write_region(spill, slot, r, pieces);
 	return failure.error ? fail_spill(&failure, diags) : STATUS_OK;
-}
-
-enum status spill_failed(const struct spill *spill, const char *what, struct diags *diags)
-{
-	return fail_spill(&(struct spill_failure){spill->name, what, errno}, diags);
 }
 
 enum status spill_damaged(const struct spill *spill, int64_t at, const char *what, struct diags *diags)
@@ -235,24 +244,38 @@ enum status spill_damaged(const struct spill *spill, int64_t at, const char *wha
 	return diag_hint(diags, "%s", spill->remedy);
 }
 
-enum status spill_read(struct spill *spill, int64_t slot, const struct spill_piece *pieces, size_t count,
-                       struct diags *diags)
+enum status spill_write_at(const struct spill *spill, int64_t at, const struct spill_pieces *pieces,
+                           struct diags *diags)
+{
+	const struct spill_failure failure = write_pieces(spill, at, pieces);
+	return failure.error ? fail_spill(&failure, diags) : STATUS_OK;
+}
+
+enum status spill_read_at(const struct spill *spill, int64_t at, const struct spill_pieces *pieces, struct diags *diags)
+{
+	size_t got;
+	for (size_t i = 0; i < pieces->count; at += (int64_t)pieces->items[i++].size) {
+		const struct spill_piece *piece = &pieces->items[i];
+		if (!io_read_at(spill->fd, at, piece->data, piece->size, &got))
+			return fail_spill(&(struct spill_failure){spill->name, "read the spill file", errno}, diags);
+		if (got < piece->size)
+			return spill_damaged(spill, at, "short", diags);
+	}
+	return STATUS_OK;
+}
+
+enum status spill_read(struct spill *spill, int64_t slot, const struct spill_pieces *pieces, struct diags *diags)
 {
 	TRY(settle_team(spill, diags));
 	const struct spill_region *r = region_of(spill, slot);
 	TRY_ALLOC(r, diags);
-	const bool right = r->size == total_size(pieces, count);
-	size_t got;
-	int64_t at = r->offset;
-	for (size_t i = 0; i < count && right; at += (int64_t)pieces[i++].size) {
-		if (spill->staged == slot)
-			memcpy(pieces[i].data, spill->staging + (at - r->offset), pieces[i].size);
-		else if (!io_read_at(spill->fd, at, pieces[i].data, pieces[i].size, &got))
-			return spill_failed(spill, "read the spill file", diags);
-		else if (got < pieces[i].size)
-			return spill_damaged(spill, at, "short", diags);
-	}
-	if (right && checksum_pieces(pieces, count) == r->checksum)
+	const bool right = r->size == spill_pieces_bytes(pieces), staged = spill->staged == slot;
+	const char *next = spill->staging;
+	for (size_t i = 0; i < pieces->count && right && staged; next += pieces->items[i++].size)
+		memcpy(pieces->items[i].data, next, pieces->items[i].size);
+	if (right && !staged)
+		TRY(spill_read_at(spill, r->offset, pieces, diags));
+	if (right && checksum_pieces(pieces) == r->checksum)
 		return STATUS_OK;
 	return spill_damaged(spill, r->offset, "not as it was written", diags);
 }

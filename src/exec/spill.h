@@ -16,6 +16,12 @@ struct spill_piece {
 	size_t size;
 };
 
+/* Pieces, one after another. Zeros: none. */
+struct spill_pieces {
+	struct spill_piece *items;
+	size_t count, capacity;
+};
+
 /* The bytes of the file that belong to a slot; its pieces lie one after another. */
 struct spill_region {
 	int64_t offset;
@@ -51,6 +57,12 @@ struct spill {
 	const struct allocator *allocator;
 };
 
+/* Appends a piece to PIECES, whose memory is ARENA's. */
+enum status spill_pieces_add(struct spill_pieces *pieces, struct arena *arena, void *data, size_t size,
+                             struct diags *diags);
+/* Returns the bytes of all PIECES. */
+size_t spill_pieces_bytes(const struct spill_pieces *pieces);
+
 /* Fails with STATUS_IO if DIRECTORY is none, or has fewer than WANTED bytes free. */
 enum status spill_check_room(const char *directory, int64_t wanted, struct diags *diags);
 /*
@@ -72,21 +84,23 @@ static inline bool spill_holds(const struct spill *spill, int64_t slot)
 }
 
 /*
- * Writes the COUNT pieces as SLOT, in place of the slot's last state. spill_write copies the pieces and returns; the
+ * Writes PIECES as SLOT, in place of the slot's last state. spill_write copies the pieces and returns; the
  * next write or read reports an error of the disk. It writes a state that is small or beyond the staging buffer at
  * once. spill_write_at_once returns when the write is done. It keeps a state of another slot that was read ahead.
  */
-enum status spill_write(struct spill *spill, int64_t slot, const struct spill_piece *pieces, size_t count,
-                        struct diags *diags);
-enum status spill_write_at_once(struct spill *spill, int64_t slot, const struct spill_piece *pieces, size_t count,
+enum status spill_write(struct spill *spill, int64_t slot, const struct spill_pieces *pieces, struct diags *diags);
+enum status spill_write_at_once(struct spill *spill, int64_t slot, const struct spill_pieces *pieces,
                                 struct diags *diags);
 /* Reads SLOT back to pieces of the sizes written. STATUS_IO if the file is short, or bytes or sizes have changed. */
-enum status spill_read(struct spill *spill, int64_t slot, const struct spill_piece *pieces, size_t count,
-                       struct diags *diags);
+enum status spill_read(struct spill *spill, int64_t slot, const struct spill_pieces *pieces, struct diags *diags);
 /* Begins to read SLOT, which is wanted next, unless it is small. The call before must be spill_read. */
 void spill_read_ahead(struct spill *spill, int64_t slot);
-/* Fail with STATUS_IO: errno says why the file cannot be used as WHAT says; the file is WHAT from byte AT on. */
-enum status spill_failed(const struct spill *spill, const char *what, struct diags *diags);
+/* Write or read PIECES at byte AT, which no slot has, in any thread. STATUS_IO if the file is short. */
+enum status spill_write_at(const struct spill *spill, int64_t at, const struct spill_pieces *pieces,
+                           struct diags *diags);
+enum status spill_read_at(const struct spill *spill, int64_t at, const struct spill_pieces *pieces,
+                          struct diags *diags);
+/* Fails with STATUS_IO: the file is WHAT from byte AT on. */
 enum status spill_damaged(const struct spill *spill, int64_t at, const char *what, struct diags *diags);
 void spill_close(struct spill *spill);
 

@@ -308,13 +308,14 @@ static enum status time_disk(struct costs_source *source, struct spill *spill, s
 	TRY(spill_create(spill, directory, diags));
 	TRY(slab_get(slab, BYTES, source->allocator, diags));
 	memset(slab->base, 0x5a, BYTES);
-	const struct spill_piece piece = {slab->base, BYTES};
+	struct spill_piece piece = {slab->base, BYTES};
+	const struct spill_pieces pieces = {.items = &piece, .count = 1};
 	const double begun = nanoseconds();
-	TRY(spill_write_at_once(spill, 0, &piece, 1, diags));
+	TRY(spill_write_at_once(spill, 0, &pieces, diags));
 	if (fdatasync(spill->fd))
 		return diag_file(diags, STATUS_IO, directory, -1, "cannot write the spill file: %s", strerror(errno));
 	const double written = nanoseconds();
-	TRY(spill_read(spill, 0, &piece, 1, diags));
+	TRY(spill_read(spill, 0, &pieces, diags));
 	source->spill = (struct spill_costs){(written - begun) / BYTES, (nanoseconds() - written) / BYTES, true};
 	source->spill_known = true;
 	return STATUS_OK;

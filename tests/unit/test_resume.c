@@ -11,12 +11,11 @@
 #include <unistd.h>
 
 #include "chains.h"
-#include "exec/journal.h"
 #include "exec/run.h"
 #include "scratch.h"
 #include "suite.h"
 
-enum { SIZE = 12, COUNT = SIZE * SIZE };
+enum { SIZE = 12, COUNT = SIZE * SIZE, TILED = 100 * COUNT };
 
 static char folder[] = "/tmp/test_resume.XXXXXX", path[64];
 static double now, tick; /* seconds */
@@ -45,22 +44,27 @@ static const struct resumed {
 	int64_t disk_states; /* the most at once; 0: any number */
 	double tick;
 	const char *text; /* of the chain, after the param w; NULL: the usual one */
+	int64_t tile;     /* rows, of an array with TILED elements; 0: it is not cut */
 } cases[] = {
-	{"save-all", DTYPE_COUNT, 0, 1, NULL},
-	{"every:3", DTYPE_COUNT, 0, 1, NULL},
-	{"recursive", DTYPE_COUNT, 0, 1, NULL},
-	{"revolve:2", DTYPE_COUNT, 0, 1, NULL},
-	{"revolve:3", DTYPE_F16, 0, 1, NULL},
-	{"online:2", DTYPE_COUNT, 0, 1, NULL},
-	{"budget:20000", DTYPE_COUNT, 0, 1, NULL},
-	{"nothing", DTYPE_COUNT, 0, 1, NULL},
-	{"budget:25000", DTYPE_COUNT, 0, 1, "mul w; pad 0 90 axis=1; gelu"}, /* by value: no schedule of steps fits */
-	{"disk-revolve:1", DTYPE_COUNT, 0, 1, NULL},
+	{"save-all", DTYPE_COUNT, 0, 1, NULL, 0},
+	{"every:3", DTYPE_COUNT, 0, 1, NULL, 0},
+	{"recursive", DTYPE_COUNT, 0, 1, NULL, 0},
+	{"revolve:2", DTYPE_COUNT, 0, 1, NULL, 0},
+	{"revolve:3", DTYPE_F16, 0, 1, NULL, 0},
+	{"online:2", DTYPE_COUNT, 0, 1, NULL, 0},
+	{"budget:20000", DTYPE_COUNT, 0, 1, NULL, 0},
+	{"nothing", DTYPE_COUNT, 0, 1, NULL, 0},
+	{"budget:25000", DTYPE_COUNT, 0, 1, "mul w; pad 0 90 axis=1; gelu", 0}, /* by value: no schedule of steps fits */
+	{"disk-revolve:1", DTYPE_COUNT, 0, 1, NULL, 0},
 	/* While no time passes, the states on disk are the points. Before one takes the place of another, an image is. */
-	{"disk-revolve:1", DTYPE_COUNT, 0, 0, NULL},
-	{"disk-revolve:1", DTYPE_COUNT, 2, 0, "repeat 100 { mul w }"},
-	{"disk-revolve:1", DTYPE_COUNT, 2, 1, "repeat 100 { mul w }"},
-	{"save-all", DTYPE_COUNT, 0, 1, PRODUCTS},
+	{"disk-revolve:1", DTYPE_COUNT, 0, 0, NULL, 0},
+	{"disk-revolve:1", DTYPE_COUNT, 2, 0, "repeat 100 { mul w }", 0},
+	{"disk-revolve:1", DTYPE_COUNT, 2, 1, "repeat 100 { mul w }", 0},
+	{"save-all", DTYPE_COUNT, 0, 1, PRODUCTS, 0},
+	/* Points lie between chunks: of tiles, of windows, and in several passes. */
+	{"revolve:2", DTYPE_COUNT, 0, 1, "repeat 4 { add { mul w }; sin }", 64},
+	{"revolve:2", DTYPE_F16, 0, 1, "repeat 3 { add { laplacian axes=[0] boundary=zero; mul 0.1 }; sin }; mul w", 64},
+	{"save-all", DTYPE_COUNT, 0, 1, "mul w; layernorm axis=0; add { sin }; sub { mean axis=0 }", 64},
 };
 
 struct outcome {
@@ -84,11 +88,13 @@ static enum status note_event(void *context, const struct event *event)
 	return STATUS_OK;
 }
 
+static int64_t elements(const struct resumed *c) { return c->tile ? TILED : COUNT; }
+
 /* Runs the gradient, with the journal if JOURNAL, up to event MOST. */
 static void differentiate(const struct resumed *c, const char *journal, int64_t most, struct outcome *outcome)
 {
 	static const char usual[] = "repeat 10 { add { laplacian; mul 0.1 }; add { mul w }; sin }";
-	static double input_data[COUNT];
+	static double input_data[TILED];
 	struct chain chain;
 	struct params params;
 	struct policy policy;
@@ -97,8 +103,8 @@ static void differentiate(const struct resumed *c, const char *journal, int64_t 
 	struct writer gradient, value;
 	struct gradient_result result;
 	struct killing killing = {.most = most};
-	const struct type type = {DTYPE_F64, {.ndim = 2, .dim = {SIZE, SIZE}}};
-	for (int i = 0; i < COUNT; i++)
+	const struct type type = {DTYPE_F64, {.ndim = 2, .dim = {elements(c) / SIZE, SIZE}}};
+	for (int i = 0; i < TILED; i++)
 		input_data[i] = (double)(i * 37 % 101) / 101;
 	now = 0;
 	tick = c->tick;
@@ -116,6 +122,7 @@ static void differentiate(const struct resumed *c, const char *journal, int64_t 
 	writer_init(&value, NULL, &(struct writer_options){.format = FORMAT_MEMORY, .memory = &outcome->value}, &arena);
 	const struct run_options options = {.job = {.policy = &policy,
 	                                            .threads = 1,
+	                                            .tile = c->tile,
 	                                            .store = c->store,
 	                                            .want_value = true,
 	                                            .resumable = true,
@@ -131,7 +138,7 @@ static void differentiate(const struct resumed *c, const char *journal, int64_t 
 	ck_assert_msg(!status, "%s: %s", c->policy, scratch_message());
 	ck_assert_uint_eq(result.params[0].size, sizeof outcome->w);
 	memcpy(outcome->w, result.params[0].data, sizeof outcome->w);
-	outcome->resumed = result.journal && result.journal->goes_on;
+	outcome->resumed = result.resumed;
 	outcome->scheduled = result.job.scheduled;
 	gradient_done(&result, &diags);
 	gradient_free(&result);
@@ -160,23 +167,27 @@ START_TEST(a_run_that_is_killed_anywhere)
 	const struct resumed *c = &cases[_i];
 	struct outcome whole, outcome;
 	int64_t kills = 0, resumed = 0;
+	const size_t bytes = (size_t)elements(c) * sizeof(double);
 	differentiate(c, NULL, 0, &whole);
 	ck_assert(whole.gradient.complete && whole.value.complete && !whole.resumed);
-	for (int64_t most = 1; is_killed(c, most); most += most < 15 && !c->disk_states ? 1 : SANITIZED ? 11 : 5) {
+	for (int64_t most = 1; is_killed(c, most); most += c->tile                        ? 5
+	                                                   : most < 15 && !c->disk_states ? 1
+	                                                   : SANITIZED                    ? 11
+	                                                                                  : 5) {
 		kills++;
 		if (most % 3 == 0)
 			is_killed(c, most + 4); /* it may resume, run a few steps more, and be killed again */
 		differentiate(c, path, 0, &outcome);
 		resumed += outcome.resumed;
-		ck_assert_msg(!memcmp(outcome.gradient.data, whole.gradient.data, COUNT * sizeof(double)) &&
-		                  !memcmp(outcome.value.data, whole.value.data, COUNT * sizeof(double)) &&
+		ck_assert_msg(!memcmp(outcome.gradient.data, whole.gradient.data, bytes) &&
+		                  !memcmp(outcome.value.data, whole.value.data, bytes) &&
 		                  !memcmp(outcome.w, whole.w, sizeof whole.w),
 		              "%s: other bits after a kill at event %lld", c->policy, (long long)most);
 		ck_assert_msg(access(path, F_OK) != 0, "the journal is left");
 	}
-	const bool value = policy_by_value(&whole.scheduled);
-	ck_assert_msg(kills > (value ? 3 : 10) && (value ? resumed > 0 : resumed > kills * 2 / 3),
-	              "%s: %lld of %lld resumed", c->policy, (long long)resumed, (long long)kills);
+	const bool few = policy_by_value(&whole.scheduled) || c->tile; /* points */
+	ck_assert_msg(kills > (few ? 3 : 10) && (few ? resumed > 0 : resumed > kills * 2 / 3), "%s: %lld of %lld resumed",
+	              c->policy, (long long)resumed, (long long)kills);
 }
 END_TEST
 

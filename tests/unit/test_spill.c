@@ -42,29 +42,29 @@ static void teardown(void)
 	scratch_teardown();
 }
 
-static void pieces_of(unsigned char *state, struct spill_piece pieces[2])
+/* Returns the two pieces of STATE, until the next call. */
+static const struct spill_pieces *pieces_of(unsigned char *state)
 {
-	pieces[0] = (struct spill_piece){state, FIRST};
-	pieces[1] = (struct spill_piece){state + FIRST, SECOND};
+	static struct spill_piece items[2];
+	static const struct spill_pieces pieces = {.items = items, .count = 2};
+	items[0] = (struct spill_piece){state, FIRST};
+	items[1] = (struct spill_piece){state + FIRST, SECOND};
+	return &pieces;
 }
 
 static enum status put(int slot)
 {
 	static unsigned char copy[STATE];
-	struct spill_piece pieces[2];
 	memcpy(copy, states[slot], STATE);
-	pieces_of(copy, pieces);
-	enum status status = spill_write(&spill, slot, pieces, 2, &diags);
+	enum status status = spill_write(&spill, slot, pieces_of(copy), &diags);
 	memset(copy, 0xee, STATE); /* it has been taken */
 	return status;
 }
 
 static enum status get(int slot)
 {
-	struct spill_piece pieces[2];
 	memset(got, 0, STATE);
-	pieces_of(got, pieces);
-	return spill_read(&spill, slot, pieces, 2, &diags);
+	return spill_read(&spill, slot, pieces_of(got), &diags);
 }
 
 static void put_all(void)
@@ -111,12 +111,13 @@ START_TEST(small_states_among_large_ones)
 	put_all();
 	for (int iteration = 0; iteration < 20; iteration++) {
 		const int slot = iteration % SLOTS;
-		const struct spill_piece small = {states[slot] + iteration, SMALL};
-		ck_assert(!spill_write(&spill, slot, &small, 1, &diags));
+		struct spill_piece piece = {states[slot] + iteration, SMALL};
+		const struct spill_pieces small = {.items = &piece, .count = 1};
+		ck_assert(!spill_write(&spill, slot, &small, &diags));
 		memset(got, 0, SMALL);
 		spill_read_ahead(&spill, slot);
-		const struct spill_piece back = {got, SMALL};
-		ck_assert(!spill_read(&spill, slot, &back, 1, &diags));
+		piece.data = got;
+		ck_assert(!spill_read(&spill, slot, &small, &diags));
 		ck_assert(!memcmp(got, states[slot] + iteration, SMALL));
 		if (iteration % 3 == 0)
 			ck_assert(!put(slot));
@@ -253,12 +254,10 @@ START_TEST(done_but_not_removed)
 			spill_close(&spill);
 			ck_assert(!spill_open(&spill, STATE, &allocator_system, &diags));
 			ck_assert(!open_journal(&journal, path, folder, &identity));
-			ck_assert(!journal.goes_on);
+			ck_assert(!journal.has_point);
 			unsigned char state[STATE] = {0};
-			struct spill_piece pieces[2];
-			pieces_of(state, pieces);
-			spill.number = 0;
-			ck_assert(!spill_write_at_once(&spill, JOURNAL_STATES, pieces, 2, &diags));
+			spill.number = 1;
+			ck_assert(!spill_write_at_once(&spill, JOURNAL_STATES, pieces_of(state), &diags));
 			if (done)
 				journal_finish(&journal);
 			if (spill_gone)
@@ -269,7 +268,7 @@ START_TEST(done_but_not_removed)
 			ck_assert(!spill_open(&spill, STATE, &allocator_system, &diags));
 			enum status status = open_journal(&journal, path, folder, done ? &other : &identity);
 			ck_assert_int_eq(status, spill_gone && !done ? STATUS_IO : STATUS_OK);
-			ck_assert_int_eq(journal.goes_on, !done);
+			ck_assert_int_eq(journal.has_point, !done);
 			journal_remove(&journal, &diags);
 		}
 	ck_assert_msg(rmdir(folder) == 0, "something is left in %s", folder);
@@ -280,13 +279,11 @@ END_TEST
 static void make_journal(const char *folder, const char *path, const struct journal_identity *identity)
 {
 	struct journal journal;
-	struct spill_piece pieces[2];
 	spill_close(&spill);
 	ck_assert(!spill_open(&spill, STATE, &allocator_system, &diags));
 	ck_assert(!open_journal(&journal, path, folder, identity));
-	pieces_of(states[0], pieces);
-	spill.number = 0;
-	ck_assert(!spill_write_at_once(&spill, JOURNAL_STATES, pieces, 2, &diags));
+	spill.number = 1;
+	ck_assert(!spill_write_at_once(&spill, JOURNAL_STATES, pieces_of(states[0]), &diags));
 	journal_close(&journal);
 	spill_close(&spill);
 	ck_assert(!spill_open(&spill, STATE, &allocator_system, &diags));
@@ -315,16 +312,14 @@ START_TEST(a_journal_of_any_length)
 {
 	const struct journal_identity identity = {{1, 2, 3}};
 	struct journal journal;
-	struct spill_piece pieces[2];
 	char folder[] = "/tmp/ckptc-test-XXXXXX", path[64];
 	ck_assert(mkdtemp(folder) != NULL);
 	snprintf(path, sizeof path, "%s/journal", folder);
 	make_journal(folder, path, &identity);
 	lengthen(path, (size_t)65 << 20);
 	ck_assert(!open_journal(&journal, path, folder, &identity));
-	ck_assert(journal.goes_on && journal.number == 0 && journal.point_slot == JOURNAL_STATES);
-	pieces_of(got, pieces);
-	ck_assert(!spill_read(&spill, JOURNAL_STATES, pieces, 2, &diags));
+	ck_assert(journal.has_point && spill.regions[JOURNAL_STATES].number == 1);
+	ck_assert(!spill_read(&spill, JOURNAL_STATES, pieces_of(got), &diags));
 	ck_assert(!memcmp(got, states[0], STATE));
 	journal_remove(&journal, &diags);
 	ck_assert_msg(rmdir(folder) == 0, "something is left in %s", folder);
@@ -351,7 +346,7 @@ START_TEST(a_journal_that_is_removed_as_it_is_opened)
 	make_journal(folder, path, &identity);
 	removed_before_lock = path;
 	ck_assert(!open_journal(&journal, path, folder, &identity));
-	ck_assert(!removed_before_lock && !journal.goes_on);
+	ck_assert(!removed_before_lock && !journal.has_point);
 	ck_assert_msg(access(path, F_OK) == 0, "what the run writes can't be found again");
 	journal_remove(&journal, &diags);
 	struct dirent *entry;
@@ -501,7 +496,7 @@ START_TEST(a_journal_behind_a_link)
 	make_journal(folder, path, &mine);
 	ck_assert(access(target, F_OK) == 0);
 	ck_assert(!open_mine(&journal));
-	ck_assert(journal.goes_on);
+	ck_assert(journal.has_point);
 	journal_remove(&journal, &diags);
 	ck_assert(access(target, F_OK) != 0);
 	ck_assert(!unlink(path));
@@ -538,15 +533,14 @@ END_TEST
 START_TEST(what_cannot_be_flushed_is_told)
 {
 	struct journal journal;
-	struct spill_piece pieces[2];
 	ck_assert(!open_mine(&journal));
-	pieces_of(states[0], pieces);
+	const struct spill_pieces *pieces = pieces_of(states[0]);
 	sync_errno = ENOSPC;
 	sync_turn = _i % 2;
-	enum status status = _i < 2 ? spill_write_at_once(&spill, JOURNAL_STATES, pieces, 2, &diags)
-	                            : spill_write(&spill, JOURNAL_STATES, pieces, 2, &diags);
+	enum status status = _i < 2 ? spill_write_at_once(&spill, JOURNAL_STATES, pieces, &diags)
+	                            : spill_write(&spill, JOURNAL_STATES, pieces, &diags);
 	if (_i >= 2 && !status)
-		status = spill_write(&spill, JOURNAL_STATES, pieces, 2, &diags);
+		status = spill_write(&spill, JOURNAL_STATES, pieces, &diags);
 	sync_errno = 0;
 	ck_assert_int_eq(status, STATUS_IO);
 	ck_assert_str_eq(diags.first->file, _i % 2 ? path : journal.spill_path);
@@ -571,7 +565,7 @@ START_TEST(a_kill_while_the_journal_begins)
 	ck_assert_int_eq(exit_status == 0,
 	                 _i < JOURNAL_PARTS + 2); /* a journal begins with its name, the parts and `spill` */
 	ck_assert(!open_mine(&journal));
-	ck_assert(!journal.goes_on);
+	ck_assert(!journal.has_point);
 	journal_remove(&journal, &diags);
 }
 END_TEST
