@@ -288,7 +288,8 @@ static bool begin_bodies(struct lineariser *l)
 	body->values = arena_array(lists, body->value_capacity, sizeof *body->values);
 	body->instrs = arena_array(lists, body->instr_capacity, sizeof *body->instrs);
 	body_init(back, lists);
-	back->blocks = l->step->body->blocks;
+	back->blocks = from->blocks;
+	back->cut = from->cut;
 	back->levels = from->levels;
 	back->value_capacity = body->value_capacity;
 	back->values = arena_array(lists, back->value_capacity, sizeof *back->values);

@@ -47,10 +47,7 @@ static inline int64_t row_elements(const struct shape *shape)
 static inline struct type type_with_rows(const struct evaluator *ev, const struct launch *launch, int which,
                                          const struct type *type)
 {
-	struct type with = *type;
-	if (ev->e->rows && launch->streamed & which)
-		with.shape.dim[0] = ev->e->rows;
-	return with;
+	return type_of_rows(type, launch->streamed & which, ev->e->rows);
 }
 /* Returns the rows that the tile owns of a streamed value of TYPE: all if it has no window. */
 static inline struct owned_rows owned_of(const struct evaluator *ev, const struct type *type)

@@ -39,7 +39,7 @@ static enum status report_live(struct worker *worker, enum event_kind kind, int6
 static enum status traced_call(void *context, const struct machine_call *call)
 {
 	struct worker *worker = context;
-	struct event event = event_of_call(&worker->walk.plan->compiled, call);
+	struct event event = event_of_call(&worker->run->gradient->job->tile.compiled, call);
 	TRY(report_live(worker, EVENT_LIVE, call->live));
 	event.from = microseconds(worker->run);
 	TRY(worker->walk.untraced.call(context, call));

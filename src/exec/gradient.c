@@ -15,6 +15,7 @@ static enum status on_call(void *context, const struct machine_call *call)
 	struct worker *worker = context;
 	const struct body *body = call->program->body;
 	const bool swept = call->kind != CALL_BACKWARD && !call->recomputed;
+	const int64_t rows = worker_fewer_rows(worker);
 	TRY(watched_reach(worker, call->live));
 	for (size_t i = 0; i < body->in_count; i++)
 		worker->ins[i] = call->ins[i] < 0 ? NULL : worker->slab.base + call->ins[i];
@@ -30,6 +31,7 @@ static enum status on_call(void *context, const struct machine_call *call)
 		neighbours_written(worker->neighbours, worker->outs[i], true);
 	}
 	TRY(worker_evaluate(worker, &(struct evaluation){.program = call->program,
+	                                                 .rows = rows,
 	                                                 .own = call->own,
 	                                                 .counters = call->counters,
 	                                                 .workspace = worker->slab.base + call->workspace,
@@ -39,7 +41,7 @@ static enum status on_call(void *context, const struct machine_call *call)
 		return gradient_events_step(worker->run, call->step, worker->diags);
 	if (worker->walk.recompute.hashes) {
 		wave_run(worker->wave);
-		state_hashes_see(&worker->walk.recompute, call, worker->outs);
+		state_hashes_see(&worker->walk.recompute, call, worker->outs, rows);
 	}
 	return STATUS_OK;
 }
@@ -159,9 +161,8 @@ static enum status gradient_open_worker(struct worker *worker, int64_t *slab, si
 	const struct job *job = run->gradient->job;
 	const struct gradient_options *options = run->gradient->options;
 	struct walk *walk = &worker->walk;
-	*ports =
-		job->passes ? job->passes->programs.ports : (size_t)greater(job->tile.compiled.ports, job->rest.compiled.ports);
-	*slab = greater(job->tile.slab, job->rest.slab);
+	*ports = job->passes ? job->passes->programs.ports : (size_t)job->tile.compiled.ports;
+	*slab = greater(job->tile.slab, job->tile.rest_slab);
 	walk->kept.spill = (struct spill){.fd = -1, .allocator = run->context.allocator};
 	walk->hooks = (struct machine_hooks){
 		.context = worker, .call = on_call, .input_output = exchange_array, .progress = on_progress};
@@ -197,10 +198,11 @@ static enum status gradient_run_tile(struct worker *worker)
 {
 	const struct run *run = worker->run;
 	struct walk *walk = &worker->walk;
-	const struct machine_options machine = {
-		.want_value = run->options->value != NULL, .store = run->options->job.store, .hooks = &walk->hooks};
+	const struct machine_options machine = {.want_value = run->options->value != NULL,
+	                                        .store = run->options->job.store,
+	                                        .rows = worker_fewer_rows(worker),
+	                                        .hooks = &walk->hooks};
 	struct counters counters = {0};
-	walk->plan = worker->rows < run->tiles->window ? &run->gradient->job->rest : &run->gradient->job->tile;
 	walk->kept.fetches = 0;
 	totals_aim(worker);
 	stored_operands_aim(worker);

@@ -94,9 +94,8 @@ static enum status find_in(struct worker *worker, const struct joint *joint, uin
 		return STATUS_OK;
 	char *const seed = worker->slab.base + run->passes.programs->workspace;
 	*in = seed;
-	struct type type = *joint->body->values[value].type;
-	if (joint->body->values[value].streamed && worker_fewer_rows(worker))
-		type.shape.dim[0] = worker->rows;
+	const struct value *v = &joint->body->values[value];
+	const struct type type = type_of_rows(v->type, v->streamed, worker_fewer_rows(worker));
 	return exchange_read_cotangent(worker, seed, &type);
 }
 

@@ -81,7 +81,7 @@ enum status replay_run(struct worker *worker, const struct machine_options *opti
 	struct replay_log *replay = &worker->walk.replay;
 	struct machine_options recording = *options;
 	struct machine_hooks hooks = *options->hooks;
-	const bool full = worker->walk.plan == &worker->run->gradient->job->tile;
+	const bool full = !options->rows;
 	if (full && replay->state == REPLAY_COMPLETE) {
 		*counters = replay->counters;
 		for (size_t i = 0; i < replay->count; i++) {
@@ -98,8 +98,8 @@ enum status replay_run(struct worker *worker, const struct machine_options *opti
 		recording.hooks = &hooks;
 	}
 	const struct context context = {.allocator = worker->run->context.allocator, .diags = worker->diags};
-	enum status status =
-		machine_run(&context, &worker->walk.plan->compiled, worker->walk.schedule, &recording, counters);
+	const struct compiled_chain *compiled = &worker->run->gradient->job->tile.compiled;
+	enum status status = machine_run(&context, compiled, worker->walk.schedule, &recording, counters);
 	if (replay->state == REPLAY_RECORDING) {
 		replay->state = status ? REPLAY_OFF : REPLAY_COMPLETE;
 		replay->counters = *counters;

@@ -162,7 +162,6 @@ struct replay_log {
 
 /* How a worker of a gradient run walks the schedule. */
 struct walk {
-	const struct tile_plan *plan; /* of the current tile */
 	struct machine_hooks hooks;
 	struct machine_hooks untraced; /* the hooks that a trace's hooks call */
 	struct schedule *schedule;     /* each worker reads its own */
@@ -406,8 +405,11 @@ enum status trace_tile(struct worker *worker, bool ends);
 
 /* Clears the hashes for the next tile. The counts stay. */
 void state_hashes_begin(struct state_hashes *recompute);
-/* Records or compares the hash of OUTS, the outputs by port of the forward or recording CALL. */
-void state_hashes_see(struct state_hashes *recompute, const struct machine_call *call, void *const *outs);
+/*
+ * Records or compares the hash of OUTS, the outputs by port of the forward or recording CALL, which ran on ROWS rows; 0:
+ * on all.
+ */
+void state_hashes_see(struct state_hashes *recompute, const struct machine_call *call, void *const *outs, int64_t rows);
 void state_hashes_add(struct state_hashes *to, const struct state_hashes *from);
 
 /* replay.c */

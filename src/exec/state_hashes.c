@@ -13,7 +13,7 @@ void state_hashes_begin(struct state_hashes *recompute)
 	memset(recompute->hashes, 0, (size_t)recompute->steps * sizeof *recompute->hashes);
 }
 
-static struct recompute_hash hash_of(const struct machine_call *call, void *const *outs)
+static struct recompute_hash hash_of(const struct machine_call *call, void *const *outs, int64_t rows)
 {
 	const struct body *body = call->program->body;
 	const struct step *step = call->compiled->linear.step;
@@ -22,16 +22,17 @@ static struct recompute_hash hash_of(const struct machine_call *call, void *cons
 		const struct port *port = &body->outs[i];
 		if (port->kind != PORT_SLOT || !has_slot(step->live_out, step_slot(step, port)) || !outs[i])
 			continue;
-		size_t size = (size_t)type_bytes(body->values[port->value].type);
-		hash.hash += hash_bytes(port->index + 1, outs[i], size);
+		const struct value *value = &body->values[port->value];
+		const struct type type = type_of_rows(value->type, value->streamed, rows);
+		hash.hash += hash_bytes(port->index + 1, outs[i], (size_t)type_bytes(&type));
 		hash.arrays++;
 	}
 	return hash;
 }
 
-void state_hashes_see(struct state_hashes *recompute, const struct machine_call *call, void *const *outs)
+void state_hashes_see(struct state_hashes *recompute, const struct machine_call *call, void *const *outs, int64_t rows)
 {
-	struct recompute_hash *first = &recompute->hashes[call->step], hash = hash_of(call, outs);
+	struct recompute_hash *first = &recompute->hashes[call->step], hash = hash_of(call, outs, rows);
 	if (first->arrays == 0) {
 		*first = hash;
 		return;

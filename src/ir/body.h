@@ -56,6 +56,15 @@ struct value {
 	const struct naming *names;
 };
 
+/* Returns *TYPE, of an array that may be STREAMED: then it has ROWS rows, unless these are 0. */
+static inline struct type type_of_rows(const struct type *type, bool streamed, int64_t rows)
+{
+	struct type with = *type;
+	if (streamed && rows)
+		with.shape.dim[0] = rows;
+	return with;
+}
+
 enum instr_kind {
 	INSTR_OP,         /* out = op(v, a or scalar); also makes each out_keep that is set. NORM: see body_folds */
 	INSTR_VJP_V,      /* out = the cotangent of v, shaped as the result; element-wise operations */

@@ -79,7 +79,8 @@ static void set_live(struct lowering *l, struct live_set *live, uint32_t slot, c
 static struct slot_map entry_of_slot(const struct lowering *l, uint32_t slot)
 {
 	const struct slot *now = &l->state.slots[slot];
-	return (struct slot_map){.slot = slot, .count = 1, .type = now->type, .class = now->class};
+	return (struct slot_map){
+		.slot = slot, .count = 1, .type = now->type, .class = now->class, .streamed = now->streamed};
 }
 
 /* A list of items in reverse order: the last comes first, until finish_items reverses the list. */

@@ -234,6 +234,12 @@ enum status lower_tile(const struct context *context, struct lowered *lowered, c
 	return lower_typed(&l, &whole->portion, input);
 }
 
+void lowered_cut_rows(struct lowered *lowered)
+{
+	for (size_t i = 0; i < lowered->distinct_count; i++)
+		((struct body *)(uintptr_t)lowered->distinct[i]->body)->cut = true;
+}
+
 /* Steps of a lowered chain. Loops are walked down, never unrolled. */
 
 /* Returns the step or loop that holds step INDEX of ITEMS. In a loop, INDEX is that in one iteration. NULL: beyond. */

@@ -43,8 +43,8 @@ static const struct value *source_param(const struct body *body, const struct va
 }
 
 /*
- * Records how INSTR on V reads its operand A. True if V is streamed and A has a row for each of its rows. Sets
- * A->streamed if it is a param's rows, converted.
+ * Records how INSTR on V reads its operand A. True if V is streamed and A has a row for each of its rows. Then A, if it
+ * is a param's rows, is marked as streamed: in a tile the param itself too, in the whole only what it is converted to.
  */
 static bool note_operand(struct lowering *l, const struct instr *instr, const struct value *v, struct value *a)
 {
@@ -71,7 +71,9 @@ static bool note_operand(struct lowering *l, const struct instr *instr, const st
 		(along ? streaming->along : streaming->whole)[param->param.param] = true;
 	if (along && param->param.count)
 		lowering_need_whole(l, instr->span, "its operand is a part of an array");
-	a->streamed = along && a != param;
+	a->streamed = along && (l->rows || a != param);
+	if (l->rows)
+		((struct value *)(uintptr_t)param)->streamed = along;
 	return along;
 }
 

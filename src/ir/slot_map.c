@@ -36,6 +36,7 @@ static const struct slot_map *new_entry(struct arena *arena, const struct slot_m
 	made->count = 1;
 	made->type = entry->type;
 	made->class = entry->class;
+	made->streamed = entry->streamed;
 	return made;
 }
 

@@ -300,5 +300,5 @@ enum status machine_end_first_sweep(struct machine *m)
 	if (!m->options->want_value || !m->state.exists)
 		return STATUS_OK;
 	const struct buffer *out = &m->buffers.items[machine_buffer(m, 0)];
-	return machine_exchange(m, MACHINE_OUTPUT, out->offset, out->type);
+	return machine_exchange(m, MACHINE_OUTPUT, out->offset, out->type, out->streamed);
 }

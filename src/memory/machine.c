@@ -50,14 +50,14 @@ static enum status begin_machine(struct machine *m)
 	TRY_ALLOC(list_steps(m) && make_tables(m), m->context->diags);
 	m->alone = !m->hooks && !m->options->held && !m->compiled->by_value;
 	const struct type *type = first_input_type(m, &first);
-	const int32_t id = buffers_make(&m->buffers, type, type_bytes(type));
+	const int32_t id = machine_make_buffer(m, type, true);
 	TRY_ALLOC(id != NO_BUFFER, m->context->diags);
 	m->state.exists = true;
 	bool ok = machine_set_state(m, 0, id);
 	struct slot_walk walk = slot_walk_begin(first ? first->live_in : NULL);
 	for (const struct slot_map *entry; (entry = slot_walk_next(&walk));)
 		ok &= machine_set_state(m, entry->slot, id);
-	return ok ? machine_exchange(m, MACHINE_INPUT, m->buffers.items[id].offset, type) : machine_memory(m);
+	return ok ? machine_exchange(m, MACHINE_INPUT, m->buffers.items[id].offset, type, true) : machine_memory(m);
 }
 
 /* Records the steps of ACTION. The state after them is made if NEXT, which may be NULL, or the output needs it. */
@@ -113,7 +113,7 @@ static enum status finish_machine(struct machine *m)
 		TRY_ALLOC(machine_drop_state(m), m->context->diags);
 		TRY(machine_seed(m));
 	}
-	TRY(machine_exchange(m, MACHINE_GRADIENT, buffers_offset(&m->buffers, m->cotangent[0]), type));
+	TRY(machine_exchange(m, MACHINE_GRADIENT, buffers_offset(&m->buffers, m->cotangent[0]), type, true));
 	TRY_ALLOC(buffers_move(&m->buffers, &m->cotangent[0], NO_BUFFER), m->context->diags);
 	assert(!buffers_any_held(&m->buffers));
 	return STATUS_OK;

@@ -42,6 +42,7 @@ struct machine_options {
 	bool want_value;                   /* the output is wanted at the end of the first sweep */
 	enum dtype store;                  /* of states in memory slots: F16 or BF16; DTYPE_COUNT: as they are */
 	const struct machine_hooks *hooks; /* NULL: plan only */
+	int64_t rows;                      /* of streamed arrays, if they have fewer than compiled for; else 0 */
 	struct held_list *held;            /* empty: gets the residual report, in the context's arena; NULL: no report */
 };
 

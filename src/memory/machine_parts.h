@@ -173,11 +173,30 @@ static inline bool machine_grow(struct machine *m, void **array, size_t *capacit
 	return wanted <= *capacity || allocator_grow(m->context->allocator, array, capacity, wanted, size);
 }
 
+/* Returns TYPE, of an array that may be STREAMED, with the rows of this walk. */
+static inline struct type machine_type(const struct machine *m, const struct type *type, bool streamed)
+{
+	return type_of_rows(type, streamed, m->options->rows);
+}
+
+/* Returns a new buffer for an array of TYPE with the rows of this walk: see buffers_make. */
+static inline int32_t machine_make_buffer(struct machine *m, const struct type *type, bool streamed)
+{
+	const struct type with = machine_type(m, type, streamed);
+	const int32_t id = buffers_make(&m->buffers, type, type_bytes(&with));
+	if (id != NO_BUFFER)
+		m->buffers.items[id].streamed = streamed;
+	return id;
+}
+
 static inline enum status machine_exchange(struct machine *m, enum machine_input_output which, int64_t offset,
-                                           const struct type *type)
+                                           const struct type *type, bool streamed)
 {
 	const struct machine_hooks *hooks = m->hooks;
-	return hooks && hooks->input_output ? hooks->input_output(hooks->context, which, offset, type) : STATUS_OK;
+	const struct type with = machine_type(m, type, streamed);
+	if (!hooks || !hooks->input_output)
+		return STATUS_OK;
+	return hooks->input_output(hooks->context, which, offset, m->options->rows ? &with : type);
 }
 
 /* steps.c */

@@ -35,19 +35,20 @@ struct type machine_narrow_type(const struct machine *m, const struct type *type
 static enum status convert_buffer(struct machine *m, int32_t from, int32_t *copy)
 {
 	const struct buffer of = m->buffers.items[from];
-	const struct type narrow = machine_narrow_type(m, of.type);
+	const struct type full = machine_type(m, of.type, of.streamed), narrow = machine_narrow_type(m, &full);
 	const int64_t narrow_bytes = shape_count(&narrow.shape) * (int64_t)dtype_size(narrow.dtype);
-	*copy = buffers_make(&m->buffers, of.type, of.narrow ? type_bytes(of.type) : narrow_bytes);
+	*copy = buffers_make(&m->buffers, of.type, of.narrow ? type_bytes(&full) : narrow_bytes);
 	TRY_ALLOC(*copy != NO_BUFFER, m->context->diags);
 	struct buffer *to = &m->buffers.items[*copy];
 	to->narrow = !of.narrow;
+	to->streamed = of.streamed;
 	to->body = of.body;
 	to->value = of.value;
 	to->names = of.names;
 	to->step = of.step;
 	if (!m->hooks || !m->hooks->convert)
 		return STATUS_OK;
-	return m->hooks->convert(m->hooks->context, to->offset, of.offset, of.type, to->narrow);
+	return m->hooks->convert(m->hooks->context, to->offset, of.offset, &full, to->narrow);
 }
 
 /* Sets *COPY to convert_buffer's of FROM. If an earlier slot of the state holds FROM, that is the same buffer. */
@@ -195,7 +196,7 @@ static enum status make_fetched(struct machine *m, const struct slot_map *entry,
 {
 	int32_t *id = &m->ports.by_slot[entry->class];
 	if (*id == NO_BUFFER) {
-		*id = buffers_make(&m->buffers, entry->type, type_bytes(entry->type));
+		*id = machine_make_buffer(m, entry->type, entry->streamed);
 		TRY_ALLOC(*id != NO_BUFFER && add_array(m, count, *id), m->context->diags);
 		m->buffers.items[*id].step = m->state.position - 1;
 	}

@@ -99,7 +99,7 @@ static bool place_outs(struct machine *m, const struct step *step, const struct 
 		if (buffer == NO_BUFFER)
 			buffer = reusable_in(m, body, id);
 		if (buffer == NO_BUFFER) {
-			buffer = buffers_make(&m->buffers, value->type, type_bytes(value->type));
+			buffer = machine_make_buffer(m, value->type, value->streamed);
 			if (buffer == NO_BUFFER)
 				return false;
 			struct buffer *made = &m->buffers.items[buffer];
@@ -241,12 +241,14 @@ enum status machine_seed(struct machine *m)
 	m->seeded = true;
 	if (last && !last->cot_out)
 		return STATUS_OK;
-	const struct type *type = last ? slot_map_find(last->live_out, 0)->type : &m->lowered->begins;
-	const int32_t id = buffers_make(&m->buffers, type, type_bytes(type));
+	const struct slot_map *out = last ? slot_map_find(last->live_out, 0) : NULL;
+	const struct type *type = out ? out->type : &m->lowered->begins;
+	const int32_t id = machine_make_buffer(m, type, !out || out->streamed);
 	TRY_ALLOC(id != NO_BUFFER, m->context->diags);
 	buffers_hold(&m->buffers, id);
 	m->cotangent[0] = id;
-	return machine_exchange(m, MACHINE_SEED, m->buffers.items[id].offset, type);
+	const struct buffer *seed = &m->buffers.items[id];
+	return machine_exchange(m, MACHINE_SEED, seed->offset, type, seed->streamed);
 }
 
 /* Sets the ins of STEP's backward BODY: residuals from FIRST on, and cotangents. True if one of those is shared. */

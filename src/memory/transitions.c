@@ -202,9 +202,9 @@ static int64_t follow_transitions(struct machine *m, uint32_t id, int64_t count)
 	return done;
 }
 
-/* Returns a buffer of TYPE for slot K of MARK, where BEFORE has those of the earlier slots; NO_BUFFER if out of memory. */
+/* Returns a buffer for ENTRY, which is slot K of MARK, where BEFORE has those of the earlier slots; NO_BUFFER if out of memory. */
 static int32_t make_marked(struct machine *m, const int64_t *mark, uint32_t k, const int32_t *before,
-                           const struct type *type)
+                           const struct slot_map *entry)
 {
 	const struct state_tree state = m->state.tree;
 	const int64_t *words = slot_words(mark, k);
@@ -217,7 +217,10 @@ static int32_t make_marked(struct machine *m, const int64_t *mark, uint32_t k, c
 		if (buffers_offset(&m->buffers, machine_buffer(m, slot)) == offset)
 			return machine_buffer(m, slot);
 	assert(!held_apart(words));
-	return buffers_make_at(&m->buffers, type, words[1], offset);
+	const int32_t made = buffers_make_at(&m->buffers, entry->type, words[1], offset);
+	if (made != NO_BUFFER)
+		m->buffers.items[made].streamed = entry->streamed;
+	return made;
 }
 
 bool transitions_settle(struct machine *m)
@@ -231,7 +234,7 @@ bool transitions_settle(struct machine *m)
 	uint32_t k = 0;
 	struct slot_walk walk = slot_walk_begin(t->after->live_out);
 	for (const struct slot_map *entry; (entry = slot_walk_next(&walk)); k++) {
-		ids[k] = make_marked(m, mark, k, ids, entry->type);
+		ids[k] = make_marked(m, mark, k, ids, entry);
 		if (ids[k] == NO_BUFFER || !tree_set(&m->trees, &made, entry->slot, ids[k]))
 			return false;
 	}

@@ -71,7 +71,7 @@ int64_t job_wave_bytes(const struct job *job)
 {
 	if (!tiles_wave(&job->tiles))
 		return 0;
-	return job->passes ? job->passes->programs.wave : greater(job->tile.compiled.wave, job->rest.compiled.wave);
+	return job->passes ? job->passes->programs.wave : job->tile.compiled.wave;
 }
 
 /* Too large sums are saturated. job_set_costs and job_finish report them. */
@@ -130,10 +130,10 @@ enum status job_finish(struct job *job)
 	int64_t worker, all, last_slab = job->tile.slab, last_stored = c->stored_bytes;
 	job_fixed_bytes(job, &worker, &all);
 	job_count_rows(job, c);
-	if (job->rest.rows) {
-		TRY(job_predict_tile(job, &job->rest, 0, &rest));
+	if (job->tiles.rest) {
+		TRY(job_predict_tile(job, job->tiles.rest, 0, &rest));
 		const bool alone = job_rest_alone(job);
-		last_slab = alone ? job->rest.slab : greater(job->rest.slab, last_slab);
+		last_slab = alone ? rest.peak_bytes : greater(rest.peak_bytes, last_slab);
 		last_stored = alone ? rest.stored_bytes : greater(rest.stored_bytes, last_stored);
 	}
 	TRY(job_check_bytes(job, (double)all + (double)workers * ((double)worker + (double)last_slab)));
@@ -295,7 +295,9 @@ static enum status lower_tiles(struct job *job)
 {
 	const struct tiles *tiles = &job->tiles;
 	TRY(lower_rows(job, &job->tile, tiles->tiled ? tiles->window : 0));
-	return tiles->rest ? lower_rows(job, &job->rest, tiles->rest) : STATUS_OK;
+	if (tiles->rest)
+		lowered_cut_rows(&job->tile.lowered);
+	return STATUS_OK;
 }
 
 /* Compiles the tiles, which are lowered. */
@@ -303,9 +305,8 @@ static enum status compile_tiles(struct job *job)
 {
 	const struct tiles *tiles = &job->tiles;
 	TRY(compile_rows(job, &job->tile));
-	TRY(tiles->rest ? compile_rows(job, &job->rest) : STATUS_OK);
 	const struct compiled_chain *compiled = &job->tile.compiled;
-	const int64_t member = job->passes ? 0 : greater(compiled->member, job->rest.compiled.member);
+	const int64_t member = job->passes ? 0 : compiled->member;
 	job->member_bytes = tiles->workers > 1 ? 0 : member;
 	job->team = job->passes ? 1 : team_members(tiles_members(tiles, job->options.threads), compiled->widest, member);
 	return STATUS_OK;
@@ -347,7 +348,7 @@ static enum status plan(struct job *job)
 		return job_plan_passes(job);
 	if (job->options.unpredicted)
 		return STATUS_OK;
-	TRY(job_predict_tile(job, &job->tile, 0, &job->predicted));
+	TRY(job_predict_tile(job, 0, 0, &job->predicted));
 	return job_finish(job);
 }
 
@@ -376,7 +377,6 @@ static enum status begin_from(const struct context *context, struct job *job, co
 	                    .team = base->team,
 	                    .member_bytes = base->member_bytes,
 	                    .tile = base->tile,
-	                    .rest = base->rest,
 	                    .sums = base->sums,
 	                    .passes = base->passes};
 	return resolve_auto(job);

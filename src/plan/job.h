@@ -41,13 +41,14 @@ struct job_options {
 	const struct spill_costs *spill; /* NULL: unknown */
 };
 
-/* The lowered and compiled steps for one size of tile. */
+/* The lowered and compiled steps of a tile. The last tile runs them on its own number of rows. */
 struct tile_plan {
 	int64_t rows; /* 0: the whole array, which is not cut */
 	struct lowered lowered;
 	struct compiled_chain compiled;
-	int64_t slab;     /* peak bytes of the schedule on the memory machine */
-	double additions; /* cost of a forward and backward pass by the op table; set for budgets, and if unexecuted */
+	int64_t slab;      /* peak bytes of the schedule on the memory machine */
+	int64_t rest_slab; /* the same for the last tile if it has fewer rows; else 0 */
+	double additions;  /* cost of a forward and backward pass by the op table; set for budgets, and if unexecuted */
 };
 
 /* How the gradient of a param is summed over the reads, tiles and arrays (job_sums.c). */
@@ -73,9 +74,9 @@ struct job {
 	struct lowered whole;        /* steps with whole types, for reports */
 	struct lowered forward;      /* the forward pass of the whole array, if its value is folded from tiles of steps */
 	struct tiles tiles;
-	int team;                    /* threads that share each step if there is one worker; else 1 */
-	int64_t member_bytes;        /* workspace of each thread of the team beyond the first */
-	struct tile_plan tile, rest; /* rest.rows 0: all tiles have equally many rows */
+	int team;             /* threads that share each step if there is one worker; else 1 */
+	int64_t member_bytes; /* workspace of each thread of the team beyond the first */
+	struct tile_plan tile;
 	struct schedule *schedule;
 	struct policy scheduled; /* what is carried out: the policy, or the search's choice for a budget */
 	struct step_costs costs; /* of a tile's steps; for a policy by value one step without costs */

@@ -36,10 +36,10 @@ static enum status judge_schedule(void *context, const struct policy *family, st
 		slab += slab / (workers - 1) + 1;
 	job->schedule = schedule;
 	job->scheduled = *family;
-	enum status status = job_predict_tile(job, &job->tile, greater(slab, 1), whole);
+	enum status status = job_predict_tile(job, 0, greater(slab, 1), whole);
 	/* The rest may need more than a full tile: its arrays may leave larger holes. */
-	if (!status && job->rest.rows && (alone || whole->peak_bytes <= slab))
-		status = job_predict_tile(job, &job->rest, 0, &rest);
+	if (!status && job->tiles.rest && (alone || whole->peak_bytes <= slab))
+		status = job_predict_tile(job, job->tiles.rest, 0, &rest);
 	job->schedule = NULL;
 	const int64_t last = alone ? rest.peak_bytes : greater(rest.peak_bytes, whole->peak_bytes);
 	const int64_t slabs = (workers - 1) * whole->peak_bytes + last;
@@ -93,7 +93,7 @@ static struct budget_judge make_judge(struct job *job, const struct step_costs *
 			share = (double)(all - passing) / (double)all;
 	}
 	if (job_rest_alone(job))
-		share *= 1 - (1 - (double)job->rest.rows / (double)job->tile.rows) / job->tiles.workers;
+		share *= 1 - (1 - (double)job->tiles.rest / (double)job->tile.rows) / job->tiles.workers;
 	if (store != DTYPE_COUNT)
 		share *= (double)dtype_size(store) / (double)dtype_size(dtype_compute(job->input.dtype));
 	judge.share = share * unshared;

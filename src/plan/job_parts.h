@@ -32,10 +32,10 @@ bool job_rest_alone(const struct job *job);
 /* Extends peak_bytes and stored_bytes of job->predicted from one tile to the job. The caller has set job->schedule. */
 enum status job_finish(struct job *job);
 /*
- * Predicts the counters of job->schedule, which job->scheduled made, on TILE, and sets the tile's slab. May stop once
- * the slab exceeds MOST bytes (0: no bound); then only peak_bytes, which exceeds MOST, has a meaning.
+ * Predicts the counters of job->schedule, which job->scheduled made, on a tile of ROWS rows (0: a full one), and sets
+ * the slab of such a tile. May stop once it exceeds MOST bytes (0: no bound); then only peak_bytes, which exceeds MOST, has a meaning.
  */
-enum status job_predict_tile(struct job *job, struct tile_plan *tile, int64_t most, struct counters *counters);
+enum status job_predict_tile(struct job *job, int64_t rows, int64_t most, struct counters *counters);
 /* Makes the schedule for the budget of job->policy, and finishes JOB. STATUS_LIMIT if infeasible. */
 enum status job_make_budget(struct job *job);
 /*

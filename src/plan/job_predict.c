@@ -7,18 +7,10 @@
 #include "plan/job_parts.h"
 #include "plan/short_chains.h"
 
-/* Runs SCHEDULE without data on COMPILED, the steps of a tile of JOB. May stop above MOST bytes; 0: no bound. */
-static enum status predict(const struct job *job, const struct compiled_chain *compiled, struct schedule *schedule,
-                           int64_t most, struct counters *counters)
+static enum status predict_short(const struct job *job, const struct machine_options *options,
+                                 const struct policy *policy, int64_t steps, struct counters *counters)
 {
-	const struct machine_options options = {
-		.most = most, .want_value = job->options.want_value, .store = job->options.store};
-	return machine_run(&job->context, compiled, schedule, &options, counters);
-}
-
-static enum status predict_short(const struct job *job, const struct tile_plan *tile, const struct policy *policy,
-                                 int64_t steps, struct counters *counters)
-{
+	const struct tile_plan *tile = &job->tile;
 	struct item item = tile->lowered.items[0];
 	struct lowered lowered = tile->lowered;
 	struct compiled_chain compiled = tile->compiled;
@@ -32,14 +24,15 @@ static enum status predict_short(const struct job *job, const struct tile_plan *
 	compiled.lowered = &lowered;
 	struct schedule *schedule = policy_schedule(policy, &costs, job->context.allocator);
 	TRY_ALLOC(schedule, job->context.diags);
-	enum status status = predict(job, &compiled, schedule, 0, counters);
+	enum status status = machine_run(&job->context, &compiled, schedule, options, counters);
 	schedule_free(schedule);
 	return status;
 }
 
-static enum status predict_long(const struct job *job, const struct tile_plan *tile, struct counters *counters,
+static enum status predict_long(const struct job *job, const struct machine_options *options, struct counters *counters,
                                 bool *known)
 {
+	const struct tile_plan *tile = &job->tile;
 	const struct lowered *lowered = &tile->lowered;
 	struct short_chains s;
 	struct counters c[SHORT_CHAINS];
@@ -51,7 +44,7 @@ static enum status predict_long(const struct job *job, const struct tile_plan *t
 	const bool once = policy_is(&job->scheduled, TRAIT_HEAD) && job->costs.head;
 	int64_t steps = lowered->steps, evaluations = once ? steps : policy_evaluations(&job->scheduled, steps);
 	for (int i = 0; i < SHORT_CHAINS; i++)
-		TRY(predict_short(job, tile, &s.policy, s.first + i * s.stride, &c[i]));
+		TRY(predict_short(job, options, &s.policy, s.first + i * s.stride, &c[i]));
 	int64_t peak[] = {c[0].peak_bytes, c[1].peak_bytes, c[2].peak_bytes};
 	int64_t stored[] = {c[0].stored_bytes, c[1].stored_bytes, c[2].stored_bytes};
 	int64_t held[] = {c[0].checkpoints, c[1].checkpoints, c[2].checkpoints};
@@ -76,11 +69,14 @@ static enum status predict_long(const struct job *job, const struct tile_plan *t
 	return STATUS_OK;
 }
 
-enum status job_predict_tile(struct job *job, struct tile_plan *tile, int64_t most, struct counters *counters)
+enum status job_predict_tile(struct job *job, int64_t rows, int64_t most, struct counters *counters)
 {
+	struct machine_options options = {.rows = rows, .want_value = job->options.want_value, .store = job->options.store};
 	bool known;
-	TRY(predict_long(job, tile, counters, &known));
-	const enum status status = known ? STATUS_OK : predict(job, &tile->compiled, job->schedule, most, counters);
-	tile->slab = counters->peak_bytes;
-	return status;
+	TRY(predict_long(job, &options, counters, &known));
+	options.most = most;
+	if (!known)
+		TRY(machine_run(&job->context, &job->tile.compiled, job->schedule, &options, counters));
+	*(rows ? &job->tile.rest_slab : &job->tile.slab) = counters->peak_bytes;
+	return STATUS_OK;
 }

@@ -29,21 +29,21 @@ START_TEST(the_same_and_one_bit)
 {
 	double a[] = {1, 2, 3}, b[] = {4, 5, 0.0};
 	void *outs[] = {a, b};
-	state_hashes_see(&recompute, &call, outs);
+	state_hashes_see(&recompute, &call, outs, 0);
 	ck_assert_int_eq(recompute.compared, 0);
-	state_hashes_see(&recompute, &call, outs);
+	state_hashes_see(&recompute, &call, outs, 0);
 	ck_assert_int_eq(recompute.compared, 1);
 	ck_assert_int_eq(recompute.differing, 0);
 	b[2] = -0.0;
-	state_hashes_see(&recompute, &call, outs);
+	state_hashes_see(&recompute, &call, outs, 0);
 	ck_assert_int_eq(recompute.compared, 2);
 	ck_assert_int_eq(recompute.differing, 1);
 	ck_assert_int_eq(recompute.first_step, 4);
 	/* Another tile is another first sweep. */
 	state_hashes_begin(&recompute);
-	state_hashes_see(&recompute, &call, outs);
+	state_hashes_see(&recompute, &call, outs, 0);
 	ck_assert_int_eq(recompute.compared, 2);
-	state_hashes_see(&recompute, &call, outs);
+	state_hashes_see(&recompute, &call, outs, 0);
 	ck_assert_int_eq(recompute.differing, 1);
 }
 END_TEST
@@ -52,18 +52,36 @@ START_TEST(orders_and_slots)
 {
 	double a[] = {1, 2, 3}, b[] = {4, 5, 6};
 	void *outs[] = {a, b}, *turned[] = {b, a}, *half[] = {a, NULL};
-	state_hashes_see(&recompute, &call, outs);
+	state_hashes_see(&recompute, &call, outs, 0);
 	body.outs = backward;
-	state_hashes_see(&recompute, &call, turned);
+	state_hashes_see(&recompute, &call, turned, 0);
 	ck_assert_int_eq(recompute.compared, 1);
 	ck_assert_int_eq(recompute.differing, 0);
 	/* Two slots that have changed places differ. */
-	state_hashes_see(&recompute, &call, outs);
+	state_hashes_see(&recompute, &call, outs, 0);
 	ck_assert_int_eq(recompute.differing, 1);
 	/* A body that writes less says nothing. */
 	body.outs = forward;
-	state_hashes_see(&recompute, &call, half);
+	state_hashes_see(&recompute, &call, half, 0);
 	ck_assert_int_eq(recompute.compared, 2);
+}
+END_TEST
+
+/* A tile may have fewer rows than its arrays have: what lies behind those is nothing. */
+START_TEST(rows_behind_a_tile)
+{
+	double a[] = {1, 2, 3}, b[] = {4, 5, 6};
+	void *outs[] = {a, b};
+	values[0].streamed = true;
+	state_hashes_see(&recompute, &call, outs, 2);
+	a[2] = 9;
+	state_hashes_see(&recompute, &call, outs, 2);
+	ck_assert_int_eq(recompute.compared, 1);
+	ck_assert_int_eq(recompute.differing, 0);
+	b[2] = 9; /* it has no rows */
+	state_hashes_see(&recompute, &call, outs, 2);
+	ck_assert_int_eq(recompute.differing, 1);
+	values[0].streamed = false;
 }
 END_TEST
 
@@ -86,6 +104,7 @@ int main(void)
 	tcase_add_checked_fixture(tcase, begin, scratch_teardown);
 	tcase_add_test(tcase, the_same_and_one_bit);
 	tcase_add_test(tcase, orders_and_slots);
+	tcase_add_test(tcase, rows_behind_a_tile);
 	tcase_add_test(tcase, counts_of_workers);
 	return suite_run(suite);
 }
