@@ -126,6 +126,8 @@ uint32_t compiler_entry(struct compiler *c, uint32_t value);
 /* Appends a launch of KIND without entries. */
 struct launch *compiler_launch(struct compiler *c, enum launch_kind kind);
 bool compile_launches(struct compiler *c);
+/* True if LAUNCH, which has rows, may wait in a wave. */
+bool launch_may_wait(const struct launch *launch);
 
 /* Reserves memory for the draft of the largest group of the body. */
 bool draft_reserve(struct compiler *c);

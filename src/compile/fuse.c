@@ -586,9 +586,10 @@ bool compile_group(struct compiler *c, size_t first, size_t end)
 	launch->kernel_op_count = d->kernel_op_count;
 	d->kernel_op_count = names;
 	choose_block(launch, period, shape);
-	const int64_t registers = launch->register_bytes * launch->registers;
-	c->register_bytes = greater(c->register_bytes, registers);
-	if (launch_may_wait(launch))
-		c->out->wave = greater(c->out->wave, WAVE_LISTS + registers);
+	launch->memory = launch->register_bytes * launch->registers;
+	launch->waits = launch_may_wait(launch);
+	c->register_bytes = greater(c->register_bytes, launch->memory);
+	if (launch->waits)
+		c->out->wave = greater(c->out->wave, WAVE_LISTS + launch->memory);
 	return true;
 }

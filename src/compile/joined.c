@@ -187,8 +187,13 @@ bool join_launches(struct compiler *c)
 		struct launch *first = &c->launches[r.first];
 		first->joined = (uint8_t)(r.count - 1);
 		first->mask = NO_VALUE;
-		for (size_t i = 0; i < r.count; i++)
+		bool waits = true;
+		for (size_t i = 0; i < r.count; i++) {
 			keep_others(&r, first + i);
+			waits &= first[i].waits;
+		}
+		for (size_t i = 0; i < r.count; i++)
+			first[i].waits = waits;
 		if (is_stack(first))
 			find_mask(&r);
 	}

@@ -138,12 +138,19 @@ struct launch {
 	bool whole;       /* PRODUCT_VJP: the derivative that goes to SUM is made at once, not in pieces */
 	bool folds;       /* a call: body_folds(); SUM_TO: it sums over rows */
 	uint8_t joined;   /* how many launches after it run with it, block of lines by block of lines (joined.c) */
+	bool waits;       /* it may wait in a wave (evaluate/wave.h): its arrays are large, and MEMORY is small */
+	/*
+	 * The next three are of launches that run on rows (evaluate/rows.h): groups, and calls in which a row of each result
+	 * follows from the same row of each array.
+	 */
+	int64_t rows;   /* the extent of the leading axis; 1 if 0-d; 0: the launch runs on whole arrays alone */
+	int64_t count;  /* elements in all: of a call, those of V */
+	int64_t memory; /* bytes of block registers, or of scratch */
 	union {
 		struct { /* GROUP */
 			struct kernel_op *kernel_ops;
 			size_t kernel_op_count;
-			int64_t count, block;   /* elements in all, and in one block */
-			int64_t rows;           /* the extent of the leading axis; 1 if 0-d */
+			int64_t block;          /* elements of a block */
 			int64_t register_bytes; /* of one register */
 			uint32_t registers;
 		};
@@ -178,9 +185,7 @@ static inline bool launch_is_call(const struct launch *launch)
 {
 	return launch->kind >= LAUNCH_OPERATION && launch->kind <= LAUNCH_PROGRAM;
 }
-/* True if LAUNCH, a group, may wait in a wave (evaluate/wave.h): its arrays are large, and its registers fit. */
-bool launch_may_wait(const struct launch *launch);
-/* The bytes of a wave beside its block registers, those of the largest group that waits in it. */
+/* The bytes of a wave beside its memory, as much as the launch needs that needs most of those that wait in it. */
 enum { WAVE_LISTS = 80 << 10 };
 
 /* The frame. It is laid out by the compiler, and lies at the begin of the workspace. */

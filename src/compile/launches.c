@@ -128,6 +128,24 @@ static enum launch_kind kind_of_launch(const struct body *body, const struct ins
 	return instr->k != NO_VALUE && op_normalizes(instr->op) ? LAUNCH_NORMALIZATION : LAUNCH_OPERATION;
 }
 
+/*
+ * Gives LAUNCH, a call that needs SCRATCH bytes, rows if it can run on any of them with as much. Products have none: each
+ * range of rows would pack the right factor again.
+ */
+static void find_rows(struct launch *launch, int64_t scratch)
+{
+	const struct instr *instr = launch->instr;
+	const struct type *v = instr->of.v, *a = instr->of.a, *y = instr->of.y;
+	if ((launch->kind != LAUNCH_OPERATION && launch->kind != LAUNCH_VJP) || v->shape.ndim == 0 || y->shape.ndim == 0 ||
+	    v->shape.dim[0] != y->shape.dim[0] || op_scope(instr->op, instr->attrs, v, a, true) > SCOPE_ROW ||
+	    (instr->a != NO_VALUE && (!a || !op_runs_along(instr->op, v, a))))
+		return;
+	launch->rows = v->shape.dim[0];
+	launch->count = shape_count(&v->shape);
+	launch->memory = scratch;
+	launch->waits = launch_may_wait(launch);
+}
+
 static void compile_call(struct compiler *c, const struct instr *instr)
 {
 	const bool back = instr->kind == INSTR_VJP;
@@ -169,6 +187,8 @@ static void compile_call(struct compiler *c, const struct instr *instr)
 				                        fold_scratch(instr_fold(instr), instr->of.v, instr->of.y));
 		}
 		c->out->uses_gemm |= op_is_product(instr->op);
+		if (scratch == team_scratch)
+			find_rows(launch, scratch);
 	}
 	launch->whole = back && launch->sum && c->written && c->written[launch->sum->param];
 	if (back && launch->sum && !launch->whole)

@@ -63,9 +63,8 @@ static bool compile_body(struct compiler *c)
 
 bool launch_may_wait(const struct launch *launch)
 {
-	enum { LEAST_BYTES = 256 << 10, MOST_REGISTERS = 64 << 10 }; /* smaller arrays stay in the cache by themselves */
-	return launch->rows > 1 && launch->count >= LEAST_BYTES / 4 &&
-	       launch->registers * launch->register_bytes <= MOST_REGISTERS;
+	enum { LEAST_BYTES = 256 << 10, MOST_MEMORY = 64 << 10 }; /* smaller arrays stay in the cache by themselves */
+	return launch->rows > 1 && launch->count >= LEAST_BYTES / 4 && launch->memory <= MOST_MEMORY;
 }
 
 /* Returns LEVELS, or more if the counter of a loop at LEVELS or deeper is an index of REF. */

@@ -24,7 +24,7 @@ struct program {
 	const struct frame_plan *frame;
 	int64_t workspace;    /* bytes, a multiple of 64, fixed when the program is compiled */
 	int64_t member;       /* bytes that each further member of a team needs */
-	int64_t wave;         /* bytes of a wave that its groups may wait in (evaluate/wave.h); 0: none of them waits */
+	int64_t wave;         /* bytes of a wave that its launches may wait in (evaluate/wave.h); 0: no group waits */
 	int64_t widest;       /* bytes of its body's largest value, an array or not */
 	int64_t states;       /* doubles of the states of its folds (ops/general.h), one after another */
 	int32_t levels;       /* 1 + the highest level of a loop whose counter it reads or moves, or 0 */

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "evaluate/evaluator.h"
-#include "evaluate/owned.h"
 
 /* Where a launch adds to a param's gradient: from element OFFSET on. */
 struct addition {
@@ -167,42 +166,37 @@ static void end_deferred(const struct evaluator *ev)
 }
 
 /* Runs the derivatives of a product by its value and by a param. The latter is added to the param's gradient TO. */
-static void add_product_to(struct evaluator *ev, const struct launch *launch, const struct op_call *call,
-                           const void *const needs[MAX_NEEDS], struct addition *to)
+static void add_product_to(struct evaluator *ev, const struct launch *launch, const struct launch_call *c,
+                           struct addition *to)
 {
+	const struct op_call *call = &c->call;
 	end_deferred(ev);
 	const bool in_place = adds_in_place(to->param);
 	const struct piece_user user = {in_place ? begin_piece : NULL, add_piece, to, .large = in_place};
 	const int64_t count = shape_count(&call->a->shape);
 	const size_t at = (size_t)to->offset * dtype_size(call->a->dtype);
 	void *const place = !launch->whole ? NULL : to->param->once ? (char *)to->param->gradient + at : ev->e->spare;
-	op_vjp_get(launch->instr->op)(call, frame_at(ev, launch->out), place, frame_at(ev, launch->g), needs);
+	op_vjp_get(launch->instr->op)(call, c->out, place, c->g, c->needs);
 	if (launch->whole && !to->param->once)
 		add_piece(to, &(struct matrix_piece){ev->e->spare, 0, count, 1, count});
 	if (launch->whole)
 		return;
 	if (to->param->block) {
-		add_in_block(call, frame_at(ev, launch->g), needs, to);
+		add_in_block(call, c->g, c->needs, to);
 		return;
 	}
-	struct op_call alone = *call;
-	if (ev->e
-	        ->turns) /* a team calls for pieces in any order, and tiles add the Nth piece after the Nth of the tile before */
-		alone.team = NULL;
-	if (!ev->e->windows) {
-		product_pieces(&alone, frame_at(ev, launch->g), needs, &user);
-		return;
-	}
-	struct owned_call owned;
-	owned_call_of(&owned, &alone, owned_of(ev, call->v), false, needs, frame_at(ev, launch->g));
+	struct launch_call owned = *c;
+	if (ev->e->turns) /* a team makes pieces in any order, and tiles add the Nth piece after the Nth of the tile before */
+		owned.call.team = NULL;
+	if (ev->e->windows)
+		launch_call_cut(&owned, launch->streamed, owned_of(ev, call->v));
 	product_pieces(&owned.call, owned.g, owned.needs, &user);
 }
 
-void add_product(struct evaluator *ev, const struct launch *launch, const struct op_call *call,
-                 const void *const needs[MAX_NEEDS])
+void add_product(struct evaluator *ev, const struct launch *launch, const struct launch_call *c)
 {
 	struct addition to = addition_of(ev, launch);
-	add_product_to(ev, launch, call, needs, &to);
+	add_product_to(ev, launch, c, &to);
 	if (to.param->final && ev->e->written)
 		ev->e->written(ev->e->written_context, to.index, to.param->gradient);
 }
@@ -222,8 +216,8 @@ enum status run_accumulate(struct evaluator *ev, const struct launch *launch)
 	const uint32_t entry = launch->needs[0];
 	const struct type type = type_with_rows(ev, launch, STREAMED_V, launch->instr->of.v);
 	const int64_t row = row_elements(&type.shape);
-	const struct owned_rows all = {0, type.shape.ndim ? type.shape.dim[0] : 1};
-	const struct owned_rows owned = to.param->streamed ? owned_of(ev, &type) : all;
+	const struct row_range all = {0, type.shape.ndim ? type.shape.dim[0] : 1};
+	const struct row_range owned = to.param->streamed ? owned_of(ev, &type) : all;
 	const int64_t count = owned.count * row;
 	const char *from = ev->frame[entry] + (size_t)(owned.first * row) * dtype_size(type.dtype);
 	if (!is_aliased(ev, entry)) {

@@ -12,7 +12,7 @@
 
 /* The piece of a group from element BEGIN to END. Its block is the N from FIRST on. */
 struct piece {
-	const struct group_call *call;
+	const struct launch_run *run;
 	char *registers;
 	int64_t begin, end, first;
 	size_t n;
@@ -21,19 +21,19 @@ struct piece {
 static inline void *address_of(const struct piece *b, const struct arg *arg)
 {
 	if (arg->kind == ARG_REGISTER)
-		return b->registers + (int64_t)arg->index * b->call->launch->register_bytes;
+		return b->registers + (int64_t)arg->index * b->run->launch->register_bytes;
 	if (arg->kind != ARG_ARRAY)
 		return NULL;
-	char *array = b->call->frame[arg->index];
+	char *array = b->run->frame[arg->index];
 	return arg->bits ? array + b->first * arg->bits / 8 : array + (b->first << arg->shift);
 }
 
 static double scalar_of(const struct piece *b, const struct kernel_op *kernel_op)
 {
 	if (kernel_op->a.kind != ARG_SCALAR)
-		return kernel_op->own_scalar == NO_VALUE ? kernel_op->scalar : b->call->own->scalars[kernel_op->own_scalar];
-	const void *from = b->call->frame[kernel_op->a.index];
-	const bool wide = b->call->program->frame->entries[kernel_op->a.index].type->dtype == DTYPE_F64;
+		return kernel_op->own_scalar == NO_VALUE ? kernel_op->scalar : b->run->own->scalars[kernel_op->own_scalar];
+	const void *from = b->run->frame[kernel_op->a.index];
+	const bool wide = b->run->program->frame->entries[kernel_op->a.index].type->dtype == DTYPE_F64;
 	return wide ? *(const double *)from : (double)*(const float *)from;
 }
 
@@ -43,7 +43,7 @@ static bool has_constants(enum op op) { return op_table[op].class == OP_CLASS_UN
 /* Runs the steps of KERNEL_OP, a run, with the numbers of the step of the chain. */
 static void run_steps(const struct piece *b, const struct kernel_op *kernel_op, const struct kernels *kernels)
 {
-	const struct particulars *own = b->call->own;
+	const struct particulars *own = b->run->own;
 	const size_t count = kernel_op->step_count;
 	void *out = address_of(b, &kernel_op->out), *v = address_of(b, &kernel_op->v);
 	if (!own || !own->slots) {
@@ -67,10 +67,10 @@ static void run_gather(const struct piece *b, const struct kernel_op *kernel_op,
 	const struct op_call call = {
 		.op = instr->op, .attrs = instr->attrs, .v = instr->of.v, .y = instr->of.y, .kernels = kernels};
 	const double factor =
-		kernel_op->own_scalar == NO_VALUE ? kernel_op->factor : b->call->own->scalars[kernel_op->own_scalar];
+		kernel_op->own_scalar == NO_VALUE ? kernel_op->factor : b->run->own->scalars[kernel_op->own_scalar];
 	const struct gather_part part = {.back = instr->kind == INSTR_VJP,
 	                                 .to = address_of(b, &kernel_op->out),
-	                                 .from = b->call->frame[kernel_op->v.index],
+	                                 .from = b->run->frame[kernel_op->v.index],
 	                                 .first = b->first,
 	                                 .n = (int64_t)b->n,
 	                                 .factor = factor,
@@ -96,7 +96,7 @@ static enum op cheapest_op(const struct kernel_op *kernel_op, double *number)
 
 static void run_kernel_op(const struct piece *b, const struct kernel_op *kernel_op)
 {
-	const struct kernels *kernels = b->call->kernels[kernel_op->wide];
+	const struct kernels *kernels = b->run->kernels[kernel_op->wide];
 	size_t width = kernel_op->wide ? 8 : 4;
 	switch (kernel_op->kind) {
 	case KERNEL_OP_RUN:
@@ -114,9 +114,9 @@ static void run_kernel_op(const struct piece *b, const struct kernel_op *kernel_
 	case KERNEL_OP_FILL:
 		if (!kernel_op->once || b->first == b->begin)
 			broadcast_fill(kernels, address_of(b, &kernel_op->out),
-			               &(struct broadcast){b->call->frame[kernel_op->v.index], kernel_op->from, kernel_op->to},
+			               &(struct broadcast){b->run->frame[kernel_op->v.index], kernel_op->from, kernel_op->to},
 			               b->first,
-			               kernel_op->once ? lesser(b->call->launch->block, b->end - b->begin) : (int64_t)b->n);
+			               kernel_op->once ? lesser(b->run->launch->block, b->end - b->begin) : (int64_t)b->n);
 		return;
 	case KERNEL_OP_GATHER:
 		run_gather(b, kernel_op, kernels);
@@ -136,7 +136,7 @@ static void run_kernel_op(const struct piece *b, const struct kernel_op *kernel_
 	                           .number = {kernel_op->number[0], kernel_op->number[1]},
 	                           .n = b->n};
 	if (kernel_op->own_scalar != NO_VALUE && has_constants(kernel_op->op))
-		memcpy(args.number, b->call->own->scalars + kernel_op->own_scalar, sizeof args.number);
+		memcpy(args.number, b->run->own->scalars + kernel_op->own_scalar, sizeof args.number);
 	kernel *const(*const table)[2] = kernel_op->kind == KERNEL_OP_KEEP    ? kernels->forward_keep
 	                                 : kernel_op->kind == KERNEL_OP_VJP_V ? kernels->vjp_v
 	                                 : kernel_op->kind == KERNEL_OP_VJP_A ? kernels->vjp_a
@@ -146,7 +146,7 @@ static void run_kernel_op(const struct piece *b, const struct kernel_op *kernel_
 
 static void run_piece(const struct piece *b)
 {
-	const struct launch *launch = b->call->launch;
+	const struct launch *launch = b->run->launch;
 	int64_t iterations[MAX_LOOPS];
 	int depth = 0;
 	for (size_t i = 0; i < launch->kernel_op_count; i++) {
@@ -167,10 +167,10 @@ static void run_piece(const struct piece *b)
 	}
 }
 
-void group_run_part(const struct group_call *call, void *memory, int64_t begin, int64_t end)
+void group_run_part(const struct launch_run *run, void *memory, int64_t begin, int64_t end)
 {
-	struct piece b = {.call = call, .registers = memory ? memory : call->registers, .begin = begin, .end = end};
-	const int64_t block = call->launch->block;
+	struct piece b = {.run = run, .registers = memory ? memory : run->memory, .begin = begin, .end = end};
+	const int64_t block = run->launch->block;
 	for (b.first = begin; b.first < end; b.first += block) {
 		b.n = (size_t)(end - b.first < block ? end - b.first : block);
 		run_piece(&b);
@@ -196,15 +196,15 @@ static double element_cost(const struct launch *launch)
 	return cost;
 }
 
-void group_run(const struct group_call *call, struct team *team)
+void group_run(const struct launch_run *run, struct team *team)
 {
 	const double MOST_COST = 8;
-	const struct launch *launch = call->launch;
+	const struct launch *launch = run->launch;
 	const int64_t least = (int64_t)(TEAM_PIECE / fmin(element_cost(launch), MOST_COST));
-	const int64_t pieces = call->count / least & -2; /* an even number, so that two threads get equal parts */
-	struct group_call own = *call;                   /* a team_part's context is not const */
+	const int64_t pieces = run->count / least & -2; /* an even number, so that two threads get equal parts */
+	struct launch_run own = *run;                   /* a team_part's context is not const */
 	if (!team || pieces < 2)
-		group_run_part(call, NULL, 0, call->count);
+		group_run_part(run, NULL, 0, run->count);
 	else
-		team_run(team, call->count, round_up(ceil_div(call->count, pieces), launch->block), run_part, &own);
+		team_run(team, run->count, round_up(ceil_div(run->count, pieces), launch->block), run_part, &own);
 }

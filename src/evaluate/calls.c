@@ -1,21 +1,11 @@
 /*
  * Launches that call operations, or steps of other programs. On a window, what sums over rows takes those that the tile
- * owns (evaluate/owned.h).
+ * owns.
  */
 #include "base/checked.h"
 #include "evaluate/evaluator.h"
 #include "evaluate/neighbours.h"
-#include "evaluate/owned.h"
 #include "evaluate/stored.h"
-
-/* A call of an operation, with the arrays that it reads and keeps. */
-struct launch_call {
-	struct op_call call;
-	struct attrs attrs;   /* of the call, if a step has its own */
-	struct type fewer[3]; /* V, A and Y, if the evaluation has fewer rows */
-	const void *needs[MAX_NEEDS];
-	void *keep[MAX_KEEPS];
-};
 
 /* Returns the index of INSTR, a dropout or call of a program, in STREAM, the number of its stream; 0 for others. */
 static uint64_t index_of(const struct evaluator *ev, const struct instr *instr, size_t stream)
@@ -26,80 +16,66 @@ static uint64_t index_of(const struct evaluator *ev, const struct instr *instr, 
 	return ev->e->skipped && !named ? index - ev->e->skipped[stream] : index;
 }
 
-/* Lets C have the evaluation's rows, which are fewer than the program's. */
-static void cut_rows_of_call(const struct evaluator *ev, const struct launch *launch, struct launch_call *c)
+struct launch_run launch_run_of(const struct evaluator *ev, const struct launch *launch)
 {
+	const bool fewer = ev->e->rows && launch->streamed, group = launch->kind == LAUNCH_GROUP;
+	const struct frame_plan *frame = ev->program->frame;
+	struct launch_run run = {.launch = launch,
+	                         .program = ev->program,
+	                         .own = ev->e->own,
+	                         .frame = ev->frame,
+	                         .memory = ev->workspace + (group ? frame->registers : frame->scratch),
+	                         .kernels = {ev->kernels[0], ev->kernels[1]}};
+	if (group) {
+		run.count = fewer ? launch->count / launch->rows * ev->e->rows : launch->count;
+		return run;
+	}
 	const struct instr *instr = launch->instr;
-	c->fewer[0] = type_with_rows(ev, launch, STREAMED_V, instr->of.v);
-	c->call.v = &c->fewer[0];
-	if (instr->of.a) {
-		c->fewer[1] = type_with_rows(ev, launch, STREAMED_A, instr->of.a);
-		c->call.a = &c->fewer[1];
-	}
-	if (instr->of.y) {
-		c->fewer[2] = type_with_rows(ev, launch, STREAMED_Y, instr->of.y);
-		c->call.y = &c->fewer[2];
-	}
+	if (launch->streamed & STREAMED_V)
+		run.first = ev->e->flat ? ev->e->first_row : ev->e->first_row * row_elements(&instr->of.v->shape);
+	run.iteration = instr->level < 0 ? 0 : ev->counters[instr->level];
+	run.stream = index_of(ev, instr, 0);
+	return run;
 }
 
-/* Sets C to the call of LAUNCH, by blocks of rows if it folds. */
+/* Sets C to the call of LAUNCH, by blocks of rows if it folds, on the rows that the evaluation has. */
 static void begin_call(const struct evaluator *ev, const struct launch *launch, struct launch_call *c)
 {
-	const struct instr *instr = launch->instr;
-	const struct type *v = instr->of.v;
-	const bool flat = ev->e->flat;
-	c->call = (struct op_call){.op = instr->op,
-	                           .attrs = own_attrs(ev->e->own, instr, &c->attrs),
-	                           .v = v,
-	                           .a = instr->of.a,
-	                           .y = instr->of.y,
-	                           .scratch = ev->workspace + ev->program->frame->scratch,
-	                           .iteration = instr->level < 0 ? 0 : ev->counters[instr->level],
-	                           .stream = index_of(ev, instr, 0),
-	                           .team = ev->e->team,
-	                           .kernels = ev->kernels[v->dtype == DTYPE_F64],
-	                           .block = launch->folds ? ev->e->block : 0,
-	                           .blocks = ev->e->blocks};
-	if (ev->e->rows)
-		cut_rows_of_call(ev, launch, c);
-	c->call.whole = v->shape.ndim ? c->call.v->shape.dim[0] : 1;
-	if (launch->streamed & STREAMED_V) {
-		c->call.first = flat ? ev->e->first_row : ev->e->first_row * row_elements(&v->shape);
-		c->call.whole += flat ? 0 : ev->e->outside;
+	struct op_call *const call = &c->call;
+	c->run = launch_run_of(ev, launch);
+	launch_call_begin(c);
+	if (ev->e->rows) {
+		launch_call_cut(c, launch->streamed, (struct row_range){0, ev->e->rows});
+		call->whole = call->v->shape.ndim ? call->v->shape.dim[0] : 1;
 	}
-	for (int k = 0; k < MAX_KEEPS; k++)
-		c->keep[k] = frame_at(ev, launch->keep[k]);
-	for (int k = 0; k < MAX_NEEDS; k++)
-		c->needs[k] = frame_at(ev, launch->needs[k]);
+	if (launch->streamed & STREAMED_V && !ev->e->flat)
+		call->whole += ev->e->outside;
+	call->team = ev->e->team;
+	call->block = launch->folds ? ev->e->block : 0;
+	call->blocks = ev->e->blocks;
 }
 
-static void forward(const struct evaluator *ev, const struct launch *launch, struct launch_call *c)
+/* Runs the derivative of C. That by an operand that all rows read is a sum over the rows that the tile owns. */
+static void backward(const struct evaluator *ev, const struct launch_call *c)
 {
-	op_forward_get(c->call.op)(&c->call, frame_at(ev, launch->out), c->needs[0], c->needs[1], c->keep);
-}
-
-/* Runs the derivative of LAUNCH. That by an operand that all rows read is a sum over the rows that the tile owns. */
-static void backward(const struct evaluator *ev, const struct launch *launch, const struct launch_call *c)
-{
-	op_vjp *const vjp = op_vjp_get(c->call.op);
-	void *const dv = frame_at(ev, launch->out), *const da = frame_at(ev, launch->out_a);
-	const void *const g = frame_at(ev, launch->g);
-	struct owned_call owned;
-	if (!ev->e->windows || !(launch->streamed & STREAMED_V) || launch->instr->a_streamed || !da) {
-		vjp(&c->call, dv, da, g, c->needs);
+	const struct launch *launch = c->run.launch;
+	if (!ev->e->windows || !(launch->streamed & STREAMED_V) || launch->instr->a_streamed || !c->out_a) {
+		launch_call_run(c);
 		return;
 	}
-	owned_call_of(&owned, &c->call, owned_of(ev, c->call.v), false, c->needs, g);
-	if (dv)
-		vjp(&c->call, dv, NULL, g, c->needs);
-	vjp(&owned.call, NULL, da, owned.g, owned.needs);
+	struct launch_call by_v = *c, by_a = *c;
+	by_v.out_a = by_a.out = NULL;
+	launch_call_cut(&by_a, launch->streamed, owned_of(ev, c->call.v));
+	if (c->out)
+		launch_call_run(&by_v);
+	launch_call_run(&by_a);
 }
 
 enum status run_operation(struct evaluator *ev, const struct launch *launch)
 {
 	struct launch_call c;
 	begin_call(ev, launch, &c);
-	forward(ev, launch, &c);
+	launch_call_run(&c);
 	return STATUS_OK;
 }
 
@@ -107,7 +83,7 @@ enum status run_vjp(struct evaluator *ev, const struct launch *launch)
 {
 	struct launch_call c;
 	begin_call(ev, launch, &c);
-	backward(ev, launch, &c);
+	backward(ev, &c);
 	return STATUS_OK;
 }
 
@@ -129,8 +105,8 @@ enum status run_product(struct evaluator *ev, const struct launch *launch)
 	struct launch_call c;
 	begin_call(ev, launch, &c);
 	if (stored)
-		return stored_multiply(stored, &c.call, frame_at(ev, launch->out), c.needs[0], ev->e->diags);
-	forward(ev, launch, &c);
+		return stored_multiply(stored, &c.call, c.out, c.needs[0], ev->e->diags);
+	launch_call_run(&c);
 	return STATUS_OK;
 }
 
@@ -140,23 +116,15 @@ enum status run_product_vjp(struct evaluator *ev, const struct launch *launch)
 	struct launch_call c;
 	begin_call(ev, launch, &c);
 	if (stored)
-		return stored_multiply_back(stored, &c.call, frame_at(ev, launch->out),
-		                            &(struct derivative_arrays){c.needs[0], frame_at(ev, launch->g)}, ev->e->diags);
+		return stored_multiply_back(stored, &c.call, c.out, &(struct derivative_arrays){c.needs[0], c.g}, ev->e->diags);
 	if (launch->sum)
-		add_product(ev, launch, &c.call, c.needs);
+		add_product(ev, launch, &c);
 	else
-		backward(ev, launch, &c);
+		backward(ev, &c);
 	return STATUS_OK;
 }
 
 /* Operations that fold. */
-
-/* Returns the rows of the V of CALL that the tile owns. */
-static struct row_range folded_rows(const struct evaluator *ev, const struct op_call *call)
-{
-	const struct owned_rows owned = owned_of(ev, call->v);
-	return (struct row_range){owned.first, owned.count};
-}
 
 /*
  * Adds the rows of the tile to the state of CALL among ranks that exchange rows. The rank continues from the state of the ranks before it. The last one keeps
@@ -172,7 +140,7 @@ static enum status run_shared_fold(struct evaluator *ev, const struct op_call *c
 	struct op_call some = *call;
 	bool passed;
 	TRY(neighbours_get_state(ev->e->neighbours, state, size, &some.more));
-	fold_partial_rows(&some, folded_rows(ev, call), state, needs[0], needs[1], nothing);
+	fold_partial_rows(&some, owned_of(ev, call->v), state, needs[0], needs[1], nothing);
 	TRY(neighbours_pass_state(ev->e->neighbours, state, size, &passed));
 	if (passed)
 		fold_begin(fold, state, count);
@@ -186,16 +154,16 @@ enum status run_fold(struct evaluator *ev, const struct launch *launch)
 	struct launch_call c;
 	begin_call(ev, launch, &c);
 	if (!ev->e->fold || (ev->e->windows && c.keep[0]))
-		forward(ev, launch, &c);
+		launch_call_run(&c);
 	if (!ev->e->fold)
 		return STATUS_OK;
 	double *const state = ev->e->fold + launch->state;
 	if (ev->e->neighbours)
 		return run_shared_fold(ev, &c.call, state, c.needs);
-	fold_partial_rows(&c.call, folded_rows(ev, &c.call), state, c.needs[0], c.needs[1],
+	fold_partial_rows(&c.call, owned_of(ev, c.call.v), state, c.needs[0], c.needs[1],
 	                  ev->e->windows ? nothing : c.keep);
 	if (!ev->e->fold_ends)
-		fold_finish(&c.call, false, frame_at(ev, launch->out), state, shape_count(&c.call.y->shape));
+		fold_finish(&c.call, false, c.out, state, shape_count(&c.call.y->shape));
 	return STATUS_OK;
 }
 
@@ -204,10 +172,9 @@ enum status run_fold_vjp(struct evaluator *ev, const struct launch *launch)
 	struct launch_call c;
 	begin_call(ev, launch, &c);
 	if (ev->e->fold)
-		fold_partial_rows_back(&c.call, folded_rows(ev, &c.call), ev->e->fold + launch->state, frame_at(ev, launch->g),
-		                       c.needs);
+		fold_partial_rows_back(&c.call, owned_of(ev, c.call.v), ev->e->fold + launch->state, c.g, c.needs);
 	else
-		backward(ev, launch, &c);
+		backward(ev, &c);
 	return STATUS_OK;
 }
 
@@ -216,7 +183,7 @@ enum status run_normalization(struct evaluator *ev, const struct launch *launch)
 {
 	struct launch_call c;
 	begin_call(ev, launch, &c);
-	fold_apply(&c.call, frame_at(ev, launch->out), c.needs[0], c.needs[3], c.keep[0]);
+	fold_apply(&c.call, c.out, c.needs[0], c.needs[3], c.keep[0]);
 	return STATUS_OK;
 }
 
@@ -225,7 +192,7 @@ enum status run_applied_vjp(struct evaluator *ev, const struct launch *launch)
 {
 	struct launch_call c;
 	begin_call(ev, launch, &c);
-	fold_apply_back(&c.call, frame_at(ev, launch->out), frame_at(ev, launch->g), c.needs, c.needs[4]);
+	fold_apply_back(&c.call, c.out, c.g, c.needs, c.needs[4]);
 	return STATUS_OK;
 }
 
@@ -249,7 +216,7 @@ static enum status sum_by_blocks(struct evaluator *ev, const struct launch *laun
 	TRY(neighbours_get_state(ev->e->neighbours, state, (size_t)size * sizeof *state, &have));
 	if (!have)
 		fold_begin(fold, state, count);
-	fold_add_rows(&call, folded_rows(ev, &call), state, state + size, ev->frame[launch->needs[0]]);
+	fold_add_rows(&call, owned_of(ev, call.v), state, state + size, ev->frame[launch->needs[0]]);
 	TRY(neighbours_pass_state(ev->e->neighbours, state, (size_t)size * sizeof *state, &passed));
 	fold_finish(&call, false, ev->frame[launch->out], state, count);
 	return STATUS_OK;
@@ -263,7 +230,7 @@ enum status run_sum_to(struct evaluator *ev, const struct launch *launch)
 	const char *array = ev->frame[launch->needs[0]];
 	struct type type = type_with_rows(ev, launch, STREAMED_V, launch->instr->of.v);
 	if (launch->folds && ev->e->windows) {
-		const struct owned_rows owned = owned_of(ev, &type);
+		const struct row_range owned = owned_of(ev, &type);
 		array += owned.first * (type_bytes(&type) / type.shape.dim[0]);
 		type.shape.dim[0] = owned.count;
 	}
@@ -295,27 +262,27 @@ enum status run_program(struct evaluator *ev, const struct launch *launch)
 {
 	const struct instr *instr = launch->instr;
 	const struct external_use *use = instr->use;
-	const uint64_t *record = (const uint64_t *)(const void *)frame_at(ev, launch->needs[3]);
+	const uint64_t *record = (const uint64_t *)(const void *)frame_at(ev->frame, launch->needs[3]);
 	const void *operands[PROGRAM_OPERANDS];
 	void *doperands[PROGRAM_OPERANDS];
 	struct external_call call = {.program = use->index,
 	                             .kind = launch->keep[0] == NO_VALUE ? EXTERNAL_FORWARD : EXTERNAL_RECORD,
 	                             .number = (int64_t)index_of(ev, instr, 1 + use->index),
-	                             .x = frame_at(ev, launch->needs[0]),
+	                             .x = frame_at(ev->frame, launch->needs[0]),
 	                             .operands = operands,
 	                             .constant = use->program->constant,
-	                             .y = frame_at(ev, launch->out),
-	                             .recorded = (uint64_t *)(void *)frame_at(ev, launch->keep[0])};
+	                             .y = frame_at(ev->frame, launch->out),
+	                             .recorded = (uint64_t *)(void *)frame_at(ev->frame, launch->keep[0])};
 	for (uint32_t k = 0; k < use->count; k++) {
-		operands[k] = frame_at(ev, launch->use->operands[k]);
-		doperands[k] = frame_at(ev, launch->use->outs[k]);
+		operands[k] = frame_at(ev->frame, launch->use->operands[k]);
+		doperands[k] = frame_at(ev->frame, launch->use->outs[k]);
 	}
 	if (instr->kind == INSTR_VJP) {
 		call.kind = EXTERNAL_BACKWARD;
-		call.y = frame_at(ev, launch->needs[2]);
-		call.g = frame_at(ev, launch->g);
+		call.y = frame_at(ev->frame, launch->needs[2]);
+		call.g = frame_at(ev->frame, launch->g);
 		call.handle = record ? *record : 0;
-		call.dx = frame_at(ev, launch->out);
+		call.dx = frame_at(ev->frame, launch->out);
 		call.doperands = doperands;
 		call.aliased = ev->e->deferred && !ev->e->turns ? launch->use->summed : 0;
 	}

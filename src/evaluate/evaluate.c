@@ -65,40 +65,39 @@ static void open_frame(struct evaluator *ev)
 	}
 }
 
-static struct group_call group_call_of(const struct evaluator *ev, const struct launch *launch)
-{
-	const bool fewer = ev->e->rows && launch->streamed;
-	return (struct group_call){.launch = launch,
-	                           .count = fewer ? launch->count / launch->rows * ev->e->rows : launch->count,
-	                           .program = ev->program,
-	                           .own = ev->e->own,
-	                           .frame = ev->frame,
-	                           .registers = ev->workspace + ev->program->frame->registers,
-	                           .kernels = {ev->kernels[0], ev->kernels[1]}};
-}
-
 /* Runs the launches that are joined to LAUNCH, too. False, with nothing done, if LAUNCH runs alone. */
 static bool run_joined(const struct evaluator *ev, const struct launch *launch)
 {
-	const struct group_call call = group_call_of(ev, launch);
-	return launch->joined > 0 && !ev->e->neighbours && !ev->e->rows && joined_run(&call, ev->e->team);
+	if (launch->joined == 0 || ev->e->neighbours || ev->e->rows)
+		return false;
+	const struct launch_run run = launch_run_of(ev, launch);
+	return joined_run(&run, ev->e->team);
 }
 
 static enum status run_group(struct evaluator *ev, const struct launch *launch)
 {
-	const struct group_call call = group_call_of(ev, launch);
-	const bool moved = ev->moved;
-	ev->moved = false;
-	if (!ev->e->wave || !wave_add(ev->e->wave, &call, moved, ev->e->team))
-		group_run(&call, ev->e->team);
+	const struct launch_run run = launch_run_of(ev, launch);
+	group_run(&run, ev->e->team);
 	return STATUS_OK;
 }
 
-/* Runs the groups that wait before LAUNCH if it may use their arrays otherwise than in a group. */
-static void run_waiting_groups(const struct evaluator *ev, const struct launch *launch)
+/*
+ * Lets LAUNCH wait in the wave, and returns true. Else it runs the launches that wait, since LAUNCH may use their arrays
+ * otherwise than by rows. Loops let their copies wait, too.
+ */
+static bool waits(struct evaluator *ev, const struct launch *launch)
 {
-	if (launch->kind != LAUNCH_GROUP && launch->kind != LAUNCH_LOOP && launch->kind != LAUNCH_END)
-		wave_run(ev->e->wave);
+	struct wave *wave = ev->e->wave;
+	if (!wave || launch->kind == LAUNCH_LOOP || launch->kind == LAUNCH_END)
+		return false;
+	if (launch->rows == 0) {
+		wave_run(wave);
+		return false;
+	}
+	const struct launch_run run = launch_run_of(ev, launch);
+	const bool moved = ev->moved;
+	ev->moved = false;
+	return wave_add(wave, &run, moved, ev->e->team);
 }
 
 /* Sets the frame's entry INDEX, which may be NO_VALUE, to its part of a param that is read by parts, if it is one. */
@@ -111,7 +110,7 @@ static enum status read_part(struct evaluator *ev, uint32_t index)
 	const int64_t first = param_offset(param, own_param(ev->e->own, &entry->param), ev->counters, 0);
 	const int64_t at = first * (int64_t)dtype_size(param->dtype);
 	if (!stored_part(param->stored, at)) {
-		wave_run(ev->e->wave); /* groups that wait read the parts that are in memory */
+		wave_run(ev->e->wave); /* launches that wait read the parts that are in memory */
 		TRY(stored_read_parts(param->stored, at, ev->e->team, ev->e->diags));
 	}
 	char *const part = (char *)(uintptr_t)stored_part(param->stored, at);
@@ -181,9 +180,10 @@ enum status evaluate(const struct evaluation *e)
 	open_frame(&ev);
 	while (ev.next < program->launch_count) {
 		const struct launch *launch = &program->launches[ev.next++];
-		run_waiting_groups(&ev, launch);
 		TRY(ev.parts ? read_parts(&ev, launch) : STATUS_OK);
 		TRY(neighbours_launch(e->neighbours, program, launch, ev.frame));
+		if (waits(&ev, launch))
+			continue;
 		if (run_joined(&ev, launch))
 			ev.next += launch->joined;
 		else

@@ -103,9 +103,9 @@ struct evaluation {
 	int worker;                    /* the caller's, for PROGRAMS */
 	struct deferred *deferred;     /* the worker's; NULL: all additions are made at once */
 	struct diags *diags;           /* for PROGRAMS */
-	struct wave *wave;             /* lets groups wait (evaluate/wave.h): the caller calls wave_run; NULL: none waits */
-	struct neighbours *neighbours; /* of a window whose rows ranks exchange (evaluate/neighbours.h); else NULL */
-	struct team *team;             /* its threads have program->member bytes each; NULL: the caller alone */
+	struct wave *wave; /* lets launches wait (evaluate/wave.h): the caller calls wave_run; NULL: none waits */
+	struct neighbours *neighbours;    /* of a window whose rows ranks exchange (evaluate/neighbours.h); else NULL */
+	struct team *team;                /* its threads have program->member bytes each; NULL: the caller alone */
 	const struct kernels *kernels[2]; /* F32, F64; NULL: evaluate finds them, which takes time */
 };
 

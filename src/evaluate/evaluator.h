@@ -13,6 +13,7 @@
 
 #include "compile/launch.h"
 #include "evaluate/evaluate.h"
+#include "evaluate/rows.h"
 
 struct evaluator {
 	const struct evaluation *e;
@@ -31,11 +32,6 @@ struct evaluator {
 
 typedef enum status launch_function(struct evaluator *ev, const struct launch *launch);
 
-/* The array of an entry, NULL for NO_VALUE. */
-static inline char *frame_at(const struct evaluator *ev, uint32_t entry)
-{
-	return entry == NO_VALUE ? NULL : ev->frame[entry];
-}
 static inline int64_t row_elements(const struct shape *shape)
 {
 	int64_t count = 1;
@@ -50,10 +46,13 @@ static inline struct type type_with_rows(const struct evaluator *ev, const struc
 	return type_of_rows(type, launch->streamed & which, ev->e->rows);
 }
 /* Returns the rows that the tile owns of a streamed value of TYPE: all if it has no window. */
-static inline struct owned_rows owned_of(const struct evaluator *ev, const struct type *type)
+static inline struct row_range owned_of(const struct evaluator *ev, const struct type *type)
 {
 	const int64_t rows = type->shape.ndim ? type->shape.dim[0] : 1;
-	return ev->e->windows ? tiles_owned(ev->e->windows, ev->e->tile_row, rows) : (struct owned_rows){0, rows};
+	if (!ev->e->windows)
+		return (struct row_range){0, rows};
+	const struct owned_rows owned = tiles_owned(ev->e->windows, ev->e->tile_row, rows);
+	return (struct row_range){owned.first, owned.count};
 }
 
 /* evaluate.c */
@@ -65,17 +64,19 @@ int64_t param_offset(const struct bound_param *param, const struct param_ref *re
 char *frame_param(const struct evaluator *ev, const struct param_ref *shared);
 
 /* calls.c */
+
+/* Returns LAUNCH, a group or a call, on the arrays of the frame. */
+struct launch_run launch_run_of(const struct evaluator *ev, const struct launch *launch);
 launch_function run_operation, run_product, run_fold, run_normalization, run_vjp, run_product_vjp, run_fold_vjp,
 	run_applied_vjp, run_program, run_sum_to;
 
 /* additions.c */
 launch_function run_accumulate;
 /*
- * Runs the derivatives of the product CALL by its value and by LAUNCH's param, to whose gradient the latter is added. The
+ * Runs the derivatives of the product C by its value and by LAUNCH's param, to whose gradient the latter is added. The
  * evaluation's WRITTEN is told of a gradient that is final.
  */
-void add_product(struct evaluator *ev, const struct launch *launch, const struct op_call *call,
-                 const void *const needs[MAX_NEEDS]);
+void add_product(struct evaluator *ev, const struct launch *launch, const struct launch_call *c);
 
 /* loops.c */
 launch_function run_loop, run_while, run_end;

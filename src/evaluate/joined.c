@@ -16,43 +16,12 @@
 
 enum { MOST_BLOCKS = 64 };
 struct joined {
-	struct group_call call;
+	struct launch_run run;
 	int64_t line, lines;          /* elements of a line; lines of a matrix, or all */
 	int64_t block;                /* lines */
 	bool masked;                  /* a mask hides products of the first launch */
 	int64_t visible[MOST_BLOCKS]; /* if MASKED: how many of the first columns of each block of a matrix are computed */
 };
-
-static void *at_line(const struct joined *j, uint32_t entry, size_t bytes)
-{
-	return entry == NO_VALUE ? NULL : j->call.frame[entry] + bytes;
-}
-
-/* Runs LAUNCH, an operation or its derivative along the last axis, on LINES. */
-static void run_along(const struct joined *j, const struct launch *launch, struct row_range lines)
-{
-	const struct instr *instr = launch->instr;
-	const struct type type = {instr->of.v->dtype, {.ndim = 2, .dim = {lines.count, j->line}}};
-	const size_t size = dtype_size(type.dtype), first = (size_t)lines.first * size, longs = first * (size_t)j->line;
-	struct attrs attrs;
-	const struct op_call call = {.op = instr->op,
-	                             .attrs = &attrs,
-	                             .v = &type,
-	                             .y = &type,
-	                             .whole = lines.count,
-	                             .kernels = j->call.kernels[type.dtype == DTYPE_F64]};
-	if (own_attrs(j->call.own, instr, &attrs) != &attrs)
-		memcpy(&attrs, instr->attrs, attrs_size(instr->attrs, instr->op));
-	attrs.axis[0] = -1;
-	if (instr->kind == INSTR_VJP) {
-		const void *const needs[MAX_NEEDS] = {at_line(j, launch->needs[0], longs), NULL,
-		                                      at_line(j, launch->needs[2], longs), at_line(j, launch->needs[3], first)};
-		op_vjp_get(instr->op)(&call, at_line(j, launch->out, longs), NULL, at_line(j, launch->g, longs), needs);
-		return;
-	}
-	void *const keep[MAX_KEEPS] = {at_line(j, launch->keep[0], first)};
-	op_forward_get(instr->op)(&call, at_line(j, launch->out, longs), at_line(j, launch->needs[0], longs), NULL, keep);
-}
 
 /* Returns the largest absolute value of N > 0 elements; NaN if one is a NaN. */
 static double bound_of(const struct loops *loops, const void *at, int64_t n)
@@ -66,13 +35,10 @@ static double bound_of(const struct loops *loops, const void *at, int64_t n)
 /* Runs the launches from FROM on, of those that are joined, on LINES. */
 static void run_from(const struct joined *j, void *memory, struct row_range lines, uint32_t from)
 {
-	for (uint32_t i = from; i <= j->call.launch->joined; i++) {
-		struct group_call part = j->call;
-		part.launch += i;
-		if (part.launch->kind == LAUNCH_GROUP)
-			group_run_part(&part, memory, lines.first * j->line, (lines.first + lines.count) * j->line);
-		else
-			run_along(j, part.launch, lines);
+	for (uint32_t i = from; i <= j->run.launch->joined; i++) {
+		struct launch_run run = j->run;
+		run.launch += i;
+		launch_run_rows(&run, memory, lines);
 	}
 }
 
@@ -91,12 +57,12 @@ static int64_t visible_columns(const struct loops *loops, const char *at, int64_
 static void find_visible(struct joined *j, const struct loops *loops)
 {
 	enum { UNIT = 32 };
-	const uint32_t mask = j->call.launch->mask;
+	const uint32_t mask = j->run.launch->mask;
 	const size_t line = (size_t)j->line * element_size(loops->dtype);
 	j->masked = mask != NO_VALUE && ceil_div(j->lines, j->block) <= MOST_BLOCKS;
 	for (int64_t at = 0; j->masked && at < j->lines; at += j->block) {
 		const int64_t count = lesser(j->block, j->lines - at);
-		const int64_t visible = visible_columns(loops, j->call.frame[mask] + (size_t)at * line, j->line, count);
+		const int64_t visible = visible_columns(loops, j->run.frame[mask] + (size_t)at * line, j->line, count);
 		j->visible[at / j->block] = lesser(j->line, round_up(visible, UNIT));
 	}
 }
@@ -115,12 +81,12 @@ struct matrix {
 /* True if no product with the COUNT lines from FIRST on can be other than finite, also where it is scaled. */
 static bool is_bounded(const struct matrix *m, int64_t first, int64_t count)
 {
-	const struct instr *scale = m->j->call.launch->scale;
+	const struct instr *scale = m->j->run.launch->scale;
 	const double limit = m->loops->dtype == DTYPE_F64 ? DBL_MAX : (double)FLT_MAX;
 	const void *at = (const char *)m->product.a.data + (size_t)(first * m->product.a.ld) * m->size;
 	double factor = 1;
 	if (scale)
-		factor = scale->own_scalar == NO_VALUE ? scale->scalar : m->j->call.own->scalars[scale->own_scalar];
+		factor = scale->own_scalar == NO_VALUE ? scale->scalar : m->j->run.own->scalars[scale->own_scalar];
 	factor = fabs(scale && scale->op == OP_div ? 1 / factor : factor);
 	const double most = bound_of(m->loops, at, count * m->product.k) * m->right_bound * (double)m->product.k;
 	return most * fmax(factor, 1) < limit / 4 && isfinite(factor);
@@ -147,15 +113,15 @@ static void run_after_product(void *context, int64_t first, int64_t count)
 /* Runs all launches on the matrix that begins at line FIRST. */
 static void run_matrix(const struct joined *j, void *memory, int64_t first)
 {
-	const struct launch *launch = j->call.launch;
+	const struct launch *launch = j->run.launch;
 	const struct forward_types *of = &launch->instr->of;
-	char *const *frame = j->call.frame;
+	char *const *frame = j->run.frame;
 	const struct op_call call = {.op = launch->instr->op, .v = of->v, .a = of->a, .y = of->y};
 	struct matrix m = {.j = j,
 	                   .memory = memory,
 	                   .first = first,
 	                   .size = dtype_size(of->v->dtype),
-	                   .loops = j->call.kernels[of->v->dtype == DTYPE_F64]->loops};
+	                   .loops = j->run.kernels[of->v->dtype == DTYPE_F64]->loops};
 	m.product = product_of_matrix(&call, frame[launch->out], frame[launch->needs[0]], frame[launch->needs[1]],
 	                              first / j->lines);
 	if (j->masked)
@@ -167,28 +133,29 @@ static void run_matrix(const struct joined *j, void *memory, int64_t first)
 static void run_lines(void *context, void *memory, int64_t begin, int64_t end)
 {
 	const struct joined *j = context;
-	if (op_is_product(j->call.launch->instr->op))
+	if (op_is_product(j->run.launch->instr->op))
 		for (; begin < end; begin += j->lines)
 			run_matrix(j, memory, begin);
 	for (; begin < end; begin += j->block)
 		run_from(j, memory, (struct row_range){begin, lesser(j->block, end - begin)}, 0);
 }
 
-bool joined_run(const struct group_call *call, struct team *team)
+bool joined_run(const struct launch_run *run, struct team *team)
 {
 	/* Of an array, in a block. MOST_LINES are whole PRODUCT_STRIPEs. */
 	enum { BLOCK_BYTES = 192 << 10, MOST_LINES = 96 };
-	const struct instr *instr = call->launch->instr;
+	const struct instr *instr = run->launch->instr;
 	const struct shape *y = &instr->of.y->shape;
 	const bool products = op_is_product(instr->op);
 	if (products && !gemm_is_own())
 		return false;
-	struct joined j = {.call = *call, .line = y->dim[y->ndim - 1]};
+	struct joined j = {.run = *run, .line = y->dim[y->ndim - 1]};
 	const int64_t all = shape_count(y) / j.line, fit = BLOCK_BYTES / (j.line * (int64_t)dtype_size(instr->of.v->dtype));
+	j.run.lines = all;
 	j.lines = products ? y->dim[y->ndim - 2] : all;
 	j.block = products ? MOST_LINES : greater(lesser(fit, MOST_LINES), 1);
 	if (products)
-		find_visible(&j, call->kernels[instr->of.v->dtype == DTYPE_F64]->loops);
+		find_visible(&j, run->kernels[instr->of.v->dtype == DTYPE_F64]->loops);
 	team_run(team, all, products ? j.lines : round_up(TEAM_PIECE / j.line + 1, j.block), run_lines, &j);
 	return true;
 }

@@ -5,9 +5,9 @@
 #ifndef EVALUATE_JOINED_H
 #define EVALUATE_JOINED_H
 
-#include "evaluate/blocks.h"
+#include "evaluate/rows.h"
 
-/* Runs CALL's launch and those that are joined to it. A team shares lines. False, with nothing done, if they must run apart. */
-bool joined_run(const struct group_call *call, struct team *team);
+/* Runs RUN's launch and those that are joined to it. A team shares lines. False, with nothing done, if they must run apart. */
+bool joined_run(const struct launch_run *run, struct team *team);
 
 #endif

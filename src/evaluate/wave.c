@@ -1,5 +1,5 @@
 /*
- * A wave over groups that wait, its stages. Each has a lag L, in rows of the leading axis. All stages compute a part of
+ * A wave over launches that wait, its stages. Each has a lag L, in rows of the leading axis. All stages compute a part of
  * the rows of an array before the next part, each L rows behind the first.
  *
  *     rows 0 ......................... t-2   t-1    t
@@ -41,10 +41,10 @@ enum {
 	COPY_LEAST = 256 << 10, /* bytes of an array whose copy waits */
 };
 
-/* A group of kernel ops or, if TO is not NULL, a copy of an array. */
+/* A launch that has rows or, if TO is not NULL, a copy of an array. */
 struct wave_stage {
 	union {
-		struct group_call call;
+		struct launch_run run;
 		const char *from;
 	};
 	char *to;
@@ -70,9 +70,9 @@ struct wave_array {
 };
 
 struct wave {
-	size_t size;            /* of the wave with its registers, as allocated */
-	char *registers;        /* of the caller, which follow the wave */
-	int64_t register_bytes; /* of REGISTERS */
+	size_t size;          /* of the wave with its registers, as allocated */
+	char *memory;         /* of the caller: registers and scratch, which follow the wave */
+	int64_t memory_bytes; /* of MEMORY */
 	struct wave_stage stages[WAVE_STAGES];
 	size_t count;
 	struct wave_array arrays[WAVE_ARRAYS];
@@ -82,7 +82,7 @@ struct wave {
 	char *current[WAVE_FRAME]; /* the frame of the program that runs */
 	char **frame;              /* the last copy: of PROGRAM's frame */
 	const struct program *program;
-	struct wave_use uses[WAVE_USES]; /* of the call that is being added */
+	struct wave_use uses[WAVE_USES]; /* of the launch that is being added */
 	size_t use_count;
 	struct team *team;
 	int64_t members;           /* of the team */
@@ -119,8 +119,8 @@ struct wave *wave_open(int64_t bytes, const struct allocator *allocator)
 	wave->failed = false;
 	forget_stages(wave);
 	wave->size = (size_t)bytes;
-	wave->registers = (char *)wave + end - ((uintptr_t)wave + end) % ARRAY_ALIGN;
-	wave->register_bytes = bytes - WAVE_LISTS;
+	wave->memory = (char *)wave + end - ((uintptr_t)wave + end) % ARRAY_ALIGN;
+	wave->memory_bytes = bytes - WAVE_LISTS;
 	wave->cache = system_cache_bytes() / 4 * 3;
 	return wave;
 }
@@ -139,7 +139,7 @@ static void run_rows(const struct wave_stage *stage, void *memory, int64_t begin
 	if (begin < end && stage->to)
 		memcpy(stage->to + begin * stage->row, stage->from + begin * stage->row, (size_t)((end - begin) * stage->row));
 	else if (begin < end)
-		group_run_part(&stage->call, memory, begin * stage->row, end * stage->row);
+		launch_run_rows(&stage->run, memory, (struct row_range){begin, end - begin});
 }
 
 struct strips {
@@ -201,7 +201,7 @@ void wave_run(struct wave *wave)
 		if (!wave->window.dry)
 			run_stages(wave);
 	} else if (wave->count == 1 && !wave->stages[0].to) {
-		group_run(&wave->stages[0].call, wave->team);
+		launch_run_whole(&wave->stages[0].run, wave->team);
 	} else {
 		team_run(wave->team, strips.count, 1, run_strip, &strips);
 		if (wave->most > 0 && (strips.count > 1 || wave->wraps))
@@ -210,7 +210,7 @@ void wave_run(struct wave *wave)
 	forget_stages(wave);
 }
 
-/* Adds USE to the uses of the call that is being added. Returns false if they are too many. */
+/* Adds USE to the uses of the launch that is being added. Returns false if they are too many. */
 static bool add_use(struct wave *wave, struct wave_use use)
 {
 	if (wave->use_count == WAVE_USES)
@@ -219,18 +219,18 @@ static bool add_use(struct wave *wave, struct wave_use use)
 	return true;
 }
 
-/* Adds the uses of kernel op M of CALL, whose rows have ROW elements. Returns false if CALL cannot wait. */
-static bool note_uses(struct wave *wave, const struct group_call *call, const struct kernel_op *m, int64_t row,
+/* Adds the uses of kernel op M of RUN, whose rows have ROW elements. Returns false if RUN cannot wait. */
+static bool note_uses(struct wave *wave, const struct launch_run *run, const struct kernel_op *m, int64_t row,
                       bool *wraps)
 {
-	const struct entry *entries = call->program->frame->entries;
+	const struct entry *entries = run->program->frame->entries;
 	bool good = true;
 	for (size_t k = 0; k < KERNEL_OP_ARGS && good; k++) {
 		const struct arg *arg = &m->args[k];
 		if (arg->kind != ARG_ARRAY && arg->kind != ARG_SCALAR)
 			continue;
 		const struct type *type = entries[arg->index].type;
-		struct wave_use use = {.base = call->frame[arg->index],
+		struct wave_use use = {.base = run->frame[arg->index],
 		                       .bytes = type_bytes(type),
 		                       .row_bytes = arg->bits ? row * arg->bits / 8 : row << arg->shift,
 		                       .writes = k >= KERNEL_OP_READS,
@@ -252,6 +252,27 @@ static bool note_uses(struct wave *wave, const struct group_call *call, const st
 			*wraps |= halo.wraps;
 		}
 		good = good && add_use(wave, use);
+	}
+	return good;
+}
+
+/* Adds the uses of RUN's launch, a call: its arrays by rows. */
+static bool note_arrays_of_call(struct wave *wave, const struct launch_run *run)
+{
+	const struct launch *launch = run->launch;
+	const uint32_t *const needs = launch->needs, *const keep = launch->keep;
+	const uint32_t entries[] = {needs[0],  needs[1],    needs[2],      needs[3], needs[4],
+	                            launch->g, launch->out, launch->out_a, keep[0],  keep[1]};
+	enum { READS = MAX_NEEDS + 1, USES = READS + 2 + MAX_KEEPS };
+	bool good = true;
+	for (int i = 0; i < USES && good; i++) {
+		if (entries[i] == NO_VALUE || run->program->frame->entries[entries[i]].kind == ENTRY_PARAM)
+			continue;
+		const int64_t bytes = type_bytes(run->program->frame->entries[entries[i]].type);
+		good = add_use(wave, (struct wave_use){.base = run->frame[entries[i]],
+		                                       .bytes = bytes,
+		                                       .row_bytes = bytes / launch->rows,
+		                                       .writes = i >= READS});
 	}
 	return good;
 }
@@ -336,20 +357,20 @@ static void add_arrays(struct wave *wave, int64_t lag)
 	}
 }
 
-/* Copies CALL's frame, unless the last copy is of it and MOVED is false. Returns false if there is no capacity. */
-static bool copy_frame(struct wave *wave, struct group_call *call, bool moved)
+/* Copies RUN's frame, unless the last copy is of it and MOVED is false. Returns false if there is no capacity. */
+static bool copy_frame(struct wave *wave, struct launch_run *run, bool moved)
 {
-	const size_t count = call->program->frame->count;
-	if (!moved && wave->frame && wave->program == call->program) {
-		call->frame = wave->frame;
+	const size_t count = run->program->frame->count;
+	if (!moved && wave->frame && wave->program == run->program) {
+		run->frame = wave->frame;
 		return true;
 	}
 	if (wave->pointer_count + count > WAVE_POINTERS)
 		return false;
-	wave->frame = memcpy(wave->pointers + wave->pointer_count, call->frame, count * sizeof *call->frame);
+	wave->frame = memcpy(wave->pointers + wave->pointer_count, run->frame, count * sizeof *run->frame);
 	wave->pointer_count += count;
-	wave->program = call->program;
-	call->frame = wave->frame;
+	wave->program = run->program;
+	run->frame = wave->frame;
 	return true;
 }
 
@@ -378,16 +399,17 @@ static bool may_join(struct wave *wave, int64_t rows, int64_t lag, bool wraps)
 	       (strips || (wave->members == 1 && !wraps));
 }
 
-/* Fills the uses of CALL. Returns false if it cannot wait, or is not worth it. */
-static bool list_uses(struct wave *wave, const struct group_call *call, bool *wraps)
+/* Fills the uses of RUN. Returns false if it cannot wait, or is not worth it. */
+static bool list_uses(struct wave *wave, const struct launch_run *run, bool *wraps)
 {
-	const struct launch *launch = call->launch;
+	const struct launch *launch = run->launch;
 	wave->use_count = 0;
-	if ((!wave->window.rows && !launch_may_wait(launch)) ||
-	    launch->registers * launch->register_bytes > wave->register_bytes)
+	if ((!wave->window.rows && !launch->waits) || launch->memory > wave->memory_bytes)
 		return false;
+	if (launch->kind != LAUNCH_GROUP)
+		return note_arrays_of_call(wave, run);
 	for (size_t i = 0; i < launch->kernel_op_count; i++)
-		if (!note_uses(wave, call, &launch->kernel_ops[i], launch->count / launch->rows, wraps))
+		if (!note_uses(wave, run, &launch->kernel_ops[i], launch->count / launch->rows, wraps))
 			return false;
 	*wraps &= !wave->window.rows; /* rows near the ends of a window may be wrong */
 	return true;
@@ -400,10 +422,10 @@ static bool join_wave(struct wave *wave, struct wave_stage *stage, bool wraps, b
 	wave->failed |= wave->window.rows && (stage->lag < 0 || wave->array_count + wave->use_count > WAVE_ARRAYS);
 	if (wave->failed)
 		return wave->window.dry;
-	if (!may_join(wave, stage->rows, stage->lag, wraps) || (!stage->to && !copy_frame(wave, &stage->call, moved))) {
+	if (!may_join(wave, stage->rows, stage->lag, wraps) || (!stage->to && !copy_frame(wave, &stage->run, moved))) {
 		wave_run(wave);
 		stage->lag = wave->window.rows ? stage->lag : 0;
-		if (!stage->to && !copy_frame(wave, &stage->call, true)) {
+		if (!stage->to && !copy_frame(wave, &stage->run, true)) {
 			wave->failed |= wave->window.rows > 0;
 			return wave->window.dry;
 		}
@@ -414,7 +436,7 @@ static bool join_wave(struct wave *wave, struct wave_stage *stage, bool wraps, b
 		wave->part = greater(1, PART_BYTES / (stage->to ? stage->row : 4 * stage->row));
 	}
 	if (!stage->to)
-		stage->call.registers = wave->registers;
+		stage->run.memory = wave->memory;
 	add_arrays(wave, stage->lag);
 	wave->stages[wave->count++] = *stage;
 	wave->rows = greater(wave->rows, stage->rows);
@@ -423,12 +445,12 @@ static bool join_wave(struct wave *wave, struct wave_stage *stage, bool wraps, b
 	return true;
 }
 
-bool wave_add(struct wave *wave, const struct group_call *call, bool moved, struct team *team)
+bool wave_add(struct wave *wave, const struct launch_run *run, bool moved, struct team *team)
 {
-	const struct launch *launch = call->launch;
-	struct wave_stage stage = {.call = *call, .rows = launch->rows};
+	const struct launch *launch = run->launch;
+	struct wave_stage stage = {.run = *run, .rows = launch->rows};
 	bool wraps = false;
-	if (!list_uses(wave, call, &wraps)) {
+	if (!list_uses(wave, run, &wraps)) {
 		wave_run(wave);
 		wave->failed = wave->window.rows > 0;
 		return wave->window.dry;
@@ -449,36 +471,33 @@ bool wave_copy(struct wave *wave, char *to, const char *from, const struct type 
 	return join_wave(wave, &stage, false, false, team);
 }
 
-/* True if the groups of PROGRAM are all that it runs, and all write arrays of rows. */
-static bool has_rows_alone(const struct program *program)
+/* True if LAUNCH, a group of PROGRAM, writes arrays of streamed rows alone. */
+static bool makes_streamed_rows(const struct program *program, const struct launch *launch)
 {
 	const struct body *body = program->body;
-	for (size_t i = 0; i < program->launch_count; i++) {
-		const struct launch *launch = &program->launches[i];
-		const bool loops = launch->kind == LAUNCH_LOOP || launch->kind == LAUNCH_END;
-		if (launch->kind != LAUNCH_GROUP && (!loops || launch->conditional))
-			return false;
-		for (size_t k = 0; !loops && k < launch->kernel_op_count; k++)
-			for (size_t out = KERNEL_OP_READS; out < KERNEL_OP_ARGS; out++) {
-				const struct arg *arg = &launch->kernel_ops[k].args[out];
-				if (arg->kind == ARG_ARRAY && (arg->value >= body->value_count || !body->values[arg->value].streamed))
-					return false;
-			}
-	}
-	return program->launch_count > 0;
+	for (size_t k = 0; k < launch->kernel_op_count; k++)
+		for (size_t out = KERNEL_OP_READS; out < KERNEL_OP_ARGS; out++) {
+			const struct arg *arg = &launch->kernel_ops[k].args[out];
+			if (arg->kind == ARG_ARRAY && (arg->value >= body->value_count || !body->values[arg->value].streamed))
+				return false;
+		}
+	return true;
 }
 
 int64_t wave_window_bytes(const struct program *program)
 {
-	int64_t registers = 0;
-	if (!has_rows_alone(program))
-		return 0;
+	const uint8_t streamed = STREAMED_V | STREAMED_Y;
+	int64_t memory = 0;
 	for (size_t i = 0; i < program->launch_count; i++) {
 		const struct launch *launch = &program->launches[i];
-		if (launch->kind == LAUNCH_GROUP)
-			registers = greater(registers, launch->registers * launch->register_bytes);
+		if ((launch->kind == LAUNCH_LOOP && !launch->conditional) || launch->kind == LAUNCH_END)
+			continue;
+		if (!launch->rows || (launch->kind == LAUNCH_GROUP ? !makes_streamed_rows(program, launch)
+		                                                   : (launch->streamed & streamed) != streamed))
+			return 0;
+		memory = greater(memory, launch->memory);
 	}
-	return WAVE_LISTS + registers;
+	return program->launch_count > 0 ? WAVE_LISTS + memory : 0;
 }
 
 void wave_begin_window(struct wave *wave, const struct wave_window *window)

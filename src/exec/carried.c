@@ -1,6 +1,6 @@
 /*
  * Tiles that carry rows: a worker runs the tiles of a chunk in their order, on windows that lie one tile apart. All
- * groups of the program wait in a wave. In each window the wave continues where it stopped in the one before
+ * launches of the program wait in a wave. In each window the wave continues where it stopped in the one before
  * (evaluate/wave.h). So no row is read or computed twice, but for those around the chunk.
  *
  *     rows of the array    |-----------------------------------------------|
@@ -10,7 +10,7 @@
  *                                              [-----------]
  *
  * Before the run, a walk of the program on arrays that nothing reads or writes finds whether the wave can carry its
- * rows, and how many rows windows must have in common for it. If a launch other than a group runs, such as a product,
+ * rows, and how many rows windows must have in common for it. If a launch runs on whole arrays alone, such as a product,
  * no rows are carried: windows overlap, and each computes all of its rows.
  *
  * Invariant: a chunk reads each row once, in order, and writes each of its own once, in order.

@@ -186,7 +186,7 @@ struct worker {
 	char *param_rows;              /* of streamed params, for a window that goes around the end of the array */
 	uint64_t *skipped;             /* of struct evaluation, in a forward run; or NULL */
 	struct slab slab;              /* the machine's arrays, or a forward program's workspace */
-	struct wave *wave;             /* of groups that wait; a hook that reads or writes arrays calls wave_run first */
+	struct wave *wave;             /* of launches that wait; a hook that reads or writes arrays calls wave_run first */
 	struct neighbours *neighbours; /* of a tile whose rows ranks exchange; else NULL */
 	struct bound_param *params;
 	struct deferred deferred;

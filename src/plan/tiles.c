@@ -45,7 +45,7 @@ enum {
 	PRODUCT_BLOCK_MOST = 512,                  /* matrix rows */
 	WHOLE_BYTES = 8 << 20,                     /* of an array with rows: only a larger one is cut into windows */
 	/* The widest value of a tile with a window has so many bytes, as fractions of WHOLE_BYTES, or WINDOW_RATIO if that is
-	 * more. Groups of a window run in a wave, so the window need not fit the cache. */
+	 * more. Launches of a window run in a wave, so the window need not fit the cache. */
 	WINDOW_LEAST = 8,
 	WINDOW_MOST = 2,
 	WINDOW_RATIO = 6,       /* rows of a tile, by those that its window adds, */

@@ -106,7 +106,7 @@ static inline int64_t tiles_halo(const struct tiles *tiles)
 {
 	return tiles->carries ? tiles->before + tiles->after : tiles->windows ? tiles->window - tiles->tile : 0;
 }
-/* True if groups on TILES may wait in a wave. Tiles of rows do not need it: they are made to fit the cache. */
+/* True if launches on TILES may wait in a wave. Tiles of rows do not need it: they are made to fit the cache. */
 static inline bool tiles_wave(const struct tiles *tiles) { return !tiles->tiled || tiles->windows; }
 /* Returns the bytes of the messages of rows that wait at once on a rank: one each way on either side. */
 static inline int64_t tiles_message_bytes(const struct tiles *tiles) { return 4 * tiles->exchanged * tiles->input_row; }

@@ -1,6 +1,6 @@
 /*
- * Waves: with every instruction set, number of threads and policy, groups that wait and run a few rows at a time give the bits of
- * the same groups one after another, forward and backward, and the plan is the run. Chains are random.
+ * Waves: with every instruction set, number of threads and policy, launches that wait and run a few rows at a time give the bits of
+ * the same launches one after another, forward and backward, and the plan is the run. Chains are random.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -74,11 +74,34 @@ static void put_neighbours(struct random_text *r)
 	}
 }
 
+/* Puts a stage, a row of whose result follows from the same row alone, if the array has several axes. It is no group. */
+static void put_rows(struct random_text *r)
+{
+	static const char *const along[] = {"softmax", "log_softmax", "layernorm", "rmsnorm", "cumsum"};
+	const int axis = r->type.shape.ndim - 1 > 0 ? 1 + draw(r, r->type.shape.ndim - 1) : 0;
+	switch (axis ? draw(r, 5) : 3) {
+	case 0:
+		put(r, "sub { mean axis=%d keepdims=true }; ", axis);
+		break;
+	case 1:
+		put(r, "div { amax axis=%d keepdims=true; abs; add 1 }; ", axis);
+		break;
+	case 2:
+		put(r, "concat { mul 0.5 } axis=%d; slice step=2 axis=%d; ", axis, axis);
+		break;
+	case 3:
+		put(r, "dropout 0.25 seed=%d; ", draw(r, 9));
+		break;
+	default:
+		put(r, "%s axis=%d; mul 0.1; ", along[draw(r, 5)], axis);
+	}
+}
+
 static void put_stage(struct random_text *r)
 {
 	static const char *const boundaries[] = {"zero", "periodic", "reflect"};
 	const int axis = draw(r, r->type.shape.ndim), count = 1 + draw(r, 3);
-	switch (draw(r, 12)) {
+	switch (draw(r, 15)) {
 	case 0:
 	case 1:
 	case 2:
@@ -112,6 +135,11 @@ static void put_stage(struct random_text *r)
 		break;
 	case 10:
 		put(r, draw(r, 2) ? "softmax; " : "sub { mean axis=0 }; ");
+		break;
+	case 11:
+	case 12:
+	case 13:
+		put_rows(r);
 		break;
 	default:
 		put(r, "mul b; ");
