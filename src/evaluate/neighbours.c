@@ -20,7 +20,7 @@ static struct right_rows *rows_counted_at(struct neighbours *n, int64_t offset)
 }
 
 /* Returns ARRAY's offset; -1 if it is not counted. */
-static int64_t offset_of(const struct neighbours *n, const void *array)
+static int64_t counted_offset(const struct neighbours *n, const void *array)
 {
 	int64_t before = 0;
 	for (const struct counted_memory *m = n->memory; m < n->memory + sizeof n->memory / sizeof *n->memory; m++) {
@@ -34,7 +34,7 @@ static int64_t offset_of(const struct neighbours *n, const void *array)
 /* Returns the right rows of ARRAY on either side; n->tiles->exchanged if all are. */
 static int64_t right_rows(struct neighbours *n, const void *array)
 {
-	const int64_t offset = offset_of(n, array);
+	const int64_t offset = counted_offset(n, array);
 	if (offset < 0)
 		return n->tiles->exchanged;
 	const struct right_rows *place = rows_counted_at(n, offset);
@@ -43,7 +43,7 @@ static int64_t right_rows(struct neighbours *n, const void *array)
 
 static void set_right_rows(struct neighbours *n, const void *array, int64_t rows)
 {
-	const int64_t offset = offset_of(n, array);
+	const int64_t offset = counted_offset(n, array);
 	if (offset >= 0)
 		*rows_counted_at(n, offset) = (struct right_rows){offset, rows};
 }

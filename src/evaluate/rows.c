@@ -36,7 +36,7 @@ void launch_call_begin(struct launch_call *c)
 }
 
 /* Returns *TYPE with COUNT rows. If it has LINES lines, the axes between become 1, so that the last keeps its number. */
-static struct type type_of_rows(const struct type *type, int64_t count, int64_t lines)
+static struct type type_of_lines(const struct type *type, int64_t count, int64_t lines)
 {
 	struct type with = *type;
 	int64_t rows = with.shape.dim[0];
@@ -94,7 +94,7 @@ void launch_call_cut(struct launch_call *c, unsigned which, struct row_range row
 	for (int i = 0; i < 3; i++) {
 		if (!(which >> i & 1) || !*types[i])
 			continue;
-		c->cut[i] = type_of_rows(*types[i], rows.count, c->run.lines);
+		c->cut[i] = type_of_lines(*types[i], rows.count, c->run.lines);
 		*types[i] = &c->cut[i];
 	}
 }

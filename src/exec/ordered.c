@@ -65,7 +65,7 @@ static int64_t number_index(const struct ordered *ordered, int64_t chunk, uint32
 	return chunk * round_up(ordered->count, ARRAY_ALIGN / sizeof(int64_t)) + value;
 }
 
-static atomic_int_least64_t *number_at(const struct ordered *ordered, int64_t chunk, uint32_t value)
+static atomic_int_least64_t *board_number(const struct ordered *ordered, int64_t chunk, uint32_t value)
 {
 	return &ordered->board->numbers[number_index(ordered, chunk % chunks_at_once(ordered), value)];
 }
@@ -110,7 +110,7 @@ static enum status begin_on_board(struct ordered_turn *turn, uint32_t value, con
 	const bool counted = in_pieces(turn, value) && turn->made[value] < MOST;
 	const int64_t number =
 		counted ? number_of(ordered, turn->chunk - 1, turn->made[value] + 1) : number_of(ordered, turn->chunk, 0);
-	return await_number(ordered, number_at(ordered, turn->chunk - 1, value), number);
+	return await_number(ordered, board_number(ordered, turn->chunk - 1, value), number);
 }
 
 static enum status end_on_board(struct ordered_turn *turn, uint32_t value, const struct sum_place *place)
@@ -118,7 +118,7 @@ static enum status end_on_board(struct ordered_turn *turn, uint32_t value, const
 	const struct ordered *ordered = turn->ordered;
 	const int64_t number = place ? number_of(ordered, turn->chunk, lesser(turn->made[value] + 1, MOST))
 	                             : number_of(ordered, turn->chunk + 1, 0);
-	atomic_store(number_at(ordered, turn->chunk, value), number);
+	atomic_store(board_number(ordered, turn->chunk, value), number);
 	wake_waiting(ordered->board);
 	return STATUS_OK;
 }
@@ -133,7 +133,7 @@ static int tag_of(const struct ordered_turn *turn, int64_t chunk, uint32_t value
 }
 
 /* Receives SIZE bytes from the chunk before or, if SENDS, sends them to the next chunk. */
-static enum status exchange(const struct ordered_turn *turn, uint32_t value, void *data, size_t size, bool sends)
+static enum status exchange_value(const struct ordered_turn *turn, uint32_t value, void *data, size_t size, bool sends)
 {
 	const struct ranks *ranks = turn->ordered->ranks;
 	const int64_t to = turn->chunk + sends, other = sends ? to : turn->chunk - 1;
@@ -158,11 +158,11 @@ static enum status exchange_piece(struct ordered_turn *turn, uint32_t value, con
 	if (all > turn->piece_size)
 		TRY_ALLOC(turn->piece = arena_alloc(turn->arena, all), turn->diags);
 	turn->piece_size = (size_t)greater((int64_t)turn->piece_size, (int64_t)all);
-	TRY(sends ? STATUS_OK : exchange(turn, value, turn->piece, all, false));
+	TRY(sends ? STATUS_OK : exchange_value(turn, value, turn->piece, all, false));
 	pack_elements(v->heads, turn->piece, place, v->element, !sends);
 	if (v->tails)
 		pack_elements(v->tails, turn->piece + heads, place, v->element / 2, !sends);
-	return sends ? exchange(turn, value, turn->piece, all, true) : STATUS_OK;
+	return sends ? exchange_value(turn, value, turn->piece, all, true) : STATUS_OK;
 }
 
 static enum status exchange_value(struct ordered_turn *turn, uint32_t value, const struct sum_place *place, bool sends)
@@ -170,8 +170,8 @@ static enum status exchange_value(struct ordered_turn *turn, uint32_t value, con
 	const struct ordered_value *v = &turn->ordered->values[value];
 	if (v->unit == ORDERED_PIECES)
 		return exchange_piece(turn, value, place, sends);
-	TRY(exchange(turn, value, v->heads, v->bytes, sends));
-	return v->tails ? exchange(turn, value, v->tails, v->bytes / 2, sends) : STATUS_OK;
+	TRY(exchange_value(turn, value, v->heads, v->bytes, sends));
+	return v->tails ? exchange_value(turn, value, v->tails, v->bytes / 2, sends) : STATUS_OK;
 }
 
 static enum status begin_by_message(struct ordered_turn *turn, uint32_t value, const struct sum_place *place)
@@ -249,7 +249,7 @@ void ordered_fail(struct ordered *ordered, int index)
 {
 	const int64_t chunk = ranks_index(ordered->ranks) + (int64_t)ranks_count(ordered->ranks) * index;
 	for (uint32_t i = 0; i < ordered->count; i++)
-		atomic_store(number_at(ordered, chunk, i), INT64_MAX);
+		atomic_store(board_number(ordered, chunk, i), INT64_MAX);
 	wake_waiting(ordered->board);
 }
 

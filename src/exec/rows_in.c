@@ -115,7 +115,8 @@ enum status rows_in_begin_array(struct run *run)
 	const bool shared = shares_rows(run), several = tiles->workers > 1 || shared;
 	in->anywhere = shared;
 	if (reader_seekable(run->reader))
-		in->anywhere |= tiles->windows || run->points.lie == POINTS_BETWEEN_CHUNKS || (run->forward && (in->part || several));
+		in->anywhere |=
+			tiles->windows || run->points.lie == POINTS_BETWEEN_CHUNKS || (run->forward && (in->part || several));
 	TRY(run->forward ? reach_part(run) : STATUS_OK);
 	if (!tiles->wraps)
 		return STATUS_OK;

@@ -358,7 +358,6 @@ enum status totals_add_programs(const struct run *run);
 /* Sets the gradients of params, after the last array. Without FINISHES another rank does that in the same memory. */
 void totals_finish(struct gradient_result *result, bool finishes);
 
-
 /* shares.c: chunk I belongs to rank I % ranks */
 
 /* Makes run->ordered, without what its values have. Ranks of one machine put the sums of params into memory that they share. */
