@@ -133,7 +133,7 @@ static int tag_of(const struct ordered_turn *turn, int64_t chunk, uint32_t value
 }
 
 /* Receives SIZE bytes from the chunk before or, if SENDS, sends them to the next chunk. */
-static enum status exchange_value(const struct ordered_turn *turn, uint32_t value, void *data, size_t size, bool sends)
+static enum status exchange_bytes(const struct ordered_turn *turn, uint32_t value, void *data, size_t size, bool sends)
 {
 	const struct ranks *ranks = turn->ordered->ranks;
 	const int64_t to = turn->chunk + sends, other = sends ? to : turn->chunk - 1;
@@ -158,11 +158,11 @@ static enum status exchange_piece(struct ordered_turn *turn, uint32_t value, con
 	if (all > turn->piece_size)
 		TRY_ALLOC(turn->piece = arena_alloc(turn->arena, all), turn->diags);
 	turn->piece_size = (size_t)greater((int64_t)turn->piece_size, (int64_t)all);
-	TRY(sends ? STATUS_OK : exchange_value(turn, value, turn->piece, all, false));
+	TRY(sends ? STATUS_OK : exchange_bytes(turn, value, turn->piece, all, false));
 	pack_elements(v->heads, turn->piece, place, v->element, !sends);
 	if (v->tails)
 		pack_elements(v->tails, turn->piece + heads, place, v->element / 2, !sends);
-	return sends ? exchange_value(turn, value, turn->piece, all, true) : STATUS_OK;
+	return sends ? exchange_bytes(turn, value, turn->piece, all, true) : STATUS_OK;
 }
 
 static enum status exchange_value(struct ordered_turn *turn, uint32_t value, const struct sum_place *place, bool sends)
@@ -170,8 +170,8 @@ static enum status exchange_value(struct ordered_turn *turn, uint32_t value, con
 	const struct ordered_value *v = &turn->ordered->values[value];
 	if (v->unit == ORDERED_PIECES)
 		return exchange_piece(turn, value, place, sends);
-	TRY(exchange_value(turn, value, v->heads, v->bytes, sends));
-	return v->tails ? exchange_value(turn, value, v->tails, v->bytes / 2, sends) : STATUS_OK;
+	TRY(exchange_bytes(turn, value, v->heads, v->bytes, sends));
+	return v->tails ? exchange_bytes(turn, value, v->tails, v->bytes / 2, sends) : STATUS_OK;
 }
 
 static enum status begin_by_message(struct ordered_turn *turn, uint32_t value, const struct sum_place *place)
