@@ -73,6 +73,7 @@ enum {
 struct row_cost {
 	double bytes;        /* of the values made from a row, loops unrolled, and twice of the input */
 	double widest;       /* of the largest value, for all rows */
+	double largest;      /* of the largest row of a value, which may have other rows than the input; at least 1 */
 	int64_t matrix_rows; /* the fewest matrix rows that a row gives to a product by one matrix; 0: no such product */
 	double weight;       /* bytes of the largest matrix of such a product */
 	bool products;       /* the chain has a matrix product or a convolution, of any kind */
@@ -97,7 +98,8 @@ static struct row_cost cost_of_row(const struct lowered *whole, int64_t rows)
 {
 	const struct body *body = whole->whole;
 	const double input = (double)type_bytes(&whole->input);
-	struct row_cost row = {.bytes = 2 * input, .widest = input, .elements = true};
+	struct row_cost row = {
+		.bytes = 2 * input, .widest = input, .largest = fmax(input / (double)whole->whole_rows, 1), .elements = true};
 	double iterations[MAX_LOOPS + 1] = {1};
 	int level = 0;
 	for (size_t i = 0; i < body->instr_count; i++) {
@@ -113,9 +115,13 @@ static struct row_cost cost_of_row(const struct lowered *whole, int64_t rows)
 		if (instr->out != NO_VALUE && body->values[instr->out].streamed)
 			row.bytes += iterations[level] * (double)type_bytes(body->values[instr->out].type);
 	}
-	for (size_t i = 0; i < body->value_count; i++)
-		if (body->values[i].streamed)
-			row.widest = fmax(row.widest, (double)type_bytes(body->values[i].type));
+	for (size_t i = 0; i < body->value_count; i++) {
+		const struct type *type = body->values[i].type;
+		const double bytes = body->values[i].streamed ? (double)type_bytes(type) : 0;
+		row.widest = fmax(row.widest, bytes);
+		if (bytes > 0)
+			row.largest = fmax(row.largest, bytes / (double)type->shape.dim[0]);
+	}
 	row.bytes /= (double)rows;
 	return row;
 }
@@ -187,19 +193,6 @@ static int64_t level_state(const struct lowered *whole)
 	return most;
 }
 
-/* Returns the bytes of a row of the input of WHOLE, or of the widest value that is made of its rows; at least 1. */
-static double widest_row(const struct lowered *whole)
-{
-	const struct body *body = whole->whole;
-	double widest = fmax((double)type_bytes(&whole->input) / (double)whole->whole_rows, 1);
-	for (size_t i = 0; i < body->value_count; i++) {
-		const struct type *type = body->values[i].type;
-		if (body->values[i].streamed && type->shape.dim[0] > 0)
-			widest = fmax(widest, (double)type_bytes(type) / (double)type->shape.dim[0]);
-	}
-	return widest;
-}
-
 /* Returns the most bytes of an array that is not cut into windows. */
 static int64_t whole_bytes(const struct tile_wants *wants) { return wants->whole ? wants->whole : WHOLE_BYTES; }
 
@@ -211,8 +204,9 @@ static int64_t whole_bytes(const struct tile_wants *wants) { return wants->whole
 static int64_t window_tile(const struct lowered *whole, const struct tile_wants *wants, bool fixed, int64_t halo)
 {
 	const struct row_cost cost = cost_of_row(whole, whole->whole_rows);
-	const double rows = (double)whole->whole_rows, row = widest_row(whole);
-	const double limit = (double)whole_bytes(wants) / row, least = limit / WINDOW_LEAST, most = limit / WINDOW_MOST;
+	const double rows = (double)whole->whole_rows;
+	const double limit = (double)whole_bytes(wants) / cost.largest, least = limit / WINDOW_LEAST,
+				 most = limit / WINDOW_MOST;
 	const double good = fmin(fmax(least, (double)halo * WINDOW_GOOD_RATIO), most);
 	const int64_t products = rows_for_products(&cost, PRODUCT_BLOCK_LEAST);
 	const int64_t ratio = fixed ? WINDOW_FIXED_RATIO : WINDOW_RATIO;
@@ -227,7 +221,7 @@ static int64_t window_tile(const struct lowered *whole, const struct tile_wants 
 /* Returns the rows of a tile that carries rows, whose window has at least MORE more. */
 static int64_t carrying_tile(const struct lowered *whole, const struct tile_wants *wants, int64_t more)
 {
-	const int64_t good = (int64_t)(CARRYING_BYTES / widest_row(whole));
+	const int64_t good = (int64_t)(CARRYING_BYTES / cost_of_row(whole, whole->whole_rows).largest);
 	return wants->rows ? greater(wants->rows, 2) : greater(good, more / CARRYING_RATIO + 1);
 }
 
@@ -384,8 +378,9 @@ static bool cut_windows(struct tiles *tiles, const struct lowered *whole, const 
 {
 	const struct row_reach *reach = &whole->reach;
 	const int64_t rows = whole->whole_rows, deep = saturated_add(reach->before, reach->after);
-	const bool small = widest_row(whole) * (double)rows <= (double)whole_bytes(wants);
-	const bool decided = tiles->folds || cost_of_row(whole, rows).matrix_rows || (wants->gradient && wants->sums);
+	const struct row_cost cost = cost_of_row(whole, rows);
+	const bool small = cost.largest * (double)rows <= (double)whole_bytes(wants);
+	const bool decided = tiles->folds || cost.matrix_rows || (wants->gradient && wants->sums);
 	const bool fixed = decided || tiles->block, both = fixed || wants->gradient;
 	const bool shared = wants->ranks > 1 && !decided; /* each rank gets a tile at least, unless tiles are blocks */
 	const int64_t unit = fixed ? WINDOW_UNIT : 1, wanted = decided ? 0 : lesser(wants->rows, rows);
