@@ -14,7 +14,8 @@
 enum entry_kind { ENTRY_IN, ENTRY_OUT, ENTRY_PARAM, ENTRY_WORKSPACE, ENTRY_CARRIED };
 struct entry {
 	enum entry_kind kind;
-	bool dynamic; /* PARAM: indexed by the counter of a loop of this program */
+	bool dynamic;  /* PARAM: indexed by the counter of a loop of this program */
+	bool streamed; /* as of its value */
 	union {
 		uint32_t port;          /* IN, OUT */
 		int64_t offset;         /* WORKSPACE: in bytes, from its begin */

@@ -25,7 +25,7 @@ uint32_t compiler_entry(struct compiler *c, uint32_t value)
 		return NO_VALUE;
 	if (c->values[value].entry == NO_VALUE) {
 		const struct value *v = &c->body->values[value];
-		struct entry entry = {.kind = ENTRY_WORKSPACE, .type = v->type, .offset = -1};
+		struct entry entry = {.kind = ENTRY_WORKSPACE, .streamed = v->streamed, .type = v->type, .offset = -1};
 		if (v->from == FROM_PORT) {
 			entry.kind = ENTRY_IN;
 			entry.port = v->port;
@@ -48,8 +48,9 @@ static void mark_outs(struct compiler *c)
 		uint32_t value = body->outs[i].value;
 		if (body->values[value].from != FROM_INSTR || c->values[value].entry != NO_VALUE)
 			continue;
-		c->values[value].entry =
-			add_entry(c, (struct entry){.kind = ENTRY_OUT, .port = (uint32_t)i, .type = body->values[value].type});
+		const struct value *v = &body->values[value];
+		c->values[value].entry = add_entry(
+			c, (struct entry){.kind = ENTRY_OUT, .streamed = v->streamed, .port = (uint32_t)i, .type = v->type});
 		c->values[value].array = true;
 	}
 }
@@ -307,7 +308,9 @@ static void copy_outs(struct compiler *c)
 		uint32_t entry = c->values[body->outs[i].value].entry;
 		if (value->from != FROM_INSTR || c->frame->entries[entry].port == i)
 			continue;
-		const uint32_t out = add_entry(c, (struct entry){.kind = ENTRY_OUT, .port = (uint32_t)i, .type = value->type});
+		const uint32_t out = add_entry(
+			c,
+			(struct entry){.kind = ENTRY_OUT, .streamed = value->streamed, .port = (uint32_t)i, .type = value->type});
 		*compiler_launch(c, LAUNCH_COPY) = (struct launch){.kind = LAUNCH_COPY,
 		                                                   .streamed = value->streamed ? STREAMED_V : 0,
 		                                                   .out = out,

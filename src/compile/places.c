@@ -272,6 +272,12 @@ static void move_array(const struct reuser *l, const struct movable *m, uint32_t
 	entries[m->entry].port = entries[to].port;
 }
 
+/* True if the array of entry A fits in that of entry B on fewer rows, too: the caller's arrays have these alone. */
+static bool rows_fit(const struct compiler *c, uint32_t a, uint32_t b)
+{
+	return !c->body->cut || c->frame->entries[a].streamed == c->frame->entries[b].streamed;
+}
+
 /* Only the arrays of the first MOST_OUTS outs are reused, since each takes a pass over the values. */
 enum { MOST_OUTS = 8 };
 
@@ -292,7 +298,8 @@ static void reuse_out(struct reuser *l, uint32_t value)
 	const int64_t made = goes->array_final ? (int64_t)c->launches[goes->made_in].match : goes->made_in;
 	for (uint32_t v = 0; v < c->body->value_count; v++) {
 		struct movable m;
-		if (!find_movable(l, v, &m) || m.made >= made || m.dies > made || !type_equal(m.type, out->type))
+		if (!find_movable(l, v, &m) || m.made >= made || m.dies > made || !type_equal(m.type, out->type) ||
+		    !rows_fit(c, m.entry, goes->entry))
 			continue;
 		if (m.made < from &&
 		    (m.made < from - 1 || before == NO_VALUE || !reads_before(l, &c->launches[m.made], before, m.entry)))
@@ -403,6 +410,10 @@ static void reuse_in(struct reuser *l, uint32_t port)
 		struct movable m;
 		if (at == l->count || compare_types(candidate->type, type) != 0 || !find_movable(l, candidate->value, &m))
 			return;
+		if (!rows_fit(c, m.entry, in)) {
+			at++;
+			continue;
+		}
 		if (candidate->made == read && !reads_before(l, &c->launches[read], before, m.entry)) {
 			at = next_in_launch(l, at, before);
 			continue;

@@ -10,9 +10,11 @@
 
 static void copy_carried(const struct evaluator *ev, const struct carried *c, char *to, const char *from)
 {
-	if (!wave_copy(ev->e->wave, to, from, ev->program->frame->entries[c->inner].type, ev->e->team)) {
+	const struct entry *inner = &ev->program->frame->entries[c->inner];
+	const struct type type = type_of_rows(inner->type, inner->streamed, ev->e->rows);
+	if (!wave_copy(ev->e->wave, to, from, &type, ev->e->team)) {
 		wave_run(ev->e->wave);
-		memcpy(to, from, (size_t)c->bytes);
+		memcpy(to, from, (size_t)type_bytes(&type));
 	}
 	neighbours_copied(ev->e->neighbours, to, from);
 }

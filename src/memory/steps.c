@@ -74,7 +74,8 @@ static int32_t reusable_in(const struct machine *m, const struct body *body, uin
 	const uint32_t port = body_goes_on(body, value);
 	const int32_t id = port == NO_VALUE ? NO_BUFFER : m->ports.in_buffers[port];
 	const bool alone = id != NO_BUFFER && m->buffers.items[id].holds == 1 && !m->ports.in_shared[port];
-	return alone ? id : NO_BUFFER;
+	const bool fits = alone && (!m->options->rows || m->buffers.items[id].streamed == body->values[value].streamed);
+	return fits ? id : NO_BUFFER;
 }
 
 /*
