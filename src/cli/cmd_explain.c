@@ -30,7 +30,7 @@ enum status command_explain(struct session *s)
 	TRY(session_make_job(s, &s->set.policy, &type));
 	const bool by_value = policy_by_value(&job->scheduled);
 	TRY(lower(&s->context, &lowered, &s->chain, &job->options.portion, &type, by_value ? LOWER_UNROLLED : LOWER_STEPS));
-	TRY(compiled_make(&s->context, &compiled, &lowered, &job->scheduled, NULL, true));
+	TRY(compiled_make(&s->context, &compiled, &lowered, &job->scheduled, NULL, COMPILED_SIZES));
 	TRY(session_open_report(s, &file));
 	const struct explanation explanation = {.chain = &s->chain,
 	                                        .compiled = &compiled,

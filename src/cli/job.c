@@ -72,6 +72,7 @@ struct job_options session_job_options(const struct session *s, const struct pol
 	                            .disk_bytes = s->set.spill_limit,
 	                            .may_spill = option_table[OPTION_SPILL].commands & s->command->letter,
 	                            .store = s->set.store,
+	                            .every_program = s->line.given[OPTION_DUMP],
 	                            .want_value = s->line.given[OPTION_VALUE],
 	                            .has_cotangent = s->line.given[OPTION_COTANGENT],
 	                            .cotangent_rows = has_cotangent_rows(s),

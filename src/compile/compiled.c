@@ -42,12 +42,12 @@ static const bool *written_by_step(const struct step *step, const bool *written,
 	return own;
 }
 
-/* Compiles PROGRAM, in an arena of its own if UNEXECUTED: then only one program is in memory at a time. */
+/* Compiles PROGRAM, in an arena of its own if it is for SIZES alone: then only one program is in memory at a time. */
 static enum status compile_program(const struct context *context, struct program *program, const struct body *body,
-                                   const bool *owned, const bool *written, bool unexecuted)
+                                   const bool *owned, const bool *written, bool sizes)
 {
 	struct arena arena;
-	if (!unexecuted)
+	if (!sizes)
 		return program_compile(context, program, body, owned, written);
 	arena_init(&arena, context->allocator);
 	const struct context own = {context->allocator, &arena, context->diags};
@@ -59,8 +59,19 @@ static enum status compile_program(const struct context *context, struct program
 	return status;
 }
 
+/* Returns whether a walk by USES calls program I of STEP_PROGRAMS of a step, which may be the WHOLE chain. */
+static bool is_called(unsigned uses, bool whole, size_t i)
+{
+	/*
+	 * A step that is the whole chain is recorded once, and nothing else holds the cotangent of its output. The residual
+	 * report wants no output.
+	 */
+	const bool called[STEP_PROGRAMS] = {false, uses & COMPILED_VALUE, true, true, false};
+	return !(uses & COMPILED_LINEAR) && (!whole || !(uses & COMPILED_CALLED) || called[i]);
+}
+
 static enum status compile_step(const struct context *context, struct compiled_step *compiled, const struct step *step,
-                                const struct policy *policy, const bool *written, bool unexecuted)
+                                const struct policy *policy, const bool *written, unsigned uses)
 {
 	struct arena *arena = context->arena;
 	const struct linear *linear = &compiled->linear;
@@ -84,12 +95,15 @@ static enum status compile_step(const struct context *context, struct compiled_s
 	                             {linear->backward, residuals}};
 	for (size_t i = 0; i < STEP_PROGRAMS; i++) {
 		struct program *program = &compiled->programs[i];
+		if (!is_called(uses, policy != NULL, i))
+			continue;
 		if (program == &compiled->backward_shared && !compiled->backward.takes_cotangent)
 			*program = compiled->backward; /* neither writes over a cotangent */
-		else if (program == &compiled->record && linear->record->out_count == forward->out_count)
+		else if (program == &compiled->record && compiled->forward.body &&
+		         linear->record->out_count == forward->out_count)
 			*program = compiled->forward; /* nothing is kept but what the state has */
 		else
-			TRY(compile_program(context, program, programs[i].body, programs[i].owned, written, unexecuted));
+			TRY(compile_program(context, program, programs[i].body, programs[i].owned, written, uses & COMPILED_SIZES));
 	}
 	return STATUS_OK;
 }
@@ -157,7 +171,7 @@ static void note_program(struct compiled_chain *compiled, const struct program *
 }
 
 enum status compiled_make(const struct context *context, struct compiled_chain *compiled, const struct lowered *lowered,
-                          const struct policy *policy, const bool *written, bool unexecuted)
+                          const struct policy *policy, const bool *written, unsigned uses)
 {
 	struct arena *arena = context->arena;
 	const size_t count = lowered->distinct_count;
@@ -173,9 +187,10 @@ enum status compiled_make(const struct context *context, struct compiled_chain *
 	for (size_t i = 0; i < compiled->form_count; i++) {
 		struct compiled_step *form = &compiled->forms[i];
 		TRY(compile_step(context, form, lowered->distinct[first[i]], compiled->by_value ? policy : NULL, written,
-		                 unexecuted));
+		                 uses));
 		for (size_t k = 0; k < STEP_PROGRAMS; k++)
-			note_program(compiled, &form->programs[k]);
+			if (form->programs[k].body)
+				note_program(compiled, &form->programs[k]);
 	}
 	for (size_t i = 0; i < count; i++) {
 		const struct linear *linear = &compiled->forms[form_of[i]].linear;

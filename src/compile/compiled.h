@@ -61,12 +61,18 @@ static inline const struct compiled_step *compiled_step_of(const struct compiled
 
 /*
  * Linearises and compiles each form of the steps of LOWERED (LOWER_STEPS, or LOWER_UNROLLED if POLICY is by value). Any
- * other POLICY, or NULL, changes nothing here. WRITTEN is program_compile's. LOWERED must outlive COMPILED. With
- * UNEXECUTED the programs serve the machine without hooks alone: they have their sizes, but no launches and no frames.
- * STATUS_LIMIT as program_compile.
+ * other POLICY, or NULL, changes nothing here. WRITTEN is program_compile's. LOWERED must outlive COMPILED. USES: COMPILED_*
+ * bits. STATUS_LIMIT as program_compile.
  */
+enum {
+	COMPILED_SIZES = 1, /* for the machine without hooks: programs have their sizes, but no launches and no frames */
+	/* A step that is the whole chain lacks the programs that no schedule calls: their body is NULL. */
+	COMPILED_CALLED = 2,
+	COMPILED_VALUE = 4,  /* schedules want the output */
+	COMPILED_LINEAR = 8, /* all steps lack all programs */
+};
 enum status compiled_make(const struct context *context, struct compiled_chain *compiled, const struct lowered *lowered,
-                          const struct policy *policy, const bool *written, bool unexecuted);
+                          const struct policy *policy, const bool *written, unsigned uses);
 /*
  * Writes the costs of COMPILED's steps to COSTS; FIXED bytes are held throughout. The runs are
  * in the context's arena. If IN_ORDER, they are in the chain's order, for searches and the cost walk.

@@ -47,9 +47,12 @@ static enum status lower_rows(struct job *job, struct tile_plan *tile, int64_t r
 static enum status compile_rows(struct job *job, struct tile_plan *tile)
 {
 	const struct policy *policy = job_tile_policy(job);
-	const bool unexecuted = job->options.unexecuted || job->passes; /* passes have programs of their own */
-	TRY(compiled_make(&job->context, &tile->compiled, &tile->lowered, policy, job->sums.written,
-	                  unexecuted && !job->options.costs)); /* costs may be measured */
+	const bool unexecuted = job->options.unexecuted || job->passes;      /* passes have programs of their own */
+	const bool every = job->options.costs || job->options.every_program; /* costs may be measured */
+	const unsigned uses = (unexecuted && !job->options.costs ? COMPILED_SIZES : 0) | (every ? 0 : COMPILED_CALLED) |
+	                      (job->passes && !job->options.unexecuted && !every ? COMPILED_LINEAR : 0) |
+	                      (job->options.want_value ? COMPILED_VALUE : 0);
+	TRY(compiled_make(&job->context, &tile->compiled, &tile->lowered, policy, job->sums.written, uses));
 	if (policy->kind == POLICY_budget || (job->options.unexecuted && !policy_by_value(policy)))
 		TRY(count_additions(job, tile)); /* a budget may come from an unexecuted job of another policy */
 	if (!job->options.costs)

@@ -29,6 +29,7 @@ struct job_options {
 	int64_t whole_bytes;      /* the most of an array that is not cut into windows (tests); 0: the default */
 	bool unpredicted;         /* the schedule is not counted: predicted has no meaning, and slabs are unknown */
 	bool unexecuted;          /* the job only plans: its programs need not be kept */
+	bool every_program;       /* programs that no schedule calls are compiled, too */
 	bool on_disk, may_spill;  /* a budget may keep states on disk; the command has --spill */
 	int64_t disk_bytes;       /* of all workers: the most bytes of states on disk at once; 0: any */
 	int64_t memory;           /* for `auto`: the budget, or 0 */

@@ -204,7 +204,7 @@ enum status job_residuals(const struct job *job, struct held_list *list)
 	TRY_ALLOC(used, context->diags);
 	if (!whole && policy_by_value(&job->scheduled))
 		TRY(lower(context, &lowered, job->chain, &job->whole.portion, &job->input, LOWER_UNROLLED));
-	TRY(whole ? STATUS_OK : compiled_make(context, &made, &lowered, &job->scheduled, NULL, true));
+	TRY(whole ? STATUS_OK : compiled_make(context, &made, &lowered, &job->scheduled, NULL, COMPILED_SIZES));
 	TRY(machine_run(context, compiled, job->schedule, &options, &counters));
 	TRY(mark_params(job, compiled, used));
 	return merge_report(job, &held, used, list);

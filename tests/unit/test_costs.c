@@ -18,7 +18,7 @@ static struct figures measure(struct costs_source *source, const struct chain *c
 	struct compiled_chain compiled;
 	struct figures figures;
 	ck_assert_int_eq(lower(&scratch, &lowered, chain, NULL, input, LOWER_STEPS), STATUS_OK);
-	ck_assert_int_eq(compiled_make(&scratch, &compiled, &lowered, &policy_save_all, NULL, false), STATUS_OK);
+	ck_assert_int_eq(compiled_make(&scratch, &compiled, &lowered, &policy_save_all, NULL, 0), STATUS_OK);
 	ck_assert_int_eq(costs_of(source, &compiled, 0, &diags), STATUS_OK);
 	figures.count = lowered.distinct_count;
 	ck_assert_uint_le(figures.count, MOST);

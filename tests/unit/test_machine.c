@@ -66,7 +66,7 @@ static void make(const char *text)
 	const struct type input = {.dtype = DTYPE_F64, .shape = {.ndim = 2, .dim = {7, 9}}};
 	chain_make(&chain, text, &arena, &diags);
 	ck_assert_int_eq(lower(&scratch, &lowered, &chain, NULL, &input, LOWER_STEPS), STATUS_OK);
-	ck_assert_int_eq(compiled_make(&scratch, &compiled, &lowered, &policy_save_all, NULL, false), STATUS_OK);
+	ck_assert_int_eq(compiled_make(&scratch, &compiled, &lowered, &policy_save_all, NULL, 0), STATUS_OK);
 	ck_assert_int_eq(compiled_costs(&scratch, &compiled, true, 0, &costs), STATUS_OK);
 }
 
