@@ -16,33 +16,34 @@ static uint64_t index_of(const struct evaluator *ev, const struct instr *instr, 
 	return ev->e->skipped && !named ? index - ev->e->skipped[stream] : index;
 }
 
-struct launch_run launch_run_of(const struct evaluator *ev, const struct launch *launch)
+void launch_run_begin(const struct evaluator *ev, const struct launch *launch, struct launch_run *run)
 {
-	const bool fewer = ev->e->rows && launch->streamed, group = launch->kind == LAUNCH_GROUP;
-	const struct frame_plan *frame = ev->program->frame;
-	struct launch_run run = {.launch = launch,
-	                         .program = ev->program,
-	                         .own = ev->e->own,
-	                         .frame = ev->frame,
-	                         .memory = ev->workspace + (group ? frame->registers : frame->scratch),
-	                         .kernels = {ev->kernels[0], ev->kernels[1]}};
-	if (group) {
-		run.count = fewer ? launch->count / launch->rows * ev->e->rows : launch->count;
-		return run;
-	}
 	const struct instr *instr = launch->instr;
+	const struct frame_plan *frame = ev->program->frame;
+	const bool group = launch->kind == LAUNCH_GROUP;
+	run->launch = launch;
+	run->program = ev->program;
+	run->own = ev->e->own;
+	run->frame = ev->frame;
+	run->memory = ev->workspace + (group ? frame->registers : frame->scratch);
+	run->kernels[0] = ev->kernels[0];
+	run->kernels[1] = ev->kernels[1];
+	run->count =
+		ev->e->rows && launch->streamed && launch->rows ? launch->count / launch->rows * ev->e->rows : launch->count;
+	run->lines = run->first = 0;
+	if (group)
+		return;
 	if (launch->streamed & STREAMED_V)
-		run.first = ev->e->flat ? ev->e->first_row : ev->e->first_row * row_elements(&instr->of.v->shape);
-	run.iteration = instr->level < 0 ? 0 : ev->counters[instr->level];
-	run.stream = index_of(ev, instr, 0);
-	return run;
+		run->first = ev->e->flat ? ev->e->first_row : ev->e->first_row * row_elements(&instr->of.v->shape);
+	run->iteration = instr->level < 0 ? 0 : ev->counters[instr->level];
+	run->stream = index_of(ev, instr, 0);
 }
 
 /* Sets C to the call of LAUNCH, by blocks of rows if it folds, on the rows that the evaluation has. */
 static void begin_call(const struct evaluator *ev, const struct launch *launch, struct launch_call *c)
 {
 	struct op_call *const call = &c->call;
-	c->run = launch_run_of(ev, launch);
+	launch_run_begin(ev, launch, &c->run);
 	launch_call_begin(c);
 	if (ev->e->rows) {
 		launch_call_cut(c, launch->streamed, (struct row_range){0, ev->e->rows});

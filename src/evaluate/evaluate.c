@@ -70,13 +70,15 @@ static bool run_joined(const struct evaluator *ev, const struct launch *launch)
 {
 	if (launch->joined == 0 || ev->e->neighbours || ev->e->rows)
 		return false;
-	const struct launch_run run = launch_run_of(ev, launch);
+	struct launch_run run;
+	launch_run_begin(ev, launch, &run);
 	return joined_run(&run, ev->e->team);
 }
 
 static enum status run_group(struct evaluator *ev, const struct launch *launch)
 {
-	const struct launch_run run = launch_run_of(ev, launch);
+	struct launch_run run;
+	launch_run_begin(ev, launch, &run);
 	group_run(&run, ev->e->team);
 	return STATUS_OK;
 }
@@ -94,7 +96,8 @@ static bool waits(struct evaluator *ev, const struct launch *launch)
 		wave_run(wave);
 		return false;
 	}
-	const struct launch_run run = launch_run_of(ev, launch);
+	struct launch_run run;
+	launch_run_begin(ev, launch, &run);
 	const bool moved = ev->moved;
 	ev->moved = false;
 	return wave_add(wave, &run, moved, ev->e->team);

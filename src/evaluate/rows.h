@@ -16,11 +16,11 @@ struct launch_run {
 	char **frame;
 	char *memory; /* block registers, or scratch, of the caller; another member of a team has its own */
 	const struct kernels *kernels[2];
+	int64_t iteration; /* the next three: of struct op_call, if the launch is a call */
+	int64_t first;
+	uint64_t stream;
 	int64_t count; /* of elements: the launch's, or fewer rows of them */
 	int64_t lines; /* rows are lines along the last axis, so many; 0: they are indices of the leading axis */
-	int64_t first; /* the next three: of struct op_call, if the launch is a call */
-	int64_t iteration;
-	uint64_t stream;
 };
 
 /* The array of an entry, NULL for NO_VALUE. */
