@@ -79,8 +79,8 @@ struct value_plan {
 		uint32_t over; /* after: the value that has it as PLACE, or NO_VALUE */
 	};
 	uint32_t moved_by; /* 1 + the last LOOP launch that moves its pointer, or 0 */
-	uint32_t within;   /* 1 + the last LOOP launch of those that read it within the loop, or pass it on; or 0 */
-	uint32_t alias;    /* another value, in whose array it lies in another shape; NO_VALUE: none */
+	uint32_t within; /* 1 + the outermost LOOP launch before which it is made, and which reads it beside inits; or 0 */
+	uint32_t alias;  /* another value, in whose array it lies in another shape; NO_VALUE: none */
 };
 
 struct compiler {

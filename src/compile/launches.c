@@ -253,9 +253,10 @@ static void note_loop_read(struct compiler *c, struct launch *loop, uint32_t val
 {
 	struct value_plan *v = &c->values[array_value(c, value)];
 	const size_t begin = (size_t)(loop - c->launches);
-	v->within = (uint32_t)begin + 1;
-	if (v->made_in < (int64_t)begin)
+	if (v->made_in < (int64_t)begin) {
 		v->last_read = (int32_t)greater(v->last_read, loop->match);
+		v->within = (uint32_t)begin + 1;
+	}
 	if (v->entry == NO_VALUE || !c->frame->entries[v->entry].dynamic || v->moved_by == begin + 1)
 		return;
 	uint32_t *dynamic = arena_append(c->arena, &loop->dynamic, &loop->dynamic_count, capacity, sizeof *dynamic);
