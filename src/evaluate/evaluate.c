@@ -68,7 +68,7 @@ static void open_frame(struct evaluator *ev)
 /* Runs the launches that are joined to LAUNCH, too. False, with nothing done, if LAUNCH runs alone. */
 static bool run_joined(const struct evaluator *ev, const struct launch *launch)
 {
-	if (launch->joined == 0 || ev->e->neighbours || ev->e->rows)
+	if (launch->joined == 0 || ev->e->rows)
 		return false;
 	struct launch_run run;
 	launch_run_begin(ev, launch, &run);
@@ -184,7 +184,8 @@ enum status evaluate(const struct evaluation *e)
 	while (ev.next < program->launch_count) {
 		const struct launch *launch = &program->launches[ev.next++];
 		TRY(ev.parts ? read_parts(&ev, launch) : STATUS_OK);
-		TRY(neighbours_launch(e->neighbours, program, launch, ev.frame));
+		for (const struct launch *each = launch; each <= launch + launch->joined; each++)
+			TRY(neighbours_launch(e->neighbours, program, each, ev.frame)); /* joined ones read no rows around a row */
 		if (waits(&ev, launch))
 			continue;
 		if (run_joined(&ev, launch))

@@ -93,6 +93,8 @@ struct evaluation {
 	 */
 	uint64_t *skipped;
 	int64_t *iterations; /* gets those of each `repeat while`, by its number; NULL: not wanted */
+	void (*progress)(void *context, double done); /* called after each iteration of an outermost loop; or NULL */
+	void *progress_context;
 	const struct instr *
 		*unfinished;           /* gets the last WHILE whose number is above 0 after the most iterations; or NULL */
 	void *spare;               /* for a gradient that a program makes whole, if it is not ONCE: added from here */

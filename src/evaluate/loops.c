@@ -183,10 +183,20 @@ enum status run_while(struct evaluator *ev, const struct launch *launch)
 	return STATUS_OK;
 }
 
+/* Reports what part of the program has run when an iteration of LOOP ends, by the number of its launches. */
+static void report(const struct evaluator *ev, const struct launch *loop)
+{
+	const double begin = (double)(loop - ev->program->launches), end = (double)loop->match;
+	const double part = (double)(ev->counters[loop->level] + 1) / (double)loop->iterations;
+	if (ev->e->progress && loop->level == 0)
+		ev->e->progress(ev->e->progress_context, (begin + (end - begin) * part) / (double)ev->program->launch_count);
+}
+
 enum status run_end(struct evaluator *ev, const struct launch *launch)
 {
 	const struct launch *loop = &ev->program->launches[launch->match];
 	swap_results(ev, loop);
+	report(ev, loop);
 	if (++ev->counters[loop->level] == loop->iterations) {
 		finish_loop(ev, loop, false);
 		return STATUS_OK;

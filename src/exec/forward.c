@@ -8,6 +8,9 @@
 #include "base/team.h"
 #include "exec/run_parts.h"
 
+/* True if a worker runs one tile of an array: then nobody reads its input afterwards. */
+static bool is_only_tile(const struct tiles *tiles) { return !tiles->tiled || tiles->exchanged; }
+
 static enum status compile_tile(struct run *run)
 {
 	struct forward_pass *forward = run->forward;
@@ -27,7 +30,7 @@ static enum status compile_tile(struct run *run)
 	bool *owned = arena_array(&run->arena, body->in_count + 1, sizeof *owned);
 	TRY_ALLOC(owned, run->context.diags);
 	for (size_t i = 0; i < body->in_count; i++)
-		owned[i] = body->in_count == 1 && (!run->tiles->tiled || run->tiles->exchanged);
+		owned[i] = body->in_count == 1 && is_only_tile(run->tiles);
 	return program_compile(&run->context, &tile->program, body, owned, NULL);
 }
 
@@ -160,6 +163,13 @@ static enum status forward_open_worker(struct worker *worker, int64_t *slab, siz
 	return STATUS_OK;
 }
 
+/* Reports the progress of a worker's only tile. A run of several tiles reports their rows. */
+static void report_progress(void *context, double done)
+{
+	const struct run_options *options = ((const struct run *)context)->options;
+	options->progress(options->progress_context, NULL, done, 0, 0);
+}
+
 enum status forward_run_tile(struct worker *worker)
 {
 	static const int64_t counters[MAX_LOOPS];
@@ -180,12 +190,16 @@ enum status forward_run_tile(struct worker *worker)
 	worker->outs[0] = rows_out_of_tile(worker, OUTPUT_VALUE);
 	if (worker->skipped)
 		memset(worker->skipped, 0, (1 + run->chain->program_count) * sizeof *worker->skipped);
-	const enum status status = worker_evaluate(worker, &(struct evaluation){.program = &tile->program,
-	                                                                        .rows = worker_fewer_rows(worker),
-	                                                                        .counters = counters,
-	                                                                        .workspace = worker->slab.base,
-	                                                                        .skipped = worker->skipped,
-	                                                                        .unfinished = &worker->run->unfinished});
+	const bool reports = run->options->progress && is_only_tile(tiles);
+	const enum status status =
+		worker_evaluate(worker, &(struct evaluation){.program = &tile->program,
+	                                                 .rows = worker_fewer_rows(worker),
+	                                                 .counters = counters,
+	                                                 .workspace = worker->slab.base,
+	                                                 .skipped = worker->skipped,
+	                                                 .progress = reports ? report_progress : NULL,
+	                                                 .progress_context = worker->run,
+	                                                 .unfinished = &worker->run->unfinished});
 	wave_run(worker->wave);
 	return status;
 }
