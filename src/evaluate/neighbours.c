@@ -3,7 +3,7 @@
 #include "base/checked.h"
 #include "evaluate/wave.h"
 
-enum { TAG_DOWN = 128, TAG_UP, TAG_STATE }; /* of messages; others are those of shares.c */
+enum { TAG_DOWN = 128, TAG_UP, TAG_STATE }; /* of messages; others are those of shares.c and ordered.c */
 
 void neighbours_begin(struct neighbours *n, int64_t tile_row)
 {

@@ -8,8 +8,8 @@
  * To add one, write its begin and end (a file of its own, if they are long), and a row in CARRIERS before the last. The
  * first whose applies is true carries the value. Begin returns once the chunk before has ended the value, or the piece, and
  * the value's memory has it. End makes that so for the next chunk, and never waits for it. Each must end with a failure if a
- * worker (ordered_fail) or a rank (ranks_check) fails. Begin is not called for the first chunk, nor end for what a chunk
- * has not begun.
+ * worker (ordered_fail) or a rank (ranks_check) fails. Begin is not called for the first chunk. End without a place comes
+ * also for a value to which the chunk has not added.
  *
  * The board has a number for each value and each chunk that runs, which only grows:
  *
@@ -133,7 +133,7 @@ static int tag_of(const struct ordered_turn *turn, int64_t chunk, uint32_t value
 }
 
 /* Receives SIZE bytes from the chunk before or, if SENDS, sends them to the next chunk. */
-static enum status exchange_bytes(const struct ordered_turn *turn, uint32_t value, void *data, size_t size, bool sends)
+static enum status exchange_data(const struct ordered_turn *turn, uint32_t value, void *data, size_t size, bool sends)
 {
 	const struct ranks *ranks = turn->ordered->ranks;
 	const int64_t to = turn->chunk + sends, other = sends ? to : turn->chunk - 1;
@@ -158,11 +158,11 @@ static enum status exchange_piece(struct ordered_turn *turn, uint32_t value, con
 	if (all > turn->piece_size)
 		TRY_ALLOC(turn->piece = arena_alloc(turn->arena, all), turn->diags);
 	turn->piece_size = (size_t)greater((int64_t)turn->piece_size, (int64_t)all);
-	TRY(sends ? STATUS_OK : exchange_bytes(turn, value, turn->piece, all, false));
+	TRY(sends ? STATUS_OK : exchange_data(turn, value, turn->piece, all, false));
 	pack_elements(v->heads, turn->piece, place, v->element, !sends);
 	if (v->tails)
 		pack_elements(v->tails, turn->piece + heads, place, v->element / 2, !sends);
-	return sends ? exchange_bytes(turn, value, turn->piece, all, true) : STATUS_OK;
+	return sends ? exchange_data(turn, value, turn->piece, all, true) : STATUS_OK;
 }
 
 static enum status exchange_value(struct ordered_turn *turn, uint32_t value, const struct sum_place *place, bool sends)
@@ -170,8 +170,8 @@ static enum status exchange_value(struct ordered_turn *turn, uint32_t value, con
 	const struct ordered_value *v = &turn->ordered->values[value];
 	if (v->unit == ORDERED_PIECES)
 		return exchange_piece(turn, value, place, sends);
-	TRY(exchange_bytes(turn, value, v->heads, v->bytes, sends));
-	return v->tails ? exchange_bytes(turn, value, v->tails, v->bytes / 2, sends) : STATUS_OK;
+	TRY(exchange_data(turn, value, v->heads, v->bytes, sends));
+	return v->tails ? exchange_data(turn, value, v->tails, v->bytes / 2, sends) : STATUS_OK;
 }
 
 static enum status begin_by_message(struct ordered_turn *turn, uint32_t value, const struct sum_place *place)
@@ -214,17 +214,23 @@ enum status ordered_end(struct ordered_turn *turn, uint32_t value, const struct 
 	return status;
 }
 
+/* True if an addition to VALUE is in order. What a chunk adds apart belongs to it alone. */
+static bool has_turn(const struct ordered_turn *turn, uint32_t value)
+{
+	return !turn->status && turn->ordered->values[value].unit >= ORDERED_ADDITIONS;
+}
+
 static void begin_addition_in_order(void *context, uint32_t param, const struct sum_place *place)
 {
 	struct ordered_turn *turn = context;
-	if (!turn->status)
+	if (has_turn(turn, param))
 		turn->status = ordered_begin(turn, param, place);
 }
 
 static void end_addition_in_order(void *context, uint32_t param, const struct sum_place *place)
 {
 	struct ordered_turn *turn = context;
-	if (!turn->status)
+	if (has_turn(turn, param))
 		turn->status = ordered_end(turn, param, place);
 }
 

@@ -81,7 +81,7 @@ enum status shares_begin_array(struct run *run)
 static enum sum_kind sum_kind_of(const struct run *run, size_t i) { return run->gradient->job->sums.kinds[i]; }
 
 /* Returns the state of the folds of a pass: the value after those of params. */
-static struct ordered_value *fold_state_of(const struct run *run) { return &run->ordered.values[run->params->count]; }
+static struct ordered_value *pass_state(const struct run *run) { return &run->ordered.values[run->params->count]; }
 
 enum status shares_open(struct run *run)
 {
@@ -95,7 +95,7 @@ enum status shares_open(struct run *run)
 	TRY_ALLOC(run->ordered.values, run->context.diags);
 	for (size_t i = 0; run->gradient && i < count; i++)
 		run->ordered.values[i] = totals_value(run, i);
-	*fold_state_of(run) =
+	*pass_state(run) =
 		(struct ordered_value){ORDERED_WHOLE, (size_t)run->tiles->state * sizeof(double), .element = sizeof(double)};
 	TRY(ordered_open(&run->ordered, &run->context, run->gradient ? totals_shareable(run) : -1, &memory));
 	if (memory)
@@ -129,7 +129,7 @@ static enum status collect_rows(struct run *run, size_t i)
 
 enum status shares_spread_state(struct run *run)
 {
-	const struct ordered_value *state = fold_state_of(run);
+	const struct ordered_value *state = pass_state(run);
 	if (!shares_rows(run))
 		return STATUS_OK;
 	TRY(move_data(run, last_owner(run), 0, state->heads, state->bytes));
@@ -193,7 +193,7 @@ enum status shares_move_sums(struct run *run, int64_t chunk)
 	if (!shares_rows(run))
 		return STATUS_OK;
 	if (passes_fold(run))
-		TRY(move_value(run, fold_state_of(run), owner(run, chunk - 1), owner(run, chunk)));
+		TRY(move_value(run, pass_state(run), owner(run, chunk - 1), owner(run, chunk)));
 	return move_sums(run, owner(run, chunk - 1), owner(run, chunk));
 }
 
