@@ -353,7 +353,7 @@ START_TEST(constant_expressions)
 		/* A whole number may stand where an integer is wanted. */
 		const bool whole = rows[i].value == floor(rows[i].value) && fabs(rows[i].value) < 1e15;
 		ck_assert_msg(o->number.integer == whole, "%s", rows[i].text);
-		ck_assert(!whole || (double)o->number.whole == rows[i].value);
+		ck_assert(!whole || (double)o->number.as_integer == rows[i].value);
 		ck_assert_ptr_null(o->next);
 		done(p);
 		free(text.bytes);
