@@ -184,11 +184,11 @@ stage
 	| NAMING name { BUILD($$ = STATEMENT(NAME, .span = @$, .name = $2, .name_span = @2)); }
 	| REPEAT NUMBER repeated {
 		BUILD(parse_check_integer(parse, &$2, @2));
-		BUILD($$ = STATEMENT(REPEAT, .span = @$, .name_span = @1, .count = $2.number.whole, .block = $3));
+		BUILD($$ = STATEMENT(REPEAT, .span = @$, .name_span = @1, .count = $2.number.as_integer, .block = $3));
 	}
 	| REPEAT WHILE block OPTION '=' NUMBER block {
 		BUILD(parse_check_limit(parse, $4, @4, &$6, @6));
-		BUILD($$ = STATEMENT(REPEAT, .span = @$, .name_span = @1, .count = $6.number.whole, .condition = $3, .block = $7));
+		BUILD($$ = STATEMENT(REPEAT, .span = @$, .name_span = @1, .count = $6.number.as_integer, .condition = $3, .block = $7));
 	}
 	| FOR names IN names block {
 		BUILD($$ = STATEMENT(FOR, .span = @$, .name_span = @1, .names = $2.first, .over = $4.first, .block = $5));
@@ -231,7 +231,7 @@ operand
 	| word '[' signed ']' {
 		BUILD(parse_check_integer(parse, &$3, @3));
 		/* NO_INDEX is beyond any array, and so is the next number. */
-		const int64_t index = $3.number.whole == NO_INDEX ? NO_INDEX + 1 : $3.number.whole;
+		const int64_t index = $3.number.as_integer == NO_INDEX ? NO_INDEX + 1 : $3.number.as_integer;
 		BUILD($$ = OPERAND(NAME, .span = @$, .text = $1, .index = index));
 	}
 	| '(' expression ')' { BUILD($$ = parse_expression_operand(parse, $2.number.value, @$)); }
@@ -266,7 +266,7 @@ expression
 		BUILD(parse_check_depth(parse, $$.depth, @2));
 	}
 	| '-' expression %prec NEGATE {
-		$$ = (struct parse_value){{-$2.number.value, $2.number.integer, -$2.number.whole}, $2.depth + 1};
+		$$ = (struct parse_value){{-$2.number.value, $2.number.integer, -$2.number.as_integer}, $2.depth + 1};
 		BUILD(parse_check_depth(parse, $$.depth, @1));
 	}
 	| '+' expression %prec NEGATE { $$ = $2; }

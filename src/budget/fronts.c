@@ -103,7 +103,7 @@ static void set_parts(struct fronts *f, const struct step_costs *costs)
 	for (int64_t i = 0; i < f->count; i++) {
 		f->starts[i + 1] = f->starts[i] + f->parts[i].time;
 		f->ends[i + 1] = f->starts[i] + f->parts[i].last;
-		f->whole += f->parts[i].time + f->parts[i].last;
+		f->total_time += f->parts[i].time + f->parts[i].last;
 	}
 }
 
@@ -139,7 +139,7 @@ void fronts_free(struct fronts *f)
 	arena_free(&f->arena);
 }
 
-static double margin(const struct fronts *f) { return f->whole * rounding; }
+static double margin(const struct fronts *f) { return f->total_time * rounding; }
 
 /* Sets *BYTES and *EXTRA to the limits of points of R. False if R cannot be part of a schedule. */
 static bool limits_of(const struct fronts *f, struct front_range r, int64_t *bytes, double *extra)
@@ -389,12 +389,12 @@ enum fronts_result fronts_solve(struct fronts *f, double most, int64_t width)
 	return FRONTS_SOLVED;
 }
 
-bool fronts_closed(const struct fronts *f) { return f->found - f->least <= f->whole * 1e-9; }
+bool fronts_closed(const struct fronts *f) { return f->found - f->least <= f->total_time * 1e-9; }
 
 double fronts_next_most(const struct fronts *f)
 {
-	const double all = f->whole * (double)f->count; /* no step runs more often than there are steps */
-	return f->most <= 0 ? f->whole / 32 : f->most < all ? f->most * 2 : 0;
+	const double all = f->total_time * (double)f->count; /* no step runs more often than there are steps */
+	return f->most <= 0 ? f->total_time / 32 : f->most < all ? f->most * 2 : 0;
 }
 
 int64_t fronts_first_width(const struct fronts *f)

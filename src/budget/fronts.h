@@ -47,7 +47,7 @@ struct fronts {
 	struct part *parts; /* the steps */
 	double *starts;     /* starts[i]: forward time of the steps before i */
 	double *ends;       /* ends[j]: time of the steps before j, where nobody reads state j. ends[count] is save-all's */
-	double whole;       /* time of all steps, each advanced over and recorded */
+	double total_time;  /* time of all steps, each advanced over and recorded */
 	int64_t (*beside)[2]; /* beside[i][pin]: the least bytes that others hold while a range from i on is reversed */
 	/* Of the last call of fronts_solve: */
 	double most;                                /* the most extra time that is looked at */

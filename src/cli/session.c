@@ -428,7 +428,7 @@ enum status session_put(struct session *s, struct opened_output *out)
 {
 	if (!out->output.temporary && !out->output.joined)
 		return output_commit(&out->output, &s->diags);
-	struct opened_output **place = &s->whole;
+	struct opened_output **place = &s->pending;
 	while (*place && (out->adds || !(*place)->adds))
 		place = &(*place)->after;
 	out->after = *place;
@@ -440,13 +440,13 @@ enum status session_put(struct session *s, struct opened_output *out)
 static enum status name_replaced(struct session *s, enum status status, const struct opened_output *out)
 {
 	size_t count = 0;
-	for (const struct opened_output *done = s->whole; done != out; done = done->after)
+	for (const struct opened_output *done = s->pending; done != out; done = done->after)
 		count++;
 	const char **names = arena_array(&s->arena, count + 1, sizeof *names);
 	if (!names || count == 0)
 		return status;
 	count = 0;
-	for (const struct opened_output *done = s->whole; done != out; done = done->after)
+	for (const struct opened_output *done = s->pending; done != out; done = done->after)
 		if (!done->output.joined)
 			names[count++] = shell_printf(&s->arena, "%s", done->output.name);
 	if (count > 0 && !s->arena.failed)
@@ -457,7 +457,7 @@ static enum status name_replaced(struct session *s, enum status status, const st
 enum status session_commit(struct session *s)
 {
 	TRY(external_finish(s->programs, &s->diags));
-	for (struct opened_output *out = s->whole; out; out = out->after)
+	for (struct opened_output *out = s->pending; out; out = out->after)
 		TRY(output_flush(&out->output, &s->diags));
 	TRY(session_settle(s, STATUS_OK));
 	/* A signal waits until all files have their places. */
@@ -465,12 +465,12 @@ enum status session_commit(struct session *s)
 	sigfillset(&all);
 	sigprocmask(SIG_BLOCK, &all, &before);
 	enum status status = STATUS_OK;
-	for (struct opened_output *out = s->whole; out && !status; out = out->after) {
+	for (struct opened_output *out = s->pending; out && !status; out = out->after) {
 		status = output_commit(&out->output, &s->diags);
 		if (status)
 			status = name_replaced(s, status, out);
 	}
-	s->whole = NULL;
+	s->pending = NULL;
 	sigprocmask(SIG_SETMASK, &before, NULL);
 	return session_settle(s, status);
 }

@@ -112,7 +112,7 @@ struct session {
 	struct opened_input in;
 	struct opened_output *out;     /* for arrays, at --output */
 	struct opened_output *outputs; /* all outputs, the last opened first */
-	struct opened_output *whole;   /* files that wait for session_commit, in order */
+	struct opened_output *pending; /* files that wait for session_commit, in order */
 	struct lock_list locks;        /* of --accumulate */
 	struct params bound;
 	/* for session_bind: params of so many bytes, such as PARAM_LEAVES, may stay in their files; 0: none (struct loader) */

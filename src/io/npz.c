@@ -265,7 +265,7 @@ struct shared_read {
 	char *to;
 	int64_t at, piece; /* the file's byte where they begin; bytes of a piece */
 	struct {
-		bool whole;
+		bool complete;
 		uint32_t crc;
 	} pieces[ZIP_PIECES];
 };
@@ -284,7 +284,7 @@ static void read_piece(void *context, void *memory, int64_t begin, int64_t end)
 			return;
 		r->pieces[piece].crc = zip_crc_add(&r->stream->tables, r->pieces[piece].crc, r->to + begin, size);
 	}
-	r->pieces[piece].whole = true;
+	r->pieces[piece].complete = true;
 }
 
 /* Reads SIZE stored bytes, all or those before a piece that fails, and adds their checksum. Returns their number. */
@@ -296,7 +296,7 @@ static size_t read_pieces(struct member_stream *s, void *to, size_t size)
 		return 0;
 	team_run(s->team, (int64_t)size, r.piece, read_piece, &r);
 	int64_t done = 0;
-	for (int64_t i = 0; done < (int64_t)size && r.pieces[i].whole; i++) {
+	for (int64_t i = 0; done < (int64_t)size && r.pieces[i].complete; i++) {
 		const int64_t piece = lesser((int64_t)size - done, r.piece);
 		s->crc = zip_crc_join(s->crc, r.pieces[i].crc, (size_t)piece);
 		done += piece;

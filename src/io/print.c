@@ -34,7 +34,7 @@ struct printer {
 
 /* The parts of a finite number that is shown. */
 struct spelled {
-	char whole[40];               /* the sign, and the digits before the point */
+	char integer[40];             /* the sign, and the digits before the point */
 	char fraction[PRECISION + 1]; /* digits after it, without zeros at the end */
 	int exponent;                 /* digits of the exponent, two at least */
 };
@@ -50,7 +50,7 @@ static void spell_parts(const struct printer *p, double value, struct spelled *s
 	const char *digits = text + whole + 1, *e = strchr(text, 'e');
 	while (fraction > 0 && digits[fraction - 1] == '0')
 		fraction--;
-	snprintf(s->whole, sizeof s->whole, "%.*s", (int)whole, text);
+	snprintf(s->integer, sizeof s->integer, "%.*s", (int)whole, text);
 	snprintf(s->fraction, sizeof s->fraction, "%.*s", (int)fraction, fraction ? digits : "");
 	s->exponent = e ? (int)strlen(e + 2) : 2;
 }
@@ -107,7 +107,7 @@ static void measure_digits(struct printer *p, double value)
 	if (!isfinite(value))
 		return;
 	spell_parts(p, value, &s);
-	int before = (int)strlen(s.whole), after = (int)strlen(s.fraction);
+	int before = (int)strlen(s.integer), after = (int)strlen(s.fraction);
 	p->before = before > p->before ? before : p->before;
 	p->after = after > p->after ? after : p->after;
 	p->exponent = s.exponent > p->exponent ? s.exponent : p->exponent;
@@ -131,7 +131,7 @@ static void format_cell(const struct printer *p, double value, char text[CELL])
 	} else {
 		struct spelled s;
 		spell_parts(p, value, &s);
-		snprintf(text, CELL, "%*s.%-*s", p->before, s.whole, p->after, s.fraction);
+		snprintf(text, CELL, "%*s.%-*s", p->before, s.integer, p->after, s.fraction);
 	}
 }
 

@@ -92,7 +92,7 @@ struct npz_values {
 	const char *data;
 	int64_t size, at, piece; /* in bytes; the output's byte where they begin; bytes of a piece */
 	struct {
-		bool whole;
+		bool complete;
 		uint32_t crc;
 	} pieces[ZIP_PIECES];
 };
@@ -112,7 +112,7 @@ static void put_piece(void *context, void *memory, int64_t begin, int64_t end)
 			return;
 	}
 	v->pieces[piece].crc = crc;
-	v->pieces[piece].whole = true;
+	v->pieces[piece].complete = true;
 }
 
 /* Writes the values A of WRITER, if they are not written yet, and adds their checksum to M's. */
@@ -129,9 +129,9 @@ static enum status put_values(const struct context *context, struct writer *writ
 	team_run(m->team, size, v.piece, put_piece, &v);
 	for (int64_t at = 0; at < size; at += v.piece) {
 		const int64_t end = lesser(at + v.piece, size);
-		if (!v.pieces[at / v.piece].whole) /* once more, for the message */
+		if (!v.pieces[at / v.piece].complete) /* once more, for the message */
 			TRY(output_write_at(v.output, v.at + at, v.data + at, (size_t)(end - at), context->diags));
-		if (!v.pieces[at / v.piece].whole)
+		if (!v.pieces[at / v.piece].complete)
 			v.pieces[at / v.piece].crc = zip_crc_add(m->tables, 0, v.data + at, (size_t)(end - at));
 		m->crc = zip_crc_join(m->crc, v.pieces[at / v.piece].crc, (size_t)(end - at));
 	}
@@ -171,7 +171,7 @@ bool npz_values_end(struct npz_values *values, struct team *team, uint32_t *crc)
 	team_wait(team);
 	*crc = 0;
 	for (int64_t at = 0; at < values->size; at += values->piece) {
-		if (!values->pieces[at / values->piece].whole)
+		if (!values->pieces[at / values->piece].complete)
 			return false;
 		*crc = zip_crc_join(*crc, values->pieces[at / values->piece].crc,
 		                    (size_t)lesser(values->size - at, values->piece));

@@ -11,7 +11,7 @@
 static struct argument argument_of_number(const struct number *number)
 {
 	return (struct argument){
-		.kind = ARGUMENT_NUMBER, .number = number->value, .integer = number->integer, .whole = number->whole};
+		.kind = ARGUMENT_NUMBER, .number = number->value, .integer = number->integer, .as_integer = number->as_integer};
 }
 
 /* Sets *ARGUMENT to a list of the COUNT numbers at NUMBERS. */
@@ -25,7 +25,7 @@ static enum status argument_of_numbers(struct resolver *r, const struct number *
 	bool whole = true;
 	for (size_t i = 0; i < count; i++) {
 		values[i] = numbers[i].value;
-		integers[i] = numbers[i].whole;
+		integers[i] = numbers[i].as_integer;
 		whole = whole && numbers[i].integer;
 	}
 	*argument = (struct argument){.kind = ARGUMENT_LIST, .count = count};

@@ -241,7 +241,7 @@ bool parse_negate(struct parse *parse, struct parse_number *number)
 {
 	struct number *n = &number->number;
 	n->value = -n->value;
-	n->whole = -n->whole;
+	n->as_integer = -n->as_integer;
 	if (!n->integer && !strcmp(number->text, "9223372036854775808"))
 		*n = (struct number){n->value, true, INT64_MIN};
 	number->text = arena_printf(parse->nodes, "-%s", number->text);
@@ -287,9 +287,9 @@ bool parse_check_limit(struct parse *parse, const char *name, struct span name_s
 	}
 	if (!parse_check_integer(parse, limit, span))
 		return false;
-	if (limit->number.whole < 1)
+	if (limit->number.as_integer < 1)
 		FAIL(parse, STATUS_CHAIN, span, "max of repeat while is at least 1");
-	return limit->number.whole >= 1;
+	return limit->number.as_integer >= 1;
 }
 
 bool parse_is_truth(const char *word) { return !strcmp(word, "true") || !strcmp(word, "false"); }
@@ -377,7 +377,7 @@ struct shape *parse_extent(struct parse *parse, struct shape *shape, const struc
 		shape = PARSE_NEW(parse, struct shape, .ndim = 0);
 	if (!shape || !check_dims(parse, shape, span) || (number && !parse_check_integer(parse, number, span)))
 		return NULL;
-	shape->dim[shape->ndim++] = number ? number->number.whole : -1;
+	shape->dim[shape->ndim++] = number ? number->number.as_integer : -1;
 	return shape;
 }
 

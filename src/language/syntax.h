@@ -17,8 +17,8 @@ struct block;
 /* A number as it was written. WHOLE is exact where VALUE, a double, has lost digits. */
 struct number {
 	double value;
-	bool integer;  /* digits and perhaps a sign, within int64_t; an expression: whole, of magnitude up to 2^53 */
-	int64_t whole; /* the value, if INTEGER */
+	bool integer;       /* digits and perhaps a sign, within int64_t; an expression: whole, of magnitude up to 2^53 */
+	int64_t as_integer; /* the value, if INTEGER */
 };
 
 /* A list of numbers. TEXT: canonical source. */

@@ -315,7 +315,7 @@ static void store_axes(struct attrs *attrs, const struct argument *a)
 	attrs->has_axis = true;
 	attrs->axis_count = a->kind == ARGUMENT_NUMBER ? 1 : (int)a->count;
 	for (int i = 0; i < attrs->axis_count; i++) {
-		const int64_t axis = a->kind == ARGUMENT_NUMBER ? a->whole : a->integers[i];
+		const int64_t axis = a->kind == ARGUMENT_NUMBER ? a->as_integer : a->integers[i];
 		attrs->axis[i] = axis < -FAR ? -FAR : axis > FAR ? FAR : (int)axis;
 	}
 }
@@ -323,7 +323,7 @@ static void store_axes(struct attrs *attrs, const struct argument *a)
 static void store_pair(int64_t pair[2], const struct argument *a)
 {
 	for (int i = 0; i < 2; i++)
-		pair[i] = a->kind == ARGUMENT_NUMBER ? a->whole : a->integers[a->count > 1 ? i : 0];
+		pair[i] = a->kind == ARGUMENT_NUMBER ? a->as_integer : a->integers[a->count > 1 ? i : 0];
 }
 
 static void store_numbers(struct numbers *numbers, const struct argument *a)
@@ -346,10 +346,10 @@ static void store_extent(struct shape *shape, int64_t extent)
 #define STORE_PROBABILITY STORE_NUMBER
 #define STORE_SPACINGS(FIELD) store_numbers(&attrs->FIELD, a)
 #define STORE_WEIGHTS STORE_SPACINGS
-#define STORE_INTEGER(FIELD) attrs->FIELD = a->whole
+#define STORE_INTEGER(FIELD) attrs->FIELD = a->as_integer
 #define STORE_BOUND(FIELD)                                                                                             \
-	attrs->FIELD = (struct slice_bound) { true, a->whole }
-#define STORE_EXTENT(FIELD) store_extent(&attrs->FIELD, a->whole)
+	attrs->FIELD = (struct slice_bound) { true, a->as_integer }
+#define STORE_EXTENT(FIELD) store_extent(&attrs->FIELD, a->as_integer)
 #define STORE_STREAM STORE_BOUND
 #define STORE_ORDER STORE_INTEGER
 #define STORE_COUNT STORE_INTEGER
@@ -378,7 +378,7 @@ struct argument argument_of_double(double number)
 {
 	const bool integer = number == floor(number) && fabs(number) <= 0x1p53;
 	return (struct argument){
-		.kind = ARGUMENT_NUMBER, .number = number, .integer = integer, .whole = integer ? (int64_t)number : 0};
+		.kind = ARGUMENT_NUMBER, .number = number, .integer = integer, .as_integer = integer ? (int64_t)number : 0};
 }
 
 static enum argument_id find_argument(const char *name)
@@ -407,7 +407,7 @@ void attrs_default(struct attrs *attrs, enum op op)
 		} else if (sscanf(token.value, "%lf", &a.number) != 1) {
 			a.kind = ARGUMENT_WORD;
 		}
-		a.whole = (int64_t)a.number; /* the defaults in the table are small */
+		a.as_integer = (int64_t)a.number; /* the defaults in the table are small */
 		store_argument(attrs, find_argument(token.name), &a);
 	}
 }

@@ -156,8 +156,8 @@ enum argument_kind { ARGUMENT_NUMBER, ARGUMENT_WORD, ARGUMENT_BOOL, ARGUMENT_LIS
 struct argument {
 	enum argument_kind kind;
 	double number;
-	bool integer;  /* NUMBER is an integer within int64 */
-	int64_t whole; /* then the integer itself: NUMBER may have lost digits */
+	bool integer;       /* NUMBER is an integer within int64 */
+	int64_t as_integer; /* then the integer itself: NUMBER may have lost digits */
 	bool boolean;
 	const char *word;
 	/* LIST: COUNT numbers. Attributes refer to them, and are compared by bytes: equal lists are one in memory. */
