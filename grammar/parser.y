@@ -1,6 +1,7 @@
 /*
  * The grammar of chains (ckptc-chain(5)). Actions only build nodes. The arena owns the nodes, so no symbol needs a
  * destructor.
+ * Tests: tests/unit/test_syntax.c, tests/cases/language.test
  */
 %define api.pure full
 %define api.location.type {struct span}

@@ -1,4 +1,7 @@
-/* What is done with the actions of a plan: read, verified, executed. Each reader has its own copy of the schedule. */
+/*
+ * What is done with the actions of a plan: read, verified, executed. Each reader has its own copy of the schedule.
+ * Tests: tests/unit/test_api.c, tests/scripts/check-library
+ */
 #include "api/plan.h"
 
 #include <stdio.h>

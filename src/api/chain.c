@@ -1,4 +1,7 @@
-/* Chains: made from text, given arrays, and planned as `ckptc plan` plans them. */
+/*
+ * Chains: made from text, given arrays, and planned as `ckptc plan` plans them.
+ * Tests: tests/unit/test_api_chain.c
+ */
 #include "api/chain.h"
 
 #include <string.h>

@@ -1,4 +1,7 @@
-/* Objects and errors of the library. */
+/*
+ * Objects and errors of the library.
+ * Tests: tests/unit/test_api.c, tests/unit/test_api_chain.c
+ */
 #include "api/owner.h"
 
 #include <stdio.h>

@@ -1,4 +1,7 @@
-/* Plans from costs, as `ckptc plan --spec` makes them, and what they cost. */
+/*
+ * Plans from costs, as `ckptc plan --spec` makes them, and what they cost.
+ * Tests: tests/unit/test_api.c
+ */
 #include "api/plan.h"
 
 #include <string.h>

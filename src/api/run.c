@@ -1,4 +1,7 @@
-/* Runs of chains on arrays in memory: `ckptc run` and `ckptc grad`, with other readers and writers. */
+/*
+ * Runs of chains on arrays in memory: `ckptc run` and `ckptc grad`, with other readers and writers.
+ * Tests: tests/unit/test_api_chain.c, tests/scripts/check-library
+ */
 #include <string.h>
 
 #include "api/chain.h"

@@ -2,6 +2,7 @@
  * The system's allocator behind the injected interface. It asks for large pages within a large block, because the first
  * touch of a small page costs more than most operations on its bytes. The large pages add no bytes to the block. A new
  * large block is zeroed, since its pages mostly are: to zero them again, and early, would cost as much as to read them.
+ * Tests: tests/unit/test_base.c
  */
 #include "base/alloc.h"
 

@@ -2,6 +2,7 @@
  * Blocks fill a chunk from its front. Each new chunk is at least twice as large as the last, up to LARGEST_CHUNK. A
  * block that does not fit in a chunk of that size has a chunk of its own. Only arrays that grow move. The allocator
  * resizes an array in its own chunk; of any other array the old copy stays in the arena.
+ * Tests: tests/unit/test_base.c
  */
 #include "base/arena.h"
 

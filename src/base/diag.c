@@ -2,6 +2,7 @@
  * Diagnostics live in an arena. They are rendered in a buffer on the stack, so that "out of memory" can be shown too.
  * Each part of a diagnostic is bounded, and the buffer holds the longest diagnostic. So each is one write, and no
  * other program's output can come between its lines.
+ * Tests: tests/unit/test_base.c, tests/cases/errors.test
  */
 #include "base/diag.h"
 

@@ -4,6 +4,7 @@
  * invertible: the exclusive or with a word, the product with an odd number, and the exclusive or with the lane's own
  * high bits. The last brings high bits down, while a product only moves bits up. So two arrays of one size never have
  * the same hash if they differ only in one word of the 32-byte blocks, or only in one byte after the last block.
+ * Tests: tests/unit/test_base.c
  */
 #include "base/hash.h"
 

@@ -5,6 +5,7 @@
  *
  * A buffer that is far smaller than that hole goes to the top too. Otherwise the value of a loss takes 64 bytes of a
  * state's hole, and the next state finds none.
+ * Tests: tests/unit/test_place.c
  */
 #include "base/pool.h"
 

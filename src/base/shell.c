@@ -3,6 +3,7 @@
  * The last has no byte that a message would escape, and no "!", which interactive shells expand in double quotes.
  * The substitution drops newlines at the end. Each of them is written as ${IFS#??} behind it: IFS is a blank, a tab and a
  * newline unless somebody has changed it. ($'...' is shorter, but dash and other shells before POSIX of 2024 do not know it.)
+ * Tests: tests/cases/cli.test, tests/cases/errors.test
  */
 #include "base/shell.h"
 

@@ -1,3 +1,4 @@
+/* Tests: tests/unit/test_place.c */
 #include "base/sorted.h"
 
 #include <string.h>

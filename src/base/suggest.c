@@ -1,6 +1,7 @@
 /*
  * The optimal string alignment distance (Damerau 1964 with adjacent transpositions, Wagner and Fischer 1974), in
  * quarters of an edit. A change of case costs one, an exchange of two adjacent letters three, any other edit four.
+ * Tests: tests/unit/test_base.c, tests/cases/errors.test
  */
 #include "base/suggest.h"
 

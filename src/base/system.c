@@ -1,3 +1,4 @@
+/* Tests: tests/unit/test_base.c, tests/cases/cli.test */
 #include "base/system.h"
 
 #include <dlfcn.h>

@@ -7,6 +7,7 @@
  * if each member may have a processor of its own. If others keep the processors busy, it soon gives that up.
  *
  * Invariant: the fields of a loop change only while the loop is closed and nobody is inside.
+ * Tests: tests/unit/test_team.c
  */
 #include "base/team.h"
 

@@ -1,4 +1,7 @@
-/* text_printf formats in a buffer on the stack, or on the heap if the result is longer. */
+/*
+ * text_printf formats in a buffer on the stack, or on the heap if the result is longer.
+ * Tests: tests/cases/errors.test, tests/unit/test_records.c
+ */
 #include "base/text.h"
 
 #include <ctype.h>

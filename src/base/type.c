@@ -1,4 +1,7 @@
-/* Names, sizes and shapes of arrays. */
+/*
+ * Names, sizes and shapes of arrays.
+ * Tests: tests/unit/test_base.c
+ */
 #include "base/type.h"
 
 #include <stdio.h>

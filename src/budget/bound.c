@@ -28,6 +28,7 @@
  * higher one. Of few steps of any kind their fronts (fronts.c) are a third one, mostly the least time itself. The tests
  * hold the highest against all schedules of short chains and against the exact times of
  * equal steps.
+ * Tests: tests/unit/test_equal_chain.c, tests/unit/test_budget.c
  */
 #include "budget/bound.h"
 

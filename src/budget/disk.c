@@ -1,5 +1,6 @@
 /*
  * Budgets that may keep states on disk: disk-revolve, with as many snapshots in memory as fit.
+ * Tests: tests/scripts/check-specs, tests/cases/plan.test
  */
 #include "base/checked.h"
 #include "budget/budget.h"

@@ -24,6 +24,7 @@
  * Its head is likewise the last step of the head. To have the state before that step again, a schedule keeps one of the
  * head's states, or residuals that hold one. So the relaxed head's state is the smallest of these. The time of the steps
  * before the last is counted once. The tests hold both chains against the plain recurrence.
+ * Tests: tests/unit/test_equal_chain.c
  */
 #include "budget/equal_chain.h"
 

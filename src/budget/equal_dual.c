@@ -16,6 +16,7 @@
  * The *excess* of a schedule is what it takes beyond the bound, a sum over its splits and its leaves. So a schedule that is
  * better than a known one has small excesses everywhere. Each node's ranges of small excess are a *window*, from the values
  * at further prices. The tables of equal_steps.c then find the best schedule within the windows.
+ * Tests: tests/unit/test_equal_chain.c
  */
 #include "budget/equal_dual.h"
 

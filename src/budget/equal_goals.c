@@ -3,6 +3,7 @@
  * the cost walk is the judge, the schedule for a goal's bytes is offered. With another judge, schedules for the bytes of
  * a ladder are tried. Its rungs depend on the chain alone. A schedule is the best there is if the head and the tail have
  * a step each at most, or if the relaxed chain takes as much time.
+ * Tests: tests/unit/test_budget.c, tests/cases/plan.test
  */
 #include "budget/search_parts.h"
 

@@ -42,6 +42,7 @@
  * Only levels m0 - i*a - j*h occur, and ranges get shorter with each level. The lower convex hulls of both terms bound
  * their sum. The sum is evaluated around the minimum of the bound, as far as the bound is below the best sum so far.
  * The tests' oracle is the plain recurrence of persistent.c.
+ * Tests: tests/unit/test_equal_chain.c
  */
 #include "budget/equal_steps.h"
 

@@ -1,6 +1,7 @@
 /*
  * The schedules of equal_steps.c: their actions, from the choices that its times or its prices make. Ranges that are left
  * for later wait on a stack, since there may be as many as the chain has steps.
+ * Tests: tests/unit/test_equal_chain.c
  */
 #include "budget/equal_dual.h"
 #include "budget/equal_steps.h"

@@ -1,6 +1,7 @@
 /*
  * The schedules of other policies that a search tries: for no budget the search finds worse than one of these policies
  * that fits. Numbers come from fixed sets, and those of revolve:S and every:N that serve a goal best are looked for.
+ * Tests: tests/unit/test_budget.c, tests/cases/plan.test
  */
 #include "budget/search_parts.h"
 

@@ -2,6 +2,7 @@
  * Chains of few unequal steps (fronts.c): the schedules that are offered to goals. If the cost walk is the judge, the best
  * schedule within a goal's bytes is offered. With another judge, those of the chain's whole front are offered, which
  * reaches up to the goal's reach (budget.h): the fastest first, until one fits. The limit on their times grows until one does.
+ * Tests: tests/cases/plan.test, tests/unit/test_budget.c
  */
 #include "budget/search_parts.h"
 

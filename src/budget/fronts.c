@@ -18,6 +18,7 @@
  *
  * The limit `most` is unknown at first. It grows until there is a schedule. Where none is left below a limit, that limit is
  * a lower bound. A schedule from thin fronts is the limit of the next ones, which have more points.
+ * Tests: tests/unit/test_budget.c
  */
 #include "budget/fronts.h"
 

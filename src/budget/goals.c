@@ -2,6 +2,7 @@
  * Offers candidates to goals. A candidate's time is a sum of costs. If it is less than a goal's, the cost walk says
  * whether the candidate is in the goal's reach, and then the judge says how many bytes it takes. Both may stop
  * once the bytes are too many. Over GROUPED steps only save-all is timed and walked so (long_chains.c).
+ * Tests: tests/unit/test_budget.c
  */
 #include "budget/search_parts.h"
 

@@ -2,6 +2,7 @@
  * Chains of more than MANY steps: binomial checkpointing of parts of q steps with S snapshots. A bound says how many
  * bytes are enough: it counts each of a step's sizes at its largest, and one state more than may be needed. So a choice
  * needs closed forms alone, which take hardly longer for more steps.
+ * Tests: tests/cases/plan.test, tests/unit/test_budget.c, tests/scripts/check-budgets
  */
 #include "budget/search_parts.h"
 

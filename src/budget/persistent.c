@@ -30,6 +30,7 @@
  * Held residuals are rounded to quanta by their running sum. So a stretch of recorded parts, however long, is off by
  * less than one quantum, up or down. The schedules must be judged, unless the quantum divides the bytes of all states
  * and residuals: then the table is exact.
+ * Tests: tests/unit/test_budget.c, tests/cases/plan.test
  */
 #include "budget/persistent.h"
 

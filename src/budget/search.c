@@ -37,6 +37,7 @@
  *
  * Chains of up to MANY steps have tables, and those of unequal steps up to GROUPED. Closed forms plan all chains of
  * more than MANY steps, beside tables.
+ * Tests: tests/unit/test_budget.c, tests/cases/plan.test
  */
 #include "budget/search_parts.h"
 

@@ -5,6 +5,7 @@
  *
  * A table counts bytes as the cost walk does, in quanta. A judge's bytes may be more or fewer, so
  * tables for a goal go up to its reach (budget.h).
+ * Tests: tests/unit/test_budget.c, tests/cases/plan.test
  */
 #include "budget/search_parts.h"
 

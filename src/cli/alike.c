@@ -7,6 +7,7 @@
  *
  * Files are compared where ranks have them, since rank 0 alone reads params. On one machine they must be one file. On
  * several machines they have equal sizes, and equal bytes at some places.
+ * Tests: tests/scripts/check-ranks
  */
 #include <fcntl.h>
 #include <string.h>

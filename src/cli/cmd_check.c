@@ -8,6 +8,7 @@
  * A task is the difference at an element, or a gradient that is compared. Task I belongs to rank I modulo their number.
  * Each rank has the whole input, and a gradient to compare with. Rank 0 receives the results in the order of tasks, and
  * reports them.
+ * Tests: tests/scripts/check-gradients, tests/cases/cli.test
  */
 #include <math.h>
 #include <stdio.h>

@@ -1,4 +1,7 @@
-/* ckptc explain: the forward and the backward program of each part of the chain, under a policy. */
+/*
+ * ckptc explain: the forward and the backward program of each part of the chain, under a policy.
+ * Tests: tests/cases/explain.test, tests/cases/cli.test
+ */
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>

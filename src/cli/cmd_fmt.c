@@ -1,4 +1,7 @@
-/* ckptc fmt: the chain in canonical form. */
+/*
+ * ckptc fmt: the chain in canonical form.
+ * Tests: tests/cases/language.test
+ */
 #include "cli/session.h"
 
 static void count_bytes(void *context, const char *text, size_t length)

@@ -1,4 +1,7 @@
-/* ckptc grad: the gradients of the input and of params. */
+/*
+ * ckptc grad: the gradients of the input and of params.
+ * Tests: tests/cases/grad.test, tests/cases/cli.test
+ */
 #include <string.h>
 
 #include "cli/gradient_files.h"

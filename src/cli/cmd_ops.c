@@ -1,4 +1,7 @@
-/* ckptc ops: the table of operations. */
+/*
+ * ckptc ops: the table of operations.
+ * Tests: tests/cases/cli.test
+ */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,6 +1,7 @@
 /*
  * ckptc plan: what policies cost, before anything runs. Without --schedule and --diff it plans those of --policy and
  * --online in their order, or that of --memory, then those of --sweep; without these options, a list of usual ones.
+ * Tests: tests/cases/plan.test
  */
 #include <math.h>
 #include <string.h>

@@ -5,6 +5,7 @@
  * A depth is a portion of the chain: its first stages, or a share of the iterations of each of its loops. A time is the
  * median of several runs, and its spread that of the middle half of them, since a busy machine makes outliers. Backward times are differences of a gradient's time
  * and that of the forward run just before it, so that slow changes of the machine's speed cancel.
+ * Tests: tests/cases/cli.test
  */
 #include <math.h>
 #include <stdlib.h>

@@ -1,4 +1,7 @@
-/* ckptc residuals: what is saved for the backward pass. */
+/*
+ * ckptc residuals: what is saved for the backward pass.
+ * Tests: tests/cases/policies.test, tests/cases/cli.test
+ */
 #include "report/counters.h"
 
 #include <math.h>

@@ -1,4 +1,7 @@
-/* ckptc run: the forward pass; plan --run, which predicts it; and --dump, which prints the result of a phase of ckptc. */
+/*
+ * ckptc run: the forward pass; plan --run, which predicts it; and --dump, which prints the result of a phase of ckptc.
+ * Tests: tests/cases/run.test, tests/cases/cli.test
+ */
 #include <string.h>
 
 #include "cli/job.h"

@@ -6,6 +6,7 @@
  * itself, or a call of a function of cli/interposed.c. Other signals end the command as if it had no handler, but
  * leave no temporaries. One end has no handler: a system call of the object, past the C library, that ends the
  * process.
+ * Tests: tests/cases/cli.test, tests/scripts/check-faults, tests/programs/hostile.test
  */
 #include "cli/ends.h"
 

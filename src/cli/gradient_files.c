@@ -4,6 +4,7 @@
  * With --accumulate a gradient is added to what its file holds. No other command may do so between the reading of the
  * old file and the rename of the new one. So the folders of all these files are locked before the first reading, until
  * the session ends.
+ * Tests: tests/cases/grad.test
  */
 #include "cli/gradient_files.h"
 

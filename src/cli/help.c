@@ -1,4 +1,7 @@
-/* Help texts, made from the tables of commands, options, policies and operations. */
+/*
+ * Help texts, made from the tables of commands, options, policies and operations.
+ * Tests: tests/cases/cli.test, tests/scripts/check-manual
+ */
 #include "cli/session.h"
 
 #include <stdio.h>

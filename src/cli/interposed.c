@@ -9,6 +9,7 @@
  *     pthread_create                    gives the thread a stack on which the overflow of its own is handled
  *
  * Without objects, and in child processes, they are the C library's. The C library itself does not call them.
+ * Tests: tests/programs/hostile.test
  */
 #include "cli/interposed.h"
 

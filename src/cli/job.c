@@ -1,3 +1,4 @@
+/* Tests: tests/cases/limits.test, tests/cases/plan.test */
 #include "cli/job.h"
 
 #include <math.h>

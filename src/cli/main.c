@@ -1,4 +1,7 @@
-/* Finds the command, runs it, prints the diagnostics, and exits. ends.c exits for others. */
+/*
+ * Finds the command, runs it, prints the diagnostics, and exits. ends.c exits for others.
+ * Tests: tests/cases/cli.test
+ */
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>

@@ -1,4 +1,7 @@
-/* The command line. All words are read before values are parsed (but NAME= of --param): values depend on each other. */
+/*
+ * The command line. All words are read before values are parsed (but NAME= of --param): values depend on each other.
+ * Tests: tests/cases/cli.test, tests/cases/errors.test
+ */
 #include "cli/session.h"
 
 #include <errno.h>

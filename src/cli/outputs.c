@@ -2,6 +2,7 @@
  * Checks of the files that one invocation writes, before the work. A regular file is written under a temporary name and
  * then renamed. Of two outputs with one path the first would be lost, so the second is refused. Several outputs may go
  * to other files, such as FIFOs, and to open descriptors. Files that are written last are opened once, as a trial.
+ * Tests: tests/cases/cli.test
  */
 #include "cli/session.h"
 

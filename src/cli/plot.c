@@ -1,4 +1,7 @@
-/* Files are opened before the work, so that a wrong name fails early. If the command fails, they are removed. */
+/*
+ * Files are opened before the work, so that a wrong name fails early. If the command fails, they are removed.
+ * Tests: tests/scripts/check-plots, tests/cases/grad.test
+ */
 #include "cli/plot.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* Tests: tests/cases/cli.test, tests/cases/errors.test */
 #include "cli/session.h"
 
 #include <fcntl.h>

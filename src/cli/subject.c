@@ -1,4 +1,7 @@
-/* A chain is planned as a job, to the byte and with its tiles; --spec by its costs alone. */
+/*
+ * A chain is planned as a job, to the byte and with its tiles; --spec by its costs alone.
+ * Tests: tests/cases/plan.test, tests/cases/spec.test
+ */
 #include "cli/subject.h"
 
 #include "budget/budget.h"

@@ -1,4 +1,7 @@
-/* Values made in place of an input are the same in every run, and spread evenly. */
+/*
+ * Values made in place of an input are the same in every run, and spread evenly.
+ * Tests: tests/cases/cli.test, tests/scripts/check-gradients
+ */
 #include "cli/trial.h"
 
 #include <errno.h>

@@ -4,6 +4,7 @@
  *
  * Invariant: under every policy the cotangents of a value are added in the reverse order of its uses. So the bits of a
  * gradient do not depend on the policy. The gradient of a param is accumulated use by use, in the same order.
+ * Tests: tests/unit/test_residuals.c, tests/scripts/check-gradients
  */
 #include "compile/lineariser.h"
 

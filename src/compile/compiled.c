@@ -1,6 +1,7 @@
 /*
  * Linearises each form of a step once, and compiles its five programs. Computes the costs of steps for policies,
  * searches and the cost walk: times are in the operations' costs, bytes are those of the slab.
+ * Tests: tests/unit/test_costs.c, tests/unit/test_machine.c
  */
 #include "compile/compiled.h"
 

@@ -9,6 +9,7 @@
  *     out d = -c    forward neg  r0           -> out[block]   an out needs no register
  *
  * draft_reserve counts each list before it is filled, so that memory can run out in few places only.
+ * Tests: tests/unit/test_fuse.c, tests/unit/test_program.c
  */
 
 #include <assert.h>

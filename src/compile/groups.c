@@ -10,6 +10,7 @@
  * A gather, such as laplacian or roll, makes each element from others of an array (op_gather_get). It joins the group
  * of its result's shape unless that group makes the array, which must be whole before. So v + 0.1 * laplacian(v) is
  * one walk over the rows. Every other live instruction is a launch of its own over whole arrays.
+ * Tests: tests/unit/test_fuse.c
  */
 
 #include "compile/compiler.h"

@@ -18,6 +18,7 @@
  *
  * Invariant: an array that a joined launch does not read by lines is live to the last of them, and is none of their
  * results.
+ * Tests: tests/unit/test_program.c, tests/cases/joined.test
  */
 #include "compile/compiler.h"
 

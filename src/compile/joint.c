@@ -1,3 +1,4 @@
+/* Tests: tests/scripts/check-passes, tests/cases/folds.test */
 #include "compile/joint.h"
 
 #include <string.h>

@@ -15,6 +15,7 @@
  * A lasting array is in the state before the middle step. Walks from there to either end find where it lives. A walk
  * looks at the slots that a step reads or writes, since all others hold the same arrays before and after it. The steps
  * of a run read and write the same slots, so a walk looks at no more of them than there are slots.
+ * Tests: tests/cases/plan.test
  */
 #include <string.h>
 

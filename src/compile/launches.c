@@ -7,6 +7,7 @@
  * arrays passes its carried values by exchanging pointers.
  *
  * Invariant: a value that a loop reads, and that was made before the loop, is live to the loop's end.
+ * Tests: tests/unit/test_fuse.c, tests/unit/test_program.c
  */
 
 #include "base/checked.h"

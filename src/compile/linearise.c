@@ -5,6 +5,7 @@
  * file are the origins and names of values, for reports, explain and policies.
  *
  * A recording body is the step's forward body and, on its instructions, the kept values that are residuals.
+ * Tests: tests/unit/test_residuals.c, tests/scripts/check-residuals
  */
 #include "compile/lineariser.h"
 

@@ -7,6 +7,7 @@
  *
  * Invariant: two values that are live at once share no byte. A body may have tens of thousands of ins, so the values
  * of one type that still lack a place are found by the launch that makes them.
+ * Tests: tests/unit/test_place.c
  */
 
 #include <stdlib.h>

@@ -3,6 +3,7 @@
  * each group (fuse.c, registers.c, runs.c), joined launches (joined.c), and the places of arrays (places.c).
  *
  *     workspace:  | frame: pointers | op scratch | block registers | arrays |
+ * Tests: tests/unit/test_program.c
  */
 #include "compile/program.h"
 

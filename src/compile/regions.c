@@ -6,6 +6,7 @@
  * through the operations. The region keeps the first values on the way that come from outside it or that its policy, or
  * one around it, saves. It recomputes the values that the walk passes. So it keeps what jax.checkpoint keeps, whose
  * partial evaluation removes dead code.
+ * Tests: tests/unit/test_residuals.c, tests/unit/test_survey.c
  */
 #include "compile/lineariser.h"
 

@@ -4,6 +4,7 @@
  * Invariants. Two registers that are live at once never share a place. A result takes the place of an input that dies
  * in its kernel op only if both have elements of one size. Masks and kept values never do (struct kernel_args). A
  * register that was written before a loop and is touched in it lives to the loop's end.
+ * Tests: tests/unit/test_fuse.c
  */
 
 #include <string.h>

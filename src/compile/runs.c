@@ -4,6 +4,7 @@
  *
  * Invariant: a run writes its last result alone. Only the next step reads an earlier one: in a loop, the first
  * step reads that of the last.
+ * Tests: tests/unit/test_fuse.c
  */
 
 #include <assert.h>

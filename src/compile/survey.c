@@ -2,6 +2,7 @@
  * Surveys policies by value (survey.h). The values that cotangents reach, and those that instructions may keep, do not
  * depend on the policy, so a survey finds them once. For a policy it then walks through the needs of regions (regions.c).
  * It walks through the recording body too: that has the instructions that run although nobody reads the output.
+ * Tests: tests/unit/test_survey.c
  */
 #include "compile/survey.h"
 

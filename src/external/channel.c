@@ -3,6 +3,7 @@
  *
  * A write to a process that has closed its input raises SIGPIPE, for which ckptc has a handler that ends it. So the
  * writing thread blocks the signal, and takes it where it was raised.
+ * Tests: tests/unit/test_external.c, tests/programs/steps.test
  */
 #include "external/channel.h"
 

@@ -1,6 +1,7 @@
 /*
  * What is wrong with a command: messages that name what was due, and show the bytes that came instead, with a guess at
  * what its author may have meant.
+ * Tests: tests/unit/test_external.c
  */
 #include <errno.h>
 #include <stdio.h>

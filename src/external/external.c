@@ -1,4 +1,7 @@
-/* Binds programs, checks what they are called for, and opens their workers as they are first used. */
+/*
+ * Binds programs, checks what they are called for, and opens their workers as they are first used.
+ * Tests: tests/unit/test_external.c, tests/programs/steps.test
+ */
 #include "external/external.h"
 
 #include <assert.h>

@@ -1,6 +1,7 @@
 /*
  * The records of calls are global, since a handler of a signal or of exit has no other way to find them. A thread that the
  * object has started is in no call of its own: if it ends the process, the call that began last is named.
+ * Tests: tests/programs/hostile.test
  */
 #include "external/guard.h"
 

@@ -1,6 +1,7 @@
 /*
  * Learns programs. A first lowering, whose result is dropped, shows the types of each call. A program has one signature:
  * that of its first call. A gradient is asked for where any call has an active value.
+ * Tests: tests/programs/steps.test
  */
 #include "external/learn.h"
 

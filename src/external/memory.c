@@ -3,6 +3,7 @@
  *
  * A command that shrank the file would end ckptc, which gets SIGBUS where it reads beyond the end. So the file is sealed:
  * it cannot shrink, and no command can add a seal, such as one that forbids to grow.
+ * Tests: tests/unit/test_external.c
  */
 #include "external/memory.h"
 

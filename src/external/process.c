@@ -3,6 +3,7 @@
  *
  * A process that has ended stays a zombie until its group is killed: its number, which is the group's, cannot be given
  * to another process before. The list of processes is global, since a signal handler has no other way to find them.
+ * Tests: tests/unit/test_external.c
  */
 #include "external/process.h"
 

@@ -3,6 +3,7 @@
  *
  * An operand goes by `set`, once if it is constant; x, y and g go with their call. With shared memory every array goes
  * by its offset: an array that lies elsewhere is copied to or from a slot of the worker's own staging segment.
+ * Tests: tests/unit/test_external.c
  */
 #include <errno.h>
 #include <math.h>

@@ -6,6 +6,7 @@
  * that supervises would see every end of the object's process. But signals, the exit status and locks would belong to
  * the wrong process: a journal could stay locked after its command was killed. So calls have guards, cli/ends.c
  * handles the ends, cli/interposed.c replaces functions of the C library, and watch.c looks for calls that take long.
+ * Tests: tests/unit/test_external.c, tests/programs/hostile.test
  */
 #include <dlfcn.h>
 #include <errno.h>

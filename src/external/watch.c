@@ -1,4 +1,7 @@
-/* A call is the same as before if the worker's counter is: the function and the number of the step then are, too. */
+/*
+ * A call is the same as before if the worker's counter is: the function and the number of the step then are, too.
+ * Tests: tests/unit/test_external.c, tests/programs/hostile.test
+ */
 #include "external/watch.h"
 
 #include <math.h>

@@ -2,6 +2,7 @@
  * Conversions between file types and computing types. The conversions of bf16 and doubles run in blocks of a constant
  * length, which the compiler vectorises. The conversions of f16 have branches; they use the processor's instructions
  * (F16C) where it has them, and give the same bits elsewhere.
+ * Tests: tests/unit/test_npy.c, tests/unit/test_text.c
  */
 #include "io/array.h"
 

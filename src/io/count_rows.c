@@ -3,6 +3,7 @@
  *
  * A block has the lines that begin in it. Whether a line is a row follows from its first byte that is not blank: "#" begins
  * a comment. So no block needs to know the one before.
+ * Tests: tests/cases/text.test
  */
 #include "base/checked.h"
 #include "base/team.h"

@@ -4,6 +4,7 @@
  * computation for generic polynomials using PCLMULQDQ instruction", Intel). The last remainder goes through the tables.
  *
  * Bits are reflected: the lowest bit of a byte is the highest power.
+ * Tests: tests/unit/test_load.c
  */
 #include "io/formats.h"
 

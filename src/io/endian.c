@@ -1,4 +1,7 @@
-/* The machine's byte order, in a file of its own: tests/unit/test_endian.c replaces it by the other one. */
+/*
+ * The machine's byte order, in a file of its own: tests/unit/test_endian.c replaces it by the other one.
+ * Tests: tests/unit/test_endian.c
+ */
 #include "io/array.h"
 
 #include <string.h>

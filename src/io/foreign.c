@@ -1,4 +1,7 @@
-/* The beginnings of foreign formats, from their specifications and from file(1). */
+/*
+ * The beginnings of foreign formats, from their specifications and from file(1).
+ * Tests: tests/cases/errors.test
+ */
 #include "io/foreign.h"
 
 #include <string.h>

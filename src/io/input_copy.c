@@ -1,3 +1,4 @@
+/* Tests: tests/cases/folds.test, tests/cases/text.test */
 #include "io/input_copy.h"
 
 #include <errno.h>

@@ -4,6 +4,7 @@
  * When jansson's scanner gets no memory for a byte, it drops the byte and continues. The result is a wrong token or
  * another number, and after a dropped end of a string a read past the buffer. So a refused allocation leaves the parser
  * at once by longjmp. All blocks of a text are in its arena, which json_close frees.
+ * Tests: tests/unit/test_load.c
  */
 #include "io/json.h"
 

@@ -1,6 +1,7 @@
 /*
  * Whole arrays from files. A file's first bytes decide its kind, or a name that ends in .safetensors. npy and text are
  * read here, archives by npz.c and safetensors.c. Archives stay open, as a chain usually loads many arrays of one file.
+ * Tests: tests/unit/test_load.c
  */
 #include "io/foreign.h"
 #include "io/formats.h"

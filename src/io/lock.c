@@ -1,4 +1,7 @@
-/* flock(2) belongs to the open file, not to the process, so a folder that was opened twice would lock itself out. */
+/*
+ * flock(2) belongs to the open file, not to the process, so a folder that was opened twice would lock itself out.
+ * Tests: tests/cases/grad.test
+ */
 #include "io/lock.h"
 
 #include <errno.h>

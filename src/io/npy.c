@@ -2,6 +2,7 @@
  * The npy header is the literal of a Python dict, as NumPy reads it by ast.literal_eval. A strict parser reads it and
  * evaluates nothing. It accepts what writers make: keys in any order, of which the last counts, strings of Python 2 and 3,
  * extents in any spelling, and every name that NumPy has for a type. Every message names the byte.
+ * Tests: tests/unit/test_npy.c
  */
 #include "io/formats.h"
 

@@ -8,6 +8,7 @@
  *
  * zlib is not linked, but opened with the first deflated member: most archives are stored, and linking a library costs
  * more start-up time than a short chain runs.
+ * Tests: tests/unit/test_load.c, tests/cases/stored.test
  */
 #include "io/formats.h"
 

@@ -4,6 +4,7 @@
  * Printing lays out digits as Python does, but whole numbers without ".0". The digits are the shortest that read back
  * the same (io/shortest.c), or all of a whole number below 10^15. Reading takes up to 19 digits, and rounds their product
  * with a power of ten once. strtod reads the few words for which that does not suffice.
+ * Tests: tests/unit/test_text.c
  */
 #include "io/array.h"
 

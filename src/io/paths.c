@@ -1,6 +1,7 @@
 /*
  * The directory and the standard streams are global: a handler of signals, which removes temporaries and reports the end,
  * has no other way to find them. Where none is held, these functions make the plain calls.
+ * Tests: tests/unit/test_stream.c
  */
 #include "io/paths.h"
 

@@ -1,5 +1,6 @@
 /*
  * Powers of ten to 128 bits, as reading and printing decimals need them.
+ * Tests: tests/unit/test_text.c
  */
 #include "io/formats.h"
 

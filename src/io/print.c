@@ -6,6 +6,7 @@
  *   - scientific notation if the greatest magnitude reaches 1e8, the least (of those not 0) lies under 1e-4, or their
  *     ratio in the array's type exceeds 1000.
  * The elements that will be shown are first measured, then printed. A 0-d array is a number by itself (print_scalar).
+ * Tests: tests/unit/test_text.c
  */
 #include "io/formats.h"
 

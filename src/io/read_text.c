@@ -2,6 +2,7 @@
  * Arrays of text and csv. Their first two rows decide the layout, but only their end gives the number of rows. So a
  * large file is read twice: first its lines are counted, and later its numbers are read, as the run wants them.
  * The numbers of a large pipe go to an unnamed file, which is then read as raw values are. Small texts are held.
+ * Tests: tests/unit/test_text.c, tests/cases/text.test
  */
 #include "base/checked.h"
 #include "io/formats.h"

@@ -1,6 +1,7 @@
 /*
  * The reader. It streams npy and raw values, and text and csv by io/read_text.c. Raw values of unknown number and arrays
  * in Fortran order are held whole: only at the end is their shape known, or their first row complete.
+ * Tests: tests/unit/test_npy.c, tests/unit/test_text.c
  */
 #include "io/foreign.h"
 #include "io/formats.h"

@@ -1,6 +1,7 @@
 /*
  * safetensors: eight bytes of length, a JSON header, and raw tensors. The whole header is checked when the file is
  * opened: the tensors, in any order, must fill the rest of the file without gap or overlap. Dtypes may be unknown.
+ * Tests: tests/unit/test_load.c
  */
 #include "io/formats.h"
 

@@ -3,6 +3,7 @@
  * An npz is a zip archive of stored members dated 1980, whose local headers have 64-bit sizes. The arrays are not
  * copied. If the output is a file, a team writes a member in pieces, and the header gets the checksum afterwards. Else
  * the npz is written in one pass, and a member's npy is made twice, first for its checksum.
+ * Tests: tests/unit/test_load.c
  */
 #include "io/formats.h"
 

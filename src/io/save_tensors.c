@@ -3,6 +3,7 @@
  * size of their elements, so that each is aligned to its own.
  *
  * The header is written twice: first only its bytes are counted, then it goes to a buffer of that many bytes.
+ * Tests: tests/unit/test_load.c
  */
 #include "io/formats.h"
 

@@ -8,6 +8,7 @@
  *
  * In a file a scan can also begin at a mark. Marks are places of rows, and of words in the first row, which may be the
  * only one.
+ * Tests: tests/unit/test_text.c, tests/cases/text.test
  */
 #include "base/checked.h"
 #include "io/formats.h"

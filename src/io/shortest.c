@@ -16,6 +16,7 @@
  * product that is not whole is at least 2^-68 away from a whole number. (The least distance, found by Euclid's
  * algorithm, is 0.37 2^-64, for q = 664.) Rounding adds less than 2^-68, since the shifted integer is below 2^60.
  * Numbers of less precision are doubles too, with fewer integers c.
+ * Tests: tests/unit/test_text.c
  */
 #include "io/formats.h"
 

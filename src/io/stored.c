@@ -1,6 +1,7 @@
 /*
  * Arrays that stay in their files until their values are used. A read takes them in parts, by any threads, in any order.
  * The checksum of an npz's member is made of those of the parts.
+ * Tests: tests/cases/stored.test, tests/cases/errors.test
  */
 #include "io/formats.h"
 

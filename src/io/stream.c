@@ -3,6 +3,7 @@
  *
  * The list of temporaries that have a name is global, since a signal handler has no other way to find them. It is a
  * fixed array of paths, published and withdrawn by atomic exchanges.
+ * Tests: tests/unit/test_stream.c
  */
 #include "io/stream.h"
 

@@ -1,4 +1,7 @@
-/* The writer. It streams npy and raw, formats text and csv in blocks, and holds an array for a terminal whole. */
+/*
+ * The writer. It streams npy and raw, formats text and csv in blocks, and holds an array for a terminal whole.
+ * Tests: tests/unit/test_npy.c, tests/unit/test_text.c
+ */
 #include "io/formats.h"
 
 #include <errno.h>

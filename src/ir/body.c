@@ -1,4 +1,7 @@
-/* Builds bodies, and answers questions about them. */
+/*
+ * Builds bodies, and answers questions about them.
+ * Tests: tests/unit/test_lower.c, tests/unit/test_program.c
+ */
 #include "ir/body.h"
 
 #include <string.h>

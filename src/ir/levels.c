@@ -1,3 +1,4 @@
+/* Tests: tests/cases/folds.test */
 #include "ir/levels.h"
 
 #include <string.h>

@@ -7,6 +7,7 @@
  *
  * A step changes only what its draft touches: the slots of its ports and those whose classes it changes. So nothing
  * here looks at all slots of a state. Both sets are persistent maps, which the steps keep.
+ * Tests: tests/unit/test_lower.c
  */
 #include "ir/lowering.h"
 

@@ -1,6 +1,7 @@
 /*
  * Lowering walks the chain's tree with the types of the values that flow through it. It makes one body for a forward
  * run, steps for a gradient, or one unrolled step.
+ * Tests: tests/unit/test_lower.c, tests/unit/test_lower_random.c
  */
 #include "ir/lowering.h"
 

@@ -3,6 +3,7 @@
  *
  * A name of the language can be rebound; a value of a body is assigned once. So the environment maps slots to values. A
  * body reads a class of slots when a stage first needs it. lower_step.c writes the bound slots.
+ * Tests: tests/unit/test_lower.c
  */
 #include "ir/lowering.h"
 

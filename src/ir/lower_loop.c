@@ -3,6 +3,7 @@
  * slot that it binds then has a value before, and the same type after an iteration. Other iterations are written out.
  *
  * The test is an attempt: lower one iteration as the loop's body, compare the types, and drop it if they differ.
+ * Tests: tests/unit/test_lower.c
  */
 #include "ir/lowering.h"
 

@@ -4,6 +4,7 @@
  * A part of a param is a reference: the param and its indices. A part of a computed value is a slice and a reshape in
  * the body. So a loop over a computed array is a loop of slices, which move with its counter. Their derivatives add
  * to the array's cotangent where it lies (reverse_general in compile/backward.c).
+ * Tests: tests/unit/test_lower.c
  */
 #include "ir/lowering.h"
 

@@ -3,6 +3,7 @@
  *
  * A program reads whole arrays, so a chain with one is not cut into tiles. Arrays keep their own types: nothing is
  * promoted. What a program says of itself (struct program_traits) decides nothing here: linearisation reads it.
+ * Tests: tests/programs/steps.test
  */
 #include "ir/lowering.h"
 

@@ -3,6 +3,7 @@
  *
  * This file also decides, use by use, whether the chain can run in tiles of rows. A value is streamed if its leading
  * axis is the input's, and each of its rows depends on the same row of the input alone.
+ * Tests: tests/unit/test_lower.c
  */
 #include "ir/lowering.h"
 

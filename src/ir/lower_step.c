@@ -2,6 +2,7 @@
  * Lowers a chain to draft steps, which a policy keeps or recomputes one by one. A draft has its body and a list of the
  * slots that it changes. An iteration that leaves all slots equal (slot_equal) stands for itself and those after it:
  * one loop. Any other, or one that binds preludes from before the loop, becomes a loop of one iteration.
+ * Tests: tests/unit/test_lower.c, tests/unit/test_lower_random.c
  */
 #include "ir/lowering.h"
 

@@ -8,6 +8,7 @@
  * A depth after an iteration of a loop is the largest of some depths before it, each with a constant added, and of 0.
  * So no iteration adds more to a depth than the one before it added to the depth that grew most. A few iterations are
  * walked. The others are counted as if each added that much.
+ * Tests: tests/unit/test_windows.c, tests/unit/test_tiles.c
  */
 #include "ir/lowering.h"
 

@@ -9,6 +9,7 @@
  *
  * Invariant: whatever the compiler decides by, such as types and operations, stays in the body. A number stays there
  * too if it chooses the operation (op_by_number), and names do if a checkpoint block's policy may look at them.
+ * Tests: tests/unit/test_lower.c
  */
 #include "ir/lowering.h"
 

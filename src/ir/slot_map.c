@@ -1,6 +1,7 @@
 /*
  * Big-endian Patricia trees (Okasaki and Gill, Fast mergeable integer maps, 1998). A branch stands at the highest bit in
  * which its slots differ.
+ * Tests: tests/unit/test_lower_random.c
  */
 #include "ir/slot_map.h"
 

@@ -3,6 +3,7 @@
  * each argument (attrs_set). This file reports missing, repeated and surplus arguments, with hints.
  *
  * Within a def, a number may be the name of one of the def's operands. It is deferred: each call gives the value.
+ * Tests: tests/cases/errors.test, tests/cases/language.test
  */
 #include "language/resolver.h"
 

@@ -4,6 +4,7 @@
  * A def within a def can use the parameters of the outer one. They become its own first parameters, and every call
  * passes them (lambda lifting, Johnsson 1985). Every call of it stands in the outer def too, where these parameters
  * have the same places. So nothing after the resolver needs to know of nested defs.
+ * Tests: tests/cases/language.test
  */
 #include "language/resolver.h"
 

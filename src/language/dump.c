@@ -4,6 +4,7 @@
  * A node of the tree is "(kind what  line:column", its children on lines of their own below it, and ")". Strings are
  * quoted and escaped; nothing is cut. A node of the chain is a line with its place, indented by its depth. Its block
  * operands stand within the line, on lines of their own. Arguments of operations and bodies of defs are left out.
+ * Tests: tests/unit/test_syntax.c
  */
 #include "language/chain.h"
 

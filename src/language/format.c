@@ -6,6 +6,7 @@
  * Comments are walked beside the tree, in order of place. A comment that ends the line of a statement or of a '{' stays
  * there. One within a statement, before its first block, moves above the statement. Any other has its own line, before
  * the statement or the '}' that follows it.
+ * Tests: tests/unit/test_syntax.c
  */
 #include "language/syntax.h"
 

@@ -7,6 +7,7 @@
  * An export of a def is a variable of its own. It gets the value at the `export`, which also binds the name in the def.
  * When the call ends, the caller's variable gets that value. So the def reads and binds the caller's name, whatever the
  * def's own names are.
+ * Tests: tests/cases/language.test
  */
 #include "language/resolver.h"
 

@@ -3,6 +3,7 @@
  *
  * Invariants: a source gets at most one message, at its first wrong token, because the parser stops there. All memory,
  * the scanner's too, is the arena's: leaving at any point leaks nothing.
+ * Tests: tests/unit/test_syntax.c
  */
 #include "language/parse.h"
 

@@ -2,6 +2,7 @@
  * Programs: operations that another program computes, and the stages that are calls of them.
  *
  * A program is declared at the top level of the chain, before its first stage. A stage gives all operands by place.
+ * Tests: tests/programs/steps.test, tests/cases/errors.test
  */
 #include "language/resolver.h"
 

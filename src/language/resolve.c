@@ -6,6 +6,7 @@
  * it, a prelude gives each known name that it rebinds a variable. A prelude is a NODE_NAME whose name is NULL.
  *
  * Invariant: refs, and all arguments but deferred ones, are valid. Lowering checks types, indices and unset names.
+ * Tests: tests/cases/language.test, tests/cases/errors.test
  */
 #include "language/resolver.h"
 

@@ -1,6 +1,7 @@
 /*
  * Looks up names: from the innermost scope outwards, and within a scope the latest binding holds. For an unknown name,
  * a hint says where it is declared below, how it is written, or which known name is nearest to it.
+ * Tests: tests/cases/language.test
  */
 #include "language/resolver.h"
 

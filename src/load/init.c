@@ -1,4 +1,7 @@
-/* The values are the same in every run, and on every machine up to the rounding of normal's log1p, cos and sin. */
+/*
+ * The values are the same in every run, and on every machine up to the rounding of normal's log1p, cos and sin.
+ * Tests: tests/unit/test_params.c, tests/cases/run.test
+ */
 #include <math.h>
 #include <string.h>
 

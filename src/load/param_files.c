@@ -2,6 +2,7 @@
  * Which file, and which member of it, has the values of a param: by --param NAME=FILE:MEMBER and --params FILE.
  *
  * Members are looked up by their names as a chain can spell them: '_' replaces each '.' and '/' (member_is).
+ * Tests: tests/unit/test_params.c, tests/cases/grad.test
  */
 #include "load/params.h"
 

@@ -3,6 +3,7 @@
  *
  * Invariant: a bound array is held in the computing type of its param's dtype, and all its extents are known.
  * Values arrive as doubles or floats and are rounded once, to the declared dtype. Then --dtype may convert them.
+ * Tests: tests/unit/test_params.c
  */
 #include "load/params.h"
 

@@ -1,6 +1,7 @@
 /*
  * Measures the time of programs. Time does not depend on values, so all arrays of numbers hold 0.5.
  * Measurements are kept, except under a policy by value, whose programs depend on the policy.
+ * Tests: tests/unit/test_costs.c, tests/cases/costs.test
  */
 #include "measure/costs.h"
 

@@ -9,6 +9,7 @@
  *
  * Invariant: the judged derivative decides whether more than the first step is evaluated.
  * If so, the chosen step and the verdict `kink` do not depend on it.
+ * Tests: tests/unit/test_derivative.c
  */
 #include "measure/derivative.h"
 

@@ -1,3 +1,4 @@
+/* Tests: tests/unit/test_machine.c */
 #include "memory/buffers.h"
 
 #include <assert.h>

@@ -6,6 +6,7 @@
  * Equal steps that are recorded or reversed together are handled at once, and so are steps that are advanced
  * over. A segment tree over the runs has the sums of times and the maxima of bytes. So recomputing a million equal
  * steps a thousand times takes a thousand operations, and n advances over n unlike steps take n log n.
+ * Tests: tests/unit/test_budget.c, tests/unit/test_schedule.c
  */
 #include "memory/cost_walk.h"
 

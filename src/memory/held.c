@@ -4,6 +4,7 @@
  * The report lists which operations read an array. For a residual they are those whose derivatives read it; for an
  * array of a kept state, those of the first step that reads it. A step such as `name` passes its state unchanged, so
  * this may be a later step. One walk over the steps from the last to the first finds it for all kept states.
+ * Tests: tests/cases/plan.test, tests/scripts/check-random
  */
 #include "memory/machine_parts.h"
 

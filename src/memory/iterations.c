@@ -4,6 +4,7 @@
  * repeat, and whole cycles are counted. Brent's algorithm finds the cycle: it compares each end with the
  * latest start of iterations 1, 2, 4, ... (tests/unit/test_machine.c checks this against full walks.)
  * All other steps go by transitions (transitions.c).
+ * Tests: tests/unit/test_machine.c
  */
 #include "memory/machine_parts.h"
 

@@ -1,3 +1,4 @@
+/* Tests: tests/unit/test_machine.c */
 #include "memory/machine_parts.h"
 
 #include <assert.h>

@@ -1,6 +1,7 @@
 /*
  * Trees of 16 parts for each node, by the bits of a slot, the highest first. A node that others hold too is copied before
  * it changes (path copying: Driscoll, Sarnak, Sleator and Tarjan, Making data structures persistent, 1989).
+ * Tests: tests/unit/test_machine.c
  */
 #include "memory/state_tree.h"
 

@@ -1,4 +1,7 @@
-/* States: the current one, those in memory slots (perhaps in fewer bits), and those on disk. */
+/*
+ * States: the current one, those in memory slots (perhaps in fewer bits), and those on disk.
+ * Tests: tests/unit/test_machine.c
+ */
 #include "memory/machine_parts.h"
 
 #include <assert.h>

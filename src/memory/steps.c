@@ -1,4 +1,7 @@
-/* One step of the chain: where its call reads and writes arrays. */
+/*
+ * One step of the chain: where its call reads and writes arrays.
+ * Tests: tests/unit/test_machine.c
+ */
 #include "memory/machine_parts.h"
 
 #include <assert.h>

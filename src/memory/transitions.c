@@ -10,6 +10,7 @@
  * Transitions are computed when they are first needed, and all are forgotten when they are too many: lazy transition
  * evaluation (Aho, Sethi and Ullman, Compilers, 1986, section 3.7). tests/unit/test_machine.c checks them against full
  * walks.
+ * Tests: tests/unit/test_machine.c
  */
 #include "memory/machine_parts.h"
 

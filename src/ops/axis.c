@@ -4,6 +4,7 @@
  * exponential overflows; log_softmax subtracts it only if it is finite. Means and sums
  * are doubles.
  * cumsum adds in the computing type, one element after another, with NumPy's bits.
+ * Tests: tests/unit/test_general.c
  */
 #include <math.h>
 #include <string.h>

@@ -1,6 +1,7 @@
 /*
  * Broadcasts an operand to a result's shape, block by block; and the adjoint, the
  * sum over the axes that were broadcast.
+ * Tests: tests/unit/test_general.c
  */
 #include <string.h>
 

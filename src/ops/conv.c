@@ -9,6 +9,7 @@
  * each other in scratch. An ungrouped 1 x 1 kernel without stride or padding needs
  * no columns: they are the sample itself. conv1d is conv2d with one row. Many convolutions
  * without stride need no columns either (conv_direct.c).
+ * Tests: tests/unit/test_general.c
  */
 #include "ops/conv.h"
 

@@ -7,6 +7,7 @@
  *     dk[i, j][o, :]   += g[o, :] block rows, one for each place. Here channels are neighbours in the block.
  * Columns (im2col) would copy each input once for each element of the kernel. (Georganas et al. 2018, "Anatomy of
  * high-performance deep learning convolutions on SIMD architectures", compute directly too.)
+ * Tests: tests/unit/test_general.c
  */
 #include "ops/conv.h"
 

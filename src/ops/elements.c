@@ -10,6 +10,7 @@
  * 2^64 stream. The caller gives the stream (ir/body.h). So every tile and every
  * recomputation draws the same mask. A kept element is multiplied by 1 / (1 - p), rounded
  * to the type. Any other, NaN included, becomes 0.
+ * Tests: tests/unit/test_general.c
  */
 #include <math.h>
 #include <string.h>

@@ -12,6 +12,7 @@
  * Its buffers need some 130 MiB of address space for each calling thread, and it loops for ever if they cannot be
  * mapped. So blas_load reserves the buffers before threads call it. Where the address space is limited, our kernel serves
  * instead. The limit decides, not the space that is left: else the bits would depend on the number of threads.
+ * Tests: tests/unit/test_gemm.c
  */
 #include "ops/general.h"
 

@@ -1,6 +1,7 @@
 /*
  * General operations by enum op: their functions, from ops.def, their scratch, and the
  * values that an operand may have.
+ * Tests: tests/unit/test_general.c
  */
 #include "ops/general.h"
 

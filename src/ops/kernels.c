@@ -5,6 +5,7 @@
  * cache the features, so a choice costs little, and needs no global variable and no ifunc.
  * The AVX-512 and AVX2 tables need every feature that their files are compiled for, and
  * an operating system that saves the registers; __builtin_cpu_supports checks both.
+ * Tests: tests/unit/test_kernels.c
  */
 #include "ops/kernels.h"
 

@@ -2,6 +2,7 @@
  * The kernels for AVX2 with FMA. A vector has 8 floats or 4 doubles. A run keeps its tile
  * in 10 of the 16 registers. Compiled with -mavx2 -mfma -mf16c: nothing here may run
  * before kernels.c has found those features.
+ * Tests: tests/unit/test_kernels.c, tests/scripts/check-isas
  */
 #include "ops/kernels.h"
 

@@ -3,6 +3,7 @@
  * run keeps its tile in 16 of the 32 registers. Compiled with -mavx512f -mavx512dq
  * -mavx512bw -mavx512vl -mfma -mprefer-vector-width=512: nothing here may run before
  * kernels.c has found those features.
+ * Tests: tests/unit/test_kernels.c, tests/scripts/check-isas
  */
 #include "ops/kernels.h"
 

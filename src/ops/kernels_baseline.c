@@ -1,6 +1,7 @@
 /*
  * The kernels for any x86-64 (SSE2, no FMA). A vector has 4 floats or 2 doubles. A run
  * keeps its tile in 8 of the 16 registers.
+ * Tests: tests/unit/test_kernels.c, tests/scripts/check-isas
  */
 #include "ops/kernels.h"
 

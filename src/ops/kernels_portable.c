@@ -2,6 +2,7 @@
  * The kernels for any processor: the compiler's 16-byte vectors without intrinsics. The functions
  * of doubles that vmath_f64_template.h takes from SLEEF are scalar, lane by lane: SLEEF's if the
  * build has it, else the C library's (glibc's erf errs by 1.1 ulp).
+ * Tests: tests/unit/test_kernels.c, tests/scripts/check-isas
  */
 #include <math.h>
 

@@ -15,6 +15,7 @@
  *
  * The array is read once, row by row: all differences of a row are computed while its neighbours are in the cache. Rows
  * that are longer than STENCIL_COLUMNS are computed in columns.
+ * Tests: tests/unit/test_general.c
  */
 #include <string.h>
 

@@ -4,6 +4,7 @@
  * A contiguous line is summed by lanes (kernels.h). If inner > 1, neighbouring lines are
  * summed together, row after row. Either way a sum has a second double for its rounding
  * errors, and the order depends on shapes alone.
+ * Tests: tests/unit/test_general.c, tests/unit/test_edges_lines.c
  */
 #include "ops/lines.h"
 

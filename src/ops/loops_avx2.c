@@ -1,6 +1,7 @@
 /*
  * The inner loops for AVX2 with FMA: matrix tiles of 6 by 2 vectors take 12 of
  * the 16 registers.
+ * Tests: tests/unit/test_gemm.c, tests/unit/test_kernels.c
  */
 #include "ops/kernels.h"
 

@@ -1,6 +1,7 @@
 /*
  * The inner loops for AVX-512 with FMA. A tile of a product, 12 rows by 2 vectors, takes
  * 24 of the 32 registers.
+ * Tests: tests/unit/test_gemm.c, tests/unit/test_kernels.c
  */
 #include "ops/kernels.h"
 

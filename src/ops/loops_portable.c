@@ -1,6 +1,7 @@
 /*
  * The inner loops for any processor, in the compiler's vectors of 16 bytes. On x86-64,
  * where these are SSE2, the baseline kernels go with them.
+ * Tests: tests/unit/test_gemm.c, tests/unit/test_kernels.c
  */
 #include "ops/kernels.h"
 

@@ -4,6 +4,7 @@
  * with their rounding errors kept (Neumaier). At the end the sum is divided by the element
  * count of the whole array (cross_entropy: by the rows that it does not ignore, which tiles count). The array kept for the
  * derivative has the broadcast shape of v and t (cross_entropy: v's shape). That of mae holds signs.
+ * Tests: tests/unit/test_general.c, tests/cases/losses.test
  */
 #include <math.h>
 #include <string.h>

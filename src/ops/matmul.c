@@ -7,6 +7,7 @@
  * Stacks of products, such as attention's, are sparse (struct product): they skip the zeros that a masked softmax
  * leaves, if the other factor is finite. A product by one matrix is not, since its tiles would decide what is
  * skipped.
+ * Tests: tests/unit/test_gemm.c
  */
 #include <math.h>
 #include <string.h>

@@ -3,6 +3,7 @@
  *
  * An ARGUMENTS string is parsed at each use. The strings are few and short, and a
  * parsed copy could differ from the table.
+ * Tests: tests/unit/test_ops.c
  */
 #include "ops/op.h"
 

@@ -14,6 +14,7 @@
  *
  * Invariant: the bits are those of a matrix in memory. PRODUCT_DEPTH products end a chain of additions of our kernel,
  * and OpenBLAS computes no product by blocks.
+ * Tests: tests/unit/test_gemm.c
  */
 #include <sched.h>
 #include <stdatomic.h>

@@ -3,6 +3,7 @@
  * products are doubles, and the result is rounded once. logsumexp follows scipy's
  * formula, with exponentials in the computing type: the largest element is subtracted
  * if it is finite. So a line of -inf gives -inf, and a line with inf gives inf.
+ * Tests: tests/unit/test_general.c
  */
 #include <float.h>
 #include <math.h>

@@ -1,6 +1,7 @@
 /*
  * The shapes of results, how far an operation reaches along the leading axis, and
  * its cost. The rules for shapes are NumPy's; those of conv1d and conv2d are torch's.
+ * Tests: tests/unit/test_ops.c
  */
 #include "ops/op.h"
 

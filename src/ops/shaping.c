@@ -3,6 +3,7 @@
  * of a view [outer, axis, inner]. The derivative makes the same copies in the other
  * direction; that of slice may add. slice, pad and roll are gathers too: any part of the
  * result can be made of the whole array.
+ * Tests: tests/unit/test_general.c
  */
 #include <string.h>
 

@@ -9,6 +9,7 @@
  *
  * An array is planes, one for each index of the axes before the axis. In a plane, all elements but those near the ends of
  * the axis are one run: each neighbour lies a fixed number of elements away.
+ * Tests: tests/unit/test_general.c
  */
 #include "ops/stencil.h"
 

@@ -7,6 +7,7 @@
  * The chain is linearised as one region, as the residual report of a policy by value is, once as it stands and once
  * without each block. So a block is judged with what others keep. A long chain is judged by the first iterations of its
  * loops.
+ * Tests: tests/cases/policies.test
  */
 #include "plan/job.h"
 

@@ -2,6 +2,7 @@
  * Joins what a gradient needs: the chain is lowered and cut into tiles, its steps are compiled for each size of tile,
  * and a schedule is made for their costs. The machine predicts the counters of a tile. Here its bytes are added up for
  * all workers.
+ * Tests: tests/unit/test_tiles.c, tests/unit/test_residuals.c
  */
 #include "plan/job.h"
 

@@ -4,6 +4,7 @@
  * because of holes between its arrays. The memory machine judges the schedules that the search proposes. If states may
  * go to disk and there are two steps or more, disk-revolve is tried after the search. Policies by value are tried last
  * (job_values.c).
+ * Tests: tests/cases/plan.test
  */
 #include "plan/job_parts.h"
 

@@ -2,6 +2,7 @@
  * The default policy of a chain with a `repeat while` under a number of bytes: online:S with the most snapshots whose
  * peak fits in them. The number of steps is not known, so S must not depend on it. Once all snapshots are taken, further
  * iterations add no bytes. So S is judged on twice as many iterations as snapshots, or on the max if that is less.
+ * Tests: tests/cases/while.test
  */
 #include "base/checked.h"
 #include "budget/budget.h"

@@ -1,6 +1,7 @@
 /*
  * Gradients in passes over the input (ir/levels.h), if rows of the chain meet in several folds. All policies run the same
  * passes: a pass needs a tile's values alone, so there is nothing to keep. A tile is the block of the forward run.
+ * Tests: tests/scripts/check-passes, tests/cases/folds.test
  */
 #include "base/checked.h"
 #include "budget/budget.h"

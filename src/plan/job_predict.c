@@ -3,6 +3,7 @@
  *
  * A chain of LONG_CHAIN steps or more is an exception if it is one loop over one step: short chains of the same step say
  * what it holds (plan/short_chains.h). The machine runs the whole chain if they do not, or if a derivative recomputes.
+ * Tests: tests/cases/limits.test, tests/scripts/check-random
  */
 #include "plan/job_parts.h"
 #include "plan/short_chains.h"

@@ -1,6 +1,7 @@
 /*
  * The residual report of a job: the whole arrays that the machine holds at the end of the first sweep, and the params
  * and consts that the backward pass reads. Order and names are JAX's.
+ * Tests: tests/unit/test_residuals.c
  */
 #include "plan/job.h"
 

@@ -22,6 +22,7 @@
  *
  * Ranks that exchange rows make the sums over all rows together (evaluate/neighbours.h). So the last one alone adds them to
  * params' gradients, which are those of one tile.
+ * Tests: tests/cases/grad.test, tests/scripts/check-param-sums
  */
 #include <string.h>
 

@@ -15,6 +15,7 @@
  *
  * What is left out may be faster. Then the gap says by how much at most, unless the steps show that no policy by value
  * fits: between its two passes each holds all values that derivatives read (struct floor).
+ * Tests: tests/cases/plan.test, tests/scripts/check-budgets
  */
 #include "plan/job_parts.h"
 

@@ -6,6 +6,7 @@
  *   - with each set, what is kept beside it (`bases`): nothing, dots, or every value without a name.
  *
  * P+Q of the table makes no others. Of policies that do the same only the first is listed.
+ * Tests: tests/cases/plan.test
  */
 #include "plan/policy_choices.h"
 

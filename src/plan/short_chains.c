@@ -1,3 +1,4 @@
+/* Tests: tests/cases/limits.test, tests/cases/spec.test */
 #include "plan/short_chains.h"
 
 #include <math.h>

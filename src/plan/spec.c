@@ -3,6 +3,7 @@
  *
  * Invariant: a size is from 0 to 2^53, and a cost from 0 to 10^15. The bytes of all steps together are at most 2^62,
  * where states and residuals count twice. So no sum of the search or of the cost walk overflows.
+ * Tests: tests/cases/spec.test
  */
 #include "plan/spec.h"
 

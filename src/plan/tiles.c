@@ -13,6 +13,7 @@
  *
  * All other tiles have the rows of --tile. Without it a forward tile of element-wise operations is a chunk, and any
  * other tile is about as large as the cache allows. A chain whose rows cannot be cut runs on one tile, the whole array.
+ * Tests: tests/unit/test_tiles.c
  */
 #include "plan/tiles.h"
 

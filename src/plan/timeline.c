@@ -4,6 +4,7 @@
  * known in advance.
  *
  * Invariant: every event lies in the columns 0 .. TIMELINE_COLUMNS-1.
+ * Tests: tests/unit/test_picture.c
  */
 #include "plan/timeline.h"
 

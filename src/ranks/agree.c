@@ -1,6 +1,7 @@
 /*
  * What ranks agree on before anything else: whether they share a machine, and what they compute with. Each tells all
  * others its processor, and the kernels that it may choose, by CKPTC_ISA and the processor (ops/kernels.h).
+ * Tests: tests/unit/test_rank_facts.c
  */
 #include <fcntl.h>
 #include <limits.h>

@@ -5,6 +5,7 @@
  *     shown    1 byte: whether there is a text
  *     label    ends with a zero
  *     text     likewise
+ * Tests: tests/unit/test_rank_facts.c
  */
 #include <string.h>
 

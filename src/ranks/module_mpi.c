@@ -8,6 +8,7 @@
  * A message is received once its size is known, and has the size that the caller expects. Open MPI 4 copies a longer one
  * past the end of the memory that waits for it. So nothing waits for a message that has not come, and a wait that ends
  * because a rank has failed leaves no memory behind into which MPI writes later. Broadcasts are such messages too.
+ * Tests: tests/scripts/check-ranks, tests/scripts/check-rank-failures
  */
 #include <malloc.h>
 #include <mpi.h>

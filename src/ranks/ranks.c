@@ -1,3 +1,4 @@
+/* Tests: tests/scripts/check-ranks */
 #include "ranks/ranks.h"
 
 #include <dlfcn.h>

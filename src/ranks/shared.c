@@ -2,6 +2,7 @@
  * Memory that all ranks share: an unnamed file of rank 0, which the others open by its place in /proc. A token in it
  * proves that they opened that file: host names may be equal, and processes have the same numbers, where they see
  * different machines. If any rank cannot open it, none uses it.
+ * Tests: tests/unit/test_ranks.c
  */
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* Tests: tests/cases/plan.test, tests/cases/cli.test */
 #include "report/counters.h"
 
 #include <math.h>

@@ -1,6 +1,7 @@
 /*
  * Compares what two policies hold when the first sweep ends. The two lists are sorted alike and compared as multisets.
  * Arrays that differ only in their step are reported in one row, with ranges of steps.
+ * Tests: tests/cases/plan.test
  */
 #include "report/counters.h"
 

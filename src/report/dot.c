@@ -3,6 +3,7 @@
  * them; its edges are values. Parts pass values by slots. The program is walked as it runs, forward and then backward.
  * For each slot the walk holds the node that its value, or its cotangent, comes from. A loop of several iterations is
  * walked twice, so that loop-carried values show. Equal edges are drawn once.
+ * Tests: tests/cases/explain.test
  */
 #include "report/explanation.h"
 

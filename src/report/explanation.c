@@ -1,4 +1,7 @@
-/* Values get letters in the order in which they are printed, in each part from a on. Params keep their names. */
+/*
+ * Values get letters in the order in which they are printed, in each part from a on. Params keep their names.
+ * Tests: tests/cases/explain.test
+ */
 #include "report/explanation.h"
 
 #include <stdio.h>

@@ -5,6 +5,7 @@
  *     to TIMELINE_SEGMENTS   each layer is one path
  *     more                   the timeline has cells; adjacent cells form a run, and gaps are closed until the runs of
  *                            a layer are at most MOST_RUNS / TIMELINE_LAYERS. So the size of a page is bounded.
+ * Tests: tests/unit/test_picture.c, tests/scripts/check-plots
  */
 #include "report/picture.h"
 

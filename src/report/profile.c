@@ -1,3 +1,4 @@
+/* Tests: tests/cases/cli.test */
 #include "report/profile.h"
 
 #include <math.h>

@@ -1,4 +1,7 @@
-/* Records in their formats. A table is written at its end, when its widest cells are known; the others at once. */
+/*
+ * Records in their formats. A table is written at its end, when its widest cells are known; the others at once.
+ * Tests: tests/unit/test_records.c
+ */
 #include "report/record.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* Tests: tests/cases/policies.test */
 #include <string.h>
 
 #include "base/hash.h"

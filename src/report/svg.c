@@ -3,6 +3,7 @@
  * logarithmic axis are powers of two or ten, at most 8. Other axes have only as many ticks as labels have space, at
  * least 2. A mark has a CSS class for its colour, and others for its use, such as `line` or `area`. Dark pages change
  * the colours alone.
+ * Tests: tests/unit/test_picture.c, tests/scripts/check-plots
  */
 #include "report/picture.h"
 

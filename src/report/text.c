@@ -1,3 +1,4 @@
+/* Tests: tests/unit/test_records.c, tests/cases/cli.test */
 #include "report/record.h"
 
 #include <math.h>

@@ -1,4 +1,7 @@
-/* Times of trace events are microseconds. The run is process 1, and each worker is a thread of it. */
+/*
+ * Times of trace events are microseconds. The run is process 1, and each worker is a thread of it.
+ * Tests: tests/cases/grad.test, tests/scripts/check-plots
+ */
 #include "report/trace.h"
 
 void trace_begin(struct trace *trace, const struct text *text, const char *title)

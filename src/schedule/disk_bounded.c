@@ -13,6 +13,7 @@
  *     D(l, d) = min( P(l),  min over i of  i + T(l - i, d) + r + D(i, d) ).
  *
  * Where tables of all lengths would take too long, states go to disk at multiples of UNIT steps alone.
+ * Tests: tests/unit/test_schedule.c
  */
 #include <string.h>
 

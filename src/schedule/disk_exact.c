@@ -11,6 +11,7 @@
  *
  * with s free snapshots or d free places on disk. For D, the state i has just been read from its place, which stays.
  * P of one step is its time. No table has the choices: the schedule's list finds each again.
+ * Tests: tests/unit/test_schedule.c
  */
 #include <math.h>
 

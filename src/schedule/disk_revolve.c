@@ -24,6 +24,7 @@
  *
  * Invariant: disk slot i holds the state at starts[i]. Segments are reversed from the last. A disk slot is
  * discarded after its last read.
+ * Tests: tests/unit/test_schedule.c
  */
 #include <math.h>
 #include <string.h>

@@ -25,6 +25,7 @@
  * Invariant: `kept` ascends in position and does not ascend in level. Its entries from index `bubble` on, the
  * bubble, are dispensable. `later` lists the snapshots saved after them: one for each that left the bubble. The
  * lists are joined once the bubble is empty or the first sweep ends, so joining is constant work a step on average.
+ * Tests: tests/unit/test_schedule.c
  */
 #include "base/checked.h"
 #include "schedule/families.h"

@@ -1,6 +1,7 @@
 /*
  * Policies as rules over values, as makers of schedules, and as text. policies.def alone has
  * their names and arguments; each family of schedules has a file of its own.
+ * Tests: tests/unit/test_policy.c
  */
 #include "schedule/policy.h"
 

@@ -23,6 +23,7 @@
  * in a slot. For binomial cuts, a range's snapshots are its own slot and those that are free when it is on top. The
  * stack has at most S + 1 ranges. The r of either side of a cut (`repetitions`) is at most that of the whole range, so
  * binomial_cut finds it by counting down, without a table.
+ * Tests: tests/unit/test_schedule.c
  */
 #include "base/checked.h"
 #include "schedule/families.h"

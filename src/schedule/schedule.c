@@ -1,6 +1,7 @@
 /*
  * All schedules: making, reading and freeing them. Also the schedule that emits a list of actions. A schedule is one
  * block of memory, whose size never changes: the head, then the state of its family.
+ * Tests: tests/unit/test_schedule.c
  */
 #include <string.h>
 

@@ -8,6 +8,7 @@
  *
  * Invariant: slot j holds state jN. Slot j is dropped before segment j is recorded, when the segments after it
  * are reversed and need it no longer. Recording may use its memory.
+ * Tests: tests/unit/test_schedule.c
  */
 #include "base/checked.h"
 #include "schedule/families.h"

@@ -1,4 +1,7 @@
-/* A bit for each step whose residuals are held, and a position for each slot, are all that the verifier keeps. */
+/*
+ * A bit for each step whose residuals are held, and a position for each slot, are all that the verifier keeps.
+ * Tests: tests/unit/test_schedule.c, tests/unit/test_api.c
+ */
 #include "schedule/verify.h"
 
 #include <stdio.h>
