@@ -1,6 +1,7 @@
 /*
  * What launches add to the gradients of params. Tiles and ranks take turns (struct turns), element by element in the same
  * order. A product adds its derivative piece by piece, or through a block (struct block_sum).
+ * Tests: tests/scripts/check-param-sums, tests/cases/grad.test
  */
 #include <string.h>
 

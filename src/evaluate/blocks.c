@@ -1,6 +1,7 @@
 /*
  * Runs the kernel ops of a group on a part of its arrays, block by block. The values between kernel ops lie in
  * registers, which are blocks in the first-level cache.
+ * Tests: tests/unit/test_program.c
  */
 #include "evaluate/blocks.h"
 

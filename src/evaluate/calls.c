@@ -1,6 +1,7 @@
 /*
  * Launches that call operations, or steps of other programs. On a window, what sums over rows takes those that the tile
  * owns.
+ * Tests: tests/cases/grad.test, tests/unit/test_program.c
  */
 #include "base/checked.h"
 #include "evaluate/evaluator.h"

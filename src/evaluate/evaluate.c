@@ -2,6 +2,7 @@
  * The evaluator walks a program's launches. The frame is a table of pointers to arrays,
  * at the start of the workspace. A group walks its arrays block by block. A call works on
  * whole arrays. A loop swaps the pointers of its carried values.
+ * Tests: tests/unit/test_program.c
  */
 #include <string.h>
 

@@ -3,6 +3,7 @@
  * is a matrix. Other pieces are numbers of lines that follow from the shapes alone.
  *
  * Scores of attention that a mask of -inf hides are not computed: they are 0 in place of finite numbers.
+ * Tests: tests/cases/joined.test
  */
 #include "evaluate/joined.h"
 

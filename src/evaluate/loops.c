@@ -1,6 +1,7 @@
 /*
  * Loops over whole arrays. A carried value has two places: an iteration reads one and writes the other, and their pointers
  * in the frame change places after it.
+ * Tests: tests/unit/test_program.c, tests/cases/language.test
  */
 #include <string.h>
 

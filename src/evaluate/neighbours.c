@@ -1,3 +1,4 @@
+/* Tests: tests/scripts/check-ranks */
 #include "evaluate/neighbours.h"
 
 #include "base/checked.h"

@@ -1,3 +1,4 @@
+/* Tests: tests/unit/test_run.c */
 #include "evaluate/slab.h"
 
 #include <stdlib.h>

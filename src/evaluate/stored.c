@@ -1,3 +1,4 @@
+/* Tests: tests/cases/stored.test */
 #include "evaluate/stored.h"
 
 #include "base/checked.h"

@@ -22,6 +22,7 @@
  * same from window to window. They also count from the stages that have run before in the window.
  *
  * Invariant: the bits of a row are those of the stages one after another, for any strips, windows and lags.
+ * Tests: tests/unit/test_waves.c
  */
 #include "evaluate/wave.h"
 

@@ -14,6 +14,7 @@
  * no rows are carried: windows overlap, and each computes all of its rows.
  *
  * Invariant: a chunk reads each row once, in order, and writes each of its own once, in order.
+ * Tests: tests/cases/cli.test, tests/unit/test_windows.c
  */
 #include "base/checked.h"
 #include "exec/run_parts.h"

@@ -1,6 +1,7 @@
 /*
  * The iterations of a chain's `repeat while`s. Schedules of a gradient need the number of steps. So a forward pass over
  * the array counts them first, and the gradient then is that of the chain with `repeat N` in their places.
+ * Tests: tests/cases/while.test
  */
 #include <string.h>
 

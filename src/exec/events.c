@@ -9,6 +9,7 @@
  * differentiated params in backward order, then those that no step uses, then the input. A param's
  * gradient is complete once the backward pass has run the first step that uses it. With tiles, or a
  * policy by value (one backward call), all lines come at the end, in that order.
+ * Tests: tests/scripts/check-plots, tests/cases/grad.test
  */
 #include "base/system.h"
 #include "exec/run_parts.h"

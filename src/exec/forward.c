@@ -1,6 +1,7 @@
 /*
  * A forward run: the chain is one body, compiled for a tile, and a tile is one evaluation of its program. If
  * tiles fold, each pass has a program of a tile (exec/passes.h).
+ * Tests: tests/cases/run.test, tests/unit/test_waves.c
  */
 #include <string.h>
 

@@ -1,6 +1,7 @@
 /*
  * A gradient run: a job plans a schedule, and for each tile the machine walks it. The machine says where arrays lie in
  * the worker's slab, and the hooks here evaluate programs there.
+ * Tests: tests/cases/grad.test
  */
 #include <string.h>
 

@@ -1,3 +1,4 @@
+/* Tests: tests/unit/test_spill.c, tests/scripts/check-journal */
 #include "exec/journal.h"
 
 #include <errno.h>

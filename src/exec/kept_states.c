@@ -3,6 +3,7 @@
  *
  * Invariant: a state comes back with the bits that were kept. Rounding happens once,
  * when a slot in memory keeps a state in reduced precision; its largest error is recorded then.
+ * Tests: tests/cases/errors.test, tests/scripts/check-journal
  */
 #include <math.h>
 

@@ -1,3 +1,4 @@
+/* Tests: tests/scripts/check-passes, tests/cases/folds.test */
 #include "exec/passes.h"
 
 #include <string.h>

@@ -5,6 +5,7 @@
  *
  * Each worker has its own diagnostics; the caller's list is untouched until all have
  * stopped. Item I of dealt items waits only for the worker that reads item I - 1.
+ * Tests: tests/unit/test_pipeline.c
  */
 #include "exec/pipeline.h"
 

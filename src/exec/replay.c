@@ -5,6 +5,7 @@
  *
  * Invariant: a replay makes the same calls and exchanges in the same order with the same arguments.
  * Spills, traces and reduced precision need other hooks, so with them nothing is replayed.
+ * Tests: tests/cases/grad.test
  */
 #include <string.h>
 

@@ -11,6 +11,7 @@
  *
  * Invariants: the gradient has the bits of a command that was not killed. The states that are read after the last
  * durable point are on disk: before the state of a slot is replaced, an image is written.
+ * Tests: tests/unit/test_resume.c, tests/scripts/check-journal
  */
 #include "base/hash.h"
 #include "base/system.h"

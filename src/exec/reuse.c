@@ -6,6 +6,7 @@
  *
  * Invariant: such a gradient is a whole param, written exactly once, and no array of the stream follows. The plan does
  * not know it: it counts memory for the gradient, as a stream of several arrays needs it.
+ * Tests: tests/cases/grad.test, tests/cases/folds.test
  */
 #include "exec/run_parts.h"
 #include "ir/reads.h"

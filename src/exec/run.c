@@ -4,6 +4,7 @@
  *
  * All arrays are allocated before the rows of the first array of a type are read. Another array
  * of the same type that follows finds them ready.
+ * Tests: tests/unit/test_run.c
  */
 #include <math.h>
 #include <string.h>

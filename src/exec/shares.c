@@ -5,6 +5,7 @@
  *
  * After a pass, all ranks get its state. In the end rank 0 gets all sums from the last chunk's owner, and rows of params
  * from all, and writes them.
+ * Tests: tests/scripts/check-ranks
  */
 #include <string.h>
 

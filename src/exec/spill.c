@@ -1,6 +1,7 @@
 /*
  * A schedule reuses its slots, so the file reuses their regions: a state overwrites the last state of its slot if it
  * fits there. A read of a state that is still staged copies it from the staging buffer.
+ * Tests: tests/unit/test_spill.c
  */
 #include "exec/spill.h"
 

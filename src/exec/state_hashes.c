@@ -2,6 +2,7 @@
  * A step's hash is the sum of the hashes of the live slots that it writes. The sum does not depend on the order of a
  * body's outputs, which differs between the forward body and the recording body. A call that writes another number of
  * slots than the first one that wrote any is not compared: one of the two only records.
+ * Tests: tests/unit/test_state_hashes.c
  */
 #include <string.h>
 

@@ -17,6 +17,7 @@
  * known. So a param is loaded if an operation that reads it is left out, because nobody needs its result. The array is
  * the first of the stream: another array that follows finds all params in memory. The plan does not know of params in
  * files: it counts the gradients' memory, of which blocks take less.
+ * Tests: tests/cases/stored.test
  */
 #include <string.h>
 

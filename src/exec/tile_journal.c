@@ -12,6 +12,7 @@
  *
  * Rows of outputs are written twice, to the output and to the spill file, since a kill removes the output. A resumed
  * run copies them to the new output.
+ * Tests: tests/cases/folds.test, tests/scripts/check-journal
  */
 #include <string.h>
 

@@ -12,6 +12,7 @@
  *
  * Invariant: totals cover all arrays of the stream so far. A streamed param's rows are added up, array after array, in
  * the computing type.
+ * Tests: tests/cases/grad.test, tests/scripts/check-param-sums
  */
 #include <math.h>
 #include <string.h>

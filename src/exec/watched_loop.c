@@ -10,6 +10,7 @@
  * That needs a loop at the top level with a stage after it: the last step of a chain is recorded, and no step runs
  * again to be recorded. Reports of events, a journal and a limit of states on disk want the number of steps before. Else
  * conditions.c counts.
+ * Tests: tests/cases/while.test
  */
 #include <string.h>
 

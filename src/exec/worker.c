@@ -8,6 +8,7 @@
  * While tiles run, only lists of places grow: the machine's buffers and holes, the replay log, the places of states on
  * disk. Their lengths follow from the steps, not from the rows. Long lines of events need memory too. If a request
  * fails, the run fails with a message, or goes on without the replay log.
+ * Tests: tests/unit/test_run.c
  */
 #include <string.h>
 
