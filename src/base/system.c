@@ -163,8 +163,8 @@ static void add_groups(struct group_memory *memory, const char *root, const stru
 		const int64_t used = system_read_number(path, ""), left = most > used ? most - used : 0;
 		if (most >= 0 && most < memory->most)
 			memory->most = most;
-		if (most >= 0 && left < memory->left)
-			memory->left = left;
+		if (most >= 0 && left < memory->remaining)
+			memory->remaining = left;
 	}
 }
 

@@ -49,9 +49,9 @@ bool library_find(void *library, const char *name, void *function);
 /* Returns the first number after KEY at the start of a line of the file PATH; -1 if none. KEY "" matches each line. */
 int64_t system_read_number(const char *path, const char *key);
 
-/* The memory limit of a control group, and what is left of it, in bytes. Both are INT64_MAX if there is no limit. */
+/* The memory limit of a control group, and what remains of it, in bytes. Both are INT64_MAX if there is no limit. */
 struct group_memory {
-	int64_t most, left;
+	int64_t most, remaining;
 };
 
 /*

@@ -119,7 +119,7 @@ enum status search_fronts(const struct search *s)
 		enum status status = begun ? STATUS_OK : diag_memory(s->context.diags);
 		if (!status)
 			status = s->judge ? climb_fronts(s, &f, goal) : offer_closest(s, &f, goal);
-		search_spend(s, goal, (double)(f.limits.compared - f.left.compared) * POINT_WORK);
+		search_spend(s, goal, (double)(f.limits.compared - f.remaining.compared) * POINT_WORK);
 		fronts_free(&f);
 		TRY(status);
 	}

@@ -114,7 +114,7 @@ bool fronts_begin(struct fronts *f, const struct step_costs *costs, int64_t byte
 	const size_t count = (size_t)costs->steps;
 	*f = (struct fronts){.allocator = allocator,
 	                     .limits = limits,
-	                     .left = limits,
+	                     .remaining = limits,
 	                     .bytes = bytes,
 	                     .count = costs->steps,
 	                     .found = INFINITY};
@@ -197,7 +197,7 @@ static int64_t merge(struct fronts *f, int64_t best, const struct front_point *o
 	}
 	f->merged = f->best;
 	f->best = merged;
-	f->left.compared -= best + count;
+	f->remaining.compared -= best + count;
 	if (n > 2 * f->width) {
 		f->thinned = true;
 		n = thin(f->best, n, f->width);
@@ -253,7 +253,7 @@ static int64_t split_before(struct fronts *f, struct front_range r, int64_t k, i
 		at = right < right_last ? right[1].bytes + state : INT64_MAX;
 		at = left < left_last ? lesser(at, left[1].bytes) : at;
 	}
-	f->left.compared -= rights->count + lefts->count;
+	f->remaining.compared -= rights->count + lefts->count;
 	return to - f->option;
 }
 
@@ -286,7 +286,7 @@ static bool solve_range(struct fronts *f, struct front_range r)
 		return false;
 	memcpy(front->points, f->best, (size_t)n * sizeof *f->best);
 	front->count = n;
-	f->left.held -= n;
+	f->remaining.held -= n;
 	return true;
 }
 
@@ -372,7 +372,7 @@ enum fronts_result fronts_solve(struct fronts *f, double most, int64_t width)
 	f->most = most;
 	f->width = width;
 	f->thinned = false;
-	f->left.held = f->limits.held;
+	f->remaining.held = f->limits.held;
 	arena_free(&f->points);
 	arena_init(&f->points, f->allocator);
 	if (!make_space(f))
@@ -382,7 +382,7 @@ enum fronts_result fronts_solve(struct fronts *f, double most, int64_t width)
 			for (int pin = 1; pin >= 0; pin--) {
 				if (!solve_range(f, (struct front_range){i, j, pin}))
 					return FRONTS_NO_MEMORY;
-				if (f->left.compared < 0 || f->left.held < 0)
+				if (f->remaining.compared < 0 || f->remaining.held < 0)
 					return FRONTS_STOPPED;
 			}
 	const struct front *whole = fronts_whole(f);
@@ -401,7 +401,7 @@ double fronts_next_most(const struct fronts *f)
 int64_t fronts_first_width(const struct fronts *f)
 {
 	const double count = (double)f->count, splits = count * count * count / 3, ranges = count * (count + 1);
-	const double compared = (double)f->left.compared / (4 * splits), held = (double)f->limits.held / ranges;
+	const double compared = (double)f->remaining.compared / (4 * splits), held = (double)f->limits.held / ranges;
 	return (int64_t)fmax(fmin(fmin(compared, held), WIDTH_FIRST), WIDTH_LEAST);
 }
 

@@ -39,7 +39,7 @@ struct front {
 
 struct fronts {
 	const struct allocator *allocator;
-	struct fronts_limits left; /* so many more may be compared, and held by the fronts that are solved now */
+	struct fronts_limits remaining; /* so many more may be compared, and held by the fronts that are solved now */
 	struct fronts_limits limits;
 	struct arena arena; /* of all that lasts as long as the struct */
 	int64_t bytes;      /* the budget */

@@ -317,11 +317,11 @@ bool table_bound(struct table *t, const struct allocator *allocator)
 	for (int64_t i = 0; i < t->count; i++)
 		t->pins |= t->parts[i].keeps_output;
 	const size_t count = (size_t)t->count, sums = (count + 1) * sizeof *t->sums, charges = count * sizeof *t->charge;
-	t->block_size = sums + charges + count * (count + 1) / 2 * (t->pins ? 2 : 1) * sizeof *t->rows;
-	t->block = allocator_get(allocator, 1, t->block_size);
-	if (!t->block)
+	t->memory_size = sums + charges + count * (count + 1) / 2 * (t->pins ? 2 : 1) * sizeof *t->rows;
+	t->memory = allocator_get(allocator, 1, t->memory_size);
+	if (!t->memory)
 		return false;
-	t->sums = t->block;
+	t->sums = t->memory;
 	t->charge = (int64_t *)(t->sums + count + 1);
 	t->rows = (struct row *)(t->charge + count);
 	set_charges(t);
@@ -368,9 +368,9 @@ bool table_solve(struct table *t, const struct allocator *allocator)
 
 void table_free(struct table *table, const struct allocator *allocator)
 {
-	allocator_put(allocator, table->block, table->block_size);
+	allocator_put(allocator, table->memory, table->memory_size);
 	allocator_put(allocator, table->cells, table->cells_size);
-	table->block = NULL;
+	table->memory = NULL;
 	table->cells = NULL;
 }
 

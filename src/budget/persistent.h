@@ -61,8 +61,8 @@ struct table {
 	struct row *rows;          /* by range (i, j); if PINS, followed by the pinned range's row */
 	const struct table *inner; /* by part: the table of that block; NULL: no part is a block */
 	float *cells;              /* of all rows; NULL unless solved */
-	void *block;               /* the memory of sums, charge and rows */
-	size_t cells_size, block_size;
+	void *memory;              /* of sums, charge and rows */
+	size_t cells_size, memory_size;
 };
 
 /* Finds the times of all ranges. `inner` must be solved on the same grid. False if out of memory: free TABLE anyway. */

@@ -71,13 +71,13 @@ static enum status offer_save_all(struct search *s, bool *open)
 
 void search_spend(const struct search *s, const struct budget_goal *goal, double work)
 {
-	s->left[goal - s->goals] -= work;
+	s->remaining[goal - s->goals] -= work;
 }
 
 bool search_goes_on(const struct search *s, const struct budget_goal *goal)
 {
 	/* A goal without a schedule gets as much work again. */
-	return s->left[goal - s->goals] > (goal->schedule ? 0 : -s->effort.most);
+	return s->remaining[goal - s->goals] > (goal->schedule ? 0 : -s->effort.most);
 }
 
 bool search_continues(const struct search *s)
@@ -184,9 +184,9 @@ static bool search_begin(struct search *s)
 	struct arena *arena = s->context.arena;
 	const struct step_costs *costs = s->costs;
 	s->levels = arena_array(arena, s->count, sizeof *s->levels);
-	s->left = arena_array(arena, s->count, sizeof *s->left);
-	for (size_t i = 0; i < s->count && s->left; i++)
-		s->left[i] = s->effort.most;
+	s->remaining = arena_array(arena, s->count, sizeof *s->remaining);
+	for (size_t i = 0; i < s->count && s->remaining; i++)
+		s->remaining[i] = s->effort.most;
 	s->rests = arena_array(arena, s->count, sizeof *s->rests);
 	if (costs->steps > (equal_steps_apply(costs) ? GROUPED_EQUAL : GROUPED))
 		return !arena->failed;

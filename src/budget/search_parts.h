@@ -81,7 +81,7 @@ struct search {
 	int64_t range;       /* save-all's peak by the cost walk, beyond costs->fixed */
 	int64_t table_bytes; /* limit on the bytes of the current tables */
 	int64_t exact;       /* exact tables reach to these bytes beyond costs->fixed; 0: there are none */
-	double *left;        /* by goal: additions that may still be done for it: see search_spend */
+	double *remaining;   /* by goal: additions that may still be done for it: see search_spend */
 	int64_t *levels;     /* by goal: levels of the current grid that are offered to it */
 	int64_t *rests;      /* by goal: rest of the grid that it still needs, or -1 */
 };

@@ -414,7 +414,7 @@ static void plan_checks(struct checker *c)
 	const struct session *s = c->session;
 	int64_t arrays = 1;
 	for (size_t i = 0; i < s->chain.param_count; i++)
-		arrays += s->chain.params[i].differentiated && s->bound.bound[i].dtype == DTYPE_F64;
+		arrays += s->chain.params[i].differentiated && s->params.bound[i].dtype == DTYPE_F64;
 	const double affordable = PATIENCE * GRADIENT / (2 * c->seconds * (double)arrays);
 	c->elements = affordable < SAMPLES ? greater((int64_t)affordable, FEW_SAMPLES) : SAMPLES;
 	if (s->set.elements >= 0)
@@ -430,9 +430,9 @@ static enum status check_arrays(struct checker *c, const struct gradient *base)
 	TRY(check_array(c, s->chain.input, c->input, c->count, base->input.values));
 	for (size_t i = 0; i < s->chain.param_count; i++) {
 		const struct param *param = &s->chain.params[i];
-		const struct bound_array *bound = &s->bound.bound[i];
+		const struct bound_array *bound = &s->params.bound[i];
 		/* Change the exact values of a weak param: each run converts them again. */
-		const void *values = param->weak ? s->bound.exact[i] : bound->data;
+		const void *values = param->weak ? s->params.exact[i] : bound->data;
 		if (param->differentiated && holds_classes(&base->result.job, i)) {
 			char what[128];
 			snprintf(what, sizeof what, "gradient of %s against differences", param->name);

@@ -159,7 +159,7 @@ enum status command_grad(struct session *s)
 		.event_context = &beside,
 		.trace = beside.watch.plot || beside.watch.trace_file ? watch_event : NULL,
 		.trace_context = &beside.watch};
-	const struct run_subject subject = {&s->chain, &s->bound, &s->in.reader, s->programs, s->ranks};
+	const struct run_subject subject = {&s->chain, &s->params, &s->in.reader, s->programs, s->ranks};
 	enum status status = run_gradient(&s->context, &subject, &options, &gradient, &result);
 	progress_end(&progress);
 	early_gradients_close(&beside.early);

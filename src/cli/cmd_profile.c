@@ -391,7 +391,7 @@ static const char *faster_arithmetic(const struct profiler *p)
 }
 
 struct bound_cost {
-	const char *bound, *advice;
+	const char *bottleneck, *advice;
 	double share; /* of a gradient's time, estimated */
 };
 enum { COST_FAULTS, COST_FILES, COST_MEMORY, COST_PROGRAMS, COSTS };
@@ -474,7 +474,7 @@ static enum status find_bound(struct profiler *p, struct profile_verdict *verdic
 		                                    arena_printf(arena, "a gradient takes %.3f ms", full->gradient.middle),
 		                                    "profile a larger --shape: nothing is to be gained in a run so short"};
 	else if (costs[most].share > rest)
-		*verdict = (struct profile_verdict){costs[most].bound, shares, costs[most].advice};
+		*verdict = (struct profile_verdict){costs[most].bottleneck, shares, costs[most].advice};
 	else if (full->backward.middle > slow * full->forward.middle)
 		*verdict = (struct profile_verdict){
 			"the backward pass",

@@ -29,7 +29,7 @@ static int64_t memory_available(void)
 		int resource;
 		const char *used; /* the line of /proc/self/status with the use in KiB */
 	} limits[] = {{RLIMIT_AS, "VmSize:"}, {RLIMIT_DATA, "VmData:"}};
-	const int64_t kib = system_read_number("/proc/meminfo", "MemAvailable:"), group = system_group_memory("").left;
+	const int64_t kib = system_read_number("/proc/meminfo", "MemAvailable:"), group = system_group_memory("").remaining;
 	const long pages = sysconf(_SC_AVPHYS_PAGES), size = sysconf(_SC_PAGESIZE);
 	int64_t bytes = kib > 0 ? kib << 10 : pages > 0 ? (int64_t)pages * size : 0;
 	if (group < bytes)
@@ -79,7 +79,7 @@ struct job_options session_job_options(const struct session *s, const struct pol
 	                            .cotangent_rows = has_cotangent_rows(s),
 	                            .memory = s->set.memory,
 	                            .memory_available = measures ? memory_available() : 0,
-	                            .param_bytes = s->bound.bytes,
+	                            .param_bytes = s->params.bytes,
 	                            .costs = s->costs ? costs_of : NULL,
 	                            .costs_context = s->costs,
 	                            .costs_measured = s->costs && !s->costs->spec,

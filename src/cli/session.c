@@ -273,7 +273,7 @@ enum status session_bind(struct session *s, bool data, enum dtype compute)
 	                                       .compute = compute,
 	                                       .ranks = s->ranks,
 	                                       .dtype = s->set.dtype};
-	return params_bind(&s->context, &s->bound, &s->chain, &options);
+	return params_bind(&s->context, &s->params, &s->chain, &options);
 }
 
 /* True if the chain declares the type of its input with every extent. */
@@ -536,7 +536,7 @@ void session_close(struct session *s)
 	}
 	lock_release(&s->locks);
 	job_free(&s->job);
-	params_free(&s->bound);
+	params_free(&s->params);
 	external_close(s->programs);
 	arena_free(&s->arena);
 }

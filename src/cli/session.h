@@ -114,7 +114,7 @@ struct session {
 	struct opened_output *outputs; /* all outputs, the last opened first */
 	struct opened_output *pending; /* files that wait for session_commit, in order */
 	struct lock_list locks;        /* of --accumulate */
-	struct params bound;
+	struct params params;
 	/* for session_bind: params of so many bytes, such as PARAM_LEAVES, may stay in their files; 0: none (struct loader) */
 	int64_t leaves;
 	struct external_set *programs;   /* of the chain; NULL if it has none */

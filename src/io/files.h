@@ -39,7 +39,7 @@ struct loader {
 	/* Private; the caller zeroes them. */
 	struct team *team; /* as threads says, once an archive is open */
 	struct archive *kept[LOADER_KEPT];
-	size_t opened, left;
+	size_t opened, left_in_files;
 };
 enum { LOADER_LEFT = 64 };
 /*

@@ -196,10 +196,10 @@ enum status npz_open(struct archive *archive)
 struct member_stream {
 	struct archive *archive;
 	const struct zip_member *member;
-	int64_t at, left;  /* place and number of the packed bytes not yet read; if stored, of all bytes throughout */
-	int64_t done;      /* unpacked bytes so far */
-	uint32_t crc;      /* checksum of those */
-	struct team *team; /* shares large reads of stored bytes */
+	int64_t at, unread; /* place and number of the packed bytes not yet read; if stored, of all bytes throughout */
+	int64_t done;       /* unpacked bytes so far */
+	uint32_t crc;       /* checksum of those */
+	struct team *team;  /* shares large reads of stored bytes */
 	struct zip_crc tables;
 	bool inflates, ended; /* INFLATES: the member is deflated; ENDED: zlib has seen its end */
 	__typeof__(inflateInit2_) *inflate_init;
@@ -230,12 +230,12 @@ static enum status inflate_some(struct member_stream *s, void *to, size_t size, 
 	z->next_out = to;
 	z->avail_out = wanted;
 	while (z->avail_out == wanted && !s->ended) {
-		if (z->avail_in == 0 && s->left > 0) {
-			const size_t piece = s->left < PACKED_BYTES ? (size_t)s->left : PACKED_BYTES;
+		if (z->avail_in == 0 && s->unread > 0) {
+			const size_t piece = s->unread < PACKED_BYTES ? (size_t)s->unread : PACKED_BYTES;
 			size_t read = 0;
 			TRY(input_read_at(&s->archive->input, s->at, s->packed, piece, &read, diags));
 			s->at += (int64_t)read;
-			s->left = read ? s->left - (int64_t)read : 0;
+			s->unread = read ? s->unread - (int64_t)read : 0;
 			z->next_in = s->packed;
 			z->avail_in = (uInt)read;
 		}
@@ -244,7 +244,7 @@ static enum status inflate_some(struct member_stream *s, void *to, size_t size, 
 			return diag_memory(diags);
 		if (result != Z_OK && result != Z_STREAM_END && result != Z_BUF_ERROR)
 			return damaged(s, diags, "%s", z->msg ? z->msg : "it is not deflated data");
-		s->ended = result == Z_STREAM_END || (z->avail_in == 0 && s->left == 0 && z->avail_out == wanted);
+		s->ended = result == Z_STREAM_END || (z->avail_in == 0 && s->unread == 0 && z->avail_out == wanted);
 	}
 	*got = wanted - z->avail_out;
 	return STATUS_OK;
@@ -339,7 +339,7 @@ static enum status begin_stream(struct member_stream *s)
 		                 m->name);
 	TRY(read_record(archive, m->header, local, sizeof local));
 	s->at = m->header + ZIP_LOCAL_BYTES + (int64_t)(read_field(local + 26, 2) + read_field(local + 28, 2));
-	s->left = m->packed;
+	s->unread = m->packed;
 	if (read_field(local, 4) != ZIP_LOCAL || s->at > archive->input.size - m->packed)
 		return damaged(s, diags, "it is not where the directory says");
 	if (m->method == METHOD_STORED)

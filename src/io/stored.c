@@ -34,7 +34,7 @@ enum status stored_leave(struct loader *loader, struct array *array, const struc
 {
 	const struct context *context = loader->context;
 	const int64_t bytes = type_bytes(&reader->type);
-	if (!loader->leaves || bytes < loader->leaves || loader->left == LOADER_LEFT || !reader->direct)
+	if (!loader->leaves || bytes < loader->leaves || loader->left_in_files == LOADER_LEFT || !reader->direct)
 		return STATUS_OK;
 	struct stored_array *made = arena_alloc(context->arena, sizeof *made);
 	TRY_ALLOC(made, context->diags);
@@ -50,7 +50,7 @@ enum status stored_leave(struct loader *loader, struct array *array, const struc
 		return STATUS_OK; /* it is loaded */
 	made->stamp = input_stamp(&made->input);
 	array->stored = made;
-	loader->left++;
+	loader->left_in_files++;
 	return STATUS_OK;
 }
 

@@ -63,7 +63,7 @@ void report_profile(struct report *report, const struct profile_report *profile)
 {
 	const struct profile_verdict *verdict = &profile->verdict;
 	const char *const rows[][2] = {
-		{"bottleneck", verdict->bound}, {"evidence", verdict->evidence}, {"advice", verdict->advice}};
+		{"bottleneck", verdict->bottleneck}, {"evidence", verdict->evidence}, {"advice", verdict->advice}};
 	struct records records;
 	const char *const blank = report->format == REPORT_TABLE ? "\n" : "";
 	const bool csv = report->format == REPORT_CSV; /* one table for depths and policies */
@@ -89,9 +89,9 @@ void report_profile(struct report *report, const struct profile_report *profile)
 			text_printf(report->text, "%s %s\n", rows[i][0], rows[i][1]);
 	}
 	if (report->format == REPORT_HTML)
-		text_printf(report->text, "<p>bounded by: %s (%s)<br>to do: %s</p>\n", verdict->bound, verdict->evidence,
+		text_printf(report->text, "<p>bounded by: %s (%s)<br>to do: %s</p>\n", verdict->bottleneck, verdict->evidence,
 		            verdict->advice);
 	if (report->format == REPORT_TABLE)
-		text_printf(report->text, "\nbounded by: %s (%s)\nto do: %s\n", verdict->bound, verdict->evidence,
+		text_printf(report->text, "\nbounded by: %s (%s)\nto do: %s\n", verdict->bottleneck, verdict->evidence,
 		            verdict->advice);
 }

@@ -31,7 +31,7 @@ struct profile_growth {
 };
 
 struct profile_verdict {
-	const char *bound, *evidence, *advice;
+	const char *bottleneck, *evidence, *advice;
 };
 
 struct profile_report {
