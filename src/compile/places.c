@@ -237,7 +237,7 @@ struct movable {
 	int64_t made, dies;      /* launches */
 	uint32_t entry;          /* by which launches read it, up to the last */
 	struct carried *carried; /* or NULL */
-	bool left;               /* a loop leaves its final there */
+	bool is_final;           /* a loop leaves its final there */
 };
 
 /* Sets M to the array of VALUE or, if that is the inner of a carried value, to place 0. False if it must stay. */
@@ -263,7 +263,7 @@ static bool find_movable(const struct reuser *l, uint32_t value, struct movable 
 static void move_array(const struct reuser *l, const struct movable *m, uint32_t to)
 {
 	struct entry *entries = l->c->frame->entries;
-	if (m->left)
+	if (m->is_final)
 		l->holder[m->entry] = to + 1;
 	if (m->carried) {
 		m->carried->array[0] = to;

@@ -3,6 +3,7 @@
  *
  * Invariant: the bits of a row are those of the whole launch. A row of the result follows from the same row of each array
  * alone, or a group reads others at their places in whole arrays.
+ * Tests: tests/unit/test_waves.c, tests/cases/joined.test
  */
 #include "evaluate/rows.h"
 

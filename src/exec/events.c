@@ -15,7 +15,7 @@
 #include "exec/run_parts.h"
 #include "ir/reads.h"
 
-static double microseconds(const struct run *run) { return 1e6 * (clock_seconds() - run->gradient->begun); }
+static double microseconds(const struct run *run) { return 1e6 * (clock_seconds() - run->gradient->start); }
 
 static enum status record(struct worker *worker, struct event *event)
 {

@@ -1,6 +1,7 @@
 /*
  * The arrays that the machine exchanges in a gradient run: the input, the value, the cotangent, and the gradient of the
  * input. In tiles they are rows of a worker's blocks. Without tiles they are read and written where they lie in the slab.
+ * Tests: tests/cases/grad.test
  */
 #include <string.h>
 

@@ -21,7 +21,7 @@
  * one. So the first unfinished chunk never waits. A worker that fails is past all chunks, and whoever waits for it fails
  * too. Nobody holds a lock: a process that is killed leaves the board as it is.
  *
- * Tests: tests/unit/test_ordered.c, tests/scripts/check-ranks, check-param-sums, check-races
+ * Tests: tests/unit/test_ordered.c, tests/scripts/check-ranks, tests/scripts/check-param-sums
  */
 #include "exec/ordered.h"
 

@@ -16,6 +16,7 @@
  *
  * Invariant: images alternate between two slots. After one, ranks wait for one another. So the last images of ranks are
  * one apart at most, and all ranks have an image of a common point, whenever one is killed.
+ * Tests: tests/unit/test_resume.c, tests/scripts/check-journal
  */
 #include "exec/points.h"
 
@@ -130,7 +131,7 @@ enum status points_open(struct run *run, uint64_t input, int64_t wanted, struct 
 	const struct context context = {run->context.allocator, run->gradient->arena, diags};
 	struct points *points = &run->points;
 	TRY(refuse_more(run, diags));
-	points->spill = chunks ? &points->own : &run->workers[0].walk.kept.spill;
+	points->spill = chunks ? &points->file : &run->workers[0].walk.kept.spill;
 	TRY(chunks ? spill_open(points->spill, 0, run->context.allocator, diags) : STATUS_OK);
 	points->sums = (int64_t)(spill_pieces_bytes(&points->pieces) + sizeof points->error);
 	points->image = points->sums + (chunks ? 0 : run->gradient->job->slabs);

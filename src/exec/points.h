@@ -28,7 +28,7 @@ struct points {
 	struct machine_hooks computing; /* the hooks of a run that does not skip */
 	bool recordless;                /* a program keeps records, which are in no image */
 	/* Between chunks: */
-	struct spill own;
+	struct spill file;
 	int64_t item;  /* bytes of the rows of a chunk */
 	uint64_t hash; /* of this rank's rows so far */
 };

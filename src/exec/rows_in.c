@@ -5,6 +5,7 @@
  * read in two parts. Of a stream, a window begins with the last rows of the one before, which still lies in its worker's
  * input block. If windows go around the end of the array, a stream is copied to an unnamed file first. If several passes
  * read the array (exec/passes.h), the first of them copies it.
+ * Tests: tests/unit/test_windows.c, tests/cases/windows.test
  */
 #include <string.h>
 

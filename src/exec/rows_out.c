@@ -4,6 +4,7 @@
  *
  * Invariant: a gradient run begins its outputs only after it has read the cotangent and a first chunk. Without tiles it has
  * read the whole input, which a journal must know. So a run that cannot begin writes nothing.
+ * Tests: tests/cases/run.test, tests/cases/grad.test
  */
 #include <string.h>
 

@@ -301,7 +301,7 @@ enum status run_gradient(const struct context *context, const struct run_subject
 {
 	struct run run;
 	struct gradient_pass pass = {
-		.options = gradient, .result = result, .job = &result->job, .arena = context->arena, .begun = clock_seconds()};
+		.options = gradient, .result = result, .job = &result->job, .arena = context->arena, .start = clock_seconds()};
 	memset(result, 0, sizeof *result);
 	arena_init(&result->job_arena, context->allocator);
 	enum status status = begin_run(&run, context, subject, options);

@@ -79,7 +79,7 @@ struct gradient_pass {
 	void *spare; /* for one param's gradient, of an array that is not the first; or NULL */
 	int64_t spare_bytes;
 	int64_t *first_use;  /* by param: the first step that reads it or passes it on, or -1; only for events */
-	double begun;        /* start of the run, by clock_seconds */
+	double start;        /* of the run, by clock_seconds */
 	double actions_done; /* forward and backward executions of steps so far, in an array that is not tiled */
 };
 

@@ -44,7 +44,7 @@ struct reading {
 	const void *loop;            /* that the operation is in; NULL: it reads one part */
 	size_t body;                 /* that has the operation: its number */
 	bool several;                /* a body reads several parts, without a loop over them */
-	bool own;                    /* a part must stay while another param's is read: not one product alone reads it */
+	bool apart;                  /* a part must stay while another param's is read: not one product alone reads it */
 	bool whole, made, otherwise; /* MADE: a product's derivative is the param's gradient */
 };
 
@@ -79,7 +79,7 @@ static bool note_parts(const struct readings *r, struct reading *reading, const 
 	if (!again && (r->may == READ_SAME_PARTS || first != reading->parts))
 		return false;
 	reading->several |= !again && reading->parts > 0 && reading->body == r->body;
-	reading->own |= again || !alone;
+	reading->apart |= again || !alone;
 	reading->parts += again ? 0 : loop ? loop->iterations : 1;
 	reading->latest = first;
 	reading->loop = loop ? loop->loop : NULL;
@@ -197,10 +197,10 @@ static int64_t buffer_bytes(const struct run *run, size_t index, const struct re
 		return 0;
 	if (reading->whole)
 		return product_rows(reading->reader->op, reading->reader->of.v, reading->reader->of.a) ? type_bytes(&type) : 0;
-	if (reading->parts == 0 || reading->parts != type.shape.dim[0] || (reading->own && reading->several))
+	if (reading->parts == 0 || reading->parts != type.shape.dim[0] || (reading->apart && reading->several))
 		return 0;
 	const int64_t part = type_bytes(&type) / reading->parts;
-	return part < LEAST_PART ? 0 : reading->own ? greater(part, MANY_BYTES / part * part) : part;
+	return part < LEAST_PART ? 0 : reading->apart ? greater(part, MANY_BYTES / part * part) : part;
 }
 
 /* True if the gradient of param INDEX, if it has one, can go to where it stays. */
@@ -230,7 +230,7 @@ static void choose_parts(const struct run *run, struct stays *stays)
 {
 	int64_t all = 0;
 	for (size_t i = 0; i < run->params->count; i++) {
-		const bool own = stays->readings[i].own;
+		const bool own = stays->readings[i].apart;
 		const int64_t bytes = stays->blocks[i] ? 0 : buffer_bytes(run, i, &stays->readings[i]);
 		const int64_t memory = round_up(bytes, ARRAY_ALIGN);
 		stays->parts[i] = bytes;
@@ -285,7 +285,7 @@ static enum status place_buffers(const struct run *run, int index, char *memory)
 		if (!stays->parts[i])
 			continue;
 		struct stored_operand *const operand = run->bound[i].stored + index;
-		if (!stays->readings[i].own) {
+		if (!stays->readings[i].apart) {
 			operand->buffer = shared;
 			continue;
 		}

@@ -150,8 +150,8 @@ enum status tile_journal_open(struct run *run)
 
 void tile_journal_close(struct run *run)
 {
-	if (run->points.spill == &run->points.own)
-		spill_close(&run->points.own);
+	if (run->points.spill == &run->points.file)
+		spill_close(&run->points.file);
 	run->points = (struct points){.lie = POINTS_NOWHERE};
 }
 

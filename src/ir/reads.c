@@ -1,3 +1,4 @@
+/* Tests: tests/unit/test_lower.c */
 #include "ir/reads.h"
 
 enum { VALUES = 6 }; /* of an instruction: the operands of a program, or the gradient to which it adds, follow */
