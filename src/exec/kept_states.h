@@ -4,7 +4,7 @@
 #ifndef EXEC_KEPT_STATES_H
 #define EXEC_KEPT_STATES_H
 
-#include "exec/spill.h"
+#include "io/spill.h"
 #include "memory/hooks.h"
 
 struct worker;

@@ -5,7 +5,7 @@
 #ifndef EXEC_POINTS_H
 #define EXEC_POINTS_H
 
-#include "exec/spill.h"
+#include "io/spill.h"
 #include "memory/hooks.h"
 
 struct pipeline;

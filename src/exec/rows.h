@@ -11,9 +11,9 @@
 #define EXEC_ROWS_H
 
 #include "evaluate/slab.h"
-#include "exec/spill.h"
 #include "io/files.h"
 #include "io/input_copy.h"
+#include "io/spill.h"
 #include "memory/hooks.h"
 #include "plan/tiles.h"
 

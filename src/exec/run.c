@@ -9,8 +9,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/pipeline.h"
 #include "base/system.h"
-#include "exec/pipeline.h"
 #include "exec/run_parts.h"
 #include "external/learn.h"
 

@@ -66,7 +66,7 @@ enum status run_forward(const struct context *context, const struct run_subject 
 enum status run_plan_forward(const struct context *context, const struct run_subject *subject,
                              const struct run_options *options, const struct type *type, struct run_counters *counters);
 
-struct journal_costs; /* exec/journal.h */
+struct journal_costs; /* io/journal.h */
 
 /* What a gradient run reads and writes besides the input and options->value. */
 struct gradient_options {

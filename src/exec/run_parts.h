@@ -13,7 +13,6 @@
  *     conditions.c    the iterations of each `repeat while`, counted before a gradient
  *     watched_loop.c  the same, found by the first sweep of online:S
  *     totals.c        gradients of params, added up over tiles and arrays
- *     reuse.c         those that are written over their params
  *     ordered.h       what passes from chunk to chunk: sums of params, states of folds
  *     shares.c        the chunks of this rank, and what ranks collect in the end
  *     kept_states.c   states kept in reduced precision or on disk
@@ -32,16 +31,16 @@
 #ifndef EXEC_RUN_PARTS_H
 #define EXEC_RUN_PARTS_H
 
+#include "base/pipeline.h"
 #include "evaluate/neighbours.h"
 #include "evaluate/wave.h"
-#include "exec/journal.h"
 #include "exec/kept_states.h"
 #include "exec/ordered.h"
 #include "exec/passes.h"
-#include "exec/pipeline.h"
 #include "exec/points.h"
 #include "exec/rows.h"
 #include "exec/run.h"
+#include "io/journal.h"
 #include "memory/hooks.h"
 #include "ranks/ranks.h"
 
@@ -335,8 +334,6 @@ struct param_sums *totals_of(const struct run *run, size_t i);
 enum status totals_open(struct run *run);
 /* Allocates the sums that the current array adds to, unless an earlier one did. */
 enum status totals_begin_array(struct run *run);
-/* Sets *REUSED, by param: the current array's gradient is written over the param. */
-enum status reuse_find(const struct run *run, const bool **reused);
 /* True if this rank adds to the gradient of param I: the last rank alone adds what ranks that exchange rows sum together. */
 bool totals_adds(const struct run *run, size_t i);
 /* Directs the gradients of the worker's tile to the totals, or to sums apart, which it zeroes. */

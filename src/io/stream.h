@@ -1,6 +1,6 @@
 /*
  * Input and output over descriptors of files that users name. Handles EINTR, EAGAIN (waits by poll), short reads and
- * short writes. A run's own files, which never wait, are handled by exec/spill.c and exec/journal.c.
+ * short writes. A run's own files, which never wait, are handled by io/spill.c and io/journal.c.
  */
 #ifndef IO_STREAM_H
 #define IO_STREAM_H

@@ -14,7 +14,7 @@
 #include "base/system.h"
 #include "evaluate/evaluate.h"
 #include "evaluate/slab.h"
-#include "exec/spill.h"
+#include "io/spill.h"
 
 enum { TURNS = 5 };
 static const double enough = 2e8; /* nanoseconds of evaluations after which a program gets no further ones */

@@ -2,8 +2,8 @@
 #ifndef MEASURE_COSTS_H
 #define MEASURE_COSTS_H
 
-#include "exec/journal.h"
 #include "external/external.h"
+#include "io/journal.h"
 #include "plan/job.h"
 #include "plan/spec.h"
 

@@ -1,5 +1,5 @@
 /* The ordered worker pipeline: order, completeness, who gets what, failure at every item and step. */
-#include "exec/pipeline.h"
+#include "base/pipeline.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,5 +1,5 @@
 /* States on disk are read back as they were written, or a message says what is wrong. */
-#include "exec/journal.h"
+#include "io/journal.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -3,7 +3,7 @@
  * fits there. A read of a state that is still staged copies it from the staging buffer.
  * Tests: tests/unit/test_spill.c
  */
-#include "exec/spill.h"
+#include "io/spill.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -14,11 +14,11 @@
  * the last point and all states can be read, whenever the kill came; only earlier images are overwritten. An incomplete
  * last line is dropped; any other malformed line is an error. Another command's journal is refused, unless it is done.
  */
-#ifndef EXEC_JOURNAL_H
-#define EXEC_JOURNAL_H
+#ifndef IO_JOURNAL_H
+#define IO_JOURNAL_H
 
 #include "base/diag.h"
-#include "exec/spill.h"
+#include "io/spill.h"
 
 enum journal_part {
 	JOURNAL_CHAIN,

@@ -1,5 +1,5 @@
 /* Tests: tests/unit/test_spill.c, tests/scripts/check-journal */
-#include "exec/journal.h"
+#include "io/journal.h"
 
 #include <errno.h>
 #include <fcntl.h>

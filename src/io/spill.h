@@ -6,8 +6,8 @@
  * A team with one more thread writes a copy of a state while the caller computes, and
  * reads the next state ahead. Without that thread the caller does both at its next call.
  */
-#ifndef EXEC_SPILL_H
-#define EXEC_SPILL_H
+#ifndef IO_SPILL_H
+#define IO_SPILL_H
 
 #include "base/team.h"
 

@@ -7,7 +7,7 @@
  * stopped. Item I of dealt items waits only for the worker that reads item I - 1.
  * Tests: tests/unit/test_pipeline.c
  */
-#include "exec/pipeline.h"
+#include "base/pipeline.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,8 +1,8 @@
 /*
  * Numbered items shared among workers. A worker reads an item's input, computes the item, and writes its output.
  */
-#ifndef EXEC_PIPELINE_H
-#define EXEC_PIPELINE_H
+#ifndef BASE_PIPELINE_H
+#define BASE_PIPELINE_H
 
 #include "base/team.h"
 
