@@ -17,7 +17,7 @@
  * Tests: tests/cases/cli.test, tests/unit/test_windows.c
  */
 #include "base/checked.h"
-#include "exec/run_parts.h"
+#include "exec/run_state.h"
 
 /* Walks the program with its workspace at WORKSPACE, where only the frame is in memory. The other arrays follow it. */
 static enum status walk_program(const struct run *run, struct wave *wave, char *workspace)

@@ -8,7 +8,7 @@
 #include "base/checked.h"
 #include "base/system.h"
 #include "base/team.h"
-#include "exec/run_parts.h"
+#include "exec/run_state.h"
 #include "external/learn.h"
 
 /* One forward pass: the chain as a program, and its memory: | workspace | output | */

@@ -12,7 +12,7 @@
  * Tests: tests/scripts/check-plots, tests/cases/grad.test
  */
 #include "base/system.h"
-#include "exec/run_parts.h"
+#include "exec/run_state.h"
 #include "ir/reads.h"
 
 static double microseconds(const struct run *run) { return 1e6 * (clock_seconds() - run->gradient->start); }

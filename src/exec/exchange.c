@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/checked.h"
-#include "exec/run_parts.h"
+#include "exec/run_state.h"
 
 static enum status read_input(struct worker *worker, void *to, const struct type *type)
 {

@@ -7,7 +7,7 @@
 
 #include "base/checked.h"
 #include "base/team.h"
-#include "exec/run_parts.h"
+#include "exec/run_state.h"
 
 /* True if a worker runs one tile of an array: then nobody reads its input afterwards. */
 static bool is_only_tile(const struct tiles *tiles) { return !tiles->tiled || tiles->exchanged; }

@@ -8,7 +8,7 @@
 #include "base/checked.h"
 #include "base/system.h"
 #include "base/team.h"
-#include "exec/run_parts.h"
+#include "exec/run_state.h"
 #include "memory/machine.h"
 
 static enum status on_call(void *context, const struct machine_call *call)

@@ -7,7 +7,7 @@
  */
 #include <math.h>
 
-#include "exec/run_parts.h"
+#include "exec/run_state.h"
 
 static enum status on_convert(void *context, int64_t to, int64_t from, const struct type *type, bool narrow)
 {

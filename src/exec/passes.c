@@ -6,7 +6,7 @@
 #include "base/checked.h"
 #include "base/system.h"
 #include "evaluate/wave.h"
-#include "exec/run_parts.h"
+#include "exec/run_state.h"
 
 static struct pass *current_pass(const struct run *run) { return &run->passes.programs->passes[run->passes.current]; }
 

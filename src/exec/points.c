@@ -26,7 +26,7 @@
 #include "base/checked.h"
 #include "base/hash.h"
 #include "base/system.h"
-#include "exec/run_parts.h"
+#include "exec/run_state.h"
 
 /*
  * The time to write B bytes is taken to be in proportion to B + LATENCY, since to sync few bytes takes a while too.

@@ -9,7 +9,7 @@
  */
 #include <string.h>
 
-#include "exec/run_parts.h"
+#include "exec/run_state.h"
 #include "memory/machine.h"
 
 /* The most events of a log; more would take megabytes. A tile with more is not replayed. */

@@ -15,7 +15,7 @@
  */
 #include "base/hash.h"
 #include "base/system.h"
-#include "exec/run_parts.h"
+#include "exec/run_state.h"
 
 /* True if a program of RUN keeps records, which end with it. */
 static bool keeps_records(const struct run *run)

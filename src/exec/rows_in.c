@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/checked.h"
-#include "exec/run_parts.h"
+#include "exec/run_state.h"
 
 /* True if the rows that are read now are appended to a copy. */
 static bool is_copying(const struct rows_in *in) { return in->copy.fd >= 0 && !in->copy.complete; }

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/checked.h"
-#include "exec/run_parts.h"
+#include "exec/run_state.h"
 
 void rows_out_open(struct run *run)
 {

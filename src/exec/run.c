@@ -11,7 +11,7 @@
 
 #include "base/pipeline.h"
 #include "base/system.h"
-#include "exec/run_parts.h"
+#include "exec/run_state.h"
 #include "external/learn.h"
 
 struct type run_input_type(const struct chain *chain, const struct type *file, enum dtype dtype)

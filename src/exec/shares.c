@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/checked.h"
-#include "exec/run_parts.h"
+#include "exec/run_state.h"
 
 enum { TAG_END }; /* of messages; others are those of ordered.c and neighbours.c */
 

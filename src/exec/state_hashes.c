@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/hash.h"
-#include "exec/run_parts.h"
+#include "exec/run_state.h"
 
 void state_hashes_begin(struct state_hashes *recompute)
 {

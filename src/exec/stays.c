@@ -23,7 +23,7 @@
 
 #include "base/checked.h"
 #include "evaluate/stored.h"
-#include "exec/run_parts.h"
+#include "exec/run_state.h"
 #include "ir/reads.h"
 
 void stored_operands_aim(struct worker *worker)

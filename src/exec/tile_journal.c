@@ -18,7 +18,7 @@
 
 #include "base/checked.h"
 #include "base/hash.h"
-#include "exec/run_parts.h"
+#include "exec/run_state.h"
 
 /* Sets the pieces of the image before chunk DONE. DONE 0: those of the largest image. */
 static enum status set_pieces(struct run *run, int64_t done)

@@ -24,7 +24,7 @@
 #include <string.h>
 
 #include "base/checked.h"
-#include "exec/run_parts.h"
+#include "exec/run_state.h"
 #include "ir/reads.h"
 
 struct param_sums *totals_of(const struct run *run, size_t i)

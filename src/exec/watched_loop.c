@@ -16,7 +16,7 @@
 
 #include "base/checked.h"
 #include "base/team.h"
-#include "exec/run_parts.h"
+#include "exec/run_state.h"
 
 enum { FIRST_ITERATIONS = 64, MORE = 8 };
 

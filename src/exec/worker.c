@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "base/checked.h"
-#include "exec/run_parts.h"
+#include "exec/run_state.h"
 
 /* Returns the bytes of a chunk's output block. */
 static int64_t value_bytes(const struct run *run)

@@ -1,7 +1,7 @@
 /* Hashes of recomputed states: one bit is enough, the order of a body's outs is nothing. */
 #include <string.h>
 
-#include "exec/run_parts.h"
+#include "exec/run_state.h"
 #include "scratch.h"
 #include "suite.h"
 
