@@ -291,7 +291,7 @@ static struct job_options make_options(const struct policy *policy, const struct
 	                            .tile = t->plain ? 0 : tiles[option(t, TILE, 8)],
 	                            .store = t->plain ? DTYPE_COUNT : stores[option(t, STORE, 3)],
 	                            .want_value = option(t, FLAGS, 64) & WITH_VALUE,
-	                            .whole = !t->plain && (option(t, FLAGS, 64) & WHOLE),
+	                            .whole_bytes = !t->plain && (option(t, FLAGS, 64) & WHOLE) ? INT64_MAX : 0,
 	                            .memory =
 	                                policy->kind == POLICY_auto ? 1 + t->peak * (1 + option(t, NUMBER, 6)) / 6 : 0,
 	                            .param_bytes = run->params.bytes};

@@ -193,7 +193,7 @@ static inline void set_arguments(struct setup *s, const char *text)
 		                     .integers = list,
 		                     .numbers = numbers};
 		a.integer = a.number == floor(a.number);
-		a.whole = a.integer ? (int64_t)a.number : 0;
+		a.as_integer = a.integer ? (int64_t)a.number : 0;
 		if (*end == ',') {
 			a.kind = ARGUMENT_LIST;
 			for (const char *at = value; a.count < 16; at = end + 1) {

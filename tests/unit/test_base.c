@@ -911,7 +911,7 @@ START_TEST(control_groups)
 	for (size_t i = 0; i < 7 && groups[_i].files[i][0]; i++)
 		put_file(groups[_i].files[i][0], NULL);
 	ck_assert_int_eq(memory.most, groups[_i].most);
-	ck_assert_int_eq(memory.left, groups[_i].left);
+	ck_assert_int_eq(memory.remaining, groups[_i].left);
 }
 END_TEST
 

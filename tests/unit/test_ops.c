@@ -35,7 +35,7 @@ static struct argument argument_of(const char *text, int64_t list[64], double nu
 		a.kind = ARGUMENT_WORD;
 	}
 	a.integer = a.number == floor(a.number) && fabs(a.number) < 0x1p63;
-	a.whole = a.integer ? (int64_t)a.number : 0;
+	a.as_integer = a.integer ? (int64_t)a.number : 0;
 	return a;
 }
 
