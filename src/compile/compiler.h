@@ -78,9 +78,12 @@ struct value_plan {
 		uint32_t fill; /* before place_arrays: index of the kernel op that broadcasts it, plus draft.first */
 		uint32_t over; /* after: the value that has it as PLACE, or NO_VALUE */
 	};
-	uint32_t moved_by; /* 1 + the last LOOP launch that moves its pointer, or 0 */
-	uint32_t within; /* 1 + the outermost LOOP launch before which it is made, and which reads it beside inits; or 0 */
-	uint32_t alias;  /* another value, in whose array it lies in another shape; NO_VALUE: none */
+	union {
+		uint32_t moved_by; /* of a dynamic entry: 1 + the last LOOP launch that moves its pointer, or 0 */
+		uint32_t
+			within; /* of others: 1 + the outermost LOOP launch that reads it, beside inits, and is after it; or 0 */
+	};
+	uint32_t alias; /* another value, in whose array it lies in another shape; NO_VALUE: none */
 };
 
 struct compiler {

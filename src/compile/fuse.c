@@ -587,7 +587,7 @@ bool compile_group(struct compiler *c, size_t first, size_t end)
 	launch->kernel_op_count = d->kernel_op_count;
 	d->kernel_op_count = names;
 	choose_block(launch, period, shape);
-	launch->memory = launch->register_bytes * launch->registers;
+	launch->memory = (uint32_t)(launch->register_bytes * launch->registers);
 	launch->waits = launch_may_wait(launch);
 	c->register_bytes = greater(c->register_bytes, launch->memory);
 	if (launch->waits)

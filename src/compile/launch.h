@@ -136,17 +136,18 @@ enum { STREAMED_V = 1, STREAMED_A = 2, STREAMED_Y = 4 };
 struct launch {
 	enum launch_kind kind;
 	uint8_t streamed; /* mask of the arrays whose leading axis is the streamed one */
-	bool whole;       /* PRODUCT_VJP: the derivative that goes to SUM is made at once, not in pieces */
-	bool folds;       /* a call: body_folds(); SUM_TO: it sums over rows */
 	uint8_t joined;   /* how many launches after it run with it, block of lines by block of lines (joined.c) */
-	bool waits;       /* it may wait in a wave (evaluate/wave.h): its arrays are large, and MEMORY is small */
+	bool whole : 1;   /* PRODUCT_VJP: the derivative that goes to SUM is made at once, not in pieces */
+	bool folds : 1;   /* a call: body_folds(); SUM_TO: it sums over rows */
+	bool waits : 1;   /* it may wait in a wave (evaluate/wave.h): its arrays are large, and MEMORY is small */
 	/*
 	 * The next three are of launches that run on rows (evaluate/rows.h): groups, and calls in which a row of each result
 	 * follows from the same row of each array.
 	 */
-	int64_t rows;   /* the extent of the leading axis; 1 if 0-d; 0: the launch runs on whole arrays alone */
-	int64_t count;  /* elements in all: of a call, those of V */
-	int64_t memory; /* bytes of block registers, or of scratch */
+	int64_t rows;    /* the extent of the leading axis; 1 if 0-d; 0: the launch runs on whole arrays alone */
+	int64_t count;   /* elements in all: of a call, those of V */
+	uint32_t memory; /* bytes of block registers, or of scratch */
+	uint32_t mask;   /* of a stack of products that others join: the array's entry that hides some, or NO_VALUE */
 	union {
 		struct { /* GROUP */
 			struct kernel_op *kernel_ops;
@@ -160,7 +161,6 @@ struct launch {
 			const struct param_ref *sum; /* where it adds, a PRODUCT_VJP the derivative by A; or NULL */
 			uint32_t out, out_a, keep[MAX_KEEPS], needs[MAX_NEEDS], g; /* entries, NO_VALUE where none */
 			const struct launch_use *use;                              /* PROGRAM; else NULL */
-			uint32_t mask; /* of a stack of products that others join: the array's entry that hides some, or NO_VALUE */
 			union {
 				int64_t state; /* of a FOLD or FOLD_VJP: where its state begins among those of the program */
 				/* of such a stack: what multiplies or divides its products by a number before the mask is added; or NULL */

@@ -140,11 +140,11 @@ static void find_rows(struct launch *launch, int64_t scratch)
 	const struct type *v = instr->of.v, *a = instr->of.a, *y = instr->of.y;
 	if ((launch->kind != LAUNCH_OPERATION && launch->kind != LAUNCH_VJP) || v->shape.ndim == 0 || y->shape.ndim == 0 ||
 	    v->shape.dim[0] != y->shape.dim[0] || op_scope(instr->op, instr->attrs, v, a, true) > SCOPE_ROW ||
-	    (instr->a != NO_VALUE && (!a || !op_runs_along(instr->op, v, a))))
+	    (instr->a != NO_VALUE && (!a || !op_runs_along(instr->op, v, a))) || scratch > UINT32_MAX)
 		return;
 	launch->rows = v->shape.dim[0];
 	launch->count = shape_count(&v->shape);
-	launch->memory = scratch;
+	launch->memory = (uint32_t)scratch;
 	launch->waits = launch_may_wait(launch);
 }
 
@@ -254,11 +254,12 @@ static void note_loop_read(struct compiler *c, struct launch *loop, uint32_t val
 {
 	struct value_plan *v = &c->values[array_value(c, value)];
 	const size_t begin = (size_t)(loop - c->launches);
-	if (v->made_in < (int64_t)begin) {
+	const bool is_dynamic = v->entry != NO_VALUE && c->frame->entries[v->entry].dynamic;
+	if (v->made_in < (int64_t)begin)
 		v->last_read = (int32_t)greater(v->last_read, loop->match);
+	if (v->made_in < (int64_t)begin && !is_dynamic)
 		v->within = (uint32_t)begin + 1;
-	}
-	if (v->entry == NO_VALUE || !c->frame->entries[v->entry].dynamic || v->moved_by == begin + 1)
+	if (!is_dynamic || v->moved_by == begin + 1)
 		return;
 	uint32_t *dynamic = arena_append(c->arena, &loop->dynamic, &loop->dynamic_count, capacity, sizeof *dynamic);
 	if (dynamic)

@@ -50,8 +50,9 @@ struct reuser {
 	struct notes notes[NOTES];
 	bool *within_loop; /* by launch: it begins a loop over whole arrays, or is in one */
 	bool *goes_out;    /* by value: an out, or an in that an out reuses */
-	uint32_t *holder;  /* by entry: 1 + the entry in whose array a loop leaves it, or 0 */
-	uint32_t *carry; /* by value: 1 + the index of the carried value whose inner it is, if place 0 may lie elsewhere */
+	/* NULL without a loop over whole arrays: */
+	uint32_t *holder; /* by entry: 1 + the entry in whose array a loop leaves it, or 0 */
+	uint32_t *carry;  /* by value: 1 + the index of the carried value whose inner it is, if place 0 may lie elsewhere */
 	struct candidate *candidates;
 	size_t count;
 	uint32_t *first_made; /* by launch: 1 + the first value that it makes, or 0; NULL: no lists yet */
@@ -69,7 +70,7 @@ static struct use *use_of(struct notes *notes, uint32_t entry)
 /* Returns the entry in whose array that of ENTRY lies. */
 static uint32_t holder_of(const struct reuser *l, uint32_t entry)
 {
-	while (l->holder[entry])
+	while (l->holder && l->holder[entry])
 		entry = l->holder[entry] - 1;
 	return entry;
 }
@@ -248,7 +249,7 @@ static bool find_movable(const struct reuser *l, uint32_t value, struct movable 
 	const struct entry *entry = reusable(c, v);
 	if (entry)
 		*m = (struct movable){entry->type, v->made_in, v->last_read, v->entry, NULL, false};
-	if (entry || !l->carry[value])
+	if (entry || !l->carry || !l->carry[value])
 		return entry;
 	const struct launch *loop = &c->launches[v->made_in];
 	const size_t k = l->carry[value] - 1;
@@ -491,25 +492,37 @@ static bool write_over(struct reuser *l)
 	return true;
 }
 
+/* Finds the loops over whole arrays, and allocates the lists for what they carry. False if out of memory. */
+static bool find_loops(struct reuser *l)
+{
+	const struct compiler *c = l->c;
+	int depth = 0;
+	bool any = false;
+	for (size_t i = 0; i < c->launch_count; i++) {
+		depth += (c->launches[i].kind == LAUNCH_LOOP) - (c->launches[i].kind == LAUNCH_END);
+		any |= l->within_loop[i] = depth > 0;
+	}
+	if (!any)
+		return true;
+	l->holder = arena_array(&l->c->scratch_arena, c->frame->count + 1, sizeof *l->holder);
+	l->carry = arena_array(&l->c->scratch_arena, c->body->value_count + 1, sizeof *l->carry);
+	return l->holder && l->carry;
+}
+
 static bool reuse_arrays(struct compiler *c)
 {
 	struct reuser l = {.c = c};
 	l.within_loop = arena_array(&c->scratch_arena, c->launch_count + 1, sizeof *l.within_loop);
 	l.goes_out = arena_array(&c->scratch_arena, c->body->value_count + 1, sizeof *l.goes_out);
-	l.holder = arena_array(&c->scratch_arena, c->frame->count + 1, sizeof *l.holder);
-	l.carry = arena_array(&c->scratch_arena, c->body->value_count + 1, sizeof *l.carry);
-	if (!l.within_loop || !l.goes_out || !l.holder || !l.carry)
+	if (!l.within_loop || !l.goes_out)
 		return false;
 	for (size_t i = 0; i < NOTES; i++) {
 		l.notes[i].uses = arena_array(&c->scratch_arena, c->frame->count + 1, sizeof *l.notes[i].uses);
 		if (!l.notes[i].uses)
 			return false;
 	}
-	int depth = 0;
-	for (size_t i = 0; i < c->launch_count; i++) {
-		depth += (c->launches[i].kind == LAUNCH_LOOP) - (c->launches[i].kind == LAUNCH_END);
-		l.within_loop[i] = depth > 0;
-	}
+	if (!find_loops(&l))
+		return false;
 	for (size_t i = 0; i < c->body->out_count; i++) {
 		const uint32_t value = c->body->outs[i].value, port = body_goes_on(c->body, value);
 		l.goes_out[value] = true;
