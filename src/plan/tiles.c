@@ -26,7 +26,7 @@
 
 enum {
 	STREAM_CHUNK = 128 << 10,   /* bytes of input or output, the larger of the two: as much as cat writes at a time */
-	FILE_CHUNK = 1 << 20,       /* likewise, if files are read and written in any order */
+	FILE_CHUNK = 1 << 20,       /* likewise, if rows of files are read and written in any order */
 	GRADIENT_CHUNK = 256 << 10, /* bytes of input */
 	TILE_CACHE = 256 << 10,     /* three times the bytes of the widest value of a forward tile */
 	PRODUCT_CACHE = 8 << 20,    /* likewise, if the chain has products */
@@ -331,16 +331,14 @@ static int64_t cached_rows(const struct row_cost *row, int64_t rows)
 static void cut_forward(struct tiles *tiles, const struct lowered *whole, const struct tile_wants *wants)
 {
 	const int64_t wanted = wanted_rows(tiles, whole, wants->rows);
-	const bool one = tiles->folds && tiles->output_row == 0 && whole->levels->fold_count <= 1;
-	const bool files = wants->read_anywhere && (one || wants->write_anywhere);
+	const bool files = wants->read_anywhere && wants->write_anywhere && tiles->output_row > 0;
 	const int64_t row = greater(greater(tiles->input_row, tiles->output_row), 1);
 	const int64_t chunk = wanted ? wanted : greater((files ? FILE_CHUNK : STREAM_CHUNK) / row, 1);
 	const struct row_cost cost = cost_of_row(whole, tiles->rows);
 	int64_t most = INT64_MAX;
 	if (tiles->folds) {
-		const int64_t states = STATES / (int64_t)sizeof(double);
 		tiles->tile = tiles->block ? tiles->block : block_rows(whole, tiles->rows);
-		most = one ? states / (tiles->state + 1) : tiles->state ? states / tiles->state + 1 : most;
+		most = STATES / (int64_t)sizeof(double) / (tiles->state + 1);
 	} else if (wanted && !cost.matrix_rows) {
 		tiles->tile = wanted;
 	} else {

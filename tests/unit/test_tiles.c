@@ -127,14 +127,16 @@ START_TEST(sums_go_by_blocks)
 	ck_assert(p.tiled && !p.flat && p.folds);
 	check(&p, 100000, 8192, 8192);
 	ck_assert_int_eq(p.output_row, 0);
-	p = cut("sum axis=0", 100000, 16, &from_file);
-	check(&p, 100000, 8192, 16384);
+	p = cut("sum axis=0", 100000, 16, &files); /* without rows to write, a chunk of a file is no larger */
+	check(&p, 100000, 8192, 8192);
 	p = cut_tile("sum axis=0", 100000, 16, 5000);
 	check(&p, 100000, 8192, 8192);
 	p = cut_tile("sum axis=0", 100000, 16, 20000);
 	check(&p, 100000, 8192, 24576);
 	p = cut("sum axis=0; exp; logsumexp", 100000, 16, &streams); /* the stages after the fold run once */
 	ck_assert(p.folds);
+	check(&p, 100000, 8192, 8192);
+	p = cut("param w: f32[16]\nuse w; mul 2; name b; use x; sum axis=0; add b", 100000, 16, &from_file);
 	check(&p, 100000, 8192, 8192);
 }
 END_TEST
@@ -184,8 +186,8 @@ START_TEST(rows_that_ranks_exchange)
 	struct tile_wants wants = {.threads = 2, .ranks = 3, .gradient = true, .alike = true};
 	struct tiles p = cut(STEPS(200), 3000, 1000, &wants);
 	check(&p, 3000, 1000, 1000);
-	ck_assert_int_eq(p.exchanged, 62);
-	ck_assert_int_eq(p.window, 1000 + 2 * 62);
+	ck_assert_int_eq(p.exchanged, 31);
+	ck_assert_int_eq(p.window, 1000 + 2 * 31);
 	ck_assert_int_eq(p.workers, 1);
 	p = cut(STEPS(20), 3000, 1000, &wants); /* windows are good */
 	ck_assert(p.windows && !p.exchanged);
@@ -315,7 +317,7 @@ START_TEST(windows_of_deep_chains)
 }
 END_TEST
 
-/* The whole array is lowered once to steps, and once to the body that says where to cut; each size of tile once. */
+/* The whole array is lowered once to steps, and once to the body that says where to cut; a tile once. */
 START_TEST(lowerings_of_a_job)
 {
 	static const struct {
@@ -324,7 +326,7 @@ START_TEST(lowerings_of_a_job)
 		int bodies, tiles;
 	} cases[] = {
 		{"softmax; sin", 1000, 250, 1, 1},     /* four tiles */
-		{"softmax; sin", 1000, 300, 1, 2},     /* and a rest */
+		{"softmax; sin", 1000, 300, 1, 1},     /* and a rest */
 		{"softmax; sin", 1000, 1000, 1, 0},    /* one tile: the whole array */
 		{"cumsum axis=0; sin", 1000, 0, 0, 0}, /* no tiles */
 	};
