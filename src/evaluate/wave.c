@@ -488,7 +488,8 @@ static bool makes_streamed_rows(const struct program *program, const struct laun
 int64_t wave_window_bytes(const struct program *program)
 {
 	const uint8_t streamed = STREAMED_V | STREAMED_Y;
-	int64_t memory = 0;
+	int64_t bytes = program->launch_count > 0 ? WAVE_LISTS : 0;
+	bool calls = false;
 	for (size_t i = 0; i < program->launch_count; i++) {
 		const struct launch *launch = &program->launches[i];
 		if ((launch->kind == LAUNCH_LOOP && !launch->conditional) || launch->kind == LAUNCH_END)
@@ -496,9 +497,10 @@ int64_t wave_window_bytes(const struct program *program)
 		if (!launch->rows || (launch->kind == LAUNCH_GROUP ? !makes_streamed_rows(program, launch)
 		                                                   : (launch->streamed & streamed) != streamed))
 			return 0;
-		memory = greater(memory, launch->memory);
+		bytes = greater(bytes, WAVE_LISTS + launch->memory);
+		calls |= launch->kind != LAUNCH_GROUP;
 	}
-	return program->launch_count > 0 ? WAVE_LISTS + memory : 0;
+	return calls && bytes > program->wave ? 0 : bytes;
 }
 
 void wave_begin_window(struct wave *wave, const struct wave_window *window)

@@ -41,7 +41,10 @@ struct wave_window {
 	bool dry;  /* nothing runs and no array is read: only lags are found */
 };
 
-/* Returns the bytes of a wave for windows of PROGRAM that carry rows; 0 if it does more than make streamed arrays by rows. */
+/*
+ * Returns the bytes of a wave for windows of PROGRAM that carry rows. Returns 0 if it does more than make streamed arrays
+ * by rows, or if it has calls and its wave is smaller: in small windows these are not worth a wave.
+ */
 int64_t wave_window_bytes(const struct program *program);
 /* Begins a window. The caller evaluates the program without a team, all of whose launches wait, and calls wave_run. */
 void wave_begin_window(struct wave *wave, const struct wave_window *window);
