@@ -98,12 +98,18 @@ struct compiler {
 	struct launch *launches;
 	size_t launch_count, launch_limit;
 	bool brief; /* LAUNCHES, FRAME's entries and kernel ops are made in scratch_arena, and copied at their lengths */
-	int64_t scratch, team_scratch; /* the most bytes that an operation needs, and each further member of its team */
-	const bool *owned, *written;   /* by in, by param, or NULL: see program_compile */
-	int64_t register_bytes;        /* of all registers of the group that needs most */
+	int64_t scratch[LAYOUTS];        /* the most bytes that an operation needs */
+	int64_t team_scratch;            /* and each further member of its team */
+	const bool *owned, *written;     /* by in, by param, or NULL: see program_compile */
+	int64_t register_bytes[LAYOUTS]; /* of all registers of the group that needs most */
 	struct draft draft;
 };
 
+/* Returns the rows of what is streamed in LAYOUT; 0: as many as its types have. */
+static inline int64_t layout_rows(const struct compiler *c, enum row_layout layout)
+{
+	return layout == LAYOUT_REST ? c->body->rest : 0;
+}
 /* Returns the value in whose array VALUE lies: itself unless it is an alias. NO_VALUE for NO_VALUE. */
 static inline uint32_t array_value(const struct compiler *c, uint32_t value)
 {
@@ -149,7 +155,7 @@ enum { MOST_JOINED = 16 };
 /* Joins launches that work line by line on arrays of one size. */
 bool join_launches(struct compiler *c);
 
-/* Puts workspace arrays into those of outs and owned ins, or at offsets from BEGIN on. False beyond POOL_MOST, too. */
-bool place_arrays(struct compiler *c, int64_t begin);
+/* Puts workspace arrays into those of outs and owned ins, or behind the registers. False beyond POOL_MOST, too. */
+bool place_arrays(struct compiler *c);
 
 #endif

@@ -399,11 +399,18 @@ static int64_t block_unit(const struct launch *launch, int64_t period, int64_t w
 	return period > 1 ? period : 512;
 }
 
+/* Returns the elements of a register of LAUNCH on COUNT elements: those of a block or, if one holds all, of these. */
+static int64_t least_block(const struct launch *launch, int64_t count)
+{
+	return launch->block > count ? round_up(greater(count, 1), 64) : launch->block;
+}
+
 /*
  * Sets the block of LAUNCH to as many elements as keep registers and arrays in the first-level cache, or to MOST_BLOCK
- * for a single kernel op without registers. It is a multiple of its unit, or of 64 if one block holds all.
+ * for a single kernel op without registers. It is a multiple of its unit, or of 64 if one block holds all. LAUNCH has REST
+ * elements on the rest's rows.
  */
-static void choose_block(struct launch *launch, int64_t period, const struct shape *shape)
+static void choose_block(struct launch *launch, int64_t period, const struct shape *shape, int64_t rest)
 {
 	int64_t width = 4, arrays = 1;
 	for (size_t i = 0; i < launch->kernel_op_count; i++) {
@@ -419,9 +426,9 @@ static void choose_block(struct launch *launch, int64_t period, const struct sha
 		block = GATHER_BLOCK; /* whole rows, which share what they read */
 	const int64_t unit = block_unit(launch, period, width, shape);
 	launch->block = block / unit > 0 ? block / unit * unit : unit;
-	if (launch->block > launch->count)
-		launch->block = round_up(launch->count > 0 ? launch->count : 1, 64);
-	launch->register_bytes = round_up(launch->block * width, ARRAY_ALIGN);
+	launch->block = least_block(launch, launch->count);
+	launch->register_bytes[LAYOUT_ALL] = round_up(launch->block * width, ARRAY_ALIGN);
+	launch->register_bytes[LAYOUT_REST] = round_up(least_block(launch, rest) * width, ARRAY_ALIGN);
 }
 
 /* True if M is a binary operation on its two registers or arrays that reads the result of GATHER, and nothing else does. */
@@ -586,10 +593,13 @@ bool compile_group(struct compiler *c, size_t first, size_t end)
 		memcpy(launch->kernel_ops, d->kernel_ops, d->kernel_op_count * sizeof *launch->kernel_ops);
 	launch->kernel_op_count = d->kernel_op_count;
 	d->kernel_op_count = names;
-	choose_block(launch, period, shape);
-	launch->memory = (uint32_t)(launch->register_bytes * launch->registers);
+	const int64_t rows = launch->streamed ? layout_rows(c, LAYOUT_REST) : 0;
+	choose_block(launch, period, shape, rows ? launch->count / launch->rows * rows : launch->count);
+	launch->memory = (uint32_t)(launch->register_bytes[LAYOUT_ALL] * launch->registers);
 	launch->waits = launch_may_wait(launch);
-	c->register_bytes = greater(c->register_bytes, launch->memory);
+	for (int layout = 0; layout < LAYOUTS; layout++)
+		c->register_bytes[layout] =
+			greater(c->register_bytes[layout], launch->register_bytes[layout] * launch->registers);
 	if (launch->waits)
 		c->out->wave = greater(c->out->wave, WAVE_LISTS + launch->memory);
 	return true;

@@ -17,9 +17,9 @@ struct entry {
 	bool dynamic;  /* PARAM: indexed by the counter of a loop of this program */
 	bool streamed; /* as of its value */
 	union {
-		uint32_t port;          /* IN, OUT */
-		int64_t offset;         /* WORKSPACE: in bytes, from its begin */
-		struct param_ref param; /* PARAM */
+		uint32_t port;           /* IN, OUT */
+		int64_t offset[LAYOUTS]; /* WORKSPACE: in bytes, from its begin */
+		struct param_ref param;  /* PARAM */
 	};
 	const struct type *type;
 };
@@ -115,7 +115,7 @@ enum launch_kind {
 struct carried {
 	uint32_t init, inner, result, final; /* entries */
 	uint32_t array[2];                   /* the entry whose array is that place; NO_VALUE: the place has an offset */
-	int64_t offset[2];                   /* in the workspace */
+	int64_t offset[2][LAYOUTS];          /* of the places in the workspace */
 	int64_t bytes;
 	bool written;  /* the result is computed in the place to write; else it is copied there */
 	bool copy_out; /* the final is an out */
@@ -152,8 +152,8 @@ struct launch {
 		struct { /* GROUP */
 			struct kernel_op *kernel_ops;
 			size_t kernel_op_count;
-			int64_t block;          /* elements of a block */
-			int64_t register_bytes; /* of one register */
+			int64_t block;                   /* elements of a block */
+			int64_t register_bytes[LAYOUTS]; /* of one register */
 			uint32_t registers;
 		};
 		struct {                         /* calls, SUM_TO, ACCUMULATE, COPY */
@@ -193,7 +193,8 @@ enum { WAVE_LISTS = 80 << 10 };
 struct frame_plan {
 	struct entry *entries;
 	size_t count;
-	int64_t scratch, registers; /* offsets in the workspace of the operations' scratch and of the block registers */
+	/* Offsets in the workspace of the operations' scratch, and of the block registers: */
+	int64_t scratch, registers[LAYOUTS];
 };
 
 #endif

@@ -26,7 +26,7 @@ uint32_t compiler_entry(struct compiler *c, uint32_t value)
 		return NO_VALUE;
 	if (c->values[value].entry == NO_VALUE) {
 		const struct value *v = &c->body->values[value];
-		struct entry entry = {.kind = ENTRY_WORKSPACE, .streamed = v->streamed, .type = v->type, .offset = -1};
+		struct entry entry = {.kind = ENTRY_WORKSPACE, .streamed = v->streamed, .type = v->type, .offset = {-1, -1}};
 		if (v->from == FROM_PORT) {
 			entry.kind = ENTRY_IN;
 			entry.port = v->port;
@@ -148,6 +148,33 @@ static void find_rows(struct launch *launch, int64_t scratch)
 	launch->waits = launch_may_wait(launch);
 }
 
+static enum scratch_use scratch_use_of(const struct instr *instr)
+{
+	if (instr->kind != INSTR_VJP)
+		return SCRATCH_FORWARD;
+	return instr->out_a == NO_VALUE ? SCRATCH_BACK_V : SCRATCH_BACK;
+}
+
+/* Returns the bytes of scratch that LAUNCH, a call or SUM_TO, needs in LAYOUT, but for the pieces of a product. */
+static int64_t scratch_of(const struct compiler *c, const struct launch *launch, enum row_layout layout)
+{
+	const struct instr *instr = launch->instr;
+	const int64_t rows = layout_rows(c, layout);
+	const bool sum_to = launch->kind == LAUNCH_SUM_TO;
+	const struct type v = type_of_rows(instr->of.v, launch->streamed & STREAMED_V, rows);
+	const struct type y = type_of_rows(instr->of.y, launch->streamed & STREAMED_Y, rows);
+	struct type a;
+	if (instr->of.a)
+		a = type_of_rows(instr->of.a, launch->streamed & STREAMED_A, rows);
+	const int64_t bytes =
+		sum_to ? type_bytes(&v)
+			   : op_scratch(instr->op, instr->attrs, &v, instr->of.a ? &a : NULL, &y, scratch_use_of(instr));
+	if (!launch->folds || !c->body->blocks)
+		return bytes;
+	const struct fold_op fold = sum_to ? (struct fold_op){OP_sum, false} : instr_fold(instr);
+	return saturated_add(round_up(bytes, ARRAY_ALIGN), fold_scratch(fold, &v, &y));
+}
+
 static void compile_call(struct compiler *c, const struct instr *instr)
 {
 	const bool back = instr->kind == INSTR_VJP;
@@ -170,32 +197,29 @@ static void compile_call(struct compiler *c, const struct instr *instr)
 	launch->folds = instr->kind == INSTR_SUM_TO
 	                    ? (launch->streamed & STREAMED_V) && instr->out != NO_VALUE && !values[instr->out].streamed
 	                    : launch->kind == LAUNCH_FOLD || launch->kind == LAUNCH_FOLD_VJP;
-	int64_t scratch = 0, team_scratch = 0;
-	if (launch->kind == LAUNCH_SUM_TO) {
-		scratch = type_bytes(values[instr->v].type);
-		if (launch->folds && c->body->blocks)
-			scratch = saturated_add(
-				round_up(scratch, ARRAY_ALIGN),
-				fold_scratch((struct fold_op){OP_sum, false}, values[instr->v].type, values[instr->out].type));
-	} else if (launch_is_call(launch) && !launch->use) {
-		const enum scratch_use use = !back ? SCRATCH_FORWARD : instr->out_a == NO_VALUE ? SCRATCH_BACK_V : SCRATCH_BACK;
-		scratch = op_scratch(instr->op, instr->attrs, instr->of.v, instr->of.a, instr->of.y, use);
-		team_scratch = op_team_scratch(instr->op, instr->attrs, instr->of.v, instr->of.a, instr->of.y, use);
+	int64_t scratch[LAYOUTS] = {0}, team_scratch = 0;
+	const bool call = launch_is_call(launch) && !launch->use;
+	for (int layout = 0; layout < LAYOUTS && (call || launch->kind == LAUNCH_SUM_TO); layout++)
+		scratch[layout] = scratch_of(c, launch, layout);
+	if (call) {
+		team_scratch =
+			op_team_scratch(instr->op, instr->attrs, instr->of.v, instr->of.a, instr->of.y, scratch_use_of(instr));
 		if (launch->folds) {
 			launch->state = c->out->states;
 			c->out->states += instr_state(instr);
-			if (c->body->blocks)
-				scratch = saturated_add(round_up(scratch, ARRAY_ALIGN),
-				                        fold_scratch(instr_fold(instr), instr->of.v, instr->of.y));
 		}
 		c->out->uses_gemm |= op_is_product(instr->op);
-		if (scratch == team_scratch)
-			find_rows(launch, scratch);
+		if (scratch[LAYOUT_ALL] == team_scratch)
+			find_rows(launch, team_scratch);
 	}
 	launch->whole = back && launch->sum && c->written && c->written[launch->sum->param];
-	if (back && launch->sum && !launch->whole)
-		scratch = team_scratch = greater(scratch, product_piece_bytes(instr->of.a));
-	c->scratch = greater(c->scratch, scratch);
+	if (back && launch->sum && !launch->whole) {
+		for (int layout = 0; layout < LAYOUTS; layout++)
+			scratch[layout] = greater(scratch[layout], product_piece_bytes(instr->of.a));
+		team_scratch = scratch[LAYOUT_ALL];
+	}
+	for (int layout = 0; layout < LAYOUTS; layout++)
+		c->scratch[layout] = greater(c->scratch[layout], scratch[layout]);
 	c->team_scratch = greater(c->team_scratch, team_scratch);
 }
 

@@ -291,6 +291,7 @@ static bool begin_bodies(struct lineariser *l)
 	body_init(back, lists);
 	back->blocks = from->blocks;
 	back->cut = from->cut;
+	back->rest = from->rest;
 	back->levels = from->levels;
 	back->value_capacity = body->value_capacity;
 	back->values = arena_array(lists, back->value_capacity, sizeof *back->values);

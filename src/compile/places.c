@@ -5,6 +5,9 @@
  * from the loop's begin on: one is read while the other is written. One of them is the array of the value that the loop
  * begins with, if nothing else reads that from then on. The other is the array of an out, if that is the loop's final.
  *
+ * The last tile may have fewer rows. Arrays then share memory in the same way, and the offsets of those in the workspace
+ * are found a second time, for its rows (enum row_layout). So it needs no more memory than an array of those rows.
+ *
  * Invariant: two values that are live at once share no byte. A body may have tens of thousands of ins, so the values
  * of one type that still lack a place are found by the launch that makes them.
  * Tests: tests/unit/test_place.c
@@ -552,7 +555,7 @@ static bool reuse_arrays(struct compiler *c)
 /* An array that has a place from launch MADE through launch DIES. */
 struct placed {
 	int64_t bytes, made, dies;
-	int64_t *offset;
+	int64_t *offset;               /* in the layout */
 	uint32_t next_made, next_dead; /* 1 + the next array with the same `made`, or the same `dies`; or 0 */
 };
 
@@ -564,21 +567,28 @@ static int64_t last_over(const struct compiler *c, uint32_t value)
 	return greater(c->values[value].made_in, c->values[value].last_read);
 }
 
+/* Returns the bytes of the array of ENTRY in LAYOUT. */
+static int64_t bytes_in(const struct compiler *c, const struct entry *entry, enum row_layout layout)
+{
+	const struct type type = type_of_rows(entry->type, entry->streamed, layout_rows(c, layout));
+	return type_bytes(&type);
+}
+
 /*
- * Lists the arrays of the workspace and returns their number. A carried value has at most two: one is free after the
+ * Lists the arrays of the workspace in LAYOUT and returns their number. A carried value has at most two: one is free after the
  * loop, and the other holds the final until its last read.
  */
-static size_t list_placed(struct compiler *c, struct placed *list)
+static size_t list_placed(struct compiler *c, enum row_layout layout, struct placed *list)
 {
 	size_t count = 0;
 	for (size_t i = 0; i < c->body->value_count; i++) {
 		const struct value_plan *value = &c->values[i];
 		struct entry *entry = value->entry == NO_VALUE ? NULL : &c->frame->entries[value->entry];
 		if (entry && entry->kind == ENTRY_WORKSPACE && value->made_in >= 0 && value->place == NO_VALUE)
-			list[count++] = (struct placed){type_bytes(entry->type),
+			list[count++] = (struct placed){bytes_in(c, entry, layout),
 			                                first_joined(c, value->made_in),
 			                                last_joined(c, last_over(c, (uint32_t)i)),
-			                                &entry->offset,
+			                                &entry->offset[layout],
 			                                0,
 			                                0};
 	}
@@ -587,31 +597,39 @@ static size_t list_placed(struct compiler *c, struct placed *list)
 		for (size_t k = 0; loop->kind == LAUNCH_LOOP && k < loop->carried_count; k++) {
 			struct carried *carried = &loop->carried[k];
 			const int64_t end = (int64_t)loop->match, read = last_read_of(c, loop, k);
+			const int64_t bytes = bytes_in(c, &c->frame->entries[carried->inner], layout);
 			for (int place = 0; place < 2; place++)
 				if (carried->array[place] == NO_VALUE)
-					list[count++] = (struct placed){
-						carried->bytes,          (int64_t)i, holds_final(loop, place) ? greater(end, read) : end,
-						&carried->offset[place], 0,          0};
+					list[count++] = (struct placed){bytes,
+					                                (int64_t)i,
+					                                holds_final(loop, place) ? greater(end, read) : end,
+					                                &carried->offset[place][layout],
+					                                0,
+					                                0};
 		}
 	}
 	return count;
 }
 
-bool place_arrays(struct compiler *c, int64_t begin)
+/* Returns how many arrays the workspace has at most. */
+static size_t most_placed(const struct compiler *c)
 {
-	for (size_t i = 0; i < c->body->value_count; i++)
-		c->values[i].place = c->values[i].over = NO_VALUE;
-	if (!reuse_arrays(c))
-		return false;
-	size_t limit = c->frame->count + 1;
+	size_t most = c->frame->count + 1;
 	for (size_t i = 0; i < c->launch_count; i++)
-		limit += c->launches[i].kind == LAUNCH_LOOP ? 2 * c->launches[i].carried_count : 0;
-	struct placed *list = arena_array(&c->scratch_arena, limit, sizeof *list);
+		most += c->launches[i].kind == LAUNCH_LOOP ? 2 * c->launches[i].carried_count : 0;
+	return most;
+}
+
+/* Sets the offsets of the arrays of the workspace in LAYOUT, and *WORKSPACE to its bytes. */
+static bool lay_out(struct compiler *c, enum row_layout layout, int64_t *workspace)
+{
+	const int64_t begin = c->frame->registers[layout] + c->register_bytes[layout];
+	struct placed *list = arena_array(&c->scratch_arena, most_placed(c), sizeof *list);
 	uint32_t *made = arena_array(&c->scratch_arena, c->launch_count + 1, sizeof *made);
 	uint32_t *dead = arena_array(&c->scratch_arena, c->launch_count + 1, sizeof *dead);
 	if (!list || !made || !dead)
 		return false;
-	for (size_t i = list_placed(c, list); i-- > 0;) {
+	for (size_t i = list_placed(c, layout, list); i-- > 0;) {
 		list[i].next_made = made[list[i].made];
 		made[list[i].made] = (uint32_t)i + 1;
 		list[i].next_dead = dead[list[i].dies];
@@ -634,9 +652,18 @@ bool place_arrays(struct compiler *c, int64_t begin)
 		while (c->values[first].place != NO_VALUE)
 			first = c->values[first].place;
 		if (first != v)
-			c->frame->entries[c->values[v].entry].offset = c->frame->entries[c->values[first].entry].offset;
+			c->frame->entries[c->values[v].entry].offset[layout] =
+				c->frame->entries[c->values[first].entry].offset[layout];
 	}
-	c->out->workspace = begin + pool.peak;
+	*workspace = begin + pool.peak;
 	pool_free(&pool);
 	return good;
+}
+
+bool place_arrays(struct compiler *c)
+{
+	for (size_t i = 0; i < c->body->value_count; i++)
+		c->values[i].place = c->values[i].over = NO_VALUE;
+	return reuse_arrays(c) && lay_out(c, LAYOUT_ALL, &c->out->workspace) &&
+	       (!c->body->rest || lay_out(c, LAYOUT_REST, &c->out->rest));
 }

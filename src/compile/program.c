@@ -50,13 +50,14 @@ static bool compile_body(struct compiler *c)
 	c->launches = arena_array(lists, c->launch_limit + 1, sizeof *c->launches);
 	if (!c->frame->entries || !c->launches || !draft_reserve(c))
 		return false;
-	if (!compile_launches(c) || !join_launches(c) || c->scratch > POOL_MOST || c->team_scratch > POOL_MOST)
+	if (!compile_launches(c) || !join_launches(c) || c->scratch[LAYOUT_ALL] > POOL_MOST || c->team_scratch > POOL_MOST)
 		return false;
 	c->frame->scratch = round_up((int64_t)(c->frame->count * sizeof(void *)), ARRAY_ALIGN);
-	c->frame->registers = c->frame->scratch + round_up(c->scratch, ARRAY_ALIGN);
-	if (!place_arrays(c, c->frame->registers + c->register_bytes))
+	for (int layout = 0; layout < LAYOUTS; layout++)
+		c->frame->registers[layout] = c->frame->scratch + round_up(c->scratch[layout], ARRAY_ALIGN);
+	if (!place_arrays(c))
 		return false;
-	c->out->member = greater(c->register_bytes, c->team_scratch);
+	c->out->member = greater(c->register_bytes[LAYOUT_ALL], c->team_scratch);
 	for (size_t i = 0; i < c->body->value_count; i++)
 		c->out->widest = greater(c->out->widest, type_bytes(c->body->values[i].type));
 	return !c->brief || keep_lists(c);

@@ -17,12 +17,19 @@
 struct launch; /* compile/launch.h */
 struct frame_plan;
 
+/*
+ * A program has a layout of its workspace for all rows of its body and, if body->rest is set, one for those. What holds
+ * something for each layout has LAYOUTS of them.
+ */
+enum row_layout { LAYOUT_ALL, LAYOUT_REST, LAYOUTS };
+
 struct program {
 	const struct body *body;
 	struct launch *launches;
 	size_t launch_count;
 	const struct frame_plan *frame;
-	int64_t workspace;    /* bytes, a multiple of 64, fixed when the program is compiled */
+	int64_t workspace;    /* bytes on all rows, a multiple of 64, fixed when the program is compiled */
+	int64_t rest;         /* the same on body->rest rows */
 	int64_t member;       /* bytes that each further member of a team needs */
 	int64_t wave;         /* bytes of a wave that its launches may wait in (evaluate/wave.h); 0: no group waits */
 	int64_t widest;       /* bytes of its body's largest value, an array or not */
@@ -32,6 +39,16 @@ struct program {
 	bool uses_gemm;       /* it has products: blas_load comes before it runs */
 };
 
+/* Returns the layout in which PROGRAM runs on ROWS rows; 0: on all. */
+static inline enum row_layout program_layout(const struct program *program, int64_t rows)
+{
+	return rows && rows == program->body->rest ? LAYOUT_REST : LAYOUT_ALL;
+}
+/* Returns the bytes of PROGRAM's workspace on ROWS rows; 0: on all. */
+static inline int64_t program_workspace(const struct program *program, int64_t rows)
+{
+	return program_layout(program, rows) == LAYOUT_REST ? program->rest : program->workspace;
+}
 /*
  * Returns how many of THREADS share a program on whole arrays, of which the largest has WIDEST bytes: 1 if that is
  * below 256 KiB. Each thread beyond the first needs MEMBER bytes, and all those threads together need at most WIDEST.

@@ -22,7 +22,7 @@ struct piece {
 static inline void *address_of(const struct piece *b, const struct arg *arg)
 {
 	if (arg->kind == ARG_REGISTER)
-		return b->registers + (int64_t)arg->index * b->run->launch->register_bytes;
+		return b->registers + (int64_t)arg->index * b->run->launch->register_bytes[b->run->layout];
 	if (arg->kind != ARG_ARRAY)
 		return NULL;
 	char *array = b->run->frame[arg->index];

@@ -26,7 +26,8 @@ void launch_run_begin(const struct evaluator *ev, const struct launch *launch, s
 	run->program = ev->program;
 	run->own = ev->e->own;
 	run->frame = ev->frame;
-	run->memory = ev->workspace + (group ? frame->registers : frame->scratch);
+	run->memory = ev->workspace + (group ? frame->registers[ev->layout] : frame->scratch);
+	run->layout = ev->layout;
 	run->kernels[0] = ev->kernels[0];
 	run->kernels[1] = ev->kernels[1];
 	run->count =

@@ -60,7 +60,7 @@ static void open_frame(struct evaluator *ev)
 		else if (entry->kind == ENTRY_PARAM && !entry->dynamic)
 			ev->frame[i] = frame_param(ev, &entry->param);
 		else if (entry->kind == ENTRY_WORKSPACE)
-			ev->frame[i] = ev->workspace + entry->offset;
+			ev->frame[i] = ev->workspace + entry->offset[ev->layout];
 		else if (entry->kind == ENTRY_CARRIED)
 			ev->frame[i] = NULL;
 	}
@@ -175,6 +175,7 @@ enum status evaluate(const struct evaluation *e)
 		memcpy(counters, e->counters, (size_t)program->levels * sizeof *counters);
 	struct evaluator ev = {.e = e,
 	                       .program = program,
+	                       .layout = program_layout(program, e->rows),
 	                       .workspace = e->workspace,
 	                       .frame = wave_frame(e->wave, e->workspace, program->frame->count),
 	                       .kernels = {e->kernels[0] ? e->kernels[0] : kernels_get(DTYPE_F32),

@@ -18,6 +18,7 @@
 struct evaluator {
 	const struct evaluation *e;
 	const struct program *program;
+	enum row_layout layout;
 	char **frame;
 	char *workspace;
 	const struct kernels *kernels[2]; /* F32, F64 */

@@ -30,7 +30,7 @@ static void move_dynamic(struct evaluator *ev, const struct launch *loop)
 /* Returns place WHICH of C. */
 static char *place_of(const struct evaluator *ev, const struct carried *c, size_t which)
 {
-	return c->array[which] == NO_VALUE ? ev->workspace + c->offset[which] : ev->frame[c->array[which]];
+	return c->array[which] == NO_VALUE ? ev->workspace + c->offset[which][ev->layout] : ev->frame[c->array[which]];
 }
 
 static void begin_loop(struct evaluator *ev, const struct launch *loop)

@@ -13,6 +13,7 @@ struct launch_run {
 	const struct launch *launch;
 	const struct program *program;
 	const struct particulars *own; /* as in struct evaluation */
+	enum row_layout layout;
 	char **frame;
 	char *memory; /* block registers, or scratch, of the caller; another member of a team has its own */
 	const struct kernels *kernels[2];

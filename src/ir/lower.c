@@ -235,10 +235,13 @@ enum status lower_tile(const struct context *context, struct lowered *lowered, c
 	return lower_typed(&l, &whole->portion, input);
 }
 
-void lowered_cut_rows(struct lowered *lowered)
+void lowered_cut_rows(struct lowered *lowered, int64_t rest)
 {
-	for (size_t i = 0; i < lowered->distinct_count; i++)
-		((struct body *)(uintptr_t)lowered->distinct[i]->body)->cut = true;
+	for (size_t i = 0; i < lowered->distinct_count; i++) {
+		struct body *body = (struct body *)(uintptr_t)lowered->distinct[i]->body;
+		body->cut = true;
+		body->rest = rest;
+	}
 }
 
 /* Steps of a lowered chain. Loops are walked down, never unrolled. */

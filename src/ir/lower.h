@@ -195,8 +195,8 @@ enum lower_what { LOWER_RUN, LOWER_STEPS, LOWER_UNROLLED };
  */
 enum status lower(const struct context *context, struct lowered *lowered, const struct chain *chain,
                   const struct portion *portion, const struct type *input, enum lower_what what);
-/* Lets the programs of LOWERED, a tile's steps, run on fewer rows (body->cut). */
-void lowered_cut_rows(struct lowered *lowered);
+/* Lets the programs of LOWERED, a tile's steps, run on fewer rows, too (body->cut): on REST rows in a layout of their own. */
+void lowered_cut_rows(struct lowered *lowered, int64_t rest);
 /*
  * Lowers a tile of WHOLE, which must be streamable up to its end or its fold. The tile has ROWS rows of INPUT and of
  * the params that WHOLE cuts. If WHOLE is flat, INPUT may be the type of its elements as a list.

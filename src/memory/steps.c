@@ -34,7 +34,7 @@ static void set_in(struct machine *m, size_t port, int32_t id, bool shared)
 static enum status make_call(struct machine *m, struct machine_call *call)
 {
 	struct pool *pool = &m->buffers.pool;
-	const int64_t bytes = call->program->workspace;
+	const int64_t bytes = program_workspace(call->program, m->options->rows);
 	call->workspace = pool_get(pool, bytes);
 	TRY_ALLOC(call->workspace >= 0, m->context->diags);
 	call->counters = m->levels;

@@ -300,7 +300,7 @@ static enum status lower_tiles(struct job *job)
 	const struct tiles *tiles = &job->tiles;
 	TRY(lower_rows(job, &job->tile, tiles->tiled ? tiles->window : 0));
 	if (tiles->rest)
-		lowered_cut_rows(&job->tile.lowered);
+		lowered_cut_rows(&job->tile.lowered, tiles->rest);
 	return STATUS_OK;
 }
 

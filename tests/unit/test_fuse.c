@@ -278,8 +278,8 @@ START_TEST(blocks_fit_the_first_level_cache)
 		ck_assert_int_ge(group->block, LEAST);
 		ck_assert_int_le(group->block, last); /* more registers, no larger block */
 		ck_assert_int_eq(group->block % 512, 0);
-		ck_assert_int_ge(group->register_bytes, group->block * 4);
-		ck_assert(group->register_bytes * group->registers <= CACHE || group->block == 512);
+		ck_assert_int_ge(group->register_bytes[LAYOUT_ALL], group->block * 4);
+		ck_assert(group->register_bytes[LAYOUT_ALL] * group->registers <= CACHE || group->block == 512);
 		last = group->block;
 		model_free(&m);
 	}

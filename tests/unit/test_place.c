@@ -271,7 +271,7 @@ static void find_lives(void)
 		                         .dies = NEVER,
 		                         .read = -1,
 		                         .bytes = type_bytes(frame->entries[e].type),
-		                         .offset = frame->entries[e].offset};
+		                         .offset = frame->entries[e].offset[LAYOUT_ALL]};
 	for (size_t i = 0; i < program.launch_count; i++)
 		if (program.launches[i].kind == LAUNCH_GROUP)
 			see_group(&program.launches[i], (int64_t)i);
@@ -284,7 +284,7 @@ static void find_lives(void)
 		;
 }
 
-/* The places of carried values, two each, as lives. */
+/* The places that carried values have for themselves, at most two each, as lives. */
 static size_t add_carried(struct life *list)
 {
 	size_t count = 0;
@@ -295,10 +295,12 @@ static size_t add_carried(struct life *list)
 			/* Iterations write side 0, side 1, side 0, ...; the last one leaves the final. */
 			const int last = loop->iterations > 1 ? (int)((loop->iterations - 1) % 2) : 0;
 			for (int side = 0; side < 2; side++) {
-				struct life life = {(int64_t)i, (int64_t)loop->match, 0, INT64_MAX, c->bytes, c->offset[side]};
+				struct life life = {(int64_t)i, (int64_t)loop->match,       0, INT64_MAX,
+				                    c->bytes,   c->offset[side][LAYOUT_ALL]};
 				if (side == last && lives[c->final].dies > life.dies)
 					life.dies = lives[c->final].dies;
-				list[count++] = life;
+				if (c->array[side] == NO_VALUE)
+					list[count++] = life;
 			}
 		}
 	}
@@ -322,10 +324,10 @@ static int64_t first_array(void)
 	int64_t most = 0;
 	for (size_t i = 0; i < program.launch_count; i++) {
 		const struct launch *launch = &program.launches[i];
-		const int64_t bytes = launch->kind == LAUNCH_GROUP ? launch->register_bytes * launch->registers : 0;
+		const int64_t bytes = launch->kind == LAUNCH_GROUP ? launch->register_bytes[LAYOUT_ALL] * launch->registers : 0;
 		most = bytes > most ? bytes : most;
 	}
-	return program.frame->registers + most;
+	return program.frame->registers[LAYOUT_ALL] + most;
 }
 
 static void check_workspace(uint32_t seed)

@@ -306,7 +306,7 @@ static int64_t entry_bytes(const struct watch *w, uint32_t entry)
 static void put_at(struct watch *w, int64_t offset, int64_t bytes, uint32_t value)
 {
 	ck_assert_msg(offset % 64 == 0 && offset + bytes <= w->size, "seed %u: out of the workspace", w->seed);
-	ck_assert_msg(offset >= w->program->frame->registers, "seed %u: over the frame", w->seed);
+	ck_assert_msg(offset >= w->program->frame->registers[LAYOUT_ALL], "seed %u: over the frame", w->seed);
 	for (int64_t i = 0; i * 64 < bytes; i++)
 		w->holds[offset / 64 + i] = value;
 }
@@ -381,7 +381,8 @@ static void watch_group(struct watch *w, const struct launch *launch)
 	ck_assert_uint_lt(launch->registers, 512);
 	for (uint32_t i = 0; i < launch->registers; i++)
 		w->registers[i] = NOTHING_THERE;
-	put_at(w, w->program->frame->registers, (int64_t)launch->registers * launch->register_bytes, NOTHING_THERE);
+	put_at(w, w->program->frame->registers[LAYOUT_ALL], (int64_t)launch->registers * launch->register_bytes[LAYOUT_ALL],
+	       NOTHING_THERE);
 	for (size_t i = 0; i < launch->kernel_op_count; i++) {
 		const struct kernel_op *m = &launch->kernel_ops[i];
 		if (m->kind == KERNEL_OP_LOOP && m->iterations == 0) {
@@ -404,7 +405,7 @@ static void watch_launch(struct watch *w, const struct launch *launch)
 	for (int i = 0; i < MAX_NEEDS; i++)
 		read_entry(w, launch->needs[i]);
 	read_entry(w, launch->g);
-	put_at(w, w->program->frame->registers, 0, NOTHING_THERE);
+	put_at(w, w->program->frame->registers[LAYOUT_ALL], 0, NOTHING_THERE);
 	for (int i = 0; i < MAX_NEEDS; i++)
 		for (int k = 0; k < 4; k++) {
 			uint32_t made = (uint32_t[]){launch->out, launch->out_a, launch->keep[0], launch->keep[1]}[k];
@@ -420,7 +421,7 @@ static void watch_launch(struct watch *w, const struct launch *launch)
 
 static int64_t place_of(const struct watch *w, const struct carried *c, int which)
 {
-	return c->array[which] == NO_VALUE ? c->offset[which] : w->place[c->array[which]];
+	return c->array[which] == NO_VALUE ? c->offset[which][LAYOUT_ALL] : w->place[c->array[which]];
 }
 
 static int64_t other_place(const struct watch *w, const struct carried *c, int64_t place)
@@ -529,7 +530,7 @@ static void check_places(const struct program *program, uint32_t seed)
 		const struct entry *entry = &frame->entries[i];
 		const int64_t in = program->workspace + array * (int64_t)entry->port,
 					  out = in + array * (int64_t)body->in_count;
-		w.place[i] = entry->kind == ENTRY_WORKSPACE ? entry->offset
+		w.place[i] = entry->kind == ENTRY_WORKSPACE ? entry->offset[LAYOUT_ALL]
 		             : entry->kind == ENTRY_IN      ? in
 		             : entry->kind == ENTRY_OUT     ? out
 		                                            : -1;

@@ -351,6 +351,34 @@ START_TEST(lowerings_of_a_job)
 }
 END_TEST
 
+/* The shorter last tile needs as much memory as if its rows were the array. */
+START_TEST(a_rest_takes_the_bytes_of_its_rows)
+{
+	static const char *const texts[] = {
+		"mul { layernorm; tanh; softmax; cumsum }",
+		"param w: f32[64]\nadd w; tanh; layernorm; repeat 3 { silu; mul { softmax axis=-1; square } }",
+		"repeat 4 { div { square; add 0.5 }; gelu }; logsumexp axis=-1",
+	};
+	static const struct policy every = {.kind = POLICY_every, .number = 1};
+	static const struct policy *const policies[] = {&policy_save_all, &every};
+	for (size_t i = 0; i < 2 * sizeof texts / sizeof *texts; i++) {
+		const struct job_options options = {
+			.policy = policies[i % 2], .threads = 2, .store = DTYPE_COUNT, .tile = 600, .unexecuted = true};
+		const struct type input = {.dtype = DTYPE_F32, .shape = {.ndim = 2, .dim = {i % 2 ? 1000 : 603, 64}}};
+		struct job job, alone;
+		chain_make(&chain, texts[i / 2], &arena, &diags);
+		ck_assert_int_eq(job_make(&scratch, &job, &chain, &input, &options), STATUS_OK);
+		ck_assert_int_gt(job.tiles.rest, 0);
+		const struct type rest = {.dtype = DTYPE_F32, .shape = {.ndim = 2, .dim = {job.tiles.rest, 64}}};
+		ck_assert_int_eq(job_make(&scratch, &alone, &chain, &rest, &options), STATUS_OK);
+		ck_assert_msg(job.tile.rest_slab == alone.tile.slab, "case %zu: %lld bytes, not %lld", i,
+		              (long long)job.tile.rest_slab, (long long)alone.tile.slab);
+		job_free(&job);
+		job_free(&alone);
+	}
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("tiles");
@@ -369,5 +397,6 @@ int main(void)
 	tcase_add_test(tcase, rows_that_ranks_exchange);
 	tcase_add_test(tcase, first_slices);
 	tcase_add_test(tcase, lowerings_of_a_job);
+	tcase_add_test(tcase, a_rest_takes_the_bytes_of_its_rows);
 	return suite_run(suite);
 }
