@@ -5,8 +5,8 @@
  *     shared memory    the same for ranks of one machine: the board and the value lie in memory that all of them share
  *     message          each rank has a copy. The owner of a chunk sends the value to the owner of the next.
  *
- * To add one, write its begin and end (a file of its own, if they are long), and a row in CARRIERS before the last. The
- * first whose applies is true carries the value. Begin returns once the chunk before has ended the value, or the piece, and
+ * To add one, write its begin and end (a file of its own, if they are long), and a row in CARRIERS before those that would
+ * take its values: the first whose applies is true carries a value. Begin returns once the chunk before has ended the value, or the piece, and
  * the value's memory has it. End makes that so for the next chunk, and never waits for it. Each must end with a failure if a
  * worker (ordered_fail) or a rank (ranks_check) fails. Begin is not called for the first chunk. End without a place comes
  * also for a value to which the chunk has not added.

@@ -7,7 +7,7 @@
  *     ordered_end(turn, value, place)      leaves it to the next chunk
  *
  * So the additions have the order, and the bits, of one worker that runs all chunks. How a value gets from a chunk to the
- * next is its carrier's, a row of a table in ordered.c. Nobody else asks for it.
+ * next is its carrier's, a row of a table in ordered.c. Others ask for SHARED alone: such a value is not collected.
  */
 #ifndef EXEC_ORDERED_H
 #define EXEC_ORDERED_H

@@ -15,6 +15,8 @@
  *                the scale (Chan, Golub, LeVeque 1979)
  *     means      two sums, each with its error, and their scales                              derivative of layernorm
  *     factors    a product, as above, and the numbers of zeros and of infinities beside it    derivative of prod
+ *
+ * Another kind joins STATE_EXTREME and so on in kind_of, fold_parts, fold_begin, state_lines, add_state and fold_finish.
  * Tests: tests/unit/test_general.c, tests/unit/test_edges_lines.c
  */
 #include <math.h>

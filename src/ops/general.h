@@ -16,10 +16,10 @@ enum { LOSS_PIECE = 1024 }; /* elements that losses sum at a time */
 struct op_call {
 	enum op op;
 	const struct attrs *attrs;
-	const struct type *v, *a, *y;  /* of this tile, F32 or F64, all alike; cast's y and cross_entropy's a may differ */
-	int64_t first;                 /* index of v's first element in the whole array */
-	int64_t whole;                 /* extent of v's leading axis in the whole array, for means over tiles; 1 if 0-d */
-	void *scratch;                 /* op_scratch() bytes, 64-byte aligned */
+	const struct type *v, *a, *y; /* of this tile, F32 or F64, all alike; cast's y and cross_entropy's a may differ */
+	int64_t first;                /* index of v's first element in the whole array; 0 in a gather */
+	int64_t whole; /* extent of v's leading axis in the whole array, for means over tiles; 1 if 0-d; 0 in a gather */
+	void *scratch; /* op_scratch() bytes, 64-byte aligned */
 	const struct kernels *kernels; /* of the computing type */
 	int64_t iteration;             /* index in a loop over an array's slices, added to the slice's start; else 0 */
 	uint64_t stream;               /* dropout: of random words */

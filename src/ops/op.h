@@ -237,8 +237,8 @@ struct type op_keep_type(enum op op, const struct attrs *attrs, const struct typ
 enum scope op_scope(enum op op, const struct attrs *attrs, const struct type *v, const struct type *a, bool a_streamed);
 /*
  * The rows of V that an operation of scope NEIGHBOUR reads, along the leading axis. Row i of the result depends on rows
- * i - BEFORE .. i + AFTER alone. If it WRAPS, these rows go around the ends of V; else those outside V do not exist. The
- * result has GROWS more rows than V, or fewer if that is negative.
+ * i - BEFORE .. i + AFTER alone. If it WRAPS, these rows go around the ends of V, and count as all others do: a window may
+ * go around them, too, and the operation does not know where. Else rows outside V do not exist. The result has GROWS more rows than V, or fewer if that is negative.
  *
  * A window is some neighbouring rows of V, computed as if they were a whole array. Where V has more rows beyond an end of
  * the window, the BEFORE first or the AFTER last rows of the window's result may differ from V's. Of the derivative,
