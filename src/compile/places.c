@@ -8,6 +8,9 @@
  * The last tile may have fewer rows. Arrays then share memory in the same way, and the offsets of those in the workspace
  * are found a second time, for its rows (enum row_layout). So it needs no more memory than an array of those rows.
  *
+ * Offsets come from a pool, launch by launch. Where small arrays split the holes of large ones, as by their sizes (the
+ * largest first, at the lowest bytes that are free while it lives) they may need less. The better of the two is taken.
+ *
  * Invariant: two values that are live at once share no byte. A body may have tens of thousands of ins, so the values
  * of one type that still lack a place are found by the launch that makes them.
  * Tests: tests/unit/test_place.c
@@ -620,6 +623,37 @@ static size_t most_placed(const struct compiler *c)
 	return most;
 }
 
+enum { MOST_BY_SIZE = 64 /* arrays: placing them by size takes the square of their number */ };
+
+/* Larger arrays come first, then those that are made earlier, then those that die earlier. */
+static int compare_sizes(const void *left, const void *right)
+{
+	const struct placed *a = left, *b = right;
+	int order = (b->bytes > a->bytes) - (b->bytes < a->bytes);
+	if (!order)
+		order = (a->made > b->made) - (a->made < b->made);
+	return order ? order : (a->dies > b->dies) - (a->dies < b->dies);
+}
+
+/* Sorts COUNT arrays by size, and sets AT of each to the lowest offset that is free while it lives. Returns the bytes. */
+static int64_t place_by_size(struct placed *list, size_t count, int64_t *at)
+{
+	int64_t peak = 0;
+	qsort(list, count, sizeof *list, compare_sizes);
+	for (size_t i = 0; i < count; i++) {
+		at[i] = 0;
+		for (size_t k = 0; k < i;) {
+			const bool meets = list[k].made <= list[i].dies && list[i].made <= list[k].dies &&
+			                   at[k] < at[i] + list[i].bytes && at[i] < at[k] + list[k].bytes;
+			if (meets)
+				at[i] = at[k] + round_up(list[k].bytes, ARRAY_ALIGN);
+			k = meets ? 0 : k + 1;
+		}
+		peak = greater(peak, at[i] + round_up(list[i].bytes, ARRAY_ALIGN));
+	}
+	return peak;
+}
+
 /* Sets the offsets of the arrays of the workspace in LAYOUT, and *WORKSPACE to its bytes. */
 static bool lay_out(struct compiler *c, enum row_layout layout, int64_t *workspace)
 {
@@ -629,7 +663,8 @@ static bool lay_out(struct compiler *c, enum row_layout layout, int64_t *workspa
 	uint32_t *dead = arena_array(&c->scratch_arena, c->launch_count + 1, sizeof *dead);
 	if (!list || !made || !dead)
 		return false;
-	for (size_t i = list_placed(c, layout, list); i-- > 0;) {
+	const size_t count = list_placed(c, layout, list);
+	for (size_t i = count; i-- > 0;) {
 		list[i].next_made = made[list[i].made];
 		made[list[i].made] = (uint32_t)i + 1;
 		list[i].next_dead = dead[list[i].dies];
@@ -646,6 +681,13 @@ static bool lay_out(struct compiler *c, enum row_layout layout, int64_t *workspa
 		}
 		for (uint32_t i = dead[l]; i && good; i = list[i - 1].next_dead)
 			good = pool_put(&pool, *list[i - 1].offset - begin, list[i - 1].bytes);
+	}
+	if (good && count <= MOST_BY_SIZE) {
+		int64_t at[MOST_BY_SIZE];
+		const int64_t peak = place_by_size(list, count, at);
+		for (size_t i = 0; i < count && peak < pool.peak; i++)
+			*list[i].offset = begin + at[i];
+		pool.peak = lesser(peak, pool.peak);
 	}
 	for (size_t v = 0; v < c->body->value_count; v++) {
 		uint32_t first = (uint32_t)v;
