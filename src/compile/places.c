@@ -8,8 +8,8 @@
  * The last tile may have fewer rows. Arrays then share memory in the same way, and the offsets of those in the workspace
  * are found a second time, for its rows (enum row_layout). So it needs no more memory than an array of those rows.
  *
- * Offsets come from a pool, launch by launch. Where small arrays split the holes of large ones, as by their sizes (the
- * largest first, at the lowest bytes that are free while it lives) they may need less. The better of the two is taken.
+ * Offsets come from a pool, launch by launch. Small arrays may then split the holes of large ones. So arrays are also
+ * placed by size, the largest first, each at the lowest bytes that are free while it lives. The smaller layout is taken.
  *
  * Invariant: two values that are live at once share no byte. A body may have tens of thousands of ins, so the values
  * of one type that still lack a place are found by the launch that makes them.
