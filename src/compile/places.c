@@ -156,7 +156,7 @@ static bool reads_before(struct reuser *l, const struct launch *launch, uint32_t
 	if (launch->kind != LAUNCH_GROUP)
 		return false;
 	struct notes *notes = notes_of(l, launch);
-	return !notes->loops && use_of(notes, w)->read <= use_of(notes, out)->written;
+	return !notes->loops && use_of(notes, holder_of(l, w))->read <= use_of(notes, out)->written;
 }
 
 /* Returns V's entry if V is an array of the workspace alone, made and read by launches; else NULL. */
@@ -267,11 +267,14 @@ static bool find_movable(const struct reuser *l, uint32_t value, struct movable 
 }
 
 /* Puts M into the array of entry TO, an in or an out. */
-static void move_array(const struct reuser *l, const struct movable *m, uint32_t to)
+static void move_array(struct reuser *l, const struct movable *m, uint32_t to)
 {
 	struct entry *entries = l->c->frame->entries;
-	if (m->is_final)
+	if (m->is_final) {
 		l->holder[m->entry] = to + 1;
+		for (int i = 0; i < NOTES; i++)
+			l->notes[i].group = NULL;
+	}
 	if (m->carried) {
 		m->carried->array[0] = to;
 		return;
@@ -386,7 +389,7 @@ static size_t next_in_launch(struct reuser *l, size_t at, uint32_t w)
 	for (size_t step = 1;
 	     high < l->count && l->candidates[high].made == from->made &&
 	     compare_types(l->candidates[high].type, from->type) == 0 &&
-	     use_of(notes, l->c->values[l->candidates[high].value].entry)->written < use_of(notes, w)->read;
+	     use_of(notes, l->c->values[l->candidates[high].value].entry)->written < use_of(notes, holder_of(l, w))->read;
 	     step *= 2) {
 		low = high + 1;
 		high += step;

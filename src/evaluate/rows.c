@@ -49,11 +49,11 @@ static struct type type_of_lines(const struct type *type, int64_t count, int64_t
 	return with;
 }
 
-/* Returns the bytes of ROWS rows of an array of TYPE, of which it has LINES; 0: of the leading axis. */
-static int64_t bytes_of_rows(const struct type *type, int64_t rows, int64_t lines)
+/* Returns the bytes of ROWS rows of an array of TYPE, which has ALL rows, those of the launch: its shape may have others. */
+static int64_t bytes_of_rows(const struct type *type, int64_t rows, int64_t all)
 {
 	const enum dtype dtype = dtype_compute(type->dtype);
-	const int64_t elements = rows * (shape_count(&type->shape) / (lines ? lines : type->shape.dim[0]));
+	const int64_t elements = rows * (shape_count(&type->shape) / all);
 	return dtype_bits(dtype) ? elements * dtype_bits(dtype) / 8 : elements * (int64_t)dtype_size(dtype);
 }
 
@@ -62,7 +62,8 @@ static void *from_row(const struct launch_run *run, uint32_t entry, const void *
 {
 	if (!array)
 		return NULL;
-	return (char *)writable(array) + bytes_of_rows(run->program->frame->entries[entry].type, row, run->lines);
+	const int64_t all = run->lines ? run->lines : run->launch->instr->of.v->shape.dim[0];
+	return (char *)writable(array) + bytes_of_rows(run->program->frame->entries[entry].type, row, all);
 }
 
 /* Moves the arrays of C that WHICH marks to ROW. */

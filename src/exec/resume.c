@@ -105,6 +105,7 @@ static enum status on_exchange(void *context, enum machine_input_output which, i
 	struct worker *worker = context;
 	const struct points *points = &worker->run->points;
 	if (which == MACHINE_OUTPUT) {
+		wave_run(worker->wave);
 		struct spill_piece piece = {worker->slab.base + offset, (size_t)type_bytes(type)};
 		const struct spill_pieces pieces = {.items = &piece, .count = 1};
 		points->spill->number = -1;

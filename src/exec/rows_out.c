@@ -107,8 +107,7 @@ size_t rows_out_pieces(const struct worker *worker, int64_t chunk, struct spill_
 enum status rows_out_end(struct run *run)
 {
 	struct diags *diags = run->context.diags;
-	if (!run->outputs_begun &&
-	    shares_rows(run)) /* a rank without a chunk: the next array's place follows from this one's */
+	if (!run->outputs_begun && run->ranks) /* it computed nothing: the next array's place follows from this one's */
 		TRY(rows_out_begin(run, diags));
 	for (const struct run_output *out = run->outputs; out < run->outputs + OUTPUTS; out++)
 		TRY(out->writer ? writer_end(out->writer, diags) : STATUS_OK);
