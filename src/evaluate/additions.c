@@ -187,8 +187,8 @@ static void add_product_to(struct evaluator *ev, const struct launch *launch, co
 		return;
 	}
 	struct launch_call owned = *c;
-	if (ev->e
-	        ->turns) /* a team makes pieces in any order, and tiles add the Nth piece after the Nth of the tile before */
+	/* A team makes pieces in any order, and a tile adds its Nth piece after the Nth of the tile before. */
+	if (ev->e->turns)
 		owned.call.team = NULL;
 	if (ev->e->windows)
 		launch_call_cut(&owned, launch->streamed, owned_of(ev, call->v));

@@ -130,8 +130,9 @@ enum status run_product_vjp(struct evaluator *ev, const struct launch *launch)
 /* Operations that fold. */
 
 /*
- * Adds the rows of the tile to the state of CALL among ranks that exchange rows. The rank continues from the state of the ranks before it. The last one keeps
- * that of all rows; the others keep that of no row, since states of tiles are added in the end.
+ * Adds the rows of the tile to the state of CALL among ranks that exchange rows. The rank continues from the state of the
+ * ranks before it. The last one keeps that of all rows. The others keep that of no row, since states of tiles are added in
+ * the end.
  */
 static enum status run_shared_fold(struct evaluator *ev, const struct op_call *call, double *state,
                                    const void *const needs[MAX_NEEDS])

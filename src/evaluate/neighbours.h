@@ -57,8 +57,8 @@ void neighbours_written(struct neighbours *n, const void *array, bool right);
 /* Says that array TO is a copy of FROM. */
 void neighbours_copied(struct neighbours *n, const void *to, const void *from);
 /*
- * Of a sum over all rows: sets STATE, SIZE bytes, to that of the ranks before this one, and returns true in *HAVE unless this is
- * the first; passes it on to the next one, if there is one. They fail with STATUS_OTHER_RANK.
+ * Of a sum over all rows. The first sets STATE, SIZE bytes, to that of the ranks before this one, and *HAVE to true unless
+ * this is the first. The second passes STATE on to the next rank, if there is one. They fail with STATUS_OTHER_RANK.
  */
 enum status neighbours_get_state(struct neighbours *n, double *state, size_t size, bool *have);
 enum status neighbours_pass_state(struct neighbours *n, const double *state, size_t size, bool *passed);
