@@ -103,22 +103,38 @@ static int64_t point_in(const struct spill *spill, int64_t slot, int64_t most)
 	return number <= most ? greater(number, 0) : 0;
 }
 
+/* Returns the last point up to MOST that SPILL has; 0: it has no point; -1: all of them are later. */
+static int64_t point_up_to(const struct spill *spill, int64_t most)
+{
+	int64_t last = 0, found = 0;
+	for (size_t slot = 0; slot < spill->capacity; slot++) {
+		last = greater(last, point_in(spill, (int64_t)slot, INT64_MAX));
+		found = greater(found, point_in(spill, (int64_t)slot, most));
+	}
+	return last > 0 && found == 0 ? -1 : found;
+}
+
 /*
  * Finds the last point that all ranks have. That need not be any rank's last: a rank may have a point of a run that others
- * did not reach, and later runs have other points. The next image is not written over that of the point.
+ * did not reach, and later runs have other points. The next image is not written over that of the point. Fails with
+ * STATUS_DATA if all ranks have points, but none in common: their journals are not of one run.
  */
 static enum status find_point(const struct run *run, struct points *points)
 {
 	const struct spill *spill = points->spill;
+	const struct journal *journal = run->gradient->result->journal;
 	int64_t most;
 	points->from = INT64_MAX;
 	do {
 		most = points->from;
-		points->from = 0;
-		for (size_t slot = 0; slot < spill->capacity; slot++)
-			points->from = greater(points->from, point_in(spill, (int64_t)slot, most));
+		points->from = point_up_to(spill, most);
 		TRY(shares_least(run, &points->from));
 	} while (points->from > 0 && points->from < most);
+	if (points->from < 0) {
+		diag_file(run->context.diags, STATUS_DATA, journal->path, -1,
+		          "the journals of the ranks are of different runs");
+		return diag_hint(run->context.diags, "%s", journal->remedy);
+	}
 	const int64_t other = point_in(spill, JOURNAL_IMAGE_B, points->from);
 	points->slot = point_in(spill, JOURNAL_IMAGE_A, points->from) > other ? JOURNAL_IMAGE_A : JOURNAL_IMAGE_B;
 	return STATUS_OK;
