@@ -182,7 +182,8 @@ enum status tile_journal_run(struct run *run, const struct pipeline *pipeline)
 		if (done == chunks && passes_write(run))
 			break;
 		points->number = run->passes.current * chunks + done;
-		TRY(points_decide(run, false, 0, &due));
+		/* The first point comes at once, so that a run which fails early can go on. */
+		TRY(points_decide(run, !run->gradient->result->journal->has_point, 0, &due));
 		if (!due)
 			continue;
 		TRY(set_pieces(run, done));
