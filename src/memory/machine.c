@@ -22,8 +22,6 @@ static bool make_tables(struct machine *m)
 {
 	const size_t slots = m->lowered->slot_count;
 	m->cotangent = arena_array(&m->arena, slots, sizeof *m->cotangent);
-	m->marks.slots = arena_array(&m->arena, slots, sizeof *m->marks.slots);
-	m->marks.listed = arena_array(&m->arena, slots, sizeof *m->marks.listed);
 	m->ports.by_slot = arena_array(&m->arena, slots, sizeof *m->ports.by_slot);
 	for (size_t i = 0; i < slots && !m->arena.failed; i++)
 		m->cotangent[i] = NO_BUFFER;
@@ -43,7 +41,7 @@ static enum status begin_machine(struct machine *m)
 {
 	const struct step *first;
 	arena_init(&m->arena, m->context->allocator);
-	transitions_init(&m->transitions, m->context->allocator);
+	memo_init(&m->memo, m->context->allocator);
 	m->buffers.free = NO_BUFFER;
 	pool_init(&m->buffers.pool, m->context->allocator);
 	trees_init(&m->trees, &m->buffers, m->lowered->slot_count);
@@ -132,10 +130,8 @@ static void free_machine(struct machine *m)
 	allocator_put(a, m->records.items, m->records.capacity * sizeof *m->records.items);
 	allocator_put(a, m->records.residuals, m->records.residual_capacity * sizeof *m->records.residuals);
 	allocator_put(a, m->ports.made, m->ports.made_capacity * sizeof *m->ports.made);
-	allocator_put(a, m->marks.earlier, m->marks.earlier_capacity * sizeof *m->marks.earlier);
-	allocator_put(a, m->marks.now, m->marks.now_capacity * sizeof *m->marks.now);
 	allocator_put(a, m->steps, ((size_t)m->lowered->steps + 1) * sizeof *m->steps);
-	transitions_free(&m->transitions);
+	memo_free(&m->memo);
 	arena_free(&m->arena);
 }
 

@@ -7,9 +7,8 @@
  * call, and the counters are the measurement. So the plan and the run cannot differ: `grad --stats` prints the
  * figures of `plan` (tests/scripts/check-executions).
  *
- * Three shortcuts keep these figures. Without hooks, iterations.c counts whole cycles of a loop, and transitions.c looks
- * up the effect of known steps. With hooks, a worker walks one full tile, and replays its calls for the others
- * (exec/replay.c).
+ * Two shortcuts keep these figures. Without hooks, the walk looks up what known forward steps do (memo.c). With hooks, a
+ * worker walks one full tile, and replays its calls for the others (exec/replay.c).
  *
  * A buffer is freed when its last holder releases it. An array that is a checkpoint,
  * a residual and a part of the state at once lies in memory once (--store-dtype copies checkpoints).

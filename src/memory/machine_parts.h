@@ -2,8 +2,7 @@
  * Private to the machine:
  *
  *     machine.c      the walk over a schedule's actions
- *     iterations.c   forward steps; without hooks, counts repeating iterations of a loop instead of walking them
- *     transitions.c  without hooks, forward steps whose effect on memory is known
+ *     memo.c         forward steps; without hooks, those whose effect on memory is known are not walked
  *     steps.c        one step, forward, recorded or backward: one call
  *     states.c       the current state; states in slots and on disk
  *     state_tree.c   states, which share what is equal in them
@@ -74,38 +73,27 @@ struct call_ports {
 	int32_t *by_slot; /* scratch */
 };
 
-/* Two serialised states of the allocator: see iterations.c. `now` is scratch otherwise. */
-struct marks {
-	int64_t *earlier, *now;
-	size_t earlier_capacity, now_capacity;
-	uint32_t *slots; /* those that the iteration reads and writes */
-	size_t count;
-	bool *listed; /* by slot: it is in `slots` */
-};
-
-enum { NO_MARK = UINT32_MAX };
 /* What a forward step of KIND does to mark FROM. */
 struct transition {
-	uint32_t from, kind, to; /* numbers of marks, and 1 + that of a kind; kind 0: a free entry */
-	uint32_t executions;     /* 0 or 1 */
+	const int64_t *from, *to;
+	uint32_t kind;       /* 1 + its number; 0: a free entry */
+	uint32_t executions; /* 0 or 1 */
 	double cost;
 };
 
-/* See transitions.c. */
-struct transitions {
+/* What forward steps do to memory, as far as it is known: see memo.c. */
+struct memo {
 	struct arena arena; /* of all that is known but `kinds` */
 	struct byte_set known_marks, known_kinds;
-	const int64_t **marks; /* by number */
-	size_t mark_count, mark_capacity;
 	uint32_t *kinds;          /* by step id: 1 + the number of its kind, or 0 */
 	struct transition *table; /* hash table with linear probing, at most half full */
 	size_t count, capacity;
 	size_t words;             /* of marks and kinds */
 	int64_t followed;         /* steps */
 	int64_t written;          /* words of marks, with those of marks that were known */
-	uint32_t at;              /* the mark of the current state, or NO_MARK */
+	int64_t forgotten;        /* how often */
+	const int64_t *at;        /* the mark of the current state, or NULL */
 	bool made;                /* the state's buffers are those of the mark */
-	bool off;                 /* no more are noted */
 	const struct step *after; /* unless `made`: the state is the one after this step */
 };
 
@@ -129,8 +117,7 @@ struct machine {
 	struct snapshots snapshots;
 	struct records records;
 	struct call_ports ports;
-	struct marks marks;
-	struct transitions transitions;
+	struct memo memo;
 };
 
 static inline enum status machine_memory(struct machine *m) { return diag_memory(m->context->diags); }
@@ -214,27 +201,12 @@ enum status machine_seed(struct machine *m);
 /* Runs the backward pass of step INDEX, which is the one recorded last. */
 enum status machine_reverse(struct machine *m, int64_t index);
 
-/* iterations.c */
+/* memo.c */
 
 /* Runs steps BEGIN .. END-1 forward, and keeps nothing. */
 enum status machine_forward_steps(struct machine *m, int64_t begin, int64_t end);
-
-/* transitions.c. The functions that return a bool or a size_t return false or 0 if out of memory. */
-
-/*
- * Serialises the allocator's state into *MARK, with the buffers of COUNT SLOTS. Returns its length in int64s. Two equal
- * marks mean that later buffers get equal offsets, as long as only buffers of these slots are held and released.
- */
-size_t machine_write_mark(struct machine *m, const uint32_t *slots, size_t count, int64_t **mark, size_t *capacity);
-/*
- * Runs COUNT steps from INDEX on forward, whose ids begin with ID and follow one another. Keeps nothing. The state's
- * buffers are made by transitions_settle, which must be called before anything else looks at them. The caller
- * sets transitions.at to NO_MARK first if buffers have changed since.
- */
-enum status transitions_run(struct machine *m, int64_t index, int64_t count, uint32_t id);
-bool transitions_settle(struct machine *m);
-void transitions_init(struct transitions *t, const struct allocator *allocator);
-void transitions_free(struct transitions *t);
+void memo_init(struct memo *memo, const struct allocator *allocator);
+void memo_free(struct memo *memo);
 
 /* states.c. The functions that return a bool return false if out of memory. */
 

@@ -129,6 +129,21 @@ static const char *write_out(const char *groups, size_t count, uint64_t seed)
 	return text;
 }
 
+/* A loop amid so many names that the state's mark is large, and amid so many that it has none. */
+START_TEST(counted_among_names)
+{
+	for (size_t names = 60; names <= 130; names += 70) {
+		scratch_setup();
+		const char *before = arena_printf(&arena, "%s", write_out("name h@; sin", names, 0));
+		const char *loop =
+			"repeat 90 { sin; roll 1 axis=0; add h3 }; repeat 30 { repeat 9 { tanh; gelu }; roll 1 axis=1 }";
+		make(arena_printf(&arena, "%s\n%s\n%s", before, loop, write_out("add h@", names, 0)));
+		compare_policies(loop);
+		scratch_teardown();
+	}
+}
+END_TEST
+
 /* Steps that no loop repeats. Forward steps whose effect is known are not walked. */
 START_TEST(written_out)
 {
@@ -230,6 +245,7 @@ int main(void)
 	TCase *tcase = suite_make_case(suite, "machine");
 	tcase_set_timeout(tcase, 600);
 	tcase_add_test(tcase, counted_as_run);
+	tcase_add_test(tcase, counted_among_names);
 	tcase_add_test(tcase, written_out);
 	tcase_add_test(tcase, written_out_long);
 	tcase_add_test(tcase, classes_go_by_the_lowest);
