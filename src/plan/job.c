@@ -10,6 +10,7 @@
 #include "base/pool.h"
 #include "ir/levels.h"
 #include "plan/job_parts.h"
+#include "plan/short_chains.h"
 
 /* Sets TILE's additions, before other costs than the op table's replace these. */
 static enum status count_additions(struct job *job, struct tile_plan *tile)
@@ -121,6 +122,19 @@ void job_count_rows(const struct job *job, struct counters *counters)
 	counters->passes = greater(job->tiles.passes, 1);
 	counters->halo_rows = tiles_halo(&job->tiles);
 	counters->halo_share = (double)counters->halo_rows / (double)job->tiles.window;
+}
+
+enum status job_predict_tile(struct job *job, int64_t rows, int64_t most, struct counters *counters)
+{
+	struct machine_options options = {.rows = rows, .want_value = job->options.want_value, .store = job->options.store};
+	const struct long_chain chain = {&job->scheduled, &job->costs, &job->tile.compiled, &options};
+	bool known;
+	TRY(short_chains_predict(&job->context, &chain, counters, &known));
+	options.most = most;
+	if (!known)
+		TRY(machine_run(&job->context, &job->tile.compiled, job->schedule, &options, counters));
+	*(rows ? &job->tile.rest_slab : &job->tile.slab) = counters->peak_bytes;
+	return STATUS_OK;
 }
 
 /*

@@ -442,63 +442,24 @@ enum status spec_bound(const struct context *context, const struct spec *spec, c
 	           : budget_gap(context, &spec->costs, goal->bytes - spec->costs.fixed, counters);
 }
 
-/* Sets the figures of POLICY on SPEC, one run of many equal steps, from those of short chains. *KNOWN: they say them. */
-static enum status plan_long(const struct context *context, const struct spec *spec, const struct policy *policy,
-                             struct counters *counters, double *time, bool *known)
-{
-	enum {
-		MOST_SNAPSHOTS = 8
-	}; /* with more, steps are recomputed so seldom in short chains that their peak may differ */
-	const int64_t steps = spec->costs.steps;
-	struct short_chains s;
-	int64_t peak[SHORT_CHAINS], stored[SHORT_CHAINS], held[SHORT_CHAINS], unread[SHORT_CHAINS];
-	*known = false;
-	if (spec->costs.run_count != 1 || spec->costs.head || !short_chains_of(policy, steps, &s) ||
-	    (policy->kind == POLICY_revolve && policy->number > MOST_SNAPSHOTS))
-		return STATUS_OK;
-	for (int i = 0; i < SHORT_CHAINS; i++) {
-		struct step_run run = spec->costs.runs[0];
-		struct step_costs costs = spec->costs;
-		struct counters c;
-		run.count = costs.steps = s.first + i * s.stride;
-		costs.runs = &run;
-		struct schedule *schedule = policy_schedule(&s.policy, &costs, context->allocator);
-		TRY_ALLOC(schedule, context->diags);
-		const enum status status = cost_walk(context, schedule, &costs, NULL, &c, time);
-		schedule_free(schedule);
-		TRY(status);
-		peak[i] = c.peak_bytes;
-		stored[i] = c.stored_bytes;
-		held[i] = c.checkpoints;
-		unread[i] = c.unread;
-	}
-	const struct step_cost *cost = &spec->costs.runs[0].cost;
-	*counters = (struct counters){.steps = steps, .evaluations = policy_evaluations(policy, steps)};
-	*known = counters->evaluations >= 0 && short_chains_extend(peak, &s, steps, &counters->peak_bytes) &&
-	         short_chains_extend(stored, &s, steps, &counters->stored_bytes) &&
-	         short_chains_extend(held, &s, steps, &counters->checkpoints) &&
-	         short_chains_extend(unread, &s, steps, &counters->unread);
-	const double read = (double)(counters->evaluations - counters->unread) * cost->forward;
-	const double all = read + (double)counters->unread * cost->record;
-	counters->executions = counters->evaluations - (cost->keeps_output ? 0 : counters->unread);
-	counters->forward_cost = (double)steps * cost->forward + step_costs_last_record(&spec->costs);
-	counters->backward_cost = (double)steps * cost->backward;
-	counters->recomputed_cost = all > counters->forward_cost ? all - counters->forward_cost : 0;
-	*time = all + counters->backward_cost;
-	return STATUS_OK;
-}
-
 enum status spec_plan(const struct context *context, const struct spec *spec, const struct policy *policy,
                       struct counters *counters, double *time, struct schedule **schedule)
 {
+	/* With more snapshots, steps are recomputed so seldom in short chains that their peak may differ. */
+	enum { MOST_SNAPSHOTS = 8 };
+	const struct long_chain chain = {.policy = policy, .costs = &spec->costs};
 	struct budget_goal goal = {0};
 	*schedule = NULL;
 	TRY(make_schedule(context, spec, policy, &goal));
 	*schedule = goal.schedule;
-	bool known;
-	enum status status = plan_long(context, spec, policy, counters, time, &known);
+	bool known = false;
+	enum status status = STATUS_OK;
+	if (policy->kind != POLICY_revolve || policy->number <= MOST_SNAPSHOTS)
+		status = short_chains_predict(context, &chain, counters, &known);
 	if (!status && !known)
 		status = cost_walk(context, *schedule, &spec->costs, NULL, counters, time);
+	else
+		*time = counters->forward_cost + counters->recomputed_cost + counters->backward_cost;
 	if (!status && by_search(policy))
 		status = spec_bound(context, spec, &goal, counters);
 	if (status) {
