@@ -105,23 +105,17 @@ static void add_steps(struct bound *b, const struct step_cost *cost, int64_t cou
 static void list_items(struct bound *b)
 {
 	const struct step_costs *costs = b->costs;
-	int64_t next = costs->output;
 	b->beside = INFINITY;
 	for (size_t i = costs->run_count; i-- > 0;) {
 		const struct step_run *run = &costs->runs[i];
-		size_t before = i;
-		if (run->count == 0)
-			continue;
-		while (before > 0 && costs->runs[before - 1].count == 0)
-			before--;
+		const int64_t next = step_costs_state_after(costs, i);
 		b->keeps_output |= run->cost.keeps_output;
-		const struct step_cost *first = before > 0 ? &costs->runs[before - 1].cost : NULL;
+		const struct step_cost *first = i > 0 ? &costs->runs[i - 1].cost : NULL;
 		if (run->count > 1) {
 			add_steps(b, &run->cost, 1, next, &run->cost);
 			add_steps(b, &run->cost, run->count - 2, run->cost.state, &run->cost);
 		}
 		add_steps(b, &run->cost, 1, run->count > 1 ? run->cost.state : next, first);
-		next = run->cost.state;
 	}
 	if (b->costs->steps == 1)
 		b->beside = b->beside_last;

@@ -56,8 +56,6 @@ static struct stretch_found longest_stretch(const struct step_costs *costs)
 	int64_t step = 0;
 	for (size_t i = 0; i < costs->run_count; i++) {
 		const struct step_run *run = &costs->runs[i];
-		if (run->count == 0)
-			continue;
 		if (!now.cost || !equal_costs(now.cost, &run->cost)) {
 			now.end -= now.cost && now.cost->state != run->cost.state;
 			best = now.end - now.begin > best.end - best.begin ? now : best;
@@ -76,11 +74,7 @@ static struct part join_steps(const struct step_costs *costs, int64_t from, int6
 	int64_t step = 0;
 	for (size_t i = 0; i < costs->run_count && step < to; step += costs->runs[i++].count) {
 		const struct step_run *run = &costs->runs[i];
-		size_t after = i + 1;
-		while (after < costs->run_count && costs->runs[after].count == 0)
-			after++;
-		const int64_t end = step + run->count,
-					  beyond = after < costs->run_count ? costs->runs[after].cost.state : costs->output;
+		const int64_t end = step + run->count, beyond = step_costs_state_after(costs, i);
 		for (int64_t k = greater(step, from); k < lesser(end, to); k++) {
 			const struct part next = part_of_step(&run->cost, k + 1 < end ? run->cost.state : beyond, k);
 			whole = has_steps(&whole) ? part_join((const struct part[]){whole, next}, 2) : next;

@@ -132,7 +132,7 @@ static int64_t rung_bytes(const struct search *s)
 		const struct step_cost *c = &s->costs->runs[run].cost;
 		const int64_t sizes[] = {c->state, c->residual, c->forward_temporary, c->record_temporary,
 		                         c->backward_temporary};
-		for (size_t i = 0; i < sizeof sizes / sizeof *sizes && s->costs->runs[run].count > 0; i++)
+		for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
 			unit = common_divisor(unit, sizes[i]);
 	}
 	return greater(unit, s->range / RUNGS + 1);

@@ -74,15 +74,10 @@ bool equal_costs(const struct step_cost *a, const struct step_cost *b)
 
 bool equal_steps_apply(const struct step_costs *costs)
 {
-	const struct step_cost *first = NULL;
-	for (size_t i = 0; i < costs->run_count; i++) {
-		if (costs->runs[i].count == 0)
-			continue;
-		first = first ? first : &costs->runs[i].cost;
-		if (!equal_costs(&costs->runs[i].cost, first))
-			return false;
-	}
-	return first && costs->output == first->state;
+	bool equal = costs->run_count > 0;
+	for (size_t i = 0; i < costs->run_count; i++)
+		equal &= equal_costs(&costs->runs[i].cost, &costs->runs[0].cost);
+	return equal && costs->output == costs->runs[0].cost.state;
 }
 
 bool equal_table_has_recorded(const struct equal_table *t) { return t->cost.keeps_output && !t->cost.keeps_input; }

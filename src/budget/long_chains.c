@@ -18,8 +18,6 @@ static struct step_cost largest_cost(const struct step_costs *costs)
 	struct step_cost large = {.state = costs->output};
 	for (size_t i = 0; i < costs->run_count; i++) {
 		const struct step_cost *cost = &costs->runs[i].cost;
-		if (costs->runs[i].count == 0)
-			continue;
 		int64_t kept = cost->residual + (cost->keeps_input && !cost->keeps_output ? cost->state : 0);
 		large.state = greater(cost->state, large.state);
 		large.residual = greater(kept, large.residual);

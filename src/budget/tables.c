@@ -55,18 +55,15 @@ static bool wants_tables(const struct search *s, const struct budget_goal *goal)
 static struct part *make_parts(const struct search *s, int64_t *count)
 {
 	const struct step_costs *costs = s->costs;
-	const struct step_run *end = costs->runs + costs->run_count;
 	int64_t together = ceil_div(costs->steps, s->effort.parts), step = 0, filled = 0;
 	*count = (costs->steps + together - 1) / together;
 	struct part *parts = arena_array(s->context.arena, (size_t)*count, sizeof *parts);
 	double total = 0;
 	if (!parts)
 		return NULL;
-	for (const struct step_run *run = costs->runs; run < end; run++) {
-		const struct step_run *after = run + 1;
-		while (after < end && after->count == 0)
-			after++;
-		int64_t beyond = after < end ? after->cost.state : costs->output;
+	for (size_t at = 0; at < costs->run_count; at++) {
+		const struct step_run *run = &costs->runs[at];
+		const int64_t beyond = step_costs_state_after(costs, at);
 		for (int64_t i = 0; i < run->count; i++, step++) {
 			struct part part = part_of_step(&run->cost, i + 1 < run->count ? run->cost.state : beyond, step);
 			total += part.time + part.last;

@@ -62,7 +62,7 @@ static struct forward_range join_ranges(struct forward_range a, struct forward_r
 static struct forward_range part_of_run(const struct walk *w, size_t run, int64_t begin, int64_t end)
 {
 	const struct step_cost *cost = &w->costs->runs[run].cost;
-	const int64_t next = run + 1 < w->costs->run_count ? w->costs->runs[run + 1].cost.state : w->costs->output;
+	const int64_t next = step_costs_state_after(w->costs, run);
 	const bool whole = end == w->starts[run + 1];
 	struct forward_range range = {.time = (double)(end - begin) * cost->forward};
 	if (end - begin > whole)

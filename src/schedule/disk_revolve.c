@@ -215,7 +215,7 @@ static struct schedule *make_disk_revolve(const struct recurrences *t, const str
 static bool is_even(const struct step_costs *costs, double mean)
 {
 	for (size_t run = 0; run < costs->run_count; run++)
-		if (costs->runs[run].count > 0 && fabs(costs->runs[run].cost.forward - mean) > 1e-12 * mean)
+		if (fabs(costs->runs[run].cost.forward - mean) > 1e-12 * mean)
 			return false;
 	return true;
 }

@@ -32,7 +32,7 @@ struct step_cost {
 	bool keeps_output; /* its residuals include the state after it, which `residual` counts */
 };
 
-/* COUNT equal steps one after another. */
+/* COUNT equal steps one after another, at least one. */
 struct step_run {
 	struct step_cost cost;
 	int64_t count;
@@ -60,10 +60,14 @@ static inline double step_costs_mean_forward(const struct step_costs *costs)
 /* Returns what save-all's forward pass costs beside all steps once, mostly below 0: nobody reads the output of its last step. */
 static inline double step_costs_last_record(const struct step_costs *costs)
 {
-	for (size_t i = costs->run_count; i-- > 0;)
-		if (costs->runs[i].count > 0)
-			return costs->runs[i].cost.record - costs->runs[i].cost.forward;
-	return 0;
+	const struct step_run *last = costs->run_count ? &costs->runs[costs->run_count - 1] : NULL;
+	return last ? last->cost.record - last->cost.forward : 0;
+}
+
+/* Returns the bytes of the state after the last step of RUN. */
+static inline int64_t step_costs_state_after(const struct step_costs *costs, size_t run)
+{
+	return run + 1 < costs->run_count ? costs->runs[run + 1].cost.state : costs->output;
 }
 
 /* Returns the bytes of the largest state before a step. */
@@ -71,7 +75,7 @@ static inline int64_t step_costs_largest_state(const struct step_costs *costs)
 {
 	int64_t largest = 0;
 	for (size_t i = 0; i < costs->run_count; i++)
-		if (costs->runs[i].count > 0 && costs->runs[i].cost.state > largest)
+		if (costs->runs[i].cost.state > largest)
 			largest = costs->runs[i].cost.state;
 	return largest;
 }
