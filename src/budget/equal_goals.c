@@ -83,11 +83,7 @@ static enum status offer_best(const struct search *s, struct budget_goal *goal, 
 	*solved = found.result == EQUAL_INFEASIBLE && !s->equal->unproven;
 	if (!c.schedule)
 		return STATUS_OK;
-	enum status status = candidate_measure(s, &c, false);
-	if (!status)
-		status = goal_offer(s, goal, &c);
-	schedule_free(c.schedule);
-	TRY(status);
+	TRY(goal_try(s, goal, &c, false));
 	goal->exact = !s->equal->unproven && found.error <= ROUNDING * forward_time(s, goal);
 	TRY(goal->exact ? STATUS_OK : compare_with_bound(s, goal));
 	*solved = goal->exact;
@@ -153,10 +149,7 @@ static enum status offer_equal_rung(const struct search *s, struct budget_goal *
 	*below = found.result == EQUAL_TOO_LARGE ? 1 : 0;
 	if (!c.schedule)
 		return STATUS_OK;
-	enum status status = candidate_measure(s, &c, false);
-	if (!status)
-		status = goal_offer(s, goal, &c);
-	schedule_free(c.schedule);
+	const enum status status = goal_try(s, goal, &c, false);
 	if (c.result == TOO_LARGE) {
 		const int64_t excess = c.judged ? greater(c.judgement.peak - goal->bytes, 1) : 1;
 		*below = greater(lesser(bytes - excess + 1, c.walked > 0 ? c.walked - s->costs->fixed : bytes), 1);

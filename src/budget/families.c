@@ -42,12 +42,7 @@ static enum status offer_last(const struct search *s, struct budget_goal *goal, 
 		struct candidate c = {.family = &family,
 		                      .schedule = policy_schedule(&family, s->costs, s->context.allocator),
 		                      .certain = s->judge && s->costs->steps <= most};
-		TRY_ALLOC(c.schedule, s->context.diags);
-		enum status status = candidate_measure(s, &c, true);
-		if (!status)
-			status = goal_offer(s, goal, &c);
-		schedule_free(c.schedule);
-		TRY(status);
+		TRY(goal_try(s, goal, &c, true));
 		*(c.result == TOO_LARGE ? &beyond : fits) = family.number;
 	}
 	return STATUS_OK;

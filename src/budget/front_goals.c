@@ -38,11 +38,7 @@ static enum status offer_schedule(const struct search *s, struct budget_goal *go
                                   enum offered *result)
 {
 	struct candidate c = {.family = &from_fronts, .schedule = schedule};
-	TRY_ALLOC(schedule, s->context.diags);
-	enum status status = candidate_measure(s, &c, false);
-	if (!status)
-		status = goal_offer(s, goal, &c);
-	schedule_free(schedule);
+	const enum status status = goal_try(s, goal, &c, false);
 	*result = c.result;
 	return status;
 }

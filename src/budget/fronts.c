@@ -37,37 +37,24 @@ enum {
 
 static const double rounding = 1e-13; /* of the chain's time: times that differ by less are equal */
 
-/* Steps I .. J-1; PIN: their state is free (persistent.c). */
-struct front_range {
-	int64_t i, j;
-	bool pin;
-};
-
-static struct front *front_of(const struct fronts *f, struct front_range r)
+static struct front *front_of(const struct fronts *f, struct range r)
 {
 	return &f->fronts[2 * (r.j * (r.j - 1) / 2 + r.i) + r.pin];
 }
 
 static int64_t cotangent_bytes(const struct fronts *f, int64_t j) { return j < f->count ? f->parts[j].state : 0; }
 
-static int64_t front_state_bytes(const struct fronts *f, struct front_range r)
-{
-	return r.pin ? 0 : f->parts[r.i].state;
-}
-
 /* Returns the bytes that R's first step holds once recorded. */
-static int64_t recorded_bytes(const struct fronts *f, struct front_range r)
+static int64_t recorded_bytes(const struct fronts *f, struct range r)
 {
 	const struct part *part = &f->parts[r.i];
-	return part->residual + (part->keeps_input ? front_state_bytes(f, r) : 0);
+	return part->residual + (part->keeps_input ? range_state(f->parts, r) : 0);
 }
 
 /* Returns the bytes that R needs to record its first step now and to reverse it at the end. */
-static int64_t bytes_to_record(const struct fronts *f, struct front_range r)
+static int64_t bytes_to_record(const struct fronts *f, struct range r)
 {
-	const struct part *part = &f->parts[r.i];
-	const int64_t state = front_state_bytes(f, r), record = state + part->record + cotangent_bytes(f, r.j);
-	return greater(record, (part->keeps_input ? state : 0) + part->backward);
+	return range_record_bytes(f->parts, r, cotangent_bytes(f, r.j));
 }
 
 /* Returns the extra time of advancing over steps I .. K-1. */
@@ -80,14 +67,14 @@ static void set_beside(struct fronts *f)
 		f->beside[i][0] = f->beside[i][1] = INT64_MAX / 2;
 	for (int64_t i = 0; i < f->count; i++)
 		for (int pin = 0; pin < 2; pin++) {
-			const struct front_range r = {i, i + 1, pin};
+			const struct range r = {i, i + 1, pin};
 			const int64_t held = f->beside[i][pin];
 			if (held == INT64_MAX / 2)
 				continue;
 			int64_t *after = &f->beside[i + 1][f->parts[i].keeps_output];
 			*after = lesser(*after, held + recorded_bytes(f, r));
 			for (int64_t k = i + 1; k < f->count; k++)
-				f->beside[k][0] = lesser(f->beside[k][0], held + front_state_bytes(f, r));
+				f->beside[k][0] = lesser(f->beside[k][0], held + range_state(f->parts, r));
 		}
 }
 
@@ -143,7 +130,7 @@ void fronts_free(struct fronts *f)
 static double margin(const struct fronts *f) { return f->total_time * rounding; }
 
 /* Sets *BYTES and *EXTRA to the limits of points of R. False if R cannot be part of a schedule. */
-static bool limits_of(const struct fronts *f, struct front_range r, int64_t *bytes, double *extra)
+static bool limits_of(const struct fronts *f, struct range r, int64_t *bytes, double *extra)
 {
 	*bytes = f->bytes - f->beside[r.i][r.pin];
 	*extra = f->most - (r.j < f->count ? extra_of_advance(f, r.i, r.j) : 0) + margin(f);
@@ -206,7 +193,7 @@ static int64_t merge(struct fronts *f, int64_t best, const struct front_point *o
 }
 
 /* Sets f->best to the points of R whose first step is recorded at once, and returns their number. */
-static int64_t record_first(struct fronts *f, struct front_range r)
+static int64_t record_first(struct fronts *f, struct range r)
 {
 	const int64_t need = bytes_to_record(f, r), held = recorded_bytes(f, r);
 	int64_t bytes;
@@ -218,7 +205,7 @@ static int64_t record_first(struct fronts *f, struct front_range r)
 		f->best[0] = (struct front_point){need, 0};
 		return 1;
 	}
-	const struct front *rest = front_of(f, (struct front_range){r.i + 1, r.j, f->parts[r.i].keeps_output});
+	const struct front *rest = front_of(f, (struct range){r.i + 1, r.j, f->parts[r.i].keeps_output});
 	for (int64_t k = 0; k < rest->count && rest->points[k].bytes + held <= bytes; k++) {
 		if (rest->points[k].extra > extra)
 			continue;
@@ -229,12 +216,12 @@ static int64_t record_first(struct fronts *f, struct front_range r)
 }
 
 /* Sets f->option to the points of R, split before K, which needs NEED bytes, and returns their number. */
-static int64_t split_before(struct fronts *f, struct front_range r, int64_t k, int64_t need)
+static int64_t split_before(struct fronts *f, struct range r, int64_t k, int64_t need)
 {
-	const struct front *rights = front_of(f, (struct front_range){k, r.j, false});
-	const struct front *lefts = front_of(f, (struct front_range){r.i, k, r.pin});
+	const struct front *rights = front_of(f, (struct range){k, r.j, false});
+	const struct front *lefts = front_of(f, (struct range){r.i, k, r.pin});
 	const double advance = extra_of_advance(f, r.i, k);
-	const int64_t state = front_state_bytes(f, r);
+	const int64_t state = range_state(f->parts, r);
 	struct front_point *to = f->option;
 	int64_t bytes;
 	double extra;
@@ -258,7 +245,7 @@ static int64_t split_before(struct fronts *f, struct front_range r, int64_t k, i
 }
 
 /* Sets the front of R. Those of the ranges within R are set. False if out of memory. */
-static bool solve_range(struct fronts *f, struct front_range r)
+static bool solve_range(struct fronts *f, struct range r)
 {
 	struct front *front = front_of(f, r);
 	int64_t bytes, need = f->parts[r.i].forward_first;
@@ -268,7 +255,7 @@ static bool solve_range(struct fronts *f, struct front_range r)
 		return true;
 	int64_t n = record_first(f, r);
 	for (int64_t k = r.i + 1; k < r.j && f->starts[k - 1] - f->starts[r.i] <= extra; k++) {
-		const int64_t all = front_state_bytes(f, r) + need + cotangent_bytes(f, r.j);
+		const int64_t all = range_state(f->parts, r) + need + cotangent_bytes(f, r.j);
 		if (all > bytes)
 			break;
 		if (extra_of_advance(f, r.i, k) <= extra)
@@ -290,10 +277,7 @@ static bool solve_range(struct fronts *f, struct front_range r)
 	return true;
 }
 
-const struct front *fronts_whole(const struct fronts *f)
-{
-	return front_of(f, (struct front_range){0, f->count, false});
-}
+const struct front *fronts_whole(const struct fronts *f) { return front_of(f, (struct range){0, f->count, false}); }
 
 /* Returns the extra time of FRONT within BYTES; INFINITY if these are too few. */
 static double extra_within(const struct front *front, int64_t bytes)
@@ -310,16 +294,16 @@ static double extra_within(const struct front *front, int64_t bytes)
 }
 
 /* Returns the best choice for R within BYTES, of at least two steps: 0 to record the first, else the k of a split. */
-static int64_t best_choice(const struct fronts *f, struct front_range r, int64_t bytes)
+static int64_t best_choice(const struct fronts *f, struct range r, int64_t bytes)
 {
-	const struct front *rest = front_of(f, (struct front_range){r.i + 1, r.j, f->parts[r.i].keeps_output});
-	const int64_t state = front_state_bytes(f, r), around = state + cotangent_bytes(f, r.j);
+	const struct front *rest = front_of(f, (struct range){r.i + 1, r.j, f->parts[r.i].keeps_output});
+	const int64_t state = range_state(f->parts, r), around = state + cotangent_bytes(f, r.j);
 	int64_t best = 0, need = f->parts[r.i].forward_first;
 	double least = bytes < bytes_to_record(f, r) ? INFINITY : extra_within(rest, bytes - recorded_bytes(f, r));
 	for (int64_t k = r.i + 1; k < r.j && around + need <= bytes; k++) {
 		const double extra = extra_of_advance(f, r.i, k) +
-		                     extra_within(front_of(f, (struct front_range){k, r.j, false}), bytes - state) +
-		                     extra_within(front_of(f, (struct front_range){r.i, k, r.pin}), bytes);
+		                     extra_within(front_of(f, (struct range){k, r.j, false}), bytes - state) +
+		                     extra_within(front_of(f, (struct range){r.i, k, r.pin}), bytes);
 		if (extra < least) {
 			least = extra;
 			best = k;
@@ -330,7 +314,7 @@ static int64_t best_choice(const struct fronts *f, struct front_range r, int64_t
 }
 
 /* Appends the actions of R within BYTES. SLOT holds its state; -1: that is the current one. Returns R's extra time. */
-static double extract_range(const struct fronts *f, struct front_range r, int64_t bytes, int64_t slot,
+static double extract_range(const struct fronts *f, struct range r, int64_t bytes, int64_t slot,
                             struct action_list *list)
 {
 	double extra = 0;
@@ -339,12 +323,12 @@ static double extract_range(const struct fronts *f, struct front_range r, int64_
 		slot = action_list_keep(list, r.i, slot);
 		action_list_push(list, ACT_FORWARD, r.i, k, 0);
 		extra += extra_of_advance(f, r.i, k);
-		extra += extract_range(f, (struct front_range){k, r.j, false}, bytes - front_state_bytes(f, r), -1, list);
+		extra += extract_range(f, (struct range){k, r.j, false}, bytes - range_state(f->parts, r), -1, list);
 		r.j = k;
 	}
 	action_list_record(list, r.i, r.i + 1, slot);
 	if (r.j > r.i + 1)
-		extra += extract_range(f, (struct front_range){r.i + 1, r.j, f->parts[r.i].keeps_output},
+		extra += extract_range(f, (struct range){r.i + 1, r.j, f->parts[r.i].keeps_output},
 		                       bytes - recorded_bytes(f, r), -1, list);
 	action_list_push(list, ACT_BACKWARD, r.i, r.i + 1, 0);
 	return extra;
@@ -353,7 +337,7 @@ static double extract_range(const struct fronts *f, struct front_range r, int64_
 struct schedule *fronts_extract(const struct fronts *f, int64_t bytes, double *extra)
 {
 	struct action_list list = {.allocator = f->allocator};
-	*extra = extract_range(f, (struct front_range){0, f->count, false}, bytes, -1, &list);
+	*extra = extract_range(f, (struct range){0, f->count, false}, bytes, -1, &list);
 	return action_list_schedule(&list);
 }
 
@@ -380,7 +364,7 @@ enum fronts_result fronts_solve(struct fronts *f, double most, int64_t width)
 	for (int64_t j = 1; j <= f->count; j++)
 		for (int64_t i = j; i-- > 0;)
 			for (int pin = 1; pin >= 0; pin--) {
-				if (!solve_range(f, (struct front_range){i, j, pin}))
+				if (!solve_range(f, (struct range){i, j, pin}))
 					return FRONTS_NO_MEMORY;
 				if (f->remaining.compared < 0 || f->remaining.held < 0)
 					return FRONTS_STOPPED;

@@ -170,6 +170,16 @@ enum status goal_offer(const struct search *s, struct budget_goal *goal, struct 
 	return STATUS_OK;
 }
 
+enum status goal_try(const struct search *s, struct budget_goal *goal, struct candidate *c, bool fully)
+{
+	TRY_ALLOC(c->schedule, s->context.diags);
+	enum status status = s->sums ? candidate_measure(s, c, fully) : STATUS_OK;
+	if (!status)
+		status = goal_offer(s, goal, c);
+	schedule_free(c->schedule);
+	return status;
+}
+
 enum status search_offer(const struct search *s, const struct policy *family, struct schedule *schedule)
 {
 	struct candidate c = {.family = family, .schedule = schedule, .certain = family_is_certain(s, family)};

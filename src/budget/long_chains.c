@@ -129,12 +129,8 @@ static enum status offer_choice(const struct search *s, struct budget_goal *goal
 	                      .most = INT64_MAX,
 	                      .judgement.peak = choice->bytes,
 	                      .schedule = policy_schedule(&family, s->costs, s->context.allocator)};
-	TRY_ALLOC(c.schedule, s->context.diags);
-	enum status status = s->sums ? candidate_measure(s, &c, false) : STATUS_OK;
-	if (!status)
-		status = goal_offer(s, goal, &c);
+	const enum status status = goal_try(s, goal, &c, false);
 	*fits = c.result != TOO_LARGE;
-	schedule_free(c.schedule);
 	return status;
 }
 

@@ -76,11 +76,12 @@ struct part part_join(const struct part *parts, int64_t count)
 	return whole;
 }
 
-/* Parts I .. J-1; PIN: the range is pinned. */
-struct range {
-	int64_t i, j;
-	bool pin;
-};
+int64_t range_record_bytes(const struct part *parts, struct range r, int64_t cotangent)
+{
+	const struct part *part = &parts[r.i];
+	const int64_t state = range_state(parts, r);
+	return greater(state + part->record + cotangent, (part->keeps_input ? state : 0) + part->backward);
+}
 
 static const struct range before_all = {.pin = true};
 
@@ -137,9 +138,6 @@ static int64_t cotangent(const struct table *t, int64_t j)
 	return t->last ? 0 : t->parts[j - 1].next;
 }
 
-/* Returns the bytes of the state before R, which costs nothing if R is pinned. */
-static int64_t state_of(const struct table *t, struct range r) { return r.pin ? 0 : t->parts[r.i].state; }
-
 /* Returns the quanta that R's first part holds once recorded. */
 static int64_t held_quanta(const struct table *t, struct range r)
 {
@@ -152,9 +150,7 @@ static int64_t held_quanta(const struct table *t, struct range r)
 /* Returns the least level at which the first part of R can be recorded now and reversed at the end. */
 static int64_t record_level(const struct table *t, struct range r)
 {
-	const struct part *part = &t->parts[r.i];
-	const int64_t state = state_of(t, r), record = state + part->record + cotangent(t, r.j);
-	return level_of(t, greater(record, (part->keeps_input ? state : 0) + part->backward));
+	return level_of(t, range_record_bytes(t->parts, r, cotangent(t, r.j)));
 }
 
 /* A split of a range before part K. To advance there takes NEED bytes, for which LEVEL is the least level. */
@@ -164,7 +160,7 @@ struct split {
 
 static struct split split_at(const struct table *t, struct range r, int64_t k, int64_t need)
 {
-	return (struct split){k, need, level_of(t, state_of(t, r) + need + cotangent(t, r.j))};
+	return (struct split){k, need, level_of(t, range_state(t->parts, r) + need + cotangent(t, r.j))};
 }
 
 static struct split first_split(const struct table *t, struct range r)
@@ -189,7 +185,7 @@ static int64_t split_level(const struct table *t, struct range r, int64_t state,
 /* Returns R's least level. Sets *CHOICE to 0 if recording the first part attains that level, else to the split's K. */
 static int64_t least_level(const struct table *t, struct range r, int64_t *choice)
 {
-	const int64_t state = quanta_of(t, state_of(t, r));
+	const int64_t state = quanta_of(t, range_state(t->parts, r));
 	int64_t low = record_level(t, r);
 	if (r.j > r.i + 1)
 		low = greater(low, held_quanta(t, r) + low_at(t, r.i + 1, r.j, t->parts[r.i].keeps_output));
@@ -278,7 +274,7 @@ static void fill_range(struct table *t, struct range r)
 		return;
 	const struct part *part = &t->parts[r.i];
 	const struct row *rest = r.j > r.i + 1 ? row_at(t, r.i + 1, r.j, part->keeps_output) : NULL;
-	const int64_t held = held_quanta(t, r), record = record_level(t, r), state = quanta_of(t, state_of(t, r));
+	const int64_t held = held_quanta(t, r), record = record_level(t, r), state = quanta_of(t, range_state(t->parts, r));
 	float best = never;
 	for (int64_t m = row->low; m <= row->high; m++)
 		*cell_at(row, m) = m < record ? never
@@ -395,7 +391,7 @@ double table_time(const struct table *t, int64_t level) { return (double)time_of
 /* Returns V's choice for R, of at least two parts, at level M: 0 to record the first part, else the k of a split. */
 static int64_t choice_at(const struct table *t, struct range r, int64_t m)
 {
-	const int64_t held = quanta_of(t, state_of(t, r));
+	const int64_t held = quanta_of(t, range_state(t->parts, r));
 	int64_t best = 0;
 	float least_time = never;
 	if (m >= record_level(t, r))
@@ -450,7 +446,7 @@ static void append_range(const struct table *t, struct range r, int64_t m, int64
 			break;
 		slot = action_list_keep(list, part->begin, slot);
 		action_list_push(list, ACT_FORWARD, part->begin, t->parts[k].begin, 0);
-		append_range(t, (struct range){k, r.j, false}, m - quanta_of(t, state_of(t, r)), -1, list);
+		append_range(t, (struct range){k, r.j, false}, m - quanta_of(t, range_state(t->parts, r)), -1, list);
 		r.j = k;
 	}
 	action_list_record(list, part->begin, part->end, slot);

@@ -28,6 +28,17 @@ struct part part_of_step(const struct step_cost *cost, int64_t next, int64_t beg
 /* Returns COUNT consecutive PARTS, at least one, joined to one part. */
 struct part part_join(const struct part *parts, int64_t count);
 
+/* Parts I .. J-1; PIN: the range is pinned (persistent.c). */
+struct range {
+	int64_t i, j;
+	bool pin;
+};
+
+/* Returns the bytes of the state before R, a range of PARTS; it costs nothing if R is pinned. */
+static inline int64_t range_state(const struct part *parts, struct range r) { return r.pin ? 0 : parts[r.i].state; }
+/* Returns the bytes to record R's first part now, beside COTANGENT bytes after R, and to reverse that part at the end. */
+int64_t range_record_bytes(const struct part *parts, struct range r, int64_t cotangent);
+
 /* How memory is counted: level m, 0 .. levels-1, stands for m * quantum + rest bytes. */
 struct grid {
 	int64_t quantum, rest, levels;

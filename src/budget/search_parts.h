@@ -112,6 +112,11 @@ void goal_charge(const struct search *s, const struct budget_goal *goal, const s
 bool candidate_is_large(const struct budget_goal *goal, const struct candidate *c);
 /* True if C, which is timed, is faster than GOAL's schedule and, as far as walked, may fit or lower GOAL's least. */
 bool goal_wants(const struct search *s, const struct budget_goal *goal, const struct candidate *c);
+/*
+ * Measures C, if candidates can be timed, and offers it to GOAL. Frees C's schedule. STATUS_LIMIT if that is NULL. FULLY: see
+ * candidate_measure.
+ */
+enum status goal_try(const struct search *s, struct budget_goal *goal, struct candidate *c, bool fully);
 /* If GOAL wants C, judges C's schedule unless it is judged, and copies it to GOAL if it fits. Sets C's result. */
 enum status goal_offer(const struct search *s, struct budget_goal *goal, struct candidate *c);
 /* Offers SCHEDULE, which FAMILY made, to all goals, and frees it. STATUS_LIMIT if it is NULL. At most GROUPED steps. */
