@@ -172,7 +172,9 @@ static enum status gradient_open_worker(struct worker *worker, int64_t *slab, si
 	kept_states_hook(&walk->hooks);
 	resume_hook(worker);
 	trace_hook(worker);
-	replay_open(worker);
+	const bool several = run->tiles->tiled && run->tiles->rows >= 2 * run->tiles->tile;
+	if (several && !options->trace && !options->spill && job->options.store == DTYPE_COUNT) /* these want other hooks */
+		walk->log.arena = &worker->arena;
 	walk->schedule = schedule_copy(job->schedule);
 	TRY_ALLOC(walk->schedule, run->context.diags);
 	if (options->spill && !job->passes)
@@ -202,7 +204,8 @@ static enum status gradient_run_tile(struct worker *worker)
 	const struct machine_options machine = {.want_value = run->options->value != NULL,
 	                                        .store = run->options->job.store,
 	                                        .rows = worker_fewer_rows(worker),
-	                                        .hooks = &walk->hooks};
+	                                        .hooks = &walk->hooks,
+	                                        .log = walk->log.arena && !worker_fewer_rows(worker) ? &walk->log : NULL};
 	struct counters counters = {0};
 	walk->kept.fetches = 0;
 	totals_aim(worker);
@@ -217,7 +220,9 @@ static enum status gradient_run_tile(struct worker *worker)
 		TRY(passes_run_tile(worker));
 		return trace_tile(worker, true);
 	}
-	const enum status status = replay_run(worker, &machine, &counters);
+	const struct context context = {.allocator = run->context.allocator, .diags = worker->diags};
+	const enum status status =
+		machine_run(&context, &run->gradient->job->tile.compiled, walk->schedule, &machine, &counters);
 	wave_run(worker->wave);
 	TRY(status);
 	evaluate_deferred(&worker->deferred);

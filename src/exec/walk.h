@@ -2,7 +2,6 @@
  * How a worker of a gradient run walks the schedule, and what looks at the walk.
  *
  *     kept_states.c   states kept in reduced precision (--store-dtype), or on disk in the worker's own file (--spill)
- *     replay.c        the machine's calls for one tile, recorded for the others
  *     state_hashes.c  recomputed states compared with the first ones
  *     events.c        reports: of calls with their times, and of gradients that are ready
  *     conditions.c    the iterations of each `repeat while`, counted before a gradient
@@ -30,21 +29,6 @@ struct kept_states {
 	double error; /* the largest |value - kept value| of all tiles so far */
 };
 
-/* A recorded call or, if call.program is NULL, a recorded exchange of an array. */
-struct replay_event {
-	struct machine_call call;
-	enum machine_input_output which;
-	int64_t offset;
-	const struct type *type;
-};
-
-struct replay_log {
-	enum { REPLAY_OFF, REPLAY_EMPTY, REPLAY_RECORDING, REPLAY_COMPLETE } state;
-	struct replay_event *events;
-	size_t count, capacity;
-	struct counters counters; /* of the tile */
-};
-
 /* How a worker of a gradient run walks the schedule. */
 struct walk {
 	struct machine_hooks hooks;
@@ -55,7 +39,7 @@ struct walk {
 	int64_t live; /* the top of the slab, as last traced */
 	struct state_hashes recompute;
 	struct kept_states kept;
-	struct replay_log replay;
+	struct machine_log log; /* of a full tile; without an arena: no tile is replayed */
 };
 
 /* The `repeat while`s of a gradient's chain, whose iterations a forward pass has counted for the current array. */
@@ -89,12 +73,6 @@ enum status kept_states_set_pieces(struct worker *worker, struct spill_pieces *p
                                    const struct machine_array *arrays, size_t count);
 /* Counts a fetch, and returns the disk slot that is fetched next; -1: none. */
 int64_t kept_states_next_fetch(struct worker *worker);
-
-/* replay.c */
-
-void replay_open(struct worker *worker);
-/* Runs the worker's tile as machine_run does, or from the log of a tile of equal rows if there is one. */
-enum status replay_run(struct worker *worker, const struct machine_options *options, struct counters *counters);
 
 /* state_hashes.c */
 

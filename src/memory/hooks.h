@@ -6,6 +6,7 @@
 #define MEMORY_HOOKS_H
 
 #include "compile/compiled.h"
+#include "memory/counters.h"
 #include "schedule/action.h"
 
 enum call_kind { CALL_FORWARD, CALL_RECORD, CALL_BACKWARD };
@@ -47,6 +48,24 @@ struct machine_moment {
 	int64_t bytes; /* of these arrays, each rounded up */
 	bool recorded; /* residuals are among them */
 	int64_t slot;  /* the disk slot to which a state is written next, or -1 */
+};
+
+/* A recorded call or, if call.program is NULL, a recorded exchange of an array. */
+struct machine_event {
+	struct machine_call call;
+	enum machine_input_output which;
+	int64_t offset;
+	const struct type *type;
+};
+
+/* What a walk told its hooks: see replay.c. The caller sets the arena, which must outlive the log. */
+struct machine_log {
+	struct arena *arena;
+	struct machine_event *events;
+	size_t count, capacity;
+	bool complete; /* a walk is recorded */
+	bool off;      /* it had too many events, or failed */
+	struct counters counters;
 };
 
 /* Where a walk continues: see struct machine_hooks. COMPILED NULL: as before. */

@@ -172,7 +172,12 @@ enum status machine_run(const struct context *context, const struct compiled_cha
 	                    .counters = counters,
 	                    .first_sweep = true};
 	const struct pool *pool = &m.buffers.pool;
+	struct machine_log *log = options->log;
 	struct action action, next;
+	if (log && log->complete) {
+		*counters = log->counters;
+		return machine_replay(log, options->hooks);
+	}
 	memset(counters, 0, sizeof *counters);
 	counters->steps = compiled->lowered->steps;
 	schedule_rewind(schedule);
@@ -201,6 +206,11 @@ enum status machine_run(const struct context *context, const struct compiled_cha
 	/* A policy by value may compute less than save-all. And its sums are in another order. */
 	if (counters->recomputed_cost < 1e-12 * counters->forward_cost)
 		counters->recomputed_cost = 0;
+	if (log) {
+		log->off |= status != STATUS_OK;
+		log->complete = !log->off;
+		log->counters = *counters;
+	}
 	free_machine(&m);
 	return status;
 }

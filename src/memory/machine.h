@@ -8,7 +8,7 @@
  * figures of `plan` (tests/scripts/check-executions).
  *
  * Two shortcuts keep these figures. Without hooks, the walk looks up what known forward steps do (memo.c). With hooks, a
- * worker walks one full tile, and replays its calls for the others (exec/replay.c).
+ * worker walks one full tile, and replays its calls for the others (replay.c).
  *
  * A buffer is freed when its last holder releases it. An array that is a checkpoint,
  * a residual and a part of the state at once lies in memory once (--store-dtype copies checkpoints).
@@ -21,6 +21,7 @@
 #include "schedule/action.h"
 
 struct machine_hooks; /* memory/hooks.h */
+struct machine_log;
 
 /* A row of the residual report: an array that a memory slot or residuals hold when the first sweep ends. */
 struct held {
@@ -42,6 +43,7 @@ struct machine_options {
 	enum dtype store;                  /* of states in memory slots: F16 or BF16; DTYPE_COUNT: as they are */
 	const struct machine_hooks *hooks; /* NULL: plan only */
 	int64_t rows;                      /* of streamed arrays, if they have fewer than compiled for; else 0 */
+	struct machine_log *log;           /* records calls and exchanges; once complete, it replaces the walk; or NULL */
 	struct held_list *held;            /* empty: gets the residual report, in the context's arena; NULL: no report */
 };
 

@@ -6,6 +6,7 @@
  *     steps.c        one step, forward, recorded or backward: one call
  *     states.c       the current state; states in slots and on disk
  *     state_tree.c   states, which share what is equal in them
+ *     replay.c       with hooks, the recorded calls of a walk
  *     held.c         the arrays that are held when the first sweep ends
  *     buffers.c      buffers in the slab
  */
@@ -176,6 +177,14 @@ static inline int32_t machine_make_buffer(struct machine *m, const struct type *
 	return id;
 }
 
+/* replay.c */
+
+void machine_log_call(struct machine_log *log, const struct machine_call *call);
+void machine_log_exchange(struct machine_log *log, enum machine_input_output which, int64_t offset,
+                          const struct type *type);
+/* Repeats the events of LOG, which is complete. */
+enum status machine_replay(const struct machine_log *log, const struct machine_hooks *hooks);
+
 static inline enum status machine_exchange(struct machine *m, enum machine_input_output which, int64_t offset,
                                            const struct type *type, bool streamed)
 {
@@ -183,6 +192,8 @@ static inline enum status machine_exchange(struct machine *m, enum machine_input
 	const struct type with = machine_type(m, type, streamed);
 	if (!hooks || !hooks->input_output)
 		return STATUS_OK;
+	if (m->options->log)
+		machine_log_exchange(m->options->log, which, offset, type);
 	return hooks->input_output(hooks->context, which, offset, m->options->rows ? &with : type);
 }
 

@@ -18,7 +18,7 @@
  *
  * Transitions are computed when they are first needed, and all are forgotten when they are too many: lazy transition
  * evaluation (Aho, Sethi and Ullman, Compilers, 1986, section 3.7). Two others keep what the memo does not:
- * plan/short_chains.c the figures of a schedule by its number of steps, and exec/replay.c the calls of a schedule.
+ * plan/short_chains.c the figures of a schedule by its number of steps, and replay.c the calls of a walk.
  * Tests: tests/unit/test_machine.c
  */
 #include "memory/machine_parts.h"

@@ -43,6 +43,8 @@ static enum status make_call(struct machine *m, struct machine_call *call)
 	call->out_params = m->ports.out_params;
 	call->live = pool->top;
 	call->recomputed = call->kind != CALL_BACKWARD && !m->first_sweep;
+	if (m->options->log)
+		machine_log_call(m->options->log, call);
 	TRY(m->hooks ? m->hooks->call(m->hooks->context, call) : STATUS_OK);
 	return pool_put(pool, call->workspace, bytes) ? STATUS_OK : machine_memory(m);
 }
