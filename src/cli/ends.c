@@ -19,7 +19,6 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-#include "cli/interposed.h"
 #include "external/external.h"
 #include "io/stream.h"
 

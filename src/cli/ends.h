@@ -29,4 +29,16 @@ const struct sigaction *ends_action(int number);
 /* True if an end by signal NUMBER, which a fault raises, cannot be ignored. */
 bool ends_is_fault(int number);
 
+/*
+ * interposed.c has functions of the C library that a shared object of --program calls, but that are the command's: those
+ * of the program come first. They are declared where the C library declares them.
+ */
+
+/* Looks for the C library's functions. The functions of interposed.c do so else, but not from a handler of signals. */
+void interposed_find(void);
+/* Prepares for threads, before an object is loaded. */
+void interposed_prepare(void);
+/* The C library's own sigaction. It is async-signal-safe after interposed_find. */
+int interposed_sigaction(int number, const struct sigaction *new, struct sigaction *old);
+
 #endif

@@ -11,7 +11,7 @@
  * Without objects, and in child processes, they are the C library's. The C library itself does not call them.
  * Tests: tests/programs/hostile.test
  */
-#include "cli/interposed.h"
+#include "cli/ends.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -24,7 +24,6 @@
 #include <unistd.h>
 
 #include "base/system.h"
-#include "cli/ends.h"
 #include "external/external.h"
 
 #define EXPORTED __attribute__((visibility("default")))
