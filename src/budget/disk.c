@@ -89,9 +89,9 @@ static enum status try_limit(const struct context *context, const struct disk_of
 }
 
 /*
- * Finds the best plan of OFFER for GOAL, and its LIMIT. With fewer places on disk, other states are on disk, and so more
- * snapshots may fit. So a short chain is tried with a fixed set of places up to the limit: then more disk takes no more
- * time. Steps that are all equal need no such trials.
+ * Finds the best plan of OFFER for GOAL, and its LIMIT. With fewer places on disk, other states are on disk, and more
+ * snapshots may fit. A short chain is therefore tried with each of a fixed set of places up to the limit. Thus more disk
+ * never costs time. Equal steps need no such trials.
  */
 static enum status best_plan(const struct context *context, const struct disk_offer *offer, struct budget_goal *goal,
                              struct disk_plan *best, struct disk_offer *limit)

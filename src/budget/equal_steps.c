@@ -18,14 +18,15 @@
  *
  * and V(n, m) is the lesser of (1) and R(n, m). If h = a, (2) is the better one always.
  *
- * Not all k need be tried:
+ * Three rules leave out most k. Let "at once" be the steps that can be recorded at once in a part:
  *
- *   - The right part is never shorter than the range that can be recorded at once there. A longer one would cost one
- *     execution a step, where the left part costs more.
- *   - If l >= 1, and the right part is longer than that, the left part is at least r(m) steps. A step that is not recorded
- *     at once costs two executions or more, so a shorter left part could be extended.
- *   - If l < 1, such a step may cost 1 + l, where a state is kept for it alone. If h <= a, the step itself is kept in place
- *     of that state, for less time. Else all shorter left parts are tried.
+ *   - The right part has its steps at once, or more. Each of these costs one execution there, and more on the left.
+ *
+ *   - l >= 1: if the right part has more, the left part has at least its r(m) steps at once. A shorter left part could be
+ *     extended by a step that costs two executions or more on the right.
+ *
+ *   - l < 1: a step costs only 1 + l if a state is kept for it alone. If h <= a, keeping the step itself is better than
+ *     keeping that state. Else all shorter left parts are tried.
  *
  * Where that takes large tables, prices (equal_dual.c) give a bound and a schedule. If the schedule takes more than the
  * bound, tables follow, of the few ranges that a better schedule can have. Prices do not serve ranges before which a head

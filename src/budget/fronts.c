@@ -4,12 +4,15 @@
  * recording the first step moves a front by the bytes that the step holds. A split adds two fronts, of which one is moved
  * by the bytes of a state. The minimum of all these is the range's front.
  *
- * Times are *extra*: beyond save-all's time for the range. So they are sums of costs of advancing alone. A range is a
- * node of a schedule's tree at most once. So extra times of a schedule's ranges add up. That bounds the fronts:
- *   - of a schedule with at most `most` extra time, no range has more. A range that does not end the chain is the left
- *     side of a split, which has advanced over the range once before. So it has at most `most` less that time;
- *   - where a range begins, other ranges hold some bytes, at least those of the cheapest way to get there (set_beside). So
- *     no range has more than the budget less these.
+ * Times are *extra*: beyond save-all's time for the range. Only advancing costs extra time. A schedule's tree has a range
+ * once at most, so the extra times of its ranges add up. Two limits follow:
+ *
+ *   - Extra time. A schedule has at most `most`, and so has each range. A range that does not end the chain is the left side
+ *     of a split, which advances over it once before. That time comes off its limit.
+ *
+ *   - Bytes. Where a range begins, other ranges hold at least the bytes of the cheapest way to get there (set_beside).
+ *     These come off the budget.
+ *
  * With both limits, fronts of 64 steps have some hundred points, where sums of 64 sizes have 2^64.
  *
  * A front of more than `width` points is thinned. Neighbouring points become one, of the first one's bytes and the last

@@ -64,8 +64,8 @@ bool goal_wants(const struct search *s, const struct budget_goal *goal, const st
 }
 
 /*
- * Sets the time of C's schedule, and what goal_charge needs. Every step that is recorded or reversed is walked. Of those
- * that are advanced over, the memory machine has mostly met their like before: a fourth counts.
+ * Sets the time of C's schedule, and what goal_charge needs. Each recorded or reversed step counts as one that a judge
+ * walks. A step that is advanced over counts as a fourth: the memory machine knows most of these (memory/memo.c).
  */
 static void set_time(const struct search *s, struct candidate *c)
 {

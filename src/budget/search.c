@@ -1,18 +1,19 @@
 /*
  * budget:BYTES: finds a fast schedule whose peak is at most BYTES.
  *
- * This file decides which schedules are tried:
- *   - save-all, and no other if that fits all budgets;
- *   - the best persistent schedule of equal steps between a short head and a short tail (equal_chain.c). If it is exact,
- *     no tables follow, unless there is a judge, and a head or a tail. The policies of families.c then follow only with
- *     a judge and for at most NUMBERED steps;
- *   - the persistent schedule of least peak (persistent.c), for at most LEAST_PARTS parts;
- *   - the best persistent schedules of at most FRONTS_STEPS_MOST steps (front_goals.c). No tables follow where they are
- *     within a percent of the best;
- *   - the best persistent schedules for a memory in quanta (tables.c);
- *   - recursive, sqrt, every:N, revolve:S and online:S (families.c), with numbers of a fixed set;
- *   - binomial checkpointing of parts of q steps with S snapshots (schedule/revolve.c), for
- *     fixed sets of q and S (families.c, or long_chains.c).
+ * This file decides which schedules are tried, in this order:
+ *
+ *     save-all           and no other if that fits all budgets
+ *     equal_chain.c      the best persistent schedule of equal steps between a short head and a short tail
+ *     persistent.c       the persistent schedule of least peak, for at most LEAST_PARTS parts
+ *     front_goals.c      the best persistent schedules of at most FRONTS_STEPS_MOST steps
+ *     tables.c           the best persistent schedules for a memory in quanta
+ *     families.c         recursive, sqrt, every:N, revolve:S and online:S, with numbers of a fixed set; and binomial
+ *                        checkpointing of parts of q steps with S snapshots (schedule/revolve.c)
+ *     long_chains.c      the latter for longer chains
+ *
+ * If the schedule of equal_chain.c is exact, no tables follow, unless there is a judge, and a head or a tail. Families then
+ * follow only with a judge and for at most NUMBERED steps. No tables follow fronts that are within a percent of the best.
  *
  * The cost walk says whether a schedule is in a goal's reach (budget.h), and the judge says how many bytes it takes.
  * The goal takes the fastest that fits. With a judge, a wrong cost walk can lose a schedule, but exceeds no budget.
@@ -150,17 +151,19 @@ static enum status search_all(struct search *s)
 }
 
 /*
- * Sets the effort, by rough costs in additions. What a search then does is counted by those of search_parts.h:
- *   - the bounds of all tables: 160 * blocks^3;
- *   - to make, time, walk and judge a schedule: 400 for each step. Even without a judge, WALKED bounds all of these;
- *   - a sum of a table: 15; a budget has up to three large tables;
- *   - a cell of a table of equal steps: 750 for all tables of a budget;
- *   - a point of fronts that is compared: POINT_WORK.
- * Each part takes about a quarter of the allowed work, the tables all of it. But equal steps are to be exact: their tables
- * may take LEAST_EQUAL, a tenth of a second or two.
+ * Sets the effort, by rough costs in additions:
  *
- * So the sets of candidates do not depend on a budget. What is then done for a goal is counted (search_spend), and ends
- * once the judge's limit is reached.
+ *     160 * blocks^3    the bounds of all tables
+ *     400               a step of a schedule that is made, timed, walked and judged
+ *     15                a sum of a table; a budget has up to three large tables
+ *     750               a cell of a table of equal steps, for all tables of a budget
+ *     POINT_WORK        a point of fronts that is compared
+ *
+ * Each part may take about a quarter of the allowed work, and tables all of it. WALKED limits the schedules even without
+ * a judge. Tables of equal steps may take LEAST_EQUAL, a tenth of a second or two, so that they are exact.
+ *
+ * Thus the sets of candidates do not depend on a budget. The work for a goal is counted by search_parts.h's costs
+ * (search_spend), and ends once the judge's limit is reached.
  */
 static void set_effort(struct search *s)
 {

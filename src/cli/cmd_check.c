@@ -45,7 +45,7 @@ struct checker {
 	/* In forward runs: what is done, what the current run takes, and about all there is to do. */
 	double done, weight, all;
 	double seconds;   /* of a gradient under save-all */
-	int64_t elements; /* of each array, that are compared with differences */
+	int64_t elements; /* number of an array's elements that are compared with differences */
 	int64_t task;     /* the number of the next one */
 };
 

@@ -3,12 +3,13 @@
  * nobody asks for a step's calls.
  *
  * What a forward step does depends on two things, which are the memo's key:
- *   - the mark before it: where the state's arrays lie, which of them others hold too, and which bytes are free;
- *   - its kind: its program, its time, and where its slots stand in the states before and after it.
- * So a step is a transition of an automaton from mark to mark, with kinds as symbols. Most steps of a long chain,
- * and nearly all that a policy recomputes, are transitions that the machine has walked before. The walk follows these
- * by a table, and makes the state's buffers again only where it leaves them. A chain of n unlike stages needs no more
- * marks than one of equal stages, as long as the arrays have few sizes.
+ *
+ *     mark    where the state's arrays lie, which of them others hold too, and which bytes are free
+ *     kind    the step's program, its time, and where its slots stand in the states before and after it
+ *
+ * A step is a transition of an automaton from mark to mark, with kinds as symbols. The machine has walked most steps of
+ * a long chain before, and nearly all that a policy recomputes. It follows these by a table, and makes the state's
+ * buffers again only where it leaves the table. Unlike stages need as few marks as equal ones if their arrays have few sizes.
  *
  * Iterations of a loop are a path of the automaton. Once one ends at the mark at which an earlier one began, all from
  * that one on repeat, and whole cycles are counted. Brent's algorithm finds the cycle: it compares each end with the
