@@ -246,33 +246,18 @@ static double least_split(const struct equal_plan *p, const struct opening *o, s
 	return best;
 }
 
-/* The hulls of both terms of the splits of an opening, and the k where their sum was least for the range before. */
-struct hulls {
-	struct hull left, right;
-	int64_t middle;
-};
-
-static double bound_at(struct hulls *h, int64_t n, int64_t k)
-{
-	return (double)k + hull_at(&h->left, k) + hull_at(&h->right, n - k);
-}
-
 /* least_split of a MIDDLE range of N equal steps that can be split anywhere: only where the hulls allow a better time. */
 static double least_within(const struct equal_plan *p, const struct opening *o, struct hulls *h, int64_t n)
 {
 	const struct equal_range r = {0, n, MIDDLE};
 	const int64_t low = nearest(o), high = n - 1;
 	const double again = o->head ? p->chain.head.time / p->chain.cost.forward : 0;
-	int64_t k = greater(low, lesser(h->middle + 1, high));
-	for (; k < high && bound_at(h, n, k + 1) < bound_at(h, n, k); k++)
-		;
-	for (; k > low && bound_at(h, n, k - 1) < bound_at(h, n, k); k--)
-		;
-	h->middle = k;
+	hulls_find_middle(h, n, low, high);
+	const int64_t k = h->middle;
 	double best = time_split(p, o, r, k);
-	for (int64_t i = k - 1; i >= low && again + bound_at(h, n, i) < best - 1e-9; i--)
+	for (int64_t i = k - 1; i >= low && again + hulls_bound(h, n, i) < best - 1e-9; i--)
 		best = fmin(time_split(p, o, r, i), best);
-	for (int64_t i = k + 1; i <= high && again + bound_at(h, n, i) < best - 1e-9; i++)
+	for (int64_t i = k + 1; i <= high && again + hulls_bound(h, n, i) < best - 1e-9; i++)
 		best = fmin(time_split(p, o, r, i), best);
 	return best;
 }
@@ -309,7 +294,8 @@ static bool fill_openings(struct equal_plan *p)
 	if (!p->memory)
 		return false;
 	int32_t *corners = (int32_t *)(p->memory + 4 * count);
-	struct hulls hulls = {.left = {.heights = p->memory + 2 * count, .corners = corners},
+	struct hulls hulls = {.each = 1,
+	                      .left = {.heights = p->memory + 2 * count, .corners = corners},
 	                      .right = {.heights = p->memory + 3 * count, .corners = corners + count}};
 	p->pinned = (struct opening){.right = &p->held, .times = p->memory};
 	p->opened = (struct opening){.head = true, .right = &p->table, .times = p->memory + count};

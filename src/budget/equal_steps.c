@@ -311,7 +311,8 @@ void hull_add(struct hull *h, int64_t x, double height)
 	h->near = lesser(h->near, h->count - 1);
 }
 
-double hull_at(struct hull *h, int64_t x)
+/* Returns the height of H at X, which lies between the first and the last point. */
+static double hull_at(struct hull *h, int64_t x)
 {
 	while (h->near > 0 && h->corners[h->near] > x)
 		h->near--;
@@ -325,29 +326,36 @@ double hull_at(struct hull *h, int64_t x)
 	return height + (h->heights[h->near + 1] - height) * (double)(x - a) / (double)(b - a);
 }
 
+double hulls_bound(struct hulls *h, int64_t n, int64_t k)
+{
+	return (double)((k - h->saved) * h->each) + hull_at(&h->left, k) + hull_at(&h->right, n - k);
+}
+
+void hulls_find_middle(struct hulls *h, int64_t n, int64_t low, int64_t high)
+{
+	int64_t k = greater(low, lesser(h->middle + 1, high));
+	double here = hulls_bound(h, n, k);
+	for (int64_t to = k + 1; to <= high && hulls_bound(h, n, to) < here; to++)
+		here = hulls_bound(h, n, k = to);
+	for (int64_t to = k - 1; to >= low && hulls_bound(h, n, to) < here; to--)
+		here = hulls_bound(h, n, k = to);
+	h->middle = k;
+}
+
 /* Splits by (1) or (2) of ranges of N steps, for one N after another. */
 struct splitting {
 	const int32_t *left_times, *right_times;
-	int32_t unit;
-	struct hull left, right;
+	struct hulls hulls;
 	int64_t low, high; /* the k to look at */
-	int64_t saved;     /* 1 in (2) */
 	int64_t tried;     /* splits, in all */
-	int64_t middle;    /* where the bound was least for the N before */
 };
-
-/* Returns the bound of the split at K. */
-static double bound_of_split(struct splitting *s, int64_t n, int64_t k)
-{
-	return (double)((k - s->saved) * s->unit) + hull_at(&s->left, k) + hull_at(&s->right, n - k);
-}
 
 /* The hot loop. Returns the least time of the splits at FROM .. TO-1. */
 static int32_t least_between(struct splitting *s, int64_t n, int64_t from, int64_t to)
 {
 	s->tried += to - from;
 	const int32_t *left = s->left_times, *right = s->right_times + n;
-	const int32_t unit = s->unit, saved = (int32_t)s->saved * unit;
+	const int32_t unit = (int32_t)s->hulls.each, saved = (int32_t)s->hulls.saved * unit;
 	int32_t best = never + saved;
 	for (int64_t k = from; k < to; k++) {
 		const int32_t time = (int32_t)k * unit + left[k] + right[-k];
@@ -356,32 +364,20 @@ static int32_t least_between(struct splitting *s, int64_t n, int64_t from, int64
 	return best - saved;
 }
 
-/* Moves s->middle to where the bound, which is convex, is least. */
-static void find_middle(struct splitting *s, int64_t n)
-{
-	int64_t k = greater(s->low, lesser(s->middle + 1, s->high));
-	double here = bound_of_split(s, n, k);
-	for (int64_t to = k + 1; to <= s->high && bound_of_split(s, n, to) < here; to++)
-		here = bound_of_split(s, n, k = to);
-	for (int64_t to = k - 1; to >= s->low && bound_of_split(s, n, to) < here; to--)
-		here = bound_of_split(s, n, k = to);
-	s->middle = k;
-}
-
 /* Returns the least time of N steps over the splits at s->low .. s->high. */
 static int32_t least_split_time(struct splitting *s, int64_t n)
 {
 	enum { CHUNK = 32 };
-	find_middle(s, n);
-	int64_t from = greater(s->middle - CHUNK / 2, s->low), to = lesser(s->middle + CHUNK / 2, s->high + 1);
+	hulls_find_middle(&s->hulls, n, s->low, s->high);
+	int64_t from = greater(s->hulls.middle - CHUNK / 2, s->low), to = lesser(s->hulls.middle + CHUNK / 2, s->high + 1);
 	int32_t best = least_between(s, n, from, to);
 	/* times are whole numbers: a bound above best - 1 does not allow a lesser one */
-	while (from > s->low && bound_of_split(s, n, from - 1) < best - 1 + 1e-6) {
+	while (from > s->low && hulls_bound(&s->hulls, n, from - 1) < best - 1 + 1e-6) {
 		const int64_t before = greater(from - CHUNK, s->low);
 		best = (int32_t)lesser(least_between(s, n, before, from), best);
 		from = before;
 	}
-	while (to <= s->high && bound_of_split(s, n, to) < best - 1 + 1e-6) {
+	while (to <= s->high && hulls_bound(&s->hulls, n, to) < best - 1 + 1e-6) {
 		const int64_t after = lesser(to + CHUNK, s->high + 1);
 		best = (int32_t)lesser(least_between(s, n, to, after), best);
 		to = after;
@@ -433,8 +429,8 @@ static int32_t time_by_splits(const struct filling *f, struct splitting *s, int6
 	if (f->t->windows)
 		return never;
 	s->high = n - right->at_once[f->place]; /* both parts at once */
-	return (int32_t)(s->high - s->saved) * f->t->unit + ticks_once(f->t, f->place, BEST, right->at_once[f->place]) +
-	       ticks_once(f->t, MIDDLE, f->way, s->high);
+	return (int32_t)(s->high - s->hulls.saved) * f->t->unit +
+	       ticks_once(f->t, f->place, BEST, right->at_once[f->place]) + ticks_once(f->t, MIDDLE, f->way, s->high);
 }
 
 /*
@@ -452,25 +448,25 @@ static int64_t fill_row(const struct filling *f, int64_t most_tried)
 	const bool open =
 		to && to->at_once[f->place] > 0 && to->to[f->place] >= to->from[f->place] && level->at_once[MIDDLE] > 0;
 	const bool growing = f->place == MIDDLE; /* the left parts are ranges of the same row */
-	struct splitting s = {.unit = t->unit, .saved = f->way == RECORDED};
+	struct splitting s = {.hulls = {.each = t->unit, .saved = f->way == RECORDED}};
 	for (int64_t n = level->from[f->place]; n <= least; n++)
 		times[n] = ticks_once(t, f->place, f->way, n);
 	if (open && most > least) {
 		s.left_times = level->times[MIDDLE][f->way];
 		s.right_times = to->times[f->place][BEST];
-		s.left = (struct hull){.corners = t->cells, .heights = t->heights};
-		s.right = (struct hull){.corners = t->cells + t->steps + 1, .heights = t->heights + t->steps + 1};
+		s.hulls.left = (struct hull){.corners = t->cells, .heights = t->heights};
+		s.hulls.right = (struct hull){.corners = t->cells + t->steps + 1, .heights = t->heights + t->steps + 1};
 		for (int64_t x = least_right(t, to, f->place); x <= to->to[f->place]; x++)
-			hull_add(&s.right, x, s.right_times[x]);
+			hull_add(&s.hulls.right, x, s.right_times[x]);
 		for (int64_t x = level->from[MIDDLE]; x <= (growing ? least : level->to[MIDDLE]); x++)
-			hull_add(&s.left, x, s.left_times[x]);
+			hull_add(&s.hulls.left, x, s.left_times[x]);
 	}
 	const int64_t first = f->level == 0 && f->place == LAST && !t->all ? most : least + 1;
 	for (int64_t n = greater(first, level->from[f->place]); n <= most && s.tried <= most_tried; n++) {
 		const int32_t split = open ? time_by_splits(f, &s, n) : never;
 		times[n] = (int32_t)lesser(lesser(split, never), recorded ? recorded[n] : never);
 		if (growing && open)
-			hull_add(&s.left, n, times[n]);
+			hull_add(&s.hulls.left, n, times[n]);
 	}
 	return s.tried;
 }

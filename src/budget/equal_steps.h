@@ -128,7 +128,15 @@ struct hull {
 
 /* Adds the point (X, HEIGHT). X is greater than those before. */
 void hull_add(struct hull *hull, int64_t x, double height);
-/* Returns the hull's height at X, which lies between the first and the last point. */
-double hull_at(struct hull *hull, int64_t x);
+/* The hulls of the times of left and right parts. Their sum bounds the splits of ranges of N steps, for one N after another. */
+struct hulls {
+	struct hull left, right;
+	int64_t each, saved; /* a split at k advances over k - SAVED steps, each in so much time */
+	int64_t middle;      /* the k where the bound was least for the N before */
+};
+/* Returns the bound of the split at K of N steps. */
+double hulls_bound(struct hulls *hulls, int64_t n, int64_t k);
+/* Sets `middle` for N to a k from LOW to HIGH. The bound is convex. */
+void hulls_find_middle(struct hulls *hulls, int64_t n, int64_t low, int64_t high);
 
 #endif
