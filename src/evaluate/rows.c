@@ -36,11 +36,16 @@ void launch_call_begin(struct launch_call *c)
 	c->out_a = frame_at(run->frame, launch->out_a);
 }
 
-/* Returns *TYPE with COUNT rows. If it has LINES lines, the axes between become 1, so that the last keeps its number. */
+/*
+ * Returns *TYPE with COUNT rows. If it has LINES lines, the axes between become 1, so that the last keeps its number; a list is
+ * one line.
+ */
 static struct type type_of_lines(const struct type *type, int64_t count, int64_t lines)
 {
 	struct type with = *type;
 	int64_t rows = with.shape.dim[0];
+	if (lines && with.shape.ndim == 1)
+		return with;
 	for (int i = 1; rows < lines; i++) {
 		rows *= with.shape.dim[i];
 		with.shape.dim[i] = 1;
