@@ -42,7 +42,7 @@ struct equal_table {
 	struct step_cost cost;
 	int64_t first;           /* index of the first equal step in the chain */
 	int64_t steps;           /* the equal ones, and one more for the tail */
-	const struct part *tail; /* what follows them, recorded and reversed at once; NULL: nothing */
+	const struct part *tail; /* the steps after the equal ones, recorded and reversed at once; NULL: none */
 	bool all;                /* ranges of any length are asked for; else those of all steps alone */
 	const struct allocator *allocator;
 	/* Set by equal_table_solve: */
@@ -63,7 +63,7 @@ struct equal_table {
 	double *heights; /* of the corners */
 };
 
-/* EQUAL_SOLVED: the schedule is the best but for `error`. */
+/* With EQUAL_SOLVED no schedule is better by more than `error`. */
 enum { EQUAL_CELLS_MANY = 16 << 20 }; /* a table that may have so many numbers may take any time */
 
 enum equal_result { EQUAL_SOLVED, EQUAL_INFEASIBLE, EQUAL_TOO_LARGE, EQUAL_NO_MEMORY };

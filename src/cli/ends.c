@@ -28,7 +28,7 @@ static atomic_bool working;
 static pid_t command_process;
 /* True once ends_watch_objects has prepared for objects; true if a timer ran before. */
 static bool watching, has_timer;
-/* True once main has ended. Destructors of objects that stay loaded still run; STATUS is that of the process. */
+/* True once main has ended. Destructors of objects that stay loaded still run. FINAL_STATUS is the exit status of the process. */
 static atomic_bool finished;
 static int final_status;
 static struct sigaction own_actions[NSIG];

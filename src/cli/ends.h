@@ -30,11 +30,11 @@ const struct sigaction *ends_action(int number);
 bool ends_is_fault(int number);
 
 /*
- * interposed.c has functions of the C library that a shared object of --program calls, but that are the command's: those
- * of the program come first. They are declared where the C library declares them.
+ * interposed.c defines functions that the C library has too. A shared object of --program calls these in place of the C
+ * library's. The C library's headers declare them.
  */
 
-/* Looks for the C library's functions. The functions of interposed.c do so else, but not from a handler of signals. */
+/* Finds the C library's functions of those names. A handler of signals needs them found before it runs. */
 void interposed_find(void);
 /* Prepares for threads, before an object is loaded. */
 void interposed_prepare(void);

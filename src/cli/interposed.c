@@ -4,7 +4,7 @@
  *     exec*, daemon, exit, _exit, abort, would end the command without a message
  *     pthread_exit
  *     sigaction, signal, sysv_signal    a signal whose default is to end the process keeps the command's handler, which
- *                                       reports the end. So does a fault that is to be ignored.
+ *                                       reports the end. A fault that is to be ignored keeps it too.
  *     sigprocmask, pthread_sigmask      never block faults: the system ends a process that has a blocked one
  *     pthread_create                    gives the thread a stack on which the overflow of its own is handled
  *

@@ -45,7 +45,7 @@ enum machine_disk { MACHINE_SPILL, MACHINE_SPILL_ALONE, MACHINE_FETCH };
 
 /* A moment between calls. A run can continue here that has the arrays which are held, and the states on disk. */
 struct machine_moment {
-	int64_t bytes; /* of these arrays, each rounded up */
+	int64_t bytes; /* of the held arrays, each rounded up */
 	bool recorded; /* residuals are among them */
 	int64_t slot;  /* the disk slot to which a state is written next, or -1 */
 };

@@ -84,7 +84,7 @@ struct transition {
 
 /* What forward steps do to memory, as far as it is known: see memo.c. */
 struct memo {
-	struct arena arena; /* of all that is known but `kinds` */
+	struct arena arena; /* of marks, kinds and transitions */
 	struct byte_set known_marks, known_kinds;
 	uint32_t *kinds;          /* by step id: 1 + the number of its kind, or 0 */
 	struct transition *table; /* hash table with linear probing, at most half full */
@@ -239,7 +239,7 @@ enum status machine_drop(struct machine *m, int64_t slot);
 /* Spill writes the current state to disk slot SLOT, each array once. Fetch reads it back as the current state. */
 enum status machine_spill(struct machine *m, int64_t slot);
 enum status machine_fetch(struct machine *m, int64_t slot);
-/* Passes what is held to the hook for points, if that wants it. SLOT is that of struct machine_moment. */
+/* Passes what is held to the hook for points, if that wants it. SLOT: the disk slot to which a state is written next, or -1. */
 enum status machine_offer_point(struct machine *m, int64_t slot);
 /* Returns TYPE with options->store as its dtype. */
 struct type machine_narrow_type(const struct machine *m, const struct type *type);

@@ -207,7 +207,7 @@ static enum status read_unit(const struct reading *r, const char *unit)
 	                  "'time_unit' is \"s\", \"ms\", \"us\", \"ns\" or \"none\", not \"%.40s\"", unit);
 }
 
-/* Sets what is not given. */
+/* Sets the costs that a spec does not give: OUTPUT, SPILL_WRITE and SPILL_READ say which. */
 static void set_defaults(struct step_costs *costs, bool output, bool spill_write, bool spill_read)
 {
 	if (output)

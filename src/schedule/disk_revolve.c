@@ -272,10 +272,10 @@ static void try_tables(struct choosing *c, struct schedule *tables, int64_t firs
 }
 
 /*
- * Tries schedules for a fixed set of places up to PLACES: so more disk takes no more time even where mean steps, or units,
- * mislead the tables. The set has 0 to 15, powers of two and those times 1.5. One table serves all places between two
- * powers. False if out of memory. Without snapshots, schedules that keep a state in memory are tried only if there is no
- * other.
+ * Tries schedules for a fixed set of places up to PLACES. Tables of mean steps or of units may be wrong. With these trials
+ * more disk still takes no more time. The set has 0 to 15, powers of two and those times 1.5. One table serves all places
+ * between two powers. False if out of memory. Without snapshots, schedules that keep a state in memory are tried only if
+ * there is no other.
  */
 static bool try_fewer_places(struct choosing *c, int64_t places)
 {

@@ -104,7 +104,10 @@ START_TEST(counted_as_run)
 }
 END_TEST
 
-/* Returns COUNT groups of stages: of those that '|' separates in GROUPS, drawn by SEED; 0: in turn. '@' is a number. */
+/*
+ * Returns COUNT groups of stages. They are those of GROUPS, where '|' separates them and '@' stands for a number. SEED draws
+ * them; with SEED 0 they follow in turn.
+ */
 static const char *write_out(const char *groups, size_t count, uint64_t seed)
 {
 	static char text[1 << 20];
