@@ -414,6 +414,9 @@ static const struct form {
 } forms[] = {{"zeros", INIT_ZEROS, 0, "zeros"},
              {"ones", INIT_ONES, 0, "ones"},
              {"eye", INIT_EYE, 0, "eye"},
+             {"tril", INIT_TRIL, 0, "tril"},
+             {"triu", INIT_TRIU, 0, "triu"},
+             {"arange", INIT_ARANGE, 2, "arange or arange(start, step)"},
              {"full", INIT_FULL, 1, "full(v)"},
              {"normal", INIT_NORMAL, 2, "normal(std, seed)"},
              {"uniform", INIT_UNIFORM, 3, "uniform(lo, hi, seed)"},
@@ -434,7 +437,8 @@ static void unknown_form(struct parse *parse, const char *name, struct span span
 	else if (!strcmp(name, "pi") || !strcmp(name, "e"))
 		HINT(parse, "a constant expression is written in parentheses: (%s)", name);
 	else
-		HINT(parse, "it is a number, a list, load(\"FILE\"), zeros, ones, eye, full, normal or uniform");
+		HINT(parse,
+		     "it is a number, a list, load(\"FILE\"), zeros, ones, eye, tril, triu, arange, full, normal or uniform");
 }
 
 struct init *parse_init_form(struct parse *parse, const char *name, struct span name_span, const struct init *init)
@@ -444,7 +448,8 @@ struct init *parse_init_form(struct parse *parse, const char *name, struct span 
 		form++;
 	if (form == forms + FORMS)
 		unknown_form(parse, name, name_span);
-	else if ((form->kind == INIT_LOAD) != (init->path != NULL) || init->shape || init->count != form->arguments)
+	else if ((form->kind == INIT_LOAD) != (init->path != NULL) || init->shape ||
+	         (init->count != form->arguments && (form->kind != INIT_ARANGE || init->count > 0)))
 		FAIL(parse, STATUS_CHAIN, init->span, "'%s' is written %s", name, form->usage);
 	return has_failed(parse) ? NULL : keep_init(parse, form->kind, init, NULL);
 }

@@ -67,6 +67,9 @@ enum init_kind {
 	INIT_ZEROS,
 	INIT_ONES,
 	INIT_EYE,
+	INIT_TRIL,
+	INIT_TRIU,
+	INIT_ARANGE,  /* (start, step), or no arguments */
 	INIT_FULL,    /* (v) */
 	INIT_NORMAL,  /* (std, seed) */
 	INIT_UNIFORM, /* (lo, hi, seed) */

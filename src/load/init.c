@@ -49,6 +49,16 @@ static void fill_random(const struct init *init, size_t first, size_t count, dou
 	}
 }
 
+/* Writes ones on and beside the main diagonal of each matrix, those of the last two axes, and zeros on its other side. */
+static void fill_triangle(bool lower, const struct shape *shape, int64_t first, int64_t count, double *values)
+{
+	for (int64_t i = 0; i < count; i++) {
+		const int64_t columns = shape->dim[shape->ndim - 1], rows = shape->dim[shape->ndim - 2];
+		const int64_t row = (first + i) / columns % rows, column = (first + i) % columns;
+		values[i] = lower ? column <= row : column >= row;
+	}
+}
+
 void init_fill(const struct init *init, const struct shape *shape, int64_t first, int64_t count, double *values)
 {
 	if (init->kind == INIT_LIST) {
@@ -58,6 +68,16 @@ void init_fill(const struct init *init, const struct shape *shape, int64_t first
 	}
 	if (init->kind == INIT_NORMAL || init->kind == INIT_UNIFORM) {
 		fill_random(init, (size_t)first, (size_t)count, values);
+		return;
+	}
+	if (init->kind == INIT_ARANGE) {
+		const double start = init->count ? init->values[0] : 0, step = init->count ? init->values[1] : 1;
+		for (int64_t i = 0; i < count; i++)
+			values[i] = start + (double)(first + i) * step;
+		return;
+	}
+	if (init->kind == INIT_TRIL || init->kind == INIT_TRIU) {
+		fill_triangle(init->kind == INIT_TRIL, shape, first, count, values);
 		return;
 	}
 	const bool given = init->kind == INIT_NUMBER || init->kind == INIT_FULL;

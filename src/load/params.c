@@ -171,6 +171,7 @@ static const char *word_of(const struct param *param) { return param->differenti
 static enum status fail_shapeless(const struct binder *b, const struct param *param, const struct param_source *source)
 {
 	static const char *const names[] = {[INIT_ZEROS] = "zeros", [INIT_ONES] = "ones",     [INIT_EYE] = "eye",
+	                                    [INIT_TRIL] = "tril",   [INIT_TRIU] = "triu",     [INIT_ARANGE] = "arange",
 	                                    [INIT_FULL] = "full",   [INIT_NORMAL] = "normal", [INIT_UNIFORM] = "uniform"};
 	const char *word = word_of(param), *name = param->name;
 	if (source->none) {
@@ -222,9 +223,15 @@ static enum status find_type(const struct binder *b, struct param *param, struct
 	if (!type_addressable(&source->type))
 		return diag_at(b->diags, STATUS_LIMIT, b->chain->source, param->span, "%s '%s' is too large to address",
 		               word_of(param), param->name);
-	if (source->init && source->init->kind == INIT_EYE && source->type.shape.ndim != 2)
+	const enum init_kind kind = source->init ? source->init->kind : INIT_NONE;
+	const int ndim = source->type.shape.ndim;
+	if ((kind == INIT_EYE && ndim != 2) || ((kind == INIT_TRIL || kind == INIT_TRIU) && ndim < 2))
 		return diag_at(b->diags, STATUS_CHAIN, b->chain->source, param->span,
-		               "'eye' makes a matrix, and '%s' has %d dimensions", param->name, source->type.shape.ndim);
+		               "'%s' makes a matrix, and '%s' has %d dimension%s", source->init->text, param->name, ndim,
+		               ndim == 1 ? "" : "s");
+	if (kind == INIT_ARANGE && ndim != 1)
+		return diag_at(b->diags, STATUS_CHAIN, b->chain->source, param->span,
+		               "'arange' makes a vector, and '%s' has %d dimensions", param->name, ndim);
 	return STATUS_OK;
 }
 

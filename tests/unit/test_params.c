@@ -281,7 +281,9 @@ static const struct {
 	{"param a: f32[3] = [1, 2]", "param 'a' is f32[3], but its list is [2]"},
 	{"param a: f32[] = [2]", "param 'a' is f32[], but its list is [1]"},
 	{"param W: f32[256,256] = load(\"w.npy\")", "param 'W' is f32[256,256], but %s/w.npy holds f64[3]"},
-	{"param a: f32[2] = eye", "'eye' makes a matrix, and 'a' has 1 dimensions"},
+	{"param a: f32[2] = eye", "'eye' makes a matrix, and 'a' has 1 dimension"},
+	{"param a: f32[2] = tril", "'tril' makes a matrix, and 'a' has 1 dimension"},
+	{"param a: f32[2,2] = arange", "'arange' makes a vector, and 'a' has 2 dimensions"},
 	{"param a: f32[2] = normal(1, 0.5)", "the seed of param 'a' is not a whole number of at most 2^53"},
 };
 
