@@ -139,7 +139,7 @@ struct row_reach {
 	int64_t before, after; /* the most of all streamed values: as deep as rows of a window may be wrong at its ends */
 	int64_t most;          /* the most rows that one operation, or its derivative, reads on either side of a row */
 	bool wraps, ends;      /* an operation goes around the ends of the array; another has a rule for rows at the ends */
-	bool draws;            /* a dropout draws for streamed rows */
+	bool counts;           /* an operation on streamed rows depends on their indices (op_counts_rows) */
 	struct span wraps_at, deepest; /* the first stage that wraps; the one that reads the most rows */
 };
 

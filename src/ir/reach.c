@@ -77,7 +77,7 @@ static void walk_op(struct walk *walk, const struct instr *instr)
 		/* A window has as many rows fewer as the whole. Those that it lacks are at its end. */
 		depth.after = greater(depth.after, walk->rows - values[instr->out].type->shape.dim[0]);
 	}
-	walk->reach.draws |= instr->op == OP_dropout;
+	walk->reach.counts |= op_counts_rows(instr->op, v);
 	walk->depths[instr->out] = depth;
 	note_depth(walk, depth);
 }

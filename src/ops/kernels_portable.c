@@ -21,9 +21,18 @@ LANEWISE vf greater_f(vf a, vf b) { return select_f(a > b, a, b); }
 LANEWISE vd greater_d(vd a, vd b) { return (vd){a[0] > b[0] ? a[0] : b[0], a[1] > b[1] ? a[1] : b[1]}; }
 LANEWISE vf lesser_f(vf a, vf b) { return select_f(a < b, a, b); }
 LANEWISE vd lesser_d(vd a, vd b) { return (vd){a[0] < b[0] ? a[0] : b[0], a[1] < b[1] ? a[1] : b[1]}; }
-LANEWISE vd widen_low(vf x) { return (vd){(double)x[0], (double)x[1]}; }
-LANEWISE vd widen_high(vf x) { return (vd){(double)x[2], (double)x[3]}; }
-LANEWISE vf narrow(vd low, vd high) { return (vf){(float)low[0], (float)low[1], (float)high[0], (float)high[1]}; }
+/*
+ * Whole vectors are converted. Of a vector made from single lanes, GCC 12 takes the doubles before the rounding, in the
+ * upper half alone, where a loop does not change them.
+ */
+typedef float vf_half __attribute__((vector_size(8)));
+LANEWISE vd widen_low(vf x) { return __builtin_convertvector(__builtin_shufflevector(x, x, 0, 1), vd); }
+LANEWISE vd widen_high(vf x) { return __builtin_convertvector(__builtin_shufflevector(x, x, 2, 3), vd); }
+LANEWISE vf narrow(vd low, vd high)
+{
+	return __builtin_shufflevector(__builtin_convertvector(low, vf_half), __builtin_convertvector(high, vf_half), 0, 1,
+	                               2, 3);
+}
 LANEWISE unsigned bits_f(vi mask)
 {
 	return (mask[0] ? 1U : 0U) | (mask[1] ? 2U : 0U) | (mask[2] ? 4U : 0U) | (mask[3] ? 8U : 0U);

@@ -22,6 +22,7 @@
 #define KEEPS_SIGN(OP, ...) .keeps = {{KEEP_SIGN, #OP}}
 #define KEEPS_MASKS(OP, CONDITION, OP2, CONDITION2) .keeps = {{KEEP_MASK, #OP}, {KEEP_MASK, #OP2}}
 #define IN_GROUP_ARITHMETIC "arithmetic"
+#define IN_GROUP_CONDITION "conditions"
 #define IN_GROUP_VALUE "one value"
 #define IN_GROUP_LINEAR "linear algebra"
 #define IN_GROUP_REDUCTION "reductions"
@@ -108,10 +109,11 @@ static bool token_at(enum op op, int index, struct token *token)
 	return false;
 }
 
-/* Element-wise operations accept their options but `tanh` by position too, as in `leaky_relu 0.2`. */
+/* Options of element-wise operations but `tanh`, and `k`, may be given by place too, as in `leaky_relu 0.2` and `tril -1`. */
 static bool is_positional(enum op op, const struct token *token)
 {
-	return !token->has_value || (op_table[op].class == OP_CLASS_UNARY && strcmp(token->name, "tanh"));
+	return !token->has_value || !strcmp(token->name, "k") ||
+	       (op_table[op].class == OP_CLASS_UNARY && strcmp(token->name, "tanh"));
 }
 
 void op_positionals(enum op op, int *least, int *most)
@@ -437,12 +439,18 @@ double *attrs_constants(struct attrs *attrs, enum op op, size_t *count)
 	}
 }
 
+/* True if TOKEN is argument NAME. One letter may be a capital, as in `tril K=1`. */
+static bool has_name(const struct token *token, const char *name)
+{
+	return !strcmp(token->name, name) || (name[0] && !name[1] && !token->name[1] && (name[0] | ' ') == token->name[0]);
+}
+
 /* Finds the token of argument NAME or, if NAME is NULL, of the INDEX-th positional one. Returns false if none. */
 static bool find_token(enum op op, const char *name, int index, struct token *token)
 {
 	const char *text = op_table[op].arguments;
 	while (name && next_token(&text, token))
-		if (!strcmp(token->name, name))
+		if (has_name(token, name))
 			return true;
 	if (name || index < 0)
 		return false;

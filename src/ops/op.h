@@ -118,7 +118,8 @@ struct attrs {
 		enum dtype dtype;          /* cast */
 		struct slice_bound ignore; /* cross_entropy: a class; not given: none */
 		int64_t shift;
-		struct { /* slice */
+		int64_t diagonal; /* tril, triu */
+		struct {          /* slice */
 			struct slice_bound start, stop;
 			int64_t step;
 		};
@@ -264,13 +265,23 @@ static inline struct halo halo_of_derivative(struct halo halo)
  * BEFORE + AFTER rows. If the window's first row is row w of V, row j of its result is row w + j of V's result.
  */
 void op_attrs_for_window(enum op op, struct attrs *attrs, const struct type *v);
+/* Lets ATTRS, of a squeeze, name the axes of extent 1 of SHAPE, unless they name axes already. */
+void op_name_squeezed(struct attrs *attrs, const struct shape *shape);
+/* True if the result of OP on V depends on the index of V's leading axis at which a row stands. */
+static inline bool op_counts_rows(enum op op, const struct type *v)
+{
+	return op == OP_dropout || ((op == OP_tril || op == OP_triu) && v->shape.ndim == 2);
+}
 /* True if each row of V meets one row of A: where V is cut along its leading axis, A must be cut too. */
 bool op_runs_along(enum op op, const struct type *v, const struct type *a);
 /* True if OP is element-wise and dv / g exists and is one number for all V. The operand must be a number or absent. */
 bool op_derivative_is_number(enum op op);
 /* True if OP can be computed tile by tile where it reduces the leading axis (fold_begin). */
 /* True if the result has the elements of the input in their order: one array can be both. */
-static inline bool op_only_reshapes(enum op op) { return op == OP_reshape || op == OP_flatten; }
+static inline bool op_only_reshapes(enum op op)
+{
+	return op == OP_reshape || op == OP_flatten || op == OP_expand_dims || op == OP_squeeze;
+}
 static inline bool op_folds(enum op op) { return op_table[op].scope == SCOPE_SUM || op_table[op].scope == SCOPE_FOLD; }
 /* True if OP is a NORM along the leading axis: softmax, log_softmax, layernorm and rmsnorm. */
 static inline bool op_normalizes(enum op op)

@@ -242,6 +242,65 @@ static enum status infer_concat(const struct inference *f)
 	return STATUS_OK;
 }
 
+/* Stores the place of a new axis in the result. The axis that ATTRS name counts in the result. */
+static enum status find_new_axis(const struct inference *f, int *axis)
+{
+	const struct shape *v = &f->v->shape;
+	if (v->ndim == MAX_DIMS)
+		return misfit(f, "more than %d dimensions", MAX_DIMS);
+	if (!axis_resolve(f->attrs->axis[0], v->ndim + 1, axis))
+		return misfit(f, "axis %d is out of range for %s with a new axis", f->attrs->axis[0], text_of(f, v));
+	return STATUS_OK;
+}
+
+static void insert_axis(struct shape *shape, int axis, int64_t extent)
+{
+	for (int i = shape->ndim++; i > axis; i--)
+		shape->dim[i] = shape->dim[i - 1];
+	shape->dim[axis] = extent;
+}
+
+static enum status infer_stack(const struct inference *f)
+{
+	int axis;
+	if (!shape_equal(&f->v->shape, &f->a->shape))
+		return misfit(f, "shapes %s and %s differ", text_of(f, &f->v->shape), text_of(f, &f->a->shape));
+	TRY(find_new_axis(f, &axis));
+	insert_axis(&f->y->shape, axis, 2);
+	return STATUS_OK;
+}
+
+static enum status infer_expand_dims(const struct inference *f)
+{
+	int axis;
+	TRY(find_new_axis(f, &axis));
+	insert_axis(&f->y->shape, axis, 1);
+	return STATUS_OK;
+}
+
+static enum status infer_squeeze(const struct inference *f)
+{
+	TRY(infer_same(f));
+	const struct shape *v = &f->v->shape;
+	struct shape *out = &f->y->shape;
+	out->ndim = 0;
+	for (int i = 0; i < v->ndim; i++) {
+		const bool named = axis_named(f->attrs, i, v->ndim);
+		if (f->attrs->has_axis && named && v->dim[i] != 1)
+			return misfit(f, "axis %d of %s has the extent %lld, not 1", i, text_of(f, v), (long long)v->dim[i]);
+		if (!named || v->dim[i] != 1)
+			out->dim[out->ndim++] = v->dim[i];
+	}
+	return STATUS_OK;
+}
+
+static enum status infer_triangle(const struct inference *f)
+{
+	if (f->v->shape.ndim < 2)
+		return misfit(f, "%s has fewer than two axes", text_of(f, &f->v->shape));
+	return STATUS_OK;
+}
+
 static enum status infer_conv(const struct inference *f)
 {
 	const int ndim = f->op == OP_conv1d ? 3 : 4;
@@ -342,6 +401,16 @@ struct type op_keep_type(enum op op, const struct attrs *attrs, const struct typ
 	return type;
 }
 
+void op_name_squeezed(struct attrs *attrs, const struct shape *shape)
+{
+	if (attrs->has_axis)
+		return;
+	attrs->has_axis = true;
+	for (int i = 0; i < shape->ndim; i++)
+		if (shape->dim[i] == 1)
+			attrs->axis[attrs->axis_count++] = i;
+}
+
 bool op_runs_along(enum op op, const struct type *v, const struct type *a)
 {
 	const int nv = v->shape.ndim, na = a->shape.ndim;
@@ -351,7 +420,8 @@ bool op_runs_along(enum op op, const struct type *v, const struct type *a)
 		return na == nv - 1 || (na == 1 && nv == 1);
 	if (op_is_dot(op))
 		return nv >= 3 && na == nv;
-	const bool alike = op == OP_concat || op_table[op].class == OP_CLASS_BINARY || infer_functions[op] == infer_loss;
+	const bool alike =
+		op == OP_concat || op == OP_stack || op_table[op].class == OP_CLASS_BINARY || infer_functions[op] == infer_loss;
 	return alike && na == nv;
 }
 
@@ -395,7 +465,7 @@ enum scope op_scope(enum op op, const struct attrs *attrs, const struct type *v,
 {
 	const struct op_info *info = &op_table[op];
 	const int ndim = v->shape.ndim;
-	int axes[MAX_DIMS];
+	int axes[MAX_DIMS], axis;
 	if (ndim == 0)
 		return info->scope == SCOPE_ELEM ? SCOPE_ELEM : SCOPE_ALL;
 	switch (op) {
@@ -411,6 +481,14 @@ enum scope op_scope(enum op op, const struct attrs *attrs, const struct type *v,
 		return ndim < 2 ? SCOPE_ROW : SCOPE_ALL;
 	case OP_reshape:
 		return reshape_keeps_rows(attrs, v) ? SCOPE_ROW : SCOPE_ALL;
+	case OP_stack:
+	case OP_expand_dims:
+		return axis_resolve(attrs->axis[0], ndim + 1, &axis) && axis > 0 ? SCOPE_ROW : SCOPE_ALL;
+	case OP_squeeze:
+		return v->shape.dim[0] != 1 || !axis_named(attrs, 0, ndim) ? SCOPE_ROW : SCOPE_ALL;
+	case OP_tril:
+	case OP_triu:
+		return SCOPE_ROW;
 	case OP_mse:
 	case OP_mae:
 	case OP_huber:

@@ -15,6 +15,11 @@ VJP(reshape) { memcpy(dv, g, (size_t)type_bytes(call->v)); }
 FORWARD(flatten) { forward_reshape(call, y, v, a, keep); }
 VJP(flatten) { vjp_reshape(call, dv, da, g, needs); }
 
+FORWARD(expand_dims) { forward_reshape(call, y, v, a, keep); }
+VJP(expand_dims) { vjp_reshape(call, dv, da, g, needs); }
+FORWARD(squeeze) { forward_reshape(call, y, v, a, keep); }
+VJP(squeeze) { vjp_reshape(call, dv, da, g, needs); }
+
 /* Stores the row-major strides of SHAPE, in elements. */
 static void strides_of(const struct shape *shape, int64_t stride[MAX_DIMS])
 {
@@ -243,6 +248,95 @@ static void copy_both(const struct op_call *call, bool take, const void *first, 
 
 FORWARD(concat) { copy_both(call, false, v, a, y); }
 VJP(concat) { copy_both(call, true, dv, da, g); }
+
+/* Copies FIRST and SECOND to their stack WHOLE or, if TAKE, from there. Either may be NULL. */
+static void copy_stacked(const struct op_call *call, bool take, const void *first, const void *second,
+                         const void *whole)
+{
+	const struct axis_view y = axis_view_named(call->attrs, &call->y->shape);
+	if (first)
+		copy_part(call, take, first, y.inner, whole, (struct place){0, 2 * y.inner, y.outer});
+	if (second)
+		copy_part(call, take, second, y.inner, whole, (struct place){y.inner, 2 * y.inner, y.outer});
+}
+
+FORWARD(stack) { copy_stacked(call, false, v, a, y); }
+VJP(stack) { copy_stacked(call, true, dv, da, g); }
+
+/*
+ * Copies FROM to TO in reverse order along the named axes. A line has the last such axis and those after it. `place` counts
+ * through the axes before it.
+ */
+static void flip_elements(const struct op_call *call, void *to, const void *from)
+{
+	const struct loops *loops = call->kernels->loops;
+	const struct shape *shape = &call->v->shape;
+	const size_t size = element_size(loops->dtype);
+	int64_t step[MAX_DIMS], place[MAX_DIMS] = {0}, inner = 1, source = 0;
+	int last = shape->ndim - 1;
+	for (; last >= 0 && !axis_named(call->attrs, last, shape->ndim); last--)
+		inner *= shape->dim[last];
+	if (last < 0) {
+		memcpy(to, from, (size_t)type_bytes(call->v));
+		return;
+	}
+	const int64_t n = shape->dim[last], line = n * inner, lines = shape_count(shape) / line;
+	int64_t stride = line;
+	for (int d = last - 1; d >= 0; d--) {
+		const bool flipped = axis_named(call->attrs, d, shape->ndim);
+		source += flipped ? (shape->dim[d] - 1) * stride : 0;
+		step[d] = flipped ? -stride : stride;
+		stride *= shape->dim[d];
+	}
+	for (int64_t i = 0; i < lines; i++) {
+		void *const begin = element_of(to, size, i * line);
+		if (inner == 1)
+			loops->copy_rows(&(struct rows){begin, 0, 1},
+			                 &(struct rows){writable(element_at(from, size, source + n - 1)), 0, -1}, (size_t)n, 1);
+		else
+			loops->copy_rows(&(struct rows){begin, inner, 1},
+			                 &(struct rows){writable(element_at(from, size, source + line - inner)), -inner, 1},
+			                 (size_t)inner, (size_t)n);
+		for (int d = last - 1; d >= 0; d--) {
+			source += step[d];
+			if (++place[d] < shape->dim[d])
+				break;
+			source -= step[d] * shape->dim[d];
+			place[d] = 0;
+		}
+	}
+}
+
+FORWARD(flip) { flip_elements(call, y, v); }
+VJP(flip) { flip_elements(call, dv, g); }
+
+/* Copies to TO the elements of FROM on one side of the diagonal of each matrix, and zeros. A tile may begin within a matrix. */
+static void copy_triangle(const struct op_call *call, void *to, const void *from, bool lower)
+{
+	const struct shape *shape = &call->v->shape;
+	const size_t size = element_size(call->v->dtype);
+	const int64_t n = shape->dim[shape->ndim - 1], lines = shape_count(shape) / n, first = call->first / n;
+	const int64_t rows = shape->ndim == 2 ? first + lines : shape->dim[shape->ndim - 2];
+	for (int64_t i = 0; i < lines; i++) {
+		const __int128 beyond = (__int128)call->attrs->diagonal + (first + i) % rows + lower;
+		const int64_t edge = beyond < 0 ? 0 : lesser(saturated(beyond), n); /* elements before the diagonal's */
+		const size_t before = (size_t)edge * size, after = (size_t)(n - edge) * size;
+		char *const row = element_of(to, size, i * n);
+		const char *const source = element_at(from, size, i * n);
+		if (lower) {
+			memcpy(row, source, before);
+			memset(row + before, 0, after);
+		} else {
+			memset(row, 0, before);
+			memcpy(row + before, source + before, after);
+		}
+	}
+}
+
+FORWARD(tril) { copy_triangle(call, y, v, true); }
+VJP(tril) { copy_triangle(call, dv, g, true); }
+FORWARD(triu) { copy_triangle(call, y, v, false); }
+VJP(triu) { copy_triangle(call, dv, g, false); }
 
 FORWARD(roll) { gather_all(call, gather_roll, false, y, v); }
 VJP(roll) { gather_all(call, gather_roll, true, dv, g); }

@@ -82,6 +82,33 @@ LANEWISE vd by_square_d(vd a, vd b, vd c)
 LANEWISE vd by_square_lane(vd a, vd b, vd c) { return a * b / (c * c); }
 LANEWISE vf by_square_f(vf a, vf b, vf c) { return FROM_LANES_3(by_square, a, b, c); }
 
+/* -g floor(v / a): the derivative of mod by a. A quotient that underflows is not 0: of different signs its floor is -1. */
+COLD void mod_slope_far(vl lanes, const vd x[3], vd *y)
+{
+	for (int i = 0; i < LANES_D; i++)
+		if (lanes[i])
+			(*y)[i] = -ratio_of((const double[]){x[0][i], x[1][i], x[2][i]}, 2, 3);
+}
+LANEWISE vd mod_slope_lane(vd g, vd v, vd a)
+{
+	const vd quotient = v / a, zero = splat_d(0);
+	const vl below = (quotient == zero) & (v != zero) & ((v < zero) ^ (a < zero));
+	return -(g * select_d(below, splat_d(-1), floor_d(quotient)));
+}
+LANEWISE vd mod_slope_d(vd g, vd v, vd a)
+{
+	vd y = mod_slope_lane(g, v, a);
+	const vl far = (abs_d(v / a) > splat_d(0x1p1000)) & (a != splat_d(0));
+
+	if (__builtin_expect(bits_d(far) != 0, 0)) {
+		vd result = y;
+		mod_slope_far(far, (const vd[]){g, v, a}, &result);
+		y = result;
+	}
+	return y;
+}
+LANEWISE vf mod_slope_f(vf g, vf v, vf a) { return FROM_LANES_3(mod_slope, g, v, a); }
+
 /* g / (1 + x^2). A large x is scaled, so that its square does not overflow. Powers of two round nothing. */
 #define OVER_ONE_PLUS_SQUARE(TYPE, VECTOR, BOUND, SCALE)                                                               \
 	LANEWISE VECTOR over_one_plus_square_##TYPE(VECTOR g, VECTOR x)                                                    \
@@ -96,12 +123,12 @@ OVER_ONE_PLUS_SQUARE(f, vf, 0x1p60F, 0x1p-70F)
 /* ---- powers: g a x^(a - 1), where a is not 0 ---- */
 
 /*
- * If a < 1/2, a - 1 may be rounded, which a large power would show. There x^a / x serves, but for an x whose powers are
- * exact.
+ * If a < 1/2 or a > 2^53, a - 1 may be rounded, which a large power would show. There x^a / x serves, but for an x whose
+ * powers are exact.
  */
 LANEWISE vl is_power_over(vd x, vd a)
 {
-	return (a < splat_d(0.5)) & (x != splat_d(0)) & (abs_d(x) < splat_d(INFINITY));
+	return ((a < splat_d(0.5)) | (a > splat_d(0x1p53))) & (x != splat_d(0)) & (abs_d(x) < splat_d(INFINITY));
 }
 
 /* The power is the fourth one of a root, which is in range. An integer A that is even makes the sign of X's odd power. */
@@ -109,7 +136,7 @@ COLD void pow_slope_far(vl lanes, const vd from[3], vd *y)
 {
 	for (int i = 0; i < LANES_D; i++) {
 		const double x = from[1][i], a = from[2][i];
-		const bool over = a < 0.5;
+		const bool over = a < 0.5 || a > 0x1p53;
 		if (!lanes[i] || x == 0 || !isfinite(x) || !isfinite(a) || (x < 0 && a != floor(a)))
 			continue;
 		const double root = pow(fabs(x), (over ? a : a - 1) / 4), sign = x < 0 && a == 2 * floor(a / 2) ? -1 : 1;

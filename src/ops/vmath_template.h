@@ -110,6 +110,63 @@ LANEWISE vf round_bf16_f(vf x)
 	return select_f(x == x, y, x);
 }
 
+/* ---- remainders: NumPy's, which have the sign of the divisor ---- */
+
+/*
+ * Defines remainder_TYPE(x, d), the exact remainder of x / d for x, d >= 0. The quotient's integer is at most one too large.
+ * Its product with d, subtracted from x, rounds nothing. NEAR: the lanes for which this holds. Others go a second way.
+ */
+#define REMAINDER(TYPE, VECTOR, MASK, REST, NEAR)                                                                      \
+	COLD void remainder_far_##TYPE(MASK lanes, const VECTOR from[2], VECTOR *y)                                        \
+	{                                                                                                                  \
+		for (size_t i = 0; i < sizeof *y / sizeof(*y)[0]; i++)                                                         \
+			if (lanes[i])                                                                                              \
+				(*y)[i] = (__typeof__((*y)[i] + 0))fmod((double)from[0][i], (double)from[1][i]);                       \
+	}                                                                                                                  \
+	LANEWISE VECTOR remainder_##TYPE(VECTOR x, VECTOR d)                                                               \
+	{                                                                                                                  \
+		const VECTOR quotient = floor_##TYPE(x / d), rest = REST;                                                      \
+		const MASK far = ~((d < splat_##TYPE(INFINITY)) & (NEAR));                                                     \
+		VECTOR y = select_##TYPE(rest < splat_##TYPE(0), rest + d, rest);                                              \
+		if (__builtin_expect(bits_##TYPE(far) != 0, 0)) {                                                              \
+			VECTOR result = y;                                                                                         \
+			remainder_far_##TYPE(far, (const VECTOR[]){x, d}, &result);                                                \
+			y = result;                                                                                                \
+		}                                                                                                              \
+		return y;                                                                                                      \
+	}
+#if ISA_FMA
+REMAINDER(d, vd, vl, nfma_d(quotient, d, x), quotient < splat_d(0x1p52))
+REMAINDER(f, vf, vi, nfma_f(quotient, d, x), quotient < splat_f(0x1p23F))
+#else
+LANEWISE vd less_product_d(vd x, vd a, vd b)
+{
+	vd low;
+	const vd high = two_product(a, b, &low);
+	return (x - high) - low;
+}
+/* The product has at most 2 * 24 bits. */
+LANEWISE vf less_product_f(vf x, vf a, vf b)
+{
+	return narrow(widen_low(x) - widen_low(a) * widen_low(b), widen_high(x) - widen_high(a) * widen_high(b));
+}
+/* two_product needs products that are neither too small nor too large. */
+REMAINDER(d, vd, vl, less_product_d(x, quotient, d),
+          (quotient < splat_d(0x1p52)) & (x < splat_d(0x1p900)) & (d < splat_d(0x1p900)) & (d > splat_d(0x1p-900)))
+REMAINDER(f, vf, vi, less_product_f(x, quotient, d), quotient < splat_f(0x1p23F))
+#endif
+
+/* v - floor(v / a) a, rounded where v and a have different signs; a remainder of 0 has the sign of a */
+#define MOD(TYPE, VECTOR)                                                                                              \
+	LANEWISE VECTOR mod_##TYPE(VECTOR v, VECTOR a)                                                                     \
+	{                                                                                                                  \
+		const VECTOR zero = splat_##TYPE(0), rest = copysign_##TYPE(remainder_##TYPE(abs_##TYPE(v), abs_##TYPE(a)), v); \
+		const VECTOR y = select_##TYPE((rest < zero) ^ (a < zero), rest + a, rest);                                    \
+		return select_##TYPE(rest == zero, copysign_##TYPE(zero, a), y);                                               \
+	}
+MOD(d, vd)
+MOD(f, vf)
+
 /* Returns Y. If a lane of MASK is set, REPAIR first replaces lanes of its choice, in a copy: Y stays in a register. */
 LANEWISE vd repaired_d(vl mask, vd x, vd y, void repair(const vd *x, vd *y))
 {

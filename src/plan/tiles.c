@@ -364,9 +364,10 @@ static void cut_gradient(struct tiles *tiles, const struct lowered *whole, const
 static void refuse_windows(struct tiles *tiles, const struct row_reach *reach)
 {
 	static const char *const both = "it goes around the ends of the array, and another stage has a rule for them";
-	static const char *const draws = "it goes around the ends of the array, and a dropout draws for its rows";
-	if (reach->wraps && (reach->ends || reach->draws))
-		tiles->because = (struct because){reach->ends ? both : draws, reach->wraps_at};
+	static const char *const counts =
+		"it goes around the ends of the array, and a dropout or triangle depends on the indices of its rows";
+	if (reach->wraps && (reach->ends || reach->counts))
+		tiles->because = (struct because){reach->ends ? both : counts, reach->wraps_at};
 }
 
 /*
@@ -422,7 +423,7 @@ static bool can_exchange(const struct lowered *whole, const struct tile_wants *w
 {
 	const struct row_reach *reach = &whole->reach;
 	const struct body *body = whole->whole;
-	bool can = reach->most > 0 && !whole->conditions && !(reach->wraps && (reach->ends || reach->draws)) &&
+	bool can = reach->most > 0 && !whole->conditions && !(reach->wraps && (reach->ends || reach->counts)) &&
 	           !cost_of_row(whole, whole->whole_rows).matrix_rows;
 	for (size_t i = 0; i < body->value_count && can; i++) {
 		const struct type *type = body->values[i].type;

@@ -227,6 +227,32 @@ for dtype in (np.float32, np.float64):
     stencils(dtype)
     losses(dtype)
 
+# Data of their own, so that the lines above stay as they are when a function is added.
+rng = np.random.default_rng(20261128)
+
+
+def moved(dtype):
+    v = whole(dtype, 3, 4, 5)
+    for axis in (0, 1, 2, 3, -1, -4):
+        other = whole(dtype, 3, 4, 5)
+        emit(dtype, f"stack axis={axis}", v, other, np.stack([v, other], axis))
+        emit(dtype, f"expand_dims axis={axis}", v, None, np.expand_dims(v, axis))
+    emit(dtype, "stack", v[0, 0, 0], v[0, 0, 1], np.stack([v[0, 0, 0], v[0, 0, 1]]))
+    emit(dtype, "squeeze", v.reshape(1, 3, 1, 20, 1), None, np.squeeze(v.reshape(1, 3, 1, 20, 1)))
+    emit(dtype, "squeeze axis=-1", v.reshape(1, 3, 1, 20, 1), None, np.squeeze(v.reshape(1, 3, 1, 20, 1), -1))
+    emit(dtype, "squeeze axis=0,2", v.reshape(1, 3, 1, 20, 1), None, np.squeeze(v.reshape(1, 3, 1, 20, 1), (0, 2)))
+    for option, axis in [("", None), (" axis=0", 0), (" axis=1", 1), (" axis=-1", 2), (" axis=0,-1", (0, 2)), (" axis=1,0", (1, 0))]:
+        emit(dtype, f"flip{option}", v, None, np.flip(v, axis))
+    special = np.array([[np.nan, 1, -0.0], [np.inf, -np.inf, np.nan], [-0.0, np.nan, 2]], dtype)
+    for array in (v, v[0], v[:, :, 0], special, whole(dtype, 2, 1, 6, 3)):
+        for k in (0, 1, -1, 3, -9, 9):
+            emit(dtype, f"tril {k}", array, None, np.tril(array, k))
+            emit(dtype, f"triu k={k}", array, None, np.triu(array, k))
+
+
+for dtype in (np.float32, np.float64):
+    moved(dtype)
+
 with open(sys.argv[1], "w") as file:
     file.write("# made by tests/golden/make_ops.py; do not edit\n")
     file.writelines(lines)

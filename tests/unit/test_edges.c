@@ -23,6 +23,12 @@ static real lf_pow_slope(real g, real v, real a)
 }
 static real lf_product(real a, real b, real c) { return a * b * c; }
 static real lf_by_square(real g, real v, real a) { return g * v / a / a; }
+static real lf_mod(real v, real a)
+{
+	const real rest = fmodl(v, a);
+	return rest == 0 ? copysignl(0, a) : (rest < 0) != (a < 0) ? rest + a : rest;
+}
+static real lf_mod_slope(real g, real v, real a) { return -g * floorl(v / a); }
 static real lf_max(real v, real a) { return v > a ? v : a; }
 static real lf_min(real v, real a) { return v < a ? v : a; }
 static real lf_abs(real v) { return fabsl(v); }
@@ -155,7 +161,10 @@ static double any_number(enum dtype dtype)
 static bool keeps_output_alone(enum op op) { return op == OP_tanh || op == OP_sigmoid; }
 
 /* The largest error in half units of the last place: derivatives multiply up to four rounded functions. */
-static real most_error(enum op op, enum dtype dtype) { return op == OP_pow && dtype == DTYPE_F64 ? 12 : 8; }
+static real most_error(enum op op, enum dtype dtype)
+{
+	return (op == OP_pow || op == OP_rpow) && dtype == DTYPE_F64 ? 12 : 8;
+}
 
 enum { MANY = 512 };
 struct lanes {
@@ -214,7 +223,7 @@ static void compare(const struct kernels *kernels, const char *what, enum op op,
 static real most_value_error(enum op op)
 {
 	const bool several = op == OP_sigmoid || op == OP_softplus || op == OP_silu || op == OP_gelu;
-	const bool exact = op != OP_pow && (op_table[op].operands || op == OP_sqrt || op == OP_reciprocal);
+	const bool exact = op != OP_pow && op != OP_rpow && (op_table[op].operands || op == OP_sqrt || op == OP_reciprocal);
 	return several ? 8 : exact ? 1.001L : 2;
 }
 

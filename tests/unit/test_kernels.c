@@ -65,6 +65,33 @@ static real ref_rdiv(real v, real a, const double *p)
 	(void)p;
 	return a / v;
 }
+static real ref_rpow(real v, real a, const double *p)
+{
+	(void)p;
+	return powl(a, v);
+}
+/* NumPy's remainder: fmod and, if its sign is not a's, a added. */
+static real ref_mod(real v, real a, const double *p)
+{
+	const real rest = fmodl(v, a);
+	(void)p;
+	return rest == 0 ? copysignl(0, a) : (rest < 0) != (a < 0) ? rest + a : rest;
+}
+#define REF_CONDITION(NAME, CONDITION)                                                                                 \
+	static real ref_##NAME(real v, real a, const double *p)                                                            \
+	{                                                                                                                  \
+		(void)a, (void)p;                                                                                              \
+		return CONDITION;                                                                                              \
+	}
+REF_CONDITION(lt, v < a)
+REF_CONDITION(le, v <= a)
+REF_CONDITION(gt, v > a)
+REF_CONDITION(ge, v >= a)
+REF_CONDITION(eq, v == a)
+REF_CONDITION(ne, v != a)
+REF_CONDITION(and, (v != 0 || isnan(v)) && (a != 0 || isnan(a)))
+REF_CONDITION(or, v != 0 || a != 0)
+REF_CONDITION(not, v == 0)
 static real ref_identity(real v, real a, const double *p)
 {
 	(void)a, (void)p;
@@ -245,7 +272,7 @@ static const struct domain {
 	[OP_cos] = {-3000, 3000, 1},  [OP_tan] = {-100, 100, 1},     [OP_asin] = {-1, 1, 1},   [OP_acos] = {-1, 1, 1},
 	[OP_atan] = {-10, 10, 1},     [OP_sinh] = {-89, 89, 1},      [OP_cosh] = {-89, 89, 1}, [OP_tanh] = {-20, 20, 1},
 	[OP_sigmoid] = {-104, 40, 4}, [OP_softplus] = {-104, 40, 4}, [OP_elu] = {-40, 10, 4},  [OP_gelu] = {-14, 10, 4},
-	[OP_silu] = {-104, 40, 4},    [OP_erf] = {-7, 7, 1},
+	[OP_silu] = {-104, 40, 4},    [OP_erf] = {-7, 7, 1},         [OP_rpow] = {-20, 20, 1},
 };
 
 static double domain_low(int op) { return domains[op].low == domains[op].high ? -20 : domains[op].low; }
@@ -403,12 +430,13 @@ START_TEST(test_table_is_complete)
 		const struct kernels *kernels = tables[table];
 		ck_assert_int_eq(kernels->dtype, type ? DTYPE_F64 : DTYPE_F32);
 		for (int form = 0; form < 2; form++) {
-			const bool differentiable =
-				row->op != OP_sign && row->op != OP_floor && row->op != OP_stop_gradient && row->op != OP_use;
+			const bool condition = row->op >= OP_lt && row->op <= OP_not;
+			const bool differentiable = !condition && row->op != OP_sign && row->op != OP_floor &&
+			                            row->op != OP_stop_gradient && row->op != OP_use;
 			ck_assert_ptr_nonnull(kernels->forward[row->op][form]);
 			ck_assert_int_eq(kernels->forward_keep[row->op][form] != NULL, row->kept != KEPT_NONE);
 			ck_assert_int_eq(kernels->vjp_v[row->op][form] != NULL, differentiable);
-			ck_assert_int_eq(kernels->vjp_a[row->op][form] != NULL, row->binary);
+			ck_assert_int_eq(kernels->vjp_a[row->op][form] != NULL, row->binary && !condition);
 		}
 		ck_assert_int_eq(op_runs_in_registers((enum op)row->op), row->cheap);
 	}
@@ -902,6 +930,10 @@ static bool near_kink(const struct row *row, double v, double a)
 		return fabs(v) > 1 - d;
 	case OP_div:
 		return fabs(a) < 0.1;
+	case OP_rpow:
+		return a < 0.1;
+	case OP_mod:
+		return fabs(a) < 0.1 || fabs(v / a - rint(v / a)) < d;
 	case OP_pow:
 	case OP_log:
 	case OP_sqrt:

@@ -74,8 +74,9 @@ static enum op parse(const char *text, struct attrs *attrs, const char **message
 
 START_TEST(test_table)
 {
-	static const char *const groups[] = {"arithmetic", "one value", "linear algebra", "reductions", "along an axis",
-	                                     "shape",      "stencils",  "random",         "losses",     "other"};
+	static const char *const groups[] = {"arithmetic", "conditions",    "one value", "linear algebra",
+	                                     "reductions", "along an axis", "shape",     "stencils",
+	                                     "random",     "losses",        "other"};
 	for (int op = 0; op < OP_COUNT; op++) {
 		const struct op_info *info = &op_table[op];
 		bool group = false;
@@ -303,6 +304,14 @@ static const struct {
      STATUS_CHAIN},
 	{"concat", S(2, 2, 3), S(2, 2, 4), "'concat': shapes [2,3] and [2,4] differ beside axis 0", STATUS_CHAIN},
 	{"concat axis=1", S(2, 2, 3), S(1, 2), "'concat': shapes [2,3] and [2] differ beside axis 1", STATUS_CHAIN},
+	{"stack", S(2, 2, 3), S(1, 3), "'stack': shapes [2,3] and [3] differ", STATUS_CHAIN},
+	{"stack axis=3", S(2, 2, 3), S(2, 2, 3), "'stack': axis 3 is out of range for [2,3] with a new axis", STATUS_CHAIN},
+	{"expand_dims axis=-4", S(2, 2, 3), SCALAR, "'expand_dims': axis -4 is out of range for [2,3] with a new axis",
+     STATUS_CHAIN},
+	{"squeeze axis=0", S(2, 2, 1), SCALAR, "'squeeze': axis 0 of [2,1] has the extent 2, not 1", STATUS_CHAIN},
+	{"squeeze axis=2", S(2, 1, 1), SCALAR, "'squeeze': axis 2 is out of range for [1,1]", STATUS_CHAIN},
+	{"flip axis=[0,0]", S(2, 2, 1), SCALAR, "'flip': axis 0 is named twice", STATUS_CHAIN},
+	{"tril", S(1, 3), SCALAR, "'tril': [3] has fewer than two axes", STATUS_CHAIN},
 	{"conv2d", S(3, 2, 3, 4), S(4, 1, 2, 3, 3),
      "'conv2d': shapes [2,3,4] and [1,2,3,3]: 4-d arrays are wanted, [N,Cin,...] and [Cout,Cin,...]", STATUS_CHAIN},
 	{"conv1d", S(3, 2, 3, 4), S(3, 1, 2, 3), "'conv1d': shapes [2,3,4] and [1,2,3] do not fit: 3 channels != 2",
@@ -380,6 +389,19 @@ static const struct {
 	{"pad 1 1", S(2, 5, 3), SCALAR, false, SCOPE_NEIGHBOUR},
 	{"pad 1 1 axis=1", S(2, 5, 3), SCALAR, false, SCOPE_ROW},
 	{"roll 1", S(2, 5, 3), SCALAR, false, SCOPE_NEIGHBOUR},
+	{"stack axis=-1", S(1, 5), S(1, 5), true, SCOPE_ROW},
+	{"stack axis=1", S(2, 5, 3), S(2, 5, 3), true, SCOPE_ROW},
+	{"stack", S(2, 5, 3), S(2, 5, 3), true, SCOPE_ALL},
+	{"stack axis=-3", S(2, 5, 3), S(2, 5, 3), true, SCOPE_ALL},
+	{"expand_dims 0", S(2, 5, 3), SCALAR, false, SCOPE_ALL},
+	{"expand_dims -1", S(1, 5), SCALAR, false, SCOPE_ROW},
+	{"squeeze", S(2, 5, 1), SCALAR, false, SCOPE_ROW},
+	{"squeeze", S(2, 1, 5), SCALAR, false, SCOPE_ALL},
+	{"squeeze axis=1", S(2, 1, 1), SCALAR, false, SCOPE_ROW},
+	{"flip", S(2, 5, 3), SCALAR, false, SCOPE_ALL},
+	{"flip axis=-1", S(2, 5, 3), SCALAR, false, SCOPE_ROW},
+	{"tril", S(2, 5, 3), SCALAR, false, SCOPE_ROW},
+	{"triu 1", S(3, 5, 3, 3), SCALAR, false, SCOPE_ROW},
 	{"concat axis=1", S(2, 5, 3), S(2, 5, 3), true, SCOPE_ROW},
 	{"concat", S(2, 5, 3), S(2, 5, 3), true, SCOPE_ALL},
 	{"laplacian", S(2, 5, 3), SCALAR, false, SCOPE_NEIGHBOUR},
