@@ -18,7 +18,8 @@
 #include "base/system.h"
 #include "cli/trial.h"
 #include "external/learn.h"
-#include "ir/reads.h"
+#include "ir/index_reads.h"
+#include "ir/lower.h"
 #include "measure/derivative.h"
 
 enum { SAMPLES = 48, FEW_SAMPLES = 2, QUADRATIC_STEPS = 5000 };
@@ -220,18 +221,12 @@ static void find_blind(struct checker *c, const struct job *job)
 	}
 }
 
-/* True if a loss reads the classes of rows from param PARAM: differences would make them other numbers. */
-static bool holds_classes(const struct job *job, size_t param)
+/* Skips NAME, the input or a param, whose elements are indices or classes: differences would make them other numbers. */
+static void skip_indices(struct checker *c, const char *name)
 {
-	struct reads reads = {.depth = 0};
-	struct param_read read;
-	for (size_t i = 0; i < job->whole.distinct_count; i++) {
-		const struct step *step = job->whole.distinct[i];
-		for (reads_begin(&reads, step->body, &step->own); reads_next(&reads, &read);)
-			if (read.ref->param == param && read_is_operand(&read) && read.by->op == OP_cross_entropy)
-				return true;
-	}
-	return false;
+	char what[128];
+	snprintf(what, sizeof what, "gradient of %s against differences", name);
+	put_check(c, CHECK_SKIP, what, "its elements are indices or classes");
 }
 
 /* The checked element with the largest error. */
@@ -426,17 +421,22 @@ static void plan_checks(struct checker *c)
 
 static enum status check_arrays(struct checker *c, const struct gradient *base)
 {
-	const struct session *s = c->session;
-	TRY(check_array(c, s->chain.input, c->input, c->count, base->input.values));
+	struct session *s = c->session;
+	struct lowered forward;
+	struct index_reads indices;
+	TRY(lower(&s->context, &forward, &s->chain, NULL, &c->type, LOWER_RUN));
+	TRY_ALLOC(index_reads_find(&indices, forward.whole, s->chain.param_count, &s->arena), &s->diags);
+	if (indices.input)
+		skip_indices(c, s->chain.input);
+	else
+		TRY(check_array(c, s->chain.input, c->input, c->count, base->input.values));
 	for (size_t i = 0; i < s->chain.param_count; i++) {
 		const struct param *param = &s->chain.params[i];
 		const struct bound_array *bound = &s->params.bound[i];
 		/* Change the exact values of a weak param: each run converts them again. */
 		const void *values = param->weak ? s->params.exact[i] : bound->data;
-		if (param->differentiated && holds_classes(&base->result.job, i)) {
-			char what[128];
-			snprintf(what, sizeof what, "gradient of %s against differences", param->name);
-			put_check(c, CHECK_SKIP, what, "its elements are classes");
+		if (param->differentiated && indices.params[i]) {
+			skip_indices(c, param->name);
 		} else if (param->differentiated && bound->dtype == DTYPE_F64) {
 			TRY(check_array(c, param->name, (double *)(uintptr_t)values, shape_count(bound->shape),
 			                base->result.params[i].data));

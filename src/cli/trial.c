@@ -28,8 +28,12 @@ enum status trial_read_input(struct session *s, int64_t first, double *values, i
 {
 	if (!session_makes_input(s))
 		return reader_read(&s->in.reader, values, DTYPE_F64, count, &s->diags);
-	for (int64_t i = 0; i < count; i++)
+	const enum dtype dtype = s->set.shape.dtype;
+	for (int64_t i = 0; i < count; i++) {
 		values[i] = 2 * trial_fraction(first + i) - 1;
+		if (dtype > DTYPE_F64) /* 0 and -1 are indices of any array */
+			values[i] = dtype < DTYPE_U8 ? floor(values[i]) : fabs(floor(values[i]));
+	}
 	return STATUS_OK;
 }
 

@@ -9,7 +9,7 @@
 double trial_fraction(int64_t k);
 /* Opens the input and sets TYPE to its type; with --shape alone, sets TYPE to that of --shape. */
 enum status trial_begin_input(struct session *session, struct type *type);
-/* Reads the next COUNT values of the input; with --shape alone, makes those from number FIRST on, in (-1, 1). */
+/* Reads the next COUNT values of the input; with --shape alone, makes those from number FIRST on, in (-1, 1), whole ones of integers. */
 enum status trial_read_input(struct session *session, int64_t first, double *values, int64_t count);
 /* Warns if the input has more arrays. Fails with STATUS_DATA if other bytes follow. */
 enum status trial_end_input(struct session *session);

@@ -233,7 +233,7 @@ static void find_spans(struct compiler *c)
 		c->values[body->outs[i].value].reads++;
 }
 
-/* Lets a product add its derivative by a param to the param's gradient: nothing else reads that derivative. */
+/* Lets a product or a take add its derivative by a param to the param's gradient: nothing else reads that derivative. */
 static void join_sums(struct compiler *c)
 {
 	for (size_t i = 0; i < c->body->instr_count; i++) {
@@ -243,7 +243,7 @@ static void join_sums(struct compiler *c)
 		const uint32_t maker = c->body->values[instr->v].instr;
 		const struct instr *product = &c->body->instrs[maker];
 		if (product->kind != INSTR_VJP || product->out_a != instr->v ||
-		    !product_in_pieces(product->op, product->of.v, product->of.a))
+		    !(product_in_pieces(product->op, product->of.v, product->of.a) || op_adds_rows(product->op)))
 			continue;
 		c->instrs[i].live = false;
 		c->instrs[maker].adds = (uint32_t)i + 1;

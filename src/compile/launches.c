@@ -132,14 +132,15 @@ static enum launch_kind kind_of_launch(const struct body *body, const struct ins
 
 /*
  * Gives LAUNCH, a call that needs SCRATCH bytes, rows if it can run on any of them with as much. Products have none: each
- * range of rows would pack the right factor again.
+ * range of rows would pack the right factor again. Operations that read indices have none: these are checked at once.
  */
 static void find_rows(struct launch *launch, int64_t scratch)
 {
 	const struct instr *instr = launch->instr;
 	const struct type *v = instr->of.v, *a = instr->of.a, *y = instr->of.y;
 	if ((launch->kind != LAUNCH_OPERATION && launch->kind != LAUNCH_VJP) || v->shape.ndim == 0 || y->shape.ndim == 0 ||
-	    v->shape.dim[0] != y->shape.dim[0] || op_scope(instr->op, instr->attrs, v, a, true) > SCOPE_ROW ||
+	    op_indices(instr->op) || v->shape.dim[0] != y->shape.dim[0] ||
+	    op_scope(instr->op, instr->attrs, v, a, true) > SCOPE_ROW ||
 	    (instr->a != NO_VALUE && (!a || !op_runs_along(instr->op, v, a))) || scratch > UINT32_MAX)
 		return;
 	launch->rows = v->shape.dim[0];
@@ -213,7 +214,7 @@ static void compile_call(struct compiler *c, const struct instr *instr)
 			find_rows(launch, team_scratch);
 	}
 	launch->whole = back && launch->sum && c->written && c->written[launch->sum->param];
-	if (back && launch->sum && !launch->whole) {
+	if (back && launch->sum && !launch->whole && op_is_product(instr->op)) {
 		for (int layout = 0; layout < LAYOUTS; layout++)
 			scratch[layout] = greater(scratch[layout], product_piece_bytes(instr->of.a));
 		team_scratch = scratch[LAYOUT_ALL];

@@ -1,6 +1,6 @@
 /*
  * What launches add to the gradients of params. Tiles and ranks take turns (struct turns), element by element in the same
- * order. A product adds its derivative piece by piece, or through a block (struct block_sum).
+ * order. A product adds its derivative piece by piece, or through a block (struct block_sum). A take adds row by row.
  * Tests: tests/scripts/check-param-sums, tests/cases/grad.test
  */
 #include <string.h>
@@ -166,13 +166,13 @@ static void end_deferred(const struct evaluator *ev)
 		evaluate_deferred(ev->e->deferred);
 }
 
-/* Runs the derivatives of a product by its value and by a param. The latter is added to the param's gradient TO. */
-static void add_product_to(struct evaluator *ev, const struct launch *launch, const struct launch_call *c,
-                           struct addition *to)
+/* Runs the derivatives of C by its value and by a param. The latter is added to the param's gradient TO. */
+static void add_derivative_to(struct evaluator *ev, const struct launch *launch, const struct launch_call *c,
+                              struct addition *to)
 {
 	const struct op_call *call = &c->call;
 	end_deferred(ev);
-	const bool in_place = adds_in_place(to->param);
+	const bool rows = op_adds_rows(call->op), in_place = !rows && adds_in_place(to->param);
 	const struct piece_user user = {in_place ? begin_piece : NULL, add_piece, to, .large = in_place};
 	const int64_t count = shape_count(&call->a->shape);
 	const size_t at = (size_t)to->offset * dtype_size(call->a->dtype);
@@ -192,13 +192,13 @@ static void add_product_to(struct evaluator *ev, const struct launch *launch, co
 		owned.call.team = NULL;
 	if (ev->e->windows)
 		launch_call_cut(&owned, launch->streamed, owned_of(ev, call->v));
-	product_pieces(&owned.call, owned.g, owned.needs, &user);
+	(rows ? take_pieces : product_pieces)(&owned.call, owned.g, owned.needs, &user);
 }
 
-void add_product(struct evaluator *ev, const struct launch *launch, const struct launch_call *c)
+void add_derivative(struct evaluator *ev, const struct launch *launch, const struct launch_call *c)
 {
 	struct addition to = addition_of(ev, launch);
-	add_product_to(ev, launch, c, &to);
+	add_derivative_to(ev, launch, c, &to);
 	if (to.param->final && ev->e->written)
 		ev->e->written(ev->e->written_context, to.index, to.param->gradient);
 }

@@ -74,10 +74,28 @@ static void backward(const struct evaluator *ev, const struct launch_call *c)
 	launch_call_run(&by_a);
 }
 
+/*
+ * Fails with STATUS_DATA if an index that C reads is out of range. A derivative checks too: the operation may have been left
+ * out, because nothing reads its result. A loss whose classes are wrong is NaN instead.
+ */
+static enum status check_indices(const struct evaluator *ev, const struct launch_call *c)
+{
+	const struct instr *instr = c->run.launch->instr;
+	const unsigned which = op_indices(instr->op);
+	struct operand_wrong wrong;
+	if (!which || !ev->e->chain || op_table[instr->op].scope == SCOPE_SUM ||
+	    op_check_indices(&c->call, c->needs[which == NEED_V ? 0 : 1], &wrong))
+		return STATUS_OK;
+	diag_at(ev->e->diags, STATUS_DATA, ev->e->chain->source, own_span(ev->e->own, instr->span), "'%s': %s",
+	        instr_name(instr), wrong.message);
+	return diag_hint(ev->e->diags, "%s", wrong.hint);
+}
+
 enum status run_operation(struct evaluator *ev, const struct launch *launch)
 {
 	struct launch_call c;
 	begin_call(ev, launch, &c);
+	TRY(check_indices(ev, &c));
 	launch_call_run(&c);
 	return STATUS_OK;
 }
@@ -86,7 +104,11 @@ enum status run_vjp(struct evaluator *ev, const struct launch *launch)
 {
 	struct launch_call c;
 	begin_call(ev, launch, &c);
-	backward(ev, &c);
+	TRY(check_indices(ev, &c));
+	if (launch->sum)
+		add_derivative(ev, launch, &c);
+	else
+		backward(ev, &c);
 	return STATUS_OK;
 }
 
@@ -121,7 +143,7 @@ enum status run_product_vjp(struct evaluator *ev, const struct launch *launch)
 	if (stored)
 		return stored_multiply_back(stored, &c.call, c.out, &(struct derivative_arrays){c.needs[0], c.g}, ev->e->diags);
 	if (launch->sum)
-		add_product(ev, launch, &c);
+		add_derivative(ev, launch, &c);
 	else
 		backward(ev, &c);
 	return STATUS_OK;

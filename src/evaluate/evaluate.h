@@ -104,7 +104,8 @@ struct evaluation {
 	struct external_set *programs; /* of the chain; NULL if it has none */
 	int worker;                    /* the caller's, for PROGRAMS */
 	struct deferred *deferred;     /* the worker's; NULL: all additions are made at once */
-	struct diags *diags;           /* for PROGRAMS */
+	struct diags *diags;           /* for PROGRAMS and indices */
+	const struct chain *chain;     /* for messages about indices; NULL: these are not checked */
 	struct wave *wave; /* lets launches wait (evaluate/wave.h): the caller calls wave_run; NULL: none waits */
 	struct neighbours *neighbours;    /* of a window whose rows ranks exchange (evaluate/neighbours.h); else NULL */
 	struct team *team;                /* its threads have program->member bytes each; NULL: the caller alone */
@@ -114,7 +115,10 @@ struct evaluation {
 /* Returns the address of PARAM's part REF, with loops at COUNTERS. A streamed param's tile begins at row FIRST_ROW. */
 const void *param_place(const struct bound_param *param, const struct param_ref *ref, const int64_t *counters,
                         int64_t first_row);
-/* Runs the program. Allocates nothing. Fails only as external_call and neighbours_launch do. */
+/*
+ * Runs the program. Allocates nothing. Fails as external_call and neighbours_launch do, and with STATUS_DATA, at the
+ * operation's place, if an index is out of range.
+ */
 enum status evaluate(const struct evaluation *evaluation);
 /* Makes the additions that evaluations have deferred. */
 void evaluate_deferred(struct deferred *deferred);

@@ -74,10 +74,10 @@ launch_function run_operation, run_product, run_fold, run_normalization, run_vjp
 /* additions.c */
 launch_function run_accumulate;
 /*
- * Runs the derivatives of the product C by its value and by LAUNCH's param, to whose gradient the latter is added. The
- * evaluation's WRITTEN is told of a gradient that is final.
+ * Runs the derivatives of C, a product or a take, by its value and by LAUNCH's param, to whose gradient the latter is added.
+ * The evaluation's WRITTEN is told of a gradient that is final.
  */
-void add_product(struct evaluator *ev, const struct launch *launch, const struct launch_call *c);
+void add_derivative(struct evaluator *ev, const struct launch *launch, const struct launch_call *c);
 
 /* loops.c */
 launch_function run_loop, run_while, run_end;

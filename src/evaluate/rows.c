@@ -16,6 +16,7 @@ void launch_call_begin(struct launch_call *c)
 	const struct launch *launch = run->launch;
 	const struct instr *instr = launch->instr;
 	const struct type *v = instr->of.v;
+	const struct type *computes = op_indices(instr->op) == NEED_V ? instr->of.y : v;
 	c->call = (struct op_call){.op = instr->op,
 	                           .attrs = own_attrs(run->own, instr, &c->attrs),
 	                           .v = v,
@@ -26,7 +27,7 @@ void launch_call_begin(struct launch_call *c)
 	                           .scratch = run->memory,
 	                           .iteration = run->iteration,
 	                           .stream = run->stream,
-	                           .kernels = run->kernels[v->dtype == DTYPE_F64]};
+	                           .kernels = run->kernels[computes->dtype == DTYPE_F64]};
 	for (int k = 0; k < MAX_NEEDS; k++)
 		c->needs[k] = frame_at(run->frame, launch->needs[k]);
 	for (int k = 0; k < MAX_KEEPS; k++)

@@ -54,6 +54,7 @@ static enum status count_iterations(struct run *run, const struct counting *c, i
 	                                                         .unfinished = &run->unfinished,
 	                                                         .programs = run->programs,
 	                                                         .diags = run->context.diags,
+	                                                         .chain = run->chain,
 	                                                         .team = c->team});
 	flush_end(before);
 	conditions_warn(run);

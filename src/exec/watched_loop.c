@@ -142,7 +142,8 @@ static enum status evaluate_condition(struct worker *worker, const struct watche
 	                                                         .workspace = p->slab.base,
 	                                                         .programs = run->programs,
 	                                                         .worker = worker->index,
-	                                                         .diags = worker->diags});
+	                                                         .diags = worker->diags,
+	                                                         .chain = run->chain});
 	allocator_put(run->context.allocator, ins, (body->in_count + 1) * sizeof *ins);
 	const bool wide = body->values[body->outs[0].value].type->dtype == DTYPE_F64;
 	*above = wide ? *(const double *)number > 0 : *(const float *)number > 0;

@@ -188,6 +188,7 @@ enum status worker_evaluate(struct worker *worker, struct evaluation *evaluation
 	evaluation->worker = worker->index;
 	evaluation->deferred = &worker->deferred;
 	evaluation->diags = worker->diags;
+	evaluation->chain = run->chain;
 	return evaluate(evaluation);
 }
 

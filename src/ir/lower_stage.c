@@ -128,12 +128,14 @@ struct operands {
 	double scalar;
 };
 
-/* Converts the operands IN to *DTYPE by NumPy's promotion, ignoring a weak A. Classes (cross_entropy) stay. */
+/* Converts the operands IN to *DTYPE by NumPy's promotion, ignoring a weak A. Indices stay, and do not decide. */
 static enum status promote(struct lowering *l, const struct node *node, struct operands *in, enum dtype *dtype)
 {
 	const struct value *values = l->body->values;
 	*dtype = values[in->v].dtype;
-	if (in->a == NO_VALUE || node->op == OP_cross_entropy)
+	if (in->a != NO_VALUE && op_indices(node->op) == NEED_V)
+		*dtype = values[in->a].dtype;
+	if (in->a == NO_VALUE || op_indices(node->op))
 		return STATUS_OK;
 	const enum dtype other = values[in->a].dtype;
 	if (!values[in->a].weak)

@@ -16,7 +16,7 @@ enum { LOSS_PIECE = 1024 }; /* elements that losses sum at a time */
 struct op_call {
 	enum op op;
 	const struct attrs *attrs;
-	const struct type *v, *a, *y; /* of this tile, F32 or F64, all alike; cast's y and cross_entropy's a may differ */
+	const struct type *v, *a, *y; /* of this tile, F32 or F64, all alike; cast's y and what holds indices may differ */
 	int64_t first;                /* index of v's first element in the whole array; 0 in a gather */
 	int64_t whole; /* extent of v's leading axis in the whole array, for means over tiles; 1 if 0-d; 0 in a gather */
 	void *scratch; /* op_scratch() bytes, 64-byte aligned */
@@ -95,12 +95,17 @@ op_gather *op_gather_get(enum op op, const struct attrs *attrs);
  * ignores. Otherwise WRONG gets a message, which names the first wrong element, and a hint, which may be empty. No caller
  * checks a computed operand: one wrong class makes the loss NaN.
  */
-enum { OP_CHECK_TEXT = 160 };
+enum { OP_CHECK_TEXT = 240 };
 struct operand_wrong {
 	char message[OP_CHECK_TEXT], hint[OP_CHECK_TEXT];
 };
 bool op_check_operand(enum op op, const struct attrs *attrs, const struct type *v, const struct type *a,
                       const void *adata, struct operand_wrong *wrong);
+/*
+ * True if all INDICES of CALL, whose operation reads indices and is no loss, are in range. Otherwise WRONG names the first
+ * that is not, and its place in the whole array.
+ */
+bool op_check_indices(const struct op_call *call, const void *indices, struct operand_wrong *wrong);
 
 /*
  * A SUM, FOLD or NORM operation, block by block along the leading axis, or (BACK) its derivative, if op_folds_back. A
@@ -205,6 +210,11 @@ int64_t product_piece_bytes(const struct type *a);
  */
 void product_pieces(const struct op_call *call, const void *g, const void *const needs[MAX_NEEDS],
                     const struct piece_user *user);
+/* True if the derivative of OP by its operand adds rows of the cotangent, each to the row that an index selects. */
+static inline bool op_adds_rows(enum op op) { return op == OP_take; }
+/* Gives USER's end these rows, in the order in which they are added: each is a piece. Other members are not called. */
+void take_pieces(const struct op_call *call, const void *g, const void *const needs[MAX_NEEDS],
+                 const struct piece_user *user);
 /*
  * The rows of a product's operand, a matrix that is not in memory. READ stores at TO the LENGTH elements from COLUMN on of
  * the COUNT rows from ROW on. There a row begins PITCH elements after the one before. WRITE, if not NULL, gets whole rows of the

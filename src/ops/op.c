@@ -28,6 +28,7 @@
 #define IN_GROUP_REDUCTION "reductions"
 #define IN_GROUP_AXIS "along an axis"
 #define IN_GROUP_SHAPE "shape"
+#define IN_GROUP_INDICES "indices"
 #define IN_GROUP_STENCIL "stencils"
 #define IN_GROUP_RANDOM "random"
 #define IN_GROUP_LOSS "losses"

@@ -216,8 +216,13 @@ const char *op_reach(enum op op);
 size_t op_kept_names(enum op op, const char *names[MAX_NEEDS]);
 
 /*
+ * Returns the array of OP that holds indices or classes, NEED_V or NEED_A; 0 if none does. Its numbers select. They are no
+ * part of what is computed, so the computing type does not depend on theirs.
+ */
+unsigned op_indices(enum op op);
+/*
  * Infers the type of the result. A is NULL if there is no array operand. The result has V's dtype
- * (of a cast, the one asked for). Fails with a COMPLAINT: with STATUS_CHAIN if shapes or arguments
+ * (of a cast, the one asked for; of a take, A's). Fails with a COMPLAINT: with STATUS_CHAIN if shapes or arguments
  * do not fit, with STATUS_LIMIT if the result, or a loss's broadcast array, has too many elements.
  */
 enum status op_infer(enum op op, const struct attrs *attrs, const struct type *v, const struct type *a,

@@ -359,6 +359,30 @@ static enum status infer_loss(const struct inference *f)
 	return STATUS_OK;
 }
 
+/* The result is of A's type, since V holds indices alone. Their axes replace the axis of A that they select from. */
+static enum status infer_take(const struct inference *f)
+{
+	const struct shape *v = &f->v->shape, *t = &f->a->shape;
+	struct shape *out = &f->y->shape;
+	int axis;
+	if (!axis_resolve(f->attrs->axis[0], t->ndim, &axis))
+		return misfit(f, "axis %d is out of range for %s", f->attrs->axis[0], text_of(f, t));
+	if (t->ndim - 1 + v->ndim > MAX_DIMS)
+		return misfit(f, "more than %d dimensions", MAX_DIMS);
+	if (t->dim[axis] == 0 && shape_count(v) != 0)
+		return misfit(f, "%s has no elements along axis %d, and there are indices %s", text_of(f, t), axis,
+		              text_of(f, v));
+	f->y->dtype = f->a->dtype;
+	out->ndim = 0;
+	for (int i = 0; i < axis; i++)
+		out->dim[out->ndim++] = t->dim[i];
+	for (int i = 0; i < v->ndim; i++)
+		out->dim[out->ndim++] = v->dim[i];
+	for (int i = axis + 1; i < t->ndim; i++)
+		out->dim[out->ndim++] = t->dim[i];
+	return STATUS_OK;
+}
+
 static enum status infer_cast(const struct inference *f)
 {
 	f->y->dtype = f->attrs->dtype;
@@ -382,6 +406,13 @@ enum status op_infer(enum op op, const struct attrs *attrs, const struct type *v
 		return STATUS_OK;
 	(void)misfit(&f, "the result %s has too many elements", text_of(&f, &result->shape));
 	return STATUS_LIMIT;
+}
+
+unsigned op_indices(enum op op)
+{
+	if (infer_functions[op] == infer_take)
+		return NEED_V;
+	return infer_functions[op] == infer_classes ? NEED_A : 0;
 }
 
 struct type op_keep_type(enum op op, const struct attrs *attrs, const struct type *v, const struct type *a,
@@ -489,6 +520,8 @@ enum scope op_scope(enum op op, const struct attrs *attrs, const struct type *v,
 	case OP_tril:
 	case OP_triu:
 		return SCOPE_ROW;
+	case OP_take:
+		return axis_resolve(attrs->axis[0], a->shape.ndim, &axis) && axis == 0 ? SCOPE_ROW : SCOPE_ALL;
 	case OP_mse:
 	case OP_mae:
 	case OP_huber:

@@ -59,6 +59,7 @@ struct sums {
 	enum sum_kind *kinds; /* by param */
 	bool *once;           /* by param: no tile makes an element twice */
 	bool *products;       /* by param: only products of V and one matrix read it */
+	bool *taken;          /* by param: one take reads each element, and nothing else does */
 	bool *blocks;  /* by param: such products of few rows read all of it; then (job_settle_sums) they add in blocks */
 	bool *written; /* by param: SUM_ONCE */
 	int64_t apart; /* bytes of a tile's sums that are made apart */

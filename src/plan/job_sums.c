@@ -6,10 +6,14 @@
  *     one tile, no element read twice         SUM_ONCE     the elements, written where they stay
  *     few elements, some of them read twice   SUM_APART    a long sum, and one more for each tile
  *     few tiles, each element one product's   SUM_PLAIN    the elements, to which products of tiles add in their order
+ *     each element one take's                 SUM_PLAIN    the elements, to which the take adds row by row
  *     all others                              SUM_SHARED   a long sum, to which the tiles add in their order
  *
  * A long sum has a head and a tail (ops/kernels.h). The product of a tile adds up hundreds of rows in the type. So it may
  * add to the sum of a few tiles in the type, too, and no tail is needed.
+ *
+ * A take adds the rows of the cotangent one after another, in one tile as in several. So its sums need no tails, and have the
+ * same bits for all tiles. It may add to an element many times, and to other elements than the tile before.
  *
  * The steps of a recurrence multiply few rows by the same matrix, time after time. To add each product to a long sum would
  * take a third of the product's time and more. So products of FEW_ROWS at most add up in the type, in a block
@@ -108,7 +112,7 @@ static enum status see_part(const struct job *job, struct seen *seen, const stru
 /* False for a vector also if it has two extents: its products would add row by row to what is in the block. */
 static bool is_matrix(const struct shape *shape) { return shape->ndim == 2 && shape->dim[0] > 1 && shape->dim[1] > 1; }
 
-/* Sets once, products and blocks of SUMS from FORWARD, which may be NULL. A copy, which `use` makes, may have several readers. */
+/* Sets once, products, taken and blocks of SUMS from FORWARD, which may be NULL. A copy, which `use` makes, may have several readers. */
 static enum status find_reads(const struct job *job, const struct body *forward, struct sums *sums)
 {
 	const size_t count = job->chain->param_count;
@@ -118,21 +122,27 @@ static enum status find_reads(const struct job *job, const struct body *forward,
 	struct param_read read;
 	sums->once = arena_array(arena, count + 1, sizeof *sums->once);
 	sums->products = arena_array(arena, count + 1, sizeof *sums->products);
+	sums->taken = arena_array(arena, count + 1, sizeof *sums->taken);
 	sums->blocks = arena_array(arena, count + 1, sizeof *sums->blocks);
-	TRY_ALLOC(seen && sums->once && sums->products && sums->blocks, job->context.diags);
+	TRY_ALLOC(seen && sums->once && sums->products && sums->taken && sums->blocks, job->context.diags);
 	for (size_t i = 0; i < count; i++)
-		sums->once[i] = sums->products[i] = sums->blocks[i] = true;
+		sums->once[i] = sums->products[i] = sums->taken[i] = sums->blocks[i] = true;
 	for (reads_begin(&reads, forward, NULL); forward && reads_next(&reads, &read);) {
 		const uint32_t p = read.ref->param;
 		const struct instr *by = read.by;
 		const bool product = read_is_operand(&read) && product_in_pieces(by->op, by->of.v, by->of.a);
+		const bool takes = read_is_operand(&read) && op_adds_rows(by->op);
 		bool apart;
 		TRY(see_part(job, &seen[p], read.ref, &apart));
-		sums->once[p] &= apart && reads_vary(&reads, &read) && !(by && by->op == OP_identity);
+		apart &= reads_vary(&reads, &read) && !(by && by->op == OP_identity);
+		sums->once[p] &= apart && !takes;
+		sums->taken[p] &= apart && takes;
 		sums->products[p] &= product;
 		sums->blocks[p] &= product && read.ref->count == 0 && is_matrix(&by->of.a->shape) &&
 		                   product_depth(by->op, by->of.v, by->of.a) <= FEW_ROWS;
 	}
+	for (size_t i = 0; i < count; i++)
+		sums->taken[i] &= seen[i].any;
 	return STATUS_OK;
 }
 
@@ -156,7 +166,8 @@ enum status job_find_sums(struct job *job, const struct body *forward)
 			sums->kinds[i] = SUM_NONE;
 		else if (job->whole.streamed_params[i])
 			sums->kinds[i] = SUM_ROWS;
-		else if (sums->once[i] || bytes > APART_MOST || apart + bytes > greater(all / APART_SHARE, APART_MOST))
+		else if (sums->once[i] || sums->taken[i] || bytes > APART_MOST ||
+		         apart + bytes > greater(all / APART_SHARE, APART_MOST))
 			sums->kinds[i] = SUM_SHARED;
 		else
 			sums->kinds[i] = SUM_APART;
@@ -191,9 +202,12 @@ void job_settle_sums(struct job *job)
 	for (size_t i = 0; several && few && i < job->chain->param_count; i++)
 		if (sums->kinds[i] == SUM_SHARED && sums->once[i] && sums->products[i])
 			sums->kinds[i] = SUM_PLAIN;
+	for (size_t i = 0; several && i < job->chain->param_count; i++)
+		if (sums->kinds[i] == SUM_SHARED && sums->taken[i])
+			sums->kinds[i] = SUM_PLAIN;
 	for (size_t i = 0; !several && i < job->chain->param_count; i++) {
 		if (sums->kinds[i] != SUM_NONE && (!tiles->tiled || sums->kinds[i] != SUM_ROWS))
-			sums->kinds[i] = sums->once[i] ? SUM_ONCE : SUM_SHARED;
+			sums->kinds[i] = sums->taken[i] ? SUM_PLAIN : sums->once[i] ? SUM_ONCE : SUM_SHARED;
 		sums->written[i] = sums->kinds[i] == SUM_ONCE;
 	}
 	sums->apart = several ? sums->apart : 0;

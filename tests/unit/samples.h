@@ -180,6 +180,12 @@ static const struct sample samples[] = {
 	{"cross_entropy", SHAPE(1, 5), SHAPE0},
 	{"cross_entropy", SHAPE(3, 2, 3, 4), SHAPE(2, 2, 3)},
 	{"cast f64", SHAPE(2, 3, 4), SHAPE0},
+	{"take", SHAPE(2, 3, 4), SHAPE(2, 4, 5)},
+	{"take", SHAPE(1, 9), SHAPE(1, 4)},
+	{"take", SHAPE0, SHAPE(2, 4, 5)},
+	{"take axis=1", SHAPE(1, 9), SHAPE(3, 2, 4, 3)},
+	{"take axis=-1", SHAPE(2, 3, 2), SHAPE(2, 70, 4)},
+	{"take", SHAPE(1, 90), SHAPE(2, 4, 700)},
 };
 enum { SAMPLES = sizeof samples / sizeof *samples };
 

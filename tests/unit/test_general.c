@@ -23,14 +23,21 @@ struct arrays {
 	void *v, *a, *y, *k, *g, *dv, *da;
 };
 
+/* Returns element I of an array of noise or, if they are INDICES, an index of an axis of 4 or a class. */
+static double element(const struct setup *s, bool indices, size_t i, uint64_t *seed)
+{
+	const double drawn = noise(seed);
+	return !indices ? drawn : s->op == OP_cross_entropy ? (double)(i % 4) : floor(4 * drawn);
+}
+
 static struct arrays arrays_of(const struct setup *s, uint64_t seed)
 {
 	struct arrays x = {block_of(&s->v), block_of(&s->a), block_of(&s->y), block_of(&s->k),
 	                   block_of(&s->y), block_of(&s->v), block_of(&s->a)};
 	for (size_t i = 0; i < count_of(&s->v); i++)
-		set(&s->v, x.v, i, noise(&seed));
+		set(&s->v, x.v, i, element(s, op_indices(s->op) == NEED_V, i, &seed));
 	for (size_t i = 0; i < count_of(&s->a); i++)
-		set(&s->a, x.a, i, s->op == OP_cross_entropy ? (double)(i % 4) : noise(&seed));
+		set(&s->a, x.a, i, element(s, op_indices(s->op) == NEED_A, i, &seed));
 	for (size_t i = 0; i < count_of(&s->y); i++)
 		set(&s->y, x.g, i, noise(&seed));
 	return x;
@@ -84,7 +91,10 @@ static void check_sample(const struct sample *sample, uint64_t seed)
 		bool right = op_table[s.op].operand_differentiable;
 		forward(&s, x.y, x.v, x.a, keeps(&s) ? x.k : NULL);
 		vjp(&s, x.dv, right ? x.da : NULL, x.g, x.v, x.a, x.y, x.k);
-		check_slopes(&s, &x, &s.v, x.v, x.dv, sample->text);
+		for (size_t i = 0; i < count_of(&s.v) && op_indices(s.op) == NEED_V; i++)
+			ck_assert_msg(get(&s.v, x.dv, i) == 0, "%s", sample->text);
+		if (op_indices(s.op) != NEED_V)
+			check_slopes(&s, &x, &s.v, x.v, x.dv, sample->text);
 		if (right) {
 			check_slopes(&s, &x, &s.a, x.a, x.da, sample->text);
 			/* each gradient alone is the same */

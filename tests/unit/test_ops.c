@@ -75,8 +75,8 @@ static enum op parse(const char *text, struct attrs *attrs, const char **message
 START_TEST(test_table)
 {
 	static const char *const groups[] = {"arithmetic", "conditions",    "one value", "linear algebra",
-	                                     "reductions", "along an axis", "shape",     "stencils",
-	                                     "random",     "losses",        "other"};
+	                                     "reductions", "along an axis", "shape",     "indices",
+	                                     "stencils",   "random",        "losses",    "other"};
 	for (int op = 0; op < OP_COUNT; op++) {
 		const struct op_info *info = &op_table[op];
 		bool group = false;
@@ -328,6 +328,10 @@ static const struct {
 	{"cross_entropy", S(2, 3, 5), S(1, 5),
      "'cross_entropy': logits [3,5] want one class for each row, and the classes are [5]", STATUS_CHAIN},
 	{"cross_entropy", S(2, 3, 0), S(1, 3), "'cross_entropy': logits [3,0] have no classes", STATUS_CHAIN},
+	{"take", S(1, 3), SCALAR, "'take': axis 0 is out of range for []", STATUS_CHAIN},
+	{"take axis=2", S(1, 3), S(2, 4, 5), "'take': axis 2 is out of range for [4,5]", STATUS_CHAIN},
+	{"take", S(1, 3), S(2, 0, 5), "'take': [0,5] has no elements along axis 0, and there are indices [3]",
+     STATUS_CHAIN},
 	{"add", S(2, HUGE_EXTENT, 1), S(2, 1, HUGE_EXTENT),
      "'add': the result [1099511627776,1099511627776] has too many elements", STATUS_LIMIT},
 	{"mse", S(2, HUGE_EXTENT, 1), S(2, 1, HUGE_EXTENT),
@@ -429,6 +433,10 @@ static const struct {
 	{"cross_entropy", S(2, 5, 3), S(1, 5), true, SCOPE_SUM},
 	{"cross_entropy", S(2, 5, 3), S(1, 5), false, SCOPE_ALL},
 	{"cross_entropy", S(1, 5), SCALAR, false, SCOPE_ALL},
+	{"take", S(2, 5, 3), S(2, 4, 2), false, SCOPE_ROW},
+	{"take", SCALAR, S(2, 4, 2), false, SCOPE_ALL},
+	{"take axis=1", S(2, 5, 3), S(2, 4, 2), false, SCOPE_ALL},
+	{"take axis=-2", S(2, 5, 3), S(2, 4, 2), false, SCOPE_ROW},
 };
 
 START_TEST(test_reach)
