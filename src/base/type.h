@@ -53,6 +53,8 @@ size_t dtype_size(enum dtype dtype);
 int dtype_bits(enum dtype dtype);
 /* Returns the computing type: DTYPE_F32, DTYPE_F64, DTYPE_BITS or DTYPE_SIGNS. */
 enum dtype dtype_compute(enum dtype dtype);
+/* True for i8 to u64 and bool. */
+static inline bool dtype_is_integer(enum dtype dtype) { return dtype >= DTYPE_I8 && dtype <= DTYPE_BOOL; }
 /* Returns NumPy's promotion of two of f16, bf16, f32, f64; f16 with bf16 gives f32. */
 enum dtype dtype_promote(enum dtype a, enum dtype b);
 

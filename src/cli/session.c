@@ -181,6 +181,9 @@ enum status session_load_chain(struct session *s)
 	TRY(check_names(s, &s->set.policies));
 	TRY(check_names(s, &s->set.compared));
 	warn_lost(s);
+	if (s->set.store != DTYPE_COUNT && s->chain.selects)
+		return usage_error(s, "--store-dtype %s would round the indices in states: the chain reads some",
+		                   dtype_name(s->set.store));
 	/* The number of steps is not known before a run: of the policies that take a limit, online:S needs none. */
 	if (s->chain.has_conditions && s->set.max_checkpoints && !s->set.policies.count && !s->set.memory)
 		TRY_ALLOC(policy_make(&s->set.policy, POLICY_online, s->set.max_checkpoints, &s->arena), &s->diags);

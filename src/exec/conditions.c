@@ -94,7 +94,7 @@ static enum status count_by_pass(struct run *run, const struct type *type, bool 
 	struct arena arena;
 	arena_init(&arena, run->context.allocator);
 	const struct context context = {run->context.allocator, &arena, run->context.diags};
-	run_bind_params(run, dtype_compute(type->dtype));
+	run_bind_params(run, chain_computing_type(run->chain, type->dtype));
 	const enum status status = run_counting(run, &context, type, &c, changed);
 	team_close(c.team);
 	slab_put(&c.slab, context.allocator);

@@ -15,7 +15,7 @@ void rows_out_open(struct run *run)
 {
 	run->outputs[OUTPUT_VALUE] = (struct run_output){run->options->value, &run->whole->output, run->tiles->output_row};
 	run->outputs[OUTPUT_GRADIENT] = (struct run_output){run->gradient ? run->gradient->options->gradient : NULL,
-	                                                    &run->input, run->tiles->input_row};
+	                                                    &run->gradient_type, run->tiles->input_row};
 }
 
 enum status rows_out_begin_array(struct run *run)
@@ -55,7 +55,8 @@ enum status rows_out_write(const struct run *run, enum output_index output, cons
                            const char *from, struct diags *diags)
 {
 	const struct run_output *out = &run->outputs[output];
-	const enum dtype dtype = dtype_compute(out->type->dtype);
+	/* The gradient of integers is zeros, held as they are. */
+	const enum dtype dtype = dtype_compute(output == OUTPUT_GRADIENT ? run->input.dtype : out->type->dtype);
 	const int64_t row = out->row / (int64_t)dtype_size(dtype), first = rows->first * row, count = rows->count * row;
 	return run->write_anywhere || shares_rows(run) ? writer_write_at(out->writer, first, from, dtype, count, diags)
 	                                               : writer_write(out->writer, from, dtype, count, diags);

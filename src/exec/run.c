@@ -19,6 +19,8 @@ struct type run_input_type(const struct chain *chain, const struct type *file, e
 	struct type type = *file;
 	if (chain->input_type.given)
 		type.dtype = chain->input_type.type.dtype;
+	if (chain->selects && dtype_is_integer(type.dtype))
+		return type;
 	if (dtype != DTYPE_COUNT)
 		type.dtype = dtype;
 	if (type.dtype > DTYPE_F64)
@@ -141,7 +143,10 @@ static enum status begin_type(struct run *run, const struct type *type)
 	run->ready = true;
 	run->made_for = run->input = *type;
 	run->in = (struct rows_in){.copy.fd = -1};
-	run_bind_params(run, dtype_compute(type->dtype));
+	run_bind_params(run, chain_computing_type(run->chain, type->dtype));
+	run->gradient_type = *type;
+	if (dtype_is_integer(type->dtype))
+		run->gradient_type.dtype = run->chain->computing;
 	return external_learn(&run->context, run->chain, &run->options->job.portion, &run->input, run->gradient,
 	                      run->programs);
 }

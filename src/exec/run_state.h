@@ -108,6 +108,7 @@ struct run {
 	int open; /* workers to close: the last may have failed to open */
 	struct conditions conditions;
 	/* The current array. */
+	struct type gradient_type; /* of the input's gradient, as it is written */
 	struct run_output outputs[OUTPUTS];
 	bool write_anywhere, outputs_begun;
 	int64_t begun;                  /* chunks that an earlier run has done, as the journal says */

@@ -47,6 +47,8 @@ enum status totals_open(struct run *run)
 			continue;
 		g->type = bound_type(&run->bound[i]);
 		g->written = param->weak ? run->gradient->job->input.dtype : param->type->dtype;
+		if (dtype_is_integer(g->written))
+			g->written = g->type.dtype;
 		g->size = (size_t)type_bytes(&g->type);
 	}
 	return STATUS_OK;

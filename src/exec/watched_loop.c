@@ -61,7 +61,7 @@ enum status watched_begin(struct run *run, const struct type *type, bool *watche
 		return STATUS_OK;
 	arena_init(&arena, run->context.allocator);
 	const struct context context = {run->context.allocator, &arena, run->context.diags};
-	run_bind_params(run, dtype_compute(type->dtype));
+	run_bind_params(run, chain_computing_type(run->chain, type->dtype));
 	const enum status status = look_for_loop(run, &context, type, watches);
 	arena_free(&arena);
 	watched_close(run);

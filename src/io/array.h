@@ -139,7 +139,7 @@ struct writer {
 void writer_init(struct writer *writer, struct output *output, const struct writer_options *options,
                  struct arena *arena);
 /*
- * Begins an array of TYPE, one of f16, bf16 (as |V2), f32 and f64. An npy header is byte for byte numpy.save's. Fails
+ * Begins an array of TYPE, one of f16, bf16 (as |V2), f32, f64 and i64. An npy header is byte for byte numpy.save's. Fails
  * with STATUS_USAGE if the output would overwrite values before options.reader has read them, or if the array has
  * another size than options.memory.
  */
@@ -165,7 +165,7 @@ void values_round(void *values, enum dtype held, size_t count, enum dtype dtype)
 
 /* Converts COUNT values of DTYPE, aligned and in the machine's byte order, to COMPUTE, F32 or F64. */
 void convert_from_file(void *to, enum dtype compute, const void *from, enum dtype dtype, size_t count);
-/* Converts COUNT values of COMPUTE, F32 or F64, to DTYPE, one of F16, BF16, F32 and F64, and rounds each once. */
+/* Converts COUNT values of COMPUTE, F32 or F64, to DTYPE, one of F16, BF16, F32, F64 and, if they are whole, I64. Rounds each once. */
 void convert_to_file(void *to, enum dtype dtype, const void *from, enum dtype compute, size_t count);
 /* Conversions between halves and the computing types. The kernels of `cast` use them too. */
 void convert_f16_to_f32(float *to, const uint16_t *from, size_t count);

@@ -202,9 +202,20 @@ void convert_from_file(void *to, enum dtype compute, const void *from, enum dtyp
 	}
 }
 
+/* Converts whole numbers, such as indices. */
+static void narrow_i64(int64_t *to, const void *from, enum dtype compute, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		to[i] = compute == DTYPE_F32 ? (int64_t)((const float *)from)[i] : (int64_t)((const double *)from)[i];
+}
+
 void convert_to_file(void *to, enum dtype dtype, const void *from, enum dtype compute, size_t count)
 {
 	float piece[PIECE];
+	if (dtype == DTYPE_I64) {
+		narrow_i64(to, from, compute, count);
+		return;
+	}
 	if (dtype == DTYPE_F32 || dtype == DTYPE_F64) {
 		(compute == DTYPE_F32 ? widen_f32 : widen_f64)(to, dtype, from, count);
 		return;

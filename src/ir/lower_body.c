@@ -123,7 +123,7 @@ uint32_t lowering_param(struct lowering *l, const struct param_ref *ref)
 	struct value *value = &l->body->values[id];
 	value->from = FROM_PARAM;
 	value->param = *ref;
-	value->active = param->differentiated;
+	value->active = param->differentiated && !dtype_is_integer(type.dtype);
 	value->weak = param->weak;
 	return *cached = id;
 }
@@ -154,7 +154,7 @@ uint32_t lowering_read_slot(struct lowering *l, uint32_t slot)
 	value->from = FROM_PORT;
 	value->port = (uint32_t)l->body->in_count - 1;
 	value->streamed = state->streamed;
-	value->active = state->active;
+	value->active = state->active && !dtype_is_integer(state->dtype);
 	value->weak = state->weak;
 	return env->now[slot] = env->port[class] = id;
 }

@@ -37,7 +37,7 @@ static enum status lower_ref(struct lowering *l, const struct ref *ref, uint32_t
 /* Returns the type of PROGRAM's result on V; *DTYPE is its logical dtype. */
 static struct type program_result(const struct program_decl *program, const struct value *v, enum dtype *dtype)
 {
-	*dtype = program->type.given ? program->type.type.dtype : v->dtype;
+	*dtype = program->type.given ? program->type.type.dtype : dtype_is_integer(v->dtype) ? DTYPE_F64 : v->dtype;
 	return program->type.given ? program->type.type : *v->type;
 }
 

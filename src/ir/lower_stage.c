@@ -128,20 +128,43 @@ struct operands {
 	double scalar;
 };
 
-/* Converts the operands IN to *DTYPE by NumPy's promotion, ignoring a weak A. Indices stay, and do not decide. */
-static enum status promote(struct lowering *l, const struct node *node, struct operands *in, enum dtype *dtype)
+/* Returns the dtype with which the value V is computed. */
+static enum dtype computing_dtype(const struct lowering *l, uint32_t v)
+{
+	const enum dtype dtype = l->body->values[v].dtype;
+	return dtype_is_integer(dtype) ? l->chain->integers : dtype;
+}
+
+/* True if OP moves integers alone, which stay integers. */
+static bool moves_integers(const struct lowering *l, enum op op, const struct operands *in)
 {
 	const struct value *values = l->body->values;
-	*dtype = values[in->v].dtype;
-	if (in->a != NO_VALUE && op_indices(node->op) == NEED_V)
-		*dtype = values[in->a].dtype;
-	if (in->a == NO_VALUE || op_indices(node->op))
+	return op_only_moves(op) && dtype_is_integer(values[in->v].dtype) &&
+	       (in->a == NO_VALUE || dtype_is_integer(values[in->a].dtype));
+}
+
+/*
+ * Converts the operands IN to *DTYPE, the result's, by NumPy's promotion, ignoring a weak A. Indices stay, and do not
+ * decide. Other integers are computed with, unless they are only moved.
+ */
+static enum status promote(struct lowering *l, const struct node *node, struct operands *in, enum dtype *dtype)
+{
+	const unsigned indices = op_indices(node->op);
+	*dtype = l->body->values[in->v].dtype;
+	if (moves_integers(l, node->op, in))
 		return STATUS_OK;
-	const enum dtype other = values[in->a].dtype;
-	if (!values[in->a].weak)
-		*dtype = dtype_promote(*dtype, dtype_compute(other) == DTYPE_F64 ? DTYPE_F64 : other);
-	TRY(lowering_convert(l, &in->v, *dtype, node->span));
-	return lowering_convert(l, &in->a, *dtype, node->span);
+	if (indices == NEED_V) {
+		*dtype = in->a == NO_VALUE ? chain_computing_type(l->chain, l->out->input.dtype) : l->body->values[in->a].dtype;
+		return STATUS_OK;
+	}
+	const bool integer = dtype_is_integer(*dtype);
+	*dtype = computing_dtype(l, in->v);
+	const bool both = in->a != NO_VALUE && !indices;
+	if (both && !l->body->values[in->a].weak)
+		*dtype = dtype_promote(*dtype, computing_dtype(l, in->a));
+	if (both || integer)
+		TRY(lowering_convert(l, &in->v, *dtype, node->span));
+	return both ? lowering_convert(l, &in->a, *dtype, node->span) : STATUS_OK;
 }
 
 /* Reports COMPLAINT at SPAN if STATUS is not STATUS_OK. Returns STATUS. */
@@ -362,7 +385,11 @@ static enum status lower_op(struct lowering *l, const struct node *node)
 	TRY(promote(l, node, &in, &dtype));
 	TRY(attrs_for(l, node, &l->body->values[in.v], dtype, &attrs));
 	TRY(infer(l, node, attrs, &in, &result));
-	return add_result(l, node, attrs, &in, &result, node->op == OP_cast ? attrs->dtype : dtype);
+	if (op_indices(node->op) == NEED_V)
+		result.dtype = dtype_compute(dtype);
+	if (node->op == OP_cast || dtype_is_integer(result.dtype))
+		dtype = result.dtype;
+	return add_result(l, node, attrs, &in, &result, dtype);
 }
 
 /* Names, calls and checkpoint blocks. */

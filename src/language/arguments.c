@@ -257,6 +257,13 @@ static enum status set_options(struct resolver *r, const struct statement *s, st
 	return STATUS_OK;
 }
 
+/* True if NODE reads indices, or a value as classes: those of a param stay as numbers do. */
+static bool selects(const struct node *node)
+{
+	const bool loss = op_table[node->op].scope == SCOPE_SUM;
+	return loss ? op_indices(node->op) && node->operand.kind == REF_VARIABLE : op_indices(node->op) != 0;
+}
+
 enum status resolver_operation(struct resolver *r, const struct statement *s, enum op op)
 {
 	const struct op_info *info = &op_table[op];
@@ -282,6 +289,7 @@ enum status resolver_operation(struct resolver *r, const struct statement *s, en
 	TRY(set_options(r, s, node, placed, least));
 	node->attrs = byte_set_keep(&r->kept_attrs, &attrs, attrs_size(&attrs, op), NULL);
 	TRY_ALLOC(node->attrs, r->context->diags);
+	r->chain->selects |= selects(node);
 	resolver_append(r, node);
 	return STATUS_OK;
 }

@@ -18,11 +18,15 @@ struct param {
 	const struct init *init; /* INIT_NONE: --param gives the value; for types alone, a declared type is enough */
 	struct span span;        /* of the name */
 	/* Set by the caller (load/params.h) before lowering, once for all inputs: */
-	bool weak; /* a number, a list or a 0-d array without a declared type: takes the other operand's dtype */
+	bool weak;          /* a number, a list or a 0-d array without a declared type: takes the other operand's dtype */
+	enum dtype settled; /* of a weak one, if the input holds integers: struct chain's COMPUTING */
 	const struct type *type; /* equal ones are one */
 };
 
-/* Returns the type of PARAM, once TYPED. A weak param takes the computing dtype of INPUT, the input's type. */
+/*
+ * Returns the type of PARAM, once TYPED. A weak param takes the computing dtype of INPUT, the input's type. If that is an
+ * integer type, it takes that of the chain.
+ */
 struct type param_type(const struct param *param, const struct type *input);
 
 /* An operation that a program computes. */
@@ -186,10 +190,25 @@ struct chain {
 	struct block_policy *block_policies; /* in the order in which they are written */
 	struct lost_name *lost_names;        /* in the order of their defs */
 	struct node *first;                  /* NULL: a chain without stages */
-	bool has_checkpoints;                /* the chain has a checkpoint block */
-	bool has_conditions;                 /* the chain has a `repeat while` that may run */
-	bool names_input;                    /* the chain refers to the input by its name, or a prelude does */
+	/*
+	 * An operation reads indices. Then integer inputs, params and consts keep their dtype, and are held as doubles. Where
+	 * something else than indices is computed with them, they have the dtype INTEGERS: f64, or that of --dtype. In other
+	 * chains all integers become that when they are read.
+	 */
+	bool selects;
+	enum dtype integers;
+	/* Set by the caller (load/params.h): the widest computing type of params and consts that are no integers; else INTEGERS. */
+	enum dtype computing;
+	bool has_checkpoints; /* the chain has a checkpoint block */
+	bool has_conditions;  /* the chain has a `repeat while` that may run */
+	bool names_input;     /* the chain refers to the input by its name, or a prelude does */
 };
+
+/* Returns the computing type of CHAIN for an input of dtype INPUT: that of INPUT, or the chain's if INPUT is integers. */
+static inline enum dtype chain_computing_type(const struct chain *chain, enum dtype input)
+{
+	return dtype_is_integer(input) ? chain->computing : dtype_compute(input);
+}
 
 /*
  * Resolves SYNTAX. What syntax_parse_apart keeps in the context's arena must outlive CHAIN. Stops at the first error: STATUS_CHAIN if a name, an argument or a

@@ -277,13 +277,13 @@ struct type param_type(const struct param *param, const struct type *input)
 {
 	struct type type = *param->type;
 	if (param->weak)
-		type.dtype = dtype_compute(input->dtype);
+		type.dtype = dtype_is_integer(input->dtype) ? param->settled : dtype_compute(input->dtype);
 	return type;
 }
 
 enum status chain_resolve(const struct context *context, struct chain *chain, const struct syntax *syntax)
 {
-	*chain = (struct chain){.source = syntax->source, .input = "x"};
+	*chain = (struct chain){.source = syntax->source, .input = "x", .integers = DTYPE_F64, .computing = DTYPE_F64};
 	struct name_scope top = {.home = true};
 	struct resolver r = {.context = context,
 	                     .chain = chain,

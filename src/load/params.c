@@ -216,7 +216,7 @@ static enum status find_type(const struct binder *b, struct param *param, struct
 	param->weak = source->weak && !declared->given;
 	if (declared->given)
 		source->type.dtype = declared->type.dtype;
-	if (source->type.dtype > DTYPE_F64)
+	if (source->type.dtype > DTYPE_F64 && !b->chain->selects)
 		source->type.dtype = DTYPE_F64;
 	if (param->weak)
 		source->type.dtype = dtype_compute(b->options->compute);
@@ -331,7 +331,7 @@ static enum status load_values(const struct binder *b, const struct param *param
 	if (param->declared->given)
 		values_round(array->data, array->type.dtype, (size_t)shape_count(&array->type.shape),
 		             param->declared->type.dtype);
-	if (to == DTYPE_COUNT || to == array->type.dtype)
+	if (to == DTYPE_COUNT || to == array->type.dtype || dtype_is_integer(source->type.dtype))
 		return STATUS_OK;
 	struct array converted;
 	TRY(new_array(b, param, &converted, &array->type, to));
@@ -346,7 +346,8 @@ static enum status keep_stored(const struct binder *b, const struct param *param
 {
 	struct stored_array **const stored = &b->params->stored[param - b->chain->params];
 	const enum dtype to = b->options->dtype, have = source->array.type.dtype;
-	if (!*stored || (!param->weak && source->type.dtype == have && (to == DTYPE_COUNT || to == have)))
+	if (!*stored ||
+	    (!param->weak && !dtype_is_integer(have) && source->type.dtype == have && (to == DTYPE_COUNT || to == have)))
 		return STATUS_OK;
 	if (b->options->data) {
 		TRY(new_array(b, param, &source->array, &source->array.type, have));
@@ -393,7 +394,7 @@ static enum status bind_param(struct binder *b, size_t index, struct param_sourc
 	b->params->exact[index] = exact.data;
 	b->params->sizes[index] = exact.data ? exact.size : array.size;
 	TRY(status);
-	if (!param->weak && b->options->dtype != DTYPE_COUNT)
+	if (!param->weak && b->options->dtype != DTYPE_COUNT && !dtype_is_integer(source->type.dtype))
 		source->type.dtype = b->options->dtype;
 	param->type = keep_type(b, &source->type);
 	TRY_ALLOC(param->type, b->diags);
@@ -404,6 +405,22 @@ static enum status bind_param(struct binder *b, size_t index, struct param_sourc
 	const int64_t bytes = param->weak ? 16 * shape_count(&bound.shape) : type_bytes(&bound);
 	b->params->bytes = saturated_add(b->params->bytes, bytes);
 	return STATUS_OK;
+}
+
+/* Sets the type with which CHAIN computes beside indices, once those of its params are known. */
+static void find_computing(struct chain *chain)
+{
+	enum dtype widest = DTYPE_COUNT;
+	for (size_t i = 0; i < chain->param_count; i++) {
+		const struct param *param = &chain->params[i];
+		if (param->weak || dtype_is_integer(param->type->dtype))
+			continue;
+		const enum dtype compute = dtype_compute(param->type->dtype);
+		widest = widest == DTYPE_COUNT ? compute : dtype_promote(widest, compute);
+	}
+	chain->computing = widest == DTYPE_COUNT ? chain->integers : widest;
+	for (size_t i = 0; i < chain->param_count; i++)
+		chain->params[i].settled = chain->computing;
 }
 
 enum status params_bind(const struct context *context, struct params *params, struct chain *chain,
@@ -425,6 +442,7 @@ enum status params_bind(const struct context *context, struct params *params, st
 	                   .diags = context->diags};
 	*params = (struct params){.count = n, .allocator = context->allocator};
 	TRY(check_bindings(&b));
+	chain->integers = chain->computing = options->dtype == DTYPE_COUNT ? DTYPE_F64 : options->dtype;
 	if (n == 0 && !options->file_count)
 		return STATUS_OK;
 	b.places = arena_array(b.arena, n + 1, sizeof *b.places);
@@ -441,6 +459,8 @@ enum status params_bind(const struct context *context, struct params *params, st
 		array_free(&source.array, context->allocator);
 	}
 	loader_close(&b.loader);
+	if (status == STATUS_OK)
+		find_computing(chain);
 	if (status == STATUS_OK)
 		params_settle(params, chain, dtype_compute(options->compute));
 	return status;

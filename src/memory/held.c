@@ -281,6 +281,14 @@ static enum status report_held(struct machine *m)
 			*kept = machine_narrow_type(m, buffer->type);
 			made.type = kept;
 		}
+		const enum dtype logical =
+			buffer->body ? buffer->body->values[buffer->value].dtype : m->compiled->lowered->input.dtype;
+		if (dtype_is_integer(logical)) {
+			struct type *integers = arena_alloc(m->context->arena, sizeof *integers);
+			TRY_ALLOC(integers, m->context->diags);
+			*integers = (struct type){logical, made.type->shape};
+			made.type = integers;
+		}
 		const struct origin input = {.argument = true, .param = NO_VALUE};
 		made.origin = buffer->body ? origin_of(machine_step_at(m, buffer->step), buffer->body, buffer->value) : input;
 		made.origin.names = buffer->names;

@@ -119,6 +119,7 @@ struct attrs {
 		struct slice_bound ignore; /* cross_entropy: a class; not given: none */
 		int64_t shift;
 		int64_t diagonal; /* tril, triu */
+		int64_t n;        /* scatter_add, one_hot */
 		struct {          /* slice */
 			struct slice_bound start, stop;
 			int64_t step;
@@ -286,6 +287,12 @@ bool op_derivative_is_number(enum op op);
 static inline bool op_only_reshapes(enum op op)
 {
 	return op == OP_reshape || op == OP_flatten || op == OP_expand_dims || op == OP_squeeze;
+}
+/* True if the elements of the result are those of the input and of the operand, moved. */
+static inline bool op_only_moves(enum op op)
+{
+	return op_only_reshapes(op) || op == OP_transpose || op == OP_slice || op == OP_roll || op == OP_flip ||
+	       op == OP_concat || op == OP_stack;
 }
 static inline bool op_folds(enum op op) { return op_table[op].scope == SCOPE_SUM || op_table[op].scope == SCOPE_FOLD; }
 /* True if OP is a NORM along the leading axis: softmax, log_softmax, layernorm and rmsnorm. */

@@ -88,6 +88,13 @@ static void put_cotangent(struct part *part, uint32_t value)
 		text_printf(part->to, ".%u", rank);
 }
 
+/* Returns the type of VALUE, of the recording body: integers, which are held as doubles, have their own. */
+static struct type shown_type(const struct part *part, uint32_t value)
+{
+	const struct value *v = &part->linear->record->values[value];
+	return (struct type){dtype_is_integer(v->dtype) ? v->dtype : v->type->dtype, v->type->shape};
+}
+
 static void put_value(struct part *part, uint32_t value, bool typed)
 {
 	const struct value *v = &part->body->values[value];
@@ -105,8 +112,11 @@ static void put_value(struct part *part, uint32_t value, bool typed)
 	} else {
 		text_put(part->to, letter_of(part, part->body == part->linear->backward ? v->primal : value));
 	}
-	if (typed)
-		text_printf(part->to, ":%s", type_format(v->type, type));
+	if (!typed)
+		return;
+	const bool back = part->body == part->linear->backward;
+	const struct type shown = v->cotangent ? *v->type : shown_type(part, back ? v->primal : value);
+	text_printf(part->to, ":%s", type_format(&shown, type));
 }
 
 static void put_ports(struct part *part, const struct port *ports, size_t count, bool typed)
@@ -238,7 +248,8 @@ static bool make_part(struct report *report, const struct explanation *e, const 
 	for (size_t i = 0; i < linear->residual_count; i++) { /* "c:f32[4] (cos)" */
 		const struct residual *residual = &linear->residuals[i];
 		const char *what = residual->in_state ? "the state before" : residual->op;
-		text_printf(part->to, "%s:%s", letter_of(part, residual->value), type_format(residual->type, type));
+		const struct type shown = shown_type(part, residual->value);
+		text_printf(part->to, "%s:%s", letter_of(part, residual->value), type_format(&shown, type));
 		if (what)
 			text_printf(part->to, " (%s)", what);
 		end_line(part, &part->saved);
