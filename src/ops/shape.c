@@ -151,7 +151,7 @@ static enum status infer_reduce(const struct inference *f)
 	out->ndim = 0;
 	for (int i = 0; i < v->ndim; i++) {
 		const bool reduced = axis_named(f->attrs, i, v->ndim);
-		if (reduced && v->dim[i] == 0 && (f->op == OP_amax || f->op == OP_amin))
+		if (reduced && v->dim[i] == 0 && (f->op == OP_amax || f->op == OP_amin || f->y->dtype == DTYPE_I64))
 			return misfit(f, "%s has no elements along axis %d", text_of(f, v), i);
 		if (!reduced || f->attrs->keepdims)
 			out->dim[out->ndim++] = reduced ? 1 : v->dim[i];
@@ -383,6 +383,68 @@ static enum status infer_take(const struct inference *f)
 	return STATUS_OK;
 }
 
+/* As NumPy's take_along_axis: the indices have as many axes. All but the one that they select along broadcast. */
+static enum status infer_along(const struct inference *f)
+{
+	const struct shape *v = &f->v->shape, *i = &f->a->shape;
+	int axis;
+	TRY(find_axis(f, &axis));
+	bool fits = v->ndim == i->ndim;
+	for (int k = 0; fits && k < v->ndim; k++) {
+		fits = k == axis || v->dim[k] == i->dim[k] || v->dim[k] == 1 || i->dim[k] == 1;
+		f->y->shape.dim[k] = k == axis || v->dim[k] == 1 ? i->dim[k] : v->dim[k];
+	}
+	if (!fits)
+		return misfit(f, "shapes %s and indices %s do not broadcast beside axis %d", text_of(f, v), text_of(f, i),
+		              axis);
+	if (v->dim[axis] == 0 && shape_count(&f->y->shape) != 0)
+		return misfit(f, "%s has no elements along axis %d, and there are indices %s", text_of(f, v), axis,
+		              text_of(f, i));
+	return STATUS_OK;
+}
+
+/* The n rows replace the axes of V that the indices have. */
+static enum status infer_scatter(const struct inference *f)
+{
+	const struct shape *v = &f->v->shape, *i = &f->a->shape;
+	struct shape *out = &f->y->shape;
+	const int given = f->attrs->axis[0], rest = v->ndim - i->ndim;
+	int axis;
+	if (rest < 0 || !axis_resolve(given, rest + 1, &axis))
+		return misfit(f, "axis %d is out of range for %s and the indices %s", given, text_of(f, v), text_of(f, i));
+	for (int k = 0; k < i->ndim; k++)
+		if (v->dim[axis + k] != i->dim[k])
+			return misfit(f, "shape %s and the indices %s differ from axis %d on", text_of(f, v), text_of(f, i), axis);
+	if (rest + 1 > MAX_DIMS)
+		return misfit(f, "more than %d dimensions", MAX_DIMS);
+	if (f->attrs->n == 0 && shape_count(i) != 0)
+		return misfit(f, "there are indices %s, and no rows", text_of(f, i));
+	out->ndim = rest + 1;
+	out->dim[axis] = f->attrs->n;
+	for (int k = axis + 1; k <= rest; k++)
+		out->dim[k] = v->dim[k + i->ndim - 1];
+	return STATUS_OK;
+}
+
+static enum status infer_one_hot(const struct inference *f)
+{
+	struct shape *out = &f->y->shape;
+	if (out->ndim == MAX_DIMS)
+		return misfit(f, "more than %d dimensions", MAX_DIMS);
+	if (f->attrs->n == 0 && shape_count(out) != 0)
+		return misfit(f, "there are indices %s, and no classes", text_of(f, out));
+	out->dim[out->ndim++] = f->attrs->n;
+	return STATUS_OK;
+}
+
+static enum status infer_position(const struct inference *f)
+{
+	if (f->attrs->has_axis && f->attrs->axis_count != 1)
+		return misfit(f, "takes one axis");
+	f->y->dtype = DTYPE_I64;
+	return infer_reduce(f);
+}
+
 static enum status infer_cast(const struct inference *f)
 {
 	f->y->dtype = f->attrs->dtype;
@@ -410,9 +472,10 @@ enum status op_infer(enum op op, const struct attrs *attrs, const struct type *v
 
 unsigned op_indices(enum op op)
 {
-	if (infer_functions[op] == infer_take)
+	enum status (*const infers)(const struct inference *f) = infer_functions[op];
+	if (infers == infer_take || infers == infer_one_hot)
 		return NEED_V;
-	return infer_functions[op] == infer_classes ? NEED_A : 0;
+	return infers == infer_along || infers == infer_scatter || infers == infer_classes ? NEED_A : 0;
 }
 
 struct type op_keep_type(enum op op, const struct attrs *attrs, const struct type *v, const struct type *a,
@@ -451,8 +514,8 @@ bool op_runs_along(enum op op, const struct type *v, const struct type *a)
 		return na == nv - 1 || (na == 1 && nv == 1);
 	if (op_is_dot(op))
 		return nv >= 3 && na == nv;
-	const bool alike =
-		op == OP_concat || op == OP_stack || op_table[op].class == OP_CLASS_BINARY || infer_functions[op] == infer_loss;
+	const bool alike = op == OP_concat || op == OP_stack || op == OP_take_along ||
+	                   op_table[op].class == OP_CLASS_BINARY || infer_functions[op] == infer_loss;
 	return alike && na == nv;
 }
 
@@ -522,6 +585,12 @@ enum scope op_scope(enum op op, const struct attrs *attrs, const struct type *v,
 		return SCOPE_ROW;
 	case OP_take:
 		return axis_resolve(attrs->axis[0], a->shape.ndim, &axis) && axis == 0 ? SCOPE_ROW : SCOPE_ALL;
+	case OP_take_along: /* each row of V has its own indices, or all rows the same */
+		return axis_named(attrs, 0, ndim) || !(a_streamed || a->shape.dim[0] == 1) ? SCOPE_ALL : SCOPE_ROW;
+	case OP_scatter_add:
+		return axis_resolve(attrs->axis[0], ndim - a->shape.ndim + 1, &axis) && axis > 0 ? SCOPE_ROW : SCOPE_ALL;
+	case OP_one_hot:
+		return SCOPE_ROW;
 	case OP_mse:
 	case OP_mae:
 	case OP_huber:

@@ -64,3 +64,44 @@ take(np.full(6, 1), numbers(2, 2))
 take(indices(4, 7), numbers(4))
 take(indices(3, 4), numbers(2, 3, 2), 1)
 take(indices(2, 2, 2), numbers(3, 2), -1)
+
+
+def take_along(x, a, axis):
+    text = f"take_along a axis={axis}"
+    line(text, np.take_along_axis(x, a, axis), lambda x, a: jnp.take_along_axis(x, a, axis), x, a)
+
+
+def scatter_add(x, a, n, axis=0):
+    shape = x.shape[:axis] + (n,) + x.shape[axis + a.ndim :]
+    at = (slice(None),) * axis + (a,)
+    expected = np.zeros(shape)
+    np.add.at(expected, at, x)
+    text = f"scatter_add a {n}" + (f" axis={axis}" if axis else "")
+    line(text, expected, lambda x, a: jnp.zeros(shape).at[at].add(x), x, a)
+
+
+def one_hot(x, n):
+    line(f"one_hot {n}", np.eye(n)[x], None, x)
+
+
+def position(name, x, **options):
+    text = " ".join([name] + [f"{k}={str(v).lower()}" for k, v in options.items()])
+    line(text, getattr(np, name)(x, **options), None, x)
+
+
+take_along(numbers(4, 3), indices(4, 2, 3), 0)
+take_along(numbers(4, 3), indices(3, 4, 5), 1)
+take_along(numbers(2, 4, 3), indices(4, 2, 5, 3), -2)
+take_along(numbers(1, 3), indices(3, 4, 2), 1)
+take_along(numbers(4, 3), indices(3, 1, 2), 1)
+scatter_add(numbers(5, 3), indices(4, 5), 4)
+scatter_add(numbers(7), indices(3, 7), 3)
+scatter_add(numbers(2, 3, 2), indices(4, 2, 3), 4)
+scatter_add(numbers(2, 5, 3), indices(4, 5), 4, 1)
+one_hot(indices(4, 5), 4)
+one_hot(indices(2, 2, 3), 2)
+ties = numbers(4, 3) // 4
+position("argmax", ties)
+for option in ({"axis": 0}, {"axis": 1}, {"axis": -1, "keepdims": True}):
+    for name in "argmax", "argmin":
+        position(name, ties, **option)

@@ -186,6 +186,21 @@ static const struct sample samples[] = {
 	{"take axis=1", SHAPE(1, 9), SHAPE(3, 2, 4, 3)},
 	{"take axis=-1", SHAPE(2, 3, 2), SHAPE(2, 70, 4)},
 	{"take", SHAPE(1, 90), SHAPE(2, 4, 700)},
+	{"take_along 0", SHAPE(2, 4, 3), SHAPE(2, 6, 3)},
+	{"take_along axis=-1", SHAPE(3, 2, 3, 4), SHAPE(3, 2, 3, 5)},
+	{"take_along 1", SHAPE(3, 2, 4, 3), SHAPE(3, 1, 5, 1)},
+	{"take_along 1", SHAPE(3, 1, 4, 1), SHAPE(3, 2, 5, 3)},
+	{"scatter_add 4", SHAPE(2, 9, 3), SHAPE(1, 9)},
+	{"scatter_add 4", SHAPE(2, 5, 3), SHAPE(2, 5, 3)},
+	{"scatter_add 5 axis=1", SHAPE(3, 2, 4, 3), SHAPE(1, 4)},
+	{"scatter_add 5 axis=-1", SHAPE(1, 3), SHAPE0},
+	{"scatter_add 4", SHAPE(2, 90, 70), SHAPE(1, 90)},
+	{"one_hot 4", SHAPE(2, 3, 5), SHAPE0},
+	{"one_hot 5", SHAPE0, SHAPE0},
+	{"argmax", SHAPE(2, 3, 4), SHAPE0},
+	{"argmax axis=0", SHAPE(2, 3, 20), SHAPE0},
+	{"argmin axis=1 keepdims=true", SHAPE(3, 2, 3, 4), SHAPE0},
+	{"argmin", SHAPE0, SHAPE0},
 };
 enum { SAMPLES = sizeof samples / sizeof *samples };
 
