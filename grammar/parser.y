@@ -98,7 +98,7 @@ static const struct init no_init;
 %type <operands> operands
 %type <option> option option_value
 %type <options> options
-%type <name> listed_name
+%type <name> listed_name counter
 %type <names> names parameters
 %type <exports> exports exported
 %type <declared> type optional_type result
@@ -183,20 +183,26 @@ stage
 		BUILD($$ = STATEMENT(STAGE, .span = @$, .name = $1, .name_span = @1, .operands = $2.first, .options = $3.first));
 	}
 	| NAMING name { BUILD($$ = STATEMENT(NAME, .span = @$, .name = $2, .name_span = @2)); }
-	| REPEAT NUMBER repeated {
+	| REPEAT NUMBER counter repeated {
 		BUILD(parse_check_integer(parse, &$2, @2));
-		BUILD($$ = STATEMENT(REPEAT, .span = @$, .name_span = @1, .count = $2.number.as_integer, .block = $3));
+		BUILD($$ = STATEMENT(REPEAT, .span = @$, .name_span = @1, .count = $2.number.as_integer, .counter = $3, .block = $4));
 	}
 	| REPEAT WHILE block OPTION '=' NUMBER block {
 		BUILD(parse_check_limit(parse, $4, @4, &$6, @6));
 		BUILD($$ = STATEMENT(REPEAT, .span = @$, .name_span = @1, .count = $6.number.as_integer, .condition = $3, .block = $7));
 	}
-	| FOR names IN names block {
-		BUILD($$ = STATEMENT(FOR, .span = @$, .name_span = @1, .names = $2.first, .over = $4.first, .block = $5));
+	| FOR names IN names counter block {
+		BUILD($$ = STATEMENT(FOR, .span = @$, .name_span = @1, .names = $2.first, .over = $4.first, .counter = $5, .block = $6));
 	}
 	| CHECKPOINT options block {
 		BUILD($$ = STATEMENT(CHECKPOINT, .span = @$, .name_span = @1, .options = $2.first, .block = $3));
 	}
+	;
+
+/* The name of a loop's counter. */
+counter
+	: %empty { $$ = NULL; }
+	| AS listed_name { $$ = $2; }
 	;
 
 repeated
@@ -229,6 +235,7 @@ word : NAME | IN ;
 operand
 	: signed { BUILD($$ = OPERAND(NUMBER, .span = @$, .text = $1.text, .number = $1.number, .index = NO_INDEX)); }
 	| word %prec BARE_WORD { BUILD($$ = OPERAND(NAME, .span = @$, .text = $1, .index = NO_INDEX)); }
+	| word '[' word ']' { BUILD($$ = OPERAND(NAME, .span = @$, .text = $1, .index = NO_INDEX, .by = $3, .by_span = @3)); }
 	| word '[' signed ']' {
 		BUILD(parse_check_integer(parse, &$3, @3));
 		/* NO_INDEX is beyond any array, and so is the next number. */
@@ -408,7 +415,7 @@ static void want_things(struct wanted *w)
 	else if (is[YYSYMBOL_NUMBER] && is[YYTRANSLATE('[')] && is[YYSYMBOL_IN])
 		WANT(w, "an initial value", NUMBER_KINDS, YYSYMBOL_NAME, YYSYMBOL_IN, YYTRANSLATE('['), YYTRANSLATE('('));
 	else if (is[YYSYMBOL_NUMBER])
-		WANT(w, "a number", NUMBER_KINDS, YYSYMBOL_NAME, YYTRANSLATE('('));
+		WANT(w, "a number", NUMBER_KINDS, YYSYMBOL_NAME, YYSYMBOL_IN, YYTRANSLATE('('));
 	if (is[YYSYMBOL_NAME] && is[YYSYMBOL_IN] && is[YYSYMBOL_OPTION])
 		WANT(w, "a type such as f32[*,256]", YYSYMBOL_NAME, YYSYMBOL_IN, YYSYMBOL_OPTION);
 	if (is[YYTRANSLATE('^')])

@@ -93,7 +93,9 @@ struct compiler {
 	struct arena scratch_arena; /* freed after compilation */
 	struct instr_plan *instrs;
 	struct value_plan *values;
-	bool *counter_level; /* by level, of MAX_LOOPS: a loop of the body has this level */
+	bool *counter_level;     /* by level, of MAX_LOOPS: a loop of the body has this level */
+	uint32_t *counter_entry; /* by level: 1 + the entry of its counter, or 0 */
+	uint32_t *counter_depth; /* by level: 1 + the number of block loops around that of the group being made, or 0 */
 	struct frame_plan *frame;
 	struct launch *launches;
 	size_t launch_count, launch_limit;
@@ -132,6 +134,8 @@ bool plan_groups(struct compiler *c);
 
 /* Returns the index of VALUE's entry in the frame, and adds an entry if it has none. NO_VALUE for NO_VALUE. */
 uint32_t compiler_entry(struct compiler *c, uint32_t value);
+/* Returns the index of the entry of the counter of the loops at LEVEL, and adds it if there is none. */
+uint32_t compiler_counter(struct compiler *c, int32_t level);
 /* Appends a launch of KIND without entries. */
 struct launch *compiler_launch(struct compiler *c, enum launch_kind kind);
 bool compile_launches(struct compiler *c);

@@ -247,6 +247,9 @@ static void add_kernel(struct compiler *c, const struct instr *instr, const stru
 	made.form = is_binary(instr) && (scalar || instr->a == NO_VALUE) && made.op == instr->op && (needs & NEED_A);
 	if (scalar)
 		made.a.index = compiler_entry(c, instr->a);
+	if (instr_adds_counter(instr))
+		made.a = (struct arg){
+			.kind = ARG_SCALAR, .index = compiler_counter(c, instr->level), .value = c->counter_depth[instr->level]};
 	if (instr->attrs)
 		memcpy(made.number, instr->attrs->number, sizeof made.number);
 	if (keeps)
@@ -347,8 +350,11 @@ static void end_block_loop(struct compiler *c, const struct instr *loop, size_t 
 			c->values[carry->result].same_as = carry->inner;
 	}
 	d->kernel_ops[begin].match = (uint32_t)d->kernel_op_count;
-	add_kernel_op(
-		d, (struct kernel_op){.kind = KERNEL_OP_END, .match = (uint32_t)begin, .iterations = loop->loop.iterations});
+	add_kernel_op(d, (struct kernel_op){.kind = KERNEL_OP_END,
+	                                    .match = (uint32_t)begin,
+	                                    .first = loop->loop.first,
+	                                    .iterations = loop->loop.iterations});
+	c->counter_depth[loop->level] = 0;
 	for (uint32_t k = 0; k < loop->loop.carry_count; k++) {
 		const struct carry *carry = &loop->loop.carries[k];
 		if (c->values[carry->final].array)
@@ -553,7 +559,10 @@ static void add_kernel_ops(struct compiler *c, size_t first, size_t end)
 				add_copy(c, init, arg_of(c, carry->inner), c->values[carry->inner].reads == 1);
 			}
 			open[depth++] = c->draft.kernel_op_count;
-			add_kernel_op(&c->draft, (struct kernel_op){.kind = KERNEL_OP_LOOP, .iterations = instr->loop.iterations});
+			c->counter_depth[instr->level] = (uint32_t)depth;
+			add_kernel_op(&c->draft, (struct kernel_op){.kind = KERNEL_OP_LOOP,
+			                                            .first = instr->loop.first,
+			                                            .iterations = instr->loop.iterations});
 		} else if (instr->kind == INSTR_END) {
 			end_block_loop(c, &c->body->instrs[instr->loop.match], open[--depth]);
 		} else if (c->instrs[i].gather) {

@@ -2,7 +2,7 @@
  * Groups: which instructions share a launch, and where values are made and read in terms of launches.
  *
  * Element-wise instructions that follow one another on one shape are one group. A loop is a part of a group if all its
- * instructions are element-wise on one shape and none depends on its counter or an inner one (a block loop).
+ * instructions are element-wise on one shape and none reads a param by its counter or an inner one (a block loop).
  *
  * A reshape is no launch if its result and its input can be one array: then one is the other's alias, and who reads or
  * makes the alias reads or makes that array.
@@ -97,7 +97,7 @@ static bool walks_alike(const struct compiler *c, const struct instr *instr, con
 
 /*
  * True if the loop at AT iterates within each block of a group. It has a carry, all its instructions work element by
- * element on one shape, and none reads its counter. The same then holds for the loops in it.
+ * element on one shape, and none reads a part of a param at its counter. The same then holds for the loops in it.
  */
 static bool is_block_loop(const struct compiler *c, size_t at)
 {

@@ -22,6 +22,8 @@
  */
 #include "compile/compiler.h"
 
+#include <string.h>
+
 enum { LEAST_BYTES = 64 << 10, LEAST_MATRICES = 4 }; /* smaller arrays stay in the cache by themselves */
 
 /* The launches that are being joined: the first, their number, and the shape of their lines. */
@@ -29,7 +31,7 @@ struct joint_run {
 	struct compiler *c;
 	size_t first, count;
 	int64_t elements, line;
-	uint32_t *owner; /* by entry: the value in it */
+	uint32_t *owner; /* by entry: the value in it, NO_VALUE for a counter */
 };
 
 static int64_t last_extent(const struct type *type)
@@ -80,7 +82,8 @@ static bool is_group_of_lines(const struct launch *launch)
 /* True if a launch of R makes the array of ENTRY. */
 static bool is_made_in(const struct joint_run *r, uint32_t entry)
 {
-	const int64_t made = entry == NO_VALUE ? NO_LAUNCH : r->c->values[r->owner[entry]].made_in;
+	const uint32_t owner = entry == NO_VALUE ? NO_VALUE : r->owner[entry];
+	const int64_t made = owner == NO_VALUE ? NO_LAUNCH : r->c->values[owner].made_in;
 	return made >= (int64_t)r->first && made < (int64_t)(r->first + r->count);
 }
 
@@ -117,8 +120,9 @@ static bool joins(struct joint_run *r, const struct launch *launch)
 static void keep_array(const struct joint_run *r, uint32_t entry)
 {
 	const int32_t last = (int32_t)(r->first + r->count - 1);
-	if (entry != NO_VALUE && r->c->values[r->owner[entry]].last_read < last)
-		r->c->values[r->owner[entry]].last_read = last;
+	const uint32_t owner = entry == NO_VALUE ? NO_VALUE : r->owner[entry];
+	if (owner != NO_VALUE && r->c->values[owner].last_read < last)
+		r->c->values[owner].last_read = last;
 }
 
 static void keep_others(const struct joint_run *r, const struct launch *launch)
@@ -156,7 +160,7 @@ static void find_mask(const struct joint_run *r)
 	struct launch *first = &r->c->launches[r->first];
 	const struct instr *instr = reader_of(r, first->instr->out);
 	const struct shape *y = &first->instr->of.y->shape;
-	if (instr && instr->a == NO_VALUE && (instr->op == OP_mul || instr->op == OP_div)) {
+	if (instr && instr->a == NO_VALUE && !instr_adds_counter(instr) && (instr->op == OP_mul || instr->op == OP_div)) {
 		first->scale = instr;
 		instr = reader_of(r, instr->out);
 	}
@@ -176,6 +180,7 @@ bool join_launches(struct compiler *c)
 	struct joint_run r = {.c = c, .owner = arena_array(&c->scratch_arena, c->frame->count + 1, sizeof *r.owner)};
 	if (!r.owner)
 		return false;
+	memset(r.owner, 0xff, (c->frame->count + 1) * sizeof *r.owner); /* NO_VALUE */
 	for (uint32_t i = 0; i < c->body->value_count; i++)
 		if (c->values[i].entry != NO_VALUE)
 			r.owner[c->values[i].entry] = i;

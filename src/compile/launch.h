@@ -11,27 +11,35 @@
 #include "compile/program.h"
 
 /* An entry of the frame: where an array lies. A loop over whole arrays sets the pointer of a CARRIED one. */
-enum entry_kind { ENTRY_IN, ENTRY_OUT, ENTRY_PARAM, ENTRY_WORKSPACE, ENTRY_CARRIED };
+/* An entry of COUNTER holds no pointer: the frame has the number of a loop's iteration in its place. */
+enum entry_kind { ENTRY_IN, ENTRY_OUT, ENTRY_PARAM, ENTRY_WORKSPACE, ENTRY_CARRIED, ENTRY_COUNTER };
 struct entry {
 	enum entry_kind kind;
-	bool dynamic;  /* PARAM: indexed by the counter of a loop of this program */
+	bool dynamic;  /* PARAM: indexed by the counter of a loop of this program; COUNTER: of such a loop */
 	bool streamed; /* as of its value */
 	union {
 		uint32_t port;           /* IN, OUT */
 		int64_t offset[LAYOUTS]; /* WORKSPACE: in bytes, from its begin */
 		struct param_ref param;  /* PARAM */
+		int32_t level;           /* COUNTER: of the loop */
 	};
 	const struct type *type;
 };
 
 /* A block that a kernel op reads or writes: a register, which stays in the first-level cache, or a part of an array. */
-enum arg_kind { ARG_NONE, ARG_REGISTER, ARG_ARRAY, ARG_SCALAR /* an array of one number, which all elements take */ };
+enum arg_kind {
+	ARG_NONE,
+	ARG_REGISTER,
+	ARG_ARRAY,
+	ARG_SCALAR /* one number, which all elements take: in an array, or a COUNTER */
+};
 struct arg {
 	uint32_t index : 30; /* of the register (or its place), or of the frame's entry */
 	uint32_t kind : 2;   /* enum arg_kind */
-	uint32_t value : 28; /* of the body; at least value_count for a register without a value */
-	uint32_t shift : 2;  /* log2 of an element's bytes, unless `bits` */
-	uint32_t bits : 2;   /* of an element, if these share bytes (dtype_bits); else 0 */
+	/* Of the body; at least value_count for a register without a value. SCALAR: 1 + the depth of a counter's block loop, or 0 */
+	uint32_t value : 28;
+	uint32_t shift : 2; /* log2 of an element's bytes, unless `bits` */
+	uint32_t bits : 2;  /* of an element, if these share bytes (dtype_bits); else 0 */
 };
 
 enum kernel_op_kind {
@@ -67,7 +75,7 @@ struct kernel_op {
 	};
 	union {
 		struct {           /* all but the kinds below */
-			double scalar; /* the operand as a number, unless `a` is an ARG_SCALAR */
+			double scalar; /* the operand as a number, unless `a` is an ARG_SCALAR in an array; a COUNTER adds to it */
 			double number[2];
 		};
 		struct { /* FILL */
@@ -81,9 +89,9 @@ struct kernel_op {
 			const struct run_step *steps;
 			size_t step_count;
 		};
-		struct { /* LOOP, END */
-			int64_t iterations;
-			uint32_t match; /* the index of the other */
+		struct {                       /* LOOP, END */
+			int64_t first, iterations; /* as of a loop of the body */
+			uint32_t match;            /* the index of the other */
 		};
 	};
 };

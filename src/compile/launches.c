@@ -42,6 +42,14 @@ uint32_t compiler_entry(struct compiler *c, uint32_t value)
 	return c->values[value].entry;
 }
 
+uint32_t compiler_counter(struct compiler *c, int32_t level)
+{
+	if (!c->counter_entry[level])
+		c->counter_entry[level] =
+			1 + add_entry(c, (struct entry){.kind = ENTRY_COUNTER, .dynamic = c->counter_level[level], .level = level});
+	return c->counter_entry[level] - 1;
+}
+
 static void mark_outs(struct compiler *c)
 {
 	const struct body *body = c->body;
@@ -292,6 +300,17 @@ static void note_loop_read(struct compiler *c, struct launch *loop, uint32_t val
 	v->moved_by = (uint32_t)begin + 1;
 }
 
+/* Adds ENTRY, which is dynamic, to what LOOP sets in each iteration, unless it is there. */
+static void note_dynamic(struct compiler *c, struct launch *loop, uint32_t entry, size_t *capacity)
+{
+	for (size_t i = 0; i < loop->dynamic_count; i++)
+		if (loop->dynamic[i] == entry)
+			return;
+	uint32_t *dynamic = arena_append(c->arena, &loop->dynamic, &loop->dynamic_count, capacity, sizeof *dynamic);
+	if (dynamic)
+		*dynamic = entry;
+}
+
 static bool end_loop(struct compiler *c, const struct instr *end)
 {
 	const size_t begin = (size_t)c->instrs[end->loop.match].launch;
@@ -306,6 +325,8 @@ static bool end_loop(struct compiler *c, const struct instr *end)
 		uint32_t reads[INSTR_READS];
 		for (size_t r = instr_reads(instr, reads); r-- > 0;)
 			note_loop_read(c, loop, reads[r], &capacity);
+		if (instr_adds_counter(instr) && c->counter_level[instr->level])
+			note_dynamic(c, loop, compiler_counter(c, instr->level), &capacity);
 		for (uint32_t k = 0; instr->kind == INSTR_LOOP && k < instr->loop.carry_count; k++) {
 			struct value_plan *init = &c->values[array_value(c, instr->loop.carries[k].init)];
 			const uint32_t within = init->within;

@@ -20,6 +20,8 @@ static size_t most_entries(const struct compiler *c)
 	size_t count = 2 * c->body->out_count;
 	for (size_t i = 0; i < c->body->value_count; i++)
 		count += c->values[i].array || c->body->values[i].from != FROM_INSTR;
+	for (size_t i = 0; i < c->body->instr_count; i++)
+		count += instr_adds_counter(&c->body->instrs[i]);
 	return count;
 }
 
@@ -41,8 +43,11 @@ static bool compile_body(struct compiler *c)
 	c->instrs = arena_array(&c->scratch_arena, c->body->instr_count + 1, sizeof *c->instrs);
 	c->values = arena_array(&c->scratch_arena, c->body->value_count + 1, sizeof *c->values);
 	c->counter_level = arena_array(&c->scratch_arena, MAX_LOOPS, sizeof *c->counter_level);
+	c->counter_entry = arena_array(&c->scratch_arena, MAX_LOOPS, sizeof *c->counter_entry);
+	c->counter_depth = arena_array(&c->scratch_arena, MAX_LOOPS, sizeof *c->counter_depth);
 	c->frame = arena_alloc(c->arena, sizeof *c->frame);
-	if (!c->instrs || !c->values || !c->counter_level || !c->frame || !plan_groups(c))
+	if (!c->instrs || !c->values || !c->counter_level || !c->counter_entry || !c->counter_depth || !c->frame ||
+	    !plan_groups(c))
 		return false;
 	c->brief = body_is_brief(c->body);
 	struct arena *lists = c->brief ? &c->scratch_arena : c->arena;

@@ -29,12 +29,18 @@ static inline void *address_of(const struct piece *b, const struct arg *arg)
 	return arg->bits ? array + b->first * arg->bits / 8 : array + (b->first << arg->shift);
 }
 
-static double scalar_of(const struct piece *b, const struct kernel_op *kernel_op)
+/* Returns the operand of KERNEL_OP, if that is a number. COUNTERS are those of the block loops around it. */
+static double scalar_of(const struct piece *b, const struct kernel_op *kernel_op, const int64_t *counters)
 {
+	if (kernel_op->a.kind == ARG_SCALAR && kernel_op->a.value)
+		return kernel_op->scalar + (double)counters[kernel_op->a.value - 1];
 	if (kernel_op->a.kind != ARG_SCALAR)
 		return kernel_op->own_scalar == NO_VALUE ? kernel_op->scalar : b->run->own->scalars[kernel_op->own_scalar];
+	const struct entry *entry = &b->run->program->frame->entries[kernel_op->a.index];
 	const void *from = b->run->frame[kernel_op->a.index];
-	const bool wide = b->run->program->frame->entries[kernel_op->a.index].type->dtype == DTYPE_F64;
+	if (entry->kind == ENTRY_COUNTER)
+		return kernel_op->scalar + (double)frame_counter(b->run->frame, kernel_op->a.index);
+	const bool wide = entry->type->dtype == DTYPE_F64;
 	return wide ? *(const double *)from : (double)*(const float *)from;
 }
 
@@ -95,7 +101,7 @@ static enum op cheapest_op(const struct kernel_op *kernel_op, double *number)
 	return OP_mul;
 }
 
-static void run_kernel_op(const struct piece *b, const struct kernel_op *kernel_op)
+static void run_kernel_op(const struct piece *b, const struct kernel_op *kernel_op, const int64_t *counters)
 {
 	const struct kernels *kernels = b->run->kernels[kernel_op->wide];
 	size_t width = kernel_op->wide ? 8 : 4;
@@ -133,7 +139,7 @@ static void run_kernel_op(const struct piece *b, const struct kernel_op *kernel_
 	                           .k = address_of(b, &kernel_op->k),
 	                           .l = address_of(b, &kernel_op->l),
 	                           .g = address_of(b, &kernel_op->g),
-	                           .scalar = scalar_of(b, kernel_op),
+	                           .scalar = scalar_of(b, kernel_op, counters),
 	                           .number = {kernel_op->number[0], kernel_op->number[1]},
 	                           .n = b->n};
 	if (kernel_op->own_scalar != NO_VALUE && has_constants(kernel_op->op))
@@ -148,7 +154,7 @@ static void run_kernel_op(const struct piece *b, const struct kernel_op *kernel_
 static void run_piece(const struct piece *b)
 {
 	const struct launch *launch = b->run->launch;
-	int64_t iterations[MAX_LOOPS];
+	int64_t counters[MAX_LOOPS];
 	int depth = 0;
 	for (size_t i = 0; i < launch->kernel_op_count; i++) {
 		const struct kernel_op *kernel_op = &launch->kernel_ops[i];
@@ -156,14 +162,14 @@ static void run_piece(const struct piece *b)
 			if (kernel_op->iterations == 0)
 				i = kernel_op->match;
 			else
-				iterations[depth++] = kernel_op->iterations;
+				counters[depth++] = kernel_op->first;
 		} else if (kernel_op->kind == KERNEL_OP_END) {
-			if (--iterations[depth - 1] > 0)
+			if (++counters[depth - 1] < kernel_op->first + kernel_op->iterations)
 				i = kernel_op->match;
 			else
 				depth--;
 		} else {
-			run_kernel_op(b, kernel_op);
+			run_kernel_op(b, kernel_op, counters);
 		}
 	}
 }

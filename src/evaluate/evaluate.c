@@ -59,6 +59,8 @@ static void open_frame(struct evaluator *ev)
 			ev->frame[i] = ev->e->outs[entry->port];
 		else if (entry->kind == ENTRY_PARAM && !entry->dynamic)
 			ev->frame[i] = frame_param(ev, &entry->param);
+		else if (entry->kind == ENTRY_COUNTER)
+			frame_set_counter(ev->frame, (uint32_t)i, ev->counters[entry->level]);
 		else if (entry->kind == ENTRY_WORKSPACE)
 			ev->frame[i] = ev->workspace + entry->offset[ev->layout];
 		else if (entry->kind == ENTRY_CARRIED)

@@ -23,8 +23,13 @@ static void copy_carried(const struct evaluator *ev, const struct carried *c, ch
 static void move_dynamic(struct evaluator *ev, const struct launch *loop)
 {
 	ev->moved = true;
-	for (size_t i = 0; i < loop->dynamic_count; i++)
-		ev->frame[loop->dynamic[i]] = frame_param(ev, &ev->program->frame->entries[loop->dynamic[i]].param);
+	for (size_t i = 0; i < loop->dynamic_count; i++) {
+		const struct entry *entry = &ev->program->frame->entries[loop->dynamic[i]];
+		if (entry->kind == ENTRY_COUNTER)
+			frame_set_counter(ev->frame, loop->dynamic[i], ev->counters[entry->level]);
+		else
+			ev->frame[loop->dynamic[i]] = frame_param(ev, &entry->param);
+	}
 }
 
 /* Returns place WHICH of C. */
@@ -41,7 +46,7 @@ static void begin_loop(struct evaluator *ev, const struct launch *loop)
 		if (c->written)
 			ev->frame[c->result] = place_of(ev, c, 0);
 	}
-	ev->counters[loop->level] = 0;
+	ev->counters[loop->level] = loop->loop->loop.first;
 	move_dynamic(ev, loop);
 }
 
@@ -188,7 +193,8 @@ enum status run_while(struct evaluator *ev, const struct launch *launch)
 static void report(const struct evaluator *ev, const struct launch *loop)
 {
 	const double begin = (double)(loop - ev->program->launches), end = (double)loop->match;
-	const double part = (double)(ev->counters[loop->level] + 1) / (double)loop->iterations;
+	const int64_t done = ev->counters[loop->level] - loop->loop->loop.first + 1;
+	const double part = (double)done / (double)loop->iterations;
 	if (ev->e->progress && loop->level == 0)
 		ev->e->progress(ev->e->progress_context, (begin + (end - begin) * part) / (double)ev->program->launch_count);
 }
@@ -198,7 +204,7 @@ enum status run_end(struct evaluator *ev, const struct launch *launch)
 	const struct launch *loop = &ev->program->launches[launch->match];
 	swap_results(ev, loop);
 	report(ev, loop);
-	if (++ev->counters[loop->level] == loop->iterations) {
+	if (++ev->counters[loop->level] == loop->loop->loop.first + loop->iterations) {
 		finish_loop(ev, loop, false);
 		return STATUS_OK;
 	}

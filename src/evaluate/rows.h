@@ -27,6 +27,13 @@ struct launch_run {
 /* The array of an entry, NULL for NO_VALUE. */
 static inline char *frame_at(char *const *frame, uint32_t entry) { return entry == NO_VALUE ? NULL : frame[entry]; }
 
+/* A counter in the frame, which is as wide as a pointer. */
+static inline int64_t frame_counter(char *const *frame, uint32_t entry) { return (int64_t)(intptr_t)frame[entry]; }
+static inline void frame_set_counter(char **frame, uint32_t entry, int64_t counter)
+{
+	frame[entry] = (char *)(intptr_t)counter;
+}
+
 /* Runs ROWS of a launch that has rows, with registers or scratch at MEMORY, or the caller's if that is NULL. */
 void launch_run_rows(const struct launch_run *run, void *memory, struct row_range rows);
 /* Runs all rows of a launch that has rows. TEAM, which may be NULL, shares them. */

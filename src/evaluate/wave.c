@@ -228,7 +228,7 @@ static bool note_uses(struct wave *wave, const struct launch_run *run, const str
 	bool good = true;
 	for (size_t k = 0; k < KERNEL_OP_ARGS && good; k++) {
 		const struct arg *arg = &m->args[k];
-		if (arg->kind != ARG_ARRAY && arg->kind != ARG_SCALAR)
+		if ((arg->kind != ARG_ARRAY && arg->kind != ARG_SCALAR) || entries[arg->index].kind == ENTRY_COUNTER)
 			continue;
 		const struct type *type = entries[arg->index].type;
 		struct wave_use use = {.base = run->frame[arg->index],

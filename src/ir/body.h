@@ -90,6 +90,7 @@ struct carry {
 /* The fields of an INSTR_LOOP or an INSTR_END that describe the loop. */
 struct loop_part {
 	int64_t iterations; /* set in the LOOP alone; in a WHILE, the most that run */
+	int64_t first;      /* in the LOOP: the counter in the first iteration */
 	uint32_t match;     /* in a LOOP, the index of its END; in an END or a WHILE, that of its LOOP */
 	uint32_t condition; /* in a WHILE: the number of `repeat while`s before it, but NO_VALUE in a condition */
 	uint32_t carry_count;
@@ -171,7 +172,11 @@ struct instr {
 	const struct stream
 		*stream; /* of a dropout or a call of a program; else NULL. In a shared body NULL, and each step has it */
 	uint32_t own_stream; /* its index in each step's particulars; NO_VALUE: STREAM is it */
-	int32_t level;       /* LOOP: its level; slice: that of the loop whose counter its start adds; else -1 */
+	/*
+	 * LOOP: its level. Slice: that of the loop whose counter its start adds. A binary operation whose operand is a number,
+	 * and its derivatives: that of the loop whose counter the number adds. -1: none.
+	 */
+	int32_t level;
 };
 
 /* A checkpoint region of the forward body: instructions FIRST .. END-1. */
@@ -267,6 +272,11 @@ size_t instr_writes(const struct instr *instr, uint32_t writes[INSTR_WRITES]);
  * instruction needs its result. NULL if ARENA is out of memory.
  */
 bool *body_find_live(const struct body *body, struct arena *arena);
+/* True if INSTR's operand, or that of the operation whose derivative it is, is a number to which a loop's counter adds. */
+static inline bool instr_adds_counter(const struct instr *instr)
+{
+	return instr->level >= 0 && instr->kind <= INSTR_VJP_A && op_table[instr->op].class == OP_CLASS_BINARY;
+}
 /* Returns the name of INSTR's operation, or of the program that it calls. */
 static inline const char *instr_name(const struct instr *instr)
 {

@@ -270,8 +270,9 @@ enum status lowering_convert(struct lowering *l, uint32_t *value, enum dtype dty
 	return lowering_apply(l, lowering_add_op(l, OP_cast, kept, span), &type, dtype, value);
 }
 
-enum status lowering_add_constant(struct lowering *l, double number, enum dtype dtype, struct span span,
-                                  uint32_t *value)
+/* Makes *VALUE a 0-d array of NUMBER, or of NUMBER and the counter of the kept loop at LEVEL if LEVEL is not -1. */
+static enum status add_number(struct lowering *l, double number, int32_t level, enum dtype dtype, struct span span,
+                              uint32_t *value)
 {
 	const struct type type = {.dtype = dtype_compute(dtype)};
 	struct instr *zero = body_add_instr(l->body, INSTR_ZERO);
@@ -284,5 +285,20 @@ enum status lowering_add_constant(struct lowering *l, double number, enum dtype 
 	TRY_ALLOC(add, l->context->diags);
 	add->v = *value;
 	add->scalar = number;
+	add->level = level;
 	return lowering_set_out(l, add, &type, dtype, value);
+}
+
+enum status lowering_add_constant(struct lowering *l, double number, enum dtype dtype, struct span span,
+                                  uint32_t *value)
+{
+	return add_number(l, number, -1, dtype, span, value);
+}
+
+enum status lowering_add_counter(struct lowering *l, const struct found *counter, struct span span, uint32_t *value)
+{
+	const enum dtype dtype = dtype_compute(l->out->input.dtype);
+	TRY(add_number(l, (double)counter->counter.value, counter->counter.loop, dtype, span, value));
+	l->body->values[*value].weak = true;
+	return STATUS_OK;
 }

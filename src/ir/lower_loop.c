@@ -9,6 +9,11 @@
 
 #include <string.h>
 
+/* The iterations that a kept loop has: so many, from the iteration FIRST of the chain's loop on. */
+struct kept_range {
+	int64_t first, iterations;
+};
+
 /* An attempt to keep a loop, which carries the slots SLOTS, the current value's first. */
 struct kept_loop {
 	uint32_t *slots;
@@ -80,7 +85,7 @@ static bool find_carried(struct lowering *l, const struct node *node, struct kep
 }
 
 /* Saves in K what drop_loop restores, and begins the loop in the body. False where memory is short. */
-static bool open_kept_loop(struct lowering *l, const struct node *node, int64_t iterations, struct kept_loop *k)
+static bool open_kept_loop(struct lowering *l, const struct node *node, struct kept_range range, struct kept_loop *k)
 {
 	struct body *body = l->body;
 	const size_t used = 2 * l->chain->param_count;
@@ -98,7 +103,8 @@ static bool open_kept_loop(struct lowering *l, const struct node *node, int64_t 
 		return false;
 	memcpy(k->drawn, l->drawn, l->streams * sizeof *k->drawn);
 	memcpy(k->used, l->streaming.along, used);
-	loop->loop.iterations = iterations;
+	loop->loop.iterations = range.iterations;
+	loop->loop.first = range.first;
 	loop->level = l->level;
 	loop->span = node->span;
 	loop->region = l->region;
@@ -167,9 +173,10 @@ static bool close_kept_loop(struct lowering *l, const struct kept_loop *k)
 		body->values[carry->final].instr = at;
 		l->env.now[k->slots[i]] = carry->final;
 	}
-	const int64_t iterations = body->instrs[k->at].loop.iterations;
-	body->instrs[k->at].loop = (struct loop_part){
-		.iterations = iterations, .match = at, .carry_count = (uint32_t)k->count, .carries = k->carries};
+	struct loop_part *loop = &body->instrs[k->at].loop;
+	loop->match = at;
+	loop->carry_count = (uint32_t)k->count;
+	loop->carries = k->carries;
 	return true;
 }
 
@@ -233,8 +240,8 @@ static bool unrolls(struct lowering *l, const struct loop *loop, const struct ke
 	return false;
 }
 
-/* Tries to keep the last ITERATIONS of LOOP as a loop of the body. *STABLE says if it did; if not, L is as before. */
-static enum status try_loop(struct lowering *l, const struct loop *loop, int64_t iterations, bool *stable)
+/* Tries to keep RANGE of LOOP, its last iterations, as a loop of the body. *STABLE says if it did; if not, L is as before. */
+static enum status try_loop(struct lowering *l, const struct loop *loop, struct kept_range range, bool *stable)
 {
 	*stable = false;
 	TRY(check_level(l, loop));
@@ -248,13 +255,13 @@ static enum status try_loop(struct lowering *l, const struct loop *loop, int64_t
 	for (size_t i = 1; i < k.count; i++)
 		if (l->env.now[k.slots[i]] == NO_VALUE)
 			return STATUS_OK; /* the slot has a value before each iteration but the first */
-	TRY_ALLOC(open_kept_loop(l, loop->node, iterations, &k), l->context->diags);
+	TRY_ALLOC(open_kept_loop(l, loop->node, range, &k), l->context->diags);
 	TRY(lowering_set_iteration(l, loop, l->level, 0));
-	TRY_ALLOC(lowering_begin_streams(l, l->level++, 0), l->context->diags);
+	TRY_ALLOC(lowering_begin_streams(l, l->level++, range.first), l->context->diags);
 	TRY(lower_nodes(l, loop->node->body));
 	l->level--;
-	lowering_end_streams(l, k.drawn, iterations);
-	*stable = l->attempts.kept[attempt] = is_stable(l, &k) && !unrolls(l, loop, &k, iterations);
+	lowering_end_streams(l, k.drawn, range.iterations);
+	*stable = l->attempts.kept[attempt] = is_stable(l, &k) && !unrolls(l, loop, &k, range.iterations);
 	if (*stable) {
 		TRY_ALLOC(close_kept_loop(l, &k), l->context->diags);
 		return STATUS_OK;
@@ -383,7 +390,7 @@ static enum status lower_while(struct lowering *l, const struct loop *loop)
 	for (size_t i = 0; i < k.count; i++)
 		TRY(make_strong(l, node, k.slots[i]));
 	const int64_t most = loop->iterations + (loop->iterations < INT64_MAX);
-	TRY_ALLOC(open_kept_loop(l, node, most, &k), l->context->diags);
+	TRY_ALLOC(open_kept_loop(l, node, (struct kept_range){.iterations = most}, &k), l->context->diags);
 	TRY(lower_iteration(l, loop, &k));
 	for (size_t i = 0; i < k.count; i++) /* rows mix anyway */
 		l->body->values[l->env.now[k.slots[i]]].streamed = false;
@@ -411,9 +418,9 @@ enum status lower_loop(struct lowering *l, const struct node *node)
 	l->loops++;
 	for (int64_t i = 0; i < loop.iterations; i++) {
 		bool stable = false;
-		/* The first iterations of a `repeat` may change a type that the later ones keep. */
-		if (l->what == LOWER_RUN && loop.iterations - i > 1 && (node->kind == NODE_REPEAT || i == 0))
-			TRY(try_loop(l, &loop, loop.iterations - i, &stable));
+		/* The first iterations may change a type that the later ones keep. */
+		if (l->what == LOWER_RUN && loop.iterations - i > 1)
+			TRY(try_loop(l, &loop, (struct kept_range){i, loop.iterations - i}, &stable));
 		if (stable)
 			break;
 		/* Iterations are counted too: those of a body without operations make no instructions, but take time. */

@@ -122,6 +122,12 @@ static enum status find_referent(struct lowering *l, const struct ref *ref, stru
 		return STATUS_OK;
 	case REF_LOOP:
 		return find_for_variable(l, ref, found);
+	case REF_COUNTER: {
+		const struct for_element *at = &l->names.elements[ref->index];
+		*found =
+			(struct found){.kind = FOUND_COUNTER, .counter = {at->level, at->iteration}, .iterations = at->iterations};
+		return STATUS_OK;
+	}
 	case REF_VARIABLE:
 		if (is_unset(l, ref))
 			return has_no_value(l, ref);
@@ -134,9 +140,45 @@ static enum status find_referent(struct lowering *l, const struct ref *ref, stru
 	return STATUS_OK;
 }
 
+/* Returns the type of FOUND, an array; NULL if it is none. */
+static const struct type *type_of_found(struct lowering *l, const struct found *found, struct type *type)
+{
+	if (found->kind != FOUND_VALUE && found->kind != FOUND_PARAM)
+		return NULL;
+	*type = found->kind == FOUND_VALUE ? *l->body->values[found->value].type : lowering_param_type(l, &found->param);
+	return type;
+}
+
+/* Replaces FOUND, what REF refers to, by its part at the number that the name in REF's brackets is. */
+static enum status find_indexed(struct lowering *l, const struct ref *ref, struct found *found)
+{
+	struct found by;
+	struct type type;
+	const char *source = l->chain->source->text + ref->by->span.begin;
+	const int length = (int)(ref->by->span.end - ref->by->span.begin);
+	TRY(find_referent(l, ref->by, &by));
+	const bool whole = by.kind == FOUND_NUMBER && by.number == floor(by.number) && fabs(by.number) < 0x1p53;
+	if (by.kind != FOUND_COUNTER && !whole)
+		return LOWERING_FAIL(l, STATUS_CHAIN, ref->by->span, "an index is an integer, and '%.*s' is none in this call",
+		                     length, source);
+	if (!type_of_found(l, found, &type))
+		return LOWERING_FAIL(l, STATUS_CHAIN, ref->span, "only arrays have elements");
+	if (by.kind == FOUND_COUNTER && type.shape.ndim > 0 && by.iterations > type.shape.dim[0]) {
+		char text[TYPE_TEXT];
+		return LOWERING_FAIL(l, STATUS_CHAIN, ref->by->span, "'%.*s' goes to %lld, and %s has %lld parts", length,
+		                     source, (long long)by.iterations - 1, type_format(&type, text),
+		                     (long long)type.shape.dim[0]);
+	}
+	const struct index index = by.kind == FOUND_COUNTER ? by.counter : (struct index){-1, (int64_t)by.number};
+	return found->kind == FOUND_PARAM ? take_index(l, found, index, ref->span)
+	                                  : take_element(l, found, index.value, index.loop, ref->span);
+}
+
 enum status lowering_find_ref(struct lowering *l, const struct ref *ref, struct found *found)
 {
 	TRY(find_referent(l, ref, found));
+	if (ref->by)
+		return find_indexed(l, ref, found);
 	if (!ref_has_element(ref))
 		return STATUS_OK;
 	if (found->kind == FOUND_PARAM)
@@ -182,9 +224,8 @@ static enum status type_over(struct lowering *l, const struct ref *ref, struct f
 		return STATUS_OK;
 	}
 	TRY(lowering_find_ref(l, ref, over));
-	if (over->kind != FOUND_VALUE && over->kind != FOUND_PARAM)
+	if (!type_of_found(l, over, type))
 		return LOWERING_FAIL(l, STATUS_CHAIN, ref->span, "for runs over params, consts and named values only");
-	*type = over->kind == FOUND_VALUE ? *l->body->values[over->value].type : lowering_param_type(l, &over->param);
 	return STATUS_OK;
 }
 
@@ -213,7 +254,8 @@ static enum status begin_for(struct lowering *l, struct loop *loop)
 				(int)(a.end - a.begin), source + a.begin, type_format(&first, text_a), (int)(b.end - b.begin),
 				source + b.begin, type_format(&type, text_b), (long long)had, (long long)has);
 		const bool computed = over.kind == FOUND_VALUE;
-		l->names.elements[node->loops[i]] = (struct for_element){computed ? ref : NULL, l->names.frame, 0, -1};
+		l->names.elements[node->loops[i]] =
+			(struct for_element){.ref = computed ? ref : NULL, .frame = l->names.frame, .level = -1};
 		loop->params[i] = over.param;
 		if (computed)
 			lowering_need_whole(l, node->span, "a loop runs over the rows of a value");
@@ -270,6 +312,9 @@ enum status lowering_begin_loop(struct lowering *l, const struct node *node, str
 enum status lowering_set_iteration(struct lowering *l, const struct loop *loop, int32_t level, int64_t iteration)
 {
 	const struct index index = {level, level < 0 ? iteration : 0};
+	if (loop->node->counter)
+		l->names.elements[loop->node->counter - 1] =
+			(struct for_element){.iteration = index.value, .level = level, .iterations = loop->iterations};
 	for (size_t i = 0; i < loop->variables; i++) {
 		const uint32_t id = loop->node->loops[i];
 		struct for_element *element = &l->names.elements[id];

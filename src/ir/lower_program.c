@@ -19,6 +19,9 @@ static enum status lower_ref(struct lowering *l, const struct ref *ref, uint32_t
 	case FOUND_NONE: /* an argument is given to each name that the def reads */
 	case FOUND_NUMBER:
 		return lowering_add_constant(l, found.number, dtype, ref->span, value);
+	case FOUND_COUNTER:
+		TRY(lowering_add_counter(l, &found, ref->span, value));
+		return lowering_convert(l, value, dtype, ref->span);
 	case FOUND_VALUE:
 		*value = found.value;
 		break;

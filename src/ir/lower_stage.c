@@ -126,6 +126,7 @@ static void note_scope(struct lowering *l, struct instr *instr, const struct typ
 struct operands {
 	uint32_t v, a; /* A: NO_VALUE if there is none, or it is a number */
 	double scalar;
+	int32_t level; /* of the loop whose counter SCALAR adds; -1: none */
 };
 
 /* Returns the dtype with which the value V is computed. */
@@ -206,9 +207,12 @@ static enum status set_deferred(struct lowering *l, const struct node *node, str
 		if (d->given) {
 			const struct found *found = &l->names.frame->arguments[d->place];
 			if (found->kind != FOUND_NUMBER)
-				return LOWERING_FAIL(l, STATUS_CHAIN, d->span,
-				                     "an argument of '%s' is a number, and '%s' is none in this call",
-				                     op_table[node->op].name, d->argument.word);
+				return LOWERING_FAIL(
+					l, STATUS_CHAIN, d->span,
+					found->kind == FOUND_COUNTER
+						? "an argument of '%s' is one number for all iterations, and '%s' differs in each"
+						: "an argument of '%s' is a number, and '%s' is none in this call",
+					op_table[node->op].name, d->argument.word);
 			argument = argument_of_double(found->number);
 		}
 		TRY(complain(l, attrs_set(attrs, node->op, d->name, d->index, &argument, &complaint), d->span, &complaint));
@@ -260,6 +264,22 @@ static enum status attrs_for(struct lowering *l, const struct node *node, const 
 	return STATUS_OK;
 }
 
+/*
+ * Sets IN's operand to COUNTER: a number that differs in each iteration. It is an array for operations that take no number,
+ * in half types, since it must be rounded, and for pow, whose kernel a number chooses.
+ */
+static enum status lower_counter(struct lowering *l, const struct node *node, const struct found *counter,
+                                 struct operands *in)
+{
+	const enum dtype dtype = l->body->values[in->v].dtype;
+	if (op_table[node->op].class != OP_CLASS_BINARY || node->op == OP_pow || node->op == OP_use || dtype == DTYPE_F16 ||
+	    dtype == DTYPE_BF16)
+		return lowering_add_counter(l, counter, node->operand.span, &in->a);
+	in->scalar = (double)counter->counter.value;
+	in->level = counter->counter.loop;
+	return STATUS_OK;
+}
+
 /* Finds the operand of NODE for IN, whose v the caller has set to the current value. */
 static enum status lower_operand(struct lowering *l, const struct node *node, struct operands *in)
 {
@@ -283,6 +303,8 @@ static enum status lower_operand(struct lowering *l, const struct node *node, st
 			return lowering_add_constant(l, found.number, dtype, node->operand.span, &in->a);
 		in->scalar = found.number;
 		return STATUS_OK;
+	case FOUND_COUNTER:
+		return lower_counter(l, node, &found, in);
 	case FOUND_VALUE:
 		in->a = found.value;
 		break;
@@ -335,6 +357,7 @@ static enum status add_result(struct lowering *l, const struct node *node, const
 	instr->v = in->v;
 	instr->a = in->a;
 	instr->scalar = in->scalar;
+	instr->level = in->level;
 	if (node->op == OP_dropout)
 		TRY(set_stream(l, instr, attrs));
 	uint32_t out;
@@ -370,7 +393,7 @@ static enum status lower_use(struct lowering *l, const struct node *node, const 
 
 static enum status lower_op(struct lowering *l, const struct node *node)
 {
-	struct operands in = {.v = lowering_read_slot(l, 0), .a = NO_VALUE};
+	struct operands in = {.v = lowering_read_slot(l, 0), .a = NO_VALUE, .level = -1};
 	TRY_ALLOC(in.v != NO_VALUE, l->context->diags);
 	if (node->op == OP_identity) {
 		lowering_write_slot(l, 0, in.v);
@@ -430,6 +453,8 @@ static enum status lower_name(struct lowering *l, const struct node *node, bool 
 		TRY(lowering_find_ref(l, &node->operand, &found));
 		if (found.kind == FOUND_PARAM)
 			found.value = lowering_param(l, &found.param);
+		else if (found.kind == FOUND_COUNTER)
+			TRY(lowering_add_counter(l, &found, node->operand.span, &found.value));
 		else if (found.kind != FOUND_VALUE)
 			return lenient || found.kind == FOUND_NONE ? STATUS_OK : is_no_array(l, node);
 	}

@@ -240,7 +240,7 @@ static enum status draft_loop(struct lowering *l, const struct node *node, struc
 		if (drafted.steps == 0)
 			continue;
 		list->steps += drafted.steps;
-		drafted.repeats = node->kind == NODE_REPEAT && !watched;
+		drafted.repeats = node->kind == NODE_REPEAT && !watched && !node->counter;
 		const bool joined = join_loops(&drafted);
 		for (size_t k = 0; joined && k < l->streams; k++)
 			streams[k].step = 0; /* the inner counter continues */

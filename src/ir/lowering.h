@@ -27,10 +27,12 @@ enum { NO_SLOT = UINT32_MAX };
 enum { PARAM_BUCKETS = 1024 };
 
 /* What an operand refers to. */
-enum found_kind { FOUND_NUMBER, FOUND_VALUE, FOUND_PARAM, FOUND_BLOCK, FOUND_NONE };
+enum found_kind { FOUND_NUMBER, FOUND_COUNTER, FOUND_VALUE, FOUND_PARAM, FOUND_BLOCK, FOUND_NONE };
 struct found {
 	enum found_kind kind;
 	double number;
+	struct index counter; /* COUNTER: an iteration's number. A value of the body: lowering_add_counter */
+	int64_t iterations;   /* COUNTER: it is below this number */
 	uint32_t value;
 	struct param_ref param;
 	const struct node *block;
@@ -45,12 +47,13 @@ struct frame {
 	int depth; /* 1 for the outermost call */
 };
 
-/* A variable of a `for`. */
+/* A variable of a `for`, or the counter of a loop. */
 struct for_element {
 	const struct ref *ref;     /* the value that the `for` runs over; NULL if it is a param */
 	const struct frame *frame; /* the call whose arguments REF refers to */
 	int64_t iteration;         /* the index of the element, if LEVEL is -1 */
 	int32_t level;             /* the level of the loop whose counter is the index; -1: none */
+	int64_t iterations;        /* of a counter's loop: there are no other fields but the two before */
 };
 
 /* A slot of the state between bodies. */
@@ -128,7 +131,8 @@ struct environment {
 /* Meanings of the names that are not slots: arguments and variables of a `for`. */
 struct names {
 	const struct frame *frame; /* the innermost call; NULL outside of all */
-	/* By identity of a `for` variable: the part of a param that it is; its element, if it runs over a value. */
+	/* By identity of a `for` variable: the part of a param that it is; its element, if it runs over a value. A counter too
+	   is an element. */
 	struct param_ref *params;
 	struct for_element *elements;
 };
@@ -260,6 +264,12 @@ enum status lowering_copy_param(struct lowering *l, uint32_t *value, struct span
 /* Makes *VALUE a 0-d array of NUMBER, since a general operation takes no scalar. */
 enum status lowering_add_constant(struct lowering *l, double number, enum dtype dtype, struct span span,
                                   uint32_t *value);
+
+/*
+ * Makes *VALUE a weak 0-d array of COUNTER, a FOUND_COUNTER, in the computing dtype of the input. An instruction makes it, so
+ * no derivative keeps it.
+ */
+enum status lowering_add_counter(struct lowering *l, const struct found *counter, struct span span, uint32_t *value);
 
 /* lower_operand.c */
 

@@ -50,7 +50,7 @@ bool reads_next(struct reads *reads, struct param_read *read)
 	for (; reads->at <= body->instr_count; reads->at++, reads->next = 0) {
 		const struct instr *by = reads->at < body->instr_count ? &body->instrs[reads->at] : NULL;
 		if (by && by->kind == INSTR_LOOP && reads->next == 0)
-			reads_enter(reads, by, by->level, 0, by->loop.iterations);
+			reads_enter(reads, by, by->level, by->loop.first, by->loop.iterations);
 		reads->depth -= by && by->kind == INSTR_END;
 		for (const uint32_t count = count_places(body, reads->at); reads->next < count;) {
 			const uint32_t place = reads->next++;

@@ -87,6 +87,12 @@ static enum status set_argument(struct resolver *r, struct node *node, struct de
 		given.place = binding->ref.index;
 		return add_deferred(r, node, &given);
 	}
+	if (binding && binding->ref.kind == REF_COUNTER) {
+		RESOLVE_FAIL(r, given.span, "an argument of '%s' is one number for all iterations, and '%s' differs in each",
+		             op_table[node->op].name, given.argument.word);
+		return RESOLVE_HINT(r, "'%s' is an operand, as in `mul %s`, or an index, as in `add W[%s]`",
+		                    given.argument.word, given.argument.word, given.argument.word);
+	}
 	TRY_ALLOC(complaint.message, r->context->diags);
 	diag_at(r->context->diags, status, r->chain->source, given.span, "%s", complaint.message);
 	if (complaint.hint)

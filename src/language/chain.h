@@ -50,18 +50,20 @@ enum ref_kind {
 	REF_PARAM,    /* params[index] */
 	REF_VARIABLE, /* variables[index]: the input, or a name that the chain binds; two may have one name */
 	REF_LOOP,     /* the variable of a `for`; INDEX is its identity in the chain */
+	REF_COUNTER,  /* the number of a loop's iteration: the `i` of `repeat 8 as i`; INDEX likewise */
 	REF_ARGUMENT, /* argument INDEX of the enclosing def; inherited ones count */
 	REF_BLOCK,    /* a block operand: a sub-chain that is applied to the current value wherever the operand is used */
 };
 
 struct ref {
 	enum ref_kind kind;
-	uint32_t index; /* PARAM, VARIABLE, LOOP, ARGUMENT */
+	uint32_t index; /* PARAM, VARIABLE, LOOP, COUNTER, ARGUMENT */
 	union {
 		double number;      /* NUMBER */
 		int64_t element;    /* where INDEX counts: the i of `name[i]`, from the end if negative; NO_INDEX: no index */
 		struct node *block; /* BLOCK: its first node (NULL: no node, the identity) */
 	};
+	const struct ref *by; /* the i of `name[i]`, if that is a name: a COUNTER or an ARGUMENT; else NULL */
 	struct span span;
 };
 
@@ -130,6 +132,7 @@ struct node {
 		};
 		const struct block_policy *policy; /* CHECKPOINT: its option policy=, or NULL */
 	};
+	uint32_t counter;   /* REPEAT, FOR: 1 + the identity of its `as`; 0: it has none */
 	struct ref operand; /* OP: REF_NONE: it has none; NAME: the value bound (REF_NONE: the current one) */
 	struct node *body;  /* REPEAT, FOR, CHECKPOINT (NULL: empty); CALL: preludes, before its operands */
 	struct node *next;
@@ -184,7 +187,7 @@ struct chain {
 	size_t program_count;
 	const char **variables; /* their names, which may be equal; [0] is the input */
 	size_t variable_count;
-	size_t loop_count;  /* number of `for` variables; their identities are 0 .. loop_count - 1 */
+	size_t loop_count;  /* number of `for` variables and counters; their identities are 0 .. loop_count - 1 */
 	const char **names; /* each name that a `name` stage gives, once; for policies */
 	size_t name_count;
 	struct block_policy *block_policies; /* in the order in which they are written */

@@ -74,6 +74,8 @@ static void tree_operand(struct tree *t, const struct operand *o)
 		tree_list(t, o->list);
 	if (o->index != NO_INDEX)
 		text_printf(&t->text, " index %lld", (long long)o->index);
+	if (o->by)
+		text_printf(&t->text, " index %s", o->by);
 	tree_close(t, &o->span);
 }
 
@@ -117,6 +119,8 @@ static void tree_statement(struct tree *t, const struct statement *s)
 		tree_leaf(t, s->kind == STATEMENT_EXPORT ? "name" : "variable", n->name, &n->span);
 	for (const struct name_list *n = s->over; n; n = n->next)
 		tree_leaf(t, s->kind == STATEMENT_EXPORT ? "as" : "over", n->name, &n->span);
+	if (s->counter)
+		tree_leaf(t, "counter", s->counter->name, &s->counter->span);
 	for (const struct operand *o = s->operands; o; o = o->next)
 		tree_operand(t, o);
 	for (const struct option *o = s->options; o; o = o->next)
@@ -170,8 +174,13 @@ static void dump_ref(const struct dumper *d, const struct ref *ref, int depth)
 		text_printf(&d->text, " value:%s", d->chain->variables[ref->index]);
 		break;
 	case REF_LOOP:
+		text_printf(&d->text, " loop:%u", ref->index);
+		break;
+	case REF_COUNTER:
+		text_printf(&d->text, " counter:%u", ref->index);
+		break;
 	case REF_ARGUMENT:
-		text_printf(&d->text, " %s:%u", ref->kind == REF_LOOP ? "loop" : "argument", ref->index);
+		text_printf(&d->text, " argument:%u", ref->index);
 		break;
 	case REF_BLOCK:
 		text_printf(&d->text, " {\n");
@@ -181,6 +190,17 @@ static void dump_ref(const struct dumper *d, const struct ref *ref, int depth)
 	}
 	if (ref_has_element(ref))
 		text_printf(&d->text, "[%lld]", (long long)ref->element);
+	if (ref->by) {
+		text_put(&d->text, "[");
+		dump_ref(d, ref->by, depth);
+		text_put(&d->text, " ]");
+	}
+}
+
+static void dump_counter(const struct dumper *d, const struct node *node)
+{
+	if (node->counter)
+		text_printf(&d->text, " as counter:%u", node->counter - 1);
 }
 
 static void dump_node(const struct dumper *d, const struct node *node, int depth)
@@ -207,6 +227,7 @@ static void dump_node(const struct dumper *d, const struct node *node, int depth
 		break;
 	case NODE_REPEAT:
 		text_printf(&d->text, "repeat %lld", (long long)node->count);
+		dump_counter(d, node);
 		if (node->conditional) {
 			text_printf(&d->text, " while {\n");
 			dump_nodes(d, node->condition, depth + 1);
@@ -219,6 +240,7 @@ static void dump_node(const struct dumper *d, const struct node *node, int depth
 			text_printf(&d->text, " loop:%u over", node->loops[i]);
 			dump_ref(d, &node->over[i], depth);
 		}
+		dump_counter(d, node);
 		break;
 	case NODE_CHECKPOINT:
 		text_printf(&d->text, "checkpoint %s", node->policy ? node->policy->text : "");

@@ -213,6 +213,8 @@ static void put_operands(struct formatter *f, const struct operand *operand, int
 			put_integer(f, operand->index);
 			PUT(f, "]");
 		}
+		if (operand->by)
+			PUT(f, "[", operand->by, "]");
 	}
 }
 
@@ -280,6 +282,8 @@ static void put_statement(struct formatter *f, const struct statement *s, int de
 		put_options(f, s->options);
 		break;
 	}
+	if (s->counter)
+		PUT(f, " as ", s->counter->name);
 	PUT(f, " ");
 	if (s->block->braced)
 		put_block(f, s->block, depth);

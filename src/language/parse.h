@@ -58,6 +58,9 @@ struct parse_list { /* a nested list of numbers */
 /* A word is compared with the last one of its hash: most of a written-out chain's words repeat. */
 enum { RECENT_WORDS = 64 };
 
+/* Where the scanner is in the head of a loop: after a `repeat`, a `for`, its `in`, or an array that it runs over. */
+enum loop_head { HEAD_NONE, HEAD_REPEAT, HEAD_FOR, HEAD_IN, HEAD_OVER, HEAD_AS };
+
 struct parse {
 	const struct context *context; /* its arena holds what a chain refers to */
 	struct arena *nodes;           /* holds all other nodes, and the scanner's memory */
@@ -69,6 +72,8 @@ struct parse {
 	bool stage_begin;                  /* the next word begins a statement, or the stage of a `repeat` */
 	bool exports;                      /* in an `export`: `as` is a word of its own */
 	bool repeats;                      /* right after a `repeat`: `while` is a word of its own */
+	enum loop_head in_loop;            /* `as` is a word after a count or an array; the next is the counter's name */
+	bool repeated;                     /* in the head of a `repeat`: after the counter's name a stage may follow */
 	struct span open[MAX_NESTING];     /* open brackets and `repeat`s, outermost first */
 	int depth;
 	bool unmatched; /* a bracket has closed none */

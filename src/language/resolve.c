@@ -36,6 +36,20 @@ size_t resolver_count_operands(const struct operand *operand)
 	return count;
 }
 
+/* Resolves the index of OPERAND, a name: the number of an iteration, or an operand of the def around it. */
+static enum status resolve_index(struct resolver *r, const struct operand *operand, const struct ref **by)
+{
+	struct ref *index = arena_alloc(r->context->arena, sizeof *index);
+	TRY_ALLOC(index, r->context->diags);
+	*index = (struct ref){.element = NO_INDEX, .span = operand->by_span};
+	TRY(resolver_name(r, operand->by, operand->by_span, index));
+	*by = index;
+	if (index->kind == REF_COUNTER || index->kind == REF_ARGUMENT)
+		return STATUS_OK;
+	RESOLVE_FAIL(r, operand->by_span, "'%s' is no number of an iteration, so it can't be an index", operand->by);
+	return RESOLVE_HINT(r, "`repeat 8 as i { ... }` gives i, and `%s[i]` the i-th part", operand->text);
+}
+
 enum status resolver_operand(struct resolver *r, const struct operand *operand, struct ref *ref)
 {
 	*ref = (struct ref){.element = NO_INDEX, .span = operand->span};
@@ -47,7 +61,7 @@ enum status resolver_operand(struct resolver *r, const struct operand *operand, 
 	case OPERAND_NAME:
 		TRY(resolver_name(r, operand->text, operand->span, ref));
 		ref->element = operand->index;
-		break;
+		return operand->by ? resolve_index(r, operand, &ref->by) : STATUS_OK;
 	case OPERAND_BLOCK:
 		ref->kind = REF_BLOCK;
 		ref->block = NULL;
@@ -107,20 +121,42 @@ static enum status resolve_condition(struct resolver *r, const struct statement 
 	return STATUS_OK;
 }
 
+/* Binds the counter of S, a loop, in SCOPE. *IDENTITY becomes 1 + its identity. */
+static enum status bind_counter(struct resolver *r, const struct statement *s, struct name_scope *scope,
+                                uint32_t *identity)
+{
+	const struct ref ref = {.kind = REF_COUNTER, .index = (uint32_t)r->chain->loop_count++, .element = NO_INDEX};
+	*identity = ref.index + 1;
+	if (scope_find(scope, s->counter->name))
+		return RESOLVE_FAIL(r, s->counter->span, "variable '%s' is named twice", s->counter->name);
+	return resolver_bind(r, scope, s->counter->name, ref);
+}
+
 static enum status resolve_repeat(struct resolver *r, const struct statement *s)
 {
 	struct node *none = NULL;
-	if (s->count == 0)
-		return resolve_apart(r, s->block, &none);
+	struct name_scope scope = {.outer = r->scope};
+	uint32_t counter = 0;
+	if (s->counter)
+		TRY(bind_counter(r, s, &scope, &counter));
+	if (s->count == 0) {
+		r->scope = s->counter ? &scope : scope.outer;
+		TRY(resolve_apart(r, s->block, &none));
+		r->scope = scope.outer;
+		return STATUS_OK;
+	}
 	if (s->count != 1 || s->condition)
 		TRY(resolver_prepare_names(r, s->block));
 	struct node *node = resolver_new_node(r, NODE_REPEAT, s);
 	TRY_ALLOC(node, r->context->diags);
 	node->count = s->count;
+	node->counter = counter;
+	r->scope = s->counter ? &scope : scope.outer;
 	r->loops++;
 	TRY(s->condition ? resolve_condition(r, s, node) : STATUS_OK);
 	TRY(resolver_block(r, s->block, &node->body));
 	r->loops--;
+	r->scope = scope.outer;
 	if (!node->body && s->condition) {
 		RESOLVE_FAIL(r, s->name_span,
 		             "the second block of `repeat while` has no stage, so its condition never changes");
@@ -170,6 +206,8 @@ static enum status resolve_for(struct resolver *r, const struct statement *s)
 			return RESOLVE_FAIL(r, n->span, "variable '%s' is named twice", n->name);
 		TRY(resolver_bind(r, &scope, n->name, (struct ref){.kind = REF_LOOP, .index = *loop++, .element = NO_INDEX}));
 	}
+	if (s->counter)
+		TRY(bind_counter(r, s, &scope, &node->counter));
 	resolver_append(r, node);
 	r->loops++;
 	TRY(resolver_block(r, s->block, &node->body));

@@ -38,7 +38,9 @@ struct operand {
 	struct span span;
 	const char *text; /* NUMBER: canonical source, such as "(pi / 2)" for an expression; NAME: the name; else NULL */
 	struct number number;
-	int64_t index; /* the i of `name[i]`, from the end if negative; NO_INDEX: no index */
+	int64_t index;  /* the i of `name[i]`, from the end if negative; NO_INDEX: none, or a name */
+	const char *by; /* the i of `name[i]`, if that is a name; else NULL */
+	struct span by_span;
 	union {
 		struct block *block;     /* BLOCK; else NULL, but for LIST */
 		const struct list *list; /* LIST */
@@ -131,14 +133,15 @@ struct statement {
 	const char *name;      /* INPUT, PARAM, CONST, DEF, PROGRAM, STAGE, NAME */
 	const struct declared
 		*type; /* INPUT, PARAM, CONST, though perhaps not GIVEN; PROGRAM: if not, `same`; NULL elsewhere */
-	const struct init *init;  /* INPUT (INIT_NONE), PARAM, CONST; NULL elsewhere */
-	struct name_list *names;  /* DEF, PROGRAM: parameters; FOR: loop variables; EXPORT: names in the def */
-	struct name_list *over;   /* FOR: the arrays that they run over; EXPORT: by NAMES, the name at the call */
-	int64_t count;            /* REPEAT; with a condition, the most iterations */
-	struct block *condition;  /* REPEAT: of `repeat while`, else NULL */
-	struct operand *operands; /* STAGE */
-	struct option *options;   /* STAGE, CHECKPOINT */
-	struct block *block;      /* DEF, REPEAT, FOR, CHECKPOINT */
+	const struct init *init;   /* INPUT (INIT_NONE), PARAM, CONST; NULL elsewhere */
+	struct name_list *names;   /* DEF, PROGRAM: parameters; FOR: loop variables; EXPORT: names in the def */
+	struct name_list *over;    /* FOR: the arrays that they run over; EXPORT: by NAMES, the name at the call */
+	int64_t count;             /* REPEAT; with a condition, the most iterations */
+	struct name_list *counter; /* REPEAT, FOR: the name of its iteration's number, or NULL */
+	struct block *condition;   /* REPEAT: of `repeat while`, else NULL */
+	struct operand *operands;  /* STAGE */
+	struct option *options;    /* STAGE, CHECKPOINT */
+	struct block *block;       /* DEF, REPEAT, FOR, CHECKPOINT */
 	struct statement *next;
 };
 

@@ -17,7 +17,8 @@ struct random_chain {
 	char text[RANDOM_TEXT];
 	size_t used;
 	bool known[RANDOM_NAMES];
-	int variable; /* of the innermost `for` around: its number; -1 outside of all */
+	int variable; /* of the innermost `for` or `repeat ... as` around: its number; -1 outside of all */
+	bool counts;  /* that is a `repeat`, whose variable is the number of the iteration */
 };
 
 static inline uint32_t random_draw(struct random_chain *c, uint32_t below)
@@ -52,8 +53,10 @@ static inline void random_put_name(struct random_chain *c)
 		random_put(c, "name %c", (int)('a' + name));
 	else if (name == RANDOM_NAMES || c->variable < 0)
 		random_put(c, "name x");
-	else
+	else {
 		random_put(c, "name r%d", c->variable);
+		c->counts = false;
+	}
 }
 
 static inline void random_put_operand(struct random_chain *c)
@@ -71,17 +74,22 @@ static inline void random_loop(struct random_chain *c, int depth)
 {
 	bool known[RANDOM_NAMES];
 	const int variable = c->variable;
+	const bool counts = c->counts;
 	const uint32_t kind = random_draw(c, 4), count = random_draw(c, 5);
 	memcpy(known, c->known, sizeof known);
-	if (kind < 2)
+	if (kind == 1)
+		random_put(c, "repeat %u as r%d", count, depth);
+	else if (kind == 0)
 		random_put(c, "repeat %u", count);
 	else if (kind == 2)
 		random_put(c, "for r%d in w", depth);
 	else
 		random_put(c, "for r%d in %s", depth, random_name(c));
-	c->variable = kind < 2 ? variable : depth;
+	c->variable = kind < 1 ? variable : depth;
+	c->counts = kind < 1 ? counts : kind == 1;
 	random_block(c, depth);
 	c->variable = variable;
+	c->counts = kind < 1 ? c->counts : counts;
 	if (kind < 2 && count == 0) /* names nothing */
 		memcpy(c->known, known, sizeof known);
 }
@@ -103,7 +111,10 @@ static inline void random_statement(struct random_chain *c, int depth)
 		random_put_operand(c);
 		break;
 	case 6:
-		random_put(c, "add %s[%d]", random_name(c), (int)random_draw(c, 12) - 6);
+		if (c->variable >= 0 && c->counts && random_draw(c, 2))
+			random_put(c, "add %s[r%d]", random_name(c), c->variable);
+		else
+			random_put(c, "add %s[%d]", random_name(c), (int)random_draw(c, 12) - 6);
 		break;
 	case 7:
 		random_put(c, "mul %s", random_draw(c, 3) ? random_draw(c, 2) ? "p" : "w[-2]" : "q");

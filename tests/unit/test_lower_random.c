@@ -62,6 +62,7 @@ struct call {
 struct walk {
 	uint64_t current;
 	uint64_t variables[MOST_SLOTS], loops[MOST_SLOTS];
+	int64_t numbers[MOST_SLOTS]; /* of iterations, by the identity of a counter */
 	const struct call *call;
 	uint64_t dropouts; /* so far */
 };
@@ -91,6 +92,9 @@ static struct meaning meaning_of(const struct walk *w, const struct ref *ref)
 	case REF_LOOP:
 		m.value = w->loops[ref->index];
 		break;
+	case REF_COUNTER:
+		m.value = hash_number((double)w->numbers[ref->index]);
+		break;
 	case REF_ARGUMENT:
 		m = w->call->arguments[ref->index];
 		break;
@@ -101,6 +105,8 @@ static struct meaning meaning_of(const struct walk *w, const struct ref *ref)
 	}
 	if (ref_has_element(ref))
 		m.value = hash_element(m.value, ref->element + (ref->element < 0 ? extent_of(ref) : 0));
+	if (ref->by)
+		m.value = hash_element(m.value, w->numbers[ref->by->index]);
 	return m;
 }
 
@@ -168,8 +174,11 @@ static void walk_node(struct walk *w, const struct node *node)
 			node->operand.kind == REF_NONE ? w->current : meaning_of(w, &node->operand).value;
 		break;
 	case NODE_REPEAT:
-		for (int64_t i = 0; i < node->count; i++)
+		for (int64_t i = 0; i < node->count; i++) {
+			if (node->counter)
+				w->numbers[node->counter - 1] = i;
 			walk_nodes(w, node->body);
+		}
 		break;
 	case NODE_FOR:
 		walk_for(w, node);
@@ -212,7 +221,11 @@ static uint64_t value_of(const struct execution *e, uint32_t value)
 static void execute_op(struct execution *e, const struct instr *instr)
 {
 	const uint64_t v = value_of(e, instr->v);
-	if (instr->op == OP_identity || instr->op == OP_reshape || instr->op == OP_cast)
+	const double counter = instr_adds_counter(instr) ? (double)e->counters[instr->level] : 0;
+	const uint64_t number = hash_number(instr->scalar + counter);
+	if (instr->op == OP_add && instr->a == NO_VALUE && v == 0) /* a number as an array */
+		e->values[instr->out] = number;
+	else if (instr->op == OP_identity || instr->op == OP_reshape || instr->op == OP_cast)
 		e->values[instr->out] = v;
 	else if (instr->op == OP_slice)
 		e->values[instr->out] =
@@ -222,7 +235,7 @@ static void execute_op(struct execution *e, const struct instr *instr)
 	else if (instr->a != NO_VALUE)
 		e->values[instr->out] = hash_op(instr->op, v, value_of(e, instr->a));
 	else
-		e->values[instr->out] = hash_op(instr->op, v, op_table[instr->op].operands ? hash_number(instr->scalar) : 0);
+		e->values[instr->out] = hash_op(instr->op, v, op_table[instr->op].operands ? number : 0);
 }
 
 static void execute(struct execution *e, size_t from, size_t to);
@@ -235,7 +248,7 @@ static void execute_loop(struct execution *e, size_t at)
 	for (uint32_t k = 0; k < loop->loop.carry_count; k++)
 		carried[k] = value_of(e, loop->loop.carries[k].init);
 	for (int64_t i = 0; i < loop->loop.iterations; i++) {
-		e->counters[loop->level] = i;
+		e->counters[loop->level] = loop->loop.first + i;
 		for (uint32_t k = 0; k < loop->loop.carry_count; k++)
 			e->values[loop->loop.carries[k].inner] = carried[k];
 		execute(e, at + 1, loop->loop.match);
@@ -254,8 +267,11 @@ static void execute(struct execution *e, size_t from, size_t to)
 			execute_loop(e, i);
 			i = instr->loop.match;
 		} else {
-			ck_assert_int_eq(instr->kind, INSTR_OP);
-			execute_op(e, instr);
+			ck_assert(instr->kind == INSTR_OP || instr->kind == INSTR_ZERO);
+			if (instr->kind == INSTR_OP)
+				execute_op(e, instr);
+			else
+				e->values[instr->out] = 0;
 		}
 	}
 }
