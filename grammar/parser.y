@@ -88,7 +88,7 @@ static const struct init no_init;
 %token <text> NAME "a name" OPTION "an option" STRING "a string"
 %token <text> INPUT "'input'" PARAM "'param'" CONST "'const'" DEF "'def'" NAMING "'name'"
 %token <text> REPEAT "'repeat'" FOR "'for'" IN "'in'" CHECKPOINT "'checkpoint'" EXPORT "'export'" AS "'as'" WHILE "'while'"
-%token <text> PROGRAM "'program'"
+%token <text> PROGRAM "'program'" COLLECT "'collect'" FIXED_POINT "'fixed_point'"
 %token <number> NUMBER "a number"
 %token NEWLINE "the end of the line"
 
@@ -194,6 +194,10 @@ stage
 	| FOR names IN names counter block {
 		BUILD($$ = STATEMENT(FOR, .span = @$, .name_span = @1, .names = $2.first, .over = $4.first, .counter = $5, .block = $6));
 	}
+	| COLLECT name options {
+		BUILD($$ = STATEMENT(COLLECT, .span = @$, .name = $2, .name_span = @2, .options = $3.first));
+	}
+	| FIXED_POINT options block { BUILD(parse_refuse_fixed_point(parse, @1)); $$ = NULL; }
 	| CHECKPOINT options block {
 		BUILD($$ = STATEMENT(CHECKPOINT, .span = @$, .name_span = @1, .options = $2.first, .block = $3));
 	}
@@ -211,7 +215,8 @@ repeated
 	;
 
 /* Where the grammar has only a name, keywords are names too. */
-name : NAME | OPTION | IN | INPUT | PARAM | CONST | DEF | NAMING | REPEAT | FOR | CHECKPOINT | EXPORT | AS | PROGRAM ;
+name : NAME | OPTION | IN | INPUT | PARAM | CONST | DEF | NAMING | REPEAT | FOR | CHECKPOINT | EXPORT | AS | PROGRAM
+	| COLLECT | FIXED_POINT ;
 
 listed_name : name { BUILD($$ = PARSE_KEEP(parse, struct name_list, .name = $1, .span = @1)); } ;
 
@@ -388,7 +393,8 @@ static void want_word(struct wanted *w, const char *word, const yysymbol_kind_t 
 		w->is[*kinds] = false;
 }
 #define WANT(w, word, ...) want_word(w, word, (const yysymbol_kind_t[]){__VA_ARGS__, YYSYMBOL_YYEMPTY})
-#define STAGE_KINDS YYSYMBOL_NAME, YYSYMBOL_NAMING, YYSYMBOL_REPEAT, YYSYMBOL_FOR, YYSYMBOL_CHECKPOINT
+#define STAGE_KINDS YYSYMBOL_NAME, YYSYMBOL_NAMING, YYSYMBOL_REPEAT, YYSYMBOL_FOR, YYSYMBOL_CHECKPOINT, \
+	YYSYMBOL_COLLECT, YYSYMBOL_FIXED_POINT
 #define DECLARATION_KINDS YYSYMBOL_INPUT, YYSYMBOL_PARAM, YYSYMBOL_CONST, YYSYMBOL_DEF, YYSYMBOL_EXPORT, YYSYMBOL_PROGRAM
 #define NUMBER_KINDS YYSYMBOL_NUMBER, KIND_MINUS, KIND_PLUS
 #define END_KINDS KIND_SEMICOLON, YYSYMBOL_NEWLINE, YYSYMBOL_YYEOF

@@ -188,6 +188,20 @@ static void reverse_general(struct lineariser *l, size_t at, unsigned bits)
 		add_cotangent(l, from->a, da, from);
 }
 
+/* The derivative of a part adds that part of the array's cotangent to V's. The array so far gets the cotangent itself. */
+static void reverse_collect(struct lineariser *l, size_t at, unsigned bits)
+{
+	const struct instr *from = &l->body->instrs[at];
+	const uint32_t whole = l->values[from->out].cotangent;
+	if (bits & 1) {
+		struct instr *instr = derivative_of(l, INSTR_VJP, at, 0);
+		instr->a = l->values[from->v].cotangent;
+		l->values[from->v].cotangent = add_made(l, &instr->out, from->v, from->v, true);
+	}
+	if (bits & 2)
+		l->values[from->a].cotangent = whole;
+}
+
 static void reverse_element(struct lineariser *l, size_t at, unsigned bits)
 {
 	const struct instr *from = &l->body->instrs[at];
@@ -211,6 +225,8 @@ static void reverse_instr(struct lineariser *l, size_t at)
 	l->out->backward_cost += op_cost(from->op, from->attrs, from->of.v, from->of.a, from->of.y) * (bits == 3 ? 2 : 1);
 	if (from->use)
 		reverse_program(l, at, bits);
+	else if (from->op == OP_COLLECT)
+		reverse_collect(l, at, bits);
 	else if (op_table[from->op].class == OP_CLASS_GENERAL)
 		reverse_general(l, at, bits);
 	else

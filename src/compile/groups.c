@@ -41,7 +41,20 @@ static void find_fixed(const struct body *body, uint8_t *fixed)
 }
 
 /*
- * Makes aliases of reshapes. The result is an alias of the input. If the result is an out, the input, which an
+ * Makes one array of TO and of FROM, which lacks one of TO's parts, unless both are fixed or FROM is an in: then the caller
+ * may give both the same array.
+ */
+static void alias_collected(struct compiler *c, uint32_t from, uint32_t to, const uint8_t *fixed)
+{
+	const bool into = fixed[to] && !fixed[from];
+	if (c->body->values[from].from != FROM_INSTR || (fixed[to] && fixed[from]))
+		return;
+	c->values[into ? from : to].alias = into ? to : from;
+	c->values[from].array = c->values[to].array = true;
+}
+
+/*
+ * Makes aliases of reshapes, and of arrays that are collected: one array has their parts. The result is an alias of the input. If the result is an out, the input, which an
  * instruction makes, is an alias of it. FIXED is zeroed memory by value.
  */
 static void find_aliases(struct compiler *c, uint8_t *fixed)
@@ -53,9 +66,16 @@ static void find_aliases(struct compiler *c, uint8_t *fixed)
 	for (size_t i = 0; i < body->instr_count; i++) {
 		const struct instr *instr = &body->instrs[i];
 		const bool back = instr->kind == INSTR_VJP;
-		if (!c->instrs[i].live || (instr->kind != INSTR_OP && !back) || instr->use || !op_only_reshapes(instr->op))
+		if (!c->instrs[i].live || (instr->kind != INSTR_OP && !back) || instr->use || instr->out == NO_VALUE)
 			continue;
-		const uint32_t from = array_value(c, back ? instr->g : instr->v), to = instr->out;
+		const uint32_t to = instr->out;
+		if (instr->op == OP_COLLECT && !back && instr->a != NO_VALUE) {
+			alias_collected(c, array_value(c, instr->a), to, fixed);
+			continue;
+		}
+		if (!op_only_reshapes(instr->op))
+			continue;
+		const uint32_t from = array_value(c, back ? instr->g : instr->v);
 		const bool into = fixed[to] == 1 && !fixed[from] && body->values[from].from == FROM_INSTR;
 		if (fixed[from] == 2 || (fixed[to] && !into))
 			continue;
@@ -206,6 +226,13 @@ static void note_carries(struct compiler *c, const struct instr *loop, int32_t b
 	}
 }
 
+/* True if INSTR writes a part of an array that was made before. */
+static bool continues(const struct compiler *c, const struct instr *instr)
+{
+	return instr->kind == INSTR_OP && instr->op == OP_COLLECT && instr->a != NO_VALUE &&
+	       array_value(c, instr->a) == array_value(c, instr->out);
+}
+
 static void find_spans(struct compiler *c)
 {
 	const struct body *body = c->body;
@@ -223,7 +250,8 @@ static void find_spans(struct compiler *c)
 		for (size_t k = instr_reads(instr, list); k-- > 0;)
 			note_value_read(c, list[k], at, fused && !c->instrs[i].gather);
 		for (size_t k = instr_writes(instr, list); k-- > 0;)
-			note_value_made(c, list[k], at, fused);
+			if (!continues(c, instr))
+				note_value_made(c, list[k], at, fused);
 		for (uint32_t k = 0; instr->kind == INSTR_LOOP && k < instr->loop.carry_count; k++)
 			note_value_made(c, instr->loop.carries[k].inner, at, fused);
 		if (instr->kind == INSTR_END)

@@ -21,7 +21,8 @@ static struct recompute_hash hash_of(const struct machine_call *call, void *cons
 	struct recompute_hash hash = {0};
 	for (size_t i = 0; i < body->out_count; i++) {
 		const struct port *port = &body->outs[i];
-		if (port->kind != PORT_SLOT || !has_slot(step->live_out, step_slot(step, port)) || !outs[i])
+		if (port->kind != PORT_SLOT || !has_slot(step->live_out, step_slot(step, port)) || !outs[i] ||
+		    body_collects(body, port->value)) /* it lacks the parts of later iterations */
 			continue;
 		const struct value *value = &body->values[port->value];
 		const struct type type = type_of_rows(value->type, value->streamed, rows);

@@ -144,9 +144,19 @@ uint32_t body_goes_on(const struct body *body, uint32_t value)
 {
 	const struct value *out = &body->values[value];
 	const struct instr *made = out->from == FROM_INSTR ? &body->instrs[out->instr] : NULL;
-	if (!made || made->kind != INSTR_VJP || made->op != OP_slice || made->a == NO_VALUE)
+	const bool adds = made && made->kind == INSTR_VJP && made->op == OP_slice;
+	const bool collects = made && made->kind == INSTR_OP && made->op == OP_COLLECT;
+	if ((!adds && !collects) || made->a == NO_VALUE)
 		return NO_VALUE;
 	return body->values[made->a].from == FROM_PORT ? body->values[made->a].port : NO_VALUE;
+}
+
+bool body_collects(const struct body *body, uint32_t value)
+{
+	const struct value *out = &body->values[value];
+	const struct instr *made = out->from == FROM_INSTR ? &body->instrs[out->instr] : NULL;
+	return made && made->kind == INSTR_OP && made->op == OP_COLLECT &&
+	       (made->a == NO_VALUE || body->values[made->a].from == FROM_PORT);
 }
 
 static bool carry_is_read(const struct carry *carry, const bool *read)

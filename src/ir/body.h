@@ -207,6 +207,7 @@ struct body {
 	size_t out_count, out_capacity;
 	bool cut;            /* its program may run on fewer rows than it has: what is streamed is apart from what is not */
 	int64_t rest;        /* rows for which its program has a layout of its own (compile/program.h); 0: none */
+	bool collects;       /* an out is an array that a loop of steps collects */
 	bool blocks;         /* its folds may go by blocks of rows, for which they need scratch (struct op_call) */
 	uint32_t own_params; /* number of params in its steps' particulars */
 	int32_t levels;      /* number of loops around it whose counters its steps' params and streams read */
@@ -294,10 +295,16 @@ static inline bool instr_differentiable(const struct instr *instr, uint32_t k)
 	return k == 0 ? op_table[instr->op].differentiable : op_table[instr->op].operand_differentiable;
 }
 /*
- * If VALUE, an out of a backward body, is an in with an addition to a slice of it, returns the port of that in. VALUE
+ * If VALUE, an out of a backward body, is an in with an addition to a slice of it, or an out of a forward body is an in with
+ * a part more (OP_COLLECT), returns the port of that in. VALUE
  * may then reuse the in's array, which nothing else reads. Otherwise returns NO_VALUE.
  */
 uint32_t body_goes_on(const struct body *body, uint32_t value);
+/*
+ * True if VALUE, an out of a step's body, is an array that a loop of steps collects: the step makes a part of it, or begins
+ * it. It may reuse the array of the in that it continues (body_goes_on), even if others hold that.
+ */
+bool body_collects(const struct body *body, uint32_t value);
 /*
  * Removes the carries that nothing reads, in the loop or after it: those of names that each iteration binds before it
  * reads them. Returns false where memory is short.

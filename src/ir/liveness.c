@@ -36,6 +36,8 @@ static void link_entry(struct live_set *live, const struct slot_map *entry)
 {
 	const int64_t bytes = type_bytes(entry->type);
 	uint32_t before = NO_SLOT, after = live->first[entry->class];
+	if (entry->collected) /* it is in memory once, and no kept state has it */
+		return;
 	live->slots += (uint64_t)bytes;
 	live->once += after == NO_SLOT ? (uint64_t)bytes : 0;
 	live->slab += after == NO_SLOT ? (uint64_t)round_up(bytes, ARRAY_ALIGN) : 0;
@@ -53,6 +55,8 @@ static void unlink_entry(struct live_set *live, const struct slot_map *entry)
 {
 	const int64_t bytes = type_bytes(entry->type);
 	const uint32_t before = live->prev[entry->slot], after = live->next[entry->slot];
+	if (entry->collected)
+		return;
 	*(before == NO_SLOT ? &live->first[entry->class] : &live->next[before]) = after;
 	if (after != NO_SLOT)
 		live->prev[after] = before;
@@ -66,7 +70,8 @@ static void unlink_entry(struct live_set *live, const struct slot_map *entry)
 static void set_live(struct lowering *l, struct live_set *live, uint32_t slot, const struct slot_map *entry)
 {
 	const struct slot_map *old = slot_map_find(live->map, slot);
-	if (l->context->arena->failed || (old && entry && old->type == entry->type && old->class == entry->class))
+	if (l->context->arena->failed ||
+	    (old && entry && old->type == entry->type && old->class == entry->class && old->collected == entry->collected))
 		return;
 	if (old)
 		unlink_entry(live, old);
@@ -80,8 +85,12 @@ static void set_live(struct lowering *l, struct live_set *live, uint32_t slot, c
 static struct slot_map entry_of_slot(const struct lowering *l, uint32_t slot)
 {
 	const struct slot *now = &l->state.slots[slot];
-	return (struct slot_map){
-		.slot = slot, .count = 1, .type = now->type, .class = now->class, .streamed = now->streamed};
+	return (struct slot_map){.slot = slot,
+	                         .count = 1,
+	                         .type = now->type,
+	                         .class = now->class,
+	                         .streamed = now->streamed,
+	                         .collected = now->collected};
 }
 
 /* A list of items in reverse order: the last comes first, until finish_items reverses the list. */

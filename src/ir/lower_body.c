@@ -185,6 +185,7 @@ bool lowering_begin_draft(struct lowering *l)
 {
 	struct body *draft = &l->draft;
 	clear_environment(l);
+	draft->collects = false;
 	draft->value_count = draft->instr_count = draft->region_count = draft->in_count = draft->out_count = 0;
 	draft->arena = &l->scratch;
 	l->body = draft;

@@ -55,7 +55,7 @@ static void collect_variable(uint32_t variable, bool *in, struct kept_loop *k)
 static void collect_bound(const struct frame *frame, const struct node *node, bool *in, struct kept_loop *k)
 {
 	for (; node; node = node->next) {
-		if (node->kind == NODE_NAME)
+		if (node->kind == NODE_NAME || node->kind == NODE_COLLECT)
 			collect_variable(node->variable, in, k);
 		if (node->body)
 			collect_bound(frame, node->body, in, k);
@@ -152,6 +152,20 @@ static void drop_loop(struct lowering *l, const struct kept_loop *k)
 		l->env.now[k->slots[i]] = k->carries[i].init;
 }
 
+/*
+ * If the result of CARRY is the array that the loop collects, the loop carries nothing: each iteration writes a part of the
+ * array that was there before the loop. Then returns true.
+ */
+static bool collects_in_place(struct body *body, const struct carry *carry)
+{
+	const struct value *result = &body->values[carry->result];
+	struct instr *instr = result->from == FROM_INSTR ? &body->instrs[result->instr] : NULL;
+	if (!instr || instr->op != OP_COLLECT || instr->a != carry->inner)
+		return false;
+	instr->a = carry->init;
+	return true;
+}
+
 /* Ends the loop of K in the body. False where memory is short. */
 static bool close_kept_loop(struct lowering *l, const struct kept_loop *k)
 {
@@ -162,9 +176,12 @@ static bool close_kept_loop(struct lowering *l, const struct kept_loop *k)
 	const uint32_t at = (uint32_t)body->instr_count - 1;
 	end->region = l->region;
 	end->loop = (struct loop_part){.match = k->at, .carries = k->carries, .carry_count = (uint32_t)k->count};
+	uint32_t count = 0;
 	for (size_t i = 0; i < k->count; i++) {
 		struct carry *carry = &k->carries[i];
 		carry->result = l->env.now[k->slots[i]];
+		if (collects_in_place(body, carry))
+			continue;
 		const struct value old = body->values[carry->inner];
 		carry->final = body_add_value(body, old.type);
 		if (carry->final == NO_VALUE)
@@ -172,10 +189,12 @@ static bool close_kept_loop(struct lowering *l, const struct kept_loop *k)
 		body->values[carry->final] = old;
 		body->values[carry->final].instr = at;
 		l->env.now[k->slots[i]] = carry->final;
+		k->carries[count++] = *carry;
 	}
+	body->instrs[at].loop.carry_count = count;
 	struct loop_part *loop = &body->instrs[k->at].loop;
 	loop->match = at;
-	loop->carry_count = (uint32_t)k->count;
+	loop->carry_count = count;
 	loop->carries = k->carries;
 	return true;
 }
@@ -256,7 +275,7 @@ static enum status try_loop(struct lowering *l, const struct loop *loop, struct 
 		if (l->env.now[k.slots[i]] == NO_VALUE)
 			return STATUS_OK; /* the slot has a value before each iteration but the first */
 	TRY_ALLOC(open_kept_loop(l, loop->node, range, &k), l->context->diags);
-	TRY(lowering_set_iteration(l, loop, l->level, 0));
+	TRY(lowering_set_iteration(l, loop, l->level, range.first));
 	TRY_ALLOC(lowering_begin_streams(l, l->level++, range.first), l->context->diags);
 	TRY(lower_nodes(l, loop->node->body));
 	l->level--;
@@ -412,6 +431,7 @@ enum status lowering_too_long(struct lowering *l, struct span span)
 enum status lower_loop(struct lowering *l, const struct node *node)
 {
 	struct loop loop;
+	const struct collecting around = l->collecting;
 	TRY(lowering_begin_loop(l, node, &loop));
 	if (node->kind == NODE_REPEAT && node->conditional && l->what == LOWER_RUN)
 		return lower_while(l, &loop);
@@ -419,7 +439,7 @@ enum status lower_loop(struct lowering *l, const struct node *node)
 	for (int64_t i = 0; i < loop.iterations; i++) {
 		bool stable = false;
 		/* The first iterations may change a type that the later ones keep. */
-		if (l->what == LOWER_RUN && loop.iterations - i > 1)
+		if (l->what == LOWER_RUN && loop.iterations - i > 1 && !(node->collects && i == 0))
 			TRY(try_loop(l, &loop, (struct kept_range){i, loop.iterations - i}, &stable));
 		if (stable)
 			break;
@@ -433,5 +453,6 @@ enum status lower_loop(struct lowering *l, const struct node *node)
 			lowering_count_step(l);
 	}
 	l->loops--;
+	l->collecting = around;
 	return STATUS_OK;
 }

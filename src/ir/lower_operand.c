@@ -312,6 +312,7 @@ enum status lowering_begin_loop(struct lowering *l, const struct node *node, str
 enum status lowering_set_iteration(struct lowering *l, const struct loop *loop, int32_t level, int64_t iteration)
 {
 	const struct index index = {level, level < 0 ? iteration : 0};
+	l->collecting = (struct collecting){loop->iterations, index, iteration == 0};
 	if (loop->node->counter)
 		l->names.elements[loop->node->counter - 1] =
 			(struct for_element){.iteration = index.value, .level = level, .iterations = loop->iterations};

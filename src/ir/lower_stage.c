@@ -552,6 +552,58 @@ static enum status lower_checkpoint(struct lowering *l, const struct node *node)
 	return STATUS_OK;
 }
 
+/* Reports that an iteration collects TYPE, which is not that of the parts of the array IS. */
+static enum status collects_other(struct lowering *l, const struct node *node, const struct type *type,
+                                  const struct value *is)
+{
+	struct type part = {is->dtype, is->type->shape};
+	char a[TYPE_TEXT], b[TYPE_TEXT];
+	shape_drop_leading(&part.shape);
+	LOWERING_FAIL(l, STATUS_CHAIN, node->span, "'collect' stacks values of one type: iterations make %s and %s",
+	              type_format(&part, a), type_format(type, b));
+	return part.dtype == type->dtype ? STATUS_CHAIN
+	                                 : diag_hint(l->context->diags, "convert it in each iteration, as in `cast f64`");
+}
+
+/* Lowers NODE: the current value becomes a part of the array that the loop around collects. */
+static enum status lower_collect(struct lowering *l, const struct node *node)
+{
+	const struct collecting *in = &l->collecting;
+	const int64_t parts = in->iterations / node->every;
+	const uint32_t slot = node->variable + 1, v = lowering_read_slot(l, 0);
+	TRY_ALLOC(v != NO_VALUE, l->context->diags);
+	const struct value value = l->body->values[v];
+	struct type type = {.dtype = value.dtype, .shape.ndim = value.type->shape.ndim + 1, .shape.dim = {parts}};
+	if (value.type->shape.ndim == MAX_DIMS)
+		return LOWERING_FAIL(l, STATUS_LIMIT, node->span, "'collect': more than %d dimensions", MAX_DIMS);
+	for (int i = 0; i < value.type->shape.ndim; i++)
+		type.shape.dim[i + 1] = value.type->shape.dim[i];
+	if (!type_addressable(&type))
+		return LOWERING_FAIL(l, STATUS_LIMIT, node->span, "the array that 'collect' makes is too large to address");
+	struct attrs attrs;
+	attrs_default(&attrs, OP_COLLECT);
+	attrs.start = (struct slice_bound){true, in->iteration.value};
+	attrs.step = node->every;
+	const struct attrs *kept = byte_set_keep(&l->kept, &attrs, attrs_size(&attrs, OP_COLLECT), NULL);
+	const uint32_t a = in->first ? NO_VALUE : lowering_read_slot(l, slot);
+	TRY_ALLOC(kept && (in->first || a != NO_VALUE), l->context->diags);
+	const struct type held = {dtype_compute(type.dtype), type.shape};
+	if (!in->first && (!type_equal(l->body->values[a].type, &held) || l->body->values[a].dtype != type.dtype))
+		return collects_other(l, node, &(struct type){value.dtype, value.type->shape}, &l->body->values[a]);
+	struct instr *instr = lowering_add_op(l, OP_COLLECT, kept, node->span);
+	TRY_ALLOC(instr, l->context->diags);
+	instr->v = v;
+	instr->a = a;
+	instr->level = in->iteration.loop;
+	uint32_t out;
+	TRY(lowering_set_out(l, instr, &type, type.dtype, &out));
+	l->body->values[out].active = parts > 0 && (value.active || (a != NO_VALUE && l->body->values[a].active));
+	l->streaming.flat = false;
+	lowering_need_whole(l, node->span, "the values of all iterations are stacked along a new leading axis");
+	lowering_write_slot(l, slot, out);
+	return STATUS_OK;
+}
+
 enum status lower_node(struct lowering *l, const struct node *node)
 {
 	switch (node->kind) {
@@ -566,6 +618,8 @@ enum status lower_node(struct lowering *l, const struct node *node)
 	case NODE_REPEAT:
 	case NODE_FOR:
 		return lower_loop(l, node);
+	case NODE_COLLECT:
+		return lower_collect(l, node);
 	case NODE_CHECKPOINT:
 		return lower_checkpoint(l, node);
 	}

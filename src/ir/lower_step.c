@@ -110,7 +110,9 @@ bool lowering_end_step(struct lowering *l, struct draft_step *draft)
 		const uint32_t slot = env->touched[i], now = env->now[slot];
 		if (!env->written[slot] || now == NO_VALUE)
 			continue;
-		const struct slot to = slot_of(&l->body->values[now], l->state.slots[slot].class);
+		struct slot to = slot_of(&l->body->values[now], l->state.slots[slot].class);
+		to.collected = body_collects(l->body, now);
+		l->body->collects |= to.collected;
 		if (!body_add_out(l->body, PORT_SLOT, slot, now) || !change_slot(l, draft, slot, to))
 			return false;
 	}
@@ -208,6 +210,7 @@ static enum status draft_loop(struct lowering *l, const struct node *node, struc
 	struct slot *before = arena_array(&l->scratch, l->state.count, sizeof *before);
 	uint64_t *drawn = arena_array(&l->scratch, l->streams, sizeof *drawn);
 	TRY_ALLOC(before && drawn, l->context->diags);
+	const struct collecting around = l->collecting;
 	TRY(lowering_begin_loop(l, node, &loop));
 	const bool watched = l->out->portion.watched && node->kind == NODE_REPEAT && node->conditional;
 	if (watched)
@@ -216,8 +219,8 @@ static enum status draft_loop(struct lowering *l, const struct node *node, struc
 	for (int64_t i = 0; i < loop.iterations;) {
 		struct draft_item drafted = {.level = l->level, .first = i, .iterations = 1};
 		const size_t preludes = l->preludes.count;
-		/* An iteration that binds preludes from before the loop is unlike those after it. */
-		const bool binds = l->preludes.bound < l->preludes.count;
+		/* An iteration that binds preludes from before the loop is unlike those after it; so is one that begins arrays. */
+		const bool binds = l->preludes.bound < l->preludes.count || (node->collects && i == 0);
 		memcpy(before, l->state.slots, l->state.count * sizeof *before);
 		memcpy(drawn, l->drawn, l->streams * sizeof *drawn);
 		TRY(lowering_set_iteration(l, &loop, l->level, i));
@@ -249,6 +252,7 @@ static enum status draft_loop(struct lowering *l, const struct node *node, struc
 		*item = drafted;
 	}
 	l->loops--;
+	l->collecting = around;
 	return STATUS_OK;
 }
 

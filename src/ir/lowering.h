@@ -47,6 +47,13 @@ struct frame {
 	int depth; /* 1 for the outermost call */
 };
 
+/* The iteration of the innermost loop around a place, for what it collects. */
+struct collecting {
+	int64_t iterations; /* of the loop */
+	struct index iteration;
+	bool first; /* it begins the arrays */
+};
+
 /* A variable of a `for`, or the counter of a loop. */
 struct for_element {
 	const struct ref *ref;     /* the value that the `for` runs over; NULL if it is a param */
@@ -61,19 +68,20 @@ struct slot {
 	const struct type *type; /* NULL: not bound */
 	enum dtype dtype;
 	bool streamed, active, weak;
+	bool collected; /* a loop makes it part by part (OP_COLLECT) */
 	uint32_t class; /* the lowest slot that is known to hold the same value; NO_SLOT while it is regrouped */
 };
 
 static inline struct slot slot_of(const struct value *v, uint32_t class)
 {
-	return (struct slot){v->type, v->dtype, v->streamed, v->active, v->weak, class};
+	return (struct slot){v->type, v->dtype, v->streamed, v->active, v->weak, false, class};
 }
 
 /* True if a body cannot tell slot A from slot B. Weak scalars differ from others: their dtype yields to the other's. */
 static inline bool slot_equal(const struct slot *a, const struct slot *b)
 {
 	return a->type == b->type && a->dtype == b->dtype && a->streamed == b->streamed && a->active == b->active &&
-	       a->weak == b->weak && a->class == b->class;
+	       a->weak == b->weak && a->collected == b->collected && a->class == b->class;
 }
 
 /* A slot that a step changed, and its contents before. Liveness, which walks the steps backwards, restores them. */
@@ -208,7 +216,8 @@ struct lowering {
 	struct touched touched_slots;
 	struct step_lists lists;
 	struct value_marks marks;
-	uint32_t region;     /* the innermost checkpoint block here, an index into the body's regions */
+	uint32_t region; /* the innermost checkpoint block here, an index into the body's regions */
+	struct collecting collecting;
 	int32_t level;       /* number of loops around this place that bodies or lists of steps keep */
 	int loops;           /* number of loops around this place, written out or kept */
 	uint32_t conditions; /* number of `repeat while`s before this place */

@@ -173,6 +173,7 @@ static const struct body *keep_body(struct lowering *l, const struct body *body)
 	kept.out_count = body->out_count;
 	kept.own_params = body->own_params;
 	kept.levels = body->levels;
+	kept.collects = body->collects;
 	kept.values = (struct value *)(uintptr_t)keep_items(l, body->values, body->value_count, sizeof *body->values);
 	kept.instrs = (struct instr *)(uintptr_t)keep_items(l, body->instrs, body->instr_count, sizeof *body->instrs);
 	kept.regions = (struct region *)(uintptr_t)keep_items(l, body->regions, body->region_count, sizeof *body->regions);

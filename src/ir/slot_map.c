@@ -38,6 +38,7 @@ static const struct slot_map *new_entry(struct arena *arena, const struct slot_m
 	made->type = entry->type;
 	made->class = entry->class;
 	made->streamed = entry->streamed;
+	made->collected = entry->collected;
 	return made;
 }
 
@@ -63,7 +64,9 @@ const struct slot_map *slot_map_put(struct arena *arena, const struct slot_map *
 	if (map->count == 1) {
 		if (map->slot != slot)
 			return join_entry(arena, map, entry);
-		return map->type == entry->type && map->class == entry->class ? map : new_entry(arena, entry);
+		return map->type == entry->type && map->class == entry->class && map->collected == entry->collected
+		           ? map
+		           : new_entry(arena, entry);
 	}
 	if (!belongs_to(map, slot))
 		return join_entry(arena, map, entry);

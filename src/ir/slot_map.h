@@ -23,6 +23,7 @@ struct slot_map {
 			const struct type *type; /* NULL in a map of cotangents */
 			uint32_t class;          /* the lowest slot of its class */
 			bool streamed;           /* as of its value (ir/body.h) */
+			bool collected;          /* a loop makes it part by part: it is no part of a kept state */
 		};
 		struct {
 			const struct slot_map *low, *high; /* the slots with a 0 and with a 1 in place of that 1 */
@@ -52,7 +53,7 @@ static inline uint32_t slot_map_rank(const struct slot_map *map, uint32_t slot)
 	return map && map->slot == slot ? rank : UINT32_MAX;
 }
 
-/* Returns MAP with ENTRY, whose slot may be in it already; only its slot, type, class and streamed are read. Sets arena->failed. */
+/* Returns MAP with ENTRY, whose slot may be in it already; only its slot, type, class, streamed and collected are read. Sets arena->failed. */
 const struct slot_map *slot_map_put(struct arena *arena, const struct slot_map *map, const struct slot_map *entry);
 /* Returns MAP without SLOT. Sets arena->failed if memory is short. */
 const struct slot_map *slot_map_remove(struct arena *arena, const struct slot_map *map, uint32_t slot);

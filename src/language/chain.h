@@ -87,7 +87,7 @@ struct deferred_argument {
 	struct deferred_argument *next;
 };
 
-enum node_kind { NODE_OP, NODE_CALL, NODE_PROGRAM, NODE_NAME, NODE_REPEAT, NODE_FOR, NODE_CHECKPOINT };
+enum node_kind { NODE_OP, NODE_CALL, NODE_PROGRAM, NODE_NAME, NODE_COLLECT, NODE_REPEAT, NODE_FOR, NODE_CHECKPOINT };
 
 /* The value of the option policy= of a `checkpoint`. */
 struct block_policy {
@@ -116,9 +116,10 @@ struct node {
 			uint32_t operand_count;
 			struct ref *operands;
 		};
-		struct {               /* NAME */
+		struct {               /* NAME, COLLECT */
 			const char *name;  /* NULL for a prelude (language/resolve.c) */
 			uint32_t variable; /* index into chain->variables */
+			int64_t every;     /* COLLECT: the iterations every-1, 2*every-1, ... are the parts */
 		};
 		struct {                    /* REPEAT */
 			int64_t count;          /* at least 1, for `repeat 0` makes no node; if conditional, the most iterations */
@@ -133,6 +134,7 @@ struct node {
 		const struct block_policy *policy; /* CHECKPOINT: its option policy=, or NULL */
 	};
 	uint32_t counter;   /* REPEAT, FOR: 1 + the identity of its `as`; 0: it has none */
+	bool collects;      /* REPEAT, FOR: a `collect` belongs to it */
 	struct ref operand; /* OP: REF_NONE: it has none; NAME: the value bound (REF_NONE: the current one) */
 	struct node *body;  /* REPEAT, FOR, CHECKPOINT (NULL: empty); CALL: preludes, before its operands */
 	struct node *next;

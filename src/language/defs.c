@@ -208,10 +208,13 @@ enum status resolver_def(struct resolver *r, const struct statement *s)
 	TRY(bind_parameters(r, def));
 	TRY(resolver_bind_exports(r, def, s->block));
 	const int loops = r->loops, operands = r->operands;
+	const struct loop_around *around_def = r->around;
 	r->loops = r->operands = 0;
+	r->around = NULL;
 	TRY(resolver_block(r, s->block, &def->body));
 	r->loops = loops;
 	r->operands = operands;
+	r->around = around_def;
 	def->variables = (uint32_t)r->chain->variable_count - def->first_variable;
 	r->scope = scope.outer;
 	TRY(resolver_find_lost(r, def, s->block));

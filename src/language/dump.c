@@ -225,6 +225,9 @@ static void dump_node(const struct dumper *d, const struct node *node, int depth
 		text_printf(&d->text, "name %s", d->chain->variables[node->variable]);
 		dump_ref(d, &node->operand, depth);
 		break;
+	case NODE_COLLECT:
+		text_printf(&d->text, "collect %s every=%lld", d->chain->variables[node->variable], (long long)node->every);
+		break;
 	case NODE_REPEAT:
 		text_printf(&d->text, "repeat %lld", (long long)node->count);
 		dump_counter(d, node);

@@ -248,6 +248,10 @@ static void put_statement(struct formatter *f, const struct statement *s, int de
 	case STATEMENT_NAME:
 		PUT(f, "name ", s->name);
 		return;
+	case STATEMENT_COLLECT:
+		PUT(f, "collect ", s->name);
+		put_options(f, s->options);
+		return;
 	case STATEMENT_EXPORT:
 		PUT(f, "export ");
 		put_exports(f, s);

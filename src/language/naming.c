@@ -40,12 +40,12 @@ static enum status bind_variable(struct resolver *r, const char *name, uint32_t 
 	return resolver_bind_home(r, name, (struct ref){.kind = REF_VARIABLE, .index = *index, .element = NO_INDEX});
 }
 
-/* Binds NAME as bind_variable does, for the stage at SPAN. */
-static enum status bind_name(struct resolver *r, const char *name, struct span span, uint32_t *index)
+enum status resolver_bind_name(struct resolver *r, const char *name, struct span span, uint32_t *index)
 {
 	TRY(bind_variable(r, name, index));
+	TRY(resolver_check_collected(r, *index, "bind", span));
 	struct variable_use *use = &r->uses[*index];
-	*use = (struct variable_use){span, use->read && r->loops > 0};
+	*use = (struct variable_use){span, use->read && r->loops > 0, false};
 	return STATUS_OK;
 }
 
@@ -73,7 +73,7 @@ static enum status add_naming(struct resolver *r, const struct statement *s, con
 enum status resolver_naming(struct resolver *r, const struct statement *s)
 {
 	uint32_t variable;
-	TRY(bind_name(r, s->name, s->span, &variable));
+	TRY(resolver_bind_name(r, s->name, s->span, &variable));
 	return add_naming(r, s, s->name, s->span, (struct ref){.kind = REF_NONE}, variable);
 }
 
@@ -109,9 +109,9 @@ static const struct name_list *names_bound(const struct resolver *r, const struc
 	*own = (struct name_list){.name = s->name};
 	if (s->kind == STATEMENT_EXPORT)
 		return s->over;
-	return s->kind == STATEMENT_NAME    ? own
-	       : s->kind == STATEMENT_STAGE ? dictionary_find(&r->exporters, s->name)
-	                                    : NULL;
+	return s->kind == STATEMENT_NAME || s->kind == STATEMENT_COLLECT ? own
+	       : s->kind == STATEMENT_STAGE                              ? dictionary_find(&r->exporters, s->name)
+	                                                                 : NULL;
 }
 
 bool resolver_rebinds(const struct resolver *r, const struct block *block, const char *name)
@@ -321,7 +321,7 @@ enum status resolver_bind_exported(struct resolver *r, struct node *node)
 	node->exports = arena_array(r->context->arena, def->export_count + 1, sizeof *node->exports);
 	TRY_ALLOC(node->exports, r->context->diags);
 	for (size_t i = 0; i < def->export_count; i++)
-		TRY(bind_name(r, def->exports[i].name, node->span, &node->exports[i]));
+		TRY(resolver_bind_name(r, def->exports[i].name, node->span, &node->exports[i]));
 	return STATUS_OK;
 }
 

@@ -133,6 +133,8 @@ struct operand *parse_expression_operand(struct parse *parse, double value, stru
 struct parse_value parse_computed(double value, int depth);
 /* Appends NUMBER, whose source is at SPAN, to a list of numbers. */
 bool parse_add_item(struct parse *parse, struct parse_items *items, const struct number *number, struct span span);
+/* Reports that `fixed_point`, at SPAN, cannot run. Returns false. */
+bool parse_refuse_fixed_point(struct parse *parse, struct span span);
 /* Reports an error and returns false unless WORD, the result of a program, is `same`. */
 bool parse_check_same(struct parse *parse, const char *word, struct span span);
 struct declared *parse_type(struct parse *parse, const char *dtype, struct span dtype_span, const struct shape *shape,

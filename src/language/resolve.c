@@ -140,8 +140,11 @@ static enum status resolve_repeat(struct resolver *r, const struct statement *s)
 	if (s->counter)
 		TRY(bind_counter(r, s, &scope, &counter));
 	if (s->count == 0) {
+		const struct loop_around around = {s, r->operands, r->around};
 		r->scope = s->counter ? &scope : scope.outer;
+		r->around = &around;
 		TRY(resolve_apart(r, s->block, &none));
+		r->around = around.outer;
 		r->scope = scope.outer;
 		return STATUS_OK;
 	}
@@ -152,9 +155,12 @@ static enum status resolve_repeat(struct resolver *r, const struct statement *s)
 	node->count = s->count;
 	node->counter = counter;
 	r->scope = s->counter ? &scope : scope.outer;
+	struct loop_around around;
 	r->loops++;
+	TRY(resolver_begin_loop(r, s, node, &around));
 	TRY(s->condition ? resolve_condition(r, s, node) : STATUS_OK);
 	TRY(resolver_block(r, s->block, &node->body));
+	resolver_end_loop(r, &around);
 	r->loops--;
 	r->scope = scope.outer;
 	if (!node->body && s->condition) {
@@ -209,8 +215,11 @@ static enum status resolve_for(struct resolver *r, const struct statement *s)
 	if (s->counter)
 		TRY(bind_counter(r, s, &scope, &node->counter));
 	resolver_append(r, node);
+	struct loop_around around;
 	r->loops++;
+	TRY(resolver_begin_loop(r, s, node, &around));
 	TRY(resolver_block(r, s->block, &node->body));
+	resolver_end_loop(r, &around);
 	r->loops--;
 	r->scope = scope.outer;
 	return STATUS_OK;
@@ -267,11 +276,12 @@ static enum status resolve_param(struct resolver *r, const struct statement *s)
 static enum status resolve_statement(struct resolver *r, const struct statement *s, bool top)
 {
 	static enum status (*const resolve[STATEMENT_COUNT])(struct resolver *, const struct statement *) = {
-		[STATEMENT_PARAM] = resolve_param,    [STATEMENT_CONST] = resolve_param,
-		[STATEMENT_DEF] = resolver_def,       [STATEMENT_STAGE] = resolve_stage,
-		[STATEMENT_NAME] = resolver_naming,   [STATEMENT_REPEAT] = resolve_repeat,
-		[STATEMENT_FOR] = resolve_for,        [STATEMENT_CHECKPOINT] = resolve_checkpoint,
-		[STATEMENT_EXPORT] = resolver_export, [STATEMENT_PROGRAM] = resolver_program};
+		[STATEMENT_PARAM] = resolve_param,     [STATEMENT_CONST] = resolve_param,
+		[STATEMENT_DEF] = resolver_def,        [STATEMENT_STAGE] = resolve_stage,
+		[STATEMENT_NAME] = resolver_naming,    [STATEMENT_REPEAT] = resolve_repeat,
+		[STATEMENT_FOR] = resolve_for,         [STATEMENT_CHECKPOINT] = resolve_checkpoint,
+		[STATEMENT_EXPORT] = resolver_export,  [STATEMENT_PROGRAM] = resolver_program,
+		[STATEMENT_COLLECT] = resolver_collect};
 	const bool outside = s->kind == STATEMENT_INPUT || s->kind == STATEMENT_PROGRAM;
 	if (s->kind != STATEMENT_INPUT && (top || !outside))
 		return resolve[s->kind](r, s);

@@ -5,6 +5,7 @@
  *     naming.c     names that stages bind: `name`, `export`, calls that export; preludes
  *     scopes.c     the meanings of names, and hints for unknown ones
  *     arguments.c  stages that are operations
+ *     collect.c    `collect`, and the loops that it belongs to
  *     programs.c   programs, and the stages that they compute
  *     defs.c       defs, their calls, and the size of a chain with its defs written out
  */
@@ -38,6 +39,14 @@ struct name_scope {
 struct variable_use {
 	struct span bound; /* the stage that bound it last; line 0: none */
 	bool read;         /* since then; or ever, if a loop binds it */
+	bool collected;    /* a loop around this place collects it */
+};
+
+/* The innermost loop around a place, within the def. */
+struct loop_around {
+	const struct statement *s;
+	int operands; /* number of block operands around it, as of the resolver */
+	const struct loop_around *outer;
 };
 
 struct resolver {
@@ -52,10 +61,11 @@ struct resolver {
 	struct lost_name **last_lost;      /* where the chain's next lost name is linked */
 	struct variable_use *uses;         /* by variable of the chain */
 	size_t use_count, use_capacity;
-	int loops, operands;         /* numbers of loops and block operands around this place, within the def */
-	struct dictionary exporters; /* by a def's name: a name_list of what all defs of that name export */
-	size_t inherited;            /* parameters that defs and calls have inherited so far */
-	struct attrs *attrs;         /* of the operation that is being resolved */
+	int loops, operands;              /* numbers of loops and block operands around this place, within the def */
+	const struct loop_around *around; /* NULL: no loop is around this place, within the def */
+	struct dictionary exporters;      /* by a def's name: a name_list of what all defs of that name export */
+	size_t inherited;                 /* parameters that defs and calls have inherited so far */
+	struct attrs *attrs;              /* of the operation that is being resolved */
 	struct byte_set kept_attrs;
 };
 
@@ -81,6 +91,8 @@ enum status resolver_block(struct resolver *r, const struct block *block, struct
 /* naming.c */
 
 enum status resolver_new_variable(struct resolver *r, const char *name, uint32_t *index);
+/* Binds NAME at home to a variable, *INDEX: the one that it has there, or a new one, for the stage at SPAN. */
+enum status resolver_bind_name(struct resolver *r, const char *name, struct span span, uint32_t *index);
 enum status resolver_naming(struct resolver *r, const struct statement *s);
 enum status resolver_export(struct resolver *r, const struct statement *s);
 /* Fills r->exporters from BLOCK and all blocks in it. */
@@ -128,6 +140,16 @@ enum status resolver_unknown_operation(struct resolver *r, const struct statemen
 /* arguments.c */
 
 enum status resolver_operation(struct resolver *r, const struct statement *s, enum op op);
+
+/* collect.c */
+
+/* Begins the block of S, a loop whose node is NODE. AROUND describes it until resolver_end_loop. */
+enum status resolver_begin_loop(struct resolver *r, const struct statement *s, struct node *node,
+                                struct loop_around *around);
+void resolver_end_loop(struct resolver *r, const struct loop_around *around);
+enum status resolver_collect(struct resolver *r, const struct statement *s);
+/* Fails if a loop around this place collects VARIABLE, whose name stands at SPAN. VERB says what is done to it. */
+enum status resolver_check_collected(struct resolver *r, uint32_t variable, const char *verb, struct span span);
 
 /* programs.c */
 

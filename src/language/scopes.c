@@ -72,7 +72,8 @@ enum status resolver_bind_home(struct resolver *r, const char *name, struct ref 
 static const struct statement *find_below(const struct block *block, const char *name, struct span use, bool values)
 {
 	for (const struct statement *s = block->first; s; s = s->next) {
-		const bool value = s->kind == STATEMENT_PARAM || s->kind == STATEMENT_CONST || s->kind == STATEMENT_NAME;
+		const bool value = s->kind == STATEMENT_PARAM || s->kind == STATEMENT_CONST || s->kind == STATEMENT_NAME ||
+		                   s->kind == STATEMENT_COLLECT;
 		const bool fits = values ? value : s->kind == STATEMENT_DEF || s->kind == STATEMENT_PROGRAM;
 		if (fits && s->span.end > use.end && !strcmp(s->name, name))
 			return s;
@@ -207,6 +208,8 @@ enum status resolver_name(struct resolver *r, const char *name, struct span span
 		return resolver_refuse_name(r, name, span);
 	*ref = b->ref;
 	ref->span = span;
+	if (ref->kind == REF_VARIABLE)
+		TRY(resolver_check_collected(r, ref->index, "read", span));
 	struct def_export *export = resolver_export_read(r, name);
 	if (export)
 		export->read = true;

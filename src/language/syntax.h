@@ -112,8 +112,9 @@ enum statement_kind {
 	STATEMENT_CHECKPOINT,
 	STATEMENT_EXPORT,
 	STATEMENT_PROGRAM,
+	STATEMENT_COLLECT,
 };
-enum { STATEMENT_COUNT = STATEMENT_PROGRAM + 1 };
+enum { STATEMENT_COUNT = STATEMENT_COLLECT + 1 };
 /* Returns the word that a statement of KIND begins with; "stage" for STATEMENT_STAGE, which has none of its own. */
 const char *statement_word(enum statement_kind kind);
 /* Returns "nan" or "inf" if WORD means that number, in letters of any case or as "infinity"; else NULL. */
@@ -130,7 +131,7 @@ struct statement {
 	enum statement_kind kind;
 	struct span span;      /* the whole statement */
 	struct span name_span; /* of the name, or of the word `repeat`, `for`, `checkpoint` or `export` */
-	const char *name;      /* INPUT, PARAM, CONST, DEF, PROGRAM, STAGE, NAME */
+	const char *name;      /* INPUT, PARAM, CONST, DEF, PROGRAM, STAGE, NAME, COLLECT */
 	const struct declared
 		*type; /* INPUT, PARAM, CONST, though perhaps not GIVEN; PROGRAM: if not, `same`; NULL elsewhere */
 	const struct init *init;   /* INPUT (INIT_NONE), PARAM, CONST; NULL elsewhere */
@@ -140,7 +141,7 @@ struct statement {
 	struct name_list *counter; /* REPEAT, FOR: the name of its iteration's number, or NULL */
 	struct block *condition;   /* REPEAT: of `repeat while`, else NULL */
 	struct operand *operands;  /* STAGE */
-	struct option *options;    /* STAGE, CHECKPOINT */
+	struct option *options;    /* STAGE, CHECKPOINT, COLLECT */
 	struct block *block;       /* DEF, REPEAT, FOR, CHECKPOINT */
 	struct statement *next;
 };

@@ -20,6 +20,7 @@ struct buffer {
 	int32_t copy;      /* scratch of states.c: its converted copy; else NO_BUFFER */
 	bool narrow;       /* a checkpoint's copy of an array: its `size` bytes have fewer bits an element than `type` */
 	bool stored;       /* snapshots or residuals held it at the end of the first sweep */
+	bool collected;    /* a loop makes it part by part: see collected.c */
 	bool streamed;     /* as of its value (ir/body.h) */
 	const struct type *type;
 	const struct body *body; /* the body that made it, as its value `value`; NULL: the input, a seed, or fetched */

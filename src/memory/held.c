@@ -171,7 +171,7 @@ static bool find_readers(struct machine *m, struct found_readers *found)
 			pass_step(&walk, --at);
 		struct slot_walk live = slot_walk_begin(at < machine_step_count(m) ? machine_step_at(m, at)->live_in : NULL);
 		for (const struct slot_map *entry; (entry = slot_walk_next(&live));)
-			if (walk.first[entry->class].step >= 0 &&
+			if (walk.first[entry->class].step >= 0 && tree_get(&m->trees, s->tree, entry->slot, NULL) != NO_BUFFER &&
 			    !add_first_reader(m, found, tree_get(&m->trees, s->tree, entry->slot, NULL), s - all->memory,
 			                      &walk.first[entry->class]))
 				return false;
@@ -304,6 +304,7 @@ static enum status report_held(struct machine *m)
 enum status machine_end_first_sweep(struct machine *m)
 {
 	m->first_sweep = false;
+	TRY_ALLOC(machine_pass_recorded(m), m->context->diags);
 	m->counters->stored_bytes = store_all(m);
 	TRY(m->options->held ? report_held(m) : STATUS_OK);
 	if (!m->options->want_value || !m->state.exists)

@@ -64,6 +64,8 @@ static enum status record_steps(struct machine *m, const struct action *action, 
 {
 	const bool output = m->first_sweep && action->end == machine_step_count(m) && m->options->want_value;
 	const bool read = output || action_is_read(next);
+	if (m->recorded_from < 0)
+		m->recorded_from = action->begin;
 	for (int64_t i = action->begin; i < action->end; i++) {
 		const bool last = i + 1 == action->end;
 		TRY(machine_forward(m, i, last && !read ? FORWARD_RECORD_ONLY : FORWARD_RECORD));
@@ -114,6 +116,9 @@ static enum status finish_machine(struct machine *m)
 	}
 	TRY(machine_exchange(m, MACHINE_GRADIENT, buffers_offset(&m->buffers, m->cotangent[0]), type, true));
 	TRY_ALLOC(buffers_move(&m->buffers, &m->cotangent[0], NO_BUFFER), m->context->diags);
+	for (size_t i = 0; i < m->snapshots.disk_capacity; i++)
+		TRY_ALLOC(!m->snapshots.disk[i].step || tree_release(&m->trees, &m->snapshots.disk[i].collected),
+		          m->context->diags);
 	assert(!buffers_any_held(&m->buffers));
 	return STATUS_OK;
 }
@@ -127,6 +132,7 @@ static void free_machine(struct machine *m)
 	allocator_put(a, s->memory, s->memory_capacity * sizeof *s->memory);
 	allocator_put(a, s->disk, s->disk_capacity * sizeof *s->disk);
 	allocator_put(a, s->arrays, s->array_capacity * sizeof *s->arrays);
+	allocator_put(a, m->collected.items, m->collected.capacity * sizeof *m->collected.items);
 	allocator_put(a, m->records.items, m->records.capacity * sizeof *m->records.items);
 	allocator_put(a, m->records.residuals, m->records.residual_capacity * sizeof *m->records.residuals);
 	allocator_put(a, m->ports.made, m->ports.made_capacity * sizeof *m->ports.made);
@@ -170,7 +176,8 @@ enum status machine_run(const struct context *context, const struct compiled_cha
 	                    .options = options,
 	                    .hooks = options->hooks,
 	                    .counters = counters,
-	                    .first_sweep = true};
+	                    .first_sweep = true,
+	                    .recorded_from = -1};
 	const struct pool *pool = &m.buffers.pool;
 	struct machine_log *log = options->log;
 	struct action action, next;

@@ -7,6 +7,7 @@
  *     states.c       the current state; states in slots and on disk
  *     state_tree.c   states, which share what is equal in them
  *     replay.c       with hooks, the recorded calls of a walk
+ *     collected.c    arrays of states that loops make part by part
  *     held.c         the arrays that are held when the first sweep ends
  *     buffers.c      buffers in the slab
  */
@@ -36,7 +37,19 @@ struct snapshot {
 /* A state on disk. */
 struct disk_state {
 	int64_t position;
-	const struct step *step; /* the step at POSITION when the state was written: its live slots are on disk */
+	const struct step *step;     /* the step at POSITION when the state was written: its live slots are on disk */
+	struct state_tree collected; /* arrays of the state that stay in memory: see collected.c */
+};
+
+/* An array that a loop collects in SLOT: steps FIRST .. LAST write parts of it. PASSED: nobody reads it again. */
+struct collected_array {
+	uint32_t slot;
+	int64_t first, last; /* LAST: so far, in the first sweep */
+	bool passed;
+};
+struct collected_arrays {
+	struct collected_array *items;
+	size_t count, capacity;
 };
 
 struct snapshots {
@@ -110,7 +123,9 @@ struct machine {
 	int64_t levels[MAX_LOOPS]; /* if `steps` is NULL: counters of the loops around the step that was looked up last */
 	bool alone;                /* nobody asks for calls or names: forward steps need not all be walked */
 	bool first_sweep;
-	bool seeded; /* machine_seed has run */
+	bool seeded;           /* machine_seed has run */
+	int64_t recorded_from; /* the first step that the first sweep has recorded; -1: none so far */
+	struct collected_arrays collected;
 	struct buffers buffers;
 	struct state_trees trees;
 	struct state state;
@@ -243,6 +258,25 @@ enum status machine_fetch(struct machine *m, int64_t slot);
 enum status machine_offer_point(struct machine *m, int64_t slot);
 /* Returns TYPE with options->store as its dtype. */
 struct type machine_narrow_type(const struct machine *m, const struct type *type);
+
+/* collected.c. The functions that return a bool return false if out of memory. */
+
+/*
+ * Step INDEX begins the array of SLOT, which has the type of VALUE. Sets *BUFFER to a new buffer; NO_BUFFER: nobody reads the
+ * array.
+ */
+bool machine_begin_collected(struct machine *m, uint32_t slot, const struct value *value, int64_t index,
+                             int32_t *buffer);
+/* Step INDEX writes a part of the array of SLOT. */
+void machine_note_collected(struct machine *m, uint32_t slot, int64_t index);
+/* Step INDEX, which is like STEP, has run without being walked. */
+void machine_count_collected(struct machine *m, const struct step *step, int64_t index);
+/* Step INDEX, STEP, has been reversed. */
+bool machine_reverse_collected(struct machine *m, const struct step *step, int64_t index);
+/* The first sweep ends. */
+bool machine_pass_recorded(struct machine *m);
+/* Holds for TO, whose step is set, the arrays of the current state that do not go to disk. */
+bool machine_keep_collected(struct machine *m, struct disk_state *to);
 
 /* held.c */
 

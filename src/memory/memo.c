@@ -115,8 +115,9 @@ static bool note_mark(struct machine *m, const struct slot_map *live)
 }
 
 /*
- * Sets the kind of STEP, unless it has very many ports. False if out of memory. The slots of STEP's ports have their places
- * in the states before and after it; all others pass in their order.
+ * Sets the kind of STEP, unless it has very many ports or writes a part of an array that a loop collects, for which the mark
+ * does not suffice. False if out of memory. The slots of STEP's ports have their places in the states before and after it;
+ * all others pass in their order.
  */
 static bool number_kind(struct machine *m, const struct step *step)
 {
@@ -124,7 +125,7 @@ static bool number_kind(struct machine *m, const struct step *step)
 	const struct body *body = step->body, *forward = machine_compiled_step(m, step)->forward.body;
 	int64_t key[MOST_MARK];
 	size_t count = 0, number;
-	if (4 + body->in_count + forward->out_count > MOST_MARK)
+	if (body->collects || 4 + body->in_count + forward->out_count > MOST_MARK)
 		return true;
 	key[count++] = m->compiled->form_of[step->id];
 	memcpy(&key[count++], &machine_times(m, step)->forward, sizeof *key);
@@ -235,6 +236,8 @@ static int32_t make_marked(struct machine *m, const int64_t *mark, uint32_t k, c
 	const int32_t made = buffers_make_at(&m->buffers, entry->type, words[1], offset);
 	if (made != NO_BUFFER)
 		m->buffers.items[made].streamed = entry->streamed;
+	if (made != NO_BUFFER)
+		m->buffers.items[made].collected = entry->collected;
 	return made;
 }
 
@@ -331,8 +334,11 @@ static size_t list_touched(struct machine *m, int64_t index, int64_t period, uin
 static void count_cycles(struct machine *m, int64_t *index, int64_t period, int64_t executions, int64_t times)
 {
 	double cost = 0;
-	for (int64_t i = *index - period; i < *index; i++)
-		cost += machine_times(m, machine_step_at(m, i))->forward;
+	for (int64_t i = *index - period; i < *index; i++) {
+		const struct step *step = machine_step_at(m, i);
+		cost += machine_times(m, step)->forward;
+		machine_count_collected(m, step, i + times * period);
+	}
 	*index += times * period;
 	m->state.position = *index;
 	m->counters->evaluations += times * period;

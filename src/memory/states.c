@@ -57,7 +57,7 @@ static enum status convert_buffer(struct machine *m, int32_t from, int32_t *copy
 /* Sets *COPY to convert_buffer's of FROM. If an earlier slot of the state holds FROM, that is the same buffer. */
 static enum status convert_once(struct machine *m, int32_t from, int32_t *copy)
 {
-	const int32_t known = m->buffers.items[from].copy;
+	const int32_t known = m->buffers.items[from].collected ? from : m->buffers.items[from].copy;
 	*copy = known;
 	TRY(known == NO_BUFFER ? convert_buffer(m, from, copy) : STATUS_OK);
 	m->buffers.items[from].copy = *copy;
@@ -175,12 +175,16 @@ enum status machine_spill(struct machine *m, int64_t slot)
 	TRY(machine_offer_point(m, slot));
 	TRY_ALLOC(machine_grow(m, (void **)&s->disk, &s->disk_capacity, (size_t)slot + 1, sizeof *s->disk),
 	          m->context->diags);
-	s->disk[slot] = (struct disk_state){m->state.position, step};
+	if (!s->disk[slot].step)
+		s->disk[slot].collected = (struct state_tree){.root = NO_TREE};
+	s->disk[slot].position = m->state.position;
+	s->disk[slot].step = step;
+	TRY_ALLOC(machine_keep_collected(m, &s->disk[slot]), m->context->diags);
 	begin_classes(m, step);
 	struct slot_walk walk = slot_walk_begin(step->live_in);
 	for (const struct slot_map *entry; (entry = slot_walk_next(&walk));) {
 		const int32_t id = machine_buffer(m, entry->slot);
-		if (m->ports.by_slot[entry->class] != NO_BUFFER)
+		if (entry->collected || m->ports.by_slot[entry->class] != NO_BUFFER)
 			continue;
 		m->ports.by_slot[entry->class] = id;
 		bytes += m->buffers.items[id].size;
@@ -194,10 +198,18 @@ enum status machine_spill(struct machine *m, int64_t slot)
 	return m->hooks && m->hooks->disk ? m->hooks->disk(m->hooks->context, access, slot, s->arrays, count) : STATUS_OK;
 }
 
-/* Gives the slot of ENTRY in the current state the buffer of its class, or a new one, counted in *COUNT. */
-static enum status make_fetched(struct machine *m, const struct slot_map *entry, size_t *count)
+/*
+ * Gives the slot of ENTRY in the current state the buffer of its class, or a new one, counted in *COUNT. Arrays that were
+ * not written are in COLLECTED.
+ */
+static enum status make_fetched(struct machine *m, const struct slot_map *entry, struct state_tree collected,
+                                size_t *count)
 {
 	int32_t *id = &m->ports.by_slot[entry->class];
+	if (entry->collected) {
+		const int32_t kept = collected.root == NO_TREE ? NO_BUFFER : tree_get(&m->trees, collected, entry->slot, NULL);
+		return machine_set_state(m, entry->slot, kept) ? STATUS_OK : machine_memory(m);
+	}
 	if (*id == NO_BUFFER) {
 		*id = machine_make_buffer(m, entry->type, entry->streamed);
 		TRY_ALLOC(*id != NO_BUFFER && add_array(m, count, *id), m->context->diags);
@@ -216,7 +228,7 @@ static bool list_written(struct machine *m, const struct step *written, size_t *
 	struct slot_walk walk = slot_walk_begin(written->live_in);
 	for (const struct slot_map *entry; (entry = slot_walk_next(&walk));) {
 		int32_t *id = &m->ports.by_slot[entry->class];
-		if (*id == LISTED)
+		if (entry->collected || *id == LISTED)
 			continue;
 		if (*id != NO_BUFFER ? !add_array(m, count, *id)
 		                     : !append_array(m, count, (struct machine_array){-1, type_bytes(entry->type)}))
@@ -239,7 +251,7 @@ enum status machine_fetch(struct machine *m, int64_t slot)
 	begin_classes(m, step);
 	struct slot_walk walk = slot_walk_begin(step->live_in);
 	for (const struct slot_map *entry; (entry = slot_walk_next(&walk));)
-		TRY(make_fetched(m, entry, &count));
+		TRY(make_fetched(m, entry, from->collected, &count));
 	if (!m->hooks || !m->hooks->disk)
 		return STATUS_OK;
 	if (step != from->step)

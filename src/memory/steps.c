@@ -83,6 +83,45 @@ static int32_t reusable_in(const struct machine *m, const struct body *body, uin
 	return fits ? id : NO_BUFFER;
 }
 
+/* Sets what BUFFER is: value ID of BODY, which step INDEX, STEP, makes. */
+static void describe_made(struct machine *m, const struct step *step, const struct body *body, uint32_t id,
+                          int64_t index, int32_t buffer)
+{
+	const struct value *value = &body->values[id];
+	struct buffer *made = &m->buffers.items[buffer];
+	made->step = index;
+	made->names = step_names(step, id, value->names);
+	made->sequence = m->buffers.sequence; /* params first, then what BODY makes, in program order */
+	if (value->from == FROM_INSTR)
+		made->sequence += 1 + linear_place(body, id);
+	made->body = body;
+	made->value = id;
+}
+
+/*
+ * Gives out I of BODY, an array that a loop collects, the buffer that it continues, or a new one. It may be NO_BUFFER. False
+ * if out of memory.
+ */
+static bool place_collected(struct machine *m, const struct step *step, const struct body *body, size_t i,
+                            int64_t index)
+{
+	struct call_ports *p = &m->ports;
+	const uint32_t id = body->outs[i].value, port = body_goes_on(body, id), slot = step_slot(step, &body->outs[i]);
+	int32_t buffer = port == NO_VALUE ? NO_BUFFER : p->in_buffers[port];
+	if (port != NO_VALUE) {
+		machine_note_collected(m, slot, index);
+	} else {
+		if (!machine_begin_collected(m, slot, &body->values[id], index, &buffer))
+			return false;
+		if (buffer != NO_BUFFER)
+			describe_made(m, step, body, id, index, buffer);
+	}
+	p->outs[i] = buffers_offset(&m->buffers, buffer);
+	p->out_buffers[i] = buffer;
+	p->made[id] = buffer + 1;
+	return true;
+}
+
 /*
  * Gives each out of BODY, a body of STEP, a buffer. An out that is an in takes the in's, which may be NO_BUFFER. An
  * out that may reuse an in's array takes that in's buffer. Outs of one value share a buffer. Until
@@ -101,6 +140,11 @@ static bool place_outs(struct machine *m, const struct step *step, const struct 
 			p->out_buffers[i] = p->in_buffers[value->port];
 			continue;
 		}
+		if (body->collects && body->outs[i].kind == PORT_SLOT && body_collects(body, id)) {
+			if (!place_collected(m, step, body, i, index))
+				return false;
+			continue;
+		}
 		int32_t buffer = p->made[id] - 1;
 		if (buffer == NO_BUFFER)
 			buffer = reusable_in(m, body, id);
@@ -108,14 +152,7 @@ static bool place_outs(struct machine *m, const struct step *step, const struct 
 			buffer = machine_make_buffer(m, value->type, value->streamed);
 			if (buffer == NO_BUFFER)
 				return false;
-			struct buffer *made = &m->buffers.items[buffer];
-			made->step = index;
-			made->names = step_names(step, id, value->names);
-			made->sequence = first; /* params first, then what BODY makes, in program order */
-			if (value->from == FROM_INSTR)
-				made->sequence += 1 + linear_place(body, id);
-			made->body = body;
-			made->value = id;
+			describe_made(m, step, body, id, index, buffer);
 			p->out_params[i] = value->from == FROM_PARAM ? step_param(step, &value->param) : NULL;
 		}
 		p->outs[i] = m->buffers.items[buffer].offset;
@@ -315,6 +352,7 @@ enum status machine_reverse(struct machine *m, int64_t index)
 	bool ok = reverse_cotangents(m, step, body);
 	while (r->residual_count > first)
 		ok &= buffers_release(&m->buffers, r->residuals[--r->residual_count]);
+	ok = machine_reverse_collected(m, step, index) && ok;
 	m->counters->evaluations += linear->recomputed;
 	m->counters->executions += linear->executed_again;
 	m->counters->recomputed_cost += machine_times(m, step)->recompute;

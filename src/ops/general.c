@@ -15,9 +15,10 @@
 static const struct {
 	op_forward *forward;
 	op_vjp *vjp;
-} functions[OP_COUNT] = {
+} functions[OP_ROWS] = {
 #define GENERAL(NAME, ...) [OP_##NAME] = {forward_##NAME, vjp_##NAME},
 #include "ops/ops.def"
+	[OP_COLLECT] = {forward_collect, vjp_collect},
 };
 
 static bool has_no_elements(const struct type *type) { return shape_count(&type->shape) == 0; }

@@ -2,7 +2,7 @@
  * General operations: forward_NAME and vjp_NAME for each GENERAL row of ops.def.
  * Arrays are in C order in their computing types: tiles, or whole arrays. A derivative overwrites
  * dv and da, of which one may be NULL. da is NULL if the operation has no operand. An array that
- * the NEEDS of the wanted derivatives do not name is NULL. Exception: slice may get A (shaping.c).
+ * the NEEDS of the wanted derivatives do not name is NULL. Exception: slice and collect may get A (shaping.c, collect.c).
  */
 #ifndef OPS_GENERAL_H
 #define OPS_GENERAL_H
@@ -49,6 +49,8 @@ typedef void op_vjp(const struct op_call *call, void *dv, void *da, const void *
 	op_forward forward_##NAME;                                                                                         \
 	op_vjp vjp_##NAME;
 #include "ops/ops.def"
+op_forward forward_collect;
+op_vjp vjp_collect;
 
 /* Return a general operation's functions, which accept arrays without elements. NULL for an element-wise operation. */
 op_forward *op_forward_get(enum op op);

@@ -49,7 +49,7 @@
 	               .flops = FLOPS,                                                                                     \
 	               .doc = DOC},
 
-const struct op_info op_table[OP_COUNT + 1] = {
+const struct op_info op_table[OP_ROWS] = {
 #define UNARY(NAME, GROUP, ARGUMENTS, KEEPS, NEEDS, FLOPS, FORWARD, DERIVATIVE, DOC)                                   \
 	OP_ROW(NAME, UNARY, GROUP, ARGUMENTS, ELEM, KEEPS, 0, NEEDS, NIL, FLOPS, DOC)
 #define BINARY(NAME, GROUP, KEEPS, NEEDS_V, NEEDS_A, FLOPS, FORWARD, DERIVATIVE_V, DERIVATIVE_A, DOC)                  \
@@ -67,6 +67,15 @@ const struct op_info op_table[OP_COUNT + 1] = {
                     .keeps = {{KEEP_VALUE, "record"}},
                     .flops = 10,
                     .doc = "what another program computes"},
+	[OP_COLLECT] = {.name = "collect",
+                    .group = IN_GROUP_OTHER,
+                    .class = OP_CLASS_GENERAL,
+                    .operands = 1,
+                    .arguments = "",
+                    .scope = SCOPE_ALL,
+                    .differentiable = true,
+                    .operand_differentiable = true,
+                    .doc = "the value of each iteration, stacked"},
 };
 
 enum op op_find(const char *name)

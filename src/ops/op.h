@@ -16,7 +16,10 @@ enum op {
 #define GENERAL(NAME, ...) OP_##NAME,
 #include "ops/ops.def"
 	OP_COUNT,
-	OP_PROGRAM = OP_COUNT /* a call of a program: no operation of a chain, but it has a row of the table */
+	/* No operations of a chain, but they have rows of the table: */
+	OP_PROGRAM = OP_COUNT, /* a call of a program */
+	OP_COLLECT,            /* V becomes a part of A, the array of the parts of a loop's iterations (collect.c) */
+	OP_ROWS
 };
 
 enum op_class { OP_CLASS_UNARY, OP_CLASS_BINARY, OP_CLASS_GENERAL };
@@ -87,7 +90,7 @@ struct op_info {
 	const char *doc;
 };
 
-extern const struct op_info op_table[OP_COUNT + 1];
+extern const struct op_info op_table[OP_ROWS];
 
 /* Returns the operation NAME, or OP_COUNT if there is none. */
 enum op op_find(const char *name);
@@ -120,7 +123,7 @@ struct attrs {
 		int64_t shift;
 		int64_t diagonal; /* tril, triu */
 		int64_t n;        /* scatter_add, one_hot */
-		struct {          /* slice */
+		struct {          /* slice; collect: START is the number of the iteration, and each STEP-th is a part */
 			struct slice_bound start, stop;
 			int64_t step;
 		};

@@ -666,8 +666,9 @@ void op_attrs_for_window(enum op op, struct attrs *attrs, const struct type *v)
 double op_cost(enum op op, const struct attrs *attrs, const struct type *v, const struct type *a,
                const struct type *result)
 {
-	const double in = (double)shape_count(&v->shape), out = (double)shape_count(&result->shape);
-	const double flops = op_table[op].flops > 0 ? op_table[op].flops : 0.25; /* to move an element */
+	const double in = (double)shape_count(&v->shape);
+	const double out = op == OP_COLLECT ? in : (double)shape_count(&result->shape); /* it writes one part */
+	const double flops = op_table[op].flops > 0 ? op_table[op].flops : 0.25;        /* to move an element */
 	if (op_is_dot(op)) {
 		const struct shape *left = op == OP_dot ? &a->shape : &v->shape;
 		return flops * out * (double)left->dim[left->ndim - 1];

@@ -19,6 +19,7 @@ struct random_chain {
 	bool known[RANDOM_NAMES];
 	int variable; /* of the innermost `for` or `repeat ... as` around: its number; -1 outside of all */
 	bool counts;  /* that is a `repeat`, whose variable is the number of the iteration */
+	int arrays;   /* that loops have collected */
 };
 
 static inline uint32_t random_draw(struct random_chain *c, uint32_t below)
@@ -85,11 +86,19 @@ static inline void random_loop(struct random_chain *c, int depth)
 		random_put(c, "for r%d in w", depth);
 	else
 		random_put(c, "for r%d in %s", depth, random_name(c));
+	/* Where q meets it, the value is f64 in each iteration, so its type stays. */
+	const int array = count > 0 && kind != 2 && random_draw(c, 3) == 0 ? c->arrays++ : -1;
+	if (array >= 0)
+		random_put(c, " { mul q; collect d%d every=%d; %s", array, array % 2 + 1, array % 3 ? "checkpoint" : "sub");
 	c->variable = kind < 1 ? variable : depth;
 	c->counts = kind < 1 ? counts : kind == 1;
 	random_block(c, depth);
 	c->variable = variable;
 	c->counts = kind < 1 ? c->counts : counts;
+	if (array >= 0 && (count > 1 || kind == 3)) /* two iterations have a part */
+		random_put(c, "}; add d%d[0]", array);
+	else if (array >= 0)
+		random_put(c, "}");
 	if (kind < 2 && count == 0) /* names nothing */
 		memcpy(c->known, known, sizeof known);
 }

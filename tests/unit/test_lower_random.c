@@ -35,6 +35,12 @@ static uint64_t hash_op(enum op op, uint64_t v, uint64_t a) { return mix(mix(mix
 
 static uint64_t hash_element(uint64_t v, int64_t index) { return mix(mix(3, v), (uint64_t)index); }
 
+/* The array SO_FAR of a loop, with V of iteration N, of which each EVERY-th is a part. */
+static uint64_t hash_collected(uint64_t so_far, uint64_t v, int64_t n, int64_t every)
+{
+	return (n + 1) % every ? so_far : mix(mix(so_far, v), 6);
+}
+
 static uint64_t hash_param(uint32_t param) { return mix(4, param); }
 
 /* A part of a param is its element, as a part of a value is. */
@@ -63,6 +69,7 @@ struct walk {
 	uint64_t current;
 	uint64_t variables[MOST_SLOTS], loops[MOST_SLOTS];
 	int64_t numbers[MOST_SLOTS]; /* of iterations, by the identity of a counter */
+	int64_t iteration;           /* of the innermost loop */
 	const struct call *call;
 	uint64_t dropouts; /* so far */
 };
@@ -156,13 +163,19 @@ static void walk_for(struct walk *w, const struct node *node)
 	for (int64_t i = 0; i < extent_of(&node->over[0]); i++) {
 		for (size_t k = 0; k < node->loop_count; k++)
 			w->loops[node->loops[k]] = hash_element(over[k], i);
+		w->iteration = i;
 		walk_nodes(w, node->body);
 	}
 }
 
 static void walk_node(struct walk *w, const struct node *node)
 {
+	const int64_t around = w->iteration;
 	switch (node->kind) {
+	case NODE_COLLECT:
+		w->variables[node->variable] =
+			hash_collected(w->iteration ? w->variables[node->variable] : 0, w->current, w->iteration, node->every);
+		break;
 	case NODE_OP:
 		walk_op(w, node);
 		break;
@@ -175,6 +188,7 @@ static void walk_node(struct walk *w, const struct node *node)
 		break;
 	case NODE_REPEAT:
 		for (int64_t i = 0; i < node->count; i++) {
+			w->iteration = i;
 			if (node->counter)
 				w->numbers[node->counter - 1] = i;
 			walk_nodes(w, node->body);
@@ -189,6 +203,7 @@ static void walk_node(struct walk *w, const struct node *node)
 	case NODE_PROGRAM: /* no chain here has one */
 		break;
 	}
+	w->iteration = around;
 }
 
 static void walk_nodes(struct walk *w, const struct node *node)
@@ -218,8 +233,22 @@ static uint64_t value_of(const struct execution *e, uint32_t value)
 	return v->from == FROM_PARAM ? hash_part(&v->param, e->counters) : e->values[value];
 }
 
+/* The array of A becomes the result: a loop writes part after part of it. */
+static void execute_collect(struct execution *e, const struct instr *instr)
+{
+	const int64_t n = instr->attrs->start.at + (instr->level >= 0 ? e->counters[instr->level] : 0);
+	const uint64_t so_far = instr->a == NO_VALUE ? 0 : value_of(e, instr->a);
+	e->values[instr->out] = hash_collected(so_far, value_of(e, instr->v), n, instr->attrs->step);
+	if (instr->a != NO_VALUE)
+		e->values[instr->a] = e->values[instr->out];
+}
+
 static void execute_op(struct execution *e, const struct instr *instr)
 {
+	if (instr->op == OP_COLLECT) {
+		execute_collect(e, instr);
+		return;
+	}
 	const uint64_t v = value_of(e, instr->v);
 	const double counter = instr_adds_counter(instr) ? (double)e->counters[instr->level] : 0;
 	const uint64_t number = hash_number(instr->scalar + counter);
