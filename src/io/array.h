@@ -1,6 +1,6 @@
 /*
  * Streams of arrays: npy, text, csv and raw, read and written in pieces of any size, in C order, as float or double.
- * Arrays in the memory of a caller of libckptc are one more format (FORMAT_MEMORY).
+ * Arrays in the memory of a caller of libckptc are one more format (FORMAT_MEMORY), members of archives another.
  *
  * The end of text and csv gives their shape (io/read_text.c). The reader holds two other kinds of arrays whole. The end of
  * raw values from a pipe without --shape gives their shape. An npy array in Fortran order is transposed if that order
@@ -13,7 +13,9 @@
 #include "io/input_copy.h"
 #include "io/stream.h"
 
-enum format { FORMAT_AUTO, FORMAT_NPY, FORMAT_TEXT, FORMAT_CSV, FORMAT_RAW, FORMAT_MEMORY };
+enum format { FORMAT_AUTO, FORMAT_NPY, FORMAT_TEXT, FORMAT_CSV, FORMAT_RAW, FORMAT_MEMORY, FORMAT_MEMBER };
+/* Returns the format in which a writer follows a reader of FORMAT: npy for the member of an archive. */
+static inline enum format format_written(enum format format) { return format == FORMAT_MEMBER ? FORMAT_NPY : format; }
 
 /* The layout of a text, which output of one dimension keeps. ROWS: of two dimensions, or no text. */
 enum layout { LAYOUT_LINE, LAYOUT_COLUMN, LAYOUT_ROWS };
@@ -26,7 +28,9 @@ struct reader_options {
 	struct type raw;       /* --shape: the type of raw input; ndim -1: not given (then 1-D, to the end) */
 	bool typed;            /* --shape is given: arrays of other formats must have that type (text: that shape) */
 	const struct shape *text_shape; /* of TEXT and CSV, if it fits (text_fit); NULL: their layout decides */
-	const void *memory;             /* MEMORY: the only array, of type RAW, in C order; the caller keeps it */
+	const void
+		*memory; /* MEMORY: the only array, of type RAW, in C order; the caller keeps it. MEMBER: likewise, or NULL */
+	int64_t member; /* MEMBER without MEMORY: the byte of the input, an archive, where the values of type RAW begin */
 	/* Of text, except for small ones. Where it is a file and not overwritten, none of these matters. */
 	bool types;        /* only the type matters: values are not kept */
 	bool copies;       /* they go to an unnamed file in SPILL (see input_copy_open); else they are held */

@@ -35,6 +35,7 @@ struct loader {
 	 * At most LOADER_LEFT are. The caller closes them by stored_close.
 	 */
 	int64_t leaves;
+	bool every_type; /* then it leaves other little-endian types in C order, too */
 	const struct context *context;
 	/* Private; the caller zeroes them. */
 	struct team *team; /* as threads says, once an archive is open */
@@ -59,6 +60,20 @@ void loader_close(struct loader *loader);
  * returns false, with nothing open: array_load knows what is wrong, or loads it. The caller frees the reader and closes.
  */
 bool array_open_rows(const struct loader *loader, struct input *input, struct reader *reader, const char *path);
+/* True if the regular file at PATH begins as an npz, or is named as a safetensors file or begins as one. */
+bool archive_is(const char *path);
+/*
+ * A member of an archive, with the reader of it. The values are read where they lie in the file if they are little-endian,
+ * in C order and not deflated; else they are loaded to HELD.
+ */
+struct opened_member {
+	struct input input;
+	struct reader reader; /* it refers to INPUT */
+	struct array held;
+};
+/* Opens member KEY (NULL: the only one) of the archive at PATH, with OPTIONS but for their format. Fails as loader_load. */
+enum status member_open(const struct context *context, const struct reader_options *options, const char *path,
+                        const char *key, struct opened_member *member);
 /* Loads a single array, and closes LOADER. */
 enum status array_load(struct loader *loader, struct array *array, const char *path, const char *key);
 void array_free(struct array *array, const struct allocator *allocator);

@@ -10,6 +10,9 @@
 
 enum { BLOCK = 64 << 10 };
 
+/* True if the caller keeps the array in memory. */
+static bool is_lent(const struct reader *r) { return r->format == FORMAT_MEMORY || r->options.memory; }
+
 void reader_init(struct reader *reader, struct input *input, const struct reader_options *options, struct arena *arena)
 {
 	*reader = (struct reader){.input = input,
@@ -22,7 +25,7 @@ void reader_init(struct reader *reader, struct input *input, const struct reader
 
 void reader_free(struct reader *reader)
 {
-	if (reader->held && reader->format != FORMAT_MEMORY)
+	if (reader->held && !is_lent(reader))
 		allocator_put(reader->arena->allocator, reader->held, reader->held_size);
 	reader->held = NULL;
 	reader->held_size = 0;
@@ -152,7 +155,7 @@ static enum status read_elements(const struct reader *r, const struct request *q
 	const enum dtype dtype = r->type.dtype;
 	const int64_t size = (int64_t)dtype_size(dtype), width = (int64_t)dtype_size(q->compute);
 	_Alignas(64) unsigned char block[BLOCK];
-	if (r->format == FORMAT_MEMORY)
+	if (is_lent(r))
 		TRY(check_integers(r, (const char *)r->held + q->first * size, q->first, (size_t)q->count, diags));
 	if (r->held)
 		convert_declared(r, q->to, q->compute, (const char *)r->held + q->first * size, (size_t)q->count);
@@ -278,6 +281,17 @@ static enum status next_memory(struct reader *r, bool *end, struct diags *diags)
 	return STATUS_OK;
 }
 
+static enum status next_member(struct reader *r, bool *end, struct diags *diags)
+{
+	if (r->options.memory)
+		return next_memory(r, end, diags);
+	*end = r->index > 0;
+	if (*end)
+		return STATUS_OK;
+	r->layout = LAYOUT_ROWS;
+	return reader_begin_at(r, &r->options.raw, r->options.member, diags);
+}
+
 enum status reader_find_format(struct reader *r, struct diags *diags)
 {
 	const unsigned char *bytes;
@@ -299,11 +313,9 @@ enum status reader_next(struct reader *r, bool *end, struct diags *diags)
 	*end = false;
 	reader_free(r);
 	TRY(reader_find_format(r, diags));
-	enum status (*const next[])(struct reader *, bool *, struct diags *) = {[FORMAT_NPY] = next_npy,
-	                                                                        [FORMAT_TEXT] = next_text,
-	                                                                        [FORMAT_CSV] = next_text,
-	                                                                        [FORMAT_RAW] = next_raw,
-	                                                                        [FORMAT_MEMORY] = next_memory};
+	enum status (*const next[])(struct reader *, bool *, struct diags *) = {
+		[FORMAT_NPY] = next_npy, [FORMAT_TEXT] = next_text,     [FORMAT_CSV] = next_text,
+		[FORMAT_RAW] = next_raw, [FORMAT_MEMORY] = next_memory, [FORMAT_MEMBER] = next_member};
 	TRY(next[r->format](r, end, diags));
 	/* The array must have the type that --shape gives; for text, whose numbers have no dtype, only its shape. */
 	const struct type *have = &r->type, *wanted = &r->options.raw;
@@ -327,12 +339,14 @@ enum status reader_read(struct reader *r, void *to, enum dtype compute, int64_t 
 bool reader_seekable(const struct reader *r)
 {
 	/* If another program appends to the file, its end stays where it was when it was opened. */
-	return r->format == FORMAT_MEMORY || (!r->held && !r->fortran && r->input->size >= 0);
+	return is_lent(r) || (!r->held && !r->fortran && r->input->size >= 0);
 }
 
 bool reader_is_last(const struct reader *r)
 {
 	const int64_t bytes = r->count * (int64_t)dtype_size(r->type.dtype);
+	if (r->format == FORMAT_MEMBER)
+		return true;
 	return r->format == FORMAT_NPY && r->input->size >= 0 && r->input->size - r->data <= bytes;
 }
 

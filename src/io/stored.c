@@ -34,7 +34,8 @@ enum status stored_leave(struct loader *loader, struct array *array, const struc
 {
 	const struct context *context = loader->context;
 	const int64_t bytes = type_bytes(&reader->type);
-	if (!loader->leaves || bytes < loader->leaves || loader->left_in_files == LOADER_LEFT || !reader->direct)
+	const bool fits = reader->direct || (loader->every_type && !reader->swap && !reader->fortran);
+	if (!loader->leaves || bytes < loader->leaves || loader->left_in_files == LOADER_LEFT || !fits)
 		return STATUS_OK;
 	struct stored_array *made = arena_alloc(context->arena, sizeof *made);
 	TRY_ALLOC(made, context->diags);
