@@ -68,7 +68,7 @@ static enum status open_run(struct running *run, const struct ckptc_array *input
 	for (size_t i = 0; i < chain->param_count; i++)
 		result->names[i] = arena_printf(context->arena, "%s", chain->params[i].name);
 	TRY_ALLOC(!context->arena->failed, context->diags);
-	run->subject = (struct run_subject){chain, &run->params, &run->reader, run->programs, NULL};
+	run->subject = (struct run_subject){chain, &run->params, &run->reader, NULL, run->programs, NULL};
 	open_writer(run, &run->value, &result->value, &run->options->value);
 	open_writer(run, &run->gradient, &result->gradient, &run->options->gradient);
 	return STATUS_OK;

@@ -117,6 +117,7 @@ static enum status finish(struct session *s, struct beside *beside, struct gradi
 		warn_unstored(s, &result->measured, result->store_error);
 	if (ranks_index(s->ranks) == 0) /* last: it may hold a lock from here until the session ends */
 		TRY(gradient_files_put(s, result, &beside->early));
+	TRY(early_gradients_put(&beside->early));
 	if (beside->value)
 		TRY(session_put(s, beside->value));
 	if (beside->events)
@@ -154,12 +155,13 @@ enum status command_grad(struct session *s)
 		.written = early_gradients_write,
 		.written_context = &beside.early,
 		.rows = {early_gradients_begin_rows, early_gradients_put_rows, early_gradients_end_rows, &beside.early},
+		.inputs = early_gradients_inputs(&beside.early),
 		.reuse_params = true,
 		.event = s->line.given[OPTION_EVENTS] ? put_event : NULL,
 		.event_context = &beside,
 		.trace = beside.watch.plot || beside.watch.trace_file ? watch_event : NULL,
 		.trace_context = &beside.watch};
-	const struct run_subject subject = {&s->chain, &s->params, &s->in.reader, s->programs, s->ranks};
+	const struct run_subject subject = {&s->chain, &s->params, &s->in.reader, &s->inputs, s->programs, s->ranks};
 	enum status status = run_gradient(&s->context, &subject, &options, &gradient, &result);
 	progress_end(&progress);
 	early_gradients_close(&beside.early);

@@ -55,7 +55,8 @@ enum status command_plan_run(struct session *s)
 	TRY(session_load_chain(s));
 	s->leaves = PARAM_LEAVES;
 	TRY(session_bind_types(s, &type));
-	const struct run_subject subject = {&s->chain, &s->params, s->in.open ? &s->in.reader : NULL, s->programs, NULL};
+	const struct run_subject subject = {&s->chain,  &s->params,  s->in.open ? &s->in.reader : NULL,
+	                                    &s->inputs, s->programs, NULL};
 	TRY(run_plan_forward(&s->context, &subject, &options, &type, &counters));
 	TRY(session_open_report(s, &file));
 	return put_figures(s, file, 0, &counters);
@@ -118,7 +119,7 @@ enum status command_run(struct session *s)
 		.one_pass = s->line.given[OPTION_ONE_PASS],
 		.progress = progress_begin(&progress, s, "run") ? progress_action : NULL,
 		.progress_context = &progress};
-	const struct run_subject subject = {&s->chain, &s->params, &s->in.reader, s->programs, s->ranks};
+	const struct run_subject subject = {&s->chain, &s->params, &s->in.reader, &s->inputs, s->programs, s->ranks};
 	struct run_counters counters = {0};
 	const enum status status = run_forward(&s->context, &subject, &options, &counters);
 	progress_end(&progress);

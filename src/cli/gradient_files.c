@@ -1,5 +1,6 @@
 /*
- * Writes the gradients of params to the files of --grads and --grad.
+ * Writes the gradients of params and inputs to the files of --grads and --grad. An input's are written while the run makes
+ * them, row by row. The archive has those of all inputs if there are several: the first one's is in --output anyway.
  *
  * With --accumulate a gradient is added to what its file holds. No other command may do so between the reading of the
  * old file and the rename of the new one. So the folders of all these files are locked before the first reading, until
@@ -21,15 +22,25 @@ static bool path_ends(const char *path, const char *ending)
 	return length > tail && !strcmp(path + length - tail, ending);
 }
 
-/* Sets *INDEX to the param whose name is the LENGTH bytes at NAME. STATUS_USAGE if there is none, or it is a const. */
-static enum status find_param(struct session *s, const char *name, size_t length, size_t *index)
+enum { FIRST_INPUT = -1 };
+
+/* Returns the number of inputs whose gradients are members of --grads. */
+static size_t inputs_in_archive(const struct session *s) { return s->chain.input_count ? s->chain.input_count + 1 : 0; }
+
+/*
+ * Sets *INDEX to the param, or FIRST_INPUT, whose name is the LENGTH bytes at NAME. STATUS_USAGE if there is none, or it is
+ * a const.
+ */
+static enum status find_param(struct session *s, const char *name, size_t length, int64_t *index)
 {
-	const char *names[64];
-	size_t count = 0;
+	const char *names[64] = {s->chain.input};
+	size_t count = 1;
+	*index = FIRST_INPUT;
 	for (size_t i = 0; i < s->chain.param_count; i++) {
 		const struct param *param = &s->chain.params[i];
 		const bool same = strlen(param->name) == length && !memcmp(param->name, name, length);
-		*index = i;
+		if (same)
+			*index = (int64_t)i;
 		if (same && param->differentiated)
 			return STATUS_OK;
 		if (same)
@@ -38,10 +49,12 @@ static enum status find_param(struct session *s, const char *name, size_t length
 		if (param->differentiated && count < 64)
 			names[count++] = param->name;
 	}
+	if (strlen(s->chain.input) == length && !memcmp(s->chain.input, name, length))
+		return STATUS_OK;
 	const char *copy = arena_strndup(&s->arena, name, length);
 	TRY_ALLOC(copy, &s->diags);
-	return with_nearest(s, usage_error(s, "no param is named '%s'", copy), copy, (struct text_list){names, count, 0},
-	                    NULL);
+	return with_nearest(s, usage_error(s, "no param or input is named '%s'", copy), copy,
+	                    (struct text_list){names, count, 0}, NULL);
 }
 
 /* True if PATH exists, or if that is unknown: then reading the file fails later. False for "-", standard output. */
@@ -75,6 +88,14 @@ static struct type written_type(const struct param_gradient *g)
 	return type;
 }
 
+/* Returns the gradient that SINK holds; without data if it holds none. */
+static struct param_gradient held_gradient(const struct input_sink *sink)
+{
+	struct type held = sink->type;
+	held.dtype = dtype_compute(held.dtype);
+	return (struct param_gradient){.type = held, .written = sink->type.dtype, .data = sink->held, .size = sink->size};
+}
+
 /* Ends OUT, a file of gradients. */
 static enum status put_gradients(struct session *s, struct opened_output *out)
 {
@@ -83,16 +104,21 @@ static enum status put_gradients(struct session *s, struct opened_output *out)
 }
 
 /* Writes the gradient that OPTION, NAME=FILE of --grad, asks for. */
-static enum status write_param_gradient(struct session *s, const struct gradient_result *result, const char *option)
+static enum status write_param_gradient(struct session *s, const struct gradient_result *result,
+                                        const struct early_gradients *early, const char *option)
 {
 	const char *path = strchr(option, '=') + 1;
 	struct loader loader = {.cast = s->line.given[OPTION_CAST], .context = &s->context};
 	struct opened_output *out;
 	enum status status = STATUS_OK;
-	size_t param;
+	int64_t param;
 	TRY(find_param(s, option, (size_t)(path - 1 - option), &param));
-	const struct param_gradient *g = &result->params[param];
+	const bool input = param < (int64_t)s->chain.input_count;
+	const struct param_gradient held = input ? held_gradient(&early->inputs[1 + param]) : (struct param_gradient){0};
+	const struct param_gradient *g = input ? &held : &result->params[param];
 	const struct type type = written_type(g);
+	if (input && !g->data) /* it is written */
+		return STATUS_OK;
 	/* The gradient itself may go to another file. */
 	const bool adds = s->line.given[OPTION_ACCUMULATE] && is_there(path);
 	void *sum = adds ? allocator_get(s->allocator, g->size + 1, 1) : g->data;
@@ -163,23 +189,74 @@ static enum status put_npz(struct session *s, struct output *output, const struc
 	return status;
 }
 
-/* Sets ARRAYS to the gradients of all params, not consts. Returns their number. */
-static size_t list_gradients(const struct session *s, const struct gradient_result *result, struct named_array *arrays)
+/* Sets ARRAYS to the gradients of all inputs, if there are several, and params. Returns their number. */
+static size_t list_gradients(const struct early_gradients *early, struct named_array *arrays)
 {
+	const struct chain *chain = &early->session->chain;
+	const size_t inputs = inputs_in_archive(early->session);
 	size_t count = 0;
-	for (size_t i = 0; i < result->param_count; i++) {
-		const struct param_gradient *g = &result->params[i];
-		if (s->chain.params[i].differentiated)
-			arrays[count++] = (struct named_array){s->chain.params[i].name, written_type(g), g->data, NULL};
+	for (; count < inputs; count++) {
+		const char *name = count ? chain->params[count - 1].name : chain->input;
+		arrays[count] = (struct named_array){name, early->inputs[count].type, early->inputs[count].held, NULL};
+	}
+	for (size_t i = chain->input_count; i < early->result->param_count; i++) {
+		const struct param_gradient *g = &early->result->params[i];
+		if (chain->params[i].differentiated)
+			arrays[count++] = (struct named_array){chain->params[i].name, written_type(g), g->data, NULL};
 	}
 	return count;
+}
+
+/* Opens the files of --grad for inputs, whose rows go to them unless they are added to what a file holds. */
+static enum status open_input_files(struct session *s, struct early_gradients *early)
+{
+	const bool adds = s->line.given[OPTION_ACCUMULATE];
+	for (size_t i = 0; i < s->line.grads.count; i++) {
+		const char *text = s->line.grads.items[i];
+		int64_t param;
+		TRY(find_param(s, text, strcspn(text, "="), &param));
+		if (param >= (int64_t)s->chain.input_count)
+			continue;
+		struct input_sink *sink = &early->inputs[1 + param];
+		sink->holds |= adds;
+		if (adds)
+			continue;
+		if (!sink->outs)
+			sink->outs = arena_array(&s->arena, s->line.grads.count, sizeof *sink->outs);
+		TRY_ALLOC(sink->outs, &s->diags);
+		struct opened_output **out = &sink->outs[sink->out_count];
+		TRY(session_open_rows(s, out, strchr(text, '=') + 1));
+		writer_init(&(*out)->writer, &(*out)->output, &(struct writer_options){.format = FORMAT_NPY, .late = true},
+		            &s->arena);
+		sink->out_count++;
+	}
+	return STATUS_OK;
+}
+
+/* Chooses where the gradients of inputs go. */
+static enum status open_inputs(struct session *s, struct early_gradients *early)
+{
+	early->inputs = arena_array(&s->arena, s->chain.input_count + 1, sizeof *early->inputs);
+	TRY_ALLOC(early->inputs, &s->diags);
+	for (size_t i = 0; s->line.given[OPTION_GRADS] && i < inputs_in_archive(s); i++)
+		early->inputs[i].in_archive = true;
+	TRY(open_input_files(s, early));
+	for (size_t i = 0; i <= s->chain.input_count; i++)
+		if (s->ranks && (early->inputs[i].in_archive || early->inputs[i].holds))
+			return with_hint(
+				s,
+				usage_error(s, "ranks write the gradients of inputs by rows, and so neither to an archive nor "
+			                   "with --accumulate"),
+				"--grad NAME=FILE writes one by rows");
+	return STATUS_OK;
 }
 
 enum status early_gradients_open(struct session *s, struct early_gradients *early, const struct gradient_result *result)
 {
 	const char *path = s->line.values[OPTION_GRADS];
-	const size_t count = s->chain.param_count + 1;
+	const size_t count = s->chain.param_count + 2;
 	*early = (struct early_gradients){.session = s, .result = result};
+	TRY(open_inputs(s, early));
 	if (!path || !path_ends(path, NPZ_ENDING) || !output_replaces(path) || s->line.given[OPTION_ACCUMULATE] ||
 	    s->line.given[OPTION_JOURNAL] || s->ranks)
 		return STATUS_OK;
@@ -203,19 +280,26 @@ static void await_values(struct early_gradients *early)
 	early->values = NULL;
 }
 
+/* True if an array of TYPE may be written before the rest of the file. */
+static bool is_early_type(struct early_gradients *early, const struct type *type)
+{
+	if (!early->out || !early->out->output.seekable || dtype_compute(type->dtype) != type->dtype ||
+	    !convert_little_endian())
+		return false;
+	if (!early->arrays->name)
+		list_gradients(early, early->arrays);
+	return true;
+}
+
 /* True if PARAM's gradient may be written before the rest of the file. Sets *INDEX to its place among the file's arrays. */
 static bool is_early(struct early_gradients *early, size_t param, size_t *index)
 {
+	const struct chain *chain = &early->session->chain;
 	const struct type type = written_type(&early->result->params[param]);
-	*index = 0;
-	if (!early->out || !early->out->output.seekable || dtype_compute(type.dtype) != type.dtype ||
-	    !convert_little_endian())
-		return false;
-	for (size_t i = 0; i < param; i++)
-		*index += early->session->chain.params[i].differentiated;
-	if (!early->arrays->name)
-		list_gradients(early->session, early->result, early->arrays);
-	return true;
+	*index = inputs_in_archive(early->session);
+	for (size_t i = chain->input_count; i < param; i++)
+		*index += chain->params[i].differentiated;
+	return param >= chain->input_count && is_early_type(early, &type);
 }
 
 void early_gradients_write(void *context, size_t param, const void *gradient)
@@ -261,6 +345,82 @@ enum status early_gradients_end_rows(void *context, size_t param, struct diags *
 	return STATUS_OK;
 }
 
+/* Begins the gradient of INPUT for a record, of TYPE: the begin of struct input_gradients. */
+static enum status begin_input_gradient(void *context, size_t input, const struct type *type, struct diags *diags)
+{
+	struct early_gradients *early = context;
+	struct session *s = early->session;
+	struct input_sink *sink = &early->inputs[input];
+	sink->type = *type;
+	for (size_t i = 0; i <= s->chain.input_count; i++) /* the archive's places follow from all types */
+		early->inputs[i].type = i ? *s->chain.params[i - 1].type : i == input ? *type : early->inputs[0].type;
+	for (size_t i = 0; i < sink->out_count; i++)
+		TRY(writer_begin(&sink->outs[i]->writer, type, diags));
+	if (sink->records++ > 0 && (sink->in_archive || sink->holds))
+		return with_hint(s,
+		                 diag_file(diags, STATUS_DATA, s->line.values[OPTION_GRADS], -1,
+		                           "an archive, or --accumulate, takes the gradient of an input with one array"),
+		                 "--grad NAME=FILE writes those of several, one after another");
+	if (sink->in_archive && is_early_type(early, type))
+		npz_rows_open(&early->rows[input], early->tables, &early->out->output, early->arrays, input);
+	else if (sink->in_archive || sink->holds)
+		sink->holds = true;
+	if (!sink->holds)
+		return STATUS_OK;
+	sink->size = (size_t)type_bytes(type);
+	sink->held = arena_alloc(&s->arena, sink->size + 1);
+	return sink->held ? STATUS_OK : diag_memory(diags);
+}
+
+static enum status put_input_gradient(void *context, size_t input, const struct elements *elements, struct diags *diags)
+{
+	struct early_gradients *early = context;
+	struct input_sink *sink = &early->inputs[input];
+	const size_t size = dtype_size(elements->dtype), bytes = (size_t)elements->count * size;
+	const int64_t at = elements->first * (int64_t)size;
+	for (size_t i = 0; i < sink->out_count; i++) {
+		struct writer *writer = &sink->outs[i]->writer;
+		TRY(early->session->ranks && writer_seekable(writer)
+		        ? writer_write_at(writer, elements->first, elements->from, elements->dtype, elements->count, diags)
+		        : writer_write(writer, elements->from, elements->dtype, elements->count, diags));
+	}
+	if (sink->held)
+		memcpy((char *)sink->held + at, elements->from, bytes);
+	if (early->rows && early->rows[input].output) /* npz_rows_end reports a failure */
+		(void)npz_put_rows(&early->rows[input], at, elements->from, bytes);
+	return STATUS_OK;
+}
+
+static enum status end_input_gradient(void *context, size_t input, struct diags *diags)
+{
+	struct early_gradients *early = context;
+	struct input_sink *sink = &early->inputs[input];
+	for (size_t i = 0; i < sink->out_count; i++)
+		TRY(writer_end(&sink->outs[i]->writer, diags));
+	return STATUS_OK;
+}
+
+enum status early_gradients_put(struct early_gradients *early)
+{
+	struct session *s = early->session;
+	for (size_t i = 0; i <= s->chain.input_count; i++)
+		for (size_t k = 0; k < early->inputs[i].out_count; k++) {
+			TRY(writer_finish(&early->inputs[i].outs[k]->writer, &s->diags));
+			TRY(session_put(s, early->inputs[i].outs[k]));
+		}
+	return STATUS_OK;
+}
+
+struct input_gradients early_gradients_inputs(struct early_gradients *early)
+{
+	bool any = false;
+	for (size_t i = 0; i <= early->session->chain.input_count; i++)
+		any |= early->inputs[i].out_count || early->inputs[i].in_archive || early->inputs[i].holds;
+	if (!any)
+		return (struct input_gradients){.put = NULL};
+	return (struct input_gradients){begin_input_gradient, put_input_gradient, end_input_gradient, early};
+}
+
 void early_gradients_close(struct early_gradients *early)
 {
 	if (early->team)
@@ -274,10 +434,16 @@ static enum status write_archive(struct session *s, const struct gradient_result
                                  const char *path)
 {
 	struct opened_output *out = early->out;
-	struct named_array *arrays = arena_array(&s->arena, result->param_count + 1, sizeof *arrays);
+	struct named_array *arrays = arena_array(&s->arena, result->param_count + 2, sizeof *arrays);
 	const char *metadata = NULL;
 	TRY_ALLOC(arrays, &s->diags);
-	const size_t count = list_gradients(s, result, arrays);
+	const size_t count = list_gradients(early, arrays);
+	for (size_t i = 0; i < inputs_in_archive(s) && out; i++) {
+		if (!early->rows[i].output)
+			continue;
+		TRY(npz_rows_end(&early->rows[i], &early->crcs[i], &s->diags));
+		early->arrays[i].written = &early->crcs[i];
+	}
 	for (size_t i = 0; i < result->param_count && out; i++)
 		TRY(s->chain.params[i].differentiated ? early_gradients_end_rows(early, i, &s->diags) : STATUS_OK);
 	for (size_t i = 0; i < count && out; i++)
@@ -310,7 +476,7 @@ enum status gradient_files_put(struct session *s, const struct gradient_result *
 	if (s->line.given[OPTION_ACCUMULATE])
 		TRY(lock_files(s));
 	for (size_t i = 0; i < s->line.grads.count; i++)
-		TRY(write_param_gradient(s, result, s->line.grads.items[i]));
+		TRY(write_param_gradient(s, result, early, s->line.grads.items[i]));
 	return s->line.given[OPTION_GRADS] ? write_archive(s, result, early, s->line.values[OPTION_GRADS]) : STATUS_OK;
 }
 
@@ -328,8 +494,8 @@ static enum status check_ending(struct session *s, const char *path)
 enum status gradient_files_check(struct session *s)
 {
 	const char *path = s->line.values[OPTION_GRADS];
-	size_t param;
-	bool differentiated = false;
+	int64_t param;
+	bool differentiated = s->chain.input_count > 0;
 	for (size_t i = 0; i < s->line.grads.count; i++) {
 		const char *text = s->line.grads.items[i];
 		if (!strchr(text, '='))

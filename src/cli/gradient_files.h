@@ -1,9 +1,23 @@
-/* The gradients of params, which --grads and --grad write and --accumulate adds. */
+/* The gradients of params and inputs, which --grads and --grad write and --accumulate adds. */
 #ifndef CLI_GRADIENT_FILES_H
 #define CLI_GRADIENT_FILES_H
 
 #include "cli/session.h"
 #include "exec/run.h"
+
+/*
+ * Where the gradient of an input goes while the run makes it: rows go to the files of --grad, and to the npz of --grads if
+ * that takes them (struct early_gradients). Else the array is held in memory, and written in the end as those of params are.
+ */
+struct input_sink {
+	struct opened_output **outs; /* of --grad */
+	size_t out_count;
+	bool in_archive, holds;
+	int records;      /* begun so far */
+	struct type type; /* of the record */
+	void *held;
+	size_t size; /* of HELD */
+};
 
 /* Fails with STATUS_USAGE if --grads, --grad or --accumulate are wrong for the chain, which is loaded. */
 enum status gradient_files_check(struct session *session);
@@ -22,8 +36,12 @@ struct early_gradients {
 	struct npz_rows *rows;     /* of ARRAYS that are written row by row; others have no output */
 	struct npz_values *values; /* being written; or NULL */
 	size_t index;              /* in ARRAYS, of VALUES */
+	struct input_sink *inputs; /* by input: 0 is the first, 1 + I chain->params[I] */
 };
-/* Opens the file if gradients of RESULT, which the run will set, may be written early: to an npz. */
+/*
+ * Opens the file if gradients of RESULT, which the run will set, may be written early: to an npz. Opens the files of --grad
+ * for inputs.
+ */
 enum status early_gradients_open(struct session *session, struct early_gradients *early,
                                  const struct gradient_result *result);
 /* Begins to write PARAM's gradient: a gradient_options.written. */
@@ -32,6 +50,10 @@ void early_gradients_write(void *early, size_t param, const void *gradient);
 bool early_gradients_begin_rows(void *early, size_t param);
 bool early_gradients_put_rows(void *early, size_t param, int64_t at, const void *from, size_t size);
 enum status early_gradients_end_rows(void *early, size_t param, struct diags *diags);
+/* Returns the functions for the gradients of inputs; without functions if no file wants one. */
+struct input_gradients early_gradients_inputs(struct early_gradients *early);
+/* Ends the files of --grad for inputs, in every rank; session_commit renames them. */
+enum status early_gradients_put(struct early_gradients *early);
 /* Waits for what is being written. */
 void early_gradients_close(struct early_gradients *early);
 /*

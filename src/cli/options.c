@@ -255,12 +255,9 @@ static enum status parse_positive(struct session *s, int option, int64_t most, i
 	return parse_whole(s, option, 1, most, value);
 }
 
-static enum status parse_shape(struct session *s)
+/* Sets *TYPE to the one that TEXT, a value of --shape or the part of it behind NAME=, says. */
+static enum status parse_type(struct session *s, const char *text, struct type *made)
 {
-	const char *text = s->line.values[OPTION_SHAPE];
-	s->set.shape.shape.ndim = -1;
-	if (!text)
-		return STATUS_OK;
 	const char *open = strchr(text, '['), *p = open ? open + 1 : text;
 	struct type type = {.dtype = open ? dtype_find(text, (size_t)(open - text)) : DTYPE_COUNT};
 	bool good = type.dtype < DTYPE_BITS;
@@ -285,7 +282,25 @@ static enum status parse_shape(struct session *s)
 		return diag_file(&s->diags, STATUS_LIMIT, NULL, -1, "--shape: %s has more than %d dimensions", text, MAX_DIMS);
 	if (!type_addressable(&type))
 		return diag_file(&s->diags, STATUS_LIMIT, NULL, -1, "--shape: %s is too large to address", text);
-	s->set.shape = type;
+	*made = type;
+	return STATUS_OK;
+}
+
+static enum status parse_shapes(struct session *s)
+{
+	const struct text_list *texts = &s->line.texts[OPTION_SHAPE];
+	s->set.shape.shape.ndim = -1;
+	s->set.shapes = arena_array(&s->arena, texts->count + 1, sizeof *s->set.shapes);
+	TRY_ALLOC(s->set.shapes, &s->diags);
+	for (size_t i = 0; i < texts->count; i++) {
+		const char *text = texts->items[i], *equals = strchr(text, '=');
+		struct input_shape *shape = &s->set.shapes[s->set.shape_count++];
+		if (equals)
+			TRY_ALLOC(shape->name = arena_strndup(&s->arena, text, (size_t)(equals - text)), &s->diags);
+		TRY(parse_type(s, equals ? equals + 1 : text, &shape->type));
+		if (!equals)
+			s->set.shape = shape->type;
+	}
 	return STATUS_OK;
 }
 
@@ -449,13 +464,13 @@ static enum status understand(struct session *s)
 	TRY(understand_spill_limit(s));
 	TRY(understand_expand(s));
 	TRY(understand_policies(s));
-	TRY(parse_shape(s));
+	TRY(parse_shapes(s));
 	TRY(parse_missing(s));
 	TRY(outputs_check(s));
 	TRY(outputs_check_read(s));
 	reading->cast = s->line.given[OPTION_CAST];
 	reading->raw = s->set.shape;
-	reading->typed = s->line.given[OPTION_SHAPE];
+	reading->typed = s->set.shape.shape.ndim >= 0;
 	reading->copies = s->command->letter == RUN || s->command->letter == GRAD;
 	reading->one_pass = s->line.given[OPTION_ONE_PASS];
 	reading->spill = s->line.values[OPTION_SPILL];

@@ -165,16 +165,27 @@ static enum status check_bound(struct session *s)
 	return STATUS_OK;
 }
 
+/* Checks the file of TEXT, a value of -i. The names of inputs are not known yet. */
+static enum status check_input(struct session *s, const char *text)
+{
+	struct stat file;
+	struct param_place place;
+	const char *equals = strcmp(text, "-") != 0 && io_stat(text, &file) != 0 ? strchr(text, '=') : NULL;
+	TRY(params_split(equals ? equals + 1 : text, &s->arena, &s->diags, &place));
+	const bool alone = !place.member && !archive_is(place.file);
+	return check_read(s, &(struct read_file){"the input", place.file, .is_input = true, .is_array = alone});
+}
+
 enum status outputs_check_read(struct session *s)
 {
 	const char *const *values = s->line.values;
-	const char *chain = s->line.text ? NULL : s->line.file, *input = values[OPTION_INPUT];
-	if (!input && s->command->letter != FMT && !session_makes_input(s) && !(chain && !strcmp(chain, "-")))
-		input = "-";
+	const char *chain = s->line.text ? NULL : s->line.file;
+	const bool standard = !s->line.given[OPTION_INPUT] && s->command->letter != FMT && !session_makes_input(s) &&
+	                      !(chain && !strcmp(chain, "-"));
 	const struct read_file files[] = {
 		/* The output of fmt may replace its input, as those of other commands may theirs. */
 		{.what = "the chain", .path = s->command->letter == FMT ? NULL : chain},
-		{.what = "the input", .path = input, .is_input = true, .is_array = true},
+		{.what = "the input", .path = standard ? "-" : NULL, .is_input = true, .is_array = true},
 		{.what = "the cotangent", .path = values[OPTION_COTANGENT], .is_array = true},
 		{.what = "the costs", .path = option_is_word(s, OPTION_COSTS) ? NULL : values[OPTION_COSTS], .is_costs = true},
 		{.what = "the costs", .path = values[OPTION_SPEC], .is_costs = true},
@@ -182,6 +193,8 @@ enum status outputs_check_read(struct session *s)
 	for (size_t i = 0; i < sizeof files / sizeof *files; i++)
 		if (files[i].path)
 			TRY(check_read(s, &files[i]));
+	for (size_t i = 0; i < s->line.texts[OPTION_INPUT].count; i++)
+		TRY(check_input(s, s->line.texts[OPTION_INPUT].items[i]));
 	return check_bound(s);
 }
 

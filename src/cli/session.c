@@ -169,11 +169,26 @@ enum status session_learn_programs(struct session *s, const struct type *type)
 	return external_learn(&s->context, &s->chain, NULL, type, s->command->letter & BACKWARDS, s->programs);
 }
 
+/* Finds where the inputs are, now that their names are known. */
+static enum status place_inputs(struct session *s)
+{
+	const struct text_list *texts = &s->line.texts[OPTION_INPUT];
+	const struct inputs_given given = {texts->items, texts->count, s->set.shapes, s->set.shape_count};
+	TRY(inputs_place(&s->context, &s->chain, &given, &s->places));
+	const struct type *shape = s->places[0].shape;
+	if (!shape)
+		return STATUS_OK;
+	s->set.shape = s->set.reading.raw = *shape; /* which the input's name may have given */
+	s->set.reading.typed = true;
+	return STATUS_OK;
+}
+
 enum status session_load_chain(struct session *s)
 {
 	TRY(load_source(s));
 	TRY(session_compare_chain(s));
 	TRY(chain_read(&s->context, &s->chain, &s->source));
+	TRY(place_inputs(s));
 	TRY(outputs_check_loaded(s));
 	TRY(session_compare_files(s));
 	TRY(bind_programs(s));
@@ -190,20 +205,36 @@ enum status session_load_chain(struct session *s)
 	return options_check_default(s);
 }
 
-enum status session_open_input(struct session *s)
+static enum status open_first(struct session *s)
 {
-	TRY(input_open(&s->in.input, s->line.values[OPTION_INPUT], false, &s->arena, &s->diags));
-	s->in.open = true;
+	struct opened_member member;
 	s->set.reading.anywhere = (s->ranks || s->line.given[OPTION_JOURNAL]) && s->set.reading.copies;
 	s->set.reading.threads = s->set.threads;
 	if (s->set.reading.typed)
 		s->set.reading.text_shape = &s->set.shape.shape;
 	else if (s->chain.input_type.given)
 		s->set.reading.text_shape = &s->chain.input_type.type.shape;
-	reader_init(&s->in.reader, &s->in.input, &s->set.reading, &s->arena);
+	TRY(input_place_open(&s->context, &s->places[0], &s->set.reading, &member));
+	s->in.input = member.input;
+	s->in.reader = member.reader;
+	s->in.reader.input = &s->in.input;
+	s->in.held = member.held;
+	s->in.open = true;
 	if (s->chain.input_type.given)
 		s->in.reader.declared = s->chain.input_type.type.dtype;
 	return STATUS_OK;
+}
+
+static enum status open_others(struct session *s)
+{
+	const struct inputs_options options = {s->places, s->set.reading, s->set.dtype};
+	return s->chain.input_count ? inputs_open(&s->context, &s->inputs, &s->chain, &options) : STATUS_OK;
+}
+
+enum status session_open_input(struct session *s)
+{
+	TRY(open_first(s));
+	return s->command->letter & (CHECK | PROFILE) ? STATUS_OK : open_others(s);
 }
 
 /* True if a policy chooses by costs, and all programs of the chain are there to be measured. online:S does not. */
@@ -257,7 +288,7 @@ enum status session_open_costs(struct session *s)
 
 bool session_makes_input(const struct session *s)
 {
-	return s->line.given[OPTION_SHAPE] && !s->line.given[OPTION_INPUT];
+	return s->places ? !s->places[0].file : s->set.shape.shape.ndim >= 0 && !s->line.given[OPTION_INPUT];
 }
 
 enum status session_bind(struct session *s, bool data, enum dtype compute)
@@ -274,18 +305,10 @@ enum status session_bind(struct session *s, bool data, enum dtype compute)
 	                                       .leaves = s->leaves,
 	                                       .data = data,
 	                                       .compute = compute,
+	                                       .places = s->places + 1,
 	                                       .ranks = s->ranks,
 	                                       .dtype = s->set.dtype};
 	return params_bind(&s->context, &s->params, &s->chain, &options);
-}
-
-/* True if the chain declares the type of its input with every extent. */
-static bool declared_whole(const struct declared *declared)
-{
-	for (int i = 0; i < declared->type.shape.ndim; i++)
-		if (declared->type.shape.dim[i] < 0)
-			return false;
-	return declared->given;
 }
 
 /* Says what a plan takes for the iterations of `repeat while`s, which only data decide. */
@@ -302,27 +325,35 @@ static void warn_iterations(struct session *s)
 	}
 }
 
-enum status session_bind_types(struct session *s, struct type *type)
+/* Sets TYPE to the first input's in its file, if that is where it must come from. */
+static enum status read_type(struct session *s, struct type *type)
 {
-	const bool standard = !s->line.given[OPTION_INPUT];
+	const bool standard = !strcmp(s->places[0].file, "-");
 	bool end;
-	if (session_makes_input(s)) {
-		*type = s->set.shape;
-	} else if (standard && declared_whole(&s->chain.input_type)) {
-		*type = s->chain.input_type.type;
-	} else if (standard && isatty(io_standard(0))) {
+	if (standard && isatty(io_standard(0)))
 		return with_hint(
 			s, usage_error(s, "the type of the input is not known"),
 			"give --shape f32[64,256], declare it in the chain (input x: f32[64,256]), or pipe the data in");
-	} else {
-		s->set.reading.types = true;
-		TRY(session_open_input(s));
-		const enum status status = reader_next(&s->in.reader, &end, &s->diags);
-		if (status == STATUS_DATA && standard && s->in.input.eof && s->in.input.offset + (int64_t)s->in.input.end == 0)
-			diag_hint(&s->diags, "where there is no data, give its type: --shape f32[64,256]");
-		TRY(status);
-		*type = s->in.reader.type;
-	}
+	TRY(open_first(s));
+	const enum status status = reader_next(&s->in.reader, &end, &s->diags);
+	if (status == STATUS_DATA && standard && s->in.input.eof && s->in.input.offset + (int64_t)s->in.input.end == 0)
+		diag_hint(&s->diags, "where there is no data, give its type: --shape f32[64,256]");
+	TRY(status);
+	*type = s->in.reader.type;
+	return STATUS_OK;
+}
+
+enum status session_bind_types(struct session *s, struct type *type)
+{
+	s->set.reading.types = true;
+	if (session_makes_input(s))
+		*type = s->set.shape;
+	else if (!s->line.given[OPTION_INPUT] && declared_whole(&s->chain.input_type))
+		*type = s->chain.input_type.type;
+	else
+		TRY(read_type(s, type));
+	TRY(open_others(s));
+	TRY(inputs_next(&s->inputs, &s->chain, false, &s->diags));
 	*type = run_input_type(&s->chain, type, s->set.dtype);
 	warn_iterations(s);
 	TRY(session_bind(s, false, dtype_compute(type->dtype)));
@@ -387,7 +418,8 @@ void session_make_writer(struct session *s, struct opened_output *out)
 	if (over) /* then rows are written in order, and overwrite only rows that were read */
 		out->output.seekable = false;
 	s->in.reader.options.overwritten |= over;
-	struct writer_options options = {.format = s->set.to != FORMAT_AUTO ? s->set.to : s->in.reader.format,
+	struct writer_options options = {.format =
+	                                     s->set.to != FORMAT_AUTO ? s->set.to : format_written(s->in.reader.format),
 	                                 .layout = s->in.reader.layout,
 	                                 /* a launcher of ranks may give them a terminal whatever its own output is */
 	                                 .late = true,
@@ -532,7 +564,9 @@ void session_close(struct session *s)
 	if (s->in.open) {
 		reader_free(&s->in.reader);
 		input_close(&s->in.input);
+		array_free(&s->in.held, s->allocator);
 	}
+	inputs_close(&s->inputs, s->allocator);
 	for (struct opened_output *out = s->outputs; out; out = out->before) {
 		writer_free(&out->writer);
 		output_abort(&out->output);

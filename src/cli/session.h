@@ -74,16 +74,12 @@ struct settings {
 	enum dtype dtype, store;                                        /* DTYPE_COUNT: not given */
 	struct policy policy; /* the first given; else `auto` with --memory, save-all without */
 	struct policy_list policies, compared;
-	struct type shape; /* --shape; ndim -1: not given */
+	struct type shape;          /* --shape of the first input; ndim -1: not given */
+	struct input_shape *shapes; /* all values of --shape */
+	size_t shape_count;
 	struct reader_options reading;
 	double missing; /* of --missing; reading.missing points to it */
 	enum format to;
-};
-
-struct opened_input {
-	struct input input;
-	struct reader reader;
-	bool open;
 };
 
 /* A file that the command writes. The session owns it; session_close discards it unless it was committed. */
@@ -108,8 +104,15 @@ struct session {
 	struct source source;
 	struct syntax syntax;
 	struct chain chain;
-	const char *directory; /* the folder of the chain's file; "." if the chain comes from -e or standard input */
-	struct opened_input in;
+	const char *directory;      /* the folder of the chain's file; "." if the chain comes from -e or standard input */
+	struct input_place *places; /* of the inputs, by inputs_place; NULL before the chain is loaded */
+	struct {
+		struct input input;
+		struct reader reader;
+		struct array held; /* of a member that is read in memory */
+		bool open;
+	} in;                          /* the first input */
+	struct inputs inputs;          /* the others, if the command lets them arrive */
 	struct opened_output *out;     /* for arrays, at --output */
 	struct opened_output *outputs; /* all outputs, the last opened first */
 	struct opened_output *pending; /* files that wait for session_commit, in order */
@@ -158,7 +161,7 @@ enum status session_load_chain(struct session *session);
 enum status session_load_syntax(struct session *session);
 /* True if --shape, without --input, takes the place of an input. */
 bool session_makes_input(const struct session *session);
-/* Opens the input, --input or standard input, and makes its reader, but reads nothing. */
+/* Opens the inputs and makes their readers, but reads nothing. With TYPES in set.reading, some may have types alone. */
 enum status session_open_input(struct session *session);
 /* Binds the params. If DATA, loads their values; else binds types alone. Weak params get the dtype COMPUTE for now. */
 enum status session_bind(struct session *session, bool data, enum dtype compute);

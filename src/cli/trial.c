@@ -81,7 +81,7 @@ enum status trial_run(const struct trial *trial, struct gradient_result *result)
 	struct reader reader;
 	struct run_counters counters;
 	struct run_options options = trial->options;
-	const struct run_subject subject = {&s->chain, &s->params, &reader, s->programs, NULL};
+	const struct run_subject subject = {&s->chain, &s->params, &reader, NULL, s->programs, NULL};
 	const struct context context = {s->allocator, trial->arena, &s->diags};
 	const struct gradient_options gradient = {.gradient = &trial->out->writer, .compare = trial->compare};
 	trial_read_file(trial->in, &input, &reader, trial->arena);

@@ -25,7 +25,8 @@ static struct addition addition_of(const struct evaluator *ev, const struct laun
 		.loops = ev->kernels[param->dtype == DTYPE_F64]->loops,
 		.index = ref->param,
 		.param = param,
-		.offset = param_offset(param, ref, ev->counters, ev->e->windows ? ev->e->tile_row : ev->e->first_row)};
+		.offset = param_offset(param, ref, ev->counters,
+	                           (ev->e->windows ? ev->e->tile_row : ev->e->first_row) - param->gradient_begins)};
 }
 
 /* Adds COUNT elements FROM to PARAM's gradient, from element FIRST on. */

@@ -24,7 +24,9 @@ struct bound_param {
 	enum dtype dtype;              /* F32 or F64 */
 	bool streamed;                 /* cut into tiles: the tile's first row reads the param's row FIRST_ROW */
 	struct stored_operand *stored; /* DATA is NULL, and the values are read from a file; or NULL */
-	int64_t begins; /* the first row that DATA has; not 0 for a window that goes around the param's end */
+	/* The first row that DATA has: not 0 for a chunk's rows of an input, and for a window that goes around the param's end. */
+	int64_t begins;
+	int64_t gradient_begins; /* the first row that GRADIENT has: not 0 for a chunk's rows of an input */
 	/*
 	 * The gradient of the whole array, in the computing type. NULL: it is not wanted. With TAILS, GRADIENT has the heads
 	 * of long sums (ops/kernels.h). ONCE: no element of it is made twice, and they are written, not added.

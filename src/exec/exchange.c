@@ -61,13 +61,15 @@ enum status exchange_read_whole_cotangent(const struct run *run, void *to, const
 	return read_cotangent(run, 0, to, type, run->context.diags);
 }
 
-/* Writes COUNT zeros, of TYPE's dtype. */
-static enum status write_zeros(struct writer *writer, const struct type *type, struct diags *diags)
+/* Writes zeros to OUTPUT, an array of TYPE. */
+static enum status write_zeros(const struct worker *worker, enum output_index output, const struct type *type)
 {
 	enum { PIECE = 512 };
 	static const double zeros[PIECE];
-	for (int64_t left = shape_count(&type->shape); left > 0; left -= PIECE)
-		TRY(writer_write(writer, zeros, type->dtype, lesser(left, PIECE), diags));
+	const int64_t count = shape_count(&type->shape);
+	for (int64_t at = 0; at < count; at += PIECE)
+		TRY(rows_out_put(worker->run, output, &(struct elements){at, lesser(count - at, PIECE), zeros, type->dtype},
+		                 worker->diags));
 	return STATUS_OK;
 }
 
@@ -75,15 +77,15 @@ static enum status write_zeros(struct writer *writer, const struct type *type, s
 static enum status write_output(const struct worker *worker, enum output_index output, const char *from,
                                 const struct type *type)
 {
-	const struct run_output *out = &worker->run->outputs[output];
-	if (!out->writer)
+	if (!rows_out_wants(worker->run, output))
 		return STATUS_OK;
-	if (!worker->run->tiles->tiled)
-		return from ? writer_write(out->writer, from, type->dtype, shape_count(&type->shape), worker->diags)
-		            : write_zeros(out->writer, type, worker->diags);
-	if (out->row > 0) /* else a tile has left a state instead */
-		rows_out_take(worker, output, from, type);
-	return STATUS_OK;
+	if (worker->run->tiles->tiled) {
+		if (worker->run->outputs[output].row > 0) /* else a tile has left a state instead */
+			rows_out_take(worker, output, from, type);
+		return STATUS_OK;
+	}
+	const struct elements all = {0, shape_count(&type->shape), from, type->dtype};
+	return from ? rows_out_put(worker->run, output, &all, worker->diags) : write_zeros(worker, output, type);
 }
 
 enum status exchange_array(void *context, enum machine_input_output which, int64_t offset, const struct type *type)

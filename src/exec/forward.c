@@ -124,9 +124,15 @@ enum status forward_plan(struct run *run)
 	TRY(stored_operands_plan(run, forward->whole.whole));
 	TRY(run->tiles->folds ? compile_passes(run) : compile_window(run, wants));
 	count_team(run, forward);
+	int64_t loaded = 0;
+	for (size_t i = 0; i < run->chain->input_count; i++) {
+		const struct type type = param_type(&run->chain->params[i], &run->input);
+		if (run->chain->params[i].arrives && !tiles_other_row(run->tiles, run->whole, i))
+			loaded = saturated_add(loaded, type_bytes(&type));
+	}
 	const int64_t passes = forward->passes ? pass_list_bytes(forward->passes) : 0;
 	const int64_t worker = worker_slab_bytes(forward) + worker_wave_bytes(run) + worker_block_bytes(run);
-	forward->bytes = run->params->bytes - stored_left(run) + stored_bytes(run) + passes +
+	forward->bytes = loaded + run->params->bytes - stored_left(run) + stored_bytes(run) + passes +
 	                 (forward->members - 1) * forward->member + run->tiles->workers * worker +
 	                 tiles_message_bytes(run->tiles);
 	return STATUS_OK;

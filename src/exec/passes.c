@@ -215,15 +215,6 @@ struct spill_piece passes_left(const struct run *run)
 	return (struct spill_piece){passes->slab.base, (size_t)(passes->workspace - passes->slab.base)};
 }
 
-/* Checks that nobody has changed the file that all passes have read. */
-static enum status check_file_unchanged(const struct run *run)
-{
-	const struct passes *passes = &run->passes;
-	if (passes->programs->count < 2 || run->in.copy.fd >= 0 || run->reader->held)
-		return STATUS_OK;
-	return input_check_stamp(run->reader->input, &passes->stamp, run->context.diags);
-}
-
 /* Writes the output that has no rows, if it is wanted. */
 static enum status write_result(struct run *run)
 {
@@ -252,14 +243,12 @@ static enum status begin_between(struct run *run)
 	return STATUS_OK;
 }
 
-/* Runs the current pass. ANYWHERE: the first pass, too, may read the input in any order. */
-static enum status run_pass(struct run *run, const struct pipeline *pipeline, bool anywhere)
+static enum status run_pass(struct run *run, const struct pipeline *pipeline)
 {
 	struct passes *passes = &run->passes;
-	const bool again = passes->current > 0, copies = run->in.copy.fd >= 0 && !run->in.copy.complete;
 	struct pipeline each = *pipeline;
-	run->in.anywhere = (anywhere || again) && !copies;
-	each.read_in_order = !run->in.anywhere;
+	rows_in_begin_pass(run, passes->current > 0);
+	each.read_in_order = !rows_in_anywhere(run);
 	each.write_in_order = pipeline->write_in_order || passes_fold(run);
 	if (run->begun == 0) /* else the journal has states */
 		begin_states(passes, current_pass(run));
@@ -274,7 +263,7 @@ static enum status run_pass(struct run *run, const struct pipeline *pipeline, bo
 	flush_end(before);
 	TRY(run->points.lie == POINTS_BETWEEN_CHUNKS ? shares_meet(run)
 	                                             : STATUS_OK); /* the next point has all that was added */
-	run->in.copy.complete = run->in.copy.fd >= 0;
+	rows_in_end_pass(run);
 	passes->steps += current_pass(run)->steps;
 	return STATUS_OK;
 }
@@ -282,8 +271,6 @@ static enum status run_pass(struct run *run, const struct pipeline *pipeline, bo
 enum status passes_run(struct run *run, const struct pipeline *pipeline)
 {
 	struct passes *passes = &run->passes;
-	const bool anywhere = run->in.anywhere;
-	passes->stamp = input_stamp(run->reader->input);
 	TRY(rows_in_begin_passes(run, passes->programs->count));
 	const uint32_t begin = run->begun > 0 ? passes->current : 0; /* a run that resumes has a current pass */
 	passes->steps = 0;
@@ -291,11 +278,10 @@ enum status passes_run(struct run *run, const struct pipeline *pipeline)
 		passes->steps += current_pass(run)->steps;
 	TRY(begin_between(run));
 	while (passes->current < passes->programs->count) {
-		TRY(run_pass(run, pipeline, anywhere));
+		TRY(run_pass(run, pipeline));
 		passes->current++;
 	}
 	passes->current--;
-	run->in.anywhere = anywhere;
 	TRY(write_result(run));
-	return check_file_unchanged(run);
+	return rows_in_end_passes(run);
 }

@@ -27,7 +27,6 @@ struct passes {
 	double *state;  /* of all folds of the current pass, for the tiles so far */
 	char *workspace;
 	struct bound_param *params; /* of the programs between passes */
-	struct input_stamp stamp;   /* of the input before the first pass */
 };
 
 /* Sets *MADE to the programs of LEVELS for the body of a TILE, or NULL: then the schedule of a tile leaves states. */

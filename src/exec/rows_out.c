@@ -1,5 +1,5 @@
 /*
- * The rows of the outputs: the value of a run, and the gradient of its input. Workers leave the rows of a chunk in their
+ * The rows of the outputs: the value of a run, and the gradients of its inputs. Workers leave the rows of a chunk in their
  * blocks. In files with several workers they are written in any order, else in the order of chunks.
  *
  * Invariant: a gradient run begins its outputs only after it has read the cotangent and a first chunk. Without tiles it has
@@ -10,6 +10,12 @@
 
 #include "base/checked.h"
 #include "exec/run_state.h"
+
+/* Returns where the gradients of inputs go beside the first's writer; NULL: nowhere. */
+static const struct input_gradients *sink_of(const struct run *run)
+{
+	return run->gradient && run->gradient->options->inputs.put ? &run->gradient->options->inputs : NULL;
+}
 
 void rows_out_open(struct run *run)
 {
@@ -31,6 +37,9 @@ enum status rows_out_begin(struct run *run, struct diags *diags)
 	run->outputs_begun = true;
 	for (const struct run_output *out = run->outputs; out < run->outputs + OUTPUTS; out++)
 		TRY(out->writer ? writer_begin(out->writer, out->type, diags) : STATUS_OK);
+	const struct input_gradients *sink = sink_of(run);
+	for (size_t i = 0; sink && i <= (run->inputs ? run->inputs->count : 0); i++)
+		TRY(sink->begin(sink->context, i, i ? run->chain->params[i - 1].type : &run->input, diags));
 	return STATUS_OK;
 }
 
@@ -51,22 +60,94 @@ void rows_out_take(const struct worker *worker, enum output_index output, const 
 		memset(to, 0, (size_t)(owned.count * row));
 }
 
+enum status rows_out_put(const struct run *run, enum output_index output, const struct elements *elements,
+                         struct diags *diags)
+{
+	struct writer *writer = run->outputs[output].writer;
+	const struct input_gradients *sink = output == OUTPUT_GRADIENT ? sink_of(run) : NULL;
+	const bool anywhere = run->write_anywhere || shares_rows(run);
+	if (writer && anywhere)
+		TRY(writer_write_at(writer, elements->first, elements->from, elements->dtype, elements->count, diags));
+	else if (writer)
+		TRY(writer_write(writer, elements->from, elements->dtype, elements->count, diags));
+	return sink ? sink->put(sink->context, 0, elements, diags) : STATUS_OK;
+}
+
 enum status rows_out_write(const struct run *run, enum output_index output, const struct owned_rows *rows,
                            const char *from, struct diags *diags)
 {
 	const struct run_output *out = &run->outputs[output];
 	/* The gradient of integers is zeros, held as they are. */
 	const enum dtype dtype = dtype_compute(output == OUTPUT_GRADIENT ? run->input.dtype : out->type->dtype);
-	const int64_t row = out->row / (int64_t)dtype_size(dtype), first = rows->first * row, count = rows->count * row;
-	return run->write_anywhere || shares_rows(run) ? writer_write_at(out->writer, first, from, dtype, count, diags)
-	                                               : writer_write(out->writer, from, dtype, count, diags);
+	const int64_t row = out->row / (int64_t)dtype_size(dtype);
+	return rows_out_put(run, output, &(struct elements){rows->first * row, rows->count * row, from, dtype}, diags);
+}
+
+bool rows_out_wants(const struct run *run, enum output_index output)
+{
+	return run->outputs[output].writer || (output == OUTPUT_GRADIENT && sink_of(run));
+}
+
+void rows_out_aim_others(struct worker *worker)
+{
+	const struct run *run = worker->run;
+	const struct tiles *tiles = run->tiles;
+	const int64_t first = worker->chunk * tiles->per_chunk * tiles->tile;
+	for (size_t k = 0; k < run->other_count; k++) {
+		const struct rows_in *in = &run->others[k];
+		struct bound_param *param = &worker->params[in->param];
+		const bool tails = job_sums_long(run->gradient->job, in->param);
+		param->gradient = worker->others + in->gradient;
+		param->tails = tails ? (char *)param->gradient + tiles->tile * tiles->per_chunk * in->row : NULL;
+		param->gradient_begins = first;
+	}
+}
+
+void rows_out_begin_others(struct worker *worker)
+{
+	const struct run *run = worker->run;
+	for (size_t k = 0; run->gradient && k < run->other_count; k++)
+		memset(worker->others + run->others[k].gradient, 0,
+		       (size_t)job_row_bytes(run->gradient->job, run->others[k].param));
+}
+
+/* Writes the rows of CHUNK that the worker has of the gradients of inputs after the first. */
+static enum status write_others(const struct worker *worker, int64_t chunk, struct diags *diags)
+{
+	const struct run *run = worker->run;
+	const struct tiles *tiles = run->tiles;
+	const struct input_gradients *sink = sink_of(run);
+	for (size_t k = 0; sink && k < run->other_count; k++) {
+		const struct rows_in *in = &run->others[k];
+		const int64_t row = in->row / (int64_t)dtype_size(in->dtype);
+		TRY(sink->put(sink->context, 1 + in->param,
+		              &(struct elements){chunk * tiles->per_chunk * tiles->tile * row,
+		                                 tiles_rows_of(tiles, chunk) * row, worker->others + in->gradient, in->dtype},
+		              diags));
+	}
+	return STATUS_OK;
+}
+
+/* Puts the gradients of inputs that tiles do not cut, and ends those of all inputs. */
+static enum status end_others(const struct run *run, struct diags *diags)
+{
+	const struct input_gradients *sink = sink_of(run);
+	for (size_t i = 0; sink && run->inputs && i < run->inputs->count; i++) {
+		const struct type type = bound_type(&run->bound[i]);
+		const struct elements all = {0, shape_count(&type.shape), totals_of(run, i)->heads, type.dtype};
+		if (!job_row_bytes(run->gradient->job, i) && all.from && ranks_index(run->ranks) == 0)
+			TRY(sink->put(sink->context, 1 + i, &all, diags));
+	}
+	for (size_t i = 0; sink && i <= (run->inputs ? run->inputs->count : 0); i++)
+		TRY(sink->end(sink->context, i, diags));
+	return STATUS_OK;
 }
 
 /* True if the worker's blocks have rows of OUTPUT. */
 static bool has_rows(const struct worker *worker, enum output_index output)
 {
 	const struct run_output *out = &worker->run->outputs[output];
-	return out->writer && worker->made[output] && out->row > 0;
+	return rows_out_wants(worker->run, output) && worker->made[output] && out->row > 0;
 }
 
 /* Returns the rows of OUTPUT that CHUNK has. FIRST is in the worker's block. */
@@ -88,7 +169,7 @@ enum status rows_out_write_chunk(struct worker *worker, int64_t chunk, struct di
 		const struct owned_rows to = {chunk * run->tiles->per_chunk * run->tiles->tile, rows.count};
 		TRY(rows_out_write(run, i, &to, worker->made[i] + rows.first * run->outputs[i].row, diags));
 	}
-	return STATUS_OK;
+	return passes_write(run) ? write_others(worker, chunk, diags) : STATUS_OK;
 }
 
 size_t rows_out_pieces(const struct worker *worker, int64_t chunk, struct spill_piece pieces[OUTPUTS])
@@ -112,5 +193,5 @@ enum status rows_out_end(struct run *run)
 		TRY(rows_out_begin(run, diags));
 	for (const struct run_output *out = run->outputs; out < run->outputs + OUTPUTS; out++)
 		TRY(out->writer ? writer_end(out->writer, diags) : STATUS_OK);
-	return STATUS_OK;
+	return end_others(run, diags);
 }

@@ -16,22 +16,13 @@
 
 struct type run_input_type(const struct chain *chain, const struct type *file, enum dtype dtype)
 {
-	struct type type = *file;
-	if (chain->input_type.given)
-		type.dtype = chain->input_type.type.dtype;
-	if (chain->selects && dtype_is_integer(type.dtype))
-		return type;
-	if (dtype != DTYPE_COUNT)
-		type.dtype = dtype;
-	if (type.dtype > DTYPE_F64)
-		type.dtype = DTYPE_F64;
-	return type;
+	return input_type_of(chain, &chain->input_type, file, dtype);
 }
 
 void run_follow_format(struct writer *writer, const struct reader *reader)
 {
 	if (writer->options.format == FORMAT_AUTO)
-		writer->options.format = reader->format;
+		writer->options.format = format_written(reader->format);
 	writer->options.layout = reader->layout;
 }
 
@@ -132,8 +123,18 @@ void run_bind_params(struct run *run, enum dtype compute)
 		const struct bound_array *from = &run->params->bound[i];
 		run->bound[i].shape = from->shape;
 		run->bound[i].data = from->data;
-		run->bound[i].dtype = from->dtype;
+		run->bound[i].dtype =
+			run->chain->params[i].arrives ? dtype_compute(run->chain->params[i].type->dtype) : from->dtype;
 	}
+}
+
+/* True if READER, unless it is NULL, and the readers of INPUTS, unless NULL, can read rows in any order. */
+static bool inputs_seekable(const struct reader *reader, const struct inputs *inputs)
+{
+	bool seekable = !reader || reader_seekable(reader);
+	for (size_t i = 0; inputs && i < inputs->count; i++)
+		seekable &= !inputs->items[i].open || reader_seekable(&inputs->items[i].source.reader);
+	return seekable;
 }
 
 /* Sets what RUN knows of arrays of TYPE before it has a plan for them. */
@@ -154,16 +155,18 @@ static enum status begin_type(struct run *run, const struct type *type)
 /* Makes RUN ready for arrays of TYPE, unless it is. */
 static enum status prepare(struct run *run, const struct type *type)
 {
-	if (run->ready && type_equal(&run->made_for, type))
+	if (run->ready && type_equal(&run->made_for, type) && !(run->inputs && run->inputs->changed))
 		return STATUS_OK;
 	release(run);
 	TRY(begin_type(run, type));
 	TRY(external_demand(run->chain, run->gradient, run->programs, run->context.diags));
 	if (run->forward)
-		run->ends = (struct run_ends){.read_anywhere = reader_seekable(run->reader),
+		run->ends = (struct run_ends){.read_anywhere = inputs_seekable(run->reader, run->inputs),
 		                              .write_anywhere = writer_seekable(run->options->value),
 		                              .in_place = run->options->value->options.reader != NULL};
 	TRY(run->kind->prepare(run));
+	TRY(rows_in_open(run));
+	TRY(rows_in_load_others(run)); /* workers know where they lie */
 	rows_out_open(run);
 	warn_small_tiles(run);
 	run->workers = arena_array(&run->arena, (size_t)run->tiles->workers, sizeof *run->workers);
@@ -184,6 +187,7 @@ enum status run_chunks(struct run *run, const struct pipeline *pipeline)
 static enum status run_array(struct run *run)
 {
 	run->rows_done = run->begun = 0;
+	TRY(rows_in_load_others(run));
 	TRY(run->kind->begin_array(run));
 	TRY(shares_begin_array(run));
 	TRY(rows_in_begin_array(run));
@@ -193,7 +197,7 @@ static enum status run_array(struct run *run)
 	const struct pipeline pipeline = {.items = shares_items(run),
 	                                  .workers = run->tiles->workers,
 	                                  .team = run->team,
-	                                  .read_in_order = !run->in.anywhere,
+	                                  .read_in_order = !rows_in_anywhere(run),
 	                                  .write_in_order = !run->write_anywhere,
 	                                  .dealt = run->gradient != NULL,
 	                                  .read = read_for_worker,
@@ -216,6 +220,7 @@ static enum status run_arrays(struct run *run)
 	TRY(shares_check_input(run));
 	for (bool end = false;;) {
 		TRY(reader_next(run->reader, &end, run->context.diags));
+		TRY(run->inputs ? inputs_next(run->inputs, run->chain, end, run->context.diags) : STATUS_OK);
 		if (end)
 			return STATUS_OK;
 		if (run->gradient && run->gradient->options->gradient)
@@ -224,6 +229,11 @@ static enum status run_arrays(struct run *run)
 			run_follow_format(run->options->value, run->reader);
 		const struct type type = run_input_type(run->chain, &run->reader->type, run->options->dtype);
 		bool changed = false;
+		if (run->inputs && run->gradient &&
+		    run->chain->has_conditions) { /* these are evaluated before there is a plan */
+			release(run);
+			TRY(rows_in_load_others(run));
+		}
 		TRY(run->gradient ? conditions_find(run, &type, &changed) : STATUS_OK);
 		if (changed || run->blocks.block) /* or params are in files, which the array before has read */
 			release(run);
@@ -239,6 +249,7 @@ static enum status begin_run(struct run *run, const struct context *context, con
 	*run = (struct run){.chain = subject->chain,
 	                    .params = subject->params,
 	                    .reader = subject->reader,
+	                    .inputs = subject->inputs && subject->inputs->count ? subject->inputs : NULL,
 	                    .programs = subject->programs,
 	                    .ranks = subject->ranks,
 	                    .options = options,
@@ -289,7 +300,8 @@ enum status run_plan_forward(const struct context *context, const struct run_sub
 	run.kind = &forward_kind;
 	/* A run holds a short text. It reads others in any order, from the file or a copy of a pipe, and writes all in order. */
 	const bool text = reader && (reader->format == FORMAT_TEXT || reader->format == FORMAT_CSV);
-	run.ends.read_anywhere = !reader || (text ? !reader->held : reader_seekable(reader));
+	run.ends.read_anywhere =
+		(!reader || (text ? !reader->held : reader_seekable(reader))) && inputs_seekable(NULL, subject->inputs);
 	run.ends.write_anywhere = run.ends.read_anywhere && !text;
 	enum status status = begin_type(&run, type);
 	if (!status)

@@ -14,6 +14,7 @@ struct run_subject {
 	const struct chain *chain;
 	struct params *params; /* bound; the run settles weak ones to each array's computing type */
 	struct reader *reader;
+	struct inputs *inputs;         /* after the first, opened; NULL: there are none, or PARAMS has their arrays */
 	struct external_set *programs; /* NULL: none is bound; the run opens them for the types of each array */
 	const struct ranks *ranks;     /* that share the rows; NULL: there are no others */
 };
@@ -68,6 +69,23 @@ enum status run_plan_forward(const struct context *context, const struct run_sub
 
 struct journal_costs; /* io/journal.h */
 
+/* Elements of an array, COUNT from FIRST on, in the computing type DTYPE. */
+struct elements {
+	int64_t first, count;
+	const void *from;
+	enum dtype dtype;
+};
+/*
+ * Where the gradients of inputs go, in addition to gradient_options.gradient for the first: an array for each record. INPUT is
+ * 0 for the first, 1 + I for chain->params[I]. Elements come in order; with ranks, each rank puts its own, in any order.
+ */
+struct input_gradients {
+	enum status (*begin)(void *context, size_t input, const struct type *type, struct diags *diags);
+	enum status (*put)(void *context, size_t input, const struct elements *elements, struct diags *diags);
+	enum status (*end)(void *context, size_t input, struct diags *diags);
+	void *context;
+};
+
 /* What a gradient run reads and writes besides the input and options->value. */
 struct gradient_options {
 	struct writer *gradient;                    /* of the input; NULL: not wanted */
@@ -94,6 +112,7 @@ struct gradient_options {
 	void *written_context;
 	/* For large gradients. The entries in result->params of those that go there have no data. Without functions: not wanted. */
 	struct gradient_rows rows;
+	struct input_gradients inputs; /* without functions: not wanted */
 	bool reuse_params; /* the caller does not need the params afterwards: gradients may be written over them */
 	bool compare;      /* compare recomputed states with those of the first sweep */
 };

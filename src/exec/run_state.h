@@ -84,6 +84,7 @@ struct run {
 	struct params *params;
 	struct bound_param *bound; /* as programs read PARAMS, by index in the chain */
 	struct reader *reader;
+	struct inputs *inputs;         /* after the first; NULL: there are none, or they are params in memory */
 	struct external_set *programs; /* or NULL */
 	const struct ranks *ranks;     /* or NULL */
 	const struct run_options *options;
@@ -94,7 +95,10 @@ struct run {
 	/* For arrays of one type, made by prepare. */
 	bool ready;
 	struct type made_for, input; /* made_for: of the array; input: of its window */
-	struct rows_in in;
+	struct rows_in in;           /* of the first input */
+	struct rows_in *others;      /* of the inputs after it that tiles cut: OTHER_COUNT of INPUTS */
+	size_t other_count;
+	bool checks_rows; /* an operation may refuse values of one of them */
 	struct arena arena;
 	const struct lowered *whole;
 	const struct tiles *tiles;
@@ -128,8 +132,11 @@ struct worker {
 	/* Parts of BLOCKS, for one chunk; NULL if the run does not need them. */
 	struct slab blocks;
 	char *input, *made[OUTPUTS];
-	char *apart;                   /* tile after tile: its sums of the gradients of params that are made apart */
-	double *states;                /* tile after tile: its states of folds */
+	char *apart;                    /* tile after tile: its sums of the gradients of params that are made apart */
+	double *states;                 /* tile after tile: its states of folds */
+	struct bound_array *rows_bound; /* by param: for rows_in_read_chunk, as the next */
+	struct shape *rows_shapes;
+	char *others;                  /* the chunk's rows of inputs after the first, then of their gradients */
 	char *param_rows;              /* of streamed params, for a window that goes around the end of the array */
 	uint64_t *skipped;             /* of struct evaluation, in a forward run; or NULL */
 	struct slab slab;              /* the machine's arrays, or a forward program's workspace */

@@ -203,7 +203,7 @@ enum status shares_collect(struct run *run)
 	if (!shares_rows(run))
 		return STATUS_OK;
 	for (size_t i = 0; run->gradient && i < run->params->count; i++)
-		if (sum_kind_of(run, i) == SUM_ROWS)
+		if (sum_kind_of(run, i) == SUM_ROWS && !job_row_bytes(run->gradient->job, i))
 			TRY(collect_rows(run, i));
 	return move_sums(run, last_owner(run), 0);
 }

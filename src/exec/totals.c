@@ -43,13 +43,14 @@ enum status totals_open(struct run *run)
 	for (size_t i = 0; i < count; i++) {
 		struct param_gradient *g = &result->params[i];
 		const struct param *param = &run->chain->params[i];
-		if (!param->differentiated || result->arrays > 0)
+		if (!param->differentiated || (result->arrays > 0 && !param->arrives))
 			continue;
 		g->type = bound_type(&run->bound[i]);
 		g->written = param->weak ? run->gradient->job->input.dtype : param->type->dtype;
 		if (dtype_is_integer(g->written))
 			g->written = g->type.dtype;
 		g->size = (size_t)type_bytes(&g->type);
+		g->of[0] = g->of[1] = (struct param_sums){.heads = NULL}; /* an input has another type than before */
 	}
 	return STATUS_OK;
 }
@@ -147,10 +148,26 @@ static enum status reuse_find(const struct run *run, const bool **reused)
 	for (size_t i = 0; i < count && may_reuse(run); i++) {
 		const struct type type = bound_type(&run->bound[i]);
 		may[i] = run->gradient->job->sums.kinds[i] == SUM_ONCE && !run->chain->params[i].weak &&
-		         type_bytes(&type) >= LEAST_BYTES;
+		         !run->chain->params[i].arrives && type_bytes(&type) >= LEAST_BYTES;
 		any |= may[i];
 	}
 	return any ? look_at_steps(run, may) : STATUS_OK;
+}
+
+/* Returns true if the gradient of param I begins anew with the current array: an input has one for each. */
+static bool begins_anew(const struct run *run, size_t i)
+{
+	return run->gradient->result->arrays == 0 || run->chain->params[i].arrives;
+}
+
+/* Clears SUMS of BYTES. */
+static void clear_sums(const struct param_sums *sums, size_t bytes)
+{
+	memset(sums->heads, 0, bytes);
+	if (sums->tails)
+		memset(sums->tails, 0, bytes / 2);
+	if (sums->block)
+		sums->block->rows = 0;
 }
 
 /*
@@ -170,10 +187,12 @@ enum status totals_begin_array(struct run *run)
 		struct param_sums *sums = kind == SUM_NONE ? NULL : totals_of(run, i);
 		const struct type type = bound_type(&run->bound[i]);
 		const size_t bytes = sums ? (size_t)type_bytes(&type) : 0;
-		const bool first = run->gradient->result->arrays == 0, once = !first && job_sums_once(job, i);
+		const bool first = begins_anew(run, i), once = !first && job_sums_once(job, i);
 		const bool later = once || (!first && job_sums_plain(job, i));
-		if (run->bound[i].stored)
+		if (run->bound[i].stored || job_row_bytes(job, i))
 			continue;
+		if (sums && sums->heads && first)
+			clear_sums(sums, bytes);
 		if (sums && reused[i])
 			sums->heads = run->params->arrays[i];
 		if (sums && !sums->heads)
@@ -210,8 +229,8 @@ static char *apart_of(const struct worker *worker, int64_t tile)
 static void aim(const struct run *run, struct bound_param *params)
 {
 	const struct job *job = run->gradient->job;
-	const bool first = run->gradient->result->arrays == 0;
 	for (size_t i = 0; i < run->params->count; i++) {
+		const bool first = begins_anew(run, i);
 		struct bound_param *bound = &params[i];
 		const enum sum_kind kind = job->sums.kinds[i];
 		*bound = run->bound[i]; /* its gradient is directed nowhere yet */
@@ -245,6 +264,7 @@ void totals_aim(struct worker *worker)
 	const struct job *job = run->gradient->job;
 	char *next = apart_of(worker, worker->tile);
 	aim(run, worker->params);
+	rows_out_aim_others(worker);
 	for (size_t i = 0; i < run->params->count; i++) {
 		struct bound_param *bound = &worker->params[i];
 		if (!totals_adds(run, i))

@@ -40,7 +40,7 @@ int64_t worker_wave_bytes(const struct run *run)
 
 /* The bytes of the blocks of a worker, in their order. */
 struct block_bytes {
-	int64_t input, gradient, value, apart, states, params;
+	int64_t input, gradient, value, apart, others, states, params;
 };
 
 static struct block_bytes blocks_of(const struct run *run)
@@ -52,13 +52,15 @@ static struct block_bytes blocks_of(const struct run *run)
 	                            .value = value_bytes(run),
 	                            .apart = run->gradient ? tiles->per_chunk * run->gradient->job->sums.apart : 0,
 	                            .states = tiles->per_chunk * tiles->state * (int64_t)sizeof(double),
+	                            .others = tiles_other_bytes(tiles, run->whole) +
+	                                      (run->gradient ? job_rows_bytes(run->gradient->job) : 0),
 	                            .params = tiles_param_bytes(tiles, run->whole)};
 }
 
 int64_t worker_block_bytes(const struct run *run)
 {
 	const struct block_bytes b = blocks_of(run);
-	return b.input + b.gradient + b.value + b.apart + b.states + b.params;
+	return b.input + b.gradient + b.value + b.apart + b.states + b.others + b.params;
 }
 
 /* Allocates the blocks that a chunk is read to, and the blocks of its tiles' results. */
@@ -74,8 +76,9 @@ static enum status open_blocks(struct worker *worker)
 	worker->made[OUTPUT_GRADIENT] = run->gradient ? gradient : NULL;
 	worker->made[OUTPUT_VALUE] = run->options->value ? value : NULL;
 	worker->apart = run->gradient ? apart : NULL;
-	worker->states = (double *)(void *)(apart + bytes.apart);
-	worker->param_rows = apart + bytes.apart + bytes.states;
+	worker->others = apart + bytes.apart;
+	worker->states = (double *)(void *)(worker->others + bytes.others);
+	worker->param_rows = worker->others + bytes.others + bytes.states;
 	if (run->forward && run->forward->tile.passes)
 		worker->made[OUTPUT_VALUE] = worker->input;
 	return STATUS_OK;
@@ -123,7 +126,13 @@ enum status worker_open(struct worker *worker, struct run *run, int index)
 	if (wave && !run->options->apart)
 		TRY_ALLOC(worker->wave = wave_open(wave, context->allocator), context->diags);
 	worker->params = arena_array(&run->arena, run->params->count + 1, sizeof *worker->params);
-	TRY_ALLOC(worker->params, context->diags);
+	worker->rows_bound = arena_array(&run->arena, run->params->count + 1, sizeof *worker->rows_bound);
+	worker->rows_shapes = arena_array(&run->arena, run->other_count + 1, sizeof *worker->rows_shapes);
+	TRY_ALLOC(worker->params && worker->rows_bound && worker->rows_shapes, context->diags);
+	for (size_t i = 0; i < run->params->count; i++) {
+		worker->rows_bound[i] = run->params->bound[i];
+		worker->rows_bound[i].data = NULL;
+	}
 	TRY(run->kind->open_worker(worker, &slab, &ports));
 	worker->ins = arena_array(&run->arena, ports + 1, sizeof *worker->ins);
 	worker->outs = arena_array(&run->arena, ports + 1, sizeof *worker->outs);
@@ -200,6 +209,7 @@ enum status worker_run_chunk(void *run, int index, int64_t chunk, struct diags *
 	worker->diags = diags;
 	worker->chunk = chunk;
 	ordered_begin_chunk(&worker->turn, chunk, diags);
+	rows_out_begin_others(worker);
 	if (tiles->carries)
 		return carried_run_chunk(worker, chunk);
 	for (worker->tile = 0; worker->tile < count; worker->tile++) {

@@ -129,7 +129,7 @@ static void set_levels(struct levels *s)
 	const struct body *body = s->body;
 	uint32_t more = 0;
 	for (uint32_t i = 0; i < body->value_count; i++)
-		s->rows[i] = body->values[i].from == FROM_PORT && body->values[i].streamed;
+		s->rows[i] = body->values[i].from != FROM_INSTR && body->values[i].streamed;
 	for (struct unit unit = {0, 0}; unit.first < body->instr_count; unit.first = unit.last + 1) {
 		const struct instr *instr = &body->instrs[unit.first];
 		const bool folds = body_folds(body, instr), makes_rows = instr_makes_rows(instr);

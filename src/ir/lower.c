@@ -208,17 +208,49 @@ static enum status lower_typed(struct lowering *l, const struct portion *portion
 	return status;
 }
 
+static enum status refuse_type(struct lowering *l, const char *name, const struct declared *declared,
+                               const struct shape *shape)
+{
+	char a[TYPE_TEXT], b[TYPE_TEXT];
+	return LOWERING_FAIL(l, STATUS_CHAIN, declared->span, "input '%s' is declared as %s, and the data has shape %s",
+	                     name, type_format(&declared->type, a), shape_format(shape, b));
+}
+
+/* True if an input that is DECLARED so streams: as `*` says or, for the first, as it does without a declaration. */
+static bool declares_rows(const struct declared *declared, bool first)
+{
+	return declared->given ? declared->type.shape.ndim > 0 && declared->type.shape.dim[0] < 0 : first;
+}
+
+/* Checks the types of the inputs against their declarations, and that those which stream have equally many rows. */
+static enum status check_inputs(struct lowering *l, const struct type *input)
+{
+	const struct chain *chain = l->chain;
+	const struct declared *first = &chain->input_type;
+	char a[TYPE_TEXT], b[TYPE_TEXT];
+	if (first->given && !shape_fits(&input->shape, &first->type.shape))
+		return refuse_type(l, chain->input, first, &input->shape);
+	for (size_t i = 0; i < chain->input_count; i++) {
+		const struct param *other = &chain->params[i];
+		const struct shape *shape = &other->type->shape;
+		if (other->declared->given && !shape_fits(shape, &other->declared->type.shape))
+			return refuse_type(l, other->name, other->declared, shape);
+		if (!declares_rows(first, true) || !declares_rows(other->declared, false) || input->shape.ndim == 0 ||
+		    shape->dim[0] == input->shape.dim[0])
+			continue;
+		return LOWERING_FAIL(l, STATUS_DATA, other->declared->span,
+		                     "inputs that stream have equally many rows: '%s' is %s, and '%s' is %s", chain->input,
+		                     type_format(input, a), other->name, type_format(other->type, b));
+	}
+	return STATUS_OK;
+}
+
 enum status lower(const struct context *context, struct lowered *lowered, const struct chain *chain,
                   const struct portion *portion, const struct type *input, enum lower_what what)
 {
 	static const struct portion all;
 	struct lowering l = {.context = context, .out = lowered, .chain = chain, .what = what};
-	const struct declared *declared = &chain->input_type;
-	char a[TYPE_TEXT], b[TYPE_TEXT];
-	if (declared->given && !shape_fits(&input->shape, &declared->type.shape))
-		return LOWERING_FAIL(&l, STATUS_CHAIN, declared->span,
-		                     "input '%s' is declared as %s, and the data has shape %s", chain->input,
-		                     type_format(&declared->type, a), shape_format(&input->shape, b));
+	TRY(check_inputs(&l, input));
 	return lower_typed(&l, portion ? portion : &all, input);
 }
 

@@ -108,6 +108,17 @@ struct type lowering_param_type(struct lowering *l, const struct param_ref *ref)
 	return type;
 }
 
+/* True if REF is an input that is read row by row with the first. Then tiles cut it, and they are runs of rows. */
+static bool note_rows(struct lowering *l, const struct param_ref *ref)
+{
+	const bool rows = ref->count == 0 && param_has_rows(&l->chain->params[ref->param], l->chain, &l->out->input);
+	if (!rows || l->rows)
+		return rows && l->cut[ref->param];
+	l->streaming.along[ref->param] = true;
+	l->streaming.flat = false;
+	return true;
+}
+
 uint32_t lowering_param(struct lowering *l, const struct param_ref *ref)
 {
 	uint32_t *cached = &l->env.params[hash_param(ref)];
@@ -123,6 +134,7 @@ uint32_t lowering_param(struct lowering *l, const struct param_ref *ref)
 	struct value *value = &l->body->values[id];
 	value->from = FROM_PARAM;
 	value->param = *ref;
+	value->streamed = note_rows(l, ref);
 	value->active = param->differentiated && !dtype_is_integer(type.dtype);
 	value->weak = param->weak;
 	return *cached = id;

@@ -34,13 +34,14 @@ static bool spreads(enum op op, const struct value *v, const struct value *a)
 	       (v->type->shape.ndim < a->type->shape.ndim || v->type->shape.dim[0] == 1);
 }
 
-/* Returns the param that A is, or is converted from. NULL if it is neither. */
-static const struct value *source_param(const struct body *body, const struct value *a)
+/* Returns the param that A is, or is converted from. NULL if it is neither, or an input that is read row by row. */
+static const struct value *source_param(const struct lowering *l, const struct value *a)
 {
+	const struct body *body = l->body;
 	const struct instr *cast = a->from == FROM_INSTR ? &body->instrs[a->instr] : NULL;
 	if (cast && cast->kind == INSTR_OP && cast->op == OP_cast)
 		a = &body->values[cast->v];
-	return a->from == FROM_PARAM ? a : NULL;
+	return a->from == FROM_PARAM && !(a->streamed && l->chain->params[a->param.param].input) ? a : NULL;
 }
 
 /*
@@ -50,7 +51,7 @@ static const struct value *source_param(const struct body *body, const struct va
 static bool note_operand(struct lowering *l, const struct instr *instr, const struct value *v, struct value *a)
 {
 	struct streaming *streaming = &l->streaming;
-	const struct value *param = source_param(l->body, a);
+	const struct value *param = source_param(l, a);
 	if (!v->streamed) {
 		if (a->streamed && spreads(instr->op, v, a))
 			l->streaming.streamable = false;
@@ -78,14 +79,14 @@ static bool note_operand(struct lowering *l, const struct instr *instr, const st
 	return along;
 }
 
-/* True if INSTR, of BODY, computes each element of V alone, so that a tile may be any run of elements. */
-static bool is_flat(const struct body *body, const struct instr *instr, const struct value *v, const struct value *a)
+/* True if INSTR computes each element of V alone, so that a tile may be any run of elements. */
+static bool is_flat(const struct lowering *l, const struct instr *instr, const struct value *v, const struct value *a)
 {
 	if (op_table[instr->op].class == OP_CLASS_GENERAL)
 		return op_table[instr->op].scope == SCOPE_ELEM;
 	/* A tile has one axis: an operand of more axes would broadcast it to more. */
 	const bool sized = a && (shape_count(&a->type->shape) != 1 || (!a->streamed && a->type->shape.ndim > 1));
-	return !sized || (a->streamed && !source_param(body, a) && shape_equal(&a->type->shape, &v->type->shape));
+	return !sized || (a->streamed && !source_param(l, a) && shape_equal(&a->type->shape, &v->type->shape));
 }
 
 /* Records how INSTR, whose result has type RESULT, combines rows. Sets its a_streamed, and streamed of its result. */
@@ -96,7 +97,7 @@ static void note_scope(struct lowering *l, struct instr *instr, const struct typ
 	const struct value *v = &body->values[instr->v];
 	struct value *a = instr->a == NO_VALUE ? NULL : &body->values[instr->a];
 	instr->a_streamed = a && note_operand(l, instr, v, a);
-	streaming->flat = streaming->flat && is_flat(body, instr, v, a);
+	streaming->flat = streaming->flat && is_flat(l, instr, v, a);
 	/* After a SUM a tile has only its part: a derivative would need the whole, and each tile would add A's gradient. */
 	if (streaming->folds && (a || v->streamed || !op_derivative_is_number(instr->op)))
 		streaming->streamable = false;
@@ -176,13 +177,29 @@ static enum status complain(struct lowering *l, enum status status, struct span 
 	return status ? LOWERING_FAIL(l, status, span, "%s", complaint->message) : STATUS_OK;
 }
 
+/* True if an operand of IN is an input, and the other has another leading extent: then the data are wrong, not the chain. */
+static bool has_other_rows(const struct lowering *l, const struct operands *in)
+{
+	const struct value *v = &l->body->values[in->v], *a = in->a == NO_VALUE ? v : &l->body->values[in->a];
+	bool input = false;
+	for (int i = 0; i < 2; i++) {
+		const struct value *of = i ? a : v;
+		input |= of->from == FROM_PARAM && l->chain->params[of->param.param].input;
+	}
+	return input && v->type->shape.ndim == a->type->shape.ndim && v->type->shape.ndim > 0 &&
+	       v->type->shape.dim[0] != a->type->shape.dim[0];
+}
+
 static enum status infer(struct lowering *l, const struct node *node, const struct attrs *attrs,
                          const struct operands *in, struct type *result)
 {
 	const struct value *values = l->body->values;
 	const struct type *a = in->a == NO_VALUE ? NULL : values[in->a].type;
 	struct complaint complaint = {.arena = l->context->arena};
-	TRY(complain(l, op_infer(node->op, attrs, values[in->v].type, a, result, &complaint), node->span, &complaint));
+	const enum status status = op_infer(node->op, attrs, values[in->v].type, a, result, &complaint);
+	const bool rows = op_table[node->op].class == OP_CLASS_BINARY || op_table[node->op].scope == SCOPE_SUM;
+	TRY(complain(l, status == STATUS_CHAIN && rows && has_other_rows(l, in) ? STATUS_DATA : status, node->span,
+	             &complaint));
 	if (!type_addressable(result))
 		return LOWERING_FAIL(l, STATUS_LIMIT, node->span, "the result of '%s' is too large to address",
 		                     op_table[node->op].name);
@@ -381,7 +398,7 @@ static enum status lower_use(struct lowering *l, const struct node *node, const 
 		return LOWERING_FAIL(l, STATUS_CHAIN, node->operand.span, "'use' takes an array, not a number");
 	const struct value *a = &l->body->values[in->a];
 	uint32_t value = in->a;
-	if (a->from == FROM_PARAM)
+	if (a->from == FROM_PARAM && source_param(l, a))
 		l->streaming.whole[a->param.param] = true;
 	if (l->streaming.folds)
 		l->streaming.streamable = false;

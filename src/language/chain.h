@@ -10,18 +10,43 @@
 #include "language/syntax.h"
 #include "ops/op.h"
 
-/* A param or a const. struct chain holds all, those of blocks and defs too, in the order of declaration. */
+struct chain;
+
+/*
+ * A param, a const, or an input after the first: such an input is a param that -i binds, and that may be read row by row
+ * with the first (load/inputs.h). struct chain holds all: those inputs, then the others, those of blocks and defs too, in
+ * the order of declaration.
+ */
 struct param {
 	const char *name;
-	bool differentiated; /* a param; false: a const */
+	bool differentiated; /* a param or an input; false: a const */
+	bool input;
 	const struct declared *declared;
 	const struct init *init; /* INIT_NONE: --param gives the value; for types alone, a declared type is enough */
 	struct span span;        /* of the name */
 	/* Set by the caller (load/params.h) before lowering, once for all inputs: */
 	bool weak;          /* a number, a list or a 0-d array without a declared type: takes the other operand's dtype */
 	enum dtype settled; /* of a weak one, if the input holds integers: struct chain's COMPUTING */
-	const struct type *type; /* equal ones are one */
+	const struct type *type; /* of params and consts, equal ones are one */
+	bool arrives;            /* an input whose arrays come one after another with those of the first (load/inputs.h) */
 };
+
+/* Returns the word that declares PARAM. */
+static inline const char *param_word(const struct param *param)
+{
+	return param->input ? "input" : param->differentiated ? "param" : "const";
+}
+/*
+ * True if PARAM, once typed, is an input that has a row for each row of INPUT, the type of the first. Where only the first
+ * is declared with `*`, PARAM is no such input, whatever its extents.
+ */
+bool param_has_rows(const struct param *param, const struct chain *chain, const struct type *input);
+/*
+ * Returns the type that CHAIN sees of a FILE's, an input: of the DECLARED dtype; DTYPE if given; integers and bool as f64, but
+ * where the chain reads indices or classes as they are, before it is known which inputs these are.
+ */
+struct type input_type_of(const struct chain *chain, const struct declared *declared, const struct type *file,
+                          enum dtype dtype);
 
 /*
  * Returns the type of PARAM, once TYPED. A weak param takes the computing dtype of INPUT, the input's type. If that is an
@@ -181,8 +206,9 @@ struct lost_name {
 
 struct chain {
 	const struct source *source;
-	const char *input;          /* the input's name */
+	const char *input;          /* the name of the first input, the value at the start */
 	struct declared input_type; /* `input x: T` */
+	size_t input_count;         /* of the others: the first of PARAMS */
 	struct param *params;
 	size_t param_count;
 	struct program_decl *programs; /* in the order of declaration */

@@ -252,7 +252,8 @@ static enum status resolve_checkpoint(struct resolver *r, const struct statement
 	return resolver_block(r, s->block, &node->body);
 }
 
-static enum status resolve_param(struct resolver *r, const struct statement *s)
+/* Declares S: a param, a const, or an input after the first. */
+static enum status declare(struct resolver *r, const struct statement *s)
 {
 	struct chain *chain = r->chain;
 	struct arena *arena = r->context->arena;
@@ -266,7 +267,8 @@ static enum status resolve_param(struct resolver *r, const struct statement *s)
 	struct param *param = arena_append(arena, &chain->params, &chain->param_count, &r->param_capacity, sizeof *param);
 	TRY_ALLOC(param && dictionary_put(&r->declared, arena, s->name, chain), r->context->diags);
 	*param = (struct param){.name = s->name,
-	                        .differentiated = s->kind == STATEMENT_PARAM,
+	                        .differentiated = s->kind != STATEMENT_CONST,
+	                        .input = s->kind == STATEMENT_INPUT,
 	                        .declared = s->type,
 	                        .init = s->init,
 	                        .span = s->name_span};
@@ -276,7 +278,7 @@ static enum status resolve_param(struct resolver *r, const struct statement *s)
 static enum status resolve_statement(struct resolver *r, const struct statement *s, bool top)
 {
 	static enum status (*const resolve[STATEMENT_COUNT])(struct resolver *, const struct statement *) = {
-		[STATEMENT_PARAM] = resolve_param,     [STATEMENT_CONST] = resolve_param,
+		[STATEMENT_PARAM] = declare,     [STATEMENT_CONST] = declare,
 		[STATEMENT_DEF] = resolver_def,        [STATEMENT_STAGE] = resolve_stage,
 		[STATEMENT_NAME] = resolver_naming,    [STATEMENT_REPEAT] = resolve_repeat,
 		[STATEMENT_FOR] = resolve_for,         [STATEMENT_CHECKPOINT] = resolve_checkpoint,
@@ -286,7 +288,7 @@ static enum status resolve_statement(struct resolver *r, const struct statement 
 	if (s->kind != STATEMENT_INPUT && (top || !outside))
 		return resolve[s->kind](r, s);
 	if (top)
-		return STATUS_OK; /* find_input has read it */
+		return STATUS_OK; /* find_inputs has read it */
 	RESOLVE_FAIL(r, s->span, "%s stands inside a block", statement_word(s->kind));
 	return RESOLVE_HINT(r, "declare it at the top level of the chain, before the block");
 }
@@ -301,7 +303,7 @@ enum status resolver_block(struct resolver *r, const struct block *block, struct
 	return STATUS_OK;
 }
 
-/* Finds the input's declaration, if there is one: at the top level, before the first stage. It holds in all blocks. */
+/* Finds the first input's declaration, if there is one. Inputs stand at the top level, before the first stage. */
 static enum status find_input(struct resolver *r)
 {
 	const struct statement *found = NULL, *stage = NULL;
@@ -310,14 +312,27 @@ static enum status find_input(struct resolver *r)
 			stage = s;
 		if (s->kind != STATEMENT_INPUT)
 			continue;
-		if (found)
-			return RESOLVE_FAIL(r, s->span, "a chain has one input, and it is declared on line %u", found->span.line);
 		if (stage)
 			return RESOLVE_FAIL(r, s->span, "input must stand before the first stage");
+		if (found)
+			continue;
 		found = s;
 		r->chain->input = s->name;
 		r->chain->input_type = *s->type;
 	}
+	return STATUS_OK;
+}
+
+/* Declares the other inputs, whose names hold in all blocks as the first one's does. */
+static enum status declare_inputs(struct resolver *r)
+{
+	bool first = true;
+	for (const struct statement *s = r->top->first; s; s = s->next) {
+		if (s->kind == STATEMENT_INPUT && !first)
+			TRY(declare(r, s));
+		first &= s->kind != STATEMENT_INPUT;
+	}
+	r->chain->input_count = r->chain->param_count;
 	return STATUS_OK;
 }
 
@@ -327,6 +342,34 @@ struct type param_type(const struct param *param, const struct type *input)
 	if (param->weak)
 		type.dtype = dtype_is_integer(input->dtype) ? param->settled : dtype_compute(input->dtype);
 	return type;
+}
+
+struct type input_type_of(const struct chain *chain, const struct declared *declared, const struct type *file,
+                          enum dtype dtype)
+{
+	struct type type = *file;
+	if (declared->given)
+		type.dtype = declared->type.dtype;
+	if (chain->selects && dtype_is_integer(type.dtype))
+		return type;
+	if (dtype != DTYPE_COUNT)
+		type.dtype = dtype;
+	if (type.dtype > DTYPE_F64)
+		type.dtype = DTYPE_F64;
+	return type;
+}
+
+/* True if DECLARED begins with `*`. */
+static bool is_streamed(const struct declared *declared)
+{
+	return declared->given && declared->type.shape.ndim > 0 && declared->type.shape.dim[0] < 0;
+}
+
+bool param_has_rows(const struct param *param, const struct chain *chain, const struct type *input)
+{
+	const struct shape *shape = &param->type->shape;
+	const bool fixed = is_streamed(&chain->input_type) && param->declared->given && !is_streamed(param->declared);
+	return param->input && !fixed && shape->ndim > 0 && input->shape.ndim > 0 && shape->dim[0] == input->shape.dim[0];
 }
 
 enum status chain_resolve(const struct context *context, struct chain *chain, const struct syntax *syntax)
@@ -344,6 +387,7 @@ enum status chain_resolve(const struct context *context, struct chain *chain, co
 	TRY(find_input(&r));
 	TRY(resolver_new_variable(&r, chain->input, &input));
 	TRY(resolver_bind(&r, &top, chain->input, (struct ref){.kind = REF_VARIABLE, .element = NO_INDEX}));
+	TRY(declare_inputs(&r));
 	TRY(resolver_find_exporters(&r, syntax->chain));
 	TRY(resolver_block(&r, syntax->chain, &chain->first));
 	TRY(resolver_check_size(&r));

@@ -94,6 +94,15 @@ struct declared {
 	struct span span;
 };
 
+/* True if DECLARED gives every extent. */
+static inline bool declared_whole(const struct declared *declared)
+{
+	bool whole = declared->given;
+	for (int i = 0; i < declared->type.shape.ndim; i++)
+		whole &= declared->type.shape.dim[i] >= 0;
+	return whole;
+}
+
 struct name_list {
 	const char *name;
 	struct span span;

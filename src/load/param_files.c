@@ -108,7 +108,7 @@ static bool lacks_member(const struct param *param, const struct param_place *pl
                          const struct params_options *options)
 {
 	const bool fixed = !param->differentiated && param->init->kind != INIT_NONE;
-	return !fixed && !place->file && !is_bound(options, param->name);
+	return !param->input && !fixed && !place->file && !is_bound(options, param->name);
 }
 
 enum status params_match(const struct context *context, struct loader *loader, const struct chain *chain,
@@ -118,7 +118,7 @@ enum status params_match(const struct context *context, struct loader *loader, c
 	struct search search = {.context = context, .chain = chain, .places = places};
 	if (!options->file_count)
 		return STATUS_OK;
-	for (size_t i = 0; i < count; i++)
+	for (size_t i = chain->input_count; i < count; i++)
 		TRY_ALLOC(dictionary_put(&search.params, context->arena, chain->params[i].name, &places[i]), context->diags);
 	for (size_t i = 0; i < options->file_count; i++)
 		TRY(match_file(&search, loader, options->files[i]));

@@ -48,10 +48,14 @@ static enum status check_bindings(const struct binder *b)
 		names[k] = b->chain->params[k].name;
 	for (size_t i = 0; i < b->options->binding_count; i++) {
 		const char *name = b->options->bindings[i].name;
-		bool known = false;
-		for (size_t k = 0; k < count && !known; k++)
-			known = !strcmp(names[k], name);
-		if (known)
+		size_t k = 0;
+		while (k < count && strcmp(names[k], name) != 0)
+			k++;
+		if (k < b->chain->input_count) {
+			diag_file(b->diags, STATUS_USAGE, NULL, -1, "--param %s: '%s' is an input", name, name);
+			return diag_hint(b->diags, "-i %s=FILE gives its arrays", name);
+		}
+		if (k < count)
 			continue;
 		diag_file(b->diags, STATUS_USAGE, NULL, -1, "--param %s: the chain has no param or const of that name", name);
 		const char *near = suggest_nearest(name, names, count);
@@ -127,11 +131,18 @@ static enum status source_memory(struct binder *b, const struct memory_array *ar
 
 static enum status find_source(struct binder *b, const struct param *param, struct param_source *source)
 {
+	const size_t index = (size_t)(param - b->chain->params);
 	for (size_t i = 0; i < b->options->array_count; i++)
 		if (!strcmp(b->options->arrays[i].name, param->name))
 			return source_memory(b, &b->options->arrays[i], source);
+	const struct input_place *input = param->input && b->options->places ? &b->options->places[index] : NULL;
+	if (input && input->file)
+		return source_file(b, param, input->file, input->member, source);
+	source->none = param->input;
+	if (param->input)
+		return STATUS_OK;
 	const char *value = NULL;
-	const struct param_place *place = &b->places[param - b->chain->params];
+	const struct param_place *place = &b->places[index];
 	const struct init *init = param->init;
 	for (size_t i = 0; i < b->options->binding_count; i++)
 		if (!strcmp(b->options->bindings[i].name, param->name))
@@ -164,16 +175,18 @@ static enum status find_source(struct binder *b, const struct param *param, stru
 	return STATUS_OK;
 }
 
-/* The keyword that declares PARAM. */
-static const char *word_of(const struct param *param) { return param->differentiated ? "param" : "const"; }
-
 /* Reports that PARAM has no value, or that neither its declaration nor SOURCE has its shape. */
 static enum status fail_shapeless(const struct binder *b, const struct param *param, const struct param_source *source)
 {
 	static const char *const names[] = {[INIT_ZEROS] = "zeros", [INIT_ONES] = "ones",     [INIT_EYE] = "eye",
 	                                    [INIT_TRIL] = "tril",   [INIT_TRIU] = "triu",     [INIT_ARANGE] = "arange",
 	                                    [INIT_FULL] = "full",   [INIT_NORMAL] = "normal", [INIT_UNIFORM] = "uniform"};
-	const char *word = word_of(param), *name = param->name;
+	const char *word = param_word(param), *name = param->name;
+	if (source->none && param->input) {
+		diag_at(b->diags, STATUS_USAGE, b->chain->source, param->span, "input '%s' has no data", name);
+		return b->diags->library ? diag_hint(b->diags, "give it by ckptc_chain_bind")
+		                         : diag_hint(b->diags, "give it by -i %s=FILE", name);
+	}
 	if (source->none) {
 		diag_at(b->diags, STATUS_CHAIN, b->chain->source, param->span, "%s '%s' has no value", word, name);
 		if (b->diags->library)
@@ -196,8 +209,9 @@ static enum status mismatch(const struct binder *b, const struct param *param, c
 {
 	const struct type *type = &source->array.type;
 	char want[TYPE_TEXT], have[TYPE_TEXT];
-	return diag_at(b->diags, STATUS_CHAIN, b->chain->source, param->span, "%s '%s' is %s, but %s %s %s", word_of(param),
-	               param->name, type_format(&param->declared->type, want), source->text, source->init ? "is" : "holds",
+	return diag_at(b->diags, STATUS_CHAIN, b->chain->source, param->span, "%s '%s' is %s, but %s %s %s",
+	               param_word(param), param->name, type_format(&param->declared->type, want), source->text,
+	               source->init ? "is" : "holds",
 	               source->init ? shape_format(&type->shape, have) : type_format(type, have));
 }
 
@@ -208,12 +222,12 @@ static enum status find_type(const struct binder *b, struct param *param, struct
 	/* a number fills a declared array */
 	const bool number = declared->given && source->init && source->init->kind == INIT_NUMBER;
 	const bool shapeless = source->none || number || (source->init && init_needs_type(source->init->kind));
-	if ((shapeless && !declared->given) || (source->none && b->options->data))
+	if ((shapeless && !declared_whole(declared)) || (source->none && b->options->data))
 		return fail_shapeless(b, param, source);
 	if (declared->given && !shapeless && !array_fit(&source->array, &declared->type.shape))
 		return mismatch(b, param, source);
 	source->type = shapeless ? declared->type : source->array.type;
-	param->weak = source->weak && !declared->given;
+	param->weak = source->weak && !declared->given && !param->input;
 	if (declared->given)
 		source->type.dtype = declared->type.dtype;
 	if (source->type.dtype > DTYPE_F64 && !b->chain->selects)
@@ -222,7 +236,7 @@ static enum status find_type(const struct binder *b, struct param *param, struct
 		source->type.dtype = dtype_compute(b->options->compute);
 	if (!type_addressable(&source->type))
 		return diag_at(b->diags, STATUS_LIMIT, b->chain->source, param->span, "%s '%s' is too large to address",
-		               word_of(param), param->name);
+		               param_word(param), param->name);
 	const enum init_kind kind = source->init ? source->init->kind : INIT_NONE;
 	const int ndim = source->type.shape.ndim;
 	if ((kind == INIT_EYE && ndim != 2) || ((kind == INIT_TRIL || kind == INIT_TRIU) && ndim < 2))
@@ -255,7 +269,7 @@ static enum status check_random(const struct binder *b, const struct param *para
 		return STATUS_OK;
 	}
 	return diag_at(b->diags, STATUS_CHAIN, b->chain->source, param->span, "the %s of %s '%s' is not %s", what,
-	               word_of(param), param->name, want);
+	               param_word(param), param->name, want);
 }
 
 /* Converts COUNT values between computing types. To F32 for a half DTYPE, rounds to odd: the caller rounds again. */
@@ -271,7 +285,7 @@ static void convert_values(void *to, enum dtype compute, const void *from, enum 
 static enum status fail_memory(const struct chain *chain, const struct param *param, size_t size, struct diags *diags)
 {
 	return diag_at(diags, STATUS_LIMIT, chain->source, param->span, "out of memory: %s '%s' has %zu bytes",
-	               word_of(param), param->name, size);
+	               param_word(param), param->name, size);
 }
 
 static enum status new_array(const struct binder *b, const struct param *param, struct array *array,
@@ -373,6 +387,10 @@ static enum status bind_param(struct binder *b, size_t index, struct param_sourc
 {
 	struct param *param = &b->chain->params[index];
 	struct array array = {.data = NULL}, exact = {.data = NULL};
+	if (param->arrives) {
+		b->params->bound[index].shape = &param->type->shape;
+		return STATUS_OK;
+	}
 	const enum status found = find_source(b, param, source);
 	b->params->stored[index] = source->array.stored;
 	TRY(found);

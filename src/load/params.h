@@ -7,6 +7,7 @@
 
 #include "io/files.h"
 #include "ir/body.h"
+#include "load/inputs.h"
 #include "ranks/ranks.h"
 
 struct param_binding { /* --param NAME=FILE, NAME=FILE:MEMBER or NAME=3.5 */
@@ -20,14 +21,16 @@ struct params_options {
 	size_t binding_count;
 	const char *const *files; /* of --params: of several that have a member for a param the last counts */
 	size_t file_count;
-	const char *directory;     /* of the chain's file, for load() */
-	bool special, cast;        /* special: reads devices and FIFOs; cast: rounds integers beyond 2^53 */
-	const double *missing;     /* as of struct loader */
-	int threads;               /* likewise */
-	int64_t leaves;            /* likewise; then the caller calls params_load for what it needs in memory */
-	bool data;                 /* loads the data; else types only (residuals, plan, explain) */
-	enum dtype compute;        /* of weak params, until params_settle changes it */
-	enum dtype dtype;          /* of all other params; DTYPE_COUNT: as declared, or as in the file */
+	const char *directory; /* of the chain's file, for load() */
+	bool special, cast;    /* special: reads devices and FIFOs; cast: rounds integers beyond 2^53 */
+	const double *missing; /* as of struct loader */
+	int threads;           /* likewise */
+	int64_t leaves;        /* likewise; then the caller calls params_load for what it needs in memory */
+	bool data;             /* loads the data; else types only (residuals, plan, explain) */
+	enum dtype compute;    /* of weak params, until params_settle changes it */
+	enum dtype dtype;      /* of all other params; DTYPE_COUNT: as declared, or as in the file */
+	const struct input_place
+		*places;               /* by input after the first: of those that do not arrive (load/inputs.h); or NULL */
 	const struct ranks *ranks; /* rank 0 reads files, and gives all others the arrays; NULL: there are no others */
 };
 
@@ -56,7 +59,7 @@ struct params {
 /* Returns the path of the file that INIT, an INIT_LOAD of a chain in DIRECTORY, loads. NULL if out of memory. */
 const char *params_file(const struct init *init, const char *directory, struct arena *arena);
 /*
- * Sets typed, weak and type in CHAIN's params. The type is declared, or comes from the init or a file's header. Loads
+ * Sets typed, weak and type in CHAIN's params, but for inputs that arrive (load/inputs.h). The type is declared, or comes from the init or a file's header. Loads
  * the data too if OPTIONS want it; else the file of a declared param need not exist yet. Fails with STATUS_CHAIN if
  * a param has no value or another shape than declared. Fails with STATUS_USAGE, and perhaps a suggestion, if a
  * binding's name is unknown; and with STATUS_DATA, STATUS_IO or STATUS_LIMIT.

@@ -86,6 +86,11 @@ void job_fixed_bytes(const struct job *job, int64_t *worker, int64_t *all)
 	*all = saturated_add(options->param_bytes, state_bytes(job) + (job->team - 1) * job->member_bytes);
 	for (size_t i = 0; i < job->chain->param_count; i++)
 		*all = saturated_add(*all, job_sum_bytes(job, i));
+	for (size_t i = 0; i < job->chain->input_count; i++) {
+		const struct type type = param_type(&job->chain->params[i], &job->input);
+		const bool loaded = job->chain->params[i].arrives && !tiles_other_row(&job->tiles, &job->whole, i);
+		*all = saturated_add(*all, loaded ? type_bytes(&type) : 0);
+	}
 	if (options->has_cotangent && !job_reads_cotangent(job))
 		*all = saturated_add(*all, type_bytes(&job->whole.output));
 	*worker = job_wave_bytes(job);
@@ -95,6 +100,7 @@ void job_fixed_bytes(const struct job *job, int64_t *worker, int64_t *all)
 	*worker += (tiles_input_rows(tiles) + tiles->tile * tiles->per_chunk) * tiles->input_row;
 	*worker = saturated_add(*worker, options->want_value ? tiles_value_rows(tiles, true) * tiles->output_row : 0);
 	*worker = saturated_add(*worker, tiles_param_bytes(tiles, &job->whole));
+	*worker = saturated_add(*worker, saturated_add(tiles_other_bytes(tiles, &job->whole), job_rows_bytes(job)));
 	*worker = saturated_add(*worker, tiles_message_bytes(tiles));
 	*worker = saturated_add(*worker, saturated_add(job->sums.apart, state_bytes(job)) * tiles->per_chunk);
 }

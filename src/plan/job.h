@@ -151,6 +151,12 @@ bool job_reads_cotangent(const struct job *job);
 int64_t job_wave_bytes(const struct job *job);
 /* Returns the bytes of the sums of param I's gradient, for all tiles together, and of its block. 0 for a const. */
 int64_t job_sum_bytes(const struct job *job, size_t i);
+/*
+ * Return the bytes of a chunk's rows of the gradient of param I, with their tails, if it is an input after the first and has
+ * such rows; else 0. In a worker each such block begins at a multiple of ARRAY_ALIGN; job_rows_bytes has all of them.
+ */
+int64_t job_row_bytes(const struct job *job, size_t i);
+int64_t job_rows_bytes(const struct job *job);
 /* Returns the bytes of a long sum of param I. */
 int64_t job_long_bytes(const struct job *job, size_t i);
 /* Returns the bytes of the sums of param I's gradient that each tile makes apart, a multiple of ARRAY_ALIGN, or 0. */

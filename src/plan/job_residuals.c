@@ -161,10 +161,13 @@ static enum status merge_report(const struct job *job, const struct held_list *h
 	const struct op_names *users = param_users(job);
 	TRY_ALLOC(rows && users, diags);
 	for (int pass = 0; pass < 3; pass++) {
-		/* Params in order of declaration; the input; consts likewise. */
-		for (size_t i = 0; pass != 1 && i < params; i++) {
+		/* Params in order of declaration; inputs likewise; consts. */
+		for (size_t i = 0; pass == 1 && i < held->count; i++)
+			if (held->rows[i].origin.argument && held->rows[i].origin.param == NO_VALUE)
+				rows[count++] = held->rows[i];
+		for (size_t i = 0; i < params; i++) {
 			const struct param *param = &job->chain->params[i];
-			if (!used[i] || param->differentiated != (pass == 0))
+			if (!used[i] || pass != (param->input ? 1 : param->differentiated ? 0 : 2))
 				continue;
 			struct type *type = arena_alloc(job->context.arena, sizeof *type);
 			TRY_ALLOC(type, diags);
@@ -176,9 +179,6 @@ static enum status merge_report(const struct job *job, const struct held_list *h
 			                              .step = -1,
 			                              .used_by = users[i]};
 		}
-		for (size_t i = 0; pass == 1 && i < held->count; i++)
-			if (held->rows[i].origin.argument && held->rows[i].origin.param == NO_VALUE)
-				rows[count++] = held->rows[i];
 	}
 	for (size_t i = 0; i < held->count; i++)
 		if (!held->rows[i].origin.argument)

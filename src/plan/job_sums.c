@@ -2,7 +2,8 @@
  * How the gradient of each param is summed (enum sum_kind):
  *
  *     streamed, in tiles                      SUM_ROWS     the rows; each tile adds to its own. With windows they
- *                                                          are written or long sums, as those of the whole array
+ *                                                          are written or long sums, as those of the whole array.
+ *                                                          Those of an input are in a worker's block, for a chunk
  *     one tile, no element read twice         SUM_ONCE     the elements, written where they stay
  *     few elements, some of them read twice   SUM_APART    a long sum, and one more for each tile
  *     few tiles, each element one product's   SUM_PLAIN    the elements, to which products of tiles add in their order
@@ -69,12 +70,29 @@ int64_t job_long_bytes(const struct job *job, size_t i)
 	return saturated_add(type_bytes(&type), round_up(type_bytes(&type) / 2, sizeof(double)));
 }
 
+int64_t job_row_bytes(const struct job *job, size_t i)
+{
+	const int64_t row = job_has_rows(job, i) ? tiles_other_row(&job->tiles, &job->whole, i) : 0;
+	const int64_t bytes = job->tiles.tile * job->tiles.per_chunk * row;
+	return job_sums_long(job, i) ? saturated_add(bytes, round_up(bytes / 2, sizeof(double))) : bytes;
+}
+
+int64_t job_rows_bytes(const struct job *job)
+{
+	int64_t bytes = 0;
+	for (size_t i = 0; i < job->chain->input_count; i++)
+		bytes = saturated_add(bytes, round_up(job_row_bytes(job, i), ARRAY_ALIGN));
+	return bytes;
+}
+
 int64_t job_sum_bytes(const struct job *job, size_t i)
 {
 	const enum sum_kind kind = job->sums.kinds[i];
 	const struct type type = held_type(job, i);
 	const int64_t bytes = job_sums_long(job, i) ? job_long_bytes(job, i) : type_bytes(&type);
-	return kind == SUM_NONE ? 0 : saturated_add(bytes, job->sums.blocks[i] ? type_bytes(&type) : 0);
+	return kind == SUM_NONE || job_row_bytes(job, i)
+	           ? 0
+	           : saturated_add(bytes, job->sums.blocks[i] ? type_bytes(&type) : 0);
 }
 
 int64_t job_apart_bytes(const struct job *job, size_t i)

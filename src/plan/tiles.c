@@ -94,6 +94,16 @@ static void add_op(struct row_cost *row, const struct body *body, const struct i
 	row->elements &= op_table[instr->op].scope == SCOPE_ELEM;
 }
 
+/* Adds input I after the first, if tiles may cut it. */
+static void add_input(struct row_cost *row, const struct lowered *whole, size_t i)
+{
+	const struct type type = param_type(&whole->chain->params[i], &whole->input);
+	const double bytes = whole->streamed_params[i] ? (double)type_bytes(&type) : 0;
+	row->bytes += 2 * bytes;
+	row->widest = fmax(row->widest, bytes);
+	row->largest = fmax(row->largest, bytes / (double)whole->whole_rows);
+}
+
 /* Returns the cost of one row, where the array of WHOLE has ROWS rows. */
 static struct row_cost cost_of_row(const struct lowered *whole, int64_t rows)
 {
@@ -101,6 +111,8 @@ static struct row_cost cost_of_row(const struct lowered *whole, int64_t rows)
 	const double input = (double)type_bytes(&whole->input);
 	struct row_cost row = {
 		.bytes = 2 * input, .widest = input, .largest = fmax(input / (double)whole->whole_rows, 1), .elements = true};
+	for (size_t i = 0; i < whole->chain->input_count; i++)
+		add_input(&row, whole, i);
 	double iterations[MAX_LOOPS + 1] = {1};
 	int level = 0;
 	for (size_t i = 0; i < body->instr_count; i++) {
@@ -232,7 +244,8 @@ static bool carry_rows(struct tiles *tiles, const struct lowered *whole, const s
 	const int64_t rows = whole->whole_rows, deep = saturated_add(whole->reach.before, whole->reach.after);
 	const int64_t depth = lesser(greater(deep, wants->depth), rows), tile = carrying_tile(whole, wants, depth);
 	const bool alone = wants->threads <= 1 && wants->ranks <= 1;
-	if (!wants->carries || !(alone || (wants->read_anywhere && wants->write_anywhere)) || tile + depth >= rows)
+	if (!wants->carries || whole->chain->input_count || !(alone || (wants->read_anywhere && wants->write_anywhere)) ||
+	    tile + depth >= rows)
 		return false;
 	tiles->carries = true;
 	tiles->tile = tile;
@@ -275,6 +288,9 @@ static void set_rows(struct tiles *tiles, const struct lowered *whole)
 	tiles->rows = tiles->flat ? shape_count(&whole->input.shape) : tiles->tiled ? whole->whole_rows : 1;
 	tiles->state = tiles->folds ? level_state(whole) : 0;
 	tiles->input_row = type_bytes(&whole->input) / tiles->rows;
+	tiles->other_rows = 0;
+	for (size_t i = 0; i < whole->chain->input_count; i++)
+		tiles->other_rows += tiles_other_row(tiles, whole, i);
 	const bool rowless = tiles->folds && !whole->whole->values[whole->whole->outs[0].value].streamed;
 	tiles->outputs = tiles->windows && !rowless ? whole->output.shape.dim[0] : tiles->rows;
 	tiles->output_row = rowless ? 0 : type_bytes(&whole->output) / tiles->outputs;
@@ -332,7 +348,7 @@ static void cut_forward(struct tiles *tiles, const struct lowered *whole, const 
 {
 	const int64_t wanted = wanted_rows(tiles, whole, wants->rows);
 	const bool files = wants->read_anywhere && wants->write_anywhere && tiles->output_row > 0;
-	const int64_t row = greater(greater(tiles->input_row, tiles->output_row), 1);
+	const int64_t row = greater(greater(tiles->input_row + tiles->other_rows, tiles->output_row), 1);
 	const int64_t chunk = wanted ? wanted : greater((files ? FILE_CHUNK : STREAM_CHUNK) / row, 1);
 	const struct row_cost cost = cost_of_row(whole, tiles->rows);
 	int64_t most = INT64_MAX;
@@ -350,7 +366,7 @@ static void cut_forward(struct tiles *tiles, const struct lowered *whole, const 
 static void cut_gradient(struct tiles *tiles, const struct lowered *whole, const struct tile_wants *wants)
 {
 	const int64_t wanted = wanted_rows(tiles, whole, wants->rows);
-	const int64_t chunk = wanted ? wanted : GRADIENT_CHUNK / greater(tiles->input_row, 1);
+	const int64_t chunk = wanted ? wanted : GRADIENT_CHUNK / greater(tiles->input_row + tiles->other_rows, 1);
 	const struct row_cost cost = cost_of_row(whole, tiles->rows);
 	const bool fixed = tiles->folds || wants->sums || cost.matrix_rows;
 	const int64_t sums = saturated_add(wants->apart, tiles->state * (int64_t)sizeof(double));
@@ -423,8 +439,8 @@ static bool can_exchange(const struct lowered *whole, const struct tile_wants *w
 {
 	const struct row_reach *reach = &whole->reach;
 	const struct body *body = whole->whole;
-	bool can = reach->most > 0 && !whole->conditions && !(reach->wraps && (reach->ends || reach->counts)) &&
-	           !cost_of_row(whole, whole->whole_rows).matrix_rows;
+	bool can = reach->most > 0 && !whole->chain->input_count && !whole->conditions &&
+	           !(reach->wraps && (reach->ends || reach->counts)) && !cost_of_row(whole, whole->whole_rows).matrix_rows;
 	for (size_t i = 0; i < body->value_count && can; i++) {
 		const struct type *type = body->values[i].type;
 		can = !body->values[i].streamed || type->shape.dim[0] == whole->whole_rows;
@@ -561,12 +577,29 @@ struct owned_rows tiles_owned_output(const struct tiles *tiles, int64_t chunk)
 	return tiles_owned(tiles, chunk * tiles->tile, tiles->window + tiles->outputs - tiles->rows);
 }
 
+int64_t tiles_other_row(const struct tiles *tiles, const struct lowered *whole, size_t i)
+{
+	const struct param *param = &whole->chain->params[i];
+	if (!tiles->tiled || !param->arrives || !whole->streamed_params[i])
+		return 0;
+	const struct type type = param_type(param, &whole->input);
+	return type_bytes(&type) / tiles->rows;
+}
+
+int64_t tiles_other_bytes(const struct tiles *tiles, const struct lowered *whole)
+{
+	int64_t bytes = 0;
+	for (size_t i = 0; i < whole->chain->input_count; i++)
+		bytes = saturated_add(bytes, round_up(tiles_input_rows(tiles) * tiles_other_row(tiles, whole, i), ARRAY_ALIGN));
+	return bytes;
+}
+
 int64_t tiles_param_bytes(const struct tiles *tiles, const struct lowered *whole)
 {
 	int64_t bytes = 0;
 	for (size_t i = 0; i < whole->chain->param_count && tiles->wraps; i++) {
 		const struct type type = param_type(&whole->chain->params[i], &whole->input);
-		if (whole->streamed_params[i])
+		if (whole->streamed_params[i] && !whole->chain->params[i].arrives)
 			bytes += round_up(type_bytes(&type) / tiles->rows * tiles->window, ARRAY_ALIGN);
 	}
 	return bytes;
@@ -658,7 +691,8 @@ static const struct attrs *first_rows(const struct chain *chain, int ndim)
 	const struct node *first = chain->first;
 	const struct declared *declared = &chain->input_type;
 	int axis;
-	if (!first || first->kind != NODE_OP || first->op != OP_slice || first->deferred || first->attrs->step != 1)
+	if (!first || chain->input_count || first->kind != NODE_OP || first->op != OP_slice || first->deferred ||
+	    first->attrs->step != 1)
 		return NULL;
 	if (!axis_resolve(first->attrs->axis[0], ndim, &axis) || axis != 0 || chain->names_input)
 		return NULL;

@@ -61,6 +61,7 @@ struct tiles {
 	int64_t rest;                  /* rows of the last tile if it has fewer; else 0 */
 	int64_t per_chunk;             /* tiles of a chunk; the last chunk may have fewer */
 	int64_t input_row, output_row; /* bytes of a row, of the whole array if not tiled; OUTPUT_ROW may be 0 */
+	int64_t other_rows;            /* bytes of the rows of all other inputs that tiles cut */
 	bool windows;                  /* a tile runs on a window; a chunk is one tile unless CARRIES, and REST is 0 */
 	bool carries;                  /* the tiles of a chunk carry rows: only the chunk has rows around it */
 	bool wraps;                    /* windows go around the ends of the array */
@@ -110,6 +111,10 @@ static inline int64_t tiles_halo(const struct tiles *tiles)
 static inline bool tiles_wave(const struct tiles *tiles) { return !tiles->tiled || tiles->windows; }
 /* Returns the bytes of the messages of rows that wait at once on a rank: one each way on either side. */
 static inline int64_t tiles_message_bytes(const struct tiles *tiles) { return 4 * tiles->exchanged * tiles->input_row; }
+/* Returns the bytes of a row of param I, in memory, if it is an input after the first that tiles cut; else 0. */
+int64_t tiles_other_row(const struct tiles *tiles, const struct lowered *whole, size_t i);
+/* Returns the bytes of a chunk's blocks of these inputs, of which each begins at a multiple of ARRAY_ALIGN. */
+int64_t tiles_other_bytes(const struct tiles *tiles, const struct lowered *whole);
 /* Returns the bytes of the rows of params that a window around the end of the array reads; 0 if no window does. */
 int64_t tiles_param_bytes(const struct tiles *tiles, const struct lowered *whole);
 /* Return the rows of a chunk's blocks of input and output. The output's have those of the window in a forward run. */

@@ -1,0 +1,345 @@
+/*
+ * Opens the inputs after the first, and moves them from record to record.
+ *
+ * Invariant: an input's param has the type of its current array, since both are one struct.
+ * Tests: tests/cases/inputs.test
+ */
+#include "load/inputs.h"
+
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/suggest.h"
+#include "base/text.h"
+#include "load/params.h"
+
+struct placing {
+	const struct context *context;
+	const struct chain *chain;
+	struct input_place *places;
+	const char *archive; /* that has all inputs which no other text names; or NULL */
+};
+
+static const char *name_of(const struct placing *p, size_t input)
+{
+	return input == 0 ? p->chain->input : p->chain->params[input - 1].name;
+}
+
+/* Returns the input whose name is the LENGTH bytes at NAME; the number of inputs if there is none. */
+static size_t find_input(const struct placing *p, const char *name, size_t length)
+{
+	size_t i = 0;
+	while (i <= p->chain->input_count && (strlen(name_of(p, i)) != length || memcmp(name_of(p, i), name, length) != 0))
+		i++;
+	return i;
+}
+
+/* True if FILE, a value of -i, is an archive of inputs. One input has that only by its name: else a zip is no array. */
+static bool has_inputs(const struct placing *p, const char *file)
+{
+	static const char *const endings[] = {".npz", ".safetensors"};
+	bool named = p->chain->input_count > 0;
+	for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
+		const size_t length = strlen(file), tail = strlen(endings[i]);
+		named |= length > tail && !strcmp(file + length - tail, endings[i]);
+	}
+	return named && archive_is(file);
+}
+
+/* Gives INPUT the file and the member AT. */
+static enum status place_input(struct placing *p, size_t input, const struct param_place *at)
+{
+	struct input_place *place = &p->places[input];
+	struct diags *diags = p->context->diags;
+	if (place->file && !p->chain->input_count)
+		return diag_file(diags, STATUS_USAGE, NULL, -1, "--input was given twice; the first was '%s'", place->file);
+	if (place->file) {
+		diag_file(diags, STATUS_USAGE, NULL, -1, "-i gives the input '%s' twice; the first was '%s'", name_of(p, input),
+		          place->file);
+		return diag_hint(diags, "-i NAME=FILE gives the input NAME");
+	}
+	place->file = at->file;
+	place->member = at->member;
+	place->archive = at->member || has_inputs(p, at->file);
+	return STATUS_OK;
+}
+
+static bool is_name(const char *text, size_t length)
+{
+	static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_0123456789";
+	return length > 0 && strspn(text, letters) >= length && !(*text >= '0' && *text <= '9');
+}
+
+/* Reports that OPTION names, by LENGTH bytes at NAME, what is no input. */
+static enum status refuse_name(const struct placing *p, const char *name, size_t length, const char *option)
+{
+	const char *names[64], *copy = arena_strndup(p->context->arena, name, length);
+	size_t count = 0;
+	struct diags *diags = p->context->diags;
+	TRY_ALLOC(copy, diags);
+	for (; count <= p->chain->input_count && count < 64; count++)
+		names[count] = name_of(p, count);
+	diag_file(diags, STATUS_USAGE, NULL, -1, "%s %s=: the chain has no input of that name", option, copy);
+	const char *near = suggest_nearest(copy, names, count);
+	if (near)
+		return diag_hint(diags, "did you mean '%s'?", near);
+	return diag_hint(diags, "its input%s: %s", count == 1 ? "" : "s", text_join(names, count, p->context->arena));
+}
+
+/* Reads TEXT, a value of -i. */
+static enum status place_text(struct placing *p, const char *text)
+{
+	struct stat file;
+	struct param_place at = {text, NULL};
+	const char *equals = strchr(text, '=');
+	const size_t name = equals ? (size_t)(equals - text) : 0, none = p->chain->input_count + 1;
+	const bool whole = !strcmp(text, "-") || io_stat(text, &file) == 0;
+	size_t input = equals && !whole ? find_input(p, text, name) : none;
+	const bool named = input < none;
+	if (named)
+		at.file = equals + 1;
+	else if (name && !whole && (p->chain->input_count || io_stat(equals + 1, &file) == 0) && is_name(text, name))
+		return refuse_name(p, text, name, "-i");
+	if (!whole)
+		TRY(params_split(at.file, p->context->arena, p->context->diags, &at));
+	if (at.member && (!archive_is(at.file))) /* the colon belongs to the name of a file that is not there */
+		at = (struct param_place){named ? equals + 1 : text, NULL};
+	if (named)
+		return place_input(p, input, &at);
+	input = at.member ? find_input(p, at.member, strlen(at.member)) : none;
+	if (input < none || at.member || !has_inputs(p, at.file))
+		return place_input(p, input < none ? input : 0, &at);
+	if (p->archive)
+		return diag_file(p->context->diags, STATUS_USAGE, NULL, -1, "-i gives two archives, '%s' and '%s'", p->archive,
+		                 text);
+	p->archive = text;
+	return STATUS_OK;
+}
+
+/* Returns the member of the archive, whose members are NAMES, that is INPUT; NULL if there is none. */
+static const char *member_of(const struct placing *p, size_t input, const char *const *names, size_t count)
+{
+	const char *found = NULL;
+	for (size_t i = 0; i < count; i++)
+		if (!strcmp(names[i], name_of(p, input)) || (!found && member_is(names[i], name_of(p, input))))
+			found = names[i];
+	return !found && count == 1 && p->places[input].file != p->archive ? names[0] : found;
+}
+
+/* Finds the member of INPUT's archive that has the input's name. */
+static enum status place_member(struct placing *p, size_t input)
+{
+	struct input_place *place = &p->places[input];
+	struct loader loader = {.context = p->context};
+	struct diags *diags = p->context->diags;
+	const char *const *names;
+	size_t count;
+	const enum status status = loader_names(&loader, place->file, &names, &count);
+	loader_close(&loader);
+	TRY(status);
+	place->member = member_of(p, input, names, count);
+	place->archive = place->member || p->chain->input_count;
+	if (place->member || !p->chain->input_count) /* the reader refuses the file as no array */
+		return STATUS_OK;
+	diag_file(diags, STATUS_DATA, place->file, -1, "has no member for the input '%s'", name_of(p, input));
+	diag_hint(diags, "its members: %s", text_join(names, count, p->context->arena));
+	diag_hint_more(diags, "-i %s=FILE:MEMBER chooses one", name_of(p, input));
+	return STATUS_DATA;
+}
+
+/* Finds the members of inputs in the archives that they are in. */
+static enum status place_members(struct placing *p)
+{
+	for (size_t i = 0; i <= p->chain->input_count; i++) {
+		struct input_place *place = &p->places[i];
+		if (!place->file && p->archive) {
+			place->file = p->archive;
+			place->archive = true;
+		}
+		if (place->archive && !place->member)
+			TRY(place_member(p, i));
+	}
+	return STATUS_OK;
+}
+
+static enum status place_shape(struct placing *p, const struct input_shape *shape)
+{
+	const size_t none = p->chain->input_count + 1;
+	const size_t input = shape->name ? find_input(p, shape->name, strlen(shape->name)) : 0;
+	if (input < none) {
+		p->places[input].shape = &shape->type;
+		return STATUS_OK;
+	}
+	return refuse_name(p, shape->name, strlen(shape->name), "--shape");
+}
+
+/* Fails if two inputs are standard input. The first is it if nothing is given for it. */
+static enum status check_standard(struct placing *p)
+{
+	const char *reads = NULL;
+	if (!p->places[0].file && !p->places[0].shape)
+		p->places[0].file = "-";
+	for (size_t i = 0; i <= p->chain->input_count; i++) {
+		if (!p->places[i].file || strcmp(p->places[i].file, "-") != 0)
+			continue;
+		if (reads) {
+			diag_file(p->context->diags, STATUS_USAGE, NULL, -1,
+			          "the inputs '%s' and '%s' would both be read from standard input", reads, name_of(p, i));
+			return diag_hint(p->context->diags, "-i %s=FILE gives one of them", reads);
+		}
+		reads = name_of(p, i);
+	}
+	return STATUS_OK;
+}
+
+enum status inputs_place(const struct context *context, const struct chain *chain, const struct inputs_given *given,
+                         struct input_place **places)
+{
+	struct placing p = {.context = context, .chain = chain};
+	p.places = *places = arena_array(context->arena, chain->input_count + 1, sizeof *p.places);
+	TRY_ALLOC(p.places, context->diags);
+	for (size_t i = 0; i < given->count; i++)
+		TRY(place_text(&p, given->texts[i]));
+	for (size_t i = 0; i < given->shape_count; i++)
+		TRY(place_shape(&p, &given->shapes[i]));
+	TRY(place_members(&p));
+	return check_standard(&p);
+}
+
+enum status input_place_open(const struct context *context, const struct input_place *place,
+                             const struct reader_options *options, struct opened_member *member)
+{
+	*member = (struct opened_member){.held.data = NULL};
+	if (place->member || place->archive)
+		return member_open(context, options, place->file, place->member, member);
+	TRY(input_open(&member->input, place->file, false, context->arena, context->diags));
+	reader_init(&member->reader, &member->input, options, context->arena);
+	return STATUS_OK;
+}
+
+/* Reports that the input of PARAM has no data, and no type either if TYPES alone are wanted. */
+static enum status refuse_unbound(const struct context *context, const struct chain *chain, const struct param *param,
+                                  bool types)
+{
+	diag_at(context->diags, STATUS_USAGE, chain->source, param->span, "input '%s' has no data", param->name);
+	diag_hint(context->diags, "-i %s=FILE gives its arrays", param->name);
+	if (types)
+		diag_hint_more(context->diags, "--shape %s=f32[64,256] their type alone", param->name);
+	return STATUS_USAGE;
+}
+
+static enum status open_one(const struct context *context, struct further_input *input, struct chain *chain,
+                            const struct input_place *place, const struct inputs_options *options)
+{
+	struct param *param = &chain->params[input->param];
+	struct reader_options reading = options->reading;
+	param->arrives = true;
+	param->weak = false;
+	param->type = &input->type;
+	reading.raw.shape.ndim = -1;
+	reading.typed = place->shape != NULL;
+	if (place->shape)
+		reading.raw = *place->shape;
+	reading.text_shape = place->shape             ? &place->shape->shape
+	                     : param->declared->given ? &param->declared->type.shape
+	                                              : NULL;
+	if (!place->file && !(reading.types && (place->shape || declared_whole(param->declared))))
+		return refuse_unbound(context, chain, param, reading.types);
+	if (!place->file) {
+		const struct type *type = place->shape ? place->shape : &param->declared->type;
+		input->type = input_type_of(chain, param->declared, type, options->dtype);
+		return STATUS_OK;
+	}
+	TRY(input_place_open(context, place, &reading, &input->source));
+	input->open = true;
+	if (param->declared->given)
+		input->source.reader.declared = param->declared->type.dtype;
+	return STATUS_OK;
+}
+
+enum status inputs_open(const struct context *context, struct inputs *inputs, struct chain *chain,
+                        const struct inputs_options *options)
+{
+	*inputs = (struct inputs){.first_name = chain->input, .dtype = options->dtype};
+	inputs->items = arena_array(context->arena, chain->input_count + 1, sizeof *inputs->items);
+	TRY_ALLOC(inputs->items, context->diags);
+	for (size_t i = 0; i < chain->input_count; i++) {
+		inputs->items[i].param = i;
+		inputs->count++;
+		TRY(open_one(context, &inputs->items[i], chain, &options->places[1 + i], options));
+	}
+	return STATUS_OK;
+}
+
+/* Reports that INPUT has another number of arrays than the first input. MORE: it has more. */
+static enum status refuse_count(const struct inputs *inputs, const struct chain *chain,
+                                const struct further_input *input, bool more, struct diags *diags)
+{
+	const char *name = chain->params[input->param].name;
+	const int count = input->source.reader.index - more;
+	if (more)
+		return diag_file(diags, STATUS_DATA, input->source.input.name, -1,
+		                 "input '%s' has more arrays than '%s', which has %d: each input has one for each record", name,
+		                 inputs->first_name, count);
+	return diag_file(diags, STATUS_DATA, input->source.input.name, -1,
+	                 "input '%s' has %d array%s, and '%s' has more: each input has one for each record", name, count,
+	                 count == 1 ? "" : "s", inputs->first_name);
+}
+
+enum status inputs_next(struct inputs *inputs, const struct chain *chain, bool end, struct diags *diags)
+{
+	inputs->changed = false;
+	for (size_t i = 0; i < inputs->count; i++) {
+		struct further_input *input = &inputs->items[i];
+		const struct param *param = &chain->params[input->param];
+		const struct type before = input->type;
+		bool ended;
+		if (!input->open)
+			continue;
+		TRY(reader_next(&input->source.reader, &ended, diags));
+		if (ended != end)
+			return refuse_count(inputs, chain, input, !ended, diags);
+		input->loaded = false;
+		if (end)
+			continue;
+		input->type = input_type_of(chain, param->declared, &input->source.reader.type, inputs->dtype);
+		inputs->changed |= !type_equal(&before, &input->type);
+	}
+	return STATUS_OK;
+}
+
+enum status input_load(const struct context *context, const struct chain *chain, struct further_input *input)
+{
+	const enum dtype dtype = dtype_compute(input->type.dtype);
+	const size_t size = (size_t)type_bytes(&input->type) + 1;
+	struct reader *reader = &input->source.reader;
+	const struct param *param = &chain->params[input->param];
+	if (input->loaded)
+		return STATUS_OK;
+	TRY(reader_check_size(reader, context->diags)); /* memory is allocated only for what the file can fill */
+	if (size != input->size) {
+		allocator_put(context->allocator, input->data, input->size);
+		input->data = allocator_get(context->allocator, size, 1);
+		input->size = input->data ? size : 0;
+	}
+	if (!input->data)
+		return diag_at(context->diags, STATUS_LIMIT, chain->source, param->span,
+		               "out of memory: input '%s' has %zu bytes", param->name, size - 1);
+	TRY(reader_read(reader, input->data, dtype, reader->count, context->diags));
+	input->loaded = true;
+	return STATUS_OK;
+}
+
+void inputs_close(struct inputs *inputs, const struct allocator *allocator)
+{
+	for (size_t i = 0; i < inputs->count; i++) {
+		struct further_input *input = &inputs->items[i];
+		allocator_put(allocator, input->data, input->size);
+		if (!input->open)
+			continue;
+		reader_free(&input->source.reader);
+		input_close(&input->source.input);
+		array_free(&input->source.held, allocator);
+	}
+	inputs->count = 0;
+}
