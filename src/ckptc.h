@@ -250,7 +250,7 @@ struct ckptc_chain;
 CKPTC_API int ckptc_chain_new(struct ckptc_chain **chain, const char *text, size_t length,
                               const struct ckptc_chain_options *options, struct ckptc_error *error);
 /*
- * Gives the param or const NAME the values of ARRAY, instead of any from the chain. The values must stay in place as
+ * Gives the param or const NAME, or that input after the first, the values of ARRAY, instead of any from the chain. The values must stay in place as
  * long as the chain is used; they may change between runs. A later array replaces it.
  */
 CKPTC_API int ckptc_chain_bind(struct ckptc_chain *chain, const char *name, const struct ckptc_array *array,

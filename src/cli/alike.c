@@ -149,8 +149,8 @@ enum status session_compare_files(struct session *s)
 			added = option_is_word(s, i) ? label && ranks_add_text(&facts, STATUS_USAGE, label, s->line.values[i])
 			                             : add_file_fact(s, &facts, label, s->line.values[i]);
 	}
-	for (size_t i = 0; s->places && i <= s->chain.input_count && added; i++)
-		added = add_file_fact(s, &facts, "the file of --input", s->places[i].file);
+	for (size_t i = 0; s->input_places && i <= s->chain.input_count && added; i++)
+		added = add_file_fact(s, &facts, "the file of --input", s->input_places[i].file);
 	for (size_t i = 0; i < s->line.param_files.count && added; i++)
 		added = add_file_fact(s, &facts, "the file of --params", s->line.param_files.items[i]);
 	for (size_t i = 0; i < s->chain.param_count && added; i++) {

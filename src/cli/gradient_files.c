@@ -93,7 +93,7 @@ static struct param_gradient held_gradient(const struct input_sink *sink)
 {
 	struct type held = sink->type;
 	held.dtype = dtype_compute(held.dtype);
-	return (struct param_gradient){.type = held, .written = sink->type.dtype, .data = sink->held, .size = sink->size};
+	return (struct param_gradient){.type = held, .written = sink->type.dtype, .data = sink->array, .size = sink->size};
 }
 
 /* Ends OUT, a file of gradients. */
@@ -197,7 +197,7 @@ static size_t list_gradients(const struct early_gradients *early, struct named_a
 	size_t count = 0;
 	for (; count < inputs; count++) {
 		const char *name = count ? chain->params[count - 1].name : chain->input;
-		arrays[count] = (struct named_array){name, early->inputs[count].type, early->inputs[count].held, NULL};
+		arrays[count] = (struct named_array){name, early->inputs[count].type, early->inputs[count].array, NULL};
 	}
 	for (size_t i = chain->input_count; i < early->result->param_count; i++) {
 		const struct param_gradient *g = &early->result->params[i];
@@ -356,11 +356,11 @@ static enum status begin_input_gradient(void *context, size_t input, const struc
 		early->inputs[i].type = i ? *s->chain.params[i - 1].type : i == input ? *type : early->inputs[0].type;
 	for (size_t i = 0; i < sink->out_count; i++)
 		TRY(writer_begin(&sink->outs[i]->writer, type, diags));
-	if (sink->records++ > 0 && (sink->in_archive || sink->holds))
-		return with_hint(s,
-		                 diag_file(diags, STATUS_DATA, s->line.values[OPTION_GRADS], -1,
-		                           "an archive, or --accumulate, takes the gradient of an input with one array"),
-		                 "--grad NAME=FILE writes those of several, one after another");
+	if (sink->records++ > 0 && (sink->in_archive || sink->holds)) {
+		diag_file(diags, STATUS_DATA, s->line.values[OPTION_GRADS], -1,
+		          "an archive, or --accumulate, takes the gradient of an input with one array");
+		return diag_hint(diags, "--grad NAME=FILE writes those of several, one after another");
+	}
 	if (sink->in_archive && is_early_type(early, type))
 		npz_rows_open(&early->rows[input], early->tables, &early->out->output, early->arrays, input);
 	else if (sink->in_archive || sink->holds)
@@ -368,8 +368,8 @@ static enum status begin_input_gradient(void *context, size_t input, const struc
 	if (!sink->holds)
 		return STATUS_OK;
 	sink->size = (size_t)type_bytes(type);
-	sink->held = arena_alloc(&s->arena, sink->size + 1);
-	return sink->held ? STATUS_OK : diag_memory(diags);
+	sink->array = arena_alloc(&s->arena, sink->size + 1);
+	return sink->array ? STATUS_OK : diag_memory(diags);
 }
 
 static enum status put_input_gradient(void *context, size_t input, const struct elements *elements, struct diags *diags)
@@ -384,8 +384,8 @@ static enum status put_input_gradient(void *context, size_t input, const struct 
 		        ? writer_write_at(writer, elements->first, elements->from, elements->dtype, elements->count, diags)
 		        : writer_write(writer, elements->from, elements->dtype, elements->count, diags));
 	}
-	if (sink->held)
-		memcpy((char *)sink->held + at, elements->from, bytes);
+	if (sink->array)
+		memcpy((char *)sink->array + at, elements->from, bytes);
 	if (early->rows && early->rows[input].output) /* npz_rows_end reports a failure */
 		(void)npz_put_rows(&early->rows[input], at, elements->from, bytes);
 	return STATUS_OK;

@@ -15,8 +15,8 @@ struct input_sink {
 	bool in_archive, holds;
 	int records;      /* begun so far */
 	struct type type; /* of the record */
-	void *held;
-	size_t size; /* of HELD */
+	void *array;      /* SIZE bytes, if it HOLDS */
+	size_t size;
 };
 
 /* Fails with STATUS_USAGE if --grads, --grad or --accumulate are wrong for the chain, which is loaded. */

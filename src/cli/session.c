@@ -174,8 +174,8 @@ static enum status place_inputs(struct session *s)
 {
 	const struct text_list *texts = &s->line.texts[OPTION_INPUT];
 	const struct inputs_given given = {texts->items, texts->count, s->set.shapes, s->set.shape_count};
-	TRY(inputs_place(&s->context, &s->chain, &given, &s->places));
-	const struct type *shape = s->places[0].shape;
+	TRY(inputs_place(&s->context, &s->chain, &given, &s->input_places));
+	const struct type *shape = s->input_places[0].shape;
 	if (!shape)
 		return STATUS_OK;
 	s->set.shape = s->set.reading.raw = *shape; /* which the input's name may have given */
@@ -214,11 +214,11 @@ static enum status open_first(struct session *s)
 		s->set.reading.text_shape = &s->set.shape.shape;
 	else if (s->chain.input_type.given)
 		s->set.reading.text_shape = &s->chain.input_type.type.shape;
-	TRY(input_place_open(&s->context, &s->places[0], &s->set.reading, &member));
+	TRY(input_place_open(&s->context, &s->input_places[0], &s->set.reading, &member));
 	s->in.input = member.input;
-	s->in.reader = member.reader;
+	s->in.reader = member.rows;
 	s->in.reader.input = &s->in.input;
-	s->in.held = member.held;
+	s->in.loaded = member.loaded;
 	s->in.open = true;
 	if (s->chain.input_type.given)
 		s->in.reader.declared = s->chain.input_type.type.dtype;
@@ -227,7 +227,7 @@ static enum status open_first(struct session *s)
 
 static enum status open_others(struct session *s)
 {
-	const struct inputs_options options = {s->places, s->set.reading, s->set.dtype};
+	const struct inputs_options options = {s->input_places, s->set.reading, s->set.dtype};
 	return s->chain.input_count ? inputs_open(&s->context, &s->inputs, &s->chain, &options) : STATUS_OK;
 }
 
@@ -288,7 +288,7 @@ enum status session_open_costs(struct session *s)
 
 bool session_makes_input(const struct session *s)
 {
-	return s->places ? !s->places[0].file : s->set.shape.shape.ndim >= 0 && !s->line.given[OPTION_INPUT];
+	return s->input_places ? !s->input_places[0].file : s->set.shape.shape.ndim >= 0 && !s->line.given[OPTION_INPUT];
 }
 
 enum status session_bind(struct session *s, bool data, enum dtype compute)
@@ -305,7 +305,7 @@ enum status session_bind(struct session *s, bool data, enum dtype compute)
 	                                       .leaves = s->leaves,
 	                                       .data = data,
 	                                       .compute = compute,
-	                                       .places = s->places + 1,
+	                                       .input_places = s->input_places + 1,
 	                                       .ranks = s->ranks,
 	                                       .dtype = s->set.dtype};
 	return params_bind(&s->context, &s->params, &s->chain, &options);
@@ -328,7 +328,7 @@ static void warn_iterations(struct session *s)
 /* Sets TYPE to the first input's in its file, if that is where it must come from. */
 static enum status read_type(struct session *s, struct type *type)
 {
-	const bool standard = !strcmp(s->places[0].file, "-");
+	const bool standard = !strcmp(s->input_places[0].file, "-");
 	bool end;
 	if (standard && isatty(io_standard(0)))
 		return with_hint(
@@ -564,7 +564,7 @@ void session_close(struct session *s)
 	if (s->in.open) {
 		reader_free(&s->in.reader);
 		input_close(&s->in.input);
-		array_free(&s->in.held, s->allocator);
+		array_free(&s->in.loaded, s->allocator);
 	}
 	inputs_close(&s->inputs, s->allocator);
 	for (struct opened_output *out = s->outputs; out; out = out->before) {

@@ -104,12 +104,12 @@ struct session {
 	struct source source;
 	struct syntax syntax;
 	struct chain chain;
-	const char *directory;      /* the folder of the chain's file; "." if the chain comes from -e or standard input */
-	struct input_place *places; /* of the inputs, by inputs_place; NULL before the chain is loaded */
+	const char *directory; /* the folder of the chain's file; "." if the chain comes from -e or standard input */
+	struct input_place *input_places; /* of the inputs, by inputs_place; NULL before the chain is loaded */
 	struct {
 		struct input input;
 		struct reader reader;
-		struct array held; /* of a member that is read in memory */
+		struct array loaded; /* of a member that is read in memory */
 		bool open;
 	} in;                          /* the first input */
 	struct inputs inputs;          /* the others, if the command lets them arrive */

@@ -23,7 +23,7 @@ struct worker;
 
 /* How the rows of an input are read: all, or (PART; of the first input alone) the slice that the chain begins with. */
 struct rows_in {
-	struct reader *reader;
+	struct reader *from;
 	int64_t row;      /* bytes of a row in memory, */
 	enum dtype dtype; /* where it has this computing type */
 	size_t param;     /* of an input after the first */

@@ -23,8 +23,8 @@ static enum status read_consecutive(struct rows_in *in, int64_t first, int64_t c
 	if (in->copy.fd >= 0 && in->copy.complete)
 		return input_copy_read(&in->copy, first * in->row, to, count * in->row, diags);
 	if (in->anywhere)
-		return reader_read_at(in->reader, in->first + first * (in->row / size), to, in->dtype, elements, diags);
-	TRY(reader_read(in->reader, to, in->dtype, elements, diags));
+		return reader_read_at(in->from, in->first + first * (in->row / size), to, in->dtype, elements, diags);
+	TRY(reader_read(in->from, to, in->dtype, elements, diags));
 	return is_copying(in) ? input_copy_write(&in->copy, to, count * in->row, diags) : STATUS_OK;
 }
 
@@ -122,7 +122,7 @@ static enum status refuse_copy(const struct run *run, const struct rows_in *in, 
 {
 	struct diags *diags = run->context.diags;
 	TRY_ALLOC(why, diags);
-	diag_file(diags, STATUS_USAGE, in->reader->input->name, -1, "%s", why);
+	diag_file(diags, STATUS_USAGE, in->from->input->name, -1, "%s", why);
 	return diag_hint(diags, "a file with -i can, and without --one-pass a copy is made");
 }
 
@@ -154,15 +154,15 @@ static enum status begin_input(struct run *run, struct rows_in *in)
 	const struct tiles *tiles = run->tiles;
 	const bool shared = shares_rows(run), several = tiles->workers > 1 || shared;
 	in->anywhere = shared;
-	if (reader_seekable(in->reader))
+	if (reader_seekable(in->from))
 		in->anywhere |=
 			tiles->windows || run->points.lie == POINTS_BETWEEN_CHUNKS || (run->forward && (in->part || several));
 	TRY(run->forward && in == &run->in ? reach_part(run) : STATUS_OK);
 	if (!tiles->wraps)
 		return STATUS_OK;
-	in->anywhere |= in->reader->held != NULL;
+	in->anywhere |= in->from->held != NULL;
 	if (in->anywhere) /* the first window has rows of the end */
-		return reader_check_size(in->reader, run->context.diags);
+		return reader_check_size(in->from, run->context.diags);
 	if (run->options->one_pass)
 		return refuse_copy(run, in,
 		                   "the first tile reads the last rows of its input, which --one-pass forbids for one that "
@@ -190,11 +190,11 @@ static enum status begin_passes(struct run *run, struct rows_in *in, uint32_t ti
 {
 	struct diags *diags = run->context.diags;
 	in->began_anywhere = in->anywhere;
-	in->stamp = input_stamp(in->reader->input);
-	if (times < 2 || in->copy.fd >= 0 || (reader_rereadable(in->reader) && !(in == &run->in && is_in_place(run))))
+	in->stamp = input_stamp(in->from->input);
+	if (times < 2 || in->copy.fd >= 0 || (reader_rereadable(in->from) && !(in == &run->in && is_in_place(run))))
 		return STATUS_OK;
 	if (run->points.lie == POINTS_BETWEEN_CHUNKS)
-		return diag_file(diags, STATUS_USAGE, in->reader->input->name, -1,
+		return diag_file(diags, STATUS_USAGE, in->from->input->name, -1,
 		                 "--journal: the chain reads its input several times, and the output is written over it");
 	if (run->options->one_pass)
 		return refuse_copy(run, in,
@@ -233,8 +233,8 @@ enum status rows_in_end_passes(struct run *run)
 	for (size_t k = 0; k <= run->other_count; k++) {
 		struct rows_in *in = input_of(run, k);
 		in->anywhere = in->began_anywhere;
-		if (run->passes.programs->count >= 2 && in->copy.fd < 0 && !in->reader->held)
-			TRY(input_check_stamp(in->reader->input, &in->stamp, run->context.diags));
+		if (run->passes.programs->count >= 2 && in->copy.fd < 0 && !in->from->held)
+			TRY(input_check_stamp(in->from->input, &in->stamp, run->context.diags));
 	}
 	return STATUS_OK;
 }
@@ -261,8 +261,8 @@ enum status rows_in_end_array(struct run *run)
 	for (size_t k = 0; k <= run->other_count; k++)
 		end_copy(run, input_of(run, k));
 	for (size_t i = 0; run->inputs && i < run->inputs->count; i++)
-		if (run->inputs->items[i].open && !run->inputs->items[i].loaded)
-			TRY(reader_skip(&run->inputs->items[i].source.reader, run->context.diags));
+		if (run->inputs->items[i].opened && !run->inputs->items[i].loaded)
+			TRY(reader_skip(&run->inputs->items[i].arrays.rows, run->context.diags));
 	const bool unread = in->anywhere || in->part || shares_items(run) == 0;
 	return unread ? reader_skip(run->reader, run->context.diags) : STATUS_OK;
 }
@@ -271,13 +271,13 @@ enum status rows_in_end_array(struct run *run)
 static enum status list_other(struct run *run, size_t i, struct rows_in *in)
 {
 	struct further_input *input = &run->inputs->items[i];
-	*in = (struct rows_in){.reader = &input->source.reader,
+	*in = (struct rows_in){.from = &input->arrays.rows,
 	                       .row = tiles_other_row(run->tiles, run->whole, i),
 	                       .dtype = dtype_compute(input->type.dtype),
 	                       .param = i,
 	                       .copy.fd = -1};
-	if (shares_rows(run) && !reader_seekable(in->reader))
-		return diag_file(run->context.diags, STATUS_USAGE, in->reader->input->name, -1,
+	if (shares_rows(run) && !reader_seekable(in->from))
+		return diag_file(run->context.diags, STATUS_USAGE, in->from->input->name, -1,
 		                 "ranks read rows in their places: input '%s' must be a regular file",
 		                 run->chain->params[i].name);
 	return STATUS_OK;
@@ -300,7 +300,7 @@ enum status rows_in_open(struct run *run)
 {
 	const size_t count = run->inputs ? run->inputs->count : 0;
 	int64_t at = 0, gradient = tiles_other_bytes(run->tiles, run->whole);
-	run->in.reader = run->reader;
+	run->in.from = run->reader;
 	run->in.row = run->tiles->input_row;
 	run->in.dtype = dtype_compute(run->input.dtype);
 	run->others = arena_array(run->context.arena, count + 1, sizeof *run->others);
@@ -338,7 +338,7 @@ enum status rows_in_load_others(struct run *run)
 	bool any = false;
 	for (size_t i = 0; run->inputs && i < run->inputs->count; i++) {
 		struct further_input *input = &run->inputs->items[i];
-		if (!input->open || (run->ready && is_cut(run, i)))
+		if (!input->opened || (run->ready && is_cut(run, i)))
 			continue;
 		any |= !input->loaded;
 		TRY(input_load(&context, run->chain, input));

@@ -133,7 +133,7 @@ static bool inputs_seekable(const struct reader *reader, const struct inputs *in
 {
 	bool seekable = !reader || reader_seekable(reader);
 	for (size_t i = 0; inputs && i < inputs->count; i++)
-		seekable &= !inputs->items[i].open || reader_seekable(&inputs->items[i].source.reader);
+		seekable &= !inputs->items[i].opened || reader_seekable(&inputs->items[i].arrays.rows);
 	return seekable;
 }
 

@@ -30,7 +30,8 @@ struct reader_options {
 	const struct shape *text_shape; /* of TEXT and CSV, if it fits (text_fit); NULL: their layout decides */
 	const void
 		*memory; /* MEMORY: the only array, of type RAW, in C order; the caller keeps it. MEMBER: likewise, or NULL */
-	int64_t member; /* MEMBER without MEMORY: the byte of the input, an archive, where the values of type RAW begin */
+	int64_t
+		values_at; /* MEMBER without MEMORY: the byte of the input, an archive, where the values of type RAW begin */
 	/* Of text, except for small ones. Where it is a file and not overwritten, none of these matters. */
 	bool types;        /* only the type matters: values are not kept */
 	bool copies;       /* they go to an unnamed file in SPILL (see input_copy_open); else they are held */

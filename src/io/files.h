@@ -64,12 +64,12 @@ bool array_open_rows(const struct loader *loader, struct input *input, struct re
 bool archive_is(const char *path);
 /*
  * A member of an archive, with the reader of it. The values are read where they lie in the file if they are little-endian,
- * in C order and not deflated; else they are loaded to HELD.
+ * in C order and not deflated; else they are LOADED.
  */
 struct opened_member {
 	struct input input;
-	struct reader reader; /* it refers to INPUT */
-	struct array held;
+	struct reader rows; /* it refers to INPUT */
+	struct array loaded;
 };
 /* Opens member KEY (NULL: the only one) of the archive at PATH, with OPTIONS but for their format. Fails as loader_load. */
 enum status member_open(const struct context *context, const struct reader_options *options, const char *path,

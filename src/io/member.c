@@ -54,17 +54,17 @@ enum status member_open(const struct context *context, const struct reader_optio
 	struct reader_options of = *options;
 	const char *name = key ? arena_printf(context->arena, "%s(%s)", path, key) : path;
 	TRY_ALLOC(name, context->diags);
-	TRY(array_load(&loader, &member->held, path, key));
-	const struct stored_array *stored = member->held.stored;
+	TRY(array_load(&loader, &member->loaded, path, key));
+	const struct stored_array *stored = member->loaded.stored;
 	member->input = stored ? stored->input : (struct input){.fd = -1, .size = -1, .arena = context->arena};
 	member->input.name = name;
 	if (!stored)
-		TRY(settle_held(context, &member->held));
+		TRY(settle_held(context, &member->loaded));
 	of.format = FORMAT_MEMBER;
-	of.raw = member->held.type;
+	of.raw = member->loaded.type;
 	of.typed = false;
-	of.memory = member->held.data;
-	of.member = stored ? stored->at : 0;
-	reader_init(&member->reader, &member->input, &of, context->arena);
+	of.memory = member->loaded.data;
+	of.values_at = stored ? stored->at : 0;
+	reader_init(&member->rows, &member->input, &of, context->arena);
 	return STATUS_OK;
 }

@@ -289,7 +289,7 @@ static enum status next_member(struct reader *r, bool *end, struct diags *diags)
 	if (*end)
 		return STATUS_OK;
 	r->layout = LAYOUT_ROWS;
-	return reader_begin_at(r, &r->options.raw, r->options.member, diags);
+	return reader_begin_at(r, &r->options.raw, r->options.values_at, diags);
 }
 
 enum status reader_find_format(struct reader *r, struct diags *diags)

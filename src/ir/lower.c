@@ -208,8 +208,8 @@ static enum status lower_typed(struct lowering *l, const struct portion *portion
 	return status;
 }
 
-static enum status refuse_type(struct lowering *l, const char *name, const struct declared *declared,
-                               const struct shape *shape)
+static enum status refuse_input_type(struct lowering *l, const char *name, const struct declared *declared,
+                                     const struct shape *shape)
 {
 	char a[TYPE_TEXT], b[TYPE_TEXT];
 	return LOWERING_FAIL(l, STATUS_CHAIN, declared->span, "input '%s' is declared as %s, and the data has shape %s",
@@ -229,12 +229,12 @@ static enum status check_inputs(struct lowering *l, const struct type *input)
 	const struct declared *first = &chain->input_type;
 	char a[TYPE_TEXT], b[TYPE_TEXT];
 	if (first->given && !shape_fits(&input->shape, &first->type.shape))
-		return refuse_type(l, chain->input, first, &input->shape);
+		return refuse_input_type(l, chain->input, first, &input->shape);
 	for (size_t i = 0; i < chain->input_count; i++) {
 		const struct param *other = &chain->params[i];
 		const struct shape *shape = &other->type->shape;
 		if (other->declared->given && !shape_fits(shape, &other->declared->type.shape))
-			return refuse_type(l, other->name, other->declared, shape);
+			return refuse_input_type(l, other->name, other->declared, shape);
 		if (!declares_rows(first, true) || !declares_rows(other->declared, false) || input->shape.ndim == 0 ||
 		    shape->dim[0] == input->shape.dim[0])
 			continue;

@@ -360,7 +360,7 @@ struct type input_type_of(const struct chain *chain, const struct declared *decl
 }
 
 /* True if DECLARED begins with `*`. */
-static bool is_streamed(const struct declared *declared)
+static bool declares_star(const struct declared *declared)
 {
 	return declared->given && declared->type.shape.ndim > 0 && declared->type.shape.dim[0] < 0;
 }
@@ -368,7 +368,7 @@ static bool is_streamed(const struct declared *declared)
 bool param_has_rows(const struct param *param, const struct chain *chain, const struct type *input)
 {
 	const struct shape *shape = &param->type->shape;
-	const bool fixed = is_streamed(&chain->input_type) && param->declared->given && !is_streamed(param->declared);
+	const bool fixed = declares_star(&chain->input_type) && param->declared->given && !declares_star(param->declared);
 	return param->input && !fixed && shape->ndim > 0 && input->shape.ndim > 0 && shape->dim[0] == input->shape.dim[0];
 }
 

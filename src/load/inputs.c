@@ -16,8 +16,8 @@
 struct placing {
 	const struct context *context;
 	const struct chain *chain;
-	struct input_place *places;
-	const char *archive; /* that has all inputs which no other text names; or NULL */
+	struct input_place *of; /* by input */
+	const char *archive;    /* that has all inputs which no other text names; or NULL */
 };
 
 static const char *name_of(const struct placing *p, size_t input)
@@ -26,7 +26,7 @@ static const char *name_of(const struct placing *p, size_t input)
 }
 
 /* Returns the input whose name is the LENGTH bytes at NAME; the number of inputs if there is none. */
-static size_t find_input(const struct placing *p, const char *name, size_t length)
+static size_t find_placed(const struct placing *p, const char *name, size_t length)
 {
 	size_t i = 0;
 	while (i <= p->chain->input_count && (strlen(name_of(p, i)) != length || memcmp(name_of(p, i), name, length) != 0))
@@ -49,7 +49,7 @@ static bool has_inputs(const struct placing *p, const char *file)
 /* Gives INPUT the file and the member AT. */
 static enum status place_input(struct placing *p, size_t input, const struct param_place *at)
 {
-	struct input_place *place = &p->places[input];
+	struct input_place *place = &p->of[input];
 	struct diags *diags = p->context->diags;
 	if (place->file && !p->chain->input_count)
 		return diag_file(diags, STATUS_USAGE, NULL, -1, "--input was given twice; the first was '%s'", place->file);
@@ -64,7 +64,7 @@ static enum status place_input(struct placing *p, size_t input, const struct par
 	return STATUS_OK;
 }
 
-static bool is_name(const char *text, size_t length)
+static bool is_input_name(const char *text, size_t length)
 {
 	static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_0123456789";
 	return length > 0 && strspn(text, letters) >= length && !(*text >= '0' && *text <= '9');
@@ -94,11 +94,11 @@ static enum status place_text(struct placing *p, const char *text)
 	const char *equals = strchr(text, '=');
 	const size_t name = equals ? (size_t)(equals - text) : 0, none = p->chain->input_count + 1;
 	const bool whole = !strcmp(text, "-") || io_stat(text, &file) == 0;
-	size_t input = equals && !whole ? find_input(p, text, name) : none;
+	size_t input = equals && !whole ? find_placed(p, text, name) : none;
 	const bool named = input < none;
 	if (named)
 		at.file = equals + 1;
-	else if (name && !whole && (p->chain->input_count || io_stat(equals + 1, &file) == 0) && is_name(text, name))
+	else if (name && !whole && (p->chain->input_count || io_stat(equals + 1, &file) == 0) && is_input_name(text, name))
 		return refuse_name(p, text, name, "-i");
 	if (!whole)
 		TRY(params_split(at.file, p->context->arena, p->context->diags, &at));
@@ -106,7 +106,7 @@ static enum status place_text(struct placing *p, const char *text)
 		at = (struct param_place){named ? equals + 1 : text, NULL};
 	if (named)
 		return place_input(p, input, &at);
-	input = at.member ? find_input(p, at.member, strlen(at.member)) : none;
+	input = at.member ? find_placed(p, at.member, strlen(at.member)) : none;
 	if (input < none || at.member || !has_inputs(p, at.file))
 		return place_input(p, input < none ? input : 0, &at);
 	if (p->archive)
@@ -123,13 +123,13 @@ static const char *member_of(const struct placing *p, size_t input, const char *
 	for (size_t i = 0; i < count; i++)
 		if (!strcmp(names[i], name_of(p, input)) || (!found && member_is(names[i], name_of(p, input))))
 			found = names[i];
-	return !found && count == 1 && p->places[input].file != p->archive ? names[0] : found;
+	return !found && count == 1 && p->of[input].file != p->archive ? names[0] : found;
 }
 
 /* Finds the member of INPUT's archive that has the input's name. */
 static enum status place_member(struct placing *p, size_t input)
 {
-	struct input_place *place = &p->places[input];
+	struct input_place *place = &p->of[input];
 	struct loader loader = {.context = p->context};
 	struct diags *diags = p->context->diags;
 	const char *const *names;
@@ -151,7 +151,7 @@ static enum status place_member(struct placing *p, size_t input)
 static enum status place_members(struct placing *p)
 {
 	for (size_t i = 0; i <= p->chain->input_count; i++) {
-		struct input_place *place = &p->places[i];
+		struct input_place *place = &p->of[i];
 		if (!place->file && p->archive) {
 			place->file = p->archive;
 			place->archive = true;
@@ -165,9 +165,9 @@ static enum status place_members(struct placing *p)
 static enum status place_shape(struct placing *p, const struct input_shape *shape)
 {
 	const size_t none = p->chain->input_count + 1;
-	const size_t input = shape->name ? find_input(p, shape->name, strlen(shape->name)) : 0;
+	const size_t input = shape->name ? find_placed(p, shape->name, strlen(shape->name)) : 0;
 	if (input < none) {
-		p->places[input].shape = &shape->type;
+		p->of[input].shape = &shape->type;
 		return STATUS_OK;
 	}
 	return refuse_name(p, shape->name, strlen(shape->name), "--shape");
@@ -177,10 +177,10 @@ static enum status place_shape(struct placing *p, const struct input_shape *shap
 static enum status check_standard(struct placing *p)
 {
 	const char *reads = NULL;
-	if (!p->places[0].file && !p->places[0].shape)
-		p->places[0].file = "-";
+	if (!p->of[0].file && !p->of[0].shape)
+		p->of[0].file = "-";
 	for (size_t i = 0; i <= p->chain->input_count; i++) {
-		if (!p->places[i].file || strcmp(p->places[i].file, "-") != 0)
+		if (!p->of[i].file || strcmp(p->of[i].file, "-") != 0)
 			continue;
 		if (reads) {
 			diag_file(p->context->diags, STATUS_USAGE, NULL, -1,
@@ -196,8 +196,8 @@ enum status inputs_place(const struct context *context, const struct chain *chai
                          struct input_place **places)
 {
 	struct placing p = {.context = context, .chain = chain};
-	p.places = *places = arena_array(context->arena, chain->input_count + 1, sizeof *p.places);
-	TRY_ALLOC(p.places, context->diags);
+	p.of = *places = arena_array(context->arena, chain->input_count + 1, sizeof *p.of);
+	TRY_ALLOC(p.of, context->diags);
 	for (size_t i = 0; i < given->count; i++)
 		TRY(place_text(&p, given->texts[i]));
 	for (size_t i = 0; i < given->shape_count; i++)
@@ -209,11 +209,11 @@ enum status inputs_place(const struct context *context, const struct chain *chai
 enum status input_place_open(const struct context *context, const struct input_place *place,
                              const struct reader_options *options, struct opened_member *member)
 {
-	*member = (struct opened_member){.held.data = NULL};
+	*member = (struct opened_member){.loaded.data = NULL};
 	if (place->member || place->archive)
 		return member_open(context, options, place->file, place->member, member);
 	TRY(input_open(&member->input, place->file, false, context->arena, context->diags));
-	reader_init(&member->reader, &member->input, options, context->arena);
+	reader_init(&member->rows, &member->input, options, context->arena);
 	return STATUS_OK;
 }
 
@@ -250,10 +250,10 @@ static enum status open_one(const struct context *context, struct further_input 
 		input->type = input_type_of(chain, param->declared, type, options->dtype);
 		return STATUS_OK;
 	}
-	TRY(input_place_open(context, place, &reading, &input->source));
-	input->open = true;
+	TRY(input_place_open(context, place, &reading, &input->arrays));
+	input->opened = true;
 	if (param->declared->given)
-		input->source.reader.declared = param->declared->type.dtype;
+		input->arrays.rows.declared = param->declared->type.dtype;
 	return STATUS_OK;
 }
 
@@ -266,7 +266,7 @@ enum status inputs_open(const struct context *context, struct inputs *inputs, st
 	for (size_t i = 0; i < chain->input_count; i++) {
 		inputs->items[i].param = i;
 		inputs->count++;
-		TRY(open_one(context, &inputs->items[i], chain, &options->places[1 + i], options));
+		TRY(open_one(context, &inputs->items[i], chain, &options->input_places[1 + i], options));
 	}
 	return STATUS_OK;
 }
@@ -276,12 +276,12 @@ static enum status refuse_count(const struct inputs *inputs, const struct chain 
                                 const struct further_input *input, bool more, struct diags *diags)
 {
 	const char *name = chain->params[input->param].name;
-	const int count = input->source.reader.index - more;
+	const int count = input->arrays.rows.index - more;
 	if (more)
-		return diag_file(diags, STATUS_DATA, input->source.input.name, -1,
+		return diag_file(diags, STATUS_DATA, input->arrays.input.name, -1,
 		                 "input '%s' has more arrays than '%s', which has %d: each input has one for each record", name,
 		                 inputs->first_name, count);
-	return diag_file(diags, STATUS_DATA, input->source.input.name, -1,
+	return diag_file(diags, STATUS_DATA, input->arrays.input.name, -1,
 	                 "input '%s' has %d array%s, and '%s' has more: each input has one for each record", name, count,
 	                 count == 1 ? "" : "s", inputs->first_name);
 }
@@ -294,15 +294,15 @@ enum status inputs_next(struct inputs *inputs, const struct chain *chain, bool e
 		const struct param *param = &chain->params[input->param];
 		const struct type before = input->type;
 		bool ended;
-		if (!input->open)
+		if (!input->opened)
 			continue;
-		TRY(reader_next(&input->source.reader, &ended, diags));
+		TRY(reader_next(&input->arrays.rows, &ended, diags));
 		if (ended != end)
 			return refuse_count(inputs, chain, input, !ended, diags);
 		input->loaded = false;
 		if (end)
 			continue;
-		input->type = input_type_of(chain, param->declared, &input->source.reader.type, inputs->dtype);
+		input->type = input_type_of(chain, param->declared, &input->arrays.rows.type, inputs->dtype);
 		inputs->changed |= !type_equal(&before, &input->type);
 	}
 	return STATUS_OK;
@@ -312,7 +312,7 @@ enum status input_load(const struct context *context, const struct chain *chain,
 {
 	const enum dtype dtype = dtype_compute(input->type.dtype);
 	const size_t size = (size_t)type_bytes(&input->type) + 1;
-	struct reader *reader = &input->source.reader;
+	struct reader *reader = &input->arrays.rows;
 	const struct param *param = &chain->params[input->param];
 	if (input->loaded)
 		return STATUS_OK;
@@ -335,11 +335,11 @@ void inputs_close(struct inputs *inputs, const struct allocator *allocator)
 	for (size_t i = 0; i < inputs->count; i++) {
 		struct further_input *input = &inputs->items[i];
 		allocator_put(allocator, input->data, input->size);
-		if (!input->open)
+		if (!input->opened)
 			continue;
-		reader_free(&input->source.reader);
-		input_close(&input->source.input);
-		array_free(&input->source.held, allocator);
+		reader_free(&input->arrays.rows);
+		input_close(&input->arrays.input);
+		array_free(&input->arrays.loaded, allocator);
 	}
 	inputs->count = 0;
 }

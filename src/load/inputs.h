@@ -42,8 +42,8 @@ enum status input_place_open(const struct context *context, const struct input_p
 /* An input after the first. */
 struct further_input {
 	size_t param;                /* its index in chain->params */
-	struct opened_member source; /* if OPEN */
-	bool open;
+	struct opened_member arrays; /* if OPENED */
+	bool opened;
 	struct type type; /* of the current array, as the chain sees it: the param's type */
 	void *data;       /* SIZE bytes: the current array in the computing type, if it is LOADED */
 	size_t size;
@@ -57,9 +57,9 @@ struct inputs {
 	enum dtype dtype; /* of the options */
 };
 struct inputs_options {
-	const struct input_place *places; /* as inputs_place sets them */
-	struct reader_options reading;    /* of the first input */
-	enum dtype dtype;                 /* --dtype, or DTYPE_COUNT */
+	const struct input_place *input_places; /* as inputs_place sets them */
+	struct reader_options reading;          /* of the first input */
+	enum dtype dtype;                       /* --dtype, or DTYPE_COUNT */
 };
 /* Opens the inputs of CHAIN after the first, and sets their params. Fails with STATUS_USAGE where one has no place. */
 enum status inputs_open(const struct context *context, struct inputs *inputs, struct chain *chain,

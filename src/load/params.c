@@ -135,7 +135,8 @@ static enum status find_source(struct binder *b, const struct param *param, stru
 	for (size_t i = 0; i < b->options->array_count; i++)
 		if (!strcmp(b->options->arrays[i].name, param->name))
 			return source_memory(b, &b->options->arrays[i], source);
-	const struct input_place *input = param->input && b->options->places ? &b->options->places[index] : NULL;
+	const struct input_place *input =
+		param->input && b->options->input_places ? &b->options->input_places[index] : NULL;
 	if (input && input->file)
 		return source_file(b, param, input->file, input->member, source);
 	source->none = param->input;

@@ -30,7 +30,7 @@ struct params_options {
 	enum dtype compute;    /* of weak params, until params_settle changes it */
 	enum dtype dtype;      /* of all other params; DTYPE_COUNT: as declared, or as in the file */
 	const struct input_place
-		*places;               /* by input after the first: of those that do not arrive (load/inputs.h); or NULL */
+		*input_places;         /* by input after the first: of those that do not arrive (load/inputs.h); or NULL */
 	const struct ranks *ranks; /* rank 0 reads files, and gives all others the arrays; NULL: there are no others */
 };
 
