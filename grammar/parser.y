@@ -43,12 +43,13 @@ static void yyerror(struct span *span, struct parse *parse, void *scanner, const
 
 /*
  * The stack has a fixed size. Lists are left-recursive, so only nesting fills it. Brackets and `repeat N stage` nest to
- * MAX_NESTING (parse_open), at 6 symbols a level at most. Operators that open to the right nest to as many levels more
- * (parse_check_depth), at 8. Deeper operators overflow the stack before they are reduced, and yyerror reports it. LAC
- * tries reductions on a stack that cannot grow either: it has 20 states, and a reduction pushes one.
+ * MAX_NESTING (parse_open), at 18 symbols a level at most: an operator of each precedence, and a call's name and
+ * arguments. `^` and operators before their operand nest to as many levels more (formula.depth), at 2. Deeper ones
+ * overflow the stack before they are reduced, and yyerror reports it. LAC tries reductions on a stack that cannot grow
+ * either: it has 20 states, and a reduction pushes one.
  */
-#define YYINITDEPTH 4000
-#define YYMAXDEPTH 4000
+#define YYINITDEPTH 6000
+#define YYMAXDEPTH 6000
 #define YYMALLOC(size) NULL
 #define YYFREE(block) ((void)(block))
 
@@ -68,7 +69,13 @@ static const struct init no_init;
 %union {
 	const char *text; /* of a name, or of a string */
 	struct parse_number number;
-	struct parse_value value;
+	struct count count;
+	struct formula *formula;
+	struct call_arguments arguments;
+	struct index_part *part;
+	struct index_list index;
+	struct extent extent;
+	struct extent_list extents;
 	struct block *block;
 	struct statement *statement;
 	struct operand *operand;
@@ -79,16 +86,16 @@ static const struct init no_init;
 	struct name_chain names;
 	struct export_chain exports;
 	const struct declared *declared;
-	struct shape *shape;
 	const struct init *init;
 	struct parse_list *list;
-	struct parse_items items;
 }
 
 %token <text> NAME "a name" OPTION "an option" STRING "a string"
 %token <text> INPUT "'input'" PARAM "'param'" CONST "'const'" DEF "'def'" NAMING "'name'"
 %token <text> REPEAT "'repeat'" FOR "'for'" IN "'in'" CHECKPOINT "'checkpoint'" EXPORT "'export'" AS "'as'" WHILE "'while'"
-%token <text> PROGRAM "'program'" COLLECT "'collect'" FIXED_POINT "'fixed_point'"
+%token <text> PROGRAM "'program'" COLLECT "'collect'" FIXED_POINT "'fixed_point'" LET "'let'"
+%token <text> AND "'and'" OR "'or'" NOT "'not'"
+%token LE "'<='" GE "'>='" EQ "'=='" NE "'!='" REST "'...'"
 %token <number> NUMBER "a number"
 %token NEWLINE "the end of the line"
 
@@ -99,23 +106,31 @@ static const struct init no_init;
 %type <option> option option_value
 %type <options> options
 %type <name> listed_name counter
-%type <names> names parameters
+%type <names> names parameters over
 %type <exports> exports exported
 %type <declared> type optional_type result
-%type <shape> extents optional_extents
+%type <extents> extents optional_extents
+%type <extent> extent
 %type <init> init optional_init
 %type <list> list elements
-%type <items> items bracketed
 %type <number> signed
-%type <value> expression
-%type <text> name word type_name
+%type <count> count
+%type <formula> formula indexed argument bound
+%type <arguments> arguments some_arguments
+%type <part> part
+%type <index> index
+%type <text> name word any_word type_name
 
 %precedence BARE_WORD
-%precedence '['
+%left OR
+%left AND
+%precedence NOT
+%left '<' '>' LE GE EQ NE
 %left '+' '-'
-%left '*' '/'
+%left '*' '/' '%' '@'
 %precedence NEGATE
 %right '^'
+%precedence '['
 
 %%
 
@@ -155,6 +170,10 @@ statement
 		BUILD(parse_check_type(parse, $8, $2));
 		BUILD($$ = STATEMENT(PROGRAM, .span = @$, .name = $2, .name_span = @2, .names = $5.first, .type = $8));
 	}
+	| LET name '=' formula {
+		BUILD(parse_check_word(parse, $2, @2));
+		BUILD($$ = STATEMENT(LET, .span = @$, .name = $2, .name_span = @2, .formula = $4));
+	}
 	| EXPORT exports {
 		BUILD($$ = STATEMENT(EXPORT, .span = @$, .name_span = @1, .names = $2.names.first, .over = $2.as.first));
 	}
@@ -176,6 +195,11 @@ exported
 		BUILD($$.as.first = $$.as.last = PARSE_KEEP(parse, struct name_list, .name = $1->name, .span = $1->span));
 	}
 	| listed_name AS listed_name { $$ = (struct export_chain){{$1, $1}, {$3, $3}}; }
+	| '(' formula ')' AS listed_name {
+		struct name_list *from = parse_formula_name(parse, $2, @$);
+		BUILD(from);
+		$$ = (struct export_chain){{from, from}, {$5, $5}};
+	}
 	;
 
 stage
@@ -183,15 +207,14 @@ stage
 		BUILD($$ = STATEMENT(STAGE, .span = @$, .name = $1, .name_span = @1, .operands = $2.first, .options = $3.first));
 	}
 	| NAMING name { BUILD($$ = STATEMENT(NAME, .span = @$, .name = $2, .name_span = @2)); }
-	| REPEAT NUMBER counter repeated {
-		BUILD(parse_check_integer(parse, &$2, @2));
-		BUILD($$ = STATEMENT(REPEAT, .span = @$, .name_span = @1, .count = $2.number.as_integer, .counter = $3, .block = $4));
+	| REPEAT count counter repeated {
+		BUILD($$ = STATEMENT(REPEAT, .span = @$, .name_span = @1, .count = $2, .counter = $3, .block = $4));
 	}
-	| REPEAT WHILE block OPTION '=' NUMBER block {
-		BUILD(parse_check_limit(parse, $4, @4, &$6, @6));
-		BUILD($$ = STATEMENT(REPEAT, .span = @$, .name_span = @1, .count = $6.number.as_integer, .condition = $3, .block = $7));
+	| REPEAT WHILE block OPTION '=' count block {
+		BUILD(parse_check_limit(parse, $4, @4));
+		BUILD($$ = STATEMENT(REPEAT, .span = @$, .name_span = @1, .count = $6, .condition = $3, .block = $7));
 	}
-	| FOR names IN names counter block {
+	| FOR names IN over counter block {
 		BUILD($$ = STATEMENT(FOR, .span = @$, .name_span = @1, .names = $2.first, .over = $4.first, .counter = $5, .block = $6));
 	}
 	| COLLECT name options {
@@ -209,20 +232,38 @@ counter
 	| AS listed_name { $$ = $2; }
 	;
 
+count
+	: NUMBER { BUILD(parse_check_integer(parse, &$1, @1)); $$ = (struct count){$1.number.as_integer, NULL, @1}; }
+	| word { BUILD(parse_count(parse, &$$, parse_name_formula(parse, FORMULA_NAME, $1, @1))); }
+	| '(' formula ')' { BUILD(parse_count(parse, &$$, $2)); }
+	;
+
 repeated
 	: block
 	| stage { BUILD($$ = PARSE_NEW(parse, struct block, .span = @1, .first = $1, .last = $1)); }
 	;
 
 /* Where the grammar has only a name, keywords are names too. */
-name : NAME | OPTION | IN | INPUT | PARAM | CONST | DEF | NAMING | REPEAT | FOR | CHECKPOINT | EXPORT | AS | PROGRAM
-	| COLLECT | FIXED_POINT ;
+name
+	: NAME | OPTION | IN | INPUT | PARAM | CONST | DEF | NAMING | REPEAT | FOR | CHECKPOINT | EXPORT | AS | PROGRAM
+	| COLLECT | FIXED_POINT | LET | AND | OR | NOT
+	;
 
 listed_name : name { BUILD($$ = PARSE_KEEP(parse, struct name_list, .name = $1, .span = @1)); } ;
 
 names
 	: listed_name { $$ = (struct name_chain){$1, $1}; }
 	| names ',' listed_name { $$ = $1; PARSE_APPEND(&$$, $3); }
+	;
+
+over
+	: formula { BUILD($$.first = $$.last = parse_formula_name(parse, $1, @1)); }
+	| over ',' formula {
+		struct name_list *next = parse_formula_name(parse, $3, @3);
+		BUILD(next);
+		$$ = $1;
+		PARSE_APPEND(&$$, next);
+	}
 	;
 
 parameters
@@ -236,22 +277,13 @@ operands
 	;
 
 word : NAME | IN ;
+any_word : word | AND | OR | NOT ;
 
 operand
 	: signed { BUILD($$ = OPERAND(NUMBER, .span = @$, .text = $1.text, .number = $1.number, .index = NO_INDEX)); }
-	| word %prec BARE_WORD { BUILD($$ = OPERAND(NAME, .span = @$, .text = $1, .index = NO_INDEX)); }
-	| word '[' word ']' { BUILD($$ = OPERAND(NAME, .span = @$, .text = $1, .index = NO_INDEX, .by = $3, .by_span = @3)); }
-	| word '[' signed ']' {
-		BUILD(parse_check_integer(parse, &$3, @3));
-		/* NO_INDEX is beyond any array, and so is the next number. */
-		const int64_t index = $3.number.as_integer == NO_INDEX ? NO_INDEX + 1 : $3.number.as_integer;
-		BUILD($$ = OPERAND(NAME, .span = @$, .text = $1, .index = index));
-	}
-	| '(' expression ')' { BUILD($$ = parse_expression_operand(parse, $2.number.value, @$)); }
-	| bracketed {
-		const struct list *list = PARSE_NEW(parse, struct list, .items = $1.items, .count = $1.count);
-		BUILD(list && ($$ = OPERAND(LIST, .span = @$, .list = list, .index = NO_INDEX)));
-	}
+	| indexed %prec BARE_WORD { BUILD($$ = parse_operand(parse, $1, @$)); }
+	| list { BUILD($$ = OPERAND(LIST, .span = @$, .list = &$1->parsed, .index = NO_INDEX)); }
+	| STRING { BUILD($$ = OPERAND(STRING, .span = @$, .text = $1, .index = NO_INDEX)); }
 	| block { BUILD($$ = OPERAND(BLOCK, .span = @$, .block = $1, .index = NO_INDEX)); }
 	;
 
@@ -261,28 +293,90 @@ signed
 	| '+' NUMBER { $$ = $2; }
 	;
 
-/* Computed as it is read. ^ binds tighter than a minus before it, and associates to the right. */
-expression
-	: NUMBER { $$ = (struct parse_value){$1.number, 0}; }
-	| NAME {
-		double value;
-		BUILD(parse_constant(parse, &value, $1, @1));
-		$$ = parse_computed(value, 0);
+/* An operand that is no literal. Elsewhere in a stage, and in a formula outside of parentheses, it would end too early. */
+indexed
+	: any_word { BUILD($$ = parse_name_formula(parse, FORMULA_NAME, $1, @1)); }
+	| '.' { BUILD($$ = parse_name_formula(parse, FORMULA_CURRENT, NULL, @1)); }
+	| '(' formula ')' { $$ = $2; $$->closed = true; }
+	| indexed '[' index ']' { BUILD($$ = parse_index(parse, $1, $3.first, @2, @4)); }
+	;
+
+/* ^ binds tighter than a minus before it, and opens to the right. Comparisons do not chain (parse_binary). */
+formula
+	: NUMBER { BUILD($$ = parse_number_formula(parse, &$1, @1)); }
+	| word { BUILD($$ = parse_name_formula(parse, FORMULA_NAME, $1, @1)); }
+	| '.' { BUILD($$ = parse_name_formula(parse, FORMULA_CURRENT, NULL, @1)); }
+	| list { BUILD($$ = parse_list_formula(parse, $1)); }
+	| '(' formula ')' { $$ = $2; $$->closed = true; }
+	| word '(' arguments ')' { BUILD($$ = parse_call(parse, $1, @1, &$3, @$)); }
+	| formula '[' index ']' { BUILD($$ = parse_index(parse, $1, $3.first, @2, @4)); }
+	| formula OR formula { BUILD($$ = parse_binary(parse, $1, OPERATOR_OR, @2, $3)); }
+	| formula AND formula { BUILD($$ = parse_binary(parse, $1, OPERATOR_AND, @2, $3)); }
+	| formula '<' formula { BUILD($$ = parse_binary(parse, $1, OPERATOR_LT, @2, $3)); }
+	| formula LE formula { BUILD($$ = parse_binary(parse, $1, OPERATOR_LE, @2, $3)); }
+	| formula '>' formula { BUILD($$ = parse_binary(parse, $1, OPERATOR_GT, @2, $3)); }
+	| formula GE formula { BUILD($$ = parse_binary(parse, $1, OPERATOR_GE, @2, $3)); }
+	| formula EQ formula { BUILD($$ = parse_binary(parse, $1, OPERATOR_EQ, @2, $3)); }
+	| formula NE formula { BUILD($$ = parse_binary(parse, $1, OPERATOR_NE, @2, $3)); }
+	| formula '+' formula { BUILD($$ = parse_binary(parse, $1, OPERATOR_ADD, @2, $3)); }
+	| formula '-' formula { BUILD($$ = parse_binary(parse, $1, OPERATOR_SUB, @2, $3)); }
+	| formula '*' formula { BUILD($$ = parse_binary(parse, $1, OPERATOR_MUL, @2, $3)); }
+	| formula '/' formula { BUILD($$ = parse_binary(parse, $1, OPERATOR_DIV, @2, $3)); }
+	| formula '%' formula { BUILD($$ = parse_binary(parse, $1, OPERATOR_MOD, @2, $3)); }
+	| formula '@' formula { BUILD($$ = parse_binary(parse, $1, OPERATOR_MATMUL, @2, $3)); }
+	| formula '^' formula { BUILD($$ = parse_binary(parse, $1, OPERATOR_POW, @2, $3)); }
+	| NOT formula { BUILD($$ = parse_prefix(parse, OPERATOR_NOT, @1, $2)); }
+	| '-' formula %prec NEGATE { BUILD($$ = parse_prefix(parse, OPERATOR_NEG, @1, $2)); }
+	| '+' formula %prec NEGATE { $$ = $2; }
+	;
+
+arguments
+	: %empty { $$ = (struct call_arguments){0}; }
+	| some_arguments
+	;
+
+some_arguments
+	: argument { $$ = (struct call_arguments){.values = {$1, $1}}; }
+	| OPTION '=' argument {
+		struct option *option = parse_call_option(parse, $1, @1, $3);
+		BUILD(option);
+		$$ = (struct call_arguments){.options = {option, option}};
 	}
-	| '(' expression ')' { $$ = (struct parse_value){$2.number, 0}; }
-	| expression '+' expression { $$ = parse_computed($1.number.value + $3.number.value, $1.depth); }
-	| expression '-' expression { $$ = parse_computed($1.number.value - $3.number.value, $1.depth); }
-	| expression '*' expression { $$ = parse_computed($1.number.value * $3.number.value, $1.depth); }
-	| expression '/' expression { $$ = parse_computed($1.number.value / $3.number.value, $1.depth); }
-	| expression '^' expression {
-		$$ = parse_computed(pow($1.number.value, $3.number.value), $3.depth + 1);
-		BUILD(parse_check_depth(parse, $$.depth, @2));
+	| some_arguments ',' argument {
+		$$ = $1;
+		BUILD(parse_check_place(parse, &$$, @3));
+		PARSE_APPEND(&$$.values, $3);
 	}
-	| '-' expression %prec NEGATE {
-		$$ = (struct parse_value){{-$2.number.value, $2.number.integer, -$2.number.as_integer}, $2.depth + 1};
-		BUILD(parse_check_depth(parse, $$.depth, @1));
+	| some_arguments ',' OPTION '=' argument {
+		struct option *option = parse_call_option(parse, $3, @3, $5);
+		BUILD(option);
+		$$ = $1;
+		PARSE_APPEND(&$$.options, option);
 	}
-	| '+' expression %prec NEGATE { $$ = $2; }
+	;
+
+argument
+	: formula
+	| STRING { BUILD($$ = parse_name_formula(parse, FORMULA_STRING, $1, @1)); }
+	;
+
+index
+	: part { $$ = (struct index_list){$1, $1}; }
+	| index ',' part { $$ = $1; PARSE_APPEND(&$$, $3); }
+	;
+
+part
+	: formula { BUILD($$ = PARSE_NEW(parse, struct index_part, .kind = INDEX_AT, .span = @$, .start = $1)); }
+	| bound ':' bound { BUILD($$ = PARSE_NEW(parse, struct index_part, .kind = INDEX_SLICE, .span = @$, .start = $1, .stop = $3)); }
+	| bound ':' bound ':' bound {
+		BUILD($$ = PARSE_NEW(parse, struct index_part, .kind = INDEX_SLICE, .span = @$, .start = $1, .stop = $3, .step = $5));
+	}
+	| REST { BUILD($$ = PARSE_NEW(parse, struct index_part, .kind = INDEX_REST, .span = @$)); }
+	;
+
+bound
+	: %empty { $$ = NULL; }
+	| formula
 	;
 
 options
@@ -296,24 +390,15 @@ option
 
 option_value
 	: signed { BUILD($$ = VALUE(NUMBER, .text = $1.text, .number = $1.number)); }
-	| word { BUILD($$ = parse_is_truth($1) ? VALUE(BOOL, .text = $1) : VALUE(NAME, .text = $1)); }
+	| any_word { BUILD($$ = parse_is_truth($1) ? VALUE(BOOL, .text = $1) : VALUE(NAME, .text = $1)); }
 	| hyphenated { BUILD($$ = parse_hyphenated(parse, @$)); }
 	| STRING { BUILD($$ = VALUE(STRING, .text = $1)); }
-	| bracketed { BUILD($$ = VALUE(LIST, .list = {$1.items, $1.count})); }
+	| list { BUILD($$ = VALUE(LIST, .list = &$1->parsed)); }
+	| '(' formula ')' { BUILD($$ = parse_option_value(parse, $2)); }
 	;
 
 /* A policy such as dots-no-batch. */
-hyphenated : word '-' NAME | hyphenated '-' NAME ;
-
-bracketed
-	: '[' ']' { $$ = (struct parse_items){NULL, 0, 0}; }
-	| '[' items ']' { $$ = $2; }
-	;
-
-items
-	: expression { $$ = (struct parse_items){NULL, 0, 0}; BUILD(parse_add_item(parse, &$$, &$1.number, @1)); }
-	| items ',' expression { $$ = $1; BUILD(parse_add_item(parse, &$$, &$3.number, @3)); }
-	;
+hyphenated : any_word '-' NAME | hyphenated '-' NAME ;
 
 optional_type
 	: %empty { $$ = &no_type; }
@@ -322,10 +407,10 @@ optional_type
 
 /* The scanner makes `f32` before `=` an OPTION. It is a type_name too, so that the message says that `[` is missing. */
 type
-	: type_name '[' optional_extents ']' { BUILD($$ = parse_type(parse, $1, @1, $3, @$)); }
+	: type_name '[' optional_extents ']' { BUILD($$ = parse_type(parse, $1, @1, &$3, @$)); }
 	;
 
-type_name : word | OPTION ;
+type_name : any_word | OPTION ;
 
 result
 	: type
@@ -333,15 +418,18 @@ result
 	;
 
 optional_extents
-	: %empty { BUILD($$ = PARSE_NEW(parse, struct shape, .ndim = 0)); }
+	: %empty { $$ = (struct extent_list){0}; }
 	| extents
 	;
 
 extents
-	: NUMBER { BUILD($$ = parse_extent(parse, NULL, &$1, @1)); }
-	| '*' { BUILD($$ = parse_extent(parse, NULL, NULL, @1)); }
-	| extents ',' NUMBER { BUILD($$ = parse_extent(parse, $1, &$3, @3)); }
-	| extents ',' '*' { BUILD($$ = parse_extent(parse, $1, NULL, @3)); }
+	: extent { $$ = (struct extent_list){0}; BUILD(parse_add_extent(parse, &$$, &$1, @1)); }
+	| extents ',' extent { $$ = $1; BUILD(parse_add_extent(parse, &$$, &$3, @3)); }
+	;
+
+extent
+	: formula { $$ = (struct extent){.formula = $1}; }
+	| '*' { $$ = (struct extent){.formula = NULL}; }
 	;
 
 optional_init
@@ -350,17 +438,19 @@ optional_init
 	;
 
 init
-	: signed { BUILD($$ = parse_init_list(parse, INIT_NUMBER, PARSE_ADD_NUMBER(parse, NULL, $1.number.value, @$), @$)); }
-	| '(' expression ')' { BUILD($$ = parse_init_list(parse, INIT_NUMBER, PARSE_ADD_NUMBER(parse, NULL, $2.number.value, @$), @$)); }
-	| list { BUILD($$ = parse_init_list(parse, INIT_LIST, $1, @$)); }
-	| word { BUILD($$ = parse_init_form(parse, $1, @1, &(struct init){.span = @$})); }
+	: signed { BUILD($$ = parse_init_number(parse, parse_number_formula(parse, &$1, @1), @$)); }
+	| '(' formula ')' { BUILD($$ = parse_init_number(parse, $2, @$)); }
+	| list { BUILD($$ = parse_init_list(parse, $1)); }
+	| any_word { BUILD($$ = parse_init_form(parse, $1, @1, &(struct init){.span = @$})); }
 	| word '(' STRING ')' { BUILD($$ = parse_init_form(parse, $1, @1, &(struct init){.span = @$, .path = $3})); }
 	| word '(' STRING ',' STRING ')' {
 		BUILD($$ = parse_init_form(parse, $1, @1, &(struct init){.span = @$, .path = $3, .key = $5}));
 	}
 	| word '(' elements ')' {
-		const struct shape *shape = $3->shape.ndim ? &$3->shape : NULL;
-		const struct init call = {.span = @$, .values = $3->values, .count = $3->count, .shape = shape};
+		const struct list *l = &$3->parsed;
+		const struct shape *shape = l->shape.ndim ? &l->shape : NULL;
+		const struct init call = {.span = @$, .values = l->values, .count = l->count, .shape = shape,
+		                          .formulas = l->formulas, .formula_count = l->formula_count};
 		BUILD($$ = parse_init_form(parse, $1, @1, &call));
 	}
 	;
@@ -371,10 +461,8 @@ list
 	;
 
 elements
-	: expression { BUILD($$ = PARSE_ADD_NUMBER(parse, NULL, $1.number.value, @1)); }
-	| list { $$ = $1; $$->elements = 1; }
-	| elements ',' expression { BUILD($$ = PARSE_ADD_NUMBER(parse, $1, $3.number.value, @3)); }
-	| elements ',' list { BUILD($$ = parse_list_add(parse, $1, $3, @3)); }
+	: formula { BUILD($$ = parse_list_add(parse, NULL, $1)); }
+	| elements ',' formula { BUILD($$ = parse_list_add(parse, $1, $3)); }
 	;
 
 %%
@@ -393,9 +481,17 @@ static void want_word(struct wanted *w, const char *word, const yysymbol_kind_t 
 		w->is[*kinds] = false;
 }
 #define WANT(w, word, ...) want_word(w, word, (const yysymbol_kind_t[]){__VA_ARGS__, YYSYMBOL_YYEMPTY})
-#define STAGE_KINDS YYSYMBOL_NAME, YYSYMBOL_NAMING, YYSYMBOL_REPEAT, YYSYMBOL_FOR, YYSYMBOL_CHECKPOINT, \
-	YYSYMBOL_COLLECT, YYSYMBOL_FIXED_POINT
-#define DECLARATION_KINDS YYSYMBOL_INPUT, YYSYMBOL_PARAM, YYSYMBOL_CONST, YYSYMBOL_DEF, YYSYMBOL_EXPORT, YYSYMBOL_PROGRAM
+#define STAGE_KINDS                                                                                                    \
+	YYSYMBOL_NAME, YYSYMBOL_NAMING, YYSYMBOL_REPEAT, YYSYMBOL_FOR, YYSYMBOL_CHECKPOINT, YYSYMBOL_COLLECT,              \
+		YYSYMBOL_FIXED_POINT
+#define DECLARATION_KINDS                                                                                              \
+	YYSYMBOL_INPUT, YYSYMBOL_PARAM, YYSYMBOL_CONST, YYSYMBOL_DEF, YYSYMBOL_EXPORT, YYSYMBOL_PROGRAM, YYSYMBOL_LET
+#define WORD_KINDS YYSYMBOL_NAME, YYSYMBOL_IN, YYSYMBOL_AND, YYSYMBOL_OR, YYSYMBOL_NOT
+#define FORMULA_KINDS                                                                                                  \
+	NUMBER_KINDS, YYSYMBOL_NAME, YYSYMBOL_IN, YYSYMBOL_NOT, YYTRANSLATE('('), YYTRANSLATE('['), YYTRANSLATE('.')
+#define OPERATOR_KINDS                                                                                                 \
+	KIND_MINUS, KIND_PLUS, YYTRANSLATE('*'), YYTRANSLATE('/'), YYTRANSLATE('%'), YYTRANSLATE('@'), YYTRANSLATE('^'),   \
+		YYTRANSLATE('<'), YYTRANSLATE('>'), YYSYMBOL_LE, YYSYMBOL_GE, YYSYMBOL_EQ, YYSYMBOL_NE, YYSYMBOL_AND, YYSYMBOL_OR
 #define NUMBER_KINDS YYSYMBOL_NUMBER, KIND_MINUS, KIND_PLUS
 #define END_KINDS KIND_SEMICOLON, YYSYMBOL_NEWLINE, YYSYMBOL_YYEOF
 /* bison's own names for these contain numbers that change with the grammar */
@@ -403,29 +499,38 @@ static void want_word(struct wanted *w, const char *word, const yysymbol_kind_t 
 #define KIND_PLUS YYTRANSLATE('+')
 #define KIND_SEMICOLON YYTRANSLATE(';')
 
+/* Replaces the tokens that begin an operand, a value, a number or a formula. */
+static void want_values(struct wanted *w)
+{
+	const bool *is = w->is, number = is[YYSYMBOL_NUMBER];
+	const bool formula = is[YYTRANSLATE('.')], stage = is[YYTRANSLATE('{')];
+	if (number && stage && is[YYSYMBOL_NAME])
+		WANT(w, "an operand", FORMULA_KINDS, WORD_KINDS, YYTRANSLATE('{'), YYSYMBOL_STRING);
+	else if (number && is[YYSYMBOL_STRING])
+		WANT(w, formula ? "an argument" : "a value", FORMULA_KINDS, WORD_KINDS, YYSYMBOL_STRING, YYSYMBOL_OPTION);
+	else if (number && is[YYTRANSLATE('[')] && !formula)
+		WANT(w, "an initial value", FORMULA_KINDS, WORD_KINDS);
+	else if (number && formula)
+		WANT(w, "a formula", FORMULA_KINDS);
+	else if (number)
+		WANT(w, "a number", FORMULA_KINDS);
+}
+
 static void want_things(struct wanted *w)
 {
 	const bool *is = w->is;
 	bool names = is[YYSYMBOL_REPEAT] && is[YYSYMBOL_OPTION];
 	if (names)
-		WANT(w, "a name", STAGE_KINDS, DECLARATION_KINDS, YYSYMBOL_OPTION, YYSYMBOL_IN, YYSYMBOL_AS);
+		WANT(w, "a name", STAGE_KINDS, DECLARATION_KINDS, YYSYMBOL_OPTION, WORD_KINDS, YYSYMBOL_AS);
 	else if (is[YYSYMBOL_INPUT])
 		WANT(w, "an operation or another statement", STAGE_KINDS, DECLARATION_KINDS, END_KINDS);
 	else if (is[YYSYMBOL_REPEAT])
 		WANT(w, "an operation", STAGE_KINDS);
-	if (is[YYSYMBOL_NUMBER] && is[YYTRANSLATE('{')] && is[YYSYMBOL_NAME])
-		WANT(w, "an operand", NUMBER_KINDS, YYSYMBOL_NAME, YYSYMBOL_IN, YYTRANSLATE('('), YYTRANSLATE('{'),
-		     YYTRANSLATE('['));
-	else if (is[YYSYMBOL_NUMBER] && is[YYSYMBOL_STRING] && !is[YYTRANSLATE('(')])
-		WANT(w, "a value", NUMBER_KINDS, YYSYMBOL_NAME, YYSYMBOL_IN, YYSYMBOL_STRING, YYTRANSLATE('['));
-	else if (is[YYSYMBOL_NUMBER] && is[YYTRANSLATE('[')] && is[YYSYMBOL_IN])
-		WANT(w, "an initial value", NUMBER_KINDS, YYSYMBOL_NAME, YYSYMBOL_IN, YYTRANSLATE('['), YYTRANSLATE('('));
-	else if (is[YYSYMBOL_NUMBER])
-		WANT(w, "a number", NUMBER_KINDS, YYSYMBOL_NAME, YYSYMBOL_IN, YYTRANSLATE('('));
+	want_values(w);
 	if (is[YYSYMBOL_NAME] && is[YYSYMBOL_IN] && is[YYSYMBOL_OPTION])
-		WANT(w, "a type such as f32[*,256]", YYSYMBOL_NAME, YYSYMBOL_IN, YYSYMBOL_OPTION);
+		WANT(w, "a type such as f32[*,256]", WORD_KINDS, YYSYMBOL_OPTION);
 	if (is[YYTRANSLATE('^')])
-		WANT(w, "an operator", KIND_MINUS, KIND_PLUS, YYTRANSLATE('*'), YYTRANSLATE('/'), YYTRANSLATE('^'));
+		WANT(w, "an operator", OPERATOR_KINDS, YYTRANSLATE('['));
 	if (is[KIND_SEMICOLON])
 		WANT(w, "the end of the statement", END_KINDS);
 	w->is[KIND_MINUS] = false; /* what is left would lengthen the name before it, as in dots-no-batch */
@@ -438,60 +543,106 @@ static void want_things(struct wanted *w)
 #define CAN(symbol) (w->is[YYSYMBOL_##symbol])
 #define CAN_CHAR(c) (w->is[YYTRANSLATE(c)])
 
-/* Returns a hint, or NULL, where an option could follow but a token of kind FOUND does. */
-static const char *advise_on_options(const struct wanted *w, yysymbol_kind_t found)
+/* A token that cannot follow. */
+struct unexpected {
+	struct parse *parse;
+	yysymbol_kind_t kind;
+	struct span span;
+	const char *before; /* the end of the text before it, blanks left out */
+};
+
+static bool is_kind(yysymbol_kind_t kind, const yysymbol_kind_t *kinds)
 {
-	const bool ends = CAN_CHAR(';');
+	while (*kinds != YYSYMBOL_YYEMPTY && *kinds != kind)
+		kinds++;
+	return *kinds == kind;
+}
+#define IS_KIND(kind, ...) is_kind(kind, (const yysymbol_kind_t[]){__VA_ARGS__, YYSYMBOL_YYEMPTY})
+
+/* Returns a hint, or NULL, where an option could follow but a token of kind FOUND does. */
+static const char *advise_on_options(const struct wanted *w, const struct unexpected *u)
+{
+	const bool ends = CAN_CHAR(';'), operator = IS_KIND(u->kind, OPERATOR_KINDS);
 	if (!CAN(NUMBER)) { /* after an option, whose value should perhaps be quoted */
-		if (found == YYTRANSLATE(','))
+		if (u->kind == YYTRANSLATE(','))
 			return "several values are a list or quoted, as in axis=[0,1] and policy=\"names:a,b\"";
-		if (found == YYTRANSLATE(':') || found == KIND_PLUS || (found == KIND_MINUS && !ends))
+		const bool touches = u->parse->source->text + u->span.begin == u->before;
+		if (operator && touches && u->kind != KIND_MINUS)
+			return parse_hint_sum(u->parse, u->span);
+		if (u->kind == YYTRANSLATE(':') || (operator && u->kind != KIND_MINUS) || (u->kind == KIND_MINUS && !ends))
 			return "a value other than a name or a number is quoted, as in policy=\"names:a,b\"";
-		const bool operand = found == YYSYMBOL_NUMBER || found == YYSYMBOL_NAME || found == YYSYMBOL_IN ||
-		                     found == KIND_MINUS || found == YYTRANSLATE('(') || found == YYTRANSLATE('{');
+		const bool operand = IS_KIND(u->kind, YYSYMBOL_NUMBER, YYSYMBOL_NAME, YYSYMBOL_IN, KIND_MINUS, YYTRANSLATE('('),
+		                             YYTRANSLATE('{'), YYTRANSLATE('.'));
 		return ends && operand ? "operands come before options" : NULL;
 	}
-	if (found == YYTRANSLATE('*') || found == YYTRANSLATE('/') || found == YYTRANSLATE('^'))
-		return "an expression of numbers is in parentheses, as in mul (1/3); x*2 is written mul 2";
-	if (found == YYTRANSLATE(':'))
-		return "a part is written by options, as in slice start=0 stop=2";
-	if (found == YYTRANSLATE(',') && ends)
+	if (operator || u->kind == YYTRANSLATE('='))
+		return ends ? parse_hint_stage(u->parse, u->span) : NULL;
+	if (u->kind == YYTRANSLATE(':'))
+		return "a part is an index, as in use (x[0:2])";
+	if (u->kind == YYTRANSLATE(',') && ends)
 		return "separate operands by spaces, and stages by ; or a new line, as in add 1; clip 0 1";
-	if (found == YYTRANSLATE('='))
-		return "declare a value with param or const, as in const c = [1, 2]";
 	return NULL;
 }
 
-/* Returns a hint on what to write instead of the token of kind FOUND, or NULL. BEFORE: the end of the text before it. */
-static const char *advise(const struct wanted *w, yysymbol_kind_t found, const char *before)
+/* Returns a hint, or NULL, where U stands in a formula. */
+static const char *advise_on_formula(const struct wanted *w, const struct unexpected *u)
 {
-	if (CAN(OPTION) && !CAN(NAME) && !CAN_CHAR('{') && !CAN_CHAR(';'))
+	const char *text = u->parse->source->text + u->span.begin;
+	const bool after = CAN_CHAR('^');
+	if (parse_opens_load(u->parse))
+		return "a path is quoted, as in load(\"w.npy\")";
+	if (u->kind == YYSYMBOL_OPTION || (after && u->kind == YYTRANSLATE('=')))
+		return "a comparison is written ==";
+	if (u->kind == YYTRANSLATE('{') && !CAN_CHAR('{') && (after || strchr("=(+-*/,<>@^", u->before[-1])))
+		return "a formula has no blocks: a def gives a block a name";
+	if (!after && (*text == '\n' || u->kind == YYSYMBOL_YYEOF || *text == ';'))
+		return u->parse->nested ? NULL : "within ( ) a formula goes on in the next line";
+	if (after && IS_KIND(u->kind, YYSYMBOL_NUMBER, YYSYMBOL_NAME, YYSYMBOL_IN, YYSYMBOL_NOT, YYTRANSLATE('('),
+	                     YYTRANSLATE('.')))
+		return parse_hint_joined(u->parse, u->span);
+	if (u->kind == YYTRANSLATE(',') && after && CAN_CHAR(')')) {
+		const char *call = parse_hint_call(u->parse, u->span);
+		if (parse_opens_value(u->parse))
+			return "several values are a list in brackets, as in axis=[0,1]";
+		return call ? call : "separate numbers by spaces, as in reshape 2 2";
+	}
+	if (u->kind == YYTRANSLATE(':') && !after && u->before[-1] == 'a')
+		return "a function is a def, as in def twice() { use (. * 2) }";
+	return NULL;
+}
+
+/* Returns a hint on what to write instead of U, or NULL. */
+static const char *advise(const struct wanted *w, const struct unexpected *u)
+{
+	const char *before = u->before;
+	const yysymbol_kind_t found = u->kind;
+	if (CAN(OPTION) && !CAN(NAME) && !CAN_CHAR('{') && !CAN_CHAR(';') && !CAN(NUMBER))
 		return "`repeat while` has a limit, as in repeat while { norm; sub 1e-6 } max=100 { mul 0.5 }";
-	const char *advice = CAN(OPTION) ? advise_on_options(w, found) : NULL;
+	const bool operand = CAN(OPTION) && (CAN_CHAR('{') || CAN_CHAR(';'));
+	const char *advice = operand ? advise_on_options(w, u) : NULL;
 	if (advice)
 		return advice;
-	if (CAN_CHAR('[') && !CAN(NUMBER))
+	if (CAN_CHAR('[') && !CAN(NUMBER) && !CAN_CHAR('^') && !CAN_CHAR(';'))
 		return "a type has extents, as in f32[4,2]; f32[] is 0-d";
 	if (found == YYSYMBOL_NAME && CAN_CHAR('{') && CAN(OPTION) && !CAN(NUMBER))
 		return "checkpoint takes a block, as in checkpoint { sin }";
 	if (found == YYTRANSLATE('{') && CAN_CHAR('(') && !CAN(NUMBER))
 		return "a def without operands has empty parentheses, as in def half() { mul 0.5 }";
-	if (found == YYTRANSLATE(',') && CAN_CHAR('^') && CAN_CHAR(')'))
-		return "separate numbers by spaces, as in reshape 2 2";
 	if (found == YYTRANSLATE('(') && CAN_CHAR('[') && CAN(STRING))
 		return "several values are a list in brackets, as in axis=[0,1]";
-	if (found == YYSYMBOL_STRING && CAN_CHAR('[') && CAN(NUMBER) && !CAN(OPTION))
+	if (found == YYSYMBOL_STRING && CAN_CHAR('[') && CAN(NUMBER) && !CAN(OPTION) && !CAN_CHAR('.'))
 		return "load reads a file, as in load(\"w.npy\")";
-	const bool call = found == YYTRANSLATE(')') || found == YYSYMBOL_OPTION;
-	if (call && CAN(NUMBER) && CAN_CHAR('(') && !CAN(STRING) && before[-1] == '(')
+	const bool call = found == YYTRANSLATE(')') || (found == YYSYMBOL_OPTION && !strchr(" \t(=,", before[-2]));
+	if (call && CAN_CHAR('.') && !CAN(STRING) && before[-1] == '(')
 		return "an operation is written without parentheses, as in tanh, add W and sum axis=0";
-	if (found == YYSYMBOL_NAME && CAN(NUMBER) && strchr("+-", before[-1]) && !strchr("=[", before[-2]))
-		return "an operation comes before its operand: x + W is written add W";
-	if (found == YYTRANSLATE('[') && before[-1] == '[' && before[-2] != '=' && CAN(NUMBER) && CAN_CHAR(']'))
-		return "give a list of lists a name first, as in const c = [[1, 2], [3, 4]]; matmul c";
+	const bool signed_name = CAN(NUMBER) && !CAN_CHAR('.') && strchr("+-", before[-1]) && !strchr("[", before[-2]);
+	if (IS_KIND(found, YYSYMBOL_NAME, YYSYMBOL_IN, YYTRANSLATE('('), YYTRANSLATE('.')) && signed_name)
+		return parse_hint_sum(u->parse, u->span);
+	if (IS_KIND(found, YYSYMBOL_NUMBER, YYTRANSLATE('(')) && CAN(NAME) && !CAN(NUMBER) && before[-1] == '-')
+		return parse_hint_sum(u->parse, u->span);
 	if (found == YYSYMBOL_NUMBER && CAN(INPUT))
 		return "a stage begins with its operation, as in mul 2";
-	return NULL;
+	return CAN_CHAR('^') || (CAN_CHAR('.') && !CAN_CHAR('{')) ? advise_on_formula(w, u) : NULL;
 }
 
 static int yyreport_syntax_error(const yypcontext_t *context, struct parse *parse, void *scanner)
@@ -508,7 +659,8 @@ static int yyreport_syntax_error(const yypcontext_t *context, struct parse *pars
 		before--;
 	if (before - parse->source->text < 2) /* advise looks at two bytes */
 		before = "  " + 2;
-	const char *hint = advise(&wanted, found, before);
+	const struct unexpected unexpected = {parse, found, *span, before};
+	const char *hint = advise(&wanted, &unexpected);
 	want_things(&wanted);
 	parse_syntax_error(parse, *span, wanted.words, wanted.count, hint);
 	return 0;

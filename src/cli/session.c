@@ -124,6 +124,13 @@ static bool is_chosen(const struct session *s, const char *name)
 	return chosen;
 }
 
+static void warn_hidden(struct session *s)
+{
+	for (const struct hidden_name *hidden = s->chain.hidden_names; hidden; hidden = hidden->next)
+		diag_at(&s->diags, STATUS_OK, s->chain.source, hidden->span, "the %s '%s' hides the operation of that name",
+		        hidden->kind, hidden->name);
+}
+
 static void warn_lost(struct session *s)
 {
 	for (const struct lost_name *lost = s->chain.lost_names; lost; lost = lost->next) {
@@ -183,11 +190,25 @@ static enum status place_inputs(struct session *s)
 	return STATUS_OK;
 }
 
+/* Reads the chain with the numbers of --param: a count or an extent may be one. */
+static enum status read_chain(struct session *s)
+{
+	struct given_number *items = arena_array(&s->arena, s->line.param_count + 1, sizeof *items);
+	struct given_numbers given = {.items = items};
+	TRY_ALLOC(items, &s->diags);
+	for (size_t i = 0; i < s->line.param_count; i++) {
+		const struct param_binding *param = &s->line.params[i];
+		if (number_parse(param->value, strlen(param->value), &items[given.count].number))
+			items[given.count++].name = param->name;
+	}
+	return chain_read_given(&s->context, &s->chain, &s->source, &given);
+}
+
 enum status session_load_chain(struct session *s)
 {
 	TRY(load_source(s));
 	TRY(session_compare_chain(s));
-	TRY(chain_read(&s->context, &s->chain, &s->source));
+	TRY(read_chain(s));
 	TRY(place_inputs(s));
 	TRY(outputs_check_loaded(s));
 	TRY(session_compare_files(s));
@@ -196,6 +217,7 @@ enum status session_load_chain(struct session *s)
 	TRY(check_names(s, &s->set.policies));
 	TRY(check_names(s, &s->set.compared));
 	warn_lost(s);
+	warn_hidden(s);
 	if (s->set.store != DTYPE_COUNT && s->chain.selects)
 		return usage_error(s, "--store-dtype %s would round the indices in states: the chain reads some",
 		                   dtype_name(s->set.store));

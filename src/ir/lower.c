@@ -89,6 +89,7 @@ static enum status init_lowering(struct lowering *l, const struct type *input)
 {
 	struct arena *arena = &l->scratch;
 	struct environment *env = &l->env;
+	lowering_find_swapped(l);
 	const size_t count = l->state.count, params = l->chain->param_count, loops = l->chain->loop_count + 1;
 	struct slot *slots = l->state.slots = arena_array(arena, count, sizeof *slots);
 	l->state.next_same = new_numbers(l, count);

@@ -310,7 +310,7 @@ enum status lowering_add_constant(struct lowering *l, double number, enum dtype 
 
 enum status lowering_add_counter(struct lowering *l, const struct found *counter, struct span span, uint32_t *value)
 {
-	const enum dtype dtype = dtype_compute(l->out->input.dtype);
+	const enum dtype dtype = chain_computing_type(l->chain, l->out->input.dtype);
 	TRY(add_number(l, (double)counter->counter.value, counter->counter.loop, dtype, span, value));
 	l->body->values[*value].weak = true;
 	return STATUS_OK;

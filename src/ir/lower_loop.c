@@ -31,14 +31,19 @@ struct kept_loop {
 
 static void collect_bound(const struct frame *frame, const struct node *node, bool *in, struct kept_loop *k);
 
-/* Does as collect_bound if REF, in a block of FRAME, is a block or an argument that is one. */
+/* Does as collect_bound if REF, in a block of FRAME, is a block, a term, or an argument that is a block. */
 static void collect_ref(const struct frame *frame, const struct ref *ref, bool *in, struct kept_loop *k)
 {
 	const struct found *argument = ref->kind == REF_ARGUMENT ? &frame->arguments[ref->index] : NULL;
-	if (ref->kind == REF_BLOCK)
+	if (ref->kind == REF_BLOCK) {
 		collect_bound(frame, ref->block, in, k);
-	else if (argument && argument->kind == FOUND_BLOCK)
+	} else if (ref->kind == REF_TERM) {
+		collect_ref(frame, &ref->term->before, in, k);
+		collect_ref(frame, &ref->term->value, in, k);
+		collect_bound(frame, ref->term->first, in, k);
+	} else if (argument && argument->kind == FOUND_BLOCK) {
 		collect_bound(argument->frame, argument->block, in, k);
+	}
 }
 
 static void collect_variable(uint32_t variable, bool *in, struct kept_loop *k)

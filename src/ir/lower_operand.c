@@ -104,6 +104,16 @@ static bool is_unset(const struct lowering *l, const struct ref *ref)
 	return ref->kind == REF_VARIABLE && l->env.now[ref->index + 1] == NO_VALUE && !l->state.slots[ref->index + 1].type;
 }
 
+/* Lowers TERM as an operand: if it sums over rows, no tile has the sum. */
+static enum status find_term(struct lowering *l, const struct term *term, struct found *found)
+{
+	const uint32_t folds = l->streaming.folds;
+	TRY(lowering_term(l, term, found));
+	if (l->streaming.folds != folds)
+		l->streaming.streamable = false;
+	return STATUS_OK;
+}
+
 /* Finds what REF refers to, without its index. */
 static enum status find_referent(struct lowering *l, const struct ref *ref, struct found *found)
 {
@@ -136,6 +146,16 @@ static enum status find_referent(struct lowering *l, const struct ref *ref, stru
 		return STATUS_OK;
 	case REF_ARGUMENT:
 		*found = l->names.frame->arguments[ref->index];
+		break;
+	case REF_CURRENT:
+		*found = (struct found){.kind = FOUND_VALUE, .value = lowering_read_slot(l, 0)};
+		TRY_ALLOC(found->value != NO_VALUE, l->context->diags);
+		return STATUS_OK;
+	case REF_HELD:
+		*found = l->held_operand;
+		return STATUS_OK;
+	case REF_TERM:
+		return find_term(l, ref->term, found);
 	}
 	return STATUS_OK;
 }
@@ -177,6 +197,9 @@ static enum status find_indexed(struct lowering *l, const struct ref *ref, struc
 enum status lowering_find_ref(struct lowering *l, const struct ref *ref, struct found *found)
 {
 	TRY(find_referent(l, ref, found));
+	const bool param = l->numeric && found->kind == FOUND_PARAM && found->param.count == 0;
+	if (param && l->chain->params[found->param.param].is_number)
+		*found = (struct found){.kind = FOUND_NUMBER, .number = l->chain->params[found->param.param].number};
 	if (ref->by)
 		return find_indexed(l, ref, found);
 	if (!ref_has_element(ref))
@@ -270,7 +293,7 @@ static enum status begin_for(struct lowering *l, struct loop *loop)
 static enum status begin_while(struct lowering *l, struct loop *loop)
 {
 	const struct portion *portion = &l->out->portion;
-	const int64_t max = loop->node->count;
+	const int64_t max = loop->iterations;
 	const bool run = l->what == LOWER_RUN;
 	if (!run && l->loops > 0) {
 		LOWERING_FAIL(l, STATUS_CHAIN, loop->node->span, "a gradient of a `repeat while` inside another loop");
@@ -287,12 +310,28 @@ static enum status begin_while(struct lowering *l, struct loop *loop)
 	return STATUS_OK;
 }
 
+/* Sets *COUNT to the count of NODE, a `repeat`, in this call. */
+static enum status find_count(struct lowering *l, const struct node *node, int64_t *count)
+{
+	double number;
+	TRY(lowering_number(l, node->times, "the count of repeat", &number));
+	const struct argument argument = argument_of_double(number);
+	if (!argument.integer || argument.as_integer < (node->conditional ? 1 : 0))
+		return LOWERING_FAIL(l, STATUS_CHAIN, node->times->span,
+		                     "the count of repeat is an integer of at least %d, not %.17g", node->conditional ? 1 : 0,
+		                     number);
+	*count = argument.as_integer;
+	return STATUS_OK;
+}
+
 enum status lowering_begin_loop(struct lowering *l, const struct node *node, struct loop *loop)
 {
 	const double share = l->out->portion.iterations;
 	const bool repeats = node->kind == NODE_REPEAT;
 	*loop = (struct loop){
 		.node = node, .iterations = repeats ? node->count : 0, .variables = repeats ? 0 : node->loop_count};
+	if (repeats && node->times)
+		TRY(find_count(l, node, &loop->iterations));
 	loop->params = arena_array(&l->scratch, loop->variables + 1, sizeof *loop->params);
 	TRY_ALLOC(loop->params, l->context->diags);
 	if (node->kind == NODE_FOR)

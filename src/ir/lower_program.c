@@ -9,11 +9,10 @@
 
 #include <string.h>
 
-/* Sets *VALUE to what REF, an operand, refers to. */
-static enum status lower_ref(struct lowering *l, const struct ref *ref, uint32_t *value)
+/* Sets *VALUE to what REF, an operand, refers to. A number gets DTYPE. */
+static enum status lower_ref(struct lowering *l, const struct ref *ref, enum dtype dtype, uint32_t *value)
 {
 	struct found found;
-	const enum dtype dtype = l->body->values[l->env.now[0]].dtype;
 	TRY(lowering_find_ref(l, ref, &found));
 	switch (found.kind) {
 	case FOUND_NONE: /* an argument is given to each name that the def reads */
@@ -44,7 +43,7 @@ static struct type program_result(const struct program_decl *program, const stru
 	return program->type.given ? program->type.type : *v->type;
 }
 
-enum status lower_program(struct lowering *l, const struct node *node)
+enum status lower_program(struct lowering *l, const struct node *node, uint32_t v, uint32_t *result)
 {
 	const struct program_decl *program = &l->chain->programs[node->program];
 	struct external_use use;
@@ -54,10 +53,8 @@ enum status lower_program(struct lowering *l, const struct node *node)
 	use.program = program;
 	use.index = node->program;
 	use.count = node->operand_count;
-	const uint32_t v = lowering_read_slot(l, 0);
-	TRY_ALLOC(v != NO_VALUE, l->context->diags);
 	for (uint32_t i = 0; i < use.count; i++) {
-		TRY(lower_ref(l, &node->operands[i], &use.operands[i]));
+		TRY(lower_ref(l, &node->operands[i], l->body->values[v].dtype, &use.operands[i]));
 		use.types[i] = l->body->values[use.operands[i]].type;
 	}
 	struct instr *instr = lowering_add_op(l, OP_PROGRAM, NULL, node->span);
@@ -78,6 +75,6 @@ enum status lower_program(struct lowering *l, const struct node *node)
 		values[out].active |= values[use.operands[i]].active;
 	l->streaming.flat = false;
 	lowering_need_whole(l, node->span, "another program computes it");
-	lowering_write_slot(l, 0, out);
+	*result = out;
 	return STATUS_OK;
 }

@@ -7,6 +7,7 @@
  */
 #include "ir/lowering.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "ops/general.h"
@@ -215,23 +216,40 @@ static double rounded_to(enum dtype dtype, double number)
 	return rounded;
 }
 
+/* Sets *ARGUMENT to D, an argument of NODE, in this call: one number, or a list of numbers. */
+static enum status compute_argument(struct lowering *l, const struct node *node, const struct deferred_argument *d,
+                                    struct argument *argument)
+{
+	double *numbers = arena_array(&l->scratch, d->ref_count, sizeof *numbers);
+	int64_t *integers = arena_array(&l->scratch, d->ref_count, sizeof *integers);
+	bool whole = true;
+	char what[64];
+	TRY_ALLOC(numbers && integers, l->context->diags);
+	snprintf(what, sizeof what, "an argument of '%s'", op_table[node->op].name);
+	for (size_t i = 0; i < d->ref_count; i++) {
+		TRY(lowering_number(l, &d->refs[i], what, &numbers[i]));
+		const struct argument one = argument_of_double(numbers[i]);
+		integers[i] = one.as_integer;
+		whole &= one.integer;
+	}
+	if (d->argument.kind != ARGUMENT_LIST) {
+		*argument = argument_of_double(numbers[0]);
+		return STATUS_OK;
+	}
+	argument->numbers = byte_set_keep(&l->kept, numbers, d->ref_count * sizeof *numbers, NULL);
+	argument->integers = whole ? byte_set_keep(&l->kept, integers, d->ref_count * sizeof *integers, NULL) : NULL;
+	TRY_ALLOC(argument->numbers && (!whole || argument->integers), l->context->diags);
+	return STATUS_OK;
+}
+
 /* Sets the deferred arguments of NODE in ATTRS, from the arguments of this call. */
 static enum status set_deferred(struct lowering *l, const struct node *node, struct attrs *attrs)
 {
 	for (const struct deferred_argument *d = node->deferred; d; d = d->next) {
 		struct argument argument = d->argument;
 		struct complaint complaint = {.arena = l->context->arena};
-		if (d->given) {
-			const struct found *found = &l->names.frame->arguments[d->place];
-			if (found->kind != FOUND_NUMBER)
-				return LOWERING_FAIL(
-					l, STATUS_CHAIN, d->span,
-					found->kind == FOUND_COUNTER
-						? "an argument of '%s' is one number for all iterations, and '%s' differs in each"
-						: "an argument of '%s' is a number, and '%s' is none in this call",
-					op_table[node->op].name, d->argument.word);
-			argument = argument_of_double(found->number);
-		}
+		if (d->refs)
+			TRY(compute_argument(l, node, d, &argument));
 		TRY(complain(l, attrs_set(attrs, node->op, d->name, d->index, &argument, &complaint), d->span, &complaint));
 	}
 	return STATUS_OK;
@@ -306,7 +324,10 @@ static enum status lower_operand(struct lowering *l, const struct node *node, st
 	const enum dtype dtype = v->dtype;
 	if (node->operand.kind == REF_NONE)
 		return STATUS_OK;
-	TRY(lowering_find_ref(l, &node->operand, &found));
+	if (node->op == OP_use && node->operand.kind == REF_TERM)
+		TRY(lowering_term(l, node->operand.term, &found));
+	else
+		TRY(lowering_find_ref(l, &node->operand, &found));
 	switch (found.kind) {
 	case FOUND_NONE: /* an argument is given to each name that the def reads */
 	case FOUND_NUMBER:
@@ -363,9 +384,16 @@ static enum status set_stream(struct lowering *l, struct instr *instr, const str
 	return STATUS_OK;
 }
 
-/* Adds the instruction of NODE on IN. Its result, of type RESULT and logical DTYPE, becomes the current value. */
+/* What an operation gives: its type, the logical dtype, and the value, which add_result sets. */
+struct result {
+	struct type type;
+	enum dtype dtype;
+	uint32_t value;
+};
+
+/* Adds the instruction of NODE on IN, whose result is OUT. */
 static enum status add_result(struct lowering *l, const struct node *node, const struct attrs *attrs,
-                              const struct operands *in, const struct type *result, enum dtype dtype)
+                              const struct operands *in, struct result *out)
 {
 	struct instr *instr = lowering_add_op(l, node->op, attrs, node->span);
 	TRY_ALLOC(instr, l->context->diags);
@@ -377,14 +405,12 @@ static enum status add_result(struct lowering *l, const struct node *node, const
 	instr->level = in->level;
 	if (node->op == OP_dropout)
 		TRY(set_stream(l, instr, attrs));
-	uint32_t out;
-	TRY(lowering_set_out(l, instr, result, dtype, &out));
+	TRY(lowering_set_out(l, instr, &out->type, out->dtype, &out->value));
 	const struct op_info *info = &op_table[node->op];
 	struct value *values = l->body->values;
-	values[out].active = (values[in->v].active && info->differentiable) ||
-	                     (in->a != NO_VALUE && values[in->a].active && info->operand_differentiable);
-	note_scope(l, instr, result);
-	lowering_write_slot(l, 0, out);
+	values[out->value].active = (values[in->v].active && info->differentiable) ||
+	                            (in->a != NO_VALUE && values[in->a].active && info->operand_differentiable);
+	note_scope(l, instr, &out->type);
 	return STATUS_OK;
 }
 
@@ -392,7 +418,7 @@ static enum status add_result(struct lowering *l, const struct node *node, const
  * Lowers `use`: the operand becomes the current value. If it is not streamed, each tile computes the same result from
  * it, as from a param. After a SUM that would be wrong, because the tiles' results are added.
  */
-static enum status lower_use(struct lowering *l, const struct node *node, const struct operands *in)
+static enum status lower_use(struct lowering *l, const struct node *node, const struct operands *in, uint32_t *out)
 {
 	if (in->a == NO_VALUE)
 		return LOWERING_FAIL(l, STATUS_CHAIN, node->operand.span, "'use' takes an array, not a number");
@@ -400,36 +426,45 @@ static enum status lower_use(struct lowering *l, const struct node *node, const 
 	uint32_t value = in->a;
 	if (a->from == FROM_PARAM && source_param(l, a))
 		l->streaming.whole[a->param.param] = true;
-	if (l->streaming.folds)
+	if (l->streaming.folds && node->operand.kind != REF_TERM) /* lowering_term has noted what a formula reads */
 		l->streaming.streamable = false;
 	if (l->what == LOWER_RUN) /* a result or a carry must not be a param */
 		TRY(lowering_copy_param(l, &value, node->span));
-	lowering_write_slot(l, 0, value);
+	*out = value;
 	return STATUS_OK;
 }
 
-static enum status lower_op(struct lowering *l, const struct node *node)
+enum status lowering_op(struct lowering *l, const struct node *node, uint32_t v, uint32_t *out)
 {
-	struct operands in = {.v = lowering_read_slot(l, 0), .a = NO_VALUE, .level = -1};
-	TRY_ALLOC(in.v != NO_VALUE, l->context->diags);
-	if (node->op == OP_identity) {
-		lowering_write_slot(l, 0, in.v);
-		return STATUS_OK;
-	}
-	enum dtype dtype;
+	struct operands in = {.v = v, .a = NO_VALUE, .level = -1};
+	struct result result;
 	const struct attrs *attrs;
-	struct type result;
+	*out = v;
+	if (node->op == OP_identity)
+		return STATUS_OK;
 	TRY(lower_operand(l, node, &in));
 	if (node->op == OP_use)
-		return lower_use(l, node, &in);
-	TRY(promote(l, node, &in, &dtype));
-	TRY(attrs_for(l, node, &l->body->values[in.v], dtype, &attrs));
-	TRY(infer(l, node, attrs, &in, &result));
+		return lower_use(l, node, &in, out);
+	TRY(promote(l, node, &in, &result.dtype));
+	TRY(attrs_for(l, node, &l->body->values[in.v], result.dtype, &attrs));
+	TRY(infer(l, node, attrs, &in, &result.type));
 	if (op_indices(node->op) == NEED_V)
-		result.dtype = dtype_compute(dtype);
-	if (node->op == OP_cast || dtype_is_integer(result.dtype))
-		dtype = result.dtype;
-	return add_result(l, node, attrs, &in, &result, dtype);
+		result.type.dtype = dtype_compute(result.dtype);
+	if (node->op == OP_cast || dtype_is_integer(result.type.dtype))
+		result.dtype = result.type.dtype;
+	TRY(add_result(l, node, attrs, &in, &result));
+	*out = result.value;
+	return STATUS_OK;
+}
+
+/* Lowers NODE, an operation on the current value, which its result becomes. */
+static enum status lower_op(struct lowering *l, const struct node *node)
+{
+	uint32_t v = lowering_read_slot(l, 0), out;
+	TRY_ALLOC(v != NO_VALUE, l->context->diags);
+	TRY(lowering_op(l, node, v, &out));
+	lowering_write_slot(l, 0, out);
+	return STATUS_OK;
 }
 
 /* Names, calls and checkpoint blocks. */
@@ -468,10 +503,13 @@ static enum status lower_name(struct lowering *l, const struct node *node, bool 
 		found.value = lowering_read_slot(l, 0);
 	} else {
 		TRY(lowering_find_ref(l, &node->operand, &found));
+		const bool number = node->name || node->operand.kind == REF_NUMBER || node->operand.kind == REF_TERM;
 		if (found.kind == FOUND_PARAM)
 			found.value = lowering_param(l, &found.param);
 		else if (found.kind == FOUND_COUNTER)
 			TRY(lowering_add_counter(l, &found, node->operand.span, &found.value));
+		else if (found.kind == FOUND_NUMBER && number)
+			TRY(lowering_value_of(l, &found, node->span, &found.value));
 		else if (found.kind != FOUND_VALUE)
 			return lenient || found.kind == FOUND_NONE ? STATUS_OK : is_no_array(l, node);
 	}
@@ -479,7 +517,7 @@ static enum status lower_name(struct lowering *l, const struct node *node, bool 
 	if (node->name) /* an export: where the value goes, it must not be a param */
 		TRY(lowering_copy_param(l, &found.value, node->span));
 	lowering_write_slot(l, node->variable + 1, found.value);
-	if (!node->name)
+	if (!node->name || !*node->name)
 		return STATUS_OK;
 	struct naming *naming = arena_alloc(l->context->arena, sizeof *naming); /* for reports and policies */
 	TRY_ALLOC(naming, l->context->diags);
@@ -504,8 +542,11 @@ static enum status bind_exports(struct lowering *l, const struct node *node, con
 	return STATUS_OK;
 }
 
-/* Lowers the body of the def that NODE calls, with FRAME's arguments. Its variables begin each call without values. */
-static enum status lower_def(struct lowering *l, const struct node *node, const struct frame *frame)
+/*
+ * Lowers the body of the def that NODE calls, with FRAME's arguments. Its variables begin each call without values. If
+ * VALUE is not NULL, the body has *VALUE as its current value, and its result becomes that; the current value stays.
+ */
+static enum status lower_def(struct lowering *l, const struct node *node, const struct frame *frame, uint32_t *value)
 {
 	const struct def *def = node->def;
 	uint32_t *locals = l->env.now + 1 + def->first_variable;
@@ -515,9 +556,18 @@ static enum status lower_def(struct lowering *l, const struct node *node, const 
 	memcpy(saved, locals, def->variables * sizeof *saved);
 	for (uint32_t i = 0; i < def->variables; i++)
 		locals[i] = NO_VALUE;
+	const uint32_t current = l->env.now[0];
+	const bool written = l->env.written[0];
+	if (value)
+		lowering_write_slot(l, 0, *value);
 	l->names.frame = frame;
 	enum status status = lower_nodes(l, def->body);
 	l->names.frame = frame->outer;
+	if (value) {
+		*value = l->env.now[0];
+		l->env.now[0] = current;
+		l->env.written[0] = written;
+	}
 	for (size_t i = 0; i < def->export_count; i++)
 		exported[i] = l->env.now[def->exports[i].variable + 1];
 	memcpy(locals, saved, def->variables * sizeof *saved);
@@ -527,7 +577,7 @@ static enum status lower_def(struct lowering *l, const struct node *node, const 
 	return status ? status : bind_exports(l, node, exported);
 }
 
-static enum status lower_call(struct lowering *l, const struct node *node)
+enum status lowering_call(struct lowering *l, const struct node *node, uint32_t *value)
 {
 	const struct def *def = node->def;
 	struct found *arguments = arena_array(&l->scratch, def->count, sizeof *arguments);
@@ -546,8 +596,21 @@ static enum status lower_call(struct lowering *l, const struct node *node)
 		(struct frame){.arguments = arguments, .outer = outer, .def = def->name, .depth = outer ? outer->depth + 1 : 1};
 	if (frame->depth > MAX_NESTING)
 		return LOWERING_FAIL(l, STATUS_LIMIT, node->span, "calls of defs nest deeper than %d", MAX_NESTING);
-	TRY(lower_def(l, node, frame));
-	TRY_ALLOC(lowering_read_slot(l, 0) != NO_VALUE, l->context->diags); /* a def without stages is the identity */
+	if (value && l->what == LOWER_RUN) /* a result or a carry must not be a param */
+		TRY(lowering_copy_param(l, value, node->span));
+	TRY(lower_def(l, node, frame, value));
+	if (!value) /* a def without stages is the identity */
+		TRY_ALLOC(lowering_read_slot(l, 0) != NO_VALUE, l->context->diags);
+	return STATUS_OK;
+}
+
+/* Lowers NODE, a call of a program on the current value, which its result becomes. */
+static enum status lower_program_stage(struct lowering *l, const struct node *node)
+{
+	uint32_t v = lowering_read_slot(l, 0), out;
+	TRY_ALLOC(v != NO_VALUE, l->context->diags);
+	TRY(lower_program(l, node, v, &out));
+	lowering_write_slot(l, 0, out);
 	return STATUS_OK;
 }
 
@@ -627,9 +690,9 @@ enum status lower_node(struct lowering *l, const struct node *node)
 	case NODE_OP:
 		return lower_op(l, node);
 	case NODE_CALL:
-		return lower_call(l, node);
+		return lowering_call(l, node, NULL);
 	case NODE_PROGRAM:
-		return lower_program(l, node);
+		return lower_program_stage(l, node);
 	case NODE_NAME:
 		return lower_name(l, node, false);
 	case NODE_REPEAT:
@@ -639,6 +702,8 @@ enum status lower_node(struct lowering *l, const struct node *node)
 		return lower_collect(l, node);
 	case NODE_CHECKPOINT:
 		return lower_checkpoint(l, node);
+	case NODE_INDEX: /* of terms alone */
+		break;
 	}
 	return STATUS_OK;
 }

@@ -4,6 +4,7 @@
  *     lower.c          a lowering from its begin to its end; the step at an index
  *     lower_body.c     types, values, slots and instructions of a body
  *     lower_operand.c  operands, and the variables of a `for`
+ *     lower_formula.c  terms: formulas, node by node
  *     lower_stage.c    a stage, at the end of the body; whether rows can be cut into tiles
  *     lower_program.c  a stage that a program computes
  *     reach.c          how far values reach along the streamed axis
@@ -208,6 +209,9 @@ struct lowering {
 	struct state state;
 	struct streaming streaming;
 	struct names names;
+	struct found held_operand; /* what REF_HELD refers to here */
+	bool numeric;              /* a number is wanted: consts that are numbers are found as such */
+	enum op swapped[OP_COUNT]; /* by operation: the one of exchanged operands; OP_COUNT: there is none */
 	struct preludes preludes;
 	struct attempts attempts;
 	struct body *body;
@@ -297,8 +301,23 @@ enum status lowering_begin_loop(struct lowering *l, const struct node *node, str
 /* Sets the variables of LOOP for ITERATION, or, if LEVEL is not -1, for all iterations of the kept loop at LEVEL. */
 enum status lowering_set_iteration(struct lowering *l, const struct loop *loop, int32_t level, int64_t iteration);
 
+/* lower_formula.c */
+
+/* Fills l->swapped. */
+void lowering_find_swapped(struct lowering *l);
+/* Sets *NUMBER to that of REF in this call. WHAT, such as "the count of repeat", is the subject of an error. */
+enum status lowering_number(struct lowering *l, const struct ref *ref, const char *what, double *number);
+/* Appends TERM, whose result FOUND becomes: a number, a param or a value. The current value does not change. */
+enum status lowering_term(struct lowering *l, const struct term *term, struct found *found);
+/* Sets *VALUE to that of FOUND, whose place is SPAN. A number becomes a weak 0-d array. */
+enum status lowering_value_of(struct lowering *l, const struct found *found, struct span span, uint32_t *value);
+
 /* lower_stage.c */
 
+/* Appends NODE, an operation, applied to V. *OUT is its result. */
+enum status lowering_op(struct lowering *l, const struct node *node, uint32_t v, uint32_t *out);
+/* Appends NODE, a call of a def, applied to *VALUE (NULL: the current value), which becomes the result. */
+enum status lowering_call(struct lowering *l, const struct node *node, uint32_t *value);
 /* Notes that no passes over the rows can compute those of the stage at SPAN, for REASON. */
 static inline void lowering_need_whole(struct lowering *l, struct span span, const char *reason)
 {
@@ -328,8 +347,8 @@ bool reach_find(struct lowering *l, const struct body *body, struct row_reach *r
 
 /* lower_program.c */
 
-/* Lowers NODE, a call of a program, to the end of the body. */
-enum status lower_program(struct lowering *l, const struct node *node);
+/* Lowers NODE, a call of a program on V, to the end of the body. *OUT is its result. */
+enum status lower_program(struct lowering *l, const struct node *node, uint32_t v, uint32_t *out);
 
 /* lower_loop.c */
 

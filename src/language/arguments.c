@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-static struct argument argument_of_number(const struct number *number)
+struct argument resolver_argument_of_number(const struct number *number)
 {
 	return (struct argument){
 		.kind = ARGUMENT_NUMBER, .number = number->value, .integer = number->integer, .as_integer = number->as_integer};
@@ -36,22 +36,74 @@ static enum status argument_of_numbers(struct resolver *r, const struct number *
 	return STATUS_OK;
 }
 
-static enum status argument_of_list(struct resolver *r, const struct list *list, struct argument *argument)
+/* Sets *GIVEN to VALUE, a number, or defers it; WHAT is what the argument should be. */
+static enum status argument_of_value(struct resolver *r, const struct formula_value *value, struct span span,
+                                     struct deferred_argument *given)
 {
-	struct number *numbers = arena_array(r->kept_attrs.scratch, list->count, sizeof *numbers);
-	TRY_ALLOC(numbers, r->context->diags);
-	for (size_t i = 0; i < list->count; i++)
-		numbers[i] = list->items[i].number;
-	return argument_of_numbers(r, numbers, list->count, argument);
+	if (value->known) {
+		resolver_take_number(r, value);
+		given->argument = resolver_argument_of_number(&value->number);
+		return STATUS_OK;
+	}
+	if (!value->deferred)
+		return RESOLVE_FAIL(r, span, "an argument is a number, and this is an array");
+	struct ref *ref = arena_alloc(r->context->arena, sizeof *ref);
+	TRY_ALLOC(ref, r->context->diags);
+	*ref = value->ref;
+	given->refs = ref;
+	given->ref_count = 1;
+	given->argument = (struct argument){.kind = ARGUMENT_NUMBER, .integer = true};
+	return STATUS_OK;
 }
 
-static enum status argument_of_option(struct resolver *r, const struct option *option, struct argument *argument)
+static enum status argument_of_list(struct resolver *r, const struct list *list, struct deferred_argument *given)
+{
+	struct number *numbers = arena_array(r->kept_attrs.scratch, list->count + 1, sizeof *numbers);
+	struct ref *refs = list->formula_count ? arena_array(r->context->arena, list->count, sizeof *refs) : NULL;
+	TRY_ALLOC(numbers && (refs || !list->formula_count), r->context->diags);
+	bool deferred = false;
+	if (list->shape.ndim != 1)
+		return RESOLVE_FAIL(r, list->span, "an argument is a list of numbers, not a list of lists");
+	for (size_t i = 0; i < list->count; i++)
+		numbers[i] = number_of_double(list->values[i]);
+	for (size_t i = 0; i < list->formula_count; i++) {
+		const struct list_formula *f = &list->formulas[i];
+		struct formula_value value;
+		TRY(resolver_formula(r, f->formula, &value));
+		if (!value.known && !value.deferred)
+			return RESOLVE_FAIL(r, f->formula->span, "an element of a list is a number, and this is an array");
+		deferred |= !value.known;
+		if (value.known)
+			resolver_take_number(r, &value);
+		numbers[f->at] = value.number;
+		refs[f->at] = value.ref;
+	}
+	for (size_t i = 0; deferred && i < list->count; i++)
+		if (refs[i].kind == REF_NONE)
+			refs[i] = (struct ref){.kind = REF_NUMBER, .number = list->values[i], .span = list->span};
+	given->refs = deferred ? refs : NULL;
+	given->ref_count = list->count;
+	return argument_of_numbers(r, numbers, list->count, &given->argument);
+}
+
+static enum status argument_of_formula(struct resolver *r, const struct formula *formula,
+                                       struct deferred_argument *given)
+{
+	struct formula_value value;
+	TRY(resolver_formula(r, formula, &value));
+	return argument_of_value(r, &value, formula->span, given);
+}
+
+static enum status argument_of_option(struct resolver *r, const struct option *option, struct deferred_argument *given)
 {
 	if (option->kind == VALUE_LIST)
-		return argument_of_list(r, &option->list, argument);
-	*argument = option->kind == VALUE_NUMBER ? argument_of_number(&option->number)
-	            : option->kind == VALUE_BOOL ? (struct argument){.kind = ARGUMENT_BOOL, .boolean = *option->text == 't'}
-	                                         : (struct argument){.kind = ARGUMENT_WORD, .word = option->text};
+		return argument_of_list(r, option->list, given);
+	if (option->kind == VALUE_FORMULA)
+		return argument_of_formula(r, option->formula, given);
+	given->argument = option->kind == VALUE_NUMBER ? resolver_argument_of_number(&option->number)
+	                  : option->kind == VALUE_BOOL
+	                      ? (struct argument){.kind = ARGUMENT_BOOL, .boolean = *option->text == 't'}
+	                      : (struct argument){.kind = ARGUMENT_WORD, .word = option->text};
 	return STATUS_OK;
 }
 
@@ -66,38 +118,63 @@ static enum status add_deferred(struct resolver *r, struct node *node, const str
 	return STATUS_OK;
 }
 
+/* If WORD names a number, here or in the call of the def around, makes that GIVEN's value. */
+static enum status number_of_word(struct resolver *r, const char *word, struct deferred_argument *given, bool *found)
+{
+	const struct binding *binding = resolver_find(r, word);
+	struct formula_value value = {.known = false};
+	if (binding) {
+		value.ref = binding->ref;
+		value.known = resolver_known_number(r, binding, &value.number);
+		value.deferred = binding->ref.kind == REF_ARGUMENT;
+	}
+	*found = value.known || value.deferred;
+	value.ref.span = given->span;
+	return *found ? argument_of_value(r, &value, given->span, given) : STATUS_OK;
+}
+
 /*
- * Sets the argument GIVEN of NODE, or defers it. IS_NAME: GIVEN is an unquoted word, which may name an operand of the
- * enclosing def if the operation refuses it. After a deferred argument all are deferred, so that they are set in order.
+ * Sets the argument GIVEN of NODE, or defers it. IS_NAME: GIVEN is an unquoted word, which may name a number if the
+ * operation refuses it. After a deferred argument all are deferred, so that they are set in order.
  */
 static enum status set_argument(struct resolver *r, struct node *node, struct deferred_argument given, bool is_name)
 {
 	struct complaint complaint = {.arena = r->context->arena};
 	struct attrs attrs = *r->attrs;
-	enum status status = attrs_set(&attrs, node->op, given.name, given.index, &given.argument, &complaint);
-	if (status == STATUS_OK && node->deferred)
+	const char *word = given.argument.word;
+	bool found = false;
+	enum status status = STATUS_OK;
+	if (!given.refs)
+		status = attrs_set(&attrs, node->op, given.name, given.index, &given.argument, &complaint);
+	if (status == STATUS_CHAIN && is_name && op_takes_number(node->op, given.name, given.index)) {
+		TRY(number_of_word(r, word, &given, &found));
+		if (found && !given.refs)
+			return set_argument(r, node, given, false);
+	}
+	if ((status == STATUS_OK && node->deferred) || given.refs)
 		return add_deferred(r, node, &given);
 	if (status == STATUS_OK) {
 		*r->attrs = attrs;
 		return STATUS_OK;
 	}
-	const struct binding *binding = is_name ? resolver_find(r, given.argument.word) : NULL;
-	if (binding && binding->ref.kind == REF_ARGUMENT && op_takes_number(node->op, given.name, given.index)) {
-		given.given = true;
-		given.place = binding->ref.index;
-		return add_deferred(r, node, &given);
-	}
+	const struct binding *binding = is_name ? resolver_find(r, word) : NULL;
 	if (binding && binding->ref.kind == REF_COUNTER) {
 		RESOLVE_FAIL(r, given.span, "an argument of '%s' is one number for all iterations, and '%s' differs in each",
-		             op_table[node->op].name, given.argument.word);
+		             op_table[node->op].name, word);
 		return RESOLVE_HINT(r, "'%s' is an operand, as in `mul %s`, or an index, as in `add W[%s]`",
-		                    given.argument.word, given.argument.word, given.argument.word);
+		                    word, word, word);
 	}
 	TRY_ALLOC(complaint.message, r->context->diags);
 	diag_at(r->context->diags, status, r->chain->source, given.span, "%s", complaint.message);
 	if (complaint.hint)
 		RESOLVE_HINT(r, "did you mean '%s'?", complaint.hint);
 	return status;
+}
+
+/* If FORMULA is a name alone, returns it: it may be a word that the operation takes. */
+static const char *word_of_formula(const struct formula *formula)
+{
+	return formula->kind == FORMULA_NAME && !formula->first ? formula->text : NULL;
 }
 
 static enum status set_positional(struct resolver *r, struct node *node, const struct operand *operand, int index)
@@ -108,13 +185,22 @@ static enum status set_positional(struct resolver *r, struct node *node, const s
 		return RESOLVE_FAIL(r, operand->span, "'%s' takes a %s as its %s", op_table[node->op].name,
 		                    op_takes_number(node->op, NULL, index) ? "number" : "list",
 		                    op_positional_name(node->op, index, buffer));
-	const bool is_name = operand->kind == OPERAND_NAME;
+	const char *word = operand->kind == OPERAND_NAME      ? operand->text
+	                   : operand->kind == OPERAND_FORMULA ? word_of_formula(operand->formula)
+	                                                      : NULL;
+	double constant;
 	if (operand->kind == OPERAND_LIST)
-		TRY(argument_of_list(r, operand->list, &given.argument));
+		TRY(argument_of_list(r, operand->list, &given));
+	else if (operand->kind == OPERAND_NUMBER)
+		given.argument = resolver_argument_of_number(&operand->number);
+	else if (word && (operand->kind == OPERAND_NAME || resolver_find(r, word) || !number_constant(word, &constant)))
+		given.argument = (struct argument){.kind = ARGUMENT_WORD, .word = word};
+	else if (operand->kind == OPERAND_FORMULA)
+		TRY(argument_of_formula(r, operand->formula, &given));
 	else
-		given.argument = is_name ? (struct argument){.kind = ARGUMENT_WORD, .word = operand->text}
-		                         : argument_of_number(&operand->number);
-	return set_argument(r, node, given, is_name);
+		return RESOLVE_FAIL(r, operand->span, "'%s' takes a number as its %s", op_table[node->op].name,
+		                    op_positional_name(node->op, index, buffer));
+	return set_argument(r, node, given, given.argument.kind == ARGUMENT_WORD);
 }
 
 /* Returns the option NAME of S, or NULL. Only options before END count (NULL: all). */
@@ -127,8 +213,7 @@ static const struct option *find_option(const struct statement *s, const char *n
 }
 
 /*
- * Sets *LIST to OPERAND and its successors, and *TEXT to the list's source; NULL if one is no number, or alone. The
- * value of an option is a literal, and an operand may be an expression in parentheses.
+ * Sets *LIST to OPERAND and its successors, and *TEXT to the list's source; NULL if one is no literal number, or alone.
  */
 static enum status argument_of_operands(struct resolver *r, const struct operand *operand, struct argument *list,
                                         const char **text)
@@ -164,24 +249,36 @@ static enum status hint_option(struct resolver *r, const struct statement *s, co
 {
 	const char *list, *text, *names[MAX_DIMS];
 	struct argument numbers, number;
+	struct operand computed = *operand;
+	if (operand->kind == OPERAND_FORMULA) {
+		struct formula_value value;
+		TRY(resolver_formula(r, operand->formula, &value));
+		computed.kind = value.known ? OPERAND_NUMBER : OPERAND_FORMULA;
+		computed.number = value.number;
+		computed.text = arena_printf(r->context->arena, "%.*s", (int)(operand->span.end - operand->span.begin),
+		                             r->chain->source->text + operand->span.begin);
+		operand = &computed;
+	}
+	if (operand->kind != OPERAND_NUMBER && operand->kind != OPERAND_LIST)
+		return STATUS_OK;
 	if (operand->kind == OPERAND_LIST) {
 		const char *source = r->chain->source->text + operand->span.begin;
 		const size_t length = operand->span.end - operand->span.begin;
 		list = text =
 			memchr(source, '\n', length) ? "[...]" : arena_printf(r->context->arena, "%.*s", (int)length, source);
-		TRY(argument_of_list(r, operand->list, &numbers));
-		number = numbers;
+		struct deferred_argument given = {.index = -1};
+		TRY(argument_of_list(r, operand->list, &given));
+		number = numbers = given.argument;
 	} else {
 		TRY(argument_of_operands(r, operand, &numbers, &list));
-		number = argument_of_number(&operand->number);
-		/* The value of an option is a literal, and an operand may be an expression. */
-		text = *operand->text == '(' ? arena_printf(r->context->arena, "%.17g", operand->number.value) : operand->text;
+		number = resolver_argument_of_number(&operand->number);
+		text = operand->text;
 	}
 	const size_t count = op_argument_names(node->op, names, MAX_DIMS, r->context->arena);
 	int least, most;
 	op_positionals(node->op, &least, &most);
 	uint32_t end = s->name_span.end;
-	for (const struct operand *o = s->operands; o != operand; o = o->next)
+	for (const struct operand *o = s->operands; o && o->span.begin != operand->span.begin; o = o->next)
 		end = o->span.end;
 	for (size_t i = (size_t)most; text && i < count; i++) {
 		const bool takes_list = list && takes(r, node, names[i], &numbers);
@@ -203,6 +300,36 @@ static bool begins_line(const struct source *source, struct span span)
 	return at == 0 || source->text[at - 1] == '\n';
 }
 
+/* True if S looks like a call: a '(' follows its name, or the operand before OPERAND, directly. */
+static bool looks_called(const struct source *source, const struct operand *operand)
+{
+	const char *open = source->text + operand->span.begin;
+	return *open == '(' && operand->span.begin > 0 && !strchr(" \t\r\n;{}([,=", open[-1]);
+}
+
+/* Hints, if S with its surplus OPERAND looks like a formula, at what it should be. Returns false if it does not. */
+static bool hint_formula(struct resolver *r, const struct statement *s, const struct operand *operand)
+{
+	enum { SHOWN = 60 };
+	const struct source *source = r->chain->source;
+	const char *text = source->text + s->span.begin;
+	const struct operand *first = s->operands;
+	const uint32_t length = s->span.end - s->span.begin;
+	if (length > SHOWN || memchr(text, '\n', length))
+		return false;
+	if (looks_called(source, first) && first->span.begin == s->name_span.end && first->kind != OPERAND_NUMBER) {
+		RESOLVE_HINT(r, "a call is a formula: use (%.*s)", (int)length, text);
+		return true;
+	}
+	const char *rest = source->text + first->span.begin, *sign = source->text + operand->span.begin;
+	const bool infix = strchr("+-", *sign) && (!strchr(" \t", sign[-1]) || strchr(" \t", sign[1]));
+	const bool formula = operand == first->next && (infix || looks_called(source, operand));
+	if (formula)
+		RESOLVE_HINT(r, "a formula is an operand in parentheses, as in %s (%.*s)", s->name, (int)(text + length - rest),
+		             rest);
+	return formula;
+}
+
 /* Reports that OPERAND is one too many: NODE takes MOST arguments by place, after its array. Returns the status. */
 static enum status refuse_operand(struct resolver *r, const struct statement *s, const struct node *node,
                                   const struct operand *operand, int most)
@@ -220,12 +347,8 @@ static enum status refuse_operand(struct resolver *r, const struct statement *s,
 	diag_caret(r->context->diags, operand->span);
 	if (!begins_line(r->chain->source, node->span))
 		(void)RESOLVE_HINT(r, "the stage begins at %u:%u", node->span.line, node->span.column);
-	if (operand->kind == OPERAND_NUMBER || operand->kind == OPERAND_LIST)
+	if (!hint_formula(r, s, operand))
 		TRY(hint_option(r, s, node, operand));
-	const char *sign = r->chain->source->text + operand->span.begin;
-	const bool infix = strchr("+-", *sign) && (!strchr(" \t", sign[-1]) || strchr(" \t", sign[1]));
-	if (infix && operand == s->operands->next && s->operands->kind == OPERAND_NUMBER)
-		RESOLVE_HINT(r, "an expression of numbers is in parentheses, as in %s (1+2)", info->name);
 	if (operand->kind != OPERAND_NAME)
 		return STATUS_CHAIN;
 	const char *names[MAX_DIMS];
@@ -250,7 +373,7 @@ static enum status set_options(struct resolver *r, const struct statement *s, st
 			if (!strcmp(op_positional_name(node->op, i, buffer), o->name))
 				return RESOLVE_FAIL(r, o->span, "'%s' is given by place and by name", o->name);
 		struct deferred_argument given = {.name = o->name, .index = -1, .span = o->span};
-		TRY(argument_of_option(r, o, &given.argument));
+		TRY(argument_of_option(r, o, &given));
 		TRY(set_argument(r, node, given, o->kind == VALUE_NAME));
 	}
 	for (int i = placed; i < least; i++) {

@@ -24,7 +24,10 @@ struct param {
 	const struct declared *declared;
 	const struct init *init; /* INIT_NONE: --param gives the value; for types alone, a declared type is enough */
 	struct span span;        /* of the name */
+	bool read_as_number;     /* resolution has read INIT's number: no other may be bound */
 	/* Set by the caller (load/params.h) before lowering, once for all inputs: */
+	bool is_number; /* a const that is NUMBER, so that it may stand where a number is wanted */
+	double number;
 	bool weak;          /* a number, a list or a 0-d array without a declared type: takes the other operand's dtype */
 	enum dtype settled; /* of a weak one, if the input holds integers: struct chain's COMPUTING */
 	const struct type *type; /* of params and consts, equal ones are one */
@@ -78,6 +81,9 @@ enum ref_kind {
 	REF_COUNTER,  /* the number of a loop's iteration: the `i` of `repeat 8 as i`; INDEX likewise */
 	REF_ARGUMENT, /* argument INDEX of the enclosing def; inherited ones count */
 	REF_BLOCK,    /* a block operand: a sub-chain that is applied to the current value wherever the operand is used */
+	REF_CURRENT,  /* the current value: `.` */
+	REF_TERM,     /* a formula, computed where the operand is used; an argument of a def, where the def is called */
+	REF_HELD,     /* BEFORE of the term around */
 };
 
 struct ref {
@@ -87,6 +93,7 @@ struct ref {
 		double number;      /* NUMBER */
 		int64_t element;    /* where INDEX counts: the i of `name[i]`, from the end if negative; NO_INDEX: no index */
 		struct node *block; /* BLOCK: its first node (NULL: no node, the identity) */
+		struct term *term;  /* TERM */
 	};
 	const struct ref *by; /* the i of `name[i]`, if that is a name: a COUNTER or an ARGUMENT; else NULL */
 	struct span span;
@@ -95,24 +102,51 @@ struct ref {
 /* True if REF is a name with an index, as in `add W[2]`. */
 static inline bool ref_has_element(const struct ref *ref)
 {
-	return ref->kind != REF_NONE && ref->kind != REF_NUMBER && ref->kind != REF_BLOCK && ref->element != NO_INDEX;
+	return ref->kind >= REF_PARAM && ref->kind <= REF_ARGUMENT && ref->element != NO_INDEX;
 }
 
 /*
- * An argument of an operation that lowering sets: it names an operand of the enclosing def, whose value each call
- * gives. Arguments written after it are deferred too, so that all are set in the order in which they are written.
+ * A formula: a value, and nodes (OP, CALL, PROGRAM, INDEX) of which each is applied to the result before it. So
+ * `a + b * c` is a, then `add` with the operand b * c, which is a term: b, then `mul` with the operand c. A term binds no
+ * names and does not change the current value.
+ */
+struct term {
+	struct ref before; /* computed before VALUE, for a node that has it as operand REF_HELD; REF_NONE: nothing */
+	struct ref value;
+	struct node *first;
+};
+
+/* A part of an index, as struct index_part; bounds are numbers or REF_NONE. */
+struct index_bounds {
+	enum index_kind kind;
+	struct ref begin, stop, step;
+};
+
+/*
+ * An argument of an operation that lowering sets: it is computed of operands of the enclosing def, which each call gives.
+ * Arguments written after it are deferred too, so that all are set in the order in which they are written.
  */
 struct deferred_argument {
 	const char *name;         /* NULL: given by place, at INDEX */
 	int index;                /* from 0, without the operand; -1: given by NAME */
-	struct argument argument; /* as written */
-	bool given;               /* the value is argument PLACE of the call; false: ARGUMENT */
-	uint32_t place;
+	struct argument argument; /* as written; a list if REFS are its elements */
+	const struct ref *refs;   /* numbers of the call: one, or the elements of a list; NULL: ARGUMENT is the value */
+	size_t ref_count;
 	struct span span;
 	struct deferred_argument *next;
 };
 
-enum node_kind { NODE_OP, NODE_CALL, NODE_PROGRAM, NODE_NAME, NODE_COLLECT, NODE_REPEAT, NODE_FOR, NODE_CHECKPOINT };
+enum node_kind {
+	NODE_OP,
+	NODE_CALL,
+	NODE_PROGRAM,
+	NODE_NAME,
+	NODE_COLLECT,
+	NODE_REPEAT,
+	NODE_FOR,
+	NODE_CHECKPOINT,
+	NODE_INDEX,
+};
 
 /* The value of the option policy= of a `checkpoint`. */
 struct block_policy {
@@ -142,14 +176,15 @@ struct node {
 			struct ref *operands;
 		};
 		struct {               /* NAME, COLLECT */
-			const char *name;  /* NULL for a prelude (language/resolve.c) */
+			const char *name;  /* NULL for a prelude (language/resolve.c); "" for an array that a `for` runs over */
 			uint32_t variable; /* index into chain->variables */
 			int64_t every;     /* COLLECT: the iterations every-1, 2*every-1, ... are the parts */
 		};
-		struct {                    /* REPEAT */
-			int64_t count;          /* at least 1, for `repeat 0` makes no node; if conditional, the most iterations */
-			bool conditional;       /* a `repeat while` */
-			struct node *condition; /* its first block (NULL: no node, the current value) */
+		struct {                     /* REPEAT */
+			int64_t count;           /* at least 1, for `repeat 0` makes no node; if conditional, the most iterations */
+			const struct ref *times; /* the count, a number of each call of the def around; NULL: COUNT */
+			bool conditional;        /* a `repeat while` */
+			struct node *condition;  /* its first block (NULL: no node, the current value) */
 		};
 		struct {              /* FOR */
 			uint32_t *loops;  /* identities of its variables */
@@ -157,6 +192,10 @@ struct node {
 			size_t loop_count;
 		};
 		const struct block_policy *policy; /* CHECKPOINT: its option policy=, or NULL */
+		struct {                           /* INDEX */
+			const struct index_bounds *bounds;
+			size_t bound_count;
+		};
 	};
 	uint32_t counter;   /* REPEAT, FOR: 1 + the identity of its `as`; 0: it has none */
 	bool collects;      /* REPEAT, FOR: a `collect` belongs to it */
@@ -204,6 +243,13 @@ struct lost_name {
 	struct lost_name *next;
 };
 
+/* A def or program that has the name of an operation, which it hides. */
+struct hidden_name {
+	const char *name, *kind; /* KIND: "def" or "program" */
+	struct span span;
+	struct hidden_name *next;
+};
+
 struct chain {
 	const struct source *source;
 	const char *input;          /* the name of the first input, the value at the start */
@@ -220,6 +266,7 @@ struct chain {
 	size_t name_count;
 	struct block_policy *block_policies; /* in the order in which they are written */
 	struct lost_name *lost_names;        /* in the order of their defs */
+	struct hidden_name *hidden_names;    /* the latest first */
 	struct node *first;                  /* NULL: a chain without stages */
 	/*
 	 * An operation reads indices. Then integer inputs, params and consts keep their dtype, and are held as doubles. Where
@@ -246,11 +293,23 @@ static inline enum dtype chain_computing_type(const struct chain *chain, enum dt
  * declaration is wrong; STATUS_LIMIT beyond MAX_OPERATIONS (a loop's body counts once), MAX_INHERITED or MAX_DIMS.
  */
 enum status chain_resolve(const struct context *context, struct chain *chain, const struct syntax *syntax);
+/* A number that the caller will bind to a const of that name. Of several for one name the last counts. */
+struct given_number {
+	const char *name;
+	double number;
+};
+struct given_numbers {
+	const struct given_number *items;
+	size_t count;
+};
 /*
  * Parses and resolves SOURCE, which must outlive CHAIN. Frees the parts of the syntax tree that CHAIN does not need,
  * since tests/scripts/check-memory bounds the bytes of a stage.
  */
 enum status chain_read(const struct context *context, struct chain *chain, const struct source *source);
+/* Does as chain_read. Consts without a type have the numbers in GIVEN, in formulas too. */
+enum status chain_read_given(const struct context *context, struct chain *chain, const struct source *source,
+                             const struct given_numbers *given);
 /* Writes CHAIN as text, for --dump chain: params, then nodes, without operations' arguments and bodies of defs. */
 void chain_dump(const struct chain *chain, diag_write *write, void *context);
 

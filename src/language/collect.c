@@ -76,7 +76,7 @@ static enum status check_collect(struct resolver *r, const struct statement *s)
 		RESOLVE_FAIL(r, s->name_span, "collect stands in a `repeat while`, whose number of iterations is not known");
 		return RESOLVE_HINT(r, "a repeat or for collects");
 	}
-	if (r->around->s->kind == STATEMENT_REPEAT && r->around->s->count == 0)
+	if (r->around->s->kind == STATEMENT_REPEAT && !r->around->s->count.formula && r->around->s->count.value == 0)
 		return RESOLVE_FAIL(r, s->name_span, "collect stands in a `repeat 0`, which makes no value of a known type");
 	if (r->around->operands == r->operands)
 		return STATUS_OK;

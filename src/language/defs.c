@@ -47,13 +47,20 @@ static enum status resolve_named_operands(struct resolver *r, const struct state
 			return RESOLVE_FAIL(r, o->span, "'%s' is given by place and by name", o->name);
 		if (ref->kind != REF_NONE)
 			return RESOLVE_FAIL(r, o->span, "operand '%s' is given twice", o->name);
-		if (o->kind != VALUE_NUMBER && o->kind != VALUE_NAME)
+		if (o->kind == VALUE_STRING || o->kind == VALUE_BOOL)
 			return RESOLVE_FAIL(r, o->value_span, "%s of '%s' must be a number or a name", o->name, def->name);
-		const struct operand operand = {.kind = o->kind == VALUE_NUMBER ? OPERAND_NUMBER : OPERAND_NAME,
-		                                .span = o->value_span,
-		                                .text = o->text,
-		                                .number = o->number,
-		                                .index = NO_INDEX};
+		struct operand operand = {.kind = o->kind == VALUE_NUMBER    ? OPERAND_NUMBER
+		                                  : o->kind == VALUE_LIST    ? OPERAND_LIST
+		                                  : o->kind == VALUE_FORMULA ? OPERAND_FORMULA
+		                                                             : OPERAND_NAME,
+		                          .span = o->value_span,
+		                          .text = o->text,
+		                          .number = o->number,
+		                          .index = NO_INDEX};
+		if (o->kind == VALUE_LIST)
+			operand.list = o->list;
+		else if (o->kind == VALUE_FORMULA)
+			operand.formula = o->formula;
 		TRY(resolver_operand(r, &operand, ref));
 	}
 	size_t i = def->inherited;
@@ -121,6 +128,10 @@ static int64_t count_operand(const struct ref *ref, int64_t times, int64_t *uses
 {
 	if (ref->kind == REF_ARGUMENT)
 		uses[ref->index] = saturated_add(uses[ref->index], times);
+	if (ref->kind == REF_TERM)
+		return saturated_add(
+			count_operand(&ref->term->before, times, uses),
+			saturated_add(count_operand(&ref->term->value, times, uses), count_nodes(ref->term->first, times, uses)));
 	return ref->kind == REF_BLOCK ? count_nodes(ref->block, times, uses) : 0;
 }
 
@@ -181,9 +192,12 @@ static enum status bind_parameters(struct resolver *r, struct def *def)
 
 enum status resolver_check_stage_name(struct resolver *r, const struct statement *s)
 {
-	const char *what = statement_word(s->kind);
-	if (op_find(s->name) != OP_COUNT)
-		return RESOLVE_FAIL(r, s->name_span, "'%s' is an operation and can't be a %s", s->name, what);
+	if (op_find(s->name) != OP_COUNT) {
+		struct hidden_name *hidden = arena_alloc(r->context->arena, sizeof *hidden);
+		TRY_ALLOC(hidden, r->context->diags);
+		*hidden = (struct hidden_name){s->name, statement_word(s->kind), s->name_span, r->chain->hidden_names};
+		r->chain->hidden_names = hidden;
+	}
 	if (resolver_find_program(r, s->name))
 		return RESOLVE_FAIL(r, s->name_span, "'%s' is a program already", s->name);
 	return STATUS_OK;

@@ -11,6 +11,7 @@
 #include "base/text.h"
 
 struct tree {
+	const struct source *code;
 	struct text text;
 	int depth;
 };
@@ -59,8 +60,22 @@ static void tree_block(struct tree *t, const struct block *block);
 
 static void tree_list(const struct tree *t, const struct list *list)
 {
-	for (size_t i = 0; i < list->count; i++)
-		tree_word(t, list->items[i].text);
+	tree_word(t, "");
+	syntax_write_source(t->code->text + list->span.begin, list->span.end - list->span.begin, t->text.write,
+	                    t->text.context);
+}
+
+static void tree_formula(const struct tree *t, const struct formula *formula)
+{
+	tree_word(t, "");
+	syntax_write_formula(t->code, formula, false, t->text.write, t->text.context);
+}
+
+static void tree_formula_node(struct tree *t, const struct formula *formula)
+{
+	tree_open(t, "formula", NULL);
+	tree_formula(t, formula);
+	tree_close(t, &formula->span);
 }
 
 static void tree_operand(struct tree *t, const struct operand *o)
@@ -69,13 +84,22 @@ static void tree_operand(struct tree *t, const struct operand *o)
 		tree_block(t, o->block);
 		return;
 	}
-	tree_open(t, o->kind == OPERAND_NUMBER ? "number" : o->kind == OPERAND_LIST ? "list" : "operand", o->text);
+	tree_open(t,
+	          o->kind == OPERAND_NUMBER    ? "number"
+	          : o->kind == OPERAND_LIST    ? "list"
+	          : o->kind == OPERAND_FORMULA ? "formula"
+	                                       : "operand",
+	          o->kind == OPERAND_CURRENT  ? "."
+	          : o->kind == OPERAND_STRING ? NULL
+	                                      : o->text);
 	if (o->kind == OPERAND_LIST)
 		tree_list(t, o->list);
+	if (o->kind == OPERAND_STRING)
+		tree_string(t, o->text);
+	if (o->kind == OPERAND_FORMULA)
+		tree_formula(t, o->formula);
 	if (o->index != NO_INDEX)
 		text_printf(&t->text, " index %lld", (long long)o->index);
-	if (o->by)
-		text_printf(&t->text, " index %s", o->by);
 	tree_close(t, &o->span);
 }
 
@@ -85,17 +109,26 @@ static void tree_option(struct tree *t, const struct option *o)
 	if (o->kind == VALUE_STRING)
 		tree_string(t, o->text);
 	else if (o->kind == VALUE_LIST)
-		tree_list(t, &o->list);
+		tree_list(t, o->list);
+	else if (o->kind == VALUE_FORMULA)
+		tree_formula(t, o->formula);
 	else
 		tree_word(t, o->text);
 	tree_close(t, &o->span);
 }
 
+static void tree_type(struct tree *t, const struct declared *type)
+{
+	tree_open(t, "type", NULL);
+	tree_word(t, "");
+	syntax_write_type(t->code, type, t->text.write, t->text.context);
+	tree_close(t, &type->span);
+}
+
 static void tree_declaration(struct tree *t, const struct statement *s)
 {
-	char text[TYPE_TEXT];
 	if (s->type && s->type->given)
-		tree_leaf(t, "type", type_format(&s->type->type, text), &s->type->span);
+		tree_type(t, s->type);
 	else if (s->kind == STATEMENT_PROGRAM)
 		text_put(&t->text, " same");
 	if (!s->init || s->init->kind == INIT_NONE)
@@ -108,19 +141,33 @@ static void tree_declaration(struct tree *t, const struct statement *s)
 	tree_close(t, &s->init->span);
 }
 
+/* Writes the names of an `export`, a `for`, a def or a program; or the formula in the place of one. */
+static void tree_names(struct tree *t, const char *kind, const struct name_list *names)
+{
+	for (const struct name_list *n = names; n; n = n->next)
+		if (n->formula)
+			tree_formula_node(t, n->formula);
+		else
+			tree_leaf(t, kind, n->name, &n->span);
+}
+
 static void tree_statement(struct tree *t, const struct statement *s)
 {
 	tree_open(t, statement_word(s->kind), s->name);
 	if (s->kind == STATEMENT_REPEAT)
-		text_printf(&t->text, "%s %lld", s->condition ? " while" : "", (long long)s->count);
+		text_put(&t->text, s->condition ? " while" : "");
+	if (s->kind == STATEMENT_REPEAT && s->count.formula)
+		tree_formula(t, s->count.formula);
+	else if (s->kind == STATEMENT_REPEAT)
+		text_printf(&t->text, " %lld", (long long)s->count.value);
 	tree_place(t, &s->span);
 	tree_declaration(t, s);
-	for (const struct name_list *n = s->names; n; n = n->next)
-		tree_leaf(t, s->kind == STATEMENT_EXPORT ? "name" : "variable", n->name, &n->span);
-	for (const struct name_list *n = s->over; n; n = n->next)
-		tree_leaf(t, s->kind == STATEMENT_EXPORT ? "as" : "over", n->name, &n->span);
+	tree_names(t, s->kind == STATEMENT_EXPORT ? "name" : "variable", s->names);
+	tree_names(t, s->kind == STATEMENT_EXPORT ? "as" : "over", s->over);
 	if (s->counter)
 		tree_leaf(t, "counter", s->counter->name, &s->counter->span);
+	if (s->formula)
+		tree_formula_node(t, s->formula);
 	for (const struct operand *o = s->operands; o; o = o->next)
 		tree_operand(t, o);
 	for (const struct option *o = s->options; o; o = o->next)
@@ -143,7 +190,7 @@ static void tree_block(struct tree *t, const struct block *block)
 
 void syntax_dump(const struct syntax *syntax, diag_write *write, void *context)
 {
-	struct tree t = {{write, context}, 0};
+	struct tree t = {syntax->source, {write, context}, 0};
 	tree_open(&t, "chain", NULL);
 	for (const struct statement *s = syntax->chain->first; s; s = s->next)
 		tree_statement(&t, s);
@@ -157,6 +204,18 @@ struct dumper {
 };
 
 static void dump_nodes(const struct dumper *d, const struct node *node, int depth);
+
+static void dump_ref(const struct dumper *d, const struct ref *ref, int depth);
+
+static void dump_term(const struct dumper *d, const struct term *term, int depth)
+{
+	text_put(&d->text, " (");
+	dump_ref(d, &term->before, depth);
+	dump_ref(d, &term->value, depth);
+	text_put(&d->text, "\n");
+	dump_nodes(d, term->first, depth + 1);
+	text_printf(&d->text, "%*s)", 2 * depth, "");
+}
 
 static void dump_ref(const struct dumper *d, const struct ref *ref, int depth)
 {
@@ -181,6 +240,15 @@ static void dump_ref(const struct dumper *d, const struct ref *ref, int depth)
 		break;
 	case REF_ARGUMENT:
 		text_printf(&d->text, " argument:%u", ref->index);
+		break;
+	case REF_CURRENT:
+		text_put(&d->text, " .");
+		break;
+	case REF_HELD:
+		text_put(&d->text, " held");
+		break;
+	case REF_TERM:
+		dump_term(d, ref->term, depth);
 		break;
 	case REF_BLOCK:
 		text_printf(&d->text, " {\n");
@@ -229,7 +297,11 @@ static void dump_node(const struct dumper *d, const struct node *node, int depth
 		text_printf(&d->text, "collect %s every=%lld", d->chain->variables[node->variable], (long long)node->every);
 		break;
 	case NODE_REPEAT:
-		text_printf(&d->text, "repeat %lld", (long long)node->count);
+		text_put(&d->text, "repeat");
+		if (node->times)
+			dump_ref(d, node->times, depth);
+		else
+			text_printf(&d->text, " %lld", (long long)node->count);
 		dump_counter(d, node);
 		if (node->conditional) {
 			text_printf(&d->text, " while {\n");
@@ -244,6 +316,9 @@ static void dump_node(const struct dumper *d, const struct node *node, int depth
 			dump_ref(d, &node->over[i], depth);
 		}
 		dump_counter(d, node);
+		break;
+	case NODE_INDEX:
+		text_printf(&d->text, "index of %zu parts", node->bound_count);
 		break;
 	case NODE_CHECKPOINT:
 		text_printf(&d->text, "checkpoint %s", node->policy ? node->policy->text : "");

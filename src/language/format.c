@@ -10,6 +10,8 @@
  */
 #include "language/syntax.h"
 
+#include "base/text.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -17,7 +19,8 @@ enum { WIDTH = 80 };
 #define INDENT "    "
 
 struct formatter {
-	const char *source;
+	const struct source *file;
+	const char *source;            /* the text of FILE */
 	const struct comment *comment; /* the next to be written */
 	diag_write *write;
 	void *context;
@@ -143,12 +146,45 @@ static void put_list(struct formatter *f, const struct init *init, int depth)
 	}
 }
 
-static void put_declaration(struct formatter *f, const struct statement *s, int depth)
+void syntax_write_type(const struct source *source, const struct declared *type, diag_write *write, void *context)
 {
 	char text[TYPE_TEXT];
+	const struct text to = {write, context};
+	const struct type *given = &type->type;
+	if (!type->extents) {
+		text_put(&to, type_format(given, text));
+		return;
+	}
+	text_printf(&to, "%s[", dtype_name(given->dtype));
+	for (int i = 0; i < given->shape.ndim; i++) {
+		text_put(&to, i ? "," : "");
+		if (type->extents[i])
+			syntax_write_formula(source, type->extents[i], false, write, context);
+		else if (given->shape.dim[i] < 0)
+			text_put(&to, "*");
+		else
+			text_printf(&to, "%lld", (long long)given->shape.dim[i]);
+	}
+	text_put(&to, "]");
+}
+
+static void put_formula(struct formatter *f, const struct formula *formula, bool alone)
+{
+	syntax_write_formula(f->file, formula, alone, format_bytes, f);
+}
+
+static void put_type(struct formatter *f, const struct declared *type)
+{
+	syntax_write_type(f->file, type, format_bytes, f);
+}
+
+static void put_declaration(struct formatter *f, const struct statement *s, int depth)
+{
 	PUT(f, statement_word(s->kind), " ", s->name);
-	if (s->type->given)
-		PUT(f, ": ", type_format(&s->type->type, text));
+	if (s->type->given) {
+		PUT(f, ": ");
+		put_type(f, s->type);
+	}
 	if (s->init->kind == INIT_NONE)
 		return;
 	PUT(f, " = ");
@@ -173,8 +209,11 @@ static void put_block(struct formatter *f, const struct block *block, int depth)
 
 static void put_names(struct formatter *f, const struct name_list *names)
 {
-	for (const struct name_list *n = names; n && !is_over(f); n = n->next)
+	for (const struct name_list *n = names; n && !is_over(f); n = n->next) {
 		PUT(f, n == names ? "" : ", ", n->name);
+		if (n->formula)
+			put_formula(f, n->formula, false);
+	}
 }
 
 static void put_exports(struct formatter *f, const struct statement *s)
@@ -182,6 +221,11 @@ static void put_exports(struct formatter *f, const struct statement *s)
 	const struct name_list *as = s->over;
 	for (const struct name_list *n = s->names; n && !is_over(f); n = n->next, as = as->next) {
 		PUT(f, n == s->names ? "" : ", ", n->name);
+		if (n->formula) {
+			PUT(f, "(");
+			put_formula(f, n->formula, false);
+			PUT(f, ")");
+		}
 		if (strcmp(n->name, as->name))
 			PUT(f, " as ", as->name);
 	}
@@ -189,10 +233,20 @@ static void put_exports(struct formatter *f, const struct statement *s)
 
 static void put_list_value(struct formatter *f, const struct list *list)
 {
-	PUT(f, "[");
-	for (size_t i = 0; i < list->count && !is_over(f); i++)
-		PUT(f, i ? ", " : "", list->items[i].text);
-	PUT(f, "]");
+	syntax_write_source(f->source + list->span.begin, list->span.end - list->span.begin, format_bytes, f);
+}
+
+/* A formula of a `repeat`'s count or a limit, which is a name or stands in parentheses. */
+static void put_count(struct formatter *f, const struct count *count)
+{
+	const struct formula *formula = count->formula;
+	const bool name = formula && formula->kind == FORMULA_NAME && !formula->first && !formula->closed;
+	if (!formula)
+		put_integer(f, count->value);
+	else if (name)
+		PUT(f, formula->text);
+	else
+		put_formula(f, formula, true);
 }
 
 static void put_operands(struct formatter *f, const struct operand *operand, int depth)
@@ -203,19 +257,28 @@ static void put_operands(struct formatter *f, const struct operand *operand, int
 			put_block(f, operand->block, depth);
 			continue;
 		}
-		if (operand->kind == OPERAND_LIST) {
+		if (operand->kind == OPERAND_LIST)
 			put_list_value(f, operand->list);
-			continue;
-		}
-		PUT(f, operand->text);
+		else if (operand->kind == OPERAND_FORMULA)
+			put_formula(f, operand->formula, true);
+		else if (operand->kind == OPERAND_STRING)
+			put_string(f, operand->text);
+		else
+			PUT(f, operand->kind == OPERAND_CURRENT ? "." : operand->text);
 		if (operand->index != NO_INDEX) {
 			PUT(f, "[");
 			put_integer(f, operand->index);
 			PUT(f, "]");
 		}
-		if (operand->by)
-			PUT(f, "[", operand->by, "]");
 	}
+}
+
+/* The value of an option is in parentheses, even if it ends with an index. */
+static void put_option_formula(struct formatter *f, const struct formula *formula)
+{
+	PUT(f, "(");
+	put_formula(f, formula, false);
+	PUT(f, ")");
 }
 
 static void put_options(struct formatter *f, const struct option *option)
@@ -225,7 +288,9 @@ static void put_options(struct formatter *f, const struct option *option)
 		if (option->kind == VALUE_STRING)
 			put_string(f, option->text);
 		else if (option->kind == VALUE_LIST)
-			put_list_value(f, &option->list);
+			put_list_value(f, option->list);
+		else if (option->kind == VALUE_FORMULA)
+			put_option_formula(f, option->formula);
 		else
 			PUT(f, option->text);
 	}
@@ -233,7 +298,6 @@ static void put_options(struct formatter *f, const struct option *option)
 
 static void put_statement(struct formatter *f, const struct statement *s, int depth)
 {
-	char type[TYPE_TEXT];
 	switch (s->kind) {
 	case STATEMENT_INPUT:
 	case STATEMENT_PARAM:
@@ -252,6 +316,10 @@ static void put_statement(struct formatter *f, const struct statement *s, int de
 		PUT(f, "collect ", s->name);
 		put_options(f, s->options);
 		return;
+	case STATEMENT_LET:
+		PUT(f, "let ", s->name, " = ");
+		put_formula(f, s->formula, false);
+		return;
 	case STATEMENT_EXPORT:
 		PUT(f, "export ");
 		put_exports(f, s);
@@ -259,7 +327,9 @@ static void put_statement(struct formatter *f, const struct statement *s, int de
 	case STATEMENT_PROGRAM:
 		PUT(f, "program ", s->name, "(");
 		put_names(f, s->names);
-		PUT(f, "): ", s->type->given ? type_format(&s->type->type, type) : "same");
+		PUT(f, "): ", s->type->given ? "" : "same");
+		if (s->type->given)
+			put_type(f, s->type);
 		return;
 	case STATEMENT_DEF:
 		PUT(f, "def ", s->name, "(");
@@ -273,7 +343,7 @@ static void put_statement(struct formatter *f, const struct statement *s, int de
 			put_block(f, s->condition, depth);
 			PUT(f, " max=");
 		}
-		put_integer(f, s->count);
+		put_count(f, &s->count);
 		break;
 	case STATEMENT_FOR:
 		PUT(f, "for ");
@@ -368,7 +438,10 @@ static void put_block(struct formatter *f, const struct block *block, int depth)
 
 void syntax_format(const struct syntax *syntax, diag_write *write, void *context)
 {
-	struct formatter f = {
-		.source = syntax->source->text, .comment = syntax->comments, .write = write, .context = context};
+	struct formatter f = {.file = syntax->source,
+	                      .source = syntax->source->text,
+	                      .comment = syntax->comments,
+	                      .write = write,
+	                      .context = context};
 	put_statements(&f, syntax->chain, 0);
 }

@@ -77,11 +77,18 @@ enum status resolver_naming(struct resolver *r, const struct statement *s)
 	return add_naming(r, s, s->name, s->span, (struct ref){.kind = REF_NONE}, variable);
 }
 
+enum status resolver_bind_value(struct resolver *r, const struct statement *s, struct ref ref)
+{
+	uint32_t variable;
+	TRY(resolver_bind_name(r, s->name, s->span, &variable));
+	return add_naming(r, s, s->name, s->span, ref, variable);
+}
+
 /* Preludes. */
 
 bool resolver_opens_block(const struct statement *s)
 {
-	const bool runs = s->kind != STATEMENT_REPEAT || s->count > 0;
+	const bool runs = s->kind != STATEMENT_REPEAT || s->count.formula || s->count.value > 0;
 	return s->block && s->kind != STATEMENT_DEF && runs;
 }
 
@@ -103,15 +110,30 @@ enum status resolver_hold_value(struct resolver *r, const struct statement *s, s
 	return add_prelude(r, s, before, ref->index);
 }
 
+enum status resolver_hold_array(struct resolver *r, const struct statement *s, struct ref *ref)
+{
+	const struct ref before = *ref;
+	struct node *node = resolver_new_node(r, NODE_NAME, s);
+	TRY_ALLOC(node, r->context->diags);
+	*ref = (struct ref){.kind = REF_VARIABLE, .element = NO_INDEX, .span = before.span};
+	TRY(resolver_new_variable(r, "", &ref->index));
+	node->name = "";
+	node->span = before.span;
+	node->operand = before;
+	node->variable = ref->index;
+	resolver_append(r, node);
+	return STATUS_OK;
+}
+
 /* Returns the names that S binds where it stands, blocks left out: its own, stored in *OWN, or others. Or NULL. */
 static const struct name_list *names_bound(const struct resolver *r, const struct statement *s, struct name_list *own)
 {
 	*own = (struct name_list){.name = s->name};
 	if (s->kind == STATEMENT_EXPORT)
 		return s->over;
-	return s->kind == STATEMENT_NAME || s->kind == STATEMENT_COLLECT ? own
-	       : s->kind == STATEMENT_STAGE                              ? dictionary_find(&r->exporters, s->name)
-	                                                                 : NULL;
+	if (statement_binds(s))
+		return own;
+	return s->kind == STATEMENT_STAGE ? dictionary_find(&r->exporters, s->name) : NULL;
 }
 
 bool resolver_rebinds(const struct resolver *r, const struct block *block, const char *name)
@@ -264,6 +286,38 @@ static bool is_unbound(const struct resolver *r, const char *name)
 	return resolver_find(r, name) && resolver_export_read(r, name) && !scope_find_outward(home->outer, name);
 }
 
+/* Appends nodes that export the formulas of S. All are computed before any of its names is bound. */
+static enum status resolve_exported(struct resolver *r, const struct statement *s)
+{
+	const struct def *def = resolver_home(r)->def;
+	const struct name_list *as = s->over;
+	for (const struct name_list *n = s->names; n; n = n->next, as = as->next) {
+		struct formula_value value;
+		const struct def_export *export = dictionary_find(&def->export_by_name, as->name);
+		struct span span = n->span;
+		if (!n->formula)
+			continue;
+		TRY(resolver_formula(r, n->formula, &value));
+		span.end = as->span.end;
+		if (export)
+			TRY(add_naming(r, s, as->name, span, value.ref, export->variable));
+	}
+	return STATUS_OK;
+}
+
+/* Binds in DEF the name AS, as which it has exported a formula. */
+static enum status bind_exported_formula(struct resolver *r, const struct def *def, const struct name_list *as)
+{
+	const struct def_export *export = dictionary_find(&def->export_by_name, as->name);
+	uint32_t variable;
+	if (!export)
+		return STATUS_OK;
+	TRY(bind_variable(r, as->name, &variable));
+	const struct statement s = {.name_span = as->span};
+	return add_prelude(r, &s, (struct ref){.kind = REF_VARIABLE, .index = export->variable, .element = NO_INDEX},
+	                   variable);
+}
+
 enum status resolver_export(struct resolver *r, const struct statement *s)
 {
 	struct def *def = resolver_home(r)->def;
@@ -276,8 +330,13 @@ enum status resolver_export(struct resolver *r, const struct statement *s)
 		return RESOLVE_HINT(r, "export the name after that stage: a name that an operand binds holds below it");
 	}
 	const struct name_list *as = s->over;
+	TRY(resolve_exported(r, s));
 	for (const struct name_list *n = s->names; n; n = n->next, as = as->next) {
 		struct ref value;
+		if (n->formula) {
+			TRY(bind_exported_formula(r, def, as));
+			continue;
+		}
 		if (is_unbound(r, n->name))
 			return resolver_refuse_name(r, n->name, n->span);
 		TRY(resolver_name(r, n->name, n->span, &value));

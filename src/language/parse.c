@@ -21,9 +21,6 @@
 
 /* Errors. */
 
-#define FAIL(parse, status, span, ...) diag_at((parse)->context->diags, status, (parse)->source, span, __VA_ARGS__)
-#define HINT(parse, ...) diag_hint((parse)->context->diags, __VA_ARGS__)
-
 void *parse_copy(struct arena *arena, const void *from, size_t size)
 {
 	void *made = arena_alloc(arena, size);
@@ -49,20 +46,19 @@ static char open_byte(const struct parse *parse)
 int parse_fail(struct parse *parse, const struct span *span, const char *message)
 {
 	if (!has_failed(parse))
-		FAIL(parse, STATUS_CHAIN, *span, "syntax error: %s", message);
+		PARSE_FAIL(parse, STATUS_CHAIN, *span, "syntax error: %s", message);
 	return YYUNDEF;
 }
 
 void parse_too_deep(struct parse *parse, struct span span)
 {
 	if (!has_failed(parse))
-		FAIL(parse, STATUS_LIMIT, span, "nesting deeper than %d", MAX_NESTING);
+		PARSE_FAIL(parse, STATUS_LIMIT, span, "nesting deeper than %d", MAX_NESTING);
 }
 
 static bool is_word(char c) { return c == '_' || isalnum((unsigned char)c); }
 
-/* True if WORD follows the letters `def` anywhere in the source, a comment included. */
-static bool is_defined(const struct parse *parse, const char *word)
+bool parse_defines(const struct parse *parse, const char *word)
 {
 	const char *text = parse->source->text, *end = text + parse->source->length;
 	const size_t length = strlen(word);
@@ -93,14 +89,14 @@ static bool hint_word(struct parse *parse, uint32_t at)
 	while (end < parse->source->length && is_word(text[end]))
 		end++;
 	const char *word = arena_strndup(parse->context->arena, text + begin, end - begin);
-	if (!word || op_find(word) != OP_COUNT || is_defined(parse, word))
+	if (!word || op_find(word) != OP_COUNT || parse_defines(parse, word))
 		return false;
 	for (int kind = 0; kind < STATEMENT_COUNT; kind++)
 		if (kind != STATEMENT_STAGE && strcmp(known[count++] = statement_word(kind), word) == 0)
 			return false;
 	const char *near = suggest_nearest(word, known, count);
 	if (near)
-		HINT(parse, "'%s' is no operation: did you mean '%s'?", word, near);
+		PARSE_HINT(parse, "'%s' is no operation: did you mean '%s'?", word, near);
 	return near != NULL;
 }
 
@@ -119,20 +115,20 @@ void parse_syntax_error(struct parse *parse, struct span span, const char *const
 	const int length = (int)(span.end - span.begin);
 	const bool end = span.begin == parse->source->length, token = !end && *text != '\n';
 	if (token)
-		FAIL(parse, STATUS_CHAIN, span, "syntax error: unexpected '%.*s'%s%s", length > SHOWN ? SHOWN : length, text,
-		     length > SHOWN ? "..." : "", words);
+		PARSE_FAIL(parse, STATUS_CHAIN, span, "syntax error: unexpected '%.*s'%s%s", length > SHOWN ? SHOWN : length,
+		           text, length > SHOWN ? "..." : "", words);
 	else
-		FAIL(parse, STATUS_CHAIN, span, "syntax error: the %s ends too early%s", end ? "chain" : "line", words);
+		PARSE_FAIL(parse, STATUS_CHAIN, span, "syntax error: the %s ends too early%s", end ? "chain" : "line", words);
 	if (hint_word(parse, span.begin))
 		return;
 	parse_end_statement(parse); /* leaves a bracket as the innermost open one */
 	const struct span *open = parse->depth > 0 ? &parse->open[parse->depth - 1] : NULL;
 	if (hint)
-		HINT(parse, "%s", hint);
+		PARSE_HINT(parse, "%s", hint);
 	else if (token && *text == '}' && !open && parse->unmatched)
-		HINT(parse, "no '{' is open here");
+		PARSE_HINT(parse, "no '{' is open here");
 	else if (open && (!token || strchr(")]}", *text)))
-		HINT(parse, "the '%c' at %u:%u is still open", open_byte(parse), open->line, open->column);
+		PARSE_HINT(parse, "the '%c' at %u:%u is still open", open_byte(parse), open->line, open->column);
 }
 
 /* Brackets and comments. */
@@ -184,58 +180,34 @@ bool parse_check_integer(struct parse *parse, const struct parse_number *number,
 	if (number->number.integer)
 		return true;
 	const char *digits = number->text + (number->text[0] == '-');
-	FAIL(parse, STATUS_CHAIN, span, "'%s' is not an integer%s", number->text,
-	     digits[strspn(digits, "0123456789")] ? "" : " that fits in 64 bits");
+	PARSE_FAIL(parse, STATUS_CHAIN, span, "'%s' is not an integer%s", number->text,
+	           digits[strspn(digits, "0123456789")] ? "" : " that fits in 64 bits");
 	return false;
 }
 
-/* True if a sign after the LENGTH bytes of TEXT is part of an exponent, as in 1e-3, or is unary. */
-static bool binds_right(const char *text, size_t length)
-{
-	if (length == 0 || strchr("(+-*/^[, ", text[length - 1]))
-		return true;
-	/* A word that ends in e has no digit before it here: only pi and e are words. */
-	return length > 1 && strchr("eE", text[length - 1]) && strchr("0123456789.", text[length - 2]);
-}
+/* Text that grows in an arena. */
+struct growing {
+	struct arena *arena;
+	char *bytes;
+	size_t length, capacity;
+};
 
-/*
- * Returns in ARENA the canonical form of the source at SPAN, which holds no strings; NULL where memory is short. It has no
- * comments, and no white space but a blank after a comma and on each side of + - * / between operands.
- */
-static const char *canonical_text(struct parse *parse, struct arena *arena, struct span span)
+static void grow_canonical(void *context, const char *text, size_t length)
 {
-	const char *from = parse->source->text + span.begin, *end = parse->source->text + span.end;
-	char *text = arena_array(arena, span.end - span.begin + 1, 3);
-	size_t used = 0;
-	for (; text && from < end; from++) {
-		if (*from == '#')
-			while (*from != '\n') /* a line end follows, for the bracket around the comment closes later */
-				from++;
-		if (strchr(" \t\r\n\f\v", *from))
-			continue;
-		bool apart = strchr("+-*/", *from) && (strchr("*/", *from) || !binds_right(text, used));
-		if (apart)
-			text[used++] = ' ';
-		text[used++] = *from;
-		if (apart || *from == ',')
-			text[used++] = ' ';
+	struct growing *to = context;
+	for (size_t i = 0; i < length; i++) {
+		char *byte = arena_append(to->arena, &to->bytes, &to->length, &to->capacity, 1);
+		if (byte)
+			*byte = text[i];
 	}
-	return text;
 }
 
-struct parse_value parse_computed(double value, int depth)
+/* Returns in ARENA the canonical form of the source at SPAN (syntax_write_source); NULL where memory is short. */
+static const char *canonical_text(const struct parse *parse, struct arena *arena, struct span span)
 {
-	const bool integer = trunc(value) == value && fabs(value) <= 0x1p53;
-	return (struct parse_value){{value, integer, integer ? (int64_t)value : 0}, depth};
-}
-
-struct operand *parse_expression_operand(struct parse *parse, double value, struct span span)
-{
-	const char *text = canonical_text(parse, parse->nodes, span);
-	if (!text)
-		return NULL;
-	return PARSE_NEW(parse, struct operand, .kind = OPERAND_NUMBER, .span = span, .text = text,
-	                 .number = parse_computed(value, 0).number, .index = NO_INDEX);
+	struct growing to = {.arena = arena};
+	syntax_write_source(parse->source->text + span.begin, span.end - span.begin, grow_canonical, &to);
+	return arena_append(arena, &to.bytes, &to.length, &to.capacity, 1) ? to.bytes : NULL;
 }
 
 bool parse_negate(struct parse *parse, struct parse_number *number)
@@ -249,48 +221,26 @@ bool parse_negate(struct parse *parse, struct parse_number *number)
 	return number->text != NULL;
 }
 
-bool parse_constant(struct parse *parse, double *value, const char *name, struct span span)
+bool parse_check_word(struct parse *parse, const char *name, struct span span)
 {
-	static const char *const names[] = {"pi", "e", "inf", "nan"};
-	const bool pi = !strcmp(name, "pi");
-	*value = pi ? 3.14159265358979323846 : 2.71828182845904523536;
-	if (pi || !strcmp(name, "e"))
-		return true;
-	FAIL(parse, STATUS_CHAIN, span, "'%s' in a constant expression", name);
-	const char *near = suggest_nearest(name, names, sizeof names / sizeof *names);
-	if (hint_word(parse, span.begin))
-		return false;
-	if (span.begin >= 5 && !memcmp(parse->source->text + span.begin - 5, "load(", 5))
-		HINT(parse, "a path is quoted, as in load(\"w.npy\")");
-	else if (near)
-		HINT(parse, "did you mean '%s'?", near);
-	else
-		HINT(parse, "a constant expression has numbers, pi, e and + - * / ^ ( ); a name stands alone, as in add W");
-	return false;
-}
-
-bool parse_check_depth(struct parse *parse, int depth, struct span span)
-{
-	if (depth > MAX_NESTING)
-		parse_too_deep(parse, span);
-	return depth <= MAX_NESTING;
+	static const char *const reserved[] = {"and", "or", "not", "true", "false", "inf", "nan"};
+	for (size_t i = 0; i < sizeof reserved / sizeof *reserved; i++)
+		if (!strcmp(name, reserved[i])) {
+			PARSE_FAIL(parse, STATUS_CHAIN, span, "'%s' is a word of formulas and can't be a name there", name);
+			return false;
+		}
+	return true;
 }
 
 /* Options. */
 
-bool parse_check_limit(struct parse *parse, const char *name, struct span name_span, const struct parse_number *limit,
-                       struct span span)
+bool parse_check_limit(struct parse *parse, const char *name, struct span name_span)
 {
 	if (strcmp(name, "max")) {
-		FAIL(parse, STATUS_CHAIN, name_span, "unknown option '%s' for repeat while", name);
-		HINT(parse, "repeat while takes max=, the most iterations");
-		return false;
+		PARSE_FAIL(parse, STATUS_CHAIN, name_span, "unknown option '%s' for repeat while", name);
+		PARSE_HINT(parse, "repeat while takes max=, the most iterations");
 	}
-	if (!parse_check_integer(parse, limit, span))
-		return false;
-	if (limit->number.as_integer < 1)
-		FAIL(parse, STATUS_CHAIN, span, "max of repeat while is at least 1");
-	return limit->number.as_integer >= 1;
+	return !strcmp(name, "max");
 }
 
 bool parse_is_truth(const char *word) { return !strcmp(word, "true") || !strcmp(word, "false"); }
@@ -302,23 +252,14 @@ struct option *parse_hyphenated(struct parse *parse, struct span span)
 	return text ? PARSE_NEW(parse, struct option, .kind = VALUE_NAME, .text = text) : NULL;
 }
 
-bool parse_add_item(struct parse *parse, struct parse_items *items, const struct number *number, struct span span)
-{
-	const char *text = canonical_text(parse, parse->nodes, span);
-	struct list_item *item = arena_append(parse->nodes, &items->items, &items->count, &items->capacity, sizeof *item);
-	if (text && item)
-		*item = (struct list_item){*number, text + (*text == '+')};
-	return text && item;
-}
-
 /* Types. */
 
 bool parse_check_type(struct parse *parse, const struct declared *type, const char *name)
 {
 	if (type->type.shape.ndim == 0 || type->type.shape.dim[0] != -1)
 		return true;
-	FAIL(parse, STATUS_CHAIN, type->span, "only the input has a streamed axis '*'");
-	HINT(parse, "give %s's extent as a number", name);
+	PARSE_FAIL(parse, STATUS_CHAIN, type->span, "only the input has a streamed axis '*'");
+	PARSE_HINT(parse, "give %s's extent as a number", name);
 	return false;
 }
 
@@ -326,7 +267,8 @@ bool parse_check_stage_name(struct parse *parse, enum statement_kind kind, const
 {
 	for (int word = 0; word < STATEMENT_COUNT; word++)
 		if (word != STATEMENT_STAGE && !strcmp(name, statement_word(word))) {
-			FAIL(parse, STATUS_CHAIN, span, "'%s' begins a statement and can't be a %s", name, statement_word(kind));
+			PARSE_FAIL(parse, STATUS_CHAIN, span, "'%s' begins a statement and can't be a %s", name,
+			           statement_word(kind));
 			return false;
 		}
 	return true;
@@ -334,8 +276,8 @@ bool parse_check_stage_name(struct parse *parse, enum statement_kind kind, const
 
 bool parse_refuse_fixed_point(struct parse *parse, struct span span)
 {
-	FAIL(parse, STATUS_CHAIN, span, "fixed_point is not built yet");
-	HINT(parse, "`repeat while` iterates to a tolerance, as in repeat while { norm; sub 1e-6 } max=100 { mul 0.5 }");
+	PARSE_FAIL(parse, STATUS_CHAIN, span, "fixed_point is not built yet");
+	PARSE_HINT(parse, "`repeat while` iterates to a tolerance, as in repeat while { norm; sub 1e-6 } max=100 { mul 0.5 }");
 	return false;
 }
 
@@ -343,50 +285,29 @@ bool parse_check_same(struct parse *parse, const char *word, struct span span)
 {
 	if (!strcmp(word, "same"))
 		return true;
-	FAIL(parse, STATUS_CHAIN, span, "'%s' is no result of a program", word);
-	HINT(parse, "write the result's type, such as f64[512,512], or `same` if it is that of the current value");
+	PARSE_FAIL(parse, STATUS_CHAIN, span, "'%s' is no result of a program", word);
+	PARSE_HINT(parse, "write the result's type, such as f64[512,512], or `same` if it is that of the current value");
 	return false;
 }
 
-struct declared *parse_type(struct parse *parse, const char *dtype, struct span dtype_span, const struct shape *shape,
-                            struct span span)
+struct declared *parse_type(struct parse *parse, const char *dtype, struct span dtype_span,
+                            const struct extent_list *extents, struct span span)
 {
 	static const char *const names[] = {"f16", "bf16", "f32", "f64", "i32", "i64", "bool"};
 	enum { NAMES = sizeof names / sizeof *names };
+	static const struct shape none;
+	const struct shape *shape = extents->shape ? extents->shape : &none;
 	for (int i = 0; i < NAMES; i++)
 		if (!strcmp(names[i], dtype))
-			return PARSE_KEEP(parse, struct declared, .given = true, .span = span,
+			return PARSE_KEEP(parse, struct declared, .given = true, .span = span, .extents = extents->formulas,
 			                  .type = {.dtype = dtype_find(dtype, strlen(dtype)), .shape = *shape});
-	FAIL(parse, STATUS_CHAIN, dtype_span, "unknown type '%s'", dtype);
+	PARSE_FAIL(parse, STATUS_CHAIN, dtype_span, "unknown type '%s'", dtype);
 	const char *near = suggest_nearest(dtype, names, NAMES);
 	if (near)
-		HINT(parse, "did you mean '%s'?", near);
+		PARSE_HINT(parse, "did you mean '%s'?", near);
 	else
-		HINT(parse, "types are f16, bf16, f32, f64, i32, i64 and bool");
+		PARSE_HINT(parse, "types are f16, bf16, f32, f64, i32, i64 and bool");
 	return NULL;
-}
-
-/* Reports an error and returns false if SHAPE has MAX_DIMS dimensions already. */
-static bool check_dims(struct parse *parse, const struct shape *shape, struct span span)
-{
-	if (shape->ndim == MAX_DIMS)
-		FAIL(parse, STATUS_LIMIT, span, "more than %d dimensions", MAX_DIMS);
-	return shape->ndim < MAX_DIMS;
-}
-
-struct shape *parse_extent(struct parse *parse, struct shape *shape, const struct parse_number *number,
-                           struct span span)
-{
-	if (!number && shape) {
-		FAIL(parse, STATUS_CHAIN, span, "only the first axis can be streamed with '*'");
-		return NULL;
-	}
-	if (!shape)
-		shape = PARSE_NEW(parse, struct shape, .ndim = 0);
-	if (!shape || !check_dims(parse, shape, span) || (number && !parse_check_integer(parse, number, span)))
-		return NULL;
-	shape->dim[shape->ndim++] = number ? number->number.as_integer : -1;
-	return shape;
 }
 
 /* Initial values. */
@@ -406,11 +327,27 @@ static struct init *keep_init(struct parse *parse, enum init_kind kind, const st
 	return arena->failed ? NULL : kept;
 }
 
-struct init *parse_init_list(struct parse *parse, enum init_kind kind, const struct parse_list *list, struct span span)
+struct init *parse_init_number(struct parse *parse, struct formula *formula, struct span span)
 {
-	return list ? keep_init(parse, kind, &(struct init){.span = span, .values = list->values, .count = list->count},
-	                        kind == INIT_LIST ? &list->shape : NULL)
-	            : NULL;
+	struct list_formula *one = formula ? PARSE_NEW(parse, struct list_formula, .formula = formula) : NULL;
+	if (!one)
+		return NULL;
+	const bool literal = formula->kind == FORMULA_NUMBER && !formula->first;
+	const double value = literal ? formula->number.value : NAN;
+	const struct init init = {
+		.span = span, .values = &value, .count = 1, .formulas = literal ? NULL : one, .formula_count = !literal};
+	return keep_init(parse, INIT_NUMBER, &init, NULL);
+}
+
+struct init *parse_init_list(struct parse *parse, const struct parse_list *list)
+{
+	const struct list *from = &list->parsed;
+	const struct init init = {.span = from->span,
+	                          .values = from->values,
+	                          .count = from->count,
+	                          .formulas = from->formulas,
+	                          .formula_count = from->formula_count};
+	return keep_init(parse, INIT_LIST, &init, &from->shape);
 }
 
 static const struct form {
@@ -435,17 +372,17 @@ static void unknown_form(struct parse *parse, const char *name, struct span span
 	const char *names[FORMS], *number = number_word(name);
 	for (int i = 0; i < FORMS; i++)
 		names[i] = forms[i].name;
-	FAIL(parse, STATUS_CHAIN, span, "unknown initial value '%s'", name);
+	PARSE_FAIL(parse, STATUS_CHAIN, span, "unknown initial value '%s'", name);
 	const char *near = suggest_nearest(name, names, FORMS);
 	if (number)
-		HINT(parse, "the number is written %s", number);
+		PARSE_HINT(parse, "the number is written %s", number);
 	else if (near)
-		HINT(parse, "did you mean '%s'?", near);
+		PARSE_HINT(parse, "did you mean '%s'?", near);
 	else if (!strcmp(name, "pi") || !strcmp(name, "e"))
-		HINT(parse, "a constant expression is written in parentheses: (%s)", name);
+		PARSE_HINT(parse, "a constant expression is written in parentheses: (%s)", name);
 	else
-		HINT(parse,
-		     "it is a number, a list, load(\"FILE\"), zeros, ones, eye, tril, triu, arange, full, normal or uniform");
+		PARSE_HINT(
+			parse, "it is a number, a list, load(\"FILE\"), zeros, ones, eye, tril, triu, arange, full, normal or uniform");
 }
 
 struct init *parse_init_form(struct parse *parse, const char *name, struct span name_span, const struct init *init)
@@ -457,44 +394,8 @@ struct init *parse_init_form(struct parse *parse, const char *name, struct span 
 		unknown_form(parse, name, name_span);
 	else if ((form->kind == INIT_LOAD) != (init->path != NULL) || init->shape ||
 	         (init->count != form->arguments && (form->kind != INIT_ARANGE || init->count > 0)))
-		FAIL(parse, STATUS_CHAIN, init->span, "'%s' is written %s", name, form->usage);
+		PARSE_FAIL(parse, STATUS_CHAIN, init->span, "'%s' is written %s", name, form->usage);
 	return has_failed(parse) ? NULL : keep_init(parse, form->kind, init, NULL);
-}
-
-struct parse_list *parse_list_add(struct parse *parse, struct parse_list *list, const struct parse_list *element,
-                                  struct span span)
-{
-	char was[TYPE_TEXT], is[TYPE_TEXT];
-	if (!list)
-		list = PARSE_NEW(parse, struct parse_list, .elements = 0);
-	if (!list)
-		return NULL;
-	if (list->elements > 0 && !shape_equal(&list->shape, &element->shape)) {
-		FAIL(parse, STATUS_CHAIN, span, "a ragged list: an element of shape %s after one of shape %s",
-		     shape_format(&element->shape, is), shape_format(&list->shape, was));
-		return NULL;
-	}
-	for (size_t i = 0; i < element->count; i++) {
-		double *value = arena_append(parse->nodes, &list->values, &list->count, &list->capacity, sizeof *value);
-		if (!value)
-			return NULL;
-		*value = element->values[i];
-	}
-	list->elements++;
-	return list;
-}
-
-struct parse_list *parse_list_close(struct parse *parse, struct parse_list *list, struct span span)
-{
-	if (!list)
-		list = PARSE_NEW(parse, struct parse_list, .elements = 0);
-	if (!list || !check_dims(parse, &list->shape, span))
-		return NULL;
-	struct shape *shape = &list->shape;
-	memmove(shape->dim + 1, shape->dim, (size_t)shape->ndim * sizeof *shape->dim);
-	shape->dim[0] = list->elements;
-	shape->ndim++;
-	return list;
 }
 
 /* Runs the scanner and the parser over the source. Returns 0 if it parses. */
@@ -519,7 +420,8 @@ const char *statement_word(enum statement_kind kind)
 		[STATEMENT_INPUT] = "input",   [STATEMENT_PARAM] = "param",     [STATEMENT_CONST] = "const",
 		[STATEMENT_DEF] = "def",       [STATEMENT_STAGE] = "stage",     [STATEMENT_NAME] = "name",
 		[STATEMENT_REPEAT] = "repeat", [STATEMENT_FOR] = "for",         [STATEMENT_CHECKPOINT] = "checkpoint",
-		[STATEMENT_EXPORT] = "export", [STATEMENT_PROGRAM] = "program", [STATEMENT_COLLECT] = "collect"};
+		[STATEMENT_EXPORT] = "export", [STATEMENT_PROGRAM] = "program", [STATEMENT_COLLECT] = "collect",
+		[STATEMENT_LET] = "let"};
 	return words[kind];
 }
 

@@ -17,10 +17,6 @@ struct parse_number {
 	const char *text;
 	struct number number;
 };
-struct parse_value { /* of a constant expression */
-	struct number number;
-	int depth; /* levels of `^` and unary `-` that nest to the right; parentheses begin again at 0 */
-};
 struct operand_list {
 	struct operand *first, *last;
 };
@@ -36,15 +32,27 @@ struct name_chain {
 struct export_chain { /* the names in the def, and those where it is called */
 	struct name_chain names, as;
 };
-struct parse_items {
-	struct list_item *items;
-	size_t count, capacity;
+struct formula_list {
+	struct formula *first, *last;
 };
-struct parse_list { /* a nested list of numbers */
-	double *values;
-	size_t count, capacity;
-	int64_t elements;   /* number of elements of the outermost list so far */
-	struct shape shape; /* that of an element until parse_list_close, then that of the list */
+struct call_arguments {
+	struct formula_list values;
+	struct option_list options;
+};
+struct index_list {
+	struct index_part *first, *last;
+};
+struct extent { /* a formula, or NULL for `*` */
+	struct formula *formula;
+};
+struct extent_list {
+	struct shape *shape;
+	struct formula **formulas; /* as of struct declared */
+};
+struct parse_list {
+	struct list parsed; /* SHAPE is that of an element until parse_list_close */
+	size_t capacity, formula_capacity;
+	int64_t elements; /* number of elements of the outermost list so far */
 };
 
 /* Appends ITEM to LIST, a linked list with the fields first and last. */
@@ -70,16 +78,18 @@ struct parse {
 	uint32_t offset, line, line_start; /* the scanner's place; the offset at which LINE begins */
 	int nested;                        /* number of open parentheses and square brackets */
 	bool stage_begin;                  /* the next word begins a statement, or the stage of a `repeat` */
-	bool exports;                      /* in an `export`: `as` is a word of its own */
+	bool exports;                      /* in an `export`: `as` is a word of its own outside of parentheses */
 	bool repeats;                      /* right after a `repeat`: `while` is a word of its own */
 	enum loop_head in_loop;            /* `as` is a word after a count or an array; the next is the counter's name */
 	bool repeated;                     /* in the head of a `repeat`: after the counter's name a stage may follow */
+	int count_nested;                  /* NESTED within the parentheses of a repeat's count; 0: outside of such */
 	struct span open[MAX_NESTING];     /* open brackets and `repeat`s, outermost first */
 	int depth;
 	bool unmatched; /* a bracket has closed none */
 	struct comment_list comments;
-	int errors;    /* number of errors that the context had reported before this parse */
-	jmp_buf fatal; /* the scanner jumps here when memory is short */
+	struct formula *spare; /* formulas that the tree does not need, by `next` */
+	int errors;            /* number of errors that the context had reported before this parse */
+	jmp_buf fatal;         /* the scanner jumps here when memory is short */
 };
 
 /* For the scanner. */
@@ -90,6 +100,10 @@ int parse_fail(struct parse *parse, const struct span *span, const char *message
 bool parse_open(struct parse *parse, const struct span *span, bool body);
 /* Closes the `repeat`s within the innermost bracket, and the bracket itself if BRACKET matches it. */
 void parse_close(struct parse *parse, char bracket);
+#define PARSE_FAIL(parse, status, span, ...)                                                                           \
+	diag_at((parse)->context->diags, status, (parse)->source, span, __VA_ARGS__)
+#define PARSE_HINT(parse, ...) diag_hint((parse)->context->diags, __VA_ARGS__)
+
 /* Returns the one text of the word of LENGTH bytes at TEXT, or a further one. NULL where memory is short. */
 const char *parse_word(struct parse *parse, const char *text, size_t length);
 /* Closes the `repeat`s of the statement that ends. */
@@ -104,6 +118,22 @@ void *parse_copy(struct arena *arena, const void *from, size_t size);
 void parse_syntax_error(struct parse *parse, struct span span, const char *const *wanted, int count, const char *hint);
 void parse_too_deep(struct parse *parse, struct span span);
 
+/* True if NAME follows the letters `def` anywhere in the source, a comment included. */
+bool parse_defines(const struct parse *parse, const char *name);
+
+/*
+ * Hints for an unexpected token at SPAN, from parse_hints.c, or NULL. STAGE: the token is an operator in a stage. CALL: it
+ * stands in parentheses right after the word that begins the statement. SUM: after `stop=n-` or `add -`. JOINED: it
+ * follows a value in a formula.
+ */
+const char *parse_hint_stage(struct parse *parse, struct span span);
+const char *parse_hint_call(struct parse *parse, struct span span);
+const char *parse_hint_sum(struct parse *parse, struct span span);
+const char *parse_hint_joined(struct parse *parse, struct span span);
+/* True if the innermost open bracket begins the value of an option; the path of a load(). */
+bool parse_opens_value(const struct parse *parse);
+bool parse_opens_load(const struct parse *parse);
+
 /* Each check reports an error and returns false if the condition does not hold. */
 
 /* Checks that NUMBER is written as an integer (2.0 is none) and fits in int64_t. */
@@ -115,43 +145,57 @@ bool parse_check_type(struct parse *parse, const struct declared *type, const ch
  * statement, and the syntax error would hide this one.
  */
 bool parse_check_stage_name(struct parse *parse, enum statement_kind kind, const char *name, struct span span);
-/* Checks that DEPTH, of a struct parse_value, is at most MAX_NESTING. */
-bool parse_check_depth(struct parse *parse, int depth, struct span span);
+/* Checks that NAME begins a statement and means something else there only: it is no word that formulas reserve. */
+bool parse_check_word(struct parse *parse, const char *name, struct span span);
+/* Checks that no option stands before another argument of a call. */
+bool parse_check_place(struct parse *parse, const struct call_arguments *arguments, struct span span);
+/* Checks that NAME is `max`, the limit of a `repeat while`. */
+bool parse_check_limit(struct parse *parse, const char *name, struct span name_span);
 
-/* Checks that NAME is `max`, and LIMIT an integer of at least 1: the limit of a `repeat while`. */
-bool parse_check_limit(struct parse *parse, const char *name, struct span name_span, const struct parse_number *limit,
-                       struct span span);
+/* Formulas. Each returns NULL if it fails. */
+
+struct formula *parse_number_formula(struct parse *parse, const struct parse_number *number, struct span span);
+/* KIND is NAME, CURRENT or STRING. */
+struct formula *parse_name_formula(struct parse *parse, enum formula_kind kind, const char *text, struct span span);
+struct formula *parse_list_formula(struct parse *parse, const struct parse_list *list);
+/* NAME_SPAN begins SPAN. */
+struct formula *parse_call(struct parse *parse, const char *name, struct span name_span,
+                           const struct call_arguments *arguments, struct span span);
+struct formula *parse_prefix(struct parse *parse, enum operator operator, struct span span, struct formula *operand);
+/* Applies OPERATOR, at SPAN, to LEFT, which it returns. */
+struct formula *parse_binary(struct parse *parse, struct formula *left, enum operator operator, struct span span,
+                             struct formula *right);
+/* Applies the index INDEX, between the brackets OPEN and CLOSE, to LEFT, which it returns. */
+struct formula *parse_index(struct parse *parse, struct formula *left, struct index_part *index, struct span open,
+                            struct span close);
+/* Make an operand of FORMULA; the value of an option; an option of a call; an item of a `for` or an `export`; a count. */
+struct operand *parse_operand(struct parse *parse, struct formula *formula, struct span span);
+struct option *parse_option_value(struct parse *parse, struct formula *formula);
+struct option *parse_call_option(struct parse *parse, const char *name, struct span name_span, struct formula *value);
+struct name_list *parse_formula_name(struct parse *parse, struct formula *formula, struct span span);
+bool parse_count(struct parse *parse, struct count *count, struct formula *formula);
+
+/* Options. */
 
 bool parse_is_truth(const char *word);
 /* Returns the value of an option that SPAN of the source has: names that hyphens join. */
 struct option *parse_hyphenated(struct parse *parse, struct span span);
 bool parse_negate(struct parse *parse, struct parse_number *number);
-bool parse_constant(struct parse *parse, double *value, const char *name, struct span span);
-/* SPAN includes the parentheses. */
-struct operand *parse_expression_operand(struct parse *parse, double value, struct span span);
-/* Returns VALUE, which an expression of DEPTH has. It is an integer if it is whole, of magnitude up to 2^53. */
-struct parse_value parse_computed(double value, int depth);
-/* Appends NUMBER, whose source is at SPAN, to a list of numbers. */
-bool parse_add_item(struct parse *parse, struct parse_items *items, const struct number *number, struct span span);
 /* Reports that `fixed_point`, at SPAN, cannot run. Returns false. */
 bool parse_refuse_fixed_point(struct parse *parse, struct span span);
 /* Reports an error and returns false unless WORD, the result of a program, is `same`. */
 bool parse_check_same(struct parse *parse, const char *word, struct span span);
-struct declared *parse_type(struct parse *parse, const char *dtype, struct span dtype_span, const struct shape *shape,
-                            struct span span);
-/* Appends NUMBER (NULL: `*`, which must be the first) to SHAPE (NULL: a new shape). Returns the shape or NULL. */
-struct shape *parse_extent(struct parse *parse, struct shape *shape, const struct parse_number *number,
-                           struct span span);
-/* Builds the initial value LIST, of KIND INIT_NUMBER or INIT_LIST. LIST NULL: memory was short; returns NULL. */
-struct init *parse_init_list(struct parse *parse, enum init_kind kind, const struct parse_list *list, struct span span);
+struct declared *parse_type(struct parse *parse, const char *dtype, struct span dtype_span,
+                            const struct extent_list *extents, struct span span);
+/* Appends EXTENT, at SPAN, to EXTENTS. `*` must be the first. */
+bool parse_add_extent(struct parse *parse, struct extent_list *extents, const struct extent *extent, struct span span);
+/* Build the initial value FORMULA, or LIST. SPAN is its place. NULL: memory was short; returns NULL. */
+struct init *parse_init_number(struct parse *parse, struct formula *formula, struct span span);
+struct init *parse_init_list(struct parse *parse, const struct parse_list *list);
 /* Builds the form NAME, such as `normal`. INIT has its arguments: none, numbers, or a path and perhaps a key. */
 struct init *parse_init_form(struct parse *parse, const char *name, struct span name_span, const struct init *init);
-/* Appends ELEMENT to LIST (NULL: a new list of numbers). All elements must have one shape. Returns the list or NULL. */
-struct parse_list *parse_list_add(struct parse *parse, struct parse_list *list, const struct parse_list *element,
-                                  struct span span);
-#define PARSE_ADD_NUMBER(parse, list, number, span)                                                                    \
-	parse_list_add(parse, list, &(struct parse_list){.values = &(double){number}, .count = 1}, span)
+/* Appends FORMULA to LIST (NULL: a new list). All elements must have one shape. Returns the list or NULL. */
+struct parse_list *parse_list_add(struct parse *parse, struct parse_list *list, struct formula *formula);
 /* Ends LIST (NULL: []): its shape becomes that of the whole list, at most MAX_DIMS axes. Returns the list or NULL. */
 struct parse_list *parse_list_close(struct parse *parse, struct parse_list *list, struct span span);
-
 #endif

@@ -36,20 +36,6 @@ size_t resolver_count_operands(const struct operand *operand)
 	return count;
 }
 
-/* Resolves the index of OPERAND, a name: the number of an iteration, or an operand of the def around it. */
-static enum status resolve_index(struct resolver *r, const struct operand *operand, const struct ref **by)
-{
-	struct ref *index = arena_alloc(r->context->arena, sizeof *index);
-	TRY_ALLOC(index, r->context->diags);
-	*index = (struct ref){.element = NO_INDEX, .span = operand->by_span};
-	TRY(resolver_name(r, operand->by, operand->by_span, index));
-	*by = index;
-	if (index->kind == REF_COUNTER || index->kind == REF_ARGUMENT)
-		return STATUS_OK;
-	RESOLVE_FAIL(r, operand->by_span, "'%s' is no number of an iteration, so it can't be an index", operand->by);
-	return RESOLVE_HINT(r, "`repeat 8 as i { ... }` gives i, and `%s[i]` the i-th part", operand->text);
-}
-
 enum status resolver_operand(struct resolver *r, const struct operand *operand, struct ref *ref)
 {
 	*ref = (struct ref){.element = NO_INDEX, .span = operand->span};
@@ -61,7 +47,7 @@ enum status resolver_operand(struct resolver *r, const struct operand *operand, 
 	case OPERAND_NAME:
 		TRY(resolver_name(r, operand->text, operand->span, ref));
 		ref->element = operand->index;
-		return operand->by ? resolve_index(r, operand, &ref->by) : STATUS_OK;
+		return STATUS_OK;
 	case OPERAND_BLOCK:
 		ref->kind = REF_BLOCK;
 		ref->block = NULL;
@@ -70,13 +56,26 @@ enum status resolver_operand(struct resolver *r, const struct operand *operand, 
 		r->operands--;
 		break;
 	case OPERAND_LIST:
-		RESOLVE_FAIL(r, operand->span, "a list is no operand here");
-		return RESOLVE_HINT(r, "give a list a name first, as in const c = [1, 2]");
+		return resolver_list(r, operand->list, ref);
+	case OPERAND_CURRENT:
+		ref->kind = REF_CURRENT;
+		break;
+	case OPERAND_REF:
+		*ref = *operand->ref;
+		break;
+	case OPERAND_FORMULA: {
+		struct formula_value value;
+		TRY(resolver_formula(r, operand->formula, &value));
+		*ref = value.ref;
+		break;
+	}
+	case OPERAND_STRING:
+		return RESOLVE_FAIL(r, operand->span, "a string is no operand here");
 	}
 	return STATUS_OK;
 }
 
-static enum status resolve_stage(struct resolver *r, const struct statement *s)
+enum status resolver_stage(struct resolver *r, const struct statement *s)
 {
 	struct def *def = resolver_find_def(r, s->name);
 	if (def)
@@ -137,9 +136,12 @@ static enum status resolve_repeat(struct resolver *r, const struct statement *s)
 	struct node *none = NULL;
 	struct name_scope scope = {.outer = r->scope};
 	uint32_t counter = 0;
+	int64_t count;
+	const struct ref *times;
+	TRY(resolver_count(r, s, s->condition != NULL, &count, &times));
 	if (s->counter)
 		TRY(bind_counter(r, s, &scope, &counter));
-	if (s->count == 0) {
+	if (count == 0) {
 		const struct loop_around around = {s, r->operands, r->around};
 		r->scope = s->counter ? &scope : scope.outer;
 		r->around = &around;
@@ -148,11 +150,12 @@ static enum status resolve_repeat(struct resolver *r, const struct statement *s)
 		r->scope = scope.outer;
 		return STATUS_OK;
 	}
-	if (s->count != 1 || s->condition)
+	if (count != 1 || s->condition)
 		TRY(resolver_prepare_names(r, s->block));
 	struct node *node = resolver_new_node(r, NODE_REPEAT, s);
 	TRY_ALLOC(node, r->context->diags);
-	node->count = s->count;
+	node->count = count;
+	node->times = times;
 	node->counter = counter;
 	r->scope = s->counter ? &scope : scope.outer;
 	struct loop_around around;
@@ -190,8 +193,16 @@ static enum status resolve_over(struct resolver *r, const struct statement *s, s
 	const struct name_list *o = s->over;
 	for (size_t i = 0; i < names; i++, o = o->next) {
 		struct ref *ref = &node->over[i];
-		TRY(resolver_name(r, o->name, o->span, ref));
-		if (ref->kind == REF_VARIABLE && resolver_rebinds(r, s->block, o->name))
+		if (o->formula) {
+			struct formula_value value;
+			TRY(resolver_formula(r, o->formula, &value));
+			*ref = value.ref;
+			ref->span = o->span;
+			TRY(resolver_hold_array(r, s, ref));
+		} else {
+			TRY(resolver_name(r, o->name, o->span, ref));
+		}
+		if (ref->kind == REF_VARIABLE && resolver_rebinds(r, s->block, o->name) && !o->formula)
 			TRY(resolver_hold_value(r, s, ref));
 		node->loops[i] = (uint32_t)r->chain->loop_count++;
 	}
@@ -263,32 +274,52 @@ static enum status declare(struct resolver *r, const struct statement *s)
 		return RESOLVE_FAIL(r, s->name_span, "'%s' is a number and can't be a name", s->name);
 	if (!strcmp(s->name, chain->input))
 		return RESOLVE_FAIL(r, s->name_span, "'%s' is the input's name", s->name);
+	const struct declared *declared = s->type;
+	const struct init *init = s->init;
+	if (s->kind != STATEMENT_INPUT) { /* resolve_input computes the extents of inputs, which are declared first */
+		TRY(resolver_declared(r, s, &declared));
+		TRY(resolver_init(r, s, &init));
+	}
 	const struct ref ref = {.kind = REF_PARAM, .index = (uint32_t)chain->param_count, .element = NO_INDEX};
 	struct param *param = arena_append(arena, &chain->params, &chain->param_count, &r->param_capacity, sizeof *param);
 	TRY_ALLOC(param && dictionary_put(&r->declared, arena, s->name, chain), r->context->diags);
 	*param = (struct param){.name = s->name,
 	                        .differentiated = s->kind != STATEMENT_CONST,
 	                        .input = s->kind == STATEMENT_INPUT,
-	                        .declared = s->type,
-	                        .init = s->init,
+	                        .declared = declared,
+	                        .init = init,
 	                        .span = s->name_span};
 	return resolver_bind_home(r, s->name, ref);
+}
+
+/* S has been declared; the extents of its type that are formulas are known here. */
+static enum status resolve_input(struct resolver *r, const struct statement *s)
+{
+	struct chain *chain = r->chain;
+	const struct declared *declared;
+	TRY(resolver_declared(r, s, &declared));
+	if (!strcmp(s->name, chain->input))
+		chain->input_type = *declared;
+	for (size_t i = 0; i < chain->input_count; i++)
+		if (!strcmp(s->name, chain->params[i].name))
+			chain->params[i].declared = declared;
+	return STATUS_OK;
 }
 
 static enum status resolve_statement(struct resolver *r, const struct statement *s, bool top)
 {
 	static enum status (*const resolve[STATEMENT_COUNT])(struct resolver *, const struct statement *) = {
-		[STATEMENT_PARAM] = declare,     [STATEMENT_CONST] = declare,
-		[STATEMENT_DEF] = resolver_def,        [STATEMENT_STAGE] = resolve_stage,
-		[STATEMENT_NAME] = resolver_naming,    [STATEMENT_REPEAT] = resolve_repeat,
-		[STATEMENT_FOR] = resolve_for,         [STATEMENT_CHECKPOINT] = resolve_checkpoint,
-		[STATEMENT_EXPORT] = resolver_export,  [STATEMENT_PROGRAM] = resolver_program,
-		[STATEMENT_COLLECT] = resolver_collect};
+		[STATEMENT_PARAM] = declare,            [STATEMENT_CONST] = declare,
+		[STATEMENT_DEF] = resolver_def,         [STATEMENT_STAGE] = resolver_stage,
+		[STATEMENT_NAME] = resolver_naming,     [STATEMENT_REPEAT] = resolve_repeat,
+		[STATEMENT_FOR] = resolve_for,          [STATEMENT_CHECKPOINT] = resolve_checkpoint,
+		[STATEMENT_EXPORT] = resolver_export,   [STATEMENT_PROGRAM] = resolver_program,
+		[STATEMENT_COLLECT] = resolver_collect, [STATEMENT_LET] = resolver_let};
 	const bool outside = s->kind == STATEMENT_INPUT || s->kind == STATEMENT_PROGRAM;
 	if (s->kind != STATEMENT_INPUT && (top || !outside))
 		return resolve[s->kind](r, s);
 	if (top)
-		return STATUS_OK; /* find_inputs has read it */
+		return resolve_input(r, s);
 	RESOLVE_FAIL(r, s->span, "%s stands inside a block", statement_word(s->kind));
 	return RESOLVE_HINT(r, "declare it at the top level of the chain, before the block");
 }
@@ -372,7 +403,9 @@ bool param_has_rows(const struct param *param, const struct chain *chain, const 
 	return param->input && !fixed && shape->ndim > 0 && input->shape.ndim > 0 && shape->dim[0] == input->shape.dim[0];
 }
 
-enum status chain_resolve(const struct context *context, struct chain *chain, const struct syntax *syntax)
+/* Does as chain_resolve, with the numbers GIVEN. */
+static enum status resolve_given(const struct context *context, struct chain *chain, const struct syntax *syntax,
+                                 const struct given_numbers *given)
 {
 	*chain = (struct chain){.source = syntax->source, .input = "x", .integers = DTYPE_F64, .computing = DTYPE_F64};
 	struct name_scope top = {.home = true};
@@ -384,6 +417,10 @@ enum status chain_resolve(const struct context *context, struct chain *chain, co
 	                     .last_lost = &chain->lost_names,
 	                     .kept_attrs = {.kept = context->arena, .scratch = context->arena}};
 	uint32_t input;
+	for (size_t i = 0; i < given->count; i++)
+		TRY_ALLOC(
+			dictionary_put(&r.given, context->arena, given->items[i].name, (void *)(uintptr_t)&given->items[i].number),
+			context->diags);
 	TRY(find_input(&r));
 	TRY(resolver_new_variable(&r, chain->input, &input));
 	TRY(resolver_bind(&r, &top, chain->input, (struct ref){.kind = REF_VARIABLE, .element = NO_INDEX}));
@@ -395,14 +432,25 @@ enum status chain_resolve(const struct context *context, struct chain *chain, co
 	return STATUS_OK;
 }
 
+enum status chain_resolve(const struct context *context, struct chain *chain, const struct syntax *syntax)
+{
+	return resolve_given(context, chain, syntax, &(const struct given_numbers){.count = 0});
+}
+
 enum status chain_read(const struct context *context, struct chain *chain, const struct source *source)
+{
+	return chain_read_given(context, chain, source, &(const struct given_numbers){.count = 0});
+}
+
+enum status chain_read_given(const struct context *context, struct chain *chain, const struct source *source,
+                             const struct given_numbers *given)
 {
 	struct arena nodes;
 	struct syntax syntax;
 	arena_init(&nodes, context->allocator);
 	enum status status = syntax_parse_apart(context, &nodes, &syntax, source);
 	if (!status)
-		status = chain_resolve(context, chain, &syntax);
+		status = resolve_given(context, chain, &syntax, given);
 	arena_free(&nodes);
 	return status;
 }

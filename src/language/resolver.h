@@ -8,6 +8,8 @@
  *     collect.c    `collect`, and the loops that it belongs to
  *     programs.c   programs, and the stages that they compute
  *     defs.c       defs, their calls, and the size of a chain with its defs written out
+ *     formula.c    formulas: `let`, operands, calls, indices
+ *     numbers.c    formulas where a number is wanted: counts, extents, initial values
  */
 #ifndef LANGUAGE_RESOLVER_H
 #define LANGUAGE_RESOLVER_H
@@ -63,9 +65,10 @@ struct resolver {
 	size_t use_count, use_capacity;
 	int loops, operands;              /* numbers of loops and block operands around this place, within the def */
 	const struct loop_around *around; /* NULL: no loop is around this place, within the def */
-	struct dictionary exporters;      /* by a def's name: a name_list of what all defs of that name export */
-	size_t inherited;                 /* parameters that defs and calls have inherited so far */
-	struct attrs *attrs;              /* of the operation that is being resolved */
+	struct dictionary given;     /* of consts, a double: their numbers, given by the caller */
+	struct dictionary exporters; /* by a def's name: a name_list of what all defs of that name export */
+	size_t inherited;            /* parameters that defs and calls have inherited so far */
+	struct attrs *attrs;         /* of the operation that is being resolved */
 	struct byte_set kept_attrs;
 };
 
@@ -81,6 +84,47 @@ static inline size_t name_list_count(const struct name_list *names)
 	return count;
 }
 
+/* What a formula comes to. */
+struct formula_value {
+	struct ref ref;
+	bool known;    /* a number: NUMBER. REF has it, or is a const that has it */
+	bool deferred; /* it may be a number in a call of the def around, of whose operands and numbers it is made */
+	struct number number;
+	struct node **tail; /* of a REF_TERM: where its next node is linked */
+};
+
+/* formula.c */
+
+enum status resolver_formula(struct resolver *r, const struct formula *formula, struct formula_value *value);
+enum status resolver_let(struct resolver *r, const struct statement *s);
+/* Sets *REF to LIST, a const without a name. */
+enum status resolver_list(struct resolver *r, const struct list *list, struct ref *ref);
+
+/* numbers.c */
+
+/* Returns VALUE as a number: an integer if it is whole, of magnitude up to 2^53. */
+struct number number_of_double(double value);
+/* Computes LEFT OPERATOR RIGHT, or OPERATOR RIGHT. False if numbers have no such operator. */
+bool number_compute(enum operator operator, double left, double right, double *result);
+/* True if NAME, not bound by a statement, is a number: pi or e, *VALUE. */
+bool number_constant(const char *name, double *value);
+/* If BINDING is a name of a number known here, sets *NUMBER and returns true. */
+bool resolver_known_number(const struct resolver *r, const struct binding *binding, struct number *number);
+/* Notes that VALUE, which is known, is read as a number: if it is a const, no other value may be bound to it. */
+static inline void resolver_take_number(const struct resolver *r, const struct formula_value *value)
+{
+	if (value->ref.kind == REF_PARAM)
+		r->chain->params[value->ref.index].read_as_number = true;
+}
+/* Resolves FORMULA, which must be a number that is known here. WHAT, such as "an extent", is the subject of an error. */
+enum status resolver_number(struct resolver *r, const struct formula *formula, const char *what, struct number *number);
+/* Resolves COUNT of S, an integer of at least LEAST: to *VALUE or, if it depends on a call, to *TIMES. */
+enum status resolver_count(struct resolver *r, const struct statement *s, int64_t least, int64_t *value,
+                           const struct ref **times);
+/* Set *DECLARED or *INIT to those of S, a declaration, with their formulas computed. */
+enum status resolver_declared(struct resolver *r, const struct statement *s, const struct declared **declared);
+enum status resolver_init(struct resolver *r, const struct statement *s, const struct init **init);
+
 /* resolve.c */
 
 /* Returns a new node for S, without appending it. NULL where memory is short. */
@@ -94,6 +138,13 @@ enum status resolver_new_variable(struct resolver *r, const char *name, uint32_t
 /* Binds NAME at home to a variable, *INDEX: the one that it has there, or a new one, for the stage at SPAN. */
 enum status resolver_bind_name(struct resolver *r, const char *name, struct span span, uint32_t *index);
 enum status resolver_naming(struct resolver *r, const struct statement *s);
+/* Appends a node that binds the name of S, a `let`, to REF. */
+enum status resolver_bind_value(struct resolver *r, const struct statement *s, struct ref ref);
+/* True if S, a `name`, a `let` or a `collect`, binds its name. */
+static inline bool statement_binds(const struct statement *s)
+{
+	return s->kind == STATEMENT_NAME || s->kind == STATEMENT_LET || s->kind == STATEMENT_COLLECT;
+}
 enum status resolver_export(struct resolver *r, const struct statement *s);
 /* Fills r->exporters from BLOCK and all blocks in it. */
 enum status resolver_find_exporters(struct resolver *r, const struct block *block);
@@ -113,10 +164,14 @@ bool resolver_opens_block(const struct statement *s);
 bool resolver_rebinds(const struct resolver *r, const struct block *block, const char *name);
 /* Appends a prelude that binds the value of REF to a new variable, which nothing rebinds. REF then refers to that. */
 enum status resolver_hold_value(struct resolver *r, const struct statement *s, struct ref *ref);
+/* Appends a node that gives the value of REF, an array, to a new variable without a name. REF then refers to that. */
+enum status resolver_hold_array(struct resolver *r, const struct statement *s, struct ref *ref);
 /* Append preludes: each known name without a variable that BLOCK, or a block of the list OPERAND, rebinds gets one. */
 enum status resolver_prepare_names(struct resolver *r, const struct block *block);
 enum status resolver_prepare_operands(struct resolver *r, const struct operand *operand);
 enum status resolver_operand(struct resolver *r, const struct operand *operand, struct ref *ref);
+/* Resolves S, a stage: a call of a def, a program or an operation. */
+enum status resolver_stage(struct resolver *r, const struct statement *s);
 size_t resolver_count_operands(const struct operand *operand);
 
 /* scopes.c */
@@ -139,6 +194,7 @@ enum status resolver_unknown_operation(struct resolver *r, const struct statemen
 
 /* arguments.c */
 
+struct argument resolver_argument_of_number(const struct number *number);
 enum status resolver_operation(struct resolver *r, const struct statement *s, enum op op);
 
 /* collect.c */
@@ -160,7 +216,7 @@ enum status resolver_program_stage(struct resolver *r, const struct statement *s
 
 /* defs.c */
 
-/* Fails unless S, a def or a program, may have its name: that of no operation, statement or program. */
+/* Fails unless S, a def or a program, may have its name: that of no program. Notes it if it is that of an operation. */
 enum status resolver_check_stage_name(struct resolver *r, const struct statement *s);
 enum status resolver_def(struct resolver *r, const struct statement *s);
 enum status resolver_call(struct resolver *r, const struct statement *s, const struct def *def);

@@ -72,8 +72,7 @@ enum status resolver_bind_home(struct resolver *r, const char *name, struct ref 
 static const struct statement *find_below(const struct block *block, const char *name, struct span use, bool values)
 {
 	for (const struct statement *s = block->first; s; s = s->next) {
-		const bool value = s->kind == STATEMENT_PARAM || s->kind == STATEMENT_CONST || s->kind == STATEMENT_NAME ||
-		                   s->kind == STATEMENT_COLLECT;
+		const bool value = s->kind == STATEMENT_PARAM || s->kind == STATEMENT_CONST || statement_binds(s);
 		const bool fits = values ? value : s->kind == STATEMENT_DEF || s->kind == STATEMENT_PROGRAM;
 		if (fits && s->span.end > use.end && !strcmp(s->name, name))
 			return s;
@@ -98,12 +97,12 @@ static bool hint_export(struct resolver *r, const char *name, struct span use)
 	const struct statement *def = NULL, *own = NULL, *last = NULL;
 	bool outside = false;
 	for (const struct statement *s = r->top->first; s; s = s->next) {
-		outside |= s->kind == STATEMENT_NAME && !strcmp(s->name, name);
+		outside |= statement_binds(s) && !strcmp(s->name, name);
 		if (s->kind == STATEMENT_DEF && s->span.begin <= use.begin && use.begin < s->span.end)
 			def = s;
 	}
 	for (const struct statement *s = def ? def->block->first : NULL; s && !own; s = s->next) {
-		if (s->kind == STATEMENT_NAME && s->span.begin > use.begin && !strcmp(s->name, name))
+		if (statement_binds(s) && s->span.begin > use.begin && !strcmp(s->name, name))
 			own = s;
 		else
 			last = s;
@@ -123,12 +122,12 @@ static bool hint_export(struct resolver *r, const char *name, struct span use)
 static bool hint_below(struct resolver *r, const char *name, struct span use, bool values)
 {
 	const struct statement *s = find_below(r->top, name, use, values);
-	if (s && s->kind == STATEMENT_NAME && hint_export(r, name, use))
+	if (s && statement_binds(s) && hint_export(r, name, use))
 		return true;
 	if (s && s->kind == STATEMENT_DEF && s->span.begin < use.begin)
 		RESOLVE_HINT(r, "a def cannot call itself; `repeat` runs stages again");
 	else if (s)
-		RESOLVE_HINT(r, "'%s' is %s only below, at %u:%u", name, s->kind == STATEMENT_NAME ? "named" : "declared",
+		RESOLVE_HINT(r, "'%s' is %s only below, at %u:%u", name, statement_binds(s) ? "named" : "declared",
 		             s->name_span.line, s->name_span.column);
 	return s != NULL;
 }
@@ -159,9 +158,8 @@ static bool lists(const struct name_list *names, const char *name)
 static bool binds(const struct resolver *r, const struct block *block, const char *name)
 {
 	for (const struct statement *s = block->first; s; s = s->next)
-		if (s->kind == STATEMENT_NAME
-		        ? !strcmp(s->name, name)
-		        : s->kind == STATEMENT_STAGE && lists(dictionary_find(&r->exporters, s->name), name))
+		if (statement_binds(s) ? !strcmp(s->name, name)
+		                       : s->kind == STATEMENT_STAGE && lists(dictionary_find(&r->exporters, s->name), name))
 			return true;
 	return false;
 }
@@ -189,6 +187,8 @@ enum status resolver_refuse_name(struct resolver *r, const char *name, struct sp
 		return RESOLVE_HINT(r, "the number is written (%s): without parentheses it is the name of a value", name);
 	if (number_word(name))
 		return RESOLVE_HINT(r, "the number is written %s", number_word(name));
+	if (op_find(name) != OP_COUNT && r->chain->source->text[use.end] == '(')
+		return RESOLVE_HINT(r, "a call is a formula, and stands in parentheses: (%s(...))", name);
 	if (!strcmp(name, "x") && r->chain->input)
 		return RESOLVE_HINT(r, "the input is named '%s' here", r->chain->input);
 	if ((near = nearest_binding(r, name)))
@@ -288,7 +288,8 @@ enum status resolver_unknown_operation(struct resolver *r, const struct statemen
 	if ((near = nearest_operation(r, name)))
 		return RESOLVE_HINT(r, "did you mean '%s'?", near);
 	if (resolver_find(r, name) && o && strchr("+-", r->chain->source->text[o->span.begin]))
-		return RESOLVE_HINT(r, "it is written `%s %s`", *o->text == '-' ? "sub" : "add", o->text + (*o->text == '-'));
+		return RESOLVE_HINT(r, "a formula is an operand in parentheses, as in use (%.*s)",
+		                    (int)(o->span.end - s->span.begin), r->chain->source->text + s->span.begin);
 	if (resolver_find(r, name))
 		return RESOLVE_HINT(r, "'%s' is a value: use it as an operand, as in `add %s`", name, name);
 	return RESOLVE_HINT(r, "`ckptc ops` lists the operations");

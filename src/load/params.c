@@ -384,6 +384,20 @@ static const struct type *keep_type(struct binder *b, const struct type *type)
 	return byte_set_keep(&b->types, &whole, sizeof whole, NULL);
 }
 
+/* Notes if PARAM is a const that is a number. If the chain has been read with its number, SOURCE must have that. */
+static enum status note_number(const struct binder *b, struct param *param, const struct param_source *source)
+{
+	param->is_number = !param->differentiated && param->weak && source->init && source->init->kind == INIT_NUMBER;
+	param->number = param->is_number ? source->init->values[0] : 0;
+	if (!param->read_as_number || (param->is_number && param->number == param->init->values[0]))
+		return STATUS_OK;
+	diag_at(b->diags, STATUS_CHAIN, b->chain->source, param->span,
+	        "the chain is read with the number '%s', so no other value can be bound to it", param->name);
+	if (b->diags->library)
+		return STATUS_CHAIN;
+	return diag_hint(b->diags, "give it as a number, as in --param %s=%.17g", param->name, param->init->values[0]);
+}
+
 static enum status bind_param(struct binder *b, size_t index, struct param_source *source)
 {
 	struct param *param = &b->chain->params[index];
@@ -396,6 +410,7 @@ static enum status bind_param(struct binder *b, size_t index, struct param_sourc
 	b->params->stored[index] = source->array.stored;
 	TRY(found);
 	TRY(find_type(b, param, source));
+	TRY(note_number(b, param, source));
 	TRY(check_random(b, param, source->init));
 	TRY(keep_stored(b, param, source));
 	enum status status = STATUS_OK;

@@ -212,6 +212,11 @@ size_t op_argument_names(enum op op, const char *names[], size_t limit, struct a
  * NumPy does the same, so these powers have its bits and its special values.
  */
 enum op op_by_number(enum op op, double number);
+/*
+ * Computes the element-wise OP of the number V and, if it has an operand, the number A (else NULL), with default
+ * arguments. + - * / and powers are C's. Returns false if OP is general or does not take such operands.
+ */
+bool op_of_numbers(enum op op, double v, const double *a, double *result);
 /* Returns OP's SCOPE in ops.def in three words: "element", "row" (also for NEIGHBOUR), or "all" for SUM, FOLD and ALL. */
 const char *op_scope_name(enum op op);
 /* Returns it in five words: "element", "row", "neighbour", "fold" for SUM and FOLD, or "all". */

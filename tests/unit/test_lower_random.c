@@ -105,6 +105,9 @@ static struct meaning meaning_of(const struct walk *w, const struct ref *ref)
 	case REF_ARGUMENT:
 		m = w->call->arguments[ref->index];
 		break;
+	case REF_CURRENT: /* no formula is drawn */
+	case REF_TERM:
+	case REF_HELD:
 	case REF_BLOCK:
 		m.block = ref->block;
 		m.call = w->call;
@@ -201,6 +204,7 @@ static void walk_node(struct walk *w, const struct node *node)
 		walk_nodes(w, node->body);
 		break;
 	case NODE_PROGRAM: /* no chain here has one */
+	case NODE_INDEX:
 		break;
 	}
 	w->iteration = around;

@@ -4,7 +4,7 @@
  * with all the noise that the language allows. Both must give one tree and one canonical text.
  */
 #include "failing.h"
-#include "language/syntax.h"
+#include "language/resolver.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -96,23 +96,71 @@ static bool same_number(double a, double b) { return memcmp(&a, &b, sizeof a) ==
 
 static bool same_block(const struct block *a, const struct block *b);
 
+static bool same_formula(const struct formula *a, const struct formula *b);
+static bool same_options(const struct option *a, const struct option *b);
+
 static bool same_list(const struct list *a, const struct list *b)
 {
-	for (size_t i = 0; a->count == b->count && i < a->count; i++)
-		if (!same_number(a->items[i].number.value, b->items[i].number.value) ||
-		    a->items[i].number.integer != b->items[i].number.integer || !same_text(a->items[i].text, b->items[i].text))
+	if (a->count != b->count || a->formula_count != b->formula_count || !shape_equal(&a->shape, &b->shape))
+		return false;
+	for (size_t i = 0; i < a->count; i++)
+		if (!same_number(a->values[i], b->values[i]))
 			return false;
-	return a->count == b->count;
+	for (size_t i = 0; i < a->formula_count; i++)
+		if (a->formulas[i].at != b->formulas[i].at || !same_formula(a->formulas[i].formula, b->formulas[i].formula))
+			return false;
+	return true;
+}
+
+static bool same_index(const struct index_part *a, const struct index_part *b)
+{
+	for (; a && b; a = a->next, b = b->next)
+		if (a->kind != b->kind || !same_formula(a->start, b->start) || !same_formula(a->stop, b->stop) ||
+		    !same_formula(a->step, b->step))
+			return false;
+	return a == b;
+}
+
+static bool same_first(const struct formula *a, const struct formula *b)
+{
+	if (a->kind != b->kind || !same_text(a->text, b->text))
+		return false;
+	if (a->kind == FORMULA_NUMBER)
+		return same_number(a->number.value, b->number.value) && a->number.integer == b->number.integer;
+	if (a->kind == FORMULA_LIST)
+		return same_list(a->items, b->items);
+	if (a->kind == FORMULA_PREFIX)
+		return a->operator== b->operator&& same_formula(a->operand, b->operand);
+	const struct formula *f = a->arguments, *g = b->arguments;
+	for (; a->kind == FORMULA_CALL && f && g; f = f->next, g = g->next)
+		if (!same_formula(f, g))
+			return false;
+	return a->kind != FORMULA_CALL || (f == g && same_options(a->options, b->options));
+}
+
+static bool same_formula(const struct formula *a, const struct formula *b)
+{
+	if (!a || !b)
+		return a == b;
+	if (!same_first(a, b))
+		return false;
+	const struct application *f = a->first, *g = b->first;
+	for (; f && g; f = f->next, g = g->next)
+		if (f->operator!= g->operator|| !(f->operator== OPERATOR_INDEX ? same_index(f->index, g->index)
+		                                                               : same_formula(f->operand, g->operand)))
+			return false;
+	return f == g;
 }
 
 static bool same_operands(const struct operand *a, const struct operand *b)
 {
 	for (; a && b; a = a->next, b = b->next) {
 		if (a->kind != b->kind || a->index != b->index || a->number.integer != b->number.integer ||
-		    !same_text(a->text, b->text))
+		    !same_text(a->text, b->text) || !same_number(a->number.value, b->number.value))
 			return false;
-		if (!same_number(a->number.value, b->number.value) ||
-		    !(a->kind == OPERAND_LIST ? same_list(a->list, b->list) : same_block(a->block, b->block)))
+		if (a->kind == OPERAND_LIST      ? !same_list(a->list, b->list)
+		    : a->kind == OPERAND_FORMULA ? !same_formula(a->formula, b->formula)
+		                                 : a->kind == OPERAND_BLOCK && !same_block(a->block, b->block))
 			return false;
 	}
 	return a == b;
@@ -121,10 +169,11 @@ static bool same_operands(const struct operand *a, const struct operand *b)
 static bool same_options(const struct option *a, const struct option *b)
 {
 	for (; a && b; a = a->next, b = b->next) {
-		if (!same_text(a->name, b->name) || a->kind != b->kind || !same_list(&a->list, &b->list))
+		if (!same_text(a->name, b->name) || a->kind != b->kind || a->number.integer != b->number.integer ||
+		    !same_number(a->number.value, b->number.value) || !same_text(a->text, b->text))
 			return false;
-		if (a->number.integer != b->number.integer || !same_number(a->number.value, b->number.value) ||
-		    !same_text(a->text, b->text))
+		if (a->kind == VALUE_LIST ? !same_list(a->list, b->list)
+		                          : a->kind == VALUE_FORMULA && !same_formula(a->formula, b->formula))
 			return false;
 	}
 	return a == b;
@@ -133,7 +182,7 @@ static bool same_options(const struct option *a, const struct option *b)
 static bool same_names(const struct name_list *a, const struct name_list *b)
 {
 	for (; a && b; a = a->next, b = b->next)
-		if (strcmp(a->name, b->name))
+		if (strcmp(a->name, b->name) || !same_formula(a->formula, b->formula))
 			return false;
 	return a == b;
 }
@@ -155,7 +204,8 @@ static bool same_declaration(const struct statement *a, const struct statement *
 
 static bool same_statement(const struct statement *a, const struct statement *b)
 {
-	return a->kind == b->kind && same_text(a->name, b->name) && a->count == b->count &&
+	return a->kind == b->kind && same_text(a->name, b->name) && a->count.value == b->count.value &&
+	       same_formula(a->count.formula, b->count.formula) && same_formula(a->formula, b->formula) &&
 	       same_names(a->names, b->names) && same_names(a->over, b->over) && same_declaration(a, b) &&
 	       same_operands(a->operands, b->operands) && same_options(a->options, b->options) &&
 	       same_block(a->block, b->block);
@@ -212,13 +262,13 @@ static const struct {
 	{"add -inf; mul nan", "\n  (stage add  1:1\n    (number -inf  1:5))\n  (stage mul  1:11\n    (number nan  1:15))"},
 	{"layer W b[3]", "\n  (stage layer  1:1\n    (operand W  1:7)\n    (operand b index 3  1:9))"},
 	{"add b[-3]", "\n  (stage add  1:1\n    (operand b index -3  1:5))"},
-	{"add (2*pi/3)", "\n  (stage add  1:1\n    (number (2 * pi / 3)  1:5))"},
+	{"add (2*pi/3)", "\n  (stage add  1:1\n    (formula 2 * pi / 3  1:5))"},
 	{"add { sin; mul 2 }", "\n  (stage add  1:1\n    (block  1:5\n      (stage sin  1:7)\n"
                            "      (stage mul  1:12\n        (number 2  1:16))))"},
 	{"softmax axis=-1", "\n  (stage softmax  1:1\n    (option axis -1  1:9))"},
 	{"a b=c d=\"e\\n\" f=true g=[] h=[1, -2]",
      "\n  (stage a  1:1\n    (option b c  1:3)\n    (option d \"e\\n\"  1:7)\n    (option f true  1:15)\n"
-     "    (option g  1:22)\n    (option h 1 -2  1:27))"},
+     "    (option g []  1:22)\n    (option h [1, -2]  1:27))"},
 	{"a b = 1", "\n  (stage a  1:1\n    (option b 1  1:3))"},
 	{"name h1", "\n  (name h1  1:1)"},
 	{"repeat 3 sin", "\n  (repeat 3  1:1\n    (block  1:10\n      (stage sin  1:10)))"},
@@ -311,6 +361,19 @@ START_TEST(number_values)
 }
 END_TEST
 
+/* The oracle of formulas of numbers: C's arithmetic. */
+static double value_of(const struct formula *f)
+{
+	double constant, value = f->kind == FORMULA_NUMBER ? f->number.value : NAN;
+	if (f->kind == FORMULA_NAME && number_constant(f->text, &constant))
+		value = constant;
+	if (f->kind == FORMULA_PREFIX)
+		number_compute(f->operator, value, value_of(f->operand), &value);
+	for (const struct application *a = f->first; a; a = a->next)
+		ck_assert(number_compute(a->operator, value, value_of(a->operand), &value));
+	return value;
+}
+
 START_TEST(constant_expressions)
 {
 	const double pi = acos(-1), e = exp(1);
@@ -318,7 +381,22 @@ START_TEST(constant_expressions)
 		const char *text, *canonical;
 		double value;
 	} rows[] = {
-		{"(1)", "(1)", 1},
+		{"(1)", "1", 1},
+		{"(7%4)", "(7 % 4)", 3},
+		{"(-7 % 4)", "(-7 % 4)", 1},
+		{"(7 % -4)", "(7 % -4)", -1},
+		{"(1 < 2)", "(1 < 2)", 1},
+		{"(1 >= 2 or 3 != 3)", "(1 >= 2 or 3 != 3)", 0},
+		{"(not (1 == 2) and 5)", "(not 1 == 2 and 5)", 1},
+		{"((not 1) == 0)", "((not 1) == 0)", 1},
+		{"(2**3**2)", "(2^3^2)", 512},
+		{"((2^3)^2)", "((2^3)^2)", 64},
+		{"(2^(-1))", "(2^-1)", .5},
+		{"((((1+2)))*(3*4))", "((1 + 2) * (3 * 4))", 36},
+		{"(1-(2-3))", "(1 - (2 - 3))", 2},
+		{"(1-(2*3))", "(1 - 2 * 3)", -5},
+		{"(-(2+3))", "(-(2 + 3))", -5},
+		{"(-(2^2))", "(-2^2)", -4},
 		{"( 2*pi/3 )", "(2 * pi / 3)", 2 * pi / 3},
 		{"(2*pi/3)", "(2 * pi / 3)", 2 * pi / 3},
 		{"((2*pi/3)^2)", "((2 * pi / 3)^2)", pow(2 * pi / 3, 2)},
@@ -338,7 +416,7 @@ START_TEST(constant_expressions)
 		{"(1.e-5+2.5E+3-.5e-1)", "(1.e-5 + 2.5E+3 - .5e-1)", 1.e-5 + 2.5E+3 - .5e-1},
 		{"(1 # one\n + # two\r\n 2)", "(1 + 2)", 3},
 		{"(1/0)", "(1 / 0)", INFINITY},
-		{"(-inf)", "(-inf)", -INFINITY},
+		{"(-inf)", "-inf", -INFINITY},
 	};
 	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
 		struct text text = {0};
@@ -346,15 +424,19 @@ START_TEST(constant_expressions)
 		text_add(&text, rows[i].text);
 		struct parsed *p = parse_good(text.bytes);
 		const struct operand *o = first_of(p)->operands;
-		double near = 4e-16 * fabs(rows[i].value);
-		ck_assert_msg(o->number.value == rows[i].value || fabs(o->number.value - rows[i].value) <= near, "%s is %.17g",
-		              rows[i].text, o->number.value);
-		ck_assert_str_eq(o->text, rows[i].canonical);
-		/* A whole number may stand where an integer is wanted. */
-		const bool whole = rows[i].value == floor(rows[i].value) && fabs(rows[i].value) < 1e15;
-		ck_assert_msg(o->number.integer == whole, "%s", rows[i].text);
-		ck_assert(!whole || (double)o->number.as_integer == rows[i].value);
+		const double near = 4e-16 * fabs(rows[i].value);
+		const double value = o->kind == OPERAND_NUMBER ? o->number.value : value_of(o->formula);
+		ck_assert_msg(value == rows[i].value || fabs(value - rows[i].value) <= near, "%s is %.17g", rows[i].text,
+		              value);
 		ck_assert_ptr_null(o->next);
+		struct text formatted = {0}, wanted = {0};
+		format_checked(p, &formatted);
+		text_add(&wanted, strchr(rows[i].text, '#') ? "# one\n# two\nadd " : "add ");
+		text_add(&wanted, rows[i].canonical);
+		text_add(&wanted, "\n");
+		ck_assert_str_eq(formatted.bytes, wanted.bytes);
+		free(wanted.bytes);
+		free(formatted.bytes);
 		done(p);
 		free(text.bytes);
 	}
@@ -406,9 +488,12 @@ START_TEST(initial_values)
 		for (int d = 0; d < rows[i].ndim; d++)
 			ck_assert_int_eq(s->init->shape->dim[d], rows[i].dim[d]);
 		ck_assert_uint_eq(s->init->count, rows[i].count);
-		for (size_t v = 0; v < rows[i].count; v++)
-			ck_assert_msg(s->init->values[v] == rows[i].values[v], "%s: value %zu is %g", rows[i].text, v,
-			              s->init->values[v]);
+		for (size_t v = 0; v < rows[i].count; v++) {
+			double value = s->init->values[v];
+			for (size_t f = 0; f < s->init->formula_count; f++)
+				value = s->init->formulas[f].at == v ? value_of(s->init->formulas[f].formula) : value;
+			ck_assert_msg(value == rows[i].values[v], "%s: value %zu is %g", rows[i].text, v, value);
+		}
 		ck_assert_str_eq(s->init->text, rows[i].canonical);
 		done(p);
 		free(text.bytes);
@@ -564,7 +649,7 @@ static const struct {
 	{"3 add", 0, STATUS_CHAIN, 1, 1, 1, "syntax error: unexpected '3', expected an operation or another statement",
      "a stage begins with its operation, as in mul 2"},
 	{"sin = 3", 0, STATUS_CHAIN, 1, 5, 1, "syntax error: unexpected '=', expected an operand, " END " or an option",
-     "declare a value with param or const, as in const c = [1, 2]"},
+     "a name is given to a value by let, as in let sin = 3"},
 	{"softmax axis=1 3", 0, STATUS_CHAIN, 1, 16, 1, "syntax error: unexpected '3', expected " END " or an option",
      "operands come before options"},
 	{"add a=1 {}", 0, STATUS_CHAIN, 1, 9, 1, "syntax error: unexpected '{', expected " END " or an option",
@@ -583,13 +668,11 @@ static const struct {
 	{"checkpoint policy=dots- { }", 0, STATUS_CHAIN, 1, 25, 1, "syntax error: unexpected '{', expected a name", NULL},
 	{"checkpoint sin", 0, STATUS_CHAIN, 1, 12, 3, "syntax error: unexpected 'sin', expected an option or '{'",
      "checkpoint takes a block, as in checkpoint { sin }"},
-	{"mul x[", 0, STATUS_CHAIN, 1, 7, 0, "syntax error: the chain ends too early, expected a number",
+	{"mul x[", 0, STATUS_CHAIN, 1, 7, 0, "syntax error: the chain ends too early, expected a formula, '...' or ':'",
      "the '[' at 1:6 is still open"},
-	{"mul x[1.5]", 0, STATUS_CHAIN, 1, 7, 3, "'1.5' is not an integer", NULL},
-	{"mul x[-a]", 0, STATUS_CHAIN, 1, 8, 1, "syntax error: unexpected 'a', expected a number", NULL},
-	{"mul x[9223372036854775808]", 0, STATUS_CHAIN, 1, 7, 19,
-     "'9223372036854775808' is not an integer that fits in 64 bits", NULL},
-	{"repeat x sin", 0, STATUS_CHAIN, 1, 8, 1, "syntax error: unexpected 'x', expected a number or 'while'", NULL},
+	{"mul x[1, ..., 2, ...]", 0, STATUS_CHAIN, 1, 18, 3, "an index has one '...' at most", NULL},
+	{"repeat x", 0, STATUS_CHAIN, 1, 9, 0, "syntax error: the chain ends too early, expected an operation, 'as' or '{'",
+     NULL},
 	{"repeat 2", 0, STATUS_CHAIN, 1, 9, 0, "syntax error: the chain ends too early, expected an operation, 'as' or '{'",
      NULL},
 	{"repeat 2\nsin", 0, STATUS_CHAIN, 1, 9, 1,
@@ -597,9 +680,20 @@ static const struct {
 	{"repeat 2 input y", 0, STATUS_CHAIN, 1, 10, 5,
      "syntax error: unexpected 'input', expected an operation, 'as' or '{'", NULL},
 	{"repeat 1e3 sin", 0, STATUS_CHAIN, 1, 8, 3, "'1e3' is not an integer", NULL},
-	{"repeat inf { }", 0, STATUS_CHAIN, 1, 8, 3, "syntax error: unexpected 'inf', expected a number or 'while'", NULL},
-	{"pad axes=[1,x]", 0, STATUS_CHAIN, 1, 13, 1, "'x' in a constant expression",
-     "a constant expression has numbers, pi, e and + - * / ^ ( ); a name stands alone, as in add W"},
+	{"repeat inf { }", 0, STATUS_CHAIN, 1, 8, 3, "'inf' is not an integer", NULL},
+	{"let and = 1", 0, STATUS_CHAIN, 1, 5, 3, "'and' is a word of formulas and can't be a name there", NULL},
+	{"let a = 1 < 2 < 3", 0, STATUS_CHAIN, 1, 15, 1, "comparisons do not chain", "write (1 < 2) and (2 < ...)"},
+	{"let a = (b c)", 0, STATUS_CHAIN, 1, 12, 1, "syntax error: unexpected 'c', expected an operator, '(' or ')'",
+     "an operator is missing between 'b' and 'c'"},
+	{"let a = (b = c)", 0, STATUS_CHAIN, 1, 10, 1, "syntax error: unexpected 'b', expected a formula",
+     "a comparison is written =="},
+	{"let a = b +\nc", 0, STATUS_CHAIN, 1, 12, 1, "syntax error: the line ends too early, expected a formula",
+     "within ( ) a formula goes on in the next line"},
+	{"let a = f(b=1, c)", 0, STATUS_CHAIN, 1, 16, 1, "an argument by place after one by name",
+     "arguments by name come last; a comparison is written =="},
+	{"let a = b && c", 0, STATUS_CHAIN, 1, 11, 2, "syntax error: '&&' is no operator", "it is written `and`"},
+	{"let a = b || c", 0, STATUS_CHAIN, 1, 11, 2, "syntax error: '||' is no operator", "it is written `or`"},
+	{"let a = !b", 0, STATUS_CHAIN, 1, 9, 1, "syntax error: '!' is no operator", "it is written `not`"},
 	{"pad axes=[1", 0, STATUS_CHAIN, 1, 12, 0,
      "syntax error: the chain ends too early, expected an operator, ',' or ']'", "the '[' at 1:10 is still open"},
 	{"{ sin }", 0, STATUS_CHAIN, 1, 1, 1, "syntax error: unexpected '{', expected an operation or another statement",
@@ -608,8 +702,6 @@ static const struct {
      "syntax error: the chain ends too early, expected an operation or another statement or '}'",
      "the '{' at 1:13 is still open"},
 	{"repeat 2 { sin } cos", 0, STATUS_CHAIN, 1, 18, 3, "syntax error: unexpected 'cos', expected " END, NULL},
-	{"add \"a\"", 0, STATUS_CHAIN, 1, 5, 3,
-     "syntax error: unexpected '\"a\"', expected an operand, " END " or an option", NULL},
 	{"name", 0, STATUS_CHAIN, 1, 5, 0, "syntax error: the chain ends too early, expected a name", NULL},
 	{"name a b", 0, STATUS_CHAIN, 1, 8, 1, "syntax error: unexpected 'b', expected " END, NULL},
 	{"def f { }", 0, STATUS_CHAIN, 1, 7, 1, "syntax error: unexpected '{', expected '('",
@@ -617,7 +709,7 @@ static const struct {
 	{"def f(a,) { }", 0, STATUS_CHAIN, 1, 9, 1, "syntax error: unexpected ')', expected a name", NULL},
 	{"def f() sin", 0, STATUS_CHAIN, 1, 9, 3, "syntax error: unexpected 'sin', expected '{'", NULL},
 	{"for a, b of c { }", 0, STATUS_CHAIN, 1, 10, 2, "syntax error: unexpected 'of', expected 'in' or ','", NULL},
-	{"for a in { }", 0, STATUS_CHAIN, 1, 10, 1, "syntax error: unexpected '{', expected a name", NULL},
+	{"for a in { }", 0, STATUS_CHAIN, 1, 10, 1, "syntax error: unexpected '{', expected a formula", NULL},
 	{"input x: [3]", 0, STATUS_CHAIN, 1, 10, 1, "syntax error: unexpected '[', expected a type such as f32[*,256]",
      NULL},
 	{"input x = 3", 0, STATUS_CHAIN, 1, 9, 1, "syntax error: unexpected '=', expected " END " or ':'", NULL},
@@ -632,8 +724,7 @@ static const struct {
      "give W's extent as a number"},
 	{"input x: f32[2,*]", 0, STATUS_CHAIN, 1, 16, 1, "only the first axis can be streamed with '*'", NULL},
 	{"input x: f32[2.5]", 0, STATUS_CHAIN, 1, 14, 3, "'2.5' is not an integer", NULL},
-	{"input x: f32[-1]", 0, STATUS_CHAIN, 1, 14, 1, "syntax error: unexpected '-', expected a number, '*' or ']'",
-     NULL},
+	{"input x: f32[-1]", 0, STATUS_CHAIN, 1, 14, 2, "an extent is not negative", NULL},
 	{"param b =", 0, STATUS_CHAIN, 1, 10, 0, "syntax error: the chain ends too early, expected an initial value", NULL},
 	{"param b = zeroes", 0, STATUS_CHAIN, 1, 11, 6, "unknown initial value 'zeroes'", "did you mean 'zeros'?"},
 	{"param b = NaN", 0, STATUS_CHAIN, 1, 11, 3, "unknown initial value 'NaN'", "the number is written nan"},
@@ -655,11 +746,10 @@ static const struct {
      NULL},
 	{"param b = [[1],[2,3]]", 0, STATUS_CHAIN, 1, 16, 5,
      "a ragged list: an element of shape [2] after one of shape [1]", NULL},
-	{"add (x + 1)", 0, STATUS_CHAIN, 1, 6, 1, "'x' in a constant expression",
-     "a constant expression has numbers, pi, e and + - * / ^ ( ); a name stands alone, as in add W"},
-	{"add (1 + )", 0, STATUS_CHAIN, 1, 10, 1, "syntax error: unexpected ')', expected a number", NULL},
-	{"add (1 2)", 0, STATUS_CHAIN, 1, 8, 1, "syntax error: unexpected '2', expected an operator or ')'", NULL},
-	{"add ()", 0, STATUS_CHAIN, 1, 6, 1, "syntax error: unexpected ')', expected a number",
+	{"add (1 + )", 0, STATUS_CHAIN, 1, 10, 1, "syntax error: unexpected ')', expected a formula", NULL},
+	{"add (1 2)", 0, STATUS_CHAIN, 1, 8, 1, "syntax error: unexpected '2', expected an operator or ')'",
+     "an operator is missing between '1' and '2'"},
+	{"add ()", 0, STATUS_CHAIN, 1, 6, 1, "syntax error: unexpected ')', expected a formula",
      "an operation is written without parentheses, as in tanh, add W and sum axis=0"},
 	{"add 1e999", 0, STATUS_CHAIN, 1, 5, 5, "syntax error: the number is beyond the range of f64", NULL},
 	{"add 2x", 0, STATUS_CHAIN, 1, 5, 2, "syntax error: a number runs into what follows it", NULL},
@@ -674,7 +764,6 @@ static const struct {
 	{"add a=\"\\x00\"", 0, STATUS_CHAIN, 1, 8, 2,
      "syntax error: an escape is one of \\\" \\\\ \\n \\t and \\xNN (not \\x00)", NULL},
 	{"add $", 0, STATUS_CHAIN, 1, 5, 1, "syntax error: unexpected character '$'", NULL},
-	{"a.b", 0, STATUS_CHAIN, 1, 2, 1, "syntax error: unexpected character '.'", NULL},
 	{"caf\xc3\xa9", 0, STATUS_CHAIN, 1, 4, 1, "syntax error: unexpected byte 0xc3", NULL},
 	{"sin\xef\xbb\xbf", 0, STATUS_CHAIN, 1, 4, 3, "syntax error: unexpected byte 0xef", NULL},
 	{"sin\0cos", 7, STATUS_CHAIN, 1, 4, 1, "syntax error: unexpected byte 0x00", NULL},
@@ -903,9 +992,14 @@ static struct parsed *parse_with(const char *text, size_t left, struct failing *
 
 START_TEST(every_request_fails)
 {
-	static const char *const texts[] = {
-		everything,       "add (1 + 2))",           "sin $", "param a: f33[2]", "def f(", "",
-		"add 1.5 x[2.5]", "const a = [[1], [2, 3]]"};
+	static const char *const texts[] = {everything,
+	                                    "add (1 + 2))",
+	                                    "sin $",
+	                                    "param a: f33[2]",
+	                                    "def f(",
+	                                    "",
+	                                    "add 1.5 x[2.5, ..., ...]",
+	                                    "const a = [[1], [2, 3]]"};
 	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
 		size_t left = 0;
 		for (bool failed = true; failed; left += 16) {
@@ -970,7 +1064,21 @@ static const struct {
 	{"add - 1.50", "add -1.50\n"},
 	{"pad axes=[ 1,+2 , - 3]", "pad axes=[1, 2, -3]\n"},
 	{"stencil[ 1/2,- 2.50 ,+(pi*2) ]dx=[ 1e-3 ]", "stencil [1 / 2, -2.50, (pi * 2)] dx=[1e-3]\n"},
-	{"stencil w[1] w [ 2 ] []", "stencil w[1] w[2] []\n"},
+	{"stencil w[1] w [ 2 ] ([])", "stencil w[1] w[2] ([])\n"},
+	{"use ( x [ 1 : , ... ,-1 ] )", "use x[1:, ..., -1]\n"},
+	{"use ((x+1)[::2])", "use (x + 1)[::2]\n"},
+	{"use (sin( x )[0])", "use (sin(x)[0])\n"},
+	{"let y = where(a>0,.,b[0])  # c", "let y = where(a > 0, ., b[0])  # c\n"},
+	{"let y = (a @ # inside\n b)", "# inside\nlet y = a @ b\n"},
+	{"add (x); mul (2); sub (-1); use (.); div (e)", "add x\nmul 2\nsub -1\nuse .\ndiv (e)\n"},
+	{"slice stop=( n - 1 ) axes=[0,n-1]", "slice stop=(n - 1) axes=[0, n - 1]\n"},
+	{"repeat ( n ) { sin }; repeat (n+1) cos", "repeat n { sin }\nrepeat (n + 1) cos\n"},
+	{"param W: f32[n,2*n] = full( 1/n )", "param W: f32[n,2 * n] = full(1 / n)\n"},
+	{"def f() { export ( u+1 ) as u,v }", "def f() { export (u + 1) as u, v }\n"},
+	{"let a = -b^2*(c%d)-(e-g)", "let a = -b^2 * (c % d) - (e - g)\n"},
+	{"let a = (not b) and (c or d)", "let a = not b and (c or d)\n"},
+	{"let a = sum(x*2,axis=[0,1],keepdims=true)", "let a = sum(x * 2, axis=[0, 1], keepdims=true)\n"},
+	{"for w, v in Ws[1:],(Vs*2) { mul w }", "for w, v in Ws[1:], Vs * 2 { mul w }\n"},
 	{"mul W [ 007 ]", "mul W[7]\n"},
 	{"repeat 8 {\n  mul 1.1\n  sin\n}", "repeat 8 { mul 1.1; sin }\n"},
 	{"repeat 010{sin}", "repeat 10 { sin }\n"},

@@ -1,0 +1,263 @@
+/*
+ * Lowers terms (language/chain.h): a value, and nodes that are applied to it one after another. A term has the
+ * instructions, in the order and at the places, of the stages that say the same.
+ *
+ * Numbers stay numbers as long as only numbers meet. Where a number meets an array, the operation is that of exchanged
+ * operands: 1 - u is `rsub 1` of u. So it is where a value without the input's rows meets one that has them, so that rows
+ * can be cut into tiles; the bits are the same.
+ *
+ * A chain is streamable up to a sum if only the sum's result is read after it (note_scope in lower_stage.c). So a term that
+ * begins elsewhere, or that sums in an operand, is not streamable.
+ * Tests: tests/unit/test_lower.c, tests/cases/formulas.test
+ */
+#include "ir/lowering.h"
+
+#include <math.h>
+#include <string.h>
+
+void lowering_find_swapped(struct lowering *l)
+{
+	static const struct {
+		const char *of, *swapped;
+	} rows[] = {{"add", "add"},  {"mul", "mul"},  {"max", "max"},  {"min", "min"},  {"sub", "rsub"}, {"rsub", "sub"},
+	            {"div", "rdiv"}, {"rdiv", "div"}, {"pow", "rpow"}, {"rpow", "pow"}, {"lt", "gt"},    {"gt", "lt"},
+	            {"le", "ge"},    {"ge", "le"},    {"eq", "eq"},    {"ne", "ne"},    {"and", "and"},  {"or", "or"}};
+	for (int op = 0; op < OP_COUNT; op++)
+		l->swapped[op] = OP_COUNT;
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		const enum op op = op_find(rows[i].of);
+		if (op != OP_COUNT)
+			l->swapped[op] = op_find(rows[i].swapped);
+	}
+}
+
+enum status lowering_value_of(struct lowering *l, const struct found *found, struct span span, uint32_t *value)
+{
+	switch (found->kind) {
+	case FOUND_NONE:
+	case FOUND_NUMBER:
+		TRY(lowering_add_constant(l, found->number, chain_computing_type(l->chain, l->out->input.dtype), span, value));
+		l->body->values[*value].weak = true;
+		return STATUS_OK;
+	case FOUND_VALUE:
+		*value = found->value;
+		break;
+	case FOUND_PARAM:
+		*value = lowering_param(l, &found->param);
+		break;
+	case FOUND_COUNTER:
+		return lowering_add_counter(l, found, span, value);
+	case FOUND_BLOCK:
+		return lower_block_operand(l, found, value);
+	}
+	TRY_ALLOC(*value != NO_VALUE, l->context->diags);
+	return STATUS_OK;
+}
+
+static void set_value(struct found *found, uint32_t value)
+{
+	*found = (struct found){.kind = FOUND_VALUE, .value = value};
+}
+
+/* Notes that a value is read that is no result of what came before it: after a sum, tiles would each have it. */
+static void note_head(struct lowering *l, const struct ref *ref)
+{
+	if (l->streaming.folds && ref->kind != REF_CURRENT)
+		l->streaming.streamable = false;
+}
+
+/* True if V and A, arrays, are exchanged: V lacks the rows that A has, or would decide the type though it is weak. */
+static bool exchanges(const struct lowering *l, uint32_t v, uint32_t a)
+{
+	const struct value *values = l->body->values;
+	if (values[v].streamed != values[a].streamed)
+		return values[a].streamed;
+	return values[v].weak && !values[a].weak;
+}
+
+/* Applies NODE, an element-wise operation with an operand, to NOW. */
+static enum status apply_binary(struct lowering *l, const struct node *node, struct found *now)
+{
+	struct found operand;
+	struct node applied = *node;
+	TRY(lowering_find_ref(l, &node->operand, &operand));
+	const bool number = operand.kind == FOUND_NUMBER;
+	double result;
+	if (now->kind == FOUND_NUMBER && number && op_of_numbers(node->op, now->number, &operand.number, &result)) {
+		now->number = result;
+		return STATUS_OK;
+	}
+	const enum op swapped = l->swapped[node->op];
+	uint32_t v, a;
+	if (!number) {
+		TRY(lowering_value_of(l, &operand, node->operand.span, &a));
+		set_value(&operand, a);
+	}
+	if (now->kind == FOUND_NUMBER && !number && swapped != OP_COUNT) {
+		note_head(l, &node->operand);
+		applied.op = swapped;
+		l->held_operand = *now;
+		v = a;
+	} else {
+		TRY(lowering_value_of(l, now, node->span, &v));
+		l->held_operand = operand;
+		if (!number && swapped != OP_COUNT && exchanges(l, v, a)) {
+			applied.op = swapped;
+			set_value(&l->held_operand, v);
+			v = a;
+		}
+	}
+	applied.operand = (struct ref){.kind = REF_HELD, .span = node->operand.span};
+	TRY(lowering_op(l, &applied, v, &a));
+	set_value(now, a);
+	return STATUS_OK;
+}
+
+/* Indices. */
+
+enum status lowering_number(struct lowering *l, const struct ref *ref, const char *what, double *number)
+{
+	struct found found;
+	const bool numeric = l->numeric;
+	const struct span span = ref->span;
+	l->numeric = true;
+	TRY(lowering_find_ref(l, ref, &found));
+	l->numeric = numeric;
+	if (found.kind != FOUND_NUMBER)
+		return LOWERING_FAIL(l, STATUS_CHAIN, span, "%s is a number, and '%.*s' is none in this call", what,
+		                     (int)(span.end - span.begin), l->chain->source->text + span.begin);
+	*number = found.number;
+	return STATUS_OK;
+}
+
+/* Sets ARGUMENT of a slice to REF, an integer; leaves it if REF is REF_NONE. */
+static enum status set_bound(struct lowering *l, struct attrs *attrs, const char *argument, const struct ref *ref)
+{
+	double number;
+	struct complaint complaint = {.arena = l->context->arena};
+	if (ref->kind == REF_NONE)
+		return STATUS_OK;
+	TRY(lowering_number(l, ref, "an index", &number));
+	const struct argument value = argument_of_double(number);
+	if (attrs_set(attrs, OP_slice, argument, -1, &value, &complaint) == STATUS_OK)
+		return STATUS_OK;
+	TRY_ALLOC(complaint.message, l->context->diags);
+	return LOWERING_FAIL(l, STATUS_CHAIN, ref->span, "an index is an integer, not %.17g", number);
+}
+
+/* Applies the operation OP with ATTRS, for NODE, to *VALUE. */
+static enum status apply_shaping(struct lowering *l, const struct node *node, enum op op, const struct attrs *attrs,
+                                 uint32_t *value)
+{
+	const struct attrs *kept = byte_set_keep(&l->kept, attrs, attrs_size(attrs, op), NULL);
+	TRY_ALLOC(kept, l->context->diags);
+	const struct node made = {.kind = NODE_OP, .span = node->span, .op = op, .attrs = kept};
+	return lowering_op(l, &made, *value, value);
+}
+
+/* Takes PART of *VALUE along AXIS. */
+static enum status take_part(struct lowering *l, const struct node *node, const struct index_bounds *part, int axis,
+                             uint32_t *value)
+{
+	struct attrs attrs;
+	memset(&attrs, 0, sizeof attrs); /* bytes are compared */
+	attrs_default(&attrs, OP_slice);
+	attrs.axis[0] = axis;
+	if (part->kind == INDEX_SLICE) {
+		TRY(set_bound(l, &attrs, "start", &part->begin));
+		TRY(set_bound(l, &attrs, "stop", &part->stop));
+		TRY(set_bound(l, &attrs, "step", &part->step));
+		if (!attrs.start.given && !attrs.stop.given && attrs.step == 1)
+			return STATUS_OK;
+		return apply_shaping(l, node, OP_slice, &attrs, value);
+	}
+	const struct type *type = l->body->values[*value].type;
+	const int64_t extent = type->shape.dim[axis];
+	TRY(set_bound(l, &attrs, "start", &part->begin));
+	char text[TYPE_TEXT];
+	if (attrs.start.at >= extent || attrs.start.at < -extent)
+		return LOWERING_FAIL(l, STATUS_CHAIN, part->begin.span, "index %lld is out of range for axis %d of %s",
+		                     (long long)attrs.start.at, axis, type_format(type, text));
+	attrs.start.at += attrs.start.at < 0 ? extent : 0;
+	attrs.stop = (struct slice_bound){true, attrs.start.at + 1};
+	return apply_shaping(l, node, OP_slice, &attrs, value);
+}
+
+/* Applies NODE, an index: a slice for each part, and a reshape that drops the axes of single elements. */
+static enum status apply_parts(struct lowering *l, const struct node *node, uint32_t *value)
+{
+	const struct type first = *l->body->values[*value].type;
+	bool dropped[MAX_DIMS] = {false}, drops = false;
+	size_t axes = 0;
+	for (size_t i = 0; i < node->bound_count; i++)
+		axes += node->bounds[i].kind != INDEX_REST;
+	char text[TYPE_TEXT];
+	if (axes > (size_t)first.shape.ndim)
+		return LOWERING_FAIL(l, STATUS_CHAIN, node->span, "an index of %zu axes for %s", axes,
+		                     type_format(&first, text));
+	int axis = 0;
+	for (size_t i = 0; i < node->bound_count; i++) {
+		if (node->bounds[i].kind == INDEX_REST) {
+			axis += first.shape.ndim - (int)axes;
+			continue;
+		}
+		TRY(take_part(l, node, &node->bounds[i], axis, value));
+		dropped[axis] = node->bounds[i].kind == INDEX_AT;
+		drops |= dropped[axis++];
+	}
+	if (!drops)
+		return STATUS_OK;
+	struct attrs attrs;
+	memset(&attrs, 0, sizeof attrs); /* bytes are compared */
+	attrs_default(&attrs, OP_reshape);
+	const struct shape *shape = &l->body->values[*value].type->shape;
+	attrs.shape.ndim = 0;
+	for (int i = 0; i < shape->ndim; i++)
+		if (!dropped[i])
+			attrs.shape.dim[attrs.shape.ndim++] = shape->dim[i];
+	return apply_shaping(l, node, OP_reshape, &attrs, value);
+}
+
+/* Terms. */
+
+/* Applies NODE to NOW. */
+static enum status apply_node(struct lowering *l, const struct node *node, struct found *now)
+{
+	const bool operation = node->kind == NODE_OP;
+	double result;
+	uint32_t value;
+	if (operation && op_table[node->op].class == OP_CLASS_BINARY)
+		return apply_binary(l, node, now);
+	if (operation && now->kind == FOUND_NUMBER && !node->deferred &&
+	    op_of_numbers(node->op, now->number, NULL, &result)) {
+		now->number = result;
+		return STATUS_OK;
+	}
+	TRY(lowering_value_of(l, now, node->span, &value));
+	if (node->kind == NODE_INDEX)
+		TRY(apply_parts(l, node, &value));
+	else if (node->kind == NODE_CALL)
+		TRY(lowering_call(l, node, &value));
+	else if (node->kind == NODE_PROGRAM)
+		TRY(lower_program(l, node, value, &value));
+	else
+		TRY(lowering_op(l, node, value, &value));
+	set_value(now, value);
+	return STATUS_OK;
+}
+
+enum status lowering_term(struct lowering *l, const struct term *term, struct found *found)
+{
+	const struct found around = l->held_operand;
+	struct found held = {.kind = FOUND_NONE};
+	if (term->before.kind != REF_NONE)
+		TRY(lowering_find_ref(l, &term->before, &held));
+	note_head(l, &term->value);
+	TRY(lowering_find_ref(l, &term->value, found));
+	for (const struct node *node = term->first; node; node = node->next) {
+		l->held_operand = held;
+		TRY(apply_node(l, node, found));
+	}
+	l->held_operand = around;
+	return STATUS_OK;
+}

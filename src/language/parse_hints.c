@@ -1,0 +1,143 @@
+/*
+ * Hints for syntax errors around formulas, made of the source's own words so that they can be pasted.
+ *
+ * Each returns NULL where it has no advice, or memory is short.
+ * Tests: tests/cases/formulas.test
+ */
+#include "language/parse.h"
+
+#include "ops/op.h"
+
+#include <ctype.h>
+#include <string.h>
+
+enum { MOST_SHOWN = 60 };
+
+/* A piece of the source on one line. */
+struct piece {
+	const char *text;
+	size_t length;
+};
+
+static bool is_name_byte(char c) { return c == '_' || isalnum((unsigned char)c); }
+
+static struct piece trimmed(const char *begin, const char *end)
+{
+	while (begin < end && strchr(" \t\r", *begin))
+		begin++;
+	while (end > begin && strchr(" \t\r", end[-1]))
+		end--;
+	return (struct piece){begin, (size_t)(end - begin)};
+}
+
+/* Returns the line's part around byte AT that is between ; { } # and the line's ends. */
+static struct piece statement_around(const struct parse *parse, uint32_t at)
+{
+	const char *text = parse->source->text, *begin = text + at, *end = begin, *last = text + parse->source->length;
+	while (begin > text && !strchr(";{}\n", begin[-1]))
+		begin--;
+	while (end < last && !strchr(";{}\n#", *end))
+		end++;
+	return trimmed(begin, end);
+}
+
+/* Returns the word that begins PIECE: its length is 0 if there is none. */
+static struct piece first_word(struct piece piece)
+{
+	size_t length = 0;
+	while (length < piece.length && is_name_byte(piece.text[length]))
+		length++;
+	return (struct piece){piece.text, isdigit((unsigned char)*piece.text) ? 0 : length};
+}
+
+/* True if WORD is an operation, or a def of the source. */
+static bool is_operation(const struct parse *parse, struct piece word)
+{
+	char name[MOST_SHOWN + 1];
+	if (word.length == 0 || word.length > MOST_SHOWN)
+		return false;
+	memcpy(name, word.text, word.length);
+	name[word.length] = '\0';
+	return op_find(name) != OP_COUNT || parse_defines(parse, name);
+}
+
+static bool piece_is(struct piece piece, const char *word)
+{
+	return piece.length == strlen(word) && !memcmp(piece.text, word, piece.length);
+}
+
+const char *parse_hint_stage(struct parse *parse, struct span span)
+{
+	struct arena *arena = parse->context->arena;
+	const struct piece all = statement_around(parse, span.begin), word = first_word(all);
+	if (all.length == 0 || all.length > MOST_SHOWN || parse->nested)
+		return NULL;
+	const char *equals = memchr(all.text, '=', all.length);
+	const char *token = parse->source->text + span.begin;
+	if (*token == '=' && token[1] != '=' && equals == token && trimmed(all.text, token).length == word.length &&
+	    word.length)
+		return arena_printf(arena, "a name is given to a value by let, as in let %.*s", (int)all.length, all.text);
+	if (*token == '=' && token[1] != '=')
+		return NULL;
+	const struct piece rest = trimmed(word.text + word.length, all.text + all.length);
+	if (!is_operation(parse, word) || (rest.length && (strchr("=<>/*%@^!.", *rest.text) || *word.text == '\0')))
+		return arena_printf(arena, "a formula is an operand in parentheses, as in use (%.*s)", (int)all.length,
+		                    all.text);
+	return rest.text < token ? arena_printf(arena, "a formula is an operand in parentheses, as in %.*s (%.*s)",
+	                                        (int)word.length, word.text, (int)rest.length, rest.text)
+	                         : NULL;
+}
+
+const char *parse_hint_call(struct parse *parse, struct span span)
+{
+	const struct piece all = statement_around(parse, span.begin), word = first_word(all);
+	const char *open = word.text + word.length;
+	if (word.length == 0 || all.length > MOST_SHOWN || open >= parse->source->text + span.begin || *open != '(')
+		return NULL;
+	return arena_printf(parse->context->arena, "a call is a formula, and stands in parentheses: use (%.*s)",
+	                    (int)all.length, all.text);
+}
+
+bool parse_opens_value(const struct parse *parse)
+{
+	const uint32_t at = parse->depth ? parse->open[parse->depth - 1].begin : 0;
+	return at > 0 && parse->source->text[at - 1] == '=';
+}
+
+bool parse_opens_load(const struct parse *parse)
+{
+	const uint32_t at = parse->depth ? parse->open[parse->depth - 1].begin : 0;
+	return at >= 4 && !memcmp(parse->source->text + at - 4, "load", 4);
+}
+
+const char *parse_hint_sum(struct parse *parse, struct span span)
+{
+	const char *text = parse->source->text, *begin = text + span.begin, *end = text + span.end;
+	while (begin > text && !strchr(" \t\r\n=;{}([,", begin[-1]))
+		begin--;
+	while (end < text + parse->source->length && !strchr(" \t\r\n;{})],#", *end))
+		end++;
+	if (end - begin > MOST_SHOWN || end == begin)
+		return NULL;
+	return arena_printf(parse->context->arena, "a formula of several parts is in parentheses: (%.*s)",
+	                    (int)(end - begin), begin);
+}
+
+const char *parse_hint_joined(struct parse *parse, struct span span)
+{
+	const char *text = parse->source->text, *before = text + span.begin;
+	while (before > text && strchr(" \t\r\n", before[-1]))
+		before--;
+	const char *begin = before;
+	while (begin > text && is_name_byte(begin[-1]))
+		begin--;
+	const struct piece last = {begin, (size_t)(before - begin)}, next = {text + span.begin, span.end - span.begin};
+	if (piece_is(next, "if") || piece_is(next, "else") || piece_is(last, "if") || piece_is(last, "else"))
+		return "a choice is where(c, a, b), as in use (where(x > 0, x, 0))";
+	if (piece_is(last, "lambda") || piece_is(next, "lambda"))
+		return "a function is a def, as in def twice() { use (. * 2) }";
+	if (last.length + next.length > MOST_SHOWN || last.length == 0)
+		return "an operator is missing here";
+	return arena_printf(parse->context->arena, "an operator is missing between '%.*s' and '%.*s'", (int)last.length,
+	                    last.text, (int)next.length, next.text);
+}
