@@ -587,7 +587,6 @@ static const char *advise_on_options(const struct wanted *w, const struct unexpe
 /* Returns a hint, or NULL, where U stands in a formula. */
 static const char *advise_on_formula(const struct wanted *w, const struct unexpected *u)
 {
-	const char *text = u->parse->source->text + u->span.begin;
 	const bool after = CAN_CHAR('^');
 	if (parse_opens_load(u->parse))
 		return "a path is quoted, as in load(\"w.npy\")";
@@ -595,7 +594,7 @@ static const char *advise_on_formula(const struct wanted *w, const struct unexpe
 		return "a comparison is written ==";
 	if (u->kind == YYTRANSLATE('{') && !CAN_CHAR('{') && (after || strchr("=(+-*/,<>@^", u->before[-1])))
 		return "a formula has no blocks: a def gives a block a name";
-	if (!after && (*text == '\n' || u->kind == YYSYMBOL_YYEOF || *text == ';'))
+	if (!after && IS_KIND(u->kind, YYSYMBOL_NEWLINE, YYSYMBOL_YYEOF, KIND_SEMICOLON))
 		return u->parse->nested ? NULL : "within ( ) a formula goes on in the next line";
 	if (after && IS_KIND(u->kind, YYSYMBOL_NUMBER, YYSYMBOL_NAME, YYSYMBOL_IN, YYSYMBOL_NOT, YYTRANSLATE('('),
 	                     YYTRANSLATE('.')))

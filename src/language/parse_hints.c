@@ -47,7 +47,7 @@ static struct piece first_word(struct piece piece)
 	size_t length = 0;
 	while (length < piece.length && is_name_byte(piece.text[length]))
 		length++;
-	return (struct piece){piece.text, isdigit((unsigned char)*piece.text) ? 0 : length};
+	return (struct piece){piece.text, length && isdigit((unsigned char)*piece.text) ? 0 : length};
 }
 
 /* True if WORD is an operation, or a def of the source. */
@@ -72,12 +72,11 @@ const char *parse_hint_stage(struct parse *parse, struct span span)
 	const struct piece all = statement_around(parse, span.begin), word = first_word(all);
 	if (all.length == 0 || all.length > MOST_SHOWN || parse->nested)
 		return NULL;
-	const char *equals = memchr(all.text, '=', all.length);
-	const char *token = parse->source->text + span.begin;
-	if (*token == '=' && token[1] != '=' && equals == token && trimmed(all.text, token).length == word.length &&
-	    word.length)
+	const char *equals = memchr(all.text, '=', all.length), *token = parse->source->text + span.begin;
+	const bool assigns = span.end - span.begin == 1 && *token == '=';
+	if (assigns && equals == token && word.length && trimmed(all.text, token).length == word.length)
 		return arena_printf(arena, "a name is given to a value by let, as in let %.*s", (int)all.length, all.text);
-	if (*token == '=' && token[1] != '=')
+	if (assigns)
 		return NULL;
 	const struct piece rest = trimmed(word.text + word.length, all.text + all.length);
 	if (!is_operation(parse, word) || (rest.length && (strchr("=<>/*%@^!.", *rest.text) || *word.text == '\0')))

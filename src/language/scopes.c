@@ -187,7 +187,8 @@ enum status resolver_refuse_name(struct resolver *r, const char *name, struct sp
 		return RESOLVE_HINT(r, "the number is written (%s): without parentheses it is the name of a value", name);
 	if (number_word(name))
 		return RESOLVE_HINT(r, "the number is written %s", number_word(name));
-	if (op_find(name) != OP_COUNT && r->chain->source->text[use.end] == '(')
+	const struct source *source = r->chain->source;
+	if (op_find(name) != OP_COUNT && use.end < source->length && source->text[use.end] == '(')
 		return RESOLVE_HINT(r, "a call is a formula, and stands in parentheses: (%s(...))", name);
 	if (!strcmp(name, "x") && r->chain->input)
 		return RESOLVE_HINT(r, "the input is named '%s' here", r->chain->input);

@@ -938,7 +938,9 @@ static const char everything[] =
 	"# c\ninput x: f32[*,2]\nparam W: f32[2,2] = [[1, 2], [3, (4)]] # d\nconst k = load(\"a\\n\", \"b\")\n"
 	"param n = normal(0.1, 3)\ndef f(a, b) { matmul a; add b }\nf W k[1]; name h\nrepeat 3 repeat 2 sin\n"
 	"add { mul (2*pi^-2) axis=[1,2,3,4,5,6,7,8,9] m=\"s\" t=true q=z }\nfor a, b in c, d { add a }\n"
-	"checkpoint policy=dots { tanh }\n";
+	"checkpoint policy=dots { tanh }\n"
+	"param V: f32[n,2*n] = [n, 2]\nlet y = f(-h * k[1:, ..., 0], [1, n + 1], a=where(h < 1, 2), b=\"s\")\n"
+	"repeat (n + 1) { use (not . or y) }\ndef g() { export (y @ k) as z }\n";
 
 /* Every request fails once, for each of many sizes of source, so that all of them are met. */
 START_TEST(allocation_fails)
