@@ -410,12 +410,14 @@ enum status resolver_operation(struct resolver *r, const struct statement *s, en
 		TRY(resolver_operand(r, operand, &node->operand));
 		operand = operand->next;
 	}
-	r->attrs = &attrs; /* those of blocks in the operand are set */
+	struct attrs *const around = r->attrs; /* an argument may be a formula, whose operations have arguments */
+	r->attrs = &attrs;                     /* those of blocks in the operand are set */
 	int least, most, placed = 0;
 	op_positionals(op, &least, &most);
 	for (; operand; operand = operand->next, placed++)
 		TRY(placed < most ? set_positional(r, node, operand, placed) : refuse_operand(r, s, node, operand, most));
 	TRY(set_options(r, s, node, placed, least));
+	r->attrs = around;
 	node->attrs = byte_set_keep(&r->kept_attrs, &attrs, attrs_size(&attrs, op), NULL);
 	TRY_ALLOC(node->attrs, r->context->diags);
 	r->chain->selects |= selects(node);
