@@ -42,6 +42,7 @@ static bool policy_allows(const struct lineariser *l, const struct policy *polic
 	bool saves = !v->names && policy_saves(policy, &seen);
 	for (const struct naming *n = v->names; n && !saves; n = n->next) {
 		seen.name = n->name;
+		seen.index = n->index;
 		saves = policy_saves(policy, &seen);
 	}
 	return saves;

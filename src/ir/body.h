@@ -31,6 +31,7 @@ struct naming {
 	const char *name;
 	struct span span;
 	const char *def; /* the def it stands in, or NULL */
+	int64_t index;   /* LOWER_UNROLLED: number of earlier bindings of the name; else 0 */
 	bool inner; /* the name is in a checkpoint block, the value was made outside of it, in no block that has ended */
 	const struct naming *next;
 };

@@ -180,6 +180,7 @@ struct lowered {
 	struct item *items;
 	size_t item_count;
 	int64_t steps;                      /* LOWER_UNROLLED: as many as LOWER_STEPS has */
+	struct dictionary bindings;         /* LOWER_UNROLLED: by name, an int64_t: how often the chain binds it */
 	const struct step *const *distinct; /* by id */
 	size_t distinct_count;
 };

@@ -491,6 +491,19 @@ static enum status is_no_array(struct lowering *l, const struct node *node)
 	                     name);
 }
 
+/* Sets the index of NAMING, and counts it. */
+static enum status count_binding(struct lowering *l, struct naming *naming)
+{
+	int64_t *count = dictionary_find(&l->out->bindings, naming->name);
+	if (!count) {
+		count = arena_alloc(l->context->arena, sizeof *count);
+		TRY_ALLOC(count && dictionary_put(&l->out->bindings, l->context->arena, naming->name, count),
+		          l->context->diags);
+	}
+	naming->index = (*count)++;
+	return STATUS_OK;
+}
+
 /*
  * Binds the variable of NODE to its operand, or to the current value. A number or a block cannot be bound: if LENIENT,
  * the variable of a prelude then stays unbound; otherwise that is an error. A prelude for a name without a value before
@@ -527,7 +540,7 @@ static enum status lower_name(struct lowering *l, const struct node *node, bool 
 	                          .inner = made_outside(l, found.value),
 	                          .next = l->body->values[found.value].names};
 	l->body->values[found.value].names = naming;
-	return STATUS_OK;
+	return l->what == LOWER_UNROLLED ? count_binding(l, naming) : STATUS_OK;
 }
 
 /* Binds the names that DEF exports where NODE, which has just run, calls it. EXPORTED are their values. */

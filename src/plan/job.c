@@ -39,9 +39,13 @@ static enum status lower_rows(struct job *job, struct tile_plan *tile, int64_t r
 	}
 	tile->rows = rows;
 	if (!whole)
-		return lower_tile(&job->context, &tile->lowered, &job->whole, &input, what, rows);
+		TRY(lower_tile(&job->context, &tile->lowered, &job->whole, &input, what, rows));
+	else if (by_value)
+		TRY(lower(&job->context, &tile->lowered, job->chain, &job->whole.portion, &input, what));
 	if (by_value)
-		return lower(&job->context, &tile->lowered, job->chain, &job->whole.portion, &input, what);
+		return policy_check_bindings(&job->context, job_tile_policy(job), &tile->lowered.bindings);
+	if (!whole)
+		return STATUS_OK;
 	tile->lowered = job->whole;
 	return STATUS_OK;
 }

@@ -139,6 +139,7 @@ static const struct naming *shown_name(const struct job *job, const struct origi
 		struct policy_value value = {.op = origin->op};
 		for (const struct naming *n = origin->names; n; n = n->next) {
 			value.name = n->name;
+			value.index = n->index;
 			if (policy_saves(policy, &value))
 				return n;
 		}

@@ -43,10 +43,11 @@ bool policy_is(const struct policy *policy, enum policy_trait trait)
 
 bool policy_by_value(const struct policy *policy) { return policy_is(policy, TRAIT_BY_VALUE); }
 
-static bool names_hold(const struct policy *policy, const char *name)
+static bool names_hold(const struct policy *policy, const struct policy_value *value)
 {
 	for (size_t i = 0; i < policy->name_count; i++)
-		if (strcmp(policy->names[i], name) == 0)
+		if (strcmp(policy->names[i], value->name) == 0 &&
+		    (policy->indices[i] == NO_INDEX || policy->indices[i] == value->index))
 			return true;
 	return false;
 }
@@ -63,11 +64,11 @@ bool policy_saves(const struct policy *policy, const struct policy_value *value)
 	case POLICY_dots_no_batch:
 		return value->dot && !value->batch;
 	case POLICY_names:
-		return value->name && names_hold(policy, value->name);
+		return value->name && names_hold(policy, value);
 	case POLICY_names_but:
-		return value->name && !names_hold(policy, value->name);
+		return value->name && !names_hold(policy, value);
 	case POLICY_all_but:
-		return !value->name || !names_hold(policy, value->name);
+		return !value->name || !names_hold(policy, value);
 	default:
 		return policy->kind == POLICY_save_all;
 	}
@@ -231,11 +232,30 @@ static bool name_character(char c, bool first)
 	return c == '_' || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (!first && c >= '0' && c <= '9');
 }
 
+/* Returns the K of the LENGTH bytes NAME[K] at TEXT, and makes *LENGTH that of NAME; NO_INDEX if there is no [K]. */
+static int64_t take_binding(const char *text, size_t *length)
+{
+	size_t at = *length, digits = 0;
+	int64_t index = 0, power = 1;
+	if (at < 4 || text[at - 1] != ']')
+		return NO_INDEX;
+	for (at--; at > 0 && text[at - 1] >= '0' && text[at - 1] <= '9' && digits < 18; digits++, power *= 10)
+		index += power * (text[--at] - '0');
+	if (digits == 0 || at < 2 || text[at - 1] != '[')
+		return NO_INDEX;
+	*length = at - 1;
+	return index;
+}
+
 static enum status parse_value_names(const struct context *context, struct policy *policy, const char *text)
 {
-	size_t capacity = 0;
+	size_t capacity = 0, count = 0, most = 0;
 	for (const char *at = text;; at++) {
-		const size_t length = strcspn(at, ",");
+		const size_t whole = strcspn(at, ",");
+		size_t length = whole;
+		int64_t *index = arena_append(context->arena, &policy->indices, &count, &most, sizeof *index);
+		TRY_ALLOC(index, context->diags);
+		*index = take_binding(at, &length);
 		for (size_t i = 0; i < length; i++)
 			if (!name_character(at[i], i == 0))
 				return wrong_argument(context, policy->kind, arena_printf(context->arena, "cannot take '%s'", text));
@@ -245,7 +265,7 @@ static enum status parse_value_names(const struct context *context, struct polic
 		TRY_ALLOC(name, context->diags);
 		*name = arena_strndup(context->arena, at, length);
 		TRY_ALLOC(*name, context->diags);
-		at += length;
+		at += whole;
 		if (!*at)
 			return STATUS_OK;
 	}
@@ -425,11 +445,48 @@ enum status policy_check_names(const struct context *context, const struct polic
 	return suggest_value(context, chain, name);
 }
 
+enum status policy_check_bindings(const struct context *context, const struct policy *policy,
+                                  const struct dictionary *bindings)
+{
+	for (; policy; policy = policy->left) {
+		const struct policy *alone = policy->left ? policy->right : policy;
+		for (size_t i = 0; i < alone->name_count; i++) {
+			const int64_t *known = dictionary_find(bindings, alone->names[i]), count = known ? *known : 0;
+			if (alone->indices[i] == NO_INDEX || alone->indices[i] < count)
+				continue;
+			diag_file(context->diags, STATUS_USAGE, NULL, -1, "policy '%s': the chain binds '%s' %lld time%s",
+			          alone->text, alone->names[i], (long long)count, count == 1 ? "" : "s");
+			return diag_hint(context->diags, "%s[0] is the first binding, and %s[%lld] the last", alone->names[i],
+			                 alone->names[i], (long long)count - 1);
+		}
+	}
+	return STATUS_OK;
+}
+
+/* Fails with STATUS_CHAIN if the policy of a block names one binding of many, since the block may run many times. */
+static enum status check_block_indices(const struct context *context, const struct chain *chain,
+                                       const struct block_policy *block)
+{
+	for (const struct policy *policy = block->policy; policy; policy = policy->left) {
+		const struct policy *alone = policy->left ? policy->right : policy;
+		for (size_t i = 0; i < alone->name_count; i++) {
+			if (alone->indices[i] == NO_INDEX)
+				continue;
+			diag_at(context->diags, STATUS_CHAIN, chain->source, block->span,
+			        "a block's policy takes all bindings of '%s', not one by its index", alone->names[i]);
+			return diag_hint(context->diags, "--policy \"names:%s[%lld]\" keeps that binding", alone->names[i],
+			                 (long long)alone->indices[i]);
+		}
+	}
+	return STATUS_OK;
+}
+
 /* Fails with STATUS_CHAIN if the policy of a block names a value that CHAIN lacks. */
 static enum status check_blocks(const struct context *context, const struct chain *chain)
 {
 	for (const struct block_policy *block = chain->block_policies; block; block = block->next) {
 		const char *name = unknown_name(chain, block->policy);
+		TRY(check_block_indices(context, chain, block));
 		if (!name)
 			continue;
 		diag_at(context->diags, STATUS_CHAIN, chain->source, block->span, "no value of the chain is named '%s'", name);

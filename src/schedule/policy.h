@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 struct chain;
+struct dictionary;
 struct schedule;
 struct step_costs;
 
@@ -37,6 +38,7 @@ struct policy {
 	const char *text; /* counts in decimal, the rest as written: "every:4", "dots+names:a", "budget:2GiB"; or NULL */
 	int64_t number;   /* every:N, revolve:S, budget:BYTES, disk-revolve:S, online:S */
 	const char *const *names; /* names:, names-but:, all-but: */
+	const int64_t *indices;   /* by name: the index of one binding of it; NO_INDEX: all are meant */
 	size_t name_count;
 	const struct policy *left, *right; /* P+Q */
 	int64_t max_checkpoints;           /* --max-checkpoints K, or 0 */
@@ -63,6 +65,9 @@ bool policy_make(struct policy *policy, enum policy_kind kind, int64_t number, s
 enum status policy_parse_blocks(const struct context *context, struct chain *chain);
 /* Fails with STATUS_USAGE, and suggests a name, if POLICY names a value that the resolved CHAIN lacks. */
 enum status policy_check_names(const struct context *context, const struct policy *policy, const struct chain *chain);
+/* Fails with STATUS_USAGE if POLICY names a binding beyond those that BINDINGS, by name an int64_t, has of its name. */
+enum status policy_check_bindings(const struct context *context, const struct policy *policy,
+                                  const struct dictionary *bindings);
 /* Returns the policy that the LENGTH bytes of NAME name, in our words or JAX's; POLICY_COUNT if none. */
 enum policy_kind policy_find(const char *name, size_t length);
 bool policy_is(const struct policy *policy, enum policy_trait trait);
@@ -74,6 +79,7 @@ struct policy_value {
 	bool dot;         /* matmul, linear, dot */
 	bool batch;       /* a dot with batch dimensions in both operands */
 	const char *name; /* the one that `name` gave it, or NULL */
+	int64_t index;    /* number of earlier bindings of NAME in the chain with its loops written out */
 };
 bool policy_saves(const struct policy *policy, const struct policy_value *value); /* save-all: true; by cut: false */
 

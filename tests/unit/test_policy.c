@@ -142,9 +142,9 @@ END_TEST
 START_TEST(saved_values)
 {
 	/* A sine; a product; a batched product; the values named a and c; a product that is named a. */
-	static const struct policy_value values[] = {{"sin", false, false, NULL},  {"matmul", true, false, NULL},
-	                                             {"matmul", true, true, NULL}, {NULL, false, false, "a"},
-	                                             {NULL, false, false, "c"},    {"dot", true, false, "a"}};
+	static const struct policy_value values[] = {{"sin", false, false, NULL, 0},  {"matmul", true, false, NULL, 0},
+	                                             {"matmul", true, true, NULL, 0}, {NULL, false, false, "a", 0},
+	                                             {NULL, false, false, "c", 0},    {"dot", true, false, "a", 0}};
 	static const struct {
 		const char *text, *saved; /* by value: + or - */
 	} cases[] = {{"save-all", "++++++"},
