@@ -43,11 +43,17 @@ bool policy_is(const struct policy *policy, enum policy_trait trait)
 
 bool policy_by_value(const struct policy *policy) { return policy_is(policy, TRAIT_BY_VALUE); }
 
+/* Returns the index of the one binding of name I of POLICY that is meant, or NO_INDEX. */
+static int64_t index_of_name(const struct policy *policy, size_t i)
+{
+	return policy->indices ? policy->indices[i] : NO_INDEX;
+}
+
 static bool names_hold(const struct policy *policy, const struct policy_value *value)
 {
 	for (size_t i = 0; i < policy->name_count; i++)
 		if (strcmp(policy->names[i], value->name) == 0 &&
-		    (policy->indices[i] == NO_INDEX || policy->indices[i] == value->index))
+		    (index_of_name(policy, i) == NO_INDEX || index_of_name(policy, i) == value->index))
 			return true;
 	return false;
 }
@@ -452,7 +458,7 @@ enum status policy_check_bindings(const struct context *context, const struct po
 		const struct policy *alone = policy->left ? policy->right : policy;
 		for (size_t i = 0; i < alone->name_count; i++) {
 			const int64_t *known = dictionary_find(bindings, alone->names[i]), count = known ? *known : 0;
-			if (alone->indices[i] == NO_INDEX || alone->indices[i] < count)
+			if (index_of_name(alone, i) == NO_INDEX || index_of_name(alone, i) < count)
 				continue;
 			diag_file(context->diags, STATUS_USAGE, NULL, -1, "policy '%s': the chain binds '%s' %lld time%s",
 			          alone->text, alone->names[i], (long long)count, count == 1 ? "" : "s");
@@ -470,12 +476,12 @@ static enum status check_block_indices(const struct context *context, const stru
 	for (const struct policy *policy = block->policy; policy; policy = policy->left) {
 		const struct policy *alone = policy->left ? policy->right : policy;
 		for (size_t i = 0; i < alone->name_count; i++) {
-			if (alone->indices[i] == NO_INDEX)
+			if (index_of_name(alone, i) == NO_INDEX)
 				continue;
 			diag_at(context->diags, STATUS_CHAIN, chain->source, block->span,
 			        "a block's policy takes all bindings of '%s', not one by its index", alone->names[i]);
 			return diag_hint(context->diags, "--policy \"names:%s[%lld]\" keeps that binding", alone->names[i],
-			                 (long long)alone->indices[i]);
+			                 (long long)index_of_name(alone, i));
 		}
 	}
 	return STATUS_OK;

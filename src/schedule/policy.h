@@ -38,7 +38,7 @@ struct policy {
 	const char *text; /* counts in decimal, the rest as written: "every:4", "dots+names:a", "budget:2GiB"; or NULL */
 	int64_t number;   /* every:N, revolve:S, budget:BYTES, disk-revolve:S, online:S */
 	const char *const *names; /* names:, names-but:, all-but: */
-	const int64_t *indices;   /* by name: the index of one binding of it; NO_INDEX: all are meant */
+	const int64_t *indices;   /* by name: the index of one binding of it; NO_INDEX, or no list: all are meant */
 	size_t name_count;
 	const struct policy *left, *right; /* P+Q */
 	int64_t max_checkpoints;           /* --max-checkpoints K, or 0 */
