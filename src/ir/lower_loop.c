@@ -443,8 +443,9 @@ enum status lower_loop(struct lowering *l, const struct node *node)
 	l->loops++;
 	for (int64_t i = 0; i < loop.iterations; i++) {
 		bool stable = false;
-		/* The first iterations may change a type that the later ones keep. */
-		if (l->what == LOWER_RUN && loop.iterations - i > 1 && !(node->collects && i == 0))
+		/* The first iterations of a `repeat` may change a type that the later ones keep. The first may begin arrays. */
+		const bool may_begin = node->collects ? i > 0 : node->kind == NODE_REPEAT || node->counter || i == 0;
+		if (l->what == LOWER_RUN && loop.iterations - i > 1 && may_begin)
 			TRY(try_loop(l, &loop, (struct kept_range){i, loop.iterations - i}, &stable));
 		if (stable)
 			break;

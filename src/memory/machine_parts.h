@@ -84,6 +84,7 @@ struct call_ports {
 	size_t capacity;
 	int32_t *made; /* by value of the body: 1 + the buffer that it gets as an out, or 0 */
 	size_t made_capacity;
+	int64_t sequence; /* that of the buffers before the outs */
 	int32_t *by_slot; /* scratch */
 };
 

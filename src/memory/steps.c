@@ -91,7 +91,7 @@ static void describe_made(struct machine *m, const struct step *step, const stru
 	struct buffer *made = &m->buffers.items[buffer];
 	made->step = index;
 	made->names = step_names(step, id, value->names);
-	made->sequence = m->buffers.sequence; /* params first, then what BODY makes, in program order */
+	made->sequence = m->ports.sequence; /* params first, then what BODY makes, in program order */
 	if (value->from == FROM_INSTR)
 		made->sequence += 1 + linear_place(body, id);
 	made->body = body;
@@ -130,7 +130,7 @@ static bool place_collected(struct machine *m, const struct step *step, const st
 static bool place_outs(struct machine *m, const struct step *step, const struct body *body, int64_t index)
 {
 	struct call_ports *p = &m->ports;
-	const int64_t first = m->buffers.sequence;
+	p->sequence = m->buffers.sequence;
 	for (size_t i = 0; i < body->out_count; i++) {
 		const uint32_t id = body->outs[i].value;
 		const struct value *value = &body->values[id];
@@ -159,7 +159,7 @@ static bool place_outs(struct machine *m, const struct step *step, const struct 
 		p->out_buffers[i] = buffer;
 		p->made[id] = buffer + 1;
 	}
-	m->buffers.sequence = first + (int64_t)body->instr_count * INSTR_PLACES + 1;
+	m->buffers.sequence = p->sequence + (int64_t)body->instr_count * INSTR_PLACES + 1;
 	return true;
 }
 
