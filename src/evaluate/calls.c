@@ -83,8 +83,7 @@ static enum status check_indices(const struct evaluator *ev, const struct launch
 	const struct instr *instr = c->run.launch->instr;
 	const unsigned which = op_indices(instr->op);
 	struct operand_wrong wrong;
-	if (!which || !ev->e->chain || op_table[instr->op].scope == SCOPE_SUM ||
-	    op_check_indices(&c->call, c->needs[which == NEED_V ? 0 : 1], &wrong))
+	if (!which || !ev->e->chain || op_check_indices(&c->call, c->needs[which == NEED_V ? 0 : 1], &wrong))
 		return STATUS_OK;
 	diag_at(ev->e->diags, STATUS_DATA, ev->e->chain->source, own_span(ev->e->own, instr->span), "'%s': %s",
 	        instr_name(instr), wrong.message);

@@ -104,8 +104,8 @@ struct operand_wrong {
 bool op_check_operand(enum op op, const struct attrs *attrs, const struct type *v, const struct type *a,
                       const void *adata, struct operand_wrong *wrong);
 /*
- * True if all INDICES of CALL, whose operation reads indices and is no loss, are in range. Otherwise WRONG names the first
- * that is not, and its place in the whole array.
+ * True if all INDICES of CALL are in range, or its operation does not select by them. Otherwise WRONG names the first that is
+ * not, and its place in the whole array.
  */
 bool op_check_indices(const struct op_call *call, const void *indices, struct operand_wrong *wrong);
 

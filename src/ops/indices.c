@@ -266,12 +266,15 @@ VJP(argmin) { no_derivative(call->v, dv); }
 
 /* Checks. */
 
-/* Returns the number of elements that the indices of CALL select from: those of an axis, sets *AXIS to that of *OF, or n. */
+/*
+ * Returns the number of elements that the indices of CALL select from: those of *AXIS of *OF, or n.
+ * Returns -1 if CALL does not select by indices, as a loss by classes.
+ */
 static int64_t extent_of(const struct op_call *call, const struct type **of, int *axis)
 {
 	*of = call->op == OP_take ? call->a : call->op == OP_take_along ? call->v : NULL;
 	if (!*of)
-		return call->attrs->n;
+		return call->op == OP_scatter_add || call->op == OP_one_hot ? call->attrs->n : -1;
 	(void)axis_resolve(call->attrs->axis[0], (*of)->shape.ndim, axis);
 	return (*of)->shape.dim[*axis];
 }
@@ -299,9 +302,9 @@ bool op_check_indices(const struct op_call *call, const void *indices, struct op
 	int axis = 0;
 	const int64_t n = extent_of(call, &of, &axis);
 	int64_t i = 0;
-	while (i < count && is_index(element_get(type->dtype, indices, (size_t)i), (double)n))
+	while (n >= 0 && i < count && is_index(element_get(type->dtype, indices, (size_t)i), (double)n))
 		i++;
-	if (i == count)
+	if (n < 0 || i == count)
 		return true;
 	char place[OP_CHECK_TEXT], extents[TYPE_TEXT], beyond[OP_CHECK_TEXT];
 	const struct shape *v = &call->v->shape;
