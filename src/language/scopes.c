@@ -250,18 +250,6 @@ static const char *foreign_operation(const char *name)
 	static const struct {
 		const char *name, *hint;
 	} known[] = {
-		{"greater", "did you mean 'gt'?"},
-		{"greater_equal", "did you mean 'ge'?"},
-		{"less", "did you mean 'lt'?"},
-		{"less_equal", "did you mean 'le'?"},
-		{"equal", "did you mean 'eq'?"},
-		{"not_equal", "did you mean 'ne'?"},
-		{"neq", "did you mean 'ne'?"},
-		{"logical_and", "did you mean 'and'?"},
-		{"logical_or", "did you mean 'or'?"},
-		{"logical_not", "did you mean 'not'?"},
-		{"remainder", "did you mean 'mod'? Its result has the sign of the divisor"},
-		{"fmod", "`mod` gives the remainder that has the sign of the divisor"},
 		{"log10", "write `log; div 2.302585092994046`"},
 		{"log2", "write `log; div 0.6931471805599453`"},
 		{"exp2", "write `mul 0.6931471805599453; exp`"},

@@ -82,19 +82,24 @@ LANEWISE vd by_square_d(vd a, vd b, vd c)
 LANEWISE vd by_square_lane(vd a, vd b, vd c) { return a * b / (c * c); }
 LANEWISE vf by_square_f(vf a, vf b, vf c) { return FROM_LANES_3(by_square, a, b, c); }
 
-/* -g floor(v / a): the derivative of mod by a. A quotient that underflows is not 0: of different signs its floor is -1. */
+/* floor(v / a), where a rounded quotient may be an integer that the true one does not reach, or 0 by underflow */
+LANEWISE vd floor_quotient(vd v, vd a)
+{
+	const vd zero = splat_d(0), one = splat_d(1), x = abs_d(v), d = abs_d(a), quotient = v / a;
+	const vd near = floor_d(x / d), rest = less_product_d(x, near, d);
+	const vd whole = select_d(rest < zero, near - one, near), left = select_d(rest < zero, rest + d, rest);
+	const vl opposite = (v < zero) ^ (a < zero), below = (quotient == zero) & (v != zero) & opposite;
+	const vd exact = select_d(opposite, -whole - select_d(left != zero, one, zero), whole);
+	return select_d(is_exact_d(x, near, d), exact, select_d(below, -one, floor_d(quotient)));
+}
+/* -g floor(v / a): the derivative of mod by a */
 COLD void mod_slope_far(vl lanes, const vd x[3], vd *y)
 {
 	for (int i = 0; i < LANES_D; i++)
 		if (lanes[i])
 			(*y)[i] = -ratio_of((const double[]){x[0][i], x[1][i], x[2][i]}, 2, 3);
 }
-LANEWISE vd mod_slope_lane(vd g, vd v, vd a)
-{
-	const vd quotient = v / a, zero = splat_d(0);
-	const vl below = (quotient == zero) & (v != zero) & ((v < zero) ^ (a < zero));
-	return -(g * select_d(below, splat_d(-1), floor_d(quotient)));
-}
+LANEWISE vd mod_slope_lane(vd g, vd v, vd a) { return -(g * floor_quotient(v, a)); }
 LANEWISE vd mod_slope_d(vd g, vd v, vd a)
 {
 	vd y = mod_slope_lane(g, v, a);

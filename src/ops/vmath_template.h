@@ -112,32 +112,11 @@ LANEWISE vf round_bf16_f(vf x)
 
 /* ---- remainders: NumPy's, which have the sign of the divisor ---- */
 
-/*
- * Defines remainder_TYPE(x, d), the exact remainder of x / d for x, d >= 0. The quotient's integer is at most one too large.
- * Its product with d, subtracted from x, rounds nothing. NEAR: the lanes for which this holds. Others go a second way.
- */
-#define REMAINDER(TYPE, VECTOR, MASK, REST, NEAR)                                                                      \
-	COLD void remainder_far_##TYPE(MASK lanes, const VECTOR from[2], VECTOR *y)                                        \
-	{                                                                                                                  \
-		for (size_t i = 0; i < sizeof *y / sizeof(*y)[0]; i++)                                                         \
-			if (lanes[i])                                                                                              \
-				(*y)[i] = (__typeof__((*y)[i] + 0))fmod((double)from[0][i], (double)from[1][i]);                       \
-	}                                                                                                                  \
-	LANEWISE VECTOR remainder_##TYPE(VECTOR x, VECTOR d)                                                               \
-	{                                                                                                                  \
-		const VECTOR quotient = floor_##TYPE(x / d), rest = REST;                                                      \
-		const MASK far = ~((d < splat_##TYPE(INFINITY)) & (NEAR));                                                     \
-		VECTOR y = select_##TYPE(rest < splat_##TYPE(0), rest + d, rest);                                              \
-		if (__builtin_expect(bits_##TYPE(far) != 0, 0)) {                                                              \
-			VECTOR result = y;                                                                                         \
-			remainder_far_##TYPE(far, (const VECTOR[]){x, d}, &result);                                                \
-			y = result;                                                                                                \
-		}                                                                                                              \
-		return y;                                                                                                      \
-	}
+/* x - a b, which is a number of the type; and whether that is computed exactly, where A is the integer of x / b or one more */
 #if ISA_FMA
-REMAINDER(d, vd, vl, nfma_d(quotient, d, x), quotient < splat_d(0x1p52))
-REMAINDER(f, vf, vi, nfma_f(quotient, d, x), quotient < splat_f(0x1p23F))
+LANEWISE vd less_product_d(vd x, vd a, vd b) { return nfma_d(a, b, x); }
+LANEWISE vf less_product_f(vf x, vf a, vf b) { return nfma_f(a, b, x); }
+LANEWISE vl is_exact_d(vd x MAYBE_UNUSED, vd a, vd b) { return (a < splat_d(0x1p52)) & (b < splat_d(INFINITY)); }
 #else
 LANEWISE vd less_product_d(vd x, vd a, vd b)
 {
@@ -150,11 +129,40 @@ LANEWISE vf less_product_f(vf x, vf a, vf b)
 {
 	return narrow(widen_low(x) - widen_low(a) * widen_low(b), widen_high(x) - widen_high(a) * widen_high(b));
 }
-/* two_product needs products that are neither too small nor too large. */
-REMAINDER(d, vd, vl, less_product_d(x, quotient, d),
-          (quotient < splat_d(0x1p52)) & (x < splat_d(0x1p900)) & (d < splat_d(0x1p900)) & (d > splat_d(0x1p-900)))
-REMAINDER(f, vf, vi, less_product_f(x, quotient, d), quotient < splat_f(0x1p23F))
+/* two_product needs numbers that are neither too small nor too large. */
+LANEWISE vl is_exact_d(vd x, vd a, vd b)
+{
+	const vd most = splat_d(0x1p900);
+	return (a < splat_d(0x1p52)) & (x < most) & (b < most) & (b > splat_d(0x1p-900));
+}
 #endif
+LANEWISE vi is_exact_f(vf x MAYBE_UNUSED, vf a, vf b) { return (a < splat_f(0x1p23F)) & (b < splat_f(INFINITY)); }
+
+/*
+ * Defines remainder_TYPE(x, d), the exact remainder of x / d for x, d >= 0. The integer of the rounded quotient is at most one
+ * too large. Lanes that this does not make exact go a second way.
+ */
+#define REMAINDER(TYPE, VECTOR, MASK)                                                                                  \
+	COLD void remainder_far_##TYPE(MASK lanes, const VECTOR from[2], VECTOR *y)                                        \
+	{                                                                                                                  \
+		for (size_t i = 0; i < sizeof *y / sizeof(*y)[0]; i++)                                                         \
+			if (lanes[i])                                                                                              \
+				(*y)[i] = (__typeof__((*y)[i] + 0))fmod((double)from[0][i], (double)from[1][i]);                       \
+	}                                                                                                                  \
+	LANEWISE VECTOR remainder_##TYPE(VECTOR x, VECTOR d)                                                               \
+	{                                                                                                                  \
+		const VECTOR quotient = floor_##TYPE(x / d), rest = less_product_##TYPE(x, quotient, d);                       \
+		const MASK far = ~is_exact_##TYPE(x, quotient, d);                                                             \
+		VECTOR y = select_##TYPE(rest < splat_##TYPE(0), rest + d, rest);                                              \
+		if (__builtin_expect(bits_##TYPE(far) != 0, 0)) {                                                              \
+			VECTOR result = y;                                                                                         \
+			remainder_far_##TYPE(far, (const VECTOR[]){x, d}, &result);                                                \
+			y = result;                                                                                                \
+		}                                                                                                              \
+		return y;                                                                                                      \
+	}
+REMAINDER(d, vd, vl)
+REMAINDER(f, vf, vi)
 
 /* v - floor(v / a) a, rounded where v and a have different signs; a remainder of 0 has the sign of a */
 #define MOD(TYPE, VECTOR)                                                                                              \
