@@ -19,9 +19,11 @@ static const char synonyms[] =
 	"average=mean mean_squared=mse mean_squared_error=mse swish=silu logistic=sigmoid dense=linear view=reshape cat="
 	"concat detach=stop_gradient float=f32 double=f64 float16=f16 float32=f32 float64=f64 bfloat16=bf16 "
 	"maximum=max minimum=min power=pow true_divide=div negative=neg absolute=abs sqr=square fc=linear addmm=linear "
-	"T=transpose permute=transpose swapaxes=transpose squeeze=reshape unsqueeze=reshape concatenate=concat "
+	"T=transpose permute=transpose swapaxes=transpose unsqueeze=expand_dims concatenate=concat "
 	"vstack=concat astype=cast clamp=clip mse_loss=mse l1_loss=mae mean_absolute_error=mae smooth_l1_loss=huber "
-	"nll_loss=cross_entropy crossentropy=cross_entropy inverse=reciprocal ";
+	"nll_loss=cross_entropy crossentropy=cross_entropy inverse=reciprocal "
+	"greater=gt greater_equal=ge less=lt less_equal=le equal=eq not_equal=ne neq=ne logical_and=and logical_or=or "
+	"logical_not=not remainder=mod select=where flipud=flip fliplr=flip tri=tril ";
 
 static size_t least_of(size_t a, size_t b) { return a < b ? a : b; }
 
@@ -94,7 +96,9 @@ const char *suggest_nearest(const char *name, const char *const *candidates, siz
 			continue;
 		const size_t d = distance(name, length, candidates[i], other), most = EDIT * (other > length ? other : length);
 		const size_t same = common_beginning(name, candidates[i], true);
-		if (d < most && (d < nearest || (d == nearest && same > alike))) {
+		/* Names of two letters are near to many others: they match by case, or with their letters exchanged. */
+		const bool vague = other == 2 && length <= 2 && d >= EDIT;
+		if (!vague && d < most && (d < nearest || (d == nearest && same > alike))) {
 			nearest = d;
 			alike = same;
 			best = candidates[i];
