@@ -93,7 +93,7 @@ static const struct init no_init;
 %token <text> NAME "a name" OPTION "an option" STRING "a string"
 %token <text> INPUT "'input'" PARAM "'param'" CONST "'const'" DEF "'def'" NAMING "'name'"
 %token <text> REPEAT "'repeat'" FOR "'for'" IN "'in'" CHECKPOINT "'checkpoint'" EXPORT "'export'" AS "'as'" WHILE "'while'"
-%token <text> PROGRAM "'program'" COLLECT "'collect'" FIXED_POINT "'fixed_point'" LET "'let'"
+%token <text> PROGRAM "'program'" COLLECT "'collect'" FIXED_POINT "'fixed_point'" LET "'let'" OUTPUT "'output'"
 %token <text> AND "'and'" OR "'or'" NOT "'not'"
 %token LE "'<='" GE "'>='" EQ "'=='" NE "'!='" REST "'...'"
 %token <number> NUMBER "a number"
@@ -107,7 +107,7 @@ static const struct init no_init;
 %type <options> options
 %type <name> listed_name counter
 %type <names> names parameters over
-%type <exports> exports exported
+%type <exports> exports exported outputs item
 %type <declared> type optional_type result
 %type <extents> extents optional_extents
 %type <extent> extent
@@ -177,7 +177,38 @@ statement
 	| EXPORT exports {
 		BUILD($$ = STATEMENT(EXPORT, .span = @$, .name_span = @1, .names = $2.names.first, .over = $2.as.first));
 	}
+	| OUTPUT outputs {
+		BUILD($$ = STATEMENT(OUTPUT, .span = @$, .name_span = @1, .names = $2.names.first, .over = $2.as.first));
+	}
 	| stage
+	;
+
+outputs
+	: item
+	| outputs ',' item {
+		$$ = $1;
+		PARSE_APPEND(&$$.names, $3.names.first);
+		PARSE_APPEND(&$$.as, $3.as.first);
+	}
+	;
+
+/* A value, and the name of the output that it is. */
+item
+	: listed_name optional_type {
+		$1->type = $2;
+		$$.names = (struct name_chain){$1, $1};
+		BUILD($$.as.first = $$.as.last = PARSE_KEEP(parse, struct name_list, .name = $1->name, .span = $1->span));
+	}
+	| listed_name optional_type AS listed_name {
+		$1->type = $2;
+		$$ = (struct export_chain){{$1, $1}, {$4, $4}};
+	}
+	| '(' formula ')' optional_type AS listed_name {
+		struct name_list *from = parse_formula_name(parse, $2, @$);
+		BUILD(from);
+		from->type = $4;
+		$$ = (struct export_chain){{from, from}, {$6, $6}};
+	}
 	;
 
 exports
@@ -246,7 +277,7 @@ repeated
 /* Where the grammar has only a name, keywords are names too. */
 name
 	: NAME | OPTION | IN | INPUT | PARAM | CONST | DEF | NAMING | REPEAT | FOR | CHECKPOINT | EXPORT | AS | PROGRAM
-	| COLLECT | FIXED_POINT | LET | AND | OR | NOT
+	| COLLECT | FIXED_POINT | LET | OUTPUT | AND | OR | NOT
 	;
 
 listed_name : name { BUILD($$ = PARSE_KEEP(parse, struct name_list, .name = $1, .span = @1)); } ;
@@ -485,7 +516,8 @@ static void want_word(struct wanted *w, const char *word, const yysymbol_kind_t 
 	YYSYMBOL_NAME, YYSYMBOL_NAMING, YYSYMBOL_REPEAT, YYSYMBOL_FOR, YYSYMBOL_CHECKPOINT, YYSYMBOL_COLLECT,              \
 		YYSYMBOL_FIXED_POINT
 #define DECLARATION_KINDS                                                                                              \
-	YYSYMBOL_INPUT, YYSYMBOL_PARAM, YYSYMBOL_CONST, YYSYMBOL_DEF, YYSYMBOL_EXPORT, YYSYMBOL_PROGRAM, YYSYMBOL_LET
+	YYSYMBOL_INPUT, YYSYMBOL_PARAM, YYSYMBOL_CONST, YYSYMBOL_DEF, YYSYMBOL_EXPORT, YYSYMBOL_PROGRAM, YYSYMBOL_LET,     \
+		YYSYMBOL_OUTPUT
 #define WORD_KINDS YYSYMBOL_NAME, YYSYMBOL_IN, YYSYMBOL_AND, YYSYMBOL_OR, YYSYMBOL_NOT
 #define FORMULA_KINDS                                                                                                  \
 	NUMBER_KINDS, YYSYMBOL_NAME, YYSYMBOL_IN, YYSYMBOL_NOT, YYTRANSLATE('('), YYTRANSLATE('['), YYTRANSLATE('.')

@@ -76,6 +76,17 @@ static int list_outputs(struct session *s, struct written **list)
 	return count;
 }
 
+bool output_is_archive(const char *path)
+{
+	static const char *const endings[] = {".npz", ".safetensors"};
+	bool archive = false;
+	for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
+		const size_t length = strlen(path), tail = strlen(endings[i]);
+		archive |= length > tail && !strcmp(path + length - tail, endings[i]);
+	}
+	return archive;
+}
+
 enum status outputs_check(struct session *s)
 {
 	size_t count = 0;

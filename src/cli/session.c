@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/shell.h"
@@ -204,12 +205,70 @@ static enum status read_chain(struct session *s)
 	return chain_read_given(&s->context, &s->chain, &s->source, &given);
 }
 
+/* Sets *OUTPUT to the one that the value NAME=FILE of OPTION names, and leaves FILE as the value; else to NULL. */
+static enum status find_named_output(struct session *s, int option, const struct chain_output **output)
+{
+	struct stat file;
+	const char *text = s->line.values[option], *equals = text ? strchr(text, '=') : NULL;
+	*output = NULL;
+	if (!equals || io_stat(text, &file) == 0)
+		return STATUS_OK;
+	*output = chain_find_output(&s->chain, text, (size_t)(equals - text));
+	if (!*output)
+		return STATUS_OK;
+	if (!equals[1])
+		return usage_error(s, "--%s has an empty file name", option_table[option].name);
+	s->line.values[option] = equals + 1;
+	TRY(outputs_check(s)); /* of the file alone */
+	return outputs_check_read(s);
+}
+
+/* Finds the output of --of. */
+static enum status find_differentiated(struct session *s, const struct chain_output **output)
+{
+	const char *name = s->line.values[OPTION_OF], *names[64];
+	size_t count = 0;
+	if (!name)
+		return STATUS_OK;
+	const struct chain_output *named = *output;
+	*output = chain_find_output(&s->chain, name, strlen(name));
+	if (named && *output && named != *output)
+		return usage_error(s, "--of %s, and the cotangent is that of '%s': one output is differentiated", name,
+		                   named->name);
+	if (*output)
+		return STATUS_OK;
+	for (; count < s->chain.output_count && count < 64; count++)
+		names[count] = s->chain.outputs[count].name;
+	return with_nearest(s, usage_error(s, "--of %s: the chain has no output of that name", name), name,
+	                    (struct text_list){names, count, 0}, "declare it, as in: output NAME");
+}
+
+/* Lets the chain's value be the output that the options name, if they do. */
+static enum status choose_output(struct session *s)
+{
+	const struct chain_output *output = NULL;
+	const char *path = s->line.values[OPTION_OUTPUT];
+	if (s->command->letter == RUN)
+		TRY(find_named_output(s, OPTION_OUTPUT, &output));
+	else if (s->command->letter & (GRAD | PLAN))
+		TRY(find_named_output(s, OPTION_COTANGENT, &output));
+	TRY(find_differentiated(s, &output));
+	if (output)
+		return chain_choose_output(&s->context, &s->chain, output);
+	const bool archive = path && s->chain.output_count && s->command->letter == RUN && output_is_archive(path);
+	return archive
+	           ? with_hint(s, usage_error(s, "-o %s: a run writes one value", path),
+	                       "-o %s=FILE writes the output '%s' alone", s->chain.outputs->name, s->chain.outputs->name)
+	           : STATUS_OK;
+}
+
 enum status session_load_chain(struct session *s)
 {
 	TRY(load_source(s));
 	TRY(session_compare_chain(s));
 	TRY(read_chain(s));
 	TRY(place_inputs(s));
+	TRY(choose_output(s));
 	TRY(outputs_check_loaded(s));
 	TRY(session_compare_files(s));
 	TRY(bind_programs(s));

@@ -185,6 +185,19 @@ static enum status end_streaming(struct lowering *l)
 	return STATUS_OK;
 }
 
+/* Checks the type of the output that is the chain's value, if it is declared. */
+static enum status check_chosen(struct lowering *l)
+{
+	const struct chain_output *output = l->chain->chosen;
+	const struct type *type = &l->out->output;
+	char a[TYPE_TEXT], b[TYPE_TEXT];
+	if (!output || !output->type->given || l->rows || l->out->portion.after ||
+	    (shape_fits(&type->shape, &output->type->type.shape) && type->dtype == output->type->type.dtype))
+		return STATUS_OK;
+	return LOWERING_FAIL(l, STATUS_CHAIN, output->type->span, "output '%s' is declared as %s, and its value is %s",
+	                     output->name, type_format(&output->type->type, a), type_format(type, b));
+}
+
 /* Lowers PORTION. The caller has set context, out, chain and what of L, and for a tile rows and cut. */
 static enum status lower_typed(struct lowering *l, const struct portion *portion, const struct type *input)
 {
@@ -206,7 +219,7 @@ static enum status lower_typed(struct lowering *l, const struct portion *portion
 	if (!status)
 		status = find_levels(l);
 	arena_free(&l->scratch);
-	return status;
+	return status ? status : check_chosen(l);
 }
 
 static enum status refuse_input_type(struct lowering *l, const char *name, const struct declared *declared,

@@ -231,6 +231,15 @@ struct def {
 	const int64_t *uses; /* by parameter: how often SIZE's nodes have it as operand; a loop's body counts once */
 };
 
+/* A named value that the chain gives beside its last value. */
+struct chain_output {
+	const char *name;
+	struct span span; /* of the item */
+	const struct declared *type;
+	struct ref value;
+	struct node **end; /* the link behind the stages before it */
+};
+
 /* The most nodes of a chain whose defs are written out, and the most operations of a body whose loops are unrolled. */
 enum { MAX_OPERATIONS = 10000000 };
 /* The most parameters that nested defs, and the calls of them, inherit in total. */
@@ -257,7 +266,10 @@ struct chain {
 	size_t input_count;         /* of the others: the first of PARAMS */
 	struct param *params;
 	size_t param_count;
-	struct program_decl *programs; /* in the order of declaration */
+	struct chain_output *outputs; /* in the order of declaration */
+	size_t output_count;
+	const struct chain_output *chosen; /* it is the chain's value: see chain_choose_output; or NULL */
+	struct program_decl *programs;     /* in the order of declaration */
 	size_t program_count;
 	const char **variables; /* their names, which may be equal; [0] is the input */
 	size_t variable_count;
@@ -310,6 +322,13 @@ enum status chain_read(const struct context *context, struct chain *chain, const
 /* Does as chain_read. Consts without a type have the numbers in GIVEN, in formulas too. */
 enum status chain_read_given(const struct context *context, struct chain *chain, const struct source *source,
                              const struct given_numbers *given);
+/* Returns the output whose name is the LENGTH bytes at NAME; NULL if there is none. */
+const struct chain_output *chain_find_output(const struct chain *chain, const char *name, size_t length);
+/*
+ * Makes OUTPUT the value of CHAIN in place of its last value: the stages after it are left out. At most one output of a
+ * chain is chosen. Lowering checks its declared type.
+ */
+enum status chain_choose_output(const struct context *context, struct chain *chain, const struct chain_output *output);
 /* Writes CHAIN as text, for --dump chain: params, then nodes, without operations' arguments and bodies of defs. */
 void chain_dump(const struct chain *chain, diag_write *write, void *context);
 

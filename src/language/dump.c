@@ -340,6 +340,8 @@ void chain_dump(const struct chain *chain, diag_write *write, void *context)
 	text_printf(&d.text, "input %s\n", chain->input);
 	for (size_t i = 0; i < chain->param_count; i++)
 		text_printf(&d.text, "%s %s\n", param_word(&chain->params[i]), chain->params[i].name);
+	for (size_t i = 0; i < chain->output_count; i++)
+		text_printf(&d.text, "output %s\n", chain->outputs[i].name);
 	for (size_t i = 0; i < chain->program_count; i++)
 		text_printf(&d.text, "program %s\n", chain->programs[i].name);
 	dump_nodes(&d, chain->first, 0);

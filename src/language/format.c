@@ -231,6 +231,19 @@ static void put_exports(struct formatter *f, const struct statement *s)
 	}
 }
 
+static void put_outputs(struct formatter *f, const struct statement *s)
+{
+	char type[TYPE_TEXT];
+	const struct name_list *as = s->over;
+	for (const struct name_list *n = s->names; n && !is_over(f); n = n->next, as = as->next) {
+		PUT(f, n == s->names ? "" : ", ", n->name);
+		if (n->type->given)
+			PUT(f, ": ", type_format(&n->type->type, type));
+		if (strcmp(n->name, as->name))
+			PUT(f, " as ", as->name);
+	}
+}
+
 static void put_list_value(struct formatter *f, const struct list *list)
 {
 	syntax_write_source(f->source + list->span.begin, list->span.end - list->span.begin, format_bytes, f);
@@ -323,6 +336,10 @@ static void put_statement(struct formatter *f, const struct statement *s, int de
 	case STATEMENT_EXPORT:
 		PUT(f, "export ");
 		put_exports(f, s);
+		return;
+	case STATEMENT_OUTPUT:
+		PUT(f, "output ");
+		put_outputs(f, s);
 		return;
 	case STATEMENT_PROGRAM:
 		PUT(f, "program ", s->name, "(");

@@ -421,7 +421,7 @@ const char *statement_word(enum statement_kind kind)
 		[STATEMENT_DEF] = "def",       [STATEMENT_STAGE] = "stage",     [STATEMENT_NAME] = "name",
 		[STATEMENT_REPEAT] = "repeat", [STATEMENT_FOR] = "for",         [STATEMENT_CHECKPOINT] = "checkpoint",
 		[STATEMENT_EXPORT] = "export", [STATEMENT_PROGRAM] = "program", [STATEMENT_COLLECT] = "collect",
-		[STATEMENT_LET] = "let"};
+		[STATEMENT_LET] = "let",       [STATEMENT_OUTPUT] = "output"};
 	return words[kind];
 }
 

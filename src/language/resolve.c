@@ -306,6 +306,50 @@ static enum status resolve_input(struct resolver *r, const struct statement *s)
 	return STATUS_OK;
 }
 
+/* Notes the values that S, an `output`, names. They are those of this place, whatever their names mean below it. */
+static enum status resolve_output(struct resolver *r, const struct statement *s)
+{
+	struct chain *chain = r->chain;
+	const struct name_list *as = s->over;
+	for (const struct name_list *n = s->names; n; n = n->next, as = as->next) {
+		if (chain_find_output(chain, as->name, strlen(as->name)))
+			return RESOLVE_FAIL(r, as->span, "two outputs are named '%s'", as->name);
+		struct chain_output output = {.name = as->name, .span = n->span, .type = n->type, .end = r->tail};
+		struct formula_value value;
+		if (n->formula)
+			TRY(resolver_formula(r, n->formula, &value));
+		else
+			TRY(resolver_name(r, n->name, n->span, &value.ref));
+		output.value = value.ref;
+		struct chain_output *added =
+			arena_append(r->context->arena, &chain->outputs, &chain->output_count, &r->output_capacity, sizeof *added);
+		TRY_ALLOC(added, r->context->diags);
+		*added = output;
+	}
+	return STATUS_OK;
+}
+
+const struct chain_output *chain_find_output(const struct chain *chain, const char *name, size_t length)
+{
+	for (size_t i = 0; i < chain->output_count; i++)
+		if (strlen(chain->outputs[i].name) == length && !memcmp(chain->outputs[i].name, name, length))
+			return &chain->outputs[i];
+	return NULL;
+}
+
+enum status chain_choose_output(const struct context *context, struct chain *chain, const struct chain_output *output)
+{
+	struct node *use = arena_alloc(context->arena, sizeof *use);
+	struct attrs *attrs = arena_alloc(context->arena, sizeof *attrs);
+	TRY_ALLOC(use && attrs, context->diags);
+	attrs_default(attrs, OP_use);
+	*use = (struct node){.kind = NODE_OP, .span = output->span, .op = OP_use, .attrs = attrs, .operand = output->value};
+	*output->end = use;
+	chain->chosen = output;
+	chain->names_input |= output->value.kind == REF_VARIABLE && output->value.index == 0;
+	return STATUS_OK;
+}
+
 static enum status resolve_statement(struct resolver *r, const struct statement *s, bool top)
 {
 	static enum status (*const resolve[STATEMENT_COUNT])(struct resolver *, const struct statement *) = {
@@ -314,13 +358,16 @@ static enum status resolve_statement(struct resolver *r, const struct statement 
 		[STATEMENT_NAME] = resolver_naming,     [STATEMENT_REPEAT] = resolve_repeat,
 		[STATEMENT_FOR] = resolve_for,          [STATEMENT_CHECKPOINT] = resolve_checkpoint,
 		[STATEMENT_EXPORT] = resolver_export,   [STATEMENT_PROGRAM] = resolver_program,
-		[STATEMENT_COLLECT] = resolver_collect, [STATEMENT_LET] = resolver_let};
-	const bool outside = s->kind == STATEMENT_INPUT || s->kind == STATEMENT_PROGRAM;
+		[STATEMENT_COLLECT] = resolver_collect, [STATEMENT_LET] = resolver_let,
+		[STATEMENT_OUTPUT] = resolve_output};
+	const bool outside = s->kind == STATEMENT_INPUT || s->kind == STATEMENT_PROGRAM || s->kind == STATEMENT_OUTPUT;
 	if (s->kind != STATEMENT_INPUT && (top || !outside))
 		return resolve[s->kind](r, s);
 	if (top)
 		return resolve_input(r, s);
 	RESOLVE_FAIL(r, s->span, "%s stands inside a block", statement_word(s->kind));
+	if (s->kind == STATEMENT_OUTPUT)
+		return RESOLVE_HINT(r, "it stands at the top level of the chain, after the block");
 	return RESOLVE_HINT(r, "declare it at the top level of the chain, before the block");
 }
 

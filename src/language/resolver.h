@@ -58,7 +58,7 @@ struct resolver {
 	struct name_scope *scope;
 	struct node **tail;                /* where the next node of the block is linked */
 	struct dictionary named, declared; /* the names in chain->names, and of chain->params */
-	size_t variable_capacity, param_capacity, name_capacity, program_capacity;
+	size_t variable_capacity, param_capacity, name_capacity, program_capacity, output_capacity;
 	struct block_policy **last_policy; /* where the chain's next block policy is linked */
 	struct lost_name **last_lost;      /* where the chain's next lost name is linked */
 	struct variable_use *uses;         /* by variable of the chain */

@@ -217,7 +217,8 @@ static inline bool declared_whole(const struct declared *declared)
 struct name_list {
 	const char *name; /* "" if it is a formula */
 	struct span span;
-	struct formula *formula; /* of a `for` or an `export`; or NULL */
+	struct formula *formula;     /* of a `for`, an `export` or an `output`; or NULL */
+	const struct declared *type; /* of an output's item; else NULL */
 	struct name_list *next;
 };
 
@@ -235,8 +236,9 @@ enum statement_kind {
 	STATEMENT_PROGRAM,
 	STATEMENT_COLLECT,
 	STATEMENT_LET,
+	STATEMENT_OUTPUT,
 };
-enum { STATEMENT_COUNT = STATEMENT_LET + 1 };
+enum { STATEMENT_COUNT = STATEMENT_OUTPUT + 1 };
 /* Returns the word that a statement of KIND begins with; "stage" for STATEMENT_STAGE, which has none of its own. */
 const char *statement_word(enum statement_kind kind);
 /* Returns "nan" or "inf" if WORD means that number, in letters of any case or as "infinity"; else NULL. */
@@ -256,12 +258,14 @@ struct statement {
 	const char *name;      /* INPUT, PARAM, CONST, DEF, PROGRAM, STAGE, NAME, COLLECT, LET */
 	const struct declared
 		*type; /* INPUT, PARAM, CONST, though perhaps not GIVEN; PROGRAM: if not, `same`; NULL elsewhere */
-	const struct init *init;  /* INPUT (INIT_NONE), PARAM, CONST; NULL elsewhere */
-	struct name_list *names;  /* DEF, PROGRAM: parameters; FOR: loop variables; EXPORT: names in the def */
-	struct name_list *over;   /* FOR: the arrays that they run over; EXPORT: by NAMES, the name at the call */
-	struct count count;       /* REPEAT; with a condition, the most iterations */
+	const struct init *init; /* INPUT (INIT_NONE), PARAM, CONST; NULL elsewhere */
+	struct name_list
+		*names; /* DEF, PROGRAM: parameters; FOR: loop variables; EXPORT: names in the def; OUTPUT: items */
+	struct name_list *
+		over; /* FOR: the arrays that they run over; EXPORT: by NAMES, the name at the call; OUTPUT: that of the output */
+	struct count count;        /* REPEAT; with a condition, the most iterations */
 	struct name_list *counter; /* REPEAT, FOR: the name of its iteration's number, or NULL */
-	struct formula *formula;  /* LET */
+	struct formula *formula;   /* LET */
 	struct block *condition;  /* REPEAT: of `repeat while`, else NULL */
 	struct operand *operands; /* STAGE */
 	struct option *options;   /* STAGE, CHECKPOINT, COLLECT */
