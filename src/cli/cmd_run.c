@@ -98,8 +98,24 @@ enum status command_dump(struct session *s)
 	return session_close_text(file);
 }
 
+/* Opens the files of the values after the first. WRITERS are zeroed. */
+static enum status open_values(struct session *s, struct opened_output **outs, struct writer **writers)
+{
+	for (size_t i = 1; i < s->value_count; i++) {
+		TRY(session_open_rows(s, &outs[i], s->value_paths[i]));
+		session_make_writer(s, outs[i]);
+		writers[i - 1] = &outs[i]->writer;
+		for (size_t k = 0; k < i; k++)
+			if (stream_is_one(outs[i]->output.fd, k ? outs[k]->output.fd : s->out->output.fd))
+				return usage_error(s, "two values would mix in %s", outs[i]->output.name);
+	}
+	return STATUS_OK;
+}
+
 enum status command_run(struct session *s)
 {
+	struct opened_output *outs[MOST_VALUES];
+	struct writer *writers[MOST_VALUES] = {NULL};
 	if (s->line.given[OPTION_DUMP])
 		return command_dump(s);
 	TRY(session_load_chain(s));
@@ -109,12 +125,14 @@ enum status command_run(struct session *s)
 	TRY(session_bind(s, true, s->set.dtype == DTYPE_COUNT ? DTYPE_F32 : s->set.dtype));
 	TRY(session_open_arrays(s));
 	TRY(outputs_check_apart(s, NULL, NULL));
+	TRY(open_values(s, outs, writers));
 	struct progress progress;
 	const struct run_options options = {
 		.job = {.threads = s->set.threads, .ranks = ranks_count(s->ranks), .tile = s->set.tile},
 		.dtype = s->set.dtype,
 		.flush_denormals = s->line.given[OPTION_FAST_MATH],
 		.value = &s->out->writer,
+		.more = s->value_count > 1 ? writers : NULL,
 		.spill = s->line.values[OPTION_SPILL],
 		.one_pass = s->line.given[OPTION_ONE_PASS],
 		.progress = progress_begin(&progress, s, "run") ? progress_action : NULL,
@@ -132,5 +150,9 @@ enum status command_run(struct session *s)
 	}
 	if (s->line.given[OPTION_RESIDUALS])
 		TRY(put_residuals(s, &s->in.reader.type, s->line.values[OPTION_RESIDUALS], true));
+	for (size_t i = 1; i < s->value_count; i++) {
+		TRY(writer_finish(&outs[i]->writer, &s->diags));
+		TRY(session_put(s, outs[i]));
+	}
 	return session_put(s, s->out);
 }

@@ -144,7 +144,8 @@ static enum status set_option(struct session *s, int option, const char *value)
 	struct command_line *line = &s->line;
 	if (!(option_table[option].commands & s->command->letter))
 		return wrong_command(s, option);
-	if (line->given[option] && (option_table[option].use & ONCE))
+	const bool several = option == OPTION_OUTPUT && s->command->letter == RUN; /* choose_output counts them */
+	if (line->given[option] && (option_table[option].use & ONCE) && !several)
 		return line->values[option] ? usage_error(s, "--%s was given twice; the first was '%s'", option_name(option),
 		                                          line->values[option])
 		                            : usage_error(s, "--%s was given twice", option_name(option));

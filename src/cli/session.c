@@ -205,22 +205,65 @@ static enum status read_chain(struct session *s)
 	return chain_read_given(&s->context, &s->chain, &s->source, &given);
 }
 
+/* Returns the output that TEXT, as NAME=FILE, names, if no file has that name. Then *PATH is FILE, else TEXT. */
+static const struct chain_output *split_output(const struct session *s, const char *text, const char **path)
+{
+	struct stat file;
+	const char *equals = text ? strchr(text, '=') : NULL;
+	const bool whole = !equals || io_stat(text, &file) == 0;
+	const struct chain_output *output = whole ? NULL : chain_find_output(&s->chain, text, (size_t)(equals - text));
+	*path = output ? equals + 1 : text;
+	return output;
+}
+
 /* Sets *OUTPUT to the one that the value NAME=FILE of OPTION names, and leaves FILE as the value; else to NULL. */
 static enum status find_named_output(struct session *s, int option, const struct chain_output **output)
 {
-	struct stat file;
-	const char *text = s->line.values[option], *equals = text ? strchr(text, '=') : NULL;
-	*output = NULL;
-	if (!equals || io_stat(text, &file) == 0)
-		return STATUS_OK;
-	*output = chain_find_output(&s->chain, text, (size_t)(equals - text));
-	if (!*output)
-		return STATUS_OK;
-	if (!equals[1])
+	const char *path;
+	*output = split_output(s, s->line.values[option], &path);
+	if (*output && !*path)
 		return usage_error(s, "--%s has an empty file name", option_table[option].name);
-	s->line.values[option] = equals + 1;
-	TRY(outputs_check(s)); /* of the file alone */
-	return outputs_check_read(s);
+	s->line.values[option] = path;
+	return STATUS_OK;
+}
+
+/* Finds the values that the -o of a run name. Several are those that the chain gives; *ONE is an only one. */
+static enum status find_values(struct session *s, const struct chain_output **one)
+{
+	const struct text_list *texts = &s->line.texts[OPTION_OUTPUT];
+	const struct chain_output *wanted[MOST_VALUES];
+	const char *paths[MOST_VALUES], *plain = NULL;
+	size_t count = 0;
+	for (size_t i = 0; i < texts->count; i++) {
+		const char *path;
+		const struct chain_output *output = split_output(s, texts->items[i], &path);
+		if (!output && plain)
+			return usage_error(s, "--output was given twice; the first was '%s'", plain);
+		if (output && !*path)
+			return usage_error(s, "--output has an empty file name");
+		if (count + 1 == MOST_VALUES)
+			return usage_error(s, "a run writes at most %d values", MOST_VALUES - 1);
+		plain = output ? plain : path;
+		for (size_t k = 0; k < count && output; k++)
+			if (wanted[k] == output)
+				return usage_error(s, "--output names '%s' twice; the first was '%s'", output->name, paths[k]);
+		wanted[count] = output;
+		paths[count] = path;
+		count += output != NULL;
+	}
+	if (count == 0)
+		return STATUS_OK;
+	s->value_paths = arena_array(&s->arena, count + 1, sizeof *s->value_paths);
+	TRY_ALLOC(s->value_paths, &s->diags);
+	if (plain)
+		s->value_paths[s->value_count++] = plain;
+	for (size_t k = 0; k < count; k++)
+		s->value_paths[s->value_count++] = paths[k];
+	s->line.values[OPTION_OUTPUT] = s->value_paths[0];
+	TRY(outputs_check(s)); /* of the files alone */
+	TRY(outputs_check_read(s));
+	*one = s->value_count == 1 ? wanted[0] : NULL;
+	return *one ? STATUS_OK : chain_want_outputs(&s->context, &s->chain, wanted, count, plain != NULL);
 }
 
 /* Finds the output of --of. */
@@ -249,7 +292,7 @@ static enum status choose_output(struct session *s)
 	const struct chain_output *output = NULL;
 	const char *path = s->line.values[OPTION_OUTPUT];
 	if (s->command->letter == RUN)
-		TRY(find_named_output(s, OPTION_OUTPUT, &output));
+		TRY(find_values(s, &output));
 	else if (s->command->letter & (GRAD | PLAN))
 		TRY(find_named_output(s, OPTION_COTANGENT, &output));
 	TRY(find_differentiated(s, &output));
@@ -257,8 +300,8 @@ static enum status choose_output(struct session *s)
 		return chain_choose_output(&s->context, &s->chain, output);
 	const bool archive = path && s->chain.output_count && s->command->letter == RUN && output_is_archive(path);
 	return archive
-	           ? with_hint(s, usage_error(s, "-o %s: a run writes one value", path),
-	                       "-o %s=FILE writes the output '%s' alone", s->chain.outputs->name, s->chain.outputs->name)
+	           ? with_hint(s, usage_error(s, "-o %s: a run writes each value to a file of its own", path),
+	                       "-o %s=FILE writes the output '%s'", s->chain.outputs->name, s->chain.outputs->name)
 	           : STATUS_OK;
 }
 

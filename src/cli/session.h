@@ -111,9 +111,11 @@ struct session {
 		struct reader reader;
 		struct array loaded; /* of a member that is read in memory */
 		bool open;
-	} in;                          /* the first input */
-	struct inputs inputs;          /* the others, if the command lets them arrive */
-	struct opened_output *out;     /* for arrays, at --output */
+	} in;                      /* the first input */
+	struct inputs inputs;      /* the others, if the command lets them arrive */
+	struct opened_output *out; /* for arrays, at --output */
+	const char **value_paths;  /* of run: by value, where it is written; NULL: --output says it */
+	size_t value_count;
 	struct opened_output *outputs; /* all outputs, the last opened first */
 	struct opened_output *pending; /* files that wait for session_commit, in order */
 	struct lock_list locks;        /* of --accumulate */

@@ -27,7 +27,7 @@ static enum status compile_tile(struct run *run)
 		TRY(lower_tile(&run->context, &tile->lowered, &forward->whole, &input, LOWER_RUN, run->tiles->window));
 	tile->lowered.whole->cut = run->tiles->rest > 0;
 	const struct body *body = tile->lowered.whole;
-	tile->passes = body->values[body->outs[0].value].from == FROM_PORT;
+	tile->passes = body->out_count == 1 && body->values[body->outs[0].value].from == FROM_PORT;
 	bool *owned = arena_array(&run->arena, body->in_count + 1, sizeof *owned);
 	TRY_ALLOC(owned, run->context.diags);
 	for (size_t i = 0; i < body->in_count; i++)
@@ -59,7 +59,7 @@ static struct tile_wants wants_of(const struct run *run)
 	                           .whole = run->options->job.whole_bytes,
 	                           .read_anywhere = run->ends.read_anywhere,
 	                           .write_anywhere = run->ends.write_anywhere,
-	                           .carries = !run->options->apart,
+	                           .carries = !run->options->apart && !run->options->more,
 	                           .alike = true};
 }
 
@@ -110,6 +110,17 @@ static int64_t worker_slab_bytes(const struct forward_pass *forward)
 	return forward->passes ? forward->passes->workspace : round_up(forward->tile.program.workspace, ARRAY_ALIGN);
 }
 
+/* Sets the logical types of the values. */
+static void set_value_types(struct run *run)
+{
+	const struct body *body = run->whole->whole;
+	for (size_t k = 0; k < body->out_count; k++) {
+		const struct value *value = &body->values[body->outs[k].value];
+		run->more_types[k] = *value->type;
+		run->more_types[k].dtype = value->dtype;
+	}
+}
+
 enum status forward_plan(struct run *run)
 {
 	struct forward_pass *forward = run->forward;
@@ -121,6 +132,7 @@ enum status forward_plan(struct run *run)
 	tiles_cut(&forward->tiles, &forward->whole, &wants);
 	run->whole = &forward->whole;
 	run->tiles = &forward->tiles;
+	set_value_types(run);
 	TRY(stored_operands_plan(run, forward->whole.whole));
 	TRY(run->tiles->folds ? compile_passes(run) : compile_window(run, wants));
 	count_team(run, forward);
@@ -157,7 +169,9 @@ static enum status forward_open_worker(struct worker *worker, int64_t *slab, siz
 	const struct run *run = worker->run;
 	const struct forward_pass *forward = run->forward;
 	*slab = worker_slab_bytes(forward);
-	*ports = forward->passes ? forward->passes->ports : forward->tile.lowered.whole->in_count;
+	*ports = forward->passes ? forward->passes->ports
+	                         : (size_t)greater((int64_t)forward->tile.lowered.whole->in_count,
+	                                           (int64_t)forward->tile.lowered.whole->out_count);
 	if (run->chain->has_conditions) {
 		worker->skipped = arena_array(&worker->arena, 1 + run->chain->program_count, sizeof *worker->skipped);
 		TRY_ALLOC(worker->skipped, run->context.diags);
@@ -194,7 +208,8 @@ enum status forward_run_tile(struct worker *worker)
 		neighbours_written(worker->neighbours, worker->input, true);
 	}
 	rows_in_aim_params(worker);
-	worker->outs[0] = rows_out_of_tile(worker, OUTPUT_VALUE);
+	for (size_t k = 0; k < tile->lowered.whole->out_count; k++)
+		worker->outs[k] = rows_out_of_tile(worker, (enum output_index)(OUTPUT_VALUE + k));
 	if (worker->skipped)
 		memset(worker->skipped, 0, (1 + run->chain->program_count) * sizeof *worker->skipped);
 	const bool reports = run->options->progress && is_only_tile(tiles);

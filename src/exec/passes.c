@@ -101,9 +101,15 @@ static enum status find_in(struct worker *worker, const struct joint *joint, uin
 }
 
 /* Returns the output that out VALUE of a tile makes. */
-static enum output_index output_of(const struct joint *joint, uint32_t value)
+static enum output_index output_of(const struct run *run, const struct joint *joint, uint32_t value)
 {
-	return joint && value == joint->gradient ? OUTPUT_GRADIENT : OUTPUT_VALUE;
+	const struct body *body = run->passes.levels->body;
+	size_t k = 0;
+	if (joint)
+		return value == joint->gradient ? OUTPUT_GRADIENT : OUTPUT_VALUE;
+	while (k + 1 < body->out_count && body->outs[k].value != value)
+		k++;
+	return (enum output_index)(OUTPUT_VALUE + k);
 }
 
 enum status passes_run_tile(struct worker *worker)
@@ -121,7 +127,7 @@ enum status passes_run_tile(struct worker *worker)
 		TRY(find_in(worker, joint, part->ins[i], &worker->ins[i]));
 	for (size_t i = 0; i < part->body->out_count; i++) {
 		const bool apart = pass_out_apart(run->passes.programs, pass, i);
-		worker->outs[i] = apart ? memory : rows_out_of_tile(worker, output_of(joint, part->outs[i]));
+		worker->outs[i] = apart ? memory : rows_out_of_tile(worker, output_of(run, joint, part->outs[i]));
 		memory += apart ? pass_out_bytes(part->body, i) : 0;
 	}
 	rows_in_aim_params(worker);
@@ -135,7 +141,8 @@ enum status passes_run_tile(struct worker *worker)
 	const enum status status = worker_evaluate(worker, &evaluation);
 	wave_run(worker->wave);
 	for (size_t i = pass->fold_count; i < part->body->out_count && run->passes.programs->apart; i++)
-		rows_out_take(worker, output_of(joint, part->outs[i]), worker->outs[i], part->body->values[part->outs[i]].type);
+		rows_out_take(worker, output_of(run, joint, part->outs[i]), worker->outs[i],
+		              part->body->values[part->outs[i]].type);
 	return status;
 }
 
@@ -215,18 +222,21 @@ struct spill_piece passes_left(const struct run *run)
 	return (struct spill_piece){passes->slab.base, (size_t)(passes->workspace - passes->slab.base)};
 }
 
-/* Writes the output that has no rows, if it is wanted. */
-static enum status write_result(struct run *run)
+/* Writes the outputs that have no rows, if they are wanted. */
+static enum status write_results(struct run *run)
 {
 	const struct levels *levels = run->passes.levels;
-	const uint32_t output = levels->body->outs[0].value;
-	const struct type *type = levels->body->values[output].type;
-	if (!run->options->value || levels->rows[output])
-		return STATUS_OK;
-	if (!run->outputs_begun)
-		TRY(rows_out_begin(run, run->context.diags));
-	return writer_write(run->options->value, run->passes.results[output], type->dtype, shape_count(&type->shape),
-	                    run->context.diags);
+	for (size_t k = 0; k < rows_out_values(run) && run->options->value; k++) {
+		const uint32_t output = levels->body->outs[k].value;
+		const struct type *type = levels->body->values[output].type;
+		if (levels->rows[output])
+			continue;
+		if (!run->outputs_begun)
+			TRY(rows_out_begin(run, run->context.diags));
+		TRY(writer_write(run->outputs[OUTPUT_VALUE + k].writer, run->passes.results[output], type->dtype,
+		                 shape_count(&type->shape), run->context.diags));
+	}
+	return STATUS_OK;
 }
 
 /* Sets what the programs between passes read and add to, beside results. */
@@ -282,6 +292,6 @@ enum status passes_run(struct run *run, const struct pipeline *pipeline)
 		passes->current++;
 	}
 	passes->current--;
-	TRY(write_result(run));
+	TRY(write_results(run));
 	return rows_in_end_passes(run);
 }

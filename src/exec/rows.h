@@ -38,8 +38,11 @@ struct rows_in {
 	int last_reader; /* of a stream of windows: the worker whose input block has the last window; guarded by the pipeline */
 };
 
-/* The outputs of a run, in the order in which they are written. A forward run has no GRADIENT. */
-enum output_index { OUTPUT_GRADIENT, OUTPUT_VALUE, OUTPUTS };
+/*
+ * The outputs of a run, in the order in which they are written. A forward run has no GRADIENT, and may have several values: the
+ * outs of its body.
+ */
+enum output_index { OUTPUT_GRADIENT, OUTPUT_VALUE, OUTPUTS = OUTPUT_VALUE + MOST_VALUES };
 struct run_output {
 	struct writer *writer;   /* NULL: it is not wanted */
 	const struct type *type; /* of the array */
@@ -75,6 +78,10 @@ void rows_in_aim_params(struct worker *worker);
 /* Counts the bytes of the copy, if the array had one, closes it, and moves a stream to the next array. */
 enum status rows_in_end_array(struct run *run);
 
+/* Returns the number of values that RUN makes. */
+size_t rows_out_values(const struct run *run);
+/* Returns the bytes of a row of value K; 0 if it has no rows. */
+int64_t rows_out_row(const struct run *run, size_t k);
 /* Sets run->outputs, of a run that has a plan. */
 void rows_out_open(struct run *run);
 /* Sets run->write_anywhere. A forward run without passes begins its output. */

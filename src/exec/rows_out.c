@@ -17,18 +17,38 @@ static const struct input_gradients *sink_of(const struct run *run)
 	return run->gradient && run->gradient->options->inputs.put ? &run->gradient->options->inputs : NULL;
 }
 
+size_t rows_out_values(const struct run *run) { return run->forward ? run->whole->whole->out_count : 1; }
+
 void rows_out_open(struct run *run)
 {
-	run->outputs[OUTPUT_VALUE] = (struct run_output){run->options->value, &run->whole->output, run->tiles->output_row};
-	run->outputs[OUTPUT_GRADIENT] = (struct run_output){run->gradient ? run->gradient->options->gradient : NULL,
-	                                                    &run->gradient_type, run->tiles->input_row};
+	const struct tiles *tiles = run->tiles;
+	for (int i = 0; i < OUTPUTS; i++)
+		run->outputs[i] = (struct run_output){.writer = NULL};
+	run->outputs[OUTPUT_VALUE] = (struct run_output){run->options->value, &run->whole->output, tiles->output_row};
+	run->outputs[OUTPUT_GRADIENT] =
+		(struct run_output){run->gradient ? run->gradient->options->gradient : NULL, &run->gradient_type, tiles->input_row};
+	for (size_t k = 1; k < rows_out_values(run); k++)
+		run->outputs[OUTPUT_VALUE + k] =
+			(struct run_output){run->options->more[k - 1], &run->more_types[k], rows_out_row(run, k)};
+}
+
+int64_t rows_out_row(const struct run *run, size_t k)
+{
+	const struct tiles *tiles = run->tiles;
+	if (k == 0)
+		return tiles->output_row;
+	const struct body *body = run->whole->whole;
+	const struct value *value = &body->values[body->outs[k].value];
+	return tiles->tiled && !value->streamed ? 0 : type_bytes(value->type) / tiles->rows;
 }
 
 enum status rows_out_begin_array(struct run *run)
 {
 	const bool several = run->tiles->workers > 1 || shares_rows(run);
 	run->outputs_begun = false;
-	run->write_anywhere = run->forward && several && writer_seekable(run->options->value);
+	run->write_anywhere = run->forward && several;
+	for (size_t k = 0; k < rows_out_values(run) && run->write_anywhere; k++)
+		run->write_anywhere = writer_seekable(run->outputs[OUTPUT_VALUE + k].writer);
 	return run->forward && !run->passes.levels ? rows_out_begin(run, run->context.diags) : STATUS_OK;
 }
 

@@ -227,6 +227,8 @@ static enum status run_arrays(struct run *run)
 			run_follow_format(run->gradient->options->gradient, run->reader);
 		if (run->options->value)
 			run_follow_format(run->options->value, run->reader);
+		for (size_t k = 0; run->options->more && run->options->more[k]; k++)
+			run_follow_format(run->options->more[k], run->reader);
 		const struct type type = run_input_type(run->chain, &run->reader->type, run->options->dtype);
 		bool changed = false;
 		if (run->inputs && run->gradient &&

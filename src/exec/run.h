@@ -20,13 +20,14 @@ struct run_subject {
 };
 
 struct run_options {
-	struct job_options job; /* a forward run uses its portion, threads and tile */
-	enum dtype dtype;       /* --dtype: the computing type, or DTYPE_COUNT */
-	bool flush_denormals;   /* --fast-math */
-	struct writer *value;   /* the output; NULL: a gradient run without it */
-	const char *spill;      /* a forward run: where an input that must be read again is copied; NULL: TMPDIR or /tmp */
-	bool one_pass;          /* that copy is an error */
-	bool apart;             /* for tests: launches run one after another, and none waits for a wave */
+	struct job_options job;     /* a forward run uses its portion, threads and tile */
+	enum dtype dtype;           /* --dtype: the computing type, or DTYPE_COUNT */
+	bool flush_denormals;       /* --fast-math */
+	struct writer *value;       /* the output; NULL: a gradient run without it */
+	struct writer *const *more; /* of a forward run: of its values after the first (chain_want_outputs), then NULL */
+	const char *spill; /* a forward run: where an input that must be read again is copied; NULL: TMPDIR or /tmp */
+	bool one_pass;     /* that copy is an error */
+	bool apart;        /* for tests: launches run one after another, and none waits for a wave */
 	/* Reports the share of the array that is DONE. A gradient run without tiles calls it after each action, with the
 	 * top of the slab and the job's predicted peak. Other runs call it after each chunk; ACTION is then NULL, LIVE and
 	 * PEAK are 0. One call at a time. NULL: not wanted. */

@@ -114,6 +114,7 @@ struct run {
 	/* The current array. */
 	struct type gradient_type; /* of the input's gradient, as it is written */
 	struct run_output outputs[OUTPUTS];
+	struct type more_types[MOST_VALUES]; /* logical ones, by value of a forward run */
 	bool write_anywhere, outputs_begun;
 	int64_t begun;                  /* chunks that an earlier run has done, as the journal says */
 	const struct instr *unfinished; /* a WHILE that ended its loop at the most iterations; or NULL */

@@ -76,6 +76,9 @@ enum status shares_begin_array(struct run *run)
 		return refuse_input(run);
 	if ((value && !writer_seekable(value)) || (gradient && !writer_seekable(gradient)))
 		return refuse_sharing(run, "the output must be a regular file (-o FILE), npy or raw");
+	for (size_t k = 1; k < rows_out_values(run); k++)
+		if (!writer_seekable(run->outputs[OUTPUT_VALUE + k].writer))
+			return refuse_sharing(run, "the output must be a regular file (-o FILE), npy or raw");
 	return STATUS_OK;
 }
 

@@ -15,13 +15,20 @@
 #include "base/checked.h"
 #include "exec/run_state.h"
 
-/* Returns the bytes of a chunk's output block. */
-static int64_t value_bytes(const struct run *run)
+/* Returns the bytes of a chunk's block of value K. */
+static int64_t value_bytes(const struct run *run, size_t k)
 {
-	const struct tiles *tiles = run->tiles;
 	if (run->gradient && !run->options->value)
 		return 0;
-	return round_up(tiles_value_rows(tiles, run->gradient) * tiles->output_row, ARRAY_ALIGN);
+	return round_up(tiles_value_rows(run->tiles, run->gradient) * rows_out_row(run, k), ARRAY_ALIGN);
+}
+
+static int64_t values_bytes(const struct run *run)
+{
+	int64_t bytes = 0;
+	for (size_t k = 0; k < rows_out_values(run); k++)
+		bytes = saturated_add(bytes, value_bytes(run, k));
+	return bytes;
 }
 
 /* A forward run of one launch has no groups to join. */
@@ -49,7 +56,7 @@ static struct block_bytes blocks_of(const struct run *run)
 	const int64_t rows = run->gradient ? tiles->tile * tiles->per_chunk : 0;
 	return (struct block_bytes){.input = round_up(tiles_input_rows(tiles) * tiles->input_row, ARRAY_ALIGN),
 	                            .gradient = round_up(rows * tiles->input_row, ARRAY_ALIGN),
-	                            .value = value_bytes(run),
+	                            .value = values_bytes(run),
 	                            .apart = run->gradient ? tiles->per_chunk * run->gradient->job->sums.apart : 0,
 	                            .states = tiles->per_chunk * tiles->state * (int64_t)sizeof(double),
 	                            .others = tiles_other_bytes(tiles, run->whole) +
@@ -74,7 +81,11 @@ static enum status open_blocks(struct worker *worker)
 	char *const gradient = worker->input + bytes.input, *const value = gradient + bytes.gradient;
 	char *const apart = value + bytes.value;
 	worker->made[OUTPUT_GRADIENT] = run->gradient ? gradient : NULL;
-	worker->made[OUTPUT_VALUE] = run->options->value ? value : NULL;
+	char *made = value;
+	for (size_t k = 0; k < rows_out_values(run); k++) {
+		worker->made[OUTPUT_VALUE + k] = run->options->value ? made : NULL;
+		made += value_bytes(run, k);
+	}
 	worker->apart = run->gradient ? apart : NULL;
 	worker->others = apart + bytes.apart;
 	worker->states = (double *)(void *)(worker->others + bytes.others);

@@ -28,15 +28,67 @@ static void note_output(struct lowering *l)
 	l->out->output.dtype = dtype_is_integer(l->state.slots[0].dtype) ? DTYPE_I64 : l->state.slots[0].dtype;
 }
 
+/* Makes VALUE an out of the body. Of several outs, none is an in, a param or another out. */
+static enum status add_value_out(struct lowering *l, uint32_t value, uint32_t index)
+{
+	struct body *body = l->out->whole;
+	const struct value *v = &body->values[value];
+	bool copies = v->from != FROM_INSTR;
+	for (size_t i = 0; i < body->out_count; i++)
+		copies |= body->outs[i].value == value;
+	if (l->chain->wanted_count && copies)
+		TRY(lowering_apply(l, lowering_add_op(l, OP_identity, NULL, (struct span){0}), v->type, v->dtype, &value));
+	body->regions[0].end = (uint32_t)body->instr_count;
+	TRY_ALLOC(body_add_out(body, PORT_SLOT, index, value), l->context->diags);
+	return STATUS_OK;
+}
+
+static enum status refuse_output_type(struct lowering *l, const struct chain_output *output, const struct type *type)
+{
+	char a[TYPE_TEXT], b[TYPE_TEXT];
+	if (!output->type->given || l->rows ||
+	    (shape_fits(&type->shape, &output->type->type.shape) && type->dtype == output->type->type.dtype))
+		return STATUS_OK;
+	return LOWERING_FAIL(l, STATUS_CHAIN, output->type->span, "output '%s' is declared as %s, and its value is %s",
+	                     output->name, type_format(&output->type->type, a), type_format(type, b));
+}
+
+/* Adds the wanted outputs to the outs of the body. Tiles can make them if each has the rows of the input, or is folded. */
+static enum status add_wanted(struct lowering *l)
+{
+	const struct chain *chain = l->chain;
+	const struct body *body = l->out->whole;
+	for (size_t k = 0; k < chain->wanted_count; k++) {
+		const uint32_t value = l->env.now[chain->wanted[k]->variable + 1];
+		if (value == NO_VALUE)
+			return LOWERING_FAIL(l, STATUS_CHAIN, chain->wanted[k]->span, "output '%s' is no array",
+			                     chain->wanted[k]->name);
+		struct type type = *body->values[value].type;
+		type.dtype = body->values[value].dtype;
+		TRY(refuse_output_type(l, chain->wanted[k], &type));
+		TRY(add_value_out(l, value, (uint32_t)body->out_count));
+	}
+	for (size_t k = 0; k < body->out_count && chain->wanted_count; k++) {
+		const struct value *v = &body->values[body->outs[k].value];
+		if (v->streamed && v->type->shape.dim[0] != (l->rows ? l->rows : l->whole_rows))
+			lowering_need_whole(l, (struct span){0}, "an output has other rows than the input");
+		else if (!v->streamed && !l->streaming.folds)
+			lowering_need_whole(l, (struct span){0}, "an output does not depend on the rows of the input");
+	}
+	return STATUS_OK;
+}
+
 /* Lowers all stages to one body, for LOWER_RUN. */
 static enum status lower_whole(struct lowering *l)
 {
 	struct body *body = l->out->whole = begin_whole(l);
 	TRY_ALLOC(body, l->context->diags);
 	TRY(lower_nodes(l, l->first));
-	l->state.slots[0] = slot_of(&body->values[l->env.now[0]], 0);
-	body->regions[0].end = (uint32_t)body->instr_count;
-	TRY_ALLOC(body_add_out(body, PORT_SLOT, 0, l->env.now[0]) && body_drop_carries(body), l->context->diags);
+	if (!l->chain->last_unwanted)
+		TRY(add_value_out(l, l->env.now[0], 0));
+	TRY(add_wanted(l));
+	l->state.slots[0] = slot_of(&body->values[body->outs[0].value], 0);
+	TRY_ALLOC(body_drop_carries(body), l->context->diags);
 	note_output(l);
 	return STATUS_OK;
 }
@@ -151,8 +203,11 @@ static enum status find_levels(struct lowering *l)
 		TRY_ALLOC(levels && levels_find(levels, lowered->whole, l->context->arena), l->context->diags);
 	if (!lowered->because.reason && levels->count > MAX_LEVELS)
 		lowered->because.reason = "its folds have too many levels for passes over the input";
-	if (!lowered->because.reason && levels->last && !lowered->whole->values[lowered->whole->outs[0].value].streamed)
-		lowered->because.reason = "a loop makes the output beside rows";
+	for (size_t i = 0; i < lowered->whole->out_count && !lowered->because.reason; i++) {
+		const uint32_t value = lowered->whole->outs[i].value;
+		if (levels->rows[value] && !lowered->whole->values[value].streamed)
+			lowered->because.reason = "a loop makes the output beside rows";
+	}
 	if (!lowered->because.reason && (levels->count > 0 || !(levels->last || lowered->neighbours)))
 		lowered->levels = levels;
 	lowered->whole->blocks = lowered->levels && lowered->neighbours; /* a whole array has the blocks of windows */
@@ -185,19 +240,6 @@ static enum status end_streaming(struct lowering *l)
 	return STATUS_OK;
 }
 
-/* Checks the type of the output that is the chain's value, if it is declared. */
-static enum status check_chosen(struct lowering *l)
-{
-	const struct chain_output *output = l->chain->chosen;
-	const struct type *type = &l->out->output;
-	char a[TYPE_TEXT], b[TYPE_TEXT];
-	if (!output || !output->type->given || l->rows || l->out->portion.after ||
-	    (shape_fits(&type->shape, &output->type->type.shape) && type->dtype == output->type->type.dtype))
-		return STATUS_OK;
-	return LOWERING_FAIL(l, STATUS_CHAIN, output->type->span, "output '%s' is declared as %s, and its value is %s",
-	                     output->name, type_format(&output->type->type, a), type_format(type, b));
-}
-
 /* Lowers PORTION. The caller has set context, out, chain and what of L, and for a tile rows and cut. */
 static enum status lower_typed(struct lowering *l, const struct portion *portion, const struct type *input)
 {
@@ -219,7 +261,9 @@ static enum status lower_typed(struct lowering *l, const struct portion *portion
 	if (!status)
 		status = find_levels(l);
 	arena_free(&l->scratch);
-	return status ? status : check_chosen(l);
+	if (!status && l->chain->chosen && !l->out->portion.after)
+		status = refuse_output_type(l, l->chain->chosen, &l->out->output);
+	return status;
 }
 
 static enum status refuse_input_type(struct lowering *l, const char *name, const struct declared *declared,

@@ -238,7 +238,9 @@ struct chain_output {
 	const struct declared *type;
 	struct ref value;
 	struct node **end; /* the link behind the stages before it */
+	uint32_t variable; /* holds the value, if it is wanted beside another */
 };
+enum { MOST_VALUES = 16 }; /* that a run writes at once */
 
 /* The most nodes of a chain whose defs are written out, and the most operations of a body whose loops are unrolled. */
 enum { MAX_OPERATIONS = 10000000 };
@@ -268,8 +270,11 @@ struct chain {
 	size_t param_count;
 	struct chain_output *outputs; /* in the order of declaration */
 	size_t output_count;
-	const struct chain_output *chosen; /* it is the chain's value: see chain_choose_output; or NULL */
-	struct program_decl *programs;     /* in the order of declaration */
+	const struct chain_output *chosen;              /* it is the chain's value: see chain_choose_output; or NULL */
+	const struct chain_output *wanted[MOST_VALUES]; /* see chain_want_outputs */
+	size_t wanted_count;
+	bool last_unwanted;            /* the wanted outputs alone are the values of a run */
+	struct program_decl *programs; /* in the order of declaration */
 	size_t program_count;
 	const char **variables; /* their names, which may be equal; [0] is the input */
 	size_t variable_count;
@@ -329,6 +334,12 @@ const struct chain_output *chain_find_output(const struct chain *chain, const ch
  * chain is chosen. Lowering checks its declared type.
  */
 enum status chain_choose_output(const struct context *context, struct chain *chain, const struct chain_output *output);
+/*
+ * Lets a forward run of CHAIN give the COUNT outputs WANTED, at most MOST_VALUES - 1: after the last value, if LAST, else in
+ * place of it. Then the stages after all of them are left out.
+ */
+enum status chain_want_outputs(const struct context *context, struct chain *chain,
+                               const struct chain_output *const *wanted, size_t count, bool last);
 /* Writes CHAIN as text, for --dump chain: params, then nodes, without operations' arguments and bodies of defs. */
 void chain_dump(const struct chain *chain, diag_write *write, void *context);
 

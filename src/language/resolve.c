@@ -350,6 +350,46 @@ enum status chain_choose_output(const struct context *context, struct chain *cha
 	return STATUS_OK;
 }
 
+enum status chain_want_outputs(const struct context *context, struct chain *chain,
+                               const struct chain_output *const *wanted, size_t count, bool last)
+{
+	const char **variables = arena_array(context->arena, chain->variable_count + count, sizeof *variables);
+	struct node *furthest = NULL;
+	TRY_ALLOC(variables, context->diags);
+	memcpy(variables, chain->variables, chain->variable_count * sizeof *variables);
+	chain->variables = variables;
+	for (size_t i = 0; i < chain->output_count; i++) {
+		struct chain_output *output = &chain->outputs[i];
+		size_t k = 0;
+		while (k < count && wanted[k] != output)
+			k++;
+		if (k == count)
+			continue;
+		struct node *node = arena_alloc(context->arena, sizeof *node);
+		TRY_ALLOC(node, context->diags);
+		variables[chain->variable_count] = output->name;
+		output->variable = (uint32_t)chain->variable_count++;
+		*node = (struct node){.kind = NODE_NAME,
+		                      .span = output->span,
+		                      .variable = output->variable,
+		                      .operand = output->value,
+		                      .next = *output->end};
+		*output->end = node;
+		chain->wanted[k] = output;
+		chain->names_input |= output->value.kind == REF_VARIABLE && output->value.index == 0;
+		if (!furthest || furthest->next != node->next) /* of several at one place the first stays before the others */
+			furthest = node;
+	}
+	chain->wanted_count = count;
+	chain->last_unwanted = !last;
+	if (furthest && !last) {
+		while (furthest->next && furthest->next->kind == NODE_NAME && !furthest->next->name)
+			furthest = furthest->next;
+		furthest->next = NULL;
+	}
+	return STATUS_OK;
+}
+
 static enum status resolve_statement(struct resolver *r, const struct statement *s, bool top)
 {
 	static enum status (*const resolve[STATEMENT_COUNT])(struct resolver *, const struct statement *) = {

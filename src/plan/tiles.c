@@ -244,8 +244,8 @@ static bool carry_rows(struct tiles *tiles, const struct lowered *whole, const s
 	const int64_t rows = whole->whole_rows, deep = saturated_add(whole->reach.before, whole->reach.after);
 	const int64_t depth = lesser(greater(deep, wants->depth), rows), tile = carrying_tile(whole, wants, depth);
 	const bool alone = wants->threads <= 1 && wants->ranks <= 1;
-	if (!wants->carries || whole->chain->input_count || !(alone || (wants->read_anywhere && wants->write_anywhere)) ||
-	    tile + depth >= rows)
+	if (!wants->carries || whole->chain->input_count || whole->chain->wanted_count ||
+	    !(alone || (wants->read_anywhere && wants->write_anywhere)) || tile + depth >= rows)
 		return false;
 	tiles->carries = true;
 	tiles->tile = tile;
@@ -439,7 +439,7 @@ static bool can_exchange(const struct lowered *whole, const struct tile_wants *w
 {
 	const struct row_reach *reach = &whole->reach;
 	const struct body *body = whole->whole;
-	bool can = reach->most > 0 && !whole->chain->input_count && !whole->conditions &&
+	bool can = reach->most > 0 && !whole->chain->input_count && !whole->chain->wanted_count && !whole->conditions &&
 	           !(reach->wraps && (reach->ends || reach->counts)) && !cost_of_row(whole, whole->whole_rows).matrix_rows;
 	for (size_t i = 0; i < body->value_count && can; i++) {
 		const struct type *type = body->values[i].type;
