@@ -299,10 +299,9 @@ static enum status choose_output(struct session *s)
 	if (output)
 		return chain_choose_output(&s->context, &s->chain, output);
 	const bool archive = path && s->chain.output_count && s->command->letter == RUN && output_is_archive(path);
-	return archive
-	           ? with_hint(s, usage_error(s, "-o %s: a run writes each value to a file of its own", path),
-	                       "-o %s=FILE writes the output '%s'", s->chain.outputs->name, s->chain.outputs->name)
-	           : STATUS_OK;
+	return archive ? with_hint(s, usage_error(s, "-o %s: a run writes each value to a file of its own", path),
+	                           "-o %s=FILE writes the output '%s'", s->chain.outputs->name, s->chain.outputs->name)
+	               : STATUS_OK;
 }
 
 enum status session_load_chain(struct session *s)
