@@ -64,8 +64,8 @@ enum status command_ops(struct session *s)
 		if (strcmp(group, info->group))
 			text_printf(&file->text, "%s%s\n", *group ? "\n" : "", info->group);
 		group = info->group;
-		snprintf(left, sizeof left, "%s%s%s%s", info->name, info->operands ? " a" : "", *info->arguments ? " " : "",
-		         info->arguments);
+		snprintf(left, sizeof left, "%s%s%s%s%s", info->name, info->operands ? " " : "", info->operand_names,
+		         *info->arguments ? " " : "", info->arguments);
 		text_printf(&file->text, "  %-40s %s\n", left, info->doc);
 	}
 	return session_close_text(file);

@@ -62,9 +62,9 @@ enum status help_print_op(struct session *s, enum op op)
 	const char *kept[MAX_NEEDS];
 	const size_t count = op_kept_names(op, kept);
 	const bool axis = strstr(info->arguments, "axis=") || strstr(info->arguments, "axes=");
-	text_printf(&file->text, "%s%s%s%s\n    %s\n    group: %s\n    reach: %s%s\n    keeps: %s", info->name,
-	            info->operands ? " a" : "", *info->arguments ? " " : "", info->arguments, info->doc, info->group,
-	            op_reach(op), axis && info->scope == SCOPE_ROW ? " (all along the first axis)" : "",
+	text_printf(&file->text, "%s%s%s%s%s\n    %s\n    group: %s\n    reach: %s%s\n    keeps: %s", info->name,
+	            info->operands ? " " : "", info->operand_names, *info->arguments ? " " : "", info->arguments, info->doc,
+	            info->group, op_reach(op), axis && info->scope == SCOPE_ROW ? " (all along the first axis)" : "",
 	            count ? kept[0] : "nothing");
 	for (size_t i = 1; i < count; i++)
 		text_printf(&file->text, ", %s", kept[i]);

@@ -38,6 +38,7 @@ static struct instr *back_instr(struct lineariser *l, enum instr_kind kind, cons
 		instr->own_scalar = from->own_scalar;
 		instr->of = from->of;
 		instr->a_streamed = from->a_streamed;
+		instr->more_streamed = from->more_streamed;
 		instr->span = from->span;
 		instr->def = from->def;
 		instr->step = from->step;
@@ -81,6 +82,15 @@ static uint32_t mapped(struct lineariser *l, uint32_t value)
 	return l->values[value].mapped;
 }
 
+/* True if FROM, an operation, reads VALUE as an operand that is the same for all rows. */
+static bool reads_whole(const struct instr *from, uint32_t value)
+{
+	bool whole = false;
+	for (uint32_t k = 1; !from->use && k < instr_value_count(from); k++)
+		whole |= instr_value(from, k) == value && !instr_operand_streamed(from, k);
+	return whole;
+}
+
 /*
  * Adds COTANGENT to the sum for VALUE, or, if that is a param, to its gradient. Sums it first over the axes along which
  * VALUE was broadcast. FROM is the instruction whose derivative COTANGENT is, or NULL.
@@ -91,8 +101,7 @@ static void add_cotangent(struct lineariser *l, uint32_t value, uint32_t cotange
 	uint32_t *reached = &l->values[value].cotangent;
 	const struct type *const broadcast = l->back->values[cotangent].type;
 	const bool streamed = l->back->values[cotangent].streamed;
-	const bool has_rows =
-		primal->streamed || (primal->from == FROM_PARAM && !(from && from->a == value && !from->a_streamed));
+	const bool has_rows = primal->streamed || (primal->from == FROM_PARAM && !(from && reads_whole(from, value)));
 	/* If the tile has one row, the shapes may be equal. */
 	if (!shape_equal(&primal->type->shape, &broadcast->shape) || (streamed && !has_rows)) {
 		struct instr *sum = back_instr(l, INSTR_SUM_TO, from);
@@ -130,6 +139,8 @@ static struct instr *derivative_of(struct lineariser *l, enum instr_kind kind, s
 	instr->g = l->values[from->out].cotangent;
 	instr->v = needs & NEED_V ? mapped(l, from->v) : NO_VALUE;
 	instr->a = needs & NEED_A ? mapped(l, from->a) : NO_VALUE;
+	for (uint32_t k = 2; k < MAX_VALUES; k++)
+		instr->more[k - 2] = needs & need_of_value(k) ? mapped(l, from->more[k - 2]) : NO_VALUE;
 	instr->y = needs & NEED_Y ? l->values[from->out].mapped : NO_VALUE;
 	instr->k = needs & NEED_K ? l->values[keep[0]].mapped : NO_VALUE;
 	instr->l = needs & NEED_L ? l->values[keep[1]].mapped : NO_VALUE;
@@ -202,17 +213,47 @@ static void reverse_collect(struct lineariser *l, size_t at, unsigned bits)
 		l->values[from->a].cotangent = whole;
 }
 
+/*
+ * True if derivative K of FROM could be other than 0 where the cotangent of its result is 0, though FROM is guarded: that would
+ * add NaN, 0 times infinity, for a value that `where` has not chosen. A derivative that reads nothing, or a mask, gives 0.
+ */
+static bool needs_guard(const struct instr *from, uint32_t k)
+{
+	const struct op_info *info = &op_table[from->op];
+	const unsigned read = info->keeps[0].kind == KEEP_MASK ? info->needs[k] & ~(NEED_K | NEED_L) : info->needs[k];
+	return from->guarded && read;
+}
+
+/* Returns DERIVATIVE, the cotangent that FROM gives its value PRIMAL, where the cotangent of FROM's result is not 0, else 0. */
+static uint32_t guarded(struct lineariser *l, const struct instr *from, uint32_t primal, uint32_t derivative)
+{
+	const struct type *type = l->body->values[from->out].type;
+	struct instr *where = back_instr(l, INSTR_OP, from);
+	where->op = OP_where;
+	where->attrs = NULL;
+	where->scalar = 0;
+	where->own_scalar = NO_VALUE;
+	where->of = (struct forward_types){type, type, type};
+	where->v = derivative;
+	where->a = l->values[from->out].cotangent;
+	where->a_streamed = l->back->values[where->a].streamed;
+	where->more_streamed = 0;
+	return add_made(l, &where->out, primal, from->out, true);
+}
+
 static void reverse_element(struct lineariser *l, size_t at, unsigned bits)
 {
+	static const enum instr_kind kinds[] = {INSTR_VJP_V, INSTR_VJP_A, INSTR_VJP_B};
 	const struct instr *from = &l->body->instrs[at];
-	const struct op_info *info = &op_table[from->op];
-	for (int side = 0; side < 2; side++) {
-		if (!(bits & (1u << side)))
+	for (uint32_t k = 0; bits >> k; k++) {
+		if (!(bits >> k & 1))
 			continue;
-		struct instr *instr =
-			derivative_of(l, side ? INSTR_VJP_A : INSTR_VJP_V, at, side ? info->needs_a : info->needs_v);
-		const uint32_t primal = side ? from->a : from->v;
-		add_cotangent(l, primal, add_made(l, &instr->out, primal, from->out, true), from);
+		struct instr *instr = derivative_of(l, kinds[k], at, op_table[from->op].needs[k]);
+		const uint32_t primal = instr_value(from, k);
+		uint32_t derivative = add_made(l, &instr->out, primal, from->out, true);
+		if (needs_guard(from, k))
+			derivative = guarded(l, from, primal, derivative);
+		add_cotangent(l, primal, derivative, from);
 	}
 }
 
@@ -222,7 +263,8 @@ static void reverse_instr(struct lineariser *l, size_t at)
 	const unsigned bits = derivatives_of(l, from);
 	if (!bits || l->values[from->out].cotangent == NO_VALUE)
 		return;
-	l->out->backward_cost += op_cost(from->op, from->attrs, from->of.v, from->of.a, from->of.y) * (bits == 3 ? 2 : 1);
+	const int derivatives = from->use ? 1 + (bits == 3) : __builtin_popcount(bits);
+	l->out->backward_cost += op_cost(from->op, from->attrs, from->of.v, from->of.a, from->of.y) * derivatives;
 	if (from->use)
 		reverse_program(l, at, bits);
 	else if (from->op == OP_COLLECT)
@@ -247,6 +289,7 @@ static bool recompute_instr(struct lineariser *l, size_t at)
 		return false;
 	wanted[0] |= from->use != NULL; /* a program gives its result each time */
 	const uint32_t v = mapped(l, from->v), a = mapped(l, from->a);
+	const uint32_t more[] = {mapped(l, from->more[0]), mapped(l, from->more[1])};
 	struct external_use *use = from->use ? copy_use(l, from) : NULL;
 	for (uint32_t k = 0; use && k < use->count; k++)
 		use->operands[k] = mapped(l, use->operands[k]);
@@ -254,6 +297,7 @@ static bool recompute_instr(struct lineariser *l, size_t at)
 	instr->use = use;
 	instr->v = v;
 	instr->a = a;
+	memcpy(instr->more, more, sizeof more);
 	instr->recomputed = true;
 	uint32_t *const outs[MOST_MADE] = {&instr->out, &instr->out_keep[0], &instr->out_keep[1]};
 	for (int k = 0; k < MOST_MADE; k++) {

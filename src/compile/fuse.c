@@ -55,7 +55,9 @@ bool draft_reserve(struct compiler *c)
 		group = c->instrs[i].launch;
 		/* Each adds at most itself, a fill for each broadcast input, a register for each result, and its carries. */
 		const struct type *to = instr_is_element(instr) ? walked_type(c, instr) : NULL;
-		const size_t fills = to ? (size_t)needs_broadcast(c, instr->v, to) + needs_broadcast(c, instr->a, to) : 0;
+		size_t fills = 0;
+		for (uint32_t k = 0; to && k < MAX_VALUES; k++)
+			fills += needs_broadcast(c, instr_value(instr, k), to);
 		const size_t carries = instr->kind == INSTR_LOOP ? instr->loop.carry_count : 0;
 		const bool keeps = instr->out_keep[0] != NO_VALUE || instr->out_keep[1] != NO_VALUE;
 		kernel_ops += 1 + fills + CARRY_KERNEL_OPS * carries;
@@ -182,6 +184,8 @@ static void fill_first(struct compiler *c, size_t first, size_t end)
 			(void)filled(c, instr->v, to);
 		if (needs_broadcast(c, instr->a, to) && !is_scalar_operand(c, instr, to))
 			(void)filled(c, instr->a, to);
+		if (needs_broadcast(c, instr->more[0], to))
+			(void)filled(c, instr->more[0], to);
 	}
 	c->draft.fills = (uint32_t)c->draft.kernel_op_count;
 }
@@ -215,13 +219,23 @@ static enum op op_of(const struct instr *instr)
 	return instr->kind == INSTR_VJP_V && reads_more ? instr->op : op;
 }
 
+/* True if INSTR reads its last operand, a number. A derivative that does not read it has form 0 alone. */
+static bool reads_number(const struct instr *instr)
+{
+	if (instr->kind > INSTR_VJP_B || !op_broadcasts(instr->op))
+		return false;
+	const struct op_info *info = &op_table[instr->op];
+	const unsigned needs = instr->kind == INSTR_OP ? NEEDS_ALL : info->needs[instr->kind - INSTR_VJP_V];
+	return instr_has_number(instr) && needs & need_of_value((uint32_t)info->operands);
+}
+
 static void add_kernel(struct compiler *c, const struct instr *instr, const struct type *to)
 {
 	static const enum kernel_op_kind kinds[] = {[INSTR_OP] = KERNEL_OP_FORWARD,
 	                                            [INSTR_VJP_V] = KERNEL_OP_VJP_V,
 	                                            [INSTR_VJP_A] = KERNEL_OP_VJP_A,
+	                                            [INSTR_VJP_B] = KERNEL_OP_VJP_B,
 	                                            [INSTR_ADD] = KERNEL_OP_ADD};
-	const struct op_info *info = &op_table[instr->op];
 	const bool scalar = is_scalar_operand(c, instr, to);
 	const bool keeps = instr->out_keep[0] != NO_VALUE || instr->out_keep[1] != NO_VALUE;
 	struct kernel_op made = {.kind = keeps ? KERNEL_OP_KEEP : kinds[instr->kind],
@@ -233,6 +247,7 @@ static void add_kernel(struct compiler *c, const struct instr *instr, const stru
 	/* These lines number the registers and emit the fills, in this order. */
 	made.v = operand_of(c, instr->v, to);
 	made.a = scalar ? (struct arg){.kind = ARG_SCALAR} : operand_of(c, instr->a, to);
+	made.b = operand_of(c, instr->more[0], to);
 	made.y = arg_of(c, instr->y);
 	made.k = arg_of(c, instr->k);
 	made.l = arg_of(c, instr->l);
@@ -240,11 +255,7 @@ static void add_kernel(struct compiler *c, const struct instr *instr, const stru
 	made.out = arg_of(c, instr->out);
 	for (int k = 0; k < MAX_KEEPS; k++)
 		made.keep[k] = arg_of(c, instr->out_keep[k]);
-	/* A derivative that does not read its operand has form 0 alone. */
-	const unsigned needs = instr->kind == INSTR_VJP_V   ? info->needs_v
-	                       : instr->kind == INSTR_VJP_A ? info->needs_a
-	                                                    : NEED_A;
-	made.form = is_binary(instr) && (scalar || instr->a == NO_VALUE) && made.op == instr->op && (needs & NEED_A);
+	made.form = (scalar || reads_number(instr)) && made.op == instr->op;
 	if (scalar)
 		made.a.index = compiler_entry(c, instr->a);
 	if (instr_adds_counter(instr))

@@ -94,7 +94,7 @@ const struct shape *group_shape(const struct compiler *c, const struct instr *in
 		return instr->loop.carry_count ? &values[instr->loop.carries[0].inner].type->shape : NULL;
 	if (instr->kind == INSTR_VJP)
 		return &instr->of.v->shape;
-	if (instr->kind == INSTR_VJP_V || instr->kind == INSTR_VJP_A || (instr->kind == INSTR_OP && instr->of.y))
+	if ((instr->kind >= INSTR_VJP_V && instr->kind <= INSTR_VJP_B) || (instr->kind == INSTR_OP && instr->of.y))
 		return &instr->of.y->shape;
 	return instr_writes(instr, made) ? &values[made[0]].type->shape : NULL;
 }

@@ -95,7 +95,8 @@ static bool join_instrs(struct joining *j)
 		const uint32_t at = (uint32_t)body->instr_count++;
 		struct instr *instr = &body->instrs[at];
 		*instr = back->instrs[i];
-		uint32_t *const reads[] = {&instr->v, &instr->a, &instr->y, &instr->k, &instr->l, &instr->g};
+		uint32_t *const reads[] = {&instr->v, &instr->a, &instr->y,       &instr->k,
+		                           &instr->l, &instr->g, &instr->more[0], &instr->more[1]};
 		for (size_t k = 0; k < sizeof reads / sizeof *reads; k++)
 			*reads[k] = map_value(j, *reads[k]);
 		uint32_t *const outs[] = {&instr->out, &instr->out_a};
@@ -214,6 +215,7 @@ static bool keeps_parts(const struct body *body, const struct instr *instr, cons
 		return count == 2;
 	case INSTR_VJP_V:
 	case INSTR_VJP_A:
+	case INSTR_VJP_B:
 	case INSTR_VJP:
 		return count == 1 && parts[instr->g] && !(instr->out != NO_VALUE && body->values[instr->out].streamed) &&
 		       !(instr->out_a != NO_VALUE && body->values[instr->out_a].streamed);

@@ -47,6 +47,7 @@ enum kernel_op_kind {
 	KERNEL_OP_KEEP, /* forward, with kept values */
 	KERNEL_OP_VJP_V,
 	KERNEL_OP_VJP_A,
+	KERNEL_OP_VJP_B,
 	KERNEL_OP_ADD,
 	KERNEL_OP_ZERO,
 	KERNEL_OP_COPY,
@@ -57,7 +58,7 @@ enum kernel_op_kind {
 	KERNEL_OP_END,
 };
 
-enum { KERNEL_OP_READS = 6, KERNEL_OP_ARGS = KERNEL_OP_READS + 1 + MAX_KEEPS };
+enum { KERNEL_OP_READS = 7, KERNEL_OP_ARGS = KERNEL_OP_READS + 1 + MAX_KEEPS };
 struct kernel_op {
 	enum kernel_op_kind kind : 8;
 	enum op op : 16;
@@ -68,14 +69,14 @@ struct kernel_op {
 	uint32_t own_scalar; /* as of an instr */
 	union {
 		struct {
-			struct arg v, a, y, k, l, g;     /* read */
+			struct arg v, a, b, y, k, l, g;  /* read */
 			struct arg out, keep[MAX_KEEPS]; /* written */
 		};
 		struct arg args[KERNEL_OP_ARGS]; /* the same: the first KERNEL_OP_READS are read */
 	};
 	union {
 		struct {           /* all but the kinds below */
-			double scalar; /* the operand as a number, unless `a` is an ARG_SCALAR in an array; a COUNTER adds to it */
+			double scalar; /* the last operand as a number, unless `a` is an ARG_SCALAR in an array; a COUNTER adds to it */
 			double number[2];
 		};
 		struct { /* FILL */

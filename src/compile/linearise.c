@@ -32,14 +32,17 @@ unsigned needs_of(const struct lineariser *l, const struct instr *instr)
 		const struct program_traits *traits = &instr->use->program->traits;
 		return traits->record_bytes >= 0 ? NEED_K : (traits->needs_x ? NEED_V : 0) | (traits->needs_y ? NEED_Y : 0);
 	}
-	return (bits & 1 ? info->needs_v : 0) | (bits & 2 ? info->needs_a : 0);
+	unsigned needs = 0;
+	for (uint32_t k = 0; bits >> k; k++)
+		needs |= bits >> k & 1 ? info->needs[k] : 0;
+	return needs;
 }
 
 bool needs_value(const struct lineariser *l, const struct instr *instr, uint32_t k)
 {
 	const unsigned needs = needs_of(l, instr);
 	if (k == 0 || !instr->use)
-		return needs & (k ? NEED_A : NEED_V);
+		return needs & need_of_value(k);
 	const struct program_decl *program = instr->use->program;
 	/* With a record, only operands that need not be kept. */
 	const uint32_t given = program->traits.record_bytes < 0 ? UINT32_MAX : program->constant;
@@ -461,8 +464,9 @@ const char *op_reading(const struct body *body, size_t index)
 		const struct instr *instr = &body->instrs[i];
 		if (instr->span.begin != read->span.begin)
 			break;
-		if (instr->v == read->out || instr->a == read->out)
-			return instr_name(instr);
+		for (uint32_t k = 0; k < instr_value_count(instr); k++)
+			if (instr_value(instr, k) == read->out)
+				return instr_name(instr);
 	}
 	return instr_name(read);
 }

@@ -132,8 +132,8 @@ void program_dump(const struct program *program, diag_write *write, void *contex
 		[LAUNCH_GROUP] = "group", [LAUNCH_SUM_TO] = "sum_to", [LAUNCH_ACCUMULATE] = "accumulate",
 		[LAUNCH_COPY] = "copy",   [LAUNCH_LOOP] = "loop",     [LAUNCH_WHILE] = "while",
 		[LAUNCH_END] = "end"};
-	static const char *const kernel_ops[] = {"forward", "keep", "vjp_v",  "vjp_a", "add",  "zero",
-	                                         "copy",    "fill", "gather", "run",   "loop", "end"};
+	static const char *const kernel_ops[] = {"forward", "keep", "vjp_v",  "vjp_a", "vjp_b", "add", "zero",
+	                                         "copy",    "fill", "gather", "run",   "loop",  "end"};
 	const struct text text = {write, context};
 	for (size_t i = 0; i < program->launch_count; i++) {
 		const struct launch *l = &program->launches[i];

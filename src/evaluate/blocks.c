@@ -135,6 +135,7 @@ static void run_kernel_op(const struct piece *b, const struct kernel_op *kernel_
 	                           .keep = {address_of(b, &kernel_op->keep[0]), address_of(b, &kernel_op->keep[1])},
 	                           .v = address_of(b, &kernel_op->v),
 	                           .a = address_of(b, &kernel_op->a),
+	                           .b = address_of(b, &kernel_op->b),
 	                           .y = address_of(b, &kernel_op->y),
 	                           .k = address_of(b, &kernel_op->k),
 	                           .l = address_of(b, &kernel_op->l),
@@ -147,6 +148,7 @@ static void run_kernel_op(const struct piece *b, const struct kernel_op *kernel_
 	kernel *const(*const table)[2] = kernel_op->kind == KERNEL_OP_KEEP    ? kernels->forward_keep
 	                                 : kernel_op->kind == KERNEL_OP_VJP_V ? kernels->vjp_v
 	                                 : kernel_op->kind == KERNEL_OP_VJP_A ? kernels->vjp_a
+	                                 : kernel_op->kind == KERNEL_OP_VJP_B ? kernels->vjp_b
 	                                                                      : kernels->forward;
 	table[cheapest_op(kernel_op, &args.scalar)][kernel_op->form](&args);
 }

@@ -12,6 +12,7 @@ static const struct {
 } instrs[] = {[INSTR_OP] = {"", false}, /* depends on the operation */
               [INSTR_VJP_V] = {"vjp ", true},
               [INSTR_VJP_A] = {"vjp_operand ", true},
+              [INSTR_VJP_B] = {"vjp_operand_2 ", true},
               [INSTR_VJP] = {"vjp ", false},
               [INSTR_ADD] = {"add_any", true},
               [INSTR_SUM_TO] = {"reduce_sum", false},
@@ -59,6 +60,8 @@ struct instr *body_add_instr(struct body *body, enum instr_kind kind)
 	instr->level = -1;
 	instr->own_scalar = instr->own_stream = NO_VALUE;
 	instr->v = instr->a = instr->y = instr->k = instr->l = instr->g = instr->out = instr->out_a = NO_VALUE;
+	for (int i = 0; i < MAX_OPERANDS - 1; i++)
+		instr->more[i] = NO_VALUE;
 	for (int i = 0; i < MAX_KEEPS; i++)
 		instr->out_keep[i] = NO_VALUE;
 	return instr;
@@ -97,10 +100,12 @@ static size_t drop_no_values(uint32_t *list, size_t count)
 
 size_t instr_reads(const struct instr *instr, uint32_t reads[INSTR_READS])
 {
-	memcpy(reads, (uint32_t[6]){instr->v, instr->a, instr->y, instr->k, instr->l, instr->g}, 6 * sizeof *reads);
+	const uint32_t values[INSTR_VALUES] = {instr->v, instr->a, instr->y,       instr->k,
+	                                       instr->l, instr->g, instr->more[0], instr->more[1]};
+	memcpy(reads, values, sizeof values);
 	if (instr->use)
-		memcpy(reads + 6, instr->use->operands, instr->use->count * sizeof *reads);
-	return drop_no_values(reads, instr->use ? 6 + instr->use->count : 6);
+		memcpy(reads + INSTR_VALUES, instr->use->operands, instr->use->count * sizeof *reads);
+	return drop_no_values(reads, INSTR_VALUES + (instr->use ? instr->use->count : 0));
 }
 
 size_t instr_writes(const struct instr *instr, uint32_t writes[INSTR_WRITES])

@@ -70,6 +70,7 @@ enum instr_kind {
 	INSTR_OP,         /* out = op(v, a or scalar); also makes each out_keep that is set. NORM: see body_folds */
 	INSTR_VJP_V,      /* out = the cotangent of v, shaped as the result; element-wise operations */
 	INSTR_VJP_A,      /* out = the cotangent of a, shaped as the result; element-wise operations */
+	INSTR_VJP_B,      /* likewise, of the second operand */
 	INSTR_VJP,        /* out and out_a = the cotangents of v and a; one may be NO_VALUE; general operations */
 	INSTR_ADD,        /* out = v + a: two cotangents of one value */
 	INSTR_SUM_TO,     /* out = v summed over the axes that were broadcast */
@@ -147,21 +148,25 @@ struct external_use {
 struct instr {
 	enum instr_kind kind : 8;
 	enum op op : 16;
-	bool a_streamed : 1;            /* A has one row for each row of the operation's V, which is streamed */
-	bool recomputed : 1;            /* a forward operation in a backward body */
+	bool a_streamed : 1;                       /* A has one row for each row of the operation's V, which is streamed */
+	unsigned more_streamed : MAX_OPERANDS - 1; /* likewise, bit i for MORE[i] */
+	bool recomputed : 1;                       /* a forward operation in a backward body */
+	bool guarded : 1; /* it stands in an operand of `where`: where its cotangent is 0, so are its derivatives */
 	const struct external_use *use; /* OP_PROGRAM: the call; else NULL */
 	/* The index of SCALAR, or of the first of ATTRS' constants, in each step's particulars; NO_VALUE: here they are. */
 	uint32_t own_scalar;
 	union {
 		struct {
 			const struct attrs *attrs;
-			double scalar; /* OP, VJP of a binary operation whose operand is a number: that, or 0 and OWN_SCALAR */
+			double
+				scalar; /* OP, VJP of an element-wise one whose last operand is a number: that, or 0 and OWN_SCALAR */
 		};
 		struct param_ref param; /* ACCUMULATE */
 	};
-	uint32_t v, a, y, k, l, g;    /* values read, or NO_VALUE; VJP of slice: A, if any, is the array to which it adds */
-	uint32_t out, out_a;          /* values made */
-	uint32_t out_keep[MAX_KEEPS]; /* OP: the values kept for the derivative, which reads them as K and L */
+	uint32_t v, a, y, k, l, g; /* values read, or NO_VALUE; VJP of slice: A, if any, is the array to which it adds */
+	uint32_t more[MAX_OPERANDS - 1]; /* the operands after A, or NO_VALUE */
+	uint32_t out, out_a;             /* values made */
+	uint32_t out_keep[MAX_KEEPS];    /* OP: the values kept for the derivative, which reads them as K and L */
 	union {
 		struct forward_types of;
 		struct loop_part loop; /* LOOP and END */
@@ -266,7 +271,8 @@ bool body_add_out(struct body *body, enum port_kind kind, uint32_t index, uint32
 /* Returns KIND's word in reports. The operation's name follows a derivative's word and the empty word of INSTR_OP. */
 const char *instr_word(enum instr_kind kind);
 /* Write what INSTR reads or makes, but no carries and no NO_VALUE. Return the number. */
-enum { INSTR_READS = 6 + PROGRAM_OPERANDS, INSTR_WRITES = 2 + MAX_KEEPS + PROGRAM_OPERANDS };
+enum { INSTR_VALUES = 6 + MAX_OPERANDS - 1 }; /* V, A, Y, K, L, G and MORE */
+enum { INSTR_READS = INSTR_VALUES + PROGRAM_OPERANDS, INSTR_WRITES = 2 + MAX_KEEPS + PROGRAM_OPERANDS };
 size_t instr_reads(const struct instr *instr, uint32_t reads[INSTR_READS]);
 size_t instr_writes(const struct instr *instr, uint32_t writes[INSTR_WRITES]);
 /*
@@ -284,16 +290,32 @@ static inline const char *instr_name(const struct instr *instr)
 {
 	return instr->use ? instr->use->program->name : op_table[instr->op].name;
 }
-/* The values of an operation are V, number 0, and its operands: A, or those of a program's call. */
-static inline uint32_t instr_value_count(const struct instr *instr) { return instr->use ? 1 + instr->use->count : 2; }
+/* The values of an operation are V, number 0, and its operands: A and MORE, or those of a program's call. Any may be NO_VALUE. */
+static inline uint32_t instr_value_count(const struct instr *instr)
+{
+	return instr->use ? 1 + instr->use->count : MAX_VALUES;
+}
 static inline uint32_t instr_value(const struct instr *instr, uint32_t k)
 {
-	return k == 0 ? instr->v : instr->use ? instr->use->operands[k - 1] : instr->a;
+	if (k == 0)
+		return instr->v;
+	return instr->use ? instr->use->operands[k - 1] : k == 1 ? instr->a : instr->more[k - 2];
+}
+/* True if operand K of the operation has one row for each row of V, which is streamed. */
+static inline bool instr_operand_streamed(const struct instr *instr, uint32_t k)
+{
+	return k == 1 ? instr->a_streamed : instr->more_streamed >> (k - 2) & 1;
+}
+/* True if the last operand of INSTR, an element-wise operation, is its SCALAR. */
+static inline bool instr_has_number(const struct instr *instr)
+{
+	const uint32_t operands = (uint32_t)op_table[instr->op].operands;
+	return op_broadcasts(instr->op) && instr_value(instr, operands) == NO_VALUE;
 }
 /* True if the operation has a derivative by its value K. */
 static inline bool instr_differentiable(const struct instr *instr, uint32_t k)
 {
-	return k == 0 ? op_table[instr->op].differentiable : op_table[instr->op].operand_differentiable;
+	return op_table[instr->op].differentiable_by[instr->use && k > 0 ? 1 : k];
 }
 /*
  * If VALUE, an out of a backward body, is an in with an addition to a slice of it, or an out of a forward body is an in with

@@ -227,6 +227,7 @@ struct instr *lowering_add_op(struct lowering *l, enum op op, const struct attrs
 	instr->def = l->names.frame ? l->names.frame->def : NULL;
 	instr->region = l->region;
 	instr->step = (uint32_t)l->step;
+	instr->guarded = l->guards > 0;
 	return instr;
 }
 

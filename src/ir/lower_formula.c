@@ -246,6 +246,8 @@ static enum status apply_node(struct lowering *l, const struct node *node, struc
 	return STATUS_OK;
 }
 
+static bool is_where(const struct node *node) { return node->kind == NODE_OP && node->op == OP_where; }
+
 enum status lowering_term(struct lowering *l, const struct term *term, struct found *found)
 {
 	const struct found around = l->held_operand;
@@ -253,8 +255,11 @@ enum status lowering_term(struct lowering *l, const struct term *term, struct fo
 	if (term->before.kind != REF_NONE)
 		TRY(lowering_find_ref(l, &term->before, &held));
 	note_head(l, &term->value);
+	for (const struct node *node = term->first; node; node = node->next)
+		l->guards += is_where(node); /* what is before it is its first choice */
 	TRY(lowering_find_ref(l, &term->value, found));
 	for (const struct node *node = term->first; node; node = node->next) {
+		l->guards -= is_where(node);
 		l->held_operand = held;
 		TRY(apply_node(l, node, found));
 	}

@@ -31,18 +31,24 @@ enum status lower_block_operand(struct lowering *l, const struct found *found, u
 /* True if the value V, which has no rows of the input, broadcasts to those of A. */
 static bool spreads(enum op op, const struct value *v, const struct value *a)
 {
-	return op_table[op].class == OP_CLASS_BINARY && v->type->shape.ndim <= a->type->shape.ndim &&
+	return op_broadcasts(op) && v->type->shape.ndim <= a->type->shape.ndim &&
 	       (v->type->shape.ndim < a->type->shape.ndim || v->type->shape.dim[0] == 1);
 }
 
-/* Returns the param that A is, or is converted from. NULL if it is neither, or an input that is read row by row. */
-static const struct value *source_param(const struct lowering *l, const struct value *a)
+/* Returns the value that A is converted from: by a cast, or, of a condition, by a comparison with 0. NULL: by neither. */
+static struct value *converted_from(const struct body *body, const struct value *a)
 {
-	const struct body *body = l->body;
-	const struct instr *cast = a->from == FROM_INSTR ? &body->instrs[a->instr] : NULL;
-	if (cast && cast->kind == INSTR_OP && cast->op == OP_cast)
-		a = &body->values[cast->v];
-	return a->from == FROM_PARAM && !(a->streamed && l->chain->params[a->param.param].input) ? a : NULL;
+	const struct instr *instr = a->from == FROM_INSTR ? &body->instrs[a->instr] : NULL;
+	const bool converts = instr && instr->kind == INSTR_OP && (instr->op == OP_cast || instr->op == OP_ne);
+	return converts && instr->a == NO_VALUE ? &body->values[instr->v] : NULL;
+}
+
+/* Returns the param that A is, or is converted from. NULL if it is neither, or an input that is read row by row. */
+static struct value *source_param(const struct lowering *l, struct value *a)
+{
+	while (a && a->from != FROM_PARAM)
+		a = converted_from(l->body, a);
+	return a && !(a->streamed && l->chain->params[a->param.param].input) ? a : NULL;
 }
 
 /*
@@ -52,7 +58,7 @@ static const struct value *source_param(const struct lowering *l, const struct v
 static bool note_operand(struct lowering *l, const struct instr *instr, const struct value *v, struct value *a)
 {
 	struct streaming *streaming = &l->streaming;
-	const struct value *param = source_param(l, a);
+	struct value *param = source_param(l, a);
 	if (!v->streamed) {
 		if (a->streamed && spreads(instr->op, v, a))
 			l->streaming.streamable = false;
@@ -74,20 +80,45 @@ static bool note_operand(struct lowering *l, const struct instr *instr, const st
 		(along ? streaming->along : streaming->whole)[param->param.param] = true;
 	if (along && param->param.count)
 		lowering_need_whole(l, instr->span, "its operand is a part of an array");
-	a->streamed = along && (l->rows || a != param);
+	for (; a != param; a = converted_from(l->body, a))
+		a->streamed = along;
 	if (l->rows)
-		((struct value *)(uintptr_t)param)->streamed = along;
+		param->streamed = along;
 	return along;
 }
 
 /* True if INSTR computes each element of V alone, so that a tile may be any run of elements. */
-static bool is_flat(const struct lowering *l, const struct instr *instr, const struct value *v, const struct value *a)
+static bool is_flat(const struct lowering *l, const struct instr *instr, const struct value *v)
 {
-	if (op_table[instr->op].class == OP_CLASS_GENERAL)
-		return op_table[instr->op].scope == SCOPE_ELEM;
-	/* A tile has one axis: an operand of more axes would broadcast it to more. */
-	const bool sized = a && (shape_count(&a->type->shape) != 1 || (!a->streamed && a->type->shape.ndim > 1));
-	return !sized || (a->streamed && !source_param(l, a) && shape_equal(&a->type->shape, &v->type->shape));
+	const struct body *body = l->body;
+	bool flat = op_table[instr->op].class != OP_CLASS_GENERAL || op_table[instr->op].scope == SCOPE_ELEM;
+	for (uint32_t k = 1; flat && op_broadcasts(instr->op) && k < instr_value_count(instr); k++) {
+		struct value *a = instr_value(instr, k) == NO_VALUE ? NULL : &body->values[instr_value(instr, k)];
+		/* A tile has one axis: an operand of more axes would broadcast it to more. */
+		const bool sized = a && (shape_count(&a->type->shape) != 1 || (!a->streamed && a->type->shape.ndim > 1));
+		flat = !sized || (a->streamed && !source_param(l, a) && shape_equal(&a->type->shape, &v->type->shape));
+	}
+	return flat;
+}
+
+/* Notes how INSTR reads its operands. Sets its a_streamed and more_streamed. Returns whether an operand spreads V to its rows. */
+static bool note_operands(struct lowering *l, struct instr *instr)
+{
+	struct body *body = l->body;
+	const struct value *v = &body->values[instr->v];
+	bool spread = false;
+	for (uint32_t k = 1; k < instr_value_count(instr); k++) {
+		struct value *a = instr_value(instr, k) == NO_VALUE ? NULL : &body->values[instr_value(instr, k)];
+		if (!a)
+			continue;
+		const bool along = note_operand(l, instr, v, a);
+		spread |= !v->streamed && a->streamed && spreads(instr->op, v, a);
+		if (k == 1)
+			instr->a_streamed = along;
+		else
+			instr->more_streamed |= (unsigned)along << (k - 2);
+	}
+	return spread;
 }
 
 /* Records how INSTR, whose result has type RESULT, combines rows. Sets its a_streamed, and streamed of its result. */
@@ -97,18 +128,18 @@ static void note_scope(struct lowering *l, struct instr *instr, const struct typ
 	struct streaming *streaming = &l->streaming;
 	const struct value *v = &body->values[instr->v];
 	struct value *a = instr->a == NO_VALUE ? NULL : &body->values[instr->a];
-	instr->a_streamed = a && note_operand(l, instr, v, a);
-	streaming->flat = streaming->flat && is_flat(l, instr, v, a);
+	const bool spread = note_operands(l, instr);
+	streaming->flat = streaming->flat && is_flat(l, instr, v);
 	/* After a SUM a tile has only its part: a derivative would need the whole, and each tile would add A's gradient. */
 	if (streaming->folds && (a || v->streamed || !op_derivative_is_number(instr->op)))
 		streaming->streamable = false;
 	if (!v->streamed) {
-		body->values[instr->out].streamed = a && a->streamed && spreads(instr->op, v, a);
+		body->values[instr->out].streamed = spread;
 		return;
 	}
 	enum scope scope = op_scope(instr->op, instr->attrs, v->type, a ? a->type : NULL, instr->a_streamed);
 	const bool kept = result->shape.ndim > 0 && result->shape.dim[0] == v->type->shape.dim[0];
-	const bool adds_axes = op_table[instr->op].class == OP_CLASS_BINARY && result->shape.ndim != v->type->shape.ndim;
+	const bool adds_axes = op_broadcasts(instr->op) && result->shape.ndim != v->type->shape.ndim;
 	if (scope == SCOPE_SUM || scope == SCOPE_FOLD || scope == SCOPE_NORM) {
 		streaming->folds++;
 		streaming->meets |= scope != SCOPE_NORM && l->level == 0;
@@ -124,9 +155,9 @@ static void note_scope(struct lowering *l, struct instr *instr, const struct typ
 
 /* Operations. */
 
-/* The inputs of an operation. A number is a value of the body for general operations alone. */
+/* The values of an operation. The last operand of an element-wise one may be the number SCALAR. */
 struct operands {
-	uint32_t v, a; /* A: NO_VALUE if there is none, or it is a number */
+	uint32_t values[MAX_VALUES]; /* V and the operands; NO_VALUE if there is none, or it is SCALAR */
 	double scalar;
 	int32_t level; /* of the loop whose counter SCALAR adds; -1: none */
 };
@@ -142,32 +173,51 @@ static enum dtype computing_dtype(const struct lowering *l, uint32_t v)
 static bool moves_integers(const struct lowering *l, enum op op, const struct operands *in)
 {
 	const struct value *values = l->body->values;
-	return op_only_moves(op) && dtype_is_integer(values[in->v].dtype) &&
-	       (in->a == NO_VALUE || dtype_is_integer(values[in->a].dtype));
+	return op_only_moves(op) && dtype_is_integer(values[in->values[0]].dtype) &&
+	       (in->values[1] == NO_VALUE || dtype_is_integer(values[in->values[1]].dtype));
+}
+
+/* Makes *VALUE, a condition, 0 or 1 in DTYPE's computing type if it has another: a conversion might make a small number 0. */
+static enum status convert_condition(struct lowering *l, uint32_t *value, enum dtype dtype, struct span span)
+{
+	const struct value old = l->body->values[*value];
+	if (old.type->dtype == dtype_compute(dtype))
+		return STATUS_OK;
+	TRY(lowering_apply(l, lowering_add_op(l, OP_ne, NULL, span), old.type, old.dtype, value));
+	l->body->values[*value].active = false;
+	return lowering_convert(l, value, dtype, span);
 }
 
 /*
- * Converts the operands IN to *DTYPE, the result's, by NumPy's promotion, ignoring a weak A. Indices stay, and do not
- * decide. Other integers are computed with, unless they are only moved.
+ * Converts the values IN to *DTYPE, the result's, by NumPy's promotion, ignoring weak operands. Indices, classes and
+ * conditions do not decide. Other integers are computed with, unless they are only moved.
  */
 static enum status promote(struct lowering *l, const struct node *node, struct operands *in, enum dtype *dtype)
 {
-	const unsigned indices = op_indices(node->op);
-	*dtype = l->body->values[in->v].dtype;
+	const struct value *values = l->body->values;
+	*dtype = values[in->values[0]].dtype;
 	if (moves_integers(l, node->op, in))
 		return STATUS_OK;
-	if (indices == NEED_V) {
-		*dtype = in->a == NO_VALUE ? chain_computing_type(l->chain, l->out->input.dtype) : l->body->values[in->a].dtype;
+	if (op_indices(node->op) == NEED_V) {
+		*dtype = in->values[1] == NO_VALUE ? chain_computing_type(l->chain, l->out->input.dtype)
+		                                   : values[in->values[1]].dtype;
 		return STATUS_OK;
 	}
-	const bool integer = dtype_is_integer(*dtype);
-	*dtype = computing_dtype(l, in->v);
-	const bool both = in->a != NO_VALUE && !indices;
-	if (both && !l->body->values[in->a].weak)
-		*dtype = dtype_promote(*dtype, computing_dtype(l, in->a));
-	if (both || integer)
-		TRY(lowering_convert(l, &in->v, *dtype, node->span));
-	return both ? lowering_convert(l, &in->a, *dtype, node->span) : STATUS_OK;
+	bool converts = dtype_is_integer(*dtype);
+	*dtype = computing_dtype(l, in->values[0]);
+	for (uint32_t k = 1; k < MAX_VALUES; k++) {
+		if (in->values[k] == NO_VALUE || !op_promotes(node->op, k))
+			continue;
+		converts = true;
+		if (!values[in->values[k]].weak)
+			*dtype = dtype_promote(*dtype, computing_dtype(l, in->values[k]));
+	}
+	for (uint32_t k = 0; k < MAX_VALUES; k++)
+		if (in->values[k] != NO_VALUE && op_is_condition(node->op, k))
+			TRY(convert_condition(l, &in->values[k], *dtype, node->span));
+		else if (in->values[k] != NO_VALUE && op_promotes(node->op, k) && converts)
+			TRY(lowering_convert(l, &in->values[k], *dtype, node->span));
+	return STATUS_OK;
 }
 
 /* Reports COMPLAINT at SPAN if STATUS is not STATUS_OK. Returns STATUS. */
@@ -181,7 +231,8 @@ static enum status complain(struct lowering *l, enum status status, struct span 
 /* True if an operand of IN is an input, and the other has another leading extent: then the data are wrong, not the chain. */
 static bool has_other_rows(const struct lowering *l, const struct operands *in)
 {
-	const struct value *v = &l->body->values[in->v], *a = in->a == NO_VALUE ? v : &l->body->values[in->a];
+	const struct value *v = &l->body->values[in->values[0]];
+	const struct value *a = in->values[1] == NO_VALUE ? v : &l->body->values[in->values[1]];
 	bool input = false;
 	for (int i = 0; i < 2; i++) {
 		const struct value *of = i ? a : v;
@@ -195,10 +246,12 @@ static enum status infer(struct lowering *l, const struct node *node, const stru
                          const struct operands *in, struct type *result)
 {
 	const struct value *values = l->body->values;
-	const struct type *a = in->a == NO_VALUE ? NULL : values[in->a].type;
+	const struct type *operands[MAX_OPERANDS];
+	for (int k = 0; k < MAX_OPERANDS; k++)
+		operands[k] = in->values[1 + k] == NO_VALUE ? NULL : values[in->values[1 + k]].type;
 	struct complaint complaint = {.arena = l->context->arena};
-	const enum status status = op_infer(node->op, attrs, values[in->v].type, a, result, &complaint);
-	const bool rows = op_table[node->op].class == OP_CLASS_BINARY || op_table[node->op].scope == SCOPE_SUM;
+	const enum status status = op_infer(node->op, attrs, values[in->values[0]].type, operands, result, &complaint);
+	const bool rows = op_broadcasts(node->op) || op_table[node->op].scope == SCOPE_SUM;
 	TRY(complain(l, status == STATUS_CHAIN && rows && has_other_rows(l, in) ? STATUS_DATA : status, node->span,
 	             &complaint));
 	if (!type_addressable(result))
@@ -300,60 +353,66 @@ static enum status attrs_for(struct lowering *l, const struct node *node, const 
 }
 
 /*
- * Sets IN's operand to COUNTER: a number that differs in each iteration. It is an array for operations that take no number,
- * in half types, since it must be rounded, and for pow, whose kernel a number chooses.
+ * Sets operand K of NODE, at SPAN, in IN to COUNTER: a number that differs in each iteration. It is an array for operations that
+ * take no number, in half types, since it must be rounded, and for pow, whose kernel a number chooses.
  */
-static enum status lower_counter(struct lowering *l, const struct node *node, const struct found *counter,
+static enum status lower_counter(struct lowering *l, const struct node *node, const struct found *counter, uint32_t k,
                                  struct operands *in)
 {
-	const enum dtype dtype = l->body->values[in->v].dtype;
+	const enum dtype dtype = l->body->values[in->values[0]].dtype;
 	if (op_table[node->op].class != OP_CLASS_BINARY || node->op == OP_pow || node->op == OP_use || dtype == DTYPE_F16 ||
 	    dtype == DTYPE_BF16)
-		return lowering_add_counter(l, counter, node->operand.span, &in->a);
+		return lowering_add_counter(l, counter, node->operand.span, &in->values[k]);
 	in->scalar = (double)counter->counter.value;
 	in->level = counter->counter.loop;
 	return STATUS_OK;
 }
 
-/* Finds the operand of NODE for IN, whose v the caller has set to the current value. */
-static enum status lower_operand(struct lowering *l, const struct node *node, struct operands *in)
+/* Finds operand K of NODE, REF, for IN, whose V the caller has set to the current value. */
+static enum status lower_operand(struct lowering *l, const struct node *node, uint32_t k, struct operands *in)
 {
 	struct found found;
 	struct operand_wrong wrong;
-	const struct value *v = &l->body->values[in->v];
+	const struct ref *ref = k == 1 ? &node->operand : &node->more[k - 2];
+	const struct op_info *info = &op_table[node->op];
+	const struct value *v = &l->body->values[in->values[0]];
 	const enum dtype dtype = v->dtype;
-	if (node->operand.kind == REF_NONE)
+	if (ref->kind == REF_NONE)
 		return STATUS_OK;
-	if (node->op == OP_use && node->operand.kind == REF_TERM)
-		TRY(lowering_term(l, node->operand.term, &found));
+	l->guards += node->op == OP_where;
+	if (node->op == OP_use && ref->kind == REF_TERM)
+		TRY(lowering_term(l, ref->term, &found));
 	else
-		TRY(lowering_find_ref(l, &node->operand, &found));
+		TRY(lowering_find_ref(l, ref, &found));
+	l->guards -= node->op == OP_where;
 	switch (found.kind) {
 	case FOUND_NONE: /* an argument is given to each name that the def reads */
 	case FOUND_NUMBER:
 		if (!op_check_operand(node->op, node->attrs, v->type, &(struct type){.dtype = DTYPE_F64}, &found.number,
 		                      &wrong)) {
-			LOWERING_FAIL(l, STATUS_CHAIN, node->operand.span, "'%s': %s", op_table[node->op].name, wrong.message);
+			LOWERING_FAIL(l, STATUS_CHAIN, ref->span, "'%s': %s", info->name, wrong.message);
 			return *wrong.hint ? diag_hint(l->context->diags, "%s", wrong.hint) : STATUS_CHAIN;
 		}
-		found.number = rounded_to(dtype, found.number);
-		if (op_table[node->op].class == OP_CLASS_GENERAL)
-			return lowering_add_constant(l, found.number, dtype, node->operand.span, &in->a);
+		found.number = op_is_condition(node->op, k) ? found.number != 0 : rounded_to(dtype, found.number);
+		if (info->class == OP_CLASS_GENERAL || k < (uint32_t)info->operands)
+			return lowering_add_constant(l, found.number, dtype, ref->span, &in->values[k]);
 		in->scalar = found.number;
 		return STATUS_OK;
 	case FOUND_COUNTER:
-		return lower_counter(l, node, &found, in);
+		return lower_counter(l, node, &found, k, in);
 	case FOUND_VALUE:
-		in->a = found.value;
+		in->values[k] = found.value;
 		break;
 	case FOUND_PARAM:
-		in->a = lowering_param(l, &found.param);
+		in->values[k] = lowering_param(l, &found.param);
 		break;
 	case FOUND_BLOCK:
-		TRY(lower_block_operand(l, &found, &in->a));
+		l->guards += node->op == OP_where;
+		TRY(lower_block_operand(l, &found, &in->values[k]));
+		l->guards -= node->op == OP_where;
 		break;
 	}
-	TRY_ALLOC(in->a != NO_VALUE, l->context->diags);
+	TRY_ALLOC(in->values[k] != NO_VALUE, l->context->diags);
 	return STATUS_OK;
 }
 
@@ -399,17 +458,18 @@ static enum status add_result(struct lowering *l, const struct node *node, const
 	TRY_ALLOC(instr, l->context->diags);
 	if (l->body->instr_count > MAX_OPERATIONS)
 		return too_many(l, node->span);
-	instr->v = in->v;
-	instr->a = in->a;
+	instr->v = in->values[0];
+	instr->a = in->values[1];
+	memcpy(instr->more, &in->values[2], sizeof instr->more);
 	instr->scalar = in->scalar;
 	instr->level = in->level;
 	if (node->op == OP_dropout)
 		TRY(set_stream(l, instr, attrs));
 	TRY(lowering_set_out(l, instr, &out->type, out->dtype, &out->value));
-	const struct op_info *info = &op_table[node->op];
 	struct value *values = l->body->values;
-	values[out->value].active = (values[in->v].active && info->differentiable) ||
-	                            (in->a != NO_VALUE && values[in->a].active && info->operand_differentiable);
+	for (uint32_t k = 0; k < MAX_VALUES; k++)
+		if (in->values[k] != NO_VALUE && values[in->values[k]].active)
+			values[out->value].active |= op_table[node->op].differentiable_by[k];
 	note_scope(l, instr, &out->type);
 	return STATUS_OK;
 }
@@ -420,10 +480,10 @@ static enum status add_result(struct lowering *l, const struct node *node, const
  */
 static enum status lower_use(struct lowering *l, const struct node *node, const struct operands *in, uint32_t *out)
 {
-	if (in->a == NO_VALUE)
+	if (in->values[1] == NO_VALUE)
 		return LOWERING_FAIL(l, STATUS_CHAIN, node->operand.span, "'use' takes an array, not a number");
-	const struct value *a = &l->body->values[in->a];
-	uint32_t value = in->a;
+	struct value *a = &l->body->values[in->values[1]];
+	uint32_t value = in->values[1];
 	if (a->from == FROM_PARAM && source_param(l, a))
 		l->streaming.whole[a->param.param] = true;
 	if (l->streaming.folds && node->operand.kind != REF_TERM) /* lowering_term has noted what a formula reads */
@@ -436,17 +496,18 @@ static enum status lower_use(struct lowering *l, const struct node *node, const 
 
 enum status lowering_op(struct lowering *l, const struct node *node, uint32_t v, uint32_t *out)
 {
-	struct operands in = {.v = v, .a = NO_VALUE, .level = -1};
+	struct operands in = {.values = {v, NO_VALUE, NO_VALUE, NO_VALUE}, .level = -1};
 	struct result result;
 	const struct attrs *attrs;
 	*out = v;
 	if (node->op == OP_identity)
 		return STATUS_OK;
-	TRY(lower_operand(l, node, &in));
+	for (uint32_t k = 1; k <= (uint32_t)op_table[node->op].operands; k++)
+		TRY(lower_operand(l, node, k, &in));
 	if (node->op == OP_use)
 		return lower_use(l, node, &in, out);
 	TRY(promote(l, node, &in, &result.dtype));
-	TRY(attrs_for(l, node, &l->body->values[in.v], result.dtype, &attrs));
+	TRY(attrs_for(l, node, &l->body->values[in.values[0]], result.dtype, &attrs));
 	TRY(infer(l, node, attrs, &in, &result.type));
 	if (op_indices(node->op) == NEED_V)
 		result.type.dtype = dtype_compute(result.dtype);

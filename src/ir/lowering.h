@@ -220,6 +220,7 @@ struct lowering {
 	struct touched touched_slots;
 	struct step_lists lists;
 	struct value_marks marks;
+	uint32_t guards; /* number of operands of `where` around the stage that is being lowered */
 	uint32_t region; /* the innermost checkpoint block here, an index into the body's regions */
 	struct collecting collecting;
 	int32_t level;       /* number of loops around this place that bodies or lists of steps keep */

@@ -60,7 +60,9 @@ static void walk_op(struct walk *walk, const struct instr *instr)
 	const struct type *v = values[instr->v].type;
 	const bool reads = values[instr->v].streamed && op_table[instr->op].scope == SCOPE_NEIGHBOUR &&
 	                   op_scope(instr->op, instr->attrs, v, NULL, false) == SCOPE_NEIGHBOUR;
-	struct depth depth = deeper(depth_of(walk, instr->v), depth_of(walk, instr->a));
+	struct depth depth = depth_of(walk, instr->v);
+	for (uint32_t k = 1; k < instr_value_count(instr); k++)
+		depth = deeper(depth, depth_of(walk, instr_value(instr, k)));
 	if (reads) {
 		const struct halo halo = op_halo(instr->op, instr->attrs, v);
 		if (halo.wraps && !walk->reach.wraps)

@@ -1,7 +1,8 @@
 /* Tests: tests/unit/test_lower.c */
 #include "ir/reads.h"
 
-enum { VALUES = 6 }; /* of an instruction: the operands of a program, or the gradient to which it adds, follow */
+/* Values of an instruction: V and A, others, MORE. The operands of a program, or the gradient to which it adds, follow. */
+enum { VALUES = INSTR_VALUES, MORE = 6 };
 
 /* Returns how many places of instruction AT may have a param: its values, or those that a loop carries; at last, outs. */
 static uint32_t count_places(const struct body *body, uint32_t at)
@@ -24,7 +25,7 @@ static uint32_t value_in(const struct body *body, uint32_t at, uint32_t place)
 		return place % 2 ? by->loop.carries[place / 2].result : by->loop.carries[place / 2].init;
 	if (place >= VALUES)
 		return by->use ? by->use->operands[place - VALUES] : NO_VALUE;
-	return (const uint32_t[VALUES]){by->v, by->a, by->y, by->k, by->l, by->g}[place];
+	return (const uint32_t[VALUES]){by->v, by->a, by->y, by->k, by->l, by->g, by->more[0], by->more[1]}[place];
 }
 
 /* Sets READ to what instruction BY, or an out (NULL), reads as VALUE in PLACE. False if that is no param. */
@@ -39,8 +40,8 @@ static bool set_read(const struct reads *reads, const struct instr *by, uint32_t
 	                            .ref = own_param(reads->own, adds ? &by->param : &v->param),
 	                            .operand = NO_VALUE,
 	                            .adds = adds};
-	if (read->by && !adds && (place < 2 || place >= VALUES))
-		read->operand = place < 2 ? place : place - VALUES + 1;
+	if (read->by && !adds && (place < 2 || place >= MORE))
+		read->operand = place < 2 ? place : place >= VALUES ? place - VALUES + 1 : place - MORE + 2;
 	return true;
 }
 

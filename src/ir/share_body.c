@@ -88,8 +88,7 @@ static void take_values(struct collected *to, struct body *body)
 
 static void take_scalar(struct collected *to, struct instr *instr)
 {
-	if (instr->kind != INSTR_OP || instr->op == OP_pow || op_table[instr->op].class != OP_CLASS_BINARY ||
-	    instr->a != NO_VALUE)
+	if (instr->kind != INSTR_OP || instr->op == OP_pow || !instr_has_number(instr))
 		return;
 	to->scalars[to->scalar_count] = instr->scalar;
 	instr->scalar = 0;

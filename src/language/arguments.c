@@ -349,6 +349,8 @@ static enum status refuse_operand(struct resolver *r, const struct statement *s,
 		(void)RESOLVE_HINT(r, "the stage begins at %u:%u", node->span.line, node->span.column);
 	if (!hint_formula(r, s, operand))
 		TRY(hint_option(r, s, node, operand));
+	if (node->op == OP_where)
+		return RESOLVE_HINT(r, "the current value is the first choice: `where c b` gives it where c is not 0, else b");
 	if (operand->kind != OPERAND_NAME)
 		return STATUS_CHAIN;
 	const char *names[MAX_DIMS];
@@ -393,23 +395,40 @@ static bool selects(const struct node *node)
 	return loss ? op_indices(node->op) && node->operand.kind == REF_VARIABLE : op_indices(node->op) != 0;
 }
 
+/* Sets the operands of NODE to the first of *OPERAND. Moves *OPERAND behind them. */
+static enum status set_operands(struct resolver *r, const struct statement *s, struct node *node,
+                                const struct operand **operand)
+{
+	const struct op_info *info = &op_table[node->op];
+	if (info->operands > 1) {
+		node->more = arena_array(r->context->arena, (size_t)info->operands - 1, sizeof *node->more);
+		TRY_ALLOC(node->more, r->context->diags);
+	}
+	for (int i = 0; i < info->operands; i++, *operand = (*operand)->next) {
+		if (*operand) {
+			TRY(resolver_operand(r, *operand, i == 0 ? &node->operand : &node->more[i - 1]));
+			continue;
+		}
+		if (info->operands == 1)
+			RESOLVE_FAIL(r, node->span, "'%s' needs an operand", info->name);
+		else
+			RESOLVE_FAIL(r, node->span, "'%s' needs %d operands, not %zu", info->name, info->operands,
+			             resolver_count_operands(s->operands));
+		return RESOLVE_HINT(r, "%s%s%s: %s", info->name, info->operands > 1 ? " " : "",
+		                    info->operands > 1 ? info->operand_names : "", info->doc);
+	}
+	return STATUS_OK;
+}
+
 enum status resolver_operation(struct resolver *r, const struct statement *s, enum op op)
 {
-	const struct op_info *info = &op_table[op];
 	struct node *node = resolver_new_node(r, NODE_OP, s);
 	struct attrs attrs;
 	TRY_ALLOC(node, r->context->diags);
 	node->op = op;
 	attrs_default(&attrs, op);
 	const struct operand *operand = s->operands;
-	if (info->operands == 1) {
-		if (!operand) {
-			RESOLVE_FAIL(r, node->span, "'%s' needs an operand", info->name);
-			return RESOLVE_HINT(r, "%s: %s", info->name, info->doc);
-		}
-		TRY(resolver_operand(r, operand, &node->operand));
-		operand = operand->next;
-	}
+	TRY(set_operands(r, s, node, &operand));
 	struct attrs *const around = r->attrs; /* an argument may be a formula, whose operations have arguments */
 	r->attrs = &attrs;                     /* those of blocks in the operand are set */
 	int least, most, placed = 0;

@@ -164,6 +164,7 @@ struct node {
 			enum op op;
 			const struct attrs *attrs; /* with defaults for those not given or deferred; equal ones are one */
 			struct deferred_argument *deferred;
+			struct ref *more; /* the operands after the first, as many as OP has; NULL: none */
 		};
 		struct { /* CALL */
 			const struct def *def;

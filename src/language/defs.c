@@ -141,6 +141,8 @@ static int64_t count_nodes(const struct node *node, int64_t times, int64_t *uses
 	int64_t size = 0;
 	for (; node; node = node->next) {
 		size = saturated_add(saturated_add(size, times), count_operand(&node->operand, times, uses));
+		for (int i = 1; node->kind == NODE_OP && i < op_table[node->op].operands; i++)
+			size = saturated_add(size, count_operand(&node->more[i - 1], times, uses));
 		size = saturated_add(size, count_nodes(node->body, times, uses));
 		for (uint32_t i = 0; node->kind == NODE_PROGRAM && i < node->operand_count; i++)
 			size = saturated_add(size, count_operand(&node->operands[i], times, uses));

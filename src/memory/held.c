@@ -44,7 +44,10 @@ static void take_earlier(struct reader *best, struct reader other)
 
 static bool is_operand(const struct instr *instr, uint32_t value)
 {
-	return value != NO_VALUE && (instr->v == value || instr->a == value);
+	bool found = false;
+	for (uint32_t k = 0; value != NO_VALUE && !instr->use && k < instr_value_count(instr); k++)
+		found |= instr_value(instr, k) == value;
+	return found;
 }
 
 static bool body_reads(const struct body *body, uint32_t value)

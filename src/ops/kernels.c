@@ -16,7 +16,8 @@
 
 bool op_runs_in_registers(enum op op)
 {
-	return op < OP_COUNT && op_table[op].class != OP_CLASS_GENERAL && op_table[op].flops < 8;
+	return op < OP_COUNT && op_table[op].class != OP_CLASS_GENERAL && op_table[op].operands < 2 &&
+	       op_table[op].flops < 8;
 }
 
 size_t kernels_all(enum dtype dtype, const struct kernels *tables[4])

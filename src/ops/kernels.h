@@ -2,7 +2,7 @@
  * Tables for each instruction set and computing type: the element-wise kernels, made from ops.def by
  * kernels_template.h, and the inner loops of general operations. A kernel computes N consecutive elements.
  *
- * A kernel of a binary operation has two forms: [0] with an operand array, [1] with one
+ * A kernel of an operation with operands has two forms: [0] with an array as the last operand, [1] with one
  * number, SCALAR, for all elements. Both forms of a unary one are the same.
  */
 #ifndef OPS_KERNELS_H
@@ -19,11 +19,11 @@ struct kernel_args {
 	void *out; /* the result: y, dv or da; may be an input block of the same type */
 	void *keep
 		[MAX_KEEPS]; /* where forward_keep stores all kept arrays; masks and signs are packed (kernels_type_template.h) */
-	const void *v, *a, *y; /* the input; the operand, in form [0]; the output, for derivatives */
-	const void *k, *l;     /* kept values or masks; a derivative reads of all five those in its NEEDS (ops.def) */
-	const void *g;         /* the cotangent */
-	double scalar;         /* the operand, in form [1] */
-	double number[2];      /* P(0), P(1) */
+	const void *v, *a, *b, *y; /* the input; the operands, the last one in form [0]; the output, for derivatives */
+	const void *k, *l;         /* kept values or masks; a derivative reads of all five those in its NEEDS (ops.def) */
+	const void *g;             /* the cotangent */
+	double scalar;             /* the last operand, in form [1] */
+	double number[2];          /* P(0), P(1) */
 	size_t n;
 };
 typedef void kernel(const struct kernel_args *args);
@@ -249,6 +249,7 @@ struct kernels {
 	kernel *forward_keep[OP_COUNT][2]; /* also stores K and L; NULL if the operation computes none */
 	kernel *vjp_v[OP_COUNT][2];        /* dv, before any sum over broadcast axes; NULL if there is no derivative */
 	kernel *vjp_a[OP_COUNT][2];        /* da, likewise */
+	kernel *vjp_b[OP_COUNT][2];        /* db, likewise */
 	/*
 	 * Applies COUNT STEPS, at most RUN_MAX_STEPS, to the N elements of V and stores the results in
 	 * OUT. A tile of 16 (AVX-512), 10 (AVX2) or 8 vectors stays in registers through all steps. The
@@ -267,7 +268,7 @@ DECLARE_TABLES(baseline); /* without loops: it has the portable ones */
 DECLARE_TABLES(avx2);
 DECLARE_TABLES(avx512);
 
-/* True if OP can be a step of a run: it is element-wise, and its FLOPS are below 8. */
+/* True if OP can be a step of a run: it is element-wise with one operand at most, and its FLOPS are below 8. */
 bool op_runs_in_registers(enum op op);
 
 /*

@@ -28,7 +28,7 @@
 #define SEE_NIL(FETCH)
 #define SEE_ZERO(FETCH)
 #define SEE_V(FETCH) const VEC v = V(load)(s.v, i);
-#define SEE_A(FETCH) const VEC a = form ? scalar : V(load)(s.a, i);
+#define SEE_A(FETCH) const VEC a = form && operands == 1 ? scalar : V(load)(s.a, i);
 #define SEE_Y(FETCH) const VEC y = V(load)(s.y, i);
 #define SEE_K(FETCH) const __auto_type k = FETCH(s.k, i);
 #define SEE_KL(FETCH) const __auto_type l = FETCH(s.l, i); SEE_K(FETCH)

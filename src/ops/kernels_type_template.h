@@ -126,7 +126,7 @@ static __attribute__((noinline)) void N(drive)(kernel *loop, const struct kernel
 		loop(&part);
 	}
 
-	_Alignas(64) REAL padded[9][STRIDE];
+	_Alignas(64) REAL padded[10][STRIDE];
 	const size_t at = start * sizeof(REAL), bytes = rest * sizeof(REAL);
 	const size_t kept = (size_t)kept_bits; /* an element's, 0 for numbers */
 	const size_t kept_at = kept ? start * kept / 8 : at, kept_bytes = kept ? (rest * kept + 7) / 8 : bytes;
@@ -136,6 +136,7 @@ static __attribute__((noinline)) void N(drive)(kernel *loop, const struct kernel
 	part.g = N(pad)(padded[3], args->g, at, bytes);
 	part.k = N(pad)(padded[4], args->k, kept_at, kept_bytes);
 	part.l = N(pad)(padded[5], args->l, kept_at, kept_bytes);
+	part.b = N(pad)(padded[9], args->b, at, bytes);
 	part.out = padded[6];
 	part.keep[0] = padded[7];
 	part.keep[1] = padded[8];
@@ -176,24 +177,36 @@ static __attribute__((noinline)) void N(drive)(kernel *loop, const struct kernel
 	KERNEL(NAME, 0, KEPT_BITS)                                                                                            \
 	KERNEL(NAME, 1, KEPT_BITS)
 
-/* Defines the forward kernels, without and with kept values. OPERAND is 1 if there is an operand. */
-#define FORWARD_KERNELS(NAME, OPERAND, KEEPS, FORWARD)                                                                 \
-	LANEWISE VEC N(value_##NAME)(VEC v UNUSED, VEC a UNUSED, const VEC number[2] UNUSED) { return FORWARD; }           \
-	KERNELS(forward_##NAME, true, 0, const VEC a = OPERAND && !form ? V(load)(s.a, i) : scalar;                    \
-	        V(store)(s.out, i, N(value_##NAME)(V(load)(s.v, i), a, number));)                                          \
+/* Operand INDEX of OPERANDS, 1 or 2, which is the array FROM unless it is the last and a number. */
+#define OPERAND_AT(INDEX, OPERANDS, FROM) \
+	((OPERANDS) > (INDEX) || ((OPERANDS) == (INDEX) && !form) ? V(load)(FROM, i) : scalar)
+/* Defines the forward kernels, without and with kept values, of an operation with OPERANDS operands. */
+#define FORWARD_KERNELS(NAME, OPERANDS, KEEPS, FORWARD)                                                                \
+	LANEWISE VEC N(value_##NAME)(VEC v UNUSED, VEC a UNUSED, VEC b UNUSED, const VEC number[2] UNUSED)                 \
+	{                                                                                                                  \
+		return FORWARD;                                                                                                \
+	}                                                                                                                  \
+	KERNELS(forward_##NAME, true, 0, const VEC a = OPERAND_AT(1, OPERANDS, s.a);                                       \
+	        const VEC b = OPERAND_AT(2, OPERANDS, s.b);                                                                \
+	        V(store)(s.out, i, N(value_##NAME)(V(load)(s.v, i), a, b, number));)                                       \
 	KERNELS(keep_##NAME, KIND_##KEEPS != KEEP_NOTHING, BITS_OF(KEEPS), const VEC v UNUSED = V(load)(s.v, i); \
-	        const VEC a UNUSED = OPERAND && !form ? V(load)(s.a, i) : scalar;                                          \
+	        const VEC a UNUSED = OPERAND_AT(1, OPERANDS, s.a); const VEC b UNUSED = OPERAND_AT(2, OPERANDS, s.b);      \
 	        const VEC y = FORWARD; KEEPING_##KEEPS V(store)(s.out, i, y);)
-#define DERIVATIVE_KERNELS(NAME, KEEPS, NEEDS, DERIVATIVE)                                                             \
-	KERNELS(NAME, GIVEN(NEEDS), BITS_OF(KEEPS), SEE_##NEEDS(FETCH_##KEEPS) const VEC g = V(load)(s.g, i);   \
-	        V(store)(s.out, i, DERIVATIVE);)
+#define DERIVATIVE_KERNELS(NAME, OPERANDS, KEEPS, NEEDS, DERIVATIVE)                                                   \
+	KERNELS(NAME, GIVEN(NEEDS), BITS_OF(KEEPS), enum { operands = OPERANDS }; SEE_##NEEDS(FETCH_##KEEPS)               \
+	        const VEC g = V(load)(s.g, i); V(store)(s.out, i, DERIVATIVE);)
 #define UNARY(NAME, GROUP, ARGUMENTS, KEEPS, NEEDS, FLOPS, FORWARD, DERIVATIVE, DOC)                                   \
 	FORWARD_KERNELS(NAME, 0, KEEPS, FORWARD)                                                                           \
-	DERIVATIVE_KERNELS(vjp_v_##NAME, KEEPS, NEEDS, DERIVATIVE)
+	DERIVATIVE_KERNELS(vjp_v_##NAME, 0, KEEPS, NEEDS, DERIVATIVE)
 #define BINARY(NAME, GROUP, KEEPS, NEEDS_V, NEEDS_A, FLOPS, FORWARD, DERIVATIVE_V, DERIVATIVE_A, DOC)                  \
 	FORWARD_KERNELS(NAME, 1, KEEPS, FORWARD)                                                                           \
-	DERIVATIVE_KERNELS(vjp_v_##NAME, KEEPS, NEEDS_V, DERIVATIVE_V)                                                     \
-	DERIVATIVE_KERNELS(vjp_a_##NAME, KEEPS, NEEDS_A, DERIVATIVE_A)
+	DERIVATIVE_KERNELS(vjp_v_##NAME, 1, KEEPS, NEEDS_V, DERIVATIVE_V)                                                  \
+	DERIVATIVE_KERNELS(vjp_a_##NAME, 1, KEEPS, NEEDS_A, DERIVATIVE_A)
+#define TERNARY(NAME, GROUP, NAMES, KEEPS, NEEDS_V, NEEDS_A, NEEDS_B, FLOPS, FORWARD, BY_V, BY_A, BY_B, DOC)           \
+	FORWARD_KERNELS(NAME, 2, KEEPS, FORWARD)                                                                           \
+	DERIVATIVE_KERNELS(vjp_v_##NAME, 2, KEEPS, NEEDS_V, BY_V)                                                          \
+	DERIVATIVE_KERNELS(vjp_a_##NAME, 2, KEEPS, NEEDS_A, BY_A)                                                          \
+	DERIVATIVE_KERNELS(vjp_b_##NAME, 2, KEEPS, NEEDS_B, BY_B)
 #include "ops/ops.def"
 
 KERNELS(round_f16, true, 0, V(store)(s.out, i, V(round_f16)(V(load)(s.v, i)));)
@@ -215,8 +228,8 @@ struct N(packed) {
 
 /* max and min with a number other than 0: one instruction does it, as the result of a NaN or a tie is v bit by bit */
 enum { N(STEP_max_number) = OP_COUNT + 2, N(STEP_min_number) };
-LANEWISE VEC N(value_max_number)(VEC v, VEC a, const VEC number[2] UNUSED) { return V(greater)(a, v); }
-LANEWISE VEC N(value_min_number)(VEC v, VEC a, const VEC number[2] UNUSED) { return V(lesser)(a, v); }
+LANEWISE VEC N(value_max_number)(VEC v, VEC a, VEC b UNUSED, const VEC number[2] UNUSED) { return V(greater)(a, v); }
+LANEWISE VEC N(value_min_number)(VEC v, VEC a, VEC b UNUSED, const VEC number[2] UNUSED) { return V(lesser)(a, v); }
 
 /* Returns the label that computes STEP fastest. */
 static uint32_t N(step_label)(const struct run_step *step)
@@ -236,6 +249,7 @@ static __attribute__((noinline)) void N(run_tile)(REAL *out, const REAL *v, cons
 	static const void *const labels[OP_COUNT + 4] = {
 #define UNARY(NAME, ...) [OP_##NAME] = &&do_##NAME,
 #define BINARY(NAME, ...) [OP_##NAME] = &&do_##NAME,
+#define TERNARY(NAME, ...) [OP_##NAME] = &&next,
 #define GENERAL(NAME, ...) [OP_##NAME] = &&next,
 #include "ops/ops.def"
 		[OP_COUNT] = &&loop,
@@ -263,11 +277,11 @@ loop:
 		goto *labels[step->op];
 	}
 	depth--;
-next: /* a run has no general operation */
+next: /* a run has no general operation, and none with two operands */
 	step++;
 	goto *labels[step->op];
 
-#define TILE_VALUE(NAME, I) r##I = N(value_##NAME)(r##I, a, number);
+#define TILE_VALUE(NAME, I) r##I = N(value_##NAME)(r##I, a, a, number);
 #define STEP(NAME, FLOPS)                                                                                              \
 	do_##NAME : if ((FLOPS) < 8)                                                                                       \
 	{                                                                                                                  \
@@ -323,6 +337,9 @@ static void N(run)(void *out, const void *v, const struct run_step *steps, size_
 #define UNARY(NAME, GROUP, ARGUMENTS, KEEPS, NEEDS, ...) ROW(NAME, 0, KEEPS, NEEDS)
 #define BINARY(NAME, GROUP, KEEPS, NEEDS_V, NEEDS_A, ...)                                                              \
 	ROW(NAME, 1, KEEPS, NEEDS_V).vjp_a[OP_##NAME] = FORMS(GIVEN(NEEDS_A), vjp_a_##NAME, 1),
+#define TERNARY(NAME, GROUP, NAMES, KEEPS, NEEDS_V, NEEDS_A, NEEDS_B, ...)                                             \
+	ROW(NAME, 1, KEEPS, NEEDS_V).vjp_a[OP_##NAME] = FORMS(GIVEN(NEEDS_A), vjp_a_##NAME, 1),                            \
+	.vjp_b[OP_##NAME] = FORMS(GIVEN(NEEDS_B), vjp_b_##NAME, 1),
 const struct kernels TYPED(PASTED(kernels_, ISA)) = {
 	.isa = QUOTED(ISA),
 	.dtype = sizeof(REAL) == sizeof(float) ? DTYPE_F32 : DTYPE_F64,

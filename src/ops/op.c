@@ -34,33 +34,39 @@
 #define IN_GROUP_LOSS "losses"
 #define IN_GROUP_OTHER "other"
 
-#define OP_ROW(NAME, CLASS, GROUP, ARGUMENTS, SCOPE, KEEPS, OPERANDS, NEEDS_V, NEEDS_A, FLOPS, DOC)                    \
+#define DIFFERENTIABLE(NEEDS) (NEEDS_##NEEDS != NEEDS_ZERO)
+#define NEEDED(NEEDS) (NEEDS_##NEEDS & NEEDS_ALL)
+#define OP_ROW(NAME, CLASS, GROUP, ARGUMENTS, SCOPE, KEEPS, OPERANDS, NAMES, NEEDS_V, NEEDS_A, NEEDS_B, FLOPS, DOC)    \
 	[OP_##NAME] = {.name = #NAME,                                                                                      \
 	               .group = IN_GROUP_##GROUP,                                                                          \
 	               .class = OP_CLASS_##CLASS,                                                                          \
 	               .operands = OPERANDS,                                                                               \
+	               .operand_names = NAMES,                                                                             \
 	               .arguments = ARGUMENTS,                                                                             \
 	               .scope = SCOPE_##SCOPE,                                                                             \
-	               .differentiable = NEEDS_##NEEDS_V != NEEDS_ZERO,                                                    \
-	               .operand_differentiable = OPERANDS && NEEDS_##NEEDS_A != NEEDS_ZERO,                                \
-	               .needs_v = NEEDS_##NEEDS_V & NEEDS_ALL,                                                             \
-	               .needs_a = NEEDS_##NEEDS_A & NEEDS_ALL,                                                             \
+	               .differentiable_by = {DIFFERENTIABLE(NEEDS_V), OPERANDS > 0 && DIFFERENTIABLE(NEEDS_A),             \
+	                                     OPERANDS > 1 && DIFFERENTIABLE(NEEDS_B)},                                     \
+	               .needs = {NEEDED(NEEDS_V), NEEDED(NEEDS_A), NEEDED(NEEDS_B)},                                       \
 	               KEEPS_##KEEPS,                                                                                      \
 	               .flops = FLOPS,                                                                                     \
 	               .doc = DOC},
 
 const struct op_info op_table[OP_ROWS] = {
 #define UNARY(NAME, GROUP, ARGUMENTS, KEEPS, NEEDS, FLOPS, FORWARD, DERIVATIVE, DOC)                                   \
-	OP_ROW(NAME, UNARY, GROUP, ARGUMENTS, ELEM, KEEPS, 0, NEEDS, NIL, FLOPS, DOC)
+	OP_ROW(NAME, UNARY, GROUP, ARGUMENTS, ELEM, KEEPS, 0, "", NEEDS, NIL, NIL, FLOPS, DOC)
 #define BINARY(NAME, GROUP, KEEPS, NEEDS_V, NEEDS_A, FLOPS, FORWARD, DERIVATIVE_V, DERIVATIVE_A, DOC)                  \
-	OP_ROW(NAME, BINARY, GROUP, "", ELEM, KEEPS, 1, NEEDS_V, NEEDS_A, FLOPS, DOC)
+	OP_ROW(NAME, BINARY, GROUP, "", ELEM, KEEPS, 1, "a", NEEDS_V, NEEDS_A, NIL, FLOPS, DOC)
+#define TERNARY(NAME, GROUP, NAMES, KEEPS, NEEDS_V, NEEDS_A, NEEDS_B, FLOPS, FORWARD, BY_V, BY_A, BY_B, DOC)           \
+	OP_ROW(NAME, TERNARY, GROUP, "", ELEM, KEEPS, 2, NAMES, NEEDS_V, NEEDS_A, NEEDS_B, FLOPS, DOC)
 #define GENERAL(NAME, GROUP, OPERAND, ARGUMENTS, SCOPE, SHAPE, KEEPS, NEEDS_V, NEEDS_A, FLOPS, DOC)                    \
-	OP_ROW(NAME, GENERAL, GROUP, ARGUMENTS, SCOPE, KEEPS, OPERAND, NEEDS_V, NEEDS_A, FLOPS, DOC)
+	OP_ROW(NAME, GENERAL, GROUP, ARGUMENTS, SCOPE, KEEPS, OPERAND, OPERAND ? "a" : "", NEEDS_V, NEEDS_A, NIL, FLOPS,   \
+	       DOC)
 #include "ops/ops.def"
 	[OP_PROGRAM] = {.name = "program",
                     .group = IN_GROUP_OTHER,
                     .class = OP_CLASS_GENERAL,
                     .arguments = "",
+                    .operand_names = "",
                     .scope = SCOPE_ALL,
                     .differentiable = true,
                     .operand_differentiable = true,

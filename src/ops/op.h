@@ -13,6 +13,7 @@
 enum op {
 #define UNARY(NAME, ...) OP_##NAME,
 #define BINARY(NAME, ...) OP_##NAME,
+#define TERNARY(NAME, ...) OP_##NAME,
 #define GENERAL(NAME, ...) OP_##NAME,
 #include "ops/ops.def"
 	OP_COUNT,
@@ -22,7 +23,10 @@ enum op {
 	OP_ROWS
 };
 
-enum op_class { OP_CLASS_UNARY, OP_CLASS_BINARY, OP_CLASS_GENERAL };
+enum op_class { OP_CLASS_UNARY, OP_CLASS_BINARY, OP_CLASS_TERNARY, OP_CLASS_GENERAL };
+
+/* The values of an operation are V, number 0, and its operands, numbers 1 and more: A, B, C. */
+enum { MAX_OPERANDS = 3, MAX_VALUES = 1 + MAX_OPERANDS };
 
 /*
  * How far an operation reaches, the least first: which elements of V a part of the result depends on. The operand
@@ -39,12 +43,20 @@ enum scope { SCOPE_ELEM, SCOPE_ROW, SCOPE_NEIGHBOUR, SCOPE_SUM, SCOPE_FOLD, SCOP
 
 /* A bit for each array that a derivative may need. */
 enum need {
-	NEED_V = 1, /* the input */
-	NEED_A = 2, /* the operand */
-	NEED_Y = 4, /* the output */
-	NEED_K = 8, /* the first kept array */
-	NEED_L = 16 /* the second kept array */
+	NEED_V = 1,  /* the input */
+	NEED_A = 2,  /* the first operand */
+	NEED_Y = 4,  /* the output */
+	NEED_K = 8,  /* the first kept array */
+	NEED_L = 16, /* the second kept array */
+	NEED_B = 32, /* the second operand */
+	NEED_C = 64, /* the third operand */
 };
+/* Returns the bit of value K of an operation. */
+static inline unsigned need_of_value(uint32_t k)
+{
+	static const unsigned bits[MAX_VALUES] = {NEED_V, NEED_A, NEED_B, NEED_C};
+	return bits[k];
+}
 /* The words of ops.def's NEEDS columns as sets of these bits; NEEDS_ZERO: there is no derivative. ALL is all bits. */
 enum {
 	NEEDS_NIL = 0,
@@ -59,10 +71,10 @@ enum {
 	NEEDS_VAY = NEED_V | NEED_A | NEED_Y,
 	NEEDS_YK = NEED_Y | NEED_K,
 	NEEDS_AK = NEED_A | NEED_K,
-	NEEDS_ALL = 31,
-	NEEDS_ZERO = 32
+	NEEDS_ALL = 127,
+	NEEDS_ZERO = 128
 };
-enum { MAX_NEEDS = 5, MAX_KEEPS = 2 };
+enum { MAX_NEEDS = 5 /* arrays of a general operation: V, A, Y, K, L */, MAX_KEEPS = 2 };
 
 enum keep_kind { KEEP_NOTHING, KEEP_VALUE, KEEP_MASK, KEEP_SIGN, KEEP_PER_ROW };
 
@@ -79,12 +91,23 @@ struct op_info {
 	const char *name;
 	const char *group; /* its heading in ckptc-chain(5) */
 	enum op_class class;
-	int operands;          /* 1 if there is an operand, an array or a number; else 0 */
-	const char *arguments; /* ops.def's ARGUMENTS */
-	enum scope scope;      /* ops.def's SCOPE; op_scope() returns that of one use, which may be narrower or wider */
-	bool differentiable;   /* false: no gradient passes to the input */
-	bool operand_differentiable;
-	unsigned needs_v, needs_a; /* enum need bits: what the gradients of v and of a read */
+	int operands;              /* how many there are, arrays or numbers */
+	const char *operand_names; /* in the manual, such as "c b" */
+	const char *arguments;     /* ops.def's ARGUMENTS */
+	enum scope scope;          /* ops.def's SCOPE; op_scope() returns that of one use, which may be narrower or wider */
+	union {
+		struct {
+			bool differentiable; /* false: no gradient passes to the input */
+			bool operand_differentiable;
+		};
+		bool differentiable_by[MAX_VALUES]; /* the same, and further operands */
+	};
+	union {
+		struct {
+			unsigned needs_v, needs_a; /* enum need bits: what the gradients of v and of a read */
+		};
+		unsigned needs[MAX_VALUES]; /* the same, and further operands */
+	};
 	struct keep keeps[MAX_KEEPS];
 	double flops; /* cost in additions of a product's multiply-add, else of an element of V or result (the more) */
 	const char *doc;
@@ -224,18 +247,31 @@ const char *op_reach(enum op op);
 /* Stores the names of the arrays that OP's derivatives may need in NAMES. Returns their count. */
 size_t op_kept_names(enum op op, const char *names[MAX_NEEDS]);
 
+/* True if OP is element-wise and its values broadcast to one shape. */
+static inline bool op_broadcasts(enum op op)
+{
+	return op_table[op].class == OP_CLASS_BINARY || op_table[op].class == OP_CLASS_TERNARY;
+}
 /*
  * Returns the array of OP that holds indices or classes, NEED_V or NEED_A; 0 if none does. Its numbers select. They are no
  * part of what is computed, so the computing type does not depend on theirs.
  */
 unsigned op_indices(enum op op);
+/* True if value K of OP is a condition: it counts as 1 unless it is 0, and does not decide on the type of the result. */
+static inline bool op_is_condition(enum op op, uint32_t k) { return op == OP_where && k == 1; }
+/* True if the type of value K of OP decides on that of the result. Indices, classes and conditions do not. */
+static inline bool op_promotes(enum op op, uint32_t k)
+{
+	return !op_is_condition(op, k) && !(k == 1 && op_indices(op) == NEED_A);
+}
+
 /*
- * Infers the type of the result. A is NULL if there is no array operand. The result has V's dtype
- * (of a cast, the one asked for; of a take, A's). Fails with a COMPLAINT: with STATUS_CHAIN if shapes or arguments
- * do not fit, with STATUS_LIMIT if the result, or a loss's broadcast array, has too many elements.
+ * Infers the type of the result. OPERANDS are the types of the operands, NULL where one is a number or missing; NULL if there is
+ * none. The result has V's dtype (of a cast, the one asked for; of a take, A's). Fails with a COMPLAINT: with STATUS_CHAIN if
+ * shapes or arguments do not fit, with STATUS_LIMIT if the result, or a loss's broadcast array, has too many elements.
  */
-enum status op_infer(enum op op, const struct attrs *attrs, const struct type *v, const struct type *a,
-                     struct type *result, struct complaint *complaint);
+enum status op_infer(enum op op, const struct attrs *attrs, const struct type *v,
+                     const struct type *const operands[MAX_OPERANDS], struct type *result, struct complaint *complaint);
 /* The first index of a slice, as in Python, and the number of its elements. */
 struct slice {
 	int64_t start, count;

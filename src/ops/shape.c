@@ -16,7 +16,7 @@
 struct inference {
 	enum op op;
 	const struct attrs *attrs;
-	const struct type *v, *a;
+	const struct type *v, *a, *more[MAX_OPERANDS - 1];
 	struct type *y;
 	struct complaint *complaint;
 };
@@ -342,8 +342,12 @@ static enum status infer_classes(const struct inference *f)
 
 static enum status infer_broadcast(const struct inference *f)
 {
-	if (f->a && !shape_broadcast(&f->v->shape, &f->a->shape, &f->y->shape))
-		return misfit(f, "shapes %s and %s do not broadcast", text_of(f, &f->v->shape), text_of(f, &f->a->shape));
+	const struct type *const others[] = {f->a, f->more[0], f->more[1]};
+	for (int k = 0; k < MAX_OPERANDS; k++) {
+		const struct shape so_far = f->y->shape;
+		if (others[k] && !shape_broadcast(&so_far, &others[k]->shape, &f->y->shape))
+			return misfit(f, "shapes %s and %s do not broadcast", text_of(f, &so_far), text_of(f, &others[k]->shape));
+	}
 	return STATUS_OK;
 }
 
@@ -454,15 +458,20 @@ static enum status infer_cast(const struct inference *f)
 static enum status (*const infer_functions[OP_COUNT])(const struct inference *f) = {
 #define UNARY(NAME, ...) [OP_##NAME] = infer_same,
 #define BINARY(NAME, ...) [OP_##NAME] = infer_broadcast,
+#define TERNARY(NAME, ...) [OP_##NAME] = infer_broadcast,
 #define GENERAL(NAME, GROUP, OPERAND, ARGUMENTS, SCOPE, SHAPE, ...) [OP_##NAME] = infer_##SHAPE,
 #include "ops/ops.def"
 };
 
-enum status op_infer(enum op op, const struct attrs *attrs, const struct type *v, const struct type *a,
-                     struct type *result, struct complaint *complaint)
+enum status op_infer(enum op op, const struct attrs *attrs, const struct type *v,
+                     const struct type *const operands[MAX_OPERANDS], struct type *result, struct complaint *complaint)
 {
 	*result = *v;
-	const struct inference f = {op, attrs, v, a, result, complaint};
+	struct inference f = {.op = op, .attrs = attrs, .v = v, .y = result, .complaint = complaint};
+	if (operands) {
+		f.a = operands[0];
+		memcpy(f.more, operands + 1, sizeof f.more);
+	}
 	TRY(infer_functions[op](&f));
 	if (shape_count(&result->shape) >= 0)
 		return STATUS_OK;
@@ -514,8 +523,8 @@ bool op_runs_along(enum op op, const struct type *v, const struct type *a)
 		return na == nv - 1 || (na == 1 && nv == 1);
 	if (op_is_dot(op))
 		return nv >= 3 && na == nv;
-	const bool alike = op == OP_concat || op == OP_stack || op == OP_take_along ||
-	                   op_table[op].class == OP_CLASS_BINARY || infer_functions[op] == infer_loss;
+	const bool alike = op == OP_concat || op == OP_stack || op == OP_take_along || op_broadcasts(op) ||
+	                   infer_functions[op] == infer_loss;
 	return alike && na == nv;
 }
 

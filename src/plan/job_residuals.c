@@ -38,13 +38,13 @@ static void reach_over(struct reach *reach, const struct step *step, const struc
 		bool needed = reach->values[instr->out];
 		for (int k = 0; k < MAX_KEEPS; k++)
 			needed |= instr->out_keep[k] != NO_VALUE && reach->values[instr->out_keep[k]];
-		const uint32_t reads[] = {instr->v, instr->a};
-		for (size_t k = 0; k < sizeof reads / sizeof *reads && needed; k++) {
-			if (reads[k] == NO_VALUE)
+		for (uint32_t k = 0; k < instr_value_count(instr) && needed; k++) {
+			const uint32_t value = instr_value(instr, k);
+			if (value == NO_VALUE)
 				continue;
-			reach->values[reads[k]] = true;
-			if (body->values[reads[k]].from == FROM_PARAM)
-				reach->used[step_param(step, &body->values[reads[k]].param)->param] = true;
+			reach->values[value] = true;
+			if (body->values[value].from == FROM_PARAM)
+				reach->used[step_param(step, &body->values[value].param)->param] = true;
 		}
 	}
 	for (size_t i = 0; i < body->in_count; i++)

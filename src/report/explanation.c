@@ -189,9 +189,11 @@ static void put_instr(struct part *part, const struct instr *instr)
 		put_read(part, instr_value(instr, k));
 	for (size_t i = 0; i < sizeof others / sizeof *others; i++)
 		put_read(part, others[i]);
+	const bool number = instr->kind == INSTR_OP ? instr_has_number(instr)
+	                                            : op_table[instr->op].class == OP_CLASS_BINARY && !instr->of.a;
 	if (instr_adds_counter(instr))
 		text_printf(part->to, " i%d", (int)instr->level);
-	else if (op && op_table[instr->op].class == OP_CLASS_BINARY && !instr->of.a)
+	else if (op && number)
 		text_printf(part->to, " %.9g", step_scalar(part->step, instr));
 	else if (op && instr->level >= 0)
 		text_printf(part->to, " [i%d]", (int)instr->level);

@@ -102,6 +102,7 @@ class Generator:
     def __init__(self, seed, safe):
         self.r = r = random.Random(seed)
         self.safe = safe  # of safe_names()
+        self.chooses = "not" in safe  # a program that is compared may be older than these operations
         self.dtype = r.choice(["f64", "f64", "f64", "f32", "f32", "f16", "bf16"])
         self.shape = [r.choice([1, 2, 3, 5, 8, 33, 300]) for _ in range(r.choice([1, 1, 2, 2, 2, 3, 3, 4]))]
         while count(self.shape) > 3000:
@@ -162,8 +163,30 @@ class Generator:
             return f"{{ {self.scope(shape, 0, r.randint(1, 2))} }}"
         return self.param(self.narrow(shape), r.choice(["param", "param", "const"]))
 
+    def choice(self, shape):
+        """Stages with conditions and remainders."""
+        r = self.r
+        condition = f"{{ {r.choice(['lt', 'le', 'gt', 'ge', 'ne'])} {self.operand(shape)} }}"
+        return r.choice([f"where {condition} {self.operand(shape)}", f"where {self.operand(shape)} {self.operand(shape)}",
+                         f"where {condition} {{ square; log; mul 0.1 }}", f"mul {condition}",
+                         f"where {{ {r.choice(['and', 'or'])} {condition} }} 0.5",
+                         f"mod {r.uniform(0.5, 2):.3g}", f"mod {self.param(self.narrow(shape), 'param', 0.3)}",
+                         f"tanh; rpow {r.uniform(0.5, 2):.3g}"])
+
+    def mirrored(self, shape):
+        """Moves elements, and keeps the shape."""
+        r, axis, new = self.r, self.r.randrange(len(shape)), self.r.randint(0, len(shape))
+        moves = [f"flip axis={axis}", "flip", f"stack {self.param(shape)} axis={new}; tanh; sum axis={new}; mul 0.5",
+                 f"stack {{ sin }} axis={new}; slice axis={new} start=1; squeeze axis={new}",
+                 f"expand_dims {new}; sin; squeeze axis={new}"]
+        if len(shape) > 1:
+            moves += [f"{r.choice(['tril', 'triu'])} {r.randint(-2, 2)}"] * 3
+        return r.choice(moves)
+
     def element(self, shape):
         r = self.r
+        if self.chooses and r.random() < 0.12:
+            return self.choice(shape)
         kind = r.random()
         if kind < 0.35:
             op = r.choice(self.safe)
@@ -190,6 +213,8 @@ class Generator:
         r = self.r
         if not shape:
             return "tanh"
+        if self.chooses and r.random() < 0.15:
+            return self.mirrored(shape)
         axis = 0 if self.neighbours and r.random() < 0.6 else r.randrange(-len(shape), len(shape))
         kind = r.choice([3, 4, 4]) if self.neighbours else r.randrange(15)
         if kind < 2:

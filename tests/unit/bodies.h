@@ -20,6 +20,7 @@ struct record {
 	uint32_t v, a, y, k, l;
 	double scalar;
 	const struct type *of_v, *of_a, *of_y;
+	uint32_t b; /* of a TERNARY operation */
 };
 
 struct model {
@@ -181,21 +182,29 @@ static inline struct attrs *attrs_new(struct model *m, enum op op)
 
 static inline void add_element(struct model *m, int level)
 {
-	static const enum op tame[] = {OP_add,  OP_mul, OP_sub, OP_sin,  OP_tanh, OP_neg, OP_abs,  OP_relu,
-	                               OP_clip, OP_max, OP_min, OP_rsub, OP_add,  OP_mul, OP_silu, OP_sigmoid};
+	static const enum op tame[] = {OP_add, OP_mul, OP_sub,  OP_sin, OP_tanh, OP_neg,  OP_abs,     OP_relu, OP_clip,
+	                               OP_max, OP_min, OP_rsub, OP_add, OP_mul,  OP_silu, OP_sigmoid, OP_where};
 	enum op op = tame[draw(m, sizeof tame / sizeof *tame)];
 	if (draw(m, 8) == 0)
 		while (op = (enum op)draw(m, OP_COUNT), op_table[op].class == OP_CLASS_GENERAL)
 			;
 	const struct op_info *info = &op_table[op];
 	uint32_t v = draw(m, 12) == 0 ? add_reading(m, level, NULL) : pick(m, draw(m, 4) ? m->full : NULL), a = NO_VALUE;
+	uint32_t b = NO_VALUE;
 	if (v == NO_VALUE)
 		return;
-	if (info->class == OP_CLASS_BINARY && draw(m, 3))
+	if (info->class == OP_CLASS_TERNARY || (info->class == OP_CLASS_BINARY && draw(m, 3)))
 		a = draw(m, 2) ? add_reading(m, level, NULL) : pick(m, draw(m, 2) ? m->full : NULL);
+	if (info->class == OP_CLASS_TERNARY && draw(m, 3))
+		b = draw(m, 2) ? add_reading(m, level, NULL) : pick(m, draw(m, 2) ? m->full : NULL);
+	if (info->class == OP_CLASS_TERNARY && a == NO_VALUE)
+		return;
 	struct type result = *m->body.values[v].type;
-	if (a != NO_VALUE &&
-	    !shape_broadcast(&m->body.values[v].type->shape, &m->body.values[a].type->shape, &result.shape))
+	if (b != NO_VALUE &&
+	    !shape_broadcast(&m->body.values[v].type->shape, &m->body.values[b].type->shape, &result.shape))
+		return;
+	const struct shape of_both = result.shape;
+	if (a != NO_VALUE && !shape_broadcast(&of_both, &m->body.values[a].type->shape, &result.shape))
 		return;
 	const struct type *of_y = type_new(m, m->dtype, result.shape.ndim, result.shape.dim[0], result.shape.dim[1]);
 	struct record r = {op,
@@ -208,13 +217,15 @@ static inline void add_element(struct model *m, int level)
 	                   draw_number(m),
 	                   m->body.values[v].type,
 	                   a == NO_VALUE ? NULL : m->body.values[a].type,
-	                   of_y};
+	                   of_y,
+	                   b};
 	struct instr *instr = body_add_instr(&m->body, INSTR_OP);
 	size_t at = m->body.instr_count - 1;
 	instr->op = op;
 	instr->attrs = r.attrs;
 	instr->v = v;
 	instr->a = a;
+	instr->more[0] = b;
 	instr->scalar = r.scalar;
 	instr->of.v = r.of_v;
 	instr->of.a = r.of_a;
@@ -249,15 +260,15 @@ static inline void add_vjp(struct model *m)
 	const struct record *r =
 		&m->records[m->record_count - 1 - draw(m, m->record_count < 4 ? (uint32_t)m->record_count : 4)];
 	const struct op_info *info = &op_table[r->op];
-	bool side = r->a != NO_VALUE && draw(m, 2);
-	unsigned needs = side ? info->needs_a : info->needs_v;
+	static const enum instr_kind kinds[] = {INSTR_VJP_V, INSTR_VJP_A, INSTR_VJP_B};
+	uint32_t side = r->a != NO_VALUE && draw(m, 2) ? (uint32_t)info->operands : 0;
+	unsigned needs = info->needs[side];
 	uint32_t g = pick(m, r->of_y);
-	if (g == NO_VALUE || !(side ? info->operand_differentiable : info->differentiable) ||
-	    (needs & NEED_Y && r->y == NO_VALUE) || (needs & NEED_K && r->k == NO_VALUE) ||
-	    (needs & NEED_L && r->l == NO_VALUE))
+	if (g == NO_VALUE || !info->differentiable_by[side] || (needs & NEED_Y && r->y == NO_VALUE) ||
+	    (needs & NEED_K && r->k == NO_VALUE) || (needs & NEED_L && r->l == NO_VALUE))
 		return;
 	bool general = info->class == OP_CLASS_GENERAL;
-	struct instr *instr = body_add_instr(&m->body, general ? INSTR_VJP : side ? INSTR_VJP_A : INSTR_VJP_V);
+	struct instr *instr = body_add_instr(&m->body, general ? INSTR_VJP : kinds[side]);
 	size_t at = m->body.instr_count - 1;
 	instr->op = r->op;
 	instr->attrs = r->attrs;
@@ -268,6 +279,7 @@ static inline void add_vjp(struct model *m)
 	instr->g = g;
 	instr->v = needs & NEED_V ? r->v : NO_VALUE;
 	instr->a = needs & NEED_A ? r->a : NO_VALUE;
+	instr->more[0] = needs & NEED_B ? r->b : NO_VALUE;
 	instr->y = needs & NEED_Y ? r->y : NO_VALUE;
 	instr->k = needs & NEED_K ? r->k : NO_VALUE;
 	instr->l = needs & NEED_L ? r->l : NO_VALUE;
@@ -291,7 +303,7 @@ static inline void add_general(struct model *m, int level)
 		m->body.values[a].param.param = (uint32_t)m->param_count;
 	}
 	(void)level;
-	struct record r = {op, attrs, v, a, NO_VALUE, NO_VALUE, NO_VALUE, 0, of_v, NULL, of_y};
+	struct record r = {op, attrs, v, a, NO_VALUE, NO_VALUE, NO_VALUE, 0, of_v, NULL, of_y, NO_VALUE};
 	struct instr *instr = body_add_instr(&m->body, INSTR_OP);
 	size_t at = m->body.instr_count - 1;
 	instr->op = op;

@@ -54,7 +54,7 @@ static inline void put_ports(const struct dumper *d, const struct port *ports, s
 static inline void put_instr(const struct dumper *d, const struct instr *instr)
 {
 	const uint32_t outs[] = {instr->out, instr->out_a, instr->out_keep[0], instr->out_keep[1]};
-	const uint32_t ins[] = {instr->g, instr->v, instr->a, instr->y, instr->k, instr->l};
+	const uint32_t ins[] = {instr->g, instr->v, instr->a, instr->y, instr->k, instr->l, instr->more[0], instr->more[1]};
 	bool first = true;
 	for (size_t i = 0; i < sizeof outs / sizeof *outs; i++)
 		if (outs[i] != NO_VALUE) {
@@ -72,7 +72,7 @@ static inline void put_instr(const struct dumper *d, const struct instr *instr)
 			text_printf(&d->text, " ");
 			put_value(d, ins[i]);
 		}
-	if (op && op_table[instr->op].class == OP_CLASS_BINARY && instr->a == NO_VALUE && instr->kind == INSTR_OP)
+	if (instr->kind == INSTR_OP && instr_has_number(instr))
 		text_printf(&d->text, " %.9g", instr->scalar);
 	if (op && instr->level >= 0)
 		text_printf(&d->text, " [i%d]", (int)instr->level);

@@ -268,7 +268,8 @@ static inline bool begin(struct setup *s, const struct sample *sample, const str
 	s->kernels = kernels;
 	s->v = (struct type){kernels->dtype, sample->v};
 	s->a = (struct type){kernels->dtype, sample->a};
-	if (op_infer(s->op, &s->attrs, &s->v, op_table[s->op].operands ? &s->a : NULL, &s->y, &complaint)) {
+	const struct type *const operands[MAX_OPERANDS] = {op_table[s->op].operands ? &s->a : NULL};
+	if (op_infer(s->op, &s->attrs, &s->v, operands, &s->y, &complaint)) {
 		arena_free(&s->arena);
 		return false;
 	}

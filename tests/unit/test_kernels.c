@@ -20,6 +20,9 @@ typedef long double real;
 
 /* ---- what the rows mean, in long double ---- */
 
+/* The second operand, everywhere: that and the derivatives by it have a test of their own. */
+enum { SECOND = 3 };
+
 static real ref_add(real v, real a, const double *p)
 {
 	(void)p;
@@ -92,6 +95,11 @@ REF_CONDITION(ne, v != a)
 REF_CONDITION(and, (v != 0 || isnan(v)) && (a != 0 || isnan(a)))
 REF_CONDITION(or, v != 0 || a != 0)
 REF_CONDITION(not, v == 0)
+static real ref_where(real v, real a, const double *p)
+{
+	(void)p;
+	return a != 0 || isnan(a) ? v : (real)SECOND;
+}
 static real ref_identity(real v, real a, const double *p)
 {
 	(void)a, (void)p;
@@ -299,16 +307,18 @@ enum kept { KEPT_NONE, KEPT_IS_VALUE, KEPT_IS_MASK, KEPT_IS_MASKS, KEPT_IS_SIGN 
 static const struct row {
 	const char *name;
 	int op;
-	bool binary;
+	bool binary, ternary; /* a TERNARY row is both */
 	enum kept kept;
 	unsigned needs_v, needs_a;
 	bool cheap;
 	real (*reference)(real v, real a, const double *p);
 } rows[] = {
 #define UNARY(NAME, GROUP, ARGUMENTS, KEEPS, NEEDS, FLOPS, ...)                                                        \
-	{#NAME, OP_##NAME, false, KEPT_##KEEPS, BITS_##NEEDS, 0, (FLOPS) < 8, ref_##NAME},
+	{#NAME, OP_##NAME, false, false, KEPT_##KEEPS, BITS_##NEEDS, 0, (FLOPS) < 8, ref_##NAME},
 #define BINARY(NAME, GROUP, KEEPS, NEEDS_V, NEEDS_A, FLOPS, ...)                                                       \
-	{#NAME, OP_##NAME, true, KEPT_##KEEPS, BITS_##NEEDS_V, BITS_##NEEDS_A, (FLOPS) < 8, ref_##NAME},
+	{#NAME, OP_##NAME, true, false, KEPT_##KEEPS, BITS_##NEEDS_V, BITS_##NEEDS_A, (FLOPS) < 8, ref_##NAME},
+#define TERNARY(NAME, GROUP, NAMES, KEEPS, NEEDS_V, NEEDS_A, ...)                                                      \
+	{#NAME, OP_##NAME, true, true, KEPT_##KEEPS, BITS_##NEEDS_V, BITS_##NEEDS_A, false, ref_##NAME},
 #include "ops/ops.def"
 };
 enum { ROWS = sizeof rows / sizeof rows[0] };
@@ -333,7 +343,7 @@ enum { MOST = 1000, ROOM = MOST + 64 };
 struct array {
 	_Alignas(64) unsigned char bytes[ROOM * sizeof(double)];
 };
-static struct array in_v, in_a, in_g;
+static struct array in_v, in_a, in_b, in_g;
 
 static size_t size_of(const struct kernels *kernels) { return kernels->dtype == DTYPE_F32 ? 4 : 8; }
 
@@ -392,6 +402,7 @@ static void fill_inputs(const struct kernels *kernels, const struct row *row, bo
 		                                       : uniform(domain_low(row->op), domain_high(row->op)));
 		put(kernels, in_a.bytes, i, specials && random_bits() % 4 == 0 ? special(random_bits() % 64) : uniform(-4, 4));
 		put(kernels, in_g.bytes, i, uniform(-2, 2));
+		put(kernels, in_b.bytes, i, SECOND);
 	}
 }
 
@@ -430,8 +441,8 @@ START_TEST(test_table_is_complete)
 		const struct kernels *kernels = tables[table];
 		ck_assert_int_eq(kernels->dtype, type ? DTYPE_F64 : DTYPE_F32);
 		for (int form = 0; form < 2; form++) {
-			const bool condition = row->op >= OP_lt && row->op <= OP_not;
-			const bool differentiable = !condition && row->op != OP_sign && row->op != OP_floor &&
+			const bool condition = (row->op >= OP_lt && row->op <= OP_not) || row->op == OP_where;
+			const bool differentiable = (!condition || row->ternary) && row->op != OP_sign && row->op != OP_floor &&
 			                            row->op != OP_stop_gradient && row->op != OP_use;
 			ck_assert_ptr_nonnull(kernels->forward[row->op][form]);
 			ck_assert_int_eq(kernels->forward_keep[row->op][form] != NULL, row->kept != KEPT_NONE);
@@ -466,8 +477,9 @@ static void run_row(const struct kernels *kernels, const struct row *row, int fo
 	const size_t size = size_of(kernels);
 	struct kernel_args args = {.out = to->y.bytes,
 	                           .v = in_v.bytes + start * size,
-	                           .a = row->binary && !form ? in_a.bytes + start * size : NULL,
-	                           .scalar = 1.75,
+	                           .a = row->ternary || (row->binary && !form) ? in_a.bytes + start * size : NULL,
+	                           .b = row->ternary && !form ? in_b.bytes + start * size : NULL,
+	                           .scalar = row->ternary ? SECOND : 1.75,
 	                           .n = n};
 
 	memset(to, 0x55, sizeof *to);
@@ -550,6 +562,7 @@ static void run_alone(const struct kernels *kernels, const struct row *row, size
 	set_numbers(row, 0, args.number);
 	set_numbers(row, 0, back.number);
 	args.a = row->binary ? in_a.bytes + at : NULL;
+	args.b = row->ternary ? in_b.bytes + at : NULL;
 	if (row->kept) {
 		args.keep[0] = is_mask(row) ? (void *)to->mask[0] : (void *)(to->kept.bytes + at);
 		args.keep[1] = row->kept == KEPT_IS_MASKS ? to->mask[1] : NULL;
@@ -612,7 +625,9 @@ START_TEST(test_in_place_and_unaligned)
 			memcpy(copy_a.bytes + 3 * size, in_a.bytes, n * size);
 			args.out = copy.bytes + size;
 			args.v = args.out;
-			args.a = row->binary && !form ? copy_a.bytes + 3 * size : NULL;
+			args.a = row->ternary || (row->binary && !form) ? copy_a.bytes + 3 * size : NULL;
+			args.b = row->ternary && !form ? in_b.bytes : NULL;
+			args.scalar = row->ternary ? SECOND : args.scalar;
 			kernels->forward[row->op][form](&args);
 			ck_assert_msg(same(kernels, args.out, whole.y.bytes, n), "over v: " WHERE);
 			if (!args.a)
@@ -651,8 +666,14 @@ static double ulps(const struct kernels *kernels, double y, real want)
 static void measure(const struct kernels *kernels, const struct row *row, int variant, size_t n, double *worst,
                     double at[2])
 {
-	struct kernel_args args = {.out = whole.y.bytes, .v = in_v.bytes, .a = row->binary ? in_a.bytes : NULL, .n = n};
+	struct kernel_args args = {.out = whole.y.bytes,
+	                           .v = in_v.bytes,
+	                           .a = row->binary ? in_a.bytes : NULL,
+	                           .b = row->ternary ? in_b.bytes : NULL,
+	                           .n = n};
 
+	for (size_t i = 0; i < n; i++)
+		put(kernels, in_b.bytes, i, SECOND);
 	set_numbers(row, variant, args.number);
 	kernels->forward[row->op][0](&args);
 	for (size_t i = 0; i < n; i++) {
@@ -971,7 +992,8 @@ START_TEST(test_derivatives)
 						continue;
 					for (size_t i = 0; i < n; i++) {
 						const real v = get(kernels, in_v.bytes, i), h = 1e-5L;
-						const real a = form ? 1.75 : get(kernels, in_a.bytes, i), g = get(kernels, in_g.bytes, i);
+						const real a = form && !row->ternary ? 1.75 : get(kernels, in_a.bytes, i),
+								   g = get(kernels, in_g.bytes, i);
 						const double got = get(kernels, operand ? whole.da.bytes : whole.dv.bytes, i);
 						if (near_kink(row, (double)v, (double)a))
 							continue;
@@ -1020,6 +1042,52 @@ START_TEST(test_derivatives_at_kinks)
 					ck_assert_msg(get(kernels, whole.da.bytes, 19) == cases[c].da, "%s case %zu", row->name, c);
 			}
 		}
+}
+END_TEST
+
+/* where and its derivatives choose, and never compute with a value that is not chosen. */
+START_TEST(test_where)
+{
+	enum { COUNT = 133 };
+	static const double conditions[] = {0, -0.0, 1, NAN, -2, 0x1p-149, INFINITY};
+	for (int type = 0; type < 2; type++) {
+		const struct kernels *tables[4];
+		for (size_t table = 0, count = tables_of(type, tables); table < count; table++)
+			for (int form = 0; form < 2; form++) {
+				const struct kernels *kernels = tables[table];
+				struct kernel_args args = {.v = in_v.bytes,
+				                           .a = in_a.bytes,
+				                           .b = form ? NULL : in_b.bytes,
+				                           .scalar = 7,
+				                           .g = in_g.bytes,
+				                           .k = whole.mask[0],
+				                           .keep = {whole.mask[0]},
+				                           .out = whole.y.bytes,
+				                           .n = COUNT};
+				for (size_t i = 0; i < COUNT; i++) {
+					put(kernels, in_a.bytes, i, conditions[i % 7]);
+					put(kernels, in_v.bytes, i, i % 2 ? NAN : (double)i);
+					put(kernels, in_b.bytes, i, i % 3 ? -(double)i : NAN);
+					put(kernels, in_g.bytes, i, i % 5 ? (double)i : NAN);
+				}
+				kernels->forward_keep[OP_where][form](&args);
+				args.out = whole.dv.bytes;
+				kernels->vjp_v[OP_where][form](&args);
+				args.out = whole.da.bytes;
+				kernels->vjp_b[OP_where][form](&args);
+				ck_assert_ptr_null(kernels->vjp_a[OP_where][form]);
+				for (size_t i = 0; i < COUNT; i++) {
+					const bool chosen = conditions[i % 7] != 0;
+					const double b = form ? 7 : get(kernels, in_b.bytes, i), g = get(kernels, in_g.bytes, i);
+					const double want[] = {chosen ? get(kernels, in_v.bytes, i) : b, chosen ? g : 0, chosen ? 0 : g};
+					const double have[] = {get(kernels, whole.y.bytes, i), get(kernels, whole.dv.bytes, i),
+					                       get(kernels, whole.da.bytes, i)};
+					for (int k = 0; k < 3; k++)
+						ck_assert_msg(have[k] == want[k] || (isnan(have[k]) && isnan(want[k])), "%s %s: %zu of %d: %g",
+						              kernels->isa, dtype_label(kernels), i, k, have[k]);
+				}
+			}
+	}
 }
 END_TEST
 
@@ -1528,6 +1596,7 @@ int main(void)
 	tcase_add_test(tcase, test_signs_of_zeros);
 	tcase_add_test(tcase, test_derivatives);
 	tcase_add_test(tcase, test_derivatives_at_kinks);
+	tcase_add_test(tcase, test_where);
 	tcase_add_test(tcase, test_kept_values_in_ulp);
 	tcase_add_test(tcase, test_slopes_at_infinity);
 	tcase_add_test(tcase, test_slopes_far_out);

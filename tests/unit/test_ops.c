@@ -85,17 +85,23 @@ START_TEST(test_table)
 		ck_assert_msg(group, "%s", info->group);
 		ck_assert_int_eq(op_find(info->name), op);
 		ck_assert_int_ge((int)strlen(info->doc), 2);
-		ck_assert_int_eq(info->operands, info->class == OP_CLASS_BINARY  ? 1
-		                                 : info->class == OP_CLASS_UNARY ? 0
-		                                                                 : info->operands);
+		ck_assert_int_eq(info->operands, info->class == OP_CLASS_TERNARY  ? 2
+		                                 : info->class == OP_CLASS_BINARY ? 1
+		                                 : info->class == OP_CLASS_UNARY  ? 0
+		                                                                  : info->operands);
+		unsigned needs = 0;
+		for (uint32_t k = 0; k < MAX_VALUES; k++) {
+			needs |= info->needs[k];
+			ck_assert(info->differentiable_by[k] || !info->needs[k]);
+			ck_assert(!info->differentiable_by[k] || k <= (uint32_t)info->operands);
+		}
 		/* what a derivative needs is kept */
-		ck_assert(!((info->needs_v | info->needs_a) & NEED_K) || info->keeps[0].kind != KEEP_NOTHING);
-		ck_assert(!((info->needs_v | info->needs_a) & NEED_L) || info->keeps[1].kind != KEEP_NOTHING);
-		ck_assert(!((info->needs_v | info->needs_a) & NEED_A) || info->operands == 1);
+		ck_assert(!(needs & NEED_K) || info->keeps[0].kind != KEEP_NOTHING);
+		ck_assert(!(needs & NEED_L) || info->keeps[1].kind != KEEP_NOTHING);
+		ck_assert(!(needs & NEED_A) || info->operands >= 1);
+		ck_assert(!(needs & NEED_B) || info->operands >= 2);
 		/* and what is kept is needed by a derivative */
-		ck_assert(info->keeps[0].kind == KEEP_NOTHING || (info->needs_v | info->needs_a) & NEED_K);
-		ck_assert(info->differentiable || !info->needs_v);
-		ck_assert(info->operand_differentiable || !info->needs_a);
+		ck_assert(info->keeps[0].kind == KEEP_NOTHING || needs & NEED_K);
 	}
 	ck_assert_int_eq(op_find("sine"), OP_COUNT);
 	ck_assert_int_eq(op_find(""), OP_COUNT);
@@ -363,8 +369,8 @@ START_TEST(test_misfits)
 	enum op op = parse(misfits[_i].text, &attrs, &message, &hint);
 	ck_assert_msg(op < OP_COUNT, "%s", message);
 	struct complaint complaint = {.arena = &arena};
-	ck_assert_int_eq(op_infer(op, &attrs, &v, op_table[op].operands ? &a : NULL, &result, &complaint),
-	                 misfits[_i].status);
+	const struct type *const operands[MAX_OPERANDS] = {op_table[op].operands ? &a : NULL};
+	ck_assert_int_eq(op_infer(op, &attrs, &v, operands, &result, &complaint), misfits[_i].status);
 	ck_assert_str_eq(complaint.message, misfits[_i].message);
 }
 END_TEST

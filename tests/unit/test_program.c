@@ -126,6 +126,7 @@ static void naive_element(struct naive *n, const struct instr *instr)
 	const struct type *to = instr->of.y;
 	void *v = instr->v != NO_VALUE ? spread(n, instr->v, to) : NULL;
 	void *a = instr->a != NO_VALUE ? spread(n, instr->a, to) : constant(to, instr->scalar);
+	void *b = instr->more[0] != NO_VALUE ? spread(n, instr->more[0], to) : constant(to, instr->scalar);
 	void *out = malloc(bytes_of(to) + 1), *keep[MAX_KEEPS];
 	for (int k = 0; k < MAX_KEEPS; k++)
 		keep[k] = malloc(bytes_of(to) + 1);
@@ -133,6 +134,7 @@ static void naive_element(struct naive *n, const struct instr *instr)
 	                           .keep = {keep[0], keep[1]},
 	                           .v = v,
 	                           .a = a,
+	                           .b = b,
 	                           .y = instr->y != NO_VALUE ? value_of(n, instr->y) : NULL,
 	                           .k = instr->k != NO_VALUE ? value_of(n, instr->k) : NULL,
 	                           .l = instr->l != NO_VALUE ? value_of(n, instr->l) : NULL,
@@ -143,6 +145,8 @@ static void naive_element(struct naive *n, const struct instr *instr)
 		n->kernels->vjp_v[instr->op][0](&args);
 	else if (instr->kind == INSTR_VJP_A)
 		n->kernels->vjp_a[instr->op][0](&args);
+	else if (instr->kind == INSTR_VJP_B)
+		n->kernels->vjp_b[instr->op][0](&args);
 	else
 		n->kernels->forward[instr->op][0](&args);
 	if (instr->out != NO_VALUE)
@@ -156,6 +160,7 @@ static void naive_element(struct naive *n, const struct instr *instr)
 	}
 	free(v);
 	free(a);
+	free(b);
 	free(out);
 }
 
@@ -212,6 +217,7 @@ static void naive_step(struct naive *n, const struct instr *instr)
 		return;
 	case INSTR_VJP_V:
 	case INSTR_VJP_A:
+	case INSTR_VJP_B:
 		naive_element(n, instr);
 		return;
 	case INSTR_ADD: {
