@@ -210,7 +210,7 @@ static void find_blind(struct checker *c, const struct job *job)
 			const struct instr *instr = &body->instrs[k];
 			const bool stops = instr->op == OP_stop_gradient;
 			const bool rounds = (instr->op == OP_cast && instr->attrs->dtype != DTYPE_F64) ||
-			                    (instr->use && instr->of.y->dtype != DTYPE_F64);
+			                    (instr_use(instr) && instr->of.y->dtype != DTYPE_F64);
 			if (instr->kind != INSTR_OP || !(stops || rounds))
 				continue;
 			const struct span span = step_span(step, instr->span);
@@ -316,7 +316,7 @@ static void describe_differing(const struct state_hashes *again, const struct jo
 	const struct step *step = lowered_step(&job->whole, again->first_step, NULL);
 	const char *program = NULL;
 	for (size_t i = 0; step && i < step->body->instr_count && !program; i++)
-		program = step->body->instrs[i].use ? instr_name(&step->body->instrs[i]) : NULL;
+		program = instr_use(&step->body->instrs[i]) ? instr_name(&step->body->instrs[i]) : NULL;
 	snprintf(detail, size, "of %lld states that were recomputed %lld differ, first that after step %lld%s%.60s%s",
 	         (long long)again->compared, (long long)again->differing, (long long)again->first_step,
 	         program ? ", of program '" : "", program ? program : "", program ? "': it has hidden state" : "");

@@ -86,7 +86,7 @@ static uint32_t mapped(struct lineariser *l, uint32_t value)
 static bool reads_whole(const struct instr *from, uint32_t value)
 {
 	bool whole = false;
-	for (uint32_t k = 1; !from->use && k < instr_value_count(from); k++)
+	for (uint32_t k = 1; !instr_use(from) && k < instr_value_count(from); k++)
 		whole |= instr_value(from, k) == value && !instr_operand_streamed(from, k);
 	return whole;
 }
@@ -139,7 +139,7 @@ static struct instr *derivative_of(struct lineariser *l, enum instr_kind kind, s
 	instr->g = l->values[from->out].cotangent;
 	instr->v = needs & NEED_V ? mapped(l, from->v) : NO_VALUE;
 	instr->a = needs & NEED_A ? mapped(l, from->a) : NO_VALUE;
-	for (uint32_t k = 2; k < MAX_VALUES; k++)
+	for (uint32_t k = 2; k < MAX_VALUES && !instr_use(from); k++)
 		instr->more[k - 2] = needs & need_of_value(k) ? mapped(l, from->more[k - 2]) : NO_VALUE;
 	instr->y = needs & NEED_Y ? l->values[from->out].mapped : NO_VALUE;
 	instr->k = needs & NEED_K ? l->values[keep[0]].mapped : NO_VALUE;
@@ -153,7 +153,7 @@ static struct external_use *copy_use(struct lineariser *l, const struct instr *f
 	struct external_use *use = arena_alloc(l->arena, sizeof *use);
 	if (!use)
 		return NULL;
-	*use = *from->use;
+	*use = *instr_use(from);
 	memset(use->outs, 0xff, sizeof use->outs);
 	return use;
 }
@@ -173,12 +173,12 @@ static void reverse_program(struct lineariser *l, size_t at, unsigned bits)
 		(void)add_made(l, &instr->out, from->v, from->v, true);
 	for (uint32_t k = 0; k < use->count; k++)
 		if (bits >> (k + 1) & 1)
-			(void)add_made(l, &use->outs[k], from->use->operands[k], from->use->operands[k], true);
+			(void)add_made(l, &use->outs[k], instr_use(from)->operands[k], instr_use(from)->operands[k], true);
 	if (bits & 1)
 		add_cotangent(l, from->v, instr->out, from);
 	for (uint32_t k = 0; k < use->count; k++)
 		if (bits >> (k + 1) & 1)
-			add_cotangent(l, from->use->operands[k], use->outs[k], from);
+			add_cotangent(l, instr_use(from)->operands[k], use->outs[k], from);
 }
 
 static void reverse_general(struct lineariser *l, size_t at, unsigned bits)
@@ -263,9 +263,9 @@ static void reverse_instr(struct lineariser *l, size_t at)
 	const unsigned bits = derivatives_of(l, from);
 	if (!bits || l->values[from->out].cotangent == NO_VALUE)
 		return;
-	const int derivatives = from->use ? 1 + (bits == 3) : __builtin_popcount(bits);
+	const int derivatives = instr_use(from) ? 1 + (bits == 3) : __builtin_popcount(bits);
 	l->out->backward_cost += op_cost(from->op, from->attrs, from->of.v, from->of.a, from->of.y) * derivatives;
-	if (from->use)
+	if (instr_use(from))
 		reverse_program(l, at, bits);
 	else if (from->op == OP_COLLECT)
 		reverse_collect(l, at, bits);
@@ -287,17 +287,20 @@ static bool recompute_instr(struct lineariser *l, size_t at)
 		any |= wanted[k] = values[k] != NO_VALUE && is_in_set(l, values[k]);
 	if (!any)
 		return false;
-	wanted[0] |= from->use != NULL; /* a program gives its result each time */
+	wanted[0] |= instr_use(from) != NULL; /* a program gives its result each time */
 	const uint32_t v = mapped(l, from->v), a = mapped(l, from->a);
-	const uint32_t more[] = {mapped(l, from->more[0]), mapped(l, from->more[1])};
-	struct external_use *use = from->use ? copy_use(l, from) : NULL;
+	const bool calls = instr_use(from);
+	const uint32_t more[] = {calls ? NO_VALUE : mapped(l, from->more[0]), calls ? NO_VALUE : mapped(l, from->more[1])};
+	struct external_use *use = calls ? copy_use(l, from) : NULL;
 	for (uint32_t k = 0; use && k < use->count; k++)
 		use->operands[k] = mapped(l, use->operands[k]);
 	struct instr *instr = back_instr(l, from->kind, from);
-	instr->use = use;
 	instr->v = v;
 	instr->a = a;
-	memcpy(instr->more, more, sizeof more);
+	if (calls)
+		instr->use = use;
+	else
+		memcpy(instr->more, more, sizeof more);
 	instr->recomputed = true;
 	uint32_t *const outs[MOST_MADE] = {&instr->out, &instr->out_keep[0], &instr->out_keep[1]};
 	for (int k = 0; k < MOST_MADE; k++) {

@@ -184,8 +184,8 @@ static void fill_first(struct compiler *c, size_t first, size_t end)
 			(void)filled(c, instr->v, to);
 		if (needs_broadcast(c, instr->a, to) && !is_scalar_operand(c, instr, to))
 			(void)filled(c, instr->a, to);
-		if (needs_broadcast(c, instr->more[0], to))
-			(void)filled(c, instr->more[0], to);
+		if (needs_broadcast(c, instr_value(instr, 2), to))
+			(void)filled(c, instr_value(instr, 2), to);
 	}
 	c->draft.fills = (uint32_t)c->draft.kernel_op_count;
 }
@@ -247,10 +247,12 @@ static void add_kernel(struct compiler *c, const struct instr *instr, const stru
 	/* These lines number the registers and emit the fills, in this order. */
 	made.v = operand_of(c, instr->v, to);
 	made.a = scalar ? (struct arg){.kind = ARG_SCALAR} : operand_of(c, instr->a, to);
-	made.b = operand_of(c, instr->more[0], to);
+	if (instr->more[0] != NO_VALUE)
+		made.b = operand_of(c, instr->more[0], to);
 	made.y = arg_of(c, instr->y);
 	made.k = arg_of(c, instr->k);
-	made.l = arg_of(c, instr->l);
+	if (instr->l != NO_VALUE)
+		made.l = arg_of(c, instr->l);
 	made.g = arg_of(c, instr->g);
 	made.out = arg_of(c, instr->out);
 	for (int k = 0; k < MAX_KEEPS; k++)

@@ -66,7 +66,7 @@ static void find_aliases(struct compiler *c, uint8_t *fixed)
 	for (size_t i = 0; i < body->instr_count; i++) {
 		const struct instr *instr = &body->instrs[i];
 		const bool back = instr->kind == INSTR_VJP;
-		if (!c->instrs[i].live || (instr->kind != INSTR_OP && !back) || instr->use || instr->out == NO_VALUE)
+		if (!c->instrs[i].live || (instr->kind != INSTR_OP && !back) || instr_use(instr) || instr->out == NO_VALUE)
 			continue;
 		const uint32_t to = instr->out;
 		if (instr->op == OP_COLLECT && !back && instr->a != NO_VALUE) {
@@ -147,7 +147,7 @@ static bool is_block_loop(const struct compiler *c, size_t at)
 static bool is_gather(const struct instr *instr)
 {
 	const bool back = instr->kind == INSTR_VJP;
-	if ((instr->kind != INSTR_OP && !back) || instr->use || instr->a != NO_VALUE || instr->out == NO_VALUE ||
+	if ((instr->kind != INSTR_OP && !back) || instr_use(instr) || instr->a != NO_VALUE || instr->out == NO_VALUE ||
 	    instr->out_a != NO_VALUE || instr->level >= 0 || !op_gather_get(instr->op, instr->attrs))
 		return false;
 	return instr->of.v->shape.ndim > 0 && instr->of.y->dtype == instr->of.v->dtype;

@@ -95,6 +95,7 @@ static bool join_instrs(struct joining *j)
 		const uint32_t at = (uint32_t)body->instr_count++;
 		struct instr *instr = &body->instrs[at];
 		*instr = back->instrs[i];
+		/* A chain with a program is whole, so MORE is never a call. */
 		uint32_t *const reads[] = {&instr->v, &instr->a, &instr->y,       &instr->k,
 		                           &instr->l, &instr->g, &instr->more[0], &instr->more[1]};
 		for (size_t k = 0; k < sizeof reads / sizeof *reads; k++)

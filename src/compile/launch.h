@@ -58,7 +58,7 @@ enum kernel_op_kind {
 	KERNEL_OP_END,
 };
 
-enum { KERNEL_OP_READS = 7, KERNEL_OP_ARGS = KERNEL_OP_READS + 1 + MAX_KEEPS };
+enum { KERNEL_OP_READS = 6, KERNEL_OP_ARGS = KERNEL_OP_READS + 1 + MAX_KEEPS };
 struct kernel_op {
 	enum kernel_op_kind kind : 8;
 	enum op op : 16;
@@ -69,7 +69,11 @@ struct kernel_op {
 	uint32_t own_scalar; /* as of an instr */
 	union {
 		struct {
-			struct arg v, a, b, y, k, l, g;  /* read */
+			struct arg v, a, y, k; /* read */
+			union {
+				struct arg l, b; /* no derivative reads both */
+			};
+			struct arg g;
 			struct arg out, keep[MAX_KEEPS]; /* written */
 		};
 		struct arg args[KERNEL_OP_ARGS]; /* the same: the first KERNEL_OP_READS are read */

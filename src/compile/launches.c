@@ -87,10 +87,10 @@ static const struct launch_use *compile_use(struct compiler *c, const struct ins
 {
 	struct launch_use *use = arena_alloc(c->arena, sizeof *use);
 	for (uint32_t k = 0; use && k < PROGRAM_OPERANDS; k++) {
-		const bool has = k < instr->use->count;
-		use->operands[k] = has ? compiler_entry(c, instr->use->operands[k]) : NO_VALUE;
-		use->outs[k] = has ? compiler_entry(c, instr->use->outs[k]) : NO_VALUE;
-		use->summed |= (uint32_t)(has && is_only_accumulated(c, instr, instr->use->outs[k])) << k;
+		const bool has = k < instr_use(instr)->count;
+		use->operands[k] = has ? compiler_entry(c, instr_use(instr)->operands[k]) : NO_VALUE;
+		use->outs[k] = has ? compiler_entry(c, instr_use(instr)->outs[k]) : NO_VALUE;
+		use->summed |= (uint32_t)(has && is_only_accumulated(c, instr, instr_use(instr)->outs[k])) << k;
 	}
 	return use;
 }
@@ -127,7 +127,7 @@ static enum launch_kind kind_of_launch(const struct body *body, const struct ins
 	if (instr->kind == INSTR_SUM_TO || instr->kind == INSTR_ACCUMULATE)
 		return instr->kind == INSTR_SUM_TO ? LAUNCH_SUM_TO : LAUNCH_ACCUMULATE;
 	const bool back = instr->kind == INSTR_VJP;
-	if (instr->use)
+	if (instr_use(instr))
 		return LAUNCH_PROGRAM;
 	if (op_is_product(instr->op))
 		return back ? LAUNCH_PRODUCT_VJP : LAUNCH_PRODUCT;
@@ -194,7 +194,7 @@ static void compile_call(struct compiler *c, const struct instr *instr)
 	for (int i = 0; i < MAX_NEEDS; i++)
 		launch->needs[i] = compiler_entry(c, needs[i]);
 	launch->out = compiler_entry(c, instr->out);
-	launch->use = instr->use ? compile_use(c, instr) : NULL;
+	launch->use = instr_use(instr) ? compile_use(c, instr) : NULL;
 	const size_t at = (size_t)(instr - c->body->instrs);
 	const size_t adds = instr->kind == INSTR_ACCUMULATE ? at + 1 : c->instrs[at].adds;
 	launch->sum = adds ? &c->body->instrs[adds - 1].param : NULL;

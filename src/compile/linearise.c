@@ -28,8 +28,8 @@ unsigned needs_of(const struct lineariser *l, const struct instr *instr)
 {
 	const unsigned bits = derivatives_of(l, instr);
 	const struct op_info *info = &op_table[instr->op];
-	if (instr->use && bits) {
-		const struct program_traits *traits = &instr->use->program->traits;
+	if (instr_use(instr) && bits) {
+		const struct program_traits *traits = &instr_use(instr)->program->traits;
 		return traits->record_bytes >= 0 ? NEED_K : (traits->needs_x ? NEED_V : 0) | (traits->needs_y ? NEED_Y : 0);
 	}
 	unsigned needs = 0;
@@ -41,9 +41,9 @@ unsigned needs_of(const struct lineariser *l, const struct instr *instr)
 bool needs_value(const struct lineariser *l, const struct instr *instr, uint32_t k)
 {
 	const unsigned needs = needs_of(l, instr);
-	if (k == 0 || !instr->use)
+	if (k == 0 || !instr_use(instr))
 		return needs & need_of_value(k);
-	const struct program_decl *program = instr->use->program;
+	const struct program_decl *program = instr_use(instr)->program;
 	/* With a record, only operands that need not be kept. */
 	const uint32_t given = program->traits.record_bytes < 0 ? UINT32_MAX : program->constant;
 	return derivatives_of(l, instr) && (program->traits.needs_operands & given) >> (k - 1) & 1;
@@ -111,8 +111,8 @@ static void add_keeps(struct lineariser *l)
 			if (!(needs & (k ? NEED_L : NEED_K)))
 				continue;
 			const struct type type =
-				instr->use ? record_type(instr->use->program)
-						   : op_keep_type(instr->op, instr->attrs, instr->of.v, instr->of.a, instr->of.y, k);
+				instr_use(instr) ? record_type(instr_use(instr)->program)
+								 : op_keep_type(instr->op, instr->attrs, instr->of.v, instr->of.a, instr->of.y, k);
 			const struct type *interned = intern_type(l->arena, &types, &type, instr);
 			const uint32_t id = interned ? body_add_value(body, interned) : NO_VALUE;
 			if (id == NO_VALUE)
@@ -171,7 +171,8 @@ static bool is_computed(const struct liveness *found, const struct body *body, u
 {
 	const struct instr *instr = &body->instrs[body->values[value].instr];
 	const bool live = found->live[body->values[value].instr];
-	return instr->kind == INSTR_LOOP || instr->kind == INSTR_END || (live && (instr->use || found->needed[value]));
+	return instr->kind == INSTR_LOOP || instr->kind == INSTR_END ||
+	       (live && (instr_use(instr) || found->needed[value]));
 }
 
 /* Returns how many steps of an unrolled BODY do not compute their values. A step without instructions has none to compute. */

@@ -163,8 +163,8 @@ enum status survey_names(struct survey *s, const char *const *names, size_t coun
 
 bool survey_is_whole(const struct instr *instr)
 {
-	return instr->use || (op_table[instr->op].class == OP_CLASS_GENERAL && !op_only_reshapes(instr->op) &&
-	                      !op_gather_get(instr->op, instr->attrs));
+	return instr_use(instr) || (op_table[instr->op].class == OP_CLASS_GENERAL && !op_only_reshapes(instr->op) &&
+	                            !op_gather_get(instr->op, instr->attrs));
 }
 
 int64_t survey_bytes_between(const struct type *type, bool whole)

@@ -286,7 +286,7 @@ static void add_meanwhile(void *context) { evaluate_deferred(context); }
 enum status run_program(struct evaluator *ev, const struct launch *launch)
 {
 	const struct instr *instr = launch->instr;
-	const struct external_use *use = instr->use;
+	const struct external_use *use = instr_use(instr);
 	const uint64_t *record = (const uint64_t *)(const void *)frame_at(ev->frame, launch->needs[3]);
 	const void *operands[PROGRAM_OPERANDS];
 	void *doperands[PROGRAM_OPERANDS];

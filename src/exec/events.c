@@ -102,7 +102,7 @@ static bool steps_seen(const struct run *run)
 /* True if READ is of an operand whose gradient a program adds up: it is complete at the end. */
 static bool is_summed(const struct param_read *read)
 {
-	const struct external_use *use = read->by ? read->by->use : NULL;
+	const struct external_use *use = read->by ? instr_use(read->by) : NULL;
 	return use && read->operand > 0 && use->program->traits.sums >> (read->operand - 1) & 1;
 }
 

@@ -53,7 +53,7 @@ static enum status refuse_types(const struct learner *l, const struct external_u
 static enum status learn_call(struct learner *l, const struct body *body, const struct particulars *own,
                               const struct instr *instr)
 {
-	const struct external_use *use = instr->use;
+	const struct external_use *use = instr_use(instr);
 	struct learned *to = &l->learned[use->index];
 	const struct span span = own_span(own, instr->span);
 	const bool first = to->signature.x.dtype == DTYPE_COUNT;
@@ -79,7 +79,7 @@ static enum status learn_call(struct learner *l, const struct body *body, const 
 static enum status learn_body(struct learner *l, const struct body *body, const struct particulars *own)
 {
 	for (size_t i = 0; i < body->instr_count; i++)
-		if (body->instrs[i].use)
+		if (instr_use(&body->instrs[i]))
 			TRY(learn_call(l, body, own, &body->instrs[i]));
 	return STATUS_OK;
 }

@@ -100,20 +100,27 @@ static size_t drop_no_values(uint32_t *list, size_t count)
 
 size_t instr_reads(const struct instr *instr, uint32_t reads[INSTR_READS])
 {
-	const uint32_t values[INSTR_VALUES] = {instr->v, instr->a, instr->y,       instr->k,
-	                                       instr->l, instr->g, instr->more[0], instr->more[1]};
+	const bool more = !instr_use(instr);
+	const uint32_t values[INSTR_VALUES] = {instr->v,
+	                                       instr->a,
+	                                       instr->y,
+	                                       instr->k,
+	                                       instr->l,
+	                                       instr->g,
+	                                       more ? instr->more[0] : NO_VALUE,
+	                                       more ? instr->more[1] : NO_VALUE};
 	memcpy(reads, values, sizeof values);
-	if (instr->use)
-		memcpy(reads + INSTR_VALUES, instr->use->operands, instr->use->count * sizeof *reads);
-	return drop_no_values(reads, INSTR_VALUES + (instr->use ? instr->use->count : 0));
+	if (instr_use(instr))
+		memcpy(reads + INSTR_VALUES, instr_use(instr)->operands, instr_use(instr)->count * sizeof *reads);
+	return drop_no_values(reads, INSTR_VALUES + (instr_use(instr) ? instr_use(instr)->count : 0));
 }
 
 size_t instr_writes(const struct instr *instr, uint32_t writes[INSTR_WRITES])
 {
 	memcpy(writes, (uint32_t[4]){instr->out, instr->out_a, instr->out_keep[0], instr->out_keep[1]}, 4 * sizeof *writes);
-	if (instr->use && instr->kind == INSTR_VJP)
-		memcpy(writes + 4, instr->use->outs, instr->use->count * sizeof *writes);
-	return drop_no_values(writes, instr->use && instr->kind == INSTR_VJP ? 4 + instr->use->count : 4);
+	if (instr_use(instr) && instr->kind == INSTR_VJP)
+		memcpy(writes + 4, instr_use(instr)->outs, instr_use(instr)->count * sizeof *writes);
+	return drop_no_values(writes, instr_use(instr) && instr->kind == INSTR_VJP ? 4 + instr_use(instr)->count : 4);
 }
 
 bool *body_find_live(const struct body *body, struct arena *arena)
@@ -174,7 +181,7 @@ static bool derivative_folds(const struct body *body, const struct instr *instr)
 {
 	const uint32_t seen = op_normalizes(instr->op) ? instr->y : instr->v != NO_VALUE ? instr->v : instr->a;
 	const bool reads = instr->l == NO_VALUE && seen != NO_VALUE && body->values[seen].streamed;
-	if (instr->use || !reads || !op_folds_back(instr->op))
+	if (instr_use(instr) || !reads || !op_folds_back(instr->op))
 		return false;
 	const enum scope scope = op_scope(instr->op, instr->attrs, instr->of.v, instr->of.a, instr->a_streamed);
 	return scope == SCOPE_FOLD || scope == SCOPE_NORM;
@@ -189,7 +196,7 @@ bool body_folds(const struct body *body, const struct instr *instr)
 {
 	if (instr->kind == INSTR_VJP)
 		return derivative_folds(body, instr);
-	if (instr->kind != INSTR_OP || instr->use || !body->values[instr->v].streamed)
+	if (instr->kind != INSTR_OP || instr_use(instr) || !body->values[instr->v].streamed)
 		return false;
 	if (op_normalizes(instr->op))
 		return instr->k == NO_VALUE && op_scope(instr->op, instr->attrs, instr->of.v, NULL, false) == SCOPE_NORM;

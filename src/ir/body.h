@@ -152,7 +152,10 @@ struct instr {
 	unsigned more_streamed : MAX_OPERANDS - 1; /* likewise, bit i for MORE[i] */
 	bool recomputed : 1;                       /* a forward operation in a backward body */
 	bool guarded : 1; /* it stands in an operand of `where`: where its cotangent is 0, so are its derivatives */
-	const struct external_use *use; /* OP_PROGRAM: the call; else NULL */
+	union {
+		const struct external_use *use;  /* OP or VJP of OP_PROGRAM: the call (instr_use) */
+		uint32_t more[MAX_OPERANDS - 1]; /* others: the operands after A, or NO_VALUE */
+	};
 	/* The index of SCALAR, or of the first of ATTRS' constants, in each step's particulars; NO_VALUE: here they are. */
 	uint32_t own_scalar;
 	union {
@@ -163,10 +166,9 @@ struct instr {
 		};
 		struct param_ref param; /* ACCUMULATE */
 	};
-	uint32_t v, a, y, k, l, g; /* values read, or NO_VALUE; VJP of slice: A, if any, is the array to which it adds */
-	uint32_t more[MAX_OPERANDS - 1]; /* the operands after A, or NO_VALUE */
-	uint32_t out, out_a;             /* values made */
-	uint32_t out_keep[MAX_KEEPS];    /* OP: the values kept for the derivative, which reads them as K and L */
+	uint32_t v, a, y, k, l, g;    /* values read, or NO_VALUE; VJP of slice: A, if any, is the array to which it adds */
+	uint32_t out, out_a;          /* values made */
+	uint32_t out_keep[MAX_KEEPS]; /* OP: the values kept for the derivative, which reads them as K and L */
 	union {
 		struct forward_types of;
 		struct loop_part loop; /* LOOP and END */
@@ -270,6 +272,11 @@ bool body_add_in(struct body *body, enum port_kind kind, uint32_t index, uint32_
 bool body_add_out(struct body *body, enum port_kind kind, uint32_t index, uint32_t value);
 /* Returns KIND's word in reports. The operation's name follows a derivative's word and the empty word of INSTR_OP. */
 const char *instr_word(enum instr_kind kind);
+/* Returns the call of a program that INSTR is or reverses; NULL for all other instructions. */
+static inline const struct external_use *instr_use(const struct instr *instr)
+{
+	return instr->op == OP_PROGRAM && (instr->kind == INSTR_OP || instr->kind == INSTR_VJP) ? instr->use : NULL;
+}
 /* Write what INSTR reads or makes, but no carries and no NO_VALUE. Return the number. */
 enum { INSTR_VALUES = 6 + MAX_OPERANDS - 1 }; /* V, A, Y, K, L, G and MORE */
 enum { INSTR_READS = INSTR_VALUES + PROGRAM_OPERANDS, INSTR_WRITES = 2 + MAX_KEEPS + PROGRAM_OPERANDS };
@@ -288,18 +295,18 @@ static inline bool instr_adds_counter(const struct instr *instr)
 /* Returns the name of INSTR's operation, or of the program that it calls. */
 static inline const char *instr_name(const struct instr *instr)
 {
-	return instr->use ? instr->use->program->name : op_table[instr->op].name;
+	return instr_use(instr) ? instr_use(instr)->program->name : op_table[instr->op].name;
 }
 /* The values of an operation are V, number 0, and its operands: A and MORE, or those of a program's call. Any may be NO_VALUE. */
 static inline uint32_t instr_value_count(const struct instr *instr)
 {
-	return instr->use ? 1 + instr->use->count : MAX_VALUES;
+	return instr_use(instr) ? 1 + instr_use(instr)->count : MAX_VALUES;
 }
 static inline uint32_t instr_value(const struct instr *instr, uint32_t k)
 {
 	if (k == 0)
 		return instr->v;
-	return instr->use ? instr->use->operands[k - 1] : k == 1 ? instr->a : instr->more[k - 2];
+	return instr_use(instr) ? instr_use(instr)->operands[k - 1] : k == 1 ? instr->a : instr->more[k - 2];
 }
 /* True if operand K of the operation has one row for each row of V, which is streamed. */
 static inline bool instr_operand_streamed(const struct instr *instr, uint32_t k)
@@ -315,7 +322,7 @@ static inline bool instr_has_number(const struct instr *instr)
 /* True if the operation has a derivative by its value K. */
 static inline bool instr_differentiable(const struct instr *instr, uint32_t k)
 {
-	return op_table[instr->op].differentiable_by[instr->use && k > 0 ? 1 : k];
+	return op_table[instr->op].differentiable_by[instr_use(instr) && k > 0 ? 1 : k];
 }
 /*
  * If VALUE, an out of a backward body, is an in with an addition to a slice of it, or an out of a forward body is an in with

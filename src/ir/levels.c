@@ -244,7 +244,7 @@ bool levels_fit(const struct levels *s, const struct body *body)
 	for (size_t i = 0; fit && i < body->instr_count; i++) {
 		const struct instr *a = &body->instrs[i], *b = &s->body->instrs[i];
 		fit = a->kind == b->kind && a->op == b->op && a->v == b->v && a->a == b->a && a->out == b->out &&
-		      !memcmp(a->more, b->more, sizeof a->more);
+		      (instr_use(a) || !memcmp(a->more, b->more, sizeof a->more));
 	}
 	for (size_t i = 0; fit && i < body->value_count; i++)
 		fit = body->values[i].streamed == s->body->values[i].streamed;

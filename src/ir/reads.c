@@ -12,7 +12,7 @@ static uint32_t count_places(const struct body *body, uint32_t at)
 		return (uint32_t)body->out_count;
 	if (by->kind == INSTR_LOOP)
 		return 2 * by->loop.carry_count;
-	return VALUES + (by->use ? by->use->count : by->kind == INSTR_ACCUMULATE);
+	return VALUES + (instr_use(by) ? instr_use(by)->count : by->kind == INSTR_ACCUMULATE);
 }
 
 /* Returns the value in PLACE of instruction AT; NO_VALUE if there is none. */
@@ -24,8 +24,10 @@ static uint32_t value_in(const struct body *body, uint32_t at, uint32_t place)
 	if (by->kind == INSTR_LOOP)
 		return place % 2 ? by->loop.carries[place / 2].result : by->loop.carries[place / 2].init;
 	if (place >= VALUES)
-		return by->use ? by->use->operands[place - VALUES] : NO_VALUE;
-	return (const uint32_t[VALUES]){by->v, by->a, by->y, by->k, by->l, by->g, by->more[0], by->more[1]}[place];
+		return instr_use(by) ? instr_use(by)->operands[place - VALUES] : NO_VALUE;
+	if (place >= MORE)
+		return instr_use(by) ? NO_VALUE : by->more[place - MORE];
+	return (const uint32_t[MORE]){by->v, by->a, by->y, by->k, by->l, by->g}[place];
 }
 
 /* Sets READ to what instruction BY, or an out (NULL), reads as VALUE in PLACE. False if that is no param. */

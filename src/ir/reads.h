@@ -59,7 +59,7 @@ bool reads_vary(const struct reads *reads, const struct param_read *read);
 /* True if READ is that of A by an operation, or a derivative, that reads another value as V. */
 static inline bool read_is_operand(const struct param_read *read)
 {
-	return read->by && !read->by->use && read->operand == 1 && read->by->v != read->by->a &&
+	return read->by && !instr_use(read->by) && read->operand == 1 && read->by->v != read->by->a &&
 	       (read->by->kind == INSTR_OP || read->by->kind == INSTR_VJP);
 }
 

@@ -128,9 +128,9 @@ static void take_stream(struct collected *to, struct body *body, struct instr *i
 /* Equal calls of programs are one pointer, as bytes are compared. */
 static bool take_use(struct lowering *l, struct instr *instr)
 {
-	if (instr->use)
-		instr->use = byte_set_keep(&l->kept, instr->use, sizeof *instr->use, NULL);
-	return instr->op != OP_PROGRAM || instr->use;
+	if (instr_use(instr))
+		instr->use = byte_set_keep(&l->kept, instr_use(instr), sizeof *instr_use(instr), NULL);
+	return instr->op != OP_PROGRAM || instr_use(instr);
 }
 
 /* Consecutive instructions of one stage have one span. */

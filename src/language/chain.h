@@ -159,9 +159,9 @@ struct block_policy {
 struct node {
 	enum node_kind kind;
 	struct span span; /* what messages underline, usually the stage's name */
+	enum op op;       /* OP */
 	union {
-		struct { /* OP */
-			enum op op;
+		struct {                       /* OP */
 			const struct attrs *attrs; /* with defaults for those not given or deferred; equal ones are one */
 			struct deferred_argument *deferred;
 			struct ref *more; /* the operands after the first, as many as OP has; NULL: none */

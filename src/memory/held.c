@@ -45,7 +45,7 @@ static void take_earlier(struct reader *best, struct reader other)
 static bool is_operand(const struct instr *instr, uint32_t value)
 {
 	bool found = false;
-	for (uint32_t k = 0; value != NO_VALUE && !instr->use && k < instr_value_count(instr); k++)
+	for (uint32_t k = 0; value != NO_VALUE && !instr_use(instr) && k < instr_value_count(instr); k++)
 		found |= instr_value(instr, k) == value;
 	return found;
 }

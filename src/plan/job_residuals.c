@@ -104,7 +104,7 @@ static const struct op_names *param_users(const struct job *job)
 	for (size_t i = 0; i < job->whole.distinct_count && good; i++) {
 		const struct step *step = job->whole.distinct[i];
 		for (reads_begin(&reads, step->body, &step->own); good && reads_next(&reads, &read);)
-			if (read.by && !read.by->use)
+			if (read.by && !instr_use(read.by))
 				good = op_names_add(job->context.arena, &users[read.ref->param], op_reading(step->body, reads.at));
 	}
 	return good ? users : NULL;

@@ -198,7 +198,7 @@ static void put_instr(struct part *part, const struct instr *instr)
 	else if (op && instr->level >= 0)
 		text_printf(part->to, " [i%d]", (int)instr->level);
 	if (op && own_stream(&part->step->own, instr))
-		put_stream(part, instr->use ? "call" : "stream", own_stream(&part->step->own, instr));
+		put_stream(part, instr_use(instr) ? "call" : "stream", own_stream(&part->step->own, instr));
 	if (part->body == part->linear->record)
 		put_saved(part, instr);
 	text_put(part->to, instr->recomputed ? "  # recomputed" : "");

@@ -100,6 +100,7 @@ START_TEST(test_table)
 		ck_assert(!(needs & NEED_L) || info->keeps[1].kind != KEEP_NOTHING);
 		ck_assert(!(needs & NEED_A) || info->operands >= 1);
 		ck_assert(!(needs & NEED_B) || info->operands >= 2);
+		ck_assert(!(needs & NEED_B && needs & NEED_L)); /* a kernel op has one place for both */
 		/* and what is kept is needed by a derivative */
 		ck_assert(info->keeps[0].kind == KEEP_NOTHING || needs & NEED_K);
 	}
