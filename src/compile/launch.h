@@ -79,8 +79,9 @@ struct kernel_op {
 		struct arg args[KERNEL_OP_ARGS]; /* the same: the first KERNEL_OP_READS are read */
 	};
 	union {
-		struct {           /* all but the kinds below */
-			double scalar; /* the last operand as a number, unless `a` is an ARG_SCALAR in an array; a COUNTER adds to it */
+		struct { /* all but the kinds below */
+			double
+				scalar; /* the last operand as a number, unless `a` is an ARG_SCALAR in an array; a COUNTER adds to it */
 			double number[2];
 		};
 		struct { /* FILL */

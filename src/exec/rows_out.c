@@ -25,8 +25,8 @@ void rows_out_open(struct run *run)
 	for (int i = 0; i < OUTPUTS; i++)
 		run->outputs[i] = (struct run_output){.writer = NULL};
 	run->outputs[OUTPUT_VALUE] = (struct run_output){run->options->value, &run->whole->output, tiles->output_row};
-	run->outputs[OUTPUT_GRADIENT] =
-		(struct run_output){run->gradient ? run->gradient->options->gradient : NULL, &run->gradient_type, tiles->input_row};
+	run->outputs[OUTPUT_GRADIENT] = (struct run_output){run->gradient ? run->gradient->options->gradient : NULL,
+	                                                    &run->gradient_type, tiles->input_row};
 	for (size_t k = 1; k < rows_out_values(run); k++)
 		run->outputs[OUTPUT_VALUE + k] =
 			(struct run_output){run->options->more[k - 1], &run->more_types[k], rows_out_row(run, k)};

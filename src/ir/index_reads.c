@@ -17,7 +17,7 @@ static bool mark_value(bool *marked, uint32_t value)
 /* Marks what INSTR reads as indices, or to make what is marked. Returns true if that is something new. */
 static bool mark_reads(bool *marked, const struct instr *instr)
 {
-	const unsigned which = instr->kind == INSTR_OP && !instr->use ? op_indices(instr->op) : 0;
+	const unsigned which = instr->kind == INSTR_OP && !instr_use(instr) ? op_indices(instr->op) : 0;
 	bool more = which && mark_value(marked, which == NEED_V ? instr->v : instr->a);
 	for (uint32_t k = 0; instr->kind == INSTR_OP && instr->out != NO_VALUE && marked[instr->out]; k++) {
 		if (k == instr_value_count(instr))

@@ -161,8 +161,7 @@ static enum status set_argument(struct resolver *r, struct node *node, struct de
 	if (binding && binding->ref.kind == REF_COUNTER) {
 		RESOLVE_FAIL(r, given.span, "an argument of '%s' is one number for all iterations, and '%s' differs in each",
 		             op_table[node->op].name, word);
-		return RESOLVE_HINT(r, "'%s' is an operand, as in `mul %s`, or an index, as in `add W[%s]`",
-		                    word, word, word);
+		return RESOLVE_HINT(r, "'%s' is an operand, as in `mul %s`, or an index, as in `add W[%s]`", word, word, word);
 	}
 	TRY_ALLOC(complaint.message, r->context->diags);
 	diag_at(r->context->diags, status, r->chain->source, given.span, "%s", complaint.message);

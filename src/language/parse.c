@@ -277,7 +277,8 @@ bool parse_check_stage_name(struct parse *parse, enum statement_kind kind, const
 bool parse_refuse_fixed_point(struct parse *parse, struct span span)
 {
 	PARSE_FAIL(parse, STATUS_CHAIN, span, "fixed_point is not built yet");
-	PARSE_HINT(parse, "`repeat while` iterates to a tolerance, as in repeat while { norm; sub 1e-6 } max=100 { mul 0.5 }");
+	PARSE_HINT(parse,
+	           "`repeat while` iterates to a tolerance, as in repeat while { norm; sub 1e-6 } max=100 { mul 0.5 }");
 	return false;
 }
 
@@ -382,7 +383,8 @@ static void unknown_form(struct parse *parse, const char *name, struct span span
 		PARSE_HINT(parse, "a constant expression is written in parentheses: (%s)", name);
 	else
 		PARSE_HINT(
-			parse, "it is a number, a list, load(\"FILE\"), zeros, ones, eye, tril, triu, arange, full, normal or uniform");
+			parse,
+			"it is a number, a list, load(\"FILE\"), zeros, ones, eye, tril, triu, arange, full, normal or uniform");
 }
 
 struct init *parse_init_form(struct parse *parse, const char *name, struct span name_span, const struct init *init)

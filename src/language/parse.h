@@ -78,12 +78,12 @@ struct parse {
 	uint32_t offset, line, line_start; /* the scanner's place; the offset at which LINE begins */
 	int nested;                        /* number of open parentheses and square brackets */
 	bool stage_begin;                  /* the next word begins a statement, or the stage of a `repeat` */
-	bool exports;                      /* in an `export` or `output`: `as` is a word of its own outside of parentheses */
-	bool repeats;                      /* right after a `repeat`: `while` is a word of its own */
-	enum loop_head in_loop;            /* `as` is a word after a count or an array; the next is the counter's name */
-	bool repeated;                     /* in the head of a `repeat`: after the counter's name a stage may follow */
-	int count_nested;                  /* NESTED within the parentheses of a repeat's count; 0: outside of such */
-	struct span open[MAX_NESTING];     /* open brackets and `repeat`s, outermost first */
+	bool exports;                  /* in an `export` or `output`: `as` is a word of its own outside of parentheses */
+	bool repeats;                  /* right after a `repeat`: `while` is a word of its own */
+	enum loop_head in_loop;        /* `as` is a word after a count or an array; the next is the counter's name */
+	bool repeated;                 /* in the head of a `repeat`: after the counter's name a stage may follow */
+	int count_nested;              /* NESTED within the parentheses of a repeat's count; 0: outside of such */
+	struct span open[MAX_NESTING]; /* open brackets and `repeat`s, outermost first */
 	int depth;
 	bool unmatched; /* a bracket has closed none */
 	struct comment_list comments;

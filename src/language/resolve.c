@@ -393,12 +393,18 @@ enum status chain_want_outputs(const struct context *context, struct chain *chai
 static enum status resolve_statement(struct resolver *r, const struct statement *s, bool top)
 {
 	static enum status (*const resolve[STATEMENT_COUNT])(struct resolver *, const struct statement *) = {
-		[STATEMENT_PARAM] = declare,            [STATEMENT_CONST] = declare,
-		[STATEMENT_DEF] = resolver_def,         [STATEMENT_STAGE] = resolver_stage,
-		[STATEMENT_NAME] = resolver_naming,     [STATEMENT_REPEAT] = resolve_repeat,
-		[STATEMENT_FOR] = resolve_for,          [STATEMENT_CHECKPOINT] = resolve_checkpoint,
-		[STATEMENT_EXPORT] = resolver_export,   [STATEMENT_PROGRAM] = resolver_program,
-		[STATEMENT_COLLECT] = resolver_collect, [STATEMENT_LET] = resolver_let,
+		[STATEMENT_PARAM] = declare,
+		[STATEMENT_CONST] = declare,
+		[STATEMENT_DEF] = resolver_def,
+		[STATEMENT_STAGE] = resolver_stage,
+		[STATEMENT_NAME] = resolver_naming,
+		[STATEMENT_REPEAT] = resolve_repeat,
+		[STATEMENT_FOR] = resolve_for,
+		[STATEMENT_CHECKPOINT] = resolve_checkpoint,
+		[STATEMENT_EXPORT] = resolver_export,
+		[STATEMENT_PROGRAM] = resolver_program,
+		[STATEMENT_COLLECT] = resolver_collect,
+		[STATEMENT_LET] = resolver_let,
 		[STATEMENT_OUTPUT] = resolve_output};
 	const bool outside = s->kind == STATEMENT_INPUT || s->kind == STATEMENT_PROGRAM || s->kind == STATEMENT_OUTPUT;
 	if (s->kind != STATEMENT_INPUT && (top || !outside))

@@ -65,10 +65,10 @@ struct resolver {
 	size_t use_count, use_capacity;
 	int loops, operands;              /* numbers of loops and block operands around this place, within the def */
 	const struct loop_around *around; /* NULL: no loop is around this place, within the def */
-	struct dictionary given;     /* of consts, a double: their numbers, given by the caller */
-	struct dictionary exporters; /* by a def's name: a name_list of what all defs of that name export */
-	size_t inherited;            /* parameters that defs and calls have inherited so far */
-	struct attrs *attrs;         /* of the operation that is being resolved */
+	struct dictionary given;          /* of consts, a double: their numbers, given by the caller */
+	struct dictionary exporters;      /* by a def's name: a name_list of what all defs of that name export */
+	size_t inherited;                 /* parameters that defs and calls have inherited so far */
+	struct attrs *attrs;              /* of the operation that is being resolved */
 	struct byte_set kept_attrs;
 };
 

@@ -266,10 +266,10 @@ struct statement {
 	struct count count;        /* REPEAT; with a condition, the most iterations */
 	struct name_list *counter; /* REPEAT, FOR: the name of its iteration's number, or NULL */
 	struct formula *formula;   /* LET */
-	struct block *condition;  /* REPEAT: of `repeat while`, else NULL */
-	struct operand *operands; /* STAGE */
-	struct option *options;   /* STAGE, CHECKPOINT, COLLECT */
-	struct block *block;      /* DEF, REPEAT, FOR, CHECKPOINT */
+	struct block *condition;   /* REPEAT: of `repeat while`, else NULL */
+	struct operand *operands;  /* STAGE */
+	struct option *options;    /* STAGE, CHECKPOINT, COLLECT */
+	struct block *block;       /* DEF, REPEAT, FOR, CHECKPOINT */
 	struct statement *next;
 };
 

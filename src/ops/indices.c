@@ -280,7 +280,7 @@ static int64_t extent_of(const struct op_call *call, const struct type **of, int
 }
 
 /* Writes the place of element I of an array of SHAPE, of which row FIRST is the first, to TEXT, as in "[3,0]". */
-static const char *place_text(char text[OP_CHECK_TEXT], const struct shape *shape, int64_t first, int64_t i)
+static const char *element_text(char text[OP_CHECK_TEXT], const struct shape *shape, int64_t first, int64_t i)
 {
 	int64_t rest = shape_count(shape);
 	size_t used = (size_t)snprintf(text, OP_CHECK_TEXT, "[");
@@ -316,7 +316,7 @@ bool op_check_indices(const struct op_call *call, const void *indices, struct op
 		snprintf(beyond, sizeof beyond, "n=%lld", (long long)n);
 	snprintf(wrong->message, sizeof wrong->message, "index %.17g at %.60s is out of range for %.80s",
 	         element_get(type->dtype, indices, (size_t)i),
-	         place_text(place, &type->shape, rows ? call->first / greater(row, 1) : 0, i), beyond);
+	         element_text(place, &type->shape, rows ? call->first / greater(row, 1) : 0, i), beyond);
 	snprintf(wrong->hint, sizeof wrong->hint,
 	         "indices are the whole numbers %lld to %lld; negative ones count from the end", (long long)-n,
 	         (long long)n - 1);

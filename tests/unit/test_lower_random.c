@@ -9,7 +9,7 @@
 #include "scratch.h"
 #include "suite.h"
 
-enum { CHAINS = SANITIZED ? 150 : 400, MOST_SLOTS = 64, MOST_STEPS = 300, MOST_VALUES = 20000 };
+enum { CHAINS = SANITIZED ? 150 : 400, MOST_SLOTS = 64, MOST_STEPS = 300, MOST_HASHES = 20000 };
 
 static struct chain chain;
 static const struct type input_type = {.dtype = DTYPE_F32, .shape = {.ndim = 2, .dim = {6, 4}}};
@@ -422,12 +422,12 @@ static void find_sources(const struct body *body, uint64_t *sources)
 /* True if the output depends on SLOT of the state before step FIRST: its mark is followed forward to the end. */
 static bool reaches_output(int64_t first, uint32_t slot)
 {
-	static uint64_t sources[MOST_VALUES];
+	static uint64_t sources[MOST_HASHES];
 	uint64_t marked = (uint64_t)1 << slot;
 	for (int64_t i = first; i < lowered.steps && marked; i++) {
 		const struct body *body = whole_body(lowered_step(&lowered, i, NULL));
 		uint64_t after = marked;
-		ck_assert_uint_lt(body->value_count, MOST_VALUES);
+		ck_assert_uint_lt(body->value_count, MOST_HASHES);
 		find_sources(body, sources);
 		for (size_t k = 0; k < body->out_count; k++) {
 			const uint64_t bit = (uint64_t)1 << body->outs[k].index;
@@ -479,7 +479,7 @@ struct made { /* a value of the graph, by an operation or, with step -1, from ou
 };
 
 struct graph {
-	struct made values[MOST_VALUES];
+	struct made values[MOST_HASHES];
 	uint32_t count;
 	uint32_t slots[MOST_STEPS + 1][MOST_SLOTS]; /* by boundary: the value that each slot holds; NO_VALUE: none */
 };
@@ -488,7 +488,7 @@ static struct graph graph;
 
 static uint32_t graph_add(struct made made)
 {
-	ck_assert_uint_lt(graph.count, MOST_VALUES);
+	ck_assert_uint_lt(graph.count, MOST_HASHES);
 	graph.values[graph.count] = made;
 	return graph.count++;
 }
@@ -507,7 +507,7 @@ static uint32_t add_derivative(const struct body *body, const uint32_t *ids, uin
 
 static void graph_step(int64_t i, const struct body *body)
 {
-	static uint32_t ids[MOST_VALUES];
+	static uint32_t ids[MOST_HASHES];
 	const uint32_t *before = graph.slots[i];
 	uint32_t *after = graph.slots[i + 1];
 	memcpy(after, before, sizeof graph.slots[i]);
@@ -527,7 +527,7 @@ static void graph_step(int64_t i, const struct body *body)
 /* The slots that have a cotangent before step FIRST: the lowest of each active value that the output derives from. */
 static uint64_t slots_with_cotangents(int64_t first)
 {
-	static bool marked[MOST_VALUES];
+	static bool marked[MOST_HASHES];
 	const uint32_t output = graph.slots[lowered.steps][0];
 	uint64_t slots = 0;
 	memset(marked, 0, sizeof marked);
