@@ -37,7 +37,7 @@ enum status session_read_file(struct session *s, const char *path, struct source
 	return status;
 }
 
-/* True if FILE does not exist, and its name can be parsed as a chain. */
+/* True if FILE does not exist, and its name can be parsed as a chain that begins with no unknown operation. */
 static bool is_chain_text(struct session *s, const char *file)
 {
 	const struct source source = {file, file, strlen(file)};
@@ -45,7 +45,10 @@ static bool is_chain_text(struct session *s, const char *file)
 	struct diags own;
 	diags_init(&own, &s->arena);
 	const struct context context = {s->arena.allocator, &s->arena, &own};
-	return io_access(file, F_OK) != 0 && syntax_parse(&context, &syntax, &source) == STATUS_OK;
+	if (io_access(file, F_OK) == 0 || syntax_parse(&context, &syntax, &source))
+		return false;
+	const struct statement *first = syntax.chain->first;
+	return !first || first->kind != STATEMENT_STAGE || op_find(first->name) != OP_COUNT;
 }
 
 /* Gives all ranks the chain that rank 0 has read from standard input, which the launcher gives to that rank alone. */

@@ -2,9 +2,9 @@
  * Lowers terms (language/chain.h): a value, and nodes that are applied to it one after another. A term has the
  * instructions, in the order and at the places, of the stages that say the same.
  *
- * Numbers stay numbers as long as only numbers meet. Where a number meets an array, the operation is that of exchanged
- * operands: 1 - u is `rsub 1` of u. So it is where a value without the input's rows meets one that has them, so that rows
- * can be cut into tiles; the bits are the same.
+ * Numbers stay numbers as long as only numbers meet. A number before an array exchanges the operands: 1 - u becomes
+ * `rsub 1` on u. A value without the input's rows before one that has them exchanges them too, so that tiles can cut the
+ * rows. The bits are the same.
  *
  * A chain is streamable up to a sum if only the sum's result is read after it (note_scope in lower_stage.c). So a term that
  * begins elsewhere, or that sums in an operand, is not streamable.
@@ -124,8 +124,11 @@ enum status lowering_number(struct lowering *l, const struct ref *ref, const cha
 	TRY(lowering_find_ref(l, ref, &found));
 	l->numeric = numeric;
 	if (found.kind != FOUND_NUMBER)
-		return LOWERING_FAIL(l, STATUS_CHAIN, span, "%s is a number, and '%.*s' is none in this call", what,
-		                     (int)(span.end - span.begin), l->chain->source->text + span.begin);
+		return LOWERING_FAIL(l, STATUS_CHAIN, span,
+		                     found.kind == FOUND_COUNTER
+		                         ? "%s is one number for all iterations, and '%.*s' differs in each"
+		                         : "%s is a number, and '%.*s' is none in this call",
+		                     what, (int)(span.end - span.begin), l->chain->source->text + span.begin);
 	*number = found.number;
 	return STATUS_OK;
 }

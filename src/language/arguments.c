@@ -118,10 +118,11 @@ static enum status add_deferred(struct resolver *r, struct node *node, const str
 	return STATUS_OK;
 }
 
-/* If WORD names a number, here or in the call of the def around, makes that GIVEN's value. */
-static enum status number_of_word(struct resolver *r, const char *word, struct deferred_argument *given, bool *found)
+/* If the word of GIVEN, at AT, names a number, here or in the call of the def around, makes that GIVEN's value. */
+static enum status number_of_word(struct resolver *r, const struct span *at, struct deferred_argument *given,
+                                  bool *found)
 {
-	const struct binding *binding = resolver_find(r, word);
+	const struct binding *binding = resolver_find(r, given->argument.word);
 	struct formula_value value = {.known = false};
 	if (binding) {
 		value.ref = binding->ref;
@@ -129,15 +130,16 @@ static enum status number_of_word(struct resolver *r, const char *word, struct d
 		value.deferred = binding->ref.kind == REF_ARGUMENT;
 	}
 	*found = value.known || value.deferred;
-	value.ref.span = given->span;
+	value.ref.span = *at;
 	return *found ? argument_of_value(r, &value, given->span, given) : STATUS_OK;
 }
 
 /*
- * Sets the argument GIVEN of NODE, or defers it. IS_NAME: GIVEN is an unquoted word, which may name a number if the
- * operation refuses it. After a deferred argument all are deferred, so that they are set in order.
+ * Sets the argument GIVEN of NODE, or defers it. WORD_AT: GIVEN is an unquoted word, there, which may name a number if the
+ * operation refuses it; else NULL. After a deferred argument all are deferred, so that they are set in order.
  */
-static enum status set_argument(struct resolver *r, struct node *node, struct deferred_argument given, bool is_name)
+static enum status set_argument(struct resolver *r, struct node *node, struct deferred_argument given,
+                                const struct span *word_at)
 {
 	struct complaint complaint = {.arena = r->context->arena};
 	struct attrs attrs = *r->attrs;
@@ -146,10 +148,10 @@ static enum status set_argument(struct resolver *r, struct node *node, struct de
 	enum status status = STATUS_OK;
 	if (!given.refs)
 		status = attrs_set(&attrs, node->op, given.name, given.index, &given.argument, &complaint);
-	if (status == STATUS_CHAIN && is_name && op_takes_number(node->op, given.name, given.index)) {
-		TRY(number_of_word(r, word, &given, &found));
+	if (status == STATUS_CHAIN && word_at && op_takes_number(node->op, given.name, given.index)) {
+		TRY(number_of_word(r, word_at, &given, &found));
 		if (found && !given.refs)
-			return set_argument(r, node, given, false);
+			return set_argument(r, node, given, NULL);
 	}
 	if ((status == STATUS_OK && node->deferred) || given.refs)
 		return add_deferred(r, node, &given);
@@ -157,7 +159,7 @@ static enum status set_argument(struct resolver *r, struct node *node, struct de
 		*r->attrs = attrs;
 		return STATUS_OK;
 	}
-	const struct binding *binding = is_name ? resolver_find(r, word) : NULL;
+	const struct binding *binding = word_at ? resolver_find(r, word) : NULL;
 	if (binding && binding->ref.kind == REF_COUNTER) {
 		RESOLVE_FAIL(r, given.span, "an argument of '%s' is one number for all iterations, and '%s' differs in each",
 		             op_table[node->op].name, word);
@@ -199,7 +201,7 @@ static enum status set_positional(struct resolver *r, struct node *node, const s
 	else
 		return RESOLVE_FAIL(r, operand->span, "'%s' takes a number as its %s", op_table[node->op].name,
 		                    op_positional_name(node->op, index, buffer));
-	return set_argument(r, node, given, given.argument.kind == ARGUMENT_WORD);
+	return set_argument(r, node, given, given.argument.kind == ARGUMENT_WORD ? &operand->span : NULL);
 }
 
 /* Returns the option NAME of S, or NULL. Only options before END count (NULL: all). */
@@ -375,7 +377,7 @@ static enum status set_options(struct resolver *r, const struct statement *s, st
 				return RESOLVE_FAIL(r, o->span, "'%s' is given by place and by name", o->name);
 		struct deferred_argument given = {.name = o->name, .index = -1, .span = o->span};
 		TRY(argument_of_option(r, o, &given));
-		TRY(set_argument(r, node, given, o->kind == VALUE_NAME));
+		TRY(set_argument(r, node, given, o->kind == VALUE_NAME ? &o->value_span : NULL));
 	}
 	for (int i = placed; i < least; i++) {
 		const char *name = op_positional_name(node->op, i, buffer);

@@ -382,6 +382,7 @@ static enum status index_by_name(struct resolver *r, const struct application *a
 	TRY_ALLOC(by, r->context->diags);
 	*by = (struct ref){.element = NO_INDEX, .span = part->start->at};
 	ref->by = by;
+	ref->span.end = a->span.end;
 	return resolver_name(r, part->start->text, part->start->at, by);
 }
 

@@ -254,8 +254,6 @@ static const char *foreign_operation(const char *name)
 		{"log2", "write `log; div 0.6931471805599453`"},
 		{"exp2", "write `mul 0.6931471805599453; exp`"},
 		{"relu6", "write `clip 0 6`"},
-		{"argmax", "there is no operation that gives an index; `amax` gives the value"},
-		{"argmin", "there is no operation that gives an index; `amin` gives the value"},
 		{"import",
 	     "a chain is one file: its defs stand in it; param and const read arrays of other files by load(\"FILE\")"},
 	};

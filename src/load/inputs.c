@@ -70,7 +70,7 @@ static bool is_input_name(const char *text, size_t length)
 	return length > 0 && strspn(text, letters) >= length && !(*text >= '0' && *text <= '9');
 }
 
-/* Reports that OPTION names, by LENGTH bytes at NAME, what is no input. */
+/* Reports that OPTION has the name of no input: the LENGTH bytes at NAME. */
 static enum status refuse_name(const struct placing *p, const char *name, size_t length, const char *option)
 {
 	const char *names[64], *copy = arena_strndup(p->context->arena, name, length);
