@@ -96,10 +96,10 @@ struct loop_part {
 	uint32_t match;     /* in a LOOP, the index of its END; in an END or a WHILE, that of its LOOP */
 	uint32_t condition; /* in a WHILE: the number of `repeat while`s before it, but NO_VALUE in a condition */
 	uint32_t carry_count;
+	uint32_t stream_count; /* of STREAMS */
 	struct carry *carries;
 	/* In a WHILE, the part of its loop in each stream: 0 is that of dropouts, 1 + i that of the calls of program i. */
 	const struct stream_loop *streams;
-	size_t stream_count;
 };
 
 /*

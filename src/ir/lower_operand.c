@@ -200,7 +200,7 @@ enum status lowering_find_ref(struct lowering *l, const struct ref *ref, struct 
 	const bool param = l->numeric && found->kind == FOUND_PARAM && found->param.count == 0;
 	if (param && l->chain->params[found->param.param].is_number)
 		*found = (struct found){.kind = FOUND_NUMBER, .number = l->chain->params[found->param.param].number};
-	if (ref->by)
+	if (ref->by_name)
 		return find_indexed(l, ref, found);
 	if (!ref_has_element(ref))
 		return STATUS_OK;

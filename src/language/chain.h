@@ -87,22 +87,23 @@ enum ref_kind {
 };
 
 struct ref {
-	enum ref_kind kind;
+	enum ref_kind kind : 8;
+	bool by_name;   /* where INDEX counts: the i of `name[i]` is a name, BY; else ELEMENT */
 	uint32_t index; /* PARAM, VARIABLE, LOOP, COUNTER, ARGUMENT */
 	union {
-		double number;      /* NUMBER */
-		int64_t element;    /* where INDEX counts: the i of `name[i]`, from the end if negative; NO_INDEX: no index */
-		struct node *block; /* BLOCK: its first node (NULL: no node, the identity) */
-		struct term *term;  /* TERM */
+		double number;        /* NUMBER */
+		int64_t element;      /* where INDEX counts: the i of `name[i]`, from the end if negative; NO_INDEX: no index */
+		const struct ref *by; /* a COUNTER or an ARGUMENT */
+		struct node *block;   /* BLOCK: its first node (NULL: no node, the identity) */
+		struct term *term;    /* TERM */
 	};
-	const struct ref *by; /* the i of `name[i]`, if that is a name: a COUNTER or an ARGUMENT; else NULL */
 	struct span span;
 };
 
-/* True if REF is a name with an index, as in `add W[2]`. */
+/* True if REF is a name with an index that is a number, as in `add W[2]`. */
 static inline bool ref_has_element(const struct ref *ref)
 {
-	return ref->kind >= REF_PARAM && ref->kind <= REF_ARGUMENT && ref->element != NO_INDEX;
+	return ref->kind >= REF_PARAM && ref->kind <= REF_ARGUMENT && !ref->by_name && ref->element != NO_INDEX;
 }
 
 /*
@@ -157,9 +158,14 @@ struct block_policy {
 };
 
 struct node {
-	enum node_kind kind;
+	enum node_kind kind : 8;
+	bool conditional; /* REPEAT: a `repeat while` */
+	bool collects;    /* REPEAT, FOR: a `collect` belongs to it */
 	struct span span; /* what messages underline, usually the stage's name */
-	enum op op;       /* OP */
+	union {
+		enum op op;       /* OP */
+		uint32_t counter; /* REPEAT, FOR: 1 + the identity of its `as`; 0: it has none */
+	};
 	union {
 		struct {                       /* OP */
 			const struct attrs *attrs; /* with defaults for those not given or deferred; equal ones are one */
@@ -184,7 +190,6 @@ struct node {
 		struct {                     /* REPEAT */
 			int64_t count;           /* at least 1, for `repeat 0` makes no node; if conditional, the most iterations */
 			const struct ref *times; /* the count, a number of each call of the def around; NULL: COUNT */
-			bool conditional;        /* a `repeat while` */
 			struct node *condition;  /* its first block (NULL: no node, the current value) */
 		};
 		struct {              /* FOR */
@@ -198,8 +203,6 @@ struct node {
 			size_t bound_count;
 		};
 	};
-	uint32_t counter;   /* REPEAT, FOR: 1 + the identity of its `as`; 0: it has none */
-	bool collects;      /* REPEAT, FOR: a `collect` belongs to it */
 	struct ref operand; /* OP: REF_NONE: it has none; NAME: the value bound (REF_NONE: the current one) */
 	struct node *body;  /* REPEAT, FOR, CHECKPOINT (NULL: empty); CALL: preludes, before its operands */
 	struct node *next;

@@ -258,7 +258,7 @@ static void dump_ref(const struct dumper *d, const struct ref *ref, int depth)
 	}
 	if (ref_has_element(ref))
 		text_printf(&d->text, "[%lld]", (long long)ref->element);
-	if (ref->by) {
+	if (ref->by_name) {
 		text_put(&d->text, "[");
 		dump_ref(d, ref->by, depth);
 		text_put(&d->text, " ]");

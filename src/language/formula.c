@@ -362,7 +362,7 @@ static enum status resolve_bound(struct resolver *r, const struct formula *bound
 /* True if REF is a name that has no index yet. */
 static bool takes_element(const struct ref *ref)
 {
-	return ref->kind >= REF_PARAM && ref->kind <= REF_ARGUMENT && ref->element == NO_INDEX && !ref->by;
+	return ref->kind >= REF_PARAM && ref->kind <= REF_ARGUMENT && !ref->by_name && ref->element == NO_INDEX;
 }
 
 /*
@@ -381,6 +381,7 @@ static enum status index_by_name(struct resolver *r, const struct application *a
 	struct ref *by = arena_alloc(r->context->arena, sizeof *by);
 	TRY_ALLOC(by, r->context->diags);
 	*by = (struct ref){.element = NO_INDEX, .span = part->start->at};
+	ref->by_name = true;
 	ref->by = by;
 	ref->span.end = a->span.end;
 	return resolver_name(r, part->start->text, part->start->at, by);
