@@ -191,7 +191,8 @@ enum status totals_begin_array(struct run *run)
 		const bool later = once || (!first && job_sums_plain(job, i));
 		if (run->bound[i].stored || job_row_bytes(job, i))
 			continue;
-		if (sums && sums->heads && first)
+		/* That of the first array begins as 0, and another rank may have added to it. */
+		if (sums && sums->heads && first && run->gradient->result->arrays > 0)
 			clear_sums(sums, bytes);
 		if (sums && reused[i])
 			sums->heads = run->params->arrays[i];
