@@ -117,7 +117,7 @@ static void set_value_types(struct run *run)
 	for (size_t k = 0; k < body->out_count; k++) {
 		const struct value *value = &body->values[body->outs[k].value];
 		run->more_types[k] = *value->type;
-		run->more_types[k].dtype = value->dtype;
+		run->more_types[k].dtype = dtype_written(value->dtype);
 	}
 }
 

@@ -25,7 +25,7 @@ static void note_output(struct lowering *l)
 	if (!l->state.slots[0].streamed && !l->streaming.meets)
 		lowering_need_whole(l, (struct span){0}, "the output does not depend on the rows of the input");
 	l->out->output = *l->state.slots[0].type;
-	l->out->output.dtype = dtype_is_integer(l->state.slots[0].dtype) ? DTYPE_I64 : l->state.slots[0].dtype;
+	l->out->output.dtype = dtype_written(l->state.slots[0].dtype);
 }
 
 /* Makes VALUE an out of the body. Of several outs, none is an in, a param or another out. */

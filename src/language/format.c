@@ -216,7 +216,8 @@ static void put_names(struct formatter *f, const struct name_list *names)
 	}
 }
 
-static void put_exports(struct formatter *f, const struct statement *s)
+/* The items of an `export` or an `output`. */
+static void put_items(struct formatter *f, const struct statement *s)
 {
 	const struct name_list *as = s->over;
 	for (const struct name_list *n = s->names; n && !is_over(f); n = n->next, as = as->next) {
@@ -226,19 +227,10 @@ static void put_exports(struct formatter *f, const struct statement *s)
 			put_formula(f, n->formula, false);
 			PUT(f, ")");
 		}
-		if (strcmp(n->name, as->name))
-			PUT(f, " as ", as->name);
-	}
-}
-
-static void put_outputs(struct formatter *f, const struct statement *s)
-{
-	char type[TYPE_TEXT];
-	const struct name_list *as = s->over;
-	for (const struct name_list *n = s->names; n && !is_over(f); n = n->next, as = as->next) {
-		PUT(f, n == s->names ? "" : ", ", n->name);
-		if (n->type->given)
-			PUT(f, ": ", type_format(&n->type->type, type));
+		if (n->type && n->type->given) {
+			PUT(f, ": ");
+			put_type(f, n->type);
+		}
 		if (strcmp(n->name, as->name))
 			PUT(f, " as ", as->name);
 	}
@@ -335,11 +327,11 @@ static void put_statement(struct formatter *f, const struct statement *s, int de
 		return;
 	case STATEMENT_EXPORT:
 		PUT(f, "export ");
-		put_exports(f, s);
+		put_items(f, s);
 		return;
 	case STATEMENT_OUTPUT:
 		PUT(f, "output ");
-		put_outputs(f, s);
+		put_items(f, s);
 		return;
 	case STATEMENT_PROGRAM:
 		PUT(f, "program ", s->name, "(");

@@ -46,7 +46,10 @@ enum status resolver_operand(struct resolver *r, const struct operand *operand, 
 		break;
 	case OPERAND_NAME:
 		TRY(resolver_name(r, operand->text, operand->span, ref));
-		ref->element = operand->index;
+		if (ref->kind >= REF_PARAM && ref->kind <= REF_ARGUMENT)
+			ref->element = operand->index;
+		else if (operand->index != NO_INDEX)
+			return RESOLVE_FAIL(r, operand->span, "'%s' is a number and has no elements", operand->text);
 		return STATUS_OK;
 	case OPERAND_BLOCK:
 		ref->kind = REF_BLOCK;
@@ -67,6 +70,8 @@ enum status resolver_operand(struct resolver *r, const struct operand *operand, 
 		struct formula_value value;
 		TRY(resolver_formula(r, operand->formula, &value));
 		*ref = value.ref;
+		if (value.known)
+			ref->span = operand->span;
 		break;
 	}
 	case OPERAND_STRING:

@@ -98,6 +98,17 @@ static void describe_made(struct machine *m, const struct step *step, const stru
 	made->value = id;
 }
 
+static bool reads_value(const struct body *body, uint32_t value)
+{
+	for (size_t i = 0; i < body->instr_count; i++) {
+		uint32_t reads[INSTR_READS];
+		for (size_t k = instr_reads(&body->instrs[i], reads); k-- > 0;)
+			if (reads[k] == value)
+				return true;
+	}
+	return false;
+}
+
 /*
  * Gives out I of BODY, an array that a loop collects, the buffer that it continues, or a new one. It may be NO_BUFFER. False
  * if out of memory.
@@ -113,6 +124,12 @@ static bool place_collected(struct machine *m, const struct step *step, const st
 	} else {
 		if (!machine_begin_collected(m, slot, &body->values[id], index, &buffer))
 			return false;
+		if (buffer == NO_BUFFER && reads_value(body, id)) { /* though no other step does */
+			buffer = machine_make_buffer(m, body->values[id].type, body->values[id].streamed);
+			if (buffer == NO_BUFFER)
+				return false;
+			m->buffers.items[buffer].collected = true;
+		}
 		if (buffer != NO_BUFFER)
 			describe_made(m, step, body, id, index, buffer);
 	}

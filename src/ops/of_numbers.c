@@ -11,7 +11,7 @@
 bool op_of_numbers(enum op op, double v, const double *a, double *result)
 {
 	struct attrs attrs;
-	if (op_table[op].class == OP_CLASS_GENERAL || op == OP_use || (op_table[op].operands == 1) != (a != NULL))
+	if (op_table[op].class == OP_CLASS_GENERAL || op == OP_use || op_table[op].operands != (a != NULL))
 		return false;
 	if (op == OP_pow) {
 		*result = pow(v, *a);

@@ -166,7 +166,7 @@ class Generator:
     def choice(self, shape):
         """Stages with conditions and remainders."""
         r = self.r
-        condition = f"{{ {r.choice(['lt', 'le', 'gt', 'ge', 'ne'])} {self.operand(shape)} }}"
+        condition = f"{{ {r.choice(['lt', 'le', 'gt', 'ge', 'eq', 'ne'])} {self.operand(shape)} }}"
         return r.choice([f"where {condition} {self.operand(shape)}", f"where {self.operand(shape)} {self.operand(shape)}",
                          f"where {condition} {{ square; log; mul 0.1 }}", f"mul {condition}",
                          f"where {{ {r.choice(['and', 'or'])} {condition} }} 0.5",
@@ -182,6 +182,17 @@ class Generator:
         if len(shape) > 1:
             moves += [f"{r.choice(['tril', 'triu'])} {r.randint(-2, 2)}"] * 3
         return r.choice(moves)
+
+    def selected(self, shape):
+        """Selects elements by the indices of extremes, and keeps the shape."""
+        r, axis = self.r, self.r.randrange(len(shape))
+        index = f"{r.choice(['argmax', 'argmin'])} axis={axis} keepdims=true"
+        last = f"{r.choice(['argmax', 'argmin'])} axis=-1"
+        rows = self.fresh("i")
+        self.declared.append(f"const {rows}: i64[{shape[0]}] = arange")
+        return r.choice([f"sub {{ take_along {{ {index} }} axis={axis}; mul 0.1 }}",
+                         f"add {{ {index}; take {self.param([shape[axis]])}; sin }}",
+                         f"add {{ {last}; one_hot {shape[-1]}; mul 0.3 }}", f"scatter_add {rows} {shape[0]}"])
 
     def element(self, shape):
         r = self.r
@@ -215,6 +226,8 @@ class Generator:
             return "tanh"
         if self.chooses and r.random() < 0.15:
             return self.mirrored(shape)
+        if self.chooses and 0 not in shape and r.random() < 0.06:
+            return self.selected(shape)
         axis = 0 if self.neighbours and r.random() < 0.6 else r.randrange(-len(shape), len(shape))
         kind = r.choice([3, 4, 4]) if self.neighbours else r.randrange(15)
         if kind < 2:
