@@ -115,7 +115,7 @@ static struct meaning meaning_of(const struct walk *w, const struct ref *ref)
 	}
 	if (ref_has_element(ref))
 		m.value = hash_element(m.value, ref->element + (ref->element < 0 ? extent_of(ref) : 0));
-	if (ref->by)
+	if (ref->by_name)
 		m.value = hash_element(m.value, w->numbers[ref->by->index]);
 	return m;
 }
