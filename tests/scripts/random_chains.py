@@ -251,6 +251,8 @@ class Generator:
             return f"sub {{ mean axis={axis} keepdims=true }}"
         if kind == 8 and len(shape) == 2 and shape[0] < 40:
             return f"dot {self.param([shape[0], shape[0]])}; tanh"
+        if len(shape) == 4 and r.random() < 0.25:
+            kind = 10  # few shapes have four axes
         if kind == 9:
             there, back, permuted = self.permutation(shape)
             inner, _ = self.block(permuted, 3, True, r.randint(1, 2))
@@ -358,7 +360,7 @@ class Generator:
             return f"dot {self.param([n, shape[0]])}; tanh", [n, shape[1]]
         if kind in (7, 8):
             keep = r.random() < 0.5
-            op = r.choice(["sum", "mean", "var", "std", "logsumexp", "norm", "prod"] + ["amax", "amin"] * (0 not in shape))
+            op = r.choice(["sum", "mean", "var", "std", "logsumexp", "norm", "prod"] + ["amax", "amin"] * 2 * (0 not in shape))
             out = shape[:axis] + ([1] if keep else []) + shape[axis + 1:]
             return f"{op} axis={axis} keepdims={str(keep).lower()}; atan", out
         if kind == 9 and len(shape) == 3 and 0 not in shape and shape[1] < 9 and shape[2] > 2:
