@@ -67,7 +67,10 @@ static enum status add_run(struct subject *subject, const struct policy *policy,
                            struct picture_run *run, struct timeline *timeline)
 {
 	struct session *s = subject->session;
-	TRY(session_make_job(s, policy, &subject->type));
+	struct job_options options = session_job_options(s, policy);
+	options.unexecuted = true;
+	job_free(&s->job);
+	TRY(job_make(&s->context, &s->job, &s->chain, &subject->type, &options));
 	TRY(timeline_plan(timeline, &s->job));
 	*run = run_of(&s->job, timeline, TIME_PASSES);
 	if (!picture->subtitle)
