@@ -247,9 +247,9 @@ LINES(normalize_sum_lines)
 }
 
 /* True if cotangents of doubles are so large that derivatives by P may leave the range on their way. */
-static bool has_far_slopes(const struct normalization *p)
+static bool has_far_slopes(const struct loops *loops, const struct normalization *p)
 {
-	return is_far(DTYPE_F64, p->mean) || is_far(DTYPE_F64, p->product);
+	return loops->dtype == DTYPE_F64 && (is_far(DTYPE_F64, p->mean) || is_far(DTYPE_F64, p->product));
 }
 
 /*
@@ -279,12 +279,13 @@ static double large_slope(double g, double y, const struct normalization *p)
 	             : p->scale * (apart - y * p->product);
 }
 
-/* Makes the derivatives of line I, which has far or large slopes. */
-static void put_scaled_slopes(const struct line_arrays *at, size_t i, const struct normalization *p, size_t n)
+/* Makes the derivatives of line I of doubles, which has far or large slopes. */
+static void put_scaled_slopes(const struct loops *loops, const struct line_arrays *at, size_t i,
+                              const struct normalization *p, size_t n)
 {
 	const double *const y = at->in[0], *const g = at->in[1];
 	double *const dv = at->out; /* may be Y or G */
-	const bool far = has_far_slopes(p);
+	const bool far = has_far_slopes(loops, p);
 	for (size_t j = i * n; j < (i + 1) * n; j++)
 		dv[j] = far ? far_slope(g[j], y[j], p) : large_slope(g[j], y[j], p);
 }
@@ -318,10 +319,10 @@ LINES(normalize_derivative_lines)
 			.mean = mean[i], .product = product[i], .scale = element_get(loops->dtype, at->short_in[0], i)};
 	size_t done = 0;
 	for (size_t i = 0; i < count; i++) {
-		if (!has_large_slopes(loops, &p[i]) && !has_far_slopes(&p[i]))
+		if (!has_large_slopes(loops, &p[i]) && !has_far_slopes(loops, &p[i]))
 			continue;
 		put_slopes(loops, at, done, p, n, i - done);
-		put_scaled_slopes(at, i, &p[i], n);
+		put_scaled_slopes(loops, at, i, &p[i], n);
 		done = i + 1;
 	}
 	put_slopes(loops, at, done, p, n, count - done);

@@ -294,6 +294,37 @@ START_TEST(test_empty)
 }
 END_TEST
 
+/*
+ * Values and cotangents that are no numbers: every operation keeps to its arrays. The bytes beyond the derivative's are
+ * looked at here, those beyond others by an instrumented build.
+ */
+START_TEST(test_no_numbers)
+{
+	static const double bad[] = {INFINITY, -INFINITY, NAN};
+	for (int type = 0; type < 2; type++)
+		for (size_t which = 0; which < 6; which++) {
+			struct setup s;
+			if (!begin(&s, &samples[_i], kernels_get(type ? DTYPE_F64 : DTYPE_F32)))
+				continue;
+			struct arrays x = arrays_of(&s, 3);
+			const size_t bytes = (size_t)type_bytes(&s.v), guard = 4096;
+			const struct type *of = which < 3 ? &s.y : &s.v;
+			unsigned char *dv = malloc(bytes + guard);
+			ck_assert_ptr_nonnull(dv);
+			memset(dv, 0xa5, bytes + guard);
+			for (size_t i = 0; i < count_of(of); i += 5)
+				set(of, which < 3 ? x.g : x.v, i, bad[which % 3]);
+			forward(&s, x.y, x.v, x.a, x.k);
+			vjp(&s, dv, op_table[s.op].operand_differentiable ? x.da : NULL, x.g, x.v, x.a, x.y, x.k);
+			for (size_t i = 0; i < guard; i++)
+				ck_assert_msg(dv[bytes + i] == 0xa5, "%s: byte %zu beyond the derivative", samples[_i].text, i);
+			free(dv);
+			arrays_free(&x);
+			arena_free(&s.arena);
+		}
+}
+END_TEST
+
 /* Beside an extent of 0 the others may be huge: no loop counts them. A gradient that has elements is zeros. */
 START_TEST(test_empty_and_endless)
 {
@@ -1291,6 +1322,7 @@ int main(void)
 	tcase_add_loop_test(tests, test_sets_agree, 0, SAMPLES);
 	tcase_add_test(tests, test_hidden_ends);
 	tcase_add_loop_test(tests, test_empty, 0, SAMPLES);
+	tcase_add_loop_test(tests, test_no_numbers, 0, SAMPLES);
 	tcase_add_test(tests, test_empty_and_endless);
 	tcase_add_test(tests, test_gradients_of_empty_results);
 	tcase_add_test(tests, test_all_folds_have_samples);
