@@ -397,7 +397,7 @@ index
 	;
 
 part
-	: formula { BUILD($$ = PARSE_NEW(parse, struct index_part, .kind = INDEX_AT, .span = @$, .start = $1)); }
+	: formula { BUILD($$ = parse_index_part(parse, $1, @$)); }
 	| bound ':' bound { BUILD($$ = PARSE_NEW(parse, struct index_part, .kind = INDEX_SLICE, .span = @$, .start = $1, .stop = $3)); }
 	| bound ':' bound ':' bound {
 		BUILD($$ = PARSE_NEW(parse, struct index_part, .kind = INDEX_SLICE, .span = @$, .start = $1, .stop = $3, .step = $5));

@@ -158,6 +158,25 @@ static enum status apply_shaping(struct lowering *l, const struct node *node, en
 	return lowering_op(l, &made, *value, value);
 }
 
+/* Takes the part of *VALUE along AXIS whose index is BY, the counter of a loop, which REF names. */
+static enum status take_counted(struct lowering *l, const struct node *node, const struct ref *ref,
+                                const struct found *by, int axis, uint32_t *value)
+{
+	const struct value array = l->body->values[*value];
+	struct attrs attrs;
+	TRY(lowering_check_counter(l, ref, by, array.type->shape.dim[axis], array.type));
+	memset(&attrs, 0, sizeof attrs); /* bytes are compared */
+	attrs_default(&attrs, OP_slice);
+	attrs.axis[0] = axis;
+	attrs.start = (struct slice_bound){true, by->counter.value};
+	attrs.stop = (struct slice_bound){true, by->counter.value + 1};
+	if (array.streamed && axis == 0)
+		lowering_need_whole(l, node->span, "it reads one row");
+	TRY(apply_shaping(l, node, OP_slice, &attrs, value));
+	l->body->instrs[l->body->instr_count - 1].level = by->counter.loop;
+	return STATUS_OK;
+}
+
 /* Takes PART of *VALUE along AXIS. */
 static enum status take_part(struct lowering *l, const struct node *node, const struct index_bounds *part, int axis,
                              uint32_t *value)
@@ -176,8 +195,14 @@ static enum status take_part(struct lowering *l, const struct node *node, const 
 	}
 	const struct type *type = l->body->values[*value].type;
 	const int64_t extent = type->shape.dim[axis];
-	TRY(set_bound(l, &attrs, "start", &part->begin));
+	struct found by;
 	char text[TYPE_TEXT];
+	if (part->begin.kind == REF_COUNTER || part->begin.kind == REF_ARGUMENT) {
+		TRY(lowering_find_ref(l, &part->begin, &by));
+		if (by.kind == FOUND_COUNTER)
+			return take_counted(l, node, &part->begin, &by, axis, value);
+	}
+	TRY(set_bound(l, &attrs, "start", &part->begin));
 	if (attrs.start.at >= extent || attrs.start.at < -extent)
 		return LOWERING_FAIL(l, STATUS_CHAIN, part->begin.span, "index %lld is out of range for axis %d of %s",
 		                     (long long)attrs.start.at, axis, type_format(type, text));
@@ -186,38 +211,67 @@ static enum status take_part(struct lowering *l, const struct node *node, const 
 	return apply_shaping(l, node, OP_slice, &attrs, value);
 }
 
-/* Applies NODE, an index: a slice for each part, and a reshape that drops the axes of single elements. */
+/* Returns the number of axes that the index NODE has parts for, the `...` left out. */
+static int count_axes(const struct node *node)
+{
+	int axes = 0;
+	for (size_t i = 0; i < node->bound_count; i++)
+		axes += node->bounds[i].kind == INDEX_AT || node->bounds[i].kind == INDEX_SLICE;
+	return axes;
+}
+
+/*
+ * Sets *MADE to SHAPE, that of NODE's slices, without the axes of single elements and with the new ones. False if it has
+ * more than MAX_DIMS.
+ */
+static bool indexed_shape(const struct node *node, const struct shape *shape, struct shape *made)
+{
+	int axis = 0, ndim = 0;
+	int64_t dims[2 * MAX_DIMS];
+	const int rest = shape->ndim - count_axes(node);
+	for (size_t i = 0; i <= node->bound_count && ndim <= MAX_DIMS; i++) {
+		const enum index_kind kind = i < node->bound_count ? node->bounds[i].kind : INDEX_REST;
+		if (kind == INDEX_NEW)
+			dims[ndim++] = 1;
+		else if (kind == INDEX_SLICE)
+			dims[ndim++] = shape->dim[axis++];
+		else if (kind == INDEX_AT)
+			axis++;
+		for (int left = i < node->bound_count ? rest : shape->ndim - axis; kind == INDEX_REST && left > 0; left--)
+			dims[ndim++] = shape->dim[axis++];
+	}
+	made->ndim = ndim;
+	for (int i = 0; i < ndim && ndim <= MAX_DIMS; i++)
+		made->dim[i] = dims[i];
+	return ndim <= MAX_DIMS;
+}
+
+/* Applies NODE, an index: a slice for each part, and a reshape that drops the axes of single elements and adds new ones. */
 static enum status apply_parts(struct lowering *l, const struct node *node, uint32_t *value)
 {
 	const struct type first = *l->body->values[*value].type;
-	bool dropped[MAX_DIMS] = {false}, drops = false;
-	size_t axes = 0;
-	for (size_t i = 0; i < node->bound_count; i++)
-		axes += node->bounds[i].kind != INDEX_REST;
-	char text[TYPE_TEXT];
-	if (axes > (size_t)first.shape.ndim)
-		return LOWERING_FAIL(l, STATUS_CHAIN, node->span, "an index of %zu axes for %s", axes,
-		                     type_format(&first, text));
+	const int axes = count_axes(node);
 	int axis = 0;
+	bool reshapes = false;
+	char text[TYPE_TEXT];
+	if (axes > first.shape.ndim)
+		return LOWERING_FAIL(l, STATUS_CHAIN, node->span, "an index of %d ax%s for %s", axes, axes == 1 ? "is" : "es",
+		                     type_format(&first, text));
 	for (size_t i = 0; i < node->bound_count; i++) {
-		if (node->bounds[i].kind == INDEX_REST) {
-			axis += first.shape.ndim - (int)axes;
-			continue;
-		}
-		TRY(take_part(l, node, &node->bounds[i], axis, value));
-		dropped[axis] = node->bounds[i].kind == INDEX_AT;
-		drops |= dropped[axis++];
+		const enum index_kind kind = node->bounds[i].kind;
+		reshapes |= kind == INDEX_AT || kind == INDEX_NEW;
+		if (kind == INDEX_REST)
+			axis += first.shape.ndim - axes;
+		else if (kind != INDEX_NEW)
+			TRY(take_part(l, node, &node->bounds[i], axis++, value));
 	}
-	if (!drops)
+	if (!reshapes)
 		return STATUS_OK;
 	struct attrs attrs;
 	memset(&attrs, 0, sizeof attrs); /* bytes are compared */
 	attrs_default(&attrs, OP_reshape);
-	const struct shape *shape = &l->body->values[*value].type->shape;
-	attrs.shape.ndim = 0;
-	for (int i = 0; i < shape->ndim; i++)
-		if (!dropped[i])
-			attrs.shape.dim[attrs.shape.ndim++] = shape->dim[i];
+	if (!indexed_shape(node, &l->body->values[*value].type->shape, &attrs.shape))
+		return LOWERING_FAIL(l, STATUS_LIMIT, node->span, "more than %d dimensions", MAX_DIMS);
 	return apply_shaping(l, node, OP_reshape, &attrs, value);
 }
 

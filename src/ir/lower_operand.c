@@ -169,6 +169,17 @@ static const struct type *type_of_found(struct lowering *l, const struct found *
 	return type;
 }
 
+enum status lowering_check_counter(struct lowering *l, const struct ref *ref, const struct found *counter,
+                                   int64_t extent, const struct type *type)
+{
+	char text[TYPE_TEXT];
+	if (counter->iterations <= extent)
+		return STATUS_OK;
+	return LOWERING_FAIL(l, STATUS_CHAIN, ref->span, "'%.*s' goes to %lld, and %s has %lld parts",
+	                     (int)(ref->span.end - ref->span.begin), l->chain->source->text + ref->span.begin,
+	                     (long long)counter->iterations - 1, type_format(type, text), (long long)extent);
+}
+
 /* Replaces FOUND, what REF refers to, by its part at the number that the name in REF's brackets is. */
 static enum status find_indexed(struct lowering *l, const struct ref *ref, struct found *found)
 {
@@ -183,12 +194,8 @@ static enum status find_indexed(struct lowering *l, const struct ref *ref, struc
 		                     length, source);
 	if (!type_of_found(l, found, &type))
 		return LOWERING_FAIL(l, STATUS_CHAIN, ref->span, "only arrays have elements");
-	if (by.kind == FOUND_COUNTER && type.shape.ndim > 0 && by.iterations > type.shape.dim[0]) {
-		char text[TYPE_TEXT];
-		return LOWERING_FAIL(l, STATUS_CHAIN, ref->by->span, "'%.*s' goes to %lld, and %s has %lld parts", length,
-		                     source, (long long)by.iterations - 1, type_format(&type, text),
-		                     (long long)type.shape.dim[0]);
-	}
+	if (by.kind == FOUND_COUNTER && type.shape.ndim > 0)
+		TRY(lowering_check_counter(l, ref->by, &by, type.shape.dim[0], &type));
 	const struct index index = by.kind == FOUND_COUNTER ? by.counter : (struct index){-1, (int64_t)by.number};
 	return found->kind == FOUND_PARAM ? take_index(l, found, index, ref->span)
 	                                  : take_element(l, found, index.value, index.loop, ref->span);

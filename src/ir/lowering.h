@@ -288,6 +288,9 @@ enum status lowering_add_counter(struct lowering *l, const struct found *counter
 /* lower_operand.c */
 
 enum status lowering_find_ref(struct lowering *l, const struct ref *ref, struct found *found);
+/* Fails unless COUNTER, which REF names, stays below EXTENT, that of an axis of TYPE. */
+enum status lowering_check_counter(struct lowering *l, const struct ref *ref, const struct found *counter,
+                                   int64_t extent, const struct type *type);
 /* Does as lowering_find_ref; where REF has no value, *FOUND is FOUND_NONE, and that is no error. */
 enum status lowering_find_optional(struct lowering *l, const struct ref *ref, struct found *found);
 /* A `repeat` or a `for`. */

@@ -334,8 +334,44 @@ static enum status resolve_formula_call(struct resolver *r, const struct formula
 
 /* Indices. */
 
-/* Sets *REF to BOUND (NULL: none), an integer here or in the call of the def around; *KNOWN if here. */
-static enum status resolve_bound(struct resolver *r, const struct formula *bound, struct ref *ref, int64_t *known)
+/* Returns the name of a loop's counter that stands in FORMULA, outside of calls; NULL if none does. */
+static const char *counter_in(const struct resolver *r, const struct formula *formula)
+{
+	const char *found = NULL;
+	if (formula->kind == FORMULA_NAME) {
+		const struct binding *binding = resolver_find(r, formula->text);
+		found = binding && binding->ref.kind == REF_COUNTER ? formula->text : NULL;
+	} else if (formula->kind == FORMULA_PREFIX) {
+		found = counter_in(r, formula->operand);
+	}
+	for (const struct application *a = formula->first; a && !found; a = a->next)
+		if (a->operator!= OPERATOR_INDEX)
+			found = counter_in(r, a->operand);
+	return found;
+}
+
+/* Reports that BOUND, of an index of KIND, is no integer that is known. */
+static enum status refuse_bound(struct resolver *r, enum index_kind kind, const struct formula *bound)
+{
+	const char *counter = counter_in(r, bound);
+	if (!counter) {
+		RESOLVE_FAIL(r, bound->span, "an index is an integer, and this is an array");
+		return RESOLVE_HINT(r, "the rows that an array names are taken by `take`");
+	}
+	if (kind == INDEX_SLICE) {
+		RESOLVE_FAIL(r, bound->span, "a slice has the same bounds in all iterations, and '%s' differs in each",
+		             counter);
+		return RESOLVE_HINT(r, "the part of one iteration is an index, as in W[%s]", counter);
+	}
+	RESOLVE_FAIL(r, bound->span, "an index that differs in each iteration is the name '%s' alone, as in W[%s]", counter,
+	             counter);
+	return RESOLVE_HINT(r, "W[1:][%s] is the part after W[%s], and flip(W, axis=0)[%s] counts from the end", counter,
+	                    counter, counter);
+}
+
+/* Sets *REF to BOUND (NULL: none) of an index of KIND, an integer here or in each iteration or call; *KNOWN if here. */
+static enum status resolve_bound(struct resolver *r, enum index_kind kind, const struct formula *bound, struct ref *ref,
+                                 int64_t *known)
 {
 	struct formula_value value;
 	*ref = (struct ref){.kind = REF_NONE};
@@ -343,10 +379,9 @@ static enum status resolve_bound(struct resolver *r, const struct formula *bound
 	if (!bound)
 		return STATUS_OK;
 	TRY(resolver_formula(r, bound, &value));
-	if (!value.known && !value.deferred) {
-		RESOLVE_FAIL(r, bound->span, "an index is an integer, and this is an array");
-		return RESOLVE_HINT(r, "the rows that an array names are taken by `take`");
-	}
+	const bool counter = value.ref.kind == REF_COUNTER && kind == INDEX_AT;
+	if (!value.known && !value.deferred && !counter)
+		return refuse_bound(r, kind, bound);
 	if (value.known && !value.number.integer)
 		return RESOLVE_FAIL(r, bound->span, "an index is an integer, not %.17g", value.number.value);
 	if (value.known)
@@ -366,14 +401,14 @@ static bool takes_element(const struct ref *ref)
 }
 
 /*
- * If A is one index that is a name, the number of an iteration or an operand of the def around, makes REF its part at that
- * number. *FOUND: it is.
+ * If A begins with a name, the number of an iteration or an operand of the def around, makes REF its part at that number.
+ * *FOUND: it does. The rest of A applies to that part.
  */
 static enum status index_by_name(struct resolver *r, const struct application *a, struct ref *ref, bool *found)
 {
 	const struct index_part *part = a->index;
-	const bool name = takes_element(ref) && part->kind == INDEX_AT && !part->next &&
-	                  part->start->kind == FORMULA_NAME && !part->start->first;
+	const bool name =
+		takes_element(ref) && part->kind == INDEX_AT && part->start->kind == FORMULA_NAME && !part->start->first;
 	const struct binding *binding = name ? resolver_find(r, part->start->text) : NULL;
 	*found = binding && (binding->ref.kind == REF_COUNTER || binding->ref.kind == REF_ARGUMENT);
 	if (!*found)
@@ -398,15 +433,13 @@ static enum status apply_index(struct resolver *r, const struct application *a, 
 	value->known = value->deferred = false;
 	bool by_name;
 	TRY(index_by_name(r, a, &value->ref, &by_name));
-	if (by_name)
-		return STATUS_OK;
-	for (const struct index_part *part = a->index; part; part = part->next) {
+	for (const struct index_part *part = by_name ? a->index->next : a->index; part; part = part->next) {
 		struct index_bounds *bounds = &parts[used++];
 		int64_t at, stop, step;
 		bounds->kind = part->kind;
-		TRY(resolve_bound(r, part->start, &bounds->begin, &at));
-		TRY(resolve_bound(r, part->stop, &bounds->stop, &stop));
-		TRY(resolve_bound(r, part->step, &bounds->step, &step));
+		TRY(resolve_bound(r, part->kind, part->start, &bounds->begin, &at));
+		TRY(resolve_bound(r, part->kind, part->stop, &bounds->stop, &stop));
+		TRY(resolve_bound(r, part->kind, part->step, &bounds->step, &step));
 		if (step == 0)
 			return RESOLVE_FAIL(r, part->step->span, "the step of an index is not 0");
 		if (row && at != NO_INDEX) {

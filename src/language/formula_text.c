@@ -140,6 +140,8 @@ static void write_part(const struct formula_writer *w, const struct index_part *
 {
 	if (part->kind == INDEX_REST)
 		text_put(&w->text, "...");
+	if (part->kind == INDEX_NEW)
+		text_put(&w->text, "None");
 	if (part->start)
 		write_formula(w, part->start);
 	if (part->kind != INDEX_SLICE)

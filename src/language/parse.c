@@ -179,9 +179,10 @@ bool parse_check_integer(struct parse *parse, const struct parse_number *number,
 {
 	if (number->number.integer)
 		return true;
-	const char *digits = number->text + (number->text[0] == '-');
+	const double value = number->number.value;
+	const bool large = isfinite(value) && fabs(value) > 0x1p53;
 	PARSE_FAIL(parse, STATUS_CHAIN, span, "'%s' is not an integer%s", number->text,
-	           digits[strspn(digits, "0123456789")] ? "" : " that fits in 64 bits");
+	           large ? " that fits in 64 bits" : "");
 	return false;
 }
 

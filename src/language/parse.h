@@ -136,7 +136,7 @@ bool parse_opens_load(const struct parse *parse);
 
 /* Each check reports an error and returns false if the condition does not hold. */
 
-/* Checks that NUMBER is written as an integer (2.0 is none) and fits in int64_t. */
+/* Checks that NUMBER is an integer (1e3 is one, 2.0 is none) and fits in int64_t. */
 bool parse_check_integer(struct parse *parse, const struct parse_number *number, struct span span);
 /* Checks that TYPE, the type of the param or const NAME, has no streamed axis. */
 bool parse_check_type(struct parse *parse, const struct declared *type, const char *name);
@@ -166,6 +166,8 @@ struct formula *parse_prefix(struct parse *parse, enum operator operator, struct
 struct formula *parse_binary(struct parse *parse, struct formula *left, enum operator operator, struct span span,
                              struct formula *right);
 /* Applies the index INDEX, between the brackets OPEN and CLOSE, to LEFT, which it returns. */
+/* Returns the part FORMULA of an index: a place, or a new axis if it is the name None. NULL where memory is short. */
+struct index_part *parse_index_part(struct parse *parse, struct formula *formula, struct span span);
 struct formula *parse_index(struct parse *parse, struct formula *left, struct index_part *index, struct span open,
                             struct span close);
 /* Make an operand of FORMULA; the value of an option; an option of a call; an item of a `for` or an `export`; a count. */

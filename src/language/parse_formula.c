@@ -154,6 +154,15 @@ struct formula *parse_binary(struct parse *parse, struct formula *left, enum ope
 	return check_nesting(parse, left, span) ? left : NULL;
 }
 
+struct index_part *parse_index_part(struct parse *parse, struct formula *formula, struct span span)
+{
+	const bool name = formula->kind == FORMULA_NAME && !formula->first;
+	if (!name || strcmp(formula->text, "None"))
+		return PARSE_NEW(parse, struct index_part, .kind = INDEX_AT, .span = span, .start = formula);
+	spare_formula(parse, formula);
+	return PARSE_NEW(parse, struct index_part, .kind = INDEX_NEW, .span = span);
+}
+
 struct formula *parse_index(struct parse *parse, struct formula *left, struct index_part *index, struct span open,
                             struct span close)
 {

@@ -63,7 +63,8 @@ enum operator{
 enum index_kind {
 	INDEX_AT,    /* START alone: one element, whose axis goes */
 	INDEX_SLICE, /* START:STOP:STEP; each may be NULL */
-	INDEX_REST   /* `...`: all axes that no other part is for */
+	INDEX_REST,  /* `...`: all axes that no other part is for */
+	INDEX_NEW    /* None: a new axis of extent 1 */
 };
 struct index_part {
 	enum index_kind kind;
