@@ -204,6 +204,7 @@ item
 		$$ = (struct export_chain){{$1, $1}, {$4, $4}};
 	}
 	| '(' formula ')' optional_type AS listed_name {
+		$2->closed = true;
 		struct name_list *from = parse_formula_name(parse, $2, @$);
 		BUILD(from);
 		from->type = $4;
@@ -227,6 +228,7 @@ exported
 	}
 	| listed_name AS listed_name { $$ = (struct export_chain){{$1, $1}, {$3, $3}}; }
 	| '(' formula ')' AS listed_name {
+		$2->closed = true;
 		struct name_list *from = parse_formula_name(parse, $2, @$);
 		BUILD(from);
 		$$ = (struct export_chain){{from, from}, {$5, $5}};

@@ -255,7 +255,8 @@ static enum status type_over(struct lowering *l, const struct ref *ref, struct f
 	}
 	TRY(lowering_find_ref(l, ref, over));
 	if (!type_of_found(l, over, type))
-		return LOWERING_FAIL(l, STATUS_CHAIN, ref->span, "for runs over params, consts and named values only");
+		return LOWERING_FAIL(l, STATUS_CHAIN, ref->span, "for runs over a leading axis, and a %s has none",
+		                     over->kind == FOUND_BLOCK ? "block" : "number");
 	return STATUS_OK;
 }
 

@@ -719,11 +719,29 @@ static enum status collects_other(struct lowering *l, const struct node *node, c
 	                                 : diag_hint(l->context->diags, "convert it in each iteration, as in `cast f64`");
 }
 
+/* Sets *EVERY to that of NODE, a `collect`, in this call. */
+static enum status find_every(struct lowering *l, const struct node *node, int64_t *every)
+{
+	double number;
+	*every = node->every;
+	if (node->operand.kind == REF_NONE)
+		return STATUS_OK;
+	TRY(lowering_number(l, &node->operand, "every", &number));
+	const struct argument argument = argument_of_double(number);
+	if (!argument.integer || argument.as_integer < 1)
+		return LOWERING_FAIL(l, STATUS_CHAIN, node->operand.span, "every is an integer of at least 1, not %.17g",
+		                     number);
+	*every = argument.as_integer;
+	return STATUS_OK;
+}
+
 /* Lowers NODE: the current value becomes a part of the array that the loop around collects. */
 static enum status lower_collect(struct lowering *l, const struct node *node)
 {
 	const struct collecting *in = &l->collecting;
-	const int64_t parts = in->iterations / node->every;
+	int64_t every;
+	TRY(find_every(l, node, &every));
+	const int64_t parts = in->iterations / every;
 	const uint32_t slot = node->variable + 1, v = lowering_read_slot(l, 0);
 	TRY_ALLOC(v != NO_VALUE, l->context->diags);
 	const struct value value = l->body->values[v];
@@ -737,7 +755,7 @@ static enum status lower_collect(struct lowering *l, const struct node *node)
 	struct attrs attrs;
 	attrs_default(&attrs, OP_COLLECT);
 	attrs.start = (struct slice_bound){true, in->iteration.value};
-	attrs.step = node->every;
+	attrs.step = every;
 	const struct attrs *kept = byte_set_keep(&l->kept, &attrs, attrs_size(&attrs, OP_COLLECT), NULL);
 	const uint32_t a = in->first ? NO_VALUE : lowering_read_slot(l, slot);
 	TRY_ALLOC(kept && (in->first || a != NO_VALUE), l->context->diags);

@@ -203,7 +203,8 @@ struct node {
 			size_t bound_count;
 		};
 	};
-	struct ref operand; /* OP: REF_NONE: it has none; NAME: the value bound (REF_NONE: the current one) */
+	struct ref operand; /* OP: REF_NONE: it has none; NAME: the value bound (REF_NONE: the current one); COLLECT: every=
+	                       as a number of each call of the def around (REF_NONE: EVERY) */
 	struct node *body;  /* REPEAT, FOR, CHECKPOINT (NULL: empty); CALL: preludes, before its operands */
 	struct node *next;
 };

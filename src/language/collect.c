@@ -51,7 +51,7 @@ static enum status end_collect(struct resolver *r, const struct statement *s, st
 enum status resolver_begin_loop(struct resolver *r, const struct statement *s, struct node *node,
                                 struct loop_around *around)
 {
-	*around = (struct loop_around){s, r->operands, r->around};
+	*around = (struct loop_around){s, r->operands, false, r->around};
 	r->around = around;
 	return s->condition ? STATUS_OK : each_collect(r, s->block, begin_collect, node);
 }
@@ -76,12 +76,38 @@ static enum status check_collect(struct resolver *r, const struct statement *s)
 		RESOLVE_FAIL(r, s->name_span, "collect stands in a `repeat while`, whose number of iterations is not known");
 		return RESOLVE_HINT(r, "a repeat or for collects");
 	}
-	if (r->around->s->kind == STATEMENT_REPEAT && !r->around->s->count.formula && r->around->s->count.value == 0)
+	if (r->around->never)
 		return RESOLVE_FAIL(r, s->name_span, "collect stands in a `repeat 0`, which makes no value of a known type");
 	if (r->around->operands == r->operands)
 		return STATUS_OK;
 	RESOLVE_FAIL(r, s->name_span, "collect stands in a block operand");
 	return RESOLVE_HINT(r, "collect the value after that stage");
+}
+
+/* Sets every= of NODE, a `collect`, to O: an integer, or a number of each call of the def around. */
+static enum status set_every(struct resolver *r, const struct option *o, struct node *node)
+{
+	struct formula_value value = {.known = o->kind == VALUE_NUMBER, .number = o->number};
+	const struct binding *binding = o->kind == VALUE_NAME ? resolver_find(r, o->text) : NULL;
+	if (o->kind == VALUE_FORMULA)
+		TRY(resolver_formula(r, o->formula, &value));
+	else if (binding)
+		TRY(resolver_name(r, o->text, o->value_span, &value.ref));
+	if (binding) {
+		value.known = resolver_known_number(r, binding, &value.number);
+		value.deferred = value.ref.kind == REF_ARGUMENT;
+	}
+	if (value.known)
+		resolver_take_number(r, &value);
+	if (value.deferred && !value.known) {
+		node->operand = value.ref;
+		node->operand.span = o->value_span;
+		return STATUS_OK;
+	}
+	if (!value.known || !value.number.integer || value.number.as_integer < 1)
+		return RESOLVE_FAIL(r, o->value_span, "every must be an integer of at least 1");
+	node->every = value.number.as_integer;
+	return STATUS_OK;
 }
 
 enum status resolver_collect(struct resolver *r, const struct statement *s)
@@ -98,9 +124,7 @@ enum status resolver_collect(struct resolver *r, const struct statement *s)
 		}
 		if (o != s->options)
 			return RESOLVE_FAIL(r, o->span, "option 'every' is given twice");
-		if (o->kind != VALUE_NUMBER || !o->number.integer || o->number.as_integer < 1)
-			return RESOLVE_FAIL(r, o->value_span, "every must be an integer of at least 1");
-		node->every = o->number.as_integer;
+		TRY(set_every(r, o, node));
 	}
 	node->name = s->name;
 	node->variable = scope_find(resolver_home(r), s->name)->ref.index;

@@ -296,7 +296,11 @@ static void dump_node(const struct dumper *d, const struct node *node, int depth
 		dump_ref(d, &node->operand, depth);
 		break;
 	case NODE_COLLECT:
-		text_printf(&d->text, "collect %s every=%lld", d->chain->variables[node->variable], (long long)node->every);
+		text_printf(&d->text, "collect %s every=", d->chain->variables[node->variable]);
+		if (node->operand.kind == REF_NONE)
+			text_printf(&d->text, "%lld", (long long)node->every);
+		else
+			dump_ref(d, &node->operand, depth);
 		break;
 	case NODE_REPEAT:
 		text_put(&d->text, "repeat");

@@ -125,34 +125,53 @@ static enum status resolve_formula_name(struct resolver *r, const struct formula
 	return STATUS_OK;
 }
 
-enum status resolver_list(struct resolver *r, const struct list *list, struct ref *ref)
+/* Sets *REF to a new const without a name, which is INIT. SPAN is its source. */
+static enum status add_unnamed(struct resolver *r, struct init *init, struct span span, struct ref *ref)
 {
 	static const struct declared none;
 	struct chain *chain = r->chain;
 	struct arena *arena = r->context->arena;
-	struct init *init = arena_alloc(arena, sizeof *init);
-	struct shape *shape = arena_alloc(arena, sizeof *shape);
-	double *values = arena_array(arena, list->count, sizeof *values);
 	struct param *param = arena_append(arena, &chain->params, &chain->param_count, &r->param_capacity, sizeof *param);
-	TRY_ALLOC(init && shape && values && param, r->context->diags);
-	*shape = list->shape;
-	if (list->count)
-		memcpy(values, list->values, list->count * sizeof *values);
-	const struct span span = list->span;
-	const char *text = r->chain->source->text + span.begin;
+	TRY_ALLOC(param, r->context->diags);
+	const char *text = chain->source->text + span.begin;
 	const char *line = memchr(text, '\n', span.end - span.begin);
-	*init = (struct init){.kind = INIT_LIST, .span = span, .values = values, .count = list->count, .shape = shape};
+	init->span = span;
 	init->text = arena_printf(arena, "%.*s", (int)(line ? line - text : span.end - span.begin), text);
 	TRY_ALLOC(init->text, r->context->diags);
 	*param = (struct param){.name = init->text, .declared = &none, .init = init, .span = span};
 	*ref = name_ref(REF_PARAM, span);
 	ref->index = (uint32_t)chain->param_count - 1;
+	return STATUS_OK;
+}
+
+enum status resolver_list(struct resolver *r, const struct list *list, struct ref *ref)
+{
+	struct arena *arena = r->context->arena;
+	struct init *init = arena_alloc(arena, sizeof *init);
+	struct shape *shape = arena_alloc(arena, sizeof *shape);
+	double *values = arena_array(arena, list->count, sizeof *values);
+	TRY_ALLOC(init && shape && values, r->context->diags);
+	*shape = list->shape;
+	if (list->count)
+		memcpy(values, list->values, list->count * sizeof *values);
+	*init = (struct init){.kind = INIT_LIST, .values = values, .count = list->count, .shape = shape};
+	TRY(add_unnamed(r, init, list->span, ref));
 	for (size_t i = 0; i < list->formula_count; i++) {
 		struct number number;
 		TRY(resolver_number(r, list->formulas[i].formula, "an element of a list", &number));
 		values[list->formulas[i].at] = number.value;
 	}
 	return STATUS_OK;
+}
+
+enum status resolver_array_of_number(struct resolver *r, double number, struct span span, struct ref *ref)
+{
+	struct init *init = arena_alloc(r->context->arena, sizeof *init);
+	double *value = arena_alloc(r->context->arena, sizeof *value);
+	TRY_ALLOC(init && value, r->context->diags);
+	*value = number;
+	*init = (struct init){.kind = INIT_NUMBER, .values = value, .count = 1};
+	return add_unnamed(r, init, span, ref);
 }
 
 /* Calls. */

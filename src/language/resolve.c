@@ -147,7 +147,7 @@ static enum status resolve_repeat(struct resolver *r, const struct statement *s)
 	if (s->counter)
 		TRY(bind_counter(r, s, &scope, &counter));
 	if (count == 0) {
-		const struct loop_around around = {s, r->operands, r->around};
+		const struct loop_around around = {s, r->operands, true, r->around};
 		r->scope = s->counter ? &scope : scope.outer;
 		r->around = &around;
 		TRY(resolve_apart(r, s->block, &none));
@@ -325,6 +325,8 @@ static enum status resolve_output(struct resolver *r, const struct statement *s)
 			TRY(resolver_formula(r, n->formula, &value));
 		else
 			TRY(resolver_name(r, n->name, n->span, &value.ref));
+		if (value.ref.kind == REF_NUMBER)
+			TRY(resolver_array_of_number(r, value.ref.number, n->span, &value.ref));
 		output.value = value.ref;
 		struct chain_output *added =
 			arena_append(r->context->arena, &chain->outputs, &chain->output_count, &r->output_capacity, sizeof *added);

@@ -48,6 +48,7 @@ struct variable_use {
 struct loop_around {
 	const struct statement *s;
 	int operands; /* number of block operands around it, as of the resolver */
+	bool never;   /* a `repeat 0` */
 	const struct loop_around *outer;
 };
 
@@ -99,6 +100,8 @@ enum status resolver_formula(struct resolver *r, const struct formula *formula, 
 enum status resolver_let(struct resolver *r, const struct statement *s);
 /* Sets *REF to LIST, a const without a name. */
 enum status resolver_list(struct resolver *r, const struct list *list, struct ref *ref);
+/* Sets *REF to NUMBER, whose source is SPAN, as a 0-d array: a const without a name. */
+enum status resolver_array_of_number(struct resolver *r, double number, struct span span, struct ref *ref);
 
 /* numbers.c */
 

@@ -434,7 +434,7 @@ static const struct {
 	{"param w: f32[]\nadd w[0]", STATUS_CHAIN, 2, 5, "'w' is a scalar and has no elements"},
 	{"def f(a) { add a[0] }\nf 3", STATUS_CHAIN, 1, 16, "only arrays have elements"},
 	{"def f(a) { for r in a { add r } }\nf 3", STATUS_CHAIN, 1, 21,
-     "for runs over params, consts and named values only"},
+     "for runs over a leading axis, and a number has none"},
 	{"param w: f32[]\nfor r in w { add r }", STATUS_CHAIN, 2, 10, "for runs over a leading axis, and f32[] has none"},
 	{"param w: f32[2,4]\nfor a, b in w, x { add a }", STATUS_CHAIN, 2, 16,
      "for runs over 'w', f32[2,4], and 'x', f32[6,4]: 2 iterations and 6"},
