@@ -601,7 +601,7 @@ static const char *advise_on_options(const struct wanted *w, const struct unexpe
 		if (u->kind == YYTRANSLATE(','))
 			return "several values are a list or quoted, as in axis=[0,1] and policy=\"names:a,b\"";
 		const bool touches = u->parse->source->text + u->span.begin == u->before;
-		if (operator && touches && u->kind != KIND_MINUS)
+		if (operator && touches && !strchr(")]}\"", u->before[-1]))
 			return parse_hint_sum(u->parse, u->span);
 		if (u->kind == YYTRANSLATE(':') || (operator && u->kind != KIND_MINUS) || (u->kind == KIND_MINUS && !ends))
 			return "a value other than a name or a number is quoted, as in policy=\"names:a,b\"";
@@ -651,6 +651,10 @@ static const char *advise(const struct wanted *w, const struct unexpected *u)
 	const yysymbol_kind_t found = u->kind;
 	if (CAN(OPTION) && !CAN(NAME) && !CAN_CHAR('{') && !CAN_CHAR(';') && !CAN(NUMBER))
 		return "`repeat while` has a limit, as in repeat while { norm; sub 1e-6 } max=100 { mul 0.5 }";
+	if (CAN(AS) && CAN_CHAR('{') && !CAN_CHAR('^') && IS_KIND(found, OPERATOR_KINDS)) {
+		const char *count = u->parse->source->text + u->span.begin == before ? parse_hint_sum(u->parse, u->span) : NULL;
+		return count ? count : "a count of several parts is in parentheses, as in repeat (n - 1)";
+	}
 	const bool operand = CAN(OPTION) && (CAN_CHAR('{') || CAN_CHAR(';'));
 	const char *advice = operand ? advise_on_options(w, u) : NULL;
 	if (advice)
@@ -694,8 +698,14 @@ static int yyreport_syntax_error(const yypcontext_t *context, struct parse *pars
 		before = "  " + 2;
 	const struct unexpected unexpected = {parse, found, *span, before};
 	const char *hint = advise(&wanted, &unexpected);
+	struct span equals = *span;
+	if (found == YYSYMBOL_OPTION && hint && strstr(hint, "==")) { /* a name alone would be no error */
+		wanted = (struct wanted){.count = 0};
+		wanted.is[YYTRANSLATE('^')] = true;
+		parse_find_equals(parse, &equals);
+	}
 	want_things(&wanted);
-	parse_syntax_error(parse, *span, wanted.words, wanted.count, hint);
+	parse_syntax_error(parse, equals, wanted.words, wanted.count, hint);
 	return 0;
 }
 

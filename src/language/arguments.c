@@ -134,6 +134,12 @@ static enum status number_of_word(struct resolver *r, const struct span *at, str
 	return *found ? argument_of_value(r, &value, given->span, given) : STATUS_OK;
 }
 
+/* True if the operand at SPAN opens a parenthesis right after the NAME of a stage. */
+static bool begins_call(const struct source *source, struct span name, struct span span)
+{
+	return span.begin == name.end && source->text[span.begin] == '(';
+}
+
 /*
  * Sets the argument GIVEN of NODE, or defers it. WORD_AT: GIVEN is an unquoted word, there, which may name a number if the
  * operation refuses it; else NULL. After a deferred argument all are deferred, so that they are set in order.
@@ -169,6 +175,8 @@ static enum status set_argument(struct resolver *r, struct node *node, struct de
 	diag_at(r->context->diags, status, r->chain->source, given.span, "%s", complaint.message);
 	if (complaint.hint)
 		RESOLVE_HINT(r, "did you mean '%s'?", complaint.hint);
+	if (given.index == 0 && word && begins_call(r->chain->source, node->span, given.span))
+		return RESOLVE_HINT(r, "a call is a formula: use (%s(%s))", op_table[node->op].name, word);
 	return status;
 }
 
@@ -241,6 +249,38 @@ static bool takes(struct resolver *r, const struct node *node, const char *name,
 	return attrs_set(&attrs, node->op, name, -1, argument, &unused) == STATUS_OK;
 }
 
+/* True if S is made for a call in a formula: its span is that of the name. */
+static bool is_call(const struct statement *s) { return s->span.end == s->name_span.end && s->operands; }
+
+/* Hints at OPTION with VALUE in place of OPERAND of S. Of a call, the hint has the arguments before it. */
+static enum status hint_named(struct resolver *r, const struct statement *s, const struct operand *operand,
+                              const char *option, const char *value)
+{
+	const char *text = r->chain->source->text + s->name_span.begin;
+	uint32_t end = s->name_span.end;
+	for (const struct operand *o = s->operands; o && o->span.begin != operand->span.begin; o = o->next)
+		end = o->span.end;
+	if (!is_call(s))
+		return RESOLVE_HINT(r, "an option is given by name, as in `%.*s %s=%s`", (int)(end - s->name_span.begin), text,
+		                    option, value);
+	const int before = (int)(operand->span.begin - s->name_span.begin);
+	const bool line = !memchr(text, '\n', (size_t)before);
+	return RESOLVE_HINT(r, "an option is given by name, as in `%.*s%s%s=%s)`", line ? before : (int)strlen(s->name),
+	                    line ? text : s->name, line ? "" : "(..., ", option, value);
+}
+
+/* True if FORMULA is made of numbers and known names, and so can be computed without an error about a name. */
+static bool is_known(const struct resolver *r, const struct formula *formula)
+{
+	double constant;
+	bool known = formula->kind == FORMULA_NUMBER || (formula->kind == FORMULA_PREFIX && is_known(r, formula->operand));
+	if (formula->kind == FORMULA_NAME)
+		known = resolver_find(r, formula->text) || number_constant(formula->text, &constant);
+	for (const struct application *a = formula->first; a && known; a = a->next)
+		known = a->operator!= OPERATOR_INDEX && is_known(r, a->operand);
+	return known;
+}
+
 /*
  * Hints at an option for OPERAND, a number or list beyond the arguments that NODE takes by place. It is the first option
  * that S lacks and that takes OPERAND, or the list of numbers that begins with it.
@@ -251,6 +291,8 @@ static enum status hint_option(struct resolver *r, const struct statement *s, co
 	const char *list, *text, *names[MAX_DIMS];
 	struct argument numbers, number;
 	struct operand computed = *operand;
+	if (operand->kind == OPERAND_FORMULA && !is_known(r, operand->formula))
+		return STATUS_OK;
 	if (operand->kind == OPERAND_FORMULA) {
 		struct formula_value value;
 		TRY(resolver_formula(r, operand->formula, &value));
@@ -278,15 +320,11 @@ static enum status hint_option(struct resolver *r, const struct statement *s, co
 	const size_t count = op_argument_names(node->op, names, MAX_DIMS, r->context->arena);
 	int least, most;
 	op_positionals(node->op, &least, &most);
-	uint32_t end = s->name_span.end;
-	for (const struct operand *o = s->operands; o && o->span.begin != operand->span.begin; o = o->next)
-		end = o->span.end;
 	for (size_t i = (size_t)most; text && i < count; i++) {
 		const bool takes_list = list && takes(r, node, names[i], &numbers);
 		if (find_option(s, names[i], NULL) || (!takes_list && !takes(r, node, names[i], &number)))
 			continue;
-		RESOLVE_HINT(r, "an option is given by name, as in `%.*s %s=%s`", (int)(end - s->name_span.begin),
-		             r->chain->source->text + s->name_span.begin, names[i], takes_list ? list : text);
+		(void)hint_named(r, s, operand, names[i], takes_list ? list : text);
 		break;
 	}
 	return STATUS_OK;
@@ -331,6 +369,19 @@ static bool hint_formula(struct resolver *r, const struct statement *s, const st
 	return formula;
 }
 
+/* If OPERAND of S, a call, is the name of an option that NODE takes, hints that it needs a value. */
+static enum status hint_option_word(struct resolver *r, const struct statement *s, const struct node *node,
+                                    const struct operand *operand)
+{
+	const char *names[MAX_DIMS];
+	const char *word = operand->kind == OPERAND_FORMULA ? word_of_formula(operand->formula) : NULL;
+	const size_t count = op_argument_names(node->op, names, MAX_DIMS, r->context->arena);
+	for (size_t i = 0; word && i < count; i++)
+		if (!strcmp(names[i], word))
+			return hint_named(r, s, operand, word, "...");
+	return STATUS_CHAIN;
+}
+
 /* Reports that OPERAND is one too many: NODE takes MOST arguments by place, after its array. Returns the status. */
 static enum status refuse_operand(struct resolver *r, const struct statement *s, const struct node *node,
                                   const struct operand *operand, int most)
@@ -347,11 +398,16 @@ static enum status refuse_operand(struct resolver *r, const struct statement *s,
 		             takes_most == 1 ? "" : "s", resolver_count_operands(s->operands));
 	diag_caret(r->context->diags, operand->span);
 	if (!begins_line(r->chain->source, node->span))
-		(void)RESOLVE_HINT(r, "the stage begins at %u:%u", node->span.line, node->span.column);
+		(void)RESOLVE_HINT(r, "the %s begins at %u:%u", is_call(s) ? "call" : "stage", node->span.line,
+		                   node->span.column);
 	if (!hint_formula(r, s, operand))
 		TRY(hint_option(r, s, node, operand));
+	if (node->op == OP_where && is_call(s))
+		return RESOLVE_HINT(r, "`where(c, a, b)` gives a where c is not 0, else b");
 	if (node->op == OP_where)
 		return RESOLVE_HINT(r, "the current value is the first choice: `where c b` gives it where c is not 0, else b");
+	if (is_call(s))
+		return hint_option_word(r, s, node, operand);
 	if (operand->kind != OPERAND_NAME)
 		return STATUS_CHAIN;
 	const char *names[MAX_DIMS];
@@ -412,7 +468,10 @@ static enum status set_operands(struct resolver *r, const struct statement *s, s
 		}
 		if (info->operands == 1)
 			RESOLVE_FAIL(r, node->span, "'%s' needs an operand", info->name);
-		else
+		if (info->operands == 1 && s->options && resolver_find(r, s->options->name))
+			return RESOLVE_HINT(r, "a formula is in parentheses, and a comparison is written ==, as in %s (%s == 1)",
+			                    info->name, s->options->name);
+		if (info->operands > 1)
 			RESOLVE_FAIL(r, node->span, "'%s' needs %d operands, not %zu", info->name, info->operands,
 			             resolver_count_operands(s->operands));
 		return RESOLVE_HINT(r, "%s%s%s: %s", info->name, info->operands > 1 ? " " : "",

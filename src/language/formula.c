@@ -449,6 +449,9 @@ static enum status apply_index(struct resolver *r, const struct application *a, 
 		count++;
 	struct index_bounds *parts = arena_array(r->context->arena, count, sizeof *parts);
 	TRY_ALLOC(parts, r->context->diags);
+	for (const struct index_part *part = value->ref.kind == REF_NUMBER ? a->index : NULL; part; part = part->next)
+		if (part->kind == INDEX_AT || part->kind == INDEX_SLICE)
+			return RESOLVE_FAIL(r, part->span, "a number has no elements");
 	value->known = value->deferred = false;
 	bool by_name;
 	TRY(index_by_name(r, a, &value->ref, &by_name));

@@ -130,6 +130,8 @@ const char *parse_hint_stage(struct parse *parse, struct span span);
 const char *parse_hint_call(struct parse *parse, struct span span);
 const char *parse_hint_sum(struct parse *parse, struct span span);
 const char *parse_hint_joined(struct parse *parse, struct span span);
+/* Moves SPAN, a name before '=', to that character. */
+void parse_find_equals(const struct parse *parse, struct span *span);
 /* True if the innermost open bracket begins the value of an option; the path of a load(). */
 bool parse_opens_value(const struct parse *parse);
 bool parse_opens_load(const struct parse *parse);

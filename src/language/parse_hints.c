@@ -87,14 +87,54 @@ const char *parse_hint_stage(struct parse *parse, struct span span)
 	                         : NULL;
 }
 
+void parse_find_equals(const struct parse *parse, struct span *span)
+{
+	const uint32_t begin = span->begin;
+	span->begin = span->end;
+	while (parse->source->text[span->begin] != '=')
+		span->begin++;
+	span->column += span->begin - begin;
+	span->end = span->begin + 1;
+}
+
+/* Returns the end of the call whose parenthesis opens at OPEN, or NULL if it does not close before END. */
+static const char *call_end(const char *open, const char *end)
+{
+	int depth = 0;
+	for (const char *at = open; at < end; at++) {
+		depth += *at == '(' ? 1 : *at == ')' ? -1 : 0;
+		if (depth == 0)
+			return at + 1;
+	}
+	return NULL;
+}
+
 const char *parse_hint_call(struct parse *parse, struct span span)
 {
-	const struct piece all = statement_around(parse, span.begin), word = first_word(all);
-	const char *open = word.text + word.length;
-	if (word.length == 0 || all.length > MOST_SHOWN || open >= parse->source->text + span.begin || *open != '(')
+	struct arena *arena = parse->context->arena;
+	const struct piece all = statement_around(parse, span.begin), first = first_word(all);
+	if (parse->depth == 0 || all.length > MOST_SHOWN || first.length == 0)
 		return NULL;
-	return arena_printf(parse->context->arena, "a call is a formula, and stands in parentheses: use (%.*s)",
-	                    (int)all.length, all.text);
+	const char *open = parse->source->text + parse->open[parse->depth - 1].begin, *word = open;
+	while (word > all.text && word[-1] == ' ')
+		word--;
+	const char *name = word;
+	while (name > all.text && is_name_byte(name[-1]))
+		name--;
+	const char *end = *open == '(' ? call_end(open, all.text + all.length) : NULL;
+	const bool lists = word < open && strchr("-0123456789", open[1]); /* reshape (2, 2) */
+	if (!end || name == word || lists || !is_operation(parse, (struct piece){name, (size_t)(word - name)}))
+		return NULL;
+	const struct piece rest = trimmed(end, all.text + all.length);
+	const int length = (int)(end - name);
+	if (name != all.text)
+		return arena_printf(arena, "a call is a formula, and stands in parentheses: (%.*s)", length, name);
+	if (rest.length == 0)
+		return arena_printf(arena, "a call is a formula, and stands in parentheses: use (%.*s)", length, name);
+	if (memchr(rest.text, '=', rest.length) && !memchr(rest.text, ' ', rest.length)) /* huber(x, y) delta=2 */
+		return arena_printf(arena, "a call is a formula, and stands in parentheses: use (%.*s, %.*s))", length - 1,
+		                    name, (int)rest.length, rest.text);
+	return arena_printf(arena, "a call is a formula, and stands in parentheses: use (%.*s)", (int)all.length, all.text);
 }
 
 bool parse_opens_value(const struct parse *parse)

@@ -190,6 +190,12 @@ enum status resolver_refuse_name(struct resolver *r, const char *name, struct sp
 	const struct source *source = r->chain->source;
 	if (op_find(name) != OP_COUNT && use.end < source->length && source->text[use.end] == '(')
 		return RESOLVE_HINT(r, "a call is a formula, and stands in parentheses: (%s(...))", name);
+	const enum op op = op_find(name);
+	const bool def_named = resolver_find_def(r, name) != NULL;
+	if (op != OP_COUNT || def_named)
+		return RESOLVE_HINT(r, "'%s' is %s, and its value is a call in a formula, as in (%s(%s))", name,
+		                    def_named ? "a def" : "an operation", name,
+		                    !def_named && op_table[op].operands == 0 ? "." : "...");
 	if (!strcmp(name, "x") && r->chain->input)
 		return RESOLVE_HINT(r, "the input is named '%s' here", r->chain->input);
 	if ((near = nearest_binding(r, name)))

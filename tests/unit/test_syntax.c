@@ -685,7 +685,7 @@ static const struct {
 	{"let a = 1 < 2 < 3", 0, STATUS_CHAIN, 1, 15, 1, "comparisons do not chain", "write (1 < 2) and (2 < ...)"},
 	{"let a = (b c)", 0, STATUS_CHAIN, 1, 12, 1, "syntax error: unexpected 'c', expected an operator, '(' or ')'",
      "an operator is missing between 'b' and 'c'"},
-	{"let a = (b = c)", 0, STATUS_CHAIN, 1, 10, 1, "syntax error: unexpected 'b', expected a formula",
+	{"let a = (b = c)", 0, STATUS_CHAIN, 1, 12, 1, "syntax error: unexpected '=', expected an operator",
      "a comparison is written =="},
 	{"let a = b +\nc", 0, STATUS_CHAIN, 1, 12, 1, "syntax error: the line ends too early, expected a formula",
      "within ( ) a formula goes on in the next line"},
