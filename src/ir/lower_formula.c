@@ -113,6 +113,136 @@ static enum status apply_binary(struct lowering *l, const struct node *node, str
 	return STATUS_OK;
 }
 
+/* where. */
+
+static bool is_where(const struct node *node) { return node->kind == NODE_OP && node->op == OP_where; }
+
+/* Makes FOUND an array, unless it is a number. */
+static enum status array_of_found(struct lowering *l, struct found *found, struct span span)
+{
+	uint32_t value;
+	if (found->kind == FOUND_NUMBER)
+		return STATUS_OK;
+	TRY(lowering_value_of(l, found, span, &value));
+	set_value(found, value);
+	return STATUS_OK;
+}
+
+static bool found_streams(const struct lowering *l, const struct found *found)
+{
+	return found->kind == FOUND_VALUE && l->body->values[found->value].streamed;
+}
+
+static bool is_active(const struct lowering *l, const struct found *found)
+{
+	return found->kind == FOUND_VALUE && l->body->values[found->value].active;
+}
+
+/* Applies the operation OP, with the operand A (NULL: none), for NODE to *VALUE. */
+static enum status apply_condition(struct lowering *l, const struct node *node, enum op op, const struct found *a,
+                                   struct found *value)
+{
+	struct node made = {.kind = NODE_OP, .span = node->span, .op = op};
+	struct attrs attrs;
+	uint32_t v = value->value;
+	if (value->kind == FOUND_NUMBER) { /* `not` */
+		value->number = value->number == 0;
+		return STATUS_OK;
+	}
+	memset(&attrs, 0, sizeof attrs); /* bytes are compared */
+	attrs_default(&attrs, op);
+	made.attrs = byte_set_keep(&l->kept, &attrs, attrs_size(&attrs, op), NULL);
+	TRY_ALLOC(made.attrs, l->context->diags);
+	if (a) {
+		l->held_operand = *a;
+		made.operand = (struct ref){.kind = REF_HELD, .span = node->span};
+	}
+	TRY(lowering_op(l, &made, v, &v));
+	set_value(value, v);
+	return STATUS_OK;
+}
+
+/* Applies NODE, a `where`, to V, an array, with the condition C and the second choice B. *RESULT may be V, C or B. */
+static enum status apply_choice(struct lowering *l, const struct node *node, const struct found *v,
+                                const struct found *c, const struct found *b, struct found *result)
+{
+	struct ref other = {.kind = REF_HELD, .index = 1, .span = node->more[0].span};
+	struct node made = *node;
+	uint32_t value = v->value;
+	l->held_operand = *c;
+	l->held_other = *b;
+	made.operand = (struct ref){.kind = REF_HELD, .span = node->operand.span};
+	made.more = &other;
+	TRY(lowering_op(l, &made, value, &value));
+	set_value(result, value);
+	return STATUS_OK;
+}
+
+/* Returns the dtype of a choice between A and B, arrays or numbers. */
+static enum dtype choice_dtype(const struct lowering *l, const struct found *a, const struct found *b)
+{
+	const struct found *both[] = {a, b};
+	enum dtype dtype = DTYPE_COUNT;
+	for (int i = 0; i < 2; i++) {
+		const struct value *value = both[i]->kind == FOUND_VALUE ? &l->body->values[both[i]->value] : NULL;
+		if (!value || value->weak)
+			continue;
+		const enum dtype own = dtype_is_integer(value->dtype) ? l->chain->integers : value->dtype;
+		dtype = dtype == DTYPE_COUNT ? own : dtype_promote(dtype, own);
+	}
+	return dtype == DTYPE_COUNT ? chain_computing_type(l->chain, l->out->input.dtype) : dtype;
+}
+
+/*
+ * Applies NODE, a `where`, to NOW, its first choice. A first choice that lacks rows would make all rows meet:
+ *
+ *     where(c, 1, b)     is where(not c, b, 1) if b has the rows. NaN is true, and `not` of it is 0.
+ *     where(c, 1, 2)     begins with the condition as 1 or 0 if that alone has the rows: 1 replaces it where c holds, and
+ *                        2 elsewhere.
+ */
+static enum status apply_where(struct lowering *l, const struct node *node, struct found *now)
+{
+	struct found c, b;
+	const enum op not = op_find("not"), ne = op_find("ne");
+	l->guards++;
+	TRY(lowering_find_ref(l, &node->operand, &c));
+	TRY(array_of_found(l, &c, node->operand.span));
+	TRY(lowering_find_ref(l, &node->more[0], &b));
+	TRY(array_of_found(l, &b, node->more[0].span));
+	l->guards--;
+	TRY(array_of_found(l, now, node->span));
+	const struct value *values = l->body->values;
+	const bool weak = now->kind == FOUND_NUMBER || values[now->value].weak;
+	const bool exchanges = b.kind == FOUND_VALUE && !found_streams(l, now) &&
+	                       (values[b.value].streamed || (weak && !values[b.value].weak && !found_streams(l, &c)));
+	struct found inverse = c;
+	if (exchanges) {
+		TRY(apply_condition(l, node, not, NULL, &inverse));
+		return apply_choice(l, node, &b, &inverse, now, now);
+	}
+	if (!found_streams(l, now) && found_streams(l, &c)) {
+		struct found chosen = c;
+		const enum dtype dtype = choice_dtype(l, now, &b);
+		TRY(apply_condition(l, node, ne, &(struct found){.kind = FOUND_NUMBER}, &chosen));
+		TRY(lowering_convert(l, &chosen.value, dtype, node->span));
+		TRY(apply_condition(l, node, not, NULL, &inverse));
+		/* A choice between values without a derivative keeps no mask, so it comes first. */
+		const struct found first = *now;
+		if (is_active(l, now) && !is_active(l, &b)) {
+			TRY(apply_choice(l, node, &chosen, &c, &b, now));
+			return apply_choice(l, node, now, &inverse, &first, now);
+		}
+		TRY(apply_choice(l, node, &chosen, &inverse, &first, now));
+		return apply_choice(l, node, now, &c, &b, now);
+	}
+	if (now->kind == FOUND_NUMBER) {
+		uint32_t v;
+		TRY(lowering_value_of(l, now, node->span, &v));
+		set_value(now, v);
+	}
+	return apply_choice(l, node, now, &c, &b, now);
+}
+
 /* Indices. */
 
 enum status lowering_number(struct lowering *l, const struct ref *ref, const char *what, double *number)
@@ -290,6 +420,8 @@ static enum status apply_node(struct lowering *l, const struct node *node, struc
 		now->number = result;
 		return STATUS_OK;
 	}
+	if (is_where(node))
+		return apply_where(l, node, now);
 	TRY(lowering_value_of(l, now, node->span, &value));
 	if (node->kind == NODE_INDEX)
 		TRY(apply_parts(l, node, &value));
@@ -302,8 +434,6 @@ static enum status apply_node(struct lowering *l, const struct node *node, struc
 	set_value(now, value);
 	return STATUS_OK;
 }
-
-static bool is_where(const struct node *node) { return node->kind == NODE_OP && node->op == OP_where; }
 
 enum status lowering_term(struct lowering *l, const struct term *term, struct found *found)
 {

@@ -152,7 +152,7 @@ static enum status find_referent(struct lowering *l, const struct ref *ref, stru
 		TRY_ALLOC(found->value != NO_VALUE, l->context->diags);
 		return STATUS_OK;
 	case REF_HELD:
-		*found = l->held_operand;
+		*found = ref->index ? l->held_other : l->held_operand;
 		return STATUS_OK;
 	case REF_TERM:
 		return find_term(l, ref->term, found);

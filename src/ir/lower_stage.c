@@ -162,11 +162,11 @@ struct operands {
 	int32_t level; /* of the loop whose counter SCALAR adds; -1: none */
 };
 
-/* Returns the dtype with which the value V is computed. */
-static enum dtype computing_dtype(const struct lowering *l, uint32_t v)
+/* Returns the dtype with which OP computes the value V. Integers are compared exactly. */
+static enum dtype computing_dtype(const struct lowering *l, enum op op, uint32_t v)
 {
-	const enum dtype dtype = l->body->values[v].dtype;
-	return dtype_is_integer(dtype) ? l->chain->integers : dtype;
+	const enum dtype dtype = l->body->values[v].dtype, integers = l->chain->integers;
+	return dtype_is_integer(dtype) ? op_gives_condition(op) ? DTYPE_F64 : integers : dtype;
 }
 
 /* True if OP moves integers alone, which stay integers. */
@@ -204,13 +204,13 @@ static enum status promote(struct lowering *l, const struct node *node, struct o
 		return STATUS_OK;
 	}
 	bool converts = dtype_is_integer(*dtype);
-	*dtype = computing_dtype(l, in->values[0]);
+	*dtype = computing_dtype(l, node->op, in->values[0]);
 	for (uint32_t k = 1; k < MAX_VALUES; k++) {
 		if (in->values[k] == NO_VALUE || !op_promotes(node->op, k))
 			continue;
 		converts = true;
 		if (!values[in->values[k]].weak)
-			*dtype = dtype_promote(*dtype, computing_dtype(l, in->values[k]));
+			*dtype = dtype_promote(*dtype, computing_dtype(l, node->op, in->values[k]));
 	}
 	for (uint32_t k = 0; k < MAX_VALUES; k++)
 		if (in->values[k] != NO_VALUE && op_is_condition(node->op, k))
@@ -218,6 +218,30 @@ static enum status promote(struct lowering *l, const struct node *node, struct o
 		else if (in->values[k] != NO_VALUE && op_promotes(node->op, k) && converts)
 			TRY(lowering_convert(l, &in->values[k], *dtype, node->span));
 	return STATUS_OK;
+}
+
+static bool reads_integers(const struct lowering *l, const struct operands *in)
+{
+	bool integers = false;
+	for (uint32_t k = 0; k < 2; k++)
+		integers |= in->values[k] != NO_VALUE && dtype_is_integer(l->body->values[in->values[k]].dtype);
+	return integers;
+}
+
+/*
+ * Returns the type of the 1 or 0 that NODE, a condition, gives for IN: that of those values that are no integers. Integers
+ * that are compared do not decide on it.
+ */
+static enum dtype condition_dtype(const struct lowering *l, const struct operands *in)
+{
+	enum dtype dtype = DTYPE_COUNT;
+	for (uint32_t k = 0; k < 2; k++) {
+		const struct value *value = in->values[k] == NO_VALUE ? NULL : &l->body->values[in->values[k]];
+		if (!value || value->weak || dtype_is_integer(value->dtype))
+			continue;
+		dtype = dtype == DTYPE_COUNT ? value->dtype : dtype_promote(dtype, value->dtype);
+	}
+	return dtype == DTYPE_COUNT ? chain_computing_type(l->chain, l->out->input.dtype) : dtype;
 }
 
 /* Reports COMPLAINT at SPAN if STATUS is not STATUS_OK. Returns STATUS. */
@@ -506,6 +530,8 @@ enum status lowering_op(struct lowering *l, const struct node *node, uint32_t v,
 		TRY(lower_operand(l, node, k, &in));
 	if (node->op == OP_use)
 		return lower_use(l, node, &in, out);
+	const bool integers = op_gives_condition(node->op) && reads_integers(l, &in);
+	const enum dtype condition = condition_dtype(l, &in);
 	TRY(promote(l, node, &in, &result.dtype));
 	TRY(attrs_for(l, node, &l->body->values[in.values[0]], result.dtype, &attrs));
 	TRY(infer(l, node, attrs, &in, &result.type));
@@ -515,7 +541,7 @@ enum status lowering_op(struct lowering *l, const struct node *node, uint32_t v,
 		result.dtype = result.type.dtype;
 	TRY(add_result(l, node, attrs, &in, &result));
 	*out = result.value;
-	return STATUS_OK;
+	return integers ? lowering_convert(l, out, condition, node->span) : STATUS_OK;
 }
 
 /* Lowers NODE, an operation on the current value, which its result becomes. */

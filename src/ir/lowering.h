@@ -210,6 +210,7 @@ struct lowering {
 	struct streaming streaming;
 	struct names names;
 	struct found held_operand; /* what REF_HELD refers to here */
+	struct found held_other;   /* what REF_HELD of index 1 refers to: the second operand of a `where` */
 	bool numeric;              /* a number is wanted: consts that are numbers are found as such */
 	enum op swapped[OP_COUNT]; /* by operation: the one of exchanged operands; OP_COUNT: there is none */
 	struct preludes preludes;

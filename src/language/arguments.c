@@ -463,7 +463,10 @@ static enum status set_operands(struct resolver *r, const struct statement *s, s
 	}
 	for (int i = 0; i < info->operands; i++, *operand = (*operand)->next) {
 		if (*operand) {
-			TRY(resolver_operand(r, *operand, i == 0 ? &node->operand : &node->more[i - 1]));
+			struct ref *ref = i == 0 ? &node->operand : &node->more[i - 1];
+			TRY(resolver_operand(r, *operand, ref));
+			if (ref->kind == REF_PARAM && !op_promotes(node->op, (uint32_t)i + 1))
+				r->chain->params[ref->index].selects++;
 			continue;
 		}
 		if (info->operands == 1)
@@ -500,6 +503,7 @@ enum status resolver_operation(struct resolver *r, const struct statement *s, en
 	node->attrs = byte_set_keep(&r->kept_attrs, &attrs, attrs_size(&attrs, op), NULL);
 	TRY_ALLOC(node->attrs, r->context->diags);
 	r->chain->selects |= selects(node);
+	r->chain->keeps_integers |= r->chain->selects || op_gives_condition(op) || op_is_condition(op, 1);
 	resolver_append(r, node);
 	return STATUS_OK;
 }

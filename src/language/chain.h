@@ -25,6 +25,7 @@ struct param {
 	const struct init *init; /* INIT_NONE: --param gives the value; for types alone, a declared type is enough */
 	struct span span;        /* of the name */
 	bool read_as_number;     /* resolution has read INIT's number: no other may be bound */
+	uint32_t reads, selects; /* how often the chain names it; of these, as a condition, indices or classes alone */
 	/* Set by the caller (load/params.h) before lowering, once for all inputs: */
 	bool is_number; /* a const that is NUMBER, so that it may stand where a number is wanted */
 	double number;
@@ -83,7 +84,7 @@ enum ref_kind {
 	REF_BLOCK,    /* a block operand: a sub-chain that is applied to the current value wherever the operand is used */
 	REF_CURRENT,  /* the current value: `.` */
 	REF_TERM,     /* a formula, computed where the operand is used; an argument of a def, where the def is called */
-	REF_HELD,     /* BEFORE of the term around */
+	REF_HELD,     /* BEFORE of the term around; INDEX is 0 but in nodes that lowering makes */
 };
 
 struct ref {
@@ -291,11 +292,11 @@ struct chain {
 	struct hidden_name *hidden_names;    /* the latest first */
 	struct node *first;                  /* NULL: a chain without stages */
 	/*
-	 * An operation reads indices. Then integer inputs, params and consts keep their dtype, and are held as doubles. Where
+	 * An operation reads indices (SELECTS), or indices or conditions (KEEPS_INTEGERS). Then integer inputs, params and consts keep their dtype, and are held as doubles. Where
 	 * something else than indices is computed with them, they have the dtype INTEGERS: f64, or that of --dtype. In other
 	 * chains all integers become that when they are read.
 	 */
-	bool selects;
+	bool selects, keeps_integers;
 	enum dtype integers;
 	/* Set by the caller (load/params.h): the widest computing type of params and consts that are no integers; else INTEGERS. */
 	enum dtype computing;

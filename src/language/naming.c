@@ -176,6 +176,8 @@ static enum status prepare_name(struct resolver *r, const struct statement *s, c
 		return STATUS_OK;
 	const struct ref before = b->ref;
 	r->chain->names_input |= before.kind == REF_VARIABLE && before.index == 0;
+	if (before.kind == REF_PARAM)
+		r->chain->params[before.index].reads++;
 	struct def_export *export = resolver_export_read(r, name);
 	if (export)
 		export->prepared = true;

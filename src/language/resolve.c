@@ -481,7 +481,7 @@ struct type input_type_of(const struct chain *chain, const struct declared *decl
 	struct type type = *file;
 	if (declared->given)
 		type.dtype = declared->type.dtype;
-	if (chain->selects && dtype_is_integer(type.dtype))
+	if (chain->keeps_integers && dtype_is_integer(type.dtype))
 		return type;
 	if (dtype != DTYPE_COUNT)
 		type.dtype = dtype;

@@ -224,6 +224,8 @@ enum status resolver_name(struct resolver *r, const char *name, struct span span
 		r->uses[ref->index].read = true;
 	if (ref->kind == REF_VARIABLE && ref->index == 0)
 		r->chain->names_input = true;
+	if (ref->kind == REF_PARAM)
+		r->chain->params[ref->index].reads++;
 	return STATUS_OK;
 }
 

@@ -231,7 +231,7 @@ static enum status find_type(const struct binder *b, struct param *param, struct
 	param->weak = source->weak && !declared->given && !param->input;
 	if (declared->given)
 		source->type.dtype = declared->type.dtype;
-	if (source->type.dtype > DTYPE_F64 && !b->chain->selects)
+	if (source->type.dtype > DTYPE_F64 && !b->chain->keeps_integers)
 		source->type.dtype = DTYPE_F64;
 	if (param->weak)
 		source->type.dtype = dtype_compute(b->options->compute);
@@ -447,7 +447,8 @@ static void find_computing(struct chain *chain)
 	enum dtype widest = DTYPE_COUNT;
 	for (size_t i = 0; i < chain->param_count; i++) {
 		const struct param *param = &chain->params[i];
-		if (param->weak || dtype_is_integer(param->type->dtype))
+		const bool computed = param->reads > param->selects;
+		if (param->weak || !computed || dtype_is_integer(param->type->dtype))
 			continue;
 		const enum dtype compute = dtype_compute(param->type->dtype);
 		widest = widest == DTYPE_COUNT ? compute : dtype_promote(widest, compute);

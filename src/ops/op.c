@@ -84,6 +84,11 @@ const struct op_info op_table[OP_ROWS] = {
                     .doc = "the value of each iteration, stacked"},
 };
 
+bool op_gives_condition(enum op op)
+{
+	return !strcmp(op_table[op].group, IN_GROUP_CONDITION) && !op_table[op].differentiable;
+}
+
 enum op op_find(const char *name)
 {
 	for (int op = 0; op < OP_COUNT; op++)

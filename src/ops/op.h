@@ -259,6 +259,8 @@ static inline bool op_broadcasts(enum op op)
 unsigned op_indices(enum op op);
 /* True if value K of OP is a condition: it counts as 1 unless it is 0, and does not decide on the type of the result. */
 static inline bool op_is_condition(enum op op, uint32_t k) { return op == OP_where && k == 1; }
+/* True if OP gives 1 or 0: it compares its values, or takes them as conditions. */
+bool op_gives_condition(enum op op);
 /* True if the type of value K of OP decides on that of the result. Indices, classes and conditions do not. */
 static inline bool op_promotes(enum op op, uint32_t k)
 {
