@@ -152,6 +152,17 @@ static void join_ports(struct joining *j, bool want_value)
 	(void)body_add_out(body, PORT_COTANGENT, 0, joint->gradient);
 }
 
+/* Lets the joint body check the indices on which the value depends, as run does, though it may not compute that. */
+static bool join_checks(const struct joining *j)
+{
+	const struct body *record = j->linear->record;
+	bool *wanted = arena_array(j->arena, j->body->instr_count + 1, sizeof *wanted);
+	const bool *live = body_find_live(record, j->arena);
+	if (wanted && live)
+		memcpy(wanted, live, record->instr_count * sizeof *live);
+	return wanted && live && body_check_indices(j->body, wanted, j->arena);
+}
+
 enum status joint_make(const struct context *context, struct joint *joint, const struct lowered *lowered,
                        bool want_value)
 {
@@ -181,7 +192,7 @@ enum status joint_make(const struct context *context, struct joint *joint, const
 	join_values(&j);
 	TRY_ALLOC(join_instrs(&j), context->diags);
 	join_ports(&j, want_value);
-	TRY_ALLOC(!context->arena->failed, context->diags);
+	TRY_ALLOC(join_checks(&j) && !context->arena->failed, context->diags);
 	return STATUS_OK;
 }
 

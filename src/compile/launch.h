@@ -113,6 +113,7 @@ enum launch_kind {
 	LAUNCH_PRODUCT_VJP,
 	LAUNCH_FOLD_VJP,    /* body_folds() */
 	LAUNCH_APPLIED_VJP, /* of an operation that folds back, whose statistics are given */
+	LAUNCH_CHECK,       /* of indices alone */
 	LAUNCH_PROGRAM,     /* a step that another program computes, forward or backward */
 	LAUNCH_SUM_TO,
 	LAUNCH_ACCUMULATE,

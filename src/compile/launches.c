@@ -126,6 +126,8 @@ static enum launch_kind kind_of_launch(const struct body *body, const struct ins
 {
 	if (instr->kind == INSTR_SUM_TO || instr->kind == INSTR_ACCUMULATE)
 		return instr->kind == INSTR_SUM_TO ? LAUNCH_SUM_TO : LAUNCH_ACCUMULATE;
+	if (instr->kind == INSTR_CHECK)
+		return LAUNCH_CHECK;
 	const bool back = instr->kind == INSTR_VJP;
 	if (instr_use(instr))
 		return LAUNCH_PROGRAM;
@@ -191,8 +193,9 @@ static void compile_call(struct compiler *c, const struct instr *instr)
 	const struct value *values = c->body->values;
 	const uint32_t needs[MAX_NEEDS] = {instr->v, instr->a, instr->y, instr->k, instr->l};
 	launch->instr = instr;
+	const uint32_t checked = instr->kind == INSTR_CHECK ? instr_indices(instr) : NO_VALUE; /* it reads nothing else */
 	for (int i = 0; i < MAX_NEEDS; i++)
-		launch->needs[i] = compiler_entry(c, needs[i]);
+		launch->needs[i] = checked == NO_VALUE || needs[i] == checked ? compiler_entry(c, needs[i]) : NO_VALUE;
 	launch->out = compiler_entry(c, instr->out);
 	launch->use = instr_use(instr) ? compile_use(c, instr) : NULL;
 	const size_t at = (size_t)(instr - c->body->instrs);
@@ -207,7 +210,7 @@ static void compile_call(struct compiler *c, const struct instr *instr)
 	                    ? (launch->streamed & STREAMED_V) && instr->out != NO_VALUE && !values[instr->out].streamed
 	                    : launch->kind == LAUNCH_FOLD || launch->kind == LAUNCH_FOLD_VJP;
 	int64_t scratch[LAYOUTS] = {0}, team_scratch = 0;
-	const bool call = launch_is_call(launch) && !launch->use;
+	const bool call = launch_is_call(launch) && !launch->use && launch->kind != LAUNCH_CHECK;
 	for (int layout = 0; layout < LAYOUTS && (call || launch->kind == LAUNCH_SUM_TO); layout++)
 		scratch[layout] = scratch_of(c, launch, layout);
 	if (call) {

@@ -356,6 +356,31 @@ static void keep_bodies(struct lineariser *l)
 	only->outs = copy_list(l->arena, only->outs, only->out_capacity = only->out_count, sizeof *only->outs);
 }
 
+/*
+ * Lets record_only check the indices of operations on which the state depends, and which neither it nor the backward pass
+ * computes or reverses: else nobody would see that one is out of range.
+ */
+static void make_checks(struct lineariser *l)
+{
+	struct body *only = l->out->record_only;
+	const struct body *record = l->out->record;
+	bool *wanted = arena_array(&l->scratch, record->instr_count + 1, sizeof *wanted), any = false;
+	for (size_t i = 0; wanted && i < record->instr_count; i++) {
+		const struct instr *instr = &record->instrs[i];
+		wanted[i] = instr_indices(instr) != NO_VALUE && !l->again[i] && !derivatives_of(l, instr);
+		any |= wanted[i];
+	}
+	if (!any)
+		return;
+	const bool *live = body_find_live(record, &l->scratch);
+	for (size_t i = 0; live && i < record->instr_count; i++)
+		wanted[i] &= live[i];
+	only->instrs = copy_list(l->arena, only->instrs, only->instr_count, sizeof *only->instrs);
+	only->instr_capacity = only->instr_count;
+	if (only->instrs)
+		(void)body_check_indices(only, wanted, &l->scratch);
+}
+
 /* Lists the operations that read each residual, and the params that the backward body reads. */
 static void list_readers(struct lineariser *l)
 {
@@ -397,7 +422,7 @@ enum status linearise(const struct context *context, struct linear *linear, cons
                       const struct policy *policy)
 {
 	static void (*const parts[])(struct lineariser *) = {regions_plan, backward_make, make_recording_bodies,
-	                                                     list_readers, keep_bodies};
+	                                                     list_readers, keep_bodies,   make_checks};
 	struct lineariser l = {.arena = context->arena, .out = linear, .step = step, .policy = policy};
 	*linear = (struct linear){.step = step};
 	arena_init(&l.scratch, context->arena->allocator);

@@ -3,7 +3,8 @@
  *
  *     residuals     the values that the backward pass reads and that must be held for it
  *     record        the forward body that outputs the live slots and the residuals
- *     record_only   the same without the slots, for when the state after the step is not wanted
+ *     record_only   the same without the slots, for when the state after the step is not wanted; it checks indices all the
+ *                   same (INSTR_CHECK)
  *     backward      the body that maps cotangents of the outputs to cotangents of the
  *                   inputs and adds up those of params; it recomputes what checkpoint regions do not keep
  */

@@ -75,8 +75,8 @@ static void backward(const struct evaluator *ev, const struct launch_call *c)
 }
 
 /*
- * Fails with STATUS_DATA if an index that C reads is out of range. A derivative checks too: the operation may have been left
- * out, because nothing reads its result. A loss whose classes are wrong is NaN instead.
+ * Fails with STATUS_DATA if an index or a class that C reads is out of range. A derivative checks too: the operation may have
+ * been left out, because nothing reads its result.
  */
 static enum status check_indices(const struct evaluator *ev, const struct launch_call *c)
 {
@@ -87,7 +87,7 @@ static enum status check_indices(const struct evaluator *ev, const struct launch
 		return STATUS_OK;
 	diag_at(ev->e->diags, STATUS_DATA, ev->e->chain->source, own_span(ev->e->own, instr->span), "'%s': %s",
 	        instr_name(instr), wrong.message);
-	return diag_hint(ev->e->diags, "%s", wrong.hint);
+	return *wrong.hint ? diag_hint(ev->e->diags, "%s", wrong.hint) : STATUS_DATA;
 }
 
 enum status run_operation(struct evaluator *ev, const struct launch *launch)
@@ -97,6 +97,13 @@ enum status run_operation(struct evaluator *ev, const struct launch *launch)
 	TRY(check_indices(ev, &c));
 	launch_call_run(&c);
 	return STATUS_OK;
+}
+
+enum status run_check(struct evaluator *ev, const struct launch *launch)
+{
+	struct launch_call c;
+	begin_call(ev, launch, &c);
+	return check_indices(ev, &c);
 }
 
 enum status run_vjp(struct evaluator *ev, const struct launch *launch)
@@ -178,6 +185,7 @@ enum status run_fold(struct evaluator *ev, const struct launch *launch)
 	static void *const nothing[MAX_KEEPS];
 	struct launch_call c;
 	begin_call(ev, launch, &c);
+	TRY(check_indices(ev, &c));
 	if (!ev->e->fold || (ev->e->windows && c.keep[0]))
 		launch_call_run(&c);
 	if (!ev->e->fold)
@@ -196,6 +204,7 @@ enum status run_fold_vjp(struct evaluator *ev, const struct launch *launch)
 {
 	struct launch_call c;
 	begin_call(ev, launch, &c);
+	TRY(check_indices(ev, &c));
 	if (ev->e->fold)
 		fold_partial_rows_back(&c.call, owned_of(ev, c.call.v), ev->e->fold + launch->state, c.g, c.needs);
 	else
@@ -217,6 +226,7 @@ enum status run_applied_vjp(struct evaluator *ev, const struct launch *launch)
 {
 	struct launch_call c;
 	begin_call(ev, launch, &c);
+	TRY(check_indices(ev, &c));
 	fold_apply_back(&c.call, c.out, c.g, c.needs, c.needs[4]);
 	return STATUS_OK;
 }

@@ -159,6 +159,7 @@ static launch_function *const launch_functions[] = {
 	[LAUNCH_PRODUCT_VJP] = run_product_vjp,
 	[LAUNCH_FOLD_VJP] = run_fold_vjp,
 	[LAUNCH_APPLIED_VJP] = run_applied_vjp,
+	[LAUNCH_CHECK] = run_check,
 	[LAUNCH_PROGRAM] = run_program,
 	[LAUNCH_SUM_TO] = run_sum_to,
 	[LAUNCH_ACCUMULATE] = run_accumulate,

@@ -68,8 +68,8 @@ char *frame_param(const struct evaluator *ev, const struct param_ref *shared);
 
 /* Sets RUN to LAUNCH, a group or a call, on the arrays of the frame. */
 void launch_run_begin(const struct evaluator *ev, const struct launch *launch, struct launch_run *run);
-launch_function run_operation, run_product, run_fold, run_normalization, run_vjp, run_product_vjp, run_fold_vjp,
-	run_applied_vjp, run_program, run_sum_to;
+launch_function run_operation, run_check, run_product, run_fold, run_normalization, run_vjp, run_product_vjp,
+	run_fold_vjp, run_applied_vjp, run_program, run_sum_to;
 
 /* additions.c */
 launch_function run_accumulate;

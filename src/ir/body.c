@@ -20,7 +20,8 @@ static const struct {
               [INSTR_ACCUMULATE] = {"accumulate", false},
               [INSTR_LOOP] = {"loop", false},
               [INSTR_WHILE] = {"while", false},
-              [INSTR_END] = {"end", false}};
+              [INSTR_END] = {"end", false},
+              [INSTR_CHECK] = {"check ", false}};
 
 const struct attrs *own_attrs(const struct particulars *own, const struct instr *instr, struct attrs *copy)
 {
@@ -98,8 +99,19 @@ static size_t drop_no_values(uint32_t *list, size_t count)
 	return kept;
 }
 
+uint32_t instr_indices(const struct instr *instr)
+{
+	const bool operation = (instr->kind == INSTR_OP && !instr_use(instr)) || instr->kind == INSTR_CHECK;
+	const unsigned which = operation ? op_indices(instr->op) : 0;
+	return which == NEED_V ? instr->v : which == NEED_A ? instr->a : NO_VALUE;
+}
+
 size_t instr_reads(const struct instr *instr, uint32_t reads[INSTR_READS])
 {
+	if (instr->kind == INSTR_CHECK) {
+		reads[0] = instr_indices(instr);
+		return 1;
+	}
 	const bool more = !instr_use(instr);
 	const uint32_t values[INSTR_VALUES] = {instr->v,
 	                                       instr->a,
@@ -136,7 +148,7 @@ bool *body_find_live(const struct body *body, struct arena *arena)
 		const struct instr *instr = &body->instrs[i];
 		uint32_t list[INSTR_READS], made[INSTR_WRITES];
 		depth += instr->kind == INSTR_END;
-		live[i] = depth > 0 || instr->kind == INSTR_ACCUMULATE;
+		live[i] = depth > 0 || instr->kind == INSTR_ACCUMULATE || instr->kind == INSTR_CHECK;
 		size_t n = instr_writes(instr, made);
 		for (size_t k = 0; k < n; k++)
 			live[i] |= wanted[made[k]];
@@ -150,6 +162,19 @@ bool *body_find_live(const struct body *body, struct arena *arena)
 			wanted[instr->loop.carries[k].init] = wanted[instr->loop.carries[k].result] = true;
 	}
 	return live;
+}
+
+bool body_check_indices(struct body *body, const bool *wanted, struct arena *arena)
+{
+	const bool *live = body_find_live(body, arena);
+	for (size_t i = 0; live && i < body->instr_count; i++) {
+		struct instr *instr = &body->instrs[i];
+		if (live[i] || !wanted[i] || instr_indices(instr) == NO_VALUE)
+			continue;
+		instr->kind = INSTR_CHECK;
+		instr->out = instr->out_keep[0] = instr->out_keep[1] = NO_VALUE;
+	}
+	return live != NULL;
 }
 
 uint32_t body_goes_on(const struct body *body, uint32_t value)

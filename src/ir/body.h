@@ -79,6 +79,7 @@ enum instr_kind {
 	INSTR_LOOP,       /* runs the instructions up to its INSTR_END `iterations` times */
 	INSTR_WHILE,      /* ends the loop around it unless the number v is above 0; and in the loop's last iteration */
 	INSTR_END,
+	INSTR_CHECK, /* an operation whose result nobody reads, but whose indices must be in range */
 };
 
 /*
@@ -283,10 +284,14 @@ enum { INSTR_READS = INSTR_VALUES + PROGRAM_OPERANDS, INSTR_WRITES = 2 + MAX_KEE
 size_t instr_reads(const struct instr *instr, uint32_t reads[INSTR_READS]);
 size_t instr_writes(const struct instr *instr, uint32_t writes[INSTR_WRITES]);
 /*
- * Returns for each instruction of BODY whether it is live: it is an ACCUMULATE or in a loop, or an out or a live
+ * Returns for each instruction of BODY whether it is live: it is an ACCUMULATE, a CHECK or in a loop, or an out or a live
  * instruction needs its result. NULL if ARENA is out of memory.
  */
 bool *body_find_live(const struct body *body, struct arena *arena);
+/* Returns the value that INSTR, an OP or a CHECK, reads as indices or classes; NO_VALUE if there is none. */
+uint32_t instr_indices(const struct instr *instr);
+/* Makes a CHECK of each instruction of BODY that reads indices, is not live, and is in WANTED. False if ARENA is full. */
+bool body_check_indices(struct body *body, const bool *wanted, struct arena *arena);
 /* True if INSTR's operand, or that of the operation whose derivative it is, is a number to which a loop's counter adds. */
 static inline bool instr_adds_counter(const struct instr *instr)
 {

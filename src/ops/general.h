@@ -94,8 +94,7 @@ op_gather *op_gather_get(enum op op, const struct attrs *attrs);
 /*
  * True if ADATA can be OP's operand on a value of type V. ADATA has type A and is held in
  * A's computing type. cross_entropy's classes must be integers from 0 to V's last extent less 1, or the one that ATTRS
- * ignores. Otherwise WRONG gets a message, which names the first wrong element, and a hint, which may be empty. No caller
- * checks a computed operand: one wrong class makes the loss NaN.
+ * ignores. Otherwise WRONG gets a message, which names the first wrong element, and a hint, which may be empty.
  */
 enum { OP_CHECK_TEXT = 240 };
 struct operand_wrong {
@@ -104,8 +103,8 @@ struct operand_wrong {
 bool op_check_operand(enum op op, const struct attrs *attrs, const struct type *v, const struct type *a,
                       const void *adata, struct operand_wrong *wrong);
 /*
- * True if all INDICES of CALL are in range, or its operation does not select by them. Otherwise WRONG names the first that is
- * not, and its place in the whole array.
+ * True if all INDICES of CALL, or the classes of a loss, are in range. Otherwise WRONG names the first that is not, and the
+ * place of an index in the whole array.
  */
 bool op_check_indices(const struct op_call *call, const void *indices, struct operand_wrong *wrong);
 

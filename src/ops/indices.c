@@ -302,9 +302,11 @@ bool op_check_indices(const struct op_call *call, const void *indices, struct op
 	int axis = 0;
 	const int64_t n = extent_of(call, &of, &axis);
 	int64_t i = 0;
-	while (n >= 0 && i < count && is_index(element_get(type->dtype, indices, (size_t)i), (double)n))
+	if (n < 0)
+		return op_check_operand(call->op, call->attrs, call->v, type, indices, wrong);
+	while (i < count && is_index(element_get(type->dtype, indices, (size_t)i), (double)n))
 		i++;
-	if (n < 0 || i == count)
+	if (i == count)
 		return true;
 	char place[OP_CHECK_TEXT], extents[TYPE_TEXT], beyond[OP_CHECK_TEXT];
 	const struct shape *v = &call->v->shape;

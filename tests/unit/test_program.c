@@ -243,6 +243,7 @@ static void naive_step(struct naive *n, const struct instr *instr)
 	case INSTR_LOOP:
 	case INSTR_WHILE:
 	case INSTR_END:
+	case INSTR_CHECK:
 		return;
 	}
 }
