@@ -17,6 +17,16 @@ static const struct input_gradients *sink_of(const struct run *run)
 	return run->gradient && run->gradient->options->inputs.put ? &run->gradient->options->inputs : NULL;
 }
 
+/* Puts ELEMENTS of the gradient of INPUT to SINK. Those of integers are zeros, which fewer bytes hold in a shorter type. */
+static enum status put_gradient(const struct run *run, const struct input_gradients *sink, size_t input,
+                                const struct elements *elements, struct diags *diags)
+{
+	struct elements typed = *elements;
+	if (dtype_is_integer(input ? run->chain->params[input - 1].type->dtype : run->input.dtype))
+		typed.dtype = run->chain->computing;
+	return sink->put(sink->context, input, &typed, diags);
+}
+
 size_t rows_out_values(const struct run *run) { return run->forward ? run->whole->whole->out_count : 1; }
 
 void rows_out_open(struct run *run)
@@ -58,8 +68,10 @@ enum status rows_out_begin(struct run *run, struct diags *diags)
 	for (const struct run_output *out = run->outputs; out < run->outputs + OUTPUTS; out++)
 		TRY(out->writer ? writer_begin(out->writer, out->type, diags) : STATUS_OK);
 	const struct input_gradients *sink = sink_of(run);
-	for (size_t i = 0; sink && i <= (run->inputs ? run->inputs->count : 0); i++)
-		TRY(sink->begin(sink->context, i, i ? run->chain->params[i - 1].type : &run->input, diags));
+	for (size_t i = 0; sink && i <= (run->inputs ? run->inputs->count : 0); i++) {
+		const struct type type = run_gradient_type(run->chain, i ? run->chain->params[i - 1].type : &run->input);
+		TRY(sink->begin(sink->context, i, &type, diags));
+	}
 	return STATUS_OK;
 }
 
@@ -90,7 +102,7 @@ enum status rows_out_put(const struct run *run, enum output_index output, const 
 		TRY(writer_write_at(writer, elements->first, elements->from, elements->dtype, elements->count, diags));
 	else if (writer)
 		TRY(writer_write(writer, elements->from, elements->dtype, elements->count, diags));
-	return sink ? sink->put(sink->context, 0, elements, diags) : STATUS_OK;
+	return sink ? put_gradient(run, sink, 0, elements, diags) : STATUS_OK;
 }
 
 enum status rows_out_write(const struct run *run, enum output_index output, const struct owned_rows *rows,
@@ -140,10 +152,9 @@ static enum status write_others(const struct worker *worker, int64_t chunk, stru
 	for (size_t k = 0; sink && k < run->other_count; k++) {
 		const struct rows_in *in = &run->others[k];
 		const int64_t row = in->row / (int64_t)dtype_size(in->dtype);
-		TRY(sink->put(sink->context, 1 + in->param,
-		              &(struct elements){chunk * tiles->per_chunk * tiles->tile * row,
-		                                 tiles_rows_of(tiles, chunk) * row, worker->others + in->gradient, in->dtype},
-		              diags));
+		const struct elements rows = {chunk * tiles->per_chunk * tiles->tile * row, tiles_rows_of(tiles, chunk) * row,
+		                              worker->others + in->gradient, in->dtype};
+		TRY(put_gradient(run, sink, 1 + in->param, &rows, diags));
 	}
 	return STATUS_OK;
 }
@@ -156,7 +167,7 @@ static enum status end_others(const struct run *run, struct diags *diags)
 		const struct type type = bound_type(&run->bound[i]);
 		const struct elements all = {0, shape_count(&type.shape), totals_of(run, i)->heads, type.dtype};
 		if (!job_row_bytes(run->gradient->job, i) && all.from && ranks_index(run->ranks) == 0)
-			TRY(sink->put(sink->context, 1 + i, &all, diags));
+			TRY(put_gradient(run, sink, 1 + i, &all, diags));
 	}
 	for (size_t i = 0; sink && i <= (run->inputs ? run->inputs->count : 0); i++)
 		TRY(sink->end(sink->context, i, diags));

@@ -19,6 +19,14 @@ struct type run_input_type(const struct chain *chain, const struct type *file, e
 	return input_type_of(chain, &chain->input_type, file, dtype);
 }
 
+struct type run_gradient_type(const struct chain *chain, const struct type *type)
+{
+	struct type gradient = *type;
+	if (dtype_is_integer(type->dtype))
+		gradient.dtype = chain->computing;
+	return gradient;
+}
+
 void run_follow_format(struct writer *writer, const struct reader *reader)
 {
 	if (writer->options.format == FORMAT_AUTO)
@@ -145,9 +153,7 @@ static enum status begin_type(struct run *run, const struct type *type)
 	run->made_for = run->input = *type;
 	run->in = (struct rows_in){.copy.fd = -1};
 	run_bind_params(run, chain_computing_type(run->chain, type->dtype));
-	run->gradient_type = *type;
-	if (dtype_is_integer(type->dtype))
-		run->gradient_type.dtype = run->chain->computing;
+	run->gradient_type = run_gradient_type(run->chain, type);
 	return external_learn(&run->context, run->chain, &run->options->job.portion, &run->input, run->gradient,
 	                      run->programs);
 }

@@ -30,7 +30,7 @@ struct param {
 	bool is_number; /* a const that is NUMBER, so that it may stand where a number is wanted */
 	double number;
 	bool weak;          /* a number, a list or a 0-d array without a declared type: takes the other operand's dtype */
-	enum dtype settled; /* of a weak one, if the input holds integers: struct chain's COMPUTING */
+	enum dtype settled; /* of a weak one, if the first input holds integers: struct chain's COMPUTING */
 	const struct type *type; /* of params and consts, equal ones are one */
 	bool arrives;            /* an input whose arrays come one after another with those of the first (load/inputs.h) */
 };
@@ -298,13 +298,18 @@ struct chain {
 	 */
 	bool selects, keeps_integers;
 	enum dtype integers;
-	/* Set by the caller (load/params.h): the widest computing type of params and consts that are no integers; else INTEGERS. */
-	enum dtype computing;
+	enum dtype computing; /* see chain_find_computing */
 	bool has_checkpoints; /* the chain has a checkpoint block */
 	bool has_conditions;  /* the chain has a `repeat while` that may run */
 	bool names_input;     /* the chain refers to the input by its name, or a prelude does */
 };
 
+/*
+ * Sets the type with which CHAIN computes beside a first input of integers, once those of its params are known, and again for
+ * each record of the other inputs: the widest computing type of params, consts and those inputs that are no integers. If there
+ * is none, it is INTEGERS.
+ */
+void chain_find_computing(struct chain *chain);
 /* Returns the computing type of CHAIN for an input of dtype INPUT: that of INPUT, or the chain's if INPUT is integers. */
 static inline enum dtype chain_computing_type(const struct chain *chain, enum dtype input)
 {

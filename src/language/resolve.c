@@ -490,6 +490,22 @@ struct type input_type_of(const struct chain *chain, const struct declared *decl
 	return type;
 }
 
+void chain_find_computing(struct chain *chain)
+{
+	enum dtype widest = DTYPE_COUNT;
+	for (size_t i = 0; i < chain->param_count; i++) {
+		const struct param *param = &chain->params[i];
+		const bool computed = param->reads > param->selects;
+		if (param->weak || !param->type || !computed || dtype_is_integer(param->type->dtype))
+			continue;
+		const enum dtype compute = dtype_compute(param->type->dtype);
+		widest = widest == DTYPE_COUNT ? compute : dtype_promote(widest, compute);
+	}
+	chain->computing = widest == DTYPE_COUNT ? chain->integers : widest;
+	for (size_t i = 0; i < chain->param_count; i++)
+		chain->params[i].settled = chain->computing;
+}
+
 /* True if DECLARED begins with `*`. */
 static bool declares_star(const struct declared *declared)
 {

@@ -236,6 +236,7 @@ static enum status open_one(const struct context *context, struct further_input 
 	param->arrives = true;
 	param->weak = false;
 	param->type = &input->type;
+	input->type.dtype = DTYPE_I64; /* until the first record: of no type to compute in */
 	reading.raw.shape.ndim = -1;
 	reading.typed = place->shape != NULL;
 	if (place->shape)
@@ -260,7 +261,7 @@ static enum status open_one(const struct context *context, struct further_input 
 enum status inputs_open(const struct context *context, struct inputs *inputs, struct chain *chain,
                         const struct inputs_options *options)
 {
-	*inputs = (struct inputs){.first_name = chain->input, .dtype = options->dtype};
+	*inputs = (struct inputs){.first_name = chain->input, .chain = chain, .dtype = options->dtype};
 	inputs->items = arena_array(context->arena, chain->input_count + 1, sizeof *inputs->items);
 	TRY_ALLOC(inputs->items, context->diags);
 	for (size_t i = 0; i < chain->input_count; i++) {
@@ -305,6 +306,8 @@ enum status inputs_next(struct inputs *inputs, const struct chain *chain, bool e
 		input->type = input_type_of(chain, param->declared, &input->arrays.rows.type, inputs->dtype);
 		inputs->changed |= !type_equal(&before, &input->type);
 	}
+	if (inputs->count > 0)
+		chain_find_computing(inputs->chain);
 	return STATUS_OK;
 }
 

@@ -54,7 +54,8 @@ struct inputs {
 	size_t count;
 	bool changed; /* inputs_next has given an array another type than the array before had */
 	const char *first_name;
-	enum dtype dtype; /* of the options */
+	struct chain *chain; /* whose computing type follows from the arrays */
+	enum dtype dtype;    /* of the options */
 };
 struct inputs_options {
 	const struct input_place *input_places; /* as inputs_place sets them */

@@ -441,23 +441,6 @@ static enum status bind_param(struct binder *b, size_t index, struct param_sourc
 	return STATUS_OK;
 }
 
-/* Sets the type with which CHAIN computes beside indices, once those of its params are known. */
-static void find_computing(struct chain *chain)
-{
-	enum dtype widest = DTYPE_COUNT;
-	for (size_t i = 0; i < chain->param_count; i++) {
-		const struct param *param = &chain->params[i];
-		const bool computed = param->reads > param->selects;
-		if (param->weak || !computed || dtype_is_integer(param->type->dtype))
-			continue;
-		const enum dtype compute = dtype_compute(param->type->dtype);
-		widest = widest == DTYPE_COUNT ? compute : dtype_promote(widest, compute);
-	}
-	chain->computing = widest == DTYPE_COUNT ? chain->integers : widest;
-	for (size_t i = 0; i < chain->param_count; i++)
-		chain->params[i].settled = chain->computing;
-}
-
 enum status params_bind(const struct context *context, struct params *params, struct chain *chain,
                         const struct params_options *options)
 {
@@ -495,7 +478,7 @@ enum status params_bind(const struct context *context, struct params *params, st
 	}
 	loader_close(&b.loader);
 	if (status == STATUS_OK)
-		find_computing(chain);
+		chain_find_computing(chain);
 	if (status == STATUS_OK)
 		params_settle(params, chain, dtype_compute(options->compute));
 	return status;
