@@ -82,6 +82,7 @@ static enum status open_all(struct session *s, struct beside *beside, struct gra
 {
 	TRY(session_load_chain(s));
 	TRY(check_grad_options(s));
+	TRY(outputs_check_grads(s));
 	TRY(outputs_probe(s));
 	TRY(session_open_input(s));
 	if (!s->programs && !s->chain.has_conditions && !s->line.given[OPTION_JOURNAL])

@@ -267,6 +267,55 @@ static enum status output_is_binary(struct session *s, bool *binary)
 	return STATUS_OK;
 }
 
+/* An output of grad that goes to a pipe, a socket or an open descriptor: the checks by name are of other files. */
+struct shared {
+	const char *option, *name; /* NAME: of --grad, the param or input; else "" */
+	struct stat file;
+};
+
+/* Adds OPTION's output at PATH to LIST, if it is such a one. */
+static void add_shared(struct shared *list, size_t *count, const char *option, const char *path)
+{
+	struct shared *item = &list[*count];
+	const int fd = output_descriptor(path);
+	const bool there =
+		fd >= 0 ? fstat(fd, &item->file) == 0 : !output_replaces(path) && io_stat(path, &item->file) == 0;
+	item->option = option;
+	item->name = "";
+	*count += there && !S_ISCHR(item->file.st_mode);
+}
+
+enum status outputs_check_grads(struct session *s)
+{
+	static const int others[] = {OPTION_VALUE, OPTION_EVENTS, OPTION_STATS, OPTION_RESIDUALS, OPTION_GRADS};
+	const char *output = s->line.values[OPTION_OUTPUT];
+	struct shared *list = arena_array(&s->arena, s->line.grads.count + 7, sizeof *list);
+	size_t count = 0;
+	TRY_ALLOC(list, &s->diags);
+	add_shared(list, &count, option_table[OPTION_OUTPUT].name, output ? output : "-");
+	for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+		if (s->line.values[others[i]])
+			add_shared(list, &count, option_table[others[i]].name, s->line.values[others[i]]);
+	for (size_t i = 0; i < s->line.grads.count; i++) {
+		const char *text = s->line.grads.items[i], *equals = strchr(text, '=');
+		const size_t before = count;
+		add_shared(list, &count, option_table[OPTION_GRAD_OF].name, equals + 1);
+		if (count == before)
+			continue;
+		TRY_ALLOC(list[before].name = arena_printf(&s->arena, " %.*s", (int)(equals - text), text), &s->diags);
+		for (size_t k = 0; k < before; k++)
+			if (io_is_same_file(&list[k].file, &list[before].file))
+				return with_hint(s,
+				                 usage_error(s, "--%s%s and --%s%s would mix in %s", list[k].option, list[k].name,
+				                             list[before].option, list[before].name,
+				                             output_descriptor(equals + 1) == io_standard(1) ? "<stdout>" : equals + 1),
+				                 "give each a file of its own, or /dev/null%s",
+				                 k == 0 && !output ? ": without -o, the gradient of the input goes to standard output"
+				                                   : "");
+	}
+	return s->arena.failed ? diag_memory(&s->diags) : STATUS_OK;
+}
+
 enum status outputs_check_apart(struct session *s, struct opened_output *value, const struct opened_output *events)
 {
 	static const enum option_id late[] = {OPTION_STATS, OPTION_RESIDUALS, OPTION_GRADS};

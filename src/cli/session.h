@@ -244,6 +244,8 @@ enum status outputs_check_loaded(struct session *session);
  */
 enum status outputs_check_apart(struct session *session, struct opened_output *value,
                                 const struct opened_output *events);
+/* Fails with STATUS_USAGE if a file of --grad would share a pipe or a descriptor with another output of grad. */
+enum status outputs_check_grads(struct session *session);
 /* Fails with STATUS_IO if a file that is opened only after the work, or by the first event, cannot be opened. */
 enum status outputs_probe(struct session *session);
 /*
