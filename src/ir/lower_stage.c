@@ -252,18 +252,37 @@ static enum status complain(struct lowering *l, enum status status, struct span 
 	return status ? LOWERING_FAIL(l, status, span, "%s", complaint->message) : STATUS_OK;
 }
 
-/* True if an operand of IN is an input, and the other has another leading extent: then the data are wrong, not the chain. */
-static bool has_other_rows(const struct lowering *l, const struct operands *in)
+/* The inputs that have the leading extents of two values. */
+struct row_givers {
+	bool of_v, of_a; /* there is one */
+	bool free;       /* the data, not the chain, say how many rows one of them has */
+};
+
+static void add_givers(struct row_givers *givers, const struct shape *shape, const struct declared *declared,
+                       const int64_t extents[2])
 {
-	const struct value *v = &l->body->values[in->values[0]];
-	const struct value *a = in->values[1] == NO_VALUE ? v : &l->body->values[in->values[1]];
-	bool input = false;
-	for (int i = 0; i < 2; i++) {
-		const struct value *of = i ? a : v;
-		input |= of->from == FROM_PARAM && l->chain->params[of->param.param].input;
-	}
-	return input && v->type->shape.ndim == a->type->shape.ndim && v->type->shape.ndim > 0 &&
-	       v->type->shape.dim[0] != a->type->shape.dim[0];
+	if (shape->ndim == 0 || (shape->dim[0] != extents[0] && shape->dim[0] != extents[1]))
+		return;
+	givers->of_v |= shape->dim[0] == extents[0];
+	givers->of_a |= shape->dim[0] == extents[1];
+	givers->free |= !declared->given || declared->type.shape.ndim == 0 || declared->type.shape.dim[0] < 0;
+}
+
+/* True if the values of IN have the rows of two inputs with unequal numbers of rows: then the data are wrong, not the chain. */
+static bool has_other_rows(const struct lowering *l, enum op op, const struct operands *in)
+{
+	const bool by_rows = op_broadcasts(op) || op_table[op].scope == SCOPE_SUM || op_indices(op) == NEED_A ||
+	                     op == OP_concat || op == OP_stack;
+	const struct shape *v = &l->body->values[in->values[0]].type->shape;
+	const struct shape *a = in->values[1] == NO_VALUE ? v : &l->body->values[in->values[1]].type->shape;
+	struct row_givers givers = {false};
+	if (!by_rows || v->ndim == 0 || a->ndim == 0 || v->dim[0] == a->dim[0])
+		return false;
+	const int64_t extents[2] = {v->dim[0], a->dim[0]};
+	add_givers(&givers, &l->out->input.shape, &l->chain->input_type, extents);
+	for (size_t i = 0; i < l->chain->input_count; i++)
+		add_givers(&givers, &l->chain->params[i].type->shape, l->chain->params[i].declared, extents);
+	return givers.of_v && givers.of_a && givers.free;
 }
 
 static enum status infer(struct lowering *l, const struct node *node, const struct attrs *attrs,
@@ -275,8 +294,7 @@ static enum status infer(struct lowering *l, const struct node *node, const stru
 		operands[k] = in->values[1 + k] == NO_VALUE ? NULL : values[in->values[1 + k]].type;
 	struct complaint complaint = {.arena = l->context->arena};
 	const enum status status = op_infer(node->op, attrs, values[in->values[0]].type, operands, result, &complaint);
-	const bool rows = op_broadcasts(node->op) || op_table[node->op].scope == SCOPE_SUM;
-	TRY(complain(l, status == STATUS_CHAIN && rows && has_other_rows(l, in) ? STATUS_DATA : status, node->span,
+	TRY(complain(l, status == STATUS_CHAIN && has_other_rows(l, node->op, in) ? STATUS_DATA : status, node->span,
 	             &complaint));
 	if (!type_addressable(result))
 		return LOWERING_FAIL(l, STATUS_LIMIT, node->span, "the result of '%s' is too large to address",

@@ -116,49 +116,86 @@ static enum status place_text(struct placing *p, const char *text)
 	return STATUS_OK;
 }
 
-/* Returns the member of the archive, whose members are NAMES, that is INPUT; NULL if there is none. */
-static const char *member_of(const struct placing *p, size_t input, const char *const *names, size_t count)
-{
-	const char *found = NULL;
-	for (size_t i = 0; i < count; i++)
-		if (!strcmp(names[i], name_of(p, input)) || (!found && member_is(names[i], name_of(p, input))))
-			found = names[i];
-	return !found && count == 1 && p->of[input].file != p->archive ? names[0] : found;
-}
-
-/* Finds the member of INPUT's archive that has the input's name. */
-static enum status place_member(struct placing *p, size_t input)
-{
-	struct input_place *place = &p->of[input];
-	struct loader loader = {.context = p->context};
-	struct diags *diags = p->context->diags;
+/* The names of an archive's members. */
+struct members {
 	const char *const *names;
 	size_t count;
-	const enum status status = loader_names(&loader, place->file, &names, &count);
+};
+
+/* Sets *FOUND to the one of MEMBERS that is INPUT; to NULL if none is. Fails with STATUS_DATA if two are, by other signs than `_`. */
+static enum status choose_member(const struct placing *p, size_t input, const struct members *members,
+                                 const char **found)
+{
+	const char *other = NULL, *name = name_of(p, input);
+	*found = NULL;
+	for (size_t i = 0; i < members->count; i++) {
+		if (!strcmp(members->names[i], name)) {
+			*found = members->names[i]; /* the exact name wins */
+			return STATUS_OK;
+		}
+		if (!member_is(members->names[i], name))
+			continue;
+		other = *found ? members->names[i] : NULL;
+		*found = *found ? *found : members->names[i];
+	}
+	if (!*found && members->count == 1 && p->of[input].file != p->archive)
+		*found = members->names[0];
+	if (!other)
+		return STATUS_OK;
+	diag_file(p->context->diags, STATUS_DATA, p->of[input].file, -1,
+	          "its members '%s' and '%s' would both be the input '%s'", *found, other, name);
+	return diag_hint(p->context->diags, "-i %s=FILE:MEMBER chooses one", name);
+}
+
+/* Reports that the archive FILE, which has MEMBERS, has none for the COUNT inputs LACKING. */
+static enum status refuse_archive(const struct placing *p, const char *file, const struct members *members,
+                                  const char *const *lacking, size_t count)
+{
+	struct diags *diags = p->context->diags;
+	struct arena *arena = p->context->arena;
+	const char *quote = count == 1 ? "'" : "";
+	diag_file(diags, STATUS_DATA, file, -1, "has no member for the input%s %s%s%s", count > 1 ? "s" : "", quote,
+	          text_join(lacking, count, arena), quote);
+	diag_hint(diags, "its members: %s", text_join(members->names, members->count, arena));
+	diag_hint_more(diags, "-i %s=FILE:MEMBER chooses one", lacking[0]);
+	return STATUS_DATA;
+}
+
+/* Finds the members of inputs from FIRST on that are in the archive of FIRST and have no member yet. */
+static enum status place_archive(struct placing *p, size_t first)
+{
+	const char *file = p->of[first].file, **lacking;
+	struct loader loader = {.context = p->context};
+	struct members members;
+	size_t count = 0;
+	const enum status status = loader_names(&loader, file, &members.names, &members.count);
 	loader_close(&loader);
 	TRY(status);
-	place->member = member_of(p, input, names, count);
-	place->archive = place->member || p->chain->input_count;
-	if (place->member || !p->chain->input_count) /* the reader refuses the file as no array */
-		return STATUS_OK;
-	diag_file(diags, STATUS_DATA, place->file, -1, "has no member for the input '%s'", name_of(p, input));
-	diag_hint(diags, "its members: %s", text_join(names, count, p->context->arena));
-	diag_hint_more(diags, "-i %s=FILE:MEMBER chooses one", name_of(p, input));
-	return STATUS_DATA;
+	lacking = arena_array(p->context->arena, p->chain->input_count + 1, sizeof *lacking);
+	TRY_ALLOC(lacking, p->context->diags);
+	for (size_t i = first; i <= p->chain->input_count; i++) {
+		struct input_place *place = &p->of[i];
+		if (!place->archive || place->member || strcmp(place->file, file) != 0)
+			continue;
+		TRY(choose_member(p, i, &members, &place->member));
+		place->archive = place->member || p->chain->input_count;
+		if (!place->member && p->chain->input_count) /* the reader refuses the file of one input as no array */
+			lacking[count++] = name_of(p, i);
+	}
+	return count ? refuse_archive(p, file, &members, lacking, count) : STATUS_OK;
 }
 
 /* Finds the members of inputs in the archives that they are in. */
 static enum status place_members(struct placing *p)
 {
-	for (size_t i = 0; i <= p->chain->input_count; i++) {
-		struct input_place *place = &p->of[i];
-		if (!place->file && p->archive) {
-			place->file = p->archive;
-			place->archive = true;
+	for (size_t i = 0; i <= p->chain->input_count; i++)
+		if (!p->of[i].file && p->archive) {
+			p->of[i].file = p->archive;
+			p->of[i].archive = true;
 		}
-		if (place->archive && !place->member)
-			TRY(place_member(p, i));
-	}
+	for (size_t i = 0; i <= p->chain->input_count; i++)
+		if (p->of[i].archive && !p->of[i].member)
+			TRY(place_archive(p, i));
 	return STATUS_OK;
 }
 
