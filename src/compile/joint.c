@@ -133,6 +133,26 @@ static uint32_t own_out(const struct joining *j, uint32_t value, uint32_t other)
 	return id;
 }
 
+/* Returns a value of zeros, with the input's rows: its gradient where none reaches it. NO_VALUE if out of memory. */
+static uint32_t add_zeros(const struct joining *j)
+{
+	struct body *body = j->body;
+	struct type *type = arena_alloc(j->arena, sizeof *type);
+	if (!type)
+		return NO_VALUE;
+	*type = j->lowered->begins;
+	const uint32_t id = body_add_value(body, type);
+	struct instr *zeros = id == NO_VALUE ? NULL : body_add_instr(body, INSTR_ZERO);
+	if (!zeros)
+		return NO_VALUE;
+	body->values[id].from = FROM_INSTR;
+	body->values[id].instr = (uint32_t)body->instr_count - 1;
+	body->values[id].streamed = true;
+	zeros->step = NO_VALUE;
+	zeros->out = id;
+	return id;
+}
+
 static void join_ports(struct joining *j, bool want_value)
 {
 	const struct body *record = j->linear->record, *back = j->linear->backward;
@@ -148,8 +168,9 @@ static void join_ports(struct joining *j, bool want_value)
 		joint->value = own_out(j, record->outs[0].value, NO_VALUE);
 		(void)body_add_out(body, PORT_SLOT, 0, joint->value);
 	}
-	joint->gradient = own_out(j, map_value(j, back->outs[0].value), joint->value);
-	(void)body_add_out(body, PORT_COTANGENT, 0, joint->gradient);
+	joint->gradient = back->out_count ? own_out(j, map_value(j, back->outs[0].value), joint->value) : add_zeros(j);
+	if (joint->gradient != NO_VALUE)
+		(void)body_add_out(body, PORT_COTANGENT, 0, joint->gradient);
 }
 
 /* Lets the joint body check the indices on which the value depends, as run does, though it may not compute that. */
@@ -170,7 +191,7 @@ enum status joint_make(const struct context *context, struct joint *joint, const
 	struct linear linear;
 	*joint = (struct joint){.own = &step->own, .cotangent = NO_VALUE, .value = NO_VALUE};
 	TRY(linearise(context, &linear, step, NULL));
-	if (linear.backward->out_count == 0 || linear.record->out_count == 0) /* the gradient is 0: no body is made */
+	if (linear.record->out_count == 0) /* the value is the input: nothing folds */
 		return STATUS_OK;
 	joint->forward_cost = want_value ? linear.forward_cost : linear.record_cost;
 	joint->unread = want_value ? 0 : linear.record_skip;

@@ -51,6 +51,16 @@ static struct value *source_param(const struct lowering *l, struct value *a)
 	return a && !(a->streamed && l->chain->params[a->param.param].input) ? a : NULL;
 }
 
+/* Returns why OP does not read a streamed operand along the rows of its streamed value. */
+static const char *other_rows(enum op op)
+{
+	if (op_indices(op) == NEED_V)
+		return "an index may select any row of its operand, which has rows of the input";
+	if (op_indices(op) == NEED_A)
+		return "an index may add a row of its value to any row of its result";
+	return "the rows of its operand are not those of its value";
+}
+
 /*
  * Records how INSTR on V reads its operand A. True if V is streamed and A has a row for each of its rows. Then A, if it
  * is a param's rows, is marked as streamed: in a tile the param itself too, in the whole only what it is converted to.
@@ -71,7 +81,7 @@ static bool note_operand(struct lowering *l, const struct instr *instr, const st
 	bool along = op_runs_along(instr->op, v->type, a->type);
 	if (!param) {
 		if (a->streamed != along)
-			lowering_need_whole(l, instr->span, "the rows of its operand are not those of its value");
+			lowering_need_whole(l, instr->span, other_rows(instr->op));
 		return along;
 	}
 	if (l->rows)

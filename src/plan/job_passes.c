@@ -32,7 +32,7 @@ static enum status join_whole(const struct job *job, struct joint_passes *passes
 	TRY(lower(&job->context, &lowered, job->chain, &job->whole.portion, &job->input, LOWER_UNROLLED));
 	TRY(joint_make(&job->context, &passes->whole, &lowered, job->options.want_value));
 	if (!whole->body) {
-		because->reason = "its gradient is 0, so its folds are not computed again";
+		because->reason = "nobody reads what it folds";
 		return STATUS_OK;
 	}
 	TRY(joint_refuses(&job->context, whole, because));
