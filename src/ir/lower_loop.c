@@ -435,11 +435,62 @@ enum status lowering_too_long(struct lowering *l, struct span span)
 	                                                         : "a forward run (ckptc run) of a loop has no such limit");
 }
 
+/* Marks in IN, by slot, those that a `collect` of NODE and its successors makes. */
+static void mark_collected(const struct node *node, bool *in)
+{
+	for (; node; node = node->next)
+		if (node->kind == NODE_COLLECT)
+			in[node->variable + 1] = true;
+		else if (node->kind == NODE_CHECKPOINT)
+			mark_collected(node->body, in);
+}
+
+/*
+ * Lowers an iteration of LOOP, which has none, since only that tells the types that the loop collects. Arrays of no parts
+ * become the values of these slots; all other slots are as before, and so are the streams of dropouts.
+ */
+static enum status lower_collected_types(struct lowering *l, const struct loop *loop)
+{
+	struct kept_loop bound = {0};
+	bool *collected = arena_array(&l->scratch, l->state.count, sizeof *collected);
+	bool *written = arena_array(&l->scratch, l->state.count, sizeof *written);
+	uint32_t *now = arena_array(&l->scratch, l->state.count, sizeof *now);
+	uint64_t *drawn = arena_array(&l->scratch, l->streams, sizeof *drawn);
+	TRY_ALLOC(collected && written && now && drawn && find_carried(l, loop->node, &bound), l->context->diags);
+	mark_collected(loop->node->body, collected);
+	memcpy(written, l->env.written, l->state.count * sizeof *written);
+	memcpy(now, l->env.now, l->state.count * sizeof *now);
+	memcpy(drawn, l->drawn, l->streams * sizeof *drawn);
+	const bool counts = l->counts_steps;
+	if (counts) {
+		l->step = l->steps;
+		lowering_count_step(l);
+	}
+	l->counts_steps = false;
+	l->loops++;
+	TRY(lowering_set_iteration(l, loop, -1, 0));
+	TRY(lower_nodes(l, loop->node->body));
+	l->loops--;
+	l->counts_steps = counts;
+	memcpy(l->drawn, drawn, l->streams * sizeof *drawn);
+	for (size_t i = 0; i < bound.count; i++)
+		if (!collected[bound.slots[i]]) {
+			l->env.now[bound.slots[i]] = now[bound.slots[i]];
+			l->env.written[bound.slots[i]] = written[bound.slots[i]];
+		}
+	return STATUS_OK;
+}
+
 enum status lower_loop(struct lowering *l, const struct node *node)
 {
 	struct loop loop;
 	const struct collecting around = l->collecting;
 	TRY(lowering_begin_loop(l, node, &loop));
+	if (lowering_collects_nothing(&loop)) {
+		TRY(lower_collected_types(l, &loop));
+		l->collecting = around;
+		return STATUS_OK;
+	}
 	if (node->kind == NODE_REPEAT && node->conditional && l->what == LOWER_RUN)
 		return lower_while(l, &loop);
 	l->loops++;

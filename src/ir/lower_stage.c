@@ -809,7 +809,7 @@ static enum status lower_collect(struct lowering *l, const struct node *node)
 	struct attrs attrs;
 	attrs_default(&attrs, OP_COLLECT);
 	attrs.start = (struct slice_bound){true, in->iteration.value};
-	attrs.step = every;
+	attrs.step = parts ? every : INT64_MAX;
 	const struct attrs *kept = byte_set_keep(&l->kept, &attrs, attrs_size(&attrs, OP_COLLECT), NULL);
 	const uint32_t a = in->first ? NO_VALUE : lowering_read_slot(l, slot);
 	TRY_ALLOC(kept && (in->first || a != NO_VALUE), l->context->diags);

@@ -212,6 +212,8 @@ static enum status draft_loop(struct lowering *l, const struct node *node, struc
 	TRY_ALLOC(before && drawn, l->context->diags);
 	const struct collecting around = l->collecting;
 	TRY(lowering_begin_loop(l, node, &loop));
+	if (lowering_collects_nothing(&loop))
+		return draft_step(l, node, list);
 	const bool watched = l->out->portion.watched && node->kind == NODE_REPEAT && node->conditional;
 	if (watched)
 		l->out->watched = (struct watched){.node = node, .start = list->steps};

@@ -303,6 +303,11 @@ struct loop {
 	struct param_ref *params;
 };
 enum status lowering_begin_loop(struct lowering *l, const struct node *node, struct loop *loop);
+/* True if LOOP, a `repeat`, collects and has no iteration: it makes arrays of no parts. */
+static inline bool lowering_collects_nothing(const struct loop *loop)
+{
+	return loop->iterations == 0 && loop->node->collects && loop->node->kind == NODE_REPEAT;
+}
 /* Sets the variables of LOOP for ITERATION, or, if LEVEL is not -1, for all iterations of the kept loop at LEVEL. */
 enum status lowering_set_iteration(struct lowering *l, const struct loop *loop, int32_t level, int64_t iteration);
 

@@ -31,6 +31,14 @@ static enum status each_collect(struct resolver *r, const struct block *block,
 	return STATUS_OK;
 }
 
+bool resolver_collects(const struct block *block)
+{
+	for (const struct statement *s = block->first; s; s = s->next)
+		if (s->kind == STATEMENT_COLLECT || (s->kind == STATEMENT_CHECKPOINT && resolver_collects(s->block)))
+			return true;
+	return false;
+}
+
 static enum status begin_collect(struct resolver *r, const struct statement *s, struct node *node)
 {
 	uint32_t variable;
@@ -76,8 +84,6 @@ static enum status check_collect(struct resolver *r, const struct statement *s)
 		RESOLVE_FAIL(r, s->name_span, "collect stands in a `repeat while`, whose number of iterations is not known");
 		return RESOLVE_HINT(r, "a repeat or for collects");
 	}
-	if (r->around->never)
-		return RESOLVE_FAIL(r, s->name_span, "collect stands in a `repeat 0`, which makes no value of a known type");
 	if (r->around->operands == r->operands)
 		return STATUS_OK;
 	RESOLVE_FAIL(r, s->name_span, "collect stands in a block operand");

@@ -88,7 +88,8 @@ enum status resolver_bind_value(struct resolver *r, const struct statement *s, s
 
 bool resolver_opens_block(const struct statement *s)
 {
-	const bool runs = s->kind != STATEMENT_REPEAT || s->count.formula || s->count.value > 0;
+	const bool runs = s->kind != STATEMENT_REPEAT || s->count.formula || s->count.value > 0 ||
+	                  (s->block && resolver_collects(s->block));
 	return s->block && s->kind != STATEMENT_DEF && runs;
 }
 

@@ -146,8 +146,8 @@ static enum status resolve_repeat(struct resolver *r, const struct statement *s)
 	TRY(resolver_count(r, s, s->condition != NULL, &count, &times));
 	if (s->counter)
 		TRY(bind_counter(r, s, &scope, &counter));
-	if (count == 0) {
-		const struct loop_around around = {s, r->operands, true, r->around};
+	if (count == 0 && !resolver_collects(s->block)) {
+		const struct loop_around around = {s, r->operands, r->around};
 		r->scope = s->counter ? &scope : scope.outer;
 		r->around = &around;
 		TRY(resolve_apart(r, s->block, &none));

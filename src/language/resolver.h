@@ -48,7 +48,6 @@ struct variable_use {
 struct loop_around {
 	const struct statement *s;
 	int operands; /* number of block operands around it, as of the resolver */
-	bool never;   /* a `repeat 0` */
 	const struct loop_around *outer;
 };
 
@@ -202,6 +201,8 @@ enum status resolver_operation(struct resolver *r, const struct statement *s, en
 
 /* collect.c */
 
+/* True if a `collect` of BLOCK belongs to the loop around BLOCK. */
+bool resolver_collects(const struct block *block);
 /* Begins the block of S, a loop whose node is NODE. AROUND describes it until resolver_end_loop. */
 enum status resolver_begin_loop(struct resolver *r, const struct statement *s, struct node *node,
                                 struct loop_around *around);
