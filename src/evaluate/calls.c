@@ -90,10 +90,21 @@ static enum status check_indices(const struct evaluator *ev, const struct launch
 	return *wrong.hint ? diag_hint(ev->e->diags, "%s", wrong.hint) : STATUS_DATA;
 }
 
+/* Passes on the part that C, an OP_COLLECT whose array is a caller's that takes parts, makes. */
+static enum status pass_part(const struct evaluator *ev, const struct launch_call *c)
+{
+	const struct entry *array = &ev->program->frame->entries[c->run.launch->out];
+	const int64_t part = op_part(&c->call);
+	return part < 0 ? STATUS_OK : ev->e->part(ev->e->part_context, array->port, part, c->needs[0], c->call.v);
+}
+
 enum status run_operation(struct evaluator *ev, const struct launch *launch)
 {
 	struct launch_call c;
 	begin_call(ev, launch, &c);
+	if (ev->e->part && launch->instr->op == OP_COLLECT && !c.out && launch->out != NO_VALUE &&
+	    ev->program->frame->entries[launch->out].kind == ENTRY_OUT)
+		return pass_part(ev, &c);
 	TRY(check_indices(ev, &c));
 	launch_call_run(&c);
 	return STATUS_OK;

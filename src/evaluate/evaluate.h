@@ -98,7 +98,13 @@ struct evaluation {
 	void (*progress)(void *context, double done); /* called after each iteration of an outermost loop; or NULL */
 	void *progress_context;
 	const struct instr *
-		*unfinished;           /* gets the last WHILE whose number is above 0 after the most iterations; or NULL */
+		*unfinished; /* gets the last WHILE whose number is above 0 after the most iterations; or NULL */
+	/*
+	 * Gets part PART of out OUT, an array that a loop collects: of this out OUTS has NULL. FROM is an array of TYPE. NULL: no out
+	 * is collected so.
+	 */
+	enum status (*part)(void *context, uint32_t out, int64_t part, const void *from, const struct type *type);
+	void *part_context;
 	void *spare;               /* for a gradient that a program makes whole, if it is not ONCE: added from here */
 	const struct turns *turns; /* NULL: nobody else adds to gradients */
 	void (*written)(void *context, size_t param, const void *gradient); /* or NULL */

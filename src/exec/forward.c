@@ -110,12 +110,13 @@ static int64_t worker_slab_bytes(const struct forward_pass *forward)
 	return forward->passes ? forward->passes->workspace : round_up(forward->tile.program.workspace, ARRAY_ALIGN);
 }
 
-/* Sets the logical types of the values. */
+/* Sets the logical types of the values, and which of them are written part by part. */
 static void set_value_types(struct run *run)
 {
 	const struct body *body = run->whole->whole;
 	for (size_t k = 0; k < body->out_count; k++) {
 		const struct value *value = &body->values[body->outs[k].value];
+		run->by_parts[k] = !run->tiles->tiled && body_only_collects(body, k);
 		run->more_types[k] = *value->type;
 		run->more_types[k].dtype = dtype_written(value->dtype);
 	}
@@ -184,6 +185,15 @@ static enum status forward_open_worker(struct worker *worker, int64_t *slab, siz
 	return STATUS_OK;
 }
 
+/* The evaluator's hook: writes PART, from FROM on, of value OUT, which comes part by part. */
+static enum status pass_part_on(void *context, uint32_t out, int64_t part, const void *from, const struct type *type)
+{
+	const struct worker *worker = context;
+	const int64_t count = shape_count(&type->shape);
+	return rows_out_put(worker->run, (enum output_index)(OUTPUT_VALUE + out),
+	                    &(struct elements){part * count, count, from, type->dtype}, worker->diags);
+}
+
 /* Reports the progress of a worker's only tile. A run of several tiles reports their rows. */
 static void report_progress(void *context, double done)
 {
@@ -209,7 +219,7 @@ enum status forward_run_tile(struct worker *worker)
 	}
 	rows_in_aim_params(worker);
 	for (size_t k = 0; k < tile->lowered.whole->out_count; k++)
-		worker->outs[k] = rows_out_of_tile(worker, (enum output_index)(OUTPUT_VALUE + k));
+		worker->outs[k] = run->by_parts[k] ? NULL : rows_out_of_tile(worker, (enum output_index)(OUTPUT_VALUE + k));
 	if (worker->skipped)
 		memset(worker->skipped, 0, (1 + run->chain->program_count) * sizeof *worker->skipped);
 	const bool reports = run->options->progress && is_only_tile(tiles);
@@ -219,6 +229,8 @@ enum status forward_run_tile(struct worker *worker)
 	                                                 .counters = counters,
 	                                                 .workspace = worker->slab.base,
 	                                                 .skipped = worker->skipped,
+	                                                 .part = pass_part_on,
+	                                                 .part_context = worker,
 	                                                 .progress = reports ? report_progress : NULL,
 	                                                 .progress_context = worker->run,
 	                                                 .unfinished = &worker->run->unfinished});

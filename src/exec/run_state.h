@@ -115,6 +115,8 @@ struct run {
 	struct type gradient_type; /* of the input's gradient, as it is written */
 	struct run_output outputs[OUTPUTS];
 	struct type more_types[MOST_VALUES]; /* logical ones, by value of a forward run */
+	/* By value: it is written part by part, while the loop that collects it runs. No block has it. */
+	bool by_parts[MOST_VALUES];
 	bool write_anywhere, outputs_begun;
 	int64_t begun;                  /* chunks that an earlier run has done, as the journal says */
 	const struct instr *unfinished; /* a WHILE that ended its loop at the most iterations; or NULL */

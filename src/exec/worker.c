@@ -18,7 +18,7 @@
 /* Returns the bytes of a chunk's block of value K. */
 static int64_t value_bytes(const struct run *run, size_t k)
 {
-	if (run->gradient && !run->options->value)
+	if ((run->gradient && !run->options->value) || (run->forward && run->by_parts[k]))
 		return 0;
 	return round_up(tiles_value_rows(run->tiles, run->gradient) * rows_out_row(run, k), ARRAY_ALIGN);
 }
@@ -83,7 +83,7 @@ static enum status open_blocks(struct worker *worker)
 	worker->made[OUTPUT_GRADIENT] = run->gradient ? gradient : NULL;
 	char *made = value;
 	for (size_t k = 0; k < rows_out_values(run); k++) {
-		worker->made[OUTPUT_VALUE + k] = run->options->value ? made : NULL;
+		worker->made[OUTPUT_VALUE + k] = run->options->value && !(run->forward && run->by_parts[k]) ? made : NULL;
 		made += value_bytes(run, k);
 	}
 	worker->apart = run->gradient ? apart : NULL;

@@ -135,6 +135,8 @@ size_t instr_writes(const struct instr *instr, uint32_t writes[INSTR_WRITES])
 	return drop_no_values(writes, instr_use(instr) && instr->kind == INSTR_VJP ? 4 + instr_use(instr)->count : 4);
 }
 
+static bool collects(const struct instr *instr) { return instr->kind == INSTR_OP && instr->op == OP_COLLECT; }
+
 bool *body_find_live(const struct body *body, struct arena *arena)
 {
 	int depth = 0;
@@ -148,7 +150,10 @@ bool *body_find_live(const struct body *body, struct arena *arena)
 		const struct instr *instr = &body->instrs[i];
 		uint32_t list[INSTR_READS], made[INSTR_WRITES];
 		depth += instr->kind == INSTR_END;
-		live[i] = depth > 0 || instr->kind == INSTR_ACCUMULATE || instr->kind == INSTR_CHECK;
+		for (uint32_t k = 0; instr->kind == INSTR_END && k < instr->loop.carry_count; k++)
+			wanted[instr->loop.carries[k].result] = true;
+		live[i] = (depth > 0 && !collects(instr)) || instr->kind == INSTR_ACCUMULATE ||
+		          instr->kind == INSTR_CHECK;
 		size_t n = instr_writes(instr, made);
 		for (size_t k = 0; k < n; k++)
 			live[i] |= wanted[made[k]];
@@ -182,8 +187,7 @@ uint32_t body_goes_on(const struct body *body, uint32_t value)
 	const struct value *out = &body->values[value];
 	const struct instr *made = out->from == FROM_INSTR ? &body->instrs[out->instr] : NULL;
 	const bool adds = made && made->kind == INSTR_VJP && made->op == OP_slice;
-	const bool collects = made && made->kind == INSTR_OP && made->op == OP_COLLECT;
-	if ((!adds && !collects) || made->a == NO_VALUE)
+	if (!made || (!adds && !collects(made)) || made->a == NO_VALUE)
 		return NO_VALUE;
 	return body->values[made->a].from == FROM_PORT ? body->values[made->a].port : NO_VALUE;
 }
@@ -192,8 +196,39 @@ bool body_collects(const struct body *body, uint32_t value)
 {
 	const struct value *out = &body->values[value];
 	const struct instr *made = out->from == FROM_INSTR ? &body->instrs[out->instr] : NULL;
-	return made && made->kind == INSTR_OP && made->op == OP_COLLECT &&
-	       (made->a == NO_VALUE || body->values[made->a].from == FROM_PORT);
+	return made && collects(made) && (made->a == NO_VALUE || body->values[made->a].from == FROM_PORT);
+}
+
+/* True if anything but READER, unless that is NULL, reads VALUE: an instruction, a loop that carries it, or an out but OUT. */
+static bool has_other_reader(const struct body *body, uint32_t value, const struct instr *reader, size_t out)
+{
+	bool found = reader && reader->v == value;
+	for (size_t i = 0; i < body->out_count; i++)
+		found |= body->outs[i].value == value && i != out;
+	for (size_t i = 0; i < body->instr_count && !found; i++) {
+		const struct instr *instr = &body->instrs[i];
+		uint32_t list[INSTR_READS];
+		const size_t count = instr != reader ? instr_reads(instr, list) : 0;
+		for (size_t k = 0; k < count; k++)
+			found |= list[k] == value;
+		for (uint32_t k = 0; instr->kind == INSTR_LOOP && k < instr->loop.carry_count; k++)
+			found |= instr->loop.carries[k].init == value || instr->loop.carries[k].result == value;
+	}
+	return found;
+}
+
+bool body_only_collects(const struct body *body, size_t out)
+{
+	const struct instr *reader = NULL;
+	for (uint32_t value = body->outs[out].value; value != NO_VALUE; value = reader->a) {
+		const struct value *array = &body->values[value];
+		const struct instr *made = array->from == FROM_INSTR ? &body->instrs[array->instr] : NULL;
+		const size_t own = reader ? body->out_count : out;
+		if (!made || !collects(made) || has_other_reader(body, value, reader, own))
+			return false;
+		reader = made;
+	}
+	return true;
 }
 
 static bool carry_is_read(const struct carry *carry, const bool *read)

@@ -284,8 +284,8 @@ enum { INSTR_READS = INSTR_VALUES + PROGRAM_OPERANDS, INSTR_WRITES = 2 + MAX_KEE
 size_t instr_reads(const struct instr *instr, uint32_t reads[INSTR_READS]);
 size_t instr_writes(const struct instr *instr, uint32_t writes[INSTR_WRITES]);
 /*
- * Returns for each instruction of BODY whether it is live: it is an ACCUMULATE, a CHECK or in a loop, or an out or a live
- * instruction needs its result. NULL if ARENA is out of memory.
+ * Returns for each instruction of BODY whether it is live: it is an ACCUMULATE, a CHECK, or in a loop and no collect, or an out
+ * or a live instruction needs its result. NULL if ARENA is out of memory.
  */
 bool *body_find_live(const struct body *body, struct arena *arena);
 /* Returns the value that INSTR, an OP or a CHECK, reads as indices or classes; NO_VALUE if there is none. */
@@ -340,6 +340,11 @@ uint32_t body_goes_on(const struct body *body, uint32_t value);
  * it. It may reuse the array of the in that it continues (body_goes_on), even if others hold that.
  */
 bool body_collects(const struct body *body, uint32_t value);
+/*
+ * True if out OUT of a forward BODY is an array that a loop collects, and nothing else reads it. Its operations need no array
+ * then: each part may go elsewhere when it is made, in the order of parts (struct evaluation's part).
+ */
+bool body_only_collects(const struct body *body, size_t out);
 /*
  * Removes the carries that nothing reads, in the loop or after it: those of names that each iteration binds before it
  * reads them. Returns false where memory is short.

@@ -59,7 +59,7 @@ static enum status end_collect(struct resolver *r, const struct statement *s, st
 enum status resolver_begin_loop(struct resolver *r, const struct statement *s, struct node *node,
                                 struct loop_around *around)
 {
-	*around = (struct loop_around){s, r->operands, false, r->around};
+	*around = (struct loop_around){s, r->operands, r->around};
 	r->around = around;
 	return s->condition ? STATUS_OK : each_collect(r, s->block, begin_collect, node);
 }

@@ -13,13 +13,17 @@
 
 #include <string.h>
 
+int64_t op_part(const struct op_call *call)
+{
+	const int64_t done = call->attrs->start.at + call->iteration + 1, every = call->attrs->step;
+	return done % every == 0 ? done / every - 1 : -1;
+}
+
 /* Returns where V is in the ARRAY of CALL, a part of the operation's result; NULL if this iteration is no part. */
 static char *part_of(const struct op_call *call, const void *array)
 {
-	const int64_t done = call->attrs->start.at + call->iteration + 1, every = call->attrs->step;
-	if (done % every != 0)
-		return NULL;
-	return (char *)(uintptr_t)array + (done / every - 1) * type_bytes(call->v);
+	const int64_t part = op_part(call);
+	return part < 0 ? NULL : (char *)(uintptr_t)array + part * type_bytes(call->v);
 }
 
 /* Y is NULL if nobody reads the array again: a schedule computes the iteration once more. */

@@ -51,6 +51,9 @@ typedef void op_vjp(const struct op_call *call, void *dv, void *da, const void *
 #include "ops/ops.def"
 op_forward forward_collect;
 op_vjp vjp_collect;
+struct op_call;
+/* Returns the index of V among the parts of the array of CALL, an OP_COLLECT; -1 if this iteration is no part. */
+int64_t op_part(const struct op_call *call);
 
 /* Return a general operation's functions, which accept arrays without elements. NULL for an element-wise operation. */
 op_forward *op_forward_get(enum op op);
