@@ -71,7 +71,7 @@ enum status resolver_operand(struct resolver *r, const struct operand *operand, 
 		TRY(resolver_formula(r, operand->formula, &value));
 		*ref = value.ref;
 		if (value.known)
-			ref->span = operand->formula->span;
+			ref->span = operand->span;
 		break;
 	}
 	case OPERAND_STRING:
