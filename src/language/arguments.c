@@ -249,7 +249,7 @@ static bool takes(struct resolver *r, const struct node *node, const char *name,
 	return attrs_set(&attrs, node->op, name, -1, argument, &unused) == STATUS_OK;
 }
 
-/* True if S is made for a call in a formula: its span is that of the name. */
+/* True if S is made for a call in a formula. Such a statement spans its name alone. */
 static bool is_call(const struct statement *s) { return s->span.end == s->name_span.end && s->operands; }
 
 /* Hints at OPTION with VALUE in place of OPERAND of S. Of a call, the hint has the arguments before it. */
