@@ -25,7 +25,11 @@ static bool path_ends(const char *path, const char *ending)
 enum { FIRST_INPUT = -1 };
 
 /* Returns the number of inputs whose gradients are members of --grads. */
-static size_t inputs_in_archive(const struct session *s) { return s->chain.input_count ? s->chain.input_count + 1 : 0; }
+static size_t inputs_in_archive(const struct session *s)
+{
+	const size_t declared = chain_declared_inputs(&s->chain);
+	return declared ? declared + 1 : 0;
+}
 
 /*
  * Sets *INDEX to the param, or FIRST_INPUT, whose name is the LENGTH bytes at NAME. STATUS_USAGE if there is none, or it is
@@ -495,7 +499,7 @@ enum status gradient_files_check(struct session *s)
 {
 	const char *path = s->line.values[OPTION_GRADS];
 	int64_t param;
-	bool differentiated = s->chain.input_count > 0;
+	bool differentiated = chain_declared_inputs(&s->chain) > 0;
 	for (size_t i = 0; i < s->line.grads.count; i++) {
 		const char *text = s->line.grads.items[i];
 		if (!strchr(text, '='))

@@ -189,6 +189,14 @@ static enum status check_input(struct session *s, const char *text)
 	return check_read(s, &(struct read_file){"the input", place.file, .is_input = true, .is_array = alone});
 }
 
+/* Checks the file of TEXT, a value of --cotangent. The names of outputs are not known yet. */
+static enum status check_cotangent(struct session *s, const char *text)
+{
+	struct stat file;
+	const char *equals = strcmp(text, "-") != 0 && io_stat(text, &file) != 0 ? strchr(text, '=') : NULL;
+	return check_read(s, &(struct read_file){"the cotangent", equals ? equals + 1 : text, .is_array = true});
+}
+
 enum status outputs_check_read(struct session *s)
 {
 	const char *const *values = s->line.values;
@@ -199,7 +207,6 @@ enum status outputs_check_read(struct session *s)
 		/* The output of fmt may replace its input, as those of other commands may theirs. */
 		{.what = "the chain", .path = s->command->letter == FMT ? NULL : chain},
 		{.what = "the input", .path = standard ? "-" : NULL, .is_input = true, .is_array = true},
-		{.what = "the cotangent", .path = values[OPTION_COTANGENT], .is_array = true},
 		{.what = "the costs", .path = option_is_word(s, OPTION_COSTS) ? NULL : values[OPTION_COSTS], .is_costs = true},
 		{.what = "the costs", .path = values[OPTION_SPEC], .is_costs = true},
 	};
@@ -208,6 +215,8 @@ enum status outputs_check_read(struct session *s)
 			TRY(check_read(s, &files[i]));
 	for (size_t i = 0; i < s->line.texts[OPTION_INPUT].count; i++)
 		TRY(check_input(s, s->line.texts[OPTION_INPUT].items[i]));
+	for (size_t i = 0; i < s->line.texts[OPTION_COTANGENT].count; i++)
+		TRY(check_cotangent(s, s->line.texts[OPTION_COTANGENT].items[i]));
 	return check_bound(s);
 }
 

@@ -184,7 +184,8 @@ enum status session_learn_programs(struct session *s, const struct type *type)
 static enum status place_inputs(struct session *s)
 {
 	const struct text_list *texts = &s->line.texts[OPTION_INPUT];
-	const struct inputs_given given = {texts->items, texts->count, s->set.shapes, s->set.shape_count};
+	const struct inputs_given given = {texts->items, texts->count, s->set.shapes, s->set.shape_count,
+	                                   s->cotangent_paths};
 	TRY(inputs_place(&s->context, &s->chain, &given, &s->input_places));
 	const struct type *shape = s->input_places[0].shape;
 	if (!shape)
@@ -194,12 +195,34 @@ static enum status place_inputs(struct session *s)
 	return STATUS_OK;
 }
 
+/* Sets GIVEN's names of cotangents, if --cotangent is given for several outputs, whose names are not known yet. */
+static enum status name_cotangents(struct session *s, struct given_chain *given)
+{
+	const struct text_list *texts = &s->line.texts[OPTION_COTANGENT];
+	const char **names = arena_array(&s->arena, texts->count + 1, sizeof *names);
+	TRY_ALLOC(names, &s->diags);
+	if (texts->count < 2)
+		return STATUS_OK;
+	if (texts->count >= MOST_VALUES)
+		return usage_error(s, "--cotangent is given for at most %d outputs", MOST_VALUES - 1);
+	for (size_t i = 0; i < texts->count; i++) {
+		const size_t length = strcspn(texts->items[i], "=");
+		const char *text = texts->items[i][length] ? texts->items[i] : "of the last value";
+		const int shown = texts->items[i][length] ? (int)length : INT_MAX;
+		TRY_ALLOC(names[i] = arena_printf(&s->arena, "--cotangent %.*s", shown, text), &s->diags);
+	}
+	given->cotangents = names;
+	given->cotangent_count = texts->count;
+	return STATUS_OK;
+}
+
 /* Reads the chain with the numbers of --param: a count or an extent may be one. */
 static enum status read_chain(struct session *s)
 {
 	struct given_number *items = arena_array(&s->arena, s->line.param_count + 1, sizeof *items);
-	struct given_numbers given = {.items = items};
+	struct given_chain given = {.items = items};
 	TRY_ALLOC(items, &s->diags);
+	TRY(name_cotangents(s, &given));
 	for (size_t i = 0; i < s->line.param_count; i++) {
 		const struct param_binding *param = &s->line.params[i];
 		if (number_parse(param->value, strlen(param->value), &items[given.count].number))
@@ -219,14 +242,61 @@ static const struct chain_output *split_output(const struct session *s, const ch
 	return output;
 }
 
-/* Sets *OUTPUT to the one that the value NAME=FILE of OPTION names, and leaves FILE as the value; else to NULL. */
-static enum status find_named_output(struct session *s, int option, const struct chain_output **output)
+/* Reports that OPTION has the name of no output, which is the LENGTH bytes at NAME. */
+static enum status refuse_output_name(struct session *s, const char *option, const char *name, size_t length)
 {
-	const char *path;
-	*output = split_output(s, s->line.values[option], &path);
-	if (*output && !*path)
-		return usage_error(s, "--%s has an empty file name", option_table[option].name);
-	s->line.values[option] = path;
+	const char *names[64], *copy = arena_strndup(&s->arena, name, length);
+	size_t count = 0;
+	TRY_ALLOC(copy, &s->diags);
+	for (; count < s->chain.output_count && count < 64; count++)
+		names[count] = s->chain.outputs[count].name;
+	return with_nearest(s, usage_error(s, "--%s %s: the chain has no output of that name", option, copy), copy,
+	                    (struct text_list){names, count, 0}, "declare it, as in: output NAME");
+}
+
+/*
+ * Sets *OUTPUT to the one that TEXT, a value NAME=FILE of --cotangent, names, and *PATH to FILE; else to NULL, and *PATH to
+ * TEXT. A NAME of no output is an error: there is no file to read.
+ */
+static enum status find_cotangent(struct session *s, const char *text, const struct chain_output **output,
+                                  const char **path)
+{
+	struct stat file;
+	const char *equals = text ? strchr(text, '=') : NULL;
+	*output = split_output(s, text, path);
+	if (*output && !**path)
+		return usage_error(s, "--cotangent has an empty file name");
+	if (*output || !equals || memchr(text, '/', (size_t)(equals - text)) || io_stat(text, &file) == 0)
+		return STATUS_OK;
+	return refuse_output_name(s, "cotangent", text, (size_t)(equals - text));
+}
+
+/* Finds the outputs and files of --cotangent, if it is given several times. Then no file has the whole chain's. */
+static enum status find_cotangents(struct session *s, const struct chain_output **outputs)
+{
+	const struct text_list *texts = &s->line.texts[OPTION_COTANGENT];
+	const size_t count = s->chain.cotangent_count;
+	if (!count)
+		return STATUS_OK;
+	s->cotangent_paths = arena_array(&s->arena, count, sizeof *s->cotangent_paths);
+	TRY_ALLOC(s->cotangent_paths, &s->diags);
+	for (size_t i = 0; i < count; i++) {
+		TRY(find_cotangent(s, texts->items[i], &outputs[i], &s->cotangent_paths[i]));
+		for (size_t k = 0; k < i; k++)
+			if (outputs[k] == outputs[i])
+				return outputs[i] ? usage_error(s, "--cotangent names '%s' twice; the first was '%s'", outputs[i]->name,
+				                                s->cotangent_paths[k])
+				                  : usage_error(s, "--cotangent was given twice; the first was '%s'", texts->items[k]);
+	}
+	if (s->line.given[OPTION_OF])
+		return usage_error(s, "--of names one output, and --cotangent names several");
+	if (s->line.given[OPTION_VALUE])
+		return with_hint(s, usage_error(s, "--value writes the value that is differentiated, and there are several"),
+		                 "write them with: ckptc run -o NAME=FILE");
+	if (s->line.given[OPTION_JOURNAL])
+		return usage_error(s, "--journal takes one --cotangent");
+	s->line.given[OPTION_COTANGENT] = false;
+	s->line.values[OPTION_COTANGENT] = NULL;
 	return STATUS_OK;
 }
 
@@ -272,8 +342,7 @@ static enum status find_values(struct session *s, const struct chain_output **on
 /* Finds the output of --of. */
 static enum status find_differentiated(struct session *s, const struct chain_output **output)
 {
-	const char *name = s->line.values[OPTION_OF], *names[64];
-	size_t count = 0;
+	const char *name = s->line.values[OPTION_OF];
 	if (!name)
 		return STATUS_OK;
 	const struct chain_output *named = *output;
@@ -281,12 +350,7 @@ static enum status find_differentiated(struct session *s, const struct chain_out
 	if (named && *output && named != *output)
 		return usage_error(s, "--of %s, and the cotangent is that of '%s': one output is differentiated", name,
 		                   named->name);
-	if (*output)
-		return STATUS_OK;
-	for (; count < s->chain.output_count && count < 64; count++)
-		names[count] = s->chain.outputs[count].name;
-	return with_nearest(s, usage_error(s, "--of %s: the chain has no output of that name", name), name,
-	                    (struct text_list){names, count, 0}, "declare it, as in: output NAME");
+	return *output ? STATUS_OK : refuse_output_name(s, "of", name, strlen(name));
 }
 
 /* Lets the chain's value be the output that the options name, if they do. */
@@ -297,7 +361,7 @@ static enum status choose_output(struct session *s)
 	if (s->command->letter == RUN)
 		TRY(find_values(s, &output));
 	else if (s->command->letter & (GRAD | PLAN))
-		TRY(find_named_output(s, OPTION_COTANGENT, &output));
+		TRY(find_cotangent(s, s->line.values[OPTION_COTANGENT], &output, &s->line.values[OPTION_COTANGENT]));
 	TRY(find_differentiated(s, &output));
 	if (output)
 		return chain_choose_output(&s->context, &s->chain, output);
@@ -309,11 +373,13 @@ static enum status choose_output(struct session *s)
 
 enum status session_load_chain(struct session *s)
 {
+	const struct chain_output *cotangents[MOST_VALUES];
 	TRY(load_source(s));
 	TRY(session_compare_chain(s));
 	TRY(read_chain(s));
+	TRY(find_cotangents(s, cotangents));
 	TRY(place_inputs(s));
-	TRY(choose_output(s));
+	TRY(s->cotangent_paths ? chain_want_cotangents(&s->context, &s->chain, cotangents) : choose_output(s));
 	TRY(outputs_check_loaded(s));
 	TRY(session_compare_files(s));
 	TRY(bind_programs(s));

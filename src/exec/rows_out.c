@@ -17,6 +17,12 @@ static const struct input_gradients *sink_of(const struct run *run)
 	return run->gradient && run->gradient->options->inputs.put ? &run->gradient->options->inputs : NULL;
 }
 
+/* True if INPUT, 0 or 1 + its index in chain->params, has a gradient. */
+static bool has_gradient(const struct run *run, size_t input)
+{
+	return input == 0 || run->chain->params[input - 1].differentiated;
+}
+
 /* Puts ELEMENTS of the gradient of INPUT to SINK. Those of integers are zeros, which fewer bytes hold in a shorter type. */
 static enum status put_gradient(const struct run *run, const struct input_gradients *sink, size_t input,
                                 const struct elements *elements, struct diags *diags)
@@ -69,6 +75,8 @@ enum status rows_out_begin(struct run *run, struct diags *diags)
 		TRY(out->writer ? writer_begin(out->writer, out->type, diags) : STATUS_OK);
 	const struct input_gradients *sink = sink_of(run);
 	for (size_t i = 0; sink && i <= (run->inputs ? run->inputs->count : 0); i++) {
+		if (!has_gradient(run, i))
+			continue;
 		const struct type type = run_gradient_type(run->chain, i ? run->chain->params[i - 1].type : &run->input);
 		TRY(sink->begin(sink->context, i, &type, diags));
 	}
@@ -152,6 +160,8 @@ static enum status write_others(const struct worker *worker, int64_t chunk, stru
 	for (size_t k = 0; sink && k < run->other_count; k++) {
 		const struct rows_in *in = &run->others[k];
 		const int64_t row = in->row / (int64_t)dtype_size(in->dtype);
+		if (!has_gradient(run, 1 + in->param))
+			continue;
 		const struct elements rows = {chunk * tiles->per_chunk * tiles->tile * row, tiles_rows_of(tiles, chunk) * row,
 		                              worker->others + in->gradient, in->dtype};
 		TRY(put_gradient(run, sink, 1 + in->param, &rows, diags));
@@ -166,11 +176,12 @@ static enum status end_others(const struct run *run, struct diags *diags)
 	for (size_t i = 0; sink && run->inputs && i < run->inputs->count; i++) {
 		const struct type type = bound_type(&run->bound[i]);
 		const struct elements all = {0, shape_count(&type.shape), totals_of(run, i)->heads, type.dtype};
-		if (!job_row_bytes(run->gradient->job, i) && all.from && ranks_index(run->ranks) == 0)
+		if (has_gradient(run, 1 + i) && !job_row_bytes(run->gradient->job, i) && all.from &&
+		    ranks_index(run->ranks) == 0)
 			TRY(put_gradient(run, sink, 1 + i, &all, diags));
 	}
 	for (size_t i = 0; sink && i <= (run->inputs ? run->inputs->count : 0); i++)
-		TRY(sink->end(sink->context, i, diags));
+		TRY(has_gradient(run, i) ? sink->end(sink->context, i, diags) : STATUS_OK);
 	return STATUS_OK;
 }
 

@@ -546,11 +546,32 @@ static enum status lower_use(struct lowering *l, const struct node *node, const 
 	return STATUS_OK;
 }
 
+/* Appends NODE, an operation, applied to the values IN. *OUT is its result. */
+static enum status apply_op(struct lowering *l, const struct node *node, struct operands *in, uint32_t *out)
+{
+	struct result result;
+	const struct attrs *attrs;
+	TRY(promote(l, node, in, &result.dtype));
+	TRY(attrs_for(l, node, &l->body->values[in->values[0]], result.dtype, &attrs));
+	TRY(infer(l, node, attrs, in, &result.type));
+	if (op_indices(node->op) == NEED_V)
+		result.type.dtype = dtype_compute(result.dtype);
+	if (node->op == OP_cast || dtype_is_integer(result.type.dtype))
+		result.dtype = result.type.dtype;
+	TRY(add_result(l, node, attrs, in, &result));
+	*out = result.value;
+	return STATUS_OK;
+}
+
+enum status lowering_op_on(struct lowering *l, const struct node *node, uint32_t v, uint32_t a, uint32_t *out)
+{
+	struct operands in = {.values = {v, a, NO_VALUE, NO_VALUE}, .level = -1};
+	return apply_op(l, node, &in, out);
+}
+
 enum status lowering_op(struct lowering *l, const struct node *node, uint32_t v, uint32_t *out)
 {
 	struct operands in = {.values = {v, NO_VALUE, NO_VALUE, NO_VALUE}, .level = -1};
-	struct result result;
-	const struct attrs *attrs;
 	*out = v;
 	if (node->op == OP_identity)
 		return STATUS_OK;
@@ -560,15 +581,7 @@ enum status lowering_op(struct lowering *l, const struct node *node, uint32_t v,
 		return lower_use(l, node, &in, out);
 	const bool integers = op_gives_condition(node->op) && reads_integers(l, &in);
 	const enum dtype condition = condition_dtype(l, &in);
-	TRY(promote(l, node, &in, &result.dtype));
-	TRY(attrs_for(l, node, &l->body->values[in.values[0]], result.dtype, &attrs));
-	TRY(infer(l, node, attrs, &in, &result.type));
-	if (op_indices(node->op) == NEED_V)
-		result.type.dtype = dtype_compute(result.dtype);
-	if (node->op == OP_cast || dtype_is_integer(result.type.dtype))
-		result.dtype = result.type.dtype;
-	TRY(add_result(l, node, attrs, &in, &result));
-	*out = result.value;
+	TRY(apply_op(l, node, &in, out));
 	return integers ? lowering_convert(l, out, condition, node->span) : STATUS_OK;
 }
 
@@ -848,6 +861,8 @@ enum status lower_node(struct lowering *l, const struct node *node)
 		return lower_collect(l, node);
 	case NODE_CHECKPOINT:
 		return lower_checkpoint(l, node);
+	case NODE_COTANGENTS:
+		return lower_cotangents(l, node);
 	case NODE_INDEX: /* of terms alone */
 		break;
 	}

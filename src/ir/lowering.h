@@ -7,6 +7,7 @@
  *     lower_formula.c  terms: formulas, node by node
  *     lower_stage.c    a stage, at the end of the body; whether rows can be cut into tiles
  *     lower_program.c  a stage that a program computes
+ *     lower_cotangents.c  the step that differentiates several outputs
  *     reach.c          how far values reach along the streamed axis
  *     lower_loop.c     a loop within a body, kept or written out
  *     lower_step.c     the chain as draft steps, each with its body
@@ -326,6 +327,8 @@ enum status lowering_value_of(struct lowering *l, const struct found *found, str
 
 /* Appends NODE, an operation, applied to V. *OUT is its result. */
 enum status lowering_op(struct lowering *l, const struct node *node, uint32_t v, uint32_t *out);
+/* Does as lowering_op, with the value A as the operand; NO_VALUE: it has none. */
+enum status lowering_op_on(struct lowering *l, const struct node *node, uint32_t v, uint32_t a, uint32_t *out);
 /* Appends NODE, a call of a def, applied to *VALUE (NULL: the current value), which becomes the result. */
 enum status lowering_call(struct lowering *l, const struct node *node, uint32_t *value);
 /* Notes that no passes over the rows can compute those of the stage at SPAN, for REASON. */
@@ -403,5 +406,8 @@ bool lowering_share_body(struct lowering *l, struct draft_step *draft);
 
 /* Makes steps of the drafts in LIST, and stores them in l->out. Undoes the drafts' changes of the state. */
 enum status lowering_finish_steps(struct lowering *l, const struct draft_item *list);
+
+/* lower_cotangents.c: lowers NODE, a COTANGENTS. */
+enum status lower_cotangents(struct lowering *l, const struct node *node);
 
 #endif

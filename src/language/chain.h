@@ -148,6 +148,7 @@ enum node_kind {
 	NODE_FOR,
 	NODE_CHECKPOINT,
 	NODE_INDEX,
+	NODE_COTANGENTS,
 };
 
 /* The value of the option policy= of a `checkpoint`. */
@@ -248,6 +249,12 @@ struct chain_output {
 };
 enum { MOST_VALUES = 16 }; /* that a run writes at once */
 
+/* One of several outputs that are differentiated at once, and the array of its cotangents. */
+struct cotangent {
+	uint32_t param;                    /* the array: an input without a gradient */
+	const struct chain_output *output; /* NULL: the chain's last value */
+};
+
 /* The most nodes of a chain whose defs are written out, and the most operations of a body whose loops are unrolled. */
 enum { MAX_OPERATIONS = 10000000 };
 /* The most parameters that nested defs, and the calls of them, inherit in total. */
@@ -269,9 +276,11 @@ struct hidden_name {
 
 struct chain {
 	const struct source *source;
-	const char *input;          /* the name of the first input, the value at the start */
-	struct declared input_type; /* `input x: T` */
-	size_t input_count;         /* of the others: the first of PARAMS */
+	const char *input;            /* the name of the first input, the value at the start */
+	struct declared input_type;   /* `input x: T` */
+	size_t input_count;           /* of the others: the first of PARAMS */
+	struct cotangent *cotangents; /* if there are several: their arrays are the last of these inputs */
+	size_t cotangent_count;
 	struct param *params;
 	size_t param_count;
 	struct chain_output *outputs; /* in the order of declaration */
@@ -326,10 +335,17 @@ struct given_number {
 	const char *name;
 	double number;
 };
-struct given_numbers {
+struct given_chain {
 	const struct given_number *items;
 	size_t count;
+	const char *const *cotangents; /* names, for messages, of arrays that give several outputs their cotangents */
+	size_t cotangent_count;        /* at most MOST_VALUES - 1 */
 };
+/* Returns the number of inputs after the first that the chain declares. */
+static inline size_t chain_declared_inputs(const struct chain *chain)
+{
+	return chain->input_count - chain->cotangent_count;
+}
 /*
  * Parses and resolves SOURCE, which must outlive CHAIN. Frees the parts of the syntax tree that CHAIN does not need,
  * since tests/scripts/check-memory bounds the bytes of a stage.
@@ -337,7 +353,7 @@ struct given_numbers {
 enum status chain_read(const struct context *context, struct chain *chain, const struct source *source);
 /* Does as chain_read. Consts without a type have the numbers in GIVEN, in formulas too. */
 enum status chain_read_given(const struct context *context, struct chain *chain, const struct source *source,
-                             const struct given_numbers *given);
+                             const struct given_chain *given);
 /* Returns the output whose name is the LENGTH bytes at NAME; NULL if there is none. */
 const struct chain_output *chain_find_output(const struct chain *chain, const char *name, size_t length);
 /*
@@ -351,6 +367,12 @@ enum status chain_choose_output(const struct context *context, struct chain *cha
  */
 enum status chain_want_outputs(const struct context *context, struct chain *chain,
                                const struct chain_output *const *wanted, size_t count, bool last);
+/*
+ * Lets the value of CHAIN be what differentiates OUTPUTS at once, by the arrays that it was read with (given_chain): for each
+ * the output, or NULL for the last value. At least one is no last value. The stages after all of them are left out.
+ */
+enum status chain_want_cotangents(const struct context *context, struct chain *chain,
+                                  const struct chain_output *const *outputs);
 /* Writes CHAIN as text, for --dump chain: params, then nodes, without operations' arguments and bodies of defs. */
 void chain_dump(const struct chain *chain, diag_write *write, void *context);
 

@@ -302,6 +302,9 @@ static void dump_node(const struct dumper *d, const struct node *node, int depth
 		else
 			dump_ref(d, &node->operand, depth);
 		break;
+	case NODE_COTANGENTS:
+		text_put(&d->text, "cotangents");
+		break;
 	case NODE_REPEAT:
 		text_put(&d->text, "repeat");
 		if (node->times)

@@ -521,7 +521,7 @@ bool param_has_rows(const struct param *param, const struct chain *chain, const 
 
 /* Does as chain_resolve, with the numbers GIVEN. */
 static enum status resolve_given(const struct context *context, struct chain *chain, const struct syntax *syntax,
-                                 const struct given_numbers *given)
+                                 const struct given_chain *given)
 {
 	*chain = (struct chain){.source = syntax->source, .input = "x", .integers = DTYPE_F64, .computing = DTYPE_F64};
 	struct name_scope top = {.home = true};
@@ -541,6 +541,7 @@ static enum status resolve_given(const struct context *context, struct chain *ch
 	TRY(resolver_new_variable(&r, chain->input, &input));
 	TRY(resolver_bind(&r, &top, chain->input, (struct ref){.kind = REF_VARIABLE, .element = NO_INDEX}));
 	TRY(declare_inputs(&r));
+	TRY(given->cotangent_count ? resolver_cotangents(&r, given) : STATUS_OK);
 	TRY(resolver_find_exporters(&r, syntax->chain));
 	TRY(resolver_block(&r, syntax->chain, &chain->first));
 	TRY(resolver_check_size(&r));
@@ -550,16 +551,16 @@ static enum status resolve_given(const struct context *context, struct chain *ch
 
 enum status chain_resolve(const struct context *context, struct chain *chain, const struct syntax *syntax)
 {
-	return resolve_given(context, chain, syntax, &(const struct given_numbers){.count = 0});
+	return resolve_given(context, chain, syntax, &(const struct given_chain){.count = 0});
 }
 
 enum status chain_read(const struct context *context, struct chain *chain, const struct source *source)
 {
-	return chain_read_given(context, chain, source, &(const struct given_numbers){.count = 0});
+	return chain_read_given(context, chain, source, &(const struct given_chain){.count = 0});
 }
 
 enum status chain_read_given(const struct context *context, struct chain *chain, const struct source *source,
-                             const struct given_numbers *given)
+                             const struct given_chain *given)
 {
 	struct arena nodes;
 	struct syntax syntax;

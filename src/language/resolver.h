@@ -227,4 +227,7 @@ enum status resolver_call(struct resolver *r, const struct statement *s, const s
 /* Fails with STATUS_LIMIT if the chain has more than MAX_OPERATIONS nodes with its defs written out. */
 enum status resolver_check_size(struct resolver *r);
 
+/* cotangents.c: adds the inputs for the cotangents that GIVEN names, after those that the chain declares. */
+enum status resolver_cotangents(struct resolver *r, const struct given_chain *given);
+
 #endif

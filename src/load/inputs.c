@@ -29,7 +29,8 @@ static const char *name_of(const struct placing *p, size_t input)
 static size_t find_placed(const struct placing *p, const char *name, size_t length)
 {
 	size_t i = 0;
-	while (i <= p->chain->input_count && (strlen(name_of(p, i)) != length || memcmp(name_of(p, i), name, length) != 0))
+	while (i <= chain_declared_inputs(p->chain) &&
+	       (strlen(name_of(p, i)) != length || memcmp(name_of(p, i), name, length) != 0))
 		i++;
 	return i;
 }
@@ -38,7 +39,7 @@ static size_t find_placed(const struct placing *p, const char *name, size_t leng
 static bool has_inputs(const struct placing *p, const char *file)
 {
 	static const char *const endings[] = {".npz", ".safetensors"};
-	bool named = p->chain->input_count > 0;
+	bool named = chain_declared_inputs(p->chain) > 0;
 	for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
 		const size_t length = strlen(file), tail = strlen(endings[i]);
 		named |= length > tail && !strcmp(file + length - tail, endings[i]);
@@ -51,7 +52,7 @@ static enum status place_input(struct placing *p, size_t input, const struct par
 {
 	struct input_place *place = &p->of[input];
 	struct diags *diags = p->context->diags;
-	if (place->file && !p->chain->input_count)
+	if (place->file && !chain_declared_inputs(p->chain))
 		return diag_file(diags, STATUS_USAGE, NULL, -1, "--input was given twice; the first was '%s'", place->file);
 	if (place->file) {
 		diag_file(diags, STATUS_USAGE, NULL, -1, "-i gives the input '%s' twice; the first was '%s'", name_of(p, input),
@@ -77,7 +78,7 @@ static enum status refuse_name(const struct placing *p, const char *name, size_t
 	size_t count = 0;
 	struct diags *diags = p->context->diags;
 	TRY_ALLOC(copy, diags);
-	for (; count <= p->chain->input_count && count < 64; count++)
+	for (; count <= chain_declared_inputs(p->chain) && count < 64; count++)
 		names[count] = name_of(p, count);
 	diag_file(diags, STATUS_USAGE, NULL, -1, "%s %s=: the chain has no input of that name", option, copy);
 	const char *near = suggest_nearest(copy, names, count);
@@ -92,13 +93,14 @@ static enum status place_text(struct placing *p, const char *text)
 	struct stat file;
 	struct param_place at = {text, NULL};
 	const char *equals = strchr(text, '=');
-	const size_t name = equals ? (size_t)(equals - text) : 0, none = p->chain->input_count + 1;
+	const size_t name = equals ? (size_t)(equals - text) : 0, none = chain_declared_inputs(p->chain) + 1;
 	const bool whole = !strcmp(text, "-") || io_stat(text, &file) == 0;
 	size_t input = equals && !whole ? find_placed(p, text, name) : none;
 	const bool named = input < none;
 	if (named)
 		at.file = equals + 1;
-	else if (name && !whole && (p->chain->input_count || io_stat(equals + 1, &file) == 0) && is_input_name(text, name))
+	else if (name && !whole && (chain_declared_inputs(p->chain) || io_stat(equals + 1, &file) == 0) &&
+	         is_input_name(text, name))
 		return refuse_name(p, text, name, "-i");
 	if (!whole)
 		TRY(params_split(at.file, p->context->arena, p->context->diags, &at));
@@ -171,15 +173,16 @@ static enum status place_archive(struct placing *p, size_t first)
 	const enum status status = loader_names(&loader, file, &members.names, &members.count);
 	loader_close(&loader);
 	TRY(status);
-	lacking = arena_array(p->context->arena, p->chain->input_count + 1, sizeof *lacking);
+	lacking = arena_array(p->context->arena, chain_declared_inputs(p->chain) + 1, sizeof *lacking);
 	TRY_ALLOC(lacking, p->context->diags);
-	for (size_t i = first; i <= p->chain->input_count; i++) {
+	for (size_t i = first; i <= chain_declared_inputs(p->chain); i++) {
 		struct input_place *place = &p->of[i];
 		if (!place->archive || place->member || strcmp(place->file, file) != 0)
 			continue;
 		TRY(choose_member(p, i, &members, &place->member));
-		place->archive = place->member || p->chain->input_count;
-		if (!place->member && p->chain->input_count) /* the reader refuses the file of one input as no array */
+		place->archive = place->member || chain_declared_inputs(p->chain);
+		if (!place->member &&
+		    chain_declared_inputs(p->chain)) /* the reader refuses the file of one input as no array */
 			lacking[count++] = name_of(p, i);
 	}
 	return count ? refuse_archive(p, file, &members, lacking, count) : STATUS_OK;
@@ -188,12 +191,12 @@ static enum status place_archive(struct placing *p, size_t first)
 /* Finds the members of inputs in the archives that they are in. */
 static enum status place_members(struct placing *p)
 {
-	for (size_t i = 0; i <= p->chain->input_count; i++)
+	for (size_t i = 0; i <= chain_declared_inputs(p->chain); i++)
 		if (!p->of[i].file && p->archive) {
 			p->of[i].file = p->archive;
 			p->of[i].archive = true;
 		}
-	for (size_t i = 0; i <= p->chain->input_count; i++)
+	for (size_t i = 0; i <= chain_declared_inputs(p->chain); i++)
 		if (p->of[i].archive && !p->of[i].member)
 			TRY(place_archive(p, i));
 	return STATUS_OK;
@@ -201,7 +204,7 @@ static enum status place_members(struct placing *p)
 
 static enum status place_shape(struct placing *p, const struct input_shape *shape)
 {
-	const size_t none = p->chain->input_count + 1;
+	const size_t none = chain_declared_inputs(p->chain) + 1;
 	const size_t input = shape->name ? find_placed(p, shape->name, strlen(shape->name)) : 0;
 	if (input < none) {
 		p->of[input].shape = &shape->type;
@@ -222,6 +225,8 @@ static enum status check_standard(struct placing *p)
 		if (reads) {
 			diag_file(p->context->diags, STATUS_USAGE, NULL, -1,
 			          "the inputs '%s' and '%s' would both be read from standard input", reads, name_of(p, i));
+			if (!strncmp(reads, "--", 2)) /* cotangents both */
+				return STATUS_USAGE;
 			return diag_hint(p->context->diags, "-i %s=FILE gives one of them", reads);
 		}
 		reads = name_of(p, i);
@@ -239,6 +244,8 @@ enum status inputs_place(const struct context *context, const struct chain *chai
 		TRY(place_text(&p, given->texts[i]));
 	for (size_t i = 0; i < given->shape_count; i++)
 		TRY(place_shape(&p, &given->shapes[i]));
+	for (size_t i = 0; i < chain->cotangent_count; i++)
+		(*places)[1 + chain->cotangents[i].param].file = given->cotangents[i];
 	TRY(place_members(&p));
 	return check_standard(&p);
 }

@@ -25,6 +25,7 @@ struct inputs_given {
 	size_t count;
 	const struct input_shape *shapes;
 	size_t shape_count;
+	const char *const *cotangents; /* files of the arrays of chain->cotangents; NULL: there are none */
 };
 /*
  * Sets *PLACES, in the arena, to those of CHAIN's inputs: [0] is the first, [1 + I] that of chain->params[I]. A text is FILE
