@@ -152,8 +152,7 @@ bool *body_find_live(const struct body *body, struct arena *arena)
 		depth += instr->kind == INSTR_END;
 		for (uint32_t k = 0; instr->kind == INSTR_END && k < instr->loop.carry_count; k++)
 			wanted[instr->loop.carries[k].result] = true;
-		live[i] = (depth > 0 && !collects(instr)) || instr->kind == INSTR_ACCUMULATE ||
-		          instr->kind == INSTR_CHECK;
+		live[i] = (depth > 0 && !collects(instr)) || instr->kind == INSTR_ACCUMULATE || instr->kind == INSTR_CHECK;
 		size_t n = instr_writes(instr, made);
 		for (size_t k = 0; k < n; k++)
 			live[i] |= wanted[made[k]];
