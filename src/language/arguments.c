@@ -281,6 +281,14 @@ static bool is_known(const struct resolver *r, const struct formula *formula)
 	return known;
 }
 
+static bool is_known_operand(const struct resolver *r, const struct operand *operand)
+{
+	bool known = operand->kind != OPERAND_FORMULA || is_known(r, operand->formula);
+	for (size_t i = 0; operand->kind == OPERAND_LIST && i < operand->list->formula_count; i++)
+		known &= is_known(r, operand->list->formulas[i].formula);
+	return known;
+}
+
 /*
  * Hints at an option for OPERAND, a number or list beyond the arguments that NODE takes by place. It is the first option
  * that S lacks and that takes OPERAND, or the list of numbers that begins with it.
@@ -291,7 +299,7 @@ static enum status hint_option(struct resolver *r, const struct statement *s, co
 	const char *list, *text, *names[MAX_DIMS];
 	struct argument numbers, number;
 	struct operand computed = *operand;
-	if (operand->kind == OPERAND_FORMULA && !is_known(r, operand->formula))
+	if (!is_known_operand(r, operand))
 		return STATUS_OK;
 	if (operand->kind == OPERAND_FORMULA) {
 		struct formula_value value;
