@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cli/job.h"
+#include "cli/value_archive.h"
 #include "exec/run.h"
 #include "report/explanation.h"
 
@@ -98,13 +99,27 @@ enum status command_dump(struct session *s)
 	return session_close_text(file);
 }
 
-/* Opens the files of the values after the first. WRITERS are zeroed. */
-static enum status open_values(struct session *s, struct opened_output **outs, struct writer **writers)
+/* Where the values of a run go. */
+struct values {
+	struct opened_output *outs[MOST_VALUES];
+	struct writer *writers[MOST_VALUES + 1]; /* then NULL */
+	struct value_archive archive;
+};
+
+/* Opens the files of the values. */
+static enum status open_values(struct session *s, struct values *values)
 {
+	values->writers[0] = &s->out->writer;
+	if (s->archive) {
+		TRY(value_archive_open(s, &values->archive));
+		memcpy(values->writers, values->archive.pointers, sizeof values->writers);
+		return STATUS_OK;
+	}
 	for (size_t i = 1; i < s->value_count; i++) {
+		struct opened_output **outs = values->outs;
 		TRY(session_open_rows(s, &outs[i], s->value_paths[i]));
 		session_make_writer(s, outs[i]);
-		writers[i - 1] = &outs[i]->writer;
+		values->writers[i] = &outs[i]->writer;
 		for (size_t k = 0; k < i; k++)
 			if (stream_is_one(outs[i]->output.fd, k ? outs[k]->output.fd : s->out->output.fd))
 				return usage_error(s, "two values would mix in %s", outs[i]->output.name);
@@ -112,27 +127,34 @@ static enum status open_values(struct session *s, struct opened_output **outs, s
 	return STATUS_OK;
 }
 
-enum status command_run(struct session *s)
+/* Writes what is left of the values, and the reports. */
+static enum status end_values(struct session *s, struct values *values, const struct run_counters *counters)
 {
-	struct opened_output *outs[MOST_VALUES];
-	struct writer *writers[MOST_VALUES] = {NULL};
-	if (s->line.given[OPTION_DUMP])
-		return command_dump(s);
-	TRY(session_load_chain(s));
-	TRY(outputs_probe(s));
-	TRY(session_open_input(s));
-	s->leaves = PARAM_LEAVES;
-	TRY(session_bind(s, true, s->set.dtype == DTYPE_COUNT ? DTYPE_F32 : s->set.dtype));
-	TRY(session_open_arrays(s));
-	TRY(outputs_check_apart(s, NULL, NULL));
-	TRY(open_values(s, outs, writers));
+	TRY(s->archive ? value_archive_put(s, &values->archive) : writer_finish(&s->out->writer, &s->diags));
+	if (s->line.given[OPTION_STATS]) {
+		struct text_file *file;
+		TRY(session_open_text(s, &file, s->line.values[OPTION_STATS], true));
+		TRY(put_figures(s, file, OF_RUN, counters));
+	}
+	if (s->line.given[OPTION_RESIDUALS])
+		TRY(put_residuals(s, &s->in.reader.type, s->line.values[OPTION_RESIDUALS], true));
+	for (size_t i = 1; i < s->value_count && !s->archive; i++) {
+		TRY(writer_finish(&values->outs[i]->writer, &s->diags));
+		TRY(session_put(s, values->outs[i]));
+	}
+	return session_put(s, s->out);
+}
+
+/* Runs the chain on the session's arrays. */
+static enum status run_values(struct session *s, struct values *values)
+{
 	struct progress progress;
 	const struct run_options options = {
 		.job = {.threads = s->set.threads, .ranks = ranks_count(s->ranks), .tile = s->set.tile},
 		.dtype = s->set.dtype,
 		.flush_denormals = s->line.given[OPTION_FAST_MATH],
-		.value = &s->out->writer,
-		.more = s->value_count > 1 ? writers : NULL,
+		.value = values->writers[0],
+		.more = s->value_count > 1 ? values->writers + 1 : NULL,
 		.spill = s->line.values[OPTION_SPILL],
 		.one_pass = s->line.given[OPTION_ONE_PASS],
 		.progress = progress_begin(&progress, s, "run") ? progress_action : NULL,
@@ -142,17 +164,24 @@ enum status command_run(struct session *s)
 	const enum status status = run_forward(&s->context, &subject, &options, &counters);
 	progress_end(&progress);
 	TRY(status);
-	TRY(writer_finish(&s->out->writer, &s->diags));
-	if (s->line.given[OPTION_STATS]) {
-		struct text_file *file;
-		TRY(session_open_text(s, &file, s->line.values[OPTION_STATS], true));
-		TRY(put_figures(s, file, OF_RUN, &counters));
-	}
-	if (s->line.given[OPTION_RESIDUALS])
-		TRY(put_residuals(s, &s->in.reader.type, s->line.values[OPTION_RESIDUALS], true));
-	for (size_t i = 1; i < s->value_count; i++) {
-		TRY(writer_finish(&outs[i]->writer, &s->diags));
-		TRY(session_put(s, outs[i]));
-	}
-	return session_put(s, s->out);
+	return end_values(s, values, &counters);
+}
+
+enum status command_run(struct session *s)
+{
+	struct values values = {.writers = {NULL}};
+	if (s->line.given[OPTION_DUMP])
+		return command_dump(s);
+	TRY(session_load_chain(s));
+	TRY(outputs_probe(s));
+	TRY(session_open_input(s));
+	s->leaves = PARAM_LEAVES;
+	TRY(session_bind(s, true, s->set.dtype == DTYPE_COUNT ? DTYPE_F32 : s->set.dtype));
+	TRY(session_open_arrays(s));
+	TRY(outputs_check_apart(s, NULL, NULL));
+	enum status status = open_values(s, &values);
+	if (!status)
+		status = run_values(s, &values);
+	value_archive_close(&values.archive);
+	return status;
 }

@@ -201,12 +201,14 @@ static size_t list_gradients(const struct early_gradients *early, struct named_a
 	size_t count = 0;
 	for (; count < inputs; count++) {
 		const char *name = count ? chain->params[count - 1].name : chain->input;
-		arrays[count] = (struct named_array){name, early->inputs[count].type, early->inputs[count].array, NULL};
+		arrays[count] =
+			(struct named_array){.name = name, .type = early->inputs[count].type, .data = early->inputs[count].array};
 	}
 	for (size_t i = chain->input_count; i < early->result->param_count; i++) {
 		const struct param_gradient *g = &early->result->params[i];
 		if (chain->params[i].differentiated)
-			arrays[count++] = (struct named_array){chain->params[i].name, written_type(g), g->data, NULL};
+			arrays[count++] =
+				(struct named_array){.name = chain->params[i].name, .type = written_type(g), .data = g->data};
 	}
 	return count;
 }

@@ -68,7 +68,7 @@ static int list_outputs(struct session *s, struct written **list)
 	for (int i = 0; i < OPTION_COUNT; i++)
 		if (option_table[i].use & WRITTEN && s->line.values[i])
 			(*list)[count++] = (struct written){i, s->line.values[i]};
-	for (size_t i = 1; i < s->value_count; i++) /* the first is --output's */
+	for (size_t i = 1; s->value_paths && i < s->value_count; i++) /* the first is --output's */
 		(*list)[count++] = (struct written){OPTION_OUTPUT, s->value_paths[i]};
 	for (size_t i = 0; i < s->line.grads.count; i++) {
 		const char *equals = strchr(s->line.grads.items[i], '=');

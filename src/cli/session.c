@@ -300,6 +300,26 @@ static enum status find_cotangents(struct session *s, const struct chain_output 
 	return STATUS_OK;
 }
 
+/* Lets the run write all its values to the archive at PATH. */
+static enum status want_archive(struct session *s, const char *path)
+{
+	const struct chain_output *wanted[MOST_VALUES];
+	const size_t count = s->chain.output_count;
+	if (s->ranks)
+		return usage_error(s, "-o %s: ranks write each value to a file of its own, by -o NAME=FILE", path);
+	if (count >= MOST_VALUES)
+		return usage_error(s, "a run writes at most %d values", MOST_VALUES - 1);
+	for (size_t k = 0; k < count; k++) {
+		wanted[k] = &s->chain.outputs[k];
+		if (!strcmp(wanted[k]->name, "out"))
+			return with_hint(s, usage_error(s, "-o %s: the last value and an output would both be 'out'", path),
+			                 "name the output otherwise, as in: output out as result");
+	}
+	s->archive = path;
+	s->value_count = count + 1;
+	return count ? chain_want_outputs(&s->context, &s->chain, wanted, count, true) : STATUS_OK;
+}
+
 /* Finds the values that the -o of a run name. Several are those that the chain gives; *ONE is an only one. */
 static enum status find_values(struct session *s, const struct chain_output **one)
 {
@@ -317,6 +337,8 @@ static enum status find_values(struct session *s, const struct chain_output **on
 		if (count + 1 == MOST_VALUES)
 			return usage_error(s, "a run writes at most %d values", MOST_VALUES - 1);
 		plain = output ? plain : path;
+		if ((plain && count + (output != NULL) > 0 && output_is_archive(plain)) && !s->line.given[OPTION_TO])
+			return usage_error(s, "-o %s has all values, so no other -o is wanted", plain);
 		for (size_t k = 0; k < count && output; k++)
 			if (wanted[k] == output)
 				return usage_error(s, "--output names '%s' twice; the first was '%s'", output->name, paths[k]);
@@ -325,7 +347,7 @@ static enum status find_values(struct session *s, const struct chain_output **on
 		count += output != NULL;
 	}
 	if (count == 0)
-		return STATUS_OK;
+		return plain && output_is_archive(plain) && !s->line.given[OPTION_TO] ? want_archive(s, plain) : STATUS_OK;
 	s->value_paths = arena_array(&s->arena, count + 1, sizeof *s->value_paths);
 	TRY_ALLOC(s->value_paths, &s->diags);
 	if (plain)
@@ -357,7 +379,6 @@ static enum status find_differentiated(struct session *s, const struct chain_out
 static enum status choose_output(struct session *s)
 {
 	const struct chain_output *output = NULL;
-	const char *path = s->line.values[OPTION_OUTPUT];
 	if (s->command->letter == RUN)
 		TRY(find_values(s, &output));
 	else if (s->command->letter & (GRAD | PLAN))
@@ -365,10 +386,7 @@ static enum status choose_output(struct session *s)
 	TRY(find_differentiated(s, &output));
 	if (output)
 		return chain_choose_output(&s->context, &s->chain, output);
-	const bool archive = path && s->chain.output_count && s->command->letter == RUN && output_is_archive(path);
-	return archive ? with_hint(s, usage_error(s, "-o %s: a run writes each value to a file of its own", path),
-	                           "-o %s=FILE writes the output '%s'", s->chain.outputs->name, s->chain.outputs->name)
-	               : STATUS_OK;
+	return STATUS_OK;
 }
 
 enum status session_load_chain(struct session *s)

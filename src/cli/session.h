@@ -116,6 +116,7 @@ struct session {
 	struct opened_output *out; /* for arrays, at --output */
 	const char **value_paths;  /* of run: by value, where it is written; NULL: --output says it */
 	size_t value_count;
+	const char *archive;           /* of run: where all values go; NULL: VALUE_PATHS have them */
 	const char **cotangent_paths;  /* of several outputs, by chain.cotangents; NULL: there is at most one */
 	struct opened_output *outputs; /* all outputs, the last opened first */
 	struct opened_output *pending; /* files that wait for session_commit, in order */

@@ -128,6 +128,7 @@ struct named_array {
 	struct type type;
 	const void *data;        /* in the computing type */
 	const uint32_t *written; /* the checksum of values that are in the npz already; NULL: npz_put writes them */
+	const int *file; /* for tensors_put: a descriptor whose file has the values as files do; NULL: DATA has them */
 };
 /* Writes an array as npy. Like npz_put it does not commit OUTPUT. */
 enum status array_put(const struct context *context, struct output *output, const struct type *type, const void *data);

@@ -116,11 +116,17 @@ static void put_piece(void *context, void *memory, int64_t begin, int64_t end)
 	v->pieces[piece].complete = true;
 }
 
+/* Returns the bytes of an array of TYPE in a file. */
+static int64_t file_bytes(const struct type *type)
+{
+	return shape_count(&type->shape) * (int64_t)dtype_size(type->dtype);
+}
+
 /* Writes the values A of WRITER, if they are not written yet, and adds their checksum to M's. */
 static enum status put_values(const struct context *context, struct writer *writer, struct saved_member *m,
                               const struct named_array *a)
 {
-	const int64_t size = type_bytes(&a->type);
+	const int64_t size = file_bytes(&a->type);
 	struct npz_values v = {m->tables, writer->output, a->data, size, writer->data, zip_piece_bytes((size_t)size),
 	                       {{0}}};
 	if (a->written) {
@@ -148,9 +154,9 @@ static int64_t reserve_values(const struct output *output, const struct named_ar
 		const struct type *type = &arrays[i].type;
 		const size_t name = strlen(arrays[i].name) + strlen(".npy");
 		place.offset += (int64_t)(ZIP_LOCAL_BYTES + name + LOCAL_EXTRA + npy_make_header(type, header));
-		place.offset += i < index ? shape_count(&type->shape) * (int64_t)dtype_size(type->dtype) : 0;
+		place.offset += i < index ? file_bytes(type) : 0;
 	}
-	output_reserve(&place, type_bytes(&arrays[index].type));
+	output_reserve(&place, file_bytes(&arrays[index].type));
 	return place.offset;
 }
 
@@ -185,7 +191,7 @@ void npz_rows_open(struct npz_rows *rows, const struct zip_crc *tables, struct o
 {
 	*rows = (struct npz_rows){.tables = tables,
 	                          .output = output,
-	                          .size = type_bytes(&arrays[index].type),
+	                          .size = file_bytes(&arrays[index].type),
 	                          .at = reserve_values(output, arrays, index)};
 }
 
@@ -225,7 +231,7 @@ static enum status put_in_pieces(const struct context *context, struct output *o
 	writer_init(&header, &checked, &options, context->arena);
 	writer_init(&writer, output, &options, context->arena);
 	TRY(writer_begin(&header, &a->type, context->diags));
-	m->size = (uint64_t)(checked.offset + type_bytes(&a->type));
+	m->size = (uint64_t)(checked.offset + file_bytes(&a->type));
 	TRY(put_local(context, output, m));
 	TRY(writer_begin(&writer, &a->type, context->diags));
 	TRY(put_values(context, &writer, m, a));
@@ -237,7 +243,7 @@ static enum status put_member(const struct context *context, struct output *outp
                               const struct named_array *a)
 {
 	const bool held = dtype_compute(a->type.dtype) == a->type.dtype && convert_little_endian();
-	if (output->seekable && !output->joined && held)
+	if (output->seekable && !output->joined && (held || a->written))
 		return put_in_pieces(context, output, m, a);
 	struct output checked = {.fd = -1, .push = add_to_checksum, .stream = m};
 	TRY(array_put(context, &checked, &a->type, a->data));

@@ -54,7 +54,7 @@ static void put_json_string(const struct text *text, const char *string)
 static void put_tensor(const struct text *text, const struct tensor *tensor)
 {
 	static const char *const names[] = {
-		[DTYPE_F16] = "F16", [DTYPE_BF16] = "BF16", [DTYPE_F32] = "F32", [DTYPE_F64] = "F64"};
+		[DTYPE_F16] = "F16", [DTYPE_BF16] = "BF16", [DTYPE_F32] = "F32", [DTYPE_F64] = "F64", [DTYPE_I64] = "I64"};
 	const struct type *type = &tensor->array->type;
 	put_json_string(text, tensor->array->name);
 	text_printf(text, ":{\"dtype\":\"%s\",\"shape\":[", names[type->dtype]);
@@ -96,6 +96,22 @@ static enum status write_header(const struct context *context, struct output *ou
 	return output_write(output, header, LENGTH + length, context->diags);
 }
 
+/* Copies the values of ARRAY from its file to OUTPUT. */
+static enum status copy_tensor(struct output *output, const struct named_array *array, struct diags *diags)
+{
+	enum { PIECE = 1 << 14 };
+	char piece[PIECE];
+	const int64_t size = shape_count(&array->type.shape) * (int64_t)dtype_size(array->type.dtype);
+	for (int64_t at = 0, count; at < size; at += count) {
+		size_t got = 0;
+		count = size - at < PIECE ? size - at : PIECE;
+		if (!io_read_at(*array->file, at, piece, (size_t)count, &got) || (int64_t)got < count)
+			return diag_file(diags, STATUS_IO, output->name, -1, "cannot read the values of '%s' back", array->name);
+		TRY(output_write(output, piece, (size_t)count, diags));
+	}
+	return STATUS_OK;
+}
+
 enum status tensors_put(const struct context *context, struct output *output, const struct named_array *arrays,
                         size_t count, const char *metadata)
 {
@@ -112,7 +128,8 @@ enum status tensors_put(const struct context *context, struct output *output, co
 	}
 	TRY(write_header(context, output, tensors, count, metadata));
 	for (const struct tensor *t = tensors; t < tensors + count; t++)
-		TRY(array_write(context, output, FORMAT_RAW, &t->array->type, t->array->data));
+		TRY(t->array->file ? copy_tensor(output, t->array, diags)
+		                   : array_write(context, output, FORMAT_RAW, &t->array->type, t->array->data));
 	return STATUS_OK;
 }
 
