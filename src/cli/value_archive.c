@@ -42,8 +42,8 @@ enum status value_archive_open(struct session *s, struct value_archive *archive)
 }
 
 /* Copies the values of ARRAY to the npz: an npz_rows. */
-static enum status put_value(struct session *s, const struct named_array *arrays, size_t k,
-                             const struct zip_crc *tables, uint32_t *crc)
+static enum status archive_value(struct session *s, const struct named_array *arrays, size_t k,
+                                 const struct zip_crc *tables, uint32_t *crc)
 {
 	struct npz_rows rows;
 	const int64_t size = shape_count(&arrays[k].type.shape) * (int64_t)dtype_size(arrays[k].type.dtype);
@@ -81,7 +81,7 @@ enum status value_archive_put(struct session *s, struct value_archive *archive)
 	const struct zip_crc *tables = zip_crc_tables(&s->arena);
 	TRY_ALLOC(tables, &s->diags);
 	for (size_t k = 0; k < count; k++) {
-		TRY(put_value(s, arrays, k, tables, &crcs[k]));
+		TRY(archive_value(s, arrays, k, tables, &crcs[k]));
 		arrays[k].written = &crcs[k];
 	}
 	return npz_put(&s->context, &s->out->output, arrays, count, NULL);
