@@ -158,7 +158,7 @@ START_TEST(arrays_are_written)
 	ck_assert_uint_eq(length, header_length(got) + COUNT * size);
 	ck_assert_int_eq(memcmp(got + header_length(got), bytes, COUNT * size), 0);
 
-	const struct named_array two[2] = {{"a", type, data, NULL}, {"b", type, data, NULL}};
+	const struct named_array two[2] = {{"a", type, data, NULL, NULL}, {"b", type, data, NULL, NULL}};
 	ck_assert_int_eq(npz_save(path, two, 2, &arena, &diags), STATUS_OK);
 	length = file_read(path, got, sizeof got);
 	const size_t local = 30 + strlen("a.npy") + 20, member = local + header_length(got + local) + COUNT * size;

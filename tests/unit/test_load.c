@@ -210,7 +210,7 @@ START_TEST(npz_of_many_members)
 	static const double values[2] = {3, 4};
 	for (int i = 0; i < MANY; i++) {
 		snprintf(names[i], sizeof names[i], "m%d", i);
-		arrays[i] = (struct named_array){names[i], {DTYPE_F64, {0}}, &values[i == MANY - 1], NULL};
+		arrays[i] = (struct named_array){names[i], {DTYPE_F64, {0}}, &values[i == MANY - 1], NULL, NULL};
 	}
 	ck_assert_int_eq(npz_save(path, arrays, MANY, &arena, &diags), STATUS_OK);
 	ck_assert_int_eq(load(path, "m65536"), STATUS_OK);
@@ -457,8 +457,8 @@ END_TEST
 
 static const float weights[6] = {0, 1, 2, 3, 4, 5};
 static const double bias = 2.5;
-static const struct named_array two[2] = {{"W", {DTYPE_F32, {2, {2, 3}}}, weights, NULL},
-                                          {"b", {DTYPE_F64, {0, {0}}}, &bias, NULL}};
+static const struct named_array two[2] = {{"W", {DTYPE_F32, {2, {2, 3}}}, weights, NULL, NULL},
+                                          {"b", {DTYPE_F64, {0, {0}}}, &bias, NULL, NULL}};
 
 /* Returns the CRC-32 of SIZE bytes after those of CRC, bit by bit. */
 static uint32_t crc_by_bits(uint32_t crc, const unsigned char *p, size_t size)
@@ -513,11 +513,11 @@ START_TEST(tensors_saved_and_loaded)
 {
 	static const double doubles[2] = {1, 1e300};
 	static const char metadata[] = "{\"by\":\"me\"}";
-	const struct named_array arrays[] = {{"h", {DTYPE_F16, {2, {3, 1}}}, weights, NULL},
-	                                     {"q\"\\\n", {DTYPE_BF16, {1, {5}}}, weights, NULL},
-	                                     {"none", {DTYPE_F32, {2, {0, 3}}}, weights, NULL},
-	                                     {"w", {DTYPE_F32, {2, {2, 3}}}, weights, NULL},
-	                                     {"d", {DTYPE_F64, {1, {2}}}, doubles, NULL}};
+	const struct named_array arrays[] = {{"h", {DTYPE_F16, {2, {3, 1}}}, weights, NULL, NULL},
+	                                     {"q\"\\\n", {DTYPE_BF16, {1, {5}}}, weights, NULL, NULL},
+	                                     {"none", {DTYPE_F32, {2, {0, 3}}}, weights, NULL, NULL},
+	                                     {"w", {DTYPE_F32, {2, {2, 3}}}, weights, NULL, NULL},
+	                                     {"d", {DTYPE_F64, {1, {2}}}, doubles, NULL, NULL}};
 	enum { COUNT = sizeof arrays / sizeof *arrays };
 	for (int count = 0; count <= COUNT; count++) {
 		ck_assert_int_eq(tensors_save(path, arrays, (size_t)count, count % 2 ? metadata : NULL, &arena, &diags),
@@ -572,9 +572,9 @@ START_TEST(saved_and_loaded)
 	static float values[10007];
 	for (int i = 0; i < 10007; i++)
 		values[i] = (float)(i % 2000) - 1000;
-	struct named_array arrays[3] = {{"h", {DTYPE_F16, {1, {10007}}}, values, NULL},
-	                                {"\xc3\xbc", {DTYPE_F32, {2, {10007, 1}}}, values, NULL},
-	                                {"none", {DTYPE_F32, {1, {0}}}, values, NULL}};
+	struct named_array arrays[3] = {{"h", {DTYPE_F16, {1, {10007}}}, values, NULL, NULL},
+	                                {"\xc3\xbc", {DTYPE_F32, {2, {10007, 1}}}, values, NULL, NULL},
+	                                {"none", {DTYPE_F32, {1, {0}}}, values, NULL, NULL}};
 	ck_assert_int_eq(npz_save(path, arrays, 3, &arena, &diags), STATUS_OK);
 	for (int i = 0; i < 3; i++) {
 		ck_assert_int_eq(load(path, arrays[i].name), STATUS_OK);
@@ -596,9 +596,9 @@ START_TEST(values_written_early)
 {
 	enum { SIZE = 5 << 20, COUNT = 3 };
 	static float values[COUNT][SIZE / 4];
-	struct named_array arrays[COUNT] = {{"ab", {DTYPE_F32, {1, {SIZE / 4}}}, values[0], NULL},
-	                                    {"small", {DTYPE_F16, {2, {3, 1}}}, values[1], NULL},
-	                                    {"c", {DTYPE_F32, {2, {2, SIZE / 8}}}, values[2], NULL}};
+	struct named_array arrays[COUNT] = {{"ab", {DTYPE_F32, {1, {SIZE / 4}}}, values[0], NULL, NULL},
+	                                    {"small", {DTYPE_F16, {2, {3, 1}}}, values[1], NULL, NULL},
+	                                    {"c", {DTYPE_F32, {2, {2, SIZE / 8}}}, values[2], NULL, NULL}};
 	uint32_t crcs[COUNT];
 	struct npz_values *early;
 	struct output output;
