@@ -253,7 +253,9 @@ stage
 	| COLLECT name options {
 		BUILD($$ = STATEMENT(COLLECT, .span = @$, .name = $2, .name_span = @2, .options = $3.first));
 	}
-	| FIXED_POINT options block { BUILD(parse_refuse_fixed_point(parse, @1)); $$ = NULL; }
+	| FIXED_POINT options block {
+		BUILD($$ = STATEMENT(FIXED_POINT, .span = @$, .name_span = @1, .options = $2.first, .block = $3));
+	}
 	| CHECKPOINT options block {
 		BUILD($$ = STATEMENT(CHECKPOINT, .span = @$, .name_span = @1, .options = $2.first, .block = $3));
 	}

@@ -335,18 +335,259 @@ static void recompute_region(struct lineariser *l, uint32_t id)
 	}
 }
 
+static void reverse_region(struct lineariser *l, uint32_t id);
+static void reverse_implicit(struct lineariser *l, uint32_t id, size_t at);
+
+/* Reverses the instructions from FIRST up to END, without it, of region ID and the regions in it. */
+static void reverse_range(struct lineariser *l, uint32_t id, uint32_t first, uint32_t end)
+{
+	for (uint32_t i = end; i > first && !l->arena->failed;) {
+		const uint32_t inner = inner_region(l, id, i - 1);
+		if (inner != id) {
+			reverse_region(l, inner);
+			i = region_at(l, inner)->first;
+		} else if (instr_is_implicit(&l->body->instrs[--i])) {
+			reverse_implicit(l, id, i);
+		} else {
+			reverse_instr(l, i);
+		}
+	}
+}
+
 static void reverse_region(struct lineariser *l, uint32_t id)
 {
 	recompute_region(l, id);
-	for (uint32_t i = region_at(l, id)->end; i > region_at(l, id)->first && !l->arena->failed;) {
-		const uint32_t inner = inner_region(l, id, i - 1);
-		if (inner == id) {
-			reverse_instr(l, --i);
-			continue;
-		}
-		reverse_region(l, inner);
-		i = region_at(l, inner)->first;
+	reverse_range(l, id, region_at(l, id)->first, region_at(l, id)->end);
+}
+
+/*
+ * Fixed points (ir/lower_fixed_point.c). At a solution s = f(s), with the cotangent g of s, the cotangent w of f's result is
+ * that of all iterations: w = g + J'w, where J is f's derivative by s. It is a fixed point too, and a loop finds it in the
+ * same way (Christianson, "Reverse accumulation and attractive fixed points", Optim. Methods Softw. 3, 1994):
+ *
+ *     w = g, e = 1
+ *     loop  while e > 0
+ *         r = g + J'w         derivatives of f's operations, of those values alone that depend on s (PATH)
+ *         e = max|r - w| - T * max(1, max|w|)
+ *         w = r
+ *     end
+ *
+ * Then f is reversed once, with w, for all values but s.
+ */
+
+/* The loop in the backward body. */
+struct reverse_loop {
+	const struct instr *from;    /* the OP_IMPLICIT */
+	const struct instr *forward; /* the LOOP that has found the solution */
+	struct carry *carries;       /* of w, and of e */
+	uint32_t at;                 /* index of its LOOP */
+};
+
+/* Appends an operation, OP, on V and on A or, if that is NO_VALUE, NUMBER. Returns its result, of TYPE. */
+static uint32_t back_op(struct lineariser *l, enum op op, const uint32_t values[2], double number,
+                        const struct type *type)
+{
+	struct instr *instr = back_instr(l, INSTR_OP, NULL);
+	instr->op = op;
+	instr->v = values[0];
+	instr->a = values[1];
+	instr->scalar = number;
+	const struct type *a = values[1] == NO_VALUE ? NULL : l->back->values[values[1]].type;
+	instr->of = (struct forward_types){l->back->values[values[0]].type, a, type};
+	const uint32_t out = instr->out = body_add_value(l->back, type);
+	if (out == NO_VALUE)
+		return 0;
+	l->back->values[out].from = FROM_INSTR;
+	l->back->values[out].instr = (uint32_t)l->back->instr_count - 1;
+	l->back->values[out].cotangent = true;
+	l->back->values[out].primal = l->back->values[values[0]].primal;
+	return out;
+}
+
+/* Appends max|V|, of type NUMBER. */
+static uint32_t back_largest(struct lineariser *l, uint32_t v, const struct type *number)
+{
+	const uint32_t size = back_op(l, OP_abs, (const uint32_t[]){v, NO_VALUE}, 0, l->back->values[v].type);
+	if (l->back->values[v].type->shape.ndim == 0)
+		return size;
+	struct attrs *attrs = arena_alloc(l->arena, sizeof *attrs);
+	const uint32_t largest = back_op(l, OP_amax, (const uint32_t[]){size, NO_VALUE}, 0, number);
+	if (!attrs || l->arena->failed)
+		return size;
+	attrs_default(attrs, OP_amax);
+	l->back->instrs[l->back->instr_count - 1].attrs = attrs;
+	return largest;
+}
+
+/* Adds to the backward body the value, of the loop of LOOP, that CARRY begins with INIT. */
+static uint32_t back_inner(struct lineariser *l, struct carry *carry, uint32_t init, uint32_t loop)
+{
+	carry->init = init;
+	carry->inner = body_add_value(l->back, l->back->values[init].type);
+	if (carry->inner == NO_VALUE)
+		return carry->inner = 0;
+	struct value *inner = &l->back->values[carry->inner];
+	inner->primal = l->back->values[init].primal;
+	inner->cotangent = true;
+	inner->from = FROM_INSTR;
+	inner->instr = loop;
+	return carry->inner;
+}
+
+/* Begins the loop with the cotangent G. Returns w of an iteration. */
+static uint32_t begin_reverse_loop(struct lineariser *l, struct reverse_loop *r, uint32_t g, const struct type *number)
+{
+	struct instr *zero = back_instr(l, INSTR_ZERO, NULL);
+	zero->of.y = number;
+	uint32_t e = body_add_value(l->back, number);
+	zero->out = e = e == NO_VALUE ? 0 : e;
+	l->back->values[e].from = FROM_INSTR;
+	l->back->values[e].instr = (uint32_t)l->back->instr_count - 1;
+	e = back_op(l, OP_add, (const uint32_t[]){e, NO_VALUE}, 1, number);
+	r->at = (uint32_t)l->back->instr_count;
+	struct instr *loop = back_instr(l, INSTR_LOOP, NULL);
+	loop->loop.iterations = r->forward->loop.iterations;
+	loop->level = r->forward->level + l->solving;
+	loop->span = r->from->span;
+	const uint32_t w = back_inner(l, &r->carries[0], g, r->at);
+	struct instr *end = back_instr(l, INSTR_WHILE, NULL);
+	end->op = OP_IMPLICIT; /* for a warning */
+	end->span = r->from->span;
+	end->v = back_inner(l, &r->carries[1], e, r->at);
+	end->loop =
+		(struct loop_part){.iterations = r->forward->loop.iterations - 1, .match = r->at, .condition = NO_VALUE};
+	return w;
+}
+
+/* Ends the loop, whose iteration makes RESULT of w. Returns the last w. */
+static uint32_t end_reverse_loop(struct lineariser *l, struct reverse_loop *r, uint32_t result,
+                                 const struct type *number)
+{
+	const uint32_t w = r->carries[0].inner;
+	uint32_t change = back_op(l, OP_sub, (const uint32_t[]){result, w}, 0, l->back->values[w].type);
+	change = back_largest(l, change, number);
+	uint32_t size = back_largest(l, w, number);
+	size = back_op(l, OP_max, (const uint32_t[]){size, NO_VALUE}, 1, number);
+	size = back_op(l, OP_mul, (const uint32_t[]){size, NO_VALUE}, r->from->scalar, number);
+	r->carries[0].result = result;
+	r->carries[1].result = back_op(l, OP_sub, (const uint32_t[]){change, size}, 0, number);
+	const uint32_t at = (uint32_t)l->back->instr_count;
+	struct instr *end = back_instr(l, INSTR_END, NULL);
+	end->span = r->from->span;
+	end->loop = (struct loop_part){.match = r->at, .carries = r->carries, .carry_count = 2};
+	for (int k = 0; k < 2; k++) {
+		const struct value inner = l->back->values[r->carries[k].inner];
+		const uint32_t final = body_add_value(l->back, inner.type);
+		if (final == NO_VALUE)
+			return 0;
+		l->back->values[final] = inner;
+		l->back->values[final].instr = at;
+		r->carries[k].final = final;
 	}
+	struct loop_part *loop = &l->back->instrs[r->at].loop;
+	loop->match = at;
+	loop->carries = r->carries;
+	loop->carry_count = 2;
+	return r->carries[0].final;
+}
+
+/*
+ * Marks as the path the values that instructions FIRST up to END make from SOLUTION. A solution within depends on what its
+ * iteration reads, which follows it.
+ */
+static void mark_path(struct lineariser *l, uint32_t solution, uint32_t first, uint32_t end)
+{
+	const struct body *body = l->body;
+	for (size_t i = 0; i < body->value_count; i++)
+		l->values[i].path = i == solution;
+	for (uint32_t i = first, inner = first; i < end; i++) {
+		const struct instr *instr = &body->instrs[i];
+		if (instr->kind != INSTR_OP || instr->out == NO_VALUE)
+			continue;
+		bool path = false;
+		if (instr->op == OP_SOLUTION)
+			for (inner = i + 1;
+			     inner < end && !(instr_is_implicit(&body->instrs[inner]) && body->instrs[inner].v == instr->out);)
+				inner++;
+		for (uint32_t k = i; k <= (instr->op == OP_SOLUTION ? inner : i) && k < end; k++)
+			for (uint32_t v = 0; body->instrs[k].kind == INSTR_OP && v < instr_value_count(&body->instrs[k]); v++) {
+				const uint32_t value = instr_value(&body->instrs[k], v);
+				path |= value != NO_VALUE && l->values[value].path;
+			}
+		l->values[instr->out].path = path;
+	}
+}
+
+/* Forgets that instructions FIRST up to END have been reversed: the cotangents of what they make, and of SOLUTION. */
+static void forget_reversed(struct lineariser *l, uint32_t solution, uint32_t first, uint32_t end)
+{
+	l->values[solution].cotangent = NO_VALUE;
+	for (uint32_t i = first; i < end; i++) {
+		const uint32_t out = l->body->instrs[i].kind == INSTR_OP ? l->body->instrs[i].out : NO_VALUE;
+		if (out == NO_VALUE)
+			continue;
+		l->values[out].cotangent = NO_VALUE;
+		l->values[out].ended = false;
+	}
+}
+
+/* Appends the loop that finds w of the OP_IMPLICIT AT in region ID. Returns w. G is the solution's cotangent. */
+static uint32_t solve_back(struct lineariser *l, uint32_t id, size_t at, uint32_t g)
+{
+	const struct body *body = l->body;
+	const struct instr *from = &body->instrs[at];
+	const uint32_t solution = from->v, first = body->values[solution].instr + 1;
+	const uint32_t found = body->values[body->instrs[first - 1].v].instr;
+	struct type *number = arena_alloc(l->arena, sizeof *number);
+	struct reverse_loop loop = {.from = from,
+	                            .forward = &body->instrs[body->instrs[found].loop.match],
+	                            .carries = arena_array(l->arena, 2, sizeof *loop.carries)};
+	bool *path = arena_array(&l->scratch, body->value_count, sizeof *path);
+	if (!number || !loop.carries || !path)
+		return g;
+	*number = (struct type){.dtype = body->values[solution].type->dtype};
+	const struct linear before = *l->out; /* each iteration counts as the one that is reversed afterwards */
+	for (size_t i = 0; i < body->value_count; i++)
+		path[i] = l->values[i].path;
+	const uint32_t w = begin_reverse_loop(l, &loop, g, number);
+	mark_path(l, solution, first, (uint32_t)at);
+	l->solving++;
+	forget_reversed(l, solution, first, (uint32_t)at);
+	l->values[from->a].cotangent = w;
+	reverse_range(l, id, first, (uint32_t)at);
+	uint32_t result = l->values[solution].cotangent;
+	if (result == NO_VALUE) {
+		result = g;
+	} else {
+		struct instr *add = back_instr(l, INSTR_ADD, NULL);
+		add->v = g;
+		add->a = result;
+		result = add_made(l, &add->out, solution, solution, true);
+	}
+	forget_reversed(l, solution, first, (uint32_t)at);
+	for (size_t i = 0; i < body->value_count; i++)
+		l->values[i].path = path[i];
+	l->solving--;
+	const uint32_t last = end_reverse_loop(l, &loop, result, number);
+	l->out->recomputed = before.recomputed;
+	l->out->executed_again = before.executed_again;
+	l->out->recompute_cost = before.recompute_cost;
+	return last;
+}
+
+/* Reverses the OP_IMPLICIT AT: the block's result gets the cotangent of all iterations. */
+static void reverse_implicit(struct lineariser *l, uint32_t id, size_t at)
+{
+	const struct instr *from = &l->body->instrs[at];
+	const uint32_t g = l->values[from->v].cotangent;
+	if (g == NO_VALUE || !l->values[from->a].reached)
+		return;
+	const bool depends =
+		l->body->values[from->a].from == FROM_INSTR && l->body->values[from->a].instr > l->body->values[from->v].instr;
+	const uint32_t w = depends ? solve_back(l, id, at, g) : g;
+	l->values[from->v].ended = true;
+	l->values[from->v].cotangent = NO_VALUE;
+	add_cotangent(l, from->a, w, from);
 }
 
 struct ordered_value {

@@ -18,7 +18,9 @@ unsigned derivatives_of(const struct lineariser *l, const struct instr *instr)
 	unsigned bits = 0;
 	for (uint32_t k = 0; k < instr_value_count(instr); k++) {
 		const uint32_t value = instr_value(instr, k);
-		if (value != NO_VALUE && instr_differentiable(instr, k) && l->body->values[value].active)
+		const struct linear_value *at = value == NO_VALUE ? NULL : &l->values[value];
+		if (at && instr_differentiable(instr, k) && l->body->values[value].active && !at->ended &&
+		    (!l->solving || at->path))
 			bits |= 1u << k;
 	}
 	return bits;
@@ -59,7 +61,10 @@ static void mark_reached(struct lineariser *l)
 	for (size_t i = 0; i < body->in_count; i++)
 		l->values[body->ins[i].value].reached |= has_slot(step->cot_in, step_slot(step, &body->ins[i]));
 	for (size_t i = body->instr_count; i-- > 0;) {
-		const unsigned bits = derivatives_of(l, &body->instrs[i]);
+		const struct instr *instr = &body->instrs[i];
+		const unsigned bits = derivatives_of(l, instr);
+		if (instr_is_implicit(instr))
+			l->values[instr->a].reached |= l->values[instr->v].reached && body->values[instr->a].active;
 		for (uint32_t k = 0; bits >> k; k++)
 			if (bits >> k & 1)
 				l->values[instr_value(&body->instrs[i], k)].reached = true;

@@ -26,6 +26,8 @@ struct linear_value {
 	bool reached;       /* a cotangent reaches it */
 	uint32_t stamp;     /* the epoch of the last set that it was added to */
 	uint32_t mapped;    /* the same value in the backward body, or NO_VALUE */
+	bool path;          /* while a fixed point is solved: it depends on the solution, by derivatives */
+	bool ended;         /* a solution, whose fixed point is solved: no derivative goes to it */
 	uint32_t cotangent; /* in the backward body: the sum so far of the cotangents that reach it, or NO_VALUE */
 };
 
@@ -42,6 +44,7 @@ struct lineariser {
 	bool *again;                 /* by instruction: a region recomputes it */
 	struct region_plan *regions;
 	uint32_t epoch;
+	int32_t solving;      /* number of loops around this place of the backward body: each solves a fixed point */
 	struct instr nowhere; /* takes writes once memory is out */
 };
 

@@ -29,17 +29,23 @@ static bool has_batch_axis(const struct shape *v, const struct shape *a)
 	return false;
 }
 
+/* True if INSTR ends a loop, or makes the solution that one has found: no policy runs the loop again. */
+static bool is_found(const struct instr *instr)
+{
+	return instr->kind == INSTR_END || (instr->kind == INSTR_OP && instr->op == OP_SOLUTION);
+}
+
 static bool policy_allows(const struct lineariser *l, const struct policy *policy, uint32_t value)
 {
-	if (!policy)
-		return false;
 	const struct value *v = &l->body->values[value];
 	const struct instr *instr = &l->body->instrs[v->instr];
+	if (!policy)
+		return is_found(instr);
 	const bool dot = instr->out == value && op_is_dot(instr->op);
 	struct policy_value seen = {.op = linear_maker(l->body, value),
 	                            .dot = dot,
 	                            .batch = dot && has_batch_axis(&instr->of.v->shape, &instr->of.a->shape)};
-	bool saves = !v->names && policy_saves(policy, &seen);
+	bool saves = is_found(instr) || (!v->names && policy_saves(policy, &seen));
 	for (const struct naming *n = v->names; n && !saves; n = n->next) {
 		seen.name = n->name;
 		seen.index = n->index;

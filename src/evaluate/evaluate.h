@@ -67,6 +67,12 @@ struct deferred {
 	uint32_t count;
 };
 
+/* A WHILE that has ended its loop at the most iterations, and its place in the source. NULL: there is none. */
+struct unfinished {
+	const struct instr *loop;
+	struct span span;
+};
+
 struct evaluation {
 	const struct program *program;
 	const void *const *ins; /* by port */
@@ -97,8 +103,7 @@ struct evaluation {
 	int64_t *iterations; /* gets those of each `repeat while`, by its number; NULL: not wanted */
 	void (*progress)(void *context, double done); /* called after each iteration of an outermost loop; or NULL */
 	void *progress_context;
-	const struct instr *
-		*unfinished; /* gets the last WHILE whose number is above 0 after the most iterations; or NULL */
+	struct unfinished *unfinished; /* gets the last WHILE whose number is above 0 after the most iterations; or NULL */
 	/*
 	 * Gets part PART of out OUT, an array that a loop collects: of this out OUTS has NULL. FROM is an array of TYPE. NULL: no out
 	 * is collected so.

@@ -161,7 +161,7 @@ static bool ends_loop(const struct evaluator *ev, const struct launch *launch)
 	if (above && done + 1 < loop->iterations)
 		return false;
 	if (above && ev->e->unfinished)
-		*ev->e->unfinished = launch->loop;
+		*ev->e->unfinished = (struct unfinished){launch->loop, own_span(ev->e->own, launch->loop->span)};
 	if (ev->e->iterations && launch->loop->loop.condition != NO_VALUE)
 		ev->e->iterations[launch->loop->loop.condition] = done;
 	for (size_t i = 0; ev->e->skipped && i < launch->loop->loop.stream_count; i++)

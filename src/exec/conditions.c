@@ -120,18 +120,23 @@ void conditions_take_input(struct run *run, void *to, size_t size)
 
 void conditions_warn(struct run *run)
 {
-	const struct instr *loop = run->unfinished;
+	const struct instr *loop = run->unfinished.loop;
 	const struct node *node = run->unmet;
 	const struct diag *known = run->context.diags->first;
-	run->unfinished = NULL;
+	run->unfinished.loop = NULL;
 	run->unmet = NULL;
 	if ((!loop && !node) || run->options->job.portion.counted) /* a portion of the loop was wanted */
 		return;
-	const struct span span = loop ? loop->span : node->span;
+	const struct span span = loop ? run->unfinished.span : node->span;
 	const int64_t max = loop ? loop->loop.iterations : node->count;
 	while (known && (known->status || known->source != run->chain->source || known->span.begin != span.begin))
 		known = known->next;
-	if (!known) /* else for an array before */
+	const bool solves = loop && (loop->op == OP_SOLUTION || loop->op == OP_IMPLICIT);
+	if (!known && solves)
+		(void)diag_at(run->context.diags, STATUS_OK, run->chain->source, span,
+		              "%sfixed_point ended at max=%lld with changes still above its tolerance",
+		              loop->op == OP_IMPLICIT ? "the gradient of " : "", (long long)max);
+	else if (!known) /* else for an array before */
 		(void)diag_at(run->context.diags, STATUS_OK, run->chain->source, span,
 		              "`repeat while` ended at max=%lld with its condition still above 0", (long long)max);
 }

@@ -118,12 +118,12 @@ struct run {
 	/* By value: it is written part by part, while the loop that collects it runs. No block has it. */
 	bool by_parts[MOST_VALUES];
 	bool write_anywhere, outputs_begun;
-	int64_t begun;                  /* chunks that an earlier run has done, as the journal says */
-	const struct instr *unfinished; /* a WHILE that ended its loop at the most iterations; or NULL */
-	const struct node *unmet;       /* the same of a watched loop */
-	bool unteamed;                  /* operations are not shared */
-	struct ordered ordered;         /* values: the sums of params, by index in the chain, then the state of the pass */
-	pthread_mutex_t lock;           /* guards rows_done, and calls of trace and progress */
+	int64_t begun;                /* chunks that an earlier run has done, as the journal says */
+	struct unfinished unfinished; /* a WHILE that ended its loop at the most iterations */
+	const struct node *unmet;     /* the same of a watched loop */
+	bool unteamed;                /* operations are not shared */
+	struct ordered ordered;       /* values: the sums of params, by index in the chain, then the state of the pass */
+	pthread_mutex_t lock;         /* guards rows_done, and calls of trace and progress */
 	int64_t rows_done;
 };
 

@@ -198,6 +198,7 @@ enum status worker_evaluate(struct worker *worker, struct evaluation *evaluation
 	if (run->gradient) {
 		evaluation->written = run->gradient->options->written;
 		evaluation->written_context = run->gradient->options->written_context;
+		evaluation->unfinished = run->tiles->tiled ? NULL : &worker->run->unfinished; /* tiles have no such loops */
 	}
 	evaluation->wave = worker->wave;
 	evaluation->neighbours = worker->neighbours;

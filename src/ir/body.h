@@ -297,6 +297,11 @@ static inline bool instr_adds_counter(const struct instr *instr)
 {
 	return instr->level >= 0 && instr->kind <= INSTR_VJP_A && op_table[instr->op].class == OP_CLASS_BINARY;
 }
+/* True if INSTR ends the iteration at the solution V of a fixed point: A is its result (ir/lower_fixed_point.c). */
+static inline bool instr_is_implicit(const struct instr *instr)
+{
+	return instr->kind == INSTR_OP && instr->op == OP_IMPLICIT;
+}
 /* Returns the name of INSTR's operation, or of the program that it calls. */
 static inline const char *instr_name(const struct instr *instr)
 {

@@ -211,6 +211,18 @@ static bool list_moved(struct lowering *l, struct step *step)
 	return step->moved != NULL;
 }
 
+/* Marks in NEEDED what each iteration of the loop of INSTR, its LOOP or END, leaves or begins with, if its results are needed. */
+static void mark_carries(const struct body *body, const struct instr *instr, bool *needed)
+{
+	const struct loop_part *loop =
+		&body->instrs[instr->kind == INSTR_LOOP ? instr->loop.match : (uint32_t)(instr - body->instrs)].loop;
+	bool any = false;
+	for (uint32_t k = 0; k < loop->carry_count; k++)
+		any |= needed[loop->carries[k].final];
+	for (uint32_t k = 0; k < loop->carry_count; k++)
+		needed[instr->kind == INSTR_LOOP ? loop->carries[k].init : loop->carries[k].result] |= any;
+}
+
 /*
  * Passes the marks of each instruction's result to the values that it reads, from the last instruction to the first.
  * NEEDED: a live slot depends on the value. COT: the value has a cotangent.
@@ -219,6 +231,12 @@ static void mark_back(const struct body *body, bool *needed, bool *cot)
 {
 	for (size_t i = body->instr_count; i-- > 0;) {
 		const struct instr *instr = &body->instrs[i];
+		if (instr->kind == INSTR_LOOP || instr->kind == INSTR_END)
+			mark_carries(body, instr, needed);
+		if (instr_is_implicit(instr)) {
+			needed[instr->a] |= needed[instr->v];
+			cot[instr->a] |= cot[instr->v] && body->values[instr->a].active;
+		}
 		if (instr->out == NO_VALUE)
 			continue;
 		const bool differs = cot[instr->out] && instr->kind == INSTR_OP;

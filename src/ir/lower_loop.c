@@ -62,7 +62,7 @@ static void collect_bound(const struct frame *frame, const struct node *node, bo
 	for (; node; node = node->next) {
 		if (node->kind == NODE_NAME || node->kind == NODE_COLLECT)
 			collect_variable(node->variable, in, k);
-		if (node->body)
+		if (node->body && node->kind != NODE_FIXED_POINT) /* names of its block end with it */
 			collect_bound(frame, node->body, in, k);
 		collect_ref(frame, &node->operand, in, k);
 		for (int i = 1; node->kind == NODE_OP && i < op_table[node->op].operands; i++)
@@ -299,7 +299,7 @@ static enum status try_loop(struct lowering *l, const struct loop *loop, struct 
 
 /* `repeat while`. */
 
-enum status lowering_condition(struct lowering *l, const struct node *node, uint32_t *value)
+enum status lowering_apart(struct lowering *l, const struct node *first, uint32_t *value)
 {
 	struct kept_loop bound = {.slots = arena_array(&l->scratch, l->state.count, sizeof *bound.slots)};
 	bool *in = arena_array(&l->scratch, l->state.count, sizeof *in);
@@ -307,19 +307,26 @@ enum status lowering_condition(struct lowering *l, const struct node *node, uint
 	uint64_t *drawn = arena_array(&l->scratch, l->streams, sizeof *drawn);
 	TRY_ALLOC(bound.slots && in && saved && drawn && lowering_read_slot(l, 0) != NO_VALUE, l->context->diags);
 	collect_variable(UINT32_MAX, in, &bound); /* slot 0 */
-	collect_bound(l->names.frame, node->condition, in, &bound);
+	collect_bound(l->names.frame, first, in, &bound);
 	for (size_t i = 0; i < bound.count; i++)
 		saved[i] = l->env.now[bound.slots[i]];
 	memcpy(drawn, l->drawn, l->streams * sizeof *drawn);
-	const bool written = l->env.written[0], within = l->in_condition;
-	l->in_condition = true;
-	TRY(lower_nodes(l, node->condition));
-	l->in_condition = within;
+	const bool written = l->env.written[0];
+	TRY(lower_nodes(l, first));
 	*value = l->env.now[0];
 	for (size_t i = 0; i < bound.count; i++)
 		l->env.now[bound.slots[i]] = saved[i];
 	l->env.written[0] = written;
 	memcpy(l->drawn, drawn, l->streams * sizeof *drawn);
+	return STATUS_OK;
+}
+
+enum status lowering_condition(struct lowering *l, const struct node *node, uint32_t *value)
+{
+	const bool within = l->in_condition;
+	l->in_condition = true;
+	TRY(lowering_apart(l, node->condition, value));
+	l->in_condition = within;
 	const struct type *type = l->body->values[*value].type;
 	char text[TYPE_TEXT];
 	if (shape_count(&type->shape) == 1)
@@ -329,8 +336,7 @@ enum status lowering_condition(struct lowering *l, const struct node *node, uint
 	return diag_hint(l->context->diags, "reduce it, as in `repeat while { norm; sub 1e-6 } max=100 { ... }`");
 }
 
-/* Makes the value of SLOT, which the loop NODE carries, one whose dtype does not yield. */
-static enum status make_strong(struct lowering *l, const struct node *node, uint32_t slot)
+enum status lowering_make_strong(struct lowering *l, const struct node *node, uint32_t slot)
 {
 	const struct value *old = &l->body->values[l->env.now[slot]];
 	if (!old->weak)
@@ -396,7 +402,7 @@ static enum status lower_iteration(struct lowering *l, const struct loop *loop, 
 	TRY(lower_nodes(l, node->body));
 	l->loops--;
 	for (size_t i = 0; i < k->count; i++)
-		TRY(make_strong(l, node, k->slots[i]));
+		TRY(lowering_make_strong(l, node, k->slots[i]));
 	l->level--;
 	lowering_end_streams(l, k->drawn, loop->iterations);
 	return STATUS_OK;
@@ -414,7 +420,7 @@ static enum status lower_while(struct lowering *l, const struct loop *loop)
 	TRY_ALLOC(unset.slots && find_carried(l, node, &k), l->context->diags);
 	drop_unset(l, &k, &unset);
 	for (size_t i = 0; i < k.count; i++)
-		TRY(make_strong(l, node, k.slots[i]));
+		TRY(lowering_make_strong(l, node, k.slots[i]));
 	const int64_t most = loop->iterations + (loop->iterations < INT64_MAX);
 	TRY_ALLOC(open_kept_loop(l, node, (struct kept_range){.iterations = most}, &k), l->context->diags);
 	TRY(lower_iteration(l, loop, &k));

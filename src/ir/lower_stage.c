@@ -863,6 +863,8 @@ enum status lower_node(struct lowering *l, const struct node *node)
 		return lower_checkpoint(l, node);
 	case NODE_COTANGENTS:
 		return lower_cotangents(l, node);
+	case NODE_FIXED_POINT:
+		return lower_fixed_point(l, node);
 	case NODE_INDEX: /* of terms alone */
 		break;
 	}

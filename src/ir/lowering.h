@@ -10,6 +10,7 @@
  *     lower_cotangents.c  the step that differentiates several outputs
  *     reach.c          how far values reach along the streamed axis
  *     lower_loop.c     a loop within a body, kept or written out
+ *     lower_fixed_point.c    a fixed_point, which is a loop in every kind of body
  *     lower_step.c     the chain as draft steps, each with its body
  *     share_body.c     one body for the steps that differ in particulars
  *     liveness.c       steps, with the slots that they need, from drafts
@@ -229,6 +230,7 @@ struct lowering {
 	int loops;           /* number of loops around this place, written out or kept */
 	uint32_t conditions; /* number of `repeat while`s before this place */
 	bool in_condition;   /* of a `repeat while` */
+	bool in_solution;    /* within the loop of a fixed_point, through which no cotangent goes */
 	/* For LOWER_UNROLLED: steps are counted where lower_step.c would begin one, and instructions get their numbers. */
 	bool counts_steps;  /* not within a step */
 	int64_t step;       /* the step that instructions belong to */
@@ -373,6 +375,13 @@ enum status lower_program(struct lowering *l, const struct node *node, uint32_t 
 struct stream_loop *lowering_begin_streams(struct lowering *l, int32_t level, int64_t first);
 void lowering_end_streams(struct lowering *l, const uint64_t *before, int64_t iterations);
 
+/* Makes the value of SLOT, which the loop NODE carries, one whose dtype does not yield. */
+enum status lowering_make_strong(struct lowering *l, const struct node *node, uint32_t slot);
+/*
+ * Lowers FIRST and its successors on the current value: *VALUE. The names that they bind end with them, and neither the
+ * current value nor the dropouts' streams change.
+ */
+enum status lowering_apart(struct lowering *l, const struct node *first, uint32_t *value);
 /*
  * Lowers the condition of NODE, a `repeat while`, to the end of the body: *VALUE, one number. The names that it binds
  * end with it, and neither the current value nor the dropouts' streams change.
@@ -380,6 +389,11 @@ void lowering_end_streams(struct lowering *l, const uint64_t *before, int64_t it
 enum status lowering_condition(struct lowering *l, const struct node *node, uint32_t *value);
 /* Lowers NODE, a loop, to the end of the body. */
 enum status lower_loop(struct lowering *l, const struct node *node);
+
+/* lower_fixed_point.c */
+
+/* Lowers NODE, a fixed_point, to the end of the body. */
+enum status lower_fixed_point(struct lowering *l, const struct node *node);
 
 /* lower_step.c */
 

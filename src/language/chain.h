@@ -147,6 +147,7 @@ enum node_kind {
 	NODE_REPEAT,
 	NODE_FOR,
 	NODE_CHECKPOINT,
+	NODE_FIXED_POINT,
 	NODE_INDEX,
 	NODE_COTANGENTS,
 };
@@ -200,14 +201,17 @@ struct node {
 			size_t loop_count;
 		};
 		const struct block_policy *policy; /* CHECKPOINT: its option policy=, or NULL */
-		struct {                           /* INDEX */
+		struct {                           /* FIXED_POINT: numbers, perhaps of a call of the def around */
+			const struct ref *most, *tolerance;
+		};
+		struct { /* INDEX */
 			const struct index_bounds *bounds;
 			size_t bound_count;
 		};
 	};
 	struct ref operand; /* OP: REF_NONE: it has none; NAME: the value bound (REF_NONE: the current one); COLLECT: every=
 	                       as a number of each call of the def around (REF_NONE: EVERY) */
-	struct node *body;  /* REPEAT, FOR, CHECKPOINT (NULL: empty); CALL: preludes, before its operands */
+	struct node *body;  /* REPEAT, FOR, CHECKPOINT, FIXED_POINT (NULL: empty); CALL: preludes, before its operands */
 	struct node *next;
 };
 

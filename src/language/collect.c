@@ -84,6 +84,10 @@ static enum status check_collect(struct resolver *r, const struct statement *s)
 		RESOLVE_FAIL(r, s->name_span, "collect stands in a `repeat while`, whose number of iterations is not known");
 		return RESOLVE_HINT(r, "a repeat or for collects");
 	}
+	if (r->around->s->kind == STATEMENT_FIXED_POINT) {
+		RESOLVE_FAIL(r, s->name_span, "collect stands in a fixed_point, whose number of iterations is not known");
+		return RESOLVE_HINT(r, "a repeat or for collects");
+	}
 	if (r->around->operands == r->operands)
 		return STATUS_OK;
 	RESOLVE_FAIL(r, s->name_span, "collect stands in a block operand");

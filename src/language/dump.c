@@ -329,6 +329,12 @@ static void dump_node(const struct dumper *d, const struct node *node, int depth
 	case NODE_INDEX:
 		text_printf(&d->text, "index of %zu parts", node->bound_count);
 		break;
+	case NODE_FIXED_POINT:
+		text_put(&d->text, "fixed_point max");
+		dump_ref(d, node->most, depth);
+		text_put(&d->text, " tol");
+		dump_ref(d, node->tolerance, depth);
+		break;
 	case NODE_CHECKPOINT:
 		text_printf(&d->text, "checkpoint %s", node->policy ? node->policy->text : "");
 		break;

@@ -361,7 +361,8 @@ static void put_statement(struct formatter *f, const struct statement *s, int de
 		put_names(f, s->over);
 		break;
 	case STATEMENT_CHECKPOINT:
-		PUT(f, "checkpoint");
+	case STATEMENT_FIXED_POINT:
+		PUT(f, statement_word(s->kind));
 		put_options(f, s->options);
 		break;
 	}

@@ -90,7 +90,7 @@ bool resolver_opens_block(const struct statement *s)
 {
 	const bool runs = s->kind != STATEMENT_REPEAT || s->count.formula || s->count.value > 0 ||
 	                  (s->block && resolver_collects(s->block));
-	return s->block && s->kind != STATEMENT_DEF && runs;
+	return s->block && s->kind != STATEMENT_DEF && s->kind != STATEMENT_FIXED_POINT && runs;
 }
 
 /* Appends a prelude that gives VARIABLE the value of OPERAND. S gives its place in the source. */

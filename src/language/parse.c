@@ -275,14 +275,6 @@ bool parse_check_stage_name(struct parse *parse, enum statement_kind kind, const
 	return true;
 }
 
-bool parse_refuse_fixed_point(struct parse *parse, struct span span)
-{
-	PARSE_FAIL(parse, STATUS_CHAIN, span, "fixed_point is not built yet");
-	PARSE_HINT(parse,
-	           "`repeat while` iterates to a tolerance, as in repeat while { norm; sub 1e-6 } max=100 { mul 0.5 }");
-	return false;
-}
-
 bool parse_check_same(struct parse *parse, const char *word, struct span span)
 {
 	if (!strcmp(word, "same"))
@@ -424,7 +416,7 @@ const char *statement_word(enum statement_kind kind)
 		[STATEMENT_DEF] = "def",       [STATEMENT_STAGE] = "stage",     [STATEMENT_NAME] = "name",
 		[STATEMENT_REPEAT] = "repeat", [STATEMENT_FOR] = "for",         [STATEMENT_CHECKPOINT] = "checkpoint",
 		[STATEMENT_EXPORT] = "export", [STATEMENT_PROGRAM] = "program", [STATEMENT_COLLECT] = "collect",
-		[STATEMENT_LET] = "let",       [STATEMENT_OUTPUT] = "output"};
+		[STATEMENT_LET] = "let",       [STATEMENT_OUTPUT] = "output",   [STATEMENT_FIXED_POINT] = "fixed_point"};
 	return words[kind];
 }
 

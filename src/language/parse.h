@@ -185,8 +185,6 @@ bool parse_is_truth(const char *word);
 /* Returns the value of an option that SPAN of the source has: names that hyphens join. */
 struct option *parse_hyphenated(struct parse *parse, struct span span);
 bool parse_negate(struct parse *parse, struct parse_number *number);
-/* Reports that `fixed_point`, at SPAN, cannot run. Returns false. */
-bool parse_refuse_fixed_point(struct parse *parse, struct span span);
 /* Reports an error and returns false unless WORD, the result of a program, is `same`. */
 bool parse_check_same(struct parse *parse, const char *word, struct span span);
 struct declared *parse_type(struct parse *parse, const char *dtype, struct span dtype_span,

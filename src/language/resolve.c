@@ -268,6 +268,57 @@ static enum status resolve_checkpoint(struct resolver *r, const struct statement
 	return resolver_block(r, s->block, &node->body);
 }
 
+/* Resolves the value of O, an option of fixed_point: a number, perhaps one of a call of the def around. */
+static enum status resolve_limit(struct resolver *r, const struct option *o, const struct ref **limit)
+{
+	const struct formula name = {.kind = FORMULA_NAME, .text = o->text, .span = o->value_span};
+	struct formula_value value = {.known = true, .number = o->number};
+	struct ref *ref = arena_alloc(r->context->arena, sizeof *ref);
+	TRY_ALLOC(ref, r->context->diags);
+	if (*limit)
+		return RESOLVE_FAIL(r, o->span, "option '%s' is given twice", o->name);
+	if (o->kind == VALUE_NAME || o->kind == VALUE_FORMULA)
+		TRY(resolver_formula(r, o->kind == VALUE_NAME ? &name : o->formula, &value));
+	else if (o->kind != VALUE_NUMBER)
+		return RESOLVE_FAIL(r, o->value_span, "%s of fixed_point is a number", o->name);
+	if (!value.known && !value.deferred)
+		return RESOLVE_FAIL(r, o->value_span, "%s of fixed_point is a number", o->name);
+	if (value.known)
+		resolver_take_number(r, &value);
+	*ref = value.ref;
+	if (value.known)
+		*ref = (struct ref){.kind = REF_NUMBER, .number = value.number.value};
+	ref->span = o->value_span;
+	*limit = ref;
+	return STATUS_OK;
+}
+
+/* Resolves S, a fixed_point. Its block is apart, as a function of the current value: names that it binds end with it. */
+static enum status resolve_fixed_point(struct resolver *r, const struct statement *s)
+{
+	struct node *node = resolver_new_node(r, NODE_FIXED_POINT, s);
+	const struct loop_around around = {s, r->operands, r->around};
+	TRY_ALLOC(node, r->context->diags);
+	for (const struct option *o = s->options; o; o = o->next) {
+		if (strcmp(o->name, "max") && strcmp(o->name, "tol")) {
+			RESOLVE_FAIL(r, o->span, "unknown option '%s' for fixed_point", o->name);
+			return RESOLVE_HINT(r, "fixed_point takes max=, the most iterations, and tol=");
+		}
+		TRY(resolve_limit(r, o, strcmp(o->name, "max") ? &node->tolerance : &node->most));
+	}
+	if (!node->most || !node->tolerance) {
+		RESOLVE_FAIL(r, s->name_span, "fixed_point has no %s=", node->most ? "tol" : "max");
+		return RESOLVE_HINT(r, "as in fixed_point max=100 tol=1e-10 { mul 0.5; add 1 }");
+	}
+	r->operands++; /* it exports no name */
+	r->around = &around;
+	TRY(resolve_apart(r, s->block, &node->body));
+	r->around = around.outer;
+	r->operands--;
+	resolver_append(r, node);
+	return STATUS_OK;
+}
+
 /* Declares S: a param, a const, or an input after the first. */
 static enum status declare(struct resolver *r, const struct statement *s)
 {
@@ -411,6 +462,7 @@ static enum status resolve_statement(struct resolver *r, const struct statement 
 		[STATEMENT_EXPORT] = resolver_export,
 		[STATEMENT_PROGRAM] = resolver_program,
 		[STATEMENT_COLLECT] = resolver_collect,
+		[STATEMENT_FIXED_POINT] = resolve_fixed_point,
 		[STATEMENT_LET] = resolver_let,
 		[STATEMENT_OUTPUT] = resolve_output};
 	const bool outside = s->kind == STATEMENT_INPUT || s->kind == STATEMENT_PROGRAM || s->kind == STATEMENT_OUTPUT;

@@ -237,6 +237,7 @@ enum statement_kind {
 	STATEMENT_PROGRAM,
 	STATEMENT_COLLECT,
 	STATEMENT_LET,
+	STATEMENT_FIXED_POINT,
 	STATEMENT_OUTPUT,
 };
 enum { STATEMENT_COUNT = STATEMENT_OUTPUT + 1 };
@@ -269,8 +270,8 @@ struct statement {
 	struct formula *formula;   /* LET */
 	struct block *condition;   /* REPEAT: of `repeat while`, else NULL */
 	struct operand *operands;  /* STAGE */
-	struct option *options;    /* STAGE, CHECKPOINT, COLLECT */
-	struct block *block;       /* DEF, REPEAT, FOR, CHECKPOINT */
+	struct option *options;    /* STAGE, CHECKPOINT, COLLECT, FIXED_POINT */
+	struct block *block;       /* DEF, REPEAT, FOR, CHECKPOINT, FIXED_POINT */
 	struct statement *next;
 };
 

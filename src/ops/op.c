@@ -82,6 +82,19 @@ const struct op_info op_table[OP_ROWS] = {
                     .differentiable = true,
                     .operand_differentiable = true,
                     .doc = "the value of each iteration, stacked"},
+	[OP_SOLUTION] = {.name = "fixed_point",
+                     .group = IN_GROUP_OTHER,
+                     .class = OP_CLASS_GENERAL,
+                     .arguments = "",
+                     .scope = SCOPE_ALL,
+                     .doc = "the solution of a fixed point"},
+	[OP_IMPLICIT] = {.name = "fixed_point",
+                     .group = IN_GROUP_OTHER,
+                     .class = OP_CLASS_GENERAL,
+                     .operands = 1,
+                     .arguments = "",
+                     .scope = SCOPE_ALL,
+                     .doc = "the derivative of a fixed point"},
 };
 
 bool op_gives_condition(enum op op)

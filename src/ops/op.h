@@ -20,6 +20,8 @@ enum op {
 	/* No operations of a chain, but they have rows of the table: */
 	OP_PROGRAM = OP_COUNT, /* a call of a program */
 	OP_COLLECT,            /* V becomes a part of A, the array of the parts of a loop's iterations (collect.c) */
+	OP_SOLUTION,           /* V, which a fixed_point has found, as the value at which its block is differentiated */
+	OP_IMPLICIT,           /* makes nothing: A is the block's result on V, a solution (compile/backward.c) */
 	OP_ROWS
 };
 
@@ -332,7 +334,7 @@ bool op_derivative_is_number(enum op op);
 /* True if the result has the elements of the input in their order: one array can be both. */
 static inline bool op_only_reshapes(enum op op)
 {
-	return op == OP_reshape || op == OP_flatten || op == OP_expand_dims || op == OP_squeeze;
+	return op == OP_reshape || op == OP_flatten || op == OP_expand_dims || op == OP_squeeze || op == OP_SOLUTION;
 }
 /* True if the elements of the result are those of the input and of the operand, moved. */
 static inline bool op_only_moves(enum op op)

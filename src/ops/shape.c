@@ -675,6 +675,8 @@ void op_attrs_for_window(enum op op, struct attrs *attrs, const struct type *v)
 double op_cost(enum op op, const struct attrs *attrs, const struct type *v, const struct type *a,
                const struct type *result)
 {
+	if (op == OP_IMPLICIT || op == OP_SOLUTION) /* their cost is that of the loop */
+		return 0;
 	const double in = (double)shape_count(&v->shape);
 	const double out = op == OP_COLLECT ? in : (double)shape_count(&result->shape); /* it writes one part */
 	const double flops = op_table[op].flops > 0 ? op_table[op].flops : 0.25;        /* to move an element */

@@ -35,7 +35,9 @@ static void reach_over(struct reach *reach, const struct step *step, const struc
 		reach->values[linear->residuals[i].value] = true;
 	for (size_t i = body->instr_count; i-- > 0;) {
 		const struct instr *instr = &body->instrs[i];
-		bool needed = reach->values[instr->out];
+		bool needed = instr->out != NO_VALUE && reach->values[instr->out];
+		for (uint32_t k = 0; instr->kind == INSTR_END && k < instr->loop.carry_count; k++) /* of a fixed_point */
+			reach->values[instr->loop.carries[k].result] = reach->values[instr->loop.carries[k].init] = true;
 		for (int k = 0; k < MAX_KEEPS; k++)
 			needed |= instr->out_keep[k] != NO_VALUE && reach->values[instr->out_keep[k]];
 		for (uint32_t k = 0; k < instr_value_count(instr) && needed; k++) {
