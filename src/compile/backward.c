@@ -368,7 +368,7 @@ static void reverse_region(struct lineariser *l, uint32_t id)
  *     w = g, e = 1
  *     loop  while e > 0
  *         r = g + J'w         derivatives of f's operations, of those values alone that depend on s (PATH)
- *         e = max|r - w| - T * max(1, max|w|)
+ *         e = 1 - (max|r - w| <= T * max(1, max|w|))
  *         w = r
  *     end
  *
@@ -470,7 +470,8 @@ static uint32_t end_reverse_loop(struct lineariser *l, struct reverse_loop *r, u
 	size = back_op(l, OP_max, (const uint32_t[]){size, NO_VALUE}, 1, number);
 	size = back_op(l, OP_mul, (const uint32_t[]){size, NO_VALUE}, r->from->scalar, number);
 	r->carries[0].result = result;
-	r->carries[1].result = back_op(l, OP_sub, (const uint32_t[]){change, size}, 0, number);
+	const uint32_t meets = back_op(l, OP_le, (const uint32_t[]){change, size}, 0, number);
+	r->carries[1].result = back_op(l, OP_rsub, (const uint32_t[]){meets, NO_VALUE}, 1, number);
 	const uint32_t at = (uint32_t)l->back->instr_count;
 	struct instr *end = back_instr(l, INSTR_END, NULL);
 	end->span = r->from->span;

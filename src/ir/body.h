@@ -2,7 +2,8 @@
  * A body: a straight list of typed instructions over values, each value assigned once. Forward, recording and backward
  * programs are all bodies, so the compiler, the residual report and explain know one form.
  *
- * A body of a forward run may hold loops (INSTR_LOOP ... INSTR_END). A body that is differentiated is unrolled.
+ * A body of a forward run may hold loops (INSTR_LOOP ... INSTR_END). A body that is differentiated is unrolled, but for
+ * the loops of fixed_points, through which no cotangent passes (ir/lower_fixed_point.c).
  */
 #ifndef IR_BODY_H
 #define IR_BODY_H

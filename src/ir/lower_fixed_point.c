@@ -4,7 +4,7 @@
  *     e = 1                                          e > 0: the tolerance is not met
  *     loop  while e > 0
  *         r = f(v)
- *         e = max|r - v| - T * max(1, max|v|)
+ *         e = 1 - (max|r - v| <= T * max(1, max|v|))       1 for NaN too
  *         v = r
  *     end
  *     s = solution v                                 of a body that is differentiated: from here on
@@ -127,7 +127,8 @@ static enum status add_excess(struct lowering *l, uint32_t v, uint32_t result, d
 	TRY(largest(l, v, &size));
 	TRY(combine(l, OP_max, (const uint32_t[]){size, NO_VALUE}, 1, &size));
 	TRY(combine(l, OP_mul, (const uint32_t[]){size, NO_VALUE}, tolerance, &size));
-	return combine(l, OP_sub, (const uint32_t[]){difference, size}, 0, e);
+	TRY(combine(l, OP_le, (const uint32_t[]){difference, size}, 0, e));
+	return combine(l, OP_rsub, (const uint32_t[]){*e, NO_VALUE}, 1, e);
 }
 
 /* Fails unless RESULT has the type of V, which each iteration keeps. */
