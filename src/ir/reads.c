@@ -7,9 +7,9 @@ enum { VALUES = INSTR_VALUES, MORE = 6 };
 /* Returns how many places of instruction AT may have a param: its values, or those that a loop carries; at last, outs. */
 static uint32_t count_places(const struct body *body, uint32_t at)
 {
-	const struct instr *by = &body->instrs[at];
 	if (at == body->instr_count)
 		return (uint32_t)body->out_count;
+	const struct instr *by = &body->instrs[at];
 	if (by->kind == INSTR_LOOP)
 		return 2 * by->loop.carry_count;
 	return VALUES + (instr_use(by) ? instr_use(by)->count : by->kind == INSTR_ACCUMULATE);
@@ -18,9 +18,9 @@ static uint32_t count_places(const struct body *body, uint32_t at)
 /* Returns the value in PLACE of instruction AT; NO_VALUE if there is none. */
 static uint32_t value_in(const struct body *body, uint32_t at, uint32_t place)
 {
-	const struct instr *by = &body->instrs[at];
 	if (at == body->instr_count)
 		return body->outs[place].value;
+	const struct instr *by = &body->instrs[at];
 	if (by->kind == INSTR_LOOP)
 		return place % 2 ? by->loop.carries[place / 2].result : by->loop.carries[place / 2].init;
 	if (place >= VALUES)
