@@ -455,7 +455,7 @@ static enum status infer_cast(const struct inference *f)
 	return STATUS_OK;
 }
 
-static enum status (*const infer_functions[OP_COUNT])(const struct inference *f) = {
+static enum status (*const infer_functions[OP_ROWS])(const struct inference *f) = {
 #define UNARY(NAME, ...) [OP_##NAME] = infer_same,
 #define BINARY(NAME, ...) [OP_##NAME] = infer_broadcast,
 #define TERNARY(NAME, ...) [OP_##NAME] = infer_broadcast,
