@@ -137,7 +137,11 @@ size_t instr_writes(const struct instr *instr, uint32_t writes[INSTR_WRITES])
 
 static bool collects(const struct instr *instr) { return instr->kind == INSTR_OP && instr->op == OP_COLLECT; }
 
-bool *body_find_live(const struct body *body, struct arena *arena)
+/*
+ * Does as body_find_live. Unless CHECKED is NULL, sets those of its elements to false whose instructions cannot become CHECKs:
+ * they are live, for an out or for the indices of a later CHECK, or read no indices.
+ */
+static bool *find_live(const struct body *body, bool *checked, struct arena *arena)
 {
 	int depth = 0;
 	bool *const wanted = arena_array(arena, body->value_count + 1, sizeof *wanted);
@@ -156,6 +160,10 @@ bool *body_find_live(const struct body *body, struct arena *arena)
 		size_t n = instr_writes(instr, made);
 		for (size_t k = 0; k < n; k++)
 			live[i] |= wanted[made[k]];
+		if (checked)
+			checked[i] &= !live[i] && instr_indices(instr) != NO_VALUE;
+		if (checked && checked[i])
+			wanted[instr_indices(instr)] = true;
 		n = live[i] ? instr_reads(instr, list) : 0;
 		for (size_t k = 0; k < n; k++)
 			wanted[list[k]] = true;
@@ -168,12 +176,14 @@ bool *body_find_live(const struct body *body, struct arena *arena)
 	return live;
 }
 
-bool body_check_indices(struct body *body, const bool *wanted, struct arena *arena)
+bool *body_find_live(const struct body *body, struct arena *arena) { return find_live(body, NULL, arena); }
+
+bool body_check_indices(struct body *body, bool *wanted, struct arena *arena)
 {
-	const bool *live = body_find_live(body, arena);
+	const bool *live = find_live(body, wanted, arena);
 	for (size_t i = 0; live && i < body->instr_count; i++) {
 		struct instr *instr = &body->instrs[i];
-		if (live[i] || !wanted[i] || instr_indices(instr) == NO_VALUE)
+		if (!wanted[i])
 			continue;
 		instr->kind = INSTR_CHECK;
 		instr->out = instr->out_keep[0] = instr->out_keep[1] = NO_VALUE;

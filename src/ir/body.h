@@ -291,8 +291,8 @@ size_t instr_writes(const struct instr *instr, uint32_t writes[INSTR_WRITES]);
 bool *body_find_live(const struct body *body, struct arena *arena);
 /* Returns the value that INSTR, an OP or a CHECK, reads as indices or classes; NO_VALUE if there is none. */
 uint32_t instr_indices(const struct instr *instr);
-/* Makes a CHECK of each instruction of BODY that reads indices, is not live, and is in WANTED. False if ARENA is full. */
-bool body_check_indices(struct body *body, const bool *wanted, struct arena *arena);
+/* Makes a CHECK of each instruction of BODY that reads indices, is not live, and is in WANTED, which changes. False if ARENA is full. */
+bool body_check_indices(struct body *body, bool *wanted, struct arena *arena);
 /* True if INSTR's operand, or that of the operation whose derivative it is, is a number to which a loop's counter adds. */
 static inline bool instr_adds_counter(const struct instr *instr)
 {
