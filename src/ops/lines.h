@@ -228,9 +228,9 @@ static inline size_t element_size(enum dtype dtype) { return dtype == DTYPE_F64 
 /* Returns the address of element I of an array whose elements have SIZE bytes; element_of returns a writable one. */
 static inline const void *element_at(const void *array, size_t size, int64_t i)
 {
-	return (const char *)array + size * (size_t)i;
+	return (const char *)array + (int64_t)size * i;
 }
-static inline void *element_of(void *array, size_t size, int64_t i) { return (char *)array + size * (size_t)i; }
+static inline void *element_of(void *array, size_t size, int64_t i) { return (char *)array + (int64_t)size * i; }
 /* Returns the address of line I of an array of lines of N elements of LOOPS' type. */
 static inline const void *line_at(const struct loops *loops, const void *array, size_t n, size_t i)
 {
