@@ -140,6 +140,12 @@ static void warn_lost(struct session *s)
 	for (const struct lost_name *lost = s->chain.lost_names; lost; lost = lost->next) {
 		if (is_chosen(s, lost->name))
 			continue;
+		if (!lost->def) {
+			diag_at(&s->diags, STATUS_OK, s->chain.source, lost->span,
+			        "'%s' is bound at the end and nobody reads it: the result is the current value", lost->name);
+			diag_hint(&s->diags, "`use %s` makes it the result", lost->name);
+			continue;
+		}
 		diag_at(&s->diags, STATUS_OK, s->chain.source, lost->span,
 		        "'%s' is bound here last and nobody reads it: it ends with the call of '%s'", lost->name, lost->def);
 		diag_hint(&s->diags, "`export %s` binds it where '%s' is called", lost->name, lost->def);

@@ -264,7 +264,7 @@ enum { MAX_OPERATIONS = 10000000 };
 /* The most parameters that nested defs, and the calls of them, inherit in total. */
 enum { MAX_INHERITED = 1000000 };
 
-/* A name that a def binds last, and nobody reads. */
+/* A name that a def, or a let at the end of the chain (DEF is NULL), binds last, and nobody reads. */
 struct lost_name {
 	const char *name, *def;
 	struct span span; /* of the stage that binds it */

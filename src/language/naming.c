@@ -403,6 +403,27 @@ static bool computes_after(const struct block *block, uint32_t at)
 	return false;
 }
 
+/* Notes that NAME, which SPAN binds in DEF (NULL: at the top level), is bound last and not read. */
+static enum status note_lost(struct resolver *r, const char *name, const char *def, struct span span)
+{
+	struct lost_name *lost = arena_alloc(r->context->arena, sizeof *lost);
+	TRY_ALLOC(lost, r->context->diags);
+	*lost = (struct lost_name){.name = name, .def = def, .span = span};
+	*r->last_lost = lost;
+	r->last_lost = &lost->next;
+	return STATUS_OK;
+}
+
+enum status resolver_find_lost_let(struct resolver *r)
+{
+	const struct statement *last = r->top->first;
+	while (last && last->next)
+		last = last->next;
+	const struct binding *b = last && last->kind == STATEMENT_LET ? resolver_find(r, last->name) : NULL;
+	const bool lost = b && b->ref.kind == REF_VARIABLE && !r->uses[b->ref.index].read;
+	return lost ? note_lost(r, last->name, NULL, last->name_span) : STATUS_OK;
+}
+
 enum status resolver_find_lost(struct resolver *r, const struct def *def, const struct block *block)
 {
 	for (uint32_t i = def->first_variable; i < def->first_variable + def->variables; i++) {
@@ -411,11 +432,7 @@ enum status resolver_find_lost(struct resolver *r, const struct def *def, const 
 		r->uses[i].bound.line = 0; /* the def around this one has the variable too */
 		if (!use.bound.line || use.read || (!resolver_find(r, name) && computes_after(block, use.bound.end)))
 			continue;
-		struct lost_name *lost = arena_alloc(r->context->arena, sizeof *lost);
-		TRY_ALLOC(lost, r->context->diags);
-		*lost = (struct lost_name){.name = name, .def = def->name, .span = use.bound};
-		*r->last_lost = lost;
-		r->last_lost = &lost->next;
+		TRY(note_lost(r, name, def->name, use.bound));
 	}
 	return STATUS_OK;
 }

@@ -596,6 +596,7 @@ static enum status resolve_given(const struct context *context, struct chain *ch
 	TRY(given->cotangent_count ? resolver_cotangents(&r, given) : STATUS_OK);
 	TRY(resolver_find_exporters(&r, syntax->chain));
 	TRY(resolver_block(&r, syntax->chain, &chain->first));
+	TRY(resolver_find_lost_let(&r));
 	TRY(resolver_check_size(&r));
 	TRY_ALLOC(!context->arena->failed, context->diags);
 	return STATUS_OK;

@@ -160,6 +160,8 @@ enum status resolver_import(struct resolver *r, struct node *node);
 enum status resolver_bind_exported(struct resolver *r, struct node *node);
 /* Records the names that DEF, whose body is BLOCK and whose scope has ended, has bound last and nobody reads. */
 enum status resolver_find_lost(struct resolver *r, const struct def *def, const struct block *block);
+/* Notes the name of a let that ends the chain, since nobody can read it. */
+enum status resolver_find_lost_let(struct resolver *r);
 /* True if S has a block of its own, not an operand, that may run and whose names stay bound after it. */
 bool resolver_opens_block(const struct statement *s);
 /* True if BLOCK, or a block in it whose names stay bound, binds NAME. */

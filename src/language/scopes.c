@@ -286,6 +286,7 @@ enum status resolver_unknown_operation(struct resolver *r, const struct statemen
 		return RESOLVE_HINT(r, "a formula is an operand in parentheses, as in use (%.*s)",
 		                    (int)(o->span.end - s->span.begin), r->chain->source->text + s->span.begin);
 	if (resolver_find(r, name))
-		return RESOLVE_HINT(r, "'%s' is a value: use it as an operand, as in `add %s`", name, name);
+		return RESOLVE_HINT(r, "'%s' is a value: make it the current one with `use %s`, or an operand, as in `add %s`",
+		                    name, name, name);
 	return RESOLVE_HINT(r, "`ckptc ops` lists the operations");
 }
