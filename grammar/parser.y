@@ -664,7 +664,7 @@ static const char *advise(const struct wanted *w, const struct unexpected *u)
 	if (CAN_CHAR('[') && !CAN(NUMBER) && !CAN_CHAR('^') && !CAN_CHAR(';'))
 		return "a type has extents, as in f32[4,2]; f32[] is 0-d";
 	if (found == YYSYMBOL_NAME && CAN_CHAR('{') && CAN(OPTION) && !CAN(NUMBER))
-		return "checkpoint takes a block, as in checkpoint { sin }";
+		return "checkpoint and fixed_point take a block, as in checkpoint { sin }";
 	if (found == YYTRANSLATE('{') && CAN_CHAR('(') && !CAN(NUMBER))
 		return "a def without operands has empty parentheses, as in def half() { mul 0.5 }";
 	if (found == YYTRANSLATE('(') && CAN_CHAR('[') && CAN(STRING))

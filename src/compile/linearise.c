@@ -163,7 +163,8 @@ static bool find_needed_values(const struct body *body, struct arena *arena, str
 		const size_t count = found->live[i] ? instr_reads(&body->instrs[i], reads) : 0;
 		for (size_t k = 0; k < count; k++)
 			found->needed[reads[k]] = true;
-		for (uint32_t k = 0; body->instrs[i].kind == INSTR_LOOP && k < body->instrs[i].loop.carry_count; k++) {
+		for (uint32_t k = 0;
+		     found->live[i] && body->instrs[i].kind == INSTR_LOOP && k < body->instrs[i].loop.carry_count; k++) {
 			const struct carry *carry = &body->instrs[i].loop.carries[k];
 			found->needed[carry->init] = found->needed[carry->result] = true;
 		}

@@ -137,6 +137,20 @@ size_t instr_writes(const struct instr *instr, uint32_t writes[INSTR_WRITES])
 
 static bool collects(const struct instr *instr) { return instr->kind == INSTR_OP && instr->op == OP_COLLECT; }
 
+/* Returns the first instruction of the loop of a fixed_point that instruction AT ends, if nothing WANTED is left by it; else AT. */
+static size_t begin_of_unread(const struct body *body, size_t at, const bool *wanted)
+{
+	const struct instr *end = &body->instrs[at];
+	if (end->kind != INSTR_END)
+		return at;
+	const struct loop_part *loop = &body->instrs[end->loop.match].loop;
+	const struct instr *next = &body->instrs[end->loop.match + 1];
+	bool read = next->kind != INSTR_WHILE || (next->op != OP_SOLUTION && next->op != OP_IMPLICIT);
+	for (uint32_t k = 0; k < loop->carry_count; k++)
+		read |= wanted[loop->carries[k].final];
+	return read ? at : end->loop.match;
+}
+
 /*
  * Does as body_find_live. Unless CHECKED is NULL, sets those of its elements to false whose instructions cannot become CHECKs:
  * they are live, for an out or for the indices of a later CHECK, or read no indices.
@@ -153,6 +167,13 @@ static bool *find_live(const struct body *body, bool *checked, struct arena *are
 	for (size_t i = body->instr_count; i-- > 0;) {
 		const struct instr *instr = &body->instrs[i];
 		uint32_t list[INSTR_READS], made[INSTR_WRITES];
+		const size_t begin = begin_of_unread(body, i, wanted);
+		if (begin < i) {
+			for (; checked && i > begin; i--)
+				checked[i] = false;
+			i = begin;
+			continue;
+		}
 		depth += instr->kind == INSTR_END;
 		for (uint32_t k = 0; instr->kind == INSTR_END && k < instr->loop.carry_count; k++)
 			wanted[instr->loop.carries[k].result] = true;

@@ -286,7 +286,7 @@ size_t instr_reads(const struct instr *instr, uint32_t reads[INSTR_READS]);
 size_t instr_writes(const struct instr *instr, uint32_t writes[INSTR_WRITES]);
 /*
  * Returns for each instruction of BODY whether it is live: it is an ACCUMULATE, a CHECK, or in a loop and no collect, or an out
- * or a live instruction needs its result. NULL if ARENA is out of memory.
+ * or a live instruction needs its result. The loop of a fixed_point is live if its result is needed. NULL if ARENA is out of memory.
  */
 bool *body_find_live(const struct body *body, struct arena *arena);
 /* Returns the value that INSTR, an OP or a CHECK, reads as indices or classes; NO_VALUE if there is none. */

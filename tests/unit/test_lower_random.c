@@ -203,8 +203,10 @@ static void walk_node(struct walk *w, const struct node *node)
 	case NODE_CHECKPOINT:
 		walk_nodes(w, node->body);
 		break;
-	case NODE_PROGRAM: /* no chain here has one */
+	case NODE_PROGRAM: /* no chain here has one of these */
 	case NODE_INDEX:
+	case NODE_FIXED_POINT:
+	case NODE_COTANGENTS:
 		break;
 	}
 	w->iteration = around;

@@ -667,7 +667,7 @@ static const struct {
      "a value other than a name or a number is quoted, as in policy=\"names:a,b\""},
 	{"checkpoint policy=dots- { }", 0, STATUS_CHAIN, 1, 25, 1, "syntax error: unexpected '{', expected a name", NULL},
 	{"checkpoint sin", 0, STATUS_CHAIN, 1, 12, 3, "syntax error: unexpected 'sin', expected an option or '{'",
-     "checkpoint takes a block, as in checkpoint { sin }"},
+     "checkpoint and fixed_point take a block, as in checkpoint { sin }"},
 	{"mul x[", 0, STATUS_CHAIN, 1, 7, 0, "syntax error: the chain ends too early, expected a formula, '...' or ':'",
      "the '[' at 1:6 is still open"},
 	{"mul x[1, ..., 2, ...]", 0, STATUS_CHAIN, 1, 18, 3, "an index has one '...' at most", NULL},
