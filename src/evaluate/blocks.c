@@ -131,14 +131,15 @@ static void run_kernel_op(const struct piece *b, const struct kernel_op *kernel_
 	default:
 		break;
 	}
+	const bool ternary = op_table[kernel_op->op].operands > 1; /* L and B are one */
 	struct kernel_args args = {.out = address_of(b, &kernel_op->out),
 	                           .keep = {address_of(b, &kernel_op->keep[0]), address_of(b, &kernel_op->keep[1])},
 	                           .v = address_of(b, &kernel_op->v),
 	                           .a = address_of(b, &kernel_op->a),
-	                           .b = address_of(b, &kernel_op->b),
+	                           .b = ternary ? address_of(b, &kernel_op->b) : NULL,
 	                           .y = address_of(b, &kernel_op->y),
 	                           .k = address_of(b, &kernel_op->k),
-	                           .l = address_of(b, &kernel_op->l),
+	                           .l = ternary ? NULL : address_of(b, &kernel_op->l),
 	                           .g = address_of(b, &kernel_op->g),
 	                           .scalar = scalar_of(b, kernel_op, counters),
 	                           .number = {kernel_op->number[0], kernel_op->number[1]},
