@@ -110,6 +110,7 @@ static const struct sample samples[] = {
 	{"expand_dims axis=-1", SHAPE(1, 4), SHAPE0},
 	{"squeeze", SHAPE(3, 1, 3, 1), SHAPE0},
 	{"squeeze axis=-1", SHAPE(3, 1, 3, 1), SHAPE0},
+	{"squeeze axis=1", SHAPE(3, 4, 1, 5), SHAPE0},
 	{"flip", SHAPE(3, 2, 3, 2), SHAPE0},
 	{"flip", SHAPE0, SHAPE0},
 	{"flip axis=0", SHAPE(2, 4, 3), SHAPE0},
