@@ -622,12 +622,14 @@ static enum status is_no_array(struct lowering *l, const struct node *node)
 /* Sets the index of NAMING, and counts it. */
 static enum status count_binding(struct lowering *l, struct naming *naming)
 {
-	int64_t *count = dictionary_find(&l->out->bindings, naming->name);
+	int64_t *count = l->last_bound == naming->name ? l->last_count : dictionary_find(&l->out->bindings, naming->name);
 	if (!count) {
 		count = arena_alloc(l->context->arena, sizeof *count);
 		TRY_ALLOC(count && dictionary_put(&l->out->bindings, l->context->arena, naming->name, count),
 		          l->context->diags);
 	}
+	l->last_bound = naming->name;
+	l->last_count = count;
 	naming->index = (*count)++;
 	return STATUS_OK;
 }

@@ -208,6 +208,8 @@ struct lowering {
 	int64_t whole_rows;
 	const bool *cut; /* by param: a tile has ROWS rows of it */
 	struct type_table types;
+	const char *last_bound; /* the name that was counted last; a loop may bind one millions of times */
+	int64_t *last_count;    /* its element of OUT's bindings */
 	struct state state;
 	struct streaming streaming;
 	struct names names;
