@@ -100,7 +100,9 @@ static enum status report_difference(const struct context *context, const struct
 	return own->status;
 }
 
-enum status ranks_compare(const struct context *context, const struct ranks *ranks, const struct rank_facts *facts)
+/* Compares as ranks_compare does, but may end before other ranks have compared. */
+static enum status compare_facts(const struct context *context, const struct ranks *ranks,
+                                 const struct rank_facts *facts)
 {
 	uint64_t size = 0;
 	char *message = NULL;
@@ -125,4 +127,23 @@ enum status ranks_compare(const struct context *context, const struct ranks *ran
 		return report_difference(context, ranks, &first, own);
 	}
 	return STATUS_OK;
+}
+
+/* Waits until all ranks are here. */
+static enum status meet(const struct ranks *ranks)
+{
+	char here = 0;
+	if (ranks->index > 0)
+		TRY(ranks_send(ranks, 0, 0, &here, sizeof here));
+	for (int i = 1; ranks->index == 0 && i < ranks->count; i++)
+		TRY(ranks_receive(ranks, i, 0, &here, sizeof here));
+	return ranks_broadcast(ranks, &here, sizeof here);
+}
+
+enum status ranks_compare(const struct context *context, const struct ranks *ranks, const struct rank_facts *facts)
+{
+	const enum status status = compare_facts(context, ranks, facts);
+	/* No rank fails before all have compared. So the lowest rank that differs speaks, whichever is the first. */
+	const enum status met = status == STATUS_LIMIT ? STATUS_LIMIT : meet(ranks); /* without memory it does not wait */
+	return status ? status : met;
 }

@@ -59,7 +59,7 @@ bool ranks_add_fact(struct rank_facts *facts, enum status status, const char *la
 bool ranks_add_text(struct rank_facts *facts, enum status status, const char *label, const char *shown);
 /*
  * Compares FACTS with those of rank 0, in order. Fails with the status of the first that differs, which the message names
- * with both values. All ranks call it, and then ranks_settle, so that no rank goes on alone.
+ * with both values. All ranks call it, and then ranks_settle, so that no rank goes on alone. It ends when all have compared.
  */
 enum status ranks_compare(const struct context *context, const struct ranks *ranks, const struct rank_facts *facts);
 
