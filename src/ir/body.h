@@ -215,12 +215,12 @@ struct body {
 	size_t in_count, in_capacity;
 	struct port *outs;
 	size_t out_count, out_capacity;
-	bool cut;            /* its program may run on fewer rows than it has: what is streamed is apart from what is not */
 	int64_t rest;        /* rows for which its program has a layout of its own (compile/program.h); 0: none */
-	bool collects;       /* an out is an array that a loop of steps collects */
-	bool blocks;         /* its folds may go by blocks of rows, for which they need scratch (struct op_call) */
+	bool cut : 1;        /* its program may run on fewer rows than it has: what is streamed is apart from what is not */
+	bool collects : 1;   /* an out is an array that a loop of steps collects */
+	bool blocks : 1;     /* its folds may go by blocks of rows, for which they need scratch (struct op_call) */
+	int16_t levels;      /* number of loops around it whose counters its steps' params and streams read */
 	uint32_t own_params; /* number of params in its steps' particulars */
-	int32_t levels;      /* number of loops around it whose counters its steps' params and streams read */
 	struct arena *arena;
 };
 
