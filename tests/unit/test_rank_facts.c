@@ -11,6 +11,7 @@
 static struct {
 	bool sends;
 	size_t used, at;
+	int sent, received; /* messages from one rank to another */
 	char bytes[1 << 16];
 	unsigned char other[4]; /* what rank 1 tells in ranks_agree: its machine, processor, allowed sets and library */
 } wire;
@@ -28,6 +29,25 @@ static bool fake_broadcast(void *data, size_t size)
 	return true;
 }
 
+/* A rank tells rank 0 that it is here, which waits for all. */
+static bool fake_send(int to, int tag, const void *data, size_t size)
+{
+	(void)data;
+	ck_assert_int_eq(to, 0);
+	ck_assert_int_eq(tag, 0);
+	ck_assert_uint_eq(size, 1);
+	wire.sent++;
+	return true;
+}
+
+static bool fake_receive(int from, int tag, void *data, size_t size)
+{
+	ck_assert_int_eq(from, 1 + wire.received++);
+	ck_assert_int_eq(tag, 0);
+	memset(data, 0, size);
+	return true;
+}
+
 static void fake_settle(const void *mine, size_t size, void *all)
 {
 	ck_assert_uint_eq(size, sizeof wire.other);
@@ -35,8 +55,11 @@ static void fake_settle(const void *mine, size_t size, void *all)
 	memcpy((char *)all + size, wire.other, size);
 }
 
-static const struct rank_calls calls = {
-	.version = RANK_CALLS_VERSION, .broadcast = fake_broadcast, .settle = fake_settle};
+static const struct rank_calls calls = {.version = RANK_CALLS_VERSION,
+                                        .broadcast = fake_broadcast,
+                                        .send = fake_send,
+                                        .receive = fake_receive,
+                                        .settle = fake_settle};
 
 /* A list of facts: label, text and key of each; a key of 0 stands for that of the text. */
 struct listed {
@@ -65,6 +88,7 @@ static void compare(const struct listed *first, const struct listed *second, enu
 	const struct context context = {&allocator_system, &arena, &diags};
 	struct ranks ranks = {.index = 0, .count = 3, .calls = &calls};
 	wire.used = wire.at = 0;
+	wire.sent = wire.received = 0;
 	wire.sends = true;
 	list(&facts, &arena, first);
 	ck_assert_int_eq(ranks_compare(&context, &ranks, &facts), STATUS_OK);
@@ -73,6 +97,8 @@ static void compare(const struct listed *first, const struct listed *second, enu
 	list(&facts, &arena, second);
 	ck_assert_int_eq(ranks_compare(&context, &ranks, &facts), status);
 	ck_assert_uint_eq(wire.at, wire.used);
+	ck_assert_int_eq(wire.received, 2); /* equal or not, all have compared before one fails */
+	ck_assert_int_eq(wire.sent, 1);
 	if (wanted)
 		ck_assert_str_eq(diags.first->message, wanted);
 	else
