@@ -30,7 +30,7 @@ static void text_write(void *context, const char *bytes, size_t length)
 	text->length += length;
 }
 
-/* The dump with its places taken out: "  LINE:COLUMN" before a line's end or a ')'. */
+/* The dump with its places taken out: "  LINE:COLUMN" before a line's end, a ')' or a word. */
 static void strip_places(struct text *dump)
 {
 	size_t kept = 0;
@@ -40,7 +40,7 @@ static void strip_places(struct text *dump)
 			at += 2;
 			while (at < dump->length && strchr("0123456789:", dump->bytes[at]) && dump->bytes[at])
 				at++;
-			if (at > i + 2 && (at == dump->length || strchr(")\n", dump->bytes[at]))) {
+			if (at > i + 2 && (at == dump->length || strchr(")\n ", dump->bytes[at]))) {
 				i = at - 1;
 				continue;
 			}
