@@ -29,7 +29,7 @@ struct profiler {
 	struct profile_row depths[DEPTHS], policies[POLICIES];
 	struct picture_point forward[DEPTHS], backward[DEPTHS], memory[DEPTHS];        /* by steps */
 	struct picture_point predicted[POLICIES], measured[POLICIES], peaks[POLICIES]; /* by interval */
-	const int64_t *counted; /* iterations of each `repeat while` on the input, as in struct portion */
+	const struct counted *counted; /* iterations of each `repeat while` on the input, as in struct portion */
 	size_t counted_loops;
 	size_t depth_count, interval_count, policy_count; /* intervals are the first of the policies */
 };
@@ -111,7 +111,7 @@ static struct portion counted_portion(const struct profiler *p, struct portion p
 /* Keeps the iterations that a gradient of the whole chain has counted. */
 static void keep_counted(struct profiler *p, const struct portion *counted)
 {
-	int64_t *kept = arena_array(&p->session->arena, counted->counted_loops + 1, sizeof *kept);
+	struct counted *kept = arena_array(&p->session->arena, counted->counted_loops + 1, sizeof *kept);
 	if (p->counted || !counted->counted || !kept)
 		return;
 	memcpy(kept, counted->counted, counted->counted_loops * sizeof *kept);

@@ -100,7 +100,12 @@ struct evaluation {
 	 * iterations. Zeroed by the caller; NULL: the program has no such loop.
 	 */
 	uint64_t *skipped;
-	int64_t *iterations; /* gets those of each `repeat while`, by its number; NULL: not wanted */
+	/*
+	 * Called each time that the WHILE OF, of a `repeat while` but in a condition, is evaluated in the loop at LEVEL: DONE iterations
+	 * have run, 0 if the loop begins. NULL: not wanted.
+	 */
+	enum status (*count)(void *context, const struct loop_part *of, int32_t level, int64_t done);
+	void *count_context;
 	void (*progress)(void *context, double done); /* called after each iteration of an outermost loop; or NULL */
 	void *progress_context;
 	struct unfinished *unfinished; /* gets the last WHILE whose number is above 0 after the most iterations; or NULL */

@@ -162,8 +162,6 @@ static bool ends_loop(const struct evaluator *ev, const struct launch *launch)
 		return false;
 	if (above && ev->e->unfinished)
 		*ev->e->unfinished = (struct unfinished){launch->loop, own_span(ev->e->own, launch->loop->span)};
-	if (ev->e->iterations && launch->loop->loop.condition != NO_VALUE)
-		ev->e->iterations[launch->loop->loop.condition] = done;
 	for (size_t i = 0; ev->e->skipped && i < launch->loop->loop.stream_count; i++)
 		ev->e->skipped[i] += launch->loop->loop.streams[i].step * (uint64_t)(launch->loop->loop.iterations - done);
 	return true;
@@ -182,8 +180,12 @@ enum status run_loop(struct evaluator *ev, const struct launch *launch)
 enum status run_while(struct evaluator *ev, const struct launch *launch)
 {
 	const struct launch *loop = &ev->program->launches[launch->match];
+	const struct loop_part *of = &launch->loop->loop;
+	const int64_t done = ev->counters[loop->level];
+	if (ev->e->count && of->condition != NO_VALUE)
+		TRY(ev->e->count(ev->e->count_context, of, loop->level, done));
 	if (ends_loop(ev, launch)) {
-		finish_loop(ev, loop, ev->counters[loop->level] == 0);
+		finish_loop(ev, loop, done == 0);
 		ev->next = loop->match + 1;
 	}
 	return STATUS_OK;

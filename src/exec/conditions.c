@@ -11,6 +11,8 @@
 #include "exec/run_state.h"
 #include "external/learn.h"
 
+enum { MOST_COUNTS = 10000000 };
+
 /* One forward pass: the chain as a program, and its memory: | workspace | output | */
 struct counting {
 	struct lowered lowered;
@@ -18,6 +20,12 @@ struct counting {
 	struct slab slab;
 	struct team *team;
 	uint64_t *skipped; /* of struct evaluation */
+	struct counts {
+		const struct context *context;
+		struct counted *runs; /* in the order in which the `repeat while`s begin, as a lowering meets them */
+		size_t count, capacity;
+		size_t running[MAX_LOOPS]; /* by level: the element of the loop that runs */
+	} counts;
 };
 
 static enum status open_counting(struct run *run, const struct context *context, const struct type *type,
@@ -39,7 +47,26 @@ static enum status open_counting(struct run *run, const struct context *context,
 	                 context->diags);
 }
 
-static enum status count_iterations(struct run *run, const struct counting *c, int64_t *iterations)
+/* The schedule of a gradient has at most MOST_COUNTS steps, and counts without a limit could fill the memory. */
+static enum status add_count(void *context, const struct loop_part *of, int32_t level, int64_t done)
+{
+	struct counts *counts = context;
+	if (done > 0) {
+		counts->runs[counts->running[level]].iterations = done;
+		return STATUS_OK;
+	}
+	if (counts->count >= MOST_COUNTS)
+		return diag_file(counts->context->diags, STATUS_LIMIT, NULL, -1,
+		                 "loops run the `repeat while`s of the chain more than 10^7 times");
+	counts->running[level] = counts->count;
+	struct counted *counted =
+		arena_append(counts->context->arena, &counts->runs, &counts->count, &counts->capacity, sizeof *counted);
+	TRY_ALLOC(counted, counts->context->diags);
+	*counted = (struct counted){.outermost = of->condition};
+	return STATUS_OK;
+}
+
+static enum status count_iterations(struct run *run, struct counting *c)
 {
 	const void *ins[2] = {run->conditions.input.base, run->conditions.input.base};
 	void *outs[1] = {c->slab.base + round_up(c->program.workspace, ARRAY_ALIGN)};
@@ -50,7 +77,8 @@ static enum status count_iterations(struct run *run, const struct counting *c, i
 	                                                         .params = run->bound,
 	                                                         .workspace = c->slab.base,
 	                                                         .skipped = c->skipped,
-	                                                         .iterations = iterations,
+	                                                         .count = add_count,
+	                                                         .count_context = &c->counts,
 	                                                         .unfinished = &run->unfinished,
 	                                                         .programs = run->programs,
 	                                                         .diags = run->context.diags,
@@ -61,17 +89,26 @@ static enum status count_iterations(struct run *run, const struct counting *c, i
 	return status;
 }
 
-/* Makes ITERATIONS, of COUNT loops, those that schedules know. */
-static enum status keep_counts(struct run *run, const int64_t *iterations, size_t count, bool *changed)
+static bool same_counts(const struct conditions *known, const struct counts *counts)
+{
+	bool same = known->counted && known->count == counts->count;
+	for (size_t i = 0; same && i < counts->count; i++)
+		same = known->counted[i].iterations == counts->runs[i].iterations;
+	return same;
+}
+
+/* Makes COUNTS those that schedules know. */
+static enum status keep_counts(struct run *run, const struct counts *counts, bool *changed)
 {
 	struct conditions *to = &run->conditions;
-	*changed = !to->counted || to->count != count || memcmp(to->counted, iterations, count * sizeof *iterations) != 0;
+	*changed = !same_counts(to, counts);
 	if (!*changed)
 		return STATUS_OK;
-	to->counted = arena_array(run->gradient->arena, count + 1, sizeof *to->counted); /* reports read it */
+	to->counted = arena_array(run->gradient->arena, counts->count + 1, sizeof *to->counted); /* reports read it */
 	TRY_ALLOC(to->counted, run->context.diags);
-	memcpy(to->counted, iterations, count * sizeof *iterations);
-	to->count = count;
+	if (counts->count)
+		memcpy(to->counted, counts->runs, counts->count * sizeof *counts->runs);
+	to->count = counts->count;
 	return STATUS_OK;
 }
 
@@ -82,10 +119,9 @@ static enum status run_counting(struct run *run, const struct context *context, 
 	TRY(open_counting(run, context, type, c));
 	TRY(slab_get(&run->conditions.input, type_bytes(&input), context->allocator, context->diags));
 	TRY(reader_read(run->reader, run->conditions.input.base, input.dtype, shape_count(&input.shape), context->diags));
-	int64_t *iterations = arena_array(context->arena, c->lowered.conditions + 1, sizeof *iterations);
-	TRY_ALLOC(iterations, context->diags);
-	TRY(count_iterations(run, c, iterations));
-	return keep_counts(run, iterations, c->lowered.conditions, changed);
+	c->counts.context = context;
+	TRY(count_iterations(run, c));
+	return keep_counts(run, &c->counts, changed);
 }
 
 static enum status count_by_pass(struct run *run, const struct type *type, bool *changed)

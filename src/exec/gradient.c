@@ -316,7 +316,7 @@ static enum status gradient_count_array(struct run *run)
 	result->portion = job->options.portion;
 	result->counted = 0;
 	for (size_t i = 0; i < run->conditions.count && run->conditions.by_pass; i++)
-		result->counted += run->conditions.counted[i];
+		result->counted += run->conditions.counted[i].iterations;
 	return STATUS_OK;
 }
 

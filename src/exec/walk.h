@@ -44,7 +44,7 @@ struct walk {
 
 /* The `repeat while`s of a gradient's chain, whose iterations a forward pass has counted for the current array. */
 struct conditions {
-	int64_t *counted; /* by number: iterations */
+	struct counted *counted; /* in the order in which they run */
 	size_t count;
 	bool by_pass;      /* a forward pass of their own has counted them */
 	struct slab input; /* the array, until the gradient's own forward pass begins */

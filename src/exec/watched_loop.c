@@ -173,14 +173,14 @@ static enum status continue_loop(struct worker *worker, struct machine_switch *t
 }
 
 /* Keeps COUNT, the iterations that have run. */
-static enum status end_watch(struct run *run, int64_t count, struct diags *diags)
+static enum status end_watch(struct run *run, uint32_t outermost, int64_t count, struct diags *diags)
 {
 	struct conditions *c = &run->conditions;
 	c->watching = false;
 	c->count = 1;
 	c->counted = arena_array(run->gradient->arena, 1, sizeof *c->counted); /* reports read it */
 	TRY_ALLOC(c->counted, diags);
-	*c->counted = count;
+	*c->counted = (struct counted){count, outermost};
 	return STATUS_OK;
 }
 
@@ -203,6 +203,6 @@ enum status watched_boundary(void *context, int64_t position, const int64_t *off
 		return continue_loop(worker, to);
 	}
 	run->unmet = above ? watched->node : NULL;
-	TRY(end_watch(run, iteration, worker->diags));
+	TRY(end_watch(run, watched->outermost, iteration, worker->diags));
 	return continue_loop(worker, to);
 }

@@ -96,7 +96,8 @@ struct loop_part {
 	int64_t iterations; /* set in the LOOP alone; in a WHILE, the most that run */
 	int64_t first;      /* in the LOOP: the counter in the first iteration */
 	uint32_t match;     /* in a LOOP, the index of its END; in an END or a WHILE, that of its LOOP */
-	uint32_t condition; /* in a WHILE: the number of `repeat while`s before it, but NO_VALUE in a condition */
+	uint32_t
+		condition; /* in a WHILE: the number of the outermost loop around it (struct counted); in a condition NO_VALUE */
 	uint32_t carry_count;
 	uint32_t stream_count; /* of STREAMS */
 	struct carry *carries;

@@ -98,6 +98,16 @@ struct item {
 };
 
 /*
+ * How often a `repeat while` has run once. OUTERMOST is the number of the outermost loop around it, or of itself, among the
+ * loops that stand in none: a portion of the chain may cut the iterations of that loop, and so leave out the rest of its
+ * counts.
+ */
+struct counted {
+	int64_t iterations;
+	uint32_t outermost;
+};
+
+/*
  * The part of a chain to lower: its stages without the first BEFORE and the last AFTER. Each loop that is one of these
  * makes only its first iterations, the share ITERATIONS of all, rounded up (0: all). {0} is the whole chain.
  */
@@ -107,10 +117,11 @@ struct portion {
 	bool blocks; /* folds over rows may go by blocks, though the rows could be cut into tiles */
 	bool opened; /* LOWER_STEPS: if the last stage is a checkpoint block, its own stages become the steps */
 	/*
-	 * The iterations of each `repeat while`, in the order in which they run; of those beyond COUNTED_LOOPS, MOST (0: their
-	 * max), at most their max. A forward run counts them itself.
+	 * The iterations of each `repeat while`, in the order in which they run: one in a loop has an element for each of the
+	 * loop's iterations. Those beyond COUNTED_LOOPS have MOST (0: their max), at most their max. A forward run counts them
+	 * itself.
 	 */
-	const int64_t *counted;
+	const struct counted *counted;
 	size_t counted_loops;
 	int64_t most;
 	/* LOWER_STEPS: MOST may exceed a max by one, and lowered.watched describes the `repeat while` of the top level. */
@@ -123,6 +134,7 @@ struct portion {
  */
 struct watched {
 	const struct node *node; /* NULL: there is none */
+	uint32_t outermost;      /* as in struct counted */
 	int64_t start, steps;    /* its first step; number of steps in each iteration, 0 if these differ */
 	struct watched_condition {
 		int64_t first;           /* the first iteration before which the condition is this one */

@@ -223,10 +223,13 @@ enum status lower_fixed_point(struct lowering *l, const struct node *node)
 	TRY(lowering_make_strong(l, node, 0));
 	lowering_need_whole(l, node->span, "it iterates until all elements meet a tolerance");
 	l->streaming.flat = false;
-	l->loops++; /* of a `repeat while` in it, no pass knows the iterations */
+	const bool within = l->in_fixed_point;
+	l->in_fixed_point = true;
+	l->loops++;
 	TRY(solve(l, &solver, &active));
 	if (active && l->what != LOWER_RUN && !l->in_solution)
 		TRY(add_implicit(l, &solver));
 	l->loops--;
+	l->in_fixed_point = within;
 	return STATUS_OK;
 }

@@ -385,7 +385,8 @@ static enum status lower_iteration(struct lowering *l, const struct loop *loop, 
 	for (size_t i = 0; i < k->count; i++)
 		l->body->values[k->carries[i].inner].streamed = false;
 	TRY_ALLOC(lowering_begin_streams(l, l->level++, 0), l->context->diags);
-	const uint32_t number = l->in_condition ? NO_VALUE : l->conditions++;
+	const uint32_t number = l->in_condition ? NO_VALUE : l->outermost;
+	l->conditions += !l->in_condition;
 	l->out->nests |= l->in_condition;
 	TRY(lowering_condition(l, node, &condition));
 	struct instr *instr = body_add_instr(l->body, INSTR_WHILE);

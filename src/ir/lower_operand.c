@@ -303,16 +303,16 @@ static enum status begin_while(struct lowering *l, struct loop *loop)
 	const struct portion *portion = &l->out->portion;
 	const int64_t max = loop->iterations;
 	const bool run = l->what == LOWER_RUN;
-	if (!run && l->loops > 0) {
-		LOWERING_FAIL(l, STATUS_CHAIN, loop->node->span, "a gradient of a `repeat while` inside another loop");
-		return diag_hint(l->context->diags, "it may stand at the top level, or in a def or block that no loop runs; "
-		                                    "`ckptc run` takes it everywhere");
+	if (!run && l->in_fixed_point) {
+		LOWERING_FAIL(l, STATUS_CHAIN, loop->node->span, "a gradient of a `repeat while` inside a fixed_point");
+		return diag_hint(l->context->diags,
+		                 "no pass counts its iterations at the solution; `ckptc run` takes it everywhere");
 	}
 	loop->iterations = !run && portion->most && portion->most < max ? portion->most : max;
-	if (portion->watched)
+	if (portion->watched && l->loops == 0)
 		loop->iterations = portion->most <= max ? portion->most : max + 1;
 	if (l->conditions < portion->counted_loops)
-		loop->iterations = portion->counted[l->conditions];
+		loop->iterations = portion->counted[l->conditions].iterations;
 	lowering_need_whole(l, loop->node->span, "the number of iterations depends on the values");
 	l->conditions += !run; /* lower_while counts after the loop has begun */
 	return STATUS_OK;
@@ -334,12 +334,17 @@ static enum status find_count(struct lowering *l, const struct node *node, int64
 
 enum status lowering_begin_loop(struct lowering *l, const struct node *node, struct loop *loop)
 {
-	const double share = l->out->portion.iterations;
+	const struct portion *portion = &l->out->portion;
+	const double share = portion->iterations;
 	const bool repeats = node->kind == NODE_REPEAT;
 	*loop = (struct loop){
 		.node = node, .iterations = repeats ? node->count : 0, .variables = repeats ? 0 : node->loop_count};
 	if (repeats && node->times)
 		TRY(find_count(l, node, &loop->iterations));
+	l->outermost += l->loops == 0 && !l->in_condition;
+	while (l->what != LOWER_RUN && l->conditions < portion->counted_loops &&
+	       portion->counted[l->conditions].outermost < l->outermost) /* of iterations that a portion leaves out */
+		l->conditions++;
 	loop->params = arena_array(&l->scratch, loop->variables + 1, sizeof *loop->params);
 	TRY_ALLOC(loop->params, l->context->diags);
 	if (node->kind == NODE_FOR)

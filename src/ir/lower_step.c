@@ -204,6 +204,28 @@ static enum status watch(struct lowering *l, const struct node *node, int64_t it
 	return STATUS_OK;
 }
 
+/*
+ * Returns how many of the next MOST iterations of a loop run the `repeat while`s in them as often as the first, whose
+ * counts are those from COUNTS on. That one is lowered. Moves l->conditions beyond the others.
+ */
+static int64_t count_alike(struct lowering *l, uint32_t counts, int64_t most)
+{
+	const struct portion *portion = &l->out->portion;
+	const uint32_t each = l->conditions - counts;
+	int64_t alike = 1;
+	if (each == 0 || l->conditions > portion->counted_loops) /* all others run their most iterations */
+		return most;
+	for (bool same = true; alike < most && l->conditions + each <= portion->counted_loops;) {
+		for (uint32_t i = 0; i < each; i++)
+			same &= portion->counted[counts + i].iterations == portion->counted[l->conditions + i].iterations;
+		if (!same)
+			break;
+		l->conditions += each;
+		alike++;
+	}
+	return alike;
+}
+
 static enum status draft_loop(struct lowering *l, const struct node *node, struct draft_item *list)
 {
 	struct loop loop;
@@ -211,16 +233,20 @@ static enum status draft_loop(struct lowering *l, const struct node *node, struc
 	uint64_t *drawn = arena_array(&l->scratch, l->streams, sizeof *drawn);
 	TRY_ALLOC(before && drawn, l->context->diags);
 	const struct collecting around = l->collecting;
+	const uint32_t outermost = l->outermost;
 	TRY(lowering_begin_loop(l, node, &loop));
-	if (lowering_collects_nothing(&loop))
+	if (lowering_collects_nothing(&loop)) {
+		l->outermost = outermost; /* the step begins the loop again */
 		return draft_step(l, node, list);
-	const bool watched = l->out->portion.watched && node->kind == NODE_REPEAT && node->conditional;
+	}
+	const bool watched = l->out->portion.watched && l->loops == 0 && node->kind == NODE_REPEAT && node->conditional;
 	if (watched)
-		l->out->watched = (struct watched){.node = node, .start = list->steps};
+		l->out->watched = (struct watched){.node = node, .outermost = l->outermost, .start = list->steps};
 	l->loops++;
 	for (int64_t i = 0; i < loop.iterations;) {
 		struct draft_item drafted = {.level = l->level, .first = i, .iterations = 1};
 		const size_t preludes = l->preludes.count;
+		const uint32_t counts = l->conditions;
 		/* An iteration that binds preludes from before the loop is unlike those after it; so is one that begins arrays. */
 		const bool binds = l->preludes.bound < l->preludes.count || (node->collects && i == 0);
 		memcpy(before, l->state.slots, l->state.count * sizeof *before);
@@ -234,7 +260,7 @@ static enum status draft_loop(struct lowering *l, const struct node *node, struc
 			TRY(draft_step(l, NULL, &drafted));
 		l->level--;
 		if (!binds && same_slots(before, l->state.slots, l->state.count))
-			drafted.iterations = loop.iterations - i;
+			drafted.iterations = count_alike(l, counts, loop.iterations - i);
 		lowering_end_streams(l, drawn, drafted.iterations);
 		if (watched)
 			l->out->watched.steps = i == 0 || l->out->watched.steps == drafted.steps ? drafted.steps : 0;

@@ -230,8 +230,10 @@ struct lowering {
 	struct collecting collecting;
 	int32_t level;       /* number of loops around this place that bodies or lists of steps keep */
 	int loops;           /* number of loops around this place, written out or kept */
-	uint32_t conditions; /* number of `repeat while`s before this place */
+	uint32_t outermost;  /* number of loops before this place that stand in no loop; those of conditions do not count */
+	uint32_t conditions; /* number of `repeat while`s before this place; in steps, of their runs */
 	bool in_condition;   /* of a `repeat while` */
+	bool in_fixed_point; /* of a `repeat while` in it, no pass counts the iterations at the solution */
 	bool in_solution;    /* within the loop of a fixed_point, through which no cotangent goes */
 	/* For LOWER_UNROLLED: steps are counted where lower_step.c would begin one, and instructions get their numbers. */
 	bool counts_steps;  /* not within a step */
