@@ -1,6 +1,6 @@
 /*
  * The iterations of a chain's `repeat while`s. Schedules of a gradient need the number of steps. So a forward pass over
- * the array counts them first, and the gradient then is that of the chain with `repeat N` in their places.
+ * the array counts the iterations first. The gradient equals the gradient of the chain with `repeat N` in place of each loop.
  * Tests: tests/cases/while.test
  */
 #include <string.h>
@@ -47,7 +47,10 @@ static enum status open_counting(struct run *run, const struct context *context,
 	                 context->diags);
 }
 
-/* The schedule of a gradient has at most MOST_COUNTS steps, and counts without a limit could fill the memory. */
+/*
+ * Records that DONE iterations have run, of the `repeat while` at LEVEL. Fails with STATUS_LIMIT beyond MOST_COUNTS runs:
+ * counts without a limit could fill the memory.
+ */
 static enum status add_count(void *context, const struct loop_part *of, int32_t level, int64_t done)
 {
 	struct counts *counts = context;

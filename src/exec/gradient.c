@@ -3,6 +3,7 @@
  * the worker's slab, and the hooks here evaluate programs there.
  * Tests: tests/cases/grad.test
  */
+#include <assert.h>
 #include <string.h>
 
 #include "base/checked.h"
@@ -86,6 +87,9 @@ enum status gradient_make_job(struct run *run, bool keep)
 		options.portion.counted_loops = run->conditions.count;
 	}
 	enum status status = job_make(&context, &result->job, run->chain, &run->input, &options);
+	/* Else the forward pass ran the `repeat while`s in another order than the steps have them. */
+	assert(status || run->conditions.watching || !run->conditions.counted ||
+	       result->job.whole.conditions == run->conditions.count);
 	result->planning += clock_seconds() - begun;
 	result->has_job = !status;
 	run->tiles = &result->job.tiles;

@@ -68,7 +68,7 @@ enum status watched_begin(struct run *run, const struct type *type, bool *watche
 	run->conditions.watching = *watches;
 	run->conditions.by_pass = !*watches;
 	run->conditions.iterations = FIRST_ITERATIONS;
-	if (run->options->job.policy->kind == POLICY_online) /* more iterations hold no more */
+	if (run->options->job.policy->kind == POLICY_online) /* beyond these, iterations take no further bytes */
 		run->conditions.iterations += 2 * lesser(run->options->job.policy->number, INT32_MAX);
 	return status;
 }
@@ -158,7 +158,7 @@ static enum status continue_loop(struct worker *worker, struct machine_switch *t
 	const int64_t member = job->member_bytes;
 	struct schedule *before = worker->walk.schedule;
 	TRY(gradient_make_job(run, true));
-	if (job->member_bytes > member) /* the team's threads have no more */
+	if (job->member_bytes > member) /* the memory of the team's threads is too small */
 		run->unteamed = true;
 	const size_t ports = (size_t)job->tile.compiled.ports + 1;
 	worker->ins = arena_array(&run->arena, ports, sizeof *worker->ins);

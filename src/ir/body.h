@@ -2,8 +2,8 @@
  * A body: a straight list of typed instructions over values, each value assigned once. Forward, recording and backward
  * programs are all bodies, so the compiler, the residual report and explain know one form.
  *
- * A body of a forward run may hold loops (INSTR_LOOP ... INSTR_END). A body that is differentiated is unrolled, but for
- * the loops of fixed_points, through which no cotangent passes (ir/lower_fixed_point.c).
+ * A body of a forward run may hold loops (INSTR_LOOP ... INSTR_END). A body that is differentiated is unrolled. Only
+ * fixed_points keep their loops there: no cotangent passes through these (ir/lower_fixed_point.c).
  */
 #ifndef IR_BODY_H
 #define IR_BODY_H
@@ -96,12 +96,11 @@ struct loop_part {
 	int64_t iterations; /* set in the LOOP alone; in a WHILE, the most that run */
 	int64_t first;      /* in the LOOP: the counter in the first iteration */
 	uint32_t match;     /* in a LOOP, the index of its END; in an END or a WHILE, that of its LOOP */
-	uint32_t
-		condition; /* in a WHILE: the number of the outermost loop around it (struct counted); in a condition NO_VALUE */
+	uint32_t condition; /* in a WHILE: counted.outermost of its runs; in a condition NO_VALUE */
 	uint32_t carry_count;
 	uint32_t stream_count; /* of STREAMS */
 	struct carry *carries;
-	/* In a WHILE, the part of its loop in each stream: 0 is that of dropouts, 1 + i that of the calls of program i. */
+	/* In a WHILE: its loop's part in each stream. Stream 0 counts dropouts, stream 1 + i the calls of program i. */
 	const struct stream_loop *streams;
 };
 
@@ -217,7 +216,7 @@ struct body {
 	struct port *outs;
 	size_t out_count, out_capacity;
 	int64_t rest;        /* rows for which its program has a layout of its own (compile/program.h); 0: none */
-	bool cut : 1;        /* its program may run on fewer rows than it has: what is streamed is apart from what is not */
+	bool cut : 1;        /* its program may run on fewer rows: streamed arrays share no memory with others */
 	bool collects : 1;   /* an out is an array that a loop of steps collects */
 	bool blocks : 1;     /* its folds may go by blocks of rows, for which they need scratch (struct op_call) */
 	int16_t levels;      /* number of loops around it whose counters its steps' params and streams read */

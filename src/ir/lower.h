@@ -29,8 +29,8 @@ struct step_in {
 
 /* The bytes of the arrays of a state. */
 struct state_bytes {
-	int64_t slab;    /* as they lie in the slab, each array once */
-	int64_t slots;   /* of each slot: an array counts once for each slot that holds it */
+	int64_t slab;    /* bytes in the slab, where each array lies once */
+	int64_t slots;   /* sum over the slots: an array in two slots counts twice */
 	int64_t passing; /* of arrays that the state after the step has in the same slot, each once */
 };
 
@@ -182,12 +182,13 @@ struct lowered {
 	/* For LOWER_RUN: */
 	struct body *whole; /* loops kept where types allow */
 	struct row_reach reach;
-	uint32_t folds;              /* number of SUMs, FOLDs and NORMs over the rows */
-	const struct levels *levels; /* of those folds, if passes over the rows can run the chain forward; else NULL */
+	uint32_t folds; /* number of SUMs, FOLDs and NORMs over the rows */
+	const struct levels
+		*levels; /* the levels of these folds; NULL: passes over the rows cannot run the chain forward */
 	struct watched watched;
-	uint32_t
-		conditions; /* number of its `repeat while`s, but for those in conditions; those in a kept loop count once */
-	bool nests;     /* a condition has a `repeat while` */
+	/* Number of `repeat while`s outside conditions. A kept loop counts its own once; LOWER_STEPS counts their runs. */
+	uint32_t conditions;
+	bool nests; /* a condition has a `repeat while` */
 	/* For LOWER_STEPS and LOWER_UNROLLED: */
 	struct item *items;
 	size_t item_count;

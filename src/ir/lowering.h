@@ -50,7 +50,7 @@ struct frame {
 	int depth; /* 1 for the outermost call */
 };
 
-/* The iteration of the innermost loop around a place, for what it collects. */
+/* The innermost loop around a place and its iteration, by which it collects arrays. */
 struct collecting {
 	int64_t iterations; /* of the loop */
 	struct index iteration;
