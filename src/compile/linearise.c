@@ -298,6 +298,12 @@ static bool begin_bodies(struct lineariser *l)
 	body->instr_capacity = from->instr_count + 1;
 	body->values = arena_array(lists, body->value_capacity, sizeof *body->values);
 	body->instrs = arena_array(lists, body->instr_capacity, sizeof *body->instrs);
+	if (!body->values || !body->instrs)
+		return false;
+	if (from->value_count)
+		memcpy(body->values, from->values, from->value_count * sizeof *body->values);
+	if (from->instr_count)
+		memcpy(body->instrs, from->instrs, from->instr_count * sizeof *body->instrs);
 	body_init(back, lists);
 	back->blocks = from->blocks;
 	back->cut = from->cut;
@@ -307,15 +313,13 @@ static bool begin_bodies(struct lineariser *l)
 	back->values = arena_array(lists, back->value_capacity, sizeof *back->values);
 	l->body = body;
 	l->back = back;
+	if (from->region_count > 1 && !segments_make(l))
+		return false;
 	l->values = arena_array(&l->scratch, body->value_capacity, sizeof *l->values);
 	l->again = arena_array(&l->scratch, body->instr_capacity, sizeof *l->again);
 	l->regions = arena_array(&l->scratch, body->region_count, sizeof *l->regions);
 	if (l->arena->failed || l->scratch.failed)
 		return false;
-	if (from->value_count)
-		memcpy(body->values, from->values, from->value_count * sizeof *body->values);
-	if (from->instr_count)
-		memcpy(body->instrs, from->instrs, from->instr_count * sizeof *body->instrs);
 	for (size_t i = 0; i < body->value_capacity; i++)
 		l->values[i].mapped = l->values[i].cotangent = NO_VALUE;
 	return true;
@@ -424,6 +428,14 @@ bool lineariser_begin(struct lineariser *l)
 	return !l->arena->failed && !l->scratch.failed;
 }
 
+enum status lineariser_refuse(const struct lineariser *l, struct diags *diags)
+{
+	if (!l->too_long)
+		return diag_memory(diags);
+	return diag_file(diags, STATUS_LIMIT, NULL, -1,
+	                 "the policy of a checkpoint block computes more than %d operations again", MAX_OPERATIONS);
+}
+
 enum status linearise(const struct context *context, struct linear *linear, const struct step *step,
                       const struct policy *policy)
 {
@@ -438,8 +450,7 @@ enum status linearise(const struct context *context, struct linear *linear, cons
 		good = !l.arena->failed && !l.scratch.failed;
 	}
 	arena_free(&l.scratch);
-	TRY_ALLOC(good, context->diags);
-	return STATUS_OK;
+	return good ? STATUS_OK : lineariser_refuse(&l, context->diags);
 }
 
 const char *linear_maker(const struct body *body, uint32_t value)

@@ -3,6 +3,7 @@
  *
  *     linearise.c   the order of the parts; recording bodies; origins and readers of residuals
  *     survey.c      what policies keep and recompute, without bodies
+ *     segments.c    the regions of blocks that their policies cut
  *     regions.c     which values each checkpoint region keeps, and which it recomputes
  *     backward.c    the list of residuals, and the backward body
  */
@@ -19,6 +20,7 @@ struct value_list {
 /* The values that the backward pass of a checkpoint region needs. */
 struct region_plan {
 	struct value_list kept, again; /* held when it begins, and recomputed by it */
+	uint32_t saver;                /* the innermost region from it outward whose policy saves values; else 0 */
 };
 
 /* What linearisation knows of a value of the recording body. */
@@ -44,6 +46,7 @@ struct lineariser {
 	bool *again;                 /* by instruction: a region recomputes it */
 	struct region_plan *regions;
 	uint32_t epoch;
+	bool too_long;        /* policies of blocks compute too many operations again */
 	int32_t solving;      /* number of loops around this place of the backward body: each solves a fixed point */
 	struct instr nowhere; /* takes writes once memory is out */
 };
@@ -74,9 +77,11 @@ static inline bool add_to_set(struct lineariser *l, uint32_t value)
 
 /*
  * linearise.c: does what no policy changes. Makes the bodies, finds the values that cotangents reach, and lets
- * instructions keep values. The caller has set arena, scratch, out and step. False if out of memory.
+ * instructions keep values. The caller has set arena, scratch, out and step. False if out of memory, or too long.
  */
 bool lineariser_begin(struct lineariser *l);
+/* Reports why L has failed. */
+enum status lineariser_refuse(const struct lineariser *l, struct diags *diags);
 
 /* regions.c */
 
@@ -89,6 +94,9 @@ static inline uint32_t inner_region(const struct lineariser *l, uint32_t region,
 		inner = region_at(l, inner)->parent;
 	return inner;
 }
+/* segments.c: makes the segments of blocks that their policies cut regions of l->body. False if out of memory, or too long. */
+bool segments_make(struct lineariser *l);
+
 /* Decides for each region, from the innermost, what it keeps and what it recomputes. */
 void regions_plan(struct lineariser *l);
 

@@ -2,7 +2,8 @@
  * Checkpoint regions: which values each keeps for its backward pass, and which it recomputes.
  *
  * A region's backward pass needs the values that the derivatives of its own operations read, and those that its inner
- * regions keep. Without a policy the whole body keeps all of them. Otherwise a walk goes from a region's needs back
+ * regions keep. Without a policy the whole body keeps all of them, and so does a block whose policy cuts it into segments,
+ * which are regions in it. Otherwise a walk goes from a region's needs back
  * through the operations. The region keeps the first values on the way that come from outside it or that its policy, or
  * one around it, saves. It recomputes the values that the walk passes. So it keeps what jax.checkpoint keeps, whose
  * partial evaluation removes dead code.
@@ -61,7 +62,7 @@ static bool policy_allows(const struct lineariser *l, const struct policy *polic
  */
 static bool is_saved(const struct lineariser *l, uint32_t region, uint32_t value)
 {
-	for (uint32_t r = region;; r = region_at(l, r)->parent) {
+	for (uint32_t r = l->regions[region].saver;; r = l->regions[region_at(l, r)->parent].saver) {
 		if (policy_allows(l, r ? region_at(l, r)->policy : l->policy, value))
 			return true;
 		if (r == 0)
@@ -98,17 +99,25 @@ static void collect_needs(struct lineariser *l, uint32_t id, struct value_list *
 	}
 }
 
+/* True if POLICY, of a block, cuts it. */
+static bool cuts(const struct policy *policy) { return policy && policy_cuts(policy); }
+
 void regions_plan(struct lineariser *l)
 {
+	for (uint32_t id = 1; id < l->body->region_count; id++) {
+		const struct region *region = region_at(l, id);
+		const bool saves = region->policy && !cuts(region->policy);
+		l->regions[id].saver = saves ? id : l->regions[region->parent].saver;
+	}
 	/* A region has a lower number than the regions inside it. */
 	for (uint32_t id = (uint32_t)l->body->region_count; id-- > 0;) {
 		struct region_plan *plan = &l->regions[id];
 		const struct region *region = region_at(l, id);
 		struct value_list needs = {0};
 		collect_needs(l, id, &needs);
-		if (id == 0 && !l->policy) {
+		if (id == 0 ? !l->policy : cuts(region->policy)) {
 			plan->kept = needs;
-			return;
+			continue;
 		}
 		/* From here on the needs are a stack, and the set has every value that was ever on it. */
 		while (needs.count && !l->scratch.failed) {

@@ -39,7 +39,7 @@ enum status survey_begin(const struct context *context, struct survey **survey, 
 	s->counted = arena_array(&s->arena, count + 1, sizeof *s->counted);
 	if (!lineariser_begin(l) || s->arena.failed) {
 		survey_end(s);
-		return diag_memory(context->diags);
+		return lineariser_refuse(l, context->diags);
 	}
 	for (size_t i = 0; i < count; i++) {
 		const struct instr *instr = &step->body->instrs[i];

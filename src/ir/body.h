@@ -194,7 +194,9 @@ struct region {
 	uint32_t parent;
 	uint32_t first, end;
 	const struct policy *policy; /* what it saves of the values made in it; NULL: nothing */
-	struct span span;            /* of the block, in the body of LOWER_UNROLLED; steps that share a body have several */
+	const uint32_t *steps; /* of a block whose policy cuts it: the ends of its steps, of instructions; else NULL */
+	size_t step_count;
+	struct span span; /* of the block, in the body of LOWER_UNROLLED; steps that share a body have several */
 };
 
 enum port_kind { PORT_SLOT, PORT_RESIDUAL, PORT_COTANGENT };

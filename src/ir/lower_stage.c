@@ -757,22 +757,40 @@ static enum status lower_program_stage(struct lowering *l, const struct node *no
 	return STATUS_OK;
 }
 
+/* Lowers the stages of NODE, a checkpoint block, in the region ID. Notes the ends of its steps if its policy cuts it. */
+static enum status lower_checkpointed(struct lowering *l, const struct node *node, uint32_t id)
+{
+	struct step_ends *const around = l->ends, ends = {0};
+	const bool cuts = node->policy && node->policy->cuts && l->what != LOWER_RUN;
+	const uint32_t outer = l->region;
+	l->region = id;
+	l->ends = cuts ? &ends : NULL;
+	TRY(lower_nodes(l, node->body));
+	l->region = outer;
+	l->ends = around;
+	struct region *region = &l->body->regions[id];
+	region->end = (uint32_t)l->body->instr_count;
+	if (!cuts)
+		return STATUS_OK;
+	region->step_count = ends.count;
+	region->steps = byte_set_keep(&l->kept, ends.items, ends.count * sizeof *ends.items, NULL);
+	TRY_ALLOC(region->steps || ends.count == 0, l->context->diags);
+	return STATUS_OK;
+}
+
 static enum status lower_checkpoint(struct lowering *l, const struct node *node)
 {
 	struct body *body = l->body;
-	const uint32_t id = (uint32_t)body->region_count, outer = l->region;
+	const uint32_t id = (uint32_t)body->region_count;
 	struct region *region =
 		arena_append(body->arena, &body->regions, &body->region_count, &body->region_capacity, sizeof *region);
 	TRY_ALLOC(region, l->context->diags);
-	*region = (struct region){
-		.parent = outer, .first = (uint32_t)body->instr_count, .policy = node->policy ? node->policy->policy : NULL};
+	*region = (struct region){.parent = l->region,
+	                          .first = (uint32_t)body->instr_count,
+	                          .policy = node->policy ? node->policy->policy : NULL};
 	if (l->what == LOWER_UNROLLED)
 		region->span = node->span;
-	l->region = id;
-	TRY(lower_nodes(l, node->body));
-	l->region = outer;
-	body->regions[id].end = (uint32_t)body->instr_count;
-	return STATUS_OK;
+	return lower_checkpointed(l, node, id);
 }
 
 /* Reports that an iteration collects TYPE, which is not that of the parts of the array IS. */
@@ -889,11 +907,31 @@ static enum status lower_step(struct lowering *l, const struct node *node)
 	return l->env.now[0] != NO_VALUE ? lowering_copy_param(l, &l->env.now[0], node->span) : STATUS_OK;
 }
 
+/* Lowers NODE, which is no loop, as a step or a prelude of a checkpoint block that its policy cuts. */
+static enum status lower_block_step(struct lowering *l, const struct node *node)
+{
+	struct step_ends *const ends = l->ends;
+	l->ends = NULL;
+	TRY(lower_node(l, node));
+	l->ends = ends;
+	if (is_prelude(node))
+		return STATUS_OK;
+	uint32_t *end = arena_append(&l->scratch, &ends->items, &ends->count, &ends->capacity, sizeof *end);
+	TRY_ALLOC(end, l->context->diags);
+	*end = (uint32_t)l->body->instr_count;
+	return STATUS_OK;
+}
+
 enum status lower_nodes(struct lowering *l, const struct node *node)
 {
 	for (; node && node != l->end; node = node->next) {
 		const bool loop = node->kind == NODE_REPEAT || node->kind == NODE_FOR;
-		TRY(l->counts_steps && !loop ? lower_step(l, node) : lower_node(l, node));
+		if (l->counts_steps && !loop)
+			TRY(lower_step(l, node));
+		else if (l->ends && !loop)
+			TRY(lower_block_step(l, node));
+		else
+			TRY(lower_node(l, node));
 	}
 	return STATUS_OK;
 }

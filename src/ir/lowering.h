@@ -196,6 +196,12 @@ struct value_marks {
 	size_t capacity;
 };
 
+/* The ends of the steps of a checkpoint block that its policy cuts, of instructions. */
+struct step_ends {
+	uint32_t *items;
+	size_t count, capacity;
+};
+
 struct lowering {
 	const struct context *context;
 	struct arena scratch; /* freed when the lowering ends */
@@ -227,6 +233,8 @@ struct lowering {
 	struct value_marks marks;
 	uint32_t guards; /* number of operands of `where` around the stage that is being lowered */
 	uint32_t region; /* the innermost checkpoint block here, an index into the body's regions */
+	struct step_ends
+		*ends; /* of the checkpoint block around, if its policy cuts it and no step of it is around; else NULL */
 	struct collecting collecting;
 	int32_t level;       /* number of loops around this place that bodies or lists of steps keep */
 	int loops;           /* number of loops around this place, written out or kept */

@@ -157,6 +157,7 @@ struct block_policy {
 	const char *text;
 	struct span span;            /* of TEXT */
 	const struct policy *policy; /* NULL until policy_parse_blocks (schedule/policy.h) sets it */
+	bool cuts;                   /* between the block's steps; likewise */
 	struct block_policy *next;
 };
 

@@ -43,6 +43,8 @@ bool policy_is(const struct policy *policy, enum policy_trait trait)
 
 bool policy_by_value(const struct policy *policy) { return policy_is(policy, TRAIT_BY_VALUE); }
 
+bool policy_cuts(const struct policy *policy) { return !policy_by_value(policy) && policy->kind != POLICY_save_all; }
+
 /* Returns the index of the one binding of name I of POLICY that is meant, or NO_INDEX. */
 static int64_t index_of_name(const struct policy *policy, size_t i)
 {
@@ -393,7 +395,7 @@ static enum status parse(const struct context *context, bool block, struct polic
 		TRY_ALLOC(one, context->diags);
 		TRY(parse_one(context, block, sides ? &sides[1] : policy, one));
 		for (int i = 0; sides && i < 2; i++)
-			if (!policy_by_value(&sides[i]) && sides[i].kind != POLICY_save_all)
+			if (policy_cuts(&sides[i]))
 				return diag_file(context->diags, STATUS_USAGE, NULL, -1,
 				                 "policy '%s' cannot be joined by '+': it cuts the chain between steps", sides[i].text);
 		/* P+Q+R is (P+Q)+R: a long sum leans to the left, so policy_saves walks it in a loop. */
@@ -501,26 +503,35 @@ static enum status check_blocks(const struct context *context, const struct chai
 	return STATUS_OK;
 }
 
+static void set_block(struct block_policy *block, const struct policy *policy)
+{
+	block->policy = policy;
+	block->cuts = policy_cuts(policy);
+}
+
 enum status policy_parse_blocks(const struct context *context, struct chain *chain)
 {
 	struct diags *diags = context->diags;
 	struct dictionary parsed = {0}; /* equal texts are one policy */
 	for (struct block_policy *block = chain->block_policies; block; block = block->next) {
-		block->policy = dictionary_find(&parsed, block->text);
-		if (block->policy)
+		const struct policy *known = dictionary_find(&parsed, block->text);
+		if (known) {
+			set_block(block, known);
 			continue;
+		}
 		struct policy *policy = arena_alloc(context->arena, sizeof *policy);
 		TRY_ALLOC(policy, diags);
 		enum status status = parse(context, true, policy, block->text);
 		if (status)
 			return status == STATUS_USAGE ? diag_move(diags, STATUS_CHAIN, chain->source, block->span) : status;
-		block->policy = policy;
+		set_block(block, policy);
 		TRY_ALLOC(dictionary_put(&parsed, context->arena, block->text, policy), diags);
-		if (policy_by_value(policy) || policy->kind == POLICY_save_all)
+		if (!policy_is(policy, TRAIT_COSTS))
 			continue;
 		diag_at(diags, STATUS_CHAIN, chain->source, block->span,
-		        "'%s' cuts a chain into segments and can't be the policy of a block", policy->text);
-		return diag_hint(diags, "a block takes a policy by value, such as dots or \"names:a,b\"");
+		        "'%s' chooses by the costs of a run, which a block cannot know", policy->text);
+		return diag_hint(diags,
+		                 "--policy takes it for the chain; a block takes another policy, such as sqrt or revolve:3");
 	}
 	return check_blocks(context, chain);
 }

@@ -59,7 +59,7 @@ enum status policy_parse(const struct context *context, struct policy *policy, c
 /* Sets POLICY to KIND with NUMBER, which its text shows if KIND takes an argument. False if out of memory. */
 bool policy_make(struct policy *policy, enum policy_kind kind, int64_t number, struct arena *arena);
 /*
- * Parses each `checkpoint policy=TEXT` of a resolved CHAIN. STATUS_CHAIN unless all are right, by value or save-all, and
+ * Parses each `checkpoint policy=TEXT` of a resolved CHAIN. STATUS_CHAIN unless all are right, choose by no costs, and
  * name values of the chain.
  */
 enum status policy_parse_blocks(const struct context *context, struct chain *chain);
@@ -72,6 +72,7 @@ enum status policy_check_bindings(const struct context *context, const struct po
 enum policy_kind policy_find(const char *name, size_t length);
 bool policy_is(const struct policy *policy, enum policy_trait trait);
 bool policy_by_value(const struct policy *policy); /* true from `nothing` to P+Q; false for save-all */
+bool policy_cuts(const struct policy *policy);     /* between steps: true from every:N on */
 
 /* An array of the forward pass under one of its names, as a policy by value sees it. */
 struct policy_value {

@@ -418,7 +418,8 @@ class Generator:
             return self.loop(shape, depth)
         if kind == 2:
             known = ",".join(r.sample(self.named, 1)) if self.named else None
-            policy = r.choice(["", "", "", "dots", "nothing", '"save-all"', '"dots-no-batch"']
+            policy = r.choice(["", "", "", "dots", "nothing", '"save-all"', '"dots-no-batch"', "sqrt", "recursive",
+                               f'"{r.choice(["every", "revolve", "online"])}:{r.randint(1, 4)}"']
                               + ([f'"names:{known}"', f'"all-but:{known}"', f'"dots+names:{known}"'] if known else []))
             policy = f" policy={policy}" if policy else ""
             return f"checkpoint{policy} {{ {self.scope(shape, depth, r.randint(1, 4))} }}"
