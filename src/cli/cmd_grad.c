@@ -118,6 +118,7 @@ static enum status finish(struct session *s, struct beside *beside, struct gradi
 		TRY(put_grad_stats(s, result));
 	else
 		warn_unstored(s, &result->measured, result->store_error);
+	TRY(early_gradients_gather(&beside->early));
 	if (ranks_index(s->ranks) == 0) /* last: it may hold a lock from here until the session ends */
 		TRY(gradient_files_put(s, result, &beside->early));
 	TRY(early_gradients_put(&beside->early));

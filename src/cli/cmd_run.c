@@ -112,7 +112,7 @@ static enum status open_values(struct session *s, struct values *values)
 	values->writers[0] = &s->out->writer;
 	if (s->archive) {
 		TRY(value_archive_open(s, &values->archive));
-		memcpy(values->writers, values->archive.pointers, sizeof values->writers);
+		memcpy(values->writers, values->archive.writers, sizeof values->writers);
 		return STATUS_OK;
 	}
 	for (size_t i = 1; i < s->value_count; i++) {
@@ -179,9 +179,6 @@ enum status command_run(struct session *s)
 	TRY(session_bind(s, true, s->set.dtype == DTYPE_COUNT ? DTYPE_F32 : s->set.dtype));
 	TRY(session_open_arrays(s));
 	TRY(outputs_check_apart(s, NULL, NULL));
-	enum status status = open_values(s, &values);
-	if (!status)
-		status = run_values(s, &values);
-	value_archive_close(&values.archive);
-	return status;
+	TRY(open_values(s, &values));
+	return run_values(s, &values);
 }

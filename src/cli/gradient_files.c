@@ -239,6 +239,22 @@ static enum status open_input_files(struct session *s, struct early_gradients *e
 	return STATUS_OK;
 }
 
+/* Opens where ranks gather the gradient of an input, if rank 0 writes it for all. */
+static enum status open_gathered(struct session *s, struct input_sink *sink)
+{
+	const char *path = s->line.values[OPTION_GRADS];
+	if (!s->ranks || !(sink->in_archive || sink->holds))
+		return STATUS_OK;
+	if (!path)
+		path = strchr(s->line.grads.items[0], '=') + 1;
+	if (!output_replaces(path))
+		return usage_error(s, "ranks write the gradients of inputs to regular files, not to '%s'", path);
+	TRY(session_open_rows(s, &sink->gathered, path));
+	writer_init(&sink->gathered->writer, &sink->gathered->output, &(struct writer_options){.format = FORMAT_RAW},
+	            &s->arena);
+	return STATUS_OK;
+}
+
 /* Chooses where the gradients of inputs go. */
 static enum status open_inputs(struct session *s, struct early_gradients *early)
 {
@@ -248,12 +264,7 @@ static enum status open_inputs(struct session *s, struct early_gradients *early)
 		early->inputs[i].in_archive = true;
 	TRY(open_input_files(s, early));
 	for (size_t i = 0; i <= s->chain.input_count; i++)
-		if (s->ranks && (early->inputs[i].in_archive || early->inputs[i].holds))
-			return with_hint(
-				s,
-				usage_error(s, "ranks write the gradients of inputs by rows, and so neither to an archive nor "
-			                   "with --accumulate"),
-				"--grad NAME=FILE writes one by rows");
+		TRY(open_gathered(s, &early->inputs[i]));
 	return STATUS_OK;
 }
 
@@ -367,6 +378,8 @@ static enum status begin_input_gradient(void *context, size_t input, const struc
 		          "an archive, or --accumulate, takes the gradient of an input with one array");
 		return diag_hint(diags, "--grad NAME=FILE writes those of several, one after another");
 	}
+	if (sink->gathered)
+		return writer_begin(&sink->gathered->writer, type, diags);
 	if (sink->in_archive && is_early_type(early, type))
 		npz_rows_open(&early->rows[input], early->tables, &early->out->output, early->arrays, input);
 	else if (sink->in_archive || sink->holds)
@@ -378,18 +391,25 @@ static enum status begin_input_gradient(void *context, size_t input, const struc
 	return sink->array ? STATUS_OK : diag_memory(diags);
 }
 
+/* Writes ELEMENTS by WRITER, of a file of all ranks if there are several. */
+static enum status write_elements(const struct session *s, struct writer *writer, const struct elements *elements,
+                                  struct diags *diags)
+{
+	if (s->ranks && writer_seekable(writer))
+		return writer_write_at(writer, elements->first, elements->from, elements->dtype, elements->count, diags);
+	return writer_write(writer, elements->from, elements->dtype, elements->count, diags);
+}
+
 static enum status put_input_gradient(void *context, size_t input, const struct elements *elements, struct diags *diags)
 {
 	struct early_gradients *early = context;
 	struct input_sink *sink = &early->inputs[input];
 	const size_t size = dtype_size(elements->dtype), bytes = (size_t)elements->count * size;
 	const int64_t at = elements->first * (int64_t)size;
-	for (size_t i = 0; i < sink->out_count; i++) {
-		struct writer *writer = &sink->outs[i]->writer;
-		TRY(early->session->ranks && writer_seekable(writer)
-		        ? writer_write_at(writer, elements->first, elements->from, elements->dtype, elements->count, diags)
-		        : writer_write(writer, elements->from, elements->dtype, elements->count, diags));
-	}
+	for (size_t i = 0; i < sink->out_count; i++)
+		TRY(write_elements(early->session, &sink->outs[i]->writer, elements, diags));
+	if (sink->gathered)
+		TRY(write_elements(early->session, &sink->gathered->writer, elements, diags));
 	if (sink->array)
 		memcpy((char *)sink->array + at, elements->from, bytes);
 	if (early->rows && early->rows[input].output) /* npz_rows_end reports a failure */
@@ -403,6 +423,38 @@ static enum status end_input_gradient(void *context, size_t input, struct diags 
 	struct input_sink *sink = &early->inputs[input];
 	for (size_t i = 0; i < sink->out_count; i++)
 		TRY(writer_end(&sink->outs[i]->writer, diags));
+	return sink->gathered ? writer_end(&sink->gathered->writer, diags) : STATUS_OK;
+}
+
+/* Reads back what ranks have gathered in SINK. */
+static enum status read_gathered(struct session *s, struct input_sink *sink)
+{
+	const struct output *output = &sink->gathered->output;
+	size_t got = 0;
+	sink->size = (size_t)type_bytes(&sink->type);
+	sink->array = arena_alloc(&s->arena, sink->size + 1);
+	TRY_ALLOC(sink->array, &s->diags);
+	if (!io_read_at(output->fd, 0, sink->array, sink->size, &got) || got < sink->size)
+		return diag_file(&s->diags, STATUS_IO, output->name, -1, "cannot read a gradient back");
+	return STATUS_OK;
+}
+
+enum status early_gradients_gather(struct early_gradients *early)
+{
+	struct session *s = early->session;
+	bool any = false;
+	for (size_t i = 0; i <= s->chain.input_count; i++) {
+		struct input_sink *sink = &early->inputs[i];
+		any |= sink->gathered != NULL;
+		if (sink->gathered)
+			TRY(writer_finish(&sink->gathered->writer, &s->diags));
+	}
+	if (!any)
+		return STATUS_OK;
+	TRY(session_settle(s, STATUS_OK)); /* all ranks have written their rows */
+	for (size_t i = 0; i <= s->chain.input_count && ranks_index(s->ranks) == 0; i++)
+		if (early->inputs[i].gathered)
+			TRY(read_gathered(s, &early->inputs[i]));
 	return STATUS_OK;
 }
 

@@ -8,10 +8,12 @@
 /*
  * Where the gradient of an input goes while the run makes it: rows go to the files of --grad, and to the npz of --grads if
  * that takes them (struct early_gradients). Else the array is held in memory, and written in the end as those of params are.
+ * Ranks gather the rows in a temporary first.
  */
 struct input_sink {
 	struct opened_output **outs; /* of --grad */
 	size_t out_count;
+	struct opened_output *gathered; /* where ranks write what is in an archive or held, for rank 0 to read; or NULL */
 	bool in_archive, holds;
 	int records;      /* begun so far */
 	struct type type; /* of the record */
@@ -52,6 +54,8 @@ bool early_gradients_put_rows(void *early, size_t param, int64_t at, const void 
 enum status early_gradients_end_rows(void *early, size_t param, struct diags *diags);
 /* Returns the functions for the gradients of inputs; without functions if no file wants one. */
 struct input_gradients early_gradients_inputs(struct early_gradients *early);
+/* Gives rank 0 the gradients of inputs that it writes for all ranks, which call this together. */
+enum status early_gradients_gather(struct early_gradients *early);
 /* Ends the files of --grad for inputs, in every rank; session_commit renames them. */
 enum status early_gradients_put(struct early_gradients *early);
 /* Waits for what is being written. */

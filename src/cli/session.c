@@ -311,8 +311,6 @@ static enum status want_archive(struct session *s, const char *path)
 {
 	const struct chain_output *wanted[MOST_VALUES];
 	const size_t count = s->chain.output_count;
-	if (s->ranks)
-		return usage_error(s, "-o %s: ranks write each value to a file of its own, by -o NAME=FILE", path);
 	if (count >= MOST_VALUES)
 		return usage_error(s, "a run writes at most %d values", MOST_VALUES - 1);
 	for (size_t k = 0; k < count; k++) {

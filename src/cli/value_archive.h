@@ -5,16 +5,16 @@
 #include "cli/session.h"
 
 struct value_archive {
-	struct output files[MOST_VALUES]; /* unnamed */
-	int descriptors[MOST_VALUES];
-	struct writer writers[MOST_VALUES], *pointers[MOST_VALUES + 1]; /* by value of the run, then NULL */
-	size_t opened_count;
+	struct opened_output *files[MOST_VALUES]; /* which the session's end removes */
+	struct writer *writers[MOST_VALUES + 1];  /* by value of the run, then NULL */
 };
 
-/* Opens the files of session->archive's values, for whose rows the writers are. The caller closes ARCHIVE, if this fails too. */
+/* Opens the files of session->archive's values, for whose rows the writers are. ARCHIVE is all zeros. */
 enum status value_archive_open(struct session *session, struct value_archive *archive);
-/* Writes the values, which are complete, to the session's `out`. Fails with STATUS_DATA if there are several records. */
+/*
+ * Rank 0 writes the values to the session's `out` when all ranks have written their rows. Fails with STATUS_DATA if there are
+ * several records.
+ */
 enum status value_archive_put(struct session *session, struct value_archive *archive);
-void value_archive_close(struct value_archive *archive);
 
 #endif
