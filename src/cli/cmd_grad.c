@@ -61,8 +61,6 @@ static enum status check_grad_options(struct session *s)
 		return usage_error(s, "policy '%s' needs --spill DIR", s->set.policy.text);
 	if (!s->line.given[OPTION_JOURNAL])
 		return STATUS_OK;
-	if (chain_declared_inputs(&s->chain))
-		return usage_error(s, "--journal takes a chain of one input, and this one has %zu", s->chain.input_count + 1);
 	if (!s->line.given[OPTION_SPILL])
 		return usage_error(s, "--journal needs --spill DIR, where it keeps what a resumed run reads");
 	if (s->set.policy.kind == POLICY_auto && !s->set.memory)

@@ -72,6 +72,8 @@ static enum status identify(const struct run *run, uint64_t parts[JOURNAL_PARTS]
 		parts[JOURNAL_VERSION] = hash_text(parts[JOURNAL_VERSION], version[i]);
 	for (size_t i = 0; i < run->params->count; i++) {
 		const struct type type = bound_type(&run->bound[i]);
+		if (rows_in_cuts(run, i)) /* it is an input, by its rows */
+			continue;
 		parts[JOURNAL_PARAMS] =
 			hash_bytes(points_hash_type(parts[JOURNAL_PARAMS], &type), run->bound[i].data, (size_t)type_bytes(&type));
 	}

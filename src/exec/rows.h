@@ -59,6 +59,8 @@ enum status rows_in_begin_array(struct run *run);
  * journal cannot have them.
  */
 enum status rows_in_open(struct run *run);
+/* True if run->others has param I: its rows are read, and those of its gradient written, as the first input's are. */
+bool rows_in_cuts(const struct run *run, size_t i);
 /* Loads the current arrays of the inputs that tiles do not cut, or of all if the plan is not made yet, and checks them. */
 enum status rows_in_load_others(struct run *run);
 /* True if each input is read in any order. */

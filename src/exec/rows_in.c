@@ -323,8 +323,7 @@ enum status rows_in_open(struct run *run)
 	return STATUS_OK;
 }
 
-/* True if input I after the first is read by rows. */
-static bool is_cut(const struct run *run, size_t i)
+bool rows_in_cuts(const struct run *run, size_t i)
 {
 	bool cut = false;
 	for (size_t k = 0; k < run->other_count; k++)
@@ -338,7 +337,7 @@ enum status rows_in_load_others(struct run *run)
 	bool any = false;
 	for (size_t i = 0; run->inputs && i < run->inputs->count; i++) {
 		struct further_input *input = &run->inputs->items[i];
-		if (!input->opened || (run->ready && is_cut(run, i)))
+		if (!input->opened || (run->ready && rows_in_cuts(run, i)))
 			continue;
 		any |= !input->loaded;
 		TRY(input_load(&context, run->chain, input));

@@ -36,11 +36,12 @@ static enum status set_pieces(struct run *run, int64_t done)
 	return points_add(run, &points->hash, sizeof points->hash, diags);
 }
 
-/* Returns the bytes of a row of param I; 0 if its gradient has no rows. */
+/* Returns the bytes of a row of param I, whose gradient is in memory; 0 if it has no rows. */
 static int64_t gradient_row(const struct run *run, size_t i)
 {
 	const struct type type = bound_type(&run->bound[i]);
-	return run->gradient->job->sums.kinds[i] == SUM_ROWS ? type_bytes(&type) / run->tiles->rows : 0;
+	const bool rows = run->gradient->job->sums.kinds[i] == SUM_ROWS && !rows_in_cuts(run, i);
+	return rows ? type_bytes(&type) / run->tiles->rows : 0;
 }
 
 /* Sets the pieces to the rows of CHUNK, in the worker's blocks and in the gradients of params; *AT is their place. */
@@ -54,6 +55,9 @@ static enum status set_row_pieces(const struct worker *worker, int64_t chunk, in
 	points->pieces.count = 0;
 	for (size_t i = 0; i < count; i++)
 		TRY(points_add(run, rows[i].data, rows[i].size, diags));
+	for (size_t k = 0; k < run->other_count; k++)
+		TRY(points_add(run, worker->others + run->others[k].gradient,
+		               (size_t)(tiles_rows_of(run->tiles, chunk) * run->others[k].row), diags));
 	for (size_t i = 0; i < run->params->count; i++) {
 		const int64_t row = gradient_row(run, i), first = chunk * run->tiles->per_chunk * run->tiles->tile;
 		if (row > 0)
@@ -70,23 +74,40 @@ static void hash_pieces(struct points *points)
 }
 
 /*
- * Identifies the input by its size and its time: to read all of it would take as long as a part of the run. A copy of
- * the numbers of a text is new, so their values identify it.
+ * Adds to *HASH what READER's array, of TYPE, is known by: the size and the time of the file. To read all of it would take as
+ * long as a part of the run. A copy of the numbers of a text is new, so their values identify it.
  */
-static enum status hash_input(const struct run *run, uint64_t *hash)
+static enum status hash_array(const struct reader *reader, const struct type *type, uint64_t *hash, struct diags *diags)
 {
 	enum { PIECE = 64 << 10 };
-	const struct input_stamp stamp = input_stamp(run->reader->input);
-	const bool copied = run->reader->copy.fd >= 0;
-	const int64_t file[] = {stamp.size, copied ? 0 : stamp.modified, run->reader->data};
+	const struct input_stamp stamp = input_stamp(reader->input);
+	const bool copied = reader->copy.fd >= 0;
+	const int64_t file[] = {stamp.size, copied ? 0 : stamp.modified, reader->data};
 	unsigned char piece[PIECE];
-	*hash = hash_bytes(HASH_START, file, sizeof file);
+	*hash = hash_bytes(*hash, file, sizeof file);
 	for (int64_t at = 0; copied && at < stamp.size; at += PIECE) {
 		const int64_t size = lesser(stamp.size - at, PIECE);
-		TRY(input_copy_read(&run->reader->copy, at, piece, size, run->context.diags));
+		TRY(input_copy_read(&reader->copy, at, piece, size, diags));
 		*hash = hash_bytes(*hash, piece, (size_t)size);
 	}
-	*hash = points_hash_type(*hash, &run->input);
+	*hash = points_hash_type(*hash, type);
+	return STATUS_OK;
+}
+
+/* Sets *HASH to that of the inputs whose rows the run reads. Fails with STATUS_USAGE unless they can be read at any place. */
+static enum status hash_inputs(const struct run *run, uint64_t *hash)
+{
+	struct diags *diags = run->context.diags;
+	*hash = HASH_START;
+	for (size_t k = 0; k <= run->other_count; k++) {
+		const struct rows_in *in = k ? &run->others[k - 1] : NULL;
+		const struct reader *reader = in ? in->from : run->reader;
+		if (!reader_seekable(reader))
+			return diag_file(
+				diags, STATUS_USAGE, reader->input->name, -1,
+				"a journal of tiles needs an input that is a regular file, npy in C order, raw, text or csv");
+		TRY(hash_array(reader, in ? run->chain->params[in->param].type : &run->input, hash, diags));
+	}
 	return STATUS_OK;
 }
 
@@ -134,16 +155,15 @@ enum status tile_journal_open(struct run *run)
 	uint64_t input;
 	if (points->lie != POINTS_BETWEEN_CHUNKS)
 		return STATUS_OK;
-	if (!reader_seekable(run->reader))
-		return diag_file(diags, STATUS_USAGE, run->reader->input->name, -1,
-		                 "a journal of tiles needs an input that is a regular file, npy in C order, raw, text or csv");
+	TRY(hash_inputs(run, &input));
 	TRY(set_pieces(run, 0));
 	points->item = tiles->tile * tiles->per_chunk * tiles->input_row;
 	if (run->options->value)
 		points->item += tiles_value_rows(tiles, true) * tiles->output_row;
 	for (size_t i = 0; i < run->params->count; i++)
 		points->item += tiles->tile * tiles->per_chunk * gradient_row(run, i);
-	TRY(hash_input(run, &input));
+	for (size_t k = 0; k < run->other_count; k++)
+		points->item += tiles->tile * tiles->per_chunk * run->others[k].row;
 	TRY(points_open(run, input, shares_items(run) * points->item, diags));
 	return points->from > 0 ? resume(run) : STATUS_OK;
 }

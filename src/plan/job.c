@@ -274,6 +274,19 @@ static enum status find_cut(struct job *job, bool streamable, struct arena *aren
 	return STATUS_OK;
 }
 
+/* Sets *ROWS to whether tiles without windows would cut the array if a journal did not keep it whole. */
+static enum status find_kept_rows(const struct job *job, struct arena *arena, bool *rows)
+{
+	struct job trial = *job;
+	*rows = false;
+	if (!job_keeps_whole(&job->options))
+		return STATUS_OK;
+	trial.options.resumable = false;
+	TRY(find_cut(&trial, trial.whole.streamable, arena));
+	*rows = trial.tiles.tiled && !trial.tiles.windows;
+	return STATUS_OK;
+}
+
 /*
  * Cuts the array into tiles, or leaves it whole. The steps decide whether rows can be cut. The body of a forward pass
  * decides where, so that forward passes and gradients have the same blocks of sums. The steps' bodies cannot decide
@@ -283,9 +296,12 @@ static enum status find_cut(struct job *job, bool streamable, struct arena *aren
 static enum status cut_array(struct job *job)
 {
 	struct arena arena;
+	bool kept_rows = false;
 	tiles_keep_whole(&job->tiles, &job->whole);
 	arena_init(&arena, job->context.allocator);
-	const enum status status = find_cut(job, job->whole.streamable && !job_keeps_whole(&job->options), &arena);
+	enum status status = find_kept_rows(job, &arena, &kept_rows);
+	if (!status)
+		status = find_cut(job, job->whole.streamable && !job_keeps_whole(&job->options), &arena);
 	arena_free(&arena);
 	allocator_trim(); /* the body may be large */
 	TRY(status);
@@ -297,7 +313,7 @@ static enum status cut_array(struct job *job)
 	}
 	job->tiles.sum_block = sum_block;
 	job->tiles.block = block; /* so that folds have the bits of a forward run */
-	job_settle_sums(job);
+	job_settle_sums(job, kept_rows);
 	const bool needed = job->tiles.folds && !job->passes && job->options.want_value && !job->options.unexecuted;
 	return needed ? lower_forward(job, job->context.arena, &job->forward) : STATUS_OK;
 }

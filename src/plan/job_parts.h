@@ -8,8 +8,8 @@
 void job_fixed_bytes(const struct job *job, int64_t *worker, int64_t *all);
 /* Sets job->sums from the body of a forward pass, before the cut: as if JOB had several tiles. */
 enum status job_find_sums(struct job *job, const struct body *forward);
-/* Sets job->sums for the cut in job->tiles. */
-void job_settle_sums(struct job *job);
+/* Sets job->sums for the cut in job->tiles. KEPT_ROWS: without a journal the tiles would have rows of streamed params. */
+void job_settle_sums(struct job *job, bool kept_rows);
 /* True if the array is not cut for the sake of a journal, which then has points in the middle of the schedule. */
 bool job_keeps_whole(const struct job_options *options);
 /* Fails with STATUS_LIMIT if BYTES, of all workers' arrays, exceed POOL_MOST: then sums of bytes could exceed int64. */

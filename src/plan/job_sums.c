@@ -21,6 +21,8 @@
  * (evaluate/evaluate.h), until they have some hundred rows. The block is then added to the long sum. In a chain of one tile,
  * the first params have blocks of BLOCKS_MOST bytes together. The scratch of a product of large matrices is as large.
  *
+ * A journal keeps an array whole that tiles would cut. The rows of a streamed param are then plain sums, as in tiles.
+ *
  * Tiles of SUM_PLAIN and SUM_SHARED wait for one another: tile T adds its part of an element once tile T - 1 has. If a
  * tile reads an element twice, tile T waits for all additions of tile T - 1. So small sums are made apart, and a tile's
  * sum is added when the tile ends.
@@ -210,7 +212,7 @@ static void settle_blocks(struct job *job, bool several)
 	}
 }
 
-void job_settle_sums(struct job *job)
+void job_settle_sums(struct job *job, bool kept_rows)
 {
 	struct sums *sums = &job->sums;
 	const struct tiles *tiles = &job->tiles;
@@ -224,7 +226,9 @@ void job_settle_sums(struct job *job)
 		if (sums->kinds[i] == SUM_SHARED && sums->taken[i])
 			sums->kinds[i] = SUM_PLAIN;
 	for (size_t i = 0; !several && i < job->chain->param_count; i++) {
-		if (sums->kinds[i] != SUM_NONE && (!tiles->tiled || sums->kinds[i] != SUM_ROWS))
+		if (sums->kinds[i] == SUM_ROWS && kept_rows)
+			sums->kinds[i] = sums->once[i] ? SUM_ONCE : SUM_PLAIN;
+		else if (sums->kinds[i] != SUM_NONE && (!tiles->tiled || sums->kinds[i] != SUM_ROWS))
 			sums->kinds[i] = sums->taken[i] ? SUM_PLAIN : sums->once[i] ? SUM_ONCE : SUM_SHARED;
 		sums->written[i] = sums->kinds[i] == SUM_ONCE;
 	}
