@@ -3,22 +3,18 @@
 input u: f64[4]
 param rate = [1, 2, 3, 4]
 const end = 2
-const begin = 0
 const first = 0.01
 
-def slope() { square; rsub 1; mul rate }
+def slope() { use (rate * (1 - .^2)) }
 def step() {
-    name now; slope; name k1
-    mul h; add now; slope; name k2
-    add k1; mul h; mul 0.5; add now; name u
-    use k2; sub k1; mul h; abs; amax; max 1e-12; rdiv 1e-4; sqrt; clip 0.2 2; stop_gradient; mul h; name longer
-    use t; add h; name next
-    use longer; min { use end; sub next }; name rest
-    export next as t, rest as h
-    use u
+    let k1 = slope(.)
+    let k2 = slope(. + h * k1)
+    let error = amax(abs(h * (k2 - k1)))
+    let longer = h * stop_gradient(clip(sqrt(1e-4 / max(error, 1e-12)), 0.2, 2))
+    use (. + h * (k1 + k2) * 0.5)
+    export (t + h) as t, (min(longer, end - (t + h))) as h
 }
 
-use begin; name t
-use first; name h
-use u
-repeat while { use end; sub t } max=10000 { step }
+let t = 0
+let h = first
+repeat while { use (end - t) } max=10000 { step }

@@ -3,8 +3,8 @@
 # differentiated with respect to the field at the start.
 input u: f64[512,512]
 def step() {
-    add { laplacian; mul 0.1 }
-    add { mul { rsub 1 }; mul 0.05 }
+    use (. + 0.1 * laplacian(.))
+    use (. + 0.05 * (. * (1 - .)))
 }
 repeat 64 { step }
 mean

@@ -4,11 +4,10 @@
 input u: f64[16]
 
 def leap() {
-    name now
-    mul 2; sub before
-    add { use now; laplacian; mul 0.25 }
+    let now = .
+    use (2 * now - before + 0.25 * laplacian(now))
     export now as before
 }
 
-name before
+let before = u
 repeat 200 leap

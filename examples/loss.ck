@@ -4,6 +4,4 @@ input x: f64[*]
 param slope: f64[] = 2
 param offset: f64[] = 0
 const t: f64[4] = [1, 3, 5, 7]
-mul slope
-add offset
-mse t
+use (mse(slope * x + offset, t))

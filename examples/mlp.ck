@@ -7,10 +7,8 @@ param W2: f64[8,8] = normal(0.35, 2)
 param b2: f64[8] = zeros
 param W3: f64[8,2] = normal(0.35, 3)
 
-def layer(W, b) { matmul W; add b; tanh }
+def layer(W, b) { use (tanh(. @ W + b)) }
 
-layer W1 b1
-name h1
-layer W2 b2
-name h2
-matmul W3
+let h1 = layer(x, W1, b1)
+let h2 = layer(h1, W2, b2)
+use (h2 @ W3)

@@ -1,6 +1,3 @@
-# Skip connections. A block as an operand works on the current value. A name refers to an
-# earlier value.
-name start
-repeat 2 { add { mul 0.5; tanh } }
-layernorm
-add start
+# Skip connections. The dot is the current value, and x the input.
+repeat 2 { use (. + tanh(0.5 * .)) }
+use (x + layernorm(.))

@@ -2,7 +2,7 @@
 # hot. Each of the 20 explicit steps keeps arrays for the backward pass. A policy such as
 # revolve keeps fewer.
 def step(spread, growth) {
-    add { laplacian boundary=periodic; mul spread }
-    add { mul { rsub 1 }; mul growth }
+    use (. + spread * laplacian(.))
+    use (. + growth * (. * (1 - .)))
 }
 repeat 20 { step 0.1 0.5 }

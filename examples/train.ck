@@ -1,13 +1,14 @@
-# A perceptron that learns the product of two numbers. A row holds both and their product.
-# start.ck makes net.npz, which holds the params. A training step adds to them their
-# gradients times the number in rate.npy, which is negative:
+# A small convolutional network that learns the classes of pictures. pictures.ck makes some, and start.ck makes net.npz,
+# which holds the params. A training step adds to them their gradients times the number in rate.npy, which is negative:
 #
-#     ckptc grad --cotangent rate.npy --grads net.npz --accumulate -o /dev/null train.ck
-input rows: f64[*,3]
-param W: f64[2,8] = load("net.npz", "W")
-param b: f64[8] = load("net.npz", "b")
-param V: f64[8,1] = load("net.npz", "V")
-slice axis=1 stop=2
-matmul W; add b; tanh
-matmul V
-mse { use rows; slice axis=1 start=2 }
+#     ckptc grad -i images=images.npy -i classes=classes.npy --cotangent rate.npy \
+#         --grads net.npz --accumulate -o /dev/null train.ck
+input images: f32[*,8,8]
+input classes: i64[*]
+param K: f32[6,1,3,3] = load("net.npz", "K")
+param W: f32[6,3] = load("net.npz", "W")
+param b: f32[3] = load("net.npz", "b")
+let seen = relu(conv2d(images[:, None], K))
+let scores = mean(seen, axis=[2,3]) @ W + b
+output (mean(argmax(scores, axis=1) == classes)) as accuracy
+use (cross_entropy(scores, classes))

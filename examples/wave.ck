@@ -3,15 +3,11 @@
 # which is one step; leapfrog.ck writes such a step as a def. The policy save-all keeps
 # every residual, so the block alone recomputes nothing.
 input u: f64[16]
-name before
+let before = u
 repeat 200 {
     checkpoint policy="save-all" {
-        name now
-        mul 2; sub before
-        add { use now; laplacian; mul 0.25 }
-        sub { use now; sin; mul 0.01 }
-        name next
-        use now; name before
+        let next = 2 * . - before + 0.25 * laplacian(.) - 0.01 * sin(.)
+        let before = .
         use next
     }
 }

@@ -7,7 +7,7 @@ const sponge: f64[64]
 const src: f64[64]
 const rec: f64[64,3]
 let before = u
-let loss = 0 * sum(u)
+let loss = 0
 def leap(w, heard) {
     let next = sponge * (2 * u - sponge * before + 0.25 * c^2 * laplacian(u, boundary=zero) + w * src)
     export u as before, next as u, (loss + sum((next @ rec - heard)^2)) as loss

@@ -6,7 +6,7 @@ const data: f64[12,24]
 const sponge: f64[24,24]
 const src: f64[24,24]
 let before = u
-let loss = 0 * sum(u)
+let loss = 0
 def leap(w, heard) {
     let waves = laplacian(u, boundary=zero, order=4)
     let next = sponge * (2 * u - before + 0.2 * c^2 * waves + w * src)
