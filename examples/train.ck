@@ -1,8 +1,8 @@
-# A small convolutional network that learns the classes of pictures. pictures.ck makes some, and start.ck makes net.npz,
-# which holds the params. A training step adds to them their gradients times the number in rate.npy, which is negative:
+# A small convolutional network that learns the classes of pictures. pictures.ck makes data.npz, which holds some, and
+# start.ck makes net.npz, which holds the params. A training step adds to them their gradients times the number in
+# rate.npy, which is negative:
 #
-#     ckptc grad -i images=images.npy -i classes=classes.npy --cotangent rate.npy \
-#         --grads net.npz --accumulate -o /dev/null train.ck
+#     ckptc grad -i data.npz --cotangent rate.npy --grads net.npz --accumulate -o /dev/null train.ck
 input images: f32[*,8,8]
 input classes: i64[*]
 param K: f32[6,1,3,3] = load("net.npz", "K")
