@@ -370,7 +370,7 @@ static enum status begin_input_gradient(void *context, size_t input, const struc
 	struct input_sink *sink = &early->inputs[input];
 	sink->type = *type;
 	for (size_t i = 0; i < s->chain.input_count; i++) /* the archive's places follow from all types */
-		early->inputs[1 + i].type = run_gradient_type(&s->chain, s->chain.params[i].type);
+		early->inputs[1 + i].type = run_gradient_type(&s->chain, early->inputs[0].type.dtype, s->chain.params[i].type);
 	for (size_t i = 0; i < sink->out_count; i++)
 		TRY(writer_begin(&sink->outs[i]->writer, type, diags));
 	if (sink->records++ > 0 && (sink->in_archive || sink->holds)) {

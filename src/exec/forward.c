@@ -139,7 +139,7 @@ enum status forward_plan(struct run *run)
 	count_team(run, forward);
 	int64_t loaded = 0;
 	for (size_t i = 0; i < run->chain->input_count; i++) {
-		const struct type type = param_type(&run->chain->params[i], &run->input);
+		const struct type type = chain_param_type(run->chain, i, &run->input);
 		if (run->chain->params[i].arrives && !tiles_other_row(run->tiles, run->whole, i))
 			loaded = saturated_add(loaded, type_bytes(&type));
 	}

@@ -29,7 +29,7 @@ static enum status put_gradient(const struct run *run, const struct input_gradie
 {
 	struct elements typed = *elements;
 	if (dtype_is_integer(input ? run->chain->params[input - 1].type->dtype : run->input.dtype))
-		typed.dtype = run->chain->computing;
+		typed.dtype = chain_computing_type(run->chain, run->input.dtype);
 	return sink->put(sink->context, input, &typed, diags);
 }
 
@@ -77,7 +77,8 @@ enum status rows_out_begin(struct run *run, struct diags *diags)
 	for (size_t i = 0; sink && i <= (run->inputs ? run->inputs->count : 0); i++) {
 		if (!has_gradient(run, i))
 			continue;
-		const struct type type = run_gradient_type(run->chain, i ? run->chain->params[i - 1].type : &run->input);
+		const struct type *input = i ? run->chain->params[i - 1].type : &run->input;
+		const struct type type = run_gradient_type(run->chain, run->input.dtype, input);
 		TRY(sink->begin(sink->context, i, &type, diags));
 	}
 	return STATUS_OK;

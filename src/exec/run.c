@@ -19,11 +19,11 @@ struct type run_input_type(const struct chain *chain, const struct type *file, e
 	return input_type_of(chain, &chain->input_type, file, dtype);
 }
 
-struct type run_gradient_type(const struct chain *chain, const struct type *type)
+struct type run_gradient_type(const struct chain *chain, enum dtype first, const struct type *type)
 {
 	struct type gradient = *type;
 	if (dtype_is_integer(type->dtype))
-		gradient.dtype = chain->computing;
+		gradient.dtype = chain_computing_type(chain, first);
 	return gradient;
 }
 
@@ -153,7 +153,7 @@ static enum status begin_type(struct run *run, const struct type *type)
 	run->made_for = run->input = *type;
 	run->in = (struct rows_in){.copy.fd = -1};
 	run_bind_params(run, chain_computing_type(run->chain, type->dtype));
-	run->gradient_type = run_gradient_type(run->chain, type);
+	run->gradient_type = run_gradient_type(run->chain, type->dtype, type);
 	return external_learn(&run->context, run->chain, &run->options->job.portion, &run->input, run->gradient,
 	                      run->programs);
 }

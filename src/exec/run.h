@@ -50,8 +50,11 @@ struct run_counters {
  * of the chain's `input` declaration, else the file's. Integers and bool become f64.
  */
 struct type run_input_type(const struct chain *chain, const struct type *file, enum dtype dtype);
-/* Returns the type in which the gradient of an input of TYPE is written. That of integers is zeros, of the computing type. */
-struct type run_gradient_type(const struct chain *chain, const struct type *type);
+/*
+ * Returns the type in which the gradient of an input of TYPE is written, beside a first input of dtype FIRST. That of
+ * integers is zeros, of the computing type.
+ */
+struct type run_gradient_type(const struct chain *chain, enum dtype first, const struct type *type);
 /* Gives WRITER the layout of READER's current array and, if WRITER's format is AUTO, its format. */
 void run_follow_format(struct writer *writer, const struct reader *reader);
 

@@ -100,7 +100,7 @@ static unsigned hash_param(const struct param_ref *ref)
 
 struct type lowering_param_type(struct lowering *l, const struct param_ref *ref)
 {
-	struct type type = param_type(&l->chain->params[ref->param], &l->out->input);
+	struct type type = chain_param_type(l->chain, ref->param, &l->out->input);
 	if (l->rows && l->cut && l->cut[ref->param])
 		type.shape.dim[0] += l->rows - l->whole_rows;
 	for (size_t i = 0; i < ref->count; i++)

@@ -145,6 +145,14 @@ static enum status check_kept(struct lowering *l, const struct node *node, uint3
 	return diag_hint(l->context->diags, "its number of iterations is not known, so each must keep the type");
 }
 
+/* Lowers the block of S on the current value. *RESULT takes the type of that value if it is weak. */
+static enum status lower_block(struct lowering *l, const struct solver *s, uint32_t *result)
+{
+	const enum dtype dtype = l->body->values[l->env.now[0]].dtype;
+	TRY(lowering_apart(l, s->node->body, result));
+	return l->body->values[*result].weak ? lowering_convert(l, result, dtype, s->node->span) : STATUS_OK;
+}
+
 /* Adds the value that the loop leaves of CARRY. */
 static enum status carry_out(struct lowering *l, struct carry *carry, uint32_t end)
 {
@@ -165,7 +173,7 @@ static enum status solve(struct lowering *l, struct solver *s, bool *active)
 	const bool within = l->in_solution;
 	l->in_solution = true;
 	l->level++;
-	TRY(lowering_apart(l, s->node->body, &result));
+	TRY(lower_block(l, s, &result));
 	TRY(check_kept(l, s->node, s->carries[0].inner, result));
 	TRY(add_excess(l, s->carries[0].inner, result, s->tolerance, &s->carries[1].result));
 	l->level--;
@@ -200,7 +208,7 @@ static enum status add_implicit(struct lowering *l, const struct solver *s)
 	TRY(lowering_apply(l, lowering_add_op(l, OP_SOLUTION, attrs, s->node->span), found.type, found.dtype, &solution));
 	l->body->values[solution].active = true;
 	lowering_write_slot(l, 0, solution);
-	TRY(lowering_apart(l, s->node->body, &result));
+	TRY(lower_block(l, s, &result));
 	struct instr *instr = lowering_add_op(l, OP_IMPLICIT, NULL, s->node->span);
 	TRY_ALLOC(instr, l->context->diags);
 	instr->v = solution;
@@ -220,7 +228,7 @@ enum status lower_fixed_point(struct lowering *l, const struct node *node)
 		                     MAX_LOOPS);
 	TRY_ALLOC(lowering_read_slot(l, 0) != NO_VALUE, l->context->diags);
 	TRY(lowering_copy_param(l, &l->env.now[0], node->span));
-	TRY(lowering_make_strong(l, node, 0));
+	TRY(lowering_make_strong(l, node, 0, l->body->values[l->env.now[0]].dtype));
 	lowering_need_whole(l, node->span, "it iterates until all elements meet a tolerance");
 	l->streaming.flat = false;
 	const bool within = l->in_fixed_point;

@@ -336,12 +336,13 @@ enum status lowering_condition(struct lowering *l, const struct node *node, uint
 	return diag_hint(l->context->diags, "reduce it, as in `repeat while { norm; sub 1e-6 } max=100 { ... }`");
 }
 
-enum status lowering_make_strong(struct lowering *l, const struct node *node, uint32_t slot)
+enum status lowering_make_strong(struct lowering *l, const struct node *node, uint32_t slot, enum dtype dtype)
 {
-	const struct value *old = &l->body->values[l->env.now[slot]];
-	if (!old->weak)
-		return STATUS_OK;
 	uint32_t *value = &l->env.now[slot];
+	if (!l->body->values[*value].weak)
+		return STATUS_OK;
+	TRY(lowering_convert(l, value, dtype, node->span));
+	const struct value *old = &l->body->values[*value];
 	TRY(lowering_apply(l, lowering_add_op(l, OP_identity, NULL, node->span), old->type, old->dtype, value));
 	l->body->values[*value].weak = false;
 	return STATUS_OK;
@@ -403,9 +404,45 @@ static enum status lower_iteration(struct lowering *l, const struct loop *loop, 
 	TRY(lower_nodes(l, node->body));
 	l->loops--;
 	for (size_t i = 0; i < k->count; i++)
-		TRY(lowering_make_strong(l, node, k->slots[i]));
+		if (!l->body->values[k->carries[i].inner].weak)
+			TRY(lowering_make_strong(l, node, k->slots[i], l->body->values[k->carries[i].inner].dtype));
 	l->level--;
 	lowering_end_streams(l, k->drawn, loop->iterations);
+	return STATUS_OK;
+}
+
+/* Lowers LOOP, a `repeat while`, as a loop that carries the slots of K. */
+static enum status lower_carried(struct lowering *l, const struct loop *loop, struct kept_loop *k)
+{
+	const int64_t most = loop->iterations + (loop->iterations < INT64_MAX);
+	TRY_ALLOC(open_kept_loop(l, loop->node, (struct kept_range){.iterations = most}, k), l->context->diags);
+	TRY(lower_iteration(l, loop, k));
+	for (size_t i = 0; i < k->count; i++) /* rows mix anyway */
+		l->body->values[l->env.now[k->slots[i]]].streamed = false;
+	return STATUS_OK;
+}
+
+/*
+ * Drops K, the loop NODE, if its iteration has made arrays of a type of weak values. They get this type before the loop, which
+ * can be lowered again. *DONE says whether there are any.
+ */
+static enum status strengthen(struct lowering *l, const struct node *node, struct kept_loop *k, bool *done)
+{
+	enum dtype *to = arena_array(&l->scratch, k->count, sizeof *to);
+	TRY_ALLOC(to, l->context->diags);
+	*done = false;
+	for (size_t i = 0; i < k->count; i++) {
+		const struct value *was = &l->body->values[k->carries[i].inner];
+		const struct value *is = &l->body->values[l->env.now[k->slots[i]]];
+		to[i] = was->weak && !is->weak ? is->dtype : DTYPE_COUNT;
+		*done |= to[i] != DTYPE_COUNT;
+	}
+	if (!*done)
+		return STATUS_OK;
+	drop_loop(l, k);
+	for (size_t i = 0; i < k->count; i++)
+		if (to[i] != DTYPE_COUNT)
+			TRY(lowering_make_strong(l, node, k->slots[i], to[i]));
 	return STATUS_OK;
 }
 
@@ -420,13 +457,13 @@ static enum status lower_while(struct lowering *l, const struct loop *loop)
 	TRY(check_level(l, loop));
 	TRY_ALLOC(unset.slots && find_carried(l, node, &k), l->context->diags);
 	drop_unset(l, &k, &unset);
-	for (size_t i = 0; i < k.count; i++)
-		TRY(lowering_make_strong(l, node, k.slots[i]));
-	const int64_t most = loop->iterations + (loop->iterations < INT64_MAX);
-	TRY_ALLOC(open_kept_loop(l, node, (struct kept_range){.iterations = most}, &k), l->context->diags);
-	TRY(lower_iteration(l, loop, &k));
-	for (size_t i = 0; i < k.count; i++) /* rows mix anyway */
-		l->body->values[l->env.now[k.slots[i]]].streamed = false;
+	bool strengthened;
+	do {
+		TRY(lower_carried(l, loop, &k));
+		strengthened = false;
+		if (!is_stable(l, &k))
+			TRY(strengthen(l, node, &k, &strengthened));
+	} while (strengthened);
 	if (!is_stable(l, &k))
 		return changes_type(l, node, &k);
 	TRY_ALLOC(close_kept_loop(l, &k), l->context->diags);

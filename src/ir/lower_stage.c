@@ -198,9 +198,29 @@ static enum status convert_condition(struct lowering *l, uint32_t *value, enum d
 	return lowering_convert(l, value, dtype, span);
 }
 
+/* True if operand K, or V for 0, of OP in IN decides on the result's type unless it is weak. */
+static bool decides(enum op op, const struct operands *in, uint32_t k)
+{
+	return in->values[k] != NO_VALUE && (k == 0 ? op_indices(op) != NEED_V : op_promotes(op, k));
+}
+
 /*
- * Converts the values IN to *DTYPE, the result's, by NumPy's promotion, ignoring weak operands. Indices, classes and
- * conditions do not decide. Other integers are computed with, unless they are only moved.
+ * True if OP on IN has a weak result: of weak values alone, or of integers that are compared, as indices or classes are. The
+ * result then takes the type of the array that it meets.
+ */
+static bool is_weak(const struct lowering *l, enum op op, const struct operands *in)
+{
+	bool weak = op != OP_cast;
+	for (uint32_t k = 0; k < MAX_VALUES; k++) {
+		const struct value *value = decides(op, in, k) ? &l->body->values[in->values[k]] : NULL;
+		weak &= !value || value->weak || (op_gives_condition(op) && dtype_is_integer(value->dtype));
+	}
+	return weak;
+}
+
+/*
+ * Converts the values IN to *DTYPE, the result's, by NumPy's promotion. Weak values decide only if there are no others.
+ * Indices, classes and conditions do not decide. Other integers are computed with, unless they are only moved.
  */
 static enum status promote(struct lowering *l, const struct node *node, struct operands *in, enum dtype *dtype)
 {
@@ -214,14 +234,16 @@ static enum status promote(struct lowering *l, const struct node *node, struct o
 		return STATUS_OK;
 	}
 	bool converts = dtype_is_integer(*dtype);
-	*dtype = computing_dtype(l, node->op, in->values[0]);
-	for (uint32_t k = 1; k < MAX_VALUES; k++) {
-		if (in->values[k] == NO_VALUE || !op_promotes(node->op, k))
+	enum dtype strong = DTYPE_COUNT;
+	for (uint32_t k = 0; k < MAX_VALUES; k++) {
+		if (!decides(node->op, in, k))
 			continue;
-		converts = true;
+		const enum dtype own = computing_dtype(l, node->op, in->values[k]);
+		converts |= k > 0;
 		if (!values[in->values[k]].weak)
-			*dtype = dtype_promote(*dtype, computing_dtype(l, node->op, in->values[k]));
+			strong = strong == DTYPE_COUNT ? own : dtype_promote(strong, own);
 	}
+	*dtype = strong == DTYPE_COUNT ? computing_dtype(l, node->op, in->values[0]) : strong;
 	for (uint32_t k = 0; k < MAX_VALUES; k++)
 		if (in->values[k] != NO_VALUE && op_is_condition(node->op, k))
 			TRY(convert_condition(l, &in->values[k], *dtype, node->span));
@@ -446,8 +468,12 @@ static enum status lower_operand(struct lowering *l, const struct node *node, ui
 			return *wrong.hint ? diag_hint(l->context->diags, "%s", wrong.hint) : STATUS_CHAIN;
 		}
 		found.number = op_is_condition(node->op, k) ? found.number != 0 : rounded_to(dtype, found.number);
-		if (info->class == OP_CLASS_GENERAL || k < (uint32_t)info->operands)
-			return lowering_add_constant(l, found.number, dtype, ref->span, &in->values[k]);
+		if (info->class == OP_CLASS_GENERAL || k < (uint32_t)info->operands) {
+			const bool weak = v->weak;
+			TRY(lowering_add_constant(l, found.number, dtype, ref->span, &in->values[k]));
+			l->body->values[in->values[k]].weak = weak;
+			return STATUS_OK;
+		}
 		in->scalar = found.number;
 		return STATUS_OK;
 	case FOUND_COUNTER:
@@ -522,6 +548,7 @@ static enum status add_result(struct lowering *l, const struct node *node, const
 	for (uint32_t k = 0; k < MAX_VALUES; k++)
 		if (in->values[k] != NO_VALUE && values[in->values[k]].active)
 			values[out->value].active |= op_table[node->op].differentiable_by[k];
+	values[out->value].weak = is_weak(l, node->op, in) && !dtype_is_integer(out->dtype);
 	note_scope(l, instr, &out->type);
 	return STATUS_OK;
 }

@@ -387,8 +387,8 @@ enum status lower_program(struct lowering *l, const struct node *node, uint32_t 
 struct stream_loop *lowering_begin_streams(struct lowering *l, int32_t level, int64_t first);
 void lowering_end_streams(struct lowering *l, const uint64_t *before, int64_t iterations);
 
-/* Makes the value of SLOT, which the loop NODE carries, one whose dtype does not yield. */
-enum status lowering_make_strong(struct lowering *l, const struct node *node, uint32_t slot);
+/* Gives the value of SLOT, which the loop NODE carries, DTYPE for good if it is weak. */
+enum status lowering_make_strong(struct lowering *l, const struct node *node, uint32_t slot, enum dtype dtype);
 /*
  * Lowers FIRST and its successors on the current value: *VALUE. The names that they bind end with them, and neither the
  * current value nor the dropouts' streams change.

@@ -29,8 +29,7 @@ struct param {
 	/* Set by the caller (load/params.h) before lowering, once for all inputs: */
 	bool is_number; /* a const that is NUMBER, so that it may stand where a number is wanted */
 	double number;
-	bool weak;          /* a number, a list or a 0-d array without a declared type: takes the other operand's dtype */
-	enum dtype settled; /* of a weak one, if the first input holds integers: struct chain's COMPUTING */
+	bool weak; /* a number, a list or a 0-d array without a declared type: takes the other operand's dtype */
 	const struct type *type; /* of params and consts, equal ones are one */
 	bool arrives;            /* an input whose arrays come one after another with those of the first (load/inputs.h) */
 };
@@ -51,12 +50,6 @@ bool param_has_rows(const struct param *param, const struct chain *chain, const 
  */
 struct type input_type_of(const struct chain *chain, const struct declared *declared, const struct type *file,
                           enum dtype dtype);
-
-/*
- * Returns the type of PARAM, once TYPED. A weak param takes the computing dtype of INPUT, the input's type. If that is an
- * integer type, it takes that of the chain.
- */
-struct type param_type(const struct param *param, const struct type *input);
 
 /* An operation that a program computes. */
 struct program_decl {
@@ -312,23 +305,30 @@ struct chain {
 	 */
 	bool selects, keeps_integers;
 	enum dtype integers;
-	enum dtype computing; /* see chain_find_computing */
+	enum dtype widest;    /* see chain_find_widest; DTYPE_COUNT: there is none */
 	bool has_checkpoints; /* the chain has a checkpoint block */
 	bool has_conditions;  /* the chain has a `repeat while` that may run */
 	bool names_input;     /* the chain refers to the input by its name, or a prelude does */
 };
 
 /*
- * Sets the type with which CHAIN computes beside a first input of integers, once those of its params are known, and again for
- * each record of the other inputs: the widest computing type of params, consts and those inputs that are no integers. If there
- * is none, it is INTEGERS.
+ * Sets CHAIN's WIDEST computing type of params, consts and inputs but the first, once their types are known, and again for
+ * each record of the inputs. Integers and weak params do not decide.
  */
-void chain_find_computing(struct chain *chain);
-/* Returns the computing type of CHAIN for an input of dtype INPUT: that of INPUT, or the chain's if INPUT is integers. */
+void chain_find_widest(struct chain *chain);
+/*
+ * Returns the computing type of CHAIN for a first input of dtype INPUT: the widest of all that decide. Weak values have it
+ * until they meet an array that is narrower. If nothing decides, it is INTEGERS.
+ */
 static inline enum dtype chain_computing_type(const struct chain *chain, enum dtype input)
 {
-	return dtype_is_integer(input) ? chain->computing : dtype_compute(input);
+	if (dtype_is_integer(input))
+		return chain->widest == DTYPE_COUNT ? chain->integers : chain->widest;
+	return chain->widest == DTYPE_COUNT ? dtype_compute(input) : dtype_promote(dtype_compute(input), chain->widest);
 }
+
+/* Returns the type of param INDEX of CHAIN, once typed, beside a first input of the type INPUT. */
+struct type chain_param_type(const struct chain *chain, size_t index, const struct type *input);
 
 /*
  * Resolves SYNTAX. What syntax_parse_apart keeps in the context's arena must outlive CHAIN. Stops at the first error: STATUS_CHAIN if a name, an argument or a

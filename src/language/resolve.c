@@ -519,11 +519,12 @@ static enum status declare_inputs(struct resolver *r)
 	return STATUS_OK;
 }
 
-struct type param_type(const struct param *param, const struct type *input)
+struct type chain_param_type(const struct chain *chain, size_t index, const struct type *input)
 {
+	const struct param *param = &chain->params[index];
 	struct type type = *param->type;
 	if (param->weak)
-		type.dtype = dtype_is_integer(input->dtype) ? param->settled : dtype_compute(input->dtype);
+		type.dtype = chain_computing_type(chain, input->dtype);
 	return type;
 }
 
@@ -542,20 +543,17 @@ struct type input_type_of(const struct chain *chain, const struct declared *decl
 	return type;
 }
 
-void chain_find_computing(struct chain *chain)
+void chain_find_widest(struct chain *chain)
 {
-	enum dtype widest = DTYPE_COUNT;
+	chain->widest = DTYPE_COUNT;
 	for (size_t i = 0; i < chain->param_count; i++) {
 		const struct param *param = &chain->params[i];
 		const bool computed = param->reads > param->selects;
 		if (param->weak || !param->type || !computed || dtype_is_integer(param->type->dtype))
 			continue;
 		const enum dtype compute = dtype_compute(param->type->dtype);
-		widest = widest == DTYPE_COUNT ? compute : dtype_promote(widest, compute);
+		chain->widest = chain->widest == DTYPE_COUNT ? compute : dtype_promote(chain->widest, compute);
 	}
-	chain->computing = widest == DTYPE_COUNT ? chain->integers : widest;
-	for (size_t i = 0; i < chain->param_count; i++)
-		chain->params[i].settled = chain->computing;
 }
 
 /* True if DECLARED begins with `*`. */
@@ -575,7 +573,7 @@ bool param_has_rows(const struct param *param, const struct chain *chain, const 
 static enum status resolve_given(const struct context *context, struct chain *chain, const struct syntax *syntax,
                                  const struct given_chain *given)
 {
-	*chain = (struct chain){.source = syntax->source, .input = "x", .integers = DTYPE_F64, .computing = DTYPE_F64};
+	*chain = (struct chain){.source = syntax->source, .input = "x", .integers = DTYPE_F64, .widest = DTYPE_COUNT};
 	struct name_scope top = {.home = true};
 	struct resolver r = {.context = context,
 	                     .chain = chain,

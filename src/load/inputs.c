@@ -351,7 +351,7 @@ enum status inputs_next(struct inputs *inputs, const struct chain *chain, bool e
 		inputs->changed |= !type_equal(&before, &input->type);
 	}
 	if (inputs->count > 0)
-		chain_find_computing(inputs->chain);
+		chain_find_widest(inputs->chain);
 	return STATUS_OK;
 }
 

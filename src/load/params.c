@@ -460,7 +460,7 @@ enum status params_bind(const struct context *context, struct params *params, st
 	                   .diags = context->diags};
 	*params = (struct params){.count = n, .allocator = context->allocator};
 	TRY(check_bindings(&b));
-	chain->integers = chain->computing = options->dtype == DTYPE_COUNT ? DTYPE_F64 : options->dtype;
+	chain->integers = options->dtype == DTYPE_COUNT ? DTYPE_F64 : options->dtype;
 	if (n == 0 && !options->file_count)
 		return STATUS_OK;
 	b.places = arena_array(b.arena, n + 1, sizeof *b.places);
@@ -478,7 +478,7 @@ enum status params_bind(const struct context *context, struct params *params, st
 	}
 	loader_close(&b.loader);
 	if (status == STATUS_OK)
-		chain_find_computing(chain);
+		chain_find_widest(chain);
 	if (status == STATUS_OK)
 		params_settle(params, chain, dtype_compute(options->compute));
 	return status;

@@ -210,7 +210,7 @@ static enum status time_programs(struct measuring *m, struct slab *slab, const s
 	int64_t bytes = 0, most = 0;
 	TRY_ALLOC(params && times, m->diags);
 	for (size_t i = 0; i < chain->param_count; i++) {
-		const struct type type = param_type(&chain->params[i], &m->lowered->input);
+		const struct type type = chain_param_type(chain, i, &m->lowered->input);
 		params[i].shape = &chain->params[i].type->shape;
 		params[i].dtype = dtype_compute(type.dtype);
 		bytes = saturated_add(bytes, room(&type));

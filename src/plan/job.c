@@ -91,7 +91,7 @@ void job_fixed_bytes(const struct job *job, int64_t *worker, int64_t *all)
 	for (size_t i = 0; i < job->chain->param_count; i++)
 		*all = saturated_add(*all, job_sum_bytes(job, i));
 	for (size_t i = 0; i < job->chain->input_count; i++) {
-		const struct type type = param_type(&job->chain->params[i], &job->input);
+		const struct type type = chain_param_type(job->chain, i, &job->input);
 		const bool loaded = job->chain->params[i].arrives && !tiles_other_row(&job->tiles, &job->whole, i);
 		*all = saturated_add(*all, loaded ? type_bytes(&type) : 0);
 	}

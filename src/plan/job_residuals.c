@@ -174,7 +174,7 @@ static enum status merge_report(const struct job *job, const struct held_list *h
 				continue;
 			struct type *type = arena_alloc(job->context.arena, sizeof *type);
 			TRY_ALLOC(type, diags);
-			*type = param_type(param, &job->input);
+			*type = chain_param_type(job->chain, i, &job->input);
 			type->dtype = dtype_is_integer(type->dtype) ? type->dtype : dtype_compute(type->dtype);
 			rows[count++] = (struct held){.type = type,
 			                              .bytes = type_bytes(type),

@@ -59,10 +59,7 @@ bool job_sums_long(const struct job *job, size_t i)
 	return kind == SUM_SHARED || kind == SUM_APART || (kind == SUM_ROWS && job->tiles.windows && !job->sums.once[i]);
 }
 
-static struct type held_type(const struct job *job, size_t i)
-{
-	return param_type(&job->chain->params[i], &job->input);
-}
+static struct type held_type(const struct job *job, size_t i) { return chain_param_type(job->chain, i, &job->input); }
 
 bool job_sums_plain(const struct job *job, size_t i) { return job->sums.kinds[i] == SUM_PLAIN; }
 
@@ -117,7 +114,7 @@ static enum status see_part(const struct job *job, struct seen *seen, const stru
 	seen->whole |= !constant;
 	if (seen->whole)
 		return STATUS_OK;
-	const struct type type = param_type(&job->chain->params[ref->param], &job->input);
+	const struct type type = chain_param_type(job->chain, ref->param, &job->input);
 	const size_t words = (size_t)(type.shape.dim[0] / 64 + 1);
 	if (!seen->parts)
 		seen->parts = arena_array(job->context.arena, words, sizeof *seen->parts);

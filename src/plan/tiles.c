@@ -97,7 +97,7 @@ static void add_op(struct row_cost *row, const struct body *body, const struct i
 /* Adds input I after the first, if tiles may cut it. */
 static void add_input(struct row_cost *row, const struct lowered *whole, size_t i)
 {
-	const struct type type = param_type(&whole->chain->params[i], &whole->input);
+	const struct type type = chain_param_type(whole->chain, i, &whole->input);
 	const double bytes = whole->streamed_params[i] ? (double)type_bytes(&type) : 0;
 	row->bytes += 2 * bytes;
 	row->widest = fmax(row->widest, bytes);
@@ -150,7 +150,7 @@ static double weight_bytes(const struct lowered *whole)
 {
 	double bytes = 0;
 	for (size_t i = 0; i < whole->chain->param_count; i++) {
-		const struct type type = param_type(&whole->chain->params[i], &whole->input);
+		const struct type type = chain_param_type(whole->chain, i, &whole->input);
 		if (!whole->streamed_params[i])
 			bytes += (double)type_bytes(&type);
 	}
@@ -582,7 +582,7 @@ int64_t tiles_other_row(const struct tiles *tiles, const struct lowered *whole, 
 	const struct param *param = &whole->chain->params[i];
 	if (!tiles->tiled || !param->arrives || !whole->streamed_params[i])
 		return 0;
-	const struct type type = param_type(param, &whole->input);
+	const struct type type = chain_param_type(whole->chain, i, &whole->input);
 	return type_bytes(&type) / tiles->rows;
 }
 
@@ -598,7 +598,7 @@ int64_t tiles_param_bytes(const struct tiles *tiles, const struct lowered *whole
 {
 	int64_t bytes = 0;
 	for (size_t i = 0; i < whole->chain->param_count && tiles->wraps; i++) {
-		const struct type type = param_type(&whole->chain->params[i], &whole->input);
+		const struct type type = chain_param_type(whole->chain, i, &whole->input);
 		if (whole->streamed_params[i] && !whole->chain->params[i].arrives)
 			bytes += round_up(type_bytes(&type) / tiles->rows * tiles->window, ARRAY_ALIGN);
 	}

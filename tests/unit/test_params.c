@@ -68,7 +68,7 @@ static void expect_error(enum status got, enum status want, const char *message)
 /* For an input of the type that it is held in, where it is weak. */
 static void expect_type(size_t i, const char *want)
 {
-	const struct type input = {.dtype = params.bound[i].dtype}, type = param_type(&chain.params[i], &input);
+	const struct type input = {.dtype = params.bound[i].dtype}, type = chain_param_type(&chain, i, &input);
 	char text[TYPE_TEXT];
 	ck_assert_str_eq(type_format(&type, text), want);
 	ck_assert_int_eq(params.bound[i].dtype, dtype_compute(type.dtype));
