@@ -411,7 +411,7 @@ part
 
 bound
 	: %empty { $$ = NULL; }
-	| formula
+	| formula { $$ = parse_bound(parse, $1); }
 	;
 
 options
@@ -624,6 +624,11 @@ static const char *advise_on_options(const struct wanted *w, const struct unexpe
 static const char *advise_on_formula(const struct wanted *w, const struct unexpected *u)
 {
 	const bool after = CAN_CHAR('^');
+	const char *word = after && IS_KIND(u->kind, YYSYMBOL_OPTION, YYSYMBOL_NUMBER, YYSYMBOL_NAME, YYTRANSLATE('{'))
+	                       ? parse_hint_word(u->parse, u->span)
+	                       : NULL;
+	if (word)
+		return word;
 	if (parse_opens_load(u->parse))
 		return "a path is quoted, as in load(\"w.npy\")";
 	if (u->kind == YYSYMBOL_OPTION || (after && u->kind == YYTRANSLATE('=')))
@@ -657,6 +662,11 @@ static const char *advise(const struct wanted *w, const struct unexpected *u)
 		const char *count = u->parse->source->text + u->span.begin == before ? parse_hint_sum(u->parse, u->span) : NULL;
 		return count ? count : "a count of several parts is in parentheses, as in repeat (n - 1)";
 	}
+	const char *def = IS_KIND(found, YYTRANSLATE('='), YYTRANSLATE(':'), YYTRANSLATE('(')) && !CAN(NUMBER)
+	                      ? parse_hint_def(u->parse, u->span)
+	                      : NULL;
+	if (def)
+		return def;
 	const bool operand = CAN(OPTION) && (CAN_CHAR('{') || CAN_CHAR(';'));
 	const char *advice = operand ? advise_on_options(w, u) : NULL;
 	if (advice)
@@ -701,7 +711,7 @@ static int yyreport_syntax_error(const yypcontext_t *context, struct parse *pars
 	const struct unexpected unexpected = {parse, found, *span, before};
 	const char *hint = advise(&wanted, &unexpected);
 	struct span equals = *span;
-	if (found == YYSYMBOL_OPTION && hint && strstr(hint, "==")) { /* a name alone would be no error */
+	if (found == YYSYMBOL_OPTION && hint && strstr(hint, "written ==")) { /* a name alone would be no error */
 		wanted = (struct wanted){.count = 0};
 		wanted.is[YYTRANSLATE('^')] = true;
 		parse_find_equals(parse, &equals);

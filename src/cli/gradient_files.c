@@ -220,7 +220,12 @@ static enum status open_input_files(struct session *s, struct early_gradients *e
 	for (size_t i = 0; i < s->line.grads.count; i++) {
 		const char *text = s->line.grads.items[i];
 		int64_t param;
-		TRY(find_param(s, text, strcspn(text, "="), &param));
+		const size_t length = strcspn(text, "=");
+		TRY(find_param(s, text, length, &param));
+		for (size_t k = 0; k < i; k++)
+			if (!strncmp(s->line.grads.items[k], text, length + 1))
+				return usage_error(s, "--grad names '%.*s' twice; the first was '%s'", (int)length, text,
+				                   s->line.grads.items[k] + length + 1);
 		if (param >= (int64_t)s->chain.input_count)
 			continue;
 		struct input_sink *sink = &early->inputs[1 + param];

@@ -44,12 +44,12 @@ enum status help_print(struct session *s, const struct command *command)
 		               "checkpoints that a policy keeps; shows and plans what is kept.\n\nCommands:\n");
 		for (size_t i = 0; i < command_count; i++)
 			text_printf(text, "  %-10s %s\n", command_table[i].name, command_table[i].summary);
-		text_put(text,
-		         "\nCHAIN is a file, or -e TEXT:\n"
-		         "  echo 1 2 | ckptc run -e 'add 1; mul 2; sub 3'\n"
-		         "  ckptc grad --policy every:4 chain.ck < data.npy > gradient.npy\n"
-		         "  ckptc residuals --shape 'f32[4]' -e 'repeat 8 { sin }'\n"
-		         "\n`ckptc help COMMAND` and `ckptc help OPERATION` say more; see also ckptc(1) and ckptc-chain(5).\n");
+		text_put(text, "\nCHAIN is a file, or -e TEXT:\n"
+		               "  echo 1 2 | ckptc run -e 'add 1; mul 2; sub 3'\n"
+		               "  ckptc grad --policy every:4 chain.ck < data.npy > gradient.npy\n"
+		               "  ckptc residuals --shape 'f32[4]' -e 'repeat 8 { sin }'\n"
+		               "\n`ckptc help WORD` says more of a command, an operation or a statement; see also ckptc(1) and "
+		               "ckptc-chain(5).\n");
 	}
 	return session_close_text(file);
 }
@@ -69,6 +69,16 @@ enum status help_print_op(struct session *s, enum op op)
 	for (size_t i = 1; i < count; i++)
 		text_printf(&file->text, ", %s", kept[i]);
 	text_put(&file->text, "\n");
+	return session_close_text(file);
+}
+
+enum status help_print_statement(struct session *s, enum statement_kind kind)
+{
+	const struct statement_info *info = &statement_table[kind];
+	struct text_file *file;
+	TRY(session_open_text(s, &file, NULL, false));
+	text_printf(&file->text, "%s\n    %s\n    as in: %s\n    see: ckptc-chain(5)\n", info->form, info->doc,
+	            info->example);
 	return session_close_text(file);
 }
 
@@ -100,6 +110,9 @@ enum status help_print_options(struct session *s)
 	}
 	for (int op = 0; op < OP_COUNT; op++)
 		text_printf(&file->text, "op\t%s\t%s\n", op_table[op].name, op_table[op].doc);
+	for (int kind = 0; kind < STATEMENT_COUNT; kind++)
+		if (kind != STATEMENT_STAGE)
+			text_printf(&file->text, "statement\t%s\t%s\n", statement_table[kind].word, statement_table[kind].doc);
 	for (int i = 0; i < POLICY_COUNT; i++)
 		if (policy_table[i].name && *policy_table[i].name)
 			text_printf(&file->text, "policy\t%s%s\t%s\n", policy_table[i].name, policy_table[i].argument ? ":" : "",

@@ -46,11 +46,15 @@ static const struct command *find_command(const char *name)
 /* Returns the names of the commands and, if OPS, of the operations. None if memory is short. */
 static struct text_list names_of(struct session *s, bool ops)
 {
-	struct text_list list = {.items = arena_array(&s->arena, command_count + OP_COUNT, sizeof *list.items)};
+	const size_t most = command_count + OP_COUNT + STATEMENT_COUNT;
+	struct text_list list = {.items = arena_array(&s->arena, most, sizeof *list.items)};
 	for (size_t i = 0; list.items && i < command_count; i++)
 		list.items[list.count++] = command_table[i].name;
 	for (int op = 0; list.items && ops && op < OP_COUNT; op++)
 		list.items[list.count++] = op_table[op].name;
+	for (int kind = 0; list.items && ops && kind < STATEMENT_COUNT; kind++)
+		if (kind != STATEMENT_STAGE)
+			list.items[list.count++] = statement_word((enum statement_kind)kind);
 	return list;
 }
 
@@ -77,18 +81,14 @@ static bool is_help(const char *word)
 	return !strcmp(word, "help") || !strcmp(word, "--help") || !strcmp(word, "-h");
 }
 
-/* Returns a hint if TOPIC is the word of a statement, or a policy with or without an argument; else NULL. */
-static const char *described_elsewhere(const char *topic)
+/* Returns the kind of statement that TOPIC begins, or STATEMENT_COUNT. A stage begins with its operation. */
+static int statement_of(const char *topic)
 {
-	const size_t length = strcspn(topic, ":");
-	if (!strcmp(statement_word(STATEMENT_PROGRAM), topic))
-		return "it declares a step of another program: ckptc-program(7) says how such programs work";
-	for (int kind = 0; kind < STATEMENT_COUNT; kind++)
-		if (kind != STATEMENT_STAGE && !strcmp(statement_word(kind), topic))
-			return "it begins a statement of the language, which ckptc-chain(5) describes";
-	return policy_find(topic, length) < POLICY_COUNT
-	           ? "it is a policy: `ckptc help grad` lists them, ckptc(1) describes them"
-	           : NULL;
+	int kind = 0;
+	while (kind < STATEMENT_COUNT &&
+	       (kind == STATEMENT_STAGE || strcmp(statement_word((enum statement_kind)kind), topic)))
+		kind++;
+	return kind;
 }
 
 static enum status help_on(struct session *s, const char *topic)
@@ -101,10 +101,12 @@ static enum status help_on(struct session *s, const char *topic)
 		return prints(s) ? help_print(s, command) : STATUS_OK;
 	if (op != OP_COUNT)
 		return prints(s) ? help_print_op(s, op) : STATUS_OK;
-	const char *elsewhere = described_elsewhere(topic);
-	const enum status status = usage_error(s, "no command and no operation is named '%s'", topic);
-	if (elsewhere)
-		return with_hint(s, status, "%s", elsewhere);
+	const int statement = statement_of(topic);
+	if (statement != STATEMENT_COUNT)
+		return prints(s) ? help_print_statement(s, (enum statement_kind)statement) : STATUS_OK;
+	const enum status status = usage_error(s, "no command, operation or statement is named '%s'", topic);
+	if (policy_find(topic, strcspn(topic, ":")) < POLICY_COUNT)
+		return with_hint(s, status, "it is a policy: `ckptc help grad` lists them, ckptc(1) describes them");
 	return with_nearest(s, status, topic, names_of(s, true),
 	                    "`ckptc --help` lists the commands, `ckptc ops` the operations, `ckptc help grad` policies");
 }

@@ -213,9 +213,7 @@ static enum status name_cotangents(struct session *s, struct given_chain *given)
 		return usage_error(s, "--cotangent is given for at most %d outputs", MOST_VALUES - 1);
 	for (size_t i = 0; i < texts->count; i++) {
 		const size_t length = strcspn(texts->items[i], "=");
-		const char *text = texts->items[i][length] ? texts->items[i] : "of the last value";
-		const int shown = texts->items[i][length] ? (int)length : INT_MAX;
-		TRY_ALLOC(names[i] = arena_printf(&s->arena, "--cotangent %.*s", shown, text), &s->diags);
+		TRY_ALLOC(names[i] = arena_printf(&s->arena, "--cotangent %.*s", (int)length, texts->items[i]), &s->diags);
 	}
 	given->cotangents = names;
 	given->cotangent_count = texts->count;

@@ -28,6 +28,7 @@ static const struct foreign {
 	{0, 6, "\xfd\x37zXZ", "xz", "convert it: (set -C; xz -dc %s >a)"},
 	{0, 3, "BZh", "bzip2", "convert it: (set -C; bzip2 -dc %s >a)"},
 	{0, 4, "PK\3\4", "zip (npz)", "convert it: unzip %s"},
+	{0, 4, "PK\5\6", "zip (npz) without members", "look into it: unzip -l %s"},
 	{6, 3, safetensors_magic, "safetensors", NULL},
 	{0, 8, "\x89HDF\r\n\x1a\n", "HDF5",
      "convert it: python3 -c 'import h5py, numpy, sys; h5py.File(sys.argv[1]).visititems(lambda n, d: "

@@ -8,6 +8,10 @@
  */
 #include "ir/lowering.h"
 
+#include "io/array.h"
+
+#include <string.h>
+
 /* The sums so far: of a number for each row, and of numbers. NO_VALUE: there is none. */
 struct products {
 	uint32_t rows, numbers;
@@ -38,17 +42,34 @@ static enum status join_value(struct lowering *l, enum op op, uint32_t value, st
 	return STATUS_OK;
 }
 
-/* Fails with STATUS_DATA unless the array of COTANGENT, C, has the shape of the output, Y. */
-static enum status check_shape(struct lowering *l, const struct cotangent *cotangent, const struct value *y,
-                               const struct value *c)
+/*
+ * Gives the array of COTANGENT, *C, the shape of the output, Y, if it is a text that may have it. Fails with STATUS_DATA if it
+ * has another one.
+ */
+static enum status fit_shape(struct lowering *l, const struct cotangent *cotangent, uint32_t y, struct span span,
+                             uint32_t *c)
 {
+	const struct param *param = &l->chain->params[cotangent->param];
+	const struct shape *wanted = &l->body->values[y].type->shape;
+	struct shape shape = l->body->values[*c].type->shape;
+	struct attrs attrs;
 	char a[TYPE_TEXT], b[TYPE_TEXT];
-	const char *name = cotangent->output ? cotangent->output->name : "the chain's last value";
-	if (shape_equal(&y->type->shape, &c->type->shape))
+	if (shape_equal(wanted, &shape))
 		return STATUS_OK;
-	return diag_file(l->context->diags, STATUS_DATA, l->chain->params[cotangent->param].name, -1,
-	                 "the cotangent is %s, and %s is %s", shape_format(&c->type->shape, a), name,
-	                 shape_format(&y->type->shape, b));
+	if (!param->columns || !text_fit(&shape, param->columns, wanted))
+		return diag_file(l->context->diags, STATUS_DATA, param->name, -1, "the cotangent is %s, and %s is %s",
+		                 shape_format(&shape, a),
+		                 cotangent->output ? cotangent->output->name : "the chain's last value",
+		                 shape_format(wanted, b));
+	memset(&attrs, 0, sizeof attrs); /* bytes are compared */
+	attrs_default(&attrs, OP_reshape);
+	attrs.shape = *wanted;
+	const struct node node = {.kind = NODE_OP,
+	                          .op = OP_reshape,
+	                          .span = span,
+	                          .attrs = byte_set_keep(&l->kept, &attrs, attrs_size(&attrs, OP_reshape), NULL)};
+	TRY_ALLOC(node.attrs, l->context->diags);
+	return lowering_op_on(l, &node, *c, NO_VALUE, c);
 }
 
 /* Adds the product of COTANGENT and its output to PRODUCTS. */
@@ -62,7 +83,7 @@ static enum status add_product(struct lowering *l, const struct cotangent *cotan
 		                     cotangent->output->name);
 	uint32_t y = lowering_read_slot(l, slot), c = lowering_param(l, &ref);
 	TRY_ALLOC(y != NO_VALUE && c != NO_VALUE, l->context->diags);
-	TRY(check_shape(l, cotangent, &l->body->values[y], &l->body->values[c]));
+	TRY(fit_shape(l, cotangent, y, span, &c));
 	const enum dtype dtype = dtype_compute(l->body->values[y].dtype);
 	const bool rows = l->body->values[y].streamed;
 	TRY(lowering_convert(l, &y, dtype, span));

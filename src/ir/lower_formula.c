@@ -210,6 +210,10 @@ static enum status apply_where(struct lowering *l, const struct node *node, stru
 	TRY(lowering_find_ref(l, &node->more[0], &b));
 	TRY(array_of_found(l, &b, node->more[0].span));
 	l->guards--;
+	if (now->kind == FOUND_NUMBER && c.kind == FOUND_NUMBER && b.kind == FOUND_NUMBER) {
+		now->number = c.number != 0 ? now->number : b.number;
+		return STATUS_OK;
+	}
 	TRY(array_of_found(l, now, node->span));
 	const struct value *values = l->body->values;
 	const bool weak = now->kind == FOUND_NUMBER || values[now->value].weak;

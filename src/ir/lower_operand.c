@@ -254,9 +254,11 @@ static enum status type_over(struct lowering *l, const struct ref *ref, struct f
 		return STATUS_OK;
 	}
 	TRY(lowering_find_ref(l, ref, over));
-	if (!type_of_found(l, over, type))
-		return LOWERING_FAIL(l, STATUS_CHAIN, ref->span, "for runs over a leading axis, and a %s has none",
-		                     over->kind == FOUND_BLOCK ? "block" : "number");
+	if (!type_of_found(l, over, type)) {
+		LOWERING_FAIL(l, STATUS_CHAIN, ref->span, "for runs over a leading axis, and a %s has none",
+		              over->kind == FOUND_BLOCK ? "block" : "number");
+		return diag_hint(l->context->diags, "iterations are counted by repeat, as in repeat 3 as i { mul i }");
+	}
 	return STATUS_OK;
 }
 
@@ -276,9 +278,11 @@ static enum status begin_for(struct lowering *l, struct loop *loop)
 		const int64_t has = type.shape.dim[0], had = first.shape.dim[0];
 		const struct span a = node->over[0].span, b = ref->span; /* without indices */
 		char text_a[TYPE_TEXT], text_b[TYPE_TEXT];
-		if (type.shape.ndim == 0)
-			return LOWERING_FAIL(l, STATUS_CHAIN, b, "for runs over a leading axis, and %s has none",
-			                     type_format(&type, text_b));
+		if (type.shape.ndim == 0) {
+			LOWERING_FAIL(l, STATUS_CHAIN, b, "for runs over a leading axis, and %s has none",
+			              type_format(&type, text_b));
+			return diag_hint(l->context->diags, "iterations are counted by repeat, as in repeat 3 as i { mul i }");
+		}
 		if (has != had)
 			return LOWERING_FAIL(
 				l, STATUS_CHAIN, b, "for runs over '%.*s', %s, and '%.*s', %s: %lld iterations and %lld",

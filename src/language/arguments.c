@@ -368,6 +368,17 @@ static bool hint_formula(struct resolver *r, const struct statement *s, const st
 		RESOLVE_HINT(r, "a call is a formula: use (%.*s)", (int)length, text);
 		return true;
 	}
+	const struct operand *dot = first->next;
+	const bool dotted = dot && dot->next && source->text[dot->span.begin] == '.' &&
+	                    dot->span.begin == first->span.end && dot->next->span.begin == dot->span.end;
+	const char *attribute =
+		dotted ? attribute_hint(r->context->arena, source->text + first->span.begin,
+	                            first->span.end - first->span.begin, source->text + dot->next->span.begin)
+			   : NULL;
+	if (attribute) {
+		RESOLVE_HINT(r, "%s", attribute);
+		return true;
+	}
 	const char *rest = source->text + first->span.begin, *sign = source->text + operand->span.begin;
 	const bool infix = strchr("+-", *sign) && (!strchr(" \t", sign[-1]) || strchr(" \t", sign[1]));
 	const bool formula = operand == first->next && (infix || looks_called(source, operand));

@@ -32,6 +32,7 @@ struct param {
 	bool weak; /* a number, a list or a 0-d array without a declared type: takes the other operand's dtype */
 	const struct type *type; /* of params and consts, equal ones are one */
 	bool arrives;            /* an input whose arrays come one after another with those of the first (load/inputs.h) */
+	int64_t columns;         /* of an input of text: the numbers of a row (text_fit); else 0 */
 };
 
 /* Returns the word that declares PARAM. */

@@ -260,13 +260,13 @@ static bool is_term(const struct ref *ref) { return ref->kind == REF_TERM; }
  * Makes OPERAND, the first argument of a call whose value is the second one, computed before VALUE, the second one: both
  * are given as they are written, left to right.
  */
-static enum status hold_first(struct resolver *r, struct operand *operand, struct formula *first, struct ref *held)
+static enum status hold_first(struct resolver *r, struct operand *operand, struct formula *first,
+                              struct formula_value *value, struct ref *held)
 {
-	struct formula_value value = {.known = false};
 	if (first->kind == FORMULA_STRING)
 		return STATUS_OK;
-	TRY(resolver_formula(r, first, &value));
-	*held = value.ref;
+	TRY(resolver_formula(r, first, value));
+	*held = value->ref;
 	*operand = (struct operand){.kind = OPERAND_REF, .span = first->span, .ref = held, .index = NO_INDEX};
 	return STATUS_OK;
 }
@@ -305,6 +305,40 @@ static bool compute_call(const struct resolver *r, const struct callee *callee, 
 	return true;
 }
 
+static bool stands_for_number(const struct formula_value *value) { return value->known || value->deferred; }
+
+/* What the condition and the choices of a `where` are: not all numbers; numbers in each call; numbers that are known here. */
+enum choice { CHOICE_ARRAYS, CHOICE_NUMBERS, CHOICE_KNOWN };
+
+/*
+ * If the condition C and the first choice VALUE of CALL, a `where`, are numbers, resolves the second choice, for which S has an
+ * operand. *CHOICE: what all three are. If they are known, VALUE is the one that C chooses.
+ */
+static enum status choose_number(struct resolver *r, const struct formula *call, const struct formula_value *c,
+                                 const struct statement *s, struct formula_value *value, enum choice *choice)
+{
+	struct formula *last = call->arguments->next->next;
+	struct formula_value *other = arena_alloc(r->context->arena, sizeof *other);
+	TRY_ALLOC(other, r->context->diags);
+	*choice = CHOICE_ARRAYS;
+	if (!stands_for_number(c) || !stands_for_number(value) || !last || last->next || last->kind == FORMULA_STRING ||
+	    s->options)
+		return STATUS_OK;
+	*other = (struct formula_value){.known = false};
+	TRY(resolver_formula(r, last, other));
+	*s->operands->next =
+		(struct operand){.kind = OPERAND_REF, .span = last->span, .ref = &other->ref, .index = NO_INDEX};
+	if (stands_for_number(other))
+		*choice = c->known && value->known && other->known ? CHOICE_KNOWN : CHOICE_NUMBERS;
+	if (*choice != CHOICE_KNOWN)
+		return STATUS_OK;
+	resolver_take_number(r, c);
+	resolver_take_number(r, value);
+	resolver_take_number(r, other);
+	set_number(value, c->number.value != 0 ? value->number : other->number, call->at);
+	return STATUS_OK;
+}
+
 static enum status resolve_formula_call(struct resolver *r, const struct formula *call, struct formula_value *value)
 {
 	struct callee callee;
@@ -317,7 +351,8 @@ static enum status resolve_formula_call(struct resolver *r, const struct formula
 	struct statement s = {
 		.kind = STATEMENT_STAGE, .span = call->at, .name = call->text, .name_span = call->at, .options = call->options};
 	struct ref held = {.kind = REF_NONE};
-	struct formula_value operand = {.known = false};
+	struct formula_value operand = {.known = false}, before = {.known = false};
+	enum choice choice = CHOICE_ARRAYS;
 	value->ref = name_ref(REF_CURRENT, call->at);
 	for (struct formula *f = call->arguments; f; f = f->next, at++) {
 		if (at == callee.value && !callee.current) {
@@ -332,8 +367,12 @@ static enum status resolve_formula_call(struct resolver *r, const struct formula
 		last = o;
 		operand_of_formula(f, o);
 		if (at < callee.value)
-			TRY(hold_first(r, o, f, &held));
+			TRY(hold_first(r, o, f, &before, &held));
 	}
+	if (callee.op == OP_where && !callee.current && count > 1)
+		TRY(choose_number(r, call, &before, &s, value, &choice));
+	if (choice == CHOICE_KNOWN)
+		return STATUS_OK;
 	if (held.kind != REF_NONE)
 		TRY(hold_in_term(r, &held, value));
 	if (value->known && callee.op != OP_COUNT && op_table[callee.op].class == OP_CLASS_BINARY && s.operands &&
@@ -344,8 +383,8 @@ static enum status resolve_formula_call(struct resolver *r, const struct formula
 	}
 	if (compute_call(r, &callee, &s, &operand, value))
 		return STATUS_OK;
-	const bool numbers =
-		(value->known || value->deferred) && callee.op != OP_COUNT && op_table[callee.op].class != OP_CLASS_GENERAL;
+	const bool by_element = callee.op != OP_COUNT && op_table[callee.op].class != OP_CLASS_GENERAL;
+	const bool numbers = callee.op == OP_where ? choice == CHOICE_NUMBERS : by_element && stands_for_number(value);
 	TRY(append_stage(r, &s, callee.op, value));
 	value->deferred = numbers;
 	return STATUS_OK;

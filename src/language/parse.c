@@ -409,17 +409,6 @@ static int run_parser(struct parse *parse)
 	return yyparse(parse, scanner);
 }
 
-const char *statement_word(enum statement_kind kind)
-{
-	static const char *const words[STATEMENT_COUNT] = {
-		[STATEMENT_INPUT] = "input",   [STATEMENT_PARAM] = "param",     [STATEMENT_CONST] = "const",
-		[STATEMENT_DEF] = "def",       [STATEMENT_STAGE] = "stage",     [STATEMENT_NAME] = "name",
-		[STATEMENT_REPEAT] = "repeat", [STATEMENT_FOR] = "for",         [STATEMENT_CHECKPOINT] = "checkpoint",
-		[STATEMENT_EXPORT] = "export", [STATEMENT_PROGRAM] = "program", [STATEMENT_COLLECT] = "collect",
-		[STATEMENT_LET] = "let",       [STATEMENT_OUTPUT] = "output",   [STATEMENT_FIXED_POINT] = "fixed_point"};
-	return words[kind];
-}
-
 const char *number_word(const char *word)
 {
 	if (!strcasecmp(word, "inf") || !strcasecmp(word, "infinity"))

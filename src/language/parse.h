@@ -124,12 +124,15 @@ bool parse_defines(const struct parse *parse, const char *name);
 /*
  * Hints for an unexpected token at SPAN, from parse_hints.c, or NULL. STAGE: the token is an operator in a stage. CALL: it
  * stands in parentheses right after the word that begins the statement. SUM: after `stop=n-` or `add -`. JOINED: it
- * follows a value in a formula.
+ * follows a value in a formula. DEF: it follows the operands of a def or of a let. WORD: it follows the word of a statement in a
+ * formula.
  */
 const char *parse_hint_stage(struct parse *parse, struct span span);
 const char *parse_hint_call(struct parse *parse, struct span span);
 const char *parse_hint_sum(struct parse *parse, struct span span);
 const char *parse_hint_joined(struct parse *parse, struct span span);
+const char *parse_hint_def(struct parse *parse, struct span span);
+const char *parse_hint_word(struct parse *parse, struct span span);
 /* Moves SPAN, a name before '=', to that character. */
 void parse_find_equals(const struct parse *parse, struct span *span);
 /* True if the innermost open bracket begins the value of an option; the path of a load(). */
@@ -168,6 +171,8 @@ struct formula *parse_prefix(struct parse *parse, enum operator operator, struct
 struct formula *parse_binary(struct parse *parse, struct formula *left, enum operator operator, struct span span,
                              struct formula *right);
 /* Applies the index INDEX, between the brackets OPEN and CLOSE, to LEFT, which it returns. */
+/* Returns FORMULA, a bound of a slice, or NULL if it is the name None: then the slice has no such bound. */
+struct formula *parse_bound(struct parse *parse, struct formula *formula);
 /* Returns the part FORMULA of an index: a place, or a new axis if it is the name None. NULL where memory is short. */
 struct index_part *parse_index_part(struct parse *parse, struct formula *formula, struct span span);
 struct formula *parse_index(struct parse *parse, struct formula *left, struct index_part *index, struct span open,

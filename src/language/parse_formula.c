@@ -154,10 +154,22 @@ struct formula *parse_binary(struct parse *parse, struct formula *left, enum ope
 	return check_nesting(parse, left, span) ? left : NULL;
 }
 
+static bool is_none(const struct formula *formula)
+{
+	return formula->kind == FORMULA_NAME && !formula->first && !strcmp(formula->text, "None");
+}
+
+struct formula *parse_bound(struct parse *parse, struct formula *formula)
+{
+	if (!is_none(formula))
+		return formula;
+	spare_formula(parse, formula);
+	return NULL;
+}
+
 struct index_part *parse_index_part(struct parse *parse, struct formula *formula, struct span span)
 {
-	const bool name = formula->kind == FORMULA_NAME && !formula->first;
-	if (!name || strcmp(formula->text, "None"))
+	if (!is_none(formula))
 		return PARSE_NEW(parse, struct index_part, .kind = INDEX_AT, .span = span, .start = formula);
 	spare_formula(parse, formula);
 	return PARSE_NEW(parse, struct index_part, .kind = INDEX_NEW, .span = span);

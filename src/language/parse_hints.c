@@ -162,15 +162,68 @@ const char *parse_hint_sum(struct parse *parse, struct span span)
 	                    (int)(end - begin), begin);
 }
 
-const char *parse_hint_joined(struct parse *parse, struct span span)
+const char *attribute_hint(struct arena *arena, const char *value, size_t length, const char *name)
 {
-	const char *text = parse->source->text, *before = text + span.begin;
-	while (before > text && strchr(" \t\r\n", before[-1]))
-		before--;
-	const char *begin = before;
+	const struct piece word = first_word((struct piece){name, strnlen(name, MOST_SHOWN)});
+	char op[MOST_SHOWN + 1];
+	memcpy(op, word.text, word.length);
+	op[word.length] = '\0';
+	const bool transposes = !strcmp(op, "T");
+	if (length == 0 || length > MOST_SHOWN || (!transposes && op_find(op) == OP_COUNT))
+		return NULL;
+	return arena_printf(arena, "an operation of a value is a call: %s(%.*s)", transposes ? "transpose" : op,
+	                    (int)length, value);
+}
+
+/* Returns the last word that ends before AT, blanks left out. */
+static struct piece word_before(const struct parse *parse, uint32_t at)
+{
+	const char *text = parse->source->text, *end = text + at;
+	while (end > text && strchr(" \t\r\n", end[-1]))
+		end--;
+	const char *begin = end;
 	while (begin > text && is_name_byte(begin[-1]))
 		begin--;
-	const struct piece last = {begin, (size_t)(before - begin)}, next = {text + span.begin, span.end - span.begin};
+	return (struct piece){begin, (size_t)(end - begin)};
+}
+
+const char *parse_hint_def(struct parse *parse, struct span span)
+{
+	const struct piece all = statement_around(parse, span.begin), word = first_word(all);
+	const char *end = all.text + all.length, *close = memchr(all.text, ')', all.length);
+	if (!close || all.length > MOST_SHOWN || !(piece_is(word, "def") || piece_is(word, "let")))
+		return NULL;
+	struct piece body = trimmed(close + 1, end);
+	if (body.length < 2 || !strchr("=:", *body.text))
+		return NULL;
+	body = trimmed(body.text + 1, end);
+	if (body.length > 7 && !memcmp(body.text, "return ", 7))
+		body = trimmed(body.text + 7, end);
+	const struct piece head = trimmed(all.text + word.length, close + 1);
+	return arena_printf(parse->context->arena, "a function is a def with a block, as in def %.*s { use (%.*s) }",
+	                    (int)head.length, head.text, (int)body.length, body.text);
+}
+
+const char *parse_hint_word(struct parse *parse, struct span span)
+{
+	const struct piece word = word_before(parse, span.begin);
+	for (int kind = 0; kind < STATEMENT_COUNT; kind++)
+		if (kind != STATEMENT_STAGE && piece_is(word, statement_table[kind].word))
+			return arena_printf(parse->context->arena, "'%s' begins a statement, and is no value, as in: %s",
+			                    statement_table[kind].word, statement_table[kind].example);
+	return NULL;
+}
+
+const char *parse_hint_joined(struct parse *parse, struct span span)
+{
+	const char *text = parse->source->text;
+	const struct piece last = word_before(parse, span.begin), next = {text + span.begin, span.end - span.begin};
+	const bool touches = last.text + last.length == next.text;
+	const char *attribute = touches && piece_is(next, ".")
+	                            ? attribute_hint(parse->context->arena, last.text, last.length, next.text + 1)
+	                            : NULL;
+	if (attribute)
+		return attribute;
 	if (piece_is(next, "if") || piece_is(next, "else") || piece_is(last, "if") || piece_is(last, "else"))
 		return "a choice is where(c, a, b), as in use (where(x > 0, x, 0))";
 	if (piece_is(last, "lambda") || piece_is(next, "lambda"))

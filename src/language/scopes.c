@@ -262,6 +262,7 @@ static const char *foreign_operation(const char *name)
 		{"log2", "write `log; div 0.6931471805599453`"},
 		{"exp2", "write `mul 0.6931471805599453; exp`"},
 		{"relu6", "write `clip 0 6`"},
+		{"range", "iterations are counted by repeat, as in repeat 3 as i { mul i }"},
 		{"import",
 	     "a chain is one file: its defs stand in it; param and const read arrays of other files by load(\"FILE\")"},
 	};
@@ -280,6 +281,10 @@ enum status resolver_unknown_operation(struct resolver *r, const struct statemen
 		return STATUS_CHAIN;
 	if (foreign_operation(name))
 		return RESOLVE_HINT(r, "%s", foreign_operation(name));
+	for (int kind = 0; kind < STATEMENT_COUNT; kind++)
+		if (kind != STATEMENT_STAGE && !strcmp(name, statement_word((enum statement_kind)kind)))
+			return RESOLVE_HINT(r, "'%s' begins a statement, and is no call, as in: %s", name,
+			                    statement_table[kind].example);
 	if ((near = nearest_operation(r, name)))
 		return RESOLVE_HINT(r, "did you mean '%s'?", near);
 	if (resolver_find(r, name) && o && strchr("+-", r->chain->source->text[o->span.begin]))

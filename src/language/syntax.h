@@ -241,8 +241,18 @@ enum statement_kind {
 	STATEMENT_OUTPUT,
 };
 enum { STATEMENT_COUNT = STATEMENT_OUTPUT + 1 };
-/* Returns the word that a statement of KIND begins with; "stage" for STATEMENT_STAGE, which has none of its own. */
+/* What a kind of statement is, for `ckptc help WORD`. A stage has no word of its own: its WORD is "stage". */
+struct statement_info {
+	const char *word, *form, *doc, *example;
+};
+extern const struct statement_info statement_table[STATEMENT_COUNT];
+/* Returns the word that a statement of KIND begins with; "stage" for STATEMENT_STAGE. */
 const char *statement_word(enum statement_kind kind);
+/*
+ * Returns a hint in ARENA on what to write for the value of LENGTH bytes at VALUE, a dot, and the word at NAME. NULL: the word is
+ * no attribute that arrays of Python have.
+ */
+const char *attribute_hint(struct arena *arena, const char *value, size_t length, const char *name);
 /* Returns "nan" or "inf" if WORD means that number, in letters of any case or as "infinity"; else NULL. */
 const char *number_word(const char *word);
 

@@ -173,6 +173,8 @@ static enum status place_archive(struct placing *p, size_t first)
 	const enum status status = loader_names(&loader, file, &members.names, &members.count);
 	loader_close(&loader);
 	TRY(status);
+	if (members.count == 0)
+		return diag_file(p->context->diags, STATUS_DATA, file, -1, "has no members");
 	lacking = arena_array(p->context->arena, chain_declared_inputs(p->chain) + 1, sizeof *lacking);
 	TRY_ALLOC(lacking, p->context->diags);
 	for (size_t i = first; i <= chain_declared_inputs(p->chain); i++) {
@@ -349,6 +351,7 @@ enum status inputs_next(struct inputs *inputs, const struct chain *chain, bool e
 			continue;
 		input->type = input_type_of(chain, param->declared, &input->arrays.rows.type, inputs->dtype);
 		inputs->changed |= !type_equal(&before, &input->type);
+		inputs->chain->params[input->param].columns = input->arrays.rows.columns;
 	}
 	if (inputs->count > 0)
 		chain_find_widest(inputs->chain);
