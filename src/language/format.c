@@ -241,17 +241,21 @@ static void put_list_value(struct formatter *f, const struct list *list)
 	syntax_write_source(f->source + list->span.begin, list->span.end - list->span.begin, format_bytes, f);
 }
 
-/* A formula of a `repeat`'s count or a limit, which is a name or stands in parentheses. */
+/* A formula of a `repeat`'s count or a limit, which is a name or stands in parentheses, as a number below 0 does. */
 static void put_count(struct formatter *f, const struct count *count)
 {
 	const struct formula *formula = count->formula;
 	const bool name = formula && formula->kind == FORMULA_NAME && !formula->first && !formula->closed;
+	if (!formula && count->value < 0)
+		PUT(f, "(");
 	if (!formula)
 		put_integer(f, count->value);
 	else if (name)
 		PUT(f, formula->text);
 	else
 		put_formula(f, formula, true);
+	if (!formula && count->value < 0)
+		PUT(f, ")");
 }
 
 static void put_operands(struct formatter *f, const struct operand *operand, int depth)
