@@ -18,7 +18,7 @@ static bool nightly(void) { return getenv("CKPTC_NIGHTLY") != NULL; }
 
 enum {
 	CHAINS_OF_RUNS = SANITIZED ? 1 : 6,
-	LONG_CHAIN = SANITIZED ? 200 : 700,
+	LONG_CHAIN = SANITIZED ? 100 : 700,
 	DISK_ROUNDS = SANITIZED ? 8 : 40,
 	LONG_RUN = SANITIZED ? SUMMED + 100 : 26000, /* bytes of fewer steps would be summed at each evaluation */
 };
@@ -350,7 +350,7 @@ START_TEST(many_budgets_at_once)
 {
 	static const int64_t quanta[] = {1, 7, 1000};
 	uint64_t seed = 25;
-	const int rounds = nightly() ? 300 : SANITIZED ? 7 : 24;
+	const int rounds = nightly() ? 300 : SANITIZED ? 3 : 24;
 	for (int i = 0; i < rounds; i++) {
 		struct step_run store[60];
 		struct step_costs costs = random_costs(&seed, store, i % 6 ? 12 : 60, i % 4 ? 1 : 9, quanta[i % 3]);
@@ -400,7 +400,7 @@ START_TEST(no_policy_is_better)
 	static const char *const others[] = {"revolve:2", "revolve:3", "revolve:5", "revolve:12", "every:3", "every:8",
 	                                     "sqrt",      "recursive", "online:2",  "online:6",   "every:5", "save-all"};
 	uint64_t seed = 31;
-	for (int i = 0; i < 12; i++) {
+	for (int i = 0; i < (SANITIZED ? 4 : 12); i++) {
 		struct step_run store[60];
 		struct step_costs costs = random_costs(&seed, store, 60, 2, 64);
 		for (size_t p = 0; p < sizeof others / sizeof *others; p++) {
@@ -477,7 +477,7 @@ START_TEST(no_policy_is_better_over_runs)
 {
 	static const char *const others[] = {"every:100", "revolve:12", "sqrt", "revolve:300"};
 	uint64_t seed = 62;
-	for (int round = 0; round < (nightly() ? 40 : 2); round++) {
+	for (int round = 0; round < (nightly() ? 40 : SANITIZED ? 1 : 2); round++) {
 		struct step_run store[5];
 		struct step_costs costs = {.runs = store, .run_count = 2 + (size_t)draw(&seed, 4), .output = 8};
 		for (size_t i = 0; i < costs.run_count; i++) {
@@ -886,7 +886,7 @@ static void search_limited(struct counting_judge *counting, double most, struct 
  */
 START_TEST(limited_searches)
 {
-	enum { STEPS = 300, GOALS = 3 };
+	enum { STEPS = SANITIZED ? 120 : 300, GOALS = 3 };
 	uint64_t seed = 47;
 	static struct step_run store[STEPS];
 	struct counting_judge counting = {{.runs = store, .run_count = STEPS, .steps = STEPS, .output = 400}, 0};
