@@ -28,6 +28,8 @@ enum status {
 	STATUS_PROGRAM = 7, /* an external program failed (external/external.h) */
 	/* Another rank has failed, which reports it (ranks/ranks.h). It needs no diagnostic, and no process exits with it. */
 	STATUS_OTHER_RANK = 8,
+	/* No failure, and none that lower returns: lowering has come to where a run ends (ir/lower_place.c). */
+	STATUS_PLACE = 9,
 };
 
 /* Evaluates CALL. The function that uses TRY returns its status, unless that is STATUS_OK. */

@@ -564,6 +564,11 @@ enum status gradient_files_check(struct session *s)
 		if (!strchr(text, '='))
 			return usage_error(s, "--grad takes NAME=FILE, not '%s'", text);
 		TRY(find_param(s, text, strcspn(text, "="), &param));
+		if (s->chain.place && param == FIRST_INPUT)
+			return with_hint(s,
+			                 usage_error(s, "--at %s contradicts --grad %s: what comes before the place is constant",
+			                             s->chain.place->text, text),
+			                 "--output gets the gradient of the value at the place");
 		if (path_ends(text, NPZ_ENDING) || path_ends(text, TENSORS_ENDING)) {
 			usage_error(s, "--grad writes npy, and '%s' ends as an archive", text);
 			return diag_hint_command(&s->diags, "--grads %s writes all params", strchr(text, '=') + 1);
@@ -571,6 +576,11 @@ enum status gradient_files_check(struct session *s)
 	}
 	if (s->line.given[OPTION_ACCUMULATE] && !path && !s->line.grads.count)
 		return usage_error(s, "--accumulate needs --grads or --grad");
+	if (path && s->chain.place && inputs_in_archive(s))
+		return with_hint(
+			s,
+			usage_error(s, "--at %s contradicts --grads: the first input comes before the place", s->chain.place->text),
+			"--grad NAME=FILE writes the gradient of another input or of a param");
 	if (path)
 		TRY(check_ending(s, path));
 	for (size_t k = 0; k < s->chain.param_count; k++)

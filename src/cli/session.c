@@ -391,6 +391,21 @@ static enum status choose_output(struct session *s)
 	return STATUS_OK;
 }
 
+/* Cuts the chain at the place of --at, if it is given. */
+static enum status choose_place(struct session *s)
+{
+	const char *text = s->line.values[OPTION_AT];
+	if (!text)
+		return STATUS_OK;
+	if (s->value_paths || s->value_count > 1)
+		return usage_error(s, "--at contradicts -o %s: it writes one value", s->line.texts[OPTION_OUTPUT].items[0]);
+	if (s->command->letter == RUN && s->line.given[OPTION_RESIDUALS])
+		return with_hint(s, usage_error(s, "--at contradicts --residuals: a run that ends early has no gradient"),
+		                 "ckptc residuals --at lists what the gradient of the place keeps");
+	const bool ends = s->command->letter == RUN || s->line.given[OPTION_RUN];
+	return chain_choose_place(&s->context, &s->chain, text, ends);
+}
+
 enum status session_load_chain(struct session *s)
 {
 	const struct chain_output *cotangents[MOST_VALUES];
@@ -400,6 +415,7 @@ enum status session_load_chain(struct session *s)
 	TRY(find_cotangents(s, cotangents));
 	TRY(place_inputs(s));
 	TRY(s->cotangent_paths ? chain_want_cotangents(&s->context, &s->chain, cotangents) : choose_output(s));
+	TRY(choose_place(s));
 	TRY(outputs_check_loaded(s));
 	TRY(session_compare_files(s));
 	TRY(bind_programs(s));

@@ -660,7 +660,7 @@ static void add_results(struct lineariser *l)
 	for (size_t i = 0; i < l->body->in_count; i++) {
 		const struct port *in = &l->body->ins[i];
 		const uint32_t value = in->value;
-		uint32_t cotangent = l->values[value].cotangent;
+		uint32_t cotangent = l->values[body_cotangent_of(l->body, value)].cotangent;
 		if (!has_slot(l->step->cot_in, step_slot(l->step, in)))
 			continue;
 		if (cotangent == NO_VALUE)

@@ -133,21 +133,21 @@ static uint32_t own_out(const struct joining *j, uint32_t value, uint32_t other)
 	return id;
 }
 
-/* Returns a value of zeros, with the input's rows: its gradient where none reaches it. NO_VALUE if out of memory. */
+/* Returns a value of zeros, with the input's rows: its gradient, or a place's, where none reaches it. NO_VALUE if out of memory. */
 static uint32_t add_zeros(const struct joining *j)
 {
 	struct body *body = j->body;
 	struct type *type = arena_alloc(j->arena, sizeof *type);
 	if (!type)
 		return NO_VALUE;
-	*type = j->lowered->begins;
+	*type = j->lowered->gradient_at.slot ? *j->lowered->gradient_at.computed : j->lowered->begins;
 	const uint32_t id = body_add_value(body, type);
 	struct instr *zeros = id == NO_VALUE ? NULL : body_add_instr(body, INSTR_ZERO);
 	if (!zeros)
 		return NO_VALUE;
 	body->values[id].from = FROM_INSTR;
 	body->values[id].instr = (uint32_t)body->instr_count - 1;
-	body->values[id].streamed = true;
+	body->values[id].streamed = j->lowered->gradient_at.slot ? j->lowered->gradient_at.streamed : true;
 	zeros->step = NO_VALUE;
 	zeros->out = id;
 	return id;

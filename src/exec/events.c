@@ -162,5 +162,6 @@ enum status gradient_events_finish(struct run *run)
 	for (int64_t s = run->whole->steps; s-- > 0 && !steps_seen(run);)
 		TRY(say_params(run, s, diags));
 	TRY(say_params(run, UNUSED, diags));
-	return say(run, run->chain->input, &run->input, 0, diags);
+	const struct type *place = run->whole->gradient_at.slot ? &run->whole->gradient_at.type : NULL;
+	return say(run, place ? run->chain->place->text : run->chain->input, place ? place : &run->input, 0, diags);
 }

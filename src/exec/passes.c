@@ -222,19 +222,21 @@ struct spill_piece passes_left(const struct run *run)
 	return (struct spill_piece){passes->slab.base, (size_t)(passes->workspace - passes->slab.base)};
 }
 
-/* Writes the outputs that have no rows, if they are wanted. */
+/* Writes the outputs that have no rows, if they are wanted. The gradient of a place may be one. */
 static enum status write_results(struct run *run)
 {
 	const struct levels *levels = run->passes.levels;
-	for (size_t k = 0; k < rows_out_values(run) && run->options->value; k++) {
+	const struct joint *joint = run->passes.joint ? &run->passes.joint->whole : NULL;
+	for (size_t k = 0; k < levels->body->out_count; k++) {
 		const uint32_t output = levels->body->outs[k].value;
 		const struct type *type = levels->body->values[output].type;
-		if (levels->rows[output])
+		struct writer *writer = run->outputs[output_of(run, joint, output)].writer;
+		if (levels->rows[output] || !writer)
 			continue;
 		if (!run->outputs_begun)
 			TRY(rows_out_begin(run, run->context.diags));
-		TRY(writer_write(run->outputs[OUTPUT_VALUE + k].writer, run->passes.results[output], type->dtype,
-		                 shape_count(&type->shape), run->context.diags));
+		TRY(writer_write(writer, run->passes.results[output], type->dtype, shape_count(&type->shape),
+		                 run->context.diags));
 	}
 	return STATUS_OK;
 }

@@ -55,6 +55,10 @@ static enum status identify(const struct run *run, uint64_t parts[JOURNAL_PARTS]
 	const struct tiles *tiles = run->tiles;
 	const struct array *cotangent = &run->gradient->cotangent;
 	parts[JOURNAL_CHAIN] = hash_bytes(HASH_START, run->chain->source->text, run->chain->source->length);
+	if (run->chain->chosen)
+		parts[JOURNAL_CHAIN] = hash_text(parts[JOURNAL_CHAIN], run->chain->chosen->name);
+	if (run->chain->place)
+		parts[JOURNAL_CHAIN] = hash_text(parts[JOURNAL_CHAIN], run->chain->place->text);
 	/* Measured costs or memory may lead to another schedule. */
 	const struct counters *c = &job->predicted;
 	const int64_t schedule[] = {c->evaluations, c->checkpoints, c->spill_writes, c->spill_reads,

@@ -33,6 +33,12 @@ static enum status put_gradient(const struct run *run, const struct input_gradie
 	return sink->put(sink->context, input, &typed, diags);
 }
 
+/* Returns the type of the value whose gradient the run writes: the input, or the value at a place. */
+static const struct type *differentiated(const struct run *run)
+{
+	return run->whole->gradient_at.slot ? &run->whole->gradient_at.type : &run->input;
+}
+
 size_t rows_out_values(const struct run *run) { return run->forward ? run->whole->whole->out_count : 1; }
 
 void rows_out_open(struct run *run)
@@ -42,7 +48,7 @@ void rows_out_open(struct run *run)
 		run->outputs[i] = (struct run_output){.writer = NULL};
 	run->outputs[OUTPUT_VALUE] = (struct run_output){run->options->value, &run->whole->output, tiles->output_row};
 	run->outputs[OUTPUT_GRADIENT] = (struct run_output){run->gradient ? run->gradient->options->gradient : NULL,
-	                                                    &run->gradient_type, tiles->input_row};
+	                                                    &run->gradient_type, tiles->gradient_row};
 	for (size_t k = 1; k < rows_out_values(run); k++)
 		run->outputs[OUTPUT_VALUE + k] =
 			(struct run_output){run->options->more[k - 1], &run->more_types[k], rows_out_row(run, k)};
@@ -119,7 +125,8 @@ enum status rows_out_write(const struct run *run, enum output_index output, cons
 {
 	const struct run_output *out = &run->outputs[output];
 	/* The gradient of integers is zeros, held as they are. */
-	const enum dtype dtype = dtype_compute(output == OUTPUT_GRADIENT ? run->input.dtype : out->type->dtype);
+	const struct type *of = output == OUTPUT_GRADIENT ? differentiated(run) : out->type;
+	const enum dtype dtype = dtype_compute(of->dtype);
 	const int64_t row = out->row / (int64_t)dtype_size(dtype);
 	return rows_out_put(run, output, &(struct elements){rows->first * row, rows->count * row, from, dtype}, diags);
 }

@@ -171,6 +171,8 @@ static enum status prepare(struct run *run, const struct type *type)
 		                              .write_anywhere = writer_seekable(run->options->value),
 		                              .in_place = run->options->value->options.reader != NULL};
 	TRY(run->kind->prepare(run));
+	if (run->whole->gradient_at.slot)
+		run->gradient_type = run_gradient_type(run->chain, &run->whole->gradient_at.type);
 	TRY(rows_in_open(run));
 	TRY(rows_in_load_others(run)); /* workers know where they lie */
 	rows_out_open(run);

@@ -157,7 +157,7 @@ enum status tile_journal_open(struct run *run)
 		return STATUS_OK;
 	TRY(hash_inputs(run, &input));
 	TRY(set_pieces(run, 0));
-	points->item = tiles->tile * tiles->per_chunk * tiles->input_row;
+	points->item = tiles->tile * tiles->per_chunk * tiles->gradient_row;
 	if (run->options->value)
 		points->item += tiles_value_rows(tiles, true) * tiles->output_row;
 	for (size_t i = 0; i < run->params->count; i++)

@@ -55,7 +55,7 @@ static struct block_bytes blocks_of(const struct run *run)
 	const struct tiles *tiles = run->tiles;
 	const int64_t rows = run->gradient ? tiles->tile * tiles->per_chunk : 0;
 	return (struct block_bytes){.input = round_up(tiles_input_rows(tiles) * tiles->input_row, ARRAY_ALIGN),
-	                            .gradient = round_up(rows * tiles->input_row, ARRAY_ALIGN),
+	                            .gradient = round_up(rows * tiles->gradient_row, ARRAY_ALIGN),
 	                            .value = values_bytes(run),
 	                            .apart = run->gradient ? tiles->per_chunk * run->gradient->job->sums.apart : 0,
 	                            .states = tiles->per_chunk * tiles->state * (int64_t)sizeof(double),

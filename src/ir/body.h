@@ -49,7 +49,11 @@ struct value {
 	bool active : 1;    /* it depends by derivatives on the input or a param */
 	bool weak : 1;      /* its dtype yields to that of the other operand */
 	bool cotangent : 1; /* it is the cotangent of PRIMAL; false: PRIMAL is the same value */
-	uint32_t primal;    /* in a backward body: a value of the recording body, for reports */
+	/*
+	 * In a backward body: a value of the recording body, for reports. In other bodies: of an in that is a COTANGENT, which has no
+	 * value, the value whose cotangent its slot gets (ir/lower_place.c).
+	 */
+	uint32_t primal;
 	union {
 		uint32_t instr;         /* FROM_INSTR */
 		uint32_t port;          /* FROM_PORT: index into ins */
@@ -299,6 +303,11 @@ bool body_check_indices(struct body *body, bool *wanted, struct arena *arena);
 static inline bool instr_adds_counter(const struct instr *instr)
 {
 	return instr->level >= 0 && instr->kind <= INSTR_VJP_A && op_table[instr->op].class == OP_CLASS_BINARY;
+}
+/* Returns the value whose cotangent is that of VALUE, an in of a forward body: itself, or the value of a place. */
+static inline uint32_t body_cotangent_of(const struct body *body, uint32_t value)
+{
+	return body->values[value].cotangent ? body->values[value].primal : value;
 }
 /* True if INSTR ends the iteration at the solution V of a fixed point: A is its result (ir/lower_fixed_point.c). */
 static inline bool instr_is_implicit(const struct instr *instr)

@@ -303,6 +303,8 @@ static bool flow_back(struct lowering *l, struct step *step, struct sets *sets)
 	for (size_t i = 0; i < body->out_count; i++)
 		l->marks.needed[body->outs[i].value] |= has_slot(step->live_out, step_slot(step, &body->outs[i]));
 	mark_back(body, l->marks.needed, l->marks.cot);
+	for (size_t i = 0; i < body->in_count; i++)
+		l->marks.cot[body->ins[i].value] = l->marks.cot[body_cotangent_of(body, body->ins[i].value)];
 	flow_slots(l, step, sets);
 	for (size_t i = 0; i < body->in_count; i++) {
 		const uint32_t slot = step_slot(step, &body->ins[i]);

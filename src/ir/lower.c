@@ -83,9 +83,12 @@ static enum status lower_whole(struct lowering *l)
 {
 	struct body *body = l->out->whole = begin_whole(l);
 	TRY_ALLOC(body, l->context->diags);
-	TRY(lower_nodes(l, l->first));
+	l->counts_steps = lowering_counts_steps(l);
+	const enum status status = lower_nodes(l, l->first);
+	TRY(status == STATUS_PLACE ? STATUS_OK : status);
+	TRY(lowering_check_place(l));
 	if (!l->chain->last_unwanted)
-		TRY(add_value_out(l, l->env.now[0], 0));
+		TRY(add_value_out(l, status == STATUS_PLACE ? l->way.value : l->env.now[0], 0));
 	TRY(add_wanted(l));
 	l->state.slots[0] = slot_of(&body->values[body->outs[0].value], 0);
 	TRY_ALLOC(body_drop_carries(body), l->context->diags);
@@ -100,6 +103,7 @@ static enum status lower_unrolled(struct lowering *l)
 	TRY_ALLOC(draft && begin_whole(l), l->context->diags);
 	l->counts_steps = true;
 	TRY(lower_nodes(l, l->first));
+	TRY(lowering_check_place(l));
 	lowering_write_slot(l, 0, l->env.now[0]);
 	for (size_t i = 1; i < l->state.count; i++)
 		l->env.written[i] = false;
@@ -126,6 +130,7 @@ static enum status lower_steps(struct lowering *l)
 	l->end = end;
 	if (opened)
 		TRY(lowering_draft_steps(l, block->body, &list));
+	TRY(lowering_check_place(l));
 	note_output(l);
 	return lowering_finish_steps(l, &list);
 }
@@ -167,7 +172,7 @@ static enum status init_lowering(struct lowering *l, const struct type *input)
 	l->out->begins = type;
 	const struct type *held = lowering_intern(l, &type);
 	TRY_ALLOC(held, l->context->diags);
-	slots[0] = (struct slot){held, input->dtype, input->shape.ndim > 0, true, false, false, 0};
+	slots[0] = (struct slot){held, input->dtype, input->shape.ndim > 0, !lowering_is_constant(l), false, false, 0};
 	if (l->chain->names_input) { /* otherwise the named input is no part of the state */
 		slots[1] = slots[0];
 		l->state.next_same[0] = 1;
@@ -240,8 +245,7 @@ static enum status end_streaming(struct lowering *l)
 	return STATUS_OK;
 }
 
-/* Lowers PORTION. The caller has set context, out, chain and what of L, and for a tile rows and cut. */
-static enum status lower_typed(struct lowering *l, const struct portion *portion, const struct type *input)
+enum status lower_typed(struct lowering *l, const struct portion *portion, const struct type *input)
 {
 	const bool rows = input->shape.ndim > 0;
 	l->whole_rows = rows ? input->shape.dim[0] : 0;
@@ -250,14 +254,19 @@ static enum status lower_typed(struct lowering *l, const struct portion *portion
 	*l->out =
 		(struct lowered){.chain = l->chain, .input = *input, .slot_count = l->state.count, .whole_rows = l->whole_rows};
 	find_portion(l, portion);
+	if (l->way.dry)
+		l->end = l->way.to->end;
 	arena_init(&l->scratch, l->context->allocator);
 	l->kept = (struct byte_set){.kept = l->context->arena, .scratch = &l->scratch};
-	enum status status = init_lowering(l, input);
+	enum status status = lowering_find_way(l, portion, input);
+	if (!status)
+		status = init_lowering(l, input);
 	if (!status)
 		status = l->what == LOWER_RUN ? lower_whole(l) : l->what == LOWER_STEPS ? lower_steps(l) : lower_unrolled(l);
 	l->out->conditions = l->conditions;
 	if (!status)
 		status = end_streaming(l);
+	l->out->at = l->way.wanted;
 	if (!status)
 		status = find_levels(l);
 	arena_free(&l->scratch);
@@ -321,7 +330,8 @@ enum status lower_tile(const struct context *context, struct lowered *lowered, c
 	                     .chain = whole->chain,
 	                     .what = what,
 	                     .rows = rows,
-	                     .cut = whole->streamed_params};
+	                     .cut = whole->streamed_params,
+	                     .way.wanted = whole->at};
 	return lower_typed(&l, &whole->portion, input);
 }
 

@@ -155,6 +155,14 @@ struct row_reach {
 	struct span wraps_at, deepest; /* the first stage that wraps; the one that reads the most rows */
 };
 
+/* The place of a gradient (ir/lower_place.c). */
+struct gradient_place {
+	uint32_t slot;               /* before the first step, its cotangent is the gradient; 0: that of the input is */
+	struct type type;            /* of the value, and of the gradient as it is written */
+	const struct type *computed; /* of its arrays */
+	bool streamed;
+};
+
 enum { MAX_LEVELS = 64 }; /* of folds: a chain with more may need the whole input at once */
 /* Why a chain needs its whole input at once: the stage at SPAN, if that has a line, and REASON. NULL: it does not. */
 struct because {
@@ -171,8 +179,10 @@ struct lowered {
 	struct portion portion;
 	size_t slot_count;
 	struct type input, output; /* logical dtypes */
-	struct type begins;        /* the input that the first step reads: of the computing dtype, with a tile's rows */
-	int64_t whole_rows;        /* extent of the streamed axis in the whole input; 0 for a 0-d input */
+	struct gradient_place gradient_at;
+	int64_t at;         /* how many bindings or steps there are up to the chain's place; 0: it seeks none */
+	struct type begins; /* the input that the first step reads: of the computing dtype, with a tile's rows */
+	int64_t whole_rows; /* extent of the streamed axis in the whole input; 0 for a 0-d input */
 	/* Rows can be cut into tiles: all is row-wise, or so up to one SUM, after which nothing is read but its result. */
 	bool streamable;
 	bool neighbours; /* that needs windows: an operation reads neighbouring rows */

@@ -123,11 +123,12 @@ uint32_t lowering_param(struct lowering *l, const struct param_ref *ref)
 {
 	uint32_t *cached = &l->env.params[hash_param(ref)];
 	const struct body *body = l->body;
-	if (*cached < body->value_count && body->values[*cached].from == FROM_PARAM &&
-	    same_param(&body->values[*cached].param, ref))
-		return *cached;
 	const struct param *param = &l->chain->params[ref->param];
 	struct type type = lowering_param_type(l, ref);
+	const bool active = param->differentiated && !dtype_is_integer(type.dtype) && !lowering_is_constant(l);
+	if (*cached < body->value_count && body->values[*cached].from == FROM_PARAM &&
+	    body->values[*cached].active == active && same_param(&body->values[*cached].param, ref))
+		return *cached;
 	uint32_t id = add_value(l, &type, type.dtype);
 	if (id == NO_VALUE)
 		return id;
@@ -135,7 +136,7 @@ uint32_t lowering_param(struct lowering *l, const struct param_ref *ref)
 	value->from = FROM_PARAM;
 	value->param = *ref;
 	value->streamed = note_rows(l, ref);
-	value->active = param->differentiated && !dtype_is_integer(type.dtype);
+	value->active = active;
 	value->weak = param->weak;
 	return *cached = id;
 }

@@ -25,6 +25,8 @@ struct kept_loop {
 	int64_t iterations;
 	uint64_t *drawn;
 	uint32_t conditions;
+	int64_t met, steps;
+	struct preludes preludes;
 	struct streaming streaming;
 	bool *used; /* streaming.along, then streaming.whole, by param */
 };
@@ -102,6 +104,9 @@ static bool open_kept_loop(struct lowering *l, const struct node *node, struct k
 	k->iterations = l->iterations;
 	k->drawn = arena_array(l->context->arena, l->streams, sizeof *k->drawn);
 	k->conditions = l->conditions;
+	k->met = l->way.met;
+	k->steps = l->steps;
+	k->preludes = l->preludes;
 	k->streaming = l->streaming;
 	k->used = arena_array(l->context->arena, used + 1, sizeof *k->used);
 	k->carries = arena_array(l->context->arena, k->count, sizeof *k->carries);
@@ -153,6 +158,10 @@ static void drop_loop(struct lowering *l, const struct kept_loop *k)
 	l->iterations = k->iterations;
 	memcpy(l->drawn, k->drawn, l->streams * sizeof *k->drawn);
 	l->conditions = k->conditions;
+	l->way.met = k->met;
+	l->steps = k->steps;
+	l->preludes.count = k->preludes.count;
+	l->preludes.bound = k->preludes.bound;
 	l->streaming = k->streaming;
 	memcpy(l->streaming.along, k->used, 2 * l->chain->param_count);
 	for (size_t i = 0; i < k->count; i++)
@@ -284,10 +293,18 @@ static enum status try_loop(struct lowering *l, const struct loop *loop, struct 
 	TRY_ALLOC(open_kept_loop(l, loop->node, range, &k), l->context->diags);
 	TRY(lowering_set_iteration(l, loop, l->level, range.first));
 	TRY_ALLOC(lowering_begin_streams(l, l->level++, range.first), l->context->diags);
+	l->way.attempts++;
 	TRY(lower_nodes(l, loop->node->body));
+	if (l->counts_steps && lowering_owes_step(l, k.preludes.count)) {
+		lowering_count_step(l);
+		TRY(lowering_meet_step(l, loop->node->span));
+	}
+	l->way.attempts--;
 	l->level--;
 	lowering_end_streams(l, k.drawn, range.iterations);
-	*stable = l->attempts.kept[attempt] = is_stable(l, &k) && !unrolls(l, loop, &k, range.iterations);
+	lowering_repeat_count(l, k.met, range.iterations);
+	*stable = l->attempts.kept[attempt] =
+		is_stable(l, &k) && !unrolls(l, loop, &k, range.iterations) && lowering_is_before_place(l);
 	if (*stable) {
 		TRY_ALLOC(close_kept_loop(l, &k), l->context->diags);
 		return STATUS_OK;
@@ -401,8 +418,11 @@ static enum status lower_iteration(struct lowering *l, const struct loop *loop, 
 	                                 .streams = l->stream_loops,
 	                                 .stream_count = l->streams};
 	l->loops++;
+	l->way.attempts++;
 	TRY(lower_nodes(l, node->body));
+	l->way.attempts--;
 	l->loops--;
+	TRY(lowering_check_count(l, node, k->met));
 	for (size_t i = 0; i < k->count; i++)
 		if (!l->body->values[k->carries[i].inner].weak)
 			TRY(lowering_make_strong(l, node, k->slots[i], l->body->values[k->carries[i].inner].dtype));
@@ -512,8 +532,11 @@ static enum status lower_collected_types(struct lowering *l, const struct loop *
 	}
 	l->counts_steps = false;
 	l->loops++;
+	const bool unbound = l->way.unbound;
+	l->way.unbound = true;
 	TRY(lowering_set_iteration(l, loop, -1, 0));
 	TRY(lower_nodes(l, loop->node->body));
+	l->way.unbound = unbound;
 	l->loops--;
 	l->counts_steps = counts;
 	memcpy(l->drawn, drawn, l->streams * sizeof *drawn);
@@ -529,33 +552,45 @@ enum status lower_loop(struct lowering *l, const struct node *node)
 {
 	struct loop loop;
 	const struct collecting around = l->collecting;
+	const int64_t before = l->way.met;
 	TRY(lowering_begin_loop(l, node, &loop));
 	if (lowering_collects_nothing(&loop)) {
 		TRY(lower_collected_types(l, &loop));
 		l->collecting = around;
-		return STATUS_OK;
+		return lowering_meet_collected(l, node);
 	}
 	if (node->kind == NODE_REPEAT && node->conditional && l->what == LOWER_RUN)
 		return lower_while(l, &loop);
 	l->loops++;
+	int64_t each = 0; /* of the way to the place: what the last iteration has met */
 	for (int64_t i = 0; i < loop.iterations; i++) {
 		bool stable = false;
 		/* The first iterations of a `repeat` may change a type that the later ones keep. The first may begin arrays. */
-		const bool may_begin = node->collects ? i > 0 : node->kind == NODE_REPEAT || node->counter || i == 0;
-		if (l->what == LOWER_RUN && loop.iterations - i > 1 && may_begin)
-			TRY(try_loop(l, &loop, (struct kept_range){i, loop.iterations - i}, &stable));
-		if (stable)
-			break;
+		const bool may_begin =
+			node->collects || lowering_seeks_end(l) ? i > 0 : node->kind == NODE_REPEAT || node->counter || i == 0;
+		const int64_t met = l->way.met, most = lowering_before_place(l, each, loop.iterations - i);
+		if (l->what == LOWER_RUN && most > 1 && may_begin)
+			TRY(try_loop(l, &loop, (struct kept_range){i, most}, &stable));
+		if (stable) {
+			if (most < loop.iterations - i) /* those that follow differ from what an attempt around here has met */
+				l->attempts.count = l->attempts.next;
+			i += most - 1;
+			continue;
+		}
 		/* Iterations are counted too: those of a body without operations make no instructions, but take time. */
 		if (l->steps > MAX_STEPS || l->body->instr_count > MAX_OPERATIONS || ++l->iterations > MAX_OPERATIONS)
 			return lowering_too_long(l, node->span);
 		TRY(lowering_set_iteration(l, &loop, -1, i));
 		const size_t preludes = l->preludes.count;
 		TRY(lower_nodes(l, node->body));
-		if (l->counts_steps && lowering_owes_step(l, preludes))
+		if (l->counts_steps && lowering_owes_step(l, preludes)) {
 			lowering_count_step(l);
+			TRY(lowering_meet_step(l, node->span));
+		}
+		each = l->way.met - met;
 	}
 	l->loops--;
 	l->collecting = around;
-	return STATUS_OK;
+	TRY(lowering_check_count(l, node, before));
+	return lowering_meet_collected(l, node);
 }

@@ -697,7 +697,8 @@ static enum status lower_name(struct lowering *l, const struct node *node, bool 
 	                          .inner = made_outside(l, found.value),
 	                          .next = l->body->values[found.value].names};
 	l->body->values[found.value].names = naming;
-	return l->what == LOWER_UNROLLED ? count_binding(l, naming) : STATUS_OK;
+	TRY(l->what == LOWER_UNROLLED ? count_binding(l, naming) : STATUS_OK);
+	return lowering_meet_binding(l, node);
 }
 
 /* Binds the names that DEF exports where NODE, which has just run, calls it. EXPORTED are their values. */
@@ -709,7 +710,7 @@ static enum status bind_exports(struct lowering *l, const struct node *node, con
 			                     node->def->name, node->def->exports[i].name);
 		lowering_write_slot(l, node->exports[i] + 1, exported[i]);
 	}
-	return STATUS_OK;
+	return lowering_meet_binding(l, node);
 }
 
 /*
@@ -931,7 +932,8 @@ static enum status lower_step(struct lowering *l, const struct node *node)
 	TRY(lower_node(l, node));
 	l->counts_steps = true;
 	/* draft_step copies too, so gradients are added in one order under every policy. */
-	return l->env.now[0] != NO_VALUE ? lowering_copy_param(l, &l->env.now[0], node->span) : STATUS_OK;
+	TRY(l->env.now[0] != NO_VALUE ? lowering_copy_param(l, &l->env.now[0], node->span) : STATUS_OK);
+	return lowering_meet_step(l, node->span);
 }
 
 /* Lowers NODE, which is no loop, as a step or a prelude of a checkpoint block that its policy cuts. */

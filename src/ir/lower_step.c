@@ -146,12 +146,14 @@ static enum status draft_step(struct lowering *l, const struct node *node, struc
 	struct draft_item *item = add_item(l, list);
 	TRY_ALLOC(draft && item && lowering_begin_draft(l), l->context->diags);
 	draft->span = node ? node->span : preludes->nodes[preludes->bound]->span;
+	TRY(lowering_begin_pending(l, draft->span));
 	while (preludes->bound < preludes->count)
 		TRY(lower_node(l, preludes->nodes[preludes->bound++]));
 	if (node)
 		TRY(lower_node(l, node));
 	if (l->env.written[0]) /* `use` of a param: a step passes a copy */
 		TRY(lowering_copy_param(l, &l->env.now[0], draft->span));
+	TRY(lowering_meet_step(l, draft->span));
 	TRY_ALLOC(lowering_end_step(l, draft) && lowering_share_body(l, draft), l->context->diags);
 	item->draft = draft;
 	item->steps = 1;
@@ -247,6 +249,7 @@ static enum status draft_loop(struct lowering *l, const struct node *node, struc
 		struct draft_item drafted = {.level = l->level, .first = i, .iterations = 1};
 		const size_t preludes = l->preludes.count;
 		const uint32_t counts = l->conditions;
+		const struct way way = l->way;
 		/* An iteration that binds preludes from before the loop is unlike those after it; so is one that begins arrays. */
 		const bool binds = l->preludes.bound < l->preludes.count || (node->collects && i == 0);
 		memcpy(before, l->state.slots, l->state.count * sizeof *before);
@@ -259,8 +262,12 @@ static enum status draft_loop(struct lowering *l, const struct node *node, struc
 		if (lowering_owes_step(l, preludes)) /* the next iteration would bind other values */
 			TRY(draft_step(l, NULL, &drafted));
 		l->level--;
-		if (!binds && same_slots(before, l->state.slots, l->state.count))
-			drafted.iterations = count_alike(l, counts, loop.iterations - i);
+		const int64_t most = 1 + lowering_before_place(l, l->way.met - way.met, loop.iterations - i - 1);
+		if (!binds && same_slots(before, l->state.slots, l->state.count) && way.reached == l->way.reached)
+			drafted.iterations = count_alike(l, counts, most);
+		TRY(lowering_check_count(l, node, way.met));
+		if (!l->way.reached)
+			lowering_repeat_count(l, way.met, drafted.iterations);
 		lowering_end_streams(l, drawn, drafted.iterations);
 		if (watched)
 			l->out->watched.steps = i == 0 || l->out->watched.steps == drafted.steps ? drafted.steps : 0;
@@ -281,6 +288,9 @@ static enum status draft_loop(struct lowering *l, const struct node *node, struc
 	}
 	l->loops--;
 	l->collecting = around;
+	l->way.between = true;
+	TRY(lowering_meet_collected(l, node));
+	l->way.between = false;
 	return STATUS_OK;
 }
 

@@ -10,6 +10,7 @@
  *     lower_cotangents.c  the step that differentiates several outputs
  *     reach.c          how far values reach along the streamed axis
  *     lower_loop.c     a loop within a body, kept or written out
+ *     lower_place.c    the place where a run ends or a gradient begins
  *     lower_fixed_point.c    a fixed_point, which is a loop in every kind of body
  *     lower_step.c     the chain as draft steps, each with its body
  *     share_body.c     one body for the steps that differ in particulars
@@ -173,6 +174,20 @@ struct attempts {
 	size_t next, count, capacity;
 };
 
+/* The way to the chain's place (lower_place.c). */
+struct way {
+	const struct chain_place *to; /* NULL: this lowering seeks none */
+	int64_t met;                  /* bindings of its name so far, or steps */
+	int64_t wanted;               /* the place is where MET gets this number */
+	int attempts; /* number of attempts to keep a loop around here: the place lies in none that succeeds */
+	bool dry;     /* nothing is wanted but MET at the end */
+	bool unbound; /* stages are lowered for their types alone */
+	bool reached;
+	bool between;     /* no step is being made here */
+	uint32_t pending; /* the slot of a place that was met between steps: the next step begins its gradient; 0: none */
+	uint32_t value;   /* of a forward run that has reached it */
+};
+
 /* What liveness notes of the step that it walks. The arrays have space for all slots. */
 struct touched {
 	uint32_t *slots; /* the slots that the step touches, ascending */
@@ -236,6 +251,7 @@ struct lowering {
 	struct step_ends
 		*ends; /* of the checkpoint block around, if its policy cuts it and no step of it is around; else NULL */
 	struct collecting collecting;
+	struct way way;
 	int32_t level;       /* number of loops around this place that bodies or lists of steps keep */
 	int loops;           /* number of loops around this place, written out or kept */
 	uint32_t outermost;  /* number of loops before this place that stand in no loop; those of conditions do not count */
@@ -401,6 +417,41 @@ enum status lowering_apart(struct lowering *l, const struct node *first, uint32_
 enum status lowering_condition(struct lowering *l, const struct node *node, uint32_t *value);
 /* Lowers NODE, a loop, to the end of the body. */
 enum status lower_loop(struct lowering *l, const struct node *node);
+
+/* lower_place.c */
+
+/* Finds what of PORTION, on INPUT, comes before the place of the chain, if it has one that concerns this lowering. */
+enum status lowering_find_way(struct lowering *l, const struct portion *portion, const struct type *input);
+/* Fails if the lowering, which has ended, has not met the place that it seeks. */
+enum status lowering_check_place(struct lowering *l);
+/* True if no derivative goes through what is computed here: it comes before the place of a gradient. */
+bool lowering_is_constant(const struct lowering *l);
+/* True if the way to the place is counted in steps. */
+bool lowering_counts_steps(const struct lowering *l);
+/*
+ * Each of these notes a moment that may be the place: NODE has bound a name; NODE, a loop that has ended, has collected arrays;
+ * a step has ended, whose last stage is at SPAN. At the place of a run they return STATUS_PLACE.
+ */
+enum status lowering_meet_binding(struct lowering *l, const struct node *node);
+enum status lowering_meet_collected(struct lowering *l, const struct node *node);
+enum status lowering_meet_step(struct lowering *l, struct span span);
+/* Begins in a step the gradient of a place that was met before it, if there is one. */
+enum status lowering_begin_pending(struct lowering *l, struct span span);
+/* True if the lowering ends at the place, and has not met it yet. */
+bool lowering_seeks_end(const struct lowering *l);
+/* True if what has been met so far comes before the place; within an attempt to keep a loop, that is for the one around it to say. */
+bool lowering_is_before_place(const struct lowering *l);
+/* Returns how many of MOST iterations end before the place, if each meets as many bindings or steps as EACH. */
+int64_t lowering_before_place(const struct lowering *l, int64_t each, int64_t most);
+/* Lets what has been met since it was BEFORE count for each of ITERATIONS. */
+void lowering_repeat_count(struct lowering *l, int64_t before, int64_t iterations);
+/* Fails if NODE, a loop that has ended, is a `repeat while` before the place in which some were met since BEFORE. */
+enum status lowering_check_count(struct lowering *l, const struct node *node, int64_t before);
+
+/* lower.c */
+
+/* Lowers PORTION. The caller has set context, out, chain and what of L, and for a tile rows and cut. */
+enum status lower_typed(struct lowering *l, const struct portion *portion, const struct type *input);
 
 /* lower_fixed_point.c */
 

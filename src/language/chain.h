@@ -254,6 +254,23 @@ struct cotangent {
 	const struct chain_output *output; /* NULL: the chain's last value */
 };
 
+/*
+ * Where --at points: where the chain binds NAME for the INDEX-th time, counted from 0; from the last, -1, backwards if INDEX is
+ * negative. Without a NAME it is where INDEX steps have run.
+ */
+struct chain_place {
+	const char *text; /* as the user wrote it */
+	const char *name; /* or NULL */
+	int64_t index;
+	bool
+		ends; /* a forward run ends there, with its value. Else a gradient is that of the place: what comes before is constant */
+	const struct node *last; /* the stage that binds NAME last, if it runs once; then it is the place. Else NULL */
+	const struct node
+		*end; /* the first stage of the chain's after which NAME is not bound; NULL: it is bound up to the end */
+	uint32_t
+		variable; /* of a gradient: never bound, but it has the place's cotangent before the place (ir/lower_place.c) */
+};
+
 /* The most nodes of a chain whose defs are written out, and the most operations of a body whose loops are unrolled. */
 enum { MAX_OPERATIONS = 10000000 };
 /* The most parameters that nested defs, and the calls of them, inherit in total. */
@@ -287,8 +304,9 @@ struct chain {
 	const struct chain_output *chosen;              /* it is the chain's value: see chain_choose_output; or NULL */
 	const struct chain_output *wanted[MOST_VALUES]; /* see chain_want_outputs */
 	size_t wanted_count;
-	bool last_unwanted;            /* the wanted outputs alone are the values of a run */
-	struct program_decl *programs; /* in the order of declaration */
+	const struct chain_place *place; /* see chain_choose_place; or NULL */
+	bool last_unwanted;              /* the wanted outputs alone are the values of a run */
+	struct program_decl *programs;   /* in the order of declaration */
 	size_t program_count;
 	const char **variables; /* their names, which may be equal; [0] is the input */
 	size_t variable_count;
@@ -379,6 +397,15 @@ enum status chain_want_outputs(const struct context *context, struct chain *chai
  */
 enum status chain_want_cotangents(const struct context *context, struct chain *chain,
                                   const struct chain_output *const *outputs);
+/*
+ * Lets a forward run of CHAIN end at the place TEXT, if ENDS; else lets gradients be those of the value there. The input is no
+ * place: the chain is then without stages, or as before. Fails with STATUS_USAGE if TEXT names no place; lowering does if the
+ * chain does not get there.
+ */
+enum status chain_choose_place(const struct context *context, struct chain *chain, const char *text, bool ends);
+/* Returns what NODE binds NAME to: the index of a variable, NO_PLACE if it does not. Blocks of NODE are left out. */
+enum { NO_PLACE = UINT32_MAX };
+uint32_t node_binds(const struct node *node, const char *name);
 /* Writes CHAIN as text, for --dump chain: params, then nodes, without operations' arguments and bodies of defs. */
 void chain_dump(const struct chain *chain, diag_write *write, void *context);
 

@@ -114,8 +114,11 @@ static enum status finish_machine(struct machine *m)
 		TRY_ALLOC(machine_drop_state(m), m->context->diags);
 		TRY(machine_seed(m));
 	}
-	TRY(machine_exchange(m, MACHINE_GRADIENT, buffers_offset(&m->buffers, m->cotangent[0]), type, true));
-	TRY_ALLOC(buffers_move(&m->buffers, &m->cotangent[0], NO_BUFFER), m->context->diags);
+	const struct gradient_place *place = &m->lowered->gradient_at;
+	int32_t *const gradient = &m->cotangent[place->slot];
+	TRY(machine_exchange(m, MACHINE_GRADIENT, buffers_offset(&m->buffers, *gradient),
+	                     place->slot ? place->computed : type, place->slot ? place->streamed : true));
+	TRY_ALLOC(buffers_move(&m->buffers, gradient, NO_BUFFER), m->context->diags);
 	for (size_t i = 0; i < m->snapshots.disk_capacity; i++)
 		TRY_ALLOC(!m->snapshots.disk[i].step || tree_release(&m->trees, &m->snapshots.disk[i].collected),
 		          m->context->diags);

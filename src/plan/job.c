@@ -101,7 +101,7 @@ void job_fixed_bytes(const struct job *job, int64_t *worker, int64_t *all)
 	if (!job->tiles.tiled)
 		return;
 	const struct tiles *tiles = &job->tiles;
-	*worker += (tiles_input_rows(tiles) + tiles->tile * tiles->per_chunk) * tiles->input_row;
+	*worker += tiles_input_rows(tiles) * tiles->input_row + tiles->tile * tiles->per_chunk * tiles->gradient_row;
 	*worker = saturated_add(*worker, options->want_value ? tiles_value_rows(tiles, true) * tiles->output_row : 0);
 	*worker = saturated_add(*worker, tiles_param_bytes(tiles, &job->whole));
 	*worker = saturated_add(*worker, saturated_add(tiles_other_bytes(tiles, &job->whole), job_rows_bytes(job)));
@@ -264,7 +264,8 @@ static enum status find_cut(struct job *job, bool streamable, struct arena *aren
 	                           .alike = !options->costs_measured,
 	                           .ordered = job->sums.ordered,
 	                           .apart = job->sums.apart};
-	const bool folds = forward.levels && forward.levels->count > 0;
+	const bool other = job->whole.gradient_at.slot && job->whole.because.reason; /* the place may have other rows */
+	const bool folds = !other && forward.levels && forward.levels->count > 0;
 	if (streamable)
 		tiles_cut(&job->tiles, &forward, &wants);
 	else if (folds && !job->whole.streamable)
@@ -312,6 +313,10 @@ static enum status cut_array(struct job *job)
 		job->tiles.because = because;
 	}
 	job->tiles.sum_block = sum_block;
+	if (job->whole.gradient_at.slot)
+		job->tiles.gradient_row = job->tiles.tiled && !job->whole.gradient_at.streamed
+		                              ? 0
+		                              : type_bytes(job->whole.gradient_at.computed) / job->tiles.rows;
 	job->tiles.block = block; /* so that folds have the bits of a forward run */
 	job_settle_sums(job, kept_rows);
 	const bool needed = job->tiles.folds && !job->passes && job->options.want_value && !job->options.unexecuted;

@@ -288,6 +288,7 @@ static void set_rows(struct tiles *tiles, const struct lowered *whole)
 	tiles->rows = tiles->flat ? shape_count(&whole->input.shape) : tiles->tiled ? whole->whole_rows : 1;
 	tiles->state = tiles->folds ? level_state(whole) : 0;
 	tiles->input_row = type_bytes(&whole->input) / tiles->rows;
+	tiles->gradient_row = tiles->input_row;
 	tiles->other_rows = 0;
 	for (size_t i = 0; i < whole->chain->input_count; i++)
 		tiles->other_rows += tiles_other_row(tiles, whole, i);

@@ -61,6 +61,7 @@ struct tiles {
 	int64_t rest;                  /* rows of the last tile if it has fewer; else 0 */
 	int64_t per_chunk;             /* tiles of a chunk; the last chunk may have fewer */
 	int64_t input_row, output_row; /* bytes of a row, of the whole array if not tiled; OUTPUT_ROW may be 0 */
+	int64_t gradient_row;          /* of a gradient: bytes of its row, likewise */
 	int64_t other_rows;            /* bytes of the rows of all other inputs that tiles cut */
 	bool windows;                  /* a tile runs on a window; a chunk is one tile unless CARRIES, and REST is 0 */
 	bool carries;                  /* the tiles of a chunk carry rows: only the chunk has rows around it */
