@@ -115,11 +115,12 @@ static bool policy_has_name(const struct policy *policy, const char *name)
 	return has;
 }
 
-/* True if a policy of the command line or of a block chooses values by NAME. */
+/* True if a policy of the command line or of a block chooses values by NAME, or --at does. */
 static bool is_chosen(const struct session *s, const char *name)
 {
 	const struct policy_list *const lists[] = {&s->set.policies, &s->set.compared};
-	bool chosen = false;
+	const struct chain_place *place = s->chain.place;
+	bool chosen = place && place->name && !strcmp(place->name, name);
 	for (size_t k = 0; k < sizeof lists / sizeof *lists; k++)
 		for (size_t i = 0; i < lists[k]->count; i++)
 			chosen |= policy_has_name(&lists[k]->items[i], name);
