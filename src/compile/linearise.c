@@ -423,6 +423,10 @@ bool lineariser_begin(struct lineariser *l)
 {
 	if (!begin_bodies(l))
 		return false;
+	for (size_t i = 0; i < l->body->in_count; i++) {
+		const uint32_t in = l->body->ins[i].value, place = body_cotangent_of(l->body, in);
+		l->given = place != in ? l->body->values[place].instr + 1 : l->given;
+	}
 	mark_reached(l);
 	add_keeps(l);
 	return !l->arena->failed && !l->scratch.failed;

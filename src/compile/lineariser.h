@@ -46,7 +46,9 @@ struct lineariser {
 	bool *again;                 /* by instruction: a region recomputes it */
 	struct region_plan *regions;
 	uint32_t epoch;
-	bool too_long;        /* policies of blocks compute too many operations again */
+	bool too_long; /* policies of blocks compute too many operations again */
+	uint32_t
+		given; /* number of instructions up to the place of the gradient: what they make is as given as an input is */
 	int32_t solving;      /* number of loops around this place of the backward body: each solves a fixed point */
 	struct instr nowhere; /* takes writes once memory is out */
 };

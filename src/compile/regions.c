@@ -6,7 +6,7 @@
  * which are regions in it. Otherwise a walk goes from a region's needs back
  * through the operations. The region keeps the first values on the way that come from outside it or that its policy, or
  * one around it, saves. It recomputes the values that the walk passes. So it keeps what jax.checkpoint keeps, whose
- * partial evaluation removes dead code.
+ * partial evaluation removes dead code. What is made before the place of a gradient comes from outside all regions.
  * Tests: tests/unit/test_residuals.c, tests/unit/test_survey.c
  */
 #include "compile/lineariser.h"
@@ -30,10 +30,14 @@ static bool has_batch_axis(const struct shape *v, const struct shape *a)
 	return false;
 }
 
-/* True if INSTR ends a loop, or makes the solution that one has found: no policy runs the loop again. */
-static bool is_found(const struct instr *instr)
+/*
+ * True if INSTR ends a loop, or makes the solution that one has found: no policy runs the loop again. Likewise if it comes
+ * before the place of the gradient.
+ */
+static bool is_never_rerun(const struct lineariser *l, const struct instr *instr)
 {
-	return instr->kind == INSTR_END || (instr->kind == INSTR_OP && instr->op == OP_SOLUTION);
+	return instr - l->body->instrs < l->given || instr->kind == INSTR_END ||
+	       (instr->kind == INSTR_OP && instr->op == OP_SOLUTION);
 }
 
 static bool policy_allows(const struct lineariser *l, const struct policy *policy, uint32_t value)
@@ -41,12 +45,12 @@ static bool policy_allows(const struct lineariser *l, const struct policy *polic
 	const struct value *v = &l->body->values[value];
 	const struct instr *instr = &l->body->instrs[v->instr];
 	if (!policy)
-		return is_found(instr);
+		return is_never_rerun(l, instr);
 	const bool dot = instr->out == value && op_is_dot(instr->op);
 	struct policy_value seen = {.op = linear_maker(l->body, value),
 	                            .dot = dot,
 	                            .batch = dot && has_batch_axis(&instr->of.v->shape, &instr->of.a->shape)};
-	bool saves = is_found(instr) || (!v->names && policy_saves(policy, &seen));
+	bool saves = is_never_rerun(l, instr) || (!v->names && policy_saves(policy, &seen));
 	for (const struct naming *n = v->names; n && !saves; n = n->next) {
 		seen.name = n->name;
 		seen.index = n->index;
