@@ -15,7 +15,7 @@
  *
  * The place's step has an in from slot G that no instruction reads. So G is never live, and no array is in it. Only its
  * cotangent is: it passes the steps before as those of other slots do, and is left where the input's gradient would be.
- * Tests: tests/cases/places.test
+ * Tests: tests/cases/places.test, tests/scripts/check-places
  */
 #include "ir/lowering.h"
 
