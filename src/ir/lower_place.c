@@ -214,7 +214,8 @@ static enum status count_bindings(struct lowering *l, const struct type *input, 
 enum status lowering_find_way(struct lowering *l, const struct portion *portion, const struct type *input)
 {
 	const struct chain_place *place = l->chain->place;
-	if (!place || l->way.dry || (!place->ends && l->what == LOWER_RUN) || portion->before || portion->after)
+	const bool part = portion->before || portion->after || portion->iterations > 0; /* for an estimate */
+	if (!place || l->way.dry || (!place->ends && l->what == LOWER_RUN) || part)
 		return STATUS_OK;
 	int64_t count = place->index;
 	l->way.to = place;

@@ -85,9 +85,10 @@ static void search_nodes(struct search *s, const struct node *node, bool repeats
 /* True if TEXT is an integer, *NUMBER. */
 static bool read_integer(const char *text, size_t length, int64_t *number)
 {
-	char digits[20];
+	enum { MOST_DIGITS = 18 };
+	char digits[MOST_DIGITS + 1];
 	char *end;
-	if (length == 0 || length >= sizeof digits || strspn(text, "-0123456789") < length)
+	if (length == 0 || length > MOST_DIGITS || strspn(text, "-0123456789") < length)
 		return false;
 	memcpy(digits, text, length);
 	digits[length] = '\0';
