@@ -172,7 +172,7 @@ static enum status prepare(struct run *run, const struct type *type)
 		                              .in_place = run->options->value->options.reader != NULL};
 	TRY(run->kind->prepare(run));
 	if (run->whole->gradient_at.slot)
-		run->gradient_type = run_gradient_type(run->chain, &run->whole->gradient_at.type);
+		run->gradient_type = run_gradient_type(run->chain, run->input.dtype, &run->whole->gradient_at.type);
 	TRY(rows_in_open(run));
 	TRY(rows_in_load_others(run)); /* workers know where they lie */
 	rows_out_open(run);
