@@ -372,9 +372,7 @@ static bool hint_formula(struct resolver *r, const struct statement *s, const st
 	const bool dotted = dot && dot->next && source->text[dot->span.begin] == '.' &&
 	                    dot->span.begin == first->span.end && dot->next->span.begin == dot->span.end;
 	const char *attribute =
-		dotted ? attribute_hint(r->context->arena, source->text + first->span.begin,
-	                            first->span.end - first->span.begin, source->text + dot->next->span.begin)
-			   : NULL;
+		dotted ? attribute_hint(r->context->arena, source, first->span, dot->next->span.begin) : NULL;
 	if (attribute) {
 		RESOLVE_HINT(r, "%s", attribute);
 		return true;

@@ -162,9 +162,10 @@ const char *parse_hint_sum(struct parse *parse, struct span span)
 	                    (int)(end - begin), begin);
 }
 
-const char *attribute_hint(struct arena *arena, const char *value, size_t length, const char *name)
+const char *attribute_hint(struct arena *arena, const struct source *source, struct span value, uint32_t name)
 {
-	const struct piece word = first_word((struct piece){name, strnlen(name, MOST_SHOWN)});
+	const size_t left = source->length - name, length = value.end - value.begin;
+	const struct piece word = first_word((struct piece){source->text + name, left < MOST_SHOWN ? left : MOST_SHOWN});
 	char op[MOST_SHOWN + 1];
 	memcpy(op, word.text, word.length);
 	op[word.length] = '\0';
@@ -172,7 +173,7 @@ const char *attribute_hint(struct arena *arena, const char *value, size_t length
 	if (length == 0 || length > MOST_SHOWN || (!transposes && op_find(op) == OP_COUNT))
 		return NULL;
 	return arena_printf(arena, "an operation of a value is a call: %s(%.*s)", transposes ? "transpose" : op,
-	                    (int)length, value);
+	                    (int)length, source->text + value.begin);
 }
 
 /* Returns the last word that ends before AT, blanks left out. */
@@ -219,8 +220,9 @@ const char *parse_hint_joined(struct parse *parse, struct span span)
 	const char *text = parse->source->text;
 	const struct piece last = word_before(parse, span.begin), next = {text + span.begin, span.end - span.begin};
 	const bool touches = last.text + last.length == next.text;
+	const struct span value = {.begin = span.begin - (uint32_t)last.length, .end = span.begin};
 	const char *attribute = touches && piece_is(next, ".")
-	                            ? attribute_hint(parse->context->arena, last.text, last.length, next.text + 1)
+	                            ? attribute_hint(parse->context->arena, parse->source, value, span.begin + 1)
 	                            : NULL;
 	if (attribute)
 		return attribute;

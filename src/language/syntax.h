@@ -249,10 +249,10 @@ extern const struct statement_info statement_table[STATEMENT_COUNT];
 /* Returns the word that a statement of KIND begins with; "stage" for STATEMENT_STAGE. */
 const char *statement_word(enum statement_kind kind);
 /*
- * Returns a hint in ARENA on what to write for the value of LENGTH bytes at VALUE, a dot, and the word at NAME. NULL: the word is
- * no attribute that arrays of Python have.
+ * Returns a hint in ARENA on what to write for VALUE, a dot, and the word at byte NAME of SOURCE. NULL: the word is no attribute
+ * that arrays of Python have.
  */
-const char *attribute_hint(struct arena *arena, const char *value, size_t length, const char *name);
+const char *attribute_hint(struct arena *arena, const struct source *source, struct span value, uint32_t name);
 /* Returns "nan" or "inf" if WORD means that number, in letters of any case or as "infinity"; else NULL. */
 const char *number_word(const char *word);
 
