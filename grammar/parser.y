@@ -651,6 +651,18 @@ static const char *advise_on_formula(const struct wanted *w, const struct unexpe
 	return NULL;
 }
 
+/* Returns a hint for a sign before U that cannot stand there: the sum in parentheses, the whole one if it has blanks. */
+static const char *advise_on_sum(const struct unexpected *u)
+{
+	const char *text = u->parse->source->text, *begin = u->before - 1;
+	const bool spaced = begin - text > 1 && begin[-1] == ' ' && u->before < text + u->span.begin;
+	while (begin > text && !strchr("=;{}\n", begin[-1]))
+		begin--;
+	const bool option = begin > text && begin[-1] == '=';
+	const char *whole = spaced && !option ? parse_hint_stage(u->parse, u->span) : NULL;
+	return whole ? whole : parse_hint_sum(u->parse, u->span);
+}
+
 /* Returns a hint on what to write instead of U, or NULL. */
 static const char *advise(const struct wanted *w, const struct unexpected *u)
 {
@@ -686,9 +698,11 @@ static const char *advise(const struct wanted *w, const struct unexpected *u)
 		return "an operation is written without parentheses, as in tanh, add W and sum axis=0";
 	const bool signed_name = CAN(NUMBER) && !CAN_CHAR('.') && strchr("+-", before[-1]) && !strchr("[", before[-2]);
 	if (IS_KIND(found, YYSYMBOL_NAME, YYSYMBOL_IN, YYTRANSLATE('('), YYTRANSLATE('.')) && signed_name)
-		return parse_hint_sum(u->parse, u->span);
+		return advise_on_sum(u);
 	if (IS_KIND(found, YYSYMBOL_NUMBER, YYTRANSLATE('(')) && CAN(NAME) && !CAN(NUMBER) && before[-1] == '-')
-		return parse_hint_sum(u->parse, u->span);
+		return advise_on_sum(u);
+	if (found == YYTRANSLATE('(') && CAN(INPUT))
+		return "a formula becomes the current value by use, as in use (x * 2)";
 	if (found == YYSYMBOL_NUMBER && CAN(INPUT))
 		return "a stage begins with its operation, as in mul 2";
 	return CAN_CHAR('^') || (CAN_CHAR('.') && !CAN_CHAR('{')) ? advise_on_formula(w, u) : NULL;

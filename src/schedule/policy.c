@@ -176,7 +176,7 @@ enum policy_kind policy_find(const char *name, size_t length)
 	return POLICY_COUNT;
 }
 
-/* Reports that no policy is called NAME. BLOCK, here and below: it is a block's policy, so none by cut is suggested. */
+/* Reports that no policy is called NAME. BLOCK, here and below: it is a block's policy, so none that chooses by costs is suggested. */
 static enum status unknown_policy(const struct context *context, bool block, const char *name)
 {
 	const char *names[NAME_COUNT];
@@ -185,7 +185,7 @@ static enum status unknown_policy(const struct context *context, bool block, con
 	for (size_t i = 0; i < NAME_COUNT; i++) {
 		const enum policy_kind kind = policy_names[i].kind;
 		const char *known = policy_names[i].name, *argument = policy_table[kind].argument;
-		if (!known || (block && !(policy_table[kind].traits & TRAIT_BY_VALUE) && kind != POLICY_save_all))
+		if (!known || (block && policy_table[kind].traits & TRAIT_COSTS))
 			continue;
 		names[count++] = known;
 		if (known != policy_table[kind].name) /* the list has ours alone */
