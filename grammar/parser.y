@@ -659,8 +659,10 @@ static const char *advise_on_sum(const struct unexpected *u)
 	while (begin > text && !strchr("=;{}\n", begin[-1]))
 		begin--;
 	const bool option = begin > text && begin[-1] == '=';
-	const char *whole = spaced && !option ? parse_hint_stage(u->parse, u->span) : NULL;
-	return whole ? whole : parse_hint_sum(u->parse, u->span);
+	if (!spaced)
+		return parse_hint_sum(u->parse, u->span);
+	const char *whole = option ? NULL : parse_hint_stage(u->parse, u->span);
+	return whole ? whole : "a formula of several parts is in parentheses, as in use (x + 1) and stop=(n - 1)";
 }
 
 /* Returns a hint on what to write instead of U, or NULL. */
