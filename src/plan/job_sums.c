@@ -224,7 +224,7 @@ void job_settle_sums(struct job *job, bool kept_rows)
 			sums->kinds[i] = SUM_PLAIN;
 	for (size_t i = 0; !several && i < job->chain->param_count; i++) {
 		if (sums->kinds[i] == SUM_ROWS && kept_rows)
-			sums->kinds[i] = sums->once[i] ? SUM_ONCE : SUM_PLAIN;
+			sums->kinds[i] = SUM_PLAIN; /* also of elements that are read once: 0 and -0 add up to 0, as in tiles */
 		else if (sums->kinds[i] != SUM_NONE && (!tiles->tiled || sums->kinds[i] != SUM_ROWS))
 			sums->kinds[i] = sums->taken[i] ? SUM_PLAIN : sums->once[i] ? SUM_ONCE : SUM_SHARED;
 		sums->written[i] = sums->kinds[i] == SUM_ONCE;
