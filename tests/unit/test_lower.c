@@ -512,6 +512,7 @@ int main(void)
 {
 	Suite *suite = suite_create("lower");
 	TCase *tcase = suite_make_case(suite, "lower");
+	tcase_set_timeout(tcase, 60); /* steps_are_limited takes seconds under ASan */
 	tcase_add_checked_fixture(tcase, scratch_setup, scratch_teardown);
 	tcase_add_loop_test(tcase, each_statement_has_its_body, 0, sizeof bodies / sizeof *bodies);
 	tcase_add_loop_test(tcase, reads_of_params_come_in_order, 0, sizeof reads_of / sizeof *reads_of);
