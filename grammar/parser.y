@@ -703,7 +703,7 @@ static const char *advise(const struct wanted *w, const struct unexpected *u)
 		return advise_on_sum(u);
 	if (IS_KIND(found, YYSYMBOL_NUMBER, YYTRANSLATE('(')) && CAN(NAME) && !CAN(NUMBER) && before[-1] == '-')
 		return advise_on_sum(u);
-	if (found == YYTRANSLATE('(') && CAN(INPUT))
+	if (found == YYTRANSLATE('(') && CAN(INPUT) && CAN_CHAR(';'))
 		return "a formula becomes the current value by use, as in use (x * 2)";
 	if (found == YYSYMBOL_NUMBER && CAN(INPUT))
 		return "a stage begins with its operation, as in mul 2";

@@ -194,10 +194,15 @@ static void write_formula(const struct formula_writer *w, const struct formula *
 	}
 }
 
-/* True if FORMULA can be an operand of a stage without parentheses: it ends with an index, and begins with a name, `.` or `(`. */
+/*
+ * True if FORMULA can be an operand of a stage without parentheses: it ends with an index, and begins with a name, `.` or `(`.
+ * In parentheses pi and e are numbers.
+ */
 static bool stands_alone(const struct formula *formula)
 {
-	bool closes = formula->kind == FORMULA_NAME || formula->kind == FORMULA_CURRENT;
+	const bool name = formula->kind == FORMULA_NAME;
+	const bool number = name && formula->closed && (!strcmp(formula->text, "pi") || !strcmp(formula->text, "e"));
+	bool closes = (name && !number) || formula->kind == FORMULA_CURRENT;
 	int binds = first_binds(formula);
 	for (const struct application *a = formula->first; a; a = a->next) {
 		closes |= needs_closing(a->operator, binds);
