@@ -58,7 +58,7 @@ struct input_gradients early_gradients_inputs(struct early_gradients *early);
 enum status early_gradients_gather(struct early_gradients *early);
 /* Ends the files of --grad for inputs, in every rank; session_commit renames them. */
 enum status early_gradients_put(struct early_gradients *early);
-/* Waits for what is being written. */
+/* Waits until the thread of EARLY has written the gradient that it began. */
 void early_gradients_close(struct early_gradients *early);
 /*
  * Writes the files, which session_commit renames. With --accumulate, first locks their folders, and waits for other

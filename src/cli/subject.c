@@ -133,7 +133,7 @@ enum status subject_plan(struct subject *subject, const struct policy **policy, 
 	return status;
 }
 
-/* Writes the costs of JOB's steps to --save-costs. Those of a file keep its unit, so they are read back exactly. */
+/* Writes the costs of JOB's steps to --save-costs. Costs of a file keep its unit, and so are read back exactly. */
 static enum status write_costs(struct session *s, struct job *job)
 {
 	const struct spec *given = s->costs ? s->costs->spec : NULL;

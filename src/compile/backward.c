@@ -361,9 +361,8 @@ static void reverse_region(struct lineariser *l, uint32_t id)
 }
 
 /*
- * Fixed points (ir/lower_fixed_point.c). At a solution s = f(s), with the cotangent g of s, the cotangent w of f's result is
- * that of all iterations: w = g + J'w, where J is f's derivative by s. It is a fixed point too, and a loop finds it in the
- * same way (Christianson, "Reverse accumulation and attractive fixed points", Optim. Methods Softw. 3, 1994):
+ * Fixed points (ir/lower_fixed_point.c). The solution s = f(s) has the cotangent g. All iterations together give f's result the
+ * cotangent w = g + J'w, where J is f's derivative by s. So w is a fixed point too, and a loop finds it in the same way (Christianson, "Reverse accumulation and attractive fixed points", Optim. Methods Softw. 3, 1994):
  *
  *     w = g, e = 1
  *     loop  while e > 0

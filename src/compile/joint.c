@@ -230,7 +230,7 @@ static bool sums_within(const struct body *body, const struct instr *instr)
 }
 
 /*
- * PARTS: by value, whether a tile has only a part, which is to be added to those of other tiles. True if INSTR may read
+ * PARTS says of each value whether a tile has only a part, to which the parts of other tiles are added. True if INSTR may read
  * such values. It must be linear in them, so that its results are parts too. A derivative is linear in the cotangent. An
  * ADD is so if both its values are parts.
  */

@@ -313,7 +313,7 @@ static bool begin_bodies(struct lineariser *l)
 	back->values = arena_array(lists, back->value_capacity, sizeof *back->values);
 	l->body = body;
 	l->back = back;
-	if (from->region_count > 1 && !segments_make(l))
+	if (from->region_count > 1 && !block_cuts_make(l))
 		return false;
 	l->values = arena_array(&l->scratch, body->value_capacity, sizeof *l->values);
 	l->again = arena_array(&l->scratch, body->instr_capacity, sizeof *l->again);

@@ -3,7 +3,7 @@
  *
  *     linearise.c   the order of the parts; recording bodies; origins and readers of residuals
  *     survey.c      what policies keep and recompute, without bodies
- *     segments.c    the regions of blocks that their policies cut
+ *     block_cuts.c  the regions of blocks that their policies cut
  *     regions.c     which values each checkpoint region keeps, and which it recomputes
  *     backward.c    the list of residuals, and the backward body
  */
@@ -96,8 +96,8 @@ static inline uint32_t inner_region(const struct lineariser *l, uint32_t region,
 		inner = region_at(l, inner)->parent;
 	return inner;
 }
-/* segments.c: makes the segments of blocks that their policies cut regions of l->body. False if out of memory, or too long. */
-bool segments_make(struct lineariser *l);
+/* block_cuts.c: makes the segments of blocks that their policies cut regions of l->body. False if out of memory, or too long. */
+bool block_cuts_make(struct lineariser *l);
 
 /* Decides for each region, from the innermost, what it keeps and what it recomputes. */
 void regions_plan(struct lineariser *l);

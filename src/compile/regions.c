@@ -3,8 +3,9 @@
  *
  * A region's backward pass needs the values that the derivatives of its own operations read, and those that its inner
  * regions keep. Without a policy the whole body keeps all of them, and so does a block whose policy cuts it into segments,
- * which are regions in it. Otherwise a walk goes from a region's needs back
- * through the operations. The region keeps the first values on the way that come from outside it or that its policy, or
+ * which are regions in it.
+ *
+ * Otherwise a walk goes from a region's needs back through the operations. The region keeps the first values on the way that come from outside it or that its policy, or
  * one around it, saves. It recomputes the values that the walk passes. So it keeps what jax.checkpoint keeps, whose
  * partial evaluation removes dead code. What is made before the place of a gradient comes from outside all regions.
  * Tests: tests/unit/test_residuals.c, tests/unit/test_survey.c

@@ -66,7 +66,7 @@ enum status run_forward(const struct context *context, const struct run_subject 
                         const struct run_options *options, struct run_counters *counters);
 
 /*
- * Writes to COUNTERS what run_forward would count on an array of TYPE, but for copied_bytes. Reads no data, and needs the
+ * Sets COUNTERS to the figures of run_forward on an array of TYPE. It leaves copied_bytes out. Reads no data, and needs the
  * params' types alone. It is a run from a file to a file; from a pipe to a pipe if the subject's reader, which may be NULL,
  * reads one. options->value is not read. Fails as run_forward does before it writes.
  */

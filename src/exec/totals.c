@@ -15,7 +15,9 @@
  *
  * A large param that one product alone reads, as the weights of a layer, is not needed once that product's derivatives are
  * made: the derivative by the value, which reads the param, is made first. So the gradient is written over the param, and
- * its own memory is neither allocated nor touched. Such a gradient is final: a thread may write it to its npz while the run
+ * its own memory is neither allocated nor touched.
+ *
+ * Such a gradient is final: a thread may write it to its npz while the run
  * goes on (struct gradient_options, written). It is a whole param, written exactly once, and no array of the stream follows.
  * The plan does not know it: it counts memory for the gradient, as a stream of several arrays needs it.
  * Tests: tests/cases/grad.test, tests/scripts/check-param-sums

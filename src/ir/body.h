@@ -304,7 +304,7 @@ static inline bool instr_adds_counter(const struct instr *instr)
 {
 	return instr->level >= 0 && instr->kind <= INSTR_VJP_A && op_table[instr->op].class == OP_CLASS_BINARY;
 }
-/* Returns the value whose cotangent is that of VALUE, an in of a forward body: itself, or the value of a place. */
+/* VALUE is an in of a forward body. Returns the value whose cotangent its slot gets: VALUE, or the value of a place. */
 static inline uint32_t body_cotangent_of(const struct body *body, uint32_t value)
 {
 	return body->values[value].cotangent ? body->values[value].primal : value;

@@ -1,5 +1,5 @@
 /*
- * Declarations that the files of the lowering share:
+ * Declarations that the files of the lowering share.
  *
  *     lower.c          a lowering from its begin to its end; the step at an index
  *     lower_body.c     types, values, slots and instructions of a body

@@ -25,7 +25,7 @@ struct param {
 	const struct init *init; /* INIT_NONE: --param gives the value; for types alone, a declared type is enough */
 	struct span span;        /* of the name */
 	bool read_as_number;     /* resolution has read INIT's number: no other may be bound */
-	uint32_t reads, selects; /* how often the chain names it; of these, as a condition, indices or classes alone */
+	uint32_t reads, selects; /* how often the chain names it; SELECTS: as a condition, indices or classes alone */
 	/* Set by the caller (load/params.h) before lowering, once for all inputs: */
 	bool is_number; /* a const that is NUMBER, so that it may stand where a number is wanted */
 	double number;
@@ -262,8 +262,7 @@ struct chain_place {
 	const char *text; /* as the user wrote it */
 	const char *name; /* or NULL */
 	int64_t index;
-	bool
-		ends; /* a forward run ends there, with its value. Else a gradient is that of the place: what comes before is constant */
+	bool ends; /* a forward run ends there; if false, a gradient begins there, and earlier values are constant */
 	const struct node *last; /* the stage that binds NAME last, if it runs once; then it is the place. Else NULL */
 	const struct node
 		*end; /* the first stage of the chain's after which NAME is not bound; NULL: it is bound up to the end */

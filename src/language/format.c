@@ -246,16 +246,15 @@ static void put_count(struct formatter *f, const struct count *count)
 {
 	const struct formula *formula = count->formula;
 	const bool name = formula && formula->kind == FORMULA_NAME && !formula->first && !formula->closed;
-	if (!formula && count->value < 0)
-		PUT(f, "(");
+	const bool closed = !formula && count->value < 0;
+	PUT(f, closed ? "(" : "");
 	if (!formula)
 		put_integer(f, count->value);
 	else if (name)
 		PUT(f, formula->text);
 	else
 		put_formula(f, formula, true);
-	if (!formula && count->value < 0)
-		PUT(f, ")");
+	PUT(f, closed ? ")" : "");
 }
 
 static void put_operands(struct formatter *f, const struct operand *operand, int depth)

@@ -201,7 +201,7 @@ static void write_formula(const struct formula_writer *w, const struct formula *
 static bool stands_alone(const struct formula *formula)
 {
 	const bool name = formula->kind == FORMULA_NAME;
-	const bool number = name && formula->closed && (!strcmp(formula->text, "pi") || !strcmp(formula->text, "e"));
+	const bool number = name && formula->closed && names_constant(formula->text);
 	bool closes = (name && !number) || formula->kind == FORMULA_CURRENT;
 	int binds = first_binds(formula);
 	for (const struct application *a = formula->first; a; a = a->next) {

@@ -372,7 +372,7 @@ static void unknown_form(struct parse *parse, const char *name, struct span span
 		PARSE_HINT(parse, "the number is written %s", number);
 	else if (near)
 		PARSE_HINT(parse, "did you mean '%s'?", near);
-	else if (!strcmp(name, "pi") || !strcmp(name, "e"))
+	else if (names_constant(name))
 		PARSE_HINT(parse, "a constant expression is written in parentheses: (%s)", name);
 	else
 		PARSE_HINT(

@@ -50,7 +50,7 @@ struct extent_list {
 	struct formula **formulas; /* as of struct declared */
 };
 struct parse_list {
-	struct list parsed; /* SHAPE is that of an element until parse_list_close */
+	struct list parsed; /* until parse_list_close, SHAPE is the shape of an element */
 	size_t capacity, formula_capacity;
 	int64_t elements; /* number of elements of the outermost list so far */
 };

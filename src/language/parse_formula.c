@@ -231,8 +231,7 @@ struct operand *parse_operand(struct parse *parse, struct formula *formula, stru
 	const bool number =
 		part && part->kind == INDEX_AT && !part->next && part->start->kind == FORMULA_NUMBER && !part->start->first;
 	const bool name = formula->kind == FORMULA_NAME;
-	if (!name || !number || !part->start->number.integer ||
-	    (formula->closed && (!strcmp(formula->text, "pi") || !strcmp(formula->text, "e"))))
+	if (!name || !number || !part->start->number.integer || (formula->closed && names_constant(formula->text)))
 		return parse_copy(parse->nodes, &operand, sizeof operand);
 	/* NO_INDEX is beyond any array, and so is the next number. */
 	const int64_t at = part->start->number.as_integer;

@@ -183,7 +183,7 @@ enum status resolver_refuse_name(struct resolver *r, const char *name, struct sp
 	RESOLVE_FAIL(r, use, "unknown name '%s'", name);
 	if (hint_below(r, name, use, true))
 		return STATUS_CHAIN;
-	if (!strcmp(name, "pi") || !strcmp(name, "e"))
+	if (names_constant(name))
 		return RESOLVE_HINT(r, "the number is written (%s): without parentheses it is the name of a value", name);
 	if (number_word(name))
 		return RESOLVE_HINT(r, "the number is written %s", number_word(name));

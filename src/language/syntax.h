@@ -8,6 +8,8 @@
 #include "base/diag.h"
 #include "base/type.h"
 
+#include <string.h>
+
 enum { MAX_SOURCE = 16 << 20 }; /* bytes of a chain's text */
 enum { MAX_NESTING = 256 };     /* levels of brackets, blocks and `repeat`s; of `^` and unary `-`; of calls of defs */
 #define NO_INDEX INT64_MIN
@@ -253,6 +255,8 @@ const char *statement_word(enum statement_kind kind);
  * that arrays of Python have.
  */
 const char *attribute_hint(struct arena *arena, const struct source *source, struct span value, uint32_t name);
+/* True if formulas take NAME for a constant wherever no statement binds it. */
+static inline bool names_constant(const char *name) { return !strcmp(name, "pi") || !strcmp(name, "e"); }
 /* Returns "nan" or "inf" if WORD means that number, in letters of any case or as "infinity"; else NULL. */
 const char *number_word(const char *word);
 
@@ -333,8 +337,8 @@ int formula_binds(const struct formula *formula);
 const char *operator_operation(enum operator operator);
 const char *operator_text(enum operator operator);
 /*
- * How tightly OPERATOR binds: a higher number, the tighter. That of PREFIX operators is that of their operand. Of one
- * that opens to the right (POW) the right operand may have the same.
+ * How tightly OPERATOR binds: a higher number, the tighter. A PREFIX operator has the number of its operand. The
+ * right operand of one that opens to the right (POW) may have the same.
  */
 int operator_binds(enum operator operator);
 static inline bool operator_compares(enum operator operator)

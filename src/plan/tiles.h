@@ -38,8 +38,8 @@ struct tile_wants {
 	int ranks; /* processes that share the chunks (ranks/ranks.h), each with so many threads; 0: one */
 	/* A forward run: the input can be read, and the output written, in any order. */
 	bool read_anywhere, write_anywhere;
-	bool carries;  /* its tiles may carry rows, */
-	int64_t depth; /* of which two windows then have at least so many in common; 0: not known yet */
+	bool carries;  /* its tiles may carry rows */
+	int64_t depth; /* the fewest rows that two windows then have in common; 0: not known yet */
 	/* A gradient: SUMS of params go over the tiles. If ORDERED, a tile waits for additions of the tile before. */
 	bool gradient, sums, ordered;
 	bool value;    /* the gradient's output is wanted */
@@ -73,7 +73,7 @@ struct tiles {
 	int64_t sum_block;             /* rows of a block of sums over rows, if these windows could be exchanged; else 0 */
 	int64_t outputs;               /* rows of the output; without windows as many as of the input */
 	struct because because;        /* why the array is not cut; without a reason if it is, or need not be whole */
-	int workers;                   /* of each rank: from 1 to the lesser of threads and its chunks */
+	int workers;                   /* the workers of each rank: 1 or more, at most its threads and its chunks */
 };
 
 /*

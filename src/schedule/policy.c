@@ -327,8 +327,8 @@ static bool spell_sqrt(const char *text, size_t length, char to[static 32])
 }
 
 /*
- * Returns a copy of TEXT in which other names and spellings of policies are ours, or NULL if out of memory. Ours
- * have no more bytes, so they fit the copy.
+ * Returns a copy of TEXT in which other names and spellings of policies are ours, or NULL if out of memory. No name
+ * of ours is longer than the one that it replaces.
  */
 static char *in_our_names(const char *text, struct arena *arena)
 {

@@ -642,7 +642,7 @@ START_TEST(ten_thousand_equal_steps)
 }
 END_TEST
 
-/* So they are where to record a step costs less than to advance over it, and where there are more of them. */
+/* The same where recording a step costs less than advancing over it, and for more steps. */
 START_TEST(many_equal_steps_that_record_for_less)
 {
 	static const struct {
@@ -881,7 +881,7 @@ static void search_limited(struct counting_judge *counting, double most, struct 
 }
 
 /*
- * A limit ends the search: the judge walks no more steps than it allows, beside one schedule more in each stage. A goal then
+ * A limit ends the search. The judge then walks as many steps as it allows at most, and one schedule more in each stage. A goal
  * has the schedule that it has alone, and its gap is true.
  */
 START_TEST(limited_searches)

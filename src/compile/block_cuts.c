@@ -149,7 +149,7 @@ static bool add_with_segments(struct cutting *c, const struct region *region)
 	return good;
 }
 
-bool segments_make(struct lineariser *l)
+bool block_cuts_make(struct lineariser *l)
 {
 	struct body *body = l->body;
 	struct cutting c = {.l = l};
