@@ -607,6 +607,8 @@ static const char *advise_on_options(const struct wanted *w, const struct unexpe
 			return parse_hint_sum(u->parse, u->span);
 		if (u->kind == YYTRANSLATE(':') || (operator && u->kind != KIND_MINUS) || (u->kind == KIND_MINUS && !ends))
 			return "a value other than a name or a number is quoted, as in policy=\"names:a,b\"";
+		if (ends && u->span.end - u->span.begin == 2 && !memcmp(u->parse->source->text + u->span.begin, "as", 2))
+			return "`name` names the current value; what `collect` collects keeps its name";
 		const bool operand = IS_KIND(u->kind, YYSYMBOL_NUMBER, YYSYMBOL_NAME, YYSYMBOL_IN, KIND_MINUS, YYTRANSLATE('('),
 		                             YYTRANSLATE('{'), YYTRANSLATE('.'));
 		return ends && operand ? "operands come before options" : NULL;
@@ -633,6 +635,8 @@ static const char *advise_on_formula(const struct wanted *w, const struct unexpe
 		return "a path is quoted, as in load(\"w.npy\")";
 	if (u->kind == YYSYMBOL_OPTION || (after && u->kind == YYTRANSLATE('=')))
 		return "a comparison is written ==";
+	if (u->kind == YYTRANSLATE('/') && u->before[-1] == '/')
+		return "a quotient is rounded down by floor, as in floor(x / 2)";
 	if (u->kind == YYTRANSLATE('{') && !CAN_CHAR('{') && (after || strchr("=(+-*/,<>@^", u->before[-1])))
 		return "a formula has no blocks: a def gives a block a name";
 	if (!after && IS_KIND(u->kind, YYSYMBOL_NEWLINE, YYSYMBOL_YYEOF, KIND_SEMICOLON))
@@ -644,6 +648,8 @@ static const char *advise_on_formula(const struct wanted *w, const struct unexpe
 		const char *call = parse_hint_call(u->parse, u->span);
 		if (parse_opens_value(u->parse))
 			return "several values are a list in brackets, as in axis=[0,1]";
+		if (!call && u->parse->nested > 1)
+			return "a list is in brackets, as in use (reshape(., [2, 2]))";
 		return call ? call : "separate numbers by spaces, as in reshape 2 2";
 	}
 	if (u->kind == YYTRANSLATE(':') && !after && u->before[-1] == 'a')
@@ -685,6 +691,12 @@ static const char *advise(const struct wanted *w, const struct unexpected *u)
 	const char *advice = operand ? advise_on_options(w, u) : NULL;
 	if (advice)
 		return advice;
+	if (found == YYTRANSLATE('=') && CAN(NUMBER) && strchr("+-*/", before[-1]))
+		return "a name is given another value by let, as in let u = u + 2";
+	if (CAN(AS) && CAN_CHAR(',') && IS_KIND(found, OPERATOR_KINDS))
+		return "a formula that is exported or output is in parentheses, as in output (u + v) as w";
+	if (!CAN(AS) && !CAN(OPTION) && !CAN_CHAR('^') && CAN_CHAR(';') && IS_KIND(found, OPERATOR_KINDS))
+		return "an initial value of several parts is in parentheses, as in const dt = (1 / 10)";
 	if (CAN_CHAR('[') && !CAN(NUMBER) && !CAN_CHAR('^') && !CAN_CHAR(';'))
 		return "a type has extents, as in f32[4,2]; f32[] is 0-d";
 	if (found == YYSYMBOL_NAME && CAN_CHAR('{') && CAN(OPTION) && !CAN(NUMBER))

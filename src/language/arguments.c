@@ -494,6 +494,9 @@ static enum status set_operands(struct resolver *r, const struct statement *s, s
 		if (info->operands > 1)
 			RESOLVE_FAIL(r, node->span, "'%s' needs %d operands, not %zu", info->name, info->operands,
 			             resolver_count_operands(s->operands));
+		const char *reduces = arena_printf(r->context->arena, "a%s", info->name); /* amax, amin */
+		if (reduces && op_find(reduces) != OP_COUNT)
+			return RESOLVE_HINT(r, "%s has two arrays; over the elements of one it is %s", info->name, reduces);
 		return RESOLVE_HINT(r, "%s%s%s: %s", info->name, info->operands > 1 ? " " : "",
 		                    info->operands > 1 ? info->operand_names : "", info->doc);
 	}

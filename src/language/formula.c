@@ -157,8 +157,14 @@ enum status resolver_list(struct resolver *r, const struct list *list, struct re
 	*init = (struct init){.kind = INIT_LIST, .values = values, .count = list->count, .shape = shape};
 	TRY(add_unnamed(r, init, list->span, ref));
 	for (size_t i = 0; i < list->formula_count; i++) {
+		const struct formula *element = list->formulas[i].formula;
+		const struct binding *b = element->kind == FORMULA_NAME ? resolver_find(r, element->text) : NULL;
 		struct number number;
-		TRY(resolver_number(r, list->formulas[i].formula, "an element of a list", &number));
+		if (b && b->ref.kind == REF_VARIABLE) {
+			RESOLVE_FAIL(r, element->span, "an element of a list is a number, and '%s' is an array", element->text);
+			return RESOLVE_HINT(r, "arrays are joined as arguments of their own, as in concat(a, b) and stack(a, b)");
+		}
+		TRY(resolver_number(r, element, "an element of a list", &number));
 		values[list->formulas[i].at] = number.value;
 	}
 	return STATUS_OK;

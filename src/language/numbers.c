@@ -172,6 +172,13 @@ enum status resolver_declared(struct resolver *r, const struct statement *s, con
 		struct number number;
 		if (!formula)
 			continue;
+		if (s->kind == STATEMENT_INPUT && formula->kind == FORMULA_NAME && !resolver_find(r, formula->text)) {
+			RESOLVE_FAIL(r, formula->span, "unknown name '%s'", formula->text);
+			return RESOLVE_HINT(r,
+			                    "the first extent is * if each run may have another; a const such as const %s = 3 "
+			                    "declares the others",
+			                    formula->text);
+		}
 		TRY(resolver_number(r, formula, "an extent", &number));
 		if (!number.integer || number.as_integer < 0)
 			return RESOLVE_FAIL(r, formula->span, "an extent is an integer of at least 0, not %.17g", number.value);

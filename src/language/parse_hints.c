@@ -79,7 +79,9 @@ const char *parse_hint_stage(struct parse *parse, struct span span)
 	if (assigns)
 		return NULL;
 	const struct piece rest = trimmed(word.text + word.length, all.text + all.length);
-	if (!is_operation(parse, word) || (rest.length && (strchr("=<>/*%@^!.", *rest.text) || *word.text == '\0')))
+	const bool calls = rest.length && *rest.text == '(' && rest.text == word.text + word.length; /* abs(x) > 0 */
+	if (!is_operation(parse, word) || calls ||
+	    (rest.length && (strchr("=<>/*%@^!.", *rest.text) || *word.text == '\0')))
 		return arena_printf(arena, "a formula is an operand in parentheses, as in use (%.*s)", (int)all.length,
 		                    all.text);
 	return rest.text < token ? arena_printf(arena, "a formula is an operand in parentheses, as in %.*s (%.*s)",

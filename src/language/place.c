@@ -133,8 +133,9 @@ static enum status refuse_place_name(const struct context *context, const struct
 			continue;
 		diag_file(diags, STATUS_USAGE, NULL, -1, "--at %s: '%s' is declared by %s, and no stage gives it its value",
 		          place->text, name, param_word(param));
-		return place->ends || !param->differentiated ? STATUS_USAGE
-		                                             : diag_hint(diags, "--grad %s=FILE writes its gradient", name);
+		if (place->ends)
+			return diag_hint(diags, "`output %s` in the chain and -o %s=FILE write it", name, name);
+		return param->differentiated ? diag_hint(diags, "--grad %s=FILE writes its gradient", name) : STATUS_USAGE;
 	}
 	if (chain->chosen || chain->cotangent_count)
 		return diag_file(diags, STATUS_USAGE, NULL, -1,

@@ -229,8 +229,8 @@ enum status resolver_name(struct resolver *r, const char *name, struct span span
 	return STATUS_OK;
 }
 
-/* Returns the operation, known def or program, or keyword that is nearest to NAME; NULL if none is near. */
-static const char *nearest_operation(struct resolver *r, const char *name)
+/* Returns the operation, known def or program, or (not in a CALL) keyword nearest to NAME; NULL if none is near. */
+static const char *nearest_operation(struct resolver *r, const char *name, bool call)
 {
 	size_t count = OP_COUNT + STATEMENT_COUNT + r->chain->program_count, n = 0;
 	for (const struct name_scope *s = r->scope; s; s = s->outer)
@@ -241,7 +241,7 @@ static const char *nearest_operation(struct resolver *r, const char *name)
 	for (int op = 0; op < OP_COUNT; op++)
 		names[n++] = op_table[op].name;
 	for (int kind = 0; kind < STATEMENT_COUNT; kind++)
-		if (kind != STATEMENT_STAGE)
+		if (kind != STATEMENT_STAGE && !call)
 			names[n++] = statement_word(kind);
 	for (size_t i = 0; i < r->chain->program_count; i++)
 		names[n++] = r->chain->programs[i].name;
@@ -262,6 +262,14 @@ static const char *foreign_operation(const char *name)
 		{"log2", "write `log; div 0.6931471805599453`"},
 		{"exp2", "write `mul 0.6931471805599453; exp`"},
 		{"relu6", "write `clip 0 6`"},
+		{"zeros", "it is an initial value, as in const z: f64[3] = zeros"},
+		{"ones", "it is an initial value, as in const z: f64[3] = ones"},
+		{"full", "it is an initial value, as in const z: f64[3] = full(0.5)"},
+		{"eye", "it is an initial value, as in const z: f64[3,3] = eye"},
+		{"normal", "it is an initial value, as in param w: f64[3] = normal(0.1, 1)"},
+		{"uniform", "it is an initial value, as in param w: f64[3] = uniform(0, 1, 1)"},
+		{"arange", "it is an initial value, as in const i: i64[3] = arange"},
+		{"return", "the last value is the chain's, as in use (x + 1); `output` gives more"},
 		{"range", "iterations are counted by repeat, as in repeat 3 as i { mul i }"},
 		{"import",
 	     "a chain is one file: its defs stand in it; param and const read arrays of other files by load(\"FILE\")"},
@@ -276,6 +284,8 @@ enum status resolver_unknown_operation(struct resolver *r, const struct statemen
 {
 	const char *name = s->name, *near;
 	const struct operand *o = s->operands;
+	const struct source *source = r->chain->source;
+	const bool call = s->name_span.end < source->length && source->text[s->name_span.end] == '(';
 	RESOLVE_FAIL(r, s->name_span, "unknown operation '%s'", name);
 	if (hint_below(r, name, s->name_span, false))
 		return STATUS_CHAIN;
@@ -285,11 +295,11 @@ enum status resolver_unknown_operation(struct resolver *r, const struct statemen
 		if (kind != STATEMENT_STAGE && !strcmp(name, statement_word((enum statement_kind)kind)))
 			return RESOLVE_HINT(r, "'%s' begins a statement, and is no call, as in: %s", name,
 			                    statement_table[kind].example);
-	if ((near = nearest_operation(r, name)))
+	if ((near = nearest_operation(r, name, call)))
 		return RESOLVE_HINT(r, "did you mean '%s'?", near);
-	if (resolver_find(r, name) && o && strchr("+-", r->chain->source->text[o->span.begin]))
+	if (resolver_find(r, name) && o && strchr("+-", source->text[o->span.begin]))
 		return RESOLVE_HINT(r, "a formula is an operand in parentheses, as in use (%.*s)",
-		                    (int)(o->span.end - s->span.begin), r->chain->source->text + s->span.begin);
+		                    (int)(o->span.end - s->span.begin), source->text + s->span.begin);
 	if (resolver_find(r, name))
 		return RESOLVE_HINT(r, "'%s' is a value: make it the current one with `use %s`, or an operand, as in `add %s`",
 		                    name, name, name);
