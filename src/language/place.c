@@ -150,6 +150,9 @@ static enum status refuse_place_name(const struct context *context, const struct
 		                 "where the def is called",
 		                 name);
 	}
+	if (!strcmp(name, chain->input))
+		return diag_file(diags, STATUS_USAGE, NULL, -1, "--at %s: '%s' is the input, which is bound once", place->text,
+		                 name);
 	note_name(search, chain->input);
 	const char *near = suggest_nearest(name, search->names, search->name_count);
 	diag_file(diags, STATUS_USAGE, NULL, -1, "--at %s: the chain gives no value the name '%s'", place->text, name);
