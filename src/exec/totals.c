@@ -49,7 +49,8 @@ enum status totals_open(struct run *run)
 			continue;
 		g->type = bound_type(&run->bound[i]);
 		g->written = param->weak ? run->gradient->job->input.dtype : param->type->dtype;
-		if (dtype_compute(g->written) != g->type.dtype) /* integers, or the param has met wider arrays */
+		if (dtype_is_integer(g->written) ||
+		    dtype_compute(g->written) != g->type.dtype) /* the param has met wider arrays */
 			g->written = g->type.dtype;
 		g->size = (size_t)type_bytes(&g->type);
 		g->of[0] = g->of[1] = (struct param_sums){.heads = NULL}; /* an input has another type than before */
