@@ -277,7 +277,7 @@ void syntax_write_source(const char *text, size_t length, diag_write *write, voi
 		taken = token_length(text, end);
 		const bool opens = opens_operand(before, last), power = token_is(text, taken, "**") || *text == '^';
 		const bool sign = *text == '+' || *text == '-';
-		const bool word = last && is_word_byte(before[last - 1]);
+		const bool word = last && (is_word_byte(before[last - 1]) || (last > 1 && before[last - 1] == '.')); /* 2. */
 		const bool binary =
 			!power && ((sign && !opens) || (strchr("*/%@<>!", *text) && *text) || token_is(text, taken, "=="));
 		const bool operator_word = last && opens && is_word_byte(*before);
