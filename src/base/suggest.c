@@ -21,7 +21,8 @@ static const char synonyms[] =
 	"maximum=max minimum=min power=pow true_divide=div negative=neg absolute=abs sqr=square fc=linear addmm=linear "
 	"T=transpose permute=transpose swapaxes=transpose unsqueeze=expand_dims concatenate=concat "
 	"vstack=concat astype=cast clamp=clip mse_loss=mse l1_loss=mae mean_absolute_error=mae smooth_l1_loss=huber "
-	"nll_loss=cross_entropy crossentropy=cross_entropy inverse=reciprocal "
+	"nll_loss=cross_entropy crossentropy=cross_entropy inverse=inv pinv=inv det=logdet slogdet=logdet chol=cholesky "
+	"linsolve=solve "
 	"greater=gt greater_equal=ge less=lt less_equal=le equal=eq not_equal=ne neq=ne logical_and=and logical_or=or "
 	"logical_not=not remainder=mod select=where flipud=flip fliplr=flip tri=tril ";
 

@@ -163,7 +163,7 @@ static size_t number_forms(const struct context *context, const struct lowered *
 
 static void note_program(struct compiled_chain *compiled, const struct program *program)
 {
-	compiled->uses_gemm |= program->uses_gemm;
+	compiled->libraries |= program->libraries;
 	compiled->widest = greater(compiled->widest, program->widest);
 	compiled->wave = greater(compiled->wave, program->wave);
 	compiled->member = greater(compiled->member, round_up(program->member, ARRAY_ALIGN));

@@ -46,11 +46,11 @@ struct compiled_chain {
 	const uint32_t *form_of;  /* by step id: the index of its form */
 	struct step_times *times; /* by step id */
 	bool by_value;            /* one compiled step is the whole chain */
-	bool uses_gemm;
-	int64_t ports;  /* the most ins or outs of a program */
-	int64_t widest; /* the most `widest` of a program */
-	int64_t wave;   /* the most `wave` of a program */
-	int64_t member; /* the most `member` of a program, rounded up to ARRAY_ALIGN */
+	unsigned libraries;       /* of all programs */
+	int64_t ports;            /* the most ins or outs of a program */
+	int64_t widest;           /* the most `widest` of a program */
+	int64_t wave;             /* the most `wave` of a program */
+	int64_t member;           /* the most `member` of a program, rounded up to ARRAY_ALIGN */
 };
 
 static inline const struct compiled_step *compiled_step_of(const struct compiled_chain *compiled,

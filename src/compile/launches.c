@@ -220,7 +220,7 @@ static void compile_call(struct compiler *c, const struct instr *instr)
 			launch->state = c->out->states;
 			c->out->states += instr_state(instr);
 		}
-		c->out->uses_gemm |= op_is_product(instr->op);
+		c->out->libraries |= op_libraries(instr->op);
 		if (scratch[LAYOUT_ALL] == team_scratch)
 			find_rows(launch, team_scratch);
 	}

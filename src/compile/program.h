@@ -36,7 +36,7 @@ struct program {
 	int64_t states;       /* doubles of the states of its folds (ops/general.h), one after another */
 	int32_t levels;       /* 1 + the highest level of a loop whose counter it reads or moves, or 0 */
 	bool takes_cotangent; /* a temporary of it lies in the array of an owned in that is a cotangent */
-	bool uses_gemm;       /* it has products: blas_load comes before it runs */
+	unsigned libraries;   /* op_libraries of all that it calls: blas_load comes before it runs */
 };
 
 /* Returns the layout in which PROGRAM runs on ROWS rows; 0: on all. */

@@ -38,8 +38,7 @@ static enum status open_counting(struct run *run, const struct context *context,
 	TRY(lower(context, &c->lowered, run->chain, &run->options->job.portion, type, LOWER_RUN));
 	TRY(params_check(run->params, c->lowered.whole, NULL, run->chain, context->diags));
 	TRY(program_compile(context, &c->program, c->lowered.whole, NULL, NULL));
-	if (c->program.uses_gemm)
-		TRY(blas_load(threads, context->diags));
+	TRY(blas_load(c->program.libraries, threads, context->diags));
 	const int64_t member = round_up(c->program.member, ARRAY_ALIGN);
 	TRY(slab_get(&c->slab, round_up(c->program.workspace, ARRAY_ALIGN) + type_bytes(&c->lowered.output),
 	             context->allocator, context->diags));

@@ -160,8 +160,8 @@ static enum status forward_prepare(struct run *run)
 	TRY(stored_operands_open(run));
 	TRY(params_check(run->params, forward->whole.whole, NULL, run->chain, run->context.diags));
 	TRY(list ? passes_open(run, list, NULL) : STATUS_OK);
-	if (list ? list->uses_gemm : forward->tile.program.uses_gemm)
-		TRY(blas_load(run->options->job.threads, run->context.diags));
+	TRY(blas_load(list ? list->libraries : forward->tile.program.libraries, run->options->job.threads,
+	              run->context.diags));
 	return team_open(&run->team, forward->members, forward->member, run->context.allocator, run->context.diags);
 }
 

@@ -145,8 +145,8 @@ static enum status gradient_prepare(struct run *run)
 	for (size_t i = 0; i < run->whole->distinct_count; i++)
 		TRY(params_check(run->params, run->whole->distinct[i]->body, &run->whole->distinct[i]->own, run->chain,
 		                 context->diags));
-	if (job->tile.compiled.uses_gemm || (job->passes && job->passes->programs.uses_gemm))
-		TRY(blas_load(run->options->job.threads, context->diags));
+	TRY(blas_load(job->tile.compiled.libraries | (job->passes ? job->passes->programs.libraries : 0),
+	              run->options->job.threads, context->diags));
 	TRY(shares_open(run));
 	if (job->passes)
 		list = &job->passes->programs;

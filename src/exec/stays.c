@@ -399,7 +399,7 @@ enum status stored_operands_plan(struct run *run, const struct body *body)
 	run->stays = stays;
 	if (!may_stay(run))
 		return STATUS_OK;
-	TRY(blas_load(run->options->job.threads, run->context.diags));
+	TRY(blas_load(LIBRARY_PRODUCTS, run->options->job.threads, run->context.diags));
 	TRY(find_readings(run, body, stays->readings));
 	choose_stays(run, stays);
 	return STATUS_OK;

@@ -44,12 +44,12 @@ static enum status look_for_loop(struct run *run, const struct context *context,
 	TRY(lower(context, &steps, run->chain, &portion, type, LOWER_STEPS));
 	const struct watched *watched = &steps.watched;
 	*watches = watched->node && watched->steps > 0 && watched->start + 2 * watched->steps < steps.steps;
+	unsigned libraries = 0;
 	for (size_t i = 0; i < forward.whole->instr_count; i++) {
 		const struct instr *instr = &forward.whole->instrs[i];
-		if (instr->kind == INSTR_OP && op_is_product(instr->op))
-			TRY(blas_load(run->options->job.threads, context->diags));
+		libraries |= instr->kind == INSTR_OP ? op_libraries(instr->op) : 0;
 	}
-	return STATUS_OK;
+	return blas_load(libraries, run->options->job.threads, context->diags);
 }
 
 enum status watched_begin(struct run *run, const struct type *type, bool *watches)

@@ -252,7 +252,7 @@ static enum status measure(struct costs_source *source, const struct compiled_ch
 	                      .diags = diags};
 	const int64_t each = rows ? 0 : compiled->member;
 	const int members = rows ? 1 : team_members(source->threads, compiled->widest, each);
-	enum status status = compiled->uses_gemm ? blas_load(source->threads, diags) : STATUS_OK;
+	enum status status = blas_load(compiled->libraries, source->threads, diags);
 	if (!status)
 		status = team_open(&m.team, members, each, source->allocator, diags);
 	if (!status)

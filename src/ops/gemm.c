@@ -20,12 +20,14 @@
 #include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 
 #include "base/system.h"
+#include "ops/linalg.h"
 #include "ops/lines.h"
 
 /* Numbers and types of cblas.h, so that the build does not need it. */
@@ -46,23 +48,26 @@ typedef void dgemv(int order, int ta, int m, int n, double alpha, const double *
 static struct {
 	pthread_mutex_t lock;
 	_Atomic(const struct kernels *) own[2]; /* of f32 and f64; NULL before blas_load */
-	bool chosen;                            /* whether OpenBLAS is used, as sgemm says, stays so */
+	void *library;                          /* OpenBLAS's handle; NULL: it is not open */
+	bool chosen;                            /* whether OpenBLAS multiplies, as sgemm says, stays so */
 	int reserved;                           /* OpenBLAS has buffers for so many threads */
 	sgemm *sgemm;                           /* NULL if OpenBLAS is not used; then the others do not matter */
 	dgemm *dgemm;
 	sgemv *sgemv;
 	dgemv *dgemv;
+	struct lapack lapack[2];       /* of f32 and f64; its functions are NULL before they are needed */
 	void *(*get_buffer)(int kind); /* NULL: this OpenBLAS does not export it */
 	void (*put_buffer)(void *buffer);
 } blas = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+enum { BUFFER_MIB = 130 }; /* address space of a thread's buffer */
 
 #ifdef HAVE_OPENBLAS
 #ifndef OPENBLAS_SONAME
 #define OPENBLAS_SONAME "libopenblas.so.0"
 #endif
 
-/* MiB of address space: OpenBLAS's code, and a thread's buffer. RESERVED_MOST: threads; it has some 250 buffers. */
-enum { CODE_MIB = 44, BUFFER_MIB = 130, RESERVED_MOST = 200 };
+enum { CODE_MIB = 44, RESERVED_MOST = 200 }; /* MiB of OpenBLAS's code; threads: it has some 250 buffers */
 
 /* True if so many MiB can be mapped. */
 static bool can_map(int mib)
@@ -137,63 +142,106 @@ int blas_wanted(void)
 	return choice ? 2 * !strcmp(choice, "openblas") : !space_is_limited();
 }
 
-static void load_openblas(void)
+/* Opens OpenBLAS, for one thread, unless it is open. */
+static void open_openblas(void)
 {
-	void *library = open_with_one_thread();
 	void (*set_threads)(int);
-	if (!library)
+	if (blas.library)
 		return;
-	library_find(library, "openblas_set_num_threads", &set_threads);
-	library_find(library, "cblas_sgemm", &blas.sgemm);
-	library_find(library, "cblas_dgemm", &blas.dgemm);
-	library_find(library, "cblas_sgemv", &blas.sgemv);
-	library_find(library, "cblas_dgemv", &blas.dgemv);
-	library_find(library, "blas_memory_alloc", &blas.get_buffer);
-	library_find(library, "blas_memory_free", &blas.put_buffer);
-	if (!set_threads || !blas.sgemm || !blas.dgemm || !blas.sgemv || !blas.dgemv)
-		blas.sgemm = NULL;
-	else
+	blas.library = open_with_one_thread();
+	if (!blas.library)
+		return;
+	library_find(blas.library, "blas_memory_alloc", &blas.get_buffer);
+	library_find(blas.library, "blas_memory_free", &blas.put_buffer);
+	if (library_find(blas.library, "openblas_set_num_threads", &set_threads))
 		set_threads(1);
+	else
+		blas.library = NULL;
 }
 
-/* Loads OpenBLAS, with buffers for THREADS threads, if products are to use it. False if it has no memory. */
-static bool choose_product(int threads)
+/* Lets OpenBLAS multiply, if it can be opened. */
+static void take_products(void)
 {
-	const bool wanted = blas_wanted() == 2;
-	if (!blas.chosen && (wanted || (blas_wanted() && !own_is_faster()))) {
+	open_openblas();
+	if (!blas.library)
+		return;
+	library_find(blas.library, "cblas_sgemm", &blas.sgemm);
+	library_find(blas.library, "cblas_dgemm", &blas.dgemm);
+	library_find(blas.library, "cblas_sgemv", &blas.sgemv);
+	library_find(blas.library, "cblas_dgemv", &blas.dgemv);
+	if (!blas.dgemm || !blas.sgemv || !blas.dgemv)
+		blas.sgemm = NULL;
+}
+
+/* Finds LAPACK in OpenBLAS, which has it unless it was built without. */
+static void take_lapack(void)
+{
+	static const char *const names[] = {"getrf_", "getrs_", "getri_", "potrf_", "trtrs_"};
+	open_openblas();
+	for (int type = 0; type < 2 && blas.library; type++)
+		for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+			char name[16];
+			snprintf(name, sizeof name, "%c%s", type ? 'd' : 's', names[i]);
+			library_find(blas.library, name, (char *)&blas.lapack[type] + i * sizeof(void (*)(void)));
+		}
+}
+
+/* Loads OpenBLAS, with buffers for THREADS threads, if LIBRARIES are to use it. False if it has no memory. */
+static bool load_libraries(unsigned libraries, int threads)
+{
+	const bool wanted = blas_wanted() == 2, lapack = libraries & LIBRARY_LAPACK;
+	const bool multiplies =
+		libraries & LIBRARY_PRODUCTS && !blas.chosen && (wanted || (blas_wanted() && !own_is_faster()));
+	if ((multiplies || lapack) && !blas.library) {
 		const bool fits = can_map(CODE_MIB + threads * BUFFER_MIB);
-		if (!fits && wanted)
+		if (!fits && (wanted || lapack))
 			return false;
-		if (fits)
-			load_openblas();
+		if (fits && multiplies)
+			take_products();
 	}
-	blas.chosen = true;
-	return !blas.sgemm || reserve_buffers(threads);
+	if (lapack)
+		take_lapack();
+	blas.chosen |= libraries & LIBRARY_PRODUCTS;
+	return !(blas.sgemm || lapack) || reserve_buffers(threads);
 }
 #else
 int blas_wanted(void) { return 0; }
 
-static bool choose_product(int threads)
+static bool load_libraries(unsigned libraries, int threads)
 {
+	(void)libraries;
 	(void)threads;
 	return true;
 }
 #endif
 
-enum status blas_load(int threads, struct diags *diags)
+/* Reports that OpenBLAS has no room, or has no LAPACK. */
+static enum status refuse_libraries(bool room, bool lapack, int threads, struct diags *diags)
 {
-	pthread_mutex_lock(&blas.lock);
-	const bool there = choose_product(threads > 1 ? threads : 1);
-	atomic_store_explicit(&blas.own[0], kernels_get(DTYPE_F32), memory_order_relaxed);
-	atomic_store_explicit(&blas.own[1], kernels_get(DTYPE_F64), memory_order_relaxed);
-	pthread_mutex_unlock(&blas.lock);
-	if (there)
-		return STATUS_OK;
+	if (room)
+		return diag_file(diags, STATUS_LIMIT, NULL, -1,
+		                 "solve, cholesky, inv and logdet need LAPACK, and there is no OpenBLAS with it");
 	diag_file(diags, STATUS_LIMIT, NULL, -1,
 	          "OpenBLAS has no room for its buffers: it wants %d MiB of address space for each of %d threads",
 	          BUFFER_MIB, threads);
-	return diag_hint(diags, "CKPTC_BLAS=openblas asks for it; without that ckptc's own product serves");
+	return lapack ? STATUS_LIMIT
+	              : diag_hint(diags, "CKPTC_BLAS=openblas asks for it; without that ckptc's own product serves");
 }
+
+enum status blas_load(unsigned libraries, int threads, struct diags *diags)
+{
+	const bool lapack = libraries & LIBRARY_LAPACK;
+	if (!libraries)
+		return STATUS_OK;
+	pthread_mutex_lock(&blas.lock);
+	const bool room = load_libraries(libraries, threads > 1 ? threads : 1);
+	atomic_store_explicit(&blas.own[0], kernels_get(DTYPE_F32), memory_order_relaxed);
+	atomic_store_explicit(&blas.own[1], kernels_get(DTYPE_F64), memory_order_relaxed);
+	pthread_mutex_unlock(&blas.lock);
+	return room && (!lapack || blas.lapack[1].trtrs) ? STATUS_OK : refuse_libraries(room, lapack, threads, diags);
+}
+
+const struct lapack *lapack_get(enum dtype dtype) { return &blas.lapack[dtype == DTYPE_F64]; }
 
 bool gemm_is_own(void) { return !blas.sgemm; }
 const char *blas_name(void) { return blas.sgemm ? "openblas" : "own"; }

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/checked.h"
+#include "ops/linalg.h"
 #include "ops/stencil.h"
 
 static const struct {
@@ -112,6 +113,12 @@ int64_t op_scratch(enum op op, const struct attrs *attrs, const struct type *v, 
 		return laplacian_zeros(attrs, &v->shape) * (int64_t)element_size(v->dtype);
 	case OP_stencil:
 		return stencil_scratch(attrs);
+	case OP_solve:
+		return solve_scratch(v, a, backward);
+	case OP_cholesky:
+	case OP_inv:
+	case OP_logdet:
+		return square_scratch(v, backward);
 	case OP_conv1d:
 	case OP_conv2d:
 		return conv_scratch(attrs, v, a, result);

@@ -168,12 +168,14 @@ void broadcast_fill(const struct kernels *kernels, void *to, const struct broadc
                     int64_t n);
 
 /*
- * Before THREADS threads multiply: the first call chooses what multiplies, for the process. That is OpenBLAS, unless the
- * build or the system lacks it, our own products are faster here, or the address space is limited. CKPTC_BLAS=openblas
- * chooses it in the last two cases too; any other value, such as none, never. Each call reserves its buffers. Fails with
- * STATUS_LIMIT if they cannot be mapped, and OpenBLAS was chosen by CKPTC_BLAS or by an earlier call.
+ * Before THREADS threads run what needs LIBRARIES: the first call for products chooses what multiplies, for the process. That is OpenBLAS,
+ * unless the build or the system lacks it, our own products are faster here, or the address space is limited.
+ * CKPTC_BLAS=openblas chooses it in the last two cases too; any other value, such as none, never. Each call reserves its
+ * buffers. Fails with STATUS_LIMIT if they cannot be mapped, and OpenBLAS was chosen by CKPTC_BLAS or by an earlier call,
+ * or
+ * LAPACK is needed; or if there is none.
  */
-enum status blas_load(int threads, struct diags *diags);
+enum status blas_load(unsigned libraries, int threads, struct diags *diags);
 /* Returns 2 if the environment asks for OpenBLAS, 1 if OpenBLAS may multiply, and 0 if our own products do. */
 int blas_wanted(void);
 /* Returns "openblas" or "own". */

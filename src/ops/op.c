@@ -595,4 +595,10 @@ bool op_derivative_is_number(enum op op)
 	return info->class != OP_CLASS_GENERAL && info->differentiable && !(info->needs_v & ~NEED_A);
 }
 
+unsigned op_libraries(enum op op)
+{
+	const bool lapack = op == OP_solve || op == OP_cholesky || op == OP_inv || op == OP_logdet;
+	return lapack ? LIBRARY_LAPACK : op_is_product(op) ? LIBRARY_PRODUCTS : 0;
+}
+
 bool op_is_product(enum op op) { return op_is_dot(op) || op == OP_conv1d || op == OP_conv2d; }

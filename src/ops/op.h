@@ -362,6 +362,9 @@ double op_cost(enum op op, const struct attrs *attrs, const struct type *v, cons
                const struct type *result);
 /* True for matmul, linear, dot, conv1d and conv2d, which multiply matrices. */
 bool op_is_product(enum op op);
+/* Returns what OP needs of a library of linear algebra, as bits; 0: nothing. blas_load makes it ready. */
+enum { LIBRARY_PRODUCTS = 1, LIBRARY_LAPACK = 2 };
+unsigned op_libraries(enum op op);
 /* True for matmul, linear and dot: the `dots` of policies. */
 bool op_is_dot(enum op op);
 /* Stores AXIS, which counts from the end if negative, as *RESOLVED. Returns false if NDIM axes have no such axis. */

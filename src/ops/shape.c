@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/checked.h"
+#include "ops/linalg.h"
 
 /* The arguments of op_infer. Y is the result: at first V's type. */
 struct inference {
@@ -301,6 +302,48 @@ static enum status infer_triangle(const struct inference *f)
 	return STATUS_OK;
 }
 
+/* The last two axes of TYPE are square matrices that LAPACK takes. */
+static enum status check_square(const struct inference *f, const struct shape *shape)
+{
+	if (shape->ndim < 2 || shape->dim[shape->ndim - 1] != shape->dim[shape->ndim - 2])
+		return misfit(f, "%s has no square matrices in its last two axes", text_of(f, shape));
+	if (shape->dim[shape->ndim - 1] > LAPACK_MOST)
+		return misfit(f, "the matrices of %s have more than %d rows", text_of(f, shape), LAPACK_MOST);
+	return STATUS_OK;
+}
+
+static enum status infer_square(const struct inference *f) { return check_square(f, &f->v->shape); }
+
+static enum status infer_logdet(const struct inference *f)
+{
+	TRY(infer_square(f));
+	f->y->shape.ndim -= 2;
+	return STATUS_OK;
+}
+
+/* A @ x = V: A [.., n, n], V [.., n, k], or [n] for each matrix. The axes before the matrices broadcast. */
+static enum status infer_solve(const struct inference *f)
+{
+	const struct shape *v = &f->v->shape, *a = &f->a->shape;
+	struct shape *out = &f->y->shape, batch_v = *v, batch_a = *a;
+	const int last = v->ndim == 1 ? 1 : 2;
+	TRY(check_square(f, a));
+	const int64_t n = a->dim[a->ndim - 1];
+	if (v->ndim == 0 || v->dim[v->ndim - last] != n)
+		return misfit(f, "%s has not the %lld rows of the matrices %s", text_of(f, v), (long long)n, text_of(f, a));
+	if (last == 2 && v->dim[v->ndim - 1] > LAPACK_MOST)
+		return misfit(f, "%s has more than %d columns", text_of(f, v), LAPACK_MOST);
+	batch_v.ndim = v->ndim - last;
+	batch_a.ndim = a->ndim - 2;
+	if (!shape_broadcast(&batch_v, &batch_a, out))
+		return misfit(f, "batch axes of %s and %s do not broadcast", text_of(f, v), text_of(f, a));
+	if (out->ndim + last > MAX_DIMS)
+		return misfit(f, "more than %d dimensions", MAX_DIMS);
+	for (int i = v->ndim - last; i < v->ndim; i++)
+		out->dim[out->ndim++] = v->dim[i];
+	return STATUS_OK;
+}
+
 static enum status infer_conv(const struct inference *f)
 {
 	const int ndim = f->op == OP_conv1d ? 3 : 4;
@@ -521,7 +564,7 @@ bool op_runs_along(enum op op, const struct type *v, const struct type *a)
 		return false;
 	if (op == OP_cross_entropy)
 		return na == nv - 1 || (na == 1 && nv == 1);
-	if (op_is_dot(op))
+	if (op_is_dot(op) || op == OP_solve)
 		return nv >= 3 && na == nv;
 	const bool alike = op == OP_concat || op == OP_stack || op == OP_take_along || op_broadcasts(op) ||
 	                   infer_functions[op] == infer_loss;
@@ -577,6 +620,12 @@ enum scope op_scope(enum op op, const struct attrs *attrs, const struct type *v,
 		return product_scope(v, a, a_streamed);
 	case OP_dot:
 		return ndim >= 3 && a->shape.ndim <= 2 && !a_streamed ? SCOPE_ROW : SCOPE_ALL;
+	case OP_solve:
+		return ndim >= 3 ? product_scope(v, a, a_streamed) : SCOPE_ALL;
+	case OP_cholesky:
+	case OP_inv:
+	case OP_logdet:
+		return ndim >= 3 ? SCOPE_ROW : SCOPE_ALL;
 	case OP_transpose:
 		transpose_axes(attrs, ndim, axes);
 		return axes[0] == 0 ? SCOPE_ROW : SCOPE_ALL;
@@ -686,6 +735,10 @@ double op_cost(enum op op, const struct attrs *attrs, const struct type *v, cons
 	}
 	if (op_is_product(op))
 		return flops * out * (double)shape_count(&a->shape) / (double)(a->shape.dim[0] ? a->shape.dim[0] : 1);
+	if (op_libraries(op) & LIBRARY_LAPACK) { /* each element meets each row of its matrix */
+		const struct shape *square = op == OP_solve ? &a->shape : &v->shape;
+		return flops * fmax(in, (double)shape_count(square)) * (double)square->dim[square->ndim - 1];
+	}
 	const double neighbours = op == OP_stencil     ? (double)attrs->weights.count
 	                          : op == OP_laplacian ? (double)attrs->order / 2
 	                                               : 1;

@@ -70,7 +70,7 @@ static enum status make_rows(const struct context *context, struct pass_list *li
 	const size_t ports = part->body->in_count > part->body->out_count ? part->body->in_count : part->body->out_count;
 	list->workspace = greater(list->workspace, bytes);
 	list->ports = ports > list->ports ? ports : list->ports;
-	list->uses_gemm |= program->uses_gemm;
+	list->libraries |= program->libraries;
 	return STATUS_OK;
 }
 
@@ -87,7 +87,7 @@ static enum status make_pass(const struct context *context, struct pass_list *li
 		state = saturated_add(state, instr_state(&list->levels->body->instrs[pass->folds[i]->instr]));
 	list->state = greater(list->state, state);
 	list->between = greater(list->between, round_up(pass->between_program.workspace, ARRAY_ALIGN));
-	list->uses_gemm |= pass->between_program.uses_gemm;
+	list->libraries |= pass->between_program.libraries;
 	if (tile)
 		count_steps(pass);
 	return STATUS_OK;

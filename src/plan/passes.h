@@ -28,14 +28,14 @@ struct pass_list {
 	const struct levels *levels;
 	struct pass *passes;
 	uint32_t count;
-	int64_t state;     /* doubles of the states of the folds of a pass, the most */
-	int64_t workspace; /* bytes that a tile needs: of a program, and of the results that its folds do not make */
-	int64_t results;   /* bytes of the results that a part leaves to others */
-	int64_t between;   /* bytes of workspace of the programs between passes */
-	int64_t wave;      /* bytes of a wave of a tile's program; 0: it needs none */
-	size_t ports;      /* the most ins or outs of a tile's program */
-	bool apart;        /* WORKSPACE has the rows of outs too: those of a window, of which a tile owns some */
-	bool uses_gemm;
+	int64_t state;      /* doubles of the states of the folds of a pass, the most */
+	int64_t workspace;  /* bytes that a tile needs: of a program, and of the results that its folds do not make */
+	int64_t results;    /* bytes of the results that a part leaves to others */
+	int64_t between;    /* bytes of workspace of the programs between passes */
+	int64_t wave;       /* bytes of a wave of a tile's program; 0: it needs none */
+	size_t ports;       /* the most ins or outs of a tile's program */
+	bool apart;         /* WORKSPACE has the rows of outs too: those of a window, of which a tile owns some */
+	unsigned libraries; /* of all programs */
 };
 
 /*

@@ -202,6 +202,18 @@ static const struct sample samples[] = {
 	{"argmax axis=0", SHAPE(2, 3, 20), SHAPE0},
 	{"argmin axis=1 keepdims=true", SHAPE(3, 2, 3, 4), SHAPE0},
 	{"argmin", SHAPE0, SHAPE0},
+	{"solve", SHAPE(1, 4), SHAPE(2, 4, 4)},
+	{"solve", SHAPE(2, 4, 3), SHAPE(2, 4, 4)},
+	{"solve", SHAPE(1, 3), SHAPE(3, 2, 3, 3)},
+	{"solve", SHAPE(3, 2, 3, 5), SHAPE(2, 3, 3)},
+	{"solve", SHAPE(3, 2, 3, 1), SHAPE(3, 2, 3, 3)},
+	{"solve", SHAPE(4, 2, 1, 3, 2), SHAPE(3, 3, 3, 3)},
+	{"cholesky", SHAPE(2, 4, 4), SHAPE0},
+	{"cholesky", SHAPE(3, 2, 3, 3), SHAPE0},
+	{"inv", SHAPE(2, 4, 4), SHAPE0},
+	{"inv", SHAPE(3, 2, 3, 3), SHAPE0},
+	{"logdet", SHAPE(2, 4, 4), SHAPE0},
+	{"logdet", SHAPE(3, 2, 3, 3), SHAPE0},
 };
 enum { SAMPLES = sizeof samples / sizeof *samples };
 
@@ -275,6 +287,9 @@ static inline bool begin(struct setup *s, const struct sample *sample, const str
 		return false;
 	}
 	s->k = op_keep_type(s->op, &s->attrs, &s->v, &s->a, &s->y, 0);
+	struct diags diags;
+	diags_init(&diags, &s->arena);
+	ck_assert_int_eq(blas_load(op_libraries(s->op) & LIBRARY_LAPACK, 1, &diags), STATUS_OK);
 	return true;
 }
 
@@ -358,7 +373,7 @@ static inline bool load_blas(struct arena *arena)
 	struct diags diags;
 	arena_init(arena, &allocator_system);
 	diags_init(&diags, arena);
-	ck_assert_int_eq(blas_load(1, &diags), STATUS_OK);
+	ck_assert_int_eq(blas_load(LIBRARY_PRODUCTS, 1, &diags), STATUS_OK);
 	return !strcmp(blas_name(), "openblas");
 }
 

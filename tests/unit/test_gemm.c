@@ -108,7 +108,7 @@ static void load(struct arena *arena)
 	setenv("CKPTC_BLAS", "openblas", 1);
 	arena_init(arena, &allocator_system);
 	diags_init(&diags, arena);
-	ck_assert_int_eq(blas_load(1, &diags), STATUS_OK);
+	ck_assert_int_eq(blas_load(LIBRARY_PRODUCTS, 1, &diags), STATUS_OK);
 }
 
 /* The rows of the last two are whole pages, so they are packed. */
@@ -562,12 +562,12 @@ START_TEST(test_no_room)
 	else
 		setenv("CKPTC_BLAS", _i ? "openblas" : "none", 1);
 	ck_assert_int_eq(setrlimit(RLIMIT_AS, &limit), 0);
-	const enum status status = blas_load(1, &diags);
+	const enum status status = blas_load(LIBRARY_PRODUCTS, 1, &diags);
 	if (_i == 1 && status != STATUS_OK) {
 		ck_assert_int_eq(status, STATUS_LIMIT);
 		ck_assert_ptr_nonnull(strstr(diags.first->message, "OpenBLAS"));
 		ck_assert_ptr_nonnull(strstr(diags.first->hint, "CKPTC_BLAS=openblas asks for it"));
-		ck_assert_int_eq(blas_load(1, &diags), STATUS_LIMIT);
+		ck_assert_int_eq(blas_load(LIBRARY_PRODUCTS, 1, &diags), STATUS_LIMIT);
 	} else {
 		ck_assert_int_eq(status, STATUS_OK);
 	}

@@ -30,6 +30,15 @@ static double element(const struct setup *s, bool indices, size_t i, uint64_t *s
 	return !indices ? drawn : s->op == OP_cross_entropy ? (double)(i % 4) : floor(4 * drawn);
 }
 
+/* Adds to the diagonals of square matrices, so that they have inverses and factors. */
+static void widen_diagonals(const struct type *type, void *array)
+{
+	const size_t n = type->shape.ndim > 1 ? (size_t)type->shape.dim[type->shape.ndim - 1] : 0;
+	for (size_t i = 0; i < count_of(type); i++)
+		if (i / n % n == i % n)
+			set(type, array, i, get(type, array, i) + 4);
+}
+
 static struct arrays arrays_of(const struct setup *s, uint64_t seed)
 {
 	struct arrays x = {block_of(&s->v), block_of(&s->a), block_of(&s->y), block_of(&s->k),
@@ -40,6 +49,8 @@ static struct arrays arrays_of(const struct setup *s, uint64_t seed)
 		set(&s->a, x.a, i, element(s, op_indices(s->op) == NEED_A, i, &seed));
 	for (size_t i = 0; i < count_of(&s->y); i++)
 		set(&s->y, x.g, i, noise(&seed));
+	if (op_libraries(s->op) & LIBRARY_LAPACK)
+		widen_diagonals(s->op == OP_solve ? &s->a : &s->v, s->op == OP_solve ? x.a : x.v);
 	return x;
 }
 

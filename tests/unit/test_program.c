@@ -737,7 +737,7 @@ START_TEST(affine_run)
 	ck_assert_uint_eq(launches->kernel_ops[0].step_count, 1000);
 	ck_assert_uint_eq(launches->registers, 0);
 	ck_assert_int_le(program.workspace, 4096);
-	ck_assert(!program.uses_gemm);
+	ck_assert(program.libraries == 0);
 	model_free(&m);
 }
 END_TEST
