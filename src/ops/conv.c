@@ -69,10 +69,12 @@ static struct conv conv_of_types(const struct attrs *attrs, const struct type *v
 	c.kernel_w = flat ? k[2] : k[3];
 	c.out_h = flat ? 1 : o[2];
 	c.out_w = flat ? o[2] : o[3];
-	c.stride_h = flat ? 1 : attrs->stride[0];
-	c.stride_w = attrs->stride[flat ? 0 : 1];
-	c.pad_h = flat ? 0 : attrs->padding[0];
-	c.pad_w = attrs->padding[flat ? 0 : 1];
+	const struct window down = flat ? (struct window){.stride = 1} : op_window(OP_conv2d, attrs, 0);
+	const struct window across = flat ? op_window(OP_conv1d, attrs, 0) : op_window(OP_conv2d, attrs, 1);
+	c.stride_h = down.stride;
+	c.stride_w = across.stride;
+	c.pad_h = down.before;
+	c.pad_w = across.before;
 	c.depth = c.channels * c.kernel_h * c.kernel_w;
 	c.places = c.out_h * c.out_w;
 	choose_pieces(&c);

@@ -222,6 +222,10 @@ struct loops {
 	void (*copy_rows)(const struct rows *to, const struct rows *from, size_t n, size_t rows);
 	void (*add_rows)(const struct rows *to, const struct rows *from, size_t n, size_t rows);
 	void (*clear_rows)(const struct rows *to, size_t n, size_t rows);
+	/* out[i] = v[i * step] if that is larger, or NaN */
+	void (*take_larger)(void *out, const void *v, int64_t step, size_t n);
+	/* the same, and at[i] = place there */
+	void (*find_larger)(void *out, int64_t *at, int64_t place, const struct rows *v, size_t n);
 	/* Our own product; M, N, K > 0. If TILES, a vector goes as a matrix: C's bits do not depend on M and N. */
 	void (*gemm)(const struct product *product, bool tiles);
 	/* The same by tiles and block by block. */

@@ -1098,6 +1098,42 @@ static void N(clear_rows)(const struct rows *to, size_t n, size_t count)
 			EACH y[i] = 0;
 }
 
+static void N(take_larger)(void *out, const void *v, int64_t step, size_t n)
+{
+	const REAL *x = v;
+	REAL *y = out;
+#define LARGER(X, Y) (((X) > (Y)) | ((X) != (X)) ? (X) : (Y))
+	if (step == 1)
+		EACH y[i] = LARGER(x[i], y[i]);
+	else if (step == 2)
+		EACH y[i] = LARGER(x[2 * i], y[i]);
+	else
+		EACH y[i] = LARGER(x[(int64_t)i * step], y[i]);
+}
+
+static void N(find_larger)(void *out, int64_t *at, int64_t place, const struct rows *v, size_t n)
+{
+	const REAL *x = v->at;
+	const int64_t step = v->step;
+	REAL *y = out;
+#define FIND_LARGER(STEP)                                                                                              \
+	EACH                                                                                                               \
+	{                                                                                                                  \
+		const REAL here = x[(int64_t)i * (STEP)], best = y[i];                                                         \
+		const bool larger = (here > best) | (here != here);                                                            \
+		at[i] = larger ? place : at[i];                                                                                \
+		y[i] = larger ? here : best;                                                                                   \
+	}
+	if (step == 1)
+		FIND_LARGER(1)
+	else if (step == 2)
+		FIND_LARGER(2)
+	else
+		FIND_LARGER(step)
+#undef FIND_LARGER
+}
+#undef LARGER
+
 #include "ops/gemm_template.h"
 
 const struct loops TYPED(ISA_LOOPS) = {
@@ -1134,6 +1170,8 @@ const struct loops TYPED(ISA_LOOPS) = {
 	.copy_rows = N(copy_rows),
 	.add_rows = N(add_to_rows),
 	.clear_rows = N(clear_rows),
+	.take_larger = N(take_larger),
+	.find_larger = N(find_larger),
 	.gemm = N(gemm),
 	.gemm_blocks = N(gemm_blocks),
 	.gemm_apart = N(gemm_apart),

@@ -30,6 +30,7 @@
 #define IN_GROUP_SHAPE "shape"
 #define IN_GROUP_INDICES "indices"
 #define IN_GROUP_STENCIL "stencils"
+#define IN_GROUP_POOL "pooling and resampling"
 #define IN_GROUP_RANDOM "random"
 #define IN_GROUP_LOSS "losses"
 #define IN_GROUP_OTHER "other"
@@ -239,7 +240,7 @@ enum argument_check {
 	CHECK_COUNT,    /* an integer of 0 or more */
 	CHECK_NOT_ZERO, /* an integer other than 0 */
 	CHECK_AXES,     /* an integer or a list of integers */
-	CHECK_COUNTS,   /* an integer of 0 or more, or a list of one or two */
+	CHECK_PADDING,  /* an integer of 0 or more, or a list of one, two or four */
 	CHECK_STRIDES,  /* an integer of 1 or more, or a list of one or two */
 	CHECK_WEIGHTS,  /* a list of an odd number of finite numbers */
 	CHECK_BOOL,
@@ -330,8 +331,9 @@ static const char *check_argument(enum argument_check check, const struct argume
 		return integer && a->number != 0 ? NULL : "must be an integer other than 0";
 	case CHECK_AXES:
 		return integers_fit(a, INT64_MIN, MAX_DIMS) ? NULL : "must be an integer or a list of integers";
-	case CHECK_COUNTS:
-		return integers_fit(a, 0, 2) ? NULL : "must be an integer of 0 or more, or two of them";
+	case CHECK_PADDING:
+		return integers_fit(a, 0, 4) && a->count != 3 ? NULL
+		                                              : "must be an integer of 0 or more, or two or four of them";
 	case CHECK_STRIDES:
 		return integers_fit(a, 1, 2) ? NULL : "must be a positive integer, or two of them";
 	case CHECK_BOOL:
@@ -363,6 +365,13 @@ static void store_pair(int64_t pair[2], const struct argument *a)
 		pair[i] = a->kind == ARGUMENT_NUMBER ? a->as_integer : a->integers[a->count > 1 ? i : 0];
 }
 
+static void store_padding(struct attrs *attrs, const struct argument *a)
+{
+	attrs->padding_count = a->kind == ARGUMENT_NUMBER ? 1 : (int)a->count;
+	for (int i = 0; i < 4; i++)
+		attrs->padding[i] = a->kind == ARGUMENT_NUMBER ? a->as_integer : a->integers[i % attrs->padding_count];
+}
+
 static void store_numbers(struct numbers *numbers, const struct argument *a)
 {
 	numbers->list = a->kind == ARGUMENT_LIST ? a->numbers : NULL;
@@ -392,8 +401,8 @@ static void store_extent(struct shape *shape, int64_t extent)
 #define STORE_COUNT STORE_INTEGER
 #define STORE_NOT_ZERO STORE_INTEGER
 #define STORE_AXES(FIELD) store_axes(attrs, a)
-#define STORE_COUNTS(FIELD) store_pair(attrs->FIELD, a)
-#define STORE_STRIDES STORE_COUNTS
+#define STORE_PADDING(FIELD) store_padding(attrs, a)
+#define STORE_STRIDES(FIELD) store_pair(attrs->FIELD, a)
 #define STORE_BOOL(FIELD) attrs->FIELD = a->boolean
 #define STORE_BOUNDARY(FIELD) attrs->FIELD = (enum boundary)boundary_find(a->word)
 #define STORE_DTYPE(FIELD) attrs->FIELD = dtype_find(a->word, strlen(a->word))
@@ -453,6 +462,8 @@ size_t attrs_size(const struct attrs *attrs, enum op op)
 {
 	if (op == OP_reshape)
 		return sizeof *attrs;
+	if (op_window_axes(op))
+		return offsetof(struct attrs, count_padding) + sizeof attrs->count_padding;
 	return offsetof(struct attrs, axis) + (size_t)(attrs->axis_count ? attrs->axis_count : 1) * sizeof attrs->axis[0];
 }
 
@@ -534,8 +545,11 @@ static const char *check_use(enum op op, enum argument_id id, const struct argum
 		                       : "must be an integer that fits in 64 bits";
 	if (id == ID_axis && !strstr(op_table[op].arguments, "axis=none") && (several || check_argument(CHECK_AXES, a)))
 		return "must be an integer";
-	if (op == OP_conv1d && (id == ID_stride || id == ID_padding) && (several || check_argument(arguments[id].check, a)))
-		return id == ID_stride ? "must be a positive integer" : "must be an integer of 0 or more";
+	const bool flat = op_window_axes(op) == 1, strides = arguments[id].check == CHECK_STRIDES;
+	if (flat && strides && (several || check_argument(CHECK_STRIDES, a)))
+		return "must be a positive integer";
+	if (flat && id == ID_padding && (a->count > 2 || check_argument(CHECK_PADDING, a)))
+		return "must be an integer of 0 or more, or two of them";
 	return check_argument(arguments[id].check, a);
 }
 
@@ -599,6 +613,41 @@ unsigned op_libraries(enum op op)
 {
 	const bool lapack = op == OP_solve || op == OP_cholesky || op == OP_inv || op == OP_logdet;
 	return lapack ? LIBRARY_LAPACK : op_is_product(op) ? LIBRARY_PRODUCTS : 0;
+}
+
+int op_window_axes(enum op op)
+{
+	switch (op) {
+	case OP_conv1d:
+	case OP_maxpool1d:
+	case OP_avgpool1d:
+		return 1;
+	case OP_conv2d:
+	case OP_maxpool2d:
+	case OP_avgpool2d:
+		return 2;
+	default:
+		return 0;
+	}
+}
+
+/* Sets the padding of WINDOW, that along axis I of AXES: of one for all, one an axis, or two an axis. */
+static void pad_window(struct window *window, const struct attrs *attrs, int axes, int i)
+{
+	const int count = attrs->padding_count;
+	window->before = attrs->padding[count == 2 * axes ? 2 * i : i];
+	window->after = count == 2 * axes ? attrs->padding[2 * i + 1] : window->before;
+}
+
+struct window op_window(enum op op, const struct attrs *attrs, int i)
+{
+	const int64_t longest = INT64_MAX / 4; /* no array has an axis so long */
+	struct window window = {.extent = attrs->window[i], .stride = attrs->stride[i]};
+	if (window.stride == 0)
+		window.stride = window.extent;
+	window.stride = window.stride > longest ? longest : window.stride;
+	pad_window(&window, attrs, op_window_axes(op), i);
+	return window;
 }
 
 bool op_is_product(enum op op) { return op_is_dot(op) || op == OP_conv1d || op == OP_conv2d; }

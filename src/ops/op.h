@@ -163,9 +163,6 @@ struct attrs {
 			int64_t order;
 			enum boundary boundary;
 		};
-		struct { /* convolutions; conv1d reads [0] alone */
-			int64_t stride[2], padding[2];
-		};
 		struct { /* dropout */
 			double p;
 			int64_t seed;
@@ -176,8 +173,14 @@ struct attrs {
 	bool has_axis;  /* false: all axes */
 	int axis_count; /* the first of which are in AXIS */
 	union {
-		int axis[MAX_DIMS]; /* as written: a negative one counts from the end */
-		struct shape shape; /* reshape, as written, -1 allowed */
+		int axis[MAX_DIMS];               /* as written: a negative one counts from the end */
+		struct shape shape;               /* reshape, as written, -1 allowed */
+		struct {                          /* operations with windows; those of one axis read [0] alone */
+			int64_t window[2], stride[2]; /* of pooling: a stride of 0 is that of the window */
+			int64_t padding[4];           /* as written (op_padding) */
+			int padding_count;
+			bool ceil, count_padding;
+		};
 	};
 };
 
@@ -200,6 +203,14 @@ struct argument {
 struct argument argument_of_double(double number);
 /* Sets ATTRS to the defaults of OP. */
 void attrs_default(struct attrs *attrs, enum op op);
+/* Returns over how many of the last axes OP moves a window: 1 or 2, or 0 if it moves none. */
+int op_window_axes(enum op op);
+/* The window of an operation along one of the axes that it moves over. */
+struct window {
+	int64_t extent, stride, before, after; /* BEFORE and AFTER are the padding */
+};
+/* Returns the window along axis I of those that OP moves over. A convolution's has the extent of its kernel, here 0. */
+struct window op_window(enum op op, const struct attrs *attrs, int i);
 /* Returns how many of the first bytes of ATTRS OP uses. */
 size_t attrs_size(const struct attrs *attrs, enum op op);
 /*

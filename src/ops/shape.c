@@ -356,15 +356,53 @@ static enum status infer_conv(const struct inference *f)
 		              (long long)v->dim[1], (long long)k->dim[1]);
 	f->y->shape.dim[1] = k->dim[0];
 	for (int i = 2; i < ndim; i++) {
-		const int64_t padding = f->attrs->padding[i - 2];
+		const struct window w = op_window(f->op, f->attrs, i - 2);
 		int64_t extent;
-		if (__builtin_mul_overflow(padding, 2, &extent) || __builtin_add_overflow(extent, v->dim[i], &extent))
-			return misfit(f, "a padding of %lld is too much", (long long)padding);
+		if (__builtin_add_overflow(w.before, w.after, &extent) || __builtin_add_overflow(extent, v->dim[i], &extent))
+			return misfit(f, "a padding of %lld is too much", (long long)(w.before > w.after ? w.before : w.after));
 		if (k->dim[i] == 0)
 			return misfit(f, "kernel %s is empty", text_of(f, k));
 		if (extent < k->dim[i])
 			return misfit(f, "kernel %s is larger than the padded %s", text_of(f, k), text_of(f, v));
-		f->y->shape.dim[i] = (extent - k->dim[i]) / f->attrs->stride[i - 2] + 1;
+		f->y->shape.dim[i] = (extent - k->dim[i]) / w.stride + 1;
+	}
+	return STATUS_OK;
+}
+
+/*
+ * Stores in *COUNT how many windows an axis of EXTENT has. As torch does, CEIL leaves out a last window that would begin
+ * behind the elements and the padding before them.
+ */
+static enum status count_windows(const struct inference *f, const struct window *w, int64_t extent, int64_t *count)
+{
+	int64_t padded;
+	if (extent == 0)
+		return misfit(f, "%s has no elements along an axis of windows", text_of(f, &f->v->shape));
+	if (w->before > w->extent / 2 || w->after > w->extent / 2)
+		return misfit(f, "a padding of %lld is more than half of the window of %lld",
+		              (long long)(w->before > w->extent / 2 ? w->before : w->after), (long long)w->extent);
+	if (__builtin_add_overflow(extent, w->before + w->after, &padded) || padded > INT64_MAX / 2)
+		return misfit(f, "a window of %lld is too long", (long long)w->extent);
+	const int64_t room = padded - w->extent;
+	if (room < 0)
+		return misfit(f, "a window of %lld is larger than the padded axis of %lld", (long long)w->extent,
+		              (long long)padded);
+	*count = room / w->stride + 1;
+	if (f->attrs->ceil && room % w->stride && *count * w->stride < extent + w->before)
+		++*count;
+	return STATUS_OK;
+}
+
+static enum status infer_pool(const struct inference *f)
+{
+	const struct shape *v = &f->v->shape;
+	const int axes = op_window_axes(f->op);
+	if (v->ndim < axes)
+		return misfit(f, "%s has fewer than %d ax%ss", text_of(f, v), axes, axes == 1 ? "i" : "e");
+	for (int i = 0; i < axes; i++) {
+		const struct window window = op_window(f->op, f->attrs, i);
+		const int axis = v->ndim - axes + i;
+		TRY(count_windows(f, &window, v->dim[axis], &f->y->shape.dim[axis]));
 	}
 	return STATUS_OK;
 }
@@ -659,6 +697,8 @@ enum scope op_scope(enum op op, const struct attrs *attrs, const struct type *v,
 	default:
 		if (info->scope == SCOPE_ELEM || op_is_product(op))
 			return info->scope;
+		if (op_window_axes(op))
+			return ndim > op_window_axes(op) ? SCOPE_ROW : SCOPE_ALL;
 		if (!axis_named(attrs, 0, ndim))
 			return SCOPE_ROW;
 		if (op_normalizes(op))
@@ -738,6 +778,10 @@ double op_cost(enum op op, const struct attrs *attrs, const struct type *v, cons
 	if (op_libraries(op) & LIBRARY_LAPACK) { /* each element meets each row of its matrix */
 		const struct shape *square = op == OP_solve ? &a->shape : &v->shape;
 		return flops * fmax(in, (double)shape_count(square)) * (double)square->dim[square->ndim - 1];
+	}
+	if (op_window_axes(op)) {
+		const bool flat = op_window_axes(op) == 1;
+		return flops * fmax(in, out * (double)attrs->window[0] * (flat ? 1 : (double)attrs->window[1]));
 	}
 	const double neighbours = op == OP_stencil     ? (double)attrs->weights.count
 	                          : op == OP_laplacian ? (double)attrs->order / 2

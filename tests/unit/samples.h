@@ -165,6 +165,16 @@ static const struct sample samples[] = {
 	{"conv2d stride=2,1 padding=0,2", SHAPE(4, 1, 2, 5, 4), SHAPE(4, 2, 2, 2, 3)},
 	{"conv2d stride=1,3 padding=3", SHAPE(4, 2, 1, 3, 4), SHAPE(4, 1, 1, 1, 1)},
 	{"conv2d padding=1", SHAPE(4, 1, 1, 20, 19), SHAPE(4, 1, 1, 3, 3)},
+#define POOL(NAME)                                                                                                     \
+	{NAME "1d 2", SHAPE(3, 2, 3, 9), SHAPE0}, {NAME "1d 3 stride=2 padding=1 ceil=true", SHAPE(2, 2, 8), SHAPE0},      \
+		{NAME "1d 5 stride=1 padding=0,2", SHAPE(1, 11), SHAPE0}, {NAME "2d 2", SHAPE(4, 2, 2, 5, 6), SHAPE0},         \
+		{NAME "2d 3,2 stride=2,1 padding=1", SHAPE(3, 2, 6, 5), SHAPE0},                                               \
+	{                                                                                                                  \
+		NAME "2d 3 stride=1 padding=1,0,0,1 ceil=true", SHAPE(2, 5, 40), SHAPE0                                        \
+	}
+	POOL("maxpool"),
+	POOL("avgpool"),
+	{"avgpool2d 3 stride=2 padding=1 ceil=true count_padding=false", SHAPE(4, 1, 2, 6, 7), SHAPE0},
 	{"dropout 0.3 seed=7", SHAPE(2, 9, 11), SHAPE0},
 	{"dropout 0", SHAPE(1, 5), SHAPE0},
 #define LOSS(NAME)                                                                                                     \

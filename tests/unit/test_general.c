@@ -1,8 +1,8 @@
 /*
  * The general operations. Every row of ops.def is differentiated against central
  * differences in double, on every instruction set; forward results are compared
- * with NumPy's, torch's and JAX's in tests/golden/ops/general.txt and stencils.txt (made by
- * tests/golden/make_ops.py and make_stencils.py). Tiles, empty arrays and broadcasting have tests of
+ * with NumPy's, torch's and JAX's in tests/golden/ops/general.txt, stencils.txt and windows.txt (made by
+ * tests/golden/make_ops.py, make_stencils.py and make_windows.py). Tiles, empty arrays and broadcasting have tests of
  * their own. Each array is a block of exactly its size, so that a sanitizer sees an
  * access beyond its end.
  */
@@ -1300,7 +1300,8 @@ START_TEST(test_golden)
 	size_t room = 0;
 	int lines = 0;
 	const char *top = getenv("TOP");
-	snprintf(path, sizeof path, "%s/tests/golden/ops/%s.txt", top ? top : ".", _i < 2 ? "general" : "stencils");
+	static const char *const names[] = {"general", "general", "stencils", "windows"};
+	snprintf(path, sizeof path, "%s/tests/golden/ops/%s.txt", top ? top : ".", names[_i]);
 	FILE *file = fopen(path, "r");
 	ck_assert_msg(file != NULL, "%s cannot be read", path);
 	arena_init(&arena, &allocator_system);
@@ -1352,6 +1353,6 @@ int main(void)
 	tcase_add_loop_test(tests, test_broadcast, 0, 16);
 	tcase_add_test(tests, test_classes);
 	tcase_add_test(tests, test_casts);
-	tcase_add_loop_test(tests, test_golden, 0, 3);
+	tcase_add_loop_test(tests, test_golden, 0, 4);
 	return suite_run(suite);
 }

@@ -74,9 +74,9 @@ static enum op parse(const char *text, struct attrs *attrs, const char **message
 
 START_TEST(test_table)
 {
-	static const char *const groups[] = {"arithmetic", "conditions",    "one value", "linear algebra",
-	                                     "reductions", "along an axis", "shape",     "indices",
-	                                     "stencils",   "random",        "losses",    "other"};
+	static const char *const groups[] = {
+		"arithmetic", "conditions", "one value", "linear algebra", "reductions", "along an axis",         "shape",
+		"indices",    "stencils",   "random",    "losses",         "other",      "pooling and resampling"};
 	for (int op = 0; op < OP_COUNT; op++) {
 		const struct op_info *info = &op_table[op];
 		bool group = false;
@@ -181,6 +181,15 @@ START_TEST(test_values)
 	ck_assert(a.shape.ndim == 2 && a.shape.dim[1] == 5);
 	ck_assert_int_eq(parse("conv2d stride=2 padding=[1,3]", &a, &message, &hint), OP_conv2d);
 	ck_assert(a.stride[1] == 2 && a.padding[0] == 1 && a.padding[1] == 3);
+	ck_assert_int_eq(parse("conv2d padding=[1,2,3,4]", &a, &message, &hint), OP_conv2d);
+	struct window window = op_window(OP_conv2d, &a, 1);
+	ck_assert(window.before == 3 && window.after == 4 && window.stride == 1);
+	ck_assert_int_eq(parse("maxpool2d [2,5] stride=[1,3] padding=[0,1]", &a, &message, &hint), OP_maxpool2d);
+	window = op_window(OP_maxpool2d, &a, 1);
+	ck_assert(window.extent == 5 && window.stride == 3 && window.before == 1 && window.after == 1);
+	ck_assert_int_eq(parse("avgpool1d 4 padding=[2,1]", &a, &message, &hint), OP_avgpool1d);
+	window = op_window(OP_avgpool1d, &a, 0);
+	ck_assert(window.extent == 4 && window.stride == 4 && window.before == 2 && window.after == 1);
 	ck_assert_int_eq(parse("conv1d stride=[2]", &a, &message, &hint), OP_conv1d);
 	ck_assert_int_eq(parse("laplacian axes=[0,1] boundary=reflect dx=0.5", &a, &message, &hint), OP_laplacian);
 	ck_assert(a.boundary == BOUNDARY_REFLECT && a.dx.one == 0.5 && a.axis_count == 2);
@@ -235,8 +244,15 @@ static const struct {
 	{"stencil [1] axis=[0,1]", "axis of 'stencil' must be an integer", NULL},
 	{"laplacian boundary=wrap", "boundary of 'laplacian' must be periodic, zero or reflect", NULL},
 	{"conv2d stride=0", "stride of 'conv2d' must be a positive integer, or two of them", NULL},
-	{"conv2d padding=[1,2,3]", "padding of 'conv2d' must be an integer of 0 or more, or two of them", NULL},
-	{"conv2d padding=-1", "padding of 'conv2d' must be an integer of 0 or more, or two of them", NULL},
+	{"conv2d padding=[1,2,3]", "padding of 'conv2d' must be an integer of 0 or more, or two or four of them", NULL},
+	{"conv2d padding=-1", "padding of 'conv2d' must be an integer of 0 or more, or two or four of them", NULL},
+	{"conv1d padding=[1,2,3,4]", "padding of 'conv1d' must be an integer of 0 or more, or two of them", NULL},
+	{"maxpool1d 0", "size of 'maxpool1d' must be a positive integer", NULL},
+	{"maxpool1d [2,3]", "size of 'maxpool1d' must be a positive integer", NULL},
+	{"avgpool2d [2,3,4]", "size of 'avgpool2d' must be a positive integer, or two of them", NULL},
+	{"avgpool2d 2 ceil=yes", "ceil of 'avgpool2d' must be true or false", NULL},
+	{"maxpool2d 2 count_padding=true",
+     "unknown option 'count_padding' for 'maxpool2d', which has size, stride, padding and ceil", NULL},
 	{"conv1d stride=[1,2]", "stride of 'conv1d' must be a positive integer", NULL},
 	{"dropout 1", "p of 'dropout' must be in [0, 1)", NULL},
 	{"dropout -0.1", "p of 'dropout' must be in [0, 1)", NULL},
@@ -323,6 +339,13 @@ static const struct {
      "'conv2d': shapes [2,3,4] and [1,2,3,3]: 4-d arrays are wanted, [N,Cin,...] and [Cout,Cin,...]", STATUS_CHAIN},
 	{"conv1d", S(3, 2, 3, 4), S(3, 1, 2, 3), "'conv1d': shapes [2,3,4] and [1,2,3] do not fit: 3 channels != 2",
      STATUS_CHAIN},
+	{"maxpool2d 2", S(1, 4), SCALAR, "'maxpool2d': [4] has fewer than 2 axes", STATUS_CHAIN},
+	{"maxpool1d 2", S(2, 4, 0), SCALAR, "'maxpool1d': [4,0] has no elements along an axis of windows", STATUS_CHAIN},
+	{"maxpool1d 5", S(2, 2, 4), SCALAR, "'maxpool1d': a window of 5 is larger than the padded axis of 4", STATUS_CHAIN},
+	{"avgpool2d 3 padding=[1,2]", S(2, 4, 4), SCALAR,
+     "'avgpool2d': a padding of 2 is more than half of the window of 3", STATUS_CHAIN},
+	{"maxpool1d 9223372036854774784 padding=4611686018427387392", S(1, 4), SCALAR,
+     "'maxpool1d': a window of 9223372036854774784 is too long", STATUS_CHAIN},
 	{"conv1d", S(3, 2, 3, 4), S(3, 1, 3, 5), "'conv1d': kernel [1,3,5] is larger than the padded [2,3,4]",
      STATUS_CHAIN},
 	{"conv1d padding=9223372036854774784", S(3, 2, 3, 4), S(3, 1, 3, 5),
@@ -455,6 +478,10 @@ static const struct {
 	{"dot", S(2, 5, 3), S(2, 4, 5), false, SCOPE_ALL},
 	{"dot", S(3, 6, 5, 3), S(2, 4, 5), false, SCOPE_ROW},
 	{"conv1d", S(3, 5, 2, 8), S(3, 1, 2, 3), false, SCOPE_ROW},
+	{"maxpool1d 2", S(2, 5, 3), SCALAR, false, SCOPE_ROW},
+	{"maxpool1d 2", S(1, 5), SCALAR, false, SCOPE_ALL},
+	{"avgpool2d 2", S(2, 5, 3), SCALAR, false, SCOPE_ALL},
+	{"avgpool2d 2", S(3, 5, 3, 3), SCALAR, false, SCOPE_ROW},
 	{"mse", S(2, 5, 3), S(2, 5, 3), true, SCOPE_SUM},
 	{"mse", S(2, 5, 3), S(1, 3), false, SCOPE_SUM},
 	{"mse", S(2, 5, 3), SCALAR, false, SCOPE_SUM},

@@ -1,0 +1,108 @@
+#!/usr/bin/env python3
+"""Writes tests/golden/ops/windows.txt: results of operations with windows.
+
+Made with numpy 2.4.6 and jax 0.10.2 (CPU) by
+
+    python3 -m venv V && V/bin/pip install numpy==2.4.6 jax==0.10.2
+    V/bin/python tests/golden/make_windows.py tests/golden/ops/windows.txt
+
+The lines are those of make_ops.py. Pooling is computed window by window, as torch defines it; JAX's reduce_window
+confirms it where it can say the same.
+"""
+import itertools
+import sys
+
+import jax
+import numpy as np
+
+jax.config.update("jax_enable_x64", True)
+rng = np.random.default_rng(20261129)
+lines = []
+
+
+def text(array):
+    array = np.asarray(array)
+    values = [str(int(x)) if np.isfinite(x) and x == int(x) and abs(x) < 1e6 and (x or not np.signbit(x)) else float(x).hex()
+              for x in array.ravel().astype(np.float64)]
+    return " ".join([str(array.ndim)] + [str(n) for n in array.shape] + values)
+
+
+def emit(dtype, op, v, a, y, limit=0):
+    name = {np.float32: "f32", np.float64: "f64"}[dtype]
+    parts = [text(np.asarray(x).astype(dtype)) for x in (v, 0.0 if a is None else a, y)]
+    lines.append(f"{name} {op}|" + "|".join(parts) + f"|{limit}\n")
+
+
+def option(name, values):
+    return f" {name}=" + ",".join(map(str, values))
+
+
+def count_windows(extent, window, stride, before, after, ceil):
+    room = extent + before + after - window
+    count = room // stride + 1
+    if ceil and room % stride and count * stride < extent + before:
+        count += 1
+    return count
+
+
+def pool(v, windows, largest, ceil=False, count_padding=True):
+    """WINDOWS: (size, stride, before, after) of each of the last axes."""
+    axes = len(windows)
+    extents = v.shape[-axes:]
+    outs = [count_windows(n, *w, ceil) for n, w in zip(extents, windows)]
+    y = np.empty(v.shape[:-axes] + tuple(outs), np.longdouble)
+    for place in itertools.product(*map(range, outs)):
+        part, counted, plain = [], 1, 1
+        for i, n, (size, stride, before, after) in zip(place, extents, windows):
+            first = i * stride - before
+            last = min(first + size, n + after)
+            counted *= last - first
+            part.append(slice(max(first, 0), min(first + size, n)))
+        block = v[(..., *part)].astype(np.longdouble).reshape(*v.shape[:-axes], -1)
+        if largest:
+            y[(..., *place)] = block.max(axis=-1)
+        else:
+            y[(..., *place)] = block.sum(axis=-1) / (counted if count_padding else block.shape[-1])
+    return y
+
+
+def pools(dtype):
+    cases = [((2, 3, 9), [(2, 2, 0, 0)]), ((2, 3, 10), [(3, 2, 1, 1)]), ((7,), [(3, 1, 1, 0)]), ((2, 40), [(5, 3, 2, 1)]),
+             ((1, 1, 5), [(4, 7, 2, 2)]), ((2, 2, 6, 7), [(2, 2, 0, 0), (2, 2, 0, 0)]),
+             ((2, 7, 8), [(3, 2, 1, 1), (3, 2, 1, 1)]), ((1, 2, 5, 37), [(1, 1, 0, 0), (3, 1, 1, 1)]),
+             ((6, 5), [(3, 3, 1, 1), (2, 1, 1, 0)]), ((1, 11, 9), [(4, 3, 2, 1), (5, 2, 0, 2)])]
+    for shape, windows in cases:
+        v = rng.uniform(-2, 2, shape).astype(dtype)
+        rank = len(windows)
+        words = option("stride", [w[1] for w in windows]) + option("padding", [p for w in windows for p in w[2:]])
+        size = ",".join(str(w[0]) for w in windows)
+        for ceil in (False, True):
+            more = words + (" ceil=true" if ceil else "")
+            y = pool(v, windows, True, ceil)
+            if not ceil:
+                one = (1,) * (v.ndim - rank)
+                same = jax.lax.reduce_window(v, -np.inf, jax.lax.max, one + tuple(w[0] for w in windows),
+                                             one + tuple(w[1] for w in windows),
+                                             [(0, 0)] * (v.ndim - rank) + [w[2:] for w in windows])
+                assert np.array_equal(y, same)
+            emit(dtype, f"maxpool{rank}d {size}{more}", v, None, y)
+            emit(dtype, f"avgpool{rank}d {size}{more}", v, None, pool(v, windows, False, ceil), 0.51)
+            emit(dtype, f"avgpool{rank}d {size}{more} count_padding=false", v, None,
+                 pool(v, windows, False, ceil, False), 0.51)
+    v = rng.integers(-9, 10, (1, 1, 9000)).astype(dtype)
+    emit(dtype, "avgpool1d 3000 stride=2999", v, None, pool(v, [(3000, 2999, 0, 0)], False), 0.51)
+    emit(dtype, "avgpool1d 3 stride=900", v, None, pool(v, [(3, 900, 0, 0)], False), 0.51)
+    emit(dtype, "avgpool1d 9 stride=4", v[0, :, :5000], None, pool(v[0, :, :5000], [(9, 4, 0, 0)], False), 0.51)
+    n, i = np.nan, np.inf
+    special = np.array([[n, 1, 2, 3, i, -i, 4, -i], [-i, -i, 1, -0.0, 0.0, -0.0, -i, n]], dtype)
+    with np.errstate(all="ignore"):
+        emit(dtype, "maxpool1d 2", special, None, pool(special, [(2, 2, 0, 0)], True))
+        emit(dtype, "avgpool1d 2 stride=1", special, None, pool(special, [(2, 1, 0, 0)], False))
+
+
+for dtype in (np.float32, np.float64):
+    pools(dtype)
+
+with open(sys.argv[1], "w") as file:
+    file.write("# made by tests/golden/make_windows.py; do not edit\n")
+    file.writelines(lines)
