@@ -121,7 +121,9 @@ int64_t op_scratch(enum op op, const struct attrs *attrs, const struct type *v, 
 		return square_scratch(v, backward);
 	case OP_conv1d:
 	case OP_conv2d:
-		return conv_scratch(attrs, v, a, result);
+	case OP_conv_transpose1d:
+	case OP_conv_transpose2d:
+		return conv_scratch(op, attrs, v, a, result);
 	case OP_mse:
 	case OP_mae:
 	case OP_huber:

@@ -205,7 +205,8 @@ static inline bool loss_ignores(const struct attrs *attrs, double class)
 void *loss_kept_at(const struct op_call *call, void *k, int64_t row);
 /* Return the bytes of scratch of a loss's derivative, by the target too if BY_A, and of a convolution or its derivative. */
 int64_t loss_scratch(const struct type *v, const struct type *a, bool by_a);
-int64_t conv_scratch(const struct attrs *attrs, const struct type *v, const struct type *a, const struct type *y);
+int64_t conv_scratch(enum op op, const struct attrs *attrs, const struct type *v, const struct type *a,
+                     const struct type *y);
 
 /* Returns element I of an array of DTYPE as a double. Here and below DTYPE is F32 or F64. */
 static inline double element_get(enum dtype dtype, const void *array, size_t i)

@@ -240,7 +240,9 @@ enum argument_check {
 	CHECK_COUNT,    /* an integer of 0 or more */
 	CHECK_NOT_ZERO, /* an integer other than 0 */
 	CHECK_AXES,     /* an integer or a list of integers */
-	CHECK_PADDING,  /* an integer of 0 or more, or a list of one, two or four */
+	CHECK_GROUPS,   /* an integer of 1 or more */
+	CHECK_COUNTS,   /* an integer of 0 or more, or a list of one or two */
+	CHECK_PADDING,  /* `same`, or an integer of 0 or more, or a list of one, two or four */
 	CHECK_STRIDES,  /* an integer of 1 or more, or a list of one or two */
 	CHECK_WEIGHTS,  /* a list of an odd number of finite numbers */
 	CHECK_BOOL,
@@ -290,6 +292,9 @@ static bool numbers_fit(const struct argument *a, double least)
 	return fits;
 }
 
+/* True if A is the padding with which the result of a convolution has the extents of its input. */
+static bool is_word_same(const struct argument *a) { return a->kind == ARGUMENT_WORD && !strcmp(a->word, "same"); }
+
 static const char *check_weights(const struct argument *a)
 {
 	if (a->kind != ARGUMENT_LIST)
@@ -331,9 +336,14 @@ static const char *check_argument(enum argument_check check, const struct argume
 		return integer && a->number != 0 ? NULL : "must be an integer other than 0";
 	case CHECK_AXES:
 		return integers_fit(a, INT64_MIN, MAX_DIMS) ? NULL : "must be an integer or a list of integers";
+	case CHECK_GROUPS:
+		return integer && a->number >= 1 ? NULL : "must be a positive integer";
+	case CHECK_COUNTS:
+		return integers_fit(a, 0, 2) ? NULL : "must be an integer of 0 or more, or two of them";
 	case CHECK_PADDING:
-		return integers_fit(a, 0, 4) && a->count != 3 ? NULL
-		                                              : "must be an integer of 0 or more, or two or four of them";
+		return (integers_fit(a, 0, 4) && a->count != 3) || is_word_same(a)
+		           ? NULL
+		           : "must be an integer of 0 or more, two or four of them, or same";
 	case CHECK_STRIDES:
 		return integers_fit(a, 1, 2) ? NULL : "must be a positive integer, or two of them";
 	case CHECK_BOOL:
@@ -367,9 +377,10 @@ static void store_pair(int64_t pair[2], const struct argument *a)
 
 static void store_padding(struct attrs *attrs, const struct argument *a)
 {
-	attrs->padding_count = a->kind == ARGUMENT_NUMBER ? 1 : (int)a->count;
+	attrs->same = is_word_same(a);
+	attrs->padding_count = a->kind == ARGUMENT_LIST ? (int)a->count : 1;
 	for (int i = 0; i < 4; i++)
-		attrs->padding[i] = a->kind == ARGUMENT_NUMBER ? a->as_integer : a->integers[i % attrs->padding_count];
+		attrs->padding[i] = a->kind == ARGUMENT_LIST ? a->integers[i % attrs->padding_count] : a->as_integer;
 }
 
 static void store_numbers(struct numbers *numbers, const struct argument *a)
@@ -402,7 +413,9 @@ static void store_extent(struct shape *shape, int64_t extent)
 #define STORE_NOT_ZERO STORE_INTEGER
 #define STORE_AXES(FIELD) store_axes(attrs, a)
 #define STORE_PADDING(FIELD) store_padding(attrs, a)
-#define STORE_STRIDES(FIELD) store_pair(attrs->FIELD, a)
+#define STORE_COUNTS(FIELD) store_pair(attrs->FIELD, a)
+#define STORE_STRIDES STORE_COUNTS
+#define STORE_GROUPS STORE_INTEGER
 #define STORE_BOOL(FIELD) attrs->FIELD = a->boolean
 #define STORE_BOUNDARY(FIELD) attrs->FIELD = (enum boundary)boundary_find(a->word)
 #define STORE_DTYPE(FIELD) attrs->FIELD = dtype_find(a->word, strlen(a->word))
@@ -534,6 +547,24 @@ static enum status unknown_argument(enum op op, const char *name, struct complai
 static bool is_of_numbers(enum argument_id id) { return arguments[id].check <= CHECK_STRIDES; }
 static bool is_of_integers(enum argument_id id) { return is_of_numbers(id) && arguments[id].check >= CHECK_INTEGER; }
 
+/* The same for an operation with windows. That of one axis takes one number, and a padding of two. */
+static const char *check_window_use(enum op op, enum argument_id id, const struct argument *a)
+{
+	const enum argument_check check = arguments[id].check;
+	const bool flat = op_window_axes(op) == 1, wrong = check_argument(check, a) != NULL;
+	const bool same = op == OP_conv1d || op == OP_conv2d;
+	if (flat && check == CHECK_STRIDES && (wrong || a->count > 1))
+		return "must be a positive integer";
+	if (flat && check == CHECK_COUNTS && (wrong || a->count > 1))
+		return "must be an integer of 0 or more";
+	if (check == CHECK_PADDING && (wrong || (flat && a->count > 2) || (!same && is_word_same(a))))
+		return flat   ? same ? "must be an integer of 0 or more, two of them, or same"
+		                     : "must be an integer of 0 or more, or two of them"
+		       : same ? "must be an integer of 0 or more, two or four of them, or same"
+		              : "must be an integer of 0 or more, or two or four of them";
+	return check_argument(check, a);
+}
+
 /* Returns NULL if A suits argument ID of OP, else what A must be: by its kind, or one number where OP takes no list. */
 static const char *check_use(enum op op, enum argument_id id, const struct argument *a)
 {
@@ -545,12 +576,7 @@ static const char *check_use(enum op op, enum argument_id id, const struct argum
 		                       : "must be an integer that fits in 64 bits";
 	if (id == ID_axis && !strstr(op_table[op].arguments, "axis=none") && (several || check_argument(CHECK_AXES, a)))
 		return "must be an integer";
-	const bool flat = op_window_axes(op) == 1, strides = arguments[id].check == CHECK_STRIDES;
-	if (flat && strides && (several || check_argument(CHECK_STRIDES, a)))
-		return "must be a positive integer";
-	if (flat && id == ID_padding && (a->count > 2 || check_argument(CHECK_PADDING, a)))
-		return "must be an integer of 0 or more, or two of them";
-	return check_argument(arguments[id].check, a);
+	return op_window_axes(op) ? check_window_use(op, id, a) : check_argument(arguments[id].check, a);
 }
 
 /* Returns the value of argument TOKEN, of kind CHECK, that WORD may be a misspelling of, or NULL. */
@@ -619,10 +645,12 @@ int op_window_axes(enum op op)
 {
 	switch (op) {
 	case OP_conv1d:
+	case OP_conv_transpose1d:
 	case OP_maxpool1d:
 	case OP_avgpool1d:
 		return 1;
 	case OP_conv2d:
+	case OP_conv_transpose2d:
 	case OP_maxpool2d:
 	case OP_avgpool2d:
 		return 2;
@@ -631,23 +659,26 @@ int op_window_axes(enum op op)
 	}
 }
 
-/* Sets the padding of WINDOW, that along axis I of AXES: of one for all, one an axis, or two an axis. */
-static void pad_window(struct window *window, const struct attrs *attrs, int axes, int i)
-{
-	const int count = attrs->padding_count;
-	window->before = attrs->padding[count == 2 * axes ? 2 * i : i];
-	window->after = count == 2 * axes ? attrs->padding[2 * i + 1] : window->before;
-}
-
-struct window op_window(enum op op, const struct attrs *attrs, int i)
+struct window op_window(enum op op, const struct attrs *attrs, int i, int64_t kernel)
 {
 	const int64_t longest = INT64_MAX / 4; /* no array has an axis so long */
-	struct window window = {.extent = attrs->window[i], .stride = attrs->stride[i]};
-	if (window.stride == 0)
-		window.stride = window.extent;
-	window.stride = window.stride > longest ? longest : window.stride;
-	pad_window(&window, attrs, op_window_axes(op), i);
-	return window;
+	const int axes = op_window_axes(op), count = attrs->padding_count;
+	const bool pools = attrs->window[0] > 0;
+	struct window w = {.stride = attrs->stride[i], .gap = pools ? 1 : attrs->dilation[i]};
+	if (pools)
+		w.extent = attrs->window[i];
+	else if (kernel > 0 && (__builtin_mul_overflow(kernel - 1, w.gap, &w.extent) || w.extent++ > longest))
+		w.extent = longest;
+	if (w.stride == 0)
+		w.stride = w.extent;
+	w.stride = w.stride > longest ? longest : w.stride;
+	w.before = attrs->padding[count == 2 * axes ? 2 * i : i];
+	w.after = count == 2 * axes ? attrs->padding[2 * i + 1] : w.before;
+	if (attrs->same) {
+		w.before = (w.extent - 1) / 2;
+		w.after = w.extent - 1 - w.before;
+	}
+	return w;
 }
 
-bool op_is_product(enum op op) { return op_is_dot(op) || op == OP_conv1d || op == OP_conv2d; }
+bool op_is_product(enum op op) { return op_is_dot(op) || op == OP_conv1d || op == OP_conv2d || op_is_transposed(op); }

@@ -177,9 +177,10 @@ struct attrs {
 		struct shape shape;               /* reshape, as written, -1 allowed */
 		struct {                          /* operations with windows; those of one axis read [0] alone */
 			int64_t window[2], stride[2]; /* of pooling: a stride of 0 is that of the window */
-			int64_t padding[4];           /* as written (op_padding) */
+			int64_t padding[4];           /* as written */
+			int64_t dilation[2], output_padding[2], groups;
 			int padding_count;
-			bool ceil, count_padding;
+			bool same, ceil, count_padding;
 		};
 	};
 };
@@ -205,12 +206,12 @@ struct argument argument_of_double(double number);
 void attrs_default(struct attrs *attrs, enum op op);
 /* Returns over how many of the last axes OP moves a window: 1 or 2, or 0 if it moves none. */
 int op_window_axes(enum op op);
-/* The window of an operation along one of the axes that it moves over. */
+/* The window of an operation along one of the axes that it moves over. Its elements are GAP apart, from the first to the last. */
 struct window {
-	int64_t extent, stride, before, after; /* BEFORE and AFTER are the padding */
+	int64_t extent, stride, before, after, gap; /* EXTENT is with the gaps. BEFORE and AFTER are the padding */
 };
-/* Returns the window along axis I of those that OP moves over. A convolution's has the extent of its kernel, here 0. */
-struct window op_window(enum op op, const struct attrs *attrs, int i);
+/* Returns the window along axis I of those that OP moves over. A convolution's has KERNEL elements, of pooling 0. */
+struct window op_window(enum op op, const struct attrs *attrs, int i, int64_t kernel);
 /* Returns how many of the first bytes of ATTRS OP uses. */
 size_t attrs_size(const struct attrs *attrs, enum op op);
 /*
@@ -371,11 +372,13 @@ static inline bool op_folds_back(enum op op)
 /* Returns the cost of one forward execution, in additions. */
 double op_cost(enum op op, const struct attrs *attrs, const struct type *v, const struct type *a,
                const struct type *result);
-/* True for matmul, linear, dot, conv1d and conv2d, which multiply matrices. */
+/* True for matmul, linear, dot and convolutions, which multiply matrices. */
 bool op_is_product(enum op op);
 /* Returns what OP needs of a library of linear algebra, as bits; 0: nothing. blas_load makes it ready. */
 enum { LIBRARY_PRODUCTS = 1, LIBRARY_LAPACK = 2 };
 unsigned op_libraries(enum op op);
+/* True for conv_transpose1d and conv_transpose2d, which are the derivative of a convolution by its input. */
+static inline bool op_is_transposed(enum op op) { return op == OP_conv_transpose1d || op == OP_conv_transpose2d; }
 /* True for matmul, linear and dot: the `dots` of policies. */
 bool op_is_dot(enum op op);
 /* Stores AXIS, which counts from the end if negative, as *RESOLVED. Returns false if NDIM axes have no such axis. */

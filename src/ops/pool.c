@@ -47,15 +47,15 @@ static struct pool pool_of(const struct op_call *call, const void *v, const void
 	                 .in_w = in[axes - 1],
 	                 .out_h = flat ? 1 : out[0],
 	                 .out_w = out[axes - 1],
-	                 .down = {1, 1, 0, 0},
-	                 .across = op_window(call->op, call->attrs, axes - 1),
+	                 .down = {1, 1, 0, 0, 1},
+	                 .across = op_window(call->op, call->attrs, axes - 1, 0),
 	                 .largest = call->op == OP_maxpool1d || call->op == OP_maxpool2d,
 	                 .counts_padding = call->attrs->count_padding,
 	                 .v = v,
 	                 .g = g,
 	                 .y = y};
 	if (!flat)
-		p.down = op_window(call->op, call->attrs, 0);
+		p.down = op_window(call->op, call->attrs, 0, 0);
 	p.planes = shape_count(&call->v->shape) / (p.in_h * p.in_w);
 	return p;
 }

@@ -344,27 +344,72 @@ static enum status infer_solve(const struct inference *f)
 	return STATUS_OK;
 }
 
-static enum status infer_conv(const struct inference *f)
+/* Checks the numbers of dimensions of V and the kernel, and the channels: CHANNELS are those of one group in the kernel. */
+static enum status check_channels(const struct inference *f, const char *kernel, int64_t channels, int64_t others)
 {
-	const int ndim = f->op == OP_conv1d ? 3 : 4;
+	const int ndim = op_window_axes(f->op) + 2;
 	const struct shape *v = &f->v->shape, *k = &f->a->shape;
+	const int64_t groups = f->attrs->groups;
 	if (v->ndim != ndim || k->ndim != ndim)
-		return misfit(f, "shapes %s and %s: %d-d arrays are wanted, [N,Cin,...] and [Cout,Cin,...]", text_of(f, v),
-		              text_of(f, k), ndim);
-	if (v->dim[1] != k->dim[1])
-		return misfit(f, "shapes %s and %s do not fit: %lld channels != %lld", text_of(f, v), text_of(f, k),
-		              (long long)v->dim[1], (long long)k->dim[1]);
-	f->y->shape.dim[1] = k->dim[0];
-	for (int i = 2; i < ndim; i++) {
-		const struct window w = op_window(f->op, f->attrs, i - 2);
-		int64_t extent;
-		if (__builtin_add_overflow(w.before, w.after, &extent) || __builtin_add_overflow(extent, v->dim[i], &extent))
-			return misfit(f, "a padding of %lld is too much", (long long)(w.before > w.after ? w.before : w.after));
+		return misfit(f, "shapes %s and %s: %d-d arrays are wanted, [N,Cin,...] and %s", text_of(f, v), text_of(f, k),
+		              ndim, kernel);
+	if (groups > 1 && (v->dim[1] % groups || others % groups))
+		return misfit(f, "%lld groups do not divide the channels of %s and %s", (long long)groups, text_of(f, v),
+		              text_of(f, k));
+	if (v->dim[1] / groups != channels)
+		return misfit(f, "shapes %s and %s do not fit: %lld channels%s != %lld", text_of(f, v), text_of(f, k),
+		              (long long)(v->dim[1] / groups), groups > 1 ? " of a group" : "", (long long)channels);
+	for (int i = 2; i < ndim; i++)
 		if (k->dim[i] == 0)
 			return misfit(f, "kernel %s is empty", text_of(f, k));
-		if (extent < k->dim[i])
-			return misfit(f, "kernel %s is larger than the padded %s", text_of(f, k), text_of(f, v));
-		f->y->shape.dim[i] = (extent - k->dim[i]) / w.stride + 1;
+	return STATUS_OK;
+}
+
+static enum status infer_conv(const struct inference *f)
+{
+	const struct shape *v = &f->v->shape, *k = &f->a->shape;
+	TRY(check_channels(f, "[Cout,Cin,...]", k->dim[1], k->dim[0]));
+	f->y->shape.dim[1] = k->dim[0];
+	for (int i = 2; i < v->ndim; i++) {
+		const struct window w = op_window(f->op, f->attrs, i - 2, k->dim[i]);
+		int64_t extent;
+		if (f->attrs->same && w.stride != 1)
+			return misfit(f, "padding=same wants a stride of 1");
+		if (__builtin_add_overflow(w.before, w.after, &extent) || __builtin_add_overflow(extent, v->dim[i], &extent))
+			return misfit(f, "a padding of %lld is too much", (long long)(w.before > w.after ? w.before : w.after));
+		if (extent < w.extent)
+			return misfit(f, "kernel %s is larger than the padded %s%s", text_of(f, k), text_of(f, v),
+			              w.gap > 1 ? ", with its dilation" : "");
+		f->y->shape.dim[i] = (extent - w.extent) / w.stride + 1;
+	}
+	return STATUS_OK;
+}
+
+/* As torch's: the shape of the input of a convolution whose result has V's shape, and OUTPUT_PADDING elements more. */
+static enum status infer_conv_transpose(const struct inference *f)
+{
+	const struct shape *v = &f->v->shape, *k = &f->a->shape;
+	struct shape *out = &f->y->shape;
+	TRY(check_channels(f, "[Cin,Cout,...]", k->dim[0] / f->attrs->groups, k->dim[0]));
+	if (__builtin_mul_overflow(k->dim[1], f->attrs->groups, &out->dim[1]))
+		return misfit(f, "%lld groups are too many", (long long)f->attrs->groups);
+	for (int i = 2; i < v->ndim; i++) {
+		const struct window w = op_window(f->op, f->attrs, i - 2, k->dim[i]);
+		const int64_t more = f->attrs->output_padding[i - 2];
+		int64_t extent, padding;
+		if (more >= w.stride && more >= w.gap)
+			return misfit(f, "an output_padding of %lld is not below the stride of %lld or the dilation of %lld",
+			              (long long)more, (long long)w.stride, (long long)w.gap);
+		if (v->dim[i] == 0)
+			return misfit(f, "%s has no elements along axis %d", text_of(f, v), i);
+		if (__builtin_mul_overflow(v->dim[i] - 1, w.stride, &extent) ||
+		    __builtin_add_overflow(extent, w.extent + more, &extent) ||
+		    __builtin_add_overflow(w.before, w.after, &padding))
+			return misfit(f, "the result is too long along axis %d", i);
+		if (extent <= padding)
+			return misfit(f, "a padding of %lld leaves nothing of %lld elements along axis %d",
+			              (long long)(w.before > w.after ? w.before : w.after), (long long)extent, i);
+		out->dim[i] = extent - padding;
 	}
 	return STATUS_OK;
 }
@@ -400,7 +445,7 @@ static enum status infer_pool(const struct inference *f)
 	if (v->ndim < axes)
 		return misfit(f, "%s has fewer than %d ax%ss", text_of(f, v), axes, axes == 1 ? "i" : "e");
 	for (int i = 0; i < axes; i++) {
-		const struct window window = op_window(f->op, f->attrs, i);
+		const struct window window = op_window(f->op, f->attrs, i, 0);
 		const int axis = v->ndim - axes + i;
 		TRY(count_windows(f, &window, v->dim[axis], &f->y->shape.dim[axis]));
 	}
@@ -774,7 +819,8 @@ double op_cost(enum op op, const struct attrs *attrs, const struct type *v, cons
 		return flops * out * (double)left->dim[left->ndim - 1];
 	}
 	if (op_is_product(op))
-		return flops * out * (double)shape_count(&a->shape) / (double)(a->shape.dim[0] ? a->shape.dim[0] : 1);
+		return flops * (op_is_transposed(op) ? in : out) * (double)shape_count(&a->shape) /
+		       (double)(a->shape.dim[0] ? a->shape.dim[0] : 1);
 	if (op_libraries(op) & LIBRARY_LAPACK) { /* each element meets each row of its matrix */
 		const struct shape *square = op == OP_solve ? &a->shape : &v->shape;
 		return flops * fmax(in, (double)shape_count(square)) * (double)square->dim[square->ndim - 1];

@@ -100,8 +100,57 @@ def pools(dtype):
         emit(dtype, "avgpool1d 2 stride=1", special, None, pool(special, [(2, 1, 0, 0)], False))
 
 
+def convolve(v, k, stride, padding, dilation, groups):
+    names = ("NCH", "OIH", "NCH") if v.ndim == 3 else ("NCHW", "OIHW", "NCHW")
+    return jax.lax.conv_general_dilated(v, k, stride, padding, rhs_dilation=dilation, feature_group_count=groups,
+                                        dimension_numbers=names)
+
+
+def same_padding(window, dilation):
+    """As torch's: one more after an axis than before it if their number is odd."""
+    return [((w - 1) * d // 2, (w - 1) * d - (w - 1) * d // 2) for w, d in zip(window, dilation)]
+
+
+def convolutions(dtype):
+    cases = [((2, 4, 9), (6, 2, 3), [2], [(1, 2)], [2], 2), ((2, 3, 8), (3, 1, 3), [1], [(1, 1)], [1], 3),
+             ((1, 4, 90), (8, 1, 5), [1], [(2, 2)], [1], 4), ((2, 3, 7), (2, 3, 4), [1], "same", [1], 1),
+             ((1, 2, 6, 7), (4, 2, 3, 2), [1, 2], [(1, 1), (0, 3)], [2, 1], 1),
+             ((2, 4, 7, 6), (8, 1, 2, 3), [2, 3], [(2, 0), (1, 3)], [2, 1], 4),
+             ((1, 3, 5, 80), (3, 1, 3, 4), [1, 1], "same", [1, 2], 3),
+             ((2, 6, 5, 4), (4, 3, 3, 3), [1, 1], [(1, 1), (1, 1)], [1, 1], 2),
+             ((1, 64, 9, 33), (32, 32, 3, 3), [1, 1], "same", [2, 2], 2)]
+    for shape, kernel, stride, padding, dilation, groups in cases:
+        v, k = (rng.integers(-9, 10, s).astype(dtype) for s in (shape, kernel))
+        pads = same_padding(kernel[2:], dilation) if padding == "same" else padding
+        words = " padding=same" if padding == "same" else option("padding", [p for pair in pads for p in pair])
+        emit(dtype, f"conv{len(shape) - 2}d" + option("stride", stride) + words + option("dilation", dilation) +
+             f" groups={groups}", v, k, convolve(v, k, stride, pads, dilation, groups))
+
+
+def transposed(dtype):
+    """By JAX's transpose of the convolution, whose input has the result's shape."""
+    cases = [((2, 3, 8), (3, 4, 3), [1], [(0, 0)], [0], [1], 1), ((2, 4, 5), (4, 3, 4), [3], [(1, 2)], [2], [2], 2),
+             ((1, 3, 6), (3, 2, 3), [2], [(1, 1)], [1], [1], 3), ((2, 2, 3, 4), (2, 3, 3, 2), [2, 1], [(1, 1), (0, 0)], [1, 0], [1, 1], 1),
+             ((1, 4, 4, 3), (4, 1, 2, 3), [2, 3], [(0, 1), (2, 0)], [0, 2], [1, 2], 4),
+             ((2, 3, 1, 70), (3, 1, 1, 3), [1, 1], [(0, 0), (1, 1)], [0, 0], [1, 1], 3)]
+    for shape, kernel, stride, padding, more, dilation, groups in cases:
+        v, k = (rng.integers(-9, 10, s).astype(dtype) for s in (shape, kernel))
+        out = [(n - 1) * s - p[0] - p[1] + d * (w - 1) + m + 1
+               for n, s, p, d, w, m in zip(shape[2:], stride, padding, dilation, kernel[2:], more)]
+        pads = [(p[0], (n - 1) * s + (w - 1) * d + 1 - o - p[0])
+                for n, s, p, d, w, o in zip(shape[2:], stride, padding, dilation, kernel[2:], out)]
+        zeros = np.zeros((shape[0], kernel[1] * groups, *out), dtype)
+        y, = jax.linear_transpose(lambda y: convolve(y, k, stride, pads, dilation, groups), zeros)(v)
+        emit(dtype, f"conv_transpose{len(shape) - 2}d" + option("stride", stride) +
+             option("padding", [p for pair in padding for p in pair]) + option("output_padding", more) +
+             option("dilation", dilation) + f" groups={groups}", v, k, y)
+
+
 for dtype in (np.float32, np.float64):
     pools(dtype)
+for dtype in (np.float32, np.float64):
+    convolutions(dtype)
+    transposed(dtype)
 
 with open(sys.argv[1], "w") as file:
     file.write("# made by tests/golden/make_windows.py; do not edit\n")

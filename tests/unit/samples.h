@@ -165,6 +165,18 @@ static const struct sample samples[] = {
 	{"conv2d stride=2,1 padding=0,2", SHAPE(4, 1, 2, 5, 4), SHAPE(4, 2, 2, 2, 3)},
 	{"conv2d stride=1,3 padding=3", SHAPE(4, 2, 1, 3, 4), SHAPE(4, 1, 1, 1, 1)},
 	{"conv2d padding=1", SHAPE(4, 1, 1, 20, 19), SHAPE(4, 1, 1, 3, 3)},
+	{"conv1d groups=3 dilation=2 padding=1,2", SHAPE(3, 2, 6, 9), SHAPE(3, 3, 2, 3)},
+	{"conv1d groups=4 padding=same", SHAPE(3, 2, 4, 9), SHAPE(3, 8, 1, 4)},
+	{"conv2d groups=3 stride=2,1 padding=1", SHAPE(4, 2, 3, 6, 7), SHAPE(4, 3, 1, 3, 2)},
+	{"conv2d groups=2 stride=3,2 dilation=2,1 padding=2,0,1,3", SHAPE(4, 2, 2, 7, 6), SHAPE(4, 6, 1, 2, 4)},
+	{"conv2d groups=2 padding=same", SHAPE(4, 1, 2, 3, 70), SHAPE(4, 2, 1, 3, 3)},
+	{"conv2d groups=2 stride=2 padding=1", SHAPE(4, 2, 4, 5, 6), SHAPE(4, 6, 2, 3, 3)},
+	{"conv2d dilation=2,3 padding=same", SHAPE(4, 1, 2, 6, 20), SHAPE(4, 2, 2, 2, 3)},
+	{"conv_transpose1d", SHAPE(3, 2, 3, 8), SHAPE(3, 3, 4, 3)},
+	{"conv_transpose1d stride=3 padding=1,2 output_padding=2 dilation=2", SHAPE(3, 2, 4, 5), SHAPE(3, 4, 2, 3)},
+	{"conv_transpose1d groups=4 stride=2 padding=1", SHAPE(3, 2, 4, 5), SHAPE(3, 4, 1, 4)},
+	{"conv_transpose2d stride=2,1 padding=1,0 output_padding=1,0", SHAPE(4, 2, 2, 3, 4), SHAPE(4, 2, 3, 3, 2)},
+	{"conv_transpose2d groups=2 dilation=1,2 padding=1", SHAPE(4, 1, 4, 4, 3), SHAPE(4, 4, 3, 2, 3)},
 #define POOL(NAME)                                                                                                     \
 	{NAME "1d 2", SHAPE(3, 2, 3, 9), SHAPE0}, {NAME "1d 3 stride=2 padding=1 ceil=true", SHAPE(2, 2, 8), SHAPE0},      \
 		{NAME "1d 5 stride=1 padding=0,2", SHAPE(1, 11), SHAPE0}, {NAME "2d 2", SHAPE(4, 2, 2, 5, 6), SHAPE0},         \

@@ -320,9 +320,15 @@ static void print_scores(struct score score[OP_COUNT][2][2])
 			       score[op][type][1].compared, score[op][type][1].worst);
 }
 
-/* Every general operation that is not in edge_lines.h has samples here, of which enough is in range to be compared. */
+/* True if the result's elements are some of V's, which of them following from their values (test_general). */
+static bool is_choice(enum op op) { return op == OP_maxpool1d || op == OP_maxpool2d; }
 /* True if OP is no sum of terms, or its terms follow from indices (tests/cases/indices.test). */
-static bool is_apart(enum op op) { return is_line(op) || op_indices(op) || !op_table[op].differentiable; }
+static bool is_apart(enum op op)
+{
+	return is_line(op) || op_indices(op) || is_choice(op) || !op_table[op].differentiable;
+}
+
+/* Every general operation that is not in edge_lines.h has samples here, of which enough is in range to be compared. */
 
 START_TEST(sums_of_terms)
 {

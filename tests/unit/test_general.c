@@ -150,10 +150,7 @@ START_TEST(test_all_rows_have_samples)
 }
 END_TEST
 
-static bool is_product(enum op op)
-{
-	return op == OP_matmul || op == OP_linear || op == OP_dot || op == OP_conv1d || op == OP_conv2d;
-}
+static bool is_product(enum op op) { return op_is_product(op); }
 
 enum agreement { SAME, NEAR, ANY };
 

@@ -182,14 +182,17 @@ START_TEST(test_values)
 	ck_assert_int_eq(parse("conv2d stride=2 padding=[1,3]", &a, &message, &hint), OP_conv2d);
 	ck_assert(a.stride[1] == 2 && a.padding[0] == 1 && a.padding[1] == 3);
 	ck_assert_int_eq(parse("conv2d padding=[1,2,3,4]", &a, &message, &hint), OP_conv2d);
-	struct window window = op_window(OP_conv2d, &a, 1);
+	struct window window = op_window(OP_conv2d, &a, 1, 0);
 	ck_assert(window.before == 3 && window.after == 4 && window.stride == 1);
 	ck_assert_int_eq(parse("maxpool2d [2,5] stride=[1,3] padding=[0,1]", &a, &message, &hint), OP_maxpool2d);
-	window = op_window(OP_maxpool2d, &a, 1);
+	window = op_window(OP_maxpool2d, &a, 1, 0);
 	ck_assert(window.extent == 5 && window.stride == 3 && window.before == 1 && window.after == 1);
 	ck_assert_int_eq(parse("avgpool1d 4 padding=[2,1]", &a, &message, &hint), OP_avgpool1d);
-	window = op_window(OP_avgpool1d, &a, 0);
+	window = op_window(OP_avgpool1d, &a, 0, 0);
 	ck_assert(window.extent == 4 && window.stride == 4 && window.before == 2 && window.after == 1);
+	ck_assert_int_eq(parse("conv2d padding=same dilation=[1,3]", &a, &message, &hint), OP_conv2d);
+	window = op_window(OP_conv2d, &a, 1, 4);
+	ck_assert(window.extent == 10 && window.before == 4 && window.after == 5 && window.gap == 3);
 	ck_assert_int_eq(parse("conv1d stride=[2]", &a, &message, &hint), OP_conv1d);
 	ck_assert_int_eq(parse("laplacian axes=[0,1] boundary=reflect dx=0.5", &a, &message, &hint), OP_laplacian);
 	ck_assert(a.boundary == BOUNDARY_REFLECT && a.dx.one == 0.5 && a.axis_count == 2);
@@ -244,9 +247,20 @@ static const struct {
 	{"stencil [1] axis=[0,1]", "axis of 'stencil' must be an integer", NULL},
 	{"laplacian boundary=wrap", "boundary of 'laplacian' must be periodic, zero or reflect", NULL},
 	{"conv2d stride=0", "stride of 'conv2d' must be a positive integer, or two of them", NULL},
-	{"conv2d padding=[1,2,3]", "padding of 'conv2d' must be an integer of 0 or more, or two or four of them", NULL},
-	{"conv2d padding=-1", "padding of 'conv2d' must be an integer of 0 or more, or two or four of them", NULL},
-	{"conv1d padding=[1,2,3,4]", "padding of 'conv1d' must be an integer of 0 or more, or two of them", NULL},
+	{"conv2d padding=[1,2,3]", "padding of 'conv2d' must be an integer of 0 or more, two or four of them, or same",
+     NULL},
+	{"conv2d padding=-1", "padding of 'conv2d' must be an integer of 0 or more, two or four of them, or same", NULL},
+	{"conv1d padding=[1,2,3,4]", "padding of 'conv1d' must be an integer of 0 or more, two of them, or same", NULL},
+	{"conv2d groups=0", "groups of 'conv2d' must be a positive integer", NULL},
+	{"conv2d dilation=[1,0]", "dilation of 'conv2d' must be a positive integer, or two of them", NULL},
+	{"conv_transpose1d output_padding=[0,1]", "output_padding of 'conv_transpose1d' must be an integer of 0 or more",
+     NULL},
+	{"conv_transpose2d output_padding=-1",
+     "output_padding of 'conv_transpose2d' must be an integer of 0 or more, or two of them", NULL},
+	{"conv_transpose2d padding=same",
+     "padding of 'conv_transpose2d' must be an integer of 0 or more, or two or four of them, written out: 'same' is a "
+     "name",
+     NULL},
 	{"maxpool1d 0", "size of 'maxpool1d' must be a positive integer", NULL},
 	{"maxpool1d [2,3]", "size of 'maxpool1d' must be a positive integer", NULL},
 	{"avgpool2d [2,3,4]", "size of 'avgpool2d' must be a positive integer, or two of them", NULL},
@@ -339,6 +353,22 @@ static const struct {
      "'conv2d': shapes [2,3,4] and [1,2,3,3]: 4-d arrays are wanted, [N,Cin,...] and [Cout,Cin,...]", STATUS_CHAIN},
 	{"conv1d", S(3, 2, 3, 4), S(3, 1, 2, 3), "'conv1d': shapes [2,3,4] and [1,2,3] do not fit: 3 channels != 2",
      STATUS_CHAIN},
+	{"conv1d groups=2", S(3, 2, 4, 4), S(3, 3, 2, 3),
+     "'conv1d': 2 groups do not divide the channels of [2,4,4] and [3,2,3]", STATUS_CHAIN},
+	{"conv1d groups=2", S(3, 2, 4, 4), S(3, 2, 4, 3),
+     "'conv1d': shapes [2,4,4] and [2,4,3] do not fit: 2 channels of a group != 4", STATUS_CHAIN},
+	{"conv1d dilation=4", S(3, 2, 3, 4), S(3, 1, 3, 2),
+     "'conv1d': kernel [1,3,2] is larger than the padded [2,3,4], with its dilation", STATUS_CHAIN},
+	{"conv1d padding=same stride=2", S(3, 2, 3, 4), S(3, 1, 3, 2), "'conv1d': padding=same wants a stride of 1",
+     STATUS_CHAIN},
+	{"conv_transpose1d", S(3, 2, 3, 4), S(3, 2, 1, 2),
+     "'conv_transpose1d': shapes [2,3,4] and [2,1,2] do not fit: 3 "
+     "channels != 2",
+     STATUS_CHAIN},
+	{"conv_transpose1d output_padding=2 stride=2", S(3, 2, 3, 4), S(3, 3, 1, 2),
+     "'conv_transpose1d': an output_padding of 2 is not below the stride of 2 or the dilation of 1", STATUS_CHAIN},
+	{"conv_transpose1d padding=3", S(3, 2, 3, 4), S(3, 3, 1, 2),
+     "'conv_transpose1d': a padding of 3 leaves nothing of 5 elements along axis 2", STATUS_CHAIN},
 	{"maxpool2d 2", S(1, 4), SCALAR, "'maxpool2d': [4] has fewer than 2 axes", STATUS_CHAIN},
 	{"maxpool1d 2", S(2, 4, 0), SCALAR, "'maxpool1d': [4,0] has no elements along an axis of windows", STATUS_CHAIN},
 	{"maxpool1d 5", S(2, 2, 4), SCALAR, "'maxpool1d': a window of 5 is larger than the padded axis of 4", STATUS_CHAIN},
@@ -561,6 +591,8 @@ START_TEST(test_costs)
 	ck_assert_double_gt(op_cost(OP_transpose, NULL, &v, NULL, &v), 0);
 	struct type x = {DTYPE_F32, S(3, 2, 3, 10)}, k = {DTYPE_F32, S(3, 4, 3, 3)}, z = {DTYPE_F32, S(3, 2, 4, 8)};
 	ck_assert_double_eq(op_cost(OP_conv1d, NULL, &x, &k, &z), 2.0 * 2 * 4 * 8 * 9);
+	k.shape = (struct shape)S(3, 3, 4, 3);
+	ck_assert_double_eq(op_cost(OP_conv_transpose1d, NULL, &x, &k, &z), 2.0 * 2 * 3 * 10 * 12);
 }
 END_TEST
 
