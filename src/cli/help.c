@@ -24,7 +24,10 @@ enum status help_print(struct session *s, const struct command *command)
 	const struct text *text = &file->text;
 	if (command) {
 		text_printf(text, "Usage: ckptc %s [OPTIONS]%s\n%s\n\nOptions:\n", command->name,
-		            command->letter & CHAINS ? " CHAIN" : "", command->summary);
+		            command->letter & CHAINS   ? " CHAIN"
+		            : command->letter & IMPORT ? " MODEL.onnx"
+		                                       : "",
+		            command->summary);
 		for (int i = 0; i < OPTION_COUNT; i++)
 			if (option_table[i].commands & command->letter)
 				put_option(text, &option_table[i]);

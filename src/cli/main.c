@@ -25,6 +25,7 @@ const struct command command_table[] = {
      "measures time and memory by depth and by policy, and finds what bounds them"},
 	{"ops", OPS, command_ops, "the operations"},
 	{"fmt", FMT, command_fmt, "the chain in canonical form"},
+	{"import", IMPORT, command_import, "a chain and its weights from an ONNX model"},
 };
 const size_t command_count = sizeof command_table / sizeof *command_table;
 

@@ -261,16 +261,19 @@ static enum status parse_type(struct session *s, const char *text, struct type *
 {
 	const char *open = strchr(text, '['), *p = open ? open + 1 : text;
 	struct type type = {.dtype = open ? dtype_find(text, (size_t)(open - text)) : DTYPE_COUNT};
-	bool good = type.dtype < DTYPE_BITS;
+	bool good = type.dtype < DTYPE_BITS, open_extent = false;
 	int dims = 0;
 	for (; good && (*p != ']' || p[-1] == ','); dims++) {
-		char *end;
+		char *number_end;
 		p += strspn(p, " ");
-		const long long extent = strtoll(p, &end, 10); /* LLONG_MAX on overflow; type_addressable refuses it */
+		const bool any = *p == '*' && dims == 0 && s->command->letter == IMPORT;
+		const long long extent = strtoll(p, &number_end, 10); /* LLONG_MAX on overflow; type_addressable refuses it */
+		const char *end = any ? p + 1 : number_end;
 		end += strspn(end, " ");
-		good = begins_number(p) && (*end == ',' || *end == ']');
+		good = (begins_number(p) || any) && (*end == ',' || *end == ']');
+		open_extent |= any;
 		if (good && dims < MAX_DIMS)
-			type.shape.dim[type.shape.ndim++] = extent;
+			type.shape.dim[type.shape.ndim++] = any ? 1 : extent;
 		p = good && *end == ',' ? end + 1 : end;
 	}
 	if (!good || p[1]) {
@@ -283,6 +286,8 @@ static enum status parse_type(struct session *s, const char *text, struct type *
 		return diag_file(&s->diags, STATUS_LIMIT, NULL, -1, "--shape: %s has more than %d dimensions", text, MAX_DIMS);
 	if (!type_addressable(&type))
 		return diag_file(&s->diags, STATUS_LIMIT, NULL, -1, "--shape: %s is too large to address", text);
+	if (open_extent)
+		type.shape.dim[0] = -1;
 	*made = type;
 	return STATUS_OK;
 }

@@ -12,12 +12,23 @@
 #include "report/record.h"
 #include "schedule/policy.h"
 
-enum { RUN = 1, GRAD = 2, RESIDUALS = 4, PLAN = 8, EXPLAIN = 16, CHECK = 32, OPS = 64, FMT = 128, PROFILE = 256 };
+enum {
+	RUN = 1,
+	GRAD = 2,
+	RESIDUALS = 4,
+	PLAN = 8,
+	EXPLAIN = 16,
+	CHECK = 32,
+	OPS = 64,
+	FMT = 128,
+	PROFILE = 256,
+	IMPORT = 512
+};
 enum {
 	BACKWARDS = GRAD | RESIDUALS | PLAN | EXPLAIN | CHECK | PROFILE,
 	DATA = RUN | BACKWARDS,
 	CHAINS = DATA | FMT,
-	ALL = DATA | OPS | FMT,
+	ALL = DATA | OPS | FMT | IMPORT,
 };
 
 enum option_id {
@@ -270,7 +281,7 @@ enum status options_check_default(struct session *session);
 /* Prints commands, options with their words, operations and policies as lines, for shell completions. */
 enum status help_print_options(struct session *session);
 command_function command_run, command_grad, command_residuals, command_plan, command_explain, command_check,
-	command_profile, command_ops, command_fmt;
+	command_profile, command_ops, command_fmt, command_import;
 /* Runs `--dump syntax|chain|plan|schedule` of run and grad. */
 command_function command_dump, command_plan_run;
 

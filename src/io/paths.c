@@ -139,6 +139,10 @@ int io_rename(const char *old, const char *new)
 	return from == AT_FDCWD ? rename(old, new) : renameat(from, old, from, new);
 }
 
+int io_make_directory(const char *path) { return mkdirat(io_directory(), path, 0777); }
+
+int io_remove_directory(const char *path) { return unlinkat(io_directory(), path, AT_REMOVEDIR); }
+
 int io_link_nameless(int fd, const char *path)
 {
 	char self[64];

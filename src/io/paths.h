@@ -42,6 +42,8 @@ int io_access(const char *path, int mode);
 /* It is async-signal-safe. */
 int io_unlink(const char *path);
 int io_rename(const char *old, const char *new);
+int io_make_directory(const char *path);
+int io_remove_directory(const char *path);
 /* Gives FD, a file made with O_TMPFILE, the name PATH. */
 int io_link_nameless(int fd, const char *path);
 ssize_t io_read_link(const char *path, char *to, size_t size);

@@ -1,0 +1,356 @@
+/*
+ * Operators on each element.
+ *
+ * Integers of a model are floating numbers in a chain, which hold them exactly up to 2^53. So a division of integers is
+ * truncated, and one of narrow unsigned integers that may wrap is reduced.
+ * Tests: tests/scripts/check-import
+ */
+#include "onnx/translate.h"
+
+#include <math.h>
+
+#define OPERATOR(DOMAIN, NAME, TRANSLATOR, OPERATION) translate translate_##TRANSLATOR;
+#include "onnx/operators.def"
+
+static bool is_integer(const struct value *v) { return v && dtype_is_integer(v->type.dtype); }
+
+void translate_identity(struct node *n) { give(n, 0, needed(n, 0)); }
+
+void translate_dropout(struct node *n)
+{
+	double training = 0, ratio = 0.5;
+	if (input(n, 2) && !input_number(n, 2, "training_mode", &training))
+		return;
+	if (input(n, 1) && training != 0 && !input_number(n, 1, "ratio", &ratio))
+		return;
+	if (training != 0 && ratio != 0) {
+		refuse(n, "it draws random numbers: training_mode is true");
+		return;
+	}
+	struct value *v = needed(n, 0);
+	give(n, 0, v);
+	if (v && is_wanted(n, 1))
+		give(n, 1, filled(n, DTYPE_BOOL, &v->type.shape, 1));
+}
+
+void translate_constant(struct node *n)
+{
+	const Onnx__AttributeProto *a = attribute(n, "value");
+	const struct tensor *tensor;
+	struct arena *arena = n->importer->context->arena;
+	if (a && a->t) {
+		if (!n->importer->status)
+			n->importer->status = tensor_read(n->importer, a->t, n->output_count ? n->proto->output[0] : "", &tensor);
+		if (!n->importer->status)
+			give(n, 0, constant(n, tensor));
+		return;
+	}
+	if ((a = attribute(n, "value_float")))
+		give(n, 0, filled(n, DTYPE_F32, NULL, (double)a->f));
+	else if ((a = attribute(n, "value_int")))
+		give(n, 0, filled(n, DTYPE_I64, NULL, (double)a->i));
+	else if ((a = attribute(n, "value_floats")) || (a = attribute(n, "value_ints"))) {
+		const size_t count = a->n_floats ? a->n_floats : a->n_ints;
+		double *numbers = arena_array(arena, count + 1, sizeof *numbers);
+		for (size_t i = 0; numbers && i < count; i++)
+			numbers[i] = a->n_floats ? (double)a->floats[i] : (double)a->ints[i];
+		give(n, 0,
+		     numbers ? numbers_of(n, a->n_floats ? DTYPE_F32 : DTYPE_I64, numbers, NULL, (int64_t)count)
+		             : short_of_memory(n));
+	} else
+		refuse(n, "its value is no tensor of numbers");
+}
+
+void translate_cast(struct node *n)
+{
+	struct value *v = needed(n, 0), *like = input(n, 1);
+	enum dtype dtype = like ? like->type.dtype : DTYPE_COUNT;
+	const int64_t to = attribute_integer(n, "to", 0);
+	if (!like && !model_dtype((int32_t)to, &dtype)) {
+		refuse(n, "its type is %s, which chains do not have", model_dtype_name((int32_t)to));
+		return;
+	}
+	give(n, 0, convert(n, v, dtype));
+}
+
+void translate_binary(struct node *n) { give(n, 0, binary(n, operation_of(n), needed(n, 0), needed(n, 1))); }
+
+void translate_div(struct node *n)
+{
+	struct value *a = needed(n, 0), *b = needed(n, 1), *quotient = binary(n, "div", a, b);
+	give(n, 0, is_integer(a) && is_integer(b) ? truncated(n, quotient) : quotient);
+}
+
+void translate_power(struct node *n)
+{
+	struct value *v = needed(n, 0), *power = binary(n, "pow", v, needed(n, 1));
+	give(n, 0, power && is_integer(v) && !is_integer(input(n, 1)) ? truncated(n, power) : power);
+}
+
+void translate_mod(struct node *n)
+{
+	struct value *v = needed(n, 0), *a = needed(n, 1);
+	if (!attribute_integer(n, "fmod", 0)) {
+		give(n, 0, binary(n, "mod", v, a));
+		return;
+	}
+	/* The remainder has the sign of the dividend. */
+	v = once(n, v);
+	give(n, 0, binary(n, "mul", unary(n, "sign", v), binary(n, "mod", unary(n, "abs", v), unary(n, "abs", a))));
+}
+
+static int bits_of(enum dtype dtype) { return 8 * (int)dtype_size(dtype); }
+static bool is_unsigned(enum dtype dtype) { return dtype >= DTYPE_U8 && dtype <= DTYPE_U64; }
+
+void translate_shift(struct node *n)
+{
+	struct value *v = needed(n, 0), *a = needed(n, 1);
+	const char *direction = attribute_text(n, "direction", "");
+	if (!v || !a)
+		return;
+	struct value *power = binary(n, "pow", number_like(n, a, 2), a);
+	if (!strcmp(direction, "RIGHT"))
+		give(n, 0, unary(n, "floor", binary(n, "div", v, power)));
+	else
+		give(
+			n, 0,
+			binary(n, "mod", binary(n, "mul", v, power), filled(n, DTYPE_F64, NULL, ldexp(1, bits_of(v->type.dtype)))));
+}
+
+void translate_bitwise_not(struct node *n)
+{
+	struct value *v = needed(n, 0);
+	if (v)
+		give(n, 0,
+		     typed(n,
+		           binary(n, "sub",
+		                  filled(n, DTYPE_F64, NULL,
+		                         is_unsigned(v->type.dtype) ? ldexp(1, bits_of(v->type.dtype)) - 1 : -1),
+		                  v),
+		           v->type.dtype));
+}
+
+void translate_several(struct node *n)
+{
+	struct value *v = needed(n, 0);
+	for (size_t i = 1; i < n->input_count; i++)
+		v = binary(n, operation_of(n), v, needed(n, i));
+	give(n, 0, v);
+}
+
+void translate_mean_of(struct node *n)
+{
+	struct value *v = needed(n, 0);
+	for (size_t i = 1; i < n->input_count; i++)
+		v = binary(n, "add", v, needed(n, i));
+	give(n, 0, v ? binary(n, "div", v, number_like(n, v, (double)n->input_count)) : NULL);
+}
+
+void translate_compare(struct node *n)
+{
+	give(n, 0, typed(n, binary(n, operation_of(n), needed(n, 0), needed(n, 1)), DTYPE_BOOL));
+}
+void translate_not(struct node *n) { give(n, 0, unary(n, "not", needed(n, 0))); }
+
+void translate_is_nan(struct node *n)
+{
+	struct value *v = once(n, needed(n, 0));
+	give(n, 0, typed(n, op_find("isnan") != OP_COUNT ? unary(n, "isnan", v) : binary(n, "ne", v, v), DTYPE_BOOL));
+}
+
+void translate_is_infinite(struct node *n)
+{
+	const bool above = attribute_integer(n, "detect_positive", 1), below = attribute_integer(n, "detect_negative", 1);
+	struct value *v = needed(n, 0);
+	if (above && below)
+		v = unary(n, "abs", v);
+	give(n, 0, typed(n, binary(n, "eq", v, number_like(n, v, above ? INFINITY : below ? -INFINITY : NAN)), DTYPE_BOOL));
+}
+
+void translate_where(struct node *n)
+{
+	struct value *v = needed(n, 1), *made = choose(n, needed(n, 0), v, needed(n, 2));
+	give(n, 0, made ? typed(n, made, v->type.dtype) : NULL);
+}
+
+void translate_unary(struct node *n)
+{
+	struct value *v = needed(n, 0);
+	give(n, 0, unary(n, operation_of(n), v));
+}
+
+void translate_ceil(struct node *n)
+{
+	struct value *v = needed(n, 0);
+	give(n, 0,
+	     op_find("ceil") != OP_COUNT ? unary(n, "ceil", v) : unary(n, "neg", unary(n, "floor", unary(n, "neg", v))));
+}
+
+void translate_leaky_relu(struct node *n)
+{
+	struct value *v = needed(n, 0);
+	const char *slope = number_text(n, attribute_number(n, "alpha", (double)0.01F), DTYPE_F32);
+	if (slope)
+		give(n, 0, apply(n, "leaky_relu", v, strcmp(slope, "0.01") ? "slope=%s" : " ", slope));
+}
+
+/* V where positive, else SCALE (exp(V / WIDTH) - 1). */
+static struct value *elu(struct node *n, struct value *v, double scale, double width)
+{
+	v = once(n, v);
+	if (scale == 1 && width == 1)
+		return unary(n, "elu", v);
+	struct value *below = binary(n, "min", v, number_like(n, v, 0));
+	if (width != 1)
+		below = binary(n, "div", below, number_like(n, v, width));
+	below = times(n, unary(n, "expm1", below), scale);
+	return v ? choose(n, binary(n, "gt", v, number_like(n, v, 0)), v, below) : NULL;
+}
+
+void translate_elu(struct node *n) { give(n, 0, elu(n, needed(n, 0), attribute_number(n, "alpha", 1), 1)); }
+
+void translate_celu(struct node *n)
+{
+	const double alpha = attribute_number(n, "alpha", 1);
+	give(n, 0, elu(n, needed(n, 0), alpha, alpha));
+}
+
+void translate_selu(struct node *n)
+{
+	const double alpha = (double)1.67326319217681884765625F, gamma = (double)1.05070102214813232421875F;
+	const double own_alpha = attribute_number(n, "alpha", alpha), own_gamma = attribute_number(n, "gamma", gamma);
+	struct value *v = needed(n, 0);
+	if (own_alpha == alpha && own_gamma == gamma && op_find("selu") != OP_COUNT)
+		give(n, 0, unary(n, "selu", v));
+	else
+		give(n, 0, times(n, elu(n, v, own_alpha, 1), own_gamma));
+}
+
+void translate_gelu(struct node *n)
+{
+	const bool by_tanh = !strcmp(attribute_text(n, "approximate", "none"), "tanh");
+	give(n, 0, apply(n, "gelu", needed(n, 0), by_tanh ? "tanh=true" : " "));
+}
+
+void translate_mish(struct node *n)
+{
+	struct value *v = needed(n, 0);
+	if (op_find("mish") != OP_COUNT) {
+		give(n, 0, unary(n, "mish", v));
+		return;
+	}
+	v = once(n, v);
+	give(n, 0, binary(n, "mul", v, unary(n, "tanh", unary(n, "softplus", v))));
+}
+
+static struct value *swish(struct node *n, struct value *v, double alpha)
+{
+	if (alpha == 1)
+		return unary(n, "silu", v);
+	v = once(n, v);
+	return binary(n, "mul", v, unary(n, "sigmoid", times(n, v, alpha)));
+}
+
+void translate_swish(struct node *n) { give(n, 0, swish(n, needed(n, 0), attribute_number(n, "alpha", 1))); }
+
+void translate_swiglu(struct node *n) { refuse(n, "its definition is not known here"); }
+
+void translate_softsign(struct node *n)
+{
+	struct value *v = needed(n, 0);
+	if (op_find("softsign") != OP_COUNT) {
+		give(n, 0, unary(n, "softsign", v));
+		return;
+	}
+	v = once(n, v);
+	give(n, 0, binary(n, "div", v, plus(n, unary(n, "abs", v), 1)));
+}
+
+static struct value *hard_sigmoid(struct node *n, struct value *v, double alpha, double beta)
+{
+	return apply(n, "clip", plus(n, times(n, v, alpha), beta), "0 1");
+}
+
+void translate_hard_sigmoid(struct node *n)
+{
+	give(n, 0,
+	     hard_sigmoid(n, needed(n, 0), attribute_number(n, "alpha", (double)0.2F), attribute_number(n, "beta", 0.5)));
+}
+
+void translate_hard_swish(struct node *n)
+{
+	struct value *v = needed(n, 0);
+	if (op_find("hardswish") != OP_COUNT) {
+		give(n, 0, unary(n, "hardswish", v));
+		return;
+	}
+	v = once(n, v);
+	give(n, 0, binary(n, "mul", v, hard_sigmoid(n, v, (double)(1.0F / 6), 0.5)));
+}
+
+void translate_thresholded_relu(struct node *n)
+{
+	struct value *v = once(n, needed(n, 0));
+	if (v)
+		give(
+			n, 0,
+			choose(n, binary(n, "gt", v, number_like(n, v, attribute_number(n, "alpha", 1))), v, number_like(n, v, 0)));
+}
+
+void translate_shrink(struct node *n)
+{
+	const double bias = attribute_number(n, "bias", 0), lambda = attribute_number(n, "lambd", 0.5);
+	struct value *v = once(n, needed(n, 0));
+	if (!v)
+		return;
+	struct value *below =
+		choose(n, binary(n, "lt", v, number_like(n, v, -lambda)), bias ? plus(n, v, bias) : v, number_like(n, v, 0));
+	give(n, 0, choose(n, binary(n, "gt", v, number_like(n, v, lambda)), bias ? plus(n, v, -bias) : v, below));
+}
+
+void translate_prelu(struct node *n)
+{
+	struct value *v = needed(n, 0), *slope = needed(n, 1);
+	if (op_find("prelu") != OP_COUNT) {
+		give(n, 0, binary(n, "prelu", v, slope));
+		return;
+	}
+	v = once(n, v);
+	if (v)
+		give(n, 0, choose(n, binary(n, "ge", v, number_like(n, v, 0)), v, binary(n, "mul", v, slope)));
+}
+
+void translate_clip(struct node *n)
+{
+	struct value *v = needed(n, 0), *lo = input(n, 1), *hi = input(n, 2);
+	if (!v)
+		return;
+	if (n->version < 11) {
+		lo = attribute(n, "min") ? number_like(n, v, attribute_number(n, "min", 0)) : NULL;
+		hi = attribute(n, "max") ? number_like(n, v, attribute_number(n, "max", 0)) : NULL;
+	}
+	/* The bounds of an initializer are no weights. */
+	const bool low = lo && is_readable(lo) && shape_count(&lo->type.shape) == 1,
+			   high = hi && is_readable(hi) && shape_count(&hi->type.shape) == 1;
+	if (low && high) {
+		const double least = tensor_at(lo->constant, 0), most = tensor_at(hi->constant, 0);
+		const char *first = number_text(n, least, lo->type.dtype), *last = number_text(n, most, hi->type.dtype);
+		if (first && last && least <= most)
+			give(n, 0, apply(n, "clip", v, "%s %s", first, last));
+		else
+			give(n, 0, binary(n, "min", binary(n, "max", v, number_like(n, v, least)), number_like(n, v, most)));
+		return;
+	}
+	if (lo)
+		v = binary(n, "max", v, low ? number_like(n, v, tensor_at(lo->constant, 0)) : lo);
+	if (hi)
+		v = binary(n, "min", v, high ? number_like(n, v, tensor_at(hi->constant, 0)) : hi);
+	give(n, 0, v);
+}
+
+void translate_binarizer(struct node *n)
+{
+	struct value *v = needed(n, 0);
+	if (v)
+		give(n, 0, typed(n, binary(n, "gt", v, number_like(n, v, attribute_number(n, "threshold", 0))), v->type.dtype));
+}

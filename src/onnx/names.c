@@ -1,0 +1,80 @@
+/*
+ * Names of the chain, symbols, and types in its text.
+ *
+ * A name of the model becomes one of the chain by `_` for each byte that a name cannot have. If it is taken, a number
+ * follows. The order of the model decides, so the same model gives the same names.
+ * Tests: tests/scripts/check-import
+ */
+#include "onnx/importer.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+enum { NAME_MOST = 200 };
+
+static bool may_stand(char c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
+
+/* True if the language reads NAME as another thing than a name in formulas. */
+static bool is_reserved(const char *name)
+{
+	static const char *const words[] = {"and", "or", "not", "true", "false", "inf", "nan", "None", "_"};
+	for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+		if (!strcmp(words[i], name))
+			return true;
+	return false;
+}
+
+const char *name_take(struct importer *im, const char *name)
+{
+	struct arena *arena = im->context->arena;
+	const size_t length = strlen(name);
+	char text[NAME_MOST + 2], *at = text;
+	if (!*name || (*name >= '0' && *name <= '9'))
+		*at++ = '_';
+	for (size_t i = 0; i < length && at < text + NAME_MOST; i++)
+		*at++ = may_stand(name[i]) ? name[i] : '_';
+	*at = '\0';
+	const char *taken = arena_printf(arena, "%s%s", text, is_reserved(text) ? "_" : "");
+	for (int i = 2; taken && dictionary_find(&im->names, taken); i++)
+		taken = arena_printf(arena, "%s_%d", text, i);
+	return taken && dictionary_put(&im->names, arena, taken, im) ? taken : NULL;
+}
+
+int64_t symbol_factor(const struct importer *im, int64_t number)
+{
+	for (size_t i = 0; number && i < im->symbol_count; i++)
+		if (!im->symbols[i].extent && number % im->symbols[i].prime == 0)
+			return number / im->symbols[i].prime;
+	return 0;
+}
+
+bool symbol_in(const struct importer *im, double number)
+{
+	/* A sum or difference with a small number depends on the symbol too; large numbers of other kinds do not. */
+	enum { NEAR = 4096, FACTORS = 1 << 20 };
+	for (size_t i = 0; i < im->symbol_count; i++) {
+		const double prime = (double)im->symbols[i].prime, factor = rint(number / prime);
+		if (!im->symbols[i].extent && factor != 0 && fabs(factor) < FACTORS && fabs(number - factor * prime) < NEAR)
+			return true;
+	}
+	return false;
+}
+
+const char *type_text(struct importer *im, const struct type *type)
+{
+	struct arena *arena = im->context->arena;
+	/* A chain declares i32 and i64 alone among integers. */
+	const enum dtype dtype = dtype_is_integer(type->dtype) && type->dtype != DTYPE_I32 && type->dtype != DTYPE_BOOL
+	                             ? DTYPE_I64
+	                             : type->dtype;
+	const char *text = arena_printf(arena, "%s[", dtype_name(dtype));
+	for (int i = 0; i < type->shape.ndim && text; i++)
+		text = symbol_factor(im, type->shape.dim[i]) == 1
+		           ? arena_printf(arena, "%s%s*", text, i ? "," : "")
+		           : arena_printf(arena, "%s%s%" PRId64, text, i ? "," : "", type->shape.dim[i]);
+	return text ? arena_printf(arena, "%s]", text) : NULL;
+}

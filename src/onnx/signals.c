@@ -1,0 +1,100 @@
+/*
+ * Windows and Fourier transforms of signals. A transform of a known length is a product with a matrix of cosines and sines.
+ * Tests: tests/scripts/check-import
+ */
+#include "onnx/translate.h"
+
+#include <math.h>
+
+#define OPERATOR(DOMAIN, NAME, TRANSLATOR, OPERATION) translate translate_##TRANSLATOR;
+#include "onnx/operators.def"
+
+static const double pi = 3.14159265358979323846;
+
+void translate_window(struct node *n)
+{
+	double size;
+	enum dtype dtype;
+	const char *kind = operation_of(n);
+	if (!needed(n, 0) || !input_number(n, 0, "size", &size))
+		return;
+	if (!model_dtype((int32_t)attribute_integer(n, "output_datatype", 1), &dtype) || !(size >= 0) ||
+	    size > NUMBERS_MOST) {
+		refuse(n, "its size or type is none of a chain");
+		return;
+	}
+	const int64_t count = (int64_t)size;
+	const double period = attribute_integer(n, "periodic", 1) ? size : size - 1;
+	double *numbers = arena_array(n->importer->context->arena, (size_t)count + 1, sizeof *numbers);
+	for (int64_t i = 0; numbers && i < count; i++) {
+		const double at = 2 * pi * (double)i / period;
+		numbers[i] = !strcmp(kind, "hann")      ? (1 - cos(at)) / 2
+		             : !strcmp(kind, "hamming") ? 25.0 / 46 - 21.0 / 46 * cos(at)
+		                                        : 0.42 - 0.5 * cos(at) + 0.08 * cos(2 * at);
+	}
+	give(n, 0, numbers ? numbers_of(n, dtype, numbers, NULL, count) : short_of_memory(n));
+}
+
+/*
+ * Returns the matrix, COUNT by MADE, of a transform of length LENGTH. What the input has in its last axis, and the result,
+ * are parts of a complex number: element (row, part) by (column, part) of the matrix is a cosine or a sine.
+ */
+static struct value *transform_matrix(struct node *n, int64_t count, int64_t made, int64_t length, int parts,
+                                      bool inverse, enum dtype dtype)
+{
+	const struct shape shape = {2, {count * parts, made * 2}};
+	double *numbers =
+		arena_array(n->importer->context->arena, (size_t)(shape.dim[0] * shape.dim[1]) + 1, sizeof *numbers);
+	if (!numbers)
+		return short_of_memory(n);
+	for (int64_t i = 0; i < count && i < length; i++)
+		for (int64_t k = 0; k < made; k++) {
+			const double angle = (inverse ? 2 : -2) * pi * (double)(i * k % length) / (double)length,
+						 scale = inverse ? 1 / (double)length : 1;
+			double *at = &numbers[i * parts * shape.dim[1] + 2 * k];
+			at[0] = scale * cos(angle);
+			at[1] = scale * sin(angle);
+			if (parts == 2) {
+				at[shape.dim[1]] = -at[1];
+				at[shape.dim[1] + 1] = at[0];
+			}
+		}
+	return numbers_of(n, dtype, numbers, &shape, 0);
+}
+
+void translate_dft(struct node *n)
+{
+	struct value *v = needed(n, 0);
+	double given_length = 0, given_axis = n->version < 20 ? (double)attribute_integer(n, "axis", 1) : -2;
+	const bool inverse = attribute_integer(n, "inverse", 0), one_sided = attribute_integer(n, "onesided", 0);
+	int axis;
+	if (!v || (input(n, 1) && !input_number(n, 1, "dft_length", &given_length)) ||
+	    (n->version >= 20 && input(n, 2) && !input_number(n, 2, "axis", &given_axis)))
+		return;
+	if (!resolve_axis(n, to_integer(given_axis), v->type.shape.ndim, &axis))
+		return;
+	const int last = v->type.shape.ndim - 1, parts = (int)v->type.shape.dim[last];
+	const int64_t count = v->type.shape.dim[axis], length = input(n, 1) ? to_integer(given_length) : count;
+	const int64_t made = one_sided ? length / 2 + 1 : length;
+	if (inverse && one_sided) {
+		refuse(n, "it is one-sided and inverse");
+		return;
+	}
+	if (axis == last || (parts != 1 && parts != 2) || length < 1 || count * made * 2 * parts > NUMBERS_MOST ||
+	    symbol_in(n->importer, (double)count)) {
+		refuse(n, "its axes or its length do not fit");
+		return;
+	}
+	/* The axis moves beside that of the parts, and both become one. */
+	v = exchange(n, v, axis, last - 1);
+	if (!v)
+		return;
+	struct shape flat = v->type.shape, back = v->type.shape;
+	flat.ndim--;
+	flat.dim[last - 1] = count * parts;
+	back.dim[last - 1] = made;
+	back.dim[last] = 2;
+	struct value *y = binary(n, "matmul", reshape(n, v, &flat),
+	                         transform_matrix(n, count, made, length, parts, inverse, v->type.dtype));
+	give(n, 0, exchange(n, reshape(n, y, &back), axis, last - 1));
+}
