@@ -119,26 +119,22 @@ static bool begin_carried(struct turning *t, size_t first)
 	t->carried = arena_array(n->importer->context->arena, t->carried_count + 1, sizeof *t->carried);
 	for (size_t i = 0; t->carried && i < t->carried_count; i++) {
 		struct value *v = needed(n, first + i);
-		const char *what = value_name(t->body->input[t->body->n_input - (t->body->n_input - first) + i]);
-		(void)what;
+		/* Integers are floating numbers in the loop: they have one type in all iterations. */
+		if (v && dtype_is_integer(v->type.dtype) && v->held != DTYPE_F64) {
+			const enum dtype own = v->type.dtype;
+			v = is_known(v) ? declare(n, typed(n, v, DTYPE_F64)) : apply(n, "cast", v, "f64");
+			v = typed(n, v, own);
+			if (v)
+				v->held = DTYPE_F64;
+		}
 		if (!declare(n, v))
 			return false;
-		/* Integers are floating numbers in the loop: they have one type in all iterations. */
-		if (dtype_is_integer(v->type.dtype) && v->held != DTYPE_F64) {
-			const enum dtype own = v->type.dtype;
-			struct value *wide = apply(n, "cast", v->is_name || v->text[0] != '-' ? v : once(n, v), "f64");
-			if (!wide)
-				return false;
-			wide->type.dtype = own;
-			wide->held = DTYPE_F64;
-			v = wide;
-		}
 		const char *name = name_take(n->importer, "carried");
 		t->carried[i] = name ? formula(n, &v->type, v->held, name, LEVEL_ATOM) : NULL;
 		if (!t->carried[i])
 			return short_of_memory(n), false;
 		t->carried[i]->is_name = true;
-		state(n, "let %s = %s", name, v->text ? v->text : "0");
+		state(n, "let %s = %s", name, v->text);
 	}
 	return t->carried || short_of_memory(n);
 }
@@ -258,6 +254,9 @@ static void unroll_body(struct turning *t, int64_t count, struct value *go)
 	for (; done < count; done++) {
 		struct value *number = filled(n, DTYPE_I64, NULL, (double)done);
 		if (go && !is_known(go)) {
+			double number;
+			if (done == 0)
+				(void)input_number(n, 1, "condition", &number);
 			refuse(n, "how often it runs is not known before the model runs");
 			return;
 		}

@@ -102,19 +102,34 @@ void translate_mod(struct node *n)
 static int bits_of(enum dtype dtype) { return 8 * (int)dtype_size(dtype); }
 static bool is_unsigned(enum dtype dtype) { return dtype >= DTYPE_U8 && dtype <= DTYPE_U64; }
 
+/* Returns V modulo 2^BITS, as the type DTYPE has it: the upper half is below 0 if that is signed. */
+static struct value *wrapped(struct node *n, struct value *v, enum dtype dtype)
+{
+	if (bits_of(dtype) > 32) /* a chain holds integers up to 2^53 alone, so those that would wrap are beyond it */
+		return typed(n, v, dtype);
+	const double range = ldexp(1, bits_of(dtype)), half = is_unsigned(dtype) ? 0 : range / 2;
+	v = binary(n, "mod", plus(n, v, half), filled(n, DTYPE_F64, NULL, range));
+	return typed(n, plus(n, v, -half), dtype);
+}
+
 void translate_shift(struct node *n)
 {
 	struct value *v = needed(n, 0), *a = needed(n, 1);
-	const char *direction = attribute_text(n, "direction", "");
+	const bool right = !strcmp(attribute_text(n, "direction", ""), "RIGHT");
 	if (!v || !a)
 		return;
-	struct value *power = binary(n, "pow", number_like(n, a, 2), a);
-	if (!strcmp(direction, "RIGHT"))
-		give(n, 0, unary(n, "floor", binary(n, "div", v, power)));
-	else
-		give(
-			n, 0,
-			binary(n, "mod", binary(n, "mul", v, power), filled(n, DTYPE_F64, NULL, ldexp(1, bits_of(v->type.dtype)))));
+	const enum dtype dtype = v->type.dtype;
+	struct value *power, *made;
+	v = once(n, v);
+	a = bind(n, a, "shift");
+	power = binary(n, "pow", number_like(n, a, 2), a);
+	made = right ? unary(n, "floor", binary(n, "div", v, power)) : wrapped(n, binary(n, "mul", v, power), dtype);
+	if (!v || !made)
+		return;
+	/* A shift by more than there is leaves nothing, or the sign. */
+	struct value *beyond = right && !is_unsigned(dtype) ? unary(n, "neg", binary(n, "lt", v, number_like(n, v, 0))) : number_like(n, v, 0);
+	struct value *inside = binary(n, "and", binary(n, "ge", a, number_like(n, a, 0)), binary(n, "lt", a, number_like(n, a, bits_of(dtype))));
+	give(n, 0, typed(n, choose(n, inside, typed(n, made, dtype), typed(n, beyond, dtype)), dtype));
 }
 
 void translate_bitwise_not(struct node *n)
@@ -253,7 +268,10 @@ static struct value *swish(struct node *n, struct value *v, double alpha)
 
 void translate_swish(struct node *n) { give(n, 0, swish(n, needed(n, 0), attribute_number(n, "alpha", 1))); }
 
-void translate_swiglu(struct node *n) { refuse(n, "its definition is not known here"); }
+void translate_swiglu(struct node *n)
+{
+	give(n, 0, binary(n, "mul", swish(n, needed(n, 0), attribute_number(n, "alpha", 1)), needed(n, 1)));
+}
 
 void translate_softsign(struct node *n)
 {
@@ -353,4 +371,17 @@ void translate_binarizer(struct node *n)
 	struct value *v = needed(n, 0);
 	if (v)
 		give(n, 0, typed(n, binary(n, "gt", v, number_like(n, v, attribute_number(n, "threshold", 0))), v->type.dtype));
+}
+
+void translate_bit_cast(struct node *n)
+{
+	struct value *v = needed(n, 0);
+	enum dtype dtype;
+	if (!v)
+		return;
+	if (!model_dtype((int32_t)attribute_integer(n, "to", 0), &dtype) || !is_integer(v) || !dtype_is_integer(dtype) || dtype == DTYPE_BOOL ||
+	    v->type.dtype == DTYPE_BOOL || bits_of(dtype) != bits_of(v->type.dtype))
+		refuse(n, "it reads the bits of numbers as those of another type");
+	else
+		give(n, 0, wrapped(n, v, dtype));
 }

@@ -463,7 +463,20 @@ static const char *call_text(struct node *node, const struct application *a, con
 	return text ? arena_printf(arena_of(node), "%s)", text) : NULL;
 }
 
-/* Returns the text of A, whose values have the texts that OF returns, and stores its level. */
+/* Returns the text of A with the texts TEXTS, in the form of its sign if it has one. */
+static const char *sign_text(struct node *node, const struct application *a, const char *const texts[])
+{
+	const int sign = a->count == 2 ? find_sign(a->name) : SIGNS;
+	if (sign < SIGNS)
+		return arena_printf(arena_of(node), "%s %s %s", texts[0], signs[sign].sign, texts[1]);
+	if (!strcmp(a->name, "neg"))
+		return arena_printf(arena_of(node), "-%s", texts[0]);
+	if (!strcmp(a->name, "not"))
+		return arena_printf(arena_of(node), "not %s", texts[0]);
+	return call_text(node, a, texts);
+}
+
+/* Returns the text of A, and stores its level. */
 static const char *compose(struct node *node, struct application *a, int *level)
 {
 	const int sign = a->count == 2 ? find_sign(a->name) : SIGNS;
@@ -493,20 +506,14 @@ static const char *compose(struct node *node, struct application *a, int *level)
 			return NULL;
 		texts[longest] = a->v[longest]->text;
 	}
-	if (sign < SIGNS)
-		return arena_printf(arena_of(node), "%s %s %s", texts[0], signs[sign].sign, texts[1]);
-	if (*level == LEVEL_SIGN)
-		return arena_printf(arena_of(node), "-%s", texts[0]);
-	if (*level == LEVEL_NOT)
-		return arena_printf(arena_of(node), "not %s", texts[0]);
-	return call_text(node, a, texts);
+	return sign_text(node, a, texts);
 }
 
 /* Returns the result where all values are known. */
 static struct value *compute(struct node *node, struct application *a)
 {
 	static const char *const names[MAX_VALUES] = {"a", "b", "c", "d"};
-	const char *text = call_text(node, a, names);
+	const char *text = sign_text(node, a, names);
 	return text ? fold_formula(node, text, a->v, a->count, &a->type) : short_of_memory(node);
 }
 
@@ -590,7 +597,7 @@ struct value *typed(struct node *node, struct value *v, enum dtype dtype)
 	*copy = *v;
 	copy->type.dtype = dtype;
 	copy->name = NULL;
-	if (v->constant && v->constant->numbers && !v->weight) {
+	if (v->constant && v->constant->numbers && !v->weight && !v->text) {
 		const struct tensor *tensor =
 			tensor_make(node->importer, dtype, &v->type.shape, v->constant->numbers, v->constant->splat);
 		return constant(node, tensor);

@@ -109,15 +109,33 @@ int64_t to_integer(double number)
 	return number >= 0x1p63 ? INT64_MAX : number <= -0x1p63 ? INT64_MIN : isnan(number) ? 0 : (int64_t)number;
 }
 
-/* True if the elements of V are known; else refuses, since WHAT is not. */
-static bool is_read(struct node *node, const struct value *v, const char *what)
+/* Returns the input of the model by which value NAME comes to be, if that input is of integers or bool; else NULL. */
+static const char *find_origin(const struct frame *scope, const char *name, int depth)
 {
+	const Onnx__NodeProto *maker = dictionary_find(&scope->makers, name);
+	const struct value *v = dictionary_find(&scope->values, name);
+	const char *origin = NULL;
+	if (!v && scope->outer && !maker)
+		return find_origin(scope->outer, name, depth);
+	if (!maker)
+		return v && !v->constant && v->is_name && dtype_is_integer(v->type.dtype) && !scope->call && !scope->outer ? v->text : NULL;
+	for (size_t i = 0; i < maker->n_input && !origin && depth > 0; i++)
+		origin = *maker->input[i] ? find_origin(scope, maker->input[i], depth - 1) : NULL;
+	return origin;
+}
+
+/* True if the elements of V, input I, are known; else refuses, since WHAT is not. */
+static bool is_read(struct node *node, size_t i, const char *what)
+{
+	enum { FAR = 24 };
+	const struct value *v = node->inputs[i];
+	const char *origin = find_origin(node->scope, node->proto->input[i], FAR);
 	if (is_readable(v))
 		return true;
 	if (v->constant)
 		refuse(node, "its %s has too many elements", what);
-	else if (v->is_name && v->name && dictionary_find(&node->scope->makers, v->name) == NULL)
-		refuse(node, "its %s is an input of the model; --param %s=FILE gives it when importing", what, v->text);
+	else if (origin)
+		refuse(node, "its %s comes from an input of the model; --param %s=FILE gives it when importing", what, origin);
 	else
 		refuse(node, "its %s is not known before the model runs", what);
 	return false;
@@ -126,7 +144,7 @@ static bool is_read(struct node *node, const struct value *v, const char *what)
 struct integers input_integers(struct node *node, size_t i, const char *what)
 {
 	const struct value *v = input(node, i);
-	if (!v || !is_read(node, v, what))
+	if (!v || !is_read(node, i, what))
 		return (struct integers){0, NULL};
 	struct integers list = integers_make(node, (size_t)shape_count(&v->type.shape));
 	for (size_t k = 0; list.at && k < list.count; k++)
@@ -142,7 +160,7 @@ struct integers axes_of(struct node *node, const char *name, size_t i, int64_t s
 bool input_number(struct node *node, size_t i, const char *what, double *number)
 {
 	const struct value *v = input(node, i);
-	if (!v || !is_read(node, v, what))
+	if (!v || !is_read(node, i, what))
 		return false;
 	if (shape_count(&v->type.shape) != 1)
 		return refuse(node, "its %s is not one number", what), false;

@@ -9,6 +9,36 @@
 #define OPERATOR(DOMAIN, NAME, TRANSLATOR, OPERATION) translate translate_##TRANSLATOR;
 #include "onnx/operators.def"
 
+static bool has_axis(const struct integers *axes, int axis)
+{
+	bool found = !axes;
+	for (size_t i = 0; axes && i < axes->count; i++)
+		found |= axes->at[i] == axis;
+	return found;
+}
+
+/* True if V has no elements along one of AXES; all if NULL. */
+static bool is_empty(const struct value *v, const struct integers *axes)
+{
+	for (int i = 0; i < v->type.shape.ndim; i++)
+		if (v->type.shape.dim[i] == 0 && has_axis(axes, i))
+			return true;
+	return false;
+}
+
+/* Returns the largest, or smallest, of no elements: the least, or greatest, number. */
+static struct value *empty_extreme(struct node *n, const struct value *v, const struct integers *axes, bool keeps, const char *operation)
+{
+	struct shape shape = {0, {0}};
+	const bool condition = v->type.dtype == DTYPE_BOOL, most = !strcmp(operation, "amin");
+	if (dtype_is_integer(v->type.dtype) && !condition)
+		return refuse(n, "it reduces an axis without elements");
+	for (int i = 0; i < v->type.shape.ndim; i++)
+		if (!has_axis(axes, i) || keeps)
+			shape.dim[shape.ndim++] = has_axis(axes, i) ? 1 : v->type.shape.dim[i];
+	return filled(n, v->type.dtype, &shape, condition ? most : most ? INFINITY : -INFINITY);
+}
+
 void translate_reduce(struct node *n)
 {
 	struct value *v = needed(n, 0);
@@ -37,7 +67,7 @@ void translate_reduce(struct node *n)
 	else if (over == &none && !strcmp(operation, "norm"))
 		v = unary(n, "abs", v);
 	else
-		v = reduced(n, operation, v, over, keeps);
+		v = is_empty(v, over) && *operation == 'a' ? empty_extreme(n, v, over, keeps, operation) : reduced(n, operation, v, over, keeps);
 	give(n, 0, typed(n, v, dtype));
 }
 

@@ -536,7 +536,8 @@ void translate_space_to_depth(struct node *n)
 {
 	struct value *v = needed(n, 0);
 	const int64_t size = attribute_integer(n, "blocksize", 1);
-	static const int order[] = {0, 3, 5, 1, 2, 4};
+	static const int rows[] = {0, 3, 5, 1, 2, 4}, columns[] = {0, 1, 3, 5, 2, 4};
+	const int *order = strcmp(attribute_text(n, "mode", "DCR"), "CRD") ? rows : columns;
 	if (!v)
 		return;
 	const struct shape *s = &v->type.shape;
