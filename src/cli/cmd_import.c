@@ -16,7 +16,7 @@
 #define ENDING ".onnx"
 
 /* Sets *DIRECTORY to --output, or to the model's name without its ending. */
-static enum status find_directory(struct session *s, const char **directory)
+static enum status choose_directory(struct session *s, const char **directory)
 {
 	const char *model = s->line.file;
 	const size_t length = strlen(model), ending = strlen(ENDING);
@@ -44,13 +44,13 @@ static enum status load_constant(struct session *s, const struct param_binding *
 		double *copy = arena_alloc(&s->arena, sizeof *copy);
 		TRY_ALLOC(copy, &s->diags);
 		*copy = number;
-		constant->array = (struct array){.type = {DTYPE_F64, {0}}, .data = copy};
+		constant->values = (struct array){.type = {DTYPE_F64, {0}}, .data = copy};
 		return STATUS_OK;
 	}
 	const char *path =
 		member ? arena_strndup(&s->arena, binding->value, (size_t)(colon - binding->value)) : binding->value;
 	TRY_ALLOC(path, &s->diags);
-	return array_load(&loader, &constant->array, path, member ? colon + 1 : NULL);
+	return array_load(&loader, &constant->values, path, member ? colon + 1 : NULL);
 }
 
 /* Sets *REQUEST by the options. LIST has its constants. */
@@ -113,7 +113,7 @@ enum status command_import(struct session *s)
 	const char *directory;
 	if (!s->line.file)
 		return with_hint(s, usage_error(s, "no model"), "`ckptc import MODEL.onnx`");
-	TRY(find_directory(s, &directory));
+	TRY(choose_directory(s, &directory));
 	struct import_constant *constants = arena_array(&s->arena, s->line.param_count + 1, sizeof *constants);
 	TRY_ALLOC(constants, &s->diags);
 	TRY(make_request(s, &request, constants));
@@ -121,8 +121,8 @@ enum status command_import(struct session *s)
 	const enum status status = import_model(&s->context, &request, &input, &imported);
 	input_close(&input);
 	for (size_t i = 0; i < request.constant_count; i++)
-		if (constants[i].array.size)
-			array_free(&constants[i].array, s->allocator);
+		if (constants[i].values.size)
+			array_free(&constants[i].values, s->allocator);
 	return status ? status : write_directory(s, directory, &imported);
 }
 #else

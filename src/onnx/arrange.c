@@ -83,10 +83,10 @@ static const char *bound_text(struct node *node, int64_t at, int64_t extent)
 /* Returns the index of PART of an axis of EXTENT. */
 static const char *part_text(struct node *node, const struct part *part, int64_t extent)
 {
-	const int64_t stop = part->start + part->count * part->step;
-	const bool from_start = part->step > 0 ? part->start == 0 : part->start == extent - 1;
+	const int64_t stop = part->first + part->count * part->step;
+	const bool from_start = part->step > 0 ? part->first == 0 : part->first == extent - 1;
 	const bool to_end = part->step > 0 ? stop >= extent : stop < 0;
-	const char *first = from_start ? "" : bound_text(node, part->start, extent);
+	const char *first = from_start ? "" : bound_text(node, part->first, extent);
 	const char *last = to_end ? "" : bound_text(node, stop, extent);
 	if (!first || !last)
 		return NULL;
@@ -107,7 +107,7 @@ static struct value *indexed(struct node *node, struct value *v, const char *ind
 	if (!declare(node, v) || (strlen(v->text) > 60 && !once(node, v)))
 		return NULL;
 	const char *text = arena_printf(text_arena(node), v->level < LEVEL_ATOM ? "(%s)[%s]" : "%s[%s]", v->text, index);
-	return formula(node, &type, v->held, text, LEVEL_ATOM);
+	return formula(node, &type, v->computed, text, LEVEL_ATOM);
 }
 
 struct value *part_of(struct node *node, struct value *v, const struct part parts[])
@@ -118,7 +118,7 @@ struct value *part_of(struct node *node, struct value *v, const struct part part
 	const char *index = "";
 	int last = -1;
 	for (int i = 0; i < shape.ndim; i++)
-		if (parts[i].start != 0 || parts[i].count != shape.dim[i] || parts[i].step != 1)
+		if (parts[i].first != 0 || parts[i].count != shape.dim[i] || parts[i].step != 1)
 			last = i;
 	for (int i = 0; i <= last && index; i++) {
 		const char *part = part_text(node, &parts[i], v->type.shape.dim[i]);
@@ -204,7 +204,7 @@ struct value *expand(struct node *node, struct value *v, const struct shape *sha
 		              type_text(node->importer, &(struct type){v->type.dtype, *shape}));
 	if (shape_equal(&wide, &v->type.shape))
 		return v;
-	if (is_known(v) && (v->constant->splat || shape_count(&v->type.shape) == 1))
+	if (is_foldable(v) && (v->constant->splat || shape_count(&v->type.shape) == 1))
 		return filled(node, v->type.dtype, &wide, v->constant->numbers[0]);
 	/* Ones of the wide shape: a product by 1 changes no bits. */
 	struct value *ones = filled(node, v->type.dtype, &wide, 1);
@@ -220,7 +220,7 @@ struct value *padded(struct node *node, struct value *v, int axis, int64_t befor
 		parts[i] = (struct part){0, v->type.shape.dim[i], 1};
 	/* A pad below 0 cuts. */
 	const int64_t first = before < 0 ? -before : 0, last = after < 0 ? -after : 0;
-	parts[axis].start = first;
+	parts[axis].first = first;
 	parts[axis].count -= first + last;
 	if (parts[axis].count < 0)
 		return refuse(node, "its pads cut more than there is");

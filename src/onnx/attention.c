@@ -131,7 +131,7 @@ static struct value *probabilities(struct node *n, const struct attending *a, st
 		return refuse(n, "its softmax_precision is none of a chain");
 	if (a->guarded && bias)
 		bias = once(n, bias);
-	struct value *y = unary(n, "softmax", convert(n, sum_of(n, scores, bias), dtype));
+	struct value *y = unary(n, "softmax", convert(n, bias ? sum_of(n, scores, bias) : scores, dtype));
 	if (a->guarded && bias) {
 		struct value *most = apply(n, "amax", bias, "axis=-1 keepdims=true");
 		y = most ? choose(n, binary(n, "eq", most, number_like(n, most, -INFINITY)), number_like(n, y, 0), y) : NULL;
@@ -182,7 +182,7 @@ void translate_attention(struct node *n)
 	if (is_wanted(n, 3) && mode <= 1)
 		scores = once(n, scores);
 	if (is_wanted(n, 3) && mode == 2) {
-		scores = once(n, sum_of(n, scores, bias));
+		scores = once(n, bias ? sum_of(n, scores, bias) : scores);
 		struct value *y = unary(n, "softmax", scores);
 		give(n, 3, scores);
 		scores = y;

@@ -47,7 +47,7 @@ void translate_if(struct node *n)
 	struct value *condition = needed(n, 0);
 	if (!condition)
 		return;
-	if (is_known(condition)) {
+	if (is_foldable(condition)) {
 		struct value **made = run_branch(n, tensor_at(condition->constant, 0) != 0 ? "then_branch" : "else_branch");
 		for (size_t i = 0; made && i < n->output_count; i++)
 			give(n, i, made[i]);
@@ -120,17 +120,17 @@ static bool begin_carried(struct turning *t, size_t first)
 	for (size_t i = 0; t->carried && i < t->carried_count; i++) {
 		struct value *v = needed(n, first + i);
 		/* Integers are floating numbers in the loop: they have one type in all iterations. */
-		if (v && dtype_is_integer(v->type.dtype) && v->held != DTYPE_F64) {
+		if (v && dtype_is_integer(v->type.dtype) && v->computed != DTYPE_F64) {
 			const enum dtype own = v->type.dtype;
-			v = is_known(v) ? declare(n, typed(n, v, DTYPE_F64)) : apply(n, "cast", v, "f64");
+			v = is_foldable(v) ? declare(n, typed(n, v, DTYPE_F64)) : apply(n, "cast", v, "f64");
 			v = typed(n, v, own);
 			if (v)
-				v->held = DTYPE_F64;
+				v->computed = DTYPE_F64;
 		}
 		if (!declare(n, v))
 			return false;
 		const char *name = name_take(n->importer, "carried");
-		t->carried[i] = name ? formula(n, &v->type, v->held, name, LEVEL_ATOM) : NULL;
+		t->carried[i] = name ? formula(n, &v->type, v->computed, name, LEVEL_ATOM) : NULL;
 		if (!t->carried[i])
 			return short_of_memory(n), false;
 		t->carried[i]->is_name = true;
@@ -186,7 +186,7 @@ static struct value *collect(struct turning *t, size_t k, int64_t count)
 		type.shape.dim[i] = v->type.shape.dim[i - 1];
 	state(n, v->is_name ? "use %s" : "use (%s)", v->text);
 	state(n, "collect %s", name);
-	struct value *all = formula(n, &type, v->held, name, LEVEL_ATOM);
+	struct value *all = formula(n, &type, v->computed, name, LEVEL_ATOM);
 	if (all)
 		all->is_name = true;
 	return all;
@@ -253,10 +253,10 @@ static void unroll_body(struct turning *t, int64_t count, struct value *go)
 			return;
 	for (; done < count; done++) {
 		struct value *number = filled(n, DTYPE_I64, NULL, (double)done);
-		if (go && !is_known(go)) {
-			double number;
+		if (go && !is_foldable(go)) {
+			double unused;
 			if (done == 0)
-				(void)input_number(n, 1, "condition", &number);
+				(void)input_number(n, 1, "condition", &unused);
 			refuse(n, "how often it runs is not known before the model runs");
 			return;
 		}
@@ -332,7 +332,7 @@ void translate_loop(struct node *n)
 	scope_open(&t.scope, n, t.body);
 	if (!count_value)
 		count = UNROLLED_MOST + 1;
-	const bool known_go = !go || (is_known(go) && tensor_at(go->constant, 0) != 0);
+	const bool known_go = !go || (is_foldable(go) && tensor_at(go->constant, 0) != 0);
 	if (count_value && known_go && goes_on(&t) && !reads_name(t.body, value_name(t.body->input[0]), 0) && count >= 1)
 		repeat_body(&t, to_integer(count));
 	else
@@ -389,7 +389,7 @@ void translate_scan(struct node *n)
 		const char *name = name_take(n->importer, value_name(t.body->input[t.carried_count + i]));
 		struct type type = v->type;
 		shape_drop_leading(&type.shape);
-		struct value *part = name ? formula(n, &type, v->held, name, LEVEL_ATOM) : short_of_memory(n);
+		struct value *part = name ? formula(n, &type, v->computed, name, LEVEL_ATOM) : short_of_memory(n);
 		names = part ? arena_printf(arena, "%s%s%s", names, i ? ", " : "", name) : NULL;
 		arrays = arena_printf(arena, "%s%s%s", arrays, i ? ", " : "", v->text);
 		if (!names || !arrays || !scope_set(&t.scope, value_name(t.body->input[t.carried_count + i]), part)) {

@@ -39,9 +39,9 @@ void translate_constant(struct node *n)
 	const struct tensor *tensor;
 	struct arena *arena = n->importer->context->arena;
 	if (a && a->t) {
-		if (!n->importer->status)
-			n->importer->status = tensor_read(n->importer, a->t, n->output_count ? n->proto->output[0] : "", &tensor);
-		if (!n->importer->status)
+		if (!n->importer->outcome)
+			n->importer->outcome = tensor_read(n->importer, a->t, n->output_count ? n->proto->output[0] : "", &tensor);
+		if (!n->importer->outcome)
 			give(n, 0, constant(n, tensor));
 		return;
 	}
@@ -127,8 +127,10 @@ void translate_shift(struct node *n)
 	if (!v || !made)
 		return;
 	/* A shift by more than there is leaves nothing, or the sign. */
-	struct value *beyond = right && !is_unsigned(dtype) ? unary(n, "neg", binary(n, "lt", v, number_like(n, v, 0))) : number_like(n, v, 0);
-	struct value *inside = binary(n, "and", binary(n, "ge", a, number_like(n, a, 0)), binary(n, "lt", a, number_like(n, a, bits_of(dtype))));
+	struct value *beyond =
+		right && !is_unsigned(dtype) ? unary(n, "neg", binary(n, "lt", v, number_like(n, v, 0))) : number_like(n, v, 0);
+	struct value *inside = binary(n, "and", binary(n, "ge", a, number_like(n, a, 0)),
+	                              binary(n, "lt", a, number_like(n, a, bits_of(dtype))));
 	give(n, 0, typed(n, choose(n, inside, typed(n, made, dtype), typed(n, beyond, dtype)), dtype));
 }
 
@@ -379,8 +381,8 @@ void translate_bit_cast(struct node *n)
 	enum dtype dtype;
 	if (!v)
 		return;
-	if (!model_dtype((int32_t)attribute_integer(n, "to", 0), &dtype) || !is_integer(v) || !dtype_is_integer(dtype) || dtype == DTYPE_BOOL ||
-	    v->type.dtype == DTYPE_BOOL || bits_of(dtype) != bits_of(v->type.dtype))
+	if (!model_dtype((int32_t)attribute_integer(n, "to", 0), &dtype) || !is_integer(v) || !dtype_is_integer(dtype) ||
+	    dtype == DTYPE_BOOL || v->type.dtype == DTYPE_BOOL || bits_of(dtype) != bits_of(v->type.dtype))
 		refuse(n, "it reads the bits of numbers as those of another type");
 	else
 		give(n, 0, wrapped(n, v, dtype));

@@ -7,7 +7,10 @@
 
 #include "ckptc.h"
 
-bool fold_can(const struct value *value) { return is_known(value) && shape_count(&value->type.shape) <= NUMBERS_MOST; }
+bool fold_can(const struct value *value)
+{
+	return is_foldable(value) && shape_count(&value->type.shape) <= NUMBERS_MOST;
+}
 
 /* Sets ARRAY to the elements of VALUE. */
 static bool set_array(struct node *node, const struct value *value, struct ckptc_array *array)

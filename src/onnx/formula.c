@@ -23,7 +23,7 @@ struct value *formula(struct node *node, const struct type *type, enum dtype hel
 	struct value *v = text ? arena_alloc(arena_of(node), sizeof *v) : NULL;
 	if (!v)
 		return short_of_memory(node);
-	*v = (struct value){.type = *type, .held = held, .text = text, .level = level};
+	*v = (struct value){.type = *type, .computed = held, .text = text, .level = level};
 	return v;
 }
 
@@ -32,7 +32,7 @@ struct value *constant(struct node *node, const struct tensor *tensor)
 	struct value *v = tensor ? arena_alloc(arena_of(node), sizeof *v) : NULL;
 	if (!v)
 		return short_of_memory(node);
-	*v = (struct value){.type = tensor->type, .held = tensor->type.dtype, .constant = tensor};
+	*v = (struct value){.type = tensor->type, .computed = tensor->type.dtype, .constant = tensor};
 	return v;
 }
 
@@ -289,11 +289,11 @@ struct application {
 	char words[WORDS_MOST];
 	struct attrs attrs;
 	struct type type;
-	enum dtype held;
+	enum dtype computed;
 };
 
 /* Reads the number that begins TEXT. */
-static bool read_number(const char *text, size_t length, struct argument *argument)
+static bool parse_number(const char *text, size_t length, struct argument *argument)
 {
 	char *end;
 	if (!length || !number_parse(text, length, &argument->number))
@@ -315,7 +315,7 @@ static bool read_list(struct node *node, const char *text, size_t length, struct
 	for (const char *at = text + 1, *end = text + length - 1; at < end;) {
 		const size_t part = strcspn(at, ",]");
 		struct argument one = {0};
-		if (!read_number(at, part, &one))
+		if (!parse_number(at, part, &one))
 			return false;
 		numbers[argument->count] = one.number;
 		integers[argument->count++] = one.as_integer;
@@ -329,7 +329,7 @@ static bool read_list(struct node *node, const char *text, size_t length, struct
 }
 
 /* Sets the argument that LENGTH bytes of TEXT say. INDEX is the number of those without a name. */
-static bool set_argument(struct node *node, struct application *a, const char *text, size_t length, int *index)
+static bool set_word(struct node *node, struct application *a, const char *text, size_t length, int *index)
 {
 	const char *equals = memchr(text, '=', length);
 	const size_t before = equals ? (size_t)(equals - text) + 1 : 0;
@@ -347,7 +347,7 @@ static bool set_argument(struct node *node, struct application *a, const char *t
 		if (!read_list(node, value, strlen(value), &argument))
 			return false;
 	} else {
-		(void)read_number(value, strlen(value), &argument);
+		(void)parse_number(value, strlen(value), &argument);
 	}
 	if (attrs_set(&a->attrs, a->op, name, name ? 0 : (*index)++, &argument, &complaint) == STATUS_OK)
 		return true;
@@ -360,7 +360,7 @@ static bool set_arguments(struct node *node, struct application *a)
 	attrs_default(&a->attrs, a->op);
 	for (const char *at = a->words; *at;) {
 		const size_t length = strcspn(at, " ");
-		if (length && !set_argument(node, a, at, length, &index))
+		if (length && !set_word(node, a, at, length, &index))
 			return false;
 		at += length + (at[length] == ' ');
 	}
@@ -368,7 +368,7 @@ static bool set_arguments(struct node *node, struct application *a)
 }
 
 /* Sets the type of the result. */
-static bool infer(struct node *node, struct application *a)
+static bool infer_type(struct node *node, struct application *a)
 {
 	const struct type *operands[MAX_OPERANDS] = {NULL};
 	struct complaint complaint = {.arena = arena_of(node)};
@@ -388,8 +388,8 @@ static bool infer(struct node *node, struct application *a)
 	return refuse(node, "%s", complaint.message ? complaint.message : "out of memory"), false;
 }
 
-/* Returns the type that the chain computes with where values of A and B meet. */
-static enum dtype meet(enum dtype a, enum dtype b)
+/* Returns the type that the chain computes with where values of A and B widest. */
+static enum dtype widest(enum dtype a, enum dtype b)
 {
 	if (a == DTYPE_COUNT || b == DTYPE_COUNT)
 		return a == DTYPE_COUNT ? b : a;
@@ -404,16 +404,16 @@ static enum dtype hold(const struct application *a)
 	bool integers = true;
 	for (int i = 0; i < a->count; i++) {
 		const struct value *v = a->v[i];
-		integers &= v->held == DTYPE_COUNT || dtype_is_integer(v->held);
+		integers &= v->computed == DTYPE_COUNT || dtype_is_integer(v->computed);
 		if (op_promotes(a->op, (uint32_t)i) && !(i == 0 && op_indices(a->op) == NEED_V))
-			held = meet(held, v->held);
+			held = widest(held, v->computed);
 	}
 	if (a->op == OP_argmax || a->op == OP_argmin)
 		return DTYPE_I64;
 	if (op_gives_condition(a->op) && integers)
 		return DTYPE_COUNT;
-	if (info->class == OP_CLASS_GENERAL && a->count == 1 && dtype_is_integer(a->v[0]->held))
-		return op_only_moves(a->op) ? a->v[0]->held : DTYPE_F64;
+	if (info->class == OP_CLASS_GENERAL && a->count == 1 && dtype_is_integer(a->v[0]->computed))
+		return op_only_moves(a->op) ? a->v[0]->computed : DTYPE_F64;
 	return held;
 }
 
@@ -421,7 +421,7 @@ static enum dtype hold(const struct application *a)
 static const char *as_number(struct node *node, const struct application *a, int i)
 {
 	const struct value *v = a->v[i];
-	if (!is_known(v) || op_table[a->op].class == OP_CLASS_GENERAL)
+	if (!is_foldable(v) || op_table[a->op].class == OP_CLASS_GENERAL)
 		return NULL;
 	const int64_t count = shape_count(&v->type.shape);
 	if (count < 1 || (!v->constant->splat && count > 1))
@@ -527,7 +527,7 @@ static struct value *apply_all(struct node *node, struct application *a)
 			return NULL;
 	if (a->op == OP_COUNT)
 		return refuse(node, "this ckptc has no operation '%s'", a->name);
-	if (!set_arguments(node, a) || !infer(node, a))
+	if (!set_arguments(node, a) || !infer_type(node, a))
 		return NULL;
 	for (int i = 0; i < a->count; i++)
 		known &= fold_can(a->v[i]);
@@ -609,7 +609,7 @@ struct value *convert(struct node *node, struct value *v, enum dtype dtype)
 {
 	if (!v)
 		return NULL;
-	if (is_known(v))
+	if (is_foldable(v))
 		return typed(node, v, dtype);
 	const bool from_integer = dtype_is_integer(v->type.dtype), to_integer = dtype_is_integer(dtype);
 	if (dtype == DTYPE_BOOL && v->type.dtype != DTYPE_BOOL)
@@ -618,18 +618,18 @@ struct value *convert(struct node *node, struct value *v, enum dtype dtype)
 		return typed(node, v, dtype);
 	if (to_integer) {
 		struct value *whole = truncated(node, v);
-		if (whole && (whole->held == DTYPE_F32 || whole->held == DTYPE_F16 || whole->held == DTYPE_BF16)) {
+		if (whole && (whole->computed == DTYPE_F32 || whole->computed == DTYPE_F16 || whole->computed == DTYPE_BF16)) {
 			whole = apply(node, "cast", whole, "f64");
 			if (whole)
-				whole->held = DTYPE_F64;
+				whole->computed = DTYPE_F64;
 		}
 		return typed(node, whole, dtype);
 	}
-	if (v->held == dtype)
+	if (v->computed == dtype)
 		return typed(node, v, dtype);
 	struct value *made = apply(node, "cast", v, "%s", dtype_name(dtype));
 	if (made) {
-		made->held = dtype;
+		made->computed = dtype;
 		made->type.dtype = dtype;
 	}
 	return made;

@@ -13,7 +13,7 @@ void translate_gather(struct node *n)
 	int axis;
 	if (!v || !indices || !resolve_axis(n, attribute_integer(n, "axis", 0), v->type.shape.ndim, &axis))
 		return;
-	if (is_known(indices) && indices->type.shape.ndim == 0)
+	if (is_foldable(indices) && indices->type.shape.ndim == 0)
 		give(n, 0, pick(n, v, axis, to_integer(tensor_at(indices->constant, 0))));
 	else
 		give(n, 0, taken(n, indices, v, axis));
@@ -47,7 +47,7 @@ static struct value *from_start(struct node *n, struct value *indices, int64_t e
 {
 	if (!indices)
 		return NULL;
-	bool known = is_known(indices), below = !known;
+	bool known = is_foldable(indices), below = !known;
 	const int64_t count = shape_count(&indices->type.shape);
 	for (int64_t i = 0; known && i < count; i++)
 		below |= tensor_at(indices->constant, i) < 0;
@@ -62,7 +62,7 @@ static struct value *flat_index(struct node *n, const struct value *v, struct va
 {
 	struct value *sum = NULL;
 	const int last = indices->type.shape.ndim - 1;
-	if (count > 1 && !is_known(indices))
+	if (count > 1 && !is_foldable(indices))
 		once(n, indices);
 	for (int i = 0; i < count; i++) {
 		int64_t stride = 1;
@@ -121,7 +121,7 @@ static struct value *scattered(struct node *n, struct value *v, struct value *up
 	if (!v || !updates || !at)
 		return NULL;
 	const int64_t count = v->type.shape.dim[0];
-	if (!is_known(at))
+	if (!is_foldable(at))
 		at = once(n, at);
 	struct value *sums = apply_to(n, "scatter_add", updates, at, "%lld", (long long)count);
 	if (!strcmp(how, "add"))
@@ -304,7 +304,7 @@ void translate_non_zero(struct node *n)
 	int64_t count;
 	if (!v)
 		return;
-	if (!is_known(v)) {
+	if (!is_foldable(v)) {
 		refuse(n, "the shape of its result depends on data");
 		return;
 	}
@@ -328,7 +328,7 @@ void translate_compress(struct node *n)
 	int axis = 0;
 	if (!v || !condition)
 		return;
-	if (!is_known(condition)) {
+	if (!is_foldable(condition)) {
 		refuse(n, "the shape of its result depends on data");
 		return;
 	}

@@ -36,7 +36,7 @@ static struct value *scope_find(const struct frame *scope, const char *name)
 	return v;
 }
 
-static bool add_reads(struct frame *scope, const char *name, size_t count)
+static bool count_name(struct frame *scope, const char *name, size_t count)
 {
 	struct arena *arena = scope->importer->context->arena;
 	size_t *reads = dictionary_find(&scope->reads, name);
@@ -55,19 +55,19 @@ static bool count_reads(struct frame *scope, Onnx__NodeProto *const *nodes, size
 	bool good = depth < GRAPHS_MOST;
 	for (size_t i = 0; i < n && good; i++) {
 		for (size_t k = 0; k < nodes[i]->n_input && good; k++)
-			good = add_reads(scope, nodes[i]->input[k], each);
+			good = count_name(scope, nodes[i]->input[k], each);
 		for (size_t k = 0; k < nodes[i]->n_attribute && good; k++) {
 			const Onnx__GraphProto *inner = nodes[i]->attribute[k]->g;
 			if (inner)
 				good = count_reads(scope, inner->node, inner->n_node, 2, depth + 1);
 			for (size_t j = 0; inner && j < inner->n_output && good; j++)
-				good = !inner->output[j]->name || add_reads(scope, inner->output[j]->name, 2);
+				good = !inner->output[j]->name || count_name(scope, inner->output[j]->name, 2);
 		}
 	}
 	return good;
 }
 
-static bool note_makers(struct frame *scope, Onnx__NodeProto *const *nodes, size_t n)
+static bool enter_makers(struct frame *scope, Onnx__NodeProto *const *nodes, size_t n)
 {
 	struct arena *arena = scope->importer->context->arena;
 	for (size_t i = 0; i < n; i++)
@@ -98,8 +98,8 @@ static void add_refusal(struct importer *im, const struct node *node)
 	if (refusal)
 		*refusal =
 			(struct refusal){node_name(node->proto), node->proto->op_type ? node->proto->op_type : "?", node->reason};
-	else if (!im->status)
-		im->status = diag_memory(im->context->diags);
+	else if (!im->outcome)
+		im->outcome = diag_memory(im->context->diags);
 }
 
 static const Onnx__FunctionProto *find_function(const struct importer *im, const char *domain, const char *name)
@@ -115,27 +115,27 @@ static const Onnx__FunctionProto *find_function(const struct importer *im, const
 
 static enum status too_deep(struct importer *im)
 {
-	if (!im->status)
-		im->status = diag_file(im->context->diags, STATUS_LIMIT, im->request->path, -1,
-		                       "graphs and functions nest more than %d deep", GRAPHS_MOST);
-	return im->status;
+	if (!im->outcome)
+		im->outcome = diag_file(im->context->diags, STATUS_LIMIT, im->request->path, -1,
+		                        "graphs and functions nest more than %d deep", GRAPHS_MOST);
+	return im->outcome;
 }
 
 static void translate_nodes(struct frame *scope, Onnx__NodeProto *const *nodes, size_t n);
 
-static void call_function(struct node *node, const Onnx__FunctionProto *function)
+static void inline_function(struct node *node, const Onnx__FunctionProto *function)
 {
 	struct importer *im = node->importer;
 	struct frame scope = {
 		.importer = im, .call = node, .opset_count = function->n_opset_import, .opsets = function->opset_import};
 	bool good = count_reads(&scope, function->node, function->n_node, 1, 0) &&
-	            note_makers(&scope, function->node, function->n_node);
+	            enter_makers(&scope, function->node, function->n_node);
 	if (im->graphs >= GRAPHS_MOST) {
 		too_deep(im);
 		return;
 	}
 	for (size_t i = 0; i < function->n_output && good; i++)
-		good = add_reads(&scope, function->output[i], i < node->output_count && is_wanted(node, i) ? 1 : 0);
+		good = count_name(&scope, function->output[i], i < node->output_count && is_wanted(node, i) ? 1 : 0);
 	for (size_t i = 0; i < function->n_input && good; i++) {
 		struct value *v = input(node, i);
 		const size_t *reads = dictionary_find(&scope.reads, function->input[i]);
@@ -151,7 +151,7 @@ static void call_function(struct node *node, const Onnx__FunctionProto *function
 	im->graphs++;
 	translate_nodes(&scope, function->node, function->n_node);
 	im->graphs--;
-	for (size_t i = 0; i < function->n_output && i < node->output_count && !im->status; i++) {
+	for (size_t i = 0; i < function->n_output && i < node->output_count && !im->outcome; i++) {
 		struct value *v = dictionary_find(&scope.values, function->output[i]);
 		if (v && !is_lost(v))
 			node->outputs[i] = v;
@@ -164,18 +164,18 @@ static void report_missing(struct node *node, const char *name)
 	struct importer *im = node->importer;
 	const Onnx__NodeProto *maker = dictionary_find(&node->scope->makers, name);
 	const char *operator= node->proto->op_type ? node->proto->op_type : "?";
-	if (im->status)
+	if (im->outcome)
 		return;
 	if (maker)
-		im->status =
+		im->outcome =
 			diag_file(im->context->diags, STATUS_DATA, im->request->path, -1,
 		              "node '%s' (%s) reads '%s' before node '%s' (%s) makes it: the graph has a cycle, or "
 		              "its nodes are in the wrong order",
 		              node_name(node->proto), operator, name, node_name(maker), maker->op_type ? maker->op_type : "?");
 	else
-		im->status = diag_file(im->context->diags, STATUS_DATA, im->request->path, -1,
-		                       "node '%s' (%s) reads '%s', which is no input, no initializer and no output of a node",
-		                       node_name(node->proto), operator, name);
+		im->outcome = diag_file(im->context->diags, STATUS_DATA, im->request->path, -1,
+		                        "node '%s' (%s) reads '%s', which is no input, no initializer and no output of a node",
+		                        node_name(node->proto), operator, name);
 }
 
 /* Finds the inputs of NODE. Returns false if one is lost or missing. */
@@ -198,7 +198,7 @@ static bool find_inputs(struct node *node)
 static void keep_outputs(struct node *node)
 {
 	struct importer *im = node->importer;
-	for (size_t i = 0; i < node->output_count && !im->status; i++) {
+	for (size_t i = 0; i < node->output_count && !im->outcome; i++) {
 		const char *name = node->proto->output[i];
 		struct value *v = node->outputs[i];
 		if (!*name)
@@ -238,7 +238,7 @@ static void translate_node(struct frame *scope, const Onnx__NodeProto *proto)
 	const Onnx__FunctionProto *function = find_function(im, domain, name);
 	const struct operator_row *row = operator_find(domain, name);
 	const bool whole = find_inputs(&node);
-	if (im->status)
+	if (im->outcome)
 		return;
 	const size_t refused = im->refusal_count;
 	if (!function && !row)
@@ -246,7 +246,7 @@ static void translate_node(struct frame *scope, const Onnx__NodeProto *proto)
 		       *domain ? "no operator of domain '%s' is known by this name" : "ckptc does not know this operator%s",
 		       domain);
 	else if (whole && function)
-		call_function(&node, function);
+		inline_function(&node, function);
 	else if (whole)
 		row->translate(&node);
 	const bool complete = whole && refused == im->refusal_count;
@@ -260,7 +260,7 @@ static void translate_node(struct frame *scope, const Onnx__NodeProto *proto)
 
 static void translate_nodes(struct frame *scope, Onnx__NodeProto *const *nodes, size_t n)
 {
-	for (size_t i = 0; i < n && !scope->importer->status; i++)
+	for (size_t i = 0; i < n && !scope->importer->outcome; i++)
 		translate_node(scope, nodes[i]);
 }
 
@@ -289,7 +289,7 @@ static enum status set_initializers(struct frame *scope, const Onnx__GraphProto 
 		TRY(tensor_read(im, proto, proto->name, &tensor));
 		*v = (struct value){.name = proto->name,
 		                    .type = tensor->type,
-		                    .held = tensor->type.dtype,
+		                    .computed = tensor->type.dtype,
 		                    .constant = tensor,
 		                    .weight = !dtype_is_integer(tensor->type.dtype)};
 		TRY_ALLOC(scope_set(scope, proto->name, v), im->context->diags);
@@ -306,24 +306,24 @@ enum status graph_translate(struct frame *scope, const Onnx__GraphProto *graph, 
 	if (im->graphs >= GRAPHS_MOST)
 		return too_deep(im);
 	im->graphs++;
-	if (!im->status)
-		im->status = set_initializers(scope, graph);
-	bool good = count_reads(scope, graph->node, graph->n_node, 1, 0) && note_makers(scope, graph->node, graph->n_node);
+	if (!im->outcome)
+		im->outcome = set_initializers(scope, graph);
+	bool good = count_reads(scope, graph->node, graph->n_node, 1, 0) && enter_makers(scope, graph->node, graph->n_node);
 	for (size_t i = 0; i < graph->n_output && good; i++)
-		good = !graph->output[i]->name || add_reads(scope, graph->output[i]->name, 1);
-	if (!good && !im->status)
-		im->status = im->context->arena->failed ? diag_memory(im->context->diags) : too_deep(im);
-	if (!im->status)
+		good = !graph->output[i]->name || count_name(scope, graph->output[i]->name, 1);
+	if (!good && !im->outcome)
+		im->outcome = im->context->arena->failed ? diag_memory(im->context->diags) : too_deep(im);
+	if (!im->outcome)
 		translate_nodes(scope, graph->node, graph->n_node);
-	for (size_t i = 0; i < graph->n_output && !im->status; i++) {
+	for (size_t i = 0; i < graph->n_output && !im->outcome; i++) {
 		const char *name = graph->output[i]->name ? graph->output[i]->name : "";
 		struct value *v = scope_find(scope, name);
 		if (!v)
-			im->status = diag_file(im->context->diags, STATUS_DATA, im->request->path, -1,
-			                       "output '%s' of the graph is made by no node", name);
+			im->outcome = diag_file(im->context->diags, STATUS_DATA, im->request->path, -1,
+			                        "output '%s' of the graph is made by no node", name);
 		else
 			outputs[i] = is_lost(v) ? NULL : v;
 	}
 	im->graphs--;
-	return im->status;
+	return im->outcome;
 }

@@ -40,7 +40,7 @@ static struct symbol *find_symbol(struct importer *im, const char *name)
 	return symbol;
 }
 
-static const Onnx__TypeProto__Tensor *tensor_type(const Onnx__ValueInfoProto *info)
+static const Onnx__TypeProto__Tensor *declared_tensor(const Onnx__ValueInfoProto *info)
 {
 	return info->type && info->type->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE ? info->type->tensor_type : NULL;
 }
@@ -70,7 +70,7 @@ static const char *input_name(const Onnx__ValueInfoProto *info) { return info->n
 static enum status bind_symbols(struct importer *im, const Onnx__ValueInfoProto *info, const char *chain_name)
 {
 	const struct import_input *given = find_given(im, input_name(info), chain_name);
-	const Onnx__TypeProto__Tensor *tensor = tensor_type(info);
+	const Onnx__TypeProto__Tensor *tensor = declared_tensor(info);
 	if (!given || !tensor || !tensor->shape)
 		return STATUS_OK;
 	if ((size_t)given->type.shape.ndim != tensor->shape->n_dim)
@@ -115,7 +115,7 @@ static enum status set_input_type(struct importer *im, const Onnx__ValueInfoProt
                                   struct type *type)
 {
 	struct diags *diags = im->context->diags;
-	const Onnx__TypeProto__Tensor *tensor = tensor_type(info);
+	const Onnx__TypeProto__Tensor *tensor = declared_tensor(info);
 	const struct import_input *given = find_given(im, input_name(info), chain_name);
 	const char *path = im->request->path;
 	if (!tensor)
@@ -174,21 +174,21 @@ static const struct import_constant *find_constant(const struct importer *im, co
 /* Sets V, an input whose values the user gives. */
 static enum status set_constant(struct importer *im, const struct import_constant *given, struct value *v)
 {
-	const struct type *type = &given->array.type;
+	const struct type *type = &given->values.type;
 	const size_t count = (size_t)shape_count(&type->shape);
 	double *numbers = arena_array(im->context->arena, count + 1, sizeof *numbers);
 	TRY_ALLOC(numbers, im->context->diags);
 	if (count > NUMBERS_MOST)
 		return diag_file(im->context->diags, STATUS_LIMIT, im->request->path, -1,
 		                 "--param gives '%s' more than %d elements", given->name, NUMBERS_MOST);
-	convert_from_file(numbers, DTYPE_F64, given->array.data, dtype_compute(type->dtype), count);
+	convert_from_file(numbers, DTYPE_F64, given->values.data, dtype_compute(type->dtype), count);
 	v->constant = tensor_make(im, v->type.dtype, &type->shape, numbers, false);
 	TRY_ALLOC(v->constant, im->context->diags);
 	v->type.shape = type->shape;
 	return STATUS_OK;
 }
 
-static enum status add_input(struct frame *scope, const Onnx__ValueInfoProto *info, const char *chain_name)
+static enum status declare_input(struct frame *scope, const Onnx__ValueInfoProto *info, const char *chain_name)
 {
 	struct importer *im = scope->importer;
 	struct arena *arena = im->context->arena;
@@ -196,14 +196,14 @@ static enum status add_input(struct frame *scope, const Onnx__ValueInfoProto *in
 	const struct import_constant *given = find_constant(im, input_name(info), chain_name);
 	TRY_ALLOC(v, im->context->diags);
 	v->name = input_name(info);
-	if (given && tensor_type(info) && model_dtype(tensor_type(info)->elem_type, &v->type.dtype)) {
+	if (given && declared_tensor(info) && model_dtype(declared_tensor(info)->elem_type, &v->type.dtype)) {
 		TRY(set_constant(im, given, v));
-		v->held = v->type.dtype;
+		v->computed = v->type.dtype;
 		TRY_ALLOC(scope_set(scope, v->name, v), im->context->diags);
 		return STATUS_OK;
 	}
 	TRY(set_input_type(im, info, chain_name, &v->type));
-	v->held = v->type.dtype;
+	v->computed = v->type.dtype;
 	v->text = chain_name;
 	v->level = LEVEL_ATOM;
 	v->is_name = true;
@@ -235,7 +235,7 @@ static enum status set_inputs(struct frame *scope, const Onnx__GraphProto *graph
 			TRY(bind_symbols(im, graph->input[i], names[i]));
 	for (size_t i = 0; i < graph->n_input; i++)
 		if (names[i])
-			TRY(add_input(scope, graph->input[i], names[i]));
+			TRY(declare_input(scope, graph->input[i], names[i]));
 	for (size_t i = 0; i < im->request->input_count; i++) {
 		const char *wanted = im->request->inputs[i].name;
 		bool found = !wanted;
@@ -283,7 +283,8 @@ static enum status state_outputs(struct frame *scope, const Onnx__GraphProto *gr
 	const char *list = "";
 	for (size_t i = 0; i < graph->n_output && graph->n_output > 1 && list; i++) {
 		struct value *v = bind(&node, outputs[i], model_names[i]);
-		const char *name = !v ? NULL : !strcmp(v->text, model_names[i]) ? v->text : name_take(im, model_names[i]);
+		const bool own = v && v->name && !strcmp(v->name, model_names[i]);
+		const char *name = !v ? NULL : own || !strcmp(v->text, model_names[i]) ? v->text : name_take(im, model_names[i]);
 		if (!name)
 			break;
 		list = !strcmp(name, v->text)
@@ -292,15 +293,15 @@ static enum status state_outputs(struct frame *scope, const Onnx__GraphProto *gr
 	}
 	if (graph->n_output == 1 && outputs[0]->constant)
 		declare(&node, outputs[0]);
-	if (!im->status && node.reason)
+	if (!im->outcome && node.reason)
 		return diag_file(im->context->diags, STATUS_CHAIN, im->request->path, -1,
 		                 "an output cannot be said in a chain: %s", node.reason);
-	TRY(im->status);
+	TRY(im->outcome);
 	TRY_ALLOC(list, im->context->diags);
 	if (*list)
 		state(&node, "output %s", list);
 	state(&node, outputs[0]->is_name ? "use %s" : "use (%s)", outputs[0]->text);
-	return im->status;
+	return im->outcome;
 }
 
 /* Grows by whole lines. */
@@ -311,7 +312,7 @@ struct page {
 	bool failed;
 };
 
-static void put_line(struct page *page, int depth, const char *text, const char *ending)
+static void page_line(struct page *page, int depth, const char *text, const char *ending)
 {
 	const size_t length = 4 * (size_t)depth + strlen(text) + strlen(ending) + 2;
 	if (page->length + length > page->capacity) {
@@ -339,7 +340,7 @@ static const char *comment(struct arena *arena, const char *name)
 	return copy ? copy : "";
 }
 
-static enum status write_text(struct importer *im, struct imported *imported)
+static enum status write_chain(struct importer *im, struct imported *imported)
 {
 	struct arena *arena = im->context->arena;
 	struct page page = {.arena = arena};
@@ -347,21 +348,21 @@ static enum status write_text(struct importer *im, struct imported *imported)
 	const char *graph = im->model->graph->name && *im->model->graph->name ? im->model->graph->name : "a graph";
 	const char *head = arena_printf(arena, "# %s, imported from %s", graph, slash ? slash + 1 : path), *part = "";
 	TRY_ALLOC(head, im->context->diags);
-	put_line(&page, 0, comment(arena, head), "");
+	page_line(&page, 0, comment(arena, head), "");
 	for (size_t i = 0; i < im->input_count; i++)
-		put_line(&page, 0, im->inputs[i], "");
+		page_line(&page, 0, im->inputs[i], "");
 	for (size_t i = 0; i < im->declared_count; i++)
-		put_line(&page, 0, im->declared[i], "");
-	put_line(&page, 0, "", "");
+		page_line(&page, 0, im->declared[i], "");
+	page_line(&page, 0, "", "");
 	for (size_t i = 0; i < im->statement_count; i++) {
 		const struct statement *s = &im->statements[i];
 		if (strcmp(part, s->part) && *s->part && s->depth == 0) {
 			const char *line = arena_printf(arena, "# %s", s->part);
 			TRY_ALLOC(line, im->context->diags);
-			put_line(&page, 0, comment(arena, line), "");
+			page_line(&page, 0, comment(arena, line), "");
 			part = s->part;
 		}
-		put_line(&page, s->depth, s->text, "");
+		page_line(&page, s->depth, s->text, "");
 	}
 	TRY_ALLOC(!page.failed, im->context->diags);
 	if (page.length > TEXT_MOST)
@@ -413,5 +414,5 @@ enum status import_model(const struct context *context, const struct import_requ
 	TRY(model_read(context, input, &model));
 	*im = (struct importer){.context = context, .request = request, .model = model};
 	TRY(graph_read(im));
-	return write_text(im, imported);
+	return write_chain(im, imported);
 }

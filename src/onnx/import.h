@@ -11,7 +11,7 @@ struct import_input {
 };
 struct import_constant {
 	const char *name;
-	struct array array; /* the values that the input always has */
+	struct array values; /* the values that the input always has */
 };
 
 struct import_request {

@@ -41,7 +41,7 @@ enum level {
 struct value {
 	const char *name;              /* in the model; NULL: it has none */
 	struct type type;              /* in the model */
-	enum dtype held;               /* in the chain; DTYPE_COUNT: it takes the type of the array that it meets */
+	enum dtype computed;           /* in the chain; DTYPE_COUNT: it takes the type of the array that it meets */
 	const struct tensor *constant; /* or NULL */
 	bool weight;                   /* CONSTANT is a weight */
 	bool is_statistic;             /* a weight that is always a const */
@@ -85,9 +85,9 @@ struct importer {
 	size_t weight_count, weight_capacity;
 	struct refusal *refusals;
 	size_t refusal_count, refusal_capacity;
-	int depth;          /* of the blocks that are open */
-	int graphs;         /* that are being read, one within the other */
-	enum status status; /* of the first failure that is no refusal */
+	int depth;           /* of the blocks that are open */
+	int graphs;          /* that are being read, one within the other */
+	enum status outcome; /* of the first failure that is no refusal */
 };
 
 /* The names of one graph or function. */
@@ -153,7 +153,7 @@ struct value *fold_formula(struct node *node, const char *formula, struct value 
                            const struct type *type);
 bool fold_can(const struct value *value);
 /* True if the elements of VALUE are known here. */
-static inline bool is_known(const struct value *value)
+static inline bool is_foldable(const struct value *value)
 {
 	return value->constant && value->constant->numbers && !value->weight;
 }

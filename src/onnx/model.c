@@ -79,7 +79,7 @@ static void arena_keep(void *arena, void *block)
 	(void)block;
 }
 
-static enum status read_bytes(const struct context *context, struct input *input, struct wire *wire)
+static enum status read_whole(const struct context *context, struct input *input, struct wire *wire)
 {
 	struct diags *diags = context->diags;
 	size_t capacity = input->size >= 0 ? (size_t)input->size + 1 : 1 << 16;
@@ -109,7 +109,7 @@ static enum status read_bytes(const struct context *context, struct input *input
 enum status model_read(const struct context *context, struct input *input, Onnx__ModelProto **model)
 {
 	struct wire wire = {NULL, 0, 0};
-	TRY(read_bytes(context, input, &wire));
+	TRY(read_whole(context, input, &wire));
 	const char *wrong = wire.end ? check_message(&wire, &onnx__model_proto__descriptor, 0) : "the file is empty";
 	if (wrong)
 		return diag_file(context->diags, STATUS_DATA, input->name, (int64_t)wire.at, "no ONNX model: %s", wrong);

@@ -19,7 +19,7 @@ static bool may_stand(char c)
 }
 
 /* True if the language reads NAME as another thing than a name in formulas. */
-static bool is_reserved(const char *name)
+static bool cannot_name(const char *name)
 {
 	static const char *const words[] = {"and", "or", "not", "true", "false", "inf", "nan", "None", "_"};
 	for (size_t i = 0; i < sizeof words / sizeof *words; i++)
@@ -38,7 +38,7 @@ const char *name_take(struct importer *im, const char *name)
 	for (size_t i = 0; i < length && at < text + NAME_MOST; i++)
 		*at++ = may_stand(name[i]) ? name[i] : '_';
 	*at = '\0';
-	const char *taken = arena_printf(arena, "%s%s", text, is_reserved(text) ? "_" : "");
+	const char *taken = arena_printf(arena, "%s%s", text, cannot_name(text) ? "_" : "");
 	for (int i = 2; taken && dictionary_find(&im->names, taken); i++)
 		taken = arena_printf(arena, "%s_%d", text, i);
 	return taken && dictionary_put(&im->names, arena, taken, im) ? taken : NULL;

@@ -10,8 +10,8 @@
 void *short_of_memory(struct node *node)
 {
 	struct importer *im = node->importer;
-	if (!im->status)
-		im->status = diag_memory(im->context->diags);
+	if (!im->outcome)
+		im->outcome = diag_memory(im->context->diags);
 	return NULL;
 }
 
@@ -37,7 +37,7 @@ void give(struct node *node, size_t i, struct value *value)
 	if (!value || i >= node->output_count)
 		return;
 	/* A floating value has its type of the model in the chain too. Integers and bool are what the chain makes of them. */
-	if (!dtype_is_integer(value->type.dtype) && value->held != value->type.dtype && !value->constant)
+	if (!dtype_is_integer(value->type.dtype) && value->computed != value->type.dtype && !value->constant)
 		value = convert(node, value, value->type.dtype);
 	node->outputs[i] = value;
 }
@@ -118,18 +118,23 @@ static const char *find_origin(const struct frame *scope, const char *name, int 
 	if (!v && scope->outer && !maker)
 		return find_origin(scope->outer, name, depth);
 	if (!maker)
-		return v && !v->constant && v->is_name && dtype_is_integer(v->type.dtype) && !scope->call && !scope->outer ? v->text : NULL;
+		return v && !v->constant && v->is_name && dtype_is_integer(v->type.dtype) && !scope->call && !scope->outer
+		           ? v->text
+		           : NULL;
 	for (size_t i = 0; i < maker->n_input && !origin && depth > 0; i++)
 		origin = *maker->input[i] ? find_origin(scope, maker->input[i], depth - 1) : NULL;
 	return origin;
 }
 
 /* True if the elements of V, input I, are known; else refuses, since WHAT is not. */
-static bool is_read(struct node *node, size_t i, const char *what)
+static bool demand(struct node *node, size_t i, const char *what)
 {
 	enum { FAR = 24 };
 	const struct value *v = node->inputs[i];
 	const char *origin = find_origin(node->scope, node->proto->input[i], FAR);
+	if (!origin && v->is_name && v->name && !v->constant && !node->scope->outer && !node->scope->call &&
+	    !dictionary_find(&node->scope->makers, node->proto->input[i]))
+		origin = v->text; /* an input of the model itself, of any type */
 	if (is_readable(v))
 		return true;
 	if (v->constant)
@@ -144,7 +149,7 @@ static bool is_read(struct node *node, size_t i, const char *what)
 struct integers input_integers(struct node *node, size_t i, const char *what)
 {
 	const struct value *v = input(node, i);
-	if (!v || !is_read(node, i, what))
+	if (!v || !demand(node, i, what))
 		return (struct integers){0, NULL};
 	struct integers list = integers_make(node, (size_t)shape_count(&v->type.shape));
 	for (size_t k = 0; list.at && k < list.count; k++)
@@ -160,7 +165,7 @@ struct integers axes_of(struct node *node, const char *name, size_t i, int64_t s
 bool input_number(struct node *node, size_t i, const char *what, double *number)
 {
 	const struct value *v = input(node, i);
-	if (!v || !is_read(node, i, what))
+	if (!v || !demand(node, i, what))
 		return false;
 	if (shape_count(&v->type.shape) != 1)
 		return refuse(node, "its %s is not one number", what), false;

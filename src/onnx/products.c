@@ -42,7 +42,7 @@ struct term {
 
 enum { LETTERS = 128, TERMS_MOST = 8 };
 
-static int place_of(const struct term *t, char letter)
+static int letter_place(const struct term *t, char letter)
 {
 	for (int i = 0; i < t->count; i++)
 		if (t->letters[i] == letter)
@@ -82,7 +82,7 @@ static struct value *arranged(struct node *n, const struct term *t, const char *
 	int axes[MAX_DIMS], kept = 0;
 	struct shape shape = {0, {0}};
 	for (const char *c = letters; *c; c++) {
-		const int at = place_of(t, *c);
+		const int at = letter_place(t, *c);
 		if (at >= 0)
 			axes[kept++] = at;
 		shape.dim[shape.ndim++] = at >= 0 ? t->v->type.shape.dim[at] : 1;
@@ -124,14 +124,14 @@ static void sum_others(struct node *n, struct term *t, const char *kept)
  * Returns the product of A and B, whose letters are not in KEPT summed: as a product of matrices, of which the batch has
  * the letters that both and KEPT have.
  */
-static struct term multiply(struct node *n, struct term *a, struct term *b, const char *kept)
+static struct term contract(struct node *n, struct term *a, struct term *b, const char *kept)
 {
 	char batch[MAX_DIMS + 1] = "", rows[MAX_DIMS + 1] = "", columns[MAX_DIMS + 1] = "", inner[MAX_DIMS + 1] = "";
 	struct term made = {.count = 0};
 	int batches = 0, row_count = 0, column_count = 0, inners = 0;
 	for (int i = 0; i < a->count; i++) {
 		const char c = a->letters[i];
-		if (place_of(b, c) < 0)
+		if (letter_place(b, c) < 0)
 			rows[row_count++] = c;
 		else if (strchr(kept, c))
 			batch[batches++] = c;
@@ -139,7 +139,7 @@ static struct term multiply(struct node *n, struct term *a, struct term *b, cons
 			inner[inners++] = c;
 	}
 	for (int i = 0; i < b->count; i++)
-		if (place_of(a, b->letters[i]) < 0)
+		if (letter_place(a, b->letters[i]) < 0)
 			columns[column_count++] = b->letters[i];
 	char left[3 * MAX_DIMS + 1], right[3 * MAX_DIMS + 1];
 	snprintf(left, sizeof left, "%s%s%s", batch, rows, inner);
@@ -174,7 +174,7 @@ static struct term multiply(struct node *n, struct term *a, struct term *b, cons
 }
 
 /* Appends to OUT the letters that stand once in TERMS, in the order of the alphabet, after those of an ellipsis. */
-static void add_implicit(const struct term *terms, size_t count, struct term *out)
+static void imply_result(const struct term *terms, size_t count, struct term *out)
 {
 	for (int c = '0'; c < LETTERS && out->count < MAX_DIMS; c++) {
 		int stands = 0;
@@ -220,7 +220,7 @@ void translate_einsum(struct node *n)
 		if (!read_letters(n, &at, letters + dots, &out))
 			return;
 	} else {
-		add_implicit(terms, n->input_count, &out);
+		imply_result(terms, n->input_count, &out);
 	}
 	for (size_t i = 0; i < n->input_count; i++) {
 		/* Letters that this operand must keep: those of the result and of operands to come. */
@@ -237,7 +237,7 @@ void translate_einsum(struct node *n)
 			char both[LETTERS * 2 + MAX_DIMS + 1];
 			snprintf(both, sizeof both, "%s%s", kept, terms[0].letters);
 			sum_others(n, &terms[i], both);
-			terms[0] = multiply(n, &terms[0], &terms[i], kept);
+			terms[0] = contract(n, &terms[0], &terms[i], kept);
 		}
 		if (!terms[0].v) {
 			refuse(n, "its equation does not fit");

@@ -95,7 +95,7 @@ static struct value *begin_state(const struct layer *l, struct value *v, const c
 	if (!name)
 		return short_of_memory(n);
 	state(n, "let %s = %s", name, v->text);
-	struct value *named = formula(n, &v->type, v->held, name, LEVEL_ATOM);
+	struct value *named = formula(n, &v->type, v->computed, name, LEVEL_ATOM);
 	if (named)
 		named->is_name = true;
 	return named;
@@ -166,7 +166,7 @@ static bool run_layer(struct layer *l, layer_step *step, bool has_cell)
 	struct type type = {l->outer->type.dtype, l->outer->type.shape};
 	const int64_t count = type.shape.dim[0];
 	shape_drop_leading(&type.shape);
-	l->step = formula(n, &type, l->outer->held, name, LEVEL_ATOM);
+	l->step = formula(n, &type, l->outer->computed, name, LEVEL_ATOM);
 	if (!l->step)
 		return false;
 	l->step->is_name = true;
@@ -182,7 +182,7 @@ static bool run_layer(struct layer *l, layer_step *step, bool has_cell)
 	struct shape states = {3, {count, l->h->type.shape.dim[0], l->size}};
 	if (*all) {
 		const struct type collected = {l->h->type.dtype, states};
-		l->states = formula(n, &collected, l->h->held, all, LEVEL_ATOM);
+		l->states = formula(n, &collected, l->h->computed, all, LEVEL_ATOM);
 		if (l->states)
 			l->states->is_name = true;
 		if (l->reverse)

@@ -27,7 +27,8 @@ static bool is_empty(const struct value *v, const struct integers *axes)
 }
 
 /* Returns the largest, or smallest, of no elements: the least, or greatest, number. */
-static struct value *empty_extreme(struct node *n, const struct value *v, const struct integers *axes, bool keeps, const char *operation)
+static struct value *empty_extreme(struct node *n, const struct value *v, const struct integers *axes, bool keeps,
+                                   const char *operation)
 {
 	struct shape shape = {0, {0}};
 	const bool condition = v->type.dtype == DTYPE_BOOL, most = !strcmp(operation, "amin");
@@ -67,7 +68,8 @@ void translate_reduce(struct node *n)
 	else if (over == &none && !strcmp(operation, "norm"))
 		v = unary(n, "abs", v);
 	else
-		v = is_empty(v, over) && *operation == 'a' ? empty_extreme(n, v, over, keeps, operation) : reduced(n, operation, v, over, keeps);
+		v = is_empty(v, over) && *operation == 'a' ? empty_extreme(n, v, over, keeps, operation)
+		                                           : reduced(n, operation, v, over, keeps);
 	give(n, 0, typed(n, v, dtype));
 }
 
@@ -161,7 +163,7 @@ void translate_lp_normalization(struct node *n)
 }
 
 /* Returns OPERATION, layernorm or rmsnorm, of V along its axes from AXIS on. */
-static struct value *normalized(struct node *n, const char *operation, struct value *v, int axis, double eps)
+static struct value *normalise(struct node *n, const char *operation, struct value *v, int axis, double eps)
 {
 	if (!v)
 		return NULL;
@@ -195,7 +197,7 @@ void translate_layer_normalization(struct node *n)
 		axes.at[axes.count++] = i;
 	if (is_wanted(n, 1) || is_wanted(n, 2))
 		v = once(n, v);
-	struct value *y = binary(n, "mul", normalized(n, "layernorm", v, axis, eps), scale);
+	struct value *y = binary(n, "mul", normalise(n, "layernorm", v, axis, eps), scale);
 	give(n, 0, bias ? binary(n, "add", y, bias) : y);
 	if (is_wanted(n, 1))
 		give(n, 1, reduced(n, "mean", v, &axes, true));
@@ -209,7 +211,7 @@ void translate_rms_normalization(struct node *n)
 	int axis;
 	if (v && scale && resolve_axis(n, attribute_integer(n, "axis", -1), v->type.shape.ndim, &axis))
 		give(n, 0,
-		     binary(n, "mul", normalized(n, "rmsnorm", v, axis, attribute_number(n, "epsilon", (double)1e-5F)), scale));
+		     binary(n, "mul", normalise(n, "rmsnorm", v, axis, attribute_number(n, "epsilon", (double)1e-5F)), scale));
 }
 
 /* Returns V, one number a channel, as an array that broadcasts over NDIM axes, of which the channels are axis 1. */
@@ -264,7 +266,7 @@ static struct value *group_normalized(struct node *n, struct value *v, int64_t g
 	struct shape parts = {3, {s.dim[0], groups, s.dim[1] / groups}};
 	for (int i = 2; i < s.ndim; i++)
 		parts.dim[2] *= s.dim[i];
-	return reshape(n, normalized(n, "layernorm", reshape(n, v, &parts), 2, eps), &s);
+	return reshape(n, normalise(n, "layernorm", reshape(n, v, &parts), 2, eps), &s);
 }
 
 void translate_instance_normalization(struct node *n)

@@ -18,27 +18,26 @@ enum { REACH_MOST = 256 };
 
 /* How an axis is resampled. */
 struct resampling {
-	const char *mode, *place, *nearest;
-	double scale, start, end, cubic;
+	const char *mode, *mapping, *nearest;
+	double scale, low, high, cubic;
 	int64_t from, to; /* extents */
 	bool smooth;      /* antialias */
 	bool excludes;    /* elements outside have no weight; else those at the ends stand for them */
 };
 
 /* Returns the place of new element I among the old ones. */
-static double place_of(const struct resampling *r, int64_t i)
+static double old_place(const struct resampling *r, int64_t i)
 {
 	const double x = (double)i, from = (double)r->from, to = r->scale * from, last = from - 1;
-	if (!strcmp(r->place, "align_corners"))
+	if (!strcmp(r->mapping, "align_corners"))
 		return to == 1 ? 0 : x * last / (to - 1);
-	if (!strcmp(r->place, "asymmetric"))
+	if (!strcmp(r->mapping, "asymmetric"))
 		return x / r->scale;
-	if (!strcmp(r->place, "tf_crop_and_resize"))
-		return r->to == 1 ? (r->end - r->start) * last / 2
-		                  : x * (r->end - r->start) * last / (to - 1) + r->start * last;
-	if (!strcmp(r->place, "pytorch_half_pixel"))
+	if (!strcmp(r->mapping, "tf_crop_and_resize"))
+		return r->to == 1 ? (r->high - r->low) * last / 2 : x * (r->high - r->low) * last / (to - 1) + r->low * last;
+	if (!strcmp(r->mapping, "pytorch_half_pixel"))
 		return to == 1 ? -0.5 : (x + 0.5) / r->scale - 0.5;
-	if (!strcmp(r->place, "half_pixel_symmetric")) {
+	if (!strcmp(r->mapping, "half_pixel_symmetric")) {
 		const double adjusted = (double)r->to / to, centre = from / 2;
 		return centre * (1 - adjusted) + (x + 0.5) / r->scale - 0.5;
 	}
@@ -96,7 +95,7 @@ static struct value *resample_axis(struct node *n, struct value *v, int axis, co
 	if (!numbers)
 		return short_of_memory(n);
 	for (int64_t i = 0; i < r->to; i++) {
-		const double place = place_of(r, i);
+		const double place = old_place(r, i);
 		int64_t first = 0;
 		if (nearest) {
 			numbers[i] = (double)nearest_to(r, place);
@@ -128,7 +127,7 @@ static struct value *extrapolated(struct node *n, struct value *v, const struct 
 		for (int i = 0; i < shape.ndim; i++)
 			shape.dim[i] = i == axis ? r->to : 1;
 		for (int64_t i = 0; r->mode && i < r->to; i++) {
-			const double place = place_of(r, i);
+			const double place = old_place(r, i);
 			numbers[i] = place >= 0 && place <= (double)r->from - 1;
 			outside |= numbers[i] == 0;
 		}
@@ -202,7 +201,7 @@ void translate_resize(struct node *n)
 	const int ndim = v->type.shape.ndim;
 	for (int i = 0; i < ndim; i++)
 		all[i] = (struct resampling){
-			.scale = 1, .from = v->type.shape.dim[i], .to = v->type.shape.dim[i], .start = 0, .end = 1};
+			.scale = 1, .from = v->type.shape.dim[i], .to = v->type.shape.dim[i], .low = 0, .high = 1};
 	if (!read_scales(n, v, all))
 		return;
 	if (crops &&
@@ -217,13 +216,13 @@ void translate_resize(struct node *n)
 		for (size_t k = 0; axes.at && k < axes.count; k++)
 			at = axes.at[k] == i || axes.at[k] + ndim == i ? (int64_t)k : at;
 		if (roi && at >= 0) {
-			r->start = tensor_at(roi->constant, at);
-			r->end = tensor_at(roi->constant, at + (axes.at ? (int64_t)axes.count : ndim));
+			r->low = tensor_at(roi->constant, at);
+			r->high = tensor_at(roi->constant, at + (axes.at ? (int64_t)axes.count : ndim));
 		}
-		if (at < 0 || (r->scale == 1 && r->to == r->from && r->start == 0 && r->end == 1))
+		if (at < 0 || (r->scale == 1 && r->to == r->from && r->low == 0 && r->high == 1))
 			continue;
 		r->mode = !strcmp(mode, "bilinear") || !strcmp(mode, "trilinear") ? "linear" : mode;
-		r->place = place;
+		r->mapping = place;
 		r->nearest = attribute_text(n, "nearest_mode", old ? "floor" : "round_prefer_floor");
 		r->cubic = attribute_number(n, "cubic_coeff_a", -0.75);
 		r->smooth = attribute_integer(n, "antialias", 0);

@@ -66,9 +66,9 @@ void translate_constant_of_shape(struct node *n)
 	if (!shape_of(n, &list, &shape))
 		return;
 	if (a && a->t) {
-		if (!n->importer->status)
-			n->importer->status = tensor_read(n->importer, a->t, "value", &tensor);
-		if (n->importer->status)
+		if (!n->importer->outcome)
+			n->importer->outcome = tensor_read(n->importer, a->t, "value", &tensor);
+		if (n->importer->outcome)
 			return;
 		if (!tensor->numbers || shape_count(&tensor->type.shape) != 1) {
 			refuse(n, "its value is not one number");
@@ -349,12 +349,12 @@ static void set_part(struct part *part, int64_t start, int64_t end, int64_t step
 	start = lesser(greater(start, step > 0 ? 0 : -1), most);
 	end = lesser(greater(end, least), step > 0 ? extent : extent);
 	const int64_t span = step > 0 ? end - start : start - end;
-	part->start = start;
+	part->first = start;
 	part->step = step;
 	part->count = span > 0 ? ceil_div(span, step > 0 ? step : -step) : 0;
 	if (part->count <= 1) { /* a step that reaches nothing has no meaning */
 		part->step = 1;
-		part->start = part->count ? start : 0;
+		part->first = part->count ? start : 0;
 	}
 }
 

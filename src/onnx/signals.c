@@ -35,31 +35,37 @@ void translate_window(struct node *n)
 	give(n, 0, numbers ? numbers_of(n, dtype, numbers, NULL, count) : short_of_memory(n));
 }
 
+/* A transform of COUNT complex numbers, or real ones if PER is 1, to COLUMNS complex ones of LENGTH. */
+struct transform {
+	int64_t count, columns, length;
+	int per;
+	bool inverse;
+};
+
 /*
- * Returns the matrix, COUNT by MADE, of a transform of length LENGTH. What the input has in its last axis, and the result,
- * are parts of a complex number: element (row, part) by (column, part) of the matrix is a cosine or a sine.
+ * Returns the matrix of T. A row is a part of a number of the input, a column one of the result: each element is a cosine
+ * or a sine.
  */
-static struct value *transform_matrix(struct node *n, int64_t count, int64_t made, int64_t length, int parts,
-                                      bool inverse, enum dtype dtype)
+static struct value *transform_matrix(struct node *n, const struct transform *t)
 {
-	const struct shape shape = {2, {count * parts, made * 2}};
+	const struct shape shape = {2, {t->count * t->per, t->columns * 2}};
 	double *numbers =
 		arena_array(n->importer->context->arena, (size_t)(shape.dim[0] * shape.dim[1]) + 1, sizeof *numbers);
+	const double turn = (t->inverse ? 2 : -2) * pi / (double)t->length, scale = t->inverse ? 1 / (double)t->length : 1;
 	if (!numbers)
 		return short_of_memory(n);
-	for (int64_t i = 0; i < count && i < length; i++)
-		for (int64_t k = 0; k < made; k++) {
-			const double angle = (inverse ? 2 : -2) * pi * (double)(i * k % length) / (double)length,
-						 scale = inverse ? 1 / (double)length : 1;
-			double *at = &numbers[i * parts * shape.dim[1] + 2 * k];
+	for (int64_t i = 0; i < t->count && i < t->length; i++)
+		for (int64_t k = 0; k < t->columns; k++) {
+			const double angle = turn * (double)(i * k % t->length);
+			double *at = &numbers[i * t->per * shape.dim[1] + 2 * k];
 			at[0] = scale * cos(angle);
 			at[1] = scale * sin(angle);
-			if (parts == 2) {
+			if (t->per == 2) {
 				at[shape.dim[1]] = -at[1];
 				at[shape.dim[1] + 1] = at[0];
 			}
 		}
-	return numbers_of(n, dtype, numbers, &shape, 0);
+	return numbers_of(n, DTYPE_F64, numbers, &shape, 0);
 }
 
 void translate_dft(struct node *n)
@@ -94,7 +100,11 @@ void translate_dft(struct node *n)
 	flat.dim[last - 1] = count * parts;
 	back.dim[last - 1] = made;
 	back.dim[last] = 2;
-	struct value *y = binary(n, "matmul", reshape(n, v, &flat),
-	                         transform_matrix(n, count, made, length, parts, inverse, v->type.dtype));
+	const struct transform t = {count, made, length, parts, inverse};
+	/* Sums whose terms cancel are made in f64. */
+	const enum dtype dtype = v->type.dtype;
+	v = convert(n, reshape(n, v, &flat), DTYPE_F64);
+	struct value *y = binary(n, "matmul", v, transform_matrix(n, &t));
+	y = convert(n, y, dtype);
 	give(n, 0, exchange(n, reshape(n, y, &back), axis, last - 1));
 }

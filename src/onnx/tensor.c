@@ -158,7 +158,7 @@ static const void *narrow(struct arena *arena, const struct field *field, enum d
 	return to;
 }
 
-static enum status read_elements(struct importer *im, const Onnx__TensorProto *proto, const char *name,
+static enum status find_elements(struct importer *im, const Onnx__TensorProto *proto, const char *name,
                                  struct tensor *tensor)
 {
 	const enum dtype dtype = tensor->type.dtype;
@@ -184,7 +184,7 @@ static enum status read_elements(struct importer *im, const Onnx__TensorProto *p
 	return STATUS_OK;
 }
 
-static enum status read_type(struct importer *im, const Onnx__TensorProto *proto, const char *name, struct type *type)
+static enum status settle_type(struct importer *im, const Onnx__TensorProto *proto, const char *name, struct type *type)
 {
 	struct diags *diags = im->context->diags;
 	if (!model_dtype(proto->data_type, &type->dtype))
@@ -205,7 +205,7 @@ static enum status read_type(struct importer *im, const Onnx__TensorProto *proto
 }
 
 /* Returns TENSOR's elements as doubles; NULL if memory is short. */
-static const double *read_numbers(struct importer *im, const struct tensor *tensor)
+static const double *widen_numbers(struct importer *im, const struct tensor *tensor)
 {
 	struct arena *arena = im->context->arena;
 	const size_t count = (size_t)shape_count(&tensor->type.shape), bytes = count * dtype_size(tensor->type.dtype);
@@ -229,10 +229,10 @@ enum status tensor_read(struct importer *im, const Onnx__TensorProto *proto, con
 	if (proto->segment)
 		return diag_file(im->context->diags, STATUS_DATA, im->request->path, -1, "tensor '%s' is a segment of another",
 		                 name);
-	TRY(read_type(im, proto, name, &tensor->type));
-	TRY(read_elements(im, proto, name, tensor));
+	TRY(settle_type(im, proto, name, &tensor->type));
+	TRY(find_elements(im, proto, name, tensor));
 	if (shape_count(&tensor->type.shape) <= NUMBERS_MOST)
-		TRY_ALLOC(tensor->numbers = read_numbers(im, tensor), im->context->diags);
+		TRY_ALLOC(tensor->numbers = widen_numbers(im, tensor), im->context->diags);
 	*made = tensor;
 	return STATUS_OK;
 }

@@ -120,9 +120,9 @@ struct value *reshape(struct node *node, struct value *v, const struct shape *sh
 struct value *transpose(struct node *node, struct value *v, const int axes[]);
 /* Exchanges two axes. */
 struct value *exchange(struct node *node, struct value *v, int a, int b);
-/* A part of an axis. COUNT elements from START on, STEP apart. */
+/* A part of an axis. COUNT elements from FIRST on, STEP apart. */
 struct part {
-	int64_t start, count, step;
+	int64_t first, count, step;
 };
 struct value *part_of(struct node *node, struct value *v, const struct part parts[]);
 /* Elements FIRST to FIRST + COUNT - 1 of AXIS. */
