@@ -283,8 +283,8 @@ static enum status state_outputs(struct frame *scope, const Onnx__GraphProto *gr
 	const char *list = "";
 	for (size_t i = 0; i < graph->n_output && graph->n_output > 1 && list; i++) {
 		struct value *v = bind(&node, outputs[i], model_names[i]);
-		const bool own = v && v->name && !strcmp(v->name, model_names[i]);
-		const char *name = !v ? NULL : own || !strcmp(v->text, model_names[i]) ? v->text : name_take(im, model_names[i]);
+		const bool own = v && name_is_of(v->text, model_names[i]);
+		const char *name = !v ? NULL : own ? v->text : name_take(im, model_names[i]);
 		if (!name)
 			break;
 		list = !strcmp(name, v->text)

@@ -163,6 +163,8 @@ static inline bool is_readable(const struct value *value) { return value->consta
 /* names.c */
 /* Returns a free name for the chain that is as near to NAME as the language allows. */
 const char *name_take(struct importer *importer, const char *name);
+/* True if name_take has made TAKEN of NAME. */
+bool name_is_of(const char *taken, const char *name);
 /* If NUMBER is a multiple of the prime of an open symbol, returns the factor, else 0. */
 int64_t symbol_factor(const struct importer *importer, int64_t number);
 /* True if NUMBER depends on an open symbol. */

@@ -28,20 +28,35 @@ static bool cannot_name(const char *name)
 	return false;
 }
 
+/* Writes to TEXT the bytes of NAME that may stand, and `_` for others. */
+static void make_plain(const char *name, char text[NAME_MOST + 2])
+{
+	char *at = text;
+	if (!*name || (*name >= '0' && *name <= '9'))
+		*at++ = '_';
+	for (; *name && at < text + NAME_MOST; name++)
+		*at++ = may_stand(*name) ? *name : '_';
+	*at = '\0';
+}
+
 const char *name_take(struct importer *im, const char *name)
 {
 	struct arena *arena = im->context->arena;
-	const size_t length = strlen(name);
-	char text[NAME_MOST + 2], *at = text;
-	if (!*name || (*name >= '0' && *name <= '9'))
-		*at++ = '_';
-	for (size_t i = 0; i < length && at < text + NAME_MOST; i++)
-		*at++ = may_stand(name[i]) ? name[i] : '_';
-	*at = '\0';
+	char text[NAME_MOST + 2];
+	make_plain(name, text);
 	const char *taken = arena_printf(arena, "%s%s", text, cannot_name(text) ? "_" : "");
 	for (int i = 2; taken && dictionary_find(&im->names, taken); i++)
 		taken = arena_printf(arena, "%s_%d", text, i);
 	return taken && dictionary_put(&im->names, arena, taken, im) ? taken : NULL;
+}
+
+bool name_is_of(const char *taken, const char *name)
+{
+	char text[NAME_MOST + 2];
+	make_plain(name, text);
+	const size_t length = strlen(text);
+	return !strncmp(taken, text, length) && (taken[length] == '\0' || taken[length] == '_') &&
+	       strspn(taken + length, "_0123456789") == strlen(taken + length);
 }
 
 int64_t symbol_factor(const struct importer *im, int64_t number)
