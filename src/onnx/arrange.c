@@ -104,10 +104,15 @@ static struct value *indexed(struct node *node, struct value *v, const char *ind
 		const char *text = arena_printf(text_arena(node), "a[%s]", index);
 		return text ? fold_formula(node, text, &v, 1, &type) : short_of_memory(node);
 	}
-	if (!declare(node, v) || (strlen(v->text) > 60 && !once(node, v)))
+	if (!declare(node, v) || (v->size > 4 && !once(node, v)))
 		return NULL;
 	const char *text = arena_printf(text_arena(node), v->level < LEVEL_ATOM ? "(%s)[%s]" : "%s[%s]", v->text, index);
-	return formula(node, &type, v->computed, text, LEVEL_ATOM);
+	struct value *made = formula(node, &type, v->computed, text, LEVEL_ATOM);
+	if (made) {
+		made->size += v->size;
+		made->multiplies = v->multiplies;
+	}
+	return made;
 }
 
 struct value *part_of(struct node *node, struct value *v, const struct part parts[])

@@ -13,8 +13,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Characters of a formula within another one, and of both. */
-enum { INNER_MOST = 60, FORMULA_MOST = 96, WORDS_MOST = 512, LISTED_MOST = 16 };
+/* Operations of a formula within another one, and of all that an operation reads. Equal layers get equal formulas. */
+enum { INNER_MOST = 4, FORMULA_MOST = 6, WORDS_MOST = 512, LISTED_MOST = 16 };
 
 static struct arena *arena_of(const struct node *node) { return node->importer->context->arena; }
 
@@ -23,7 +23,7 @@ struct value *formula(struct node *node, const struct type *type, enum dtype hel
 	struct value *v = text ? arena_alloc(arena_of(node), sizeof *v) : NULL;
 	if (!v)
 		return short_of_memory(node);
-	*v = (struct value){.type = *type, .computed = held, .text = text, .level = level};
+	*v = (struct value){.type = *type, .computed = held, .text = text, .level = level, .size = 1, .maker = node->proto->name};
 	return v;
 }
 
@@ -73,22 +73,31 @@ const char *list_text(struct node *node, const int64_t *numbers, size_t count)
 	return text ? text : short_of_memory(node);
 }
 
-void state(struct node *node, const char *format, ...)
+/* Returns the part of the model of a node: its name up to the last '/'. */
+static const char *part_of_name(struct node *node, const char *name)
+{
+	const char *slash = name ? strrchr(name, '/') : NULL;
+	return slash ? arena_strndup(arena_of(node), name, (size_t)(slash - name)) : "";
+}
+
+static void add_statement(struct node *node, const char *maker, const char *text, const char *comment)
 {
 	struct importer *im = node->importer;
 	struct statement *s =
 		arena_append(arena_of(node), &im->statements, &im->statement_count, &im->statement_capacity, sizeof *s);
+	const char *part = part_of_name(node, maker ? maker : node->proto->name);
+	if (s && text && part)
+		*s = (struct statement){text, comment, part, im->depth};
+	else
+		short_of_memory(node);
+}
+
+void state(struct node *node, const char *format, ...)
+{
 	va_list arguments;
 	va_start(arguments, format);
-	const char *text = arena_vprintf(arena_of(node), format, arguments);
+	add_statement(node, NULL, arena_vprintf(arena_of(node), format, arguments), NULL);
 	va_end(arguments);
-	const char *name = node->proto->name ? node->proto->name : "", *slash = strrchr(name, '/');
-	const char *part = slash ? arena_strndup(arena_of(node), name, (size_t)(slash - name)) : "";
-	if (!s || !text || !part) {
-		short_of_memory(node);
-		return;
-	}
-	*s = (struct statement){text, part, im->depth};
 }
 
 void block_begin(struct node *node) { node->importer->depth++; }
@@ -233,22 +242,33 @@ struct value *declare(struct node *node, struct value *v)
 	return v;
 }
 
+/* Returns NAME, of a value between nodes, without what exporters put around: "/fc/MatMul_output_0" is "fc/MatMul". */
+static const char *short_name(struct node *node, const char *name)
+{
+	static const char ending[] = "_output_0";
+	const size_t length = strlen(name), all = sizeof ending - 1;
+	if (*name != '/' || length <= all + 1 || strcmp(name + length - all, ending))
+		return name;
+	const char *text = arena_strndup(arena_of(node), name + 1, length - all - 1);
+	return text ? text : name;
+}
+
 struct value *bind(struct node *node, struct value *v, const char *what)
 {
 	if (!v || v->is_name)
 		return v;
 	if (v->constant && !v->text)
 		return declare(node, v);
-	const char *name = name_take(node->importer, what);
+	const char *name = name_take(node->importer, short_name(node, what));
 	if (!name)
 		return short_of_memory(node);
-	if (strcmp(name, what) && v->name && !strchr(what, '\n'))
-		state(node, "let %s = %s  # %s", name, v->text, what);
-	else
-		state(node, "let %s = %s", name, v->text);
+	const bool differs = strcmp(name, what) && v->name && !strchr(what, '\n');
+	add_statement(node, v->maker, arena_printf(arena_of(node), "let %s = %s", name, v->text), differs ? what : NULL);
 	v->text = name;
 	v->level = LEVEL_ATOM;
 	v->is_name = true;
+	v->size = 0;
+	v->multiplies = false;
 	return v;
 }
 
@@ -441,7 +461,8 @@ static const char *operand_text(struct node *node, const struct application *a, 
 		return *number == '-' && level > LEVEL_SIGN ? arena_printf(arena_of(node), "(%s)", number) : number;
 	if (node->reason || !declare(node, a->v[i]))
 		return NULL;
-	if (strlen(a->v[i]->text) > INNER_MOST && !once(node, a->v[i]))
+	const bool twice = a->v[i]->multiplies && op_is_product(a->op);
+	if ((twice || a->v[i]->size > INNER_MOST) && !once(node, a->v[i]))
 		return NULL;
 	const struct value *v = a->v[i];
 	return v->level < level ? arena_printf(arena_of(node), "(%s)", v->text) : v->text;
@@ -494,17 +515,16 @@ static const char *compose(struct node *node, struct application *a, int *level)
 		if (!texts[i])
 			return node->reason ? NULL : short_of_memory(node);
 	}
-	/* A long formula becomes two: its longest operand gets a name. */
-	size_t all = 0;
-	int longest = 0;
+	/* A large formula becomes two: its largest operand gets a name. */
+	int all = 0, largest = 0;
 	for (int i = 0; i < a->count; i++) {
-		all += strlen(texts[i]);
-		longest = strlen(texts[i]) > strlen(texts[longest]) ? i : longest;
+		all += a->v[i]->size;
+		largest = a->v[i]->size > a->v[largest]->size ? i : largest;
 	}
-	if (all > FORMULA_MOST && !a->v[longest]->is_name && !a->v[longest]->constant) {
-		if (!once(node, a->v[longest]))
+	if (all > FORMULA_MOST) {
+		if (!once(node, a->v[largest]))
 			return NULL;
-		texts[longest] = a->v[longest]->text;
+		texts[largest] = a->v[largest]->text;
 	}
 	return sign_text(node, a, texts);
 }
@@ -534,7 +554,14 @@ static struct value *apply_all(struct node *node, struct application *a)
 	if (known && shape_count(&a->type.shape) <= NUMBERS_MOST)
 		return compute(node, a);
 	const char *text = compose(node, a, &level);
-	return text ? formula(node, &a->type, hold(a), text, level) : NULL;
+	struct value *v = text ? formula(node, &a->type, hold(a), text, level) : NULL;
+	for (int i = 0; v && i < a->count; i++) {
+		v->size += a->v[i]->size;
+		v->multiplies |= a->v[i]->multiplies;
+	}
+	if (v)
+		v->multiplies |= op_is_product(a->op);
+	return v;
 }
 
 static bool print_words(struct node *node, struct application *a, const char *format, va_list arguments)

@@ -362,7 +362,9 @@ static enum status write_chain(struct importer *im, struct imported *imported)
 			page_line(&page, 0, comment(arena, line), "");
 			part = s->part;
 		}
-		page_line(&page, s->depth, s->text, "");
+		const char *line = s->comment ? arena_printf(arena, "  # %s", s->comment) : "";
+		TRY_ALLOC(line, im->context->diags);
+		page_line(&page, s->depth, s->text, line);
 	}
 	TRY_ALLOC(!page.failed, im->context->diags);
 	if (page.length > TEXT_MOST)

@@ -48,13 +48,16 @@ struct value {
 	const char *text;              /* the formula; NULL: the constant has not been declared */
 	int level;                     /* enum level of TEXT */
 	bool is_name;                  /* TEXT is a name, which may stand several times */
-	size_t uses;                   /* how often nodes read it; a use in a loop counts twice */
+	int size;                       /* operations in TEXT */
+	bool multiplies;                /* TEXT has a product of matrices, or a convolution */
+	const char *maker;              /* the name of the node that has made it; NULL: none */
 };
 
 struct statement {
 	const char *text;
-	const char *part; /* the part of the model that it belongs to; "" if the model names none */
-	int depth;        /* of blocks around it */
+	const char *comment; /* the model's name of what it binds, where the chain has another; or NULL */
+	const char *part;    /* the part of the model that it belongs to; "" if the model names none */
+	int depth;           /* of blocks around it */
 };
 
 struct refusal {
