@@ -7,8 +7,8 @@ never part of the build. usage: coefficients.py [NAME...]
 """
 import re
 import sys
-from mpmath import (mp, mpf, asin, atan, cos, diff, erf, erfc, exp, findroot, log, log1p, lu_solve, matrix, pi, sin,
-                    sqrt, tanh)
+from mpmath import (mp, mpf, asin, atan, cbrt, cos, diff, digamma, erf, erfc, exp, findroot, log, log1p, lu_solve, matrix,
+                    pi, sin, sqrt, tanh)
 
 mp.dps = 60
 
@@ -126,6 +126,7 @@ def log1p_cubic_weight(f):
     return max(abs(f ** 3 / log1p(f)), mpf(10) ** -9) if f else mpf(10) ** -9
 
 
+WITH_LOW = ('ERFCX_DOUBLE',)  # tables whose first coefficients have two doubles
 ZEROS = {}  # of the tables' functions times their argument
 TABLES = {
     # name: (function, weight, low, high, degree)
@@ -152,6 +153,11 @@ TABLES = {
     'COS_DOUBLE': (cos_fourth, lambda z: z * z if z else mpf(10) ** -30, 0, Q * Q, 5),
     'EVEN_DOUBLE': (cosh_fourth, lambda z: z * z if z else mpf(10) ** -30, 0, Z, 4),
     'ODD_DOUBLE': (sinh_cubic, lambda z: z if z else mpf(10) ** -30, 0, Z, 4),
+    'LOG_DOUBLE': (atanh_tail, lambda z: z if z else mpf(10) ** -30, 0, S * S, 8),
+    'ERFCX_DOUBLE': (erfcx_mapped(mpf(4)), lambda t: 1 / erfcx_mapped(mpf(4))(t), mpf('-3.76') / mpf('4.24'),
+                     mpf('23.5') / mpf('31.5'), 23),
+    'ATAN_DOUBLE': (atan_tail, lambda z: z if z else mpf(10) ** -30, 0, mpf('0.0626'), 10),
+    'CBRT': (cbrt, lambda x: 1 / cbrt(x), 1, 8, 3),  # a first value for Halley's method
 }
 
 
@@ -196,6 +202,8 @@ DERIVATIVES = {
     'GELU_TANH_DOUBLE': lambda x: sigmoid(gelu_tanh(x)) * (1 + x * sigmoid(-gelu_tanh(x)) * SLOPE *
                                                            (1 + 3 * CUBIC * x * x)),
     'SILU_DOUBLE': lambda x: sigmoid(x) * (1 + x * sigmoid(-x)),
+    'MISH_DOUBLE': lambda x: tanh(log1p(exp(x))) + x * sigmoid(x) / mp.cosh(log1p(exp(x))) ** 2,
+    'DIGAMMA_DOUBLE': digamma,
 }
 
 
@@ -205,8 +213,9 @@ def over_zero(f, zero):
 
 
 for name, f in DERIVATIVES.items():
-    zero = findroot(f, -1)
-    low, high, degree = {'SILU_DOUBLE': ('-2.2', '-0.7', 18), 'GELU_DOUBLE': ('-1.5', '-0.25', 17),
+    zero = findroot(f, '1.46' if f is digamma else -1)
+    low, high, degree = {'SILU_DOUBLE': ('-2.2', '-0.7', 18), 'MISH_DOUBLE': ('-2.2', '-0.5', 20),
+                         'DIGAMMA_DOUBLE': (1, 2, 21), 'GELU_DOUBLE': ('-1.5', '-0.25', 17),
                          'GELU_TANH_DOUBLE': ('-1.5', '-0.25', 19)}[name]
     slope = over_zero(f, zero)
     TABLES[name] = (slope, lambda t, slope=slope: 1 / slope(t), mpf(low) - zero, mpf(high) - zero, degree)
@@ -288,6 +297,8 @@ def main():
             first = float(ZEROS[name])
             print('/* zero at %s + %s */' % (first.hex(), float(ZEROS[name] - first).hex()))
         print('#define %s(X) %s' % (name, ', '.join('X(%s)' % float(x).hex() for x in c)))
+        if name in WITH_LOW:
+            print('/* the low parts of the first two: %s, %s */' % tuple(float(x - float(x)).hex() for x in c[:2]))
 
 
 main()

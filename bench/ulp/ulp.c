@@ -32,6 +32,8 @@ static double of_sigmoid(double x) { return 1 / (1 + exp(-x)); }
 static double of_softplus(double x) { return isnan(x) ? x : fmax(x, 0) + log1p(exp(-fabs(x))); }
 static double of_elu(double x) { return x > 0 ? x : expm1(x); }
 static double of_silu(double x) { return x / (1 + exp(-x)); }
+static double of_logit(double x) { return x > 0.25 && x < 0.75 ? 2 * atanh(2 * x - 1) : log(x / (1 - x)); }
+static double of_mish(double x) { return x * tanh(of_softplus(x)); }
 static double of_gelu(double x) { return x * (erfc(-x * M_SQRT1_2) / 2); }
 static double of_gelu_tanh(double x) { return x / (1 + exp(-2 * sqrt(2 / M_PI) * (x + 0.044715 * x * x * x))); }
 
@@ -126,6 +128,33 @@ IN_MPFR(sinh)
 IN_MPFR(cosh)
 IN_MPFR(tanh)
 IN_MPFR(erf)
+IN_MPFR(erfc)
+IN_MPFR(exp2)
+IN_MPFR(log2)
+IN_MPFR(log10)
+IN_MPFR(cbrt)
+IN_MPFR(asinh)
+IN_MPFR(acosh)
+IN_MPFR(atanh)
+static void to_mish(mpfr_t y)
+{
+	mpfr_t x;
+	mpfr_init2(x, PRECISION);
+	mpfr_set(x, y, MPFR_RNDN);
+	to_softplus(x);
+	mpfr_tanh(x, x, MPFR_RNDN);
+	mpfr_mul(y, y, x, MPFR_RNDN);
+	mpfr_clear(x);
+}
+static void to_logit(mpfr_t y)
+{
+	mpfr_t x;
+	mpfr_init2(x, PRECISION);
+	mpfr_ui_sub(x, 1, y, MPFR_RNDN);
+	mpfr_div(y, y, x, MPFR_RNDN);
+	mpfr_log(y, y, MPFR_RNDN);
+	mpfr_clear(x);
+}
 
 static const struct function {
 	const char *name;
@@ -155,6 +184,16 @@ static const struct function {
 	{"elu", OP_elu, 0, of_elu, to_elu, -40, 1},
 	{"silu", OP_silu, 0, of_silu, to_silu, -750, 40},
 	{"gelu", OP_gelu, 0, of_gelu, to_gelu, -39, 9},
+	{"erfc", OP_erfc, 0, erfc, to_erfc, -6, 28},
+	{"exp2", OP_exp2, 0, exp2, to_exp2, -1080, 1025},
+	{"log2", OP_log2, 0, log2, to_log2, 0, 10},
+	{"log10", OP_log10, 0, log10, to_log10, 0, 10},
+	{"cbrt", OP_cbrt, 0, cbrt, to_cbrt, -10, 10},
+	{"asinh", OP_asinh, 0, asinh, to_asinh, -10, 10},
+	{"acosh", OP_acosh, 0, acosh, to_acosh, 1, 10},
+	{"atanh", OP_atanh, 0, atanh, to_atanh, -1, 1},
+	{"logit", OP_logit, 0, of_logit, to_logit, 0, 1},
+	{"mish", OP_mish, 0, of_mish, to_mish, -750, 40},
 	{"gelu_tanh", OP_gelu, 1, of_gelu_tanh, to_gelu_tanh, -22, 9},
 };
 enum { FUNCTIONS = sizeof functions / sizeof functions[0] };
@@ -325,7 +364,7 @@ static struct worst measure_f64(const struct kernels *kernels, const struct func
 		kernels->forward[f->op][0](&args);
 		for (int i = 0; i < BLOCK; i++) {
 			mpfr_set_d(want, x[i], MPFR_RNDN);
-			if (isinf(x[i]) && (f->op == OP_gelu || f->op == OP_silu))
+			if (isinf(x[i]) && (f->op == OP_gelu || f->op == OP_silu || f->op == OP_mish))
 				mpfr_set_d(want, x[i] > 0 ? x[i] : NAN, MPFR_RNDN);
 			else
 				f->in_mpfr(want);

@@ -258,9 +258,6 @@ static const char *foreign_operation(const char *name)
 	static const struct {
 		const char *name, *hint;
 	} known[] = {
-		{"log10", "write `log; div 2.302585092994046`"},
-		{"log2", "write `log; div 0.6931471805599453`"},
-		{"exp2", "write `mul 0.6931471805599453; exp`"},
 		{"relu6", "write `clip 0 6`"},
 		{"zeros", "it is an initial value, as in const z: f64[3] = zeros"},
 		{"ones", "it is an initial value, as in const z: f64[3] = ones"},

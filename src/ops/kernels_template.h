@@ -22,6 +22,7 @@
 #define M_HALF SPLAT(0.5)
 #define M_ONE SPLAT(1)
 #define M_TWO_OVER_SQRT_PI SPLAT(0x1.20dd750429b6dp+0)
+#define M_NUMBER(X) SPLAT(X)
 #define M_IF(FLAG, YES, NO) ((FLAG)[0] != 0 ? (YES) : (NO))
 
 /* ---- NEEDS: what a derivative reads of vector i. FETCH reads a kept value. ---- */
@@ -32,6 +33,7 @@
 #define SEE_Y(FETCH) const VEC y = V(load)(s.y, i);
 #define SEE_K(FETCH) const __auto_type k = FETCH(s.k, i);
 #define SEE_KL(FETCH) const __auto_type l = FETCH(s.l, i); SEE_K(FETCH)
+#define SEE_AK(FETCH) SEE_A(FETCH) SEE_K(FETCH)
 #define SEE_VA(FETCH) SEE_A(FETCH) SEE_V(FETCH)
 #define SEE_VY(FETCH) SEE_Y(FETCH) SEE_V(FETCH)
 #define SEE_AY(FETCH) SEE_Y(FETCH) SEE_A(FETCH)

@@ -494,4 +494,3 @@ LANEWISE vd gelu_derivative_d(vd x)
 	const vd phi = normal_d(clamp_d(x, -40, 40), &gauss);
 	return BETWEEN(-1.5, -0.25, gelu_near_zero, x, fma_d(x, gauss * splat_d(0x1.9884533d43651p-2), phi));
 }
-#undef NEAR_ZERO

@@ -308,6 +308,3 @@ LANEWISE vd gelu_tanh_tail_factor(vd x)
 }
 TIMES_SLOPE(gelu_tanh_slope, BELOW(d, -20.5), gelu_tanh_derivative_d(x), gelu_tanh_root(x), gelu_tanh_tail_factor(x))
 TIMES_SLOPE_F(gelu_tanh_slope, BELOW(f, -9.5F) | BESIDE(-0x1.81429f9e97e4dp-1), gelu_tanh_derivative_f(x))
-#undef BELOW
-#undef BESIDE
-#undef BETWEEN

@@ -1,8 +1,9 @@
 /*
  * The vector maths of one instruction set: NAME_f of a vector of floats and NAME_d of
  * a vector of doubles, which the rows of ops.def call M(NAME, ...). This file has what
- * both types share. vmath_f32_template.h and vmath_f64_template.h have the functions, and
- * vmath_slopes_template.h has derivatives that need more than their product with g.
+ * both types share. vmath_f32_template.h and vmath_f64_template.h have the functions that most chains call,
+ * vmath_logs_template.h and vmath_special_template.h the others. vmath_slopes_template.h has derivatives that need
+ * more than their product with g.
  *
  * Invariant: a lane's result depends on that lane alone. If some lanes need a slow
  * path, the whole vector takes it, and its results replace those lanes only.
@@ -188,3 +189,9 @@ LANEWISE vd repaired_d(vl mask, vd x, vd y, void repair(const vd *x, vd *y))
 #include "ops/vmath_f32_template.h"
 #include "ops/vmath_f64_template.h"
 #include "ops/vmath_slopes_template.h"
+#include "ops/vmath_logs_template.h"
+#include "ops/vmath_special_template.h"
+#undef NEAR_ZERO
+#undef BELOW
+#undef BESIDE
+#undef BETWEEN

@@ -178,12 +178,16 @@ def elements():
            "sigmoid": jax.nn.sigmoid, "softplus": jax.nn.softplus, "relu": jax.nn.relu, "silu": jax.nn.silu,
            "erf": jax.scipy.special.erf, "mul 2": lambda x: x * 2, "add 2": lambda x: x + 2, "sub 2": lambda x: x - 2,
            "div 2": lambda x: x / 2, "rsub 2": lambda x: 2 - x, "rdiv 2": lambda x: 2 / x, "mul x": lambda x: x * x,
-           "add x; mul x": lambda x: (x + x) * x}
+           "add x; mul x": lambda x: (x + x) * x, "ceil": jnp.ceil, "round": jnp.round, "trunc": jnp.trunc,
+           "exp2": jnp.exp2, "cbrt": jnp.cbrt, "asinh": jnp.arcsinh, "acosh": jnp.arccosh, "atanh": jnp.arctanh,
+           "erfc": jax.scipy.special.erfc, "lgamma": lax.lgamma, "log_sigmoid": jax.nn.log_sigmoid,
+           "isnan": jnp.isnan, "isfinite": jnp.isfinite}
     x = jnp.full(4, 0.5)
     for text, f in one.items():
         case(f"element-{text.replace(' ', '-').replace(';', '')}", "save-all", f"input x: f32[4]\n{text}", f, x)
     two = {"add": lambda v, a: v + a, "sub": lambda v, a: v - a, "mul": lambda v, a: v * a, "div": lambda v, a: v / a,
-           "max": jnp.maximum, "min": jnp.minimum}
+           "max": jnp.maximum, "min": jnp.minimum, "atan2": jnp.arctan2, "logaddexp": jnp.logaddexp,
+           "prelu": lambda v, a: jnp.where(v > 0, v, a * v)}
     for op, f in two.items():
         case(f"element-{op}-a", "save-all", f"input x: f32[4]\nparam a: f32[4]\n{op} a", lambda a, x, f=f: f(x, a), x, x)
 

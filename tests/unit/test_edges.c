@@ -70,12 +70,54 @@ static real lf_gelu_tanh_slope(real g, real v)
 static real lf_erf(real v) { return erfl(v); }
 static real lf_times_gauss(real g, real v) { return g * expl(-v * v); }
 static real lf_floor(real v) { return floorl(v); }
+static real lf_round(real v) { return rintl(v); }
+static real lf_trunc(real v) { return truncl(v); }
+static real lf_exp2(real v) { return exp2l(v); }
+static real lf_log2(real v) { return log2l(v); }
+static real lf_log10(real v) { return log10l(v); }
+static real lf_cbrt(real v) { return cbrtl(v); }
+static real lf_asinh(real v) { return asinhl(v); }
+static real lf_acosh(real v) { return acoshl(v); }
+static real lf_atanh(real v) { return atanhl(v); }
+static real lf_erfc(real v) { return erfcl(v); }
+static real lf_lgamma(real v) { return lgammal(v); }
+/* By the asymptotic series, from 30 on; digamma(v) = digamma(v + 1) - 1 / v below, and by reflection of a negative v. */
+static real digamma(real v)
+{
+	static const real c[] = {1 / 12.0L,  -1 / 120.0L,     1 / 252.0L, -1 / 240.0L,
+	                         1 / 132.0L, -691 / 32760.0L, 1 / 12.0L,  -3617 / 8160.0L};
+	const real pi = acosl(-1);
+	real sum = 0, series = 0;
+	if (v < 0)
+		return digamma(1 - v) - pi / tanl(pi * (v - rintl(v)));
+	for (; v < 30; v++)
+		sum -= 1 / v;
+	for (int i = 7; i >= 0; i--)
+		series = (series + c[i]) / v / v;
+	return sum + logl(v) - 1 / (2 * v) - series;
+}
+static real lf_lgamma_slope(real g, real v) { return g * digamma(v); }
+static real lf_logit(real v) { return v > 0.25L && v < 0.75L ? 2 * atanhl(2 * v - 1) : logl(v / (1 - v)); }
+static real lf_mish(real v) { return v * tanhl(lf_softplus(v)); }
+static real lf_mish_slope(real g, real v)
+{
+	const real t = tanhl(lf_softplus(v)), c = coshl(lf_softplus(v));
+	return g * (t + v * lf_sigmoid(v) / c / c);
+}
+static real lf_celu_slope(real g, real v, real a) { return g * expl(v / a); }
+static real lf_atan2(real v, real a) { return atan2l(v, a); }
+static real lf_over_squares(real g, real a, real v) { return g * a / (a * a + v * v); }
+static real lf_hypot(real v, real a) { return hypotl(v, a); }
+static real lf_quotient(real a, real b, real c) { return a * b / c; }
+static real lf_logaddexp(real v, real a) { return fmaxl(v, a) + log1pl(expl(-fabsl(v - a))); }
+static real lf_logaddexp_slope(real g, real v, real a) { return g * lf_sigmoid(v - a); }
 
 #define M(FUNCTION, ...) lf_##FUNCTION(__VA_ARGS__)
 #define P(I) number[I]
 #define M_ONE 1.0L
 #define M_ZERO 0.0L
 #define M_HALF 0.5L
+#define M_NUMBER(X) ((real)(X))
 #define M_TWO_OVER_SQRT_PI (2 / sqrtl(acosl(-1)))
 #define M_IF(FLAG, YES, NO) ((FLAG) != 0 ? (YES) : (NO))
 
@@ -128,13 +170,14 @@ static double wide_number(enum dtype dtype, int most)
 }
 
 /*
- * Returns a number beside a zero of the derivative of silu, gelu or gelu tanh=true. Those of floats may be next to it. Long
+ * Returns a number beside a zero of the derivative of silu, gelu, gelu tanh=true, mish or lgamma. Those of floats may be next to it. Long
  * doubles have few bits of derivatives of doubles there.
  */
 static double number_beside_zero(enum dtype dtype)
 {
-	static const double zeros[] = {-0x1.474973c84120bp+0, -0x1.80ead197f00b4p-1, -0x1.81429f9e97e4dp-1};
-	const double zero = zeros[(int)(unit() * 3)], sign = unit() < 0.5 ? -1 : 1;
+	static const double zeros[] = {-0x1.474973c84120bp+0, -0x1.80ead197f00b4p-1, -0x1.81429f9e97e4dp-1,
+	                               -0x1.31432c0d12d84p+0, 0x1.762d86356be3fp+0};
+	const double zero = zeros[(int)(unit() * 5)], sign = unit() < 0.5 ? -1 : 1;
 	return wide_rounded(dtype, zero + sign * (1 + unit()) * ldexp(1, -(int)(unit() * (dtype == DTYPE_F64 ? 8 : 26))));
 }
 
@@ -206,25 +249,45 @@ static struct kernel_args run_row(const struct kernels *kernels, const struct ro
 	return args;
 }
 
+/*
+ * Returns what the error of OP's value or derivative at POINT is relative to, if that is more than WANT: 1 for lgamma, and for its
+ * derivative the terms that cancel below 0; the operands of logaddexp.
+ */
+static real least_scale(enum op op, bool value, const struct point *point)
+{
+	const real v = point->v;
+	if (op == OP_lgamma && !value && v < 0)
+		return fabsl(point->g) * (fabsl(digamma(1 - v)) + fabsl(acosl(-1) / tanl(acosl(-1) * (v - rintl(v)))));
+	return op == OP_lgamma && value ? 1 : op == OP_logaddexp && value ? fmaxl(fabsl(v), fabsl(point->a)) : 0;
+}
+
 /* Compares HAVE at POINT to WANT, which errs by at most MOST half units of its last place. */
 static void compare(const struct kernels *kernels, const char *what, enum op op, const struct point *point, double have,
                     real want, real most, struct tally *tally)
 {
 	const enum dtype dtype = kernels->dtype;
-	const real error = fabsl(have - want) / fabsl(want) / epsilon_of(dtype);
+	const real scale = fmaxl(fabsl(want), least_scale(op, *what == 'v', point));
+	const real error = fabsl(have - want) / scale / epsilon_of(dtype);
 	tally->normal++;
 	tally->worst = fmaxl(tally->worst, error);
-	ck_assert_msg(have != 0 && error <= most, "%s of %s, %s %s, at v=%a a=%a g=%a: %a, not %La", what,
-	              op_table[op].name, kernels->isa, dtype == DTYPE_F64 ? "f64" : "f32", (double)point->v,
-	              (double)point->a, (double)point->g, have, want);
+	ck_assert_msg((have != 0 || scale > fabsl(want)) && error <= most,
+	              "%s of %s, %s %s, at v=%a a=%a g=%a: %a, not %La", what, op_table[op].name, kernels->isa,
+	              dtype == DTYPE_F64 ? "f64" : "f32", (double)point->v, (double)point->a, (double)point->g, have, want);
 }
 
 /* Half units of the last place: a result that is rounded once; functions; those made of several (ckptc-chain(5)). */
 static real most_value_error(enum op op)
 {
-	const bool several = op == OP_sigmoid || op == OP_softplus || op == OP_silu || op == OP_gelu;
-	const bool exact = op != OP_pow && op != OP_rpow && (op_table[op].operands || op == OP_sqrt || op == OP_reciprocal);
-	return several ? 8 : exact ? 1.001L : 2;
+	static const enum op several[] = {OP_sigmoid,     OP_softplus, OP_silu,      OP_gelu,  OP_logit,
+	                                  OP_log_sigmoid, OP_softsign, OP_selu,      OP_celu,  OP_hardswish,
+	                                  OP_hardsigmoid, OP_mish,     OP_logaddexp, OP_lgamma};
+	static const enum op functions[] = {OP_pow, OP_rpow, OP_atan2, OP_hypot};
+	bool is_several = false, is_function = !op_table[op].operands && op != OP_sqrt && op != OP_reciprocal;
+	for (size_t i = 0; i < sizeof several / sizeof *several; i++)
+		is_several |= several[i] == op;
+	for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
+		is_function |= functions[i] == op;
+	return is_several ? 8 : is_function ? 2 : 1.001L;
 }
 
 static void check_values(const struct kernels *kernels, const struct row *row, int variant, struct tally *tally)
