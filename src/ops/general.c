@@ -124,6 +124,8 @@ int64_t op_scratch(enum op op, const struct attrs *attrs, const struct type *v, 
 	case OP_conv_transpose1d:
 	case OP_conv_transpose2d:
 		return conv_scratch(op, attrs, v, a, result);
+	case OP_upsample:
+		return upsample_scratch(attrs, v, result);
 	case OP_mse:
 	case OP_mae:
 	case OP_huber:
@@ -138,6 +140,8 @@ int64_t op_team_scratch(enum op op, const struct attrs *attrs, const struct type
 {
 	if (op_table[op].scope == SCOPE_SUM || has_no_elements(result))
 		return 0; /* no team shares a sum, a mean or a loss */
+	if (op == OP_upsample)
+		return 0; /* what lies between two passes is shared */
 	/* If axes are moved, scratch is the copy that all members read, and its lines need no panels. */
 	if (is_reduction(op) && reduction_named(attrs, &v->shape).moved)
 		return 0;

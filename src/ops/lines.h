@@ -208,6 +208,9 @@ int64_t loss_scratch(const struct type *v, const struct type *a, bool by_a);
 int64_t conv_scratch(enum op op, const struct attrs *attrs, const struct type *v, const struct type *a,
                      const struct type *y);
 
+/* Returns the bytes of scratch of an upsample, which its team shares. */
+int64_t upsample_scratch(const struct attrs *attrs, const struct type *v, const struct type *y);
+
 /* Returns element I of an array of DTYPE as a double. Here and below DTYPE is F32 or F64. */
 static inline double element_get(enum dtype dtype, const void *array, size_t i)
 {

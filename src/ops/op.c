@@ -247,6 +247,7 @@ enum argument_check {
 	CHECK_WEIGHTS,  /* a list of an odd number of finite numbers */
 	CHECK_BOOL,
 	CHECK_BOUNDARY,
+	CHECK_MODE,
 	CHECK_DTYPE,
 };
 
@@ -259,7 +260,7 @@ static const struct {
 #include "ops/arguments.def"
 };
 
-static const char *const boundaries[] = {"periodic", "zero", "reflect"};
+static const char *const boundaries[] = {"periodic", "zero", "reflect"}, *const modes[] = {"nearest", "linear"};
 
 static int boundary_find(const char *word)
 {
@@ -350,6 +351,10 @@ static const char *check_argument(enum argument_check check, const struct argume
 		return a->kind == ARGUMENT_BOOL ? NULL : "must be true or false";
 	case CHECK_BOUNDARY:
 		return a->kind == ARGUMENT_WORD && boundary_find(a->word) >= 0 ? NULL : "must be periodic, zero or reflect";
+	case CHECK_MODE:
+		return a->kind == ARGUMENT_WORD && (!strcmp(a->word, modes[0]) || !strcmp(a->word, modes[1]))
+		           ? NULL
+		           : "must be nearest or linear";
 	case CHECK_DTYPE: {
 		enum dtype dtype = a->kind == ARGUMENT_WORD ? dtype_find(a->word, strlen(a->word)) : DTYPE_COUNT;
 		return dtype <= DTYPE_F64 ? NULL : "must be f16, bf16, f32 or f64";
@@ -418,6 +423,7 @@ static void store_extent(struct shape *shape, int64_t extent)
 #define STORE_GROUPS STORE_INTEGER
 #define STORE_BOOL(FIELD) attrs->FIELD = a->boolean
 #define STORE_BOUNDARY(FIELD) attrs->FIELD = (enum boundary)boundary_find(a->word)
+#define STORE_MODE(FIELD) attrs->FIELD = !strcmp(a->word, modes[1])
 #define STORE_DTYPE(FIELD) attrs->FIELD = dtype_find(a->word, strlen(a->word))
 
 static void store_argument(struct attrs *attrs, enum argument_id id, const struct argument *a)
@@ -588,6 +594,8 @@ static const char *nearest_value(enum argument_check check, const struct token *
 		return suggest_nearest(word, truths, 2);
 	if (check == CHECK_BOUNDARY)
 		return suggest_nearest(word, boundaries, 3);
+	if (check == CHECK_MODE)
+		return suggest_nearest(word, modes, 2);
 	if (check == CHECK_DTYPE && dtype_find(word, strlen(word)) == DTYPE_COUNT)
 		return suggest_nearest(word, dtypes, 4);
 	return means_absent(token->value) ? suggest_nearest(word, &absent[!strcmp(token->value, "all")], 1) : NULL;
@@ -657,6 +665,24 @@ int op_window_axes(enum op op)
 	default:
 		return 0;
 	}
+}
+
+bool op_is_resampled(const struct attrs *attrs, int k, int ndim)
+{
+	return attrs->has_axis ? axis_named(attrs, k, ndim) : k >= 2 || ndim <= 2;
+}
+
+double op_resampling_factor(const struct attrs *attrs, int k, int ndim)
+{
+	int place = 0, axis;
+	if (!attrs->factors.list)
+		return attrs->factors.one;
+	for (int i = 0; i < k && !attrs->has_axis; i++)
+		place += op_is_resampled(attrs, i, ndim);
+	for (int i = 0; attrs->has_axis && i < attrs->axis_count; i++)
+		if (axis_resolve(attrs->axis[i], ndim, &axis) && axis == k)
+			place = i;
+	return attrs->factors.list[place];
 }
 
 struct window op_window(enum op op, const struct attrs *attrs, int i, int64_t kernel)

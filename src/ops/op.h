@@ -163,6 +163,10 @@ struct attrs {
 			int64_t order;
 			enum boundary boundary;
 		};
+		struct { /* upsample */
+			struct numbers factors;
+			bool linear, align_corners;
+		};
 		struct { /* dropout */
 			double p;
 			int64_t seed;
@@ -212,6 +216,10 @@ struct window {
 };
 /* Returns the window along axis I of those that OP moves over. A convolution's has KERNEL elements, of pooling 0. */
 struct window op_window(enum op op, const struct attrs *attrs, int i, int64_t kernel);
+/* True if an upsample with ATTRS resamples axis K of NDIM: one that it names, by default all after the first two. */
+bool op_is_resampled(const struct attrs *attrs, int k, int ndim);
+/* Returns the factor of axis K, which is resampled. op_infer has checked ATTRS. */
+double op_resampling_factor(const struct attrs *attrs, int k, int ndim);
 /* Returns how many of the first bytes of ATTRS OP uses. */
 size_t attrs_size(const struct attrs *attrs, enum op op);
 /*

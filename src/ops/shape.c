@@ -452,6 +452,33 @@ static enum status infer_pool(const struct inference *f)
 	return STATUS_OK;
 }
 
+static enum status infer_upsample(const struct inference *f)
+{
+	const struct shape *v = &f->v->shape;
+	const double most = 0x1p53; /* up to here a double counts indices */
+	int axes = 0;
+	TRY(infer_same(f));
+	if (f->attrs->align_corners && !f->attrs->linear)
+		return misfit(f, "align_corners is for mode=linear");
+	for (int i = 0; i < v->ndim; i++)
+		axes += op_is_resampled(f->attrs, i, v->ndim);
+	if (axes == 0)
+		return misfit(f, "%s has no axis to resample", text_of(f, v));
+	if (f->attrs->factors.list && f->attrs->factors.count != axes)
+		return misfit(f, "%lld factors for %d ax%ss", (long long)f->attrs->factors.count, axes, axes == 1 ? "i" : "e");
+	for (int i = 0; i < v->ndim; i++) {
+		if (!op_is_resampled(f->attrs, i, v->ndim))
+			continue;
+		const double extent = floor((double)v->dim[i] * op_resampling_factor(f->attrs, i, v->ndim));
+		if (extent > most)
+			return misfit(f, "axis %d would have %.17g elements", i, extent);
+		if (extent < 1 && v->dim[i] > 0)
+			return misfit(f, "nothing of axis %d of %s is left", i, text_of(f, v));
+		f->y->shape.dim[i] = (int64_t)extent;
+	}
+	return STATUS_OK;
+}
+
 static enum status infer_classes(const struct inference *f)
 {
 	const struct shape *v = &f->v->shape, *t = &f->a->shape;
@@ -732,6 +759,8 @@ enum scope op_scope(enum op op, const struct attrs *attrs, const struct type *v,
 		return axis_resolve(attrs->axis[0], ndim - a->shape.ndim + 1, &axis) && axis > 0 ? SCOPE_ROW : SCOPE_ALL;
 	case OP_one_hot:
 		return SCOPE_ROW;
+	case OP_upsample:
+		return op_is_resampled(attrs, 0, ndim) ? SCOPE_ALL : SCOPE_ROW;
 	case OP_mse:
 	case OP_mae:
 	case OP_huber:

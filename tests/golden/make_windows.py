@@ -146,11 +146,47 @@ def transposed(dtype):
              option("dilation", dilation) + f" groups={groups}", v, k, y)
 
 
+def resample(v, factor, axis, linear, corners):
+    n = v.shape[axis]
+    i = np.arange(int(n * factor), dtype=np.longdouble)
+    m = len(i)
+    if corners:
+        place = i * (n - 1) / (m - 1) if m > 1 else i
+    elif linear:
+        place = np.maximum((i + np.longdouble(0.5)) / np.longdouble(factor) - np.longdouble(0.5), 0)
+    else:
+        place = np.floor(i / np.longdouble(factor))
+    place = np.minimum(place, n - 1)
+    at = np.floor(place).astype(int)
+    rest = (place - at).reshape([-1] + [1] * (v.ndim - axis - 1))
+    after = np.minimum(at + 1, n - 1)
+    return np.take(v, at, axis) * (1 - rest) + np.take(v, after, axis) * rest
+
+
+def upsampled(dtype):
+    for shape, factors, axes in [((2, 3, 5), [2], [2]), ((1, 2, 3, 4), [2, 3], [2, 3]), ((3, 4), [2.5, 1], [0, 1]), ((7,), [0.5], [0]),
+                                 ((2, 1, 3, 2), [3, 4], [2, 3]), ((2, 3, 300), [2], [1]), ((1, 1, 2, 3, 2), [2, 1.5, 3], [2, 3, 4])]:
+        v = rng.uniform(0.5, 1.5, shape).astype(dtype)  # no sum cancels
+        for mode, corners in (("nearest", False), ("linear", False), ("linear", True)):
+            y = v.astype(np.longdouble)
+            for factor, axis in zip(factors, axes):
+                y = resample(y, factor, axis, mode == "linear", corners)
+            if not corners and all(f == int(f) and f > 1 for f in factors):
+                same = jax.image.resize(v.astype(np.float64), y.shape, mode, antialias=False)
+                assert np.allclose(y.astype(np.float64), same, atol=1e-12), (shape, mode)
+            emit(dtype, "upsample " + ",".join(map(str, factors)) + f" mode={mode}" + option("axes", axes) +
+                 (" align_corners=true" if corners else ""), v, None, y, 0 if mode == "nearest" else 16)
+    special = np.array([1, np.inf, np.nan, -0.0], dtype)
+    emit(dtype, "upsample 2", special, None, np.repeat(special, 2))
+
+
 for dtype in (np.float32, np.float64):
     pools(dtype)
 for dtype in (np.float32, np.float64):
     convolutions(dtype)
     transposed(dtype)
+for dtype in (np.float32, np.float64):
+    upsampled(dtype)
 
 with open(sys.argv[1], "w") as file:
     file.write("# made by tests/golden/make_windows.py; do not edit\n")
