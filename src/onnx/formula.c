@@ -23,7 +23,8 @@ struct value *formula(struct node *node, const struct type *type, enum dtype hel
 	struct value *v = text ? arena_alloc(arena_of(node), sizeof *v) : NULL;
 	if (!v)
 		return short_of_memory(node);
-	*v = (struct value){.type = *type, .computed = held, .text = text, .level = level, .size = 1, .maker = node->proto->name};
+	*v = (struct value){
+		.type = *type, .computed = held, .text = text, .level = level, .size = 1, .maker = node->proto->name};
 	return v;
 }
 
@@ -83,11 +84,11 @@ static const char *part_of_name(struct node *node, const char *name)
 static void add_statement(struct node *node, const char *maker, const char *text, const char *comment)
 {
 	struct importer *im = node->importer;
-	struct statement *s =
+	struct sentence *s =
 		arena_append(arena_of(node), &im->statements, &im->statement_count, &im->statement_capacity, sizeof *s);
 	const char *part = part_of_name(node, maker ? maker : node->proto->name);
 	if (s && text && part)
-		*s = (struct statement){text, comment, part, im->depth};
+		*s = (struct sentence){text, comment, part, im->depth};
 	else
 		short_of_memory(node);
 }
@@ -106,18 +107,6 @@ void block_end(struct node *node)
 {
 	node->importer->depth--;
 	state(node, "}");
-}
-
-/* Appends TEXT to the declarations. */
-static void declare_text(struct node *node, const char *text)
-{
-	struct importer *im = node->importer;
-	const char **slot =
-		arena_append(arena_of(node), &im->declared, &im->declared_count, &im->declared_capacity, sizeof *slot);
-	if (slot && text)
-		*slot = text;
-	else
-		short_of_memory(node);
 }
 
 /* Returns the elements of TENSOR from FIRST on, as nested lists of its axes from AXIS on. */
@@ -176,7 +165,7 @@ static const char *quoted(struct node *node, const char *key)
 static bool key_is_free(const struct importer *im, const char *key)
 {
 	for (size_t i = 0; i < im->weight_count; i++)
-		if (!strcmp(im->weights[i].name, key))
+		if (im->weights[i].name && !strcmp(im->weights[i].name, key))
 			return false;
 	return true;
 }
@@ -219,11 +208,11 @@ struct value *declare(struct node *node, struct value *v)
 	if (!is_settled(node, v))
 		return NULL;
 	const char *name = name_take(im, v->name ? v->name : "constant"), *type = type_text(im, &v->type);
-	const char *initial = initial_text(node, v);
+	const char *initial = initial_text(node, v), *key = NULL;
 	if (!name || !type)
 		return short_of_memory(node);
 	if (!initial && !node->reason) {
-		const char *key = v->name && quoted(node, v->name) && key_is_free(im, v->name) ? v->name : name;
+		key = v->name && quoted(node, v->name) && key_is_free(im, v->name) ? v->name : name;
 		for (int i = 2; key && !key_is_free(im, key); i++)
 			key = arena_printf(arena_of(node), "%s_%d", name, i);
 		initial = key ? stored_text(node, v, key) : NULL;
@@ -231,11 +220,15 @@ struct value *declare(struct node *node, struct value *v)
 	if (!initial)
 		return node->reason ? NULL : short_of_memory(node);
 	const bool param = v->weight && !v->is_statistic && !im->request->consts && !dtype_is_integer(v->type.dtype);
-	const char *renamed = v->name && strcmp(v->name, name) && v->weight && strchr(v->name, '\n') == NULL
-	                          ? arena_printf(arena_of(node), "  # %s", v->name)
-	                          : "";
-	declare_text(node, arena_printf(arena_of(node), "%s %s: %s = %s%s", param ? "param" : "const", name, type, initial,
-	                                renamed ? renamed : ""));
+	struct declaration *d =
+		arena_append(arena_of(node), &im->declared, &im->declared_count, &im->declared_capacity, sizeof *d);
+	const bool renamed = v->name && strcmp(v->name, name) && v->weight && !strchr(v->name, '\n');
+	if (!d || !dictionary_put(&im->names, arena_of(node), name, v))
+		return short_of_memory(node);
+	*d = (struct declaration){.name = name, .key = key, .param = param, .comment = renamed ? v->name : NULL};
+	d->text = arena_printf(arena_of(node), "%s %s: %s = %s", param ? "param" : "const", name, type, initial);
+	if (!d->text)
+		return short_of_memory(node);
 	v->text = name;
 	v->level = LEVEL_ATOM;
 	v->is_name = true;
@@ -262,8 +255,13 @@ struct value *bind(struct node *node, struct value *v, const char *what)
 	const char *name = name_take(node->importer, short_name(node, what));
 	if (!name)
 		return short_of_memory(node);
+	const char *pattern = name_pattern(node->importer, what);
+	if (pattern && !dictionary_put(&node->importer->patterns, arena_of(node), pattern, v))
+		return short_of_memory(node);
 	const bool differs = strcmp(name, what) && v->name && !strchr(what, '\n');
 	add_statement(node, v->maker, arena_printf(arena_of(node), "let %s = %s", name, v->text), differs ? what : NULL);
+	if (!dictionary_put(&node->importer->names, arena_of(node), name, v))
+		return short_of_memory(node);
 	v->text = name;
 	v->level = LEVEL_ATOM;
 	v->is_name = true;

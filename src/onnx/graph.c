@@ -194,6 +194,13 @@ static bool find_inputs(struct node *node)
 	return whole;
 }
 
+/* True if a value of the same name but for numbers has a let: V may be what another layer gives. */
+static bool is_of_layers(struct importer *im, const struct value *v)
+{
+	const char *pattern = name_pattern(im, v->name);
+	return pattern && dictionary_find(&im->patterns, pattern);
+}
+
 /* Sets the outputs of NODE in its scope. Values that are read more than once get a name of the chain. */
 static void keep_outputs(struct node *node)
 {
@@ -210,7 +217,7 @@ static void keep_outputs(struct node *node)
 			v = arena_alloc(im->context->arena, sizeof *v);
 		if (v && !v->name)
 			v->name = name;
-		if (v && v->text && reads && *reads > 1)
+		if (v && v->text && reads && (*reads > 1 || is_of_layers(im, v)))
 			bind(node, v, v->name);
 		if (!v || !scope_set(node->scope, name, v))
 			short_of_memory(node);

@@ -8,8 +8,8 @@
 #include "onnx/import.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 
+#include "language/syntax.h"
 #include "onnx/translate.h"
 
 enum { TEXT_MOST = 16 << 20 };
@@ -207,12 +207,13 @@ static enum status declare_input(struct frame *scope, const Onnx__ValueInfoProto
 	v->text = chain_name;
 	v->level = LEVEL_ATOM;
 	v->is_name = true;
-	const char **slot = arena_append(arena, &im->inputs, &im->input_count, &im->input_capacity, sizeof *slot);
+	struct declaration *slot = arena_append(arena, &im->inputs, &im->input_count, &im->input_capacity, sizeof *slot);
 	const char *type = type_text(im, &v->type);
 	TRY_ALLOC(slot && type && scope_set(scope, v->name, v), im->context->diags);
 	const bool renamed = strcmp(v->name, chain_name) && !strchr(v->name, '\n');
-	*slot = arena_printf(arena, "input %s: %s%s%s", chain_name, type, renamed ? "  # " : "", renamed ? v->name : "");
-	TRY_ALLOC(*slot, im->context->diags);
+	*slot = (struct declaration){.name = chain_name, .comment = renamed ? v->name : NULL};
+	slot->text = arena_printf(arena, "input %s: %s", chain_name, type);
+	TRY_ALLOC(slot->text && dictionary_put(&im->names, arena, chain_name, v), im->context->diags);
 	return STATUS_OK;
 }
 
@@ -312,9 +313,20 @@ struct page {
 	bool failed;
 };
 
-static void page_line(struct page *page, int depth, const char *text, const char *ending)
+/* Writes the comment that NAME becomes: one line. */
+static const char *comment(struct arena *arena, const char *name)
 {
-	const size_t length = 4 * (size_t)depth + strlen(text) + strlen(ending) + 2;
+	char *copy = arena_strndup(arena, name, strlen(name));
+	for (char *c = copy; c && *c; c++)
+		if ((unsigned char)*c < ' ')
+			*c = ' ';
+	return copy ? copy : "";
+}
+
+/* Appends TEXT to the page CONTEXT. */
+static void page_bytes(void *context, const char *text, size_t length)
+{
+	struct page *page = context;
 	if (page->length + length > page->capacity) {
 		const size_t capacity = 2 * (page->length + length) + 4096;
 		char *more = arena_alloc(page->arena, capacity);
@@ -326,54 +338,76 @@ static void page_line(struct page *page, int depth, const char *text, const char
 		page->text = more;
 		page->capacity = capacity;
 	}
-	page->length += (size_t)snprintf(page->text + page->length, page->capacity - page->length, "%*s%s%s\n", 4 * depth,
-	                                 "", text, ending);
+	memcpy(page->text + page->length, text, length);
+	page->length += length;
 }
 
-/* Writes the comment that NAME becomes: one line. */
-static const char *comment(struct arena *arena, const char *name)
+static void page_line(struct page *page, int depth, const char *text, const char *ending)
 {
-	char *copy = arena_strndup(arena, name, strlen(name));
-	for (char *c = copy; c && *c; c++)
-		if ((unsigned char)*c < ' ')
-			*c = ' ';
-	return copy ? copy : "";
+	for (int i = 0; i < depth; i++)
+		page_bytes(page, "    ", 4);
+	page_bytes(page, text, strlen(text));
+	page_bytes(page, ending, strlen(ending));
+	page_bytes(page, "\n", 1);
+}
+
+/* Returns the end of a line: the comment that has NAME, unless that is NULL. */
+static const char *name_comment(struct arena *arena, const char *name)
+{
+	const char *text = name ? arena_printf(arena, "  # %s", name) : "";
+	return text ? comment(arena, text) : "";
+}
+
+static void page_declaration(struct page *page, const struct declaration *declared)
+{
+	if (!declared->replaced)
+		page_line(page, 0, declared->text, name_comment(page->arena, declared->comment));
 }
 
 static enum status write_chain(struct importer *im, struct imported *imported)
 {
 	struct arena *arena = im->context->arena;
 	struct page page = {.arena = arena};
+	*imported = (struct imported){.weight_count = 0};
 	const char *path = im->request->path, *slash = strrchr(path, '/');
 	const char *graph = im->model->graph->name && *im->model->graph->name ? im->model->graph->name : "a graph";
 	const char *head = arena_printf(arena, "# %s, imported from %s", graph, slash ? slash + 1 : path), *part = "";
 	TRY_ALLOC(head, im->context->diags);
 	page_line(&page, 0, comment(arena, head), "");
 	for (size_t i = 0; i < im->input_count; i++)
-		page_line(&page, 0, im->inputs[i], "");
+		page_declaration(&page, &im->inputs[i]);
 	for (size_t i = 0; i < im->declared_count; i++)
-		page_line(&page, 0, im->declared[i], "");
+		page_declaration(&page, &im->declared[i]);
 	page_line(&page, 0, "", "");
 	for (size_t i = 0; i < im->statement_count; i++) {
-		const struct statement *s = &im->statements[i];
+		const struct sentence *s = &im->statements[i];
 		if (strcmp(part, s->part) && *s->part && s->depth == 0) {
 			const char *line = arena_printf(arena, "# %s", s->part);
 			TRY_ALLOC(line, im->context->diags);
 			page_line(&page, 0, comment(arena, line), "");
 			part = s->part;
 		}
-		const char *line = s->comment ? arena_printf(arena, "  # %s", s->comment) : "";
-		TRY_ALLOC(line, im->context->diags);
-		page_line(&page, s->depth, s->text, line);
+		page_line(&page, s->depth, s->text, name_comment(arena, s->comment));
 	}
 	TRY_ALLOC(!page.failed, im->context->diags);
 	if (page.length > TEXT_MOST)
 		return diag_file(im->context->diags, STATUS_LIMIT, im->request->path, -1, "its chain is longer than %d MiB",
 		                 TEXT_MOST >> 20);
-	imported->text = page.text;
-	imported->length = page.length;
+	/* The canonical form: blocks that fit on a line are on one. */
+	struct source *source = arena_alloc(arena, sizeof *source);
+	struct syntax syntax;
+	struct page canonical = {.arena = arena};
+	TRY_ALLOC(source, im->context->diags);
+	*source = (struct source){"model.ck", page.text, page.length};
+	TRY(syntax_parse(im->context, &syntax, source));
+	syntax_format(&syntax, page_bytes, &canonical);
+	TRY_ALLOC(!canonical.failed, im->context->diags);
+	imported->text = canonical.text;
+	imported->length = canonical.length;
 	imported->weights = im->weights;
-	imported->weight_count = im->weight_count;
+	for (size_t i = 0; i < im->weight_count; i++)
+		if (im->weights[i].name) /* others are stacked */
+			im->weights[imported->weight_count++] = im->weights[i];
 	return STATUS_OK;
 }
 
@@ -416,5 +450,6 @@ enum status import_model(const struct context *context, const struct import_requ
 	TRY(model_read(context, input, &model));
 	*im = (struct importer){.context = context, .request = request, .model = model};
 	TRY(graph_read(im));
+	TRY(blocks_roll(im));
 	return write_chain(im, imported);
 }

@@ -5,7 +5,7 @@
  *     weight    an initialiser of the model that the chain declares, and that is not folded
  *     symbol    an extent that the model leaves open. While the model is read it is a prime number, from which arithmetic
  *               on shapes makes multiples; such a number in the chain is `*` or -1
- *     statement a line of the chain, below all declarations
+ *     sentence  a line of the chain, below all declarations
  *     refusal   a node that the chain language cannot say, and the reason
  */
 #ifndef ONNX_IMPORTER_H
@@ -48,16 +48,25 @@ struct value {
 	const char *text;              /* the formula; NULL: the constant has not been declared */
 	int level;                     /* enum level of TEXT */
 	bool is_name;                  /* TEXT is a name, which may stand several times */
-	int size;                       /* operations in TEXT */
-	bool multiplies;                /* TEXT has a product of matrices, or a convolution */
-	const char *maker;              /* the name of the node that has made it; NULL: none */
+	int size;                      /* operations in TEXT */
+	bool multiplies;               /* TEXT has a product of matrices, or a convolution */
+	const char *maker;             /* the name of the node that has made it; NULL: none */
 };
 
-struct statement {
+struct sentence {
 	const char *text;
 	const char *comment; /* the model's name of what it binds, where the chain has another; or NULL */
 	const char *part;    /* the part of the model that it belongs to; "" if the model names none */
 	int depth;           /* of blocks around it */
+};
+
+/* A line above the statements: an input, a param or a const. */
+struct declaration {
+	const char *name, *text;
+	const char *comment; /* as of a statement; or NULL */
+	const char *key;     /* in the file of weights; NULL: the line has the values itself */
+	bool param;
+	bool replaced; /* by another declaration: it is not written */
 };
 
 struct refusal {
@@ -75,14 +84,15 @@ struct importer {
 	const struct context *context;
 	const struct import_request *request;
 	const Onnx__ModelProto *model;
-	struct dictionary names; /* of the chain, which are taken */
+	struct dictionary names;    /* of the chain that are taken: to their struct value, or to this importer */
+	struct dictionary patterns; /* names of the model that got a let, without their numbers */
 	struct symbol symbols[SYMBOLS_MOST];
 	size_t symbol_count;
-	const char **inputs; /* declarations of inputs */
+	struct declaration *inputs;
 	size_t input_count, input_capacity;
-	const char **declared; /* declarations of params and consts */
+	struct declaration *declared; /* params and consts */
 	size_t declared_count, declared_capacity;
-	struct statement *statements;
+	struct sentence *statements;
 	size_t statement_count, statement_capacity;
 	struct named_array *weights;
 	size_t weight_count, weight_capacity;
@@ -150,6 +160,10 @@ enum status graph_translate(struct frame *scope, const Onnx__GraphProto *graph, 
 void scope_open(struct frame *scope, const struct node *node, const Onnx__GraphProto *graph);
 bool scope_set(struct frame *scope, const char *name, struct value *value);
 
+/* blocks.c */
+/* Makes loops of the blocks that the statements repeat. */
+enum status blocks_roll(struct importer *importer);
+
 /* folding.c */
 /* Returns the value of FORMULA, of the constants OPERANDS that it calls a, b, c; NULL if that fails. */
 struct value *fold_formula(struct node *node, const char *formula, struct value *const *operands, int count,
@@ -168,6 +182,11 @@ static inline bool is_readable(const struct value *value) { return value->consta
 const char *name_take(struct importer *importer, const char *name);
 /* True if name_take has made TAKEN of NAME. */
 bool name_is_of(const char *taken, const char *name);
+/*
+ * Returns NAME without its numbers if it has a path around them, as "/layers.2/Add" has: it may be the name of a layer of
+ * many. NULL if it is none, or if memory is short.
+ */
+const char *name_pattern(struct importer *importer, const char *name);
 /* If NUMBER is a multiple of the prime of an open symbol, returns the factor, else 0. */
 int64_t symbol_factor(const struct importer *importer, int64_t number);
 /* True if NUMBER depends on an open symbol. */

@@ -59,6 +59,21 @@ bool name_is_of(const char *taken, const char *name)
 	       strspn(taken + length, "_0123456789") == strlen(taken + length);
 }
 
+const char *name_pattern(struct importer *im, const char *name)
+{
+	char *pattern = strpbrk(name, "./") ? arena_strndup(im->context->arena, name, strlen(name)) : NULL, *to = pattern;
+	bool numbered = false;
+	for (const char *c = name; pattern && *c; c++) {
+		const bool digit = *c >= '0' && *c <= '9';
+		numbered |= digit;
+		if (!digit)
+			*to++ = *c;
+	}
+	if (pattern)
+		*to = '\0';
+	return numbered ? pattern : NULL;
+}
+
 int64_t symbol_factor(const struct importer *im, int64_t number)
 {
 	for (size_t i = 0; number && i < im->symbol_count; i++)
