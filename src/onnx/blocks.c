@@ -48,7 +48,7 @@ struct line {
 /* A weight of each block. */
 struct stack {
 	struct meaning **of; /* by block */
-	const char *whole, *part;
+	const char *all, *part;
 };
 
 struct run {
@@ -359,7 +359,7 @@ static bool declare_stack(struct run *run, struct stack *s)
 			if (im->weights[i].name && replaced->key && !strcmp(im->weights[i].name, replaced->key))
 				im->weights[i].name = NULL;
 	}
-	*array = (struct named_array){.name = s->whole, .type = type, .data = data};
+	*array = (struct named_array){.name = s->all, .type = type, .data = data};
 	array->type.dtype = dtype_written(type.dtype);
 	const char *text = type_text(im, &type), *word = declaration_of(run, s->of[0])->param ? "param" : "const";
 	const bool param = declaration_of(run, s->of[0])->param;
@@ -368,12 +368,12 @@ static bool declare_stack(struct run *run, struct stack *s)
 	const struct value *last = s->of[run->count - 1]->bound;
 	if (!d || !text || !stacked)
 		return false;
-	*stacked = (struct value){.type = type, .computed = v->computed, .is_name = true, .text = s->whole};
-	*d = (struct declaration){.name = s->whole, .key = s->whole, .param = param};
+	*stacked = (struct value){.type = type, .computed = v->computed, .is_name = true, .text = s->all};
+	*d = (struct declaration){.name = s->all, .key = s->all, .param = param};
 	d->text =
-		arena_printf(arena, "%s %s: %s = load(\"%s\", \"%s\")", word, s->whole, text, im->request->tensors, s->whole);
+		arena_printf(arena, "%s %s: %s = load(\"%s\", \"%s\")", word, s->all, text, im->request->tensors, s->all);
 	d->comment = v->name && last->name ? arena_printf(arena, "%s to %s", v->name, last->name) : NULL;
-	return d->text && dictionary_put(&im->names, arena, s->whole, stacked);
+	return d->text && dictionary_put(&im->names, arena, s->all, stacked);
 }
 
 /* Takes the names of the stacked weights: of the array, and of a part in the loop and in the def. */
@@ -384,9 +384,9 @@ static bool name_stacks(struct run *run)
 		struct stack *s = &run->stacks[i];
 		const char *whole = common_name(im->context->arena, s->of[0]->name, s->of[1]->name, false);
 		const char *tail = common_name(im->context->arena, s->of[0]->name, s->of[1]->name, true);
-		s->whole = whole ? name_take(im, whole) : NULL;
+		s->all = whole ? name_take(im, whole) : NULL;
 		s->part = tail ? name_take(im, tail) : NULL;
-		if (!s->whole || !s->part)
+		if (!s->all || !s->part)
 			return false;
 	}
 	return true;
@@ -439,7 +439,7 @@ static bool replace_lines(struct run *run)
 		return false;
 	for (size_t i = 0; i < run->stack_count && list; i++) {
 		parts = arena_printf(arena, "%s%s%s", parts, i ? ", " : "", run->stacks[i].part);
-		arrays = arena_printf(arena, "%s%s%s", arrays, i ? ", " : "", run->stacks[i].whole);
+		arrays = arena_printf(arena, "%s%s%s", arrays, i ? ", " : "", run->stacks[i].all);
 		list = arena_printf(arena, "%s %s", list, run->stacks[i].part);
 	}
 	for (size_t i = 0; i + 1 < period; i++) {

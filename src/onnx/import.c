@@ -276,11 +276,9 @@ static enum status report_refusals(struct importer *im, size_t nodes)
 static enum status state_outputs(struct frame *scope, const Onnx__GraphProto *graph, struct value **outputs,
                                  const char *const *model_names)
 {
-	static char empty[] = "";
 	struct importer *im = scope->importer;
 	Onnx__NodeProto proto = ONNX__NODE_PROTO__INIT;
 	struct node node = {.importer = im, .scope = scope, .proto = &proto};
-	proto.name = empty;
 	const char *list = "";
 	for (size_t i = 0; i < graph->n_output && graph->n_output > 1 && list; i++) {
 		struct value *v = bind(&node, outputs[i], model_names[i]);

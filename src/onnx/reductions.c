@@ -300,7 +300,7 @@ void translate_mean_variance_normalization(struct node *n)
 {
 	struct value *v = once(n, needed(n, 0));
 	struct integers axes = attribute_integers(n, "axes");
-	static int64_t usual[] = {0, 2, 3};
+	int64_t usual[] = {0, 2, 3};
 	if (!axes.at)
 		axes = (struct integers){3, usual};
 	if (!v)
