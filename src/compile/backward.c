@@ -181,6 +181,27 @@ static void reverse_program(struct lineariser *l, size_t at, unsigned bits)
 			add_cotangent(l, instr_use(from)->operands[k], use->outs[k], from);
 }
 
+/*
+ * Appends the derivatives of the attention AT, one after another: the last operand's first. Each computes the weights again,
+ * and an array of one that becomes a param's gradient is free before the next is made.
+ */
+static void reverse_attention(struct lineariser *l, size_t at, unsigned bits)
+{
+	const struct instr *from = &l->body->instrs[at];
+	for (uint32_t k = 3; k-- > 0;) {
+		if (!(bits >> k & 1))
+			continue;
+		const uint32_t value = instr_value(from, k);
+		struct instr *instr = derivative_of(l, INSTR_VJP, at, op_table[from->op].needs[k]);
+		if (k == 2) {
+			instr->op = OP_ATTENDED;
+			instr->of.a = l->body->values[value].type;
+			instr->a_streamed = instr_operand_streamed(from, 2);
+		}
+		add_cotangent(l, value, add_made(l, k ? &instr->out_a : &instr->out, value, value, true), from);
+	}
+}
+
 static void reverse_general(struct lineariser *l, size_t at, unsigned bits)
 {
 	const struct instr *from = &l->body->instrs[at];
@@ -269,6 +290,8 @@ static void reverse_instr(struct lineariser *l, size_t at)
 		reverse_program(l, at, bits);
 	else if (from->op == OP_COLLECT)
 		reverse_collect(l, at, bits);
+	else if (from->op == OP_attention)
+		reverse_attention(l, at, bits);
 	else if (op_table[from->op].class == OP_CLASS_GENERAL)
 		reverse_general(l, at, bits);
 	else

@@ -148,6 +148,8 @@ static void note_scope(struct lowering *l, struct instr *instr, const struct typ
 		return;
 	}
 	enum scope scope = op_scope(instr->op, instr->attrs, v->type, a ? a->type : NULL, instr->a_streamed);
+	if (instr->op == OP_attention && instr_operand_streamed(instr, 2) != instr->a_streamed)
+		scope = SCOPE_ALL; /* keys and values are cut alike */
 	const bool kept = result->shape.ndim > 0 && result->shape.dim[0] == v->type->shape.dim[0];
 	const bool adds_axes = op_broadcasts(instr->op) && result->shape.ndim != v->type->shape.ndim;
 	if (scope == SCOPE_SUM || scope == SCOPE_FOLD || scope == SCOPE_NORM) {

@@ -20,6 +20,7 @@ static const struct {
 #define GENERAL(NAME, ...) [OP_##NAME] = {forward_##NAME, vjp_##NAME},
 #include "ops/ops.def"
 	[OP_COLLECT] = {forward_collect, vjp_collect},
+	[OP_ATTENDED] = {NULL, vjp_attended},
 	[OP_SOLUTION] = {forward_reshape, NULL},
 };
 
@@ -124,6 +125,9 @@ int64_t op_scratch(enum op op, const struct attrs *attrs, const struct type *v, 
 	case OP_conv_transpose1d:
 	case OP_conv_transpose2d:
 		return conv_scratch(op, attrs, v, a, result);
+	case OP_attention:
+	case OP_ATTENDED:
+		return attention_scratch(v);
 	case OP_upsample:
 		return upsample_scratch(attrs, v, result);
 	case OP_mse:

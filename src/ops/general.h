@@ -26,6 +26,7 @@ struct op_call {
 	struct team *team;             /* shares the work in pieces that follow from shapes alone; NULL: the caller alone */
 	int64_t block;  /* V's leading axis is folded by blocks of so many rows (fold_blocks); 0: V is one block */
 	int64_t blocks; /* the most of them: the last has all rows that are left; 0: any number */
+	const void *b;  /* the second operand of a forward call, or NULL */
 	bool more;      /* fold_partial of a loss adds to the state: V follows, after pieces of LOSS_PIECE elements */
 };
 /* COUNT rows of V, from row FIRST on. */
@@ -33,7 +34,7 @@ struct row_range {
 	int64_t first, count;
 };
 
-/* KEEP and its arrays may be NULL, and so may Y if arrays are kept. NEEDS has V, A, Y, K, L in enum need's order. */
+/* KEEP and its arrays may be NULL, and so may Y if arrays are kept. NEEDS has V, A, Y, K, L, B in enum need's order. */
 typedef void op_forward(const struct op_call *call, void *y, const void *v, const void *a, void *const keep[MAX_KEEPS]);
 typedef void op_vjp(const struct op_call *call, void *dv, void *da, const void *g, const void *const needs[MAX_NEEDS]);
 
@@ -51,6 +52,7 @@ typedef void op_vjp(const struct op_call *call, void *dv, void *da, const void *
 #include "ops/ops.def"
 op_forward forward_collect;
 op_vjp vjp_collect;
+op_vjp vjp_attended;
 struct op_call;
 /* Returns the index of V among the parts of the array of CALL, an OP_COLLECT; -1 if this iteration is no part. */
 int64_t op_part(const struct op_call *call);

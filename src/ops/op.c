@@ -31,6 +31,7 @@
 #define IN_GROUP_INDICES "indices"
 #define IN_GROUP_STENCIL "stencils"
 #define IN_GROUP_POOL "pooling and resampling"
+#define IN_GROUP_ATTENTION "attention"
 #define IN_GROUP_RANDOM "random"
 #define IN_GROUP_LOSS "losses"
 #define IN_GROUP_OTHER "other"
@@ -62,6 +63,8 @@ const struct op_info op_table[OP_ROWS] = {
 #define GENERAL(NAME, GROUP, OPERAND, ARGUMENTS, SCOPE, SHAPE, KEEPS, NEEDS_V, NEEDS_A, FLOPS, DOC)                    \
 	OP_ROW(NAME, GENERAL, GROUP, ARGUMENTS, SCOPE, KEEPS, OPERAND, OPERAND ? "a" : "", NEEDS_V, NEEDS_A, NIL, FLOPS,   \
 	       DOC)
+#define GENERAL_TWO(NAME, GROUP, NAMES, ARGUMENTS, SCOPE, SHAPE, KEEPS, NEEDS_V, NEEDS_A, NEEDS_B, FLOPS, DOC)         \
+	OP_ROW(NAME, GENERAL, GROUP, ARGUMENTS, SCOPE, KEEPS, 2, NAMES, NEEDS_V, NEEDS_A, NEEDS_B, FLOPS, DOC)
 #include "ops/ops.def"
 	[OP_PROGRAM] = {.name = "program",
                     .group = IN_GROUP_OTHER,
@@ -83,6 +86,13 @@ const struct op_info op_table[OP_ROWS] = {
                     .differentiable = true,
                     .operand_differentiable = true,
                     .doc = "the value of each iteration, stacked"},
+	[OP_ATTENDED] = {.name = "attention",
+                     .group = IN_GROUP_ATTENTION,
+                     .class = OP_CLASS_GENERAL,
+                     .operands = 1,
+                     .arguments = "",
+                     .scope = SCOPE_ROW,
+                     .doc = "the derivative of an attention by its values"},
 	[OP_SOLUTION] = {.name = "fixed_point",
                      .group = IN_GROUP_OTHER,
                      .class = OP_CLASS_GENERAL,

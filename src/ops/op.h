@@ -22,6 +22,7 @@ enum op {
 	OP_COLLECT,            /* V becomes a part of A, the array of the parts of a loop's iterations (collect.c) */
 	OP_SOLUTION,           /* V, which a fixed_point has found, as the value at which its block is differentiated */
 	OP_IMPLICIT,           /* makes nothing: A is the block's result on V, a solution (compile/backward.c) */
+	OP_ATTENDED,           /* its derivative by A is that of an attention by B; its A has B's type (attention.c) */
 	OP_ROWS
 };
 
@@ -73,10 +74,12 @@ enum {
 	NEEDS_VAY = NEED_V | NEED_A | NEED_Y,
 	NEEDS_YK = NEED_Y | NEED_K,
 	NEEDS_AK = NEED_A | NEED_K,
+	NEEDS_VAK = NEED_V | NEED_A | NEED_K,
+	NEEDS_ALL_OF = NEED_V | NEED_A | NEED_B | NEED_Y | NEED_K,
 	NEEDS_ALL = 127,
 	NEEDS_ZERO = 128
 };
-enum { MAX_NEEDS = 5 /* arrays of a general operation: V, A, Y, K, L */, MAX_KEEPS = 2 };
+enum { MAX_NEEDS = 6 /* arrays of a general operation: V, A, Y, K, L, B */, MAX_KEEPS = 2 };
 
 enum keep_kind { KEEP_NOTHING, KEEP_VALUE, KEEP_MASK, KEEP_SIGN, KEEP_PER_ROW };
 

@@ -100,7 +100,7 @@ static void spread_rows(void *context, void *memory MAYBE_UNUSED, int64_t begin,
 }
 
 /* Returns the sum of what LINE of the cotangent gives to element AT: indices before I do not read it. */
-static double gathered(const struct resampled *r, int64_t line, int64_t at, int64_t i)
+static double gather_element(const struct resampled *r, int64_t line, int64_t at, int64_t i)
 {
 	double sum = 0, rest = 0;
 	for (; i < r->m; i++) {
@@ -122,7 +122,7 @@ static void gather_elements(void *context, void *memory MAYBE_UNUSED, int64_t be
 	for (int64_t at = 0; at < r->n; at++) {
 		const int64_t first = first_at(r, at > 0 && r->linear ? at - 1 : at);
 		for (int64_t line = begin; line < end; line++)
-			element_set(r->dtype, r->to, (size_t)(line * r->n + at), gathered(r, line, at, first));
+			element_set(r->dtype, r->to, (size_t)(line * r->n + at), gather_element(r, line, at, first));
 	}
 }
 

@@ -479,6 +479,29 @@ static enum status infer_upsample(const struct inference *f)
 	return STATUS_OK;
 }
 
+/* q [.., L, d], K [.., S, d] and V [.., S, e] give [.., L, e]. K and V have the same batch axes, which broadcast with q's. */
+static enum status infer_attention(const struct inference *f)
+{
+	const struct shape *q = &f->v->shape, *k = &f->a->shape, *v = &f->more[0]->shape;
+	struct shape of_q = *q, of_k = *k, of_v = *v, *out = &f->y->shape;
+	if (q->ndim < 2 || k->ndim < 2 || v->ndim < 2)
+		return misfit(f, "shapes %s, %s and %s: matrices are wanted", text_of(f, q), text_of(f, k), text_of(f, v));
+	of_v.dim[v->ndim - 1] = k->dim[k->ndim - 1];
+	if (!shape_equal(&of_v, k))
+		return misfit(f, "keys %s and values %s differ before the last axis", text_of(f, k), text_of(f, v));
+	if (q->dim[q->ndim - 1] != k->dim[k->ndim - 1])
+		return misfit(f, "queries %s and keys %s differ in the last axis", text_of(f, q), text_of(f, k));
+	of_q.ndim -= 2;
+	of_k.ndim -= 2;
+	if (!shape_broadcast(&of_q, &of_k, out))
+		return misfit(f, "batch axes of %s and %s do not broadcast", text_of(f, q), text_of(f, k));
+	if (k->dim[k->ndim - 2] == 0)
+		return misfit(f, "%s has no keys", text_of(f, k));
+	out->dim[out->ndim++] = q->dim[q->ndim - 2];
+	out->dim[out->ndim++] = v->dim[v->ndim - 1];
+	return STATUS_OK;
+}
+
 static enum status infer_classes(const struct inference *f)
 {
 	const struct shape *v = &f->v->shape, *t = &f->a->shape;
@@ -648,7 +671,10 @@ struct type op_keep_type(enum op op, const struct attrs *attrs, const struct typ
 	int axis;
 	if (kind == KEEP_MASK || kind == KEEP_SIGN)
 		type.dtype = kind == KEEP_MASK ? DTYPE_BITS : DTYPE_SIGNS;
-	if (kind == KEEP_PER_ROW && axis_resolve(attrs->axis[0], v->shape.ndim, &axis))
+	if (op == OP_attention) {
+		type.shape = result->shape;
+		type.shape.dim[type.shape.ndim - 1] = 1;
+	} else if (kind == KEEP_PER_ROW && axis_resolve(attrs->axis[0], v->shape.ndim, &axis))
 		type.shape.dim[axis] = 1;
 	else if (op_table[op].class != OP_CLASS_GENERAL)
 		type.shape = result->shape;
@@ -675,6 +701,8 @@ bool op_runs_along(enum op op, const struct type *v, const struct type *a)
 	if (op == OP_cross_entropy)
 		return na == nv - 1 || (na == 1 && nv == 1);
 	if (op_is_dot(op) || op == OP_solve)
+		return nv >= 3 && na == nv;
+	if (op == OP_attention || op == OP_ATTENDED)
 		return nv >= 3 && na == nv;
 	const bool alike = op == OP_concat || op == OP_stack || op == OP_take_along || op_broadcasts(op) ||
 	                   infer_functions[op] == infer_loss;
@@ -759,6 +787,9 @@ enum scope op_scope(enum op op, const struct attrs *attrs, const struct type *v,
 		return axis_resolve(attrs->axis[0], ndim - a->shape.ndim + 1, &axis) && axis > 0 ? SCOPE_ROW : SCOPE_ALL;
 	case OP_one_hot:
 		return SCOPE_ROW;
+	case OP_attention:
+	case OP_ATTENDED:
+		return ndim >= 3 && a_streamed && a->shape.ndim == ndim ? SCOPE_ROW : SCOPE_ALL;
 	case OP_upsample:
 		return op_is_resampled(attrs, 0, ndim) ? SCOPE_ALL : SCOPE_ROW;
 	case OP_mse:
@@ -846,6 +877,11 @@ double op_cost(enum op op, const struct attrs *attrs, const struct type *v, cons
 	if (op_is_dot(op)) {
 		const struct shape *left = op == OP_dot ? &a->shape : &v->shape;
 		return flops * out * (double)left->dim[left->ndim - 1];
+	}
+	if (op == OP_attention) { /* two products, and the exponentials of all scores */
+		const double keys = (double)a->shape.dim[a->shape.ndim - 2], depth = (double)a->shape.dim[a->shape.ndim - 1];
+		const double last = (double)result->shape.dim[result->shape.ndim - 1];
+		return out / fmax(last, 1) * keys * (2 * depth + 2 * last + flops);
 	}
 	if (op_is_product(op))
 		return flops * (op_is_transposed(op) ? in : out) * (double)shape_count(&a->shape) /

@@ -195,6 +195,11 @@ static const struct sample samples[] = {
 	{"upsample 1.5,2,2 mode=linear axes=2,0,1", SHAPE(3, 3, 2, 5), SHAPE0},
 	{"upsample 0.5 mode=linear axes=0", SHAPE(2, 6, 300), SHAPE0},
 	{"upsample 3 mode=linear align_corners=true", SHAPE(1, 1), SHAPE0},
+	{"attention", SHAPE(2, 5, 4), SHAPE(2, 6, 4)},
+	{"attention causal=true", SHAPE(3, 2, 5, 3), SHAPE(3, 2, 4, 3)},
+	{"attention scale=0.7", SHAPE(4, 2, 3, 2, 3), SHAPE(3, 3, 3, 3)},
+	{"attention causal=true", SHAPE(2, 70, 3), SHAPE(2, 140, 3)},
+	{"attention", SHAPE(3, 1, 3, 2), SHAPE(4, 2, 2, 3, 2)},
 	{"dropout 0.3 seed=7", SHAPE(2, 9, 11), SHAPE0},
 	{"dropout 0", SHAPE(1, 5), SHAPE0},
 #define LOSS(NAME)                                                                                                     \
@@ -255,6 +260,7 @@ struct setup {
 	struct type v, a, y, k;
 	struct arena arena;
 	const struct kernels *kernels;
+	void *b; /* a second operand: noise of the first one's shape */
 };
 
 /* "conv2d stride=2,1": positionals are numbers or words; lists are written with commas. */
@@ -301,6 +307,28 @@ static inline void set_arguments(struct setup *s, const char *text)
 	}
 }
 
+static inline double noise(uint64_t *state)
+{
+	*state = *state * 6364136223846793005U + 1442695040888963407U;
+	return (double)(*state >> 33) / 0x1p30 - 1;
+}
+
+/* Returns an array of TYPE, F32 or F64, of noise. */
+static inline void *noise_of(struct arena *arena, const struct type *type)
+{
+	const size_t count = (size_t)shape_count(&type->shape);
+	void *array = arena_array(arena, count + 1, sizeof(double));
+	uint64_t state = 77;
+	for (size_t i = 0; i < count; i++) {
+		const double x = (double)(float)noise(&state);
+		if (type->dtype == DTYPE_F64)
+			((double *)array)[i] = x;
+		else
+			((float *)array)[i] = (float)x;
+	}
+	return array;
+}
+
 /* Returns false if the shapes do not fit. */
 static inline bool begin(struct setup *s, const struct sample *sample, const struct kernels *kernels)
 {
@@ -311,11 +339,14 @@ static inline bool begin(struct setup *s, const struct sample *sample, const str
 	s->kernels = kernels;
 	s->v = (struct type){kernels->dtype, sample->v};
 	s->a = (struct type){kernels->dtype, sample->a};
-	const struct type *const operands[MAX_OPERANDS] = {op_table[s->op].operands ? &s->a : NULL};
+	const struct type *const operands[MAX_OPERANDS] = {op_table[s->op].operands ? &s->a : NULL,
+	                                                   op_table[s->op].operands > 1 ? &s->a : NULL};
 	if (op_infer(s->op, &s->attrs, &s->v, operands, &s->y, &complaint)) {
 		arena_free(&s->arena);
 		return false;
 	}
+	if (operands[1])
+		s->b = noise_of(&s->arena, &s->a);
 	s->k = op_keep_type(s->op, &s->attrs, &s->v, &s->a, &s->y, 0);
 	struct diags diags;
 	diags_init(&diags, &s->arena);
@@ -348,17 +379,11 @@ static inline void set(const struct type *type, void *array, size_t i, double va
 		((float *)array)[i] = (float)value;
 }
 
-static inline double noise(uint64_t *state)
-{
-	*state = *state * 6364136223846793005U + 1442695040888963407U;
-	return (double)(*state >> 33) / 0x1p30 - 1;
-}
-
 static inline struct op_call call_of(const struct setup *s, bool backward)
 {
 	struct op_call call = {s->op, &s->attrs,  &s->v, &s->a, &s->y, 0, s->v.shape.ndim ? s->v.shape.dim[0] : 1,
 	                       NULL,  s->kernels, 0,     0,     NULL,  0, 0,
-	                       false};
+	                       s->b,  false};
 	int64_t bytes = op_scratch(s->op, &s->attrs, &s->v, &s->a, &s->y, backward ? SCRATCH_BACK : SCRATCH_FORWARD);
 	ck_assert_int_ge(bytes, 0);
 	ck_assert_int_eq(posix_memalign(&call.scratch, 64, bytes ? (size_t)bytes : 1), 0);
@@ -383,8 +408,9 @@ static inline void vjp(const struct setup *s, void *dv, void *da, const void *g,
 	struct op_call call = call_of(s, true);
 	const struct op_info *info = &op_table[s->op];
 	unsigned bits = (dv ? info->needs_v : 0) | (da ? info->needs_a : 0);
-	const void *const needs[MAX_NEEDS] = {bits & NEED_V ? v : NULL, bits & NEED_A ? a : NULL, bits & NEED_Y ? y : NULL,
-	                                      bits & NEED_K ? k : NULL, NULL};
+	const void *const needs[MAX_NEEDS] = {
+		bits & NEED_V ? v : NULL,   bits & NEED_A ? a : NULL, bits & NEED_Y ? y : NULL, bits & NEED_K ? k : NULL, NULL,
+		bits & NEED_B ? s->b : NULL};
 	op_vjp_get(s->op)(&call, dv, da, g, needs);
 	free(call.scratch);
 }

@@ -325,7 +325,7 @@ static bool is_choice(enum op op) { return op == OP_maxpool1d || op == OP_maxpoo
 /* True if OP is no sum of terms, or its terms follow from indices (tests/cases/indices.test). */
 static bool is_apart(enum op op)
 {
-	return is_line(op) || op_indices(op) || is_choice(op) || !op_table[op].differentiable;
+	return is_line(op) || op_indices(op) || is_choice(op) || op == OP_attention || !op_table[op].differentiable;
 }
 
 /* Every general operation that is not in edge_lines.h has samples here, of which enough is in range to be compared. */

@@ -161,7 +161,7 @@ enum agreement { SAME, NEAR, ANY };
  */
 static enum agreement agreement_of(enum op op, enum dtype dtype, const char *isa)
 {
-	if (is_product(op))
+	if (is_product(op) || op == OP_attention)
 		return ANY;
 	if (!strstr("softmax logsumexp log_softmax cross_entropy", op_table[op].name))
 		return SAME;

@@ -75,8 +75,8 @@ static enum op parse(const char *text, struct attrs *attrs, const char **message
 START_TEST(test_table)
 {
 	static const char *const groups[] = {
-		"arithmetic", "conditions", "one value", "linear algebra", "reductions", "along an axis",         "shape",
-		"indices",    "stencils",   "random",    "losses",         "other",      "pooling and resampling"};
+		"arithmetic", "conditions", "one value", "linear algebra", "reductions", "along an axis",          "shape",
+		"indices",    "stencils",   "random",    "losses",         "other",      "pooling and resampling", "attention"};
 	for (int op = 0; op < OP_COUNT; op++) {
 		const struct op_info *info = &op_table[op];
 		bool group = false;
