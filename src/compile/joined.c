@@ -61,7 +61,8 @@ static bool is_along_lines(const struct launch *launch)
 		return false;
 	const int ndim = instr->of.v->shape.ndim;
 	const uint32_t statistics = launch->needs[instr->kind == INSTR_VJP ? 4 : 3];
-	return statistics == NO_VALUE && ndim > 0 && axis_resolve(instr->attrs->axis[0], ndim, &axis) && axis == ndim - 1;
+	return statistics == NO_VALUE && ndim > 0 && instr->attrs->axis_count == 1 &&
+	       axis_resolve(instr->attrs->axis[0], ndim, &axis) && axis == ndim - 1;
 }
 
 static bool is_group_of_lines(const struct launch *launch)

@@ -385,8 +385,8 @@ static enum status set_deferred(struct lowering *l, const struct node *node, str
 }
 
 /*
- * Sets ATTRS, of a use of OP on V, to mean in a tile what they mean in the whole, whose V is streamed. A reshape to the
- * leading extent of the whole becomes one to the tile's. A squeeze names its axes, since a tile may have one row. A slice
+ * Sets ATTRS, of a use of OP on V, to mean in a tile what they mean in the whole, whose V is streamed. A reshape or
+ * broadcast to the leading extent of the whole becomes one to the tile's. A squeeze names its axes, since a tile may have one row. A slice
  * leaves as many rows fewer.
  */
 static void set_for_tile(const struct lowering *l, enum op op, const struct value *v, struct attrs *attrs)
@@ -395,7 +395,8 @@ static void set_for_tile(const struct lowering *l, enum op op, const struct valu
 	whole.shape.dim[0] += l->whole_rows - l->rows;
 	if (op == OP_squeeze)
 		op_name_squeezed(attrs, &whole.shape);
-	if (op == OP_reshape && attrs->shape.ndim > 0 && attrs->shape.dim[0] == whole.shape.dim[0])
+	if ((op == OP_reshape || op == OP_broadcast_to) && attrs->shape.ndim > 0 &&
+	    attrs->shape.dim[0] == whole.shape.dim[0])
 		attrs->shape.dim[0] = v->type->shape.dim[0];
 	if (op_scope(op, attrs, &whole, NULL, false) != SCOPE_NEIGHBOUR)
 		return;
@@ -410,7 +411,8 @@ static enum status attrs_for(struct lowering *l, const struct node *node, const 
                              const struct attrs **found)
 {
 	const bool half = dtype == DTYPE_F16 || dtype == DTYPE_BF16;
-	const bool by_rows = op_only_reshapes(node->op) || op_table[node->op].scope == SCOPE_NEIGHBOUR;
+	const bool by_rows =
+		op_only_reshapes(node->op) || node->op == OP_broadcast_to || op_table[node->op].scope == SCOPE_NEIGHBOUR;
 	const bool tile = l->rows && v->streamed && by_rows;
 	*found = node->attrs;
 	if (!half && !tile && !node->deferred)

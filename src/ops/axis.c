@@ -12,11 +12,32 @@
 #include "base/checked.h"
 #include "ops/lines.h"
 
+/*
+ * Calls FUNCTION for the lines along the axes that the call names. If these are not neighbours, scratch has copies of the long
+ * arrays in which they are the last ones.
+ */
 static void walk_axis(const struct op_call *call, const struct line_arrays *arrays, line_function *function)
 {
-	const struct axis_view view = axis_view_named(call->attrs, &call->v->shape);
-	if (view.n > 0)
-		lines_walk(call, &view, arrays, function, call->scratch);
+	const struct loops *loops = call->kernels->loops;
+	const struct reduction r = reduction_named(call->attrs, &call->v->shape);
+	struct line_arrays moved = *arrays;
+	char *next = call->scratch;
+	if (r.view.n == 0)
+		return;
+	if (!r.moved) {
+		lines_walk(call, &r.view, arrays, function, call->scratch);
+		return;
+	}
+	for (int k = 0; k < 2; k++)
+		if (arrays->in[k]) {
+			permute(loops, next, arrays->in[k], &r.merged, r.axes);
+			moved.in[k] = next;
+			next += type_bytes(call->v);
+		}
+	moved.out = arrays->out ? next : NULL;
+	lines_walk(call, &r.view, &moved, function, NULL);
+	if (arrays->out)
+		permute(loops, arrays->out, moved.out, &r.last, r.back);
 }
 
 /*
@@ -217,12 +238,12 @@ LINES(normalize_lines)
 	const struct lines lines = {at->in[0], n, count};
 	double mean[LINES_SOME] = {0}, rest[LINES_SOME], squares[LINES_SOME], squares_rest[LINES_SOME] = {0},
 		   scale[LINES_SOME];
-	if (call->op == OP_layernorm)
+	if (call->op != OP_rmsnorm)
 		lines_moments(loops, lines, (struct line_moments){mean, rest, squares, squares_rest, scale});
 	else
 		lines_sum_squares(loops, lines, squares, scale);
 	for (size_t i = 0; i < count; i++) {
-		if (call->op == OP_layernorm)
+		if (call->op != OP_rmsnorm)
 			mean[i] = sum_quotient(mean[i], rest[i], (double)n) * scale[i];
 		scale[i] = normal_scale(squares[i] + squares_rest[i], scale[i], (double)n, call->attrs->eps);
 	}
@@ -311,7 +332,7 @@ LINES(normalize_derivative_lines)
 	if (!given) {
 		const struct lines lines = {g, n, count};
 		lines_means(loops, lines, y, (double)n, own[0]);
-		if (call->op == OP_layernorm)
+		if (call->op != OP_rmsnorm)
 			lines_means(loops, lines, NULL, (double)n, own[1]);
 	}
 	for (size_t i = 0; i < count; i++)
@@ -356,6 +377,25 @@ void axis_apply(const struct op_call *call, struct line_arrays by, void *dv, con
 	          call->op == OP_softmax       ? softmax_derivative_lines
 	          : call->op == OP_log_softmax ? log_softmax_derivative_lines
 	                                       : normalize_derivative_lines);
+}
+
+/* The groups of rows are lines, one after another. */
+static void walk_groups(const struct op_call *call, const struct line_arrays *arrays, line_function *function)
+{
+	const int64_t lines = call->v->shape.dim[0] * call->attrs->groups;
+	const struct axis_view view = {lines, lines ? shape_count(&call->v->shape) / lines : 0, 1};
+	if (view.n > 0)
+		lines_walk(call, &view, arrays, function, call->scratch);
+}
+
+FORWARD(groupnorm)
+{
+	walk_groups(call, &(struct line_arrays){.in = {v}, .out = y, .short_out = keep ? keep[0] : NULL}, normalize_lines);
+}
+VJP(groupnorm)
+{
+	walk_groups(call, &(struct line_arrays){.in = {needs[2], g}, .out = dv, .short_in = {needs[3]}},
+	            normalize_derivative_lines);
 }
 
 FORWARD(rmsnorm) { forward_layernorm(call, y, v, a, keep); }

@@ -3,7 +3,7 @@
  * So an array gives the same bits whole and in tiles, if each tile is a block.
  *
  *     state      parts for each element of the result, or of a row                            operations
- *     extreme    the extreme                                                                  amax amin
+ *     extreme    the extreme                                                                  amax amin any all
  *     sum        the sum, its rounding error (Neumaier 1974)                                  sum
  *     mean       the sum, its error, a scale that keeps it in range                           mean losses, derivatives of
  *                                                                                             var std log_softmax
@@ -48,6 +48,8 @@ static enum state_kind kind_of(struct fold_op fold)
 	switch (fold.op) {
 	case OP_amax:
 	case OP_amin:
+	case OP_any:
+	case OP_all:
 		return STATE_EXTREME;
 	case OP_cross_entropy:
 		return STATE_COUNTED;
@@ -105,7 +107,7 @@ struct type fold_type(struct fold_op fold, const struct type *v, const struct ty
 void fold_begin(struct fold_op fold, double *state, int64_t count)
 {
 	const enum op op = fold.back && fold.op != OP_prod ? OP_sum : fold.op;
-	const double first = op == OP_amax ? -INFINITY : op == OP_amin ? INFINITY : 0;
+	const double first = op == OP_amax ? -INFINITY : op == OP_amin ? INFINITY : op == OP_all;
 	for (int64_t i = 0; i < fold_parts(fold) * count; i++)
 		state[i] = first;
 	for (int64_t i = 0; op == OP_prod && i < count; i++)
@@ -121,7 +123,10 @@ LINES(state_lines)
 		memset(wide[1], 0, count * sizeof *wide[1]);
 	switch (kind) {
 	case STATE_EXTREME:
-		(call->op == OP_amax ? loops->largest : loops->smallest)(wide[0], lines.data, n, count);
+		if (call->op == OP_any || call->op == OP_all)
+			lines_true(call, loops, lines, wide[0]);
+		else
+			(call->op == OP_amax ? loops->largest : loops->smallest)(wide[0], lines.data, n, count);
 		break;
 	case STATE_PRODUCT:
 		loops->products(wide[0], wide[1], lines.data, n, n, count);
@@ -328,7 +333,8 @@ static void add_state(enum op op, enum state_kind kind, const struct state_pair 
 	double *const first = part(p, 0);
 	switch (kind) {
 	case STATE_EXTREME: { /* keeps the larger (amax) or smaller one, or a NaN */
-		const bool stays = isnan(*first) || (op == OP_amax ? from(p, 0) <= *first : from(p, 0) >= *first);
+		const bool stays =
+			isnan(*first) || (op == OP_amax || op == OP_any ? from(p, 0) <= *first : from(p, 0) >= *first);
 		*first = stays ? *first : from(p, 0);
 		break;
 	}

@@ -107,9 +107,25 @@ int64_t op_scratch(enum op op, const struct attrs *attrs, const struct type *v, 
 	case OP_log_softmax:
 	case OP_layernorm:
 	case OP_rmsnorm: {
-		const struct axis_view view = axis_view_named(attrs, &v->shape);
-		return lines_scratch(&view, element_size(v->dtype), backward ? 3 : 2);
+		const struct reduction r = reduction_named(attrs, &v->shape);
+		int64_t bytes;
+		if (r.moved)
+			return __builtin_mul_overflow(type_bytes(v), backward ? 3 : 2, &bytes) ? INT64_MAX : bytes;
+		return lines_scratch(&r.view, element_size(v->dtype), backward ? 3 : 2);
 	}
+	case OP_sort:
+	case OP_argsort:
+	case OP_topk:
+	case OP_argtopk:
+	case OP_median:
+	case OP_quantile:
+		return order_scratch(attrs, v);
+	case OP_broadcast_to:
+	case OP_tile:
+	case OP_repeat_each:
+		return backward ? type_bytes(result) : 0;
+	case OP_cumprod:
+		return backward ? running_scratch(attrs, v) : 0;
 	case OP_laplacian:
 		return laplacian_zeros(attrs, &v->shape) * (int64_t)element_size(v->dtype);
 	case OP_stencil:
@@ -147,7 +163,7 @@ int64_t op_team_scratch(enum op op, const struct attrs *attrs, const struct type
 	if (op == OP_upsample)
 		return 0; /* what lies between two passes is shared */
 	/* If axes are moved, scratch is the copy that all members read, and its lines need no panels. */
-	if (is_reduction(op) && reduction_named(attrs, &v->shape).moved)
+	if ((is_reduction(op) || op_normalizes(op)) && reduction_named(attrs, &v->shape).moved)
 		return 0;
 	return op_scratch(op, attrs, v, a, result, use);
 }

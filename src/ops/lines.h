@@ -177,6 +177,8 @@ static inline double normal_scale(double squares, double scale, double count, do
 void reduction_walk(const struct op_call *call, struct line_arrays to, const void *v, line_function *function);
 /* Stores the sums of a tile's lines. Those of a mean have scales. */
 void sum_partial_axes(const struct op_call *call, struct wide_sums sums, const void *v);
+/* Stores 1 for each of LINES in which an element (of OP_all: each) is not 0, else 0. */
+void lines_true(const struct op_call *call, const struct loops *loops, struct lines lines, double *value);
 /* Returns the number by which the sums are divided: 1, or for a mean the elements of a line of the whole array. */
 double reduction_divisor(const struct op_call *call);
 /*
@@ -207,11 +209,13 @@ void *loss_kept_at(const struct op_call *call, void *k, int64_t row);
 int64_t loss_scratch(const struct type *v, const struct type *a, bool by_a);
 int64_t conv_scratch(enum op op, const struct attrs *attrs, const struct type *v, const struct type *a,
                      const struct type *y);
-
 /* Returns the bytes of scratch of an attention or its derivative. */
 int64_t attention_scratch(const struct type *v);
 /* Returns the bytes of scratch of an upsample, which its team shares. */
 int64_t upsample_scratch(const struct attrs *attrs, const struct type *v, const struct type *y);
+/* Return the bytes of scratch of an operation that sorts, and of the derivative of a running product. */
+int64_t order_scratch(const struct attrs *attrs, const struct type *v);
+int64_t running_scratch(const struct attrs *attrs, const struct type *v);
 
 /* Returns element I of an array of DTYPE as a double. Here and below DTYPE is F32 or F64. */
 static inline double element_get(enum dtype dtype, const void *array, size_t i)

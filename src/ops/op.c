@@ -241,6 +241,7 @@ enum argument_check {
 	CHECK_POSITIVE,     /* a finite number above 0 */
 	CHECK_NOT_NEGATIVE, /* a number of 0 or more, or infinity */
 	CHECK_PROBABILITY,  /* a number in [0, 1) */
+	CHECK_SHARE,        /* a number in [0, 1] */
 	CHECK_SPACINGS,     /* a finite number above 0, or a list of them */
 	CHECK_INTEGER,
 	CHECK_BOUND,    /* of a slice: an integer */
@@ -249,12 +250,12 @@ enum argument_check {
 	CHECK_EXTENT,   /* of a shape: an integer, appended to the extents before it */
 	CHECK_COUNT,    /* an integer of 0 or more */
 	CHECK_NOT_ZERO, /* an integer other than 0 */
-	CHECK_AXES,     /* an integer or a list of integers */
-	CHECK_GROUPS,   /* an integer of 1 or more */
-	CHECK_COUNTS,   /* an integer of 0 or more, or a list of one or two */
-	CHECK_PADDING,  /* `same`, or an integer of 0 or more, or a list of one, two or four */
-	CHECK_STRIDES,  /* an integer of 1 or more, or a list of one or two */
-	CHECK_WEIGHTS,  /* a list of an odd number of finite numbers */
+	CHECK_POSITIVE_INTEGER,
+	CHECK_AXES,    /* an integer or a list of integers */
+	CHECK_COUNTS,  /* an integer of 0 or more, or a list of one or two */
+	CHECK_PADDING, /* `same`, or an integer of 0 or more, or a list of one, two or four */
+	CHECK_STRIDES, /* an integer of 1 or more, or a list of one or two */
+	CHECK_WEIGHTS, /* a list of an odd number of finite numbers */
 	CHECK_BOOL,
 	CHECK_BOUNDARY,
 	CHECK_MODE,
@@ -328,6 +329,8 @@ static const char *check_argument(enum argument_check check, const struct argume
 		return number && a->number >= 0 ? NULL : "must be a number of 0 or more";
 	case CHECK_PROBABILITY:
 		return number && a->number >= 0 && a->number < 1 ? NULL : "must be in [0, 1)";
+	case CHECK_SHARE:
+		return number && a->number >= 0 && a->number <= 1 ? NULL : "must be in [0, 1]";
 	case CHECK_SPACINGS:
 		return numbers_fit(a, 0) ? NULL : "must be a number above 0, or a list of them";
 	case CHECK_ORDER:
@@ -343,12 +346,12 @@ static const char *check_argument(enum argument_check check, const struct argume
 	case CHECK_STREAM:
 	case CHECK_COUNT:
 		return integer && a->number >= 0 ? NULL : "must be an integer of 0 or more";
+	case CHECK_POSITIVE_INTEGER:
+		return integer && a->number >= 1 ? NULL : "must be a positive integer";
 	case CHECK_NOT_ZERO:
 		return integer && a->number != 0 ? NULL : "must be an integer other than 0";
 	case CHECK_AXES:
 		return integers_fit(a, INT64_MIN, MAX_DIMS) ? NULL : "must be an integer or a list of integers";
-	case CHECK_GROUPS:
-		return integer && a->number >= 1 ? NULL : "must be a positive integer";
 	case CHECK_COUNTS:
 		return integers_fit(a, 0, 2) ? NULL : "must be an integer of 0 or more, or two of them";
 	case CHECK_PADDING:
@@ -416,6 +419,7 @@ static void store_extent(struct shape *shape, int64_t extent)
 #define STORE_POSITIVE STORE_NUMBER
 #define STORE_NOT_NEGATIVE STORE_NUMBER
 #define STORE_PROBABILITY STORE_NUMBER
+#define STORE_SHARE STORE_NUMBER
 #define STORE_SPACINGS(FIELD) store_numbers(&attrs->FIELD, a)
 #define STORE_WEIGHTS STORE_SPACINGS
 #define STORE_INTEGER(FIELD) attrs->FIELD = a->as_integer
@@ -425,12 +429,12 @@ static void store_extent(struct shape *shape, int64_t extent)
 #define STORE_STREAM STORE_BOUND
 #define STORE_ORDER STORE_INTEGER
 #define STORE_COUNT STORE_INTEGER
+#define STORE_POSITIVE_INTEGER STORE_INTEGER
 #define STORE_NOT_ZERO STORE_INTEGER
 #define STORE_AXES(FIELD) store_axes(attrs, a)
 #define STORE_PADDING(FIELD) store_padding(attrs, a)
 #define STORE_COUNTS(FIELD) store_pair(attrs->FIELD, a)
 #define STORE_STRIDES STORE_COUNTS
-#define STORE_GROUPS STORE_INTEGER
 #define STORE_BOOL(FIELD) attrs->FIELD = a->boolean
 #define STORE_BOUNDARY(FIELD) attrs->FIELD = (enum boundary)boundary_find(a->word)
 #define STORE_MODE(FIELD) attrs->FIELD = !strcmp(a->word, modes[1])
@@ -489,7 +493,7 @@ void attrs_default(struct attrs *attrs, enum op op)
 
 size_t attrs_size(const struct attrs *attrs, enum op op)
 {
-	if (op == OP_reshape)
+	if (op_takes_extents(op))
 		return sizeof *attrs;
 	if (op_window_axes(op))
 		return offsetof(struct attrs, count_padding) + sizeof attrs->count_padding;
@@ -502,9 +506,12 @@ double *attrs_constants(struct attrs *attrs, enum op op, size_t *count)
 	switch (op) {
 	case OP_layernorm:
 	case OP_rmsnorm:
+	case OP_groupnorm:
 		return &attrs->eps;
 	case OP_huber:
 		return &attrs->delta;
+	case OP_quantile:
+		return &attrs->q;
 	case OP_dropout:
 		return &attrs->p;
 	default:
@@ -590,7 +597,8 @@ static const char *check_use(enum op op, enum argument_id id, const struct argum
 		return id == ID_stream ? "must be an integer from 0 to 2^63 - 1"
 		       : id == ID_seed ? "must be an integer from -2^63 to 2^63 - 1"
 		                       : "must be an integer that fits in 64 bits";
-	if (id == ID_axis && !strstr(op_table[op].arguments, "axis=none") && (several || check_argument(CHECK_AXES, a)))
+	const bool one = !strstr(op_table[op].arguments, "axis=none") && !op_normalizes(op);
+	if (id == ID_axis && one && (several || check_argument(CHECK_AXES, a)))
 		return "must be an integer";
 	return op_window_axes(op) ? check_window_use(op, id, a) : check_argument(arguments[id].check, a);
 }

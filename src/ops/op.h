@@ -145,7 +145,11 @@ struct numbers {
 struct attrs {
 	double number[2]; /* P(0), P(1) of element-wise rows: slope, or lo and hi, or tanh */
 	union {
-		double eps, delta;
+		double delta, q;
+		struct { /* layernorm, rmsnorm; groupnorm */
+			double eps;
+			int64_t groups; /* groupnorm, convolutions */
+		};
 		enum dtype dtype;          /* cast */
 		struct slice_bound ignore; /* cross_entropy: a class; not given: none */
 		int64_t shift;
@@ -181,11 +185,11 @@ struct attrs {
 	int axis_count; /* the first of which are in AXIS */
 	union {
 		int axis[MAX_DIMS];               /* as written: a negative one counts from the end */
-		struct shape shape;               /* reshape, as written, -1 allowed */
+		struct shape shape;               /* reshape, broadcast_to; tile: its counts. As written, -1 allowed in reshape */
 		struct {                          /* operations with windows; those of one axis read [0] alone */
 			int64_t window[2], stride[2]; /* of pooling: a stride of 0 is that of the window */
 			int64_t padding[4];           /* as written */
-			int64_t dilation[2], output_padding[2], groups;
+			int64_t dilation[2], output_padding[2];
 			int padding_count;
 			bool same, ceil, count_padding;
 		};
@@ -354,6 +358,8 @@ bool op_runs_along(enum op op, const struct type *v, const struct type *a);
 /* True if OP is element-wise and dv / g exists and is one number for all V. The operand must be a number or absent. */
 bool op_derivative_is_number(enum op op);
 /* True if OP can be computed tile by tile where it reduces the leading axis (fold_begin). */
+/* True if an argument of OP is a list of extents, or of counts for axes. */
+static inline bool op_takes_extents(enum op op) { return op == OP_reshape || op == OP_broadcast_to || op == OP_tile; }
 /* True if the result has the elements of the input in their order: one array can be both. */
 static inline bool op_only_reshapes(enum op op)
 {

@@ -194,6 +194,18 @@ void lines_moments(const struct loops *loops, struct lines lines, struct line_mo
 	}
 }
 
+void lines_true(const struct op_call *call, const struct loops *loops, struct lines lines, double *value)
+{
+	const double wanted = call->op == OP_any;
+	for (size_t i = 0; i < lines.count; i++) {
+		const size_t end = (i + 1) * lines.n;
+		size_t j = i * lines.n;
+		while (j < end && (element_get(loops->dtype, lines.data, j) != 0) != wanted)
+			j++;
+		value[i] = j < end ? wanted : 1 - wanted;
+	}
+}
+
 /* Stores the value of each of LINES, at most LINES_SOME, and its scale, shift or exponent (reduction_result). */
 static void line_values(const struct op_call *call, const struct loops *loops, struct lines lines, double *value,
                         double *scale)
@@ -204,6 +216,10 @@ static void line_values(const struct op_call *call, const struct loops *loops, s
 		break;
 	case OP_amin:
 		loops->smallest(value, lines.data, lines.n, lines.count);
+		break;
+	case OP_any:
+	case OP_all:
+		lines_true(call, loops, lines, value);
 		break;
 	case OP_prod:
 		loops->products(value, scale, lines.data, lines.n, lines.n, lines.count);
@@ -655,6 +671,11 @@ REDUCTION(logsumexp, logsumexp_derivative_lines)
 REDUCTION(norm, norm_derivative_lines)
 REDUCTION(var, variance_derivative_lines)
 REDUCTION(std, variance_derivative_lines)
+
+FORWARD(any) { reduction_walk(call, (struct line_arrays){.short_out = y}, v, result_lines); }
+FORWARD(all) { reduction_walk(call, (struct line_arrays){.short_out = y}, v, result_lines); }
+VJP(any) { memset(dv, 0, (size_t)type_bytes(call->v)); }
+VJP(all) { memset(dv, 0, (size_t)type_bytes(call->v)); }
 
 void reduction_statistics(const struct op_call *call, struct line_arrays to, const void *const needs[MAX_NEEDS])
 {

@@ -144,6 +144,13 @@ static enum status infer_transpose(const struct inference *f)
 	return STATUS_OK;
 }
 
+/* True if the reduction of no elements has no value. */
+static bool needs_elements(const struct inference *f)
+{
+	return f->op == OP_amax || f->op == OP_amin || f->op == OP_median || f->op == OP_quantile ||
+	       f->y->dtype == DTYPE_I64;
+}
+
 static enum status infer_reduce(const struct inference *f)
 {
 	TRY(infer_same(f));
@@ -152,7 +159,7 @@ static enum status infer_reduce(const struct inference *f)
 	out->ndim = 0;
 	for (int i = 0; i < v->ndim; i++) {
 		const bool reduced = axis_named(f->attrs, i, v->ndim);
-		if (reduced && v->dim[i] == 0 && (f->op == OP_amax || f->op == OP_amin || f->y->dtype == DTYPE_I64))
+		if (reduced && v->dim[i] == 0 && needs_elements(f))
 			return misfit(f, "%s has no elements along axis %d", text_of(f, v), i);
 		if (!reduced || f->attrs->keepdims)
 			out->dim[out->ndim++] = reduced ? 1 : v->dim[i];
@@ -625,6 +632,98 @@ static enum status infer_position(const struct inference *f)
 	return infer_reduce(f);
 }
 
+static enum status infer_quantile(const struct inference *f) { return infer_reduce(f); }
+
+static enum status infer_broadcast_to(const struct inference *f)
+{
+	const struct shape *v = &f->v->shape, *to = &f->attrs->shape;
+	struct shape out;
+	for (int i = 0; i < to->ndim; i++)
+		if (to->dim[i] < 0)
+			return misfit(f, "an extent of %lld", (long long)to->dim[i]);
+	if (!shape_broadcast(v, to, &out) || !shape_equal(&out, to))
+		return misfit(f, "%s does not broadcast to %s", text_of(f, v), text_of(f, to));
+	f->y->shape = *to;
+	return STATUS_OK;
+}
+
+/* As NumPy's tile: counts are those of the last axes, and there may be more of them than axes. */
+static enum status infer_tile(const struct inference *f)
+{
+	const struct shape *v = &f->v->shape, *counts = &f->attrs->shape;
+	struct shape *const out = &f->y->shape;
+	const int ndim = v->ndim > counts->ndim ? v->ndim : counts->ndim;
+	for (int i = 0; i < ndim; i++) {
+		const int own = i - (ndim - v->ndim), at = i - (ndim - counts->ndim);
+		const int64_t extent = own >= 0 ? v->dim[own] : 1, times = at >= 0 ? counts->dim[at] : 1;
+		if (times < 0)
+			return misfit(f, "a count of %lld", (long long)times);
+		if (!checked_mul_i64(extent, times, &out->dim[i]))
+			return misfit(f, "the result has too many elements");
+	}
+	out->ndim = ndim;
+	if (2 * ndim > MAX_DIMS)
+		return misfit(f, "more than %d dimensions", MAX_DIMS / 2);
+	return STATUS_OK;
+}
+
+static enum status infer_repeat_each(const struct inference *f)
+{
+	int axis;
+	TRY(find_axis(f, &axis));
+	if (!checked_mul_i64(f->v->shape.dim[axis], f->attrs->n, &f->y->shape.dim[axis]))
+		return misfit(f, "the result has too many elements");
+	if (2 * f->v->shape.ndim > MAX_DIMS)
+		return misfit(f, "more than %d dimensions", MAX_DIMS / 2);
+	return STATUS_OK;
+}
+
+static enum status infer_diag(const struct inference *f)
+{
+	struct shape *const out = &f->y->shape;
+	if (out->ndim == 0)
+		return misfit(f, "a number has no diagonal");
+	if (out->ndim == 1) {
+		out->dim[out->ndim++] = out->dim[0];
+		return STATUS_OK;
+	}
+	out->ndim--;
+	if (out->dim[out->ndim] < out->dim[out->ndim - 1])
+		out->dim[out->ndim - 1] = out->dim[out->ndim];
+	return STATUS_OK;
+}
+
+static enum status infer_groups(const struct inference *f)
+{
+	const struct shape *v = &f->v->shape;
+	if (v->ndim < 2)
+		return misfit(f, "%s has no axis of channels: an array [N,C,...] is wanted", text_of(f, v));
+	if (v->dim[1] % f->attrs->groups)
+		return misfit(f, "the %lld channels of %s are not %lld equal groups", (long long)v->dim[1], text_of(f, v),
+		              (long long)f->attrs->groups);
+	return STATUS_OK;
+}
+
+static enum status infer_positions(const struct inference *f)
+{
+	f->y->dtype = DTYPE_I64;
+	return infer_same(f);
+}
+
+static enum status infer_top(const struct inference *f)
+{
+	int axis;
+	TRY(find_axis(f, &axis));
+	int64_t *const extent = &f->y->shape.dim[axis];
+	if (f->attrs->n > *extent)
+		return misfit(f, "n is %lld, and %s has %lld elements along axis %d", (long long)f->attrs->n,
+		              text_of(f, &f->v->shape), (long long)*extent, axis);
+	*extent = f->attrs->n;
+	if (f->op == OP_argtopk)
+		f->y->dtype = DTYPE_I64;
+	return STATUS_OK;
+}
+
 static enum status infer_cast(const struct inference *f)
 {
 	f->y->dtype = f->attrs->dtype;
@@ -668,14 +767,16 @@ struct type op_keep_type(enum op op, const struct attrs *attrs, const struct typ
 {
 	const enum keep_kind kind = op_table[op].keeps[index].kind;
 	struct type type = *v;
-	int axis;
 	if (kind == KEEP_MASK || kind == KEEP_SIGN)
 		type.dtype = kind == KEEP_MASK ? DTYPE_BITS : DTYPE_SIGNS;
 	if (op == OP_attention) {
 		type.shape = result->shape;
 		type.shape.dim[type.shape.ndim - 1] = 1;
-	} else if (kind == KEEP_PER_ROW && axis_resolve(attrs->axis[0], v->shape.ndim, &axis))
-		type.shape.dim[axis] = 1;
+	} else if (op == OP_groupnorm)
+		type.shape = (struct shape){2, {v->shape.dim[0], attrs->groups}};
+	else if (kind == KEEP_PER_ROW && v->shape.ndim > 0)
+		for (int i = 0; i < v->shape.ndim; i++)
+			type.shape.dim[i] = axis_named(attrs, i, v->shape.ndim) ? 1 : v->shape.dim[i];
 	else if (op_table[op].class != OP_CLASS_GENERAL)
 		type.shape = result->shape;
 	else if (infer_functions[op] == infer_loss && a)
@@ -778,7 +879,15 @@ enum scope op_scope(enum op op, const struct attrs *attrs, const struct type *v,
 		return v->shape.dim[0] != 1 || !axis_named(attrs, 0, ndim) ? SCOPE_ROW : SCOPE_ALL;
 	case OP_tril:
 	case OP_triu:
+	case OP_groupnorm:
 		return SCOPE_ROW;
+	case OP_diag:
+		return ndim > 2 ? SCOPE_ROW : SCOPE_ALL;
+	case OP_broadcast_to: /* the rows stay, one by one */
+		return attrs->shape.ndim == ndim && attrs->shape.dim[0] == v->shape.dim[0] ? SCOPE_ROW : SCOPE_ALL;
+	case OP_tile:
+		return attrs->shape.ndim < ndim || (attrs->shape.ndim == ndim && attrs->shape.dim[0] == 1) ? SCOPE_ROW
+		                                                                                           : SCOPE_ALL;
 	case OP_take:
 		return axis_resolve(attrs->axis[0], a->shape.ndim, &axis) && axis == 0 ? SCOPE_ROW : SCOPE_ALL;
 	case OP_take_along: /* each row of V has its own indices, or all rows the same */
@@ -806,8 +915,8 @@ enum scope op_scope(enum op op, const struct attrs *attrs, const struct type *v,
 			return ndim > op_window_axes(op) ? SCOPE_ROW : SCOPE_ALL;
 		if (!axis_named(attrs, 0, ndim))
 			return SCOPE_ROW;
-		if (op_normalizes(op))
-			return SCOPE_NORM;
+		if (op_normalizes(op)) /* over other axes too, rows meet otherwise than in folds */
+			return attrs->axis_count == 1 ? SCOPE_NORM : SCOPE_ALL;
 		if (op == OP_slice && attrs->step != 1)
 			return SCOPE_ALL;
 		return infer_functions[op] == infer_reduce || info->scope == SCOPE_NEIGHBOUR ? info->scope : SCOPE_ALL;

@@ -252,6 +252,77 @@ def moved(dtype):
 
 for dtype in (np.float32, np.float64):
     moved(dtype)
+rng = np.random.default_rng(20261129)
+np.seterr(all="ignore")
+
+
+def normal(w, axes, mean):
+    m = np.mean(w, axis=axes, keepdims=True) if mean else 0
+    return (w - m) / np.sqrt(np.mean((w - m) ** 2, axis=axes, keepdims=True) + L("1e-5"))
+
+
+def ordered(dtype):
+    f64 = dtype is np.float64
+    v, ties = data(dtype, 3, 4, 19), whole(dtype, 3, 4, 5)
+    special = np.array([[np.nan, 1, -0.0, 0], [np.inf, -np.inf, np.nan, 1], [2, 2, -1, 3], [0, 0, 0, 0]], dtype)
+    for array in (v, ties, special):
+        for axis in range(-array.ndim, array.ndim):
+            emit(dtype, f"sort axis={axis}", array, None, np.sort(array, axis=axis, kind="stable"))
+            emit(dtype, f"sort axis={axis} descending=true", array, None,
+                 np.flip(np.sort(np.flip(array, axis), axis=axis, kind="stable"), axis))
+            emit(dtype, f"topk 2 axis={axis}", array, None,
+                 np.flip(np.sort(array, axis=axis, kind="stable"), axis).take([0, 1], axis))
+            emit(dtype, f"cumprod axis={axis}", array, None, np.cumprod(array, axis=axis))
+            emit(dtype, f"cummax axis={axis}", array, None, np.maximum.accumulate(array, axis=axis))
+            emit(dtype, f"cummin axis={axis}", array, None, np.minimum.accumulate(array, axis=axis))
+            emit(dtype, f"logcumsumexp axis={axis}", array, None,
+                 np.logaddexp.accumulate(array.astype(L), axis=axis), 512 if f64 else 0.51)
+    for option, axis in AXES:
+        for keep in ("", " keepdims=true"):
+            k = {"axis": axis, "keepdims": bool(keep)}
+            emit(dtype, f"any{option}{keep}", ties, None, np.any(ties, **k))
+            emit(dtype, f"all{option}{keep}", ties, None, np.all(ties, **k))
+            for array in (v, ties):
+                emit(dtype, f"median{option}{keep}", array, None, np.median(array.astype(L), **k), 1)
+                for q in ("0", "0.25", "0.9", "1") if array is v else ("0.25", "1"):
+                    emit(dtype, f"quantile {q}{option}{keep}", array, None, np.quantile(array.astype(L), float(q), **k), 256 if f64 else 1)
+    for axis in (0, 1):
+        emit(dtype, f"any axis={axis}", special, None, np.any(special, axis=axis))
+        emit(dtype, f"all axis={axis}", special, None, np.all(special, axis=axis))
+        emit(dtype, f"median axis={axis}", special[:3, :2], None, np.median(special[:3, :2], axis=axis))
+        emit(dtype, f"quantile 0.3 axis={axis}", special[2:], None, np.quantile(special[2:], 0.3, axis=axis), 1)
+    w = v.astype(L)
+    for axes in ((0, 1), (0, 2), (1, 2), (2, 0, 1)):
+        named = ",".join(map(str, axes))
+        e = np.exp(w - np.max(w))
+        total = np.sum(e, axis=axes, keepdims=True)
+        emit(dtype, f"softmax axis={named}", v, None, e / total, 10)
+        emit(dtype, f"log_softmax axis={named}", v, None, w - np.max(w) - np.log(total), 5000 if f64 else 16)
+        emit(dtype, f"layernorm axis={named}", v, None, normal(w, axes, True), 1000 if f64 else 0.6)
+        emit(dtype, f"rmsnorm axis={named}", v, None, normal(w, axes, False), 4 if f64 else 0.6)
+    for groups in (1, 2, 4):
+        grouped = normal(w.reshape(3, groups, 4 // groups, 19), (2, 3), True)
+        emit(dtype, f"groupnorm {groups}", v, None, grouped.reshape(3, 4, 19), 1000 if f64 else 0.6)
+
+
+def repeated(dtype):
+    v = whole(dtype, 2, 3, 4)
+    for array, shape in [(v, (2, 3, 4)), (v, (5, 2, 3, 4)), (v[:1], (2, 3, 4)), (v[:, :1], (2, 3, 4)),
+                         (v[0, 0, 0], (2, 2)), (v[0, :, :1], (2, 3, 2)), (v[:0], (0, 3, 4))]:
+        emit(dtype, "broadcast_to " + ",".join(map(str, shape)), array, None, np.broadcast_to(array, shape))
+    for counts in ((2, 1), (1, 2, 3), (2, 1, 1), (2, 1, 1, 2), (0, 1, 1), (3, 2, 2)):
+        emit(dtype, "tile " + ",".join(map(str, counts)), v, None, np.tile(v, counts))
+    for axis in range(-3, 3):
+        for n in (0, 1, 3):
+            emit(dtype, f"repeat_each {n} axis={axis}", v, None, np.repeat(v, n, axis))
+    emit(dtype, "diag", v[0, 0], None, np.diag(v[0, 0]))
+    for array in (v, v[0], v[:, :, :2], v[0, :, :1], v[:, :, :0]):
+        emit(dtype, "diag", array, None, np.diagonal(array, axis1=-2, axis2=-1))
+
+
+for dtype in (np.float32, np.float64):
+    ordered(dtype)
+    repeated(dtype)
 
 with open(sys.argv[1], "w") as file:
     file.write("# made by tests/golden/make_ops.py; do not edit\n")

@@ -412,6 +412,8 @@ static const struct sample folds[] = {
 	{"amax", SHAPE(2, 700, 3), SHAPE0},
 	{"amin axis=0", SHAPE(2, 700, 3), SHAPE0},
 	{"norm axis=0,2", SHAPE(3, 700, 2, 3), SHAPE0},
+	{"any axis=0", SHAPE(2, 700, 3), SHAPE0},
+	{"all", SHAPE(2, 700, 3), SHAPE0},
 	{"prod axis=0", SHAPE(2, 700, 3), SHAPE0},
 	{"var axis=0", SHAPE(2, 700, 3), SHAPE0},
 	{"std", SHAPE(2, 700, 3), SHAPE0},
