@@ -370,8 +370,7 @@ static bool declare_stack(struct run *run, struct stack *s)
 		return false;
 	*stacked = (struct value){.type = type, .computed = v->computed, .is_name = true, .text = s->all};
 	*d = (struct declaration){.name = s->all, .key = s->all, .param = param};
-	d->text =
-		arena_printf(arena, "%s %s: %s = load(\"%s\", \"%s\")", word, s->all, text, im->request->tensors, s->all);
+	d->text = arena_printf(arena, "%s %s: %s = load(\"%s\", \"%s\")", word, s->all, text, im->request->tensors, s->all);
 	d->comment = v->name && last->name ? arena_printf(arena, "%s to %s", v->name, last->name) : NULL;
 	return d->text && dictionary_put(&im->names, arena, s->all, stacked);
 }

@@ -184,9 +184,9 @@ struct attrs {
 	bool has_axis;  /* false: all axes */
 	int axis_count; /* the first of which are in AXIS */
 	union {
-		int axis[MAX_DIMS];               /* as written: a negative one counts from the end */
-		struct shape shape;               /* reshape, broadcast_to; tile: its counts. As written, -1 allowed in reshape */
-		struct {                          /* operations with windows; those of one axis read [0] alone */
+		int axis[MAX_DIMS]; /* as written: a negative one counts from the end */
+		struct shape shape; /* reshape, broadcast_to; tile: its counts. As written, -1 allowed in reshape */
+		struct {            /* operations with windows; those of one axis read [0] alone */
 			int64_t window[2], stride[2]; /* of pooling: a stride of 0 is that of the window */
 			int64_t padding[4];           /* as written */
 			int64_t dilation[2], output_padding[2];

@@ -27,7 +27,10 @@ static void put_bytes(struct bytes *to, int field, const void *from, size_t leng
 	to->count += length;
 }
 static void put_word(struct bytes *to, int field, const char *word) { put_bytes(to, field, word, strlen(word)); }
-static void put_message(struct bytes *to, int field, const struct bytes *from) { put_bytes(to, field, from->at, from->count); }
+static void put_message(struct bytes *to, int field, const struct bytes *from)
+{
+	put_bytes(to, field, from->at, from->count);
+}
 static void put_number(struct bytes *to, int field, int number)
 {
 	to->at[to->count++] = (unsigned char)(field << 3);
@@ -58,7 +61,8 @@ static void put_tensor(struct bytes *graph, const char *name, const float *numbe
 
 static void put_value(struct bytes *graph, int field, const char *name, int extent)
 {
-	struct bytes dim = {.count = 0}, shape = {.count = 0}, tensor = {.count = 0}, type = {.count = 0}, info = {.count = 0};
+	struct bytes dim = {.count = 0}, shape = {.count = 0}, tensor = {.count = 0}, type = {.count = 0},
+				 info = {.count = 0};
 	put_number(&dim, 1, extent);
 	put_message(&shape, 1, &dim);
 	put_number(&tensor, 1, 1);
