@@ -97,7 +97,7 @@ static bool find_batch(const struct attention *t, const struct shape *of, int64_
 	return false;
 }
 
-static int64_t blocks_of(int64_t n, int64_t most) { return (n + most - 1) / most; }
+static int64_t attention_blocks(int64_t n, int64_t most) { return (n + most - 1) / most; }
 
 /* True if a query of B sees a key of B. */
 static bool is_seen(const struct attention *t, const struct block *b)
@@ -194,7 +194,7 @@ static void attend(void *context, void *memory, int64_t begin, int64_t end)
 {
 	const struct attention *t = context;
 	void *const s = memory ? memory : t->call->scratch;
-	const int64_t blocks = blocks_of(t->queries, QUERIES);
+	const int64_t blocks = attention_blocks(t->queries, QUERIES);
 	for (int64_t i = begin; i < end; i++) {
 		struct so_far state = {.sum = {0}};
 		struct block b = {.batch = i / blocks, .query = i % blocks * QUERIES};
@@ -268,7 +268,7 @@ static void differentiate_queries(void *context, void *memory, int64_t begin, in
 {
 	const struct attention *t = context;
 	void *const p = memory ? memory : t->call->scratch, *const ds = second_block(t, p);
-	const int64_t blocks = blocks_of(t->queries, QUERIES);
+	const int64_t blocks = attention_blocks(t->queries, QUERIES);
 	for (int64_t i = begin; i < end; i++) {
 		struct block b = {.query = i % blocks * QUERIES};
 		b.queries = lesser(QUERIES, t->queries - b.query);
@@ -318,7 +318,7 @@ static void add_of_queries(const struct attention *t, struct block b, bool value
 static void differentiate_blocks_of_keys(const struct attention *t, bool values, void *memory, int64_t begin,
                                          int64_t end)
 {
-	const int64_t blocks = blocks_of(t->keys, KEYS), columns = values ? t->value_depth : t->depth;
+	const int64_t blocks = attention_blocks(t->keys, KEYS), columns = values ? t->value_depth : t->depth;
 	for (int64_t j = begin; j < end; j++) {
 		struct block b = {.key = j % blocks * KEYS};
 		b.keys = lesser(KEYS, t->keys - b.key);
@@ -352,7 +352,7 @@ FORWARD(attention)
 	t.v = call->b;
 	t.out = y;
 	t.log = keep ? keep[0] : NULL;
-	team_run(call->team, t.batches * blocks_of(t.queries, QUERIES), 1, attend, &t);
+	team_run(call->team, t.batches * attention_blocks(t.queries, QUERIES), 1, attend, &t);
 }
 
 VJP(attention)
@@ -366,10 +366,10 @@ VJP(attention)
 	t.g = g;
 	t.out = dv;
 	if (dv)
-		team_run(call->team, shape_count(&t.of_q) * blocks_of(t.queries, QUERIES), 1, differentiate_queries, &t);
+		team_run(call->team, shape_count(&t.of_q) * attention_blocks(t.queries, QUERIES), 1, differentiate_queries, &t);
 	t.out = da;
 	if (da)
-		team_run(call->team, shape_count(&t.of_k) * blocks_of(t.keys, KEYS), 1, differentiate_keys, &t);
+		team_run(call->team, shape_count(&t.of_k) * attention_blocks(t.keys, KEYS), 1, differentiate_keys, &t);
 }
 
 /* The A of this CALL has the type of V, and DA is its derivative. The matrices of K have as many rows. */
@@ -382,5 +382,5 @@ void vjp_attended(const struct op_call *call, void *dv MAYBE_UNUSED, void *da, c
 	t.logs = needs[3];
 	t.g = g;
 	t.out = da;
-	team_run(call->team, shape_count(&t.of_k) * blocks_of(t.keys, KEYS), 1, differentiate_values, &t);
+	team_run(call->team, shape_count(&t.of_k) * attention_blocks(t.keys, KEYS), 1, differentiate_values, &t);
 }
