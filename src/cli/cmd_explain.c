@@ -45,6 +45,10 @@ enum status command_explain(struct session *s)
 		report_dot(&s->chain, &compiled, &file->text, &s->arena);
 	else
 		report_explanation(&file->report, &explanation);
+	if (!s->set.dot && s->set.format == REPORT_TABLE) {
+		TRY(lower(&s->context, &lowered, &s->chain, &job->options.portion, &type, LOWER_RUN));
+		report_advice(&file->text, &s->chain, lowered.whole);
+	}
 	if (s->set.dot || s->set.format != REPORT_TABLE || by_value) /* a policy by value has save-all's schedule */
 		return session_close_text(file);
 	text_put(&file->text, "\nschedule\n");

@@ -25,6 +25,9 @@ struct explanation {
 
 void report_explanation(struct report *report, const struct explanation *explanation);
 
+/* Writes a line for each formula of BODY, CHAIN's for a forward run, that an attention computes in less memory. */
+void report_advice(const struct text *text, const struct chain *chain, const struct body *body);
+
 /*
  * Writes a graph for Graphviz. Each part is a cluster of the operations of both passes and the values saved between
  * them; edges are values and cotangents. If memory is short, sets ARENA's `failed`, and the graph is not whole.
