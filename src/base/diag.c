@@ -104,6 +104,14 @@ void diag_hint_more(struct diags *diags, const char *format, ...)
 			before ? arena_printf(diags->arena, "%s; %s", command ? more : before, command ? before : more) : more;
 }
 
+void diag_items(struct diags *diags, const char *const *items, size_t count)
+{
+	if (diags->last && !diags->exhausted) {
+		diags->last->items = items;
+		diags->last->item_count = count;
+	}
+}
+
 void diag_caret(struct diags *diags, struct span caret)
 {
 	if (diags->last && !diags->exhausted)
@@ -354,6 +362,13 @@ static void render_one(struct renderer *r, const struct diag *diag)
 	put_plain(r, labels[severity_of(diag)][r->color]);
 	put_text(r, diag->message);
 	put_plain(r, "\n");
+	for (size_t i = 0; i < diag->item_count; i++) {
+		if (r->used > RENDERED_MOST / 2) /* a long list is more than one write */
+			write_out(r);
+		put_plain(r, "    ");
+		put_text(r, diag->items[i]);
+		put_plain(r, "\n");
+	}
 	if (diag->source && diag->caret.line)
 		render_line(r, diag);
 	if (diag->hint) {

@@ -63,8 +63,10 @@ struct diag {
 	const char *file;  /* if SOURCE is NULL: a file, or NULL */
 	int64_t offset;    /* byte offset in FILE, or -1 */
 	const char *message;
-	const char *hint; /* what the user can do, or NULL */
-	bool command;     /* HINT ends in a command, so nothing may follow */
+	const char *hint;         /* what the user can do, or NULL */
+	bool command;             /* HINT ends in a command, so nothing may follow */
+	const char *const *items; /* lines below the message, or NULL */
+	size_t item_count;
 	struct diag *next;
 };
 
@@ -114,6 +116,8 @@ __attribute__((format(printf, 2, 3))) enum status diag_hint_command(struct diags
  * text comes first if the hint is of diag_hint_command.
  */
 __attribute__((format(printf, 2, 3))) void diag_hint_more(struct diags *diags, const char *format, ...);
+/* Sets the lines below the last diagnostic's message: COUNT of them, which outlive DIAGS. */
+void diag_items(struct diags *diags, const char *const *items, size_t count);
 /* The last diagnostic names and underlines CARET instead of its span; if CARET has line 0, it underlines nothing. */
 void diag_caret(struct diags *diags, struct span caret);
 /* Changes the last error's place and caret to SPAN of SOURCE, and its status to STATUS. Returns STATUS. */
@@ -129,7 +133,7 @@ typedef void diag_write(void *context, const char *text, size_t length);
  *         2 | tanh 3
  *           |      ^
  *     ckptc: note: ...
- * A word or a file name of more than 400 bytes is shown without its middle, and so is a message or hint of more than
+ * Items follow the message, each on a line. A word or a file name of more than 400 bytes is shown without its middle, and so is a message or hint of more than
  * 2000 bytes. At most 100 bytes of a source line are shown, around the caret. Only the first 100 errors and the first 100
  * warnings are shown; a note counts the others. Takes no memory from the heap.
  */

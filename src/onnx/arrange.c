@@ -211,6 +211,13 @@ struct value *expand(struct node *node, struct value *v, const struct shape *sha
 		return v;
 	if (is_foldable(v) && (v->constant->splat || shape_count(&v->type.shape) == 1))
 		return filled(node, v->type.dtype, &wide, v->constant->numbers[0]);
+	const char *words = op_find("broadcast_to") != OP_COUNT ? " " : NULL;
+	for (int i = 0; i < wide.ndim && words; i++)
+		words = symbol_in(node->importer, (double)wide.dim[i])
+		            ? NULL
+		            : arena_printf(text_arena(node), "%s %" PRId64, words, wide.dim[i]);
+	if (words && wide.ndim)
+		return apply(node, "broadcast_to", v, "%s", words);
 	/* Ones of the wide shape: a product by 1 changes no bits. */
 	struct value *ones = filled(node, v->type.dtype, &wide, 1);
 	return binary(node, "mul", v, ones);

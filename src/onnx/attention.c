@@ -139,9 +139,19 @@ static struct value *probabilities(struct node *n, const struct attending *a, st
 	return y ? convert(n, typed(n, y, dtype), a->dtype) : NULL;
 }
 
-void translate_attention(struct node *n)
+/* Returns V [B,H,S,D], as [B,S,H*D] if FLAT. */
+static struct value *heads_last(struct node *n, struct value *v, bool flat)
 {
 	static const int order[] = {0, 2, 1, 3};
+	v = flat ? transpose(n, v, order) : v;
+	if (!v || !flat)
+		return v;
+	const struct shape *s = &v->type.shape, made = {3, {s->dim[0], s->dim[1], s->dim[2] * s->dim[3]}};
+	return reshape(n, v, &made);
+}
+
+void translate_attention(struct node *n)
+{
 	struct attending a = {needed(n, 0), needed(n, 1), needed(n, 2), input(n, 6), 0, false, DTYPE_F32};
 	const int64_t heads = attribute_integer(n, "q_num_heads", 0), own = attribute_integer(n, "kv_num_heads", 0);
 	const int64_t mode = attribute_integer(n, "qk_matmul_output_mode", 0);
@@ -172,6 +182,20 @@ void translate_attention(struct node *n)
 		return;
 	}
 	const double scale = attribute_number(n, "scale", 1 / sqrt((double)a.q->type.shape.dim[3]));
+	const bool plain = !input(n, 3) && !a.lengths && !a.past && softcap <= 0 && !is_wanted(n, 3) &&
+	                   attribute_integer(n, "left_window_size", -1) < 0 &&
+	                   attribute_integer(n, "right_window_size", -1) < 0 && !attribute(n, "softmax_precision");
+	if (plain && op_find("attention") != OP_COUNT) {
+		const bool usual = scale == 1 / sqrt((double)a.q->type.shape.dim[3]);
+		const char *number = usual ? "" : number_text(n, scale, DTYPE_F32);
+		struct value *y =
+			number
+				? apply_with(n, "attention", a.q, repeat_heads(n, a.k, groups), repeat_heads(n, a.v, groups), "%s%s%s",
+		                     attribute_integer(n, "is_causal", 0) ? "causal=true" : "", usual ? "" : " scale=", number)
+				: NULL;
+		give(n, 0, heads_last(n, y, flat));
+		return;
+	}
 	struct value *k = exchange(n, repeat_heads(n, a.k, groups), 2, 3), *v = repeat_heads(n, a.v, groups);
 	struct value *scores = times(n, binary(n, "matmul", a.q, k), scale);
 	if (softcap > 0)
@@ -199,12 +223,7 @@ void translate_attention(struct node *n)
 	if (is_wanted(n, 3) && mode == 3)
 		give(n, 3, scores = once(n, scores));
 	struct value *y = binary(n, "matmul", scores, v);
-	if (flat && y) {
-		y = transpose(n, y, order);
-		const struct shape *s = &y->type.shape, made = {3, {s->dim[0], s->dim[1], s->dim[2] * s->dim[3]}};
-		y = reshape(n, y, &made);
-	}
-	give(n, 0, typed(n, y, a.dtype));
+	give(n, 0, typed(n, heads_last(n, y, flat), a.dtype));
 }
 
 /* Returns elements FIRST, FIRST + STEP, ... of the last axis of V, COUNT of them. */

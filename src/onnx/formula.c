@@ -426,7 +426,7 @@ static enum dtype hold(const struct application *a)
 		if (op_promotes(a->op, (uint32_t)i) && !(i == 0 && op_indices(a->op) == NEED_V))
 			held = widest(held, v->computed);
 	}
-	if (a->op == OP_argmax || a->op == OP_argmin)
+	if (!strncmp(a->name, "arg", 3)) /* argmax, argsort and the like give indices */
 		return DTYPE_I64;
 	if (op_gives_condition(a->op) && integers)
 		return DTYPE_COUNT;
@@ -589,6 +589,17 @@ struct value *apply_to(struct node *node, const char *operation, struct value *v
 	const bool good = print_words(node, &a, format, arguments);
 	va_end(arguments);
 	return good ? apply_all(node, &a) : NULL;
+}
+
+struct value *apply_with(struct node *node, const char *operation, struct value *v, struct value *a, struct value *b,
+                         const char *format, ...)
+{
+	struct application all = {.name = operation, .v = {v, a, b}, .count = 3};
+	va_list arguments;
+	va_start(arguments, format);
+	const bool good = print_words(node, &all, format, arguments);
+	va_end(arguments);
+	return good ? apply_all(node, &all) : NULL;
 }
 
 struct value *binary(struct node *node, const char *operation, struct value *v, struct value *a)

@@ -261,15 +261,17 @@ static enum status set_inputs(struct frame *scope, const Onnx__GraphProto *graph
 /* Reports all refusals in one error. */
 static enum status report_refusals(struct importer *im, size_t nodes)
 {
-	const char *list = "";
-	for (size_t i = 0; i < im->refusal_count && list; i++) {
+	const char **items = arena_array(im->context->arena, im->refusal_count, sizeof *items);
+	TRY_ALLOC(items, im->context->diags);
+	for (size_t i = 0; i < im->refusal_count; i++) {
 		const struct refusal *r = &im->refusals[i];
-		list =
-			arena_printf(im->context->arena, "%s%s'%s' (%s): %s", list, i ? "; " : "", r->node, r->operator, r->reason);
+		items[i] = arena_printf(im->context->arena, "'%s' (%s): %s", r->node, r->operator, r->reason);
+		TRY_ALLOC(items[i], im->context->diags);
 	}
-	TRY_ALLOC(list, im->context->diags);
-	return diag_file(im->context->diags, STATUS_CHAIN, im->request->path, -1,
-	                 "%zu of %zu nodes cannot be said in a chain: %s", im->refusal_count, nodes, list);
+	diag_file(im->context->diags, STATUS_CHAIN, im->request->path, -1,
+	          "%zu of %zu nodes cannot be said in a chain:", im->refusal_count, nodes);
+	diag_items(im->context->diags, items, im->refusal_count);
+	return STATUS_CHAIN;
 }
 
 /* States the outputs of the graph. The first is the value of the chain. */

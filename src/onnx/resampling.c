@@ -84,6 +84,45 @@ static int64_t nearest_to(const struct resampling *r, double place)
 	return lesser(greater((int64_t)x, 0), r->from - 1);
 }
 
+/* Returns the whole factor by which `upsample` of the chain does what R does to an axis; 0 if there is none. */
+static int64_t upsampling_of(const struct resampling *r)
+{
+	const int64_t factor = r->from ? r->to / r->from : 0;
+	const bool halves = !strcmp(r->mapping, "half_pixel") || !strcmp(r->mapping, "pytorch_half_pixel");
+	bool same = factor > 1 && factor * r->from == r->to && r->scale == (double)factor && !r->smooth && !r->excludes;
+	if (!strcmp(r->mode, "linear"))
+		return same && (halves || !strcmp(r->mapping, "align_corners")) ? factor : 0;
+	same &= !strcmp(r->mode, "nearest") && r->to <= NUMBERS_MOST;
+	for (int64_t i = 0; same && i < r->to; i++)
+		same = nearest_to(r, old_place(r, i)) == i / factor;
+	return same ? factor : 0;
+}
+
+/* Returns V, of which `upsample` makes all axes that ALL resamples; NULL if it cannot. */
+static struct value *upsampled(struct node *n, struct value *v, const struct resampling *all)
+{
+	int64_t axes[MAX_DIMS], factor = 0;
+	size_t count = 0;
+	const char *mode = "", *mapping = "";
+	for (int i = 0; i < v->type.shape.ndim; i++) {
+		if (!all[i].mode)
+			continue;
+		const int64_t own = upsampling_of(&all[i]);
+		if (!own || (factor && own != factor))
+			return NULL;
+		factor = own;
+		axes[count++] = i;
+		mode = all[i].mode;
+		mapping = all[i].mapping;
+	}
+	const bool usual = count && axes[0] == 2 && count == (size_t)v->type.shape.ndim - 2;
+	const char *list = usual ? "" : list_text(n, axes, count), *linear = !strcmp(mode, "linear") ? " mode=linear" : "";
+	if (!count || op_find("upsample") == OP_COUNT || !list)
+		return NULL;
+	return apply(n, "upsample", v, "%lld%s%s%s%s", (long long)factor, linear, *list ? " axes=" : "", list,
+	             *linear && !strcmp(mapping, "align_corners") ? " align_corners=true" : "");
+}
+
 static struct value *resample_axis(struct node *n, struct value *v, int axis, const struct resampling *r)
 {
 	const bool nearest = !strcmp(r->mode, "nearest");
@@ -209,8 +248,8 @@ void translate_resize(struct node *n)
 		refuse(n, "its region is not known before the model runs");
 		return;
 	}
-	struct value *made = v;
-	for (int i = 0; i < ndim && made; i++) {
+	struct value *made;
+	for (int i = 0; i < ndim; i++) {
 		struct resampling *r = &all[i];
 		int64_t at = axes.at ? -1 : i;
 		for (size_t k = 0; axes.at && k < axes.count; k++)
@@ -227,8 +266,13 @@ void translate_resize(struct node *n)
 		r->cubic = attribute_number(n, "cubic_coeff_a", -0.75);
 		r->smooth = attribute_integer(n, "antialias", 0);
 		r->excludes = attribute_integer(n, "exclude_outside", 0);
-		made = resample_axis(n, made, i, r);
 	}
+	made = upsampled(n, v, all);
+	const bool whole = made != NULL;
+	made = whole ? made : v;
+	for (int i = 0; i < ndim && made && !whole && !n->reason; i++)
+		if (all[i].mode)
+			made = resample_axis(n, made, i, &all[i]);
 	give(n, 0, crops ? extrapolated(n, made, all, attribute_number(n, "extrapolation_value", 0)) : made);
 }
 

@@ -489,13 +489,20 @@ void translate_tile(struct node *n)
 		refuse(n, "its repeats do not fit");
 		return;
 	}
-	for (int i = v->type.shape.ndim - 1; i >= 0 && v; i--) {
-		if (counts.at[i] < 0 || counts.at[i] > INT32_MAX) {
+	const char *words = "";
+	for (size_t i = 0; i < counts.count && words; i++) {
+		if (counts.at[i] < 0 || counts.at[i] > INT32_MAX || symbol_in(n->importer, (double)counts.at[i])) {
 			refuse(n, "it repeats an axis %lld times", (long long)counts.at[i]);
 			return;
 		}
-		v = repeated(n, v, i, counts.at[i]);
+		words = arena_printf(n->importer->context->arena, "%s %lld", words, (long long)counts.at[i]);
 	}
+	if (op_find("tile") != OP_COUNT && counts.count) {
+		give(n, 0, words ? apply(n, "tile", v, "%s", words) : short_of_memory(n));
+		return;
+	}
+	for (int i = v->type.shape.ndim - 1; i >= 0 && v; i--)
+		v = repeated(n, v, i, counts.at[i]);
 	give(n, 0, v);
 }
 

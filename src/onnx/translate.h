@@ -82,6 +82,9 @@ __attribute__((format(printf, 4, 5))) struct value *apply(struct node *node, con
                                                           const char *format, ...);
 __attribute__((format(printf, 5, 6))) struct value *apply_to(struct node *node, const char *operation, struct value *v,
                                                              struct value *a, const char *format, ...);
+__attribute__((format(printf, 6, 7))) struct value *apply_with(struct node *node, const char *operation,
+                                                               struct value *v, struct value *a, struct value *b,
+                                                               const char *format, ...);
 struct value *binary(struct node *node, const char *operation, struct value *v, struct value *a);
 static inline struct value *unary(struct node *node, const char *operation, struct value *v)
 {
