@@ -188,11 +188,11 @@ void translate_attention(struct node *n)
 	if (plain && op_find("attention") != OP_COUNT) {
 		const bool usual = scale == 1 / sqrt((double)a.q->type.shape.dim[3]);
 		const char *number = usual ? "" : number_text(n, scale, DTYPE_F32);
-		struct value *y =
-			number
-				? apply_with(n, "attention", a.q, repeat_heads(n, a.k, groups), repeat_heads(n, a.v, groups), "%s%s%s",
-		                     attribute_integer(n, "is_causal", 0) ? "causal=true" : "", usual ? "" : " scale=", number)
-				: NULL;
+		const char *causal = attribute_integer(n, "is_causal", 0) ? "causal=true" : "";
+		struct value *const all[] = {a.q, repeat_heads(n, a.k, groups), repeat_heads(n, a.v, groups)};
+		struct value *y = NULL;
+		if (number)
+			y = apply_three(n, "attention", all, "%s%s%s", causal, usual ? "" : " scale=", number);
 		give(n, 0, heads_last(n, y, flat));
 		return;
 	}

@@ -591,10 +591,9 @@ struct value *apply_to(struct node *node, const char *operation, struct value *v
 	return good ? apply_all(node, &a) : NULL;
 }
 
-struct value *apply_with(struct node *node, const char *operation, struct value *v, struct value *a, struct value *b,
-                         const char *format, ...)
+struct value *apply_three(struct node *node, const char *operation, struct value *const v[3], const char *format, ...)
 {
-	struct application all = {.name = operation, .v = {v, a, b}, .count = 3};
+	struct application all = {.name = operation, .v = {v[0], v[1], v[2]}, .count = 3};
 	va_list arguments;
 	va_start(arguments, format);
 	const bool good = print_words(node, &all, format, arguments);
