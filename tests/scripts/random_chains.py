@@ -10,10 +10,11 @@ import zipfile
 
 from array_files import npy, npz, safetensors
 
-BOUNDED = ["exp", "expm1", "sinh", "cosh", "square", "asin", "acos", "tan"]
-POSITIVE = ["sqrt", "log", "rsqrt", "reciprocal", "log1p"]
+BOUNDED = ["exp", "expm1", "sinh", "cosh", "square", "asin", "acos", "tan", "exp2", "atanh"]
+POSITIVE = ["sqrt", "log", "rsqrt", "reciprocal", "log1p", "log2", "log10", "cbrt", "lgamma"]
+OWN = {"acosh": "square; add 1.5; acosh", "logit": "sigmoid; logit; mul 0.1"}
 ARGUMENTS = {"clip": " -0.7 0.8"}
-ZERO_DERIVATIVE = ["sign", "floor", "stop_gradient"]
+ZERO_DERIVATIVE = ["sign", "floor", "ceil", "round", "trunc", "isnan", "isfinite", "stop_gradient"]
 DEFS = """def mix(a, s) { add a; leaky_relu slope=s; mul { tanh } }
 def twice(b) { add b; mul 0.5; sub b; tanh }
 """
@@ -28,7 +29,7 @@ def table(program):
 def safe_names(rows):
     """Operations of one value that takes any, and gives a small one. A new row of ops.def joins by itself."""
     return [name for name, row in rows.items() if row["scope"] == "element" and row["operands"] == 0
-            and row["group"] != "random" and name not in ("cast", *BOUNDED, *POSITIVE)]
+            and row["group"] != "random" and name not in ("cast", *BOUNDED, *POSITIVE, *OWN)]
 
 
 def broadcast(a, b):
@@ -103,6 +104,10 @@ class Generator:
         self.r = r = random.Random(seed)
         self.safe = safe  # of safe_names()
         self.chooses = "not" in safe  # a program that is compared may be older than these operations
+        self.orders = "asinh" in safe
+        old = ("exp2", "atanh", "log2", "log10", "cbrt", "lgamma")
+        self.bounded, self.positive = ([name for name in names if self.orders or name not in old]
+                                       for names in (BOUNDED, POSITIVE))
         self.dtype = r.choice(["f64", "f64", "f64", "f32", "f32", "f16", "bf16"])
         self.shape = [r.choice([1, 2, 3, 5, 8, 33, 300]) for _ in range(r.choice([1, 1, 2, 2, 2, 3, 3, 4]))]
         while count(self.shape) > 3000:
@@ -194,6 +199,23 @@ class Generator:
                          f"add {{ {index}; take {self.param([shape[axis]])}; sin }}",
                          f"add {{ {last}; one_hot {shape[-1]}; mul 0.3 }}", f"scatter_add {rows} {shape[0]}"])
 
+    def ordered(self, shape):
+        """Sorts, runs along axes, normalises over several, or repeats elements; and keeps the shape."""
+        r, n, last = self.r, len(shape), self.r.randrange(len(shape))
+        some = r.sample(range(-n, 0), r.randint(1, n))
+        run = r.choice(["sort", "sort descending=true", "cumprod", "cummax", "cummin", "logcumsumexp"])
+        norm = r.choice(["softmax", "log_softmax", "layernorm", "rmsnorm"])
+        reduce = r.choice(["median", "any", "all", f"quantile {r.choice([0, 0.3, 1])}"])
+        back = f"slice axis={last} step=2"
+        ways = [f"tanh; {run} axis={last}; sin", f"{norm} axis={some}", f"sub {{ {reduce} axis={some} keepdims=true }}; tanh",
+                f"repeat_each 2 axis={last}; sin; {back}", f"add {{ topk 1 axis={last}; sin }}",
+                f"tile {' '.join('2' if i == last else '1' for i in range(n))}; sin; slice axis={last} stop={shape[last]}",
+                f"broadcast_to {' '.join(map(str, [2] + shape))}; sin; mean axis=0",
+                f"mul {{ {r.choice(['argsort', 'argtopk 1'])} axis={last}; sin }}"]
+        if n >= 2:
+            ways += [f"groupnorm {r.choice([1, shape[1]])}", f"add {{ diag; mean axis=-1 keepdims=true; {'expand_dims -1; ' * (n > 2)}sin }}"]
+        return r.choice(ways)
+
     def element(self, shape):
         r = self.r
         if self.chooses and r.random() < 0.12:
@@ -203,9 +225,12 @@ class Generator:
             op = r.choice(self.safe)
             return op + ARGUMENTS.get(op, r.choice(["", " tanh=true"]) if op == "gelu" else "")
         if kind < 0.42:
-            return "tanh; mul 0.9; " + r.choice(BOUNDED)
+            return "tanh; mul 0.9; " + r.choice(self.bounded)
         if kind < 0.49:
-            return "square; add 0.5; " + r.choice(POSITIVE)
+            if self.orders and r.random() < 0.2:
+                return r.choice([*OWN.values(), f"atan2 {self.operand(shape)}; mul 0.3", f"hypot {self.operand(shape)}; sin",
+                                 f"logaddexp {self.operand(shape)}; tanh", f"prelu {self.operand(shape)}; tanh"])
+            return "square; add 0.5; " + r.choice(self.positive)
         if kind < 0.52:
             return f"square; add 0.5; {r.choice(['pow', 'rdiv'])} {self.operand(shape)}"
         if kind < 0.6:
@@ -228,6 +253,8 @@ class Generator:
             return self.mirrored(shape)
         if self.chooses and 0 not in shape and r.random() < 0.06:
             return self.selected(shape)
+        if self.orders and 0 not in shape and not self.neighbours and r.random() < 0.12:
+            return self.ordered(shape)
         axis = 0 if self.neighbours and r.random() < 0.6 else r.randrange(-len(shape), len(shape))
         kind = r.choice([3, 4, 4]) if self.neighbours else r.randrange(15)
         if kind < 2:
