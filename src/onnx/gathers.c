@@ -204,7 +204,7 @@ void translate_tensor_scatter(struct node *n)
 }
 
 /* Returns 0, 1, ... COUNT - 1 along AXIS of NDIM. */
-static struct value *counted(struct node *n, int64_t count, int axis, int ndim)
+static struct value *counted_along(struct node *n, int64_t count, int axis, int ndim)
 {
 	struct shape shape = {ndim, {0}};
 	if (count > NUMBERS_MOST || symbol_in(n->importer, (double)count))
@@ -232,7 +232,7 @@ void translate_one_hot(struct node *n)
 	struct value *below =
 		indices ? choose(n, binary(n, "lt", indices, number_like(n, indices, 0)), plus(n, indices, depth), indices)
 				: NULL;
-	struct value *hot = binary(n, "eq", new_axis(n, below, axis), counted(n, to_integer(depth), axis, ndim));
+	struct value *hot = binary(n, "eq", new_axis(n, below, axis), counted_along(n, to_integer(depth), axis, ndim));
 	give(n, 0, hot ? typed(n, choose(n, hot, pick(n, values, 0, 1), pick(n, values, 0, 0)), values->type.dtype) : NULL);
 }
 
