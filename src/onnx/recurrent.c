@@ -17,7 +17,7 @@ struct layer {
 	int64_t gates;            /* parts of a gate's product */
 	int direction;            /* 0, or 1 for the second of two */
 	bool reverse;             /* from the last time step to the first */
-	struct value *x;          /* [time,batch,input] */
+	struct value *input;      /* [time,batch,input] */
 	struct value *inner;      /* R: [gates*size,size] */
 	struct value *inner_bias; /* [gates*size]; NULL: none */
 	struct value *outer;      /* X W + bias, [time,batch,gates*size] */
@@ -113,15 +113,15 @@ static bool rebind(const struct layer *l, const struct value *name, struct value
 static struct value *zeros(const struct layer *l)
 {
 	struct node *n = l->node;
-	const struct shape shape = {2, {l->x->type.shape.dim[1], l->size}};
+	const struct shape shape = {2, {l->input->type.shape.dim[1], l->size}};
 	if (!symbol_in(n->importer, (double)shape.dim[0]))
-		return filled(n, l->x->type.dtype, &shape, 0);
+		return filled(n, l->input->type.dtype, &shape, 0);
 	/* The batch is open: the shape is that of a part of the products. */
 	struct value *part = gate(l, pick(n, l->outer, 0, 0), 0);
 	struct value *zero = part ? choose(n, binary(n, "eq", part, number_like(n, part, 0)), number_like(n, part, 0),
 	                                   number_like(n, part, 0))
 	                          : NULL;
-	return zero ? convert(n, zero, l->x->type.dtype) : NULL;
+	return zero ? convert(n, zero, l->input->type.dtype) : NULL;
 }
 
 static struct value *initial_state(const struct layer *l, size_t i)
@@ -147,7 +147,7 @@ static bool run_layer(struct layer *l, layer_step *step, bool has_cell)
 	const int64_t width = l->gates * l->size;
 	if (weight->type.shape.ndim != 2 || weight->type.shape.dim[0] != width || l->inner->type.shape.dim[0] != width)
 		return refuse(n, "its weights do not fit"), false;
-	l->outer = binary(n, "linear", l->x, weight);
+	l->outer = binary(n, "linear", l->input, weight);
 	if (bias) {
 		l->outer = binary(n, "add", l->outer, range_of(n, bias, 0, 0, width));
 		l->inner_bias = once(n, range_of(n, bias, 0, width, width));
@@ -295,7 +295,7 @@ static void translate_layer(struct node *n, layer_step *step, int64_t gates, con
 		                    .gates = gates,
 		                    .direction = i,
 		                    .reverse = i == 1 || !strcmp(direction, "reverse"),
-		                    .x = x};
+		                    .input = x};
 		if (has_cell && input(n, 7))
 			l->peepholes = once(n, pick(n, input(n, 7), 0, i));
 		if (!read_activations(l, usual, activations) || !run_layer(l, step, has_cell))

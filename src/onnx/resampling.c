@@ -123,7 +123,7 @@ static struct value *upsampled(struct node *n, struct value *v, const struct res
 	             *linear && !strcmp(mapping, "align_corners") ? " align_corners=true" : "");
 }
 
-static struct value *resample_axis(struct node *n, struct value *v, int axis, const struct resampling *r)
+static struct value *resampled_along(struct node *n, struct value *v, int axis, const struct resampling *r)
 {
 	const bool nearest = !strcmp(r->mode, "nearest");
 	const int64_t size = nearest ? r->to : r->from * r->to;
@@ -272,7 +272,7 @@ void translate_resize(struct node *n)
 	made = whole ? made : v;
 	for (int i = 0; i < ndim && made && !whole && !n->reason; i++)
 		if (all[i].mode)
-			made = resample_axis(n, made, i, &all[i]);
+			made = resampled_along(n, made, i, &all[i]);
 	give(n, 0, crops ? extrapolated(n, made, all, attribute_number(n, "extrapolation_value", 0)) : made);
 }
 

@@ -215,7 +215,7 @@ int64_t direct_kernel_scratch(const struct conv *c)
 
 /* COUNT channels of the arrays of a group. */
 struct beside {
-	struct conv_arrays of;
+	struct conv_arrays arrays;
 	int64_t first, count;
 };
 
@@ -230,12 +230,12 @@ static void fill_channels(const struct shared *s, const struct kernel_memory *m,
 	for (int64_t i = greater(first, 0); i < lesser(first + s->block.plane / s->block.width, c->height); i++) {
 		const int64_t to = ((i - first) * s->block.width + c->pad_w) * beside;
 		const void *from =
-			element_at(channels->of.v, c->size, sample * c->in_sample + channels->first * image + i * c->width);
+			element_at(channels->arrays.v, c->size, sample * c->in_sample + channels->first * image + i * c->width);
 		c->loops->transpose(element_of(m->block, c->size, to), beside, from, image, channels->count, c->width);
 	}
 	const int64_t from = sample * c->out_sample + row * c->out_w;
 	c->loops->copy_rows(&(struct rows){m->g, m->g_row, 1},
-	                    &(struct rows){element_of(channels->of.y, c->size, from), c->places, 1},
+	                    &(struct rows){element_of(channels->arrays.y, c->size, from), c->places, 1},
 	                    (size_t)(rows * c->out_w), (size_t)c->outs);
 }
 
@@ -263,7 +263,7 @@ static void kernel_beside(const struct shared *s, const struct kernel_memory *m,
 			}
 		}
 	for (int64_t o = 0; o < c->outs; o++)
-		c->loops->transpose(element_of(channels->of.kernel, c->size, o * c->depth + channels->first * plane), plane,
+		c->loops->transpose(element_of(channels->arrays.kernel, c->size, o * c->depth + channels->first * plane), plane,
 		                    element_of(m->sums, c->size, o * beside), c->outs * beside, plane, channels->count);
 }
 
@@ -275,7 +275,7 @@ static void kernel_channels(void *context, void *memory, int64_t begin, int64_t 
 	const struct kernel_memory m = kernel_memory_of(c, &s->block, (memory ? (char *)memory : s->scratch) + s->own);
 	const int64_t beside = channels_beside(c), parts = (c->channels + beside - 1) / beside;
 	for (int64_t i = begin; i < end; i++) {
-		struct beside channels = {.of = conv_group(c, &s->of, i / parts), .first = i % parts * beside};
+		struct beside channels = {.arrays = conv_group(c, &s->of, i / parts), .first = i % parts * beside};
 		channels.count = lesser(beside, c->channels - channels.first);
 		kernel_beside(s, &m, &channels);
 	}

@@ -3,7 +3,7 @@
  * (nearest), or lies between two of them (linear). Backward, the axes go the other way, and each element of the gradient is
  * the sum of what it was read for, in order.
  *
- * Along an axis the array is [outer, n, inner], and the result [outer, m, inner]. Index i of m is at the place
+ * Along an axis the array is [stacks, n, row], and the result [stacks, m, row]. Index i of m is at the place
  *     i / factor                      nearest, rounded down
  *     (i + 0.5) / factor - 0.5        linear, at least 0
  *     i (n - 1) / (m - 1)             linear with align_corners: the first and last elements stay
@@ -18,7 +18,7 @@ enum { SOME = 256 }; /* indices whose places are found at a time, or columns tha
 
 /* One axis of a resampling. */
 struct resampled {
-	int64_t outer, n, m, inner;
+	int64_t stacks, n, m, row;
 	double factor;
 	bool linear, corners;
 	enum dtype dtype;
@@ -81,21 +81,21 @@ static void spread_elements(void *context, void *memory MAYBE_UNUSED, int64_t be
 	}
 }
 
-/* Makes rows BEGIN .. END-1 of the result, of inner elements each. */
+/* Makes rows BEGIN .. END-1 of the result, of `row` elements each. */
 static void spread_rows(void *context, void *memory MAYBE_UNUSED, int64_t begin, int64_t end)
 {
 	const struct resampled *r = context;
 	for (int64_t row = begin; row < end; row++) {
 		const struct spot s = spot_of(r, row % r->m);
-		const void *terms[2] = {element_at(r->from, r->size, (row / r->m * r->n + s.at) * r->inner)};
+		const void *terms[2] = {element_at(r->from, r->size, (row / r->m * r->n + s.at) * r->row)};
 		const double weights[2] = {1 - s.rest, s.rest};
-		void *const to = element_of(r->to, r->size, row * r->inner);
+		void *const to = element_of(r->to, r->size, row * r->row);
 		if (s.rest == 0) {
-			memcpy(to, terms[0], (size_t)r->inner * r->size);
+			memcpy(to, terms[0], (size_t)r->row * r->size);
 			continue;
 		}
-		terms[1] = element_at(terms[0], r->size, r->inner);
-		r->loops->weighted(to, &(struct weighted_sum){terms, weights, 2, 1, NULL}, (size_t)r->inner);
+		terms[1] = element_at(terms[0], r->size, r->row);
+		r->loops->weighted(to, &(struct weighted_sum){terms, weights, 2, 1, NULL}, (size_t)r->row);
 	}
 }
 
@@ -127,7 +127,7 @@ static void gather_elements(void *context, void *memory MAYBE_UNUSED, int64_t be
 }
 
 /* Adds COLUMNS of the rows of the cotangent that read element AT of OUTER to SUMS. The rests are SOME behind the sums. */
-static void add_rows_at(const struct resampled *r, int64_t at, int64_t outer, struct row_range columns, double *sums)
+static void add_rows_at(const struct resampled *r, int64_t at, int64_t stack, struct row_range columns, double *sums)
 {
 	const int64_t first = first_at(r, at > 0 && r->linear ? at - 1 : at);
 	for (int64_t i = first; i < r->m; i++) {
@@ -137,7 +137,7 @@ static void add_rows_at(const struct resampled *r, int64_t at, int64_t outer, st
 			break;
 		if (s.at + 1 < at || weight == 0)
 			continue;
-		const void *row = element_at(r->from, r->size, (outer * r->m + i) * r->inner + columns.first);
+		const void *row = element_at(r->from, r->size, (stack * r->m + i) * r->row + columns.first);
 		if (r->dtype == DTYPE_F32)
 			for (int64_t c = 0; c < columns.count; c++)
 				sums[c] += weight * (double)((const float *)row)[c];
@@ -147,18 +147,18 @@ static void add_rows_at(const struct resampled *r, int64_t at, int64_t outer, st
 	}
 }
 
-/* Makes rows BEGIN .. END-1 of the gradient, of inner elements each. */
+/* Makes rows BEGIN .. END-1 of the gradient, of `row` elements each. */
 static void gather_rows_of(void *context, void *memory MAYBE_UNUSED, int64_t begin, int64_t end)
 {
 	const struct resampled *r = context;
 	double sums[2 * SOME];
 	for (int64_t row = begin; row < end; row++)
-		for (int64_t first = 0; first < r->inner; first += SOME) {
-			const struct row_range columns = {first, lesser(SOME, r->inner - first)};
+		for (int64_t first = 0; first < r->row; first += SOME) {
+			const struct row_range columns = {first, lesser(SOME, r->row - first)};
 			memset(sums, 0, sizeof sums);
 			add_rows_at(r, row % r->n, row / r->n, columns, sums);
 			for (int64_t c = 0; c < columns.count; c++)
-				element_set(r->dtype, r->to, (size_t)(row * r->inner + first + c), sums[c] + sums[SOME + c]);
+				element_set(r->dtype, r->to, (size_t)(row * r->row + first + c), sums[c] + sums[SOME + c]);
 		}
 }
 
@@ -166,12 +166,11 @@ static void gather_rows_of(void *context, void *memory MAYBE_UNUSED, int64_t beg
 static void resample_axis(const struct op_call *call, struct resampled *r, bool back)
 {
 	const int64_t made = back ? r->n : r->m;
-	if (r->inner == 1)
-		team_run(call->team, r->outer, greater(1, TEAM_PIECE / greater(made, 1)),
+	if (r->row == 1)
+		team_run(call->team, r->stacks, greater(1, TEAM_PIECE / greater(made, 1)),
 		         back ? gather_elements : spread_elements, r);
 	else
-		team_run(call->team, r->outer * made, greater(1, TEAM_PIECE / r->inner), back ? gather_rows_of : spread_rows,
-		         r);
+		team_run(call->team, r->stacks * made, greater(1, TEAM_PIECE / r->row), back ? gather_rows_of : spread_rows, r);
 }
 
 /* The passes of a resampling, in order: pass i is along AXIS[i], from SHAPE[i] to SHAPE[i + 1]. There is at least one. */
@@ -217,10 +216,10 @@ static void resample(const struct op_call *call, void *to, const void *from, boo
 	for (int k = 0; k < p.count; k++) {
 		const int i = back ? p.count - 1 - k : k;
 		void *const here = k == p.count - 1 ? to : (char *)call->scratch + k % 2 * between;
-		struct resampled r = {.outer = 1,
+		struct resampled r = {.stacks = 1,
 		                      .n = p.shape[i].dim[p.axis[i]],
 		                      .m = p.shape[i + 1].dim[p.axis[i]],
-		                      .inner = 1,
+		                      .row = 1,
 		                      .factor = op_resampling_factor(call->attrs, p.axis[i], call->v->shape.ndim),
 		                      .linear = call->attrs->linear,
 		                      .corners = call->attrs->align_corners,
@@ -230,7 +229,7 @@ static void resample(const struct op_call *call, void *to, const void *from, boo
 		                      .from = from,
 		                      .to = here};
 		for (int d = 0; d < p.shape[i].ndim; d++)
-			*(d < p.axis[i] ? &r.outer : &r.inner) *= d == p.axis[i] ? 1 : p.shape[i].dim[d];
+			*(d < p.axis[i] ? &r.stacks : &r.row) *= d == p.axis[i] ? 1 : p.shape[i].dim[d];
 		resample_axis(call, &r, back);
 		from = here;
 	}

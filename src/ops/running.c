@@ -20,9 +20,9 @@ struct runs {
 /* One line: N elements, the first FIRST elements from the start of an array, INNER apart. */
 struct line {
 	const struct runs *r;
-	int64_t first, n, inner;
+	int64_t first, n, step;
 };
-static size_t place(const struct line *l, int64_t i) { return (size_t)(l->first + i * l->inner); }
+static size_t place(const struct line *l, int64_t i) { return (size_t)(l->first + i * l->step); }
 static double read_at(const struct line *l, const void *array, int64_t i)
 {
 	return element_get(l->r->call->v->dtype, array, place(l, i));
@@ -160,18 +160,18 @@ int64_t running_scratch(const struct attrs *attrs, const struct type *v)
 	return axis_view_named(attrs, &v->shape).n * (int64_t)sizeof(struct split_product);
 }
 
-static void run(const struct op_call *call, void *to, const void *v, const void *g, const void *y)
+static void run_whole(const struct op_call *call, void *to, const void *v, const void *g, const void *y)
 {
 	struct runs r = {call, axis_view_named(call->attrs, &call->v->shape), v, y, g, to};
 	if (r.view.n > 0)
 		team_run(call->team, r.view.outer * r.view.inner, greater(TEAM_PIECE / r.view.n / 4, 1), run_along, &r);
 }
 
-FORWARD(cumprod) { run(call, y, v, NULL, NULL); }
-VJP(cumprod) { run(call, dv, needs[0], g, NULL); }
-FORWARD(cummax) { run(call, y, v, NULL, NULL); }
-VJP(cummax) { run(call, dv, needs[0], g, needs[2]); }
-FORWARD(cummin) { run(call, y, v, NULL, NULL); }
-VJP(cummin) { run(call, dv, needs[0], g, needs[2]); }
-FORWARD(logcumsumexp) { run(call, y, v, NULL, NULL); }
-VJP(logcumsumexp) { run(call, dv, needs[0], g, needs[2]); }
+FORWARD(cumprod) { run_whole(call, y, v, NULL, NULL); }
+VJP(cumprod) { run_whole(call, dv, needs[0], g, NULL); }
+FORWARD(cummax) { run_whole(call, y, v, NULL, NULL); }
+VJP(cummax) { run_whole(call, dv, needs[0], g, needs[2]); }
+FORWARD(cummin) { run_whole(call, y, v, NULL, NULL); }
+VJP(cummin) { run_whole(call, dv, needs[0], g, needs[2]); }
+FORWARD(logcumsumexp) { run_whole(call, y, v, NULL, NULL); }
+VJP(logcumsumexp) { run_whole(call, dv, needs[0], g, needs[2]); }
