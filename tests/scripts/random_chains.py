@@ -216,6 +216,23 @@ class Generator:
             ways += [f"groupnorm {r.choice([1, shape[1]])}", f"add {{ diag; mean axis=-1 keepdims=true; {'expand_dims -1; ' * (n > 2)}sin }}"]
         return r.choice(ways)
 
+    def windowed(self, shape):
+        """Stages with windows, and attention; keeps the shape."""
+        r, options = self.r, "stride=1 padding=1"
+        pool = r.choice(["max", "avg"])
+        stages = [f"add {{ {pool}pool1d 3 {options}; mul 0.3 }}"]
+        if shape[-1] % 2 == 0:
+            stages.append(f"sub {{ {pool}pool1d 2; upsample 2 axes=-1 mode={r.choice(['nearest', 'linear'])}; mul 0.3 }}")
+        if len(shape) > 1:
+            stages += [f"add {{ {pool}pool2d 3 {options}; mul 0.3; sin }}"] * 3
+        if len(shape) > 1 and count(shape) < 2000:
+            causal = r.choice(["true", "false"])
+            stages += [f"add {{ attention {{ sin }} {{ {r.choice(['cos', 'mul 0.5', 'tanh'])} }} causal={causal}; mul 0.3 }}"] * 2
+        if 3 <= len(shape) <= 4 and shape[1] < 9:
+            kernel = self.param([shape[1], shape[1]] + [3] * (len(shape) - 2))
+            stages += [f"conv_transpose{len(shape) - 2}d {kernel} padding=1; tanh"] * 2
+        return r.choice(stages)
+
     def element(self, shape):
         r = self.r
         if self.chooses and r.random() < 0.12:
@@ -255,6 +272,8 @@ class Generator:
             return self.selected(shape)
         if self.orders and 0 not in shape and not self.neighbours and r.random() < 0.12:
             return self.ordered(shape)
+        if self.chooses and 0 not in shape and r.random() < 0.1:
+            return self.windowed(shape)
         axis = 0 if self.neighbours and r.random() < 0.6 else r.randrange(-len(shape), len(shape))
         kind = r.choice([3, 4, 4]) if self.neighbours else r.randrange(15)
         if kind < 2:
