@@ -60,7 +60,7 @@ static void extreme_line(const struct line *l)
 	}
 }
 
-/* The sum is that of exponentials less the largest element so far. */
+/* SUM adds the exponentials of the elements, each less the largest so far. */
 static void log_sum_line(const struct line *l)
 {
 	double largest = -INFINITY, sum = 0, rest = 0;
