@@ -191,8 +191,8 @@ static void compile_call(struct compiler *c, const struct instr *instr)
 	const bool back = instr->kind == INSTR_VJP;
 	struct launch *launch = compiler_launch(c, kind_of_launch(c->body, instr));
 	const struct value *values = c->body->values;
-	const uint32_t needs[MAX_NEEDS] = {instr->v, instr->a, instr->y,
-	                                   instr->k, instr->l, instr_use(instr) ? NO_VALUE : instr->more[0]};
+	const uint32_t needs[MAX_NEEDS] = {instr->v, instr->a, instr->y, instr->k,
+	                                   instr->op == OP_attention ? instr->more[0] : instr->l};
 	launch->instr = instr;
 	const uint32_t checked = instr->kind == INSTR_CHECK ? instr_indices(instr) : NO_VALUE; /* it reads nothing else */
 	for (int i = 0; i < MAX_NEEDS; i++)

@@ -32,7 +32,7 @@ void launch_call_begin(struct launch_call *c)
 		c->needs[k] = frame_at(run->frame, launch->needs[k]);
 	for (int k = 0; k < MAX_KEEPS; k++)
 		c->keep[k] = frame_at(run->frame, launch->keep[k]);
-	c->call.b = c->needs[5];
+	c->call.b = c->needs[4];
 	c->g = frame_at(run->frame, launch->g);
 	c->out = frame_at(run->frame, launch->out);
 	c->out_a = frame_at(run->frame, launch->out_a);
@@ -76,13 +76,13 @@ static void *from_row(const struct launch_run *run, uint32_t entry, const void *
 /* Moves the arrays of C that WHICH marks to ROW. */
 static void move_arrays(struct launch_call *c, unsigned which, int64_t row)
 {
-	static const unsigned marks[MAX_NEEDS] = {STREAMED_V, STREAMED_A, STREAMED_Y, STREAMED_V, STREAMED_V, STREAMED_A};
+	static const unsigned marks[MAX_NEEDS] = {STREAMED_V, STREAMED_A, STREAMED_Y, STREAMED_V, STREAMED_V};
 	const struct launch_run *run = &c->run;
 	const struct launch *launch = run->launch;
 	for (int k = 0; k < MAX_NEEDS; k++)
 		if (which & marks[k])
 			c->needs[k] = from_row(run, launch->needs[k], c->needs[k], row);
-	c->call.b = c->needs[5];
+	c->call.b = c->needs[4];
 	for (int k = 0; k < MAX_KEEPS; k++)
 		if (which & STREAMED_V)
 			c->keep[k] = from_row(run, launch->keep[k], c->keep[k], row);

@@ -362,7 +362,7 @@ VJP(attention)
 	t.k = needs[1];
 	t.y = needs[2];
 	t.logs = needs[3];
-	t.v = needs[5];
+	t.v = needs[4];
 	t.g = g;
 	t.out = dv;
 	if (dv)

@@ -79,7 +79,7 @@ enum {
 	NEEDS_ALL = 127,
 	NEEDS_ZERO = 128
 };
-enum { MAX_NEEDS = 6 /* arrays of a general operation: V, A, Y, K, L, B */, MAX_KEEPS = 2 };
+enum { MAX_NEEDS = 5 /* arrays of a general operation: V, A, Y, K, L, or B in its place */, MAX_KEEPS = 2 };
 
 enum keep_kind { KEEP_NOTHING, KEEP_VALUE, KEEP_MASK, KEEP_SIGN, KEEP_PER_ROW };
 

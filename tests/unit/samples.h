@@ -447,9 +447,8 @@ static inline void vjp(const struct setup *s, void *dv, void *da, const void *g,
 	struct op_call call = call_of(s, true);
 	const struct op_info *info = &op_table[s->op];
 	unsigned bits = (dv ? info->needs_v : 0) | (da ? info->needs_a : 0);
-	const void *const needs[MAX_NEEDS] = {
-		bits & NEED_V ? v : NULL,   bits & NEED_A ? a : NULL, bits & NEED_Y ? y : NULL, bits & NEED_K ? k : NULL, NULL,
-		bits & NEED_B ? s->b : NULL};
+	const void *const needs[MAX_NEEDS] = {bits & NEED_V ? v : NULL, bits & NEED_A ? a : NULL, bits & NEED_Y ? y : NULL,
+	                                      bits & NEED_K ? k : NULL, bits & NEED_B ? s->b : NULL};
 	op_vjp_get(s->op)(&call, dv, da, g, needs);
 	free(call.scratch);
 }
