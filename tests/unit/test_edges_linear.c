@@ -320,12 +320,22 @@ static void print_scores(struct score score[OP_COUNT][2][2])
 			       score[op][type][1].compared, score[op][type][1].worst);
 }
 
-/* True if the result's elements are some of V's, which of them following from their values (test_general). */
-static bool is_choice(enum op op) { return op == OP_maxpool1d || op == OP_maxpool2d; }
+/* True if the result's elements are some of V's or lie between two, which of them following from their values. */
+static bool is_choice(enum op op)
+{
+	return op == OP_maxpool1d || op == OP_maxpool2d || op == OP_sort || op == OP_topk || op == OP_median ||
+	       op == OP_quantile || op == OP_cummax || op == OP_cummin;
+}
+/* True if OP is curved, and test_general alone has values and differences of it. */
+static bool is_curved(enum op op)
+{
+	return op == OP_attention || op == OP_cumprod || op == OP_logcumsumexp || op == OP_groupnorm ||
+	       op_libraries(op) & LIBRARY_LAPACK;
+}
 /* True if OP is no sum of terms, or its terms follow from indices (tests/cases/indices.test). */
 static bool is_apart(enum op op)
 {
-	return is_line(op) || op_indices(op) || is_choice(op) || op == OP_attention || !op_table[op].differentiable;
+	return is_line(op) || op_indices(op) || is_choice(op) || is_curved(op) || !op_table[op].differentiable;
 }
 
 /* Every general operation that is not in edge_lines.h has samples here, of which enough is in range to be compared. */
