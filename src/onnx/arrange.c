@@ -211,7 +211,7 @@ struct value *expand(struct node *node, struct value *v, const struct shape *sha
 		return v;
 	if (is_foldable(v) && (v->constant->splat || shape_count(&v->type.shape) == 1))
 		return filled(node, v->type.dtype, &wide, v->constant->numbers[0]);
-	const char *words = op_find("broadcast_to") != OP_COUNT ? " " : NULL;
+	const char *words = " ";
 	for (int i = 0; i < wide.ndim && words; i++)
 		words = symbol_in(node->importer, (double)wide.dim[i])
 		            ? NULL
@@ -251,15 +251,6 @@ struct value *padded(struct node *node, struct value *v, int axis, int64_t befor
 struct value *taken(struct node *node, struct value *indices, struct value *table, int axis)
 {
 	return apply_to(node, "take", indices, table, axis ? "axis=%d" : " ", axis);
-}
-
-struct value *truncated(struct node *node, struct value *v)
-{
-	if (op_find("trunc") != OP_COUNT)
-		return unary(node, "trunc", v);
-	v = once(node, v);
-	struct value *down = unary(node, "floor", v), *up = unary(node, "neg", unary(node, "floor", unary(node, "neg", v)));
-	return v ? choose(node, binary(node, "lt", v, number_like(node, v, 0)), up, down) : NULL;
 }
 
 struct value *reduced(struct node *node, const char *operation, struct value *v, const struct integers *axes,

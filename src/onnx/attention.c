@@ -185,7 +185,7 @@ void translate_attention(struct node *n)
 	const bool plain = !input(n, 3) && !a.lengths && !a.past && softcap <= 0 && !is_wanted(n, 3) &&
 	                   attribute_integer(n, "left_window_size", -1) < 0 &&
 	                   attribute_integer(n, "right_window_size", -1) < 0 && !attribute(n, "softmax_precision");
-	if (plain && op_find("attention") != OP_COUNT) {
+	if (plain) {
 		const bool usual = scale == 1 / sqrt((double)a.q->type.shape.dim[3]);
 		const char *number = usual ? "" : number_text(n, scale, DTYPE_F32);
 		const char *causal = attribute_integer(n, "is_causal", 0) ? "causal=true" : "";

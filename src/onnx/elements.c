@@ -78,13 +78,13 @@ void translate_binary(struct node *n) { give(n, 0, binary(n, operation_of(n), ne
 void translate_div(struct node *n)
 {
 	struct value *a = needed(n, 0), *b = needed(n, 1), *quotient = binary(n, "div", a, b);
-	give(n, 0, is_integer(a) && is_integer(b) ? truncated(n, quotient) : quotient);
+	give(n, 0, is_integer(a) && is_integer(b) ? unary(n, "trunc", quotient) : quotient);
 }
 
 void translate_power(struct node *n)
 {
 	struct value *v = needed(n, 0), *power = binary(n, "pow", v, needed(n, 1));
-	give(n, 0, power && is_integer(v) && !is_integer(input(n, 1)) ? truncated(n, power) : power);
+	give(n, 0, power && is_integer(v) && !is_integer(input(n, 1)) ? unary(n, "trunc", power) : power);
 }
 
 void translate_mod(struct node *n)
@@ -169,11 +169,7 @@ void translate_compare(struct node *n)
 }
 void translate_not(struct node *n) { give(n, 0, unary(n, "not", needed(n, 0))); }
 
-void translate_is_nan(struct node *n)
-{
-	struct value *v = once(n, needed(n, 0));
-	give(n, 0, typed(n, op_find("isnan") != OP_COUNT ? unary(n, "isnan", v) : binary(n, "ne", v, v), DTYPE_BOOL));
-}
+void translate_is_nan(struct node *n) { give(n, 0, typed(n, unary(n, "isnan", needed(n, 0)), DTYPE_BOOL)); }
 
 void translate_is_infinite(struct node *n)
 {
@@ -194,13 +190,6 @@ void translate_unary(struct node *n)
 {
 	struct value *v = needed(n, 0);
 	give(n, 0, unary(n, operation_of(n), v));
-}
-
-void translate_ceil(struct node *n)
-{
-	struct value *v = needed(n, 0);
-	give(n, 0,
-	     op_find("ceil") != OP_COUNT ? unary(n, "ceil", v) : unary(n, "neg", unary(n, "floor", unary(n, "neg", v))));
 }
 
 void translate_leaky_relu(struct node *n)
@@ -237,7 +226,7 @@ void translate_selu(struct node *n)
 	const double alpha = (double)1.67326319217681884765625F, gamma = (double)1.05070102214813232421875F;
 	const double own_alpha = attribute_number(n, "alpha", alpha), own_gamma = attribute_number(n, "gamma", gamma);
 	struct value *v = needed(n, 0);
-	if (own_alpha == alpha && own_gamma == gamma && op_find("selu") != OP_COUNT)
+	if (own_alpha == alpha && own_gamma == gamma)
 		give(n, 0, unary(n, "selu", v));
 	else
 		give(n, 0, times(n, elu(n, v, own_alpha, 1), own_gamma));
@@ -247,17 +236,6 @@ void translate_gelu(struct node *n)
 {
 	const bool by_tanh = !strcmp(attribute_text(n, "approximate", "none"), "tanh");
 	give(n, 0, apply(n, "gelu", needed(n, 0), by_tanh ? "tanh=true" : " "));
-}
-
-void translate_mish(struct node *n)
-{
-	struct value *v = needed(n, 0);
-	if (op_find("mish") != OP_COUNT) {
-		give(n, 0, unary(n, "mish", v));
-		return;
-	}
-	v = once(n, v);
-	give(n, 0, binary(n, "mul", v, unary(n, "tanh", unary(n, "softplus", v))));
 }
 
 static struct value *swish(struct node *n, struct value *v, double alpha)
@@ -275,37 +253,10 @@ void translate_swiglu(struct node *n)
 	give(n, 0, binary(n, "mul", swish(n, needed(n, 0), attribute_number(n, "alpha", 1)), needed(n, 1)));
 }
 
-void translate_softsign(struct node *n)
-{
-	struct value *v = needed(n, 0);
-	if (op_find("softsign") != OP_COUNT) {
-		give(n, 0, unary(n, "softsign", v));
-		return;
-	}
-	v = once(n, v);
-	give(n, 0, binary(n, "div", v, plus(n, unary(n, "abs", v), 1)));
-}
-
-static struct value *hard_sigmoid(struct node *n, struct value *v, double alpha, double beta)
-{
-	return apply(n, "clip", plus(n, times(n, v, alpha), beta), "0 1");
-}
-
 void translate_hard_sigmoid(struct node *n)
 {
-	give(n, 0,
-	     hard_sigmoid(n, needed(n, 0), attribute_number(n, "alpha", (double)0.2F), attribute_number(n, "beta", 0.5)));
-}
-
-void translate_hard_swish(struct node *n)
-{
-	struct value *v = needed(n, 0);
-	if (op_find("hardswish") != OP_COUNT) {
-		give(n, 0, unary(n, "hardswish", v));
-		return;
-	}
-	v = once(n, v);
-	give(n, 0, binary(n, "mul", v, hard_sigmoid(n, v, (double)(1.0F / 6), 0.5)));
+	const double alpha = attribute_number(n, "alpha", (double)0.2F), beta = attribute_number(n, "beta", 0.5);
+	give(n, 0, apply(n, "clip", plus(n, times(n, needed(n, 0), alpha), beta), "0 1"));
 }
 
 void translate_thresholded_relu(struct node *n)
@@ -328,17 +279,7 @@ void translate_shrink(struct node *n)
 	give(n, 0, choose(n, binary(n, "gt", v, number_like(n, v, lambda)), bias ? plus(n, v, -bias) : v, below));
 }
 
-void translate_prelu(struct node *n)
-{
-	struct value *v = needed(n, 0), *slope = needed(n, 1);
-	if (op_find("prelu") != OP_COUNT) {
-		give(n, 0, binary(n, "prelu", v, slope));
-		return;
-	}
-	v = once(n, v);
-	if (v)
-		give(n, 0, choose(n, binary(n, "ge", v, number_like(n, v, 0)), v, binary(n, "mul", v, slope)));
-}
+void translate_prelu(struct node *n) { give(n, 0, binary(n, "prelu", needed(n, 0), needed(n, 1))); }
 
 void translate_clip(struct node *n)
 {

@@ -652,7 +652,7 @@ struct value *convert(struct node *node, struct value *v, enum dtype dtype)
 	if (to_integer && from_integer)
 		return typed(node, v, dtype);
 	if (to_integer) {
-		struct value *whole = truncated(node, v);
+		struct value *whole = unary(node, "trunc", v);
 		if (whole && (whole->computed == DTYPE_F32 || whole->computed == DTYPE_F16 || whole->computed == DTYPE_BF16)) {
 			whole = apply(node, "cast", whole, "f64");
 			if (whole)

@@ -275,23 +275,11 @@ void translate_top_k(struct node *n)
 			give(n, 1, typed(n, apply(n, largest ? "argmax" : "argmin", v, "axis=%d keepdims=true", axis), DTYPE_I64));
 		return;
 	}
-	if (op_find("argtopk") != OP_COUNT) {
-		const char *order = largest ? "" : " largest=false";
-		if (is_wanted(n, 0))
-			give(n, 0, apply(n, "topk", v, "%lld axis=%d%s", (long long)k, axis, order));
-		if (is_wanted(n, 1))
-			give(n, 1, typed(n, apply(n, "argtopk", v, "%lld axis=%d%s", (long long)k, axis, order), DTYPE_I64));
-		return;
-	}
-	/* The order of the negated elements is the one from above. Equal ones stay in their order, as ONNX has them. */
-	struct value *order = apply(n, "argsort", largest ? unary(n, "neg", v) : v, "axis=%d", axis);
-	order = range_of(n, order, axis, 0, to_integer(k));
-	if (is_wanted(n, 0) && is_wanted(n, 1))
-		order = once(n, order);
-	if (is_wanted(n, 1))
-		give(n, 1, typed(n, order, DTYPE_I64));
+	const char *order = largest ? "" : " largest=false";
 	if (is_wanted(n, 0))
-		give(n, 0, apply_to(n, "take_along", v, order, "%d", axis));
+		give(n, 0, apply(n, "topk", v, "%lld axis=%d%s", (long long)k, axis, order));
+	if (is_wanted(n, 1))
+		give(n, 1, typed(n, apply(n, "argtopk", v, "%lld axis=%d%s", (long long)k, axis, order), DTYPE_I64));
 }
 
 /* Returns the vector of the places of elements of V that are not 0. */

@@ -117,7 +117,7 @@ static struct value *upsampled(struct node *n, struct value *v, const struct res
 	}
 	const bool usual = count && axes[0] == 2 && count == (size_t)v->type.shape.ndim - 2;
 	const char *list = usual ? "" : list_text(n, axes, count), *linear = !strcmp(mode, "linear") ? " mode=linear" : "";
-	if (!count || op_find("upsample") == OP_COUNT || !list)
+	if (!count || !list)
 		return NULL;
 	return apply(n, "upsample", v, "%lld%s%s%s%s", (long long)factor, linear, *list ? " axes=" : "", list,
 	             *linear && !strcmp(mapping, "align_corners") ? " align_corners=true" : "");

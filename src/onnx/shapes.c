@@ -457,28 +457,6 @@ void translate_expand(struct node *n)
 		give(n, 0, expand(n, v, &shape));
 }
 
-/* Returns V, COUNT times along AXIS. */
-static struct value *repeated(struct node *n, struct value *v, int axis, int64_t count)
-{
-	if (!v || count == 1)
-		return v;
-	/* As many copies on a new axis, which then joins AXIS. */
-	struct shape wide, flat = v->type.shape;
-	struct value *high = new_axis(n, v, axis);
-	if (!high)
-		return NULL;
-	wide = high->type.shape;
-	wide.dim[axis] = count;
-	flat.dim[axis] *= count;
-	if (count == 0) {
-		struct part parts[MAX_DIMS];
-		for (int i = 0; i < v->type.shape.ndim; i++)
-			parts[i] = (struct part){0, i == axis ? 0 : v->type.shape.dim[i], 1};
-		return part_of(n, v, parts);
-	}
-	return reshape(n, expand(n, high, &wide), &flat);
-}
-
 void translate_tile(struct node *n)
 {
 	struct value *v = needed(n, 0);
@@ -497,13 +475,7 @@ void translate_tile(struct node *n)
 		}
 		words = arena_printf(n->importer->context->arena, "%s %lld", words, (long long)counts.at[i]);
 	}
-	if (op_find("tile") != OP_COUNT && counts.count) {
-		give(n, 0, words ? apply(n, "tile", v, "%s", words) : short_of_memory(n));
-		return;
-	}
-	for (int i = v->type.shape.ndim - 1; i >= 0 && v; i--)
-		v = repeated(n, v, i, counts.at[i]);
-	give(n, 0, v);
+	give(n, 0, !counts.count ? v : words ? apply(n, "tile", v, "%s", words) : short_of_memory(n));
 }
 
 void translate_trilu(struct node *n)

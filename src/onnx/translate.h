@@ -139,7 +139,6 @@ struct value *expand(struct node *node, struct value *v, const struct shape *sha
 struct value *padded(struct node *node, struct value *v, int axis, int64_t before, int64_t after, double with);
 /* The parts of axis AXIS of TABLE at INDICES. */
 struct value *taken(struct node *node, struct value *indices, struct value *table, int axis);
-struct value *truncated(struct node *node, struct value *v);
 /* Sums, means and so on over AXES; all if NULL. */
 struct value *reduced(struct node *node, const char *operation, struct value *v, const struct integers *axes,
                       bool keeps);
