@@ -84,8 +84,8 @@ enum status compiled_costs(const struct context *context, const struct compiled_
 int64_t compiled_last_temporary(const struct compiled_chain *compiled, const struct step *step,
                                 const struct step_cost *cost);
 /*
- * Sets SHARED to COSTS, which are in order, but for arrays that most states share: they and their cotangents count in
- * `fixed`, and in no state (lasting.c). The runs are those of COSTS, or in the context's arena. STATUS_LIMIT if out of
+ * Sets SHARED to COSTS, which are in order, without the arrays that most states share: these and their cotangents count
+ * in `fixed`, and in no state (lasting.c). The runs are those of COSTS, or in the context's arena. STATUS_LIMIT if out of
  * memory.
  */
 enum status compiled_share_costs(const struct context *context, const struct compiled_chain *compiled,

@@ -166,7 +166,7 @@ static enum scratch_use scratch_use_of(const struct instr *instr)
 	return instr->out_a == NO_VALUE ? SCRATCH_BACK_V : SCRATCH_BACK;
 }
 
-/* Returns the bytes of scratch that LAUNCH, a call or SUM_TO, needs in LAYOUT, but for the pieces of a product. */
+/* Returns the bytes of scratch that LAUNCH, a call or SUM_TO, needs in LAYOUT, without those of a product's pieces. */
 static int64_t scratch_of(const struct compiler *c, const struct launch *launch, enum row_layout layout)
 {
 	const struct instr *instr = launch->instr;
@@ -191,8 +191,7 @@ static void compile_call(struct compiler *c, const struct instr *instr)
 	const bool back = instr->kind == INSTR_VJP;
 	struct launch *launch = compiler_launch(c, kind_of_launch(c->body, instr));
 	const struct value *values = c->body->values;
-	const uint32_t needs[MAX_NEEDS] = {instr->v, instr->a, instr->y, instr->k,
-	                                   instr->op == OP_attention ? instr->more[0] : instr->l};
+	const uint32_t needs[MAX_NEEDS] = {instr->v, instr->a, instr->y, instr->k, instr_fifth(instr)};
 	launch->instr = instr;
 	const uint32_t checked = instr->kind == INSTR_CHECK ? instr_indices(instr) : NO_VALUE; /* it reads nothing else */
 	for (int i = 0; i < MAX_NEEDS; i++)

@@ -18,8 +18,8 @@ struct launch; /* compile/launch.h */
 struct frame_plan;
 
 /*
- * A program has a layout of its workspace for all rows of its body and, if body->rest is set, one for those. What holds
- * something for each layout has LAYOUTS of them.
+ * A program has a layout of its workspace for all rows of its body and, if body->rest is set, one for those. An array
+ * with an element for each layout has LAYOUTS elements.
  */
 enum row_layout { LAYOUT_ALL, LAYOUT_REST, LAYOUTS };
 
@@ -36,7 +36,7 @@ struct program {
 	int64_t states;       /* doubles of the states of its folds (ops/general.h), one after another */
 	int32_t levels;       /* 1 + the highest level of a loop whose counter it reads or moves, or 0 */
 	bool takes_cotangent; /* a temporary of it lies in the array of an owned in that is a cotangent */
-	unsigned libraries;   /* op_libraries of all that it calls: blas_load comes before it runs */
+	unsigned libraries;   /* the libraries that its operations need (op_libraries): blas_load opens them first */
 };
 
 /* Returns the layout in which PROGRAM runs on ROWS rows; 0: on all. */

@@ -9,9 +9,11 @@
  *     in parts    A part is one index of the param's leading axis, as a row of a `for`. Before a launch, the evaluator
  *                 reads the part to a buffer, which the next part gets too. Products of a worker share one buffer,
  *                 since they run one after another. Of other operations, several may need their parts at once, so
- *                 each param has a buffer. A forward run may have a few tiles, and each of them reads the file again.
- *                 A copy from the page cache costs less than the first touch of as much memory. A gradient leaves
- *                 consts in their files if no derivative reads them and the schedule executes each step once.
+ *                 each param has a buffer.
+ *
+ * A forward run may have a few tiles, and each of them reads the parts again. A copy from the page cache costs less than the
+ * first touch of as much memory. A gradient leaves consts in their files if no derivative reads them and the schedule
+ * executes each step once.
  *
  * Invariant: each tile reads such a param from its first byte to its last, each byte once, so that its checksum is
  * known. So a param is loaded if an operation that reads it is left out, because nobody needs its result. The array is

@@ -285,6 +285,12 @@ static inline const struct external_use *instr_use(const struct instr *instr)
 {
 	return instr->op == OP_PROGRAM && (instr->kind == INSTR_OP || instr->kind == INSTR_VJP) ? instr->use : NULL;
 }
+/* Returns the fifth array that a call of INSTR reads: L or, of a general operation with two operands, the second. */
+static inline uint32_t instr_fifth(const struct instr *instr)
+{
+	const struct op_info *info = &op_table[instr->op];
+	return info->class == OP_CLASS_GENERAL && info->operands == 2 ? instr->more[0] : instr->l;
+}
 /* Write what INSTR reads or makes, but no carries and no NO_VALUE. Return the number. */
 enum { INSTR_VALUES = 6 + MAX_OPERANDS - 1 }; /* V, A, Y, K, L, G and MORE */
 enum { INSTR_READS = INSTR_VALUES + PROGRAM_OPERANDS, INSTR_WRITES = 2 + MAX_KEEPS + PROGRAM_OPERANDS };

@@ -6,7 +6,7 @@
  *     let c = tanh(b @ W2)              for W in Ws { layer W }
  *                                       let c = .
  *
- * A run of lines repeats with a period if they are equal but for names, and if each name has one of these roles:
+ * A run of lines repeats with a period if its blocks are equal, names apart, and if each name has one of these roles:
  *
  *     local     a block binds it, and no other block reads it
  *     carried   the last line of the block before binds it; the first block reads a value from above
@@ -237,7 +237,7 @@ static bool has_role(struct run *run, int64_t offset, size_t a, struct meaning *
 	return true;
 }
 
-/* True if the COUNT blocks of PERIOD lines from line FIRST on are equal but for their names' roles. */
+/* True if the COUNT blocks of PERIOD lines from line FIRST on are equal, names apart, and each name has a role. */
 static bool try_run(struct run *run, int64_t first, int64_t period, int64_t count)
 {
 	struct meaning **m = arena_array(run->importer->context->arena, (size_t)count, sizeof(struct meaning *));
@@ -264,7 +264,7 @@ static bool try_run(struct run *run, int64_t first, int64_t period, int64_t coun
 				return false;
 		}
 	}
-	/* What a block gives has the type of what it gets. */
+	/* The loop carries a value, so a block's result has the type of its input. */
 	const struct value *in = run->before ? run->before->bound : NULL,
 					   *out = line_of(run, 0, period - 1)->atoms[2].meaning->bound;
 	return in && out && type_equal(&in->type, &out->type) && in->computed == out->computed;
@@ -298,7 +298,7 @@ static bool longest_run(struct run *run)
 	return found;
 }
 
-/* Returns what A and B, of two blocks, have in common: without the numbers of the blocks. TAIL: what follows these. */
+/* Returns what A and B, of two blocks, have in common: without the numbers of the blocks. TAIL: the part behind these. */
 static const char *common_name(struct arena *arena, const char *a, const char *b, bool tail)
 {
 	size_t before = 0, after = 0;

@@ -29,7 +29,7 @@ static bool set_array(struct node *node, const struct value *value, struct ckptc
 	return numbers != NULL;
 }
 
-/* Runs the chain TEXT on INPUTS, the first of which is its input. Returns the result's tensor. */
+/* Runs the chain TEXT, whose input is the first of INPUTS. Returns the result's tensor. */
 static const struct tensor *run(struct node *node, const char *text, const struct ckptc_array *inputs, int count,
                                 const struct type *type)
 {

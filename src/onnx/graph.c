@@ -194,7 +194,7 @@ static bool find_inputs(struct node *node)
 	return whole;
 }
 
-/* True if a value of the same name but for numbers has a let: V may be what another layer gives. */
+/* True if a value whose name differs from V's in its numbers has a let: V may be the result of another layer. */
 static bool is_of_layers(struct importer *im, const struct value *v)
 {
 	const char *pattern = name_pattern(im, v->name);

@@ -55,7 +55,7 @@ struct value {
 
 struct sentence {
 	const char *text;
-	const char *comment; /* the model's name of what it binds, where the chain has another; or NULL */
+	const char *comment; /* the model's name of the value that it binds, where the chain's differs; or NULL */
 	const char *part;    /* the part of the model that it belongs to; "" if the model names none */
 	int depth;           /* of blocks around it */
 };

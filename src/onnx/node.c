@@ -126,7 +126,7 @@ static const char *find_origin(const struct frame *scope, const char *name, int 
 	return origin;
 }
 
-/* True if the elements of V, input I, are known; else refuses, since WHAT is not. */
+/* True if the elements of input I are known. Else refuses NODE, and names WHAT as unknown. */
 static bool demand(struct node *node, size_t i, const char *what)
 {
 	enum { FAR = 24 };

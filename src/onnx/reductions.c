@@ -85,7 +85,7 @@ void translate_cumulative(struct node *n)
 	const enum dtype dtype = v->type.dtype;
 	if (reverse)
 		v = apply(n, "flip", v, "axis=%d", axis);
-	if (exclusive && v && v->type.shape.dim[axis] > 0) /* the first is that of nothing, and the last adds to none */
+	if (exclusive && v && v->type.shape.dim[axis] > 0) /* the first result is of no elements */
 		v = padded(n, range_of(n, v, axis, 0, v->type.shape.dim[axis] - 1), axis, 1, 0, !strcmp(operation, "cumprod"));
 	v = apply(n, operation, v, "axis=%d", axis);
 	give(n, 0, typed(n, reverse ? apply(n, "flip", v, "axis=%d", axis) : v, dtype));

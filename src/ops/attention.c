@@ -39,7 +39,7 @@ struct block {
 	int64_t batch, q, k, query, queries, key, keys;
 };
 
-/* Returns the axes of TYPE but for the last two. */
+/* Returns the axes of TYPE without the last two. */
 static struct shape batch_axes(const struct type *type)
 {
 	struct shape batch = type->shape;

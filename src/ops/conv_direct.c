@@ -1,9 +1,9 @@
 /*
  * Convolutions with stride 1 whose columns are never stored. The rows of the input that a piece of the result meets are
- * copied to a block, with zeros for the padding. What an element of the kernel meets for a row of the result are
+ * copied to a block, with zeros for the padding. For a row of the result, one element of the kernel multiplies
  * neighbours in that block, so a product (gemm_template.h) reads them there:
  *     y[o, row]         = K[o, :] block rows, one for each channel and element of the kernel
- *     dv                  the same of g, by the kernel turned around
+ *     dv                the same of g, by the kernel turned around
  *     dk[i, j][o, :]   += g[o, :] block rows, one for each place. Here channels are neighbours in the block.
  * Columns (im2col) would copy each input once for each element of the kernel. (Georganas et al. 2018, "Anatomy of
  * high-performance deep learning convolutions on SIMD architectures", compute directly too.)

@@ -115,7 +115,7 @@ static void solve_by_factors(const struct squares *s, const void *factors, bool 
 
 /* A stack of systems A X = V, whose axes before the matrices broadcast. */
 struct systems {
-	struct squares squares; /* the matrices A; COUNT is that of the systems */
+	struct squares squares; /* the matrices A; its COUNT is the number of systems */
 	int columns;            /* of V */
 	int64_t right;          /* elements of V for a system */
 	struct shape stack;

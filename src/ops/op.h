@@ -283,7 +283,7 @@ static inline bool op_broadcasts(enum op op)
 }
 /*
  * Returns the array of OP that holds indices or classes, NEED_V or NEED_A; 0 if none does. Its numbers select. They are no
- * part of what is computed, so the computing type does not depend on theirs.
+ * part of what is computed, so the computing type does not depend on theirs. It knows them by their shape rule.
  */
 unsigned op_indices(enum op op);
 /* True if value K of OP is a condition: it counts as 1 unless it is 0, and does not decide on the type of the result. */

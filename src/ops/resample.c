@@ -1,7 +1,7 @@
 /*
  * upsample: along one axis after another, the last one first, an element of the result is an element of the input
  * (nearest), or lies between two of them (linear). Backward, the axes go the other way, and each element of the gradient is
- * the sum of what it was read for, in order.
+ * the sum, in order, of the weighted cotangents of the elements that read it.
  *
  * Along an axis the array is [stacks, n, row], and the result [stacks, m, row]. Index i of m is at the place
  *     i / factor                      nearest, rounded down

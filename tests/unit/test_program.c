@@ -179,7 +179,7 @@ static void naive_general(struct naive *n, const struct instr *instr)
 	                       .scratch = aligned_alloc(64, ((size_t)scratch + 127) / 64 * 64),
 	                       .kernels = n->kernels};
 	if (instr->kind == INSTR_VJP) {
-		const uint32_t reads[MAX_NEEDS] = {instr->v, instr->a, instr->y, instr->k, instr->l};
+		const uint32_t reads[MAX_NEEDS] = {instr->v, instr->a, instr->y, instr->k, instr_fifth(instr)};
 		const void *needs[MAX_NEEDS];
 		for (int i = 0; i < MAX_NEEDS; i++)
 			needs[i] = reads[i] == NO_VALUE ? NULL : value_of(n, reads[i]);
