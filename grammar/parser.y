@@ -644,6 +644,8 @@ static const char *advise_on_formula(const struct wanted *w, const struct unexpe
 	if (after && IS_KIND(u->kind, YYSYMBOL_NUMBER, YYSYMBOL_NAME, YYSYMBOL_IN, YYSYMBOL_NOT, YYTRANSLATE('('),
 	                     YYTRANSLATE('.')))
 		return parse_hint_joined(u->parse, u->span);
+	if (u->kind == YYSYMBOL_STRING && !after)
+		return parse_hint_call(u->parse, u->span);
 	if (u->kind == YYTRANSLATE(',') && after && CAN_CHAR(')')) {
 		const char *call = parse_hint_call(u->parse, u->span);
 		if (parse_opens_value(u->parse))

@@ -30,19 +30,20 @@ static void report_ops(struct report *report)
 {
 	struct records records;
 	records_begin(&records, report, &op_kind, 0);
-	for (int op = 0; op < OP_COUNT; op++) {
+	for (int i = 0; i < OP_LISTED; i++) {
+		const enum op op = op_list[i];
 		const struct op_info *info = &op_table[op];
 		const char *names[16], *kept[MAX_NEEDS];
 		const struct op_row row = {
 			info->name,
 			info->group,
 			info->arguments,
-			op_scope_name((enum op)op),
-			op_reach((enum op)op),
+			op_scope_name(op),
+			op_reach(op),
 			info->doc,
 			info->operands,
-			{names, op_argument_names((enum op)op, names, 16, report->arena)},
-			{kept, op_kept_names((enum op)op, kept)},
+			{names, op_argument_names(op, names, 16, report->arena)},
+			{kept, op_kept_names(op, kept)},
 		};
 		records_put(&records, &row, 0);
 	}
@@ -58,15 +59,13 @@ enum status command_ops(struct session *s)
 	TRY(session_open_report(s, &file));
 	if (s->set.format != REPORT_TABLE)
 		report_ops(&file->report);
-	for (int op = 0; op < OP_COUNT && s->set.format == REPORT_TABLE; op++) { /* a table by group */
-		const struct op_info *info = &op_table[op];
-		char left[96];
+	for (int i = 0; i < OP_LISTED && s->set.format == REPORT_TABLE; i++) { /* a table by group */
+		const struct op_info *info = &op_table[op_list[i]];
+		char usage[OP_USAGE];
 		if (strcmp(group, info->group))
 			text_printf(&file->text, "%s%s\n", *group ? "\n" : "", info->group);
 		group = info->group;
-		snprintf(left, sizeof left, "%s%s%s%s%s", info->name, info->operands ? " " : "", info->operand_names,
-		         *info->arguments ? " " : "", info->arguments);
-		text_printf(&file->text, "  %-40s %s\n", left, info->doc);
+		text_printf(&file->text, "  %-40s %s\n", op_usage(op_list[i], usage), info->doc);
 	}
 	return session_close_text(file);
 }

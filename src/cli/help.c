@@ -65,10 +65,10 @@ enum status help_print_op(struct session *s, enum op op)
 	const char *kept[MAX_NEEDS];
 	const size_t count = op_kept_names(op, kept);
 	const bool axis = strstr(info->arguments, "axis=") || strstr(info->arguments, "axes=");
-	text_printf(&file->text, "%s%s%s%s%s\n    %s\n    group: %s\n    reach: %s%s\n    keeps: %s", info->name,
-	            info->operands ? " " : "", info->operand_names, *info->arguments ? " " : "", info->arguments, info->doc,
-	            info->group, op_reach(op), axis && info->scope == SCOPE_ROW ? " (all along the first axis)" : "",
-	            count ? kept[0] : "nothing");
+	char usage[OP_USAGE];
+	text_printf(&file->text, "%s\n    %s\n    group: %s\n    reach: %s%s\n    keeps: %s", op_usage(op, usage),
+	            info->doc, info->group, op_reach(op),
+	            axis && info->scope == SCOPE_ROW ? " (all along the first axis)" : "", count ? kept[0] : "nothing");
 	for (size_t i = 1; i < count; i++)
 		text_printf(&file->text, ", %s", kept[i]);
 	text_put(&file->text, "\n");
@@ -111,8 +111,8 @@ enum status help_print_options(struct session *s)
 			put_choices(&file->text, &command_table[c], i);
 		}
 	}
-	for (int op = 0; op < OP_COUNT; op++)
-		text_printf(&file->text, "op\t%s\t%s\n", op_table[op].name, op_table[op].doc);
+	for (int i = 0; i < OP_LISTED; i++)
+		text_printf(&file->text, "op\t%s\t%s\n", op_table[op_list[i]].name, op_table[op_list[i]].doc);
 	for (int kind = 0; kind < STATEMENT_COUNT; kind++)
 		if (kind != STATEMENT_STAGE)
 			text_printf(&file->text, "statement\t%s\t%s\n", statement_table[kind].word, statement_table[kind].doc);

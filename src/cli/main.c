@@ -47,12 +47,12 @@ static const struct command *find_command(const char *name)
 /* Returns the names of the commands and, if OPS, of the operations. None if memory is short. */
 static struct text_list names_of(struct session *s, bool ops)
 {
-	const size_t most = command_count + OP_COUNT + STATEMENT_COUNT;
+	const size_t most = command_count + OP_LISTED + STATEMENT_COUNT;
 	struct text_list list = {.items = arena_array(&s->arena, most, sizeof *list.items)};
 	for (size_t i = 0; list.items && i < command_count; i++)
 		list.items[list.count++] = command_table[i].name;
-	for (int op = 0; list.items && ops && op < OP_COUNT; op++)
-		list.items[list.count++] = op_table[op].name;
+	for (int i = 0; list.items && ops && i < OP_LISTED; i++)
+		list.items[list.count++] = op_table[op_list[i]].name;
 	for (int kind = 0; list.items && ops && kind < STATEMENT_COUNT; kind++)
 		if (kind != STATEMENT_STAGE)
 			list.items[list.count++] = statement_word((enum statement_kind)kind);

@@ -286,10 +286,7 @@ static enum status set_bound(struct lowering *l, struct attrs *attrs, const char
 static enum status apply_shaping(struct lowering *l, const struct node *node, enum op op, const struct attrs *attrs,
                                  uint32_t *value)
 {
-	const struct attrs *kept = byte_set_keep(&l->kept, attrs, attrs_size(attrs, op), NULL);
-	TRY_ALLOC(kept, l->context->diags);
-	const struct node made = {.kind = NODE_OP, .span = node->span, .op = op, .attrs = kept};
-	return lowering_op(l, &made, *value, value);
+	return lowering_put_op(l, node, &(struct made_op){op, attrs, NO_VALUE}, value);
 }
 
 /* Takes the part of *VALUE along AXIS whose index is BY, the counter of a loop, which REF names. */

@@ -600,6 +600,14 @@ enum status lowering_op_on(struct lowering *l, const struct node *node, uint32_t
 	return apply_op(l, node, &in, out);
 }
 
+enum status lowering_put_op(struct lowering *l, const struct node *node, const struct made_op *made, uint32_t *value)
+{
+	const struct attrs *kept = byte_set_keep(&l->kept, made->attrs, attrs_size(made->attrs, made->op), NULL);
+	TRY_ALLOC(kept, l->context->diags);
+	const struct node stage = {.kind = NODE_OP, .span = node->span, .op = made->op, .attrs = kept};
+	return lowering_op_on(l, &stage, *value, made->a, value);
+}
+
 enum status lowering_op(struct lowering *l, const struct node *node, uint32_t v, uint32_t *out)
 {
 	struct operands in = {.values = {v, NO_VALUE, NO_VALUE, NO_VALUE}, .level = -1};
@@ -610,6 +618,8 @@ enum status lowering_op(struct lowering *l, const struct node *node, uint32_t v,
 		TRY(lower_operand(l, node, k, &in));
 	if (node->op == OP_use)
 		return lower_use(l, node, &in, out);
+	if (op_is_expanded(node->op))
+		return lower_expanded(l, node, in.values, out);
 	const bool integers = op_gives_condition(node->op) && reads_integers(l, &in);
 	const enum dtype condition = condition_dtype(l, &in);
 	TRY(apply_op(l, node, &in, out));

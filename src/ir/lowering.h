@@ -6,6 +6,7 @@
  *     lower_operand.c  operands, and the variables of a `for`
  *     lower_formula.c  terms: formulas, node by node
  *     lower_stage.c    a stage, at the end of the body; whether rows can be cut into tiles
+ *     lower_expand.c   operations that are put together from others
  *     lower_program.c  a stage that a program computes
  *     lower_cotangents.c  the step that differentiates several outputs
  *     reach.c          how far values reach along the streamed axis
@@ -359,6 +360,14 @@ enum status lowering_value_of(struct lowering *l, const struct found *found, str
 enum status lowering_op(struct lowering *l, const struct node *node, uint32_t v, uint32_t *out);
 /* Does as lowering_op, with the value A as the operand; NO_VALUE: it has none. */
 enum status lowering_op_on(struct lowering *l, const struct node *node, uint32_t v, uint32_t a, uint32_t *out);
+/* An operation that no stage has alone, with the operand A or NO_VALUE. Its ATTRS were bytes of 0 before they were set. */
+struct made_op {
+	enum op op;
+	const struct attrs *attrs;
+	uint32_t a;
+};
+/* Appends MADE for NODE, applied to *VALUE, which becomes the result. */
+enum status lowering_put_op(struct lowering *l, const struct node *node, const struct made_op *made, uint32_t *value);
 /* Appends NODE, a call of a def, applied to *VALUE (NULL: the current value), which becomes the result. */
 enum status lowering_call(struct lowering *l, const struct node *node, uint32_t *value);
 /* Notes that no passes over the rows can compute those of the stage at SPAN, for REASON. */
@@ -387,6 +396,12 @@ enum status lowering_draw(struct lowering *l, struct instr *instr, size_t stream
 
 /* Sets *REACH to that of BODY, which LOWER_RUN made of a whole array. Returns false where memory is short. */
 bool reach_find(struct lowering *l, const struct body *body, struct row_reach *reach);
+
+/* lower_expand.c */
+
+/* Lowers NODE, an operation that is put together from others, on VALUES: V and its operands. *OUT is its result. */
+enum status lower_expanded(struct lowering *l, const struct node *node, const uint32_t values[MAX_VALUES],
+                           uint32_t *out);
 
 /* lower_program.c */
 

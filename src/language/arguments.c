@@ -94,12 +94,23 @@ static enum status argument_of_formula(struct resolver *r, const struct formula 
 	return argument_of_value(r, &value, formula->span, given);
 }
 
+/* Sets *ARGUMENT to TEXT, a string. */
+static enum status argument_of_string(struct resolver *r, const char *text, struct argument *argument)
+{
+	const char *kept = byte_set_keep(&r->kept_attrs, text, strlen(text) + 1, NULL);
+	TRY_ALLOC(kept, r->context->diags);
+	*argument = (struct argument){.kind = ARGUMENT_WORD, .word = kept};
+	return STATUS_OK;
+}
+
 static enum status argument_of_option(struct resolver *r, const struct option *option, struct deferred_argument *given)
 {
 	if (option->kind == VALUE_LIST)
 		return argument_of_list(r, option->list, given);
 	if (option->kind == VALUE_FORMULA)
 		return argument_of_formula(r, option->formula, given);
+	if (option->kind == VALUE_STRING)
+		return argument_of_string(r, option->text, &given->argument);
 	given->argument = option->kind == VALUE_NUMBER ? resolver_argument_of_number(&option->number)
 	                  : option->kind == VALUE_BOOL
 	                      ? (struct argument){.kind = ARGUMENT_BOOL, .boolean = *option->text == 't'}
@@ -202,6 +213,8 @@ static enum status set_positional(struct resolver *r, struct node *node, const s
 		TRY(argument_of_list(r, operand->list, &given));
 	else if (operand->kind == OPERAND_NUMBER)
 		given.argument = resolver_argument_of_number(&operand->number);
+	else if (operand->kind == OPERAND_STRING)
+		TRY(argument_of_string(r, operand->text, &given.argument));
 	else if (word && (operand->kind == OPERAND_NAME || resolver_find(r, word) || !number_constant(word, &constant)))
 		given.argument = (struct argument){.kind = ARGUMENT_WORD, .word = word};
 	else if (operand->kind == OPERAND_FORMULA)
@@ -209,7 +222,8 @@ static enum status set_positional(struct resolver *r, struct node *node, const s
 	else
 		return RESOLVE_FAIL(r, operand->span, "'%s' takes a number as its %s", op_table[node->op].name,
 		                    op_positional_name(node->op, index, buffer));
-	return set_argument(r, node, given, given.argument.kind == ARGUMENT_WORD ? &operand->span : NULL);
+	const bool name = given.argument.kind == ARGUMENT_WORD && operand->kind != OPERAND_STRING;
+	return set_argument(r, node, given, name ? &operand->span : NULL);
 }
 
 /* Returns the option NAME of S, or NULL. Only options before END count (NULL: all). */
@@ -478,9 +492,12 @@ static enum status set_operands(struct resolver *r, const struct statement *s, s
 		node->more = arena_array(r->context->arena, (size_t)info->operands - 1, sizeof *node->more);
 		TRY_ALLOC(node->more, r->context->diags);
 	}
-	for (int i = 0; i < info->operands; i++, *operand = (*operand)->next) {
+	for (int i = 0; i < info->operands; i++, *operand = *operand ? (*operand)->next : NULL) {
+		struct ref *ref = i == 0 ? &node->operand : &node->more[i - 1];
+		*ref = (struct ref){.kind = REF_NONE};
+		if (!*operand && i >= info->least_operands)
+			continue;
 		if (*operand) {
-			struct ref *ref = i == 0 ? &node->operand : &node->more[i - 1];
 			TRY(resolver_operand(r, *operand, ref));
 			if (ref->kind == REF_PARAM && !op_promotes(node->op, (uint32_t)i + 1))
 				r->chain->params[ref->index].selects++;
@@ -511,11 +528,17 @@ enum status resolver_operation(struct resolver *r, const struct statement *s, en
 	node->op = op;
 	attrs_default(&attrs, op);
 	const struct operand *operand = s->operands;
-	TRY(set_operands(r, s, node, &operand));
 	struct attrs *const around = r->attrs; /* an argument may be a formula, whose operations have arguments */
-	r->attrs = &attrs;                     /* those of blocks in the operand are set */
 	int least, most, placed = 0;
 	op_positionals(op, &least, &most);
+	if (op_is_expanded(op) && most > 0 && operand && operand->kind == OPERAND_STRING) { /* subscripts come first */
+		r->attrs = &attrs;
+		TRY(set_positional(r, node, operand, placed++));
+		r->attrs = around;
+		operand = operand->next;
+	}
+	TRY(set_operands(r, s, node, &operand));
+	r->attrs = &attrs; /* those of blocks in the operand are set */
 	for (; operand; operand = operand->next, placed++)
 		TRY(placed < most ? set_positional(r, node, operand, placed) : refuse_operand(r, s, node, operand, most));
 	TRY(set_options(r, s, node, placed, least));

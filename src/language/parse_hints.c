@@ -124,7 +124,7 @@ const char *parse_hint_call(struct parse *parse, struct span span)
 	while (name > all.text && is_name_byte(name[-1]))
 		name--;
 	const char *end = *open == '(' ? call_end(open, all.text + all.length) : NULL;
-	const bool lists = word < open && strchr("-0123456789", open[1]); /* reshape (2, 2) */
+	const bool lists = word < open && strchr("-0123456789\"", open[1]); /* reshape (2, 2) */
 	if (!end || name == word || lists || !is_operation(parse, (struct piece){name, (size_t)(word - name)}))
 		return NULL;
 	const struct piece rest = trimmed(end, all.text + all.length);

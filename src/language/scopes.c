@@ -232,14 +232,14 @@ enum status resolver_name(struct resolver *r, const char *name, struct span span
 /* Returns the operation, known def or program, or (not in a CALL) keyword nearest to NAME; NULL if none is near. */
 static const char *nearest_operation(struct resolver *r, const char *name, bool call)
 {
-	size_t count = OP_COUNT + STATEMENT_COUNT + r->chain->program_count, n = 0;
+	size_t count = OP_LISTED + STATEMENT_COUNT + r->chain->program_count, n = 0;
 	for (const struct name_scope *s = r->scope; s; s = s->outer)
 		count += s->defs.count;
 	const char **names = arena_array(r->context->arena, count, sizeof *names);
 	if (!names)
 		return NULL;
-	for (int op = 0; op < OP_COUNT; op++)
-		names[n++] = op_table[op].name;
+	for (int i = 0; i < OP_LISTED; i++)
+		names[n++] = op_table[op_list[i]].name;
 	for (int kind = 0; kind < STATEMENT_COUNT; kind++)
 		if (kind != STATEMENT_STAGE && !call)
 			names[n++] = statement_word(kind);

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/suggest.h"
+#include "ops/subscripts.h"
 
 /* ops.def's KEEPS as initialisers of op_info's keeps. */
 #define KEEPS_NOTHING .keeps = {{KEEP_NOTHING, NULL}}
@@ -43,6 +44,7 @@
 	               .group = IN_GROUP_##GROUP,                                                                          \
 	               .class = OP_CLASS_##CLASS,                                                                          \
 	               .operands = OPERANDS,                                                                               \
+	               .least_operands = OPERANDS,                                                                         \
 	               .operand_names = NAMES,                                                                             \
 	               .arguments = ARGUMENTS,                                                                             \
 	               .scope = SCOPE_##SCOPE,                                                                             \
@@ -65,6 +67,18 @@ const struct op_info op_table[OP_ROWS] = {
 	       DOC)
 #define GENERAL_TWO(NAME, GROUP, NAMES, ARGUMENTS, SCOPE, SHAPE, KEEPS, NEEDS_V, NEEDS_A, NEEDS_B, FLOPS, DOC)         \
 	OP_ROW(NAME, GENERAL, GROUP, ARGUMENTS, SCOPE, KEEPS, 2, NAMES, NEEDS_V, NEEDS_A, NEEDS_B, FLOPS, DOC)
+#define EXPANDED(NAME, GROUP, LEAST, MOST, NAMES, ARGUMENTS, SCOPE, DOC)                                               \
+	[OP_##NAME] = {.name = #NAME,                                                                                      \
+	               .group = IN_GROUP_##GROUP,                                                                          \
+	               .class = OP_CLASS_GENERAL,                                                                          \
+	               .operands = MOST,                                                                                   \
+	               .least_operands = LEAST,                                                                            \
+	               .operand_names = NAMES,                                                                             \
+	               .arguments = ARGUMENTS,                                                                             \
+	               .scope = SCOPE_##SCOPE,                                                                             \
+	               .differentiable_by = {true, true, true, true},                                                      \
+	               .needs = {NEED_A, NEED_V},                                                                          \
+	               .doc = DOC},
 #include "ops/ops.def"
 	[OP_PROGRAM] = {.name = "program",
                     .group = IN_GROUP_OTHER,
@@ -113,11 +127,21 @@ bool op_gives_condition(enum op op)
 	return !strcmp(op_table[op].group, IN_GROUP_CONDITION) && !op_table[op].differentiable;
 }
 
+const enum op op_list[OP_LISTED] = {
+#define LISTED(NAME, ...) OP_##NAME,
+#define UNARY LISTED
+#define BINARY LISTED
+#define TERNARY LISTED
+#define GENERAL LISTED
+#define EXPANDED LISTED
+#include "ops/ops.def"
+};
+
 enum op op_find(const char *name)
 {
-	for (int op = 0; op < OP_COUNT; op++)
-		if (!strcmp(op_table[op].name, name))
-			return (enum op)op;
+	for (int i = 0; i < OP_LISTED; i++)
+		if (!strcmp(op_table[op_list[i]].name, name))
+			return op_list[i];
 	return OP_COUNT;
 }
 
@@ -215,6 +239,18 @@ const char *op_reach(enum op op)
 	return names[op_table[op].scope];
 }
 
+const char *op_usage(enum op op, char text[OP_USAGE])
+{
+	const struct op_info *info = &op_table[op];
+	const char *first = info->operand_names, *second = info->arguments;
+	if (op_is_expanded(op) && *second) {
+		first = info->arguments;
+		second = info->operand_names;
+	}
+	snprintf(text, OP_USAGE, "%s%s%s%s%s", info->name, *first ? " " : "", first, *second ? " " : "", second);
+	return text;
+}
+
 size_t op_kept_names(enum op op, const char *names[MAX_NEEDS])
 {
 	static const char *const needs[] = {"input", "operand", "output"};
@@ -260,6 +296,7 @@ enum argument_check {
 	CHECK_BOUNDARY,
 	CHECK_MODE,
 	CHECK_DTYPE,
+	CHECK_SUBSCRIPTS, /* a string */
 };
 
 static const struct {
@@ -372,6 +409,11 @@ static const char *check_argument(enum argument_check check, const struct argume
 		enum dtype dtype = a->kind == ARGUMENT_WORD ? dtype_find(a->word, strlen(a->word)) : DTYPE_COUNT;
 		return dtype <= DTYPE_F64 ? NULL : "must be f16, bf16, f32 or f64";
 	}
+	case CHECK_SUBSCRIPTS: {
+		struct subscripts subscripts;
+		return a->kind == ARGUMENT_WORD ? subscripts_read(&subscripts, a->word)
+		                                : "must be a string, as in einsum \"ij,jk->ik\" a";
+	}
 	}
 	return NULL;
 }
@@ -439,6 +481,7 @@ static void store_extent(struct shape *shape, int64_t extent)
 #define STORE_BOUNDARY(FIELD) attrs->FIELD = (enum boundary)boundary_find(a->word)
 #define STORE_MODE(FIELD) attrs->FIELD = !strcmp(a->word, modes[1])
 #define STORE_DTYPE(FIELD) attrs->FIELD = dtype_find(a->word, strlen(a->word))
+#define STORE_SUBSCRIPTS(FIELD) attrs->FIELD = a->word
 
 static void store_argument(struct attrs *attrs, enum argument_id id, const struct argument *a)
 {

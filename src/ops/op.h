@@ -23,6 +23,9 @@ enum op {
 	OP_SOLUTION,           /* V, which a fixed_point has found, as the value at which its block is differentiated */
 	OP_IMPLICIT,           /* makes nothing: A is the block's result on V, a solution (compile/backward.c) */
 	OP_ATTENDED,           /* its derivative by A is that of an attention by B; its A has B's type (attention.c) */
+/* Operations of a chain, but of no body: lowering puts them together from others. */
+#define EXPANDED(NAME, ...) OP_##NAME,
+#include "ops/ops.def"
 	OP_ROWS
 };
 
@@ -96,7 +99,8 @@ struct op_info {
 	const char *name;
 	const char *group; /* its heading in ckptc-chain(5) */
 	enum op_class class;
-	int operands;              /* how many there are, arrays or numbers */
+	int operands;              /* how many there are at most, arrays or numbers */
+	int least_operands;        /* those after it may be left out */
 	const char *operand_names; /* in the manual, such as "c b" */
 	const char *arguments;     /* ops.def's ARGUMENTS */
 	enum scope scope;          /* ops.def's SCOPE; op_scope() returns that of one use, which may be narrower or wider */
@@ -120,6 +124,21 @@ struct op_info {
 
 extern const struct op_info op_table[OP_ROWS];
 
+/* All operations of a chain, in the order of ops.def. */
+enum {
+#define COUNTED(NAME, ...) COUNTED_##NAME,
+#define UNARY COUNTED
+#define BINARY COUNTED
+#define TERNARY COUNTED
+#define GENERAL COUNTED
+#define EXPANDED COUNTED
+#include "ops/ops.def"
+#undef COUNTED
+	OP_LISTED
+};
+extern const enum op op_list[OP_LISTED];
+/* True if lowering puts OP together from others. */
+static inline bool op_is_expanded(enum op op) { return op > OP_ATTENDED; }
 /* Returns the operation NAME, or OP_COUNT if there is none. */
 enum op op_find(const char *name);
 
@@ -174,7 +193,8 @@ struct attrs {
 			struct numbers factors;
 			bool linear, align_corners;
 		};
-		struct { /* dropout */
+		const char *subscripts; /* einsum */
+		struct {                /* dropout */
 			double p;
 			int64_t seed;
 			struct slice_bound stream; /* not given: by the place in the forward pass */
@@ -273,6 +293,9 @@ bool op_of_numbers(enum op op, double v, const double *a, double *result);
 const char *op_scope_name(enum op op);
 /* Returns it in five words: "element", "row", "neighbour", "fold" for SUM and FOLD, or "all". */
 const char *op_reach(enum op op);
+/* Stores OP with its operands and arguments, in the order in which they are written, in TEXT. Returns TEXT. */
+enum { OP_USAGE = 96 };
+const char *op_usage(enum op op, char text[OP_USAGE]);
 /* Stores the names of the arrays that OP's derivatives may need in NAMES. Returns their count. */
 size_t op_kept_names(enum op op, const char *names[MAX_NEEDS]);
 
