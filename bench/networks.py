@@ -81,12 +81,30 @@ def resnet(random, blocks, batch, channels, size):
     return random.standard_normal((batch, channels, size, size), dtype=np.float32), params, chain
 
 
+def attention(random, heads, length, width):
+    shape = (1, heads, length, width)
+    params = {key: random.standard_normal(shape, dtype=np.float32) for key in "KV"}
+    text = ",".join(map(str, shape))
+    return random.standard_normal(shape, dtype=np.float32), params, f"param K: f32[{text}]; param V: f32[{text}]; attention K V"
+
+
+def convolution(random, shape, kernel, stage):
+    """SHAPE is that of the input. STAGE says what is done with KERNEL, K."""
+    params = {"K": (random.standard_normal(kernel) / np.prod(kernel[1:]) ** 0.5).astype(np.float32)}
+    return random.standard_normal(shape, dtype=np.float32), params, f"param K: f32[{','.join(map(str, kernel))}]; {stage}"
+
+
+def pooling(random, shape, stage):
+    return random.standard_normal(shape, dtype=np.float32), {}, stage
+
+
 def heat(random, size, steps):
     """Linear steps: no backward pass reads a state. The peers know the number of steps."""
     assert steps == 200
     return random.standard_normal((size, size), dtype=np.float32), {}, f"repeat {steps} {{ add {{ laplacian; mul 0.1 }} }}; mse 0"
 
 
+EACH = (("forward", 1), ("forward", 2), ("gradient", 1), ("gradient", 2))
 # name, case of networks_peers.py, arrays and chain, (pass, threads), options; the peers' gradients of consts are not compared
 CASES = (
     ("GPT-like, 6 layers, 8 x 128 x 256", "gpt", lambda r: gpt(r, 6, 8, 128, 256),
@@ -98,6 +116,15 @@ CASES = (
     ("4 x (matmul 1024, tanh), 4096 rows", "mlp", lambda r: mlp(r, 4, 1024, 4096), (("gradient", 1), ("gradient", 2))),
     ("RNN, 500 steps of 64 x 256", "rnn", lambda r: rnn(r, 500, 64, 256), (("gradient", 1), ("gradient", 2))),
     ("ResNet, 4 blocks, 16 x 64 x 32^2", "resnet", lambda r: resnet(r, 4, 16, 64, 32), (("gradient", 1), ("gradient", 2))),
+    ("attention 4 x 8192 x 64", "attention", lambda r: attention(r, 4, 8192, 64), EACH),
+    ("conv2d 3 x 3, 8 x 64 x 56^2", "conv", lambda r: convolution(r, (8, 64, 56, 56), (64, 64, 3, 3), "conv2d K padding=1"), EACH),
+    ("conv2d 1 x 1, 8 x 256 x 28^2", "conv1x1", lambda r: convolution(r, (8, 256, 28, 28), (256, 256, 1, 1), "conv2d K"), EACH),
+    ("conv2d 7 x 7 by 2, 8 x 3 x 224^2", "stem", lambda r: convolution(r, (8, 3, 224, 224), (64, 3, 7, 7), "conv2d K stride=2 padding=3"), EACH),
+    ("conv2d 3 x 3 depthwise, 8 x 128 x 56^2", "depthwise",
+     lambda r: convolution(r, (8, 128, 56, 56), (128, 1, 3, 3), "conv2d K padding=1 groups=128"), EACH),
+    ("conv_transpose2d 4 x 4 by 2, 8 x 64 x 28^2", "transposed",
+     lambda r: convolution(r, (8, 64, 28, 28), (64, 32, 4, 4), "conv_transpose2d K stride=2 padding=1"), EACH),
+    ("maxpool2d 3 by 2, 8 x 64 x 112^2", "maxpool", lambda r: pooling(r, (8, 64, 112, 112), "maxpool2d 3 stride=2 padding=1"), EACH),
     ("heat 1024^2, 200 steps, revolve:20", "heat", lambda r: heat(r, 1024, 200), (("gradient", 1), ("gradient", 2)),
      "--policy", "revolve:20"),
 )

@@ -54,7 +54,13 @@ def torch_step():
             x = x + 0.1 * (x.roll(1, 0) + x.roll(-1, 0) + x.roll(1, 1) + x.roll(-1, 1) - 4 * x)
         return (x * x).mean()
 
-    f = {"gpt": gpt, "resnet": resnet, "mlp": layers, "rnn": rnn, "heat": heat, "product": lambda x, p: x @ p["W"]}[CASE]
+    f = {"gpt": gpt, "resnet": resnet, "mlp": layers, "rnn": rnn, "heat": heat, "product": lambda x, p: x @ p["W"],
+         "attention": lambda x, p: F.scaled_dot_product_attention(x, p["K"], p["V"]),
+         "conv": lambda x, p: F.conv2d(x, p["K"], padding=1), "conv1x1": lambda x, p: F.conv2d(x, p["K"]),
+         "stem": lambda x, p: F.conv2d(x, p["K"], stride=2, padding=3),
+         "depthwise": lambda x, p: F.conv2d(x, p["K"], padding=1, groups=x.shape[1]),
+         "transposed": lambda x, p: F.conv_transpose2d(x, p["K"], stride=2, padding=1),
+         "maxpool": lambda x, p: F.max_pool2d(x, 3, 2, 1)}[CASE]
     if FRAMEWORK == "torch.compile":
         f = torch.compile(f)
 
@@ -90,8 +96,19 @@ def jax_step():
             return x + jax.nn.gelu(norm(x, h, c) @ up + ub, approximate=False) @ down + db, None
         return jax.lax.scan(block, x, [p[key] for key in GPT])[0]
 
-    def conv(x, k):
-        return jax.lax.conv_general_dilated(x, k, (1, 1), "SAME")
+    def conv(x, k, stride=1, padding=1, groups=1):
+        return jax.lax.conv_general_dilated(x, k, (stride, stride), [(padding, padding)] * 2, feature_group_count=groups)
+
+    def transposed(x, k):
+        """The windows of the cotangent, whose elements are 2 apart, meet the kernel turned round."""
+        turned = k[:, :, ::-1, ::-1].swapaxes(0, 1)
+        return jax.lax.conv_general_dilated(x, turned, (1, 1), [(2, 2)] * 2, lhs_dilation=(2, 2))
+
+    def attend(x, p, _):
+        return jax.nn.softmax(x @ p["K"].swapaxes(-1, -2) / 8) @ p["V"]
+
+    def maxpool(x, *_):
+        return jax.lax.reduce_window(x, -jnp.inf, jax.lax.max, (1, 1, 3, 3), (1, 1, 2, 2), [(0, 0)] * 2 + [(1, 1)] * 2)
 
     def resnet(x, p, _):
         for a, b in zip(p["A"], p["B"]):
@@ -111,7 +128,10 @@ def jax_step():
         segment = jax.checkpoint(lambda x, _: (jax.lax.scan(step, x, None, 20)[0], None))
         return jnp.square(jax.lax.scan(segment, x, None, 10)[0]).mean()
 
-    f = {"gpt": gpt, "resnet": resnet, "mlp": layers, "rnn": rnn, "heat": heat, "product": lambda x, p, _: x @ p["W"]}[CASE]
+    f = {"gpt": gpt, "resnet": resnet, "mlp": layers, "rnn": rnn, "heat": heat, "product": lambda x, p, _: x @ p["W"],
+         "attention": attend, "conv": lambda x, p, _: conv(x, p["K"]), "conv1x1": lambda x, p, _: conv(x, p["K"], 1, 0),
+         "stem": lambda x, p, _: conv(x, p["K"], 2, 3), "depthwise": lambda x, p, _: conv(x, p["K"], 1, 1, x.shape[1]),
+         "transposed": lambda x, p, _: transposed(x, p["K"]), "maxpool": maxpool}[CASE]
     compiled = jax.jit(f if PASS == "forward" else jax.grad(lambda x, p, c: f(x, p, c).sum(), (0, 1)))
 
     def step(x, params):

@@ -181,27 +181,6 @@ static void reverse_program(struct lineariser *l, size_t at, unsigned bits)
 			add_cotangent(l, instr_use(from)->operands[k], use->outs[k], from);
 }
 
-/*
- * Appends the derivatives of the attention AT, one after another: the last operand's first. Each computes the weights again,
- * and an array of one that becomes a param's gradient is free before the next is made.
- */
-static void reverse_attention(struct lineariser *l, size_t at, unsigned bits)
-{
-	const struct instr *from = &l->body->instrs[at];
-	for (uint32_t k = 3; k-- > 0;) {
-		if (!(bits >> k & 1))
-			continue;
-		const uint32_t value = instr_value(from, k);
-		struct instr *instr = derivative_of(l, INSTR_VJP, at, op_table[from->op].needs[k]);
-		if (k == 2) {
-			instr->op = OP_ATTENDED;
-			instr->of.a = l->body->values[value].type;
-			instr->a_streamed = instr_operand_streamed(from, 2);
-		}
-		add_cotangent(l, value, add_made(l, k ? &instr->out_a : &instr->out, value, value, true), from);
-	}
-}
-
 static void reverse_general(struct lineariser *l, size_t at, unsigned bits)
 {
 	const struct instr *from = &l->body->instrs[at];
@@ -218,6 +197,23 @@ static void reverse_general(struct lineariser *l, size_t at, unsigned bits)
 		add_cotangent(l, from->v, dv, from);
 	if (da != NO_VALUE)
 		add_cotangent(l, from->a, da, from);
+}
+
+/* Appends the derivatives of the attention AT: by its second operand, then by its value and its first operand. */
+static void reverse_attention(struct lineariser *l, size_t at, unsigned bits)
+{
+	enum { VALUES = 2 };
+	const struct instr *from = &l->body->instrs[at];
+	if (bits >> VALUES & 1) {
+		const uint32_t value = instr_value(from, VALUES);
+		struct instr *instr = derivative_of(l, INSTR_VJP, at, op_table[from->op].needs[VALUES]);
+		instr->op = OP_ATTENDED;
+		instr->of.a = l->body->values[value].type;
+		instr->a_streamed = instr_operand_streamed(from, VALUES);
+		add_cotangent(l, value, add_made(l, &instr->out_a, value, value, true), from);
+	}
+	if (bits & 3)
+		reverse_general(l, at, bits & 3);
 }
 
 /* The derivative of a part adds that part of the array's cotangent to V's. The array so far gets the cotangent itself. */

@@ -261,7 +261,18 @@ static void find_spans(struct compiler *c)
 		c->values[body->outs[i].value].reads++;
 }
 
-/* Lets a product or a take add its derivative by a param to the param's gradient: nothing else reads that derivative. */
+/*
+ * True if VJP, whose derivative by its operand ADDITION adds to a param's gradient, can do that itself. An attention stores the
+ * derivative there, if the gradient is written once.
+ */
+static bool adds_itself(const struct compiler *c, const struct instr *vjp, const struct instr *addition)
+{
+	const bool attends = vjp->op == OP_attention || vjp->op == OP_ATTENDED;
+	return product_in_pieces(vjp->op, vjp->of.v, vjp->of.a) || op_adds_rows(vjp->op) ||
+	       (attends && c->written && c->written[addition->param.param]);
+}
+
+/* Lets a product, an attention or a take add its derivative by a param to the param's gradient: nothing else reads that derivative. */
 static void join_sums(struct compiler *c)
 {
 	for (size_t i = 0; i < c->body->instr_count; i++) {
@@ -270,8 +281,7 @@ static void join_sums(struct compiler *c)
 			continue;
 		const uint32_t maker = c->body->values[instr->v].instr;
 		const struct instr *product = &c->body->instrs[maker];
-		if (product->kind != INSTR_VJP || product->out_a != instr->v ||
-		    !(product_in_pieces(product->op, product->of.v, product->of.a) || op_adds_rows(product->op)))
+		if (product->kind != INSTR_VJP || product->out_a != instr->v || !adds_itself(c, product, instr))
 			continue;
 		c->instrs[i].live = false;
 		c->instrs[maker].adds = (uint32_t)i + 1;

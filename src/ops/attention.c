@@ -3,11 +3,12 @@
  * scores of all. (Dao, Fu, Ermon, Rudra, Re 2022, "FlashAttention: fast and memory-efficient exact attention with
  * IO-awareness"; the running maximum and sum are from Milakov, Gimelshein 2018, "Online normalizer calculation for softmax".)
  *
- * A block of scores is s[queries, keys] = scale q K', where -inf hides a key behind its query if CAUSAL. Forward, a query
- * has the largest score so far m, the sum of exp(s - m), and the sum of exp(s - m) V, which a larger m scales anew. What it
- * keeps is log(sum exp(s)). With that, any block of weights is made again:
- *     p  = exp(s - kept)              ds = scale p (g V' - g.y)
- *     dq = ds K                       dK = ds' q                     dV = p' g
+ * A block of scores is s[keys, queries] = K (scale q)', where -inf hides a key behind its query if CAUSAL. So the queries of
+ * a block lie in the lanes of vectors: what a query has of its own is a row of numbers, and only the block's q and g are
+ * transposed. Forward, a query has the largest score so far m, the sum of exp(s - m), and the sum of exp(s - m) V, which a
+ * larger m scales anew. What it keeps is log(sum exp(s)). With that, any block of weights is made again:
+ *     p  = exp(s - kept)              ds = p (V g' - g.y)
+ *     dq = scale ds' K                dK = scale ds q                dV = p g
  * Each block of dq, dK and dV is one piece for a team, and adds its terms in order. Batch axes broadcast: then a block of
  * the smaller one adds what all batches give.
  *
@@ -18,7 +19,7 @@
 
 #include "base/checked.h"
 
-enum { QUERIES = 64, KEYS = 128 }; /* of a block, at most */
+enum { QUERIES = 64, KEYS = 256 }; /* of a block, at most; QUERIES are whole cache lines */
 
 struct attention {
 	const struct op_call *call;
@@ -30,8 +31,9 @@ struct attention {
 	double scale;
 	struct shape batch, of_q, of_k; /* the batch axes: of the result, of q, and of K and V */
 	const char *q, *k, *v, *y, *g, *logs;
-	char *out; /* the result or a gradient */
-	char *log; /* what the forward pass keeps, or NULL */
+	char *out;   /* the result or a gradient */
+	char *out_k; /* the gradient by K beside that by q */
+	char *log;   /* what the forward pass keeps, or NULL */
 };
 
 /* A block of one batch: QUERIES from QUERY on, and KEYS from KEY on. Matrix Q of q, and matrix K of K and of V. */
@@ -128,6 +130,31 @@ static const void *g_of(const struct attention *t, const struct block *b)
 	return matrix_row(t, t->g, b->batch, t->queries, b->query, t->value_depth);
 }
 
+/* A thread's memory for blocks. */
+struct block_memory {
+	void *q, *g;           /* of the queries of a block, transposed: q is scaled */
+	void *weights, *other; /* [keys, queries] */
+	void *row;             /* a number for each query */
+};
+
+int64_t attention_scratch(const struct type *v, const struct type *result)
+{
+	const int64_t depth = v->shape.dim[v->shape.ndim - 1], value_depth = result->shape.dim[result->shape.ndim - 1];
+	const __int128 columns = (__int128)depth + value_depth + 2 * KEYS + 1;
+	return saturated(columns * QUERIES * (int64_t)element_size(v->dtype));
+}
+
+/* Returns the parts of MEMORY, attention_scratch() bytes; NULL: of the caller's. */
+static struct block_memory memory_of(const struct attention *t, void *memory)
+{
+	struct block_memory m = {.q = memory ? memory : t->call->scratch};
+	m.g = element_of(m.q, t->size, t->depth * QUERIES);
+	m.weights = element_of(m.g, t->size, t->value_depth * QUERIES);
+	m.other = element_of(m.weights, t->size, KEYS * QUERIES);
+	m.row = element_of(m.other, t->size, KEYS * QUERIES);
+	return m;
+}
+
 /* Multiplies by our own product, whose bits do not depend on the block's size. */
 static void multiply_blocks(const struct attention *t, const struct product *p)
 {
@@ -138,24 +165,26 @@ static void multiply_blocks(const struct attention *t, const struct product *p)
 			memset(element_of(p->c, t->size, i * p->ldc), 0, (size_t)p->n * t->size);
 }
 
-/* Stores in S the scaled scores of B. */
-static void score_block(const struct attention *t, const struct block *b, void *s)
+/* Stores in M what the blocks of B's queries read of q. */
+static void take_queries(const struct attention *t, const struct block *b, const struct block_memory *m)
 {
-	double scales[QUERIES];
-	multiply_blocks(t, &(struct product){.m = b->queries,
-	                                     .n = b->keys,
+	t->loops->transpose(m->q, b->queries, q_of(t, b), t->depth, b->queries, t->depth);
+	t->loops->multiply(m->q, m->q, &t->scale, (size_t)(b->queries * t->depth), 1);
+}
+
+/* Stores in M's weights the scores of B. */
+static void score_block(const struct attention *t, const struct block *b, const struct block_memory *m)
+{
+	multiply_blocks(t, &(struct product){.m = b->keys,
+	                                     .n = b->queries,
 	                                     .k = t->depth,
-	                                     .a = {q_of(t, b), t->depth, false},
-	                                     .b = {k_of(t, b), t->depth, true},
-	                                     .c = s,
-	                                     .ldc = b->keys});
-	for (int64_t i = 0; i < b->queries; i++)
-		scales[i] = t->scale;
-	t->loops->multiply(s, s, scales, (size_t)b->keys, (size_t)b->queries);
-	for (int64_t i = 0; i < b->queries && t->causal; i++) {
-		const int64_t first = greater(0, b->query + i + 1 - b->key);
-		if (first < b->keys)
-			t->loops->fill(element_of(s, t->size, i * b->keys + first), -INFINITY, (size_t)(b->keys - first));
+	                                     .a = {k_of(t, b), t->depth, false},
+	                                     .b = {m->q, b->queries, false},
+	                                     .c = m->weights,
+	                                     .ldc = b->queries});
+	for (int64_t r = greater(0, b->query + 1 - b->key); r < b->keys && t->causal; r++) {
+		const int64_t hidden = lesser(b->queries, b->key + r - b->query);
+		t->loops->fill(element_of(m->weights, t->size, r * b->queries), -INFINITY, (size_t)hidden);
 	}
 }
 
@@ -164,36 +193,39 @@ struct so_far {
 	double largest[QUERIES], sum[QUERIES];
 };
 
-/* Makes exponentials of the scores S of B, adds them to STATE, and scales Y anew, the sums of values so far. */
-static void add_exponentials(const struct attention *t, const struct block *b, struct so_far *state, void *s, void *y)
+/* Makes exponentials of the scores of B, adds them to STATE, and scales Y anew, the sums of values so far. */
+static void add_exponentials(const struct attention *t, const struct block *b, const struct block_memory *m,
+                             struct so_far *state, void *y)
 {
-	double here[QUERIES], shift[QUERIES], anew[QUERIES];
+	const size_t queries = (size_t)b->queries, keys = (size_t)b->keys;
+	double anew[QUERIES];
 	bool changed = false;
-	t->loops->largest(here, s, (size_t)b->keys, (size_t)b->queries);
-	for (int64_t i = 0; i < b->queries; i++) {
-		const double before = state->largest[i];
-		const double now = isnan(before) || isnan(here[i]) ? NAN : fmax(before, here[i]);
-		shift[i] = now == -INFINITY ? 0 : now;
-		anew[i] = before == -INFINITY ? 0 : exp(before - now);
+	for (size_t i = 0; i < queries; i++)
+		element_set(t->dtype, m->row, i, state->largest[i]);
+	t->loops->largest_in_columns(m->row, m->weights, queries, keys);
+	for (size_t i = 0; i < queries; i++) {
+		const double before = state->largest[i], now = element_get(t->dtype, m->row, i);
+		state->largest[i] = now;
+		anew[i] = before == now ? 1 : before == -INFINITY ? 0 : exp(before - now);
 		if (t->dtype == DTYPE_F32)
 			anew[i] = (double)(float)anew[i];
 		changed |= anew[i] != 1;
-		state->largest[i] = now;
+		if (now == -INFINITY)
+			element_set(t->dtype, m->row, i, 0);
+		state->sum[i] *= anew[i];
 	}
-	t->loops->subtract(s, s, shift, (size_t)b->keys, (size_t)b->queries);
-	lines_exp(t->call, s, s, (size_t)(b->queries * b->keys));
-	t->loops->sum.values(here, NULL, s, (size_t)b->keys, (size_t)b->queries);
-	for (int64_t i = 0; i < b->queries; i++)
-		state->sum[i] = state->sum[i] * anew[i] + here[i];
+	t->loops->subtract_row(m->weights, m->row, queries, keys);
+	lines_exp(t->call, m->weights, m->weights, queries * keys);
+	t->loops->add_columns(state->sum, m->weights, queries, keys);
 	if (y && changed && b->key > 0)
-		t->loops->multiply(y, y, anew, (size_t)t->value_depth, (size_t)b->queries);
+		t->loops->multiply(y, y, anew, (size_t)t->value_depth, queries);
 }
 
 /* Computes blocks BEGIN .. END-1 of queries: all of a batch, then of the next. */
 static void attend(void *context, void *memory, int64_t begin, int64_t end)
 {
 	const struct attention *t = context;
-	void *const s = memory ? memory : t->call->scratch;
+	const struct block_memory m = memory_of(t, memory);
 	const int64_t blocks = attention_blocks(t->queries, QUERIES);
 	for (int64_t i = begin; i < end; i++) {
 		struct so_far state = {.sum = {0}};
@@ -205,15 +237,16 @@ static void attend(void *context, void *memory, int64_t begin, int64_t end)
 		void *const y = t->out ? element_of(t->out, t->size, row * t->value_depth) : NULL;
 		for (int64_t r = 0; r < b.queries; r++)
 			state.largest[r] = -INFINITY;
+		take_queries(t, &b, &m);
 		for (b.key = 0; b.key < t->keys && is_seen(t, &b); b.key += KEYS) {
 			b.keys = lesser(KEYS, t->keys - b.key);
-			score_block(t, &b, s);
-			add_exponentials(t, &b, &state, s, y);
+			score_block(t, &b, &m);
+			add_exponentials(t, &b, &m, &state, y);
 			if (y)
 				multiply_blocks(t, &(struct product){.m = b.queries,
 				                                     .n = t->value_depth,
 				                                     .k = b.keys,
-				                                     .a = {s, b.keys, false},
+				                                     .a = {m.weights, b.queries, true},
 				                                     .b = {v_of(t, &b), t->value_depth, false},
 				                                     .c = y,
 				                                     .ldc = t->value_depth,
@@ -226,87 +259,91 @@ static void attend(void *context, void *memory, int64_t begin, int64_t end)
 	}
 }
 
-/* Stores in P the weights of B. */
-static void weigh_block(const struct attention *t, const struct block *b, void *p)
+/* Stores in M the weights of B. */
+static void weigh_block(const struct attention *t, const struct block *b, const struct block_memory *m)
 {
-	double kept[QUERIES];
-	score_block(t, b, p);
-	for (int64_t i = 0; i < b->queries; i++)
-		kept[i] = element_get(t->dtype, t->logs, (size_t)(b->batch * t->queries + b->query + i));
-	t->loops->subtract(p, p, kept, (size_t)b->keys, (size_t)b->queries);
-	lines_exp(t->call, p, p, (size_t)(b->queries * b->keys));
+	score_block(t, b, m);
+	t->loops->subtract_row(m->weights, element_at(t->logs, t->size, b->batch * t->queries + b->query),
+	                       (size_t)b->queries, (size_t)b->keys);
+	lines_exp(t->call, m->weights, m->weights, (size_t)(b->queries * b->keys));
 }
 
-/* Stores in DS the derivative by the products of queries and keys of B. P has room for a block. */
-static void differentiate_block(const struct attention *t, const struct block *b, void *p, void *ds)
+/* Stores in M what a derivative of B's queries reads of g: its transpose, and in the row g.y for each query. */
+static void take_cotangents(const struct attention *t, const struct block *b, const struct block_memory *m)
 {
-	double sums[QUERIES], scales[QUERIES];
-	const void *g = g_of(t, b), *y = matrix_row(t, t->y, b->batch, t->queries, b->query, t->value_depth);
-	weigh_block(t, b, p);
-	multiply_blocks(t, &(struct product){.m = b->queries,
-	                                     .n = b->keys,
+	double sums[QUERIES];
+	t->loops->transpose(m->g, b->queries, g_of(t, b), t->value_depth, b->queries, t->value_depth);
+	const void *y = matrix_row(t, t->y, b->batch, t->queries, b->query, t->value_depth);
+	t->loops->sum.products(sums, NULL, g_of(t, b), y, (size_t)t->value_depth, (size_t)b->queries);
+	for (int64_t i = 0; i < b->queries; i++)
+		element_set(t->dtype, m->row, (size_t)i, sums[i]);
+}
+
+/* Stores in M's other the derivative by the products of queries and keys of B, scaled by 1 / scale. */
+static void differentiate_block(const struct attention *t, const struct block *b, const struct block_memory *m)
+{
+	weigh_block(t, b, m);
+	multiply_blocks(t, &(struct product){.m = b->keys,
+	                                     .n = b->queries,
 	                                     .k = t->value_depth,
-	                                     .a = {g, t->value_depth, false},
-	                                     .b = {v_of(t, b), t->value_depth, true},
-	                                     .c = ds,
-	                                     .ldc = b->keys});
-	t->loops->sum.products(sums, NULL, g, y, (size_t)t->value_depth, (size_t)b->queries);
-	t->loops->softmax_derivative(ds, ds, p, sums, (size_t)b->keys, (size_t)b->queries);
-	for (int64_t i = 0; i < b->queries; i++)
-		scales[i] = t->scale;
-	t->loops->multiply(ds, ds, scales, (size_t)b->keys, (size_t)b->queries);
-}
-
-/* Returns the second block of scratch. */
-static void *second_block(const struct attention *t, void *first)
-{
-	return element_of(first, t->size, (int64_t)QUERIES * KEYS);
+	                                     .a = {v_of(t, b), t->value_depth, false},
+	                                     .b = {m->g, b->queries, false},
+	                                     .c = m->other,
+	                                     .ldc = b->queries});
+	t->loops->multiply_less_row(m->other, m->weights, m->row, (size_t)b->queries, (size_t)b->keys);
 }
 
 /* Computes blocks BEGIN .. END-1 of the gradient by q. */
 static void differentiate_queries(void *context, void *memory, int64_t begin, int64_t end)
 {
 	const struct attention *t = context;
-	void *const p = memory ? memory : t->call->scratch, *const ds = second_block(t, p);
+	const struct block_memory m = memory_of(t, memory);
 	const int64_t blocks = attention_blocks(t->queries, QUERIES);
 	for (int64_t i = begin; i < end; i++) {
 		struct block b = {.query = i % blocks * QUERIES};
 		b.queries = lesser(QUERIES, t->queries - b.query);
 		void *const dq = element_of(t->out, t->size, (i / blocks * t->queries + b.query) * t->depth);
 		memset(dq, 0, (size_t)(b.queries * t->depth) * t->size);
-		for (; find_batch(t, &t->of_q, i / blocks, &b); b.batch++)
+		for (; find_batch(t, &t->of_q, i / blocks, &b); b.batch++) {
+			take_queries(t, &b, &m);
+			take_cotangents(t, &b, &m);
 			for (b.key = 0; b.key < t->keys && is_seen(t, &b); b.key += KEYS) {
 				b.keys = lesser(KEYS, t->keys - b.key);
-				differentiate_block(t, &b, p, ds);
+				differentiate_block(t, &b, &m);
 				multiply_blocks(t, &(struct product){.m = b.queries,
 				                                     .n = t->depth,
 				                                     .k = b.keys,
-				                                     .a = {ds, b.keys, false},
+				                                     .a = {m.other, b.queries, true},
 				                                     .b = {k_of(t, &b), t->depth, false},
 				                                     .c = dq,
 				                                     .ldc = t->depth,
 				                                     .accumulate = true});
 			}
+		}
+		t->loops->multiply(dq, dq, &t->scale, (size_t)(b.queries * t->depth), 1);
 	}
 }
 
-/* Adds to OUT, a block of the gradient by K or, if VALUES, by V, what queries of batch B give to B's keys. */
-static void add_of_queries(const struct attention *t, struct block b, bool values, void *memory, void *out)
+/* Adds to OUT, a block of the gradient by K over scale or, if VALUES, of that by V, what queries of batch B give to B's keys. */
+static void add_of_queries(const struct attention *t, struct block b, bool values, const struct block_memory *m,
+                           void *out)
 {
-	void *const p = memory ? memory : t->call->scratch, *const ds = second_block(t, p);
 	const int64_t columns = values ? t->value_depth : t->depth;
 	for (b.query = 0; b.query < t->queries; b.query += QUERIES) {
 		b.queries = lesser(QUERIES, t->queries - b.query);
 		if (!is_seen(t, &b))
 			continue;
-		if (values)
-			weigh_block(t, &b, p);
-		else
-			differentiate_block(t, &b, p, ds);
+		take_queries(t, &b, m);
+		if (values) {
+			weigh_block(t, &b, m);
+		} else {
+			take_cotangents(t, &b, m);
+			differentiate_block(t, &b, m);
+		}
 		multiply_blocks(t, &(struct product){.m = b.keys,
 		                                     .n = columns,
 		                                     .k = b.queries,
-		                                     .a = {values ? p : ds, b.keys, true},
+		                                     .a = {values ? m->weights : m->other, b.queries, false},
 		                                     .b = {values ? g_of(t, &b) : q_of(t, &b), columns, false},
 		                                     .c = out,
 		                                     .ldc = columns,
@@ -318,6 +355,7 @@ static void add_of_queries(const struct attention *t, struct block b, bool value
 static void differentiate_blocks_of_keys(const struct attention *t, bool values, void *memory, int64_t begin,
                                          int64_t end)
 {
+	const struct block_memory m = memory_of(t, memory);
 	const int64_t blocks = attention_blocks(t->keys, KEYS), columns = values ? t->value_depth : t->depth;
 	for (int64_t j = begin; j < end; j++) {
 		struct block b = {.key = j % blocks * KEYS};
@@ -325,7 +363,9 @@ static void differentiate_blocks_of_keys(const struct attention *t, bool values,
 		void *const out = element_of(t->out, t->size, (j / blocks * t->keys + b.key) * columns);
 		memset(out, 0, (size_t)(b.keys * columns) * t->size);
 		for (; find_batch(t, &t->of_k, j / blocks, &b); b.batch++)
-			add_of_queries(t, b, values, memory, out);
+			add_of_queries(t, b, values, &m, out);
+		if (!values)
+			t->loops->multiply(out, out, &t->scale, (size_t)(b.keys * columns), 1);
 	}
 }
 
@@ -339,9 +379,64 @@ static void differentiate_values(void *context, void *memory, int64_t begin, int
 	differentiate_blocks_of_keys(context, true, memory, begin, end);
 }
 
-int64_t attention_scratch(const struct type *v)
+/* Adds to DQ and DK, blocks of the gradients by q and by K over scale, what B gives. */
+static void add_of_block(const struct attention *t, const struct block *b, const struct block_memory *m, void *dq,
+                         void *dk)
 {
-	return 2 * (int64_t)QUERIES * KEYS * (int64_t)element_size(v->dtype);
+	take_queries(t, b, m);
+	take_cotangents(t, b, m);
+	differentiate_block(t, b, m);
+	multiply_blocks(t, &(struct product){.m = b->keys,
+	                                     .n = t->depth,
+	                                     .k = b->queries,
+	                                     .a = {m->other, b->queries, false},
+	                                     .b = {q_of(t, b), t->depth, false},
+	                                     .c = dk,
+	                                     .ldc = t->depth,
+	                                     .accumulate = true});
+	multiply_blocks(t, &(struct product){.m = b->queries,
+	                                     .n = t->depth,
+	                                     .k = b->keys,
+	                                     .a = {m->other, b->queries, true},
+	                                     .b = {k_of(t, b), t->depth, false},
+	                                     .c = dq,
+	                                     .ldc = t->depth,
+	                                     .accumulate = true});
+}
+
+/* Computes batches BEGIN .. END-1 of the gradients by q and K, which have the batches of the result. */
+static void differentiate_batches(void *context, void *memory, int64_t begin, int64_t end)
+{
+	const struct attention *t = context;
+	const struct block_memory m = memory_of(t, memory);
+	for (int64_t i = begin; i < end; i++) {
+		struct block b = {.batch = i, .q = i, .k = i};
+		char *const dq = element_of(t->out, t->size, i * t->queries * t->depth);
+		char *const dk = element_of(t->out_k, t->size, i * t->keys * t->depth);
+		memset(dq, 0, (size_t)(t->queries * t->depth) * t->size);
+		memset(dk, 0, (size_t)(t->keys * t->depth) * t->size);
+		for (b.key = 0; b.key < t->keys; b.key += KEYS) {
+			b.keys = lesser(KEYS, t->keys - b.key);
+			for (b.query = 0; b.query < t->queries; b.query += QUERIES) {
+				b.queries = lesser(QUERIES, t->queries - b.query);
+				if (is_seen(t, &b))
+					add_of_block(t, &b, &m, element_of(dq, t->size, b.query * t->depth),
+					             element_of(dk, t->size, b.key * t->depth));
+			}
+		}
+		t->loops->multiply(dq, dq, &t->scale, (size_t)(t->queries * t->depth), 1);
+		t->loops->multiply(dk, dk, &t->scale, (size_t)(t->keys * t->depth), 1);
+	}
+}
+
+/*
+ * True if T makes both gradients batch by batch, which makes each block of weights once. Each thread needs a batch then. The
+ * terms, and their order, are those of both gradients alone.
+ */
+static bool goes_by_batches(const struct attention *t)
+{
+	return shape_equal(&t->of_q, &t->batch) && shape_equal(&t->of_k, &t->batch) &&
+	       (!t->call->team || t->batches >= team_start(t->call->team));
 }
 
 FORWARD(attention)
@@ -365,6 +460,11 @@ VJP(attention)
 	t.v = needs[4];
 	t.g = g;
 	t.out = dv;
+	t.out_k = da;
+	if (dv && da && goes_by_batches(&t)) {
+		team_run(call->team, t.batches, 1, differentiate_batches, &t);
+		return;
+	}
 	if (dv)
 		team_run(call->team, shape_count(&t.of_q) * attention_blocks(t.queries, QUERIES), 1, differentiate_queries, &t);
 	t.out = da;

@@ -143,7 +143,7 @@ int64_t op_scratch(enum op op, const struct attrs *attrs, const struct type *v, 
 		return conv_scratch(op, attrs, v, a, result);
 	case OP_attention:
 	case OP_ATTENDED:
-		return attention_scratch(v);
+		return attention_scratch(v, result);
 	case OP_upsample:
 		return upsample_scratch(attrs, v, result);
 	case OP_mse:

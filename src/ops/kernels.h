@@ -222,6 +222,15 @@ struct loops {
 	void (*copy_rows)(const struct rows *to, const struct rows *from, size_t n, size_t rows);
 	void (*add_rows)(const struct rows *to, const struct rows *from, size_t n, size_t rows);
 	void (*clear_rows)(const struct rows *to, size_t n, size_t rows);
+	/*
+	 * In a block of ROWS rows of N elements. largest_in_columns: out[i] = the larger of out[i] and column i, or a NaN of these.
+	 * add_columns: out[i] += the sum of column i, eight rows at a time. subtract_row: v[r,i] -= p[i]. multiply_less_row:
+	 * v[r,i] = w[r,i] * (v[r,i] - p[i]).
+	 */
+	void (*largest_in_columns)(void *out, const void *v, size_t n, size_t rows);
+	void (*add_columns)(double *out, const void *v, size_t n, size_t rows);
+	void (*subtract_row)(void *v, const void *p, size_t n, size_t rows);
+	void (*multiply_less_row)(void *v, const void *w, const void *p, size_t n, size_t rows);
 	/* out[i] = v[i * step] if that is larger, or NaN */
 	void (*take_larger)(void *out, const void *v, int64_t step, size_t n);
 	/* the same, and at[i] = place there */

@@ -210,7 +210,7 @@ int64_t loss_scratch(const struct type *v, const struct type *a, bool by_a);
 int64_t conv_scratch(enum op op, const struct attrs *attrs, const struct type *v, const struct type *a,
                      const struct type *y);
 /* Returns the bytes of scratch of an attention or its derivative. */
-int64_t attention_scratch(const struct type *v);
+int64_t attention_scratch(const struct type *v, const struct type *result);
 /* Returns the bytes of scratch of an upsample, which its team shares. */
 int64_t upsample_scratch(const struct attrs *attrs, const struct type *v, const struct type *y);
 /* Return the bytes of scratch of an operation that sorts, and of the derivative of a running product. */

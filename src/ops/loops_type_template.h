@@ -1111,6 +1111,108 @@ static void N(take_larger)(void *out, const void *v, int64_t step, size_t n)
 		EACH y[i] = LARGER(x[(int64_t)i * step], y[i]);
 }
 
+/*
+ * Columns of a block, some vectors of them at a time: EACH_COLUMN calls OF with the rows from column I on, for 4 vectors,
+ * then for 1, and defines I as the first column that is left.
+ */
+#define EACH_COLUMN(OF)                                                                                                \
+	size_t i = 0;                                                                                                      \
+	for (; i + 4 * N(LANES) <= n; i += 4 * N(LANES))                                                                   \
+		OF(4);                                                                                                         \
+	for (; i + N(LANES) <= n; i += N(LANES))                                                                           \
+		OF(1)
+
+static inline __attribute__((always_inline)) void N(largest_in_some)(REAL *out, const REAL *v, size_t n, size_t rows,
+                                                                     const int vectors)
+{
+	N(vector) best[4];
+	for (int k = 0; k < vectors; k++)
+		best[k] = *(const N(loose) *)(out + k * N(LANES));
+	for (; rows > 0; rows--, v += n)
+#pragma GCC unroll 4
+		for (int k = 0; k < vectors; k++) {
+			const N(vector) here = *(const N(loose) *)(v + k * N(LANES));
+			const N(lanes) larger = (N(lanes))(here > best[k]) | (N(lanes))(here != here);
+			best[k] = (N(vector))(((N(lanes))here & larger) | ((N(lanes))best[k] & ~larger));
+		}
+	for (int k = 0; k < vectors; k++)
+		*(N(loose) *)(out + k * N(LANES)) = best[k];
+}
+
+static void N(largest_in_columns)(void *out, const void *v, size_t n, size_t rows)
+{
+	REAL *const y = out;
+	const REAL *const x = v;
+#define LARGEST_IN(VECTORS) N(largest_in_some)(y + i, x + i, n, rows, VECTORS)
+	EACH_COLUMN(LARGEST_IN);
+	for (; i < n; i++)
+		for (size_t r = 0; r < rows; r++)
+			y[i] = LARGER(x[r * n + i], y[i]);
+#undef LARGEST_IN
+}
+
+static void N(add_columns)(double *out, const void *v, size_t n, size_t rows)
+{
+	const REAL *x = v;
+	for (; rows >= 8; rows -= 8, x += 8 * n) {
+		const REAL *const a = x, *const b = x + 2 * n, *const c = x + 4 * n, *const d = x + 6 * n;
+		EACH out[i] += (double)(((a[i] + a[n + i]) + (b[i] + b[n + i])) + ((c[i] + c[n + i]) + (d[i] + d[n + i])));
+	}
+	for (; rows > 0; rows--, x += n)
+		EACH out[i] += (double)x[i];
+}
+
+static inline __attribute__((always_inline)) void N(subtract_some)(REAL *v, const REAL *p, size_t n, size_t rows,
+                                                                   const int vectors)
+{
+	N(vector) less[4];
+	for (int k = 0; k < vectors; k++)
+		less[k] = *(const N(loose) *)(p + k * N(LANES));
+	for (; rows > 0; rows--, v += n)
+#pragma GCC unroll 4
+		for (int k = 0; k < vectors; k++)
+			*(N(loose) *)(v + k * N(LANES)) -= less[k];
+}
+
+static void N(subtract_row)(void *v, const void *p, size_t n, size_t rows)
+{
+	REAL *const y = v;
+	const REAL *const less = p;
+#define SUBTRACT(VECTORS) N(subtract_some)(y + i, less + i, n, rows, VECTORS)
+	EACH_COLUMN(SUBTRACT);
+	for (; i < n; i++)
+		for (size_t r = 0; r < rows; r++)
+			y[r * n + i] -= less[i];
+#undef SUBTRACT
+}
+
+static inline __attribute__((always_inline)) void N(multiply_less_some)(REAL *v, const REAL *w, const REAL *p,
+                                                                        const size_t sizes[2], const int vectors)
+{
+	const size_t n = sizes[0];
+	N(vector) less[4];
+	for (int k = 0; k < vectors; k++)
+		less[k] = *(const N(loose) *)(p + k * N(LANES));
+	for (size_t rows = sizes[1]; rows > 0; rows--, v += n, w += n)
+#pragma GCC unroll 4
+		for (int k = 0; k < vectors; k++) {
+			const N(vector) here = *(const N(loose) *)(v + k * N(LANES)), by = *(const N(loose) *)(w + k * N(LANES));
+			*(N(loose) *)(v + k * N(LANES)) = by * (here - less[k]);
+		}
+}
+
+static void N(multiply_less_row)(void *v, const void *w, const void *p, size_t n, size_t rows)
+{
+	REAL *const y = v;
+	const REAL *const by = w, *const less = p;
+#define MULTIPLY_LESS(VECTORS) N(multiply_less_some)(y + i, by + i, less + i, (size_t[]){n, rows}, VECTORS)
+	EACH_COLUMN(MULTIPLY_LESS);
+	for (; i < n; i++)
+		for (size_t r = 0; r < rows; r++)
+			y[r * n + i] = by[r * n + i] * (y[r * n + i] - less[i]);
+#undef MULTIPLY_LESS
+}
+
 static void N(find_larger)(void *out, int64_t *at, int64_t place, const struct rows *v, size_t n)
 {
 	const REAL *x = v->at;
@@ -1170,6 +1272,10 @@ const struct loops TYPED(ISA_LOOPS) = {
 	.copy_rows = N(copy_rows),
 	.add_rows = N(add_to_rows),
 	.clear_rows = N(clear_rows),
+	.largest_in_columns = N(largest_in_columns),
+	.add_columns = N(add_columns),
+	.subtract_row = N(subtract_row),
+	.multiply_less_row = N(multiply_less_row),
 	.take_larger = N(take_larger),
 	.find_larger = N(find_larger),
 	.gemm = N(gemm),

@@ -1606,6 +1606,67 @@ static double round_slowly(double x, int bits, int least, double beyond)
 	return fabsl(y) >= beyond ? copysign(INFINITY, x) : copysign((double)y, x);
 }
 
+/* What attention does with the columns of a block, element by element, with NaN and infinities among them. */
+static void check_columns(const struct loops *loops, const double *values, size_t n, size_t height)
+{
+	enum { ELEMENTS = 70 * 70 };
+	const bool is_double = loops->dtype == DTYPE_F64;
+	double v[ELEMENTS], w[ELEMENTS], p[70], sum[70] = {0}, largest[70], sums[70] = {0};
+	float v32[ELEMENTS], w32[ELEMENTS], p32[70], largest32[70];
+	const size_t count = n * height;
+	for (size_t i = 0; i < count; i++) {
+		v32[i] = (float)(v[i] = (double)(float)values[i % 97] + (double)(i % 5));
+		w32[i] = (float)(w[i] = (double)(float)values[i % 89]);
+	}
+	for (size_t i = 0; i < n; i++) {
+		p32[i] = (float)(p[i] = (double)(i % 7) - 2);
+		largest32[i] = (float)(largest[i] = i % 3 ? -INFINITY : 2);
+	}
+	void *const block = is_double ? (void *)v : v32, *const row = is_double ? (void *)p : p32;
+	loops->largest_in_columns(is_double ? (void *)largest : largest32, block, n, height);
+	loops->add_columns(sum, block, n, height);
+	for (size_t i = 0; i < n; i++) {
+		double best = i % 3 ? -INFINITY : 2, magnitude = 0;
+		for (size_t r = 0; r < height; r++) {
+			const double x = is_double ? v[r * n + i] : (double)v32[r * n + i];
+			best = isnan(best) || isnan(x) ? NAN : fmax(best, x);
+			sums[i] += x;
+			magnitude += isfinite(x) ? fabs(x) : 0;
+		}
+		const double have = is_double ? largest[i] : (double)largest32[i];
+		ck_assert(isnan(best) ? isnan(have) : have == best);
+		const double error = (is_double ? 0x1p-50 : 0x1p-21) * magnitude;
+		ck_assert(isfinite(sums[i]) ? fabs(sum[i] - sums[i]) <= error : isnan(sum[i]) == isnan(sums[i]));
+	}
+	double expected[ELEMENTS];
+	for (size_t i = 0; i < count; i++)
+		expected[i] =
+			is_double ? w[i] * ((v[i] - p[i % n]) - p[i % n]) : (double)(w32[i] * ((v32[i] - p32[i % n]) - p32[i % n]));
+	loops->subtract_row(block, row, n, height);
+	loops->multiply_less_row(block, is_double ? (void *)w : w32, row, n, height);
+	for (size_t i = 0; i < count; i++) {
+		const double have = is_double ? v[i] : (double)v32[i];
+		ck_assert(isnan(expected[i]) ? isnan(have) : have == expected[i]);
+	}
+}
+
+START_TEST(columns_of_blocks)
+{
+	const struct kernels *tables[4];
+	double plain[97], special[97];
+	for (int i = 0; i < 97; i++) {
+		plain[i] = sin(i * 1.7) * 3;
+		special[i] = i % 31 == 7 ? NAN : i % 23 == 5 ? -INFINITY : plain[i];
+	}
+	for (size_t t = 0, count = kernels_all(_i ? DTYPE_F64 : DTYPE_F32, tables); t < count; t++)
+		for (size_t n = 1; n <= 70; n += n < 4 ? 1 : 11)
+			for (size_t height = 1; height <= 70; height += height < 10 ? 1 : 30) {
+				check_columns(tables[t]->loops, plain, n, height);
+				check_columns(tables[t]->loops, special, n, height);
+			}
+}
+END_TEST
+
 START_TEST(test_conversions)
 {
 	const struct kernels *tables[4];
@@ -1699,6 +1760,7 @@ int main(void)
 	tcase_add_test(tcase, sums_of_columns);
 	tcase_add_test(tcase, long_sums);
 	tcase_add_test(tcase, long_sums_at_ends);
+	tcase_add_loop_test(tcase, columns_of_blocks, 0, 2);
 	tcase_add_test(tcase, test_conversions);
 	tcase_add_test(tcase, test_choice);
 	return suite_run(suite);
