@@ -269,7 +269,7 @@ static void weigh_block(const struct attention *t, const struct block *b, const 
 }
 
 /* Stores in M what a derivative of B's queries reads of g: its transpose, and in the row g.y for each query. */
-static void take_cotangents(const struct attention *t, const struct block *b, const struct block_memory *m)
+static void transpose_cotangents(const struct attention *t, const struct block *b, const struct block_memory *m)
 {
 	double sums[QUERIES];
 	t->loops->transpose(m->g, b->queries, g_of(t, b), t->value_depth, b->queries, t->value_depth);
@@ -306,7 +306,7 @@ static void differentiate_queries(void *context, void *memory, int64_t begin, in
 		memset(dq, 0, (size_t)(b.queries * t->depth) * t->size);
 		for (; find_batch(t, &t->of_q, i / blocks, &b); b.batch++) {
 			take_queries(t, &b, &m);
-			take_cotangents(t, &b, &m);
+			transpose_cotangents(t, &b, &m);
 			for (b.key = 0; b.key < t->keys && is_seen(t, &b); b.key += KEYS) {
 				b.keys = lesser(KEYS, t->keys - b.key);
 				differentiate_block(t, &b, &m);
@@ -337,7 +337,7 @@ static void add_of_queries(const struct attention *t, struct block b, bool value
 		if (values) {
 			weigh_block(t, &b, m);
 		} else {
-			take_cotangents(t, &b, m);
+			transpose_cotangents(t, &b, m);
 			differentiate_block(t, &b, m);
 		}
 		multiply_blocks(t, &(struct product){.m = b.keys,
@@ -384,7 +384,7 @@ static void add_of_block(const struct attention *t, const struct block *b, const
                          void *dk)
 {
 	take_queries(t, b, m);
-	take_cotangents(t, b, m);
+	transpose_cotangents(t, b, m);
 	differentiate_block(t, b, m);
 	multiply_blocks(t, &(struct product){.m = b->keys,
 	                                     .n = t->depth,
