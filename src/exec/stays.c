@@ -72,7 +72,7 @@ static bool note_parts(const struct readings *r, struct reading *reading, const 
 {
 	const struct loop_around *loop = r->reads.depth > 0 ? r->reads.loops : NULL;
 	const struct param_ref *ref = read->ref;
-	const bool checked = read->by->op == OP_cross_entropy; /* params_check reads the classes */
+	const bool checked = op_has_classes(read->by->op); /* params_check reads the classes */
 	if (r->may == READ_NO_PARTS || read->by->kind != INSTR_OP || instr_use(read->by) || checked || ref->count != 1 ||
 	    r->reads.depth > 1 || ref->index->loop != (loop ? loop->level : -1))
 		return false;

@@ -70,7 +70,8 @@ static void begin_attrs(struct attrs *attrs, enum op op)
 
 static enum status put_made(struct expansion *e, enum op op, const struct attrs *attrs, uint32_t a, uint32_t *value)
 {
-	return lowering_put_op(e->l, e->node, &(struct made_op){op, attrs, a}, value);
+	struct operands in = {.values = {*value, a, NO_VALUE, NO_VALUE}, .level = -1};
+	return lowering_put_op(e->l, e->node, op, attrs, &in, value);
 }
 
 /* Gives VALUE the shape TO, without a change of its elements. */

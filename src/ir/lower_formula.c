@@ -286,7 +286,8 @@ static enum status set_bound(struct lowering *l, struct attrs *attrs, const char
 static enum status apply_shaping(struct lowering *l, const struct node *node, enum op op, const struct attrs *attrs,
                                  uint32_t *value)
 {
-	return lowering_put_op(l, node, &(struct made_op){op, attrs, NO_VALUE}, value);
+	struct operands in = {.values = {*value, NO_VALUE, NO_VALUE, NO_VALUE}, .level = -1};
+	return lowering_put_op(l, node, op, attrs, &in, value);
 }
 
 /* Takes the part of *VALUE along AXIS whose index is BY, the counter of a loop, which REF names. */

@@ -67,7 +67,7 @@ static void collect_bound(const struct frame *frame, const struct node *node, bo
 		if (node->body && node->kind != NODE_FIXED_POINT) /* names of its block end with it */
 			collect_bound(frame, node->body, in, k);
 		collect_ref(frame, &node->operand, in, k);
-		for (int i = 1; node->kind == NODE_OP && i < op_table[node->op].operands; i++)
+		for (int i = 1; node->kind == NODE_OP && i < op_most_operands(node->op); i++)
 			collect_ref(frame, &node->more[i - 1], in, k);
 		for (uint32_t i = 0; node->kind == NODE_PROGRAM && i < node->operand_count; i++)
 			collect_ref(frame, &node->operands[i], in, k);

@@ -62,11 +62,12 @@ static const char *other_rows(enum op op)
 }
 
 /*
- * Records how INSTR on V reads its operand A. True if V is streamed and A has a row for each of its rows. Then A, if it
+ * Records how INSTR on V reads its operand K, A. True if V is streamed and A has a row for each of its rows. Then A, if it
  * is a param's rows, is marked as streamed: in a tile the param itself too, in the whole only what it is converted to.
  */
-static bool note_operand(struct lowering *l, const struct instr *instr, const struct value *v, struct value *a)
+static bool note_operand(struct lowering *l, const struct instr *instr, const struct value *v, uint32_t k)
 {
+	struct value *a = &l->body->values[instr_value(instr, k)];
 	struct streaming *streaming = &l->streaming;
 	struct value *param = source_param(l, a);
 	if (!v->streamed) {
@@ -78,7 +79,7 @@ static bool note_operand(struct lowering *l, const struct instr *instr, const st
 			streaming->whole[param->param.param] = true;
 		return false;
 	}
-	bool along = op_runs_along(instr->op, v->type, a->type);
+	bool along = op_runs_along(instr->op, v->type, a->type) && !(instr->op == OP_CLASS_WEIGHT && k == 2);
 	if (!param) {
 		if (a->streamed != along)
 			lowering_need_whole(l, instr->span, other_rows(instr->op));
@@ -121,7 +122,7 @@ static bool note_operands(struct lowering *l, struct instr *instr)
 		struct value *a = instr_value(instr, k) == NO_VALUE ? NULL : &body->values[instr_value(instr, k)];
 		if (!a)
 			continue;
-		const bool along = note_operand(l, instr, v, a);
+		const bool along = note_operand(l, instr, v, k);
 		spread |= !v->streamed && a->streamed && spreads(instr->op, v, a);
 		if (k == 1)
 			instr->a_streamed = along;
@@ -166,13 +167,6 @@ static void note_scope(struct lowering *l, struct instr *instr, const struct typ
 }
 
 /* Operations. */
-
-/* The values of an operation. The last operand of an element-wise one may be the number SCALAR. */
-struct operands {
-	uint32_t values[MAX_VALUES]; /* V and the operands; NO_VALUE if there is none, or it is SCALAR */
-	double scalar;
-	int32_t level; /* of the loop whose counter SCALAR adds; -1: none */
-};
 
 /* Returns the dtype with which OP computes the value V. Integers are compared exactly. */
 static enum dtype computing_dtype(const struct lowering *l, enum op op, uint32_t v)
@@ -319,8 +313,8 @@ static bool has_other_rows(const struct lowering *l, enum op op, const struct op
 	return givers.of_v && givers.of_a && givers.free;
 }
 
-static enum status infer(struct lowering *l, const struct node *node, const struct attrs *attrs,
-                         const struct operands *in, struct type *result)
+enum status lowering_infer(struct lowering *l, const struct node *node, const struct attrs *attrs,
+                           const struct operands *in, struct type *result)
 {
 	const struct value *values = l->body->values;
 	const struct type *operands[MAX_OPERANDS];
@@ -406,9 +400,8 @@ static void set_for_tile(const struct lowering *l, enum op op, const struct valu
 		attrs->stop = (struct slice_bound){true, attrs->start.at + v->type->shape.dim[0] + halo.grows};
 }
 
-/* Sets *FOUND to the arguments of NODE on V. Numbers are rounded to DTYPE if it is f16 or bf16. */
-static enum status attrs_for(struct lowering *l, const struct node *node, const struct value *v, enum dtype dtype,
-                             const struct attrs **found)
+enum status lowering_attrs(struct lowering *l, const struct node *node, const struct value *v, enum dtype dtype,
+                           const struct attrs **found)
 {
 	const bool half = dtype == DTYPE_F16 || dtype == DTYPE_BF16;
 	const bool by_rows =
@@ -466,8 +459,8 @@ static enum status lower_operand(struct lowering *l, const struct node *node, ui
 	switch (found.kind) {
 	case FOUND_NONE: /* an argument is given to each name that the def reads */
 	case FOUND_NUMBER:
-		if (!op_check_operand(node->op, node->attrs, v->type, &(struct type){.dtype = DTYPE_F64}, &found.number,
-		                      &wrong)) {
+		if (k == 1 && !op_check_operand(node->op, node->attrs, v->type, &(struct type){.dtype = DTYPE_F64},
+		                                &found.number, &wrong)) {
 			LOWERING_FAIL(l, STATUS_CHAIN, ref->span, "'%s': %s", info->name, wrong.message);
 			return *wrong.hint ? diag_hint(l->context->diags, "%s", wrong.hint) : STATUS_CHAIN;
 		}
@@ -577,14 +570,13 @@ static enum status lower_use(struct lowering *l, const struct node *node, const 
 	return STATUS_OK;
 }
 
-/* Appends NODE, an operation, applied to the values IN. *OUT is its result. */
-static enum status apply_op(struct lowering *l, const struct node *node, struct operands *in, uint32_t *out)
+enum status lowering_apply_op(struct lowering *l, const struct node *node, struct operands *in, uint32_t *out)
 {
 	struct result result;
 	const struct attrs *attrs;
 	TRY(promote(l, node, in, &result.dtype));
-	TRY(attrs_for(l, node, &l->body->values[in->values[0]], result.dtype, &attrs));
-	TRY(infer(l, node, attrs, in, &result.type));
+	TRY(lowering_attrs(l, node, &l->body->values[in->values[0]], result.dtype, &attrs));
+	TRY(lowering_infer(l, node, attrs, in, &result.type));
 	if (op_indices(node->op) == NEED_V)
 		result.type.dtype = dtype_compute(result.dtype);
 	if (node->op == OP_cast || dtype_is_integer(result.type.dtype))
@@ -597,15 +589,19 @@ static enum status apply_op(struct lowering *l, const struct node *node, struct 
 enum status lowering_op_on(struct lowering *l, const struct node *node, uint32_t v, uint32_t a, uint32_t *out)
 {
 	struct operands in = {.values = {v, a, NO_VALUE, NO_VALUE}, .level = -1};
-	return apply_op(l, node, &in, out);
+	return lowering_apply_op(l, node, &in, out);
 }
 
-enum status lowering_put_op(struct lowering *l, const struct node *node, const struct made_op *made, uint32_t *value)
+enum status lowering_put_op(struct lowering *l, const struct node *node, enum op op, const struct attrs *attrs,
+                            struct operands *in, uint32_t *out)
 {
-	const struct attrs *kept = byte_set_keep(&l->kept, made->attrs, attrs_size(made->attrs, made->op), NULL);
+	struct attrs defaults;
+	attrs_default(&defaults, op);
+	const struct attrs *const given = attrs ? attrs : &defaults;
+	const struct attrs *kept = byte_set_keep(&l->kept, given, attrs_size(given, op), NULL);
 	TRY_ALLOC(kept, l->context->diags);
-	const struct node stage = {.kind = NODE_OP, .span = node->span, .op = made->op, .attrs = kept};
-	return lowering_op_on(l, &stage, *value, made->a, value);
+	const struct node made = {.kind = NODE_OP, .span = node->span, .op = op, .attrs = kept};
+	return lowering_apply_op(l, &made, in, out);
 }
 
 enum status lowering_op(struct lowering *l, const struct node *node, uint32_t v, uint32_t *out)
@@ -614,15 +610,17 @@ enum status lowering_op(struct lowering *l, const struct node *node, uint32_t v,
 	*out = v;
 	if (node->op == OP_identity)
 		return STATUS_OK;
-	for (uint32_t k = 1; k <= (uint32_t)op_table[node->op].operands; k++)
+	for (uint32_t k = 1; k <= (uint32_t)op_most_operands(node->op); k++)
 		TRY(lower_operand(l, node, k, &in));
 	if (node->op == OP_use)
 		return lower_use(l, node, &in, out);
 	if (op_is_expanded(node->op))
 		return lower_expanded(l, node, in.values, out);
+	if (op_is_loss(node->op))
+		return lower_loss(l, node, &in, out);
 	const bool integers = op_gives_condition(node->op) && reads_integers(l, &in);
 	const enum dtype condition = condition_dtype(l, &in);
-	TRY(apply_op(l, node, &in, out));
+	TRY(lowering_apply_op(l, node, &in, out));
 	return integers ? lowering_convert(l, out, condition, node->span) : STATUS_OK;
 }
 

@@ -7,6 +7,7 @@
  *     lower_formula.c  terms: formulas, node by node
  *     lower_stage.c    a stage, at the end of the body; whether rows can be cut into tiles
  *     lower_expand.c   operations that are put together from others
+ *     lower_loss.c     a loss, put together from operations
  *     lower_program.c  a stage that a program computes
  *     lower_cotangents.c  the step that differentiates several outputs
  *     reach.c          how far values reach along the streamed axis
@@ -356,18 +357,27 @@ enum status lowering_value_of(struct lowering *l, const struct found *found, str
 
 /* lower_stage.c */
 
+/* The values of an operation. The last operand of an element-wise one may be the number SCALAR. */
+struct operands {
+	uint32_t values[MAX_VALUES]; /* V and the operands; NO_VALUE if there is none, or it is SCALAR */
+	double scalar;
+	int32_t level; /* of the loop whose counter SCALAR adds; -1: none */
+};
+/* Appends NODE, an operation, applied to the values IN, some of which are converted. *OUT is its result. */
+enum status lowering_apply_op(struct lowering *l, const struct node *node, struct operands *in, uint32_t *out);
+/* Sets *RESULT to the type of NODE, an operation with ATTRS, applied to IN. Reports what does not fit. */
+enum status lowering_infer(struct lowering *l, const struct node *node, const struct attrs *attrs,
+                           const struct operands *in, struct type *result);
+/* Sets *FOUND to the arguments of NODE on V. Numbers are rounded to DTYPE if it is f16 or bf16. */
+enum status lowering_attrs(struct lowering *l, const struct node *node, const struct value *v, enum dtype dtype,
+                           const struct attrs **found);
 /* Appends NODE, an operation, applied to V. *OUT is its result. */
 enum status lowering_op(struct lowering *l, const struct node *node, uint32_t v, uint32_t *out);
 /* Does as lowering_op, with the value A as the operand; NO_VALUE: it has none. */
 enum status lowering_op_on(struct lowering *l, const struct node *node, uint32_t v, uint32_t a, uint32_t *out);
-/* An operation that no stage has alone, with the operand A or NO_VALUE. Its ATTRS were bytes of 0 before they were set. */
-struct made_op {
-	enum op op;
-	const struct attrs *attrs;
-	uint32_t a;
-};
-/* Appends MADE for NODE, applied to *VALUE, which becomes the result. */
-enum status lowering_put_op(struct lowering *l, const struct node *node, const struct made_op *made, uint32_t *value);
+/* Appends OP with ATTRS, bytes of 0 before they were set (NULL: its defaults), for NODE, applied to the values IN. */
+enum status lowering_put_op(struct lowering *l, const struct node *node, enum op op, const struct attrs *attrs,
+                            struct operands *in, uint32_t *out);
 /* Appends NODE, a call of a def, applied to *VALUE (NULL: the current value), which becomes the result. */
 enum status lowering_call(struct lowering *l, const struct node *node, uint32_t *value);
 /* Notes that no passes over the rows can compute those of the stage at SPAN, for REASON. */
@@ -402,6 +412,11 @@ bool reach_find(struct lowering *l, const struct body *body, struct row_reach *r
 /* Lowers NODE, an operation that is put together from others, on VALUES: V and its operands. *OUT is its result. */
 enum status lower_expanded(struct lowering *l, const struct node *node, const uint32_t values[MAX_VALUES],
                            uint32_t *out);
+
+/* lower_loss.c */
+
+/* Appends NODE, a loss, on the values IN. *OUT is its result. */
+enum status lower_loss(struct lowering *l, const struct node *node, struct operands *in, uint32_t *out);
 
 /* lower_program.c */
 

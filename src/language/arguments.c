@@ -451,6 +451,12 @@ static enum status refuse_operand(struct resolver *r, const struct statement *s,
 	return STATUS_CHAIN;
 }
 
+/* True if O says that it is not given: `none` is no name here. */
+static bool is_absent(const struct resolver *r, const struct option *o)
+{
+	return o->kind == VALUE_NAME && !strcmp(o->text, "none") && !resolver_find(r, o->text);
+}
+
 /* Sets the options of S. PLACED arguments were given by place. By place or name, the first LEAST must be given. */
 static enum status set_options(struct resolver *r, const struct statement *s, struct node *node, int placed, int least)
 {
@@ -462,6 +468,11 @@ static enum status set_options(struct resolver *r, const struct statement *s, st
 		for (int i = 0; i < placed; i++)
 			if (!strcmp(op_positional_name(node->op, i, buffer), o->name))
 				return RESOLVE_FAIL(r, o->span, "'%s' is given by place and by name", o->name);
+		const int operand = op_option_operand(node->op, o->name);
+		if (operand && !is_absent(r, o)) {
+			TRY(resolver_named_operand(r, o, info->name, &node->more[operand - 2]));
+			continue;
+		}
 		struct deferred_argument given = {.name = o->name, .index = -1, .span = o->span};
 		TRY(argument_of_option(r, o, &given));
 		TRY(set_argument(r, node, given, o->kind == VALUE_NAME ? &o->value_span : NULL));
@@ -479,8 +490,7 @@ static enum status set_options(struct resolver *r, const struct statement *s, st
 /* True if NODE reads indices, or a value as classes: those of a param stay as numbers do. */
 static bool selects(const struct node *node)
 {
-	const bool loss = op_table[node->op].scope == SCOPE_SUM;
-	return loss ? op_indices(node->op) && node->operand.kind == REF_VARIABLE : op_indices(node->op) != 0;
+	return op_has_classes(node->op) ? node->operand.kind == REF_VARIABLE : op_indices(node->op) != 0;
 }
 
 /* Sets the operands of NODE to the first of *OPERAND. Moves *OPERAND behind them. */
@@ -488,8 +498,8 @@ static enum status set_operands(struct resolver *r, const struct statement *s, s
                                 const struct operand **operand)
 {
 	const struct op_info *info = &op_table[node->op];
-	if (info->operands > 1) {
-		node->more = arena_array(r->context->arena, (size_t)info->operands - 1, sizeof *node->more);
+	if (op_most_operands(node->op) > 1) {
+		node->more = arena_array(r->context->arena, (size_t)op_most_operands(node->op) - 1, sizeof *node->more);
 		TRY_ALLOC(node->more, r->context->diags);
 	}
 	for (int i = 0; i < info->operands; i++, *operand = *operand ? (*operand)->next : NULL) {

@@ -47,21 +47,7 @@ static enum status resolve_named_operands(struct resolver *r, const struct state
 			return RESOLVE_FAIL(r, o->span, "'%s' is given by place and by name", o->name);
 		if (ref->kind != REF_NONE)
 			return RESOLVE_FAIL(r, o->span, "operand '%s' is given twice", o->name);
-		if (o->kind == VALUE_STRING || o->kind == VALUE_BOOL)
-			return RESOLVE_FAIL(r, o->value_span, "%s of '%s' must be a number or a name", o->name, def->name);
-		struct operand operand = {.kind = o->kind == VALUE_NUMBER    ? OPERAND_NUMBER
-		                                  : o->kind == VALUE_LIST    ? OPERAND_LIST
-		                                  : o->kind == VALUE_FORMULA ? OPERAND_FORMULA
-		                                                             : OPERAND_NAME,
-		                          .span = o->value_span,
-		                          .text = o->text,
-		                          .number = o->number,
-		                          .index = NO_INDEX};
-		if (o->kind == VALUE_LIST)
-			operand.list = o->list;
-		else if (o->kind == VALUE_FORMULA)
-			operand.formula = o->formula;
-		TRY(resolver_operand(r, &operand, ref));
+		TRY(resolver_named_operand(r, o, def->name, ref));
 	}
 	size_t i = def->inherited;
 	for (const struct name_list *n = def->names; n; n = n->next, i++)
@@ -141,7 +127,7 @@ static int64_t count_nodes(const struct node *node, int64_t times, int64_t *uses
 	int64_t size = 0;
 	for (; node; node = node->next) {
 		size = saturated_add(saturated_add(size, times), count_operand(&node->operand, times, uses));
-		for (int i = 1; node->kind == NODE_OP && i < op_table[node->op].operands; i++)
+		for (int i = 1; node->kind == NODE_OP && i < op_most_operands(node->op); i++)
 			size = saturated_add(size, count_operand(&node->more[i - 1], times, uses));
 		size = saturated_add(size, count_nodes(node->body, times, uses));
 		for (uint32_t i = 0; node->kind == NODE_PROGRAM && i < node->operand_count; i++)

@@ -278,7 +278,7 @@ static void dump_node(const struct dumper *d, const struct node *node, int depth
 	case NODE_OP:
 		text_printf(&d->text, "%s", op_table[node->op].name);
 		dump_ref(d, &node->operand, depth);
-		for (int i = 1; i < op_table[node->op].operands; i++)
+		for (int i = 1; i < op_most_operands(node->op); i++)
 			dump_ref(d, &node->more[i - 1], depth);
 		break;
 	case NODE_CALL:

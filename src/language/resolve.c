@@ -80,6 +80,25 @@ enum status resolver_operand(struct resolver *r, const struct operand *operand, 
 	return STATUS_OK;
 }
 
+enum status resolver_named_operand(struct resolver *r, const struct option *o, const char *name, struct ref *ref)
+{
+	if (o->kind == VALUE_STRING || o->kind == VALUE_BOOL)
+		return RESOLVE_FAIL(r, o->value_span, "%s of '%s' must be a number or a name", o->name, name);
+	struct operand operand = {.kind = o->kind == VALUE_NUMBER    ? OPERAND_NUMBER
+	                                  : o->kind == VALUE_LIST    ? OPERAND_LIST
+	                                  : o->kind == VALUE_FORMULA ? OPERAND_FORMULA
+	                                                             : OPERAND_NAME,
+	                          .span = o->value_span,
+	                          .text = o->text,
+	                          .number = o->number,
+	                          .index = NO_INDEX};
+	if (o->kind == VALUE_LIST)
+		operand.list = o->list;
+	else if (o->kind == VALUE_FORMULA)
+		operand.formula = o->formula;
+	return resolver_operand(r, &operand, ref);
+}
+
 enum status resolver_stage(struct resolver *r, const struct statement *s)
 {
 	struct def *def = resolver_find_def(r, s->name);

@@ -174,6 +174,8 @@ enum status resolver_hold_array(struct resolver *r, const struct statement *s, s
 enum status resolver_prepare_names(struct resolver *r, const struct block *block);
 enum status resolver_prepare_operands(struct resolver *r, const struct operand *operand);
 enum status resolver_operand(struct resolver *r, const struct operand *operand, struct ref *ref);
+/* Sets *REF to the value of the option O of NAME, which is an operand given by name. */
+enum status resolver_named_operand(struct resolver *r, const struct option *o, const char *name, struct ref *ref);
 /* Resolves S, a stage: a call of a def, a program or an operation. */
 enum status resolver_stage(struct resolver *r, const struct statement *s);
 size_t resolver_count_operands(const struct operand *operand);

@@ -21,6 +21,7 @@ static const struct {
 #include "ops/ops.def"
 	[OP_COLLECT] = {forward_collect, vjp_collect},
 	[OP_ATTENDED] = {NULL, vjp_attended},
+	[OP_CLASS_WEIGHT] = {forward_class_weight, NULL},
 	[OP_SOLUTION] = {forward_reshape, NULL},
 };
 
@@ -171,9 +172,10 @@ int64_t op_team_scratch(enum op op, const struct attrs *attrs, const struct type
 bool op_check_operand(enum op op, const struct attrs *attrs, const struct type *v, const struct type *a,
                       const void *adata, struct operand_wrong *wrong)
 {
-	if (op != OP_cross_entropy || v->shape.ndim < 1)
+	/* an operand of V's shape has probabilities; a part of a loss leaves the check to the part that picks */
+	if (!op_has_classes(op) || op == OP_CLASS_WEIGHT || v->shape.ndim < 1 || a->shape.ndim == v->shape.ndim)
 		return true;
-	const int64_t classes = v->shape.dim[v->shape.ndim - 1], rows = shape_count(&a->shape);
+	const int64_t classes = v->shape.dim[op_class_axis(attrs, v->shape.ndim)], rows = shape_count(&a->shape);
 	for (int64_t i = 0; i < rows; i++) {
 		const double x = element_get(dtype_compute(a->dtype), adata, (size_t)i);
 		if ((x >= 0 && x < (double)classes && x == floor(x)) || loss_ignores(attrs, x))

@@ -53,6 +53,7 @@ typedef void op_vjp(const struct op_call *call, void *dv, void *da, const void *
 op_forward forward_collect;
 op_vjp vjp_collect;
 op_vjp vjp_attended;
+op_forward forward_class_weight;
 struct op_call;
 /* Returns the index of V among the parts of the array of CALL, an OP_COLLECT; -1 if this iteration is no part. */
 int64_t op_part(const struct op_call *call);
@@ -98,8 +99,8 @@ op_gather *op_gather_get(enum op op, const struct attrs *attrs);
 
 /*
  * True if ADATA can be OP's operand on a value of type V. ADATA has type A and is held in
- * A's computing type. cross_entropy's classes must be integers from 0 to V's last extent less 1, or the one that ATTRS
- * ignores. Otherwise WRONG gets a message, which names the first wrong element, and a hint, which may be empty.
+ * A's computing type. Classes of a loss must be integers from 0 to V's extent along their axis less 1, or the one that ATTRS
+ * ignore. Otherwise WRONG gets a message, which names the first wrong element, and a hint, which may be empty.
  */
 enum { OP_CHECK_TEXT = 240 };
 struct operand_wrong {

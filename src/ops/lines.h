@@ -192,13 +192,13 @@ double reduction_result(enum op op, double value, double scale);
  * cross_entropy alone. K gets the array kept for the derivative unless it is NULL.
  */
 void loss_partial(const struct op_call *call, double *state, const void *v, const void *a, void *k);
-/* Returns the number by which the sum of STATE, that of all tiles, is divided. */
+/* Returns the number by which the sum of STATE, that of all tiles, is divided: 1 if the loss is a sum. */
 double loss_divisor(const struct op_call *call, const double *state);
-/* Returns the number of CLASSES that cross_entropy does not ignore. */
+/* Returns the number of CLASSES that CALL does not ignore. */
 double loss_rows(const struct op_call *call, const void *classes);
-/* Stores cross_entropy's derivative by V. ROWS of the whole array count. */
+/* Stores cross_entropy's derivative by V. ROWS of the whole array count in a mean. */
 void loss_apply(const struct op_call *call, void *dv, const void *g, const void *const needs[MAX_NEEDS], double rows);
-/* True if cross_entropy with these ATTRS, which may be NULL, ignores rows of CLASS. */
+/* True if a loss with these ATTRS, which may be NULL, ignores rows of CLASS. */
 static inline bool loss_ignores(const struct attrs *attrs, double class)
 {
 	return attrs && attrs->ignore.given && class == (double)attrs->ignore.at;

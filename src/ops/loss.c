@@ -3,7 +3,10 @@
  * size (cross_entropy: in rows), each by kernels.h. The sums of the pieces are added
  * with their rounding errors kept (Neumaier). At the end the sum is divided by the element
  * count of the whole array (cross_entropy: by the rows that it does not ignore, which tiles count). The array kept for the
- * derivative has the broadcast shape of v and t (cross_entropy: v's shape). That of mae holds signs.
+ * derivative has the broadcast shape of v and t (cross_entropy: v's shape). That of mae holds signs. The sum itself is the
+ * loss with reduction=sum.
+ *
+ * nll picks an element of each row, of which ir/lower_loss.c makes the other losses over classes.
  * Tests: tests/unit/test_general.c, tests/cases/losses.test
  */
 #include <math.h>
@@ -29,6 +32,9 @@ int64_t loss_scratch(const struct type *v, const struct type *a, bool by_a)
 	return bytes > INT64_MAX / 2 ? INT64_MAX : 2 * bytes;
 }
 
+/* True if CALL gives a sum, not a mean. */
+static bool is_sum(const struct op_call *call) { return call->attrs && call->attrs->reduction == REDUCTION_SUM; }
+
 /* Counts the elements of the whole array: WHOLE replaces V's leading extent if A keeps it. */
 static double count_whole(const struct op_call *call)
 {
@@ -43,7 +49,7 @@ static double count_whole(const struct op_call *call)
 
 double loss_divisor(const struct op_call *call, const double *state)
 {
-	return call->op == OP_cross_entropy ? state[3] : count_whole(call);
+	return is_sum(call) ? 1 : call->op == OP_cross_entropy ? state[3] : count_whole(call);
 }
 
 /* Returns where K, the array kept for the derivative or NULL, has element I, a multiple of 4. */
@@ -279,12 +285,13 @@ static void scale_to(const struct op_call *call, void *to, const struct type *to
 	sum_to_shape(call->kernels, to, to_type, call->scratch, type, rest);
 }
 
-/* mse: dv = 2 g d / count; mae and huber: dv = g k / count; dt = -dv; each summed over its broadcast axes */
+/* mse: dv = 2 g d / count; mae and huber: dv = g k / count; dt = -dv; each summed over its broadcast axes. Of a sum, count is 1. */
 static void vjp_loss(const struct op_call *call, void *dv, void *da, const void *g, const void *k)
 {
 	const struct type type = broadcast_type(call->v, call->a);
 	struct split_product factor = split(element_get(call->v->dtype, g, 0));
-	const struct split_product mean = split(factor.mantissa / (count_whole(call) / (call->op == OP_mse ? 2 : 1)));
+	const double count = is_sum(call) ? 1 : count_whole(call);
+	const struct split_product mean = split(factor.mantissa / (count / (call->op == OP_mse ? 2 : 1)));
 	factor = (struct split_product){mean.mantissa, factor.exponent + mean.exponent};
 	if (dv)
 		scale_to(call, dv, call->v, &type, k, factor);
@@ -318,13 +325,13 @@ static double less_one(const struct loops *loops, const void *row, int64_t at, i
 	return -(before + behind);
 }
 
-/* dv = g (softmax - onehot) / rows; NaN in a row without a class, 0 in one that is ignored */
+/* dv = g (softmax - onehot) / rows, or of a sum without the division; NaN in a row without a class, 0 in one that is ignored */
 void loss_apply(const struct op_call *call, void *dv, const void *g, const void *const needs[MAX_NEEDS], double rows)
 {
 	const enum dtype dtype = call->v->dtype;
 	const int64_t n = call->v->shape.dim[call->v->shape.ndim - 1], count = shape_count(&call->a->shape);
 	const void *classes = needs[1], *softmax = needs[3];
-	const double factor = element_get(dtype, g, 0) / rows;
+	const double factor = element_get(dtype, g, 0) / (is_sum(call) ? 1 : rows);
 	call->kernels->loops->multiply_wide(dv, softmax, &factor, (size_t)(count * n), 1);
 	for (int64_t i = 0; i < count; i++) {
 		const int64_t class = class_of(call, classes, i, n), at = i * n + (class < 0 ? 0 : class);
@@ -349,3 +356,76 @@ VJP(cross_entropy)
 	if (dv)
 		loss_apply(call, dv, g, needs, ignores ? loss_rows(call, needs[1]) : whole);
 }
+
+/* Rows of V [outer, n, inner] with a class each: row r is the line of n elements at index r of [outer, inner]. */
+struct picking {
+	const struct op_call *call;
+	struct axis_view view;
+	const void *classes, *from; /* FROM: V, the weights, or g */
+	void *to;
+};
+
+/* Calls team_run for FUNCTION with the indices of V's axes before the classes. */
+static void pick(const struct op_call *call, const void *classes, const void *from, void *to, team_part *function)
+{
+	struct picking p = {call, {1, 1, 1}, classes, from, to};
+	const int axis = op_class_axis(call->attrs, call->v->shape.ndim);
+	for (int i = 0; i < call->v->shape.ndim; i++)
+		*(i < axis ? &p.view.outer : i == axis ? &p.view.n : &p.view.inner) *= call->v->shape.dim[i];
+	team_run(call->team, p.view.outer, greater(TEAM_PIECE / greater(p.view.n * p.view.inner, 1), 1), function, &p);
+}
+
+/* Stores -v[class] of the rows at outer indices BEGIN .. END-1; 0 where the class is ignored, NaN where it is none. */
+static void pick_rows(void *context, void *memory MAYBE_UNUSED, int64_t begin, int64_t end)
+{
+	const struct picking *p = context;
+	const struct axis_view *w = &p->view;
+	const enum dtype dtype = p->call->v->dtype;
+	for (int64_t row = begin * w->inner; row < end * w->inner; row++) {
+		const int64_t class = class_of(p->call, p->classes, row, w->n);
+		const int64_t at = (row / w->inner * w->n + class) * w->inner + row % w->inner;
+		const double y = class == IGNORED ? 0 : class < 0 ? NAN : -element_get(dtype, p->from, (size_t)at);
+		element_set(dtype, p->to, (size_t)row, y);
+	}
+}
+
+/* Stores the derivative of pick_rows: -g at each row's class, else 0. */
+static void unpick_rows(void *context, void *memory MAYBE_UNUSED, int64_t begin, int64_t end)
+{
+	const struct picking *p = context;
+	const struct axis_view *w = &p->view;
+	const enum dtype dtype = p->call->v->dtype;
+	const size_t size = element_size(dtype);
+	memset(element_of(p->to, size, begin * w->n * w->inner), 0, (size_t)((end - begin) * w->n * w->inner) * size);
+	for (int64_t row = begin * w->inner; row < end * w->inner; row++) {
+		const int64_t class = class_of(p->call, p->classes, row, w->n);
+		const int64_t first = row / w->inner * w->n * w->inner + row % w->inner;
+		if (class >= 0)
+			element_set(dtype, p->to, (size_t)(first + class * w->inner), -element_get(dtype, p->from, (size_t)row));
+		for (int64_t k = 0; class == NO_CLASS && k < w->n; k++)
+			element_set(dtype, p->to, (size_t)(first + k * w->inner), NAN);
+	}
+}
+
+FORWARD(nll) { pick(call, a, v, y, pick_rows); }
+VJP(nll)
+{
+	if (da)
+		memset(da, 0, (size_t)type_bytes(call->a));
+	if (dv)
+		pick(call, needs[1], g, dv, unpick_rows);
+}
+
+/* Stores the weight of each row's class; 0 where it is ignored, NaN where it is none. */
+static void weigh_rows(void *context, void *memory MAYBE_UNUSED, int64_t begin, int64_t end)
+{
+	const struct picking *p = context;
+	const enum dtype dtype = p->call->y->dtype;
+	for (int64_t row = begin * p->view.inner; row < end * p->view.inner; row++) {
+		const int64_t class = class_of(p->call, p->classes, row, p->view.n);
+		const double weight = class >= 0 && p->from ? element_get(dtype, p->from, (size_t) class) : 1;
+		element_set(dtype, p->to, (size_t)row, class == IGNORED ? 0 : class < 0 ? NAN : weight);
+	}
+}
+
+FORWARD(class_weight) { pick(call, a, call->b, y, weigh_rows); }

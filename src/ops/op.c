@@ -39,17 +39,22 @@
 
 #define DIFFERENTIABLE(NEEDS) (NEEDS_##NEEDS != NEEDS_ZERO)
 #define NEEDED(NEEDS) (NEEDS_##NEEDS & NEEDS_ALL)
-#define OP_ROW(NAME, CLASS, GROUP, ARGUMENTS, SCOPE, KEEPS, OPERANDS, NAMES, NEEDS_V, NEEDS_A, NEEDS_B, FLOPS, DOC)    \
+/* COUNTS are the numbers of operands and of those that are options. */
+#define ALL_OPERANDS(OPERANDS, OPTIONAL) (OPERANDS + OPTIONAL)
+#define REQUIRED(OPERANDS, OPTIONAL) OPERANDS
+#define OPTIONAL(OPERANDS, OPTIONAL) OPTIONAL
+#define OP_ROW(NAME, CLASS, GROUP, ARGUMENTS, SCOPE, KEEPS, COUNTS, NAMES, NEEDS_V, NEEDS_A, NEEDS_B, FLOPS, DOC)      \
 	[OP_##NAME] = {.name = #NAME,                                                                                      \
 	               .group = IN_GROUP_##GROUP,                                                                          \
 	               .class = OP_CLASS_##CLASS,                                                                          \
-	               .operands = OPERANDS,                                                                               \
-	               .least_operands = OPERANDS,                                                                         \
+	               .operands = REQUIRED COUNTS,                                                                        \
+	               .least_operands = REQUIRED COUNTS,                                                                  \
+	               .optional = OPTIONAL COUNTS,                                                                        \
 	               .operand_names = NAMES,                                                                             \
 	               .arguments = ARGUMENTS,                                                                             \
 	               .scope = SCOPE_##SCOPE,                                                                             \
-	               .differentiable_by = {DIFFERENTIABLE(NEEDS_V), OPERANDS > 0 && DIFFERENTIABLE(NEEDS_A),             \
-	                                     OPERANDS > 1 && DIFFERENTIABLE(NEEDS_B)},                                     \
+	               .differentiable_by = {DIFFERENTIABLE(NEEDS_V), ALL_OPERANDS COUNTS > 0 && DIFFERENTIABLE(NEEDS_A),  \
+	                                     ALL_OPERANDS COUNTS > 1 && DIFFERENTIABLE(NEEDS_B)},                          \
 	               .needs = {NEEDED(NEEDS_V), NEEDED(NEEDS_A), NEEDED(NEEDS_B)},                                       \
 	               KEEPS_##KEEPS,                                                                                      \
 	               .flops = FLOPS,                                                                                     \
@@ -57,16 +62,21 @@
 
 const struct op_info op_table[OP_ROWS] = {
 #define UNARY(NAME, GROUP, ARGUMENTS, KEEPS, NEEDS, FLOPS, FORWARD, DERIVATIVE, DOC)                                   \
-	OP_ROW(NAME, UNARY, GROUP, ARGUMENTS, ELEM, KEEPS, 0, "", NEEDS, NIL, NIL, FLOPS, DOC)
+	OP_ROW(NAME, UNARY, GROUP, ARGUMENTS, ELEM, KEEPS, (0, 0), "", NEEDS, NIL, NIL, FLOPS, DOC)
 #define BINARY(NAME, GROUP, KEEPS, NEEDS_V, NEEDS_A, FLOPS, FORWARD, DERIVATIVE_V, DERIVATIVE_A, DOC)                  \
-	OP_ROW(NAME, BINARY, GROUP, "", ELEM, KEEPS, 1, "a", NEEDS_V, NEEDS_A, NIL, FLOPS, DOC)
+	OP_ROW(NAME, BINARY, GROUP, "", ELEM, KEEPS, (1, 0), "a", NEEDS_V, NEEDS_A, NIL, FLOPS, DOC)
+#define ELEMENT_LOSS(NAME, KEEPS, NEEDS_V, NEEDS_A, FLOPS, FORWARD, DERIVATIVE_V, DERIVATIVE_A, DOC)                   \
+	OP_ROW(NAME, BINARY, LOSS, "reduction=mean", ELEM, KEEPS, (1, 0), "a", NEEDS_V, NEEDS_A, NIL, FLOPS, DOC)
 #define TERNARY(NAME, GROUP, NAMES, KEEPS, NEEDS_V, NEEDS_A, NEEDS_B, FLOPS, FORWARD, BY_V, BY_A, BY_B, DOC)           \
-	OP_ROW(NAME, TERNARY, GROUP, "", ELEM, KEEPS, 2, NAMES, NEEDS_V, NEEDS_A, NEEDS_B, FLOPS, DOC)
+	OP_ROW(NAME, TERNARY, GROUP, "", ELEM, KEEPS, (2, 0), NAMES, NEEDS_V, NEEDS_A, NEEDS_B, FLOPS, DOC)
 #define GENERAL(NAME, GROUP, OPERAND, ARGUMENTS, SCOPE, SHAPE, KEEPS, NEEDS_V, NEEDS_A, FLOPS, DOC)                    \
-	OP_ROW(NAME, GENERAL, GROUP, ARGUMENTS, SCOPE, KEEPS, OPERAND, OPERAND ? "a" : "", NEEDS_V, NEEDS_A, NIL, FLOPS,   \
-	       DOC)
+	OP_ROW(NAME, GENERAL, GROUP, ARGUMENTS, SCOPE, KEEPS, (OPERAND, 0), OPERAND ? "a" : "", NEEDS_V, NEEDS_A, NIL,     \
+	       FLOPS, DOC)
 #define GENERAL_TWO(NAME, GROUP, NAMES, ARGUMENTS, SCOPE, SHAPE, KEEPS, NEEDS_V, NEEDS_A, NEEDS_B, FLOPS, DOC)         \
-	OP_ROW(NAME, GENERAL, GROUP, ARGUMENTS, SCOPE, KEEPS, 2, NAMES, NEEDS_V, NEEDS_A, NEEDS_B, FLOPS, DOC)
+	OP_ROW(NAME, GENERAL, GROUP, ARGUMENTS, SCOPE, KEEPS, (2, 0), NAMES, NEEDS_V, NEEDS_A, NEEDS_B, FLOPS, DOC)
+#define GENERAL_OPTION(NAME, GROUP, OPERANDS, NAMES, ARGUMENTS, SCOPE, SHAPE, KEEPS, NEEDS_V, NEEDS_A, NEEDS_B, FLOPS, \
+                       DOC)                                                                                            \
+	OP_ROW(NAME, GENERAL, GROUP, ARGUMENTS, SCOPE, KEEPS, (OPERANDS, 1), NAMES, NEEDS_V, NEEDS_A, NEEDS_B, FLOPS, DOC)
 #define EXPANDED(NAME, GROUP, LEAST, MOST, NAMES, ARGUMENTS, SCOPE, DOC)                                               \
 	[OP_##NAME] = {.name = #NAME,                                                                                      \
 	               .group = IN_GROUP_##GROUP,                                                                          \
@@ -107,6 +117,15 @@ const struct op_info op_table[OP_ROWS] = {
                      .arguments = "",
                      .scope = SCOPE_ROW,
                      .doc = "the derivative of an attention by its values"},
+	[OP_CLASS_WEIGHT] = {.name = "class_weight",
+                         .group = IN_GROUP_OTHER,
+                         .class = OP_CLASS_GENERAL,
+                         .operands = 2,
+                         .arguments = "",
+                         .operand_names = "",
+                         .scope = SCOPE_ROW,
+                         .flops = 1,
+                         .doc = "the weight of each class of a loss"},
 	[OP_SOLUTION] = {.name = "fixed_point",
                      .group = IN_GROUP_OTHER,
                      .class = OP_CLASS_GENERAL,
@@ -136,6 +155,7 @@ const enum op op_list[OP_LISTED] = {
 #define EXPANDED LISTED
 #include "ops/ops.def"
 };
+bool op_is_loss(enum op op) { return !strcmp(op_table[op].group, IN_GROUP_LOSS); }
 
 enum op op_find(const char *name)
 {
@@ -297,6 +317,8 @@ enum argument_check {
 	CHECK_MODE,
 	CHECK_DTYPE,
 	CHECK_SUBSCRIPTS, /* a string */
+	CHECK_REDUCTION,
+	CHECK_OPERAND, /* an array, which the resolver takes as an operand */
 };
 
 static const struct {
@@ -308,12 +330,15 @@ static const struct {
 #include "ops/arguments.def"
 };
 
-static const char *const boundaries[] = {"periodic", "zero", "reflect"}, *const modes[] = {"nearest", "linear"};
+/* Words that arguments may be. The third names of boundaries and reductions are the last of their enums. */
+static const char *const boundaries[3] = {"periodic", "zero", "reflect"}, *const modes[] = {"nearest", "linear"};
+static const char *const reductions[3] = {"mean", "sum", "none"};
 
-static int boundary_find(const char *word)
+/* Returns the index of WORD in three WORDS; -1 if it is none of them. */
+static int word_find(const char *const words[3], const char *word)
 {
 	for (int i = 0; i < 3; i++)
-		if (!strcmp(word, boundaries[i]))
+		if (!strcmp(word, words[i]))
 			return i;
 	return -1;
 }
@@ -400,7 +425,12 @@ static const char *check_argument(enum argument_check check, const struct argume
 	case CHECK_BOOL:
 		return a->kind == ARGUMENT_BOOL ? NULL : "must be true or false";
 	case CHECK_BOUNDARY:
-		return a->kind == ARGUMENT_WORD && boundary_find(a->word) >= 0 ? NULL : "must be periodic, zero or reflect";
+		return a->kind == ARGUMENT_WORD && word_find(boundaries, a->word) >= 0 ? NULL
+		                                                                       : "must be periodic, zero or reflect";
+	case CHECK_REDUCTION:
+		return a->kind == ARGUMENT_WORD && word_find(reductions, a->word) >= 0 ? NULL : "must be mean, sum or none";
+	case CHECK_OPERAND:
+		return "must be an array";
 	case CHECK_MODE:
 		return a->kind == ARGUMENT_WORD && (!strcmp(a->word, modes[0]) || !strcmp(a->word, modes[1]))
 		           ? NULL
@@ -478,7 +508,9 @@ static void store_extent(struct shape *shape, int64_t extent)
 #define STORE_COUNTS(FIELD) store_pair(attrs->FIELD, a)
 #define STORE_STRIDES STORE_COUNTS
 #define STORE_BOOL(FIELD) attrs->FIELD = a->boolean
-#define STORE_BOUNDARY(FIELD) attrs->FIELD = (enum boundary)boundary_find(a->word)
+#define STORE_BOUNDARY(FIELD) attrs->FIELD = (enum boundary)word_find(boundaries, a->word)
+#define STORE_REDUCTION(FIELD) attrs->FIELD = (uint8_t)word_find(reductions, a->word)
+#define STORE_OPERAND(FIELD)
 #define STORE_MODE(FIELD) attrs->FIELD = !strcmp(a->word, modes[1])
 #define STORE_DTYPE(FIELD) attrs->FIELD = dtype_find(a->word, strlen(a->word))
 #define STORE_SUBSCRIPTS(FIELD) attrs->FIELD = a->word
@@ -657,6 +689,8 @@ static const char *nearest_value(enum argument_check check, const struct token *
 		return suggest_nearest(word, boundaries, 3);
 	if (check == CHECK_MODE)
 		return suggest_nearest(word, modes, 2);
+	if (check == CHECK_REDUCTION)
+		return suggest_nearest(word, reductions, 3);
 	if (check == CHECK_DTYPE && dtype_find(word, strlen(word)) == DTYPE_COUNT)
 		return suggest_nearest(word, dtypes, 4);
 	return means_absent(token->value) ? suggest_nearest(word, &absent[!strcmp(token->value, "all")], 1) : NULL;
@@ -688,6 +722,21 @@ enum status attrs_set(struct attrs *attrs, enum op op, const char *name, int ind
 	}
 	store_argument(attrs, id, argument);
 	return STATUS_OK;
+}
+
+int op_option_operand(enum op op, const char *name)
+{
+	struct token token;
+	const bool found = op_table[op].optional && find_token(op, name, -1, &token);
+	return found && arguments[find_argument(token.name)].check == CHECK_OPERAND ? op_table[op].operands + 1 : 0;
+}
+
+int op_class_axis(const struct attrs *attrs, int ndim)
+{
+	int axis = ndim - 1;
+	if (attrs && attrs->has_axis)
+		(void)axis_resolve(attrs->axis[0], ndim, &axis);
+	return axis;
 }
 
 bool op_takes_number(enum op op, const char *name, int index)

@@ -23,6 +23,7 @@ enum op {
 	OP_SOLUTION,           /* V, which a fixed_point has found, as the value at which its block is differentiated */
 	OP_IMPLICIT,           /* makes nothing: A is the block's result on V, a solution (compile/backward.c) */
 	OP_ATTENDED,           /* its derivative by A is that of an attention by B; its A has B's type (attention.c) */
+	OP_CLASS_WEIGHT, /* the weight B[a] of each class of A, 1 without a B, 0 if it is ignored; V: the logits (loss.c) */
 /* Operations of a chain, but of no body: lowering puts them together from others. */
 #define EXPANDED(NAME, ...) OP_##NAME,
 #include "ops/ops.def"
@@ -99,9 +100,10 @@ struct op_info {
 	const char *name;
 	const char *group; /* its heading in ckptc-chain(5) */
 	enum op_class class;
-	int operands;              /* how many there are at most, arrays or numbers */
-	int least_operands;        /* those after it may be left out */
-	const char *operand_names; /* in the manual, such as "c b" */
+	int operands;              /* how many a use has at most, arrays or numbers */
+	int least_operands;        /* those after so many may be left out */
+	int optional;              /* 1: an option is one more, the last (op_option_operand); else 0 */
+	const char *operand_names; /* in the manual, such as "c b"; without the option */
 	const char *arguments;     /* ops.def's ARGUMENTS */
 	enum scope scope;          /* ops.def's SCOPE; op_scope() returns that of one use, which may be narrower or wider */
 	union {
@@ -138,11 +140,13 @@ enum {
 };
 extern const enum op op_list[OP_LISTED];
 /* True if lowering puts OP together from others. */
-static inline bool op_is_expanded(enum op op) { return op > OP_ATTENDED; }
+static inline bool op_is_expanded(enum op op) { return op > OP_CLASS_WEIGHT; }
 /* Returns the operation NAME, or OP_COUNT if there is none. */
 enum op op_find(const char *name);
 
 enum boundary { BOUNDARY_PERIODIC, BOUNDARY_ZERO, BOUNDARY_REFLECT };
+/* What becomes of the losses of all elements, or rows. */
+enum loss_reduction { REDUCTION_MEAN, REDUCTION_SUM, REDUCTION_NONE };
 
 /* START or STOP of a slice, or STREAM of a dropout. */
 struct slice_bound {
@@ -169,8 +173,11 @@ struct attrs {
 			double eps;
 			int64_t groups; /* groupnorm, convolutions */
 		};
-		enum dtype dtype;          /* cast */
-		struct slice_bound ignore; /* cross_entropy: a class; not given: none */
+		enum dtype dtype;              /* cast */
+		struct {                       /* cross_entropy, nll */
+			struct slice_bound ignore; /* a class; not given: none */
+			double smoothing;
+		};
 		int64_t shift;
 		int64_t diagonal; /* tril, triu */
 		int64_t n;        /* scatter_add, one_hot */
@@ -201,8 +208,9 @@ struct attrs {
 		};
 	};
 	bool keepdims;
-	bool has_axis;  /* false: all axes */
-	int axis_count; /* the first of which are in AXIS */
+	bool has_axis;     /* false: all axes */
+	uint8_t reduction; /* of a loss: an enum loss_reduction */
+	int axis_count;    /* the first of which are in AXIS */
 	union {
 		int axis[MAX_DIMS]; /* as written: a negative one counts from the end */
 		struct shape shape; /* reshape, broadcast_to; tile: its counts. As written, -1 allowed in reshape */
@@ -299,6 +307,17 @@ const char *op_usage(enum op op, char text[OP_USAGE]);
 /* Stores the names of the arrays that OP's derivatives may need in NAMES. Returns their count. */
 size_t op_kept_names(enum op op, const char *names[MAX_NEEDS]);
 
+/* Returns the most operands that a use of OP has. */
+static inline int op_most_operands(enum op op) { return op_table[op].operands + op_table[op].optional; }
+/* Returns the number of the operand that option NAME of OP gives, as in `weight=W`; 0 if it gives none. */
+int op_option_operand(enum op op, const char *name);
+/* True if OP is a loss: it has the option `reduction`. */
+bool op_is_loss(enum op op);
+/* True if OP reads classes: an index along an axis of V for each of its other indices (op_class_axis). */
+bool op_has_classes(enum op op);
+/* Returns the axis of NDIM, at least 1, along which V has the classes. ATTRS may be NULL: the last. */
+int op_class_axis(const struct attrs *attrs, int ndim);
+
 /* True if OP is element-wise and its values broadcast to one shape. */
 static inline bool op_broadcasts(enum op op)
 {
@@ -376,7 +395,7 @@ static inline bool op_counts_rows(enum op op, const struct type *v)
 {
 	return op == OP_dropout || ((op == OP_tril || op == OP_triu) && v->shape.ndim == 2);
 }
-/* True if each row of V meets one row of A: where V is cut along its leading axis, A must be cut too. */
+/* True if each row of V meets one row of A, the first operand: where V is cut along its leading axis, A must be cut too. */
 bool op_runs_along(enum op op, const struct type *v, const struct type *a);
 /* True if OP is element-wise and dv / g exists and is one number for all V. The operand must be a number or absent. */
 bool op_derivative_is_number(enum op op);
@@ -402,7 +421,7 @@ static inline bool op_normalizes(enum op op)
 }
 /*
  * True if the derivative of OP along the leading axis needs statistics of all rows, beside the cotangent of the result. That
- * of cross_entropy does so if it ignores a class: op_scope is FOLD then.
+ * of cross_entropy does so if it is a mean that ignores a class: op_scope is FOLD then.
  */
 static inline bool op_folds_back(enum op op)
 {

@@ -509,17 +509,32 @@ static enum status infer_attention(const struct inference *f)
 	return STATUS_OK;
 }
 
+/* A loss over classes, or a part of one: V [.., C, ..] has the classes along an axis, and T [.., ..] has one for each row. */
 static enum status infer_classes(const struct inference *f)
 {
-	const struct shape *v = &f->v->shape, *t = &f->a->shape;
-	bool fits = v->ndim >= 1 && t->ndim == v->ndim - 1;
-	for (int i = 0; fits && i < t->ndim; i++)
-		fits = t->dim[i] == v->dim[i];
-	if (!fits)
-		return misfit(f, "logits %s want one class for each row, and the classes are %s", text_of(f, v), text_of(f, t));
-	if (v->dim[v->ndim - 1] == 0)
-		return misfit(f, "logits %s have no classes", text_of(f, v));
-	f->y->shape = (struct shape){0};
+	const char *const values = f->op == OP_nll ? "log-probabilities" : "logits";
+	const struct shape *v = &f->v->shape, *t = &f->a->shape, *w = f->more[0] ? &f->more[0]->shape : NULL;
+	struct shape rows = *v;
+	int axis = 0;
+	TRY(v->ndim > 0 ? infer_same(f) : STATUS_OK);
+	if (v->ndim > 0)
+		axis = op_class_axis(f->attrs, v->ndim);
+	for (int i = axis + 1; i < v->ndim; i++)
+		rows.dim[i - 1] = v->dim[i];
+	rows.ndim = v->ndim - 1;
+	const bool probabilities = f->op == OP_cross_entropy && v->ndim > 0 && shape_equal(v, t);
+	if (v->ndim < 1 || (!probabilities && !shape_equal(t, &rows)))
+		return misfit(f, "%s %s want one class for each row, and the classes are %s", values, text_of(f, v),
+		              text_of(f, t));
+	if (v->dim[axis] == 0)
+		return misfit(f, "%s %s have no classes", values, text_of(f, v));
+	if (probabilities && f->attrs->ignore.given)
+		return misfit(f, "ignore is for classes, and %s are probabilities", text_of(f, t));
+	if (w && (w->ndim != 1 || w->dim[0] != v->dim[axis]))
+		return misfit(f, "weight %s is no vector of the weights of %lld classes", text_of(f, w),
+		              (long long)v->dim[axis]);
+	const bool each = f->op != OP_cross_entropy || (f->attrs && f->attrs->reduction == REDUCTION_NONE);
+	f->y->shape = each ? rows : (struct shape){0};
 	return STATUS_OK;
 }
 
@@ -542,7 +557,8 @@ static enum status infer_loss(const struct inference *f)
 		             text_of(f, &f->a->shape));
 		return STATUS_LIMIT;
 	}
-	f->y->shape = (struct shape){0};
+	if (!f->attrs || f->attrs->reduction != REDUCTION_NONE)
+		f->y->shape = (struct shape){0};
 	return STATUS_OK;
 }
 
@@ -736,7 +752,10 @@ static enum status (*const infer_functions[OP_ROWS])(const struct inference *f) 
 #define TERNARY(NAME, ...) [OP_##NAME] = infer_broadcast,
 #define GENERAL(NAME, GROUP, OPERAND, ARGUMENTS, SCOPE, SHAPE, ...) [OP_##NAME] = infer_##SHAPE,
 #include "ops/ops.def"
+	[OP_CLASS_WEIGHT] = infer_classes,
 };
+
+bool op_has_classes(enum op op) { return infer_functions[op] == infer_classes; }
 
 enum status op_infer(enum op op, const struct attrs *attrs, const struct type *v,
                      const struct type *const operands[MAX_OPERANDS], struct type *result, struct complaint *complaint)
@@ -799,7 +818,7 @@ bool op_runs_along(enum op op, const struct type *v, const struct type *a)
 	const int nv = v->shape.ndim, na = a->shape.ndim;
 	if (nv == 0 || na == 0 || v->shape.dim[0] != a->shape.dim[0] || v->shape.dim[0] == 1)
 		return false;
-	if (op == OP_cross_entropy)
+	if (op_has_classes(op))
 		return na == nv - 1 || (na == 1 && nv == 1);
 	if (op_is_dot(op) || op == OP_solve)
 		return nv >= 3 && na == nv;
@@ -907,7 +926,12 @@ enum scope op_scope(enum op op, const struct attrs *attrs, const struct type *v,
 		return loss_scope(&v->shape, &a->shape, a_streamed);
 	case OP_cross_entropy:
 		/* If rows are ignored, the divisor is known at the end. So the derivative of a tile waits for it. */
-		return ndim < 2 || !a_streamed ? SCOPE_ALL : attrs->ignore.given ? SCOPE_FOLD : SCOPE_SUM;
+		if (ndim < 2 || !a_streamed)
+			return SCOPE_ALL;
+		return attrs->ignore.given && attrs->reduction == REDUCTION_MEAN ? SCOPE_FOLD : SCOPE_SUM;
+	case OP_nll:
+	case OP_CLASS_WEIGHT: /* each row of V has its own classes */
+		return a_streamed && op_class_axis(attrs, ndim) > 0 ? SCOPE_ROW : SCOPE_ALL;
 	default:
 		if (info->scope == SCOPE_ELEM || op_is_product(op))
 			return info->scope;

@@ -519,7 +519,10 @@ class Generator:
             name = self.fresh("t")
             rows = ", ".join(str(r.randrange(shape[1])) for _ in range(shape[0]))
             self.declared.append(f"const {name}: i64[{shape[0]}] = [{rows}]")
-            ends += [f"cross_entropy {name}"] * 2
+            weights = self.param([shape[1]], "const", 0.05)
+            options = "".join(option for option in (" ignore=0", f" weight={weights}", " reduction=sum", " label_smoothing=0.2")
+                              if r.random() < 0.3)
+            ends += [f"cross_entropy {name}", f"cross_entropy {name}{options}", f"log_softmax; nll {name} weight={weights}"]
         end = r.choice(ends)
         self.output = [] if end else shape
         return r.choice(["", "", "", "cast f32; sin; ", "cast f16; sin; "]) + end
@@ -686,8 +689,12 @@ class WideGenerator(Generator):
         if r.random() < 0.8:
             return super().end(shape)
         self.output = []
-        name = r.choice([name for name in self.group("losses") if name != "cross_entropy"])
-        return f"{name} {self.param(shape, 'const')}{self.options(name, 0, 0)}"
+        name = r.choice([name for name in self.group("losses") if name not in ("cross_entropy", "nll")])
+        low = 0.05 if name in ("bce", "bce_logits", "kl_div") else -0.9
+        reduction = r.choice(["", "", " reduction=sum", " reduction=none"])
+        if "none" in reduction:
+            self.output = shape
+        return f"{'sigmoid; ' * (name == 'bce')}{name} {self.param(shape, 'const', low)}{self.options(name, 0, 0)}{reduction}"
 
     def chain(self):
         r = self.r

@@ -27,7 +27,7 @@ struct arrays {
 static double element(const struct setup *s, bool indices, size_t i, uint64_t *seed)
 {
 	const double drawn = noise(seed);
-	return !indices ? drawn : s->op == OP_cross_entropy ? (double)(i % 4) : floor(4 * drawn);
+	return !indices ? drawn : op_has_classes(s->op) ? (double)(i % 4) : floor(4 * drawn);
 }
 
 /* Adds to the diagonals of square matrices, so that they have inverses and factors. */
@@ -409,6 +409,7 @@ static const struct sample folds[] = {
 	{"huber delta=0.5", SHAPE(2, 700, 3), SHAPE(2, 700, 1)},
 	{"cross_entropy", SHAPE(2, 700, 5), SHAPE(1, 700)},
 	{"cross_entropy ignore=3", SHAPE(2, 700, 5), SHAPE(1, 700)},
+	{"cross_entropy ignore=3 reduction=sum", SHAPE(2, 700, 5), SHAPE(1, 700)},
 	{"amax", SHAPE(2, 700, 3), SHAPE0},
 	{"amin axis=0", SHAPE(2, 700, 3), SHAPE0},
 	{"norm axis=0,2", SHAPE(3, 700, 2, 3), SHAPE0},

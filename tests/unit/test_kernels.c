@@ -298,6 +298,10 @@ REF(hardswish, v *ref_hardsigmoid(v, a, p))
 REF(atan2, atan2l(v, a))
 REF(hypot, hypotl(v, a))
 REF(prelu, v > 0 ? v : a * v)
+static real floored(real x) { return isnan(x) || x > -100 ? x : -100; }
+REF(bce, (a - 1) * floored(log1pl(-v)) - a * floored(logl(v)))
+REF(bce_logits, (v > 0 ? 1 - a : -a) * v + log1pl(expl(-fabsl(v))))
+REF(kl_div, a == 0 ? 0 : a * (logl(a) - v))
 REF_CONDITION(isnan, isnan(v))
 REF_CONDITION(isfinite, isfinite(v))
 static real ref_logaddexp(real v, real a, const double *p)
@@ -313,28 +317,52 @@ static const struct domain {
 	double low, high;
 	double ulp;
 } domains[OP_COUNT] = {
-	[OP_pow] = {0, 20, 1},         [OP_sqrt] = {0, 1e6, 0},
-	[OP_rsqrt] = {0, 1e6, 1},      [OP_exp] = {-104, 89, 1},
-	[OP_expm1] = {-40, 89, 1},     [OP_log] = {0, 100, 1},
-	[OP_log1p] = {-1, 10, 1},      [OP_sin] = {-3000, 3000, 1},
-	[OP_cos] = {-3000, 3000, 1},   [OP_tan] = {-100, 100, 1},
-	[OP_asin] = {-1, 1, 1},        [OP_acos] = {-1, 1, 1},
-	[OP_atan] = {-10, 10, 1},      [OP_sinh] = {-89, 89, 1},
-	[OP_cosh] = {-89, 89, 1},      [OP_tanh] = {-20, 20, 1},
-	[OP_sigmoid] = {-104, 40, 4},  [OP_softplus] = {-104, 40, 4},
-	[OP_elu] = {-40, 10, 4},       [OP_gelu] = {-14, 10, 4},
-	[OP_silu] = {-104, 40, 4},     [OP_erf] = {-7, 7, 1},
-	[OP_rpow] = {-20, 20, 1},      [OP_exp2] = {-150, 128, 1},
-	[OP_log2] = {0, 100, 1},       [OP_log10] = {0, 100, 1},
-	[OP_cbrt] = {-100, 100, 1},    [OP_asinh] = {-20, 20, 1},
-	[OP_acosh] = {1, 20, 1},       [OP_atanh] = {-1, 1, 1},
-	[OP_erfc] = {-7, 14, 1},       [OP_lgamma] = {-20, 20, 4},
-	[OP_logit] = {0, 1, 4},        [OP_log_sigmoid] = {-40, 104, 4},
-	[OP_softsign] = {-20, 20, 4},  [OP_selu] = {-40, 10, 4},
-	[OP_celu] = {-40, 10, 4},      [OP_mish] = {-104, 40, 4},
-	[OP_hardswish] = {-6, 6, 4},   [OP_hardsigmoid] = {-6, 6, 4},
-	[OP_atan2] = {-6, 6, 1},       [OP_hypot] = {-20, 20, 1},
+	[OP_pow] = {0, 20, 1},
+	[OP_sqrt] = {0, 1e6, 0},
+	[OP_rsqrt] = {0, 1e6, 1},
+	[OP_exp] = {-104, 89, 1},
+	[OP_expm1] = {-40, 89, 1},
+	[OP_log] = {0, 100, 1},
+	[OP_log1p] = {-1, 10, 1},
+	[OP_sin] = {-3000, 3000, 1},
+	[OP_cos] = {-3000, 3000, 1},
+	[OP_tan] = {-100, 100, 1},
+	[OP_asin] = {-1, 1, 1},
+	[OP_acos] = {-1, 1, 1},
+	[OP_atan] = {-10, 10, 1},
+	[OP_sinh] = {-89, 89, 1},
+	[OP_cosh] = {-89, 89, 1},
+	[OP_tanh] = {-20, 20, 1},
+	[OP_sigmoid] = {-104, 40, 4},
+	[OP_softplus] = {-104, 40, 4},
+	[OP_elu] = {-40, 10, 4},
+	[OP_gelu] = {-14, 10, 4},
+	[OP_silu] = {-104, 40, 4},
+	[OP_erf] = {-7, 7, 1},
+	[OP_rpow] = {-20, 20, 1},
+	[OP_exp2] = {-150, 128, 1},
+	[OP_log2] = {0, 100, 1},
+	[OP_log10] = {0, 100, 1},
+	[OP_cbrt] = {-100, 100, 1},
+	[OP_asinh] = {-20, 20, 1},
+	[OP_acosh] = {1, 20, 1},
+	[OP_atanh] = {-1, 1, 1},
+	[OP_erfc] = {-7, 14, 1},
+	[OP_lgamma] = {-20, 20, 4},
+	[OP_logit] = {0, 1, 4},
+	[OP_log_sigmoid] = {-40, 104, 4},
+	[OP_softsign] = {-20, 20, 4},
+	[OP_selu] = {-40, 10, 4},
+	[OP_celu] = {-40, 10, 4},
+	[OP_mish] = {-104, 40, 4},
+	[OP_hardswish] = {-6, 6, 4},
+	[OP_hardsigmoid] = {-6, 6, 4},
+	[OP_atan2] = {-6, 6, 1},
+	[OP_hypot] = {-20, 20, 1},
 	[OP_logaddexp] = {-20, 20, 1},
+	[OP_bce] = {0, 1, 4},
+	[OP_bce_logits] = {-104, 104, 4},
+	[OP_kl_div] = {-20, 2, 4},
 };
 
 static double domain_low(int op) { return domains[op].low == domains[op].high ? -20 : domains[op].low; }
@@ -737,10 +765,13 @@ static void measure(const struct kernels *kernels, const struct row *row, int va
 	for (size_t i = 0; i < n; i++) {
 		const double v = get(kernels, in_v.bytes, i), a = get(kernels, in_a.bytes, i);
 		const double y = get(kernels, whole.y.bytes, i);
+		if (op_is_loss((enum op)row->op) && !(a >= 0 && a <= 1)) /* a target is a probability */
+			continue;
 		const real want = row->reference(v, a, args.number);
-		/* lgamma's error is judged by the larger of its value and 1, that of logaddexp, which cancels, by its operands too */
+		/* lgamma's error is judged by the larger of its value and 1, those of sums that cancel by their terms too */
 		const real scale = row->op == OP_lgamma      ? 1
 		                   : row->op == OP_logaddexp ? fmaxl(fabsl((real)v), fabsl((real)a))
+		                   : row->op == OP_kl_div    ? a * fmaxl(fabsl((real)v), fabsl(logl(a)))
 		                                             : 0;
 		double error = ulps(kernels, y, want);
 		if (isfinite(scale) && isfinite(error) && fabsl(want) < scale)
@@ -771,6 +802,8 @@ static void values_of(bool specials, size_t rounds)
 					double a = kind == 0 ? any_number(kernels) : uniform(-6, 6);
 					if (kind == 3)
 						a = floor(a);
+					if (op_is_loss((enum op)row->op))
+						a = kind == 3 ? (double)(random_bits() & 1) : uniform(0, 1);
 					if (kind == 3 && row->op == OP_pow)
 						v = random_bits() & 1 ? -v : v;
 					if (specials) {
@@ -1047,7 +1080,10 @@ static bool near_kink(const struct row *row, double v, double a)
 	case OP_atanh:
 		return fabs(v) > 0.95;
 	case OP_logit:
-		return fabs(v - 0.5) > 0.45;
+	case OP_bce:
+		return fabs(v - 0.5) > 0.4;
+	case OP_kl_div:
+		return a < 0.1;
 	case OP_lgamma:
 		return fabs(v - rint(v)) < 0.1;
 	case OP_hardswish:
@@ -1107,17 +1143,19 @@ START_TEST(test_derivatives_at_kinks)
 			static const struct {
 				int op;
 				double v, a, dv, da;
-			} cases[] = {{OP_relu, 0, 0, 0, 0},       {OP_abs, 0, 0, 0, 0},
-			             {OP_max, 3, 3, 0.5, 0.5},    {OP_min, 3, 3, 0.5, 0.5},
-			             {OP_max, 4, 3, 1, 0},        {OP_min, 4, 3, 0, 1},
-			             {OP_clip, 2.25, 0, 0, 0},    {OP_clip, 2, 0, 1, 0},
-			             {OP_relu, 1, 0, 1, 0},       {OP_relu, -1, 0, 0, 0},
-			             {OP_abs, -2, 0, -1, 0},      {OP_abs, -0.0, 0, 0, 0},
-			             {OP_abs, 2, 0, 1, 0},        {OP_abs, INFINITY, 0, 1, 0},
-			             {OP_abs, NAN, 0, NAN, 0},    {OP_relu, NAN, 0, 0, 0},
-			             {OP_hypot, 0, 0, 0, 0},      {OP_hardswish, 3, 0, 1, 0},
-			             {OP_hardswish, -3, 0, 0, 0}, {OP_hardsigmoid, 3, 0, 0, 0},
-			             {OP_prelu, 0, 3, 3, 0},      {OP_logaddexp, INFINITY, INFINITY, 0.5, 0.5}};
+			} cases[] = {{OP_relu, 0, 0, 0, 0},          {OP_abs, 0, 0, 0, 0},
+			             {OP_max, 3, 3, 0.5, 0.5},       {OP_min, 3, 3, 0.5, 0.5},
+			             {OP_max, 4, 3, 1, 0},           {OP_min, 4, 3, 0, 1},
+			             {OP_clip, 2.25, 0, 0, 0},       {OP_clip, 2, 0, 1, 0},
+			             {OP_relu, 1, 0, 1, 0},          {OP_relu, -1, 0, 0, 0},
+			             {OP_abs, -2, 0, -1, 0},         {OP_abs, -0.0, 0, 0, 0},
+			             {OP_abs, 2, 0, 1, 0},           {OP_abs, INFINITY, 0, 1, 0},
+			             {OP_abs, NAN, 0, NAN, 0},       {OP_relu, NAN, 0, 0, 0},
+			             {OP_hypot, 0, 0, 0, 0},         {OP_hardswish, 3, 0, 1, 0},
+			             {OP_hardswish, -3, 0, 0, 0},    {OP_hardsigmoid, 3, 0, 0, 0},
+			             {OP_prelu, 0, 3, 3, 0},         {OP_logaddexp, INFINITY, INFINITY, 0.5, 0.5},
+			             {OP_bce, 1, 1, -1, -100},       {OP_bce, 0, 0, 1, 100},
+			             {OP_kl_div, 2, 0, 0, -INFINITY}};
 			const struct kernels *kernels = tables[table];
 			for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
 				const struct row *row = rows;
