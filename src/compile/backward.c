@@ -106,14 +106,14 @@ static void add_cotangent(struct lineariser *l, uint32_t value, uint32_t cotange
 	if (!shape_equal(&primal->type->shape, &broadcast->shape) || (streamed && !has_rows)) {
 		struct instr *sum = back_instr(l, INSTR_SUM_TO, from);
 		sum->v = cotangent;
-		sum->of = (struct forward_types){broadcast, NULL, primal->type};
+		sum->of = (struct forward_types){broadcast, NULL, primal->type, NULL};
 		cotangent = add_made(l, &sum->out, value, value, true);
 		l->back->values[cotangent].streamed |= streamed && has_rows; /* of a param that has the rows of the value */
 	}
 	if (primal->from == FROM_PARAM) {
 		struct instr *instr = back_instr(l, INSTR_ACCUMULATE, from);
 		instr->v = cotangent;
-		instr->of = (struct forward_types){primal->type, NULL, NULL};
+		instr->of = (struct forward_types){primal->type, NULL, NULL, NULL};
 		instr->param = primal->param;
 		return;
 	}
@@ -199,17 +199,20 @@ static void reverse_general(struct lineariser *l, size_t at, unsigned bits)
 		add_cotangent(l, from->a, da, from);
 }
 
-/* Appends the derivatives of the attention AT: by its second operand, then by its value and its first operand. */
+/* Appends the derivatives of the attention AT: by its last operands, which are operations of their own, then by the others. */
 static void reverse_attention(struct lineariser *l, size_t at, unsigned bits)
 {
-	enum { VALUES = 2 };
 	const struct instr *from = &l->body->instrs[at];
-	if (bits >> VALUES & 1) {
-		const uint32_t value = instr_value(from, VALUES);
-		struct instr *instr = derivative_of(l, INSTR_VJP, at, op_table[from->op].needs[VALUES]);
-		instr->op = OP_ATTENDED;
-		instr->of.a = l->body->values[value].type;
-		instr->a_streamed = instr_operand_streamed(from, VALUES);
+	for (uint32_t k = MAX_VALUES; k-- > 2;) {
+		if (!(bits >> k & 1))
+			continue;
+		const uint32_t value = instr_value(from, k);
+		struct instr *instr = derivative_of(l, INSTR_VJP, at, op_table[from->op].needs[k]);
+		instr->op = k == 2 ? OP_ATTENDED : OP_MASKED;
+		if (k == 2) {
+			instr->of.a = l->body->values[value].type;
+			instr->a_streamed = instr_operand_streamed(from, 2);
+		}
 		add_cotangent(l, value, add_made(l, &instr->out_a, value, value, true), from);
 	}
 	if (bits & 3)
@@ -250,7 +253,7 @@ static uint32_t guarded(struct lineariser *l, const struct instr *from, uint32_t
 	where->attrs = NULL;
 	where->scalar = 0;
 	where->own_scalar = NO_VALUE;
-	where->of = (struct forward_types){type, type, type};
+	where->of = (struct forward_types){type, type, type, NULL};
 	where->v = derivative;
 	where->a = l->values[from->out].cotangent;
 	where->a_streamed = l->back->values[where->a].streamed;
@@ -411,7 +414,7 @@ static uint32_t back_op(struct lineariser *l, enum op op, const uint32_t values[
 	instr->a = values[1];
 	instr->scalar = number;
 	const struct type *a = values[1] == NO_VALUE ? NULL : l->back->values[values[1]].type;
-	instr->of = (struct forward_types){l->back->values[values[0]].type, a, type};
+	instr->of = (struct forward_types){l->back->values[values[0]].type, a, type, NULL};
 	const uint32_t out = instr->out = body_add_value(l->back, type);
 	if (out == NO_VALUE)
 		return 0;

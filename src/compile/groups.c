@@ -267,7 +267,7 @@ static void find_spans(struct compiler *c)
  */
 static bool adds_itself(const struct compiler *c, const struct instr *vjp, const struct instr *addition)
 {
-	const bool attends = vjp->op == OP_attention || vjp->op == OP_ATTENDED;
+	const bool attends = vjp->op == OP_attention || vjp->op == OP_ATTENDED || vjp->op == OP_MASKED;
 	return product_in_pieces(vjp->op, vjp->of.v, vjp->of.a) || op_adds_rows(vjp->op) ||
 	       (attends && c->written && c->written[addition->param.param]);
 }

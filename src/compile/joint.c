@@ -75,7 +75,7 @@ static bool make_fold(const struct joining *j, struct instr *sum)
 	sum->scalar = 0;
 	sum->own_scalar = NO_VALUE;
 	sum->step = NO_VALUE;
-	sum->of = (struct forward_types){values[sum->v].type, NULL, values[sum->out].type};
+	sum->of = (struct forward_types){values[sum->v].type, NULL, values[sum->out].type, NULL};
 	return true;
 }
 
@@ -129,7 +129,7 @@ static uint32_t own_out(const struct joining *j, uint32_t value, uint32_t other)
 	copy->step = NO_VALUE;
 	copy->v = value;
 	copy->out = id;
-	copy->of = (struct forward_types){body->values[value].type, NULL, body->values[value].type};
+	copy->of = (struct forward_types){body->values[value].type, NULL, body->values[value].type, NULL};
 	return id;
 }
 

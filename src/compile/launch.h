@@ -145,8 +145,8 @@ struct launch_use {
 	uint32_t summed; /* mask of OUTS: read by an ACCUMULATE alone, before another program is called */
 };
 
-/* The arrays of a launch whose rows are the tile's: V, A and Y of an operation, or (V) all that another launch reads. */
-enum { STREAMED_V = 1, STREAMED_A = 2, STREAMED_Y = 4 };
+/* The arrays of a launch whose rows are the tile's: V, A, Y and C of an operation, or (V) all that another launch reads. */
+enum { STREAMED_V = 1, STREAMED_A = 2, STREAMED_Y = 4, STREAMED_C = 8 };
 
 struct launch {
 	enum launch_kind kind;
@@ -196,6 +196,15 @@ struct launch {
 		};
 	};
 };
+/* Returns the mark of the operand by which LAUNCH, a derivative, makes OUT_A; whether that is streamed. */
+static inline unsigned launch_by_operand(const struct launch *launch)
+{
+	return launch->instr->op == OP_MASKED ? STREAMED_C : STREAMED_A;
+}
+static inline bool launch_operand_streams(const struct launch *launch)
+{
+	return instr_operand_streamed(launch->instr, launch->instr->op == OP_MASKED ? 3 : 1);
+}
 
 static inline bool launch_is_call(const struct launch *launch)
 {

@@ -119,7 +119,9 @@ static uint8_t streamed_arrays(const struct compiler *c, const struct instr *ins
 	const bool cast = (back || instr->kind == INSTR_OP) && instr->op == OP_cast && y != NO_VALUE && values[y].streamed;
 	const bool v = cast || is_streamed(c, instr), a = instr->a != NO_VALUE && values[instr->a].streamed;
 	const bool rows = y == NO_VALUE ? v && !body_folds(c->body, instr) : values[y].streamed;
-	return (uint8_t)((v ? STREAMED_V : 0) | (a || instr->a_streamed ? STREAMED_A : 0) | (rows ? STREAMED_Y : 0));
+	const bool third = instr->of.c && instr_operand_streamed(instr, 3);
+	return (uint8_t)((v ? STREAMED_V : 0) | (a || instr->a_streamed ? STREAMED_A : 0) | (rows ? STREAMED_Y : 0) |
+	                 (third ? STREAMED_C : 0));
 }
 
 static enum launch_kind kind_of_launch(const struct body *body, const struct instr *instr)
@@ -142,14 +144,15 @@ static enum launch_kind kind_of_launch(const struct body *body, const struct ins
 
 /*
  * Gives LAUNCH, a call that needs SCRATCH bytes, rows if it can run on any of them with as much. Products have none: each
- * range of rows would pack the right factor again. Operations that read indices have none: these are checked at once.
+ * range of rows would pack the right factor again. Operations that read indices have none: these are checked at once. Nor have
+ * those with three operands: their teams share blocks.
  */
 static void find_rows(struct launch *launch, int64_t scratch)
 {
 	const struct instr *instr = launch->instr;
 	const struct type *v = instr->of.v, *a = instr->of.a, *y = instr->of.y;
 	if ((launch->kind != LAUNCH_OPERATION && launch->kind != LAUNCH_VJP) || v->shape.ndim == 0 || y->shape.ndim == 0 ||
-	    op_indices(instr->op) || v->shape.dim[0] != y->shape.dim[0] ||
+	    op_indices(instr->op) || instr->of.c || v->shape.dim[0] != y->shape.dim[0] ||
 	    op_scope(instr->op, instr->attrs, v, a, true) > SCOPE_ROW ||
 	    (instr->a != NO_VALUE && (!a || !op_runs_along(instr->op, v, a))) || scratch > UINT32_MAX)
 		return;
@@ -191,7 +194,7 @@ static void compile_call(struct compiler *c, const struct instr *instr)
 	const bool back = instr->kind == INSTR_VJP;
 	struct launch *launch = compiler_launch(c, kind_of_launch(c->body, instr));
 	const struct value *values = c->body->values;
-	const uint32_t needs[MAX_NEEDS] = {instr->v, instr->a, instr->y, instr->k, instr_fifth(instr)};
+	const uint32_t needs[MAX_NEEDS] = {instr->v, instr->a, instr->y, instr->k, instr_fifth(instr), instr_sixth(instr)};
 	launch->instr = instr;
 	const uint32_t checked = instr->kind == INSTR_CHECK ? instr_indices(instr) : NO_VALUE; /* it reads nothing else */
 	for (int i = 0; i < MAX_NEEDS; i++)

@@ -62,7 +62,7 @@ static void begin_call(const struct evaluator *ev, const struct launch *launch, 
 static void backward(const struct evaluator *ev, const struct launch_call *c)
 {
 	const struct launch *launch = c->run.launch;
-	if (!ev->e->windows || !(launch->streamed & STREAMED_V) || launch->instr->a_streamed || !c->out_a) {
+	if (!ev->e->windows || !(launch->streamed & STREAMED_V) || launch_operand_streams(launch) || !c->out_a) {
 		launch_call_run(c);
 		return;
 	}

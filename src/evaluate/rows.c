@@ -33,6 +33,8 @@ void launch_call_begin(struct launch_call *c)
 	for (int k = 0; k < MAX_KEEPS; k++)
 		c->keep[k] = frame_at(run->frame, launch->keep[k]);
 	c->call.b = c->needs[4];
+	c->call.c = c->needs[5];
+	c->call.c_type = instr->of.c;
 	c->g = frame_at(run->frame, launch->g);
 	c->out = frame_at(run->frame, launch->out);
 	c->out_a = frame_at(run->frame, launch->out_a);
@@ -76,19 +78,20 @@ static void *from_row(const struct launch_run *run, uint32_t entry, const void *
 /* Moves the arrays of C that WHICH marks to ROW. */
 static void move_arrays(struct launch_call *c, unsigned which, int64_t row)
 {
-	static const unsigned marks[MAX_NEEDS] = {STREAMED_V, STREAMED_A, STREAMED_Y, STREAMED_V, STREAMED_V};
+	static const unsigned marks[MAX_NEEDS] = {STREAMED_V, STREAMED_A, STREAMED_Y, STREAMED_V, STREAMED_V, STREAMED_C};
 	const struct launch_run *run = &c->run;
 	const struct launch *launch = run->launch;
 	for (int k = 0; k < MAX_NEEDS; k++)
 		if (which & marks[k])
 			c->needs[k] = from_row(run, launch->needs[k], c->needs[k], row);
 	c->call.b = c->needs[4];
+	c->call.c = c->needs[5];
 	for (int k = 0; k < MAX_KEEPS; k++)
 		if (which & STREAMED_V)
 			c->keep[k] = from_row(run, launch->keep[k], c->keep[k], row);
 	if (which & (launch->instr->kind == INSTR_VJP ? STREAMED_V : STREAMED_Y))
 		c->out = from_row(run, launch->out, c->out, row);
-	if (which & STREAMED_A)
+	if (which & launch_by_operand(launch))
 		c->out_a = from_row(run, launch->out_a, c->out_a, row);
 	if (which & STREAMED_Y)
 		c->g = from_row(run, launch->g, c->g, row);
@@ -98,10 +101,10 @@ static void move_arrays(struct launch_call *c, unsigned which, int64_t row)
 
 void launch_call_cut(struct launch_call *c, unsigned which, struct row_range rows)
 {
-	const struct type **const types[] = {&c->call.v, &c->call.a, &c->call.y};
+	const struct type **const types[] = {&c->call.v, &c->call.a, &c->call.y, &c->call.c_type};
 	if (rows.first > 0)
 		move_arrays(c, which, rows.first);
-	for (int i = 0; i < 3; i++) {
+	for (int i = 0; i < 4; i++) {
 		if (!(which >> i & 1) || !*types[i])
 			continue;
 		c->cut[i] = type_of_lines(*types[i], rows.count, c->run.lines);

@@ -44,7 +44,7 @@ struct launch_call {
 	struct launch_run run;
 	struct op_call call;
 	struct attrs attrs; /* of CALL, if a step has its own */
-	struct type cut[3]; /* V, A and Y of CALL, if they have fewer rows than the launch's */
+	struct type cut[4]; /* V, A, Y and C of CALL, if they have fewer rows than the launch's */
 	const void *needs[MAX_NEEDS], *g;
 	void *out, *out_a, *keep[MAX_KEEPS];
 };

@@ -262,7 +262,7 @@ static bool note_arrays_of_call(struct wave *wave, const struct launch_run *run)
 {
 	const struct launch *launch = run->launch;
 	const uint32_t *const needs = launch->needs, *const keep = launch->keep;
-	const uint32_t entries[] = {needs[0],  needs[1],    needs[2],      needs[3], needs[4],
+	const uint32_t entries[] = {needs[0],  needs[1],    needs[2],      needs[3], needs[4], needs[5],
 	                            launch->g, launch->out, launch->out_a, keep[0],  keep[1]};
 	enum { READS = MAX_NEEDS + 1, USES = READS + 2 + MAX_KEEPS };
 	bool good = true;

@@ -45,9 +45,11 @@ struct value {
 	const struct type *type; /* F32, F64 or BITS; interned: within a lowering one pointer, except of kept values */
 	enum dtype dtype : 8;    /* the logical dtype: f16 and bf16 are held as F32 */
 	enum value_kind_of from : 4;
-	bool streamed : 1;  /* its leading axis is the streamed one */
-	bool active : 1;    /* it depends by derivatives on the input or a param */
-	bool weak : 1;      /* its dtype yields to that of the other operand */
+	bool streamed : 1; /* its leading axis is the streamed one */
+	bool active : 1;   /* it depends by derivatives on the input or a param */
+	bool weak : 1;     /* its dtype yields to that of the other operand */
+	bool
+		condition : 1; /* it is 1 or 0 since a condition gives it; kept in chains with masks alone (value_is_condition) */
 	bool cotangent : 1; /* it is the cotangent of PRIMAL; false: PRIMAL is the same value */
 	/*
 	 * In a backward body: a value of the recording body, for reports. In other bodies: of an in that is a COTANGENT, which has no
@@ -61,6 +63,12 @@ struct value {
 	};
 	const struct naming *names;
 };
+
+/* True if VALUE is a condition, or bool. */
+static inline bool value_is_condition(const struct value *value)
+{
+	return value->condition || value->dtype == DTYPE_BOOL;
+}
 
 /* Returns *TYPE, of an array that may be STREAMED: then it has ROWS rows, unless these are 0. */
 static inline struct type type_of_rows(const struct type *type, bool streamed, int64_t rows)
@@ -134,11 +142,11 @@ static inline uint64_t stream_index(const struct stream *stream, const int64_t *
 }
 
 /*
- * The types of a forward operation's v, a and y (its result), or NULL. Instructions that reverse it have the same. A SUM_TO
+ * The types of a forward operation's v, a, y (its result) and third operand, or NULL. Instructions that reverse it have the same. A SUM_TO
  * has those of its own v and out, an ACCUMULATE that of its v: an array may have another shape than the value in it.
  */
 struct forward_types {
-	const struct type *v, *a, *y;
+	const struct type *v, *a, *y, *c;
 };
 
 /* A call of a program, beside its instruction's V and OUT. The one value that its forward pass may keep is a record. */
@@ -290,6 +298,11 @@ static inline uint32_t instr_fifth(const struct instr *instr)
 {
 	const struct op_info *info = &op_table[instr->op];
 	return info->class == OP_CLASS_GENERAL && info->operands == 2 ? instr->more[0] : instr->l;
+}
+/* Returns the sixth: the third operand of a general operation. */
+static inline uint32_t instr_sixth(const struct instr *instr)
+{
+	return op_table[instr->op].class == OP_CLASS_GENERAL && instr->op != OP_PROGRAM ? instr->more[1] : NO_VALUE;
 }
 /* Write what INSTR reads or makes, but no carries and no NO_VALUE. Return the number. */
 enum { INSTR_VALUES = 6 + MAX_OPERANDS - 1 }; /* V, A, Y, K, L, G and MORE */

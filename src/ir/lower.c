@@ -172,7 +172,8 @@ static enum status init_lowering(struct lowering *l, const struct type *input)
 	l->out->begins = type;
 	const struct type *held = lowering_intern(l, &type);
 	TRY_ALLOC(held, l->context->diags);
-	slots[0] = (struct slot){held, input->dtype, input->shape.ndim > 0, !lowering_is_constant(l), false, false, 0};
+	slots[0] =
+		(struct slot){held, input->dtype, input->shape.ndim > 0, !lowering_is_constant(l), false, false, false, 0};
 	if (l->chain->names_input) { /* otherwise the named input is no part of the state */
 		slots[1] = slots[0];
 		l->state.next_same[0] = 1;

@@ -169,6 +169,7 @@ uint32_t lowering_read_slot(struct lowering *l, uint32_t slot)
 	value->streamed = state->streamed;
 	value->active = state->active && !dtype_is_integer(state->dtype);
 	value->weak = state->weak;
+	value->condition = state->condition;
 	return env->now[slot] = env->port[class] = id;
 }
 
@@ -242,6 +243,7 @@ enum status lowering_set_out(struct lowering *l, struct instr *instr, const stru
 	value->instr = (uint32_t)(instr - l->body->instrs);
 	instr->of.v = instr->v == NO_VALUE ? NULL : values[instr->v].type;
 	instr->of.a = instr->a == NO_VALUE ? NULL : values[instr->a].type;
+	instr->of.c = instr_sixth(instr) == NO_VALUE ? NULL : values[instr->more[1]].type;
 	instr->of.y = value->type;
 	return STATUS_OK;
 }
@@ -257,6 +259,7 @@ enum status lowering_apply(struct lowering *l, struct instr *instr, const struct
 	made->streamed = old.streamed;
 	made->active = old.active;
 	made->weak = old.weak;
+	made->condition = l->chain->has_masks && value_is_condition(&old);
 	return STATUS_OK;
 }
 

@@ -137,13 +137,14 @@ static bool open_kept_loop(struct lowering *l, const struct node *node, struct k
 	return true;
 }
 
-/* True if the lowered iteration kept each carried slot's type, dtype, streamed and weak. */
+/* True if the lowered iteration kept each carried slot's type, dtype, streamed, weak and condition. */
 static bool is_stable(const struct lowering *l, const struct kept_loop *k)
 {
 	const struct value *values = l->body->values;
 	for (size_t i = 0; i < k->count; i++) {
 		const struct value *was = &values[k->carries[i].inner], *is = &values[l->env.now[k->slots[i]]];
-		if (was->type != is->type || was->dtype != is->dtype || was->streamed != is->streamed || was->weak != is->weak)
+		if (was->type != is->type || was->dtype != is->dtype || was->streamed != is->streamed ||
+		    was->weak != is->weak || was->condition != is->condition)
 			return false;
 	}
 	return true;

@@ -35,11 +35,15 @@ static bool spreads(enum op op, const struct value *v, const struct value *a)
 	       (v->type->shape.ndim < a->type->shape.ndim || v->type->shape.dim[0] == 1);
 }
 
-/* Returns the value that A is converted from: by a cast, or, of a condition, by a comparison with 0. NULL: by neither. */
+/*
+ * Returns the value that A is converted from: by a cast, or, of a condition, by a comparison with 0, and then by a logarithm to
+ * a mask. NULL: by none of them.
+ */
 static struct value *converted_from(const struct body *body, const struct value *a)
 {
 	const struct instr *instr = a->from == FROM_INSTR ? &body->instrs[a->instr] : NULL;
-	const bool converts = instr && instr->kind == INSTR_OP && (instr->op == OP_cast || instr->op == OP_ne);
+	const bool of_condition = instr && (instr->op == OP_ne || (instr->op == OP_log && !a->active));
+	const bool converts = instr && instr->kind == INSTR_OP && (instr->op == OP_cast || of_condition);
 	return converts && instr->a == NO_VALUE ? &body->values[instr->v] : NULL;
 }
 
@@ -518,6 +522,17 @@ static enum status set_stream(struct lowering *l, struct instr *instr, const str
 	return STATUS_OK;
 }
 
+/* True if OP on IN gives a condition: it compares, or moves one. */
+static bool gives_condition(const struct lowering *l, enum op op, const struct operands *in)
+{
+	const struct value *values = l->body->values;
+	const bool moves = op_only_moves(op) || op == OP_broadcast_to || op == OP_tile || op == OP_repeat_each ||
+	                   op == OP_tril || op == OP_triu;
+	const bool both = in->values[1] == NO_VALUE || value_is_condition(&values[in->values[1]]);
+	return op_gives_condition(op) || op == OP_any || op == OP_all ||
+	       (moves && both && value_is_condition(&values[in->values[0]]));
+}
+
 /* What an operation gives: its type, the logical dtype, and the value, which add_result sets. */
 struct result {
 	struct type type;
@@ -546,6 +561,7 @@ static enum status add_result(struct lowering *l, const struct node *node, const
 		if (in->values[k] != NO_VALUE && values[in->values[k]].active)
 			values[out->value].active |= op_table[node->op].differentiable_by[k];
 	values[out->value].weak = is_weak(l, node->op, in) && !dtype_is_integer(out->dtype);
+	values[out->value].condition = l->chain->has_masks && gives_condition(l, node->op, in);
 	note_scope(l, instr, &out->type);
 	return STATUS_OK;
 }
@@ -618,6 +634,8 @@ enum status lowering_op(struct lowering *l, const struct node *node, uint32_t v,
 		return lower_expanded(l, node, in.values, out);
 	if (op_is_loss(node->op))
 		return lower_loss(l, node, &in, out);
+	if (node->op == OP_attention)
+		TRY(lower_attention(l, node, &in));
 	const bool integers = op_gives_condition(node->op) && reads_integers(l, &in);
 	const enum dtype condition = condition_dtype(l, &in);
 	TRY(lowering_apply_op(l, node, &in, out));

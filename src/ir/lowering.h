@@ -8,6 +8,7 @@
  *     lower_stage.c    a stage, at the end of the body; whether rows can be cut into tiles
  *     lower_expand.c   operations that are put together from others
  *     lower_loss.c     a loss, put together from operations
+ *     lower_attention.c  the operands of an attention
  *     lower_program.c  a stage that a program computes
  *     lower_cotangents.c  the step that differentiates several outputs
  *     reach.c          how far values reach along the streamed axis
@@ -73,21 +74,21 @@ struct for_element {
 struct slot {
 	const struct type *type; /* NULL: not bound */
 	enum dtype dtype;
-	bool streamed, active, weak;
+	bool streamed, active, weak, condition;
 	bool collected; /* a loop makes it part by part (OP_COLLECT) */
 	uint32_t class; /* the lowest slot that is known to hold the same value; NO_SLOT while it is regrouped */
 };
 
 static inline struct slot slot_of(const struct value *v, uint32_t class)
 {
-	return (struct slot){v->type, v->dtype, v->streamed, v->active, v->weak, false, class};
+	return (struct slot){v->type, v->dtype, v->streamed, v->active, v->weak, v->condition, false, class};
 }
 
 /* True if a body cannot tell slot A from slot B. Weak scalars differ from others: their dtype yields to the other's. */
 static inline bool slot_equal(const struct slot *a, const struct slot *b)
 {
 	return a->type == b->type && a->dtype == b->dtype && a->streamed == b->streamed && a->active == b->active &&
-	       a->weak == b->weak && a->collected == b->collected && a->class == b->class;
+	       a->weak == b->weak && a->condition == b->condition && a->collected == b->collected && a->class == b->class;
 }
 
 /* A slot that a step changed, and its contents before. Liveness, which walks the steps backwards, restores them. */
@@ -412,6 +413,11 @@ bool reach_find(struct lowering *l, const struct body *body, struct row_reach *r
 /* Lowers NODE, an operation that is put together from others, on VALUES: V and its operands. *OUT is its result. */
 enum status lower_expanded(struct lowering *l, const struct node *node, const uint32_t values[MAX_VALUES],
                            uint32_t *out);
+
+/* lower_attention.c */
+
+/* Makes the operands IN of NODE, an attention, what its kernel reads. */
+enum status lower_attention(struct lowering *l, const struct node *node, struct operands *in);
 
 /* lower_loss.c */
 

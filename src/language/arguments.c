@@ -471,6 +471,7 @@ static enum status set_options(struct resolver *r, const struct statement *s, st
 		const int operand = op_option_operand(node->op, o->name);
 		if (operand && !is_absent(r, o)) {
 			TRY(resolver_named_operand(r, o, info->name, &node->more[operand - 2]));
+			r->chain->has_masks |= node->op == OP_attention;
 			continue;
 		}
 		struct deferred_argument given = {.name = o->name, .index = -1, .span = o->span};
@@ -556,7 +557,8 @@ enum status resolver_operation(struct resolver *r, const struct statement *s, en
 	node->attrs = byte_set_keep(&r->kept_attrs, &attrs, attrs_size(&attrs, op), NULL);
 	TRY_ALLOC(node->attrs, r->context->diags);
 	r->chain->selects |= selects(node);
-	r->chain->keeps_integers |= r->chain->selects || op_gives_condition(op) || op_is_condition(op, 1);
+	r->chain->keeps_integers |=
+		r->chain->selects || r->chain->has_masks || op_gives_condition(op) || op_is_condition(op, 1);
 	resolver_append(r, node);
 	return STATUS_OK;
 }

@@ -317,7 +317,7 @@ struct chain {
 	struct hidden_name *hidden_names;    /* the latest first */
 	struct node *first;                  /* NULL: a chain without stages */
 	/*
-	 * An operation reads indices (SELECTS), or indices or conditions (KEEPS_INTEGERS). Then integer inputs, params and consts keep their dtype, and are held as doubles. Where
+	 * An operation reads indices (SELECTS), or indices, conditions or masks (KEEPS_INTEGERS). Then integer inputs, params and consts keep their dtype, and are held as doubles. Where
 	 * something else than indices is computed with them, they have the dtype INTEGERS: f64, or that of --dtype. In other
 	 * chains all integers become that when they are read.
 	 */
@@ -326,6 +326,7 @@ struct chain {
 	enum dtype widest;    /* see chain_find_widest; DTYPE_COUNT: there is none */
 	bool has_checkpoints; /* the chain has a checkpoint block */
 	bool has_conditions;  /* the chain has a `repeat while` that may run */
+	bool has_masks;       /* an attention has a mask, which may be a condition or bool */
 	bool names_input;     /* the chain refers to the input by its name, or a prelude does */
 };
 

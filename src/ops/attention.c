@@ -12,7 +12,11 @@
  * Each block of dq, dK and dV is one piece for a team, and adds its terms in order. Batch axes broadcast: then a block of
  * the smaller one adds what all batches give.
  *
- * The derivative by V is an operation of its own (OP_ATTENDED), since an operation is differentiated by V and A alone.
+ * A mask is added to the scores of a block. A query that it hides all keys from gives 0, and keeps -inf. The derivative by
+ * the mask is ds, by blocks of keys, each the sum of what broadcasts to it.
+ *
+ * The derivatives by V and by the mask are operations of their own (OP_ATTENDED, OP_MASKED), since an operation is
+ * differentiated by V and A alone.
  * Tests: tests/unit/test_general.c, tests/cases/attention.test
  */
 #include "ops/lines.h"
@@ -29,16 +33,17 @@ struct attention {
 	int64_t batches, queries, keys, depth, value_depth;
 	bool causal;
 	double scale;
-	struct shape batch, of_q, of_k; /* the batch axes: of the result, of q, and of K and V */
-	const char *q, *k, *v, *y, *g, *logs;
-	char *out;   /* the result or a gradient */
-	char *out_k; /* the gradient by K beside that by q */
-	char *log;   /* what the forward pass keeps, or NULL */
+	struct shape batch, of_q, of_k, of_mask;     /* the batch axes: of the result, of q, of K and V, and of the mask */
+	const char *q, *k, *v, *y, *g, *logs, *mask; /* MASK: NULL if there is none */
+	int64_t mask_queries, mask_keys;             /* the extents of its matrices: those of the scores, or 1 */
+	char *out;                                   /* the result or a gradient */
+	char *out_k;                                 /* the gradient by K beside that by q */
+	char *log;                                   /* what the forward pass keeps, or NULL */
 };
 
-/* A block of one batch: QUERIES from QUERY on, and KEYS from KEY on. Matrix Q of q, and matrix K of K and of V. */
+/* A block of one batch: QUERIES from QUERY on, and KEYS from KEY on. Matrix Q of q, K of K and of V, and MASK of the mask. */
 struct block {
-	int64_t batch, q, k, query, queries, key, keys;
+	int64_t batch, q, k, mask, query, queries, key, keys;
 };
 
 /* Returns the axes of TYPE without the last two. */
@@ -67,6 +72,13 @@ static struct attention attention_of(const struct op_call *call)
 	                      .of_q = batch_axes(q),
 	                      .of_k = batch_axes(k)};
 	t.batches = shape_count(&t.batch);
+	if (call->c_type) {
+		const struct shape *m = &call->c_type->shape;
+		t.mask_keys = m->ndim > 0 ? m->dim[m->ndim - 1] : 1;
+		t.mask_queries = m->ndim > 1 ? m->dim[m->ndim - 2] : 1;
+		t.of_mask = *m;
+		t.of_mask.ndim = m->ndim > 2 ? m->ndim - 2 : 0;
+	}
 	if (t.scale == 0)
 		t.scale = 1 / sqrt((double)t.depth);
 	return t;
@@ -85,6 +97,14 @@ static int64_t batch_within(const struct attention *t, const struct shape *of, i
 	return at;
 }
 
+/* Sets the matrices of B to those of its batch. */
+static void set_matrices(const struct attention *t, struct block *b)
+{
+	b->q = batch_within(t, &t->of_q, b->batch);
+	b->k = batch_within(t, &t->of_k, b->batch);
+	b->mask = batch_within(t, &t->of_mask, b->batch);
+}
+
 /* Returns whether B can be moved to the next batch of the result, from B's on, whose matrix OF is AT. */
 static bool find_batch(const struct attention *t, const struct shape *of, int64_t at, struct block *b)
 {
@@ -92,8 +112,7 @@ static bool find_batch(const struct attention *t, const struct shape *of, int64_
 		b->batch = at;
 	for (; b->batch < t->batches; b->batch++)
 		if (batch_within(t, of, b->batch) == at) {
-			b->q = batch_within(t, &t->of_q, b->batch);
-			b->k = batch_within(t, &t->of_k, b->batch);
+			set_matrices(t, b);
 			return true;
 		}
 	return false;
@@ -172,7 +191,28 @@ static void take_queries(const struct attention *t, const struct block *b, const
 	t->loops->multiply(m->q, m->q, &t->scale, (size_t)(b->queries * t->depth), 1);
 }
 
-/* Stores in M's weights the scores of B. */
+/* Adds the mask to M's weights, the scores of B. M's other is free. */
+static void add_mask(const struct attention *t, const struct block *b, const struct block_memory *m)
+{
+	const int64_t first = t->mask_queries == 1 ? 0 : b->query;
+	const void *const from = element_at(matrix_row(t, t->mask, b->mask, t->mask_queries, first, t->mask_keys), t->size,
+	                                    t->mask_keys == 1 ? 0 : b->key);
+	double less[KEYS];
+	if (t->mask_keys == 1) {
+		for (int64_t i = 0; i < b->queries; i++)
+			element_set(t->dtype, m->other, (size_t)i, -element_get(t->dtype, from, t->mask_queries == 1 ? 0 : (size_t)i));
+		t->loops->subtract_row(m->weights, m->other, (size_t)b->queries, (size_t)b->keys);
+	} else if (t->mask_queries == 1) {
+		for (int64_t r = 0; r < b->keys; r++)
+			less[r] = -element_get(t->dtype, from, (size_t)r);
+		t->loops->subtract(m->weights, m->weights, less, (size_t)b->queries, (size_t)b->keys);
+	} else {
+		t->loops->transpose(m->other, b->queries, from, t->mask_keys, b->queries, b->keys);
+		t->loops->accumulate(m->weights, m->other, (size_t)(b->queries * b->keys));
+	}
+}
+
+/* Stores in M's weights the scores of B, scaled and masked. */
 static void score_block(const struct attention *t, const struct block *b, const struct block_memory *m)
 {
 	multiply_blocks(t, &(struct product){.m = b->keys,
@@ -182,6 +222,8 @@ static void score_block(const struct attention *t, const struct block *b, const 
 	                                     .b = {m->q, b->queries, false},
 	                                     .c = m->weights,
 	                                     .ldc = b->queries});
+	if (t->mask)
+		add_mask(t, b, m);
 	for (int64_t r = greater(0, b->query + 1 - b->key); r < b->keys && t->causal; r++) {
 		const int64_t hidden = lesser(b->queries, b->key + r - b->query);
 		t->loops->fill(element_of(m->weights, t->size, r * b->queries), -INFINITY, (size_t)hidden);
@@ -230,8 +272,7 @@ static void attend(void *context, void *memory, int64_t begin, int64_t end)
 	for (int64_t i = begin; i < end; i++) {
 		struct so_far state = {.sum = {0}};
 		struct block b = {.batch = i / blocks, .query = i % blocks * QUERIES};
-		b.q = batch_within(t, &t->of_q, b.batch);
-		b.k = batch_within(t, &t->of_k, b.batch);
+		set_matrices(t, &b);
 		b.queries = lesser(QUERIES, t->queries - b.query);
 		const int64_t row = b.batch * t->queries + b.query;
 		void *const y = t->out ? element_of(t->out, t->size, row * t->value_depth) : NULL;
@@ -252,6 +293,9 @@ static void attend(void *context, void *memory, int64_t begin, int64_t end)
 				                                     .ldc = t->value_depth,
 				                                     .accumulate = b.key > 0});
 		}
+		for (int64_t r = 0; r < b.queries && t->mask; r++)
+			if (state.largest[r] == -INFINITY) /* it sees no key */
+				state.sum[r] = 1;
 		if (y)
 			t->loops->divide(y, y, state.sum, (size_t)t->value_depth, (size_t)b.queries);
 		for (int64_t r = 0; r < b.queries && t->log; r++)
@@ -262,9 +306,13 @@ static void attend(void *context, void *memory, int64_t begin, int64_t end)
 /* Stores in M the weights of B. */
 static void weigh_block(const struct attention *t, const struct block *b, const struct block_memory *m)
 {
+	const void *kept = element_at(t->logs, t->size, b->batch * t->queries + b->query);
 	score_block(t, b, m);
-	t->loops->subtract_row(m->weights, element_at(t->logs, t->size, b->batch * t->queries + b->query),
-	                       (size_t)b->queries, (size_t)b->keys);
+	for (int64_t i = 0; i < b->queries && t->mask; i++) {
+		const double log = element_get(t->dtype, kept, (size_t)i);
+		element_set(t->dtype, m->other, (size_t)i, log == -INFINITY ? INFINITY : log); /* that of no key gives weights of 0 */
+	}
+	t->loops->subtract_row(m->weights, t->mask ? m->other : kept, (size_t)b->queries, (size_t)b->keys);
 	lines_exp(t->call, m->weights, m->weights, (size_t)(b->queries * b->keys));
 }
 
@@ -410,7 +458,8 @@ static void differentiate_batches(void *context, void *memory, int64_t begin, in
 	const struct attention *t = context;
 	const struct block_memory m = memory_of(t, memory);
 	for (int64_t i = begin; i < end; i++) {
-		struct block b = {.batch = i, .q = i, .k = i};
+		struct block b = {.batch = i};
+		set_matrices(t, &b);
 		char *const dq = element_of(t->out, t->size, i * t->queries * t->depth);
 		char *const dk = element_of(t->out_k, t->size, i * t->keys * t->depth);
 		memset(dq, 0, (size_t)(t->queries * t->depth) * t->size);
@@ -439,12 +488,67 @@ static bool goes_by_batches(const struct attention *t)
 	       (!t->call->team || t->batches >= team_start(t->call->team));
 }
 
+/* Adds M's other, the derivative by the scores of B, to the matrix of the mask's gradient at OUT. M's weights are free. */
+static void add_to_mask(const struct attention *t, const struct block *b, const struct block_memory *m, char *out)
+{
+	double sums[KEYS] = {0};
+	const int64_t keys = t->mask_keys == 1 ? 1 : b->keys, queries = t->mask_queries == 1 ? 1 : b->queries;
+	void *const to = element_of(out, t->size, (queries == 1 ? 0 : b->query) * t->mask_keys + (keys == 1 ? 0 : b->key));
+	if (t->mask_keys > 1 && t->mask_queries > 1) {
+		t->loops->transpose(m->weights, b->keys, m->other, b->queries, b->keys, b->queries);
+		for (int64_t i = 0; i < b->queries; i++)
+			t->loops->accumulate(element_of(to, t->size, i * t->mask_keys),
+			                     element_at(m->weights, t->size, i * b->keys), (size_t)b->keys);
+		return;
+	}
+	if (t->mask_keys == 1)
+		t->loops->add_columns(sums, m->other, (size_t)b->queries, (size_t)b->keys);
+	else
+		t->loops->sum.values(sums, NULL, m->other, (size_t)b->queries, (size_t)b->keys);
+	for (int64_t i = 0; i < (t->mask_keys == 1 ? b->queries : b->keys); i++) {
+		const size_t at = t->mask_keys == 1 && t->mask_queries == 1 ? 0 : (size_t)i;
+		element_set(t->dtype, to, at, element_get(t->dtype, to, at) + sums[i]);
+	}
+}
+
+/* Returns the number of pieces of a matrix of the mask's gradient: blocks of keys, or all as one where they broadcast. */
+static int64_t mask_pieces(const struct attention *t) { return attention_blocks(t->mask_keys, KEYS); }
+
+/* Computes pieces BEGIN .. END-1 of the gradient by the mask. */
+static void differentiate_mask(void *context, void *memory, int64_t begin, int64_t end)
+{
+	const struct attention *t = context;
+	const struct block_memory m = memory_of(t, memory);
+	for (int64_t i = begin; i < end; i++) {
+		const int64_t matrix = i / mask_pieces(t), first = i % mask_pieces(t) * KEYS;
+		const int64_t columns = lesser(KEYS, t->mask_keys - first);
+		const int64_t end_key = t->mask_keys == 1 ? t->keys : first + columns;
+		char *const out = element_of(t->out, t->size, matrix * t->mask_queries * t->mask_keys);
+		for (int64_t row = 0; row < t->mask_queries; row++)
+			memset(element_of(out, t->size, row * t->mask_keys + first), 0, (size_t)columns * t->size);
+		struct block b = {.batch = 0};
+		for (; find_batch(t, &t->of_mask, matrix, &b); b.batch++)
+			for (b.key = first; b.key < end_key; b.key += KEYS)
+				for (b.query = 0; b.query < t->queries; b.query += QUERIES) {
+					b.keys = lesser(KEYS, end_key - b.key);
+					b.queries = lesser(QUERIES, t->queries - b.query);
+					if (!is_seen(t, &b))
+						continue;
+					take_queries(t, &b, &m);
+					transpose_cotangents(t, &b, &m);
+					differentiate_block(t, &b, &m);
+					add_to_mask(t, &b, &m, out);
+				}
+	}
+}
+
 FORWARD(attention)
 {
 	struct attention t = attention_of(call);
 	t.q = v;
 	t.k = a;
 	t.v = call->b;
+	t.mask = call->c;
 	t.out = y;
 	t.log = keep ? keep[0] : NULL;
 	team_run(call->team, t.batches * attention_blocks(t.queries, QUERIES), 1, attend, &t);
@@ -458,6 +562,7 @@ VJP(attention)
 	t.y = needs[2];
 	t.logs = needs[3];
 	t.v = needs[4];
+	t.mask = needs[5];
 	t.g = g;
 	t.out = dv;
 	t.out_k = da;
@@ -480,7 +585,24 @@ void vjp_attended(const struct op_call *call, void *dv MAYBE_UNUSED, void *da, c
 	t.q = needs[0];
 	t.k = needs[1];
 	t.logs = needs[3];
+	t.mask = needs[5];
 	t.g = g;
 	t.out = da;
 	team_run(call->team, shape_count(&t.of_k) * attention_blocks(t.keys, KEYS), 1, differentiate_values, &t);
+}
+
+/* DA is the derivative by the mask. */
+void vjp_masked(const struct op_call *call, void *dv MAYBE_UNUSED, void *da, const void *g,
+                const void *const needs[MAX_NEEDS])
+{
+	struct attention t = attention_of(call);
+	t.q = needs[0];
+	t.k = needs[1];
+	t.y = needs[2];
+	t.logs = needs[3];
+	t.v = needs[4];
+	t.mask = needs[5];
+	t.g = g;
+	t.out = da;
+	team_run(call->team, shape_count(&t.of_mask) * mask_pieces(&t), 1, differentiate_mask, &t);
 }

@@ -21,6 +21,7 @@ static const struct {
 #include "ops/ops.def"
 	[OP_COLLECT] = {forward_collect, vjp_collect},
 	[OP_ATTENDED] = {NULL, vjp_attended},
+	[OP_MASKED] = {NULL, vjp_masked},
 	[OP_CLASS_WEIGHT] = {forward_class_weight, NULL},
 	[OP_SOLUTION] = {forward_reshape, NULL},
 };
@@ -43,8 +44,9 @@ static void forward_general(const struct op_call *call, void *y, const void *v, 
 static void vjp_general(const struct op_call *call, void *dv, void *da, const void *g,
                         const void *const needs[MAX_NEEDS])
 {
+	const struct type *const by = call->op == OP_MASKED ? call->c_type : call->a;
 	dv = dv && !has_no_elements(call->v) ? dv : NULL;
-	da = da && !has_no_elements(call->a) ? da : NULL;
+	da = da && !has_no_elements(by) ? da : NULL;
 	if (!has_no_elements(call->y)) {
 		if (dv && call->block && call->v->shape.dim[0] > call->block)
 			fold_blocks_back(call, dv, g, needs);
@@ -55,7 +57,7 @@ static void vjp_general(const struct op_call *call, void *dv, void *da, const vo
 	if (dv)
 		memset(dv, 0, (size_t)type_bytes(call->v));
 	if (da)
-		memset(da, 0, (size_t)type_bytes(call->a));
+		memset(da, 0, (size_t)type_bytes(by));
 }
 
 op_forward *op_forward_get(enum op op) { return functions[op].forward ? forward_general : NULL; }
@@ -144,6 +146,7 @@ int64_t op_scratch(enum op op, const struct attrs *attrs, const struct type *v, 
 		return conv_scratch(op, attrs, v, a, result);
 	case OP_attention:
 	case OP_ATTENDED:
+	case OP_MASKED:
 		return attention_scratch(v, result);
 	case OP_upsample:
 		return upsample_scratch(attrs, v, result);

@@ -28,13 +28,15 @@ struct op_call {
 	int64_t blocks; /* the most of them: the last has all rows that are left; 0: any number */
 	const void *b;  /* the second operand of a forward call, or NULL */
 	bool more;      /* fold_partial of a loss adds to the state: V follows, after pieces of LOSS_PIECE elements */
+	const void *c;  /* the third operand of a forward call, or NULL */
+	const struct type *c_type; /* of the third operand, as A; NULL if there is none */
 };
 /* COUNT rows of V, from row FIRST on. */
 struct row_range {
 	int64_t first, count;
 };
 
-/* KEEP and its arrays may be NULL, and so may Y if arrays are kept. NEEDS has V, A, Y, K, L or B in enum need's order. */
+/* KEEP and its arrays may be NULL, and so may Y if arrays are kept. NEEDS has V, A, Y, K, L or B, and C. */
 typedef void op_forward(const struct op_call *call, void *y, const void *v, const void *a, void *const keep[MAX_KEEPS]);
 typedef void op_vjp(const struct op_call *call, void *dv, void *da, const void *g, const void *const needs[MAX_NEEDS]);
 
@@ -53,6 +55,7 @@ typedef void op_vjp(const struct op_call *call, void *dv, void *da, const void *
 op_forward forward_collect;
 op_vjp vjp_collect;
 op_vjp vjp_attended;
+op_vjp vjp_masked;
 op_forward forward_class_weight;
 struct op_call;
 /* Returns the index of V among the parts of the array of CALL, an OP_COLLECT; -1 if this iteration is no part. */

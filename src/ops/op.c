@@ -43,7 +43,8 @@
 #define ALL_OPERANDS(OPERANDS, OPTIONAL) (OPERANDS + OPTIONAL)
 #define REQUIRED(OPERANDS, OPTIONAL) OPERANDS
 #define OPTIONAL(OPERANDS, OPTIONAL) OPTIONAL
-#define OP_ROW(NAME, CLASS, GROUP, ARGUMENTS, SCOPE, KEEPS, COUNTS, NAMES, NEEDS_V, NEEDS_A, NEEDS_B, FLOPS, DOC)      \
+#define OP_ROW(NAME, CLASS, GROUP, ARGUMENTS, SCOPE, KEEPS, COUNTS, NAMES, NEEDS_V, NEEDS_A, NEEDS_B, NEEDS_C, FLOPS,  \
+               DOC)                                                                                                    \
 	[OP_##NAME] = {.name = #NAME,                                                                                      \
 	               .group = IN_GROUP_##GROUP,                                                                          \
 	               .class = OP_CLASS_##CLASS,                                                                          \
@@ -54,29 +55,31 @@
 	               .arguments = ARGUMENTS,                                                                             \
 	               .scope = SCOPE_##SCOPE,                                                                             \
 	               .differentiable_by = {DIFFERENTIABLE(NEEDS_V), ALL_OPERANDS COUNTS > 0 && DIFFERENTIABLE(NEEDS_A),  \
-	                                     ALL_OPERANDS COUNTS > 1 && DIFFERENTIABLE(NEEDS_B)},                          \
-	               .needs = {NEEDED(NEEDS_V), NEEDED(NEEDS_A), NEEDED(NEEDS_B)},                                       \
+	                                     ALL_OPERANDS COUNTS > 1 && DIFFERENTIABLE(NEEDS_B),                           \
+	                                     ALL_OPERANDS COUNTS > 2 && DIFFERENTIABLE(NEEDS_C)},                          \
+	               .needs = {NEEDED(NEEDS_V), NEEDED(NEEDS_A), NEEDED(NEEDS_B), NEEDED(NEEDS_C)},                      \
 	               KEEPS_##KEEPS,                                                                                      \
 	               .flops = FLOPS,                                                                                     \
 	               .doc = DOC},
 
 const struct op_info op_table[OP_ROWS] = {
 #define UNARY(NAME, GROUP, ARGUMENTS, KEEPS, NEEDS, FLOPS, FORWARD, DERIVATIVE, DOC)                                   \
-	OP_ROW(NAME, UNARY, GROUP, ARGUMENTS, ELEM, KEEPS, (0, 0), "", NEEDS, NIL, NIL, FLOPS, DOC)
+	OP_ROW(NAME, UNARY, GROUP, ARGUMENTS, ELEM, KEEPS, (0, 0), "", NEEDS, NIL, NIL, NIL, FLOPS, DOC)
 #define BINARY(NAME, GROUP, KEEPS, NEEDS_V, NEEDS_A, FLOPS, FORWARD, DERIVATIVE_V, DERIVATIVE_A, DOC)                  \
-	OP_ROW(NAME, BINARY, GROUP, "", ELEM, KEEPS, (1, 0), "a", NEEDS_V, NEEDS_A, NIL, FLOPS, DOC)
+	OP_ROW(NAME, BINARY, GROUP, "", ELEM, KEEPS, (1, 0), "a", NEEDS_V, NEEDS_A, NIL, NIL, FLOPS, DOC)
 #define ELEMENT_LOSS(NAME, KEEPS, NEEDS_V, NEEDS_A, FLOPS, FORWARD, DERIVATIVE_V, DERIVATIVE_A, DOC)                   \
-	OP_ROW(NAME, BINARY, LOSS, "reduction=mean", ELEM, KEEPS, (1, 0), "a", NEEDS_V, NEEDS_A, NIL, FLOPS, DOC)
+	OP_ROW(NAME, BINARY, LOSS, "reduction=mean", ELEM, KEEPS, (1, 0), "a", NEEDS_V, NEEDS_A, NIL, NIL, FLOPS, DOC)
 #define TERNARY(NAME, GROUP, NAMES, KEEPS, NEEDS_V, NEEDS_A, NEEDS_B, FLOPS, FORWARD, BY_V, BY_A, BY_B, DOC)           \
-	OP_ROW(NAME, TERNARY, GROUP, "", ELEM, KEEPS, (2, 0), NAMES, NEEDS_V, NEEDS_A, NEEDS_B, FLOPS, DOC)
+	OP_ROW(NAME, TERNARY, GROUP, "", ELEM, KEEPS, (2, 0), NAMES, NEEDS_V, NEEDS_A, NEEDS_B, NIL, FLOPS, DOC)
 #define GENERAL(NAME, GROUP, OPERAND, ARGUMENTS, SCOPE, SHAPE, KEEPS, NEEDS_V, NEEDS_A, FLOPS, DOC)                    \
 	OP_ROW(NAME, GENERAL, GROUP, ARGUMENTS, SCOPE, KEEPS, (OPERAND, 0), OPERAND ? "a" : "", NEEDS_V, NEEDS_A, NIL,     \
-	       FLOPS, DOC)
+	       NIL, FLOPS, DOC)
 #define GENERAL_TWO(NAME, GROUP, NAMES, ARGUMENTS, SCOPE, SHAPE, KEEPS, NEEDS_V, NEEDS_A, NEEDS_B, FLOPS, DOC)         \
-	OP_ROW(NAME, GENERAL, GROUP, ARGUMENTS, SCOPE, KEEPS, (2, 0), NAMES, NEEDS_V, NEEDS_A, NEEDS_B, FLOPS, DOC)
-#define GENERAL_OPTION(NAME, GROUP, OPERANDS, NAMES, ARGUMENTS, SCOPE, SHAPE, KEEPS, NEEDS_V, NEEDS_A, NEEDS_B, FLOPS, \
-                       DOC)                                                                                            \
-	OP_ROW(NAME, GENERAL, GROUP, ARGUMENTS, SCOPE, KEEPS, (OPERANDS, 1), NAMES, NEEDS_V, NEEDS_A, NEEDS_B, FLOPS, DOC)
+	OP_ROW(NAME, GENERAL, GROUP, ARGUMENTS, SCOPE, KEEPS, (2, 0), NAMES, NEEDS_V, NEEDS_A, NEEDS_B, NIL, FLOPS, DOC)
+#define GENERAL_OPTION(NAME, GROUP, OPERANDS, NAMES, ARGUMENTS, SCOPE, SHAPE, KEEPS, NEEDS_V, NEEDS_A, NEEDS_B,        \
+                       NEEDS_C, FLOPS, DOC)                                                                            \
+	OP_ROW(NAME, GENERAL, GROUP, ARGUMENTS, SCOPE, KEEPS, (OPERANDS, 1), NAMES, NEEDS_V, NEEDS_A, NEEDS_B, NEEDS_C,    \
+	       FLOPS, DOC)
 #define EXPANDED(NAME, GROUP, LEAST, MOST, NAMES, ARGUMENTS, SCOPE, DOC)                                               \
 	[OP_##NAME] = {.name = #NAME,                                                                                      \
 	               .group = IN_GROUP_##GROUP,                                                                          \
@@ -117,6 +120,13 @@ const struct op_info op_table[OP_ROWS] = {
                      .arguments = "",
                      .scope = SCOPE_ROW,
                      .doc = "the derivative of an attention by its values"},
+	[OP_MASKED] = {.name = "attention",
+                   .group = IN_GROUP_ATTENTION,
+                   .class = OP_CLASS_GENERAL,
+                   .operands = 2,
+                   .arguments = "",
+                   .scope = SCOPE_ROW,
+                   .doc = "the derivative of an attention by its mask"},
 	[OP_CLASS_WEIGHT] = {.name = "class_weight",
                          .group = IN_GROUP_OTHER,
                          .class = OP_CLASS_GENERAL,

@@ -23,6 +23,7 @@ enum op {
 	OP_SOLUTION,           /* V, which a fixed_point has found, as the value at which its block is differentiated */
 	OP_IMPLICIT,           /* makes nothing: A is the block's result on V, a solution (compile/backward.c) */
 	OP_ATTENDED,           /* its derivative by A is that of an attention by B; its A has B's type (attention.c) */
+	OP_MASKED,             /* its derivative by C is that of an attention by its mask (attention.c) */
 	OP_CLASS_WEIGHT, /* the weight B[a] of each class of A, 1 without a B, 0 if it is ignored; V: the logits (loss.c) */
 /* Operations of a chain, but of no body: lowering puts them together from others. */
 #define EXPANDED(NAME, ...) OP_##NAME,
@@ -78,12 +79,12 @@ enum {
 	NEEDS_VAY = NEED_V | NEED_A | NEED_Y,
 	NEEDS_YK = NEED_Y | NEED_K,
 	NEEDS_AK = NEED_A | NEED_K,
-	NEEDS_VAK = NEED_V | NEED_A | NEED_K,
-	NEEDS_ALL_OF = NEED_V | NEED_A | NEED_B | NEED_Y | NEED_K,
+	NEEDS_VAKC = NEED_V | NEED_A | NEED_K | NEED_C,
+	NEEDS_ALL_OF = NEED_V | NEED_A | NEED_B | NEED_C | NEED_Y | NEED_K,
 	NEEDS_ALL = 127,
 	NEEDS_ZERO = 128
 };
-enum { MAX_NEEDS = 5 /* arrays of a general operation: V, A, Y, K, L, or B in its place */, MAX_KEEPS = 2 };
+enum { MAX_NEEDS = 6 /* arrays of a general operation: V, A, Y, K, L, or B in its place, C */, MAX_KEEPS = 2 };
 
 enum keep_kind { KEEP_NOTHING, KEEP_VALUE, KEEP_MASK, KEEP_SIGN, KEEP_PER_ROW };
 

@@ -486,7 +486,10 @@ static enum status infer_upsample(const struct inference *f)
 	return STATUS_OK;
 }
 
-/* q [.., L, d], K [.., S, d] and V [.., S, e] give [.., L, e]. K and V have the same batch axes, which broadcast with q's. */
+/*
+ * q [.., L, d], K [.., S, d] and V [.., S, e] give [.., L, e]. K and V have the same batch axes, which broadcast with q's. A mask
+ * broadcasts to the scores [.., L, S].
+ */
 static enum status infer_attention(const struct inference *f)
 {
 	const struct shape *q = &f->v->shape, *k = &f->a->shape, *v = &f->more[0]->shape;
@@ -504,6 +507,12 @@ static enum status infer_attention(const struct inference *f)
 		return misfit(f, "batch axes of %s and %s do not broadcast", text_of(f, q), text_of(f, k));
 	if (k->dim[k->ndim - 2] == 0)
 		return misfit(f, "%s has no keys", text_of(f, k));
+	struct shape scores = *out, with_mask;
+	scores.dim[scores.ndim++] = q->dim[q->ndim - 2];
+	scores.dim[scores.ndim++] = k->dim[k->ndim - 2];
+	const struct shape *mask = f->more[1] ? &f->more[1]->shape : NULL;
+	if (mask && (!shape_broadcast(&scores, mask, &with_mask) || !shape_equal(&with_mask, &scores)))
+		return misfit(f, "mask %s does not broadcast to the scores %s", text_of(f, mask), text_of(f, &scores));
 	out->dim[out->ndim++] = q->dim[q->ndim - 2];
 	out->dim[out->ndim++] = v->dim[v->ndim - 1];
 	return STATUS_OK;
@@ -822,7 +831,7 @@ bool op_runs_along(enum op op, const struct type *v, const struct type *a)
 		return na == nv - 1 || (na == 1 && nv == 1);
 	if (op_is_dot(op) || op == OP_solve)
 		return nv >= 3 && na == nv;
-	if (op == OP_attention || op == OP_ATTENDED)
+	if (op == OP_attention || op == OP_ATTENDED || op == OP_MASKED)
 		return nv >= 3 && na == nv;
 	const bool alike = op == OP_concat || op == OP_stack || op == OP_take_along || op_broadcasts(op) ||
 	                   infer_functions[op] == infer_loss;
@@ -917,6 +926,7 @@ enum scope op_scope(enum op op, const struct attrs *attrs, const struct type *v,
 		return SCOPE_ROW;
 	case OP_attention:
 	case OP_ATTENDED:
+	case OP_MASKED:
 		return ndim >= 3 && a_streamed && a->shape.ndim == ndim ? SCOPE_ROW : SCOPE_ALL;
 	case OP_upsample:
 		return op_is_resampled(attrs, 0, ndim) ? SCOPE_ALL : SCOPE_ROW;

@@ -1,9 +1,11 @@
 /*
- * Finds formulas that say what one operation computes in less memory: softmax(q @ k') @ v is an attention. The
+ * Finds formulas that say what one operation computes in less memory: softmax(q @ k' + mask) @ v is an attention. The
  * formula keeps its own bits, so the chain is not changed; the report names the operation.
  * Tests: tests/cases/attention.test
  */
 #include "report/explanation.h"
+
+#include <math.h>
 
 #include "base/checked.h"
 
@@ -36,10 +38,21 @@ static bool exchanges_last(const struct instr *instr)
 	return exchanges;
 }
 
-/* True if VALUE is a product of queries and keys, scaled or not. */
-static bool is_scores(const struct body *body, uint32_t value)
+/* True if INSTR adds a mask to V, or puts -inf where a condition hides V. */
+static bool is_masking(const struct body *body, const struct instr *instr)
+{
+	if (instr->op == OP_where)
+		return instr->more[0] == NO_VALUE && instr->scalar == -INFINITY;
+	return instr->op == OP_add && instr->a != NO_VALUE && shape_count(&body->values[instr->a].type->shape) > 1;
+}
+
+/* True if VALUE is a product of queries and keys, scaled or not, perhaps masked. */
+static bool is_scores(const struct body *body, uint32_t value, bool *masked)
 {
 	const struct instr *made = find_maker(body, value);
+	*masked = made && is_masking(body, made);
+	if (*masked)
+		made = find_maker(body, made->v);
 	while (made && is_scaling(body, made))
 		made = find_maker(body, made->v);
 	if (!made || made->of.v->shape.ndim < 2)
@@ -49,13 +62,13 @@ static bool is_scores(const struct body *body, uint32_t value)
 }
 
 /* Returns the softmax whose result INSTR, a product, multiplies with values, if its input are scores; else NULL. */
-static const struct instr *weights_of(const struct body *body, const struct instr *instr)
+static const struct instr *weights_of(const struct body *body, const struct instr *instr, bool *masked)
 {
 	int axis;
 	if (instr->kind != INSTR_OP || instr->op != OP_matmul || instr->of.a->shape.ndim < 2)
 		return NULL;
 	const struct instr *weights = find_maker(body, instr->v);
-	if (!weights || weights->op != OP_softmax || !is_scores(body, weights->v))
+	if (!weights || weights->op != OP_softmax || !is_scores(body, weights->v, masked))
 		return NULL;
 	const int ndim = weights->of.v->shape.ndim;
 	return axis_resolve(weights->attrs->axis[0], ndim, &axis) && axis == ndim - 1 ? weights : NULL;
@@ -65,14 +78,16 @@ void report_advice(const struct text *text, const struct chain *chain, const str
 {
 	bool any = false;
 	for (size_t i = 0; i < body->instr_count; i++) {
-		const struct instr *weights = weights_of(body, &body->instrs[i]);
+		bool masked;
+		const struct instr *weights = weights_of(body, &body->instrs[i], &masked);
 		char type[TYPE_TEXT];
 		if (!weights)
 			continue;
 		text_printf(
-			text, "%s%s:%u:%u: softmax(q @ transpose(k)) @ v has an array of all scores, %s; attention K V has none\n",
-			any ? "" : "\n", chain->source->name, weights->span.line, weights->span.column,
-			type_format(weights->of.y, type));
+			text,
+			"%s%s:%u:%u: softmax(q @ transpose(k)%s) @ v has an array of all scores, %s; attention K V%s has none\n",
+			any ? "" : "\n", chain->source->name, weights->span.line, weights->span.column, masked ? " + mask" : "",
+			type_format(weights->of.y, type), masked ? " mask=M" : "");
 		any = true;
 	}
 }
