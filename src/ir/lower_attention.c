@@ -70,8 +70,8 @@ enum status lower_attention(struct lowering *l, const struct node *node, struct 
 	enum dtype dtype = l->body->values[in->values[0]].dtype;
 	if (dtype_is_integer(dtype))
 		dtype = l->chain->integers;
-	const struct type type = {dtype_compute(dtype), given.type->shape};
-	TRY(lowering_apply(l, lowering_add_op(l, OP_ne, NULL, node->span), &type, dtype, mask));
-	l->body->values[*mask].active = l->body->values[*mask].condition = false;
+	TRY(lowering_apply(l, lowering_add_op(l, OP_ne, NULL, node->span), given.type, given.dtype, mask));
+	l->body->values[*mask].active = false;
+	TRY(lowering_convert(l, mask, dtype, node->span));
 	return apply_for_attention(l, node, OP_log, NULL, mask);
 }
