@@ -260,13 +260,15 @@ enum op op_by_number(enum op op, double number)
 const char *op_scope_name(enum op op)
 {
 	const enum scope scope = op_table[op].scope;
+	if (op_is_loss(op)) /* with its mean or sum */
+		return "all";
 	return scope == SCOPE_ELEM ? "element" : scope <= SCOPE_NEIGHBOUR ? "row" : "all";
 }
 
 const char *op_reach(enum op op)
 {
 	static const char *const names[] = {"element", "row", "neighbour", "fold", "fold", "fold", "all"};
-	return names[op_table[op].scope];
+	return op_is_loss(op) ? "fold" : names[op_table[op].scope];
 }
 
 const char *op_usage(enum op op, char text[OP_USAGE])

@@ -228,6 +228,9 @@ class Generator:
         if len(shape) > 1 and count(shape) < 2000:
             causal = r.choice(["true", "false"])
             stages += [f"add {{ attention {{ sin }} {{ {r.choice(['cos', 'mul 0.5', 'tanh'])} }} causal={causal}; mul 0.3 }}"] * 2
+            if r.random() < 0.25:
+                mask = self.param(*r.choice([(shape[:-1] + shape[-2:-1],), (shape[-2:-1], "const")]))
+                return f"add {{ attention {{ sin }} . mask={r.choice([mask, f'({mask} > -0.4)'])} causal={causal}; mul 0.3 }}"
         if 3 <= len(shape) <= 4 and shape[1] < 9:
             kernel = self.param([shape[1], shape[1]] + [3] * (len(shape) - 2))
             stages += [f"conv_transpose{len(shape) - 2}d {kernel} padding=1; tanh"] * 2
@@ -519,10 +522,12 @@ class Generator:
             name = self.fresh("t")
             rows = ", ".join(str(r.randrange(shape[1])) for _ in range(shape[0]))
             self.declared.append(f"const {name}: i64[{shape[0]}] = [{rows}]")
-            weights = self.param([shape[1]], "const", 0.05)
-            options = "".join(option for option in (" ignore=0", f" weight={weights}", " reduction=sum", " label_smoothing=0.2")
-                              if r.random() < 0.3)
-            ends += [f"cross_entropy {name}", f"cross_entropy {name}{options}", f"log_softmax; nll {name} weight={weights}"]
+            ends += [f"cross_entropy {name}"] * 2
+            if r.random() < 0.6:
+                weights = self.param([shape[1]], "const", 0.05)
+                options = "".join(option for option in (" ignore=0", f" weight={weights}", " reduction=sum", " label_smoothing=0.2")
+                                  if r.random() < 0.4)
+                ends = [f"cross_entropy {name}{options}", f"log_softmax; nll {name} weight={weights}"]
         end = r.choice(ends)
         self.output = [] if end else shape
         return r.choice(["", "", "", "cast f32; sin; ", "cast f16; sin; "]) + end
