@@ -492,8 +492,8 @@ static bool goes_by_batches(const struct attention *t)
 static void add_to_mask(const struct attention *t, const struct block *b, const struct block_memory *m, char *out)
 {
 	double sums[KEYS] = {0};
-	const int64_t keys = t->mask_keys == 1 ? 1 : b->keys, queries = t->mask_queries == 1 ? 1 : b->queries;
-	void *const to = element_of(out, t->size, (queries == 1 ? 0 : b->query) * t->mask_keys + (keys == 1 ? 0 : b->key));
+	const int64_t query = t->mask_queries == 1 ? 0 : b->query, key = t->mask_keys == 1 ? 0 : b->key;
+	void *const to = element_of(out, t->size, query * t->mask_keys + key);
 	if (t->mask_keys > 1 && t->mask_queries > 1) {
 		t->loops->transpose(m->weights, b->keys, m->other, b->queries, b->keys, b->queries);
 		for (int64_t i = 0; i < b->queries; i++)
