@@ -22,7 +22,7 @@ static const char synonyms[] =
 	"T=transpose permute=transpose swapaxes=transpose unsqueeze=expand_dims concatenate=concat "
 	"vstack=concat astype=cast clamp=clip mse_loss=mse l1_loss=mae mean_absolute_error=mae smooth_l1_loss=huber "
 	"nll_loss=cross_entropy crossentropy=cross_entropy inverse=inv pinv=inv det=logdet slogdet=logdet chol=cholesky "
-	"linsolve=solve "
+	"linsolve=solve dft=fft idft=ifft complex_mul=cmul "
 	"greater=gt greater_equal=ge less=lt less_equal=le equal=eq not_equal=ne neq=ne logical_and=and logical_or=or "
 	"logical_not=not remainder=mod select=where flipud=flip fliplr=flip tri=tril ";
 

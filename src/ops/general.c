@@ -148,6 +148,13 @@ int64_t op_scratch(enum op op, const struct attrs *attrs, const struct type *v, 
 	case OP_ATTENDED:
 	case OP_MASKED:
 		return attention_scratch(v, result);
+	case OP_fft:
+	case OP_ifft:
+	case OP_rfft:
+	case OP_irfft:
+		return fft_scratch(op, attrs, v, result, backward, false);
+	case OP_cmul:
+		return pairs_scratch(v, a, result, backward);
 	case OP_upsample:
 		return upsample_scratch(attrs, v, result);
 	case OP_mse:
@@ -166,6 +173,10 @@ int64_t op_team_scratch(enum op op, const struct attrs *attrs, const struct type
 		return 0; /* no team shares a sum, a mean or a loss */
 	if (op == OP_upsample)
 		return 0; /* what lies between two passes is shared */
+	if (op_is_transform(op))
+		return fft_scratch(op, attrs, v, result, use != SCRATCH_FORWARD, true);
+	if (op == OP_cmul)
+		return 0; /* no team shares it */
 	/* If axes are moved, scratch is the copy that all members read, and its lines need no panels. */
 	if ((is_reduction(op) || op_normalizes(op)) && reduction_named(attrs, &v->shape).moved)
 		return 0;

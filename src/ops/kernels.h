@@ -153,6 +153,35 @@ struct row_pair {
 };
 
 /*
+ * Transforms of lines of complex numbers, of which a block has FFT_BYTES / sizeof(element) side by side. Row j of a block has
+ * number j of each line: first the real parts, then the imaginary ones. Vectors are aligned.
+ */
+enum { FFT_BYTES = 64, FFT_MOST_RADICES = 40, FFT_MOST_RADIX = 31 };
+/* N is the product of the radices: 2, 3, 4, 5, 8, or any other odd number. ROOTS: pairs exp(-2 pi i k / n), for k < n. */
+struct fft_radices {
+	int64_t n;
+	int count, radix[FFT_MOST_RADICES];
+	const void *roots;
+};
+/* Rows begin ROW elements apart, with their real parts at REAL and the imaginary ones IMAGINARY elements behind these. */
+struct fft_rows {
+	const void *real;
+	int64_t imaginary, row;
+};
+/*
+ * The transform of the rows FROM, times SCALE or, if BY is not NULL, row by row times those of BY, a block. Each WORK is a block
+ * with n rows; FROM may be work[0]. SWAPPED: imaginary parts come first in the result.
+ */
+struct fft_block {
+	const struct fft_radices *radices;
+	struct fft_rows from;
+	void *work[2];
+	const void *by;
+	double scale;
+	bool swapped;
+};
+
+/*
  * A long sum is a head, the sum rounded to the type, and a tail, which is what the rounding took. A tail has half as
  * many bytes as a head: it counts units of 2^-15 (F32) or 2^-31 (F64) of the head's last place, at most half of them.
  * So a sum has 39 or 84 bits. Once all is added, the heads are the result. A head that is not finite has the tail 0.
@@ -235,6 +264,25 @@ struct loops {
 	void (*take_larger)(void *out, const void *v, int64_t step, size_t n);
 	/* the same, and at[i] = place there */
 	void (*find_larger)(void *out, int64_t *at, int64_t place, const struct rows *v, size_t n);
+	/* Returns which work has the result. */
+	void *(*fft)(const struct fft_block *block);
+	/*
+	 * Read COUNT lines of a block from pairs, with zeros for other lines, or write them: ROWS rows of pairs that begin ROW
+	 * elements apart. SWAPPED: the block has its imaginary parts first.
+	 */
+	void (*fft_take)(void *block, const void *from, int64_t row, size_t rows, int count, bool swapped);
+	void (*fft_put)(void *to, int64_t row, const void *block, size_t rows, int count, bool swapped);
+	/*
+	 * Z, the transform of H pairs of real numbers, becomes the first h + 1 numbers of that of 2 H real ones. Its numbers 1
+	 * to h - 1 are times 2 HALF. fft_half is the inverse: of these numbers X makes H, 1 to h - 1 times HALF, whose transform
+	 * back has 2 H real ones. Z may be X. ROOTS: pairs exp(-pi i k / h) for k <= h / 2. BLOCK: of all lines of a block.
+	 */
+	void (*fft_real)(void *z, int64_t h, const void *roots, double half, bool block);
+	void (*fft_half)(void *z, const void *x, int64_t h, const void *roots, double half, bool block);
+	/* Number 0 of Z becomes real, and number n - k the conjugate of number k, for 0 < k < n / 2. */
+	void (*fft_mirror)(void *z, int64_t n, bool block);
+	/* out[i] = v[i] * a[i] * scale for N pairs, complex numbers; if CONJUGATE, with a's conjugate. OUT may be V. */
+	void (*multiply_pairs)(void *out, const void *v, const void *a, bool conjugate, double scale, size_t n);
 	/* Our own product; M, N, K > 0. If TILES, a vector goes as a matrix: C's bits do not depend on M and N. */
 	void (*gemm)(const struct product *product, bool tiles);
 	/* The same by tiles and block by block. */

@@ -213,6 +213,11 @@ int64_t conv_scratch(enum op op, const struct attrs *attrs, const struct type *v
 int64_t attention_scratch(const struct type *v, const struct type *result);
 /* Returns the bytes of scratch of an upsample, which its team shares. */
 int64_t upsample_scratch(const struct attrs *attrs, const struct type *v, const struct type *y);
+/* Returns the bytes of scratch of a transform or its DERIVATIVE: those of a MEMBER of a team, or the caller's. */
+int64_t fft_scratch(enum op op, const struct attrs *attrs, const struct type *v, const struct type *y, bool derivative,
+                    bool member);
+/* Returns the bytes of scratch of a cmul or its DERIVATIVE. */
+int64_t pairs_scratch(const struct type *v, const struct type *a, const struct type *y, bool derivative);
 /* Return the bytes of scratch of an operation that sorts, and of the derivative of a running product. */
 int64_t order_scratch(const struct attrs *attrs, const struct type *v);
 int64_t running_scratch(const struct attrs *attrs, const struct type *v);

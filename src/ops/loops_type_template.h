@@ -1236,6 +1236,7 @@ static void N(find_larger)(void *out, int64_t *at, int64_t place, const struct r
 }
 #undef LARGER
 
+#include "ops/fft_template.h"
 #include "ops/gemm_template.h"
 
 const struct loops TYPED(ISA_LOOPS) = {
@@ -1278,6 +1279,13 @@ const struct loops TYPED(ISA_LOOPS) = {
 	.multiply_less_row = N(multiply_less_row),
 	.take_larger = N(take_larger),
 	.find_larger = N(find_larger),
+	.fft = N(fft),
+	.fft_take = N(fft_take),
+	.fft_put = N(fft_put),
+	.fft_real = N(fft_real),
+	.fft_half = N(fft_half),
+	.fft_mirror = N(fft_mirror),
+	.multiply_pairs = N(multiply_pairs),
 	.gemm = N(gemm),
 	.gemm_blocks = N(gemm_blocks),
 	.gemm_apart = N(gemm_apart),

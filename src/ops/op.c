@@ -26,6 +26,7 @@
 #define IN_GROUP_CONDITION "conditions"
 #define IN_GROUP_VALUE "one value"
 #define IN_GROUP_LINEAR "linear algebra"
+#define IN_GROUP_TRANSFORM "transforms"
 #define IN_GROUP_REDUCTION "reductions"
 #define IN_GROUP_AXIS "along an axis"
 #define IN_GROUP_SHAPE "shape"
@@ -327,6 +328,7 @@ enum argument_check {
 	CHECK_BOOL,
 	CHECK_BOUNDARY,
 	CHECK_MODE,
+	CHECK_NORM,
 	CHECK_DTYPE,
 	CHECK_SUBSCRIPTS, /* a string */
 	CHECK_REDUCTION,
@@ -342,9 +344,9 @@ static const struct {
 #include "ops/arguments.def"
 };
 
-/* Words that arguments may be. The third names of boundaries and reductions are the last of their enums. */
+/* Words that arguments may be. The third names of boundaries, reductions and norms are the last of their enums. */
 static const char *const boundaries[3] = {"periodic", "zero", "reflect"}, *const modes[] = {"nearest", "linear"};
-static const char *const reductions[3] = {"mean", "sum", "none"};
+static const char *const reductions[3] = {"mean", "sum", "none"}, *const norms[3] = {"backward", "ortho", "forward"};
 
 /* Returns the index of WORD in three WORDS; -1 if it is none of them. */
 static int word_find(const char *const words[3], const char *word)
@@ -443,6 +445,8 @@ static const char *check_argument(enum argument_check check, const struct argume
 		return a->kind == ARGUMENT_WORD && word_find(reductions, a->word) >= 0 ? NULL : "must be mean, sum or none";
 	case CHECK_OPERAND:
 		return "must be an array";
+	case CHECK_NORM:
+		return a->kind == ARGUMENT_WORD && word_find(norms, a->word) >= 0 ? NULL : "must be backward, ortho or forward";
 	case CHECK_MODE:
 		return a->kind == ARGUMENT_WORD && (!strcmp(a->word, modes[0]) || !strcmp(a->word, modes[1]))
 		           ? NULL
@@ -523,6 +527,7 @@ static void store_extent(struct shape *shape, int64_t extent)
 #define STORE_BOUNDARY(FIELD) attrs->FIELD = (enum boundary)word_find(boundaries, a->word)
 #define STORE_REDUCTION(FIELD) attrs->FIELD = (uint8_t)word_find(reductions, a->word)
 #define STORE_OPERAND(FIELD)
+#define STORE_NORM(FIELD) attrs->FIELD = (enum fft_norm)word_find(norms, a->word)
 #define STORE_MODE(FIELD) attrs->FIELD = !strcmp(a->word, modes[1])
 #define STORE_DTYPE(FIELD) attrs->FIELD = dtype_find(a->word, strlen(a->word))
 #define STORE_SUBSCRIPTS(FIELD) attrs->FIELD = a->word
@@ -687,6 +692,8 @@ static const char *check_use(enum op op, enum argument_id id, const struct argum
 	const bool one = !strstr(op_table[op].arguments, "axis=none") && !op_normalizes(op);
 	if (id == ID_axis && one && (several || check_argument(CHECK_AXES, a)))
 		return "must be an integer";
+	if (id == ID_n && op == OP_irfft) /* 0 stands for none */
+		return check_argument(CHECK_POSITIVE_INTEGER, a);
 	return op_window_axes(op) ? check_window_use(op, id, a) : check_argument(arguments[id].check, a);
 }
 
@@ -698,7 +705,9 @@ static const char *nearest_value(enum argument_check check, const struct token *
 	if (check == CHECK_BOOL)
 		return suggest_nearest(word, truths, 2);
 	if (check == CHECK_BOUNDARY)
-		return suggest_nearest(word, boundaries, 3);
+		return suggest_nearest(word, boundaries, WORDS);
+	if (check == CHECK_NORM)
+		return suggest_nearest(word, norms, WORDS);
 	if (check == CHECK_MODE)
 		return suggest_nearest(word, modes, 2);
 	if (check == CHECK_REDUCTION)

@@ -149,6 +149,10 @@ enum boundary { BOUNDARY_PERIODIC, BOUNDARY_ZERO, BOUNDARY_REFLECT };
 /* What becomes of the losses of all elements, or rows. */
 enum loss_reduction { REDUCTION_MEAN, REDUCTION_SUM, REDUCTION_NONE };
 
+/* Which transform is scaled by the number of elements: the one back, each by its root, or the one forward. */
+enum fft_norm { FFT_BACKWARD, FFT_ORTHO, FFT_FORWARD };
+enum { FFT_MOST = 1 << 30 }; /* the most numbers of a line */
+
 /* START or STOP of a slice, or STREAM of a dropout. */
 struct slice_bound {
 	bool given;
@@ -181,8 +185,11 @@ struct attrs {
 		};
 		int64_t shift;
 		int64_t diagonal; /* tril, triu */
-		int64_t n;        /* scatter_add, one_hot */
-		struct {          /* slice; collect: START is the number of the iteration, and each STEP-th is a part */
+		struct {          /* N: scatter_add, one_hot, topk, repeat_each; irfft's is 0 if not given */
+			int64_t n;
+			enum fft_norm norm;
+		};
+		struct { /* slice; collect: START is the number of the iteration, and each STEP-th is a part */
 			struct slice_bound start, stop;
 			int64_t step;
 		};
@@ -439,6 +446,16 @@ enum { LIBRARY_PRODUCTS = 1, LIBRARY_LAPACK = 2 };
 unsigned op_libraries(enum op op);
 /* True for conv_transpose1d and conv_transpose2d, which are the derivative of a convolution by its input. */
 static inline bool op_is_transposed(enum op op) { return op == OP_conv_transpose1d || op == OP_conv_transpose2d; }
+/* True for fft, ifft, rfft and irfft. */
+static inline bool op_is_transform(enum op op)
+{
+	return op == OP_fft || op == OP_ifft || op == OP_rfft || op == OP_irfft;
+}
+/*
+ * Stores the axis along which a transform OP goes, on a V with NDIM axes. That of complex numbers does not count. Returns false
+ * if there is none.
+ */
+bool op_transform_axis(enum op op, const struct attrs *attrs, int ndim, int *axis);
 /* True for matmul, linear and dot: the `dots` of policies. */
 bool op_is_dot(enum op op);
 /* Stores AXIS, which counts from the end if negative, as *RESOLVED. Returns false if NDIM axes have no such axis. */

@@ -749,6 +749,62 @@ static enum status infer_top(const struct inference *f)
 	return STATUS_OK;
 }
 
+bool op_transform_axis(enum op op, const struct attrs *attrs, int ndim, int *axis)
+{
+	return axis_resolve(attrs->axis[0], op == OP_rfft ? ndim : ndim - 1, axis);
+}
+
+/* The last axis of SHAPE holds complex numbers. */
+static enum status check_pairs(const struct inference *f, const struct shape *shape)
+{
+	if (shape->ndim == 0 || shape->dim[shape->ndim - 1] != 2)
+		return misfit(f, "%s has no complex numbers: a last axis of 2, their real and imaginary parts",
+		              text_of(f, shape));
+	return STATUS_OK;
+}
+
+/* The transform of a real line of n numbers has n / 2 + 1 complex ones, rounded down. */
+static enum status infer_transform(const struct inference *f)
+{
+	const struct shape *v = &f->v->shape;
+	struct shape *const out = &f->y->shape;
+	int axis;
+	if (f->op != OP_rfft)
+		TRY(check_pairs(f, v));
+	if (!op_transform_axis(f->op, f->attrs, v->ndim, &axis))
+		return misfit(f, "axis %d is out of range for %s%s", f->attrs->axis[0], text_of(f, v),
+		              f->op == OP_rfft ? "" : ", whose last axis does not count");
+	if (f->op == OP_rfft && v->ndim == MAX_DIMS)
+		return misfit(f, "more than %d dimensions", MAX_DIMS);
+	if (v->dim[axis] == 0)
+		return misfit(f, "%s has no elements along axis %d", text_of(f, v), axis);
+	int64_t n = v->dim[axis];
+	if (f->op == OP_irfft && f->attrs->n)
+		n = f->attrs->n;
+	else if (f->op == OP_irfft && n == 1)
+		return misfit(f, "%s has one number along axis %d, and n=1 must say so", text_of(f, v), axis);
+	else if (f->op == OP_irfft)
+		n = 2 * (n - 1);
+	if (n > FFT_MOST)
+		return misfit(f, "a line of %lld numbers has more than %d", (long long)n, FFT_MOST);
+	if (f->op == OP_rfft) {
+		out->dim[axis] = n / 2 + 1;
+		out->dim[out->ndim++] = 2;
+	} else if (f->op == OP_irfft) {
+		out->dim[axis] = n;
+		out->ndim--;
+	}
+	return STATUS_OK;
+}
+
+/* The axes before those of the complex numbers broadcast. */
+static enum status infer_pairs(const struct inference *f)
+{
+	TRY(check_pairs(f, &f->v->shape));
+	TRY(check_pairs(f, &f->a->shape));
+	return infer_broadcast(f);
+}
+
 static enum status infer_cast(const struct inference *f)
 {
 	f->y->dtype = f->attrs->dtype;
@@ -833,7 +889,7 @@ bool op_runs_along(enum op op, const struct type *v, const struct type *a)
 		return nv >= 3 && na == nv;
 	if (op == OP_attention || op == OP_ATTENDED || op == OP_MASKED)
 		return nv >= 3 && na == nv;
-	const bool alike = op == OP_concat || op == OP_stack || op == OP_take_along || op_broadcasts(op) ||
+	const bool alike = op == OP_concat || op == OP_cmul || op == OP_stack || op == OP_take_along || op_broadcasts(op) ||
 	                   infer_functions[op] == infer_loss;
 	return alike && na == nv;
 }
@@ -850,6 +906,14 @@ static enum scope product_scope(const struct type *v, const struct type *a, bool
 	if (a->shape.ndim > 2 && a->shape.ndim == v->shape.ndim)
 		return a->shape.dim[0] == 1 ? SCOPE_ROW : SCOPE_ALL;
 	return SCOPE_ROW;
+}
+
+/* Returns ROW if no row of V meets another, and A broadcasts none; else ALL. */
+static enum scope pairs_scope(const struct shape *v, const struct shape *a, bool a_streamed)
+{
+	if (a->ndim > v->ndim || v->ndim < 2)
+		return SCOPE_ALL;
+	return a->ndim < v->ndim || a_streamed || a->dim[0] == 1 ? SCOPE_ROW : SCOPE_ALL;
 }
 
 /* True if the new shape has V's leading extent, written or as -1. */
@@ -924,6 +988,13 @@ enum scope op_scope(enum op op, const struct attrs *attrs, const struct type *v,
 		return axis_resolve(attrs->axis[0], ndim - a->shape.ndim + 1, &axis) && axis > 0 ? SCOPE_ROW : SCOPE_ALL;
 	case OP_one_hot:
 		return SCOPE_ROW;
+	case OP_fft:
+	case OP_ifft:
+	case OP_rfft:
+	case OP_irfft:
+		return op_transform_axis(op, attrs, ndim, &axis) && axis > 0 ? SCOPE_ROW : SCOPE_ALL;
+	case OP_cmul:
+		return pairs_scope(&v->shape, &a->shape, a_streamed);
 	case OP_attention:
 	case OP_ATTENDED:
 	case OP_MASKED:
@@ -1032,6 +1103,12 @@ double op_cost(enum op op, const struct attrs *attrs, const struct type *v, cons
 	if (op_libraries(op) & LIBRARY_LAPACK) { /* each element meets each row of its matrix */
 		const struct shape *square = op == OP_solve ? &a->shape : &v->shape;
 		return flops * fmax(in, (double)shape_count(square)) * (double)square->dim[square->ndim - 1];
+	}
+	if (op_is_transform(op)) {
+		int axis = 0;
+		(void)op_transform_axis(op, attrs, v->shape.ndim, &axis);
+		const double n = (double)(op == OP_irfft ? result : v)->shape.dim[axis];
+		return flops * fmax(in, out) * (1 + log2(fmax(n, 1)));
 	}
 	if (op_window_axes(op)) {
 		const bool flat = op_window_axes(op) == 1;

@@ -192,6 +192,20 @@ def elements():
         case(f"element-{op}-a", "save-all", f"input x: f32[4]\nparam a: f32[4]\n{op} a", lambda a, x, f=f: f(x, a), x, x)
 
 
+def transforms():
+    def pairs(z):
+        return jnp.stack([z.real, z.imag], -1)
+
+    def numbers(v):
+        return v[..., 0] + 1j * v[..., 1]
+
+    x, half = jnp.ones((3, 8, 2)), jnp.ones((3, 5, 2))
+    for name, f in (("fft", jnp.fft.fft), ("ifft", jnp.fft.ifft)):
+        case(f"transform-{name}", "save-all", f"input x: f32[3,8,2]\n{name}", lambda x, f=f: pairs(f(numbers(x))), x)
+    case("transform-rfft", "save-all", "input x: f32[3,8]\nrfft", lambda x: pairs(jnp.fft.rfft(x)), x[..., 0])
+    case("transform-irfft", "save-all", "input x: f32[3,5,2]\nirfft", lambda x: jnp.fft.irfft(numbers(x)), half)
+
+
 three_layers()
 dots_named()
 sines()
@@ -200,3 +214,4 @@ attention_heads()
 losses()
 scans()
 elements()
+transforms()

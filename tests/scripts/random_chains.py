@@ -212,6 +212,10 @@ class Generator:
                 f"tile {' '.join('2' if i == last else '1' for i in range(n))}; sin; slice axis={last} stop={shape[last]}",
                 f"broadcast_to {' '.join(map(str, [2] + shape))}; sin; mean axis=0",
                 f"mul {{ {r.choice(['argsort', 'argtopk 1'])} axis={last}; sin }}"]
+        pair = f"stack {{ cos }} axis={n}"
+        transform = f"{r.choice(['fft', 'ifft'])} axis={last} norm={r.choice(['ortho', 'backward', 'forward'])}"
+        ways += [f"rfft axis={last} norm=ortho; sin; irfft axis={last} n={shape[last]}; tanh",
+                 f"{pair}; {transform}; tanh; {r.choice(['cmul { sin }', transform])}; mean axis={n}; sin"]
         if n >= 2:
             ways += [f"groupnorm {r.choice([1, shape[1]])}", f"add {{ diag; mean axis=-1 keepdims=true; {'expand_dims -1; ' * (n > 2)}sin }}"]
         return r.choice(ways)

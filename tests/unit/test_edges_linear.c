@@ -326,11 +326,14 @@ static bool is_choice(enum op op)
 	return op == OP_maxpool1d || op == OP_maxpool2d || op == OP_sort || op == OP_topk || op == OP_median ||
 	       op == OP_quantile || op == OP_cummax || op == OP_cummin;
 }
-/* True if OP is curved, and test_general alone has values and differences of it. */
+/*
+ * True if OP is curved, or is a transform, whose errors go by the whole line and not by terms. test_general alone has values and
+ * differences of these, and test_fft.
+ */
 static bool is_curved(enum op op)
 {
-	return op == OP_attention || op == OP_cumprod || op == OP_logcumsumexp || op == OP_groupnorm ||
-	       op_libraries(op) & LIBRARY_LAPACK;
+	return op_is_transform(op) || op == OP_attention || op == OP_cumprod || op == OP_logcumsumexp ||
+	       op == OP_groupnorm || op_libraries(op) & LIBRARY_LAPACK;
 }
 /* True if OP is no sum of terms, or its terms follow from indices (tests/cases/indices.test). */
 static bool is_apart(enum op op)

@@ -76,7 +76,8 @@ START_TEST(test_table)
 {
 	static const char *const groups[] = {
 		"arithmetic", "conditions", "one value", "linear algebra", "reductions", "along an axis",          "shape",
-		"indices",    "stencils",   "random",    "losses",         "other",      "pooling and resampling", "attention"};
+		"indices",    "stencils",   "random",    "losses",         "other",      "pooling and resampling", "attention",
+		"transforms"};
 	for (int op = 0; op < OP_COUNT; op++) {
 		const struct op_info *info = &op_table[op];
 		bool group = false;
@@ -272,6 +273,8 @@ static const struct {
 	{"conv1d stride=[1,2]", "stride of 'conv1d' must be a positive integer", NULL},
 	{"topk -1", "n of 'topk' must be an integer of 0 or more", NULL},
 	{"quantile 1.5", "q of 'quantile' must be in [0, 1]", NULL},
+	{"irfft n=0", "n of 'irfft' must be a positive integer", NULL},
+	{"fft norm=othro", "norm of 'fft' must be backward, ortho or forward", "ortho"},
 	{"groupnorm 0", "groups of 'groupnorm' must be a positive integer", NULL},
 	{"celu 0", "alpha of 'celu' must be a number above 0", NULL},
 	{"dropout 1", "p of 'dropout' must be in [0, 1)", NULL},
@@ -430,6 +433,19 @@ static const struct {
 	{"cholesky", S(1, 3), SCALAR, "'cholesky': [3] has no square matrices in its last two axes", STATUS_CHAIN},
 	{"inv", S(2, 1 << 25, 1 << 25), SCALAR, "'inv': the matrices of [33554432,33554432] have more than 16777216 rows",
      STATUS_CHAIN},
+	{"fft", S(1, 3), SCALAR, "'fft': [3] has no complex numbers: a last axis of 2, their real and imaginary parts",
+     STATUS_CHAIN},
+	{"ifft axis=1", S(2, 3, 2), SCALAR, "'ifft': axis 1 is out of range for [3,2], whose last axis does not count",
+     STATUS_CHAIN},
+	{"fft", S(1, 2), SCALAR, "'fft': axis -1 is out of range for [2], whose last axis does not count", STATUS_CHAIN},
+	{"rfft axis=2", S(2, 3, 2), SCALAR, "'rfft': axis 2 is out of range for [3,2]", STATUS_CHAIN},
+	{"rfft axis=0", S(2, 0, 2), SCALAR, "'rfft': [0,2] has no elements along axis 0", STATUS_CHAIN},
+	{"irfft", S(2, 1, 2), SCALAR, "'irfft': [1,2] has one number along axis 0, and n=1 must say so", STATUS_CHAIN},
+	{"irfft", S(2, HUGE_EXTENT, 2), SCALAR, "'irfft': a line of 2199023255550 numbers has more than 1073741824",
+     STATUS_CHAIN},
+	{"cmul", S(2, 3, 2), S(1, 3),
+     "'cmul': [3] has no complex numbers: a last axis of 2, their real and imaginary parts", STATUS_CHAIN},
+	{"cmul", S(2, 3, 2), S(2, 4, 2), "'cmul': shapes [3,2] and [4,2] do not broadcast", STATUS_CHAIN},
 	{"argmax axis=[0,1]", S(2, 3, 4), SCALAR, "'argmax': takes one axis", STATUS_CHAIN},
 	{"argmin axis=0", S(2, 0, 4), SCALAR, "'argmin': [0,4] has no elements along axis 0", STATUS_CHAIN},
 	{"add", S(2, HUGE_EXTENT, 1), S(2, 1, HUGE_EXTENT),
@@ -574,6 +590,15 @@ static const struct {
 	{"solve", S(3, 5, 3, 4), S(2, 3, 3), false, SCOPE_ROW},
 	{"solve", S(3, 5, 3, 4), S(3, 5, 3, 3), true, SCOPE_ROW},
 	{"solve", S(3, 5, 3, 4), S(3, 5, 3, 3), false, SCOPE_ALL},
+	{"fft", S(3, 5, 4, 2), SCALAR, false, SCOPE_ROW},
+	{"ifft axis=-2", S(3, 5, 4, 2), SCALAR, false, SCOPE_ALL},
+	{"rfft", S(2, 5, 4), SCALAR, false, SCOPE_ROW},
+	{"rfft", S(1, 5), SCALAR, false, SCOPE_ALL},
+	{"irfft axis=0", S(2, 5, 2), SCALAR, false, SCOPE_ALL},
+	{"cmul", S(3, 5, 4, 2), S(2, 4, 2), false, SCOPE_ROW},
+	{"cmul", S(2, 5, 2), S(2, 5, 2), true, SCOPE_ROW},
+	{"cmul", S(2, 5, 2), S(2, 5, 2), false, SCOPE_ALL},
+	{"cmul", S(2, 5, 2), S(3, 3, 5, 2), false, SCOPE_ALL},
 	{"cholesky", S(2, 3, 3), SCALAR, false, SCOPE_ALL},
 	{"inv", S(3, 5, 3, 3), SCALAR, false, SCOPE_ROW},
 	{"logdet", S(3, 5, 3, 3), SCALAR, false, SCOPE_ROW},
