@@ -144,15 +144,15 @@ static enum launch_kind kind_of_launch(const struct body *body, const struct ins
 
 /*
  * Gives LAUNCH, a call that needs SCRATCH bytes, rows if it can run on any of them with as much. Products have none: each
- * range of rows would pack the right factor again. Operations that read indices have none: these are checked at once. Nor have
- * those with three operands: their teams share blocks.
+ * range of rows would pack the right factor again. Nor have transforms, which would make their tables again, operations that
+ * read indices, which are checked at once, and those with three operands, whose teams share blocks.
  */
 static void find_rows(struct launch *launch, int64_t scratch)
 {
 	const struct instr *instr = launch->instr;
 	const struct type *v = instr->of.v, *a = instr->of.a, *y = instr->of.y;
 	if ((launch->kind != LAUNCH_OPERATION && launch->kind != LAUNCH_VJP) || v->shape.ndim == 0 || y->shape.ndim == 0 ||
-	    op_indices(instr->op) || instr->of.c || v->shape.dim[0] != y->shape.dim[0] ||
+	    op_indices(instr->op) || op_is_transform(instr->op) || instr->of.c || v->shape.dim[0] != y->shape.dim[0] ||
 	    op_scope(instr->op, instr->attrs, v, a, true) > SCOPE_ROW ||
 	    (instr->a != NO_VALUE && (!a || !op_runs_along(instr->op, v, a))) || scratch > UINT32_MAX)
 		return;

@@ -16,7 +16,7 @@ struct fft_plan {
 	int abreast;   /* lines of a block */
 	int64_t pitch; /* elements between the parts of the numbers in a row of the transposed matrix */
 	/* At which elements of struct fft's PREPARED the tables begin, and their end. */
-	int64_t roots[2], twiddles, chirp, spectrum, half_roots, prepared_end;
+	int64_t roots[2], lanes, turns, chirp, spectrum, half_roots, prepared_end;
 	/* At which elements of its MEMORY two blocks, the transposed matrix and a line begin, and their end. */
 	int64_t work[2], matrix, line, memory;
 };

@@ -23,7 +23,7 @@
 #include "base/checked.h"
 
 enum {
-	DIRECT_MOST = 128, /* the longest lines that are transformed DIRECTly */
+	DIRECT_MOST = 256, /* the longest lines that are transformed DIRECTly */
 	SPLITS_TRIED = 4,  /* divisors of a length, from the largest that is not above its root */
 };
 
@@ -107,11 +107,13 @@ struct fft_plan fft_plan_of(enum dtype dtype, int64_t n, bool halves)
 	plan.part[1] = 1;
 	if (plan.way != FFT_DIRECT)
 		split_length(&plan);
-	const int64_t row = 2 * plan.abreast, columns = round_up(plan.part[1], plan.abreast);
+	const int64_t row = 2 * plan.abreast;
 	for (int i = 0; i < (plan.way == FFT_DIRECT ? 1 : 2); i++)
 		plan.roots[i] = reserve(&plan.prepared_end, 2 * plan.part[i], row);
-	if (plan.way != FFT_DIRECT)
-		plan.twiddles = reserve(&plan.prepared_end, 2 * plan.part[0] * columns, row);
+	if (plan.way != FFT_DIRECT) {
+		plan.lanes = reserve(&plan.prepared_end, plan.part[0] * row, row);
+		plan.turns = reserve(&plan.prepared_end, 2 * plan.part[0] * ceil_div(plan.part[1], plan.abreast), row);
+	}
 	if (plan.way == FFT_CHIRP) {
 		plan.chirp = reserve(&plan.prepared_end, 2 * n, row);
 		plan.spectrum = reserve(&plan.prepared_end, 2 * plan.length, row);
@@ -139,20 +141,44 @@ struct circle {
 };
 
 /*
- * Fills the table at COSINES for N roots. The angle (pi / 2) (t / n) has a second double for its rounding error, so that the
- * results have no error but that of sin and cos.
+ * Stores the cosine and the sine of (pi / 2) (t / n), for 0 <= T <= n / 2. The angle has a second double for its rounding
+ * error, so that the results have no error but that of sin and cos.
+ */
+static void store_angle(double pair[2], int64_t t, int64_t n)
+{
+	const double half_pi = 0x1.921fb54442d18p0, half_pi_rest = 0x1.1a62633145c07p-54;
+	const double part = (double)t / (double)n, rest = fma(-part, (double)n, (double)t) / (double)n;
+	const double angle = part * half_pi;
+	const double error = fma(part, half_pi, -angle) + (part * half_pi_rest + rest * half_pi);
+	const double cosine = cos(angle), sine = sin(angle);
+	pair[0] = cosine - sine * error;
+	pair[1] = sine + cosine * error;
+}
+
+/*
+ * Fills the table at COSINES for N roots. Of a long one each FEW-th pair is computed from its angle. Those between are by
+ * the angle's difference from it, which is small, and so is the error of a product with it.
  */
 static struct circle fill_circle(double *cosines, int64_t n)
 {
-	const double half_pi = 0x1.921fb54442d18p0, half_pi_rest = 0x1.1a62633145c07p-54;
+	enum { FEW = 32 };
 	const struct circle circle = {n, n % 4 == 0 ? 4 : n % 2 == 0 ? 2 : 1, cosines};
-	for (int64_t i = 0; i <= n / (2 * circle.gap); i++) {
-		const double t = (double)(i * circle.gap), part = t / (double)n, rest = fma(-part, (double)n, t) / (double)n;
-		const double angle = part * half_pi;
-		const double error = fma(part, half_pi, -angle) + (part * half_pi_rest + rest * half_pi);
-		const double cosine = cos(angle), sine = sin(angle);
-		cosines[2 * i] = cosine - sine * error;
-		cosines[2 * i + 1] = sine + cosine * error;
+	const int64_t count = n / (2 * circle.gap) + 1, step = count > 8 * FEW ? FEW : 1;
+	double less[FEW][2]; /* the cosine of a difference less 1, and its sine */
+	for (int64_t k = 1; k < step; k++) {
+		double half[2]; /* of half the angle */
+		store_angle(half, k * circle.gap, 2 * n);
+		less[k][0] = -2 * half[1] * half[1];
+		less[k][1] = 2 * half[1] * half[0];
+	}
+	for (int64_t i = 0; i < count; i += step) {
+		double *const pair = cosines + 2 * i;
+		store_angle(pair, i * circle.gap, n);
+		const double cosine = pair[0], sine = pair[1];
+		for (int64_t k = 1; k < lesser(step, count - i); k++) {
+			pair[2 * k] = cosine + (cosine * less[k][0] - sine * less[k][1]);
+			pair[2 * k + 1] = sine + (sine * less[k][0] + cosine * less[k][1]);
+		}
 	}
 	return circle;
 }
@@ -199,22 +225,28 @@ static void store_roots(const struct fft *fft, int64_t at, int64_t n, int64_t co
 	}
 }
 
-/* Stores root j2 k1 of the length for each block of columns j2, each of its rows k1, and each lane. */
+/*
+ * Column j2 = c + l, lane l of a block that begins at c, has the factor exp(-2 pi i j2 k1 / length) in row k1. It is the
+ * product of that of c k1, one for the block, and that of l k1, one for all blocks: two short tables.
+ */
 static void store_twiddles(const struct fft *fft)
 {
 	const struct fft_plan *const plan = fft->plan;
 	const struct circle circle = fill_circle(fft->memory, plan->length);
-	const int abreast = plan->abreast;
-	for (int64_t first = 0; first < plan->part[1]; first += abreast)
-		for (int64_t row = 0; row < plan->part[0]; row++)
-			for (int64_t i = 0; i < abreast; i++) {
-				const int64_t at = plan->twiddles + 2 * (first * plan->part[0] + row * abreast) + i;
-				double root[2] = {0, 0};
-				if (first + i < plan->part[1])
-					circle_root(&circle, row * (first + i), root);
-				store_number(fft, at, root[0]);
-				store_number(fft, at + abreast, root[1]);
-			}
+	const int64_t rows = plan->part[0], columns = plan->part[1], abreast = plan->abreast;
+	double root[2];
+	for (int64_t row = 0; row < rows; row++)
+		for (int64_t lane = 0; lane < abreast; lane++) {
+			circle_root(&circle, row * lane % plan->length, root);
+			for (int i = 0; i < 2; i++)
+				store_number(fft, plan->lanes + (2 * row + i) * abreast + lane, root[i]);
+		}
+	for (int64_t c = 0; c < columns; c += abreast)
+		for (int64_t row = 0; row < rows; row++) {
+			circle_root(&circle, row * c, root);
+			for (int i = 0; i < 2; i++)
+				store_number(fft, plan->turns + 2 * (c / abreast * rows + row) + i, root[i]);
+		}
 }
 
 static struct fft_radices radices_of(const struct fft *fft, int part)
@@ -236,12 +268,13 @@ static void split_line(const struct fft *fft, void *to, const void *from, bool b
 		.work = {fft_at(fft, fft->memory, plan->work[0]), fft_at(fft, fft->memory, plan->work[1])}};
 	void *const matrix = fft_at(fft, fft->memory, plan->matrix);
 	block.radices = &columns;
+	block.by = fft_at(fft, fft->prepared, plan->lanes);
 	block.from = (struct fft_rows){block.work[0], plan->abreast, row};
 	for (int64_t c = 0; c < part[1]; c += plan->abreast) {
 		const int64_t lanes = lesser(part[1] - c, plan->abreast);
 		loops->fft_take(block.work[0], fft_at(fft, (void *)(uintptr_t)from, 2 * c), 2 * part[1], (size_t)part[0],
 		                (int)lanes, back);
-		block.by = fft_at(fft, fft->prepared, plan->twiddles + 2 * c * part[0]);
+		block.turns = fft_at(fft, fft->prepared, plan->turns + 2 * c / plan->abreast * part[0]);
 		char *const done = loops->fft(&block);
 		for (int i = 0; i < 2; i++)
 			loops->transpose(fft_at(fft, matrix, (2 * c + i) * pitch), 2 * pitch, fft_at(fft, done, i * plan->abreast),
@@ -261,9 +294,10 @@ static void split_line(const struct fft *fft, void *to, const void *from, bool b
 void fft_begin(const struct fft *fft)
 {
 	const struct fft_plan *const plan = fft->plan;
-	if (plan->way != FFT_DIRECT)
-		memset(fft_at(fft, fft->memory, plan->matrix), 0,
-		       (size_t)(2 * plan->part[1] * plan->pitch * (FFT_BYTES / plan->abreast)));
+	const int64_t rest = round_up(plan->part[0], plan->abreast) - plan->part[0];
+	for (int64_t i = 0; plan->way != FFT_DIRECT && rest > 0 && i < 2 * plan->part[1]; i++)
+		memset(fft_at(fft, fft->memory, plan->matrix + i * plan->pitch + plan->part[0]), 0,
+		       (size_t)(rest * (FFT_BYTES / plan->abreast)));
 }
 
 /* Stores the transform of the chirp's conjugate around element 0 of a circle of LENGTH. */

@@ -137,7 +137,7 @@ struct N(fft_pass) {
 	REAL *y;
 	int64_t x_row, x_imaginary, y_real, y_imaginary; /* in elements */
 	int64_t n, s, m;
-	const REAL *roots, *by; /* BY: see struct fft_block */
+	const REAL *roots, *turns, *by; /* the last two of struct fft_block */
 	REAL scale;
 	int radix;
 };
@@ -187,7 +187,6 @@ FFT_INLINE void N(fft_part)(const struct N(fft_pass) *f, int64_t p, const int ra
 	for (int64_t q = 0; q < f->s; q++) {
 		const REAL *const x = f->x + (q + f->s * p) * f->x_row;
 		REAL *const y = f->y + (q + f->s * radix * p) * N(FFT_ROW);
-		const REAL *const by = end == N(FFT_BY) ? f->by + q * N(FFT_ROW) : NULL;
 		for (int c = 0; c < N(FFT_VECTORS) * N(LANES); c += N(LANES)) {
 			struct N(complex) z[FFT_MOST_RADIX];
 			EACH_RADIX(0)
@@ -204,9 +203,10 @@ FFT_INLINE void N(fft_part)(const struct N(fft_pass) *f, int64_t p, const int ra
 				if (end == N(FFT_SCALED))
 					out = N(scaled)(out, f->scale);
 				if (end == N(FFT_BY)) {
-					const N(vector) re = *(const N(vector) *)(by + k * y_apart + c);
-					const N(vector) im = *(const N(vector) *)(by + k * y_apart + N(ABREAST) + c);
-					out = N(product)(out, (struct N(complex)){re, im});
+					const int64_t row = q + k * f->s;
+					const REAL *const by = f->by + row * N(FFT_ROW) + c;
+					out = N(times)(out, f->turns[2 * row], f->turns[2 * row + 1]);
+					out = N(product)(out, (struct N(complex)){*(const N(vector) *)by, *(const N(vector) *)(by + N(ABREAST))});
 				}
 				*(N(vector) *)(y + k * y_apart + f->y_real + c) = out.re;
 				*(N(vector) *)(y + k * y_apart + f->y_imaginary + c) = out.im;
@@ -247,6 +247,7 @@ static void *N(fft)(const struct fft_block *block)
 	                        .s = 1,
 	                        .m = radices->n,
 	                        .roots = radices->roots,
+	                        .turns = block->turns,
 	                        .by = block->by,
 	                        .scale = (REAL)block->scale};
 	for (int i = 0; i < radices->count; i++) {

@@ -169,14 +169,14 @@ struct fft_rows {
 	int64_t imaginary, row;
 };
 /*
- * The transform of the rows FROM, times SCALE or, if BY is not NULL, row by row times those of BY, a block. Each WORK is a block
- * with n rows; FROM may be work[0]. SWAPPED: imaginary parts come first in the result.
+ * The transform of the rows FROM, times SCALE or, if BY is not NULL, row by row times a pair of TURNS and then times a row of
+ * the block BY. Each WORK is a block with n rows; FROM may be work[0]. SWAPPED: imaginary parts come first in the result.
  */
 struct fft_block {
 	const struct fft_radices *radices;
 	struct fft_rows from;
 	void *work[2];
-	const void *by;
+	const void *turns, *by;
 	double scale;
 	bool swapped;
 };

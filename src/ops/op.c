@@ -705,9 +705,9 @@ static const char *nearest_value(enum argument_check check, const struct token *
 	if (check == CHECK_BOOL)
 		return suggest_nearest(word, truths, 2);
 	if (check == CHECK_BOUNDARY)
-		return suggest_nearest(word, boundaries, WORDS);
+		return suggest_nearest(word, boundaries, 3);
 	if (check == CHECK_NORM)
-		return suggest_nearest(word, norms, WORDS);
+		return suggest_nearest(word, norms, 3);
 	if (check == CHECK_MODE)
 		return suggest_nearest(word, modes, 2);
 	if (check == CHECK_REDUCTION)

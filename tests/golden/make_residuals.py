@@ -197,7 +197,7 @@ def transforms():
         return jnp.stack([z.real, z.imag], -1)
 
     def numbers(v):
-        return v[..., 0] + 1j * v[..., 1]
+        return lax.complex(v[..., 0], v[..., 1])
 
     x, half = jnp.ones((3, 8, 2)), jnp.ones((3, 5, 2))
     for name, f in (("fft", jnp.fft.fft), ("ifft", jnp.fft.ifft)):

@@ -141,7 +141,7 @@ static void check_lines(const char *text, int numbers, const int units[2], bool 
 START_TEST(lines_are_alone)
 {
 	static const int pairs[] = {2, 2}, to_pairs[] = {1, 2}, from_pairs[] = {2, 1};
-	static const int some[] = {1, 2, 5, 16, 37, 74, 128, 135, 144, 270, 288, 331};
+	static const int some[] = {1, 2, 5, 16, 37, 74, 128, 135, 270, 288, 297, 331, 576};
 	for (size_t i = 0; i < sizeof some / sizeof *some; i++)
 		for (int derivative = 0; derivative < 2; derivative++) {
 			check_lines("fft", some[i], pairs, derivative);
