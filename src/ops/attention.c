@@ -200,7 +200,8 @@ static void add_mask(const struct attention *t, const struct block *b, const str
 	double less[KEYS];
 	if (t->mask_keys == 1) {
 		for (int64_t i = 0; i < b->queries; i++)
-			element_set(t->dtype, m->other, (size_t)i, -element_get(t->dtype, from, t->mask_queries == 1 ? 0 : (size_t)i));
+			element_set(t->dtype, m->other, (size_t)i,
+			            -element_get(t->dtype, from, t->mask_queries == 1 ? 0 : (size_t)i));
 		t->loops->subtract_row(m->weights, m->other, (size_t)b->queries, (size_t)b->keys);
 	} else if (t->mask_queries == 1) {
 		for (int64_t r = 0; r < b->keys; r++)
@@ -310,7 +311,8 @@ static void weigh_block(const struct attention *t, const struct block *b, const 
 	score_block(t, b, m);
 	for (int64_t i = 0; i < b->queries && t->mask; i++) {
 		const double log = element_get(t->dtype, kept, (size_t)i);
-		element_set(t->dtype, m->other, (size_t)i, log == -INFINITY ? INFINITY : log); /* that of no key gives weights of 0 */
+		element_set(t->dtype, m->other, (size_t)i,
+		            log == -INFINITY ? INFINITY : log); /* that of no key gives weights of 0 */
 	}
 	t->loops->subtract_row(m->weights, t->mask ? m->other : kept, (size_t)b->queries, (size_t)b->keys);
 	lines_exp(t->call, m->weights, m->weights, (size_t)(b->queries * b->keys));
