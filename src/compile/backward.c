@@ -181,12 +181,18 @@ static void reverse_program(struct lineariser *l, size_t at, unsigned bits)
 			add_cotangent(l, instr_use(from)->operands[k], use->outs[k], from);
 }
 
+/* Returns the value whose type the derivative of FROM by its operand K has: that, or the result if the operand broadcasts. */
+static uint32_t derivative_like(const struct instr *from, uint32_t k)
+{
+	return op_is_tridiagonal(from->op) ? from->out : instr_value(from, k);
+}
+
 static void reverse_general(struct lineariser *l, size_t at, unsigned bits)
 {
 	const struct instr *from = &l->body->instrs[at];
 	struct instr *instr = derivative_of(l, INSTR_VJP, at, needs_of(l, from));
 	const uint32_t dv = bits & 1 ? add_made(l, &instr->out, from->v, from->v, true) : NO_VALUE;
-	const uint32_t da = bits & 2 ? add_made(l, &instr->out_a, from->a, from->a, true) : NO_VALUE;
+	const uint32_t da = bits & 2 ? add_made(l, &instr->out_a, from->a, derivative_like(from, 1), true) : NO_VALUE;
 	/* If v already has a cotangent, the derivative of a slice adds to a part of it. */
 	if (from->op == OP_slice && dv != NO_VALUE && l->values[from->v].cotangent != NO_VALUE) {
 		instr->a = l->values[from->v].cotangent;
@@ -199,8 +205,11 @@ static void reverse_general(struct lineariser *l, size_t at, unsigned bits)
 		add_cotangent(l, from->a, da, from);
 }
 
-/* Appends the derivatives of the attention AT: by its last operands, which are operations of their own, then by the others. */
-static void reverse_attention(struct lineariser *l, size_t at, unsigned bits)
+/*
+ * Appends the derivatives of AT, an operation of several operands: by the last ones, each as an operation of its own, then by
+ * its value and its first operand.
+ */
+static void reverse_several(struct lineariser *l, size_t at, unsigned bits)
 {
 	const struct instr *from = &l->body->instrs[at];
 	for (uint32_t k = MAX_VALUES; k-- > 2;) {
@@ -208,12 +217,12 @@ static void reverse_attention(struct lineariser *l, size_t at, unsigned bits)
 			continue;
 		const uint32_t value = instr_value(from, k);
 		struct instr *instr = derivative_of(l, INSTR_VJP, at, op_table[from->op].needs[k]);
-		instr->op = k == 2 ? OP_ATTENDED : OP_MASKED;
+		instr->op = op_by_operand(from->op, k);
 		if (k == 2) {
 			instr->of.a = l->body->values[value].type;
 			instr->a_streamed = instr_operand_streamed(from, 2);
 		}
-		add_cotangent(l, value, add_made(l, &instr->out_a, value, value, true), from);
+		add_cotangent(l, value, add_made(l, &instr->out_a, value, derivative_like(from, k), true), from);
 	}
 	if (bits & 3)
 		reverse_general(l, at, bits & 3);
@@ -289,8 +298,8 @@ static void reverse_instr(struct lineariser *l, size_t at)
 		reverse_program(l, at, bits);
 	else if (from->op == OP_COLLECT)
 		reverse_collect(l, at, bits);
-	else if (from->op == OP_attention)
-		reverse_attention(l, at, bits);
+	else if (op_table[from->op].differentiable_by[2] && op_table[from->op].class == OP_CLASS_GENERAL)
+		reverse_several(l, at, bits);
 	else if (op_table[from->op].class == OP_CLASS_GENERAL)
 		reverse_general(l, at, bits);
 	else

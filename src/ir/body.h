@@ -297,7 +297,7 @@ static inline const struct external_use *instr_use(const struct instr *instr)
 static inline uint32_t instr_fifth(const struct instr *instr)
 {
 	const struct op_info *info = &op_table[instr->op];
-	return info->class == OP_CLASS_GENERAL && info->operands == 2 ? instr->more[0] : instr->l;
+	return info->class == OP_CLASS_GENERAL && info->operands >= 2 ? instr->more[0] : instr->l;
 }
 /* Returns the sixth: the third operand of a general operation. */
 static inline uint32_t instr_sixth(const struct instr *instr)

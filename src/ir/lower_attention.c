@@ -17,13 +17,8 @@
 static enum status apply_for_attention(struct lowering *l, const struct node *node, enum op op,
                                        const struct attrs *attrs, uint32_t *value)
 {
-	struct attrs defaults;
-	attrs_default(&defaults, op);
-	const struct attrs *const given = attrs ? attrs : &defaults;
-	const struct attrs *kept = byte_set_keep(&l->kept, given, attrs_size(given, op), NULL);
-	TRY_ALLOC(kept, l->context->diags);
-	const struct node made = {.kind = NODE_OP, .span = node->span, .op = op, .attrs = kept};
-	return lowering_op_on(l, &made, *value, NO_VALUE, value);
+	struct operands in = {.values = {*value, NO_VALUE, NO_VALUE, NO_VALUE}, .level = -1};
+	return lowering_put_op(l, node, op, attrs, &in, value);
 }
 
 /* Gives *VALUE, a stack of matrices, the batch axes of SHAPE. */

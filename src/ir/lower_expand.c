@@ -1,6 +1,6 @@
 /*
  * Operations that are put together from others: einsum and outer. So their derivatives, tiles and residuals are those of
- * the others.
+ * the others. The operands of a tridiagonal are broadcast here, too.
  *
  * einsum contracts its operands pair by pair, in the order that multiplies least. An axis that one operand has alone is
  * summed before. Axes that both have and that stay are the batch of a product; what is contracted is its inner axis. A pair
@@ -528,4 +528,29 @@ enum status lower_expanded(struct lowering *l, const struct node *node, const ui
 		e.count++;
 	}
 	return node->op == OP_einsum ? lower_einsum(&e, out) : lower_outer(&e, out);
+}
+
+enum status lower_bands(struct lowering *l, const struct node *node, struct operands *in)
+{
+	const struct value *values = l->body->values;
+	const struct shape *v = &values[in->values[0]].type->shape;
+	struct attrs attrs;
+	begin_attrs(&attrs, OP_broadcast_to);
+	struct shape *const shape = &attrs.shape;
+	*shape = (struct shape){v->ndim > 0, {v->ndim > 0 ? v->dim[v->ndim - 1] : 0}};
+	for (uint32_t k = 1; k < MAX_VALUES; k++) {
+		const struct type *const band = values[in->values[k]].type;
+		struct shape both, all;
+		char own[TYPE_TEXT], text[TYPE_TEXT];
+		if (!shape_broadcast(&band->shape, shape, &both) || !shape_broadcast(&both, v, &all) || !shape_equal(&all, v))
+			return LOWERING_FAIL(l, STATUS_CHAIN, node->span, "'tridiagonal': a band %s does not broadcast to %s",
+			                     shape_format(&band->shape, own), shape_format(v, text));
+		*shape = both;
+	}
+	for (uint32_t k = 1; k < MAX_VALUES; k++) {
+		struct operands band = {.values = {in->values[k], NO_VALUE, NO_VALUE, NO_VALUE}, .level = -1};
+		if (!shape_equal(&l->body->values[in->values[k]].type->shape, shape))
+			TRY(lowering_put_op(l, node, OP_broadcast_to, &attrs, &band, &in->values[k]));
+	}
+	return STATUS_OK;
 }

@@ -636,6 +636,8 @@ enum status lowering_op(struct lowering *l, const struct node *node, uint32_t v,
 		return lower_loss(l, node, &in, out);
 	if (node->op == OP_attention)
 		TRY(lower_attention(l, node, &in));
+	if (node->op == OP_tridiagonal)
+		TRY(lower_bands(l, node, &in));
 	const bool integers = op_gives_condition(node->op) && reads_integers(l, &in);
 	const enum dtype condition = condition_dtype(l, &in);
 	TRY(lowering_apply_op(l, node, &in, out));

@@ -419,6 +419,9 @@ enum status lower_expanded(struct lowering *l, const struct node *node, const ui
 /* Makes the operands IN of NODE, an attention, what its kernel reads. */
 enum status lower_attention(struct lowering *l, const struct node *node, struct operands *in);
 
+/* Gives the bands IN of NODE, a tridiagonal, one shape. */
+enum status lower_bands(struct lowering *l, const struct node *node, struct operands *in);
+
 /* lower_loss.c */
 
 /* Appends NODE, a loss, on the values IN. *OUT is its result. */

@@ -176,7 +176,7 @@ static void take_products(void)
 /* Finds LAPACK in OpenBLAS, which has it unless it was built without. */
 static void take_lapack(void)
 {
-	static const char *const names[] = {"getrf_", "getrs_", "getri_", "potrf_", "trtrs_"};
+	static const char *const names[] = {"getrf_", "getrs_", "getri_", "potrf_", "trtrs_", "gttrf_", "gttrs_"};
 	open_openblas();
 	for (int type = 0; type < 2 && blas.library; type++)
 		for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
@@ -238,7 +238,7 @@ enum status blas_load(unsigned libraries, int threads, struct diags *diags)
 	atomic_store_explicit(&blas.own[0], kernels_get(DTYPE_F32), memory_order_relaxed);
 	atomic_store_explicit(&blas.own[1], kernels_get(DTYPE_F64), memory_order_relaxed);
 	pthread_mutex_unlock(&blas.lock);
-	return room && (!lapack || blas.lapack[1].trtrs) ? STATUS_OK : refuse_libraries(room, lapack, threads, diags);
+	return room && (!lapack || blas.lapack[1].gttrs) ? STATUS_OK : refuse_libraries(room, lapack, threads, diags);
 }
 
 const struct lapack *lapack_get(enum dtype dtype) { return &blas.lapack[dtype == DTYPE_F64]; }

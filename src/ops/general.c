@@ -22,6 +22,8 @@ static const struct {
 	[OP_COLLECT] = {forward_collect, vjp_collect},
 	[OP_ATTENDED] = {NULL, vjp_attended},
 	[OP_MASKED] = {NULL, vjp_masked},
+	[OP_ON_DIAGONAL] = {NULL, vjp_on_diagonal},
+	[OP_ON_UPPER] = {NULL, vjp_on_upper},
 	[OP_CLASS_WEIGHT] = {forward_class_weight, NULL},
 	[OP_SOLUTION] = {forward_reshape, NULL},
 };
@@ -44,7 +46,8 @@ static void forward_general(const struct op_call *call, void *y, const void *v, 
 static void vjp_general(const struct op_call *call, void *dv, void *da, const void *g,
                         const void *const needs[MAX_NEEDS])
 {
-	const struct type *const by = call->op == OP_MASKED ? call->c_type : call->a;
+	const bool spreads = op_is_tridiagonal(call->op); /* its operands' derivatives have the result's shape */
+	const struct type *const by = call->op == OP_MASKED ? call->c_type : spreads ? call->y : call->a;
 	dv = dv && !has_no_elements(call->v) ? dv : NULL;
 	da = da && !has_no_elements(by) ? da : NULL;
 	if (!has_no_elements(call->y)) {
@@ -135,6 +138,10 @@ int64_t op_scratch(enum op op, const struct attrs *attrs, const struct type *v, 
 		return stencil_scratch(attrs);
 	case OP_solve:
 		return solve_scratch(v, a, backward);
+	case OP_tridiagonal:
+	case OP_ON_DIAGONAL:
+	case OP_ON_UPPER:
+		return tridiagonal_scratch(v);
 	case OP_cholesky:
 	case OP_inv:
 	case OP_logdet:

@@ -56,6 +56,8 @@ op_forward forward_collect;
 op_vjp vjp_collect;
 op_vjp vjp_attended;
 op_vjp vjp_masked;
+op_vjp vjp_on_diagonal;
+op_vjp vjp_on_upper;
 op_forward forward_class_weight;
 struct op_call;
 /* Returns the index of V among the parts of the array of CALL, an OP_COLLECT; -1 if this iteration is no part. */

@@ -17,6 +17,11 @@ typedef void lapack_potrf(const char *uplo, const int *n, void *a, const int *ld
 typedef void lapack_trtrs(const char *uplo, const char *trans, const char *diag, const int *n, const int *columns,
                           const void *a, const int *lda, void *b, const int *ldb, int *info, size_t, size_t, size_t);
 
+typedef void lapack_gttrf(const int *n, void *lower, void *diagonal, void *upper, void *second, int *pivots, int *info);
+typedef void lapack_gttrs(const char *trans, const int *n, const int *columns, const void *lower, const void *diagonal,
+                          const void *upper, const void *second, const int *pivots, void *b, const int *ldb, int *info,
+                          size_t);
+
 /* In the order of take_lapack's names. */
 struct lapack {
 	lapack_getrf *getrf;
@@ -24,6 +29,8 @@ struct lapack {
 	lapack_getri *getri;
 	lapack_potrf *potrf;
 	lapack_trtrs *trtrs;
+	lapack_gttrf *gttrf;
+	lapack_gttrs *gttrs;
 };
 
 /* Returns the functions for f32 or f64, which blas_load has found. */
@@ -31,5 +38,7 @@ const struct lapack *lapack_get(enum dtype dtype);
 /* Return the bytes of scratch of solve, on A and V, and of an operation on square matrices V; INT64_MAX if too many. */
 int64_t solve_scratch(const struct type *v, const struct type *a, bool backward);
 int64_t square_scratch(const struct type *v, bool backward);
+/* Returns that of a tridiagonal on V, or of its derivatives. */
+int64_t tridiagonal_scratch(const struct type *v);
 
 #endif

@@ -77,6 +77,9 @@ const struct op_info op_table[OP_ROWS] = {
 	       NIL, FLOPS, DOC)
 #define GENERAL_TWO(NAME, GROUP, NAMES, ARGUMENTS, SCOPE, SHAPE, KEEPS, NEEDS_V, NEEDS_A, NEEDS_B, FLOPS, DOC)         \
 	OP_ROW(NAME, GENERAL, GROUP, ARGUMENTS, SCOPE, KEEPS, (2, 0), NAMES, NEEDS_V, NEEDS_A, NEEDS_B, NIL, FLOPS, DOC)
+#define GENERAL_THREE(NAME, GROUP, NAMES, ARGUMENTS, SCOPE, SHAPE, KEEPS, NEEDS_V, NEEDS_A, NEEDS_B, NEEDS_C, FLOPS,   \
+                      DOC)                                                                                             \
+	OP_ROW(NAME, GENERAL, GROUP, ARGUMENTS, SCOPE, KEEPS, (3, 0), NAMES, NEEDS_V, NEEDS_A, NEEDS_B, NEEDS_C, FLOPS, DOC)
 #define GENERAL_OPTION(NAME, GROUP, OPERANDS, NAMES, ARGUMENTS, SCOPE, SHAPE, KEEPS, NEEDS_V, NEEDS_A, NEEDS_B,        \
                        NEEDS_C, FLOPS, DOC)                                                                            \
 	OP_ROW(NAME, GENERAL, GROUP, ARGUMENTS, SCOPE, KEEPS, (OPERANDS, 1), NAMES, NEEDS_V, NEEDS_A, NEEDS_B, NEEDS_C,    \
@@ -128,6 +131,17 @@ const struct op_info op_table[OP_ROWS] = {
                    .arguments = "",
                    .scope = SCOPE_ROW,
                    .doc = "the derivative of an attention by its mask"},
+#define ON_BAND(OP, BAND)                                                                                              \
+	[OP] = {.name = "tridiagonal",                                                                                     \
+	        .group = IN_GROUP_LINEAR,                                                                                  \
+	        .class = OP_CLASS_GENERAL,                                                                                 \
+	        .operands = 3,                                                                                             \
+	        .arguments = "",                                                                                           \
+	        .scope = SCOPE_ROW,                                                                                        \
+	        .doc = "the derivative of a tridiagonal by its " BAND}
+	ON_BAND(OP_ON_DIAGONAL, "diagonal"),
+	ON_BAND(OP_ON_UPPER, "upper band"),
+#undef ON_BAND
 	[OP_CLASS_WEIGHT] = {.name = "class_weight",
                          .group = IN_GROUP_OTHER,
                          .class = OP_CLASS_GENERAL,
@@ -774,9 +788,16 @@ bool op_derivative_is_number(enum op op)
 	return info->class != OP_CLASS_GENERAL && info->differentiable && !(info->needs_v & ~NEED_A);
 }
 
+enum op op_by_operand(enum op op, uint32_t k)
+{
+	if (op == OP_attention)
+		return k == 2 ? OP_ATTENDED : OP_MASKED;
+	return k == 2 ? OP_ON_DIAGONAL : OP_ON_UPPER;
+}
+
 unsigned op_libraries(enum op op)
 {
-	const bool lapack = op == OP_solve || op == OP_cholesky || op == OP_inv || op == OP_logdet;
+	const bool lapack = op_is_tridiagonal(op) || op == OP_solve || op == OP_cholesky || op == OP_inv || op == OP_logdet;
 	return lapack ? LIBRARY_LAPACK : op_is_product(op) ? LIBRARY_PRODUCTS : 0;
 }
 

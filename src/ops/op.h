@@ -24,6 +24,8 @@ enum op {
 	OP_IMPLICIT,           /* makes nothing: A is the block's result on V, a solution (compile/backward.c) */
 	OP_ATTENDED,           /* its derivative by A is that of an attention by B; its A has B's type (attention.c) */
 	OP_MASKED,             /* its derivative by C is that of an attention by its mask (attention.c) */
+	OP_ON_DIAGONAL, /* the derivatives of a tridiagonal by B and by C (tridiagonal.c) */
+	OP_ON_UPPER,
 	OP_CLASS_WEIGHT, /* the weight B[a] of each class of A, 1 without a B, 0 if it is ignored; V: the logits (loss.c) */
 /* Operations of a chain, but of no body: lowering puts them together from others. */
 #define EXPANDED(NAME, ...) OP_##NAME,
@@ -80,6 +82,8 @@ enum {
 	NEEDS_YK = NEED_Y | NEED_K,
 	NEEDS_AK = NEED_A | NEED_K,
 	NEEDS_VAKC = NEED_V | NEED_A | NEED_K | NEED_C,
+	NEEDS_BANDS = NEED_A | NEED_B | NEED_C,
+	NEEDS_BANDS_Y = NEEDS_BANDS | NEED_Y,
 	NEEDS_ALL_OF = NEED_V | NEED_A | NEED_B | NEED_C | NEED_Y | NEED_K,
 	NEEDS_ALL = 127,
 	NEEDS_ZERO = 128
@@ -444,6 +448,16 @@ bool op_is_product(enum op op);
 /* Returns what OP needs of a library of linear algebra, as bits; 0: nothing. blas_load makes it ready. */
 enum { LIBRARY_PRODUCTS = 1, LIBRARY_LAPACK = 2 };
 unsigned op_libraries(enum op op);
+/* True for a tridiagonal, or a derivative of one that is an operation of its own. Operands broadcast to V. */
+static inline bool op_is_tridiagonal(enum op op)
+{
+	return op == OP_tridiagonal || op == OP_ON_DIAGONAL || op == OP_ON_UPPER;
+}
+/*
+ * Returns the operation whose derivative by its operand is that of OP by operand K, which is not its first: an operation is
+ * differentiated by V and A alone.
+ */
+enum op op_by_operand(enum op op, uint32_t k);
 /* True for conv_transpose1d and conv_transpose2d, which are the derivative of a convolution by its input. */
 static inline bool op_is_transposed(enum op op) { return op == OP_conv_transpose1d || op == OP_conv_transpose2d; }
 /* True for fft, ifft, rfft and irfft. */

@@ -7,6 +7,7 @@
 
 #include <math.h>
 #include <stdarg.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -325,6 +326,21 @@ static enum status infer_logdet(const struct inference *f)
 {
 	TRY(infer_square(f));
 	f->y->shape.ndim -= 2;
+	return STATUS_OK;
+}
+
+/* Each band broadcasts to V [.., n]. */
+static enum status infer_tridiagonal(const struct inference *f)
+{
+	const struct shape *v = &f->v->shape;
+	struct shape both;
+	TRY(infer_same(f));
+	if (v->ndim == 0)
+		return misfit(f, "a scalar has no axis");
+	if (v->dim[v->ndim - 1] > INT_MAX)
+		return misfit(f, "%s has more than %d elements along its last axis", text_of(f, v), INT_MAX);
+	if (!shape_broadcast(&f->a->shape, v, &both) || !shape_equal(&both, v))
+		return misfit(f, "a band %s does not broadcast to %s", text_of(f, &f->a->shape), text_of(f, v));
 	return STATUS_OK;
 }
 
@@ -890,6 +906,7 @@ bool op_runs_along(enum op op, const struct type *v, const struct type *a)
 	if (op == OP_attention || op == OP_ATTENDED || op == OP_MASKED)
 		return nv >= 3 && na == nv;
 	const bool alike = op == OP_concat || op == OP_cmul || op == OP_stack || op == OP_take_along || op_broadcasts(op) ||
+	                   op_is_tridiagonal(op) ||
 	                   infer_functions[op] == infer_loss;
 	return alike && na == nv;
 }
@@ -953,6 +970,10 @@ enum scope op_scope(enum op op, const struct attrs *attrs, const struct type *v,
 		return ndim >= 3 && a->shape.ndim <= 2 && !a_streamed ? SCOPE_ROW : SCOPE_ALL;
 	case OP_solve:
 		return ndim >= 3 ? product_scope(v, a, a_streamed) : SCOPE_ALL;
+	case OP_tridiagonal:
+	case OP_ON_DIAGONAL:
+	case OP_ON_UPPER:
+		return ndim >= 2 ? SCOPE_ROW : SCOPE_ALL;
 	case OP_cholesky:
 	case OP_inv:
 	case OP_logdet:
@@ -1100,7 +1121,7 @@ double op_cost(enum op op, const struct attrs *attrs, const struct type *v, cons
 	if (op_is_product(op))
 		return flops * (op_is_transposed(op) ? in : out) * (double)shape_count(&a->shape) /
 		       (double)(a->shape.dim[0] ? a->shape.dim[0] : 1);
-	if (op_libraries(op) & LIBRARY_LAPACK) { /* each element meets each row of its matrix */
+	if (op_libraries(op) & LIBRARY_LAPACK && !op_is_tridiagonal(op)) { /* each element meets each row of its matrix */
 		const struct shape *square = op == OP_solve ? &a->shape : &v->shape;
 		return flops * fmax(in, (double)shape_count(square)) * (double)square->dim[square->ndim - 1];
 	}
