@@ -24,7 +24,7 @@ enum op {
 	OP_IMPLICIT,           /* makes nothing: A is the block's result on V, a solution (compile/backward.c) */
 	OP_ATTENDED,           /* its derivative by A is that of an attention by B; its A has B's type (attention.c) */
 	OP_MASKED,             /* its derivative by C is that of an attention by its mask (attention.c) */
-	OP_ON_DIAGONAL, /* the derivatives of a tridiagonal by B and by C (tridiagonal.c) */
+	OP_ON_DIAGONAL,        /* the derivatives of a tridiagonal by B and by C (tridiagonal.c) */
 	OP_ON_UPPER,
 	OP_CLASS_WEIGHT, /* the weight B[a] of each class of A, 1 without a B, 0 if it is ignored; V: the logits (loss.c) */
 /* Operations of a chain, but of no body: lowering puts them together from others. */

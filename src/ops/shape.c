@@ -5,9 +5,9 @@
  */
 #include "ops/op.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdarg.h>
-#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -906,8 +906,7 @@ bool op_runs_along(enum op op, const struct type *v, const struct type *a)
 	if (op == OP_attention || op == OP_ATTENDED || op == OP_MASKED)
 		return nv >= 3 && na == nv;
 	const bool alike = op == OP_concat || op == OP_cmul || op == OP_stack || op == OP_take_along || op_broadcasts(op) ||
-	                   op_is_tridiagonal(op) ||
-	                   infer_functions[op] == infer_loss;
+	                   op_is_tridiagonal(op) || infer_functions[op] == infer_loss;
 	return alike && na == nv;
 }
 

@@ -284,6 +284,9 @@ static const struct sample samples[] = {
 	{"argmax axis=0", SHAPE(2, 3, 20), SHAPE0},
 	{"argmin axis=1 keepdims=true", SHAPE(3, 2, 3, 4), SHAPE0},
 	{"argmin", SHAPE0, SHAPE0},
+	{"tridiagonal", SHAPE(1, 1), SHAPE(1, 1)},
+	{"tridiagonal", SHAPE(1, 9), SHAPE(1, 9)},
+	{"tridiagonal", SHAPE(3, 2, 4, 5), SHAPE(3, 2, 4, 5)},
 	{"solve", SHAPE(1, 4), SHAPE(2, 4, 4)},
 	{"solve", SHAPE(2, 4, 3), SHAPE(2, 4, 4)},
 	{"solve", SHAPE(1, 3), SHAPE(3, 2, 3, 3)},
@@ -329,7 +332,8 @@ struct setup {
 	struct type v, a, y, k;
 	struct arena arena;
 	const struct kernels *kernels;
-	void *b; /* a second operand: noise of the first one's shape */
+	void *b,
+		*c; /* further operands: noise of the first one's shape; the diagonal of a tridiagonal outweighs the others */
 };
 
 /* "conv2d stride=2,1": positionals are numbers or words; lists are written with commas. */
@@ -398,42 +402,8 @@ static inline void *noise_of(struct arena *arena, const struct type *type)
 	return array;
 }
 
-/* Returns false if the shapes do not fit. */
-static inline bool begin(struct setup *s, const struct sample *sample, const struct kernels *kernels)
-{
-	struct complaint complaint = {.arena = &s->arena};
-	memset(s, 0, sizeof *s);
-	arena_init(&s->arena, &allocator_system);
-	set_arguments(s, sample->text);
-	s->kernels = kernels;
-	s->v = (struct type){kernels->dtype, sample->v};
-	s->a = (struct type){kernels->dtype, sample->a};
-	const struct type *const operands[MAX_OPERANDS] = {op_table[s->op].operands ? &s->a : NULL,
-	                                                   op_table[s->op].operands > 1 ? &s->a : NULL};
-	if (op_infer(s->op, &s->attrs, &s->v, operands, &s->y, &complaint)) {
-		arena_free(&s->arena);
-		return false;
-	}
-	if (operands[1])
-		s->b = noise_of(&s->arena, &s->a);
-	s->k = op_keep_type(s->op, &s->attrs, &s->v, &s->a, &s->y, 0);
-	struct diags diags;
-	diags_init(&diags, &s->arena);
-	ck_assert_int_eq(blas_load(op_libraries(s->op) & LIBRARY_LAPACK, 1, &diags), STATUS_OK);
-	return true;
-}
-
 static inline size_t count_of(const struct type *type) { return (size_t)shape_count(&type->shape); }
 static inline bool wide(const struct type *type) { return dtype_compute(type->dtype) == DTYPE_F64; }
-
-static inline void *block_of(const struct type *type)
-{
-	void *block = NULL;
-	size_t bytes = (size_t)type_bytes(type);
-	ck_assert_int_eq(posix_memalign(&block, 64, bytes ? bytes : 1), 0);
-	memset(block, 0x7f, bytes);
-	return block;
-}
 
 static inline double get(const struct type *type, const void *array, size_t i)
 {
@@ -448,11 +418,57 @@ static inline void set(const struct type *type, void *array, size_t i, double va
 		((float *)array)[i] = (float)value;
 }
 
+/* Returns false if the shapes do not fit. */
+static inline bool begin(struct setup *s, const struct sample *sample, const struct kernels *kernels)
+{
+	struct complaint complaint = {.arena = &s->arena};
+	memset(s, 0, sizeof *s);
+	arena_init(&s->arena, &allocator_system);
+	set_arguments(s, sample->text);
+	s->kernels = kernels;
+	s->v = (struct type){kernels->dtype, sample->v};
+	s->a = (struct type){kernels->dtype, sample->a};
+	const struct type *const operands[MAX_OPERANDS] = {op_table[s->op].operands ? &s->a : NULL,
+	                                                   op_table[s->op].operands > 1 ? &s->a : NULL,
+	                                                   op_table[s->op].operands > 2 ? &s->a : NULL};
+	if (op_infer(s->op, &s->attrs, &s->v, operands, &s->y, &complaint)) {
+		arena_free(&s->arena);
+		return false;
+	}
+	if (operands[1])
+		s->b = noise_of(&s->arena, &s->a);
+	if (operands[2])
+		s->c = noise_of(&s->arena, &s->a);
+	for (size_t i = 0; op_is_tridiagonal(s->op) && i < count_of(&s->a); i++)
+		set(&s->a, s->b, i, get(&s->a, s->b, i) + 4);
+	s->k = op_keep_type(s->op, &s->attrs, &s->v, &s->a, &s->y, 0);
+	struct diags diags;
+	diags_init(&diags, &s->arena);
+	ck_assert_int_eq(blas_load(op_libraries(s->op) & LIBRARY_LAPACK, 1, &diags), STATUS_OK);
+	return true;
+}
+
+static inline void *block_of(const struct type *type)
+{
+	void *block = NULL;
+	size_t bytes = (size_t)type_bytes(type);
+	ck_assert_int_eq(posix_memalign(&block, 64, bytes ? bytes : 1), 0);
+	memset(block, 0x7f, bytes);
+	return block;
+}
+
 static inline struct op_call call_of(const struct setup *s, bool backward)
 {
-	struct op_call call = {s->op, &s->attrs,  &s->v, &s->a, &s->y, 0, s->v.shape.ndim ? s->v.shape.dim[0] : 1,
-	                       NULL,  s->kernels, 0,     0,     NULL,  0, 0,
-	                       s->b,  false};
+	struct op_call call = {.op = s->op,
+	                       .attrs = &s->attrs,
+	                       .v = &s->v,
+	                       .a = &s->a,
+	                       .y = &s->y,
+	                       .whole = s->v.shape.ndim ? s->v.shape.dim[0] : 1,
+	                       .kernels = s->kernels,
+	                       .b = s->b,
+	                       .c = s->c,
+	                       .c_type = s->c ? &s->a : NULL};
 	int64_t bytes = op_scratch(s->op, &s->attrs, &s->v, &s->a, &s->y, backward ? SCRATCH_BACK : SCRATCH_FORWARD);
 	ck_assert_int_ge(bytes, 0);
 	ck_assert_int_eq(posix_memalign(&call.scratch, 64, bytes ? (size_t)bytes : 1), 0);
@@ -477,8 +493,9 @@ static inline void vjp(const struct setup *s, void *dv, void *da, const void *g,
 	struct op_call call = call_of(s, true);
 	const struct op_info *info = &op_table[s->op];
 	unsigned bits = (dv ? info->needs_v : 0) | (da ? info->needs_a : 0);
-	const void *const needs[MAX_NEEDS] = {bits & NEED_V ? v : NULL, bits & NEED_A ? a : NULL, bits & NEED_Y ? y : NULL,
-	                                      bits & NEED_K ? k : NULL, bits & NEED_B ? s->b : NULL};
+	const void *const needs[MAX_NEEDS] = {bits & NEED_V ? v : NULL,    bits & NEED_A ? a : NULL,
+	                                      bits & NEED_Y ? y : NULL,    bits & NEED_K ? k : NULL,
+	                                      bits & NEED_B ? s->b : NULL, bits & NEED_C ? s->c : NULL};
 	op_vjp_get(s->op)(&call, dv, da, g, needs);
 	free(call.scratch);
 }
