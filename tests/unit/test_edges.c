@@ -251,11 +251,15 @@ static struct kernel_args run_row(const struct kernels *kernels, const struct ro
 
 /*
  * Returns what the error of OP's value or derivative at POINT is relative to, if that is more than WANT: 1 for lgamma, and for its
- * derivative the terms that cancel below 0; the operands of logaddexp.
+ * derivative the terms that cancel below 0; the operands of logaddexp; the terms of losses that cancel.
  */
 static real least_scale(enum op op, bool value, const struct point *point)
 {
-	const real v = point->v;
+	const real v = point->v, a = point->a;
+	if (op == OP_kl_div)
+		return fmaxl(fabsl(logl(a)), fmaxl(fabsl(v), 1)) * (value ? a : fabsl(point->g));
+	if (op == OP_bce_logits && !value)
+		return fabsl(point->g) * fmaxl((1 - a) * lf_sigmoid(v), a * lf_sigmoid(-v));
 	if (op == OP_lgamma && !value && v < 0)
 		return fabsl(point->g) * (fabsl(digamma(1 - v)) + fabsl(acosl(-1) / tanl(acosl(-1) * (v - rintl(v)))));
 	return op == OP_lgamma && value ? 1 : op == OP_logaddexp && value ? fmaxl(fabsl(v), fabsl(point->a)) : 0;
@@ -278,9 +282,9 @@ static void compare(const struct kernels *kernels, const char *what, enum op op,
 /* Half units of the last place: a result that is rounded once; functions; those made of several (ckptc-chain(5)). */
 static real most_value_error(enum op op)
 {
-	static const enum op several[] = {OP_sigmoid,     OP_softplus, OP_silu,      OP_gelu,  OP_logit,
-	                                  OP_log_sigmoid, OP_softsign, OP_selu,      OP_celu,  OP_hardswish,
-	                                  OP_hardsigmoid, OP_mish,     OP_logaddexp, OP_lgamma};
+	static const enum op several[] = {OP_sigmoid,   OP_softplus, OP_silu, OP_gelu,       OP_logit,       OP_log_sigmoid,
+	                                  OP_softsign,  OP_selu,     OP_celu, OP_hardswish,  OP_hardsigmoid, OP_mish,
+	                                  OP_logaddexp, OP_lgamma,   OP_bce,  OP_bce_logits, OP_kl_div};
 	static const enum op functions[] = {OP_pow, OP_rpow, OP_atan2, OP_hypot};
 	bool is_several = false, is_function = !op_table[op].operands && op != OP_sqrt && op != OP_reciprocal;
 	for (size_t i = 0; i < sizeof several / sizeof *several; i++)
@@ -290,13 +294,19 @@ static real most_value_error(enum op op)
 	return is_several ? 8 : is_function ? 2 : 1.001L;
 }
 
+/* True if OP is a loss whose target at POINT is no probability. */
+static bool is_no_target(enum op op, const struct point *point)
+{
+	return op_is_loss(op) && !(point->a >= 0 && point->a <= 1);
+}
+
 static void check_values(const struct kernels *kernels, const struct row *row, int variant, struct tally *tally)
 {
 	static struct lanes x;
 	run_row(kernels, row, variant, &x);
 	for (size_t i = 0; i < MANY; i++) {
 		const real want = row->value(&x.point[i]);
-		if (is_normal(kernels->dtype, want))
+		if (is_normal(kernels->dtype, want) && !is_no_target(row->op, &x.point[i]))
 			compare(kernels, "value", row->op, &x.point[i], wide_get(kernels->dtype, x.y, i), want,
 			        most_value_error(row->op), tally);
 	}
@@ -323,7 +333,7 @@ static void check_slopes(const struct kernels *kernels, const struct row *row, i
 	for (size_t i = 0; i < MANY; i++) {
 		const struct point *point = &x.point[i];
 		const real want = row->slope[operand](point);
-		if (is_normal(dtype, want) && !lost(row, needs, &x, dtype, i) &&
+		if (is_normal(dtype, want) && !is_no_target(row->op, point) && !lost(row, needs, &x, dtype, i) &&
 		    !(keeps_output_alone(row->op) && fabsl(point->v) > 1))
 			compare(kernels, operand ? "da" : "dv", row->op, point, wide_get(dtype, x.slope, i), want,
 			        most_error(row->op, dtype), tally);
