@@ -113,17 +113,39 @@ static int64_t block_step(const struct transform *t, const struct side *side)
 	return side->unit == 2 || t->odd ? 2 * t->plan.abreast : t->plan.abreast;
 }
 
+/* A matrix of numbers of BYTES bytes: rows, and the numbers of one, so many bytes apart. */
+struct grid {
+	char *at;
+	int64_t row, column;
+};
+/* Inlined, so that a copy of BYTES is one move. */
+static inline __attribute__((always_inline)) void copy_grid(struct grid to, struct grid from, int64_t rows,
+                                                            int64_t columns, const size_t bytes)
+{
+	for (int64_t i = 0; i < rows; i++)
+		for (int64_t k = 0; k < columns; k++)
+			memcpy(to.at + i * to.row + k * to.column, from.at + i * from.row + k * from.column, bytes);
+}
+static void copy_numbers(struct grid to, struct grid from, int64_t rows, int64_t columns, int64_t bytes)
+{
+	if (bytes == 4)
+		copy_grid(to, from, rows, columns, 4);
+	else if (bytes == 8)
+		copy_grid(to, from, rows, columns, 8);
+	else
+		copy_grid(to, from, rows, columns, 16);
+}
+
 /* Copies the numbers of LINE between SIDE and lane LANE of BLOCK. */
 static void copy_lane(const struct transform *t, const struct side *side, int64_t line, char *block, int lane)
 {
-	const int64_t first = line_begins(t, side, line), step = block_step(t, side);
-	const bool store = side == &t->to;
-	for (int64_t i = 0; i < side->used; i++)
-		for (int part = 0; part < side->unit; part++) {
-			char *const in = at(t, side->data, first + i * t->behind * side->unit + part);
-			char *const out = at(t, block, i * step + part * t->plan.abreast + lane);
-			memcpy(store ? in : out, store ? out : in, (size_t)t->size);
-		}
+	const struct grid array = {at(t, side->data, line_begins(t, side, line)), t->behind * side->unit * t->size,
+	                           t->size};
+	const struct grid lanes = {at(t, block, lane), block_step(t, side) * t->size, t->plan.abreast * t->size};
+	if (side == &t->to)
+		copy_numbers(array, lanes, side->used, side->unit, t->size);
+	else
+		copy_numbers(lanes, array, side->used, side->unit, t->size);
 }
 
 /* Copies COUNT lines from FIRST on, which are neighbours, between SIDE and BLOCK. */
@@ -223,8 +245,7 @@ static void transform_real(const struct transform *t, const struct fft *fft, cha
 	char *const spectrum = t->odd || t->to.used < t->n / 2 + 1 ? line : to;
 	if (t->odd) {
 		memset(line, 0, (size_t)(2 * t->n * t->size));
-		for (int64_t i = 0; i < t->n; i++)
-			memcpy(at(t, line, 2 * i), from + i * t->size, (size_t)t->size);
+		copy_numbers((struct grid){line, 2 * t->size, 0}, (struct grid){writable(from), t->size, 0}, t->n, 1, t->size);
 	}
 	fft_line(fft, spectrum, t->odd ? line : from, t->back, scale_of_all(t));
 	if (t->odd) {
@@ -252,8 +273,7 @@ static void transform_spectrum(const struct transform *t, const struct fft *fft,
 	fft->loops->fft_mirror(line, t->n, false);
 	scale_elements(t, line, 1, 1 / t->weight);
 	fft_line(fft, line, line, t->back, scale_of_all(t));
-	for (int64_t i = 0; i < t->n; i++)
-		memcpy(to + i * t->size, at(t, line, 2 * i), (size_t)t->size);
+	copy_numbers((struct grid){to, t->size, 0}, (struct grid){line, 2 * t->size, 0}, t->n, 1, t->size);
 }
 
 /* Makes a line TO, whose numbers are neighbours as are those of FROM. */
@@ -270,14 +290,13 @@ static void transform_line(const struct transform *t, const struct fft *fft, cha
 /* Copies the numbers of COUNT neighbouring lines between SIDE and PANEL, where lines lie one after another. */
 static void copy_panel(const struct transform *t, const struct side *side, int64_t first, int64_t count, char *panel)
 {
-	const int64_t bytes = side->unit * t->size, row = t->behind * bytes, line = side->extent * bytes;
-	const bool store = side == &t->to;
-	char *const data = at(t, side->data, line_begins(t, side, first));
-	for (int64_t i = 0; i < side->used; i++)
-		for (int64_t k = 0; k < count; k++) {
-			char *const in = data + i * row + k * bytes, *const out = panel + k * line + i * bytes;
-			memcpy(store ? in : out, store ? out : in, (size_t)bytes);
-		}
+	const int64_t bytes = side->unit * t->size;
+	const struct grid array = {at(t, side->data, line_begins(t, side, first)), t->behind * bytes, bytes};
+	const struct grid lines = {panel, bytes, side->extent * bytes};
+	if (side == &t->to)
+		copy_numbers(array, lines, side->used, count, bytes);
+	else
+		copy_numbers(lines, array, side->used, count, bytes);
 }
 
 /* Makes COUNT neighbouring lines from FIRST on. */

@@ -134,9 +134,10 @@ struct fft_plan fft_plan_of(enum dtype dtype, int64_t n, bool halves)
 	return plan;
 }
 
-/* Roots of unity: COSINES has pairs of cosine and sine of an eighth of a circle of N roots, GAP quarters of a root apart. */
+/* Roots of unity: COSINES has pairs of cosine and sine of an eighth of a circle of N roots, 2^LOG_GAP quarters of a root apart. */
 struct circle {
-	int64_t n, gap;
+	int64_t n;
+	int log_gap;
 	double *cosines;
 };
 
@@ -162,18 +163,18 @@ static void store_angle(double pair[2], int64_t t, int64_t n)
 static struct circle fill_circle(double *cosines, int64_t n)
 {
 	enum { FEW = 32 };
-	const struct circle circle = {n, n % 4 == 0 ? 4 : n % 2 == 0 ? 2 : 1, cosines};
-	const int64_t count = n / (2 * circle.gap) + 1, step = count > 8 * FEW ? FEW : 1;
+	const struct circle circle = {n, n % 4 == 0 ? 2 : n % 2 == 0, cosines};
+	const int64_t gap = 1 << circle.log_gap, count = n / (2 * gap) + 1, step = count > 8 * FEW ? FEW : 1;
 	double less[FEW][2]; /* the cosine of a difference less 1, and its sine */
 	for (int64_t k = 1; k < step; k++) {
 		double half[2]; /* of half the angle */
-		store_angle(half, k * circle.gap, 2 * n);
+		store_angle(half, k * gap, 2 * n);
 		less[k][0] = -2 * half[1] * half[1];
 		less[k][1] = 2 * half[1] * half[0];
 	}
 	for (int64_t i = 0; i < count; i += step) {
 		double *const pair = cosines + 2 * i;
-		store_angle(pair, i * circle.gap, n);
+		store_angle(pair, i * gap, n);
 		const double cosine = pair[0], sine = pair[1];
 		for (int64_t k = 1; k < lesser(step, count - i); k++) {
 			pair[2 * k] = cosine + (cosine * less[k][0] - sine * less[k][1]);
@@ -183,21 +184,18 @@ static struct circle fill_circle(double *cosines, int64_t n)
 	return circle;
 }
 
-/* Stores exp(-2 pi i k / n), for 0 <= K < n. Symmetries bring K, in quarters of a root, to the first eighth of the circle. */
+/*
+ * Stores exp(-2 pi i k / n), for 0 <= K < n. Symmetries bring K, in quarters of a root, to the first eighth of the circle.
+ * There are no branches: K may be anywhere.
+ */
 static void circle_root(const struct circle *circle, int64_t k, double root[2])
 {
-	const int64_t n = circle->n;
-	int64_t t = 4 * k;
-	const bool below = t > 2 * n;
-	t = below ? 4 * n - t : t;
-	const bool left = t > n;
-	t = left ? 2 * n - t : t;
-	const bool steep = 2 * t > n;
-	t = steep ? n - t : t;
-	const double *const pair = circle->cosines + 2 * (t / circle->gap);
-	const double cosine = pair[steep], sine = pair[!steep];
-	root[0] = left ? -cosine : cosine;
-	root[1] = below ? sine : -sine;
+	const int64_t n = circle->n, upper = lesser(4 * k, 4 * n - 4 * k), right = lesser(upper, 2 * n - upper);
+	const int64_t first = lesser(right, n - right);
+	const double *const pair = circle->cosines + 2 * (first >> circle->log_gap);
+	const bool steep = first != right;
+	root[0] = pair[steep] * (right == upper ? 1 : -1);
+	root[1] = pair[!steep] * (upper == 4 * k ? -1 : 1);
 }
 
 static void store_number(const struct fft *fft, int64_t at, double x)
@@ -300,6 +298,25 @@ void fft_begin(const struct fft *fft)
 		       (size_t)(rest * (FFT_BYTES / plan->abreast)));
 }
 
+/* Stores exp(-pi i j^2 / n) for j < n. That of n - j is the same, or its negative where n is odd. */
+static void store_chirp(const struct fft *fft)
+{
+	const int64_t n = fft->plan->n, at = fft->plan->chirp;
+	const struct circle circle = fill_circle(fft->memory, 2 * n);
+	int64_t square = 0; /* j^2 modulo 2 n */
+	for (int64_t j = 0; j <= n / 2; j++) {
+		double root[2];
+		circle_root(&circle, square, root);
+		for (int i = 0; i < 2; i++) {
+			store_number(fft, at + 2 * j + i, root[i]);
+			if (j > 0)
+				store_number(fft, at + 2 * (n - j) + i, n % 2 ? -root[i] : root[i]);
+		}
+		square += 2 * j + 1;
+		square -= square >= 2 * n ? 2 * n : 0;
+	}
+}
+
 /* Stores the transform of the chirp's conjugate around element 0 of a circle of LENGTH. */
 static void store_spectrum(const struct fft *fft)
 {
@@ -308,10 +325,13 @@ static void store_spectrum(const struct fft *fft)
 	const char *const chirp = fft_at(fft, fft->prepared, plan->chirp);
 	char *const line = fft_at(fft, fft->memory, plan->line);
 	memset(line, 0, (size_t)(2 * plan->length * size));
-	for (int64_t j = 0; j < plan->n; j++) {
-		memcpy(line + 2 * j * size, chirp + 2 * j * size, (size_t)(2 * size));
-		if (j > 0)
-			memcpy(line + 2 * (plan->length - j) * size, chirp + 2 * j * size, (size_t)(2 * size));
+	memcpy(line, chirp, (size_t)(2 * plan->n * size));
+	for (int64_t j = 1; j < plan->n; j++) {
+		char *const mirrored = line + 2 * (plan->length - j) * size;
+		if (size == sizeof(float)) /* of a known size a copy is one move */
+			memcpy(mirrored, chirp + 2 * j * size, 2 * sizeof(float));
+		else
+			memcpy(mirrored, chirp + 2 * j * size, 2 * sizeof(double));
 	}
 	/* The transform of the conjugate of an even sequence is the conjugate of its transform. */
 	split_line(fft, line, line, false, 1);
@@ -330,14 +350,7 @@ void fft_prepare(const struct fft *fft)
 		store_twiddles(fft);
 	if (plan->way != FFT_CHIRP)
 		return;
-	const struct circle circle = fill_circle(fft->memory, 2 * plan->n);
-	int64_t square = 0; /* j^2 modulo 2 n */
-	for (int64_t j = 0; j < plan->n; square = (square + 2 * j + 1) % (2 * plan->n), j++) {
-		double root[2];
-		circle_root(&circle, square, root);
-		for (int i = 0; i < 2; i++)
-			store_number(fft, plan->chirp + 2 * j + i, root[i]);
-	}
+	store_chirp(fft);
 	fft_begin(fft);
 	store_spectrum(fft);
 }
