@@ -77,9 +77,8 @@ static struct transform transform_of(enum op op, const struct attrs *attrs, cons
 		t.lines *= i == axis ? 1 : v->shape.dim[i];
 		t.behind *= i > axis ? v->shape.dim[i] : 1;
 	}
-	const bool halves = t.kind != FFT_PAIRS && !t.odd;
 	t.size = (int64_t)dtype_size(v->dtype);
-	t.plan = fft_plan_of(v->dtype, halves ? t.n / 2 : t.n, halves);
+	t.plan = fft_plan_of(v->dtype, t.n, t.kind != FFT_PAIRS);
 	t.panel_from = t.memory = t.plan.memory;
 	if (t.plan.way == FFT_DIRECT || t.behind == 1)
 		return t;

@@ -21,8 +21,11 @@ struct fft_plan {
 	int64_t work[2], matrix, line, memory;
 };
 
-/* Returns the plan for N >= 1 numbers of DTYPE, at most FFT_MOST. */
-struct fft_plan fft_plan_of(enum dtype dtype, int64_t n, bool halves);
+/*
+ * Returns the plan for lines of COUNT numbers of DTYPE, from 1 to FFT_MOST. REAL: either the line or its transform is real. Those
+ * of even length have half as many complex numbers. Then, or in a CHIRP, the memory has a line.
+ */
+struct fft_plan fft_plan_of(enum dtype dtype, int64_t count, bool real);
 
 /* A plan with its tables and the memory of a member of a team. Both are ARRAY_ALIGN aligned. */
 struct fft {

@@ -92,8 +92,10 @@ static int64_t reserve(int64_t *end, int64_t count, int64_t unit)
 	return at;
 }
 
-struct fft_plan fft_plan_of(enum dtype dtype, int64_t n, bool halves)
+struct fft_plan fft_plan_of(enum dtype dtype, int64_t count, bool real)
 {
+	const bool halves = real && count % 2 == 0;
+	const int64_t n = halves ? count / 2 : count;
 	const int64_t size = (int64_t)dtype_size(dtype);
 	struct fft_plan plan = {.n = n, .length = n, .halves = halves, .abreast = (int)(FFT_BYTES / size)};
 	struct fft_radices radices;
@@ -127,8 +129,9 @@ struct fft_plan fft_plan_of(enum dtype dtype, int64_t n, bool halves)
 		plan.pitch = round_up(plan.part[0], plan.abreast) / plan.abreast;
 		plan.pitch = (plan.pitch + (plan.pitch % 2 == 0)) * plan.abreast;
 		plan.matrix = reserve(&plan.memory, 2 * plan.part[1] * plan.pitch, row);
-		plan.line = reserve(&plan.memory, 2 * (plan.length + 1), row);
 	}
+	if (plan.way == FFT_CHIRP || (plan.way == FFT_SPLIT && real))
+		plan.line = reserve(&plan.memory, 2 * (plan.length + 1), row);
 	/* fft_prepare has doubles there, for half of a circle at most */
 	plan.memory = greater(plan.memory, round_up((greater(2 * n, plan.length) / 2 + 1) * 16 / size, row));
 	return plan;
