@@ -273,9 +273,10 @@ struct loops {
 	void (*fft_take)(void *block, const void *from, int64_t row, size_t rows, int count, bool swapped);
 	void (*fft_put)(void *to, int64_t row, const void *block, size_t rows, int count, bool swapped);
 	/*
-	 * Z, the transform of H pairs of real numbers, becomes the first h + 1 numbers of that of 2 H real ones. Its numbers 1
-	 * to h - 1 are times 2 HALF. fft_half is the inverse: of these numbers X makes H, 1 to h - 1 times HALF, whose transform
-	 * back has 2 H real ones. Z may be X. ROOTS: pairs exp(-pi i k / h) for k <= h / 2. BLOCK: of all lines of a block.
+	 * fft_real makes the first h + 1 numbers of the transform of 2 H real ones. Z has the transform of H pairs of them, and gets
+	 * the result. fft_half is the inverse: it makes the Z whose transform back has 2 H real numbers of their spectrum X, which Z
+	 * may be. HALF, 1/2 in fft_real and 1 in fft_half, scales numbers 1 to h - 1. ROOTS are pairs exp(-pi i k / h) for
+	 * k <= h / 2. BLOCK: Z is a block of lines.
 	 */
 	void (*fft_real)(void *z, int64_t h, const void *roots, double half, bool block);
 	void (*fft_half)(void *z, const void *x, int64_t h, const void *roots, double half, bool block);
