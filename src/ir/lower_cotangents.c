@@ -3,7 +3,7 @@
  * outputs and their cotangents.
  *
  * Outputs that stream leave one number for each row, so that tiles cut the step as they cut the stages before it. Others, such
- * as losses, leave one number. Both kinds together are summed over the rows.
+ * as losses, leave one number, and so do outputs of other rows. Both kinds together are summed over the rows.
  * Tests: tests/cases/outputs.test
  */
 #include "ir/lowering.h"
@@ -85,7 +85,12 @@ static enum status add_product(struct lowering *l, const struct cotangent *cotan
 	TRY_ALLOC(y != NO_VALUE && c != NO_VALUE, l->context->diags);
 	TRY(fit_shape(l, cotangent, y, span, &c));
 	const enum dtype dtype = dtype_compute(l->body->values[y].dtype);
-	const bool rows = l->body->values[y].streamed;
+	bool rows = l->body->values[y].streamed;
+	if (rows && products->rows != NO_VALUE &&
+	    l->body->values[products->rows].type->shape.dim[0] != l->body->values[y].type->shape.dim[0]) {
+		lowering_need_whole(l, span, "its outputs have different rows");
+		rows = false;
+	}
 	TRY(lowering_convert(l, &y, dtype, span));
 	TRY(lowering_convert(l, &c, dtype, span));
 	TRY(join_value(l, OP_mul, c, span, &y));
