@@ -55,7 +55,7 @@ int dtype_bits(enum dtype dtype);
 enum dtype dtype_compute(enum dtype dtype);
 /* True for i8 to u64 and bool. */
 static inline bool dtype_is_integer(enum dtype dtype) { return dtype >= DTYPE_I8 && dtype <= DTYPE_BOOL; }
-/* Returns the dtype of results of DTYPE in files: i64 for integers and bool. */
+/* Returns the dtype of results of DTYPE in files: i64 for integers and bool, unless a cast makes them of a narrower type. */
 static inline enum dtype dtype_written(enum dtype dtype) { return dtype_is_integer(dtype) ? DTYPE_I64 : dtype; }
 /* Returns NumPy's promotion of two of f16, bf16, f32, f64; f16 with bf16 gives f32. */
 enum dtype dtype_promote(enum dtype a, enum dtype b);

@@ -118,7 +118,7 @@ static void set_value_types(struct run *run)
 		const struct value *value = &body->values[body->outs[k].value];
 		run->by_parts[k] = !run->tiles->tiled && body_only_collects(body, k);
 		run->more_types[k] = *value->type;
-		run->more_types[k].dtype = dtype_written(value->dtype);
+		run->more_types[k].dtype = body_dtype_written(body, body->outs[k].value);
 	}
 }
 

@@ -170,7 +170,9 @@ void values_round(void *values, enum dtype held, size_t count, enum dtype dtype)
 
 /* Converts COUNT values of DTYPE, aligned and in the machine's byte order, to COMPUTE, F32 or F64. */
 void convert_from_file(void *to, enum dtype compute, const void *from, enum dtype dtype, size_t count);
-/* Converts COUNT values of COMPUTE, F32 or F64, to DTYPE, one of F16, BF16, F32, F64 and, if they are whole, I64. Rounds each once. */
+/* Returns VALUE as DTYPE, an integer type or bool, has it: cut to a whole number in its range. NaN is 0; of bool, 1. */
+double value_cut(double value, enum dtype dtype);
+/* Converts COUNT values of COMPUTE, F32 or F64, to DTYPE. Rounds each once, or cuts it as value_cut does. */
 void convert_to_file(void *to, enum dtype dtype, const void *from, enum dtype compute, size_t count);
 /* Conversions between halves and the computing types. The kernels of `cast` use them too. */
 void convert_f16_to_f32(float *to, const uint16_t *from, size_t count);

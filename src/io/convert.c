@@ -202,18 +202,56 @@ void convert_from_file(void *to, enum dtype compute, const void *from, enum dtyp
 	}
 }
 
-/* Converts whole numbers, such as indices. */
-static void narrow_i64(int64_t *to, const void *from, enum dtype compute, size_t count)
+double value_cut(double value, enum dtype dtype)
 {
-	for (size_t i = 0; i < count; i++)
-		to[i] = compute == DTYPE_F32 ? (int64_t)((const float *)from)[i] : (int64_t)((const double *)from)[i];
+	/* The most of 64 bits are the greatest doubles below 2^63 and 2^64. */
+	static const struct {
+		double from, to;
+	} ranges[] = {[DTYPE_I8] = {-0x1p7, 0x1p7 - 1},    [DTYPE_I16] = {-0x1p15, 0x1p15 - 1},
+	              [DTYPE_I32] = {-0x1p31, 0x1p31 - 1}, [DTYPE_I64] = {-0x1p63, 0x1.fffffffffffffp62},
+	              [DTYPE_U8] = {0, 0x1p8 - 1},         [DTYPE_U16] = {0, 0x1p16 - 1},
+	              [DTYPE_U32] = {0, 0x1p32 - 1},       [DTYPE_U64] = {0, 0x1.fffffffffffffp63}};
+	if (dtype == DTYPE_BOOL)
+		return value != 0;
+	if (isnan(value))
+		return 0;
+	return value < ranges[dtype].from ? ranges[dtype].from
+	       : value > ranges[dtype].to ? ranges[dtype].to
+	                                  : trunc(value) + 0.0;
 }
+
+/* Defines narrow_NAME, which makes elements of type T of floats or doubles. */
+#define NARROW(NAME, T, DTYPE)                                                                                         \
+	static void narrow_##NAME(void *to, const void *from, enum dtype compute, size_t count)                            \
+	{                                                                                                                  \
+		T *x = to;                                                                                                     \
+		if (compute == DTYPE_F32)                                                                                      \
+			for (size_t i = 0; i < count; i++)                                                                         \
+				x[i] = (T)value_cut((double)((const float *)from)[i], DTYPE);                                          \
+		else                                                                                                           \
+			for (size_t i = 0; i < count; i++)                                                                         \
+				x[i] = (T)value_cut(((const double *)from)[i], DTYPE);                                                 \
+	}
+NARROW(i8, int8_t, DTYPE_I8)
+NARROW(i16, int16_t, DTYPE_I16)
+NARROW(i32, int32_t, DTYPE_I32)
+NARROW(i64, int64_t, DTYPE_I64)
+NARROW(u8, uint8_t, DTYPE_U8)
+NARROW(u16, uint16_t, DTYPE_U16)
+NARROW(u32, uint32_t, DTYPE_U32)
+NARROW(u64, uint64_t, DTYPE_U64)
+NARROW(bool, unsigned char, DTYPE_BOOL)
+#undef NARROW
 
 void convert_to_file(void *to, enum dtype dtype, const void *from, enum dtype compute, size_t count)
 {
+	static void (*const table[])(void *, const void *, enum dtype, size_t) = {
+		[DTYPE_I8] = narrow_i8,   [DTYPE_I16] = narrow_i16, [DTYPE_I32] = narrow_i32,
+		[DTYPE_I64] = narrow_i64, [DTYPE_U8] = narrow_u8,   [DTYPE_U16] = narrow_u16,
+		[DTYPE_U32] = narrow_u32, [DTYPE_U64] = narrow_u64, [DTYPE_BOOL] = narrow_bool};
 	float piece[PIECE];
-	if (dtype == DTYPE_I64) {
-		narrow_i64(to, from, compute, count);
+	if (dtype_is_integer(dtype)) {
+		table[dtype](to, from, compute, count);
 		return;
 	}
 	if (dtype == DTYPE_F32 || dtype == DTYPE_F64) {

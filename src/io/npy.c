@@ -428,7 +428,9 @@ size_t npy_make_header(const struct type *type, char header[NPY_HEADER_MOST])
 {
 	enum { GROWTH_DIGITS = 21 };
 	static const char *const descr[] = {
-		[DTYPE_F16] = "<f2", [DTYPE_BF16] = "|V2", [DTYPE_F32] = "<f4", [DTYPE_F64] = "<f8", [DTYPE_I64] = "<i8"};
+		[DTYPE_F16] = "<f2", [DTYPE_BF16] = "|V2", [DTYPE_F32] = "<f4", [DTYPE_F64] = "<f8", [DTYPE_I8] = "|i1",
+		[DTYPE_I16] = "<i2", [DTYPE_I32] = "<i4",  [DTYPE_I64] = "<i8", [DTYPE_U8] = "|u1",  [DTYPE_U16] = "<u2",
+		[DTYPE_U32] = "<u4", [DTYPE_U64] = "<u8",  [DTYPE_BOOL] = "|b1"};
 	char *p = header + 10;
 	p += sprintf(p, "{'descr': '%s', 'fortran_order': False, 'shape': (", descr[type->dtype]);
 	for (int i = 0; i < type->shape.ndim; i++)

@@ -54,7 +54,9 @@ static void put_json_string(const struct text *text, const char *string)
 static void put_tensor(const struct text *text, const struct tensor *tensor)
 {
 	static const char *const names[] = {
-		[DTYPE_F16] = "F16", [DTYPE_BF16] = "BF16", [DTYPE_F32] = "F32", [DTYPE_F64] = "F64", [DTYPE_I64] = "I64"};
+		[DTYPE_F16] = "F16", [DTYPE_BF16] = "BF16", [DTYPE_F32] = "F32",  [DTYPE_F64] = "F64", [DTYPE_I8] = "I8",
+		[DTYPE_I16] = "I16", [DTYPE_I32] = "I32",   [DTYPE_I64] = "I64",  [DTYPE_U8] = "U8",   [DTYPE_U16] = "U16",
+		[DTYPE_U32] = "U32", [DTYPE_U64] = "U64",   [DTYPE_BOOL] = "BOOL"};
 	const struct type *type = &tensor->array->type;
 	put_json_string(text, tensor->array->name);
 	text_printf(text, ":{\"dtype\":\"%s\",\"shape\":[", names[type->dtype]);

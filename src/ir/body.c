@@ -247,6 +247,15 @@ static bool has_other_reader(const struct body *body, uint32_t value, const stru
 	return found;
 }
 
+enum dtype body_dtype_written(const struct body *body, uint32_t value)
+{
+	const struct value *v = &body->values[value];
+	const struct instr *made = v->from == FROM_INSTR ? &body->instrs[v->instr] : NULL;
+	if (made && made->kind == INSTR_OP && made->op == OP_identity)
+		return body_dtype_written(body, made->v);
+	return made && made->kind == INSTR_OP && made->op == OP_cast ? v->dtype : dtype_written(v->dtype);
+}
+
 bool body_only_collects(const struct body *body, size_t out)
 {
 	const struct instr *reader = NULL;

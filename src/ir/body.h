@@ -376,6 +376,8 @@ uint32_t body_goes_on(const struct body *body, uint32_t value);
  * it. It may reuse the array of the in that it continues (body_goes_on), even if others hold that.
  */
 bool body_collects(const struct body *body, uint32_t value);
+/* Returns the dtype in which files have VALUE: that of a cast if one makes it, else dtype_written. */
+enum dtype body_dtype_written(const struct body *body, uint32_t value);
 /*
  * True if out OUT of a forward BODY is an array that a loop collects, and nothing else reads it. Its operations need no array
  * then: each part may go elsewhere when it is made, in the order of parts (struct evaluation's part).

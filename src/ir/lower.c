@@ -93,6 +93,7 @@ static enum status lower_whole(struct lowering *l)
 	l->state.slots[0] = slot_of(&body->values[body->outs[0].value], 0);
 	TRY_ALLOC(body_drop_carries(body), l->context->diags);
 	note_output(l);
+	l->out->output.dtype = body_dtype_written(body, body->outs[0].value);
 	return STATUS_OK;
 }
 

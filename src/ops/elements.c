@@ -15,6 +15,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "io/array.h"
 #include "ops/lines.h"
 
 /* Converts N elements of FROM, of type FROM_TYPE, to TO_TYPE. Both are computing types. */
@@ -49,15 +50,35 @@ static void round_elements(enum dtype to_type, void *to, enum dtype from_type, c
 	}
 }
 
+/* Cuts N elements of TYPE to whole numbers of DTYPE. */
+static void cut_elements(enum dtype type, void *elements, size_t n, enum dtype dtype)
+{
+	for (size_t i = 0; i < n; i++)
+		if (type == DTYPE_F32)
+			((float *)elements)[i] = (float)value_cut((double)((float *)elements)[i], dtype);
+		else
+			((double *)elements)[i] = value_cut(((double *)elements)[i], dtype);
+}
+
 FORWARD(cast)
 {
 	const enum dtype to = call->attrs->dtype;
+	const size_t n = (size_t)shape_count(&call->v->shape);
+	if (dtype_is_integer(to)) {
+		round_elements(dtype_compute(to), y, dtype_compute(call->v->dtype), v, n, DTYPE_COUNT);
+		cut_elements(dtype_compute(to), y, n, to);
+		return;
+	}
 	round_elements(dtype_compute(to), y, dtype_compute(call->v->dtype), v, (size_t)shape_count(&call->v->shape), to);
 }
 
 VJP(cast)
 {
 	const enum dtype from = call->attrs->dtype;
+	if (dtype_is_integer(from)) { /* a cut is flat */
+		memset(dv, 0, (size_t)shape_count(&call->v->shape) * dtype_size(dtype_compute(call->v->dtype)));
+		return;
+	}
 	round_elements(dtype_compute(call->v->dtype), dv, dtype_compute(from), g, (size_t)shape_count(&call->v->shape),
 	               from);
 }

@@ -467,7 +467,7 @@ static const char *check_argument(enum argument_check check, const struct argume
 		           : "must be nearest or linear";
 	case CHECK_DTYPE: {
 		enum dtype dtype = a->kind == ARGUMENT_WORD ? dtype_find(a->word, strlen(a->word)) : DTYPE_COUNT;
-		return dtype <= DTYPE_F64 ? NULL : "must be f16, bf16, f32 or f64";
+		return dtype < DTYPE_BITS ? NULL : "must be f16, bf16, f32, f64, bool, or an integer type, i8 to u64";
 	}
 	case CHECK_SUBSCRIPTS: {
 		struct subscripts subscripts;
@@ -715,7 +715,8 @@ static const char *check_use(enum op op, enum argument_id id, const struct argum
 static const char *nearest_value(enum argument_check check, const struct token *token, const char *word)
 {
 	static const char *const truths[] = {"true", "false"}, *const absent[] = {"none", "all"};
-	static const char *const dtypes[] = {"f16", "bf16", "f32", "f64"};
+	static const char *const dtypes[] = {"f16", "bf16", "f32", "f64", "i8",  "i16", "i32",
+	                                     "i64", "u8",   "u16", "u32", "u64", "bool"};
 	if (check == CHECK_BOOL)
 		return suggest_nearest(word, truths, 2);
 	if (check == CHECK_BOUNDARY)
@@ -727,7 +728,7 @@ static const char *nearest_value(enum argument_check check, const struct token *
 	if (check == CHECK_REDUCTION)
 		return suggest_nearest(word, reductions, 3);
 	if (check == CHECK_DTYPE && dtype_find(word, strlen(word)) == DTYPE_COUNT)
-		return suggest_nearest(word, dtypes, 4);
+		return suggest_nearest(word, dtypes, sizeof dtypes / sizeof *dtypes);
 	return means_absent(token->value) ? suggest_nearest(word, &absent[!strcmp(token->value, "all")], 1) : NULL;
 }
 

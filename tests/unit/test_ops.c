@@ -288,9 +288,9 @@ static const struct {
 	{"laplacian boundary=zeros", "boundary of 'laplacian' must be periodic, zero or reflect", "zero"},
 	{"layernorm epsilon=1", "unknown option 'epsilon' for 'layernorm'", "eps"},
 	{"conv1d pad=1", "unknown option 'pad' for 'conv1d'", "padding"},
-	{"cast f31", "dtype of 'cast' must be f16, bf16, f32 or f64", "f32"},
-	{"cast i32", "dtype of 'cast' must be f16, bf16, f32 or f64", NULL},
-	{"cast 3", "dtype of 'cast' must be f16, bf16, f32 or f64", NULL},
+	{"cast f31", "dtype of 'cast' must be f16, bf16, f32, f64, bool, or an integer type, i8 to u64", "f32"},
+	{"cast i31", "dtype of 'cast' must be f16, bf16, f32, f64, bool, or an integer type, i8 to u64", "i32"},
+	{"cast 3", "dtype of 'cast' must be f16, bf16, f32, f64, bool, or an integer type, i8 to u64", NULL},
 };
 
 START_TEST(test_wrong_arguments)
