@@ -218,9 +218,12 @@ struct value *expand(struct node *node, struct value *v, const struct shape *sha
 		            : arena_printf(text_arena(node), "%s %" PRId64, words, wide.dim[i]);
 	if (words && wide.ndim)
 		return apply(node, "broadcast_to", v, "%s", words);
-	/* Ones of the wide shape: a product by 1 changes no bits. */
-	struct value *ones = filled(node, v->type.dtype, &wide, 1);
-	return binary(node, "mul", v, ones);
+	/* Ones of the extents that V does not have: a product by 1 changes no bits. */
+	struct shape missing = wide;
+	for (int i = 0, k = v->type.shape.ndim - wide.ndim; i < wide.ndim; i++, k++)
+		if (k >= 0 && v->type.shape.dim[k] == wide.dim[i])
+			missing.dim[i] = 1;
+	return binary(node, "mul", v, filled(node, v->type.dtype, &missing, 1));
 }
 
 struct value *padded(struct node *node, struct value *v, int axis, int64_t before, int64_t after, double with)

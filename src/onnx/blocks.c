@@ -332,6 +332,23 @@ static const char *name_before_number(struct arena *arena, const char *a, const 
 	return length ? arena_strndup(arena, a, length) : "block";
 }
 
+/*
+ * Returns a name for the def of RUN: what the names of its results have in common, else those of a stacked weight. The
+ * name of an operation is none: the def would hide it.
+ */
+static const char *name_for_def(const struct run *run)
+{
+	struct arena *arena = run->importer->context->arena;
+	const int64_t last = run->period - 1;
+	const char *own = name_before_number(arena, line_of(run, 0, last)->atoms[2].meaning->name,
+	                                     line_of(run, 1, last)->atoms[2].meaning->name);
+	for (size_t i = 0; own && op_find(own) != OP_COUNT && i < run->stack_count; i++) {
+		const struct stack *s = &run->stacks[i];
+		own = strchr(s->of[0]->bound->name, '.') ? name_before_number(arena, s->of[0]->name, s->of[1]->name) : own;
+	}
+	return own && op_find(own) != OP_COUNT ? "block" : own;
+}
+
 /* Declares the stacked weights S, and adds them to the file. */
 static bool declare_stack(struct run *run, struct stack *s)
 {
@@ -431,9 +448,7 @@ static bool replace_lines(struct run *run)
 	const char **locals = arena_array(arena, period, sizeof *locals);
 	const char *part = im->statements[first].part, *parts = "", *arrays = "", *list = "";
 	const struct meaning *last = line_of(run, run->count - 1, run->period - 1)->atoms[2].meaning;
-	const char *of_first = line_of(run, 0, run->period - 1)->atoms[2].meaning->name;
-	const char *own = name_before_number(arena, of_first, line_of(run, 1, run->period - 1)->atoms[2].meaning->name);
-	const char *def = own ? name_take(im, own) : NULL;
+	const char *own = name_for_def(run), *def = own ? name_take(im, own) : NULL;
 	if (!to || !locals || !def)
 		return false;
 	for (size_t i = 0; i < run->stack_count && list; i++) {

@@ -41,8 +41,11 @@ void translate_constant(struct node *n)
 	if (a && a->t) {
 		if (!n->importer->outcome)
 			n->importer->outcome = tensor_read(n->importer, a->t, n->output_count ? n->proto->output[0] : "", &tensor);
-		if (!n->importer->outcome)
-			give(n, 0, constant(n, tensor));
+		struct value *v = n->importer->outcome ? NULL : constant(n, tensor);
+		/* Some exporters write all weights so. A number is none. */
+		if (v && !n->scope->outer && !n->scope->call)
+			v->weight = !dtype_is_integer(tensor->type.dtype) && shape_count(&tensor->type.shape) > 1;
+		give(n, 0, v);
 		return;
 	}
 	if ((a = attribute(n, "value_float")))
@@ -102,8 +105,7 @@ void translate_mod(struct node *n)
 static int bits_of(enum dtype dtype) { return 8 * (int)dtype_size(dtype); }
 static bool is_unsigned(enum dtype dtype) { return dtype >= DTYPE_U8 && dtype <= DTYPE_U64; }
 
-/* Returns V modulo 2^BITS, as the type DTYPE has it: the upper half is below 0 if that is signed. */
-static struct value *wrapped(struct node *n, struct value *v, enum dtype dtype)
+struct value *wrapped(struct node *n, struct value *v, enum dtype dtype)
 {
 	if (bits_of(dtype) > 32) /* a chain holds integers up to 2^53 alone, so those that would wrap are beyond it */
 		return typed(n, v, dtype);
@@ -203,12 +205,14 @@ void translate_leaky_relu(struct node *n)
 /* V where positive, else SCALE (exp(V / WIDTH) - 1). */
 static struct value *elu(struct node *n, struct value *v, double scale, double width)
 {
-	v = once(n, v);
 	if (scale == 1 && width == 1)
 		return unary(n, "elu", v);
-	struct value *below = binary(n, "min", v, number_like(n, v, 0));
-	if (width != 1)
-		below = binary(n, "div", below, number_like(n, v, width));
+	if (scale == width) {
+		const char *alpha = number_text(n, scale, DTYPE_F32);
+		return alpha ? apply(n, "celu", v, "%s", alpha) : NULL;
+	}
+	v = once(n, v);
+	struct value *below = width == 1 ? v : binary(n, "div", v, number_like(n, v, width));
 	below = times(n, unary(n, "expm1", below), scale);
 	return v ? choose(n, binary(n, "gt", v, number_like(n, v, 0)), v, below) : NULL;
 }

@@ -205,6 +205,8 @@ struct value *declare(struct node *node, struct value *v)
 	struct importer *im = node->importer;
 	if (!v || v->text)
 		return v;
+	if (v->constant->splat && rows_in(im, &v->type.shape) >= 0)
+		return fill_rows(node, v);
 	if (!is_settled(node, v))
 		return NULL;
 	const char *name = name_take(im, v->name ? v->name : "constant"), *type = type_text(im, &v->type);
@@ -230,20 +232,31 @@ struct value *declare(struct node *node, struct value *v)
 	if (!d->text)
 		return short_of_memory(node);
 	v->text = name;
+	v->computed = dtype_declared(v->type.dtype);
 	v->level = LEVEL_ATOM;
 	v->is_name = true;
 	return v;
 }
 
-/* Returns NAME, of a value between nodes, without what exporters put around: "/fc/MatMul_output_0" is "fc/MatMul". */
+/*
+ * Returns NAME, of a value between nodes, without what exporters put around: "/fc/MatMul_output_0" is "fc/MatMul". A long
+ * path loses its first parts.
+ */
 static const char *short_name(struct node *node, const char *name)
 {
-	static const char ending[] = "_output_0";
-	const size_t length = strlen(name), all = sizeof ending - 1;
-	if (*name != '/' || length <= all + 1 || strcmp(name + length - all, ending))
-		return name;
-	const char *text = arena_strndup(arena_of(node), name + 1, length - all - 1);
-	return text ? text : name;
+	enum { LONG = 40 };
+	static const char *const endings[] = {"_output_0", ":0"};
+	const char *text = name;
+	for (size_t i = 0; i < 2; i++) {
+		const size_t length = strlen(name), all = strlen(endings[i]);
+		if (strchr(name, '/') && length > all + 1 && !strcmp(name + length - all, endings[i]))
+			text = arena_strndup(arena_of(node), name, length - all);
+	}
+	text = text ? text : name;
+	for (const char *slash = strchr(text, '/'); slash && slash[1] && (slash == text || strlen(text) > LONG);
+	     slash = strchr(text, '/'))
+		text = slash + 1;
+	return text;
 }
 
 struct value *bind(struct node *node, struct value *v, const char *what)
@@ -254,9 +267,6 @@ struct value *bind(struct node *node, struct value *v, const char *what)
 		return declare(node, v);
 	const char *name = name_take(node->importer, short_name(node, what));
 	if (!name)
-		return short_of_memory(node);
-	const char *pattern = name_pattern(node->importer, what);
-	if (pattern && !dictionary_put(&node->importer->patterns, arena_of(node), pattern, v))
 		return short_of_memory(node);
 	const bool differs = strcmp(name, what) && v->name && !strchr(what, '\n');
 	add_statement(node, v->maker, arena_printf(arena_of(node), "let %s = %s", name, v->text), differs ? what : NULL);
@@ -549,7 +559,7 @@ static struct value *apply_all(struct node *node, struct application *a)
 		return NULL;
 	for (int i = 0; i < a->count; i++)
 		known &= fold_can(a->v[i]);
-	if (known && shape_count(&a->type.shape) <= NUMBERS_MOST)
+	if (known && shape_count(&a->type.shape) <= NUMBERS_MOST && rows_in(node->importer, &a->type.shape) < 0)
 		return compute(node, a);
 	const char *text = compose(node, a, &level);
 	struct value *v = text ? formula(node, &a->type, hold(a), text, level) : NULL;
@@ -650,7 +660,9 @@ struct value *convert(struct node *node, struct value *v, enum dtype dtype)
 	if (dtype == DTYPE_BOOL && v->type.dtype != DTYPE_BOOL)
 		return typed(node, binary(node, "ne", v, number_like(node, v, 0)), DTYPE_BOOL);
 	if (to_integer && from_integer)
-		return typed(node, v, dtype);
+		return dtype != DTYPE_BOOL && dtype_size(dtype) < 4 && dtype_size(dtype) < dtype_size(v->type.dtype)
+		           ? wrapped(node, v, dtype)
+		           : typed(node, v, dtype);
 	if (to_integer) {
 		struct value *whole = unary(node, "trunc", v);
 		if (whole && (whole->computed == DTYPE_F32 || whole->computed == DTYPE_F16 || whole->computed == DTYPE_BF16)) {

@@ -77,6 +77,56 @@ static bool enter_makers(struct frame *scope, Onnx__NodeProto *const *nodes, siz
 	return true;
 }
 
+/*
+ * Returns a hash of the node that makes value NAME, and of the nodes that it reads, DEPTH levels deep: their operators and
+ * attributes. Values that are read more than once count as equal, since a layer may read another layer or the model's input.
+ * Results of equal layers have equal forms. If one of them gets a name, all do: else the layer that only the next operator
+ * reads would have other lines than the layers before it, and could not join their loop.
+ */
+static uint64_t form_of(const struct frame *scope, const char *name, int depth)
+{
+	const Onnx__NodeProto *maker = dictionary_find(&scope->makers, name);
+	if (!maker || !maker->op_type)
+		return 1;
+	uint64_t form = hash_bytes(HASH_START, maker->op_type, strlen(maker->op_type));
+	for (size_t i = 0; i < maker->n_output; i++)
+		form += !strcmp(maker->output[i], name) ? i : 0;
+	for (size_t i = 0; i < maker->n_attribute; i++) {
+		const Onnx__AttributeProto *a = maker->attribute[i];
+		form = hash_bytes(form, a->name ? a->name : "", a->name ? strlen(a->name) : 0);
+		form = hash_bytes(hash_bytes(form, &a->i, sizeof a->i), &a->f, sizeof a->f);
+		form = a->n_ints ? hash_bytes(form, a->ints, a->n_ints * sizeof *a->ints) : form;
+		form = a->s.len ? hash_bytes(form, a->s.data, a->s.len) : form;
+	}
+	for (size_t i = 0; i < maker->n_input && depth > 0; i++) {
+		const size_t *reads = dictionary_find(&scope->reads, maker->input[i]);
+		const uint64_t inner = reads && *reads > 1 ? 1 : form_of(scope, maker->input[i], depth - 1);
+		form = hash_bytes(form, &inner, sizeof inner);
+	}
+	return form;
+}
+
+/* Returns the key of NAME's form in a dictionary; NULL if memory is short. */
+static const char *form_key(const struct frame *scope, const char *name)
+{
+	enum { DEPTH = 2 };
+	return arena_printf(scope->importer->context->arena, "%" PRIx64, form_of(scope, name, DEPTH));
+}
+
+/* Enters the forms of what NODES make and others read more than once. */
+static bool enter_forms(struct frame *scope, Onnx__NodeProto *const *nodes, size_t n)
+{
+	struct arena *arena = scope->importer->context->arena;
+	for (size_t i = 0; i < n; i++)
+		for (size_t k = 0; k < nodes[i]->n_output; k++) {
+			const size_t *reads = dictionary_find(&scope->reads, nodes[i]->output[k]);
+			const char *key = reads && *reads > 1 ? form_key(scope, nodes[i]->output[k]) : NULL;
+			if (reads && *reads > 1 && (!key || !dictionary_put(&scope->forms, arena, key, scope)))
+				return false;
+		}
+	return true;
+}
+
 static int64_t version_of(const struct frame *scope, const char *domain)
 {
 	const struct importer *im = scope->importer;
@@ -136,6 +186,7 @@ static void inline_function(struct node *node, const Onnx__FunctionProto *functi
 	}
 	for (size_t i = 0; i < function->n_output && good; i++)
 		good = count_name(&scope, function->output[i], i < node->output_count && is_wanted(node, i) ? 1 : 0);
+	good = good && enter_forms(&scope, function->node, function->n_node);
 	for (size_t i = 0; i < function->n_input && good; i++) {
 		struct value *v = input(node, i);
 		const size_t *reads = dictionary_find(&scope.reads, function->input[i]);
@@ -194,11 +245,11 @@ static bool find_inputs(struct node *node)
 	return whole;
 }
 
-/* True if a value whose name differs from V's in its numbers has a let: V may be the result of another layer. */
-static bool is_of_layers(struct importer *im, const struct value *v)
+/* True if NAME, or a value of its form, is read more than once. */
+static bool is_shared(const struct frame *scope, const char *name)
 {
-	const char *pattern = name_pattern(im, v->name);
-	return pattern && dictionary_find(&im->patterns, pattern);
+	const char *key = form_key(scope, name);
+	return key && dictionary_find(&scope->forms, key);
 }
 
 /* Sets the outputs of NODE in its scope. Values that are read more than once get a name of the chain. */
@@ -210,14 +261,13 @@ static void keep_outputs(struct node *node)
 		struct value *v = node->outputs[i];
 		if (!*name)
 			continue;
-		const size_t *reads = dictionary_find(&node->scope->reads, name);
 		if (!v && is_wanted(node, i) && !node->reason)
 			refuse(node, "its output %zu has no form in a chain", i + 1);
 		if (!v)
 			v = arena_alloc(im->context->arena, sizeof *v);
 		if (v && !v->name)
 			v->name = name;
-		if (v && v->text && reads && (*reads > 1 || is_of_layers(im, v)))
+		if (v && v->text && is_shared(node->scope, name))
 			bind(node, v, v->name);
 		if (!v || !scope_set(node->scope, name, v))
 			short_of_memory(node);
@@ -318,6 +368,7 @@ enum status graph_translate(struct frame *scope, const Onnx__GraphProto *graph, 
 	bool good = count_reads(scope, graph->node, graph->n_node, 1, 0) && enter_makers(scope, graph->node, graph->n_node);
 	for (size_t i = 0; i < graph->n_output && good; i++)
 		good = !graph->output[i]->name || count_name(scope, graph->output[i]->name, 1);
+	good = good && enter_forms(scope, graph->node, graph->n_node);
 	if (!good && !im->outcome)
 		im->outcome = im->context->arena->failed ? diag_memory(im->context->diags) : too_deep(im);
 	if (!im->outcome)

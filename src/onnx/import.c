@@ -45,10 +45,11 @@ static const Onnx__TypeProto__Tensor *declared_tensor(const Onnx__ValueInfoProto
 	return info->type && info->type->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE ? info->type->tensor_type : NULL;
 }
 
+/* Returns the name of the open extent DIM; "" if it has none: some exporters call all of them "?". */
 static const char *symbol_name(const Onnx__TensorShapeProto__Dimension *dim)
 {
-	return dim->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM && dim->dim_param ? dim->dim_param
-	                                                                                                 : "";
+	const bool named = dim->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM && dim->dim_param;
+	return named && strcmp(dim->dim_param, "?") ? dim->dim_param : "";
 }
 
 static bool is_fixed(const Onnx__TensorShapeProto__Dimension *dim)
@@ -203,7 +204,7 @@ static enum status declare_input(struct frame *scope, const Onnx__ValueInfoProto
 		return STATUS_OK;
 	}
 	TRY(set_input_type(im, info, chain_name, &v->type));
-	v->computed = v->type.dtype;
+	v->computed = dtype_declared(v->type.dtype);
 	v->text = chain_name;
 	v->level = LEVEL_ATOM;
 	v->is_name = true;
@@ -222,6 +223,7 @@ static enum status set_inputs(struct frame *scope, const Onnx__GraphProto *graph
 {
 	struct importer *im = scope->importer;
 	struct diags *diags = im->context->diags;
+	struct dictionary taken = {0};
 	const char **names = arena_array(im->context->arena, graph->n_input + 1, sizeof *names);
 	TRY_ALLOC(names, diags);
 	for (size_t i = 0; i < graph->n_input; i++)
@@ -230,6 +232,10 @@ static enum status set_inputs(struct frame *scope, const Onnx__GraphProto *graph
 	for (size_t i = 0; i < graph->n_output; i++) {
 		const char *name = graph->output[i]->name ? graph->output[i]->name : "";
 		output_names[i] = name;
+		if (dictionary_find(&taken, name))
+			return diag_file(diags, STATUS_DATA, im->request->path, -1, "two outputs of the graph are named '%s'",
+			                 name);
+		TRY_ALLOC(dictionary_put(&taken, im->context->arena, name, graph->output[i]), diags);
 	}
 	for (size_t i = 0; i < graph->n_input; i++)
 		if (names[i])
@@ -274,6 +280,38 @@ static enum status report_refusals(struct importer *im, size_t nodes)
 	return STATUS_CHAIN;
 }
 
+/*
+ * Returns V, an output, with its type in the model. An integer or bool is a floating number in the chain unless it is the
+ * index that an operation gives, and integers that are computed with widen a half.
+ */
+static struct value *with_own_type(struct node *n, struct value *v)
+{
+	const enum dtype dtype = v ? v->type.dtype : DTYPE_COUNT;
+	if (dtype == DTYPE_COUNT || dtype == DTYPE_F32 || dtype == DTYPE_F64)
+		return v;
+	v = v->constant ? declare(n, v) : v;
+	if (!v || (v->computed == dtype && !strncmp(v->text, "arg", 3) && v->level == LEVEL_ATOM))
+		return v;
+	if (v->constant) { /* a conversion of known elements would be computed here */
+		v = formula(n, &v->type, v->computed, v->text, v->level);
+		if (!v)
+			return NULL;
+		v->is_name = true;
+	}
+	struct value *made = apply(n, "cast", v, "%s", dtype_name(dtype));
+	if (made)
+		made->computed = made->type.dtype = dtype;
+	return made;
+}
+
+/* Returns the name of output V, made of PLAIN: MODEL_NAME, or what that became. */
+static const char *output_name(struct node *n, const struct value *v, const struct value *plain, const char *model_name)
+{
+	if (v != plain && plain->is_name && name_is_of(plain->text, model_name))
+		return plain->text;
+	return name_is_of(v->text, model_name) ? v->text : name_take(n->importer, model_name);
+}
+
 /* States the outputs of the graph. The first is the value of the chain. */
 static enum status state_outputs(struct frame *scope, const Onnx__GraphProto *graph, struct value **outputs,
                                  const char *const *model_names)
@@ -282,17 +320,20 @@ static enum status state_outputs(struct frame *scope, const Onnx__GraphProto *gr
 	Onnx__NodeProto proto = ONNX__NODE_PROTO__INIT;
 	struct node node = {.importer = im, .scope = scope, .proto = &proto};
 	const char *list = "";
-	for (size_t i = 0; i < graph->n_output && graph->n_output > 1 && list; i++) {
-		struct value *v = bind(&node, outputs[i], model_names[i]);
-		const bool own = v && name_is_of(v->text, model_names[i]);
-		const char *name = !v ? NULL : own ? v->text : name_take(im, model_names[i]);
+	for (size_t i = 0; i < graph->n_output && list; i++) {
+		const struct value *plain = outputs[i];
+		struct value *v = outputs[i] = with_own_type(&node, outputs[i]);
+		if (graph->n_output == 1)
+			break;
+		v = bind(&node, v, model_names[i]);
+		const char *name = v ? output_name(&node, v, plain, model_names[i]) : NULL;
 		if (!name)
 			break;
 		list = !strcmp(name, v->text)
 		           ? arena_printf(im->context->arena, "%s%s%s", list, i ? ", " : "", name)
 		           : arena_printf(im->context->arena, "%s%s%s as %s", list, i ? ", " : "", v->text, name);
 	}
-	if (graph->n_output == 1 && outputs[0]->constant)
+	if (graph->n_output == 1 && outputs[0] && outputs[0]->constant)
 		declare(&node, outputs[0]);
 	if (!im->outcome && node.reason)
 		return diag_file(im->context->diags, STATUS_CHAIN, im->request->path, -1,

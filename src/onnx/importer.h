@@ -77,15 +77,15 @@ enum { SYMBOLS_MOST = 8, GRAPHS_MOST = 64 };
 struct symbol {
 	const char *name;
 	int64_t prime;
-	int64_t extent; /* of --shape; 0: it stays open */
+	int64_t extent;      /* of --shape; 0: it stays open */
+	struct value *zeros; /* as many as the extent, under a name of the chain; NULL: none yet */
 };
 
 struct importer {
 	const struct context *context;
 	const struct import_request *request;
 	const Onnx__ModelProto *model;
-	struct dictionary names;    /* of the chain that are taken: to their struct value, or to this importer */
-	struct dictionary patterns; /* names of the model that got a let, without their numbers */
+	struct dictionary names; /* of the chain that are taken: to their struct value, or to this importer */
 	struct symbol symbols[SYMBOLS_MOST];
 	size_t symbol_count;
 	struct declaration *inputs;
@@ -111,6 +111,7 @@ struct frame {
 	struct dictionary values;
 	struct dictionary makers; /* the nodes of this graph, by the names that they make */
 	struct dictionary reads;  /* how often a name is read: a size_t each */
+	struct dictionary forms;  /* of values that are read more than once: see form_of */
 	size_t opset_count;
 	Onnx__OperatorSetIdProto *const *opsets;
 };
@@ -182,15 +183,12 @@ static inline bool is_readable(const struct value *value) { return value->consta
 const char *name_take(struct importer *importer, const char *name);
 /* True if name_take has made TAKEN of NAME. */
 bool name_is_of(const char *taken, const char *name);
-/*
- * Returns NAME without its numbers if it has a path around them, as "/layers.2/Add" has: it may be the name of a layer of
- * many. NULL if it is none, or if memory is short.
- */
-const char *name_pattern(struct importer *importer, const char *name);
 /* If NUMBER is a multiple of the prime of an open symbol, returns the factor, else 0. */
 int64_t symbol_factor(const struct importer *importer, int64_t number);
 /* True if NUMBER depends on an open symbol. */
 bool symbol_in(const struct importer *importer, double number);
+/* Returns the type that a chain declares for arrays of DTYPE: among integers it can name i32 and i64 alone. */
+enum dtype dtype_declared(enum dtype dtype);
 /* Returns ARENA's copy of the type as the language has it: a multiple of a symbol is `*`. */
 const char *type_text(struct importer *importer, const struct type *type);
 

@@ -59,21 +59,6 @@ bool name_is_of(const char *taken, const char *name)
 	       strspn(taken + length, "_0123456789") == strlen(taken + length);
 }
 
-const char *name_pattern(struct importer *im, const char *name)
-{
-	char *pattern = strpbrk(name, "./") ? arena_strndup(im->context->arena, name, strlen(name)) : NULL, *to = pattern;
-	bool numbered = false;
-	for (const char *c = name; pattern && *c; c++) {
-		const bool digit = *c >= '0' && *c <= '9';
-		numbered |= digit;
-		if (!digit)
-			*to++ = *c;
-	}
-	if (pattern)
-		*to = '\0';
-	return numbered ? pattern : NULL;
-}
-
 int64_t symbol_factor(const struct importer *im, int64_t number)
 {
 	for (size_t i = 0; number && i < im->symbol_count; i++)
@@ -94,14 +79,16 @@ bool symbol_in(const struct importer *im, double number)
 	return false;
 }
 
+enum dtype dtype_declared(enum dtype dtype)
+{
+	const bool has_name = !dtype_is_integer(dtype) || dtype == DTYPE_I32 || dtype == DTYPE_BOOL;
+	return has_name ? dtype : DTYPE_I64;
+}
+
 const char *type_text(struct importer *im, const struct type *type)
 {
 	struct arena *arena = im->context->arena;
-	/* A chain declares i32 and i64 alone among integers. */
-	const enum dtype dtype = dtype_is_integer(type->dtype) && type->dtype != DTYPE_I32 && type->dtype != DTYPE_BOOL
-	                             ? DTYPE_I64
-	                             : type->dtype;
-	const char *text = arena_printf(arena, "%s[", dtype_name(dtype));
+	const char *text = arena_printf(arena, "%s[", dtype_name(dtype_declared(type->dtype)));
 	for (int i = 0; i < type->shape.ndim && text; i++)
 		text = symbol_factor(im, type->shape.dim[i]) == 1
 		           ? arena_printf(arena, "%s%s*", text, i ? "," : "")

@@ -113,15 +113,7 @@ static bool rebind(const struct layer *l, const struct value *name, struct value
 static struct value *zeros(const struct layer *l)
 {
 	struct node *n = l->node;
-	const struct shape shape = {2, {l->input->type.shape.dim[1], l->size}};
-	if (!symbol_in(n->importer, (double)shape.dim[0]))
-		return filled(n, l->input->type.dtype, &shape, 0);
-	/* The batch is open: a part of the products has the shape. */
-	struct value *part = gate(l, pick(n, l->outer, 0, 0), 0);
-	struct value *zero = part ? choose(n, binary(n, "eq", part, number_like(n, part, 0)), number_like(n, part, 0),
-	                                   number_like(n, part, 0))
-	                          : NULL;
-	return zero ? convert(n, zero, l->input->type.dtype) : NULL;
+	return filled(n, l->input->type.dtype, &(struct shape){2, {l->input->type.shape.dim[1], l->size}}, 0);
 }
 
 static struct value *initial_state(const struct layer *l, size_t i)

@@ -101,6 +101,8 @@ struct value *once(struct node *node, struct value *v);
 struct value *bind(struct node *node, struct value *v, const char *what);
 /* Returns V as one of DTYPE; a copy that is known to be of DTYPE where nothing changes. */
 struct value *convert(struct node *node, struct value *v, enum dtype dtype);
+/* Returns V modulo 2 to the bits of DTYPE, an integer type: the upper half is below 0 if that is signed. */
+struct value *wrapped(struct node *node, struct value *v, enum dtype dtype);
 /* Returns V, whose type in the model is DTYPE. */
 struct value *typed(struct node *node, struct value *v, enum dtype dtype);
 /* Makes sure that V has a text. Returns V. */
@@ -116,6 +118,13 @@ const char *list_text(struct node *node, const int64_t *numbers, size_t count);
 const char *number_text(struct node *node, double number, enum dtype dtype);
 /* Returns a value of TYPE whose formula is TEXT. */
 struct value *formula(struct node *node, const struct type *type, enum dtype held, const char *text, int level);
+
+/* rows.c: arrays with an extent that the model leaves open */
+
+/* Returns the only axis of SHAPE whose extent is an open symbol's, if no other depends on one; else -1. */
+int rows_in(const struct importer *importer, const struct shape *shape);
+/* Sets the text of V, a constant whose elements are all one number and whose shape has such an axis. Returns V. */
+struct value *fill_rows(struct node *node, struct value *v);
 
 /* arrange.c: values with elements in other places */
 
