@@ -428,11 +428,13 @@ static const char *def_line(const struct run *run, int64_t offset, const char *c
 	const struct line *line = line_of(run, 0, offset);
 	const bool last = offset == run->period - 1;
 	const char *text = last ? "use (" : "";
-	/* A let begins with the atoms: let, blank, name, " = ". */
-	for (size_t a = last ? 4 : 0; a < line->atom_count && text; a++) {
-		const char *name = atom_text(run, &line->atoms[a], locals);
+	/* A let begins with the atoms: let, blank, name, and " = " with what follows up to the next name. */
+	for (size_t a = last ? 3 : 0; a < line->atom_count && text; a++) {
+		const struct atom *atom = &line->atoms[a];
+		const char *name = atom_text(run, atom, locals);
+		const size_t skipped = last && a == 3 ? strlen(" = ") : 0;
 		text = name ? arena_printf(arena, "%s%s", text, name)
-		            : arena_printf(arena, "%s%.*s", text, (int)line->atoms[a].length, line->atoms[a].text);
+		            : arena_printf(arena, "%s%.*s", text, (int)(atom->length - skipped), atom->text + skipped);
 	}
 	return last && text ? arena_printf(arena, "%s)", text) : text;
 }

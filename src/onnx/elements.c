@@ -149,6 +149,46 @@ void translate_bitwise_not(struct node *n)
 		           v->type.dtype));
 }
 
+/* Returns the COUNT bits of V, an integer, along a new last axis. POWERS has those of 2. */
+static struct value *bits_along(struct node *n, struct value *v, struct value *powers)
+{
+	struct value *column = v ? new_axis(n, v, v->type.shape.ndim) : NULL;
+	return binary(n, "mod", unary(n, "floor", binary(n, "div", column, powers)), number_like(n, column, 2));
+}
+
+void translate_bitwise(struct node *n)
+{
+	enum { EXACT = 53 }; /* bits of a whole number of the chain */
+	struct value *v = needed(n, 0), *a = needed(n, 1);
+	const char *what = operation_of(n);
+	double powers[EXACT + 1], worth[EXACT + 1];
+	if (!v || !a)
+		return;
+	if (v->type.dtype == DTYPE_BOOL || !is_integer(v) || v->type.shape.ndim == MAX_DIMS) {
+		refuse(n, "its operands are no integers");
+		return;
+	}
+	const bool has_sign = !is_unsigned(v->type.dtype);
+	const int bits = bits_of(v->type.dtype) > EXACT ? EXACT + has_sign : bits_of(v->type.dtype);
+	for (int i = 0; i < bits; i++)
+		powers[i] = worth[i] = ldexp(1, i);
+	if (has_sign) /* of two's complement */
+		worth[bits - 1] = -worth[bits - 1];
+	const enum dtype dtype = v->type.dtype;
+	v = typed(n, v, DTYPE_F64);
+	a = typed(n, a, DTYPE_F64);
+	if (strcmp(what, "and")) {
+		v = once(n, v);
+		a = once(n, a);
+	}
+	struct value *two = numbers_of(n, DTYPE_F64, powers, NULL, bits);
+	struct value *common = binary(n, "mul", bits_along(n, v, two), bits_along(n, a, two));
+	common = binary(n, "matmul", common, numbers_of(n, DTYPE_F64, worth, NULL, bits));
+	if (strcmp(what, "and")) /* a or b is a + b - (a and b) */
+		common = binary(n, "sub", binary(n, "add", v, a), times(n, common, strcmp(what, "or") ? 2 : 1));
+	give(n, 0, typed(n, common, dtype));
+}
+
 void translate_several(struct node *n)
 {
 	struct value *v = needed(n, 0);

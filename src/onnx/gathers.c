@@ -4,6 +4,10 @@
  */
 #include "onnx/translate.h"
 
+#include <math.h>
+
+#include "base/checked.h"
+
 #define OPERATOR(DOMAIN, NAME, TRANSLATOR, OPERATION) translate translate_##TRANSLATOR;
 #include "onnx/operators.def"
 
@@ -114,6 +118,49 @@ void translate_gather_nd(struct node *n)
 	give(n, 0, taken(n, at, reshape(n, v, &flat), 0));
 }
 
+/* Returns 0, 1, ... COUNT - 1 along AXIS of NDIM. */
+static struct value *counted_along(struct node *n, int64_t count, int axis, int ndim)
+{
+	struct shape shape = {ndim, {0}};
+	if (count > NUMBERS_MOST || symbol_in(n->importer, (double)count))
+		return refuse(n, "it counts along an extent that is open, or above %d", NUMBERS_MOST);
+	double *numbers = arena_array(n->importer->context->arena, (size_t)count + 1, sizeof *numbers);
+	for (int64_t i = 0; numbers && i < count; i++)
+		numbers[i] = (double)i;
+	for (int i = 0; i < ndim; i++)
+		shape.dim[i] = i == axis ? count : 1;
+	return numbers ? numbers_of(n, DTYPE_I64, numbers, &shape, 0) : short_of_memory(n);
+}
+
+/*
+ * Returns V, with each of UPDATES joined by HOW, mul, min or max, to the row that AT names. Each row of V is compared with
+ * each place, so this takes as much memory as V times the number of updates.
+ */
+static struct value *scattered_by(struct node *n, const char *how, struct value *v, struct value *updates,
+                                  struct value *at)
+{
+	static const struct {
+		const char *how, *join, *reduce;
+		double neutral;
+	} ways[] = {{"mul", "mul", "prod", 1}, {"max", "max", "amax", -INFINITY}, {"min", "min", "amin", INFINITY}};
+	enum { PAIRS_MOST = 1 << 26 };
+	const int64_t count = v->type.shape.dim[0], times_updated = at->type.shape.dim[0];
+	size_t k = 0;
+	while (k < 3 && strcmp(ways[k].how, how))
+		k++;
+	if (k == 3)
+		return refuse(n, "its reduction is '%s'", how);
+	if (v->type.shape.ndim == MAX_DIMS || shape_count(&updates->type.shape) > PAIRS_MOST / greater(count, 1))
+		return refuse(n, "its reduction '%s' would compare more than %d pairs of elements", how, PAIRS_MOST);
+	struct shape column = {updates->type.shape.ndim + 1, {times_updated, 1}};
+	for (int i = 2; i < column.ndim; i++)
+		column.dim[i] = 1;
+	struct value *hit = binary(n, "eq", reshape(n, at, &column), counted_along(n, count, 1, column.ndim));
+	struct value *rows = new_axis(n, updates, 1);
+	rows = hit && rows ? choose(n, hit, rows, number_like(n, rows, ways[k].neutral)) : NULL;
+	return binary(n, ways[k].join, v, apply(n, ways[k].reduce, rows, "axis=0"));
+}
+
 /* Returns V, of COUNT rows, with UPDATES at the rows AT: in their place, or added. */
 static struct value *scattered(struct node *n, struct value *v, struct value *updates, struct value *at)
 {
@@ -127,7 +174,7 @@ static struct value *scattered(struct node *n, struct value *v, struct value *up
 	if (!strcmp(how, "add"))
 		return binary(n, "add", v, sums);
 	if (strcmp(how, "none"))
-		return refuse(n, "its reduction is '%s'", how);
+		return scattered_by(n, how, v, updates, at);
 	struct value *ones = at ? filled(n, DTYPE_F64, &at->type.shape, 1) : NULL;
 	struct value *hits = apply_to(n, "scatter_add", ones, at, "%lld", (long long)count);
 	if (hits && v->type.shape.ndim > 1) {
@@ -201,20 +248,6 @@ void translate_scatter_nd(struct node *n)
 void translate_tensor_scatter(struct node *n)
 {
 	refuse(n, "it writes at places that are not known before the model runs");
-}
-
-/* Returns 0, 1, ... COUNT - 1 along AXIS of NDIM. */
-static struct value *counted_along(struct node *n, int64_t count, int axis, int ndim)
-{
-	struct shape shape = {ndim, {0}};
-	if (count > NUMBERS_MOST || symbol_in(n->importer, (double)count))
-		return refuse(n, "it counts along an extent that is open, or above %d", NUMBERS_MOST);
-	double *numbers = arena_array(n->importer->context->arena, (size_t)count + 1, sizeof *numbers);
-	for (int64_t i = 0; numbers && i < count; i++)
-		numbers[i] = (double)i;
-	for (int i = 0; i < ndim; i++)
-		shape.dim[i] = i == axis ? count : 1;
-	return numbers ? numbers_of(n, DTYPE_I64, numbers, &shape, 0) : short_of_memory(n);
 }
 
 void translate_one_hot(struct node *n)

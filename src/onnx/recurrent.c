@@ -37,6 +37,12 @@ static struct value *activate(const struct layer *l, int i, struct value *v)
 	} plain[] = {{"Sigmoid", "sigmoid"}, {"Tanh", "tanh"}, {"Relu", "relu"}, {"Softplus", "softplus"}};
 	struct node *n = l->node;
 	const char *name = l->activations[i];
+	const double most = attribute_number(n, "clip", 0);
+	const char *bound = most > 0 ? number_text(n, most, DTYPE_F32) : "";
+	if (!bound)
+		return NULL;
+	if (*bound)
+		v = apply(n, "clip", v, "-%s %s", bound, bound);
 	for (size_t k = 0; k < sizeof plain / sizeof *plain; k++)
 		if (!strcmp(plain[k].name, name))
 			return unary(n, plain[k].operation, v);
@@ -206,10 +212,12 @@ static bool step_lstm(struct layer *l)
 	struct node *n = l->node;
 	struct value *all = bind(n, binary(n, "add", l->step, biased(l, binary(n, "linear", l->h, l->inner))), "gates");
 	struct value *in = activate(l, 0, peep(l, gate(l, all, 0), l->c, 0));
-	struct value *forget = activate(l, 0, peep(l, gate(l, all, 2), l->c, 2));
+	const bool couples = attribute_integer(n, "input_forget", 0);
+	if (couples)
+		in = bind(n, in, "input_gate");
+	struct value *forget = couples ? (in ? binary(n, "sub", number_like(n, in, 1), in) : NULL)
+	                               : activate(l, 0, peep(l, gate(l, all, 2), l->c, 2));
 	struct value *fresh = activate(l, 1, gate(l, all, 3));
-	if (attribute_integer(n, "input_forget", 0))
-		return refuse(n, "it couples its gates (input_forget)"), false;
 	if (!rebind(l, l->c, binary(n, "add", binary(n, "mul", forget, l->c), binary(n, "mul", in, fresh))))
 		return false;
 	struct value *out = activate(l, 0, peep(l, gate(l, all, 1), l->c, 1));
@@ -272,10 +280,6 @@ static void translate_layer(struct node *n, layer_step *step, int64_t gates, con
 		return;
 	}
 	x = batch_first ? exchange(n, x, 0, 1) : x;
-	if (attribute(n, "clip")) {
-		refuse(n, "it clips");
-		return;
-	}
 	if (!x || !has_full_lengths(n, x->type.shape.dim[0]))
 		return;
 	if (both && !x->is_name)

@@ -68,6 +68,22 @@ static struct value *transform_matrix(struct node *n, const struct transform *t)
 	return numbers_of(n, DTYPE_F64, numbers, &shape, 0);
 }
 
+/* Returns the matrix that makes COLUMNS real numbers of the COUNT complex ones of the first half of their transform. */
+static struct value *half_matrix(struct node *n, int64_t count, int64_t columns)
+{
+	const struct shape shape = {2, {count * 2, columns}};
+	double *numbers =
+		arena_array(n->importer->context->arena, (size_t)(shape.dim[0] * shape.dim[1]) + 1, sizeof *numbers);
+	for (int64_t i = 0; numbers && i < count && i <= columns / 2; i++)
+		for (int64_t k = 0; k < columns; k++) {
+			const double angle = 2 * pi * (double)(i * k % columns) / (double)columns;
+			const double weight = (i == 0 || 2 * i == columns ? 1 : 2) / (double)columns;
+			numbers[2 * i * columns + k] = weight * cos(angle);
+			numbers[(2 * i + 1) * columns + k] = -weight * sin(angle);
+		}
+	return numbers ? numbers_of(n, DTYPE_F64, numbers, &shape, 0) : short_of_memory(n);
+}
+
 void translate_dft(struct node *n)
 {
 	struct value *v = needed(n, 0);
@@ -80,14 +96,12 @@ void translate_dft(struct node *n)
 	if (!resolve_axis(n, to_integer(given_axis), v->type.shape.ndim, &axis))
 		return;
 	const int last = v->type.shape.ndim - 1, parts = (int)v->type.shape.dim[last];
-	const int64_t count = v->type.shape.dim[axis], length = input(n, 1) ? to_integer(given_length) : count;
-	const int64_t made = one_sided ? length / 2 + 1 : length;
-	if (inverse && one_sided) {
-		refuse(n, "it is one-sided and inverse");
-		return;
-	}
-	if (axis == last || (parts != 1 && parts != 2) || length < 1 || count * made * 2 * parts > NUMBERS_MOST ||
-	    symbol_in(n->importer, (double)count)) {
+	const bool real = inverse && one_sided;
+	const int64_t count = v->type.shape.dim[axis];
+	const int64_t length = input(n, 1) ? to_integer(given_length) : real ? 2 * (count - 1) : count;
+	const int64_t made = one_sided && !real ? length / 2 + 1 : length;
+	if (axis == last || (real && parts != 2) || (parts != 1 && parts != 2) || length < 1 ||
+	    count * made * 2 * parts > NUMBERS_MOST || symbol_in(n->importer, (double)count)) {
 		refuse(n, "its axes or its length do not fit");
 		return;
 	}
@@ -99,12 +113,12 @@ void translate_dft(struct node *n)
 	flat.ndim--;
 	flat.dim[last - 1] = count * parts;
 	back.dim[last - 1] = made;
-	back.dim[last] = 2;
+	back.dim[last] = real ? 1 : 2;
 	const struct transform t = {count, made, length, parts, inverse};
 	/* Sums whose terms cancel are made in f64. */
 	const enum dtype dtype = v->type.dtype;
 	v = convert(n, reshape(n, v, &flat), DTYPE_F64);
-	struct value *y = binary(n, "matmul", v, transform_matrix(n, &t));
+	struct value *y = binary(n, "matmul", v, real ? half_matrix(n, count, made) : transform_matrix(n, &t));
 	y = convert(n, y, dtype);
 	give(n, 0, exchange(n, reshape(n, y, &back), axis, last - 1));
 }

@@ -107,6 +107,37 @@ static struct value *with_bias(struct node *n, struct value *v, struct value *bi
 	return binary(n, "add", v, reshape(n, bias, &shape));
 }
 
+/*
+ * Returns the convolution of V, [batch,channels,depth,height,width], by KERNEL: the sum over the kernel's depth of
+ * convolutions of images. V has its pads along the depth. WORDS are the arguments of conv2d.
+ */
+static struct value *conv_depth(struct node *n, struct value *v, struct value *kernel, const struct windows *w,
+                                const char *words)
+{
+	static const int depth_first[] = {0, 2, 1, 3, 4};
+	struct value *sum = NULL;
+	v = once(n, transpose(n, v, depth_first));
+	kernel = once(n, kernel);
+	for (int64_t k = 0; v && kernel && k < w->size[0]; k++) {
+		const struct shape *s = &v->type.shape;
+		struct part parts[MAX_DIMS];
+		for (int i = 0; i < s->ndim; i++)
+			parts[i] = (struct part){0, s->dim[i], 1};
+		parts[1] = (struct part){k * w->dilation[0], w->counts[0], w->counts[0] > 1 ? w->stride[0] : 1};
+		const struct shape images = {4, {s->dim[0] * w->counts[0], s->dim[2], s->dim[3], s->dim[4]}};
+		struct value *part = reshape(n, part_of(n, v, parts), &images);
+		part = apply_to(n, "conv2d", part, pick(n, kernel, 2, k), "%s", words);
+		sum = sum ? binary(n, "add", sum, part) : part;
+		if (!sum)
+			return NULL;
+	}
+	if (!sum)
+		return NULL;
+	const struct shape *s = &sum->type.shape;
+	const struct shape volumes = {5, {v->type.shape.dim[0], w->counts[0], s->dim[1], s->dim[2], s->dim[3]}};
+	return transpose(n, reshape(n, sum, &volumes), depth_first);
+}
+
 void translate_conv(struct node *n)
 {
 	struct value *v = needed(n, 0), *kernel = needed(n, 1);
@@ -117,23 +148,26 @@ void translate_conv(struct node *n)
 		refuse(n, "its kernel has %d axes, the array %d", kernel->type.shape.ndim, v->type.shape.ndim);
 		return;
 	}
-	if (w.axes > 2) {
-		refuse(n, "chains have no convolution along %d axes", w.axes);
-		return;
-	}
+	const int images = w.axes == 3; /* axes before those of conv2d */
 	for (int i = 0; i < w.axes; i++)
-		if (w.before[i] != w.after[i] || w.before[i] < 0) {
+		if (w.before[i] != w.after[i] || w.before[i] < 0 || i < images) {
 			v = padded(n, v, i + 2, w.before[i], w.after[i], 0);
 			w.before[i] = w.after[i] = 0;
 		}
 	const int64_t groups = attribute_integer(n, "group", 1);
-	const char *stride = words_of(n, "stride", w.stride, w.axes, 1),
-			   *padding = words_of(n, "padding", w.before, w.axes, 0);
-	const char *dilation = words_of(n, "dilation", w.dilation, w.axes, 1),
+	const char *stride = words_of(n, "stride", w.stride + images, w.axes - images, 1),
+			   *padding = words_of(n, "padding", w.before + images, w.axes - images, 0);
+	const char *dilation = words_of(n, "dilation", w.dilation + images, w.axes - images, 1),
 			   *parts = words_of(n, "groups", &groups, 1, 1);
 	if (!stride || !padding || !dilation || !parts)
 		return;
-	v = apply_to(n, w.axes == 1 ? "conv1d" : "conv2d", v, kernel, " %s%s%s%s", stride, padding, parts, dilation);
+	const char *words = arena_printf(n->importer->context->arena, " %s%s%s%s", stride, padding, parts, dilation);
+	if (!words)
+		v = short_of_memory(n);
+	else if (images)
+		v = conv_depth(n, v, kernel, &w, words);
+	else
+		v = apply_to(n, w.axes == 1 ? "conv1d" : "conv2d", v, kernel, "%s", words);
 	give(n, 0, with_bias(n, v, input(n, 2)));
 }
 
