@@ -42,8 +42,7 @@ void translate_constant(struct node *n)
 		if (!n->importer->outcome)
 			n->importer->outcome = tensor_read(n->importer, a->t, n->output_count ? n->proto->output[0] : "", &tensor);
 		struct value *v = n->importer->outcome ? NULL : constant(n, tensor);
-		/* Some exporters write all weights so. A number is none. */
-		if (v && !n->scope->outer && !n->scope->call)
+		if (v && n->importer->weights_in_nodes && !n->scope->outer && !n->scope->call)
 			v->weight = !dtype_is_integer(tensor->type.dtype) && shape_count(&tensor->type.shape) > 1;
 		give(n, 0, v);
 		return;

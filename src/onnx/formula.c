@@ -200,6 +200,25 @@ static bool is_settled(struct node *node, const struct value *v)
 	return !open;
 }
 
+/* Returns the key of V, a constant, in a dictionary; NULL if it has none. */
+static const char *constant_key(struct node *node, const struct value *v)
+{
+	const struct tensor *t = v->constant;
+	if (v->weight || !t->numbers)
+		return NULL;
+	const size_t count = t->splat ? 1 : (size_t)shape_count(&t->type.shape);
+	uint64_t hash = hash_bytes(HASH_START, t->type.shape.dim, (size_t)t->type.shape.ndim * sizeof *t->type.shape.dim);
+	hash = hash_bytes(hash, t->numbers, count * sizeof *t->numbers);
+	return arena_printf(arena_of(node), "%d %d %" PRIx64, (int)t->type.dtype, t->splat, hash);
+}
+
+static bool same_constant(const struct tensor *a, const struct tensor *b)
+{
+	const size_t count = a->splat ? 1 : (size_t)shape_count(&a->type.shape);
+	return type_equal(&a->type, &b->type) && a->splat == b->splat &&
+	       !memcmp(a->numbers, b->numbers, count * sizeof *a->numbers);
+}
+
 struct value *declare(struct node *node, struct value *v)
 {
 	struct importer *im = node->importer;
@@ -209,6 +228,15 @@ struct value *declare(struct node *node, struct value *v)
 		return fill_rows(node, v);
 	if (!is_settled(node, v))
 		return NULL;
+	const char *same_key = constant_key(node, v);
+	const struct value *same = same_key ? dictionary_find(&im->constants, same_key) : NULL;
+	if (same && same_constant(same->constant, v->constant)) {
+		v->text = same->text;
+		v->computed = same->computed;
+		v->level = LEVEL_ATOM;
+		v->is_name = true;
+		return v;
+	}
 	const char *name = name_take(im, v->name ? v->name : "constant"), *type = type_text(im, &v->type);
 	const char *initial = initial_text(node, v), *key = NULL;
 	if (!name || !type)
@@ -235,6 +263,8 @@ struct value *declare(struct node *node, struct value *v)
 	v->computed = dtype_declared(v->type.dtype);
 	v->level = LEVEL_ATOM;
 	v->is_name = true;
+	if (same_key && !dictionary_put(&im->constants, arena_of(node), same_key, v))
+		return short_of_memory(node);
 	return v;
 }
 

@@ -332,7 +332,23 @@ void scope_open(struct frame *scope, const struct node *node, const Onnx__GraphP
 	(void)graph;
 }
 
-/* Sets the initializers of GRAPH. Floating ones are weights; integers are folded like other constants. */
+/*
+ * True if NAME is one that an exporter gives to a number of the program, such as val_7 or Const_3:0. A model does not say
+ * which of its initializers are trained.
+ */
+static bool names_number(const char *name)
+{
+	static const char counted[] = "val_";
+	const size_t length = sizeof counted - 1;
+	if (strstr(name, "Const") || strstr(name, "const"))
+		return true;
+	return !strncmp(name, counted, length) && name[length] && !name[length + strspn(name + length, "0123456789")];
+}
+
+/*
+ * Sets the initializers of GRAPH. Floating ones are weights, but for one element that an exporter has numbered. Integers are
+ * folded like other constants.
+ */
 static enum status set_initializers(struct frame *scope, const Onnx__GraphProto *graph)
 {
 	struct importer *im = scope->importer;
@@ -344,11 +360,13 @@ static enum status set_initializers(struct frame *scope, const Onnx__GraphProto 
 		if (!proto->name || !*proto->name)
 			return diag_file(im->context->diags, STATUS_DATA, im->request->path, -1, "an initializer has no name");
 		TRY(tensor_read(im, proto, proto->name, &tensor));
+		const bool number =
+			tensor->type.shape.ndim < 2 && shape_count(&tensor->type.shape) == 1 && names_number(proto->name);
 		*v = (struct value){.name = proto->name,
 		                    .type = tensor->type,
 		                    .computed = tensor->type.dtype,
 		                    .constant = tensor,
-		                    .weight = !dtype_is_integer(tensor->type.dtype)};
+		                    .weight = !dtype_is_integer(tensor->type.dtype) && !number};
 		TRY_ALLOC(scope_set(scope, proto->name, v), im->context->diags);
 	}
 	if (graph->n_sparse_initializer)
@@ -357,12 +375,28 @@ static enum status set_initializers(struct frame *scope, const Onnx__GraphProto 
 	return STATUS_OK;
 }
 
+/* True if GRAPH has a floating initializer of more than one element. */
+static bool has_weights(const Onnx__GraphProto *graph)
+{
+	for (size_t i = 0; i < graph->n_initializer; i++) {
+		const Onnx__TensorProto *proto = graph->initializer[i];
+		enum dtype dtype;
+		bool single = true;
+		for (size_t k = 0; k < proto->n_dims; k++)
+			single &= proto->dims[k] == 1;
+		if (!single && model_dtype(proto->data_type, &dtype) && !dtype_is_integer(dtype))
+			return true;
+	}
+	return false;
+}
+
 enum status graph_translate(struct frame *scope, const Onnx__GraphProto *graph, struct value **outputs)
 {
 	struct importer *im = scope->importer;
 	if (im->graphs >= GRAPHS_MOST)
 		return too_deep(im);
-	im->graphs++;
+	if (im->graphs++ == 0)
+		im->weights_in_nodes = !has_weights(graph);
 	if (!im->outcome)
 		im->outcome = set_initializers(scope, graph);
 	bool good = count_reads(scope, graph->node, graph->n_node, 1, 0) && enter_makers(scope, graph->node, graph->n_node);

@@ -85,7 +85,8 @@ struct importer {
 	const struct context *context;
 	const struct import_request *request;
 	const Onnx__ModelProto *model;
-	struct dictionary names; /* of the chain that are taken: to their struct value, or to this importer */
+	struct dictionary names;     /* of the chain that are taken: to their struct value, or to this importer */
+	struct dictionary constants; /* that are declared and no weights: a struct value each, by a hash */
 	struct symbol symbols[SYMBOLS_MOST];
 	size_t symbol_count;
 	struct declaration *inputs;
@@ -98,9 +99,10 @@ struct importer {
 	size_t weight_count, weight_capacity;
 	struct refusal *refusals;
 	size_t refusal_count, refusal_capacity;
-	int depth;           /* of the blocks that are open */
-	int graphs;          /* that are being read, one within the other */
-	enum status outcome; /* of the first failure that is no refusal */
+	bool weights_in_nodes; /* the model has none among its initializers: some exporters write them as Constant nodes */
+	int depth;             /* of the blocks that are open */
+	int graphs;            /* that are being read, one within the other */
+	enum status outcome;   /* of the first failure that is no refusal */
 };
 
 /* The names of one graph or function. */

@@ -351,7 +351,8 @@ def gemm(n, a, b, c=None):
 
 def recurrent(n, x, w, r, b=None, lengths=None, h0=None, c0=None, p=None):
     """RNN, GRU and LSTM of the usual activations, written out."""
-    need(not any(n.get(k) for k in ("activations", "clip", "input_forget")), "activations")
+    usual = {"RNN": ["Tanh"], "GRU": ["Sigmoid", "Tanh"], "LSTM": ["Sigmoid", "Tanh", "Tanh"]}[n.kind] * w.shape[0]
+    need(n.get("activations", usual) in (usual, [u.encode() for u in usual]) and not n.get("clip") and not n.get("input_forget"), "activations")
     need(lengths is None or all(v == x.shape[1 if n.get("layout", 0) else 0] for v in ints(lengths)), "lengths")
     first = bool(n.get("layout", 0))
     x = x.transpose(0, 1) if first else x
@@ -542,11 +543,12 @@ def nodes(model, protos, values, versions, bound, kept=()):
 
 def weights(model):
     """
-    The floating tensors of a model that have gradients, by name: initializers, and Constant nodes of more than one element,
-    but no statistics of a BatchNormalization.
+    The floating tensors of a model that have gradients, by name: initializers, or else Constant nodes of more than one
+    element, but no statistics of a BatchNormalization.
     """
     found = {t.name: t for t in model.graph.initializer}
-    for node in model.graph.node:
+    plain = any(t.data_type in (1, 10, 11, 16) and math.prod(t.dims) > 1 for t in model.graph.initializer)
+    for node in () if plain else model.graph.node:
         for a in node.attribute if node.op_type == "Constant" else ():
             if a.name == "value" and math.prod(a.t.dims) > 1:
                 found[node.output[0]] = a.t

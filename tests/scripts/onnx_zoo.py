@@ -133,6 +133,89 @@ class UNet(nn.Module):
         return self.out(x)
 
 
+class Steps(nn.Module):
+    """A function of x, and the modules that it calls as self.NAME."""
+
+    def __init__(self, call, **modules):
+        super().__init__()
+        self.call = call
+        for name, module in modules.items():
+            setattr(self, name, module)
+
+    def forward(self, x):
+        return self.call(self, x)
+
+
+def encoder():
+    layer = nn.TransformerEncoderLayer(32, 4, 64, batch_first=True, activation="gelu")
+    return nn.TransformerEncoder(layer, 3, enable_nested_tensor=False)
+
+
+def mobile():
+    """Inverted residuals with squeeze and excitation."""
+    def part(s, x):
+        y = s.act(s.bn1(s.expand(x)))
+        y = s.act(s.bn2(s.depth(y)))
+        y = y * F.hardsigmoid(s.up(F.relu(s.squeeze(F.adaptive_avg_pool2d(y, 1)))))
+        return x + s.bn3(s.project(y))
+
+    return nn.Sequential(*(Steps(part, expand=nn.Conv2d(8, 24, 1, bias=False), depth=nn.Conv2d(24, 24, 5, padding=2, groups=24, bias=False),
+                                 squeeze=nn.Conv2d(24, 6, 1), up=nn.Conv2d(6, 24, 1), project=nn.Conv2d(24, 8, 1, bias=False),
+                                 bn1=nn.BatchNorm2d(24), bn2=nn.BatchNorm2d(24), bn3=nn.BatchNorm2d(8), act=nn.Hardswish())
+                           for _ in range(3)))
+
+
+def convnext():
+    def part(s, x):
+        y = s.norm(s.depth(x).permute(0, 2, 3, 1))
+        return x + (s.gamma.weight[0] * s.down(F.gelu(s.up(y)))).permute(0, 3, 1, 2)
+
+    return nn.Sequential(*(Steps(part, depth=nn.Conv2d(12, 12, 7, padding=3, groups=12), norm=nn.LayerNorm(12), up=nn.Linear(12, 48),
+                                 down=nn.Linear(48, 12), gamma=nn.Embedding(1, 12)) for _ in range(3)))
+
+
+def llama():
+    """RMS normalisation, rotated pairs and a gate."""
+    def rms(x, weight):
+        return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6) * weight
+
+    def rotate(x):
+        t = torch.arange(x.shape[2], dtype=torch.float32)[:, None] * 10000 ** (-torch.arange(0, 8, dtype=torch.float32) / 8)
+        a, b = x.chunk(2, -1)
+        return torch.cat([a * t.cos() - b * t.sin(), b * t.cos() + a * t.sin()], -1)
+
+    def part(s, x):
+        b, n, d = x.shape
+        y = rms(x, s.norms.weight[0])
+        q, k, v = (m(y).view(b, n, 2, 16).transpose(1, 2) for m in (s.q, s.k, s.v))
+        y = F.scaled_dot_product_attention(rotate(q), rotate(k), v, is_causal=True)
+        x = x + s.o(y.transpose(1, 2).reshape(b, n, d))
+        y = rms(x, s.norms.weight[1])
+        return x + s.down(F.silu(s.gate(y)) * s.up(y))
+
+    def line(a, b):
+        return nn.Linear(a, b, bias=False)
+
+    return nn.Sequential(*(Steps(part, q=line(32, 32), k=line(32, 32), v=line(32, 32), o=line(32, 32), gate=line(32, 48),
+                                 up=line(32, 48), down=line(48, 32), norms=nn.Embedding(2, 32)) for _ in range(3)))
+
+
+def attend(s, x):
+    return s.attention(x, x, x, need_weights=False)[0]
+
+
+def wave(s, x):
+    y = x
+    for conv in s.convs:
+        y = y + torch.tanh(conv(y)) * torch.sigmoid(conv(y))
+    return y
+
+
+def heads(s, x):
+    y = s.body(x)
+    return torch.cat([torch.log_softmax(y, 1), F.normalize(y, dim=1), y.cumsum(1), y.clamp(-1, 1), y.abs().sqrt()], 1)
+
+
 def seeded(module):
     """Weights that all differ, of usual sizes; running statistics that are no identities."""
     torch.manual_seed(1)
@@ -166,6 +249,33 @@ MODULES = {
     "unet": (UNet, floats(1, 3, 96, 96)),
 }
 
+MODULES.update({
+    "encoder": (encoder, floats(2, 9, 32)),
+    "mobile": (mobile, floats(2, 8, 14, 14)),
+    "convnext": (convnext, floats(2, 12, 12, 12)),
+    "llama": (llama, floats(2, 11, 32)),
+    "attention": (lambda: Steps(attend, attention=nn.MultiheadAttention(16, 4, batch_first=True)), floats(2, 7, 16)),
+    "gru": (lambda: Steps(lambda s, x: s.head(s.gru(x)[0][:, -1]), gru=nn.GRU(8, 12, 2, batch_first=True, bidirectional=True),
+                          head=nn.Linear(24, 3)), floats(2, 6, 8)),
+    "rnn": (lambda: Steps(lambda s, x: s.rnn(x)[0], rnn=nn.RNN(8, 12, batch_first=True)), floats(2, 6, 8)),
+    "wave": (lambda: Steps(wave, convs=nn.ModuleList(nn.Conv1d(4, 4, 3, padding=2**i, dilation=2**i) for i in range(4))),
+             floats(2, 4, 40)),
+    "heads": (lambda: Steps(heads, body=nn.Sequential(nn.Linear(6, 20), nn.SELU(), nn.Linear(20, 20), nn.Mish(), nn.Linear(20, 5))),
+              floats(4, 6)),
+    "shuffle": (lambda: nn.Sequential(nn.Conv2d(3, 12, 3, padding=1), nn.PReLU(12), nn.PixelShuffle(2), nn.Conv2d(3, 4, 3, stride=2),
+                                      nn.GroupNorm(2, 4), nn.InstanceNorm2d(4), nn.ELU(0.5)), floats(2, 3, 10, 10)),
+    "resize": (lambda: Steps(lambda s, x: F.interpolate(F.interpolate(s.conv(x), scale_factor=2, mode="bilinear"), size=(9, 11),
+                                                        mode="nearest"), conv=nn.Conv2d(3, 4, 3)), floats(2, 3, 8, 8)),
+    "pools": (lambda: nn.Sequential(nn.ReflectionPad2d(2), nn.Conv2d(3, 6, 3, groups=3), nn.AvgPool2d(3, 2, 1), nn.LeakyReLU(0.2),
+                                    nn.MaxPool2d(2, ceil_mode=True), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(6, 4),
+                                    nn.Softplus()), floats(2, 3, 13, 13)),
+    "volume": (lambda: nn.Sequential(nn.Conv3d(2, 4, 3, padding=1), nn.BatchNorm3d(4), nn.ReLU(), nn.MaxPool3d(2),
+                                     nn.Conv3d(4, 3, (1, 3, 3), stride=(2, 1, 1))), floats(2, 2, 6, 8, 8)),
+    "grid": (lambda: Steps(lambda s, x: F.grid_sample(x, F.affine_grid(s.theta(x.mean((2, 3))).view(-1, 2, 3), [2, 3, 6, 7],
+                                                                       align_corners=False), align_corners=False),
+                           theta=nn.Linear(3, 6)), floats(2, 3, 9, 9)),
+})
+
 # The package, the file in it, the input, and how it is declared to the importer.
 PACKAGED = {
     "magika": ("magika", "models/standard_v3_3/model.onnx", lambda draw: draw.integers(0, 257, (1, 2048), dtype=numpy.int32), None),
@@ -190,9 +300,10 @@ def export(name, exporter, path):
     example = torch.from_numpy(draw(numpy.random.default_rng(0)))
     if exporter == "dynamo":
         shapes = ({0: torch.export.Dim("batch", min=1)},)
-        program = torch.onnx.export(module, (example.expand(2, *example.shape[1:]),), dynamo=True, dynamic_shapes=shapes,
+        more = example if len(example) > 1 else example.repeat(2, *[1] * (example.dim() - 1))  # of 1 the exporter makes a constant
+        program = torch.onnx.export(module, (more,), dynamo=True, dynamic_shapes=shapes,
                                     input_names=["x"], output_names=["y"], verbose=False)
         program.save(path)
     else:
-        torch.onnx.export(module, (example,), path, dynamo=False, input_names=["x"], output_names=["y"], opset_version=17,
+        torch.onnx.export(module, (example,), path, dynamo=False, input_names=["x"], output_names=["y"], opset_version=20 if name == "grid" else 17,
                           dynamic_axes={"x": {0: "batch"}, "y": {0: "batch"}})
