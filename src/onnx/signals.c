@@ -84,6 +84,45 @@ static struct value *half_matrix(struct node *n, int64_t count, int64_t columns)
 	return numbers ? numbers_of(n, DTYPE_F64, numbers, &shape, 0) : short_of_memory(n);
 }
 
+void translate_stft(struct node *n)
+{
+	struct value *v = needed(n, 0), *window = input(n, 2);
+	double step = 0, given_length = 0;
+	const bool one_sided = attribute_integer(n, "onesided", 1);
+	if (!v || !input_number(n, 1, "frame_step", &step) ||
+	    (input(n, 3) && !input_number(n, 3, "frame_length", &given_length)))
+		return;
+	const int parts = v->type.shape.ndim == 3 ? (int)v->type.shape.dim[2] : 1;
+	const int64_t all = v->type.shape.ndim > 1 ? v->type.shape.dim[1] : 0, stride = to_integer(step);
+	const int64_t length = input(n, 3) ? to_integer(given_length) : window ? shape_count(&window->type.shape) : all;
+	const int64_t made = one_sided ? length / 2 + 1 : length;
+	if (v->type.shape.ndim < 2 || v->type.shape.ndim > 3 || (parts != 1 && parts != 2) || length < 1 || length > all ||
+	    stride < 1 || symbol_in(n->importer, (double)all) || length * made * 2 * parts > NUMBERS_MOST ||
+	    ((all - length) / stride + 1) * length > NUMBERS_MOST ||
+	    (window && (window->type.shape.ndim != 1 || window->type.shape.dim[0] != length))) {
+		refuse(n, "its signal, frames and window do not fit");
+		return;
+	}
+	const int64_t frames = (all - length) / stride + 1;
+	const struct shape places = {2, {frames, length}}, column = {2, {length, 1}};
+	const struct shape flat = {3, {v->type.shape.dim[0], frames, length * parts}};
+	const struct shape back = {4, {v->type.shape.dim[0], frames, made, 2}};
+	double *numbers = arena_array(n->importer->context->arena, (size_t)(frames * length) + 1, sizeof *numbers);
+	for (int64_t k = 0; numbers && k < frames * length; k++)
+		numbers[k] = (double)(k / length * stride + k % length);
+	if (!numbers) {
+		short_of_memory(n);
+		return;
+	}
+	const enum dtype dtype = v->type.dtype;
+	v = taken(n, numbers_of(n, DTYPE_I64, numbers, &places, 0), v, 1);
+	if (window && v)
+		v = binary(n, "mul", v, v->type.shape.ndim == 4 ? reshape(n, window, &column) : window);
+	const struct transform t = {length, made, length, parts, false};
+	v = binary(n, "matmul", convert(n, reshape(n, v, &flat), DTYPE_F64), transform_matrix(n, &t));
+	give(n, 0, reshape(n, convert(n, v, dtype), &back));
+}
+
 void translate_dft(struct node *n)
 {
 	struct value *v = needed(n, 0);

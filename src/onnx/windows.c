@@ -171,6 +171,31 @@ void translate_conv(struct node *n)
 	give(n, 0, with_bias(n, v, input(n, 2)));
 }
 
+void translate_causal_conv(struct node *n)
+{
+	struct value *v = needed(n, 0), *kernel = needed(n, 1), *past = input(n, 3), *both[2] = {past, v};
+	const char *activation = attribute_text(n, "activation", "none");
+	if (!v || !kernel)
+		return;
+	if (v->type.shape.ndim != 3 || kernel->type.shape.ndim != 3 || kernel->type.shape.dim[2] < 1) {
+		refuse(n, "its array and its kernel do not have three axes");
+		return;
+	}
+	const int64_t behind = kernel->type.shape.dim[2] - 1, channels = v->type.shape.dim[1];
+	v = past ? join(n, both, 2, 2) : padded(n, v, 2, behind, 0, 0);
+	if (is_wanted(n, 1))
+		v = once(n, v);
+	struct value *made = apply_to(n, "conv1d", v, kernel, channels > 1 ? "groups=%lld" : " ", (long long)channels);
+	made = with_bias(n, made, input(n, 2));
+	if (!strcmp(activation, "silu") || !strcmp(activation, "swish"))
+		made = unary(n, "silu", made);
+	else if (strcmp(activation, "none"))
+		refuse(n, "its activation is '%s'", activation);
+	give(n, 0, made);
+	if (is_wanted(n, 1) && v)
+		give(n, 1, range_of(n, v, 2, v->type.shape.dim[2] - behind, behind));
+}
+
 void translate_conv_transpose(struct node *n)
 {
 	struct value *v = needed(n, 0), *kernel = needed(n, 1);
