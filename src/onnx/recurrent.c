@@ -5,6 +5,8 @@
  */
 #include "onnx/translate.h"
 
+#include <math.h>
+
 #define OPERATOR(DOMAIN, NAME, TRANSLATOR, OPERATION) translate translate_##TRANSLATOR;
 #include "onnx/operators.def"
 
@@ -92,9 +94,8 @@ static struct value *gate(const struct layer *l, struct value *v, int64_t i)
 }
 
 /* Gives V the name of a state. Returns the value that the name has from now on. */
-static struct value *begin_state(const struct layer *l, struct value *v, const char *what)
+static struct value *begin_state(struct node *n, struct value *v, const char *what)
 {
-	struct node *n = l->node;
 	const char *name = name_take(n->importer, what);
 	if (!v || !declare(n, v))
 		return NULL;
@@ -107,11 +108,11 @@ static struct value *begin_state(const struct layer *l, struct value *v, const c
 	return named;
 }
 
-static bool rebind(const struct layer *l, const struct value *name, struct value *v)
+static bool rebind(struct node *n, const struct value *name, struct value *v)
 {
-	v = v ? convert(l->node, v, name->type.dtype) : NULL;
+	v = v ? convert(n, v, name->type.dtype) : NULL;
 	if (v)
-		state(l->node, "let %s = %s", name->text, v->text);
+		state(n, "let %s = %s", name->text, v->text);
 	return v;
 }
 
@@ -153,9 +154,9 @@ static bool run_layer(struct layer *l, layer_step *step, bool has_cell)
 	if (l->reverse)
 		l->outer = apply(n, "flip", l->outer, "axis=0");
 	l->outer = bind(n, l->outer, "products");
-	l->h = begin_state(l, initial_state(l, 5), "h");
+	l->h = begin_state(n, initial_state(l, 5), "h");
 	if (has_cell)
-		l->c = begin_state(l, initial_state(l, 6), "c");
+		l->c = begin_state(n, initial_state(l, 6), "c");
 	if (!l->outer || !l->h || (has_cell && !l->c) || n->reason)
 		return false;
 	const char *name = name_take(n->importer, "step"), *all = is_wanted(n, 0) ? name_take(n->importer, "states") : "";
@@ -204,7 +205,7 @@ static bool step_rnn(struct layer *l)
 {
 	struct node *n = l->node;
 	struct value *sum = binary(n, "add", l->step, biased(l, binary(n, "linear", l->h, l->inner)));
-	return rebind(l, l->h, activate(l, 0, sum));
+	return rebind(n, l->h, activate(l, 0, sum));
 }
 
 static bool step_lstm(struct layer *l)
@@ -218,10 +219,10 @@ static bool step_lstm(struct layer *l)
 	struct value *forget = couples ? (in ? binary(n, "sub", number_like(n, in, 1), in) : NULL)
 	                               : activate(l, 0, peep(l, gate(l, all, 2), l->c, 2));
 	struct value *fresh = activate(l, 1, gate(l, all, 3));
-	if (!rebind(l, l->c, binary(n, "add", binary(n, "mul", forget, l->c), binary(n, "mul", in, fresh))))
+	if (!rebind(n, l->c, binary(n, "add", binary(n, "mul", forget, l->c), binary(n, "mul", in, fresh))))
 		return false;
 	struct value *out = activate(l, 0, peep(l, gate(l, all, 1), l->c, 1));
-	return rebind(l, l->h, binary(n, "mul", out, activate(l, 2, l->c)));
+	return rebind(n, l->h, binary(n, "mul", out, activate(l, 2, l->c)));
 }
 
 static bool step_gru(struct layer *l)
@@ -249,7 +250,7 @@ static bool step_gru(struct layer *l)
 	struct value *fresh = activate(l, 1, binary(n, "add", gate(l, l->step, 2), inner));
 	struct value *kept = binary(n, "mul", update, l->h);
 	return update &&
-	       rebind(l, l->h,
+	       rebind(n, l->h,
 	              binary(n, "add", binary(n, "mul", binary(n, "sub", number_like(n, update, 1), update), fresh), kept));
 }
 
@@ -330,4 +331,116 @@ void translate_lstm(struct node *n)
 {
 	static const char *const usual[] = {"Sigmoid", "Tanh", "Tanh"};
 	translate_layer(n, step_lstm, 4, usual, 3);
+}
+
+/* The inputs of LinearAttention, with time first, and what they are in an iteration. */
+struct memory {
+	struct value *all[5], *now[5]; /* query, key, value, decay, beta; NULL: not given */
+	int64_t heads, group;          /* of keys; queries for each */
+	int64_t key, width;            /* elements of a key and of a value */
+};
+
+/* Stores input I of NODE in M, as [time,batch,heads,...] of MIDDLE by LAST elements a head. */
+static bool unpack_heads(struct node *n, struct memory *m, int i, size_t from, const int64_t extents[2])
+{
+	static const int time_first[] = {1, 0, 2, 3, 4};
+	struct value *v = input(n, from);
+	if (!v)
+		return true;
+	const struct shape wide = {5, {v->type.shape.dim[0], v->type.shape.dim[1], m->heads, extents[0], extents[1]}};
+	struct shape one = wide;
+	one.dim[2] = 1; /* a rate for all heads */
+	const bool shared = v->type.shape.ndim == 3 && m->heads > 1 && v->type.shape.dim[2] == extents[0] * extents[1];
+	v = reshape(n, v, shared ? &one : &wide);
+	m->all[i] = bind(n, transpose(n, v, time_first), "parts");
+	return m->all[i];
+}
+
+/* States the loop over time. Returns the results of all iterations, [time,batch,heads,group,width]. */
+static struct value *remember(struct node *n, struct memory *m, struct value **memory, bool corrects, double scale)
+{
+	struct arena *arena = n->importer->context->arena;
+	const char *names = "", *arrays = "", *collected = name_take(n->importer, "results");
+	for (int i = 0; i < 5; i++) {
+		if (!m->all[i])
+			continue;
+		const char *name = name_take(n->importer, "part");
+		struct type type = m->all[i]->type;
+		shape_drop_leading(&type.shape);
+		m->now[i] = name ? formula(n, &type, m->all[i]->computed, name, LEVEL_ATOM) : short_of_memory(n);
+		if (!m->now[i])
+			return NULL;
+		m->now[i]->is_name = true;
+		names = arena_printf(arena, "%s%s%s", names, *names ? ", " : "", name);
+		arrays = arena_printf(arena, "%s%s%s", arrays, *arrays ? ", " : "", m->all[i]->text);
+		if (!names || !arrays)
+			return short_of_memory(n);
+	}
+	if (!collected)
+		return short_of_memory(n);
+	state(n, "use %s", (*memory)->text);
+	state(n, "for %s in %s {", names, arrays);
+	block_begin(n);
+	struct value *kept = *memory, *key = m->now[1], *fresh = m->now[2];
+	if (m->now[3])
+		kept = once(n, binary(n, "mul", kept, m->now[3]));
+	if (corrects)
+		fresh = binary(n, "sub", fresh, binary(n, "matmul", exchange(n, key, 2, 3), kept));
+	if (m->now[4])
+		fresh = binary(n, "mul", fresh, m->now[4]);
+	if (!rebind(n, *memory, binary(n, "add", kept, binary(n, "mul", key, fresh))))
+		return NULL;
+	struct value *result = times(n, binary(n, "matmul", m->now[0], *memory), scale);
+	if (!result)
+		return NULL;
+	state(n, "use (%s)", result->text);
+	state(n, "collect %s", collected);
+	state(n, "use %s", (*memory)->text);
+	block_end(n);
+	struct type type = {result->type.dtype, {5, {m->all[0]->type.shape.dim[0]}}};
+	memcpy(&type.shape.dim[1], result->type.shape.dim, 4 * sizeof *type.shape.dim);
+	struct value *all = formula(n, &type, result->computed, collected, LEVEL_ATOM);
+	if (all)
+		all->is_name = true;
+	return all;
+}
+
+void translate_linear_attention(struct node *n)
+{
+	static const int time_second[] = {1, 0, 2, 3, 4};
+	struct value *q = needed(n, 0), *k = needed(n, 1), *v = needed(n, 2), *past = input(n, 3), *decay = input(n, 4);
+	const char *rule = attribute_text(n, "update_rule", "gated_delta");
+	const bool corrects = strstr(rule, "delta"), gated = !strncmp(rule, "gated", 5);
+	const int64_t heads = attribute_integer(n, "kv_num_heads", 0), queries = attribute_integer(n, "q_num_heads", 0);
+	struct memory m = {.heads = heads, .group = heads > 0 ? queries / heads : 0};
+	if (!q || !k || !v)
+		return;
+	if (q->type.shape.ndim != 3 || k->type.shape.ndim != 3 || v->type.shape.ndim != 3 || heads < 1 || m.group < 1 ||
+	    queries % heads || k->type.shape.dim[2] % heads || v->type.shape.dim[2] % heads ||
+	    q->type.shape.dim[2] / queries != k->type.shape.dim[2] / heads || (gated && !decay) ||
+	    (corrects && !input(n, 5))) {
+		refuse(n, "its queries, keys, values and gates do not fit");
+		return;
+	}
+	m.key = k->type.shape.dim[2] / heads;
+	m.width = v->type.shape.dim[2] / heads;
+	const double given = attribute_number(n, "scale", 0), scale = given != 0 ? given : 1 / sqrt((double)m.key);
+	const bool by_key = gated && decay->type.shape.dim[2] == heads * m.key && m.key > 1;
+	const int64_t of_query[] = {m.group, m.key}, of_key[] = {m.key, 1}, of_value[] = {1, m.width};
+	const int64_t of_decay[] = {by_key ? m.key : 1, 1}, of_rate[] = {1, 1};
+	const struct shape memory_shape = {4, {q->type.shape.dim[0], heads, m.key, m.width}};
+	if (!unpack_heads(n, &m, 0, 0, of_query) || !unpack_heads(n, &m, 1, 1, of_key) ||
+	    !unpack_heads(n, &m, 2, 2, of_value) || (gated && !unpack_heads(n, &m, 3, 4, of_decay)) ||
+	    (corrects && !unpack_heads(n, &m, 4, 5, of_rate)))
+		return;
+	if (gated)
+		m.all[3] = bind(n, unary(n, "exp", m.all[3]), "decay");
+	struct value *first = past ? past : filled(n, v->type.dtype, &memory_shape, 0);
+	struct value *memory = begin_state(n, first, "memory");
+	struct value *all = memory && !n->reason ? remember(n, &m, &memory, corrects, scale) : NULL;
+	if (!all)
+		return;
+	const struct shape made = {3, {q->type.shape.dim[0], q->type.shape.dim[1], queries * m.width}};
+	give(n, 0, reshape(n, transpose(n, all, time_second), &made));
+	give(n, 1, memory);
 }
