@@ -334,14 +334,14 @@ void translate_lstm(struct node *n)
 }
 
 /* The inputs of LinearAttention, with time first, and what they are in an iteration. */
-struct memory {
-	struct value *all[5], *now[5]; /* query, key, value, decay, beta; NULL: not given */
-	int64_t heads, group;          /* of keys; queries for each */
-	int64_t key, width;            /* elements of a key and of a value */
+struct recall {
+	struct value *series[5], *now[5]; /* query, key, value, decay, beta; NULL: not given */
+	int64_t heads, group;             /* of keys; queries for each */
+	int64_t key, columns;             /* elements of a key and of a value */
 };
 
 /* Stores input I of NODE in M, as [time,batch,heads,...] of MIDDLE by LAST elements a head. */
-static bool unpack_heads(struct node *n, struct memory *m, int i, size_t from, const int64_t extents[2])
+static bool unpack_heads(struct node *n, struct recall *m, int i, size_t from, const int64_t extents[2])
 {
 	static const int time_first[] = {1, 0, 2, 3, 4};
 	struct value *v = input(n, from);
@@ -352,27 +352,27 @@ static bool unpack_heads(struct node *n, struct memory *m, int i, size_t from, c
 	one.dim[2] = 1; /* a rate for all heads */
 	const bool shared = v->type.shape.ndim == 3 && m->heads > 1 && v->type.shape.dim[2] == extents[0] * extents[1];
 	v = reshape(n, v, shared ? &one : &wide);
-	m->all[i] = bind(n, transpose(n, v, time_first), "parts");
-	return m->all[i];
+	m->series[i] = bind(n, transpose(n, v, time_first), "parts");
+	return m->series[i];
 }
 
 /* States the loop over time. Returns the results of all iterations, [time,batch,heads,group,width]. */
-static struct value *remember(struct node *n, struct memory *m, struct value **memory, bool corrects, double scale)
+static struct value *remember(struct node *n, struct recall *m, struct value **memory, bool corrects, double scale)
 {
 	struct arena *arena = n->importer->context->arena;
 	const char *names = "", *arrays = "", *collected = name_take(n->importer, "results");
 	for (int i = 0; i < 5; i++) {
-		if (!m->all[i])
+		if (!m->series[i])
 			continue;
 		const char *name = name_take(n->importer, "part");
-		struct type type = m->all[i]->type;
+		struct type type = m->series[i]->type;
 		shape_drop_leading(&type.shape);
-		m->now[i] = name ? formula(n, &type, m->all[i]->computed, name, LEVEL_ATOM) : short_of_memory(n);
+		m->now[i] = name ? formula(n, &type, m->series[i]->computed, name, LEVEL_ATOM) : short_of_memory(n);
 		if (!m->now[i])
 			return NULL;
 		m->now[i]->is_name = true;
 		names = arena_printf(arena, "%s%s%s", names, *names ? ", " : "", name);
-		arrays = arena_printf(arena, "%s%s%s", arrays, *arrays ? ", " : "", m->all[i]->text);
+		arrays = arena_printf(arena, "%s%s%s", arrays, *arrays ? ", " : "", m->series[i]->text);
 		if (!names || !arrays)
 			return short_of_memory(n);
 	}
@@ -397,7 +397,7 @@ static struct value *remember(struct node *n, struct memory *m, struct value **m
 	state(n, "collect %s", collected);
 	state(n, "use %s", (*memory)->text);
 	block_end(n);
-	struct type type = {result->type.dtype, {5, {m->all[0]->type.shape.dim[0]}}};
+	struct type type = {result->type.dtype, {5, {m->series[0]->type.shape.dim[0]}}};
 	memcpy(&type.shape.dim[1], result->type.shape.dim, 4 * sizeof *type.shape.dim);
 	struct value *all = formula(n, &type, result->computed, collected, LEVEL_ATOM);
 	if (all)
@@ -412,7 +412,7 @@ void translate_linear_attention(struct node *n)
 	const char *rule = attribute_text(n, "update_rule", "gated_delta");
 	const bool corrects = strstr(rule, "delta"), gated = !strncmp(rule, "gated", 5);
 	const int64_t heads = attribute_integer(n, "kv_num_heads", 0), queries = attribute_integer(n, "q_num_heads", 0);
-	struct memory m = {.heads = heads, .group = heads > 0 ? queries / heads : 0};
+	struct recall m = {.heads = heads, .group = heads > 0 ? queries / heads : 0};
 	if (!q || !k || !v)
 		return;
 	if (q->type.shape.ndim != 3 || k->type.shape.ndim != 3 || v->type.shape.ndim != 3 || heads < 1 || m.group < 1 ||
@@ -423,24 +423,24 @@ void translate_linear_attention(struct node *n)
 		return;
 	}
 	m.key = k->type.shape.dim[2] / heads;
-	m.width = v->type.shape.dim[2] / heads;
+	m.columns = v->type.shape.dim[2] / heads;
 	const double given = attribute_number(n, "scale", 0), scale = given != 0 ? given : 1 / sqrt((double)m.key);
 	const bool by_key = gated && decay->type.shape.dim[2] == heads * m.key && m.key > 1;
-	const int64_t of_query[] = {m.group, m.key}, of_key[] = {m.key, 1}, of_value[] = {1, m.width};
+	const int64_t of_query[] = {m.group, m.key}, of_key[] = {m.key, 1}, of_value[] = {1, m.columns};
 	const int64_t of_decay[] = {by_key ? m.key : 1, 1}, of_rate[] = {1, 1};
-	const struct shape memory_shape = {4, {q->type.shape.dim[0], heads, m.key, m.width}};
+	const struct shape memory_shape = {4, {q->type.shape.dim[0], heads, m.key, m.columns}};
 	if (!unpack_heads(n, &m, 0, 0, of_query) || !unpack_heads(n, &m, 1, 1, of_key) ||
 	    !unpack_heads(n, &m, 2, 2, of_value) || (gated && !unpack_heads(n, &m, 3, 4, of_decay)) ||
 	    (corrects && !unpack_heads(n, &m, 4, 5, of_rate)))
 		return;
 	if (gated)
-		m.all[3] = bind(n, unary(n, "exp", m.all[3]), "decay");
+		m.series[3] = bind(n, unary(n, "exp", m.series[3]), "decay");
 	struct value *first = past ? past : filled(n, v->type.dtype, &memory_shape, 0);
 	struct value *memory = begin_state(n, first, "memory");
 	struct value *all = memory && !n->reason ? remember(n, &m, &memory, corrects, scale) : NULL;
 	if (!all)
 		return;
-	const struct shape made = {3, {q->type.shape.dim[0], q->type.shape.dim[1], queries * m.width}};
+	const struct shape made = {3, {q->type.shape.dim[0], q->type.shape.dim[1], queries * m.columns}};
 	give(n, 0, reshape(n, transpose(n, all, time_second), &made));
 	give(n, 1, memory);
 }
