@@ -163,8 +163,9 @@ void translate_bitwise(struct node *n)
 	double powers[EXACT + 1], worth[EXACT + 1];
 	if (!v || !a)
 		return;
-	if (v->type.dtype == DTYPE_BOOL || !is_integer(v) || v->type.shape.ndim == MAX_DIMS) {
-		refuse(n, "its operands are no integers");
+	if (v->type.dtype == DTYPE_BOOL || !is_integer(v) || a->type.dtype != v->type.dtype ||
+	    v->type.shape.ndim == MAX_DIMS) {
+		refuse(n, "its operands are no integers of one type");
 		return;
 	}
 	const bool has_sign = !is_unsigned(v->type.dtype);
