@@ -149,7 +149,7 @@ struct launch_use {
 enum { STREAMED_V = 1, STREAMED_A = 2, STREAMED_Y = 4, STREAMED_C = 8 };
 
 struct launch {
-	enum launch_kind kind;
+	enum launch_kind kind : 8;
 	uint8_t streamed; /* mask of the arrays whose leading axis is the streamed one */
 	uint8_t joined;   /* how many launches after it run with it, block of lines by block of lines (joined.c) */
 	bool whole : 1;   /* PRODUCT_VJP: the derivative that goes to SUM is made at once, not in pieces */
@@ -159,10 +159,9 @@ struct launch {
 	 * The next three are of launches that run on rows (evaluate/rows.h): groups, and calls in which a row of each result
 	 * follows from the same row of each array.
 	 */
+	uint32_t memory; /* bytes of block registers, or of scratch */
 	int64_t rows;    /* the extent of the leading axis; 1 if 0-d; 0: the launch runs on whole arrays alone */
 	int64_t count;   /* elements in all: of a call, those of V */
-	uint32_t memory; /* bytes of block registers, or of scratch */
-	uint32_t mask;   /* of a stack of products that others join: the array's entry that hides some, or NO_VALUE */
 	union {
 		struct { /* GROUP */
 			struct kernel_op *kernel_ops;
@@ -175,7 +174,8 @@ struct launch {
 			const struct instr *instr;   /* NULL: a COPY, from needs[0] to OUT */
 			const struct param_ref *sum; /* where it adds, a PRODUCT_VJP the derivative by A; or NULL */
 			uint32_t out, out_a, keep[MAX_KEEPS], needs[MAX_NEEDS], g; /* entries, NO_VALUE where none */
-			const struct launch_use *use;                              /* PROGRAM; else NULL */
+			uint32_t mask; /* of a stack of products that others join: that of the array that hides some, likewise */
+			const struct launch_use *use; /* PROGRAM; else NULL */
 			union {
 				int64_t state; /* of a FOLD or FOLD_VJP: where its state begins among those of the program */
 				/* of such a stack: what multiplies or divides its products by a number before the mask is added; or NULL */

@@ -26,7 +26,7 @@ struct labelled {
 
 struct expansion {
 	struct lowering *l;
-	const struct node *node;
+	const struct node *stage;
 	int64_t extent[LABELS]; /* in the whole arrays */
 	struct labelled result; /* its value is not set */
 	struct labelled operands[MAX_VALUES];
@@ -71,7 +71,7 @@ static void begin_attrs(struct attrs *attrs, enum op op)
 static enum status put_made(struct expansion *e, enum op op, const struct attrs *attrs, uint32_t a, uint32_t *value)
 {
 	struct operands in = {.values = {*value, a, NO_VALUE, NO_VALUE}, .level = -1};
-	return lowering_put_op(e->l, e->node, op, attrs, &in, value);
+	return lowering_put_op(e->l, e->stage, op, attrs, &in, value);
 }
 
 /* Gives VALUE the shape TO, without a change of its elements. */
@@ -144,7 +144,7 @@ static enum status put_diagonal(struct expansion *e, struct labelled *x, int i, 
 	struct labelled made = {.value = x->value};
 	const struct shape *shape = shape_in(e, x);
 	if (shape->dim[i] != shape->dim[k])
-		return LOWERING_FAIL(e->l, STATUS_CHAIN, e->node->span,
+		return LOWERING_FAIL(e->l, STATUS_CHAIN, e->stage->span,
 		                     "'einsum': axis %c is %lld and %lld in one operand, which has no diagonal",
 		                     subscript_letter(label), (long long)shape->dim[i], (long long)shape->dim[k]);
 	begin_attrs(&attrs, OP_transpose);
@@ -219,8 +219,8 @@ static int64_t merged(const struct expansion *e, const struct labelled *x, const
 
 static enum status too_many_axes(const struct expansion *e)
 {
-	return LOWERING_FAIL(e->l, STATUS_LIMIT, e->node->span, "'%s': more than %d dimensions", op_table[e->node->op].name,
-	                     MAX_DIMS);
+	return LOWERING_FAIL(e->l, STATUS_LIMIT, e->stage->span, "'%s': more than %d dimensions",
+	                     op_table[e->stage->op].name, MAX_DIMS);
 }
 
 /* Gives X the axes of ORDER, with extents of 1 for those that it lacks; if LEADING is false, without the first of these. */
@@ -436,12 +436,12 @@ static enum status label_operand(struct expansion *e, const struct subscript *su
 	const int ndim = shape_in(e, x)->ndim, rest = ndim - subscript->count;
 	char text[TYPE_TEXT];
 	if (subscript->rest < 0 ? rest != 0 : rest < 0)
-		return LOWERING_FAIL(e->l, STATUS_CHAIN, e->node->span,
+		return LOWERING_FAIL(e->l, STATUS_CHAIN, e->stage->span,
 		                     "'einsum': the subscripts of %s name %d ax%s, and it is %s",
 		                     i ? "an operand" : "the value", subscript->count, subscript->count == 1 ? "is" : "es",
 		                     type_format(e->l->body->values[x->value].type, text));
 	if (rest > REST_AXES)
-		return LOWERING_FAIL(e->l, STATUS_LIMIT, e->node->span, "'einsum': '...' stands for more than %d axes",
+		return LOWERING_FAIL(e->l, STATUS_LIMIT, e->stage->span, "'einsum': '...' stands for more than %d axes",
 		                     REST_AXES);
 	for (int k = 0; k <= subscript->count; k++) {
 		for (int left = k == subscript->rest ? rest : 0; left > 0; left--)
@@ -461,7 +461,7 @@ static enum status note_extents(struct expansion *e, const struct labelled *x)
 		if (own == *extent || (own == 1 && *extent >= 0))
 			continue;
 		if (*extent >= 0 && *extent != 1)
-			return LOWERING_FAIL(e->l, STATUS_CHAIN, e->node->span, "'einsum': axis %c is %lld and %lld",
+			return LOWERING_FAIL(e->l, STATUS_CHAIN, e->stage->span, "'einsum': axis %c is %lld and %lld",
 			                     subscript_letter(x->label[i]), (long long)*extent, (long long)own);
 		*extent = own;
 	}
@@ -471,11 +471,11 @@ static enum status note_extents(struct expansion *e, const struct labelled *x)
 static enum status lower_einsum(struct expansion *e, uint32_t *out)
 {
 	struct subscripts subscripts;
-	(void)subscripts_read(&subscripts, e->node->attrs->subscripts); /* which the resolver has checked */
+	(void)subscripts_read(&subscripts, e->stage->attrs->subscripts); /* which the resolver has checked */
 	for (int i = 0; i < LABELS; i++)
 		e->extent[i] = -1;
 	if (subscripts.operands != e->count)
-		return LOWERING_FAIL(e->l, STATUS_CHAIN, e->node->span,
+		return LOWERING_FAIL(e->l, STATUS_CHAIN, e->stage->span,
 		                     "'einsum': subscripts for %d array%s, and there %s %d, the value included",
 		                     subscripts.operands, subscripts.operands == 1 ? "" : "s", e->count == 1 ? "is" : "are",
 		                     e->count);
@@ -521,7 +521,7 @@ static enum status lower_outer(struct expansion *e, uint32_t *out)
 enum status lower_expanded(struct lowering *l, const struct node *node, const uint32_t values[MAX_VALUES],
                            uint32_t *out)
 {
-	struct expansion e = {.l = l, .node = node};
+	struct expansion e = {.l = l, .stage = node};
 	l->streaming.flat = false; /* axes are counted */
 	while (e.count < MAX_VALUES && values[e.count] != NO_VALUE) {
 		e.operands[e.count].value = values[e.count];

@@ -19,7 +19,7 @@
 /* A loss that is being lowered. */
 struct loss {
 	struct lowering *l;
-	const struct node *node;
+	const struct node *stage;
 	const struct attrs *attrs;
 	int axis;                 /* of the classes */
 	double classes;           /* their number */
@@ -30,7 +30,7 @@ struct loss {
 static enum status apply_values(const struct loss *s, enum op op, const struct attrs *attrs, struct operands in,
                                 uint32_t *value)
 {
-	return lowering_put_op(s->l, s->node, op, attrs, &in, value);
+	return lowering_put_op(s->l, s->stage, op, attrs, &in, value);
 }
 
 /* Replaces *VALUE by OP of it and of A, which may be NO_VALUE. */
@@ -71,10 +71,10 @@ static enum status lower_differences(const struct loss *s, const struct operands
 {
 	struct attrs bounds;
 	TRY(apply_values(s, OP_sub, NULL, *in, out));
-	if (s->node->op == OP_mse)
+	if (s->stage->op == OP_mse)
 		return apply_array(s, OP_square, NULL, NO_VALUE, out);
 	TRY(apply_array(s, OP_abs, NULL, NO_VALUE, out));
-	if (s->node->op == OP_mae)
+	if (s->stage->op == OP_mae)
 		return STATUS_OK;
 	/* With c = min(|d|, delta) it is c (|d| - c / 2). */
 	uint32_t size = *out, half;
@@ -204,17 +204,17 @@ static enum status lower_loss_of_rows(struct loss *s, struct operands *in, uint3
 	const uint32_t v = in->values[0];
 	const struct type *type = l->body->values[v].type;
 	struct type result;
-	TRY(lowering_infer(l, s->node, s->attrs, in, &result));
+	TRY(lowering_infer(l, s->stage, s->attrs, in, &result));
 	s->axis = op_class_axis(s->attrs, type->shape.ndim);
 	s->classes = (double)type->shape.dim[s->axis];
 	s->targets = in->values[1];
 	s->weight = in->values[2];
 	if (s->weight != NO_VALUE && l->body->values[s->weight].active)
 		TRY(apply_array(s, OP_stop_gradient, NULL, NO_VALUE, &s->weight));
-	if (s->node->op == OP_nll)
+	if (s->stage->op == OP_nll)
 		return lower_classes(s, v, false, out);
 	if (l->body->values[s->targets].type->shape.ndim < type->shape.ndim)
-		return is_plain(s, type) ? lowering_apply_op(l, s->node, in, out) : lower_classes(s, v, true, out);
+		return is_plain(s, type) ? lowering_apply_op(l, s->stage, in, out) : lower_classes(s, v, true, out);
 	uint32_t logs = v;
 	TRY(apply_along(s, OP_log_softmax, &logs));
 	TRY(lower_probabilities(s, logs, out));
@@ -224,7 +224,7 @@ static enum status lower_loss_of_rows(struct loss *s, struct operands *in, uint3
 enum status lower_loss(struct lowering *l, const struct node *node, struct operands *in, uint32_t *out)
 {
 	const struct value *v = &l->body->values[in->values[0]];
-	struct loss s = {.l = l, .node = node, .weight = NO_VALUE};
+	struct loss s = {.l = l, .stage = node, .weight = NO_VALUE};
 	TRY(lowering_attrs(l, node, v, v->dtype, &s.attrs));
 	if (op_has_classes(node->op))
 		return lower_loss_of_rows(&s, in, out);

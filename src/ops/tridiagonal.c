@@ -58,7 +58,7 @@ static struct bands bands_of(const struct op_call *call, const void *lower, cons
 }
 
 /* Returns the first element of the bands of LINE. */
-static int64_t band_at(const struct bands *s, int64_t line)
+static int64_t bands_at(const struct bands *s, int64_t line)
 {
 	int64_t at = 0;
 	for (int i = s->shape->ndim - 1; i-- > 0; line /= s->shape->dim[i])
@@ -78,7 +78,7 @@ static void copy_band(const struct bands *s, int band, int64_t at, int64_t skipp
 /* Factors the system of LINE, unless the line before has the same bands, at *BEFORE. */
 static void factor_bands(const struct bands *s, int64_t line, int64_t *before)
 {
-	const int64_t at = band_at(s, line);
+	const int64_t at = bands_at(s, line);
 	int info;
 	if (at == *before)
 		return;
