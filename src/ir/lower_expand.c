@@ -142,11 +142,6 @@ static enum status put_diagonal(struct expansion *e, struct labelled *x, int i, 
 	struct attrs attrs;
 	const unsigned label = x->label[i];
 	struct labelled made = {.value = x->value};
-	const struct shape *shape = shape_in(e, x);
-	if (shape->dim[i] != shape->dim[k])
-		return LOWERING_FAIL(e->l, STATUS_CHAIN, e->stage->span,
-		                     "'einsum': axis %c is %lld and %lld in one operand, which has no diagonal",
-		                     subscript_letter(label), (long long)shape->dim[i], (long long)shape->dim[k]);
 	begin_attrs(&attrs, OP_transpose);
 	attrs.has_axis = true;
 	for (int at = 0; at < x->ndim; at++)
@@ -180,7 +175,7 @@ static enum status put_diagonals(struct expansion *e, struct labelled *x)
 
 /* Pairs. */
 
-/* The uint64_t of an array to be made, in order. */
+/* The labels of an array to be made, in order. */
 struct order {
 	int count;
 	unsigned char label[LABELS];
@@ -193,7 +188,7 @@ static void add_in_order(struct order *order, uint64_t set, const struct labelle
 			order->label[order->count++] = by->label[i];
 }
 
-/* Appends the uint64_t of SET: those of the result in its order, then others in that of X and Y. */
+/* Appends the labels of SET: those of the result in its order, then others in that of X and Y. */
 static void add_to_order(const struct expansion *e, struct order *order, uint64_t set, const struct labelled *x,
                          const struct labelled *y)
 {
@@ -277,7 +272,7 @@ static void orient(const struct expansion *e, struct pair *p)
 	*p = (struct pair){old.right, old.left, old.batch, old.summed, old.columns, old.rows};
 }
 
-/* Sets *ORDER to that of the uint64_t of FIRST, SECOND and THIRD; within each that of the result, LEFT and RIGHT. */
+/* Sets *ORDER to that of the labels of FIRST, SECOND and THIRD; within each that of the result, LEFT and RIGHT. */
 static void order_groups(const struct expansion *e, struct order *order, const uint64_t groups[3], const struct pair *p)
 {
 	order->count = 0;
@@ -366,7 +361,7 @@ struct left_over {
 	int count;
 };
 
-/* Returns LEFT with operands I and K contracted. STAY are the uint64_t of the result. */
+/* Returns LEFT with operands I and K contracted. STAY are the labels of the result. */
 static struct left_over contracted(const struct left_over *left, int i, int k, uint64_t stay)
 {
 	struct left_over next = {.count = 0};
@@ -379,7 +374,7 @@ static struct left_over contracted(const struct left_over *left, int i, int k, u
 	return next;
 }
 
-/* Returns how many elements an array with the uint64_t of SET has. */
+/* Returns how many elements an array with the labels of SET has. */
 static double elements_of(const struct expansion *e, uint64_t set)
 {
 	double elements = 1;
@@ -430,42 +425,12 @@ static enum status contract_all(struct expansion *e, uint32_t *out)
 
 /* einsum. */
 
-/* Gives X, whose value is set, the uint64_t of SUBSCRIPT, which is operand I of einsum, from 0. */
-static enum status label_operand(struct expansion *e, const struct subscript *subscript, int i, struct labelled *x)
-{
-	const int ndim = shape_in(e, x)->ndim, rest = ndim - subscript->count;
-	char text[TYPE_TEXT];
-	if (subscript->rest < 0 ? rest != 0 : rest < 0)
-		return LOWERING_FAIL(e->l, STATUS_CHAIN, e->stage->span,
-		                     "'einsum': the subscripts of %s name %d ax%s, and it is %s",
-		                     i ? "an operand" : "the value", subscript->count, subscript->count == 1 ? "is" : "es",
-		                     type_format(e->l->body->values[x->value].type, text));
-	if (rest > REST_AXES)
-		return LOWERING_FAIL(e->l, STATUS_LIMIT, e->stage->span, "'einsum': '...' stands for more than %d axes",
-		                     REST_AXES);
-	for (int k = 0; k <= subscript->count; k++) {
-		for (int left = k == subscript->rest ? rest : 0; left > 0; left--)
-			add_label(x, (unsigned)(LABELS - left));
-		if (k < subscript->count)
-			add_label(x, subscript->label[k]);
-	}
-	return STATUS_OK;
-}
-
 /* Notes the extents of X, which are -1 before the first. One of 1 broadcasts. */
-static enum status note_extents(struct expansion *e, const struct labelled *x)
+static void find_extents(struct expansion *e, const struct labelled *x)
 {
-	for (int i = 0; i < x->ndim; i++) {
-		int64_t *extent = &e->extent[x->label[i]];
-		const int64_t own = whole_extent(e, x, i);
-		if (own == *extent || (own == 1 && *extent >= 0))
-			continue;
-		if (*extent >= 0 && *extent != 1)
-			return LOWERING_FAIL(e->l, STATUS_CHAIN, e->stage->span, "'einsum': axis %c is %lld and %lld",
-			                     subscript_letter(x->label[i]), (long long)*extent, (long long)own);
-		*extent = own;
-	}
-	return STATUS_OK;
+	for (int i = 0; i < x->ndim; i++)
+		if (e->extent[x->label[i]] < 0 || e->extent[x->label[i]] == 1)
+			e->extent[x->label[i]] = whole_extent(e, x, i);
 }
 
 static enum status lower_einsum(struct expansion *e, uint32_t *out)
@@ -474,15 +439,14 @@ static enum status lower_einsum(struct expansion *e, uint32_t *out)
 	(void)subscripts_read(&subscripts, e->stage->attrs->subscripts); /* which the resolver has checked */
 	for (int i = 0; i < LABELS; i++)
 		e->extent[i] = -1;
-	if (subscripts.operands != e->count)
-		return LOWERING_FAIL(e->l, STATUS_CHAIN, e->stage->span,
-		                     "'einsum': subscripts for %d array%s, and there %s %d, the value included",
-		                     subscripts.operands, subscripts.operands == 1 ? "" : "s", e->count == 1 ? "is" : "are",
-		                     e->count);
 	for (int i = 0; i < e->count; i++) {
-		TRY(label_operand(e, &subscripts.operand[i], i, &e->operands[i]));
-		TRY(put_diagonals(e, &e->operands[i]));
-		TRY(note_extents(e, &e->operands[i]));
+		struct labelled *const x = &e->operands[i];
+		unsigned char label[MAX_DIMS];
+		subscript_labels(&subscripts.operand[i], shape_in(e, x)->ndim, label);
+		for (int k = 0; k < shape_in(e, x)->ndim; k++)
+			add_label(x, label[k]);
+		TRY(put_diagonals(e, x));
+		find_extents(e, x);
 	}
 	uint64_t rest = 0;
 	for (int i = 0; i < e->count; i++) {
@@ -504,27 +468,26 @@ static enum status lower_einsum(struct expansion *e, uint32_t *out)
 	return contract_all(e, out);
 }
 
-/* Gives all axes of the operands, V's first, uint64_t of their own. */
+/* Gives all axes of the operands, V's first, labels of their own. */
 static enum status lower_outer(struct expansion *e, uint32_t *out)
 {
 	unsigned next = 0;
 	for (int i = 0; i < e->count; i++)
 		for (int k = 0; k < shape_in(e, &e->operands[i])->ndim; k++) {
-			if (next == MAX_DIMS)
-				return too_many_axes(e);
 			add_label(&e->result, next);
 			add_label(&e->operands[i], next++);
 		}
 	return contract_all(e, out);
 }
 
-enum status lower_expanded(struct lowering *l, const struct node *node, const uint32_t values[MAX_VALUES],
-                           uint32_t *out)
+enum status lower_expanded(struct lowering *l, const struct node *node, const struct operands *in, uint32_t *out)
 {
 	struct expansion e = {.l = l, .stage = node};
+	struct type result;
+	TRY(lowering_infer(l, node, node->attrs, in, &result));
 	l->streaming.flat = false; /* axes are counted */
-	while (e.count < MAX_VALUES && values[e.count] != NO_VALUE) {
-		e.operands[e.count].value = values[e.count];
+	while (e.count < MAX_VALUES && in->values[e.count] != NO_VALUE) {
+		e.operands[e.count].value = in->values[e.count];
 		e.count++;
 	}
 	return node->op == OP_einsum ? lower_einsum(&e, out) : lower_outer(&e, out);

@@ -178,8 +178,8 @@ static enum status apply_choice(struct lowering *l, const struct node *node, con
 	return STATUS_OK;
 }
 
-/* Returns the dtype of a choice between A and B, arrays or numbers. */
-static enum dtype choice_dtype(const struct lowering *l, const struct found *a, const struct found *b)
+/* Returns the dtype of a choice between A and B, arrays or numbers. *WEAK: it yields to that of an array that the choice meets. */
+static enum dtype choice_dtype(const struct lowering *l, const struct found *a, const struct found *b, bool *weak)
 {
 	const struct found *both[] = {a, b};
 	enum dtype dtype = DTYPE_COUNT;
@@ -190,7 +190,8 @@ static enum dtype choice_dtype(const struct lowering *l, const struct found *a, 
 		const enum dtype own = dtype_is_integer(value->dtype) ? l->chain->integers : value->dtype;
 		dtype = dtype == DTYPE_COUNT ? own : dtype_promote(dtype, own);
 	}
-	return dtype == DTYPE_COUNT ? chain_computing_type(l->chain, l->out->input.dtype) : dtype;
+	*weak = dtype == DTYPE_COUNT;
+	return *weak ? chain_computing_type(l->chain, l->out->input.dtype) : dtype;
 }
 
 /*
@@ -226,9 +227,11 @@ static enum status apply_where(struct lowering *l, const struct node *node, stru
 	}
 	if (!found_streams(l, now) && found_streams(l, &c)) {
 		struct found chosen = c;
-		const enum dtype dtype = choice_dtype(l, now, &b);
+		bool yields;
+		const enum dtype dtype = choice_dtype(l, now, &b, &yields);
 		TRY(apply_condition(l, node, ne, &(struct found){.kind = FOUND_NUMBER}, &chosen));
 		TRY(lowering_convert(l, &chosen.value, dtype, node->span));
+		l->body->values[chosen.value].weak = yields;
 		TRY(apply_condition(l, node, not, NULL, &inverse));
 		/* A choice between values without a derivative keeps no mask, so it comes first. */
 		const struct found first = *now;

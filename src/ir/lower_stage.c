@@ -631,7 +631,7 @@ enum status lowering_op(struct lowering *l, const struct node *node, uint32_t v,
 	if (node->op == OP_use)
 		return lower_use(l, node, &in, out);
 	if (op_is_expanded(node->op))
-		return lower_expanded(l, node, in.values, out);
+		return lower_expanded(l, node, &in, out);
 	if (op_is_loss(node->op))
 		return lower_loss(l, node, &in, out);
 	if (node->op == OP_attention)

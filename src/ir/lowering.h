@@ -410,9 +410,8 @@ bool reach_find(struct lowering *l, const struct body *body, struct row_reach *r
 
 /* lower_expand.c */
 
-/* Lowers NODE, an operation that is put together from others, on VALUES: V and its operands. *OUT is its result. */
-enum status lower_expanded(struct lowering *l, const struct node *node, const uint32_t values[MAX_VALUES],
-                           uint32_t *out);
+/* Lowers NODE, an operation that is put together from others, on the values IN. *OUT is its result. */
+enum status lower_expanded(struct lowering *l, const struct node *node, const struct operands *in, uint32_t *out);
 
 /* lower_attention.c */
 

@@ -192,7 +192,7 @@ void translate_attention(struct node *n)
 		struct value *const all[] = {a.q, repeat_heads(n, a.k, groups), repeat_heads(n, a.v, groups)};
 		struct value *y = NULL;
 		if (number)
-			y = apply_three(n, "attention", all, "%s%s%s", causal, usual ? "" : " scale=", number);
+			y = apply_several(n, "attention", all, 3, "%s%s%s", causal, usual ? "" : " scale=", number);
 		give(n, 0, heads_last(n, y, flat));
 		return;
 	}

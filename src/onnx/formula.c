@@ -389,10 +389,12 @@ static bool read_list(struct node *node, const char *text, size_t length, struct
 /* Sets the argument that LENGTH bytes of TEXT say. INDEX is the number of those without a name. */
 static bool set_word(struct node *node, struct application *a, const char *text, size_t length, int *index)
 {
-	const char *equals = memchr(text, '=', length);
+	const bool string = *text == '"';
+	const char *equals = string ? NULL : memchr(text, '=', length);
 	const size_t before = equals ? (size_t)(equals - text) + 1 : 0;
 	const char *name = equals ? arena_strndup(arena_of(node), text, before - 1) : NULL;
-	const char *value = arena_strndup(arena_of(node), text + before, length - before);
+	const char *value = string ? arena_strndup(arena_of(node), text + 1, length - 2)
+	                           : arena_strndup(arena_of(node), text + before, length - before);
 	struct argument argument = {.kind = ARGUMENT_WORD};
 	struct complaint complaint = {.arena = arena_of(node)};
 	if (!value || (equals && !name))
@@ -404,7 +406,7 @@ static bool set_word(struct node *node, struct application *a, const char *text,
 	} else if (*value == '[') {
 		if (!read_list(node, value, strlen(value), &argument))
 			return false;
-	} else {
+	} else if (!string) {
 		(void)parse_number(value, strlen(value), &argument);
 	}
 	if (attrs_set(&a->attrs, a->op, name, name ? 0 : (*index)++, &argument, &complaint) == STATUS_OK)
@@ -509,11 +511,13 @@ static const char *operand_text(struct node *node, const struct application *a, 
 /* Returns the text of A. TEXTS are those of its values. */
 static const char *call_text(struct node *node, const struct application *a, const char *const texts[])
 {
+	const bool string = *a->words == '"'; /* it stands before the values */
 	const char *text = a->op == OP_where ? arena_printf(arena_of(node), "where(%s, %s", texts[1], texts[0])
-	                                     : arena_printf(arena_of(node), "%s(%s", a->name, texts[0]);
+	                                     : arena_printf(arena_of(node), "%s(%s%s%s", a->name, string ? a->words : "",
+	                                                    string ? ", " : "", texts[0]);
 	for (int i = a->op == OP_where ? 2 : 1; i < a->count && text; i++)
 		text = arena_printf(arena_of(node), "%s, %s", text, texts[i]);
-	for (const char *at = a->words; *at && text;) {
+	for (const char *at = string ? "" : a->words; *at && text;) {
 		const size_t length = strcspn(at, " ");
 		if (length)
 			text = arena_printf(arena_of(node), "%s, %.*s", text, (int)length, at);
@@ -598,7 +602,7 @@ static struct value *apply_all(struct node *node, struct application *a)
 		v->multiplies |= a->v[i]->multiplies;
 	}
 	if (v)
-		v->multiplies |= op_is_product(a->op);
+		v->multiplies |= op_is_product(a->op) || a->op == OP_einsum;
 	return v;
 }
 
@@ -631,9 +635,11 @@ struct value *apply_to(struct node *node, const char *operation, struct value *v
 	return good ? apply_all(node, &a) : NULL;
 }
 
-struct value *apply_three(struct node *node, const char *operation, struct value *const v[3], const char *format, ...)
+struct value *apply_several(struct node *node, const char *operation, struct value *const v[], int count,
+                            const char *format, ...)
 {
-	struct application all = {.name = operation, .v = {v[0], v[1], v[2]}, .count = 3};
+	struct application all = {.name = operation, .count = count};
+	memcpy(all.v, v, (size_t)count * sizeof *v);
 	va_list arguments;
 	va_start(arguments, format);
 	const bool good = print_words(node, &all, format, arguments);

@@ -82,9 +82,9 @@ __attribute__((format(printf, 4, 5))) struct value *apply(struct node *node, con
                                                           const char *format, ...);
 __attribute__((format(printf, 5, 6))) struct value *apply_to(struct node *node, const char *operation, struct value *v,
                                                              struct value *a, const char *format, ...);
-/* The same for V[0] and two operands, V[1] and V[2]. */
-__attribute__((format(printf, 4, 5))) struct value *apply_three(struct node *node, const char *operation,
-                                                                struct value *const v[3], const char *format, ...);
+/* The same for COUNT values, V[0] and its operands. */
+__attribute__((format(printf, 5, 6))) struct value *
+apply_several(struct node *node, const char *operation, struct value *const v[], int count, const char *format, ...);
 struct value *binary(struct node *node, const char *operation, struct value *v, struct value *a);
 static inline struct value *unary(struct node *node, const char *operation, struct value *v)
 {

@@ -6,7 +6,7 @@
  * A block of scores is s[keys, queries] = K (scale q)', where -inf hides a key behind its query if CAUSAL. So the queries of
  * a block lie in the lanes of vectors: what a query has of its own is a row of numbers, and only the block's q and g are
  * transposed. Forward, a query has the largest score so far m, the sum of exp(s - m), and the sum of exp(s - m) V, which a
- * larger m scales anew. What it keeps is log(sum exp(s)). With that, any block of weights is made again:
+ * larger m scales anew. What it keeps is log(sum exp(s)), from which any block of weights is made again:
  *     p  = exp(s - kept)              ds = p (V g' - g.y)
  *     dq = scale ds' K                dK = scale ds q                dV = p g
  * Each block of dq, dK and dV is one piece for a team, and adds its terms in order. Batch axes broadcast: then a block of

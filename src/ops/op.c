@@ -84,7 +84,7 @@ const struct op_info op_table[OP_ROWS] = {
                        NEEDS_C, FLOPS, DOC)                                                                            \
 	OP_ROW(NAME, GENERAL, GROUP, ARGUMENTS, SCOPE, KEEPS, (OPERANDS, 1), NAMES, NEEDS_V, NEEDS_A, NEEDS_B, NEEDS_C,    \
 	       FLOPS, DOC)
-#define EXPANDED(NAME, GROUP, LEAST, MOST, NAMES, ARGUMENTS, SCOPE, DOC)                                               \
+#define EXPANDED(NAME, GROUP, LEAST, MOST, NAMES, ARGUMENTS, SCOPE, SHAPE, DOC)                                        \
 	[OP_##NAME] = {.name = #NAME,                                                                                      \
 	               .group = IN_GROUP_##GROUP,                                                                          \
 	               .class = OP_CLASS_GENERAL,                                                                          \

@@ -13,6 +13,7 @@
 
 #include "base/checked.h"
 #include "ops/linalg.h"
+#include "ops/subscripts.h"
 
 /* The arguments of op_infer. Y is the result: at first V's type. */
 struct inference {
@@ -326,6 +327,76 @@ static enum status infer_logdet(const struct inference *f)
 {
 	TRY(infer_square(f));
 	f->y->shape.ndim -= 2;
+	return STATUS_OK;
+}
+
+/* Notes in EXTENT the extents of X, operand I of an einsum from 0, by its LABEL. They are -1 before the first; one of 1 broadcasts. */
+static enum status note_extents(const struct inference *f, const struct shape *x, const unsigned char *label,
+                                int64_t extent[LABELS])
+{
+	for (int i = 0; i < x->ndim; i++) {
+		const unsigned char *const first = memchr(label, label[i], (size_t)i);
+		int64_t *const noted = &extent[label[i]];
+		const int64_t own = x->dim[i];
+		if (first && x->dim[first - label] != own)
+			return misfit(f, "axis %c is %lld and %lld in one operand, which has no diagonal",
+			              subscript_letter(label[i]), (long long)x->dim[first - label], (long long)own);
+		if (own == *noted || (own == 1 && *noted >= 0))
+			continue;
+		if (*noted >= 0 && *noted != 1)
+			return misfit(f, "axis %c is %lld and %lld", subscript_letter(label[i]), (long long)*noted, (long long)own);
+		*noted = own;
+	}
+	return STATUS_OK;
+}
+
+static enum status infer_einsum(const struct inference *f)
+{
+	const struct type *const all[MAX_VALUES] = {f->v, f->a, f->more[0], f->more[1]};
+	struct subscripts s;
+	int64_t extent[LABELS];
+	int given = 0;
+	(void)subscripts_read(&s, f->attrs->subscripts); /* attrs_set has checked them */
+	for (int i = 0; i < LABELS; i++)
+		extent[i] = -1;
+	while (given < MAX_VALUES && all[given])
+		given++;
+	if (given != s.operands)
+		return misfit(f, "subscripts for %d array%s, and there %s %d, the value included", s.operands,
+		              s.operands == 1 ? "" : "s", given == 1 ? "is" : "are", given);
+	for (int i = 0; i < given; i++) {
+		const struct subscript *const subscript = &s.operand[i];
+		const struct shape *const x = &all[i]->shape;
+		const int rest = x->ndim - subscript->count;
+		unsigned char label[MAX_DIMS];
+		if (subscript->rest < 0 ? rest != 0 : rest < 0)
+			return misfit(f, "the subscripts of %s name %d ax%s, and it is %s", i ? "an operand" : "the value",
+			              subscript->count, subscript->count == 1 ? "is" : "es", text_of(f, x));
+		if (rest > REST_AXES)
+			return misfit(f, "'...' stands for more than %d axes", REST_AXES);
+		subscript_labels(subscript, x->ndim, label);
+		TRY(note_extents(f, x, label, extent));
+	}
+	f->y->shape.ndim = 0;
+	for (int k = 0; k <= s.result.count; k++) {
+		for (int label = LETTERS; k == s.result.rest && label < LABELS; label++)
+			if (extent[label] >= 0)
+				f->y->shape.dim[f->y->shape.ndim++] = extent[label]; /* at most REST_AXES of them */
+		if (f->y->shape.ndim + REST_AXES >= MAX_DIMS && k < s.result.count)
+			return misfit(f, "more than %d dimensions", MAX_DIMS - REST_AXES);
+		if (k < s.result.count)
+			f->y->shape.dim[f->y->shape.ndim++] = extent[s.result.label[k]];
+	}
+	return STATUS_OK;
+}
+
+static enum status infer_outer(const struct inference *f)
+{
+	TRY(infer_same(f));
+	if (f->v->shape.ndim + f->a->shape.ndim > MAX_DIMS)
+		return misfit(f, "more than %d dimensions", MAX_DIMS);
+	for (int i = 0; i < f->a->shape.ndim; i++)
+		f->y->shape.dim[f->y->shape.ndim++] = f->a->shape.dim[i];
 	return STATUS_OK;
 }
 
@@ -832,6 +903,7 @@ static enum status (*const infer_functions[OP_ROWS])(const struct inference *f) 
 #define BINARY(NAME, ...) [OP_##NAME] = infer_broadcast,
 #define TERNARY(NAME, ...) [OP_##NAME] = infer_broadcast,
 #define GENERAL(NAME, GROUP, OPERAND, ARGUMENTS, SCOPE, SHAPE, ...) [OP_##NAME] = infer_##SHAPE,
+#define EXPANDED(NAME, GROUP, LEAST, MOST, OPERANDS, ARGUMENTS, SCOPE, SHAPE, DOC) [OP_##NAME] = infer_##SHAPE,
 #include "ops/ops.def"
 	[OP_CLASS_WEIGHT] = infer_classes,
 };

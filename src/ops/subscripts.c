@@ -11,6 +11,17 @@ static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvw
 
 char subscript_letter(unsigned label) { return label < LETTERS ? letters[label] : '.'; }
 
+void subscript_labels(const struct subscript *subscript, int ndim, unsigned char label[MAX_DIMS])
+{
+	int made = 0;
+	for (int k = 0; k <= subscript->count; k++) {
+		for (int left = k == subscript->rest ? ndim - subscript->count : 0; left > 0; left--)
+			label[made++] = (unsigned char)(LABELS - left);
+		if (k < subscript->count)
+			label[made++] = subscript->label[k];
+	}
+}
+
 static const char *read_subscript(struct subscript *subscript, const char **text)
 {
 	*subscript = (struct subscript){.rest = -1};

@@ -29,6 +29,8 @@ struct subscripts {
  * what is wrong with TEXT: a text that continues "subscripts of 'einsum' ...".
  */
 const char *subscripts_read(struct subscripts *subscripts, const char *text);
+/* Stores in LABEL the labels of the NDIM axes that SUBSCRIPT names; `...` stands for REST_AXES of them at most. */
+void subscript_labels(const struct subscript *subscript, int ndim, unsigned char label[MAX_DIMS]);
 /* Returns the letter of LABEL; '.' for an axis of `...`. */
 char subscript_letter(unsigned label);
 
