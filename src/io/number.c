@@ -126,6 +126,8 @@ int number_format(char text[40], double value, enum dtype dtype)
 	double size = fabs(value);
 	if (!isfinite(value) || value == 0)
 		return format_special(text, value);
+	if (dtype > DTYPE_F64) /* an integer, whose digits all count */
+		return sprintf(text, "%.0f", value);
 	if (size < 1e15 && size == floor(size)) {
 		keep_digits(&d, (uint64_t)size);
 		d.exponent = d.count - 1;

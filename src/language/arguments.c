@@ -483,7 +483,8 @@ static enum status set_options(struct resolver *r, const struct statement *s, st
 		if (find_option(s, name, NULL))
 			continue;
 		RESOLVE_FAIL(r, node->span, "'%s' needs its %s", info->name, name);
-		return RESOLVE_HINT(r, "%s %s: %s", info->name, info->arguments, info->doc);
+		char usage[OP_USAGE];
+		return RESOLVE_HINT(r, "%s: %s", op_usage(node->op, usage), info->doc);
 	}
 	return STATUS_OK;
 }

@@ -226,9 +226,16 @@ static enum status set_inputs(struct frame *scope, const Onnx__GraphProto *graph
 	struct dictionary taken = {0};
 	const char **names = arena_array(im->context->arena, graph->n_input + 1, sizeof *names);
 	TRY_ALLOC(names, diags);
+	if (graph->n_output > 1) /* an archive of a run has the last value by this name */
+		TRY_ALLOC(name_take(im, "out"), diags);
+	bool any = false;
 	for (size_t i = 0; i < graph->n_input; i++)
-		if (!is_initializer(graph, input_name(graph->input[i])))
+		if (!is_initializer(graph, input_name(graph->input[i]))) {
 			TRY_ALLOC(names[i] = name_take(im, input_name(graph->input[i])), diags);
+			any = true;
+		}
+	if (!any) /* the name of the input of a chain that declares none */
+		TRY_ALLOC(name_take(im, "x"), diags);
 	for (size_t i = 0; i < graph->n_output; i++) {
 		const char *name = graph->output[i]->name ? graph->output[i]->name : "";
 		output_names[i] = name;

@@ -775,10 +775,10 @@ static void measure(const struct kernels *kernels, const struct row *row, int va
 		                                             : 0;
 		double error = ulps(kernels, y, want);
 		if (isfinite(scale) && isfinite(error) && fabsl(want) < scale)
-			error *= fmin(1, ldexp(1, (want != 0                     ? ilogb((double)want)
+			error *= fmin(1, ldexp(1, (want != 0                     ? ilogbl(want)
 			                           : kernels->dtype == DTYPE_F32 ? -149
 			                                                         : -1074) -
-			                              ilogb((double)scale)));
+			                              ilogbl(scale)));
 		if (!(error <= *worst))
 			*worst = error, at[0] = v, at[1] = a;
 	}
