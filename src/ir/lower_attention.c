@@ -17,7 +17,7 @@
 static enum status apply_for_attention(struct lowering *l, const struct node *node, enum op op,
                                        const struct attrs *attrs, uint32_t *value)
 {
-	struct operands in = {.values = {*value, NO_VALUE, NO_VALUE, NO_VALUE}, .level = -1};
+	struct operands in = operands_of(*value, NO_VALUE);
 	return lowering_put_op(l, node, op, attrs, &in, value);
 }
 

@@ -70,7 +70,7 @@ static void begin_attrs(struct attrs *attrs, enum op op)
 
 static enum status put_made(struct expansion *e, enum op op, const struct attrs *attrs, uint32_t a, uint32_t *value)
 {
-	struct operands in = {.values = {*value, a, NO_VALUE, NO_VALUE}, .level = -1};
+	struct operands in = operands_of(*value, a);
 	return lowering_put_op(e->l, e->stage, op, attrs, &in, value);
 }
 
@@ -203,6 +203,14 @@ static int64_t extent_in(const struct expansion *e, const struct labelled *x, un
 	return axis < 0 ? 1 : shape_in(e, x)->dim[axis];
 }
 
+/* Appends to SHAPE the extents in X of COUNT labels. */
+static void add_extents(const struct expansion *e, struct shape *shape, const struct labelled *x,
+                        const unsigned char *label, int count)
+{
+	for (int i = 0; i < count; i++)
+		shape->dim[shape->ndim++] = extent_in(e, x, label[i]);
+}
+
 /* Returns the product of the extents in X of COUNT labels. */
 static int64_t merged(const struct expansion *e, const struct labelled *x, const unsigned char *label, int count)
 {
@@ -285,7 +293,6 @@ static enum status multiply_pair(struct expansion *e, struct pair *p, struct lab
 {
 	struct order left, right, plain;
 	struct attrs attrs;
-	struct shape shape = {0};
 	orient(e, p);
 	order_groups(e, &left, (uint64_t[]){p->batch, p->rows, p->summed}, p);
 	order_groups(e, &right, (uint64_t[]){p->batch, p->columns, p->summed}, p);
@@ -299,29 +306,25 @@ static enum status multiply_pair(struct expansion *e, struct pair *p, struct lab
 		right = plain;
 	TRY(put_transpose(e, &p->left, left.label));
 	TRY(put_transpose(e, &p->right, right.label));
-	*result = (struct labelled){.ndim = 0};
-	struct shape made = {0};
-	for (int i = 0; i < batch + rows; i++) {
-		made.dim[made.ndim++] = extent_in(e, &p->left, left.label[i]);
-		add_label(result, left.label[i]);
-	}
 	const unsigned char *const first_column = right.label + batch + (transposed ? 0 : inner);
-	for (int i = 0; i < columns; i++) {
-		made.dim[made.ndim++] = extent_in(e, &p->right, first_column[i]);
+	*result = (struct labelled){.ndim = 0};
+	for (int i = 0; i < batch + rows; i++)
+		add_label(result, left.label[i]);
+	for (int i = 0; i < columns; i++)
 		add_label(result, first_column[i]);
-	}
+	struct shape made = {0}, shape = {0};
+	add_extents(e, &made, &p->left, left.label, batch + rows);
+	add_extents(e, &made, &p->right, first_column, columns);
 	/* Rows stay apart if there is no batch: their axes are the product's own. */
 	const int64_t sum = merged(e, &p->left, left.label + batch + rows, inner);
-	for (int i = 0; i < batch + (batch ? 0 : rows); i++)
-		shape.dim[shape.ndim++] = extent_in(e, &p->left, left.label[i]);
+	add_extents(e, &shape, &p->left, left.label, batch + (batch ? 0 : rows));
 	if (batch)
 		shape.dim[shape.ndim++] = merged(e, &p->left, left.label + batch, rows);
 	shape.dim[shape.ndim++] = sum;
 	TRY(put_reshape(e, &shape, &p->left.value));
-	shape.ndim = 0;
-	for (int i = 0; i < batch; i++)
-		shape.dim[shape.ndim++] = extent_in(e, &p->right, right.label[i]);
 	const int64_t width = merged(e, &p->right, first_column, columns);
+	shape.ndim = 0;
+	add_extents(e, &shape, &p->right, right.label, batch);
 	if (transposed)
 		shape.dim[shape.ndim++] = width;
 	shape.dim[shape.ndim++] = sum;
@@ -511,7 +514,7 @@ enum status lower_bands(struct lowering *l, const struct node *node, struct oper
 		*shape = both;
 	}
 	for (uint32_t k = 1; k < MAX_VALUES; k++) {
-		struct operands band = {.values = {in->values[k], NO_VALUE, NO_VALUE, NO_VALUE}, .level = -1};
+		struct operands band = operands_of(in->values[k], NO_VALUE);
 		if (!shape_equal(&l->body->values[in->values[k]].type->shape, shape))
 			TRY(lowering_put_op(l, node, OP_broadcast_to, &attrs, &band, &in->values[k]));
 	}

@@ -289,7 +289,7 @@ static enum status set_bound(struct lowering *l, struct attrs *attrs, const char
 static enum status apply_shaping(struct lowering *l, const struct node *node, enum op op, const struct attrs *attrs,
                                  uint32_t *value)
 {
-	struct operands in = {.values = {*value, NO_VALUE, NO_VALUE, NO_VALUE}, .level = -1};
+	struct operands in = operands_of(*value, NO_VALUE);
 	return lowering_put_op(l, node, op, attrs, &in, value);
 }
 

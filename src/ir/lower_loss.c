@@ -36,7 +36,7 @@ static enum status apply_values(const struct loss *s, enum op op, const struct a
 /* Replaces *VALUE by OP of it and of A, which may be NO_VALUE. */
 static enum status apply_array(const struct loss *s, enum op op, const struct attrs *attrs, uint32_t a, uint32_t *value)
 {
-	return apply_values(s, op, attrs, (struct operands){.values = {*value, a, NO_VALUE, NO_VALUE}, .level = -1}, value);
+	return apply_values(s, op, attrs, operands_of(*value, a), value);
 }
 
 /* Replaces *VALUE by OP of it and of NUMBER. */
@@ -155,8 +155,7 @@ static enum status clear_ignored(const struct loss *s, uint32_t counted, uint32_
 	attrs.axis_count = 1;
 	attrs.axis[0] = s->axis;
 	TRY(apply_array(s, OP_expand_dims, &attrs, NO_VALUE, &counted));
-	return apply_values(s, OP_where, NULL, (struct operands){.values = {*v, counted, NO_VALUE, NO_VALUE}, .level = -1},
-	                    v);
+	return apply_values(s, OP_where, NULL, operands_of(*v, counted), v);
 }
 
 /* Sets *OUT to the loss of rows V with classes: logits if SOFTMAX, else logarithms of probabilities. */

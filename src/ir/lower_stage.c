@@ -604,7 +604,7 @@ enum status lowering_apply_op(struct lowering *l, const struct node *node, struc
 
 enum status lowering_op_on(struct lowering *l, const struct node *node, uint32_t v, uint32_t a, uint32_t *out)
 {
-	struct operands in = {.values = {v, a, NO_VALUE, NO_VALUE}, .level = -1};
+	struct operands in = operands_of(v, a);
 	return lowering_apply_op(l, node, &in, out);
 }
 
@@ -622,7 +622,7 @@ enum status lowering_put_op(struct lowering *l, const struct node *node, enum op
 
 enum status lowering_op(struct lowering *l, const struct node *node, uint32_t v, uint32_t *out)
 {
-	struct operands in = {.values = {v, NO_VALUE, NO_VALUE, NO_VALUE}, .level = -1};
+	struct operands in = operands_of(v, NO_VALUE);
 	*out = v;
 	if (node->op == OP_identity)
 		return STATUS_OK;

@@ -364,7 +364,12 @@ struct operands {
 	double scalar;
 	int32_t level; /* of the loop whose counter SCALAR adds; -1: none */
 };
-/* Appends NODE, an operation, applied to the values IN, some of which are converted. *OUT is its result. */
+/* Returns the value V with the operand A, or with none: NO_VALUE. */
+static inline struct operands operands_of(uint32_t v, uint32_t a)
+{
+	return (struct operands){.values = {v, a, NO_VALUE, NO_VALUE}, .level = -1};
+}
+/* Appends the operation NODE, applied to the values IN: it may convert some. *OUT is its result. */
 enum status lowering_apply_op(struct lowering *l, const struct node *node, struct operands *in, uint32_t *out);
 /* Sets *RESULT to the type of NODE, an operation with ATTRS, applied to IN. Reports what does not fit. */
 enum status lowering_infer(struct lowering *l, const struct node *node, const struct attrs *attrs,

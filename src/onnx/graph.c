@@ -346,8 +346,8 @@ static bool names_number(const char *name)
 }
 
 /*
- * Sets the initializers of GRAPH. Floating ones are weights, but for one element that an exporter has numbered. Integers are
- * folded like other constants.
+ * Sets the initializers of GRAPH. Floating ones are weights. One element that an exporter has numbered is a constant, and
+ * so are integers: constants are folded.
  */
 static enum status set_initializers(struct frame *scope, const Onnx__GraphProto *graph)
 {

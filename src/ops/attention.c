@@ -556,7 +556,9 @@ FORWARD(attention)
 	team_run(call->team, t.batches * attention_blocks(t.queries, QUERIES), 1, attend, &t);
 }
 
-VJP(attention)
+/* Returns the attention whose derivative CALL makes at OUT, of the arrays NEEDS and the cotangent G. */
+static struct attention derived(const struct op_call *call, void *out, const void *g,
+                                const void *const needs[MAX_NEEDS])
 {
 	struct attention t = attention_of(call);
 	t.q = needs[0];
@@ -566,7 +568,13 @@ VJP(attention)
 	t.v = needs[4];
 	t.mask = needs[5];
 	t.g = g;
-	t.out = dv;
+	t.out = out;
+	return t;
+}
+
+VJP(attention)
+{
+	struct attention t = derived(call, dv, g, needs);
 	t.out_k = da;
 	if (dv && da && goes_by_batches(&t)) {
 		team_run(call->team, t.batches, 1, differentiate_batches, &t);
@@ -583,13 +591,7 @@ VJP(attention)
 void vjp_attended(const struct op_call *call, void *dv MAYBE_UNUSED, void *da, const void *g,
                   const void *const needs[MAX_NEEDS])
 {
-	struct attention t = attention_of(call);
-	t.q = needs[0];
-	t.k = needs[1];
-	t.logs = needs[3];
-	t.mask = needs[5];
-	t.g = g;
-	t.out = da;
+	struct attention t = derived(call, da, g, needs);
 	team_run(call->team, shape_count(&t.of_k) * attention_blocks(t.keys, KEYS), 1, differentiate_values, &t);
 }
 
@@ -597,14 +599,6 @@ void vjp_attended(const struct op_call *call, void *dv MAYBE_UNUSED, void *da, c
 void vjp_masked(const struct op_call *call, void *dv MAYBE_UNUSED, void *da, const void *g,
                 const void *const needs[MAX_NEEDS])
 {
-	struct attention t = attention_of(call);
-	t.q = needs[0];
-	t.k = needs[1];
-	t.y = needs[2];
-	t.logs = needs[3];
-	t.v = needs[4];
-	t.mask = needs[5];
-	t.g = g;
-	t.out = da;
+	struct attention t = derived(call, da, g, needs);
 	team_run(call->team, shape_count(&t.of_mask) * mask_pieces(&t), 1, differentiate_mask, &t);
 }

@@ -22,8 +22,8 @@ enum op {
 	OP_COLLECT,            /* V becomes a part of A, the array of the parts of a loop's iterations (collect.c) */
 	OP_SOLUTION,           /* V, which a fixed_point has found, as the value at which its block is differentiated */
 	OP_IMPLICIT,           /* makes nothing: A is the block's result on V, a solution (compile/backward.c) */
-	OP_ATTENDED,           /* its derivative by A is that of an attention by B; its A has B's type (attention.c) */
-	OP_MASKED,             /* its derivative by C is that of an attention by its mask (attention.c) */
+	OP_ATTENDED,           /* the derivative of an attention by B, whose type its A has (attention.c) */
+	OP_MASKED,             /* the derivative of an attention by its mask (attention.c) */
 	OP_ON_DIAGONAL,        /* the derivatives of a tridiagonal by B and by C (tridiagonal.c) */
 	OP_ON_UPPER,
 	OP_CLASS_WEIGHT, /* the weight B[a] of each class of A, 1 without a B, 0 if it is ignored; V: the logits (loss.c) */
@@ -454,8 +454,8 @@ static inline bool op_is_tridiagonal(enum op op)
 	return op == OP_tridiagonal || op == OP_ON_DIAGONAL || op == OP_ON_UPPER;
 }
 /*
- * Returns the operation whose derivative by its operand is that of OP by operand K, which is not its first: an operation is
- * differentiated by V and A alone.
+ * An operation has derivatives by V and A alone. Returns the operation that stands in the backward pass for the derivative of OP
+ * by operand K, from 2 on.
  */
 enum op op_by_operand(enum op op, uint32_t k);
 /* True for conv_transpose1d and conv_transpose2d, which are the derivative of a convolution by its input. */
