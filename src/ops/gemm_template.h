@@ -337,6 +337,7 @@ struct N(strided) {
 	int64_t b_row, b_column;
 	const int64_t *b_at; /* or NULL; B's row p begins at B_AT[p], and b_column is 1 */
 	bool accumulate, sparse;
+	REAL *panel; /* B, packed: parts of PACK_K rows, each in stripes; or NULL */
 	bool fresh; /* of a block: the first tiles of its whole stripes of B pack them */
 	REAL *c;
 	int64_t ldc;
@@ -351,7 +352,7 @@ struct N(strided) {
 static bool N(is_fresh)(const struct N(strided) *x)
 {
 	enum { ROWS_MOST = 128 };
-	return !x->b_at && x->b_column == 1 && !x->sparse && x->m <= ROWS_MOST;
+	return !x->b_at && !x->panel && x->b_column == 1 && !x->sparse && x->m <= ROWS_MOST;
 }
 
 /* The part of a stripe's depth outside of which the stripe has zeros alone. */
@@ -468,26 +469,34 @@ static void N(multiply_block)(const struct N(strided) *block, REAL *packed, REAL
 	N(find_depths)(&depths, block, in_place, packed, panel);
 	struct N(tile) t = {
 		.ldc = block->ldc, .a_row = row, .a_column = column, .b_row = block->b_row, .add = block->accumulate};
-	for (int64_t j = 0; j < width; j += N(TILE_N)) {
-		const struct N(depth) *const across = &depths.b[j / N(TILE_N)], *down = depths.a;
+	/* rows in place come once into the first cache, for all stripes of B; a packed stripe of A is read in order */
+	const bool by_rows = in_place == m;
+	int64_t i = 0, j = 0;
+	while (i < m && j < width) {
+		const struct N(depth) *const across = &depths.b[j / N(TILE_N)], *const down = &depths.a[i / N(TILE_M)];
+		const int64_t begin = down->begin > across->begin ? down->begin : across->begin;
+		const int64_t end = down->end < across->end ? down->end : across->end;
 		t.columns = width - j < N(TILE_N) ? (int)(width - j) : N(TILE_N);
+		const bool packs_b = block->fresh && i == 0 && t.columns == N(TILE_N);
+		const enum N(stripe_form) form = block->b_at ? N(APART) : packs_b ? N(FRESH) : N(PACKED);
+		const int form_a = i < in_place ? A_IN_PLACE : j == 0 && i < fresh ? A_FRESH : A_PACKED;
+		t.rows = m - i < N(TILE_M) ? (int)(m - i) : N(TILE_M);
+		t.depth = end > begin ? end - begin : 0;
 		t.pack_b = panel + j * k;
-		for (int64_t i = 0; i < m; i += N(TILE_M), down++) {
-			const int64_t begin = down->begin > across->begin ? down->begin : across->begin;
-			const int64_t end = down->end < across->end ? down->end : across->end;
-			const bool packs_b = block->fresh && i == 0 && t.columns == N(TILE_N);
-			const enum N(stripe_form) form = block->b_at ? N(APART) : packs_b ? N(FRESH) : N(PACKED);
-			const int form_a = i < in_place ? A_IN_PLACE : j == 0 && i < fresh ? A_FRESH : A_PACKED;
-			t.rows = m - i < N(TILE_M) ? (int)(m - i) : N(TILE_M);
-			t.depth = end > begin ? end - begin : 0;
-			t.b = form == N(PACKED) ? t.pack_b + begin * N(TILE_N) : block->b + j;
-			t.b_at = block->b_at ? block->b_at + begin : NULL;
-			t.c = block->c + i * block->ldc + j;
-			t.pack_a = packed + (i - in_place) * k;
-			t.a = form_a == A_PACKED ? t.pack_a + begin * N(TILE_M) : block->a + i * row + begin * column;
-			N(prefetch_c)(&t);
-			N(prefetch_ahead)(block->ahead);
-			tiles[form_a][form](&t);
+		t.b = form == N(PACKED) ? t.pack_b + begin * N(TILE_N) : block->b + j;
+		t.b_at = block->b_at ? block->b_at + begin : NULL;
+		t.c = block->c + i * block->ldc + j;
+		t.pack_a = packed + (i - in_place) * k;
+		t.a = form_a == A_PACKED ? t.pack_a + begin * N(TILE_M) : block->a + i * row + begin * column;
+		N(prefetch_c)(&t);
+		N(prefetch_ahead)(block->ahead);
+		tiles[form_a][form](&t);
+		if (by_rows && (j += N(TILE_N)) >= width) {
+			j = 0;
+			i += N(TILE_M);
+		} else if (!by_rows && (i += N(TILE_M)) >= m) {
+			i = 0;
+			j += N(TILE_N);
 		}
 	}
 }
@@ -512,7 +521,7 @@ static struct N(ahead) N(panel_after)(const struct N(strided) *x, int64_t j, int
 	const bool below = p + PACK_K < x->k;
 	const int64_t row = below ? p + PACK_K : 0, column = below ? j : j + N(PACK_N);
 	int64_t n = x->n - column < N(PACK_N) ? x->n - column : N(PACK_N), k = x->k - row < PACK_K ? x->k - row : PACK_K;
-	if (x->b_at || n <= 0 || N(is_fresh)(x))
+	if (x->b_at || x->panel || n <= 0 || N(is_fresh)(x))
 		return (struct N(ahead)){0};
 	const int64_t tiles = (x->m + N(TILE_M) - 1) / N(TILE_M) * (N(PACK_N) / N(TILE_N));
 	const int64_t lines = n * k / LINE / tiles + 1;
@@ -523,6 +532,8 @@ static struct N(ahead) N(panel_after)(const struct N(strided) *x, int64_t j, int
 	                         .length = rows ? n : k,
 	                         .lines = lines < MOST_LINES ? lines : MOST_LINES};
 }
+
+static int64_t N(stripes)(int64_t n) { return (n + N(TILE_N) - 1) / N(TILE_N); }
 
 static void N(multiply_panels)(const struct N(strided) *x, REAL *packed, REAL *panel)
 {
@@ -538,11 +549,12 @@ static void N(multiply_panels)(const struct N(strided) *x, REAL *packed, REAL *p
 			block.b_at = x->b_at ? x->b_at + p : NULL;
 			block.fresh = N(is_fresh)(x);
 			const int64_t whole = block.fresh ? block.n / N(TILE_N) * N(TILE_N) : 0;
-			if (!x->b_at && whole < block.n)
+			REAL *const here = x->panel ? x->panel + p * N(stripes)(x->n) * N(TILE_N) + j * block.k : panel;
+			if (!x->b_at && !x->panel && whole < block.n)
 				N(pack_b)(panel + whole * block.k, block.b + whole * x->b_column, x->b_row, x->b_column, block.n - whole, block.k);
 			block.a = x->a + p * x->a_column;
 			block.c = x->c + j;
-			N(multiply_rows)(&block, packed, panel);
+			N(multiply_rows)(&block, packed, here);
 		}
 	}
 }
@@ -557,7 +569,7 @@ static __attribute__((noinline)) void N(multiply_large)(const struct N(strided) 
 	const bool in_place = N(rows_in_place)(x->a_row, x->a_column, N(TILE_M), width) > 0;
 	const int64_t height = in_place ? 1 : x->m < N(PACK_M) ? x->m : N(PACK_M);
 	const int64_t rows = (height + N(TILE_M) - 1) / N(TILE_M) * N(TILE_M);
-	const int64_t columns = (width + N(TILE_N) - 1) / N(TILE_N) * N(TILE_N);
+	const int64_t columns = x->panel ? 0 : N(stripes)(width) * N(TILE_N);
 	struct {
 		_Alignas(64) REAL line[64 / sizeof(REAL)];
 	} packed[rows * depth * (int64_t)sizeof(REAL) / 64 + 1], panel[columns * depth * (int64_t)sizeof(REAL) / 64 + 1];
@@ -579,7 +591,7 @@ static bool N(fits)(int64_t extent, int64_t stripe, int64_t depth)
 
 static void N(gemm_packed)(const struct N(strided) *x)
 {
-	if (x->k <= PACK_K && N(fits)(x->m, N(TILE_M), x->k) && N(fits)(x->n, N(TILE_N), x->k))
+	if (x->k <= PACK_K && N(fits)(x->m, N(TILE_M), x->k) && (x->panel || N(fits)(x->n, N(TILE_N), x->k)))
 		N(multiply_small)(x);
 	else
 		N(multiply_large)(x);
@@ -681,6 +693,7 @@ static struct N(strided) N(strided_of)(const struct product *p)
 	                           .b_column = p->b.transposed ? p->b.ld : 1,
 	                           .accumulate = p->accumulate,
 	                           .sparse = p->sparse,
+	                           .panel = p->b.ld ? NULL : (REAL *)(uintptr_t)p->b.data,
 	                           .c = p->c,
 	                           .ldc = p->ldc};
 }
@@ -703,13 +716,21 @@ static void N(gemm)(const struct product *product, bool tiles)
 		N(gemm_packed)(&x);
 }
 
+static void N(gemm_pack)(void *to, const struct factor *b, int64_t k, int64_t n)
+{
+	const REAL *const from = b->data;
+	const int64_t row = b->transposed ? 1 : b->ld, column = b->transposed ? b->ld : 1;
+	for (int64_t p = 0; p < k; p += PACK_K)
+		N(pack_b)((REAL *)to + p * N(stripes)(n) * N(TILE_N), from + p * row, row, column, n, k - p < PACK_K ? k - p : PACK_K);
+}
+
 /* A B that fits in one panel is packed once for all blocks. */
 static void N(gemm_blocks)(const struct product *product, const struct row_blocks *blocks)
 {
 	_Alignas(64) REAL packed[N(PACK_M) * PACK_K], panel[N(PACK_N) * PACK_K];
 	struct N(strided) x = N(strided_of)(product);
 	struct N(ahead) nothing = {0};
-	const int64_t stripes = (x.n + N(TILE_N) - 1) / N(TILE_N);
+	const int64_t stripes = N(stripes)(x.n);
 	const bool fits = x.k <= PACK_K && x.n <= N(MOST_N) && stripes * N(TILE_N) * x.k <= N(PACK_N) * PACK_K;
 	x.ahead = &nothing;
 	if (fits)

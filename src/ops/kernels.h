@@ -28,7 +28,10 @@ struct kernel_args {
 };
 typedef void kernel(const struct kernel_args *args);
 
-/* A factor of a product. Its rows begin LD elements apart. If TRANSPOSED, the product uses its transpose. */
+/*
+ * A factor of a product. Its rows begin LD elements apart. If TRANSPOSED, the product uses its transpose. A B whose LD is 0 is
+ * what gemm_pack has made of it.
+ */
 struct factor {
 	const void *data;
 	int64_t ld;
@@ -286,12 +289,20 @@ struct loops {
 	void (*multiply_pairs)(void *out, const void *v, const void *a, bool conjugate, double scale, size_t n);
 	/* Our own product; M, N, K > 0. If TILES, a vector goes as a matrix: C's bits do not depend on M and N. */
 	void (*gemm)(const struct product *product, bool tiles);
+	/* Packs B, K rows and N columns, to TO, product_panel() elements, for any number of products by TILES. */
+	void (*gemm_pack)(void *to, const struct factor *b, int64_t k, int64_t n);
 	/* The same by tiles and block by block. */
 	void (*gemm_blocks)(const struct product *product, const struct row_blocks *blocks);
 	/* The same by tiles, where B's row p begins at its element B_AT[p]. Up to TILE_BYTES after each row are read. */
 	void (*gemm_apart)(const struct product *product, const int64_t *b_at);
 };
 enum { TILE_BYTES = 128 };
+/* Returns the elements, of SIZE bytes, of a packed B of K rows and N columns. */
+static inline int64_t product_panel(int64_t k, int64_t n, size_t size)
+{
+	const int64_t stripe = TILE_BYTES / (int64_t)size;
+	return (n + stripe - 1) / stripe * stripe * k;
+}
 
 /* One step of a run in registers: a cheap operation with at most a scalar, or the end of a loop over earlier steps. */
 struct run_step {

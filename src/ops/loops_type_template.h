@@ -1287,6 +1287,7 @@ const struct loops TYPED(ISA_LOOPS) = {
 	.fft_mirror = N(fft_mirror),
 	.multiply_pairs = N(multiply_pairs),
 	.gemm = N(gemm),
+	.gemm_pack = N(gemm_pack),
 	.gemm_blocks = N(gemm_blocks),
 	.gemm_apart = N(gemm_apart),
 };

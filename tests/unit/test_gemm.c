@@ -136,6 +136,49 @@ START_TEST(test_products)
 }
 END_TEST
 
+/* A B that is packed before gives the bits of one that the product packs, more than once. */
+START_TEST(test_packed_before)
+{
+	static const int64_t sizes[][3] = {{1, 1, 1},   {13, 33, 300},  {25, 70, 257},
+	                                   {130, 5, 9}, {300, 700, 20}, {40, 2600, 600}};
+	struct way ways[10];
+	const size_t count = ways_of(ways, false);
+	uint64_t seed = 7;
+	for (size_t w = 0; w < count; w++)
+		for (size_t i = 0; i < 2 * sizeof sizes / sizeof *sizes && ways[w].own; i++) {
+			const int64_t m = sizes[i / 2][0], n = sizes[i / 2][1], k = sizes[i / 2][2];
+			const size_t size = dtype_size(ways[w].dtype);
+			const bool transposed = i % 2;
+			char *const arrays[] = {malloc((size_t)(m * k) * size), malloc((size_t)(k * n) * size),
+			                        malloc((size_t)(m * n) * size), malloc((size_t)(m * n) * size),
+			                        malloc((size_t)product_panel(k, n, size) * size)};
+			for (int64_t j = 0; j < m * k; j++)
+				set(ways[w].dtype, arrays[0], j, noise(&seed));
+			for (int64_t j = 0; j < k * n; j++)
+				set(ways[w].dtype, arrays[1], j, noise(&seed));
+			struct product product = {.m = m,
+			                          .n = n,
+			                          .k = k,
+			                          .a = {arrays[0], k, false},
+			                          .b = {arrays[1], transposed ? k : n, transposed},
+			                          .ldc = n};
+			product.c = arrays[2];
+			ways[w].own->loops->gemm(&product, true);
+			ways[w].own->loops->gemm_pack(arrays[4], &product.b, k, n);
+			product.b = (struct factor){arrays[4], 0, false};
+			for (int time = 0; time < 2; time++) {
+				memset(arrays[3], 0xff, (size_t)(m * n) * size);
+				product.c = arrays[3];
+				ways[w].own->loops->gemm(&product, true);
+				ck_assert_msg(!memcmp(arrays[2], arrays[3], (size_t)(m * n) * size), "%s %ld x %ld x %ld",
+				              ways[w].own->isa, (long)m, (long)n, (long)k);
+			}
+			for (size_t j = 0; j < sizeof arrays / sizeof *arrays; j++)
+				free(arrays[j]);
+		}
+}
+END_TEST
+
 /* A NaN, or an infinity times 0, gives NaN in its row and column alone. */
 START_TEST(test_special_values)
 {
@@ -588,6 +631,7 @@ int main(void)
 	tcase_add_loop_test(tests, test_special_values, 0, 2);
 	tcase_add_test(tests, test_place);
 	tcase_add_test(tests, test_blocks);
+	tcase_add_test(tests, test_packed_before);
 	tcase_add_test(tests, test_sparse);
 	tcase_add_loop_test(tests, test_pieces, 0, 2);
 	tcase_add_test(tests, test_rows);
