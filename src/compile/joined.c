@@ -10,7 +10,7 @@
  *
  * Only a stack of products may come first; an operation along the last axis and a group may stand anywhere. A product
  * by one matrix is joined with no launch: that saved no time (bench/RESULTS.md, "What was tried"). `--dump plan`
- * shows which launches are joined.
+ * shows which launches are joined. The derivative of an attention by its values is joined with that by the others.
  *
  * Joined launches may write over each other's results, which then have one array in the plan (places.c). That relies
  * on their order: a launch reads a line of an array before it writes the same line. No launch writes over the right
@@ -176,6 +176,23 @@ static void find_mask(const struct joint_run *r)
 	first->mask = compiler_entry(r->c, instr->a);
 }
 
+/*
+ * True if LAUNCH, a derivative of an attention by its values, and the one after it read the same arrays: then one call makes the
+ * derivatives by all three. What LAUNCH reads, the other reads too, so it is live.
+ */
+static bool is_attention_back(const struct launch *launch)
+{
+	const struct launch *const next = launch + 1;
+	if (launch->kind != LAUNCH_VJP || next->kind != LAUNCH_VJP || launch->instr->op != OP_ATTENDED ||
+	    next->instr->op != OP_attention || launch->g != next->g || next->out == NO_VALUE ||
+	    (next->out_a == NO_VALUE && !next->sum) || shape_count(&next->instr->of.y->shape) == 0)
+		return false;
+	for (int k = 0; k < MAX_NEEDS; k++)
+		if (launch->needs[k] != NO_VALUE && launch->needs[k] != next->needs[k])
+			return false;
+	return true;
+}
+
 bool join_launches(struct compiler *c)
 {
 	struct joint_run r = {.c = c, .owner = arena_array(&c->scratch_arena, c->frame->count + 1, sizeof *r.owner)};
@@ -189,6 +206,11 @@ bool join_launches(struct compiler *c)
 		for (r.count = 0; r.first + r.count < c->launch_count && r.count < MOST_JOINED &&
 		                  joins(&r, &c->launches[r.first + r.count]);)
 			r.count++;
+		if (r.count == 0 && r.first + 1 < c->launch_count && is_attention_back(&c->launches[r.first])) {
+			c->launches[r.first].joined = 1;
+			r.count = 2;
+			continue;
+		}
 		if (r.count < 2)
 			continue;
 		struct launch *first = &c->launches[r.first];

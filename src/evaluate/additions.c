@@ -176,8 +176,7 @@ static void add_derivative_to(struct evaluator *ev, const struct launch *launch,
 	const bool rows = op_adds_rows(call->op), in_place = !rows && adds_in_place(to->param);
 	const struct piece_user user = {in_place ? begin_piece : NULL, add_piece, to, .large = in_place};
 	const int64_t count = shape_count(&call->a->shape);
-	const size_t at = (size_t)to->offset * dtype_size(call->a->dtype);
-	void *const place = !launch->whole ? NULL : to->param->once ? (char *)to->param->gradient + at : ev->e->spare;
+	void *const once = written_place(ev, launch), *const place = once || !launch->whole ? once : ev->e->spare;
 	op_vjp_get(launch->instr->op)(call, c->out, place, c->g, c->needs);
 	if (launch->whole && !to->param->once)
 		add_piece(to, &(struct matrix_piece){ev->e->spare, 0, count, 1, count});
@@ -196,12 +195,25 @@ static void add_derivative_to(struct evaluator *ev, const struct launch *launch,
 	(rows ? take_pieces : product_pieces)(&owned.call, owned.g, owned.needs, &user);
 }
 
+void *written_place(const struct evaluator *ev, const struct launch *launch)
+{
+	const struct addition to = addition_of(ev, launch);
+	const size_t size = dtype_size(to.param->dtype);
+	return launch->whole && to.param->once ? (char *)to.param->gradient + (size_t)to.offset * size : NULL;
+}
+
+void tell_written(const struct evaluator *ev, const struct launch *launch)
+{
+	const struct addition to = addition_of(ev, launch);
+	if (to.param->final && ev->e->written)
+		ev->e->written(ev->e->written_context, to.index, to.param->gradient);
+}
+
 void add_derivative(struct evaluator *ev, const struct launch *launch, const struct launch_call *c)
 {
 	struct addition to = addition_of(ev, launch);
 	add_derivative_to(ev, launch, c, &to);
-	if (to.param->final && ev->e->written)
-		ev->e->written(ev->e->written_context, to.index, to.param->gradient);
+	tell_written(ev, launch);
 }
 
 /* True if ENTRY's array lies in the memory of the last program that was called. */

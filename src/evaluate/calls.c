@@ -129,6 +129,23 @@ enum status run_vjp(struct evaluator *ev, const struct launch *launch)
 	return STATUS_OK;
 }
 
+bool run_attention_back(struct evaluator *ev, const struct launch *launch)
+{
+	struct launch_call by_values, c;
+	begin_call(ev, launch, &by_values);
+	begin_call(ev, launch + 1, &c);
+	c.call.db = launch->sum ? written_place(ev, launch) : by_values.out_a;
+	if (!c.call.db || ev->e->windows)
+		return false;
+	if (launch[1].sum)
+		add_derivative(ev, launch + 1, &c);
+	else
+		launch_call_run(&c);
+	if (launch->sum)
+		tell_written(ev, launch);
+	return true;
+}
+
 /* Products. */
 
 /* Returns the param in a file by which LAUNCH multiplies, or to whose gradient its derivative goes; NULL if there is none. */

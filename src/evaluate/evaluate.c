@@ -69,10 +69,12 @@ static void open_frame(struct evaluator *ev)
 }
 
 /* Runs the launches that are joined to LAUNCH, too. False, with nothing done, if LAUNCH runs alone. */
-static bool run_joined(const struct evaluator *ev, const struct launch *launch)
+static bool run_joined(struct evaluator *ev, const struct launch *launch)
 {
 	if (launch->joined == 0 || ev->e->rows)
 		return false;
+	if (launch_is_call(launch) && launch->instr->op == OP_ATTENDED)
+		return run_attention_back(ev, launch);
 	struct launch_run run;
 	launch_run_begin(ev, launch, &run);
 	return joined_run(&run, ev->e->team);

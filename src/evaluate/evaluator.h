@@ -70,6 +70,8 @@ char *frame_param(const struct evaluator *ev, const struct param_ref *shared);
 void launch_run_begin(const struct evaluator *ev, const struct launch *launch, struct launch_run *run);
 launch_function run_operation, run_check, run_product, run_fold, run_normalization, run_vjp, run_product_vjp,
 	run_fold_vjp, run_applied_vjp, run_program, run_sum_to;
+/* Runs LAUNCH, the derivative of an attention by its values, with the one after it. False, with nothing done, if they run apart. */
+bool run_attention_back(struct evaluator *ev, const struct launch *launch);
 
 /* additions.c */
 launch_function run_accumulate;
@@ -78,6 +80,10 @@ launch_function run_accumulate;
  * The evaluation's WRITTEN is told of a gradient that is final.
  */
 void add_derivative(struct evaluator *ev, const struct launch *launch, const struct launch_call *c);
+/* Returns where the derivative by LAUNCH's param is stored, if that writes the gradient once; else NULL. */
+void *written_place(const struct evaluator *ev, const struct launch *launch);
+/* Tells the evaluation's WRITTEN of the gradient of LAUNCH's param, if it is final. */
+void tell_written(const struct evaluator *ev, const struct launch *launch);
 
 /* loops.c */
 launch_function run_loop, run_while, run_end;

@@ -16,14 +16,18 @@
  * the mask is ds, by blocks of keys, each the sum of what broadcasts to it.
  *
  * The derivatives by V and by the mask are operations of their own (OP_ATTENDED, OP_MASKED), since an operation is
- * differentiated by V and A alone.
+ * differentiated by V and A alone. But one call can make those by q, K and V, and then makes each block of weights once.
  * Tests: tests/unit/test_general.c, tests/cases/attention.test
  */
 #include "ops/lines.h"
 
 #include "base/checked.h"
 
-enum { QUERIES = 64, KEYS = 256 }; /* of a block, at most; QUERIES are whole cache lines */
+/*
+ * Of a block, at most; QUERIES are whole cache lines. K and V are read once for each block of queries: few queries, and a
+ * product waits for them. With many, the scores of a block leave the second cache.
+ */
+enum { QUERIES = 192, KEYS = 256 };
 
 struct attention {
 	const struct op_call *call;
@@ -37,7 +41,7 @@ struct attention {
 	const char *q, *k, *v, *y, *g, *logs, *mask; /* MASK: NULL if there is none */
 	int64_t mask_queries, mask_keys;             /* the extents of its matrices: those of the scores, or 1 */
 	char *out;                                   /* the result or a gradient */
-	char *out_k;                                 /* the gradient by K beside that by q */
+	char *out_k, *out_v;                         /* the gradients by K and V beside that by q; V's may be NULL */
 	char *log;                                   /* what the forward pass keeps, or NULL */
 };
 
@@ -149,28 +153,46 @@ static const void *g_of(const struct attention *t, const struct block *b)
 	return matrix_row(t, t->g, b->batch, t->queries, b->query, t->value_depth);
 }
 
+/* Returns for how many of QUERIES, or of KEYS, the memory of a block has room. Its parts are whole cache lines. */
+static int64_t most_queries(int64_t queries)
+{
+	enum { LINE = 16 };
+	return lesser(QUERIES, attention_blocks(queries, LINE) * LINE);
+}
+static int64_t most_keys(int64_t keys) { return lesser(KEYS, keys); }
+
 /* A thread's memory for blocks. */
 struct block_memory {
-	void *q, *g;           /* of the queries of a block, transposed: q is scaled */
+	void *q, *g;           /* of the queries of a block, transposed, as factors B: q is scaled */
+	void *q_rows, *g_rows; /* the same as rows, not scaled */
 	void *weights, *other; /* [keys, queries] */
 	void *row;             /* a number for each query */
 };
 
-int64_t attention_scratch(const struct type *v, const struct type *result)
+int64_t attention_scratch(const struct type *v, const struct type *a, const struct type *result)
 {
-	const int64_t depth = v->shape.dim[v->shape.ndim - 1], value_depth = result->shape.dim[result->shape.ndim - 1];
-	const __int128 columns = (__int128)depth + value_depth + 2 * KEYS + 1;
-	return saturated(columns * QUERIES * (int64_t)element_size(v->dtype));
+	const int64_t *const q = &v->shape.dim[v->shape.ndim - 2], *const k = &a->shape.dim[a->shape.ndim - 2];
+	const int64_t value_depth = result->shape.dim[result->shape.ndim - 1];
+	const int64_t queries = most_queries(q[0]);
+	const size_t size = element_size(v->dtype);
+	if (q[1] > INT32_MAX || value_depth > INT32_MAX)
+		return INT64_MAX;
+	const int64_t factors = product_panel(q[1], queries, size) + product_panel(value_depth, queries, size) +
+	                        product_panel(queries, q[1], size) + product_panel(queries, value_depth, size);
+	return saturated(((__int128)factors + (2 * most_keys(k[0]) + 1) * queries) * (int64_t)size);
 }
 
 /* Returns the parts of MEMORY, attention_scratch() bytes; NULL: of the caller's. */
 static struct block_memory memory_of(const struct attention *t, void *memory)
 {
 	struct block_memory m = {.q = memory ? memory : t->call->scratch};
-	m.g = element_of(m.q, t->size, t->depth * QUERIES);
-	m.weights = element_of(m.g, t->size, t->value_depth * QUERIES);
-	m.other = element_of(m.weights, t->size, KEYS * QUERIES);
-	m.row = element_of(m.other, t->size, KEYS * QUERIES);
+	const int64_t queries = most_queries(t->queries), keys = most_keys(t->keys);
+	m.g = element_of(m.q, t->size, product_panel(t->depth, queries, t->size));
+	m.q_rows = element_of(m.g, t->size, product_panel(t->value_depth, queries, t->size));
+	m.g_rows = element_of(m.q_rows, t->size, product_panel(queries, t->depth, t->size));
+	m.weights = element_of(m.g_rows, t->size, product_panel(queries, t->value_depth, t->size));
+	m.other = element_of(m.weights, t->size, keys * queries);
+	m.row = element_of(m.other, t->size, keys * queries);
 	return m;
 }
 
@@ -187,8 +209,8 @@ static void multiply_blocks(const struct attention *t, const struct product *p)
 /* Stores in M what the blocks of B's queries read of q. */
 static void take_queries(const struct attention *t, const struct block *b, const struct block_memory *m)
 {
-	t->loops->transpose(m->q, b->queries, q_of(t, b), t->depth, b->queries, t->depth);
-	t->loops->multiply(m->q, m->q, &t->scale, (size_t)(b->queries * t->depth), 1);
+	t->loops->gemm_pack(m->q, &(struct factor){q_of(t, b), t->depth, true}, t->depth, b->queries);
+	t->loops->multiply(m->q, m->q, &t->scale, (size_t)product_panel(t->depth, b->queries, t->size), 1);
 }
 
 /* Adds the mask to M's weights, the scores of B. M's other is free. */
@@ -220,7 +242,7 @@ static void score_block(const struct attention *t, const struct block *b, const 
 	                                     .n = b->queries,
 	                                     .k = t->depth,
 	                                     .a = {k_of(t, b), t->depth, false},
-	                                     .b = {m->q, b->queries, false},
+	                                     .b = {m->q, 0, false},
 	                                     .c = m->weights,
 	                                     .ldc = b->queries});
 	if (t->mask)
@@ -236,16 +258,35 @@ struct so_far {
 	double largest[QUERIES], sum[QUERIES];
 };
 
+/*
+ * Makes M's weights of B exp(s - LESS) of its scores s, where LESS has a number for each query, and adds the sum of those of
+ * a query to SUMS, unless that is NULL. Some rows at a time stay in the first cache.
+ */
+static void exponentiate(const struct attention *t, const struct block *b, const struct block_memory *m,
+                         const void *less, double *sums)
+{
+	enum { ROWS = 8 }; /* add_columns adds as many at once */
+	const size_t queries = (size_t)b->queries;
+	for (int64_t r = 0; r < b->keys; r += ROWS) {
+		void *const rows = element_of(m->weights, t->size, r * b->queries);
+		const size_t n = (size_t)lesser(ROWS, b->keys - r);
+		t->loops->subtract_row(rows, less, queries, n);
+		lines_exp(t->call, rows, rows, queries * n);
+		if (sums)
+			t->loops->add_columns(sums, rows, queries, n);
+	}
+}
+
 /* Makes exponentials of the scores of B, adds them to STATE, and scales Y anew, the sums of values so far. */
 static void add_exponentials(const struct attention *t, const struct block *b, const struct block_memory *m,
                              struct so_far *state, void *y)
 {
-	const size_t queries = (size_t)b->queries, keys = (size_t)b->keys;
+	const size_t queries = (size_t)b->queries;
 	double anew[QUERIES];
 	bool changed = false;
 	for (size_t i = 0; i < queries; i++)
 		element_set(t->dtype, m->row, i, state->largest[i]);
-	t->loops->largest_in_columns(m->row, m->weights, queries, keys);
+	t->loops->largest_in_columns(m->row, m->weights, queries, (size_t)b->keys);
 	for (size_t i = 0; i < queries; i++) {
 		const double before = state->largest[i], now = element_get(t->dtype, m->row, i);
 		state->largest[i] = now;
@@ -257,9 +298,7 @@ static void add_exponentials(const struct attention *t, const struct block *b, c
 			element_set(t->dtype, m->row, i, 0);
 		state->sum[i] *= anew[i];
 	}
-	t->loops->subtract_row(m->weights, m->row, queries, keys);
-	lines_exp(t->call, m->weights, m->weights, queries * keys);
-	t->loops->add_columns(state->sum, m->weights, queries, keys);
+	exponentiate(t, b, m, m->row, state->sum);
 	if (y && changed && b->key > 0)
 		t->loops->multiply(y, y, anew, (size_t)t->value_depth, queries);
 }
@@ -314,15 +353,14 @@ static void weigh_block(const struct attention *t, const struct block *b, const 
 		element_set(t->dtype, m->other, (size_t)i,
 		            log == -INFINITY ? INFINITY : log); /* that of no key gives weights of 0 */
 	}
-	t->loops->subtract_row(m->weights, t->mask ? m->other : kept, (size_t)b->queries, (size_t)b->keys);
-	lines_exp(t->call, m->weights, m->weights, (size_t)(b->queries * b->keys));
+	exponentiate(t, b, m, t->mask ? m->other : kept, NULL);
 }
 
 /* Stores in M what a derivative of B's queries reads of g: its transpose, and in the row g.y for each query. */
 static void transpose_cotangents(const struct attention *t, const struct block *b, const struct block_memory *m)
 {
 	double sums[QUERIES];
-	t->loops->transpose(m->g, b->queries, g_of(t, b), t->value_depth, b->queries, t->value_depth);
+	t->loops->gemm_pack(m->g, &(struct factor){g_of(t, b), t->value_depth, true}, t->value_depth, b->queries);
 	const void *y = matrix_row(t, t->y, b->batch, t->queries, b->query, t->value_depth);
 	t->loops->sum.products(sums, NULL, g_of(t, b), y, (size_t)t->value_depth, (size_t)b->queries);
 	for (int64_t i = 0; i < b->queries; i++)
@@ -337,7 +375,7 @@ static void differentiate_block(const struct attention *t, const struct block *b
 	                                     .n = b->queries,
 	                                     .k = t->value_depth,
 	                                     .a = {v_of(t, b), t->value_depth, false},
-	                                     .b = {m->g, b->queries, false},
+	                                     .b = {m->g, 0, false},
 	                                     .c = m->other,
 	                                     .ldc = b->queries});
 	t->loops->multiply_less_row(m->other, m->weights, m->row, (size_t)b->queries, (size_t)b->keys);
@@ -429,32 +467,45 @@ static void differentiate_values(void *context, void *memory, int64_t begin, int
 	differentiate_blocks_of_keys(context, true, memory, begin, end);
 }
 
-/* Adds to DQ and DK, blocks of the gradients by q and by K over scale, what B gives. */
-static void add_of_block(const struct attention *t, const struct block *b, const struct block_memory *m, void *dq,
-                         void *dk)
+/* Gradients of a batch: DQ of its queries, DK, that over scale, and DV, perhaps NULL, of its keys. */
+struct gradients {
+	char *dq, *dk, *dv;
+};
+
+/* Adds what B gives to the gradients of its batch. */
+static void add_of_block(const struct attention *t, const struct block *b, const struct block_memory *m,
+                         const struct gradients *of)
 {
-	take_queries(t, b, m);
-	transpose_cotangents(t, b, m);
+	const struct product by_k = {.m = b->keys,
+	                             .n = t->depth,
+	                             .k = b->queries,
+	                             .a = {m->other, b->queries, false},
+	                             .b = {m->q_rows, 0, false},
+	                             .c = element_of(of->dk, t->size, b->key * t->depth),
+	                             .ldc = t->depth,
+	                             .accumulate = true};
 	differentiate_block(t, b, m);
-	multiply_blocks(t, &(struct product){.m = b->keys,
-	                                     .n = t->depth,
-	                                     .k = b->queries,
-	                                     .a = {m->other, b->queries, false},
-	                                     .b = {q_of(t, b), t->depth, false},
-	                                     .c = dk,
-	                                     .ldc = t->depth,
-	                                     .accumulate = true});
+	multiply_blocks(t, &by_k);
+	if (of->dv)
+		multiply_blocks(t, &(struct product){.m = b->keys,
+		                                     .n = t->value_depth,
+		                                     .k = b->queries,
+		                                     .a = {m->weights, b->queries, false},
+		                                     .b = {m->g_rows, 0, false},
+		                                     .c = element_of(of->dv, t->size, b->key * t->value_depth),
+		                                     .ldc = t->value_depth,
+		                                     .accumulate = true});
 	multiply_blocks(t, &(struct product){.m = b->queries,
 	                                     .n = t->depth,
 	                                     .k = b->keys,
 	                                     .a = {m->other, b->queries, true},
 	                                     .b = {k_of(t, b), t->depth, false},
-	                                     .c = dq,
+	                                     .c = element_of(of->dq, t->size, b->query * t->depth),
 	                                     .ldc = t->depth,
 	                                     .accumulate = true});
 }
 
-/* Computes batches BEGIN .. END-1 of the gradients by q and K, which have the batches of the result. */
+/* Computes batches BEGIN .. END-1 of the gradients by q, K and perhaps V, which have the batches of the result. */
 static void differentiate_batches(void *context, void *memory, int64_t begin, int64_t end)
 {
 	const struct attention *t = context;
@@ -462,27 +513,34 @@ static void differentiate_batches(void *context, void *memory, int64_t begin, in
 	for (int64_t i = begin; i < end; i++) {
 		struct block b = {.batch = i};
 		set_matrices(t, &b);
-		char *const dq = element_of(t->out, t->size, i * t->queries * t->depth);
-		char *const dk = element_of(t->out_k, t->size, i * t->keys * t->depth);
-		memset(dq, 0, (size_t)(t->queries * t->depth) * t->size);
-		memset(dk, 0, (size_t)(t->keys * t->depth) * t->size);
-		for (b.key = 0; b.key < t->keys; b.key += KEYS) {
-			b.keys = lesser(KEYS, t->keys - b.key);
-			for (b.query = 0; b.query < t->queries; b.query += QUERIES) {
-				b.queries = lesser(QUERIES, t->queries - b.query);
-				if (is_seen(t, &b))
-					add_of_block(t, &b, &m, element_of(dq, t->size, b.query * t->depth),
-					             element_of(dk, t->size, b.key * t->depth));
+		const int64_t count_q = t->queries * t->depth, count_k = t->keys * t->depth, count_v = t->keys * t->value_depth;
+		const struct gradients of = {element_of(t->out, t->size, i * count_q),
+		                             element_of(t->out_k, t->size, i * count_k),
+		                             t->out_v ? element_of(t->out_v, t->size, i * count_v) : NULL};
+		memset(of.dq, 0, (size_t)count_q * t->size);
+		memset(of.dk, 0, (size_t)count_k * t->size);
+		if (of.dv)
+			memset(of.dv, 0, (size_t)count_v * t->size);
+		for (b.query = 0; b.query < t->queries; b.query += QUERIES) {
+			b.queries = lesser(QUERIES, t->queries - b.query);
+			take_queries(t, &b, &m);
+			transpose_cotangents(t, &b, &m);
+			t->loops->gemm_pack(m.q_rows, &(struct factor){q_of(t, &b), t->depth, false}, b.queries, t->depth);
+			t->loops->gemm_pack(m.g_rows, &(struct factor){g_of(t, &b), t->value_depth, false}, b.queries,
+			                    t->value_depth);
+			for (b.key = 0; b.key < t->keys && is_seen(t, &b); b.key += KEYS) {
+				b.keys = lesser(KEYS, t->keys - b.key);
+				add_of_block(t, &b, &m, &of);
 			}
 		}
-		t->loops->multiply(dq, dq, &t->scale, (size_t)(t->queries * t->depth), 1);
-		t->loops->multiply(dk, dk, &t->scale, (size_t)(t->keys * t->depth), 1);
+		t->loops->multiply(of.dq, of.dq, &t->scale, (size_t)count_q, 1);
+		t->loops->multiply(of.dk, of.dk, &t->scale, (size_t)count_k, 1);
 	}
 }
 
 /*
- * True if T makes both gradients batch by batch, which makes each block of weights once. Each thread needs a batch then. The
- * terms, and their order, are those of both gradients alone.
+ * True if T makes its gradients batch by batch, which makes each block of weights once. Each thread needs a batch then. The
+ * terms, and their order, are those of each gradient alone.
  */
 static bool goes_by_batches(const struct attention *t)
 {
@@ -576,10 +634,13 @@ VJP(attention)
 {
 	struct attention t = derived(call, dv, g, needs);
 	t.out_k = da;
+	t.out_v = call->db;
 	if (dv && da && goes_by_batches(&t)) {
 		team_run(call->team, t.batches, 1, differentiate_batches, &t);
 		return;
 	}
+	if (call->db)
+		vjp_attended(call, NULL, call->db, g, needs);
 	if (dv)
 		team_run(call->team, shape_count(&t.of_q) * attention_blocks(t.queries, QUERIES), 1, differentiate_queries, &t);
 	t.out = da;

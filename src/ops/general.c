@@ -154,7 +154,7 @@ int64_t op_scratch(enum op op, const struct attrs *attrs, const struct type *v, 
 	case OP_attention:
 	case OP_ATTENDED:
 	case OP_MASKED:
-		return attention_scratch(v, result);
+		return attention_scratch(v, a, result);
 	case OP_fft:
 	case OP_ifft:
 	case OP_rfft:

@@ -30,6 +30,7 @@ struct op_call {
 	bool more;      /* fold_partial of a loss adds to the state: V follows, after pieces of LOSS_PIECE elements */
 	const void *c;  /* the third operand of a forward call, or NULL */
 	const struct type *c_type; /* of the third operand, as A; NULL if there is none */
+	void *db;                  /* an attention's derivative makes that by B here, too, unless it is NULL */
 };
 /* COUNT rows of V, from row FIRST on. */
 struct row_range {

@@ -210,7 +210,7 @@ int64_t loss_scratch(const struct type *v, const struct type *a, bool by_a);
 int64_t conv_scratch(enum op op, const struct attrs *attrs, const struct type *v, const struct type *a,
                      const struct type *y);
 /* Returns the bytes of scratch of an attention or its derivative. */
-int64_t attention_scratch(const struct type *v, const struct type *result);
+int64_t attention_scratch(const struct type *v, const struct type *a, const struct type *result);
 /* Returns the bytes of scratch of an upsample, which its team shares. */
 int64_t upsample_scratch(const struct attrs *attrs, const struct type *v, const struct type *y);
 /* Returns the bytes of scratch of a transform or its DERIVATIVE: those of a MEMBER of a team, or the caller's. */
