@@ -1,9 +1,12 @@
 /*
- * Help texts, made from the tables of commands, options, policies and operations.
+ * Help texts, made from the tables of commands, options, policies and operations. Help on a topic is sections of the manual:
+ * the build makes one string of the pages (man/make-pages), where a section begins with "\f<page>\t<title>\n".
  * Tests: tests/cases/cli.test, tests/scripts/check-manual
  */
 #include "cli/session.h"
 
+#include <ctype.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -51,8 +54,8 @@ enum status help_print(struct session *s, const struct command *command)
 		               "  echo 1 2 | ckptc run -e 'add 1; mul 2; sub 3'\n"
 		               "  ckptc grad --policy every:4 chain.ck < data.npy > gradient.npy\n"
 		               "  ckptc residuals --shape 'f32[4]' -e 'repeat 8 { sin }'\n"
-		               "\n`ckptc help WORD` says more of a command, an operation or a statement; see also ckptc(1) and "
-		               "ckptc-chain(5).\n");
+		               "\n`ckptc help WORD` says more of a command, an operation, a statement, or a topic such as tiles, csv\n"
+		               "or budgets (`ckptc help topics`); see also ckptc(1) and ckptc-chain(5).\n");
 	}
 	return session_close_text(file);
 }
@@ -120,5 +123,125 @@ enum status help_print_options(struct session *s)
 		if (policy_table[i].name && *policy_table[i].name)
 			text_printf(&file->text, "policy\t%s%s\t%s\n", policy_table[i].name, policy_table[i].argument ? ":" : "",
 			            policy_table[i].doc);
+	return session_close_text(file);
+}
+
+/* Topics. */
+
+static const char manual[] =
+#include "pages.h"
+	;
+
+/* A section: its page and title, and its text up to END. */
+struct section {
+	const char *page, *title, *text, *end;
+};
+
+/* Sets *SECTION to the section after *SECTION, or to the first if its END is NULL. False if there is none. */
+static bool next_section(struct section *section)
+{
+	const char *at = section->end ? section->end : manual;
+	if (*at != '\f')
+		return false;
+	section->page = at + 1;
+	section->title = strchr(at, '\t') + 1;
+	section->text = strchr(section->title, '\n') + 1;
+	const char *end = strchr(section->text, '\f');
+	section->end = end ? end : section->text + strlen(section->text);
+	return true;
+}
+
+static size_t letters(const char *at, const char *end)
+{
+	size_t n = 0;
+	while (at + n < end && (isalnum((unsigned char)at[n]) || at[n] == '-' || at[n] == '_'))
+		n++;
+	return n;
+}
+
+/* Returns the length of WORD without the `s` of a plural. */
+static size_t stem(const char *word, size_t length)
+{
+	return length > 3 && (word[length - 1] == 's' || word[length - 1] == 'S') ? length - 1 : length;
+}
+
+/* Returns how often WORD, in the singular or plural, stands between AT and END. */
+static size_t count_word(const char *word, const char *at, const char *end)
+{
+	const size_t length = stem(word, strlen(word));
+	size_t count = 0;
+	while (at < end) {
+		const size_t n = letters(at, end);
+		count += n > 0 && stem(at, n) == length && !strncasecmp(at, word, length);
+		at += n + !n;
+	}
+	return count;
+}
+
+static void put_section(const struct text *text, const struct section *section)
+{
+	text_printf(text, "%.*s, %.*s:\n\n%.*s", (int)(section->text - 1 - section->title), section->title,
+	            (int)(section->title - 1 - section->page), section->page, (int)(section->end - section->text), section->text);
+}
+
+/* Writes the title and the page of the first sections whose text has WORD, but SHOWN. NULL: of all. */
+static void put_titles(const struct text *text, const char *word, const char *shown)
+{
+	enum { MOST = 8 };
+	const char *before = word ? "\nAlso in: " : "";
+	struct section section = {0};
+	for (int left = word ? MOST : INT_MAX; left > 0 && next_section(&section);) {
+		if (word && (section.text == shown || !count_word(word, section.text, section.end)))
+			continue;
+		text_printf(text, "%s%.*s, %.*s", before, (int)(section.text - 1 - section.title), section.title,
+		            (int)(section.title - 1 - section.page), section.page);
+		before = word ? "; " : "\n";
+		left--;
+	}
+	text_put(text, word && *before == '\n' ? "" : "\n");
+}
+
+/* Writes the sections whose title has WORD, else the one of whose text it is the greatest part. */
+static void put_topic(const struct text *text, const char *word)
+{
+	struct section section = {0}, best = {0};
+	double most = 0;
+	size_t titles = 0;
+	while (next_section(&section)) {
+		if (count_word(word, section.title, section.text)) {
+			text_put(text, titles++ ? "\n" : "");
+			put_section(text, &section);
+		}
+		const double part = (double)count_word(word, section.text, section.end) / (double)(section.end - section.text);
+		if (part > most) {
+			most = part;
+			best = section;
+		}
+	}
+	if (titles > 0)
+		return;
+	put_section(text, &best);
+	put_titles(text, word, best.text);
+}
+
+enum status help_print_topic(struct session *s, const char *word, bool *found)
+{
+	static const char *const other_words[][2] = {{"dtype", "types"}, {"dtypes", "types"}, {"checkpoints", "policies"},
+	                                             {"checkpointing", "policies"}, {"memory", "budgets"}, {"onnx", "models"}};
+	for (size_t i = 0; i < sizeof other_words / sizeof *other_words; i++)
+		if (!strcmp(word, other_words[i][0]))
+			word = other_words[i][1];
+	struct section section = {0};
+	*found = !strcmp(word, "topics");
+	while (!*found && next_section(&section))
+		*found = count_word(word, section.title, section.end) > 0;
+	if (!*found)
+		return STATUS_OK;
+	struct text_file *file;
+	TRY(session_open_text(s, &file, NULL, false));
+	if (!strcmp(word, "topics"))
+		put_titles(&file->text, NULL, NULL);
+	else
+		put_topic(&file->text, word);
 	return session_close_text(file);
 }

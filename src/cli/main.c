@@ -2,6 +2,7 @@
  * Finds the command, runs it, prints the diagnostics, and exits. ends.c exits for others.
  * Tests: tests/cases/cli.test
  */
+#include <ctype.h>
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -92,6 +93,17 @@ static int statement_of(const char *topic)
 	return kind;
 }
 
+/* True if TOPIC is the name of a command or an operation in other letters, small or capital. */
+static bool is_respelled(const char *topic)
+{
+	char lower[32];
+	size_t n = 0;
+	for (; topic[n] && n + 1 < sizeof lower; n++)
+		lower[n] = (char)tolower((unsigned char)topic[n]);
+	lower[n] = '\0';
+	return find_command(lower) || op_find(lower) != OP_COUNT;
+}
+
 static enum status help_on(struct session *s, const char *topic)
 {
 	if (!topic || is_help(topic))
@@ -105,11 +117,16 @@ static enum status help_on(struct session *s, const char *topic)
 	const int statement = statement_of(topic);
 	if (statement != STATEMENT_COUNT)
 		return prints(s) ? help_print_statement(s, (enum statement_kind)statement) : STATUS_OK;
+	bool found = true;
+	if (prints(s) && !is_respelled(topic))
+		TRY(help_print_topic(s, policy_find(topic, strcspn(topic, ":")) < POLICY_COUNT ? "policies" : topic, &found));
+	else
+		found = !prints(s);
+	if (found)
+		return STATUS_OK;
 	const enum status status = usage_error(s, "no command, operation or statement is named '%s'", topic);
-	if (policy_find(topic, strcspn(topic, ":")) < POLICY_COUNT)
-		return with_hint(s, status, "it is a policy: `ckptc help grad` lists them, ckptc(1) describes them");
 	return with_nearest(s, status, topic, names_of(s, true),
-	                    "`ckptc --help` lists the commands, `ckptc ops` the operations, `ckptc help grad` policies");
+	                    "`ckptc --help` lists the commands, `ckptc ops` the operations, `ckptc help topics` the manual's sections");
 }
 
 /*

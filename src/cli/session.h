@@ -271,6 +271,8 @@ enum status help_print(struct session *session, const struct command *command);
 /* Prints the arguments of OP, what it computes, its reach, and what it keeps. */
 enum status help_print_op(struct session *session, enum op op);
 enum status help_print_statement(struct session *session, enum statement_kind kind);
+/* Prints the manual's section on WORD, or for "topics" the titles of all. FOUND: whether a section has WORD. */
+enum status help_print_topic(struct session *session, const char *word, bool *found);
 /*
  * If OPTION was given, sets *CHOSEN to FIRST + the index of its value among option_words. STATUS_USAGE if it is not
  * there.
