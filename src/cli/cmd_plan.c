@@ -19,52 +19,6 @@ struct planning {
 	struct policy_row *rows, save_all;
 };
 
-static double transfers_of(const struct policy_row *row)
-{
-	return (double)(row->counters.spill_writes + row->counters.spill_reads);
-}
-
-/* True if A is no worse than B in overhead, peak and disk transfers, and better in at least one of them. */
-static bool is_better(const struct policy_row *a, const struct policy_row *b)
-{
-	/* Costs are sums, so ignore differences by rounding. */
-	const double same = 1e-9 * (1 + row_overhead(b)), more = row_overhead(a) - row_overhead(b);
-	const int64_t larger = a->counters.peak_bytes - b->counters.peak_bytes;
-	const double slower = transfers_of(a) - transfers_of(b);
-	return more <= same && larger <= 0 && slower <= 0 && (more < -same || larger < 0 || slower < 0);
-}
-
-/*
- * Marks the Pareto front, and the knee: the row of the front that is nearest to zero bytes, overhead and transfers. The
- * peak of save-all counts as much as an overhead of 100%, and as the most transfers of a row. So bytes and overhead of
- * other rows do not change the scale. A single row is no knee.
- */
-static void mark_front(struct policy_row *rows, size_t count)
-{
-	double most_peak = 1, most_transfers = 1, best = 1e300;
-	size_t knee = count;
-	for (size_t i = 0; i < count; i++) {
-		if (rows[i].least_bytes)
-			continue;
-		rows[i].pareto = true;
-		for (size_t k = 0; k < count && rows[i].pareto; k++)
-			rows[i].pareto = rows[k].least_bytes || !is_better(&rows[k], &rows[i]);
-		most_peak = fmax(most_peak, (double)rows[i].counters.peak_bytes);
-		most_transfers = fmax(most_transfers, transfers_of(&rows[i]));
-	}
-	for (size_t i = 0; i < count; i++) {
-		const double all = rows[i].save_all_peak > 0 ? (double)rows[i].save_all_peak : most_peak;
-		double x = (double)rows[i].counters.peak_bytes / all, y = row_overhead(&rows[i]) / 100;
-		double z = transfers_of(&rows[i]) / most_transfers;
-		if (rows[i].pareto && x * x + y * y + z * z < best) {
-			best = x * x + y * y + z * z;
-			knee = i;
-		}
-	}
-	if (knee < count && count > 1)
-		rows[knee].knee = true;
-}
-
 static enum status add_policy(struct planning *p, const struct policy *policy)
 {
 	struct session *s = p->session;
@@ -127,7 +81,7 @@ static enum status choose_policies(struct planning *p, size_t *others)
 	 * Of the usual, those by value are omitted with --spec, and if they would unroll over LONG_BY_VALUE steps. Revolve
 	 * takes several seconds to walk over LONG_WALK unequal steps.
 	 */
-	enum { SWEEP_DENSE = 32, SWEEP_PERCENT = 25, LONG_BY_VALUE = 100000, LONG_WALK = 4000000 };
+	enum { LONG_BY_VALUE = 100000, LONG_WALK = 4000000 };
 	static const struct {
 		enum policy_kind kind;
 		int64_t number;
@@ -154,8 +108,7 @@ static enum status choose_policies(struct planning *p, size_t *others)
 	*others = p->count;
 	if (sweep && !strcmp(sweep, "memory"))
 		return sweep_memory(p);
-	/* Each N up to SWEEP_DENSE, then steps of SWEEP_PERCENT, up to the number of steps. */
-	for (int64_t n = 1; sweep && n < steps; n += n < SWEEP_DENSE ? 1 : n * SWEEP_PERCENT / 100)
+	for (int64_t n = 1; sweep && n < steps; n = sweep_next(n))
 		TRY(add_numbered(p, POLICY_every, n));
 	return sweep ? add_numbered(p, POLICY_every, steps > 0 ? steps : 1) : STATUS_OK;
 }
@@ -255,7 +208,7 @@ static enum status print_table(struct planning *p)
 	progress_end(&p->progress);
 	TRY(status);
 	merge_sweep(p, given);
-	mark_front(p->rows, p->count);
+	rows_mark_front(p->rows, p->count);
 	struct text_file *file;
 	TRY(session_open_report(s, &file));
 	report_policies(&file->report, p->rows, p->count);
@@ -287,7 +240,7 @@ static enum status print_difference(struct planning *p)
 static enum status check_run_options(struct session *s)
 {
 	for (int i = 0; i < OPTION_COUNT; i++)
-		if (i != OPTION_RUN && s->line.given[i] && !(option_table[i].commands & RUN))
+		if (i != OPTION_RUN && s->line.given[i] && (!(option_table[i].commands & RUN) || option_needs_residuals(i)))
 			return usage_error(s, "--%s contradicts --run: a forward run has no backward pass", option_table[i].name);
 	return STATUS_OK;
 }

@@ -2,10 +2,13 @@
  * ckptc profile: measures forward time, backward time and memory by depth, and memory and overhead by policy. It finds
  * which of several costs takes most of the time.
  *
- * A depth is a portion of the chain: its first stages, or a share of the iterations of each of its loops. A time is the
- * median of several runs, and its spread that of the middle half of them, since a busy machine makes outliers. Backward times are differences of a gradient's time
- * and that of the forward run just before it, so that slow changes of the machine's speed cancel.
- * Tests: tests/cases/cli.test
+ * A depth is a portion of the chain: its first stages, or a share of the iterations of each of its loops. It runs as a
+ * chain of its own would, on tiles of its own. A time is the median of several runs, and its spread that of the middle half
+ * of them, since a busy machine makes outliers. Backward times are differences of a gradient's time and that of the
+ * forward run just before it, so that slow changes of the machine's speed cancel.
+ *
+ * The best interval is the knee of `plan --sweep every`. It is measured beside every:1, every:2, every:4, ...
+ * Tests: tests/cases/profile.test, tests/cases/cli.test
  */
 #include <math.h>
 #include <stdlib.h>
@@ -16,10 +19,13 @@
 #include "base/checked.h"
 #include "base/system.h"
 #include "cli/plot.h"
+#include "cli/subject.h"
 #include "cli/trial.h"
 #include "report/profile.h"
 
-enum { LEAST_RUNS = 3, MOST_RUNS = 25, DEPTHS = 4, INTERVALS = 12, GIVEN = 16, POLICIES = INTERVALS + GIVEN };
+enum { LEAST_RUNS = 3, MOST_RUNS = 25, QUARTERS = 4, DEPTHS = MOST_DEPTHS + 1 };
+/* The most intervals that are powers of two; intervals with the best; policies given; policies. */
+enum { POWERS = 12, INTERVALS = POWERS + 1, GIVEN = 16, POLICIES = INTERVALS + GIVEN };
 
 struct profiler {
 	struct session *session;
@@ -32,6 +38,9 @@ struct profiler {
 	const struct counted *counted; /* iterations of each `repeat while` on the input, as in struct portion */
 	size_t counted_loops;
 	size_t depth_count, interval_count, policy_count; /* intervals are the first of the policies */
+	int64_t best; /* of the intervals, the knee, or if that saves no memory, the one that saves most; 0: none */
+	bool saves;   /* the knee saves memory */
+	struct counters save_all; /* of the whole chain, planned */
 };
 
 /* What the process has used: page faults of first touches, and processor time of all threads. */
@@ -146,6 +155,7 @@ static enum status run_once(struct profiler *p, const struct policy *policy, con
 	row->steps = result.measured.steps;
 	row->evaluations = result.measured.evaluations;
 	row->peak_bytes = result.measured.peak_bytes;
+	row->tile_rows = result.has_job && result.job.tiles.tiled ? result.job.tiles.tile : NO_WHOLE;
 	row->predicted_overhead = row_overhead(&(struct policy_row){.counters = result.predicted});
 	keep_counted(p, &result.portion);
 	gradient_free(&result);
@@ -278,50 +288,36 @@ static enum status measure_depth(struct profiler *p, const struct portion *porti
 	return STATUS_OK;
 }
 
-/* Measures depths near 1/4, 1/2 and 3/4 of the steps, and the whole chain: those at least an eighth of it apart. */
-static enum status profile_depths(struct profiler *p)
+/* Measures a depth of about TARGET steps, SHARE of all, unless it is less than APART steps from *LAST, or from ALL. */
+static enum status try_depth(struct profiler *p, double share, int64_t all, int64_t apart, int64_t *last)
 {
-	const struct portion whole = {0};
-	const int64_t all = portion_steps(p, whole);
-	int64_t last = 0;
-	for (int i = 1; i < DEPTHS; i++) {
-		const double share = (double)i / DEPTHS;
-		const struct portion portion = find_depth(p, share, share * (double)all);
-		const int64_t steps = portion_steps(p, portion);
-		const int64_t apart = (all + 2 * DEPTHS - 1) / (2 * DEPTHS);
-		if (steps < 1 || (last > 0 && steps < last + apart) || steps > all - apart)
-			continue;
-		last = steps;
-		TRY(measure_depth(p, &portion));
-	}
-	return measure_depth(p, &whole);
+	const struct portion portion = find_depth(p, share, share * (double)all);
+	const int64_t steps = portion_steps(p, portion);
+	if (steps < 1 || (*last > 0 && steps < *last + apart) || steps > all - apart)
+		return STATUS_OK;
+	*last = steps;
+	return measure_depth(p, &portion);
 }
 
-/* Fits a line to the logarithms of COUNT POINTS, figures by steps; see profile_growth. */
-static struct profile_growth fit_growth(const char *what, const struct picture_point *points, size_t count)
+/*
+ * Measures the depths of --depths, and the whole chain. By default these are near 1/4, 1/2 and 3/4 of the steps, and at
+ * least an eighth of all apart.
+ */
+static enum status profile_depths(struct profiler *p)
 {
-	enum { LEAST_DEPTHS = 3 };
-	static const double good = 0.9; /* the least R2 of a fit */
-	double n = 0, sx = 0, sy = 0, sxx = 0, sxy = 0, syy = 0;
-	for (size_t i = 0; i < count; i++) {
-		if (!(points[i].y > 0) || points[i].x < 1)
-			continue;
-		const double x = log(points[i].x), y = log(points[i].y);
-		n++;
-		sx += x;
-		sy += y;
-		sxx += x * x;
-		sxy += x * y;
-		syy += y * y;
-	}
-	const double xx = n * sxx - sx * sx, xy = n * sxy - sx * sy, yy = n * syy - sy * sy;
-	struct profile_growth growth = {what, (double)NAN, (double)NAN};
-	if (n < LEAST_DEPTHS || xx < 1e-12)
-		return growth;
-	growth.r2 = yy < 1e-12 ? 1 : xy * xy / (xx * yy); /* a constant fits the power 0 */
-	if (growth.r2 >= good)
-		growth.power = xy / xx;
-	return growth;
+	struct session *s = p->session;
+	const struct portion whole = {0};
+	const int64_t all = p->save_all.steps, apart = (all + 2 * QUARTERS - 1) / (2 * QUARTERS), *given = s->set.depths;
+	const size_t count = s->set.depth_count;
+	int64_t last = 0;
+	if (count && given[count - 1] > all)
+		return usage_error(s, "--depths goes up to %lld, and the chain has %lld step%s", (long long)given[count - 1],
+		                   (long long)all, all == 1 ? "" : "s");
+	for (size_t i = 0; i < count; i++)
+		TRY(try_depth(p, (double)given[i] / (double)all, all, 1, &last));
+	for (int i = 1; i < QUARTERS && !count; i++)
+		TRY(try_depth(p, (double)i / QUARTERS, all, apart, &last));
+	return measure_depth(p, &whole);
 }
 
 static enum status measure_policy(struct profiler *p, const struct policy *policy)
@@ -343,24 +339,94 @@ static enum status measure_policy(struct profiler *p, const struct policy *polic
 	return STATUS_OK;
 }
 
-/* Measures every:N for N = 1, 2, 4, ..., then the policies of --policy or --memory. */
-static enum status profile_policies(struct profiler *p)
+/* Plans every:N for each N that `plan --sweep every` has. */
+static enum status plan_intervals(struct profiler *p, struct subject *subject, struct policy_row **rows, size_t *count)
+{
+	struct session *s = p->session;
+	size_t capacity = 0;
+	bool last = p->save_all.steps == 0;
+	for (int64_t n = 1; !last; n = sweep_next(n)) {
+		struct policy interval;
+		const struct policy *policy;
+		last = n >= p->save_all.steps;
+		struct policy_row *row = arena_append(&s->arena, rows, count, &capacity, sizeof *row);
+		TRY_ALLOC(row && policy_make(&interval, POLICY_every, last ? p->save_all.steps : n, &s->arena), &s->diags);
+		*row = (struct policy_row){0};
+		TRY(subject_policy(subject, &interval, &policy));
+		TRY(subject_plan(subject, &policy, row, NULL, &s->diags));
+		row_compare(row, &p->save_all);
+	}
+	rows_mark_front(*rows, *count);
+	return STATUS_OK;
+}
+
+/* Sets `best` and `saves`. */
+static enum status choose_interval(struct profiler *p, struct subject *subject)
+{
+	struct policy_row *rows = NULL;
+	size_t count = 0, most = 0, knee = 0;
+	TRY(plan_intervals(p, subject, &rows, &count));
+	for (size_t i = 0; i < count; i++) {
+		most = row_reduction(&rows[i]) > row_reduction(&rows[most]) ? i : most;
+		knee = rows[i].knee ? i : knee;
+	}
+	p->saves = count > 0 && row_reduction(&rows[knee]) > 0;
+	const size_t best = p->saves ? knee : most;
+	if (count == 0 || row_reduction(&rows[best]) <= 0)
+		return STATUS_OK;
+	p->best = 1;
+	for (size_t i = 0; i < best; i++)
+		p->best = sweep_next(p->best);
+	p->best = p->best < p->save_all.steps ? p->best : p->save_all.steps;
+	return STATUS_OK;
+}
+
+static enum status measure_interval(struct profiler *p, struct subject *subject, int64_t interval)
+{
+	struct session *s = p->session;
+	struct policy made;
+	const struct policy *policy;
+	TRY_ALLOC(policy_make(&made, POLICY_every, interval, &s->arena), &s->diags);
+	TRY(subject_policy(subject, &made, &policy));
+	TRY(measure_policy(p, policy));
+	if (p->saves && interval == p->best)
+		p->policies[p->policy_count - 1].mark = "best";
+	return STATUS_OK;
+}
+
+/* True if an interval that is measured is POLICY. */
+static bool is_measured(const struct profiler *p, const struct policy *policy)
+{
+	for (size_t i = 0; i < p->interval_count; i++)
+		if (!strcmp(p->policies[i].policy, policy->text))
+			return true;
+	return false;
+}
+
+/* Measures every:N for N = 1, 2, 4, ... and for the best N, then the policies of --policy or --memory. */
+static enum status profile_policies(struct profiler *p, struct subject *subject)
 {
 	struct session *s = p->session;
 	const struct policy_list *given = &s->set.policies;
-	const int64_t steps = p->depths[p->depth_count - 1].steps;
-	for (int64_t interval = 1; interval <= steps && p->policy_count < INTERVALS; interval *= 2) {
-		struct policy policy;
-		TRY_ALLOC(policy_make(&policy, POLICY_every, interval, &s->arena), &s->diags);
-		TRY(measure_policy(p, &policy));
+	const int64_t steps = p->save_all.steps;
+	int64_t last = 0;
+	TRY(choose_interval(p, subject));
+	for (int64_t interval = 1; interval <= steps && interval < 1 << POWERS; interval *= 2) {
+		if (p->best > last && p->best < interval)
+			TRY(measure_interval(p, subject, p->best));
+		TRY(measure_interval(p, subject, interval));
+		last = interval;
 	}
+	if (p->best > last)
+		TRY(measure_interval(p, subject, p->best));
 	p->interval_count = p->policy_count;
 	if (given->count > GIVEN)
 		return usage_error(s, "profile measures at most %d policies, not %zu", GIVEN, given->count);
 	for (size_t i = 0; i < given->count; i++) {
 		if (given->items[i].kind == POLICY_disk_revolve)
 			return usage_error(s, "profile keeps all states in memory: it takes no '%s'", given->items[i].text);
-		TRY(measure_policy(p, &given->items[i]));
+		if (!is_measured(p, &given->items[i]))
+			TRY(measure_policy(p, &given->items[i]));
 	}
 	return !given->count && s->set.memory ? measure_policy(p, &s->set.policy) : STATUS_OK;
 }
@@ -503,14 +569,23 @@ static enum status draw_curves(struct profiler *p, const struct profile_report *
 		{"memory by interval", interval, {.unit = SVG_BYTES, .label = "peak bytes"}, bytes, 1},
 		{"overhead by interval", interval, {.unit = SVG_PERCENT, .label = "overhead"}, overheads, 2}};
 	struct picture picture = {
-		.subtitle = type_format(&p->type, type), .curves = curves, .curve_count = 3, .profile = report};
+		.subtitle = type_format(&p->type, type), .curves = curves, .curve_count = count ? 3 : 1, .profile = report};
 	return plot_draw(p->session, plot, &picture);
+}
+
+static struct profile_growth fit_growth(const char *what, const struct profiler *p, const struct picture_point *points)
+{
+	double steps[DEPTHS], figures[DEPTHS];
+	for (size_t i = 0; i < p->depth_count; i++) {
+		steps[i] = points[i].x;
+		figures[i] = points[i].y;
+	}
+	return profile_fit(what, steps, figures, p->depth_count);
 }
 
 enum status command_profile(struct session *s)
 {
 	struct profiler p = {.session = s};
-	struct counters all;
 	struct text_file *file, *plot;
 	TRY(plot_open(s, &plot));
 	TRY(session_load_chain(s));
@@ -524,16 +599,18 @@ enum status command_profile(struct session *s)
 		TRY(run_once(&p, &policy_save_all, &whole, &ignored, &ms));
 	/* Plan the whole chain first, so that its errors are found before portions are measured. */
 	const struct portion counted = counted_portion(&p, whole);
-	TRY(save_all_counters(s, &input, &counted, &all));
+	TRY(save_all_counters(s, &input, &counted, &p.save_all));
 	TRY(profile_depths(&p));
-	TRY(profile_policies(&p));
-	const struct profile_growth growth[] = {fit_growth("forward time", p.forward, p.depth_count),
-	                                        fit_growth("backward time", p.backward, p.depth_count),
-	                                        fit_growth("peak memory", p.memory, p.depth_count)};
+	struct subject subject = {.session = s, .type = input, .portion = &counted};
+	TRY(profile_policies(&p, &subject));
+	const struct profile_growth growth[] = {fit_growth("forward time", &p, p.forward),
+	                                        fit_growth("backward time", &p, p.backward),
+	                                        fit_growth("peak memory", &p, p.memory)};
 	struct profile_report report = {.depths = p.depths,
 	                                .policies = p.policies,
 	                                .depth_count = p.depth_count,
 	                                .policy_count = p.policy_count,
+	                                .interval_count = p.interval_count,
 	                                .growth = growth,
 	                                .growth_count = sizeof growth / sizeof *growth};
 	TRY(find_bound(&p, &report.verdict));

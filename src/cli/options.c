@@ -356,16 +356,24 @@ static enum status check_policy(struct session *s, const struct policy *policy)
 	                 "every:N, sqrt, revolve:S, online:S and disk-revolve:S do");
 }
 
-/* Parses WORDS as policies to LIST. After a failure the last of LIST is the one that is wrong. */
-static enum status parse_policies(struct session *s, const struct text_list *words, struct policy_list *list)
+/*
+ * Parses WORDS as policies to LIST. If ONCE, leaves out a policy that an earlier word names, in any spelling. After a
+ * failure the last of LIST is the one that is wrong.
+ */
+static enum status parse_policies(struct session *s, const struct text_list *words, bool once, struct policy_list *list)
 {
 	list->items = arena_array(&s->arena, words->count + 1, sizeof *list->items);
 	TRY_ALLOC(list->items, &s->diags);
 	for (size_t i = 0; i < words->count; i++) {
-		list->count++;
-		TRY(policy_parse(&s->context, &list->items[i], words->items[i]));
-		list->items[i].max_checkpoints = s->set.max_checkpoints;
-		list->on_disk |= policy_is(&list->items[i], TRAIT_ON_DISK);
+		struct policy *policy = &list->items[list->count++];
+		TRY(policy_parse(&s->context, policy, words->items[i]));
+		policy->max_checkpoints = s->set.max_checkpoints;
+		list->on_disk |= policy_is(policy, TRAIT_ON_DISK);
+		for (size_t k = 0; once && &list->items[k] < policy; k++)
+			if (!strcmp(list->items[k].text, policy->text)) {
+				list->count--;
+				break;
+			}
 	}
 	return STATUS_OK;
 }
@@ -375,7 +383,7 @@ static enum status understand_policies(struct session *s)
 	const bool several = s->command->letter & (PLAN | CHECK | PROFILE);
 	struct settings *set = &s->set;
 	struct policy_list *policies = &set->policies, *compared = &set->compared;
-	TRY(parse_policies(s, &s->line.policies, policies));
+	TRY(parse_policies(s, &s->line.policies, s->command->letter == PROFILE, policies));
 	if (policies->count)
 		set->policy = policies->items[0];
 	else
@@ -388,7 +396,7 @@ static enum status understand_policies(struct session *s)
 	for (size_t i = 0; i < policies->count; i++)
 		TRY(check_policy(s, &policies->items[i]));
 	set->policy.max_checkpoints = set->max_checkpoints;
-	const enum status status = parse_policies(s, &s->line.compared, compared);
+	const enum status status = parse_policies(s, &s->line.compared, false, compared);
 	if (status && compared->count > 1 && !s->line.file && !s->line.text) /* the second policy was probably the chain */
 		diag_hint(&s->diags, "--diff takes two policies: --diff P Q");
 	TRY(status);
@@ -424,13 +432,52 @@ static enum status understand_spill_limit(struct session *s)
 	return s->line.given[OPTION_SPILL] ? STATUS_OK : usage_error(s, "--spill-limit needs --spill");
 }
 
-/* Only a table of residuals is listed in full. */
-static enum status understand_expand(struct session *s)
+static int compare_numbers(const void *left, const void *right)
+{
+	const int64_t a = *(const int64_t *)left, b = *(const int64_t *)right;
+	return (a > b) - (a < b);
+}
+
+/* Sets the depths of --depths, which are numbers of steps with a comma between two. */
+static enum status parse_depths(struct session *s)
+{
+	const char *text = s->line.values[OPTION_DEPTHS], *at = text;
+	struct settings *set = &s->set;
+	char *end = NULL;
+	for (; at && set->depth_count < MOST_DEPTHS; at = end + 1) {
+		const long long steps = begins_number(at) ? strtoll(at, &end, 10) : 0;
+		if (steps < 1 || steps > INT64_MAX / 4096 || (*end && *end != ','))
+			break;
+		set->depths[set->depth_count++] = steps;
+		if (!*end) {
+			qsort(set->depths, set->depth_count, sizeof *set->depths, compare_numbers);
+			return STATUS_OK;
+		}
+	}
+	return !text ? STATUS_OK
+	             : usage_error(s, "--depths takes up to %d numbers of steps, such as 10,20,40, not '%s'", MOST_DEPTHS,
+	                           text);
+}
+
+bool option_needs_residuals(int option)
+{
+	return option == OPTION_EXPAND || option == OPTION_POLICY || option == OPTION_MEMORY ||
+	       option == OPTION_CHECKPOINTS;
+}
+
+/* Fails with STATUS_USAGE if an option is about a table of residuals that is not wanted. */
+static enum status check_residuals(struct session *s)
 {
 	const bool *given = s->line.given;
-	if (!given[OPTION_EXPAND] || given[OPTION_RESIDUALS] || !(s->command->letter & (RUN | GRAD)))
-		return STATUS_OK;
-	return usage_error(s, "--expand needs --residuals, whose table it lists in full");
+	for (int i = 0; i < OPTION_COUNT; i++) {
+		if (!given[i] || given[OPTION_RESIDUALS] || !option_needs_residuals(i))
+			continue;
+		if (i == OPTION_EXPAND && s->command->letter & (RUN | GRAD))
+			return usage_error(s, "--expand needs --residuals, whose table it lists in full");
+		if (s->command->letter == RUN && !given[OPTION_DUMP])
+			return usage_error(s, "--%s needs --residuals: a forward run keeps nothing", option_name(i));
+	}
+	return STATUS_OK;
 }
 
 static enum status understand_programs(struct session *s)
@@ -468,7 +515,8 @@ static enum status understand(struct session *s)
 	if (memory && s->set.memory <= 0)
 		return usage_error(s, "--memory takes at least 1 byte, not '%s'", memory);
 	TRY(understand_spill_limit(s));
-	TRY(understand_expand(s));
+	TRY(check_residuals(s));
+	TRY(parse_depths(s));
 	TRY(understand_policies(s));
 	TRY(parse_shapes(s));
 	TRY(parse_missing(s));

@@ -37,6 +37,9 @@ enum option_id {
 	OPTION_COUNT
 };
 
+/* The most depths of profile's --depths. */
+enum { MOST_DEPTHS = 16 };
+
 enum option_use { ONCE = 1, WRITTEN = 2, READ = 4, OWN = 8 };
 struct option_row {
 	const char *name;
@@ -49,6 +52,8 @@ extern const struct option_row option_table[OPTION_COUNT]; /* indexed by option_
 /* Returns the words that OPTION takes with the command of this letter, with a space between two; "" if any text. */
 const char *option_words(int option, unsigned command);
 struct session;
+/* True if OPTION of `run` is about the table of --residuals alone. */
+bool option_needs_residuals(int option);
 /* True if the value of OPTION is one of its words, and no file. */
 bool option_is_word(const struct session *session, int option);
 
@@ -81,9 +86,11 @@ struct settings {
 	double program_timeout;                                         /* seconds; 0: none */
 	int64_t tile, memory, spill_limit, max_checkpoints, iterations; /* 0: not given */
 	int64_t elements;                                               /* -1: not given */
-	bool given_policies;                                            /* check: under no others */
-	enum dtype dtype, store;                                        /* DTYPE_COUNT: not given */
-	struct policy policy; /* the first given; else `auto` with --memory, save-all without */
+	int64_t depths[MOST_DEPTHS];                                    /* rising */
+	size_t depth_count;
+	bool given_policies;     /* check: under no others */
+	enum dtype dtype, store; /* DTYPE_COUNT: not given */
+	struct policy policy;    /* the first given; else `auto` with --memory, save-all without */
 	struct policy_list policies, compared;
 	struct type shape;          /* --shape of the first input; ndim -1: not given */
 	struct input_shape *shapes; /* all values of --shape */

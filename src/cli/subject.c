@@ -108,6 +108,8 @@ enum status subject_plan(struct subject *subject, const struct policy **policy, 
 	struct job_options options = session_job_options(s, *policy);
 	const struct context context = {s->allocator, &arena, diags};
 	options.unexecuted = true;
+	if (subject->portion)
+		options.portion = *subject->portion;
 	enum status status = make_job(subject, &context, &job, &options);
 	row->counters = job.predicted;
 	row->predicted_ms = predicted_ms(s, &job);
@@ -219,6 +221,12 @@ enum status subject_budgets(struct subject *subject, const struct policy *const 
 		job_free(&jobs[i]);
 	arena_free(&arena);
 	return status;
+}
+
+int64_t sweep_next(int64_t n)
+{
+	enum { DENSE = 32, PERCENT = 25 };
+	return n + (n < DENSE ? 1 : n * PERCENT / 100);
 }
 
 static enum status kept_of_chain(struct subject *subject, const struct policy *policy, struct kept_list *list)

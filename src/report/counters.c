@@ -19,6 +19,47 @@ double row_reduction(const struct policy_row *row)
 	return all > 0 ? 100.0 * (double)(all - row->counters.peak_bytes) / (double)all : 0;
 }
 
+static double transfers_of(const struct policy_row *row)
+{
+	return (double)(row->counters.spill_writes + row->counters.spill_reads);
+}
+
+/* True if A is no worse than B in overhead, peak and disk transfers, and better in at least one of them. */
+static bool is_better(const struct policy_row *a, const struct policy_row *b)
+{
+	/* Costs are sums, so ignore differences by rounding. */
+	const double same = 1e-9 * (1 + row_overhead(b)), more = row_overhead(a) - row_overhead(b);
+	const int64_t larger = a->counters.peak_bytes - b->counters.peak_bytes;
+	const double slower = transfers_of(a) - transfers_of(b);
+	return more <= same && larger <= 0 && slower <= 0 && (more < -same || larger < 0 || slower < 0);
+}
+
+void rows_mark_front(struct policy_row *rows, size_t count)
+{
+	double most_peak = 1, most_transfers = 1, best = 1e300;
+	size_t knee = count;
+	for (size_t i = 0; i < count; i++) {
+		if (rows[i].least_bytes)
+			continue;
+		rows[i].pareto = true;
+		for (size_t k = 0; k < count && rows[i].pareto; k++)
+			rows[i].pareto = rows[k].least_bytes || !is_better(&rows[k], &rows[i]);
+		most_peak = fmax(most_peak, (double)rows[i].counters.peak_bytes);
+		most_transfers = fmax(most_transfers, transfers_of(&rows[i]));
+	}
+	for (size_t i = 0; i < count; i++) {
+		const double all = rows[i].save_all_peak > 0 ? (double)rows[i].save_all_peak : most_peak;
+		double x = (double)rows[i].counters.peak_bytes / all, y = row_overhead(&rows[i]) / 100;
+		double z = transfers_of(&rows[i]) / most_transfers;
+		if (rows[i].pareto && x * x + y * y + z * z < best) {
+			best = x * x + y * y + z * z;
+			knee = i;
+		}
+	}
+	if (knee < count && count > 1)
+		rows[knee].knee = true;
+}
+
 const char *row_infeasible(const struct policy_row *row, char text[ROW_TEXT])
 {
 	snprintf(text, ROW_TEXT, "infeasible, least %lld bytes", (long long)row->least_bytes);

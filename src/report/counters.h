@@ -35,6 +35,13 @@ double row_overhead(const struct policy_row *row);
 /* Returns how far the peak is below save-all's, in percent of that: below 0 if it is higher, 0 if that is unknown. */
 double row_reduction(const struct policy_row *row);
 
+/*
+ * Marks the Pareto front of COUNT feasible ROWS, and the knee: the row of the front that is nearest to zero bytes,
+ * overhead and transfers to disk. The peak of save-all counts as much as an overhead of 100%, and as the most transfers
+ * of a row. So bytes and overhead of other rows do not change the scale. A single row is no knee.
+ */
+void rows_mark_front(struct policy_row *rows, size_t count);
+
 /* Bytes of TEXT, with the NUL. row_infeasible writes "infeasible, least 1248 bytes" to TEXT, and returns it. */
 enum { ROW_TEXT = 64 };
 const char *row_infeasible(const struct policy_row *row, char text[ROW_TEXT]);

@@ -13,7 +13,7 @@ struct residual_row {
 	const char *users; /* the first four of USED_BY, then "..." if there are more */
 	struct field_list shape, used_by;
 	int64_t bytes, line, column;
-	double share; /* of the bytes of all rows, in percent */
+	double share; /* of the bytes of all rows, in percent; of the total row, NAN if these are 0 */
 };
 
 static const struct field residual_fields[] = {
@@ -207,7 +207,7 @@ void report_residuals(struct report *report, const struct chain *chain, const st
 	records_begin(&records, report, &residual_kind, 0);
 	for (size_t i = 0; i < (grouped ? groups.count : list->count); i++)
 		put_row(&records, chain, grouped ? &groups.rows[i] : &list->rows[i], grouped ? groups.times[i] : 1, total);
-	struct residual_row row = {.type = "total", .bytes = total, .share = list->count ? 100 : (double)NAN};
+	struct residual_row row = {.type = "total", .bytes = total, .share = total ? 100 : (double)NAN};
 	row.text = arena_printf(report->arena, "%zu residual%s", list->count, list->count == 1 ? "" : "s");
 	if (table)
 		records_put(&records, &row, 0);
