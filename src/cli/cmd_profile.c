@@ -5,7 +5,8 @@
  * A depth is a portion of the chain: its first stages, or a share of the iterations of each of its loops. It runs as a
  * chain of its own would, on tiles of its own. A time is the median of several runs, and its spread that of the middle half
  * of them, since a busy machine makes outliers. Backward times are differences of a gradient's time and that of the
- * forward run just before it, so that slow changes of the machine's speed cancel.
+ * forward run just before it, so that slow changes of the machine's speed cancel. So do those in the overhead of a policy,
+ * whose runs take turns with save-all's.
  *
  * The best interval is the knee of `plan --sweep every`. It is measured beside every:1, every:2, every:4, ...
  * Tests: tests/cases/profile.test, tests/cases/cli.test
@@ -184,15 +185,14 @@ static void set_gradient(struct profile_row *row, double *times, int count)
 	row->spread_percent = 100 * (row->gradient.high - row->gradient.low) / fmax(row->gradient.middle, 1e-6);
 }
 
-/* Measures gradients of PORTION to ROW; if POLICY is NULL, forward runs: gradient, page_faults and cpu_ms alone. */
-static enum status measure_runs(struct profiler *p, const struct policy *policy, const struct portion *portion,
-                                struct profile_row *row)
+/* Measures forward runs of PORTION to ROW: gradient, page_faults and cpu_ms alone. */
+static enum status measure_forward(struct profiler *p, const struct portion *portion, struct profile_row *row)
 {
 	double times[MOST_RUNS], spent = 0;
 	int count = 0;
-	*row = (struct profile_row){.policy = policy ? policy->text : NULL};
+	*row = (struct profile_row){0};
 	for (; wants_run(count, spent); spent += times[count++])
-		TRY(run_once(p, policy, portion, row, &times[count]));
+		TRY(run_once(p, NULL, portion, row, &times[count]));
 	set_gradient(row, times, count);
 	return STATUS_OK;
 }
@@ -320,15 +320,23 @@ static enum status profile_depths(struct profiler *p)
 	return measure_depth(p, &whole);
 }
 
+/* Measures gradients under POLICY and under save-all in turn: a machine that slows down slows both. */
 static enum status measure_policy(struct profiler *p, const struct policy *policy)
 {
 	const struct profile_row *whole = &p->depths[p->depth_count - 1];
 	const struct portion all = {0};
 	const size_t i = p->policy_count++;
-	struct profile_row *row = &p->policies[i];
-	TRY(measure_runs(p, policy, &all, row));
-	row->kind = "policy";
-	const double base = fmax(whole->gradient.middle, 1e-6), number = (double)policy->number;
+	struct profile_row *row = &p->policies[i], ignored = {0};
+	double times[MOST_RUNS], bases[MOST_RUNS], spent = 0;
+	int count = 0;
+	*row = (struct profile_row){.kind = "policy", .policy = policy->text};
+	for (; wants_run(count, spent); count++) {
+		TRY(run_once(p, &policy_save_all, &all, &ignored, &bases[count]));
+		TRY(run_once(p, policy, &all, row, &times[count]));
+		spent += bases[count] + times[count];
+	}
+	set_gradient(row, times, count);
+	const double base = fmax(spread_of_times(bases, count).middle, 1e-6), number = (double)policy->number;
 	row->measured_overhead = 100 * (row->gradient.middle / base - 1);
 	row->reduction =
 		row_reduction(&(struct policy_row){.counters.peak_bytes = row->peak_bytes, .save_all_peak = whole->peak_bytes});
@@ -520,7 +528,7 @@ static enum status find_bound(struct profiler *p, struct profile_verdict *verdic
 	struct arena *arena = &p->session->arena;
 	struct profile_row none;
 	const struct memory_ms ms = measure_memory();
-	TRY(measure_runs(p, NULL, &(struct portion){.after = count_stages(&p->session->chain)}, &none));
+	TRY(measure_forward(p, &(struct portion){.after = count_stages(&p->session->chain)}, &none));
 	struct bound_cost costs[COSTS] = {
 		{"page faults", "touch less memory for the first time: `ckptc plan` shows policies with a lower peak",
 	     (double)full->page_faults * ms.fault / fmax(fmax(full->cpu_ms, full->gradient.middle), 1e-6)},
@@ -560,14 +568,20 @@ static enum status draw_curves(struct profiler *p, const struct profile_report *
 	char type[TYPE_TEXT];
 	const struct picture_series times[] = {{"forward", "forward", p->forward, depths},
 	                                       {"backward", "backward", p->backward, depths}};
-	const struct picture_series bytes[] = {{"peak bytes", "live", p->peaks, count}};
+	size_t best = 0; /* the place of the best interval; drawn only if there is one */
+	while (best < count && !p->policies[best].mark)
+		best++;
+	const size_t series = best < count ? 1 : 0;
+	const struct picture_series bytes[] = {{"peak bytes", "live", p->peaks, count},
+	                                       {"the best interval", "knee", p->peaks + best * series, series}};
 	const struct picture_series overheads[] = {{"predicted", "other", p->predicted, count},
-	                                           {"measured", "recompute", p->measured, count}};
+	                                           {"measured", "record", p->measured, count},
+	                                           {"the best interval", "knee", p->measured + best * series, series}};
 	const struct svg_axis interval = {.unit = SVG_COUNT, .log = true, .label = "checkpoint interval, in steps"};
 	const struct picture_curves curves[] = {
 		{"time by depth", {.unit = SVG_COUNT, .label = "depth, in steps"}, {.unit = SVG_MS, .label = "time"}, times, 2},
-		{"memory by interval", interval, {.unit = SVG_BYTES, .label = "peak bytes"}, bytes, 1},
-		{"overhead by interval", interval, {.unit = SVG_PERCENT, .label = "overhead"}, overheads, 2}};
+		{"memory by interval", interval, {.unit = SVG_BYTES, .label = "peak bytes"}, bytes, 1 + series},
+		{"overhead by interval", interval, {.unit = SVG_PERCENT, .label = "overhead"}, overheads, 2 + series}};
 	struct picture picture = {
 		.subtitle = type_format(&p->type, type), .curves = curves, .curve_count = count ? 3 : 1, .profile = report};
 	return plot_draw(p->session, plot, &picture);

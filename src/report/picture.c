@@ -13,10 +13,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Pixels: the left end and the width of plots; the heights of the page's head, and above and below a plot. */
-enum { LEFT = 96, PLOT = 780, HEAD = 64, HEADING = 40, FOOT = 62 };
-/* The heights of plots, in pixels. */
-enum { STEPS = 280, BYTES = 190, FRONT = 340, CURVES = 230 };
+/* Pixels: the heights of plots, and of the titles of a drawing; the space between figures of a drawing. */
+enum { STEPS = 230, BYTES = 150, FRONT = 300, CURVES = 210, TITLES = 62, SPACE = 16 };
 /* The most segments that are drawn as a path each; runs of cells of a schedule; labels of policies. */
 enum { HOVERED = 600, MOST_RUNS = 9000, MOST_LABELS = 64 };
 
@@ -48,10 +46,28 @@ static double all_bytes(const struct picture_run *run, int64_t live)
 	return (double)run->throughout + run->share * (double)live;
 }
 
-static struct svg_axis time_axis(const struct picture_run *run)
+/* A picture that is being drawn. Its runs share their axes and legends, so that they can be compared. */
+struct drawing {
+	const struct picture *picture;
+	const struct text *text;
+	double left, top; /* of the figure */
+	double end, most; /* of all runs: the latest time, and the most bytes */
+	struct svg_key layers[TIMELINE_LAYERS], bytes[2];
+	struct svg_legend steps_legend, bytes_legend;
+};
+
+static struct svg_axis time_axis(const struct drawing *d, const struct picture_run *run)
 {
-	const double end = run->timeline->end * times[run->time].scale;
-	return (struct svg_axis){.high = end > 0 ? end : 1, .unit = times[run->time].unit, .label = times[run->time].label};
+	return (struct svg_axis){
+		.high = d->end > 0 ? d->end : 1, .unit = times[run->time].unit, .label = times[run->time].label};
+}
+
+/* Returns a panel of HEIGHT with LEGEND, at the top of D, and moves D below it. */
+static struct svg_panel next_panel(struct drawing *d, const struct svg_legend *legend, double height)
+{
+	const struct svg_panel panel = {.page = d->left, .top = d->top + svg_above(legend), .height = height};
+	d->top = panel.top + height + svg_below();
+	return panel;
 }
 
 static void put_hover(const struct text *text, const struct picture_run *run, const struct event *s)
@@ -152,29 +168,29 @@ static void put_cells(const struct text *text, const struct svg_panel *panel, co
 	text_put(text, "\"/>\n");
 }
 
-static bool has_layer(const struct svg_panel *panel, const struct timeline *t, int layer)
+static bool has_layer(const struct picture *picture, int layer)
 {
-	for (size_t i = 0; i < t->count; i++)
-		if (layer_of(t->segments[i].kind) == layer)
+	const struct svg_panel any = {.height = 1, .x.high = 1, .y.high = 1};
+	for (size_t i = 0; i < picture->run_count; i++) {
+		const struct timeline *t = picture->runs[i].timeline;
+		for (size_t k = 0; k < t->count; k++)
+			if (layer_of(t->segments[k].kind) == layer)
+				return true;
+		if (!t->exact && cell_runs(NULL, &any, t, 1, layer, 0) > 0)
 			return true;
-	return !t->exact && cell_runs(NULL, panel, t, 1, layer, 0) > 0;
+	}
+	return false;
 }
 
-static double put_steps(const struct text *text, const struct picture_run *run, double top)
+static void put_steps(struct drawing *d, const struct picture_run *run)
 {
 	const struct timeline *t = run->timeline;
-	struct svg_panel panel = {LEFT,  top + HEADING,  PLOT,
-	                          STEPS, time_axis(run), {.high = (double)t->steps, .unit = SVG_COUNT, .label = "step"}};
-	struct svg_key keys[TIMELINE_LAYERS];
-	size_t count = 0;
-	for (int layer = 0; layer < TIMELINE_LAYERS; layer++)
-		if (has_layer(&panel, t, layer))
-			keys[count++] =
-				(struct svg_key){layers[layer].class, layers[layer].name, layer >= LAYER_HELD ? KEY_BAR : KEY_LINE};
-	svg_axes(text, &panel, run->policy, keys, count);
+	struct svg_panel panel = next_panel(d, &d->steps_legend, STEPS);
+	panel.x = time_axis(d, run);
+	panel.y = (struct svg_axis){.high = (double)t->steps, .unit = SVG_COUNT, .label = "step"};
+	svg_axes(d->text, &panel, run->policy, &d->steps_legend);
 	for (int i = 0; i < TIMELINE_LAYERS; i++) /* states first, so that steps lie on top */
-		(t->exact ? put_segments : put_cells)(text, &panel, run, (LAYER_HELD + i) % TIMELINE_LAYERS);
-	return HEADING + STEPS + FOOT;
+		(t->exact ? put_segments : put_cells)(d->text, &panel, run, (LAYER_HELD + i) % TIMELINE_LAYERS);
 }
 
 static void put_level(const struct text *text, const struct svg_panel *panel, double to, double bytes)
@@ -199,79 +215,30 @@ static void put_levels(const struct text *text, const struct svg_panel *panel, c
 	}
 }
 
-static double put_bytes(const struct text *text, const struct picture_run *run, double top)
+static void put_bytes(struct drawing *d, const struct picture_run *run)
 {
-	const struct timeline *t = run->timeline;
-	double peak = all_bytes(run, t->peak), high = fmax(fmax(peak, (double)run->budget) * 1.06, 64);
-	struct svg_panel panel = {LEFT, top + HEADING, PLOT, BYTES, time_axis(run), {.high = high, .unit = SVG_BYTES}};
-	struct svg_key keys[2] = {{"live", "bytes in use", KEY_AREA}, {"budget", "budget", KEY_DASH}};
+	const struct text *text = d->text;
+	struct svg_panel panel = next_panel(d, &d->bytes_legend, BYTES);
+	const int64_t peak = (int64_t)all_bytes(run, run->timeline->peak);
 	char heading[200], a[32], b[32];
-	panel.y.label = "bytes";
+	panel.x = time_axis(d, run);
+	panel.y = (struct svg_axis){.high = d->most, .unit = SVG_BYTES, .label = "bytes"};
 	if (run->budget)
-		snprintf(heading, sizeof heading, "at most %s of %s", text_bytes((int64_t)peak, a), text_bytes(run->budget, b));
+		snprintf(heading, sizeof heading, "at most %s of %s", text_bytes(peak, a), text_bytes(run->budget, b));
 	else
-		snprintf(heading, sizeof heading, "at most %s", text_bytes((int64_t)peak, a));
+		snprintf(heading, sizeof heading, "at most %s", text_bytes(peak, a));
 	if (run->workers > 1)
 		snprintf(heading + strlen(heading), 60, ", %d workers in step", run->workers);
-	svg_axes(text, &panel, heading, keys, run->budget ? 2 : 1);
-	double floor = svg_y(&panel, 0);
-	text_printf(text, "<path class=\"live area soft\" d=\"M%d %.1f", LEFT, floor);
+	svg_axes(text, &panel, heading, &d->bytes_legend);
+	const double floor = svg_y(&panel, 0), left = svg_left(panel.page);
+	text_printf(text, "<path class=\"live area soft\" d=\"M%.1f %.1f", left, floor);
 	put_levels(text, &panel, run);
-	text_printf(text, "V%.1fz\"/>\n<path class=\"live line\" d=\"M%d %.1f", floor, LEFT, floor);
+	text_printf(text, "V%.1fz\"/>\n<path class=\"live line\" d=\"M%.1f %.1f", floor, left, floor);
 	put_levels(text, &panel, run);
 	text_put(text, "\"/>\n");
 	if (run->budget)
-		text_printf(text, "<path class=\"budget line dash\" d=\"M%d %.1fh%d\"/>\n", LEFT,
-		            svg_y(&panel, (double)run->budget), PLOT);
-	return HEADING + BYTES + FOOT;
-}
-
-struct box {
-	double left, top, right, bottom;
-};
-
-struct labels {
-	struct box taken[4 * MOST_LABELS];
-	size_t count;
-	struct box within;
-};
-
-static void mark_taken(struct labels *labels, struct box box)
-{
-	if (labels->count < sizeof labels->taken / sizeof *labels->taken)
-		labels->taken[labels->count++] = box;
-}
-
-/* Writes NAME near the mark at X, Y where it overlaps no box of LABELS. If no place that it tries is free, false. */
-static bool put_label(const struct text *text, struct labels *labels, double x, double y, const char *name,
-                      const char *class)
-{
-	static const struct {
-		int dx, dy, anchor; /* 0 start, 1 middle, 2 end */
-	} ways[] = {{10, 0, 0}, {-10, 0, 2}, {7, -13, 0}, {7, 13, 0}, {-7, -13, 2}, {-7, 13, 2}, {0, -15, 1}, {0, 17, 1}};
-	static const char *const anchors[] = {"start", "middle", "end"};
-	enum { WAYS = sizeof ways / sizeof *ways, RINGS = 6 };
-	double width = svg_text_width(name);
-	for (int i = 0; i < WAYS * RINGS; i++) {
-		double far = 1 + 0.9 * (i / WAYS), dx = ways[i % WAYS].dx * far, dy = ways[i % WAYS].dy * far;
-		int anchor = ways[i % WAYS].anchor;
-		double left = x + dx - width * anchor / 2, base = y + dy + 4;
-		struct box box = {left - 4, base - 12, left + width + 4, base + 4};
-		bool free = box.left >= labels->within.left && box.right <= labels->within.right &&
-		            box.top >= labels->within.top && box.bottom <= labels->within.bottom;
-		for (size_t k = 0; k < labels->count && free; k++)
-			free = box.left >= labels->taken[k].right || box.right <= labels->taken[k].left ||
-			       box.top >= labels->taken[k].bottom || box.bottom <= labels->taken[k].top;
-		if (!free)
-			continue;
-		mark_taken(labels, box);
-		if (i >= WAYS)
-			text_printf(text, "<path class=\"axis\" d=\"M%.1f %.1fL%.1f %.1f\"/>\n", x, y, x + dx,
-			            base - 4 + 5 * ((dy < 0) - (dy > 0)));
-		svg_text(text, x + dx, base, anchors[anchor], class, name);
-		return true;
-	}
-	return false;
+		text_printf(text, "<path class=\"budget line dash\" d=\"M%.1f %.1fH%.1f\"/>\n", left,
+		            svg_y(&panel, (double)run->budget), svg_right(panel.page));
 }
 
 static double row_x(const struct svg_panel *panel, const struct policy_row *row)
@@ -284,8 +251,17 @@ static double row_y(const struct svg_panel *panel, const struct policy_row *row)
 	return svg_y(panel, row_overhead(row));
 }
 
+/* Keeps labels off the line from X, Y to TO_X, TO_Y, which is horizontal or vertical. */
+static void avoid_line(struct labels *labels, double x, double y, double to_x, double to_y)
+{
+	enum { AROUND = 2 };
+	labels_avoid(labels, (struct box){fmin(x, to_x) - AROUND, fmin(y, to_y) - AROUND, fmax(x, to_x) + AROUND,
+	                                  fmax(y, to_y) + AROUND});
+}
+
 /* Draws the front as stairs: for each number of bytes, the least overhead of the policies that fit. */
-static void put_front_line(const struct text *text, const struct svg_panel *panel, const struct picture *picture)
+static void put_front_line(const struct text *text, const struct svg_panel *panel, const struct picture *picture,
+                           struct labels *labels)
 {
 	const struct policy_row *last = NULL, *next;
 	do {
@@ -300,6 +276,10 @@ static void put_front_line(const struct text *text, const struct svg_panel *pane
 		if (next)
 			text_printf(text, last ? "H%.1fV%.1f" : "<path class=\"front line stair\" d=\"M%.1f %.1f",
 			            row_x(panel, next), row_y(panel, next));
+		if (next && last) {
+			avoid_line(labels, row_x(panel, last), row_y(panel, last), row_x(panel, next), row_y(panel, last));
+			avoid_line(labels, row_x(panel, next), row_y(panel, last), row_x(panel, next), row_y(panel, next));
+		}
 		last = next ? next : last;
 	} while (next);
 	if (last)
@@ -310,9 +290,9 @@ static void put_front_line(const struct text *text, const struct svg_panel *pane
 enum rank { RANK_KNEE, RANK_FRONT, RANK_OTHER, RANKS };
 static const struct {
 	const char *mark, *radius, *title, *label;
-} ranks[RANKS] = {{"knee area", "6.5", ", knee of the Pareto front", "name halo"},
-                  {"front area", "5", ", on the Pareto front", "name halo"},
-                  {"other ring page", "5", "", "note halo"}};
+} ranks[RANKS] = {{"knee area", "6.5", ", knee of the Pareto front", "name"},
+                  {"front area", "5", ", on the Pareto front", "name"},
+                  {"other ring page", "5", "", "note"}};
 
 static enum rank rank_of(const struct policy_row *row)
 {
@@ -366,66 +346,85 @@ static void put_mark(const struct text *text, const struct svg_panel *panel, con
 	            ranks[rank].title);
 }
 
-static void put_labels(const struct text *text, const struct svg_panel *panel, const struct picture *picture)
+static void put_labels(const struct text *text, const struct svg_panel *panel, const struct picture *picture,
+                       struct labels *labels)
 {
-	struct labels labels = {
-		.within = {panel->left, panel->top - 6, panel->left + panel->width + 20, panel->top + panel->height}};
+	enum { WIDEST = 240, RADIUS = 6, KNEE_RINGS = 40, OTHER_RINGS = 8 };
 	char names[160], shown[160];
 	enum rank own;
-	for (size_t i = 0; i < picture->row_count && i < 3 * (size_t)MOST_LABELS; i++) {
+	for (size_t i = 0; i < picture->row_count; i++) {
 		const struct policy_row *row = &picture->rows[i];
 		double x = row_x(panel, row), y = row_y(panel, row);
 		if (!row->least_bytes)
-			mark_taken(&labels, (struct box){x - 6, y - 6, x + 6, y + 6});
+			labels_avoid(labels, (struct box){x - RADIUS, y - RADIUS, x + RADIUS, y + RADIUS});
 	}
 	size_t put = 0;
-	for (enum rank rank = 0; rank < RANKS; rank++)
+	for (enum rank rank = 0; rank < RANKS; rank++) {
+		labels->rings = rank == RANK_KNEE ? KNEE_RINGS : OTHER_RINGS;
 		for (size_t i = 0; i < picture->row_count && put < MOST_LABELS; i++) {
 			const struct policy_row *row = &picture->rows[i];
 			if (!names_at(panel, picture, i, false, &own, names) || rank != own)
 				continue;
+			svg_shorten(names, WIDEST, shown);
 			if (rank == RANK_KNEE)
-				snprintf(names + strlen(names), 160 - strlen(names), " (knee)");
-			put += put_label(text, &labels, row_x(panel, row), row_y(panel, row), svg_shorten(names, 300, shown),
-			                 ranks[rank].label);
+				snprintf(shown + strlen(shown), sizeof shown - strlen(shown), " (knee)");
+			bool found = false;
+			for (int crossing = 0; !found && crossing <= (rank == RANK_KNEE); crossing++) { /* the knee has a label */
+				labels->crossing = crossing;
+				found = labels_put(text, labels, row_x(panel, row), row_y(panel, row), shown, ranks[rank].label);
+			}
+			put += found;
 		}
+	}
 }
 
-static double put_front(const struct text *text, const struct picture *picture, double top)
+/* Sets the axes of PANEL to the ranges of the feasible rows. Figures of very different sizes have logarithmic axes. */
+static void set_front_axes(struct svg_panel *panel, const struct picture *picture)
 {
-	static const struct svg_key keys[] = {
-		{"front", "on the Pareto front", KEY_DOT}, {"knee", "knee", KEY_DOT}, {"other", "not on the front", KEY_RING}};
 	double least = HUGE_VAL, most = 64, overhead = 1;
-	char names[160];
-	enum rank own;
 	for (size_t i = 0; i < picture->row_count; i++)
 		if (!picture->rows[i].least_bytes) {
 			least = fmin(least, fmax((double)picture->rows[i].counters.peak_bytes, 1));
 			most = fmax(most, (double)picture->rows[i].counters.peak_bytes);
 			overhead = fmax(overhead, row_overhead(&picture->rows[i]));
 		}
-	struct svg_axis x = {.high = most * 1.05, .unit = SVG_BYTES, .label = "peak bytes"};
-	struct svg_axis y = {
-		.low = -overhead * 0.03, .high = overhead * 1.08, .unit = SVG_PERCENT, .label = "overhead by recomputation"};
+	panel->x = (struct svg_axis){.high = most * 1.05, .unit = SVG_BYTES, .label = "peak bytes"};
+	panel->y = (struct svg_axis){
+		.low = -overhead * 0.03, .high = overhead * 1.12, .unit = SVG_PERCENT, .label = "overhead by recomputation"};
 	if (most / least > 12) {
-		x.log = true;
-		x.low = least / 1.3;
-		x.high = most * 1.3;
+		panel->x.log = true;
+		panel->x.low = least / 1.3;
+		panel->x.high = most * 1.3;
 	}
 	if (overhead > 150) {
-		y.bend = 20;
-		y.low = -3;
-		y.high = overhead * 1.2;
+		panel->y.bend = 20;
+		panel->y.low = -3;
+		panel->y.high = overhead * 1.6; /* space for a label above the highest mark */
+		panel->y.label = "overhead";    /* with the word for its scale it must fit */
 	}
-	const struct svg_panel panel = {LEFT, top + HEADING, PLOT, FRONT, x, y};
-	svg_axes(text, &panel, "policies", keys, 3);
-	put_front_line(text, &panel, picture);
+}
+
+static const struct svg_key front_keys[] = {
+	{"front", "on the Pareto front", KEY_DOT}, {"knee", "knee", KEY_DOT}, {"other", "not on the front", KEY_RING}};
+static const struct svg_legend front_legend = {front_keys, sizeof front_keys / sizeof *front_keys};
+
+static void put_front(struct drawing *d)
+{
+	const struct picture *picture = d->picture;
+	struct svg_panel panel = next_panel(d, &front_legend, FRONT);
+	struct labels labels = {
+		.arena = picture->arena,
+		.within = {svg_left(panel.page) + 2, panel.top - 6, panel.page + SVG_WIDTH - 4, panel.top + panel.height - 2}};
+	char names[160];
+	enum rank own;
+	set_front_axes(&panel, picture);
+	svg_axes(d->text, &panel, "policies", &front_legend);
+	put_front_line(d->text, &panel, picture, &labels);
 	for (enum rank rank = RANKS; rank-- > 0;)
 		for (size_t i = 0; i < picture->row_count; i++)
 			if (names_at(&panel, picture, i, true, &own, names) && own == rank)
-				put_mark(text, &panel, &picture->rows[i], names, rank);
-	put_labels(text, &panel, picture);
-	return HEADING + FRONT + FOOT;
+				put_mark(d->text, &panel, &picture->rows[i], names, rank);
+	put_labels(d->text, &panel, picture, &labels);
 }
 
 static void find_range(const struct picture_curves *curves, struct svg_axis *x, struct svg_axis *y)
@@ -462,8 +461,8 @@ static void put_point(const struct text *text, const struct svg_panel *panel, co
                       const struct picture_point *point)
 {
 	char x[48], y[48], low[48], high[48];
-	text_printf(text, "<circle class=\"%s area\" cx=\"%.1f\" cy=\"%.1f\" r=\"4\"><title>", s->class,
-	            svg_x(panel, point->x), svg_y(panel, point->y));
+	text_printf(text, "<circle class=\"%s area\" cx=\"%.1f\" cy=\"%.1f\" r=\"%d\"><title>", s->class,
+	            svg_x(panel, point->x), svg_y(panel, point->y), s->count > 1 ? 4 : 6);
 	text_xml(text, s->name);
 	text_printf(text, " at %s: %s", svg_value(panel->x.unit, point->x, x), svg_value(panel->y.unit, point->y, y));
 	if (point->low < point->high)
@@ -491,18 +490,165 @@ static void put_series(const struct text *text, const struct svg_panel *panel, c
 			put_point(text, panel, s, &s->points[k]);
 }
 
-static double put_curves(const struct text *text, const struct picture_curves *curves, double top)
+enum { MOST_SERIES = 8 };
+
+/* Sets KEYS to those of CURVES, and returns the legend that has them. */
+static struct svg_legend legend_of_curves(const struct picture_curves *curves, struct svg_key keys[MOST_SERIES])
 {
-	struct svg_panel panel = {LEFT, top + HEADING, PLOT, CURVES, curves->x, curves->y};
-	struct svg_key keys[8] = {0};
-	size_t count = curves->count < 8 ? curves->count : 8;
+	const size_t count = curves->count < MOST_SERIES ? curves->count : MOST_SERIES;
+	for (size_t i = 0; i < count; i++)
+		keys[i] = (struct svg_key){curves->series[i].class, curves->series[i].name,
+		                           curves->series[i].count > 1 ? KEY_LINE : KEY_DOT};
+	return (struct svg_legend){keys, count};
+}
+
+static void put_curves(struct drawing *d, const struct picture_curves *curves)
+{
+	struct svg_key keys[MOST_SERIES];
+	const struct svg_legend legend = legend_of_curves(curves, keys);
+	struct svg_panel panel = next_panel(d, &legend, CURVES);
+	panel.x = curves->x;
+	panel.y = curves->y;
 	find_range(curves, &panel.x, &panel.y);
-	for (size_t i = 0; i < count; i++)
-		keys[i] = (struct svg_key){curves->series[i].class, curves->series[i].name, KEY_LINE};
-	svg_axes(text, &panel, curves->heading, keys, count);
-	for (size_t i = 0; i < count; i++)
-		put_series(text, &panel, &curves->series[i]);
-	return HEADING + CURVES + FOOT;
+	svg_axes(d->text, &panel, curves->heading, &legend);
+	for (size_t i = 0; i < legend.count; i++)
+		put_series(d->text, &panel, &curves->series[i]);
+}
+
+/* A figure: the front (RUN and CURVES are NULL), a run, or curves. */
+struct figure {
+	const struct picture_run *run;
+	const struct picture_curves *curves;
+};
+
+static double height_of(const struct drawing *d, const struct figure *figure)
+{
+	struct svg_key keys[MOST_SERIES];
+	if (figure->curves) {
+		const struct svg_legend legend = legend_of_curves(figure->curves, keys);
+		return svg_above(&legend) + CURVES + svg_below();
+	}
+	if (figure->run)
+		return svg_above(&d->steps_legend) + STEPS + svg_above(&d->bytes_legend) + BYTES + 2 * svg_below();
+	return svg_above(&front_legend) + FRONT + svg_below();
+}
+
+static const char *title_of(const struct figure *figure)
+{
+	return figure->curves ? figure->curves->heading : figure->run ? figure->run->policy : "policies";
+}
+
+static void draw_figure(struct drawing *d, const struct figure *figure)
+{
+	if (figure->curves)
+		put_curves(d, figure->curves);
+	if (figure->run) {
+		put_steps(d, figure->run);
+		put_bytes(d, figure->run);
+	}
+	if (!figure->curves && !figure->run)
+		put_front(d);
+}
+
+/* Figures that stand side by side where there is space: the front and a run, or several runs, or curves. */
+enum { MOST_FIGURES = 8, MOST_ROWS = 3 };
+struct figure_row {
+	struct figure figures[MOST_FIGURES];
+	size_t count;
+};
+
+static void add_figure(struct figure_row *row, const struct picture_run *run, const struct picture_curves *curves)
+{
+	if (row->count < MOST_FIGURES)
+		row->figures[row->count++] = (struct figure){run, curves};
+}
+
+static void arrange_figures(const struct picture *picture, struct figure_row rows[MOST_ROWS])
+{
+	size_t runs = 0;
+	for (size_t i = 0; i < picture->run_count; i++)
+		runs += picture->runs[i].timeline->end > 0;
+	memset(rows, 0, MOST_ROWS * sizeof *rows);
+	if (picture->row_count > 1)
+		add_figure(&rows[0], NULL, NULL);
+	for (size_t i = 0; i < picture->run_count; i++)
+		if (picture->runs[i].timeline->end > 0)
+			add_figure(&rows[runs > 1], &picture->runs[i], NULL);
+	for (size_t i = 0; i < picture->curve_count; i++)
+		add_figure(&rows[2], NULL, &picture->curves[i]);
+}
+
+/* Sets what the runs of D share. */
+static void share_axes(struct drawing *d)
+{
+	const struct picture *picture = d->picture;
+	size_t count = 0;
+	bool budget = false;
+	d->most = 64;
+	for (size_t i = 0; i < picture->run_count; i++) {
+		const struct picture_run *run = &picture->runs[i];
+		const double bytes = fmax(all_bytes(run, run->timeline->peak), (double)run->budget);
+		d->end = fmax(d->end, run->timeline->end * times[run->time].scale);
+		d->most = fmax(d->most, bytes * 1.06);
+		budget |= run->budget > 0;
+	}
+	for (int layer = 0; layer < TIMELINE_LAYERS; layer++)
+		if (has_layer(picture, layer))
+			d->layers[count++] =
+				(struct svg_key){layers[layer].class, layers[layer].name, layer >= LAYER_HELD ? KEY_BAR : KEY_LINE};
+	d->steps_legend = (struct svg_legend){d->layers, count};
+	d->bytes[0] = (struct svg_key){"live", "bytes in use", KEY_AREA};
+	d->bytes[1] = (struct svg_key){"budget", "budget", KEY_DASH};
+	d->bytes_legend = (struct svg_legend){d->bytes, budget ? 2 : 1};
+}
+
+/* Draws ROW from the top of D on, in COLUMNS; only measures it if TEXT is NULL. Returns its height. */
+static double draw_row(struct drawing *d, const struct figure_row *row, size_t columns, bool drawn)
+{
+	const double begin = d->top;
+	for (size_t i = 0; i < row->count; i += columns) {
+		double height = 0;
+		const double top = d->top;
+		for (size_t k = i; k < row->count && k < i + columns; k++) {
+			height = fmax(height, height_of(d, &row->figures[k]));
+			d->left = (double)(k - i) * SVG_WIDTH;
+			d->top = top;
+			if (drawn)
+				draw_figure(d, &row->figures[k]);
+		}
+		d->top = top + height + SPACE;
+	}
+	return d->top - begin;
+}
+
+/* Draws all figures in one <svg>. */
+static void draw_svg(struct drawing *d, const struct figure_row rows[MOST_ROWS])
+{
+	enum { COLUMNS = 3 };
+	const struct picture *picture = d->picture;
+	size_t columns = 1;
+	char shown[160];
+	for (int i = 0; i < MOST_ROWS; i++)
+		columns = rows[i].count > columns ? rows[i].count : columns;
+	columns = columns < COLUMNS ? columns : COLUMNS;
+	const double width = (double)columns * SVG_WIDTH, room = width - 40;
+	d->top = TITLES;
+	for (int i = 0; i < MOST_ROWS; i++)
+		draw_row(d, &rows[i], columns, false);
+	const double height = d->top;
+	svg_open(d->text, width, height, picture->title);
+	text_put(d->text, "<title>");
+	text_xml(d->text, picture->title);
+	text_put(d->text, "</title>\n<style>\n");
+	svg_put_styles(d->text);
+	text_printf(d->text, "</style>\n<rect class=\"page\" width=\"%.0f\" height=\"%.0f\"/>\n", width, height);
+	svg_text(d->text, 8, 28, "start", "title", svg_shorten(picture->title, room / 1.6, shown));
+	if (picture->subtitle)
+		svg_text(d->text, 8, 48, "start", "note", svg_shorten(picture->subtitle, room, shown));
+	d->top = TITLES;
+	for (int i = 0; i < MOST_ROWS; i++)
+		draw_row(d, &rows[i], columns, true);
+	text_put(d->text, "</svg>\n");
 }
 
 static void put_tables(const struct picture *picture, const struct text *text)
@@ -514,41 +660,62 @@ static void put_tables(const struct picture *picture, const struct text *text)
 		report_profile(&report, picture->profile);
 }
 
+/*
+ * The styles of a page. Figures are scaled to their columns, which are as many as fit. Tables are as wide as the page at most: on
+ * a narrow page letters are smaller and headings of numbers stand upright.
+ */
+static const char page_styles[] =
+	"body{margin:0 auto;padding:8px clamp(8px,2vw,24px);max-width:1240px;background:#fff;color:#0b0b0b;"
+	"font:14px system-ui,-apple-system,'Segoe UI',Roboto,'Liberation Sans',sans-serif}\n"
+	"h1{font-size:18px;margin:12px 0 4px;overflow-wrap:anywhere}\n"
+	"p,pre{margin:8px 0;white-space:pre-line;overflow-wrap:anywhere}\n"
+	".row{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(360px,100%),1fr));gap:8px 16px}\n"
+	"svg{display:block;width:100%;max-width:540px!important}\n"
+	"table{border-collapse:collapse;max-width:100%;margin:12px 0;font-size:clamp(9px,.8vw + 6px,14px)}\n"
+	"th,td{padding:.3em clamp(2px,.6vw,10px);text-align:left;vertical-align:bottom;max-width:36vw;"
+	"overflow-wrap:break-word;border-bottom:1px solid #8884}\n"
+	".number{text-align:right}td.number{white-space:nowrap}\n"
+	"@media(max-width:700px){th.number{writing-mode:vertical-rl;transform:rotate(180deg);text-align:left;"
+	"white-space:nowrap}}\n"
+	"@media(prefers-color-scheme:dark){body{background:#1a1a19;color:#fff}}\n";
+
+/* Draws each figure in an <svg> of its own, with the tables of the report below them. */
+static void draw_page(struct drawing *d, const struct figure_row rows[MOST_ROWS])
+{
+	const struct text *text = d->text;
+	const struct picture *picture = d->picture;
+	text_put(text, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+	               "<meta name=\"viewport\" content=\"width=device-width\">\n"
+	               "<meta name=\"color-scheme\" content=\"light dark\">\n<title>");
+	text_xml(text, picture->title);
+	text_put(text, "</title>\n<style>\n");
+	svg_put_styles(text);
+	text_put(text, page_styles);
+	text_put(text, "</style>\n</head>\n<body>\n<h1>");
+	text_xml(text, picture->title);
+	text_put(text, "</h1>\n<p>");
+	text_xml(text, picture->subtitle ? picture->subtitle : "");
+	text_put(text, "</p>\n");
+	for (int i = 0; i < MOST_ROWS; i++) {
+		text_put(text, rows[i].count ? "<div class=\"row\">\n" : "");
+		for (size_t k = 0; k < rows[i].count; k++) {
+			const struct figure *figure = &rows[i].figures[k];
+			d->left = d->top = 0;
+			svg_open(text, SVG_WIDTH, height_of(d, figure), title_of(figure));
+			draw_figure(d, figure);
+			text_put(text, "</svg>\n");
+		}
+		text_put(text, rows[i].count ? "</div>\n" : "");
+	}
+	put_tables(picture, text);
+	text_put(text, "</body>\n</html>\n");
+}
+
 void picture_draw(const struct picture *picture, const struct text *text)
 {
-	double y = HEAD, height = HEAD + (double)picture->curve_count * (HEADING + CURVES + FOOT);
-	height += picture->row_count > 1 ? HEADING + FRONT + FOOT : 0;
-	for (size_t i = 0; i < picture->run_count; i++)
-		height += picture->runs[i].timeline->end > 0 ? HEADING + STEPS + FOOT + HEADING + BYTES + FOOT : 0;
-	if (picture->html) {
-		text_put(text, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-		               "<meta name=\"viewport\" content=\"width=device-width\">\n"
-		               "<meta name=\"color-scheme\" content=\"light dark\">\n<title>");
-		text_xml(text, picture->title);
-		text_put(text,
-		         "</title>\n<style>\n"
-		         "body{margin:16px auto;max-width:900px;background:#fff;color:#0b0b0b;font:14px system-ui,sans-serif}\n"
-		         "div{overflow-x:auto}\n" /* a narrow page scrolls: scaled texts would be too small to read */
-		         "table{border-collapse:collapse;margin:16px 20px}\n"
-		         "th,td{padding:4px 12px;text-align:left;border-bottom:1px solid #8884}\n"
-		         ".number{text-align:right}\npre,p{margin:16px 20px}\n"
-		         "@media (prefers-color-scheme:dark){body{background:#1a1a19;color:#fff}}\n"
-		         "</style>\n</head>\n<body>\n<div>\n");
-	}
-	svg_begin(text, height, picture->title, picture->subtitle);
-	if (picture->row_count > 1)
-		y += put_front(text, picture, y);
-	for (size_t i = 0; i < picture->run_count; i++) {
-		if (picture->runs[i].timeline->end <= 0)
-			continue;
-		y += put_steps(text, &picture->runs[i], y);
-		y += put_bytes(text, &picture->runs[i], y);
-	}
-	for (size_t i = 0; i < picture->curve_count; i++)
-		y += put_curves(text, &picture->curves[i], y);
-	text_put(text, "</svg>\n");
-	if (!picture->html)
-		return;
-	put_tables(picture, text);
-	text_put(text, "</div>\n</body>\n</html>\n");
+	struct figure_row rows[MOST_ROWS];
+	struct drawing drawing = {.picture = picture, .text = text};
+	share_axes(&drawing);
+	arrange_figures(picture, rows);
+	(picture->html ? draw_page : draw_svg)(&drawing, rows);
 }

@@ -5,8 +5,12 @@
  *     policies    overhead by peak, with the Pareto front
  *     curves      measurements by depth or interval
  *
- * svg.c has the parts of charts: pages, axes, legends, texts; picture.c has the marks. CSS classes give the colours of
- * light and dark pages. A chart has no scripts and fetches nothing. Lengths are pixels of a page SVG_WIDTH wide.
+ * A figure is SVG_WIDTH pixels wide: narrow enough for its texts to be read on a telephone. HTML has an <svg> for each
+ * figure and scales it; those that are compared stand side by side where the page is wide enough. A file in SVG has all
+ * figures in one drawing.
+ *
+ * svg.c has the parts of charts: axes, legends, texts; labels.c finds places for labels; picture.c has the figures. CSS
+ * classes give the colours of light and dark pages. A chart has no scripts and fetches nothing.
  */
 #ifndef REPORT_PICTURE_H
 #define REPORT_PICTURE_H
@@ -18,7 +22,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { SVG_WIDTH = 900 };
+enum { SVG_WIDTH = 480 };
 
 /* The unit of an axis decides its ticks and their labels. */
 enum svg_unit {
@@ -37,15 +41,22 @@ struct svg_axis {
 	const char *label;
 };
 
+/* A plot of a figure, with its heading and legend above it, and the labels of its axes. */
 struct svg_panel {
-	double left, top, width, height; /* of the plot, without its heading and labels */
+	double page, top; /* the left end of the figure; the top of the plot */
+	double height;    /* of the plot */
 	struct svg_axis x, y;
 };
 
-/* A row of a legend. */
 struct svg_key {
 	const char *class, *name;
 	enum { KEY_LINE, KEY_DASH, KEY_BAR, KEY_DOT, KEY_RING, KEY_AREA } shape;
+};
+
+/* A legend has the keys in lines below the heading. */
+struct svg_legend {
+	const struct svg_key *keys;
+	size_t count;
 };
 
 /* Return where VALUE is on the page, in pixels from its left and from its top. */
@@ -58,13 +69,40 @@ double svg_text_width(const char *text);
 /* Copies TEXT to BUFFER. If it is wider than WIDTH pixels or longer than 150 bytes, cuts its middle; keeps 4 bytes. */
 const char *svg_shorten(const char *text, double width, char buffer[160]);
 
-/* Begins a page with its titles; SUBTITLE may be NULL. The caller ends it with "</svg>". */
-void svg_begin(const struct text *text, double height, const char *title, const char *subtitle);
-/* Writes the heading, the grid, the ticks and labels of PANEL, and beside the heading the legend of KEYS. */
-void svg_axes(const struct text *text, const struct svg_panel *panel, const char *heading, const struct svg_key *keys,
-              size_t key_count);
+/* Opens an <svg> of WIDTH by HEIGHT pixels, which the caller ends with "</svg>". TITLE says what it shows. */
+void svg_open(const struct text *text, double width, double height, const char *title);
+/* Writes the styles of all figures: the rules of a <style> element. */
+void svg_put_styles(const struct text *text);
+/* Returns the pixels above and below the plot of a panel with LEGEND: heading and legend; ticks and the label. */
+double svg_above(const struct svg_legend *legend);
+double svg_below(void);
+/* Return where the plots of a figure at PAGE begin and end, from left to right. */
+double svg_left(double page);
+double svg_right(double page);
+/* Writes the heading, the legend, the grid, the ticks and the labels of PANEL. */
+void svg_axes(const struct text *text, const struct svg_panel *panel, const char *heading,
+              const struct svg_legend *legend);
 /* Writes a <text> element with STRING escaped. ANCHOR is "start", "middle" or "end". */
 void svg_text(const struct text *text, double x, double y, const char *anchor, const char *class, const char *string);
+
+struct box {
+	double left, top, right, bottom;
+};
+
+/* Labels that are being placed, and what they must not hide: marks, lines and each other. */
+struct labels {
+	struct box within; /* where labels may be */
+	int rings;         /* how far from its mark a label may be */
+	bool crossing;     /* the line that leads to a label may cross others */
+	struct box *taken;
+	size_t count, capacity;
+	struct arena *arena;
+};
+/* No label may overlap BOX. If memory is short, sets the arena's `failed`. */
+void labels_avoid(struct labels *labels, struct box box);
+/* Writes NAME near the mark at X, Y, where it overlaps nothing. False if no place that it tries is free. */
+bool labels_put(const struct text *text, struct labels *labels, double x, double y, const char *name,
+                const char *class);
 
 /* The unit of a timeline's times. */
 enum picture_time {

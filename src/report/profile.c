@@ -202,7 +202,7 @@ void report_profile(struct report *report, const struct profile_report *profile)
 	}
 	best = best ? best : "";
 	if (report->format == REPORT_HTML)
-		text_printf(report->text, "<p>best interval: %s<br>bounded by: %s (%s)<br>to do: %s</p>\n", best,
+		text_printf(report->text, "<p>best interval: %s<br/>bounded by: %s (%s)<br/>to do: %s</p>\n", best,
 		            verdict->bottleneck, verdict->evidence, verdict->advice);
 	if (report->format == REPORT_TABLE)
 		text_printf(report->text, "\nbest interval: %s\nbounded by: %s (%s)\nto do: %s\n", best, verdict->bottleneck,

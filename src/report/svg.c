@@ -1,6 +1,6 @@
 /*
  * The parts of charts. The distance of ticks is 1, 2 or 5 times a power of ten; for bytes a power of two. Ticks of a
- * logarithmic axis are powers of two or ten, at most 8. Other axes have only as many ticks as labels have space, at
+ * logarithmic axis are powers of two or ten. Axes have only as many ticks as labels have space, at
  * least 2. A mark has a CSS class for its colour, and others for its use, such as `line` or `area`. Dark pages change
  * the colours alone.
  * Tests: tests/unit/test_picture.c, tests/scripts/check-plots
@@ -12,6 +12,10 @@
 #include <string.h>
 
 enum { MOST_TICKS = 10 };
+/* Pixels: beside a plot; above it, without a legend's lines, and below it. The height of a line of a legend. */
+enum { LEFT = 76, RIGHT = 26, ABOVE = 34, BELOW = 48, LINE = 18, MARGIN = 6 };
+/* The distance of ticks on an axis: labels of x stand side by side, those of y above one another. */
+enum { APART_X = 62, APART_Y = 34 };
 
 /* Returns where VALUE is on axis A: 0 at its low end, 1 at its high end. */
 static double axis_share(const struct svg_axis *a, double value)
@@ -25,9 +29,14 @@ static double axis_share(const struct svg_axis *a, double value)
 	return (value - a->low) / (a->high - a->low);
 }
 
+double svg_left(double page) { return page + LEFT; }
+
+double svg_right(double page) { return page + SVG_WIDTH - RIGHT; }
+
 double svg_x(const struct svg_panel *panel, double value)
 {
-	return panel->left + panel->width * axis_share(&panel->x, value);
+	const double left = svg_left(panel->page);
+	return left + (svg_right(panel->page) - left) * axis_share(&panel->x, value);
 }
 
 double svg_y(const struct svg_panel *panel, double value)
@@ -80,12 +89,22 @@ static const char *scale_word(const struct svg_axis *axis, char buffer[80])
 	return buffer;
 }
 
+/* The widest advance of DejaVu Sans and Liberation Sans, from the space on, in percent of the font size. */
+static const unsigned char advances[] = {32, 40, 46, 84, 64, 95, 78, 27, 39, 39, 50, 84, 32, 36,  32, 34, 64, 64, 64,
+                                         64, 64, 64, 64, 64, 64, 64, 34, 34, 84, 84, 84, 56, 102, 68, 69, 72, 77, 67,
+                                         61, 78, 75, 29, 50, 67, 56, 86, 75, 79, 67, 79, 72, 67,  61, 73, 68, 99, 69,
+                                         67, 69, 39, 34, 39, 84, 56, 50, 61, 63, 55, 63, 62, 35,  63, 63, 28, 28, 58,
+                                         28, 97, 63, 61, 63, 63, 41, 52, 39, 63, 59, 82, 59, 59,  52, 64, 34, 64, 84};
+
 double svg_text_width(const char *text)
 {
+	enum { FONT = 12, WIDE = 102 };
 	double width = 0;
-	for (; *text; text++)
-		if ((*text & 0xc0) != 0x80)
-			width += strchr("iljtfr.,:;'|!()[] ", *text) ? 4.2 : *text >= 'A' && *text <= 'Z' ? 8.4 : 7;
+	for (; *text; text++) {
+		const unsigned char c = (unsigned char)*text;
+		if ((c & 0xc0) != 0x80) /* each character that is not ASCII is as wide as the widest that is */
+			width += FONT / 100.0 * (c >= ' ' && c <= '~' ? advances[c - ' '] : WIDE);
+	}
 	return width;
 }
 
@@ -120,10 +139,11 @@ static double tick_step(double rough, enum svg_unit unit)
 	return unit == SVG_COUNT && step < 1 ? 1 : step;
 }
 
-static size_t log_ticks(const struct svg_axis *axis, double *ticks)
+static size_t log_ticks(const struct svg_axis *axis, double length, double apart, double *ticks)
 {
 	double base = axis->unit == SVG_BYTES || axis->unit == SVG_COUNT ? 2 : 10, factor = base;
-	while (log(axis->high / axis->low) / log(factor) > 7)
+	const double most = fmin(length / apart, MOST_TICKS - 2);
+	while (log(axis->high / axis->low) / log(factor) > most)
 		factor *= base;
 	size_t count = 0;
 	double tick = pow(factor, ceil(log(axis->low) / log(factor) - 1e-9));
@@ -152,7 +172,7 @@ static size_t bent_ticks(const struct svg_axis *axis, double length, double apar
 static size_t ticks_of(const struct svg_axis *axis, double length, double apart, double *ticks)
 {
 	if (axis->log)
-		return log_ticks(axis, ticks);
+		return log_ticks(axis, length, apart, ticks);
 	if (axis->bend > 0)
 		return bent_ticks(axis, length, apart, ticks);
 	double most = floor(length / apart);
@@ -172,8 +192,7 @@ void svg_text(const struct text *text, double x, double y, const char *anchor, c
 	text_put(text, "</text>\n");
 }
 
-static const char style[] =
-	"<style>\n"
+static const char styles[] =
 	".page{fill:#fff}\n"
 	"text{font:12px system-ui,-apple-system,'Segoe UI',Roboto,'Liberation Sans',sans-serif;fill:#52514e}\n"
 	".title{font-size:17px;font-weight:600;fill:#0b0b0b}\n"
@@ -187,35 +206,29 @@ static const char style[] =
 	".soft{opacity:.22}.bars{opacity:.5}\n"
 	".bar{stroke:currentColor;stroke-width:3;stroke-linecap:butt;fill:none;opacity:.5}\n"
 	".ring{stroke:currentColor;stroke-width:2}\n"
-	".halo{stroke:#fff;stroke-width:4px;stroke-linejoin:round;paint-order:stroke}\n"
 	".stair{opacity:.5}\n"
 	".forward{color:#2a78d6}.record{color:#7a4fd0}.recompute{color:#e06a1f}.backward{color:#158f63}\n"
 	".held{color:#77756f}.disk{color:#b3308c}.live{color:#2a78d6}.budget{color:#d03b3b}\n"
 	".front{color:#2a78d6}.other{color:#9b9993}.knee{color:#e06a1f}\n"
 	"@media (prefers-color-scheme:dark){\n"
-	".page{fill:#1a1a19}.halo{stroke:#1a1a19}\n"
+	".page{fill:#1a1a19}\n"
 	"text{fill:#c3c2b7}.title,.heading,.name{fill:#fff}\n"
 	".grid{stroke:#333230}.axis{stroke:#6f6d68}\n"
 	".forward{color:#4a94f0}.record{color:#a78bfa}.recompute{color:#f0823c}.backward{color:#2fb583}\n"
 	".held{color:#a3a19a}.disk{color:#e070bd}.live{color:#4a94f0}.budget{color:#f06a6a}\n"
 	".front{color:#4a94f0}.other{color:#7d7b76}.knee{color:#f0823c}\n"
-	"}\n"
-	"</style>\n";
+	"}\n";
 
-void svg_begin(const struct text *text, double height, const char *title, const char *subtitle)
+void svg_put_styles(const struct text *text) { text_put(text, styles); }
+
+void svg_open(const struct text *text, double width, double height, const char *title)
 {
-	char shown[160];
 	text_printf(text,
-	            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%.0f\" viewBox=\"0 0 %d %.0f\" "
-	            "role=\"img\">\n<title>",
-	            SVG_WIDTH, height, SVG_WIDTH, height);
+	            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" viewBox=\"0 0 %.0f %.0f\" "
+	            "style=\"max-width:100%%;height:auto\" role=\"img\" aria-label=\"",
+	            width, height, width, height);
 	text_xml(text, title);
-	text_put(text, "</title>\n");
-	text_put(text, style);
-	text_printf(text, "<rect class=\"page\" width=\"%d\" height=\"%.0f\"/>\n", SVG_WIDTH, height);
-	svg_text(text, 20, 30, "start", "title", svg_shorten(title, 590, shown));
-	if (subtitle)
-		svg_text(text, 20, 50, "start", "note", svg_shorten(subtitle, SVG_WIDTH - 40, shown));
+	text_put(text, "\">\n");
 }
 
 static void put_key(const struct text *text, const struct svg_key *key, double x, double y)
@@ -235,37 +248,66 @@ static void put_key(const struct text *text, const struct svg_key *key, double x
 	svg_text(text, x + 24, y, "start", "note", key->name);
 }
 
-void svg_axes(const struct text *text, const struct svg_panel *panel, const char *heading, const struct svg_key *keys,
-              size_t key_count)
+/* Writes LEGEND if DRAWN, with its first line at Y. Returns the number of its lines. */
+static int put_legend(const struct text *text, const struct svg_legend *legend, double page, double y, bool drawn)
 {
-	double ticks[MOST_TICKS], left = panel->left, bottom = panel->top + panel->height;
-	char label[160], shown[160], scale[80];
-	double at = left + panel->width;
-	for (size_t i = 0; i < key_count; i++)
-		at -= 24 + svg_text_width(keys[i].name) + (i + 1 < key_count ? 16 : 0);
-	const double room = (at - 40) / 1.25; /* a heading is bold and larger */
-	svg_text(text, 20, panel->top - 12, "start", "heading", svg_shorten(heading, room, shown));
-	for (size_t i = 0; i < key_count; at += 24 + svg_text_width(keys[i++].name) + 16)
-		put_key(text, &keys[i], at, panel->top - 12);
-	size_t count = ticks_of(&panel->y, panel->height, 34, ticks);
+	enum { SAMPLE = 24, GAP = 14 };
+	const double begin = page + MARGIN, end = page + SVG_WIDTH - MARGIN;
+	double x = begin;
+	int lines = 0;
+	for (size_t i = 0; i < legend->count; i++) {
+		const double width = SAMPLE + svg_text_width(legend->keys[i].name);
+		if (i == 0 || x + width > end) {
+			x = begin;
+			y += lines++ ? LINE : 0;
+		}
+		if (drawn)
+			put_key(text, &legend->keys[i], x, y);
+		x += width + GAP;
+	}
+	return lines;
+}
+
+double svg_above(const struct svg_legend *legend) { return ABOVE + LINE * put_legend(NULL, legend, 0, 0, false); }
+
+double svg_below(void) { return BELOW; }
+
+/* Writes the grid and the ticks of PANEL. */
+static void put_grid(const struct text *text, const struct svg_panel *panel)
+{
+	const double left = svg_left(panel->page), width = svg_right(panel->page) - left;
+	const double bottom = panel->top + panel->height;
+	double ticks[MOST_TICKS];
+	char label[48];
+	size_t count = ticks_of(&panel->y, panel->height, APART_Y, ticks);
 	for (size_t i = 0; i < count; i++) {
 		double y = svg_y(panel, ticks[i]);
-		text_printf(text, "<path class=\"grid\" d=\"M%.1f %.1fh%.1f\"/>\n", left, y, panel->width);
+		text_printf(text, "<path class=\"grid\" d=\"M%.1f %.1fh%.1f\"/>\n", left, y, width);
 		svg_text(text, left - 8, y + 4, "end", "tick", tick_label(&panel->y, ticks[i], label));
 	}
-	count = ticks_of(&panel->x, panel->width, 80, ticks);
+	count = ticks_of(&panel->x, width, APART_X, ticks);
 	for (size_t i = 0; i < count; i++) {
 		double x = svg_x(panel, ticks[i]);
 		text_printf(text, "<path class=\"grid\" d=\"M%.1f %.1fv%.1f\"/>\n", x, panel->top, panel->height);
 		svg_text(text, x, bottom + 17, "middle", "tick", tick_label(&panel->x, ticks[i], label));
 	}
-	text_printf(text, "<path class=\"axis\" d=\"M%.1f %.1fv%.1fh%.1f\"/>\n", left, panel->top, panel->height,
-	            panel->width);
+	text_printf(text, "<path class=\"axis\" d=\"M%.1f %.1fv%.1fh%.1f\"/>\n", left, panel->top, panel->height, width);
+}
+
+void svg_axes(const struct text *text, const struct svg_panel *panel, const char *heading,
+              const struct svg_legend *legend)
+{
+	static const double bold = 1.25; /* headings are bold and larger */
+	const double left = svg_left(panel->page), right = svg_right(panel->page), top = panel->top - svg_above(legend);
+	char label[160], shown[160], scale[80];
+	svg_text(text, panel->page + MARGIN, top + 18, "start", "heading",
+	         svg_shorten(heading, (SVG_WIDTH - 2 * MARGIN) / bold, shown));
+	put_legend(text, legend, panel->page, top + 18 + LINE, true);
+	put_grid(text, panel);
 	snprintf(label, sizeof label, "%s%s", panel->x.label, scale_word(&panel->x, scale));
-	svg_text(text, left + panel->width / 2, bottom + 35, "middle", "note", label);
-	double middle = panel->top + panel->height / 2;
-	text_printf(text, "<text class=\"note\" text-anchor=\"middle\" transform=\"translate(24 %.1f) rotate(-90)\">",
-	            middle);
+	svg_text(text, (left + right) / 2, panel->top + panel->height + 35, "middle", "note", label);
+	text_printf(text, "<text class=\"note\" text-anchor=\"middle\" transform=\"translate(%.1f %.1f) rotate(-90)\">",
+	            panel->page + 14, panel->top + panel->height / 2);
 	text_xml(text, panel->y.label);
 	text_put(text, scale_word(&panel->y, scale));
 	text_put(text, "</text>\n");
