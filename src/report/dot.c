@@ -6,6 +6,7 @@
  * Tests: tests/cases/explain.test
  */
 #include "report/explanation.h"
+#include "report/picture.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -28,8 +29,9 @@ struct graph {
 	struct arena *arena;
 	struct edge *edges;
 	size_t edge_count, edge_capacity;
-	struct end *slots; /* by slot: where its value or cotangent comes from */
-	struct end *next;  /* scratch: the same of the slots that a part changes, after that */
+	struct end *slots;  /* by slot: where its value or cotangent comes from */
+	struct end *next;   /* scratch: the same of the slots that a part changes, after that */
+	struct end **saved; /* by part and residual: where it comes from; NULL: the part does not run */
 	size_t slot_count;
 };
 
@@ -97,9 +99,14 @@ static void follow_forward(struct graph *g, const struct step *step)
 	const struct linear *linear = &compiled_step_of(g->compiled, step)->linear;
 	const struct body *body = linear->record;
 	add_reads(g, body, step, END_FORWARD);
-	for (size_t i = 0; i < linear->residual_count; i++)
-		add_edge(g, source_of(g, body, step, END_FORWARD, linear->residuals[i].value),
-		         (struct end){END_SAVED, step->id, (uint32_t)i});
+	const bool first = !g->saved[step->id]; /* of a loop's iterations */
+	struct end *saved = first ? arena_array(g->arena, linear->residual_count + 1, sizeof *saved) : g->saved[step->id];
+	for (size_t i = 0; i < linear->residual_count && saved; i++) {
+		const struct end from = source_of(g, body, step, END_FORWARD, linear->residuals[i].value);
+		saved[i] = first ? from : saved[i];
+		add_edge(g, from, (struct end){END_SAVED, step->id, (uint32_t)i});
+	}
+	g->saved[step->id] = saved;
 	note_outs(g, body, step, END_FORWARD, false);
 	note_outs(g, body, step, END_FORWARD, true);
 }
@@ -149,6 +156,14 @@ static void put_end(const struct text *text, const struct end *end)
 		text_printf(text, "%u", end->index);
 }
 
+/* Returns the operation of END, which is FORWARD or BACKWARD. */
+static const struct instr *instr_of(const struct graph *g, const struct end *end)
+{
+	const struct step *step = g->compiled->lowered->distinct[end->part];
+	const struct linear *linear = &compiled_step_of(g->compiled, step)->linear;
+	return &(end->kind == END_FORWARD ? linear->record : linear->backward)->instrs[end->index];
+}
+
 static void put_edges(struct graph *g)
 {
 	qsort(g->edges, g->edge_count, sizeof *g->edges, compare_edges);
@@ -157,13 +172,16 @@ static void put_edges(struct graph *g)
 		if (i && compare_edges(edge, edge - 1) == 0)
 			continue;
 		const bool saved = edge->from.kind == END_SAVED || edge->to.kind == END_SAVED;
-		const bool cotangent = edge->from.kind == END_SEED || edge->to.kind == END_GRADIENT ||
-		                       (edge->from.kind == END_BACKWARD && edge->to.kind == END_BACKWARD);
+		const bool back = edge->from.kind == END_BACKWARD, again = back && instr_of(g, &edge->from)->recomputed;
+		const bool cotangent = edge->from.kind == END_SEED || (back && !again);
 		text_put(g->text, "  ");
 		put_end(g->text, &edge->from);
 		text_put(g->text, " -> ");
 		put_end(g->text, &edge->to);
-		text_put(g->text, saved ? " [style=dashed];\n" : cotangent ? " [color=blue];\n" : ";\n");
+		text_put(g->text, saved       ? " [style=dashed, color=\"" COLOR_HELD "\"];\n"
+		                  : again     ? " [color=\"" COLOR_RECOMPUTE "\"];\n"
+		                  : cotangent ? " [color=\"" COLOR_BACKWARD "\"];\n"
+		                              : ";\n");
 	}
 }
 
@@ -176,10 +194,30 @@ static void put_node(struct graph *g, const struct step *step, const struct inst
 		text_put(g->text, instr_name(instr));
 	else if (instr->kind == INSTR_ACCUMULATE)
 		text_printf(g->text, " into %s", g->chain->params[step_param(step, &instr->param)->param].name);
-	text_put(g->text, "\"");
-	if (end->kind == END_BACKWARD)
-		text_printf(g->text, ", style=\"filled%s\"", instr->recomputed ? ",dashed" : "");
-	text_put(g->text, "];\n");
+	text_printf(g->text, "\"%s];\n",
+	            end->kind == END_FORWARD ? ", color=\"" COLOR_FORWARD "\""
+	            : instr->recomputed      ? ", color=\"" COLOR_RECOMPUTE "\", style=\"dashed\""
+	                                     : ", color=\"" COLOR_BACKWARD "\"");
+}
+
+/*
+ * Returns what residual I of STEP is called: its name in the chain, or the operation that computes it. A value of the state
+ * before is called after the input, or the operation of an earlier part.
+ */
+static const char *residual_name(const struct graph *g, const struct step *step, size_t i)
+{
+	const struct linear *linear = &compiled_step_of(g->compiled, step)->linear;
+	const struct residual *residual = &linear->residuals[i];
+	const struct value *v = &linear->record->values[residual->value];
+	const struct naming *names = step_names(step, residual->value, v->names);
+	const struct end *from = g->saved[step->id] ? &g->saved[step->id][i] : NULL;
+	if (names)
+		return names->name;
+	if (residual->in_state && from && from->kind == END_IN)
+		return g->chain->input;
+	if (!residual->in_state || !from || from->kind != END_FORWARD)
+		return residual->op ? residual->op : "value";
+	return instr_name(instr_of(g, from));
 }
 
 static void put_part(struct graph *g, uint32_t part)
@@ -188,16 +226,38 @@ static void put_part(struct graph *g, uint32_t part)
 	const struct linear *linear = &compiled_step_of(g->compiled, step)->linear;
 	const struct body *const bodies[] = {linear->record, linear->backward};
 	static const enum end_kind kinds[] = {END_FORWARD, END_BACKWARD};
-	text_printf(g->text, "  subgraph cluster_%u { label=\"part %u\";\n", part, part + 1);
+	text_printf(g->text,
+	            "  subgraph cluster_%u { label=\"part %u\"; color=\"" COLOR_AXIS "\"; style=rounded; labeljust=l;\n",
+	            part, part + 1);
 	for (int k = 0; k < 2; k++)
 		for (size_t i = 0; i < bodies[k]->instr_count; i++)
 			put_node(g, step, &bodies[k]->instrs[i], &(struct end){kinds[k], part, (uint32_t)i});
 	for (size_t i = 0; i < linear->residual_count; i++) {
 		char type[TYPE_TEXT];
-		text_printf(g->text, "    r%u_%zu [label=\"%s\", shape=cylinder];\n", part, i,
-		            type_format(linear->residuals[i].type, type));
+		text_printf(g->text, "    r%u_%zu [label=\"%s\\n%s\", shape=cylinder, color=\"" COLOR_HELD "\"];\n", part, i,
+		            residual_name(g, step, i), type_format(linear->residuals[i].type, type));
 	}
 	text_put(g->text, "  }\n");
+}
+
+/* The font of a graph, for all of its texts. */
+#define FONT "fontname=\"Helvetica\", fontsize=12, fontcolor=\"" COLOR_TEXT "\""
+
+static void put_graph_key(const struct text *text, const char *color, const char *style, const char *name)
+{
+	text_printf(text, "<tr><td border=\"1\" style=\"%s\" color=\"%s\"></td><td align=\"left\">%s</td></tr>", style,
+	            color, name);
+}
+
+/* Writes the legend, a node without edges. */
+static void put_graph_legend(const struct text *text)
+{
+	text_put(text, "  legend [shape=plain, label=<<table border=\"0\" cellspacing=\"4\">");
+	put_graph_key(text, COLOR_FORWARD, "solid", "forward operation, and its value");
+	put_graph_key(text, COLOR_HELD, "dashed", "saved for the backward pass (cylinder)");
+	put_graph_key(text, COLOR_RECOMPUTE, "dashed", "recomputed by the backward pass");
+	put_graph_key(text, COLOR_BACKWARD, "solid", "backward operation, and its cotangent");
+	text_put(text, "</table>>];\n");
 }
 
 void report_dot(const struct chain *chain, const struct compiled_chain *compiled, const struct text *text,
@@ -208,7 +268,8 @@ void report_dot(const struct chain *chain, const struct compiled_chain *compiled
 	g.slot_count = lowered->slot_count;
 	g.slots = arena_array(arena, g.slot_count + 1, sizeof *g.slots);
 	g.next = arena_array(arena, g.slot_count + 1, sizeof *g.next);
-	if (!g.slots || !g.next)
+	g.saved = arena_array(arena, lowered->distinct_count + 1, sizeof *g.saved);
+	if (!g.slots || !g.next || !g.saved)
 		return;
 	for (size_t i = 0; i < g.slot_count; i++)
 		g.slots[i] = (struct end){.kind = END_IN};
@@ -220,7 +281,9 @@ void report_dot(const struct chain *chain, const struct compiled_chain *compiled
 		g.slots[0] = (struct end){.kind = END_SEED};
 	walk_items(&g, lowered->items, lowered->item_count, true, true);
 	add_edge(&g, g.slots[0], (struct end){.kind = END_GRADIENT});
-	text_put(text, "digraph chain {\n  rankdir=TB; node [shape=box, fontname=\"monospace\", fillcolor=gray92];\n");
+	text_put(text, "digraph chain {\n  rankdir=TB; graph [" FONT "]; node [shape=box, " FONT "]; edge [" FONT
+	               ", color=\"" COLOR_FORWARD "\"];\n");
+	put_graph_legend(text);
 	text_printf(text, "  x [label=\"%s\", shape=ellipse]; y [label=\"output\", shape=ellipse];\n", chain->input);
 	text_printf(text, "  dy [label=\"cotangent\", shape=ellipse]; dx [label=\"gradient of %s\", shape=ellipse];\n",
 	            chain->input);

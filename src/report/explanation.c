@@ -1,5 +1,9 @@
 /*
- * Values get letters in the order in which they are printed, in each part from a on. Params keep their names.
+ * Values get letters in the order in which the parts make them, from a on. A value that a part passes on in a slot of the
+ * state keeps its letter in the parts that read it. The parts of a loop have the letters of its first iteration. Params
+ * keep their names.
+ *
+ * The program comes first, a line for each part.
  * Tests: tests/cases/explain.test
  */
 #include "report/explanation.h"
@@ -10,20 +14,28 @@
 /* The combining macron U+0304 in UTF-8; it takes no column. */
 static const char macron[] = "\xcc\x84";
 
+/* The letters that are given so far, from part to part. */
+struct letters {
+	const struct dictionary *taken; /* names that no letter may be */
+	uint32_t used;
+	const char **slots;  /* by slot of the state: the letter of its value; NULL: none yet */
+	const char ***parts; /* by part: the letters of its values (struct part); NULL: none yet */
+};
+
 /* A part of the chain, and the lines that explain it. */
 struct part {
 	const struct explanation *e;
-	const struct dictionary *taken; /* names that no letter may be */
+	struct letters *shared;
 	const struct step *step;
 	const struct linear *linear;
 	const struct body *body; /* the body that is being written */
 	struct arena *arena;
 	struct text_list forward, backward, saved;
-	const char **letters;   /* by value of the recording body; NULL: none yet */
+	const char **letters;   /* by value of the recording body; NULL: none */
 	bool *kept;             /* by value of the recording body: it is a residual */
 	uint32_t *total, *rank; /* by recorded value: number of its cotangents; by backward value: which of them, from 1 */
-	uint32_t letters_used;
 	bool macrons;
+	bool brief;             /* lines have no types, and say nothing of what is saved */
 	struct grown_text line; /* the line that is being written, through TO */
 	const struct text *to;
 };
@@ -46,7 +58,7 @@ static bool take_names(struct dictionary *taken, const struct chain *chain, stru
 
 static bool is_taken(const struct part *part, const char *name)
 {
-	return op_find(name) != OP_COUNT || dictionary_find(part->taken, name);
+	return op_find(name) != OP_COUNT || dictionary_find(part->shared->taken, name);
 }
 
 /* Returns the next of a, b, ... z, ba, bb, ... Skips names, bare or after d_, of the chain or of an operation. */
@@ -54,7 +66,7 @@ static const char *next_letter(struct part *part)
 {
 	for (;;) {
 		char name[16] = "d_", *p = name + sizeof name - 1;
-		uint32_t number = part->letters_used++;
+		uint32_t number = part->shared->used++;
 		do {
 			*--p = (char)('a' + number % 26);
 			number /= 26;
@@ -69,9 +81,53 @@ static const char *next_letter(struct part *part)
 /* Returns the letter of VALUE of the recording body; "" if memory is short. */
 static const char *letter_of(struct part *part, uint32_t value)
 {
-	if (!part->letters[value])
-		part->letters[value] = next_letter(part);
 	return part->letters[value] ? part->letters[value] : "";
+}
+
+/* Gives letters to what BODY, the recording or the backward one of PART, makes and what is no cotangent. */
+static void name_results(struct part *part, const struct body *body)
+{
+	const bool back = body == part->linear->backward;
+	for (size_t i = 0; i < body->instr_count; i++) {
+		uint32_t made[INSTR_WRITES];
+		const size_t count = instr_writes(&body->instrs[i], made);
+		for (size_t k = 0; k < count; k++) {
+			const struct value *v = &body->values[made[k]];
+			const uint32_t value = back ? v->primal : made[k];
+			if (!(back && v->cotangent) && !part->letters[value])
+				part->letters[value] = next_letter(part);
+		}
+	}
+}
+
+/* Gives the letters of what PART writes to the slots. */
+static void write_slots(struct part *part)
+{
+	const struct body *body = part->linear->record;
+	const char **slots = part->shared->slots;
+	for (size_t i = 0; i < body->out_count; i++) {
+		const struct value *v = &body->values[body->outs[i].value];
+		const struct param_ref *ref = v->from == FROM_PARAM ? step_param(part->step, &v->param) : NULL;
+		if (body->outs[i].kind != PORT_RESIDUAL) /* an element of a param gets a letter where it is read */
+			slots[step_slot(part->step, &body->outs[i])] = !ref              ? part->letters[body->outs[i].value]
+			                                               : ref->count == 0 ? part->e->chain->params[ref->param].name
+			                                                                 : NULL;
+	}
+}
+
+/* Gives letters to what PART reads and makes, and to the slots that it writes. */
+static void give_letters(struct part *part)
+{
+	const struct body *body = part->linear->record;
+	const char **slots = part->shared->slots;
+	for (size_t i = 0; i < body->in_count; i++) {
+		const uint32_t slot = step_slot(part->step, &body->ins[i]);
+		slots[slot] = slots[slot] ? slots[slot] : next_letter(part);
+		part->letters[body->ins[i].value] = slots[slot];
+	}
+	name_results(part, body);
+	name_results(part, part->linear->backward);
+	write_slots(part);
 }
 
 /* Writes the name of a cotangent. Only parts of a sum get numbers; a param's gradient has parts, but no sum to name. */
@@ -174,13 +230,14 @@ static void put_instr(struct part *part, const struct instr *instr)
 	const uint32_t values = instr_value_count(instr), others[] = {instr->y, instr->k, instr->l};
 	uint32_t made[INSTR_WRITES];
 	const size_t made_count = instr_writes(instr, made);
-	text_put(part->to, "    ");
 	if (instr->kind == INSTR_ACCUMULATE)
 		text_printf(part->to,
 		            "gradient of %s +=", part->e->chain->params[step_param(part->step, &instr->param)->param].name);
 	for (size_t i = 0; i < made_count; i++) {
-		put_value(part, made[i], true);
-		text_put(part->to, i + 1 < made_count ? " " : " = ");
+		if (part->brief && made[i] != instr->out)
+			continue;
+		put_value(part, made[i], !part->brief);
+		text_put(part->to, i + 1 < made_count && !part->brief ? " " : " = ");
 	}
 	if (instr->kind != INSTR_ACCUMULATE)
 		text_printf(part->to, "%s%s", instr_word(instr->kind), op ? instr_name(instr) : "");
@@ -199,7 +256,7 @@ static void put_instr(struct part *part, const struct instr *instr)
 		text_printf(part->to, " [i%d]", (int)instr->level);
 	if (op && own_stream(&part->step->own, instr))
 		put_stream(part, instr_use(instr) ? "call" : "stream", own_stream(&part->step->own, instr));
-	if (part->body == part->linear->record)
+	if (part->body == part->linear->record && !part->brief)
 		put_saved(part, instr);
 	text_put(part->to, instr->recomputed ? "  # recomputed" : "");
 	for (size_t i = 0; i < made_count && instr->recomputed; i++)
@@ -216,6 +273,7 @@ static void make_program(struct part *part, const struct body *body, struct text
 	text_put(part->to, ". let");
 	end_line(part, program);
 	for (size_t i = 0; i < body->instr_count; i++) {
+		text_put(part->to, "    ");
 		put_instr(part, &body->instrs[i]);
 		end_line(part, program);
 	}
@@ -225,22 +283,38 @@ static void make_program(struct part *part, const struct body *body, struct text
 	end_line(part, program);
 }
 
-/* Sets PART, whose `taken` the caller has set, to the lines that explain STEP. Returns false if memory is short. */
-static bool make_part(struct report *report, const struct explanation *e, const struct step *step, struct part *part)
+/* Sets PART to STEP. Gives it letters unless it has some. Returns false if memory is short. */
+static bool begin_part(struct report *report, const struct explanation *e, struct letters *letters,
+                       const struct step *step, struct part *part)
 {
 	const struct linear *linear = &compiled_step_of(e->compiled, step)->linear;
-	const struct body *backward = linear->backward;
-	const struct dictionary *taken = part->taken;
-	char type[TYPE_TEXT];
 	*part = (struct part){
-		.e = e, .taken = taken, .step = step, .linear = linear, .arena = report->arena, .to = &part->line.text};
+		.e = e, .shared = letters, .step = step, .linear = linear, .arena = report->arena, .to = &part->line.text};
 	text_grow_in(&part->line, part->arena);
 	part->macrons = e->macrons && report->format == REPORT_TABLE;
+	part->letters = letters->parts[step->id];
+	if (part->letters)
+		return !part->arena->failed;
 	part->letters = arena_array(part->arena, linear->record->value_count + 1, sizeof *part->letters);
+	if (part->letters)
+		give_letters(part);
+	letters->parts[step->id] = part->letters;
+	return !part->arena->failed;
+}
+
+/* Sets PART to the lines that explain STEP. Returns false if memory is short. */
+static bool make_part(struct report *report, const struct explanation *e, struct letters *letters,
+                      const struct step *step, struct part *part)
+{
+	if (!begin_part(report, e, letters, step, part))
+		return false;
+	const struct linear *linear = part->linear;
+	const struct body *backward = linear->backward;
+	char type[TYPE_TEXT];
 	part->kept = arena_array(part->arena, linear->record->value_count + 1, sizeof *part->kept);
 	part->total = arena_array(part->arena, linear->record->value_count + 1, sizeof *part->total);
 	part->rank = arena_array(part->arena, backward->value_count + 1, sizeof *part->rank);
-	if (!part->letters || !part->kept || !part->total || !part->rank)
+	if (!part->kept || !part->total || !part->rank)
 		return false;
 	for (size_t i = 0; i < linear->residual_count; i++)
 		part->kept[linear->residuals[i].value] = true;
@@ -361,27 +435,163 @@ static void report_part(struct records *records, const struct part *part, int64_
 		}
 }
 
-/* Writes the order in which parts run, with its loops, in JSON or a table. DEPTH loops are around ITEMS. */
-static void report_items(struct report *report, const struct item *items, size_t count, int depth)
+/* Writes the order in which parts run, with its loops, in JSON. */
+static void report_items(struct report *report, const struct item *items, size_t count)
 {
-	const struct text *text = report->text;
-	const bool table = report->format == REPORT_TABLE;
 	for (size_t i = 0; i < count; i++) {
 		report_open(report, NULL, '{');
 		if (items[i].step) {
 			report_whole(report, "part", items[i].step->id + 1);
-			if (table)
-				text_printf(text, "%*spart %u\n", 2 * depth, "", items[i].step->id + 1);
 		} else {
-			if (table)
-				text_printf(text, "%*s%lld times:\n", 2 * depth, "", (long long)items[i].iterations);
 			report_whole(report, "times", items[i].iterations);
 			report_open(report, "body", '[');
-			report_items(report, items[i].items, items[i].count, depth + 1);
+			report_items(report, items[i].items, items[i].count);
 			report_close(report, ']');
 		}
 		report_close(report, '}');
 	}
+}
+
+/* The program, whose lines are being made. */
+struct program_text {
+	struct report *report;
+	const struct explanation *e;
+	struct letters *letters;
+	struct text_list lines;
+	struct grown_text line;
+};
+
+/* Writes which values PART reads now in place of those that have its letters. */
+static void put_others(const struct part *part, const struct text *to)
+{
+	const struct body *body = part->linear->record;
+	const char *word = ", with ";
+	for (size_t i = 0; i < body->in_count; i++) {
+		const char *now = part->shared->slots[step_slot(part->step, &body->ins[i])];
+		const char *letter = part->letters[body->ins[i].value];
+		if (!now || !letter || !strcmp(now, letter))
+			continue;
+		text_printf(to, "%s%s for %s", word, now, letter);
+		word = ", ";
+	}
+}
+
+/* Adds the line of STEP, in DEPTH loops: what it computes, as far as that has space in a line. */
+static bool add_part_line(struct program_text *p, const struct step *step, int depth)
+{
+	enum { WIDTH = 80 }; /* columns before the last operation */
+	struct part part;
+	const struct text *to = &p->line.text;
+	text_printf(to, "%*spart %u  ", 2 * depth, "", step->id + 1);
+	const bool known = p->letters->parts[step->id];
+	if (!begin_part(p->report, p->e, p->letters, step, &part))
+		return false;
+	if (known) { /* another loop over the same step */
+		text_put(to, "as above");
+		put_others(&part, to);
+		write_slots(&part);
+		return text_list_add(&p->lines, text_grown(&p->line), p->report->arena);
+	}
+	part.brief = true;
+	part.body = part.linear->record;
+	size_t i = 0;
+	for (; i < part.body->instr_count; i++) {
+		put_instr(&part, &part.body->instrs[i]);
+		const char *line = text_grown(&part.line);
+		if (!line || (i && p->line.used + strlen(line) > WIDTH))
+			break;
+		text_printf(to, "%s%s", i ? "; " : "", line);
+	}
+	if (i < part.body->instr_count) {
+		put_instr(&part, &part.body->instrs[part.body->instr_count - 1]);
+		const char *last = text_grown(&part.line);
+		text_printf(to, "; %s%s", i + 1 < part.body->instr_count ? "...; " : "", last ? last : "");
+	}
+	text_put(to, part.body->instr_count ? "" : "nothing is computed");
+	return text_list_add(&p->lines, text_grown(&p->line), p->report->arena);
+}
+
+/* Returns the first step that runs in ITEM. */
+static const struct step *first_step(const struct item *item)
+{
+	while (!item->step)
+		item = &item->items[0];
+	return item->step;
+}
+
+/* Returns the head of LOOP, which had the letters BEFORE at its begin: which values later iterations read in their place. */
+static const char *describe_loop(struct program_text *p, const struct item *loop, const char *const *before, int depth)
+{
+	const struct text *to = &p->line.text;
+	const struct slot_map *live = first_step(loop)->live_in;
+	const char *word = ", from the second on with ";
+	text_printf(to, "%*s%lld time%s", 2 * depth, "", (long long)loop->iterations, loop->iterations == 1 ? "" : "s");
+	for (size_t i = 0; i < p->e->compiled->lowered->slot_count && loop->iterations > 1; i++) {
+		const char *now = p->letters->slots[i];
+		if (!before[i] || !now || !strcmp(before[i], now) || !has_slot(live, (uint32_t)i))
+			continue;
+		text_printf(to, "%s%s for %s", word, now, before[i]);
+		word = ", ";
+	}
+	text_put(to, ":");
+	return text_grown(&p->line);
+}
+
+static bool add_lines(struct program_text *p, const struct item *items, size_t count, int depth)
+{
+	const size_t slots = p->e->compiled->lowered->slot_count;
+	struct arena *arena = p->report->arena;
+	for (size_t i = 0; i < count; i++) {
+		if (items[i].step) {
+			if (!add_part_line(p, items[i].step, depth))
+				return false;
+			continue;
+		}
+		if (items[i].iterations == 0)
+			continue;
+		const size_t head = p->lines.count; /* its line is known when the letters of the body are */
+		const char **before = arena_array(arena, slots + 1, sizeof *before);
+		if (!before || !text_list_add(&p->lines, "", arena))
+			return false;
+		memcpy(before, p->letters->slots, slots * sizeof *before);
+		if (!add_lines(p, items[i].items, items[i].count, depth + 1))
+			return false;
+		p->lines.items[head] = describe_loop(p, &items[i], before, depth);
+	}
+	return !arena->failed;
+}
+
+/* Sets LETTERS to those before the first part: the input has a, which all slots hold. Returns a; NULL if memory is short. */
+static const char *begin_letters(struct letters *letters, const struct explanation *e, const struct dictionary *taken,
+                                 struct arena *arena)
+{
+	const struct lowered *lowered = e->compiled->lowered;
+	struct part part = {.e = e, .shared = letters, .arena = arena};
+	*letters = (struct letters){.taken = taken,
+	                            .slots = arena_array(arena, lowered->slot_count + 1, sizeof *letters->slots),
+	                            .parts = arena_array(arena, lowered->distinct_count + 1, sizeof *letters->parts)};
+	const char *input = letters->slots && letters->parts ? next_letter(&part) : NULL;
+	for (size_t i = 0; i < lowered->slot_count && input; i++)
+		letters->slots[i] = input;
+	return input;
+}
+
+/* Gives letters to all parts, and writes the program to a table: what each part computes, and the loops around them. */
+static bool put_program(struct report *report, const struct explanation *e, const struct dictionary *taken,
+                        struct letters *letters)
+{
+	const struct lowered *lowered = e->compiled->lowered;
+	const char *input = begin_letters(letters, e, taken, report->arena);
+	struct program_text p = {.report = report, .e = e, .letters = letters};
+	text_grow_in(&p.line, report->arena);
+	if (!input || !add_lines(&p, lowered->items, lowered->item_count, 0))
+		return false;
+	if (report->format != REPORT_TABLE || e->compiled->by_value) /* a policy by value makes one part of all */
+		return true;
+	text_printf(report->text, "%s is the input %s\n", input, e->chain->input);
+	for (size_t i = 0; i < p.lines.count; i++)
+		text_printf(report->text, "%s\n", p.lines.items[i]);
+	return true;
 }
 
 void report_explanation(struct report *report, const struct explanation *e)
@@ -390,7 +600,8 @@ void report_explanation(struct report *report, const struct explanation *e)
 	const bool table = report->format == REPORT_TABLE;
 	struct records records = {.report = report};
 	struct dictionary taken = {0};
-	struct part part = {.taken = &taken};
+	struct letters letters;
+	struct part part;
 	if (!take_names(&taken, e->chain, report->arena))
 		return;
 	report_text(report, "policy", e->policy);
@@ -400,15 +611,17 @@ void report_explanation(struct report *report, const struct explanation *e)
 		text_printf(report->text, "policy %s: %lld step%s\n", e->policy, (long long)lowered->steps,
 		            lowered->steps == 1 ? "" : "s");
 	report_open(report, "program", '[');
-	if (!table || !e->compiled->by_value)
-		report_items(report, lowered->items, lowered->item_count, 0);
+	if (!table)
+		report_items(report, lowered->items, lowered->item_count);
 	report_close(report, ']');
+	if (!put_program(report, e, &taken, &letters))
+		return;
 	if (table)
 		put_notation(report->text, e->macrons);
 	else
 		records_begin(&records, report, &program_kind, 0);
 	for (size_t i = 0; i < lowered->distinct_count; i++) {
-		if (!make_part(report, e, lowered->distinct[i], &part))
+		if (!make_part(report, e, &letters, lowered->distinct[i], &part))
 			return;
 		if (table) {
 			text_printf(report->text, "\npart %zu\n", i + 1);

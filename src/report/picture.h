@@ -22,6 +22,14 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+/* The colours of light pages, and of graphs. */
+#define COLOR_FORWARD "#2a78d6"
+#define COLOR_RECOMPUTE "#e06a1f"
+#define COLOR_BACKWARD "#158f63"
+#define COLOR_HELD "#77756f"
+#define COLOR_TEXT "#0b0b0b"
+#define COLOR_AXIS "#a3a19b"
+
 enum { SVG_WIDTH = 480 };
 
 /* The unit of an axis decides its ticks and their labels. */
