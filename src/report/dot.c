@@ -157,7 +157,7 @@ static void put_end(const struct text *text, const struct end *end)
 }
 
 /* Returns the operation of END, which is FORWARD or BACKWARD. */
-static const struct instr *instr_of(const struct graph *g, const struct end *end)
+static const struct instr *end_instr(const struct graph *g, const struct end *end)
 {
 	const struct step *step = g->compiled->lowered->distinct[end->part];
 	const struct linear *linear = &compiled_step_of(g->compiled, step)->linear;
@@ -172,7 +172,7 @@ static void put_edges(struct graph *g)
 		if (i && compare_edges(edge, edge - 1) == 0)
 			continue;
 		const bool saved = edge->from.kind == END_SAVED || edge->to.kind == END_SAVED;
-		const bool back = edge->from.kind == END_BACKWARD, again = back && instr_of(g, &edge->from)->recomputed;
+		const bool back = edge->from.kind == END_BACKWARD, again = back && end_instr(g, &edge->from)->recomputed;
 		const bool cotangent = edge->from.kind == END_SEED || (back && !again);
 		text_put(g->text, "  ");
 		put_end(g->text, &edge->from);
@@ -217,7 +217,7 @@ static const char *residual_name(const struct graph *g, const struct step *step,
 		return g->chain->input;
 	if (!residual->in_state || !from || from->kind != END_FORWARD)
 		return residual->op ? residual->op : "value";
-	return instr_name(instr_of(g, from));
+	return instr_name(end_instr(g, from));
 }
 
 static void put_part(struct graph *g, uint32_t part)

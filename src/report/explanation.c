@@ -19,7 +19,7 @@ struct letters {
 	const struct dictionary *taken; /* names that no letter may be */
 	uint32_t used;
 	const char **slots;  /* by slot of the state: the letter of its value; NULL: none yet */
-	const char ***parts; /* by part: the letters of its values (struct part); NULL: none yet */
+	const char ***given; /* by part: the letters of its values (struct part); NULL: none yet */
 };
 
 /* A part of the chain, and the lines that explain it. */
@@ -292,13 +292,13 @@ static bool begin_part(struct report *report, const struct explanation *e, struc
 		.e = e, .shared = letters, .step = step, .linear = linear, .arena = report->arena, .to = &part->line.text};
 	text_grow_in(&part->line, part->arena);
 	part->macrons = e->macrons && report->format == REPORT_TABLE;
-	part->letters = letters->parts[step->id];
+	part->letters = letters->given[step->id];
 	if (part->letters)
 		return !part->arena->failed;
 	part->letters = arena_array(part->arena, linear->record->value_count + 1, sizeof *part->letters);
 	if (part->letters)
 		give_letters(part);
-	letters->parts[step->id] = part->letters;
+	letters->given[step->id] = part->letters;
 	return !part->arena->failed;
 }
 
@@ -483,7 +483,7 @@ static bool add_part_line(struct program_text *p, const struct step *step, int d
 	struct part part;
 	const struct text *to = &p->line.text;
 	text_printf(to, "%*spart %u  ", 2 * depth, "", step->id + 1);
-	const bool known = p->letters->parts[step->id];
+	const bool known = p->letters->given[step->id];
 	if (!begin_part(p->report, p->e, p->letters, step, &part))
 		return false;
 	if (known) { /* another loop over the same step */
@@ -569,8 +569,8 @@ static const char *begin_letters(struct letters *letters, const struct explanati
 	struct part part = {.e = e, .shared = letters, .arena = arena};
 	*letters = (struct letters){.taken = taken,
 	                            .slots = arena_array(arena, lowered->slot_count + 1, sizeof *letters->slots),
-	                            .parts = arena_array(arena, lowered->distinct_count + 1, sizeof *letters->parts)};
-	const char *input = letters->slots && letters->parts ? next_letter(&part) : NULL;
+	                            .given = arena_array(arena, lowered->distinct_count + 1, sizeof *letters->given)};
+	const char *input = letters->slots && letters->given ? next_letter(&part) : NULL;
 	for (size_t i = 0; i < lowered->slot_count && input; i++)
 		letters->slots[i] = input;
 	return input;
