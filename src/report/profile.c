@@ -1,4 +1,4 @@
-/* Tests: tests/cases/profile.test, tests/cases/cli.test */
+/* Tests: tests/unit/test_profile.c, tests/cases/profile.test, tests/cases/cli.test */
 #include "report/profile.h"
 
 #include <math.h>
