@@ -537,28 +537,34 @@ static const char *describe_loop(struct program_text *p, const struct item *loop
 	return text_grown(&p->line);
 }
 
+static bool add_lines(struct program_text *p, const struct item *items, size_t count, int depth);
+
+static bool add_loop(struct program_text *p, const struct item *loop, int depth)
+{
+	const size_t slots = p->e->compiled->lowered->slot_count, head = p->lines.count;
+	struct arena *arena = p->report->arena, scratch; /* many loops may have many slots */
+	arena_init(&scratch, arena->allocator);
+	const char **before = arena_array(&scratch, slots + 1, sizeof *before);
+	bool added = before && text_list_add(&p->lines, "", arena); /* its line is known when the body has letters */
+	if (added) {
+		memcpy(before, p->letters->slots, slots * sizeof *before);
+		added = add_lines(p, loop->items, loop->count, depth + 1);
+	}
+	if (added)
+		p->lines.items[head] = describe_loop(p, loop, before, depth);
+	arena->failed |= scratch.failed;
+	arena_free(&scratch);
+	return added && !arena->failed;
+}
+
 static bool add_lines(struct program_text *p, const struct item *items, size_t count, int depth)
 {
-	const size_t slots = p->e->compiled->lowered->slot_count;
-	struct arena *arena = p->report->arena;
 	for (size_t i = 0; i < count; i++) {
-		if (items[i].step) {
-			if (!add_part_line(p, items[i].step, depth))
-				return false;
-			continue;
-		}
-		if (items[i].iterations == 0)
-			continue;
-		const size_t head = p->lines.count; /* its line is known when the letters of the body are */
-		const char **before = arena_array(arena, slots + 1, sizeof *before);
-		if (!before || !text_list_add(&p->lines, "", arena))
+		const struct item *item = &items[i];
+		if (item->step ? !add_part_line(p, item->step, depth) : item->iterations > 0 && !add_loop(p, item, depth))
 			return false;
-		memcpy(before, p->letters->slots, slots * sizeof *before);
-		if (!add_lines(p, items[i].items, items[i].count, depth + 1))
-			return false;
-		p->lines.items[head] = describe_loop(p, &items[i], before, depth);
 	}
-	return !arena->failed;
+	return true;
 }
 
 /* Sets LETTERS to those before the first part: the input has a, which all slots hold. Returns a; NULL if memory is short. */
