@@ -327,22 +327,24 @@ static enum status measure_policy(struct profiler *p, const struct policy *polic
 	const struct portion all = {0};
 	const size_t i = p->policy_count++;
 	struct profile_row *row = &p->policies[i], ignored = {0};
-	double times[MOST_RUNS], bases[MOST_RUNS], spent = 0;
+	double times[MOST_RUNS], ratios[MOST_RUNS], base, spent = 0;
 	int count = 0;
 	*row = (struct profile_row){.kind = "policy", .policy = policy->text};
 	for (; wants_run(count, spent); count++) {
-		TRY(run_once(p, &policy_save_all, &all, &ignored, &bases[count]));
+		TRY(run_once(p, &policy_save_all, &all, &ignored, &base));
 		TRY(run_once(p, policy, &all, row, &times[count]));
-		spent += bases[count] + times[count];
+		ratios[count] = times[count] / fmax(base, 1e-6);
+		spent += base + times[count];
 	}
 	set_gradient(row, times, count);
-	const double base = fmax(spread_of_times(bases, count).middle, 1e-6), number = (double)policy->number;
-	row->measured_overhead = 100 * (row->gradient.middle / base - 1);
+	const struct spread ratio = spread_of_times(ratios, count);
+	const double number = (double)policy->number;
+	row->measured_overhead = 100 * (ratio.middle - 1);
 	row->reduction =
 		row_reduction(&(struct policy_row){.counters.peak_bytes = row->peak_bytes, .save_all_peak = whole->peak_bytes});
 	p->predicted[i] = (struct picture_point){.x = number, .y = row->predicted_overhead};
-	p->measured[i] = (struct picture_point){number, row->measured_overhead, 100 * (row->gradient.low / base - 1),
-	                                        100 * (row->gradient.high / base - 1)};
+	p->measured[i] =
+		(struct picture_point){number, row->measured_overhead, 100 * (ratio.low - 1), 100 * (ratio.high - 1)};
 	p->peaks[i] = (struct picture_point){.x = number, .y = (double)row->peak_bytes};
 	return STATUS_OK;
 }

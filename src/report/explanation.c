@@ -35,7 +35,7 @@ struct part {
 	bool *kept;             /* by value of the recording body: it is a residual */
 	uint32_t *total, *rank; /* by recorded value: number of its cotangents; by backward value: which of them, from 1 */
 	bool macrons;
-	bool brief;             /* lines have no types, and say nothing of what is saved */
+	bool brief;             /* lines have neither types nor notes */
 	struct grown_text line; /* the line that is being written, through TO */
 	const struct text *to;
 };
@@ -84,7 +84,7 @@ static const char *letter_of(struct part *part, uint32_t value)
 	return part->letters[value] ? part->letters[value] : "";
 }
 
-/* Gives letters to what BODY, the recording or the backward one of PART, makes and what is no cotangent. */
+/* Gives letters to the results of BODY that are no cotangents. BODY is the recording or the backward one of PART. */
 static void name_results(struct part *part, const struct body *body)
 {
 	const bool back = body == part->linear->backward;
