@@ -50,12 +50,14 @@ enum status help_print(struct session *s, const struct command *command)
 		               "checkpoints that a policy keeps; shows and plans what is kept.\n\nCommands:\n");
 		for (size_t i = 0; i < command_count; i++)
 			text_printf(text, "  %-10s %s\n", command_table[i].name, command_table[i].summary);
-		text_put(text, "\nCHAIN is a file, or -e TEXT:\n"
-		               "  echo 1 2 | ckptc run -e 'add 1; mul 2; sub 3'\n"
-		               "  ckptc grad --policy every:4 chain.ck < data.npy > gradient.npy\n"
-		               "  ckptc residuals --shape 'f32[4]' -e 'repeat 8 { sin }'\n"
-		               "\n`ckptc help WORD` says more of a command, an operation, a statement, or a topic such as tiles, csv\n"
-		               "or budgets (`ckptc help topics`); see also ckptc(1) and ckptc-chain(5).\n");
+		text_put(
+			text,
+			"\nCHAIN is a file, or -e TEXT:\n"
+			"  echo 1 2 | ckptc run -e 'add 1; mul 2; sub 3'\n"
+			"  ckptc grad --policy every:4 chain.ck < data.npy > gradient.npy\n"
+			"  ckptc residuals --shape 'f32[4]' -e 'repeat 8 { sin }'\n"
+			"\n`ckptc help WORD` says more of a command, an operation, a statement, or a topic such as tiles, csv\n"
+			"or budgets (`ckptc help topics`); see also ckptc(1) and ckptc-chain(5).\n");
 	}
 	return session_close_text(file);
 }
@@ -181,7 +183,8 @@ static size_t count_word(const char *word, const char *at, const char *end)
 static void put_section(const struct text *text, const struct section *section)
 {
 	text_printf(text, "%.*s, %.*s:\n\n%.*s", (int)(section->text - 1 - section->title), section->title,
-	            (int)(section->title - 1 - section->page), section->page, (int)(section->end - section->text), section->text);
+	            (int)(section->title - 1 - section->page), section->page, (int)(section->end - section->text),
+	            section->text);
 }
 
 /* Writes the title and the page of the first sections whose text has WORD, but SHOWN. NULL: of all. */
@@ -226,8 +229,9 @@ static void put_topic(const struct text *text, const char *word)
 
 enum status help_print_topic(struct session *s, const char *word, bool *found)
 {
-	static const char *const other_words[][2] = {{"dtype", "types"}, {"dtypes", "types"}, {"checkpoints", "policies"},
-	                                             {"checkpointing", "policies"}, {"memory", "budgets"}, {"onnx", "models"}};
+	static const char *const other_words[][2] = {{"dtype", "types"},          {"dtypes", "types"},
+	                                             {"checkpoints", "policies"}, {"checkpointing", "policies"},
+	                                             {"memory", "budgets"},       {"onnx", "models"}};
 	for (size_t i = 0; i < sizeof other_words / sizeof *other_words; i++)
 		if (!strcmp(word, other_words[i][0]))
 			word = other_words[i][1];

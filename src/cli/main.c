@@ -2,8 +2,8 @@
  * Finds the command, runs it, prints the diagnostics, and exits. ends.c exits for others.
  * Tests: tests/cases/cli.test
  */
-#include <ctype.h>
 #include <assert.h>
+#include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -125,8 +125,9 @@ static enum status help_on(struct session *s, const char *topic)
 	if (found)
 		return STATUS_OK;
 	const enum status status = usage_error(s, "no command, operation or statement is named '%s'", topic);
-	return with_nearest(s, status, topic, names_of(s, true),
-	                    "`ckptc --help` lists the commands, `ckptc ops` the operations, `ckptc help topics` the manual's sections");
+	return with_nearest(
+		s, status, topic, names_of(s, true),
+		"`ckptc --help` lists the commands, `ckptc ops` the operations, `ckptc help topics` the manual's sections");
 }
 
 /*
