@@ -697,6 +697,8 @@ static const char *advise(const struct wanted *w, const struct unexpected *u)
 		return "a name is given another value by let, as in let u = u + 2";
 	if (CAN(AS) && CAN_CHAR(',') && IS_KIND(found, OPERATOR_KINDS))
 		return "a formula that is exported or output is in parentheses, as in output (u + v) as w";
+	if (CAN(INPUT) && IS_KIND(found, OPERATOR_KINDS))
+		return parse_hint_operator(u->parse, u->span);
 	if (!CAN(AS) && !CAN(OPTION) && !CAN_CHAR('^') && CAN_CHAR(';') && IS_KIND(found, OPERATOR_KINDS))
 		return "an initial value of several parts is in parentheses, as in const dt = (1 / 10)";
 	if (CAN_CHAR('[') && !CAN(NUMBER) && !CAN_CHAR('^') && !CAN_CHAR(';'))

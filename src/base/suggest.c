@@ -13,18 +13,10 @@ enum { LONGEST = 64, CASE = 1, EXCHANGE = 3, EDIT = 4 };
 /* The least common beginning of two forms of a word, in letters: BEGINNING if it is one of the forms, else STEM. */
 enum { BEGINNING = 3, STEM = 5 };
 
-/* Words of other languages, and ours. */
+/* Words of other languages for types and options, and ours. Those for operations are recipes (language/recipes.def). */
 static const char synonyms[] =
-	" plus=add minus=sub subtract=sub times=mul multiply=mul divide=div mm=matmul bmm=matmul inner=dot ln=log "
-	"average=mean mean_squared=mse mean_squared_error=mse swish=silu logistic=sigmoid dense=linear view=reshape cat="
-	"concat detach=stop_gradient float=f32 double=f64 float16=f16 float32=f32 float64=f64 bfloat16=bf16 "
-	"maximum=max minimum=min power=pow true_divide=div negative=neg absolute=abs sqr=square fc=linear addmm=linear "
-	"T=transpose permute=transpose swapaxes=transpose unsqueeze=expand_dims concatenate=concat "
-	"vstack=concat astype=cast clamp=clip mse_loss=mse l1_loss=mae mean_absolute_error=mae smooth_l1_loss=huber "
-	"nll_loss=cross_entropy crossentropy=cross_entropy inverse=inv pinv=inv det=logdet slogdet=logdet chol=cholesky "
-	"linsolve=solve dft=fft idft=ifft complex_mul=cmul "
-	"greater=gt greater_equal=ge less=lt less_equal=le equal=eq not_equal=ne neq=ne logical_and=and logical_or=or "
-	"logical_not=not remainder=mod select=where flipud=flip fliplr=flip tri=tril ";
+	" average=mean avg=mean total=sum float=f32 double=f64 float16=f16 half=f16 float32=f32 float64=f64 bfloat16=bf16 "
+	"dim=axis dims=axis keepdim=keepdims ";
 
 static size_t least_of(size_t a, size_t b) { return a < b ? a : b; }
 

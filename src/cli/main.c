@@ -13,6 +13,7 @@
 #include "cli/ends.h"
 #include "cli/job.h"
 #include "external/external.h"
+#include "language/recipes.h"
 #include "ranks/ranks.h"
 
 const struct command command_table[] = {
@@ -117,14 +118,15 @@ static enum status help_on(struct session *s, const char *topic)
 	const int statement = statement_of(topic);
 	if (statement != STATEMENT_COUNT)
 		return prints(s) ? help_print_statement(s, (enum statement_kind)statement) : STATUS_OK;
-	bool found = true;
-	if (prints(s) && !is_respelled(topic))
+	const char *recipe = recipe_hint_word(&s->arena, topic);
+	bool found = !prints(s);
+	if (!recipe && !found && !is_respelled(topic))
 		TRY(help_print_topic(s, policy_find(topic, strcspn(topic, ":")) < POLICY_COUNT ? "policies" : topic, &found));
-	else
-		found = !prints(s);
-	if (found)
+	if (!recipe && found)
 		return STATUS_OK;
 	const enum status status = usage_error(s, "no command, operation or statement is named '%s'", topic);
+	if (recipe)
+		return with_hint(s, status, "%s", recipe);
 	return with_nearest(
 		s, status, topic, names_of(s, true),
 		"`ckptc --help` lists the commands, `ckptc ops` the operations, `ckptc help topics` the manual's sections");

@@ -7,6 +7,8 @@
  */
 #include "language/resolver.h"
 
+#include "language/recipes.h"
+
 #include <string.h>
 
 struct argument resolver_argument_of_number(const struct number *number)
@@ -184,8 +186,12 @@ static enum status set_argument(struct resolver *r, struct node *node, struct de
 	}
 	TRY_ALLOC(complaint.message, r->context->diags);
 	diag_at(r->context->diags, status, r->chain->source, given.span, "%s", complaint.message);
+	const char *recipe =
+		given.name ? recipe_hint_use(r->context->arena, op_table[node->op].name, given.name, "") : NULL;
 	if (complaint.hint)
 		RESOLVE_HINT(r, "did you mean '%s'?", complaint.hint);
+	else if (recipe)
+		RESOLVE_HINT(r, "%s", recipe);
 	if (given.index == 0 && word && begins_call(r->chain->source, node->span, given.span))
 		return RESOLVE_HINT(r, "a call is a formula: use (%s(%s))", op_table[node->op].name, word);
 	return status;
@@ -385,10 +391,9 @@ static bool hint_formula(struct resolver *r, const struct statement *s, const st
 	const struct operand *dot = first->next;
 	const bool dotted = dot && dot->next && source->text[dot->span.begin] == '.' &&
 	                    dot->span.begin == first->span.end && dot->next->span.begin == dot->span.end;
-	const char *attribute =
-		dotted ? attribute_hint(r->context->arena, source, first->span, dot->next->span.begin) : NULL;
-	if (attribute) {
-		RESOLVE_HINT(r, "%s", attribute);
+	const char *call = dotted ? recipe_hint_dotted(r->context->arena, source, first->span.begin) : NULL;
+	if (call) {
+		RESOLVE_HINT(r, "%s", call);
 		return true;
 	}
 	const char *rest = source->text + first->span.begin, *sign = source->text + operand->span.begin;
@@ -398,6 +403,17 @@ static bool hint_formula(struct resolver *r, const struct statement *s, const st
 		RESOLVE_HINT(r, "a formula is an operand in parentheses, as in %s (%.*s)", s->name, (int)(text + length - rest),
 		             rest);
 	return formula;
+}
+
+/* Hints, if all operands of S are numbers, that they are a list. Returns false if they are not. */
+static bool hint_numbers(struct resolver *r, const struct statement *s)
+{
+	struct argument list;
+	const char *text;
+	if (is_call(s) || argument_of_operands(r, s->operands, &list, &text) || !text)
+		return false;
+	RESOLVE_HINT(r, "an array of numbers is a list, as in %s %s", s->name, text);
+	return true;
 }
 
 /* If OPERAND of S, a call, is the name of an option that NODE takes, hints that it needs a value. */
@@ -431,8 +447,15 @@ static enum status refuse_operand(struct resolver *r, const struct statement *s,
 	if (!begins_line(r->chain->source, node->span))
 		(void)RESOLVE_HINT(r, "the %s begins at %u:%u", is_call(s) ? "call" : "stage", node->span.line,
 		                   node->span.column);
-	if (!hint_formula(r, s, operand))
-		TRY(hint_option(r, s, node, operand));
+	const char *shown = arena_printf(r->context->arena, "%.*s", (int)(operand->span.end - operand->span.begin),
+	                                 r->chain->source->text + operand->span.begin);
+	const char *recipe = shown ? recipe_hint_use(r->context->arena, info->name, "2", shown) : NULL;
+	if (recipe && !is_call(s) && !(operand->kind == OPERAND_FORMULA && looks_called(r->chain->source, operand)))
+		return RESOLVE_HINT(r, "%s", recipe);
+	const bool formula = hint_formula(r, s, operand);
+	if (!formula && info->operands == 1 && most == 0 && hint_numbers(r, s))
+		return STATUS_CHAIN;
+	TRY(formula ? STATUS_OK : hint_option(r, s, node, operand));
 	if (node->op == OP_where && is_call(s))
 		return RESOLVE_HINT(r, "`where(c, a, b)` gives a where c is not 0, else b");
 	if (node->op == OP_where)
@@ -520,9 +543,13 @@ static enum status set_operands(struct resolver *r, const struct statement *s, s
 		if (info->operands == 1 && s->options && resolver_find(r, s->options->name))
 			return RESOLVE_HINT(r, "a formula is in parentheses, and a comparison is written ==, as in %s (%s == 1)",
 			                    info->name, s->options->name);
+		const int shown = (int)(s->span.end - s->span.begin);
 		if (info->operands > 1)
 			RESOLVE_FAIL(r, node->span, "'%s' needs %d operands, not %zu", info->name, info->operands,
 			             resolver_count_operands(s->operands));
+		if (node->op == OP_where && i == 1 && !is_call(s) && shown < 60)
+			return RESOLVE_HINT(r, "what stands elsewhere follows, as in %.*s 0", shown,
+			                    r->chain->source->text + s->span.begin);
 		const char *reduces = arena_printf(r->context->arena, "a%s", info->name); /* amax, amin */
 		if (reduces && op_find(reduces) != OP_COUNT)
 			return RESOLVE_HINT(r, "%s has two arrays; over the elements of one it is %s", info->name, reduces);

@@ -119,6 +119,11 @@ void parse_syntax_error(struct parse *parse, struct span span, const char *const
 		           text, length > SHOWN ? "..." : "", words);
 	else
 		PARSE_FAIL(parse, STATUS_CHAIN, span, "syntax error: the %s ends too early%s", end ? "chain" : "line", words);
+	const char *recipe = parse_hint_recipe(parse, span);
+	if (recipe) {
+		PARSE_HINT(parse, "%s", recipe);
+		return;
+	}
 	if (hint_word(parse, span.begin))
 		return;
 	parse_end_statement(parse); /* leaves a bracket as the innermost open one */

@@ -131,6 +131,10 @@ const char *parse_hint_stage(struct parse *parse, struct span span);
 const char *parse_hint_call(struct parse *parse, struct span span);
 const char *parse_hint_sum(struct parse *parse, struct span span);
 const char *parse_hint_joined(struct parse *parse, struct span span);
+/* For any error at SPAN: its statement begins with a word of others, or with an operation called as theirs are. */
+const char *parse_hint_recipe(struct parse *parse, struct span span);
+/* For a statement that begins with the operator at SPAN. */
+const char *parse_hint_operator(struct parse *parse, struct span span);
 const char *parse_hint_def(struct parse *parse, struct span span);
 const char *parse_hint_word(struct parse *parse, struct span span);
 /* Moves SPAN, a name before '=', to that character. */

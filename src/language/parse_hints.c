@@ -6,6 +6,7 @@
  */
 #include "language/parse.h"
 
+#include "language/recipes.h"
 #include "ops/op.h"
 
 #include <ctype.h>
@@ -78,15 +79,22 @@ const char *parse_hint_stage(struct parse *parse, struct span span)
 		return arena_printf(arena, "a name is given to a value by let, as in let %.*s", (int)all.length, all.text);
 	if (assigns)
 		return NULL;
+	if (strchr("*/%@^", *token) && token[1] == '=' && word.length) {
+		const struct piece value = trimmed(token + 2, all.text + all.length);
+		return arena_printf(arena, "a name is given another value by let, as in let %.*s = %.*s %c %.*s",
+		                    (int)word.length, word.text, (int)word.length, word.text, *token, (int)value.length,
+		                    value.text);
+	}
 	const struct piece rest = trimmed(word.text + word.length, all.text + all.length);
 	const bool calls = rest.length && *rest.text == '(' && rest.text == word.text + word.length; /* abs(x) > 0 */
 	if (!is_operation(parse, word) || calls ||
 	    (rest.length && (strchr("=<>/*%@^!.", *rest.text) || *word.text == '\0')))
 		return arena_printf(arena, "a formula is an operand in parentheses, as in use (%.*s)", (int)all.length,
 		                    all.text);
-	return rest.text < token ? arena_printf(arena, "a formula is an operand in parentheses, as in %.*s (%.*s)",
-	                                        (int)word.length, word.text, (int)rest.length, rest.text)
-	                         : NULL;
+	return rest.text < token
+	           ? arena_printf(arena, "a formula is an operand in parentheses, as in %.*s (%.*s)%s", (int)word.length,
+	                          word.text, (int)rest.length, rest.text, piece_is(word, "where") ? " 0" : "")
+	           : NULL;
 }
 
 void parse_find_equals(const struct parse *parse, struct span *span)
@@ -109,6 +117,77 @@ static const char *call_end(const char *open, const char *end)
 			return at + 1;
 	}
 	return NULL;
+}
+
+/* True if the statement whose first word is WORD is an assignment, or a formula: an operator follows the word. */
+static bool has_operator(struct piece all, struct piece word)
+{
+	const struct piece rest = trimmed(word.text + word.length, all.text + all.length);
+	const bool sign = rest.length > 1 && strchr("+-", *rest.text) && strchr(" =", rest.text[1]);
+	return rest.length && (strchr("=<>*/%@^!&|:", *rest.text) || sign);
+}
+
+/* True if PIECE has numbers alone, perhaps with commas between them, and perhaps in parentheses. */
+static bool is_numbers(struct piece piece)
+{
+	for (size_t i = 0; i < piece.length; i++)
+		if (!memchr("0123456789.,-+() \t", piece.text[i], strlen("0123456789.,-+() \t")))
+			return false;
+	return true;
+}
+
+/* True if NAME is an operation with one operand, and no arguments by place. */
+static bool takes_one_array(const char *name)
+{
+	const enum op op = op_find(name);
+	int least = 0, most = 1;
+	if (op != OP_COUNT && op_table[op].operands == 1)
+		op_positionals(op, &least, &most);
+	return most == 0;
+}
+
+/* Returns the hint at a list of NUMBERS as the operand of WORD. */
+static const char *hint_list(struct arena *arena, struct piece word, struct piece numbers)
+{
+	const bool closed = *numbers.text == '(' && numbers.text[numbers.length - 1] == ')';
+	return arena_printf(arena, "an array of numbers is a list, as in %.*s [%.*s]", (int)word.length, word.text,
+	                    (int)numbers.length - 2 * closed, numbers.text + closed);
+}
+
+const char *parse_hint_recipe(struct parse *parse, struct span span)
+{
+	struct arena *arena = parse->context->arena;
+	const struct piece all = statement_around(parse, span.begin), word = first_word(all);
+	if (word.length == 0 || word.length > MOST_SHOWN)
+		return NULL;
+	if (piece_is(word, "for") && memmem(all.text, all.length, "in range(", strlen("in range(")))
+		return recipe_hint_word(arena, "range");
+	const char *name = arena_strndup(arena, word.text, word.length);
+	const struct piece rest = trimmed(word.text + word.length, all.text + all.length);
+	if (piece_is(word, "repeat") && rest.length && is_numbers(rest))
+		return recipe_hint_stage(arena, parse->source, (uint32_t)(word.text - parse->source->text));
+	if (name && takes_one_array(name) && rest.length && is_numbers(rest) && memchr(rest.text, ',', rest.length))
+		return hint_list(arena, word, rest);
+	bool known = !name || parse_defines(parse, name);
+	for (int kind = 0; kind < STATEMENT_COUNT; kind++)
+		known |= kind != STATEMENT_STAGE && piece_is(word, statement_table[kind].word);
+	const bool function = piece_is(word, "lambda") || piece_is(word, "if");
+	if (known || (!function && has_operator(all, word)))
+		return NULL;
+	return recipe_hint_stage(arena, parse->source, (uint32_t)(word.text - parse->source->text));
+}
+
+const char *parse_hint_operator(struct parse *parse, struct span span)
+{
+	const struct piece all = statement_around(parse, span.begin);
+	const char *text = all.text, *end = text + all.length;
+	const bool floors = all.length > 2 && text[0] == '/' && text[1] == '/';
+	const struct piece divisor = trimmed(floors ? text + 2 : text, end);
+	if (all.length > MOST_SHOWN)
+		return NULL;
+	return floors ? arena_printf(parse->context->arena, "write `div %.*s; floor`", (int)divisor.length, divisor.text)
+	              : arena_printf(parse->context->arena, "write use (. %.*s), where . is the current value",
+	                             (int)all.length, text);
 }
 
 const char *parse_hint_call(struct parse *parse, struct span span)
@@ -164,20 +243,6 @@ const char *parse_hint_sum(struct parse *parse, struct span span)
 	                    (int)(end - begin), begin);
 }
 
-const char *attribute_hint(struct arena *arena, const struct source *source, struct span value, uint32_t name)
-{
-	const size_t left = source->length - name, length = value.end - value.begin;
-	const struct piece word = first_word((struct piece){source->text + name, left < MOST_SHOWN ? left : MOST_SHOWN});
-	char op[MOST_SHOWN + 1];
-	memcpy(op, word.text, word.length);
-	op[word.length] = '\0';
-	const bool transposes = !strcmp(op, "T");
-	if (length == 0 || length > MOST_SHOWN || (!transposes && op_find(op) == OP_COUNT))
-		return NULL;
-	return arena_printf(arena, "an operation of a value is a call: %s(%.*s)", transposes ? "transpose" : op,
-	                    (int)length, source->text + value.begin);
-}
-
 /* Returns the last word that ends before AT, blanks left out. */
 static struct piece word_before(const struct parse *parse, uint32_t at)
 {
@@ -217,17 +282,28 @@ const char *parse_hint_word(struct parse *parse, struct span span)
 	return NULL;
 }
 
+/* Returns the byte of TEXT where the names and calls begin, joined by dots, that end before the dot at AT. */
+static uint32_t path_begin(const char *text, uint32_t at)
+{
+	int depth = 0;
+	while (at > 0 && (depth > 0 ? text[at - 1] != '\n' : is_name_byte(text[at - 1]) || strchr(").", text[at - 1]))) {
+		at--;
+		depth += text[at] == ')' ? 1 : text[at] == '(' ? -1 : 0;
+		if (depth == 0 && text[at] == '(') /* before it stands the name of a call */
+			continue;
+	}
+	return at;
+}
+
 const char *parse_hint_joined(struct parse *parse, struct span span)
 {
 	const char *text = parse->source->text;
 	const struct piece last = word_before(parse, span.begin), next = {text + span.begin, span.end - span.begin};
-	const bool touches = last.text + last.length == next.text;
-	const struct span value = {.begin = span.begin - (uint32_t)last.length, .end = span.begin};
-	const char *attribute = touches && piece_is(next, ".")
-	                            ? attribute_hint(parse->context->arena, parse->source, value, span.begin + 1)
-	                            : NULL;
-	if (attribute)
-		return attribute;
+	const char *call = piece_is(next, ".")
+	                       ? recipe_hint_dotted(parse->context->arena, parse->source, path_begin(text, span.begin))
+	                       : NULL;
+	if (call)
+		return call;
 	if (piece_is(next, "if") || piece_is(next, "else") || piece_is(last, "if") || piece_is(last, "else"))
 		return "a choice is where(c, a, b), as in use (where(x > 0, x, 0))";
 	if (piece_is(last, "lambda") || piece_is(next, "lambda"))

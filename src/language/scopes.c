@@ -6,7 +6,9 @@
 #include "language/resolver.h"
 
 #include "base/suggest.h"
+#include "language/recipes.h"
 
+#include <ctype.h>
 #include <string.h>
 
 struct binding *scope_find(const struct name_scope *scope, const char *name)
@@ -177,6 +179,28 @@ static const struct statement *find_binding_def(const struct resolver *r, const 
 	return def;
 }
 
+/* Returns OP's name if OP needs the current value alone; of max and min, amax and amin. Else NULL. */
+static const char *of_one_value(struct arena *arena, enum op op)
+{
+	const char *name = op_table[op].name;
+	const char *reduces = op_table[op].operands ? arena_printf(arena, "a%s", name) : name;
+	const enum op alone = reduces ? op_find(reduces) : OP_COUNT;
+	int least = 0, most;
+	if (alone != OP_COUNT)
+		op_positionals(alone, &least, &most);
+	return alone != OP_COUNT && op_table[alone].operands == 0 && least == 0 ? reduces : NULL;
+}
+
+/* True if the name at byte AT of SOURCE follows another name, that of a stage or of an operand, after blanks. */
+static bool is_stage_operand(const struct source *source, uint32_t at)
+{
+	const uint32_t name = at;
+	while (at > 0 && strchr(" \t", source->text[at - 1]))
+		at--;
+	return at > 0 && at < name && source->text[name] != '(' &&
+	       (isalnum((unsigned char)source->text[at - 1]) || source->text[at - 1] == '_');
+}
+
 enum status resolver_refuse_name(struct resolver *r, const char *name, struct span use)
 {
 	const char *near;
@@ -192,6 +216,12 @@ enum status resolver_refuse_name(struct resolver *r, const char *name, struct sp
 		return RESOLVE_HINT(r, "a call is a formula, and stands in parentheses: (%s(...))", name);
 	const enum op op = op_find(name);
 	const bool def_named = resolver_find_def(r, name) != NULL;
+	const char *alone = op != OP_COUNT && !def_named ? of_one_value(r->context->arena, op) : NULL;
+	if (alone && is_stage_operand(source, use.begin))
+		return RESOLVE_HINT(r, "an operation as an operand is a block, as in { %s }", alone);
+	if (alone)
+		return RESOLVE_HINT(r, "'%s' is an operation, and its value is a call in a formula, as in (%s(.))", alone,
+		                    alone);
 	if (op != OP_COUNT || def_named)
 		return RESOLVE_HINT(r, "'%s' is %s, and its value is a call in a formula, as in (%s(%s))", name,
 		                    def_named ? "a def" : "an operation", name,
@@ -252,31 +282,6 @@ static const char *nearest_operation(struct resolver *r, const char *name, bool 
 	return suggest_nearest(name, names, n);
 }
 
-/* Returns what does the work of an operation that others have and ckptc has not, so that no near name is taken for it. */
-static const char *foreign_operation(const char *name)
-{
-	static const struct {
-		const char *name, *hint;
-	} known[] = {
-		{"relu6", "write `clip 0 6`"},
-		{"zeros", "it is an initial value, as in const z: f64[3] = zeros"},
-		{"ones", "it is an initial value, as in const z: f64[3] = ones"},
-		{"full", "it is an initial value, as in const z: f64[3] = full(0.5)"},
-		{"eye", "it is an initial value, as in const z: f64[3,3] = eye"},
-		{"normal", "it is an initial value, as in param w: f64[3] = normal(0.1, 1)"},
-		{"uniform", "it is an initial value, as in param w: f64[3] = uniform(0, 1, 1)"},
-		{"arange", "it is an initial value, as in const i: i64[3] = arange"},
-		{"return", "the last value is the chain's, as in use (x + 1); `output` gives more"},
-		{"range", "iterations are counted by repeat, as in repeat 3 as i { mul i }"},
-		{"import",
-	     "a chain is one file: its defs stand in it; param and const read arrays of other files by load(\"FILE\")"},
-	};
-	for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-		if (!strcmp(known[i].name, name))
-			return known[i].hint;
-	return NULL;
-}
-
 enum status resolver_unknown_operation(struct resolver *r, const struct statement *s)
 {
 	const char *name = s->name, *near;
@@ -286,18 +291,26 @@ enum status resolver_unknown_operation(struct resolver *r, const struct statemen
 	RESOLVE_FAIL(r, s->name_span, "unknown operation '%s'", name);
 	if (hint_below(r, name, s->name_span, false))
 		return STATUS_CHAIN;
-	if (foreign_operation(name))
-		return RESOLVE_HINT(r, "%s", foreign_operation(name));
+	const bool value = resolver_find(r, name) != NULL;
+	const bool in_formula = call && s->span.end == s->name_span.end && !o;
+	const char *recipe = in_formula ? recipe_hint_word(r->context->arena, name) : NULL;
+	if (!in_formula && (!value || source->text[s->name_span.end] == '.'))
+		recipe = recipe_hint_stage(r->context->arena, source, s->name_span.begin);
+	if (recipe)
+		return RESOLVE_HINT(r, "%s", recipe);
 	for (int kind = 0; kind < STATEMENT_COUNT; kind++)
 		if (kind != STATEMENT_STAGE && !strcmp(name, statement_word((enum statement_kind)kind)))
 			return RESOLVE_HINT(r, "'%s' begins a statement, and is no call, as in: %s", name,
 			                    statement_table[kind].example);
 	if ((near = nearest_operation(r, name, call)))
 		return RESOLVE_HINT(r, "did you mean '%s'?", near);
-	if (resolver_find(r, name) && o && strchr("+-", source->text[o->span.begin]))
+	if (value && source->text[s->name_span.end] == '[')
+		return RESOLVE_HINT(r, "a part of a value is a formula, as in use (%.*s)", (int)(s->span.end - s->span.begin),
+		                    source->text + s->span.begin);
+	if (value && o && strchr("+-", source->text[o->span.begin]))
 		return RESOLVE_HINT(r, "a formula is an operand in parentheses, as in use (%.*s)",
 		                    (int)(o->span.end - s->span.begin), source->text + s->span.begin);
-	if (resolver_find(r, name))
+	if (value)
 		return RESOLVE_HINT(r, "'%s' is a value: make it the current one with `use %s`, or an operand, as in `add %s`",
 		                    name, name, name);
 	return RESOLVE_HINT(r, "`ckptc ops` lists the operations");

@@ -250,11 +250,6 @@ struct statement_info {
 extern const struct statement_info statement_table[STATEMENT_COUNT];
 /* Returns the word that a statement of KIND begins with; "stage" for STATEMENT_STAGE. */
 const char *statement_word(enum statement_kind kind);
-/*
- * Returns a hint in ARENA on what to write for VALUE, a dot, and the word at byte NAME of SOURCE. NULL: the word is no attribute
- * that arrays of Python have.
- */
-const char *attribute_hint(struct arena *arena, const struct source *source, struct span value, uint32_t name);
 /* True if formulas take NAME for a constant wherever no statement binds it. */
 static inline bool names_constant(const char *name) { return !strcmp(name, "pi") || !strcmp(name, "e"); }
 /* Returns "nan" or "inf" if WORD means that number, in letters of any case or as "infinity"; else NULL. */
