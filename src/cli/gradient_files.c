@@ -568,7 +568,7 @@ enum status gradient_files_check(struct session *s)
 			return with_hint(s,
 			                 usage_error(s, "--at %s contradicts --grad %s: what comes before the place is constant",
 			                             s->chain.place->text, text),
-			                 "--output gets the gradient of the value at the place");
+			                 "-o FILE gets the gradient of the value at the place");
 		if (path_ends(text, NPZ_ENDING) || path_ends(text, TENSORS_ENDING)) {
 			usage_error(s, "--grad writes npy, and '%s' ends as an archive", text);
 			return diag_hint_command(&s->diags, "--grads %s writes all params", strchr(text, '=') + 1);

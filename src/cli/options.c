@@ -77,6 +77,18 @@ enum status with_nearest(struct session *s, enum status status, const char *name
 
 static const char *option_name(int option) { return option_table[option].name; }
 
+const char *option_shown(const struct session *s, int option)
+{
+	static const struct {
+		char letter[3];
+		const char *name;
+	} shown[OPTION_COUNT] = {
+#define OPTION(ID, NAME, LETTER, ...) {{'-', LETTER}, "--" NAME},
+#include "cli/options.def"
+	};
+	return s->line.by_letter[option] ? shown[option].letter : shown[option].name;
+}
+
 static enum status unknown_option(struct session *s, const char *name, size_t length)
 {
 	const char *own[OPTION_COUNT], *all[OPTION_COUNT];
@@ -103,7 +115,7 @@ static enum status wrong_command(struct session *s, int option)
 	for (size_t i = 0; i < command_count && list; i++)
 		if (option_table[option].commands & command_table[i].letter)
 			list = arena_printf(&s->arena, "%s%s%s", list, *list ? ", " : "", command_table[i].name);
-	return with_hint(s, usage_error(s, "'ckptc %s' takes no option '--%s'", s->command->name, option_name(option)),
+	return with_hint(s, usage_error(s, "'ckptc %s' takes no option '%s'", s->command->name, option_shown(s, option)),
 	                 "it belongs to %s", list ? list : "other commands");
 }
 
@@ -146,13 +158,13 @@ static enum status set_option(struct session *s, int option, const char *value)
 		return wrong_command(s, option);
 	const bool several = option == OPTION_OUTPUT && s->command->letter == RUN; /* choose_output counts them */
 	if (line->given[option] && (option_table[option].use & ONCE) && !several)
-		return line->values[option] ? usage_error(s, "--%s was given twice; the first was '%s'", option_name(option),
+		return line->values[option] ? usage_error(s, "%s was given twice; the first was '%s'", option_shown(s, option),
 		                                          line->values[option])
-		                            : usage_error(s, "--%s was given twice", option_name(option));
+		                            : usage_error(s, "%s was given twice", option_shown(s, option));
 	/* Refuse an empty file name now: it would fail only after other files were written. */
 	const char *equals = option == OPTION_GRAD_OF ? strchr(value, '=') : NULL, *file = equals ? equals + 1 : value;
 	if ((option == OPTION_GRAD_OF || (option_table[option].use & WRITTEN)) && file && !*file)
-		return usage_error(s, "--%s has an empty file name", option_name(option));
+		return usage_error(s, "%s has an empty file name", option_shown(s, option));
 	line->given[option] = true;
 	line->values[option] = value;
 	TRY_ALLOC(text_list_add(&line->texts[option], value ? value : "given", &s->arena), &s->diags);
@@ -190,6 +202,7 @@ static enum status parse_long(struct session *s, const char *text, char ***at)
 		if (!value)
 			return usage_error(s, "--%s needs a value: %s", option_name(k), argument);
 	}
+	s->line.by_letter[k] = false;
 	TRY(set_option(s, k, value));
 	if (k != OPTION_DIFF) /* the only option with two values */
 		return STATUS_OK;
@@ -206,6 +219,7 @@ static enum status parse_short(struct session *s, const char *text, char ***at)
 		if (k == OPTION_COUNT)
 			return with_hint(s, usage_error(s, "unknown option '-%c'", *text), "`ckptc %s --help` lists the options",
 			                 s->command->name);
+		s->line.by_letter[k] = true;
 		if (*option_table[k].argument) {
 			const char *value = text[1] ? text + 1 : next_word(at);
 			return value ? set_option(s, k, value)
@@ -230,7 +244,7 @@ enum status choose_word(struct session *s, int option, int first, int *chosen)
 		list = arena_printf(&s->arena, "%s%s%.*s", list, i == 0 ? "" : at[length] ? ", " : " or ", (int)length, at);
 		at += length + (at[length] == ' ');
 	}
-	return usage_error(s, "--%s takes %s, not '%s'", option_name(option), list ? list : "", value);
+	return usage_error(s, "%s takes %s, not '%s'", option_shown(s, option), list ? list : "", value);
 }
 
 /* True if TEXT begins with a digit; strtoll would also accept spaces and a sign. */
@@ -245,7 +259,7 @@ static enum status parse_whole(struct session *s, int option, int64_t least, int
 	errno = 0;
 	const long long number = strtoll(text, &end, 10);
 	if (errno || !begins_number(text) || *end || number < least || number > most)
-		return usage_error(s, "--%s takes a whole number from %lld to %lld, not '%s'", option_name(option),
+		return usage_error(s, "%s takes a whole number from %lld to %lld, not '%s'", option_shown(s, option),
 		                   (long long)least, (long long)most, text);
 	*value = number;
 	return STATUS_OK;

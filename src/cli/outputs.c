@@ -42,11 +42,11 @@ static enum status add_place(struct session *s, struct place *places, size_t *co
 	                     : stream_is_at(io_standard(2), path)            ? "standard error"
 	                                                                     : NULL;
 	if (stream)
-		return usage_error(s, "--%s would be written to '%s', which is %s", option, path, stream);
+		return usage_error(s, "%s would be written to '%s', which is %s", option, path, stream);
 	const struct place place = {option, path, real_place(s, path)};
 	for (size_t i = 0; place.real && i < *count; i++)
 		if (!strcmp(places[i].real, place.real))
-			return usage_error(s, "--%s and --%s would both be written to '%s'", places[i].option, option, path);
+			return usage_error(s, "%s and %s would both be written to '%s'", places[i].option, option, path);
 	if (place.real)
 		places[(*count)++] = place;
 	return s->arena.failed ? diag_memory(&s->diags) : STATUS_OK;
@@ -97,7 +97,7 @@ enum status outputs_check(struct session *s)
 	struct place *places = arena_array(&s->arena, written < 0 ? 1 : (size_t)written + 1, sizeof *places);
 	TRY_ALLOC(written >= 0 && places, &s->diags);
 	for (int i = 0; i < written; i++)
-		TRY(add_place(s, places, &count, option_table[list[i].option].name, list[i].path));
+		TRY(add_place(s, places, &count, option_shown(s, list[i].option), list[i].path));
 	return STATUS_OK;
 }
 
@@ -119,7 +119,7 @@ static bool stat_read(const struct read_file *read, struct stat *file)
 /* Fails, as OUTPUT would be written over the file of READ, unless it may be. */
 static enum status refuse_output(struct session *s, const struct read_file *read, const struct written *output)
 {
-	const char *name = option_table[output->option].name;
+	const char *name = option_shown(s, output->option);
 	const bool gradients = output->option == OPTION_GRADS || output->option == OPTION_GRAD_OF;
 	if (output->option == OPTION_OUTPUT && read->is_array && s->command->letter & (RUN | GRAD))
 		return STATUS_OK;
@@ -130,12 +130,12 @@ static enum status refuse_output(struct session *s, const struct read_file *read
 	if (gradients && read->is_param)
 		return with_hint(s,
 		                 diag_file(&s->diags, STATUS_USAGE, output->path, -1,
-		                           "--%s would replace the params in this file by gradients", name),
+		                           "%s would replace the params in this file by gradients", name),
 		                 "--accumulate adds the gradients to the params; else name another file");
 	if (read->loads)
 		return diag_at(&s->diags, STATUS_USAGE, s->chain.source, read->loads->span,
-		               "--%s would overwrite '%s', which the chain loads here", name, output->path);
-	return diag_file(&s->diags, STATUS_USAGE, output->path, -1, "--%s would overwrite %s", name, read->what);
+		               "%s would overwrite '%s', which the chain loads here", name, output->path);
+	return diag_file(&s->diags, STATUS_USAGE, output->path, -1, "%s would overwrite %s", name, read->what);
 }
 
 /* Compares READ with each output by device and inode, so through all links. */
@@ -301,21 +301,21 @@ enum status outputs_check_grads(struct session *s)
 	struct shared *list = arena_array(&s->arena, s->line.grads.count + 7, sizeof *list);
 	size_t count = 0;
 	TRY_ALLOC(list, &s->diags);
-	add_shared(list, &count, option_table[OPTION_OUTPUT].name, output ? output : "-");
+	add_shared(list, &count, option_shown(s, OPTION_OUTPUT), output ? output : "-");
 	for (size_t i = 0; i < sizeof others / sizeof *others; i++)
 		if (s->line.values[others[i]])
-			add_shared(list, &count, option_table[others[i]].name, s->line.values[others[i]]);
+			add_shared(list, &count, option_shown(s, others[i]), s->line.values[others[i]]);
 	for (size_t i = 0; i < s->line.grads.count; i++) {
 		const char *text = s->line.grads.items[i], *equals = strchr(text, '=');
 		const size_t before = count;
-		add_shared(list, &count, option_table[OPTION_GRAD_OF].name, equals + 1);
+		add_shared(list, &count, option_shown(s, OPTION_GRAD_OF), equals + 1);
 		if (count == before)
 			continue;
 		TRY_ALLOC(list[before].name = arena_printf(&s->arena, " %.*s", (int)(equals - text), text), &s->diags);
 		for (size_t k = 0; k < before; k++)
 			if (io_is_same_file(&list[k].file, &list[before].file))
 				return with_hint(s,
-				                 usage_error(s, "--%s%s and --%s%s would mix in %s", list[k].option, list[k].name,
+				                 usage_error(s, "%s%s and %s%s would mix in %s", list[k].option, list[k].name,
 				                             list[before].option, list[before].name,
 				                             output_descriptor(equals + 1) == io_standard(1) ? "<stdout>" : equals + 1),
 				                 "give each a file of its own, or /dev/null%s",
@@ -351,8 +351,8 @@ enum status outputs_check_apart(struct session *s, struct opened_output *value, 
 			continue;
 		TRY(output_is_binary(s, &binary));
 		if (binary)
-			return usage_error(s, "--%s would follow the arrays in %s, where nothing may follow",
-			                   option_table[late[i]].name, s->out->output.name);
+			return usage_error(s, "%s would follow the arrays in %s, where nothing may follow",
+			                   option_shown(s, late[i]), s->out->output.name);
 	}
 	return STATUS_OK;
 }

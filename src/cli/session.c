@@ -191,8 +191,8 @@ enum status session_learn_programs(struct session *s, const struct type *type)
 static enum status place_inputs(struct session *s)
 {
 	const struct text_list *texts = &s->line.texts[OPTION_INPUT];
-	const struct inputs_given given = {texts->items, texts->count, s->set.shapes, s->set.shape_count,
-	                                   s->cotangent_paths};
+	const struct inputs_given given = {texts->items,       texts->count,       s->set.shapes,
+	                                   s->set.shape_count, s->cotangent_paths, option_shown(s, OPTION_INPUT)};
 	TRY(inputs_place(&s->context, &s->chain, &given, &s->input_places));
 	const struct type *shape = s->input_places[0].shape;
 	if (!shape)
@@ -334,9 +334,9 @@ static enum status find_values(struct session *s, const struct chain_output **on
 		const char *path;
 		const struct chain_output *output = split_output(s, texts->items[i], &path);
 		if (!output && plain)
-			return usage_error(s, "--output was given twice; the first was '%s'", plain);
+			return usage_error(s, "%s was given twice; the first was '%s'", option_shown(s, OPTION_OUTPUT), plain);
 		if (output && !*path)
-			return usage_error(s, "--output has an empty file name");
+			return usage_error(s, "%s has an empty file name", option_shown(s, OPTION_OUTPUT));
 		if (count + 1 == MOST_VALUES)
 			return usage_error(s, "a run writes at most %d values", MOST_VALUES - 1);
 		plain = output ? plain : path;
@@ -344,7 +344,8 @@ static enum status find_values(struct session *s, const struct chain_output **on
 			return usage_error(s, "-o %s has all values, so no other -o is wanted", plain);
 		for (size_t k = 0; k < count && output; k++)
 			if (wanted[k] == output)
-				return usage_error(s, "--output names '%s' twice; the first was '%s'", output->name, paths[k]);
+				return usage_error(s, "%s names '%s' twice; the first was '%s'", option_shown(s, OPTION_OUTPUT),
+				                   output->name, paths[k]);
 		wanted[count] = output;
 		paths[count] = path;
 		count += output != NULL;

@@ -49,9 +49,11 @@ struct option_row {
 	const char *help;
 };
 extern const struct option_row option_table[OPTION_COUNT]; /* indexed by option_id */
+/* Returns OPTION as it was typed last, or would be: --output, or -o. */
+struct session;
+const char *option_shown(const struct session *session, int option);
 /* Returns the words that OPTION takes with the command of this letter, with a space between two; "" if any text. */
 const char *option_words(int option, unsigned command);
-struct session;
 /* True if OPTION of `run` is about the table of --residuals alone. */
 bool option_needs_residuals(int option);
 /* True if the value of OPTION is one of its words, and no file. */
@@ -59,12 +61,12 @@ bool option_is_word(const struct session *session, int option);
 
 /* The options as given. NULL, 0 or false if an option was not given; a value is NULL, too, if an option has none. */
 struct command_line {
-	const char *text, *file;          /* the TEXT of -e; the file CHAIN */
-	const char *values[OPTION_COUNT]; /* the last value of each option */
-	bool given[OPTION_COUNT];
-	struct text_list texts[OPTION_COUNT];       /* all values of each option; "given" if it has none */
-	struct text_list policies, grads, compared; /* --policy and --online; --grad; the two of --diff */
-	struct text_list param_files;               /* --params */
+	const char *text, *file;                           /* the TEXT of -e; the file CHAIN */
+	const char *values[OPTION_COUNT];                  /* the last value of each option */
+	bool given[OPTION_COUNT], by_letter[OPTION_COUNT]; /* BY_LETTER: it was typed last as -o, not as --output */
+	struct text_list texts[OPTION_COUNT];              /* all values of each option; "given" if it has none */
+	struct text_list policies, grads, compared;        /* --policy and --online; --grad; the two of --diff */
+	struct text_list param_files;                      /* --params */
 	struct param_binding *params;
 	size_t param_count, param_capacity;
 	struct external_binding *programs; /* --program */

@@ -24,7 +24,7 @@ enum status subject_open(struct subject *subject, struct session *s)
 	const char *refused = s->line.file || s->line.text ? "chain" : NULL;
 	for (size_t i = 0; i < sizeof others / sizeof *others && !refused; i++)
 		if (s->line.given[others[i]])
-			refused = arena_printf(&s->arena, "--%s", option_table[others[i]].name);
+			refused = option_shown(s, others[i]);
 	if (refused)
 		return usage_error(s, "--spec plans from the costs in its file alone: it takes no %s", refused);
 	TRY(session_read_file(s, s->line.values[OPTION_SPEC], &s->source));

@@ -164,7 +164,7 @@ const char *parse_hint_recipe(struct parse *parse, struct span span)
 		return recipe_hint_word(arena, "range");
 	const char *name = arena_strndup(arena, word.text, word.length);
 	const struct piece rest = trimmed(word.text + word.length, all.text + all.length);
-	if (piece_is(word, "repeat") && rest.length && is_numbers(rest))
+	if (piece_is(word, "repeat") && rest.length && rest.text == word.text + word.length && is_numbers(rest))
 		return recipe_hint_stage(arena, parse->source, (uint32_t)(word.text - parse->source->text));
 	if (name && takes_one_array(name) && rest.length && is_numbers(rest) && memchr(rest.text, ',', rest.length))
 		return hint_list(arena, word, rest);

@@ -18,6 +18,7 @@ struct placing {
 	const struct chain *chain;
 	struct input_place *of; /* by input */
 	const char *archive;    /* that has all inputs which no other text names; or NULL */
+	const char *option;     /* as inputs_given's */
 };
 
 static const char *name_of(const struct placing *p, size_t input)
@@ -53,10 +54,11 @@ static enum status place_input(struct placing *p, size_t input, const struct par
 	struct input_place *place = &p->of[input];
 	struct diags *diags = p->context->diags;
 	if (place->file && !chain_declared_inputs(p->chain))
-		return diag_file(diags, STATUS_USAGE, NULL, -1, "--input was given twice; the first was '%s'", place->file);
+		return diag_file(diags, STATUS_USAGE, NULL, -1, "%s was given twice; the first was '%s'", p->option,
+		                 place->file);
 	if (place->file) {
-		diag_file(diags, STATUS_USAGE, NULL, -1, "-i gives the input '%s' twice; the first was '%s'", name_of(p, input),
-		          place->file);
+		diag_file(diags, STATUS_USAGE, NULL, -1, "%s gives the input '%s' twice; the first was '%s'", p->option,
+		          name_of(p, input), place->file);
 		return diag_hint(diags, "-i NAME=FILE gives the input NAME");
 	}
 	place->file = at->file;
@@ -239,7 +241,7 @@ static enum status check_standard(struct placing *p)
 enum status inputs_place(const struct context *context, const struct chain *chain, const struct inputs_given *given,
                          struct input_place **places)
 {
-	struct placing p = {.context = context, .chain = chain};
+	struct placing p = {.context = context, .chain = chain, .option = given->option};
 	p.of = *places = arena_array(context->arena, chain->input_count + 1, sizeof *p.of);
 	TRY_ALLOC(p.of, context->diags);
 	for (size_t i = 0; i < given->count; i++)

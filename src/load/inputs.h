@@ -26,6 +26,7 @@ struct inputs_given {
 	const struct input_shape *shapes;
 	size_t shape_count;
 	const char *const *cotangents; /* files of the arrays of chain->cotangents; NULL: there are none */
+	const char *option;            /* that gives the texts, as it was typed: -i or --input */
 };
 /*
  * Sets *PLACES, in the arena, to those of CHAIN's inputs: [0] is the first, [1 + I] that of chain->params[I]. A text is FILE
