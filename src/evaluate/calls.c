@@ -85,8 +85,9 @@ static enum status check_indices(const struct evaluator *ev, const struct launch
 	struct operand_wrong wrong;
 	if (!which || !ev->e->chain || op_check_indices(&c->call, c->needs[which == NEED_V ? 0 : 1], &wrong))
 		return STATUS_OK;
-	diag_at(ev->e->diags, STATUS_DATA, ev->e->chain->source, own_span(ev->e->own, instr->span), "'%s': %s",
-	        instr_name(instr), wrong.message);
+	const struct source *source = ev->e->chain->source;
+	const struct span span = own_span(ev->e->own, instr->span);
+	diag_at(ev->e->diags, STATUS_DATA, source, span, "'%s': %s", instr_written(instr, source, span), wrong.message);
 	return *wrong.hint ? diag_hint(ev->e->diags, "%s", wrong.hint) : STATUS_DATA;
 }
 

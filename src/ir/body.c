@@ -341,3 +341,15 @@ bool body_drop_carries(struct body *body)
 }
 
 const char *instr_word(enum instr_kind kind) { return instrs[kind].word; }
+
+const char *instr_written(const struct instr *instr, const struct source *source, struct span span)
+{
+	char word[32];
+	const size_t length = span.end - span.begin;
+	if (length >= sizeof word || span.end > source->length)
+		return instr_name(instr);
+	memcpy(word, source->text + span.begin, length);
+	word[length] = '\0';
+	const enum op op = instr_use(instr) ? OP_COUNT : op_find(word);
+	return op != OP_COUNT ? op_table[op].name : instr_name(instr);
+}

@@ -338,6 +338,11 @@ static inline const char *instr_name(const struct instr *instr)
 {
 	return instr_use(instr) ? instr_use(instr)->program->name : op_table[instr->op].name;
 }
+/*
+ * Returns the operation that the user wrote at SPAN of SOURCE, INSTR's place there, for messages: a cross_entropy may be lowered to
+ * INSTR and others. If SPAN has no operation's name, returns instr_name.
+ */
+const char *instr_written(const struct instr *instr, const struct source *source, struct span span);
 /* The values of an operation are V, number 0, and its operands: A and MORE, or those of a program's call. Any may be NO_VALUE. */
 static inline uint32_t instr_value_count(const struct instr *instr)
 {

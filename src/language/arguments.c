@@ -101,7 +101,7 @@ static enum status argument_of_string(struct resolver *r, const char *text, stru
 {
 	const char *kept = byte_set_keep(&r->kept_attrs, text, strlen(text) + 1, NULL);
 	TRY_ALLOC(kept, r->context->diags);
-	*argument = (struct argument){.kind = ARGUMENT_WORD, .word = kept};
+	*argument = (struct argument){.kind = ARGUMENT_WORD, .word = kept, .quoted = true};
 	return STATUS_OK;
 }
 

@@ -543,7 +543,8 @@ enum status params_check(const struct params *params, const struct body *body, c
 		if (!bound->data ||
 		    op_check_operand(instr->op, instr->attrs, instr->of.v, &part, (const char *)bound->data + first, &wrong))
 			continue;
-		diag_at(diags, STATUS_DATA, chain->source, own_span(own, instr->span), "'%s': %s", instr_name(instr),
+		const struct span span = own_span(own, instr->span);
+		diag_at(diags, STATUS_DATA, chain->source, span, "'%s': %s", instr_written(instr, chain->source, span),
 		        wrong.message);
 		return *wrong.hint ? diag_hint(diags, "%s", wrong.hint) : STATUS_DATA;
 	}

@@ -12,7 +12,7 @@
  * Each block of dq, dK and dV is one piece for a team, and adds its terms in order. Batch axes broadcast: then a block of
  * the smaller one adds what all batches give.
  *
- * A mask is added to the scores of a block. A query that it hides all keys from gives 0, and keeps -inf. The derivative by
+ * A mask is added to the scores of a block. A query without keys, or that it hides all keys from, gives 0 and keeps -inf. The derivative by
  * the mask is ds, by blocks of keys, each the sum of what broadcasts to it.
  *
  * The derivatives by V and by the mask are operations of their own (OP_ATTENDED, OP_MASKED), since an operation is
@@ -83,7 +83,7 @@ static struct attention attention_of(const struct op_call *call)
 		t.of_mask = *m;
 		t.of_mask.ndim = m->ndim > 2 ? m->ndim - 2 : 0;
 	}
-	if (t.scale == 0)
+	if (!call->attrs->scaled)
 		t.scale = 1 / sqrt((double)t.depth);
 	return t;
 }
@@ -333,7 +333,9 @@ static void attend(void *context, void *memory, int64_t begin, int64_t end)
 				                                     .ldc = t->value_depth,
 				                                     .accumulate = b.key > 0});
 		}
-		for (int64_t r = 0; r < b.queries && t->mask; r++)
+		if (y && t->keys == 0)
+			memset(y, 0, (size_t)(b.queries * t->value_depth) * t->size);
+		for (int64_t r = 0; r < b.queries && (t->mask || t->keys == 0); r++)
 			if (state.largest[r] == -INFINITY) /* it sees no key */
 				state.sum[r] = 1;
 		if (y)

@@ -220,11 +220,14 @@ static enum status refuse_libraries(bool room, bool lapack, int threads, struct 
 {
 	if (room)
 		return diag_file(diags, STATUS_LIMIT, NULL, -1,
-		                 "solve, cholesky, inv and logdet need LAPACK, and there is no OpenBLAS with it");
+		                 "solve, tridiagonal, cholesky, inv and logdet need LAPACK, and there is no OpenBLAS with it");
 	diag_file(diags, STATUS_LIMIT, NULL, -1,
-	          "OpenBLAS has no room for its buffers: it wants %d MiB of address space for each of %d threads",
-	          BUFFER_MIB, threads);
-	return lapack ? STATUS_LIMIT
+	          "OpenBLAS has no room for its buffers: it wants %d MiB of address space for each of %d thread%s",
+	          BUFFER_MIB, threads, threads == 1 ? "" : "s");
+	if (lapack && threads > 1)
+		return diag_hint(diags, "%s wants %d MiB; `ulimit -v` sets the limit",
+		                 diags->library ? "a plan of one thread" : "--threads 1", CODE_MIB + BUFFER_MIB);
+	return lapack ? diag_hint(diags, "`ulimit -v` sets the limit of address space")
 	              : diag_hint(diags, "CKPTC_BLAS=openblas asks for it; without that ckptc's own product serves");
 }
 

@@ -7,6 +7,8 @@
  */
 #include "ops/op.h"
 
+#include <inttypes.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -322,6 +324,7 @@ enum argument_id {
 enum argument_check {
 	CHECK_NUMBER,
 	CHECK_POSITIVE,     /* a finite number above 0 */
+	CHECK_SCALE,        /* a finite number */
 	CHECK_NOT_NEGATIVE, /* a number of 0 or more, or infinity */
 	CHECK_PROBABILITY,  /* a number in [0, 1) */
 	CHECK_SHARE,        /* a number in [0, 1] */
@@ -415,6 +418,8 @@ static const char *check_argument(enum argument_check check, const struct argume
 		return number ? NULL : "must be a number";
 	case CHECK_POSITIVE:
 		return number && a->number > 0 && !isinf(a->number) ? NULL : "must be a number above 0";
+	case CHECK_SCALE:
+		return number && isfinite(a->number) ? NULL : "must be a finite number";
 	case CHECK_NOT_NEGATIVE:
 		return number && a->number >= 0 ? NULL : "must be a number of 0 or more";
 	case CHECK_PROBABILITY:
@@ -478,14 +483,25 @@ static const char *check_argument(enum argument_check check, const struct argume
 	return NULL;
 }
 
+/* True if A, one axis or a list, has one that no int holds. Sets *FAR to it. */
+static bool has_far_axis(const struct argument *a, int64_t *far)
+{
+	const int64_t *axes = a->kind == ARGUMENT_NUMBER ? &a->as_integer : a->integers;
+	const size_t count = a->kind == ARGUMENT_NUMBER ? 1 : a->count;
+	size_t i = 0;
+	while (i < count && axes[i] >= INT_MIN && axes[i] <= INT_MAX)
+		i++;
+	if (i < count)
+		*far = axes[i];
+	return i < count;
+}
+
 static void store_axes(struct attrs *attrs, const struct argument *a)
 {
-	enum { FAR = 1000000000 }; /* an axis that no array has */
 	attrs->has_axis = true;
 	attrs->axis_count = a->kind == ARGUMENT_NUMBER ? 1 : (int)a->count;
 	for (int i = 0; i < attrs->axis_count; i++) {
-		const int64_t axis = a->kind == ARGUMENT_NUMBER ? a->as_integer : a->integers[i];
-		attrs->axis[i] = axis < -FAR ? -FAR : axis > FAR ? FAR : (int)axis;
+		attrs->axis[i] = (int)(a->kind == ARGUMENT_NUMBER ? a->as_integer : a->integers[i]);
 	}
 }
 
@@ -519,6 +535,7 @@ static void store_extent(struct shape *shape, int64_t extent)
 /* How an argument of each kind is stored in FIELD. */
 #define STORE_NUMBER(FIELD) attrs->FIELD = a->number
 #define STORE_POSITIVE STORE_NUMBER
+#define STORE_SCALE(FIELD) (attrs->number[0] = a->number, attrs->FIELD = true)
 #define STORE_NOT_NEGATIVE STORE_NUMBER
 #define STORE_PROBABILITY STORE_NUMBER
 #define STORE_SHARE STORE_NUMBER
@@ -747,13 +764,21 @@ enum status attrs_set(struct attrs *attrs, enum op op, const char *name, int ind
 	}
 	const enum argument_id id = find_argument(token.name);
 	const char *wrong = check_use(op, id, argument);
+	int64_t far;
 	if (wrong) {
 		const bool named = argument->kind == ARGUMENT_WORD && is_of_numbers(id);
+		const char *kind = argument->quoted ? "' is a string" : "' is a name";
 		complaint->message =
 			arena_printf(complaint->arena, "%s of '%s' %s%s%s%s", token.name, op_table[op].name, wrong,
-		                 named ? ", written out: '" : "", named ? argument->word : "", named ? "' is a name" : "");
+		                 named ? ", written out: '" : "", named ? argument->word : "", named ? kind : "");
 		complaint->hint =
 			argument->kind == ARGUMENT_WORD ? nearest_value(arguments[id].check, &token, argument->word) : NULL;
+		return STATUS_CHAIN;
+	}
+	if (arguments[id].check == CHECK_AXES && has_far_axis(argument, &far)) {
+		complaint->message =
+			arena_printf(complaint->arena, "axis %" PRId64 " of '%s' is no axis: arrays have at most %d", far,
+		                 op_table[op].name, MAX_DIMS);
 		return STATUS_CHAIN;
 	}
 	store_argument(attrs, id, argument);

@@ -213,6 +213,7 @@ struct attrs {
 			bool linear, align_corners;
 		};
 		const char *subscripts; /* einsum */
+		bool scaled;            /* attention: NUMBER[0] is the scale, which is 1 / sqrt(last extent) by default */
 		struct {                /* dropout */
 			double p;
 			int64_t seed;
@@ -245,6 +246,7 @@ struct argument {
 	int64_t as_integer; /* then the integer itself: NUMBER may have lost digits */
 	bool boolean;
 	const char *word;
+	bool quoted; /* WORD was a string */
 	/* LIST: COUNT numbers. Attributes refer to them, and are compared by bytes: equal lists are one in memory. */
 	const double *numbers;
 	const int64_t *integers; /* the same, if all are integers; else NULL */

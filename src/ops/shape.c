@@ -592,8 +592,6 @@ static enum status infer_attention(const struct inference *f)
 	of_k.ndim -= 2;
 	if (!shape_broadcast(&of_q, &of_k, out))
 		return misfit(f, "batch axes of %s and %s do not broadcast", text_of(f, q), text_of(f, k));
-	if (k->dim[k->ndim - 2] == 0)
-		return misfit(f, "%s has no keys", text_of(f, k));
 	struct shape scores = *out, with_mask;
 	scores.dim[scores.ndim++] = q->dim[q->ndim - 2];
 	scores.dim[scores.ndim++] = k->dim[k->ndim - 2];
