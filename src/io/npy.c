@@ -1,6 +1,6 @@
 /*
  * The npy header is the literal of a Python dict, as NumPy reads it by ast.literal_eval. A strict parser reads it and
- * evaluates nothing. It accepts what writers make: keys in any order, of which the last counts, strings of Python 2 and 3,
+ * evaluates nothing. It accepts what writers make: keys in any order, each of them once, strings of Python 2 and 3,
  * extents in any spelling, and every name that NumPy has for a type. Every message names the byte.
  * Tests: tests/unit/test_npy.c
  */
@@ -356,6 +356,8 @@ static enum status read_dict_entry(struct dict *d, enum dtype assume, struct npy
 		k++;
 	if (k == 3)
 		return dict_error(d, "an unknown key");
+	if (*seen & 1u << k) /* readers differ in which of the two counts */
+		return dict_error(d, "a key is there twice");
 	*seen |= 1u << k;
 	if (!accept(d, ':'))
 		return dict_error(d, "expected a ':'");

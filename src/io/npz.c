@@ -327,6 +327,39 @@ static enum status read_member(void *context, void *to, size_t size, size_t *got
 	return status;
 }
 
+/* Reports that M is packed otherwise than ckptc reads, with a command that packs it anew or unpacks it. */
+static enum status refuse_method(const struct archive *archive, const struct zip_member *m)
+{
+	/* NumPy reads those of Python's zipfile. APPNOTE 4.4.5 has the numbers. */
+	static const struct {
+		unsigned method;
+		const char *name;
+		bool numpy_reads;
+	} methods[] = {
+		{9, "deflate64", false}, {12, "bzip2", true}, {14, "lzma", true}, {93, "zstd", false}, {95, "xz", false}};
+	struct diags *diags = archive->context->diags;
+	const char *file = archive->input.name;
+	if (m->flags & FLAG_ENCRYPTED) {
+		diag_file(diags, STATUS_DATA, file, -1, "member '%s' is encrypted", m->name);
+		return diag_hint_command(diags, "unpack it: unzip %s", file);
+	}
+	for (size_t i = 0; i < sizeof methods / sizeof *methods; i++) {
+		if (methods[i].method != m->method)
+			continue;
+		diag_file(diags, STATUS_DATA, file, -1, "member '%s' is compressed by %s, which ckptc does not read", m->name,
+		          methods[i].name);
+		return methods[i].numpy_reads
+		           ? diag_hint_command(
+						 diags,
+						 "convert it: python3 -c 'import numpy, sys; numpy.savez(open(\"a.npz\", \"xb\"), "
+						 "**numpy.load(sys.argv[1]))' %s",
+						 file)
+		           : diag_hint_command(diags, "unpack it: 7z x %s", file);
+	}
+	return diag_file(diags, STATUS_DATA, file, -1, "member '%s' is compressed by method %u, which ckptc does not read",
+	                 m->name, m->method);
+}
+
 /* Finds the member's bytes, which follow a local header of its own length. Opens zlib if the member is deflated. */
 static enum status begin_stream(struct member_stream *s)
 {
@@ -335,8 +368,7 @@ static enum status begin_stream(struct member_stream *s)
 	unsigned char local[ZIP_LOCAL_BYTES];
 	struct diags *diags = archive->context->diags;
 	if (m->flags & FLAG_ENCRYPTED || (m->method != METHOD_STORED && m->method != METHOD_DEFLATED))
-		return diag_file(diags, STATUS_DATA, archive->input.name, -1, "member '%s' is neither stored nor deflated",
-		                 m->name);
+		return refuse_method(archive, m);
 	TRY(read_record(archive, m->header, local, sizeof local));
 	s->at = m->header + ZIP_LOCAL_BYTES + (int64_t)(read_field(local + 26, 2) + read_field(local + 28, 2));
 	s->unread = m->packed;

@@ -99,12 +99,11 @@ static enum status check_tensor(const struct json_text *header, const char *name
 	                         name);
 }
 
-/* Checks all tensors of HEADER, listed in any order: together they must fill the SIZE bytes that follow the header. */
-static enum status check_tensors(const struct json_text *header, int64_t size)
+/* Checks all tensors of HEADER, listed in any order: together they must fill the SIZE bytes from byte DATA of the file on. */
+static enum status check_tensors(const struct json_text *header, int64_t data, int64_t size)
 {
 	const struct context *context = header->context;
 	const char *file = header->source->name, *name;
-	const int64_t data = header->offset + (int64_t)header->source->length;
 	if (!json_is_object(header->top))
 		return json_wrong(header, NULL, STATUS_DATA, "the safetensors header must be an object { ... }");
 	struct extent *extents = arena_array(context->arena, json_object_size(header->top) + 1, sizeof *extents);
@@ -170,19 +169,6 @@ static enum status read_header(const struct input *input, int64_t offset, void *
 	           : diag_file(diags, STATUS_DATA, input->name, offset + (int64_t)got, "truncated safetensors header");
 }
 
-/* Fails with STATUS_DATA if NUL bytes follow the JSON of the header, as some writers pad it. */
-static enum status check_padding(const struct source *header, struct diags *diags)
-{
-	size_t end = header->length;
-	while (end > 0 && header->text[end - 1] == '\0')
-		end--;
-	if (end == header->length)
-		return STATUS_OK;
-	diag_file(diags, STATUS_DATA, header->name, LENGTH_BYTES + (int64_t)end,
-	          "the safetensors header ends in NUL padding of %zu bytes", header->length - end);
-	return diag_hint(diags, "the format pads it with blanks: write the file again, or replace these bytes by 0x20");
-}
-
 enum status tensors_open(struct archive *archive)
 {
 	const struct context *context = archive->context;
@@ -202,15 +188,15 @@ enum status tensors_open(struct archive *archive)
 		                 (unsigned long long)length, (long long)input->size);
 	char *text = allocator_get(context->allocator, (size_t)length + 1, 1);
 	TRY_ALLOC(text, diags);
-	const struct source source = {input->name, text, (size_t)length};
+	struct source source = {input->name, text, (size_t)length};
 	archive->data = LENGTH_BYTES + (int64_t)length;
 	enum status status = read_header(input, LENGTH_BYTES, text, (size_t)length, diags);
-	if (!status)
-		status = check_padding(&source, diags);
+	while (!status && source.length > 0 && text[source.length - 1] == '\0') /* some writers pad by NULs, not blanks */
+		source.length--;
 	if (!status)
 		status = json_open(&archive->header, &source, LENGTH_BYTES, context);
 	if (!status)
-		status = check_tensors(&archive->header, input->size - archive->data);
+		status = check_tensors(&archive->header, archive->data, input->size - archive->data);
 	allocator_put(context->allocator, text, (size_t)length + 1);
 	return status;
 }

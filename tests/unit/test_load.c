@@ -160,8 +160,11 @@ static const struct {
 	char byte;
 	const char *message;
 } altered[] = {
-	{"PK\1\2", 8, 1, "member 'W.npy' is neither stored nor deflated"}, /* encrypted */
-	{"PK\1\2", 10, 12, "member 'W.npy' is neither stored nor deflated"},
+	{"PK\1\2", 8, 1, "member 'W.npy' is encrypted"},
+	{"PK\1\2", 10, 12, "member 'W.npy' is compressed by bzip2, which ckptc does not read"},
+	{"PK\1\2", 10, 14, "member 'W.npy' is compressed by lzma, which ckptc does not read"},
+	{"PK\1\2", 10, 93, "member 'W.npy' is compressed by zstd, which ckptc does not read"},
+	{"PK\1\2", 10, 6, "member 'W.npy' is compressed by method 6, which ckptc does not read"},
 	{"PK\1\2", 16, 0, "member 'W.npy' is damaged: its checksum is wrong"},
 	{"PK\1\2", 24, 0, "not a readable npz: its directory is damaged"}, /* two sizes of a stored member */
 	{"PK\1\2", 44, 1, "not a readable npz: its directory is damaged"}, /* beyond the file */
