@@ -79,7 +79,7 @@ const char *parse_hint_stage(struct parse *parse, struct span span)
 		return arena_printf(arena, "a name is given to a value by let, as in let %.*s", (int)all.length, all.text);
 	if (assigns)
 		return NULL;
-	if (strchr("*/%@^", *token) && token[1] == '=' && word.length) {
+	if (token + 1 < all.text + all.length && strchr("*/%@^", *token) && token[1] == '=' && word.length) {
 		const struct piece value = trimmed(token + 2, all.text + all.length);
 		return arena_printf(arena, "a name is given another value by let, as in let %.*s = %.*s %c %.*s",
 		                    (int)word.length, word.text, (int)word.length, word.text, *token, (int)value.length,

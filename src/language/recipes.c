@@ -38,6 +38,8 @@ struct built {
 __attribute__((format(printf, 2, 3))) static void build(struct built *to, const char *format, ...)
 {
 	va_list arguments;
+	if (to->over)
+		return;
 	va_start(arguments, format);
 	const int length = vsnprintf(to->bytes + to->length, sizeof to->bytes - to->length, format, arguments);
 	va_end(arguments);

@@ -287,14 +287,15 @@ enum status resolver_unknown_operation(struct resolver *r, const struct statemen
 	const char *name = s->name, *near;
 	const struct operand *o = s->operands;
 	const struct source *source = r->chain->source;
-	const bool call = s->name_span.end < source->length && source->text[s->name_span.end] == '(';
+	const char after = s->name_span.end < source->length ? source->text[s->name_span.end] : '\0';
+	const bool call = after == '(';
 	RESOLVE_FAIL(r, s->name_span, "unknown operation '%s'", name);
 	if (hint_below(r, name, s->name_span, false))
 		return STATUS_CHAIN;
 	const bool value = resolver_find(r, name) != NULL;
 	const bool in_formula = call && s->span.end == s->name_span.end && !o;
 	const char *recipe = in_formula ? recipe_hint_word(r->context->arena, name) : NULL;
-	if (!in_formula && (!value || source->text[s->name_span.end] == '.'))
+	if (!in_formula && (!value || after == '.'))
 		recipe = recipe_hint_stage(r->context->arena, source, s->name_span.begin);
 	if (recipe)
 		return RESOLVE_HINT(r, "%s", recipe);
@@ -304,7 +305,7 @@ enum status resolver_unknown_operation(struct resolver *r, const struct statemen
 			                    statement_table[kind].example);
 	if ((near = nearest_operation(r, name, call)))
 		return RESOLVE_HINT(r, "did you mean '%s'?", near);
-	if (value && source->text[s->name_span.end] == '[')
+	if (value && after == '[')
 		return RESOLVE_HINT(r, "a part of a value is a formula, as in use (%.*s)", (int)(s->span.end - s->span.begin),
 		                    source->text + s->span.begin);
 	if (value && o && strchr("+-", source->text[o->span.begin]))
