@@ -447,8 +447,9 @@ static enum status refuse_operand(struct resolver *r, const struct statement *s,
 	if (!begins_line(r->chain->source, node->span))
 		(void)RESOLVE_HINT(r, "the %s begins at %u:%u", is_call(s) ? "call" : "stage", node->span.line,
 		                   node->span.column);
-	const char *shown = arena_printf(r->context->arena, "%.*s", (int)(operand->span.end - operand->span.begin),
-	                                 r->chain->source->text + operand->span.begin);
+	const uint32_t begins = operand->span.begin + (r->chain->source->text[operand->span.begin] == '(');
+	const char *shown = arena_printf(r->context->arena, "%.*s", begins < s->span.end ? (int)(s->span.end - begins) : 0,
+	                                 r->chain->source->text + begins);
 	const char *recipe = shown ? recipe_hint_use(r->context->arena, info->name, "2", shown) : NULL;
 	if (recipe && !is_call(s) && !(operand->kind == OPERAND_FORMULA && looks_called(r->chain->source, operand)))
 		return RESOLVE_HINT(r, "%s", recipe);

@@ -355,7 +355,9 @@ static const struct recipe *find_use(struct cut word, const char *use)
 const char *recipe_hint_use(struct arena *arena, const char *operation, const char *word, const char *text)
 {
 	const struct recipe *row = find_use((struct cut){operation, operation + strlen(operation)}, word);
-	return row ? advise_row(arena, row, (struct cut){text, text + strlen(text)}) : NULL;
+	const struct cut operands = {text, text + strlen(text)};
+	const bool lacks = !strcmp(word, "2") && !cut_length(nth_operand(operands, 0, '0')); /* log.2 is of numbers */
+	return row && !lacks ? advise_row(arena, row, operands) : NULL;
 }
 
 /* Stages. */
@@ -407,6 +409,16 @@ static const char *statement_end(const struct source *source, const char *at)
 	return at;
 }
 
+/* Returns the row for a method of a function of NumPy's, such as np.add.reduce, if PATH is one. Or NULL. */
+static const struct recipe *find_method(const struct path *path)
+{
+	struct cut function = {path->value.end, path->value.end};
+	char method[WORD_MOST];
+	while (function.begin > path->value.begin && continues_name(function.begin[-1]))
+		function.begin--;
+	return plain_word(method, path->word) ? find_use(function, method) : NULL;
+}
+
 /* Appends NAME as a call of PATH's value and arguments. */
 static void build_call(struct built *to, const char *name, const struct path *path)
 {
@@ -434,6 +446,12 @@ const char *recipe_hint_stage(struct arena *arena, const struct source *source, 
 		return arena_printf(arena, "did you mean '%s'?", applied->text);
 	const bool same = name && cut_is(path.word, name) && !path.dotted, ends = past_blanks(path.end, end) == end;
 	const bool literal = are_literal(path.arguments);
+	const struct recipe *method = cut_length(path.value) ? find_method(&path) : NULL;
+	if (method)
+		return arena_printf(arena, "write `%s`", method->text);
+	const struct recipe *placed = same && path.called && literal ? find_use(path.word, "2") : NULL;
+	if (placed && cut_length(nth_operand(path.arguments, 0, '0')))
+		return advise_row(arena, placed, path.arguments);
 	if (row)
 		return advise_row(arena, row, path.arguments);
 	if (!name || (same && (!path.called || !literal)) || cut_length(path.arguments) > ARGUMENTS_MOST)

@@ -75,8 +75,9 @@ START_TEST(recipes_run)
 	else
 		*word = (char)toupper((unsigned char)*word); /* Linear is no operation, and linear is */
 	const bool renamed = op_find(rows[_i].text) != OP_COUNT && !*rows[_i].note;
-	const char *hint = renamed ? NULL : dot ? recipe_hint_use(&arena, word, dot + 1, "") : hint_of(word, &arena);
+	const char *hint = renamed ? NULL : dot ? recipe_hint_use(&arena, word, dot + 1, "2") : hint_of(word, &arena);
 	ck_assert(*rows[_i].text || *rows[_i].note);
+	ck_assert(renamed || hint);
 	if (!*rows[_i].text || !hint) {
 		arena_free(&arena);
 		return;
@@ -160,6 +161,10 @@ START_TEST(hints)
 		{"z-score", "write `sub { mean axis=0 }; div { std axis=0 }`"},
 		{"BatchNorm2d(16)", "write `layernorm axis=[0,2,3]`"},
 		{"clamp", "did you mean 'clip'?"},
+		{"np.add.reduce(x)", "write `sum`"},
+		{"np.maximum.accumulate(x)", "write `cummax`"},
+		{"slice(1, 5)", "write `slice start=1 stop=5`"},
+		{"round(3)", "write `mul (10 ^ 3); round; div (10 ^ 3)`"},
 		{"sin", NULL},
 		{"sin(x)", NULL},
 		{"frobnicate", NULL},
