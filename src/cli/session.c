@@ -191,8 +191,16 @@ enum status session_learn_programs(struct session *s, const struct type *type)
 static enum status place_inputs(struct session *s)
 {
 	const struct text_list *texts = &s->line.texts[OPTION_INPUT];
-	const struct inputs_given given = {texts->items,       texts->count,       s->set.shapes,
-	                                   s->set.shape_count, s->cotangent_paths, option_shown(s, OPTION_INPUT)};
+	const struct inputs_given given = {.texts = texts->items,
+	                                   .count = texts->count,
+	                                   .shapes = s->set.shapes,
+	                                   .shape_count = s->set.shape_count,
+	                                   .columns = s->line.texts[OPTION_COLUMNS].items,
+	                                   .columns_count = s->line.texts[OPTION_COLUMNS].count,
+	                                   .delimiters = s->line.texts[OPTION_DELIMITER].items,
+	                                   .delimiter_count = s->line.texts[OPTION_DELIMITER].count,
+	                                   .cotangents = s->cotangent_paths,
+	                                   .option = option_shown(s, OPTION_INPUT)};
 	TRY(inputs_place(&s->context, &s->chain, &given, &s->input_places));
 	const struct type *shape = s->input_places[0].shape;
 	if (!shape)
@@ -578,7 +586,8 @@ enum status session_bind_types(struct session *s, struct type *type)
 	s->set.reading.types = true;
 	if (session_makes_input(s))
 		*type = s->set.shape;
-	else if (!s->line.given[OPTION_INPUT] && declared_whole(&s->chain.input_type))
+	else if (!s->line.given[OPTION_INPUT] && !s->line.given[OPTION_COLUMNS] && !s->line.given[OPTION_DELIMITER] &&
+	         declared_whole(&s->chain.input_type))
 		*type = s->chain.input_type.type;
 	else
 		TRY(read_type(s, type));

@@ -91,7 +91,7 @@ static enum status identify(const struct run *run, uint64_t parts[JOURNAL_PARTS]
 static enum status refuse_more(const struct run *run, struct diags *diags)
 {
 	const struct reader *reader = run->reader;
-	const int64_t end = reader->data + reader->count * (int64_t)dtype_size(reader->type.dtype);
+	const int64_t end = reader->data + reader->stored * (int64_t)dtype_size(reader->type.dtype);
 	const unsigned char *bytes;
 	size_t more = run->tiles->tiled && reader->input->size > end;
 	if (!run->tiles->tiled)

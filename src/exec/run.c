@@ -32,6 +32,8 @@ void run_follow_format(struct writer *writer, const struct reader *reader)
 	if (writer->options.format == FORMAT_AUTO)
 		writer->options.format = format_written(reader->format);
 	writer->options.layout = reader->layout;
+	writer->options.names = reader->names;
+	writer->options.name_count = reader->columns;
 }
 
 /* Returns STATUS, of worker INDEX. If it is a failure, no worker of any rank waits for this one. */

@@ -74,7 +74,7 @@ static void hash_pieces(struct points *points)
 }
 
 /*
- * Adds to *HASH what READER's array, of TYPE, is known by: the size and the time of the file. To read all of it would take as
+ * Adds to *HASH what READER's array, of TYPE, is known by: the size and the time of the file, and how it is read. To read all of it would take as
  * long as a part of the run. A copy of the numbers of a text is new, so their values identify it.
  */
 static enum status hash_array(const struct reader *reader, const struct type *type, uint64_t *hash, struct diags *diags)
@@ -84,7 +84,11 @@ static enum status hash_array(const struct reader *reader, const struct type *ty
 	const bool copied = reader->copy.fd >= 0;
 	const int64_t file[] = {stamp.size, copied ? 0 : stamp.modified, reader->data};
 	unsigned char piece[PIECE];
+	const struct reader_options *options = &reader->options;
 	*hash = hash_bytes(*hash, file, sizeof file);
+	*hash = hash_bytes(*hash, options->columns, options->columns ? strlen(options->columns) : 0);
+	*hash = hash_bytes(*hash, &options->delimiter, 1);
+	*hash = hash_bytes(*hash, options->missing, options->missing ? sizeof *options->missing : 0);
 	for (int64_t at = 0; copied && at < stamp.size; at += PIECE) {
 		const int64_t size = lesser(stamp.size - at, PIECE);
 		TRY(input_copy_read(&reader->copy, at, piece, size, diags));

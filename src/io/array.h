@@ -27,6 +27,8 @@ struct reader_options {
 	const double *missing; /* --missing: stands for the missing fields of a text; NULL: these are an error */
 	struct type raw;       /* --shape: the type of raw input; ndim -1: not given (then 1-D, to the end) */
 	bool typed;            /* --shape is given: arrays of other formats must have that type (text: that shape) */
+	const char *columns;   /* --columns: of text, csv and npy, these alone are read; NULL: all */
+	char delimiter; /* --delimiter: between two fields of text and csv; ' ': blanks; 0: their first line shows it */
 	const struct shape *text_shape; /* of TEXT and CSV, if it fits (text_fit); NULL: their layout decides */
 	const void
 		*memory; /* MEMORY: the only array, of type RAW, in C order; the caller keeps it. MEMBER: likewise, or NULL */
@@ -56,18 +58,22 @@ struct reader {
 	enum format format; /* that of OPTIONS; AUTO until the first bytes have been seen */
 	bool begun;         /* they have been */
 	enum layout layout;
-	int64_t columns;         /* of a text: the numbers of a row; 0: it is no text */
-	struct type type;        /* the current array's, as in the file */
-	int64_t count, done;     /* numbers of its elements, and of those read in order so far */
-	bool swap, fortran;      /* SWAP: the values' byte order is not the machine's */
-	int64_t data;            /* byte of INPUT where its values begin */
-	int index;               /* number of arrays begun so far */
-	bool assumed;            /* options.assume, if given, was the type of an array so far */
-	enum dtype declared;     /* the reader rounds values to this type; DTYPE_COUNT: it does not */
-	bool direct;             /* the file holds the bytes that memory would: little-endian f32 or f64, C order */
-	struct text_file *text;  /* of a text whose numbers are read when they are wanted; or NULL */
-	struct input_copy copy;  /* the values of a text; fd -1: there is none */
-	struct input copy_input; /* then INPUT is this, which reads COPY */
+	int64_t columns;            /* of a text: the numbers of a row; 0: it is no text */
+	struct type type;           /* the current array's, as in the file */
+	int64_t count, done;        /* numbers of its elements, and of those read in order so far */
+	int64_t stored;             /* the file's elements, more than COUNT if columns of npy are chosen */
+	struct picked_rows *picked; /* then rows that were read in order; else NULL */
+	bool swap, fortran;         /* SWAP: the values' byte order is not the machine's */
+	int64_t data;               /* byte of INPUT where its values begin */
+	int index;                  /* number of arrays begun so far */
+	bool assumed;               /* options.assume, if given, was the type of an array so far */
+	enum dtype declared;        /* the reader rounds values to this type; DTYPE_COUNT: it does not */
+	bool direct;                /* the file holds the bytes that memory would: little-endian f32 or f64, C order */
+	struct table *table;        /* of a text, or of npy if columns are chosen; else NULL */
+	const char *const *names;   /* of the COLUMNS columns, as a header says them; NULL: there is none */
+	struct text_file *text;     /* of a text whose numbers are read when they are wanted; or NULL */
+	struct input_copy copy;     /* the values of a text; fd -1: there is none */
+	struct input copy_input;    /* then INPUT is this, which reads COPY */
 	void *held;       /* the whole array, of TYPE's dtype, if it is held (Fortran: from the first read on); or NULL */
 	size_t held_size; /* with TEXT, that of its marks */
 };
@@ -120,8 +126,11 @@ struct writer_options {
 	enum format format;        /* NPY, TEXT, CSV, RAW or MEMORY */
 	struct kept_array *memory; /* MEMORY: gets the only array, in C order */
 	enum layout layout;        /* TEXT, CSV: of an array of one dimension; COLUMN: a number a line */
-	bool display;              /* TEXT, CSV on a terminal: as NumPy prints arrays */
-	bool late; /* NPY: the header is written with the first elements, so that a failure before them leaves nothing */
+	char delimiter;            /* CSV: between two values */
+	const char *const *names; /* CSV: a header for the first array, if it has NAME_COUNT columns; NULL: there is none */
+	int64_t name_count;
+	bool display; /* TEXT, CSV on a terminal: as NumPy prints arrays */
+	bool late;    /* NPY: the header is written with the first elements, so that a failure before them leaves nothing */
 	bool deferred; /* TEXT, CSV: held until writer_finish, as another writer writes to the same place first */
 	const struct reader *reader; /* the reader of the file that the output overwrites; NULL: there is none */
 };

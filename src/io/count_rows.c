@@ -2,12 +2,14 @@
  * Counts the rows of a text in a file, before any is read. Threads share the text in blocks.
  *
  * A block has the lines that begin in it. Whether a line is a row follows from its first byte that is not blank: "#" begins
- * a comment. So no block needs to know the one before.
+ * a comment. So no block needs to know the one before. But if there is a quote in a table whose fields may have line ends,
+ * one scan counts all rows.
  * Tests: tests/cases/text.test
  */
 #include "base/checked.h"
 #include "base/team.h"
 #include "io/formats.h"
+#include "io/table.h"
 
 #include <string.h>
 
@@ -16,6 +18,7 @@ enum { WINDOW = 64 << 10, BLOCKS = 2000, PIECE = 1 << 20 /* the least bytes for 
 struct block {
 	int64_t lines, rows;
 	struct mark first; /* the first row; its line is counted from the block's first */
+	bool quoted;       /* it has a quote */
 	int64_t failed;    /* the byte of the text that could not be read; -1: there is none */
 };
 
@@ -23,6 +26,7 @@ struct counting {
 	const struct reader *reader;
 	int64_t begin, end; /* the text's bytes that are counted */
 	int64_t bytes;      /* of a block */
+	bool quotes;        /* a quoted field may have line ends */
 	struct block *blocks;
 	char *window; /* of the thread that called */
 };
@@ -73,6 +77,9 @@ static void count_block(const struct counting *c, int64_t index, char *window)
 			block.failed = place.at;
 			break;
 		}
+		block.quoted |= c->quotes && memchr(window, '"', size);
+		if (block.quoted)
+			break;
 		count_window(&block, &place, window, window + size, end);
 	}
 	c->blocks[index] = block;
@@ -115,11 +122,16 @@ enum status text_count_rows(const struct reader *r, const struct mark *line, str
 {
 	const struct allocator *a = r->arena->allocator;
 	const int64_t end = r->input->size - r->text->first, left = greater(end - line->at, 0);
-	struct counting c = {
-		.reader = r, .begin = line->at, .end = end, .bytes = greater(WINDOW, (left + BLOCKS - 1) / BLOCKS)};
+	struct counting c = {.reader = r,
+	                     .begin = line->at,
+	                     .end = end,
+	                     .bytes = greater(WINDOW, (left + BLOCKS - 1) / BLOCKS),
+	                     .quotes = r->table->strict};
 	const int64_t count = (left + c.bytes - 1) / c.bytes;
 	const size_t size = (size_t)count * sizeof *c.blocks;
 	struct team *team;
+	if (r->text->quoted)
+		return scan_count_rows(r->text->idle, line);
 	TRY(team_open(&team, left > PIECE ? r->options.threads : 1, WINDOW, a, diags));
 	c.blocks = allocator_get(a, 1, size + WINDOW);
 	if (c.blocks) {
@@ -128,7 +140,10 @@ enum status text_count_rows(const struct reader *r, const struct mark *line, str
 	}
 	team_close(team);
 	TRY_ALLOC(c.blocks, diags);
-	const enum status status = add_blocks(&c, count, line->line, diags);
+	bool quoted = false;
+	for (int64_t i = 0; i < count; i++)
+		quoted |= c.blocks[i].quoted;
+	const enum status status = quoted ? scan_count_rows(r->text->idle, line) : add_blocks(&c, count, line->line, diags);
 	allocator_put(a, c.blocks, size + WINDOW);
 	return status;
 }

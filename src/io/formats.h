@@ -32,6 +32,26 @@ bool npy_order_matters(const struct shape *shape);
 /* Copies an array in Fortran order to C order. Elements have SIZE bytes: 1, 2, 4 or 8. Only if npy_order_matters(). */
 void npy_transpose(const struct shape *shape, size_t size, const char *from, char *to);
 
+/* Chosen columns of npy: pick_columns.c */
+
+/* Rows that were read in order: COUNT from row FIRST on, in the file's bytes. SIZE bytes are allocated. */
+struct picked_rows {
+	char *bytes;
+	size_t size;
+	int64_t first, count;
+};
+/* Chooses the columns of the array whose type READER has read, and changes that type. */
+enum status columns_begin(struct reader *reader, struct diags *diags);
+/* Reads COUNT chosen elements from FIRST on of a file to TO, as the file has them, from any thread. */
+enum status columns_read_at(const struct reader *reader, int64_t first, int64_t count, char *to, struct diags *diags);
+/* The same in order: FIRST is the next of the stream. */
+enum status columns_read(const struct reader *reader, int64_t first, int64_t count, void *to, struct diags *diags);
+/* Copies COUNT chosen elements from FIRST on of FROM, which has whole rows in C order, to TO. */
+void columns_gather(const struct reader *reader, const void *from, int64_t first, int64_t count, void *to);
+/* Returns the bytes of the array that are still to be read or skipped. */
+int64_t columns_left(const struct reader *reader);
+void columns_close(struct reader *reader);
+
 /* Text and csv as numbers. */
 
 enum { TEXT_MARKS = 2048 };
@@ -49,11 +69,13 @@ struct mark {
 
 /* A text in a file, whose numbers are read when they are wanted, from any thread. */
 struct text_file {
-	pthread_mutex_t lock; /* guards the list, far, and the reader's arena while numbers are read */
-	struct scan *idle;    /* a list of scans that nobody uses now */
-	int64_t far;          /* the numbers up to the last that was read */
-	int64_t first;        /* the input's byte where the text begins */
-	struct text_size size;
+	pthread_mutex_t lock;  /* guards the list, far, and the reader's arena while numbers are read */
+	struct scan *idle;     /* a list of scans that nobody uses now */
+	int64_t far;           /* the numbers up to the last that was read */
+	int64_t first;         /* the input's byte where the text begins */
+	struct text_size size; /* COLUMNS: numbers that are read of a row */
+	int64_t fields;        /* of a row */
+	bool quoted; /* a field may have line ends: there are quotes, in a text whose fields the delimiter separates */
 	int64_t gap; /* the least bytes between two marks */
 	size_t mark_count;
 	struct mark marks[TEXT_MARKS]; /* the first is of the first number; later ones are of rows, or in the first row */
@@ -74,6 +96,13 @@ void scan_close(struct scan *scan);
  * with STATUS_DATA and the place of a word that is no number, of a wrong comma, or of a row of another length.
  */
 enum status scan_read(struct scan *scan, double *to, size_t count, size_t *got, struct diags *diags);
+/* Makes byte AT of the text the next of SCAN, in whose window it is or at whose end it would be. LINES are before it. */
+void scan_go(struct scan *scan, int64_t at, uint32_t lines);
+/* Points *TEXT at the LENGTH next bytes that are in the window. GROW: reads more of them before. *END: the text has no more. */
+enum status scan_window(struct scan *scan, bool grow, const char **text, size_t *length, bool *end,
+                        struct diags *diags);
+/* Makes SCAN ready to read the columns of its reader's table, which have been chosen now. */
+enum status scan_set_table(struct scan *scan, struct diags *diags);
 /* True at the end of the text. Then scan_size returns the size of a text that was read from its first number on. */
 bool scan_done(const struct scan *scan);
 struct text_size scan_size(const struct scan *scan);
@@ -82,6 +111,8 @@ struct text_size scan_size(const struct scan *scan);
  * line after it. Checks the first numbers alone, and so refuses data of another kind early.
  */
 enum status scan_first_row(struct scan *scan, struct mark *next);
+/* Counts and marks the rows of SCAN's file from FROM on, the line after the first row, if fields may have line ends. */
+enum status scan_count_rows(struct scan *scan, const struct mark *from);
 /*
  * Counts and marks the rows of READER's text from LINE on, the line after the first row. options.threads share the text. Fails
  * with STATUS_DATA if the file cannot be read as far as it was when it was opened.

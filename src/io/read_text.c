@@ -6,6 +6,7 @@
  */
 #include "base/checked.h"
 #include "io/formats.h"
+#include "io/table.h"
 
 #include <pthread.h>
 #include <string.h>
@@ -69,6 +70,10 @@ static enum status keep_numbers(struct reader *r, struct text_size *size, struct
 	struct scan *scan;
 	enum status status = scan_open(&scan, r, NULL, diags);
 	if (!status)
+		status = table_begin(r, scan, diags);
+	if (!status)
+		status = scan_set_table(scan, diags);
+	if (!status)
 		status = read_all(r, scan, &n, diags);
 	if (status || n.passed) {
 		allocator_put(a, n.values, n.capacity * sizeof *n.values);
@@ -96,8 +101,10 @@ static enum status open_text(struct reader *r, struct text_size *size, struct di
 	*text = (struct text_file){.first = r->input->offset, .gap = FIRST_GAP};
 	pthread_mutex_init(&text->lock, NULL);
 	struct mark next;
-	const enum status status = scan_open(&text->idle, r, text, diags);
-	TRY(status ? status : scan_first_row(text->idle, &next));
+	TRY(scan_open(&text->idle, r, text, diags));
+	TRY(table_begin(r, text->idle, diags));
+	TRY(scan_set_table(text->idle, diags));
+	TRY(scan_first_row(text->idle, &next));
 	TRY(text_count_rows(r, &next, diags));
 	*size = text->size;
 	r->held_size = sizeof *text;
@@ -124,12 +131,17 @@ enum status text_begin(struct reader *r, struct diags *diags)
 	const bool file = large && !r->options.overwritten;
 	TRY(file ? open_text(r, &size, diags) : keep_numbers(r, &size, diags));
 	if (size.rows == 0)
-		return diag_file(diags, STATUS_DATA, input->name, file ? input->size : input->offset, "no numbers");
-	r->layout = size.rows == 1 ? LAYOUT_LINE : size.columns == 1 ? LAYOUT_COLUMN : LAYOUT_ROWS;
+		return diag_file(diags, STATUS_DATA, input->name, file ? input->size : input->offset,
+		                 r->table->header ? "a header line, and no row after it" : "no numbers");
+	r->layout = r->options.columns  ? LAYOUT_ROWS
+	            : size.rows == 1    ? LAYOUT_LINE
+	            : size.columns == 1 ? LAYOUT_COLUMN
+	                                : LAYOUT_ROWS;
 	r->type = (struct type){DTYPE_F64, {1, {size.rows * size.columns}}};
 	if (r->layout == LAYOUT_ROWS)
 		r->type.shape = (struct shape){2, {size.rows, size.columns}};
 	r->columns = size.columns;
+	r->names = r->table->chosen_names;
 	if (r->options.text_shape)
 		(void)text_fit(&r->type.shape, r->columns, r->options.text_shape);
 	return STATUS_OK;

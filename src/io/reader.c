@@ -5,10 +5,11 @@
  */
 #include "io/foreign.h"
 #include "io/formats.h"
+#include "io/table.h"
 
 #include <string.h>
 
-enum { BLOCK = 64 << 10 };
+enum { BLOCK = 64 << 10, TABLE_LOOK = 64 << 10 };
 
 /* True if the caller keeps the array in memory. */
 static bool is_lent(const struct reader *r) { return r->format == FORMAT_MEMORY || r->options.memory; }
@@ -30,6 +31,7 @@ void reader_free(struct reader *reader)
 	reader->held = NULL;
 	reader->held_size = 0;
 	text_close(reader);
+	columns_close(reader);
 	input_copy_close(&reader->copy);
 }
 
@@ -38,12 +40,17 @@ static enum status data_error(const struct reader *r, int64_t offset, const char
 	return diag_file(diags, STATUS_DATA, r->input->name, offset, "%s", what);
 }
 
+/* True if columns of an npy array are chosen. */
+static bool picks_columns(const struct reader *r) { return r->format == FORMAT_NPY && r->options.columns; }
+
 static void begin_array(struct reader *r)
 {
 	r->count = shape_count(&r->type.shape);
+	if (!picks_columns(r))
+		r->stored = r->count;
 	r->done = 0;
 	r->data = r->input->offset;
-	r->direct = !r->swap && !r->fortran && convert_little_endian() &&
+	r->direct = !r->swap && !r->fortran && convert_little_endian() && !picks_columns(r) &&
 	            (r->type.dtype == DTYPE_F32 || r->type.dtype == DTYPE_F64);
 	r->index++;
 }
@@ -108,7 +115,7 @@ static enum status check_integers(const struct reader *r, const void *from, int6
 
 static enum status truncated(const struct reader *r, int64_t have, struct diags *diags)
 {
-	int64_t want = r->count * (int64_t)dtype_size(r->type.dtype);
+	int64_t want = r->stored * (int64_t)dtype_size(r->type.dtype);
 	return diag_file(diags, STATUS_DATA, r->input->name, r->data + have, "truncated: %lld of %lld bytes of array data",
 	                 (long long)have, (long long)want);
 }
@@ -135,6 +142,10 @@ static enum status read_values_as_bytes(const struct reader *r, bool in_order, i
                                         struct diags *diags)
 {
 	size_t got = 0;
+	const int64_t each = (int64_t)dtype_size(r->type.dtype);
+	if (picks_columns(r))
+		return in_order ? columns_read(r, begin / each, (int64_t)size / each, to, diags)
+		                : columns_read_at(r, begin / each, (int64_t)size / each, to, diags);
 	if (r->text)
 		return size ? text_read(r, begin / (int64_t)sizeof(double), to, size / sizeof(double), diags) : STATUS_OK;
 	TRY(in_order ? input_read(r->input, to, size, &got, diags)
@@ -180,26 +191,39 @@ enum status reader_check_size(const struct reader *r, struct diags *diags)
 {
 	const struct input *input = r->input;
 	const int64_t limit = input->pull ? input->limit : input->size >= 0 ? input->size : INT64_MAX;
-	const int64_t left = limit - r->data, want = r->count * (int64_t)dtype_size(r->type.dtype);
+	const int64_t left = limit - r->data, want = r->stored * (int64_t)dtype_size(r->type.dtype);
 	return !r->held && !r->text && left < want ? truncated(r, left, diags) : STATUS_OK;
 }
 
-/* Reads a whole array in Fortran order, and holds it in C order. */
+/* Reads a whole array in Fortran order, and holds it in C order, or its chosen columns. */
 static enum status hold_fortran(struct reader *r, struct diags *diags)
 {
 	const struct allocator *a = r->arena->allocator;
-	const size_t size = dtype_size(r->type.dtype), bytes = (size_t)r->count * size;
+	const size_t size = dtype_size(r->type.dtype), bytes = (size_t)r->stored * size;
+	struct shape shape = r->type.shape;
+	size_t got = 0;
 	TRY(reader_check_size(r, diags));
-	char *from = allocator_get(a, bytes, 1);
-	r->held = allocator_get(a, bytes, 1);
-	r->held_size = bytes;
-	enum status status = from && r->held ? read_values_as_bytes(r, true, 0, from, bytes, diags) : diag_memory(diags);
-	if (!status) {
-		npy_transpose(&r->type.shape, size, from, r->held);
-		if (r->swap)
-			convert_swap(r->held, size, (size_t)r->count);
-		status = check_integers(r, r->held, 0, (size_t)r->count, diags);
+	char *from = allocator_get(a, bytes, 1), *held = allocator_get(a, bytes, 1);
+	enum status status = from && held ? input_read(r->input, from, bytes, &got, diags) : diag_memory(diags);
+	if (!status && got < bytes)
+		status = truncated(r, (int64_t)got, diags);
+	if (picks_columns(r))
+		shape.dim[shape.ndim - 1] = r->table->fields;
+	if (!status)
+		npy_transpose(&shape, size, from, held);
+	if (!status && picks_columns(r)) {
+		char *const all = held;
+		columns_gather(r, all, 0, r->count, from);
+		held = from;
+		from = all;
 	}
+	if (!status) {
+		if (r->swap)
+			convert_swap(held, size, (size_t)r->count);
+		status = check_integers(r, held, 0, (size_t)r->count, diags);
+	}
+	r->held = held;
+	r->held_size = bytes;
 	allocator_put(a, from, bytes);
 	return status;
 }
@@ -223,9 +247,14 @@ static enum status next_npy(struct reader *r, bool *end, struct diags *diags)
 	r->assumed |= header.void2;
 	r->swap = convert_little_endian() ? header.swap : !header.swap;
 	r->fortran = header.fortran && npy_order_matters(&r->type.shape);
+	r->stored = shape_count(&r->type.shape);
+	if (r->options.columns)
+		TRY(columns_begin(r, diags));
+	if (r->options.columns && !r->picked)
+		TRY_ALLOC(r->picked = arena_alloc(r->arena, sizeof *r->picked), diags);
 	begin_array(r);
 	r->layout = LAYOUT_ROWS;
-	r->held_size = r->fortran ? (size_t)r->count * dtype_size(r->type.dtype) : 0;
+	r->held_size = r->fortran ? (size_t)r->stored * dtype_size(r->type.dtype) : 0;
 	return STATUS_OK;
 }
 
@@ -292,6 +321,22 @@ static enum status next_member(struct reader *r, bool *end, struct diags *diags)
 	return reader_begin_at(r, &r->options.raw, r->options.values_at, diags);
 }
 
+/* Looks at the first lines of a text. They may show that it is csv. */
+static enum status look_at_text(struct reader *r, struct diags *diags)
+{
+	const unsigned char *bytes;
+	size_t got;
+	const bool csv = r->format == FORMAT_CSV || (r->format == FORMAT_AUTO && table_names_csv(r->input->name));
+	TRY(input_peek(r->input, TABLE_LOOK, &bytes, &got, diags));
+	TRY_ALLOC(r->table = arena_alloc(r->arena, sizeof *r->table), diags);
+	r->table->strict = csv;
+	r->table->delimiter = r->options.delimiter;
+	table_look(r->table, (const char *)bytes, got, got < TABLE_LOOK);
+	if (r->format == FORMAT_AUTO)
+		r->format = csv || r->table->header ? FORMAT_CSV : FORMAT_TEXT;
+	return STATUS_OK;
+}
+
 enum status reader_find_format(struct reader *r, struct diags *diags)
 {
 	const unsigned char *bytes;
@@ -303,9 +348,27 @@ enum status reader_find_format(struct reader *r, struct diags *diags)
 	if (got &&
 	    (bytes[0] == 0x89 || memchr(bytes, 0, got))) /* a terminal's first lines may be shorter than more bytes */
 		TRY(input_peek(r->input, FOREIGN_BYTES, &bytes, &got, diags));
-	if (r->format == FORMAT_AUTO)
-		r->format = got && bytes[0] == 0x93 ? FORMAT_NPY : FORMAT_TEXT;
-	return foreign_refuse(r->input, bytes, got, diags);
+	const bool npy = r->format == FORMAT_NPY || (r->format == FORMAT_AUTO && got && bytes[0] == 0x93);
+	TRY(foreign_refuse(r->input, bytes, got, diags));
+	if (!npy)
+		return look_at_text(r, diags);
+	r->format = FORMAT_NPY;
+	return STATUS_OK;
+}
+
+/* Refuses options that are for tables if the input is none. */
+static enum status check_table_options(const struct reader *r, struct diags *diags)
+{
+	static const char *const names[] = {
+		[FORMAT_NPY] = "npy", [FORMAT_RAW] = "raw data", [FORMAT_MEMBER] = "a member of an archive"};
+	const char *what = r->format < FORMAT_MEMBER + 1 ? names[r->format] : NULL;
+	if (what && r->options.delimiter)
+		return diag_file(diags, STATUS_USAGE, r->input->name, -1, "--delimiter is for text and csv, and this is %s",
+		                 what);
+	if (what && r->options.columns && r->format != FORMAT_NPY)
+		return diag_file(diags, STATUS_USAGE, r->input->name, -1, "--columns is for text, csv and npy, and this is %s",
+		                 what);
+	return STATUS_OK;
 }
 
 enum status reader_next(struct reader *r, bool *end, struct diags *diags)
@@ -313,6 +376,7 @@ enum status reader_next(struct reader *r, bool *end, struct diags *diags)
 	*end = false;
 	reader_free(r);
 	TRY(reader_find_format(r, diags));
+	TRY(check_table_options(r, diags));
 	enum status (*const next[])(struct reader *, bool *, struct diags *) = {
 		[FORMAT_NPY] = next_npy, [FORMAT_TEXT] = next_text,     [FORMAT_CSV] = next_text,
 		[FORMAT_RAW] = next_raw, [FORMAT_MEMORY] = next_memory, [FORMAT_MEMBER] = next_member};
@@ -344,7 +408,7 @@ bool reader_seekable(const struct reader *r)
 
 bool reader_is_last(const struct reader *r)
 {
-	const int64_t bytes = r->count * (int64_t)dtype_size(r->type.dtype);
+	const int64_t bytes = r->stored * (int64_t)dtype_size(r->type.dtype);
 	if (r->format == FORMAT_MEMBER)
 		return true;
 	return r->format == FORMAT_NPY && r->input->size >= 0 && r->input->size - r->data <= bytes;
@@ -363,24 +427,33 @@ size_t reader_memory(const struct reader *r, int readers)
 	return r->held_size + (r->text ? (size_t)readers * scan_memory() : 0);
 }
 
+/* Reads SIZE bytes, from byte AT of the array on, to BLOCK. */
+static enum status skip_bytes(const struct reader *r, int64_t at, char *block, size_t size, struct diags *diags)
+{
+	size_t got;
+	TRY(input_read(r->input, block, size, &got, diags));
+	return got < size ? truncated(r, at + (int64_t)got, diags) : STATUS_OK;
+}
+
 enum status reader_skip(struct reader *r, struct diags *diags)
 {
 	const int64_t size = (int64_t)dtype_size(r->type.dtype), begin = r->done * size;
 	struct input *input = r->input;
-	int64_t left = r->held ? 0 : r->count * size - begin;
+	int64_t left = r->held ? 0 : picks_columns(r) ? columns_left(r) : r->count * size - begin;
 	if (r->text) /* what has not been read may hold other words than numbers */
 		left = (r->count - r->text->far) * size;
 	else if (left > 0 && input->size >= 0) {
 		const int64_t have = input->size - input->offset;
 		if (have < left)
-			return truncated(r, begin + (have > 0 ? have : 0), diags);
+			return truncated(r, r->stored * size - left + (have > 0 ? have : 0), diags);
 		TRY(input_seek(input, input->offset + left, diags));
 		left = 0;
 	}
 	_Alignas(8) char block[4096];
 	while (left > 0) {
 		const size_t n = left < (int64_t)sizeof block ? (size_t)left : sizeof block;
-		TRY(read_values_as_bytes(r, true, r->count * size - left, block, n, diags));
+		TRY(r->text ? read_values_as_bytes(r, true, r->count * size - left, block, n, diags)
+		            : skip_bytes(r, r->stored * size - left, block, n, diags));
 		left -= (int64_t)n;
 	}
 	r->done = r->count;

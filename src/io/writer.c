@@ -3,6 +3,7 @@
  * Tests: tests/unit/test_npy.c, tests/unit/test_text.c
  */
 #include "io/formats.h"
+#include "io/table.h"
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -53,6 +54,14 @@ static enum status reserve_text(struct writer *w, size_t length, struct diags *d
 	}
 	if (w->text_used + length <= w->text_size)
 		return STATUS_OK;
+	if (length > w->text_size) { /* a long name */
+		TRY(write_held_text(w, w->text_used, diags));
+		char *longer = arena_alloc(w->arena, length);
+		TRY_ALLOC(longer, diags);
+		w->text = longer;
+		w->text_size = length;
+		return STATUS_OK;
+	}
 	const char *line = memrchr(w->text, '\n', w->text_used);
 	enum status status = write_held_text(w, line ? (size_t)(line - w->text) + 1 : w->text_used, diags);
 	return status || w->text_used + length <= w->text_size ? status : write_held_text(w, w->text_used, diags);
@@ -136,6 +145,40 @@ static enum status need_header(struct writer *w, struct diags *diags)
 	return length ? output_write(w->output, w->header, length, diags) : STATUS_OK;
 }
 
+/* Returns the byte between two values of a line of text. */
+static char text_delimiter(const struct writer *w)
+{
+	if (w->options.format != FORMAT_CSV)
+		return ' ';
+	return w->options.delimiter ? w->options.delimiter : ',';
+}
+
+/* Returns the values of a line of text. */
+static int64_t values_of_line(const struct writer *w)
+{
+	const struct shape *shape = &w->type.shape;
+	if (shape->ndim > 1)
+		return shape->dim[shape->ndim - 1];
+	return w->options.layout == LAYOUT_COLUMN ? 1 : w->count;
+}
+
+/* Writes the header of csv, if the array has the columns that it names. */
+static enum status write_header_line(struct writer *w, struct diags *diags)
+{
+	const char *const *names = w->options.names;
+	const char delimiter = text_delimiter(w);
+	if (w->options.format != FORMAT_CSV || w->options.display || !names || w->index > 0 || w->type.shape.ndim > 2 ||
+	    values_of_line(w) != w->options.name_count)
+		return STATUS_OK;
+	for (int64_t i = 0; i < w->options.name_count; i++) {
+		TRY(reserve_text(w, 2 * strlen(names[i]) + 4, diags));
+		char *text = table_put_name(w->text + w->text_used, names[i], delimiter);
+		*text++ = i + 1 < w->options.name_count ? delimiter : '\n';
+		w->text_used = (size_t)(text - w->text);
+	}
+	return STATUS_OK;
+}
+
 enum status writer_begin(struct writer *w, const struct type *type, struct diags *diags)
 {
 	w->type = *type;
@@ -146,6 +189,7 @@ enum status writer_begin(struct writer *w, const struct type *type, struct diags
 	char header[NPY_HEADER_MOST];
 	const size_t length = w->options.format == FORMAT_NPY ? npy_make_header(type, header) : 0;
 	TRY(check_place(w, length, diags));
+	TRY(write_header_line(w, diags));
 	if (w->options.format == FORMAT_NPY) {
 		TRY(begin_npy(w, header, length, diags));
 	} else if (w->options.display) {
@@ -196,11 +240,10 @@ static enum status format_values(struct writer *w, const void *from, enum dtype 
 {
 	if (count == 0)
 		return STATUS_OK;
-	const char between = w->options.format == FORMAT_CSV ? ',' : ' ';
+	const char between = text_delimiter(w);
 	const struct shape *shape = &w->type.shape;
-	const int64_t *end = shape->dim + shape->ndim;
-	const int64_t line = shape->ndim > 1 ? end[-1] : w->options.layout == LAYOUT_COLUMN ? 1 : w->count;
-	const int64_t matrix = shape->ndim > 2 ? end[-2] * line : w->count;
+	const int64_t line = values_of_line(w);
+	const int64_t matrix = shape->ndim > 2 ? shape->dim[shape->ndim - 2] * line : w->count;
 	int64_t left = line - w->done % line;
 	for (int64_t i = 0; i < count; i++) {
 		TRY(reserve_text(w, NUMBER + strlen("\n\n"), diags));

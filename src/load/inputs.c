@@ -217,6 +217,70 @@ static enum status place_shape(struct placing *p, const struct input_shape *shap
 	return refuse_name(p, shape->name, strlen(shape->name), "--shape");
 }
 
+/* Sets *PLACE to the input that TEXT, a value of OPTION, names as NAME=, or to the first; and *VALUE to what follows. */
+static enum status place_option(struct placing *p, const char *option, const char *text, struct input_place **place,
+                                const char **value)
+{
+	const char *equals = strchr(text, '=');
+	const size_t name = equals && equals > text ? (size_t)(equals - text) : 0;
+	const size_t none = chain_declared_inputs(p->chain) + 1, input = name ? find_placed(p, text, name) : none;
+	if (input == none && name && chain_declared_inputs(p->chain) && is_input_name(text, name))
+		return refuse_name(p, text, name, option);
+	*place = &p->of[input < none ? input : 0];
+	*value = input < none ? equals + 1 : text;
+	return STATUS_OK;
+}
+
+/* Reports that OPTION is given twice for the input PLACE, or that there is no file for it. */
+static enum status refuse_option(const struct placing *p, const char *option, const struct input_place *place)
+{
+	const char *name = name_of(p, (size_t)(place - p->of));
+	if (!place->file)
+		return diag_file(p->context->diags, STATUS_USAGE, NULL, -1,
+		                 "%s is for data that are read, and the input '%s' has a type alone", option, name);
+	return diag_file(p->context->diags, STATUS_USAGE, NULL, -1, "%s is given twice for the input '%s'", option, name);
+}
+
+static enum status place_columns(struct placing *p, const char *text)
+{
+	struct input_place *place;
+	const char *value;
+	TRY(place_option(p, "--columns", text, &place, &value));
+	if (place->columns)
+		return refuse_option(p, "--columns", place);
+	place->columns = value;
+	return *value ? STATUS_OK
+	              : diag_file(p->context->diags, STATUS_USAGE, NULL, -1,
+	                          "--columns takes names or numbers of columns, as in a,c or 0,2,5:8");
+}
+
+static enum status place_delimiter(struct placing *p, const char *text)
+{
+	struct input_place *place;
+	const char *value;
+	TRY(place_option(p, "--delimiter", text, &place, &value));
+	if (place->delimiter)
+		return refuse_option(p, "--delimiter", place);
+	place->delimiter = !strcmp(value, "\\t") || !strcmp(value, "tab") ? '\t' : !strcmp(value, "blank") ? ' ' : *value;
+	const bool word = !strcmp(value, "\\t") || !strcmp(value, "tab") || !strcmp(value, "blank");
+	if (*value && (word || (!value[1] && strchr(" \t,;:|!$%&*/=@^~<>?", *value))))
+		return STATUS_OK;
+	return diag_file(p->context->diags, STATUS_USAGE, NULL, -1,
+	                 "--delimiter takes a sign such as , ; : or |, or tab or blank, not '%s'", value);
+}
+
+/* Fails if an option for tables is for an input without a file. */
+static enum status check_options(const struct placing *p)
+{
+	for (size_t i = 0; i <= chain_declared_inputs(p->chain); i++) {
+		if (!p->of[i].file && p->of[i].columns)
+			return refuse_option(p, "--columns", &p->of[i]);
+		if (!p->of[i].file && p->of[i].delimiter)
+			return refuse_option(p, "--delimiter", &p->of[i]);
+	}
+	return STATUS_OK;
+}
+
 /* Fails if two inputs are standard input. The first is it if nothing is given for it. */
 static enum status check_standard(struct placing *p)
 {
@@ -248,20 +312,28 @@ enum status inputs_place(const struct context *context, const struct chain *chai
 		TRY(place_text(&p, given->texts[i]));
 	for (size_t i = 0; i < given->shape_count; i++)
 		TRY(place_shape(&p, &given->shapes[i]));
+	for (size_t i = 0; i < given->columns_count; i++)
+		TRY(place_columns(&p, given->columns[i]));
+	for (size_t i = 0; i < given->delimiter_count; i++)
+		TRY(place_delimiter(&p, given->delimiters[i]));
 	for (size_t i = 0; i < chain->cotangent_count; i++)
 		(*places)[1 + chain->cotangents[i].param].file = given->cotangents[i];
 	TRY(place_members(&p));
-	return check_standard(&p);
+	TRY(check_standard(&p));
+	return check_options(&p);
 }
 
 enum status input_place_open(const struct context *context, const struct input_place *place,
                              const struct reader_options *options, struct opened_member *member)
 {
+	struct reader_options reading = *options;
 	*member = (struct opened_member){.loaded.data = NULL};
+	reading.columns = place->columns;
+	reading.delimiter = place->delimiter;
 	if (place->member || place->archive)
-		return member_open(context, options, place->file, place->member, member);
+		return member_open(context, &reading, place->file, place->member, member);
 	TRY(input_open(&member->input, place->file, false, context->arena, context->diags));
-	reader_init(&member->rows, &member->input, options, context->arena);
+	reader_init(&member->rows, &member->input, &reading, context->arena);
 	return STATUS_OK;
 }
 

@@ -13,6 +13,8 @@ struct input_place {
 	const char *file, *member; /* "-": standard input; MEMBER: of FILE, an archive, or NULL */
 	bool archive;              /* FILE is an archive: without MEMBER, its only member */
 	const struct type *shape;  /* of --shape, or NULL */
+	const char *columns;       /* of --columns, or NULL */
+	char delimiter;            /* of --delimiter, or 0 */
 };
 /* A value of --shape: the type of the input NAME, or of the first if NAME is NULL. */
 struct input_shape {
@@ -25,6 +27,9 @@ struct inputs_given {
 	size_t count;
 	const struct input_shape *shapes;
 	size_t shape_count;
+	/* values of --columns and --delimiter, for the first input or, behind NAME=, for the input NAME */
+	const char *const *columns, *const *delimiters;
+	size_t columns_count, delimiter_count;
 	const char *const *cotangents; /* files of the arrays of chain->cotangents; NULL: there are none */
 	const char *option;            /* that gives the texts, as it was typed: -i or --input */
 };

@@ -579,18 +579,19 @@ static const struct {
      "ckptc: in.txt:4:1: error: a row of 2 numbers after rows of 1\n    4 | 3 4\n      | ^~~\n"},
 	{"1 2\n% 3\n", 0, FORMAT_TEXT, "ckptc: in.txt:2:1: error: '%' is not a number\n    2 | % 3\n      | ^\n"},
 	{"1 NA\n", 0, FORMAT_TEXT, "ckptc: in.txt:1:3: error: 'NA' is not a number\n    1 | 1 NA\n      |   ^~\n" NOTE},
-	{"a,b\n1,2\n", 0, FORMAT_CSV,
-     "ckptc: in.txt:1:1: error: 'a' is not a number\n    1 | a,b\n      | ^\n"
-     "ckptc: note: remove a header line of names, as with: tail -n +2\n"},
+	{"a,b\n1,x\n", 0, FORMAT_CSV,
+     "ckptc: in.txt:2:3: error: 'x' is not a number in column 'b'\n    2 | 1,x\n      |   ^\n"
+     "ckptc: note: to leave that column out, choose others: --columns a\n"},
+	{"a,b\n", 0, FORMAT_CSV, "ckptc: in.txt: byte 4: error: a header line, and no row after it\n"},
 	{"1,,2\n", 0, FORMAT_CSV, "ckptc: in.txt:1:3: error: an empty field\n    1 | 1,,2\n      |   ^\n" NOTE},
 	{",1\n", 0, FORMAT_CSV, "ckptc: in.txt:1:1: error: an empty field\n    1 | ,1\n      | ^\n" NOTE},
 	{"1,2,\n", 0, FORMAT_CSV, "ckptc: in.txt:1:5: error: a row ends in a comma\n    1 | 1,2,\n      |     ^\n" NOTE},
 	{"1,2,", 0, FORMAT_CSV, "ckptc: in.txt:1:5: error: a row ends in a comma\n    1 | 1,2,\n      |     ^\n" NOTE},
 	{"1 2,3\n", 0, FORMAT_CSV,
      "ckptc: in.txt:1:3: error: expected a comma before the next number\n    1 | 1 2,3\n      |   ^\n"},
-	{"1;2\n", 0, FORMAT_TEXT,
-     "ckptc: in.txt:1:1: error: '1;2' is not a number\n    1 | 1;2\n      | ^~~\n"
-     "ckptc: note: white space or commas separate numbers\n"},
+	{"1 2\n1;2\n", 0, FORMAT_TEXT,
+     "ckptc: in.txt:2:1: error: '1;2' is not a number\n    2 | 1;2\n      | ^~~\n"
+     "ckptc: note: white space, commas or the delimiter of the first line separate numbers\n"},
 	{"1 \0 2", 5, FORMAT_TEXT,
      "ckptc: in.txt:1:3: error: byte 0x00 is neither a number nor white space\n    1 | 1 \\x00 2\n      |   ^~~~\n"
      "ckptc: note: npy data begins with \\x93NUMPY, text holds numbers; --from raw reads plain binary values\n"},
