@@ -7,14 +7,38 @@
 #include "cli/gradient_files.h"
 #include "cli/job.h"
 #include "cli/plot.h"
+#include "cli/value_archive.h"
 
 /* What a run writes while it runs, in addition to the gradient of the input. */
 struct beside {
 	struct session *session;
-	struct opened_output *value, *events; /* NULL: not open */
+	struct opened_output *value, *events;                 /* NULL: not open */
+	struct value_archive gradient_archive, value_archive; /* if their path is set, -o and --value are archives */
 	struct watch watch;
 	struct early_gradients early;
 };
+
+/* Opens ARCHIVE, if PATH ends as one: then the rows of OUT go to it, as the member NAME. */
+static enum status open_member_archive(struct session *s, const char *path, struct opened_output *out, const char *name,
+                                       struct value_archive *archive)
+{
+	if (!path || !output_is_archive(path) || s->line.given[OPTION_TO])
+		return STATUS_OK;
+	*archive = (struct value_archive){.path = path, .out = out, .names = {name}, .count = 1};
+	return value_archive_open(s, archive);
+}
+
+/* Returns the writer of rows of ARCHIVE, if there is one, else that of OUT. */
+static struct writer *writer_of(struct opened_output *out, const struct value_archive *archive)
+{
+	return archive->path ? archive->writers[0] : &out->writer;
+}
+
+/* Writes what is left of the array of OUT. */
+static enum status end_array(struct session *s, struct opened_output *out, struct value_archive *archive)
+{
+	return archive->path ? value_archive_put(s, archive) : writer_finish(&out->writer, &s->diags);
+}
 
 /* Opens --events, unless it is open. This empties a regular file, so it waits for the first event or the run's end. */
 static enum status open_events(struct beside *beside)
@@ -35,9 +59,11 @@ static enum status open_beside(struct session *s, struct beside *beside)
 {
 	const char *value = s->line.values[OPTION_VALUE], *events = s->line.values[OPTION_EVENTS];
 	*beside = (struct beside){.session = s};
+	TRY(open_member_archive(s, s->line.values[OPTION_OUTPUT], s->out, s->chain.input, &beside->gradient_archive));
 	if (value) {
 		TRY(session_open_rows(s, &beside->value, value));
 		session_make_writer(s, beside->value);
+		TRY(open_member_archive(s, value, beside->value, "out", &beside->value_archive));
 	}
 	return events && !output_replaces(events) ? open_events(beside) : STATUS_OK;
 }
@@ -100,9 +126,9 @@ static enum status open_all(struct session *s, struct beside *beside, struct gra
 static enum status finish(struct session *s, struct beside *beside, struct gradient_result *result)
 {
 	TRY(external_finish(s->programs, &s->diags)); /* before a file gets its place, or a report is written */
-	TRY(writer_finish(&s->out->writer, &s->diags));
+	TRY(end_array(s, s->out, &beside->gradient_archive));
 	if (beside->value)
-		TRY(writer_finish(&beside->value->writer, &s->diags));
+		TRY(end_array(s, beside->value, &beside->value_archive));
 	if (s->line.given[OPTION_EVENTS])
 		TRY(open_events(beside));
 	TRY(watch_close(&beside->watch));
@@ -142,12 +168,12 @@ enum status command_grad(struct session *s)
 	const struct run_options options = {.job = session_job_options(s, &s->set.policy),
 	                                    .dtype = s->set.dtype,
 	                                    .flush_denormals = s->line.given[OPTION_FAST_MATH],
-	                                    .value = beside.value ? &beside.value->writer : NULL,
+	                                    .value = beside.value ? writer_of(beside.value, &beside.value_archive) : NULL,
 	                                    .one_pass = s->line.given[OPTION_ONE_PASS],
 	                                    .progress = progress_begin(&progress, s, "grad") ? progress_action : NULL,
 	                                    .progress_context = &progress};
 	const struct gradient_options gradient = {
-		.gradient = &s->out->writer,
+		.gradient = writer_of(s->out, &beside.gradient_archive),
 		.cotangent = s->line.values[OPTION_COTANGENT],
 		.special = s->line.given[OPTION_SPECIAL],
 		.cast = s->line.given[OPTION_CAST],

@@ -111,6 +111,12 @@ static enum status open_values(struct session *s, struct values *values)
 {
 	values->writers[0] = &s->out->writer;
 	if (s->archive) {
+		values->archive.path = s->archive;
+		values->archive.out = s->out;
+		values->archive.count = s->value_count;
+		values->archive.names[0] = "out";
+		for (size_t i = 1; i < s->value_count; i++)
+			values->archive.names[i] = s->chain.wanted[i - 1]->name;
 		TRY(value_archive_open(s, &values->archive));
 		memcpy(values->writers, values->archive.writers, sizeof values->writers);
 		return STATUS_OK;

@@ -107,6 +107,16 @@ static enum status put_gradients(struct session *s, struct opened_output *out)
 	return session_put(s, out);
 }
 
+/* Returns how a gradient is written to PATH of --grad: as its ending says, or as npy. */
+static struct writer_options options_of(const char *path)
+{
+	struct writer_options options = {.format = FORMAT_AUTO, .late = true};
+	output_follow_ending(path, &options);
+	if (options.format == FORMAT_AUTO)
+		options.format = FORMAT_NPY;
+	return options;
+}
+
 /* Writes the gradient that OPTION, NAME=FILE of --grad, asks for. */
 static enum status write_param_gradient(struct session *s, const struct gradient_result *result,
                                         const struct early_gradients *early, const char *option)
@@ -114,6 +124,7 @@ static enum status write_param_gradient(struct session *s, const struct gradient
 	const char *path = strchr(option, '=') + 1;
 	struct loader loader = {.cast = s->line.given[OPTION_CAST], .context = &s->context};
 	struct opened_output *out;
+	const struct writer_options options = options_of(path);
 	enum status status = STATUS_OK;
 	int64_t param;
 	TRY(find_param(s, option, (size_t)(path - 1 - option), &param));
@@ -133,7 +144,7 @@ static enum status write_param_gradient(struct session *s, const struct gradient
 	if (!status)
 		status = session_open_output(s, &out, path, false);
 	if (!status)
-		status = array_put(&s->context, &out->output, &type, sum);
+		status = array_put(&s->context, &out->output, &options, &type, sum);
 	if (adds)
 		allocator_put(s->allocator, sum, g->size + 1);
 	return status ? status : put_gradients(s, out);
@@ -236,9 +247,12 @@ static enum status open_input_files(struct session *s, struct early_gradients *e
 			sink->outs = arena_array(&s->arena, s->line.grads.count, sizeof *sink->outs);
 		TRY_ALLOC(sink->outs, &s->diags);
 		struct opened_output **out = &sink->outs[sink->out_count];
+		const struct writer_options options = options_of(strchr(text, '=') + 1);
+		if (s->ranks && (options.format == FORMAT_TEXT || options.format == FORMAT_CSV))
+			return usage_error(s, "ranks write the gradients of inputs as npy or raw, not to '%s'",
+			                   strchr(text, '=') + 1);
 		TRY(session_open_rows(s, out, strchr(text, '=') + 1));
-		writer_init(&(*out)->writer, &(*out)->output, &(struct writer_options){.format = FORMAT_NPY, .late = true},
-		            &s->arena);
+		writer_init(&(*out)->writer, &(*out)->output, &options, &s->arena);
 		sink->out_count++;
 	}
 	return STATUS_OK;
@@ -376,8 +390,11 @@ static enum status begin_input_gradient(void *context, size_t input, const struc
 	sink->type = *type;
 	for (size_t i = 0; i < s->chain.input_count; i++) /* the archive's places follow from all types */
 		early->inputs[1 + i].type = run_gradient_type(&s->chain, early->inputs[0].type.dtype, s->chain.params[i].type);
-	for (size_t i = 0; i < sink->out_count; i++)
+	const struct reader *reader = input ? &s->inputs.items[input - 1].arrays.rows : &s->in.reader;
+	for (size_t i = 0; i < sink->out_count; i++) {
+		run_follow_format(&sink->outs[i]->writer, reader);
 		TRY(writer_begin(&sink->outs[i]->writer, type, diags));
+	}
 	if (sink->records++ > 0 && (sink->in_archive || sink->holds)) {
 		diag_file(diags, STATUS_DATA, s->line.values[OPTION_GRADS], -1,
 		          "an archive, or --accumulate, takes the gradient of an input with one array");
@@ -570,7 +587,7 @@ enum status gradient_files_check(struct session *s)
 			                             s->chain.place->text, text),
 			                 "-o FILE gets the gradient of the value at the place");
 		if (path_ends(text, NPZ_ENDING) || path_ends(text, TENSORS_ENDING)) {
-			usage_error(s, "--grad writes npy, and '%s' ends as an archive", text);
+			usage_error(s, "--grad writes one array, and '%s' ends as an archive", text);
 			return diag_hint_command(&s->diags, "--grads %s writes all params", strchr(text, '=') + 1);
 		}
 	}

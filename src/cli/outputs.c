@@ -78,15 +78,32 @@ static int list_outputs(struct session *s, struct written **list)
 	return count;
 }
 
-bool output_is_archive(const char *path)
+static bool has_ending(const char *path, const char *ending)
 {
-	static const char *const endings[] = {".npz", ".safetensors"};
-	bool archive = false;
-	for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
-		const size_t length = strlen(path), tail = strlen(endings[i]);
-		archive |= length > tail && !strcmp(path + length - tail, endings[i]);
+	const size_t length = strlen(path), tail = strlen(ending);
+	return length > tail && !strcmp(path + length - tail, ending);
+}
+
+bool output_is_archive(const char *path) { return has_ending(path, ".npz") || has_ending(path, ".safetensors"); }
+
+void output_follow_ending(const char *path, struct writer_options *options)
+{
+	static const struct {
+		const char *ending;
+		enum format written;
+		char delimiter;
+	} rows[] = {{".npy", FORMAT_NPY, 0},
+	            {".csv", FORMAT_CSV, 0},
+	            {".tsv", FORMAT_CSV, '\t'},
+	            {".txt", FORMAT_TEXT, 0},
+	            {".raw", FORMAT_RAW, 0}};
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		if (!has_ending(path, rows[i].ending))
+			continue;
+		if (options->format == FORMAT_AUTO)
+			options->format = rows[i].written;
+		options->delimiter = rows[i].delimiter;
 	}
-	return archive;
 }
 
 enum status outputs_check(struct session *s)

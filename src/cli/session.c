@@ -657,15 +657,15 @@ void session_make_writer(struct session *s, struct opened_output *out)
 	if (over) /* then rows are written in order, and overwrite only rows that were read */
 		out->output.seekable = false;
 	s->in.reader.options.overwritten |= over;
-	struct writer_options options = {.format =
-	                                     s->set.to != FORMAT_AUTO ? s->set.to : format_written(s->in.reader.format),
+	struct writer_options options = {.format = s->set.to,
 	                                 .layout = s->in.reader.layout,
 	                                 /* a launcher of ranks may give them a terminal whatever its own output is */
 	                                 .late = true,
 	                                 .display = s->set.to == FORMAT_AUTO && !s->ranks && isatty(out->output.fd),
 	                                 .reader = over ? &s->in.reader : NULL};
-	if (options.display)
-		options.format = FORMAT_TEXT;
+	output_follow_ending(out->output.name, &options);
+	if (options.format == FORMAT_AUTO)
+		options.format = options.display ? FORMAT_TEXT : format_written(s->in.reader.format);
 	writer_init(&out->writer, &out->output, &options, &s->arena);
 }
 

@@ -247,6 +247,11 @@ enum status session_open_report(struct session *session, struct text_file **file
 /* Ends the report's JSON, writes the rest of FILE, and calls session_put. STATUS_LIMIT if memory has been short. */
 enum status session_close_text(struct text_file *file);
 void session_close(struct session *session);
+/*
+ * Lets OPTIONS have the format that the ending of PATH says: .npy, .csv, .tsv, .txt or .raw. Changes nothing but the delimiter
+ * of csv if they have a format, and nothing at all if PATH has another ending.
+ */
+void output_follow_ending(const char *path, struct writer_options *options);
 /* True if PATH ends as an npz or a safetensors file does. */
 bool output_is_archive(const char *path);
 /* Fails with STATUS_USAGE if two outputs, standard output and error among them, would be one regular file. */

@@ -130,8 +130,9 @@ struct named_array {
 	const uint32_t *written; /* the checksum of values that are in the npz already; NULL: npz_put writes them */
 	const int *file; /* for tensors_put: a descriptor whose file has the values as files do; NULL: DATA has them */
 };
-/* Writes an array as npy. Like npz_put it does not commit OUTPUT. */
-enum status array_put(const struct context *context, struct output *output, const struct type *type, const void *data);
+/* Writes an array as OPTIONS says. Like npz_put it does not commit OUTPUT. */
+enum status array_put(const struct context *context, struct output *output, const struct writer_options *options,
+                      const struct type *type, const void *data);
 /*
  * Writes an uncompressed npz as numpy.savez does: a member NAME.npy for each of ARRAYS, in their order. TEAM, which may
  * be NULL, shares the checksums of large members.

@@ -36,6 +36,8 @@ static const struct foreign {
 	{0, 8, "\x89PNG\r\n\x1a\n", "PNG",
      "convert it: python3 -c 'import numpy, PIL.Image, sys; numpy.save(open(\"a.npy\", \"xb\"), "
      "PIL.Image.open(sys.argv[1]))' %s"},
+	{0, 2, "\xff\xfe", "UTF-16 text", "convert it: (set -C; iconv -f UTF-16 -t UTF-8 %s >a)"},
+	{0, 2, "\xfe\xff", "UTF-16 text", "convert it: (set -C; iconv -f UTF-16 -t UTF-8 %s >a)"},
 	{0, 6, "cnumpy", PICKLE},
 	{0, 2, "\x80\2", PICKLE},
 	{0, 2, "\x80\3", PICKLE},

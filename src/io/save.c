@@ -12,20 +12,22 @@
 
 #include "base/checked.h"
 
-enum status array_put(const struct context *context, struct output *output, const struct type *type, const void *data)
+enum status array_put(const struct context *context, struct output *output, const struct writer_options *options,
+                      const struct type *type, const void *data)
 {
-	return array_write(context, output, FORMAT_NPY, type, data);
+	struct diags *diags = context->diags;
+	struct writer writer;
+	writer_init(&writer, output, options, context->arena);
+	TRY(writer_begin(&writer, type, diags));
+	TRY(writer_write(&writer, data, dtype_compute(type->dtype), shape_count(&type->shape), diags));
+	TRY(writer_end(&writer, diags));
+	return writer_finish(&writer, diags);
 }
 
 enum status array_write(const struct context *context, struct output *output, enum format format,
                         const struct type *type, const void *data)
 {
-	struct diags *diags = context->diags;
-	struct writer writer;
-	writer_init(&writer, output, &(struct writer_options){.format = format}, context->arena);
-	TRY(writer_begin(&writer, type, diags));
-	TRY(writer_write(&writer, data, dtype_compute(type->dtype), shape_count(&type->shape), diags));
-	return writer_end(&writer, diags);
+	return array_put(context, output, &(struct writer_options){.format = format}, type, data);
 }
 
 enum { LOCAL_EXTRA = 20, CENTRAL_EXTRA = 28, ZIP_DATE = 0x21 /* 1 January 1980 */ };
@@ -246,10 +248,10 @@ static enum status put_member(const struct context *context, struct output *outp
 	if (output->seekable && !output->joined && (held || a->written))
 		return put_in_pieces(context, output, m, a);
 	struct output checked = {.fd = -1, .push = add_to_checksum, .stream = m};
-	TRY(array_put(context, &checked, &a->type, a->data));
+	TRY(array_write(context, &checked, FORMAT_NPY, &a->type, a->data));
 	m->size = (uint64_t)checked.offset;
 	TRY(put_local(context, output, m));
-	return array_put(context, output, &a->type, a->data);
+	return array_write(context, output, FORMAT_NPY, &a->type, a->data);
 }
 
 static enum status put_entry(struct output *output, const struct saved_member *m, struct diags *diags)

@@ -18,7 +18,9 @@ static inline enum status array_save(const char *path, const struct type *type, 
 	struct output output;
 	enum status status = output_open(&output, path, arena, diags);
 	return status ? status
-	              : save_end(&output, array_put(&(struct context){arena->allocator, arena, diags}, &output, type, data),
+	              : save_end(&output,
+	                         array_put(&(struct context){arena->allocator, arena, diags}, &output,
+	                                   &(struct writer_options){.format = FORMAT_NPY}, type, data),
 	                         diags);
 }
 
