@@ -15,7 +15,7 @@
 #include "io/formats.h"
 #include "io/table.h"
 
-#include <ctype.h>
+#include <endian.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -521,6 +521,54 @@ static bool begins_comment(const struct scan *s)
 	return !s->strict || s->at == 0 || s->text[s->at - 1] != s->delimiter || is_wanted(s);
 }
 
+/* Returns the high bit of each of eight bytes that are C, an ASCII character. */
+static uint64_t bytes_that_are(uint64_t eight, char c)
+{
+	const uint64_t ones = UINT64_C(0x0101010101010101), low = 0x7f * ones;
+	const uint64_t other = eight ^ (uint64_t)(unsigned char)c * ones;
+	return ~(((other & low) + low) | other | low);
+}
+
+/*
+ * Passes up to MOST fields of a strict text, from the one that begins at the window's next byte on, with their delimiters.
+ * Stops before a field with a line end, a comment or a quote that begins no field, and at the end of the window: pass_field
+ * goes on.
+ */
+static void pass_plain_fields(struct scan *s, int64_t most)
+{
+	const char *const first = s->text + s->at, *const end = s->text + s->length;
+	bool quoted = false;
+	for (const char *at = first; end - at >= (int64_t)sizeof(uint64_t); at += sizeof(uint64_t)) {
+		uint64_t eight, found;
+		memcpy(&eight, at, sizeof eight);
+		eight = le64toh(eight);
+		found = bytes_that_are(eight, '\n') | bytes_that_are(eight, '"') | bytes_that_are(eight, '#') |
+		        bytes_that_are(eight, s->delimiter);
+		for (; found; found &= found - 1) {
+			const char *here = at + __builtin_ctzll(found) / 8;
+			if (*here == s->delimiter && !quoted) {
+				s->at = (size_t)(here - s->text) + 1;
+				s->in_row++;
+				if (--most == 0)
+					return;
+			} else if (*here == '"') { /* it begins or ends a field, or is the second of two in a field */
+				if (!quoted && here > first && here[-1] != s->delimiter && here[-1] != '"')
+					return;
+				quoted = !quoted;
+			} else if (*here == '\n' || (*here == '#' && !quoted)) {
+				return;
+			}
+		}
+	}
+}
+
+/* Returns the number of fields that are not read, from the next on. */
+static int64_t count_unwanted(const struct scan *s)
+{
+	const struct table *t = s->table;
+	return s->in_row < t->fields ? t->next_read[s->in_row] - s->in_row : INT64_MAX;
+}
+
 /* Passes the window's next byte, a delimiter, and the empty field before it. */
 static void pass_empty(struct scan *s)
 {
@@ -536,6 +584,20 @@ static enum status pass_delimiter(struct scan *s)
 	if (s->comma && is_wanted(s))
 		return hint_missing(s, text_error(s, s->at, s->at + 1, "an empty field%s", column_name(s, column)));
 	pass_empty(s);
+	return STATUS_OK;
+}
+
+/* Passes the field at the window's next byte, and perhaps some of up to MOST that follow it. */
+static enum status pass_unwanted(struct scan *s, int64_t most)
+{
+	const size_t at = s->at;
+	if (s->strict)
+		pass_plain_fields(s, most);
+	s->comma |= s->at > at;
+	if (s->at > at) /* it is behind a delimiter */
+		return STATUS_OK;
+	TRY(pass_field(s));
+	end_field(s, false);
 	return STATUS_OK;
 }
 
@@ -585,8 +647,7 @@ static enum status read_in_order(struct scan *s, double *to, size_t count, size_
 			if (s->strict && !s->comma)
 				return text_error(s, s->at, s->at + 1, "expected a %s before the next number", delimiter_name(s, name));
 			if (!is_wanted(s)) {
-				TRY(pass_field(s));
-				end_field(s, false);
+				TRY(pass_unwanted(s, count_unwanted(s)));
 				continue;
 			}
 			if (*got == count)
@@ -898,8 +959,7 @@ static enum status pass_row(struct scan *s)
 		} else if (c == '#' && begins_comment(s)) {
 			pass_comment(s);
 		} else {
-			TRY(pass_field(s));
-			end_field(s, false);
+			TRY(pass_unwanted(s, INT64_MAX));
 		}
 	}
 }

@@ -415,7 +415,11 @@ static enum status set_choice(struct choice *c)
 	int64_t *rank = arena_array(arena, (size_t)t->fields + 1, sizeof *rank), next = 0;
 	int64_t *place = arena_array(arena, c->count + 1, sizeof *place);
 	const char **names = arena_array(arena, c->count + 1, sizeof *names);
-	TRY_ALLOC(rank && place && names, c->context->diags);
+	t->next_read = arena_array(arena, (size_t)t->fields + 1, sizeof *t->next_read);
+	TRY_ALLOC(rank && place && names && t->next_read, c->context->diags);
+	t->next_read[t->fields] = t->fields;
+	for (int64_t i = t->fields - 1; i >= 0; i--)
+		t->next_read[i] = t->reads[i] ? i : t->next_read[i + 1];
 	for (int64_t i = 0; i < t->fields; i++)
 		rank[i] = t->reads[i] ? next++ : -1;
 	bool sorted = true;

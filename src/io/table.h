@@ -15,6 +15,7 @@ struct table {
 	int64_t fields;        /* of a row, those that are not read included; 0: not known */
 	const char **names;    /* of the fields; NULL: there is no header */
 	bool *reads;           /* by field: its column is chosen; NULL: all are */
+	int64_t *next_read;    /* by field: the first column that is read from it on; FIELDS: none is */
 	const int64_t *chosen; /* the columns in their order of --columns, CHOSEN_COUNT of them */
 	int64_t chosen_count;
 	const int64_t *places; /* by chosen column: its number among the chosen, in the order of the file; NULL: the same */
