@@ -37,9 +37,17 @@ struct place {
 	bool in_line;
 };
 
-/* Counts in the bytes from TEXT to STOP, which begin at PLACE. Stops at a line that begins at END or beyond. */
-static void count_window(struct block *block, struct place *place, const char *text, const char *stop, int64_t end)
+/* Bytes of a text, in which a tab may be the delimiter. */
+struct window {
+	const char *text;
+	size_t size;
+	char delimiter;
+};
+
+/* Counts in WINDOW, which begins at PLACE. Stops at a line that begins at END or beyond. */
+static void count_window(struct block *block, struct place *place, const struct window *window, int64_t end)
 {
+	const char *text = window->text, *const stop = text + window->size;
 	const char *const begin = text;
 	const int64_t first = place->at;
 	place->at += stop - text;
@@ -53,7 +61,7 @@ static void count_window(struct block *block, struct place *place, const char *t
 			place->line_begin = first + (text - begin);
 			block->lines++;
 		}
-		while (text < stop && text_is_blank(*text))
+		while (text < stop && text_is_blank(*text) && *text != window->delimiter)
 			text++;
 		if (text == stop)
 			return;
@@ -67,6 +75,7 @@ static void count_block(const struct counting *c, int64_t index, char *window)
 {
 	const struct input *input = c->reader->input;
 	const int64_t begin = c->begin + index * c->bytes, end = lesser(begin + c->bytes, c->end);
+	const char shown = c->reader->table->delimiter, delimiter = shown == ' ' ? '\n' : shown;
 	struct block block = {.lines = index == 0, .failed = -1};
 	/* The byte before the block may end a line. */
 	struct place place = {index ? begin - 1 : begin, begin, index > 0};
@@ -80,7 +89,7 @@ static void count_block(const struct counting *c, int64_t index, char *window)
 		block.quoted |= c->quotes && memchr(window, '"', size);
 		if (block.quoted)
 			break;
-		count_window(&block, &place, window, window + size, end);
+		count_window(&block, &place, &(struct window){window, size, delimiter}, end);
 	}
 	c->blocks[index] = block;
 }

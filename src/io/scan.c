@@ -124,6 +124,8 @@ static const char *delimiter_name(const struct scan *s, char quoted[4])
 		return "comma";
 	if (s->delimiter == '\t')
 		return "tab";
+	if (s->delimiter == '\n')
+		return "blank";
 	snprintf(quoted, 4, "'%c'", s->delimiter);
 	return quoted;
 }
@@ -340,9 +342,10 @@ static enum status find_quote(struct scan *s, size_t *size)
 			++*size;
 			continue;
 		}
-		if (quote && (*size < most || s->end))
+		const bool line = !s->strict && memchr(word, '\n', *size); /* only in a strict text fields have line ends */
+		if (quote && !line && (*size < most || s->end))
 			return STATUS_OK;
-		if (s->end)
+		if (s->end || line)
 			return text_error(s, s->at, s->at + 1, "no quote ends this field");
 		*size -= quote != NULL; /* the next byte may be another quote */
 		TRY(move_window(s));
@@ -386,10 +389,10 @@ static enum status read_quoted(struct scan *s, double *to)
 	return pass_quoted(s, size);
 }
 
-/* Passes the field at the window's next byte, of a column that is not read. */
+/* Passes the field at the window's next byte, of a column that is not read, or not now. */
 static enum status pass_field(struct scan *s)
 {
-	const bool number = strchr("+-.0123456789", s->text[s->at]) && s->text[s->at];
+	const bool number = is_wanted(s) || (strchr("+-.0123456789", s->text[s->at]) && s->text[s->at]);
 	size_t size;
 	if (s->text[s->at] == '"') {
 		TRY(find_quote(s, &size));
@@ -644,7 +647,7 @@ static enum status read_in_order(struct scan *s, double *to, size_t count, size_
 		} else if (c == '#' && begins_comment(s)) {
 			pass_comment(s);
 		} else {
-			if (s->strict && !s->comma)
+			if (!s->comma && (s->strict || s->text[s->at - 1] == '"'))
 				return text_error(s, s->at, s->at + 1, "expected a %s before the next number", delimiter_name(s, name));
 			if (!is_wanted(s)) {
 				TRY(pass_unwanted(s, count_unwanted(s)));
@@ -890,14 +893,60 @@ static enum status count_by_delimiters(struct scan *s, struct mark *next)
 	}
 }
 
+/* Passes blanks, comments and empty lines. Sets *END at the end of the text. */
+static enum status reach_row(struct scan *s, bool *end)
+{
+	for (;;) {
+		TRY(need_byte(s, end));
+		if (*end)
+			return STATUS_OK;
+		const char c = s->text[s->at];
+		if (c == '\n')
+			pass_line_end(s);
+		else if (c == '#')
+			pass_comment(s);
+		else if (c != s->delimiter && text_is_blank(c))
+			s->at++;
+		else
+			return STATUS_OK;
+	}
+}
+
+/* Passes the rest of a line. */
+static enum status pass_line(struct scan *s)
+{
+	for (bool end;;) {
+		TRY(need_byte(s, &end));
+		const char *line_end = memchr(s->text + s->at, '\n', s->length - s->at);
+		s->at = line_end ? (size_t)(line_end - s->text) : s->length;
+		if (line_end)
+			pass_line_end(s);
+		if (line_end || end)
+			return STATUS_OK;
+	}
+}
+
+/* Marks the first row of a text of which some columns are read: they have counted its fields. */
+static enum status mark_first_row(struct scan *s, struct mark *next)
+{
+	bool end;
+	TRY(reach_row(s, &end));
+	*next = next_place(s);
+	if (!end)
+		count_field(s, next);
+	TRY(pass_line(s));
+	*next = next_place(s);
+	return STATUS_OK;
+}
+
 enum status scan_first_row(struct scan *s, struct mark *next)
 {
 	TRY(check_window(s));
 	TRY(begin_scan(s));
 	*next = next_place(s);
-	TRY(s->strict ? count_by_delimiters(s, next) : count_by_words(s, next));
-	s->file->fields = s->file->size.columns;
-	s->file->size.rows = s->file->fields > 0;
+	TRY(s->strict ? count_by_delimiters(s, next) : s->table->reads ? mark_first_row(s, next) : count_by_words(s, next));
+	s->file->size.rows = s->file->size.columns > 0;
+	s->file->fields = s->table->fields ? s->table->fields : s->file->size.columns;
 	s->file->size.columns = numbers_of(s->table, s->file->fields);
 	return begin_scan(s);
 }
@@ -964,25 +1013,6 @@ static enum status pass_row(struct scan *s)
 	}
 }
 
-/* Passes blanks, comments and empty lines. Sets *END at the end of the text. */
-static enum status reach_row(struct scan *s, bool *end)
-{
-	for (;;) {
-		TRY(need_byte(s, end));
-		if (*end)
-			return STATUS_OK;
-		const char c = s->text[s->at];
-		if (c == '\n')
-			pass_line_end(s);
-		else if (c == '#')
-			pass_comment(s);
-		else if (c != s->delimiter && text_is_blank(c))
-			s->at++;
-		else
-			return STATUS_OK;
-	}
-}
-
 enum status scan_count_rows(struct scan *s, const struct mark *from)
 {
 	struct text_file *text = s->file;
@@ -1004,19 +1034,11 @@ enum status scan_count_rows(struct scan *s, const struct mark *from)
 /* Goes to the first word of the next row, without a look at the words before it. */
 static enum status next_row(struct scan *s)
 {
-	bool end, passed = false;
+	bool end;
 	if (s->file->quoted)
 		TRY(pass_row(s));
-	while (!s->file->quoted && !passed) {
-		TRY(need_byte(s, &end));
-		if (end)
-			break;
-		const char *line_end = memchr(s->text + s->at, '\n', s->length - s->at);
-		passed = line_end;
-		s->at = line_end ? (size_t)(line_end - s->text) : s->length;
-		if (passed)
-			pass_line_end(s);
-	}
+	else
+		TRY(pass_line(s));
 	TRY(reach_row(s, &end));
 	return end ? scan_file_changed(s->input, s->diags) : STATUS_OK;
 }

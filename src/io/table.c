@@ -92,14 +92,21 @@ static const char *line_end(const char *at, const char *end, const char *separat
 	return at;
 }
 
-/* Returns where the comment of the row from AT to END begins: at a '#' after a blank or a number; or END. */
-static const char *row_end(const char *at, const char *end)
+/*
+ * Returns where the comment of the row from AT to END begins, or END: at a '#' at its beginning, after a blank or after a
+ * number. A '#' directly after one of SEPARATORS begins one only if the text is not STRICT.
+ */
+static const char *row_end(const char *at, const char *end, const char *separators, bool strict)
 {
-	const char *hash = at;
-	while ((hash = memchr(hash, '#', (size_t)(end - hash)))) {
-		if (hash == at || text_is_blank(hash[-1]) || isalnum((unsigned char)hash[-1]) || hash[-1] == '.')
-			return hash;
-		hash++;
+	bool begins = true, number = false, blank = true;
+	for (; at < end; at++) {
+		if (begins && *at == '"')
+			at = closing_quote(at + 1, end);
+		if (at == end || (*at == '#' && (blank || number || (begins && !strict))))
+			return at;
+		blank = text_is_blank(*at) && !strchr(separators, *at);
+		number = begins ? strchr("+-.0123456789", *at) != NULL : number && !text_is_blank(*at);
+		begins = text_is_blank(*at) || strchr(separators, *at);
 	}
 	return end;
 }
@@ -188,7 +195,7 @@ static int64_t count_blank_fields(const char *at, const char *end)
 		at = next ? next : end;
 	}
 	const char *line = at < end ? memchr(at, '\n', (size_t)(end - at)) : NULL;
-	for (const char *stop = at < end ? row_end(at, line ? line : end) : at; at && at < stop; count++)
+	for (const char *stop = at < end ? row_end(at, line ? line : end, "", false) : at; at && at < stop; count++)
 		at = take_field(at, stop, BLANKS, &field);
 	return count;
 }
@@ -246,7 +253,7 @@ void table_look(struct table *t, const char *text, size_t length, bool whole)
 		t->lines++;
 		line = first_line(after, end, &t->lines);
 	}
-	const char *const stop = line_end(line, end, ";,\t"), *const row = row_end(line, stop);
+	const char *const stop = line_end(line, end, ";,\t"), *const row = row_end(line, stop, ";,\t", true);
 	const bool lines = whole || stop < end, csv = t->strict;
 	t->begin = line - text;
 	t->text = true;
@@ -289,10 +296,11 @@ static char *copy_field(const struct field *field, struct arena *arena)
 static enum status read_fields(struct table *t, const char *line, size_t length, const struct context *context)
 {
 	const char *end = line + length;
+	const char separators[] = {t->delimiter, '\0'};
 	struct field field;
 	size_t capacity = 0, count = 0;
 	if (!t->header)
-		end = row_end(line, end);
+		end = row_end(line, end, separators, t->strict);
 	/* In a text that is not strict a blank is as good as the delimiter. */
 	const bool blanks = !t->strict;
 	for (const char *at = line; at; count++) {
@@ -535,10 +543,11 @@ void table_hint_columns(const struct table *t, const char *line, const char *end
 	size_t used = 0;
 	int64_t column = 0;
 	struct field each;
-	const char *stop = row_end(line, line_end(line, end, (const char[]){t->delimiter, '\0'}));
+	const char separators[] = {t->delimiter, '\0'};
+	const char *stop = row_end(line, line_end(line, end, separators), separators, true);
 	for (const char *at = line; at && used < LISTED; column++) {
 		at = take_field(at, stop, t->delimiter, &each);
-		if (column == field || !is_number(&each) || (t->reads && !t->reads[column]))
+		if (column == field || !is_number(&each) || (t->reads && (column >= t->fields || !t->reads[column])))
 			continue;
 		const char *name = t->names && column < t->fields ? t->names[column] : NULL;
 		if (name && 2 * strlen(name) + 3 < sizeof word)

@@ -5,7 +5,7 @@
  *     of a pipe is not known beforehand.
  *   - Values read at a place equal those read in order.
  *   - The arrays, written as npy, read back to the same bits.
- * The first two bytes choose how the rest is read.
+ * The first two bytes choose how the rest is read: the format, and columns and the delimiter of tables.
  */
 #include "io/array.h"
 #include "io/files.h"
@@ -199,9 +199,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static const enum dtype raw[] = {DTYPE_F32, DTYPE_F64,  DTYPE_I64, DTYPE_BOOL,
 	                                 DTYPE_F16, DTYPE_BF16, DTYPE_U8,  DTYPE_I16};
+	static const char *const columns[] = {NULL, "0", "1,0", "a,0", "1:", "2:,0", "\"b\"", ":2"};
+	static const char delimiters[] = {0, ';', '\t', ' '};
+	static const double missing = 7;
 	if (size < 2)
 		return 0;
 	unsigned how = data[0] % (FORMAT_RAW + 2);
+	const unsigned table = data[0] / (FORMAT_RAW + 2); /* 0: of most inputs that are kept */
 	const unsigned char *bytes = data + 2;
 	size -= 2;
 	if (how > FORMAT_RAW) {
@@ -212,6 +216,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		.format = (enum format)how,
 		.assume = data[1] & 1 ? DTYPE_BF16 : DTYPE_COUNT,
 		.cast = data[1] & 2,
+		.columns = columns[table % 8],
+		.delimiter = delimiters[table / 8 % 4],
+		.missing = table && data[1] & 8 ? &missing : NULL,
+		.anywhere = table && data[1] & 16,
 		.raw = {.dtype = raw[data[1] >> 5], .shape = {.ndim = data[1] & 4 ? 2 : -1, .dim = {2, data[1] >> 3 & 3}}},
 	};
 	read_stream(memory_file(bytes, size), &options, &from_file);
