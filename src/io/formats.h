@@ -96,8 +96,8 @@ void scan_close(struct scan *scan);
  * with STATUS_DATA and the place of a word that is no number, of a wrong comma, or of a row of another length.
  */
 enum status scan_read(struct scan *scan, double *to, size_t count, size_t *got, struct diags *diags);
-/* Makes byte AT of the text the next of SCAN, in whose window it is or at whose end it would be. LINES are before it. */
-void scan_go(struct scan *scan, int64_t at, uint32_t lines);
+/* Makes byte AT of the text, or its end, the next of SCAN, which has not gone beyond it. LINES are before it. */
+enum status scan_go(struct scan *scan, int64_t at, uint32_t lines, struct diags *diags);
 /* Points *TEXT at the LENGTH next bytes that are in the window. GROW: reads more of them before. *END: the text has no more. */
 enum status scan_window(struct scan *scan, bool grow, const char **text, size_t *length, bool *end,
                         struct diags *diags);

@@ -330,6 +330,7 @@ static enum status look_at_text(struct reader *r, struct diags *diags)
 	TRY(input_peek(r->input, TABLE_LOOK, &bytes, &got, diags));
 	TRY_ALLOC(r->table = arena_alloc(r->arena, sizeof *r->table), diags);
 	r->table->strict = csv;
+	r->table->tabs = table_names_tabs(r->input->name);
 	r->table->delimiter = r->options.delimiter;
 	table_look(r->table, (const char *)bytes, got, got < TABLE_LOOK);
 	if (r->format == FORMAT_AUTO)

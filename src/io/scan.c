@@ -427,11 +427,17 @@ static enum status begin_scan(struct scan *s)
 	return STATUS_OK;
 }
 
-void scan_go(struct scan *s, int64_t at, uint32_t lines)
+enum status scan_go(struct scan *s, int64_t at, uint32_t lines, struct diags *diags)
 {
+	s->diags = diags;
+	while (at > s->begin + (int64_t)s->length && !s->end) {
+		s->at = s->length;
+		TRY(move_window(s));
+	}
 	s->at = (size_t)lesser(at - s->begin, (int64_t)s->length);
 	s->line_begin = s->begin + (int64_t)s->at;
 	s->line = lines + 1;
+	return STATUS_OK;
 }
 
 enum status scan_window(struct scan *s, bool grow, const char **text, size_t *length, bool *end, struct diags *diags)

@@ -122,8 +122,11 @@ static bool is_separator_tab(const char *at, const char *begin, const char *end)
 	return before > begin && after < end && before[-1] != ',' && *after != ',';
 }
 
-/* Returns the delimiter of a line: the first of semicolon, tab and comma that is there, outside quotes; else BLANKS. */
-static char line_delimiter(const char *begin, const char *end)
+/*
+ * Returns the delimiter of a line: the first of semicolon, tab and comma that is there, outside quotes; else BLANKS. TABS: any
+ * tab is one.
+ */
+static char line_delimiter(const char *begin, const char *end, bool tabs)
 {
 	bool tab = false, comma = false, begins = true;
 	for (const char *at = begin; at < end; at++) {
@@ -134,7 +137,7 @@ static char line_delimiter(const char *begin, const char *end)
 		}
 		if (*at == ';')
 			return ';';
-		tab |= *at == '\t' && is_separator_tab(at, begin, end);
+		tab |= *at == '\t' && (tabs || is_separator_tab(at, begin, end));
 		comma |= *at == ',';
 		begins = text_is_blank(*at) || *at == ',';
 	}
@@ -257,7 +260,7 @@ void table_look(struct table *t, const char *text, size_t length, bool whole)
 	const bool lines = whole || stop < end, csv = t->strict;
 	t->begin = line - text;
 	t->text = true;
-	t->delimiter = given ? given : line_delimiter(line, stop);
+	t->delimiter = given ? given : line_delimiter(line, stop, t->tabs);
 	struct headed h = look_for_header(line, stop, t->delimiter, lines);
 	/* A single column's name may have blanks. */
 	if (!given && t->delimiter == BLANKS && (csv || !h.header) && h.fields != 1 && count_blank_fields(stop, end) == 1) {
@@ -269,7 +272,7 @@ void table_look(struct table *t, const char *text, size_t length, bool whole)
 	}
 	t->header = line < end && h.header;
 	if (!t->header && !given)
-		t->delimiter = line_delimiter(line, row);
+		t->delimiter = line_delimiter(line, row, t->tabs);
 	t->strict = csv || t->header || given || (t->delimiter != BLANKS && has_word(line, row, t->delimiter));
 	if (!t->strict && t->delimiter == BLANKS)
 		t->delimiter = ','; /* later lines may have commas */
@@ -487,7 +490,7 @@ enum status table_begin(struct reader *r, struct scan *scan, struct diags *diags
 	const struct context context = {r->arena->allocator, r->arena, diags};
 	const char *line = NULL;
 	size_t length = 0;
-	scan_go(scan, t->begin, t->lines);
+	TRY(scan_go(scan, t->begin, t->lines, diags));
 	if (t->header || r->options.columns) {
 		TRY(find_line(t, scan, &line, &length, diags));
 		TRY(read_fields(t, line, length, &context));
@@ -496,7 +499,7 @@ enum status table_begin(struct reader *r, struct scan *scan, struct diags *diags
 		for (size_t i = 0; i <= length; i++) /* the line end, and those in names */
 			t->lines += i == length || line[i] == '\n';
 		t->begin += (int64_t)length + 1;
-		scan_go(scan, t->begin, t->lines);
+		TRY(scan_go(scan, t->begin, t->lines, diags));
 	}
 	return table_choose(t, r->options.columns, r->input->name, &context);
 }
@@ -564,12 +567,12 @@ void table_hint_columns(const struct table *t, const char *line, const char *end
 		diag_hint(diags, "--columns NAME,NAME chooses the columns that are read, so that this one is left out");
 }
 
-bool table_names_csv(const char *path)
+static bool path_has_ending(const char *path, const char *ending)
 {
-	static const char *const endings[] = {".csv", ".tsv"};
-	const size_t length = strlen(path);
-	bool named = false;
-	for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
-		named |= length > 4 && !strcasecmp(path + length - 4, endings[i]);
-	return named;
+	const size_t length = strlen(path), tail = strlen(ending);
+	return length > tail && !strcasecmp(path + length - tail, ending);
 }
+
+bool table_names_tabs(const char *path) { return path_has_ending(path, ".tsv"); }
+
+bool table_names_csv(const char *path) { return path_has_ending(path, ".csv") || table_names_tabs(path); }
