@@ -330,6 +330,8 @@ static enum status read_number(struct scan *s, double *to)
 	return STATUS_OK;
 }
 
+enum { QUOTED_MOST = 16 << 20 }; /* a quote too many must not take the memory of all text behind it */
+
 /* Moves the window until the quote that ends the next field, a quoted one, is in it. Sets *SIZE to the field's bytes. */
 static enum status find_quote(struct scan *s, size_t *size)
 {
@@ -347,6 +349,8 @@ static enum status find_quote(struct scan *s, size_t *size)
 			return STATUS_OK;
 		if (s->end || line)
 			return text_error(s, s->at, s->at + 1, "no quote ends this field");
+		if (*size > QUOTED_MOST)
+			return text_error(s, s->at, s->at + 1, "no quote ends this field within %d MiB", QUOTED_MOST >> 20);
 		*size -= quote != NULL; /* the next byte may be another quote */
 		TRY(move_window(s));
 	}

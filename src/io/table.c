@@ -468,9 +468,11 @@ enum status table_choose(struct table *table, const char *columns, const char *f
 	return set_choice(&c);
 }
 
-/* Sets *LINE and *LENGTH to the first line, at the next byte of SCAN. It is whole in SCAN's window. */
-static enum status find_line(const struct table *t, struct scan *scan, const char **line, size_t *length,
-                             struct diags *diags)
+enum { LINE_MOST = 64 << 20 };
+
+/* Sets *LINE and *LENGTH to the first line of FILE, at the next byte of SCAN. It is whole in SCAN's window. */
+static enum status find_line(const struct table *t, struct scan *scan, const char *file, const char **line,
+                             size_t *length, struct diags *diags)
 {
 	const char separators[] = {t->delimiter, '\0'};
 	for (bool grow = false, end;; grow = true) {
@@ -481,6 +483,10 @@ static enum status find_line(const struct table *t, struct scan *scan, const cha
 			*length = (size_t)(at - *line);
 		if ((at && at < stop) || end)
 			return STATUS_OK;
+		if (*length >= LINE_MOST)
+			return diag_file(diags, STATUS_LIMIT, file, -1,
+			                 "the first line has more than %d MiB, the most for a header and for --columns",
+			                 LINE_MOST >> 20);
 	}
 }
 
@@ -492,7 +498,7 @@ enum status table_begin(struct reader *r, struct scan *scan, struct diags *diags
 	size_t length = 0;
 	TRY(scan_go(scan, t->begin, t->lines, diags));
 	if (t->header || r->options.columns) {
-		TRY(find_line(t, scan, &line, &length, diags));
+		TRY(find_line(t, scan, r->input->name, &line, &length, diags));
 		TRY(read_fields(t, line, length, &context));
 	}
 	if (t->header) {
