@@ -331,7 +331,6 @@ struct choice {
 	struct table *table;
 	const struct context *context;
 	const char *file; /* for messages */
-	const char *text; /* of --columns */
 	int64_t *chosen;
 	size_t count, capacity;
 };
@@ -341,12 +340,13 @@ static enum status refuse_column(const struct choice *c, const char *word, const
 {
 	struct diags *diags = c->context->diags;
 	const struct table *t = c->table;
+	TRY_ALLOC(message, diags);
 	diag_file(diags, STATUS_DATA, c->file, -1, "--columns %s: %s", word, message);
 	if (!t->names)
 		return diag_hint(diags, "its columns are 0 to %lld", (long long)t->fields - 1);
 	const char *near = suggest_nearest(word, t->names, (size_t)t->fields);
 	const char *list = text_join(t->names, (size_t)t->fields, c->context->arena);
-	if (near)
+	if (near && strcmp(near, word) != 0)
 		return diag_hint(diags, "did you mean '%s'? Its columns: %s", near, list);
 	return diag_hint(diags, "its columns: %s", list);
 }
@@ -448,7 +448,7 @@ static enum status set_choice(struct choice *c)
 
 enum status table_choose(struct table *table, const char *columns, const char *file, const struct context *context)
 {
-	struct choice c = {.table = table, .context = context, .file = file, .text = columns};
+	struct choice c = {.table = table, .context = context, .file = file};
 	table->chosen_names = table->names;
 	if (!columns)
 		return STATUS_OK;
