@@ -109,29 +109,34 @@ int64_t to_integer(double number)
 	return number >= 0x1p63 ? INT64_MAX : number <= -0x1p63 ? INT64_MIN : isnan(number) ? 0 : (int64_t)number;
 }
 
-/* Returns the input of the model by which value NAME comes to be, if that input is of integers or bool; else NULL. */
-static const char *find_origin(const struct frame *scope, const char *name, int depth)
+/*
+ * Returns the input of the model by which value NAME comes to be, if that input is of integers or bool; else NULL. At most LEFT
+ * nodes are looked at: the paths to a value may be exponentially many.
+ */
+static const char *find_origin(const struct frame *scope, const char *name, int *left)
 {
 	const Onnx__NodeProto *maker = dictionary_find(&scope->makers, name);
 	const struct value *v = dictionary_find(&scope->values, name);
 	const char *origin = NULL;
 	if (!v && scope->outer && !maker)
-		return find_origin(scope->outer, name, depth);
+		return find_origin(scope->outer, name, left);
 	if (!maker)
 		return v && !v->constant && v->is_name && dtype_is_integer(v->type.dtype) && !scope->call && !scope->outer
 		           ? v->text
 		           : NULL;
-	for (size_t i = 0; i < maker->n_input && !origin && depth > 0; i++)
-		origin = *maker->input[i] ? find_origin(scope, maker->input[i], depth - 1) : NULL;
+	for (size_t i = 0; i < maker->n_input && !origin && *left > 0; i++) {
+		--*left;
+		origin = *maker->input[i] ? find_origin(scope, maker->input[i], left) : NULL;
+	}
 	return origin;
 }
 
 /* True if the elements of input I are known. Else refuses NODE, and names WHAT as unknown. */
 static bool demand(struct node *node, size_t i, const char *what)
 {
-	enum { FAR = 24 };
 	const struct value *v = node->inputs[i];
-	const char *origin = find_origin(node->scope, node->proto->input[i], FAR);
+	int left = 256;
+	const char *origin = find_origin(node->scope, node->proto->input[i], &left);
 	if (!origin && v->is_name && v->name && !v->constant && !node->scope->outer && !node->scope->call &&
 	    !dictionary_find(&node->scope->makers, node->proto->input[i]))
 		origin = v->text; /* an input of the model itself, of any type */
