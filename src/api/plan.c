@@ -28,6 +28,8 @@ enum status policy_read(const struct context *context, struct policy *policy, co
 		return diag_file(context->diags, STATUS_USAGE, NULL, -1, "an option of the plan is below 0");
 	TRY(reserved_check(options->reserved, 2, context->diags));
 	TRY(policy_parse(context, policy, kept));
+	if (options->max_checkpoints && policy->kind != POLICY_auto && !policy_is(policy, TRAIT_LIMITED))
+		return diag_file(context->diags, STATUS_USAGE, NULL, -1, "policy '%s' takes no max_checkpoints", policy->text);
 	policy->max_checkpoints = options->max_checkpoints;
 	return STATUS_OK;
 }
@@ -60,6 +62,8 @@ int plan_finish(struct ckptc_plan **made, struct ckptc_plan *plan, enum status s
 static enum status take_costs(struct ckptc_plan *plan, const struct ckptc_costs *costs, const double *record)
 {
 	const struct context *context = &plan->owner.context;
+	if (!costs)
+		return diag_file(context->diags, STATUS_USAGE, NULL, -1, "'costs' is NULL");
 	if (!costs->steps && costs->step_count)
 		return diag_file(context->diags, STATUS_USAGE, NULL, -1, "'steps' is NULL, but 'step_count' is not 0");
 	struct step_run *runs = arena_array(context->arena, costs->step_count + 1, sizeof *runs);
