@@ -204,48 +204,61 @@ static void put_titles(const struct text *text, const char *word, const char *sh
 	text_put(text, word && *before == '\n' ? "" : "\n");
 }
 
-/* Writes the sections whose title has WORD, else the one of whose text it is the greatest part. */
-static void put_topic(const struct text *text, const char *word)
+/* How the title of SECTION has WORD: 0 not, 1 as one of its words, 2 as a whole. */
+static int title_match(const struct section *section, const char *word)
 {
-	struct section section = {0}, best = {0};
-	double most = 0;
-	size_t titles = 0;
-	while (next_section(&section)) {
-		if (count_word(word, section.title, section.text)) {
-			text_put(text, titles++ ? "\n" : "");
-			put_section(text, &section);
-		}
-		const double part = (double)count_word(word, section.text, section.end) / (double)(section.end - section.text);
-		if (part > most) {
-			most = part;
-			best = section;
-		}
-	}
-	if (titles > 0)
-		return;
-	put_section(text, &best);
-	put_titles(text, word, best.text);
+	const size_t length = (size_t)(section->text - 1 - section->title);
+	if (strlen(word) == length && !strncasecmp(word, section->title, length))
+		return 2;
+	return count_word(word, section->title, section->text) > 0;
 }
 
-enum status help_print_topic(struct session *s, const char *word, bool *found)
+/* Sets *BEST to the section of whose text WORD is the greatest part. Operations have a help of their own. */
+static bool find_in_texts(const char *word, struct section *best)
 {
-	static const char *const other_words[][2] = {{"dtype", "types"},          {"dtypes", "types"},
-	                                             {"checkpoints", "policies"}, {"checkpointing", "policies"},
-	                                             {"memory", "budgets"},       {"onnx", "models"}};
+	double most = 0;
+	struct section section = {0};
+	while (next_section(&section)) {
+		const double part = (double)count_word(word, section.text, section.end) / (double)(section.end - section.text);
+		if (part > most && !title_match(&section, "operations")) {
+			most = part;
+			*best = section;
+		}
+	}
+	return most > 0;
+}
+
+enum status help_print_topic(struct session *s, const char *word, bool texts, bool *found)
+{
+	static const char *const other_words[][2] = {
+		{"dtype", "types"},       {"dtypes", "types"},     {"checkpoints", "policies"}, {"checkpointing", "policies"},
+		{"memory", "budgets"},    {"onnx", "models"},      {"resume", "journals"},      {"kill", "journals"},
+		{"vjp", "programs"},      {"adjoint", "programs"}, {"columns", "tables"},       {"csv", "tables"},
+		{"missing", "tables"},    {"header", "tables"},    {"delimiter", "tables"},     {"grads", "gradient files"},
+		{"params", "param files"}};
 	for (size_t i = 0; i < sizeof other_words / sizeof *other_words; i++)
 		if (!strcmp(word, other_words[i][0]))
 			word = other_words[i][1];
-	struct section section = {0};
-	*found = !strcmp(word, "topics");
-	while (!*found && next_section(&section))
-		*found = count_word(word, section.title, section.end) > 0;
+	struct section section = {0}, best = {0};
+	int match = 0;
+	while (next_section(&section))
+		match = title_match(&section, word) > match ? title_match(&section, word) : match;
+	const bool all = !strcmp(word, "topics");
+	*found = all || match > 0 || (texts && find_in_texts(word, &best));
 	if (!*found)
 		return STATUS_OK;
 	struct text_file *file;
 	TRY(session_open_text(s, &file, NULL, false));
-	if (!strcmp(word, "topics"))
-		put_titles(&file->text, NULL, NULL);
-	else
-		put_topic(&file->text, word);
+	const char *gap = "";
+	for (section.end = NULL; match > 0 && !all && next_section(&section);)
+		if (title_match(&section, word) == match) {
+			text_put(&file->text, gap);
+			put_section(&file->text, &section);
+			gap = "\n";
+		}
+	if (match == 0 && !all)
+		put_section(&file->text, &best);
+	if (match == 0 || all)
+		put_titles(&file->text, all ? NULL : word, best.text);
 	return session_close_text(file);
 }

@@ -105,12 +105,23 @@ static bool is_respelled(const char *topic)
 	return find_command(lower) || op_find(lower) != OP_COUNT;
 }
 
+/* Returns the operation that TOPIC names, also in the plural, or OP_COUNT. */
+static enum op op_named(struct session *s, const char *topic)
+{
+	const enum op op = op_find(topic);
+	const size_t length = strlen(topic);
+	if (op != OP_COUNT || length < 4 || topic[length - 1] != 's')
+		return op;
+	const char *one = arena_strndup(&s->arena, topic, length - 1);
+	return one && strcmp(one, "tile") ? op_find(one) : OP_COUNT; /* tiles are a topic */
+}
+
 static enum status help_on(struct session *s, const char *topic)
 {
 	if (!topic || is_help(topic))
 		return prints(s) ? help_print(s, NULL) : STATUS_OK;
 	const struct command *command = find_command(topic);
-	const enum op op = op_find(topic);
+	const enum op op = op_named(s, topic);
 	if (command)
 		return prints(s) ? help_print(s, command) : STATUS_OK;
 	if (op != OP_COUNT)
@@ -118,11 +129,14 @@ static enum status help_on(struct session *s, const char *topic)
 	const int statement = statement_of(topic);
 	if (statement != STATEMENT_COUNT)
 		return prints(s) ? help_print_statement(s, (enum statement_kind)statement) : STATUS_OK;
-	const char *recipe = recipe_hint_word(&s->arena, topic);
 	bool found = !prints(s);
-	if (!recipe && !found && !is_respelled(topic))
-		TRY(help_print_topic(s, policy_find(topic, strcspn(topic, ":")) < POLICY_COUNT ? "policies" : topic, &found));
-	if (!recipe && found)
+	const bool policy = policy_find(topic, strcspn(topic, ":")) < POLICY_COUNT;
+	if (!found && !is_respelled(topic))
+		TRY(help_print_topic(s, policy ? "policies" : topic, false, &found));
+	const char *recipe = found ? NULL : recipe_hint_word(&s->arena, topic);
+	if (!found && !recipe && !is_respelled(topic))
+		TRY(help_print_topic(s, topic, true, &found));
+	if (found)
 		return STATUS_OK;
 	const enum status status = usage_error(s, "no command, operation or statement is named '%s'", topic);
 	if (recipe)
@@ -130,6 +144,19 @@ static enum status help_on(struct session *s, const char *topic)
 	return with_nearest(
 		s, status, topic, names_of(s, true),
 		"`ckptc --help` lists the commands, `ckptc ops` the operations, `ckptc help topics` the manual's sections");
+}
+
+/* Prints the section of the manual whose title is WORDS. */
+static enum status help_on_words(struct session *s, char **words)
+{
+	bool found = !prints(s);
+	const char *title = words[0];
+	for (char **word = words + 1; title && *word; word++)
+		title = arena_printf(&s->arena, "%s %s", title, *word);
+	TRY_ALLOC(title, &s->diags);
+	if (!found)
+		TRY(help_print_topic(s, title, false, &found));
+	return found ? STATUS_OK : usage_error(s, "help takes one command or operation, but got '%s' too", words[1]);
 }
 
 /*
@@ -226,7 +253,7 @@ static enum status dispatch(struct session *s, int argc, char **argv)
 	if (is_help(name) && argc <= 3)
 		return help_on(s, argv[2]);
 	if (is_help(name))
-		return usage_error(s, "help takes one command or operation, but got '%s' too", argv[3]);
+		return help_on_words(s, argv + 2);
 	s->command = find_command(name);
 	if (!s->command && name[0] == '-')
 		return with_hint(s, usage_error(s, "unknown option '%s' in place of a command", name),

@@ -441,7 +441,8 @@ enum status session_load_chain(struct session *s)
 	if (s->chain.has_conditions && s->set.max_checkpoints && !s->set.policies.count && !s->set.memory)
 		TRY_ALLOC(policy_make(&s->set.policy, POLICY_online, s->set.max_checkpoints, &s->arena), &s->diags);
 	if (s->set.max_checkpoints && s->set.memory && !s->chain.has_conditions && !s->set.policies.count)
-		return with_hint(s, usage_error(s, "--memory chooses how many states are kept, so it takes no --max-checkpoints"),
+		return with_hint(s,
+		                 usage_error(s, "--memory chooses how many states are kept, so it takes no --max-checkpoints"),
 		                 "leave --max-checkpoints out, or give a policy such as revolve:S in place of --memory");
 	return options_check_default(s);
 }

@@ -285,8 +285,11 @@ enum status help_print(struct session *session, const struct command *command);
 /* Prints the arguments of OP, what it computes, its reach, and what it keeps. */
 enum status help_print_op(struct session *session, enum op op);
 enum status help_print_statement(struct session *session, enum statement_kind kind);
-/* Prints the manual's section on WORD, or for "topics" the titles of all. FOUND: whether a section has WORD. */
-enum status help_print_topic(struct session *session, const char *word, bool *found);
+/*
+ * Prints the manual's sections whose title is WORD or has it, for "topics" all titles; if there is none and TEXTS, the section
+ * whose text has it most. FOUND: whether one has.
+ */
+enum status help_print_topic(struct session *session, const char *word, bool texts, bool *found);
 /*
  * If OPTION was given, sets *CHOSEN to FIRST + the index of its value among option_words. STATUS_USAGE if it is not
  * there.
