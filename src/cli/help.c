@@ -10,14 +10,14 @@
 #include <stdio.h>
 #include <string.h>
 
-static void put_option(const struct text *text, const struct option_row *row)
+static void put_option(const struct text *text, const struct option_row *row, const char *help)
 {
 	char left[64], letter[8] = "    ";
 	if (row->short_name)
 		snprintf(letter, sizeof letter, "-%c, ", row->short_name);
 	snprintf(left, sizeof left, "%s--%s%s%s", letter, row->name, *row->argument && *row->argument != '[' ? " " : "",
 	         row->argument);
-	text_printf(text, "  %-28s %s\n", left, row->help);
+	text_printf(text, "  %-28s %s\n", left, help);
 }
 
 enum status help_print(struct session *s, const struct command *command)
@@ -33,7 +33,10 @@ enum status help_print(struct session *s, const struct command *command)
 		            command->summary);
 		for (int i = 0; i < OPTION_COUNT; i++)
 			if (option_table[i].commands & command->letter)
-				put_option(text, &option_table[i]);
+				put_option(text, &option_table[i],
+				           i == OPTION_OUTPUT && command->letter & IMPORT
+				               ? "the folder FILE gets model.ck and model.safetensors; else it is named after the model"
+				               : option_table[i].help);
 		const bool backwards = command->letter & BACKWARDS;
 		text_put(text, backwards ? "\nPolicies:\n" : "");
 		for (int i = 0; i < POLICY_COUNT && backwards; i++) {

@@ -229,12 +229,18 @@ static enum status name_cotangents(struct session *s, struct given_chain *given)
 	return STATUS_OK;
 }
 
+enum { IR_VERSION_FIELD = '\b' }; /* the first byte of ONNX models that exporters write */
+
 /* Reads the chain with the numbers of --param: a count or an extent may be one. */
 static enum status read_chain(struct session *s)
 {
 	struct given_number *items = arena_array(&s->arena, s->line.param_count + 1, sizeof *items);
 	struct given_chain given = {.items = items};
 	TRY_ALLOC(items, &s->diags);
+	if (s->line.file && s->source.length && s->source.text[0] == IR_VERSION_FIELD) {
+		diag_file(&s->diags, STATUS_CHAIN, s->source.name, -1, "it is an ONNX model, not a chain");
+		return diag_hint_command(&s->diags, "make a chain of it: ckptc import %s", s->line.file);
+	}
 	TRY(name_cotangents(s, &given));
 	for (size_t i = 0; i < s->line.param_count; i++) {
 		const struct param_binding *param = &s->line.params[i];
