@@ -234,14 +234,18 @@ static bool find_in_texts(const char *word, struct section *best)
 enum status help_print_topic(struct session *s, const char *word, bool texts, bool *found)
 {
 	static const char *const other_words[][2] = {
-		{"dtype", "types"},       {"dtypes", "types"},     {"checkpoints", "policies"}, {"checkpointing", "policies"},
-		{"memory", "budgets"},    {"onnx", "models"},      {"resume", "journals"},      {"kill", "journals"},
-		{"vjp", "programs"},      {"adjoint", "programs"}, {"columns", "tables"},       {"csv", "tables"},
-		{"missing", "tables"},    {"header", "tables"},    {"delimiter", "tables"},     {"grads", "gradient files"},
-		{"params", "param files"}};
+		{"dtype", "types"},      {"checkpoint", "policies"}, {"checkpointing", "policies"},
+		{"memory", "budgets"},   {"onnx", "models"},         {"resume", "journals"},
+		{"kill", "journals"},    {"vjp", "programs"},        {"adjoint", "programs"},
+		{"column", "tables"},    {"csv", "tables"},          {"missing", "tables"},
+		{"header", "tables"},    {"delimiter", "tables"},    {"grad", "gradient files"},
+		{"param", "param files"}};
+	const char *const end = word + strlen(word);
 	for (size_t i = 0; i < sizeof other_words / sizeof *other_words; i++)
-		if (!strcmp(word, other_words[i][0]))
+		if (count_word(other_words[i][0], word, end) && letters(word, end) == strlen(word)) {
 			word = other_words[i][1];
+			break;
+		}
 	struct section section = {0}, best = {0};
 	int match = 0;
 	while (next_section(&section))

@@ -105,15 +105,12 @@ static bool is_respelled(const char *topic)
 	return find_command(lower) || op_find(lower) != OP_COUNT;
 }
 
-/* Returns the operation that TOPIC names, also in the plural, or OP_COUNT. */
-static enum op op_named(struct session *s, const char *topic)
+/* Returns the operation of which TOPIC is the plural, or OP_COUNT. */
+static enum op op_in_plural(struct session *s, const char *topic)
 {
-	const enum op op = op_find(topic);
 	const size_t length = strlen(topic);
-	if (op != OP_COUNT || length < 4 || topic[length - 1] != 's')
-		return op;
-	const char *one = arena_strndup(&s->arena, topic, length - 1);
-	return one && strcmp(one, "tile") ? op_find(one) : OP_COUNT; /* tiles are a topic */
+	const char *one = length > 3 && topic[length - 1] == 's' ? arena_strndup(&s->arena, topic, length - 1) : NULL;
+	return one ? op_find(one) : OP_COUNT;
 }
 
 static enum status help_on(struct session *s, const char *topic)
@@ -121,7 +118,7 @@ static enum status help_on(struct session *s, const char *topic)
 	if (!topic || is_help(topic))
 		return prints(s) ? help_print(s, NULL) : STATUS_OK;
 	const struct command *command = find_command(topic);
-	const enum op op = op_named(s, topic);
+	const enum op op = op_find(topic);
 	if (command)
 		return prints(s) ? help_print(s, command) : STATUS_OK;
 	if (op != OP_COUNT)
@@ -133,6 +130,9 @@ static enum status help_on(struct session *s, const char *topic)
 	const bool policy = policy_find(topic, strcspn(topic, ":")) < POLICY_COUNT;
 	if (!found && !is_respelled(topic))
 		TRY(help_print_topic(s, policy ? "policies" : topic, false, &found));
+	const enum op plural = found ? OP_COUNT : op_in_plural(s, topic);
+	if (plural != OP_COUNT)
+		return help_print_op(s, plural);
 	const char *recipe = found ? NULL : recipe_hint_word(&s->arena, topic);
 	if (!found && !recipe && !is_respelled(topic))
 		TRY(help_print_topic(s, topic, true, &found));

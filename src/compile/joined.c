@@ -178,7 +178,7 @@ static void find_mask(const struct joint_run *r)
 
 /*
  * True if LAUNCH, a derivative of an attention by its values, and the one after it read the same arrays: then one call makes the
- * derivatives by all three. What LAUNCH reads, the other reads too, so it is live.
+ * derivatives by all three. The other reads all that LAUNCH reads, which keeps that live.
  */
 static bool is_attention_back(const struct launch *launch)
 {

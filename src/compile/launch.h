@@ -151,7 +151,7 @@ enum { STREAMED_V = 1, STREAMED_A = 2, STREAMED_Y = 4, STREAMED_C = 8 };
 struct launch {
 	enum launch_kind kind : 8;
 	uint8_t streamed; /* mask of the arrays whose leading axis is the streamed one */
-	uint8_t joined;   /* how many launches after it run with it, block of lines by block of lines (joined.c) */
+	uint8_t joined;   /* how many launches after it run with it (joined.c): by blocks of lines, or as one derivative */
 	bool whole : 1;   /* PRODUCT_VJP: the derivative that goes to SUM is made at once, not in pieces */
 	bool folds : 1;   /* a call: body_folds(); SUM_TO: it sums over rows */
 	bool waits : 1;   /* it may wait in a wave (evaluate/wave.h): its arrays are large, and MEMORY is small */
