@@ -13,6 +13,11 @@
 			  "numpy.savez(open(\"a.npz\", \"xb\"), **a) if isinstance(a, dict) else numpy.save(open(\"a.npy\", "      \
 			  "\"xb\"), a)' %s"
 
+#define SPREADSHEET(FORMAT) FORMAT, "convert it: mkdir a && soffice --headless --convert-to csv --outdir a %s"
+#define BY_PANDAS(READER)                                                                                              \
+	"convert it: python3 -c 'import pandas, sys; pandas.read_" READER                                                  \
+	"(sys.argv[1]).to_csv(open(\"a.csv\", \"x\"), index=False)' %s"
+
 static const char safetensors_magic[] = "\0\0{";
 
 /*
@@ -27,6 +32,10 @@ static const struct foreign {
 	{0, 4, "\x28\xb5\x2f\xfd", "zstd", "convert it: (set -C; zstd -dc %s >a)"},
 	{0, 6, "\xfd\x37zXZ", "xz", "convert it: (set -C; xz -dc %s >a)"},
 	{0, 3, "BZh", "bzip2", "convert it: (set -C; bzip2 -dc %s >a)"},
+	{30, 19, "[Content_Types].xml", SPREADSHEET("an Excel workbook (xlsx)")},
+	{30, 11, "_rels/.rels", SPREADSHEET("an Excel workbook (xlsx)")},
+	{30, 28, "mimetypeapplication/vnd.oasis", SPREADSHEET("an OpenDocument file (ods)")},
+	{0, 4, "\xd0\xcf\x11\xe0", SPREADSHEET("an old Office file (xls)")},
 	{0, 4, "PK\3\4", "zip (npz)", "convert it: unzip %s"},
 	{0, 4, "PK\5\6", "zip (npz) without members", "look into it: unzip -l %s"},
 	{6, 3, safetensors_magic, "safetensors", NULL},
@@ -38,6 +47,13 @@ static const struct foreign {
      "PIL.Image.open(sys.argv[1]))' %s"},
 	{0, 2, "\xff\xfe", "UTF-16 text", "convert it: (set -C; iconv -f UTF-16 -t UTF-8 %s >a)"},
 	{0, 2, "\xfe\xff", "UTF-16 text", "convert it: (set -C; iconv -f UTF-16 -t UTF-8 %s >a)"},
+	{0, 4, "PAR1", "Parquet", BY_PANDAS("parquet")},
+	{0, 6, "ARROW1", "Arrow (Feather)", BY_PANDAS("feather")},
+	{0, 6, "MATLAB", "a MATLAB file",
+     "convert it: python3 -c 'import numpy, scipy.io, sys; numpy.savez(open(\"a.npz\", \"xb\"), **{k: v for k, v in "
+     "scipy.io.loadmat(sys.argv[1]).items() if k[0] != \"_\"})' %s"},
+	{0, 6, "SQLite", "an SQLite database",
+     "convert a table of it: (set -C; sqlite3 -header -csv %s 'select * from NAME' >a.csv)"},
 	{0, 6, "cnumpy", PICKLE},
 	{0, 2, "\x80\2", PICKLE},
 	{0, 2, "\x80\3", PICKLE},

@@ -93,13 +93,17 @@ static enum status row_error(struct scan *s, size_t at)
 	const int64_t length = s->begin + (int64_t)at - s->line_begin, line = s->line_begin - s->begin;
 	const uint32_t shown = length < KEEP ? (uint32_t)length : KEEP;
 	char message[160];
+	const char *const text = line < 0 ? s->head : s->text + line;
 	if (s->rows == 0)
 		snprintf(message, sizeof message, "a row of %lld fields under a header of %lld", (long long)s->in_row,
 		         (long long)s->columns);
 	else
 		snprintf(message, sizeof message, "a row of %lld %s after rows of %lld", (long long)s->in_row,
 		         s->table->names || s->table->reads ? "fields" : "numbers", (long long)s->columns);
-	return report_error(s, line < 0 ? s->head : s->text + line, shown, (struct span){0, shown, s->line, 1}, message);
+	const enum status status = report_error(s, text, shown, (struct span){0, shown, s->line, 1}, message);
+	if (s->rows == 0 && s->in_row == s->columns + 1 && *text == '"')
+		diag_hint(s->diags, "names of rows need one too: R omits them by row.names=FALSE");
+	return status;
 }
 
 /* Adds the option for missing fields to the last error, and returns its status. The library has no options. */
@@ -214,7 +218,9 @@ static void hint_other_columns(struct scan *s, size_t at, size_t end)
 {
 	const struct table *t = s->table;
 	const int64_t line = s->line_begin - s->begin;
-	if (t->strict && s->rows == 0 && !t->names)
+	if (s->rows == 0 && s->in_row == 0 && strchr("[{", s->text[at]))
+		diag_hint(s->diags, "rows of JSON: jq -r '.[] | @csv', or '.[] | [.a, .b] | @csv' where each has names");
+	else if (t->strict && s->rows == 0 && !t->names)
 		diag_hint(s->diags, "a first line of names is a header if each begins with a letter, _ or a quote");
 	else if (t->strict && line >= 0)
 		table_hint_columns(t, s->text + line, s->text + s->length, s->in_row, s->diags);
