@@ -13,7 +13,7 @@
 
 enum { MOST_TICKS = 10 };
 /* Pixels: beside a plot; above it, without a legend's lines, and below it. The height of a line of a legend. */
-enum { LEFT = 76, RIGHT = 26, ABOVE = 34, BELOW = 48, LINE = 18, MARGIN = 6 };
+enum { LEFT = 82, RIGHT = 26, ABOVE = 34, BELOW = 48, LINE = 18, MARGIN = 6 };
 /* The distance of ticks on an axis: labels of x stand side by side, those of y above one another. */
 enum { APART_X = 62, APART_Y = 34 };
 
