@@ -196,14 +196,18 @@ static struct block_memory memory_of(const struct attention *t, void *memory)
 	return m;
 }
 
-/* Multiplies by our own product, whose bits do not depend on the block's size. */
+/* Multiplies by our own product, whose bits do not depend on the block's size. Without terms all sums are 0. */
 static void multiply_blocks(const struct attention *t, const struct product *p)
 {
-	if (p->m > 0 && p->n > 0 && p->k > 0)
+	if (p->m > 0 && p->n > 0 && p->k > 0) {
 		t->loops->gemm(p, true);
-	else if (!p->accumulate)
+		return;
+	}
+	if (!p->accumulate)
 		for (int64_t i = 0; i < p->m; i++)
 			memset(element_of(p->c, t->size, i * p->ldc), 0, (size_t)p->n * t->size);
+	if (p->less && !p->times)
+		t->loops->subtract_row(p->c, p->less, (size_t)p->n, (size_t)p->m);
 }
 
 /* Stores in M what the blocks of B's queries read of q. */
@@ -235,8 +239,9 @@ static void add_mask(const struct attention *t, const struct block *b, const str
 	}
 }
 
-/* Stores in M's weights the scores of B, scaled and masked. */
-static void score_block(const struct attention *t, const struct block *b, const struct block_memory *m)
+/* Stores in M's weights the scores of B, scaled and masked. Unless LESS is NULL, it has a number for each query to subtract. */
+static void score_block(const struct attention *t, const struct block *b, const struct block_memory *m,
+                        const void *less)
 {
 	multiply_blocks(t, &(struct product){.m = b->keys,
 	                                     .n = b->queries,
@@ -244,7 +249,8 @@ static void score_block(const struct attention *t, const struct block *b, const 
 	                                     .a = {k_of(t, b), t->depth, false},
 	                                     .b = {m->q, 0, false},
 	                                     .c = m->weights,
-	                                     .ldc = b->queries});
+	                                     .ldc = b->queries,
+	                                     .less = t->mask ? NULL : less});
 	if (t->mask)
 		add_mask(t, b, m);
 	for (int64_t r = greater(0, b->query + 1 - b->key); r < b->keys && t->causal; r++) {
@@ -259,8 +265,8 @@ struct so_far {
 };
 
 /*
- * Makes M's weights of B exp(s - LESS) of its scores s, where LESS has a number for each query, and adds the sum of those of
- * a query to SUMS, unless that is NULL. Some rows at a time stay in the first cache.
+ * Makes M's weights of B exp(s - LESS) of its scores s, where LESS has a number for each query or is NULL for none, and adds
+ * the sum of those of a query to SUMS, unless that is NULL. Some rows at a time stay in the first cache.
  */
 static void exponentiate(const struct attention *t, const struct block *b, const struct block_memory *m,
                          const void *less, double *sums)
@@ -270,7 +276,8 @@ static void exponentiate(const struct attention *t, const struct block *b, const
 	for (int64_t r = 0; r < b->keys; r += ROWS) {
 		void *const rows = element_of(m->weights, t->size, r * b->queries);
 		const size_t n = (size_t)lesser(ROWS, b->keys - r);
-		t->loops->subtract_row(rows, less, queries, n);
+		if (less)
+			t->loops->subtract_row(rows, less, queries, n);
 		lines_exp(t->call, rows, rows, queries * n);
 		if (sums)
 			t->loops->add_columns(sums, rows, queries, n);
@@ -321,7 +328,7 @@ static void attend(void *context, void *memory, int64_t begin, int64_t end)
 		take_queries(t, &b, &m);
 		for (b.key = 0; b.key < t->keys && is_seen(t, &b); b.key += KEYS) {
 			b.keys = lesser(KEYS, t->keys - b.key);
-			score_block(t, &b, &m);
+			score_block(t, &b, &m, NULL);
 			add_exponentials(t, &b, &m, &state, y);
 			if (y)
 				multiply_blocks(t, &(struct product){.m = b.queries,
@@ -349,13 +356,13 @@ static void attend(void *context, void *memory, int64_t begin, int64_t end)
 static void weigh_block(const struct attention *t, const struct block *b, const struct block_memory *m)
 {
 	const void *kept = element_at(t->logs, t->size, b->batch * t->queries + b->query);
-	score_block(t, b, m);
+	score_block(t, b, m, kept);
 	for (int64_t i = 0; i < b->queries && t->mask; i++) {
 		const double log = element_get(t->dtype, kept, (size_t)i);
 		element_set(t->dtype, m->other, (size_t)i,
 		            log == -INFINITY ? INFINITY : log); /* that of no key gives weights of 0 */
 	}
-	exponentiate(t, b, m, t->mask ? m->other : kept, NULL);
+	exponentiate(t, b, m, t->mask ? m->other : NULL, NULL);
 }
 
 /* Stores in M what a derivative of B's queries reads of g: its transpose, and in the row g.y for each query. */
@@ -379,8 +386,9 @@ static void differentiate_block(const struct attention *t, const struct block *b
 	                                     .a = {v_of(t, b), t->value_depth, false},
 	                                     .b = {m->g, 0, false},
 	                                     .c = m->other,
-	                                     .ldc = b->queries});
-	t->loops->multiply_less_row(m->other, m->weights, m->row, (size_t)b->queries, (size_t)b->keys);
+	                                     .ldc = b->queries,
+	                                     .less = m->row,
+	                                     .times = m->weights});
 }
 
 /* Computes blocks BEGIN .. END-1 of the gradient by q. */

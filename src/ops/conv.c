@@ -391,9 +391,9 @@ static void add_channels(const struct shared *s, void *scratch, const struct con
 				move_columns(c, scratch, of->v, &p, chunk, false);
 			multiply_matrices(c, s->of_input
 			                         ? &(struct product){chunk.count, p.count, c->outs, weights, g,
-			                                             writable(columns.data), columns.ld, c->pointwise, false}
+			                                             writable(columns.data), columns.ld, .accumulate = c->pointwise}
 			                         : &(struct product){c->outs, chunk.count, p.count, g, columns,
-			                                             writable(weights.data), weights.ld, true, false});
+			                                             writable(weights.data), weights.ld, .accumulate = true});
 			if (s->of_input && !c->pointwise)
 				move_columns(c, scratch, of->v, &p, chunk, true);
 		}

@@ -15,7 +15,8 @@
  *
  * For each PACK_K products an element of C has one chain of additions, in order of k, which is
  * then added to C. So an element's bits do not depend on its index in C. A product with a vector
- * adds in another order (dot_rows, add_rows). The old C is read only if the product accumulates.
+ * adds in another order (dot_rows, add_rows). The old C is read only if the product accumulates. After its last chain an
+ * element is lessened and multiplied, if the product says so, while it is in a register.
  *
  * Of a sparse product's tile only the depths are computed where neither stripe has zeros alone. A sum that begins with 0
  * stays 0 while products of 0 and finite numbers are added, and no such product changes a sum that is not 0.
@@ -152,6 +153,7 @@ struct N(tile) {
 	REAL *c;
 	int64_t ldc;
 	const REAL *a, *b;
+	const REAL *less, *times; /* at its part of C, as a product's */
 	const int64_t *b_at;
 	REAL *pack_a, *pack_b;
 	int64_t a_row, a_column, b_row, depth;
@@ -183,6 +185,7 @@ static inline __attribute__((always_inline)) void N(tile_of)(const struct N(tile
 	REAL *const c = t->c;
 	const int64_t ldc = t->ldc, depth = t->depth, b_row = t->b_row;
 	const bool add = t->add;
+	const REAL *const less = t->less, *const times = t->times;
 	N(vector) sum[N(TILE_M)][2];
 #pragma GCC unroll 16
 	for (int i = 0; i < height; i++)
@@ -221,6 +224,14 @@ static inline __attribute__((always_inline)) void N(tile_of)(const struct N(tile
 				sum[i][0] += to[0];
 				sum[i][1] += to[1];
 			}
+			if (less) {
+				sum[i][0] -= *(const N(loose) *)less;
+				sum[i][1] -= *(const N(loose) *)(less + N(LANES));
+			}
+			if (times) {
+				sum[i][0] *= *(const N(loose) *)(times + i * ldc);
+				sum[i][1] *= *(const N(loose) *)(times + i * ldc + N(LANES));
+			}
 			to[0] = sum[i][0];
 			to[1] = sum[i][1];
 		}
@@ -233,8 +244,12 @@ static inline __attribute__((always_inline)) void N(tile_of)(const struct N(tile
 		*(N(loose) *)&whole[i][N(LANES)] = sum[i][1];
 	}
 	for (int i = 0; i < t->rows; i++)
-		for (int j = 0; j < t->columns; j++)
-			c[i * ldc + j] = add ? c[i * ldc + j] + whole[i][j] : whole[i][j];
+		for (int j = 0; j < t->columns; j++) {
+			REAL sum_of = add ? c[i * ldc + j] + whole[i][j] : whole[i][j];
+			if (less)
+				sum_of -= less[j];
+			c[i * ldc + j] = times ? sum_of * times[i * ldc + j] : sum_of;
+		}
 }
 
 /*
@@ -336,6 +351,7 @@ struct N(strided) {
 	const REAL *b;
 	int64_t b_row, b_column;
 	const int64_t *b_at; /* or NULL; B's row p begins at B_AT[p], and b_column is 1 */
+	const REAL *less, *times; /* as a product's */
 	bool accumulate, sparse;
 	REAL *panel; /* B, packed: parts of PACK_K rows, each in stripes; or NULL */
 	bool fresh; /* of a block: the first tiles of its whole stripes of B pack them */
@@ -486,6 +502,8 @@ static void N(multiply_block)(const struct N(strided) *block, REAL *packed, REAL
 		t.b = form == N(PACKED) ? t.pack_b + begin * N(TILE_N) : block->b + j;
 		t.b_at = block->b_at ? block->b_at + begin : NULL;
 		t.c = block->c + i * block->ldc + j;
+		t.less = block->less ? block->less + j : NULL;
+		t.times = block->times ? block->times + i * block->ldc + j : NULL;
 		t.pack_a = packed + (i - in_place) * k;
 		t.a = form_a == A_PACKED ? t.pack_a + begin * N(TILE_M) : block->a + i * row + begin * column;
 		N(prefetch_c)(&t);
@@ -509,6 +527,7 @@ static void N(multiply_rows)(const struct N(strided) *rows, REAL *packed, REAL *
 		block.m = rows->m - i < N(PACK_M) ? rows->m - i : N(PACK_M);
 		block.a = rows->a + i * rows->a_row;
 		block.c = rows->c + i * rows->ldc;
+		block.times = rows->times ? rows->times + i * rows->ldc : NULL;
 		N(multiply_block)(&block, packed, panel);
 		block.fresh = false;
 	}
@@ -545,6 +564,9 @@ static void N(multiply_panels)(const struct N(strided) *x, REAL *packed, REAL *p
 			block.ahead = &ahead;
 			block.k = x->k - p < PACK_K ? x->k - p : PACK_K;
 			block.accumulate = x->accumulate || p > 0;
+			const bool last = p + PACK_K >= x->k;
+			block.less = last && x->less ? x->less + j : NULL;
+			block.times = last && x->times ? x->times + j : NULL;
 			block.b = x->b_at ? x->b + j : x->b + p * x->b_row + j * x->b_column;
 			block.b_at = x->b_at ? x->b_at + p : NULL;
 			block.fresh = N(is_fresh)(x);
@@ -693,6 +715,8 @@ static struct N(strided) N(strided_of)(const struct product *p)
 	                           .b_column = p->b.transposed ? p->b.ld : 1,
 	                           .accumulate = p->accumulate,
 	                           .sparse = p->sparse,
+	                           .less = p->less,
+	                           .times = p->times,
 	                           .panel = p->b.ld ? NULL : (REAL *)(uintptr_t)p->b.data,
 	                           .c = p->c,
 	                           .ldc = p->ldc};

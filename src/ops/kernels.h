@@ -42,6 +42,9 @@ struct factor {
  * C[m,n] = A[m,k] B[k,n], plus the old C if ACCUMULATE. C's rows begin LDC elements apart. All are row-major. SPARSE:
  * products with zeros at the ends of A's rows and B's columns may be left out, as far as the other factor is finite. The
  * result is the same, but the sign of a zero whose products are all too small for the type may depend on the rows beside it.
+ *
+ * Unless they are NULL, the row LESS[n] is subtracted from each row of the result, which then is multiplied by the elements of
+ * TIMES, which lie as C's do. Only a product in tiles has these.
  */
 struct product {
 	int64_t m, n, k;
@@ -49,6 +52,7 @@ struct product {
 	void *c;
 	int64_t ldc;
 	bool accumulate, sparse;
+	const void *less, *times;
 };
 
 /*
@@ -256,13 +260,11 @@ struct loops {
 	void (*clear_rows)(const struct rows *to, size_t n, size_t rows);
 	/*
 	 * In a block of ROWS rows of N elements. largest_in_columns: out[i] = the larger of out[i] and column i, or a NaN of these.
-	 * add_columns: out[i] += the sum of column i, eight rows at a time. subtract_row: v[r,i] -= p[i]. multiply_less_row:
-	 * v[r,i] = w[r,i] * (v[r,i] - p[i]).
+	 * add_columns: out[i] += the sum of column i, eight rows at a time. subtract_row: v[r,i] -= p[i].
 	 */
 	void (*largest_in_columns)(void *out, const void *v, size_t n, size_t rows);
 	void (*add_columns)(double *out, const void *v, size_t n, size_t rows);
 	void (*subtract_row)(void *v, const void *p, size_t n, size_t rows);
-	void (*multiply_less_row)(void *v, const void *w, const void *p, size_t n, size_t rows);
 	/* out[i] = v[i * step] if that is larger, or NaN */
 	void (*take_larger)(void *out, const void *v, int64_t step, size_t n);
 	/* the same, and at[i] = place there */

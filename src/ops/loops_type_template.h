@@ -1186,33 +1186,6 @@ static void N(subtract_row)(void *v, const void *p, size_t n, size_t rows)
 #undef SUBTRACT
 }
 
-static inline __attribute__((always_inline)) void N(multiply_less_some)(REAL *v, const REAL *w, const REAL *p,
-                                                                        const size_t sizes[2], const int vectors)
-{
-	const size_t n = sizes[0];
-	N(vector) less[4];
-	for (int k = 0; k < vectors; k++)
-		less[k] = *(const N(loose) *)(p + k * N(LANES));
-	for (size_t rows = sizes[1]; rows > 0; rows--, v += n, w += n)
-#pragma GCC unroll 4
-		for (int k = 0; k < vectors; k++) {
-			const N(vector) here = *(const N(loose) *)(v + k * N(LANES)), by = *(const N(loose) *)(w + k * N(LANES));
-			*(N(loose) *)(v + k * N(LANES)) = by * (here - less[k]);
-		}
-}
-
-static void N(multiply_less_row)(void *v, const void *w, const void *p, size_t n, size_t rows)
-{
-	REAL *const y = v;
-	const REAL *const by = w, *const less = p;
-#define MULTIPLY_LESS(VECTORS) N(multiply_less_some)(y + i, by + i, less + i, (size_t[]){n, rows}, VECTORS)
-	EACH_COLUMN(MULTIPLY_LESS);
-	for (; i < n; i++)
-		for (size_t r = 0; r < rows; r++)
-			y[r * n + i] = by[r * n + i] * (y[r * n + i] - less[i]);
-#undef MULTIPLY_LESS
-}
-
 static void N(find_larger)(void *out, int64_t *at, int64_t place, const struct rows *v, size_t n)
 {
 	const REAL *x = v->at;
@@ -1276,7 +1249,6 @@ const struct loops TYPED(ISA_LOOPS) = {
 	.largest_in_columns = N(largest_in_columns),
 	.add_columns = N(add_columns),
 	.subtract_row = N(subtract_row),
-	.multiply_less_row = N(multiply_less_row),
 	.take_larger = N(take_larger),
 	.find_larger = N(find_larger),
 	.fft = N(fft),

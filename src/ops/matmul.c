@@ -171,13 +171,13 @@ static struct product product_of(const struct stack *p, enum product_part part, 
 	void *const result = arrays[2] ? writable(element_at(arrays[2], p->size, i * p->m * p->n)) : NULL;
 	const struct factor l = {left, p->k, false}, r = {right, p->transpose_b ? p->k : p->n, p->transpose_b};
 	const struct factor g = {result, p->n, false};
-	struct product product = {p->m, p->n, p->k, l, r, result, p->n, false, false};
+	struct product product = {p->m, p->n, p->k, l, r, result, p->n, .accumulate = false};
 	if (part == PART_LEFT)
-		product = (struct product){p->m, p->k, p->n, g, transposed(r), left, p->k, !first_left, false};
+		product = (struct product){p->m, p->k, p->n, g, transposed(r), left, p->k, .accumulate = !first_left};
 	else if (part == PART_RIGHT && p->transpose_b)
-		product = (struct product){p->n, p->k, p->m, transposed(g), l, right, p->k, !first_right, false};
+		product = (struct product){p->n, p->k, p->m, transposed(g), l, right, p->k, .accumulate = !first_right};
 	else if (part == PART_RIGHT)
-		product = (struct product){p->k, p->n, p->m, transposed(l), g, right, p->n, !first_right, false};
+		product = (struct product){p->k, p->n, p->m, transposed(l), g, right, p->n, .accumulate = !first_right};
 	product.sparse = p->stack.ndim > 0; /* such as attention's probabilities behind a mask */
 	return product;
 }

@@ -65,7 +65,7 @@ static void check_product(const struct way *way, int64_t m, int64_t n, int64_t k
 			set(way->dtype, b, i, noise(&seed));
 		for (int64_t i = 0; i < sc; i++)
 			set(way->dtype, c, i, add || i % ldc >= n ? 0.5 : (double)NAN);
-		multiply(way, &(struct product){m, n, k, {a, lda, ta}, {b, ldb, tb}, c, ldc, add, false});
+		multiply(way, &(struct product){m, n, k, {a, lda, ta}, {b, ldb, tb}, c, ldc, .accumulate = add});
 		for (int64_t i = 0; i < m; i++) {
 			for (int64_t j = 0; j < n; j++) {
 				long double sum = add ? 0.5L : 0;
@@ -179,6 +179,49 @@ START_TEST(test_packed_before)
 }
 END_TEST
 
+/* A product that subtracts a row, and multiplies, gives the bits of these operations after the product. */
+START_TEST(test_lessened)
+{
+	static const int64_t sizes[][3] = {{1, 1, 1},   {13, 33, 300},  {25, 70, 257},  {24, 64, 64},
+	                                   {130, 5, 9}, {300, 700, 20}, {40, 2600, 600}};
+	struct way ways[10];
+	const size_t count = ways_of(ways, false);
+	uint64_t seed = 11;
+	for (size_t w = 0; w < count; w++)
+		for (size_t i = 0; i < 4 * (sizeof sizes / sizeof *sizes) && ways[w].own; i++) {
+			const int64_t m = sizes[i / 4][0], n = sizes[i / 4][1], k = sizes[i / 4][2], ldc = n + 3;
+			const enum dtype dtype = ways[w].dtype;
+			const size_t size = dtype_size(dtype);
+			const bool add = i & 1, multiplies = i & 2;
+			const int64_t counts[] = {m * k, k * n, n, m * ldc, m * ldc};
+			void *arrays[5], *const wanted = malloc((size_t)(m * ldc) * size);
+			for (size_t j = 0; j < 5; j++) {
+				arrays[j] = malloc((size_t)counts[j] * size);
+				for (int64_t e = 0; e < counts[j]; e++)
+					set(dtype, arrays[j], e, noise(&seed));
+			}
+			struct product product = {
+				m, n, k, {arrays[0], k, false}, {arrays[1], n, false}, wanted, ldc, .accumulate = add};
+			memcpy(wanted, arrays[4], (size_t)(m * ldc) * size);
+			ways[w].own->loops->gemm(&product, true);
+			for (int64_t e = 0; e < m * ldc; e++) {
+				const double less = e % ldc < n ? get(dtype, arrays[2], e % ldc) : 0, x = get(dtype, wanted, e) - less;
+				const double rounded = dtype == DTYPE_F32 ? (double)(float)x : x;
+				set(dtype, wanted, e, e % ldc < n && multiplies ? rounded * get(dtype, arrays[3], e) : rounded);
+			}
+			product.c = arrays[4];
+			product.less = arrays[2];
+			product.times = multiplies ? arrays[3] : NULL;
+			ways[w].own->loops->gemm(&product, true);
+			ck_assert_msg(!memcmp(wanted, arrays[4], (size_t)(m * ldc) * size), "%s %ld x %ld x %ld", ways[w].own->isa,
+			              (long)m, (long)n, (long)k);
+			for (size_t j = 0; j < 5; j++)
+				free(arrays[j]);
+			free(wanted);
+		}
+}
+END_TEST
+
 /* A NaN, or an infinity times 0, gives NaN in its row and column alone. */
 START_TEST(test_special_values)
 {
@@ -197,7 +240,7 @@ START_TEST(test_special_values)
 			memset(c, 0xff, sizeof c);
 			set(dtype, a, (m - 1) * K + 5, (double)NAN);
 			set(dtype, b, 7 * n, (double)INFINITY);
-			multiply(&ways[w], &(struct product){m, n, K, {a, K, false}, {b, n, false}, c, n, false, false});
+			multiply(&ways[w], &(struct product){m, n, K, {a, K, false}, {b, n, false}, c, n, .accumulate = false});
 			for (int64_t i = 0; i < m; i++)
 				for (int64_t j = 0; j < n; j++)
 					ck_assert_msg(!isnan(get(dtype, c, i * n + j)) == (i != m - 1 && j != 0),
@@ -226,11 +269,11 @@ START_TEST(test_place)
 			set(dtype, a, i, noise(&seed));
 		for (int i = 0; i < K * N; i++)
 			set(dtype, b, i, noise(&seed));
-		multiply(&ways[w], &(struct product){M, N, K, {a, K, false}, {b, N, false}, whole, N, false, false});
+		multiply(&ways[w], &(struct product){M, N, K, {a, K, false}, {b, N, false}, whole, N, .accumulate = false});
 		for (int row = 0; row + 2 <= M; row += 7) {
 			const struct factor rows = {(char *)a + (size_t)(row * K) * size, K, false};
 			const struct factor columns = {(char *)b + (size_t)row * size, N, false};
-			multiply(&ways[w], &(struct product){2, N - row, K, rows, columns, part, N, false, false});
+			multiply(&ways[w], &(struct product){2, N - row, K, rows, columns, part, N, .accumulate = false});
 			for (int i = 0; i < 2; i++)
 				ck_assert_mem_eq((char *)part + (size_t)(i * N) * size,
 				                 (char *)whole + (size_t)((row + i) * N + row) * size, (size_t)(N - row) * size);
@@ -275,7 +318,7 @@ START_TEST(test_blocks)
 			set(way->dtype, a, i, noise(&seed));
 		for (int64_t i = 0; i < k * N; i++)
 			set(way->dtype, b, i, noise(&seed));
-		struct product product = {M, N, k, {a, k, false}, {b, N, false}, whole, N, false, false};
+		struct product product = {M, N, k, {a, k, false}, {b, N, false}, whole, N, .accumulate = false};
 		multiply(way, &product);
 		product.c = memcpy(part, untouched, sizeof part);
 		way->own->loops->gemm_blocks(&product, &(struct row_blocks){12, some_columns, note_rows, &rows});
@@ -330,7 +373,7 @@ static void check_sparse(const struct way *way, int side, int form, double other
 		set(dtype, b, tb ? 7 * K + 150 : 150 * N + 7, other);
 	else
 		set(dtype, a, ta ? 150 * M + 7 : 7 * K + 150, other);
-	struct product product = {M, N, K, {a, ta ? M : K, ta}, {b, tb ? K : N, tb}, some, N, false, true};
+	struct product product = {M, N, K, {a, ta ? M : K, ta}, {b, tb ? K : N, tb}, some, N, .sparse = true};
 	multiply(way, &product);
 	product.sparse = false;
 	product.c = all;
@@ -632,6 +675,7 @@ int main(void)
 	tcase_add_test(tests, test_place);
 	tcase_add_test(tests, test_blocks);
 	tcase_add_test(tests, test_packed_before);
+	tcase_add_test(tests, test_lessened);
 	tcase_add_test(tests, test_sparse);
 	tcase_add_loop_test(tests, test_pieces, 0, 2);
 	tcase_add_test(tests, test_rows);
