@@ -187,31 +187,47 @@ static uint32_t derivative_like(const struct instr *from, uint32_t k)
 	return op_is_tridiagonal(from->op) ? from->out : instr_value(from, k);
 }
 
-static void reverse_general(struct lineariser *l, size_t at, unsigned bits)
+/* Appends the derivative of AT by its value and its first operand, as BITS say. Stores the two in MADE, else NO_VALUE. */
+static struct instr *differentiate_two(struct lineariser *l, size_t at, unsigned bits, uint32_t made[2])
 {
 	const struct instr *from = &l->body->instrs[at];
 	struct instr *instr = derivative_of(l, INSTR_VJP, at, needs_of(l, from));
-	const uint32_t dv = bits & 1 ? add_made(l, &instr->out, from->v, from->v, true) : NO_VALUE;
-	const uint32_t da = bits & 2 ? add_made(l, &instr->out_a, from->a, derivative_like(from, 1), true) : NO_VALUE;
+	made[0] = bits & 1 ? add_made(l, &instr->out, from->v, from->v, true) : NO_VALUE;
+	made[1] = bits & 2 ? add_made(l, &instr->out_a, from->a, derivative_like(from, 1), true) : NO_VALUE;
+	return instr;
+}
+
+static void add_two_cotangents(struct lineariser *l, const struct instr *from, const uint32_t made[2])
+{
+	if (made[0] != NO_VALUE)
+		add_cotangent(l, from->v, made[0], from);
+	if (made[1] != NO_VALUE)
+		add_cotangent(l, from->a, made[1], from);
+}
+
+static void reverse_general(struct lineariser *l, size_t at, unsigned bits)
+{
+	const struct instr *from = &l->body->instrs[at];
+	uint32_t made[2];
+	struct instr *instr = differentiate_two(l, at, bits, made);
 	/* If v already has a cotangent, the derivative of a slice adds to a part of it. */
-	if (from->op == OP_slice && dv != NO_VALUE && l->values[from->v].cotangent != NO_VALUE) {
+	if (from->op == OP_slice && made[0] != NO_VALUE && l->values[from->v].cotangent != NO_VALUE) {
 		instr->a = l->values[from->v].cotangent;
-		l->values[from->v].cotangent = dv;
+		l->values[from->v].cotangent = made[0];
 		return;
 	}
-	if (dv != NO_VALUE)
-		add_cotangent(l, from->v, dv, from);
-	if (da != NO_VALUE)
-		add_cotangent(l, from->a, da, from);
+	add_two_cotangents(l, from, made);
 }
 
 /*
  * Appends the derivatives of AT, an operation of several operands: by the last ones, each as an operation of its own, then by
- * its value and its first operand.
+ * its value and its first operand. They stand together, before what adds them, so that launches can be joined (joined.c).
  */
 static void reverse_several(struct lineariser *l, size_t at, unsigned bits)
 {
 	const struct instr *from = &l->body->instrs[at];
+	uint32_t made[MAX_VALUES];
+	memset(made, 0xff, sizeof made); /* NO_VALUE */
 	for (uint32_t k = MAX_VALUES; k-- > 2;) {
 		if (!(bits >> k & 1))
 			continue;
@@ -222,10 +238,14 @@ static void reverse_several(struct lineariser *l, size_t at, unsigned bits)
 			instr->of.a = l->body->values[value].type;
 			instr->a_streamed = instr_operand_streamed(from, 2);
 		}
-		add_cotangent(l, value, add_made(l, &instr->out_a, value, derivative_like(from, k), true), from);
+		made[k] = add_made(l, &instr->out_a, value, derivative_like(from, k), true);
 	}
 	if (bits & 3)
-		reverse_general(l, at, bits & 3);
+		(void)differentiate_two(l, at, bits, made);
+	for (uint32_t k = MAX_VALUES; k-- > 2;)
+		if (made[k] != NO_VALUE)
+			add_cotangent(l, instr_value(from, k), made[k], from);
+	add_two_cotangents(l, from, made);
 }
 
 /* The derivative of a part adds that part of the array's cotangent to V's. The array so far gets the cotangent itself. */

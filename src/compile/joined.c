@@ -208,6 +208,7 @@ bool join_launches(struct compiler *c)
 			r.count++;
 		if (r.count == 0 && r.first + 1 < c->launch_count && is_attention_back(&c->launches[r.first])) {
 			c->launches[r.first].joined = 1;
+			c->launches[r.first].mask = NO_VALUE;
 			r.count = 2;
 			continue;
 		}
