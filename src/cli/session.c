@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -482,7 +483,7 @@ static enum status open_others(struct session *s)
 enum status session_open_input(struct session *s)
 {
 	TRY(open_first(s));
-	return s->command->letter & (CHECK | PROFILE) ? STATUS_OK : open_others(s);
+	return open_others(s);
 }
 
 /* True if a policy chooses by costs, and all programs of the chain are there to be measured. online:S does not. */
@@ -573,19 +574,49 @@ static void warn_iterations(struct session *s)
 	}
 }
 
-/* Sets TYPE to the first input's in its file, if that is where it must come from. */
-static enum status read_type(struct session *s, struct type *type)
+/* Returns a type that --shape may give in place of the first input: as it is declared, else any. */
+static const char *likely_type(struct session *s)
+{
+	char text[TYPE_TEXT];
+	struct type type = {DTYPE_F32, {2, {64, 256}}};
+	if (s->chain.input_type.given)
+		type = s->chain.input_type.type;
+	for (int i = 0; i < type.shape.ndim; i++)
+		if (type.shape.dim[i] < 0)
+			type.shape.dim[i] = 64;
+	const char *copy = arena_printf(&s->arena, "%s", type_format(&type, text));
+	return copy ? copy : "f32[64,256]";
+}
+
+/* Writes a note on standard error if standard input has nothing for a while: a user may not know what is awaited. */
+static void note_waiting(struct session *s)
+{
+	enum { PATIENCE_MS = 3000 };
+	struct pollfd input = {.fd = io_standard(0), .events = POLLIN};
+	if (ranks_index(s->ranks) > 0 || poll(&input, 1, PATIENCE_MS) != 0)
+		return;
+	const char *note = arena_printf(&s->arena,
+	                                "ckptc: note: waiting for the input on standard input; --shape %s gives a type in "
+	                                "place of data\n",
+	                                likely_type(s));
+	if (note)
+		pass_on(NULL, note, strlen(note));
+}
+
+enum status session_read_type(struct session *s, struct type *type)
 {
 	const bool standard = !strcmp(s->input_places[0].file, "-");
 	bool end;
-	if (standard && isatty(io_standard(0)))
+	if (standard && isatty(io_standard(0)) && !s->line.given[OPTION_INPUT])
 		return with_hint(
 			s, usage_error(s, "the type of the input is not known"),
 			"give --shape f32[64,256], declare it in the chain (input x: f32[64,256]), or pipe the data in");
+	if (standard)
+		note_waiting(s);
 	TRY(open_first(s));
 	const enum status status = reader_next(&s->in.reader, &end, &s->diags);
 	if (status == STATUS_DATA && standard && s->in.input.eof && s->in.input.offset + (int64_t)s->in.input.end == 0)
-		diag_hint(&s->diags, "where there is no data, give its type: --shape f32[64,256]");
+		return with_hint(s, status, "where there is no data, give its type: --shape %s", likely_type(s));
 	TRY(status);
 	*type = s->in.reader.type;
 	return STATUS_OK;
@@ -600,7 +631,7 @@ enum status session_bind_types(struct session *s, struct type *type)
 	         declared_whole(&s->chain.input_type))
 		*type = s->chain.input_type.type;
 	else
-		TRY(read_type(s, type));
+		TRY(session_read_type(s, type));
 	TRY(open_others(s));
 	TRY(inputs_next(&s->inputs, &s->chain, false, &s->diags));
 	*type = run_input_type(&s->chain, type, s->set.dtype);

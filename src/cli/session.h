@@ -193,6 +193,11 @@ enum status session_bind(struct session *session, bool data, enum dtype compute)
 enum status session_learn_programs(struct session *session, const struct type *type);
 /* Sets `costs` from --costs, unless that is the table. With `measured` and --spill, measures the disk now. */
 enum status session_open_costs(struct session *session);
+/*
+ * Opens the first input, and sets TYPE to that of its array. Fails with STATUS_USAGE if it would be typed on a terminal
+ * that no option names.
+ */
+enum status session_read_type(struct session *session, struct type *type);
 /* Sets TYPE to the input's type as the chain sees it, by --shape, a declaration or a header. Binds params to types. */
 enum status session_bind_types(struct session *session, struct type *type);
 /* True if a report for programs goes to standard error. Then no warnings may be printed there. */

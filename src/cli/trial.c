@@ -12,16 +12,23 @@
 
 double trial_fraction(int64_t k) { return fmod((double)(k + 1) * 0.6180339887498949, 1.0); }
 
+/* Lets the declared type of the input stand for it, as --shape does, if the data would be typed on a terminal. */
+static void follow_declaration(struct session *s)
+{
+	const struct declared *declared = &s->chain.input_type;
+	struct input_place *first = &s->input_places[0];
+	if (!first->file || s->line.given[OPTION_INPUT] || !isatty(io_standard(0)) || !declared_whole(declared))
+		return;
+	first->file = NULL;
+	first->shape = &declared->type;
+	s->set.shape = declared->type;
+}
+
 enum status trial_begin_input(struct session *s, struct type *type)
 {
-	bool end;
+	follow_declaration(s);
 	*type = s->set.shape;
-	if (session_makes_input(s))
-		return STATUS_OK;
-	TRY(session_open_input(s));
-	TRY(reader_next(&s->in.reader, &end, &s->diags));
-	*type = s->in.reader.type;
-	return STATUS_OK;
+	return session_makes_input(s) ? STATUS_OK : session_read_type(s, type);
 }
 
 enum status trial_read_input(struct session *s, int64_t first, double *values, int64_t count)

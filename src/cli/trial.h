@@ -7,7 +7,7 @@
 
 /* Returns the fractional part of (K + 1) * 0.618...: each next K falls into a largest gap between earlier values. */
 double trial_fraction(int64_t k);
-/* Opens the input and sets TYPE to its type; with --shape alone, sets TYPE to that of --shape. */
+/* Opens the input and sets TYPE to its type; with --shape alone, or declared and at a terminal, to the type that is given. */
 enum status trial_begin_input(struct session *session, struct type *type);
 /* Reads the next COUNT values of the input; with --shape alone, makes those from number FIRST on, in (-1, 1), whole ones of integers. */
 enum status trial_read_input(struct session *session, int64_t first, double *values, int64_t count);
