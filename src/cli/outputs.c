@@ -9,6 +9,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 
 #include "exec/run.h"
@@ -106,6 +107,100 @@ void output_follow_ending(const char *path, struct writer_options *options)
 	}
 }
 
+/* An ending of files that ckptc does not write, and what such files are. */
+struct foreign_ending {
+	const char *ending, *what;
+	bool packed; /* by a program that reads a pipe */
+};
+
+/* Returns the row of the ending of PATH; NULL if ckptc writes such files, or knows no such ending. */
+static const struct foreign_ending *find_foreign(const char *path)
+{
+	static const struct foreign_ending rows[] = {{".parquet", "Parquet", false},
+	                                             {".feather", "Feather", false},
+	                                             {".arrow", "Arrow", false},
+	                                             {".orc", "ORC", false},
+	                                             {".avro", "Avro", false},
+	                                             {".xls", "Excel", false},
+	                                             {".xlsx", "Excel", false},
+	                                             {".ods", "OpenDocument", false},
+	                                             {".h5", "HDF5", false},
+	                                             {".hdf5", "HDF5", false},
+	                                             {".hdf", "HDF", false},
+	                                             {".nc", "NetCDF", false},
+	                                             {".zarr", "Zarr", false},
+	                                             {".mat", "MATLAB", false},
+	                                             {".fits", "FITS", false},
+	                                             {".pkl", "pickle", false},
+	                                             {".pickle", "pickle", false},
+	                                             {".joblib", "joblib", false},
+	                                             {".pt", "torch", false},
+	                                             {".pth", "torch", false},
+	                                             {".onnx", "ONNX", false},
+	                                             {".json", "JSON", false},
+	                                             {".jsonl", "JSON", false},
+	                                             {".ndjson", "JSON", false},
+	                                             {".xml", "XML", false},
+	                                             {".html", "HTML", false},
+	                                             {".yaml", "YAML", false},
+	                                             {".yml", "YAML", false},
+	                                             {".png", "PNG", false},
+	                                             {".jpg", "JPEG", false},
+	                                             {".jpeg", "JPEG", false},
+	                                             {".tif", "TIFF", false},
+	                                             {".tiff", "TIFF", false},
+	                                             {".gif", "GIF", false},
+	                                             {".bmp", "BMP", false},
+	                                             {".svg", "SVG", false},
+	                                             {".pdf", "PDF", false},
+	                                             {".db", "database", false},
+	                                             {".sqlite", "SQLite", false},
+	                                             {".zip", "zip", false},
+	                                             {".gz", "gzip", true},
+	                                             {".bz2", "bzip2", true},
+	                                             {".xz", "xz", true},
+	                                             {".zst", "zstd", true},
+	                                             {".lz4", "lz4", true}};
+	const size_t length = strlen(path);
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		const size_t tail = strlen(rows[i].ending);
+		if (length > tail && !strcasecmp(path + length - tail, rows[i].ending))
+			return &rows[i];
+	}
+	return NULL;
+}
+
+/* Fails with STATUS_USAGE if an array, or ARCHIVE of them, would go to PATH, whose ending is of files that are not written. */
+static enum status check_ending_written(struct session *s, int option, const char *path, bool archive)
+{
+	const struct foreign_ending *foreign = path ? find_foreign(path) : NULL;
+	if (!foreign)
+		return STATUS_OK;
+	const enum status status =
+		usage_error(s, "%s %s: ckptc writes no %s files", option_shown(s, option), path, foreign->what);
+	if (archive)
+		return with_hint(s, status, "%s writes .npz and .safetensors", option_shown(s, option));
+	if (foreign->packed && option == OPTION_OUTPUT)
+		return with_hint(s, status, "--to csv writes csv to standard output, for a pipe to %s", foreign->what);
+	return with_hint(s, status, "it writes .npy, .csv, .tsv, .txt%s and .raw",
+	                 option == OPTION_GRAD_OF ? "" : ", .npz, .safetensors");
+}
+
+/* Checks the endings of the files to which a run writes arrays. --to decides their format, but not that of gradients. */
+static enum status check_endings(struct session *s)
+{
+	const struct text_list *outputs = &s->line.texts[OPTION_OUTPUT];
+	if (!(s->command->letter & (RUN | GRAD)) || s->line.given[OPTION_DUMP])
+		return STATUS_OK;
+	for (size_t i = 0; i < outputs->count && !s->line.given[OPTION_TO]; i++)
+		TRY(check_ending_written(s, OPTION_OUTPUT, outputs->items[i], false));
+	if (!s->line.given[OPTION_TO])
+		TRY(check_ending_written(s, OPTION_VALUE, s->line.values[OPTION_VALUE], false));
+	for (size_t i = 0; i < s->line.grads.count; i++)
+		TRY(check_ending_written(s, OPTION_GRAD_OF, s->line.grads.items[i], false));
+	return check_ending_written(s, OPTION_GRADS, s->line.values[OPTION_GRADS], true);
+}
+
 enum status outputs_check(struct session *s)
 {
 	size_t count = 0;
@@ -113,6 +208,7 @@ enum status outputs_check(struct session *s)
 	const int written = list_outputs(s, &list);
 	struct place *places = arena_array(&s->arena, written < 0 ? 1 : (size_t)written + 1, sizeof *places);
 	TRY_ALLOC(written >= 0 && places, &s->diags);
+	TRY(check_endings(s));
 	for (int i = 0; i < written; i++)
 		TRY(add_place(s, places, &count, option_shown(s, list[i].option), list[i].path));
 	return STATUS_OK;

@@ -259,7 +259,10 @@ void session_close(struct session *session);
 void output_follow_ending(const char *path, struct writer_options *options);
 /* True if PATH ends as an npz or a safetensors file does. */
 bool output_is_archive(const char *path);
-/* Fails with STATUS_USAGE if two outputs, standard output and error among them, would be one regular file. */
+/*
+ * Fails with STATUS_USAGE if two outputs, standard output and error among them, would be one regular file, or if the name of a
+ * file for arrays has the ending of a format that is not written.
+ */
 enum status outputs_check(struct session *session);
 /*
  * Fails with STATUS_USAGE if an output would be the file of the chain, or a file that an option names to be read, by
