@@ -35,15 +35,21 @@ const char *option_words(int option, unsigned command)
 	return "";
 }
 
-bool option_is_word(const struct session *s, int option)
+/* True if VALUE, which may be NULL, is one of WORDS, as option_words returns them. */
+static bool is_word_of(const char *value, const char *words)
 {
-	const char *value = s->line.values[option], *at = option_words(option, s->command->letter);
+	const char *at = words;
 	for (size_t length; value && *at; at += length + (at[length] == ' ')) {
 		length = strcspn(at, " ");
 		if (strlen(value) == length && !memcmp(at, value, length))
 			return true;
 	}
 	return false;
+}
+
+bool option_is_word(const struct session *s, int option)
+{
+	return is_word_of(s->line.values[option], option_words(option, s->command->letter));
 }
 
 enum status usage_error(struct session *s, const char *format, ...)
@@ -335,12 +341,33 @@ static enum status parse_missing(struct session *s)
 	return STATUS_OK;
 }
 
+/* Warns if --format is given to a command whose reports are not asked for: it may be meant as --to. */
+static enum status check_report_format(struct session *s)
+{
+	const char *value = s->line.values[OPTION_FORMAT];
+	const bool *given = s->line.given;
+	if (!value || !(s->command->letter & (RUN | GRAD)) || given[OPTION_STATS] || given[OPTION_RESIDUALS] ||
+	    given[OPTION_DUMP])
+		return STATUS_OK;
+	const bool is_report = option_is_word(s, OPTION_FORMAT);
+	const enum status status = is_report ? STATUS_OK : STATUS_USAGE;
+	const char *message = "--format is of reports, and neither --stats nor --residuals asks for one";
+	if (is_report)
+		diag_warn(&s->diags, "%s", message);
+	else
+		usage_error(s, "%s", message);
+	return is_word_of(value, option_words(OPTION_TO, s->command->letter))
+	           ? with_hint(s, status, "--to %s is the format of the output", value)
+	           : status;
+}
+
 /* Sets the options whose value is a word from a list. */
 static enum status understand_words(struct session *s)
 {
 	enum { DOT = REPORT_LINES + 1 };
 	int report = REPORT_TABLE, from = FORMAT_AUTO, to = FORMAT_AUTO, color, policies = 0;
 	int assume = DTYPE_COUNT, computed = DTYPE_COUNT, store = DTYPE_COUNT;
+	TRY(check_report_format(s));
 	TRY(choose_word(s, OPTION_FORMAT, REPORT_TABLE, &report));
 	TRY(choose_word(s, OPTION_FROM, FORMAT_NPY, &from));
 	TRY(choose_word(s, OPTION_TO, FORMAT_NPY, &to));
