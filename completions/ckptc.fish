@@ -277,6 +277,7 @@ complete -c ckptc -n "__fish_seen_subcommand_from import; and not __fish_seen_su
 complete -c ckptc -n "__fish_seen_subcommand_from import; and not __fish_seen_subcommand_from help" -l shape -x -d "the input's type, such as f32[64,256], for raw or no data; NAME=TYPE: of NAME"
 complete -c ckptc -n "__fish_seen_subcommand_from import; and not __fish_seen_subcommand_from help" -l param -r -F -d "bind a param or const to a number, FILE or FILE:MEMBER (repeatable)"
 complete -c ckptc -n "__fish_seen_subcommand_from import; and not __fish_seen_subcommand_from help" -l allow-special-files -d "let load(), --param and --cotangent read devices and FIFOs"
+complete -c ckptc -n "__fish_seen_subcommand_from import; and not __fish_seen_subcommand_from help" -l force -d "replace a model.ck that differs from what import writes"
 complete -c ckptc -n "__fish_seen_subcommand_from import; and not __fish_seen_subcommand_from help" -l weights -x -a "params consts" -d "declare floating weights as params (default) or consts"
 complete -c ckptc -n "__fish_seen_subcommand_from import; and not __fish_seen_subcommand_from help" -l color -x -a "auto always never" -d "auto, always or never"
 complete -c ckptc -n "__fish_seen_subcommand_from import; and not __fish_seen_subcommand_from help" -l help -s h -d "this help"

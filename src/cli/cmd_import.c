@@ -75,12 +75,28 @@ static enum status make_request(struct session *s, struct import_request *reques
 	return STATUS_OK;
 }
 
+/* Fails with STATUS_USAGE if the chain at PATH may have been edited: it differs from that of IMPORTED. */
+static enum status check_unedited(struct session *s, const char *path, const struct imported *imported)
+{
+	struct stat st;
+	if (s->line.given[OPTION_FORCE] || io_stat(path, &st) != 0 || !S_ISREG(st.st_mode))
+		return STATUS_OK;
+	struct source source = {.length = 0};
+	const bool alike = st.st_size == (off_t)imported->length;
+	TRY(alike ? session_read_file(s, path, &source) : STATUS_OK);
+	if (alike && source.length == imported->length && !memcmp(source.text, imported->text, imported->length))
+		return STATUS_OK;
+	diag_file(&s->diags, STATUS_USAGE, path, -1, "it differs from the chain of this model, and may have been edited");
+	return diag_hint(&s->diags, "--force replaces it, -o DIR writes to another folder");
+}
+
 static enum status write_files(struct session *s, const char *directory, const struct imported *imported)
 {
 	struct opened_output *out;
 	const char *weights = arena_printf(&s->arena, "%s/model.safetensors", directory);
 	const char *chain = arena_printf(&s->arena, "%s/model.ck", directory);
 	TRY_ALLOC(weights && chain, &s->diags);
+	TRY(check_unedited(s, chain, imported));
 	TRY(session_open_output(s, &out, weights, false));
 	TRY(tensors_put(&s->context, &out->output, imported->weights, imported->weight_count, NULL));
 	TRY(session_put(s, out));

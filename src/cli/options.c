@@ -95,6 +95,23 @@ const char *option_shown(const struct session *s, int option)
 	return s->line.by_letter[option] ? shown[option].letter : shown[option].name;
 }
 
+/* Returns the hint for users who try the option NAME with the session's command, or NULL. */
+static const char *hint_on_tried(const struct session *s, const char *name)
+{
+	static const struct {
+		const char *name;
+		int commands;
+		const char *hint;
+	} rows[] = {
+#define TRIED(NAME, COMMANDS, HINT) {NAME, COMMANDS, HINT},
+#include "cli/options.def"
+	};
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+		if (!strcmp(rows[i].name, name) && rows[i].commands & s->command->letter)
+			return rows[i].hint;
+	return NULL;
+}
+
 static enum status unknown_option(struct session *s, const char *name, size_t length)
 {
 	const char *own[OPTION_COUNT], *all[OPTION_COUNT];
@@ -107,6 +124,9 @@ static enum status unknown_option(struct session *s, const char *name, size_t le
 			own[count++] = option_name(i);
 	}
 	const enum status status = usage_error(s, "unknown option '--%s'", copy);
+	const char *tried = hint_on_tried(s, copy);
+	if (tried)
+		return with_hint(s, status, "%s", tried);
 	const char *near = suggest_nearest(copy, own, count), *other = suggest_nearest(copy, all, OPTION_COUNT);
 	if (near)
 		return with_hint(s, status, "did you mean '--%s'?", near);
@@ -115,14 +135,24 @@ static enum status unknown_option(struct session *s, const char *name, size_t le
 	return with_hint(s, status, "`ckptc %s --help` lists the options", s->command->name);
 }
 
+static enum status unknown_letter(struct session *s, char letter)
+{
+	const char name[] = {letter, '\0'}, *tried = hint_on_tried(s, name);
+	const enum status status = usage_error(s, "unknown option '-%c'", letter);
+	return tried ? with_hint(s, status, "%s", tried)
+	             : with_hint(s, status, "`ckptc %s --help` lists the options", s->command->name);
+}
+
 static enum status wrong_command(struct session *s, int option)
 {
-	const char *list = "";
+	const char *list = "", *tried = hint_on_tried(s, option_name(option));
 	for (size_t i = 0; i < command_count && list; i++)
 		if (option_table[option].commands & command_table[i].letter)
 			list = arena_printf(&s->arena, "%s%s%s", list, *list ? ", " : "", command_table[i].name);
-	return with_hint(s, usage_error(s, "'ckptc %s' takes no option '%s'", s->command->name, option_shown(s, option)),
-	                 "it belongs to %s", list ? list : "other commands");
+	const enum status status =
+		usage_error(s, "'ckptc %s' takes no option '%s'", s->command->name, option_shown(s, option));
+	return tried ? with_hint(s, status, "%s", tried)
+	             : with_hint(s, status, "it belongs to %s", list ? list : "other commands");
 }
 
 static enum status add_param(struct session *s, const char *value)
@@ -157,12 +187,26 @@ static enum status add_program(struct session *s, const char *value)
 	return STATUS_OK;
 }
 
+enum status refuse_second_output(struct session *s, const char *first)
+{
+	const enum status status =
+		usage_error(s, "%s was given twice; the first was '%s'", option_shown(s, OPTION_OUTPUT), first);
+	if (s->command->letter == RUN)
+		return with_hint(s, status,
+		                 "the value goes to one file; `output NAME` in the chain and -o NAME=FILE write another");
+	return s->command->letter == GRAD
+	           ? with_hint(s, status, "--grad NAME=FILE writes another gradient, --value FILE the value")
+	           : status;
+}
+
 static enum status set_option(struct session *s, int option, const char *value)
 {
 	struct command_line *line = &s->line;
 	if (!(option_table[option].commands & s->command->letter))
 		return wrong_command(s, option);
 	const bool several = option == OPTION_OUTPUT && s->command->letter == RUN; /* choose_output counts them */
+	if (line->given[option] && (option_table[option].use & ONCE) && !several && option == OPTION_OUTPUT)
+		return refuse_second_output(s, line->values[option]);
 	if (line->given[option] && (option_table[option].use & ONCE) && !several)
 		return line->values[option] ? usage_error(s, "%s was given twice; the first was '%s'", option_shown(s, option),
 		                                          line->values[option])
@@ -223,8 +267,7 @@ static enum status parse_short(struct session *s, const char *text, char ***at)
 		while (k < OPTION_COUNT && option_table[k].short_name != *text)
 			k++;
 		if (k == OPTION_COUNT)
-			return with_hint(s, usage_error(s, "unknown option '-%c'", *text), "`ckptc %s --help` lists the options",
-			                 s->command->name);
+			return unknown_letter(s, *text);
 		s->line.by_letter[k] = true;
 		if (*option_table[k].argument) {
 			const char *value = text[1] ? text + 1 : next_word(at);
@@ -397,6 +440,17 @@ static enum status check_policy(struct session *s, const struct policy *policy)
 	                 "every:N, sqrt, revolve:S, online:S and disk-revolve:S do");
 }
 
+/* Adds a hint to the failure of TEXT, if it is a list of policies with commas. Returns STATUS. */
+static enum status hint_on_list(struct session *s, enum status status, const char *text)
+{
+	const size_t first = strcspn(text, ",");
+	if (!text[first] || policy_find(text, strcspn(text, ":,")) == POLICY_COUNT)
+		return status;
+	if (!(s->command->letter & (PLAN | CHECK | PROFILE)))
+		return with_hint(s, status, "this command takes one policy; `ckptc plan` compares several");
+	return with_hint(s, status, "repeat the option: --policy %.*s --policy %s", (int)first, text, text + first + 1);
+}
+
 /*
  * Parses WORDS as policies to LIST. If ONCE, leaves out a policy that an earlier word names, in any spelling. After a
  * failure the last of LIST is the one that is wrong.
@@ -407,7 +461,9 @@ static enum status parse_policies(struct session *s, const struct text_list *wor
 	TRY_ALLOC(list->items, &s->diags);
 	for (size_t i = 0; i < words->count; i++) {
 		struct policy *policy = &list->items[list->count++];
-		TRY(policy_parse(&s->context, policy, words->items[i]));
+		const enum status status = policy_parse(&s->context, policy, words->items[i]);
+		if (status)
+			return hint_on_list(s, status, words->items[i]);
 		policy->max_checkpoints = s->set.max_checkpoints;
 		list->on_disk |= policy_is(policy, TRAIT_ON_DISK);
 		for (size_t k = 0; once && &list->items[k] < policy; k++)

@@ -349,7 +349,7 @@ static enum status find_values(struct session *s, const struct chain_output **on
 		const char *path;
 		const struct chain_output *output = split_output(s, texts->items[i], &path);
 		if (!output && plain)
-			return usage_error(s, "%s was given twice; the first was '%s'", option_shown(s, OPTION_OUTPUT), plain);
+			return refuse_second_output(s, plain);
 		if (output && !*path)
 			return usage_error(s, "%s has an empty file name", option_shown(s, OPTION_OUTPUT));
 		if (count + 1 == MOST_VALUES)

@@ -173,6 +173,8 @@ __attribute__((format(printf, 3, 4))) enum status with_hint(struct session *sess
 /* As with_hint. The hint suggests the candidate nearest to NAME; if none is near, it is OTHERWISE, or none if NULL. */
 enum status with_nearest(struct session *session, enum status status, const char *name, struct text_list candidates,
                          const char *otherwise);
+/* Reports that --output is given twice, where a command has one value to write; the FIRST time as that file. */
+enum status refuse_second_output(struct session *session, const char *first);
 /* Sets whether messages are coloured, before the first message. The last --color of ARGV, before any "--", counts. */
 void session_choose_color(struct session *session, int argc, char **argv);
 /* Parses ARGV, the words after the command's name up to a NULL. Fails with STATUS_USAGE or STATUS_LIMIT. */
