@@ -267,9 +267,13 @@ const char *parse_hint_def(struct parse *parse, struct span span)
 	body = trimmed(body.text + 1, end);
 	if (body.length > 7 && !memcmp(body.text, "return ", 7))
 		body = trimmed(body.text + 7, end);
-	const struct piece head = trimmed(all.text + word.length, close + 1);
-	return arena_printf(parse->context->arena, "a function is a def with a block, as in def %.*s { use (%.*s) }",
-	                    (int)head.length, head.text, (int)body.length, body.text);
+	const struct piece head = trimmed(all.text + word.length, close + 1), op = first_word(body);
+	const bool calls =
+		op.length < body.length && op.text[op.length] == '('; /* sin(x) is a formula, and mul a a stage */
+	const bool stage = is_operation(parse, op) && !calls && !has_operator(body, op);
+	return arena_printf(parse->context->arena, "a function is a def with a block, as in def %.*s { %s%.*s%s }",
+	                    (int)head.length, head.text, stage ? "" : "use (", (int)body.length, body.text,
+	                    stage ? "" : ")");
 }
 
 const char *parse_hint_word(struct parse *parse, struct span span)
