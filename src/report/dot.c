@@ -22,6 +22,13 @@ struct edge {
 	struct end from, to;
 };
 
+/* A residual of a part. */
+struct saved {
+	struct end from;  /* the node that it comes from, in the first iteration of a loop */
+	bool several;     /* in a later iteration it comes from another */
+	struct end shown; /* the node of it: of residuals with one value, the first one's */
+};
+
 struct graph {
 	const struct chain *chain;
 	const struct compiled_chain *compiled;
@@ -29,9 +36,9 @@ struct graph {
 	struct arena *arena;
 	struct edge *edges;
 	size_t edge_count, edge_capacity;
-	struct end *slots;  /* by slot: where its value or cotangent comes from */
-	struct end *next;   /* scratch: the same of the slots that a part changes, after that */
-	struct end **saved; /* by part and residual: where it comes from; NULL: the part does not run */
+	struct end *slots;    /* by slot: where its value or cotangent comes from */
+	struct end *next;     /* scratch: the same of the slots that a part changes, after that */
+	struct saved **saved; /* by part and residual; NULL: the part does not run */
 	size_t slot_count;
 };
 
@@ -44,15 +51,62 @@ static void add_edge(struct graph *g, struct end from, struct end to)
 		*added = (struct edge){from, to};
 }
 
-static int compare_edges(const void *left, const void *right)
+static int compare_ends(const struct end *a, const struct end *b)
 {
-	const struct edge *a = left, *b = right;
-	const uint32_t x[] = {a->from.kind, a->from.part, a->from.index, a->to.kind, a->to.part, a->to.index};
-	const uint32_t y[] = {b->from.kind, b->from.part, b->from.index, b->to.kind, b->to.part, b->to.index};
+	const uint32_t x[] = {a->kind, a->part, a->index}, y[] = {b->kind, b->part, b->index};
 	for (size_t i = 0; i < sizeof x / sizeof *x; i++)
 		if (x[i] != y[i])
 			return x[i] < y[i] ? -1 : 1;
 	return 0;
+}
+
+static int compare_edges(const void *left, const void *right)
+{
+	const struct edge *a = left, *b = right;
+	const int from = compare_ends(&a->from, &b->from);
+	return from ? from : compare_ends(&a->to, &b->to);
+}
+
+static int compare_saved(const void *left, const void *right)
+{
+	const struct saved *const *a = left, *const *b = right;
+	const int from = compare_ends(&(*a)->from, &(*b)->from);
+	return from ? from : compare_ends(&(*a)->shown, &(*b)->shown);
+}
+
+static const struct residual *residual_of(const struct graph *g, const struct end *node)
+{
+	const struct step *step = g->compiled->lowered->distinct[node->part];
+	return &compiled_step_of(g->compiled, step)->linear.residuals[node->index];
+}
+
+/* Lets residuals of several parts that are one value have one node: it is one array, which each part reads. */
+static void join_saved(struct graph *g)
+{
+	const struct lowered *lowered = g->compiled->lowered;
+	size_t count = 0, all = 0;
+	for (size_t part = 0; part < lowered->distinct_count; part++)
+		all += compiled_step_of(g->compiled, lowered->distinct[part])->linear.residual_count;
+	struct saved **list = arena_array(g->arena, all + 1, sizeof *list);
+	for (size_t part = 0; part < lowered->distinct_count && list; part++)
+		for (size_t i = 0; i < compiled_step_of(g->compiled, lowered->distinct[part])->linear.residual_count; i++)
+			if (g->saved[part] && !g->saved[part][i].several && g->saved[part][i].from.kind != END_NONE)
+				list[count++] = &g->saved[part][i];
+	if (!list)
+		return;
+	qsort(list, count, sizeof *list, compare_saved);
+	for (size_t i = 1; i < count; i++) {
+		struct saved *before = list[i - 1], *own = list[i];
+		if (compare_ends(&before->from, &own->from) == 0 &&
+		    type_equal(residual_of(g, &before->shown)->type, residual_of(g, &own->shown)->type))
+			own->shown = before->shown;
+	}
+}
+
+/* Returns the node that shows END. */
+static struct end shown_end(const struct graph *g, struct end end)
+{
+	return end.kind == END_SAVED && g->saved[end.part] ? g->saved[end.part][end.index].shown : end;
 }
 
 /* Returns the node of VALUE in BODY, a body of STEP: an instruction (KIND), a param, a residual, or its slot's node. */
@@ -100,11 +154,14 @@ static void follow_forward(struct graph *g, const struct step *step)
 	const struct body *body = linear->record;
 	add_reads(g, body, step, END_FORWARD);
 	const bool first = !g->saved[step->id]; /* of a loop's iterations */
-	struct end *saved = first ? arena_array(g->arena, linear->residual_count + 1, sizeof *saved) : g->saved[step->id];
+	struct saved *saved = first ? arena_array(g->arena, linear->residual_count + 1, sizeof *saved) : g->saved[step->id];
 	for (size_t i = 0; i < linear->residual_count && saved; i++) {
 		const struct end from = source_of(g, body, step, END_FORWARD, linear->residuals[i].value);
-		saved[i] = first ? from : saved[i];
-		add_edge(g, from, (struct end){END_SAVED, step->id, (uint32_t)i});
+		const struct end node = {END_SAVED, step->id, (uint32_t)i};
+		if (first)
+			saved[i] = (struct saved){.from = from, .shown = node};
+		saved[i].several |= compare_ends(&from, &saved[i].from) != 0;
+		add_edge(g, from, node);
 	}
 	g->saved[step->id] = saved;
 	note_outs(g, body, step, END_FORWARD, false);
@@ -166,6 +223,8 @@ static const struct instr *end_instr(const struct graph *g, const struct end *en
 
 static void put_edges(struct graph *g)
 {
+	for (size_t i = 0; i < g->edge_count; i++)
+		g->edges[i] = (struct edge){shown_end(g, g->edges[i].from), shown_end(g, g->edges[i].to)};
 	qsort(g->edges, g->edge_count, sizeof *g->edges, compare_edges);
 	for (size_t i = 0; i < g->edge_count; i++) {
 		const struct edge *edge = &g->edges[i];
@@ -210,7 +269,7 @@ static const char *residual_name(const struct graph *g, const struct step *step,
 	const struct residual *residual = &linear->residuals[i];
 	const struct value *v = &linear->record->values[residual->value];
 	const struct naming *names = step_names(step, residual->value, v->names);
-	const struct end *from = g->saved[step->id] ? &g->saved[step->id][i] : NULL;
+	const struct end *from = g->saved[step->id] ? &g->saved[step->id][i].from : NULL;
 	if (names)
 		return names->name;
 	if (residual->in_state && from && from->kind == END_IN)
@@ -234,6 +293,9 @@ static void put_part(struct graph *g, uint32_t part)
 			put_node(g, step, &bodies[k]->instrs[i], &(struct end){kinds[k], part, (uint32_t)i});
 	for (size_t i = 0; i < linear->residual_count; i++) {
 		char type[TYPE_TEXT];
+		const struct end node = {END_SAVED, part, (uint32_t)i}, shown = shown_end(g, node);
+		if (compare_ends(&node, &shown) != 0)
+			continue;
 		text_printf(g->text, "    r%u_%zu [label=\"%s\\n%s\", shape=cylinder, color=\"" COLOR_HELD "\"];\n", part, i,
 		            residual_name(g, step, i), type_format(linear->residuals[i].type, type));
 	}
@@ -274,6 +336,7 @@ void report_dot(const struct chain *chain, const struct compiled_chain *compiled
 	for (size_t i = 0; i < g.slot_count; i++)
 		g.slots[i] = (struct end){.kind = END_IN};
 	walk_items(&g, lowered->items, lowered->item_count, false, true);
+	join_saved(&g);
 	add_edge(&g, g.slots[0], (struct end){.kind = END_OUT});
 	memset(g.slots, 0, g.slot_count * sizeof *g.slots);
 	const struct item *last = lowered->item_count ? &lowered->items[lowered->item_count - 1] : NULL;
