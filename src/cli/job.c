@@ -107,11 +107,19 @@ enum status save_all_counters(struct session *s, const struct type *input, const
 	return status;
 }
 
+const char *session_costs_name(const struct session *s)
+{
+	if (s->line.given[OPTION_SPEC])
+		return s->line.values[OPTION_SPEC];
+	return !s->costs ? "table" : s->costs->spec ? s->costs->name : "measured";
+}
+
 enum status gradient_row(struct session *s, const struct gradient_result *result, struct policy_row *row)
 {
 	struct counters all = result->predicted;
 	*row = (struct policy_row){.policy = result->job.policy->text,
 	                           .counters = result->measured,
+	                           .costs = session_costs_name(s),
 	                           .conditional = s->chain.has_conditions,
 	                           .counted = result->counted,
 	                           .copied_bytes = result->copied_bytes,

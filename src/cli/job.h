@@ -12,6 +12,8 @@ enum status session_make_job(struct session *session, const struct policy *polic
 /* Plans the chain on an input of type INPUT under save-all. Writes the prediction to COUNTERS. Ignores --costs. */
 enum status save_all_counters(struct session *session, const struct type *input, const struct portion *portion,
                               struct counters *counters);
+/* Returns which costs the overheads of SESSION's reports are counted in, for a policy_row. */
+const char *session_costs_name(const struct session *session);
 /* Sets ROW to the figures that RESULT measured; plans the chain under save-all to compare them with. */
 enum status gradient_row(struct session *session, const struct gradient_result *result, struct policy_row *row);
 /* Prints the residuals of JOB to PATH; if PATH is NULL, to standard error if TO_STDERR, else to standard output. */

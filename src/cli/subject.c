@@ -56,6 +56,7 @@ static enum status plan_spec(struct subject *subject, const struct policy *polic
 	const struct context context = {s->allocator, &s->arena, diags};
 	enum status status = spec_plan(&context, &subject->spec, policy, &row->counters, &time, &schedule);
 	row->policy = policy->text;
+	row->costs = session_costs_name(s);
 	row->predicted_ms = time * subject->spec.milliseconds;
 	if (!status && to)
 		report_actions(to, schedule, policy->text, subject->spec.costs.steps);
@@ -112,6 +113,7 @@ enum status subject_plan(struct subject *subject, const struct policy **policy, 
 		options.portion = *subject->portion;
 	enum status status = make_job(subject, &context, &job, &options);
 	row->counters = job.predicted;
+	row->costs = session_costs_name(s);
 	row->predicted_ms = predicted_ms(s, &job);
 	(void)because_describe(&job.tiles.because, s->chain.source, &s->arena, &row->whole_because); /* checked below */
 	row->least_bytes = job.least_bytes;
@@ -179,6 +181,7 @@ static enum status plan_spec_budgets(struct subject *subject, const struct polic
 	for (size_t i = 0; i < count && !status; i++) {
 		double time = 0;
 		rows[i].policy = policies[i]->text;
+		rows[i].costs = session_costs_name(s);
 		if (goals[i].schedule)
 			status = cost_walk(&s->context, goals[i].schedule, &spec->costs, NULL, &rows[i].counters, &time);
 		if (goals[i].schedule && !status)
@@ -212,6 +215,7 @@ enum status subject_budgets(struct subject *subject, const struct policy *const 
 	for (size_t i = 0; i < count && !status; i++) {
 		rows[i] = (struct policy_row){.policy = policies[i]->text,
 		                              .counters = jobs[i].predicted,
+		                              .costs = session_costs_name(s),
 		                              .predicted_ms = predicted_ms(s, &jobs[i]),
 		                              .least_bytes = jobs[i].least_bytes};
 		if (!because_describe(&jobs[i].tiles.because, s->chain.source, &s->arena, &rows[i].whole_because))
@@ -241,6 +245,8 @@ static enum status kept_of_chain(struct subject *subject, const struct policy *p
 	TRY_ALLOC(list->rows, &s->diags);
 	for (size_t i = 0; i < held.count; i++) {
 		char type[TYPE_TEXT];
+		if (held.rows[i].origin.argument && held.rows[i].origin.param != NO_VALUE)
+			continue; /* a param is in memory under every policy, and none computes it again */
 		held.rows[i].origin.shown = held.rows[i].origin.names; /* its latest name: the same under both policies */
 		list->rows[list->count++] =
 			(struct kept){.what = residual_describe(&s->chain, &held.rows[i], &s->arena),
@@ -283,7 +289,7 @@ enum status subject_kept(struct subject *subject, const struct policy *policy, s
 	struct session *s = subject->session;
 	struct schedule *schedule = NULL;
 	double time;
-	*list = (struct kept_list){.row.policy = policy->text};
+	*list = (struct kept_list){.row = {.policy = policy->text, .costs = session_costs_name(s)}};
 	if (!subject->has_spec)
 		return kept_of_chain(subject, policy, list);
 	TRY(spec_plan(&s->context, &subject->spec, policy, &list->row.counters, &time, &schedule));

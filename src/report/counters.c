@@ -73,7 +73,7 @@ struct figures {
 	int64_t saved_bytes; /* below 0 if the policy stores more than save-all, as states of a chain that keeps none */
 	double overhead, reduction, efficiency; /* efficiency: reduction / overhead, NAN if overhead is 0 */
 	double gap;                             /* NAN if it is unknown */
-	const char *resumed;
+	const char *resumed, *costs;
 	const char *front; /* the text of the last column */
 	bool infeasible;
 };
@@ -106,6 +106,7 @@ static struct figures figures_of(const struct policy_row *row, struct arena *are
 	                        .efficiency = overhead > 0 ? reduction / overhead : (double)NAN,
 	                        .gap = row->counters.bounded ? row->counters.gap_percent : (double)NAN,
 	                        .resumed = row->resumed ? "yes" : "no",
+	                        .costs = row->costs ? row->costs : "table",
 	                        .front = row->least_bytes ? arena_printf(arena, "%s", row_infeasible(row, least))
 	                                 : row->knee      ? "pareto, knee"
 	                                 : row->pareto    ? "pareto"
@@ -144,6 +145,7 @@ static const struct field figure_fields[] = {
 	{"memory_reduction_percent", "reduction %", IN_ALL, FEASIBLE, FIELD(figures, NUMBER, reduction), "%.1f", true},
 	{"overhead_percent", "overhead %", IN_ROWS | IN_LINES, FEASIBLE, FIELD(figures, NUMBER, overhead), "%.1f"},
 	{"efficiency", NULL, IN_ALL, FEASIBLE, FIELD(figures, NUMBER, efficiency), "%.2f", true, .unknown = "-"},
+	{"costs", NULL, IN_JSON, FEASIBLE, FIELD(figures, TEXT, costs)},
 	{"spill_writes", "spill writes", IN_TABLE | IN_LINES, SPILLED, FIELD(figures, WHOLE, row.counters.spill_writes)},
 	{"spill_reads", "spill reads", IN_TABLE | IN_LINES, SPILLED, FIELD(figures, WHOLE, row.counters.spill_reads)},
 	{"spill_writes", NULL, IN_CSV, FEASIBLE, FIELD(figures, WHOLE, row.counters.spill_writes)},
@@ -176,6 +178,17 @@ static const struct field figure_fields[] = {
 	{"whole_because", NULL, IN_LINES, WHOLE_ARRAY, FIELD(figures, TEXT, row.whole_because)},
 };
 static const struct record_kind figure_kind = RECORD_KIND("policies", figure_fields, NULL);
+
+void report_costs(struct report *report, const char *label, const struct policy_row *row)
+{
+	const struct text *text = report->text;
+	const bool table = !row->costs || !strcmp(row->costs, "table"),
+			   file = !table && strcmp(row->costs, "measured") != 0;
+	text_put(text, label);
+	if (file)
+		diag_escape(row->costs, text->write, text->context);
+	text_put(text, file ? "\n" : table ? "predicted by the operations' table\n" : "measured at the start\n");
+}
 
 void report_row(struct report *report, const char *key, const struct policy_row *row)
 {
@@ -215,6 +228,8 @@ void report_policies(struct report *report, const struct policy_row *rows, size_
 		records_put(&records, &figures, in_columns && own & FEASIBLE ? groups : own);
 	}
 	records_end(&records);
+	if (report->format == REPORT_TABLE && count)
+		report_costs(report, "costs: ", &rows[0]);
 	if (reason) { /* in each row it would make the table too wide */
 		text_put(report->text, "whole array, because ");
 		diag_escape(reason, report->text->write, report->text->context);
@@ -258,6 +273,8 @@ void report_stats(struct report *report, const struct policy_row *measured, cons
 		            measured->whole_because ? " on the whole array, because " : "",
 		            measured->whole_because ? measured->whole_because : "", "", "measured", "predicted");
 	report_figures(report, &figure_kind, groups, both, 2, widths);
+	if (report->format == REPORT_TABLE)
+		report_costs(report, "costs         ", measured);
 	if (report->format == REPORT_CSV && measured->whole_because) {
 		text_put(report->text, "whole_because,");
 		text_csv(report->text, measured->whole_because);

@@ -12,8 +12,9 @@ struct policy_row {
 	/* What row_compare sets: bytes of save-all for the same chain, input, tiles and threads. */
 	int64_t save_all_peak; /* 0: unknown */
 	int64_t save_all_stored;
-	double predicted_ms;       /* 0: unknown */
-	int64_t copied_bytes;      /* of a run: of inputs that were copied to an unnamed file */
+	double predicted_ms;  /* 0: unknown */
+	const char *costs;    /* that the overhead is counted in: "table", "measured" or a file's name; NULL: "table" */
+	int64_t copied_bytes; /* of a run: of inputs that were copied to an unnamed file */
 	const char *whole_because; /* why the array is not cut into tiles; NULL: it is, or need not be whole */
 	bool pareto, knee;
 	bool stored;         /* checkpoints were kept in another type (--store-dtype) */
@@ -46,11 +47,13 @@ void rows_mark_front(struct policy_row *rows, size_t count);
 enum { ROW_TEXT = 64 };
 const char *row_infeasible(const struct policy_row *row, char text[ROW_TEXT]);
 
+/* Writes which costs those of ROW are, such as those that were measured at the start, on a line that begins with LABEL. */
+void report_costs(struct report *report, const char *label, const struct policy_row *row);
 /* Writes ROW as a JSON object, the value of KEY; NULL: alone. Writes nothing in other formats. */
 void report_row(struct report *report, const char *key, const struct policy_row *row);
 /*
  * Writes COUNT ROWS; in JSON {"policies":[...],"pareto":[NAME...],"knee":NAME}. If all rows of a table need the whole
- * array for one reason, a line after it says why; else a column does.
+ * array for one reason, a line after it says why; else a column does. Another line says which costs they have.
  */
 void report_policies(struct report *report, const struct policy_row *rows, size_t count);
 /* Writes the counters of one run: MEASURED beside PREDICTED, but MEASURED alone in JSON and lines. */

@@ -185,6 +185,8 @@ void report_difference(struct report *report, struct kept_list lists[2])
 	report_side(report, &lists[0], lists[1].row.policy);
 	report_side(report, &lists[1], lists[0].row.policy);
 	report_close(report, ']');
-	if (report->format == REPORT_TABLE)
+	if (report->format == REPORT_TABLE) {
 		put_both_figures(report, lists);
+		report_costs(report, "costs: ", &lists[0].row);
+	}
 }
