@@ -74,9 +74,27 @@ enum status rows_out_begin_array(struct run *run)
 	return run->forward && !run->passes.levels ? rows_out_begin(run, run->context.diags) : STATUS_OK;
 }
 
+/*
+ * Lets csv have a line for each number of output K if that has one for each row of an input of several axes. A square
+ * input has as many columns: then the numbers must be those of streamed rows.
+ */
+static void follow_rows(const struct run *run, size_t k)
+{
+	const struct run_output *out = &run->outputs[OUTPUT_VALUE + k];
+	const struct shape *input = &run->input.shape;
+	if (!out->writer || out->writer->options.format != FORMAT_CSV || input->ndim < 2 || out->type->shape.ndim != 1 ||
+	    out->type->shape.dim[0] != input->dim[0])
+		return;
+	const struct body *body = run->forward ? run->whole->whole : NULL;
+	if (input->dim[0] != input->dim[input->ndim - 1] || (body && body->values[body->outs[k].value].streamed))
+		out->writer->options.layout = LAYOUT_COLUMN;
+}
+
 enum status rows_out_begin(struct run *run, struct diags *diags)
 {
 	run->outputs_begun = true;
+	for (size_t k = 0; k < rows_out_values(run); k++)
+		follow_rows(run, k);
 	for (const struct run_output *out = run->outputs; out < run->outputs + OUTPUTS; out++)
 		TRY(out->writer ? writer_begin(out->writer, out->type, diags) : STATUS_OK);
 	const struct input_gradients *sink = sink_of(run);
