@@ -1,0 +1,309 @@
+"""Chains of array operations on NumPy's arrays: their values, gradients, plans and residuals."""
+from __future__ import annotations
+
+import ctypes as c
+import os
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from ._arrays import Bound, bind, bind_type, show
+from ._counters import Counters, read_counters
+from ._errors import Error, UsageError
+from ._library import (ArrayStruct, ChainOptions, CountersStruct, Owned, PlanOptions, ResidualStruct, RunOptions, call,
+                       library)
+from ._reports import Plan, Report, Residual, compare_plans, read_residual
+from ._schedule import Schedule
+from ._sizes import parse_bytes
+
+Array = np.ndarray[Any, Any]
+# Those of `ckptc plan` without a policy.
+USUAL_POLICIES = ("save-all", "nothing", "dots", "sqrt", "every:2", "every:4", "every:8", "recursive", "revolve:2",
+                  "revolve:4", "revolve:8")
+_MOST_IDLE = 8
+
+
+class Gradient(tuple[Any, Any, dict[str, Array]]):
+    """(value, gradient of the first input, gradients of params and other inputs by name), and the run's counters."""
+
+    counters: Counters
+
+    def __new__(cls, value: Array | None, input: Array | None, params: dict[str, Array],
+                counters: Counters) -> Gradient:
+        made = super().__new__(cls, (value, input, params))
+        made.counters = counters
+        return made
+
+    @property
+    def value(self) -> Array | None:
+        """The chain's value, or None if it was not wanted."""
+        return self[0]
+
+    @property
+    def input(self) -> Array | None:
+        """The gradient with respect to the first input, in its shape, or None if it was not wanted."""
+        return self[1]
+
+    @property
+    def params(self) -> dict[str, Array]:
+        """The gradients with respect to params and to inputs after the first, f32 or f64 as computed."""
+        return self[2]
+
+
+def _threads(given: int | None) -> int:
+    """Returns the number of threads: by default the cores that this process may use, as the program does."""
+    if given is not None:
+        if given < 1:
+            raise UsageError(f"threads: {given} is below 1")
+        return given
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class Chain:
+    """A chain of ckptc-chain(5).
+
+    source     the chain's text; or its file: a path-like object, or a str that ends in ".ck"
+    programs   targets of the programs that the chain declares, by name: a command, or a shared object "FILE.so"
+    directory  of the paths in load(). The default is the folder of the chain's file, or the working directory
+
+    Raises ChainError if the text is no chain; OSError if the file cannot be read. The params of a call are given by
+    name, or in the mapping `params` if their names are those of options. Several threads may call one Chain at the
+    same time; the GIL is released while the library computes. An interrupt is raised when the call ends.
+    """
+
+    def __init__(self, source: str | os.PathLike[str], *, programs: Mapping[str, str] | None = None,
+                 directory: str | os.PathLike[str] | None = None):
+        self._name: str | None = None
+        if isinstance(source, os.PathLike) or (isinstance(source, str) and source.endswith(".ck")):
+            with open(source, "rb") as file:
+                self._text = file.read()
+            self._name = os.fspath(source)
+            directory = os.path.dirname(self._name) or "." if directory is None else directory
+        elif isinstance(source, str):
+            self._text = source.encode()
+        else:
+            raise UsageError(f"a chain is a text or a path, not {type(source).__name__}")
+        self._directory = None if directory is None else os.fspath(directory)
+        self._programs = dict(programs or {})
+        # Handles by the names that are bound in them: an array that is bound cannot be taken back.
+        self._idle: dict[frozenset[str], list[Owned]] = {}
+        self._lock = threading.Lock()
+        first = self._make()
+        self._idle[frozenset()] = [first]
+        self._params = tuple(_names(first))
+
+    def __repr__(self) -> str:
+        text = self._name or self._text.decode()
+        return f"ckptc.Chain({text if len(text) <= 60 else text[:57] + '...'!r})"
+
+    @property
+    def text(self) -> str:
+        """The chain's source."""
+        return self._text.decode()
+
+    @property
+    def params(self) -> tuple[str, ...]:
+        """The names of its params and consts and of its inputs after the first, in the order of declaration."""
+        return self._params
+
+    def _make(self) -> Owned:
+        options = ChainOptions(name=None if self._name is None else self._name.encode(),
+                               directory=None if self._directory is None else self._directory.encode())
+        made = Owned("chain_free", "chain_new", self._text, len(self._text), c.byref(options))
+        for name, target in self._programs.items():
+            call("chain_program", made.handle, name.encode(), os.fspath(target).encode())
+        return made
+
+    @contextmanager
+    def _bound(self, arrays: Mapping[str, Bound]) -> Iterator[c.c_void_p]:
+        """Yields a handle of the chain to which ARRAYS are bound, and which no other thread uses."""
+        key = frozenset(arrays)
+        with self._lock:
+            idle = self._idle.get(key)
+            made = idle.pop() if idle else None
+        if made is None:
+            made = self._make()
+        for name, array in arrays.items():
+            call("chain_bind", made.handle, name.encode(), array.byref())
+        yield made.handle
+        with self._lock:
+            if len(self._idle) < _MOST_IDLE:
+                self._idle.setdefault(key, []).append(made)
+
+    def _arrays(self, given: Mapping[str, Any] | None, named: Mapping[str, Any], types: bool) -> dict[str, Bound]:
+        both = {**(given or {}), **named}
+        for name in both:
+            if name not in self._params:
+                import difflib
+                near = difflib.get_close_matches(name, self._params, 1)
+                hint = f"did you mean '{near[0]}'?" if near else f"its params: {', '.join(self._params) or 'none'}"
+                raise UsageError(f"the chain has no param or const '{name}'; {hint}")
+        return {name: (bind_type if types else bind)(values, name) for name, values in both.items()}
+
+    def run(self, x: Any, /, *, threads: int | None = None, tile: int = 0, out: Array | None = None,
+            params: Mapping[str, Any] | None = None, **named: Any) -> Array:
+        """Returns the chain's value on X.
+
+        x        the first input: an array, or what np.asarray takes. In C order and native bytes it is not copied
+        threads  the most that compute; the default is the cores. Bits do not depend on it
+        tile     rows of a tile; 0: chosen
+        out      an array of the value's shape and dtype, in C order: the value is written to it, and it is returned
+        params, named  params, consts and inputs after the first, by name: arrays or numbers
+
+        The result has the dtype of x, f64 for integers; i64 for indices. It is a view of the library's memory, which
+        lives as long as the view. Raises ChainError, DataError, UsageError, LimitError, ProgramError.
+        """
+        options = RunOptions()
+        options.plan.threads, options.plan.tile = _threads(threads), tile
+        if out is not None:
+            _set_buffer(options.value, out, "out")
+        input_, arrays = bind(x, "x"), self._arrays(params, named, False)
+        with self._bound(arrays) as chain:
+            result = Owned("result_free", "run", chain, input_.byref(), c.byref(options))
+        value = _result(result, "value")
+        assert value is not None
+        return value if out is None else _written(out, value, "out")
+
+    def grad(self, x: Any, /, *, policy: str | None = None, memory: int | str | None = None,
+             max_checkpoints: int = 0, spill: str | os.PathLike[str] | None = None,
+             disk: int | str | None = None, cotangent: Any = None, value: bool = True, input_gradient: bool = True,
+             threads: int | None = None, tile: int = 0, out: Array | None = None,
+             params: Mapping[str, Any] | None = None, **named: Any) -> Gradient:
+        """Returns the value, and the gradients of the value by X, by params and by inputs after the first.
+
+        policy     what to keep for the backward pass, as in ckptc(1): "sqrt", "revolve:4", "dots". Bits do not depend
+                   on it
+        memory     bytes, or as in "8GB": the least recomputation that fits. Without policy and memory all is kept
+        max_checkpoints  the most states in memory, for policies that take that
+        spill      a directory: states may go to disk there. disk: at most so many bytes
+        cotangent  of the value, in its shape; the default is ones
+        value      False: the value is None, which takes less memory
+        input_gradient  False: the gradient by x is None
+        out        an array for the gradient by x, in C order
+        x, threads, tile, params, named  as in run
+
+        Returns a Gradient: (value, gradient by x, {name: gradient}), with the run's counters. Raises what run raises;
+        LimitError has the least bytes that work as `least`.
+        """
+        options = RunOptions(policy=None if policy is None else policy.encode(), want_value=value,
+                             no_gradient=not input_gradient, spill=None if spill is None else os.fsencode(spill))
+        _set_plan(options.plan, memory, max_checkpoints, disk, spill is not None, threads, tile, False)
+        if out is not None:
+            _set_buffer(options.gradient, out, "out")
+        given = None if cotangent is None else bind(cotangent, "cotangent")
+        if given:
+            options.cotangent = c.pointer(given.struct)
+        input_, arrays = bind(x, "x"), self._arrays(params, named, False)
+        with self._bound(arrays) as chain:
+            result = Owned("result_free", "grad", chain, input_.byref(), c.byref(options))
+        struct = CountersStruct()
+        library.ckptc_result_counters(result.handle, c.byref(struct))
+        gradient = _result(result, "gradient") if input_gradient else None
+        if out is not None and gradient is not None:
+            gradient = _written(out, gradient, "out")
+        gradients = {name: found for name in self._params
+                     if (found := _result(result, "param", name.encode())) is not None}
+        return Gradient(_result(result, "value") if value else None, gradient, gradients, read_counters(struct))
+
+    def plan(self, x: Any, /, policies: str | Iterable[str] | None = None, *, memory: int | str | None = None,
+             max_checkpoints: int = 0, disk: int | str | bool | None = None, value: bool = True,
+             threads: int | None = None, tile: int = 0, iterations: int = 0,
+             params: Mapping[str, Any] | None = None, **named: Any) -> Report[Plan]:
+        """Plans the chain on an input of X's type, under one policy or several. No data are read.
+
+        x          an array, or a type as in "f32[64,256]"; so are params
+        policies   a policy, or several. The default is that of memory if it is given, else those of `ckptc plan`
+        iterations of each `repeat while`; 0: its max
+        others     as in grad: a gradient with the same options has these counters
+
+        Returns a list of Plan, a row for each policy, which a notebook shows as the picture of `ckptc plan --plot`.
+        Of several policies, budgets that are too small are left out. Raises ChainError, UsageError, LimitError.
+        """
+        input_, arrays = bind_type(x, "x"), self._arrays(params, named, True)
+        options = PlanOptions(iterations=iterations)
+        _set_plan(options, memory, max_checkpoints, disk, bool(disk), threads, tile, value)
+        if policies is None:
+            wanted: list[str | None] = [None] if memory is not None else list(USUAL_POLICIES)
+        else:
+            wanted = [policies] if isinstance(policies, str) else list(policies)
+        with self._bound(arrays) as chain:
+            def schedule(policy: str | None) -> Schedule:
+                spelled = None if policy is None else policy.encode()
+                made = Owned("plan_free", "plan_chain", chain, input_.byref(), spelled, c.byref(options))
+                return Schedule(made, pictured=lambda planned: self._draw(input_, arrays, [planned], options))
+            schedules = []
+            for policy in wanted:
+                try:
+                    schedules.append(schedule(policy))
+                except Error as error:
+                    if len(wanted) == 1 or getattr(error, "least", None) is None:
+                        raise
+            options.memory = 0
+            save_all = next((made for made in schedules if made.policy == "save-all"), None) or schedule("save-all")
+        rows = compare_plans(schedules, save_all.counters)
+        names = [row.policy for row in rows]
+        return Report(rows, lambda: self._draw(input_, arrays, names, options))
+
+    def residuals(self, x: Any, /, policy: str = "save-all", *, memory: int | str | None = None, max_checkpoints: int = 0,
+                  threads: int | None = None, tile: int = 0, params: Mapping[str, Any] | None = None,
+                  **named: Any) -> Report[Residual]:
+        """Returns what is saved for the backward pass, as `ckptc residuals` lists it: a list of Residual.
+
+        x, policy, memory, params, named  as in plan
+        """
+        input_, arrays = bind_type(x, "x"), self._arrays(params, named, True)
+        options = PlanOptions(residuals=1)
+        _set_plan(options, memory, max_checkpoints, None, False, threads, tile, False)
+        rows = c.POINTER(ResidualStruct)()
+        with self._bound(arrays) as chain:
+            plan = Owned("plan_free", "plan_chain", chain, input_.byref(), policy.encode(), c.byref(options))
+        count = library.ckptc_plan_residuals(plan.handle, c.byref(rows))
+        return Report(read_residual(row.bytes, row.step, row.type.decode(), row.what.decode()) for row in rows[:count])
+
+    def _draw(self, input_: Bound, arrays: Mapping[str, Bound], policies: list[str], options: PlanOptions) -> str:
+        from ._pictures import draw_chain
+        given = [f"--threads={options.threads}"]
+        given += [f"--tile={options.tile}"] if options.tile else []
+        given += [f"--max-checkpoints={options.max_checkpoints}"] if options.max_checkpoints else []
+        given += [f"--iterations={options.iterations}"] if options.iterations else []
+        return draw_chain(self._text, self._directory, input_, arrays, policies, given)
+
+
+def _set_plan(plan: PlanOptions, memory: int | str | None, max_checkpoints: int, disk: int | str | bool | None,
+              on_disk: bool, threads: int | None, tile: int, value: bool) -> None:
+    plan.memory = 0 if memory is None else parse_bytes(memory, "memory")
+    plan.disk_bytes = 0 if disk is None or isinstance(disk, bool) else parse_bytes(disk, "disk")
+    plan.max_checkpoints, plan.on_disk, plan.want_value = max_checkpoints, on_disk, value
+    plan.threads, plan.tile = _threads(threads), tile
+
+
+def _set_buffer(buffer: Any, out: Array, what: str) -> None:
+    if not isinstance(out, np.ndarray) or not (out.flags.c_contiguous and out.flags.aligned and out.flags.writeable
+                                               and out.dtype.isnative):
+        raise UsageError(f"{what}: the library writes to a writable array in C order and native bytes alone")
+    if out.nbytes:
+        buffer.data, buffer.size = out.ctypes.data, out.nbytes
+
+
+def _written(out: Array, value: Array, what: str) -> Array:
+    if out.shape != value.shape or out.dtype != value.dtype:
+        raise UsageError(f"{what}: it is {out.dtype}{list(out.shape)}, and the result {value.dtype}{list(value.shape)}")
+    return out
+
+
+def _result(result: Owned, what: str, *name: bytes) -> Array | None:
+    struct = ArrayStruct()
+    if getattr(library, "ckptc_result_" + what)(result.handle, *name, c.byref(struct)):
+        return None
+    return show(struct, result)
+
+
+def _names(chain: Owned) -> Iterator[str]:
+    """Yields the names of what can be bound to CHAIN."""
+    index = 0
+    while (name := library.ckptc_chain_param(chain.handle, index)) is not None:
+        yield name.decode()
+        index += 1
