@@ -119,6 +119,10 @@ static enum status run_both(struct running *run, const struct ckptc_array *input
 	                                          .spill = options->spill};
 	const enum status status = run_gradient(&result->owner.context, &run->subject, &how, &gradient, &result->grad);
 	counters_show(&result->counters, &result->grad.measured);
+	if (result->grad.has_job) { /* without one there is no array, or no schedule */
+		result->counters.slots = schedule_slots(result->grad.job.schedule);
+		result->counters.disk_slots = schedule_disk_slots(result->grad.job.schedule);
+	}
 	gradient_free(&result->grad); /* the result may outlive the chain */
 	return status;
 }

@@ -13,16 +13,45 @@
 
 `python -m ckptc` is the command line. ckptc.schedules has the classes of the package checkpoint_schedules.
 """
-from ._chain import Chain, Gradient
-from ._counters import Counters
-from ._errors import (ChainError, CheckError, DataError, Error, LimitError, Place, ProgramError, SystemFailure,
-                      UsageError)
-from ._library import library as _library
-from ._reports import Plan, Report, Residual
-from ._schedule import Action, Costs, Schedule, Step, plan, verify
+from typing import TYPE_CHECKING, Any
 
-__version__: str = _library.ckptc_version().decode()
+if TYPE_CHECKING:
+    from ._chain import Chain, Gradient
+    from ._counters import Counters
+    from ._errors import (ChainError, CheckError, DataError, Error, LimitError, Place, ProgramError, SystemFailure,
+                          UsageError)
+    from ._reports import Plan, Report, Residual
+    from ._schedule import Action, Costs, Schedule, Step, plan, verify
+
+    __version__: str
+
+# The names of a module are read when one is used: the command line needs neither NumPy nor the library.
+_MODULES = {
+    "_chain": ("Chain", "Gradient"),
+    "_counters": ("Counters",),
+    "_errors": ("ChainError", "CheckError", "DataError", "Error", "LimitError", "Place", "ProgramError",
+                "SystemFailure", "UsageError"),
+    "_reports": ("Plan", "Report", "Residual"),
+    "_schedule": ("Action", "Costs", "Schedule", "Step", "plan", "verify"),
+    "_library": ("__version__",),
+}
 
 __all__ = ["Action", "Chain", "ChainError", "CheckError", "Costs", "Counters", "DataError", "Error", "Gradient",
            "LimitError", "Place", "Plan", "ProgramError", "Report", "Residual", "Schedule", "Step", "SystemFailure",
            "UsageError", "plan", "verify"]
+
+
+def __getattr__(name: str) -> Any:
+    from importlib import import_module
+    if name in ("schedules",):
+        return import_module(f"{__name__}.{name}")
+    for module, names in _MODULES.items():
+        if name in names:
+            values = vars(import_module(f"{__name__}.{module}"))
+            globals().update((each, values[each]) for each in names)
+            return values[name]
+    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__, "schedules", "__version__"])

@@ -2,7 +2,7 @@
 import os
 import sys
 
-from ckptc._pictures import program
+from ckptc._files import program
 
 if __name__ == "__main__":
     path = program()

@@ -135,12 +135,6 @@ class Chain:
 
     def _arrays(self, given: Mapping[str, Any] | None, named: Mapping[str, Any], types: bool) -> dict[str, Bound]:
         both = {**(given or {}), **named}
-        for name in both:
-            if name not in self._params:
-                import difflib
-                near = difflib.get_close_matches(name, self._params, 1)
-                hint = f"did you mean '{near[0]}'?" if near else f"its params: {', '.join(self._params) or 'none'}"
-                raise UsageError(f"the chain has no param or const '{name}'; {hint}")
         return {name: (bind_type if types else bind)(values, name) for name, values in both.items()}
 
     def run(self, x: Any, /, *, threads: int | None = None, tile: int = 0, out: Array | None = None,

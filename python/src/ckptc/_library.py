@@ -5,10 +5,10 @@ ctypes releases the GIL while a function runs.
 from __future__ import annotations
 
 import ctypes as c
-import os
 from typing import Any
 
 from ._errors import raise_error
+from ._files import find_file
 
 MAX_DIMS = 32
 
@@ -108,16 +108,6 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
 }
 
 
-def find_file(folder: str, name: str) -> str:
-    """Returns the path of a file that the wheel carries. An editable installation has it in another folder."""
-    import ckptc
-    places = [os.path.join(place, folder, name) for place in ckptc.__path__]
-    for place in places:
-        if os.path.exists(place):
-            return place
-    raise ImportError(f"ckptc has no {name}: {' and '.join(places)} do not exist; install it by `pip install ./python`")
-
-
 def _load() -> c.CDLL:
     loaded = c.CDLL(find_file("lib", "libckptc.so.0"))
     for name, (result, arguments) in _FUNCTIONS.items():
@@ -127,6 +117,7 @@ def _load() -> c.CDLL:
 
 
 library = _load()
+__version__: str = library.ckptc_version().decode()
 
 
 def call(name: str, *arguments: Any) -> None:

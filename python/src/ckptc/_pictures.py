@@ -10,12 +10,7 @@ import numpy as np
 
 from ._arrays import Bound, dtype_of
 from ._errors import raise_error
-from ._library import find_file
-
-
-def program() -> str:
-    """Returns the path of the program that the wheel carries."""
-    return find_file("bin", "ckptc")
+from ._files import program
 
 
 def _draw(arguments: Sequence[str], folder: str, directory: str | None = None) -> str:

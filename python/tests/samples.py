@@ -1,0 +1,76 @@
+"""A chain for each operation: its input's shape, the chain, and the shapes of its params by name.
+
+An element-wise operation that is not here is tried on numbers that suit its domain.
+"""
+from __future__ import annotations
+
+Sample = tuple[tuple[int, ...], str, dict[str, tuple[int, ...]]]
+_POSITIVE = "sin; square; add 0.5; "
+_SQUARE = "matmul { transpose }; add { const I: f64[4,4] = eye; use I }; "
+
+SAMPLES: dict[str, Sample] = {
+    **{name: ((5, 7), f"{_POSITIVE}{name}", {}) for name in
+       ("sqrt", "rsqrt", "log", "log1p", "log2", "log10", "lgamma", "reciprocal")},
+    "acosh": ((5, 7), _POSITIVE + "add 1; acosh", {}),
+    "atanh": ((5, 7), "tanh; mul 0.9; atanh", {}),
+    "logit": ((5, 7), "sigmoid; logit", {}),
+    "asin": ((5, 7), "tanh; asin", {}),
+    "acos": ((5, 7), "tanh; acos", {}),
+    "pow": ((5, 7), _POSITIVE + "pow a", {"a": (7,)}),
+    "rpow": ((5, 7), "add { const a: f64[7] = full(2); rpow a }", {}),
+    "clip": ((5, 7), "clip -0.5 0.5", {}),
+    "where": ((5, 7), "where { gt a } b", {"a": (5, 7), "b": (7,)}),
+    "leaky_relu": ((5, 7), "leaky_relu 0.2", {}),
+    "dropout": ((5, 7), "dropout 0.4 seed=7", {}),
+    "cast": ((5, 7), "cast f32; sin", {}),
+    "matmul": ((6, 5), "matmul a", {"a": (5, 4)}),
+    "linear": ((6, 5), "linear a", {"a": (4, 5)}),
+    "dot": ((5, 3), "dot a", {"a": (4, 5)}),
+    "transpose": ((2, 3, 4), "transpose axes=[0,2,1]; sin", {}),
+    "einsum": ((6, 5), 'einsum "ij,kj->ki" a', {"a": (3, 5)}),
+    "outer": ((6,), "outer a", {"a": (3,)}),
+    "solve": ((4, 3), "solve { use (a @ transpose(a) + I) }", {"a": (4, 4), "I": (4, 4)}),
+    "tridiagonal": ((6, 5), "tridiagonal a 9 b", {"a": (5,), "b": (6, 5)}),
+    **{name: ((4, 4), _SQUARE + name, {}) for name in ("cholesky", "inv", "logdet")},
+    **{name: ((5, 4, 2), f"{name}; sin", {}) for name in ("fft", "ifft", "irfft")},
+    "rfft": ((5, 6), "rfft; sin", {}),
+    "cmul": ((5, 4, 2), "cmul a", {"a": (4, 2)}),
+    "quantile": ((4, 5), "quantile 0.3 axis=1", {}),
+    "groupnorm": ((3, 4, 5), "groupnorm 2", {}),
+    "topk": ((4, 5), "topk 2", {}),
+    "argtopk": ((4, 5), "argtopk 2", {}),
+    "reshape": ((4, 6), "reshape 2 -1; sin", {}),
+    "flatten": ((4, 6), "flatten; sin", {}),
+    "slice": ((4, 6), "slice axis=1 start=1 stop=-1 step=2; sin", {}),
+    "pad": ((4, 6), "pad 1 2 axis=1 value=3; sin", {}),
+    "concat": ((4, 6), "concat a axis=1; sin", {"a": (4, 2)}),
+    "stack": ((4, 6), "stack a axis=1; sin", {"a": (4, 6)}),
+    "expand_dims": ((4, 6), "expand_dims axis=1; sin", {}),
+    "squeeze": ((4, 1, 6), "squeeze axis=1; sin", {}),
+    "roll": ((4, 6), "roll 2 axis=1; sin", {}),
+    "broadcast_to": ((4, 1, 3), "broadcast_to 4 5 3; sin", {}),
+    "tile": ((4, 3), "tile 2 3; sin", {}),
+    "repeat_each": ((4, 3), "repeat_each 2 axis=-1; sin", {}),
+    "diag": ((4,), "diag; sin", {}),
+    "take": ((4, 3), "name h; use ([0, -1, 2]); take h; sin", {}),
+    "take_along": ((4, 3), "take_along i axis=1; sin", {"i": (4, 2)}),
+    "scatter_add": ((4, 3), "scatter_add i 2; sin", {"i": (4,)}),
+    "one_hot": ((4, 3), "add { gt 0; one_hot 3; sum axis=-1 }", {}),
+    "laplacian": ((5, 6), "laplacian", {}),
+    "stencil": ((5, 6), "stencil [1, -2, 0.5]", {}),
+    "conv1d": ((2, 3, 8), "conv1d a padding=1", {"a": (4, 3, 3)}),
+    "conv2d": ((2, 3, 8, 7), "conv2d a stride=2", {"a": (4, 3, 3, 2)}),
+    "conv_transpose1d": ((2, 3, 6), "conv_transpose1d a stride=2", {"a": (3, 4, 3)}),
+    "conv_transpose2d": ((2, 3, 6, 5), "conv_transpose2d a", {"a": (3, 4, 3, 2)}),
+    "maxpool1d": ((2, 3, 8), "maxpool1d 2", {}),
+    "avgpool1d": ((2, 3, 8), "avgpool1d 2", {}),
+    "maxpool2d": ((2, 3, 6, 7), "maxpool2d 2", {}),
+    "avgpool2d": ((2, 3, 6, 7), "avgpool2d 2", {}),
+    "upsample": ((2, 3, 4), "upsample 2 mode=linear", {}),
+    "attention": ((3, 5, 4), "attention a b causal=true", {"a": (3, 6, 4), "b": (3, 6, 2)}),
+    **{name: ((6, 3), f"{name} a", {"a": (6, 3)}) for name in ("mse", "mae", "huber")},
+    **{name: ((6, 3), f"sigmoid; {name} {{ const t: f64[6,3] = full(0.3); use t }}", {}) for name in
+       ("bce", "bce_logits", "kl_div")},
+    "cross_entropy": ((4, 2), "cross_entropy i", {"i": (4,)}),
+    "nll": ((4, 2), "log_softmax; nll i", {"i": (4,)}),
+}

@@ -1,0 +1,253 @@
+"""Chains: values, gradients, layouts, plans, residuals, errors, threads and interrupts."""
+from __future__ import annotations
+
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import threading
+import time
+import weakref
+from typing import Any
+
+import ckptc
+import numpy as np
+import pytest
+from conftest import Program, same
+
+MLP = "param W; param b; def layer(W, b) { matmul W; add b; tanh }; repeat 6 { layer W b }; square; sum"
+
+
+def _arrays(rows: int = 40, width: int = 16, dtype: str = "f8") -> tuple[Any, dict[str, Any]]:
+    generator = np.random.default_rng(2)
+    return generator.normal(size=(rows, width)).astype(dtype), {
+        "W": (generator.normal(size=(width, width)) / 4).astype(dtype), "b": generator.normal(size=width).astype(dtype)}
+
+
+def test_value_and_gradient() -> None:
+    x, params = _arrays()
+    value, by_x, by_params = ckptc.Chain(MLP).grad(x, **params)
+    h, states = x, []
+    for _ in range(6):
+        states.append(h)
+        h = np.tanh(h @ params["W"] + params["b"])
+    np.testing.assert_allclose(value, np.sum(h**2), rtol=1e-13)
+    cotangent, by_w, by_b = 2 * h, 0, 0
+    for before, after in zip(reversed(states), [h, *reversed(states)]):
+        inner = cotangent * (1 - after**2)
+        by_w, by_b, cotangent = by_w + before.T @ inner, by_b + inner.sum(0), inner @ params["W"].T
+    np.testing.assert_allclose(by_x, cotangent, rtol=1e-11)
+    np.testing.assert_allclose(by_params["W"], by_w, rtol=1e-11)
+    np.testing.assert_allclose(by_params["b"], by_b, rtol=1e-11)
+
+
+@pytest.mark.parametrize("policy", ["save-all", "nothing", "every:2", "sqrt", "recursive", "revolve:2", "budget:1MB"])
+def test_plan_is_the_run(policy: str) -> None:
+    x, params = _arrays()
+    chain = ckptc.Chain(MLP)
+    for threads, value in ((1, True), (2, False)):
+        plan, = chain.plan(x, policy, threads=threads, value=value, **params)
+        gradient = chain.grad(x, policy=policy, threads=threads, value=value, **params)
+        assert plan.counters.__dict__ | {"gap_percent": None} == gradient.counters.__dict__ | {"gap_percent": None}
+        assert same(gradient.input, chain.grad(x, threads=1, **params).input)
+        assert (gradient.value is None) == (not value)
+
+
+def test_plans_are_the_programs(program: Program) -> None:
+    import json
+    x, params = _arrays()
+    rows = json.loads(program("plan", *program.save(x=x, **params), "--threads", "2", "--format", "json", "-e",
+                              MLP))["policies"]
+    plans = ckptc.Chain(MLP).plan(x, threads=2, value=False, **params)
+    assert [plan.policy for plan in plans] == [row["policy"] for row in rows]
+    for plan, row in zip(plans, rows):
+        for name in ("steps", "evaluations", "executions", "recomputed", "checkpoints", "stored_bytes", "saved_bytes",
+                     "peak_bytes", "spill_writes", "spill_reads"):
+            assert getattr(plan, name) == row[name], (plan.policy, name)
+        assert plan.overhead_percent == pytest.approx(row["overhead_percent"], abs=1e-3)
+
+
+def test_memory_and_residuals(program: Program) -> None:
+    chain = ckptc.Chain(MLP)
+    shapes = {"W": "f64[16,16]", "b": "f64[16]"}
+    with pytest.raises(ckptc.LimitError) as caught:
+        chain.plan("f64[40,16]", memory=1, **shapes)
+    assert isinstance(caught.value, MemoryError) and caught.value.status == 6
+    least = caught.value.least
+    plan, = chain.plan("f64[40,16]", memory=least, **shapes)
+    assert plan.peak_bytes <= least and plan.policy == f"budget:{least}"
+    x, params = _arrays()
+    assert chain.grad(x, memory=least, threads=None, **params).counters.peak_bytes <= least
+    rows = chain.residuals("f64[40,16]", **shapes)
+    lines = program("residuals", *program.save(x=x, **params), "--format", "lines", "-e", MLP).splitlines()
+    assert [str(row) for row in rows] == [line.replace("<command-line>", "<chain>") for line in lines]
+    tanh = next(row for row in rows if row.op == "tanh")
+    assert (tanh.kind, tanh.within, tanh.line, tanh.bytes, tanh.type) == ("output", "layer", 1, 5120, "f64[40,16]")
+    assert rows[0].kind == "argument" and rows[0].name == "W"
+
+
+def test_pictures(tmp_path: pathlib.Path) -> None:
+    x, params = _arrays()
+    plans = ckptc.Chain(MLP).plan(x, **params)
+    assert plans._repr_html_().startswith("<svg") and "<table>" in plans._repr_html_()
+    assert plans[0].schedule._repr_html_().startswith("<svg")
+    assert "<td>argument</td>" in ckptc.Chain(MLP).residuals(x, **params)._repr_html_()
+    np.save(tmp_path / "w.npy", params["b"])
+    (tmp_path / "c.ck").write_text('param w = load("w.npy")\nmul w\nsin\n')
+    assert ckptc.Chain(tmp_path / "c.ck").plan(x)._repr_html_().startswith("<svg")
+
+
+def test_files(tmp_path: pathlib.Path) -> None:
+    x, params = _arrays()
+    np.save(tmp_path / "w.npy", params["b"])
+    path = tmp_path / "c.ck"
+    path.write_text('param w = load("w.npy")\nmul w\ntanh 3\n')
+    for source in (path, str(path)):
+        with pytest.raises(ckptc.ChainError) as caught:
+            ckptc.Chain(source)
+        assert caught.value.place == ckptc.Place(str(path), 3, 6) and "'tanh' takes no operand" in caught.value.message
+    path.write_text('param w = load("w.npy")\nmul w')
+    assert same(ckptc.Chain(path).run(x), x * params["b"])
+    assert ckptc.Chain(path).grad(x).params.keys() == {"w"}
+    with pytest.raises(FileNotFoundError):
+        ckptc.Chain(tmp_path / "none.ck")
+
+
+def test_errors() -> None:
+    x = np.ones(3)
+    with pytest.raises(ckptc.ChainError) as caught:
+        ckptc.Chain("tanhh").run(x)
+    assert caught.value.place == ckptc.Place("<chain>", 1, 1) and caught.value.hint == "did you mean 'tanh'?"
+    assert isinstance(caught.value, ValueError) and caught.value.status == 3
+    for call, status, part in (
+            (lambda: ckptc.Chain("param w; mul w").run(x), 3, "w"),
+            (lambda: ckptc.Chain("param width; mul width").run(x, widht=1), 2, "did you mean 'width'?"),
+            (lambda: ckptc.Chain("mul 2").grad(x, policy="revolv:2"), 2, "revolve"),
+            (lambda: ckptc.Chain("mul 2").grad(x, memory="much"), 2, "8GB"),
+            (lambda: ckptc.Chain("mul 2").run(x, threads=0), 2, "threads"),
+            (lambda: ckptc.Chain("mul 2").run(x.astype("c16")), 2, "complex128"),
+            (lambda: ckptc.Chain("mul 2").run(x.astype(object)), 2, "object"),
+            (lambda: ckptc.Chain("mul 2").run(x, out=np.empty(4)), None, ""),
+            (lambda: ckptc.Chain("mul 2").run(x, out=np.empty(3, "i8")), 2, "int64"),
+            (lambda: ckptc.Chain("mul 2").plan("f64[*]"), 2, "f64[*]"),
+            (lambda: ckptc.Chain("matmul 2 3"), 3, ""), (lambda: ckptc.Chain(3), 2, "int")):  # type: ignore[arg-type]
+        with pytest.raises(ckptc.Error) as caught:
+            call()
+        assert (status is None or caught.value.status == status) and part in str(caught.value), str(caught.value)
+
+
+def test_layouts_and_dtypes() -> None:
+    double = ckptc.Chain("mul 2")
+    base = np.arange(24.0).reshape(4, 6)
+    for x in (base.T, base[:, ::2], base[::-1], base.astype(">f8"), np.float64(3), base[:0], np.asfortranarray(base),
+              base.astype("f2"), base.astype("f4"), memoryview(base)):  # type: ignore[list-item]
+        assert same(double.run(x), np.asarray(x).astype(np.asarray(x).dtype.newbyteorder("=")) * 2)
+    assert same(double.run(np.arange(3)), np.array([0.0, 2, 4])) and same(double.run([1, 2]), np.array([2.0, 4]))
+    assert same(double.run(np.array([True])), np.array([2.0])) and double.run(base.astype("u1")).dtype == np.float64
+    assert same(ckptc.Chain("argmax axis=1").run(base), np.full(4, 5))
+    unaligned = np.frombuffer(b"x" + base.tobytes(), dtype="u1")[1:].view("f8")
+    assert same(double.run(unaligned), base.ravel() * 2)
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    x = base.astype(ml_dtypes.bfloat16)
+    assert double.run(x).dtype == ml_dtypes.bfloat16 and same(double.run(x), x * ml_dtypes.bfloat16(2))
+
+
+def test_numbers_are_weak() -> None:
+    chain = ckptc.Chain("param w; const c; mul w; add c")
+    assert same(chain.run(np.ones(2, "f4"), w=3.1, c=1), np.ones(2, "f4") * np.float32(3.1) + np.float32(1))
+    assert chain.params == ("w", "c")
+    named = ckptc.Chain("param policy; mul policy")
+    assert same(named.grad(np.ones(2), params={"policy": 3.0}).input, np.full(2, 3.0))
+
+
+def test_an_array_is_not_kept() -> None:
+    chain = ckptc.Chain("param w = ones; mul w")
+    x = np.full(3, 2.0)
+    assert same(chain.run(x, w=np.full(3, 5.0)), x * 5)
+    with pytest.raises(ckptc.Error):
+        ckptc.Chain("param w; mul w").run(x)
+    declared = ckptc.Chain("param w: f64[3] = full(7); mul w")
+    assert same(declared.run(x, w=np.full(3, 5.0)), x * 5) and same(declared.run(x), x * 7)
+
+
+def test_several_inputs() -> None:
+    x, y = np.arange(6.0).reshape(2, 3), np.full((2, 3), 3.0)
+    value, by_x, others = ckptc.Chain("input x; input y; mul y; sin; sum").grad(x, y=y)
+    np.testing.assert_allclose(by_x, np.cos(x * y) * y)
+    np.testing.assert_allclose(others["y"], np.cos(x * y) * x)
+
+
+def test_no_copies() -> None:
+    import resource
+    x, out = np.ones(8_000_000), np.empty(8_000_000)  # 64 MB each
+    chain = ckptc.Chain("mul 2")
+    chain.run(x[:10])
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert chain.run(x, out=out) is out and out[-1] == 2
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 85_000  # out's own pages, and tiles
+    value = chain.run(x[:1000])
+    alive = weakref.ref(value.base.obj if isinstance(value.base, memoryview) else value.base)
+    view = value[10:20]
+    del value
+    assert alive() is not None and view.sum() == 20
+    del view
+    assert alive() is None
+    gradient = np.empty(10)
+    assert chain.grad(x[:10], out=gradient).input is gradient and gradient[0] == 2
+
+
+def test_threads() -> None:
+    x, params = _arrays(200, 32)
+    chain, found = ckptc.Chain(MLP), []
+    expected = chain.grad(x, **params)
+
+    def work(number: int) -> None:
+        for policy in ("save-all", "sqrt", "revolve:3"):
+            own = chain.grad(x, policy=policy, threads=1 + number % 2, **params)
+            chain.run(x, W=params["W"] * 0, b=params["b"])
+            found.append(same(own.input, expected.input) and same(own.params["W"], expected.params["W"]))
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [True] * 18
+
+
+def test_the_gil_is_released() -> None:
+    chain, x, ticks = ckptc.Chain("repeat 300 { sin }"), np.ones(200_000), 0
+    thread = threading.Thread(target=lambda: chain.run(x, threads=1))
+    thread.start()
+    while thread.is_alive():
+        ticks += 1
+        time.sleep(0.001)
+    assert ticks > 5
+
+
+def test_interrupts() -> None:
+    code = ("import ckptc, numpy as np\nx = np.ones(100_000)\nc = ckptc.Chain('repeat 100 { sin }')\n"
+            "c.run(x[:9])\nprint('ready', flush=True)\ntry:\n    while True: c.run(x)\n"
+            "except KeyboardInterrupt: print('interrupted', c.run(x[:1])[0] > 0)\n")
+    child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    assert child.stdout is not None and child.stdout.readline() == "ready\n"
+    time.sleep(0.1)
+    os.kill(child.pid, signal.SIGINT)
+    assert child.communicate(timeout=30)[0] == "interrupted True\n" and child.returncode == 0
+
+
+def test_programs(tmp_path: pathlib.Path) -> None:
+    script = pathlib.Path(__file__).parents[2] / "examples/programs/pendulum.py"
+    if not script.exists():
+        pytest.skip("no examples beside this folder")
+    chain = ckptc.Chain("input x: f64[2,3]; program step(k): same; param k = [9.81, 4, 1]; repeat 20 { step k }; sum",
+                        programs={"step": f"exec {sys.executable} {script}"})
+    x = np.array([[0.1, 1, 2], [0, 0.5, -0.3]])
+    gradient = chain.grad(x, policy="revolve:3", threads=1)
+    for index in ((0, 0), (1, 2)):
+        shifted = np.zeros_like(x)
+        shifted[index] = 1e-6
+        slope = (chain.run(x + shifted, threads=1) - chain.run(x - shifted, threads=1)) / 2e-6
+        assert gradient.input[index] == pytest.approx(float(slope), rel=1e-5)
+    with pytest.raises(ckptc.ProgramError):
+        ckptc.Chain("program p(): same; p", programs={"p": "exit 3"}).run(x)
