@@ -91,7 +91,9 @@ struct ckptc_plan_options {
 	 * NULL: the time of `forward`.
 	 */
 	const double *record;
-	int64_t reserved[2];
+	const char
+		*of_output; /* of chains alone: the value, and the gradient, are of this output; NULL: of the last value */
+	int64_t reserved[1];
 };
 
 struct ckptc_plan;
@@ -237,11 +239,18 @@ struct ckptc_array {
 /* Returns the bytes of an array's data; -1 if the type is none. */
 CKPTC_API int64_t ckptc_array_bytes(const struct ckptc_array *array);
 
+/* A const whose value stands where a number must: a count, an extent, an axis. */
+struct ckptc_number {
+	const char *name;
+	double value;
+};
+
 struct ckptc_chain_options {
 	const struct ckptc_allocator *allocator; /* NULL: malloc. A copy is made; the chain's results use it too */
 	const char *name;                        /* of the chain in messages; NULL: "<chain>" */
 	const char *directory;                   /* of paths in load(); NULL: the working directory */
-	int64_t reserved[4];
+	const struct ckptc_number *numbers;      /* then one whose name is NULL; or NULL. Copied */
+	int64_t reserved[3];
 };
 
 struct ckptc_chain;
@@ -250,8 +259,8 @@ struct ckptc_chain;
 CKPTC_API int ckptc_chain_new(struct ckptc_chain **chain, const char *text, size_t length,
                               const struct ckptc_chain_options *options, struct ckptc_error *error);
 /*
- * Gives the param or const NAME, or that input after the first, the values of ARRAY, instead of any from the chain. The values must stay in place as
- * long as the chain is used; they may change between runs. A later array replaces it.
+ * Gives the param or const NAME, or that input after the first, the values of ARRAY, instead of any from the chain. The
+ * values must stay in place as long as the chain is used; they may change between runs. A later array replaces it.
  */
 CKPTC_API int ckptc_chain_bind(struct ckptc_chain *chain, const char *name, const struct ckptc_array *array,
                                struct ckptc_error *error);
@@ -263,12 +272,15 @@ CKPTC_API int ckptc_chain_bind(struct ckptc_chain *chain, const char *name, cons
  */
 CKPTC_API int ckptc_chain_program(struct ckptc_chain *chain, const char *name, const char *target,
                                   struct ckptc_error *error);
-/* Returns the name of the param or const that was declared as number INDEX, from 0; NULL if there are not so many. */
+/* Return the name of the input, or of the output, that was declared as number INDEX, from 0; NULL if there are not so many. */
+CKPTC_API const char *ckptc_chain_input(const struct ckptc_chain *chain, size_t index);
+CKPTC_API const char *ckptc_chain_output(const struct ckptc_chain *chain, size_t index);
+/* Likewise of what can be bound: inputs after the first, then params and consts. */
 CKPTC_API const char *ckptc_chain_param(const struct ckptc_chain *chain, size_t index);
 CKPTC_API void ckptc_chain_free(struct ckptc_chain *chain);
 
 /*
- * Plans the chain on an input of INPUT's type under POLICY. Bytes are exact, those of params included. A policy by
+ * Plans the chain on an input of INPUT's type under POLICY. Without INPUT it is the type that the chain declares. Bytes are exact, those of params included. A policy by
  * value plans the chain as one piece. The plan does not need the chain afterwards.
  */
 CKPTC_API int ckptc_plan_chain(struct ckptc_plan **plan, struct ckptc_chain *chain, const struct ckptc_array *input,
@@ -290,6 +302,12 @@ struct ckptc_buffer {
 	size_t size;
 };
 
+/* The cotangent of an output; "" is the last value. */
+struct ckptc_cotangent {
+	const char *name;
+	const struct ckptc_array *cotangent;
+};
+
 /* Zeros are the defaults. */
 struct ckptc_run_options {
 	const char *policy;                  /* of ckptc_grad; NULL: "auto" */
@@ -299,7 +317,13 @@ struct ckptc_run_options {
 	int want_value;                      /* ckptc_grad: nonzero: the value too */
 	int no_gradient;                     /* ckptc_grad: nonzero: the gradients of params alone */
 	struct ckptc_buffer value, gradient; /* of exactly the result's bytes */
-	int64_t reserved[4];
+	const char *const *outputs;          /* ckptc_run: names of outputs to give beside the value, then NULL; or NULL */
+	/*
+	 * ckptc_grad: differentiates several outputs at once, by these cotangents. Those of others are 0.
+	 * Then one whose name is NULL. There is no value then, and no `cotangent`. NULL: one value is differentiated.
+	 */
+	const struct ckptc_cotangent *cotangents;
+	int64_t reserved[2];
 };
 
 struct ckptc_result;
@@ -313,7 +337,9 @@ CKPTC_API int ckptc_grad(struct ckptc_result **result, struct ckptc_chain *chain
 /* Set *ARRAY to a result, whose data live as long as RESULT or as the caller's buffer. CKPTC_USAGE: it has none. */
 CKPTC_API int ckptc_result_value(const struct ckptc_result *result, struct ckptc_array *array);
 CKPTC_API int ckptc_result_gradient(const struct ckptc_result *result, struct ckptc_array *array);
-/* The gradient of param NAME: f32 or f64, in which it was computed. */
+/* The value of the output NAME, of the run's options. */
+CKPTC_API int ckptc_result_output(const struct ckptc_result *result, const char *name, struct ckptc_array *array);
+/* The gradient of param NAME, or of an input after the first: f32 or f64, in which it was computed. */
 CKPTC_API int ckptc_result_param(const struct ckptc_result *result, const char *name, struct ckptc_array *array);
 /*
  * What ckptc_grad measured, which is what ckptc_plan_chain predicts of a run without a cotangent of its own. Zeros after

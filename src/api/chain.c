@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "api/plan.h"
+#include "api/select.h"
 #include "base/suggest.h"
 #include "exec/run.h"
 #include "external/learn.h"
@@ -56,6 +57,61 @@ int64_t ckptc_array_bytes(const struct ckptc_array *array)
 	return status ? -1 : shape_count(&type.shape) * (int64_t)dtype_size(type.dtype);
 }
 
+enum status find_declared(const struct context *context, const char *const *names, size_t count, const char *what,
+                          const char **name)
+{
+	for (size_t i = 0; i < count; i++)
+		if (!strcmp(names[i], *name)) {
+			*name = names[i];
+			return STATUS_OK;
+		}
+	const char *near = suggest_nearest(*name, names, count);
+	diag_file(context->diags, STATUS_USAGE, NULL, -1, "the chain has no %s '%s'", what, *name);
+	return near ? diag_hint(context->diags, "did you mean '%s'?", near) : STATUS_USAGE;
+}
+
+/* Returns the names of what can be bound to CHAIN, in the context's arena; NULL if out of memory. */
+static const char **bindable_names(const struct context *context, const struct chain *chain)
+{
+	const char **names = arena_array(context->arena, chain->param_count + 1, sizeof *names);
+	for (size_t i = 0; names && i < chain->param_count; i++)
+		names[i] = chain->params[i].name;
+	return names;
+}
+
+/* Fails with STATUS_USAGE if a number is of no const. */
+static enum status check_numbers(const struct context *context, const struct ckptc_chain *c)
+{
+	const char **names = bindable_names(context, &c->chain);
+	TRY_ALLOC(names, context->diags);
+	for (size_t i = 0; i < c->number_count; i++) {
+		const char *name = c->numbers[i].name;
+		TRY(find_declared(context, names, c->chain.param_count, "const", &name));
+	}
+	return STATUS_OK;
+}
+
+/* Copies NUMBERS, which end with one without a name, to the chain. */
+static enum status keep_given_numbers(struct ckptc_chain *c, const struct ckptc_number *numbers)
+{
+	const struct context *context = &c->owner.context;
+	size_t count = 0;
+	while (numbers && numbers[count].name)
+		count++;
+	c->numbers = arena_array(context->arena, count + 1, sizeof *c->numbers);
+	c->number_bindings = arena_array(context->arena, count + 1, sizeof *c->number_bindings);
+	TRY_ALLOC(c->numbers && c->number_bindings, context->diags);
+	for (; c->number_count < count; c->number_count++) {
+		const struct ckptc_number *number = &numbers[c->number_count];
+		const char *name = arena_printf(context->arena, "%s", number->name);
+		c->numbers[c->number_count] = (struct given_number){name, number->value};
+		c->number_bindings[c->number_count] =
+			(struct param_binding){name, arena_printf(context->arena, "%.17g", number->value)};
+	}
+	TRY_ALLOC(!context->arena->failed, context->diags);
+	return STATUS_OK;
+}
+
 /* Makes the chain from LENGTH bytes of TEXT. */
 static enum status make_chain(struct ckptc_chain *c, const char *text, size_t length,
                               const struct ckptc_chain_options *options)
@@ -64,7 +120,7 @@ static enum status make_chain(struct ckptc_chain *c, const char *text, size_t le
 	const char *name = options && options->name ? options->name : "<chain>";
 	const char *directory = options && options->directory ? options->directory : ".";
 	if (options)
-		TRY(reserved_check(options->reserved, 4, context->diags));
+		TRY(reserved_check(options->reserved, 3, context->diags));
 	if (!text && length)
 		return diag_file(context->diags, STATUS_USAGE, NULL, -1, "the chain's text is NULL");
 	c->source = (struct source){arena_printf(context->arena, "%s", name), NULL, length};
@@ -74,8 +130,11 @@ static enum status make_chain(struct ckptc_chain *c, const char *text, size_t le
 		c->source.text = arena_strndup(context->arena, text ? text : "", length);
 		TRY_ALLOC(c->source.text, context->diags);
 	}
-	TRY(chain_read(context, &c->chain, &c->source));
+	TRY(keep_given_numbers(c, options ? options->numbers : NULL));
+	const struct given_chain given = {.items = c->numbers, .count = c->number_count};
+	TRY(chain_read_given(context, &c->chain, &c->source, &given));
 	TRY(policy_parse_blocks(context, &c->chain));
+	TRY(check_numbers(context, c));
 	c->arrays = arena_array(context->arena, c->chain.param_count + 1, sizeof *c->arrays);
 	c->programs = arena_array(context->arena, c->chain.program_count + 1, sizeof *c->programs);
 	TRY_ALLOC(c->arrays && c->programs, context->diags);
@@ -104,23 +163,21 @@ void ckptc_chain_free(struct ckptc_chain *chain)
 		owner_free(&chain->owner);
 }
 
+const char *ckptc_chain_input(const struct ckptc_chain *chain, size_t index)
+{
+	if (index == 0)
+		return chain->chain.input;
+	return index <= chain->chain.input_count ? chain->chain.params[index - 1].name : NULL;
+}
+
+const char *ckptc_chain_output(const struct ckptc_chain *chain, size_t index)
+{
+	return index < chain->chain.output_count ? chain->chain.outputs[index].name : NULL;
+}
+
 const char *ckptc_chain_param(const struct ckptc_chain *chain, size_t index)
 {
 	return index < chain->chain.param_count ? chain->chain.params[index].name : NULL;
-}
-
-/* Finds NAME among COUNT NAMES of things that are WHAT. Fails with STATUS_USAGE, and suggests one, if it is none. */
-static enum status find_declared(const struct context *context, const char *const *names, size_t count,
-                                 const char *what, const char **name)
-{
-	for (size_t i = 0; i < count; i++)
-		if (!strcmp(names[i], *name)) {
-			*name = names[i];
-			return STATUS_OK;
-		}
-	const char *near = suggest_nearest(*name, names, count);
-	diag_file(context->diags, STATUS_USAGE, NULL, -1, "the chain has no %s '%s'", what, *name);
-	return near ? diag_hint(context->diags, "did you mean '%s'?", near) : STATUS_USAGE;
 }
 
 /* Returns the names of the chain's programs, in the context's arena; NULL if out of memory. */
@@ -136,10 +193,8 @@ static enum status bind_array(const struct context *context, struct ckptc_chain 
                               const struct ckptc_array *array)
 {
 	struct memory_array made = {.name = name, .data = array->data};
-	const char **names = arena_array(context->arena, chain->chain.param_count + 1, sizeof *names);
+	const char **names = bindable_names(context, &chain->chain);
 	TRY_ALLOC(names, context->diags);
-	for (size_t k = 0; k < chain->chain.param_count; k++)
-		names[k] = chain->chain.params[k].name;
 	TRY(find_declared(context, names, chain->chain.param_count, "param or const", &made.name));
 	TRY(array_type(array, made.name, false, &made.type, context->diags));
 	size_t i = 0;
@@ -223,6 +278,8 @@ enum status chain_bind_params(const struct context *context, struct ckptc_chain 
 {
 	const struct params_options options = {.arrays = chain->arrays,
 	                                       .array_count = chain->array_count,
+	                                       .bindings = chain->number_bindings,
+	                                       .binding_count = chain->number_count,
 	                                       .directory = chain->directory,
 	                                       .data = data,
 	                                       .compute = dtype_compute(type->dtype),
@@ -282,7 +339,22 @@ static enum status take_job(struct ckptc_plan *plan, const struct job *job)
 	return STATUS_OK;
 }
 
-static enum status plan_chain(struct ckptc_plan *plan, struct ckptc_chain *chain, const struct ckptc_array *input,
+/* Sets TYPE to that of INPUT, or without INPUT to the one that the chain declares. */
+static enum status plan_type(const struct context *context, const struct ckptc_chain *chain,
+                             const struct ckptc_array *input, struct type *type)
+{
+	const struct declared *declared = &chain->chain.input_type;
+	if (input)
+		return array_type(input, "input", false, type, context->diags);
+	if (!declared_whole(declared)) {
+		diag_file(context->diags, STATUS_USAGE, NULL, -1, "the chain does not declare its input's type");
+		return diag_hint(context->diags, "give it, or declare every extent, as in: input x: f32[64,256]");
+	}
+	*type = declared->type;
+	return STATUS_OK;
+}
+
+static enum status plan_chain(struct ckptc_plan *plan, struct ckptc_chain *given, const struct ckptc_array *input,
                               const char *policy, const struct ckptc_plan_options *options)
 {
 	const struct context *owner = &plan->owner.context;
@@ -291,8 +363,10 @@ static enum status plan_chain(struct ckptc_plan *plan, struct ckptc_chain *chain
 	struct params params = {0};
 	struct external_set *programs = NULL;
 	struct job job;
+	struct ckptc_chain selected, *chain = &selected;
+	TRY(chain_select(owner, given, &(struct chain_selection){.chosen = options->of_output}, chain));
 	TRY(chain_read_policy(owner, chain, policy, options, &plan->policy));
-	TRY(array_type(input, "input", false, &type, owner->diags));
+	TRY(plan_type(owner, chain, input, &type));
 	type = run_input_type(&chain->chain, &type, DTYPE_COUNT);
 	arena_init(&arena, owner->allocator);
 	const struct context context = {owner->allocator, &arena, owner->diags};

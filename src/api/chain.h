@@ -15,13 +15,19 @@ struct ckptc_chain {
 	const char *directory;
 	struct memory_array *arrays; /* bound by name; as many as the chain has params fit */
 	size_t array_count;
-	struct external_binding *programs; /* likewise */
+	struct given_number *numbers;          /* of consts that stand where a number must */
+	struct param_binding *number_bindings; /* the same, as the values of these consts */
+	size_t number_count;
+	struct external_binding *programs; /* bound, as arrays */
 	size_t program_count;
 };
 
 /* Sets TYPE to that of ARRAY. Fails with STATUS_USAGE, and calls it WHAT, if it has none, or no data if DATA. */
 enum status array_type(const struct ckptc_array *array, const char *what, bool data, struct type *type,
                        struct diags *diags);
+/* Finds *NAME among COUNT NAMES of things that are WHAT, and sets it to that one. STATUS_USAGE, with the nearest, if not. */
+enum status find_declared(const struct context *context, const char *const *names, size_t count, const char *what,
+                          const char **name);
 /* Sets ARRAY to TYPE and DATA. */
 void array_show(struct ckptc_array *array, const struct type *type, const void *data);
 /* Binds the params of CHAIN for an input of TYPE: types alone, unless DATA. The caller calls params_free. */

@@ -26,7 +26,7 @@ enum status policy_read(const struct context *context, struct policy *policy, co
 	if (options->memory < 0 || options->max_checkpoints < 0 || options->disk_bytes < 0 || options->threads < 0 ||
 	    options->tile < 0 || options->iterations < 0)
 		return diag_file(context->diags, STATUS_USAGE, NULL, -1, "an option of the plan is below 0");
-	TRY(reserved_check(options->reserved, 2, context->diags));
+	TRY(reserved_check(options->reserved, 1, context->diags));
 	TRY(policy_parse(context, policy, kept));
 	if (options->max_checkpoints && policy->kind != POLICY_auto && !policy_is(policy, TRAIT_LIMITED))
 		return diag_file(context->diags, STATUS_USAGE, NULL, -1, "policy '%s' takes no max_checkpoints", policy->text);

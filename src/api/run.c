@@ -6,6 +6,7 @@
 
 #include "api/chain.h"
 #include "api/plan.h"
+#include "api/select.h"
 #include "exec/run.h"
 #include "external/learn.h"
 
@@ -13,6 +14,9 @@ struct ckptc_result {
 	struct owner owner;
 	const char **names; /* of the chain's params */
 	struct kept_array value, gradient;
+	struct kept_array *more; /* by number of their names; or NULL */
+	const char **output_names;
+	size_t output_count;
 	struct gradient_result grad; /* of ckptc_grad; after the run its params alone have a meaning */
 	struct ckptc_counters counters;
 };
@@ -28,8 +32,10 @@ struct running {
 	struct input input;
 	struct reader reader;
 	struct writer value, gradient;
+	struct writer **more; /* of the outputs, then NULL; NULL: there are none */
 	struct policy policy;
-	struct run_subject subject; /* the chain, and the members above */
+	struct ckptc_chain selected; /* CHAIN, unless nothing is selected */
+	struct run_subject subject;  /* the chain, and the members above */
 };
 
 static void open_writer(struct running *run, struct writer *writer, struct kept_array *kept,
@@ -40,6 +46,28 @@ static void open_writer(struct running *run, struct writer *writer, struct kept_
 	writer_init(writer, NULL, &options, &run->result->owner.arena);
 }
 
+/* Opens the writers of the outputs that are wanted. */
+static enum status open_outputs(struct running *run)
+{
+	struct ckptc_result *result = run->result;
+	const struct context *context = &result->owner.context;
+	const size_t count = run->chain->chain.wanted_count;
+	if (!count)
+		return STATUS_OK;
+	struct writer *writers = arena_array(context->arena, count, sizeof *writers);
+	result->more = arena_array(context->arena, count, sizeof *result->more);
+	result->output_names = arena_array(context->arena, count, sizeof *result->output_names);
+	run->more = arena_array(context->arena, count + 1, sizeof(struct writer *));
+	TRY_ALLOC(writers && result->more && result->output_names && run->more, context->diags);
+	for (size_t i = 0; i < count; i++) {
+		open_writer(run, &writers[i], &result->more[i], &(struct ckptc_buffer){0});
+		result->output_names[i] = run->chain->chain.wanted[i]->name;
+		run->more[i] = &writers[i];
+	}
+	result->output_count = count;
+	return STATUS_OK;
+}
+
 /* Binds the params, and opens the input and the outputs. */
 static enum status open_run(struct running *run, const struct ckptc_array *input)
 {
@@ -47,8 +75,8 @@ static enum status open_run(struct running *run, const struct ckptc_array *input
 	const struct context *context = &result->owner.context;
 	const struct chain *chain = &run->chain->chain;
 	struct type type;
-	TRY(reserved_check(run->options->reserved, 4, context->diags));
-	TRY(reserved_check(run->options->plan.reserved, 2, context->diags));
+	TRY(reserved_check(run->options->reserved, 2, context->diags));
+	TRY(reserved_check(run->options->plan.reserved, 1, context->diags));
 	if (run->options->plan.iterations)
 		return diag_file(context->diags, STATUS_USAGE, NULL, -1,
 		                 "iterations are for a plan: a run has as many as its conditions say");
@@ -74,14 +102,28 @@ static enum status open_run(struct running *run, const struct ckptc_array *input
 	return STATUS_OK;
 }
 
+/* Lets RUN give what is WANTED. Its chain is then one of its own. */
+static enum status select_values(struct running *run, const struct chain_selection *wanted)
+{
+	TRY(chain_select(&run->result->owner.context, run->chain, wanted, &run->selected));
+	run->chain = &run->selected;
+	return STATUS_OK;
+}
+
 static enum status run_value(struct running *run, const struct ckptc_array *input)
 {
 	struct ckptc_result *result = run->result;
 	struct run_counters counters;
+	if (run->options->cotangents)
+		return diag_file(result->owner.context.diags, STATUS_USAGE, NULL, -1, "'cotangents' are for ckptc_grad");
+	TRY(select_values(
+		run, &(struct chain_selection){.chosen = run->options->plan.of_output, .more = run->options->outputs}));
 	TRY(open_run(run, input));
+	TRY(open_outputs(run));
 	const struct run_options options = {.job = chain_job_options(&run->options->plan, NULL, run->params.bytes),
 	                                    .dtype = DTYPE_COUNT,
-	                                    .value = &run->value};
+	                                    .value = &run->value,
+	                                    .more = run->more};
 	TRY(run_forward(&result->owner.context, &run->subject, &options, &counters));
 	result->counters.peak_bytes = counters.peak_bytes;
 	return STATUS_OK;
@@ -103,6 +145,15 @@ static enum status run_both(struct running *run, const struct ckptc_array *input
 	struct ckptc_result *result = run->result;
 	const struct ckptc_run_options *options = run->options;
 	struct memory_array cotangent = {.name = "cotangent"};
+	if (options->outputs)
+		return diag_file(result->owner.context.diags, STATUS_USAGE, NULL, -1,
+		                 "'outputs' are for ckptc_run; 'of_output' or 'cotangents' differentiates them");
+	if (options->cotangents && (options->cotangent || options->want_value))
+		return diag_file(result->owner.context.diags, STATUS_USAGE, NULL, -1,
+		                 options->cotangent ? "'cotangent' and 'cotangents' are both given"
+		                                    : "several outputs are differentiated, so there is no one value to give");
+	TRY(select_values(run,
+	                  &(struct chain_selection){.chosen = options->plan.of_output, .cotangents = options->cotangents}));
 	TRY(read_policy(run));
 	TRY(open_run(run, input));
 	if (options->cotangent)
@@ -178,6 +229,14 @@ static int show(const struct kept_array *kept, struct ckptc_array *array)
 int ckptc_result_value(const struct ckptc_result *result, struct ckptc_array *array)
 {
 	return show(&result->value, array);
+}
+
+int ckptc_result_output(const struct ckptc_result *result, const char *name, struct ckptc_array *array)
+{
+	for (size_t i = 0; name && i < result->output_count; i++)
+		if (!strcmp(result->output_names[i], name))
+			return show(&result->more[i], array);
+	return CKPTC_USAGE;
 }
 
 int ckptc_result_gradient(const struct ckptc_result *result, struct ckptc_array *array)

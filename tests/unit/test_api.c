@@ -130,7 +130,7 @@ START_TEST(test_errors)
 	expect(ckptc_plan_costs(&plan, &none, "sqrt", NULL, &error), CKPTC_DATA, &error, "'steps'");
 	const struct ckptc_costs null = {NULL, 1, 0, -1, -1, -1}, output = {&equal, 1, 0, -2, -1, -1};
 	const struct ckptc_costs write = {&equal, 1, 0, -1, -7, -1}, read = {&equal, 1, 0, -1, -1, NAN};
-	const struct ckptc_plan_options reserved = {.reserved[1] = 1};
+	const struct ckptc_plan_options reserved = {.reserved[0] = 1};
 	expect(ckptc_plan_costs(&plan, &null, "sqrt", NULL, &error), CKPTC_USAGE, &error, "'steps' is NULL");
 	expect(ckptc_plan_costs(&plan, &output, "sqrt", NULL, &error), CKPTC_DATA, &error, "'output_bytes'");
 	expect(ckptc_plan_costs(&plan, &write, "sqrt", NULL, &error), CKPTC_DATA, &error, "'spill_write'");

@@ -33,7 +33,7 @@ class PlanOptions(c.Structure):
     _fields_ = [("allocator", c.c_void_p), ("memory", c.c_int64), ("max_checkpoints", c.c_int64),
                 ("disk_bytes", c.c_int64), ("on_disk", c.c_int), ("threads", c.c_int), ("residuals", c.c_int),
                 ("want_value", c.c_int), ("tile", c.c_int64), ("iterations", c.c_int64),
-                ("record", c.POINTER(c.c_double)), ("reserved", c.c_int64 * 2)]
+                ("record", c.POINTER(c.c_double)), ("of_output", c.c_char_p), ("reserved", c.c_int64 * 1)]
 
 
 class CountersStruct(c.Structure):
@@ -52,9 +52,13 @@ class ArrayStruct(c.Structure):
     _fields_ = [("dtype", c.c_int), ("ndim", c.c_int), ("shape", c.c_int64 * MAX_DIMS), ("data", c.c_void_p)]
 
 
+class Number(c.Structure):
+    _fields_ = [("name", c.c_char_p), ("value", c.c_double)]
+
+
 class ChainOptions(c.Structure):
     _fields_ = [("allocator", c.c_void_p), ("name", c.c_char_p), ("directory", c.c_char_p),
-                ("reserved", c.c_int64 * 4)]
+                ("numbers", c.POINTER(Number)), ("reserved", c.c_int64 * 3)]
 
 
 class ResidualStruct(c.Structure):
@@ -65,10 +69,15 @@ class Buffer(c.Structure):
     _fields_ = [("data", c.c_void_p), ("size", c.c_size_t)]
 
 
+class Cotangent(c.Structure):
+    _fields_ = [("name", c.c_char_p), ("cotangent", c.POINTER(ArrayStruct))]
+
+
 class RunOptions(c.Structure):
     _fields_ = [("policy", c.c_char_p), ("plan", PlanOptions), ("spill", c.c_char_p),
                 ("cotangent", c.POINTER(ArrayStruct)), ("want_value", c.c_int), ("no_gradient", c.c_int),
-                ("value", Buffer), ("gradient", Buffer), ("reserved", c.c_int64 * 4)]
+                ("value", Buffer), ("gradient", Buffer), ("outputs", c.POINTER(c.c_char_p)),
+                ("cotangents", c.POINTER(Cotangent)), ("reserved", c.c_int64 * 2)]
 
 
 _handle, _text, _size = c.c_void_p, c.c_char_p, c.c_size_t
@@ -96,11 +105,14 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "chain_new": (c.c_int, [_made, _text, _size, c.POINTER(ChainOptions), _error]),
     "chain_bind": (c.c_int, [_handle, _text, _array, _error]),
     "chain_program": (c.c_int, [_handle, _text, _text, _error]),
+    "chain_input": (_text, [_handle, _size]),
+    "chain_output": (_text, [_handle, _size]),
     "chain_param": (_text, [_handle, _size]),
     "chain_free": (None, [_handle]),
     "run": (c.c_int, [_made, _handle, _array, c.POINTER(RunOptions), _error]),
     "grad": (c.c_int, [_made, _handle, _array, c.POINTER(RunOptions), _error]),
     "result_value": (c.c_int, [_handle, _array]),
+    "result_output": (c.c_int, [_handle, _text, _array]),
     "result_gradient": (c.c_int, [_handle, _array]),
     "result_param": (c.c_int, [_handle, _text, _array]),
     "result_counters": (None, [_handle, c.POINTER(CountersStruct)]),
