@@ -156,7 +156,7 @@ def test_layouts_and_dtypes() -> None:
 def test_numbers_are_weak() -> None:
     chain = ckptc.Chain("param w; const c; mul w; add c")
     assert same(chain.run(np.ones(2, "f4"), w=3.1, c=1), np.ones(2, "f4") * np.float32(3.1) + np.float32(1))
-    assert chain.params == ("w", "c")
+    assert chain.params == ("w", "c") and chain.inputs == ("x",) and chain.outputs == ()
     named = ckptc.Chain("param policy; mul policy")
     assert same(named.grad(np.ones(2), params={"policy": 3.0}).input, np.full(2, 3.0))
 
@@ -176,6 +176,47 @@ def test_several_inputs() -> None:
     value, by_x, others = ckptc.Chain("input x; input y; mul y; sin; sum").grad(x, y=y)
     np.testing.assert_allclose(by_x, np.cos(x * y) * y)
     np.testing.assert_allclose(others["y"], np.cos(x * y) * x)
+
+
+def test_outputs(program: Program) -> None:
+    text = "input x: f64[2,3]; input y: f64[2,3]; param w; let a = x * y; let b = a * w; output a, b; use (b * b); sum"
+    x, y, w = np.arange(6.0).reshape(2, 3), np.full((2, 3), 3.0), np.array([1.0, 2, 3])
+    chain = ckptc.Chain(text)
+    assert (chain.inputs, chain.outputs, chain.params) == (("x", "y"), ("a", "b"), ("w",))
+    values = chain.run(x, y=y, w=w, outputs=True)
+    assert list(values) == ["out", "a", "b"] and same(values["a"], x * y) and same(values["b"], x * y * w)
+    assert same(values["out"], chain.run(x=x, y=y, w=w)) and list(chain.run(x, y=y, w=w, outputs=["b"])) == ["out", "b"]
+    assert same(chain.run(x, y=y, w=w, of="a"), x * y) and list(chain.run(x, y=y, w=w, outputs=[])) == ["out"]
+    value, by_x, others = chain.grad(x, y=y, w=w, of="b")
+    assert same(value, x * y * w) and same(by_x, y * w) and set(others) == {"y", "w"}
+    of_a, of_b = np.full((2, 3), 10.0), np.linspace(0, 1, 6).reshape(2, 3)
+    several = chain.grad(x, y=y, w=w, cotangent={"a": of_a, "b": of_b, "out": 1.0}, policy="sqrt")
+    assert several.value is None
+    np.testing.assert_allclose(several.input, of_a * y + of_b * y * w + 2 * x * y * w * y * w)
+    np.testing.assert_allclose(several.params["w"], (of_b * x * y + 2 * (x * y)**2 * w).sum(0))
+    assert same(chain.grad(x, y=y, w=w, cotangent={"out": 2.0}).input, chain.grad(x, y=y, w=w, cotangent=2.0).input)
+    np.save(program.folder / "y.npy", y)
+    options = [*program.save(x=x, w=w), "-i", "y=y.npy"]
+    program("grad", *options, "--of", "b", "-o", "dx.npy", "--grads", "d.npz", "-e", text)
+    assert same(by_x, program.load("dx.npy")) and same(others["w"], program.load("d.npz")["w"])
+    for plan in chain.plan(w="f64[3]", of="b"):
+        assert plan.counters.steps == chain.grad(x, y=y, w=w, of="b").counters.steps
+    assert chain.plan(w="f64[3]", of="b")._repr_html_().startswith("<svg")
+    assert len(chain.residuals(w=w, of="a")) < len(chain.residuals(w=w))
+    with pytest.raises(ckptc.UsageError, match="no output 'c'"):
+        chain.run(x, y=y, w=w, outputs=["c"])
+    with pytest.raises(ckptc.UsageError, match="'x' is not given"):
+        chain.run(y=y, w=w)
+    with pytest.raises(ckptc.UsageError, match="'x' is given twice"):
+        chain.run(x, x=x, y=y, w=w)
+
+
+def test_consts_that_are_numbers() -> None:
+    chain = ckptc.Chain("const n; slice stop=n; repeat n { add n }", numbers={"n": 2})
+    assert same(chain.run(np.arange(5.0)), np.array([4.0, 5]))
+    assert chain.plan("f64[5]")._repr_html_().startswith("<svg")
+    with pytest.raises(ckptc.UsageError, match="no const 'm'"):
+        ckptc.Chain("sin", numbers={"m": 2})
 
 
 def test_no_copies() -> None:

@@ -66,7 +66,7 @@ def _random_costs(generator: random.Random) -> ckptc.Costs:
 
 def test_random_costs() -> None:
     generator = random.Random(5)
-    for _ in range(60):
+    for _ in range(15):
         costs = _random_costs(generator)
         total = sum(step.count for step in costs.steps)
         save_all = ckptc.plan(costs)

@@ -39,15 +39,17 @@ def draw_spec(spec: bytes, policy: str, on_disk: bool, disk_bytes: int) -> str:
         return _draw(arguments, folder)
 
 
-def draw_chain(text: bytes, directory: str | None, input_: Bound, arrays: Mapping[str, Bound], policies: Sequence[str],
-               options: Sequence[str]) -> str:
-    """Returns the picture of the chain TEXT under POLICIES. ARRAYS are bound to its params and further inputs."""
+def draw_chain(text: bytes, directory: str | None, input_: Bound | None, arrays: Mapping[str, Bound], inputs: Sequence[str],
+               policies: Sequence[str], options: Sequence[str]) -> str:
+    """Returns the picture of the chain TEXT under POLICIES. ARRAYS are bound to its params and to its further INPUTS."""
     with tempfile.TemporaryDirectory() as folder:
-        arguments = ["--shape", input_.type, *options]
+        arguments = [*options]
+        if input_ is not None:
+            arguments += ["--shape", input_.type]
         for name, array in arrays.items():
             path = os.path.join(folder, f"param{len(arguments)}.npy")
             _write_type(path, array)
-            arguments += [f"--param={name}={path}"]
+            arguments += [f"--shape={name}={array.type}"] if name in inputs else [f"--param={name}={path}"]
         for policy in policies:
             arguments += ["--policy", policy]
         # load() finds its files from the folder of the chain
