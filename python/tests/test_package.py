@@ -22,7 +22,8 @@ def test_command_line() -> None:
     command = [sys.executable, "-m", "ckptc"]
     done = subprocess.run([*command, "run", "-e", "add 1; mul 2; sub 3"], input="1 2\n", capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (0, "1 3\n")
-    assert subprocess.run([*command, "run", "-e", "tanh 3"], input="1\n", capture_output=True, text=True).returncode == 3
+    done = subprocess.run([*command, "run", "-e", "tanh 3"], input="1\n", capture_output=True, text=True)
+    assert done.returncode == 3
 
 
 def test_files() -> None:
@@ -37,3 +38,10 @@ def test_import_is_quick_and_small() -> None:
             "print(took); print([m for m in ('torch', 'jax', 'ml_dtypes', 'ckptc.schedules') if m in sys.modules])")
     took, modules = min((_python(code).stdout.splitlines() for _ in range(3)), key=lambda lines: float(lines[0]))
     assert float(took) < 0.2 and modules == "[]"
+
+
+def test_readme() -> None:
+    text = (pathlib.Path(__file__).parents[1] / "README.md").read_text()
+    code = "\n".join(line[4:] for line in text.splitlines() if line.startswith("    ") or not line)
+    printed = _python(code).stdout
+    assert "save-all" in printed and "derivative " in printed and "EndReverse()" in printed

@@ -158,12 +158,14 @@ def test_budget(residual_bytes: int, disk: Any) -> None:
     for memory in (caught.value.least, caught.value.least + 9, 5 * caught.value.least, 10000):
         schedule = make(memory)
         took = run(schedule, 40)
-        assert took["forwards"] == schedule.schedule.counters.evaluations and schedule.schedule.counters.peak_bytes <= memory
+        counters = schedule.schedule.counters
+        assert took["forwards"] == counters.evaluations and counters.peak_bytes <= memory
         assert memory < 10000 or took["forwards"] == 40
 
 
 @pytest.mark.parametrize("make", [
-    lambda: Revolve(0, 1), lambda: Revolve(3, 0), lambda: HRevolve(3, 0, 1), lambda: MultistageCheckpointSchedule(3, 0, 0),
+    lambda: Revolve(0, 1), lambda: Revolve(3, 0), lambda: HRevolve(3, 0, 1),
+    lambda: MultistageCheckpointSchedule(3, 0, 0),
     lambda: MultistageCheckpointSchedule(3, 1, 0, trajectory="x"), lambda: MixedCheckpointSchedule(3, 0),
     lambda: MixedCheckpointSchedule(3, 1, storage=WORK), lambda: TwoLevelCheckpointSchedule(0, 1),
     lambda: BudgetCheckpointSchedule(None, 5), lambda: TwoLevelCheckpointSchedule(2, 1, binomial_storage=WORK)])

@@ -22,7 +22,8 @@ def _bfloat16() -> np.dtype[Any]:
         import ml_dtypes
     except ImportError:
         return np.dtype("V2")
-    return np.dtype(ml_dtypes.bfloat16)
+    made: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+    return made
 
 
 def dtype_of(number: int) -> np.dtype[Any]:
@@ -101,6 +102,7 @@ def show(struct: ArrayStruct, owner: Any) -> np.ndarray[Any, Any]:
     size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
     if not size:
         return np.empty(shape, dtype)
-    memory = (c.c_char * size).from_address(struct.data)
+    memory: Any = (c.c_char * size).from_address(struct.data)
     memory.owner = owner  # the views' base
-    return np.frombuffer(memory, dtype).reshape(shape)
+    made: np.ndarray[Any, Any] = np.frombuffer(memory, dtype).reshape(shape)
+    return made

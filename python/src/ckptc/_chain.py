@@ -40,12 +40,14 @@ class Gradient(tuple[Any, Any, dict[str, Array]]):
     @property
     def value(self) -> Array | None:
         """The chain's value, or None if it was not wanted."""
-        return self[0]
+        value: Array | None = self[0]
+        return value
 
     @property
     def input(self) -> Array | None:
         """The gradient with respect to the first input, in its shape, or None if it was not wanted."""
-        return self[1]
+        gradient: Array | None = self[1]
+        return gradient
 
     @property
     def params(self) -> dict[str, Array]:
@@ -125,7 +127,7 @@ class Chain:
         options = ChainOptions(name=_encoded(self._name), directory=_encoded(self._directory))
         if self._numbers:
             options.numbers = (Number * (len(self._numbers) + 1))(
-                *((name.encode(), value) for name, value in self._numbers.items()))
+                *(Number(name.encode(), value) for name, value in self._numbers.items()))
         made = Owned("chain_free", "chain_new", self._text, len(self._text), c.byref(options))
         for name, target in self._programs.items():
             call("chain_program", made.handle, name.encode(), os.fspath(target).encode())
@@ -194,8 +196,8 @@ class Chain:
             return value
         return {"out": value, **{name: _result(result, "output", name.encode()) for name in wanted}}
 
-    def grad(self, x: Any = None, /, *, of: str | None = None, policy: str | None = None, memory: int | str | None = None,
-             max_checkpoints: int = 0, spill: str | os.PathLike[str] | None = None,
+    def grad(self, x: Any = None, /, *, of: str | None = None, policy: str | None = None,
+             memory: int | str | None = None, max_checkpoints: int = 0, spill: str | os.PathLike[str] | None = None,
              disk: int | str | None = None, cotangent: Any = None, value: bool = True, input_gradient: bool = True,
              threads: int | None = None, tile: int = 0, out: Array | None = None,
              params: Mapping[str, Any] | None = None, **named: Any) -> Gradient:
@@ -252,7 +254,7 @@ class Chain:
             options.cotangent = c.pointer(arrays[""].struct)
         else:
             options.cotangents = (Cotangent * (len(arrays) + 1))(
-                *((name.encode(), c.pointer(array.struct)) for name, array in arrays.items()))
+                *(Cotangent(name.encode(), c.pointer(array.struct)) for name, array in arrays.items()))
         return list(arrays.values())
 
     def plan(self, x: Any = None, /, policies: str | Iterable[str] | None = None, *, memory: int | str | None = None,
@@ -309,7 +311,8 @@ class Chain:
         count = library.ckptc_plan_residuals(plan.handle, c.byref(rows))
         return Report(read_residual(row.bytes, row.step, row.type.decode(), row.what.decode()) for row in rows[:count])
 
-    def _draw(self, input_: Bound | None, arrays: Mapping[str, Bound], policies: list[str], options: PlanOptions) -> str:
+    def _draw(self, input_: Bound | None, arrays: Mapping[str, Bound], policies: list[str],
+              options: PlanOptions) -> str:
         from ._pictures import draw_chain
         given = [f"--threads={options.threads}"]
         given += [f"--tile={options.tile}"] if options.tile else []

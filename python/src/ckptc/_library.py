@@ -41,7 +41,7 @@ class CountersStruct(c.Structure):
         "steps", "evaluations", "recomputed", "checkpoints", "slots", "disk_slots", "stored_bytes", "peak_bytes",
         "spill_writes", "spill_reads")] + [(name, c.c_double) for name in (
             "forward_time", "backward_time", "recomputed_time", "overhead_percent", "gap_percent")] + [
-                ("executions", c.c_int64), ("reserved", c.c_int64 * 3)]
+                ("executions", c.c_int64), ("reserved", c.c_int64 * 3)]  # type: ignore[assignment]
 
 
 class ActionStruct(c.Structure):

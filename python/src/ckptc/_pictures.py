@@ -39,9 +39,9 @@ def draw_spec(spec: bytes, policy: str, on_disk: bool, disk_bytes: int) -> str:
         return _draw(arguments, folder)
 
 
-def draw_chain(text: bytes, directory: str | None, input_: Bound | None, arrays: Mapping[str, Bound], inputs: Sequence[str],
-               policies: Sequence[str], options: Sequence[str]) -> str:
-    """Returns the picture of the chain TEXT under POLICIES. ARRAYS are bound to its params and to its further INPUTS."""
+def draw_chain(text: bytes, directory: str | None, input_: Bound | None, arrays: Mapping[str, Bound],
+               inputs: Sequence[str], policies: Sequence[str], options: Sequence[str]) -> str:
+    """Returns the picture of the chain TEXT under POLICIES. ARRAYS are bound to its params and further INPUTS."""
     with tempfile.TemporaryDirectory() as folder:
         arguments = [*options]
         if input_ is not None:

@@ -179,7 +179,7 @@ class Schedule:
 
 
 def verify(actions: Iterable[Action], steps: int) -> None:
-    """Raises CheckError unless ACTIONS, of any source, reverse STEPS steps. The message names the action and the rule."""
+    """Raises CheckError unless ACTIONS, of any source, reverse STEPS steps: it names the action and the rule."""
     verifier = Owned("verifier_free", "verifier_new", steps, None)
     one = (ActionStruct * 1)()
     for kind, begin, end, slot in actions:

@@ -19,10 +19,10 @@ def parse_bytes(value: Any, what: str) -> int:
         whole, _, fraction = found[1].partition(".")
         unit = _UNITS[(found[2] or "").lower()]
         # exact: a fraction of a byte is dropped
-        size = int(whole or 0) * unit + int(fraction or 0) * unit // 10**len(fraction)
+        size: int = int(whole or 0) * unit + int(fraction or 0) * unit // 10**len(fraction)
     else:
         try:
-            size = operator.index(value)
+            size = int(operator.index(value))
         except TypeError:
             if not (isinstance(value, float) and value.is_integer()):
                 raise UsageError(f"{what}: {value!r} is no number of bytes; write an integer, or as in '8GB'") from None

@@ -38,7 +38,7 @@ class SingleMemoryStorageSchedule(CheckpointSchedule):  # type: ignore[misc]
         return False
 
     def uses_storage_type(self, storage_type: Any) -> bool:
-        return storage_type == StorageType.WORK
+        return bool(storage_type == StorageType.WORK)
 
 
 class SingleDiskStorageSchedule(CheckpointSchedule):  # type: ignore[misc]

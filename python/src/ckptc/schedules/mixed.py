@@ -131,4 +131,4 @@ class MixedCheckpointSchedule(CheckpointSchedule):  # type: ignore[misc]
         return self._exhausted
 
     def uses_storage_type(self, storage_type: Any) -> bool:
-        return storage_type == self._storage
+        return bool(storage_type == self._storage)

@@ -139,7 +139,7 @@ class PlannedCheckpointSchedule(CheckpointSchedule):  # type: ignore[misc]
 
     def _restart(self, action: Any) -> int:
         """Returns where the forward is after ACTION, a Copy or a Move to WORK."""
-        return action.n
+        return int(action.n)
 
     @property
     def is_exhausted(self) -> bool:

@@ -69,10 +69,10 @@ class _Steps(_CheckpointAction):
     """An action over the steps n0 to n1 - 1."""
 
     def __len__(self) -> int:
-        return self.n1 - self.n0
+        return int(self.n1 - self.n0)
 
     def __contains__(self, step: int) -> bool:
-        return self.n0 <= step < self.n1
+        return bool(self.n0 <= step < self.n1)
 
 
 class _Forward(_Steps):
@@ -180,8 +180,8 @@ for _class in (_StorageType, _CheckpointAction, _Forward, _Reverse, _Copy, _Move
     _class.__name__ = _class.__qualname__ = _class.__name__.lstrip("_")
 
 try:
-    from checkpoint_schedules.schedule import (CheckpointAction, CheckpointSchedule, Copy, EndForward, EndReverse,
-                                               Forward, Move, Reverse, StorageType)
+    from checkpoint_schedules.schedule import (  # type: ignore[import-not-found, unused-ignore]
+        CheckpointAction, CheckpointSchedule, Copy, EndForward, EndReverse, Forward, Move, Reverse, StorageType)
 except ImportError:
     CheckpointAction, CheckpointSchedule, StorageType = _CheckpointAction, _CheckpointSchedule, _StorageType
     Copy, Move, Forward, Reverse = _Copy, _Move, _Forward, _Reverse

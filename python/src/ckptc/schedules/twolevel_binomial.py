@@ -35,7 +35,7 @@ class TwoLevelCheckpointSchedule(CheckpointSchedule):  # type: ignore[misc]
 
     def _iterator(self) -> Iterator[Any]:
         while self._max_n is None:
-            first = self._n
+            first = self.n
             self._n = first + self._period
             yield Forward(first, self._n, True, False, StorageType.DISK)
         yield EndForward()
