@@ -47,7 +47,7 @@ def test_plan_is_the_run(policy: str) -> None:
     x, params = _arrays()
     chain = ckptc.Chain(MLP)
     for threads, value in ((1, True), (2, False)):
-        plan, = chain.plan(x, policy, threads=threads, value=value, **params)
+        plan, = chain.plan(x, policy=policy, threads=threads, value=value, **params)
         gradient = chain.grad(x, policy=policy, threads=threads, value=value, **params)
         assert plan.counters.__dict__ | {"gap_percent": None} == gradient.counters.__dict__ | {"gap_percent": None}
         assert same(gradient.input, chain.grad(x, threads=1, **params).input)

@@ -4,6 +4,7 @@ from __future__ import annotations
 import json
 import pathlib
 import random
+import signal
 import traceback
 from typing import Any
 
@@ -169,6 +170,19 @@ def test_exceptions_of_callbacks(kind: type[BaseException]) -> None:
         ckptc.plan([ckptc.Step(count=9)], policy="revolve:2").execute({**functions, "backward": fails})
     assert caught.value is raised and traceback.extract_tb(raised.__traceback__)[-1].name == "fails"
     assert raised.__cause__ is None and raised.__context__ is None
+
+
+def test_interrupts() -> None:
+    schedule, calls = ckptc.plan([ckptc.Step(count=1_000_000)]), 0
+
+    def record(step: int) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == 1000:
+            signal.raise_signal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        schedule.execute(record=record, backward=lambda step: None)
+    assert calls == 1000
 
 
 def test_long_schedules() -> None:

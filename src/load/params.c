@@ -32,6 +32,7 @@ struct param_source {
 	struct array array;      /* of a file: type as there, data NULL if only types are wanted; else only a type */
 	struct type type;        /* of the param */
 	const struct init *init; /* it has the values; NULL: a file has them, or NONE */
+	const void *in_place;    /* the caller's values, which have the param's type and are not copied; or NULL */
 	struct init number;      /* --param NAME=3.5 */
 	double value;
 	bool weak;
@@ -121,9 +122,19 @@ static enum status bound_file(struct binder *b, const struct param *param, const
 	return status;
 }
 
-static enum status source_memory(struct binder *b, const struct memory_array *array, struct param_source *source)
+static enum status source_memory(struct binder *b, const struct param *param, const struct memory_array *array,
+                                 struct param_source *source)
 {
+	const enum dtype have = array->type.dtype;
+	const bool as_declared = !param->declared->given || param->declared->type.dtype == have;
 	source->text = "its array";
+	if (b->options->data && b->options->dtype == DTYPE_COUNT && dtype_compute(have) == have && as_declared &&
+	    array->type.shape.ndim > 0) { /* a scalar may be weak: it is held as a double, too */
+		source->array.type = array->type;
+		source->in_place = array->data;
+		if (array->data)
+			return STATUS_OK;
+	}
 	TRY(array_copy(&b->loader, &source->array, array));
 	source->weak = source->array.type.shape.ndim == 0;
 	return STATUS_OK;
@@ -134,7 +145,7 @@ static enum status find_source(struct binder *b, const struct param *param, stru
 	const size_t index = (size_t)(param - b->chain->params);
 	for (size_t i = 0; i < b->options->array_count; i++)
 		if (!strcmp(b->options->arrays[i].name, param->name))
-			return source_memory(b, &b->options->arrays[i], source);
+			return source_memory(b, param, &b->options->arrays[i], source);
 	const struct input_place *input =
 		param->input && b->options->input_places ? &b->options->input_places[index] : NULL;
 	if (input && input->file)
@@ -414,7 +425,7 @@ static enum status bind_param(struct binder *b, size_t index, struct param_sourc
 	TRY(check_random(b, param, source->init));
 	TRY(keep_stored(b, param, source));
 	enum status status = STATUS_OK;
-	if (b->options->data && !param->weak && !b->params->stored[index])
+	if (b->options->data && !param->weak && !b->params->stored[index] && !source->in_place)
 		status = load_values(b, param, source, &array);
 	if (b->options->data && param->weak) { /* the exact values, and a block that holds them in either computing type */
 		const enum dtype compute = source->type.dtype;
@@ -432,8 +443,9 @@ static enum status bind_param(struct binder *b, size_t index, struct param_sourc
 		source->type.dtype = b->options->dtype;
 	param->type = keep_type(b, &source->type);
 	TRY_ALLOC(param->type, b->diags);
-	b->params->bound[index] = (struct bound_array){
-		.shape = &param->type->shape, .dtype = dtype_compute(param->type->dtype), .data = array.data};
+	b->params->bound[index] = (struct bound_array){.shape = &param->type->shape,
+	                                               .dtype = dtype_compute(param->type->dtype),
+	                                               .data = source->in_place ? source->in_place : array.data};
 	const struct type bound = bound_array_type(&b->params->bound[index]);
 	/* A weak param has exact doubles, and a copy in F32 or F64. */
 	const int64_t bytes = param->weak ? 16 * shape_count(&bound.shape) : type_bytes(&bound);

@@ -474,6 +474,59 @@ START_TEST(test_odd_arguments)
 }
 END_TEST
 
+/*
+ * Values that are bound are used where they are, and at any element's place: a run takes less memory than they do, and gives
+ * the bits of values at the start of a page. A const of another type is converted.
+ */
+START_TEST(test_values_in_place)
+{
+	enum { SIDE = 256, WHOLE = SIDE * SIDE };
+	static const char *const chains[] = {"param W; sub W; sin",
+	                                     "param W; matmul W",
+	                                     "param W: f32[256,256]; mul W; softmax",
+	                                     "const W; dot W; sum axis=0",
+	                                     "param W; add { use W; cumsum }",
+	                                     "param W; for w in W { mul w; add 1 }",
+	                                     "param W: f64[256,256]; mul W; sum"};
+	static float x[WHOLE], aligned[WHOLE] __attribute__((aligned(4096))), shifted[WHOLE + 1];
+	for (int i = 0; i < WHOLE; i++)
+		x[i] = sinf((float)i), shifted[i + 1] = aligned[i] = cosf((float)i);
+	for (size_t k = 0; k < sizeof chains / sizeof *chains; k++) {
+		struct ckptc_result *results[2];
+		struct ckptc_array values[2];
+		struct failing failing[2] = {{0}, {0}};
+		for (int i = 0; i < 2; i++) {
+			const struct ckptc_allocator allocator = {failing_resize, &failing[i]};
+			const struct ckptc_array input = array_of(CKPTC_F32, 2, SIDE, SIDE, x);
+			const struct ckptc_array W = array_of(CKPTC_F32, 2, SIDE, SIDE, i ? shifted + 1 : aligned);
+			struct ckptc_chain *chain = chain_of(chains[k], &allocator);
+			ck_assert_int_eq(ckptc_chain_bind(chain, "W", &W, NULL), CKPTC_OK);
+			ck_assert_int_eq(ckptc_run(&results[i], chain, &input, NULL, NULL), CKPTC_OK);
+			ck_assert_int_eq(ckptc_result_value(results[i], &values[i]), CKPTC_OK);
+			ckptc_chain_free(chain);
+		}
+		ck_assert_mem_eq(values[0].data, values[1].data, (size_t)ckptc_array_bytes(&values[0]));
+		ck_assert_uint_eq(failing[0].most, failing[1].most);
+		for (int i = 0; i < 2; i++)
+			ckptc_result_free(results[i]);
+	}
+	static double wide[WHOLE];
+	struct failing failing[2] = {{0}, {0}};
+	for (int i = 0; i < 2; i++) {
+		const struct ckptc_allocator allocator = {failing_resize, &failing[i]};
+		const struct ckptc_array input = array_of(CKPTC_F32, 2, SIDE, SIDE, x);
+		const struct ckptc_array W = array_of(i ? CKPTC_F64 : CKPTC_F32, 2, SIDE, SIDE, i ? (void *)wide : aligned);
+		struct ckptc_chain *chain = chain_of("param W: f32[256,256]; sub W; sin", &allocator);
+		struct ckptc_result *result;
+		ck_assert_int_eq(ckptc_chain_bind(chain, "W", &W, NULL), CKPTC_OK);
+		ck_assert_int_eq(ckptc_run(&result, chain, &input, NULL, NULL), CKPTC_OK);
+		ckptc_result_free(result);
+		ckptc_chain_free(chain);
+	}
+	ck_assert_uint_ge(failing[1].most, failing[0].most + sizeof aligned);
+}
+END_TEST
+
 /* Uses all of a chain. Returns the first status that is not CKPTC_OK. */
 static int use_chain(const struct ckptc_allocator *allocator, const char *policy)
 {
@@ -593,6 +646,7 @@ int main(void)
 	tcase_add_test(tests, test_errors);
 	tcase_add_test(tests, test_words);
 	tcase_add_test(tests, test_odd_arguments);
+	tcase_add_test(tests, test_values_in_place);
 	tcase_add_loop_test(tests, test_failing_allocations, 0, POLICIES);
 	tcase_add_loop_test(tests, test_failing_programs, 0, 2);
 	tcase_add_test(tests, test_threads);

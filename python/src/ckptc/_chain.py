@@ -257,14 +257,14 @@ class Chain:
                 *(Cotangent(name.encode(), c.pointer(array.struct)) for name, array in arrays.items()))
         return list(arrays.values())
 
-    def plan(self, x: Any = None, /, policies: str | Iterable[str] | None = None, *, memory: int | str | None = None,
+    def plan(self, x: Any = None, /, policy: str | Iterable[str] | None = None, *, memory: int | str | None = None,
              max_checkpoints: int = 0, of: str | None = None, disk: int | str | bool | None = None,
              value: bool = True, threads: int | None = None, tile: int = 0, iterations: int = 0,
              params: Mapping[str, Any] | None = None, **named: Any) -> Report[Plan]:
         """Plans the chain on an input of X's type, under one policy or several. No data are read.
 
         x          an array, or a type as in "f32[64,256]"; so are params. None: the chain declares its type
-        policies   a policy, or several. The default is that of memory if it is given, else those of `ckptc plan`
+        policy     a policy, or several. The default is that of memory if it is given, else those of `ckptc plan`
         iterations of each `repeat while`; 0: its max
         others     as in grad: a gradient with the same options has these counters
 
@@ -274,18 +274,18 @@ class Chain:
         input_, arrays = self._arrays(x, params, named, True)
         options = PlanOptions(iterations=iterations, of_output=_encoded(of))
         _set_plan(options, memory, max_checkpoints, disk, bool(disk), threads, tile, value)
-        if policies is None:
+        if policy is None:
             wanted: list[str | None] = [None] if memory is not None else list(USUAL_POLICIES)
         else:
-            wanted = [policies] if isinstance(policies, str) else list(policies)
+            wanted = [policy] if isinstance(policy, str) else list(policy)
         with self._bound(arrays) as chain:
-            def schedule(policy: str | None) -> Schedule:
-                made = Owned("plan_free", "plan_chain", chain, _byref(input_), _encoded(policy), c.byref(options))
+            def schedule(one: str | None) -> Schedule:
+                made = Owned("plan_free", "plan_chain", chain, _byref(input_), _encoded(one), c.byref(options))
                 return Schedule(made, pictured=lambda planned: self._draw(input_, arrays, [planned], options))
             schedules = []
-            for policy in wanted:
+            for one in wanted:
                 try:
-                    schedules.append(schedule(policy))
+                    schedules.append(schedule(one))
                 except Error as error:
                     if len(wanted) == 1 or getattr(error, "least", None) is None:
                         raise

@@ -125,10 +125,10 @@ class Schedule:
         """Raises CheckError unless the actions reverse all steps."""
         call("plan_verify", self._plan.handle)
 
-    def execute(self, callbacks: Any) -> None:
+    def execute(self, callbacks: Any = None, **functions: Any) -> None:
         """Calls a function for each action, in order.
 
-        callbacks  an object with methods, or a mapping of functions: forward(step), record(step), backward(step),
+        callbacks  an object with methods, a mapping of functions, or functions by name: forward(step), record(step), backward(step),
                    save(state, slot), load(state, slot), drop(state, slot), and spill, fetch and discard, which are
                    those of slots on disk. A range of steps is a call for each. `drop` and `discard` may be missing,
                    and so may what the schedule does not use.
@@ -136,8 +136,10 @@ class Schedule:
         Raises UsageError, before anything is called, if a function is missing. An exception of a function ends the
         execution and comes out unchanged, KeyboardInterrupt too.
         """
-        functions = self._functions(callbacks)
-        forward, record, backward = (functions.get(name) for name in _ON_STEPS)
+        if callbacks is not None and functions:
+            raise UsageError("callbacks: give an object or a mapping, or functions by name, not both")
+        called = self._functions(functions if callbacks is None else callbacks)
+        forward, record, backward = (called.get(name) for name in _ON_STEPS)
         for kind, begin, end, slot in self:
             if kind == "forward":
                 for step in range(begin, end):
@@ -148,7 +150,7 @@ class Schedule:
             elif kind == "backward":
                 for step in range(end - 1, begin - 1, -1):
                     backward(step)  # type: ignore[misc]
-            elif function := functions.get(kind):
+            elif function := called.get(kind):
                 function(begin, slot)
 
     def _functions(self, callbacks: Any) -> dict[str, Any]:
