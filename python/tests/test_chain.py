@@ -93,9 +93,15 @@ def test_pictures(tmp_path: pathlib.Path) -> None:
     assert plans._repr_html_().startswith("<svg") and "<table>" in plans._repr_html_()
     assert plans[0].schedule._repr_html_().startswith("<svg")
     assert "<td>argument</td>" in ckptc.Chain(MLP).residuals(x, **params)._repr_html_()
+    assert ckptc.Chain("# a long chain\n" * 20000 + "sin").plan(x)._repr_html_().startswith("<svg")
     np.save(tmp_path / "w.npy", params["b"])
     (tmp_path / "c.ck").write_text('param w = load("w.npy")\nmul w\nsin\n')
-    assert ckptc.Chain(tmp_path / "c.ck").plan(x)._repr_html_().startswith("<svg")
+    plans = ckptc.Chain(tmp_path / "c.ck").plan(x)
+    assert plans._repr_html_().startswith("<svg")
+    (tmp_path / "w.npy").unlink()
+    assert plans._repr_html_().startswith("<table")
+    with pytest.raises(ckptc.Error):
+        plans.picture()
 
 
 def test_files(tmp_path: pathlib.Path) -> None:
@@ -121,7 +127,8 @@ def test_errors() -> None:
     assert caught.value.place == ckptc.Place("<chain>", 1, 1) and caught.value.hint == "did you mean 'tanh'?"
     assert isinstance(caught.value, ValueError) and caught.value.status == 3
     for call, status, part in (
-            (lambda: ckptc.Chain("param w; mul w").run(x), 3, "w"),
+            (lambda: ckptc.Chain("param w; mul w").run(x), 3, "by its name, as in run(x, W=values)"),
+            (lambda: ckptc.Chain("program p(): same; p").run(x), 2, "Chain(text, programs={"),
             (lambda: ckptc.Chain("param width; mul width").run(x, widht=1), 2, "did you mean 'width'?"),
             (lambda: ckptc.Chain("mul 2").grad(x, policy="revolv:2"), 2, "revolve"),
             (lambda: ckptc.Chain("mul 2").grad(x, memory="much"), 2, "8GB"),

@@ -146,7 +146,7 @@ class Chain:
             call("chain_bind", made.handle, name.encode(), array.byref())
         yield made.handle
         with self._lock:
-            if len(self._idle) < _MOST_IDLE:
+            if key in self._idle or len(self._idle) < _MOST_IDLE:
                 self._idle.setdefault(key, []).append(made)
 
     def _arrays(self, x: Any, given: Mapping[str, Any] | None, named: Mapping[str, Any],

@@ -106,6 +106,17 @@ def _split_hint(text: str) -> tuple[str, str | None]:
     return message, hint
 
 
+# What the library tells a program in C to call, and what a Python program writes instead.
+_IN_PYTHON = (("by ckptc_chain_bind", "by its name, as in run(x, W=values)"),
+              ("ckptc_chain_bind gives a value", "an argument of its name gives a value"),
+              ("ckptc_chain_bind takes its values, as CKPTC_BF16 or CKPTC_F16",
+               "an argument of its name takes its values, as an array of ml_dtypes.bfloat16 or float16"),
+              ("ckptc_chain_bind takes values that", "an argument of its name takes values that"),
+              ("bind it by ckptc_chain_program", "give its target, as in Chain(text, programs={'step': command})"))
+
+
 def raise_error(status: int, text: str) -> NoReturn:
     """Raises the exception of STATUS."""
+    for call, written in _IN_PYTHON:
+        text = text.replace(call, written)
     raise _CLASSES.get(status, Error)(text)

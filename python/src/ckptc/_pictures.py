@@ -4,13 +4,15 @@ from __future__ import annotations
 import os
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
 from ._arrays import Bound, dtype_of
-from ._errors import raise_error
+from ._errors import Error, raise_error
 from ._files import program
+
+_LONG = 100_000  # bytes; an argument of a program may have 131,071
 
 
 def _draw(arguments: Sequence[str], folder: str, directory: str | None = None) -> str:
@@ -20,7 +22,8 @@ def _draw(arguments: Sequence[str], folder: str, directory: str | None = None) -
                           stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace", check=False,
                           cwd=directory)
     if done.returncode:
-        raise_error(done.returncode, (done.stderr.splitlines() or ["the program drew no picture"])[0])
+        line = (done.stderr.splitlines() or ["the program drew no picture"])[0]
+        raise_error(done.returncode, line.removeprefix("ckptc: ").replace("error: ", "", 1))
     with open(path, encoding="utf-8") as file:
         return file.read()
 
@@ -53,7 +56,20 @@ def draw_chain(text: bytes, directory: str | None, input_: Bound | None, arrays:
         for policy in policies:
             arguments += ["--policy", policy]
         # load() finds its files from the folder of the chain
-        return _draw([*arguments, "-e", text.decode()], folder, directory)
+        if len(text) <= _LONG:
+            return _draw([*arguments, "-e", text.decode()], folder, directory)
+        path = os.path.join(folder, "chain.ck")
+        with open(path, "wb") as file:
+            file.write(text)
+        return _draw([*arguments, path], folder)
+
+
+def try_draw(draw: Callable[[], str | None] | None) -> str:
+    """Returns the picture of DRAW, or nothing if it fails: a notebook shows the rest then."""
+    try:
+        return (draw() if draw else None) or ""
+    except (Error, OSError):
+        return ""
 
 
 def _write_type(path: str, array: Bound) -> None:

@@ -25,7 +25,8 @@ class Report(list[Row]):
         return self._draw() if self._draw else None
 
     def _repr_html_(self) -> str:
-        return (self.picture() or "") + _table(self)
+        from ._pictures import try_draw
+        return try_draw(self.picture) + _table(self)
 
 
 def _table(rows: list[Any]) -> str:

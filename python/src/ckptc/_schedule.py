@@ -177,7 +177,9 @@ class Schedule:
 
     def _repr_html_(self) -> str:
         import html
-        return (self.picture() or "") + f"<p>{html.escape(repr(self))}</p>"
+
+        from ._pictures import try_draw
+        return try_draw(self.picture) + f"<p>{html.escape(repr(self))}</p>"
 
 
 def verify(actions: Iterable[Action], steps: int) -> None:
