@@ -234,6 +234,9 @@ def test_no_copies() -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     assert chain.run(x, out=out) is out and out[-1] == 2
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 85_000  # out's own pages, and tiles
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert ckptc.Chain("param w; mul w").run(x, w=x, out=out) is out and out[0] == 1
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 20_000
     value = chain.run(x[:1000])
     alive = weakref.ref(value.base.obj if isinstance(value.base, memoryview) else value.base)
     view = value[10:20]
