@@ -384,13 +384,13 @@ static enum status parse_missing(struct session *s)
 	return STATUS_OK;
 }
 
-/* Warns if --format is given to a command whose reports are not asked for: it may be meant as --to. */
+/* Says that --format is of reports, if none is asked for and the word is a format of the output too: it may be meant as --to. */
 static enum status check_report_format(struct session *s)
 {
 	const char *value = s->line.values[OPTION_FORMAT];
 	const bool *given = s->line.given;
-	if (!value || !(s->command->letter & (RUN | GRAD)) || given[OPTION_STATS] || given[OPTION_RESIDUALS] ||
-	    given[OPTION_DUMP])
+	if (!(s->command->letter & (RUN | GRAD)) || given[OPTION_STATS] || given[OPTION_RESIDUALS] || given[OPTION_DUMP] ||
+	    !is_word_of(value, option_words(OPTION_TO, s->command->letter)))
 		return STATUS_OK;
 	const bool is_report = option_is_word(s, OPTION_FORMAT);
 	const enum status status = is_report ? STATUS_OK : STATUS_USAGE;
@@ -399,9 +399,7 @@ static enum status check_report_format(struct session *s)
 		diag_warn(&s->diags, "%s", message);
 	else
 		usage_error(s, "%s", message);
-	return is_word_of(value, option_words(OPTION_TO, s->command->letter))
-	           ? with_hint(s, status, "--to %s is the format of the output", value)
-	           : status;
+	return with_hint(s, status, "--to %s is the format of the output", value);
 }
 
 /* Sets the options whose value is a word from a list. */
