@@ -179,15 +179,18 @@ static const struct field figure_fields[] = {
 };
 static const struct record_kind figure_kind = RECORD_KIND("policies", figure_fields, NULL);
 
-void report_costs(struct report *report, const char *label, const struct policy_row *row)
+/* Returns what COSTS are called; NULL if they are those of the operations' table. */
+static const char *costs_shown(const char *costs) { return costs && strcmp(costs, "table") != 0 ? costs : NULL; }
+
+void report_costs(struct report *report, const struct policy_row *row)
 {
-	const struct text *text = report->text;
-	const bool table = !row->costs || !strcmp(row->costs, "table"),
-			   file = !table && strcmp(row->costs, "measured") != 0;
-	text_put(text, label);
-	if (file)
-		diag_escape(row->costs, text->write, text->context);
-	text_put(text, file ? "\n" : table ? "predicted by the operations' table\n" : "measured at the start\n");
+	const char *costs = costs_shown(row->costs);
+	if (!costs)
+		return;
+	text_put(report->text, "costs: ");
+	diag_escape_cell(strcmp(costs, "measured") ? costs : "measured at the start", report->text->write,
+	                 report->text->context);
+	text_put(report->text, "\n");
 }
 
 void report_row(struct report *report, const char *key, const struct policy_row *row)
@@ -229,7 +232,7 @@ void report_policies(struct report *report, const struct policy_row *rows, size_
 	}
 	records_end(&records);
 	if (report->format == REPORT_TABLE && count)
-		report_costs(report, "costs: ", &rows[0]);
+		report_costs(report, &rows[0]);
 	if (reason) { /* in each row it would make the table too wide */
 		text_put(report->text, "whole array, because ");
 		diag_escape(reason, report->text->write, report->text->context);
@@ -273,8 +276,15 @@ void report_stats(struct report *report, const struct policy_row *measured, cons
 		            measured->whole_because ? " on the whole array, because " : "",
 		            measured->whole_because ? measured->whole_because : "", "", "measured", "predicted");
 	report_figures(report, &figure_kind, groups, both, 2, widths);
-	if (report->format == REPORT_TABLE)
-		report_costs(report, "costs         ", measured);
+	if (report->format == REPORT_TABLE && costs_shown(measured->costs)) {
+		const size_t length = strlen(measured->costs);
+		text_put(report->text, "costs        ");
+		for (int column = 0; column < 2; column++) {
+			text_printf(report->text, "%*s", length < 15 ? 16 - (int)length : 1, "");
+			diag_escape_cell(measured->costs, report->text->write, report->text->context);
+		}
+		text_put(report->text, "\n");
+	}
 	if (report->format == REPORT_CSV && measured->whole_because) {
 		text_put(report->text, "whole_because,");
 		text_csv(report->text, measured->whole_because);

@@ -47,13 +47,13 @@ void rows_mark_front(struct policy_row *rows, size_t count);
 enum { ROW_TEXT = 64 };
 const char *row_infeasible(const struct policy_row *row, char text[ROW_TEXT]);
 
-/* Writes which costs those of ROW are, such as those that were measured at the start, on a line that begins with LABEL. */
-void report_costs(struct report *report, const char *label, const struct policy_row *row);
+/* Writes a line that says which costs ROW's overhead is counted in, unless they are those of the operations' table. */
+void report_costs(struct report *report, const struct policy_row *row);
 /* Writes ROW as a JSON object, the value of KEY; NULL: alone. Writes nothing in other formats. */
 void report_row(struct report *report, const char *key, const struct policy_row *row);
 /*
  * Writes COUNT ROWS; in JSON {"policies":[...],"pareto":[NAME...],"knee":NAME}. If all rows of a table need the whole
- * array for one reason, a line after it says why; else a column does. Another line says which costs they have.
+ * array for one reason, a line after it says why; else a column does. Another line says which costs they have, if not the table's.
  */
 void report_policies(struct report *report, const struct policy_row *rows, size_t count);
 /* Writes the counters of one run: MEASURED beside PREDICTED, but MEASURED alone in JSON and lines. */

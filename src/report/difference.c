@@ -187,6 +187,6 @@ void report_difference(struct report *report, struct kept_list lists[2])
 	report_close(report, ']');
 	if (report->format == REPORT_TABLE) {
 		put_both_figures(report, lists);
-		report_costs(report, "costs: ", &lists[0].row);
+		report_costs(report, &lists[0].row);
 	}
 }
