@@ -201,7 +201,7 @@ START_TEST(test_errors)
 
 	/* One more than a run gives, of a chain that has as many. */
 	char source[1024] = "let a0 = x";
-	char names[17][8];
+	char names[17][16];
 	for (int i = 0; i < 17; i++) {
 		snprintf(names[i], sizeof names[i], "a%d", i);
 		if (i)
