@@ -133,6 +133,9 @@ static enum status finish(struct session *s, struct beside *beside, struct gradi
 		TRY(open_events(beside));
 	TRY(watch_close(&beside->watch));
 	if (result->has_job) {
+		const char *why = NULL;
+		TRY_ALLOC(because_describe(&result->because, s->chain.source, &s->arena, &why), &s->diags);
+		warn_untiled(s, why, &result->most, result->measured.peak_bytes);
 		warn_useless(s, &result->job);
 		warn_unjournalled(s, &result->job);
 	}

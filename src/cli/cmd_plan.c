@@ -291,6 +291,7 @@ enum status command_plan(struct session *s)
 		(void)progress_begin(&p.progress, s, "plan");
 	if (!schedule || p.plot) /* other rows are compared with it */
 		TRY(subject_plan(&p.subject, &all, &p.save_all, NULL, &s->diags));
+	warn_untiled(s, p.save_all.whole_because, &p.subject.type, p.save_all.counters.peak_bytes);
 	if (schedule)
 		return print_schedule(&p);
 	return s->set.compared.count ? print_difference(&p) : print_table(&p);

@@ -33,6 +33,15 @@ static const struct field run_fields[] = {
 };
 static const struct record_kind run_kind = RECORD_KIND(NULL, run_fields, NULL);
 
+/* Warns of --tile if it had no effect on the last array, which is of type INPUT. */
+static enum status warn_tile(struct session *s, const struct run_counters *counters, const struct type *input)
+{
+	const char *because = NULL;
+	TRY_ALLOC(because_describe(&counters->because, s->chain.source, &s->arena, &because), &s->diags);
+	warn_untiled(s, because, input, counters->peak_bytes);
+	return STATUS_OK;
+}
+
 /* Prints COUNTERS, those of a run if GROUPS is OF_RUN, else of a plan, to FILE, and closes it. */
 static enum status put_figures(struct session *s, struct text_file *file, unsigned groups,
                                const struct run_counters *counters)
@@ -59,6 +68,7 @@ enum status command_plan_run(struct session *s)
 	const struct run_subject subject = {&s->chain,  &s->params,  s->in.open ? &s->in.reader : NULL,
 	                                    &s->inputs, s->programs, NULL};
 	TRY(run_plan_forward(&s->context, &subject, &options, &type, &counters));
+	TRY(warn_tile(s, &counters, &type));
 	TRY(session_open_report(s, &file));
 	return put_figures(s, file, 0, &counters);
 }
@@ -137,6 +147,7 @@ static enum status open_values(struct session *s, struct values *values)
 static enum status end_values(struct session *s, struct values *values, const struct run_counters *counters)
 {
 	TRY(s->archive ? value_archive_put(s, &values->archive) : writer_finish(&s->out->writer, &s->diags));
+	TRY(warn_tile(s, counters, &s->in.reader.type));
 	if (s->line.given[OPTION_STATS]) {
 		struct text_file *file;
 		TRY(session_open_text(s, &file, s->line.values[OPTION_STATS], true));

@@ -173,6 +173,13 @@ void warn_useless(struct session *s, const struct job *job)
 	warn_blocks(s, job);
 }
 
+void warn_untiled(struct session *s, const char *why, const struct type *input, int64_t peak)
+{
+	enum { SMALL = 8 << 20 }; /* bytes of an array that needs no tiles */
+	if (s->set.tile && why && peak > SMALL && input->shape.ndim > 0 && s->set.tile < input->shape.dim[0])
+		diag_warn(&s->diags, "--tile has no effect: the array is one tile, because of %s", why);
+}
+
 void warn_unjournalled(struct session *s, const struct job *job)
 {
 	const char *rest = "a run that is killed resumes from the end of its forward pass, or from the start";

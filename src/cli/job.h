@@ -23,6 +23,8 @@ enum status put_residuals(struct session *session, const struct type *type, cons
 
 /* Warns of a policy by value, or of a checkpoint block at the end under save-all, that does not lower the peak. */
 void warn_useless(struct session *session, const struct job *job);
+/* Warns of --tile if an array of type INPUT, which takes PEAK bytes, is not cut because of WHY; NULL: it is. */
+void warn_untiled(struct session *session, const char *why, const struct type *input, int64_t peak);
 /* Warns of --journal if JOB has one step, as a policy by value makes it: then there is one moment to resume from. */
 void warn_unjournalled(struct session *session, const struct job *job);
 /* Warns of --store-dtype if COUNTERS have no checkpoints; else reports ERROR, its largest error, unless that is NAN. */

@@ -334,6 +334,11 @@ static enum status report_infeasible(struct job *job, struct budget_goal *goal)
 			diag_hint_more(diags, "%s lowers that to %lld", disk, (long long)job->least_bytes);
 		job->least_bytes = least;
 	}
+	enum { SMALL = 1 << 20 }; /* bytes that need no tiles */
+	const char *why = NULL;
+	TRY_ALLOC(because_describe(&job->tiles.because, job->chain->source, job->context.arena, &why), diags);
+	if (why && job->least_bytes > SMALL)
+		diag_hint_more(diags, "no tile has fewer rows than the array, because of %s", why);
 	if (job->tiles.workers > 1) /* each has tiles of its own */
 		diag_hint_more(diags, "that is for %d workers: %s takes less, and %s with fewer rows may", job->tiles.workers,
 		               library ? "'threads' = 1" : "--threads 1", library ? "a 'tile'" : "--tile");

@@ -617,6 +617,30 @@ int64_t tiles_value_rows(const struct tiles *tiles, bool gradient)
 	return rows + (gradient ? greater(tiles->outputs - tiles->rows, 0) : tiles->outputs - tiles->rows);
 }
 
+/*
+ * Sets tiles->because if TILES, which are blocks of sums, are one tile of more bytes than a block should have: a product by
+ * a matrix multiplies no fewer rows than the array has.
+ */
+static void explain_block(struct tiles *tiles, const struct lowered *whole)
+{
+	static const char reason[] = "its product goes by blocks of at least 120 matrix rows, and the array has fewer";
+	_Static_assert(PRODUCT_BLOCK_LEAST == 120, "the text says so");
+	const struct row_cost cost = cost_of_row(whole, tiles->rows);
+	const double bytes = fmax(PRODUCT_BLOCK_WEIGHTS * weight_bytes(whole), PRODUCT_BLOCK_BYTES);
+	const struct body *body = whole->whole;
+	if (tiles->tile < tiles->rows || !cost.matrix_rows || cost.bytes * (double)tiles->rows <= bytes ||
+	    rows_for_products(&cost, PRODUCT_BLOCK_LEAST) < tiles->rows)
+		return;
+	for (size_t i = 0; i < body->instr_count && !tiles->because.reason; i++) {
+		const struct instr *instr = &body->instrs[i];
+		struct row_cost own = {.matrix_rows = 0};
+		if (instr->kind == INSTR_OP)
+			add_op(&own, body, instr);
+		if (own.matrix_rows == cost.matrix_rows)
+			tiles->because = (struct because){reason, instr->span};
+	}
+}
+
 void tiles_cut(struct tiles *tiles, const struct lowered *whole, const struct tile_wants *wants)
 {
 	const struct body *body = whole->whole;
@@ -666,6 +690,8 @@ void tiles_cut(struct tiles *tiles, const struct lowered *whole, const struct ti
 		cut_gradient(tiles, whole, wants);
 	else if (tiles->tiled)
 		cut_forward(tiles, whole, wants);
+	if (tiles->tiled && !tiles->windows && !tiles->block && (wants->gradient || tiles->folds))
+		explain_block(tiles, whole);
 }
 
 bool tiles_are_whole(const struct tiles *tiles, const struct lowered *whole)

@@ -72,7 +72,7 @@ struct tiles {
 	int64_t exchanged;             /* rows that ranks send one another of a value of these windows, or 0: see below */
 	int64_t sum_block;             /* rows of a block of sums over rows, if these windows could be exchanged; else 0 */
 	int64_t outputs;               /* rows of the output; without windows as many as of the input */
-	struct because because;        /* why the array is not cut; without a reason if it is, or need not be whole */
+	struct because because;        /* why the array is one tile, or none; without a reason if it is cut, or small */
 	int workers;                   /* the workers of each rank: 1 or more, at most its threads and its chunks */
 };
 
