@@ -67,6 +67,41 @@ static bool piece_is(struct piece piece, const char *word)
 	return piece.length == strlen(word) && !memcmp(piece.text, word, piece.length);
 }
 
+/* True if the statement whose first word is WORD is an assignment, or a formula: an operator follows the word. */
+static bool has_operator(struct piece all, struct piece word)
+{
+	const struct piece rest = trimmed(word.text + word.length, all.text + all.length);
+	const bool sign = rest.length > 1 && strchr("+-", *rest.text) && strchr(" =", rest.text[1]);
+	return rest.length && (strchr("=<>*/%@^!&|:", *rest.text) || sign);
+}
+
+/* True if PIECE is a stage, as mul 2 is, and no formula. */
+static bool is_stage(const struct parse *parse, struct piece piece)
+{
+	const struct piece word = first_word(piece);
+	const bool calls = word.length < piece.length && word.text[word.length] == '(';
+	return is_operation(parse, word) && !calls && !has_operator(piece, word);
+}
+
+/* Returns the hint to give NAME to what the stage VALUE computes. */
+static const char *hint_name(struct arena *arena, struct piece name, struct piece value)
+{
+	return arena_printf(arena, "the value of a stage gets a name by `name`, as in %.*s; name %.*s", (int)value.length,
+	                    value.text, (int)name.length, name.text);
+}
+
+/* Returns the last operand of a stage of where, as 0 in x > 0 0; of no length if REST has a condition alone. */
+static struct piece last_operand(struct piece rest)
+{
+	const char *end = rest.text + rest.length, *begin = end;
+	while (begin > rest.text && !strchr(" \t", begin[-1]))
+		begin--;
+	const struct piece before = trimmed(rest.text, begin);
+	const bool operand = before.length && !strchr("<>=!+-*/%@^,(&|", before.text[before.length - 1]);
+	const bool plain = begin < end && (is_name_byte(*begin) || *begin == '.');
+	return (struct piece){begin, operand && plain ? (size_t)(end - begin) : 0};
+}
+
 const char *parse_hint_stage(struct parse *parse, struct span span)
 {
 	struct arena *arena = parse->context->arena;
@@ -75,6 +110,9 @@ const char *parse_hint_stage(struct parse *parse, struct span span)
 		return NULL;
 	const char *equals = memchr(all.text, '=', all.length), *token = parse->source->text + span.begin;
 	const bool assigns = span.end - span.begin == 1 && *token == '=';
+	const struct piece assigned = assigns ? trimmed(token + 1, all.text + all.length) : (struct piece){token, 0};
+	if (assigns && equals == token && is_stage(parse, assigned) && trimmed(all.text, token).length == word.length)
+		return hint_name(arena, word, assigned);
 	if (assigns && equals == token && word.length && trimmed(all.text, token).length == word.length)
 		return arena_printf(arena, "a name is given to a value by let, as in let %.*s", (int)all.length, all.text);
 	if (assigns)
@@ -91,10 +129,17 @@ const char *parse_hint_stage(struct parse *parse, struct span span)
 	    (rest.length && (strchr("=<>/*%@^!.", *rest.text) || *word.text == '\0')))
 		return arena_printf(arena, "a formula is an operand in parentheses, as in use (%.*s)", (int)all.length,
 		                    all.text);
-	return rest.text < token
-	           ? arena_printf(arena, "a formula is an operand in parentheses, as in %.*s (%.*s)%s", (int)word.length,
-	                          word.text, (int)rest.length, rest.text, piece_is(word, "where") ? " 0" : "")
-	           : NULL;
+	if (rest.text >= token)
+		return NULL;
+	const bool chooses = piece_is(word, "where");
+	const struct piece other = chooses ? last_operand(rest) : (struct piece){rest.text, 0};
+	const struct piece formula = other.length ? trimmed(rest.text, other.text) : rest;
+	return arena_printf(arena, "a formula is an operand in parentheses, as in %.*s (%.*s)%s%.*s", (int)word.length,
+	                    word.text, (int)formula.length, formula.text,
+	                    !chooses       ? ""
+	                    : other.length ? " "
+	                                   : " 0",
+	                    (int)other.length, other.text);
 }
 
 void parse_find_equals(const struct parse *parse, struct span *span)
@@ -117,14 +162,6 @@ static const char *call_end(const char *open, const char *end)
 			return at + 1;
 	}
 	return NULL;
-}
-
-/* True if the statement whose first word is WORD is an assignment, or a formula: an operator follows the word. */
-static bool has_operator(struct piece all, struct piece word)
-{
-	const struct piece rest = trimmed(word.text + word.length, all.text + all.length);
-	const bool sign = rest.length > 1 && strchr("+-", *rest.text) && strchr(" =", rest.text[1]);
-	return rest.length && (strchr("=<>*/%@^!&|:", *rest.text) || sign);
 }
 
 /* True if PIECE has numbers alone, perhaps with commas between them, and perhaps in parentheses. */
@@ -312,6 +349,11 @@ const char *parse_hint_joined(struct parse *parse, struct span span)
 		return "a choice is where(c, a, b), as in use (where(x > 0, x, 0))";
 	if (piece_is(last, "lambda") || piece_is(next, "lambda"))
 		return "a function is a def, as in def twice() { use (. * 2) }";
+	const struct piece all = statement_around(parse, span.begin), let = first_word(all);
+	const char *equals = piece_is(let, "let") ? memchr(all.text, '=', all.length) : NULL;
+	const struct piece value = equals ? trimmed(equals + 1, all.text + all.length) : all;
+	if (equals && all.length <= MOST_SHOWN && value.text == last.text && is_stage(parse, value))
+		return hint_name(parse->context->arena, trimmed(let.text + let.length, equals), value);
 	if (last.length + next.length > MOST_SHOWN || last.length == 0)
 		return "an operator is missing here";
 	return arena_printf(parse->context->arena, "an operator is missing between '%.*s' and '%.*s'", (int)last.length,
