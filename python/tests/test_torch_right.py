@@ -581,3 +581,78 @@ def test_data_parallel() -> None:
     plain = nn.DataParallel(model)
     fitted = nn.DataParallel(ckptc.torch.fit(model, "1MB"))
     assert step(fitted, (x,)) == step(plain, (x,))
+
+
+def test_a_block_that_runs_several_times() -> None:
+    class Tied(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.block, = mlp(count=1)
+
+        def forward(self, x: Any) -> Any:
+            for _ in range(5):
+                x = self.block(x)
+            return x
+    compare(Tied, torch.randn(64, 32), blocks=["block"] * 5, backwards=2)
+
+
+def test_blocks_that_run_twice_in_a_forward_pass() -> None:
+    class Loops(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.h = mlp(count=3)
+
+        def forward(self, x: Any) -> Any:
+            return self.h(torch.tanh(self.h(x)))
+    compare(Loops, torch.randn(64, 32), blocks="h")
+
+
+def test_blocks_that_are_called_without_gradients() -> None:
+    class Backbone(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.h = mlp(count=6)
+
+        def forward(self, x: Any) -> Any:
+            for k, block in enumerate(self.h):
+                with torch.set_grad_enabled(k >= 2):
+                    x = block(x)
+            return x
+    compare(Backbone, torch.randn(64, 32), blocks="h")
+
+
+@pytest.mark.parametrize("which", ["input", "scale"])
+def test_arguments_that_change_before_the_backward_pass_are_refused(which: str) -> None:
+    class Scaled(nn.Linear):
+        def forward(self, x: Any, scale: Any) -> Any:
+            return torch.tanh(super().forward(x) + scale)
+    x, scale = torch.randn(64, 32), torch.randn(32)
+    model = ckptc.torch.fit([Scaled(32, 32) for _ in range(8)], 1)
+    with pytest.raises(ckptc.LimitError) as caught:
+        model(x, scale=scale)
+    model.ckptc.memory = caught.value.least + 10000
+    loss = model(x, scale=scale).sum()
+    assert model.ckptc.schedule.counters.recomputed > 0
+    (x if which == "input" else scale).add_(1)
+    with pytest.raises(RuntimeError, match="an argument of block '.*' was written|modified by an inplace"):
+        loss.backward()
+
+
+def test_the_budget_may_change() -> None:
+    model, x = mlp(), torch.randn(64, 32)
+    fitted = ckptc.torch.fit(model, "1GB", example=x)
+    assert fitted.ckptc.memory == 10**9 and fitted.ckptc.schedule.counters.recomputed == 0
+    expected, costs = step(fitted, (x,)), fitted.ckptc.costs
+    fitted.ckptc.memory = "300kB"
+    assert fitted.ckptc.schedule is None
+    assert step(fitted, (x,)) == expected
+    assert fitted.ckptc.schedule.counters.recomputed > 0 and fitted.ckptc.costs is costs
+
+
+def test_a_budget_below_what_a_frozen_prefix_takes() -> None:
+    model = nn.Sequential(nn.Linear(32, 4096).requires_grad_(False), nn.Linear(4096, 8).requires_grad_(False),
+                          nn.Linear(8, 8), nn.Linear(8, 8))
+    with pytest.raises(ckptc.LimitError, match="blocks that need no gradients") as caught:
+        ckptc.torch.fit(model, 1, example=torch.randn(64, 32))
+    assert caught.value.least and caught.value.least > 64 * 4096 * 4
+    ckptc.torch.fit(model, caught.value.least, example=torch.randn(64, 32))

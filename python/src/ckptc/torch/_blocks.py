@@ -16,8 +16,9 @@ from torch import nn
 from torch.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
 
 from .._errors import UsageError
+from .._sizes import parse_bytes
 from ._engine import CONSTANT, OUTER, STATE, State, Step, execute
-from ._measure import Plan, plan_steps, run_twice
+from ._measure import Measured, Plan, measure, plan_steps, run_twice
 from ._surroundings import Autocast, Generators, buffers, swapped_buffers
 
 _KNOWN = 64  # plans that are kept
@@ -122,22 +123,25 @@ class Call(NamedTuple):
     block: nn.Module
     leaves: list[Any]
     spec: TreeSpec
+    graded: bool
 
 
 class Fit:
     """What a fitted model keeps: the attribute `ckptc` of it.
 
-    memory    bytes for what the blocks allocate beside params, their gradients and the optimiser's state
+    memory    bytes for what the blocks allocate beside params, their gradients and the optimiser's state. Another
+              number may be assigned, as in "8GB": what was measured is planned again
     names     of the blocks, in the order in which they run
     schedule  the schedule that ran last, or None
     costs     what was measured for it
     """
 
-    def __init__(self, memory: int, names: list[str]):
-        self.memory, self.names = memory, names
+    def __init__(self, memory: int | str, names: list[str]):
+        self._memory, self.names = parse_bytes(memory, "memory"), names
         self._forget()
 
     def _forget(self) -> None:
+        self._measured: dict[Any, Measured] = {}
         self._plans: dict[Any, Plan] = {}
         self._results: dict[Any, list[tuple[list[Any], TreeSpec]]] = {}
         self._last: Plan | None = None
@@ -145,11 +149,20 @@ class Fit:
 
     def __getstate__(self) -> dict[str, Any]:
         """A copy measures again."""
-        return {"memory": self.memory, "names": self.names}
+        return {"_memory": self._memory, "names": self.names}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._forget()
+
+    @property
+    def memory(self) -> int:
+        return self._memory
+
+    @memory.setter
+    def memory(self, memory: int | str) -> None:
+        self._memory = parse_bytes(memory, "memory")
+        self._plans, self._last = {}, None
 
     @property
     def schedule(self) -> Any:
@@ -183,12 +196,19 @@ class Fit:
                 parent._modules[own] = block
 
     def plan(self, key: Any, steps: list[Step], first: State, outer: list[Any]) -> Plan:
+        if key not in self._measured:
+            _make_room(self._measured)
+            self._measured[key] = measure(steps, first, outer)
         if key not in self._plans:
-            while len(self._plans) >= _KNOWN:
-                del self._plans[next(iter(self._plans))]
-            self._plans[key] = plan_steps(steps, first, outer, self.memory)
+            _make_room(self._plans)
+            self._plans[key] = plan_steps(self._measured[key], steps, self.memory)
         self._last = self._plans[key]
         return self._last
+
+
+def _make_room(known: dict[Any, Any]) -> None:
+    while len(known) >= _KNOWN:
+        del known[next(iter(known))]
 
 
 class Session:
@@ -216,7 +236,7 @@ class Session:
             raise UsageError(f"block '{name}' was called where '{self.names[place]}' was to come: blocks run in the order "
                              "of `blocks`, each once")
         leaves, spec = tree_flatten((args, kwargs))
-        self.calls.append(Call(self.names[place], block, leaves, spec))
+        self.calls.append(Call(self.names[place], block, leaves, spec, torch.is_grad_enabled()))
         for leaf in leaves:
             if isinstance(leaf, Between) and (leaf.place != place - 1 or leaf.session is not self):
                 raise UsageError(f"block '{name}' reads a result of block '{leaf.block}', which is not the one before it: "
@@ -269,17 +289,18 @@ class Session:
             assert self.generators is not None
             generators, states = self.generators
             generators.write(states)
-            known = self.fit._results
-            while len(known) >= _KNOWN:
-                del known[next(iter(known))]
-            known[self.key] = self.results
+            _make_room(self.fit._results)
+            self.fit._results[self.key] = self.results
         calls, results, modes = self.calls, self.results, self.modes
         self._begin()
         steps, first, outer = chain_of(calls, results)
-        sources = tuple((repr(step.spec), tuple((place, key if place != CONSTANT else key_of([key]))
+        sources = tuple((repr(step.spec), step.graded, tuple((place, key if place != CONSTANT else key_of([key]))
                                                 for place, key in step.sources)) for step in steps)
-        plan = self.fit.plan((key_of(first), key_of(outer), sources, modes), steps, first, outer)
-        del calls
+        with torch.enable_grad():
+            return self._execute((key_of(first), key_of(outer), sources, modes), steps, first, outer)
+
+    def _execute(self, key: Any, steps: list[Step], first: State, outer: list[Any]) -> Any:
+        plan = self.fit.plan(key, steps, first, outer)
         if self.fit._check:
             return execute(steps, run_twice(plan), first, outer, True)
         return execute(steps, plan, first, outer)
@@ -312,7 +333,8 @@ def chain_of(calls: list[Call], results: list[tuple[list[Any], TreeSpec]]) -> tu
         live = None if final else frozenset(k for place, k in all_sources[i + 1] if place == STATE)
         constants = {} if final else {k: v for k, v in enumerate(results[i][0]) if not isinstance(v, Form)}
         used = sorted({k for place, k in all_sources[i] if place == OUTER})
-        steps.append(Step(call.name, call.block, all_sources[i], call.spec, used, live, constants))
+        steps.append(Step(call.name, call.block, all_sources[i], call.spec, used, live, constants,
+                          call.graded))
     return steps, first, outer
 
 

@@ -34,6 +34,7 @@ class Step(NamedTuple):
     outer     indices of the outer arguments that it reads
     live      indices of its results that the next step reads; None: all
     constants results that are no tensors, as the call promised them: by index
+    graded    False if it was called without gradients
     """
 
     name: str
@@ -43,14 +44,15 @@ class Step(NamedTuple):
     outer: list[int]
     live: frozenset[int] | None
     constants: dict[int, Any]
+    graded: bool
 
     def call(self, state: State, outer: dict[int, Any]) -> tuple[State, TreeSpec]:
         values = (state, outer)
         leaves = [key if place == CONSTANT else values[place][key] for place, key in self.sources]
         args, kwargs = tree_unflatten(leaves, self.spec)
         del leaves
-        result = self.module(*args, **kwargs)
-        leaves, spec = tree_flatten(result)
+        with torch.set_grad_enabled(torch.is_grad_enabled() and self.graded):
+            leaves, spec = tree_flatten(self.module(*args, **kwargs))
         for index, value in self.constants.items():
             if index >= len(leaves) or not _equal(leaves[index], value):
                 raise UsageError(f"block '{self.name}' returned {leaves[index]!r} and not {value!r}, as it did for "
@@ -136,7 +138,8 @@ def record(step: Step, facts: Facts, state: State, outer: dict[int, Any], flags:
         del state, outer
         ends: list[GradientEdge] = []
         if inner or outside:
-            entered = Enter.apply(_ROOT, *(own[k] for k in inner), *(others[k] for k in outside))
+            # detached: what made them may have read the step's params, too
+            entered = Enter.apply(_ROOT, *(own[k].detach() for k in inner), *(others[k].detach() for k in outside))
             ends = [get_gradient_edge(t) for t in entered]
             own_entered, others_entered = entered[:len(inner)], entered[len(inner):]
             for k, t in zip(inner, own_entered):
@@ -183,6 +186,11 @@ def _same_digest(a: Any, b: Any) -> bool:
     return _equal(a, b)
 
 
+def _versions(values: Any) -> list[int]:
+    """Returns how often each tensor of VALUES was written."""
+    return [v._version for v in values if isinstance(v, torch.Tensor) and not v.is_inference()]
+
+
 class Run:
     """One forward and one backward pass. It ends with the graph that the forward pass made."""
 
@@ -199,7 +207,8 @@ class Run:
         self.digests: dict[int, list[Any]] = {}
         self.state: State | None = list(first)
         self.spec: TreeSpec | None = None
-        self.slots: dict[int, State] = {}
+        self.outer_versions = _versions(outer)
+        self.slots: dict[int, tuple[State, list[int]]] = {}  # with the versions of their tensors
         self.records: dict[int, Record] = {}
         self.cotangents: dict[int, Any] = {}
         self.cursor, self.next = 0, -1
@@ -226,9 +235,12 @@ class Run:
                 for i in range(begin, end):
                     self._run(i, kind == "record")
             elif kind == "save":
-                self.slots[slot] = self.state  # type: ignore[assignment]
+                assert self.state is not None
+                self.slots[slot] = self.state, _versions(self.state)
             elif kind == "load":
-                self.state = self.slots[slot]
+                self.state, versions = self.slots[slot]
+                if versions != _versions(self.state):
+                    _refuse_write("an argument", self.steps[begin].name)
             elif kind == "drop":
                 del self.slots[slot]
 
@@ -260,14 +272,15 @@ class Run:
         if repeats:
             if not same_states(before, self.generators.read()):
                 self.drawn[i] = before
-            self.versions[i] = [p._version for p in self.params[i]]
+            self.versions[i] = _versions(self.params[i])
         self.ran.add(i)
 
     def _again(self, i: int, state: State, recorded: bool) -> None:
         step = self.steps[i]
-        if self.versions[i] != [p._version for p in self.params[i]]:
-            raise RuntimeError(f"a param of block '{step.name}' was written after the forward pass: the backward pass "
-                               "computes the block again, and needs the params of the forward pass")
+        if self.versions[i] != _versions(self.params[i]):
+            _refuse_write("a param", step.name)
+        if step.outer and self.outer_versions != _versions(self.outer):
+            _refuse_write("an argument", step.name)
         now = self.generators.read() if i in self.drawn else []
         outer_again, _thread.again = recomputing(), True
         try:
@@ -322,6 +335,11 @@ class Run:
         self.ended = reason
         self.state, self.slots, self.records, self.cotangents = None, {}, {}, {}
         self.snapshots, self.drawn = {}, {}
+
+
+def _refuse_write(what: str, block: str) -> None:
+    raise RuntimeError(f"{what} of block '{block}' was written after the forward pass: the backward pass computes the "
+                       "block again, and needs it as it was")
 
 
 _thread = threading.local()

@@ -137,7 +137,7 @@ def fit(modules: Any, memory: int | str, blocks: str | Iterable[str] | None = No
     Raises LimitError, which has the least bytes that work as `least`, if MEMORY is too small; UsageError if the blocks
     are no chain.
     """
-    size = parse_bytes(memory, "memory")
+    size = parse_bytes(memory, "memory")  # before all else
     if blocks is None and isinstance(modules, nn.Sequential):
         model, names = modules, _names(modules, "")
     elif blocks is not None:

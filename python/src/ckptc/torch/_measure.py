@@ -5,7 +5,7 @@
     forward_temporary_bytes, record_temporary_bytes, backward_temporary_bytes
                         the most that is allocated beside states, residuals and cotangents. The reversal of a step
                         makes the gradients of its params before they are added to .grad
-    fixed_bytes         the generators' states, copies of buffers, and the output, which the caller holds
+    fixed_bytes         the generators' states, copies of buffers, and the output and its cotangent
 
 Params, their .grad, the input's gradient beside the cotangents, and the optimiser's state do not count.
 """
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from statistics import median
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import torch
@@ -60,7 +60,7 @@ def _is_compiled(module: Any) -> bool:
                or type(part).__name__ == "OptimizedModule" for part in module.modules())
 
 
-class _Measured:
+class _Trial:
     """A step with the arguments that it is measured on."""
 
     def __init__(self, step: Step, state: State, outer: list[Any], flags: list[bool], generators: Generators):
@@ -167,7 +167,7 @@ class _Measured:
         }
 
     def times(self, facts: Facts, after: State, device: torch.device) -> dict[str, float]:
-        """Returns the milliseconds of the step's passes: medians."""
+        """Returns the milliseconds of the step's passes: the least of REPEATS."""
         cotangents = _ones(after, facts.flags)
         clock = _clock(device)
         found: dict[str, list[float]] = {"forward": [], "record": [], "backward": []}
@@ -176,7 +176,7 @@ class _Measured:
             elapsed, (_, recorded) = clock(lambda: self._record(facts, self.state))
             found["record"].append(elapsed)
             found["backward"].append(clock(lambda: reverse(recorded, cotangents))[0])
-        return {name: median(times) for name, times in found.items()}
+        return {name: min(times) for name, times in found.items()}
 
 
 def _ones(state: State, flags: list[bool]) -> dict[int, torch.Tensor]:
@@ -211,17 +211,29 @@ def _clock(device: torch.device) -> Callable[[Callable[[], Any]], tuple[float, A
             return begin.elapsed_time(end), result
         return timed
     finish = torch.mps.synchronize if device.type == "mps" else lambda: None
+    # what other processes take counts in no time of one thread
+    now = time.process_time if device.type == "cpu" and torch.get_num_threads() == 1 else time.perf_counter
 
     def timed_by_host(function: Callable[[], Any]) -> tuple[float, Any]:
         finish()
-        begin = time.perf_counter()
+        begin = now()
         result = function()
         finish()
-        return (time.perf_counter() - begin) * 1e3, result
+        return (now() - begin) * 1e3, result
     return timed_by_host
 
 
-def measure(steps: list[Step], first: State, outer: list[Any]) -> tuple[list[Facts], list[list[bool]], int, Costs]:
+class Measured(NamedTuple):
+    """What plans for all budgets share. PREFIX are the bytes that running the steps before START takes."""
+
+    facts: list[Facts]
+    flags: list[list[bool]]
+    start: int
+    costs: Costs
+    prefix: int
+
+
+def measure(steps: list[Step], first: State, outer: list[Any]) -> Measured:
     """Measures STEPS. Leaves generators, buffers and gradients as they are.
 
     Two states exist at a time, and what one step needs.
@@ -236,7 +248,7 @@ def measure(steps: list[Step], first: State, outer: list[Any]) -> tuple[list[Fac
         generator_bytes = sum(s.nbytes for s in generators.read()[:1]) if device.type == "cpu" else 0
         state = [v.detach() if isinstance(v, torch.Tensor) else v for v in first]
         for step in steps:
-            item = _Measured(step, state, outer, flags[-1], generators)
+            item = _Trial(step, state, outer, flags[-1], generators)
             facts, after = item.probe()
             own = {name: value for name, value in buffers(step.module).items() if name in facts.buffers}
             with swapped_buffers(step.module, own):
@@ -249,29 +261,40 @@ def measure(steps: list[Step], first: State, outer: list[Any]) -> tuple[list[Fac
     start = max((i for i, own_flags in enumerate(flags) if not any(own_flags)), default=0)
     output = tensor_bytes(state)
     rows = [StepCosts(**own_sizes, **own_times) for own_sizes, own_times in zip(sizes, times)]
-    return all_facts, flags, start, _costs(rows[start:], fixed, output)
+    prefix = 0
+    if start:  # the caller holds the input
+        fixed += tensor_bytes(first)
+        after = [*(row.state_bytes for row in rows[1:]), output]
+        prefix = tensor_bytes(first) + max(row.state_bytes * (i > 0) + after[i] + row.forward_temporary_bytes
+                                           for i, row in enumerate(rows[:start]))
+    return Measured(all_facts, flags, start, _costs(rows[start:], fixed, output), prefix)
 
 
 def _costs(rows: list[StepCosts], fixed: int, output: int) -> Costs:
-    """Returns the costs of ROWS. The caller holds the input and the output, so these never become free."""
-    from dataclasses import replace
+    """Returns the costs of ROWS. The caller holds the input, the output and its cotangent: these never become free."""
     if rows:
         rows[0] = replace(rows[0], keeps_input=True)
         if rows[-1].keeps_output:
             rows[-1] = replace(rows[-1], keeps_output=False,
                                residual_bytes=max(0, rows[-1].residual_bytes - output))
-    return Costs(tuple(rows), fixed_bytes=fixed + output, output_bytes=output)
+    return Costs(tuple(rows), fixed_bytes=fixed + 2 * output, output_bytes=0)
 
 
-def plan_steps(steps: list[Step], first: State, outer: list[Any], memory: int) -> Plan:
-    """Measures STEPS and plans them for MEMORY bytes."""
-    facts, flags, start, costs = measure(steps, first, outer)
+def plan_steps(measured: Measured, steps: list[Step], memory: int) -> Plan:
+    """Plans STEPS for MEMORY bytes."""
+    facts, flags, start, costs, prefix = measured
     if start == len(steps):
         return Plan(facts, flags, start, costs, None, [], frozenset())
+    which = f"{len(steps)} blocks, '{steps[0].name}' to '{steps[-1].name}'"
     try:
         schedule = make_plan(costs, memory=memory)
     except LimitError as error:
-        raise LimitError(f"{len(steps)} blocks, '{steps[0].name}' to '{steps[-1].name}': {error}") from None
+        if error.least is not None and error.least >= prefix:
+            raise LimitError(f"{which}: {error}") from None
+        schedule = None
+    if schedule is None or prefix > memory:
+        raise LimitError(f"{which}: cannot run the blocks that need no gradients within {memory} bytes; the least that "
+                         f"works is {prefix} bytes")
     actions = [Action(kind, begin + start, end + start, slot) for kind, begin, end, slot in schedule]
     runs = [0] * len(steps)
     for kind, begin, end, _ in actions:
