@@ -442,6 +442,7 @@ class Crooked(nn.Module):
 @pytest.mark.parametrize("how, message", [
     ("between", "'add' reads the result of block 'h.1' outside of the blocks"),
     ("far", "block 'h.2' reads a result of block 'h.0', which is not the one before it"),
+    ("kept", "'return' reads the result of block 'h.0' outside of the blocks"),
     ("skips", "ran 2 of its 4 blocks, up to 'h.1'"),
     ("order", "block 'h.0' was called where 'h.2' was to come"),
 ])
@@ -656,3 +657,134 @@ def test_a_budget_below_what_a_frozen_prefix_takes() -> None:
         ckptc.torch.fit(model, 1, example=torch.randn(64, 32))
     assert caught.value.least and caught.value.least > 64 * 4096 * 4
     ckptc.torch.fit(model, caught.value.least, example=torch.randn(64, 32))
+
+
+class Layer(nn.Module):
+    """In the manner of a library of language models: a tuple, of which the model takes the first, and many arguments."""
+
+    kind = "full"
+
+    def __init__(self, number: int):
+        super().__init__()
+        self.number = number
+        self.attention, self.feed = nn.MultiheadAttention(32, 4, 0.1, batch_first=True), mlp(count=1)
+
+    def forward(self, hidden: Any, attention_mask: Any = None, places: Any = None, cache: Any = None,
+                output_attentions: bool = False, **_: Any) -> Any:
+        mixed, weights = self.attention(hidden, hidden, hidden, attn_mask=attention_mask, need_weights=output_attentions)
+        hidden = hidden + mixed + places[0]
+        return (hidden + self.feed(hidden), weights) if output_attentions else (hidden + self.feed(hidden),)
+
+
+class Language(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.model = nn.Module()
+        self.model.embed = nn.Embedding(40, 32)
+        self.model.layers = nn.ModuleList(Layer(k) for k in range(5))
+        self.head = nn.Linear(32, 40, bias=False)
+        self.head.weight = self.model.embed.weight  # tied
+        self.gradient_checkpointing = False
+
+    def forward(self, tokens: Any = None, labels: Any = None, output_attentions: bool = False) -> Any:
+        hidden = self.model.embed(tokens)
+        length = tokens.shape[1]
+        mask = torch.full((length, length), float("-inf")).triu(1)
+        places = torch.sin(hidden), torch.arange(length)
+        for number, layer in enumerate(self.model.layers[:5]):
+            assert isinstance(layer, Layer) and layer.kind == "full" and layer.number == number
+            outputs = layer(hidden, attention_mask=mask if number % 2 == 0 else None, places=places, cache=None,
+                            output_attentions=output_attentions)
+            hidden = outputs[0]
+        logits = self.head(hidden)
+        loss = F.cross_entropy(logits.flatten(0, 1), labels.flatten())
+        return {"loss": loss, "logits": logits, "last": outputs[1:]}
+
+
+@pytest.mark.parametrize("attentions", [False, True])
+def test_a_language_model(attentions: bool) -> None:
+    batch = {"tokens": torch.randint(40, (4, 16)), "labels": torch.randint(40, (4, 16)), "output_attentions": attentions}
+    compare(Language, (), batch, blocks="model.layers", backwards=2)
+
+
+def test_signature_and_example() -> None:
+    import inspect
+    batch = {"tokens": torch.randint(40, (4, 16)), "labels": torch.randint(40, (4, 16))}
+    model = Language()
+    state = [bits(v) for v in (*model.parameters(), torch.get_rng_state())]
+    fitted = ckptc.torch.fit(model, "1GB", blocks="model.layers", example=batch)
+    assert fitted.ckptc.schedule is not None
+    assert inspect.signature(fitted.forward) == inspect.signature(model.forward)
+    assert repr(fitted) == repr(model)
+    assert state == [bits(v) for v in (*model.parameters(), torch.get_rng_state())]
+
+
+class Far(nn.Module):
+    """Its blocks' states have integers that follow from the shape, and a result of any other number is refused."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear, self.calls = nn.Linear(8, 8), 0
+
+    def forward(self, x: Any, count: int) -> Any:
+        self.calls += 1
+        return torch.tanh(self.linear(x)), self.calls if count < 0 else count + x.shape[0]
+
+
+def test_numbers_between_blocks() -> None:
+    steps = [Far() for _ in range(3)]
+    model = ckptc.torch.fit(steps, "1MB")
+    assert model(torch.ones(4, 8), 0)[1] == 12
+    with pytest.raises(ckptc.UsageError, match="a number that changes must be a tensor"):
+        model(torch.ones(4, 8), -1)
+
+
+MEMORY = {
+    "transformer": (lambda: nn.Sequential(*[nn.TransformerEncoderLayer(64, 4, 256, batch_first=True, norm_first=True)
+                                            for _ in range(6)]), (8, 64, 64)),
+    "convolutions": (lambda: nn.Sequential(nn.Conv2d(3, 16, 3, padding=1), *[Residual(16) for _ in range(3)],
+                                           nn.MaxPool2d(2), *[Residual(16) for _ in range(3)]), (4, 3, 64, 64)),
+}
+
+
+@pytest.mark.parametrize("name", MEMORY)
+def test_memory_is_that_of_the_plan(name: str) -> None:
+    """The peak of torch's allocator is within the budget, and within 5 % of the plan's."""
+    from ckptc.torch._meters import by_storages, usage
+    make, shape = MEMORY[name]
+    torch.manual_seed(1)
+    model = make()
+    for p in model.parameters():
+        p.grad = torch.zeros_like(p)
+    fitted = tight(model, torch.randn(shape))
+    least = fitted.ckptc.memory
+    fitted.ckptc.memory = "1GB"
+    fitted(torch.randn(shape))
+    most = fitted.ckptc.schedule.counters.peak_bytes
+
+    def phases() -> Any:
+        yield
+        y = fitted(torch.randn(shape))
+        y.backward(torch.ones_like(y))
+        yield
+    for k in range(4):
+        fitted.ckptc.memory = budget = least + (most - least) * k // 3
+        peak = usage(phases(), torch.device("cpu"))[1][1]
+        planned = fitted.ckptc.schedule.counters.peak_bytes
+        assert peak <= budget and abs(peak - planned) < 0.05 * planned
+        by_life = by_storages(phases())[1][1]  # without what operations use inside
+        assert 0.5 * peak < by_life <= 1.02 * peak
+
+
+def test_results_that_need_gradients_do_not_change() -> None:
+    class Switch(nn.Linear):
+        def forward(self, x: Any, rate: float) -> Any:
+            y = super().forward(x)
+            return y.detach() if rate > 1 else y
+    model = ckptc.torch.fit([Switch(8, 8) for _ in range(3)], "1MB")
+    x = torch.ones(4, 8)
+    model(x, rate=0.5).sum().backward()
+    model(x, rate=0.25).sum().backward()
+    assert len(model.ckptc._measured) == 1
+    with pytest.raises(ckptc.UsageError, match="block '0' returned other results that need gradients"):
+        model(x, rate=2.0)

@@ -22,6 +22,7 @@ from ._measure import Measured, Plan, measure, plan_steps, run_twice
 from ._surroundings import Autocast, Generators, buffers, swapped_buffers
 
 _KNOWN = 64  # plans that are kept
+_VALUES = (int, str, bytes, torch.dtype, torch.device, torch.layout)
 
 _T = torch.Tensor
 _SAFE = {getattr(_T, name).__get__ for name in (
@@ -46,8 +47,8 @@ class Between(torch.Tensor):
         made.block, made.place, made.index, made.session = block, place, index, session
         return made  # type: ignore[no-any-return]
 
-    def _refuse(self, function: Any) -> None:
-        name = getattr(function, "__name__", str(function))
+    def refuse(self, name: str) -> None:
+        """Raises an error: NAME is what reads the value."""
         raise UsageError(f"'{name}' reads the result of block '{self.block}' outside of the blocks, before the last one "
                          "was called: the model is no chain there; give fit blocks that run one after another")
 
@@ -62,7 +63,7 @@ class Between(torch.Tensor):
     def __torch_dispatch__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         for leaf in tree_flatten((args, kwargs))[0]:
             if isinstance(leaf, cls):
-                leaf._refuse(function)
+                leaf.refuse(getattr(function, "__name__", str(function)))
         raise UsageError("a result of a block is read outside of the blocks: the model is no chain there")
 
     def __repr__(self, **_: Any) -> str:
@@ -84,15 +85,11 @@ def form_of(tensor: torch.Tensor) -> Form:
 
 
 def key_of(leaves: Any) -> Any:
-    """Returns what a plan depends on of LEAVES: forms and needs of tensors, and other values."""
+    """Returns what a plan depends on of LEAVES: forms and needs of tensors, values that may be sizes or switches."""
     def one(value: Any) -> Any:
         if isinstance(value, torch.Tensor):
             return form_of(value), value.requires_grad
-        try:
-            hash(value)
-        except TypeError:
-            return type(value), id(value)
-        return type(value), value
+        return type(value), value if isinstance(value, _VALUES) else None
     return tuple(one(value) for value in leaves)
 
 

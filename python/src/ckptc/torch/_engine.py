@@ -297,7 +297,11 @@ class Run:
         step, facts, flags = self.steps[i], self.plan.facts[i], self.plan.flags[i]
         outer = {k: self.outer[k] for k in step.outer}
         if recorded:
-            self.state, self.spec, self.records[i] = record(step, facts, state, outer, flags, self.params[i])
+            self.state, self.spec, made = record(step, facts, state, outer, flags, self.params[i])
+            if [k in made.results for k in range(len(self.state))] != facts.flags:
+                raise UsageError(f"block '{step.name}' returned other results that need gradients than when it was "
+                                 "measured, for arguments of the same shapes")
+            self.records[i] = made
         else:
             self.state, self.spec = forward(step, facts, state, outer, flags)
 

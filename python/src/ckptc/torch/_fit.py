@@ -12,7 +12,7 @@ from torch.utils._pytree import tree_leaves
 
 from .._errors import UsageError
 from .._sizes import parse_bytes
-from ._blocks import Fit
+from ._blocks import Between, Fit
 from ._surroundings import Generators, buffers, swapped_buffers
 
 _CONTAINERS = (nn.ModuleList, nn.Sequential, nn.ModuleDict)
@@ -69,7 +69,11 @@ def _class(base: type) -> type:
         if torch.compiler.is_compiling():
             raise UsageError("a fitted model cannot be compiled; compile its blocks, and then fit it")
         with fit.session(self):
-            return base.forward(self, *args, **kwargs)  # type: ignore[attr-defined]
+            result = base.forward(self, *args, **kwargs)  # type: ignore[attr-defined]
+        for leaf in tree_leaves(result):
+            if isinstance(leaf, Between):
+                leaf.refuse("return")
+        return result
 
     return type(base.__name__, (Fitted, base), {"forward": forward, "__module__": base.__module__,
                                                 "__qualname__": base.__qualname__, "__doc__": base.__doc__})

@@ -67,16 +67,19 @@ class Storages(TorchDispatchMode):
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = function(*args, **(kwargs or {}))
-        for tensor in tree_leaves(result):
-            if isinstance(tensor, torch.Tensor) and type(tensor) is torch.Tensor:
-                storage = tensor.untyped_storage()
-                if (key := storage._cdata) not in self._live:
-                    self._live.add(key)
-                    size = storage.nbytes()
-                    self.held += size
-                    self.most = max(self.most, self.held)
-                    weakref.finalize(storage, self._release, key, size)
+        given = {storage._cdata for storage in _storages((args, kwargs))}  # a view allocates nothing
+        for storage in _storages(result):
+            if (key := storage._cdata) not in self._live and key not in given:
+                self._live.add(key)
+                size = storage.nbytes()
+                self.held += size
+                self.most = max(self.most, self.held)
+                weakref.finalize(storage, self._release, key, size)
         return result
+
+
+def _storages(values: Any) -> list[Any]:
+    return [v.untyped_storage() for v in tree_leaves(values) if isinstance(v, torch.Tensor) and v.layout == torch.strided]
 
 
 def by_storages(phases: Iterator[None]) -> Rows:
@@ -90,5 +93,4 @@ def by_storages(phases: Iterator[None]) -> Rows:
 
 def tensor_bytes(tensors: Any) -> int:
     """Returns the bytes of TENSORS, those of a storage once."""
-    storages = [t.untyped_storage() for t in tensors if isinstance(t, torch.Tensor)]
-    return sum({s._cdata: s.nbytes() for s in storages}.values())
+    return sum({s._cdata: s.nbytes() for s in _storages(list(tensors))}.values())
