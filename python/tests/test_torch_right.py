@@ -743,7 +743,9 @@ MEMORY = {
     "transformer": (lambda: nn.Sequential(*[nn.TransformerEncoderLayer(64, 4, 256, batch_first=True, norm_first=True)
                                             for _ in range(6)]), (8, 64, 64)),
     "convolutions": (lambda: nn.Sequential(nn.Conv2d(3, 16, 3, padding=1), *[Residual(16) for _ in range(3)],
-                                           nn.MaxPool2d(2), *[Residual(16) for _ in range(3)]), (4, 3, 64, 64)),
+                                           nn.MaxPool2d(2), *[Residual(16) for _ in range(3)], nn.ReLU()), (4, 3, 64, 64)),
+    "rectified": (lambda: nn.Sequential(*[nn.Sequential(nn.Conv2d(8, 8, 3, padding=1), nn.ReLU(inplace=True))
+                                          for _ in range(6)]), (4, 8, 32, 32)),
 }
 
 

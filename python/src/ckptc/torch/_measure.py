@@ -275,8 +275,10 @@ def _costs(rows: list[StepCosts], fixed: int, output: int) -> Costs:
     if rows:
         rows[0] = replace(rows[0], keeps_input=True)
         if rows[-1].keeps_output:
-            rows[-1] = replace(rows[-1], keeps_output=False,
-                               residual_bytes=max(0, rows[-1].residual_bytes - output))
+            # where it was measured, the reversal freed the output early
+            last = rows[-1]
+            rows[-1] = replace(last, keeps_output=False, residual_bytes=max(0, last.residual_bytes - output),
+                               backward_temporary_bytes=last.backward_temporary_bytes + output)
     return Costs(tuple(rows), fixed_bytes=fixed + 2 * output, output_bytes=0)
 
 
