@@ -1,6 +1,7 @@
 """ckptc.torch: the bits of plain autograd, whatever a model does, and its memory."""
 from __future__ import annotations
 
+import pathlib
 from collections.abc import Callable
 from typing import Any
 
@@ -160,3 +161,17 @@ def test_transformer_with_mask() -> None:
     plain.load_state_dict(model.state_dict())
     tokens = torch.randint(40, (4, 16))
     assert step(model, (tokens,), {"mask": mask}) == step(plain, (tokens,), {"mask": mask})
+
+
+def test_page() -> None:
+    """The example of TORCH.md, made small and without a GPU."""
+    text = (pathlib.Path(__file__).parents[1] / "TORCH.md").read_text()
+    code = "\n".join(line[4:] for line in text.split("## What may")[0].splitlines() if line.startswith("    "))
+    for old, new in (("50000", "40"), ("1024, 16, 4096", "32, 4, 64"), ("1024", "32"), (".cuda()", ""), ("4GB", "800kB")):
+        assert old in code
+        code = code.replace(old, new)
+    names: dict[str, Any] = {}
+    exec(code, names)
+    names["model"](torch.randint(40, (4, 16))).sum().backward()
+    names["optimizer"].step()
+    assert names["model"].ckptc.schedule.counters.recomputed > 0

@@ -15,6 +15,7 @@ import ckptc.torch
 from test_torch import Named, bits, compare, mlp, step, tight
 from torch import nn
 from torch.nn import functional as F
+import torch.utils.checkpoint
 
 
 class Residual(nn.Module):
@@ -790,3 +791,74 @@ def test_results_that_need_gradients_do_not_change() -> None:
     assert len(model.ckptc._measured) == 1
     with pytest.raises(ckptc.UsageError, match="block '0' returned other results that need gradients"):
         model(x, rate=2.0)
+
+
+def test_fitted_blocks_of_a_fitted_model() -> None:
+    def make(inner: Any) -> Any:
+        torch.manual_seed(1)
+        return nn.Sequential(*[inner(mlp(count=3), torch.randn(64, 32)) for _ in range(4)])
+    x = torch.randn(64, 32)
+    fitted = tight(make(tight), x)
+    assert step(fitted, (x,)) == step(make(lambda m, _: m), (x,))
+    assert fitted.ckptc.schedule.counters.recomputed > 0 and fitted[0].ckptc.schedule.counters.recomputed > 0
+
+
+def test_a_checkpoint_within_a_block() -> None:
+    class Inner(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.body, = mlp(count=1)
+
+        def forward(self, x: Any) -> Any:
+            return x + torch.utils.checkpoint.checkpoint(self.body, x, use_reentrant=False)
+    compare(lambda: nn.Sequential(*[Inner() for _ in range(5)]), torch.randn(64, 32))
+
+
+def test_a_fitted_model_within_a_checkpoint() -> None:
+    model, x = mlp(), torch.randn(64, 32, requires_grad=True)
+    fitted = tight(model, x)
+
+    class Outer(nn.Module):
+        def __init__(self, inner: Any):
+            super().__init__()
+            self.inner = inner
+
+        def forward(self, x: Any) -> Any:
+            return torch.utils.checkpoint.checkpoint(self.inner, x, use_reentrant=False)
+    assert step(Outer(fitted), (x,)) == step(Outer(model), (x,))
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.float16])
+def test_types(dtype: Any) -> None:
+    compare(lambda: mlp().to(dtype), torch.randn(64, 32, dtype=dtype))
+
+
+@pytest.mark.parametrize("rows", [0, 1])
+def test_empty_and_single_rows(rows: int) -> None:
+    compare(mlp, torch.randn(rows, 32), count=1)
+
+
+def test_nan_and_infinity() -> None:
+    x = torch.randn(64, 32)
+    x[0, 0], x[1, 1], x[2, 2] = float("nan"), float("inf"), -0.0
+    compare(mlp, x, count=2)
+    ckptc.torch.check(ckptc.torch.fit(mlp(), "2MB"), x)
+
+
+def test_complex_numbers() -> None:
+    class Rotate(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.turn = nn.Parameter(torch.randn(32, dtype=torch.complex64))
+
+        def forward(self, x: Any) -> Any:
+            return torch.fft.ifft(torch.fft.fft(x) * self.turn).tanh()
+    model = [Rotate() for _ in range(5)]
+    x = torch.randn(16, 32, dtype=torch.complex64)
+
+    def run(forward: Any) -> Any:
+        loss = forward(x).abs().sum()
+        return [bits(g) for g in torch.autograd.grad(loss, [m.turn for m in model])]
+    fitted = tight(model, x)
+    assert run(fitted) == run(nn.Sequential(*model)) and fitted.ckptc.schedule.counters.recomputed > 0
+    ckptc.torch.check(fitted, x)

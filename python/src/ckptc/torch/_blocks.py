@@ -7,6 +7,7 @@ after another and without gradients.
 """
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -142,6 +143,7 @@ class Fit:
         self._plans: dict[Any, Plan] = {}
         self._results: dict[Any, list[tuple[list[Any], TreeSpec]]] = {}
         self._last: Plan | None = None
+        self._lock = threading.Lock()
         self._check = False
 
     def __getstate__(self) -> dict[str, Any]:
@@ -193,14 +195,15 @@ class Fit:
                 parent._modules[own] = block
 
     def plan(self, key: Any, steps: list[Step], first: State, outer: list[Any]) -> Plan:
-        if key not in self._measured:
-            _make_room(self._measured)
-            self._measured[key] = measure(steps, first, outer)
-        if key not in self._plans:
-            _make_room(self._plans)
-            self._plans[key] = plan_steps(self._measured[key], steps, self.memory)
-        self._last = self._plans[key]
-        return self._last
+        with self._lock:  # the replicas of DataParallel run in threads
+            if key not in self._measured:
+                _make_room(self._measured)
+                self._measured[key] = measure(steps, first, outer)
+            if key not in self._plans:
+                _make_room(self._plans)
+                self._plans[key] = plan_steps(self._measured[key], steps, self.memory)
+            self._last = self._plans[key]
+            return self._last
 
 
 def _make_room(known: dict[Any, Any]) -> None:

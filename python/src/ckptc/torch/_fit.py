@@ -48,9 +48,9 @@ class Fitted:
     """What fit adds to the class of a model."""
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        getstate = getattr(self, "__getstate__", None)
-        state = getstate() if getstate is not None and type(self).__getstate__ is not object.__getstate__ else None
-        return _remake, (_base(type(self)),), state or self.__dict__
+        own = getattr(type(self), "__getstate__", None)
+        state = self.__dict__ if own in (None, getattr(object, "__getstate__", None)) else own(self)
+        return _remake, (_base(type(self)),), state
 
 
 def _base(fitted: type) -> type:
