@@ -501,6 +501,79 @@ def test_compiled_blocks() -> None:
     assert step(fitted, (x,)) == expected
 
 
+class Mean(nn.Module):
+    """Communicates in its forward and its backward pass."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(32, 32)
+
+    def forward(self, x: Any) -> Any:
+        return torch.tanh(self.linear(x)) + Reduced.apply(x)
+
+
+class Reduced(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        y = x.mean(0)
+        torch.distributed.all_reduce(y)
+        ctx.rows = len(x)
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        total = g.clone()
+        torch.distributed.all_reduce(total)
+        return total.expand(ctx.rows, -1) / ctx.rows
+
+
+def _communicate(rank: int, place: str) -> None:
+    torch.set_num_threads(1)
+    torch.distributed.init_process_group("gloo", f"file://{place}/group", world_size=2, rank=rank)
+    try:
+        torch.manual_seed(1)
+        model = nn.Sequential(*[Mean() for _ in range(8)])
+        x = torch.randn(64, 32)
+        group = torch.distributed.group.WORLD
+        fitted = ckptc.torch.fit(model, 1, group=group)
+        with pytest.raises(ckptc.LimitError) as caught:
+            fitted(x)
+        fitted.ckptc.memory = caught.value.least
+        assert step(fitted, (x,)) == step(model, (x,))
+        found: list[Any] = [None, None]
+        torch.distributed.all_gather_object(found, (fitted.ckptc.costs, list(fitted.ckptc.schedule)))
+        assert found[0] == found[1] and fitted.ckptc.schedule.counters.recomputed > 0
+    finally:
+        torch.distributed.destroy_process_group()
+
+
+def test_blocks_that_communicate(tmp_path: Any) -> None:
+    if not torch.distributed.is_available() or not torch.distributed.is_gloo_available():
+        pytest.skip("torch has no gloo")
+    from torch import multiprocessing
+    multiprocessing.spawn(_communicate, (str(tmp_path),), nprocs=2)
+
+
+def test_sharded_params_are_refused() -> None:
+    class FSDPModule:
+        pass
+
+    class FSDPLinear(FSDPModule, nn.Linear):
+        pass
+    with pytest.raises(ckptc.UsageError, match="'1' has its params sharded by FSDP"):
+        ckptc.torch.fit([nn.Linear(8, 8), FSDPLinear(8, 8)], "1MB")
+
+
+def test_anomalies_are_detected() -> None:
+    model = nn.Sequential(*mlp(count=2), nn.Linear(32, 32), *mlp(count=2))
+    fitted, x = tight(model, torch.randn(64, 32)), torch.randn(64, 32)
+    with torch.autograd.set_detect_anomaly(True):
+        assert step(fitted, (x,)) == step(model, (x,))
+        x[0, 0] = float("inf")
+        with pytest.raises(RuntimeError, match="returned nan"):
+            step(fitted, (x,))
+
+
 def _train(rank: int, place: str, fitted: bool) -> None:
     torch.set_num_threads(1)
     torch.distributed.init_process_group("gloo", f"file://{place}/{fitted}", world_size=2, rank=rank)

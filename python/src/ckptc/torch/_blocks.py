@@ -19,7 +19,7 @@ from torch.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
 from .._errors import UsageError
 from .._sizes import parse_bytes
 from ._engine import CONSTANT, OUTER, STATE, State, Step, execute
-from ._measure import Measured, Plan, measure, plan_steps, run_twice
+from ._measure import Measured, Plan, agree, measure, plan_steps, run_twice
 from ._surroundings import Autocast, Generators, buffers, swapped_buffers
 
 _KNOWN = 64  # plans that are kept
@@ -134,8 +134,8 @@ class Fit:
     costs     what was measured for it
     """
 
-    def __init__(self, memory: int | str, names: list[str]):
-        self._memory, self.names = parse_bytes(memory, "memory"), names
+    def __init__(self, memory: int | str, names: list[str], group: Any = None):
+        self._memory, self.names, self._group = parse_bytes(memory, "memory"), names, group
         self._forget()
 
     def _forget(self) -> None:
@@ -147,8 +147,8 @@ class Fit:
         self._check = False
 
     def __getstate__(self) -> dict[str, Any]:
-        """A copy measures again."""
-        return {"_memory": self._memory, "names": self.names}
+        """A copy measures again. It has no group, which cannot be copied."""
+        return {"_memory": self._memory, "names": self.names, "_group": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -198,7 +198,8 @@ class Fit:
         with self._lock:  # the replicas of DataParallel run in threads
             if key not in self._measured:
                 _make_room(self._measured)
-                self._measured[key] = measure(steps, first, outer)
+                measured = measure(steps, first, outer)
+                self._measured[key] = measured if self._group is None else agree(measured, self._group)
             if key not in self._plans:
                 _make_room(self._plans)
                 self._plans[key] = plan_steps(self._measured[key], steps, self.memory)

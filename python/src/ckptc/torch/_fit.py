@@ -15,6 +15,7 @@ from .._sizes import parse_bytes
 from ._blocks import Between, Fit
 from ._surroundings import Generators, buffers, swapped_buffers
 
+_SHARDED = {"FSDPModule", "FullyShardedDataParallel"}
 _CONTAINERS = (nn.ModuleList, nn.Sequential, nn.ModuleDict)
 
 
@@ -121,7 +122,8 @@ def _candidates(model: nn.Module) -> str:
     return f"; its lists of modules are {', '.join(found[:8])}" if found else ""
 
 
-def fit(modules: Any, memory: int | str, blocks: str | Iterable[str] | None = None, example: Any = None) -> Any:
+def fit(modules: Any, memory: int | str, blocks: str | Iterable[str] | None = None, example: Any = None,
+        group: Any = None) -> Any:
     """Returns a model that computes what MODULES compute, in MEMORY bytes.
 
     modules  an nn.Sequential; a list or an nn.ModuleList of modules or functions, which run one after another; or a
@@ -132,6 +134,8 @@ def fit(modules: Any, memory: int | str, blocks: str | Iterable[str] | None = No
              nn.Sequential; or a list of names. Its forward method calls them one after another
     example  arguments of the model, or one argument: they are measured and planned now. Else the first call with
              arguments of new shapes measures
+    group    a process group of torch.distributed, for blocks that communicate, such as SyncBatchNorm: its processes call
+             the model at the same time, and have the same schedule
 
     The result has the params, the buffers and the state_dict of MODULES, shares them, and is of their class; that of a
     list is an nn.Module. Its attribute `ckptc` has the plan: `ckptc.schedule`, `ckptc.costs`; `ckptc.memory`.
@@ -141,7 +145,7 @@ def fit(modules: Any, memory: int | str, blocks: str | Iterable[str] | None = No
     Raises LimitError, which has the least bytes that work as `least`, if MEMORY is too small; UsageError if the blocks
     are no chain.
     """
-    size = parse_bytes(memory, "memory")  # before all else
+    size = parse_bytes(memory, "memory")
     if blocks is None and isinstance(modules, nn.Sequential):
         model, names = modules, _names(modules, "")
     elif blocks is not None:
@@ -159,8 +163,10 @@ def fit(modules: Any, memory: int | str, blocks: str | Iterable[str] | None = No
         raise UsageError(f"blocks: name the blocks of {type(modules).__name__}{_candidates(modules)}")
     if isinstance(model, (torch.jit.ScriptModule, Fitted)):
         raise UsageError(f"modules: {type(model).__name__} is {'fitted already' if isinstance(model, Fitted) else 'compiled'}")
+    if sharded := [name for name, part in model.named_modules() if _SHARDED & {c.__name__ for c in type(part).__mro__}]:
+        raise UsageError(f"modules: '{sharded[0]}' has its params sharded by FSDP, which a fitted model does not support")
     made = _copy(model)
-    made.__dict__["ckptc"] = Fit(size, names)
+    made.__dict__["ckptc"] = Fit(size, names, group)
     if example is not None:
         _try(made, example)
     return made

@@ -103,6 +103,8 @@ class _Trial:
             flags = [k in made.results for k in range(len(after))]
             graded = facts.graded or not _same_digests(known, digest(after))
             captured = self._captured(made, begin)
+            # libraries make their workspaces, and a compiled block its backward pass, before anything is measured
+            reverse(made, _ones(after, flags))
         return facts._replace(flags=flags, graded=graded, captured=captured), after
 
     def _captured(self, made: Any, begin: int) -> list[torch.Tensor]:
@@ -280,6 +282,31 @@ def _costs(rows: list[StepCosts], fixed: int, output: int) -> Costs:
             rows[-1] = replace(last, keeps_output=False, residual_bytes=max(0, last.residual_bytes - output),
                                backward_temporary_bytes=last.backward_temporary_bytes + output)
     return Costs(tuple(rows), fixed_bytes=fixed + 2 * output, output_bytes=0)
+
+
+def agree(measured: Measured, group: Any) -> Measured:
+    """Returns MEASURED as all processes of GROUP have it: of each number, the greatest. The times are the first's.
+
+    Blocks that communicate when they run again need the same schedule in all of them.
+    """
+    found: list[Any] = [None] * torch.distributed.get_world_size(group)
+    own = (measured.start, measured.flags, measured.costs, measured.prefix)
+    torch.distributed.all_gather_object(found, own, group=group)
+    if any(other[:2] != own[:2] for other in found):
+        raise UsageError("group: the blocks need other gradients in one process than in another")
+    all_rows = list(zip(*(costs.steps for _, _, costs, _ in found)))
+    steps = []
+    for rows in all_rows:
+        sizes = {name: max(getattr(row, name) for row in rows) for name in _SIZES}
+        steps.append(replace(rows[0], keeps_input=any(row.keeps_input for row in rows),
+                             keeps_output=all(row.keeps_output for row in rows), **sizes))
+    fixed = max(costs.fixed_bytes for _, _, costs, _ in found)
+    return measured._replace(costs=replace(measured.costs, steps=tuple(steps), fixed_bytes=fixed),
+                             prefix=max(prefix for *_, prefix in found))
+
+
+_SIZES = ("state_bytes", "residual_bytes", "forward_temporary_bytes", "record_temporary_bytes",
+          "backward_temporary_bytes")
 
 
 def plan_steps(measured: Measured, steps: list[Step], memory: int) -> Plan:
