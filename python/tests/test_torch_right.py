@@ -935,3 +935,29 @@ def test_complex_numbers() -> None:
     fitted = tight(model, x)
     assert run(fitted) == run(nn.Sequential(*model)) and fitted.ckptc.schedule.counters.recomputed > 0
     ckptc.torch.check(fitted, x)
+
+
+def test_nothing_is_held_without_a_backward_pass() -> None:
+    """What a forward pass holds goes with its result, without the collector of cycles."""
+    import gc
+
+    from ckptc.torch._meters import usage
+    fitted, x = tight(Language(), (torch.randint(40, (4, 16)), torch.randint(40, (4, 16))), "model.layers"), None
+
+    def phases() -> Any:
+        yield
+        for _ in range(3):
+            x = torch.randint(40, (4, 16))
+            fitted(x, x)
+            x = None
+            yield
+        fitted(torch.randint(40, (4, 16)), torch.randint(40, (4, 16)))["loss"].backward()
+        fitted.zero_grad()
+        yield
+    gc.collect()
+    gc.disable()
+    try:
+        rows = usage(phases(), torch.device("cpu"))
+    finally:
+        gc.enable()
+    assert [held for held, _ in rows] == [0] * 5 and x is None

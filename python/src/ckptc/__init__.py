@@ -11,8 +11,8 @@
     >>> for kind, begin, end, slot in schedule: ...
     >>> schedule.execute(callbacks)
 
-`python -m ckptc` is the command line. ckptc.schedules has the classes of the package checkpoint_schedules. ckptc.torch runs the
-blocks of PyTorch models within a number of bytes.
+`python -m ckptc` is the command line. ckptc.schedules has the classes of the package checkpoint_schedules.
+ckptc.torch runs the blocks of PyTorch models within a number of bytes.
 """
 from typing import TYPE_CHECKING, Any
 
