@@ -11,6 +11,7 @@ Params, their .grad, the input's gradient beside the cotangents, and the optimis
 """
 from __future__ import annotations
 
+import gc
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -245,6 +246,7 @@ def measure(steps: list[Step], first: State, outer: list[Any]) -> Measured:
     generators = Generators(tensors)
     flags = [[needs_gradient(v) for v in first]]
     all_facts: list[Facts] = []
+    gc.collect()
     sizes, times, fixed = [], [], 0
     with generators.kept():
         generator_bytes = sum(s.nbytes for s in generators.read()[:1]) if device.type == "cpu" else 0

@@ -5,6 +5,7 @@ Memory that was held before does not count.
 """
 from __future__ import annotations
 
+import gc
 import os
 import weakref
 from collections.abc import Iterator
@@ -19,7 +20,20 @@ _MARK = "ckptc: yield"
 
 
 def usage(phases: Iterator[None], device: torch.device) -> Rows:
-    """Measures by the allocator of DEVICE, or by the life of storages if it has no counters."""
+    """Measures by the allocator of DEVICE, or by the life of storages if it has no counters.
+
+    The collector of cycles is off: what it freed would count.
+    """
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        return _usage(phases, device)
+    finally:
+        if collects:
+            gc.enable()
+
+
+def _usage(phases: Iterator[None], device: torch.device) -> Rows:
     if device.type == "cuda":
         return _by_counters(phases, device)
     if device.type == "cpu" and not torch.autograd._profiler_enabled():
