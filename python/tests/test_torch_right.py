@@ -227,6 +227,7 @@ def test_gradients_by_name() -> None:
         assert [bits(g) for g in found] == [bits(g) for g in torch.autograd.grad(model(x).square().sum(), wanted)]
 
 
+@pytest.mark.filterwarnings("ignore:Full backward hook is firing")
 def test_hooks_fire_as_in_plain_autograd() -> None:
     def run(fitted: bool) -> Any:
         torch.manual_seed(1)
@@ -564,6 +565,7 @@ def test_sharded_params_are_refused() -> None:
         ckptc.torch.fit([nn.Linear(8, 8), FSDPLinear(8, 8)], "1MB")
 
 
+@pytest.mark.filterwarnings("ignore:Error detected", "ignore:Anomaly")
 def test_anomalies_are_detected() -> None:
     model = nn.Sequential(*mlp(count=2), nn.Linear(32, 32), *mlp(count=2))
     fitted, x = tight(model, torch.randn(64, 32)), torch.randn(64, 32)
