@@ -174,10 +174,17 @@ def digest(state: State) -> list[Any]:
     return [_digest(v) if isinstance(v, torch.Tensor) else v for v in state]
 
 
+def as_bytes(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.detach().contiguous().reshape(-1).view(torch.uint8)
+
+
 def _digest(tensor: torch.Tensor) -> Any:
-    flat = tensor.detach().contiguous().reshape(-1).view(torch.uint8).to(torch.int64)
-    places = torch.arange(1, flat.numel() + 1, device=flat.device)
-    return (tuple(tensor.shape), tensor.dtype, ((flat + 1) * (places * 0x5851F42D4C957F2D | 1)).sum())
+    total, first = torch.zeros((), dtype=torch.int64, device=tensor.device), 1
+    for part in as_bytes(tensor).split(1 << 20):  # the numbers take 16 times as many bytes
+        places = torch.arange(first, first + part.numel(), device=part.device)
+        total += ((part.to(torch.int64) + 1) * (places * 0x5851F42D4C957F2D | 1)).sum()
+        first += part.numel()
+    return tuple(tensor.shape), tensor.dtype, total
 
 
 def _same_digest(a: Any, b: Any) -> bool:

@@ -23,7 +23,7 @@ from .._errors import LimitError, UsageError
 from .._schedule import Action, Costs, Schedule
 from .._schedule import Step as StepCosts
 from .._schedule import plan as make_plan
-from ._engine import Facts, State, Step, digest, forward, needs_gradient, record, reverse
+from ._engine import Facts, State, Step, as_bytes, forward, needs_gradient, record, reverse
 from ._meters import tensor_bytes, usage
 from ._surroundings import Autocast, Generators, buffers, params, same_states, swapped_buffers
 
@@ -96,13 +96,13 @@ class _Trial:
             now = buffers(self.step.module)
             changed = frozenset(k for k, b in own.items() if k not in now or not _same_bits(b, now[k]))
             facts = facts._replace(writes=versions != [t._version for t in given], buffers=changed)
-            known = None if facts.graded else digest(plain)
-            plain = state = outer = given = None  # type: ignore[assignment]
+            state = outer = given = None  # type: ignore[assignment]
         with self.generators.kept(), swapped_buffers(self.step.module, own):
             begin = _sequence()
             after, made = self._record(facts, self.state)
             flags = [k in made.results for k in range(len(after))]
-            graded = facts.graded or not _same_digests(known, digest(after))
+            graded = facts.graded or len(plain) != len(after) or not all(map(_same_bits, plain, after))
+            plain = None  # type: ignore[assignment]
             captured = self._captured(made, begin)
             # libraries make their workspaces, and a compiled block its backward pass, before anything is measured
             reverse(made, _ones(after, flags))
@@ -192,13 +192,11 @@ def _sequence() -> int:
         return (torch.zeros((), requires_grad=True) * 1).grad_fn._sequence_nr()  # type: ignore[union-attr]
 
 
-def _same_bits(a: torch.Tensor, b: torch.Tensor) -> bool:
-    return a.shape == b.shape and a.dtype == b.dtype and _same_digests(digest([a]), digest([b]))
-
-
-def _same_digests(a: Any, b: Any) -> bool:
-    return len(a) == len(b) and all(
-        not isinstance(x, tuple) or (x[:2] == y[:2] and bool(torch.equal(x[2], y[2]))) for x, y in zip(a, b))
+def _same_bits(a: Any, b: Any) -> bool:
+    """True if A and B are tensors of the same form and bits, or no tensors."""
+    if not isinstance(a, torch.Tensor) or not isinstance(b, torch.Tensor):
+        return isinstance(a, torch.Tensor) == isinstance(b, torch.Tensor)
+    return a.shape == b.shape and a.dtype == b.dtype and torch.equal(as_bytes(a), as_bytes(b))
 
 
 def _clock(device: torch.device) -> Callable[[Callable[[], Any]], tuple[float, Any]]:
