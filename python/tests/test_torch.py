@@ -167,7 +167,8 @@ def test_page() -> None:
     """The example of TORCH.md, made small and without a GPU."""
     text = (pathlib.Path(__file__).parents[1] / "TORCH.md").read_text()
     code = "\n".join(line[4:] for line in text.split("## What may")[0].splitlines() if line.startswith("    "))
-    for old, new in (("50000", "40"), ("1024, 16, 4096", "32, 4, 64"), ("1024", "32"), (".cuda()", ""), ("4GB", "800kB")):
+    for old, new in (("50000", "40"), ("1024, 16, 4096", "32, 4, 64"), ("1024", "32"), (".cuda()", ""),
+                     ("4GB", "800kB")):
         assert old in code
         code = code.replace(old, new)
     names: dict[str, Any] = {}

@@ -736,7 +736,7 @@ def test_a_budget_below_what_a_frozen_prefix_takes() -> None:
 
 
 class Layer(nn.Module):
-    """In the manner of a library of language models: a tuple, of which the model takes the first, and many arguments."""
+    """As in libraries of language models: many arguments, and a tuple, of which the model takes the first."""
 
     kind = "full"
 
@@ -747,7 +747,8 @@ class Layer(nn.Module):
 
     def forward(self, hidden: Any, attention_mask: Any = None, places: Any = None, cache: Any = None,
                 output_attentions: bool = False, **_: Any) -> Any:
-        mixed, weights = self.attention(hidden, hidden, hidden, attn_mask=attention_mask, need_weights=output_attentions)
+        mixed, weights = self.attention(hidden, hidden, hidden, attn_mask=attention_mask,
+                                        need_weights=output_attentions)
         hidden = hidden + mixed + places[0]
         return (hidden + self.feed(hidden), weights) if output_attentions else (hidden + self.feed(hidden),)
 
@@ -779,7 +780,8 @@ class Language(nn.Module):
 
 @pytest.mark.parametrize("attentions", [False, True])
 def test_a_language_model(attentions: bool) -> None:
-    batch = {"tokens": torch.randint(40, (4, 16)), "labels": torch.randint(40, (4, 16)), "output_attentions": attentions}
+    batch = {"tokens": torch.randint(40, (4, 16)), "labels": torch.randint(40, (4, 16)),
+             "output_attentions": attentions}
     compare(Language, (), batch, blocks="model.layers", backwards=2)
 
 
@@ -819,7 +821,8 @@ MEMORY = {
     "transformer": (lambda: nn.Sequential(*[nn.TransformerEncoderLayer(64, 4, 256, batch_first=True, norm_first=True)
                                             for _ in range(6)]), (8, 64, 64)),
     "convolutions": (lambda: nn.Sequential(nn.Conv2d(3, 16, 3, padding=1), *[Residual(16) for _ in range(3)],
-                                           nn.MaxPool2d(2), *[Residual(16) for _ in range(3)], nn.ReLU()), (4, 3, 64, 64)),
+                                           nn.MaxPool2d(2), *[Residual(16) for _ in range(3)], nn.ReLU()),
+                     (4, 3, 64, 64)),
     "rectified": (lambda: nn.Sequential(*[nn.Sequential(nn.Conv2d(8, 8, 3, padding=1), nn.ReLU(inplace=True))
                                           for _ in range(6)]), (4, 8, 32, 32)),
 }
@@ -992,7 +995,8 @@ def test_random_chains() -> None:
     """Chains of random blocks at random budgets, with random frozen blocks, inputs and modes."""
     import random
     draw = random.Random(1)
-    kinds = [lambda: nn.Linear(16, 16), lambda: nn.Sequential(nn.Linear(16, 64), nn.ReLU(inplace=True), nn.Linear(64, 16)),
+    kinds = [lambda: nn.Linear(16, 16),
+             lambda: nn.Sequential(nn.Linear(16, 64), nn.ReLU(inplace=True), nn.Linear(64, 16)),
              lambda: nn.BatchNorm1d(16), lambda: nn.Dropout(0.3), lambda: nn.ReLU(inplace=True), lambda: nn.Identity(),
              lambda: Spectral(16), lambda: nn.Flatten(), lambda: nn.LayerNorm(16), lambda: nn.AlphaDropout(0.2)]
     compared = 0

@@ -50,8 +50,8 @@ class Between(torch.Tensor):
 
     def refuse(self, name: str) -> None:
         """Raises an error: NAME is what reads the value."""
-        raise UsageError(f"'{name}' reads the result of block '{self.block}' outside of the blocks, before the last one "
-                         "was called: the model is no chain there; give fit blocks that run one after another")
+        raise UsageError(f"'{name}' reads the result of block '{self.block}' outside of the blocks, before the last "
+                         "one was called: the model is no chain there; give fit blocks that run one after another")
 
     @classmethod
     def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -234,14 +234,14 @@ class Session:
     def called(self, block: nn.Module, name: str, args: Any, kwargs: Any) -> Any:
         place = len(self.calls)
         if block is not self.blocks[place]:
-            raise UsageError(f"block '{name}' was called where '{self.names[place]}' was to come: blocks run in the order "
-                             "of `blocks`, each once")
+            raise UsageError(f"block '{name}' was called where '{self.names[place]}' was to come: blocks run in the "
+                             "order of `blocks`, each once")
         leaves, spec = tree_flatten((args, kwargs))
         self.calls.append(Call(self.names[place], block, leaves, spec, torch.is_grad_enabled()))
         for leaf in leaves:
             if isinstance(leaf, Between) and (leaf.place != place - 1 or leaf.session is not self):
-                raise UsageError(f"block '{name}' reads a result of block '{leaf.block}', which is not the one before it: "
-                                 "the model is no chain there; let the blocks between return it too")
+                raise UsageError(f"block '{name}' reads a result of block '{leaf.block}', which is not the one before "
+                                 "it: the model is no chain there; let the blocks between return it too")
         if place == 0:
             self._look_up(leaves, spec)
         if self.explored is not None:

@@ -41,7 +41,8 @@ class Chain(nn.Module):
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         value: Any = args
         for module in self._modules.values():
-            value = module(*value, **kwargs) if isinstance(value, tuple) else module(value, **kwargs)  # type: ignore[misc]
+            own = value if isinstance(value, tuple) else (value,)
+            value = module(*own, **kwargs)  # type: ignore[misc]
         return value
 
 
@@ -134,8 +135,8 @@ def fit(modules: Any, memory: int | str, blocks: str | Iterable[str] | None = No
              nn.Sequential; or a list of names. Its forward method calls them one after another
     example  arguments of the model, or one argument: they are measured and planned now. Else the first call with
              arguments of new shapes measures
-    group    a process group of torch.distributed, for blocks that communicate, such as SyncBatchNorm: its processes call
-             the model at the same time, and have the same schedule
+    group    a process group of torch.distributed, for blocks that communicate, such as SyncBatchNorm: its processes
+             call the model at the same time, and have the same schedule
 
     The result has the params, the buffers and the state_dict of MODULES, shares them, and is of their class; that of a
     list is an nn.Module. Its attribute `ckptc` has the plan: `ckptc.schedule`, `ckptc.costs`; `ckptc.memory`.
@@ -162,9 +163,11 @@ def fit(modules: Any, memory: int | str, blocks: str | Iterable[str] | None = No
     else:
         raise UsageError(f"blocks: name the blocks of {type(modules).__name__}{_candidates(modules)}")
     if isinstance(model, (torch.jit.ScriptModule, Fitted)):
-        raise UsageError(f"modules: {type(model).__name__} is {'fitted already' if isinstance(model, Fitted) else 'compiled'}")
+        what = "fitted already" if isinstance(model, Fitted) else "a compiled script"
+        raise UsageError(f"modules: {type(model).__name__} is {what}")
     if sharded := [name for name, part in model.named_modules() if _SHARDED & {c.__name__ for c in type(part).__mro__}]:
-        raise UsageError(f"modules: '{sharded[0]}' has its params sharded by FSDP, which a fitted model does not support")
+        raise UsageError(f"modules: '{sharded[0]}' has its params sharded by FSDP, which a fitted model does not "
+                         "support")
     made = _copy(model)
     made.__dict__["ckptc"] = Fit(size, names, group)
     if example is not None:

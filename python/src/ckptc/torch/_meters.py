@@ -93,7 +93,8 @@ class Storages(TorchDispatchMode):
 
 
 def _storages(values: Any) -> list[Any]:
-    return [v.untyped_storage() for v in tree_leaves(values) if isinstance(v, torch.Tensor) and v.layout == torch.strided]
+    tensors = [v for v in tree_leaves(values) if isinstance(v, torch.Tensor) and v.layout == torch.strided]
+    return [v.untyped_storage() for v in tensors]
 
 
 def by_storages(phases: Iterator[None]) -> Rows:
