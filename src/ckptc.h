@@ -30,7 +30,7 @@ enum ckptc_status {
 	CKPTC_IO = 5,      /* the system failed to read or write */
 	CKPTC_LIMIT = 6,   /* out of memory, too small a budget, or beyond a limit */
 	CKPTC_PROGRAM = 7, /* an external program failed */
-	CKPTC_STOPPED = 8, /* a callback returned another value than 0: see ckptc_execute */
+	CKPTC_STOPPED = 8, /* the caller stopped it: ckptc_execute, or `stop` of ckptc_run_options */
 };
 
 struct ckptc_error {
@@ -323,7 +323,12 @@ struct ckptc_run_options {
 	 * Then one whose name is NULL. There is no value then, and no `cotangent`. NULL: one value is differentiated.
 	 */
 	const struct ckptc_cotangent *cotangents;
-	int64_t reserved[2];
+	/*
+	 * NULL, or: the run ends with CKPTC_STOPPED soon after this number is not 0. A handler of a signal or another thread may
+	 * set it. It is read before each operation on a tile.
+	 */
+	const volatile int *stop;
+	int64_t reserved[1];
 };
 
 struct ckptc_result;

@@ -8,11 +8,11 @@
  * float or double as their types say. They do not overlap, and are valid during the call only. One context serves one
  * thread at a time.
  *
- * A function must return: no exit, no exec, no longjmp, no C++ exception that leaves it. Its standard output is the command's
- * standard error. It finds the floating-point control of its
- * caller, such as the rounding mode, and may change that for itself. The command restores it after the call, and the
- * signals too; the working directory is not the command's matter. libckptc restores the floating-point control and the thread's signal mask; all else belongs to the process
- * that calls libckptc. ckptc-program(7) says more, and has an example.
+ * A function must return: no exit, no exec, no longjmp, no C++ exception that leaves it. Its standard output is the
+ * command's standard error. It finds the floating-point control of its caller, such as the rounding mode, and may change
+ * that for itself. The command restores it after the call, and the signals too; the working directory is not the
+ * command's matter. libckptc restores the floating-point control and the thread's signal mask; all else belongs to the
+ * process that calls libckptc. ckptc-program(7) says more, and has an example.
  */
 #ifndef CKPTC_STEP_H
 #define CKPTC_STEP_H

@@ -287,6 +287,32 @@ def test_interrupts() -> None:
     assert child.communicate(timeout=30)[0] == "interrupted True\n" and child.returncode == 0
 
 
+def test_options_are_checked() -> None:
+    x, params = _arrays()
+    with pytest.raises(ckptc.UsageError, match="did you mean 'policy'"):
+        ckptc.Chain(MLP).grad(x, polcy="sqrt", **params)
+    for threads in "2", 0, 1.5, 10**6:
+        with pytest.raises(ckptc.UsageError, match="from 1 to 1024"):
+            ckptc.Chain(MLP).run(x, threads=threads, **params)
+
+
+def test_an_interrupt_stops_a_long_run() -> None:
+    code = ("import ckptc, numpy as np, time\nx = np.ones((400, 400)) / 400\n"
+            "c = ckptc.Chain('param W; repeat 1000000 { matmul W }; sum')\n"
+            "for call in (lambda: c.run(x, W=x), lambda: c.grad(x, W=x, policy='revolve:20')):\n"
+            "    print('ready', flush=True)\n"
+            "    try: call()\n    except KeyboardInterrupt: print('interrupted', flush=True)\n"
+            "print(ckptc.Chain('sin').run(0.0))\n")
+    child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    assert child.stdout is not None
+    for _ in range(2):
+        assert child.stdout.readline() == "ready\n"
+        time.sleep(0.5)
+        os.kill(child.pid, signal.SIGINT)
+        assert child.stdout.readline() == "interrupted\n"
+    assert child.communicate(timeout=30)[0] == "0.0\n" and child.returncode == 0
+
+
 def test_programs(tmp_path: pathlib.Path) -> None:
     script = pathlib.Path(__file__).parents[2] / "examples/programs/pendulum.py"
     if not script.exists():

@@ -68,10 +68,11 @@ static void put_diag(struct line *line, const struct diag *diag)
 
 int error_set(struct ckptc_error *error, enum status status, const struct diags *diags)
 {
+	const int shown = status == STATUS_STOPPED ? CKPTC_STOPPED : (int)status;
 	if (!error)
-		return (int)status;
+		return shown;
 	struct line line = {error->message, 0, sizeof error->message};
-	error->status = (int)status;
+	error->status = shown;
 	error->message[0] = '\0';
 	const struct diag *diag = diags ? diags->first : NULL;
 	while (diag && !diag->status) /* a warning */
@@ -80,7 +81,7 @@ int error_set(struct ckptc_error *error, enum status status, const struct diags 
 		put_diag(&line, diag);
 	else if (status)
 		put_escaped(&line, "out of memory", strlen("out of memory"));
-	return (int)status;
+	return shown;
 }
 
 int error_set_memory(struct ckptc_error *error) { return error_set(error, STATUS_LIMIT, NULL); }

@@ -75,7 +75,7 @@ static enum status open_run(struct running *run, const struct ckptc_array *input
 	const struct context *context = &result->owner.context;
 	const struct chain *chain = &run->chain->chain;
 	struct type type;
-	TRY(reserved_check(run->options->reserved, 2, context->diags));
+	TRY(reserved_check(run->options->reserved, 1, context->diags));
 	TRY(reserved_check(run->options->plan.reserved, 1, context->diags));
 	if (run->options->plan.iterations)
 		return diag_file(context->diags, STATUS_USAGE, NULL, -1,
@@ -123,7 +123,8 @@ static enum status run_value(struct running *run, const struct ckptc_array *inpu
 	const struct run_options options = {.job = chain_job_options(&run->options->plan, NULL, run->params.bytes),
 	                                    .dtype = DTYPE_COUNT,
 	                                    .value = &run->value,
-	                                    .more = run->more};
+	                                    .more = run->more,
+	                                    .stop = run->options->stop};
 	TRY(run_forward(&result->owner.context, &run->subject, &options, &counters));
 	result->counters.peak_bytes = counters.peak_bytes;
 	return STATUS_OK;
@@ -162,6 +163,7 @@ static enum status run_both(struct running *run, const struct ckptc_array *input
 	struct run_options how = {.job = chain_job_options(&options->plan, &run->policy, run->params.bytes),
 	                          .dtype = DTYPE_COUNT,
 	                          .value = options->want_value ? &run->value : NULL};
+	how.stop = options->stop;
 	how.job.want_value = options->want_value;
 	how.job.has_cotangent = options->cotangent;
 	how.job.on_disk = options->spill;

@@ -30,6 +30,7 @@ enum status {
 	STATUS_OTHER_RANK = 8,
 	/* No failure, and none that lower returns: lowering has come to where a run ends (ir/lower_place.c). */
 	STATUS_PLACE = 9,
+	STATUS_STOPPED = 10, /* a caller of the library has stopped the run (ckptc_run_options), with a diagnostic */
 };
 
 /* Evaluates CALL. The function that uses TRY returns its status, unless that is STATUS_OK. */

@@ -189,6 +189,8 @@ enum status evaluate(const struct evaluation *e)
 	                       .moved = true};
 	open_frame(&ev);
 	while (ev.next < program->launch_count) {
+		if (e->stop && *e->stop)
+			return diag_file(e->diags, STATUS_STOPPED, NULL, -1, "the run was stopped");
 		const struct launch *launch = &program->launches[ev.next++];
 		TRY(ev.parts ? read_parts(&ev, launch) : STATUS_OK);
 		for (const struct launch *each = launch; each <= launch + launch->joined; each++)

@@ -200,6 +200,7 @@ enum status worker_evaluate(struct worker *worker, struct evaluation *evaluation
 		evaluation->written_context = run->gradient->options->written_context;
 		evaluation->unfinished = run->tiles->tiled ? NULL : &worker->run->unfinished; /* tiles have no such loops */
 	}
+	evaluation->stop = run->options->stop;
 	evaluation->wave = worker->wave;
 	evaluation->neighbours = worker->neighbours;
 	evaluation->team = run->tiles->workers > 1 || run->unteamed ? NULL : run->team;

@@ -2,6 +2,8 @@
 from __future__ import annotations
 
 import ctypes as c
+import difflib
+import operator
 import os
 import threading
 from collections.abc import Iterable, Iterator, Mapping
@@ -13,6 +15,7 @@ import numpy as np
 from ._arrays import Bound, bind, bind_type, show
 from ._counters import Counters, read_counters
 from ._errors import Error, UsageError
+from ._interrupts import run_stoppable
 from ._library import (ArrayStruct, ChainOptions, Cotangent, CountersStruct, Number, Owned, PlanOptions, ResidualStruct,
                        RunOptions, call, library)
 from ._reports import Plan, Report, Residual, compare_plans, read_residual
@@ -24,6 +27,9 @@ Array = np.ndarray[Any, Any]
 USUAL_POLICIES = ("save-all", "nothing", "dots", "sqrt", "every:2", "every:4", "every:8", "recursive", "revolve:2",
                   "revolve:4", "revolve:8")
 _MOST_IDLE = 8
+_MOST_THREADS = 1024
+_OPTIONS = ("outputs", "of", "policy", "policies", "memory", "max_checkpoints", "spill", "disk", "cotangent", "value",
+            "input_gradient", "threads", "tile", "out", "params", "iterations")
 
 
 class Gradient(tuple[Any, Any, dict[str, Array]]):
@@ -58,9 +64,10 @@ class Gradient(tuple[Any, Any, dict[str, Array]]):
 def _threads(given: int | None) -> int:
     """Returns the number of threads: by default the cores that this process may use, as the program does."""
     if given is not None:
-        if given < 1:
-            raise UsageError(f"threads: {given} is below 1")
-        return given
+        count = operator.index(given) if hasattr(given, "__index__") else 0
+        if not 1 <= count <= _MOST_THREADS:
+            raise UsageError(f"threads: {given!r} is no whole number from 1 to {_MOST_THREADS}")
+        return count
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -74,7 +81,8 @@ class Chain:
 
     Raises ChainError if the text is no chain; OSError if the file cannot be read. The params of a call are given by
     name, or in the mapping `params` if their names are those of options. Several threads may call one Chain at the
-    same time; the GIL is released while the library computes. An interrupt is raised when the call ends.
+    same time; the GIL is released while the library computes. An interrupt stops a run before its
+    next operation.
     """
 
     def __init__(self, source: str | os.PathLike[str], *, numbers: Mapping[str, float] | None = None,
@@ -154,6 +162,11 @@ class Chain:
         """Returns the first input, or None if it is not given, and the arrays that are bound by name."""
         both = {**(given or {}), **named}
         first = self._inputs[0]
+        for name in named:
+            if name != first and name not in self._params:
+                near = difflib.get_close_matches(name, [*self._params, *_OPTIONS], 1)
+                raise UsageError(f"'{name}' is no param, const or input of the chain, and no option"
+                                 + (f"; did you mean '{near[0]}'?" if near else ""))
         if first in both and first not in self._params:
             if x is not None:
                 raise UsageError(f"the input '{first}' is given twice")
@@ -188,7 +201,7 @@ class Chain:
             _set_buffer(options.value, out, "out")
         input_, arrays = self._arrays(x, params, named, False)
         with self._bound(arrays) as chain:
-            result = Owned("result_free", "run", chain, _byref(input_), c.byref(options))
+            result = run_stoppable("run", chain, _byref(input_), options)
         value = _result(result, "value")
         assert value is not None
         value = value if out is None else _written(out, value, "out")
@@ -229,7 +242,7 @@ class Chain:
         given = self._set_cotangents(options, cotangent)
         input_, arrays = self._arrays(x, params, named, False)
         with self._bound(arrays) as chain:
-            result = Owned("result_free", "grad", chain, _byref(input_), c.byref(options))
+            result = run_stoppable("grad", chain, _byref(input_), options)
         del given
         struct = CountersStruct()
         library.ckptc_result_counters(result.handle, c.byref(struct))

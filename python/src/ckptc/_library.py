@@ -77,7 +77,7 @@ class RunOptions(c.Structure):
     _fields_ = [("policy", c.c_char_p), ("plan", PlanOptions), ("spill", c.c_char_p),
                 ("cotangent", c.POINTER(ArrayStruct)), ("want_value", c.c_int), ("no_gradient", c.c_int),
                 ("value", Buffer), ("gradient", Buffer), ("outputs", c.POINTER(c.c_char_p)),
-                ("cotangents", c.POINTER(Cotangent)), ("reserved", c.c_int64 * 2)]
+                ("cotangents", c.POINTER(Cotangent)), ("stop", c.POINTER(c.c_int)), ("reserved", c.c_int64 * 1)]
 
 
 _handle, _text, _size = c.c_void_p, c.c_char_p, c.c_size_t
