@@ -15,7 +15,7 @@ import numpy as np
 from ._arrays import Bound, bind, bind_type, show
 from ._counters import Counters, read_counters
 from ._errors import Error, UsageError
-from ._interrupts import run_stoppable
+from ._interrupts import Runner
 from ._library import (ArrayStruct, ChainOptions, Cotangent, CountersStruct, Number, Owned, PlanOptions, ResidualStruct,
                        RunOptions, call, library)
 from ._reports import Plan, Report, Residual, compare_plans, read_residual
@@ -102,6 +102,7 @@ class Chain:
         # Handles by the names that are bound in them: an array that is bound cannot be taken back.
         self._idle: dict[frozenset[str], list[Owned]] = {}
         self._lock = threading.Lock()
+        self._runner = Runner()
         first = self._make()
         self._idle[frozenset()] = [first]
         self._inputs, self._outputs, self._params = (tuple(_names(first, what)) for what in
@@ -201,7 +202,7 @@ class Chain:
             _set_buffer(options.value, out, "out")
         input_, arrays = self._arrays(x, params, named, False)
         with self._bound(arrays) as chain:
-            result = run_stoppable("run", chain, _byref(input_), options)
+            result = self._runner.run("run", chain, _byref(input_), options, _bytes(input_, arrays))
         value = _result(result, "value")
         assert value is not None
         value = value if out is None else _written(out, value, "out")
@@ -242,7 +243,7 @@ class Chain:
         given = self._set_cotangents(options, cotangent)
         input_, arrays = self._arrays(x, params, named, False)
         with self._bound(arrays) as chain:
-            result = run_stoppable("grad", chain, _byref(input_), options)
+            result = self._runner.run("grad", chain, _byref(input_), options, _bytes(input_, arrays))
         del given
         struct = CountersStruct()
         library.ckptc_result_counters(result.handle, c.byref(struct))
@@ -372,6 +373,12 @@ def _encoded(text: str | None) -> bytes | None:
 
 def _byref(array: Bound | None) -> Any:
     return None if array is None else array.byref()
+
+
+def _bytes(first: Bound | None, others: Mapping[str, Bound]) -> int:
+    """Returns the bytes of the arrays of a call."""
+    bound = [*others.values(), *([] if first is None else [first])]
+    return sum(array.values.nbytes for array in bound if array.values is not None)
 
 
 def _wanted(outputs: Iterable[str] | bool | None, all_: tuple[str, ...]) -> list[str]:

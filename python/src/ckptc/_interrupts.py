@@ -5,42 +5,67 @@ in the library. So another thread calls the library, and the main thread waits.
 """
 from __future__ import annotations
 
+import _thread
 import ctypes as c
 import threading
+import time
 from typing import Any
 
 from ._library import Owned, RunOptions
 
 
-def run_stoppable(name: str, chain: Any, input_: Any, options: RunOptions) -> Owned:
-    """Returns the result of ckptc_NAME. An exception of a signal's handler stops the run, and comes out when it ended."""
-    if threading.current_thread() is not threading.main_thread():
-        return Owned("result_free", name, chain, input_, c.byref(options))
+class Runner:
+    """Calls ckptc_run and ckptc_grad for one chain. An exception of a signal's handler stops a run, and comes out then.
+
+    A thread takes about 0.1 ms. A run is called without one if the last of such a name took less than PATIENCE seconds for
+    arrays of as many bytes: then nobody waits for its end.
+    """
+
+    PATIENCE = 0.01
+
+    def __init__(self) -> None:
+        self._quick: dict[str, int] = {}  # by name of function: the bytes of a call that was quick
+
+    def run(self, name: str, chain: Any, input_: Any, options: RunOptions, size: int) -> Owned:
+        begin = time.perf_counter()
+        if size <= self._quick.get(name, -1) or threading.current_thread() is not threading.main_thread():
+            result = Owned("result_free", name, chain, input_, c.byref(options))
+        else:
+            result = _run_stoppable(name, chain, input_, options)
+        self._quick[name] = size if time.perf_counter() - begin < self.PATIENCE else -1
+        return result
+
+
+def _run_stoppable(name: str, chain: Any, input_: Any, options: RunOptions) -> Owned:
     stop = c.c_int(0)
     options.stop = c.pointer(stop)
-    results: list[Owned] = []
-    failures: list[BaseException] = []
-    ended = threading.Lock()
+    made: list[Owned | BaseException] = []
+    waiting = threading.Lock()
+    waiting.acquire()
 
     def compute() -> None:
         try:
-            results.append(Owned("result_free", name, chain, input_, c.byref(options)))
+            made.append(Owned("result_free", name, chain, input_, c.byref(options)))
         except BaseException as failure:
-            failures.append(failure)
-        finally:
-            ended.release()
+            made.append(failure)
+        waiting.release()
 
-    ended.acquire()
-    threading.Thread(target=compute, name="ckptc", daemon=True).start()
-    interrupt: BaseException | None = None
-    while True:
+    # A handler may raise after any call. While the library may still use the arrays, nothing leaves this loop.
+    begun, interrupt = False, None
+    while not made:
         try:
-            ended.acquire()
-            break
-        except BaseException as raised:  # that of a handler; a second one while the run ends replaces it
+            if not begun:
+                begun = True
+                try:
+                    _thread.start_new_thread(compute, ())
+                except RuntimeError:  # there can be no more threads
+                    compute()
+            waiting.acquire()
+        except BaseException as raised:
             interrupt, stop.value = raised, 1
     if interrupt is not None:
         raise interrupt
-    if failures:
-        raise failures[0]
-    return results[0]
+    result = made[0]
+    if isinstance(result, BaseException):
+        raise result
+    return result
