@@ -108,7 +108,7 @@ struct evaluation {
 	void *count_context;
 	void (*progress)(void *context, double done); /* called after each iteration of an outermost loop; or NULL */
 	void *progress_context;
-	const volatile int *stop; /* the evaluation ends with STATUS_STOPPED once this is not 0; or NULL */
+	const volatile int *stop;      /* the evaluation ends with STATUS_STOPPED once this is not 0; or NULL */
 	struct unfinished *unfinished; /* gets the last WHILE whose number is above 0 after the most iterations; or NULL */
 	/*
 	 * Gets part PART of out OUT, an array that a loop collects: of this out OUTS has NULL. FROM is an array of TYPE. NULL: no out

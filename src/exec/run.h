@@ -33,7 +33,8 @@ struct run_options {
 	 * PEAK are 0. One call at a time. NULL: not wanted. */
 	void (*progress)(void *context, const struct action *action, double done, int64_t live, int64_t peak);
 	void *progress_context;
-	const volatile int *stop; /* the run ends with STATUS_STOPPED soon after this is not 0; NULL: it cannot be stopped */
+	const volatile int
+		*stop; /* the run ends with STATUS_STOPPED soon after this is not 0; NULL: it cannot be stopped */
 };
 
 struct run_counters {

@@ -307,8 +307,9 @@ static void put_part(struct graph *g, uint32_t part)
 
 static void put_graph_key(const struct text *text, const char *color, const char *style, const char *name)
 {
-	text_printf(text, "<tr><td border=\"1\" width=\"22\" style=\"%s\" color=\"%s\"></td><td align=\"left\">%s</td></tr>", style,
-	            color, name);
+	text_printf(text,
+	            "<tr><td border=\"1\" width=\"22\" style=\"%s\" color=\"%s\"></td><td align=\"left\">%s</td></tr>",
+	            style, color, name);
 }
 
 /* Writes the legend, a node without edges. */
