@@ -12,7 +12,7 @@
     >>> schedule.execute(callbacks)
 
 `python -m ckptc` is the command line. ckptc.schedules has the classes of the package checkpoint_schedules.
-ckptc.torch runs the blocks of PyTorch models within a number of bytes.
+ckptc.torch runs the blocks of PyTorch models within a number of bytes, and ckptc.jax functions of JAX.
 """
 from typing import TYPE_CHECKING, Any
 
