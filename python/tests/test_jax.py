@@ -153,6 +153,69 @@ def test_whole_program(name: str, dtype: str) -> None:
         assert bits(found) == bits(whole)
 
 
+@pytest.mark.parametrize("name, depth", [("mlp", 300), ("lstm", 12), ("lstm", 300)])
+def test_scan(name: str, depth: int, dtype: str) -> None:
+    """Loops: the bits of lax.scan, the plan's memory beside one copy of the params' gradients, and short programs."""
+    function, rows, x = make(name, dtype, depth)
+    params = jax.tree.map(lambda *leaves: jnp.stack(leaves), *rows)
+
+    def scanned(params: Any, x: Any) -> Any:
+        return mean_square(jax.lax.scan(lambda state, own: (function(own, state), None), x, params)[0])
+    expected, most = gradients(scanned, params, x)
+    size = sum(leaf.nbytes for leaf in jax.tree.leaves(params))
+    full = ckptc.jax.checkpoint_scan(function).plan(params, x).counters.peak_bytes
+    with pytest.raises(ckptc.LimitError) as caught:
+        ckptc.jax.checkpoint_scan(function, 1).plan(params, x)
+    assert caught.value.least
+    for k in (1, 5):
+        budget = caught.value.least + (full - caught.value.least) * k // 9
+        scan = ckptc.jax.checkpoint_scan(function, budget)
+        found, temporary = gradients(after(scan), params, x)
+        assert bits(found) == bits(expected), f"budget {k}"
+        assert scan.schedule is not None
+        assert scan.schedule.counters.peak_bytes <= budget
+        assert temporary <= 1.05 * scan.schedule.counters.peak_bytes + size
+        assert len(scan.schedule) <= 200
+        if k == 1 and depth == 300:
+            assert temporary < 0.3 * most + size
+
+
+def test_scan_closures_and_runs() -> None:
+    """A body that closes over a traced array and counts, with integers in its state; and one that changes its type."""
+    function, rows, x = make("mlp", "float32", 9)
+    params = jax.tree.map(lambda *leaves: jnp.stack(leaves), *rows)
+    count = [0]
+
+    def loss(kind: str) -> Any:
+        def run(scale: Any, params: Any, x: Any) -> Any:
+            def body(own: Any, state: Any) -> Any:
+                jax.debug.callback(lambda: count.__setitem__(0, count[0] + 1))
+                h, number = state
+                return function(own, h) * scale + number, number + 1
+            if kind == "plain":
+                return mean_square(jax.lax.scan(lambda s, own: (body(own, s), None), (x, jnp.int32(0)), params)[0][0])
+            chain = ckptc.jax.checkpoint_scan(body, policy=kind)
+            chains.append(chain)
+            return mean_square(chain(params, (x, jnp.int32(0)))[0])
+        return run
+
+    chains: list[Any] = []
+    arguments = jnp.float32(0.9), params, x
+    expected = jax.jit(jax.value_and_grad(loss("plain"), (0, 1, 2)))(*arguments)
+    for policy in ("save-all", "every:7", "revolve:1"):
+        jax.effects_barrier()
+        count[0] = 0
+        found = jax.jit(jax.value_and_grad(loss(policy), (0, 1, 2)))(*arguments)
+        for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(expected)):
+            np.testing.assert_allclose(one, other, rtol=0, atol=1e-5 * float(abs(other).max()))
+        jax.effects_barrier()
+        assert count[0] == chains[-1].schedule.counters.evaluations
+    with pytest.raises(ckptc.UsageError, match="steps of a loop have one type"):
+        ckptc.jax.checkpoint_scan(lambda p, x: x.sum())(params, x)
+    with pytest.raises(ckptc.UsageError, match="the same leading axis"):
+        ckptc.jax.checkpoint_scan(lambda p, x: x)([jnp.ones(3), jnp.ones(4)], x)
+
+
 def test_jax_checkpoint_on_cpu() -> None:
     """Why steps are branches on CPUs: jax.checkpoint of each step saves nothing there."""
     if jax.default_backend() != "cpu":

@@ -76,7 +76,7 @@ class Machine:
         self.found[number], self.cotangent = barrier(*found)
 
 
-def _cotangents(found: Leaves, types: Sequence[Any]) -> Leaves:
+def cotangents(found: Leaves, types: Sequence[Any]) -> Leaves:
     """Returns FOUND with what custom_vjp wants for leaves of TYPES without a cotangent."""
     return [np.zeros(t.shape, float0) if c is None else c for c, t in zip(found, types)]
 
@@ -106,8 +106,8 @@ def bind(steps: Sequence[Step], actions: Sequence[Action]) -> Callable[..., Leav
         for action in actions[first:]:
             machine.perform(action)
         assert machine.cotangent is not None
-        return ([_cotangents(found, step.operands) for found, step in zip(machine.found, steps)],
-                _cotangents(machine.cotangent, steps[0].state))
+        return ([cotangents(found, step.operands) for found, step in zip(machine.found, steps)],
+                cotangents(machine.cotangent, steps[0].state))
 
     run.defvjp(forward, backward)
     return run
