@@ -1,6 +1,7 @@
 """What tests share: the program that the wheel carries, run on files of NumPy's."""
 from __future__ import annotations
 
+import signal
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 from ckptc._files import program as path_of_program
+
+
+# A shell starts what runs in its background with interrupts ignored, and Python has no handler then. Its children neither.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 class Program:
