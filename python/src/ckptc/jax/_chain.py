@@ -32,13 +32,30 @@ from ._steps import Leaves, Recorded, Step, barrier, is_float, size_of, struct
 _known: dict[str, StepCosts] = {}
 
 
-class Machine:
+class States:
+    """The current state, and those in slots."""
+
+    def __init__(self) -> None:
+        self.state: Leaves | None = None
+        self.slots: dict[int, Leaves] = {}
+
+    def move(self, kind: str, slot: int) -> None:
+        """Does an action on a slot: save, load or drop."""
+        if kind == "save":
+            assert self.state is not None
+            self.slots[slot] = self.state
+        elif kind == "load":
+            self.state = self.slots[slot]
+        else:
+            del self.slots[slot]
+
+
+class Machine(States):
     """Does the actions of a schedule on arrays of JAX."""
 
     def __init__(self, steps: Sequence[Step], operands: Sequence[Leaves]):
+        super().__init__()
         self.steps, self.operands = steps, operands
-        self.state: Leaves | None = None
-        self.slots: dict[int, Leaves] = {}
         self.recorded: dict[int, Recorded] = {}
         self.cotangent: Leaves | None = None  # None in the forward pass
         self.found: list[Leaves] = [[] for _ in steps]
@@ -52,13 +69,8 @@ class Machine:
             self.state = None
             for number in reversed(range(begin, end)):
                 self._reverse(number)
-        elif kind == "save":
-            assert self.state is not None
-            self.slots[slot] = self.state
-        elif kind == "load":
-            self.state = self.slots[slot]
         else:
-            del self.slots[slot]
+            self.move(kind, slot)
 
     def _run(self, number: int, keeps: bool) -> None:
         assert self.state is not None

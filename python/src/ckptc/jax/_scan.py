@@ -18,7 +18,7 @@ from .._schedule import Action, Costs, Schedule
 from .._schedule import Step as StepCosts
 from .._schedule import plan as make_plan
 from .._sizes import parse_bytes
-from ._chain import cotangents, own_costs
+from ._chain import States, cotangents, own_costs
 from ._steps import Leaves, Recorded, Step, barrier, is_float, run_apart, size_of, struct
 
 MOST_ACTIONS = 200
@@ -28,13 +28,12 @@ def _row(stacked: Leaves, number: Any) -> Leaves:
     return [lax.dynamic_index_in_dim(leaf, number, keepdims=False) for leaf in stacked]
 
 
-class Loops:
+class Loops(States):
     """Does the actions of a schedule. SHARED are the arrays that the step closes over, STACKED those with its params."""
 
     def __init__(self, step: Step, shared: Leaves, stacked: Leaves):
+        super().__init__()
         self.step, self.shared, self.stacked = step, shared, stacked
-        self.state: Leaves | None = None
-        self.slots: dict[int, Leaves] = {}
         self.recorded: dict[int, tuple[int, Recorded]] = {}  # by the end of a range: its begin, and its rows
         self.cotangent: Leaves | None = None  # None in the forward pass
         self.found: Any = None
@@ -57,13 +56,8 @@ class Loops:
                 if first < low:
                     self.recorded[low] = first, rows
                 end = low
-        elif kind == "save":
-            assert self.state is not None
-            self.slots[slot] = self.state
-        elif kind == "load":
-            self.state = self.slots[slot]
         else:
-            del self.slots[slot]
+            self.move(kind, slot)
 
     def _run(self, begin: int, end: int, keeps: bool) -> None:
         assert self.state is not None
